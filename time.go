@@ -1,0 +1,52 @@
+package atrium
+
+import (
+	"errors"
+	"time"
+)
+
+// A Time is an instant: microseconds since 1970-01-01T00:00:00Z, always whole
+// milliseconds, in the years 0 to 9999. What is stored is what is shown.
+// A nullable instant is a *Time.
+type Time int64
+
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+// errTime is the one fault a written instant can have.
+var errTime = errors.New("is not an RFC 3339 date-time between the years 0000 and 9999 (UTC)")
+
+// At returns t cut to milliseconds, towards the past.
+func At(t time.Time) Time {
+	return Time(t.UnixMilli() * 1000)
+}
+
+// ParseTime reads an RFC 3339 date-time with any offset and any number of
+// fractional digits, and cuts it to milliseconds.
+func ParseTime(s string) (Time, error) {
+	var t time.Time
+	if err := t.UnmarshalText([]byte(s)); err != nil { // stricter than time.Parse
+		return 0, errTime
+	}
+	if y := t.UTC().Year(); y < 0 || y > 9999 {
+		return 0, errTime
+	}
+	return At(t), nil
+}
+
+// Std returns the instant as the standard library has it, in UTC.
+func (t Time) Std() time.Time { return time.UnixMicro(int64(t)).UTC() }
+
+// AppendText appends the instant in ISO 8601 form, in UTC, with milliseconds
+// and Z. The error is always nil.
+func (t Time) AppendText(b []byte) ([]byte, error) {
+	return t.Std().AppendFormat(b, timeLayout), nil
+}
+
+// MarshalText is AppendText to a new slice; encoders of JSON find it.
+func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
+
+// String returns the text of AppendText.
+func (t Time) String() string {
+	b, _ := t.AppendText(nil)
+	return string(b)
+}
