@@ -1,0 +1,312 @@
+// Package strictjson reads JSON objects strictly and names every fault in them.
+//
+// Strictly means RFC 8259 with RFC 7493 (I-JSON) on top: no member name twice in
+// one object, no invalid UTF-8, no lone surrogate, no byte order mark, nothing
+// behind the value, and nesting of MaxDepth levels at most. Numbers keep their
+// digits: nothing is ever turned into a floating-point number.
+package strictjson
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+)
+
+// MaxDepth is how many objects and arrays may stand one inside of another.
+const MaxDepth = 64
+
+// maxPointer bounds the pointers in faults, in bytes: they hold names that the
+// sender chose.
+const maxPointer = 256
+
+// An Object is a JSON object that was read strictly. Its methods take members
+// out of it and collect the faults of those that are not as they must be. It is
+// used by one goroutine.
+type Object struct {
+	members []member
+	faults  []atrium.Fault
+}
+
+type member struct {
+	name  string
+	value []byte
+	taken bool
+}
+
+// Parse reads an object from b, which must not change while the object is used.
+// If b is not strict JSON or no object, the error is an *atrium.Error with the
+// one fault that was found first.
+func Parse(b []byte) (*Object, error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(b))
+	if at := tooDeepAt(b); at >= 0 {
+		return nil, tooDeep(dec, int64(at))
+	}
+	o := &Object{members: make([]member, 0, 8)}
+	if kind := dec.PeekKind(); kind != '{' {
+		if _, err := dec.ReadValue(); err != nil {
+			return nil, syntaxFault(b, err)
+		}
+		return nil, atrium.Invalid(bodyFault("", "must be an object"))
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, syntaxFault(b, err)
+	}
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return nil, syntaxFault(b, err)
+		}
+		text := name.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, syntaxFault(b, err)
+		}
+		end := int(dec.InputOffset())
+		o.members = append(o.members, member{name: text, value: b[end-len(value) : end : end]})
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, syntaxFault(b, err)
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, atrium.Invalid(bodyFault("", fmt.Sprintf("has something after its end, at byte %d", dec.InputOffset())))
+	}
+	return o, nil
+}
+
+// tooDeepAt returns the offset at which b opens one object or array too many,
+// or -1. What is no JSON at all is found by the decoder.
+func tooDeepAt(b []byte) int {
+	depth, inString := 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case inString:
+			switch c {
+			case '\\':
+				i++
+			case '"':
+				inString = false
+			}
+		case c == '"':
+			inString = true
+		case c == '{' || c == '[':
+			if depth++; depth > MaxDepth {
+				return i
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return -1
+}
+
+// tooDeep reads up to the offset to learn where in the document it is.
+func tooDeep(dec *jsontext.Decoder, at int64) error {
+	for dec.InputOffset() < at {
+		if kind := dec.PeekKind(); dec.StackDepth() == MaxDepth && (kind == '{' || kind == '[') {
+			break
+		}
+		if _, err := dec.ReadToken(); err != nil {
+			return syntaxFault(nil, err)
+		}
+	}
+	return atrium.Invalid(bodyFault(string(dec.StackPointer()), fmt.Sprintf("is nested more than %d levels deep", MaxDepth)))
+}
+
+// syntaxFault says where a document stops to be strict JSON.
+func syntaxFault(b []byte, err error) error {
+	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
+	switch {
+	case !ok && len(bytes.TrimSpace(b)) == 0:
+		return atrium.Invalid(bodyFault("", "must not be empty"))
+	case !ok:
+		return atrium.Invalid(bodyFault("", "ends before it is complete"))
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return atrium.Invalid(bodyFault(string(syntax.JSONPointer), "has the same name as a member before it"))
+	}
+	return atrium.Invalid(bodyFault(string(syntax.JSONPointer), fmt.Sprintf("is not strict JSON at byte %d", syntax.ByteOffset)))
+}
+
+func bodyFault(pointer, detail string) atrium.Fault {
+	for len(pointer) > maxPointer {
+		cut := strings.LastIndexByte(pointer[:maxPointer+1], '/')
+		pointer = pointer[:max(cut, 0)]
+	}
+	return atrium.Fault{In: atrium.InBody, Where: pointer, Detail: detail}
+}
+
+// Fault notes a fault of a member.
+func (o *Object) Fault(name, detail string) {
+	o.faults = append(o.faults, bodyFault("/"+pointerEscaper.Replace(name), detail))
+}
+
+// pointerEscaper is the escaping of RFC 6901 section 3.
+var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
+
+// Faults returns what was found wrong so far.
+func (o *Object) Faults() []atrium.Fault { return o.faults }
+
+// Has reports whether the object has the member, null or not.
+func (o *Object) Has(name string) bool {
+	for i := range o.members {
+		if o.members[i].name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Names returns the names of all members, in their order.
+func (o *Object) Names() []string {
+	names := make([]string, len(o.members))
+	for i := range o.members {
+		names[i] = o.members[i].name
+	}
+	return names
+}
+
+// Value takes a member of any kind, exactly as it was written; nil if there is
+// none. The bytes are part of what was parsed.
+func (o *Object) Value(name string) []byte {
+	for i := range o.members {
+		if m := &o.members[i]; m.name == name {
+			m.taken = true
+			return m.value
+		}
+	}
+	return nil
+}
+
+// Need says whether a member may be left out, and whether it may be null.
+type Need int
+
+// The needs.
+const (
+	Optional Need = iota // may be left out
+	Required             // must be there
+	Nullable             // may be left out or null, which is the same
+)
+
+// take returns a member of one of the kinds, or nil. Its absence, or another
+// kind, is a fault if the need says so.
+func (o *Object) take(name string, need Need, what string, kinds string) []byte {
+	v := o.Value(name)
+	switch {
+	case v == nil && need == Required:
+		o.Fault(name, "is required")
+	case v == nil || need == Nullable && v[0] == 'n':
+		return nil
+	case strings.IndexByte(kinds, v[0]) < 0:
+		o.Fault(name, "must be "+what)
+		return nil
+	}
+	return v
+}
+
+// Text takes a string member. check, which may be nil, says what is wrong with
+// it, or "". Without the member, or with a fault, it returns "" and false.
+func (o *Object) Text(name string, need Need, check func(string) string) (string, bool) {
+	v := o.take(name, need, "a string", `"`)
+	if v == nil {
+		return "", false
+	}
+	var text string
+	if body := v[1 : len(v)-1]; bytes.IndexByte(body, '\\') < 0 {
+		text = string(body)
+	} else {
+		b, _ := jsontext.AppendUnquote(nil, v) // read strictly before
+		text = string(b)
+	}
+	if check != nil {
+		if fault := check(text); fault != "" {
+			o.Fault(name, fault)
+			return "", false
+		}
+	}
+	return text, true
+}
+
+// Bool takes a boolean member; false without it.
+func (o *Object) Bool(name string) bool {
+	v := o.take(name, Optional, "true or false", "tf")
+	return v != nil && v[0] == 't'
+}
+
+// Integer takes a member that is a whole number from least to most, written in
+// digits alone; 0 without it. most has at most 18 digits.
+func (o *Object) Integer(name string, least, most int64) int64 {
+	v := o.take(name, Optional, "a whole number", "0123456789-")
+	if v == nil {
+		return 0
+	}
+	n, ok := Digits(string(v), most)
+	if !ok || n < least {
+		o.Fault(name, fmt.Sprintf("must be a whole number from %d to %d", least, most))
+		return 0
+	}
+	return n
+}
+
+// Digits returns the number that s writes in decimal digits alone. It is false
+// if s has anything else in it, or is more than most.
+func Digits(s string, most int64) (n int64, ok bool) {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+		if n = n*10 + int64(s[i]-'0'); n > most {
+			return 0, false
+		}
+	}
+	return n, s != ""
+}
+
+// Object takes a member that is an object, exactly as it was written.
+func (o *Object) Object(name string, need Need) []byte {
+	return o.take(name, need, "an object", "{")
+}
+
+// Array takes a member that is an array, exactly as it was written.
+func (o *Object) Array(name string, need Need) []byte {
+	return o.take(name, need, "an array", "[")
+}
+
+// Untaken notes a fault for every member that nothing has taken.
+func (o *Object) Untaken() {
+	for _, m := range o.members {
+		if !m.taken {
+			o.Fault(m.name, "is not a member that is known here")
+		}
+	}
+}
+
+// Compact returns a JSON value without the white space between its tokens and
+// otherwise as it is.
+func Compact(v []byte) []byte {
+	out := make([]byte, 0, len(v))
+	inString := false
+	for i := 0; i < len(v); i++ {
+		c := v[i]
+		switch {
+		case inString:
+			if c == '\\' {
+				out = append(out, c)
+				i++
+				c = v[i]
+			} else if c == '"' {
+				inString = false
+			}
+		case c == '"':
+			inString = true
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}

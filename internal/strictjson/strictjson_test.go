@@ -1,0 +1,142 @@
+package strictjson_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"atrium"
+	"atrium/internal/strictjson"
+)
+
+func TestWhatIsNotStrictIsRefusedWithItsPlace(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
+	for body, where := range map[string]string{
+		``:                              "",
+		` `:                             "",
+		`null`:                          "",
+		`[]`:                            "",
+		`"a"`:                           "",
+		`{`:                             "",
+		`{"a":1`:                        "",
+		`{"a":1}x`:                      "",
+		`{"a":1}{}`:                     "",
+		"\ufeff{}":                      "",
+		`{"a":1,"a":2}`:                 "/a",
+		`{"a":{"b":1,"b":2}}`:           "/a/b",
+		`{"a":[{"b":1},{"b":1,"b":2}]}`: "/a/1/b",
+		`{"a":1,"\u0061":2}`:            "/a",
+		"{\"a\":\"\xff\"}":              "/a",
+		`{"a":"\ud800"}`:                "/a",
+		`{"a":"\udc00\ud800"}`:          "/a",
+		`{"a":01}`:                      "",
+		`{"a":+1}`:                      "/a",
+		`{"a":NaN}`:                     "/a",
+		`{"a":1,}`:                      "",
+		`{'a':1}`:                       "",
+		`{"a":"` + "\n" + `"}`:          "/a",
+		deep(65):                        strings.Repeat("/a", 64),
+		strings.Repeat("[", 200_000):    strings.Repeat("/0", 63),
+		`{"x":[],"a":` + strings.Repeat("[", 200_000): "/a" + strings.Repeat("/0", 62),
+		`{"` + strings.Repeat("n", 500) + `":x}`:      "",
+	} {
+		_, err := strictjson.Parse([]byte(body))
+		e, ok := errors.AsType[*atrium.Error](err)
+		if !ok || e.Code != atrium.CodeInvalidRequest || len(e.Faults) != 1 {
+			t.Errorf("%.40q: error %v is not one fault of an invalid request", body, err)
+			continue
+		}
+		if e.Faults[0].Where != where {
+			t.Errorf("%.40q: fault is at %.80q, want %.80q (%s)", body, e.Faults[0].Where, where, e.Faults[0].Detail)
+		}
+	}
+	if _, err := strictjson.Parse([]byte(deep(64))); err != nil {
+		t.Errorf("64 levels are refused: %v", err)
+	}
+	if _, err := strictjson.Parse([]byte(`{"a":"[[[[` + strings.Repeat(`\"[`, 100) + `"}`)); err != nil {
+		t.Errorf("brackets in a string count as nesting: %v", err)
+	}
+}
+
+func TestEveryFaultIsNamed(t *testing.T) {
+	o, err := strictjson.Parse([]byte(`{"t":1,"b":"x","n":-1,"a":{},"o":[],"z":null,"u/~":0}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Text("t", strictjson.Required, nil)
+	o.Text("missing", strictjson.Required, nil)
+	o.Text("z", strictjson.Optional, nil)
+	o.Bool("b")
+	o.Integer("n", 1, 9)
+	o.Array("a", strictjson.Optional)
+	o.Object("o", strictjson.Optional)
+	o.Untaken()
+	var got []string
+	for _, f := range o.Faults() {
+		got = append(got, f.Where)
+	}
+	if want := "/t /missing /z /b /n /a /o /u~1~0"; strings.Join(got, " ") != want {
+		t.Errorf("faults are at %v, want %s", got, want)
+	}
+}
+
+func TestNullableTakesNullForAbsence(t *testing.T) {
+	o, _ := strictjson.Parse([]byte(`{"a":null}`))
+	if text, ok := o.Text("a", strictjson.Nullable, nil); ok || text != "" || len(o.Faults()) != 0 {
+		t.Errorf("got %q, %v, %v", text, ok, o.Faults())
+	}
+}
+
+func TestValuesAreTheBytesThatWereSent(t *testing.T) {
+	const payload = `{ "b" : 1.50 , "a":"\u0000\/é" }`
+	o, err := strictjson.Parse([]byte(` {"x":"\"","payload" :` + payload + "\n}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(o.Object("payload", strictjson.Required)); got != payload {
+		t.Errorf("got %s", got)
+	}
+	if got := string(strictjson.Compact([]byte(payload))); got != `{"b":1.50,"a":"\u0000\/é"}` {
+		t.Errorf("compacted to %s", got)
+	}
+	if got, _ := o.Text("x", strictjson.Required, nil); got != `"` {
+		t.Errorf("text is %q", got)
+	}
+}
+
+func TestDigitsTakesNothingButDigits(t *testing.T) {
+	for s, want := range map[string]int64{"0": 0, "7": 7, "100": 100, "00100": 100, "": -1, "+1": -1, "-1": -1, "1.0": -1, "1e2": -1, " 1": -1, "101": -1, "99999999999999999999999": -1, "١": -1} {
+		n, ok := strictjson.Digits(s, 100)
+		if !ok {
+			n = -1
+		}
+		if n != want {
+			t.Errorf("%q is %d, want %d", s, n, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{`{}`, `{"a":[1,{"b":null}]}`, `{"a":"\ud83d\ude00"}`, "{\"\xff\":1}", `[[[`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		o, err := strictjson.Parse(b)
+		if err != nil {
+			e, ok := errors.AsType[*atrium.Error](err)
+			if !ok || len(e.Faults) != 1 || len(e.Faults[0].Where) > 256 {
+				t.Fatalf("error is %v", err)
+			}
+			return
+		}
+		again, err := strictjson.Parse(strictjson.Compact(b))
+		if err != nil {
+			t.Fatalf("compacting %q broke it: %v", b, err)
+		}
+		o.Untaken()
+		again.Untaken()
+		if len(o.Faults()) != len(again.Faults()) {
+			t.Fatalf("compacting %q lost members", b)
+		}
+	})
+}
