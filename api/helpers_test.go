@@ -1,0 +1,224 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pb33f/libopenapi"
+	validator "github.com/pb33f/libopenapi-validator"
+	validation "github.com/pb33f/libopenapi-validator/errors"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// requireVerdicts judges bodies by the component schema, and by the validator
+// as requests to the path: both have to agree with the lists.
+func requireVerdicts(t *testing.T, schema, method, path string, takes, refuses []string) {
+	t.Helper()
+	compiled := newSchemas(t).compile(t, "/components/schemas/"+schema)
+	v := newValidator(t)
+	for i, body := range slices.Concat(takes, refuses) {
+		want := i < len(takes)
+		if err := compiled.Validate(decode(t, []byte(body))); (err == nil) != want {
+			t.Errorf("%.100s: accepted is %v: %v", body, !want, err)
+		}
+		if strings.Contains(body, "1e400") {
+			continue // the validator reads numbers as float64, which cannot hold this one
+		}
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("x-api-key", "k")
+		if ok, errs := v.ValidateHttpRequestSync(r); ok != want {
+			t.Errorf("%.100s: as a request, accepted is %v: %s", body, !want, explain(errs))
+		}
+	}
+}
+
+func newValidator(t *testing.T) validator.Validator {
+	t.Helper()
+	doc, err := libopenapi.NewDocument(YAML())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, errs := validator.NewValidator(doc)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	return v
+}
+
+func explain(errs []*validation.ValidationError) string {
+	var b strings.Builder
+	for _, e := range errs {
+		b.WriteString(e.Message + ": " + e.Reason)
+		for _, s := range e.SchemaValidationErrors {
+			b.WriteString("\n\t" + s.Location + ": " + s.Reason)
+		}
+	}
+	return b.String()
+}
+
+// schemas compiles parts of the document by a second reader of JSON Schema,
+// which knows nothing of OpenAPI, formats included.
+type schemas struct{ compiler *jsonschema.Compiler }
+
+const base = "mem:///openapi.json"
+
+func newSchemas(t *testing.T) schemas {
+	t.Helper()
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource(base, decode(t, JSON())); err != nil {
+		t.Fatal(err)
+	}
+	return schemas{c}
+}
+
+func (s schemas) compile(t *testing.T, pointer string) *jsonschema.Schema {
+	t.Helper()
+	compiled, err := s.compiler.Compile(base + "#" + (&url.URL{Path: pointer}).EscapedPath())
+	if err != nil {
+		t.Fatalf("%s: %v", pointer, err)
+	}
+	return compiled
+}
+
+// decode keeps numbers as they are written.
+func decode(t *testing.T, b []byte) any {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+var parsed = sync.OnceValues(func() (v object, err error) {
+	return v, json.Unmarshal(JSON(), &v)
+})
+
+// tree returns the document, which the tests share and do not change.
+func tree(t *testing.T) object {
+	t.Helper()
+	v, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// walk calls visit for every object of the document, with its JSON Pointer. It
+// leaves out the values of examples, which are data.
+func walk(node any, at string, visit func(at string, node object)) {
+	switch node := node.(type) {
+	case object:
+		visit(at, node)
+		for name, value := range node {
+			if name != "example" && name != "examples" {
+				walk(value, at+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(name), visit)
+			}
+		}
+	case []any:
+		for i, value := range node {
+			walk(value, at+"/"+strconv.Itoa(i), visit)
+		}
+	}
+}
+
+func examplesOf(node object) []any {
+	var all []any
+	if example, ok := node["example"]; ok {
+		all = append(all, example)
+	}
+	named, _ := node["examples"].(object)
+	for _, example := range named {
+		all = append(all, example.(object)["value"])
+	}
+	return all
+}
+
+func operations(item any) map[string]object {
+	ops := make(map[string]object)
+	for _, method := range []string{"get", "head", "post", "patch", "put", "delete", "options", "trace"} {
+		if op, ok := item.(object)[method].(object); ok {
+			ops[method] = op
+		}
+	}
+	return ops
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (a answer) http() *http.Response {
+	r := &http.Response{StatusCode: a.status, Header: a.header, Body: http.NoBody}
+	if a.body != nil {
+		r.Body = io.NopCloser(bytes.NewReader(a.body))
+	}
+	return r
+}
+
+// answers returns one answer for each example of the response, or one without
+// a body if it documents none.
+func answers(t *testing.T, status string, response any) []answer {
+	t.Helper()
+	code, err := strconv.Atoi(strings.ReplaceAll(status, "XX", "00"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolved := resolve(t, response)
+	header := make(http.Header)
+	for name, h := range resolved["headers"].(object) {
+		text, isText := resolve(t, h)["example"].(string)
+		if !isText {
+			b, _ := json.Marshal(resolve(t, h)["example"])
+			text = string(b)
+		}
+		header.Set(name, text)
+	}
+	content, _ := resolved["content"].(object)
+	if content == nil {
+		return []answer{{status: code, header: header}}
+	}
+	var all []answer
+	for media, described := range content {
+		header := maps.Clone(header)
+		header.Set("Content-Type", media)
+		if !strings.Contains(media, "json") {
+			all = append(all, answer{code, header, []byte("text")})
+		}
+		for _, example := range examplesOf(described.(object)) {
+			body, err := json.Marshal(example)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, answer{code, header, body})
+		}
+	}
+	return all
+}
+
+func resolve(t *testing.T, node any) object {
+	t.Helper()
+	ref, ok := node.(object)["$ref"].(string)
+	if !ok {
+		return node.(object)
+	}
+	resolved := any(tree(t))
+	for _, name := range strings.Split(ref, "/")[1:] {
+		resolved = resolved.(object)[name]
+	}
+	return resolve(t, resolved)
+}
