@@ -1,0 +1,124 @@
+// Package engine is the thin seam between the store and the databases it runs
+// on: transactions, rows, batches and classes of error. One set of queries
+// serves every engine; what truly differs is here.
+//
+// The queries keep to the common subset of SQLite and PostgreSQL. Parameters
+// are $1, $2 and so on, each first used in that order. Arguments are string,
+// []byte, int64 or nil; columns hold text, bytes and 64-bit integers only.
+package engine
+
+import (
+	"context"
+	"errors"
+)
+
+// A DB is one database. Its methods are safe for concurrent use.
+type DB interface {
+	// Name returns the engine's name, which is also the name of its folder of
+	// migrations.
+	Name() string
+
+	// Read calls f with a transaction that sees one state of the database and
+	// changes nothing.
+	Read(ctx context.Context, f func(Tx) error) error
+
+	// Write calls f with a transaction that is durable when Write returns nil
+	// and left no trace when it returns an error, unless the error is of class
+	// Uncertain. f may be called again when the engine asks for it, so all that
+	// it changes outside of the transaction it must first set back.
+	Write(ctx context.Context, f func(Tx) error) error
+
+	// Snapshot calls f with a DB whose reads together leave out nothing that
+	// was committed before the call. They may see what is committed later, and
+	// hold up neither writers nor checkpoints, however long f runs.
+	Snapshot(ctx context.Context, f func(DB) error) error
+
+	// Check verifies that the stored structures are sound.
+	Check(ctx context.Context) error
+
+	// Close waits for running transactions and releases the database.
+	Close() error
+}
+
+// A Tx is a transaction. It is used by one goroutine, inside the call that
+// handed it out.
+type Tx interface {
+	// Query calls each for every row, in order, until it returns an error.
+	Query(sql string, args Args, each func(Row) error) error
+
+	// Exec runs a statement and returns how many rows it changed.
+	Exec(sql string, args ...any) (int64, error)
+
+	// Batch runs a statement for many rows at once and calls each, which may be
+	// nil, for every row that it returns, in no particular order. It returns
+	// how many rows were changed.
+	Batch(b *Batch, rows []Args, each func(Row) error) (int64, error)
+
+	// Script runs statements that have no parameters, with ; between them.
+	Script(sql string) error
+}
+
+// Args are the arguments of one statement or of one row of a batch.
+type Args = []any
+
+// A Row is one row of an answer, valid during the call that got it. Columns
+// count from 0.
+type Row interface {
+	Null(column int) bool
+	Int(column int) int64
+	Text(column int) string  // "" for null
+	Bytes(column int) []byte // a copy; nil for null
+}
+
+// ErrNoRow says that a query which must find a row found none.
+var ErrNoRow = errors.New("no row")
+
+// A Class tells what an error of an engine means for its caller.
+type Class int
+
+// The classes.
+const (
+	Internal    Class = iota // a fault in a statement, or anything else unexpected
+	Conflict                 // a unique key is taken, or a referenced row is missing
+	Unavailable              // storage is away, full or busy; nothing was done
+	Uncertain                // the commit was sent and its result is unknown
+	Corrupt                  // the stored structures are damaged
+)
+
+// An Error is an error of a database with its class.
+type Error struct {
+	Class Class
+	Err   error
+}
+
+// Error returns the text of the underlying error.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the underlying error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ClassOf returns the class of the first Error in err's tree, and Internal if
+// there is none.
+func ClassOf(err error) Class {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Class
+	}
+	return Internal
+}
+
+// One runs a query that must find a row and calls scan with the first. It
+// returns ErrNoRow if there is none.
+func One(tx Tx, sql string, args Args, scan func(Row)) error {
+	found := false
+	err := tx.Query(sql, args, func(r Row) error {
+		if !found {
+			scan(r)
+		}
+		found = true
+		return nil
+	})
+	if err == nil && !found {
+		err = ErrNoRow
+	}
+	return err
+}

@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// A sqliteConn is a connection with its prepared statements, and the
+// transaction that is open on it. One goroutine uses it at a time.
+type sqliteConn struct {
+	conn       *sqlite.Conn
+	statements map[string]*sqlite.Stmt // by their text; the texts are constants of the store
+}
+
+// transaction runs f between begin, unless that is "" because the caller has
+// begun already, and COMMIT or ROLLBACK.
+func (c *sqliteConn) transaction(begin string, f func(Tx) error) (err error) {
+	if begin != "" {
+		if _, err := c.Exec(begin); err != nil {
+			return err
+		}
+	}
+	committed := false
+	defer func() {
+		if !committed && !c.conn.AutocommitEnabled() {
+			if _, e := c.Exec("ROLLBACK"); e != nil {
+				err = errors.Join(err, e)
+			}
+		}
+	}()
+	if err := f(c); err != nil {
+		return err
+	}
+	if _, err := c.Exec("COMMIT"); err != nil {
+		return err
+	}
+	committed = true
+	return nil
+}
+
+// statement returns the prepared statement for sql, ready for its arguments.
+func (c *sqliteConn) statement(sql string) (*sqlite.Stmt, error) {
+	if stmt, ok := c.statements[sql]; ok {
+		return stmt, nil
+	}
+	stmt, err := c.conn.Prepare(sql)
+	if err != nil {
+		return nil, sqliteError(fmt.Errorf("prepare %q: %w", sql, err))
+	}
+	// SQLite takes $1 for a name and numbers names as it meets them.
+	for i := 1; i <= stmt.BindParamCount(); i++ {
+		if want := fmt.Sprintf("$%d", i); stmt.BindParamName(i) != want {
+			return nil, fmt.Errorf("parameter %s of %q is not the %dth to be used first", stmt.BindParamName(i), sql, i)
+		}
+	}
+	c.statements[sql] = stmt
+	return stmt, nil
+}
+
+func (c *sqliteConn) run(sql string, args Args, each func(Row) error) (err error) {
+	stmt, err := c.statement(sql)
+	if err != nil {
+		return err
+	}
+	if stmt.BindParamCount() != len(args) {
+		return fmt.Errorf("%d arguments for %q", len(args), sql)
+	}
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			stmt.BindText(i+1, v)
+		case []byte:
+			if v == nil {
+				stmt.BindNull(i + 1)
+			} else {
+				stmt.BindBytes(i+1, v)
+			}
+		case int64:
+			stmt.BindInt64(i+1, v)
+		case nil:
+			stmt.BindNull(i + 1)
+		default:
+			return fmt.Errorf("argument %d of %q is a %T", i+1, sql, arg)
+		}
+	}
+	defer func() {
+		// Reset repeats the error of the step that failed.
+		if e := stmt.Reset(); e != nil && err == nil {
+			err = sqliteError(e)
+		}
+	}()
+	for {
+		more, err := stmt.Step()
+		if err != nil {
+			return sqliteError(err)
+		}
+		if !more {
+			return nil
+		}
+		if each != nil {
+			if err := each(sqliteRow{stmt}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (c *sqliteConn) Query(sql string, args Args, each func(Row) error) error {
+	return c.run(sql, args, each)
+}
+
+func (c *sqliteConn) Exec(sql string, args ...any) (int64, error) {
+	if err := c.run(sql, args, nil); err != nil {
+		return 0, err
+	}
+	return int64(c.conn.Changes()), nil
+}
+
+func (c *sqliteConn) Batch(b *Batch, rows []Args, each func(Row) error) (int64, error) {
+	var changed int64
+	for _, args := range rows {
+		if err := c.run(b.embedded, args, each); err != nil {
+			return 0, err
+		}
+		changed += int64(c.conn.Changes())
+	}
+	return changed, nil
+}
+
+func (c *sqliteConn) Script(sql string) error {
+	return sqliteError(runScript(c.conn, sql))
+}
+
+type sqliteRow struct{ stmt *sqlite.Stmt }
+
+func (r sqliteRow) Null(i int) bool   { return r.stmt.ColumnIsNull(i) }
+func (r sqliteRow) Int(i int) int64   { return r.stmt.ColumnInt64(i) }
+func (r sqliteRow) Text(i int) string { return r.stmt.ColumnText(i) }
+
+func (r sqliteRow) Bytes(i int) []byte {
+	n := r.stmt.ColumnLen(i)
+	if n == 0 && r.stmt.ColumnIsNull(i) {
+		return nil
+	}
+	b := make([]byte, n)
+	r.stmt.ColumnBytes(i, b)
+	return b
+}
+
+// sqliteError gives err its class; nil stays nil.
+func sqliteError(err error) error {
+	if err == nil {
+		return nil
+	}
+	class := Internal
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultConstraint:
+		class = Conflict
+	case sqlite.ResultBusy, sqlite.ResultLocked, sqlite.ResultFull, sqlite.ResultIOErr,
+		sqlite.ResultCantOpen, sqlite.ResultReadOnly, sqlite.ResultNoMem, sqlite.ResultInterrupt, sqlite.ResultPerm:
+		class = Unavailable
+	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
+		class = Corrupt
+	}
+	return &Error{class, err}
+}
