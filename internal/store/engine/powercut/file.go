@@ -1,0 +1,229 @@
+package powercut
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+)
+
+// sectorSize is the unit in which a disk writes: a power cut leaves each
+// sector as it was or as it should become.
+const sectorSize = 512
+
+// file is one file of the directory, whether or not it still has a name. The
+// mutex of its FS guards it.
+type file struct {
+	name    string
+	fd      *os.File // for reading only
+	handles int      // SQLite's, open now
+	pending []change // since the last completed sync, oldest first
+}
+
+// change is what undoes one write, truncation or extension of a file.
+type change struct {
+	off    int64
+	size   int64  // bytes written at off; 0 when only the length changed
+	old    []byte // what was at off before, as far as the file reached
+	before int64  // length of the file
+	after  int64
+}
+
+func openFile(dir, name string) (*file, error) {
+	fd, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return nil, fmt.Errorf("powercut: follow file: %w", err)
+	}
+	return &file{name: name, fd: fd}, nil
+}
+
+func (f *file) length() (int64, error) {
+	info, err := f.fd.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("powercut: length of %s: %w", f.name, err)
+	}
+	return info.Size(), nil
+}
+
+// beforeWrite returns the change that a write of size bytes at off will be.
+func (f *file) beforeWrite(off, size int64) (change, error) {
+	before, err := f.length()
+	if err != nil {
+		return change{}, err
+	}
+	c := change{off: off, size: size, before: before}
+	c.old, err = readAt(f.fd, off, min(size, before-off))
+	return c, err
+}
+
+// beforeResize returns the change that a new length of the file will be.
+func (f *file) beforeResize(length int64) (change, error) {
+	before, err := f.length()
+	if err != nil {
+		return change{}, err
+	}
+	c := change{off: length, before: before}
+	c.old, err = readAt(f.fd, length, before-length)
+	return c, err
+}
+
+// done records a change after the fact. A write that failed is recorded too,
+// since a part of it may be in the file.
+func (f *file) done(c change) error {
+	after, err := f.length()
+	if err != nil {
+		return err
+	}
+	c.after = after
+	if c.size == 0 && c.before == c.after {
+		return nil
+	}
+	f.pending = append(f.pending, c)
+	return nil
+}
+
+// synced makes all changes durable.
+func (f *file) synced() { f.pending = nil }
+
+// copyDurable writes the durable content of f to the new file path. With a
+// non-nil rng it adds a random choice of the pending changes.
+func (f *file) copyDurable(path string, rng *rand.Rand) (err error) {
+	dst, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("powercut: create copy: %w", err)
+	}
+	defer func() { err = errors.Join(err, dst.Close()) }()
+	if _, err := f.fd.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("powercut: rewind %s: %w", f.name, err)
+	}
+	if _, err := io.Copy(dst, f.fd); err != nil {
+		return fmt.Errorf("powercut: copy %s: %w", f.name, err)
+	}
+
+	// Going back change by change, the copy holds for a moment what each of
+	// them had written: the only place where a page that was overwritten since
+	// can be found.
+	kept := choose(len(f.pending), rng)
+	data := make([][]byte, len(f.pending))
+	for i := len(f.pending) - 1; i >= 0; i-- {
+		c := f.pending[i]
+		if kept[i] != none && c.size > 0 {
+			if data[i], err = readAt(dst, c.off, min(c.size, c.after-c.off)); err != nil {
+				return err
+			}
+		}
+		if err := c.undo(dst); err != nil {
+			return fmt.Errorf("powercut: undo in copy of %s: %w", f.name, err)
+		}
+	}
+	for i, c := range f.pending {
+		if err := c.redo(dst, data[i], kept[i], rng); err != nil {
+			return fmt.Errorf("powercut: redo in copy of %s: %w", f.name, err)
+		}
+	}
+	return nil
+}
+
+func (c change) undo(dst *os.File) error {
+	if err := dst.Truncate(c.before); err != nil {
+		return err
+	}
+	_, err := dst.WriteAt(c.old, c.off)
+	return err
+}
+
+// redo applies to dst the part of the change that reached the disk.
+func (c change) redo(dst *os.File, data []byte, part portion, rng *rand.Rand) error {
+	end := c.off + int64(len(data))
+	switch {
+	case part == none:
+		return nil
+	case c.size == 0 && c.after < c.before:
+		return dst.Truncate(c.after)
+	case c.size == 0:
+		return extend(dst, c.after)
+	case part == whole:
+		_, err := dst.WriteAt(data, c.off)
+		return err
+	}
+	// The length reached the disk, of the content only some sectors.
+	if err := extend(dst, end); err != nil {
+		return err
+	}
+	for from := c.off; from < end; {
+		to := min((from/sectorSize+1)*sectorSize, end)
+		if rng.IntN(2) == 0 {
+			if _, err := dst.WriteAt(data[from-c.off:to-c.off], from); err != nil {
+				return err
+			}
+		}
+		from = to
+	}
+	return nil
+}
+
+// extend makes dst at least length bytes long.
+func extend(dst *os.File, length int64) error {
+	info, err := dst.Stat()
+	if err != nil || info.Size() >= length {
+		return err
+	}
+	return dst.Truncate(length)
+}
+
+// portion says how much of a change reached the disk.
+type portion uint8
+
+const (
+	none portion = iota
+	torn
+	whole
+)
+
+// choose decides for n changes how much of each is kept: nothing without rng.
+// A disk that keeps the order of writes leaves all the changes up to one, which
+// may be torn; any other disk leaves any of them. Either is chosen, with a
+// random number of survivors, so that both extremes are met too.
+func choose(n int, rng *rand.Rand) []portion {
+	kept := make([]portion, n)
+	if rng == nil || n == 0 {
+		return kept
+	}
+	if rng.IntN(3) == 0 {
+		last := rng.IntN(n + 1)
+		for i := range last {
+			kept[i] = whole
+		}
+		if last < n {
+			kept[last] = portion(rng.IntN(2))
+		}
+		return kept
+	}
+	p := rng.Float64()
+	for i := range kept {
+		switch {
+		case rng.Float64() >= p:
+		case rng.IntN(3) == 0:
+			kept[i] = torn
+		default:
+			kept[i] = whole
+		}
+	}
+	return kept
+}
+
+// readAt returns the size bytes at off, fewer where the file ends; none for a
+// size that is not positive.
+func readAt(fd *os.File, off, size int64) ([]byte, error) {
+	if size <= 0 {
+		return nil, nil
+	}
+	b := make([]byte, size)
+	n, err := fd.ReadAt(b, off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("powercut: read %s: %w", fd.Name(), err)
+	}
+	return b[:n], nil
+}

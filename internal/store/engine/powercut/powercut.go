@@ -1,0 +1,237 @@
+// Package powercut is a SQLite VFS for tests: it shows which bytes a power cut
+// at any moment would have left of the databases in one directory.
+//
+// The VFS forwards every call to SQLite's own unix VFS, so connections work on
+// real files with real locks and real memory maps, and remembers for each file
+// what has not reached the disk yet. The rules of the simulated disk:
+//
+//   - What a file holds is durable up to its last completed xSync. Each write,
+//     truncation and extension since then is pending: it may be on the disk, it
+//     may be missing, and of a write any of its 512 byte sectors may be there.
+//     Bytes next to a write are never damaged (SQLite calls this powersafe
+//     overwrite, and assumes it by default).
+//   - The names in the directory are separate from the files. Creating and
+//     deleting a file stays pending until the directory is synced, and a sync
+//     of the directory makes durable all that happened to its names so far.
+//     The directory is synced when SQLite's unix VFS does it: in the first
+//     xSync through a handle that was opened to create a rollback journal, a
+//     super-journal or a WAL, and in an xDelete that asks for it. A new
+//     database file is therefore durable from its first journal or WAL sync,
+//     not from its own.
+//   - A failed sync makes nothing durable. What was pending remains so, and the
+//     next successful sync takes it along.
+//   - Files that were in the directory before [Register], or that appeared in
+//     it by other means before SQLite opened them, count as durable as found.
+//   - The -shm file is lost in every power cut: SQLite rebuilds it from the WAL.
+//     Temporary files, and files in other directories (subdirectories too), are
+//     forwarded without being followed.
+//
+// Only the memory for undoing is kept: for each pending change the bytes that
+// it overwrote or cut off, until the next sync of the file. A database with
+// synchronous=OFF never syncs, so there this memory grows with its overwrites.
+//
+// The followed files must not be written, renamed or removed except through
+// this VFS. Each stays open through a descriptor of this package until Close,
+// because on unix the closing of any descriptor drops all the POSIX locks that
+// the process holds on the file.
+package powercut
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"modernc.org/libc"
+)
+
+// ErrInUse is returned, wrapped, by [FS.Close] while a file is open through
+// the file system.
+var ErrInUse = errors.New("powercut: file system in use")
+
+// FS is one directory behind one registered VFS. Its methods may be called
+// from any goroutine, while connections are at work.
+type FS struct {
+	name string // of the VFS
+	dir  string // absolute, without symbolic links
+
+	tls     *libc.TLS // for Register and Close; callbacks are given their own
+	cName   uintptr   // C string
+	cVFS    uintptr   // sqlite3_vfs of this FS
+	realVFS uintptr   // sqlite3_vfs of SQLite, never freed
+
+	// mu makes each change of a file, with its record, one step for Snapshot.
+	// It guards everything below, and the files and handles of this FS. It is
+	// held while the wrapped VFS works; that one never calls back. It is not
+	// held for reads and locks, which change no file.
+	mu         sync.Mutex
+	live       map[string]*file    // the directory as SQLite sees it
+	durable    map[string]*file    // the directory as of its last sync
+	open       int                 // handles, followed or not
+	methods    map[uintptr]uintptr // wrapped sqlite3_io_methods to ours, in C memory
+	failSyncs  fault
+	failWrites fault
+	closed     bool
+}
+
+// fault says which files an injected error hits: no names means every file.
+type fault struct {
+	on    bool
+	names []string
+}
+
+func (f fault) hits(name string) bool {
+	return f.on && (len(f.names) == 0 || slices.Contains(f.names, name))
+}
+
+// Register adds a VFS called name to the process, which follows the files of
+// the existing directory dir. The name must not be taken; close the FS at the
+// end of the test. Connections use it by opening the result of [FS.URI].
+func Register(name, dir string) (*FS, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("powercut: resolve directory: %w", err)
+	}
+	// SQLite hands over paths with all symbolic links resolved.
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, fmt.Errorf("powercut: resolve directory: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("powercut: list directory: %w", err)
+	}
+	fs := &FS{
+		name:    name,
+		dir:     dir,
+		live:    map[string]*file{},
+		durable: map[string]*file{},
+		methods: map[uintptr]uintptr{},
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !followed(e.Name()) {
+			continue
+		}
+		if err := fs.adopt(e.Name()); err != nil {
+			fs.closeFiles()
+			return nil, err
+		}
+	}
+	if err := fs.register(); err != nil {
+		fs.closeFiles()
+		return nil, err
+	}
+	return fs, nil
+}
+
+// URI returns the name under which a connection opens the database file of
+// the directory through this VFS; the connection needs the URI open flag.
+func (fs *FS) URI(file string) string {
+	u := url.URL{
+		Scheme:   "file",
+		Path:     filepath.Join(fs.dir, file),
+		RawQuery: url.Values{"vfs": {fs.name}}.Encode(),
+	}
+	return u.String()
+}
+
+// FailSync makes every xSync return SQLITE_IOERR_FSYNC while on, and every
+// xDelete that would sync the directory SQLITE_IOERR_DIR_FSYNC, with the file
+// deleted all the same. With names, only syncs of the files so called in the
+// directory fail. Each call replaces the one before.
+func (fs *FS) FailSync(on bool, names ...string) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.failSyncs = fault{on, slices.Clone(names)}
+}
+
+// FailWrites makes every xWrite return SQLITE_FULL while on, and write nothing.
+// With names, only writes to the files so called in the directory fail. Each
+// call replaces the one before.
+func (fs *FS) FailWrites(on bool, names ...string) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.failWrites = fault{on, slices.Clone(names)}
+}
+
+// Close removes the VFS from the process. It returns an error wrapping
+// [ErrInUse], and does nothing, while a connection is open through it, and it
+// must not run at the same time as the opening of one. A second Close does
+// nothing.
+func (fs *FS) Close() error {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.closed {
+		return nil
+	}
+	if fs.open > 0 {
+		return fmt.Errorf("close VFS %s with %d files open: %w", fs.name, fs.open, ErrInUse)
+	}
+	fs.closed = true
+	fs.unregister()
+	return fs.closeFiles()
+}
+
+// closeFiles closes the descriptors of all files.
+func (fs *FS) closeFiles() error {
+	var errs []error
+	for f := range fs.files() {
+		errs = append(errs, f.fd.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// files returns the set of files with a name, pending or durable.
+func (fs *FS) files() map[*file]bool {
+	set := map[*file]bool{}
+	for _, f := range fs.live {
+		set[f] = true
+	}
+	for _, f := range fs.durable {
+		set[f] = true
+	}
+	return set
+}
+
+// adopt follows a file that is in the directory already, as durable.
+func (fs *FS) adopt(name string) error {
+	f, err := openFile(fs.dir, name)
+	if err != nil {
+		return err
+	}
+	fs.live[name] = f
+	fs.durable[name] = f
+	return nil
+}
+
+// base returns the name of path in the directory, and whether it is there and
+// followed.
+func (fs *FS) base(path string) (string, bool) {
+	dir, name := filepath.Split(path)
+	return name, filepath.Clean(dir) == fs.dir && followed(name)
+}
+
+func followed(name string) bool { return name != "" && !strings.HasSuffix(name, "-shm") }
+
+// syncDir makes the names of the directory durable as they are.
+func (fs *FS) syncDir() {
+	before := fs.durable
+	fs.durable = make(map[string]*file, len(fs.live))
+	for name, f := range fs.live {
+		fs.durable[name] = f
+	}
+	for _, f := range before {
+		fs.release(f)
+	}
+}
+
+// release forgets f once nothing can reach it: no handle and no name.
+func (fs *FS) release(f *file) {
+	if f.handles == 0 && fs.live[f.name] != f && fs.durable[f.name] != f {
+		// The descriptor was only read, so its closing has nothing to report.
+		f.fd.Close()
+	}
+}
