@@ -1,0 +1,255 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// maxRaces is how often an append starts over because another node bound one of
+// its keys meanwhile. Each time at least one key is found bound, so more than a
+// few mean that something is wrong.
+const maxRaces = 8
+
+// errRaced says that a key or an identifier was taken between looking and
+// storing. Only engines with more than one writer see it.
+var errRaced = errors.New("an entry was stored by another writer meanwhile")
+
+// Append records drafts in one durable transaction and returns what became of
+// each, in their order. Every draft must have an identifier of its own; a draft
+// that is appended again with the same identifier and key is found, not
+// doubled. Either the error is nil or nothing was recorded.
+//
+// A draft is judged by its idempotency key first. If an entry has it, the
+// outcome is that entry's receipt, or CodeIdempotencyKeyReused when it was for
+// another request. Then its account is found, as atrium's documentation says; an
+// identifier that names none is NotFound, and leaves the key free.
+func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
+	for range maxRaces {
+		var b *appending
+		err := s.db.Write(ctx, func(tx engine.Tx) error {
+			b = newAppending(tx, drafts, s.now())
+			return b.run()
+		})
+		if err == nil {
+			return b.outcomes, nil
+		}
+		if !errors.Is(err, errRaced) {
+			return nil, public(err)
+		}
+	}
+	return nil, fmt.Errorf("store: %d times in a row: %w", maxRaces, errRaced)
+}
+
+// An appending is one transaction of Append.
+type appending struct {
+	tx       engine.Tx
+	drafts   []*atrium.Draft
+	at       atrium.Time // when the transaction began
+	storedAt int64       // the same, in whole microseconds
+	outcomes []atrium.Outcome
+	keyMatch [][]byte          // by draft; nil without a key
+	leaders  map[tenantKey]int // which draft binds a key that no stored entry has
+}
+
+// A key as the index has it: all of it up to shortKey bytes, and else its first
+// keyPrefix bytes and enough of its SHA-256 to make longKey in all, so that no
+// short one can be equal. Most senders number their entries or date them, and
+// an index that keeps that order stores them at more than the rate of one that
+// hashes them.
+const (
+	shortKey  = 32
+	longKey   = 33
+	keyPrefix = 16
+)
+
+func keyMatch(key string) []byte {
+	if len(key) <= shortKey {
+		return []byte(key)
+	}
+	sum := sha256.Sum256([]byte(key))
+	return append([]byte(key[:keyPrefix]), sum[:longKey-keyPrefix]...)
+}
+
+// A tenantKey is a tenant with a hash or an identifier of something it has.
+type tenantKey struct {
+	tenant atrium.TenantID
+	key    string
+}
+
+func compareKeys(a, b tenantKey) int {
+	return cmp.Or(strings.Compare(string(a.tenant), string(b.tenant)), strings.Compare(a.key, b.key))
+}
+
+func newAppending(tx engine.Tx, drafts []*atrium.Draft, now time.Time) *appending {
+	b := &appending{
+		tx: tx, drafts: drafts, at: atrium.At(now), storedAt: now.UnixMicro(),
+		outcomes: make([]atrium.Outcome, len(drafts)),
+		keyMatch: make([][]byte, len(drafts)),
+		leaders:  make(map[tenantKey]int, len(drafts)),
+	}
+	for i, d := range drafts {
+		if d.IdempotencyKey != "" {
+			b.keyMatch[i] = keyMatch(d.IdempotencyKey)
+		}
+	}
+	return b
+}
+
+func (b *appending) key(i int) tenantKey {
+	return tenantKey{b.drafts[i].TenantID, string(b.keyMatch[i])}
+}
+
+func (b *appending) run() error {
+	pending, err := b.replayStored()
+	if err != nil {
+		return err
+	}
+	var recorded []int
+	for len(pending) > 0 {
+		// One draft for each key goes first. When its account does not exist it
+		// binds nothing, and the next one with the key gets its chance.
+		leading, following := b.lead(pending)
+		found, err := b.resolve(leading)
+		if err != nil {
+			return err
+		}
+		recorded = append(recorded, found...)
+		pending = pending[:0]
+		for _, i := range following {
+			if leader := b.leaders[b.key(i)]; b.outcomes[leader].Err == nil {
+				b.replay(i, b.outcomes[leader].Receipt, b.drafts[leader].Fingerprint)
+			} else {
+				delete(b.leaders, b.key(i))
+				pending = append(pending, i)
+			}
+		}
+	}
+	slices.Sort(recorded)
+	return b.insert(recorded)
+}
+
+var findKeys = engine.NewBatch(`SELECT e.tenant_id, e.key_match, e.entry_id, e.account_id, e.created_at, e.source, e.type, e.fingerprint
+	FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.key_match = batch.key_match`,
+	"tenant_id bytea", "key_match bytea")
+
+// replayStored settles the drafts whose keys stored entries have, and returns
+// the others.
+func (b *appending) replayStored() (pending []int, err error) {
+	var rows []engine.Args
+	asked := map[tenantKey]bool{}
+	for i, d := range b.drafts {
+		if b.keyMatch[i] != nil && !asked[b.key(i)] {
+			asked[b.key(i)] = true
+			rows = append(rows, engine.Args{idArg(d.TenantID), b.keyMatch[i]})
+		}
+	}
+	type stored struct {
+		receipt     atrium.Receipt
+		fingerprint []byte
+	}
+	bound := map[tenantKey]stored{}
+	_, err = b.tx.Batch(findKeys, rows, func(r engine.Row) error {
+		bound[tenantKey{idAt[atrium.TenantID](r, 0), string(r.Bytes(1))}] = stored{atrium.Receipt{
+			EntryID: idAt[atrium.EntryID](r, 2), AccountID: idAt[atrium.AccountID](r, 3),
+			CreatedAt: atrium.Time(r.Int(4)), Source: r.Text(5), Type: r.Text(6),
+		}, r.Bytes(7)}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find keys: %w", err)
+	}
+	for i, d := range b.drafts {
+		entry, ok := bound[b.key(i)]
+		switch {
+		case b.keyMatch[i] == nil || !ok:
+			pending = append(pending, i)
+		case entry.receipt.EntryID == d.ID: // this very draft, in a commit whose answer was lost
+			b.outcomes[i].Receipt = entry.receipt
+		default:
+			b.replay(i, entry.receipt, entry.fingerprint)
+		}
+	}
+	return pending, nil
+}
+
+// replay settles draft i, whose key an entry already has.
+func (b *appending) replay(i int, receipt atrium.Receipt, fingerprint []byte) {
+	if !bytes.Equal(fingerprint, b.drafts[i].Fingerprint) {
+		b.outcomes[i].Err = atrium.Errorf(atrium.CodeIdempotencyKeyReused,
+			"The idempotency key belongs to an earlier request that was not the same as this one.")
+		return
+	}
+	receipt.Replayed = true
+	b.outcomes[i].Receipt = receipt
+}
+
+// lead splits drafts into those that may bind their key, or have none, and those
+// whose key another one of them comes first with.
+func (b *appending) lead(pending []int) (leading, following []int) {
+	for _, i := range pending {
+		if b.keyMatch[i] == nil {
+			leading = append(leading, i)
+			continue
+		}
+		if _, taken := b.leaders[b.key(i)]; taken {
+			following = append(following, i)
+			continue
+		}
+		b.leaders[b.key(i)] = i
+		leading = append(leading, i)
+	}
+	return leading, following
+}
+
+const insertEntry = `INSERT INTO entries (tenant_id, entry_id, account_id, created_at, source, type,
+		claimed_account_id, claimed_domain, claimed_name, idempotency_key, key_match, fingerprint, payload)
+	SELECT tenant_id, entry_id, account_id, created_at, source, type,
+		claimed_account_id, claimed_domain, claimed_name, idempotency_key, key_match, fingerprint, payload
+	FROM batch WHERE true ON CONFLICT DO NOTHING`
+
+var (
+	entryBatch = []string{
+		"tenant_id bytea", "entry_id bytea", "account_id bytea", "created_at bigint", "source text", "type text",
+		"claimed_account_id bytea", "claimed_domain text", "claimed_name text", "idempotency_key text", "key_match bytea",
+		"fingerprint bytea", "payload bytea",
+	}
+	insertEntries = engine.NewBatch(insertEntry, entryBatch...)
+	importEntries = engine.NewBatch(insertEntry+" RETURNING entry_id", entryBatch...)
+)
+
+// entryRow returns the row of an entryBatch for an entry.
+func entryRow(e *atrium.Entry, keyMatch, fingerprint []byte) engine.Args {
+	return engine.Args{
+		idArg(e.TenantID), idArg(e.ID), idArg(e.AccountID), int64(e.CreatedAt), e.Source, e.Type,
+		idArg(e.Claim.AccountID), nullable(e.Claim.Domain), nullable(e.Claim.Name), nullable(e.IdempotencyKey), keyMatch,
+		fingerprint, e.Payload,
+	}
+}
+
+func (b *appending) insert(recorded []int) error {
+	rows := make([]engine.Args, len(recorded))
+	for n, i := range recorded {
+		d, o := b.drafts[i], &b.outcomes[i].Receipt
+		o.EntryID, o.CreatedAt, o.Source, o.Type = d.ID, b.at, d.Source, d.Type
+		rows[n] = entryRow(&atrium.Entry{ID: d.ID, TenantID: d.TenantID, AccountID: o.AccountID, CreatedAt: b.at, Submission: d.Submission},
+			b.keyMatch[i], d.Fingerprint)
+	}
+	stored, err := b.tx.Batch(insertEntries, rows, nil)
+	if err != nil {
+		return fmt.Errorf("insert entries: %w", err)
+	}
+	if stored < int64(len(rows)) {
+		return errRaced
+	}
+	return nil
+}

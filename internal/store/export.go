@@ -1,0 +1,201 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// An export reads in chunks: each is one short transaction, of at most so many
+// rows and about so many bytes.
+const (
+	exportRows  = 500
+	exportBytes = 4 << 20
+)
+
+// errChunkFull ends a chunk before its last row.
+var errChunkFull = errors.New("chunk is full")
+
+// Export calls emit with every record of a tenant: accounts, prospects, pages,
+// audiences, versions and entries, each kind in the order of its identifiers
+// (versions in the order of their audiences and numbers). It has what was
+// stored when it began, save what was deleted meanwhile, and nothing that refers
+// to what it leaves out. It holds one chunk in memory and no transaction while
+// emit runs. It is NotFound if there is no such tenant.
+func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Record) error) error {
+	if _, err := s.Tenant(ctx, tenant); err != nil {
+		return err
+	}
+	began := s.now().UnixMicro() // before the snapshot: what says that it was stored by now is in it
+	return public(s.db.Snapshot(ctx, func(db engine.DB) error {
+		x := &exporting{ctx: ctx, db: db, tenant: tenant, began: began, emit: emit}
+		for _, kind := range []func() error{x.accounts, x.prospects, x.pages, x.audiences, x.versions, x.entries} {
+			if err := kind(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// An exporting is one run of Export. Rows that were stored after it began are
+// left out together with all that refers to them: a new account may come behind
+// the place where the accounts have been read already.
+type exporting struct {
+	ctx    context.Context
+	db     engine.DB
+	tenant atrium.TenantID
+	began  int64 // in microseconds since 1970, to compare with stored_at
+	emit   func(Record) error
+}
+
+// A chunk is what one transaction of an export has read.
+type chunk struct {
+	records []Record
+	bytes   int
+}
+
+func (c *chunk) add(r Record, bytes int) error {
+	c.records = append(c.records, r)
+	c.bytes += bytes
+	if c.bytes >= exportBytes {
+		return errChunkFull
+	}
+	return nil
+}
+
+// each reads chunks until one is empty, and emits their records. read fills a
+// chunk with the records that follow those it was called for before.
+func (x *exporting) each(read func(engine.Tx, *chunk) error) error {
+	for {
+		var c chunk
+		err := x.db.Read(x.ctx, func(tx engine.Tx) error {
+			c = chunk{}
+			return read(tx, &c)
+		})
+		if err != nil && !errors.Is(err, errChunkFull) {
+			return err
+		}
+		if len(c.records) == 0 {
+			return nil
+		}
+		for _, r := range c.records {
+			if err := x.emit(r); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (x *exporting) accounts() error {
+	after := []byte{}
+	return x.each(func(tx engine.Tx, c *chunk) error {
+		return tx.Query("SELECT "+accountColumns+` FROM accounts a
+			WHERE a.tenant_id = $1 AND a.account_id > $2 AND a.stored_at <= $3 ORDER BY a.account_id LIMIT $4`,
+			engine.Args{idArg(x.tenant), after, x.began, int64(exportRows)}, func(r engine.Row) error {
+				a := scanAccount(r, x.tenant)
+				after = r.Bytes(0)
+				return c.add(&a, len(a.Domain))
+			})
+	})
+}
+
+func (x *exporting) prospects() error {
+	after := []byte{}
+	return x.each(func(tx engine.Tx, c *chunk) error {
+		err := tx.Query("SELECT "+prospectColumns+` FROM prospects p
+			WHERE p.tenant_id = $1 AND p.prospect_id > $2 ORDER BY p.prospect_id LIMIT $3`,
+			engine.Args{idArg(x.tenant), after, int64(exportRows)}, func(r engine.Row) error {
+				p := scanProspect(r, 0, x.tenant)
+				after = r.Bytes(0)
+				size := 0
+				for _, text := range []*string{p.Name, p.Email, p.Domain, p.Slug, p.PhoneNumber, p.LinkedinProfileURL} {
+					if text != nil {
+						size += len(*text)
+					}
+				}
+				return c.add(&LinkedProspect{Prospect: p}, size)
+			})
+		if err != nil && !errors.Is(err, errChunkFull) {
+			return err
+		}
+		byID := make(map[atrium.ProspectID]*LinkedProspect, len(c.records))
+		rows := make([]engine.Args, len(c.records))
+		for i, r := range c.records {
+			p := r.(*LinkedProspect)
+			byID[p.ID] = p
+			rows[i] = engine.Args{idArg(x.tenant), idArg(p.ID), x.began}
+		}
+		_, err = tx.Batch(exportedLinks, rows, func(r engine.Row) error {
+			p := byID[idAt[atrium.ProspectID](r, 0)]
+			p.AccountIDs = append(p.AccountIDs, idAt[atrium.AccountID](r, 1))
+			return nil
+		})
+		return err
+	})
+}
+
+var exportedLinks = engine.NewBatch(`SELECT l.prospect_id, l.account_id FROM batch
+	JOIN account_prospects l ON l.tenant_id = batch.tenant_id AND l.prospect_id = batch.id
+	JOIN accounts a ON a.tenant_id = l.tenant_id AND a.account_id = l.account_id
+	WHERE a.stored_at <= batch.began ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea", "began bigint")
+
+func (x *exporting) pages() error {
+	after := []byte{}
+	return x.each(func(tx engine.Tx, c *chunk) error {
+		return tx.Query("SELECT "+pageColumns+` FROM pages p
+			WHERE p.tenant_id = $1 AND p.page_id > $2 AND p.stored_at <= $3 ORDER BY p.page_id LIMIT $4`,
+			engine.Args{idArg(x.tenant), after, x.began, int64(exportRows)}, func(r engine.Row) error {
+				p := scanPage(r, x.tenant)
+				after = r.Bytes(0)
+				return c.add(&p, len(p.Actions)+len(p.Scripts)+len(p.FooterLinks)+len(p.Metadata)+len(p.Context))
+			})
+	})
+}
+
+func (x *exporting) audiences() error {
+	after := []byte{}
+	return x.each(func(tx engine.Tx, c *chunk) error {
+		return tx.Query("SELECT "+audienceColumns+` FROM audiences u
+			JOIN pages p ON p.tenant_id = u.tenant_id AND p.page_id = u.page_id
+			WHERE u.tenant_id = $1 AND u.audience_id > $2 AND u.stored_at <= $3 AND p.stored_at <= $4
+			ORDER BY u.audience_id LIMIT $5`,
+			engine.Args{idArg(x.tenant), after, x.began, x.began, int64(exportRows)}, func(r engine.Row) error {
+				u := scanAudience(r, x.tenant)
+				after = r.Bytes(0)
+				return c.add(&u, len(u.Name))
+			})
+	})
+}
+
+func (x *exporting) versions() error {
+	audience, number := []byte{}, int64(0)
+	return x.each(func(tx engine.Tx, c *chunk) error {
+		return tx.Query("SELECT "+versionColumns+` FROM versions v
+			JOIN audiences u ON u.tenant_id = v.tenant_id AND u.audience_id = v.audience_id
+			JOIN pages p ON p.tenant_id = u.tenant_id AND p.page_id = u.page_id
+			WHERE v.tenant_id = $1 AND (v.audience_id, v.number) > ($2, $3) AND u.stored_at <= $4 AND p.stored_at <= $5
+			ORDER BY v.audience_id, v.number LIMIT $6`,
+			engine.Args{idArg(x.tenant), audience, number, x.began, x.began, int64(exportRows)}, func(r engine.Row) error {
+				v := scanVersion(r, x.tenant)
+				audience, number = r.Bytes(1), v.Number
+				return c.add(&v, len(v.Content))
+			})
+	})
+}
+
+func (x *exporting) entries() error {
+	after := []byte{}
+	return x.each(func(tx engine.Tx, c *chunk) error {
+		return tx.Query("SELECT "+entryColumns+` FROM entries e
+			JOIN accounts a ON a.tenant_id = e.tenant_id AND a.account_id = e.account_id
+			WHERE e.tenant_id = $1 AND e.entry_id > $2 AND a.stored_at <= $3 ORDER BY e.entry_id LIMIT $4`,
+			engine.Args{idArg(x.tenant), after, x.began, int64(exportRows)}, func(r engine.Row) error {
+				e := scanEntry(r, x.tenant)
+				after = r.Bytes(0)
+				return c.add(&e, len(e.Payload))
+			})
+	})
+}

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// An Import is one record to be stored. An identifier that is "" is made when it
+// is, and so are the instants that were not given. Number 0 of a version stands
+// for the next one.
+type Import struct {
+	Record  Record
+	Created bool // its CreatedAt was given
+	Updated bool // its UpdatedAt was given
+	// Differs returns the name of a member in which the stored record with the
+	// same identifier is not what is imported, or "". It is called in a
+	// transaction and must not call the store.
+	Differs func(stored Record) string
+}
+
+// An ImportError says which record of a chunk cannot be stored, and why.
+type ImportError struct {
+	Index  int    // in the chunk
+	Member string // of the record
+	Detail string
+}
+
+// Error names the member and the reason.
+func (e *ImportError) Error() string { return e.Member + ": " + e.Detail }
+
+func refuse(index int, member, detail string) error {
+	return &ImportError{index, member, detail}
+}
+
+// Import stores a chunk of records in one transaction and returns how many were
+// new; the others were there already. When one cannot be stored, nothing of the
+// chunk is, and the error is an *ImportError. A record may refer to those
+// before it.
+func (s *Store) Import(ctx context.Context, tenant atrium.TenantID, chunk []Import) (added int, err error) {
+	err = s.write(ctx, func(tx engine.Tx) error {
+		im := &importing{tx: tx, tenant: tenant, now: atrium.At(s.now()), storedAt: s.now().UnixMicro()}
+		for _, run := range runs(chunk) {
+			if err := im.run(run); err != nil {
+				return err
+			}
+		}
+		added = im.added
+		return nil
+	})
+	if refused, ok := errors.AsType[*ImportError](err); ok {
+		return 0, refused
+	}
+	return added, err
+}
+
+// An importRun is a part of a chunk that is stored at once: records of one
+// kind, none of which has an identifier twice.
+type importRun struct {
+	first int // index in the chunk
+	items []Import
+}
+
+func runs(chunk []Import) (all []importRun) {
+	var kind string
+	seen := map[string]bool{}
+	for i, item := range chunk {
+		k, id := fmt.Sprintf("%T", item.Record), identity(item.Record)
+		if len(all) == 0 || k != kind || id != "" && seen[id] {
+			all = append(all, importRun{first: i})
+			kind = k
+			clear(seen)
+		}
+		seen[id] = true
+		last := &all[len(all)-1]
+		last.items = append(last.items, item)
+	}
+	return all
+}
+
+func identity(r Record) string {
+	switch r := r.(type) {
+	case *atrium.Account:
+		return string(r.ID)
+	case *LinkedProspect:
+		return string(r.ID)
+	case *atrium.Page:
+		return string(r.ID)
+	case *atrium.Audience:
+		return string(r.ID)
+	case *AudienceVersion:
+		return string(r.ID)
+	case *atrium.Entry:
+		return string(r.ID)
+	}
+	return ""
+}
+
+// An importing is one transaction of Import.
+type importing struct {
+	tx       engine.Tx
+	tenant   atrium.TenantID
+	now      atrium.Time
+	storedAt int64
+	added    int
+}
+
+func (im *importing) run(run importRun) error {
+	switch run.items[0].Record.(type) {
+	case *atrium.Account:
+		return im.accounts(run)
+	case *LinkedProspect:
+		return im.prospects(run)
+	case *atrium.Page:
+		return im.pages(run)
+	case *atrium.Audience:
+		return im.audiences(run)
+	case *AudienceVersion:
+		return im.versions(run)
+	case *atrium.Entry:
+		return im.entries(run)
+	default:
+		return fmt.Errorf("import a %T", run.items[0].Record)
+	}
+}
+
+// A pending is a record of a run that is not stored yet, with its place.
+type pending[R any] struct {
+	index  int
+	item   Import
+	record R
+}
+
+// fresh returns the records of a run that are not stored under their
+// identifiers. One that is, and differs, is refused.
+func fresh[R any](run importRun, stored map[string]Record) (todo []pending[R], err error) {
+	for i, item := range run.items {
+		have, ok := stored[identity(item.Record)]
+		if !ok {
+			todo = append(todo, pending[R]{run.first + i, item, item.Record.(R)})
+			continue
+		}
+		if member := item.Differs(have); member != "" {
+			return nil, refuse(run.first+i, member, "is not what is stored under the same identifier")
+		}
+	}
+	return todo, nil
+}
+
+// identities returns the arguments by which the stored records of a run are
+// found.
+func identities[T atrium.Identifier](tenant atrium.TenantID, run importRun) (rows []engine.Args) {
+	for _, item := range run.items {
+		if id := identity(item.Record); id != "" {
+			rows = append(rows, engine.Args{idArg(tenant), idArg(T(id))})
+		}
+	}
+	return rows
+}
+
+// find runs one of the batches that find records, and returns what scan makes
+// of the rows, by identity.
+func (im *importing) find(b *engine.Batch, rows []engine.Args, scan func(engine.Row) Record) (map[string]Record, error) {
+	found := make(map[string]Record, len(rows))
+	_, err := im.tx.Batch(b, rows, func(r engine.Row) error {
+		record := scan(r)
+		found[identity(record)] = record
+		return nil
+	})
+	return found, err
+}
+
+// orMake sets an identifier that was not given.
+func orMake[T atrium.Identifier](id *T) {
+	if *id == "" {
+		*id = atrium.NewID[T]()
+	}
+}
+
+// dates sets instants that were not given: an update that nobody dated was at
+// the creation, and a creation was no later than the update.
+func (im *importing) dates(item Import, created, updated *atrium.Time) {
+	switch {
+	case item.Created && item.Updated:
+	case item.Created:
+		*updated = *created
+	case item.Updated:
+		*created = min(im.now, *updated)
+	default:
+		*created, *updated = im.now, im.now
+	}
+}

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/store/engine"
+)
+
+var importAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
+		created_at, updated_at, stored_at)
+	SELECT tenant_id, account_id, domain, domain_hash, name, name_hash, created_at, updated_at, stored_at
+	FROM batch WHERE true ON CONFLICT DO NOTHING RETURNING account_id`,
+	"tenant_id bytea", "account_id bytea", "domain text", "domain_hash bytea", "name text", "name_hash bytea",
+	"created_at bigint", "updated_at bigint", "stored_at bigint")
+
+func (im *importing) accounts(run importRun) error {
+	stored, err := im.find(accountsByID, identities[atrium.AccountID](im.tenant, run), func(r engine.Row) Record {
+		a := scanAccount(r, im.tenant)
+		return &a
+	})
+	if err != nil {
+		return err
+	}
+	todo, err := fresh[*atrium.Account](run, stored)
+	if err != nil {
+		return err
+	}
+	rows := make([]engine.Args, len(todo))
+	for n, p := range todo {
+		a := p.record
+		orMake(&a.ID)
+		im.dates(p.item, &a.CreatedAt, &a.UpdatedAt)
+		rows[n] = engine.Args{
+			idArg(im.tenant), idArg(a.ID), a.Domain, hash16(a.Domain), nullable(a.Name), nameHash(a.Domain, a.Name),
+			int64(a.CreatedAt), int64(a.UpdatedAt), im.storedAt,
+		}
+	}
+	return im.insert(importAccounts, rows, func(r engine.Row) string { return string(idAt[atrium.AccountID](r, 0)) },
+		func(added map[string]bool) error {
+			for _, p := range todo {
+				if !added[string(p.record.ID)] {
+					return refuse(p.index, "domain", "another account has it")
+				}
+			}
+			return nil
+		})
+}
+
+// insert stores rows and hands the identities of those that were new, as the
+// statement returns them, to check.
+func (im *importing) insert(b *engine.Batch, rows []engine.Args, id func(engine.Row) string, check func(map[string]bool) error) error {
+	added := make(map[string]bool, len(rows))
+	_, err := im.tx.Batch(b, rows, func(r engine.Row) error {
+		added[id(r)] = true
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	im.added += len(added)
+	return check(added)
+}
+
+var (
+	importProspects = engine.NewBatch(`INSERT INTO prospects (tenant_id, prospect_id, name, email, domain, slug, phone_number,
+			linkedin_profile_url, created_at, updated_at)
+		SELECT tenant_id, prospect_id, name, email, domain, slug, phone_number, linkedin_profile_url, created_at, updated_at FROM batch`,
+		"tenant_id bytea", "prospect_id bytea", "name text", "email text", "domain text", "slug text", "phone_number text",
+		"linkedin_profile_url text", "created_at bigint", "updated_at bigint")
+	importLinks = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id)
+		SELECT tenant_id, account_id, prospect_created_at, prospect_id FROM batch`,
+		"tenant_id bytea", "account_id bytea", "prospect_created_at bigint", "prospect_id bytea")
+)
+
+func (im *importing) prospects(run importRun) error {
+	ids := identities[atrium.ProspectID](im.tenant, run)
+	stored, err := im.find(prospectsByID, ids, func(r engine.Row) Record {
+		return &LinkedProspect{Prospect: scanProspect(r, 0, im.tenant)}
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := im.tx.Batch(linksOfProspects, ids, func(r engine.Row) error {
+		p := stored[string(idAt[atrium.ProspectID](r, 0))].(*LinkedProspect)
+		p.AccountIDs = append(p.AccountIDs, idAt[atrium.AccountID](r, 1))
+		return nil
+	}); err != nil {
+		return err
+	}
+	todo, err := fresh[*LinkedProspect](run, stored)
+	if err != nil {
+		return err
+	}
+	var wanted []engine.Args
+	for _, p := range todo {
+		for _, id := range p.record.AccountIDs {
+			wanted = append(wanted, engine.Args{idArg(im.tenant), idArg(id)})
+		}
+	}
+	accounts, err := im.find(accountsByID, wanted, func(r engine.Row) Record {
+		a := scanAccount(r, im.tenant)
+		return &a
+	})
+	if err != nil {
+		return err
+	}
+	var rows, links []engine.Args
+	for _, item := range todo {
+		p := item.record
+		orMake(&p.ID)
+		im.dates(item.item, &p.CreatedAt, &p.UpdatedAt)
+		rows = append(rows, engine.Args{
+			idArg(im.tenant), idArg(p.ID), nullableText(p.Name), nullableText(p.Email), nullableText(p.Domain), nullableText(p.Slug),
+			nullableText(p.PhoneNumber), nullableText(p.LinkedinProfileURL), int64(p.CreatedAt), int64(p.UpdatedAt),
+		})
+		for _, id := range p.AccountIDs {
+			if accounts[string(id)] == nil {
+				return refuse(item.index, "accountIds", "names an account that does not exist")
+			}
+			links = append(links, engine.Args{idArg(im.tenant), idArg(id), int64(p.CreatedAt), idArg(p.ID)})
+		}
+	}
+	if _, err := im.tx.Batch(importProspects, rows, nil); err != nil {
+		return err
+	}
+	im.added += len(rows)
+	_, err = im.tx.Batch(importLinks, links, nil)
+	return err
+}
+
+func (im *importing) entries(run importRun) error {
+	stored, err := im.find(entriesByID, identities[atrium.EntryID](im.tenant, run), func(r engine.Row) Record {
+		e := scanEntry(r, im.tenant)
+		return &e
+	})
+	if err != nil {
+		return err
+	}
+	todo, err := fresh[*atrium.Entry](run, stored)
+	if err != nil {
+		return err
+	}
+	touched := map[tenantKey]atrium.Time{}
+	rows := make([]engine.Args, len(todo))
+	for n, p := range todo {
+		e := p.record
+		orMake(&e.ID)
+		im.dates(p.item, &e.CreatedAt, new(atrium.Time))
+		k := tenantKey{im.tenant, string(e.AccountID)}
+		if at, ok := touched[k]; !ok || e.CreatedAt > at {
+			touched[k] = e.CreatedAt
+		}
+		var match, fingerprint []byte
+		if e.IdempotencyKey != "" {
+			match = keyMatch(e.IdempotencyKey)
+			if fingerprint, err = canonical.Fingerprint(e.Submission); err != nil {
+				return err
+			}
+		}
+		e.TenantID = im.tenant
+		rows[n] = entryRow(e, match, fingerprint)
+	}
+	exists, err := im.touch(touched)
+	if err != nil {
+		return err
+	}
+	for _, p := range todo {
+		if !exists[p.record.AccountID] {
+			return refuse(p.index, "accountId", "names an account that does not exist")
+		}
+	}
+	return im.insert(importEntries, rows, func(r engine.Row) string { return string(idAt[atrium.EntryID](r, 0)) },
+		func(added map[string]bool) error {
+			for _, p := range todo {
+				if !added[string(p.record.ID)] {
+					return refuse(p.index, "idempotencyKey", "another entry has it")
+				}
+			}
+			return nil
+		})
+}
+
+// touch notes the newest activity of accounts, and returns which of them exist.
+func (im *importing) touch(newest map[tenantKey]atrium.Time) (exists map[atrium.AccountID]bool, err error) {
+	rows := make([]engine.Args, 0, len(newest))
+	for k, at := range newest {
+		rows = append(rows, engine.Args{idArg(k.tenant), idArg(atrium.AccountID(k.key)), int64(at)})
+	}
+	exists = make(map[atrium.AccountID]bool, len(rows))
+	_, err = im.tx.Batch(touchAccounts, rows, func(r engine.Row) error {
+		exists[idAt[atrium.AccountID](r, 1)] = true
+		return nil
+	})
+	return exists, err
+}

@@ -1,0 +1,190 @@
+package store
+
+import (
+	"fmt"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+var importPages = engine.NewBatch(`INSERT INTO pages (tenant_id, page_id, brand_id, name, page_context, title, status,
+		header_action_id, audiences_count, created_at, updated_at, deleted_at, stored_at, actions, scripts, footer_links, metadata)
+	SELECT tenant_id, page_id, brand_id, name, page_context, title, status,
+		header_action_id, 0, created_at, updated_at, deleted_at, stored_at, actions, scripts, footer_links, metadata FROM batch`,
+	"tenant_id bytea", "page_id bytea", "brand_id text", "name text", "page_context text", "title text", "status text",
+	"header_action_id text", "created_at bigint", "updated_at bigint", "deleted_at bigint", "stored_at bigint",
+	"actions bytea", "scripts bytea", "footer_links bytea", "metadata bytea")
+
+func (im *importing) pages(run importRun) error {
+	stored, err := im.findPages(identities[atrium.PageID](im.tenant, run))
+	if err != nil {
+		return err
+	}
+	todo, err := fresh[*atrium.Page](run, stored)
+	if err != nil {
+		return err
+	}
+	rows := make([]engine.Args, len(todo))
+	for n, item := range todo {
+		p := item.record
+		orMake(&p.ID)
+		im.dates(item.item, &p.CreatedAt, &p.UpdatedAt)
+		rows[n] = engine.Args{
+			idArg(im.tenant), idArg(p.ID), p.BrandID, p.Name, p.Context, p.Title, string(p.Status),
+			nullableText(p.HeaderActionID), int64(p.CreatedAt), int64(p.UpdatedAt), nullableTime(p.DeletedAt), im.storedAt,
+			p.Actions, p.Scripts, p.FooterLinks, p.Metadata,
+		}
+	}
+	if _, err := im.tx.Batch(importPages, rows, nil); err != nil {
+		return err
+	}
+	im.added += len(rows)
+	return nil
+}
+
+func (im *importing) findPages(rows []engine.Args) (map[string]Record, error) {
+	return im.find(pagesByID, rows, func(r engine.Row) Record {
+		p := scanPage(r, im.tenant)
+		return &p
+	})
+}
+
+// findAudiences returns audiences by their identity, and the highest number of
+// a version that each has had.
+func (im *importing) findAudiences(rows []engine.Args) (audiences map[string]Record, lastNumber map[string]int64, err error) {
+	lastNumber = map[string]int64{}
+	audiences, err = im.find(audiencesByID, rows, func(r engine.Row) Record {
+		u := scanAudience(r, im.tenant)
+		lastNumber[string(u.ID)] = r.Int(6)
+		return &u
+	})
+	return audiences, lastNumber, err
+}
+
+var (
+	importAudiences = engine.NewBatch(`INSERT INTO audiences (tenant_id, audience_id, page_id, name, archived, versions_count,
+			last_number, created_at, updated_at, stored_at)
+		SELECT tenant_id, audience_id, page_id, name, archived, 0, 0, created_at, updated_at, stored_at FROM batch`,
+		"tenant_id bytea", "audience_id bytea", "page_id bytea", "name text", "archived bigint",
+		"created_at bigint", "updated_at bigint", "stored_at bigint")
+	countAudiences = engine.NewBatch(`UPDATE pages SET audiences_count = pages.audiences_count + batch.n FROM batch
+		WHERE pages.tenant_id = batch.tenant_id AND pages.page_id = batch.page_id`, "tenant_id bytea", "page_id bytea", "n bigint")
+)
+
+func (im *importing) audiences(run importRun) error {
+	stored, _, err := im.findAudiences(identities[atrium.AudienceID](im.tenant, run))
+	if err != nil {
+		return err
+	}
+	todo, err := fresh[*atrium.Audience](run, stored)
+	if err != nil {
+		return err
+	}
+	wanted := make([]engine.Args, len(todo))
+	for n, p := range todo {
+		wanted[n] = engine.Args{idArg(im.tenant), idArg(p.record.PageID)}
+	}
+	pages, err := im.findPages(wanted)
+	if err != nil {
+		return err
+	}
+	rows := make([]engine.Args, len(todo))
+	active := map[atrium.PageID]int64{}
+	for n, p := range todo {
+		u := p.record
+		if pages[string(u.PageID)] == nil {
+			return refuse(p.index, "pageId", "names a page that does not exist")
+		}
+		orMake(&u.ID)
+		im.dates(p.item, &u.CreatedAt, &u.UpdatedAt)
+		active[u.PageID] += 1 - boolInt(u.Archived)
+		rows[n] = engine.Args{
+			idArg(im.tenant), idArg(u.ID), idArg(u.PageID), u.Name, boolInt(u.Archived),
+			int64(u.CreatedAt), int64(u.UpdatedAt), im.storedAt,
+		}
+	}
+	if _, err := im.tx.Batch(importAudiences, rows, nil); err != nil {
+		return err
+	}
+	im.added += len(rows)
+	var counts []engine.Args
+	for page, n := range active {
+		counts = append(counts, engine.Args{idArg(im.tenant), idArg(page), n})
+	}
+	_, err = im.tx.Batch(countAudiences, counts, nil)
+	return err
+}
+
+var (
+	importVersions = engine.NewBatch(`INSERT INTO versions (tenant_id, audience_id, number, version_id, archived, created_at, content)
+		SELECT tenant_id, audience_id, number, version_id, archived, created_at, content
+		FROM batch WHERE true ON CONFLICT DO NOTHING RETURNING version_id`,
+		"tenant_id bytea", "audience_id bytea", "number bigint", "version_id bytea", "archived bigint", "created_at bigint", "content bytea")
+	countVersions = engine.NewBatch(`UPDATE audiences SET last_number = batch.last_number,
+			versions_count = audiences.versions_count + batch.n FROM batch
+		WHERE audiences.tenant_id = batch.tenant_id AND audiences.audience_id = batch.audience_id`,
+		"tenant_id bytea", "audience_id bytea", "last_number bigint", "n bigint")
+)
+
+func (im *importing) versions(run importRun) error {
+	stored, err := im.find(versionsByID, identities[atrium.VersionID](im.tenant, run), func(r engine.Row) Record {
+		v := scanVersion(r, im.tenant)
+		return &v
+	})
+	if err != nil {
+		return err
+	}
+	todo, err := fresh[*AudienceVersion](run, stored)
+	if err != nil {
+		return err
+	}
+	wanted := make([]engine.Args, len(todo))
+	for n, p := range todo {
+		wanted[n] = engine.Args{idArg(im.tenant), idArg(p.record.AudienceID)}
+	}
+	audiences, lastNumber, err := im.findAudiences(wanted)
+	if err != nil {
+		return err
+	}
+	rows := make([]engine.Args, len(todo))
+	more := map[string]int64{}
+	for n, p := range todo {
+		v, audience := p.record, string(p.record.AudienceID)
+		u, ok := audiences[audience].(*atrium.Audience)
+		if !ok {
+			return refuse(p.index, "audienceId", "names an audience that does not exist")
+		}
+		if v.PageID != "" && v.PageID != u.PageID {
+			return refuse(p.index, "pageId", "is not the page of the audience")
+		}
+		if v.Number == 0 {
+			if lastNumber[audience] == atrium.MaxVersionNumber {
+				return refuse(p.index, "versionNumber", "must be given: the numbers of this audience have come to their end")
+			}
+			v.Number = lastNumber[audience] + 1
+		}
+		lastNumber[audience] = max(lastNumber[audience], v.Number)
+		more[audience]++
+		orMake(&v.ID)
+		im.dates(p.item, &v.CreatedAt, new(atrium.Time))
+		rows[n] = engine.Args{idArg(im.tenant), idArg(v.AudienceID), v.Number, idArg(v.ID), boolInt(v.Archived), int64(v.CreatedAt), v.Content}
+	}
+	err = im.insert(importVersions, rows, func(r engine.Row) string { return string(idAt[atrium.VersionID](r, 0)) },
+		func(added map[string]bool) error {
+			for _, p := range todo {
+				if !added[string(p.record.ID)] {
+					return refuse(p.index, "versionNumber", fmt.Sprintf("another version of the audience has number %d", p.record.Number))
+				}
+			}
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	var counts []engine.Args
+	for audience, n := range more {
+		counts = append(counts, engine.Args{idArg(im.tenant), idArg(atrium.AudienceID(audience)), lastNumber[audience], n})
+	}
+	_, err = im.tx.Batch(countVersions, counts, nil)
+	return err
+}

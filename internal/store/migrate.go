@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"atrium"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/migrations"
+)
+
+// Migrate brings the schema up to date and returns the names of the migrations
+// that it ran. Each runs in a transaction of its own. It refuses a database
+// that a newer binary has migrated by more than one step.
+func (s *Store) Migrate(ctx context.Context) ([]string, error) {
+	all, err := migrations.For(s.db.Name())
+	if err != nil {
+		return nil, err
+	}
+	var ran []string
+	for _, m := range all {
+		did, err := s.migrate(ctx, m, int64(len(all)))
+		if err != nil {
+			return ran, err
+		}
+		if did {
+			ran = append(ran, fmt.Sprintf("%04d_%s", m.Number, m.Name))
+		}
+	}
+	return ran, nil
+}
+
+// migrate runs m unless the database has it, and reports whether it did.
+func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int64) (did bool, err error) {
+	err = s.write(ctx, func(tx engine.Tx) error {
+		did = false
+		if err := tx.Script(`CREATE TABLE IF NOT EXISTS schema_migrations (
+			number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)`); err != nil {
+			return err
+		}
+		var at int64
+		if err := engine.One(tx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) }); err != nil {
+			return err
+		}
+		if at > newest+1 {
+			return fmt.Errorf("the database has migration %d and this binary knows %d: use a newer binary", at, newest)
+		}
+		if at >= m.Number {
+			return nil
+		}
+		if err := tx.Script(m.SQL); err != nil {
+			return fmt.Errorf("migration %d (%s): %w", m.Number, m.Name, err)
+		}
+		did = true
+		_, err := tx.Exec("INSERT INTO schema_migrations (number, name, applied_at) VALUES ($1, $2, $3)",
+			m.Number, m.Name, int64(atrium.At(s.now())))
+		return err
+	})
+	return did, err
+}
+
+// Migrated returns an error that says what to do unless the schema is one that
+// this binary can work with.
+func (s *Store) Migrated(ctx context.Context) error {
+	all, err := migrations.For(s.db.Name())
+	if err != nil {
+		return err
+	}
+	return s.read(ctx, func(tx engine.Tx) error {
+		var at int64
+		err := engine.One(tx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) })
+		if err == nil && at < int64(len(all)) {
+			err = fmt.Errorf("the database has migration %d of %d", at, len(all))
+		}
+		return err
+	})
+}

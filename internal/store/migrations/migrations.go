@@ -1,0 +1,45 @@
+// Package migrations holds the schema of each engine as numbered steps. They
+// only go forward, and each leaves a database that the binary before it can
+// still use, so that nodes can be replaced one by one.
+package migrations
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+//go:embed sqlite
+var files embed.FS
+
+// A Migration is one step.
+type Migration struct {
+	Number int64 // from 1, without gaps
+	Name   string
+	SQL    string
+}
+
+// For returns the migrations of the named engine, in their order.
+func For(engine string) ([]Migration, error) {
+	entries, err := fs.ReadDir(files, engine)
+	if err != nil {
+		return nil, fmt.Errorf("migrations for %s: %w", engine, err)
+	}
+	var all []Migration
+	for i, entry := range entries { // sorted by name
+		base := strings.TrimSuffix(entry.Name(), ".sql")
+		digits, name, _ := strings.Cut(base, "_")
+		number, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || number != int64(i+1) {
+			return nil, fmt.Errorf("migration %s/%s is not number %d", engine, entry.Name(), i+1)
+		}
+		sql, err := fs.ReadFile(files, engine+"/"+entry.Name())
+		if err != nil {
+			return nil, fmt.Errorf("migration %s/%s: %w", engine, entry.Name(), err)
+		}
+		all = append(all, Migration{number, name, string(sql)})
+	}
+	return all, nil
+}

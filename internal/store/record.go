@@ -1,0 +1,85 @@
+package store
+
+import (
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// A Record is one thing that a tenant has, as it is imported and exported:
+// a *atrium.Account, *LinkedProspect, *atrium.Page, *atrium.Audience,
+// *AudienceVersion or *atrium.Entry.
+type Record any
+
+// A LinkedProspect is a prospect with the accounts that it is linked to, in the
+// order of their identifiers.
+type LinkedProspect struct {
+	atrium.Prospect
+	AccountIDs []atrium.AccountID
+}
+
+// An AudienceVersion is a version with the page of its audience.
+type AudienceVersion struct {
+	atrium.Version
+	PageID atrium.PageID
+}
+
+// The columns of each kind of record, in the order in which its scan function
+// reads them. Entries and versions come with what is joined to them.
+const (
+	audienceColumns = "u.audience_id, u.page_id, u.name, u.archived, u.created_at, u.updated_at"
+	versionColumns  = "v.version_id, v.audience_id, u.page_id, v.number, v.archived, v.created_at, v.content"
+	entryColumns    = `e.entry_id, e.account_id, e.created_at, e.source, e.type,
+		e.claimed_account_id, e.claimed_domain, e.claimed_name, e.idempotency_key, e.payload`
+)
+
+func scanAudience(r engine.Row, tenant atrium.TenantID) atrium.Audience {
+	return atrium.Audience{
+		ID: idAt[atrium.AudienceID](r, 0), TenantID: tenant, PageID: idAt[atrium.PageID](r, 1), Name: r.Text(2),
+		Archived: r.Int(3) != 0, CreatedAt: atrium.Time(r.Int(4)), UpdatedAt: atrium.Time(r.Int(5)),
+	}
+}
+
+func scanVersion(r engine.Row, tenant atrium.TenantID) AudienceVersion {
+	return AudienceVersion{PageID: idAt[atrium.PageID](r, 2), Version: atrium.Version{
+		ID: idAt[atrium.VersionID](r, 0), TenantID: tenant, AudienceID: idAt[atrium.AudienceID](r, 1),
+		Number: r.Int(3), Archived: r.Int(4) != 0, CreatedAt: atrium.Time(r.Int(5)), Content: r.Bytes(6),
+	}}
+}
+
+func scanEntry(r engine.Row, tenant atrium.TenantID) atrium.Entry {
+	return atrium.Entry{
+		ID: idAt[atrium.EntryID](r, 0), TenantID: tenant, AccountID: idAt[atrium.AccountID](r, 1), CreatedAt: atrium.Time(r.Int(2)),
+		Submission: atrium.Submission{
+			Source: r.Text(3), Type: r.Text(4),
+			Claim:          atrium.Claim{AccountID: idAt[atrium.AccountID](r, 5), Domain: r.Text(6), Name: r.Text(7)},
+			IdempotencyKey: r.Text(8), Payload: r.Bytes(9),
+		},
+	}
+}
+
+// The batches that find records by their identifiers, and by what else must be
+// unique about them.
+var (
+	accountsByID = engine.NewBatch("SELECT "+accountColumns+` FROM batch JOIN accounts a
+		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id`, "tenant_id bytea", "id bytea")
+	accountsByDomain = engine.NewBatch("SELECT "+accountColumns+` FROM batch JOIN accounts a
+		ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.hash`, "tenant_id bytea", "hash bytea")
+	prospectsByID = engine.NewBatch("SELECT "+prospectColumns+` FROM batch JOIN prospects p
+		ON p.tenant_id = batch.tenant_id AND p.prospect_id = batch.id`, "tenant_id bytea", "id bytea")
+	linksOfProspects = engine.NewBatch(`SELECT l.prospect_id, l.account_id FROM batch JOIN account_prospects l
+		ON l.tenant_id = batch.tenant_id AND l.prospect_id = batch.id ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea")
+	pagesByID = engine.NewBatch("SELECT "+pageColumns+` FROM batch JOIN pages p
+		ON p.tenant_id = batch.tenant_id AND p.page_id = batch.id`, "tenant_id bytea", "id bytea")
+	audiencesByID = engine.NewBatch("SELECT "+audienceColumns+`, u.last_number FROM batch JOIN audiences u
+		ON u.tenant_id = batch.tenant_id AND u.audience_id = batch.id`, "tenant_id bytea", "id bytea")
+	versionsByID = engine.NewBatch("SELECT "+versionColumns+` FROM batch JOIN versions v
+		ON v.tenant_id = batch.tenant_id AND v.version_id = batch.id
+		JOIN audiences u ON u.tenant_id = v.tenant_id AND u.audience_id = v.audience_id`, "tenant_id bytea", "id bytea")
+	versionsByNumber = engine.NewBatch("SELECT "+versionColumns+` FROM batch JOIN versions v
+		ON v.tenant_id = batch.tenant_id AND v.audience_id = batch.id AND v.number = batch.number
+		JOIN audiences u ON u.tenant_id = v.tenant_id AND u.audience_id = v.audience_id`, "tenant_id bytea", "id bytea", "number bigint")
+	entriesByID = engine.NewBatch("SELECT "+entryColumns+` FROM batch JOIN entries e
+		ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.id`, "tenant_id bytea", "id bytea")
+	entriesByKey = engine.NewBatch("SELECT "+entryColumns+` FROM batch JOIN entries e
+		ON e.tenant_id = batch.tenant_id AND e.key_match = batch.match`, "tenant_id bytea", "match bytea")
+)

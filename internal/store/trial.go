@@ -1,0 +1,172 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// A Trial imports records without storing them: into a scratch database, to
+// which it first copies whatever the records refer to or could be in conflict
+// with. It sees what is stored when each chunk is tried, and takes no lock on
+// the store. It is used by one goroutine.
+type Trial struct {
+	store   *Store
+	tenant  atrium.TenantID
+	scratch *Store
+	dir     string
+}
+
+// NewTrial returns a Trial for a tenant. Close removes its scratch database.
+func (s *Store) NewTrial(ctx context.Context, tenant atrium.TenantID) (*Trial, error) {
+	dir, err := os.MkdirTemp("", "atrium-trial-")
+	if err != nil {
+		return nil, fmt.Errorf("make a scratch directory: %w", err)
+	}
+	db, err := engine.OpenSQLite(filepath.Join(dir, "scratch.db"), engine.SQLiteOptions{})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	t := &Trial{store: s, tenant: tenant, scratch: New(db, s.now), dir: dir}
+	if _, err := t.scratch.Migrate(ctx); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Close removes what the Trial has written.
+func (t *Trial) Close() {
+	_ = t.scratch.Close()
+	_ = os.RemoveAll(t.dir)
+}
+
+// Import does what Store.Import would do with the chunk after those that were
+// tried before it.
+func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err error) {
+	var related []Import
+	err = t.store.read(ctx, func(tx engine.Tx) error {
+		related, err = t.related(tx, chunk)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	if _, err := t.scratch.Import(ctx, t.tenant, related); err != nil {
+		return 0, fmt.Errorf("the store was changed while lines were checked: %w", err)
+	}
+	return t.scratch.Import(ctx, t.tenant, chunk)
+}
+
+// related returns the stored records that the chunk names, refers to, or shares
+// a unique member with, each after those that it refers to itself.
+func (t *Trial) related(tx engine.Tx, chunk []Import) ([]Import, error) {
+	f := &relatives{tx: tx, tenant: t.tenant, found: map[string]bool{}}
+	for _, item := range chunk {
+		f.want(item.Record)
+	}
+	// What refers to others is read first, so that these are known when their
+	// turn comes.
+	entries := f.read(scanned(t.tenant, scanEntry), lookup{entriesByID, f.entries}, lookup{entriesByKey, f.entryKeys})
+	versions := f.read(scanned(t.tenant, scanVersion), lookup{versionsByID, f.versions}, lookup{versionsByNumber, f.numbers})
+	audiences := f.read(scanned(t.tenant, scanAudience), lookup{audiencesByID, f.audiences})
+	pages := f.read(scanned(t.tenant, scanPage), lookup{pagesByID, f.pages})
+	prospects := f.prospectsWithLinks()
+	accounts := f.read(scanned(t.tenant, scanAccount), lookup{accountsByID, f.accounts}, lookup{accountsByDomain, f.domains})
+	return slices.Concat(accounts, prospects, pages, audiences, versions, entries), f.err
+}
+
+// scanned returns a scan function that makes records.
+func scanned[T any](tenant atrium.TenantID, scan func(engine.Row, atrium.TenantID) T) func(engine.Row) Record {
+	return func(r engine.Row) Record {
+		v := scan(r, tenant)
+		return &v
+	}
+}
+
+// relatives collects the arguments by which related records are found.
+type relatives struct {
+	tx     engine.Tx
+	tenant atrium.TenantID
+	found  map[string]bool // by identity
+	err    error           // the first one
+
+	accounts, domains, prospects, pages, audiences, versions, numbers, entries, entryKeys []engine.Args
+}
+
+type lookup struct {
+	batch *engine.Batch
+	rows  []engine.Args
+}
+
+// want asks for a record with the same identifier or another unique member, and
+// for what the record refers to.
+func (f *relatives) want(record Record) {
+	args := func(rest ...any) engine.Args { return append(engine.Args{idArg(f.tenant)}, rest...) }
+	switch r := record.(type) {
+	case *atrium.Account:
+		f.accounts, f.domains = append(f.accounts, args(idArg(r.ID))), append(f.domains, args(hash16(r.Domain)))
+	case *LinkedProspect:
+		f.prospects = append(f.prospects, args(idArg(r.ID)))
+		for _, id := range r.AccountIDs {
+			f.accounts = append(f.accounts, args(idArg(id)))
+		}
+	case *atrium.Page:
+		f.pages = append(f.pages, args(idArg(r.ID)))
+	case *atrium.Audience:
+		f.audiences, f.pages = append(f.audiences, args(idArg(r.ID))), append(f.pages, args(idArg(r.PageID)))
+	case *AudienceVersion:
+		f.versions, f.audiences = append(f.versions, args(idArg(r.ID))), append(f.audiences, args(idArg(r.AudienceID)))
+		f.numbers = append(f.numbers, args(idArg(r.AudienceID), r.Number))
+	case *atrium.Entry:
+		f.entries, f.accounts = append(f.entries, args(idArg(r.ID))), append(f.accounts, args(idArg(r.AccountID)))
+		if r.IdempotencyKey != "" {
+			f.entryKeys = append(f.entryKeys, args(keyMatch(r.IdempotencyKey)))
+		}
+	}
+}
+
+// read returns the records that the lookups find, each once, and asks for what
+// they refer to.
+func (f *relatives) read(scan func(engine.Row) Record, lookups ...lookup) (records []Import) {
+	for _, l := range lookups {
+		if f.err != nil {
+			return nil
+		}
+		_, f.err = f.tx.Batch(l.batch, l.rows, func(row engine.Row) error {
+			if r := scan(row); !f.found[identity(r)] {
+				f.found[identity(r)] = true
+				records = append(records, Import{Record: r, Created: true, Updated: true, Differs: func(Record) string { return "" }})
+			}
+			return nil
+		})
+	}
+	for _, item := range records {
+		f.want(item.Record)
+	}
+	return records
+}
+
+func (f *relatives) prospectsWithLinks() []Import {
+	records := f.read(func(r engine.Row) Record {
+		return &LinkedProspect{Prospect: scanProspect(r, 0, f.tenant)}
+	}, lookup{prospectsByID, f.prospects})
+	for _, item := range records {
+		if f.err != nil {
+			return nil
+		}
+		p := item.Record.(*LinkedProspect)
+		_, f.err = f.tx.Batch(linksOfProspects, []engine.Args{{idArg(f.tenant), idArg(p.ID)}}, func(r engine.Row) error {
+			p.AccountIDs = append(p.AccountIDs, idAt[atrium.AccountID](r, 1))
+			return nil
+		})
+		f.want(p)
+	}
+	return records
+}
