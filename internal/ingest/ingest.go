@@ -1,0 +1,206 @@
+// Package ingest makes many concurrent submissions share few durable commits.
+//
+// A Writer has a bounded queue and one goroutine that commits. Whatever has
+// arrived while one commit ran is the next batch, so batches grow with the load
+// and a lone submission is committed at once. Nobody is answered before the
+// commit that holds their entry is durable.
+//
+// Tenants take turns: a batch takes one entry of each waiting tenant before it
+// takes a second of any, and when the queue is full it is the tenant that waits
+// with most whose newest entry is turned away.
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"atrium"
+)
+
+// A Store records drafts as one durable transaction, all or none. The outcomes
+// are in the order of the drafts. An error of atrium.CodeUnavailable may pass by
+// itself; any other may be due to a single draft.
+type Store interface {
+	Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error)
+}
+
+// Limits bound a Writer. A zero field stands for its default.
+type Limits struct {
+	QueueEntries int // how many entries may wait; 4096
+	QueueBytes   int // how much they may hold together; 64 MiB
+	BatchEntries int // how many entries one commit may hold; 256
+	BatchBytes   int // how much these may hold, unless there is only one; 8 MiB
+}
+
+func (l Limits) orDefaults() Limits {
+	for _, field := range []struct {
+		value *int
+		or    int
+	}{{&l.QueueEntries, 4096}, {&l.QueueBytes, 64 << 20}, {&l.BatchEntries, 256}, {&l.BatchBytes, 8 << 20}} {
+		if *field.value <= 0 {
+			*field.value = field.or
+		}
+	}
+	return l
+}
+
+// ErrFull is the cause of the error for a submission that found no room.
+var ErrFull = errors.New("the write queue is full")
+
+// ErrClosed is the cause of the error for a submission to a Writer that has
+// begun to close.
+var ErrClosed = errors.New("the writer is closed")
+
+// A Writer commits submissions in batches. It is safe for concurrent use.
+type Writer struct {
+	store  Store
+	log    *slog.Logger
+	limits Limits
+	done   chan struct{} // closed when the committing goroutine has ended
+
+	mu     sync.Mutex
+	queue  queue         // guarded by mu
+	closed bool          // guarded by mu
+	wake   chan struct{} // has a token when there may be work or the end has come
+}
+
+// A waiter is a draft in the queue with the channel that its answer comes on.
+type waiter struct {
+	draft  *atrium.Draft
+	answer chan atrium.Outcome // of capacity 1: an answer never waits for its taker
+}
+
+// NewWriter starts a Writer on the store. Close ends it.
+func NewWriter(store Store, limits Limits, log *slog.Logger) *Writer {
+	w := &Writer{
+		store: store, log: log, limits: limits.orDefaults(),
+		done: make(chan struct{}), wake: make(chan struct{}, 1),
+		queue: newQueue(),
+	}
+	go w.run()
+	return w
+}
+
+// Submit records a draft and returns its outcome once that is durable. It gives
+// the draft its identifier. When ctx ends first, the caller stops waiting but
+// the entry may still be recorded: its idempotency key makes a retry safe.
+// Without room in the queue it returns atrium.CodeUnavailable at once.
+func (w *Writer) Submit(ctx context.Context, d *atrium.Draft) (atrium.Receipt, error) {
+	me := &waiter{draft: d, answer: make(chan atrium.Outcome, 1)}
+	if err := w.enqueue(me); err != nil {
+		return atrium.Receipt{}, atrium.Unavailable(err)
+	}
+	select {
+	case o := <-me.answer:
+		return o.Receipt, o.Err
+	case <-ctx.Done():
+		return atrium.Receipt{}, atrium.Unavailable(context.Cause(ctx))
+	}
+}
+
+func (w *Writer) enqueue(me *waiter) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return ErrClosed
+	}
+	for w.queue.entries >= w.limits.QueueEntries || w.queue.bytes+me.draft.Size() > w.limits.QueueBytes && w.queue.entries > 0 {
+		dropped := w.queue.dropFromLongest(me.draft.TenantID)
+		if dropped == nil {
+			return ErrFull
+		}
+		dropped.answer <- atrium.Outcome{Err: atrium.Unavailable(ErrFull)}
+	}
+	w.queue.push(me)
+	w.signal()
+	return nil
+}
+
+func (w *Writer) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Waiting returns how many entries are in the queue.
+func (w *Writer) Waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.queue.entries
+}
+
+// Close takes no more submissions, commits those that wait, and returns when
+// all of them have their answer or ctx has ended.
+func (w *Writer) Close(ctx context.Context) error {
+	w.mu.Lock()
+	w.closed = true
+	w.signal()
+	w.mu.Unlock()
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("drain the write queue: %w", context.Cause(ctx))
+	}
+}
+
+func (w *Writer) run() {
+	defer close(w.done)
+	for {
+		w.mu.Lock()
+		batch := w.queue.take(w.limits.BatchEntries, w.limits.BatchBytes)
+		ended := w.closed && len(batch) == 0
+		w.mu.Unlock()
+		switch {
+		case ended:
+			return
+		case len(batch) == 0:
+			<-w.wake
+		default:
+			w.commit(batch)
+		}
+	}
+}
+
+// commit records a batch and answers its waiters. A batch that the store cannot
+// take is recorded entry by entry, so that a bad one fails alone.
+func (w *Writer) commit(batch []*waiter) {
+	drafts := make([]*atrium.Draft, len(batch))
+	for i, b := range batch {
+		if b.draft.ID == "" {
+			b.draft.ID = atrium.NewID[atrium.EntryID]()
+		}
+		drafts[i] = b.draft
+	}
+	outcomes, err := w.append(drafts)
+	switch {
+	case err == nil:
+		for i, b := range batch {
+			b.answer <- outcomes[i]
+		}
+	case len(batch) > 1 && atrium.CodeOf(err) != atrium.CodeUnavailable:
+		w.log.Error("a batch failed; its entries are tried one by one", "entries", len(batch), "error", err)
+		for _, b := range batch {
+			w.commit([]*waiter{b})
+		}
+	default:
+		for _, b := range batch {
+			b.answer <- atrium.Outcome{Err: err}
+		}
+	}
+}
+
+// append calls the store with a context of its own: a batch belongs to many
+// callers, and none of them can call it off. A panic ends no one else's work.
+func (w *Writer) append(drafts []*atrium.Draft) (outcomes []atrium.Outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic while entries were stored: %v", p)
+		}
+	}()
+	return w.store.Append(context.Background(), drafts)
+}
