@@ -1,0 +1,78 @@
+// Package auth makes and verifies API keys and says who a request comes from.
+package auth
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"hash/crc32"
+	"math/big"
+	"strings"
+
+	"atrium"
+)
+
+// The form of a key: "atr_", the 26 characters of its identifier, "_", a secret
+// of 27 base-62 characters and their checksum of 6. 27 characters hold 160
+// random bits. The checksum is the CRC-32 of all before it: it spares storage
+// the typing errors and defends against nothing.
+const (
+	keyPrefix   = "atr_"
+	secretLen   = 27
+	secretBits  = 160
+	checksumLen = 6
+	keyLen      = len(keyPrefix) + atrium.SuffixLen + 1 + secretLen + checksumLen
+)
+
+const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// NewKey makes an identifier and a key that carries it. The key is to be shown
+// once; of its secret only the hash is kept.
+func NewKey() (id atrium.KeyID, key string, secretHash []byte) {
+	id = atrium.NewID[atrium.KeyID]()
+	secret := newSecret()
+	body := keyPrefix + string(id[len(id.Prefix()):]) + "_" + secret
+	return id, body + checksum(body), hashSecret(secret)
+}
+
+// ParseKey returns the parts of a key, or false if s has not the form of one.
+func ParseKey(s string) (id atrium.KeyID, secret string, ok bool) {
+	if len(s) != keyLen || !strings.HasPrefix(s, keyPrefix) {
+		return "", "", false
+	}
+	body := s[:keyLen-checksumLen]
+	suffix, secret := body[len(keyPrefix):len(keyPrefix)+atrium.SuffixLen], body[len(body)-secretLen:]
+	if body[len(keyPrefix)+atrium.SuffixLen] != '_' || !atrium.IsSuffix(suffix) || !isBase62(secret) || checksum(body) != s[len(body):] {
+		return "", "", false
+	}
+	return atrium.KeyID(id.Prefix() + suffix), secret, true
+}
+
+func newSecret() string {
+	n, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), secretBits)) // never fails: crypto/rand ends the process instead
+	return toBase62(n, secretLen)
+}
+
+// hashSecret needs no salt and no slow function: the secret is 160 random bits.
+func hashSecret(secret string) []byte {
+	sum := sha256.Sum256([]byte(secret))
+	return sum[:]
+}
+
+func checksum(body string) string {
+	return toBase62(new(big.Int).SetUint64(uint64(crc32.ChecksumIEEE([]byte(body)))), checksumLen)
+}
+
+// toBase62 returns n in so many digits, which must be enough.
+func toBase62(n *big.Int, digits int) string {
+	b := make([]byte, digits)
+	base, digit := big.NewInt(62), new(big.Int)
+	for i := digits - 1; i >= 0; i-- {
+		n.QuoRem(n, base, digit)
+		b[i] = base62[digit.Int64()]
+	}
+	return string(b)
+}
+
+func isBase62(s string) bool {
+	return strings.Trim(s, base62) == ""
+}
