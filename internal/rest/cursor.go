@@ -1,0 +1,57 @@
+package rest
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+)
+
+// A CursorKey makes and opens cursors: positions in a list that callers carry
+// but cannot read, make or alter.
+type CursorKey []byte
+
+// cursorVersion is the first byte of every cursor.
+const cursorVersion = 1
+
+const macLen = 16
+
+// strictBase64 has one text for each value: no padding, no line breaks, no spare
+// bits.
+var strictBase64 = base64.RawURLEncoding.Strict()
+
+// Seal returns a cursor for the position. It opens only with the same binding,
+// which names all that the position depends on: tenant, route, filters.
+func (k CursorKey) Seal(position []byte, binding ...string) string {
+	b := append([]byte{cursorVersion}, position...)
+	return strictBase64.EncodeToString(append(b, k.mac(b, binding)...))
+}
+
+// Open returns the position in a cursor, or false if Seal did not return it for
+// the binding.
+func (k CursorKey) Open(cursor string, binding ...string) ([]byte, bool) {
+	b, err := strictBase64.DecodeString(cursor)
+	if err != nil || len(b) < 1+macLen || b[0] != cursorVersion {
+		return nil, false
+	}
+	body, mac := b[:len(b)-macLen], b[len(b)-macLen:]
+	if subtle.ConstantTimeCompare(mac, k.mac(body, binding)) != 1 {
+		return nil, false
+	}
+	return body[1:], true
+}
+
+// mac is an HMAC-SHA256 cut to 128 bits (RFC 2104 section 5) over the binding,
+// each part with its length, and the body.
+func (k CursorKey) mac(body []byte, binding []string) []byte {
+	h := hmac.New(sha256.New, k)
+	var n [4]byte
+	for _, part := range binding {
+		binary.BigEndian.PutUint32(n[:], uint32(len(part)))
+		h.Write(n[:])
+		h.Write([]byte(part))
+	}
+	h.Write(body)
+	return h.Sum(nil)[:macLen]
+}

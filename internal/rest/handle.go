@@ -1,0 +1,286 @@
+// Package rest is the floor that every HTTP API of Atrium stands on: routing,
+// the order in which a request is judged, strict bodies and parameters, problem
+// documents, cursors and conditional requests.
+//
+// A request is judged in one order: path, method, key, scope, media types and
+// size, content, existence, state. What a handler does begins with content.
+package rest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+	"atrium/internal/auth"
+)
+
+const (
+	headerRequestID = "X-Request-Id"
+	headerKey       = "X-Api-Key"
+	maxRequestID    = 128
+
+	// An answer is for its caller alone, and is asked for again before it is
+	// used again.
+	cacheControl = "private, no-cache"
+)
+
+// DefaultMaxBody is how large a body may be, in bytes, unless a setting says
+// otherwise.
+const DefaultMaxBody = 1 << 20
+
+// trustedLength is how much of a body's stated length gets memory before any of
+// it has come.
+const trustedLength = 64 << 10
+
+// writeTimeout bounds how long a request with a body waits for storage.
+const writeTimeout = 20 * time.Second
+
+// A Route is one operation.
+type Route struct {
+	Method  string
+	Pattern string // as http.ServeMux has it, without the method
+	Scope   atrium.Scope
+	Handle  Handler
+}
+
+// A Handler does what an operation does, for the caller who was identified. An
+// error that is not an *atrium.Error is a bug.
+type Handler func(ctx context.Context, who auth.Principal, r *Request) (Response, error)
+
+// A Request is what a handler sees of a request.
+type Request struct {
+	http *http.Request
+	Body []byte // empty unless the method has one
+}
+
+// PathValue returns a segment of the path, decoded.
+func (r *Request) PathValue(name string) string { return r.http.PathValue(name) }
+
+// Header returns the values of a header, in order.
+func (r *Request) Header(name string) []string { return r.http.Header.Values(name) }
+
+// A Response is a successful answer.
+type Response struct {
+	Status int    // 0 stands for 200
+	Body   any    // encoded as JSON
+	ETag   string // without quotes; "" stands for a hash of the body
+	Header http.Header
+}
+
+// An API serves routes.
+type API struct {
+	Keys    *auth.Authenticator
+	Log     *slog.Logger
+	MaxBody int64 // in bytes; 0 stands for DefaultMaxBody
+}
+
+// Handler returns what serves the routes, for callers with a key, and the open
+// ones, for everybody. Every answer, also to what no route serves, has a request
+// id, and every error is a problem document.
+func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	patterns := map[string]methods{}
+	for _, route := range routes {
+		if patterns[route.Pattern] == nil {
+			patterns[route.Pattern] = methods{}
+		}
+		patterns[route.Pattern][route.Method] = a.serve(route)
+	}
+	for pattern, handler := range open {
+		patterns[pattern] = methods{http.MethodGet: handler}
+	}
+	for pattern, m := range patterns {
+		if get := m[http.MethodGet]; get != nil {
+			m[http.MethodHead] = get // net/http leaves the body out
+		}
+		mux.Handle(pattern, a.dispatch(m))
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { writeProblem(w, r, a.Log, atrium.NotFound()) })
+	return a.guard(mux)
+}
+
+// guard gives every answer its request id, answers paths that ServeMux would
+// redirect, and turns a panic into a problem.
+func (a *API) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(headerRequestID, requestID(r.Header[headerRequestID]))
+		defer func() {
+			if p := recover(); p != nil {
+				if p == http.ErrAbortHandler {
+					panic(p)
+				}
+				writeProblem(w, r, a.Log, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			}
+		}()
+		if p := r.URL.EscapedPath(); p == "" || p[0] != '/' || path.Clean(p) != p && path.Clean(p)+"/" != p {
+			writeProblem(w, r, a.Log, atrium.NotFound())
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// requestID returns the caller's own identifier for the request if it is 1 to
+// 128 visible ASCII characters, and else a new one.
+func requestID(given []string) string {
+	if len(given) == 1 && given[0] != "" && len(given[0]) <= maxRequestID &&
+		strings.IndexFunc(given[0], func(c rune) bool { return c <= ' ' || c > '~' }) < 0 {
+		return given[0]
+	}
+	return string(atrium.NewID[atrium.RequestID]())
+}
+
+// methods are the handlers of one path.
+type methods map[string]http.Handler
+
+func (a *API) dispatch(m methods) http.Handler {
+	allowed := make([]string, 0, len(m))
+	for method := range m {
+		allowed = append(allowed, method)
+	}
+	slices.Sort(allowed)
+	allow := strings.Join(allowed, ", ")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h := m[r.Method]; h != nil {
+			h.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Allow", allow)
+		writeProblem(w, r, a.Log, atrium.Errorf(atrium.CodeMethodNotAllowed, "This path takes %s.", allow))
+	})
+}
+
+// serve is the one adapter between HTTP and a handler.
+func (a *API) serve(route Route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		response, err := a.handle(route, w, r)
+		if err == nil {
+			err = writeResponse(w, r, response)
+		}
+		if err != nil {
+			writeProblem(w, r, a.Log, err)
+		}
+	})
+}
+
+func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Response, error) {
+	ctx := r.Context()
+	who, err := a.authenticate(ctx, r)
+	if err != nil {
+		return Response{}, err
+	}
+	if !who.Scopes.Has(route.Scope) {
+		return Response{}, atrium.Errorf(atrium.CodeForbidden, "The key needs the scope %s.", route.Scope)
+	}
+	if !acceptsJSON(r.Header["Accept"]) {
+		return Response{}, atrium.Errorf(atrium.CodeNotAcceptable, "The answer is application/json, which the Accept header rules out.")
+	}
+	request := &Request{http: r}
+	if route.Method != http.MethodGet {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, writeTimeout)
+		defer cancel()
+		if err := checkContentType(w, r); err != nil {
+			return Response{}, err
+		}
+		if request.Body, err = a.readBody(w, r); err != nil {
+			return Response{}, err
+		}
+	}
+	return route.Handle(ctx, who, request)
+}
+
+func (a *API) authenticate(ctx context.Context, r *http.Request) (auth.Principal, error) {
+	key := ""
+	if values := r.Header[headerKey]; len(values) == 1 {
+		key = values[0]
+	}
+	return a.Keys.Authenticate(ctx, key)
+}
+
+// readBody returns the whole body, or an error as soon as it is known to be too
+// large. It never holds more than the limit.
+func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	limit := cmp.Or(a.MaxBody, DefaultMaxBody)
+	tooLarge := atrium.Errorf(atrium.CodePayloadTooLarge, "The body may have %d bytes at most.", limit)
+	if r.ContentLength > limit {
+		w.Header().Set("Connection", "close")
+		return nil, tooLarge
+	}
+	var b bytes.Buffer
+	b.Grow(int(min(max(r.ContentLength, 0), trustedLength)) + bytes.MinRead)
+	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, tooLarge
+	}
+	if err != nil {
+		w.Header().Set("Connection", "close")
+		return nil, atrium.Errorf(atrium.CodeInvalidRequest, "The body ended before it was complete.").Because(err)
+	}
+	return b.Bytes(), nil
+}
+
+// encoding leaves JSON that tenants gave us as it is: it was read strictly when
+// it came.
+var encoding = json.JoinOptions(
+	jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true), json.FormatNilSliceAsNull(false))
+
+func writeResponse(w http.ResponseWriter, r *http.Request, response Response) error {
+	body, err := json.Marshal(response.Body, encoding)
+	if err != nil {
+		return fmt.Errorf("encode an answer: %w", err)
+	}
+	h := w.Header()
+	for name, values := range response.Header {
+		h[name] = values
+	}
+	status := cmp.Or(response.Status, http.StatusOK)
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || response.ETag != "" {
+		tag := cmp.Or(response.ETag, hashTag(body))
+		h.Set("ETag", `"`+tag+`"`)
+		if r.Method != http.MethodPatch && noneMatch(r.Header["If-None-Match"], tag) {
+			h.Set("Cache-Control", cacheControl)
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+	}
+	write(w, status, "application/json", body)
+	return nil
+}
+
+// JSON returns a handler that answers every request with one JSON text, unless
+// check returns an error.
+func (a *API) JSON(body string, check func(*http.Request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := check(r); err != nil {
+			writeProblem(w, r, a.Log, err)
+			return
+		}
+		write(w, http.StatusOK, "application/json", []byte(body))
+	})
+}
+
+// write sends a whole answer. A client that has gone is nobody's fault.
+func write(w http.ResponseWriter, status int, contentType string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", cacheControl)
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

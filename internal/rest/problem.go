@@ -1,0 +1,177 @@
+package rest
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+)
+
+// maxFaults is how many faults one answer names.
+const maxFaults = 50
+
+// retryAfter is what Retry-After says, in seconds, with the codes that may pass
+// by themselves.
+const retryAfter = 1
+
+// A CodeInfo is what there is to say about a code: its HTTP status, its title,
+// and for the page that explains it what it means and what to do.
+type CodeInfo struct {
+	Code    atrium.Code
+	Status  int
+	Title   string
+	Meaning string
+	Remedy  string
+}
+
+// Codes are all codes, in the order of their status. It is the only place where
+// a code gets its status.
+var Codes = []CodeInfo{
+	{
+		atrium.CodeInvalidRequest, http.StatusBadRequest, "The request is not valid",
+		"The body is not strict JSON, a member, parameter or header breaks its constraint, or a cursor is not one that this list gave out.",
+		"Look at the member errors: it names every fault and where it is, 50 at most. The same request will fail again.",
+	},
+	{
+		atrium.CodeUnauthenticated, http.StatusUnauthorized, "A valid API key is needed",
+		"The x-api-key header is missing, is there more than once, or holds a key that is malformed, unknown, expired or revoked. The answer is the same for all of these.",
+		"Send one x-api-key header with a key that an operator gave you.",
+	},
+	{
+		atrium.CodeForbidden, http.StatusForbidden, "The key lacks the scope",
+		"The key is valid, but it was made without the scope that this operation needs.",
+		"Ask an operator for a key with the scope that the description of the operation names.",
+	},
+	{
+		atrium.CodeNotFound, http.StatusNotFound, "Not found",
+		"There is no such path, or nothing with this identifier that belongs to the tenant of the key. What another tenant has looks exactly like what nobody has.",
+		"Check the path (there are no redirects: a trailing slash or a doubled one is another path) and the identifier.",
+	},
+	{
+		atrium.CodeMethodNotAllowed, http.StatusMethodNotAllowed, "The method is not allowed here",
+		"The path exists, but not with this method.",
+		"Use one of the methods in the Allow header.",
+	},
+	{
+		atrium.CodeNotAcceptable, http.StatusNotAcceptable, "JSON is all there is",
+		"The Accept header rules out application/json.",
+		"Accept application/json, or send no Accept header.",
+	},
+	{
+		atrium.CodeConflict, http.StatusConflict, "The state does not allow it",
+		"The request was understood, but what it is about is in a state that does not allow it, or a name is taken.",
+		"Read the current state, then decide.",
+	},
+	{
+		atrium.CodePreconditionFailed, http.StatusPreconditionFailed, "The precondition does not hold",
+		"The If-Match header names a state that is not the current one: somebody changed it since you read it.",
+		"Read it again, and repeat the change if it still makes sense.",
+	},
+	{
+		atrium.CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The body is too large",
+		"The body is larger than the server takes. Nothing of it was kept.",
+		"Send less in one request, or ask the operator for a higher limit.",
+	},
+	{
+		atrium.CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "The body must be JSON",
+		"The Content-Type is not application/json in UTF-8, or the body has a content coding.",
+		"Send Content-Type: application/json and an uncompressed body.",
+	},
+	{
+		atrium.CodeIdempotencyKeyReused, http.StatusUnprocessableEntity, "The idempotency key was used for another request",
+		"An entry with this idempotency key exists, and what was sent then is not what is sent now.",
+		"Use a new key for a new entry. To retry, send exactly what you sent first.",
+	},
+	{
+		atrium.CodeRateLimited, http.StatusTooManyRequests, "Too many requests",
+		"More requests came than the server takes from this caller.",
+		"Wait as long as the Retry-After header says.",
+	},
+	{
+		atrium.CodeInternal, http.StatusInternalServerError, "A fault in the server",
+		"Something happened that should not. It is in the server's log under the request id.",
+		"Retry with the same idempotency key. If it stays, give the operator the request id.",
+	},
+	{
+		atrium.CodeUnavailable, http.StatusServiceUnavailable, "Not available right now",
+		"The storage is away or more is waiting to be written than the server takes. Nothing was half done.",
+		"Wait as long as the Retry-After header says, then retry with the same idempotency key.",
+	},
+}
+
+// Info returns what there is to say about a code; that of CodeInternal for one
+// that is not known.
+func Info(code atrium.Code) CodeInfo {
+	internal := 0
+	for i := range Codes {
+		switch Codes[i].Code {
+		case code:
+			return Codes[i]
+		case atrium.CodeInternal:
+			internal = i
+		}
+	}
+	return Codes[internal]
+}
+
+// A problem is an error's body, in the form of RFC 9457.
+type problem struct {
+	Type      string      `json:"type"`
+	Title     string      `json:"title"`
+	Status    int         `json:"status"`
+	Detail    string      `json:"detail"`
+	Code      atrium.Code `json:"code"`
+	RequestID string      `json:"requestId"`
+	Errors    []fault     `json:"errors,omitempty"`
+}
+
+// A fault is one member of errors: a place, under the name of its kind, and what
+// is wrong there.
+type fault struct {
+	Pointer   *string `json:"pointer,omitempty"`
+	Parameter *string `json:"parameter,omitempty"`
+	Header    *string `json:"header,omitempty"`
+	Detail    string  `json:"detail"`
+}
+
+// writeProblem answers a request with an error. What is not an *atrium.Error is
+// a bug: it is logged and told to nobody.
+func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
+	e, ok := errors.AsType[*atrium.Error](err)
+	if !ok {
+		e = atrium.Errorf(atrium.CodeInternal, "Something went wrong here. The request id leads the operator to it.").Because(err)
+	}
+	id := w.Header().Get(headerRequestID)
+	info := Info(e.Code)
+	if info.Status >= http.StatusInternalServerError {
+		log.ErrorContext(r.Context(), "request failed", "requestId", id, "error", e)
+	}
+	p := problem{"/errors/" + string(info.Code), info.Title, info.Status, e.Detail, info.Code, id, nil}
+	for _, f := range e.Faults[:min(len(e.Faults), maxFaults)] {
+		shown := fault{Detail: f.Detail}
+		switch f.In {
+		case atrium.InBody:
+			shown.Pointer = &f.Where
+		case atrium.InQuery:
+			shown.Parameter = &f.Where
+		case atrium.InHeader:
+			shown.Header = &f.Where
+		}
+		p.Errors = append(p.Errors, shown)
+	}
+	switch info.Code {
+	case atrium.CodeUnauthenticated:
+		w.Header().Set("WWW-Authenticate", `ApiKey realm="atrium"`)
+	case atrium.CodeUnavailable, atrium.CodeRateLimited:
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	body, err := json.Marshal(p)
+	if err != nil { // a problem holds nothing that cannot be encoded
+		log.ErrorContext(r.Context(), "encode a problem", "requestId", id, "error", err)
+	}
+	write(w, info.Status, "application/problem+json", body)
+}

@@ -1,0 +1,101 @@
+package rest
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"strings"
+
+	"atrium"
+	"atrium/internal/strictjson"
+)
+
+// A Query takes parameters out of a query string and collects the faults of
+// those that are not as they must be. Parameters that nobody takes are ignored.
+type Query struct {
+	raw    string
+	faults []atrium.Fault
+}
+
+// Query returns the query of the request.
+func (r *Request) Query() *Query { return &Query{raw: r.http.URL.RawQuery} }
+
+// Err returns nil, or the error that names every fault so far.
+func (q *Query) Err() error {
+	if len(q.faults) == 0 {
+		return nil
+	}
+	return atrium.Invalid(q.faults...)
+}
+
+// Fault notes a fault of a parameter.
+func (q *Query) Fault(name, detail string) {
+	q.faults = append(q.faults, atrium.Fault{In: atrium.InQuery, Where: name, Detail: detail})
+}
+
+// Text takes a parameter, and "" and false if it was not given. Empty, given
+// twice or badly encoded is a fault.
+func (q *Query) Text(name string) (string, bool) {
+	value, count := "", 0
+	for part := range strings.SplitSeq(q.raw, "&") {
+		k, v, _ := strings.Cut(part, "=")
+		if key, err := url.QueryUnescape(k); err == nil && key == name {
+			value = v
+			count++
+		}
+	}
+	text, err := url.QueryUnescape(value)
+	switch {
+	case count == 0:
+		return "", false
+	case count > 1:
+		q.Fault(name, "must be given once")
+	case err != nil:
+		q.Fault(name, "is not percent-encoded as it must be")
+	case text == "":
+		q.Fault(name, "must not be empty")
+	default:
+		return text, true
+	}
+	return "", false
+}
+
+// The bounds of the parameter limit.
+const (
+	defaultLimit = 20
+	maxLimit     = 100
+)
+
+// Limit takes the parameter limit: 1 to 100, 20 if it was not given.
+func (q *Query) Limit() int {
+	text, ok := q.Text("limit")
+	if !ok {
+		return defaultLimit
+	}
+	n, ok := strictjson.Digits(text, maxLimit)
+	if !ok || n < 1 {
+		q.Fault("limit", fmt.Sprintf("must be a whole number from 1 to %d, in digits", maxLimit))
+		return defaultLimit
+	}
+	return int(n)
+}
+
+// Page takes the parameter page, from 1, which is also what stands for one that
+// was not given, and returns how many of limit items each come before it. There
+// is no largest page: one too large to count is one past the end.
+func (q *Query) Page(limit int) (skip int64) {
+	text, ok := q.Text("page")
+	if !ok {
+		return 0
+	}
+	digits := strings.TrimLeft(text, "0")
+	if strings.Trim(text, "0123456789") != "" || digits == "" {
+		q.Fault("page", "must be a whole number from 1, in digits")
+		return 0
+	}
+	n, ok := strictjson.Digits(digits, math.MaxInt64/10/maxLimit)
+	if !ok {
+		return math.MaxInt64
+	}
+	return (n - 1) * int64(limit)
+}
