@@ -1,0 +1,55 @@
+// Package external is the external API: what upstream systems, sites and tools
+// speak, as api/openapi.yaml has it.
+package external
+
+import (
+	"context"
+	"net/http"
+
+	"atrium"
+	"atrium/api"
+	"atrium/internal/rest"
+	"atrium/internal/store"
+)
+
+// Logs records activity durably. internal/ingest has the one that is used.
+type Logs interface {
+	Submit(ctx context.Context, d *atrium.Draft) (atrium.Receipt, error)
+}
+
+// An API is the external API on a store.
+type API struct {
+	Store   *store.Store
+	Logs    Logs
+	Cursors rest.CursorKey
+}
+
+// Routes are all operations that need a key.
+func (a *API) Routes() []rest.Route {
+	return []rest.Route{
+		{Method: http.MethodPost, Pattern: "/v0/account_logs", Scope: atrium.ScopeLogsWrite, Handle: a.createAccountLog},
+		{Method: http.MethodGet, Pattern: "/v0/accounts/{account_id}", Scope: atrium.ScopeAccountsRead, Handle: a.getAccount},
+		{Method: http.MethodPatch, Pattern: "/v0/accounts/{account_id}", Scope: atrium.ScopeAccountsWrite, Handle: a.updateAccount},
+		{Method: http.MethodGet, Pattern: "/v0/pages", Scope: atrium.ScopePagesRead, Handle: a.listPages},
+		{Method: http.MethodGet, Pattern: "/v0/pages/{page_id}", Scope: atrium.ScopePagesRead, Handle: a.getPage},
+		{Method: http.MethodGet, Pattern: "/v0/pages/{page_id}/audiences/{audience_id}/versions", Scope: atrium.ScopePagesRead, Handle: a.listVersions},
+	}
+}
+
+// Documents are the paths that describe the API to everybody.
+func Documents() map[string]http.Handler {
+	return map[string]http.Handler{
+		"/openapi.yaml": rest.Static("application/yaml", api.YAML()),
+		"/openapi.json": rest.Static("application/json", api.JSON()),
+	}
+}
+
+// pathID returns a segment of the path as an identifier. What has not the form
+// of one names nothing.
+func pathID[T atrium.Identifier](r *rest.Request, name string) (T, error) {
+	id, ok := atrium.ParseID[T](r.PathValue(name))
+	if !ok {
+		return id, atrium.NotFound()
+	}
+	return id, nil
+}
