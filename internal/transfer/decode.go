@@ -1,0 +1,257 @@
+package transfer
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/store"
+	"atrium/internal/strictjson"
+)
+
+// decode reads a line. Its error is an *atrium.Error that names every fault.
+func decode(line []byte) (store.Import, error) {
+	o, err := strictjson.Parse(line)
+	if err != nil {
+		return store.Import{}, err
+	}
+	d := &decoder{Object: o}
+	kind, _ := d.Text("kind", strictjson.Required, nil)
+	switch kind {
+	case "account":
+		d.account()
+	case "prospect":
+		d.prospect()
+	case "page":
+		d.page()
+	case "audience":
+		d.audience()
+	case "audienceVersion":
+		d.audienceVersion()
+	case "accountLog":
+		d.accountLog()
+	default:
+		if len(d.Faults()) == 0 {
+			d.Fault("kind", "must be one of account, prospect, page, audience, audienceVersion, accountLog")
+		}
+		return store.Import{}, atrium.Invalid(d.Faults()...)
+	}
+	d.Untaken()
+	if faults := d.Faults(); len(faults) > 0 {
+		return store.Import{}, atrium.Invalid(faults...)
+	}
+	d.item.Differs = differs(line, d.item.Record)
+	return d.item, nil
+}
+
+// A decoder takes the members of one line.
+type decoder struct {
+	*strictjson.Object
+	item store.Import
+}
+
+func (d *decoder) account() {
+	a := &atrium.Account{ID: identifier[atrium.AccountID](d, "accountId", strictjson.Optional)}
+	domain, _ := d.Text("domain", strictjson.Required, atrium.CheckDomain)
+	a.Domain = canonical.Domain(domain)
+	a.Name, _ = d.Text("name", strictjson.Nullable, func(s string) string { return atrium.CheckText(s, 1, atrium.MaxName) })
+	d.dates(&a.CreatedAt, &a.UpdatedAt)
+	d.item.Record = a
+}
+
+func (d *decoder) prospect() {
+	p := &store.LinkedProspect{}
+	p.ID = identifier[atrium.ProspectID](d, "prospectId", strictjson.Optional)
+	p.Name, p.Email, p.Domain = d.optionalText("name"), d.optionalText("email"), d.optionalText("domain")
+	p.Slug, p.PhoneNumber = d.optionalText("slug"), d.optionalText("phoneNumber")
+	p.LinkedinProfileURL = d.optionalText("linkedinProfileUrl")
+	p.AccountIDs = d.accountIDs()
+	d.dates(&p.CreatedAt, &p.UpdatedAt)
+	d.item.Record = p
+}
+
+// accountIDs takes the accounts of a prospect, which are a set.
+func (d *decoder) accountIDs() (ids []atrium.AccountID) {
+	var texts []string
+	v := d.Array("accountIds", strictjson.Optional)
+	if v == nil {
+		return nil
+	}
+	if err := json.Unmarshal(v, &texts); err != nil {
+		d.Fault("accountIds", "must be an array of strings")
+		return nil
+	}
+	for _, text := range texts {
+		id, ok := atrium.ParseID[atrium.AccountID](text)
+		if !ok {
+			d.Fault("accountIds", "must hold identifiers of accounts: account_ and 26 characters of a-z and 0-9")
+			return nil
+		}
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+func (d *decoder) page() {
+	p := &atrium.Page{ID: identifier[atrium.PageID](d, "pageId", strictjson.Optional)}
+	p.BrandID, _ = d.Text("brandId", strictjson.Required, func(s string) string { return atrium.CheckText(s, 1, atrium.Unbounded) })
+	p.Name, _ = d.Text("name", strictjson.Required, anyText)
+	p.Context, _ = d.Text("pageContext", strictjson.Required, anyText)
+	p.Title, _ = d.Text("title", strictjson.Required, anyText)
+	status, _ := d.Text("status", strictjson.Required, func(s string) string {
+		if !atrium.PageStatus(s).Valid() {
+			return "must be one of archived, draft, published"
+		}
+		return ""
+	})
+	p.Status = atrium.PageStatus(status)
+	p.Actions = compacted(d.Array("actions", strictjson.Required))
+	p.Scripts = compacted(d.Array("scripts", strictjson.Required))
+	p.FooterLinks = compacted(d.Array("footerLinks", strictjson.Required))
+	p.HeaderActionID = d.optionalText("headerActionId")
+	if v := d.Value("metadata"); string(v) != "null" {
+		p.Metadata = compacted(v)
+	}
+	d.dates(&p.CreatedAt, &p.UpdatedAt)
+	if at, ok := d.instant("deletedAt", strictjson.Nullable); ok {
+		p.DeletedAt = &at
+	}
+	d.item.Record = p
+}
+
+func (d *decoder) audience() {
+	u := &atrium.Audience{
+		ID:     identifier[atrium.AudienceID](d, "audienceId", strictjson.Optional),
+		PageID: identifier[atrium.PageID](d, "pageId", strictjson.Required),
+	}
+	u.Name, _ = d.Text("name", strictjson.Nullable, anyText)
+	u.Archived = d.Bool("archived")
+	d.dates(&u.CreatedAt, &u.UpdatedAt)
+	d.item.Record = u
+}
+
+func (d *decoder) audienceVersion() {
+	v := &store.AudienceVersion{PageID: identifier[atrium.PageID](d, "pageId", strictjson.Optional)}
+	v.ID = identifier[atrium.VersionID](d, "id", strictjson.Optional)
+	v.AudienceID = identifier[atrium.AudienceID](d, "audienceId", strictjson.Required)
+	v.Number = d.Integer("versionNumber", 1, atrium.MaxVersionNumber)
+	v.Archived = d.Bool("archived")
+	v.Content = compacted(d.Value("content"))
+	d.dates(&v.CreatedAt, nil)
+	d.item.Record = v
+}
+
+func (d *decoder) accountLog() {
+	e := &atrium.Entry{
+		ID:        identifier[atrium.EntryID](d, "accountLogId", strictjson.Optional),
+		AccountID: identifier[atrium.AccountID](d, "accountId", strictjson.Required),
+	}
+	e.Source, _ = d.Text("source", strictjson.Required, func(s string) string { return atrium.CheckText(s, 1, atrium.MaxSource) })
+	e.Type = atrium.DefaultType
+	if d.Has("type") {
+		e.Type, _ = d.Text("type", strictjson.Required, func(s string) string { return atrium.CheckText(s, 1, atrium.MaxType) })
+	}
+	e.Payload = compacted(d.Object.Object("payload", strictjson.Required))
+	e.IdempotencyKey, _ = d.Text("idempotencyKey", strictjson.Nullable, func(s string) string {
+		return atrium.CheckText(s, 1, atrium.MaxIdempotencyKey)
+	})
+	if v := d.Object.Object("claimed", strictjson.Nullable); v != nil {
+		d.claimed(v, &e.Claim)
+	}
+	d.dates(&e.CreatedAt, nil)
+	d.item.Record = e
+}
+
+func (d *decoder) claimed(v []byte, c *atrium.Claim) {
+	o, err := strictjson.Parse(v)
+	if err != nil {
+		d.Fault("claimed", "must be an object") // it was read strictly as a part of the line
+		return
+	}
+	inner := &decoder{Object: o}
+	c.AccountID = identifier[atrium.AccountID](inner, "accountId", strictjson.Nullable)
+	c.Domain, _ = inner.Text("domain", strictjson.Nullable, atrium.CheckDomain)
+	c.Name, _ = inner.Text("name", strictjson.Nullable, func(s string) string { return atrium.CheckText(s, 1, atrium.MaxName) })
+	inner.Untaken()
+	for _, f := range inner.Faults() {
+		d.Fault("claimed"+f.Where, f.Detail)
+	}
+}
+
+// compacted returns a value without the white space between its tokens; nil
+// stays nil.
+func compacted(v []byte) []byte {
+	if v == nil {
+		return nil
+	}
+	return strictjson.Compact(v)
+}
+
+func anyText(s string) string { return atrium.CheckText(s, 0, atrium.Unbounded) }
+
+func (d *decoder) optionalText(name string) *string {
+	text, ok := d.Text(name, strictjson.Nullable, anyText)
+	if !ok {
+		return nil
+	}
+	return &text
+}
+
+func identifier[T atrium.Identifier](d *decoder, name string, need strictjson.Need) T {
+	text, _ := d.Text(name, need, func(s string) string {
+		if _, ok := atrium.ParseID[T](s); !ok {
+			var zero T
+			return "must be " + zero.Prefix() + " and 26 characters of a-z and 0-9"
+		}
+		return ""
+	})
+	return T(text)
+}
+
+func (d *decoder) instant(name string, need strictjson.Need) (at atrium.Time, ok bool) {
+	_, ok = d.Text(name, need, func(s string) string {
+		var err error
+		if at, err = atrium.ParseTime(s); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return at, ok
+}
+
+// dates takes createdAt and, unless updated is nil, updatedAt.
+func (d *decoder) dates(created, updated *atrium.Time) {
+	*created, d.item.Created = d.instant("createdAt", strictjson.Optional)
+	if updated != nil {
+		*updated, d.item.Updated = d.instant("updatedAt", strictjson.Optional)
+	}
+}
+
+// differs returns what compares the given members of a line with a stored
+// record: both are looked at in the form in which they are exported, so that
+// 12:00Z and 14:00+02:00 are the same.
+func differs(line []byte, record store.Record) func(store.Record) string {
+	return func(stored store.Record) string {
+		given, _ := strictjson.Parse(line)
+		want, err := encode(record)
+		if err != nil {
+			return "kind"
+		}
+		have, err := encode(stored)
+		if err != nil {
+			return "kind"
+		}
+		a, _ := strictjson.Parse(want)
+		b, _ := strictjson.Parse(have)
+		for _, name := range given.Names() {
+			if !bytes.Equal(a.Value(name), b.Value(name)) {
+				return name
+			}
+		}
+		return ""
+	}
+}

@@ -1,0 +1,140 @@
+package transfer
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+	"atrium/internal/store"
+	"atrium/internal/strictjson"
+)
+
+// The lines of each kind, with their members in the order in which they are
+// exported.
+type (
+	accountLine struct {
+		Kind      string           `json:"kind"`
+		AccountID atrium.AccountID `json:"accountId"`
+		Domain    string           `json:"domain"`
+		Name      string           `json:"name,omitzero"`
+		CreatedAt atrium.Time      `json:"createdAt"`
+		UpdatedAt atrium.Time      `json:"updatedAt"`
+	}
+	prospectLine struct {
+		Kind               string             `json:"kind"`
+		ProspectID         atrium.ProspectID  `json:"prospectId"`
+		Name               *string            `json:"name,omitzero"`
+		Email              *string            `json:"email,omitzero"`
+		Domain             *string            `json:"domain,omitzero"`
+		Slug               *string            `json:"slug,omitzero"`
+		PhoneNumber        *string            `json:"phoneNumber,omitzero"`
+		LinkedinProfileURL *string            `json:"linkedinProfileUrl,omitzero"`
+		AccountIDs         []atrium.AccountID `json:"accountIds"`
+		CreatedAt          atrium.Time        `json:"createdAt"`
+		UpdatedAt          atrium.Time        `json:"updatedAt"`
+	}
+	pageLine struct {
+		Kind           string            `json:"kind"`
+		PageID         atrium.PageID     `json:"pageId"`
+		BrandID        string            `json:"brandId"`
+		Name           string            `json:"name"`
+		PageContext    string            `json:"pageContext"`
+		Title          string            `json:"title"`
+		Status         atrium.PageStatus `json:"status"`
+		Actions        jsontext.Value    `json:"actions"`
+		Scripts        jsontext.Value    `json:"scripts"`
+		FooterLinks    jsontext.Value    `json:"footerLinks"`
+		HeaderActionID *string           `json:"headerActionId,omitzero"`
+		Metadata       jsontext.Value    `json:"metadata,omitzero"`
+		CreatedAt      atrium.Time       `json:"createdAt"`
+		UpdatedAt      atrium.Time       `json:"updatedAt"`
+		DeletedAt      *atrium.Time      `json:"deletedAt,omitzero"`
+	}
+	audienceLine struct {
+		Kind       string            `json:"kind"`
+		AudienceID atrium.AudienceID `json:"audienceId"`
+		PageID     atrium.PageID     `json:"pageId"`
+		Name       string            `json:"name"`
+		Archived   bool              `json:"archived"`
+		CreatedAt  atrium.Time       `json:"createdAt"`
+		UpdatedAt  atrium.Time       `json:"updatedAt"`
+	}
+	versionLine struct {
+		Kind          string            `json:"kind"`
+		ID            atrium.VersionID  `json:"id"`
+		PageID        atrium.PageID     `json:"pageId"`
+		AudienceID    atrium.AudienceID `json:"audienceId"`
+		VersionNumber int64             `json:"versionNumber"`
+		Archived      bool              `json:"archived"`
+		Content       jsontext.Value    `json:"content,omitzero"`
+		CreatedAt     atrium.Time       `json:"createdAt"`
+	}
+	accountLogLine struct {
+		Kind           string           `json:"kind"`
+		AccountLogID   atrium.EntryID   `json:"accountLogId"`
+		AccountID      atrium.AccountID `json:"accountId"`
+		Source         string           `json:"source"`
+		Type           string           `json:"type"`
+		Payload        jsontext.Value   `json:"payload"`
+		IdempotencyKey string           `json:"idempotencyKey,omitzero"`
+		Claimed        claimed          `json:"claimed,omitzero"`
+		CreatedAt      atrium.Time      `json:"createdAt"`
+	}
+	claimed struct {
+		AccountID atrium.AccountID `json:"accountId,omitzero"`
+		Domain    string           `json:"domain,omitzero"`
+		Name      string           `json:"name,omitzero"`
+	}
+)
+
+// encoding leaves the JSON that tenants gave as it is, but for white space.
+var encoding = json.JoinOptions(
+	jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true), json.FormatNilSliceAsNull(false))
+
+// encode returns the line of a record, without its line break.
+func encode(record store.Record) ([]byte, error) {
+	line, err := lineOf(record)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(line, encoding)
+}
+
+func lineOf(record store.Record) (any, error) {
+	switch r := record.(type) {
+	case *atrium.Account:
+		return accountLine{"account", r.ID, r.Domain, r.Name, r.CreatedAt, r.UpdatedAt}, nil
+	case *store.LinkedProspect:
+		return prospectLine{
+			"prospect", r.ID, r.Name, r.Email, r.Domain, r.Slug, r.PhoneNumber, r.LinkedinProfileURL,
+			r.AccountIDs, r.CreatedAt, r.UpdatedAt,
+		}, nil
+	case *atrium.Page:
+		return pageLine{
+			"page", r.ID, r.BrandID, r.Name, r.Context, r.Title, r.Status,
+			strictjson.Compact(r.Actions), strictjson.Compact(r.Scripts), strictjson.Compact(r.FooterLinks),
+			r.HeaderActionID, optional(r.Metadata), r.CreatedAt, r.UpdatedAt, r.DeletedAt,
+		}, nil
+	case *atrium.Audience:
+		return audienceLine{"audience", r.ID, r.PageID, r.Name, r.Archived, r.CreatedAt, r.UpdatedAt}, nil
+	case *store.AudienceVersion:
+		return versionLine{"audienceVersion", r.ID, r.PageID, r.AudienceID, r.Number, r.Archived, optional(r.Content), r.CreatedAt}, nil
+	case *atrium.Entry:
+		return accountLogLine{
+			"accountLog", r.ID, r.AccountID, r.Source, r.Type, strictjson.Compact(r.Payload), r.IdempotencyKey,
+			claimed{r.Claim.AccountID, r.Claim.Domain, r.Claim.Name}, r.CreatedAt,
+		}, nil
+	default:
+		return nil, fmt.Errorf("no kind of line holds a %T", record)
+	}
+}
+
+// optional returns a value without white space, or nil for none.
+func optional(v []byte) jsontext.Value {
+	if v == nil {
+		return nil
+	}
+	return strictjson.Compact(v)
+}
