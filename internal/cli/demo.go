@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"atrium"
+	"atrium/internal/app"
+	"atrium/internal/store"
+	"atrium/internal/transfer"
+)
+
+// demoData is a small invented tenant, on domains that are reserved for
+// examples (RFC 2606).
+//
+//go:embed demo.ndjson
+var demoData string
+
+const demoTenant = "Demo"
+
+func newDemo() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Serve the API with a demo tenant and print lines to try",
+		Long: `Serve the API like atrium serve, with a demo tenant that has sample data and a
+new key. The key and curl lines that use it go to stdout.`,
+		Args: cobra.NoArgs,
+	}
+	addr, database := addrFlag(cmd), databaseFlag(cmd, "sqlite:atrium-demo.db")
+	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
+		return serve(cmd.Context(), *addr, *database, cmd.ErrOrStderr(), func(a *app.App, s *store.Store) error {
+			key, err := prepareDemo(cmd.Context(), s)
+			if err == nil {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), demoText, key, a.Addr())
+			}
+			return err
+		})
+	})
+	return cmd
+}
+
+// prepareDemo makes the demo tenant unless it is there, and a key for it.
+func prepareDemo(ctx context.Context, s *store.Store) (key string, err error) {
+	tenants, err := s.Tenants(ctx)
+	if err != nil {
+		return "", err
+	}
+	var tenant atrium.Tenant
+	for _, t := range tenants {
+		if t.Name == demoTenant {
+			tenant = t
+		}
+	}
+	if tenant.ID == "" { // later starts leave alone what was changed since
+		if tenant, err = s.CreateTenant(ctx, demoTenant); err != nil {
+			return "", err
+		}
+		if _, err := transfer.Import(ctx, s, tenant.ID, strings.NewReader(demoData), transfer.Options{}); err != nil {
+			return "", fmt.Errorf("import the sample data: %w", err)
+		}
+	}
+	_, key, err = createKey(ctx, s, atrium.APIKey{TenantID: tenant.ID, Name: "demo", Scopes: atrium.ExternalScopes()})
+	return key, err
+}
+
+const demoText = `
+Atrium is running with a demo tenant. Paste these into another terminal:
+
+export ATRIUM_KEY=%[1]s
+
+# record activity: an account is made for the domain
+curl -sw '\n' http://%[2]s/v0/account_logs -H "x-api-key: $ATRIUM_KEY" -H 'Content-Type: application/json' \
+  -d '{"source":"crm","domain":"https://www.acme.example","name":"Acme","payload":{"event":"deal.won","amount":4200.00},"idempotencyKey":"deal-1"}'
+
+# read an account with its prospects
+curl -sw '\n' http://%[2]s/v0/accounts/account_01kzdemo0000000000000000a1 -H "x-api-key: $ATRIUM_KEY"
+
+# rename it
+curl -sw '\n' -X PATCH http://%[2]s/v0/accounts/account_01kzdemo0000000000000000a1 -H "x-api-key: $ATRIUM_KEY" \
+  -H 'Content-Type: application/json' -d '{"name":"Northwind Labs"}'
+
+# list pages, then read one
+curl -sw '\n' "http://%[2]s/v0/pages?status=published&limit=2" -H "x-api-key: $ATRIUM_KEY"
+curl -sw '\n' http://%[2]s/v0/pages/page_01kzdemo0000000000000000p1 -H "x-api-key: $ATRIUM_KEY"
+
+# list the versions of an audience
+curl -sw '\n' "http://%[2]s/v0/pages/page_01kzdemo0000000000000000p1/audiences/audience_01kzdemo0000000000000000s1/versions?include=archived" \
+  -H "x-api-key: $ATRIUM_KEY"
+
+The whole API: http://%[2]s/openapi.yaml    Stop with Ctrl-C.
+
+`

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/store"
+)
+
+type keyView struct {
+	KeyID     atrium.KeyID    `json:"keyId"`
+	TenantID  atrium.TenantID `json:"tenantId"`
+	Name      string          `json:"name"`
+	Scopes    atrium.Scopes   `json:"scopes"`
+	CreatedAt atrium.Time     `json:"createdAt"`
+	ExpiresAt *atrium.Time    `json:"expiresAt"`
+	RevokedAt *atrium.Time    `json:"revokedAt"`
+	Key       string          `json:"key,omitzero"` // only when it was just made
+}
+
+func viewKey(k atrium.APIKey) keyView {
+	return keyView{k.ID, k.TenantID, k.Name, k.Scopes, k.CreatedAt, k.ExpiresAt, k.RevokedAt, ""}
+}
+
+func newKeys() *cobra.Command {
+	cmd := &cobra.Command{Use: "keys", Short: "Make, list and revoke API keys"}
+	cmd.AddCommand(newKeysCreate(), newKeysList(), newKeysRevoke())
+	return cmd
+}
+
+func newKeysCreate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Make an API key",
+		Long: `Make an API key for a tenant. The key is shown once and cannot be shown again.
+It works at once, on every running server. Without --scope it has the scopes of
+the external API: ` + atrium.ExternalScopes().String() + `.`,
+		Example: "  atrium keys create --tenant tenant_… --name crm\n  atrium keys create --tenant tenant_… --name website --scope pages:read --expires-in 720h -o json",
+		Args:    cobra.NoArgs,
+	}
+	tenant := tenantFlag(cmd)
+	name := cmd.Flags().String("name", "", "`name` of the key, 1 to 255 characters")
+	_ = cmd.MarkFlagRequired("name")
+	scopes := cmd.Flags().StringSlice("scope", nil, "`scope` of the key; may be repeated")
+	expires := cmd.Flags().Duration("expires-in", 0, "`duration` after which it stops working, such as 720h (default never)")
+	database, out := databaseFlag(cmd, defaultDatabase), outputFlag(cmd)
+	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
+		id, err := parseTenant(*tenant)
+		if err != nil {
+			return err
+		}
+		if err := checkName(*name); err != nil {
+			return err
+		}
+		k := atrium.APIKey{TenantID: id, Name: *name}
+		if k.Scopes, err = parseScopes(*scopes); err != nil {
+			return err
+		}
+		if cmd.Flags().Changed("expires-in") {
+			if *expires < time.Second {
+				return usageError{fmt.Errorf("--expires-in must be at least 1s")}
+			}
+			at := atrium.At(time.Now().Add(*expires))
+			k.ExpiresAt = &at
+		}
+		return withStore(cmd.Context(), *database, func(s *store.Store) error {
+			key, secret, err := createKey(cmd.Context(), s, k)
+			if err != nil {
+				return err
+			}
+			view := viewKey(key)
+			view.Key = secret
+			return out.print(cmd, view, func(w io.Writer) {
+				fmt.Fprintf(w, "Key\t%s\n\t(shown only now)\nID\t%s\nName\t%s\nScopes\t%s\nExpires\t%s\n",
+					secret, key.ID, key.Name, key.Scopes, orDash(key.ExpiresAt))
+			})
+		})
+	})
+	return cmd
+}
+
+func parseScopes(given []string) (scopes atrium.Scopes, err error) {
+	if len(given) == 0 {
+		return atrium.ExternalScopes(), nil
+	}
+	for _, text := range given {
+		scope := atrium.Scope(text)
+		if !atrium.ExternalScopes().Has(scope) {
+			return nil, usageError{fmt.Errorf("there is no scope %q; the scopes are %s", text, atrium.ExternalScopes())}
+		}
+		scopes = append(scopes, scope)
+	}
+	slices.Sort(scopes)
+	return slices.Compact(scopes), nil
+}
+
+// createKey makes a key and returns it with its text.
+func createKey(ctx context.Context, s *store.Store, k atrium.APIKey) (atrium.APIKey, string, error) {
+	id, text, hash := auth.NewKey()
+	k.ID = id
+	k, err := s.CreateKey(ctx, k, hash)
+	if atrium.CodeOf(err) == atrium.CodeNotFound {
+		err = fmt.Errorf("there is no tenant %s", k.TenantID)
+	}
+	return k, text, err
+}
+
+func newKeysList() *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "List the keys of a tenant", Args: cobra.NoArgs}
+	tenant, database, out := tenantFlag(cmd), databaseFlag(cmd, defaultDatabase), outputFlag(cmd)
+	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
+		id, err := parseTenant(*tenant)
+		if err != nil {
+			return err
+		}
+		return withStore(cmd.Context(), *database, func(s *store.Store) error {
+			if err := tenantExists(cmd.Context(), s, id); err != nil {
+				return err
+			}
+			keys, err := s.Keys(cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			views := make([]keyView, len(keys))
+			for i, k := range keys {
+				views[i] = viewKey(k)
+			}
+			return out.print(cmd, views, func(w io.Writer) { tableKeys(w, keys) })
+		})
+	})
+	return cmd
+}
+
+func tableKeys(w io.Writer, keys []atrium.APIKey) {
+	fmt.Fprintln(w, "KEY\tNAME\tSCOPES\tCREATED\tEXPIRES\tREVOKED")
+	for _, k := range keys {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Scopes, k.CreatedAt, orDash(k.ExpiresAt), orDash(k.RevokedAt))
+	}
+}
+
+func tenantExists(ctx context.Context, s *store.Store, id atrium.TenantID) error {
+	_, err := s.Tenant(ctx, id)
+	if atrium.CodeOf(err) == atrium.CodeNotFound {
+		return fmt.Errorf("there is no tenant %s", id)
+	}
+	return err
+}
+
+func newKeysRevoke() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "revoke KEY_ID", Short: "End a key for good", Args: cobra.ExactArgs(1),
+		Long: "End a key for good. Running servers refuse it within " + auth.CacheTime.String() + ".",
+	}
+	database, out := databaseFlag(cmd, defaultDatabase), outputFlag(cmd)
+	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
+		id, ok := atrium.ParseID[atrium.KeyID](args[0])
+		if !ok {
+			return usageError{fmt.Errorf("%q is not the identifier of a key: atrium keys list shows them", args[0])}
+		}
+		return withStore(cmd.Context(), *database, func(s *store.Store) error {
+			k, err := s.RevokeKey(cmd.Context(), id)
+			if atrium.CodeOf(err) == atrium.CodeNotFound {
+				return fmt.Errorf("there is no key %s", id)
+			}
+			if err != nil {
+				return err
+			}
+			return out.print(cmd, viewKey(k), func(w io.Writer) { tableKeys(w, []atrium.APIKey{k}) })
+		})
+	})
+	return cmd
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"atrium"
+	"atrium/internal/store"
+)
+
+type tenantView struct {
+	ID        atrium.TenantID `json:"tenantId"`
+	Name      string          `json:"name"`
+	CreatedAt atrium.Time     `json:"createdAt"`
+}
+
+func newTenants() *cobra.Command {
+	cmd := &cobra.Command{Use: "tenants", Short: "Make and list tenants"}
+	cmd.AddCommand(newTenantsCreate(), newTenantsList())
+	return cmd
+}
+
+func newTenantsCreate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "create", Short: "Make a tenant", Args: cobra.NoArgs,
+		Example: "  atrium tenants create --name 'Example Corp'",
+	}
+	name := cmd.Flags().String("name", "", "`name` of the tenant, 1 to 255 characters")
+	_ = cmd.MarkFlagRequired("name")
+	database, out := databaseFlag(cmd, defaultDatabase), outputFlag(cmd)
+	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
+		if err := checkName(*name); err != nil {
+			return err
+		}
+		return withStore(cmd.Context(), *database, func(s *store.Store) error {
+			t, err := s.CreateTenant(cmd.Context(), *name)
+			if err != nil {
+				return err
+			}
+			return printTenants(cmd, out, tenantView(t), []atrium.Tenant{t})
+		})
+	})
+	return cmd
+}
+
+func newTenantsList() *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "List all tenants", Args: cobra.NoArgs}
+	database, out := databaseFlag(cmd, defaultDatabase), outputFlag(cmd)
+	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
+		return withStore(cmd.Context(), *database, func(s *store.Store) error {
+			all, err := s.Tenants(cmd.Context())
+			if err != nil {
+				return err
+			}
+			views := make([]tenantView, len(all))
+			for i, t := range all {
+				views[i] = tenantView(t)
+			}
+			return printTenants(cmd, out, views, all)
+		})
+	})
+	return cmd
+}
+
+func printTenants(cmd *cobra.Command, out *output, data any, all []atrium.Tenant) error {
+	return out.print(cmd, data, func(w io.Writer) {
+		fmt.Fprintln(w, "TENANT\tNAME\tCREATED")
+		for _, t := range all {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", t.ID, t.Name, t.CreatedAt)
+		}
+	})
+}

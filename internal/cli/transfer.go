@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"atrium"
+	"atrium/internal/store"
+	"atrium/internal/transfer"
+)
+
+func newImport() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Import accounts, prospects, pages, audiences, versions and entries",
+		Long: `Import NDJSON, one object on a line, into a tenant; - stands for stdin.
+
+A line whose identifier is stored already is skipped if it says the same. The
+first line that cannot be taken ends the import; the message says what is wrong
+with it and from which line to go on.`,
+		Example: "  atrium import --tenant tenant_… data.ndjson\n  atrium import --tenant tenant_… --check data.ndjson\n  atrium import --tenant tenant_… --from-line 1501 data.ndjson",
+		Args:    cobra.ExactArgs(1),
+	}
+	tenant, database, out := tenantFlag(cmd), databaseFlag(cmd, defaultDatabase), outputFlag(cmd)
+	check := cmd.Flags().Bool("check", false, "read and judge every line, and store nothing")
+	from := cmd.Flags().Int("from-line", 1, "first `line` to import")
+	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
+		id, err := parseTenant(*tenant)
+		if err != nil {
+			return err
+		}
+		if *from < 1 {
+			return usageError{fmt.Errorf("--from-line is at least 1")}
+		}
+		in := cmd.InOrStdin()
+		if args[0] != "-" {
+			file, err := os.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer func() { _ = file.Close() }()
+			in = file
+		}
+		return withStore(cmd.Context(), *database, func(s *store.Store) error {
+			if err := tenantExists(cmd.Context(), s, id); err != nil {
+				return err
+			}
+			report, err := transfer.Import(cmd.Context(), s, id, in, transfer.Options{FromLine: *from, Check: *check})
+			if line, ok := errors.AsType[*transfer.LineError](err); ok {
+				if *check {
+					return fmt.Errorf("%w\nnothing was stored: this was a check", line)
+				}
+				return fmt.Errorf("%w\n%d records were added before it; when it is mended, go on with --from-line %d", line, report.Added, line.ResumeFrom)
+			}
+			if err != nil {
+				return err
+			}
+			return out.print(cmd, report, func(w io.Writer) {
+				verb := "added"
+				if *check {
+					verb = "would be added"
+				}
+				fmt.Fprintf(w, "%d lines: %d %s, %d there already\n", report.Lines, report.Added, verb, report.Same)
+			})
+		})
+	})
+	return cmd
+}
+
+func newExport() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export [FILE]",
+		Short: "Export everything that a tenant has",
+		Long: `Export everything that a tenant has as NDJSON, to a file that must not exist yet
+or to stdout. A server may go on writing meanwhile.`,
+		Example: "  atrium export --tenant tenant_… data.ndjson\n  atrium export --tenant tenant_… | gzip > data.ndjson.gz",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	tenant, database := tenantFlag(cmd), databaseFlag(cmd, defaultDatabase)
+	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
+		id, err := parseTenant(*tenant)
+		if err != nil {
+			return err
+		}
+		return withStore(cmd.Context(), *database, func(s *store.Store) error {
+			if err := tenantExists(cmd.Context(), s, id); err != nil {
+				return err
+			}
+			if len(args) == 0 || args[0] == "-" {
+				_, err := transfer.Export(cmd.Context(), s, id, cmd.OutOrStdout())
+				return err
+			}
+			lines, err := exportFile(cmd, s, id, args[0])
+			if err == nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%d lines written to %s\n", lines, args[0])
+			}
+			return err
+		})
+	})
+	return cmd
+}
+
+// exportFile writes a new file and leaves none behind if it fails.
+func exportFile(cmd *cobra.Command, s *store.Store, tenant atrium.TenantID, path string) (lines int, err error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	lines, err = transfer.Export(cmd.Context(), s, tenant, file)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return lines, err
+}
