@@ -3,6 +3,7 @@ package atrium
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // A Code names a kind of failure. It is part of the API: every code has a page
@@ -86,14 +87,15 @@ func Unavailable(cause error) *Error {
 // Error returns the code, the detail, the faults and the cause: it is text for
 // a log or a terminal.
 func (e *Error) Error() string {
-	s := string(e.Code) + ": " + e.Detail
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", e.Code, e.Detail)
 	for _, f := range e.Faults {
-		s += fmt.Sprintf(" [%s %q: %s]", f.In, f.Where, f.Detail)
+		fmt.Fprintf(&b, " [%s %q: %s]", f.In, f.Where, f.Detail)
 	}
 	if e.cause != nil {
-		s += ": " + e.cause.Error()
+		fmt.Fprintf(&b, ": %v", e.cause)
 	}
-	return s
+	return b.String()
 }
 
 // Unwrap returns the cause.

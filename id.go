@@ -7,24 +7,38 @@ import (
 	"time"
 )
 
-// Identifiers are text: a prefix that names the kind, an underscore, and 26
+// An Identifier is text: a prefix that names its kind, an underscore, and 26
 // characters. Those that Atrium makes are TypeIDs (a UUIDv7, RFC 9562 section
 // 5.7, in lower-case Crockford base32), so they sort by the time at which
 // they were made. Those that arrive may be any [a-z0-9]{26}: they are compared
 // as they are and never normalised.
+type Identifier interface {
+	~string
+	// Prefix returns what every identifier of the kind begins with.
+	Prefix() string
+}
+
 type (
-	TenantID   string
-	KeyID      string
-	AccountID  string
+	// TenantID names a Tenant.
+	TenantID string
+	// KeyID names an APIKey.
+	KeyID string
+	// AccountID names an Account.
+	AccountID string
+	// ProspectID names a Prospect.
 	ProspectID string
-	EntryID    string
-	PageID     string
+	// EntryID names an Entry.
+	EntryID string
+	// PageID names a Page.
+	PageID string
+	// AudienceID names an Audience.
 	AudienceID string
-	VersionID  string
-	RequestID  string
+	// VersionID names a Version.
+	VersionID string
+	// RequestID names one request to the HTTP API.
+	RequestID string
 )
 
-// Prefix returns what every identifier of the kind begins with.
 func (TenantID) Prefix() string   { return "tenant_" }
 func (KeyID) Prefix() string      { return "key_" }
 func (AccountID) Prefix() string  { return "account_" }
@@ -34,12 +48,6 @@ func (PageID) Prefix() string     { return "page_" }
 func (AudienceID) Prefix() string { return "audience_" }
 func (VersionID) Prefix() string  { return "version_" }
 func (RequestID) Prefix() string  { return "req_" }
-
-// An Identifier is one of the identifier types of this package.
-type Identifier interface {
-	~string
-	Prefix() string
-}
 
 // SuffixLen is the length of an identifier without its prefix.
 const SuffixLen = 26

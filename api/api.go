@@ -30,7 +30,7 @@ func JSON() []byte { return documentJSON() }
 var documentJSON = sync.OnceValue(func() []byte {
 	j, err := toJSON(document)
 	if err != nil {
-		panic(fmt.Errorf("api: convert openapi.yaml: %w", err))
+		panic(fmt.Errorf("api: convert openapi.yaml: %w", err)) //nolint:forbidigo // a constant of this package
 	}
 	return j
 })

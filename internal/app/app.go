@@ -72,7 +72,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 
-	a := &App{listener: listener, log: c.Log, writer: ingest.NewWriter(c.Store, c.Ingest, c.Log)}
+	a := &App{listener: listener, log: c.Log, writer: ingest.NewWriter(c.Store, c.Ingest, c.Log)} //nolint:contextcheck // it outlives ctx: Run drains it
 	keys := auth.New(c.Store, time.Now)
 	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors}
 	kit := &rest.API{Keys: keys, Log: c.Log, MaxBody: c.MaxBody}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -79,14 +80,15 @@ func explain(err error) string {
 	if !ok {
 		return err.Error()
 	}
-	text := e.Detail
+	var b strings.Builder
+	b.WriteString(e.Detail)
 	for _, f := range e.Faults {
-		text += fmt.Sprintf("\n  %s %s", f.Where, f.Detail)
+		fmt.Fprintf(&b, "\n  %s %s", f.Where, f.Detail)
 	}
 	if cause := errors.Unwrap(e); cause != nil {
-		text += " (" + cause.Error() + ")"
+		fmt.Fprintf(&b, " (%v)", cause)
 	}
-	return text
+	return b.String()
 }
 
 func newRoot() *cobra.Command {
@@ -112,13 +114,13 @@ func version() string {
 	if !ok {
 		return "unknown"
 	}
-	text := info.Main.Version
+	words := []string{info.Main.Version}
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			text += " " + s.Value[:12]
+			words = append(words, s.Value[:12])
 		}
 	}
-	return text + " " + info.GoVersion
+	return strings.Join(append(words, info.GoVersion), " ")
 }
 
 func newVersion() *cobra.Command {

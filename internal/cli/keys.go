@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -65,7 +66,7 @@ the external API: ` + atrium.ExternalScopes().String() + `.`,
 		}
 		if cmd.Flags().Changed("expires-in") {
 			if *expires < time.Second {
-				return usageError{fmt.Errorf("--expires-in must be at least 1s")}
+				return usageError{errors.New("--expires-in must be at least 1s")}
 			}
 			at := atrium.At(time.Now().Add(*expires))
 			k.ExpiresAt = &at

@@ -34,7 +34,7 @@ with it and from which line to go on.`,
 			return err
 		}
 		if *from < 1 {
-			return usageError{fmt.Errorf("--from-line is at least 1")}
+			return usageError{errors.New("--from-line is at least 1")}
 		}
 		in := cmd.InOrStdin()
 		if args[0] != "-" {

@@ -48,9 +48,9 @@ func decodeAccountLog(body []byte, keys []string) (s atrium.Submission, err erro
 	if err != nil {
 		return s, err
 	}
-	s.Source, _ = o.Text("source", strictjson.Required, lengths(1, atrium.MaxSource))
+	s.Source, _ = o.Text("source", strictjson.Required, upTo(atrium.MaxSource))
 	if o.Has("type") {
-		s.Type, _ = o.Text("type", strictjson.Required, lengths(1, atrium.MaxType))
+		s.Type, _ = o.Text("type", strictjson.Required, upTo(atrium.MaxType))
 	} else {
 		s.Type = atrium.DefaultType
 	}
@@ -63,8 +63,8 @@ func decodeAccountLog(body []byte, keys []string) (s atrium.Submission, err erro
 	})
 	s.Claim.AccountID = atrium.AccountID(id)
 	s.Claim.Domain, _ = o.Text("domain", strictjson.Optional, atrium.CheckDomain)
-	s.Claim.Name, _ = o.Text("name", strictjson.Optional, lengths(1, atrium.MaxName))
-	s.IdempotencyKey, _ = o.Text("idempotencyKey", strictjson.Optional, lengths(1, atrium.MaxIdempotencyKey))
+	s.Claim.Name, _ = o.Text("name", strictjson.Optional, upTo(atrium.MaxName))
+	s.IdempotencyKey, _ = o.Text("idempotencyKey", strictjson.Optional, upTo(atrium.MaxIdempotencyKey))
 
 	faults := o.Faults()
 	if len(keys) > 0 {
@@ -89,7 +89,7 @@ func headerFault(detail string) atrium.Fault {
 	return atrium.Fault{In: atrium.InHeader, Where: "Idempotency-Key", Detail: detail}
 }
 
-// lengths returns the check for a text of least to most code points.
-func lengths(least, most int) func(string) string {
-	return func(text string) string { return atrium.CheckText(text, least, most) }
+// upTo returns the check for a text of 1 to most code points.
+func upTo(most int) func(string) string {
+	return func(text string) string { return atrium.CheckText(text, 1, most) }
 }

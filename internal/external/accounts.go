@@ -54,7 +54,7 @@ func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Req
 	if err != nil {
 		return rest.Response{}, err
 	}
-	name, _ := o.Text("name", strictjson.Required, lengths(1, atrium.MaxName))
+	name, _ := o.Text("name", strictjson.Required, upTo(atrium.MaxName))
 	if faults := o.Faults(); len(faults) > 0 {
 		return rest.Response{}, atrium.Invalid(faults...)
 	}

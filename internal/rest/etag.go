@@ -18,7 +18,7 @@ func hashTag(body []byte) string {
 // noneMatch reports whether If-None-Match names the tag, or any: the client has
 // the current state. Weak tags count (RFC 9110 section 13.1.2).
 func noneMatch(header []string, tag string) bool {
-	return matches(header, func(weak bool, t string) bool { return t == tag })
+	return matches(header, func(_ bool, t string) bool { return t == tag })
 }
 
 // CheckIfMatch returns an error of CodePreconditionFailed unless the request has

@@ -120,8 +120,8 @@ func (a *API) guard(next http.Handler) http.Handler {
 		w.Header().Set(headerRequestID, requestID(r.Header[headerRequestID]))
 		defer func() {
 			if p := recover(); p != nil {
-				if p == http.ErrAbortHandler {
-					panic(p)
+				if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+					panic(p) //nolint:forbidigo // net/http ends the connection with it
 				}
 				writeProblem(w, r, a.Log, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 			}

@@ -37,7 +37,7 @@ func ErrorPages() map[string]http.Handler {
 func page(t *template.Template, data any) http.Handler {
 	var b bytes.Buffer
 	if err := t.Execute(&b, data); err != nil {
-		panic(err) // the templates and their data are constants of this package
+		panic(err) //nolint:forbidigo // the templates and their data are constants of this package
 	}
 	static := Static("text/html; charset=utf-8", b.Bytes())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -22,13 +22,13 @@ func scanAccount(r engine.Row, tenant atrium.TenantID) atrium.Account {
 	}
 }
 
-// scanProspect reads prospectColumns, which start at the given column.
-func scanProspect(r engine.Row, at int, tenant atrium.TenantID) atrium.Prospect {
+// scanProspect reads prospectColumns, which start at column 0.
+func scanProspect(r engine.Row, tenant atrium.TenantID) atrium.Prospect {
 	return atrium.Prospect{
-		ID: idAt[atrium.ProspectID](r, at), TenantID: tenant,
-		Name: textAt(r, at+1), Email: textAt(r, at+2), Domain: textAt(r, at+3), Slug: textAt(r, at+4),
-		PhoneNumber: textAt(r, at+5), LinkedinProfileURL: textAt(r, at+6),
-		CreatedAt: atrium.Time(r.Int(at + 7)), UpdatedAt: atrium.Time(r.Int(at + 8)),
+		ID: idAt[atrium.ProspectID](r, 0), TenantID: tenant,
+		Name: textAt(r, 1), Email: textAt(r, 2), Domain: textAt(r, 3), Slug: textAt(r, 4),
+		PhoneNumber: textAt(r, 5), LinkedinProfileURL: textAt(r, 6),
+		CreatedAt: atrium.Time(r.Int(7)), UpdatedAt: atrium.Time(r.Int(8)),
 	}
 }
 
@@ -55,7 +55,7 @@ func account(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (a atriu
 		JOIN prospects p ON p.tenant_id = l.tenant_id AND p.prospect_id = l.prospect_id
 		WHERE l.tenant_id = $1 AND l.account_id = $2
 		ORDER BY l.prospect_created_at, l.prospect_id`, args, func(r engine.Row) error {
-		linked = append(linked, scanProspect(r, 0, tenant))
+		linked = append(linked, scanProspect(r, tenant))
 		return nil
 	})
 	return a, linked, err

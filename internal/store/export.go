@@ -108,7 +108,7 @@ func (x *exporting) prospects() error {
 		err := tx.Query("SELECT "+prospectColumns+` FROM prospects p
 			WHERE p.tenant_id = $1 AND p.prospect_id > $2 ORDER BY p.prospect_id LIMIT $3`,
 			engine.Args{idArg(x.tenant), after, int64(exportRows)}, func(r engine.Row) error {
-				p := scanProspect(r, 0, x.tenant)
+				p := scanProspect(r, x.tenant)
 				after = r.Bytes(0)
 				size := 0
 				for _, text := range []*string{p.Name, p.Email, p.Domain, p.Slug, p.PhoneNumber, p.LinkedinProfileURL} {

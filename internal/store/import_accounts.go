@@ -75,7 +75,7 @@ var (
 func (im *importing) prospects(run importRun) error {
 	ids := identities[atrium.ProspectID](im.tenant, run)
 	stored, err := im.find(prospectsByID, ids, func(r engine.Row) Record {
-		return &LinkedProspect{Prospect: scanProspect(r, 0, im.tenant)}
+		return &LinkedProspect{Prospect: scanProspect(r, im.tenant)}
 	})
 	if err != nil {
 		return err

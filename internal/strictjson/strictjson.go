@@ -294,11 +294,12 @@ func Compact(v []byte) []byte {
 		c := v[i]
 		switch {
 		case inString:
-			if c == '\\' {
+			switch c {
+			case '\\':
 				out = append(out, c)
 				i++
 				c = v[i]
-			} else if c == '"' {
+			case '"':
 				inString = false
 			}
 		case c == '"':

@@ -105,7 +105,7 @@ func TestValuesAreTheBytesThatWereSent(t *testing.T) {
 }
 
 func TestDigitsTakesNothingButDigits(t *testing.T) {
-	for s, want := range map[string]int64{"0": 0, "7": 7, "100": 100, "00100": 100, "": -1, "+1": -1, "-1": -1, "1.0": -1, "1e2": -1, " 1": -1, "101": -1, "99999999999999999999999": -1, "١": -1} {
+	for s, want := range map[string]int64{"0": 0, "7": 7, "100": 100, "00100": 100, "": -1, "+1": -1, "-1": -1, "1.0": -1, "1e2": -1, "\t1": -1, "101": -1, "99999999999999999999999": -1, "١": -1} {
 		n, ok := strictjson.Digits(s, 100)
 		if !ok {
 			n = -1

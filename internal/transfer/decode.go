@@ -236,7 +236,6 @@ func (d *decoder) dates(created, updated *atrium.Time) {
 // 12:00Z and 14:00+02:00 are the same.
 func differs(line []byte, record store.Record) func(store.Record) string {
 	return func(stored store.Record) string {
-		given, _ := strictjson.Parse(line)
 		want, err := encode(record)
 		if err != nil {
 			return "kind"
@@ -245,6 +244,10 @@ func differs(line []byte, record store.Record) func(store.Record) string {
 		if err != nil {
 			return "kind"
 		}
+		if bytes.Equal(want, have) {
+			return ""
+		}
+		given, _ := strictjson.Parse(line)
 		a, _ := strictjson.Parse(want)
 		b, _ := strictjson.Parse(have)
 		for _, name := range given.Names() {

@@ -112,7 +112,7 @@ type importing struct {
 func (im *importing) read(ctx context.Context, in *bufio.Reader) error {
 	for {
 		line, err := readLine(in)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return im.flush()
 		}
 		im.report.Lines++
@@ -191,8 +191,8 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 		switch {
 		case len(line) > maxLine:
 			return nil, errLineTooLong
-		case err == bufio.ErrBufferFull:
-		case err == io.EOF && len(line) > 0, err == nil:
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && len(line) > 0, err == nil:
 			return bytes.TrimRight(line, "\r\n"), nil
 		default:
 			return nil, err

@@ -41,7 +41,7 @@ func NewBatch(body string, columns ...string) *Batch {
 	for i, c := range columns {
 		name, kind, _ := strings.Cut(c, " ")
 		if t := Type(kind); t != Text && t != Int && t != Bytes {
-			panic(fmt.Sprintf("engine: batch column %q has no known type", c))
+			panic(fmt.Sprintf("engine: batch column %q has no known type", c)) //nolint:forbidigo // a constant of the store
 		}
 		b.columns = append(b.columns, Column{name, Type(kind)})
 		names[i], params[i] = name, fmt.Sprintf("$%d", i+1)

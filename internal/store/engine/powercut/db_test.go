@@ -3,6 +3,7 @@ package powercut_test
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -39,7 +40,7 @@ func open(t *testing.T, fs *powercut.FS, pragmas ...string) *sqlite.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() }) // a test may have closed it
+	t.Cleanup(func() { _ = conn.Close() }) // a test may have closed it
 	for _, p := range pragmas {
 		run(t, conn, "PRAGMA "+p)
 	}
@@ -101,7 +102,7 @@ func restart(t *testing.T, fs *powercut.FS, seed uint64) recovered {
 	if err != nil {
 		return recovered{integrity: err.Error()}
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	check, err := column(conn, `PRAGMA integrity_check`)
 	if err != nil || len(check) != 1 || check[0] != "ok" {
 		return recovered{integrity: fmt.Sprint(check, err)}
@@ -124,7 +125,7 @@ func restart(t *testing.T, fs *powercut.FS, seed uint64) recovered {
 // has reports whether the rows from..to are all there.
 func (r recovered) has(from, to int) bool {
 	for id := from; id <= to; id++ {
-		if !r.ids[fmt.Sprint(id)] {
+		if !r.ids[strconv.Itoa(id)] {
 			return false
 		}
 	}

@@ -28,7 +28,7 @@ func newFileModel(t *testing.T) *fileModel {
 	if m.f, err = openFile(m.dir, "f"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { m.rw.Close(); m.f.fd.Close() })
+	t.Cleanup(func() { _, _ = m.rw.Close(), m.f.fd.Close() })
 	m.sync()
 	return m
 }
@@ -106,7 +106,7 @@ func (m *fileModel) step(rng *rand.Rand, aligned bool) {
 func (m *fileModel) copyOf(rng *rand.Rand) []byte {
 	path := filepath.Join(m.dir, "copy")
 	m.must(m.f.copyDurable(path, rng))
-	defer os.Remove(path)
+	defer func() { _ = os.Remove(path) }()
 	b, err := os.ReadFile(path)
 	m.must(err)
 	return b

@@ -116,13 +116,11 @@ func Register(name, dir string) (*FS, error) {
 			continue
 		}
 		if err := fs.adopt(e.Name()); err != nil {
-			fs.closeFiles()
-			return nil, err
+			return nil, errors.Join(err, fs.closeFiles())
 		}
 	}
 	if err := fs.register(); err != nil {
-		fs.closeFiles()
-		return nil, err
+		return nil, errors.Join(err, fs.closeFiles())
 	}
 	return fs, nil
 }
@@ -232,6 +230,6 @@ func (fs *FS) syncDir() {
 func (fs *FS) release(f *file) {
 	if f.handles == 0 && fs.live[f.name] != f && fs.durable[f.name] != f {
 		// The descriptor was only read, so its closing has nothing to report.
-		f.fd.Close()
+		_ = f.fd.Close()
 	}
 }

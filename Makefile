@@ -1,0 +1,65 @@
+# The commands of this project. `make help` lists them.
+
+SHELL := /bin/bash
+GO ?= go
+BIN := bin
+TOOLS := $(GO) tool -modfile=tools/go.mod
+export CGO_ENABLED ?= 0
+
+.PHONY: help
+help: ## List these commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
+
+.PHONY: build
+build: ## Build the binary, static, as bin/atrium
+	$(GO) build -trimpath -o $(BIN)/atrium ./cmd/atrium
+
+.PHONY: run
+run: build ## Build and start the service with a demo tenant; prints a key and lines to try
+	@exec $(BIN)/atrium demo
+
+.PHONY: test
+test: prepare ## Run every test on every storage engine, with the race detector, and a short round of fuzzing
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
+	cd bench && $(GO) test ./...
+	$(MAKE) --no-print-directory fuzz FUZZTIME=3s
+
+.PHONY: prepare
+prepare: ## Install what the tests need and Go does not bring: a C compiler for the race detector
+	@scripts/prepare
+
+FUZZTIME ?= 1m
+.PHONY: fuzz
+fuzz: ## Fuzz every decoder, FUZZTIME each (1m)
+	@scripts/fuzz $(FUZZTIME)
+
+.PHONY: lint-prepare
+lint-prepare: ## Install what the linters need and Go does not bring: Node.js for the OpenAPI linter
+	@scripts/prepare lint
+
+.PHONY: lint
+lint: lint-prepare ## Check formatting, the code, the tools' modules and the OpenAPI document
+	$(GO) vet ./...
+	$(TOOLS) golangci-lint run ./...
+	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_NOTIFICATIONS=true \
+		npx --yes @redocly/cli@2.77.0 lint --config api/redocly.yaml api/openapi.yaml
+
+.PHONY: verify
+verify: ## Check that the modules are tidy and as they were published, and that the binary builds static
+	$(GO) mod verify
+	$(GO) mod tidy -diff
+	cd bench && $(GO) mod tidy -diff
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/atrium ./cmd/atrium
+
+.PHONY: crash
+ROUNDS ?= 200
+crash: ## Kill the server ROUNDS times (200) under load and audit what it acknowledged
+	$(GO) test -count=1 -timeout 2h ./test/crash -run TestKill -args -rounds $(ROUNDS)
+
+.PHONY: bench-layout
+bench-layout: ## Measure the layouts of the entries' table (docs/adr/0003)
+	cd bench && $(GO) run ./layout
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf $(BIN)

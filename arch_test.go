@@ -1,0 +1,156 @@
+package atrium_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// floors are the packages of the service, the lowest first: each imports only
+// what stands on a lower floor. ARCHITECTURE.md draws them.
+var floors = [][]string{
+	{"."},
+	{"api", "internal/canonical", "internal/strictjson", "internal/store/engine", "internal/store/migrations"},
+	{"internal/store", "internal/ingest"},
+	{"internal/auth", "internal/transfer"},
+	{"internal/rest"},
+	{"internal/external"},
+	{"internal/app"},
+	{"internal/cli"},
+	{"cmd/atrium"},
+}
+
+// testOnly packages are imported by tests alone.
+var testOnly = []string{"internal/store/engine/powercut", "internal/store/storetest", "test", "test/crash"}
+
+// A rule is an import that only some packages may have.
+type rule struct {
+	imports string // a package path or its beginning
+	only    []string
+	because string
+}
+
+var rules = []rule{
+	{"zombiezen.com/go/sqlite", []string{"internal/store/engine"}, "only the engine knows which database it is: everything above runs on any"},
+	{"modernc.org/", []string{"internal/store/engine/powercut"}, "only the engine knows which database it is: everything above runs on any"},
+	{"github.com/jackc/pgx", []string{"internal/store/engine"}, "only the engine knows which database it is: everything above runs on any"},
+	{"database/sql", nil, "the engines' own interfaces cost half as much"},
+	{"atrium/internal/store/engine", []string{"internal/store"}, "SQL is written in the store alone"},
+	{"atrium/internal/store", []string{"internal/store", "internal/external", "internal/transfer", "internal/app", "internal/cli"}, "ingest, auth and rest know the interfaces that they declare, not the store"},
+	{"atrium/internal/app", []string{"internal/cli"}, "there is one place where the service is put together, and one that starts it"},
+	{"atrium/internal/cli", []string{"cmd/atrium"}, "the command line stands on everything, and nothing on it"},
+	{"github.com/spf13/cobra", []string{"internal/cli"}, "flags are the command line's"},
+	{"net/http", []string{"internal/rest", "internal/external", "internal/app"}, "what is below rest knows nothing of HTTP"},
+}
+
+// imports returns the imports of the non-test files of each package.
+func imports(t *testing.T) (all map[string][]string, comments map[string]int) {
+	t.Helper()
+	all, comments = map[string][]string{}, map[string]int{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := d.Name(); d.IsDir() && path != "." && (name[0] == '.' || name == "bench" || name == "tools" || name == "testdata" || name == "bin") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if all[dir] == nil {
+			all[dir] = []string{}
+		}
+		for _, i := range f.Imports {
+			all[dir] = append(all[dir], strings.Trim(i.Path.Value, `"`))
+		}
+		if f.Doc != nil {
+			comments[dir]++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all, comments
+}
+
+func TestNoImportRunsUpwards(t *testing.T) {
+	floor := map[string]int{}
+	for n, packages := range floors {
+		for _, p := range packages {
+			floor[p] = n
+		}
+	}
+	all, _ := imports(t)
+	for dir, list := range all {
+		if slices.Contains(testOnly, dir) {
+			continue
+		}
+		if _, ok := floor[dir]; !ok {
+			t.Errorf("%s stands on no floor: put it on one, here and in ARCHITECTURE.md", dir)
+		}
+		for _, path := range list {
+			ours, ok := strings.CutPrefix(path, "atrium/")
+			if path == "atrium" {
+				ours, ok = ".", true
+			}
+			if !ok {
+				continue
+			}
+			if slices.Contains(testOnly, ours) {
+				t.Errorf("%s imports %s, which is for tests", dir, ours)
+			} else if floor[ours] >= floor[dir] {
+				t.Errorf("%s imports %s, which stands no lower", dir, ours)
+			}
+		}
+	}
+}
+
+func TestImportsKeepToTheirRooms(t *testing.T) {
+	all, _ := imports(t)
+	for dir, list := range all {
+		if slices.Contains(testOnly, dir) {
+			continue
+		}
+		for _, path := range list {
+			if first, _, _ := strings.Cut(path, "/"); dir == "." && strings.Contains(first, ".") {
+				t.Errorf("the root package imports %s: the vocabulary needs the standard library alone", path)
+			}
+			for _, r := range rules {
+				if (path == r.imports || strings.HasPrefix(path, strings.TrimSuffix(r.imports, "/")+"/")) &&
+					!allowed(r, dir) && !moreSpecific(r, path) {
+					t.Errorf("%s imports %s: %s", dir, path, r.because)
+				}
+			}
+		}
+	}
+}
+
+func allowed(r rule, dir string) bool {
+	return slices.ContainsFunc(r.only, func(p string) bool { return dir == p || strings.HasPrefix(dir, p+"/") })
+}
+
+// moreSpecific reports whether another rule speaks of the path more exactly.
+func moreSpecific(than rule, path string) bool {
+	return slices.ContainsFunc(rules, func(r rule) bool {
+		return len(r.imports) > len(than.imports) && strings.HasPrefix(path, r.imports)
+	})
+}
+
+func TestEveryPackageHasOneComment(t *testing.T) {
+	all, comments := imports(t)
+	for dir := range all {
+		if comments[dir] != 1 {
+			t.Errorf("%s has %d package comments; a package says once what it is", dir, comments[dir])
+		}
+	}
+}
