@@ -56,6 +56,10 @@ ROUNDS ?= 200
 crash: ## Kill the server ROUNDS times (200) under load and audit what it acknowledged
 	$(GO) test -count=1 -timeout 2h ./test/crash -run TestKill -args -rounds $(ROUNDS)
 
+.PHONY: bench
+bench: build ## Measure the API beside a bare net/http handler and print the ratios
+	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium
+
 .PHONY: bench-layout
 bench-layout: ## Measure the layouts of the entries' table (docs/adr/0003)
 	cd bench && $(GO) run ./layout
