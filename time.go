@@ -2,6 +2,7 @@ package atrium
 
 import (
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -23,8 +24,13 @@ func At(t time.Time) Time {
 // ParseTime reads an RFC 3339 date-time with any offset and any number of
 // fractional digits, and cuts it to milliseconds.
 func ParseTime(s string) (Time, error) {
-	var t time.Time
-	if err := t.UnmarshalText([]byte(s)); err != nil { // stricter than time.Parse
+	// The standard library takes hours of one digit and a comma before the
+	// fraction as well (RFC 3339 section 5.6 does not).
+	if len(s) < len("2006-01-02T15:04:05Z") || s[13] != ':' || strings.Contains(s, ",") {
+		return 0, errTime
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
 		return 0, errTime
 	}
 	if y := t.UTC().Year(); y < 0 || y > 9999 {

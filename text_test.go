@@ -1,0 +1,69 @@
+package atrium
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+func TestLengthsCountCodePoints(t *testing.T) {
+	for _, char := range []string{"a", "é", "漢", "😀"} {
+		for n, ok := range map[int]bool{0: false, 1: true, 99: true, 100: true, 101: false} {
+			if fault := CheckText(strings.Repeat(char, n), 1, 100); (fault == "") != ok {
+				t.Errorf("%d of %s: %q", n, char, fault)
+			}
+		}
+	}
+	if CheckText("a\x00b", 1, 100) == "" || CheckText("\x00", 0, Unbounded) == "" {
+		t.Error("U+0000 was taken")
+	}
+	if CheckText("", 0, 5) != "" || CheckText(strings.Repeat("a", 1<<20), 1, Unbounded) != "" {
+		t.Error("a good text was refused")
+	}
+}
+
+func TestADomainIsMoreThanWhiteSpace(t *testing.T) {
+	for c := rune(1); c < 0x3001; c++ {
+		if got := CheckDomain(string(c)+string(c)) == ""; got == unicode.IsSpace(c) {
+			t.Errorf("%U alone: taken %v", c, got)
+		}
+		if CheckDomain(string(c)+"a") != "" {
+			t.Errorf("%U and a letter were refused", c)
+		}
+	}
+	if CheckDomain("") == "" || CheckDomain("a\x00") == "" {
+		t.Error("a bad domain was taken")
+	}
+}
+
+func TestScopesComeBackAsTheyWere(t *testing.T) {
+	s := ParseScopes(" pages:read accounts:read\tpages:read unknown:later ")
+	if want := (Scopes{"accounts:read", "pages:read", "unknown:later"}); !slices.Equal(s, want) {
+		t.Errorf("parsed %v", s)
+	}
+	if !slices.Equal(ParseScopes(s.String()), s) || !s.Has("pages:read") || s.Has("pages") {
+		t.Errorf("%v", s)
+	}
+	if len(ExternalScopes()) != 4 || !slices.IsSorted(ExternalScopes()) {
+		t.Errorf("external scopes are %v", ExternalScopes())
+	}
+}
+
+func TestAKeyWorksUntilItIsRevokedOrExpires(t *testing.T) {
+	at := Time(5_000_000)
+	for _, c := range []struct {
+		key   APIKey
+		works bool
+	}{
+		{APIKey{}, true},
+		{APIKey{ExpiresAt: new(at + 1000)}, true},
+		{APIKey{ExpiresAt: new(at)}, false},
+		{APIKey{RevokedAt: new(at)}, false},
+		{APIKey{RevokedAt: new(at), ExpiresAt: new(at + 1000)}, false},
+	} {
+		if c.key.WorksAt(at) != c.works {
+			t.Errorf("%+v works: %v", c.key, !c.works)
+		}
+	}
+}
