@@ -84,6 +84,12 @@ func Unavailable(cause error) *Error {
 	return &Error{Code: CodeUnavailable, Detail: "The service cannot do this right now. Nothing was changed; try again.", cause: cause}
 }
 
+// Uncertain returns the Error for work of which nobody can tell yet whether it was
+// done. Trying again with the same idempotency key does it once.
+func Uncertain(cause error) *Error {
+	return &Error{Code: CodeUnavailable, Detail: "It is not known whether this was done. Try again with the same idempotency key.", cause: cause}
+}
+
 // Error returns the code, the detail, the faults and the cause: it is text for
 // a log or a terminal.
 func (e *Error) Error() string {

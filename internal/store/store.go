@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"atrium"
@@ -24,6 +25,8 @@ import (
 type Store struct {
 	db  engine.DB
 	now func() time.Time
+
+	exported atomic.Int64 // the latest stored_at that an export of this Store has
 }
 
 // Open returns the store at a database URL: "sqlite:" and the path of a file,
@@ -60,6 +63,10 @@ func (s *Store) Ping(ctx context.Context) error {
 // Check verifies the integrity of the database. It reads all of it.
 func (s *Store) Check(ctx context.Context) error { return public(s.db.Check(ctx)) }
 
+// storedAt returns what rows that are stored now have in stored_at: after the
+// start of every export that this Store has begun, even if the clock steps back.
+func (s *Store) storedAt() int64 { return max(s.now().UnixMicro(), s.exported.Load()+1) }
+
 // read and write run a transaction and translate its error.
 func (s *Store) read(ctx context.Context, f func(engine.Tx) error) error {
 	return public(s.db.Read(ctx, f))
@@ -80,6 +87,8 @@ func public(err error) error {
 		return atrium.NotFound()
 	case engine.ClassOf(err) == engine.Unavailable:
 		return atrium.Unavailable(err)
+	case engine.ClassOf(err) == engine.Uncertain:
+		return atrium.Uncertain(err)
 	}
 	return fmt.Errorf("store: %w", err)
 }

@@ -10,6 +10,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // A DB is one database. Its methods are safe for concurrent use.
@@ -33,12 +34,34 @@ type DB interface {
 	// hold up neither writers nor checkpoints, however long f runs.
 	Snapshot(ctx context.Context, f func(DB) error) error
 
+	// Stats returns what the engine is doing at the moment.
+	Stats() Stats
+
 	// Check verifies that the stored structures are sound.
 	Check(ctx context.Context) error
 
 	// Close waits for running transactions and releases the database.
 	Close() error
 }
+
+// Stats are gauges of an engine.
+type Stats struct {
+	Readers  int   // reads that are running
+	LogBytes int64 // in the write-ahead log of an embedded database
+}
+
+// An Observer is told what an engine does. Its methods are called by many
+// goroutines and return at once.
+type Observer interface {
+	Wrote(d time.Duration, committed bool)
+	Checkpointed(mode string, d time.Duration)
+}
+
+// nobody is the Observer where there is none.
+type nobody struct{}
+
+func (nobody) Wrote(time.Duration, bool)          {}
+func (nobody) Checkpointed(string, time.Duration) {}
 
 // A Tx is a transaction. It is used by one goroutine, inside the call that
 // handed it out.

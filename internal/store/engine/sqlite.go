@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -25,61 +26,91 @@ import (
 // read waits for a write or for another read below maxReaders.
 //
 // The write-ahead log is synced before a commit returns (synchronous=FULL).
-// Checkpoints run at the end of commits. A passive one never finishes while
-// reads overlap, so above maxWAL the writer runs one that waits for the reads
-// of the moment and starts the log over.
+// Checkpoints run behind commits, whenever so many pages of the log wait for one.
+// SQLite's own would run behind every commit from then on, and sync the database
+// each time. A passive one lets the log start over only when no read is in its
+// way, so above maxLogPages the writer runs one that waits, for a moment, for the
+// reads that are.
 const (
 	maxReaders      = 64
 	readerCacheKB   = 1024
 	writerCacheKB   = 64 << 10
 	mmapBytes       = 1 << 30
-	checkpointPages = 8000     // of 4 KB each
-	keepWAL         = 64 << 20 // what is left of a larger log when it starts over
-	maxWAL          = 128 << 20
+	pageBytes       = 4096
+	checkpointPages = 8000
+	maxLogPages     = 32000
+	keepLogBytes    = 64 << 20 // what is left of a larger log when it starts over
+	restartWait     = 100 * time.Millisecond
 	busyPoll        = time.Millisecond
 	busyLimit       = 10 * time.Second
 )
 
-// SQLiteOptions are settings that only tests need.
+// SQLiteOptions may all be left out.
 type SQLiteOptions struct {
-	VFS string // the name of a registered file system; "" for the default
+	VFS      string   // the name of a registered file system, for tests; "" for the default
+	Observer Observer // is told what the engine does; nil for nobody
 }
 
 type sqliteDB struct {
 	path    string
 	options SQLiteOptions
 
-	writing chan struct{} // holds a token while writer is in use
-	writer  *sqliteConn
+	writing   chan struct{} // holds a token while writer is in use
+	writer    *sqliteConn
+	nextForce int64         // how many pages the log must have for another checkpoint that waits
+	closing   chan struct{} // closed when nothing may wait any more
+	closeOnce sync.Once
 
 	readers chan struct{} // holds a token for each reader in use
 	mu      sync.Mutex
 	idle    []*sqliteConn // guarded by mu; the last one used comes first
 	closed  bool          // guarded by mu
+
+	logPages atomic.Int64 // in the write-ahead log, as of the last commit
 }
 
 // OpenSQLite opens the database file at path and makes it, readable by its
 // owner alone, if there is none.
 func OpenSQLite(path string, options SQLiteOptions) (DB, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err := makeFile(path); err != nil {
+		return nil, &Error{Unavailable, fmt.Errorf("open database: %w", err)}
+	}
+	path, err := filepath.Abs(path)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path) // as SQLite does to name the log
+	}
 	if err != nil {
 		return nil, &Error{Unavailable, fmt.Errorf("open database: %w", err)}
 	}
-	_ = file.Close()
-	path, err = filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
+	if options.Observer == nil {
+		options.Observer = nobody{}
 	}
 	db := &sqliteDB{
 		path: path, options: options,
-		writing: make(chan struct{}, 1),
-		readers: make(chan struct{}, maxReaders),
+		writing: make(chan struct{}, 1), closing: make(chan struct{}),
+		nextForce: maxLogPages,
+		readers:   make(chan struct{}, maxReaders),
 	}
 	db.writer, err = db.open(false)
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
+	db.writer.conn.SetBusyTimeout(0) // begin does the waiting
 	return db, nil
+}
+
+// makeFile makes the database file unless it is there. One that is there is not
+// even opened: this process may have it open already, and on unix the closing of
+// any descriptor of a file drops all the locks that the process holds on it.
+func makeFile(path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 func (db *sqliteDB) open(readOnly bool) (*sqliteConn, error) {
@@ -97,7 +128,7 @@ func (db *sqliteDB) open(readOnly bool) (*sqliteConn, error) {
 	settings := fmt.Sprintf("PRAGMA cache_size = -%d; PRAGMA query_only = ON;", readerCacheKB)
 	if !readOnly {
 		settings = fmt.Sprintf(`PRAGMA journal_mode = WAL; PRAGMA cache_size = -%d;
-			PRAGMA wal_autocheckpoint = %d; PRAGMA journal_size_limit = %d;`, writerCacheKB, checkpointPages, keepWAL)
+			PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = %d;`, writerCacheKB, keepLogBytes)
 	}
 	settings += fmt.Sprintf("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA mmap_size = %d;", mmapBytes)
 	if err := sqlitex.ExecuteTransient(c, "PRAGMA trusted_schema = OFF", nil); err != nil {
@@ -150,7 +181,7 @@ func (db *sqliteDB) takeReader() (*sqliteConn, error) {
 	db.mu.Lock()
 	if db.closed {
 		db.mu.Unlock()
-		return nil, &Error{Unavailable, errors.New("the database is closed")}
+		return nil, errClosed
 	}
 	if n := len(db.idle); n > 0 {
 		c := db.idle[n-1]
@@ -176,23 +207,23 @@ func (db *sqliteDB) Write(ctx context.Context, f func(Tx) error) error {
 	}
 	defer func() { <-db.writing }()
 	if db.writer == nil {
-		return &Error{Unavailable, errors.New("the database is closed")}
+		return errClosed
 	}
 	if err := db.begin(ctx); err != nil {
 		return err
 	}
-	if err := db.writer.transaction("", f); err != nil {
-		return err
+	start := time.Now()
+	err := db.writer.transaction("", f)
+	db.options.Observer.Wrote(time.Since(start), err == nil)
+	if err == nil {
+		db.checkpoint()
 	}
-	db.boundLog()
-	return nil
+	return err
 }
 
 // begin starts a write transaction, and waits up to busyLimit for another
 // process that has one.
 func (db *sqliteDB) begin(ctx context.Context) error {
-	db.writer.conn.SetBusyTimeout(0)
-	defer db.writer.conn.SetBusyTimeout(busyLimit)
 	for deadline := time.Now().Add(busyLimit); ; {
 		_, err := db.writer.Exec("BEGIN IMMEDIATE")
 		if err == nil || ClassOf(err) != Unavailable || time.Now().After(deadline) {
@@ -200,18 +231,52 @@ func (db *sqliteDB) begin(ctx context.Context) error {
 		}
 		select {
 		case <-time.After(busyPoll):
+		case <-db.closing:
+			return errClosed
 		case <-ctx.Done():
 			return &Error{Unavailable, fmt.Errorf("wait for another process to finish writing: %w", context.Cause(ctx))}
 		}
 	}
 }
 
-// boundLog starts the write-ahead log over when it has grown too large. A
-// failure harms nothing that is committed, and the next commit tries again.
-func (db *sqliteDB) boundLog() {
-	if info, err := os.Stat(db.path + "-wal"); err == nil && info.Size() > maxWAL {
-		_, _ = db.writer.Exec("PRAGMA wal_checkpoint(RESTART)")
+// checkpoint moves pages from the log to the database when enough of them wait.
+// A failure harms nothing that is committed, and a later commit tries again.
+func (db *sqliteDB) checkpoint() {
+	pages, waiting, err := db.runCheckpoint("NOOP")
+	if err != nil {
+		return
 	}
+	db.logPages.Store(pages)
+	mode := "PASSIVE"
+	if pages < maxLogPages {
+		db.nextForce = maxLogPages
+	}
+	switch {
+	case pages >= db.nextForce:
+		// A read that goes on for long may be in the way: every commit would wait
+		// for it in vain.
+		mode, db.nextForce = "RESTART", pages+checkpointPages
+		db.writer.conn.SetBusyTimeout(restartWait)
+		defer db.writer.conn.SetBusyTimeout(0)
+	case waiting < checkpointPages:
+		return
+	}
+	start := time.Now()
+	if pages, _, err = db.runCheckpoint(mode); err == nil {
+		db.logPages.Store(pages)
+	}
+	db.options.Observer.Checkpointed(strings.ToLower(mode), time.Since(start))
+}
+
+// runCheckpoint returns how many pages the log has, and how many of them are not
+// in the database yet.
+func (db *sqliteDB) runCheckpoint(mode string) (pages, waiting int64, err error) {
+	err = One(db.writer, "PRAGMA wal_checkpoint("+mode+")", nil, func(r Row) { pages, waiting = r.Int(1), r.Int(1)-r.Int(2) })
+	return pages, waiting, err
+}
+
+func (db *sqliteDB) Stats() Stats {
+	return Stats{Readers: len(db.readers), LogBytes: db.logPages.Load() * pageBytes}
 }
 
 // Snapshot passes through the writer's turn: what was begun before is committed
@@ -235,15 +300,24 @@ func (db *sqliteDB) Check(ctx context.Context) error {
 	})
 }
 
+// errClosed is the error of whoever comes after Close, or waited when it came.
+var errClosed = &Error{Unavailable, errors.New("the database is closed")}
+
 func (db *sqliteDB) Close() error {
+	db.closeOnce.Do(func() { close(db.closing) })
 	for range maxReaders {
 		db.readers <- struct{}{}
 	}
 	db.writing <- struct{}{}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if db.closed {
+	defer func() {
 		<-db.writing
+		for range maxReaders {
+			<-db.readers
+		}
+	}()
+	if db.closed {
 		return nil
 	}
 	db.closed = true
@@ -253,9 +327,5 @@ func (db *sqliteDB) Close() error {
 	}
 	errs = append(errs, db.writer.conn.Close())
 	db.idle, db.writer = nil, nil
-	<-db.writing
-	for range maxReaders {
-		<-db.readers
-	}
 	return errors.Join(errs...)
 }

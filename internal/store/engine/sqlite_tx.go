@@ -34,6 +34,11 @@ func (c *sqliteConn) transaction(begin string, f func(Tx) error) (err error) {
 		return err
 	}
 	if _, err := c.Exec("COMMIT"); err != nil {
+		if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultIOErr {
+			// What was written may outlive a crash before the next commit, even
+			// though this process will not see it.
+			return &Error{Uncertain, err}
+		}
 		return err
 	}
 	committed = true
