@@ -1,9 +1,14 @@
 package powercut_test
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"zombiezen.com/go/sqlite"
+
+	"atrium/internal/store/engine/powercut"
 )
 
 func TestFailedSyncFailsTheCommit(t *testing.T) {
@@ -91,5 +96,40 @@ func TestFaultHitsOnlyTheNamedFile(t *testing.T) {
 	run(t, conn, `PRAGMA wal_checkpoint(TRUNCATE)`)
 	if r := restart(t, fs, 0); r.integrity != "ok" || !r.has(1, 2) {
 		t.Errorf("after the checkpoint: integrity %s, rows %v", r.integrity, r.ids)
+	}
+}
+
+// Who makes an empty file for SQLite has not made its name durable: the first
+// commit does that.
+func TestNameOfAnEmptyFileIsPendingUntilTheFirstCommit(t *testing.T) {
+	dir := t.TempDir()
+	fs, err := powercut.Register("powercut-empty", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, dbName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := sqlite.OpenConn(fs.URI(dbName), sqlite.OpenReadWrite, sqlite.OpenURI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcome := t.TempDir()
+	if err := fs.Snapshot(outcome); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(outcome); err != nil || len(entries) > 0 {
+		t.Errorf("before the first commit: %v, %v", entries, err)
+	}
+	run(t, conn, "PRAGMA journal_mode=WAL")
+	run(t, conn, createTable)
+	if err := insert(conn, 1, 10); err != nil {
+		t.Fatal(err)
+	}
+	if r := restart(t, fs, 0); r.integrity != "ok" || !r.has(1, 1) {
+		t.Errorf("integrity %s, rows %v", r.integrity, r.ids)
+	}
+	if err := errors.Join(conn.Close(), fs.Close()); err != nil {
+		t.Error(err)
 	}
 }

@@ -22,6 +22,8 @@
 //     next successful sync takes it along.
 //   - Files that were in the directory before [Register], or that appeared in
 //     it by other means before SQLite opened them, count as durable as found.
+//     One that appeared empty counts as made by SQLite at that moment: its name
+//     is pending.
 //   - The -shm file is lost in every power cut: SQLite rebuilds it from the WAL.
 //     Temporary files, and files in other directories (subdirectories too), are
 //     forwarded without being followed.

@@ -184,8 +184,8 @@ func vfsOpen(tls *libc.TLS, pVfs, zName, pFile uintptr, flags int32, pOutFlags u
 		name, follow = fs.base(libc.GoString(zName))
 	}
 	if follow && fs.live[name] == nil {
-		// Left by a copy or another VFS since Register.
-		if _, err := os.Lstat(filepath.Join(fs.dir, name)); err == nil && fs.adopt(name) != nil {
+		// Left by a copy or another VFS since Register, unless it is empty.
+		if info, err := os.Lstat(filepath.Join(fs.dir, name)); err == nil && info.Size() > 0 && fs.adopt(name) != nil {
 			return sqlite3.SQLITE_CANTOPEN
 		}
 	}
