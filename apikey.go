@@ -52,13 +52,15 @@ func ParseScopes(text string) Scopes {
 // An APIKey lets its holder act for one tenant, within its scopes, until it
 // expires or is revoked. The secret is never part of it.
 type APIKey struct {
-	ID        KeyID
-	TenantID  TenantID
-	Name      string // 1 to MaxName code points, not unique
-	Scopes    Scopes
-	CreatedAt Time
-	ExpiresAt *Time // the first instant at which it no longer works
-	RevokedAt *Time
+	ID             KeyID
+	TenantID       TenantID
+	Name           string // 1 to MaxName code points, not unique
+	Scopes         Scopes
+	CreatedAt      Time
+	ExpiresAt      *Time // the first instant at which it no longer works
+	RevokedAt      *Time
+	PreviousEndsAt *Time // the first instant at which the secret before the last rotation no longer works
+	LastUsedAt     *Time // to the minute; nil if it never was
 }
 
 // WorksAt reports whether the key is neither revoked nor expired at now.

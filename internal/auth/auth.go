@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 // key that was revoked on another node stops working within it.
 const CacheTime = 5 * time.Second
 
+// UseTime is how often the last use of keys is written down.
+const UseTime = time.Minute
+
 // maxCached bounds how many keys, working or not, are remembered at a time.
 const maxCached = 10_000
 
@@ -27,20 +31,33 @@ type Principal struct {
 	Scopes   atrium.Scopes
 }
 
-// A Keys finds a key and the hash of its secret by its identifier. For an
-// identifier that nobody has, the error's code is atrium.CodeNotFound.
+// Keys are where keys are stored.
 type Keys interface {
-	Key(ctx context.Context, id atrium.KeyID) (atrium.APIKey, []byte, error)
+	// Key finds a key by its identifier, with the hash of its secret and of the
+	// one before its last rotation, if there is one. For an identifier that
+	// nobody has, the error's code is atrium.CodeNotFound.
+	Key(ctx context.Context, id atrium.KeyID) (k atrium.APIKey, current, previous []byte, err error)
+
+	// UseKeys notes when keys were last used.
+	UseKeys(ctx context.Context, used map[atrium.KeyID]atrium.Time) error
 }
 
 // An Authenticator verifies keys. It is safe for concurrent use.
 type Authenticator struct {
-	keys    Keys
-	now     func() time.Time
-	lookups singleflight.Group
+	keys     Keys
+	now      func() time.Time
+	observer Observer
+	lookups  singleflight.Group
 
 	mu    sync.RWMutex
-	known map[fingerprint]verdict // guarded by mu; at most maxCached
+	known map[fingerprint]verdict      // guarded by mu; at most maxCached
+	used  map[atrium.KeyID]atrium.Time // guarded by mu; since they were last written down, at most maxCached
+}
+
+// An Observer is told where each verdict on a key came from. It is called by many
+// goroutines and returns at once.
+type Observer interface {
+	LookedUp(cached bool)
 }
 
 // A fingerprint is the hash of a whole key, so that no key stays in memory.
@@ -48,12 +65,21 @@ type fingerprint [sha256.Size]byte
 
 type verdict struct {
 	key   *atrium.APIKey // nil if the key is not good
+	ends  *atrium.Time   // when this secret of it no longer works; nil for never
 	until time.Time      // when it must be asked for again
 }
 
-// New returns an Authenticator for the keys. now is its clock.
-func New(keys Keys, now func() time.Time) *Authenticator {
-	return &Authenticator{keys: keys, now: now, known: map[fingerprint]verdict{}}
+func (v *verdict) good(now atrium.Time) bool {
+	return v.key != nil && v.key.WorksAt(now) && (v.ends == nil || now < *v.ends)
+}
+
+// New returns an Authenticator for the keys. now is its clock; observer may be
+// nil.
+func New(keys Keys, now func() time.Time, observer Observer) *Authenticator {
+	return &Authenticator{
+		keys: keys, now: now, observer: observer,
+		known: map[fingerprint]verdict{}, used: map[atrium.KeyID]atrium.Time{},
+	}
 }
 
 // unauthenticated is one and the same for every way in which a key can be bad.
@@ -74,13 +100,17 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 	a.mu.RLock()
 	v, cached := a.known[digest]
 	a.mu.RUnlock()
-	if !cached || !now.Before(v.until) {
+	cached = cached && now.Before(v.until)
+	if a.observer != nil {
+		a.observer.LookedUp(cached)
+	}
+	if !cached {
 		var err error
 		if v, err = a.look(ctx, id, secret, digest); err != nil {
 			return Principal{}, err
 		}
 	}
-	if v.key == nil || !v.key.WorksAt(atrium.At(now)) {
+	if !v.good(atrium.At(now)) {
 		return Principal{}, unauthenticated()
 	}
 	return Principal{TenantID: v.key.TenantID, KeyID: v.key.ID, Scopes: v.key.Scopes}, nil
@@ -91,19 +121,23 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 func (a *Authenticator) look(ctx context.Context, id atrium.KeyID, secret string, digest fingerprint) (verdict, error) {
 	result := a.lookups.DoChan(string(digest[:]), func() (any, error) {
 		at := a.now() // before the store is asked: what it says is no newer
-		k, hash, err := a.keys.Key(context.WithoutCancel(ctx), id)
+		k, current, previous, err := a.keys.Key(context.WithoutCancel(ctx), id)
 		unknown := atrium.CodeOf(err) == atrium.CodeNotFound
 		if err != nil && !unknown {
 			return verdict{}, err
 		}
-		if unknown {
-			hash = make([]byte, sha256.Size) // compared all the same
-		}
 		v := verdict{until: at.Add(CacheTime)}
-		if subtle.ConstantTimeCompare(hashSecret(secret), hash) == 1 && !unknown {
+		// All is compared, in the same time, whether there is such a key or not.
+		given := hashSecret(secret)
+		isCurrent, isPrevious := same(given, current), same(given, previous)
+		switch {
+		case unknown:
+		case isCurrent:
 			v.key = &k
+		case isPrevious:
+			v.key, v.ends = &k, k.PreviousEndsAt
 		}
-		a.remember(digest, v)
+		a.remember(digest, v, atrium.At(at))
 		return v, nil
 	})
 	select {
@@ -117,12 +151,25 @@ func (a *Authenticator) look(ctx context.Context, id atrium.KeyID, secret string
 	}
 }
 
-// remember keeps a verdict. When the cache is full, some other one goes: keys
-// that are in use come back with their next request, and a flood of bad ones
-// mostly pushes itself out.
-func (a *Authenticator) remember(digest fingerprint, v verdict) {
+// same compares hashes in constant time. None is compared with a dummy.
+func same(given, stored []byte) bool {
+	there := len(stored) == len(given)
+	if !there {
+		stored = make([]byte, len(given))
+	}
+	return subtle.ConstantTimeCompare(given, stored) == 1 && there
+}
+
+// remember keeps a verdict and, if it is a good one, that the key was used: a key
+// in use comes here again every CacheTime, which is exact enough. When the cache
+// is full, some other verdict goes: keys that are in use come back with their
+// next request, and a flood of bad ones mostly pushes itself out.
+func (a *Authenticator) remember(digest fingerprint, v verdict, at atrium.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if v.good(at) && len(a.used) < maxCached {
+		a.used[v.key.ID] = at
+	}
 	if _, ok := a.known[digest]; !ok && len(a.known) >= maxCached {
 		for other := range a.known { // in random order
 			delete(a.known, other)
@@ -130,6 +177,51 @@ func (a *Authenticator) remember(digest fingerprint, v verdict) {
 		}
 	}
 	a.known[digest] = v
+}
+
+// Run writes down the last use of keys every UseTime, and once more when ctx
+// ends. What cannot be written is tried again with the next.
+func (a *Authenticator) Run(ctx context.Context, log *slog.Logger) {
+	tick := time.NewTicker(UseTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+		write, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+		if err := a.writeUse(write); err != nil {
+			log.Warn("the last use of keys was not written", "error", err)
+		}
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// lastWrite bounds how long writing down may take, at the end above all.
+const lastWrite = time.Second
+
+func (a *Authenticator) writeUse(ctx context.Context) error {
+	a.mu.Lock()
+	used := a.used
+	a.used = map[atrium.KeyID]atrium.Time{}
+	a.mu.Unlock()
+	if len(used) == 0 {
+		return nil
+	}
+	err := a.keys.UseKeys(ctx, used)
+	if err != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for id, at := range used {
+			if _, later := a.used[id]; !later && len(a.used) < maxCached {
+				a.used[id] = at
+			}
+		}
+	}
+	return err
 }
 
 // Forget makes the next use of a key ask the store. Whoever revokes a key on

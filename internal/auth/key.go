@@ -29,9 +29,16 @@ const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 // once; of its secret only the hash is kept.
 func NewKey() (id atrium.KeyID, key string, secretHash []byte) {
 	id = atrium.NewID[atrium.KeyID]()
+	key, secretHash = NewSecret(id)
+	return id, key, secretHash
+}
+
+// NewSecret makes a key with a new secret that carries the identifier, as NewKey
+// does.
+func NewSecret(id atrium.KeyID) (key string, secretHash []byte) {
 	secret := newSecret()
 	body := keyPrefix + string(id[len(id.Prefix()):]) + "_" + secret
-	return id, body + checksum(body), hashSecret(secret)
+	return body + checksum(body), hashSecret(secret)
 }
 
 // ParseKey returns the parts of a key, or false if s has not the form of one.

@@ -1,0 +1,381 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+)
+
+// A ring is a set of keys that counts how often it is asked.
+type ring struct {
+	mu    sync.Mutex
+	keys  map[atrium.KeyID]stored // guarded by mu, like all below
+	asked int
+	away  error
+	used  map[atrium.KeyID]atrium.Time
+}
+
+type stored struct {
+	key               atrium.APIKey
+	current, previous []byte
+}
+
+func newRing() *ring {
+	return &ring{keys: map[atrium.KeyID]stored{}, used: map[atrium.KeyID]atrium.Time{}}
+}
+
+func (r *ring) Key(_ context.Context, id atrium.KeyID) (atrium.APIKey, []byte, []byte, error) {
+	time.Sleep(time.Millisecond)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked++
+	if r.away != nil {
+		return atrium.APIKey{}, nil, nil, atrium.Unavailable(r.away)
+	}
+	s, ok := r.keys[id]
+	if !ok {
+		return atrium.APIKey{}, nil, nil, atrium.NotFound()
+	}
+	return s.key, s.current, s.previous, nil
+}
+
+func (r *ring) UseKeys(_ context.Context, used map[atrium.KeyID]atrium.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.away != nil {
+		return r.away
+	}
+	maps.Copy(r.used, used)
+	return nil
+}
+
+func (r *ring) setAway(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.away = err
+}
+
+// lastUse returns how many keys have a last use, and that of one.
+func (r *ring) lastUse(id atrium.KeyID) (keys int, at atrium.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.used), r.used[id]
+}
+
+func (r *ring) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked
+}
+
+// add makes a key that change may alter.
+func (r *ring) add(change func(*atrium.APIKey)) (text string, id atrium.KeyID) {
+	id, text, hash := auth.NewKey()
+	k := atrium.APIKey{ID: id, TenantID: atrium.NewID[atrium.TenantID](), Scopes: atrium.ExternalScopes()}
+	if change != nil {
+		change(&k)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys[id] = stored{key: k, current: hash}
+	return text, id
+}
+
+func (r *ring) change(id atrium.KeyID, f func(*stored)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.keys[id]
+	f(&s)
+	r.keys[id] = s
+}
+
+// at runs a test on a fake clock.
+func at(t *testing.T, f func(t *testing.T, r *ring, a *auth.Authenticator)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing()
+		f(t, r, auth.New(r, time.Now, nil))
+	})
+}
+
+func code(a *auth.Authenticator, key string) atrium.Code {
+	if _, err := a.Authenticate(context.Background(), key); err != nil {
+		return atrium.CodeOf(err)
+	}
+	return "ok"
+}
+
+func TestAGoodKeyIsItsTenantWithItsScopes(t *testing.T) {
+	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		text, id := r.add(func(k *atrium.APIKey) { k.Scopes = atrium.Scopes{"pages:read"} })
+		who, err := a.Authenticate(t.Context(), text)
+		if err != nil || who.KeyID != id || who.TenantID != r.keys[id].key.TenantID || fmt.Sprint(who.Scopes) != "pages:read" {
+			t.Errorf("%+v, %v", who, err)
+		}
+	})
+}
+
+func TestEveryBadKeyGetsOneAnswer(t *testing.T) {
+	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		good, _ := r.add(nil)
+		other, _ := r.add(nil)
+		now := atrium.At(time.Now())
+		revoked, _ := r.add(func(k *atrium.APIKey) { k.RevokedAt = &now })
+		expired, _ := r.add(func(k *atrium.APIKey) { k.ExpiresAt = &now })
+		_, unknown, _ := auth.NewKey()
+		var first string
+		for _, key := range []string{
+			"", "atr_", good[1:], good + "x", strings.ToUpper(good), good[:len(good)-1] + "!", unknown, revoked, expired,
+			swap(good, 40), swap(good, len(good)-1), withSecretOf(good, other),
+		} {
+			_, err := a.Authenticate(t.Context(), key)
+			if atrium.CodeOf(err) != atrium.CodeUnauthenticated {
+				t.Fatalf("%q: %v", key, err)
+			}
+			if first == "" {
+				first = err.Error()
+			}
+			if err.Error() != first {
+				t.Errorf("%q: %v, where another got %s", key, err, first)
+			}
+		}
+	})
+}
+
+// swap changes one character of a key.
+func swap(key string, i int) string {
+	c := byte('a')
+	if key[i] == c {
+		c = 'b'
+	}
+	return key[:i] + string(c) + key[i+1:]
+}
+
+// withSecretOf returns a well-formed key with the identifier of one and the
+// secret of another.
+func withSecretOf(id, secret string) string {
+	body := id[:len("atr_")+atrium.SuffixLen+1] + secret[len("atr_")+atrium.SuffixLen+1:len(secret)-6]
+	return body + auth.Checksum(body)
+}
+
+func TestAWrongKeyIsFoundOutWithoutTheStore(t *testing.T) {
+	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		good, _ := r.add(nil)
+		for i := range good {
+			if c := code(a, swap(good, i)); c != atrium.CodeUnauthenticated {
+				t.Errorf("a typing error at %d is %s", i, c)
+			}
+		}
+		if n := r.count(); n != 0 {
+			t.Errorf("the store was asked %d times", n)
+		}
+	})
+}
+
+func TestARevokedKeyStopsWithinTheCacheTime(t *testing.T) {
+	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		text, id := r.add(nil)
+		if c := code(a, text); c != "ok" {
+			t.Fatal(c)
+		}
+		now := atrium.At(time.Now())
+		r.change(id, func(s *stored) { s.key.RevokedAt = &now })
+		time.Sleep(auth.CacheTime)
+		if c := code(a, text); c != atrium.CodeUnauthenticated {
+			t.Errorf("after the cache time it is %s", c)
+		}
+	})
+}
+
+func TestAForgottenKeyIsAskedForAtOnce(t *testing.T) {
+	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		text, id := r.add(nil)
+		_ = code(a, text)
+		now := atrium.At(time.Now())
+		r.change(id, func(s *stored) { s.key.RevokedAt = &now })
+		a.Forget(id)
+		if c := code(a, text); c != atrium.CodeUnauthenticated {
+			t.Errorf("it is %s", c)
+		}
+	})
+}
+
+func TestAKeyExpiresInsideTheCacheTime(t *testing.T) {
+	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		end := atrium.At(time.Now().Add(time.Second))
+		text, _ := r.add(func(k *atrium.APIKey) { k.ExpiresAt = &end })
+		if c := code(a, text); c != "ok" {
+			t.Fatal(c)
+		}
+		time.Sleep(time.Second)
+		if c := code(a, text); c != atrium.CodeUnauthenticated {
+			t.Errorf("at its end it is %s", c)
+		}
+	})
+}
+
+func TestANewKeyWorksAtOnce(t *testing.T) {
+	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		for range 100 {
+			text, _ := r.add(nil)
+			if c := code(a, text); c != "ok" {
+				t.Fatal(c)
+			}
+		}
+	})
+}
+
+func TestTheFormerSecretWorksForItsGrace(t *testing.T) {
+	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		old, id := r.add(nil)
+		_ = code(a, old)
+		rotated, hash := auth.NewSecret(id)
+		end := atrium.At(time.Now().Add(7 * time.Second))
+		r.change(id, func(s *stored) {
+			s.previous, s.current = s.current, hash
+			s.key.PreviousEndsAt = &end
+		})
+		if c := code(a, rotated); c != "ok" {
+			t.Errorf("the new secret is %s", c)
+		}
+		time.Sleep(6 * time.Second) // the verdict on the old one has been renewed since
+		if c := code(a, old); c != "ok" {
+			t.Errorf("within the grace the old secret is %s", c)
+		}
+		time.Sleep(time.Second)
+		if c := code(a, old); c != atrium.CodeUnauthenticated {
+			t.Errorf("after the grace the old secret is %s", c)
+		}
+		if c := code(a, rotated); c != "ok" {
+			t.Errorf("after the grace the new secret is %s", c)
+		}
+	})
+}
+
+func TestStorageThatIsAwayIsNotABadKey(t *testing.T) {
+	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		known, _ := r.add(nil)
+		fresh, _ := r.add(nil)
+		_ = code(a, known)
+		r.setAway(errors.New("away"))
+		if c := code(a, known); c != "ok" {
+			t.Errorf("a cached key is %s", c)
+		}
+		if c := code(a, fresh); c != atrium.CodeUnavailable {
+			t.Errorf("a key that is not cached is %s", c)
+		}
+		time.Sleep(auth.CacheTime)
+		if c := code(a, known); c != atrium.CodeUnavailable {
+			t.Errorf("after the cache time it is %s", c)
+		}
+		r.setAway(nil)
+		if c := code(a, fresh); c != "ok" {
+			t.Errorf("when storage is back it is %s", c)
+		}
+	})
+}
+
+func TestManyRequestsWithOneKeyAskOnce(t *testing.T) {
+	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		text, _ := r.add(nil)
+		_, bad, _ := auth.NewKey()
+		var wg sync.WaitGroup
+		for range 200 {
+			wg.Go(func() { _ = code(a, text) })
+			wg.Go(func() { _ = code(a, bad) })
+		}
+		wg.Wait()
+		_, _ = code(a, text), code(a, bad)
+		if n := r.count(); n != 2 {
+			t.Errorf("the store was asked %d times", n)
+		}
+	})
+}
+
+func TestTheCacheIsBounded(t *testing.T) {
+	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		for range auth.MaxCached + 500 {
+			_, bad, _ := auth.NewKey()
+			_ = code(a, bad)
+		}
+		if n := a.Cached(); n != auth.MaxCached {
+			t.Errorf("%d verdicts are cached", n)
+		}
+		good, _ := r.add(nil)
+		if c := code(a, good); c != "ok" {
+			t.Errorf("in a full cache a good key is %s", c)
+		}
+	})
+}
+
+func TestLastUseIsWrittenByTheMinuteAndAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing()
+		a := auth.New(r, time.Now, nil)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { a.Run(ctx, slog.New(slog.DiscardHandler)); close(ended) }()
+		text, id := r.add(nil)
+		_, bad, _ := auth.NewKey()
+		for range 1000 {
+			_, _ = code(a, text), code(a, bad)
+		}
+		first := atrium.At(time.Now())
+		if n, _ := r.lastUse(id); n != 0 {
+			t.Error("a use was written with a request")
+		}
+		time.Sleep(auth.UseTime + time.Second)
+		if n, at := r.lastUse(id); n != 1 || at == 0 || at > first {
+			t.Errorf("%d uses are written, of %v, and it was used before %v", n, at, first)
+		}
+		_ = code(a, text)
+		second := atrium.At(time.Now())
+		r.setAway(errors.New("away")) // what cannot be written comes with the next
+		time.Sleep(auth.UseTime)
+		r.setAway(nil)
+		stop()
+		<-ended
+		if _, at := r.lastUse(id); at <= first || at > second {
+			t.Errorf("at the end %v is written, used at %v", at, second)
+		}
+	})
+}
+
+func TestAKeyHas160RandomBitsAndAChecksum(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		id, text, hash := auth.NewKey()
+		got, secret, ok := auth.ParseKey(text)
+		if !ok || got != id || len(secret) != 27 || len(hash) != 32 || len(text) != 64 || seen[secret] {
+			t.Fatalf("%q: %v, %q, %v", text, got, secret, ok)
+		}
+		seen[secret] = true
+	}
+}
+
+func FuzzParseKey(f *testing.F) {
+	_, text, _ := auth.NewKey()
+	f.Add(text)
+	f.Add("atr_00000000000000000000000000_000000000000000000000000000000000")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, s string) {
+		id, secret, ok := auth.ParseKey(s)
+		if !ok {
+			return
+		}
+		body := "atr_" + strings.TrimPrefix(string(id), id.Prefix()) + "_" + secret
+		if s != body+auth.Checksum(body) {
+			t.Errorf("%q was read as %s and %s", s, id, secret)
+		}
+	})
+}
