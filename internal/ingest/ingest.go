@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"atrium"
 )
@@ -25,6 +26,14 @@ import (
 // itself; any other may be due to a single draft.
 type Store interface {
 	Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error)
+}
+
+// An Observer is told what a Writer does. Its methods are called by many
+// goroutines and return at once.
+type Observer interface {
+	Batch(entries int)      // a commit of so many entries begins
+	Waited(d time.Duration) // an entry of it was so long in the queue
+	Rejected()              // an entry found no room
 }
 
 // Limits bound a Writer. A zero field stands for its default.
@@ -59,6 +68,7 @@ type Writer struct {
 	store  Store
 	log    *slog.Logger
 	limits Limits
+	watch  Observer      // nil for nobody
 	done   chan struct{} // closed when the committing goroutine has ended
 
 	mu     sync.Mutex
@@ -71,12 +81,13 @@ type Writer struct {
 type waiter struct {
 	draft  *atrium.Draft
 	answer chan atrium.Outcome // of capacity 1: an answer never waits for its taker
+	since  time.Time           // when it came to wait
 }
 
-// NewWriter starts a Writer on the store. Close ends it.
-func NewWriter(store Store, limits Limits, log *slog.Logger) *Writer {
+// NewWriter starts a Writer on the store. Close ends it. watch may be nil.
+func NewWriter(store Store, limits Limits, log *slog.Logger, watch Observer) *Writer {
 	w := &Writer{
-		store: store, log: log, limits: limits.orDefaults(),
+		store: store, log: log, limits: limits.orDefaults(), watch: watch,
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
 		queue: newQueue(),
 	}
@@ -89,15 +100,16 @@ func NewWriter(store Store, limits Limits, log *slog.Logger) *Writer {
 // the entry may still be recorded: its idempotency key makes a retry safe.
 // Without room in the queue it returns atrium.CodeUnavailable at once.
 func (w *Writer) Submit(ctx context.Context, d *atrium.Draft) (atrium.Receipt, error) {
-	me := &waiter{draft: d, answer: make(chan atrium.Outcome, 1)}
+	me := &waiter{draft: d, answer: make(chan atrium.Outcome, 1), since: time.Now()}
 	if err := w.enqueue(me); err != nil {
+		w.rejected()
 		return atrium.Receipt{}, atrium.Unavailable(err)
 	}
 	select {
 	case o := <-me.answer:
 		return o.Receipt, o.Err
 	case <-ctx.Done():
-		return atrium.Receipt{}, atrium.Unavailable(context.Cause(ctx))
+		return atrium.Receipt{}, atrium.Uncertain(context.Cause(ctx))
 	}
 }
 
@@ -112,11 +124,30 @@ func (w *Writer) enqueue(me *waiter) error {
 		if dropped == nil {
 			return ErrFull
 		}
+		w.rejected()
 		dropped.answer <- atrium.Outcome{Err: atrium.Unavailable(ErrFull)}
 	}
 	w.queue.push(me)
 	w.signal()
 	return nil
+}
+
+func (w *Writer) rejected() {
+	if w.watch != nil {
+		w.watch.Rejected()
+	}
+}
+
+// observe tells of a batch that was taken off the queue.
+func (w *Writer) observe(batch []*waiter) {
+	if w.watch == nil {
+		return
+	}
+	now := time.Now()
+	w.watch.Batch(len(batch))
+	for _, b := range batch {
+		w.watch.Waited(now.Sub(b.since))
+	}
 }
 
 func (w *Writer) signal() {
@@ -161,6 +192,7 @@ func (w *Writer) run() {
 		case len(batch) == 0:
 			<-w.wake
 		default:
+			w.observe(batch)
 			w.commit(batch)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -26,19 +25,19 @@ var errRaced = errors.New("an entry was stored by another writer meanwhile")
 
 // Append records drafts in one durable transaction and returns what became of
 // each, in their order. Every draft must have an identifier of its own; a draft
-// that is appended again with the same identifier and key is found, not
-// doubled. Either the error is nil or nothing was recorded.
+// that is appended again is found, not doubled. Either the error is nil or
+// nothing was recorded.
 //
 // A draft is judged by its idempotency key first. If an entry has it, the
 // outcome is that entry's receipt, or CodeIdempotencyKeyReused when it was for
 // another request. Then its account is found, as atrium's documentation says; an
 // identifier that names none is NotFound, and leaves the key free.
 func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
-	for range maxRaces {
+	for try := range maxRaces {
 		var b *appending
 		err := s.db.Write(ctx, func(tx engine.Tx) error {
-			b = newAppending(tx, drafts, s.now())
-			return b.run()
+			b = newAppending(tx, drafts, atrium.At(s.now()), s.storedAt())
+			return b.run(try > 0)
 		})
 		if err == nil {
 			return b.outcomes, nil
@@ -55,7 +54,7 @@ type appending struct {
 	tx       engine.Tx
 	drafts   []*atrium.Draft
 	at       atrium.Time // when the transaction began
-	storedAt int64       // the same, in whole microseconds
+	storedAt int64       // what accounts that are made have in stored_at
 	outcomes []atrium.Outcome
 	keyMatch [][]byte          // by draft; nil without a key
 	leaders  map[tenantKey]int // which draft binds a key that no stored entry has
@@ -90,9 +89,9 @@ func compareKeys(a, b tenantKey) int {
 	return cmp.Or(strings.Compare(string(a.tenant), string(b.tenant)), strings.Compare(a.key, b.key))
 }
 
-func newAppending(tx engine.Tx, drafts []*atrium.Draft, now time.Time) *appending {
+func newAppending(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt int64) *appending {
 	b := &appending{
-		tx: tx, drafts: drafts, at: atrium.At(now), storedAt: now.UnixMicro(),
+		tx: tx, drafts: drafts, at: at, storedAt: storedAt,
 		outcomes: make([]atrium.Outcome, len(drafts)),
 		keyMatch: make([][]byte, len(drafts)),
 		leaders:  make(map[tenantKey]int, len(drafts)),
@@ -109,8 +108,14 @@ func (b *appending) key(i int) tenantKey {
 	return tenantKey{b.drafts[i].TenantID, string(b.keyMatch[i])}
 }
 
-func (b *appending) run() error {
+// run records the drafts. again says that a transaction with them has failed
+// because something was there already: maybe they were, from a commit whose
+// answer was lost.
+func (b *appending) run(again bool) error {
 	pending, err := b.replayStored()
+	if err == nil && again {
+		pending, err = b.findStored(pending)
+	}
 	if err != nil {
 		return err
 	}
@@ -123,15 +128,21 @@ func (b *appending) run() error {
 		if err != nil {
 			return err
 		}
+		for _, i := range found {
+			d, o := b.drafts[i], &b.outcomes[i].Receipt
+			o.EntryID, o.CreatedAt, o.Source, o.Type = d.ID, b.at, d.Source, d.Type
+		}
 		recorded = append(recorded, found...)
 		pending = pending[:0]
 		for _, i := range following {
 			if leader := b.leaders[b.key(i)]; b.outcomes[leader].Err == nil {
 				b.replay(i, b.outcomes[leader].Receipt, b.drafts[leader].Fingerprint)
 			} else {
-				delete(b.leaders, b.key(i))
 				pending = append(pending, i)
 			}
+		}
+		for _, i := range pending {
+			delete(b.leaders, b.key(i)) // free for the first of those that are left
 		}
 	}
 	slices.Sort(recorded)
@@ -177,6 +188,41 @@ func (b *appending) replayStored() (pending []int, err error) {
 			b.outcomes[i].Receipt = entry.receipt
 		default:
 			b.replay(i, entry.receipt, entry.fingerprint)
+		}
+	}
+	return pending, nil
+}
+
+var findEntries = engine.NewBatch(`SELECT e.tenant_id, e.entry_id, e.account_id, e.created_at, e.source, e.type
+	FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`,
+	"tenant_id bytea", "entry_id bytea")
+
+// findStored settles the drafts without a key that are stored under their
+// identifiers, and returns the others.
+func (b *appending) findStored(drafts []int) (pending []int, err error) {
+	var rows []engine.Args
+	for _, i := range drafts {
+		if d := b.drafts[i]; b.keyMatch[i] == nil {
+			rows = append(rows, engine.Args{idArg(d.TenantID), idArg(d.ID)})
+		}
+	}
+	stored := map[tenantKey]atrium.Receipt{}
+	_, err = b.tx.Batch(findEntries, rows, func(r engine.Row) error {
+		receipt := atrium.Receipt{
+			EntryID: idAt[atrium.EntryID](r, 1), AccountID: idAt[atrium.AccountID](r, 2),
+			CreatedAt: atrium.Time(r.Int(3)), Source: r.Text(4), Type: r.Text(5),
+		}
+		stored[tenantKey{idAt[atrium.TenantID](r, 0), string(receipt.EntryID)}] = receipt
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find entries: %w", err)
+	}
+	for _, i := range drafts {
+		if receipt, ok := stored[tenantKey{b.drafts[i].TenantID, string(b.drafts[i].ID)}]; ok {
+			b.outcomes[i].Receipt = receipt
+		} else {
+			pending = append(pending, i)
 		}
 	}
 	return pending, nil
@@ -239,10 +285,10 @@ func entryRow(e *atrium.Entry, keyMatch, fingerprint []byte) engine.Args {
 func (b *appending) insert(recorded []int) error {
 	rows := make([]engine.Args, len(recorded))
 	for n, i := range recorded {
-		d, o := b.drafts[i], &b.outcomes[i].Receipt
-		o.EntryID, o.CreatedAt, o.Source, o.Type = d.ID, b.at, d.Source, d.Type
-		rows[n] = entryRow(&atrium.Entry{ID: d.ID, TenantID: d.TenantID, AccountID: o.AccountID, CreatedAt: b.at, Submission: d.Submission},
-			b.keyMatch[i], d.Fingerprint)
+		d := b.drafts[i]
+		rows[n] = entryRow(&atrium.Entry{
+			ID: d.ID, TenantID: d.TenantID, AccountID: b.outcomes[i].AccountID, CreatedAt: b.at, Submission: d.Submission,
+		}, b.keyMatch[i], d.Fingerprint)
 	}
 	stored, err := b.tx.Batch(insertEntries, rows, nil)
 	if err != nil {
