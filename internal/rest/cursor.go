@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/binary"
+	"strings"
 )
 
 // A CursorKey makes and opens cursors: positions in a list that callers carry
@@ -17,8 +18,8 @@ const cursorVersion = 1
 
 const macLen = 16
 
-// strictBase64 has one text for each value: no padding, no line breaks, no spare
-// bits.
+// strictBase64 has one text for each value, no padding and no spare bits, but
+// for the line breaks that its decoder passes over.
 var strictBase64 = base64.RawURLEncoding.Strict()
 
 // Seal returns a cursor for the position. It opens only with the same binding,
@@ -32,7 +33,7 @@ func (k CursorKey) Seal(position []byte, binding ...string) string {
 // the binding.
 func (k CursorKey) Open(cursor string, binding ...string) ([]byte, bool) {
 	b, err := strictBase64.DecodeString(cursor)
-	if err != nil || len(b) < 1+macLen || b[0] != cursorVersion {
+	if err != nil || strings.ContainsAny(cursor, "\r\n") || len(b) < 1+macLen || b[0] != cursorVersion {
 		return nil, false
 	}
 	body, mac := b[:len(b)-macLen], b[len(b)-macLen:]

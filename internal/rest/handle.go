@@ -26,6 +26,7 @@ import (
 
 	"atrium"
 	"atrium/internal/auth"
+	"atrium/internal/telemetry"
 )
 
 const (
@@ -85,7 +86,8 @@ type Response struct {
 type API struct {
 	Keys    *auth.Authenticator
 	Log     *slog.Logger
-	MaxBody int64 // in bytes; 0 stands for DefaultMaxBody
+	MaxBody int64                     // in bytes; 0 stands for DefaultMaxBody
+	Observe func(*telemetry.Exchange) // is called after every answer; nil for nobody
 }
 
 // Handler returns what serves the routes, for callers with a key, and the open
@@ -93,6 +95,7 @@ type API struct {
 // id, and every error is a problem document.
 func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler {
 	mux := http.NewServeMux()
+	nothing := func(w http.ResponseWriter, r *http.Request) { writeProblem(w, r, a.Log, atrium.NotFound()) }
 	patterns := map[string]methods{}
 	for _, route := range routes {
 		if patterns[route.Pattern] == nil {
@@ -107,17 +110,56 @@ func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler
 		if get := m[http.MethodGet]; get != nil {
 			m[http.MethodHead] = get // net/http leaves the body out
 		}
-		mux.Handle(pattern, a.dispatch(m))
+		mux.Handle(pattern, a.dispatch(pattern, m))
+		if bare, ok := strings.CutSuffix(pattern, "/{$}"); ok && bare != "" {
+			mux.HandleFunc(bare, nothing) // which ServeMux would redirect
+		}
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { writeProblem(w, r, a.Log, atrium.NotFound()) })
+	mux.HandleFunc("/", nothing)
 	return a.guard(mux)
 }
 
+// A recorder is a ResponseWriter that notes what is answered, and to whom.
+type recorder struct {
+	http.ResponseWriter
+	telemetry.Exchange
+}
+
+func (w *recorder) WriteHeader(status int) {
+	w.Status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(b []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(b)
+	w.Bytes += n
+	return n, err
+}
+
+// note returns what is noted of the answer that w writes. Every w in this
+// package is a recorder, because guard comes first.
+func note(w http.ResponseWriter) *telemetry.Exchange {
+	if rec, ok := w.(*recorder); ok {
+		return &rec.Exchange
+	}
+	return &telemetry.Exchange{}
+}
+
 // guard gives every answer its request id, answers paths that ServeMux would
-// redirect, and turns a panic into a problem.
+// redirect, turns a panic into a problem, and tells the observer.
 func (a *API) guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(headerRequestID, requestID(r.Header[headerRequestID]))
+	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		w := &recorder{plain, telemetry.Exchange{
+			Context: r.Context(), Method: r.Method, RequestID: requestID(r.Header[headerRequestID]),
+		}}
+		w.Header().Set(headerRequestID, w.RequestID)
+		defer func() {
+			if a.Observe != nil {
+				w.Duration = time.Since(start)
+				a.Observe(&w.Exchange)
+			}
+		}()
 		defer func() {
 			if p := recover(); p != nil {
 				if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
@@ -126,7 +168,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 				writeProblem(w, r, a.Log, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 			}
 		}()
-		if p := r.URL.EscapedPath(); p == "" || p[0] != '/' || path.Clean(p) != p && path.Clean(p)+"/" != p {
+		if p := r.URL.EscapedPath(); p == "" || p[0] != '/' || p == "//" || path.Clean(p) != p && path.Clean(p)+"/" != p {
 			writeProblem(w, r, a.Log, atrium.NotFound())
 			return
 		}
@@ -147,7 +189,7 @@ func requestID(given []string) string {
 // methods are the handlers of one path.
 type methods map[string]http.Handler
 
-func (a *API) dispatch(m methods) http.Handler {
+func (a *API) dispatch(pattern string, m methods) http.Handler {
 	allowed := make([]string, 0, len(m))
 	for method := range m {
 		allowed = append(allowed, method)
@@ -155,6 +197,7 @@ func (a *API) dispatch(m methods) http.Handler {
 	slices.Sort(allowed)
 	allow := strings.Join(allowed, ", ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		note(w).Route = pattern
 		if h := m[r.Method]; h != nil {
 			h.ServeHTTP(w, r)
 			return
@@ -183,6 +226,8 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 	if err != nil {
 		return Response{}, err
 	}
+	exchange := note(w)
+	exchange.TenantID, exchange.KeyID = who.TenantID, who.KeyID
 	if !who.Scopes.Has(route.Scope) {
 		return Response{}, atrium.Errorf(atrium.CodeForbidden, "The key needs the scope %s.", route.Scope)
 	}
@@ -225,11 +270,12 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	b.Grow(int(min(max(r.ContentLength, 0), trustedLength)) + bytes.MinRead)
 	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		w.Header().Set("Connection", "close")
 		return nil, tooLarge
 	}
 	if err != nil {
 		w.Header().Set("Connection", "close")
-		return nil, atrium.Errorf(atrium.CodeInvalidRequest, "The body ended before it was complete.").Because(err)
+		return nil, atrium.Invalid(atrium.Fault{In: atrium.InBody, Detail: "ended before it was complete"}).Because(err)
 	}
 	return b.Bytes(), nil
 }

@@ -13,11 +13,11 @@ import (
 // specific range that covers it decides, and a range that cannot be read says
 // nothing.
 func acceptsJSON(accept []string) bool {
-	best, accepted := -1, len(accept) == 0
+	if len(accept) == 1 && (accept[0] == "*/*" || accept[0] == "application/json") {
+		return true
+	}
+	best, accepted := -1, true
 	for _, value := range accept {
-		if value == "" || value == "*/*" || value == "application/json" {
-			return true
-		}
 		for part := range strings.SplitSeq(value, ",") {
 			media, params, err := mime.ParseMediaType(part)
 			if err != nil {
@@ -35,6 +35,8 @@ func acceptsJSON(accept []string) bool {
 			if specific > best {
 				q, err := strconv.ParseFloat(params["q"], 64)
 				best, accepted = specific, err != nil || q > 0
+			} else if best < 0 {
+				accepted = false
 			}
 		}
 	}

@@ -132,9 +132,9 @@ type problem struct {
 // A fault is one member of errors: a place, under the name of its kind, and what
 // is wrong there.
 type fault struct {
-	Pointer   *string `json:"pointer,omitempty"`
-	Parameter *string `json:"parameter,omitempty"`
-	Header    *string `json:"header,omitempty"`
+	Pointer   *string `json:"pointer,omitzero"` // "" is the whole body
+	Parameter *string `json:"parameter,omitzero"`
+	Header    *string `json:"header,omitzero"`
 	Detail    string  `json:"detail"`
 }
 

@@ -32,6 +32,15 @@ func ErrorPages() map[string]http.Handler {
 	return pages
 }
 
+// Page returns a handler that serves an HTML page under a content security policy.
+func Page(policy string, html []byte) http.Handler {
+	static := Static("text/html; charset=utf-8", html)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", policy)
+		static.ServeHTTP(w, r)
+	})
+}
+
 // page renders a template once. The policy lets nothing in that the page does
 // not carry itself.
 func page(t *template.Template, data any) http.Handler {
@@ -39,11 +48,7 @@ func page(t *template.Template, data any) http.Handler {
 	if err := t.Execute(&b, data); err != nil {
 		panic(err) //nolint:forbidigo // the templates and their data are constants of this package
 	}
-	static := Static("text/html; charset=utf-8", b.Bytes())
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-		static.ServeHTTP(w, r)
-	})
+	return Page("default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", b.Bytes())
 }
 
 var layout = template.Must(template.New("layout").Parse(`<!doctype html>

@@ -1,0 +1,83 @@
+package rest
+
+import (
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"atrium"
+)
+
+func TestTagsAreReadUntilOneIsNone(t *testing.T) {
+	for _, c := range []struct {
+		header []string
+		want   []string // the tags that are met, weak ones with W/
+	}{
+		{nil, nil},
+		{[]string{""}, nil},
+		{[]string{`"a"`}, []string{"a"}},
+		{[]string{` "a" `}, []string{"a"}},
+		{[]string{`""`}, []string{""}},
+		{[]string{`W/"a"`}, []string{"W/a"}},
+		{[]string{`"a","b" , W/"c",  "d"`}, []string{"a", "b", "W/c", "d"}},
+		{[]string{`,, "a" ,,"b",`}, []string{"a", "b"}},
+		{[]string{`"a, b"`}, []string{"a, b"}},
+		{[]string{`"W/"`}, []string{"W/"}},
+		{[]string{`"*"`}, []string{"*"}},
+		{[]string{`"a"`, `W/"b"`}, []string{"a", "W/b"}},
+		{[]string{`x`, `"b"`}, []string{"b"}},
+		{[]string{`"a", x, "b"`}, []string{"a"}},
+		{[]string{`"a`}, nil},
+		{[]string{`a"`}, nil},
+		{[]string{`w/"a"`}, nil},
+		{[]string{`W/ "a"`}, nil},
+		{[]string{`"a", *`}, []string{"a"}},
+	} {
+		var met []string
+		if matches(c.header, func(weak bool, tag string) bool {
+			if weak {
+				tag = "W/" + tag
+			}
+			met = append(met, tag)
+			return false
+		}) {
+			t.Errorf("%q matches what takes none", c.header)
+		}
+		if !slices.Equal(met, c.want) {
+			t.Errorf("%q: met %q, want %q", c.header, met, c.want)
+		}
+	}
+	for _, header := range [][]string{{"*"}, {" * "}, {`"a"`, "*"}} {
+		if !matches(header, func(bool, string) bool { return false }) {
+			t.Errorf("%q does not match everything", header)
+		}
+	}
+}
+
+func TestWeakTagsCountForReadingAndNotForChanging(t *testing.T) {
+	for header, want := range map[string][2]bool{ // If-None-Match matches, If-Match holds
+		`"tag"`:          {true, true},
+		`W/"tag"`:        {true, false},
+		`"x", W/"tag"`:   {true, false},
+		`"x", "tag"`:     {true, true},
+		`W/"tag", "tag"`: {true, true},
+		`*`:              {true, true},
+		`"x"`:            {false, false},
+		`tag`:            {false, false},
+		`"Tag"`:          {false, false},
+	} {
+		if got := noneMatch([]string{header}, "tag"); got != want[0] {
+			t.Errorf("If-None-Match %s: %v", header, got)
+		}
+		r := &Request{http: httptest.NewRequest("PATCH", "/", nil)}
+		r.http.Header.Set("If-Match", header)
+		err := r.CheckIfMatch(func(tag string) bool { return tag == "tag" })
+		if (err == nil) != want[1] || err != nil && atrium.CodeOf(err) != atrium.CodePreconditionFailed {
+			t.Errorf("If-Match %s: %v", header, err)
+		}
+	}
+	r := &Request{http: httptest.NewRequest("PATCH", "/", nil)}
+	if err := r.CheckIfMatch(func(string) bool { return false }); err != nil {
+		t.Errorf("without If-Match: %v", err)
+	}
+}

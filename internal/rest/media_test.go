@@ -1,0 +1,88 @@
+package rest
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"atrium"
+)
+
+func TestTheMostSpecificRangeOfAcceptDecides(t *testing.T) {
+	for _, c := range []struct {
+		accept []string
+		want   bool
+	}{
+		{nil, true},
+		{[]string{""}, true},
+		{[]string{" "}, true},
+		{[]string{"", ""}, true},
+		{[]string{","}, true},
+		{[]string{"*/*"}, true},
+		{[]string{"application/json"}, true},
+		{[]string{"APPLICATION/JSON"}, true},
+		{[]string{"application/*"}, true},
+		{[]string{"application/json;q=0.001"}, true},
+		{[]string{"application/json; charset=utf-8; q=1.0"}, true},
+		{[]string{"text/html, application/xhtml+xml, */*;q=0.8"}, true},
+		{[]string{"text/html", "application/json"}, true},
+		{[]string{"", "application/json"}, true},
+		{[]string{"*/*;q=0, application/*;q=0.1"}, true},
+		{[]string{"application/*;q=0", "application/json"}, true},
+		{[]string{"application/json", "*/*;q=0"}, true},
+
+		{[]string{"text/html"}, false},
+		{[]string{"", "text/html"}, false},
+		{[]string{"text/*"}, false},
+		{[]string{"application/xml, text/html"}, false},
+		{[]string{"application/problem+json"}, false},
+		{[]string{"application/json;q=0"}, false},
+		{[]string{"application/json;q=0.000"}, false},
+		{[]string{"*/*;q=0"}, false},
+		{[]string{"*/*, application/json;q=0"}, false},
+		{[]string{"*/*", "application/json;q=0"}, false},
+		{[]string{"application/json;q=0", "*/*"}, false},
+		{[]string{"application/*;q=0, */*;q=1"}, false},
+
+		{[]string{";;;"}, true}, // what cannot be read says nothing
+		{[]string{"@/@"}, true},
+		{[]string{";;;, text/html"}, false},
+		{[]string{"application/json;q=x"}, true},
+	} {
+		if got := acceptsJSON(c.accept); got != c.want {
+			t.Errorf("Accept %q: JSON is accepted: %v", c.accept, got)
+		}
+	}
+}
+
+func TestABodyMustBeJSONInUTF8WithoutACoding(t *testing.T) {
+	for _, c := range []struct {
+		types, codings []string
+		want           bool
+	}{
+		{nil, nil, true},
+		{[]string{""}, []string{""}, true},
+		{[]string{"application/json"}, nil, true},
+		{[]string{"Application/Json ; Charset=\"UTF-8\""}, []string{"Identity"}, true},
+		{[]string{"application/json;v=1"}, []string{"identity", " identity "}, true},
+
+		{[]string{"application/json", "application/json"}, nil, false},
+		{[]string{"application/json;charset=latin1"}, nil, false},
+		{[]string{"application/json;charset="}, nil, false},
+		{[]string{"application/json+x"}, nil, false},
+		{[]string{"text/plain"}, nil, false},
+		{[]string{"json"}, nil, false},
+		{[]string{"/"}, nil, false},
+		{nil, []string{"gzip"}, false},
+		{nil, []string{"identity", "br"}, false},
+		{nil, []string{"identity, br"}, false},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Header["Content-Type"], r.Header["Content-Encoding"] = c.types, c.codings
+		w := httptest.NewRecorder()
+		err := checkContentType(w, r)
+		if (err == nil) != c.want || err != nil && atrium.CodeOf(err) != atrium.CodeUnsupportedMediaType {
+			t.Errorf("Content-Type %q, Content-Encoding %q: %v", c.types, c.codings, err)
+		}
+	}
+}

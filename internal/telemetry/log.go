@@ -1,0 +1,68 @@
+// Package telemetry is what the service says of itself: the log and the metrics.
+package telemetry
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/term"
+
+	"atrium"
+)
+
+// NewLogger returns a logger that writes to w. format is json, text, or auto,
+// which is text if w is a terminal; level is one that slog reads, or else info.
+func NewLogger(w io.Writer, format, level string) *slog.Logger {
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		least = slog.LevelInfo
+	}
+	options := &slog.HandlerOptions{Level: least}
+	if format == "text" || format == "auto" && isTerminal(w) {
+		return slog.New(slog.NewTextHandler(w, options))
+	}
+	return slog.New(slog.NewJSONHandler(w, options))
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// An Exchange is a request that was answered.
+type Exchange struct {
+	Context   context.Context
+	RequestID string
+	Method    string
+	Route     string // the pattern of the path; "" if no route serves it
+	Status    int
+	Bytes     int // of the answer's body
+	Duration  time.Duration
+	TenantID  atrium.TenantID // "" if the caller was not identified
+	KeyID     atrium.KeyID
+}
+
+// RequestLog returns what writes one line for a request: each that failed, and
+// one of so many that did not; none of these if sample is 0.
+func RequestLog(log *slog.Logger, sample int) func(*Exchange) {
+	var count atomic.Uint64
+	return func(x *Exchange) {
+		if x.Status < 400 && (sample == 0 || sample > 1 && count.Add(1)%uint64(sample) != 0) {
+			return
+		}
+		log.LogAttrs(x.Context, slog.LevelInfo, "request",
+			slog.String("requestId", x.RequestID),
+			slog.String("method", x.Method),
+			slog.String("route", x.Route),
+			slog.Int("status", x.Status),
+			slog.Duration("duration", x.Duration.Round(time.Microsecond)),
+			slog.Int("bytes", x.Bytes),
+			slog.String("tenantId", string(x.TenantID)),
+			slog.String("keyId", string(x.KeyID)),
+		)
+	}
+}

@@ -1,0 +1,116 @@
+package telemetry
+
+import (
+	"net/http"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics are the service's Prometheus metrics. Its methods are what the other
+// packages report to; they are safe for concurrent use. docs/metrics.md explains
+// each metric, and a test compares it with what is registered here.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	requests    *prometheus.HistogramVec
+	batch       prometheus.Histogram
+	wait        prometheus.Histogram
+	rejected    prometheus.Counter
+	transaction *prometheus.HistogramVec
+	checkpoint  *prometheus.HistogramVec
+	cache       *prometheus.CounterVec
+}
+
+// durations reach from what a read takes to what a client waits for.
+var durations = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+
+// NewMetrics returns metrics with nothing counted. version is the binary's.
+func NewMetrics(version string) *Metrics {
+	histogram := func(name, help string, buckets []float64) prometheus.HistogramOpts {
+		return prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}
+	}
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewHistogramVec(histogram("atrium_http_request_duration_seconds",
+			"Time from the head of a request to the end of its answer.", durations), []string{"method", "route", "status"}),
+		batch: prometheus.NewHistogram(histogram("atrium_ingest_batch_entries",
+			"Entries that one commit held.", []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024})),
+		wait: prometheus.NewHistogram(histogram("atrium_ingest_wait_seconds",
+			"Time that an entry spent in the queue before its commit began.", durations)),
+		rejected: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "atrium_ingest_rejected_total", Help: "Entries that were turned away because the queue was full.",
+		}),
+		transaction: prometheus.NewHistogramVec(histogram("atrium_store_write_duration_seconds",
+			"Time that a write transaction took, from its beginning to its durable end.", durations), []string{"result"}),
+		checkpoint: prometheus.NewHistogramVec(histogram("atrium_sqlite_checkpoint_duration_seconds",
+			"Time that a checkpoint of the write-ahead log took.", durations), []string{"mode"}),
+		cache: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "atrium_auth_key_lookups_total", Help: "Keys that were verified, by where the answer came from.",
+		}, []string{"source"}),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "atrium_build_info", Help: "Always 1; the labels say what is running.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.transaction, m.checkpoint, m.cache, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Gauge registers a value that is asked for when metrics are read.
+func (m *Metrics) Gauge(name, help string, value func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+}
+
+// Handler serves the metrics in the formats of Prometheus.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Request counts an answered request. The route is a pattern and the method one
+// of those that are served, so there are few of each.
+func (m *Metrics) Request(x *Exchange) {
+	method, route := x.Method, x.Route
+	if route == "" {
+		method, route = "other", "other"
+	}
+	m.requests.WithLabelValues(method, route, strconv.Itoa(x.Status)).Observe(x.Duration.Seconds())
+}
+
+// Batch counts a commit of so many entries.
+func (m *Metrics) Batch(entries int) { m.batch.Observe(float64(entries)) }
+
+// Waited counts the time that an entry spent in the queue.
+func (m *Metrics) Waited(d time.Duration) { m.wait.Observe(d.Seconds()) }
+
+// Rejected counts an entry that found no room.
+func (m *Metrics) Rejected() { m.rejected.Inc() }
+
+// Wrote counts a write transaction.
+func (m *Metrics) Wrote(d time.Duration, committed bool) {
+	result := "rolled_back"
+	if committed {
+		result = "committed"
+	}
+	m.transaction.WithLabelValues(result).Observe(d.Seconds())
+}
+
+// Checkpointed counts a checkpoint of a write-ahead log.
+func (m *Metrics) Checkpointed(mode string, d time.Duration) {
+	m.checkpoint.WithLabelValues(mode).Observe(d.Seconds())
+}
+
+// LookedUp counts a key that was verified from the cache or from the store.
+func (m *Metrics) LookedUp(cached bool) {
+	source := "store"
+	if cached {
+		source = "cache"
+	}
+	m.cache.WithLabelValues(source).Inc()
+}
