@@ -3,6 +3,7 @@ package external
 import (
 	"context"
 	"net/http"
+	"unicode/utf8"
 
 	"atrium"
 	"atrium/internal/auth"
@@ -72,6 +73,8 @@ func decodeAccountLog(body []byte, keys []string) (s atrium.Submission, err erro
 		switch fault := atrium.CheckText(key, 1, atrium.MaxIdempotencyKey); {
 		case len(keys) > 1:
 			faults = append(faults, headerFault("must be there once"))
+		case !utf8.ValidString(key):
+			faults = append(faults, headerFault("must be UTF-8"))
 		case fault != "":
 			faults = append(faults, headerFault(fault))
 		case s.IdempotencyKey != "" && s.IdempotencyKey != key:
