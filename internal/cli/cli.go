@@ -43,7 +43,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := execute(ctx, root, args)
 	if err == nil {
 		return exitDone
 	}
@@ -51,6 +51,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if failed := (failure{}); errors.As(err, &failed) {
 		return exitFailed
 	}
+	fmt.Fprintf(stderr, "See %s --help.\n", cmd.CommandPath())
 	return exitUsage
 }
 
@@ -104,6 +105,7 @@ Try it with: atrium demo`,
 		Version:       version(),
 	}
 	root.SetVersionTemplate("atrium {{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newServe(), newDemo(), newMigrate(), newTenants(), newKeys(), newImport(), newExport(), newVersion())
 	return root
 }

@@ -80,7 +80,7 @@ the external API: ` + atrium.ExternalScopes().String() + `.`,
 			view.Key = secret
 			return out.print(cmd, view, func(w io.Writer) {
 				fmt.Fprintf(w, "Key\t%s\n\t(shown only now)\nID\t%s\nName\t%s\nScopes\t%s\nExpires\t%s\n",
-					secret, key.ID, key.Name, key.Scopes, orDash(key.ExpiresAt))
+					secret, key.ID, cell(key.Name), key.Scopes, orDash(key.ExpiresAt))
 			})
 		})
 	})
@@ -142,7 +142,7 @@ func newKeysList() *cobra.Command {
 func tableKeys(w io.Writer, keys []atrium.APIKey) {
 	fmt.Fprintln(w, "KEY\tNAME\tSCOPES\tCREATED\tEXPIRES\tREVOKED")
 	for _, k := range keys {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Scopes, k.CreatedAt, orDash(k.ExpiresAt), orDash(k.RevokedAt))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, cell(k.Name), k.Scopes, k.CreatedAt, orDash(k.ExpiresAt), orDash(k.RevokedAt))
 	}
 }
 

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -12,32 +15,61 @@ import (
 	"atrium"
 )
 
-// An output is the form in which a command prints its data.
+// The forms of output.
+const (
+	formTable = "table"
+	formJSON  = "json"
+)
+
+// An output is the form in which a command prints its data. It is the value of
+// a flag, so that an unknown form is refused before the command does anything.
 type output struct{ form string }
 
 func outputFlag(cmd *cobra.Command) *output {
-	o := &output{}
-	cmd.Flags().StringVarP(&o.form, "output", "o", "table", "`form` of the data on stdout: table or json")
+	o := &output{formTable}
+	cmd.Flags().VarP(o, "output", "o", "`form` of the data on stdout: table or json")
 	return o
+}
+
+// String returns the form.
+func (o *output) String() string { return o.form }
+
+// Type returns what a form is called in help.
+func (o *output) Type() string { return "form" }
+
+// Set takes a form from the command line.
+func (o *output) Set(form string) error {
+	if form != formTable && form != formJSON {
+		return errors.New("must be table or json")
+	}
+	o.form = form
+	return nil
 }
 
 // print writes data as JSON, or calls table to write it for people.
 func (o *output) print(cmd *cobra.Command, data any, table func(io.Writer)) error {
-	switch o.form {
-	case "json":
+	if o.form == formJSON {
 		b, err := json.Marshal(data, jsontext.WithIndent("  "), json.Deterministic(true))
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", b)
 		return err
-	case "table":
-		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-		table(w)
-		return w.Flush()
-	default:
-		return usageError{fmt.Errorf("--output is table or json, not %q", o.form)}
 	}
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+	table(w)
+	return w.Flush()
+}
+
+// cell returns text that somebody gave for a table: white space and letters as
+// they are, and a replacement for what could move the cursor of a terminal.
+func cell(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }
 
 // orDash returns an instant for a table.

@@ -68,7 +68,7 @@ func printTenants(cmd *cobra.Command, out *output, data any, all []atrium.Tenant
 	return out.print(cmd, data, func(w io.Writer) {
 		fmt.Fprintln(w, "TENANT\tNAME\tCREATED")
 		for _, t := range all {
-			fmt.Fprintf(w, "%s\t%s\t%s\n", t.ID, t.Name, t.CreatedAt)
+			fmt.Fprintf(w, "%s\t%s\t%s\n", t.ID, cell(t.Name), t.CreatedAt)
 		}
 	})
 }

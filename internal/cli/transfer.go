@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,7 +37,7 @@ with it and from which line to go on.`,
 		if *from < 1 {
 			return usageError{errors.New("--from-line is at least 1")}
 		}
-		in := cmd.InOrStdin()
+		in, size := cmd.InOrStdin(), int64(0)
 		if args[0] != "-" {
 			file, err := os.Open(args[0])
 			if err != nil {
@@ -44,12 +45,17 @@ with it and from which line to go on.`,
 			}
 			defer func() { _ = file.Close() }()
 			in = file
+			if info, err := file.Stat(); err == nil {
+				size = info.Size()
+			}
 		}
 		return withStore(cmd.Context(), *database, func(s *store.Store) error {
 			if err := tenantExists(cmd.Context(), s, id); err != nil {
 				return err
 			}
-			report, err := transfer.Import(cmd.Context(), s, id, in, transfer.Options{FromLine: *from, Check: *check})
+			p := startProgress(cmd.ErrOrStderr(), "imported", size, false)
+			report, err := transfer.Import(cmd.Context(), s, id, countedReader{in, p}, transfer.Options{FromLine: *from, Check: *check})
+			p.finish()
 			if line, ok := errors.AsType[*transfer.LineError](err); ok {
 				if *check {
 					return fmt.Errorf("%w\nnothing was stored: this was a check", line)
@@ -90,11 +96,20 @@ or to stdout. A server may go on writing meanwhile.`,
 			if err := tenantExists(cmd.Context(), s, id); err != nil {
 				return err
 			}
+			records := int64(0)
+			if onTerminal(cmd.ErrOrStderr()) { // counting reads every index
+				if records, err = s.Size(cmd.Context(), id); err != nil {
+					return err
+				}
+			}
+			p := startProgress(cmd.ErrOrStderr(), "exported", records, true)
 			if len(args) == 0 || args[0] == "-" {
-				_, err := transfer.Export(cmd.Context(), s, id, cmd.OutOrStdout())
+				_, err := transfer.Export(cmd.Context(), s, id, countedWriter{cmd.OutOrStdout(), p})
+				p.finish()
 				return err
 			}
-			lines, err := exportFile(cmd, s, id, args[0])
+			lines, err := exportFile(cmd.Context(), s, id, args[0], p)
+			p.finish()
 			if err == nil {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%d lines written to %s\n", lines, args[0])
 			}
@@ -105,12 +120,12 @@ or to stdout. A server may go on writing meanwhile.`,
 }
 
 // exportFile writes a new file and leaves none behind if it fails.
-func exportFile(cmd *cobra.Command, s *store.Store, tenant atrium.TenantID, path string) (lines int, err error) {
+func exportFile(ctx context.Context, s *store.Store, tenant atrium.TenantID, path string, p *progress) (lines int, err error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return 0, err
 	}
-	lines, err = transfer.Export(cmd.Context(), s, tenant, file)
+	lines, err = transfer.Export(ctx, s, tenant, countedWriter{file, p})
 	if err == nil {
 		err = file.Sync()
 	}

@@ -1,0 +1,185 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"atrium/internal/cli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"atrium": func() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+// The scripts are the specification of the command line. Beside the commands
+// that every script has there are
+//
+//	exits CODE COMMAND…          run it; its exit code is CODE
+//	json FILE [MEMBER VARIABLE]… FILE is one JSON value; note members, by their path
+//	same ONE OTHER               they are the same text
+//	waitaddr FILE                wait until a server has logged its address to FILE: $ADDR
+//	waitline FILE TEXT           wait until a command has written the text to FILE
+//	http STATUS METHOD PATH [BODY]
+//	                             ask the server at $ADDR, with $KEY unless it is empty;
+//	                             the body of the answer is stdout
+//	refused TIME METHOD PATH     ask until the answer is 401, as every one must be that
+//	                             was asked for after TIME
+//	curls N FILE                 the curl lines in FILE, N of them, all succeed
+func TestCommandLine(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "json": jsonMembers, "same": same, "waitaddr": waitAddr, "waitline": waitLine,
+			"http": httpRequest, "refused": refused, "curls": curls,
+		},
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // a race is reported without a wait at every exit
+			return nil
+		},
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+	})
+}
+
+// patience bounds how long a script waits for what has no limit of its own.
+const patience = 30 * time.Second
+
+func usage(ts *testscript.TestScript, ok bool, text string) {
+	if !ok {
+		ts.Fatalf("usage: %s", text)
+	}
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, len(args) >= 2 && !neg, "exits CODE COMMAND…")
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	code := 0
+	err = ts.Exec(args[1], args[2:]...)
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		code = ended.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if code != want {
+		ts.Fatalf("exit code %d, want %d", code, want)
+	}
+}
+
+func jsonMembers(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, len(args)%2 == 1 && !neg, "json FILE [MEMBER VARIABLE]…")
+	var value any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &value)) // which fails if anything follows
+	for i := 1; i < len(args); i += 2 {
+		member := value
+		for name := range strings.SplitSeq(args[i], ".") {
+			switch v := member.(type) {
+			case map[string]any:
+				member = v[name]
+			case []any:
+				n, err := strconv.Atoi(name)
+				if err != nil || n >= len(v) {
+					ts.Fatalf("there is no %s", args[i])
+				}
+				member = v[n]
+			}
+		}
+		if member == nil {
+			ts.Fatalf("there is no %s", args[i])
+		}
+		ts.Setenv(args[i+1], fmt.Sprint(member))
+	}
+}
+
+func same(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, len(args) == 2, "[!] same ONE OTHER")
+	if (args[0] == args[1]) == neg {
+		ts.Fatalf("%q and %q", args[0], args[1])
+	}
+}
+
+var serving = regexp.MustCompile(`msg=serving addr=(\S+)`)
+
+func waitAddr(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, len(args) == 1 && !neg, "waitaddr FILE")
+	ts.Setenv("ADDR", waitFor(ts, args[0], serving)[1])
+}
+
+func waitLine(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, len(args) == 2 && !neg, "waitline FILE TEXT")
+	waitFor(ts, args[0], regexp.MustCompile(regexp.QuoteMeta(args[1])))
+}
+
+// waitFor returns the match of a pattern in a file that a command writes.
+func waitFor(ts *testscript.TestScript, file string, pattern *regexp.Regexp) []string {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		text, err := os.ReadFile(ts.MkAbs(file)) // there is none before the command has begun
+		if m := pattern.FindStringSubmatch(string(text)); err == nil && m != nil {
+			return m
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s has no %s: %s", file, pattern, text)
+		}
+	}
+}
+
+func httpRequest(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, (len(args) == 3 || len(args) == 4) && !neg, "http STATUS METHOD PATH [BODY]")
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	status, body := request(ts, args[1], args[2], strings.Join(args[3:], ""))
+	_, _ = ts.Stdout().Write(body)
+	if status != want {
+		ts.Fatalf("status %d, want %d", status, want)
+	}
+}
+
+func request(ts *testscript.TestScript, method, path, body string) (status int, answer []byte) {
+	r, err := http.NewRequest(method, "http://"+ts.Getenv("ADDR")+path, strings.NewReader(body))
+	ts.Check(err)
+	if key := ts.Getenv("KEY"); key != "" {
+		r.Header.Set("x-api-key", key)
+	}
+	return do(ts, r)
+}
+
+func do(ts *testscript.TestScript, r *http.Request) (status int, answer []byte) {
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	res, err := (&http.Client{Transport: transport, Timeout: patience}).Do(r)
+	ts.Check(err)
+	defer func() { _ = res.Body.Close() }()
+	answer, err = io.ReadAll(res.Body)
+	ts.Check(err)
+	return res.StatusCode, answer
+}
+
+func refused(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, len(args) == 3 && !neg, "refused TIME METHOD PATH")
+	limit, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		asked := time.Since(begin)
+		status, body := request(ts, args[1], args[2], "")
+		switch {
+		case status == http.StatusUnauthorized:
+			return
+		case asked > limit:
+			ts.Fatalf("status %d to what was asked %s later: %s", status, asked, body)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// progressEvery is how often a progress line is renewed.
+const progressEvery = 250 * time.Millisecond
+
+// A progress shows how far a transfer has come, on a terminal: lines, their
+// rate, and when the whole is known, how much of it is done and how long the rest
+// will take.
+type progress struct {
+	out    io.Writer
+	verb   string
+	total  int64 // of what done counts; 0 if nobody knows
+	byLine bool  // done counts lines, not bytes
+
+	bytes, lines atomic.Int64
+	start        time.Time
+	stop, ended  chan struct{}
+}
+
+// startProgress shows progress on stderr if that is a terminal. total is in lines
+// or in bytes. finish must be called.
+func startProgress(stderr io.Writer, verb string, total int64, byLine bool) *progress {
+	p := &progress{out: stderr, verb: verb, total: total, byLine: byLine, start: time.Now(), stop: make(chan struct{}), ended: make(chan struct{})}
+	if !onTerminal(stderr) {
+		close(p.ended)
+		return p
+	}
+	go p.show()
+	return p
+}
+
+func onTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func (p *progress) show() {
+	defer close(p.ended)
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			fmt.Fprintf(p.out, "\r\x1b[K%s", p.line(time.Since(p.start)))
+		case <-p.stop:
+			fmt.Fprint(p.out, "\r\x1b[K")
+			return
+		}
+	}
+}
+
+// line returns what is shown after so much time.
+func (p *progress) line(elapsed time.Duration) string {
+	lines, done := p.lines.Load(), p.bytes.Load()
+	if p.byLine {
+		done = lines
+	}
+	text := fmt.Sprintf("%s %d lines, %.0f/s", p.verb, lines, float64(lines)/max(elapsed.Seconds(), 0.001))
+	if p.total > 0 && done > 0 {
+		share := min(float64(done)/float64(p.total), 1)
+		left := time.Duration(float64(elapsed) * (1 - share) / share)
+		text += fmt.Sprintf(", %.0f %%, %v left", 100*share, left.Round(time.Second))
+	}
+	return text
+}
+
+func (p *progress) finish() {
+	close(p.stop)
+	<-p.ended
+}
+
+func (p *progress) count(b []byte) {
+	p.bytes.Add(int64(len(b)))
+	p.lines.Add(int64(bytes.Count(b, []byte{'\n'})))
+}
+
+// A countedReader counts what is read.
+type countedReader struct {
+	io.Reader
+	*progress
+}
+
+func (r countedReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	r.count(b[:n])
+	return n, err
+}
+
+// A countedWriter counts what is written.
+type countedWriter struct {
+	io.Writer
+	*progress
+}
+
+func (w countedWriter) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	w.count(b[:n])
+	return n, err
+}

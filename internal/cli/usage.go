@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// maxTypos is how many letters may be wrong in a name for it to be recognised.
+const maxTypos = 2
+
+// execute runs a command line and returns the command that it was for.
+func execute(ctx context.Context, root *cobra.Command, args []string) (*cobra.Command, error) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	cmd, rest, err := root.Find(args)
+	if err == nil && cmd.Parent() == root && cmd.Name() == "help" {
+		if cmd, rest, err = root.Find(rest); err != nil {
+			return cmd, err
+		}
+	}
+	if err == nil && !cmd.Runnable() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		return cmd, unknownCommand(cmd, rest[0])
+	}
+	return root.ExecuteContextC(ctx)
+}
+
+// unknownCommand returns the error for a name that none of a group's commands
+// has. Cobra has one for the root only: for other groups it shows help, as if
+// that had been asked for.
+func unknownCommand(group *cobra.Command, name string) error {
+	group.SuggestionsMinimumDistance = maxTypos
+	return fmt.Errorf("unknown command %q for %q%s", name, group.CommandPath(), didYouMean(group.SuggestionsFor(name)))
+}
+
+// flagError adds what may have been meant to the error for an unknown flag.
+func flagError(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	// Cobra compares names for commands only.
+	flags := &cobra.Command{SuggestionsMinimumDistance: maxTypos}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	names := flags.SuggestionsFor(unknown.GetSpecifiedName())
+	for i := range names {
+		names[i] = "--" + names[i]
+	}
+	return fmt.Errorf("%w%s", err, didYouMean(names))
+}
+
+// didYouMean has the form of cobra's own suggestions.
+func didYouMean(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return "\n\nDid you mean this?\n\t" + strings.Join(names, "\n\t") + "\n"
+}
