@@ -1,0 +1,258 @@
+package docs_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/app"
+	"atrium/internal/auth"
+	"atrium/internal/canonical"
+	"atrium/internal/rest"
+	"atrium/internal/store"
+	"atrium/internal/transfer"
+)
+
+// root is the repository.
+const root = "../.."
+
+// Every block of commands that calls the service is run, page by page and in the
+// order of the page, on a server with the demo's data. subset_test.go says what
+// commands there can be, and answer_test.go how answers are compared.
+func TestTheExamplesOfEveryPageWork(t *testing.T) {
+	files := append(glob(t, root+"/docs/*.md"), root+"/README.md")
+	makefile, demo := read(t, root+"/Makefile"), read(t, root+"/internal/cli/demo.ndjson")
+	exchanges := 0
+	for _, file := range files {
+		blocks, err := readBlocks(read(t, file))
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			if !slices.ContainsFunc(blocks, block.runs) {
+				return
+			}
+			p := newPage(t, demo)
+			p.makefile = makefile
+			for i := range blocks {
+				p.run(t, &blocks[i])
+			}
+			exchanges += p.exchanges
+		})
+	}
+	if exchanges < 30 {
+		t.Errorf("the pages hold %d requests; are they still found?", exchanges)
+	}
+}
+
+// newPage starts a server in a directory of its own, which becomes the working
+// directory: a command without --database uses the same database.
+func newPage(t *testing.T, demo string) *page {
+	t.Helper()
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "ATRIUM_") {
+			t.Setenv(name, "") // which counts as none
+		}
+	}
+	t.Chdir(t.TempDir())
+	s, err := store.Open("sqlite:atrium.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	a, err := app.New(t.Context(), app.Config{Addr: "127.0.0.1:0", Store: s, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-stopped; err != nil {
+			t.Errorf("the server stopped with: %v", err)
+		}
+	})
+
+	tenant := importTenant(t, s, demo)
+	id, key, hash := auth.NewKey()
+	if _, err := s.CreateKey(t.Context(), atrium.APIKey{ID: id, TenantID: tenant, Name: "docs", Scopes: atrium.ExternalScopes()}, hash); err != nil {
+		t.Fatal(err)
+	}
+	// The default transport asks for compression, which curl does not.
+	transport := &http.Transport{DisableCompression: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	p := &page{
+		base:      "http://" + a.Addr(),
+		client:    &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		variables: map[string]string{"ATRIUM_KEY": key},
+		last:      map[string]string{"tenant_": string(tenant), "key_": string(id), "atr_": key},
+		values:    newValues(demo),
+	}
+	for {
+		response, err := p.client.Get(p.base + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode == http.StatusOK {
+			return p
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// importTenant makes a tenant with the records of lines.
+func importTenant(t *testing.T, s *store.Store, lines string) atrium.TenantID {
+	t.Helper()
+	tenant, err := s.CreateTenant(t.Context(), "Demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := transfer.Import(t.Context(), s, tenant.ID, strings.NewReader(lines), transfer.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return tenant.ID
+}
+
+func TestEveryErrorCodeIsExplained(t *testing.T) {
+	text := read(t, root+"/docs/errors.md")
+	codes := map[string]bool{}
+	for _, info := range rest.Codes {
+		codes[string(info.Code)] = true
+		if row := fmt.Sprintf("\n| %d | [%s](#%[2]s) | ", info.Status, info.Code); !strings.Contains(text, row) {
+			t.Errorf("no row of the table begins with %q", row)
+		}
+		if section := fmt.Sprintf("\n## %s\n\n%d. ", info.Code, info.Status); !strings.Contains(text, section) {
+			t.Errorf("there is no section that begins with %q", section)
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^## ([a-z_]+)$`).FindAllStringSubmatch(text, -1) {
+		if !codes[m[1]] {
+			t.Errorf("there is a section on %s, which is no code", m[1])
+		}
+	}
+}
+
+func TestDomainsHaveTheCanonicalFormThatThePageShows(t *testing.T) {
+	rows := regexp.MustCompile("(?m)^\\| `(.+)` \\| `(.+)` \\|$").FindAllStringSubmatch(read(t, root+"/docs/activity.md"), -1)
+	if len(rows) < 10 {
+		t.Fatalf("found %d domains", len(rows))
+	}
+	for _, row := range rows {
+		if got := canonical.Domain(row[1]); got != row[2] {
+			t.Errorf("%s is stored as %s, the page says %s", row[1], got, row[2])
+		}
+	}
+}
+
+// One line of each kind with every member that it can have.
+var fullLines = []string{
+	`{"kind":"account","accountId":"account_00000000000000000000000001","domain":"example.com","name":"n","createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
+	`{"kind":"prospect","prospectId":"prospect_00000000000000000000000001","name":"n","email":"e","domain":"d","slug":"s","phoneNumber":"p","linkedinProfileUrl":"u","accountIds":["account_00000000000000000000000001"],"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
+	`{"kind":"page","pageId":"page_00000000000000000000000001","brandId":"b","name":"n","pageContext":"c","title":"t","status":"draft","actions":[],"scripts":[],"footerLinks":[],"headerActionId":"h","metadata":1,"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z","deletedAt":"2026-01-01T00:00:00Z"}`,
+	`{"kind":"audience","audienceId":"audience_00000000000000000000000001","pageId":"page_00000000000000000000000001","name":"n","archived":true,"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
+	`{"kind":"audienceVersion","id":"version_00000000000000000000000001","pageId":"page_00000000000000000000000001","audienceId":"audience_00000000000000000000000001","versionNumber":1,"archived":true,"content":1,"createdAt":"2026-01-01T00:00:00Z"}`,
+	`{"kind":"accountLog","accountLogId":"prospectlog_00000000000000000000000001","accountId":"account_00000000000000000000000001","source":"s","type":"t","payload":{},"idempotencyKey":"k","claimed":{"domain":"d"},"createdAt":"2026-01-01T00:00:00Z"}`,
+}
+
+func TestTheTablesOfImportHaveEveryMemberAndSayWhatIsRequired(t *testing.T) {
+	s, err := store.Open("sqlite:" + filepath.Join(t.TempDir(), "atrium.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tenant := importTenant(t, s, strings.Join(fullLines, "\n"))
+	var exported strings.Builder
+	if _, err := transfer.Export(t.Context(), s, tenant, &exported); err != nil {
+		t.Fatal(err)
+	}
+	tables := importTables(t)
+	for line := range strings.Lines(exported.String()) {
+		var members map[string]any
+		if err := json.Unmarshal([]byte(line), &members); err != nil {
+			t.Fatal(err)
+		}
+		kind := members["kind"].(string)
+		table := tables[kind]
+		delete(tables, kind)
+		delete(members, "kind")
+		if want, got := slices.Sorted(maps.Keys(members)), slices.Sorted(maps.Keys(table)); !slices.Equal(want, got) {
+			t.Errorf("the table of %s has %v, an export %v", kind, got, want)
+		}
+		for name, without := range table {
+			members := maps.Clone(members)
+			members["kind"] = kind
+			delete(members, name)
+			shorter, _ := json.Marshal(members)
+			_, err := transfer.Import(t.Context(), s, tenant, strings.NewReader(string(shorter)), transfer.Options{})
+			required := err != nil && strings.Contains(err.Error(), name+" is required")
+			if said := without == "required"; said != required {
+				t.Errorf("%s of %s: the table says %q, an import without it: %v", name, kind, without, err)
+			}
+		}
+	}
+	for kind := range tables {
+		t.Errorf("the page has a kind %s, an export does not", kind)
+	}
+}
+
+// importTables returns for each kind its members, with what the page says of
+// leaving one out.
+func importTables(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	tables := map[string]map[string]string{}
+	title := regexp.MustCompile("^`(\\w+)`$")
+	row := regexp.MustCompile("^\\| (`[\\w`, ]+`) \\|.*\\| ([^|]+) \\|$")
+	kind := ""
+	for line := range strings.Lines(read(t, root+"/docs/import-export.md")) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "#") {
+			kind = ""
+		} else if m := title.FindStringSubmatch(line); m != nil {
+			kind = m[1]
+			tables[kind] = map[string]string{}
+		} else if m := row.FindStringSubmatch(line); m != nil && kind != "" {
+			for name := range strings.SplitSeq(m[1], ",") {
+				tables[kind][strings.Trim(name, " `")] = m[2]
+			}
+		}
+	}
+	if len(tables) == 0 {
+		t.Fatal("found no tables of kinds")
+	}
+	return tables
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: found %d files: %v", pattern, len(files), err)
+	}
+	return files
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

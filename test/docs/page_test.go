@@ -1,0 +1,300 @@
+package docs_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"atrium/internal/cli"
+)
+
+// pageBase is the server that the pages speak to.
+const pageBase = "http://127.0.0.1:8080/"
+
+// A page is the state of a reader who follows it.
+type page struct {
+	base      string // the real server
+	client    *http.Client
+	makefile  string
+	variables map[string]string
+	last      map[string]string // what tenant_…, key_… and atr_… stand for
+	values    values
+	exchanges int
+}
+
+// A result is what a command did.
+type result struct {
+	curl     *curl // nil for other commands
+	response *http.Response
+	body     []byte
+	output   string // all that came to stdout
+}
+
+// run runs the commands of a block and compares the last one's answer with the
+// page's. The others have to succeed.
+func (p *page) run(t *testing.T, b *block) {
+	t.Helper()
+	if !b.runs() {
+		return
+	}
+	commands, err := readCommands(b.text, b.line+1)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for i, c := range commands {
+		r, err := p.runCommand(c)
+		if err != nil {
+			t.Errorf("line %d: %v", c.line, err)
+			return
+		}
+		answer := b.answer
+		if i < len(commands)-1 {
+			answer = nil
+		}
+		for _, fault := range p.check(r, answer) {
+			t.Errorf("line %d: the answer %s", c.line, fault)
+		}
+	}
+}
+
+func (p *page) runCommand(c command) (*result, error) {
+	words := make([]string, len(c.words))
+	for i, parts := range c.words {
+		for _, part := range parts {
+			text := part.text
+			if part.variable {
+				value, set := p.variables[text]
+				if !set {
+					return nil, fmt.Errorf("the variable %s is not set", text)
+				}
+				text = value
+			}
+			words[i] += text
+		}
+		words[i] = p.fill(words[i])
+	}
+	c.stdin = p.fill(c.stdin)
+	r, err := p.execute(words[0], words[1:], c.stdin)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", words[0], err)
+	}
+	if c.stdout == "" {
+		return r, nil
+	}
+	if !filepath.IsLocal(c.stdout) {
+		return nil, fmt.Errorf("%s is outside of the working directory", c.stdout)
+	}
+	err = os.WriteFile(c.stdout, []byte(r.output), 0o600)
+	r.output = ""
+	return r, err
+}
+
+// fill replaces what a page writes for values that its reader has of their own.
+func (p *page) fill(text string) string {
+	for prefix, value := range p.last {
+		text = strings.ReplaceAll(text, prefix+"…", value)
+	}
+	return p.values.expand(text)
+}
+
+func (p *page) execute(name string, args []string, stdin string) (*result, error) {
+	switch name {
+	case "curl":
+		return p.curl(args, stdin)
+	case "atrium", "bin/atrium":
+		return p.atrium(args, stdin)
+	case "cat":
+		if len(args) > 0 {
+			return nil, fmt.Errorf("with %q", args)
+		}
+		p.values.give(stdin)
+		return &result{output: stdin}, nil
+	case "export":
+		for _, arg := range args {
+			variable, value, ok := strings.Cut(arg, "=")
+			if !ok {
+				return nil, fmt.Errorf("%q sets nothing", arg)
+			}
+			p.variables[variable] = value
+		}
+		return &result{}, nil
+	case "make":
+		for _, target := range args {
+			if !strings.Contains("\n"+p.makefile, "\n"+target+":") {
+				return nil, fmt.Errorf("there is no target %s", target)
+			}
+		}
+		return &result{}, nil
+	case "cmp":
+		return &result{}, compareFiles(args)
+	}
+	return nil, errors.New("a command that this test does not know")
+}
+
+func compareFiles(names []string) error {
+	if len(names) != 2 {
+		return fmt.Errorf("with %d files", len(names))
+	}
+	a, err := os.ReadFile(names[0])
+	if err != nil {
+		return err
+	}
+	b, err := os.ReadFile(names[1])
+	if err == nil && (!bytes.Equal(a, b) || len(a) == 0) {
+		err = fmt.Errorf("%s and %s differ or are empty", names[0], names[1])
+	}
+	return err
+}
+
+var made = regexp.MustCompile(`\b(tenant_|key_|atr_)[a-z0-9]{26}\w*`)
+
+// atrium runs a command line. One that would serve is only asked for its help,
+// which refuses flags that it does not have.
+func (p *page) atrium(args []string, stdin string) (*result, error) {
+	if len(args) > 0 && (args[0] == "serve" || args[0] == "demo") {
+		args = append(args, "--help")
+	} else {
+		for _, arg := range args {
+			if path, ok := strings.CutPrefix(arg, "sqlite:"); ok && !filepath.IsLocal(path) {
+				return nil, fmt.Errorf("%s is outside of the working directory", path)
+			}
+		}
+	}
+	var out, errs bytes.Buffer
+	if code := cli.Main(args, strings.NewReader(stdin), &out, &errs); code != 0 {
+		return nil, fmt.Errorf("%q: exit code %d: %s", args, code, errs.String())
+	}
+	if len(args) > 1 && args[1] == "create" {
+		for _, m := range made.FindAllStringSubmatch(out.String(), -1) {
+			p.last[m[1]] = m[0]
+		}
+	}
+	return &result{output: out.String()}, nil
+}
+
+// curl does what curl does.
+func (p *page) curl(args []string, stdin string) (*result, error) {
+	c, err := readCurl(args, stdin)
+	if err != nil {
+		return nil, err
+	}
+	path, ok := strings.CutPrefix(c.url, pageBase)
+	if !ok {
+		return nil, fmt.Errorf("the pages speak to %s, not to %s", pageBase, c.url)
+	}
+	request, err := http.NewRequest(c.method, p.base+"/"+path, bytes.NewReader(c.body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "*/*")
+	for _, line := range c.header {
+		name, value, ok := strings.Cut(line, ":")
+		if value = strings.TrimSpace(value); !ok || value == "" {
+			return nil, fmt.Errorf("curl sends no header for %q", line)
+		}
+		request.Header.Add(name, value)
+	}
+	if c.body != nil && request.Header.Get("Content-Type") == "" {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	p.values.give(path + "\n" + strings.Join(c.header, "\n") + "\n" + string(c.body))
+	response, err := p.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	p.exchanges++
+	r := &result{curl: c, response: response, body: body}
+	written, err := c.written(response.StatusCode)
+	if err != nil {
+		return nil, err
+	}
+	if c.output != "" {
+		r.output = written
+		if c.output == os.DevNull {
+			return r, nil
+		}
+		if !filepath.IsLocal(c.output) {
+			return nil, fmt.Errorf("%s is outside of the working directory", c.output)
+		}
+		return r, os.WriteFile(c.output, body, 0o600)
+	}
+	r.output = string(body) + written
+	return r, nil
+}
+
+// check returns what is wrong with a result. An answer states its status: in the
+// status line of an http block, by the member status of a problem, or as what
+// -w writes. Without that, the status has to be one of success.
+func (p *page) check(r *result, answer *block) (faults []string) {
+	if answer != nil && r.curl != nil && r.curl.include != (answer.language == "http") {
+		return []string{"of curl -i, and of that alone, is a block in the language http"}
+	}
+	if answer != nil && answer.language == "http" {
+		if r.curl == nil {
+			return []string{"of this command is none of HTTP"}
+		}
+		return p.checkHTTP(r, answer.text)
+	}
+	if answer != nil {
+		faults = p.values.compareBody(answer.text, r.output)
+	}
+	if r.curl == nil || strings.Contains(r.curl.write, "%{http_code}") && answer != nil {
+		return faults
+	}
+	if want, got := problemStatus(answer), r.response.StatusCode; got != want && (want != 0 || got < 200 || got > 299) {
+		faults = append(faults, fmt.Sprintf("has the status %d: %s", got, r.body))
+	}
+	return faults
+}
+
+// problemStatus returns the status that a problem states; 0 for anything else.
+func problemStatus(answer *block) int {
+	var problem struct {
+		Status json.Number
+		Code   string
+	}
+	if answer == nil || json.Unmarshal([]byte(answer.text), &problem) != nil || problem.Code == "" {
+		return 0
+	}
+	status, _ := strconv.Atoi(string(problem.Status))
+	return status
+}
+
+// checkHTTP compares the status line, the headers that the page shows, and the
+// body if it shows one.
+func (p *page) checkHTTP(r *result, answer string) (faults []string) {
+	head, body, _ := strings.Cut(answer, "\n\n")
+	lines := strings.Split(strings.TrimSpace(head), "\n")
+	if status := r.response.Proto + " " + r.response.Status; lines[0] != status {
+		faults = append(faults, fmt.Sprintf("begins with %q, on the page with %q: %s", status, lines[0], r.body))
+	}
+	for _, line := range lines[1:] {
+		name, want, _ := strings.Cut(line, ":")
+		got := strings.Join(r.response.Header.Values(name), ", ")
+		if wrong := p.values.compare(strings.TrimSpace(want), got); wrong != "" {
+			faults = append(faults, fmt.Sprintf("has a header %s that %s", name, wrong))
+		}
+	}
+	if body != "" {
+		faults = append(faults, p.values.compareBody(body, string(r.body))...)
+	}
+	if r.response.StatusCode == http.StatusNotModified && len(r.body) > 0 {
+		faults = append(faults, "has a body")
+	}
+	return faults
+}
