@@ -1,0 +1,231 @@
+package test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pb33f/libopenapi"
+	validator "github.com/pb33f/libopenapi-validator"
+	validation "github.com/pb33f/libopenapi-validator/errors"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"atrium/api"
+	"atrium/internal/strictjson"
+)
+
+// document is api/openapi.yaml, ready to judge exchanges. Its mutex guards it.
+type document struct {
+	sync.Mutex
+	validator validator.Validator
+	problem   *jsonschema.Schema
+}
+
+var theDocument = sync.OnceValues(func() (*document, error) {
+	parsed, err := libopenapi.NewDocument(api.YAML())
+	if err != nil {
+		return nil, err
+	}
+	v, errs := validator.NewValidator(parsed)
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	tree, err := readJSON(api.JSON())
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("mem:///openapi.json", tree); err != nil {
+		return nil, err
+	}
+	problem, err := c.Compile("mem:///openapi.json#/components/schemas/Problem")
+	return &document{validator: v, problem: problem}, err
+})
+
+// statuses are those of the codes that requests can be answered with here.
+var statuses = map[string]int{
+	"invalid_request": 400, "unauthenticated": 401, "forbidden": 403, "not_found": 404, "method_not_allowed": 405,
+	"not_acceptable": 406, "precondition_failed": 412, "payload_too_large": 413, "unsupported_media_type": 415,
+	"idempotency_key_reused": 422, "unavailable": 503,
+}
+
+// checkExchange returns what is wrong with an answer by the rules that hold for
+// all of them, and by the OpenAPI document.
+func checkExchange(t *testing.T, r request, a answer) (faults []string) {
+	t.Helper()
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	if id := a.header.Get("X-Request-Id"); len(id) < 1 || len(id) > 128 || strings.Trim(id, visible) != "" {
+		fault("X-Request-Id is %q", id)
+	}
+	if c := a.header.Values("Cache-Control"); !slices.Equal(c, []string{"private, no-cache"}) {
+		fault("Cache-Control is %q", c)
+	}
+	for name := range a.header {
+		if strings.HasPrefix(name, "Access-Control-") || name == "Location" {
+			fault("header %s is there", name)
+		}
+	}
+	bare := r.method == http.MethodHead || a.status == http.StatusNotModified
+	switch {
+	case a.status >= 300 && a.status != http.StatusNotModified && a.status < 400:
+		fault("status %d sends the client elsewhere", a.status)
+	case bare && len(a.body) > 0:
+		fault("the answer has a body of %d bytes", len(a.body))
+	case !bare && len(a.body) == 0:
+		fault("the answer has no body")
+	}
+	if length, err := strconv.Atoi(a.header.Get("Content-Length")); !bare && (err != nil || length != len(a.body)) {
+		fault("Content-Length is %q for %d bytes", a.header.Get("Content-Length"), len(a.body))
+	}
+	path, _, _ := strings.Cut(r.target, "?")
+	if tag := a.header.Get("ETag"); !strings.HasSuffix(path, "z") && (a.status == 200 || a.status == 304) && !kinds["tag"].MatchString(tag) {
+		fault("ETag is %q", tag)
+	}
+	d, err := theDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Lock()
+	defer d.Unlock()
+	if a.status >= 400 && !bare {
+		faults = append(faults, d.checkProblem(a)...)
+	}
+	return append(faults, d.checkByDocument(r, a)...)
+}
+
+// visible are the characters of a request id.
+var visible = func() string {
+	var b []byte
+	for c := byte('!'); c <= '~'; c++ {
+		b = append(b, c)
+	}
+	return string(b)
+}()
+
+func (d *document) checkProblem(a answer) (faults []string) {
+	if media := a.header.Get("Content-Type"); media != "application/problem+json" {
+		return []string{fmt.Sprintf("an error is %q: %s", media, clip(string(a.body)))}
+	}
+	var p struct {
+		Type, Code, RequestID string
+		Status                int
+		Errors                []any
+	}
+	tree, err := readJSON(a.body)
+	if err := errors.Join(err, json.Unmarshal(a.body, &p)); err != nil {
+		return []string{err.Error()}
+	}
+	if err := d.problem.Validate(tree); err != nil {
+		faults = append(faults, err.Error())
+	}
+	if p.Status != a.status || statuses[p.Code] != a.status || p.Type != "/errors/"+p.Code || p.RequestID != a.header.Get("X-Request-Id") {
+		faults = append(faults, fmt.Sprintf("the problem contradicts its answer, a %d with X-Request-Id %q: %s",
+			a.status, a.header.Get("X-Request-Id"), a.body))
+	}
+	if invalid := p.Code == "invalid_request"; invalid != (len(p.Errors) > 0) {
+		faults = append(faults, fmt.Sprintf("an answer with the code %s names %d faults", p.Code, len(p.Errors)))
+	}
+	return faults
+}
+
+// checkByDocument leaves out what the validator cannot judge: paths and methods
+// that the document does not have, and targets that are no URL in the form that
+// it expects.
+func (d *document) checkByDocument(r request, a answer) (faults []string) {
+	sent, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(r.bytes())))
+	if err != nil || a.status == http.StatusMethodNotAllowed || oddPath(r.target) {
+		return nil
+	}
+	sent.Body = io.NopCloser(bytes.NewReader(r.body))
+	if sent.Header.Get("Content-Type") == "" && r.body != nil {
+		sent.Header.Set("Content-Type", "application/json") // what a missing one means
+	}
+	received := &http.Response{StatusCode: a.status, Header: a.header.Clone(), Body: http.NoBody}
+	received.Header.Set("X-Request-Id", "checked") // before; the validator reads 1 and true as no strings
+	if len(a.body) > 0 {
+		received.Body = io.NopCloser(bytes.NewReader(a.body))
+	}
+	ok, errs := d.validator.ValidateHttpResponse(sent, received)
+	if !ok && decodable(a.body) && !(a.status == http.StatusNotFound && unknownPath(errs)) {
+		faults = append(faults, "the document does not have this answer: "+explain(errs))
+	}
+	switch {
+	case a.status < 400 && decodable(r.body) && !hugeNumber.MatchString(r.target):
+		if ok, errs := d.validator.ValidateHttpRequestSync(sent); !ok {
+			faults = append(faults, "the document does not have this request, which succeeds: "+explain(errs))
+		}
+	case a.status == http.StatusBadRequest && strings.HasPrefix(placesOf(a), "/") && decodable(r.body):
+		if _, err := strictjson.Parse(r.body); err == nil {
+			if ok, _ := d.validator.GetRequestBodyValidator().ValidateRequestBody(sent); ok {
+				faults = append(faults, "the document has this body, which is refused")
+			}
+		}
+	}
+	return faults
+}
+
+// oddPath tells of paths that the validator takes for others, or breaks on.
+func oddPath(target string) bool {
+	path, _, _ := strings.Cut(target, "?")
+	return !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") || strings.Contains(path, "//") ||
+		strings.Contains(path, "/.") || strings.Contains(path, "%")
+}
+
+func unknownPath(errs []*validation.ValidationError) bool {
+	return len(errs) == 1 && errs[0].ValidationType == "path"
+}
+
+// decodable reports whether the validator can read the body: it has no place for
+// numbers beyond those of float64, nor in parameters for those beyond int64.
+func decodable(body []byte) bool {
+	var v any
+	return !json.Valid(body) || json.Unmarshal(body, &v) == nil
+}
+
+var hugeNumber = regexp.MustCompile(`=[0-9]{19,}`)
+
+// placesOf returns the places that a problem's faults are at, sorted: /member,
+// (body), ?parameter or Header:.
+func placesOf(a answer) string {
+	var p struct {
+		Errors []struct{ Pointer, Parameter, Header *string }
+	}
+	_ = json.Unmarshal(a.body, &p) // what is no problem has no faults
+	var places []string
+	for _, e := range p.Errors {
+		switch {
+		case e.Pointer != nil && *e.Pointer == "":
+			places = append(places, "(body)")
+		case e.Pointer != nil:
+			places = append(places, *e.Pointer)
+		case e.Parameter != nil:
+			places = append(places, "?"+*e.Parameter)
+		case e.Header != nil:
+			places = append(places, *e.Header+":")
+		}
+	}
+	slices.Sort(places)
+	return strings.Join(places, " ")
+}
+
+func explain(errs []*validation.ValidationError) string {
+	var b strings.Builder
+	for _, e := range errs {
+		b.WriteString(e.Message + ": " + e.Reason)
+		for _, s := range e.SchemaValidationErrors {
+			b.WriteString("\n\t" + s.Location + ": " + s.Reason)
+		}
+	}
+	return b.String()
+}

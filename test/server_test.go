@@ -1,0 +1,213 @@
+// Package test holds black-box tests of the whole service: every test starts it
+// as main does, on a database of its own, and speaks to it over a network.
+//
+// The scripts in http/ state the rules of the API one by one; script_test.go
+// says how they are read. What needs many requests at once, or bodies that no
+// file should hold, is in Go.
+package test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/app"
+	"atrium/internal/auth"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
+	"atrium/internal/transfer"
+)
+
+// The engines that everything here must hold on. open returns a database that
+// holds nothing and is the test's alone.
+var engines = []struct {
+	name string
+	open func(t *testing.T) engine.DB
+}{
+	{"sqlite", func(t *testing.T) engine.DB {
+		db, err := engine.OpenSQLite(filepath.Join(t.TempDir(), "atrium.db"), engine.SQLiteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}},
+}
+
+// onEveryEngine runs a test against a running service on each engine.
+func onEveryEngine(t *testing.T, test func(t *testing.T, s *service)) {
+	t.Helper()
+	t.Parallel()
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t, e.open(t)))
+		})
+	}
+}
+
+// A service is a running Atrium with two tenants, north and south, that have the
+// fixtures of testdata.
+type service struct {
+	addr  string
+	store *store.Store
+	db    engine.DB
+	north tenant
+	south tenant
+	// vars are what scripts may name: keys, tenants, and every identifier of the
+	// fixtures by the end of its text, behind the zeros.
+	vars map[string]string
+}
+
+type tenant struct {
+	id  atrium.TenantID
+	key string // with all scopes of the external API
+}
+
+func start(t *testing.T, db engine.DB) *service {
+	t.Helper()
+	s := &service{db: db, store: store.New(db, time.Now), vars: map[string]string{}}
+	t.Cleanup(func() { _ = s.store.Close() })
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	a, err := app.New(t.Context(), app.Config{Addr: "127.0.0.1:0", Store: s.store, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.addr = a.Addr()
+	s.north, s.south = s.tenant(t, "north"), s.tenant(t, "south")
+	s.badKeys(t)
+
+	ctx, stop := context.WithCancel(context.Background())
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-stopped; err != nil {
+			t.Errorf("the service stopped with: %v", err)
+		}
+	})
+	for s.send(t, get("/readyz")).status != 200 { // until it runs
+		time.Sleep(time.Millisecond)
+	}
+	return s
+}
+
+// tenant makes a tenant with its fixtures, its keys and their variables.
+func (s *service) tenant(t *testing.T, name string) tenant {
+	t.Helper()
+	made, err := s.store.CreateTenant(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix := ""
+	if name != "north" {
+		prefix = name + "."
+	}
+	for _, scope := range atrium.ExternalScopes() {
+		s.vars[prefix+"key."+string(scope)] = s.key(t, atrium.APIKey{TenantID: made.ID, Scopes: atrium.Scopes{scope}})
+	}
+	tn := tenant{id: made.ID, key: s.key(t, atrium.APIKey{TenantID: made.ID, Scopes: atrium.ExternalScopes()})}
+	s.vars[prefix+"key"], s.vars[prefix+"tenant"] = tn.key, string(tn.id)
+
+	lines, err := os.ReadFile(filepath.Join("testdata", name+".ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.load(t, tn, string(lines))
+	return tn
+}
+
+// load imports lines and makes a variable of every identifier that they give.
+func (s *service) load(t *testing.T, tn tenant, lines string) {
+	t.Helper()
+	if _, err := transfer.Import(t.Context(), s.store, tn.id, strings.NewReader(lines), transfer.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range fixtureID.FindAllString(lines, -1) {
+		s.vars[strings.TrimLeft(id[strings.IndexByte(id, '_')+1:], "0")] = id
+	}
+}
+
+func (s *service) key(t *testing.T, k atrium.APIKey) string {
+	t.Helper()
+	id, text, hash := auth.NewKey()
+	k.ID, k.Name = id, "test"
+	if _, err := s.store.CreateKey(t.Context(), k, hash); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// badKeys makes a variable for each way in which a key can be no good.
+func (s *service) badKeys(t *testing.T) {
+	t.Helper()
+	past := atrium.At(time.Now().Add(-time.Hour))
+	own := atrium.APIKey{TenantID: s.north.id, Scopes: atrium.ExternalScopes()}
+	expired := own
+	expired.ExpiresAt = &past
+	s.vars["key.expired"] = s.key(t, expired)
+
+	revoked := s.key(t, own)
+	id, _, _ := auth.ParseKey(revoked)
+	if _, err := s.store.RevokeKey(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	s.vars["key.revoked"] = revoked
+
+	_, unknown, _ := auth.NewKey()
+	s.vars["key.unknown"] = unknown
+	last := byte('0')
+	if strings.HasSuffix(s.north.key, "0") {
+		last = '1'
+	}
+	s.vars["key.mistyped"] = s.north.key[:len(s.north.key)-1] + string(last)
+	s.vars["key.cut"] = s.north.key[:len(s.north.key)-1]
+	s.vars["key.upper"] = strings.ToUpper(s.north.key)
+	s.vars["nobody"] = strings.Repeat("0", 22) + "nope"
+	s.vars["key.no-scope"] = s.key(t, atrium.APIKey{TenantID: s.north.id})
+}
+
+// export returns all that a tenant has, a line each.
+func (s *service) export(t *testing.T, tn tenant) []string {
+	t.Helper()
+	var b bytes.Buffer
+	if _, err := transfer.Export(context.WithoutCancel(t.Context()), s.store, tn.id, &b); err != nil {
+		t.Fatalf("export: %v", err)
+	}
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
+
+// count returns how many lines of the export hold all of the texts.
+func (s *service) count(t *testing.T, tn tenant, texts ...string) (n int) {
+	t.Helper()
+lines:
+	for _, line := range s.export(t, tn) {
+		for _, text := range texts {
+			if !strings.Contains(line, text) {
+				continue lines
+			}
+		}
+		n++
+	}
+	return n
+}
+
+// deletePage sets deletedAt of the page with the name.
+func (s *service) deletePage(t *testing.T, tn tenant, name string) {
+	t.Helper()
+	err := s.db.Write(t.Context(), func(tx engine.Tx) error {
+		n, err := tx.Exec("UPDATE pages SET deleted_at = $1 WHERE name = $2", int64(atrium.At(time.Now())), name)
+		if err == nil && n != 1 {
+			t.Fatalf("%d pages have the name %q", n, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,132 @@
+package test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience bounds every exchange: it ends a test that would hang, and decides
+// nothing else.
+const patience = 30 * time.Second
+
+// A request is sent as it is: nothing escapes, cleans or checks any of it.
+type request struct {
+	method, target string
+	header         []string // "Name: value"
+	body           []byte   // nil for none
+	keepAlive      bool     // another request follows on the connection
+}
+
+func get(target string, header ...string) request {
+	return request{method: http.MethodGet, target: target, header: header}
+}
+
+func post(key, body string, header ...string) request {
+	return request{
+		method: http.MethodPost, target: "/v0/account_logs", body: []byte(body),
+		header: append([]string{"x-api-key: " + key, "Content-Type: application/json"}, header...),
+	}
+}
+
+// has reports whether the request has the header.
+func (r request) has(name string) bool {
+	for _, line := range r.header {
+		if n, _, _ := strings.Cut(line, ":"); strings.EqualFold(n, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// bytes returns what goes over the wire. A body has its length stated, or goes
+// in chunks of 1000 bytes if the header says so.
+func (r request) bytes() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: atrium.test\r\n", r.method, r.target)
+	if !r.keepAlive {
+		b.WriteString("Connection: close\r\n")
+	}
+	for _, line := range r.header {
+		b.WriteString(line + "\r\n")
+	}
+	switch {
+	case r.has("Transfer-Encoding"):
+		b.WriteString("\r\n")
+		for rest := r.body; len(rest) > 0; {
+			n := min(len(rest), 1000)
+			fmt.Fprintf(&b, "%x\r\n%s\r\n", n, rest[:n])
+			rest = rest[n:]
+		}
+		b.WriteString("0\r\n\r\n")
+	case r.body != nil && !r.has("Content-Length"):
+		b.WriteString("Content-Length: " + strconv.Itoa(len(r.body)) + "\r\n\r\n")
+		b.Write(r.body)
+	default:
+		b.WriteString("\r\n")
+		b.Write(r.body)
+	}
+	return b.Bytes()
+}
+
+// An answer is all that came back.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (a answer) String() string { return fmt.Sprintf("%d %s", a.status, a.body) }
+
+func (s *service) dial(t *testing.T) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// send sends a request on a connection of its own and returns the answer, which
+// must be all that the server sends.
+func (s *service) send(t *testing.T, r request) answer {
+	t.Helper()
+	conn := s.dial(t)
+	defer func() { _ = conn.Close() }()
+	go func() { _, _ = conn.Write(r.bytes()) }() // the answer may come before the end of the body
+	return receive(t, conn, r.method)
+}
+
+// receive reads the only answer on a connection.
+func receive(t *testing.T, conn net.Conn, method string) answer {
+	t.Helper()
+	in := bufio.NewReader(conn)
+	a := readAnswer(t, in, method)
+	if more, _ := io.ReadAll(in); len(more) > 0 { // however the connection ends
+		t.Fatalf("%s: the server sent %d bytes behind its answer: %.80q", method, len(more), more)
+	}
+	return a
+}
+
+func readAnswer(t *testing.T, in *bufio.Reader, method string) answer {
+	t.Helper()
+	response, err := http.ReadResponse(in, &http.Request{Method: method})
+	if err != nil {
+		t.Fatalf("read the answer to a %s: %v", method, err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatalf("read the body of an answer: %v", err)
+	}
+	return answer{response.StatusCode, response.Header, body}
+}
