@@ -1,0 +1,100 @@
+package crash
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"atrium/internal/store"
+)
+
+const clientCount = 16
+
+// However often the server is killed, an acknowledged entry is there exactly
+// once, and so is one that was sent again until it was acknowledged.
+func TestKillLosesAndDoublesNothing(t *testing.T) {
+	rng := random(t)
+	path, tenants := newDatabase(t)
+	clients, l := newClients(t, rng, clientCount, tenants)
+	lost, doubled := 0, 0
+	examine := func(stored map[*tenant]*content) {
+		v := l.audit(stored, forever)
+		lost, doubled = lost+v.lost, doubled+v.doubled
+		v.report(t)
+	}
+	for range *rounds {
+		s := start(t, path)
+		acks := l.acks()
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := load(ctx, clients, s.base)
+		for limit := time.Now().Add(startLimit); l.acks() == acks && time.Now().Before(limit); {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Duration(rng.IntN(int(600 * time.Millisecond))))
+		s.kill()
+		cancel()
+		wait()
+		l.ended()
+		s.checkLog()
+		if l.acks() == acks {
+			t.Fatal("a server acknowledged nothing")
+		}
+		if examine(readCopy(t, path, tenants)); t.Failed() {
+			return
+		}
+	}
+	s := start(t, path)
+	settle(clients, s.base)
+	s.stop()
+	l.ended()
+	stored, err := readFile(t.Context(), path, tenants)
+	if err != nil {
+		t.Fatal(err)
+	}
+	examine(stored)
+	for _, c := range clients {
+		if len(c.pending) > 0 {
+			t.Errorf("%d requests of %s are without an answer", len(c.pending), c.name)
+		}
+	}
+	f := l.figures
+	t.Logf("killed %d times: sent %d, acknowledged %d, retried %d, unanswered %d, renamed %d, lost %d, doubled %d",
+		*rounds, f.sent, f.acknowledged, f.retried, f.unanswered, f.renamed, lost, doubled)
+}
+
+// A server that is killed while it makes its database leaves one that the next
+// server completes.
+func TestKillDuringTheFirstStart(t *testing.T) {
+	rng := random(t)
+	for range 5 {
+		path := filepath.Join(t.TempDir(), "atrium.db")
+		s := launch(t, path)
+		for limit := time.Now().Add(startLimit); ; time.Sleep(time.Millisecond) {
+			if _, err := os.Stat(path); err == nil {
+				break
+			}
+			if time.Now().After(limit) {
+				t.Fatal("the server made no file")
+			}
+		}
+		time.Sleep(time.Duration(rng.IntN(int(20 * time.Millisecond))))
+		s.kill()
+		start(t, path).stop()
+
+		again, err := store.Open("sqlite:" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if ran, err := again.Migrate(t.Context()); err != nil || len(ran) > 0 {
+			t.Errorf("migrations were left: %v, %v", ran, err)
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package crash
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/store"
+)
+
+// startLimit bounds how long a server takes until it listens, recovery
+// included; stopLimit is what atrium serve promises.
+const (
+	startLimit = 30 * time.Second
+	stopLimit  = 8 * time.Second
+)
+
+// A server is a running process of atrium serve.
+type server struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	log  *serverLog
+	base string        // its URL
+	done chan struct{} // closed when it has ended
+}
+
+// launch starts a server and does not wait for it.
+func launch(t *testing.T, database string) *server {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, log: &serverLog{}, done: make(chan struct{})}
+	s.cmd = exec.Command(binary, "serve", "--addr", "127.0.0.1:0", "--database", "sqlite:"+database)
+	s.cmd.Env = append(os.Environ(), serverVariable+"=1", "GORACE=atexit_sleep_ms=0")
+	s.cmd.Stderr = s.log
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = s.cmd.Wait() // ProcessState tells how it ended
+		close(s.done)
+	}()
+	t.Cleanup(func() {
+		s.kill()
+		if t.Failed() {
+			t.Logf("log of the server:\n%s", s.log)
+		}
+	})
+	return s
+}
+
+var listens = regexp.MustCompile(`msg=serving addr=(\S+)`)
+
+// start starts a server and returns when it listens.
+func start(t *testing.T, database string) *server {
+	t.Helper()
+	s := launch(t, database)
+	s.base = "http://" + s.waitLog(listens)
+	return s
+}
+
+// waitLog waits for a line of the log and returns its first submatch.
+func (s *server) waitLog(line *regexp.Regexp) string {
+	s.t.Helper()
+	for deadline := time.Now().Add(startLimit); ; time.Sleep(time.Millisecond) {
+		if m := line.FindStringSubmatch(s.log.String()); m != nil {
+			return m[len(m)-1]
+		}
+		select {
+		case <-s.done:
+			s.t.Fatalf("the server ended: %s", s.cmd.ProcessState)
+		default:
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the server did not say %q", line)
+		}
+	}
+}
+
+// kill ends the server as kill -9 does.
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill() // it may have ended
+	<-s.done
+}
+
+func (s *server) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// signalUntilEnded sends a signal more than once only if the server was still
+// busy with the one before.
+func (s *server) signalUntilEnded(sig syscall.Signal) {
+	s.t.Helper()
+	for limit := time.Now().Add(stopLimit); time.Now().Before(limit); {
+		if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			s.t.Fatal(err)
+		}
+		select {
+		case <-s.done:
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// wait returns how the server ended, which must be within the time that atrium
+// serve promises.
+func (s *server) wait() *os.ProcessState {
+	s.t.Helper()
+	select {
+	case <-s.done:
+	case <-time.After(stopLimit):
+		s.t.Fatalf("the server has not ended within %s", stopLimit)
+	}
+	return s.cmd.ProcessState
+}
+
+// stop ends the server with a SIGTERM, in good order.
+func (s *server) stop() {
+	s.t.Helper()
+	s.signal(syscall.SIGTERM)
+	if code := s.wait().ExitCode(); code != 0 {
+		s.t.Errorf("the server ended with exit code %d", code)
+	}
+	s.checkLog()
+}
+
+// checkLog reports what a server that nothing was wrong with does not log.
+func (s *server) checkLog() {
+	s.t.Helper()
+	for _, bad := range []string{"DATA RACE", "panic", "level=ERROR"} {
+		if strings.Contains(s.log.String(), bad) {
+			s.t.Errorf("the server logged %q:\n%s", bad, s.log)
+		}
+	}
+}
+
+// A serverLog keeps what a process writes.
+type serverLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (l *serverLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *serverLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// A tenant has a key that may do everything.
+type tenant struct {
+	id  atrium.TenantID
+	key string
+}
+
+// createTenants makes so many tenants in a store.
+func createTenants(t *testing.T, s *store.Store, n int) (tenants []*tenant) {
+	t.Helper()
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		made, err := s.CreateTenant(t.Context(), "crash")
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, key, hash := auth.NewKey()
+		k := atrium.APIKey{ID: id, TenantID: made.ID, Name: "crash", Scopes: atrium.ExternalScopes()}
+		if _, err := s.CreateKey(t.Context(), k, hash); err != nil {
+			t.Fatal(err)
+		}
+		tenants = append(tenants, &tenant{made.ID, key})
+	}
+	return tenants
+}
+
+// newDatabase makes a database file with two tenants.
+func newDatabase(t *testing.T) (path string, tenants []*tenant) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "atrium.db")
+	s, err := store.Open("sqlite:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenants = createTenants(t, s, 2)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path, tenants
+}
+
+// newHTTPClient returns a client with connections of its own, which sends what
+// it is given once and never again by itself.
+func newHTTPClient(t *testing.T) *http.Client {
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{
+		Transport:     transport,
+		Timeout:       startLimit,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("a redirect") },
+	}
+}

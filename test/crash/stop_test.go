@@ -1,0 +1,159 @@
+package crash
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var stopping = regexp.MustCompile(`msg="stopping: `)
+
+// A server that is told to stop answers all that it has accepted: nothing is
+// stored that was not acknowledged, and nothing is lost.
+func TestStopAnswersWhatWasAccepted(t *testing.T) {
+	rng := random(t)
+	path, tenants := newDatabase(t)
+	clients, l := newClients(t, rng, clientCount, tenants)
+	lost := 0
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGTERM} {
+		s := start(t, path)
+		wait := load(t.Context(), clients, s.base)
+		slow := openPosting(t, s, tenants[0])
+		time.Sleep(time.Duration(rng.IntN(int(600 * time.Millisecond))))
+		s.signal(sig)
+		s.waitLog(stopping)
+		slow.finish()
+		if code := s.wait().ExitCode(); code != 0 {
+			t.Errorf("after %s: exit code %d", sig, code)
+		}
+		wait()
+		l.ended()
+		s.checkLog()
+		l.posted(slow.posting)
+
+		stored, err := readFile(t.Context(), path, tenants)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries := 0
+		for _, c := range stored {
+			entries += len(c.entries)
+		}
+		v := l.audit(stored, forever)
+		if entries != l.acks() {
+			v.fault("after %s: %d entries, acknowledged %d", sig, entries, l.acks())
+		}
+		lost += v.lost
+		if v.report(t); t.Failed() {
+			return
+		}
+	}
+	f := l.figures
+	t.Logf("stopped 3 times: sent %d, acknowledged %d, not accepted %d, lost %d", f.sent, f.acknowledged, f.unanswered, lost)
+}
+
+// Who has to stop the service at once sends a second signal.
+func TestSecondSignalEndsTheServerAtOnce(t *testing.T) {
+	for _, second := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(second.String(), func(t *testing.T) {
+			path, tenants := newDatabase(t)
+			s := start(t, path)
+			openPosting(t, s, tenants[0]) // and never finished, so that the server waits
+			s.signal(syscall.SIGTERM)
+			s.waitLog(stopping)
+			s.signalUntilEnded(second)
+			// A server that went on waiting would end by itself, with an exit code.
+			if status := s.wait().Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != second {
+				t.Errorf("the server ended with %s", s.cmd.ProcessState)
+			}
+			if _, err := readFile(t.Context(), path, tenants); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A client that never finishes its request cannot keep the server from stopping,
+// which says that this was not in good order.
+func TestStopDoesNotWaitForAClientForever(t *testing.T) {
+	path, tenants := newDatabase(t)
+	s := start(t, path)
+	openPosting(t, s, tenants[0])
+	s.signal(syscall.SIGTERM)
+	if code := s.wait().ExitCode(); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	if _, err := readFile(t.Context(), path, tenants); err != nil {
+		t.Error(err)
+	}
+}
+
+// A halfPosting is a request whose body has not been sent to its end, which the
+// server has begun to read.
+type halfPosting struct {
+	t       *testing.T
+	posting *posting
+	conn    net.Conn
+	in      *bufio.Reader
+	rest    []byte
+}
+
+func openPosting(t *testing.T, s *server, to *tenant) *halfPosting {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	p := &posting{tenant: to, source: "slow", marker: "slow-" + s.base}
+	p.data = fmt.Sprintf(`{"marker":%q}`, p.marker)
+	p.body = p.encode(p.data)
+	_, err = fmt.Fprintf(conn, "POST /v0/account_logs HTTP/1.1\r\nHost: atrium\r\nx-api-key: %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n",
+		to.key, len(p.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != http.StatusContinue {
+		t.Fatalf("the server did not ask for the body: %v, %v", res, err)
+	}
+	if _, err := conn.Write(p.body[:10]); err != nil {
+		t.Fatal(err)
+	}
+	return &halfPosting{t, p, conn, in, p.body[10:]}
+}
+
+// finish sends the rest of the request and reads the answer.
+func (h *halfPosting) finish() {
+	h.t.Helper()
+	if _, err := h.conn.Write(h.rest); err != nil {
+		h.t.Fatal(err)
+	}
+	res, err := http.ReadResponse(h.in, nil)
+	if err != nil {
+		h.t.Fatalf("a request that was accepted got no answer: %v", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusCreated {
+		h.t.Fatalf("a request that was accepted: %s", res.Status)
+	}
+	if err := json.NewDecoder(res.Body).Decode(&h.posting.receipt); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// posted notes a posting that was sent and acknowledged past the ledger.
+func (l *ledger) posted(p *posting) {
+	l.sending(p)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.answer, p.ackedAt, p.fresh = []byte(p.marker), l.tick(), 1
+	l.figures.acknowledged++
+}
