@@ -20,7 +20,7 @@ run: build ## Build and start the service with a demo tenant; prints a key and l
 
 .PHONY: test
 test: prepare ## Run every test on every storage engine, with the race detector, and a short round of fuzzing
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
+	scripts/test ./...
 	cd bench && $(GO) test ./...
 	$(MAKE) --no-print-directory fuzz FUZZTIME=3s
 
@@ -54,7 +54,7 @@ verify: ## Check that the modules are tidy and as they were published, and that 
 .PHONY: crash
 ROUNDS ?= 200
 crash: ## Kill the server ROUNDS times (200) under load and audit what it acknowledged
-	$(GO) test -count=1 -timeout 2h ./test/crash -run TestKill -args -rounds $(ROUNDS)
+	$(GO) test -v -count=1 -timeout 2h ./test/crash -run TestKill -args -rounds $(ROUNDS)
 
 .PHONY: bench
 bench: build ## Measure the API beside a bare net/http handler and print the ratios

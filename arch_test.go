@@ -14,11 +14,11 @@ import (
 // what stands on a lower floor. ARCHITECTURE.md draws them.
 var floors = [][]string{
 	{"."},
-	{"api", "internal/canonical", "internal/strictjson", "internal/store/engine", "internal/store/migrations"},
-	{"internal/store", "internal/ingest"},
-	{"internal/auth", "internal/transfer"},
+	{"api", "internal/canonical", "internal/strictjson", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry"},
+	{"internal/store", "internal/ingest", "internal/config/reference"},
+	{"internal/auth", "internal/transfer", "internal/config/reference/write"},
 	{"internal/rest"},
-	{"internal/external"},
+	{"internal/external", "internal/docsui"},
 	{"internal/app"},
 	{"internal/cli"},
 	{"cmd/atrium"},
@@ -44,7 +44,9 @@ var rules = []rule{
 	{"atrium/internal/app", []string{"internal/cli"}, "there is one place where the service is put together, and one that starts it"},
 	{"atrium/internal/cli", []string{"cmd/atrium"}, "the command line stands on everything, and nothing on it"},
 	{"github.com/spf13/cobra", []string{"internal/cli"}, "flags are the command line's"},
-	{"net/http", []string{"internal/rest", "internal/external", "internal/app"}, "what is below rest knows nothing of HTTP"},
+	{"net/http", []string{"internal/rest", "internal/external", "internal/docsui", "internal/telemetry", "internal/app"}, "what is below rest knows nothing of HTTP"},
+	{"atrium/internal/config", []string{"internal/config/reference", "internal/app", "internal/cli"}, "settings reach the other packages as arguments"},
+	{"github.com/prometheus/", []string{"internal/telemetry"}, "the other packages report to interfaces that they declare"},
 }
 
 // imports returns the imports of the non-test files of each package.
