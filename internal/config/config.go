@@ -1,0 +1,126 @@
+// Package config holds every setting of the service in one struct, and reads it
+// from the command line, the environment, a file and the defaults, in this
+// order of precedence.
+package config
+
+import "time"
+
+//go:generate go run ./reference/write
+
+// A Config is every setting of a serving process. A field's name gives the names
+// of its flag and its variable: MaxBody is --max-body, ATRIUM_MAX_BODY, and
+// max-body in a file. Its comment is its documentation: what the flag's help, the
+// reference page and atrium config say is made from it.
+type Config struct {
+	// The `host:port` to serve the API on. Port 0 takes a free one.
+	Addr string
+
+	// The `URL` of the database: sqlite: and the path of a file, which is made if
+	// there is none.
+	Database string
+
+	// The `host:port` to serve Prometheus metrics on, at /metrics. It is a listener
+	// of its own because metrics need no key: keep it off the internet. Empty
+	// for none.
+	MetricsAddr string
+
+	// How the log is written: json, text, or auto, which is text on a terminal
+	// and json elsewhere.
+	LogFormat string
+
+	// The least level that is logged: debug, info, warn or error. Requests are
+	// logged at info.
+	LogLevel string
+
+	// Of how many successful requests one is logged. 1 logs each of them, 0 none.
+	// Requests that failed are always logged.
+	LogSample int
+
+	// How large the body of a request may be. Larger ones are answered with 413.
+	MaxBody Size
+
+	// How large the head of a request may be, the request line included.
+	MaxHeader Size
+
+	// How long the head of a request may take to arrive.
+	ReadHeaderTimeout time.Duration
+
+	// How long a whole request may take to arrive.
+	ReadTimeout time.Duration
+
+	// How long an answer may take from the end of the request's head until it is
+	// sent.
+	WriteTimeout time.Duration
+
+	// How long a connection may stay open between two requests.
+	IdleTimeout time.Duration
+
+	// How long stopping may take: to answer the requests that were accepted and
+	// to commit what waits.
+	DrainTimeout time.Duration
+
+	// How many entries may wait to be written. When there are more, the newest
+	// of the tenant that waits with most is answered with 503.
+	QueueEntries int
+
+	// How much memory the entries that wait may take.
+	QueueBytes Size
+
+	// How many entries one commit may hold.
+	BatchEntries int
+}
+
+// Default returns the settings that hold where nothing says otherwise.
+func Default() Config {
+	return Config{
+		Addr:              "127.0.0.1:8080",
+		Database:          "sqlite:atrium.db",
+		LogFormat:         "auto",
+		LogLevel:          "info",
+		LogSample:         1,
+		MaxBody:           1 << 20,
+		MaxHeader:         16 << 10,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		DrainTimeout:      7 * time.Second,
+		QueueEntries:      4096,
+		QueueBytes:        64 << 20,
+		BatchEntries:      256,
+	}
+}
+
+// maxDrain leaves the process a second of the eight in which it has to be gone.
+const maxDrain = 7 * time.Second
+
+// faults returns what is wrong with the values, each with the name of its
+// setting before it.
+func (c *Config) faults() (all []string) {
+	check := func(ok bool, setting, rule string) {
+		if !ok {
+			all = append(all, setting+" "+rule)
+		}
+	}
+	check(c.Addr != "", "addr", "must not be empty")
+	check(c.Database != "", "database", "must not be empty")
+	check(c.LogFormat == "auto" || c.LogFormat == "json" || c.LogFormat == "text", "log-format", "must be auto, json or text")
+	check(c.LogLevel == "debug" || c.LogLevel == "info" || c.LogLevel == "warn" || c.LogLevel == "error", "log-level", "must be debug, info, warn or error")
+	check(c.LogSample >= 0, "log-sample", "must not be negative")
+	check(c.MaxBody >= 1<<10 && c.MaxBody <= 64<<20, "max-body", "must be from 1KiB to 64MiB")
+	check(c.MaxHeader >= 4<<10 && c.MaxHeader <= 1<<20, "max-header", "must be from 4KiB to 1MiB")
+	for _, d := range []struct {
+		setting string
+		value   time.Duration
+	}{
+		{"read-header-timeout", c.ReadHeaderTimeout}, {"read-timeout", c.ReadTimeout},
+		{"write-timeout", c.WriteTimeout}, {"idle-timeout", c.IdleTimeout},
+	} {
+		check(d.value >= time.Second && d.value <= time.Hour, d.setting, "must be from 1s to 1h")
+	}
+	check(c.DrainTimeout >= 0 && c.DrainTimeout <= maxDrain, "drain-timeout", "must be from 0s to "+maxDrain.String())
+	check(c.QueueEntries >= 1 && c.QueueEntries <= 1<<20, "queue-entries", "must be from 1 to 1048576")
+	check(c.QueueBytes >= c.MaxBody, "queue-bytes", "must be at least max-body")
+	check(c.BatchEntries >= 1 && c.BatchEntries <= 4096, "batch-entries", "must be from 1 to 4096")
+	return all
+}

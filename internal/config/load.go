@@ -1,0 +1,164 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// A Source is where a value came from.
+type Source string
+
+// The sources, the strongest first.
+const (
+	FromFlag        Source = "flag"
+	FromEnvironment Source = "environment"
+	FromFile        Source = "file"
+	FromDefault     Source = "default"
+)
+
+// A Loader reads a Config. It is used once, by one goroutine.
+type Loader struct {
+	config *Config
+	flags  *pflag.FlagSet
+	names  []string // of the settings, in the order of the struct
+	file   string   // the path, from --config or ATRIUM_CONFIG
+}
+
+// Bind adds a flag for each of the named settings, or for all without a name,
+// and for the file, and returns what loads them into c. c holds the defaults.
+func Bind(flags *pflag.FlagSet, c *Config, only ...string) *Loader {
+	l := &Loader{config: c, flags: flags}
+	v := reflect.ValueOf(c).Elem()
+	for i := range v.NumField() {
+		field := v.Type().Field(i).Name
+		name := Name(field)
+		if len(only) > 0 && !slices.Contains(only, name) {
+			continue
+		}
+		l.names = append(l.names, name)
+		text := fmt.Sprintf("%s (environment: %s)", usage[field], Variable(name))
+		switch p := v.Field(i).Addr().Interface().(type) {
+		case *string:
+			flags.StringVar(p, name, *p, text)
+		case *int:
+			flags.IntVar(p, name, *p, text)
+		case *time.Duration:
+			flags.DurationVar(p, name, *p, text)
+		case *Size:
+			flags.Var(p, name, text)
+		}
+	}
+	flags.StringVar(&l.file, "config", "", "A YAML file of settings (environment: "+Variable("config")+")")
+	return l
+}
+
+// Name returns the name of the setting that a field of Config is: MaxBody is
+// max-body.
+func Name(field string) string {
+	var b strings.Builder
+	for i, c := range field {
+		if unicode.IsUpper(c) && i > 0 {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(c))
+	}
+	return b.String()
+}
+
+// Variable returns the name of the environment variable of a setting.
+func Variable(name string) string {
+	return "ATRIUM_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// A Setting is the effective value of a setting, safe to be shown.
+type Setting struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Source Source `json:"source"`
+}
+
+// Load reads what the parsed flags leave open from the environment, which lookup
+// gives, and the file. It returns the settings in their order, or an error that
+// names every fault.
+func (l *Loader) Load(lookup func(string) (string, bool)) ([]Setting, error) {
+	var faults []error
+	if path, ok := lookup(Variable("config")); ok && l.file == "" {
+		l.file = path
+	}
+	file, err := readFile(l.file)
+	if err != nil {
+		faults = append(faults, err)
+	}
+	var settings []Setting
+	for _, name := range l.names {
+		flag := l.flags.Lookup(name)
+		source := FromDefault
+		set := func(from Source, where, text string) {
+			source = from
+			before := flag.Value.String()
+			if err := flag.Value.Set(text); err != nil {
+				faults = append(faults, fmt.Errorf("%s: %q is not %s", where, text, kinds[flag.Value.Type()]))
+				_ = flag.Value.Set(before) // which is no second fault
+			}
+		}
+		if text, ok := lookup(Variable(name)); flag.Changed {
+			source = FromFlag
+		} else if ok && text != "" {
+			set(FromEnvironment, Variable(name), text)
+		} else if text, ok := file[name]; ok {
+			set(FromFile, l.file+": "+name, text)
+		}
+		delete(file, name)
+		settings = append(settings, Setting{name, Redact(flag.Value.String()), source})
+	}
+	for _, name := range slices.Sorted(maps.Keys(file)) {
+		if _, known := reflect.TypeFor[Config]().FieldByNameFunc(func(field string) bool { return Name(field) == name }); !known {
+			faults = append(faults, fmt.Errorf("%s: there is no setting %s", l.file, name))
+		}
+	}
+	for _, fault := range l.config.faults() {
+		faults = append(faults, errors.New(fault))
+	}
+	return settings, errors.Join(faults...)
+}
+
+// kinds says what a value must be, by the type of its flag.
+var kinds = map[string]string{"int": "an int", "duration": "a duration such as 90s", "size": "a size such as 64KiB", "string": "a text"}
+
+// readFile returns the settings of a file, as text; none for no path.
+func readFile(path string) (map[string]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	var settings map[string]string
+	dec := yaml.NewDecoder(bytes.NewReader(b))
+	if err := dec.Decode(&settings); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return settings, nil
+}
+
+// Redact hides the password of a URL.
+func Redact(value string) string {
+	if u, err := url.Parse(value); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return value
+}

@@ -1,0 +1,40 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A Size is a number of bytes. It is written as one, or in whole KiB or MiB.
+type Size int64
+
+// String returns the shortest way to write the size.
+func (s Size) String() string {
+	switch {
+	case s != 0 && s%(1<<20) == 0:
+		return strconv.FormatInt(int64(s>>20), 10) + "MiB"
+	case s != 0 && s%(1<<10) == 0:
+		return strconv.FormatInt(int64(s>>10), 10) + "KiB"
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+// Set reads a size. It makes *Size a value for a flag.
+func (s *Size) Set(text string) error {
+	digits, unit := text, Size(1)
+	if rest, ok := strings.CutSuffix(text, "MiB"); ok {
+		digits, unit = rest, 1<<20
+	} else if rest, ok := strings.CutSuffix(text, "KiB"); ok {
+		digits, unit = rest, 1<<10
+	}
+	n, err := strconv.ParseInt(digits, 10, 32)
+	if err != nil || n < 0 {
+		return fmt.Errorf("%q is not a size such as 65536, 64KiB or 1MiB", text)
+	}
+	*s = Size(n) * unit
+	return nil
+}
+
+// Type names the kind of value in a flag's help.
+func (*Size) Type() string { return "size" }

@@ -1,0 +1,23 @@
+// Code generated from the comments of Config by go generate; DO NOT EDIT.
+
+package config
+
+// usage is what each field's comment says, in one line.
+var usage = map[string]string{
+	"Addr":              "The `host:port` to serve the API on. Port 0 takes a free one.",
+	"Database":          "The `URL` of the database: sqlite: and the path of a file, which is made if there is none.",
+	"MetricsAddr":       "The `host:port` to serve Prometheus metrics on, at /metrics. It is a listener of its own because metrics need no key: keep it off the internet. Empty for none.",
+	"LogFormat":         "How the log is written: json, text, or auto, which is text on a terminal and json elsewhere.",
+	"LogLevel":          "The least level that is logged: debug, info, warn or error. Requests are logged at info.",
+	"LogSample":         "Of how many successful requests one is logged. 1 logs each of them, 0 none. Requests that failed are always logged.",
+	"MaxBody":           "How large the body of a request may be. Larger ones are answered with 413.",
+	"MaxHeader":         "How large the head of a request may be, the request line included.",
+	"ReadHeaderTimeout": "How long the head of a request may take to arrive.",
+	"ReadTimeout":       "How long a whole request may take to arrive.",
+	"WriteTimeout":      "How long an answer may take from the end of the request's head until it is sent.",
+	"IdleTimeout":       "How long a connection may stay open between two requests.",
+	"DrainTimeout":      "How long stopping may take: to answer the requests that were accepted and to commit what waits.",
+	"QueueEntries":      "How many entries may wait to be written. When there are more, the newest of the tenant that waits with most is answered with 503.",
+	"QueueBytes":        "How much memory the entries that wait may take.",
+	"BatchEntries":      "How many entries one commit may hold.",
+}
