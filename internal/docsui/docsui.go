@@ -1,0 +1,39 @@
+// Package docsui serves a viewer for the OpenAPI document: Swagger UI, vendored in
+// swagger-ui/ with its licence, so that it works offline and asks nobody.
+package docsui
+
+import (
+	"embed"
+	"net/http"
+
+	"atrium/internal/rest"
+)
+
+//go:embed swagger-ui/swagger-ui.css swagger-ui/swagger-ui-bundle.js swagger-ui/favicon-32x32.png page.html start.js
+var files embed.FS
+
+// The policy lets the page load only what this server has, and run only the
+// scripts in files of their own. data: is for the icons in the style sheet.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Pages returns the handlers of the viewer by their paths. It shows the document
+// at /openapi.json.
+func Pages() map[string]http.Handler {
+	return map[string]http.Handler{
+		"/docs":             rest.Page(policy, read("page.html")),
+		"/docs/start.js":    rest.Static("text/javascript; charset=utf-8", read("start.js")),
+		"/docs/viewer.js":   rest.Static("text/javascript; charset=utf-8", read("swagger-ui/swagger-ui-bundle.js")),
+		"/docs/viewer.css":  rest.Static("text/css; charset=utf-8", read("swagger-ui/swagger-ui.css")),
+		"/docs/favicon.png": rest.Static("image/png", read("swagger-ui/favicon-32x32.png")),
+	}
+}
+
+// read returns an embedded file. The names are constants of this file, which its
+// test reads all.
+func read(name string) []byte {
+	b, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) //nolint:forbidigo // the names are constants of this file
+	}
+	return b
+}
