@@ -10,51 +10,45 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"atrium"
 	"atrium/internal/auth"
+	"atrium/internal/config"
+	"atrium/internal/docsui"
 	"atrium/internal/external"
 	"atrium/internal/ingest"
 	"atrium/internal/rest"
 	"atrium/internal/store"
-)
-
-// The limits of the server, from the first byte of a connection on. A drain
-// ends after drainLimit whatever happens: what is accepted by then is committed
-// in far less.
-const (
-	readHeaderTimeout = 10 * time.Second
-	readTimeout       = 30 * time.Second
-	answerTimeout     = 60 * time.Second
-	idleTimeout       = 2 * time.Minute
-	maxHeaderBytes    = 16 << 10
-	drainLimit        = 7 * time.Second
+	"atrium/internal/telemetry"
 )
 
 const statusOK = `{"status":"ok"}`
 
-// A Config is what the service needs to know. Addr and Store must be set.
+// A Config is what the service is made from.
 type Config struct {
-	Addr    string // host:port to listen on; port 0 takes a free one
-	Store   *store.Store
-	Log     *slog.Logger
-	MaxBody int64 // of a request, in bytes; 0 stands for rest.DefaultMaxBody
-	Ingest  ingest.Limits
+	Settings config.Config
+	Store    *store.Store // migrated by New, closed by the caller
+	Log      *slog.Logger
+	Metrics  *telemetry.Metrics // nil for none
 }
 
 // An App is the running service.
 type App struct {
+	settings config.Config
+	log      *slog.Logger
 	listener net.Listener
 	server   *http.Server
+	metrics  *http.Server // nil for none
 	writer   *ingest.Writer
-	log      *slog.Logger
+	keys     *auth.Authenticator
 	ready    atomic.Bool
 }
 
 // New migrates the store's schema, listens, and returns the service, which
-// serves once Run is called. The store stays the caller's to close.
+// serves once Run is called.
 func New(ctx context.Context, c Config) (*App, error) {
 	ran, err := c.Store.Migrate(ctx)
 	if err != nil {
@@ -67,30 +61,39 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the cursor key: %w", err)
 	}
-	listener, err := net.Listen("tcp", c.Addr)
+	watch := newWatchers(c)
+	listener, err := net.Listen("tcp", c.Settings.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 
-	a := &App{listener: listener, log: c.Log, writer: ingest.NewWriter(c.Store, c.Ingest, c.Log)} //nolint:contextcheck // it outlives ctx: Run drains it
-	keys := auth.New(c.Store, time.Now)
+	a := &App{settings: c.Settings, log: c.Log, listener: listener}
+	a.writer = ingest.NewWriter(c.Store, ingest.Limits{ //nolint:contextcheck // it outlives ctx: Run drains it
+		QueueEntries: c.Settings.QueueEntries, QueueBytes: int(c.Settings.QueueBytes), BatchEntries: c.Settings.BatchEntries,
+	}, c.Log, watch.ingest)
+	a.keys = auth.New(c.Store, time.Now, watch.auth)
+	kit := &rest.API{Keys: a.keys, Log: c.Log, MaxBody: int64(c.Settings.MaxBody), Observe: watch.request}
 	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors}
-	kit := &rest.API{Keys: keys, Log: c.Log, MaxBody: c.MaxBody}
 
-	open := external.Documents()
-	maps.Copy(open, rest.ErrorPages())
-	open["/healthz"] = kit.JSON(statusOK, healthy)
-	open["/readyz"] = kit.JSON(statusOK, a.readiness(c.Store))
-
+	open := map[string]http.Handler{
+		"/healthz": kit.JSON(statusOK, healthy),
+		"/readyz":  kit.JSON(statusOK, a.readiness(c.Store)),
+	}
+	for _, pages := range []map[string]http.Handler{external.Documents(), rest.ErrorPages(), docsui.Pages()} {
+		maps.Copy(open, pages)
+	}
 	a.server = &http.Server{
 		Handler:                      kit.Handler(public.Routes(), open),
-		ReadHeaderTimeout:            readHeaderTimeout,
-		ReadTimeout:                  readTimeout,
-		WriteTimeout:                 answerTimeout,
-		IdleTimeout:                  idleTimeout,
-		MaxHeaderBytes:               maxHeaderBytes,
+		ReadHeaderTimeout:            c.Settings.ReadHeaderTimeout,
+		ReadTimeout:                  c.Settings.ReadTimeout,
+		WriteTimeout:                 c.Settings.WriteTimeout,
+		IdleTimeout:                  c.Settings.IdleTimeout,
+		MaxHeaderBytes:               int(c.Settings.MaxHeader),
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+	}
+	if c.Metrics != nil {
+		a.measure(c.Metrics, c.Store)
 	}
 	return a, nil
 }
@@ -106,8 +109,18 @@ func (a *App) Handler() http.Handler { return a.server.Handler }
 // connections, answers the requests that it has, commits what waits, and
 // returns nil if all of that was done within the limit.
 func (a *App) Run(ctx context.Context) error {
-	failed := make(chan error, 1)
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { a.keys.Run(background, a.log) })
+
+	failed := make(chan error, 2)
 	go func() { failed <- a.server.Serve(a.listener) }()
+	if a.metrics != nil {
+		defer func() { _ = a.metrics.Close() }()
+		go func() { failed <- a.metrics.ListenAndServe() }()
+	}
 	a.ready.Store(true)
 	select {
 	case err := <-failed:
@@ -116,7 +129,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	a.ready.Store(false)
 	a.log.Info("stopping: finishing what was accepted")
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
+	drain, cancel := context.WithTimeout(background, a.settings.DrainTimeout)
 	defer cancel()
 	err := a.server.Shutdown(drain)
 	if err != nil {

@@ -224,6 +224,13 @@ func (a *Authenticator) writeUse(ctx context.Context) error {
 	return err
 }
 
+// Cached returns how many verdicts are remembered.
+func (a *Authenticator) Cached() int {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return len(a.known)
+}
+
 // Forget makes the next use of a key ask the store. Whoever revokes a key on
 // this node calls it.
 func (a *Authenticator) Forget(id atrium.KeyID) {

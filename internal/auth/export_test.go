@@ -5,9 +5,3 @@ package auth
 const MaxCached = maxCached
 
 var Checksum = checksum
-
-func (a *Authenticator) Cached() int {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	return len(a.known)
-}

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -21,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"atrium"
+	"atrium/internal/config"
 	"atrium/internal/store"
 )
 
@@ -106,7 +106,7 @@ Try it with: atrium demo`,
 	}
 	root.SetVersionTemplate("atrium {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(), newDemo(), newMigrate(), newTenants(), newKeys(), newImport(), newExport(), newVersion())
+	root.AddCommand(newServe(), newDemo(), newConfig(), newMigrate(), newTenants(), newKeys(), newImport(), newExport(), newVersion())
 	return root
 }
 
@@ -134,24 +134,26 @@ func newVersion() *cobra.Command {
 	return cmd
 }
 
-// defaultDatabase is used where neither flag nor environment name one.
-const defaultDatabase = "sqlite:atrium.db"
-
-// databaseFlag adds the flag that says which database a command works on.
-func databaseFlag(cmd *cobra.Command, fallback string) *string {
-	return cmd.Flags().String("database", envOr("ATRIUM_DATABASE", fallback), "database `URL`, sqlite:PATH (environment: ATRIUM_DATABASE)")
-}
-
-func envOr(name, fallback string) string {
-	if value := os.Getenv(name); value != "" {
-		return value
+// databaseFlag adds the flag that says which database a command works on, and
+// returns what gives its URL once the command line is read.
+func databaseFlag(cmd *cobra.Command) func() (string, error) {
+	settings := config.Default()
+	loader := config.Bind(cmd.Flags(), &settings, "database")
+	return func() (string, error) {
+		if _, err := loader.Load(os.LookupEnv); err != nil {
+			return "", usageError{err}
+		}
+		return settings.Database, nil
 	}
-	return fallback
 }
 
-// withStore calls f with the migrated store at the URL.
-func withStore(ctx context.Context, url string, f func(*store.Store) error) (err error) {
-	s, err := store.Open(url)
+// withStore calls f with the migrated store that database names.
+func withStore(ctx context.Context, database func() (string, error), f func(*store.Store) error) (err error) {
+	url, err := database()
+	if err != nil {
+		return err
+	}
+	s, err := store.Open(url, nil)
 	if err != nil {
 		return err
 	}
@@ -160,11 +162,6 @@ func withStore(ctx context.Context, url string, f func(*store.Store) error) (err
 		return fmt.Errorf("migrate %s: %w", url, err)
 	}
 	return f(s)
-}
-
-// newLog returns the log of a serving process.
-func newLog(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, nil))
 }
 
 // tenantFlag adds the flag that says whose data a command works on.

@@ -48,6 +48,7 @@ func TestCommandLine(t *testing.T) {
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // a race is reported without a wait at every exit
+			env.Setenv("ATRIUM_LOG_FORMAT", "text")   // which waitaddr reads
 			return nil
 		},
 		RequireExplicitExec: true,

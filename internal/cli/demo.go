@@ -10,6 +10,7 @@ import (
 
 	"atrium"
 	"atrium/internal/app"
+	"atrium/internal/config"
 	"atrium/internal/store"
 	"atrium/internal/transfer"
 )
@@ -30,9 +31,15 @@ func newDemo() *cobra.Command {
 new key. The key and curl lines that use it go to stdout.`,
 		Args: cobra.NoArgs,
 	}
-	addr, database := addrFlag(cmd), databaseFlag(cmd, "sqlite:atrium-demo.db")
+	defaults := config.Default()
+	defaults.Database = "sqlite:atrium-demo.db"
+	load := settingsFlags(cmd, defaults)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
-		return serve(cmd.Context(), *addr, *database, cmd.ErrOrStderr(), func(a *app.App, s *store.Store) error {
+		settings, _, err := load()
+		if err != nil {
+			return err
+		}
+		return serve(cmd.Context(), settings, cmd.ErrOrStderr(), func(a *app.App, s *store.Store) error {
 			key, err := prepareDemo(cmd.Context(), s)
 			if err == nil {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), demoText, key, a.Addr())

@@ -16,23 +16,25 @@ import (
 )
 
 type keyView struct {
-	KeyID     atrium.KeyID    `json:"keyId"`
-	TenantID  atrium.TenantID `json:"tenantId"`
-	Name      string          `json:"name"`
-	Scopes    atrium.Scopes   `json:"scopes"`
-	CreatedAt atrium.Time     `json:"createdAt"`
-	ExpiresAt *atrium.Time    `json:"expiresAt"`
-	RevokedAt *atrium.Time    `json:"revokedAt"`
-	Key       string          `json:"key,omitzero"` // only when it was just made
+	KeyID          atrium.KeyID    `json:"keyId"`
+	TenantID       atrium.TenantID `json:"tenantId"`
+	Name           string          `json:"name"`
+	Scopes         atrium.Scopes   `json:"scopes"`
+	CreatedAt      atrium.Time     `json:"createdAt"`
+	ExpiresAt      *atrium.Time    `json:"expiresAt"`
+	RevokedAt      *atrium.Time    `json:"revokedAt"`
+	PreviousEndsAt *atrium.Time    `json:"previousEndsAt"`
+	LastUsedAt     *atrium.Time    `json:"lastUsedAt"`
+	Key            string          `json:"key,omitzero"` // only when its secret was just made
 }
 
 func viewKey(k atrium.APIKey) keyView {
-	return keyView{k.ID, k.TenantID, k.Name, k.Scopes, k.CreatedAt, k.ExpiresAt, k.RevokedAt, ""}
+	return keyView{k.ID, k.TenantID, k.Name, k.Scopes, k.CreatedAt, k.ExpiresAt, k.RevokedAt, k.PreviousEndsAt, k.LastUsedAt, ""}
 }
 
 func newKeys() *cobra.Command {
-	cmd := &cobra.Command{Use: "keys", Short: "Make, list and revoke API keys"}
-	cmd.AddCommand(newKeysCreate(), newKeysList(), newKeysRevoke())
+	cmd := &cobra.Command{Use: "keys", Short: "Make, list, rotate and revoke API keys"}
+	cmd.AddCommand(newKeysCreate(), newKeysList(), newKeysRotate(), newKeysRevoke())
 	return cmd
 }
 
@@ -51,7 +53,7 @@ the external API: ` + atrium.ExternalScopes().String() + `.`,
 	_ = cmd.MarkFlagRequired("name")
 	scopes := cmd.Flags().StringSlice("scope", nil, "`scope` of the key; may be repeated")
 	expires := cmd.Flags().Duration("expires-in", 0, "`duration` after which it stops working, such as 720h (default never)")
-	database, out := databaseFlag(cmd, defaultDatabase), outputFlag(cmd)
+	database, out := databaseFlag(cmd), outputFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		id, err := parseTenant(*tenant)
 		if err != nil {
@@ -71,20 +73,28 @@ the external API: ` + atrium.ExternalScopes().String() + `.`,
 			at := atrium.At(time.Now().Add(*expires))
 			k.ExpiresAt = &at
 		}
-		return withStore(cmd.Context(), *database, func(s *store.Store) error {
+		return withStore(cmd.Context(), database, func(s *store.Store) error {
 			key, secret, err := createKey(cmd.Context(), s, k)
 			if err != nil {
 				return err
 			}
-			view := viewKey(key)
-			view.Key = secret
-			return out.print(cmd, view, func(w io.Writer) {
-				fmt.Fprintf(w, "Key\t%s\n\t(shown only now)\nID\t%s\nName\t%s\nScopes\t%s\nExpires\t%s\n",
-					secret, key.ID, cell(key.Name), key.Scopes, orDash(key.ExpiresAt))
-			})
+			return printNewKey(cmd, out, key, secret)
 		})
 	})
 	return cmd
+}
+
+// printNewKey shows a key whose secret was just made, for the only time.
+func printNewKey(cmd *cobra.Command, out *output, k atrium.APIKey, text string) error {
+	view := viewKey(k)
+	view.Key = text
+	return out.print(cmd, view, func(w io.Writer) {
+		fmt.Fprintf(w, "Key\t%s\n\t(shown only now)\nID\t%s\nName\t%s\nScopes\t%s\nExpires\t%s\n",
+			text, k.ID, cell(k.Name), k.Scopes, orDash(k.ExpiresAt))
+		if k.PreviousEndsAt != nil {
+			fmt.Fprintf(w, "Former secret ends\t%s\n", k.PreviousEndsAt)
+		}
+	})
 }
 
 func parseScopes(given []string) (scopes atrium.Scopes, err error) {
@@ -115,13 +125,13 @@ func createKey(ctx context.Context, s *store.Store, k atrium.APIKey) (atrium.API
 
 func newKeysList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List the keys of a tenant", Args: cobra.NoArgs}
-	tenant, database, out := tenantFlag(cmd), databaseFlag(cmd, defaultDatabase), outputFlag(cmd)
+	tenant, database, out := tenantFlag(cmd), databaseFlag(cmd), outputFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		id, err := parseTenant(*tenant)
 		if err != nil {
 			return err
 		}
-		return withStore(cmd.Context(), *database, func(s *store.Store) error {
+		return withStore(cmd.Context(), database, func(s *store.Store) error {
 			if err := tenantExists(cmd.Context(), s, id); err != nil {
 				return err
 			}
@@ -140,9 +150,10 @@ func newKeysList() *cobra.Command {
 }
 
 func tableKeys(w io.Writer, keys []atrium.APIKey) {
-	fmt.Fprintln(w, "KEY\tNAME\tSCOPES\tCREATED\tEXPIRES\tREVOKED")
+	fmt.Fprintln(w, "KEY\tNAME\tSCOPES\tCREATED\tLAST USED\tEXPIRES\tFORMER SECRET ENDS\tREVOKED")
 	for _, k := range keys {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, cell(k.Name), k.Scopes, k.CreatedAt, orDash(k.ExpiresAt), orDash(k.RevokedAt))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, cell(k.Name), k.Scopes, k.CreatedAt,
+			orDash(k.LastUsedAt), orDash(k.ExpiresAt), orDash(k.PreviousEndsAt), orDash(k.RevokedAt))
 	}
 }
 
@@ -154,24 +165,72 @@ func tenantExists(ctx context.Context, s *store.Store, id atrium.TenantID) error
 	return err
 }
 
+// defaultGrace is how long a rotated-out secret goes on working.
+const defaultGrace = 24 * time.Hour
+
+func newKeysRotate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rotate KEY_ID",
+		Short: "Give a key a new secret",
+		Long: `Give a key a new secret and show it, once. The secret that it had goes on working
+for the grace, so that whoever holds it can change over without a gap. A key has
+two secrets at most: rotating again within the grace ends the oldest at once.`,
+		Example: "  atrium keys rotate key_… --grace 1h\n  atrium keys rotate key_… --grace 0s -o json",
+		Args:    cobra.ExactArgs(1),
+	}
+	grace := cmd.Flags().Duration("grace", defaultGrace, "`duration` for which the former secret still works")
+	database, out := databaseFlag(cmd), outputFlag(cmd)
+	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
+		id, err := parseKeyID(args[0])
+		if err != nil {
+			return err
+		}
+		if *grace < 0 {
+			return usageError{errors.New("--grace must not be negative")}
+		}
+		return withStore(cmd.Context(), database, func(s *store.Store) error {
+			text, hash := auth.NewSecret(id)
+			k, err := s.RotateKey(cmd.Context(), id, hash, *grace)
+			if err != nil {
+				return noSuchKey(err, id)
+			}
+			return printNewKey(cmd, out, k, text)
+		})
+	})
+	return cmd
+}
+
+func parseKeyID(text string) (atrium.KeyID, error) {
+	id, ok := atrium.ParseID[atrium.KeyID](text)
+	if !ok {
+		return "", usageError{fmt.Errorf("%q is not the identifier of a key: atrium keys list shows them", text)}
+	}
+	return id, nil
+}
+
+// noSuchKey names the key that an error says is not there.
+func noSuchKey(err error, id atrium.KeyID) error {
+	if atrium.CodeOf(err) == atrium.CodeNotFound {
+		return fmt.Errorf("there is no key %s", id)
+	}
+	return err
+}
+
 func newKeysRevoke() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "revoke KEY_ID", Short: "End a key for good", Args: cobra.ExactArgs(1),
 		Long: "End a key for good. Running servers refuse it within " + auth.CacheTime.String() + ".",
 	}
-	database, out := databaseFlag(cmd, defaultDatabase), outputFlag(cmd)
+	database, out := databaseFlag(cmd), outputFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
-		id, ok := atrium.ParseID[atrium.KeyID](args[0])
-		if !ok {
-			return usageError{fmt.Errorf("%q is not the identifier of a key: atrium keys list shows them", args[0])}
+		id, err := parseKeyID(args[0])
+		if err != nil {
+			return err
 		}
-		return withStore(cmd.Context(), *database, func(s *store.Store) error {
+		return withStore(cmd.Context(), database, func(s *store.Store) error {
 			k, err := s.RevokeKey(cmd.Context(), id)
-			if atrium.CodeOf(err) == atrium.CodeNotFound {
-				return fmt.Errorf("there is no key %s", id)
-			}
 			if err != nil {
-				return err
+				return noSuchKey(err, id)
 			}
 			return out.print(cmd, viewKey(k), func(w io.Writer) { tableKeys(w, []atrium.APIKey{k}) })
 		})

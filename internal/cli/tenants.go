@@ -29,12 +29,12 @@ func newTenantsCreate() *cobra.Command {
 	}
 	name := cmd.Flags().String("name", "", "`name` of the tenant, 1 to 255 characters")
 	_ = cmd.MarkFlagRequired("name")
-	database, out := databaseFlag(cmd, defaultDatabase), outputFlag(cmd)
+	database, out := databaseFlag(cmd), outputFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		if err := checkName(*name); err != nil {
 			return err
 		}
-		return withStore(cmd.Context(), *database, func(s *store.Store) error {
+		return withStore(cmd.Context(), database, func(s *store.Store) error {
 			t, err := s.CreateTenant(cmd.Context(), *name)
 			if err != nil {
 				return err
@@ -47,9 +47,9 @@ func newTenantsCreate() *cobra.Command {
 
 func newTenantsList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List all tenants", Args: cobra.NoArgs}
-	database, out := databaseFlag(cmd, defaultDatabase), outputFlag(cmd)
+	database, out := databaseFlag(cmd), outputFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
-		return withStore(cmd.Context(), *database, func(s *store.Store) error {
+		return withStore(cmd.Context(), database, func(s *store.Store) error {
 			all, err := s.Tenants(cmd.Context())
 			if err != nil {
 				return err

@@ -26,7 +26,7 @@ with it and from which line to go on.`,
 		Example: "  atrium import --tenant tenant_… data.ndjson\n  atrium import --tenant tenant_… --check data.ndjson\n  atrium import --tenant tenant_… --from-line 1501 data.ndjson",
 		Args:    cobra.ExactArgs(1),
 	}
-	tenant, database, out := tenantFlag(cmd), databaseFlag(cmd, defaultDatabase), outputFlag(cmd)
+	tenant, database, out := tenantFlag(cmd), databaseFlag(cmd), outputFlag(cmd)
 	check := cmd.Flags().Bool("check", false, "read and judge every line, and store nothing")
 	from := cmd.Flags().Int("from-line", 1, "first `line` to import")
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
@@ -49,7 +49,7 @@ with it and from which line to go on.`,
 				size = info.Size()
 			}
 		}
-		return withStore(cmd.Context(), *database, func(s *store.Store) error {
+		return withStore(cmd.Context(), database, func(s *store.Store) error {
 			if err := tenantExists(cmd.Context(), s, id); err != nil {
 				return err
 			}
@@ -86,13 +86,13 @@ or to stdout. A server may go on writing meanwhile.`,
 		Example: "  atrium export --tenant tenant_… data.ndjson\n  atrium export --tenant tenant_… | gzip > data.ndjson.gz",
 		Args:    cobra.MaximumNArgs(1),
 	}
-	tenant, database := tenantFlag(cmd), databaseFlag(cmd, defaultDatabase)
+	tenant, database := tenantFlag(cmd), databaseFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		id, err := parseTenant(*tenant)
 		if err != nil {
 			return err
 		}
-		return withStore(cmd.Context(), *database, func(s *store.Store) error {
+		return withStore(cmd.Context(), database, func(s *store.Store) error {
 			if err := tenantExists(cmd.Context(), s, id); err != nil {
 				return err
 			}

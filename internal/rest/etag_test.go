@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"testing"
@@ -69,14 +70,14 @@ func TestWeakTagsCountForReadingAndNotForChanging(t *testing.T) {
 		if got := noneMatch([]string{header}, "tag"); got != want[0] {
 			t.Errorf("If-None-Match %s: %v", header, got)
 		}
-		r := &Request{http: httptest.NewRequest("PATCH", "/", nil)}
+		r := &Request{http: httptest.NewRequest(http.MethodPatch, "/", nil)}
 		r.http.Header.Set("If-Match", header)
 		err := r.CheckIfMatch(func(tag string) bool { return tag == "tag" })
 		if (err == nil) != want[1] || err != nil && atrium.CodeOf(err) != atrium.CodePreconditionFailed {
 			t.Errorf("If-Match %s: %v", header, err)
 		}
 	}
-	r := &Request{http: httptest.NewRequest("PATCH", "/", nil)}
+	r := &Request{http: httptest.NewRequest(http.MethodPatch, "/", nil)}
 	if err := r.CheckIfMatch(func(string) bool { return false }); err != nil {
 		t.Errorf("without If-Match: %v", err)
 	}

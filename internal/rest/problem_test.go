@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func TestAnAnswerNames50FaultsAtMostEachInItsPlace(t *testing.T) {
 		var faults []atrium.Fault
 		for i := range 60 {
 			in := []atrium.FaultPlace{atrium.InBody, atrium.InQuery, atrium.InHeader}[i%3]
-			faults = append(faults, atrium.Fault{In: in, Where: fmt.Sprint(i), Detail: "detail"})
+			faults = append(faults, atrium.Fault{In: in, Where: strconv.Itoa(i), Detail: "detail"})
 		}
 		faults[0].Where = "" // the body as a whole
 		return rest.Response{}, atrium.Invalid(faults...)
@@ -74,7 +75,7 @@ func TestAnAnswerNames50FaultsAtMostEachInItsPlace(t *testing.T) {
 	for i, f := range p.Errors {
 		place := []string{"pointer", "parameter", "header"}[i%3]
 		where, ok := f[place]
-		if want := strings.TrimPrefix(fmt.Sprint(i), "0"); !ok || where != want || f["detail"] != "detail" || len(f) != 2 {
+		if want := strings.TrimPrefix(strconv.Itoa(i), "0"); !ok || where != want || f["detail"] != "detail" || len(f) != 2 {
 			t.Errorf("fault %d is %v", i, f)
 		}
 	}

@@ -29,13 +29,17 @@ type Store struct {
 	exported atomic.Int64 // the latest stored_at that an export of this Store has
 }
 
+// An Observer is told what the database does; see engine.Observer.
+type Observer = engine.Observer
+
 // Open returns the store at a database URL: "sqlite:" and the path of a file,
-// which is made if there is none. Migrations are the caller's to run.
-func Open(url string) (*Store, error) {
+// which is made if there is none. Migrations are the caller's to run. observer
+// may be nil.
+func Open(url string, observer Observer) (*Store, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch {
 	case scheme == "sqlite" && rest != "":
-		db, err := engine.OpenSQLite(rest, engine.SQLiteOptions{})
+		db, err := engine.OpenSQLite(rest, engine.SQLiteOptions{Observer: observer})
 		if err != nil {
 			return nil, err
 		}
@@ -59,6 +63,9 @@ func (s *Store) Ping(ctx context.Context) error {
 		return tx.Query("SELECT 1", nil, func(engine.Row) error { return nil })
 	})
 }
+
+// Stats returns what the database is doing at the moment.
+func (s *Store) Stats() engine.Stats { return s.db.Stats() }
 
 // Check verifies the integrity of the database. It reads all of it.
 func (s *Store) Check(ctx context.Context) error { return public(s.db.Check(ctx)) }

@@ -14,6 +14,7 @@ import (
 
 	"atrium"
 	"atrium/internal/app"
+	"atrium/internal/config"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/powercut"
@@ -52,7 +53,9 @@ func newBench(t *testing.T, wrap func(engine.DB) engine.DB) *bench {
 
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	log := slog.New(slog.DiscardHandler)
-	service, err := app.New(ctx, app.Config{Addr: "127.0.0.1:0", Store: store.New(wrap(b.db), time.Now), Log: log})
+	settings := config.Default()
+	settings.Addr = "127.0.0.1:0"
+	service, err := app.New(ctx, app.Config{Settings: settings, Store: store.New(wrap(b.db), time.Now), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

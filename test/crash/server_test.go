@@ -44,7 +44,7 @@ func launch(t *testing.T, database string) *server {
 	}
 	s := &server{t: t, log: &serverLog{}, done: make(chan struct{})}
 	s.cmd = exec.Command(binary, "serve", "--addr", "127.0.0.1:0", "--database", "sqlite:"+database)
-	s.cmd.Env = append(os.Environ(), serverVariable+"=1", "GORACE=atexit_sleep_ms=0")
+	s.cmd.Env = append(os.Environ(), serverVariable+"=1", "GORACE=atexit_sleep_ms=0", "ATRIUM_LOG_FORMAT=text")
 	s.cmd.Stderr = s.log
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func createTenants(t *testing.T, s *store.Store, n int) (tenants []*tenant) {
 func newDatabase(t *testing.T) (path string, tenants []*tenant) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "atrium.db")
-	s, err := store.Open("sqlite:" + path)
+	s, err := store.Open("sqlite:"+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

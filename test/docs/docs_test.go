@@ -17,6 +17,7 @@ import (
 
 	"atrium"
 	"atrium/internal/app"
+	"atrium/internal/config"
 	"atrium/internal/auth"
 	"atrium/internal/canonical"
 	"atrium/internal/rest"
@@ -66,13 +67,15 @@ func newPage(t *testing.T, demo string) *page {
 		}
 	}
 	t.Chdir(t.TempDir())
-	s, err := store.Open("sqlite:atrium.db")
+	s, err := store.Open("sqlite:atrium.db", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	a, err := app.New(t.Context(), app.Config{Addr: "127.0.0.1:0", Store: s, Log: log})
+	settings := config.Default()
+	settings.Addr = "127.0.0.1:0"
+	a, err := app.New(t.Context(), app.Config{Settings: settings, Store: s, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +172,7 @@ var fullLines = []string{
 }
 
 func TestTheTablesOfImportHaveEveryMemberAndSayWhatIsRequired(t *testing.T) {
-	s, err := store.Open("sqlite:" + filepath.Join(t.TempDir(), "atrium.db"))
+	s, err := store.Open("sqlite:" + filepath.Join(t.TempDir(), "atrium.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,48 @@
+package app
+
+import (
+	"net/http"
+
+	"atrium/internal/auth"
+	"atrium/internal/ingest"
+	"atrium/internal/store"
+	"atrium/internal/telemetry"
+)
+
+// watchers are whom the parts of the service report to; nil where there is
+// nobody.
+type watchers struct {
+	ingest  ingest.Observer
+	auth    auth.Observer
+	request func(*telemetry.Exchange)
+}
+
+func newWatchers(c Config) (w watchers) {
+	log := telemetry.RequestLog(c.Log, c.Settings.LogSample)
+	if c.Metrics == nil {
+		w.request = log
+		return w
+	}
+	w.ingest, w.auth = c.Metrics, c.Metrics
+	w.request = func(x *telemetry.Exchange) {
+		c.Metrics.Request(x)
+		log(x)
+	}
+	return w
+}
+
+// measure serves the metrics on a listener of their own, with what is asked for
+// when they are read.
+func (a *App) measure(m *telemetry.Metrics, s *store.Store) {
+	m.Gauge("atrium_ingest_queue_entries", "Entries that wait to be written.", func() float64 { return float64(a.writer.Waiting()) })
+	m.Gauge("atrium_store_readers", "Reads of the database that are running.", func() float64 { return float64(s.Stats().Readers) })
+	m.Gauge("atrium_sqlite_wal_bytes", "Bytes in the write-ahead log, as of the last commit.", func() float64 { return float64(s.Stats().LogBytes) })
+	m.Gauge("atrium_auth_cached_keys", "Verdicts on keys that are remembered.", func() float64 { return float64(a.keys.Cached()) })
+
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.Handler())
+	a.metrics = &http.Server{
+		Addr: a.settings.MetricsAddr, Handler: mux, ReadHeaderTimeout: a.settings.ReadHeaderTimeout,
+		ReadTimeout: a.settings.ReadTimeout, WriteTimeout: a.settings.WriteTimeout, MaxHeaderBytes: int(a.settings.MaxHeader),
+	}
+}
