@@ -64,6 +64,10 @@ bench: build ## Measure the API beside a bare net/http handler and print the rat
 bench-layout: ## Measure the layouts of the entries' table (docs/adr/0003)
 	cd bench && $(GO) run ./layout
 
+.PHONY: bench-size
+bench-size: build ## Move 1,000,000 accounts and 5,000,000 entries out and in; needs 10 GB of disk and half an hour
+	cd bench && $(GO) run ./size -atrium ../$(BIN)/atrium
+
 .PHONY: clean
 clean: ## Remove what was built
 	rm -rf $(BIN)

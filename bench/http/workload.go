@@ -43,7 +43,7 @@ func prepare(ctx context.Context, o options, s *process) (*workload, error) {
 		_ = enc.Encode(map[string]any{
 			"kind": "prospect", "prospectId": id("prospect", i), "name": fmt.Sprintf("Person %d", i), "email": fmt.Sprintf("person%d@%s", i, domain(i/3)),
 			"domain": domain(i / 3), "slug": fmt.Sprintf("person-%d", i), "phoneNumber": "+15555550100",
-			"linkedinProfileUrl": fmt.Sprintf("https://www.linkedin.com/in/person-%d", i), "accountIds": []string{id("account", i/3)},
+			"linkedinProfileUrl": fmt.Sprintf("https://linkedin.example/in/person-%d", i), "accountIds": []string{id("account", i/3)},
 		})
 	}
 	action := map[string]any{"actionId": "action_1", "actionIndex": 0, "purpose": "primary", "buttonTitle": "Book a call", "actionType": "link", "url": "https://example.com/call"}

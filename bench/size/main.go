@@ -1,0 +1,184 @@
+// Command size moves a large tenant out of a database and into another: it makes
+// accounts and entries, imports them, exports them, imports the export into an
+// empty database, exports that, and compares the two exports byte for byte. It
+// prints what each step took, how much memory it used at most, and how large the
+// files are.
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+)
+
+type options struct {
+	atrium   string
+	dir      string
+	accounts int
+	entries  int
+	payload  int
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.atrium, "atrium", "../bin/atrium", "the binary to measure")
+	flag.StringVar(&o.dir, "dir", "", "where a new directory for the files is made (default the system's)")
+	flag.IntVar(&o.accounts, "accounts", 1_000_000, "accounts")
+	flag.IntVar(&o.entries, "entries", 5_000_000, "entries, one in two with an idempotency key")
+	flag.IntVar(&o.payload, "payload", 200, "bytes of a payload")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "size:", err)
+		os.Exit(1)
+	}
+}
+
+// A step is a command that was run.
+type step struct {
+	name  string
+	took  time.Duration
+	rss   int64 // resident memory at most, in bytes
+	lines int
+}
+
+func run(ctx context.Context, o options) (err error) {
+	bin, err := filepath.Abs(o.atrium)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(o.dir, "atrium-size-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	file := func(name string) string { return filepath.Join(dir, name) }
+
+	fmt.Printf("%d accounts, %d entries with %d bytes of payload\n\n", o.accounts, o.entries, o.payload)
+	if err := generate(o, file("made.ndjson")); err != nil {
+		return err
+	}
+	lines := o.accounts + o.entries
+	one, err := tenant(ctx, bin, file("one.db"))
+	if err != nil {
+		return err
+	}
+	two, err := tenant(ctx, bin, file("two.db"))
+	if err != nil {
+		return err
+	}
+	var steps []step
+	for _, s := range []struct {
+		name string
+		args []string
+	}{
+		{"import", []string{"import", "--database", "sqlite:" + file("one.db"), "--tenant", one, file("made.ndjson")}},
+		{"export", []string{"export", "--database", "sqlite:" + file("one.db"), "--tenant", one, file("one.ndjson")}},
+		{"import the export", []string{"import", "--database", "sqlite:" + file("two.db"), "--tenant", two, file("one.ndjson")}},
+		{"export that", []string{"export", "--database", "sqlite:" + file("two.db"), "--tenant", two, file("two.ndjson")}},
+		{"import again", []string{"import", "--database", "sqlite:" + file("two.db"), "--tenant", two, file("one.ndjson")}},
+	} {
+		cmd := exec.CommandContext(ctx, bin, s.args...)
+		cmd.Stderr = os.Stderr
+		start := time.Now()
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		usage, _ := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+		steps = append(steps, step{s.name, time.Since(start), usage.Maxrss << 10, lines})
+	}
+	first, err := sum(file("one.ndjson"))
+	if err != nil {
+		return err
+	}
+	second, err := sum(file("two.ndjson"))
+	if err != nil {
+		return err
+	}
+	report(steps, file("one.db"), file("one.ndjson"))
+	fmt.Printf("\nSHA-256 of the exports:\n%s\n%s\n", first, second)
+	if first != second {
+		return errors.New("the exports differ")
+	}
+	fmt.Println("They are identical.")
+	return nil
+}
+
+// generate writes the lines of the tenant: as other systems have them, in no
+// particular order of identifiers.
+func generate(o options, path string) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := bufio.NewWriterSize(f, 1<<20)
+	r := rand.New(rand.NewPCG(1, 2))
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range o.accounts {
+		fmt.Fprintf(w, `{"kind":"account","accountId":"account_%026d","domain":"company-%d.example","name":"Example %d","createdAt":"2025-06-01T00:00:00Z"}`+"\n", i, i, i)
+	}
+	filler := strings.Repeat("x", max(o.payload-30, 0))
+	for i := range o.entries {
+		key := ""
+		if i%2 == 0 {
+			key = fmt.Sprintf(`,"idempotencyKey":"order-%012d"`, i)
+		}
+		at = at.Add(5 * time.Second)
+		fmt.Fprintf(w, `{"kind":"accountLog","accountLogId":"prospectlog_%026d","accountId":"account_%026d","source":"crm","type":"page.viewed","payload":{"n":%d,"text":"%s"}%s,"createdAt":"%s"}`+"\n",
+			i, r.IntN(o.accounts), i, filler, key, at.Format(time.RFC3339))
+	}
+	return w.Flush()
+}
+
+func tenant(ctx context.Context, bin, database string) (string, error) {
+	out, err := exec.CommandContext(ctx, bin, "tenants", "create", "--name", "Size", "--database", "sqlite:"+database, "-o", "json").Output()
+	if err != nil {
+		return "", fmt.Errorf("create a tenant: %w", err)
+	}
+	var t struct{ TenantID string }
+	err = json.Unmarshal(out, &t)
+	return t.TenantID, err
+}
+
+func sum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+func report(steps []step, database, export string) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\ttime\tlines/s\tmemory at most\t\n")
+	for _, s := range steps {
+		fmt.Fprintf(w, "%s\t%v\t%.0f\t%d MiB\t\n", s.name, s.took.Round(100*time.Millisecond), float64(s.lines)/s.took.Seconds(), s.rss>>20)
+	}
+	_ = w.Flush()
+	for _, path := range []string{database, export} {
+		if info, err := os.Stat(path); err == nil {
+			fmt.Printf("\n%s: %d MiB", filepath.Base(path), info.Size()>>20)
+		}
+	}
+	fmt.Println()
+}
