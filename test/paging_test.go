@@ -112,7 +112,7 @@ func TestAListThatIsFollowedWhilePagesComeAndGoMeetsEachThatStaysOnce(t *testing
 				}
 				s.load(t, s.north, pageLines(r, fmt.Sprintf("later%d%03d", round, step), 2))
 				name := fmt.Sprintf("first%04d", r.IntN(300))
-				s.deletePage(t, s.north, name)
+				s.deletePage(t, name)
 				gone[name] = true
 				l = s.list(t, fmt.Sprintf("%slimit=%d&cursor=%s", filter, 1+r.IntN(9), l.NextCursor))
 			}

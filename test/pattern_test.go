@@ -74,7 +74,7 @@ func matchText(want, got string, vars map[string]string) string {
 	name, relation, operand := m[1], m[2], m[3]
 	switch {
 	case relation == "" && kinds[operand] == nil || relation != "" && vars[operand] == "":
-		return fmt.Sprintf("%s asks for something unknown", want)
+		return want + " asks for something unknown"
 	case relation == "not" && got == vars[operand],
 		relation == "after" && got <= vars[operand],
 		relation == "" && !kinds[operand].MatchString(got):

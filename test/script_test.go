@@ -44,7 +44,7 @@ import (
 //
 //	@let NAME VALUE      set a variable
 //	@import LINE         import a line into north
-//	@delete NAME         soft-delete north's page with the name
+//	@delete NAME         soft-delete the page with the name
 //	@stored PATTERN      exactly one line of north's export is so
 //	@count N TEXT        exactly N lines of north's export have the text
 func TestTheServiceAnswersAsTheScriptsSay(t *testing.T) {
@@ -177,18 +177,16 @@ func (s *service) runBlock(t *testing.T, b block) {
 		rows = b.table[1:]
 	}
 	for _, row := range rows {
-		name := b.title
 		for i, cell := range row {
 			value, err := expand(cell, s.vars)
 			if err != nil {
 				t.Fatalf("%s: %v", b.title, err)
 			}
 			s.vars[b.table[0][i]] = value
-			name += " | " + clip(cell)
 		}
 		for _, step := range b.steps {
 			for _, fault := range s.runStep(t, step) {
-				t.Errorf("%s\n\tstep at line %d: %s", name, step.line, fault)
+				t.Errorf("%s %s\n\tstep at line %d: %s", b.title, clip(fmt.Sprintf("%q", row)), step.line, fault)
 			}
 		}
 	}
@@ -289,7 +287,7 @@ func (s *service) runCommand(t *testing.T, command, argument string) []string {
 	case "import":
 		s.load(t, s.north, argument)
 	case "delete":
-		s.deletePage(t, s.north, argument)
+		s.deletePage(t, argument)
 	case "stored":
 		found := 0
 		var last []string

@@ -9,6 +9,7 @@ package test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"atrium"
 	"atrium/internal/app"
 	"atrium/internal/auth"
+	"atrium/internal/config"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
 	"atrium/internal/transfer"
@@ -74,7 +76,9 @@ func start(t *testing.T, db engine.DB) *service {
 	s := &service{db: db, store: store.New(db, time.Now), vars: map[string]string{}}
 	t.Cleanup(func() { _ = s.store.Close() })
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	a, err := app.New(t.Context(), app.Config{Addr: "127.0.0.1:0", Store: s.store, Log: log})
+	settings := config.Default()
+	settings.Addr = "127.0.0.1:0"
+	a, err := app.New(t.Context(), app.Config{Settings: settings, Store: s.store, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,13 +201,13 @@ lines:
 	return n
 }
 
-// deletePage sets deletedAt of the page with the name.
-func (s *service) deletePage(t *testing.T, tn tenant, name string) {
+// deletePage sets deletedAt of the page with the name, which must be one alone.
+func (s *service) deletePage(t *testing.T, name string) {
 	t.Helper()
 	err := s.db.Write(t.Context(), func(tx engine.Tx) error {
 		n, err := tx.Exec("UPDATE pages SET deleted_at = $1 WHERE name = $2", int64(atrium.At(time.Now())), name)
 		if err == nil && n != 1 {
-			t.Fatalf("%d pages have the name %q", n, name)
+			return fmt.Errorf("%d pages have the name %q", n, name)
 		}
 		return err
 	})

@@ -17,9 +17,9 @@ import (
 
 	"atrium"
 	"atrium/internal/app"
-	"atrium/internal/config"
 	"atrium/internal/auth"
 	"atrium/internal/canonical"
+	"atrium/internal/config"
 	"atrium/internal/rest"
 	"atrium/internal/store"
 	"atrium/internal/transfer"
@@ -172,7 +172,7 @@ var fullLines = []string{
 }
 
 func TestTheTablesOfImportHaveEveryMemberAndSayWhatIsRequired(t *testing.T) {
-	s, err := store.Open("sqlite:" + filepath.Join(t.TempDir(), "atrium.db"), nil)
+	s, err := store.Open("sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
