@@ -22,8 +22,9 @@ var errChunkFull = errors.New("chunk is full")
 // audiences, versions and entries, each kind in the order of its identifiers
 // (versions in the order of their audiences and numbers). It has what was
 // stored when it began, save what was deleted meanwhile, and nothing that refers
-// to what it leaves out. It holds one chunk in memory and no transaction while
-// emit runs. It is NotFound if there is no such tenant.
+// to what it leaves out; it ends however fast entries are appended. It holds one
+// chunk in memory and no transaction while emit runs. It is NotFound if there is
+// no such tenant.
 func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Record) error) error {
 	if _, err := s.Tenant(ctx, tenant); err != nil {
 		return err
@@ -31,6 +32,10 @@ func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Re
 	began := s.now().UnixMicro() // before the snapshot: what says that it was stored by now is in it
 	return public(s.db.Snapshot(ctx, func(db engine.DB) error {
 		x := &exporting{ctx: ctx, db: db, tenant: tenant, began: began, emit: emit}
+		if err := x.begin(); err != nil {
+			return err
+		}
+		s.exported.Store(max(x.began, s.exported.Load()))
 		for _, kind := range []func() error{x.accounts, x.prospects, x.pages, x.audiences, x.versions, x.entries} {
 			if err := kind(); err != nil {
 				return err
@@ -40,15 +45,55 @@ func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Re
 	}))
 }
 
+// Size returns how many records an export of the tenant would have now.
+func (s *Store) Size(ctx context.Context, tenant atrium.TenantID) (records int64, err error) {
+	err = s.read(ctx, func(tx engine.Tx) error {
+		records = 0
+		for _, sql := range []string{
+			"SELECT COUNT(*) FROM accounts WHERE tenant_id = $1", "SELECT COUNT(*) FROM prospects WHERE tenant_id = $1",
+			"SELECT COUNT(*) FROM pages WHERE tenant_id = $1", "SELECT COUNT(*) FROM audiences WHERE tenant_id = $1",
+			"SELECT COUNT(*) FROM versions WHERE tenant_id = $1", "SELECT COUNT(*) FROM entries WHERE tenant_id = $1",
+		} {
+			if err := engine.One(tx, sql, engine.Args{idArg(tenant)}, func(r engine.Row) { records += r.Int(0) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return records, err
+}
+
 // An exporting is one run of Export. Rows that were stored after it began are
 // left out together with all that refers to them: a new account may come behind
 // the place where the accounts have been read already.
 type exporting struct {
-	ctx    context.Context
-	db     engine.DB
-	tenant atrium.TenantID
-	began  int64 // in microseconds since 1970, to compare with stored_at
-	emit   func(Record) error
+	ctx       context.Context
+	db        engine.DB
+	tenant    atrium.TenantID
+	began     int64  // in microseconds since 1970, to compare with stored_at
+	lastEntry []byte // the highest identifier of an entry when it began
+	emit      func(Record) error
+}
+
+// begin finds out what there is to export. A row that is there belongs to it,
+// even if it was stored by a clock that was ahead of this one.
+func (x *exporting) begin() error {
+	args := engine.Args{idArg(x.tenant)}
+	return x.db.Read(x.ctx, func(tx engine.Tx) error {
+		for _, sql := range []string{
+			"SELECT MAX(stored_at) FROM accounts WHERE tenant_id = $1",
+			"SELECT MAX(stored_at) FROM pages WHERE tenant_id = $1",
+			"SELECT MAX(stored_at) FROM audiences WHERE tenant_id = $1",
+		} {
+			if err := engine.One(tx, sql, args, func(r engine.Row) { x.began = max(x.began, r.Int(0)) }); err != nil {
+				return err
+			}
+		}
+		return tx.Query("SELECT entry_id FROM entries WHERE tenant_id = $1 ORDER BY entry_id DESC LIMIT 1", args, func(r engine.Row) error {
+			x.lastEntry = r.Bytes(0)
+			return nil
+		})
+	})
 }
 
 // A chunk is what one transaction of an export has read.
@@ -191,8 +236,8 @@ func (x *exporting) entries() error {
 	return x.each(func(tx engine.Tx, c *chunk) error {
 		return tx.Query("SELECT "+entryColumns+` FROM entries e
 			JOIN accounts a ON a.tenant_id = e.tenant_id AND a.account_id = e.account_id
-			WHERE e.tenant_id = $1 AND e.entry_id > $2 AND a.stored_at <= $3 ORDER BY e.entry_id LIMIT $4`,
-			engine.Args{idArg(x.tenant), after, x.began, int64(exportRows)}, func(r engine.Row) error {
+			WHERE e.tenant_id = $1 AND e.entry_id > $2 AND e.entry_id <= $3 AND a.stored_at <= $4 ORDER BY e.entry_id LIMIT $5`,
+			engine.Args{idArg(x.tenant), after, x.lastEntry, x.began, int64(exportRows)}, func(r engine.Row) error {
 				e := scanEntry(r, x.tenant)
 				after = r.Bytes(0)
 				return c.add(&e, len(e.Payload))

@@ -42,7 +42,7 @@ func refuse(index int, member, detail string) error {
 // before it.
 func (s *Store) Import(ctx context.Context, tenant atrium.TenantID, chunk []Import) (added int, err error) {
 	err = s.write(ctx, func(tx engine.Tx) error {
-		im := &importing{tx: tx, tenant: tenant, now: atrium.At(s.now()), storedAt: s.now().UnixMicro()}
+		im := &importing{tx: tx, tenant: tenant, now: atrium.At(s.now()), storedAt: s.storedAt()}
 		for _, run := range runs(chunk) {
 			if err := im.run(run); err != nil {
 				return err

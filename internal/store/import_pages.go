@@ -124,6 +124,9 @@ var (
 			versions_count = audiences.versions_count + batch.n FROM batch
 		WHERE audiences.tenant_id = batch.tenant_id AND audiences.audience_id = batch.audience_id`,
 		"tenant_id bytea", "audience_id bytea", "last_number bigint", "n bigint")
+	raiseNumbers = engine.NewBatch(`UPDATE audiences SET last_number = batch.last_number FROM batch
+		WHERE audiences.tenant_id = batch.tenant_id AND audiences.audience_id = batch.audience_id
+			AND audiences.last_number < batch.last_number`, "tenant_id bytea", "audience_id bytea", "last_number bigint")
 )
 
 func (im *importing) versions(run importRun) error {
@@ -147,6 +150,7 @@ func (im *importing) versions(run importRun) error {
 		return err
 	}
 	rows := make([]engine.Args, len(todo))
+	numbers := make([]int64, len(todo)) // the record keeps its 0, in case the transaction starts over
 	more := map[string]int64{}
 	for n, p := range todo {
 		v, audience := p.record, string(p.record.AudienceID)
@@ -157,23 +161,23 @@ func (im *importing) versions(run importRun) error {
 		if v.PageID != "" && v.PageID != u.PageID {
 			return refuse(p.index, "pageId", "is not the page of the audience")
 		}
-		if v.Number == 0 {
+		if numbers[n] = v.Number; v.Number == 0 {
 			if lastNumber[audience] == atrium.MaxVersionNumber {
 				return refuse(p.index, "versionNumber", "must be given: the numbers of this audience have come to their end")
 			}
-			v.Number = lastNumber[audience] + 1
+			numbers[n] = lastNumber[audience] + 1
 		}
-		lastNumber[audience] = max(lastNumber[audience], v.Number)
+		lastNumber[audience] = max(lastNumber[audience], numbers[n])
 		more[audience]++
 		orMake(&v.ID)
 		im.dates(p.item, &v.CreatedAt, new(atrium.Time))
-		rows[n] = engine.Args{idArg(im.tenant), idArg(v.AudienceID), v.Number, idArg(v.ID), boolInt(v.Archived), int64(v.CreatedAt), v.Content}
+		rows[n] = engine.Args{idArg(im.tenant), idArg(v.AudienceID), numbers[n], idArg(v.ID), boolInt(v.Archived), int64(v.CreatedAt), v.Content}
 	}
 	err = im.insert(importVersions, rows, func(r engine.Row) string { return string(idAt[atrium.VersionID](r, 0)) },
 		func(added map[string]bool) error {
-			for _, p := range todo {
+			for n, p := range todo {
 				if !added[string(p.record.ID)] {
-					return refuse(p.index, "versionNumber", fmt.Sprintf("another version of the audience has number %d", p.record.Number))
+					return refuse(p.index, "versionNumber", fmt.Sprintf("another version of the audience has number %d", numbers[n]))
 				}
 			}
 			return nil

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"atrium"
@@ -42,8 +43,8 @@ func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int6
 		if err := engine.One(tx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) }); err != nil {
 			return err
 		}
-		if at > newest+1 {
-			return fmt.Errorf("the database has migration %d and this binary knows %d: use a newer binary", at, newest)
+		if err := tooNew(at, newest); err != nil {
+			return err
 		}
 		if at >= m.Number {
 			return nil
@@ -59,6 +60,15 @@ func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int6
 	return did, err
 }
 
+// tooNew returns an error if the schema is more than a step ahead of the newest
+// migration that this binary has.
+func tooNew(at, newest int64) error {
+	if at > newest+1 {
+		return fmt.Errorf("the database has migration %d and this binary knows %d: use a newer binary", at, newest)
+	}
+	return nil
+}
+
 // Migrated returns an error that says what to do unless the schema is one that
 // this binary can work with.
 func (s *Store) Migrated(ctx context.Context) error {
@@ -72,6 +82,6 @@ func (s *Store) Migrated(ctx context.Context) error {
 		if err == nil && at < int64(len(all)) {
 			err = fmt.Errorf("the database has migration %d of %d", at, len(all))
 		}
-		return err
+		return errors.Join(err, tooNew(at, int64(len(all))))
 	})
 }

@@ -51,8 +51,9 @@ func (t *Trial) Close() {
 // tried before it.
 func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err error) {
 	var related []Import
+	var numbers []engine.Args
 	err = t.store.read(ctx, func(tx engine.Tx) error {
-		related, err = t.related(tx, chunk)
+		related, numbers, err = t.related(tx, chunk)
 		return err
 	})
 	if err != nil {
@@ -61,12 +62,21 @@ func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err erro
 	if _, err := t.scratch.Import(ctx, t.tenant, related); err != nil {
 		return 0, fmt.Errorf("the store was changed while lines were checked: %w", err)
 	}
+	if len(numbers) > 0 {
+		if err := t.scratch.write(ctx, func(tx engine.Tx) error {
+			_, err := tx.Batch(raiseNumbers, numbers, nil)
+			return err
+		}); err != nil {
+			return 0, err
+		}
+	}
 	return t.scratch.Import(ctx, t.tenant, chunk)
 }
 
 // related returns the stored records that the chunk names, refers to, or shares
-// a unique member with, each after those that it refers to itself.
-func (t *Trial) related(tx engine.Tx, chunk []Import) ([]Import, error) {
+// a unique member with, each after those that it refers to itself, and as rows of
+// raiseNumbers how far the numbers of the audiences have come.
+func (t *Trial) related(tx engine.Tx, chunk []Import) (records []Import, numbers []engine.Args, err error) {
 	f := &relatives{tx: tx, tenant: t.tenant, found: map[string]bool{}}
 	for _, item := range chunk {
 		f.want(item.Record)
@@ -75,11 +85,15 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) ([]Import, error) {
 	// turn comes.
 	entries := f.read(scanned(t.tenant, scanEntry), lookup{entriesByID, f.entries}, lookup{entriesByKey, f.entryKeys})
 	versions := f.read(scanned(t.tenant, scanVersion), lookup{versionsByID, f.versions}, lookup{versionsByNumber, f.numbers})
-	audiences := f.read(scanned(t.tenant, scanAudience), lookup{audiencesByID, f.audiences})
+	audiences := f.read(func(r engine.Row) Record {
+		u := scanAudience(r, t.tenant)
+		numbers = append(numbers, engine.Args{idArg(t.tenant), idArg(u.ID), r.Int(6)})
+		return &u
+	}, lookup{audiencesByID, f.audiences})
 	pages := f.read(scanned(t.tenant, scanPage), lookup{pagesByID, f.pages})
 	prospects := f.prospectsWithLinks()
 	accounts := f.read(scanned(t.tenant, scanAccount), lookup{accountsByID, f.accounts}, lookup{accountsByDomain, f.domains})
-	return slices.Concat(accounts, prospects, pages, audiences, versions, entries), f.err
+	return slices.Concat(accounts, prospects, pages, audiences, versions, entries), numbers, f.err
 }
 
 // scanned returns a scan function that makes records.

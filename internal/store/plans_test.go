@@ -1,0 +1,175 @@
+package store_test
+
+import (
+	"context"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
+)
+
+// This file holds that no statement reads more than it must, and none reads what
+// belongs to more than one tenant: of every statement that the suite has run, it
+// asks the database for its plan.
+
+// shared are the tables that belong to no one tenant, or are found by what only
+// one tenant can know.
+var shared = []string{"tenants", "api_keys", "settings", "schema_migrations"}
+
+// scans are the statements that may read a table from one end to the other.
+var scans = []string{
+	"SELECT tenant_id, name, created_at FROM tenants ORDER BY tenant_id", // the list of tenants, for the operator
+}
+
+// A recorder keeps the text of every statement. It is safe for concurrent use.
+type recorder struct {
+	mu         sync.Mutex
+	statements map[string]bool // guarded by mu
+}
+
+func (r *recorder) note(sql string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.statements == nil {
+		r.statements = map[string]bool{}
+	}
+	r.statements[sql] = true
+}
+
+// recording is a DB whose statements are noted.
+type recording struct {
+	engine.DB
+	*recorder
+}
+
+func (db recording) Read(ctx context.Context, f func(engine.Tx) error) error {
+	return db.DB.Read(ctx, func(tx engine.Tx) error { return f(recordingTx{tx, db.recorder}) })
+}
+
+func (db recording) Write(ctx context.Context, f func(engine.Tx) error) error {
+	return db.DB.Write(ctx, func(tx engine.Tx) error { return f(recordingTx{tx, db.recorder}) })
+}
+
+func (db recording) Snapshot(ctx context.Context, f func(engine.DB) error) error {
+	return db.DB.Snapshot(ctx, func(snapshot engine.DB) error { return f(recording{snapshot, db.recorder}) })
+}
+
+type recordingTx struct {
+	engine.Tx
+	*recorder
+}
+
+func (tx recordingTx) Query(sql string, args engine.Args, each func(engine.Row) error) error {
+	tx.note(sql)
+	return tx.Tx.Query(sql, args, each)
+}
+
+func (tx recordingTx) Exec(sql string, args ...any) (int64, error) {
+	tx.note(sql)
+	return tx.Tx.Exec(sql, args...)
+}
+
+func (tx recordingTx) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
+	// The statement that the embedded engine runs is nobody else's business.
+	tx.note(reflect.ValueOf(b).Elem().FieldByName("embedded").String())
+	return tx.Tx.Batch(b, rows, each)
+}
+
+var (
+	mentioned = regexp.MustCompile(`\b(?i:FROM|JOIN|INTO|UPDATE)\s+([a-z_]+)\b(?:\s+([a-z]\w*)\b)?`)
+	parameter = regexp.MustCompile(`\$\d+`)
+	planned   = regexp.MustCompile(`^(SCAN|SEARCH) (\S+)(?: USING ([^(]*)\((.*)\))?`)
+)
+
+func (r *recorder) checkPlans(t *testing.T) {
+	db, err := engine.OpenSQLite(filepath.Join(t.TempDir(), "plans.db"), engine.SQLiteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := store.New(db, time.Now).Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for sql := range r.statements {
+		tables := tablesOf(sql)
+		if len(tables) == 0 || strings.Contains(sql, "no_such_column") { // PRAGMA, SELECT 1, or wrong on purpose
+			continue
+		}
+		checked++
+		ofTenant := slices.ContainsFunc(tables, func(table string) bool { return !slices.Contains(shared, table) })
+		if ofTenant && !strings.Contains(sql, "tenant_id") {
+			t.Errorf("names no tenant: %s", sql)
+		}
+		checkPlan(t, db, sql)
+	}
+	if checked < 50 {
+		t.Errorf("%d statements were recorded: run the whole suite, and see that it is recorded", checked)
+	}
+}
+
+// tablesOf returns the tables that a statement names.
+func tablesOf(sql string) (tables []string) {
+	for _, m := range mentioned.FindAllStringSubmatch(sql, -1) {
+		if m[1] != "batch" && !slices.Contains(tables, m[1]) {
+			tables = append(tables, m[1])
+		}
+	}
+	return tables
+}
+
+// aliasesOf returns the tables by the names that a plan has for them.
+func aliasesOf(sql string) map[string]string {
+	tables := map[string]string{}
+	for _, m := range mentioned.FindAllStringSubmatch(sql, -1) {
+		tables[m[1]] = m[1]
+		if m[2] != "" {
+			tables[m[2]] = m[1]
+		}
+	}
+	return tables
+}
+
+func checkPlan(t *testing.T, db engine.DB, sql string) {
+	t.Helper()
+	distinct := map[string]bool{}
+	for _, p := range parameter.FindAllString(sql, -1) {
+		distinct[p] = true
+	}
+	aliases := aliasesOf(sql)
+	err := db.Read(t.Context(), func(tx engine.Tx) error {
+		return tx.Query("EXPLAIN QUERY PLAN "+sql, make(engine.Args, len(distinct)), func(row engine.Row) error {
+			step := row.Text(3)
+			if strings.HasPrefix(step, "USE TEMP B-TREE FOR ORDER BY") && !strings.HasPrefix(sql, "WITH batch") { // a batch sorts what one row finds
+				t.Errorf("sorts what it finds:\n%s", sql)
+			}
+			m := planned.FindStringSubmatch(step)
+			if m == nil || aliases[m[2]] == "" || aliases[m[2]] == "batch" {
+				return nil // no table is read
+			}
+			switch table := aliases[m[2]]; {
+			case m[1] == "SCAN" && !slices.Contains(scans, sql):
+				t.Errorf("%s\nin\n%s", step, sql)
+			case m[1] == "SEARCH" && !slices.Contains(shared, table) && !strings.HasPrefix(m[4], "tenant_id=?"):
+				t.Errorf("%s\nof every tenant in\n%s", step, sql)
+			case strings.Contains(m[3], "AUTOMATIC"):
+				t.Errorf("%s\nmakes an index for each run of\n%s", step, sql)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Errorf("plan of %s: %v", sql, err)
+	}
+}

@@ -1,0 +1,255 @@
+package storetest
+
+import (
+	"strings"
+	"testing"
+
+	"atrium"
+)
+
+var attribution = []guarantee{
+	{"an entry goes to the account it names, whatever else it claims", entryGoesToAccountNamed},
+	{"an identifier that names no account is NotFound and records nothing", unknownAccount},
+	{"a domain is one account however it is written", oneAccountForADomain},
+	{"a domain may be as long as a request", longDomains},
+	{"a name that one account has leads to it whatever its case", nameOfOneAccount},
+	{"a name that nobody or several have leads nowhere", nameOfNoneOrSeveral},
+	{"a name is found and lost with a rename", nameFollowsRename},
+	{"in one transaction names are looked for after domains are settled", namesAfterDomains},
+	{"what names nothing goes to the one unattributed account", unattributedAccount},
+	{"the unattributed account is never found by a name", unattributedHasNoName},
+	{"the unattributed account is never named by an entry", unattributedStaysUnnamed},
+	{"every combination of claims has its account, together and apart", everyCombination},
+	{"an entry keeps what was claimed", claimsAreKept},
+}
+
+func entryGoesToAccountNamed(t *testing.T, e *env) {
+	acme := e.record(t, byDomain("acme.example")).AccountID
+	r := e.record(t, atrium.Claim{AccountID: acme, Domain: "other.example", Name: "Other"})
+	if r.AccountID != acme {
+		t.Errorf("the entry went to %s, want %s", r.AccountID, acme)
+	}
+	if all := e.accounts(t); len(all) != 1 {
+		t.Errorf("there are %d accounts, want 1: a domain beside an identifier makes none", len(all))
+	}
+}
+
+func unknownAccount(t *testing.T, e *env) {
+	theirs := e.as(e.newTenant(t)).record(t, byDomain("acme.example")).AccountID
+	nobodys := atrium.NewID[atrium.AccountID]()
+	outcomes := e.append(t,
+		e.draft(t, byID(theirs)), e.draft(t, byID(nobodys)),
+		e.draft(t, atrium.Claim{AccountID: theirs, Domain: "acme.example", Name: "Acme"}))
+	for i, o := range outcomes {
+		wantCode(t, o.Err, atrium.CodeNotFound)
+		if o.Err.Error() != outcomes[0].Err.Error() || o.Receipt != (atrium.Receipt{}) {
+			t.Errorf("draft %d: %+v is not as nothing as the first: %+v", i, o, outcomes[0])
+		}
+	}
+	if all := e.records(t); len(all) != 0 {
+		t.Errorf("the tenant has %d records, want none", len(all))
+	}
+}
+
+func oneAccountForADomain(t *testing.T, e *env) {
+	written := []string{
+		"bücher.example", "BÜCHER.example", "xn--bcher-kva.example", " https://www.Bücher.example:443/a?b#c ",
+		"someone@bücher.example", "//bücher.example", "bücher.example.", "bu\u0308cher.example",
+	}
+	var drafts []*atrium.Draft
+	for _, domain := range written {
+		drafts = append(drafts, e.draft(t, byDomain(domain)))
+	}
+	first := recorded(t, e.append(t, drafts...))
+	for i, domain := range written {
+		if again := e.record(t, byDomain(domain)); first[i].AccountID != first[0].AccountID || again.AccountID != first[0].AccountID {
+			t.Errorf("%q went to %s and then to %s, want %s", domain, first[i].AccountID, again.AccountID, first[0].AccountID)
+		}
+	}
+	if a := e.account(t, first[0].AccountID); a.Domain != "xn--bcher-kva.example" {
+		t.Errorf("the domain is %q, want its canonical form", a.Domain)
+	}
+}
+
+func longDomains(t *testing.T, e *env) {
+	long := strings.Repeat("x", 300_000)
+	r := recorded(t, e.append(t, e.draft(t, byDomain(long)), e.draft(t, byDomain(strings.ToUpper(long))), e.draft(t, byDomain(long+"y"))))
+	again := e.record(t, byDomain(long+"y"))
+	if r[0].AccountID != r[1].AccountID || r[0].AccountID == r[2].AccountID || r[2].AccountID != again.AccountID {
+		t.Errorf("accounts %s, %s, %s, %s: want the first two and the last two the same", r[0].AccountID, r[1].AccountID, r[2].AccountID, again.AccountID)
+	}
+	if a := e.account(t, again.AccountID); a.Domain != long+"y" {
+		t.Errorf("the domain came back with %d bytes, want %d", len(a.Domain), len(long)+1)
+	}
+}
+
+func nameOfOneAccount(t *testing.T, e *env) {
+	for given, wanted := range map[string]string{
+		"ACME": "acme", "Straße": "STRASSE", "ΣΊΣΥΦΟΣ": "σίσυφος", "ﬁne": "FINE", "ȺȾ": "ⱥⱦ", "𐐀": "𐐨", "K\u212a": "kk",
+	} {
+		e := e.as(e.newTenant(t))
+		made := e.record(t, atrium.Claim{Domain: "acme.example", Name: given}).AccountID
+		e.record(t, atrium.Claim{Domain: "other.example", Name: "Other"})
+		for _, name := range []string{given, wanted} {
+			if r := e.record(t, byName(name)); r.AccountID != made {
+				t.Errorf("%q did not lead to the account named %q", name, given)
+			}
+		}
+	}
+}
+
+func nameOfNoneOrSeveral(t *testing.T, e *env) {
+	nobodys := e.record(t, byName("Acme")).AccountID
+	a := e.record(t, atrium.Claim{Domain: "a.example", Name: "Acme"}).AccountID
+	if r := e.record(t, byName("acme")); r.AccountID != a {
+		t.Errorf("a name that one account has led to %s, want %s", r.AccountID, a)
+	}
+	for _, domain := range []string{"b.example", "c.example"} {
+		e.record(t, atrium.Claim{Domain: domain, Name: "ACME"})
+		if r := e.record(t, byName("acme")); r.AccountID != nobodys {
+			t.Errorf("a name that several accounts have led to %s, want the unattributed %s", r.AccountID, nobodys)
+		}
+	}
+	for _, near := range []string{"Acme ", " Acme", "Acme Inc", "Ácme"} {
+		if r := e.as(e.tenant).record(t, byName(near)); r.AccountID != nobodys {
+			t.Errorf("%q led to %s, want the unattributed %s", near, r.AccountID, nobodys)
+		}
+	}
+	if d := e.account(t, nobodys).Domain; d != atrium.UnattributedDomain {
+		t.Errorf("the account of what leads nowhere has domain %q", d)
+	}
+}
+
+func nameFollowsRename(t *testing.T, e *env) {
+	a := e.record(t, atrium.Claim{Domain: "a.example", Name: "Acme"}).AccountID
+	b := e.record(t, atrium.Claim{Domain: "b.example", Name: "Acme"}).AccountID
+	nobodys := e.record(t, byName("Acme")).AccountID
+	e.rename(t, b, "Bolt")
+	for name, want := range map[string]atrium.AccountID{"ACME": a, "BOLT": b, "Other": nobodys} {
+		if r := e.record(t, byName(name)); r.AccountID != want {
+			t.Errorf("%q led to %s, want %s", name, r.AccountID, want)
+		}
+	}
+	e.rename(t, a, "bolt")
+	for _, name := range []string{"Acme", "Bolt"} {
+		if r := e.record(t, byName(name)); r.AccountID != nobodys {
+			t.Errorf("%q led to %s, want the unattributed %s", name, r.AccountID, nobodys)
+		}
+	}
+}
+
+func namesAfterDomains(t *testing.T, e *env) {
+	r := recorded(t, e.append(t,
+		e.draft(t, byName("acme")), e.draft(t, atrium.Claim{Domain: "a.example", Name: "Acme"}),
+		e.draft(t, byName("twice")), e.draft(t, atrium.Claim{Domain: "b.example", Name: "Twice"}),
+		e.draft(t, atrium.Claim{Domain: "c.example", Name: "TWICE"}), e.draft(t, atrium.Claim{})))
+	if r[0].AccountID != r[1].AccountID {
+		t.Error("a name did not lead to the account that was made with it in the same transaction")
+	}
+	if r[2].AccountID != r[5].AccountID || r[2].AccountID == r[3].AccountID {
+		t.Error("a name that two accounts got in the same transaction was not unattributed")
+	}
+	unnamed := e.record(t, byDomain("d.example")).AccountID
+	r = recorded(t, e.append(t, e.draft(t, byName("Delta")), e.draft(t, atrium.Claim{AccountID: unnamed, Name: "Delta"})))
+	if r[0].AccountID != unnamed {
+		t.Error("a name did not lead to the account that was given it in the same transaction")
+	}
+}
+
+func unattributedAccount(t *testing.T, e *env) {
+	r := recorded(t, e.append(t, e.draft(t, atrium.Claim{}), e.draft(t, byName("Nobody")), e.draft(t, byName("None")),
+		e.draft(t, byDomain("https://WWW.Unattributed.INVALID/"))))
+	r = append(r, e.record(t, atrium.Claim{}), e.record(t, byName("Nobody")), e.record(t, byID(r[0].AccountID)))
+	for i := range r {
+		if r[i].AccountID != r[0].AccountID {
+			t.Errorf("entry %d went to %s, want %s", i, r[i].AccountID, r[0].AccountID)
+		}
+	}
+	if a := e.account(t, r[0].AccountID); a.Domain != atrium.UnattributedDomain || a.Name != "" || a.CreatedAt != a.UpdatedAt {
+		t.Errorf("the unattributed account is %+v", a)
+	}
+	if theirs := e.as(e.newTenant(t)).record(t, atrium.Claim{}); theirs.AccountID == r[0].AccountID {
+		t.Error("two tenants have one unattributed account")
+	}
+}
+
+func unattributedHasNoName(t *testing.T, e *env) {
+	unattributed := e.record(t, atrium.Claim{}).AccountID
+	e.rename(t, unattributed, "Acme")
+	acme := e.record(t, atrium.Claim{Domain: "acme.example", Name: "Acme"}).AccountID
+	if r := e.record(t, byName("Acme")); r.AccountID != acme {
+		t.Errorf("a name that one account and the unattributed one have led to %s, want %s", r.AccountID, acme)
+	}
+
+	imported := e.as(e.newTenant(t))
+	a, b := imported.newAccount(atrium.UnattributedDomain, "Bolt"), imported.newAccount("bolt.example", "Bolt")
+	imported.put(t, a, b)
+	if r := imported.record(t, byName("BOLT")); r.AccountID != b.ID {
+		t.Errorf("a name that one account and an imported unattributed one have led to %s, want %s", r.AccountID, b.ID)
+	}
+	if r := imported.record(t, atrium.Claim{}); r.AccountID != a.ID {
+		t.Errorf("what names nothing went to %s, want the imported %s", r.AccountID, a.ID)
+	}
+}
+
+func unattributedStaysUnnamed(t *testing.T, e *env) {
+	made := e.record(t, atrium.Claim{Domain: "unattributed.invalid", Name: "First"})
+	e.clock.step(1e9)
+	e.append(t, e.draft(t, byName("Second")), e.draft(t, atrium.Claim{AccountID: made.AccountID, Name: "Third"}),
+		e.draft(t, atrium.Claim{Domain: "unattributed.invalid", Name: "Fourth"}))
+	if a := e.account(t, made.AccountID); a.Name != "" || a.UpdatedAt != made.CreatedAt {
+		t.Errorf("the unattributed account has name %q and was updated at %s, made at %s", a.Name, a.UpdatedAt, made.CreatedAt)
+	}
+}
+
+// everyCombination gives each of identifier, domain and name one account of
+// its own to lead to, so that which one won is seen.
+func everyCombination(t *testing.T, e *env) {
+	a := e.record(t, byDomain("a.example")).AccountID
+	b := e.record(t, byDomain("b.example")).AccountID
+	c := e.record(t, atrium.Claim{Domain: "c.example", Name: "C"}).AccountID
+	none := e.record(t, atrium.Claim{}).AccountID
+	claims := []atrium.Claim{
+		{}, {Name: "c"}, {Domain: "b.example"}, {Domain: "b.example", Name: "c"}, {AccountID: a}, {AccountID: a, Name: "c"},
+		{AccountID: a, Domain: "b.example"}, {AccountID: a, Domain: "b.example", Name: "c"},
+	}
+	want := []atrium.AccountID{none, c, b, b, a, a, a, a}
+	drafts := make([]*atrium.Draft, len(claims))
+	for i, claim := range claims {
+		drafts[i] = e.draft(t, claim)
+	}
+	want[1] = none // together, the others give the name to a and b as well
+	for i, r := range recorded(t, e.append(t, drafts...)) {
+		if r.AccountID != want[i] {
+			t.Errorf("together: %+v went to %s, want %s", claims[i], r.AccountID, want[i])
+		}
+	}
+	e.rename(t, a, "A")
+	e.rename(t, b, "B")
+	want[1] = c
+	for i, claim := range claims {
+		if r := e.record(t, claim); r.AccountID != want[i] {
+			t.Errorf("apart: %+v went to %s, want %s", claim, r.AccountID, want[i])
+		}
+	}
+}
+
+func claimsAreKept(t *testing.T, e *env) {
+	a := e.record(t, byDomain("a.example")).AccountID
+	claims := map[atrium.EntryID]atrium.Claim{}
+	for _, claim := range []atrium.Claim{
+		{}, {Name: " Nobody "}, {Domain: " HTTPS://B.example/x "}, {Domain: "b.example", Name: "B"}, {AccountID: a},
+		{AccountID: a, Name: "A"}, {AccountID: a, Domain: "not a host"}, {AccountID: a, Domain: "WWW.C.example", Name: "C"},
+	} {
+		claims[e.record(t, claim).EntryID] = claim
+	}
+	for _, entry := range e.entries(t) {
+		if claim, ok := claims[entry.ID]; ok && entry.Claim != claim {
+			t.Errorf("the entry has %+v, want what was claimed, %+v", entry.Claim, claim)
+		}
+		delete(claims, entry.ID)
+	}
+	if len(claims) > 0 {
+		t.Errorf("%d entries were not found", len(claims))
+	}
+}

@@ -1,0 +1,322 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/store"
+)
+
+var exports = []guarantee{
+	{"an export has every record once, in order, however many there are", exportHasAll},
+	{"an export of large records has them all", exportHasLarge},
+	{"an export that others write beside has all from before and refers to nothing it leaves out", exportWhileWriting},
+	{"an export has what was stored before it, whatever the clock says", exportWithClockBack},
+	{"an export leaves out together what is stored after it began", exportLeavesOutTogether},
+	{"writes go on while an export waits for its taker, and it ends for all of them", exportEndsDespiteWrites},
+	{"Size is how many records an export has", sizeOfExport},
+	{"an export ends with the error of its taker, or of its context", exportEndsWithError},
+	{"an export of a tenant that does not exist is NotFound", exportOfNoTenant},
+}
+
+// wantOrder holds that records are in the order of an export and refer only to
+// those before them.
+func wantOrder(t tb, records []store.Record) {
+	t.Helper()
+	kind := func(r store.Record) (place int, id string) {
+		switch r := r.(type) {
+		case *atrium.Account:
+			return 0, string(r.ID)
+		case *store.LinkedProspect:
+			return 1, string(r.ID)
+		case *atrium.Page:
+			return 2, string(r.ID)
+		case *atrium.Audience:
+			return 3, string(r.ID)
+		case *store.AudienceVersion:
+			return 4, fmt.Sprintf("%s %016d", r.AudienceID, r.Number)
+		case *atrium.Entry:
+			return 5, string(r.ID)
+		}
+		return -1, ""
+	}
+	seen := map[string]bool{}
+	lastPlace, lastID := -1, ""
+	for i, r := range records {
+		place, id := kind(r)
+		if place < lastPlace || place == lastPlace && id <= lastID {
+			t.Fatalf("record %d, %s, is out of order after %s", i, id, lastID)
+		}
+		lastPlace, lastID = place, id
+		var needs []string
+		switch r := r.(type) {
+		case *store.LinkedProspect:
+			for _, a := range r.AccountIDs {
+				needs = append(needs, string(a))
+			}
+		case *atrium.Audience:
+			needs = append(needs, string(r.PageID))
+		case *store.AudienceVersion:
+			id = string(r.ID)
+			needs = append(needs, string(r.PageID), string(r.AudienceID))
+		case *atrium.Entry:
+			needs = append(needs, string(r.AccountID))
+		}
+		for _, need := range needs {
+			if !seen[need] {
+				t.Fatalf("record %d, %s, refers to %s, which is not before it", i, id, need)
+			}
+		}
+		seen[id] = true
+	}
+}
+
+func exportHasAll(t *testing.T, e *env) {
+	const n = 510 // more than a chunk of every kind
+	var all []store.Record
+	var accounts []*atrium.Account
+	u := e.newAudience(e.newPage(atrium.PageDraft), false)
+	for i := range n {
+		a, p := e.newAccount(fmt.Sprintf("a%d.example", i), ""), e.newPage(atrium.PageDraft)
+		accounts = append(accounts, a)
+		if i == 0 {
+			u.PageID = p.ID
+			all = append(all, p, u)
+			p = e.newPage(atrium.PageDraft)
+		}
+		all = append(all, a, e.newProspect(a, accounts[i/2]), p, e.newAudience(p, false), e.newVersion(u, int64(n-i)), e.newEntry(accounts[i/3], ""))
+	}
+	for chunk := range slices.Chunk(all, 1500) {
+		// Grouped by kind, as runs of one statement.
+		slices.SortStableFunc(chunk, func(a, b store.Record) int { return kindOrder(a) - kindOrder(b) })
+		e.put(t, chunk...)
+	}
+	got := e.records(t)
+	wantOrder(t, got)
+	gotTexts, wanted := describeAll(got), describeAll(all)
+	slices.Sort(gotTexts)
+	slices.Sort(wanted)
+	if !slices.Equal(gotTexts, wanted) {
+		t.Errorf("exported %d records, want %d, or not as they were given", len(got), len(all))
+	}
+}
+
+func kindOrder(r store.Record) int {
+	return slices.Index([]string{"*atrium.Account", "*store.LinkedProspect", "*atrium.Page", "*atrium.Audience", "*store.AudienceVersion", "*atrium.Entry"}, fmt.Sprintf("%T", r))
+}
+
+func exportHasLarge(t *testing.T, e *env) {
+	large := append(append([]byte{'"'}, make([]byte, 1<<20)...), '"')
+	for i := range large[1 : 1<<20+1] {
+		large[1+i] = 'x'
+	}
+	a, u := e.newAccount("acme.example", ""), e.newAudience(e.newPage(atrium.PageDraft), false)
+	want := []store.Record{a}
+	for i := range 5 { // more than a chunk of each, in bytes
+		p := e.newPage(atrium.PageDraft)
+		if p.Metadata = large; i == 0 {
+			p.ID = u.PageID
+		}
+		entry := e.newEntry(a, "")
+		entry.Payload = []byte(`{"s":` + string(large) + `}`)
+		want = append(want, p, entry)
+		if i == 0 {
+			want = append(want, u)
+		}
+		v := e.newVersion(u, int64(i+1))
+		v.Content = large
+		linked := e.newProspect(a)
+		linked.Name = pointer(string(large))
+		want = append(want, v, linked)
+	}
+	e.put(t, want...)
+	got := e.records(t)
+	wantOrder(t, got)
+	if len(got) != len(want) {
+		t.Errorf("exported %d records, want %d", len(got), len(want))
+	}
+}
+
+// exportTo collects what an export emits, and calls at before every nth record.
+func (e *env) exportTo(t tb, every int, at func()) (records []store.Record) {
+	t.Helper()
+	if err := e.Export(t.Context(), e.tenant, func(r store.Record) error {
+		if len(records)%every == 0 {
+			at()
+		}
+		records = append(records, r)
+		return nil
+	}); err != nil {
+		t.Fatalf("export: %v", err)
+	}
+	return records
+}
+
+// randomAccount makes an account whose identifier may come anywhere.
+func (e *env) randomAccount(i int) *atrium.Account {
+	a := e.newAccount(fmt.Sprintf("%s-%d.example", e.tenant[len("tenant_"):], i), "")
+	a.ID = as[atrium.AccountID](fmt.Sprintf("%c%025d", "0az"[i%3], i))
+	return a
+}
+
+func exportWhileWriting(t *testing.T, e *env) {
+	var before []store.Record
+	for i := range 510 {
+		a := e.randomAccount(i)
+		before = append(before, a)
+	}
+	for i := range 510 {
+		before = append(before, e.newEntry(before[i].(*atrium.Account), ""))
+	}
+	e.put(t, before...)
+
+	// Another node writes all the time; each account comes with an entry of it.
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	node := e.node()
+	go func() {
+		for i := 1000; ctx.Err() == nil; i++ {
+			node.clock.step(time.Millisecond)
+			a := node.randomAccount(i)
+			if _, err := node.Import(t.Context(), node.tenant, items(a, node.newEntry(a, ""))); err != nil {
+				ended <- err
+				return
+			}
+			d := node.draft(t, byDomain(fmt.Sprintf("new-%d.example", i)))
+			if _, err := node.Append(t.Context(), []*atrium.Draft{d}); err != nil {
+				ended <- err
+				return
+			}
+		}
+		ended <- nil
+	}()
+	for range 2 {
+		got := e.records(t)
+		wantOrder(t, got)
+		have := map[string]bool{}
+		for _, text := range describeAll(got) {
+			have[text] = true
+		}
+		for _, r := range before {
+			if !have[describe(r)] {
+				t.Fatalf("the export left out %s, which was there before it", describe(r))
+			}
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatalf("write beside an export: %v", err)
+	}
+}
+
+func exportWithClockBack(t *testing.T, e *env) {
+	before := e.oneOfEach()
+	e.put(t, before...)
+	e.record(t, byDomain("new.example"))
+	e.clock.step(-time.Hour)
+	if n := len(e.records(t)); n != len(before)+2 {
+		t.Errorf("an hour before they were stored, %d records are exported, want %d", n, len(before)+2)
+	}
+	if n := len(e.node().records(t)); n != len(before)+2 {
+		t.Errorf("an hour before they were stored, another node exports %d records, want %d", n, len(before)+2)
+	}
+}
+
+// exportLeavesOutTogether stores, between any two records of an export,
+// accounts before and behind the place where the export is, with entries.
+func exportLeavesOutTogether(t *testing.T, e *env) {
+	for _, step := range []time.Duration{time.Second, 0, -time.Hour} {
+		t.Run(fmt.Sprint("the clock goes on by ", step), func(t *testing.T) {
+			e := e.as(e.newTenant(t))
+			before := e.oneOfEach()
+			e.put(t, before...)
+			i := 0
+			got := e.exportTo(t, 1, func() {
+				if i >= 30 {
+					return
+				}
+				e.clock.step(step)
+				for range 3 {
+					i++
+					a := e.randomAccount(i)
+					p := e.newPage(atrium.PageDraft)
+					p.ID = as[atrium.PageID](string(a.ID[len("account_"):]))
+					u := e.newAudience(p, false)
+					u.ID = as[atrium.AudienceID](string(a.ID[len("account_"):]))
+					e.put(t, a, e.newProspect(a), p, u, e.newVersion(u, 1), e.newEntry(a, ""))
+					e.record(t, byDomain(fmt.Sprintf("new-%d.example", i)))
+				}
+			})
+			wantOrder(t, got)
+			have := describeAll(got)
+			for _, r := range before {
+				if !slices.Contains(have, describe(r)) {
+					t.Errorf("the export left out %s, which was there before it", describe(r))
+				}
+			}
+			them := e.as(e.newTenant(t))
+			for chunk := range slices.Chunk(got, 500) {
+				them.put(t, chunk...)
+			}
+		})
+	}
+}
+
+func exportEndsDespiteWrites(t *testing.T, e *env) {
+	records := e.oneOfEach()
+	e.put(t, records...)
+	node := e.node()
+	calls := 0
+	e.exportTo(t, 1, func() {
+		if calls++; calls > 10*len(records) {
+			t.Fatal("as more is stored, the export goes on without end")
+		}
+		for _, e := range []*env{e, node} {
+			recorded(t, e.append(t, e.draft(t, byDomain("acme.example"))))
+		}
+	})
+}
+
+func sizeOfExport(t *testing.T, e *env) {
+	e.as(e.newTenant(t)).put(t, e.oneOfEach()...)
+	records := e.oneOfEach()
+	for i := range len(records) + 1 {
+		if n, err := e.Size(t.Context(), e.tenant); err != nil || n != int64(i) {
+			t.Errorf("the size is %d, %v, want %d", n, err, i)
+		}
+		if i < len(records) {
+			e.put(t, records[i])
+		}
+	}
+}
+
+func exportEndsWithError(t *testing.T, e *env) {
+	e.put(t, e.oneOfEach()...)
+	taker := errors.New("the taker has had enough")
+	calls := 0
+	err := e.Export(t.Context(), e.tenant, func(store.Record) error {
+		if calls++; calls == 3 {
+			return taker
+		}
+		return nil
+	})
+	if !errors.Is(err, taker) || calls != 3 {
+		t.Errorf("%d calls, then %v", calls, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Export(ctx, e.tenant, func(store.Record) error { return nil }); err == nil {
+		t.Error("an export whose context had ended came to its end")
+	}
+	e.record(t, byDomain("acme.example")) // nothing is held by what ended early
+}
+
+func exportOfNoTenant(t *testing.T, e *env) {
+	err := e.Export(t.Context(), atrium.NewID[atrium.TenantID](), func(store.Record) error { return nil })
+	wantCode(t, err, atrium.CodeNotFound)
+}

@@ -1,0 +1,124 @@
+package storetest
+
+import (
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/store"
+)
+
+// take imports a record into the realm and returns whether it is new, or that
+// it cannot be taken.
+func (r *realm) take(record store.Record) (added, ok bool) {
+	if stored := r.same(record); stored != nil {
+		return false, describe(stored) == describe(record)
+	}
+	switch v := record.(type) {
+	case *atrium.Account:
+		if _, taken := r.withDomain(v.Domain); taken {
+			return false, false
+		}
+		r.accounts[v.ID] = *v
+	case *store.LinkedProspect:
+		for _, id := range v.AccountIDs {
+			if _, ok := r.accounts[id]; !ok {
+				return false, false
+			}
+		}
+		r.prospects[v.ID] = *v
+	case *atrium.Page:
+		r.pages[v.ID] = *v
+	case *atrium.Audience:
+		p, ok := r.pages[v.PageID]
+		if !ok {
+			return false, false
+		}
+		if !v.Archived {
+			p.AudiencesCount++
+			r.pages[p.ID] = p
+		}
+		r.audiences[v.ID] = *v
+	case *store.AudienceVersion:
+		return r.takeVersion(*v)
+	case *atrium.Entry:
+		return r.takeEntry(*v)
+	}
+	return true, true
+}
+
+// same returns the record of the realm with the same identifier, or nil.
+func (r *realm) same(record store.Record) store.Record {
+	switch v := record.(type) {
+	case *atrium.Account:
+		if s, ok := r.accounts[v.ID]; ok {
+			return &s
+		}
+	case *store.LinkedProspect:
+		if s, ok := r.prospects[v.ID]; ok {
+			return &s
+		}
+	case *atrium.Page:
+		if s, ok := r.pages[v.ID]; ok {
+			return &s
+		}
+	case *atrium.Audience:
+		if s, ok := r.audiences[v.ID]; ok {
+			return &s
+		}
+	case *store.AudienceVersion:
+		if s, ok := r.versions[v.ID]; ok {
+			return &s
+		}
+	case *atrium.Entry:
+		if s, ok := r.entries[v.ID]; ok {
+			return &s
+		}
+	}
+	return nil
+}
+
+func (r *realm) takeVersion(v store.AudienceVersion) (added, ok bool) {
+	u, ok := r.audiences[v.AudienceID]
+	if !ok || v.PageID != u.PageID {
+		return false, false
+	}
+	highest := int64(0)
+	for _, other := range r.versions {
+		if other.AudienceID == v.AudienceID {
+			highest = max(highest, other.Number)
+			if other.Number == v.Number {
+				return false, false
+			}
+		}
+	}
+	if v.Number == 0 {
+		if highest == atrium.MaxVersionNumber {
+			return false, false
+		}
+		v.Number = highest + 1
+	}
+	r.versions[v.ID] = v
+	return true, true
+}
+
+func (r *realm) takeEntry(e atrium.Entry) (added, ok bool) {
+	a, ok := r.accounts[e.AccountID]
+	if !ok {
+		return false, false
+	}
+	if e.IdempotencyKey != "" {
+		if _, taken := r.keys[e.IdempotencyKey]; taken {
+			return false, false
+		}
+		fingerprint, err := canonical.Fingerprint(e.Submission)
+		if err != nil {
+			return false, false
+		}
+		r.keys[e.IdempotencyKey] = binding{e.ID, fingerprint}
+	}
+	if a.LatestActivityAt == nil || *a.LatestActivityAt < e.CreatedAt {
+		a.LatestActivityAt = pointer(e.CreatedAt)
+		r.accounts[a.ID] = a
+	}
+	r.entries[e.ID] = e
+	return true, true
+}

@@ -1,0 +1,273 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"atrium"
+	"atrium/internal/store"
+)
+
+var modelled = []guarantee{
+	{"random operations have the answers that follow from what was done before", storeIsLikeModel},
+}
+
+// A pair of tenants, each with its realm, and what operations draw from.
+type pair struct {
+	*env
+	t      *rapid.T
+	realms [2]*realm
+	drafts [2][]*atrium.Draft // that were appended before
+}
+
+func storeIsLikeModel(t *testing.T, e *env) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := &pair{env: e, t: t, realms: [2]*realm{newRealm(e.newTenant(t)), newRealm(e.newTenant(t))}}
+		for range rapid.IntRange(1, 8).Draw(t, "operations") {
+			e.clock.step(time.Duration(rapid.IntRange(-3, 6).Draw(t, "seconds")) * 500 * time.Millisecond)
+			side := rapid.IntRange(0, 1).Draw(t, "tenant")
+			switch rapid.SampledFrom([]string{"append", "append", "import", "rename"}).Draw(t, "operation") {
+			case "append":
+				p.append()
+			case "import":
+				p.importChunk(side)
+			case "rename":
+				p.rename(side)
+			}
+			p.compare()
+		}
+	})
+}
+
+var (
+	somePool = []string{"0000000000000000000000000a", "0000000000000000000000000b", "zzzzzzzzzzzzzzzzzzzzzzzzzz"}
+	names3   = []string{"", "", "Acme", "ACME", "Bolt", "bolt "}
+	domains5 = []string{"", "a.example", "https://WWW.A.example/x", "b.example", "not a host", "Unattributed.invalid"}
+	keys6    = []string{"", "", "k", "K", "a key of more than thirty-two bytes, one", "a key of more than thirty-two bytes, two"}
+	payloads = []string{`{"n":1}`, `{ "n" : 1.0 }`, `{"n":2}`}
+)
+
+func draw[T any](p *pair, what string, from ...T) T {
+	return rapid.SampledFrom(from).Draw(p.t, what)
+}
+
+// anyAccount draws an account of either tenant, one of nobody's, or none.
+func (p *pair) anyAccount() atrium.AccountID {
+	ids := []atrium.AccountID{as[atrium.AccountID](somePool[2])}
+	for _, r := range p.realms {
+		for id := range r.accounts {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return draw(p, "account", ids...)
+}
+
+// append appends a batch of both tenants' drafts, some of which were appended
+// before.
+func (p *pair) append() {
+	var all []*atrium.Draft
+	for range rapid.IntRange(1, 7).Draw(p.t, "drafts") {
+		side := rapid.IntRange(0, 1).Draw(p.t, "tenant")
+		if old := p.drafts[side]; len(old) > 0 && rapid.IntRange(0, 4).Draw(p.t, "again") == 0 {
+			if d := draw(p, "old draft", old...); !slices.Contains(all, d) {
+				all = append(all, d)
+			}
+			continue
+		}
+		claim := atrium.Claim{Domain: draw(p, "domain", domains5...), Name: draw(p, "name", names3...)}
+		if rapid.IntRange(0, 2).Draw(p.t, "by identifier") == 0 {
+			claim.AccountID = p.anyAccount()
+		}
+		d := p.as(p.realms[side].tenant).draft(p.t, claim, key(draw(p, "key", keys6...)), payload(draw(p, "payload", payloads...)))
+		p.drafts[side] = append(p.drafts[side], d)
+		all = append(all, d)
+	}
+	if len(all) == 0 {
+		return
+	}
+	got := p.env.append(p.t, all...)
+	for _, r := range p.realms {
+		var drafts []*atrium.Draft
+		var outcomes []atrium.Outcome
+		for i, d := range all {
+			if d.TenantID == r.tenant {
+				drafts, outcomes = append(drafts, d), append(outcomes, got[i])
+			}
+		}
+		want := r.append(drafts, p.clock.shows(), outcomes, func(id atrium.AccountID) string { return p.as(r.tenant).account(p.t, id).Name })
+		for i := range want {
+			if outcomes[i].Receipt != want[i].Receipt || !sameCode(outcomes[i].Err, want[i].Err) {
+				p.t.Fatalf("draft %s of %s: %+v, want %+v", drafts[i].ID, r.tenant, outcomes[i], want[i])
+			}
+		}
+	}
+}
+
+func sameCode(a, b error) bool {
+	return (a == nil) == (b == nil) && (a == nil || atrium.CodeOf(a) == atrium.CodeOf(b))
+}
+
+func (p *pair) rename(side int) {
+	r := p.realms[side]
+	id, name := p.anyAccount(), draw(p, "name", names3[2:]...)
+	_, known := r.accounts[id]
+	refused := errors.New("refused")
+	refuses := rapid.IntRange(0, 3).Draw(p.t, "refuse") == 0
+	got, linked, err := p.RenameAccount(p.t.Context(), r.tenant, id, name, func(current atrium.Account, _ []atrium.Prospect) error {
+		if want := r.accounts[id]; describe(&current) != describe(&want) {
+			p.t.Fatalf("check was given %+v, want %+v", current, want)
+		}
+		if refuses {
+			return refused
+		}
+		return nil
+	})
+	switch {
+	case !known:
+		wantCode(p.t, err, atrium.CodeNotFound)
+	case refuses:
+		if !errors.Is(err, refused) {
+			p.t.Fatalf("error %v, want that of check", err)
+		}
+	default:
+		r.rename(id, name, p.clock.shows())
+		if want := r.accounts[id]; err != nil || describe(&got) != describe(&want) {
+			p.t.Fatalf("renamed %+v, %v, want %+v", got, err, want)
+		}
+		p.compareLinked(r, id, linked)
+	}
+}
+
+// importChunk imports records out of small pools, so that many are there
+// already, clash, or refer to what is not there.
+func (p *pair) importChunk(side int) {
+	r := p.realms[side]
+	var chunk []store.Record
+	for range rapid.IntRange(1, 6).Draw(p.t, "records") {
+		chunk = append(chunk, p.record())
+	}
+	after, added, refused := r.clone(), 0, false
+	for _, record := range chunk {
+		isNew, ok := after.take(record)
+		if refused = !ok; refused {
+			break
+		}
+		if isNew {
+			added++
+		}
+	}
+	got, err := p.Import(p.t.Context(), r.tenant, items(copied(chunk)...))
+	if _, ok := errors.AsType[*store.ImportError](err); ok != refused || (err != nil) != ok {
+		p.t.Fatalf("imported %q: %v, want refused %v", describeAll(chunk), err, refused)
+	}
+	if !refused {
+		p.realms[side] = after
+		if got != added {
+			p.t.Fatalf("imported %q: %d were new, want %d", describeAll(chunk), got, added)
+		}
+	}
+}
+
+// record draws a record. All are of one instant, so that some are the same.
+func (p *pair) record() store.Record {
+	suffix := func() string { return draw(p, "identifier", somePool[:2]...) }
+	const at = atrium.Time(1_700_000_000_000_000)
+	account, page, audience := as[atrium.AccountID](suffix()), as[atrium.PageID](suffix()), as[atrium.AudienceID](suffix())
+	switch draw(p, "kind", "account", "prospect", "page", "audience", "version", "entry") {
+	case "account":
+		return &atrium.Account{ID: account, Domain: draw(p, "domain", "a.example", "c.example", "unattributed.invalid"), Name: draw(p, "name", "", "Acme"), CreatedAt: at, UpdatedAt: at}
+	case "prospect":
+		return &store.LinkedProspect{Prospect: atrium.Prospect{ID: as[atrium.ProspectID](suffix()), CreatedAt: at, UpdatedAt: at}, AccountIDs: []atrium.AccountID{account}}
+	case "page":
+		made := p.newPage(draw(p, "status", atrium.PageStatuses()...))
+		made.ID, made.CreatedAt, made.UpdatedAt = page, at, at
+		return made
+	case "audience":
+		return &atrium.Audience{ID: audience, PageID: page, Archived: rapid.Bool().Draw(p.t, "archived"), CreatedAt: at, UpdatedAt: at}
+	case "version":
+		return &store.AudienceVersion{PageID: page, Version: atrium.Version{
+			ID: atrium.NewID[atrium.VersionID](), AudienceID: audience, Number: draw(p, "number", int64(0), 0, 1, 2, 5), CreatedAt: at,
+		}}
+	default:
+		entry := &atrium.Entry{ID: as[atrium.EntryID](suffix()), AccountID: account, CreatedAt: at + atrium.Time(rapid.IntRange(0, 1).Draw(p.t, "later"))*1e15}
+		entry.Source, entry.Type, entry.Payload = "crm", "webhook", []byte(draw(p, "payload", payloads...))
+		entry.IdempotencyKey, entry.Claim.Domain = draw(p, "key", keys6...), draw(p, "domain", domains5...)
+		return entry
+	}
+}
+
+// compare holds that the store answers every read as the realms say.
+func (p *pair) compare() {
+	for _, r := range p.realms {
+		e := p.as(r.tenant)
+		got, want := describeAll(e.records(p.t)), describeAll(r.records())
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			p.t.Fatalf("%s has\n%q\nwant\n%q", r.tenant, got, want)
+		}
+		for id, want := range r.accounts {
+			got, linked, err := e.Account(p.t.Context(), r.tenant, id)
+			if err != nil || when(got.LatestActivityAt) != when(want.LatestActivityAt) {
+				p.t.Fatalf("account %+v, active %s, %v, want %+v, active %s", got, when(got.LatestActivityAt), err, want, when(want.LatestActivityAt))
+			}
+			p.compareLinked(r, id, linked)
+		}
+		p.comparePages(e, r)
+	}
+}
+
+func when(at *atrium.Time) string {
+	if at == nil {
+		return "never"
+	}
+	return at.String()
+}
+
+func (p *pair) compareLinked(r *realm, id atrium.AccountID, linked []atrium.Prospect) {
+	var got, want []atrium.ProspectID
+	for _, l := range linked {
+		got = append(got, l.ID)
+	}
+	for _, l := range r.prospects {
+		if slices.Contains(l.AccountIDs, id) {
+			want = append(want, l.ID)
+		}
+	}
+	if slices.Sort(want); !slices.Equal(got, want) { // all of one instant
+		p.t.Fatalf("account %s has prospects %v, want %v", id, got, want)
+	}
+}
+
+func (p *pair) comparePages(e *env, r *realm) {
+	var pages []*atrium.Page
+	for _, page := range r.pages {
+		pages = append(pages, &page)
+		if got := e.page(p.t, page.ID); got.AudiencesCount != page.AudiencesCount {
+			p.t.Fatalf("page %s counts %d audiences, want %d", page.ID, got.AudiencesCount, page.AudiencesCount)
+		}
+	}
+	status := draw(p, "filter", append(atrium.PageStatuses(), "")...)
+	if got, want := e.list(p.t, status, rapid.IntRange(1, 3).Draw(p.t, "limit"), nothing), listable(pages, status); !slices.Equal(got, want) {
+		p.t.Fatalf("list of %q is %v, want %v", status, got, want)
+	}
+	for _, u := range r.audiences {
+		var want []int64
+		for _, v := range r.versions {
+			if v.AudienceID == u.ID {
+				want = append(want, v.Number)
+			}
+		}
+		slices.Sort(want)
+		slices.Reverse(want)
+		if got, total := e.numbers(p.t, &u, 0, 100); fmt.Sprint(got) != fmt.Sprint(want) || total != int64(len(want)) {
+			p.t.Fatalf("audience %s has versions %v of %d, want %v", u.ID, got, total, want)
+		}
+	}
+}

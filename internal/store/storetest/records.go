@@ -1,0 +1,154 @@
+package storetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"atrium"
+	"atrium/internal/store"
+)
+
+// This file has what guarantees say about records: made, imported and compared.
+
+// item is a record to import with all that it says given.
+func item(r store.Record) store.Import {
+	given := describe(r)
+	return store.Import{Record: r, Created: true, Updated: true, Differs: func(stored store.Record) string {
+		if describe(stored) != given {
+			return "anything"
+		}
+		return ""
+	}}
+}
+
+func items(records ...store.Record) []store.Import {
+	all := make([]store.Import, len(records))
+	for i, r := range records {
+		all[i] = item(r)
+	}
+	return all
+}
+
+// put imports records, all of which must be new.
+func (e *env) put(t tb, records ...store.Record) {
+	t.Helper()
+	added, err := e.Import(t.Context(), e.tenant, items(records...))
+	if err != nil {
+		t.Fatalf("import: %v", err)
+	}
+	if added != len(records) {
+		t.Fatalf("import: %d of %d records were new", added, len(records))
+	}
+}
+
+// describe returns all that an import can say of a record, as text to compare.
+func describe(r store.Record) string {
+	switch original := r.(type) {
+	case *atrium.Account:
+		a := *original
+		a.TenantID, a.LatestActivityAt = "", nil
+		r = a
+	case *store.LinkedProspect:
+		p := *original
+		p.TenantID, p.AccountIDs = "", slices.Clone(p.AccountIDs)
+		slices.Sort(p.AccountIDs)
+		r = p
+	case *atrium.Page:
+		p := *original
+		p.TenantID, p.AudiencesCount = "", 0
+		r = p
+	case *atrium.Audience:
+		u := *original
+		u.TenantID = ""
+		r = u
+	case *store.AudienceVersion:
+		v := *original
+		v.TenantID = ""
+		r = v
+	case *atrium.Entry:
+		e := *original
+		e.TenantID = ""
+		r = e
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err.Error() // equal to no other
+	}
+	return fmt.Sprintf("%T %s", r, b)
+}
+
+func describeAll(records []store.Record) []string {
+	all := make([]string, len(records))
+	for i, r := range records {
+		all[i] = describe(r)
+	}
+	return all
+}
+
+// wantRecords holds that the tenant has exactly these records, in any order.
+func (e *env) wantRecords(t *testing.T, want ...store.Record) {
+	t.Helper()
+	got, wanted := describeAll(e.records(t)), describeAll(want)
+	slices.Sort(got)
+	slices.Sort(wanted)
+	if !slices.Equal(got, wanted) {
+		t.Errorf("the tenant has\n%q\nwant\n%q", got, wanted)
+	}
+}
+
+// The functions that make records, dated now.
+
+func (e *env) newAccount(domain, name string) *atrium.Account {
+	at := e.clock.shows()
+	return &atrium.Account{ID: atrium.NewID[atrium.AccountID](), Domain: domain, Name: name, CreatedAt: at, UpdatedAt: at}
+}
+
+func (e *env) newProspect(accounts ...*atrium.Account) *store.LinkedProspect {
+	at := e.clock.shows()
+	p := &store.LinkedProspect{Prospect: atrium.Prospect{ID: atrium.NewID[atrium.ProspectID](), CreatedAt: at, UpdatedAt: at}}
+	for _, a := range accounts {
+		p.AccountIDs = append(p.AccountIDs, a.ID)
+	}
+	slices.Sort(p.AccountIDs)
+	p.AccountIDs = slices.Compact(p.AccountIDs)
+	return p
+}
+
+func (e *env) newPage(status atrium.PageStatus) *atrium.Page {
+	at := e.clock.shows()
+	return &atrium.Page{
+		ID: atrium.NewID[atrium.PageID](), BrandID: "brand", Name: "Name", Context: "Context", Title: "Title", Status: status,
+		Actions: []byte("[]"), Scripts: []byte("[]"), FooterLinks: []byte("[]"), CreatedAt: at, UpdatedAt: at,
+	}
+}
+
+func (e *env) newAudience(page *atrium.Page, archived bool) *atrium.Audience {
+	at := e.clock.shows()
+	return &atrium.Audience{
+		ID: atrium.NewID[atrium.AudienceID](), PageID: page.ID, Name: "Audience", Archived: archived, CreatedAt: at, UpdatedAt: at,
+	}
+}
+
+// newVersion makes a version; number 0 asks for the next one.
+func (e *env) newVersion(audience *atrium.Audience, number int64) *store.AudienceVersion {
+	return &store.AudienceVersion{PageID: audience.PageID, Version: atrium.Version{
+		ID: atrium.NewID[atrium.VersionID](), AudienceID: audience.ID, Number: number, Content: []byte(`{}`), CreatedAt: e.clock.shows(),
+	}}
+}
+
+func (e *env) newEntry(account *atrium.Account, key string) *atrium.Entry {
+	return &atrium.Entry{
+		ID: atrium.NewID[atrium.EntryID](), AccountID: account.ID, CreatedAt: e.clock.shows(),
+		Submission: atrium.Submission{Source: "crm", Type: atrium.DefaultType, Payload: []byte(`{}`), IdempotencyKey: key},
+	}
+}
+
+// oneOfEach makes a record of every kind, each after those it refers to.
+func (e *env) oneOfEach() []store.Record {
+	a := e.newAccount("acme.example", "Acme")
+	p := e.newPage(atrium.PagePublished)
+	u := e.newAudience(p, false)
+	return []store.Record{a, e.newProspect(a), p, u, e.newVersion(u, 1), e.newEntry(a, "k")}
+}

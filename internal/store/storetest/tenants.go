@@ -1,0 +1,162 @@
+package storetest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/store"
+)
+
+var tenants = []guarantee{
+	{"a tenant is as it was made", tenantAsMade},
+	{"tenants are listed in the order of their identifiers", tenantsListed},
+	{"two tenants may have the same of everything and never meet", tenantsNeverMeet},
+	{"what another tenant has is as absent as what nobody has", othersAreAbsent},
+	{"a reference to what another tenant has refers to nothing", othersCannotBeReferredTo},
+}
+
+func tenantAsMade(t *testing.T, e *env) {
+	long := strings.Repeat("\U0001f600", atrium.MaxName)
+	for _, name := range []string{"Acme", "Acme", long} {
+		e.clock.step(time.Minute)
+		made, err := e.CreateTenant(t.Context(), name)
+		if err != nil || made.Name != name || made.CreatedAt != e.clock.shows() {
+			t.Fatalf("made %+v, %v", made, err)
+		}
+		if got, err := e.Tenant(t.Context(), made.ID); err != nil || got != made {
+			t.Errorf("read %+v, %v, want %+v", got, err, made)
+		}
+	}
+	_, err := e.Tenant(t.Context(), atrium.NewID[atrium.TenantID]())
+	wantCode(t, err, atrium.CodeNotFound)
+}
+
+func tenantsListed(t *testing.T, e *env) {
+	e = e.fresh(t)
+	want := []atrium.TenantID{e.tenant}
+	for range 3 {
+		want = append(want, e.newTenant(t))
+	}
+	slices.Sort(want)
+	all, err := e.Tenants(t.Context())
+	if err != nil || len(all) != len(want) {
+		t.Fatalf("%d tenants, %v, want %d", len(all), err, len(want))
+	}
+	for i := range want {
+		if all[i].ID != want[i] {
+			t.Errorf("place %d has %s, want %s", i, all[i].ID, want[i])
+		}
+	}
+}
+
+func tenantsNeverMeet(t *testing.T, e *env) {
+	them := e.as(e.newTenant(t))
+	// The same records for both, told apart by one text of each.
+	write := func(e *env, records []store.Record, text string) {
+		for _, r := range records {
+			switch r := r.(type) {
+			case *atrium.Account:
+				r.Name = text
+			case *store.LinkedProspect:
+				r.Name = &text
+			case *atrium.Page:
+				r.Title = text
+			case *atrium.Audience:
+				r.Name = text
+			case *store.AudienceVersion:
+				r.Content = []byte(`"` + text + `"`)
+			case *atrium.Entry:
+				r.Source = text
+			}
+		}
+		e.put(t, records...)
+	}
+	records := e.oneOfEach()
+	write(e, records, "ours")
+	ours := describeAll(records)
+	write(them, records, "theirs")
+	theirs := describeAll(records)
+
+	a := records[0].(*atrium.Account).ID
+	for _, side := range []struct {
+		e    *env
+		want []string
+		text string
+	}{{e, ours, "ours"}, {them, theirs, "theirs"}} {
+		e := side.e
+		if got := describeAll(e.records(t)); !slices.Equal(got, side.want) {
+			t.Errorf("exported %q, want %q", got, side.want)
+		}
+		account, linked, err := e.Account(t.Context(), e.tenant, a)
+		if err != nil || account.Name != side.text || len(linked) != 1 || *linked[0].Name != side.text {
+			t.Errorf("account %+v with %+v, %v, want %s", account, linked, err, side.text)
+		}
+		pages, _, err := e.Pages(t.Context(), e.tenant, "", nil, 9)
+		if err != nil || len(pages) != 1 || pages[0].Title != side.text || pages[0].AudiencesCount != 1 {
+			t.Errorf("pages %+v, %v, want one of %s", pages, err, side.text)
+		}
+		for _, claim := range []atrium.Claim{byID(a), byDomain("acme.example"), byName(side.text)} {
+			if r := e.record(t, claim); r.AccountID != a {
+				t.Errorf("%+v went to %s, want %s", claim, r.AccountID, a)
+			}
+		}
+	}
+	e.clock.step(time.Hour)
+	e.rename(t, a, "renamed")
+	e.record(t, byID(a))
+	if got := them.account(t, a); got.Name != "theirs" || *got.LatestActivityAt == e.clock.shows() {
+		t.Errorf("what one tenant did changed the other's account to %+v", got)
+	}
+	if n := len(them.entries(t)); n != 4 {
+		t.Errorf("the other tenant has %d entries, want 4", n)
+	}
+}
+
+func othersAreAbsent(t *testing.T, e *env) {
+	them := e.as(e.newTenant(t))
+	records := them.oneOfEach()
+	them.put(t, records...)
+	a, page, u := records[0].(*atrium.Account).ID, records[2].(*atrium.Page).ID, records[3].(*atrium.Audience).ID
+	ours := e.newPage(atrium.PageDraft)
+	e.put(t, ours)
+
+	same := func(what string, theirs, nobodys error) {
+		t.Helper()
+		wantCode(t, theirs, atrium.CodeNotFound)
+		if theirs == nil || nobodys == nil || theirs.Error() != nobodys.Error() {
+			t.Errorf("%s: %v for another tenant's, %v for nobody's", what, theirs, nobodys)
+		}
+	}
+	account := func(id atrium.AccountID) error { _, _, err := e.Account(t.Context(), e.tenant, id); return err }
+	same("account", account(a), account(atrium.NewID[atrium.AccountID]()))
+	readPage := func(id atrium.PageID) error { _, err := e.Page(t.Context(), e.tenant, id); return err }
+	same("page", readPage(page), readPage(atrium.NewID[atrium.PageID]()))
+	listVersions := func(page atrium.PageID, u atrium.AudienceID) error {
+		_, _, err := e.Versions(t.Context(), e.tenant, page, u, 0, 9)
+		return err
+	}
+	same("versions", listVersions(page, u), listVersions(atrium.NewID[atrium.PageID](), atrium.NewID[atrium.AudienceID]()))
+	same("versions of an audience", listVersions(ours.ID, u), listVersions(ours.ID, atrium.NewID[atrium.AudienceID]()))
+
+	if pages, more, err := e.Pages(t.Context(), e.tenant, "", nil, 9); err != nil || more || len(pages) != 1 {
+		t.Errorf("pages %v, %v, %v, want one's own", pages, more, err)
+	}
+	e.wantRecords(t, ours)
+}
+
+func othersCannotBeReferredTo(t *testing.T, e *env) {
+	them := e.as(e.newTenant(t))
+	records := them.oneOfEach()
+	them.put(t, records...)
+	a, page, u := records[0].(*atrium.Account), records[2].(*atrium.Page), records[3].(*atrium.Audience)
+	for member, r := range map[string]store.Record{
+		"accountIds": e.newProspect(a), "pageId": e.newAudience(page, false), "audienceId": e.newVersion(u, 0), "accountId": e.newEntry(a, ""),
+	} {
+		_, err := e.Import(t.Context(), e.tenant, items(r))
+		wantRefused(t, err, 0, member)
+	}
+	e.wantRecords(t)
+}

@@ -1,0 +1,282 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// transactions are the guarantees of the engine itself, on which all of the
+// others rest. They use the table of settings, which belongs to no tenant.
+var transactions = []guarantee{
+	{"Read sees one state however many statements it has", readSeesOneState},
+	{"Write leaves no trace when it returns an error or panics", writeRollsBack},
+	{"Write is seen by all once it returns", writeIsSeen},
+	{"a statement that fails leaves nothing and the next transaction works", failedStatement},
+	{"a context that ends leaves nothing half done and releases the writer", endedContext},
+	{"Snapshot sees what was committed before, and holds up nobody", snapshotSeesCommitted},
+	{"bytes are empty or null, and compared as bytes", bytesAreBytes},
+	{"a sound database passes its check", checkPasses},
+	{"after Close everything is Unavailable", closedIsUnavailable},
+}
+
+var errOnPurpose = errors.New("on purpose")
+
+func set(tx engine.Tx, name, value string) error {
+	_, err := tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, []byte(value))
+	return err
+}
+
+func get(tx engine.Tx, name string) (value string, err error) {
+	err = engine.One(tx, "SELECT value FROM settings WHERE name = $1", engine.Args{name}, func(r engine.Row) { value = string(r.Bytes(0)) })
+	return value, err
+}
+
+func mustSet(t tb, db engine.DB, name, value string) {
+	t.Helper()
+	if err := db.Write(t.Context(), func(tx engine.Tx) error { return set(tx, name, value) }); err != nil {
+		t.Fatalf("write: %v", err)
+	}
+}
+
+// wantSetting holds what a setting is; "" for none.
+func wantSetting(t tb, db engine.DB, name, want string) {
+	t.Helper()
+	err := db.Read(t.Context(), func(tx engine.Tx) error {
+		got, err := get(tx, name)
+		if err != nil && !errors.Is(err, engine.ErrNoRow) {
+			return err
+		}
+		if got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("read: %v", err)
+	}
+}
+
+func readSeesOneState(t *testing.T, e *env) {
+	mustSet(t, e.db, "one state", "old")
+	node := e.node()
+	if err := e.db.Read(t.Context(), func(tx engine.Tx) error {
+		first, err := get(tx, "one state")
+		if err != nil {
+			return err
+		}
+		for _, db := range []engine.DB{e.db, node.db} {
+			mustSet(t, db, "one state", "new")
+			second, err := get(tx, "one state")
+			if err != nil {
+				return err
+			}
+			if first != "old" || second != "old" {
+				t.Errorf("read %q and then %q", first, second)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	wantSetting(t, e.db, "one state", "new")
+}
+
+func writeRollsBack(t *testing.T, e *env) {
+	mustSet(t, e.db, "kept", "old")
+	err := e.db.Write(t.Context(), func(tx engine.Tx) error {
+		if err := errors.Join(set(tx, "kept", "new"), set(tx, "lost", "new")); err != nil {
+			return err
+		}
+		return errOnPurpose
+	})
+	if !errors.Is(err, errOnPurpose) {
+		t.Errorf("error %v, want the one that was returned", err)
+	}
+	func() {
+		defer func() {
+			if p := recover(); p != errOnPurpose { //nolint:errorlint // the very value
+				t.Errorf("recovered %v, want what was panicked with", p)
+			}
+		}()
+		_ = e.db.Write(t.Context(), func(tx engine.Tx) error {
+			if err := set(tx, "kept", "newer"); err != nil {
+				return err
+			}
+			panic(errOnPurpose)
+		})
+	}()
+	func() {
+		defer func() { _ = recover() }()
+		_ = e.db.Read(t.Context(), func(engine.Tx) error { panic(errOnPurpose) })
+	}()
+	wantSetting(t, e.db, "kept", "old")
+	wantSetting(t, e.db, "lost", "")
+	mustSet(t, e.db, "kept", "newest")
+	wantSetting(t, e.db, "kept", "newest")
+}
+
+func writeIsSeen(t *testing.T, e *env) {
+	node := e.node()
+	for _, value := range []string{"a", "b", "c"} {
+		mustSet(t, e.db, "seen", value)
+		wantSetting(t, e.db, "seen", value)
+		wantSetting(t, node.db, "seen", value)
+	}
+}
+
+func failedStatement(t *testing.T, e *env) {
+	err := e.db.Write(t.Context(), func(tx engine.Tx) error {
+		if err := set(tx, "failed", "new"); err != nil {
+			return err
+		}
+		_, err := tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2)", "failed", []byte{})
+		return err
+	})
+	if engine.ClassOf(err) != engine.Conflict {
+		t.Errorf("a taken name is of class %d, %v, want Conflict", engine.ClassOf(err), err)
+	}
+	err = e.db.Write(t.Context(), func(tx engine.Tx) error {
+		_, err := tx.Exec("INSERT INTO settings (no_such_column) VALUES ($1)", "x")
+		return err
+	})
+	if err == nil || engine.ClassOf(err) != engine.Internal {
+		t.Errorf("a wrong statement is of class %d, %v, want Internal", engine.ClassOf(err), err)
+	}
+	wantSetting(t, e.db, "failed", "")
+	mustSet(t, e.db, "failed", "not")
+}
+
+func endedContext(t *testing.T, e *env) {
+	ctx, cancel := context.WithCancel(t.Context())
+	err := e.db.Write(ctx, func(tx engine.Tx) error {
+		if err := set(tx, "ended", "first"); err != nil {
+			return err
+		}
+		cancel() // in the middle: all of it or nothing
+		return set(tx, "ended", "second")
+	})
+	want := "second"
+	if err != nil {
+		want = ""
+	}
+	wantSetting(t, e.db, "ended", want)
+
+	// One waits for the writer and gives up.
+	waiting, giveUp := context.WithCancel(t.Context())
+	gaveUp := make(chan error, 1)
+	mustSet(t, e.db, "turn", "free")
+	if err := e.db.Write(t.Context(), func(tx engine.Tx) error {
+		go func() {
+			gaveUp <- e.db.Write(waiting, func(tx engine.Tx) error { return set(tx, "turn", "taken") })
+		}()
+		giveUp()
+		return set(tx, "turn", "held")
+	}); err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	switch err := <-gaveUp; {
+	case err == nil:
+		wantSetting(t, e.db, "turn", "taken")
+	case engine.ClassOf(err) == engine.Unavailable:
+		wantSetting(t, e.db, "turn", "held")
+	default:
+		t.Errorf("who gave up got class %d, %v, want Unavailable", engine.ClassOf(err), err)
+	}
+
+	_, err = e.Append(ctx, []*atrium.Draft{e.draft(t, byDomain("acme.example"))})
+	if n := len(e.entries(t)); err == nil && n != 1 || err != nil && n != 0 {
+		t.Errorf("error %v and %d entries", err, n)
+	}
+	if err != nil {
+		wantCode(t, err, atrium.CodeUnavailable)
+	}
+	mustSet(t, e.db, "turn", "free") // the writer was released
+}
+
+func snapshotSeesCommitted(t *testing.T, e *env) {
+	mustSet(t, e.db, "snapshot", "before")
+	node := e.node()
+	if err := e.db.Snapshot(t.Context(), func(db engine.DB) error {
+		err := db.Read(t.Context(), func(tx engine.Tx) error {
+			if got, err := get(tx, "snapshot"); err != nil || got != "before" {
+				t.Errorf("read %q, %v, want what was committed before", got, err)
+			}
+			return nil
+		})
+		mustSet(t, e.db, "snapshot", "during")
+		mustSet(t, node.db, "snapshot", "after")
+		return err
+	}); err != nil {
+		t.Fatalf("snapshot: %v", err)
+	}
+	wantSetting(t, e.db, "snapshot", "after")
+	if err := e.db.Snapshot(t.Context(), func(engine.DB) error { return errOnPurpose }); !errors.Is(err, errOnPurpose) {
+		t.Errorf("error %v, want the one that was returned", err)
+	}
+}
+
+var echo = engine.NewBatch("SELECT b, t, n FROM batch", "b bytea", "t text", "n bigint")
+
+func bytesAreBytes(t *testing.T, e *env) {
+	rows := []engine.Args{{[]byte{}, "", int64(0)}, {nil, nil, nil}, {[]byte(nil), "x", int64(-1 << 63)}, {[]byte{0, 255}, "é", int64(1<<63 - 1)}}
+	var got int
+	if err := e.db.Read(t.Context(), func(tx engine.Tx) error {
+		got = 0
+		_, err := tx.Batch(echo, rows, func(r engine.Row) error {
+			got++
+			switch {
+			case r.Null(1): // the second row
+				if !r.Null(0) || !r.Null(2) || r.Bytes(0) != nil || r.Text(1) != "" {
+					t.Error("nulls are not null")
+				}
+			case r.Text(1) == "":
+				if r.Null(0) || len(r.Bytes(0)) != 0 || r.Bytes(0) == nil || r.Int(2) != 0 {
+					t.Error("empty values are not empty")
+				}
+			case r.Text(1) == "x":
+				if !r.Null(0) || r.Int(2) != -1<<63 {
+					t.Error("a nil slice is not null, or the least integer not itself")
+				}
+			default:
+				if !bytes.Equal(r.Bytes(0), []byte{0, 255}) || r.Text(1) != "é" || r.Int(2) != 1<<63-1 {
+					t.Errorf("got %x, %q, %d", r.Bytes(0), r.Text(1), r.Int(2))
+				}
+			}
+			return nil
+		})
+		return err
+	}); err != nil || got != len(rows) {
+		t.Errorf("%d rows, %v, want %d", got, err, len(rows))
+	}
+}
+
+func checkPasses(t *testing.T, e *env) {
+	e.put(t, e.oneOfEach()...)
+	if err := e.Check(t.Context()); err != nil {
+		t.Errorf("check: %v", err)
+	}
+	if err := e.Ping(t.Context()); err != nil {
+		t.Errorf("ping: %v", err)
+	}
+}
+
+func closedIsUnavailable(t *testing.T, e *env) {
+	node := e.node()
+	if err := errors.Join(node.Close(), node.Close()); err != nil {
+		t.Fatalf("close, twice: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, appended := node.Append(ctx, []*atrium.Draft{e.draft(t, atrium.Claim{})})
+	_, read := node.Tenant(ctx, e.tenant)
+	for _, err := range []error{appended, read, node.Ping(ctx)} {
+		wantCode(t, err, atrium.CodeUnavailable)
+	}
+	e.record(t, atrium.Claim{}) // the other node goes on
+}
