@@ -40,7 +40,7 @@ func decode(line []byte) (store.Import, error) {
 		return store.Import{}, atrium.Invalid(d.Faults()...)
 	}
 	d.Untaken()
-	if faults := d.Faults(); len(faults) > 0 {
+	if faults := append(d.Faults(), d.inner...); len(faults) > 0 {
 		return store.Import{}, atrium.Invalid(faults...)
 	}
 	d.item.Differs = differs(line, d.item.Record)
@@ -50,7 +50,8 @@ func decode(line []byte) (store.Import, error) {
 // A decoder takes the members of one line.
 type decoder struct {
 	*strictjson.Object
-	item store.Import
+	item  store.Import
+	inner []atrium.Fault // of members inside of members
 }
 
 func (d *decoder) account() {
@@ -178,7 +179,8 @@ func (d *decoder) claimed(v []byte, c *atrium.Claim) {
 	c.Name, _ = inner.Text("name", strictjson.Nullable, func(s string) string { return atrium.CheckText(s, 1, atrium.MaxName) })
 	inner.Untaken()
 	for _, f := range inner.Faults() {
-		d.Fault("claimed"+f.Where, f.Detail)
+		f.Where = "/claimed" + f.Where
+		d.inner = append(d.inner, f)
 	}
 }
 

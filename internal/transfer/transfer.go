@@ -111,7 +111,7 @@ type importing struct {
 
 func (im *importing) read(ctx context.Context, in *bufio.Reader) error {
 	for {
-		line, err := readLine(in)
+		line, err := readLine(in, im.report.Lines+1 < im.from)
 		if errors.Is(err, io.EOF) {
 			return im.flush()
 		}
@@ -120,7 +120,7 @@ func (im *importing) read(ctx context.Context, in *bufio.Reader) error {
 			return im.stop(atrium.Fault{Detail: err.Error()})
 		}
 		if err != nil {
-			return fmt.Errorf("read line %d: %w", im.report.Lines, err)
+			return fmt.Errorf("read line %d; go on from line %d: %w", im.report.Lines, im.resumeFrom(), err)
 		}
 		if im.report.Lines < im.from || len(bytes.TrimSpace(line)) == 0 {
 			continue
@@ -182,18 +182,24 @@ func (im *importing) flush() error {
 var errLineTooLong = fmt.Errorf("is longer than %d MiB", maxLine>>20)
 
 // readLine returns the next line without its end, or io.EOF. The line is the
-// caller's.
-func readLine(in *bufio.Reader) ([]byte, error) {
+// caller's. With skip it returns nothing of the line, which may be of any length.
+func readLine(in *bufio.Reader, skip bool) ([]byte, error) {
 	var line []byte
-	for {
+	for some := false; ; {
 		part, err := in.ReadSlice('\n')
-		line = append(line, part...)
+		some = some || len(part) > 0
+		if !skip {
+			line = append(line, part...)
+		}
 		switch {
-		case len(line) > maxLine:
+		case len(line) > maxLine+len("\r\n"):
 			return nil, errLineTooLong
 		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF) && len(line) > 0, err == nil:
-			return bytes.TrimRight(line, "\r\n"), nil
+		case errors.Is(err, io.EOF) && some, err == nil:
+			if line = bytes.TrimRight(line, "\r\n"); len(line) > maxLine {
+				return nil, errLineTooLong
+			}
+			return line, nil
 		default:
 			return nil, err
 		}

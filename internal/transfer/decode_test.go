@@ -1,0 +1,96 @@
+package transfer
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"atrium"
+	"atrium/internal/store"
+)
+
+func FuzzImportLine(f *testing.F) {
+	for _, line := range []string{
+		`{"kind":"account","accountId":"account_00000000000000000000000001","domain":"HTTPS://www.Acme.example/","name":null,"createdAt":"2026-01-02T03:04:05.6789+02:00"}`,
+		`{"kind":"prospect","name":"","accountIds":["account_00000000000000000000000002","account_00000000000000000000000001"],"updatedAt":"2026-01-02T03:04:05Z"}`,
+		`{"kind":"page","brandId":"b","name":"\u2028","pageContext":"<","title":"","status":"draft","actions":[ 1.50 ],"scripts":[{"b":1,"a":-0}],"footerLinks":["\u0000"],"metadata":1E400}`,
+		`{"kind":"audience","pageId":"page_00000000000000000000000001","archived":true}`,
+		`{"kind":"audienceVersion","audienceId":"audience_00000000000000000000000001","versionNumber":9007199254740991,"content":null}`,
+		` { "kind" : "accountLog", "accountId":"account_00000000000000000000000001", "source":"\ud83d\ude00","payload":{ "a":[ ] },"claimed":{"domain":"x","name":null} }`,
+		`{"kind":"accountLog"}`, `{}`, ``, `[`, `{"kind":"account","domain":"\u0000"}`,
+	} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		item, err := decode(bytes.Clone(line))
+		if err != nil {
+			if atrium.CodeOf(err) != atrium.CodeInvalidRequest {
+				t.Fatalf("refused with %v", err)
+			}
+			return
+		}
+		complete(item.Record)
+		first, err := encode(item.Record)
+		if err != nil {
+			t.Fatalf("encode: %v", err)
+		}
+		again, err := decode(bytes.Clone(first))
+		if err != nil {
+			t.Fatalf("decode %s: %v", first, err)
+		}
+		second, err := encode(again.Record)
+		if err != nil || !bytes.Equal(first, second) {
+			t.Fatalf("%s\nthen\n%s, %v", first, second, err)
+		}
+		for _, i := range []store.Import{item, again} {
+			if member := i.Differs(again.Record); member != "" {
+				t.Fatalf("%q differs from itself in %s", line, member)
+			}
+		}
+	})
+}
+
+// complete sets what the store would make.
+func complete(record store.Record) {
+	switch r := record.(type) {
+	case *atrium.Account:
+		orNew(&r.ID)
+	case *store.LinkedProspect:
+		orNew(&r.ID)
+	case *atrium.Page:
+		orNew(&r.ID)
+	case *atrium.Audience:
+		orNew(&r.ID)
+	case *store.AudienceVersion:
+		orNew(&r.ID)
+		orNew(&r.PageID)
+		r.Number = max(r.Number, 1)
+	case *atrium.Entry:
+		orNew(&r.ID)
+	}
+}
+
+func orNew[T atrium.Identifier](id *T) {
+	if *id == "" {
+		*id = atrium.NewID[T]()
+	}
+}
+
+func TestALineMayBeAsLongAsTheLimitAndNoLonger(t *testing.T) {
+	long := strings.Repeat("x", maxLine)
+	for _, end := range []string{"", "\n", "\r\n"} {
+		line, err := readLine(bufio.NewReader(strings.NewReader(long+end)), false)
+		if err != nil || len(line) != maxLine {
+			t.Errorf("a line at the limit: %d bytes, %v", len(line), err)
+		}
+		if _, err = readLine(bufio.NewReader(strings.NewReader(long+"x"+end)), false); !errors.Is(err, errLineTooLong) {
+			t.Errorf("a line over the limit: %v", err)
+		}
+	}
+	if _, err := readLine(bufio.NewReader(strings.NewReader("")), false); !errors.Is(err, io.EOF) {
+		t.Errorf("no line: %v", err)
+	}
+}

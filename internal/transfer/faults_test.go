@@ -1,0 +1,242 @@
+package transfer_test
+
+import (
+	"strings"
+	"testing"
+
+	"atrium/internal/transfer"
+)
+
+// The members of lines that can be taken, one of each kind, to break.
+const (
+	accountID  = "account_00000000000000000000000001"
+	pageID     = "page_00000000000000000000000001"
+	audienceID = "audience_00000000000000000000000001"
+	entryID    = "prospectlog_00000000000000000000000001"
+
+	accountLine  = `{"kind":"account","accountId":"` + accountID + `","domain":"acme.example","name":"Acme","createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
+	prospectLine = `{"kind":"prospect","prospectId":"prospect_00000000000000000000000001","name":"Dana","accountIds":["` + accountID + `"],"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
+	pageLine     = `{"kind":"page","pageId":"` + pageID + `","brandId":"b","name":"n","pageContext":"c","title":"t","status":"draft","actions":[],"scripts":[],"footerLinks":[],"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
+	audienceLine = `{"kind":"audience","audienceId":"` + audienceID + `","pageId":"` + pageID + `","name":"a","archived":false,"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
+	versionLine  = `{"kind":"audienceVersion","id":"version_00000000000000000000000001","pageId":"` + pageID + `","audienceId":"` + audienceID + `","versionNumber":1,"archived":false,"content":{"n":1.50},"createdAt":"2026-01-02T03:04:05.678Z"}`
+	entryLine    = `{"kind":"accountLog","accountLogId":"` + entryID + `","accountId":"` + accountID + `","source":"crm","type":"webhook","payload":{"n":1.50},"idempotencyKey":"k","claimed":{"domain":"acme.example"},"createdAt":"2026-01-02T03:04:05.678Z"}`
+)
+
+var oneOfEach = []string{accountLine, prospectLine, pageLine, audienceLine, versionLine, entryLine}
+
+// with replaces the value of a member of a line, or leaves the member out for "".
+func with(line, name, value string) string {
+	key := `"` + name + `":`
+	start := strings.Index(line, key)
+	if start < 0 {
+		return line[:len(line)-1] + "," + key + value + "}"
+	}
+	end := start + len(key)
+	depth, inString := 0, false
+	for ; ; end++ {
+		c := line[end]
+		if c == '"' {
+			inString = !inString
+		}
+		if inString {
+			continue
+		}
+		if depth == 0 && (c == ',' || c == '}') {
+			break
+		}
+		if c == '{' || c == '[' {
+			depth++
+		}
+		if c == '}' || c == ']' {
+			depth--
+		}
+	}
+	switch {
+	case value == "" && start == 1: // the first
+		return line[:start] + line[end+1:]
+	case value == "":
+		return line[:start-1] + line[end:]
+	}
+	return line[:start] + key + value + line[end:]
+}
+
+func TestEveryConstraintThatIsBrokenIsNamed(t *testing.T) {
+	long := func(n int) string { return `"` + strings.Repeat("😀", n) + `"` }
+	id := func(prefix string) []string {
+		return []string{
+			`"` + prefix + `0000000000000000000000000"`, `"` + prefix + `000000000000000000000000000"`, `"` + prefix + `0000000000000000000000000A"`,
+			`"` + prefix + `0000000000000000000000000é"`, `"other_00000000000000000000000001"`, `""`, `1`, `["` + prefix + `00000000000000000000000001"]`,
+		}
+	}
+	instants := []string{`"2026-01-02"`, `"2026-01-02T03:04:05"`, `"2026-02-29T00:00:00Z"`, `"2026-01-02 03:04:05Z"`, `"2026-01-02T24:00:00Z"`, `"0000-01-01T00:00:00+00:01"`, `"9999-12-31T23:59:59-00:01"`, `""`, `null`, `1767323045678`}
+	notText := []string{`1`, `true`, `{}`, `["x"]`}
+	p := newPlace(t)
+	text := func(more ...string) []string { return append(more, notText...) }
+	for _, c := range []struct {
+		line, member string
+		values       []string
+	}{
+		{accountLine, "accountId", append(id("account_"), `null`)},
+		{accountLine, "domain", text(`""`, `" "`, `"\u3000\t"`, `"a\u0000b"`, `null`)},
+		{accountLine, "name", text(`""`, long(256), `"\u0000"`)},
+		{accountLine, "createdAt", instants},
+		{accountLine, "updatedAt", instants},
+		{accountLine, "latestActivityAt", []string{`null`, `"2026-01-02T03:04:05.678Z"`}}, // follows from the entries
+		{accountLine, "tenantId", []string{`"tenant_00000000000000000000000001"`}},
+		{accountLine, "Domain", []string{`"acme.example"`}},
+		{prospectLine, "prospectId", append(id("prospect_"), `null`)},
+		{prospectLine, "name", text(`"\u0000"`)},
+		{prospectLine, "email", text(`"\u0000"`)},
+		{prospectLine, "domain", text(`"\u0000"`)},
+		{prospectLine, "slug", text(`"\u0000"`)},
+		{prospectLine, "phoneNumber", text(`"\u0000"`)},
+		{prospectLine, "linkedinProfileUrl", text(`"\u0000"`)},
+		{prospectLine, "accountIds", []string{`null`, `"` + accountID + `"`, `[1]`, `[null]`, `["account_1"]`, `["page_00000000000000000000000001"]`, `{}`}},
+		{prospectLine, "createdAt", instants},
+		{pageLine, "pageId", append(id("page_"), `null`)},
+		{pageLine, "brandId", text(`""`, `"\u0000"`, `null`)},
+		{pageLine, "name", text(`"\u0000"`, `null`)},
+		{pageLine, "pageContext", text(`"\u0000"`, `null`)},
+		{pageLine, "title", text(`"\u0000"`, `null`)},
+		{pageLine, "status", text(`""`, `"Draft"`, `"deleted"`, `null`)},
+		{pageLine, "actions", []string{`null`, `{}`, `"[]"`}},
+		{pageLine, "scripts", []string{`null`, `{}`, `"[]"`}},
+		{pageLine, "footerLinks", []string{`null`, `{}`, `"[]"`}},
+		{pageLine, "headerActionId", text(`"\u0000"`)},
+		{pageLine, "deletedAt", instants[:8]},
+		{pageLine, "audiencesCount", []string{`1`}}, // follows from the audiences
+		{audienceLine, "audienceId", append(id("audience_"), `null`)},
+		{audienceLine, "pageId", append(id("page_"), `null`)},
+		{audienceLine, "name", text(`"\u0000"`)},
+		{audienceLine, "archived", []string{`null`, `0`, `"false"`, `{}`}},
+		{audienceLine, "updatedAt", instants},
+		{versionLine, "id", append(id("version_"), `null`)},
+		{versionLine, "pageId", append(id("page_"), `null`)},
+		{versionLine, "audienceId", append(id("audience_"), `null`)},
+		{versionLine, "versionNumber", []string{`0`, `-1`, `1.0`, `1e0`, `9007199254740992`, `99999999999999999999`, `"1"`, `null`}},
+		{versionLine, "archived", []string{`null`, `1`}},
+		{versionLine, "createdAt", instants},
+		{versionLine, "updatedAt", []string{`"2026-01-02T03:04:05.678Z"`}},
+		{entryLine, "accountLogId", append(id("prospectlog_"), `null`)},
+		{entryLine, "accountId", append(id("account_"), `null`)},
+		{entryLine, "source", text(`""`, long(101), `"\u0000"`, `null`)},
+		{entryLine, "type", text(`""`, long(101), `"\u0000"`, `null`)},
+		{entryLine, "payload", []string{`null`, `[]`, `"{}"`, `1`}},
+		{entryLine, "idempotencyKey", text(`""`, long(256), `"\u0000"`)},
+		{entryLine, "claimed", []string{`[]`, `"x"`, `1`}},
+		{entryLine, "createdAt", instants},
+		{entryLine, "fingerprint", []string{`"x"`}},
+	} {
+		for _, value := range c.values {
+			report, err := p.importFrom(t, strings.NewReader("\n"+with(c.line, c.member, value)), transfer.Options{})
+			stopped := wantStopped(t, err, 2, 2, "/"+c.member)
+			if !strings.Contains(stopped.Error(), "line 2") || !strings.Contains(stopped.Error(), c.member) {
+				t.Errorf("the message names neither line nor member: %v", stopped)
+			}
+			wantReport(t, report, 2, 0, 0)
+		}
+	}
+	if file := p.export(t); file != "" {
+		t.Errorf("lines that cannot be taken left %s", file)
+	}
+}
+
+func TestEveryMemberThatIsNeededIsAskedFor(t *testing.T) {
+	p := newPlace(t)
+	for line, needed := range map[string][]string{
+		accountLine:  {"domain"},
+		pageLine:     {"brandId", "name", "pageContext", "title", "status", "actions", "scripts", "footerLinks"},
+		audienceLine: {"pageId"},
+		versionLine:  {"audienceId"},
+		entryLine:    {"accountId", "source", "payload"},
+	} {
+		for _, name := range append(needed, "kind") {
+			_, err := p.importFrom(t, strings.NewReader(with(line, name, "")), transfer.Options{})
+			wantStopped(t, err, 1, 1, "/"+name)
+		}
+	}
+}
+
+func TestAllFaultsOfALineAreNamedAtOnce(t *testing.T) {
+	p := newPlace(t)
+	line := with(with(with(with(entryLine, "source", `""`), "createdAt", `"today"`), "extra~/", "1"), "claimed", `{"accountId":"x","domain":" ","name":"","more":1}`)
+	_, err := p.importFrom(t, strings.NewReader(line), transfer.Options{})
+	stopped := wantStopped(t, err, 1, 1,
+		"/source", "/createdAt", "/extra~0~1", "/claimed/accountId", "/claimed/domain", "/claimed/name", "/claimed/more")
+	for _, secret := range []string{"today", "acme"} {
+		if strings.Contains(stopped.Error(), secret) {
+			t.Errorf("the message repeats what was sent: %v", stopped)
+		}
+	}
+}
+
+func TestALineThatIsNotStrictJSONIsNotTaken(t *testing.T) {
+	p := newPlace(t)
+	deep := strings.Repeat("[", 64) + strings.Repeat("]", 64)
+	for line, where := range map[string]string{
+		"x":                                     "",
+		"[]":                                    "",
+		"null":                                  "",
+		`"text"`:                                "",
+		"\ufeff" + accountLine:                  "",
+		accountLine + accountLine:               "",
+		accountLine + ",":                       "",
+		accountLine[:len(accountLine)-1]:        "",
+		`{"kind":1}`:                            "/kind",
+		`{"kind":null}`:                         "/kind",
+		`{"kind":""}`:                           "/kind",
+		`{"kind":"Account"}`:                    "/kind",
+		`{"kind":"key","keyId":"x"}`:            "/kind",
+		with(accountLine, "Name", `1,"Name":2`): "/Name",
+		with(entryLine, "payload", `{"a":{"b":1,"\u0062":2}}`): "/payload/a/b",
+		with(entryLine, "payload", `{"a":"\ud800"}`):           "/payload/a",
+		with(entryLine, "payload", "{\"a\":\"\xff\"}"):         "/payload/a",
+		with(entryLine, "payload", `{"a":01}`):                 "/payload",
+		with(entryLine, "payload", `{"a":NaN}`):                "/payload/a",
+		with(entryLine, "payload", "{\"a\":\"\x01\"}"):         "/payload/a",
+		with(entryLine, "payload", `{"a":`+deep+`}`):           "/payload/a" + strings.Repeat("/0", 61),
+	} {
+		_, err := p.importFrom(t, strings.NewReader(line), transfer.Options{})
+		wantStopped(t, err, 1, 1, where)
+	}
+}
+
+func TestWhatIsAtTheLimitIsTaken(t *testing.T) {
+	p := newPlace(t)
+	long := func(n int) string { return `"` + strings.Repeat("😀", n) + `"` }
+	deep := strings.Repeat("[", 62) + strings.Repeat("]", 62)
+	p.put(t,
+		with(accountLine, "name", long(255)),
+		with(prospectLine, "accountIds", `["`+accountID+`","`+accountID+`"]`), // a set
+		with(pageLine, "deletedAt", `"9999-12-31T23:59:59.999999999Z"`),
+		audienceLine,
+		with(versionLine, "versionNumber", "9007199254740991"),
+		with(with(with(with(entryLine, "source", long(100)), "type", long(100)), "idempotencyKey", long(255)), "payload", `{"a":`+deep+`}`),
+	)
+	if file := p.export(t); strings.Count(file, "😀") != 255+100+100+255 || !strings.Contains(file, `["`+accountID+`"]`) || !strings.Contains(file, "9007199254740991") {
+		t.Errorf("exported\n%s", file)
+	}
+}
+
+func TestMembersThatAreLeftOutOrNullHaveTheirDefault(t *testing.T) {
+	p := newPlace(t)
+	p.put(t,
+		`{"kind":"account","accountId":"`+accountID+`","domain":"HTTPS://Acme.Example/","name":null,"createdAt":"2026-01-02T03:04:05.6789+02:00"}`,
+		with(with(with(prospectLine, "name", "null"), "accountIds", ""), "email", `""`),
+		with(with(with(pageLine, "metadata", "null"), "headerActionId", "null"), "deletedAt", "null"),
+		with(with(audienceLine, "name", "null"), "archived", ""),
+		with(with(versionLine, "content", "null"), "pageId", ""),
+		with(with(with(entryLine, "type", ""), "idempotencyKey", "null"), "claimed", `{"accountId":null,"domain":null}`),
+	)
+	want := strings.Join([]string{
+		`{"kind":"account","accountId":"` + accountID + `","domain":"acme.example","createdAt":"2026-01-02T01:04:05.678Z","updatedAt":"2026-01-02T01:04:05.678Z"}`,
+		with(with(with(prospectLine, "name", ""), "accountIds", "[]"), "prospectId", `"prospect_00000000000000000000000001","email":""`),
+		pageLine,
+		with(audienceLine, "name", `""`),
+		with(versionLine, "content", "null"),
+		with(with(entryLine, "idempotencyKey", ""), "claimed", ""),
+	}, "\n") + "\n"
+	if got := p.export(t); got != want {
+		t.Errorf("exported\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,134 @@
+package transfer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/store"
+	"atrium/internal/transfer"
+)
+
+// tb is what a helper needs of a test; *rapid.T has it too.
+type tb interface {
+	Helper()
+	Context() context.Context
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// A place is a store with a tenant to import into and export from.
+type place struct {
+	*store.Store
+	tenant atrium.TenantID
+}
+
+// newPlace makes a store in a directory of the test, with a tenant.
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	s, err := store.Open("sqlite:"+filepath.Join(t.TempDir(), "test.db"), nil)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatalf("migrate: %v", err)
+	}
+	return (&place{Store: s}).empty(t)
+}
+
+// empty returns a new tenant of the same store.
+func (p *place) empty(t tb) *place {
+	t.Helper()
+	tenant, err := p.CreateTenant(t.Context(), "Tenant")
+	if err != nil {
+		t.Fatalf("create a tenant: %v", err)
+	}
+	return &place{p.Store, tenant.ID}
+}
+
+func (p *place) export(t tb) string {
+	t.Helper()
+	var b bytes.Buffer
+	n, err := transfer.Export(t.Context(), p.Store, p.tenant, &b)
+	if err != nil {
+		t.Fatalf("export: %v", err)
+	}
+	if lines := strings.Count(b.String(), "\n"); lines != n {
+		t.Errorf("export said %d lines and wrote %d", n, lines)
+	}
+	return b.String()
+}
+
+func (p *place) importFrom(t tb, r io.Reader, o transfer.Options) (transfer.Report, error) {
+	t.Helper()
+	return transfer.Import(t.Context(), p.Store, p.tenant, r, o)
+}
+
+// put imports lines, all of which must be taken.
+func (p *place) put(t tb, lines ...string) transfer.Report {
+	t.Helper()
+	report, err := p.importFrom(t, strings.NewReader(strings.Join(lines, "\n")), transfer.Options{})
+	if err != nil {
+		t.Fatalf("import: %v", err)
+	}
+	return report
+}
+
+// wantReport holds what an import did.
+func wantReport(t tb, got transfer.Report, lines, added, same int) {
+	t.Helper()
+	if want := (transfer.Report{Lines: lines, Added: added, Same: same}); got != want {
+		t.Errorf("report %+v, want %+v", got, want)
+	}
+}
+
+// wantStopped holds where an import stopped, and for the sake of which members.
+func wantStopped(t tb, err error, line, resumeFrom int, members ...string) *transfer.LineError {
+	t.Helper()
+	stopped, ok := errors.AsType[*transfer.LineError](err)
+	if !ok {
+		t.Fatalf("error %v, want one that names line %d", err, line)
+	}
+	if stopped.Line != line || stopped.ResumeFrom != resumeFrom {
+		t.Errorf("stopped at line %d, to go on from %d, want %d and %d: %v", stopped.Line, stopped.ResumeFrom, line, resumeFrom, err)
+	}
+	var got []string
+	for _, f := range stopped.Faults {
+		got = append(got, f.Where)
+		if f.Detail == "" {
+			t.Errorf("the fault of %q says nothing", f.Where)
+		}
+	}
+	if strings.Join(got, " ") != strings.Join(members, " ") {
+		t.Errorf("faults of %q, want %q: %v", got, members, err)
+	}
+	return stopped
+}
+
+// draft makes a draft of the place's tenant, as the external API does.
+func (p *place) draft(t tb, s atrium.Submission) *atrium.Draft {
+	t.Helper()
+	if s.Source == "" {
+		s.Source, s.Type = "crm", atrium.DefaultType
+	}
+	if s.Payload == nil {
+		s.Payload = []byte("{}")
+	}
+	d, err := canonical.Draft(p.tenant, s)
+	if err != nil {
+		t.Fatalf("make a draft: %v", err)
+	}
+	d.ID = atrium.NewID[atrium.EntryID]()
+	return d
+}

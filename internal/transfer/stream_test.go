@@ -1,0 +1,138 @@
+package transfer_test
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"atrium"
+	"atrium/internal/transfer"
+)
+
+// A watcher samples how much memory is in use while bytes pass through it.
+type watcher struct {
+	passed, sampled int64
+	most            uint64
+}
+
+func (w *watcher) pass(n int) {
+	if w.passed += int64(n); w.passed-w.sampled < 2<<20 {
+		return
+	}
+	w.sampled = w.passed
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	w.most = max(w.most, m.HeapAlloc)
+}
+
+// generator reads so many lines of accounts and entries, of about size bytes
+// each.
+type generator struct {
+	watcher
+	n, i int
+	size int
+	rest string
+}
+
+func (g *generator) Read(p []byte) (int, error) {
+	if g.rest == "" {
+		if g.i == g.n {
+			return 0, io.EOF
+		}
+		if g.i == 0 {
+			g.rest = accountLine
+		} else {
+			g.rest = fmt.Sprintf(`{"kind":"accountLog","accountLogId":"prospectlog_%026d","accountId":"%s","source":"crm","payload":{"s":"%s"}}`,
+				g.i, accountID, strings.Repeat("x", g.size))
+		}
+		g.rest += "\n"
+		g.i++
+	}
+	n := copy(p, g.rest)
+	g.rest = g.rest[n:]
+	g.pass(n)
+	return n, nil
+}
+
+type watchingWriter struct{ watcher }
+
+func (w *watchingWriter) Write(p []byte) (int, error) {
+	w.pass(len(p))
+	return len(p), nil
+}
+
+func TestMemoryDoesNotGrowWithTheFile(t *testing.T) {
+	p := newPlace(t)
+	const lines, size, bound = 3500, 10_000, 20 << 20 // 35 MB pass through
+	in := &generator{n: lines, size: size}
+	report, err := p.importFrom(t, in, transfer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantReport(t, report, lines, lines, 0)
+	out := &watchingWriter{}
+	if n, err := transfer.Export(t.Context(), p.Store, p.tenant, out); err != nil || n != lines {
+		t.Fatalf("exported %d lines, %v", n, err)
+	}
+	for what, w := range map[string]watcher{"import": in.watcher, "export": out.watcher} {
+		if w.passed < lines*size || w.most == 0 || w.most > bound {
+			t.Errorf("the %s of %d MB took %d MB of memory, want %d at most", what, w.passed>>20, w.most>>20, bound>>20)
+		}
+	}
+}
+
+func TestAnExportBesideAppendsHasAllFromBeforeAndImportsCleanly(t *testing.T) {
+	p := newPlace(t)
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	var n atomic.Int64
+	appendOne := func() (atrium.EntryID, error) {
+		i := n.Add(1)
+		d := p.draft(t, atrium.Submission{Claim: atrium.Claim{Domain: fmt.Sprintf("d%d.example", i%300), Name: fmt.Sprintf("Name %d", i%7)}, IdempotencyKey: fmt.Sprint(i)})
+		outcomes, err := p.Append(t.Context(), []*atrium.Draft{d})
+		if err == nil {
+			err = outcomes[0].Err
+		}
+		return d.ID, err
+	}
+	var before []atrium.EntryID
+	for range 300 {
+		id, err := appendOne()
+		if err != nil {
+			t.Fatal(err)
+		}
+		before = append(before, id)
+	}
+	for range 2 {
+		all.Go(func() {
+			for !stop.Load() {
+				if _, err := appendOne(); err != nil {
+					t.Errorf("append beside an export: %v", err)
+					return
+				}
+			}
+		})
+	}
+	for range 3 {
+		file := p.export(t)
+		for _, id := range before {
+			if !strings.Contains(file, string(id)) {
+				t.Errorf("the export left out %s, which was there before it", id)
+			}
+		}
+		other := p.empty(t)
+		if report := other.put(t, strings.TrimSuffix(file, "\n")); report.Same != 0 {
+			t.Errorf("the export has something twice: %+v", report)
+		}
+		if again := other.export(t); again != file {
+			t.Error("the export was not as clean as its import")
+		}
+	}
+	stop.Store(true)
+	all.Wait()
+}
