@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,9 +17,8 @@ import (
 	"time"
 
 	"atrium"
-	"atrium/internal/app"
+	"atrium/internal/app/apptest"
 	"atrium/internal/auth"
-	"atrium/internal/config"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
 	"atrium/internal/transfer"
@@ -75,29 +73,9 @@ func start(t *testing.T, db engine.DB) *service {
 	t.Helper()
 	s := &service{db: db, store: store.New(db, time.Now), vars: map[string]string{}}
 	t.Cleanup(func() { _ = s.store.Close() })
-	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	settings := config.Default()
-	settings.Addr = "127.0.0.1:0"
-	a, err := app.New(t.Context(), app.Config{Settings: settings, Store: s.store, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.addr = a.Addr()
+	s.addr = apptest.Start(t, s.store)
 	s.north, s.south = s.tenant(t, "north"), s.tenant(t, "south")
 	s.badKeys(t)
-
-	ctx, stop := context.WithCancel(context.Background())
-	stopped := make(chan error, 1)
-	go func() { stopped <- a.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-stopped; err != nil {
-			t.Errorf("the service stopped with: %v", err)
-		}
-	})
-	for s.send(t, get("/readyz")).status != 200 { // until it runs
-		time.Sleep(time.Millisecond)
-	}
 	return s
 }
 

@@ -1,10 +1,8 @@
 package docs_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -16,10 +14,8 @@ import (
 	"time"
 
 	"atrium"
-	"atrium/internal/app"
-	"atrium/internal/auth"
+	"atrium/internal/app/apptest"
 	"atrium/internal/canonical"
-	"atrium/internal/config"
 	"atrium/internal/rest"
 	"atrium/internal/store"
 	"atrium/internal/transfer"
@@ -72,49 +68,20 @@ func newPage(t *testing.T, demo string) *page {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	settings := config.Default()
-	settings.Addr = "127.0.0.1:0"
-	a, err := app.New(t.Context(), app.Config{Settings: settings, Store: s, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	stopped := make(chan error, 1)
-	go func() { stopped <- a.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-stopped; err != nil {
-			t.Errorf("the server stopped with: %v", err)
-		}
-	})
-
+	addr := apptest.Start(t, s)
 	tenant := importTenant(t, s, demo)
-	id, key, hash := auth.NewKey()
-	if _, err := s.CreateKey(t.Context(), atrium.APIKey{ID: id, TenantID: tenant, Name: "docs", Scopes: atrium.ExternalScopes()}, hash); err != nil {
-		t.Fatal(err)
-	}
+	key, id := apptest.Key(t, s, tenant)
 	// The default transport asks for compression, which curl does not.
 	transport := &http.Transport{DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	p := &page{
-		base:      "http://" + a.Addr(),
+		base:      "http://" + addr,
 		client:    &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		variables: map[string]string{"ATRIUM_KEY": key},
 		last:      map[string]string{"tenant_": string(tenant), "key_": string(id), "atr_": key},
 		values:    newValues(demo),
 	}
-	for {
-		response, err := p.client.Get(p.base + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		if response.StatusCode == http.StatusOK {
-			return p
-		}
-		time.Sleep(time.Millisecond)
-	}
+	return p
 }
 
 // importTenant makes a tenant with the records of lines.

@@ -1,0 +1,69 @@
+// Package apptest starts the service for tests: the real one, as serve does, on a
+// free port.
+package apptest
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/app"
+	"atrium/internal/auth"
+	"atrium/internal/config"
+	"atrium/internal/store"
+)
+
+// Start serves the store until the test ends and returns the address. The service
+// is ready. Every setting has its default but those that change sets.
+func Start(t testing.TB, s *store.Store, change ...func(*app.Config)) (addr string) {
+	t.Helper()
+	c := app.Config{Settings: config.Default(), Store: s}
+	c.Settings.Addr = "127.0.0.1:0"
+	c.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	for _, f := range change {
+		f(&c)
+	}
+	a, err := app.New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-stopped; err != nil {
+			t.Errorf("the service stopped with: %v", err)
+		}
+	})
+	for !ready(t, a.Addr()) {
+		time.Sleep(time.Millisecond)
+	}
+	return a.Addr()
+}
+
+func ready(t testing.TB, addr string) bool {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+	response, err := client.Get("http://" + addr + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	return response.StatusCode == http.StatusOK
+}
+
+// Key makes a key for a tenant with the scopes of the external API and returns its
+// text.
+func Key(t testing.TB, s *store.Store, tenant atrium.TenantID) (text string, id atrium.KeyID) {
+	t.Helper()
+	id, text, hash := auth.NewKey()
+	k := atrium.APIKey{ID: id, TenantID: tenant, Name: "test", Scopes: atrium.ExternalScopes()}
+	if _, err := s.CreateKey(t.Context(), k, hash); err != nil {
+		t.Fatal(err)
+	}
+	return text, id
+}
