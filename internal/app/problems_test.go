@@ -1,0 +1,124 @@
+package app_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"atrium"
+	"atrium/api"
+	"atrium/internal/rest"
+)
+
+// A problem is what of a problem document is the same for all who get it.
+type problem struct {
+	Title, Detail string
+	Status        int
+	Code          atrium.Code
+	Errors        json.RawMessage
+}
+
+// problems returns the examples of problems in the OpenAPI document.
+func problems(t *testing.T) (all []problem) {
+	t.Helper()
+	type media struct {
+		Example  json.RawMessage
+		Examples map[string]struct{ Value json.RawMessage }
+	}
+	var document struct {
+		Components struct {
+			Responses map[string]struct{ Content map[string]media }
+		}
+	}
+	if err := json.Unmarshal(api.JSON(), &document); err != nil {
+		t.Fatal(err)
+	}
+	for _, response := range document.Components.Responses {
+		m, ok := response.Content["application/problem+json"]
+		if !ok {
+			continue
+		}
+		examples := []json.RawMessage{}
+		if m.Example != nil {
+			examples = append(examples, m.Example)
+		}
+		for _, e := range m.Examples {
+			examples = append(examples, e.Value)
+		}
+		for _, e := range examples {
+			var p problem
+			if err := json.Unmarshal(e, &p); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, p)
+		}
+	}
+	if len(all) < 15 {
+		t.Fatalf("found %d examples of problems", len(all))
+	}
+	return all
+}
+
+func TestTheProblemsOfTheDocumentAreThoseThatTheServerSends(t *testing.T) {
+	s := start(t)
+	account := s.post(t, `{"source":"a","domain":"acme.example","payload":{},"idempotencyKey":"k"}`)
+	const post, logs = http.MethodPost, "/v0/account_logs"
+	sent := map[string]bool{}
+	for _, a := range []answer{
+		s.get(t, "/v0/pages", ""),
+		s.send(t, http.MethodGet, "/v0/pages", s.newKey(t, atrium.Scopes{atrium.ScopeLogsWrite}), ""),
+		s.get(t, "/nowhere", ""),
+		s.send(t, http.MethodPut, "/v0/pages", s.key, ""),
+		s.send(t, http.MethodGet, "/v0/pages", s.key, "", "Accept: text/html"),
+		s.send(t, http.MethodPatch, "/v0/accounts/"+account, s.key, `{"name":"a"}`, `If-Match: "a-b"`),
+		s.send(t, post, logs, s.key, strings.Repeat(" ", rest.DefaultMaxBody+1)),
+		s.send(t, post, logs, s.key, "{}", "Content-Type: text/plain"),
+		s.send(t, post, logs, s.key, `{"source":"b","payload":{},"idempotencyKey":"k"}`),
+		s.send(t, post, logs, s.key, `{"payload":{},"name":""}`),
+		s.get(t, "/v0/pages?limit=0", s.key),
+		s.send(t, post, logs, s.key, `{"source":"b","payload":{},"idempotencyKey":"a"}`, "Idempotency-Key: b"),
+	} {
+		sent[identity(t, []byte(a.body))] = true
+	}
+	// These need a fault of the server, or a storage that hangs.
+	why := errors.New("a test")
+	details := map[string]bool{
+		atrium.Unavailable(why).Detail: true, atrium.Uncertain(why).Detail: true,
+		"Something went wrong here. The request id leads the operator to it.":    true,
+		"There were too many requests. Try again after the time in Retry-After.": true, // nothing sends it yet
+	}
+	for _, p := range problems(t) {
+		if info := rest.Info(p.Code); p.Title != info.Title || p.Status != info.Status {
+			t.Errorf("%s: the document has %d and %q, the server %d and %q", p.Code, p.Status, p.Title, info.Status, info.Title)
+		}
+		b, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rare := details[p.Detail] && (p.Status >= 500 || p.Status == 429)
+		if !rare && !sent[identity(t, b)] {
+			t.Errorf("%s: nobody sends %q with %s", p.Code, p.Detail, p.Errors)
+		}
+	}
+}
+
+// identity returns a problem in one form, whatever the order of its members.
+func identity(t *testing.T, body []byte) string {
+	t.Helper()
+	var p struct {
+		Title, Detail string
+		Status        int
+		Code          atrium.Code
+		Errors        []map[string]string
+	}
+	if err := json.Unmarshal(body, &p); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
