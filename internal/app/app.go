@@ -41,6 +41,7 @@ type App struct {
 	log      *slog.Logger
 	listener net.Listener
 	server   *http.Server
+	measured net.Listener // of the metrics; nil for none
 	metrics  *http.Server // nil for none
 	writer   *ingest.Writer
 	keys     *auth.Authenticator
@@ -62,12 +63,10 @@ func New(ctx context.Context, c Config) (*App, error) {
 		return nil, fmt.Errorf("read the cursor key: %w", err)
 	}
 	watch := newWatchers(c)
-	listener, err := net.Listen("tcp", c.Settings.Addr)
-	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+	a := &App{settings: c.Settings, log: c.Log}
+	if err := a.listen(c.Metrics != nil); err != nil {
+		return nil, err
 	}
-
-	a := &App{settings: c.Settings, log: c.Log, listener: listener}
 	a.writer = ingest.NewWriter(c.Store, ingest.Limits{ //nolint:contextcheck // it outlives ctx: Run drains it
 		QueueEntries: c.Settings.QueueEntries, QueueBytes: int(c.Settings.QueueBytes), BatchEntries: c.Settings.BatchEntries,
 	}, c.Log, watch.ingest)
@@ -98,16 +97,39 @@ func New(ctx context.Context, c Config) (*App, error) {
 	return a, nil
 }
 
+// listen opens the listeners, all or none: what cannot be served is known before
+// anything is.
+func (a *App) listen(metrics bool) (err error) {
+	if a.listener, err = net.Listen("tcp", a.settings.Addr); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if !metrics {
+		return nil
+	}
+	if a.measured, err = net.Listen("tcp", a.settings.MetricsAddr); err != nil {
+		return errors.Join(fmt.Errorf("listen for metrics: %w", err), a.listener.Close())
+	}
+	return nil
+}
+
 // Addr returns the address that the service listens on.
 func (a *App) Addr() string { return a.listener.Addr().String() }
+
+// MetricsAddr returns the address that the metrics are served on; "" for none.
+func (a *App) MetricsAddr() string {
+	if a.measured == nil {
+		return ""
+	}
+	return a.measured.Addr().String()
+}
 
 // Handler returns what answers requests, for those who bring connections of
 // their own.
 func (a *App) Handler() http.Handler { return a.server.Handler }
 
-// Run serves until ctx ends. Then it is not ready any more, takes no new
-// connections, answers the requests that it has, commits what waits, and
-// returns nil if all of that was done within the limit.
+// Run serves until ctx ends or a listener fails. Then it is not ready any more,
+// takes no new connections, answers the requests that it has, commits what waits,
+// and returns nil if no listener failed and all of that was done within the limit.
 func (a *App) Run(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -116,15 +138,18 @@ func (a *App) Run(ctx context.Context) error {
 	running.Go(func() { a.keys.Run(background, a.log) })
 
 	failed := make(chan error, 2)
+	defer func() { _ = a.listener.Close() }() // Serve closes it, but may not even have begun
 	go func() { failed <- a.server.Serve(a.listener) }()
 	if a.metrics != nil {
-		defer func() { _ = a.metrics.Close() }()
-		go func() { failed <- a.metrics.ListenAndServe() }()
+		defer func() { _ = errors.Join(a.metrics.Close(), a.measured.Close()) }()
+		go func() { failed <- a.metrics.Serve(a.measured) }()
+		a.log.Info("serving metrics", "addr", a.MetricsAddr())
 	}
 	a.ready.Store(true)
+	var failure error
 	select {
 	case err := <-failed:
-		return fmt.Errorf("serve: %w", err)
+		failure = fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
 	a.ready.Store(false)
@@ -135,7 +160,7 @@ func (a *App) Run(ctx context.Context) error {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("finish requests: %w", err), a.server.Close())
 	}
-	return errors.Join(err, a.writer.Close(drain))
+	return errors.Join(failure, err, a.writer.Close(drain))
 }
 
 // healthy tells that the process serves requests, whatever its storage does.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"log/slog"
 	"net/http"
 
 	"atrium/internal/auth"
@@ -42,7 +43,12 @@ func (a *App) measure(m *telemetry.Metrics, s *store.Store) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.Handler())
 	a.metrics = &http.Server{
-		Addr: a.settings.MetricsAddr, Handler: mux, ReadHeaderTimeout: a.settings.ReadHeaderTimeout,
-		ReadTimeout: a.settings.ReadTimeout, WriteTimeout: a.settings.WriteTimeout, MaxHeaderBytes: int(a.settings.MaxHeader),
+		Handler:           mux,
+		ReadHeaderTimeout: a.settings.ReadHeaderTimeout,
+		ReadTimeout:       a.settings.ReadTimeout,
+		WriteTimeout:      a.settings.WriteTimeout,
+		IdleTimeout:       a.settings.IdleTimeout,
+		MaxHeaderBytes:    int(a.settings.MaxHeader),
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
 }

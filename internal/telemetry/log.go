@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
@@ -37,13 +38,24 @@ func isTerminal(w io.Writer) bool {
 type Exchange struct {
 	Context   context.Context
 	RequestID string
-	Method    string
+	Method    string // as it was sent
 	Route     string // the pattern of the path; "" if no route serves it
 	Status    int
 	Bytes     int // of the answer's body
 	Duration  time.Duration
 	TenantID  atrium.TenantID // "" if the caller was not identified
 	KeyID     atrium.KeyID
+}
+
+// method returns the method if HTTP defines it, and else "other": what it is then
+// is the client's choice, and there is no end to such texts.
+func (x *Exchange) method() string {
+	switch x.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
+		return x.Method
+	}
+	return "other"
 }
 
 // RequestLog returns what writes one line for a request: each that failed, and
@@ -56,7 +68,7 @@ func RequestLog(log *slog.Logger, sample int) func(*Exchange) {
 		}
 		log.LogAttrs(x.Context, slog.LevelInfo, "request",
 			slog.String("requestId", x.RequestID),
-			slog.String("method", x.Method),
+			slog.String("method", x.method()),
 			slog.String("route", x.Route),
 			slog.Int("status", x.Status),
 			slog.Duration("duration", x.Duration.Round(time.Microsecond)),

@@ -43,7 +43,7 @@ func NewMetrics(version string) *Metrics {
 		wait: prometheus.NewHistogram(histogram("atrium_ingest_wait_seconds",
 			"Time that an entry spent in the queue before its commit began.", durations)),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "atrium_ingest_rejected_total", Help: "Entries that were turned away because the queue was full.",
+			Name: "atrium_ingest_rejected_total", Help: "Entries that were turned away because the queue was full or the service was stopping.",
 		}),
 		transaction: prometheus.NewHistogramVec(histogram("atrium_store_write_duration_seconds",
 			"Time that a write transaction took, from its beginning to its durable end.", durations), []string{"result"}),
@@ -74,9 +74,9 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // Request counts an answered request. The route is a pattern and the method one
-// of those that are served, so there are few of each.
+// that HTTP defines, so there are few of each, whatever clients send.
 func (m *Metrics) Request(x *Exchange) {
-	method, route := x.Method, x.Route
+	method, route := x.method(), x.Route
 	if route == "" {
 		method, route = "other", "other"
 	}

@@ -1,0 +1,241 @@
+package app_test
+
+import (
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"atrium/internal/app"
+	"atrium/internal/config"
+	"atrium/internal/store"
+	"atrium/internal/telemetry"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// busy returns a service that has met requests of every kind.
+func busy(t *testing.T) *service {
+	t.Helper()
+	s := start(t)
+	account := s.post(t, `{"source":"crm","domain":"acme.example","payload":{}}`)
+	s.send(t, http.MethodPatch, "/v0/accounts/"+account, s.key, `{"name":"Acme"}`)
+	for _, target := range []string{"/v0/accounts/" + account, "/v0/pages", "/docs", "/errors/", "/healthz"} {
+		s.get(t, target, s.key)
+	}
+	s.get(t, "/v0/pages", "")                                                 // 401
+	s.get(t, "/v0/accounts/"+account, s.pages)                                // 403
+	s.get(t, "/nowhere", s.key)                                               // 404, and no route
+	s.send(t, "FROB", "/v0/pages", s.key, "")                                 // 405
+	s.send(t, http.MethodPost, "/v0/account_logs", s.key, `{}`)               // 400
+	s.send(t, http.MethodPatch, "/v0/accounts/"+account, s.key, `{"name":1}`) // 400
+	return s
+}
+
+func (s *service) scrape(t *testing.T) string {
+	t.Helper()
+	a := send(t, http.MethodGet, "http://"+s.metricsAddr+"/metrics", "")
+	if a.status != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") {
+		t.Fatalf("%d, %s", a.status, a.header)
+	}
+	return a.body
+}
+
+var label = regexp.MustCompile(`([a-z_]+)="(?:[^"\\]|\\.)*"`)
+
+// described returns of each of our metrics its name, type, label names and help,
+// in the order of the names. A metric without a series has no labels here.
+func described(text string) (all []string) {
+	help, kind, labels := map[string]string{}, map[string]string{}, map[string][]string{}
+	var names []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if rest, ok := strings.CutPrefix(line, "# HELP atrium_"); ok {
+			name, text, _ := strings.Cut("atrium_"+rest, " ")
+			names, help[name] = append(names, name), text
+		} else if rest, ok := strings.CutPrefix(line, "# TYPE atrium_"); ok {
+			name, text, _ := strings.Cut("atrium_"+rest, " ")
+			kind[name] = text
+		} else if strings.HasPrefix(line, "atrium_") {
+			name := names[len(names)-1]
+			for _, m := range label.FindAllStringSubmatch(line, -1) {
+				if m[1] != "le" && !slices.Contains(labels[name], m[1]) {
+					labels[name] = append(labels[name], m[1])
+				}
+			}
+		}
+	}
+	for _, name := range names {
+		slices.Sort(labels[name])
+		all = append(all, fmt.Sprintf("%s %s {%s} %s", name, kind[name], strings.Join(labels[name], ","), help[name]))
+	}
+	return all
+}
+
+func TestTheMetricsAreThoseOfTheGoldenFile(t *testing.T) {
+	got := strings.Join(described(scrapeAll(t)), "\n") + "\n"
+	file := filepath.Join("testdata", "metrics.golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the metrics are\n%s\nwant\n%s\ngo test ./internal/app -update writes the file; docs/metrics.md explains each", got, want)
+	}
+}
+
+// scrapeAll returns the metrics of a service on which everything has happened that
+// makes a series; a vector without one is not exposed. Only a large log has
+// checkpoints, so the metrics are told of one.
+func scrapeAll(t *testing.T) string {
+	t.Helper()
+	s := busy(t)
+	s.metrics.Checkpointed("passive", 1)
+	return s.scrape(t)
+}
+
+func TestThePageExplainsEveryMetricAndNoOther(t *testing.T) {
+	b, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^### `(atrium_[a-z_]+)`\n\n([A-Z][a-z]+)[,.](.*)$").FindAllStringSubmatch(string(b), -1) {
+		var labels []string
+		for _, l := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(m[3], -1) {
+			labels = append(labels, l[1])
+		}
+		slices.Sort(labels)
+		page[fmt.Sprintf("%s %s {%s}", m[1], strings.ToLower(m[2]), strings.Join(labels, ","))] = true
+	}
+	exposed := map[string]bool{}
+	text := scrapeAll(t)
+	for _, line := range described(text) {
+		line, _, _ = strings.Cut(line, "}")
+		line += "}"
+		exposed[line] = true
+		if !page[line] {
+			t.Errorf("the page has no section on %s", line)
+		}
+	}
+	for line := range page {
+		if !exposed[line] {
+			t.Errorf("the page has %s, which is not exposed so", line)
+		}
+	}
+	for _, name := range regexp.MustCompile(`\b(atrium|go|process)_[a-z_]+`).FindAllString(string(b), -1) {
+		if !strings.Contains(text, "\n"+name) {
+			t.Errorf("the page names %s, which is not exposed", name)
+		}
+	}
+}
+
+func TestMetricsFollowTheConventionsOfPrometheus(t *testing.T) {
+	problems, err := promlint.New(strings.NewReader(scrapeAll(t))).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "atrium_") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+func TestMetricsCountWhatHappened(t *testing.T) {
+	text := busy(t).scrape(t)
+	for _, series := range []string{
+		`atrium_http_request_duration_seconds_count{method="POST",route="/v0/account_logs",status="201"} 1`,
+		`atrium_http_request_duration_seconds_count{method="POST",route="/v0/account_logs",status="400"} 1`,
+		`atrium_http_request_duration_seconds_count{method="PATCH",route="/v0/accounts/{account_id}",status="200"} 1`,
+		`atrium_http_request_duration_seconds_count{method="GET",route="/v0/accounts/{account_id}",status="403"} 1`,
+		`atrium_http_request_duration_seconds_count{method="GET",route="/v0/pages",status="401"} 1`,
+		`atrium_http_request_duration_seconds_count{method="other",route="/v0/pages",status="405"} 1`,
+		`atrium_http_request_duration_seconds_count{method="other",route="other",status="404"} 1`,
+		`atrium_ingest_batch_entries_sum 1`,
+		`atrium_ingest_wait_seconds_count 1`,
+		`atrium_ingest_rejected_total 0`,
+		`atrium_ingest_queue_entries 0`,
+		`atrium_store_readers 0`,
+		`atrium_auth_key_lookups_total{source="store"} 2`,
+		`atrium_auth_cached_keys 2`,
+	} {
+		if !strings.Contains(text, "\n"+series+"\n") {
+			t.Errorf("there is no %s", series)
+		}
+	}
+	if regexp.MustCompile(`(?m)^atrium_sqlite_wal_bytes 0$`).MatchString(text) {
+		t.Error("the log is empty behind a commit")
+	}
+}
+
+func TestMetricsHaveAListenerOfTheirOwnAndItHasNothingElse(t *testing.T) {
+	s := start(t)
+	if a := s.get(t, "/metrics", s.key); a.status != http.StatusNotFound {
+		t.Errorf("/metrics beside the API: %d", a.status)
+	}
+	for _, target := range []string{"/", "/metrics/", "/metrics/x", "/healthz", "/v0/pages", "/openapi.yaml", "/docs", "/errors/", "/debug/pprof/"} {
+		if a := send(t, http.MethodGet, "http://"+s.metricsAddr+target, "", "x-api-key: "+s.key); a.status != http.StatusNotFound {
+			t.Errorf("%s beside the metrics: %d", target, a.status)
+		}
+	}
+	if a := send(t, http.MethodPost, "http://"+s.metricsAddr+"/metrics", ""); a.status != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", a.status)
+	}
+}
+
+func TestWithoutMetricsThereIsNoListenerOfThem(t *testing.T) {
+	a, err := newApp(t, "127.0.0.1:0", "", nil)
+	if err != nil || a.MetricsAddr() != "" {
+		t.Errorf("the metrics are at %q, %v", a.MetricsAddr(), err)
+	}
+}
+
+func TestAnAddressThatIsInUseIsToldBeforeAnythingIsServed(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newApp(t, addr, taken.Addr().String(), telemetry.NewMetrics("v1")); err == nil || !strings.HasPrefix(err.Error(), "listen for metrics: ") {
+		t.Fatalf("on an address that is in use: %v", err)
+	}
+	again, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatalf("the other listener is still there: %v", err)
+	}
+	_ = again.Close()
+}
+
+func newApp(t *testing.T, addr, metricsAddr string, m *telemetry.Metrics) (*app.App, error) {
+	t.Helper()
+	s, err := store.Open("sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	c := config.Default()
+	c.Addr, c.MetricsAddr = addr, metricsAddr
+	return app.New(t.Context(), app.Config{Settings: c, Store: s, Log: telemetry.NewLogger(t.Output(), "text", "warn"), Metrics: m})
+}

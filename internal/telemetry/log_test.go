@@ -1,0 +1,131 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// exchange is an answer of the status to a caller with a key.
+func exchange(t testing.TB, status int) *Exchange {
+	return &Exchange{
+		Context: t.Context(), RequestID: "req_1", Method: "GET", Route: "/v0/accounts/{account_id}", Status: status,
+		Bytes: 321, Duration: 1234567 * time.Nanosecond, TenantID: "tenant_1", KeyID: "key_1",
+	}
+}
+
+func TestARequestIsOneLineWithItsMembersAndNoOthers(t *testing.T) {
+	for _, status := range []int{200, 304, 404, 503} {
+		var out bytes.Buffer
+		RequestLog(NewLogger(&out, "json", "info"), 1)(exchange(t, status))
+		if n := strings.Count(out.String(), "\n"); n != 1 {
+			t.Fatalf("there are %d lines for a %d", n, status)
+		}
+		var line map[string]any
+		if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := time.Parse(time.RFC3339Nano, line["time"].(string)); err != nil {
+			t.Error(err)
+		}
+		delete(line, "time")
+		want := map[string]any{
+			"level": "INFO", "msg": "request", "requestId": "req_1", "method": "GET", "route": "/v0/accounts/{account_id}",
+			"status": float64(status), "duration": 1235000.0, "bytes": 321.0, "tenantId": "tenant_1", "keyId": "key_1",
+		}
+		if !maps.Equal(line, want) {
+			t.Errorf("logged %v, want %v", line, want)
+		}
+	}
+}
+
+func TestAMethodThatHTTPDoesNotDefineIsLoggedAsOther(t *testing.T) {
+	var out bytes.Buffer
+	x := exchange(t, 405)
+	x.Method = "FROB" + strings.Repeat("x", 9000)
+	RequestLog(NewLogger(&out, "json", "info"), 1)(x)
+	if text := out.String(); strings.Contains(text, "FROB") || !strings.Contains(text, `"method":"other"`) {
+		t.Errorf("logged %s", text)
+	}
+}
+
+func TestSamplingDropsSuccessesAloneAndEvenly(t *testing.T) {
+	for sample, successes := range map[int]int{0: 0, 1: 30, 3: 10, 7: 4, 31: 0} {
+		var out bytes.Buffer
+		log := RequestLog(NewLogger(&out, "text", "info"), sample)
+		for i := range 30 {
+			log(exchange(t, []int{200, 201, 304}[i%3]))
+			log(exchange(t, []int{400, 401, 404, 500, 503}[i%5]))
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		failures := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+			return strings.Contains(line, " status=2") || strings.Contains(line, " status=3")
+		})
+		if len(failures) != 30 || len(lines)-len(failures) != successes {
+			t.Errorf("one of %d: %d of 30 failures and %d of 30 successes, want %d", sample, len(failures), len(lines)-len(failures), successes)
+		}
+	}
+}
+
+func TestTheFormatIsJSONUnlessTextIsAskedFor(t *testing.T) {
+	for format, begin := range map[string]string{"json": `{"time":"`, "text": "time=", "auto": `{"time":"`} { // a buffer is no terminal
+		var out bytes.Buffer
+		NewLogger(&out, format, "info").Info("hello")
+		if !strings.HasPrefix(out.String(), begin) {
+			t.Errorf("%s: %s does not begin with %s", format, out.String(), begin)
+		}
+	}
+}
+
+func TestTheLevelIsTheLeastThatIsLogged(t *testing.T) {
+	for level, want := range map[string]string{
+		"debug": "DEBUG INFO WARN ERROR", "info": "INFO WARN ERROR", "warn": "WARN ERROR", "error": "ERROR", "nonsense": "INFO WARN ERROR",
+	} {
+		var out bytes.Buffer
+		log := NewLogger(&out, "json", level)
+		for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
+			log.Log(t.Context(), l, "hello")
+		}
+		var got []string
+		for line := range strings.Lines(out.String()) {
+			var m struct{ Level string }
+			if err := json.Unmarshal([]byte(line), &m); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, m.Level)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("at %s: %v, want %s", level, got, want)
+		}
+	}
+}
+
+// BenchmarkRequestLog is the cost of a line, without that of where it is written.
+func BenchmarkRequestLog(b *testing.B) {
+	for _, format := range []string{"json", "text"} {
+		b.Run(format, func(b *testing.B) {
+			log, x := RequestLog(NewLogger(discard{}, format, "info"), 1), exchange(b, 200)
+			b.ReportAllocs()
+			for b.Loop() {
+				log(x)
+			}
+		})
+	}
+	b.Run("dropped", func(b *testing.B) {
+		log, x := RequestLog(NewLogger(discard{}, "json", "info"), 0), exchange(b, 200)
+		b.ReportAllocs()
+		for b.Loop() {
+			log(x)
+		}
+	})
+}
+
+// discard takes everything; slog knows io.Discard and would not make the line.
+type discard struct{}
+
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
