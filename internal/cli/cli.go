@@ -159,7 +159,7 @@ func withStore(ctx context.Context, database func() (string, error), f func(*sto
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if _, err := s.Migrate(ctx); err != nil {
-		return fmt.Errorf("migrate %s: %w", url, err)
+		return fmt.Errorf("migrate %s: %w", config.Redact(url), err)
 	}
 	return f(s)
 }

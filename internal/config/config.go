@@ -33,7 +33,7 @@ type Config struct {
 	LogLevel string
 
 	// Of how many successful requests one is logged. 1 logs each of them, 0 none.
-	// Requests that failed are always logged.
+	// Requests that failed are always logged, unless the level leaves them out.
 	LogSample int
 
 	// How large the body of a request may be. Larger ones are answered with 413.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -152,13 +153,26 @@ func readFile(path string) (map[string]string, error) {
 	if err := dec.Decode(&settings); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: there is more than one YAML document", path)
+	}
 	return settings, nil
 }
 
-// Redact hides the password of a URL.
+// Redact hides the password of a URL, also of one that is badly written, and
+// that of a list of NAME=VALUE.
 func Redact(value string) string {
+	value = passwordMember.ReplaceAllString(value, "${1}"+redacted)
 	if u, err := url.Parse(value); err == nil && u.User != nil {
 		return u.Redacted()
 	}
+	scheme, rest, isURL := strings.Cut(value, "://")
+	if at := strings.LastIndexByte(rest, '@'); isURL && at >= 0 { // the password has a character that it must escape
+		return scheme + "://" + redacted + rest[at:]
+	}
 	return value
 }
+
+const redacted = "xxxxx" // as net/url has it
+
+var passwordMember = regexp.MustCompile(`(?i)(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^&\s]*)`)

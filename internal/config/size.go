@@ -28,8 +28,8 @@ func (s *Size) Set(text string) error {
 	} else if rest, ok := strings.CutSuffix(text, "KiB"); ok {
 		digits, unit = rest, 1<<10
 	}
-	n, err := strconv.ParseInt(digits, 10, 32)
-	if err != nil || n < 0 {
+	n, err := strconv.ParseUint(digits, 10, 31)
+	if err != nil {
 		return fmt.Errorf("%q is not a size such as 65536, 64KiB or 1MiB", text)
 	}
 	*s = Size(n) * unit

@@ -9,7 +9,7 @@ var usage = map[string]string{
 	"MetricsAddr":       "The `host:port` to serve Prometheus metrics on, at /metrics. It is a listener of its own because metrics need no key: keep it off the internet. Empty for none.",
 	"LogFormat":         "How the log is written: json, text, or auto, which is text on a terminal and json elsewhere.",
 	"LogLevel":          "The least level that is logged: debug, info, warn or error. Requests are logged at info.",
-	"LogSample":         "Of how many successful requests one is logged. 1 logs each of them, 0 none. Requests that failed are always logged.",
+	"LogSample":         "Of how many successful requests one is logged. 1 logs each of them, 0 none. Requests that failed are always logged, unless the level leaves them out.",
 	"MaxBody":           "How large the body of a request may be. Larger ones are answered with 413.",
 	"MaxHeader":         "How large the head of a request may be, the request line included.",
 	"ReadHeaderTimeout": "How long the head of a request may take to arrive.",

@@ -46,8 +46,8 @@ func Page(source string) ([]byte, error) {
 
 A setting is taken from its flag, else from its environment variable, else from
 the file that ` + "`--config`" + ` or ` + "`ATRIUM_CONFIG`" + ` names, else it has its default. An
-empty variable counts as none. All faults are reported at once, and nothing is
-started with one. ` + "`atrium config`" + ` shows what is in force and where it came from.
+empty variable counts as none. All faults of the values are reported at once, and
+nothing is started with one. ` + "`atrium config`" + ` shows what is in force and where it came from.
 
 The file is YAML, one setting a line:
 

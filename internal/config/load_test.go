@@ -1,0 +1,271 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// load reads settings from a command line, an environment and the text of a file.
+func load(t *testing.T, args []string, environment map[string]string, file string, only ...string) (Config, []Setting, error) {
+	t.Helper()
+	c := Default()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	l := Bind(flags, &c, only...)
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "atrium.yaml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", path)
+	}
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := l.Load(func(name string) (string, bool) {
+		value, ok := environment[name]
+		return value, ok
+	})
+	return c, settings, err
+}
+
+// wantFaults holds that the error names these faults and no others, in order.
+func wantFaults(t *testing.T, err error, want ...string) {
+	t.Helper()
+	var got []string
+	if err != nil {
+		got = strings.Split(err.Error(), "\n")
+	}
+	same := len(got) == len(want)
+	for i := range min(len(got), len(want)) {
+		same = same && strings.HasSuffix(got[i], want[i])
+	}
+	if !same {
+		t.Errorf("the faults are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestEachKindOfValueComesFromTheStrongestSource(t *testing.T) {
+	for _, c := range []struct {
+		name                        string
+		flag, variable, file, unset string // as String writes them
+		value                       func(*Config) string
+	}{
+		{"addr", "a:1", "b:2", "c:3", "127.0.0.1:8080", func(c *Config) string { return c.Addr }},
+		{"log-sample", "2", "3", "4", "1", func(c *Config) string { return strings.Repeat("i", c.LogSample) }},
+		{"max-body", "2KiB", "3KiB", "4KiB", "1MiB", func(c *Config) string { return c.MaxBody.String() }},
+		{"read-timeout", "2s", "3s", "4s", "30s", func(c *Config) string { return c.ReadTimeout.String() }},
+	} {
+		for from, want := range map[Source]string{FromFlag: c.flag, FromEnvironment: c.variable, FromFile: c.file, FromDefault: c.unset} {
+			var args []string
+			environment, file := map[string]string{}, ""
+			switch from {
+			case FromFlag:
+				args = []string{"--" + c.name, c.flag}
+				fallthrough
+			case FromEnvironment:
+				environment[Variable(c.name)] = c.variable
+				fallthrough
+			case FromFile:
+				file = c.name + ": " + c.file + "\n"
+			}
+			got, settings, err := load(t, args, environment, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(settings, func(s Setting) bool { return s.Name == c.name })
+			if settings[i] != (Setting{c.name, want, from}) {
+				t.Errorf("%+v, want %s from %s", settings[i], want, from)
+			}
+			if c.name == "log-sample" {
+				want = strings.Repeat("i", int(want[0]-'0'))
+			}
+			if value := c.value(&got); value != want {
+				t.Errorf("%s from %s is %s, want %s", c.name, from, value, want)
+			}
+		}
+	}
+}
+
+func TestAnEmptyVariableCountsAsNone(t *testing.T) {
+	c, _, err := load(t, nil, map[string]string{"ATRIUM_ADDR": "", "ATRIUM_CONFIG": "", "ATRIUM_MAX_BODY": ""}, "")
+	if err != nil || c != Default() {
+		t.Errorf("loaded %+v, %v, want the defaults", c, err)
+	}
+}
+
+func TestAnEmptyFlagIsGiven(t *testing.T) {
+	c, _, err := load(t, []string{"--metrics-addr", ""}, map[string]string{"ATRIUM_METRICS_ADDR": ":9090"}, "")
+	if err != nil || c.MetricsAddr != "" {
+		t.Errorf("metrics-addr is %q, %v, want none", c.MetricsAddr, err)
+	}
+}
+
+func TestTheFileIsNamedByFlagOrElseByVariable(t *testing.T) {
+	missing := map[string]string{"ATRIUM_CONFIG": filepath.Join(t.TempDir(), "none.yaml")}
+	if c, _, err := load(t, nil, missing, "log-sample: 5\n"); err != nil || c.LogSample != 5 {
+		t.Errorf("with a flag: %d, %v", c.LogSample, err)
+	}
+	if _, _, err := load(t, nil, missing, ""); err == nil || !strings.Contains(err.Error(), "none.yaml") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+func TestAllFaultsAreNamedAtOnce(t *testing.T) {
+	_, _, err := load(t,
+		[]string{"--log-sample", "-1", "--max-header", "1", "--database", ""},
+		map[string]string{"ATRIUM_READ_TIMEOUT": "soon", "ATRIUM_MAX_BODY": "1GiB", "ATRIUM_LOG_LEVEL": "loud", "ATRIUM_DRAIN_TIMEOUT": "8s"},
+		"queue-entries: many\nlog-format: xml\nadr: a:1\nMaxBody: 1\nidle-timeout: 1ms\nbatch-entries: 5000\nqueue-bytes: 1KiB\n")
+	wantFaults(t, err,
+		`ATRIUM_MAX_BODY: "1GiB" is not a size such as 64KiB`,
+		`ATRIUM_READ_TIMEOUT: "soon" is not a duration such as 90s`,
+		`atrium.yaml: queue-entries: "many" is not an int`,
+		`atrium.yaml: there is no setting MaxBody`,
+		`atrium.yaml: there is no setting adr`,
+		"database must not be empty",
+		"log-format must be auto, json or text",
+		"log-level must be debug, info, warn or error",
+		"log-sample must not be negative",
+		"max-header must be from 4KiB to 1MiB",
+		"idle-timeout must be from 1s to 1h",
+		"drain-timeout must be from 0s to 7s",
+		"queue-bytes must be at least max-body",
+		"batch-entries must be from 1 to 4096",
+	)
+}
+
+func TestAFileIsOneListOfSettings(t *testing.T) {
+	for text, fault := range map[string]string{
+		"":                                  "",
+		"# nothing\n":                       "",
+		"addr: a:1\n":                       "",
+		"log-sample: 010\n":                 "",
+		"addr: a:1\naddr: a:2\n":            `key "addr" already defined`,
+		"- addr\n":                          "cannot unmarshal",
+		"addr: [a, b]\n":                    "cannot unmarshal",
+		"addr: a:1\n---\nlog-level: warn\n": "more than one YAML document",
+		"addr: 'a\n":                        "yaml",
+	} {
+		_, _, err := load(t, nil, nil, text+" ")
+		if (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
+			t.Errorf("%q: %v, want %q", text, err, fault)
+		}
+	}
+}
+
+// A command that needs one setting takes the file of a server as it is.
+func TestACommandIgnoresTheOtherSettingsOfAFile(t *testing.T) {
+	c, settings, err := load(t, nil, nil, "database: sqlite:x.db\nqueue-entries: many\n", "database")
+	if err != nil || c.Database != "sqlite:x.db" || len(settings) != 1 {
+		t.Errorf("loaded %q and %v, %v", c.Database, settings, err)
+	}
+	_, _, err = load(t, nil, nil, "databas: sqlite:x.db\n", "database")
+	wantFaults(t, err, "atrium.yaml: there is no setting databas")
+}
+
+func TestTheDefaultsAreValid(t *testing.T) {
+	c := Default()
+	if faults := c.faults(); len(faults) > 0 {
+		t.Error(faults)
+	}
+}
+
+func TestEverySettingHasItsFlagAndItsText(t *testing.T) {
+	c := Default()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	l := Bind(flags, &c)
+	if len(l.names) != len(usage) {
+		t.Errorf("there are %d settings and %d texts", len(l.names), len(usage))
+	}
+	for _, name := range l.names {
+		if flags.Lookup(name) == nil {
+			t.Errorf("%s has no flag", name)
+		}
+	}
+}
+
+func TestSizesAreWholeBytesKiBOrMiB(t *testing.T) {
+	for text, want := range map[string]Size{
+		"0": 0, "1": 1, "1023": 1023, "1024": 1 << 10, "0KiB": 0, "1KiB": 1 << 10, "64KiB": 64 << 10, "1MiB": 1 << 20, "1024KiB": 1 << 20,
+		"007": 7, "2147483647": 1<<31 - 1, "2147483647MiB": (1<<31 - 1) << 20,
+	} {
+		var s Size
+		if err := s.Set(text); err != nil || s != want {
+			t.Errorf("%q is %d, %v, want %d", text, s, err, want)
+		}
+		var again Size
+		if err := again.Set(s.String()); s < 1<<31 && (err != nil || again != s) {
+			t.Errorf("%q is written %q, which is %d, %v", text, s.String(), again, err)
+		}
+	}
+	for _, text := range []string{
+		"", "-1", "+1", "-0", "1.5KiB", "1 KiB", " 1", "1_000", "0x10", "1e3", "KiB", "MiB", "1kib", "1KB", "1k", "1GiB", "1KiBMiB",
+		"2147483648", "2147483648KiB", "99999999999999999999", "\u0661",
+	} {
+		s := Size(7)
+		if err := s.Set(text); err == nil || s != 7 {
+			t.Errorf("%q is %d, %v", text, s, err)
+		}
+	}
+	for size, want := range map[Size]string{0: "0", 1: "1", 1000: "1000", 1 << 10: "1KiB", 1536: "1536", 1 << 20: "1MiB", 3 << 19: "1536KiB"} {
+		if got := size.String(); got != want {
+			t.Errorf("%d is written %s, want %s", size, got, want)
+		}
+	}
+}
+
+func TestNamesFollowFromFields(t *testing.T) {
+	for field, want := range map[string]string{"Addr": "addr ATRIUM_ADDR", "ReadHeaderTimeout": "read-header-timeout ATRIUM_READ_HEADER_TIMEOUT"} {
+		if got := Name(field) + " " + Variable(Name(field)); got != want {
+			t.Errorf("%s is %s, want %s", field, got, want)
+		}
+	}
+}
+
+func TestRedactHidesPasswordsAndNothingElse(t *testing.T) {
+	const secret = "s3cr3t"
+	for value, want := range map[string]string{
+		"":                                                   "",
+		"127.0.0.1:8080":                                     "127.0.0.1:8080",
+		"sqlite:/var/lib/atrium/a@b.db":                      "sqlite:/var/lib/atrium/a@b.db",
+		"postgres://db.example/atrium":                       "postgres://db.example/atrium",
+		"postgres://me@db.example/x":                         "postgres://me@db.example/x",
+		"postgres://me:s3cr3t@db/x":                          "postgres://me:xxxxx@db/x",
+		"postgres://me:s3cr3t%@db/x":                         "postgres://xxxxx@db/x",
+		"postgres://me:s3cr3t/@db/x":                         "postgres://xxxxx@db/x",
+		"postgres://me:1/s3cr3t@db/x":                        "postgres://xxxxx@db/x",
+		"postgres://me:s3@cr3t@db/x":                         "postgres://me:xxxxx@db/x",
+		"postgres://db/x?password=s3cr3t":                    "postgres://db/x?password=xxxxx",
+		"postgres://db/x?sslpassword=s3cr3t&sslmode=require": "postgres://db/x?sslpassword=xxxxx&sslmode=require",
+		"host=db password=s3cr3t user=me":                    "host=db password=xxxxx user=me",
+		"host=db password = 's3cr3t \\' s3cr3t' user=me":     "host=db password = xxxxx user=me",
+	} {
+		got := Redact(value)
+		if got != want || strings.Contains(got, secret) {
+			t.Errorf("%s is shown as %s, want %s", value, got, want)
+		}
+	}
+	_, settings, err := load(t, []string{"--database", "postgres://me:" + secret + "%@db/x"}, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range settings {
+		if strings.Contains(s.Value, secret) {
+			t.Errorf("the setting %s shows a password", s.Name)
+		}
+	}
+}
+
+func TestDurationsAreWrittenWithTheirUnit(t *testing.T) {
+	c, _, err := load(t, nil, map[string]string{"ATRIUM_IDLE_TIMEOUT": "1h", "ATRIUM_DRAIN_TIMEOUT": "0"}, "write-timeout: 1m30s\n")
+	if err != nil || c.IdleTimeout != time.Hour || c.DrainTimeout != 0 || c.WriteTimeout != 90*time.Second {
+		t.Errorf("loaded %+v, %v", c, err)
+	}
+	_, _, err = load(t, nil, map[string]string{"ATRIUM_IDLE_TIMEOUT": "60"}, "")
+	wantFaults(t, err, `ATRIUM_IDLE_TIMEOUT: "60" is not a duration such as 90s`)
+}
