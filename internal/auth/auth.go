@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/binary"
 	"log/slog"
 	"sync"
 	"time"
@@ -52,6 +53,8 @@ type Authenticator struct {
 	mu    sync.RWMutex
 	known map[fingerprint]verdict      // guarded by mu; at most maxCached
 	used  map[atrium.KeyID]atrium.Time // guarded by mu; since they were last written down, at most maxCached
+
+	forgets uint64 // guarded by mu; how often Forget was called
 }
 
 // An Observer is told where each verdict on a key came from. It is called by many
@@ -99,6 +102,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 	digest := fingerprint(sha256.Sum256([]byte(key)))
 	a.mu.RLock()
 	v, cached := a.known[digest]
+	forgets := a.forgets
 	a.mu.RUnlock()
 	cached = cached && now.Before(v.until)
 	if a.observer != nil {
@@ -106,7 +110,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 	}
 	if !cached {
 		var err error
-		if v, err = a.look(ctx, id, secret, digest); err != nil {
+		if v, err = a.look(ctx, id, secret, digest, forgets); err != nil {
 			return Principal{}, err
 		}
 	}
@@ -117,9 +121,11 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 }
 
 // look asks the store, once for all who ask at the same time. It is not called
-// off with the first of them.
-func (a *Authenticator) look(ctx context.Context, id atrium.KeyID, secret string, digest fingerprint) (verdict, error) {
-	result := a.lookups.DoChan(string(digest[:]), func() (any, error) {
+// off with the first of them. Who comes after a call of Forget asks again: what
+// was asked before it may be what is to be forgotten.
+func (a *Authenticator) look(ctx context.Context, id atrium.KeyID, secret string, digest fingerprint, forgets uint64) (verdict, error) {
+	question := binary.BigEndian.AppendUint64(digest[:], forgets)
+	result := a.lookups.DoChan(string(question), func() (any, error) {
 		at := a.now() // before the store is asked: what it says is no newer
 		k, current, previous, err := a.keys.Key(context.WithoutCancel(ctx), id)
 		unknown := atrium.CodeOf(err) == atrium.CodeNotFound
@@ -137,7 +143,7 @@ func (a *Authenticator) look(ctx context.Context, id atrium.KeyID, secret string
 		case isPrevious:
 			v.key, v.ends = &k, k.PreviousEndsAt
 		}
-		a.remember(digest, v, atrium.At(at))
+		a.remember(digest, v, atrium.At(at), forgets)
 		return v, nil
 	})
 	select {
@@ -163,10 +169,14 @@ func same(given, stored []byte) bool {
 // remember keeps a verdict and, if it is a good one, that the key was used: a key
 // in use comes here again every CacheTime, which is exact enough. When the cache
 // is full, some other verdict goes: keys that are in use come back with their
-// next request, and a flood of bad ones mostly pushes itself out.
-func (a *Authenticator) remember(digest fingerprint, v verdict, at atrium.Time) {
+// next request, and a flood of bad ones mostly pushes itself out. A verdict that
+// was asked for before the last call of Forget is not kept.
+func (a *Authenticator) remember(digest fingerprint, v verdict, at atrium.Time, forgets uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.forgets != forgets {
+		return
+	}
 	if v.good(at) && len(a.used) < maxCached {
 		a.used[v.key.ID] = at
 	}
@@ -201,7 +211,7 @@ func (a *Authenticator) Run(ctx context.Context, log *slog.Logger) {
 }
 
 // lastWrite bounds how long writing down may take, at the end above all.
-const lastWrite = time.Second
+const lastWrite = 500 * time.Millisecond
 
 func (a *Authenticator) writeUse(ctx context.Context) error {
 	a.mu.Lock()
@@ -236,6 +246,7 @@ func (a *Authenticator) Cached() int {
 func (a *Authenticator) Forget(id atrium.KeyID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.forgets++
 	for digest, v := range a.known {
 		if v.key != nil && v.key.ID == id {
 			delete(a.known, digest)

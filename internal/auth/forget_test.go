@@ -1,0 +1,57 @@
+package auth_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+)
+
+// slow is a ring whose answers are on their way for a second.
+type slow struct{ *ring }
+
+func (s slow) Key(ctx context.Context, id atrium.KeyID) (atrium.APIKey, []byte, []byte, error) {
+	k, current, previous, err := s.ring.Key(ctx, id)
+	time.Sleep(time.Second)
+	return k, current, previous, err
+}
+
+func TestAKeyThatIsForgottenWhileItIsLookedUpIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing()
+		a := auth.New(slow{r}, time.Now, nil)
+		text, id := r.add(nil)
+		before := make(chan atrium.Code, 1)
+		go func() { before <- code(a, text) }()
+		time.Sleep(500 * time.Millisecond) // the answer is on its way
+		now := atrium.At(time.Now())
+		r.change(id, func(s *stored) { s.key.RevokedAt = &now })
+		a.Forget(id)
+		if c := code(a, text); c != atrium.CodeUnauthenticated {
+			t.Errorf("who came after is told %s", c)
+		}
+		<-before // came before, and may be told either
+		if c := code(a, text); c != atrium.CodeUnauthenticated {
+			t.Errorf("what was to be forgotten is remembered: %s", c)
+		}
+	})
+}
+
+func TestWhoGivesUpWaitingForAKeyIsNotTurnedAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing()
+		a := auth.New(slow{r}, time.Now, nil)
+		text, _ := r.add(nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := a.Authenticate(ctx, text); atrium.CodeOf(err) != atrium.CodeUnavailable {
+			t.Errorf("error %v, want unavailable", err)
+		}
+		if c := code(a, text); c != "ok" || r.count() != 1 { // the answer came all the same
+			t.Errorf("it is %s after %d questions", c, r.count())
+		}
+	})
+}
