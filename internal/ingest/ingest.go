@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -119,13 +120,20 @@ func (w *Writer) enqueue(me *waiter) error {
 	if w.closed {
 		return ErrClosed
 	}
+	var dropped []*waiter
 	for w.queue.entries >= w.limits.QueueEntries || w.queue.bytes+me.draft.Size() > w.limits.QueueBytes && w.queue.entries > 0 {
-		dropped := w.queue.dropFromLongest(me.draft.TenantID)
-		if dropped == nil {
+		d := w.queue.dropFromLongest(me.draft.TenantID)
+		if d == nil { // there is no room even so: they stay where they were
+			for _, d := range slices.Backward(dropped) {
+				w.queue.push(d)
+			}
 			return ErrFull
 		}
+		dropped = append(dropped, d)
+	}
+	for _, d := range dropped {
 		w.rejected()
-		dropped.answer <- atrium.Outcome{Err: atrium.Unavailable(ErrFull)}
+		d.answer <- atrium.Outcome{Err: atrium.Unavailable(ErrFull)}
 	}
 	w.queue.push(me)
 	w.signal()

@@ -1,0 +1,93 @@
+package ingest
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"atrium"
+)
+
+// A queue is compared with the plainest one: the waiting drafts in the order of
+// their arrival, whose turns are looked up each time.
+func TestTheQueueServesTenantsInTurnAndEachInItsOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := newQueue()
+		waiting := map[atrium.TenantID][]*waiter{}
+		var turns []atrium.TenantID // of those who wait
+		arrived := 0
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			tenant := atrium.TenantID(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "tenant"))
+			switch rapid.SampledFrom([]string{"push", "push", "push", "take", "drop"}).Draw(t, "step") {
+			case "push":
+				arrived++
+				w := &waiter{draft: &atrium.Draft{TenantID: tenant, Submission: atrium.Submission{
+					Source: strconv.Itoa(arrived), Payload: make([]byte, rapid.SampledFrom([]int{0, 100, 5000}).Draw(t, "payload")),
+				}}}
+				q.push(w)
+				if len(waiting[tenant]) == 0 {
+					turns = append(turns, tenant)
+				}
+				waiting[tenant] = append(waiting[tenant], w)
+			case "take":
+				entries, bytes := rapid.IntRange(1, 6).Draw(t, "entries"), rapid.IntRange(1, 12_000).Draw(t, "bytes")
+				var want []*waiter
+				size := 0
+				for len(turns) > 0 && len(want) < entries {
+					next := turns[0]
+					w := waiting[next][0]
+					if size += w.draft.Size(); size > bytes && len(want) > 0 {
+						break
+					}
+					want = append(want, w)
+					waiting[next] = waiting[next][1:]
+					if turns = turns[1:]; len(waiting[next]) > 0 {
+						turns = append(turns, next)
+					}
+				}
+				if got := q.take(entries, bytes); !slices.Equal(got, want) {
+					t.Fatalf("took %s, want %s", sources(got), sources(want))
+				}
+			case "drop":
+				dropped := q.dropFromLongest(tenant)
+				if dropped == nil {
+					for other, line := range waiting {
+						if len(line) > len(waiting[tenant])+1 {
+							t.Fatalf("%s waits with %d and %s with %d, and nothing is dropped", other, len(line), tenant, len(waiting[tenant]))
+						}
+					}
+					break
+				}
+				from := dropped.draft.TenantID
+				line := waiting[from]
+				for other := range waiting {
+					if len(waiting[other]) > len(line) {
+						t.Fatalf("dropped from %s, but %s waits with more", from, other)
+					}
+				}
+				if from == tenant || len(line) < len(waiting[tenant])+2 || line[len(line)-1] != dropped {
+					t.Fatalf("dropped %s of %s for %s, waiting with %s", dropped.draft.Source, from, tenant, sources(line))
+				}
+				waiting[from] = line[:len(line)-1]
+			}
+			entries, bytes := 0, 0
+			for _, line := range waiting {
+				for _, w := range line {
+					entries, bytes = entries+1, bytes+w.draft.Size()
+				}
+			}
+			if q.entries != entries || q.bytes != bytes {
+				t.Fatalf("the queue counts %d of %d bytes, want %d of %d", q.entries, q.bytes, entries, bytes)
+			}
+		}
+	})
+}
+
+func sources(line []*waiter) (all []string) {
+	for _, w := range line {
+		all = append(all, w.draft.Source)
+	}
+	return all
+}
