@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,8 +36,8 @@ func (l *line) exported() string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// written returns the line with its members in any order, white space between
-// tokens, and instants in any zone.
+// written returns the line with its members and sets in any order, white space
+// between tokens, and instants in any zone.
 func (l *line) written(t *rapid.T) string {
 	space := func() string { return rapid.SampledFrom([]string{"", "", " ", "\t ", "\r"}).Draw(t, "space") }
 	var parts []string
@@ -44,6 +45,10 @@ func (l *line) written(t *rapid.T) string {
 		value := m.value
 		if strings.HasSuffix(m.name, "At") {
 			value = inSomeZone(t, value)
+		}
+		if m.name == "accountIds" && value != "[]" { // a set
+			ids := strings.Split(strings.Trim(value, "[]"), ",")
+			value = "[" + strings.Join(append(rapid.Permutation(ids).Draw(t, "ids"), ids[0]), ",") + "]"
 		}
 		if rapid.IntRange(0, 3).Draw(t, "spread") == 0 {
 			value = spread(value, space())
@@ -184,7 +189,7 @@ func tenantLines(t *rapid.T) []*line {
 	for i, id := range accounts {
 		l := begin("account", "accountId", id)
 		l.add("domain", quote(rapid.SampledFrom([]string{"a%d.example", "not a host %d", "xn--bcher-kva%d.example", "%d"}).Draw(t, "domain")))
-		l.members[2].value = strings.Replace(l.members[2].value, "%d", fmt.Sprint(i), 1)
+		l.members[2].value = strings.Replace(l.members[2].value, "%d", strconv.Itoa(i), 1)
 		maybe(t, "named", func() { l.add("name", quote(text(t, 1, 255))) })
 		l.add("createdAt", instant(t))
 		l.add("updatedAt", instant(t))
@@ -242,7 +247,7 @@ func versionsOfPages(t *rapid.T, pages []string, begin func(kind, idName, id str
 		pageOf[id] = rapid.SampledFrom(pages).Draw(t, "page")
 		l.add("pageId", quote(pageOf[id]))
 		l.add("name", quote(text(t, 0, 20)))
-		l.add("archived", fmt.Sprint(rapid.Bool().Draw(t, "archived")))
+		l.add("archived", strconv.FormatBool(rapid.Bool().Draw(t, "archived")))
 		l.add("createdAt", instant(t))
 		l.add("updatedAt", instant(t))
 	}
@@ -256,8 +261,8 @@ func versionsOfPages(t *rapid.T, pages []string, begin func(kind, idName, id str
 		l.place = fmt.Sprintf("4 %s %016d", audience, number)
 		l.add("pageId", quote(pageOf[audience]))
 		l.add("audienceId", quote(audience))
-		l.add("versionNumber", fmt.Sprint(number))
-		l.add("archived", fmt.Sprint(rapid.Bool().Draw(t, "archived")))
+		l.add("versionNumber", strconv.FormatInt(number, 10))
+		l.add("archived", strconv.FormatBool(rapid.Bool().Draw(t, "archived")))
 		maybe(t, "content", func() { l.add("content", jsonValue(t, 3)) })
 		l.add("createdAt", instant(t))
 	}
@@ -273,7 +278,7 @@ func entriesOf(t *rapid.T, accounts []string, begin func(kind, idName, id string
 		l.add("source", quote(text(t, 1, 100)))
 		l.add("type", quote(text(t, 1, 100)))
 		l.add("payload", jsonObject(t, 4))
-		maybe(t, "keyed", func() { l.add("idempotencyKey", quote(text(t, 0, 254)+fmt.Sprint(i))) })
+		maybe(t, "keyed", func() { l.add("idempotencyKey", quote(text(t, 0, 254)+strconv.Itoa(i))) })
 		maybe(t, "claimed", func() {
 			c := &line{}
 			maybe(t, "by identifier", func() { c.add("accountId", quote("account_"+strings.Repeat("7", 26))) })

@@ -94,7 +94,7 @@ func wantReport(t tb, got transfer.Report, lines, added, same int) {
 }
 
 // wantStopped holds where an import stopped, and for the sake of which members.
-func wantStopped(t tb, err error, line, resumeFrom int, members ...string) *transfer.LineError {
+func wantStopped(t tb, err error, line, resumeFrom int, members ...string) {
 	t.Helper()
 	stopped, ok := errors.AsType[*transfer.LineError](err)
 	if !ok {
@@ -113,7 +113,6 @@ func wantStopped(t tb, err error, line, resumeFrom int, members ...string) *tran
 	if strings.Join(got, " ") != strings.Join(members, " ") {
 		t.Errorf("faults of %q, want %q: %v", got, members, err)
 	}
-	return stopped
 }
 
 // draft makes a draft of the place's tenant, as the external API does.

@@ -196,7 +196,7 @@ func TestAChunkIsTakenAsAWholeAndTheImportCanBeResumed(t *testing.T) {
 	lines[700] = with(bad, "domain", `"d1.example"`) // found by the store, not by reading
 	file := strings.Join(lines, "\n")
 	report, err := p.importFrom(t, strings.NewReader(file), transfer.Options{})
-	stopped := wantStopped(t, err, 701, 501, "/domain")
+	wantStopped(t, err, 701, 501, "/domain")
 	wantReport(t, report, 1000, 500, 0)
 	if n := strings.Count(p.export(t), "\n"); n != 500 {
 		t.Errorf("%d records are stored, want the first chunk", n)
@@ -204,7 +204,7 @@ func TestAChunkIsTakenAsAWholeAndTheImportCanBeResumed(t *testing.T) {
 
 	lines[700] = bad
 	file = strings.Join(lines, "\n")
-	report, err = p.importFrom(t, strings.NewReader(file), transfer.Options{FromLine: stopped.ResumeFrom})
+	report, err = p.importFrom(t, strings.NewReader(file), transfer.Options{FromLine: 501})
 	if err != nil {
 		t.Fatalf("resume: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,11 +177,11 @@ func exportWhileWriting(t *testing.T, e *env) {
 	e.put(t, before...)
 
 	// Another node writes all the time; each account comes with an entry of it.
-	ctx, stop := context.WithCancel(t.Context())
+	var stop atomic.Bool
 	ended := make(chan error, 1)
 	node := e.node()
 	go func() {
-		for i := 1000; ctx.Err() == nil; i++ {
+		for i := 1000; !stop.Load(); i++ {
 			node.clock.step(time.Millisecond)
 			a := node.randomAccount(i)
 			if _, err := node.Import(t.Context(), node.tenant, items(a, node.newEntry(a, ""))); err != nil {
@@ -208,7 +209,7 @@ func exportWhileWriting(t *testing.T, e *env) {
 			}
 		}
 	}
-	stop()
+	stop.Store(true)
 	if err := <-ended; err != nil {
 		t.Fatalf("write beside an export: %v", err)
 	}

@@ -44,7 +44,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"idempotency", idempotency},
 		{"nodes", nodes},
 		{"tenants", tenants},
-		{"keys", keys},
+		{"keys", slices.Concat(keys, rotation)},
 		{"pages", pages},
 		{"versions", versions},
 		{"values", values},

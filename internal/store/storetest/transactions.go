@@ -100,7 +100,7 @@ func writeRollsBack(t *testing.T, e *env) {
 	}
 	func() {
 		defer func() {
-			if p := recover(); p != errOnPurpose { //nolint:errorlint // the very value
+			if p := recover(); p != error(errOnPurpose) {
 				t.Errorf("recovered %v, want what was panicked with", p)
 			}
 		}()
@@ -108,12 +108,14 @@ func writeRollsBack(t *testing.T, e *env) {
 			if err := set(tx, "kept", "newer"); err != nil {
 				return err
 			}
-			panic(errOnPurpose)
+			panic(errOnPurpose) //nolint:forbidigo // to see what becomes of the transaction
 		})
 	}()
 	func() {
 		defer func() { _ = recover() }()
-		_ = e.db.Read(t.Context(), func(engine.Tx) error { panic(errOnPurpose) })
+		_ = e.db.Read(t.Context(), func(engine.Tx) error {
+			panic(errOnPurpose) //nolint:forbidigo // to see that the reader is released
+		})
 	}()
 	wantSetting(t, e.db, "kept", "old")
 	wantSetting(t, e.db, "lost", "")

@@ -31,20 +31,20 @@ func trialSaysWhatImportWould(t *testing.T, e *env) {
 	}
 	one := func(records ...store.Record) [][]store.Record { return [][]store.Record{records} }
 	cases := map[string]func(e *env, w *world) [][]store.Record{
-		"all of it again": func(e *env, w *world) [][]store.Record {
+		"all of it again": func(_ *env, w *world) [][]store.Record {
 			return one(w.account, w.other, w.prospect, w.page, w.otherPage, w.audience, w.version, w.entry)
 		},
-		"in another order": func(e *env, w *world) [][]store.Record {
+		"in another order": func(_ *env, w *world) [][]store.Record {
 			return one(w.entry, w.version, w.audience, w.page, w.prospect, w.account)
 		},
 		"new ones that refer to stored ones": func(e *env, w *world) [][]store.Record {
 			return one(e.newProspect(w.account, w.other), e.newAudience(w.page, true), e.newVersion(w.audience, 0), e.newEntry(w.other, "new"))
 		},
-		"a taken domain":    func(e *env, w *world) [][]store.Record { return one(e.newAccount("acme.example", "")) },
+		"a taken domain":    func(e *env, _ *world) [][]store.Record { return one(e.newAccount("acme.example", "")) },
 		"a taken key":       func(e *env, w *world) [][]store.Record { return one(e.newEntry(w.other, w.entry.IdempotencyKey)) },
 		"a taken number":    func(e *env, w *world) [][]store.Record { return one(e.newVersion(w.audience, 1)) },
-		"a missing account": func(e *env, w *world) [][]store.Record { return one(e.newEntry(e.newAccount("x.example", ""), "")) },
-		"a missing page":    func(e *env, w *world) [][]store.Record { return one(e.newAudience(e.newPage(atrium.PageDraft), false)) },
+		"a missing account": func(e *env, _ *world) [][]store.Record { return one(e.newEntry(e.newAccount("x.example", ""), "")) },
+		"a missing page":    func(e *env, _ *world) [][]store.Record { return one(e.newAudience(e.newPage(atrium.PageDraft), false)) },
 		"a missing audience": func(e *env, w *world) [][]store.Record {
 			return one(w.account, e.newVersion(e.newAudience(w.page, false), 0))
 		},

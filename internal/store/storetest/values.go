@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -117,7 +118,7 @@ func jsonRoundTrips(t *testing.T, e *env) {
 		entry.Payload = []byte(json)
 		e.put(t, page, u, v, entry)
 
-		draft := e.draft(t, byID(a.ID), payload(json), key(fmt.Sprint(i)))
+		draft := e.draft(t, byID(a.ID), payload(json), key(strconv.Itoa(i)))
 		e.append(t, draft)
 		appended := &atrium.Entry{ID: draft.ID, AccountID: a.ID, CreatedAt: e.clock.shows(), Submission: draft.Submission}
 		want = append(want, page, u, v, entry, appended)

@@ -61,7 +61,7 @@ func versionsListed(t *testing.T, e *env) {
 		v.Archived = i%2 == 0
 		v.CreatedAt -= atrium.Time(n * 1000)
 		e.put(t, v)
-		v.Version.TenantID, v.Version.Content = e.tenant, nil
+		v.TenantID, v.Content = e.tenant, nil
 		want = append(want, v.Version)
 	}
 	want = []atrium.Version{want[3], want[0], want[2], want[1]}

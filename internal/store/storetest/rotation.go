@@ -1,0 +1,128 @@
+package storetest
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+	"time"
+
+	"atrium"
+)
+
+var rotation = []guarantee{
+	{"another node sees a rotation and its end at once", rotationIsSeen},
+	{"a rotation changes neither what a key may do nor its last use", rotationKeepsTheRest},
+	{"rotations at the same time follow each other", rotationsAtOnce},
+	{"a revoked key keeps its secrets, and works with neither", revokedAfterRotation},
+	{"uses of the keys of several tenants are noted together, of ended ones too", usesTogether},
+}
+
+// rotate gives a key a new secret.
+func (e *env) rotate(t tb, id atrium.KeyID, hash []byte, grace time.Duration) atrium.APIKey {
+	t.Helper()
+	k, err := e.RotateKey(t.Context(), id, hash, grace)
+	if err != nil {
+		t.Fatalf("rotate a key: %v", err)
+	}
+	return k
+}
+
+func (e *env) use(t tb, used map[atrium.KeyID]atrium.Time) {
+	t.Helper()
+	if err := e.UseKeys(t.Context(), used); err != nil {
+		t.Fatalf("note the use of keys: %v", err)
+	}
+}
+
+func rotationIsSeen(t *testing.T, e *env) {
+	other := e.node()
+	k := e.newKey(t, atrium.NewID[atrium.KeyID]())
+	other.wantKey(t, k, secretHash(1), nil)
+	k = e.rotate(t, k.ID, secretHash(2), time.Hour)
+	other.wantKey(t, k, secretHash(2), secretHash(1))
+	k = other.rotate(t, k.ID, secretHash(3), 0)
+	e.wantKey(t, k, secretHash(3), secretHash(2))
+	if want := e.clock.shows(); k.PreviousEndsAt == nil || *k.PreviousEndsAt != want {
+		t.Errorf("without a grace the former secret ends at %v, want %s", k.PreviousEndsAt, want)
+	}
+}
+
+func rotationKeepsTheRest(t *testing.T, e *env) {
+	made, err := e.CreateKey(t.Context(), atrium.APIKey{
+		ID: atrium.NewID[atrium.KeyID](), TenantID: e.tenant, Name: "Straße \U0001f600", Scopes: atrium.Scopes{"pages:read"},
+		ExpiresAt: pointer(atrium.At(e.clock.now().Add(time.Hour))),
+	}, secretHash(1))
+	if err != nil {
+		t.Fatalf("create a key: %v", err)
+	}
+	e.use(t, map[atrium.KeyID]atrium.Time{made.ID: 5000})
+	e.clock.step(time.Minute)
+	want := made
+	want.LastUsedAt = pointer(atrium.Time(5000))
+	want.PreviousEndsAt = pointer(atrium.At(e.clock.now().Add(24 * time.Hour))) // also after the end of the key
+	if got := e.rotate(t, made.ID, secretHash(2), 24*time.Hour); !reflect.DeepEqual(got, want) {
+		t.Errorf("rotated %+v, want %+v", got, want)
+	}
+	e.wantKey(t, want, secretHash(2), secretHash(1))
+}
+
+func rotationsAtOnce(t *testing.T, e *env) {
+	k := e.newKey(t, atrium.NewID[atrium.KeyID]())
+	const n = 8
+	parallel(n, func(i int) {
+		if _, err := e.RotateKey(t.Context(), k.ID, secretHash(byte(i+2)), time.Hour); err != nil {
+			t.Errorf("rotate a key: %v", err)
+		}
+	})
+	_, current, previous, err := e.Key(t.Context(), k.ID)
+	if err != nil {
+		t.Fatalf("read a key: %v", err)
+	}
+	for _, hash := range [][]byte{current, previous} {
+		if len(hash) != 32 || hash[0] < 2 || hash[0] >= n+2 || !bytes.Equal(hash, secretHash(hash[0])) {
+			t.Errorf("%x is none of the new secrets", hash)
+		}
+	}
+	if bytes.Equal(current, previous) {
+		t.Errorf("both secrets are %x", current)
+	}
+}
+
+func revokedAfterRotation(t *testing.T, e *env) {
+	k := e.newKey(t, atrium.NewID[atrium.KeyID]())
+	k = e.rotate(t, k.ID, secretHash(2), time.Hour)
+	k.RevokedAt = pointer(e.clock.shows())
+	got, err := e.RevokeKey(t.Context(), k.ID)
+	if err != nil || !reflect.DeepEqual(got, k) || got.WorksAt(e.clock.shows()) {
+		t.Errorf("revoked %+v, %v, want %+v", got, err, k)
+	}
+	_, err = e.RotateKey(t.Context(), k.ID, secretHash(3), time.Hour)
+	wantCode(t, err, atrium.CodeConflict)
+	e.wantKey(t, k, secretHash(2), secretHash(1))
+}
+
+func usesTogether(t *testing.T, e *env) {
+	them := e.as(e.newTenant(t))
+	keys := []atrium.APIKey{e.newKey(t, atrium.NewID[atrium.KeyID]()), them.newKey(t, atrium.NewID[atrium.KeyID]())}
+	ended, err := e.RevokeKey(t.Context(), e.newKey(t, atrium.NewID[atrium.KeyID]()).ID)
+	if err != nil {
+		t.Fatalf("revoke a key: %v", err)
+	}
+	keys = append(keys, ended)
+	used := map[atrium.KeyID]atrium.Time{atrium.NewID[atrium.KeyID](): 1000}
+	for i := range keys {
+		keys[i].LastUsedAt = pointer(atrium.Time((i + 1) * 1000))
+		used[keys[i].ID] = *keys[i].LastUsedAt
+	}
+	e.use(t, used)
+	for _, k := range keys {
+		e.wantKey(t, k, secretHash(1), nil)
+	}
+	for id := range used {
+		used[id] = -1000
+	}
+	e.use(t, used)
+	for _, k := range keys {
+		e.wantKey(t, k, secretHash(1), nil)
+	}
+}
