@@ -9,7 +9,7 @@ import (
 	"atrium/internal/rest"
 )
 
-//go:embed swagger-ui/swagger-ui.css swagger-ui/swagger-ui-bundle.js swagger-ui/favicon-32x32.png page.html start.js
+//go:embed swagger-ui/swagger-ui.css swagger-ui/swagger-ui-bundle.js swagger-ui/favicon-32x32.png page.html page.css start.js
 var files embed.FS
 
 // The policy lets the page load only what this server has, and run only the
@@ -24,6 +24,7 @@ func Pages() map[string]http.Handler {
 		"/docs/start.js":    rest.Static("text/javascript; charset=utf-8", read("start.js")),
 		"/docs/viewer.js":   rest.Static("text/javascript; charset=utf-8", read("swagger-ui/swagger-ui-bundle.js")),
 		"/docs/viewer.css":  rest.Static("text/css; charset=utf-8", read("swagger-ui/swagger-ui.css")),
+		"/docs/page.css":    rest.Static("text/css; charset=utf-8", read("page.css")),
 		"/docs/favicon.png": rest.Static("image/png", read("swagger-ui/favicon-32x32.png")),
 	}
 }

@@ -2,6 +2,8 @@ package rest
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"html/template"
 	"net/http"
 )
@@ -42,13 +44,19 @@ func Page(policy string, html []byte) http.Handler {
 }
 
 // page renders a template once. The policy lets nothing in that the page does
-// not carry itself.
+// not carry itself, and of what it carries only its one style: by its hash, so
+// that 'unsafe-inline' is not needed. data: is for the icon, which is empty: a
+// browser would ask for /favicon.ico, and the policy would forbid it.
 func page(t *template.Template, data any) http.Handler {
 	var b bytes.Buffer
 	if err := t.Execute(&b, data); err != nil {
 		panic(err) //nolint:forbidigo // the templates and their data are constants of this package
 	}
-	return Page("default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", b.Bytes())
+	_, rest, _ := bytes.Cut(b.Bytes(), []byte("<style>"))
+	style, _, _ := bytes.Cut(rest, []byte("</style>"))
+	hash := sha256.Sum256(style)
+	return Page("default-src 'none'; style-src 'sha256-"+base64.StdEncoding.EncodeToString(hash[:])+
+		"'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", b.Bytes())
 }
 
 var layout = template.Must(template.New("layout").Parse(`<!doctype html>
@@ -56,15 +64,27 @@ var layout = template.Must(template.New("layout").Parse(`<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{block "title" .}}{{end}} – Atrium</title>
+<link rel="icon" href="data:,">
 <style>
-  :root { color-scheme: light dark; }
-  body { font: 1rem/1.6 system-ui, sans-serif; max-width: 40rem; margin: 4rem auto; padding: 0 1.5rem; }
-  h1 { font-size: 1.6rem; line-height: 1.25; margin: .25rem 0 1.5rem; }
-  h2 { font-size: 1rem; margin: 1.5rem 0 .25rem; }
-  p { margin: 0 0 1rem; }
-  code { font-family: ui-monospace, monospace; }
-  table { border-collapse: collapse; width: 100%; }
-  td { padding: .4rem .75rem .4rem 0; vertical-align: top; border-top: 1px solid color-mix(in srgb, currentcolor 20%, transparent); }
+  :root { color-scheme: light dark; --paper: #fff; --ink: #1f252b; --quiet: #5a6470; --line: #dfe3e7; --link: #1a5fb0; }
+  @media (prefers-color-scheme: dark) { :root { --paper: #15181b; --ink: #e3e6e9; --quiet: #a0a9b2; --line: #32383e; --link: #8cbcf5; } }
+  body { font: 1rem/1.6 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 42rem; margin: 0 auto; padding: 4rem 1.5rem; }
+  h1 { font-size: 1.75rem; line-height: 1.25; margin: 0 0 2rem; }
+  h2 { font-size: .875rem; font-weight: 600; color: var(--quiet); margin: 2rem 0 .25rem; }
+  p { margin: 0 0 1rem; overflow-wrap: break-word; }
+  a { color: var(--link); text-underline-offset: .2em; text-decoration-thickness: 1px; }
+  li a:not(:hover, :focus-visible) { text-decoration: none; }
+  code { font-family: ui-monospace, monospace; font-size: .9375em; }
+  nav { border-top: 1px solid var(--line); margin-top: 3rem; padding-top: 1rem; }
+  .code { color: var(--quiet); margin: 0 0 .5rem; }
+  ul { list-style: none; margin: 2rem 0 0; padding: 0; }
+  li { display: grid; grid-template-columns: 3rem 15rem 1fr; gap: 0 1rem; padding: .6rem 0; border-top: 1px solid var(--line); }
+  li > :first-child { color: var(--quiet); }
+  @media (max-width: 40rem) {
+    body { padding: 2rem 1.25rem; }
+    li { grid-template-columns: 3rem 1fr; }
+    li > :last-child { grid-column: 2; }
+  }
 </style>
 <main>{{block "main" .}}{{end}}</main>
 </html>
@@ -73,13 +93,13 @@ var layout = template.Must(template.New("layout").Parse(`<!doctype html>
 var errorPage = template.Must(template.Must(layout.Clone()).Parse(`
 {{define "title"}}{{.Title}}{{end}}
 {{define "main"}}
-<p><code>{{.Status}} {{.Code}}</code></p>
+<p class="code"><code>{{.Status}} {{.Code}}</code></p>
 <h1>{{.Title}}</h1>
 <h2>What it means</h2>
 <p>{{.Meaning}}</p>
 <h2>What to do</h2>
 <p>{{.Remedy}}</p>
-<p><a href="/errors/">All error codes</a></p>
+<nav><a href="/errors/">All error codes</a></nav>
 {{end}}`))
 
 var indexPage = template.Must(template.Must(layout.Clone()).Parse(`
@@ -87,7 +107,8 @@ var indexPage = template.Must(template.Must(layout.Clone()).Parse(`
 {{define "main"}}
 <h1>Error codes</h1>
 <p>Every error is a problem document (RFC 9457) whose <code>code</code> is one of these.</p>
-<table>
-{{range .}}<tr><td><code>{{.Status}}</code></td><td><a href="/errors/{{.Code}}"><code>{{.Code}}</code></a></td><td>{{.Title}}</td></tr>
-{{end}}</table>
+<ul>
+{{range .}}<li><code>{{.Status}}</code> <a href="/errors/{{.Code}}"><code>{{.Code}}</code></a> <span>{{.Title}}</span></li>
+{{end}}</ul>
+<nav><a href="/docs">All operations</a></nav>
 {{end}}`))
