@@ -1,0 +1,329 @@
+// Package browser tests what people look at, the viewer of the OpenAPI document
+// and the pages that explain errors, in a real browser against a real server.
+//
+// To look at them too:
+//
+//	go test ./test/browser -args -screenshots DIR
+package browser_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/api"
+	"atrium/internal/app"
+	"atrium/internal/auth"
+	"atrium/internal/config"
+	"atrium/internal/rest"
+	"atrium/internal/store"
+	"atrium/internal/transfer"
+)
+
+var screenshots = flag.String("screenshots", "", "the `directory` to save pictures of the pages in")
+
+// newServer starts the service with the demo's data, and returns where it is and
+// a key that may do everything.
+func newServer(t *testing.T) (base, key string) {
+	t.Helper()
+	s, err := store.Open("sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	settings := config.Default()
+	settings.Addr = "127.0.0.1:0"
+	a, err := app.New(t.Context(), app.Config{Settings: settings, Store: s, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-stopped; err != nil {
+			t.Errorf("the server stopped with: %v", err)
+		}
+	})
+
+	demo, err := os.Open("../../internal/cli/demo.ndjson")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = demo.Close() }()
+	tenant, err := s.CreateTenant(t.Context(), "Demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := transfer.Import(t.Context(), s, tenant.ID, demo, transfer.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	id, key, hash := auth.NewKey()
+	if _, err := s.CreateKey(t.Context(), atrium.APIKey{ID: id, TenantID: tenant.ID, Name: "browser", Scopes: atrium.ExternalScopes()}, hash); err != nil {
+		t.Fatal(err)
+	}
+	return "http://" + a.Addr(), key
+}
+
+// An operation is one of the document, as far as the viewer has to show it.
+type operation struct {
+	ID         string `json:"operationId"`
+	Parameters []parameter
+	Responses  map[string]any
+
+	method, path string
+}
+
+type parameter struct {
+	Ref  string `json:"$ref"`
+	Name string
+}
+
+// readOperations reads the document that the server serves.
+func readOperations(t *testing.T) []operation {
+	t.Helper()
+	var document struct {
+		Paths      map[string]map[string]json.RawMessage
+		Components struct{ Parameters map[string]parameter }
+	}
+	if err := json.Unmarshal(api.JSON(), &document); err != nil {
+		t.Fatal(err)
+	}
+	var all []operation
+	for path, item := range document.Paths {
+		var shared []parameter
+		if raw, ok := item["parameters"]; ok {
+			if err := json.Unmarshal(raw, &shared); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, method := range []string{"get", "head", "post", "put", "patch", "delete", "options", "trace"} {
+			raw, ok := item[method]
+			if !ok {
+				continue
+			}
+			op := operation{method: method, path: path}
+			if err := json.Unmarshal(raw, &op); err != nil {
+				t.Fatal(err)
+			}
+			op.Parameters = append(op.Parameters, shared...)
+			for i, p := range op.Parameters {
+				if name, ok := strings.CutPrefix(p.Ref, "#/components/parameters/"); ok {
+					op.Parameters[i] = document.Components.Parameters[name]
+				}
+			}
+			all = append(all, op)
+		}
+	}
+	if len(all) < 15 {
+		t.Fatalf("the document has %d operations; are they still found?", len(all))
+	}
+	return all
+}
+
+// block is the selector of what the viewer shows of an operation.
+func (op operation) block() string { return fmt.Sprintf(".opblock[id$=%q]", "-"+op.ID) }
+
+func TestTheViewerShowsEveryOperationAndCallsThem(t *testing.T) {
+	base, key := newServer(t)
+	browser := newBrowser(t)
+	operations := readOperations(t)
+	for _, v := range views() {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			b := newTab(t, browser, base, v)
+			b.open("/docs")
+			b.until(`document.querySelector(".opblock") !== null`)
+			b.screenshot("docs")
+			checkList(b, operations)
+			authorize(b, key)
+			for _, op := range operations {
+				switch op.ID {
+				case "createAccountLog":
+					checkOperation(b, op)
+					b.screenshot("docs-operation")
+					b.checkLook("/docs with an operation that writes")
+					b.click(op.block() + " .opblock-summary-control")
+				case "listPages":
+					checkOperation(b, op)
+					b.checkLook("/docs with an operation that reads")
+					checkCall(b, op, "Spring launch")
+				}
+			}
+			if kept := get[int](b, `localStorage.length + sessionStorage.length + document.cookie.length`); kept > 0 {
+				t.Error("the page keeps something in the browser")
+			}
+		})
+	}
+}
+
+func checkList(b *tab, operations []operation) {
+	b.t.Helper()
+	if title := b.seen(".info .title"); !strings.Contains(title, "Atrium API") {
+		b.t.Errorf("the heading is %q", title)
+	}
+	for _, op := range operations {
+		shown := strings.ReplaceAll(b.seen(op.block()+" .opblock-summary"), "\u200b", "") // which lets a path break
+		if !strings.Contains(shown, op.path) || !strings.Contains(strings.ToLower(shown), op.method) {
+			b.t.Errorf("%s shows %q", op.ID, shown)
+		}
+	}
+	b.checkLook("/docs")
+}
+
+// authorize enters the key as a reader does.
+func authorize(b *tab, key string) {
+	b.t.Helper()
+	b.click(".auth-wrapper .authorize")
+	b.until(`document.querySelector(".modal-ux input") !== null`)
+	b.screenshot("docs-authorize")
+	b.checkLook("/docs with the dialogue for the key")
+	b.enter(".modal-ux input", key)
+	b.click(".modal-ux .authorize")
+	b.until(`document.querySelector(".modal-ux input") === null`)
+	b.click(".modal-ux .btn-done")
+	b.until(`document.querySelector(".modal-ux") === null`)
+}
+
+// checkOperation opens an operation and looks for its parameters and answers.
+func checkOperation(b *tab, op operation) {
+	b.t.Helper()
+	b.click(op.block() + " .opblock-summary-control")
+	b.until(fmt.Sprintf(`document.querySelector('%s .responses-table') !== null`, op.block()))
+	shown := b.seen(op.block() + " .opblock-body")
+	for _, p := range op.Parameters {
+		if !strings.Contains(shown, p.Name) {
+			b.t.Errorf("%s does not show the parameter %s", op.ID, p.Name)
+		}
+	}
+	answers := b.seen(op.block() + " .responses-table")
+	for status := range op.Responses {
+		if !strings.Contains(answers, status) {
+			b.t.Errorf("%s does not show the answer %s", op.ID, status)
+		}
+	}
+}
+
+// checkCall sends the request that the viewer offers, as it offers it.
+func checkCall(b *tab, op operation, want string) {
+	b.t.Helper()
+	b.click(op.block() + " .try-out__btn")
+	b.click(op.block() + " .execute")
+	answer := op.block() + " .live-responses-table .response"
+	b.until(fmt.Sprintf(`document.querySelector('%s .response-col_status') !== null`, answer))
+	if status := b.seen(answer + " .response-col_status"); strings.TrimSpace(status) != "200" {
+		b.t.Errorf("the answer to %s is %q", op.ID, status)
+	}
+	if body := b.seen(answer + " .response-col_description"); !strings.Contains(body, want) {
+		b.t.Errorf("the answer to %s has no %q: %s", op.ID, want, body)
+	}
+	b.screenshot("docs-answer")
+	b.checkLook("/docs with an answer")
+}
+
+func TestEveryErrorPageExplainsItsCode(t *testing.T) {
+	base, _ := newServer(t)
+	browser := newBrowser(t)
+	for _, v := range views() {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			b := newTab(t, browser, base, v)
+			b.open("/errors/")
+			checkHead(b, "Error codes")
+			b.screenshot("errors")
+			b.checkLook("/errors/")
+			for _, info := range rest.Codes {
+				path := "/errors/" + string(info.Code)
+				if v.scheme == "light" {
+					b.follow(path)
+				} else {
+					b.open(path) // which takes half as long
+				}
+				checkHead(b, info.Title)
+				shown := b.seen("main")
+				for _, text := range []string{string(info.Code), strconv.Itoa(info.Status), info.Meaning, info.Remedy} {
+					if !strings.Contains(shown, text) {
+						t.Errorf("%s does not show %q", path, text)
+					}
+				}
+				if info.Code == atrium.CodeInvalidRequest || info.Code == atrium.CodeUnauthenticated {
+					b.screenshot("errors-" + string(info.Code))
+				}
+				b.checkLook(path)
+				if v.scheme == "light" {
+					b.follow("/errors/")
+				}
+			}
+		})
+	}
+}
+
+func checkHead(b *tab, want string) {
+	b.t.Helper()
+	if heading := b.seen("h1"); heading != want {
+		b.t.Errorf("the heading is %q, not %q", heading, want)
+	}
+	if title := get[string](b, `document.title`); title != want+" – Atrium" {
+		b.t.Errorf("the title is %q, not that of %q", title, want)
+	}
+}
+
+// What a browser need not be asked: the headers of all that it loads.
+func TestPagesHavePoliciesAndAreNotSentTwice(t *testing.T) {
+	base, _ := newServer(t)
+	paths := []string{"/docs", "/docs/start.js", "/docs/viewer.js", "/docs/viewer.css", "/docs/page.css", "/docs/favicon.png", "/errors/"}
+	for _, info := range rest.Codes {
+		paths = append(paths, "/errors/"+string(info.Code))
+	}
+	client := &http.Client{Timeout: 10 * time.Second}
+	t.Cleanup(client.CloseIdleConnections)
+	ask := func(path, tag string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tag != "" {
+			r.Header.Set("If-None-Match", tag)
+		}
+		w, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, w.Body); err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Body.Close()
+		return w
+	}
+	for _, path := range paths {
+		w := ask(path, "")
+		tag := w.Header.Get("ETag")
+		if w.StatusCode != http.StatusOK || tag == "" || w.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d %v", path, w.StatusCode, w.Header)
+		}
+		policy := w.Header.Get("Content-Security-Policy")
+		if strings.HasPrefix(w.Header.Get("Content-Type"), "text/html") {
+			if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
+				t.Errorf("%s: the policy is %q", path, policy)
+			}
+		}
+		again := ask(path, tag)
+		if again.StatusCode != http.StatusNotModified || again.Header.Get("ETag") != tag || again.Header.Get("Content-Security-Policy") != policy {
+			t.Errorf("%s, again: %d %v", path, again.StatusCode, again.Header)
+		}
+	}
+}
