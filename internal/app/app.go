@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,10 @@ import (
 	"atrium/internal/store"
 	"atrium/internal/telemetry"
 )
+
+// decodeAtOnce is how many bodies are read at once for each processor. A body of
+// a megabyte takes up to eight while it is.
+const decodeAtOnce = 2
 
 const statusOK = `{"status":"ok"}`
 
@@ -72,7 +77,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}, c.Log, watch.ingest)
 	a.keys = auth.New(c.Store, time.Now, watch.auth)
 	kit := &rest.API{Keys: a.keys, Log: c.Log, MaxBody: int64(c.Settings.MaxBody), Observe: watch.request}
-	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors}
+	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Decode: rest.NewGate(decodeAtOnce * runtime.GOMAXPROCS(0))}
 
 	open := map[string]http.Handler{
 		"/healthz": kit.JSON(statusOK, healthy),

@@ -21,11 +21,14 @@ type accountLog struct {
 }
 
 func (a *API) createAccountLog(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	submission, err := decodeAccountLog(r.Body, r.Header("Idempotency-Key"))
-	if err != nil {
-		return rest.Response{}, err
-	}
-	draft, err := canonical.Draft(who.TenantID, submission)
+	var draft *atrium.Draft
+	err := a.Decode.Do(ctx, func() error {
+		submission, err := decodeAccountLog(r.Body, r.Header("Idempotency-Key"))
+		if err == nil {
+			draft, err = canonical.Draft(who.TenantID, submission)
+		}
+		return err
+	})
 	if err != nil {
 		return rest.Response{}, err
 	}

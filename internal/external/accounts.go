@@ -50,13 +50,13 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 }
 
 func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	o, err := strictjson.Parse(r.Body)
+	var name string
+	err := a.Decode.Do(ctx, func() (err error) {
+		name, err = decodeAccountUpdate(r.Body)
+		return err
+	})
 	if err != nil {
 		return rest.Response{}, err
-	}
-	name, _ := o.Text("name", strictjson.Required, upTo(atrium.MaxName))
-	if faults := o.Faults(); len(faults) > 0 {
-		return rest.Response{}, atrium.Invalid(faults...)
 	}
 	id, err := pathID[atrium.AccountID](r, "account_id")
 	if err != nil {
@@ -74,6 +74,18 @@ func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Req
 		return rest.Response{}, err
 	}
 	return accountResponse(renamed, linked), nil
+}
+
+func decodeAccountUpdate(body []byte) (name string, err error) {
+	o, err := strictjson.Parse(body)
+	if err != nil {
+		return "", err
+	}
+	name, _ = o.Text("name", strictjson.Required, upTo(atrium.MaxName))
+	if faults := o.Faults(); len(faults) > 0 {
+		return "", atrium.Invalid(faults...)
+	}
+	return name, nil
 }
 
 func accountResponse(a atrium.Account, linked []atrium.Prospect) rest.Response {

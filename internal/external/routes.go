@@ -22,6 +22,7 @@ type API struct {
 	Store   *store.Store
 	Logs    Logs
 	Cursors rest.CursorKey
+	Decode  rest.Gate // what reads bodies passes through it: that takes several times their size
 }
 
 // Routes are all operations that need a key.
