@@ -60,6 +60,7 @@ type sqliteDB struct {
 	nextForce int64         // how many pages the log must have for another checkpoint that waits
 	closing   chan struct{} // closed when nothing may wait any more
 	closeOnce sync.Once
+	closeErr  error // set by the first Close
 
 	readers chan struct{} // holds a token for each reader in use
 	mu      sync.Mutex
@@ -304,22 +305,22 @@ func (db *sqliteDB) Check(ctx context.Context) error {
 var errClosed = &Error{Unavailable, errors.New("the database is closed")}
 
 func (db *sqliteDB) Close() error {
-	db.closeOnce.Do(func() { close(db.closing) })
+	db.closeOnce.Do(func() {
+		close(db.closing)
+		db.closeErr = db.release()
+	})
+	return db.closeErr
+}
+
+// release waits for what runs and closes every connection. Who comes later finds
+// the database closed.
+func (db *sqliteDB) release() error {
 	for range maxReaders {
 		db.readers <- struct{}{}
 	}
 	db.writing <- struct{}{}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	defer func() {
-		<-db.writing
-		for range maxReaders {
-			<-db.readers
-		}
-	}()
-	if db.closed {
-		return nil
-	}
 	db.closed = true
 	var errs []error
 	for _, c := range db.idle {
@@ -327,5 +328,9 @@ func (db *sqliteDB) Close() error {
 	}
 	errs = append(errs, db.writer.conn.Close())
 	db.idle, db.writer = nil, nil
+	<-db.writing
+	for range maxReaders {
+		<-db.readers
+	}
 	return errors.Join(errs...)
 }
