@@ -57,14 +57,28 @@ const maxHost = 4 * 253
 // through the lookup profile of UTS 46. A text that holds no host name is
 // returned trimmed and in lower case. Domain(Domain(s)) is Domain(s).
 func Domain(s string) string {
-	text := strings.ToLower(strings.TrimFunc(s, unicode.IsSpace))
+	text := strings.TrimFunc(s, unicode.IsSpace)
+	if host := hostName(text); host != "" {
+		return host
+	}
+	// Only what is no host name is put into lower case by other rules than those of
+	// UTS 46. It may be one then.
+	if lower := strings.ToLower(text); lower != text {
+		return Domain(lower)
+	}
+	return text
+}
+
+// hostName returns the canonical form of the host name in text, or "" if there is
+// none.
+func hostName(text string) string {
 	host := hostOf(text)
 	if host == "" || len(host) > maxHost {
-		return text
+		return ""
 	}
-	host, err := idna.Lookup.ToASCII(host)
+	host, err := idna.Lookup.ToASCII(strings.Map(lowerASCII, host))
 	if err != nil {
-		return text
+		return ""
 	}
 	host = strings.TrimSuffix(host, ".")
 	for {
@@ -75,9 +89,17 @@ func Domain(s string) string {
 		host = rest
 	}
 	if !isHost(host) {
-		return text
+		return ""
 	}
 	return host
+}
+
+// lowerASCII spares the profile, which maps the other letters itself.
+func lowerASCII(c rune) rune {
+	if c >= 'A' && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
 }
 
 // hostOf returns the part of a URL, an e-mail address or a bare authority that
@@ -101,9 +123,9 @@ func hostOf(text string) string {
 	return text
 }
 
-// isScheme is the rule of RFC 3986 section 3.1, for text in lower case.
+// isScheme is the rule of RFC 3986 section 3.1.
 func isScheme(s string) bool {
-	for i, c := range s {
+	for i, c := range strings.ToLower(s) {
 		if letter := c >= 'a' && c <= 'z'; !letter && (i == 0 || !strings.ContainsRune("0123456789+-.", c)) {
 			return false
 		}
