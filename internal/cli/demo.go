@@ -28,7 +28,9 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "Serve the API with a demo tenant and print lines to try",
 		Long: `Serve the API like atrium serve, with a demo tenant that has sample data and a
-new key. The key and curl lines that use it go to stdout.`,
+new key. The key and curl lines that use it go to stdout. Every start makes one
+more key, and the first one on a database the tenant: keep it apart from a real
+one, as the default does.`,
 		Args: cobra.NoArgs,
 	}
 	defaults := config.Default()

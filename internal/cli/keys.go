@@ -174,7 +174,8 @@ func newKeysRotate() *cobra.Command {
 		Short: "Give a key a new secret",
 		Long: `Give a key a new secret and show it, once. The secret that it had goes on working
 for the grace, so that whoever holds it can change over without a gap. A key has
-two secrets at most: rotating again within the grace ends the oldest at once.`,
+two secrets at most: rotating again within the grace ends the oldest. Running
+servers refuse a secret that has ended within ` + auth.CacheTime.String() + `.`,
 		Example: "  atrium keys rotate key_… --grace 1h\n  atrium keys rotate key_… --grace 0s -o json",
 		Args:    cobra.ExactArgs(1),
 	}

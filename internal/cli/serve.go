@@ -20,6 +20,10 @@ import (
 // costs a fifth of the throughput.
 const gcPercent = 400
 
+// memoryLimit is where the collector begins to work harder, unless GOMEMLIMIT says
+// otherwise. It is no limit to what may be alive.
+const memoryLimit = 256 << 20
+
 func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -62,6 +66,9 @@ func settingsFlags(cmd *cobra.Command, defaults config.Config) func() (config.Co
 func serve(ctx context.Context, c config.Config, stderr io.Writer, started func(*app.App, *store.Store) error) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
 	}
 	log := telemetry.NewLogger(stderr, c.LogFormat, c.LogLevel)
 	var metrics *telemetry.Metrics

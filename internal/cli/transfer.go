@@ -56,14 +56,8 @@ with it and from which line to go on.`,
 			p := startProgress(cmd.ErrOrStderr(), "imported", size, false)
 			report, err := transfer.Import(cmd.Context(), s, id, countedReader{in, p}, transfer.Options{FromLine: *from, Check: *check})
 			p.finish()
-			if line, ok := errors.AsType[*transfer.LineError](err); ok {
-				if *check {
-					return fmt.Errorf("%w\nnothing was stored: this was a check", line)
-				}
-				return fmt.Errorf("%w\n%d records were added before it; when it is mended, go on with --from-line %d", line, report.Added, line.ResumeFrom)
-			}
 			if err != nil {
-				return err
+				return stopped(err, report, *check)
 			}
 			return out.print(cmd, report, func(w io.Writer) {
 				verb := "added"
@@ -75,6 +69,22 @@ with it and from which line to go on.`,
 		})
 	})
 	return cmd
+}
+
+// stopped adds to the error that ended an import what was done until then, and how
+// to go on.
+func stopped(err error, report transfer.Report, check bool) error {
+	line, bad := errors.AsType[*transfer.LineError](err)
+	stop, ended := errors.AsType[*transfer.StopError](err)
+	switch {
+	case (bad || ended) && check:
+		return fmt.Errorf("%s\nnothing was stored: this was a check", explain(err))
+	case bad:
+		return fmt.Errorf("%s\n%d records were added before it; when it is mended, go on with --from-line %d", explain(err), report.Added, line.ResumeFrom)
+	case ended:
+		return fmt.Errorf("stopped: %s\n%d records were added; go on with --from-line %d", explain(err), report.Added, stop.ResumeFrom)
+	}
+	return err
 }
 
 func newExport() *cobra.Command {

@@ -263,8 +263,9 @@ func TestAReaderThatFailsOrAContextThatEndsSaysFromWhereToGoOn(t *testing.T) {
 	broken := errors.New("broken")
 	in := io.MultiReader(strings.NewReader(strings.Join(numbered(1, 600), "\n")+"\n"), failingReader{broken})
 	report, err := p.importFrom(t, in, transfer.Options{})
-	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "line 601") || !strings.Contains(err.Error(), "go on from line 501") {
-		t.Errorf("error %v, want the reader's, with its line and the one to go on from", err)
+	stop, ok := errors.AsType[*transfer.StopError](err)
+	if !ok || !errors.Is(err, broken) || !strings.Contains(err.Error(), "line 601") || stop.ResumeFrom != 501 {
+		t.Errorf("error %#v, want the reader's, with its line and the one to go on from", err)
 	}
 	wantReport(t, report, 601, 500, 0)
 
@@ -273,8 +274,9 @@ func TestAReaderThatFailsOrAContextThatEndsSaysFromWhereToGoOn(t *testing.T) {
 	ended := bufio.NewReaderSize(strings.NewReader(lines), 16)
 	p = p.empty(t)
 	report, err = transfer.Import(ctx, p.Store, p.tenant, &callingReader{ended, 30_000, cancel}, transfer.Options{})
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "go on from line") {
-		t.Errorf("error %v, want one that says from where to go on", err)
+	stop, ok = errors.AsType[*transfer.StopError](err)
+	if !ok || !errors.Is(err, context.Canceled) || stop.ResumeFrom != report.Added+1 {
+		t.Errorf("error %#v after %d lines were stored, want one that goes on with the next", err, report.Added)
 	}
 	if n := strings.Count(p.export(t), "\n"); n != report.Added || n%500 != 0 {
 		t.Errorf("%d records are stored and %d were reported, want whole chunks", n, report.Added)

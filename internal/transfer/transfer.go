@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"atrium"
 	"atrium/internal/store"
@@ -66,15 +67,41 @@ type LineError struct {
 	Faults     []atrium.Fault
 }
 
-// Error names the line and every fault in it.
+// Error names the line and every fault in it, as text that a terminal can show:
+// the names of members are the file's.
 func (e *LineError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "line %d", e.Line)
 	for _, f := range e.Faults {
-		fmt.Fprintf(&b, "\n  %s %s", strings.TrimPrefix(f.Where, "/"), f.Detail)
+		where := "the line"
+		if f.Where != "" {
+			where = strings.Map(printable, strings.TrimPrefix(f.Where, "/"))
+		}
+		fmt.Fprintf(&b, "\n  %s: %s", where, f.Detail)
 	}
 	return b.String()
 }
+
+func printable(c rune) rune {
+	if !unicode.IsPrint(c) {
+		return unicode.ReplacementChar
+	}
+	return c
+}
+
+// A StopError says that an import stopped for a reason that is not in the file: it
+// was called off, the file could not be read, the store was away. Like LineError,
+// it says how to go on.
+type StopError struct {
+	ResumeFrom int
+	Err        error
+}
+
+// Error returns the reason.
+func (e *StopError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *StopError) Unwrap() error { return e.Err }
 
 // Import reads lines from r into a tenant, which must exist. A chunk of lines is
 // stored or not as a whole. The first line that cannot be taken ends the import
@@ -96,6 +123,9 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 	}
 	im := &importing{target: target, from: max(o.FromLine, 1)}
 	err := im.read(ctx, bufio.NewReaderSize(r, 256<<10))
+	if err == nil && o.FromLine > im.report.Lines+1 {
+		err = fmt.Errorf("there is no line %d: the file has %d", o.FromLine, im.report.Lines)
+	}
 	return im.report, err
 }
 
@@ -120,7 +150,7 @@ func (im *importing) read(ctx context.Context, in *bufio.Reader) error {
 			return im.stop(atrium.Fault{Detail: err.Error()})
 		}
 		if err != nil {
-			return fmt.Errorf("read line %d; go on from line %d: %w", im.report.Lines, im.resumeFrom(), err)
+			return &StopError{im.resumeFrom(im.report.Lines), fmt.Errorf("read line %d: %w", im.report.Lines, err)}
 		}
 		if im.report.Lines < im.from || len(bytes.TrimSpace(line)) == 0 {
 			continue
@@ -141,21 +171,23 @@ func (im *importing) read(ctx context.Context, in *bufio.Reader) error {
 			}
 		}
 		if err := context.Cause(ctx); err != nil {
-			return fmt.Errorf("stopped; go on from line %d: %w", im.resumeFrom(), err)
+			return &StopError{im.resumeFrom(im.report.Lines + 1), err}
 		}
 	}
 }
 
-func (im *importing) resumeFrom() int {
+// resumeFrom returns the first line that is not stored, given the first one that is
+// not in the chunk.
+func (im *importing) resumeFrom(next int) int {
 	if len(im.lines) > 0 {
 		return im.lines[0]
 	}
-	return im.report.Lines
+	return next
 }
 
 // stop returns the error for the line that was read last.
 func (im *importing) stop(faults ...atrium.Fault) error {
-	return &LineError{Line: im.report.Lines, ResumeFrom: im.resumeFrom(), Faults: faults}
+	return &LineError{Line: im.report.Lines, ResumeFrom: im.resumeFrom(im.report.Lines), Faults: faults}
 }
 
 // flush stores the chunk.
@@ -171,7 +203,7 @@ func (im *importing) flush() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("store the chunk that starts at line %d: %w", im.lines[0], err)
+		return &StopError{im.lines[0], err}
 	}
 	im.report.Added += added
 	im.report.Same += len(im.chunk) - added
