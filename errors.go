@@ -99,7 +99,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " [%s %q: %s]", f.In, f.Where, f.Detail)
 	}
 	if e.cause != nil {
-		fmt.Fprintf(&b, ": %v", e.cause)
+		fmt.Fprintf(&b, " (%v)", e.cause)
 	}
 	return b.String()
 }

@@ -171,7 +171,7 @@ func TestTheTablesOfImportHaveEveryMemberAndSayWhatIsRequired(t *testing.T) {
 			delete(members, name)
 			shorter, _ := json.Marshal(members)
 			_, err := transfer.Import(t.Context(), s, tenant, strings.NewReader(string(shorter)), transfer.Options{})
-			required := err != nil && strings.Contains(err.Error(), name+" is required")
+			required := err != nil && strings.Contains(err.Error(), name+": is required")
 			if said := without == "required"; said != required {
 				t.Errorf("%s of %s: the table says %q, an import without it: %v", name, kind, without, err)
 			}

@@ -100,7 +100,7 @@ func writeRollsBack(t *testing.T, e *env) {
 	}
 	func() {
 		defer func() {
-			if p := recover(); p != error(errOnPurpose) {
+			if p := recover(); p != errOnPurpose { //nolint:errorlint // the very value
 				t.Errorf("recovered %v, want what was panicked with", p)
 			}
 		}()
