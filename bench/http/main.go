@@ -37,7 +37,7 @@ func main() {
 	var bare string
 	flag.StringVar(&o.atrium, "atrium", "../bin/atrium", "the binary to measure")
 	flag.StringVar(&o.database, "database", "", "database URL (default a new SQLite file that is removed again)")
-	flag.StringVar(&o.serverFlags, "flags", "", "more flags for atrium serve, with spaces between them")
+	flag.StringVar(&o.serverFlags, "flags", "--metrics-addr 127.0.0.1:0", "more flags for atrium serve, with spaces between them")
 	flag.IntVar(&o.connections, "connections", 48, "connections, each with one request at a time")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each row")
 	flag.DurationVar(&o.round, "round", 2*time.Second, "length of a round of the server and of one of the reference")

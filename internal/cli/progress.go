@@ -54,7 +54,7 @@ func (p *progress) show() {
 		case <-tick.C:
 			fmt.Fprintf(p.out, "\r\x1b[K%s", p.line(time.Since(p.start)))
 		case <-p.stop:
-			fmt.Fprint(p.out, "\r\x1b[K")
+			fmt.Fprintf(p.out, "\r\x1b[K")
 			return
 		}
 	}
