@@ -7,12 +7,10 @@
 package browser_test
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,9 +21,7 @@ import (
 
 	"atrium"
 	"atrium/api"
-	"atrium/internal/app"
-	"atrium/internal/auth"
-	"atrium/internal/config"
+	"atrium/internal/app/apptest"
 	"atrium/internal/rest"
 	"atrium/internal/store"
 	"atrium/internal/transfer"
@@ -42,22 +38,7 @@ func newServer(t *testing.T) (base, key string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	settings := config.Default()
-	settings.Addr = "127.0.0.1:0"
-	a, err := app.New(t.Context(), app.Config{Settings: settings, Store: s, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	stopped := make(chan error, 1)
-	go func() { stopped <- a.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-stopped; err != nil {
-			t.Errorf("the server stopped with: %v", err)
-		}
-	})
+	addr := apptest.Start(t, s)
 
 	demo, err := os.Open("../../internal/cli/demo.ndjson")
 	if err != nil {
@@ -71,11 +52,8 @@ func newServer(t *testing.T) (base, key string) {
 	if _, err := transfer.Import(t.Context(), s, tenant.ID, demo, transfer.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	id, key, hash := auth.NewKey()
-	if _, err := s.CreateKey(t.Context(), atrium.APIKey{ID: id, TenantID: tenant.ID, Name: "browser", Scopes: atrium.ExternalScopes()}, hash); err != nil {
-		t.Fatal(err)
-	}
-	return "http://" + a.Addr(), key
+	key, _ = apptest.Key(t, s, tenant.ID)
+	return "http://" + addr, key
 }
 
 // An operation is one of the document, as far as the viewer has to show it.
