@@ -151,6 +151,7 @@ func (a *App) Run(ctx context.Context) error {
 		a.log.Info("serving metrics", "addr", a.MetricsAddr())
 	}
 	a.ready.Store(true)
+	a.log.Info("serving", "addr", a.Addr(), "database", config.Redact(a.settings.Database)) // and ready: tests and scripts wait for it
 	var failure error
 	select {
 	case err := <-failed:

@@ -90,7 +90,6 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer, started func(
 	if err != nil {
 		return err
 	}
-	log.Info("serving", "addr", a.Addr(), "database", config.Redact(c.Database))
 	if err := started(a, s); err != nil {
 		return err
 	}
