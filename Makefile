@@ -25,7 +25,7 @@ test: prepare ## Run every test on every storage engine, with the race detector,
 	$(MAKE) --no-print-directory fuzz FUZZTIME=3s
 
 .PHONY: prepare
-prepare: ## Install what the tests need and Go does not bring: a C compiler for the race detector, and a browser
+prepare: ## Install what the tests need and Go does not bring: a C compiler for the race detector, a browser, PostgreSQL, PgBouncer and HAProxy
 	@scripts/prepare
 
 FUZZTIME ?= 1m

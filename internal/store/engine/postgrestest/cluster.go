@@ -1,0 +1,193 @@
+package postgrestest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+const (
+	oldest    = 15 // the first major version of PostgreSQL that Atrium runs on
+	superuser = "atrium"
+)
+
+// start makes a server's files and starts it. Nothing is left of one that cannot be
+// started.
+func start() (s *Server, err error) {
+	s = &Server{}
+	if s.bin, err = findBin(); err != nil {
+		return nil, err
+	}
+	owner, name, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "atrium-postgres-")
+	if err != nil {
+		return nil, err
+	}
+	s.owner, s.dir = owner, dir
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("start PostgreSQL: %w", err), os.RemoveAll(dir))
+		}
+	}()
+	if owner != nil {
+		if err := os.Chown(dir, int(owner.Uid), int(owner.Gid)); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.initdb(); owner != nil && errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("root may not run it, and the user %s cannot reach %s (TMPDIR) or %s: each folder on the way there must be open to all, as by mode 0711: %w", name, dir, s.bin, err)
+	} else if err != nil {
+		return nil, err
+	}
+	// Another process may take the port between our look and the server's. What
+	// fails three times has another reason.
+	for range 3 {
+		if s.port, err = freePort(); err != nil {
+			return nil, err
+		}
+		if err = s.run(); err == nil {
+			return s, nil
+		}
+	}
+	return nil, err
+}
+
+// remove stops the server and removes its files. A killed server has left shared
+// memory in the system, which its next start finds and removes.
+func (s *Server) remove() error {
+	if !s.running() {
+		_ = s.run() // a test may have damaged the files
+	}
+	return errors.Join(s.stop(), os.RemoveAll(s.dir))
+}
+
+// initdb makes the files, with the first collation of a language that the server
+// and the system have.
+func (s *Server) initdb() error {
+	languages := [][]string{
+		{"--locale-provider=icu", "--icu-locale=en-US", "--locale=C.UTF-8"},
+		{"--locale-provider=icu", "--icu-locale=en-US", "--locale=C"}, // for a system without C.UTF-8
+	}
+	all, _ := exec.Command("locale", "-a").Output() // a system without it has what ICU has
+	for locale := range strings.FieldsSeq(string(all)) {
+		language, charset, _ := strings.Cut(strings.ToLower(locale), ".")
+		if language != "c" && (charset == "utf8" || charset == "utf-8") {
+			languages = append(languages, []string{"--locale-provider=libc", "--locale=" + locale})
+			break
+		}
+	}
+	var failed error
+	for _, language := range languages {
+		cmd := s.command("initdb", append([]string{"--pgdata=data", "--username=" + superuser, "--auth=trust",
+			"--encoding=UTF8", "--lc-messages=C", "--no-sync", "--no-instructions"}, language...)...)
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		err = fmt.Errorf("initdb %s: %w\n%s", strings.Join(language, " "), err, out)
+		if errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		failed = errors.Join(failed, err)
+	}
+	return fmt.Errorf("initdb fails with ICU and with what `locale -a` has of languages in UTF-8: the tests need a collation that is not the order of bytes: %w", failed)
+}
+
+// command is a program of PostgreSQL, to run in the cluster's folder with none of
+// the environment: variables such as PGOPTIONS would reach it.
+func (s *Server) command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, program), args...)
+	cmd.Dir = s.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "LC_ALL=C"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.owner}
+	return cmd
+}
+
+// findBin returns the folder of the server that PATH has, or of the newest where
+// distributions put it.
+func findBin() (bin string, err error) {
+	if path, err := exec.LookPath("postgres"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil && version(filepath.Dir(path)) >= oldest {
+			return filepath.Dir(path), nil
+		}
+	}
+	newest := oldest - 1
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin"} {
+		found, _ := filepath.Glob(pattern) // no error but for a bad pattern
+		for _, dir := range found {
+			if v := version(dir); v > newest {
+				bin, newest = dir, v
+			}
+		}
+	}
+	if bin == "" {
+		return "", fmt.Errorf("no initdb and postgres of version %d or later in PATH or where distributions put them: run `make prepare`", oldest)
+	}
+	return bin, nil
+}
+
+var versionText = regexp.MustCompile(`^postgres \(PostgreSQL\) (\d+)`)
+
+// version returns the major version of the server in a folder, 0 if there is none.
+func version(bin string) int {
+	if _, err := os.Stat(filepath.Join(bin, "initdb")); err != nil {
+		return 0
+	}
+	out, _ := exec.Command(filepath.Join(bin, "postgres"), "--version").Output() // nothing, then
+	if match := versionText.FindSubmatch(out); match != nil {
+		major, _ := strconv.Atoi(string(match[1])) // digits
+		return major
+	}
+	return 0
+}
+
+// unprivileged returns the user that the server runs as, nil when this process's
+// own will do. PostgreSQL refuses to run as root.
+func unprivileged() (owner *syscall.Credential, name string, err error) {
+	if os.Geteuid() != 0 {
+		return nil, "", nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		u, err = user.Lookup("nobody")
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("it does not run as root, and there is no other user for it: %w", err)
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, "", err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, "", err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, u.Username, nil
+}
+
+// freePort returns a port that nobody listens on now. It is none of those that the
+// system gives to whoever wants any: one of these could be in use by a client when
+// a killed server starts again.
+func freePort() (port int, err error) {
+	for range 100 {
+		port = 16384 + rand.IntN(16384)
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("no free port: %w", err)
+}
