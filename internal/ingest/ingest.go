@@ -1,8 +1,8 @@
 // Package ingest makes many concurrent submissions share few durable commits.
 //
-// A Writer has a bounded queue and one goroutine that commits. Whatever has
-// arrived while one commit ran is the next batch, so batches grow with the load
-// and a lone submission is committed at once. Nobody is answered before the
+// A Writer has a bounded queue and a lane that commits, or a few. Whatever has
+// arrived while the lanes were busy is the next batch, so batches grow with the
+// load and a lone submission is committed at once. Nobody is answered before the
 // commit that holds their entry is durable.
 //
 // Tenants take turns: a batch takes one entry of each waiting tenant before it
@@ -43,13 +43,16 @@ type Limits struct {
 	QueueBytes   int // how much they may hold together; 64 MiB
 	BatchEntries int // how many entries one commit may hold; 256
 	BatchBytes   int // how much these may hold, unless there is only one; 8 MiB
+	Lanes        int // how many commits may run at the same time; 1
+
+	OneTenant bool // a commit holds entries of one tenant alone
 }
 
 func (l Limits) orDefaults() Limits {
 	for _, field := range []struct {
 		value *int
 		or    int
-	}{{&l.QueueEntries, 4096}, {&l.QueueBytes, 64 << 20}, {&l.BatchEntries, 256}, {&l.BatchBytes, 8 << 20}} {
+	}{{&l.QueueEntries, 4096}, {&l.QueueBytes, 64 << 20}, {&l.BatchEntries, 256}, {&l.BatchBytes, 8 << 20}, {&l.Lanes, 1}} {
 		if *field.value <= 0 {
 			*field.value = field.or
 		}
@@ -70,12 +73,12 @@ type Writer struct {
 	log    *slog.Logger
 	limits Limits
 	watch  Observer      // nil for nobody
-	done   chan struct{} // closed when the committing goroutine has ended
+	done   chan struct{} // closed when every lane has ended
 
-	mu     sync.Mutex
-	queue  queue         // guarded by mu
-	closed bool          // guarded by mu
-	wake   chan struct{} // has a token when there may be work or the end has come
+	mu      sync.Mutex
+	arrived *sync.Cond // an entry has, or the end
+	queue   queue      // guarded by mu
+	closed  bool       // guarded by mu
 }
 
 // A waiter is a draft in the queue with the channel that its answer comes on.
@@ -89,10 +92,17 @@ type waiter struct {
 func NewWriter(store Store, limits Limits, log *slog.Logger, watch Observer) *Writer {
 	w := &Writer{
 		store: store, log: log, limits: limits.orDefaults(), watch: watch,
-		done: make(chan struct{}), wake: make(chan struct{}, 1),
-		queue: newQueue(),
+		done: make(chan struct{}), queue: newQueue(),
 	}
-	go w.run()
+	w.arrived = sync.NewCond(&w.mu)
+	var lanes sync.WaitGroup
+	for range w.limits.Lanes {
+		lanes.Go(w.run)
+	}
+	go func() {
+		lanes.Wait()
+		close(w.done)
+	}()
 	return w
 }
 
@@ -136,7 +146,7 @@ func (w *Writer) enqueue(me *waiter) error {
 		d.answer <- atrium.Outcome{Err: atrium.Unavailable(ErrFull)}
 	}
 	w.queue.push(me)
-	w.signal()
+	w.arrived.Signal()
 	return nil
 }
 
@@ -158,13 +168,6 @@ func (w *Writer) observe(batch []*waiter) {
 	}
 }
 
-func (w *Writer) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
 // Waiting returns how many entries are in the queue.
 func (w *Writer) Waiting() int {
 	w.mu.Lock()
@@ -177,7 +180,7 @@ func (w *Writer) Waiting() int {
 func (w *Writer) Close(ctx context.Context) error {
 	w.mu.Lock()
 	w.closed = true
-	w.signal()
+	w.arrived.Broadcast()
 	w.mu.Unlock()
 	select {
 	case <-w.done:
@@ -187,23 +190,26 @@ func (w *Writer) Close(ctx context.Context) error {
 	}
 }
 
+// run is a lane: it commits batches until the Writer is closed and nothing waits.
 func (w *Writer) run() {
-	defer close(w.done)
 	for {
-		w.mu.Lock()
-		batch := w.queue.take(w.limits.BatchEntries, w.limits.BatchBytes)
-		ended := w.closed && len(batch) == 0
-		w.mu.Unlock()
-		switch {
-		case ended:
+		batch := w.next()
+		if len(batch) == 0 {
 			return
-		case len(batch) == 0:
-			<-w.wake
-		default:
-			w.observe(batch)
-			w.commit(batch)
 		}
+		w.observe(batch)
+		w.commit(batch)
 	}
+}
+
+// next waits for a batch; an empty one is the end.
+func (w *Writer) next() []*waiter {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.queue.entries == 0 && !w.closed {
+		w.arrived.Wait()
+	}
+	return w.queue.take(w.limits.BatchEntries, w.limits.BatchBytes, w.limits.OneTenant)
 }
 
 // commit records a batch and answers its waiters. A batch that the store cannot

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -104,6 +105,62 @@ func TestWhatArrivesDuringACommitIsTheNextBatch(t *testing.T) {
 		wg.Wait()
 		if got := fmt.Sprint(c.sizes()); got != "[1 50 50 20]" {
 			t.Errorf("batches of %s", got)
+		}
+		_ = w.Close(t.Context())
+	})
+}
+
+func TestAsManyCommitsRunAsThereAreLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &commits{}
+		w := newWriter(t, c, ingest.Limits{BatchEntries: 10, Lanes: 3})
+		start := time.Now()
+		var wg sync.WaitGroup
+		for range 3 + 60 { // a lone entry for each lane, and then six batches
+			wg.Go(func() {
+				if _, err := w.Submit(t.Context(), draft("a", "s")); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if took := time.Since(start); took != 3*time.Second || len(c.sizes()) != 9 {
+			t.Errorf("took %v in batches of %v, want 3 s for 9 batches", took, c.sizes())
+		}
+		if err := w.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestACommitHoldsOneTenantAloneWhereItMust(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &commits{gate: make(chan struct{})}
+		w := newWriter(t, c, ingest.Limits{BatchEntries: 3, OneTenant: true})
+		var wg sync.WaitGroup
+		for _, tenant := range []string{"first", "flood", "flood", "flood", "flood", "flood", "a", "b", "a"} {
+			wg.Go(func() {
+				if _, err := w.Submit(t.Context(), draft(tenant, "s")); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		close(c.gate)
+		wg.Wait()
+		var got []string
+		for _, batch := range c.batches {
+			tenant := string(batch[0].TenantID)
+			for _, d := range batch {
+				if string(d.TenantID) != tenant {
+					t.Errorf("a batch has entries of %s and %s", tenant, d.TenantID)
+				}
+			}
+			got = append(got, fmt.Sprint(tenant, len(batch)))
+		}
+		if want := []string{"first1", "flood3", "a2", "b1", "flood2"}; !slices.Equal(got, want) {
+			t.Errorf("batches %v, want %v: tenants take turns", got, want)
 		}
 		_ = w.Close(t.Context())
 	})

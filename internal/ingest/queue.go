@@ -36,11 +36,15 @@ func (q *queue) count(w *waiter, sign int) {
 }
 
 // take removes up to so many entries of about so many bytes, at least one if
-// there is one: the oldest of each tenant in turn.
-func (q *queue) take(entries, bytes int) (batch []*waiter) {
+// there is one: the oldest of each tenant in turn, or of the one whose turn it is
+// alone.
+func (q *queue) take(entries, bytes int, oneTenant bool) (batch []*waiter) {
 	taken := 0
 	for len(q.turns) > 0 && len(batch) < entries {
 		l := q.turns[0]
+		if oneTenant && len(batch) > 0 && batch[0].draft.TenantID != l.tenant {
+			break
+		}
 		w := l.waiters[0]
 		if taken += w.draft.Size(); taken > bytes && len(batch) > 0 {
 			break
@@ -49,12 +53,16 @@ func (q *queue) take(entries, bytes int) (batch []*waiter) {
 		l.waiters[0] = nil
 		l.waiters = l.waiters[1:]
 		q.count(w, -1)
-		q.turns = q.turns[1:]
-		if len(l.waiters) > 0 {
-			q.turns = append(q.turns, l)
-		} else {
+		switch {
+		case len(l.waiters) == 0:
+			q.turns = q.turns[1:]
 			delete(q.tenants, l.tenant)
+		case !oneTenant:
+			q.turns = append(q.turns[1:], l)
 		}
+	}
+	if oneTenant && len(q.turns) > 0 && len(batch) > 0 && batch[0].draft.TenantID == q.turns[0].tenant {
+		q.turns = append(q.turns[1:], q.turns[0]) // the others come first now
 	}
 	return batch
 }

@@ -33,21 +33,29 @@ func TestTheQueueServesTenantsInTurnAndEachInItsOrder(t *testing.T) {
 				waiting[tenant] = append(waiting[tenant], w)
 			case "take":
 				entries, bytes := rapid.IntRange(1, 6).Draw(t, "entries"), rapid.IntRange(1, 12_000).Draw(t, "bytes")
+				oneTenant := rapid.Bool().Draw(t, "of one tenant")
 				var want []*waiter
 				size := 0
 				for len(turns) > 0 && len(want) < entries {
 					next := turns[0]
+					if oneTenant && len(want) > 0 {
+						next = want[0].draft.TenantID
+					}
+					if len(waiting[next]) == 0 {
+						break
+					}
 					w := waiting[next][0]
 					if size += w.draft.Size(); size > bytes && len(want) > 0 {
 						break
 					}
 					want = append(want, w)
 					waiting[next] = waiting[next][1:]
-					if turns = turns[1:]; len(waiting[next]) > 0 {
+					turns = slices.DeleteFunc(turns, func(t atrium.TenantID) bool { return t == next })
+					if len(waiting[next]) > 0 {
 						turns = append(turns, next)
 					}
 				}
-				if got := q.take(entries, bytes); !slices.Equal(got, want) {
+				if got := q.take(entries, bytes, oneTenant); !slices.Equal(got, want) {
 					t.Fatalf("took %s, want %s", sources(got), sources(want))
 				}
 			case "drop":
