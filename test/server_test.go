@@ -21,6 +21,7 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/transfer"
 )
 
@@ -37,7 +38,16 @@ var engines = []struct {
 		}
 		return db
 	}},
+	{"postgres", func(t *testing.T) engine.DB {
+		db, err := engine.OpenPostgres(t.Context(), postgrestest.Shared(t).NewDatabase(t), engine.PostgresOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}},
 }
+
+func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
 // onEveryEngine runs a test against a running service on each engine.
 func onEveryEngine(t *testing.T, test func(t *testing.T, s *service)) {

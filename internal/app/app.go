@@ -72,8 +72,10 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err := a.listen(c.Metrics != nil); err != nil {
 		return nil, err
 	}
-	a.writer = ingest.NewWriter(c.Store, ingest.Limits{ //nolint:contextcheck // it outlives ctx: Run drains it
+	database := c.Store.Traits()
+	a.writer = ingest.NewWriter(c.Store, ingest.Limits{
 		QueueEntries: c.Settings.QueueEntries, QueueBytes: int(c.Settings.QueueBytes), BatchEntries: c.Settings.BatchEntries,
+		Lanes: min(c.Settings.WriteLanes, database.Writers), OneTenant: database.Sharded,
 	}, c.Log, watch.ingest)
 	a.keys = auth.New(c.Store, time.Now, watch.auth)
 	kit := &rest.API{Keys: a.keys, Log: c.Log, MaxBody: int64(c.Settings.MaxBody), Observe: watch.request}

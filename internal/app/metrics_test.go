@@ -230,7 +230,7 @@ func TestAnAddressThatIsInUseIsToldBeforeAnythingIsServed(t *testing.T) {
 
 func newApp(t *testing.T, addr, metricsAddr string, m *telemetry.Metrics) (*app.App, error) {
 	t.Helper()
-	s, err := store.Open("sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), nil)
+	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

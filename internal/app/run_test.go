@@ -15,7 +15,7 @@ func TestAListenerThatFailsStopsTheWholeService(t *testing.T) {
 		"the API":     func(a *App) net.Listener { return a.listener },
 		"the metrics": func(a *App) net.Listener { return a.measured },
 	} {
-		s, err := store.Open("sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), nil)
+		s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func start(t *testing.T) *service {
 	t.Helper()
 	s := &service{log: &output{}, metrics: telemetry.NewMetrics("v1.2.3")}
 	var err error
-	if s.store, err = store.Open("sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), s.metrics); err != nil {
+	if s.store, err = store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{Observer: s.metrics}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.store.Close() })

@@ -134,32 +134,40 @@ func newVersion() *cobra.Command {
 	return cmd
 }
 
-// databaseFlag adds the flag that says which database a command works on, and
-// returns what gives its URL once the command line is read.
-func databaseFlag(cmd *cobra.Command) func() (string, error) {
+// databaseFlag adds the flags that say which database a command works on and how,
+// and returns what gives these settings once the command line is read.
+func databaseFlag(cmd *cobra.Command) func() (config.Config, error) {
 	settings := config.Default()
-	loader := config.Bind(cmd.Flags(), &settings, "database")
-	return func() (string, error) {
+	loader := config.Bind(cmd.Flags(), &settings, "database", "database-timeout", "database-statements")
+	return func() (config.Config, error) {
 		if _, err := loader.Load(os.LookupEnv); err != nil {
-			return "", usageError{err}
+			return config.Config{}, usageError{err}
 		}
-		return settings.Database, nil
+		return settings, nil
 	}
 }
 
+// openStore opens the store that the settings name. observer may be nil.
+func openStore(ctx context.Context, c config.Config, observer store.Observer) (*store.Store, error) {
+	return store.Open(ctx, c.Database, store.Options{
+		Observer: observer, Connections: c.DatabaseConnections, Timeout: c.DatabaseTimeout,
+		Unprepared: c.DatabaseStatements == config.Unprepared,
+	})
+}
+
 // withStore calls f with the migrated store that database names.
-func withStore(ctx context.Context, database func() (string, error), f func(*store.Store) error) (err error) {
-	url, err := database()
+func withStore(ctx context.Context, database func() (config.Config, error), f func(*store.Store) error) (err error) {
+	settings, err := database()
 	if err != nil {
 		return err
 	}
-	s, err := store.Open(url, nil)
+	s, err := openStore(ctx, settings, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if _, err := s.Migrate(ctx); err != nil {
-		return fmt.Errorf("migrate %s: %w", config.Redact(url), err)
+		return fmt.Errorf("migrate %s: %w", config.Redact(settings.Database), err)
 	}
 	return f(s)
 }

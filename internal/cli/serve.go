@@ -77,7 +77,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer, started func(
 		metrics = telemetry.NewMetrics(version())
 		observer = metrics
 	}
-	s, err := store.Open(c.Database, observer)
+	s, err := openStore(ctx, c, observer)
 	if err != nil {
 		return err
 	}
@@ -136,11 +136,11 @@ that by itself on an embedded database.`,
 	}
 	database, out := databaseFlag(cmd), outputFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
-		url, err := database()
+		settings, err := database()
 		if err != nil {
 			return err
 		}
-		s, err := store.Open(url, nil)
+		s, err := openStore(cmd.Context(), settings, nil)
 		if err != nil {
 			return err
 		}

@@ -16,8 +16,20 @@ type Config struct {
 	Addr string
 
 	// The `URL` of the database: sqlite: and the path of a file, which is made if
-	// there is none.
+	// there is none, or postgres://user@host:port/name for a server.
 	Database string
+
+	// How many connections to a database server this process opens at most.
+	DatabaseConnections int
+
+	// How long a statement on a database server may take, and how long a request
+	// waits for a connection to it. Who waits longer is answered with 503.
+	DatabaseTimeout time.Duration
+
+	// How statements reach a database server: prepared keeps them on each
+	// connection, unprepared keeps nothing, as a pooler that shares connections
+	// between transactions needs it.
+	DatabaseStatements string
 
 	// The `host:port` to serve Prometheus metrics on, at /metrics. It is a listener
 	// of its own because metrics need no key: keep it off the internet. Empty
@@ -68,31 +80,48 @@ type Config struct {
 
 	// How many entries one commit may hold.
 	BatchEntries int
+
+	// How many commits may run at the same time. An embedded database has one
+	// writer, whatever this is.
+	WriteLanes int
 }
+
+// The values of DatabaseStatements.
+const (
+	Prepared   = "prepared"
+	Unprepared = "unprepared"
+)
 
 // Default returns the settings that hold where nothing says otherwise.
 func Default() Config {
 	return Config{
-		Addr:              "127.0.0.1:8080",
-		Database:          "sqlite:atrium.db",
-		LogFormat:         "auto",
-		LogLevel:          "info",
-		LogSample:         1,
-		MaxBody:           1 << 20,
-		MaxHeader:         16 << 10,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      time.Minute,
-		IdleTimeout:       2 * time.Minute,
-		DrainTimeout:      7 * time.Second,
-		QueueEntries:      4096,
-		QueueBytes:        64 << 20,
-		BatchEntries:      256,
+		Addr:                "127.0.0.1:8080",
+		Database:            "sqlite:atrium.db",
+		DatabaseConnections: 16,
+		DatabaseTimeout:     10 * time.Second,
+		DatabaseStatements:  Prepared,
+		LogFormat:           "auto",
+		LogLevel:            "info",
+		LogSample:           1,
+		MaxBody:             1 << 20,
+		MaxHeader:           16 << 10,
+		ReadHeaderTimeout:   10 * time.Second,
+		ReadTimeout:         30 * time.Second,
+		WriteTimeout:        time.Minute,
+		IdleTimeout:         2 * time.Minute,
+		DrainTimeout:        7 * time.Second,
+		QueueEntries:        4096,
+		QueueBytes:          64 << 20,
+		BatchEntries:        256,
+		WriteLanes:          2,
 	}
 }
 
 // maxDrain leaves the process a second of the eight in which it has to be gone.
 const maxDrain = 7 * time.Second
+
+// maxDatabaseTimeout is less than a request with a body waits for storage.
+const maxDatabaseTimeout = 15 * time.Second
 
 // faults returns what is wrong with the values, each with the name of its
 // setting before it.
@@ -104,6 +133,9 @@ func (c *Config) faults() (all []string) {
 	}
 	check(c.Addr != "", "addr", "must not be empty")
 	check(c.Database != "", "database", "must not be empty")
+	check(c.DatabaseConnections >= 2 && c.DatabaseConnections <= 1000, "database-connections", "must be from 2 to 1000")
+	check(c.DatabaseTimeout >= time.Second && c.DatabaseTimeout <= maxDatabaseTimeout, "database-timeout", "must be from 1s to "+maxDatabaseTimeout.String())
+	check(c.DatabaseStatements == Prepared || c.DatabaseStatements == Unprepared, "database-statements", "must be prepared or unprepared")
 	check(c.LogFormat == "auto" || c.LogFormat == "json" || c.LogFormat == "text", "log-format", "must be auto, json or text")
 	check(c.LogLevel == "debug" || c.LogLevel == "info" || c.LogLevel == "warn" || c.LogLevel == "error", "log-level", "must be debug, info, warn or error")
 	check(c.LogSample >= 0, "log-sample", "must not be negative")
@@ -122,5 +154,6 @@ func (c *Config) faults() (all []string) {
 	check(c.QueueEntries >= 1 && c.QueueEntries <= 1<<20, "queue-entries", "must be from 1 to 1048576")
 	check(c.QueueBytes >= c.MaxBody, "queue-bytes", "must be at least max-body")
 	check(c.BatchEntries >= 1 && c.BatchEntries <= 4096, "batch-entries", "must be from 1 to 4096")
+	check(c.WriteLanes >= 1 && c.WriteLanes <= 64, "write-lanes", "must be from 1 to 64")
 	return all
 }

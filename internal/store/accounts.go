@@ -10,6 +10,7 @@ import (
 
 const (
 	accountColumns  = "a.account_id, a.domain, a.name, a.created_at, a.updated_at, a.latest_activity_at"
+	afterAccount    = 6 // how many these are
 	prospectColumns = `p.prospect_id, p.name, p.email, p.domain, p.slug, p.phone_number, p.linkedin_profile_url,
 		p.created_at, p.updated_at`
 )
@@ -22,43 +23,40 @@ func scanAccount(r engine.Row, tenant atrium.TenantID) atrium.Account {
 	}
 }
 
-// scanProspect reads prospectColumns, which start at column 0.
-func scanProspect(r engine.Row, tenant atrium.TenantID) atrium.Prospect {
+// scanProspect reads prospectColumns, which start at the given column.
+func scanProspect(r engine.Row, first int, tenant atrium.TenantID) atrium.Prospect {
 	return atrium.Prospect{
-		ID: idAt[atrium.ProspectID](r, 0), TenantID: tenant,
-		Name: textAt(r, 1), Email: textAt(r, 2), Domain: textAt(r, 3), Slug: textAt(r, 4),
-		PhoneNumber: textAt(r, 5), LinkedinProfileURL: textAt(r, 6),
-		CreatedAt: atrium.Time(r.Int(7)), UpdatedAt: atrium.Time(r.Int(8)),
+		ID: idAt[atrium.ProspectID](r, first), TenantID: tenant,
+		Name: textAt(r, first+1), Email: textAt(r, first+2), Domain: textAt(r, first+3), Slug: textAt(r, first+4),
+		PhoneNumber: textAt(r, first+5), LinkedinProfileURL: textAt(r, first+6),
+		CreatedAt: atrium.Time(r.Int(first + 7)), UpdatedAt: atrium.Time(r.Int(first + 8)),
 	}
 }
 
 // Account returns an account and the prospects linked to it, ordered by their
 // creation and then their identifier. It is NotFound if there is none.
 func (s *Store) Account(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (a atrium.Account, linked []atrium.Prospect, err error) {
-	err = s.read(ctx, func(tx engine.Tx) error {
-		a, linked, err = account(tx, tenant, id)
-		return err
-	})
+	err = s.find(ctx, accountWithProspects, engine.Args{idArg(tenant), idArg(id)}, scanAccountWithProspects(&a, &linked, tenant))
 	return a, linked, err
 }
 
-// account asks twice in one transaction: on an embedded engine that is cheaper
-// than a join that repeats the account with every prospect.
-func account(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (a atrium.Account, linked []atrium.Prospect, err error) {
-	args := engine.Args{idArg(tenant), idArg(id)}
-	err = engine.One(tx, "SELECT "+accountColumns+" FROM accounts a WHERE a.tenant_id = $1 AND a.account_id = $2", args,
-		func(r engine.Row) { a = scanAccount(r, tenant) })
-	if err != nil {
-		return a, nil, err
+// One statement is one round trip to a server, and needs no transaction.
+const accountWithProspects = "SELECT " + accountColumns + ", " + prospectColumns + ` FROM accounts a
+	LEFT JOIN account_prospects l ON l.tenant_id = a.tenant_id AND l.account_id = a.account_id
+	LEFT JOIN prospects p ON p.tenant_id = l.tenant_id AND p.prospect_id = l.prospect_id
+	WHERE a.tenant_id = $1 AND a.account_id = $2
+	ORDER BY l.prospect_created_at, l.prospect_id`
+
+// scanAccountWithProspects returns what takes the rows of accountWithProspects.
+func scanAccountWithProspects(a *atrium.Account, linked *[]atrium.Prospect, tenant atrium.TenantID) func(engine.Row) {
+	return func(r engine.Row) {
+		if a.ID == "" {
+			*a = scanAccount(r, tenant)
+		}
+		if !r.Null(afterAccount) {
+			*linked = append(*linked, scanProspect(r, afterAccount, tenant))
+		}
 	}
-	err = tx.Query("SELECT "+prospectColumns+` FROM account_prospects l
-		JOIN prospects p ON p.tenant_id = l.tenant_id AND p.prospect_id = l.prospect_id
-		WHERE l.tenant_id = $1 AND l.account_id = $2
-		ORDER BY l.prospect_created_at, l.prospect_id`, args, func(r engine.Row) error {
-		linked = append(linked, scanProspect(r, tenant))
-		return nil
-	})
-	return a, linked, err
 }
 
 // RenameAccount gives an account a name and returns it with its linked
@@ -69,7 +67,12 @@ func (s *Store) RenameAccount(ctx context.Context, tenant atrium.TenantID, id at
 	check func(atrium.Account, []atrium.Prospect) error,
 ) (a atrium.Account, linked []atrium.Prospect, err error) {
 	err = s.write(ctx, func(tx engine.Tx) error {
-		if a, linked, err = account(tx, tenant, id); err != nil {
+		a, linked = atrium.Account{}, nil
+		args := engine.Args{idArg(tenant), idArg(id)}
+		if err := engine.Find(tx.Lock, "SELECT account_id FROM accounts WHERE tenant_id = $1 AND account_id = $2", args, func(engine.Row) {}); err != nil {
+			return err
+		}
+		if err := engine.Find(tx.Query, accountWithProspects, args, scanAccountWithProspects(&a, &linked, tenant)); err != nil {
 			return err
 		}
 		if err := check(a, linked); err != nil || a.Name == name {

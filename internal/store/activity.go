@@ -15,8 +15,8 @@ import (
 )
 
 // maxRaces is how often an append starts over because another node bound one of
-// its keys meanwhile. Each time at least one key is found bound, so more than a
-// few mean that something is wrong.
+// its keys meanwhile, or because nobody knows what became of its commit. Each time
+// at least one key is found bound, so more than a few mean that something is wrong.
 const maxRaces = 8
 
 // errRaced says that a key or an identifier was taken between looking and
@@ -33,18 +33,27 @@ var errRaced = errors.New("an entry was stored by another writer meanwhile")
 // another request. Then its account is found, as atrium's documentation says; an
 // identifier that names none is NotFound, and leaves the key free.
 func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
+	var uncertain error
 	for try := range maxRaces {
 		var b *appending
 		err := s.db.Write(ctx, func(tx engine.Tx) error {
 			b = newAppending(tx, drafts, atrium.At(s.now()), s.storedAt())
 			return b.run(try > 0)
 		})
-		if err == nil {
+		switch {
+		case err == nil:
 			return b.outcomes, nil
-		}
-		if !errors.Is(err, errRaced) {
+		case engine.ClassOf(err) == engine.Uncertain:
+			uncertain = err // what was recorded is found by the next try, or keeps it waiting until it is
+		case errors.Is(err, errRaced):
+		case uncertain != nil:
+			return nil, public(errors.Join(uncertain, err))
+		default:
 			return nil, public(err)
 		}
+	}
+	if uncertain != nil {
+		return nil, public(uncertain)
 	}
 	return nil, fmt.Errorf("store: %d times in a row: %w", maxRaces, errRaced)
 }
@@ -145,7 +154,9 @@ func (b *appending) run(again bool) error {
 			delete(b.leaders, b.key(i)) // free for the first of those that are left
 		}
 	}
-	slices.Sort(recorded)
+	// In the order of their keys, so that two nodes that are sent the same ones do
+	// not wait for each other.
+	slices.SortFunc(recorded, func(i, j int) int { return cmp.Or(compareKeys(b.key(i), b.key(j)), cmp.Compare(i, j)) })
 	return b.insert(recorded)
 }
 
@@ -259,7 +270,7 @@ func (b *appending) lead(pending []int) (leading, following []int) {
 
 const insertEntry = `INSERT INTO entries (tenant_id, entry_id, account_id, created_at, source, type,
 		claimed_account_id, claimed_domain, claimed_name, idempotency_key, key_match, fingerprint, payload)
-	SELECT tenant_id, entry_id, account_id, created_at, source, type,
+	SELECT batch.tenant_id, entry_id, account_id, created_at, source, type,
 		claimed_account_id, claimed_domain, claimed_name, idempotency_key, key_match, fingerprint, payload
 	FROM batch WHERE true ON CONFLICT DO NOTHING`
 

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -13,24 +15,19 @@ import (
 // audience; whether either is deleted or archived makes no difference.
 func (s *Store) Versions(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, skip int64, limit int) (versions []atrium.Version, total int64, err error) {
 	versions = make([]atrium.Version, 0, limit)
-	err = s.read(ctx, func(tx engine.Tx) error {
-		versions = versions[:0]
-		if err := engine.One(tx, "SELECT versions_count FROM audiences WHERE tenant_id = $1 AND audience_id = $2 AND page_id = $3",
-			engine.Args{idArg(tenant), idArg(audience), idArg(page)}, func(r engine.Row) { total = r.Int(0) }); err != nil {
-			return err
-		}
-		if skip >= total {
-			return nil
-		}
-		return tx.Query(`SELECT version_id, number, archived, created_at FROM versions
-			WHERE tenant_id = $1 AND audience_id = $2 ORDER BY number DESC LIMIT $3 OFFSET $4`,
-			engine.Args{idArg(tenant), idArg(audience), int64(limit), skip}, func(r engine.Row) error {
+	err = s.find(ctx, `SELECT u.versions_count, v.version_id, v.number, v.archived, v.created_at FROM audiences u
+		LEFT JOIN (SELECT version_id, number, archived, created_at FROM versions
+			WHERE tenant_id = $1 AND audience_id = $2 ORDER BY number DESC LIMIT $3 OFFSET $4) v ON true
+		WHERE u.tenant_id = $1 AND u.audience_id = $2 AND u.page_id = $5`,
+		engine.Args{idArg(tenant), idArg(audience), int64(limit), skip, idArg(page)}, func(r engine.Row) {
+			total = r.Int(0)
+			if !r.Null(1) {
 				versions = append(versions, atrium.Version{
-					ID: idAt[atrium.VersionID](r, 0), TenantID: tenant, AudienceID: audience,
-					Number: r.Int(1), Archived: r.Int(2) != 0, CreatedAt: atrium.Time(r.Int(3)),
+					ID: idAt[atrium.VersionID](r, 1), TenantID: tenant, AudienceID: audience,
+					Number: r.Int(2), Archived: r.Int(3) != 0, CreatedAt: atrium.Time(r.Int(4)),
 				})
-				return nil
-			})
-	})
+			}
+		})
+	slices.SortFunc(versions, func(a, b atrium.Version) int { return cmp.Compare(b.Number, a.Number) }) // a join promises no order
 	return versions, total, err
 }

@@ -18,7 +18,7 @@ import (
 // all that time would keep the write-ahead log growing.
 func TestTheLogStartsOverWhileAnExportWaits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
-	s, err := store.Open("sqlite:"+path, nil)
+	s, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func (s *Store) Size(ctx context.Context, tenant atrium.TenantID) (records int64
 			"SELECT COUNT(*) FROM pages WHERE tenant_id = $1", "SELECT COUNT(*) FROM audiences WHERE tenant_id = $1",
 			"SELECT COUNT(*) FROM versions WHERE tenant_id = $1", "SELECT COUNT(*) FROM entries WHERE tenant_id = $1",
 		} {
-			if err := engine.One(tx, sql, engine.Args{idArg(tenant)}, func(r engine.Row) { records += r.Int(0) }); err != nil {
+			if err := engine.Find(tx.Query, sql, engine.Args{idArg(tenant)}, func(r engine.Row) { records += r.Int(0) }); err != nil {
 				return err
 			}
 		}
@@ -85,7 +85,7 @@ func (x *exporting) begin() error {
 			"SELECT MAX(stored_at) FROM pages WHERE tenant_id = $1",
 			"SELECT MAX(stored_at) FROM audiences WHERE tenant_id = $1",
 		} {
-			if err := engine.One(tx, sql, args, func(r engine.Row) { x.began = max(x.began, r.Int(0)) }); err != nil {
+			if err := engine.Find(tx.Query, sql, args, func(r engine.Row) { x.began = max(x.began, r.Int(0)) }); err != nil {
 				return err
 			}
 		}
@@ -153,7 +153,7 @@ func (x *exporting) prospects() error {
 		err := tx.Query("SELECT "+prospectColumns+` FROM prospects p
 			WHERE p.tenant_id = $1 AND p.prospect_id > $2 ORDER BY p.prospect_id LIMIT $3`,
 			engine.Args{idArg(x.tenant), after, int64(exportRows)}, func(r engine.Row) error {
-				p := scanProspect(r, x.tenant)
+				p := scanProspect(r, 0, x.tenant)
 				after = r.Bytes(0)
 				size := 0
 				for _, text := range []*string{p.Name, p.Email, p.Domain, p.Slug, p.PhoneNumber, p.LinkedinProfileURL} {

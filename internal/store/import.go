@@ -27,13 +27,19 @@ type ImportError struct {
 	Index  int    // in the chunk
 	Member string // of the record
 	Detail string
+
+	taken bool // something else has what must be unique
 }
 
 // Error names the member and the reason.
 func (e *ImportError) Error() string { return e.Member + ": " + e.Detail }
 
 func refuse(index int, member, detail string) error {
-	return &ImportError{index, member, detail}
+	return &ImportError{Index: index, Member: member, Detail: detail}
+}
+
+func refuseTaken(index int, member, detail string) error {
+	return &ImportError{Index: index, Member: member, Detail: detail, taken: true}
 }
 
 // Import stores a chunk of records in one transaction and returns how many were
@@ -41,21 +47,33 @@ func refuse(index int, member, detail string) error {
 // chunk is, and the error is an *ImportError. A record may refer to those
 // before it.
 func (s *Store) Import(ctx context.Context, tenant atrium.TenantID, chunk []Import) (added int, err error) {
-	err = s.write(ctx, func(tx engine.Tx) error {
-		im := &importing{tx: tx, tenant: tenant, now: atrium.At(s.now()), storedAt: s.storedAt()}
-		for _, run := range runs(chunk) {
-			if err := im.run(run); err != nil {
-				return err
+	for try := range importTries {
+		err = s.write(ctx, func(tx engine.Tx) error {
+			im := &importing{tx: tx, tenant: tenant, now: atrium.At(s.now()), storedAt: s.storedAt()}
+			for _, run := range runs(chunk) {
+				if err := im.run(run); err != nil {
+					return err
+				}
 			}
+			added = im.added
+			return nil
+		})
+		// What was not there when it was looked for, and is taken when it is to be
+		// stored, may be this chunk's own, from another node. The next try finds it.
+		refused, ok := errors.AsType[*ImportError](err)
+		if raced := ok && refused.taken || engine.ClassOf(err) == engine.Conflict; raced && try+1 < importTries {
+			continue
 		}
-		added = im.added
-		return nil
-	})
-	if refused, ok := errors.AsType[*ImportError](err); ok {
-		return 0, refused
+		if ok {
+			return 0, refused
+		}
+		break
 	}
 	return added, err
 }
+
+// importTries is how often a chunk is stored that finds things taken.
+const importTries = 3
 
 // An importRun is a part of a chunk that is stored at once: records of one
 // kind, none of which has an identifier twice.

@@ -8,7 +8,7 @@ import (
 
 var importAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
 		created_at, updated_at, stored_at)
-	SELECT tenant_id, account_id, domain, domain_hash, name, name_hash, created_at, updated_at, stored_at
+	SELECT batch.tenant_id, account_id, domain, domain_hash, name, name_hash, created_at, updated_at, stored_at
 	FROM batch WHERE true ON CONFLICT DO NOTHING RETURNING account_id`,
 	"tenant_id bytea", "account_id bytea", "domain text", "domain_hash bytea", "name text", "name_hash bytea",
 	"created_at bigint", "updated_at bigint", "stored_at bigint")
@@ -39,7 +39,7 @@ func (im *importing) accounts(run importRun) error {
 		func(added map[string]bool) error {
 			for _, p := range todo {
 				if !added[string(p.record.ID)] {
-					return refuse(p.index, "domain", "another account has it")
+					return refuseTaken(p.index, "domain", "another account has it")
 				}
 			}
 			return nil
@@ -64,18 +64,18 @@ func (im *importing) insert(b *engine.Batch, rows []engine.Args, id func(engine.
 var (
 	importProspects = engine.NewBatch(`INSERT INTO prospects (tenant_id, prospect_id, name, email, domain, slug, phone_number,
 			linkedin_profile_url, created_at, updated_at)
-		SELECT tenant_id, prospect_id, name, email, domain, slug, phone_number, linkedin_profile_url, created_at, updated_at FROM batch`,
+		SELECT batch.tenant_id, prospect_id, name, email, domain, slug, phone_number, linkedin_profile_url, created_at, updated_at FROM batch`,
 		"tenant_id bytea", "prospect_id bytea", "name text", "email text", "domain text", "slug text", "phone_number text",
 		"linkedin_profile_url text", "created_at bigint", "updated_at bigint")
 	importLinks = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id)
-		SELECT tenant_id, account_id, prospect_created_at, prospect_id FROM batch`,
+		SELECT batch.tenant_id, account_id, prospect_created_at, prospect_id FROM batch`,
 		"tenant_id bytea", "account_id bytea", "prospect_created_at bigint", "prospect_id bytea")
 )
 
 func (im *importing) prospects(run importRun) error {
 	ids := identities[atrium.ProspectID](im.tenant, run)
 	stored, err := im.find(prospectsByID, ids, func(r engine.Row) Record {
-		return &LinkedProspect{Prospect: scanProspect(r, im.tenant)}
+		return &LinkedProspect{Prospect: scanProspect(r, 0, im.tenant)}
 	})
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (im *importing) entries(run importRun) error {
 		func(added map[string]bool) error {
 			for _, p := range todo {
 				if !added[string(p.record.ID)] {
-					return refuse(p.index, "idempotencyKey", "another entry has it")
+					return refuseTaken(p.index, "idempotencyKey", "another entry has it")
 				}
 			}
 			return nil
@@ -183,8 +183,8 @@ func (im *importing) entries(run importRun) error {
 // touch notes the newest activity of accounts, and returns which of them exist.
 func (im *importing) touch(newest map[tenantKey]atrium.Time) (exists map[atrium.AccountID]bool, err error) {
 	rows := make([]engine.Args, 0, len(newest))
-	for k, at := range newest {
-		rows = append(rows, engine.Args{idArg(k.tenant), idArg(atrium.AccountID(k.key)), int64(at)})
+	for _, k := range sorted(newest) {
+		rows = append(rows, engine.Args{idArg(k.tenant), idArg(atrium.AccountID(k.key)), int64(newest[k])})
 	}
 	exists = make(map[atrium.AccountID]bool, len(rows))
 	_, err = im.tx.Batch(touchAccounts, rows, func(r engine.Row) error {

@@ -2,6 +2,8 @@ package store
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -9,7 +11,7 @@ import (
 
 var importPages = engine.NewBatch(`INSERT INTO pages (tenant_id, page_id, brand_id, name, page_context, title, status,
 		header_action_id, audiences_count, created_at, updated_at, deleted_at, stored_at, actions, scripts, footer_links, metadata)
-	SELECT tenant_id, page_id, brand_id, name, page_context, title, status,
+	SELECT batch.tenant_id, page_id, brand_id, name, page_context, title, status,
 		header_action_id, 0, created_at, updated_at, deleted_at, stored_at, actions, scripts, footer_links, metadata FROM batch`,
 	"tenant_id bytea", "page_id bytea", "brand_id text", "name text", "page_context text", "title text", "status text",
 	"header_action_id text", "created_at bigint", "updated_at bigint", "deleted_at bigint", "stored_at bigint",
@@ -64,7 +66,7 @@ func (im *importing) findAudiences(rows []engine.Args) (audiences map[string]Rec
 var (
 	importAudiences = engine.NewBatch(`INSERT INTO audiences (tenant_id, audience_id, page_id, name, archived, versions_count,
 			last_number, created_at, updated_at, stored_at)
-		SELECT tenant_id, audience_id, page_id, name, archived, 0, 0, created_at, updated_at, stored_at FROM batch`,
+		SELECT batch.tenant_id, audience_id, page_id, name, archived, 0, 0, created_at, updated_at, stored_at FROM batch`,
 		"tenant_id bytea", "audience_id bytea", "page_id bytea", "name text", "archived bigint",
 		"created_at bigint", "updated_at bigint", "stored_at bigint")
 	countAudiences = engine.NewBatch(`UPDATE pages SET audiences_count = pages.audiences_count + batch.n FROM batch
@@ -108,8 +110,8 @@ func (im *importing) audiences(run importRun) error {
 	}
 	im.added += len(rows)
 	var counts []engine.Args
-	for page, n := range active {
-		counts = append(counts, engine.Args{idArg(im.tenant), idArg(page), n})
+	for _, page := range slices.Sorted(maps.Keys(active)) {
+		counts = append(counts, engine.Args{idArg(im.tenant), idArg(page), active[page]})
 	}
 	_, err = im.tx.Batch(countAudiences, counts, nil)
 	return err
@@ -117,10 +119,11 @@ func (im *importing) audiences(run importRun) error {
 
 var (
 	importVersions = engine.NewBatch(`INSERT INTO versions (tenant_id, audience_id, number, version_id, archived, created_at, content)
-		SELECT tenant_id, audience_id, number, version_id, archived, created_at, content
+		SELECT batch.tenant_id, audience_id, number, version_id, archived, created_at, content
 		FROM batch WHERE true ON CONFLICT DO NOTHING RETURNING version_id`,
 		"tenant_id bytea", "audience_id bytea", "number bigint", "version_id bytea", "archived bigint", "created_at bigint", "content bytea")
-	countVersions = engine.NewBatch(`UPDATE audiences SET last_number = batch.last_number,
+	countVersions = engine.NewBatch(`UPDATE audiences SET
+			last_number = CASE WHEN audiences.last_number >= batch.last_number THEN audiences.last_number ELSE batch.last_number END,
 			versions_count = audiences.versions_count + batch.n FROM batch
 		WHERE audiences.tenant_id = batch.tenant_id AND audiences.audience_id = batch.audience_id`,
 		"tenant_id bytea", "audience_id bytea", "last_number bigint", "n bigint")
@@ -177,7 +180,7 @@ func (im *importing) versions(run importRun) error {
 		func(added map[string]bool) error {
 			for n, p := range todo {
 				if !added[string(p.record.ID)] {
-					return refuse(p.index, "versionNumber", fmt.Sprintf("another version of the audience has number %d", numbers[n]))
+					return refuseTaken(p.index, "versionNumber", fmt.Sprintf("another version of the audience has number %d", numbers[n]))
 				}
 			}
 			return nil
@@ -186,8 +189,8 @@ func (im *importing) versions(run importRun) error {
 		return err
 	}
 	var counts []engine.Args
-	for audience, n := range more {
-		counts = append(counts, engine.Args{idArg(im.tenant), idArg(atrium.AudienceID(audience)), lastNumber[audience], n})
+	for _, audience := range slices.Sorted(maps.Keys(more)) {
+		counts = append(counts, engine.Args{idArg(im.tenant), idArg(atrium.AudienceID(audience)), lastNumber[audience], more[audience]})
 	}
 	_, err = im.tx.Batch(countVersions, counts, nil)
 	return err

@@ -25,10 +25,10 @@ func scanKey(r engine.Row) atrium.APIKey {
 func (s *Store) CreateKey(ctx context.Context, k atrium.APIKey, secretHash []byte) (atrium.APIKey, error) {
 	k.CreatedAt = atrium.At(s.now())
 	err := s.write(ctx, func(tx engine.Tx) error {
-		n, err := tx.Exec(`INSERT INTO api_keys (key_id, tenant_id, name, scopes, secret_hash, created_at, expires_at)
-			SELECT $1, tenant_id, $2, $3, $4, $5, $6 FROM tenants WHERE tenant_id = $7`,
-			idArg(k.ID), k.Name, k.Scopes.String(), secretHash, int64(k.CreatedAt), nullableTime(k.ExpiresAt), idArg(k.TenantID))
-		if err == nil && n == 0 {
+		_, err := tx.Exec(`INSERT INTO api_keys (key_id, tenant_id, name, scopes, secret_hash, created_at, expires_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			idArg(k.ID), idArg(k.TenantID), k.Name, k.Scopes.String(), secretHash, int64(k.CreatedAt), nullableTime(k.ExpiresAt))
+		if engine.ClassOf(err) == engine.Conflict { // it is the tenant that is missing: identifiers are new
 			return atrium.NotFound()
 		}
 		return err
@@ -40,22 +40,18 @@ func (s *Store) CreateKey(ctx context.Context, k atrium.APIKey, secretHash []byt
 // the one before its last rotation, nil if there is none. It is NotFound if there
 // is no such key.
 func (s *Store) Key(ctx context.Context, id atrium.KeyID) (k atrium.APIKey, current, previous []byte, err error) {
-	err = s.read(ctx, func(tx engine.Tx) error {
-		return engine.One(tx, "SELECT "+keyColumns+", secret_hash, previous_hash FROM api_keys WHERE key_id = $1", engine.Args{idArg(id)},
-			func(r engine.Row) { k, current, previous = scanKey(r), r.Bytes(9), r.Bytes(10) })
-	})
+	err = s.find(ctx, "SELECT "+keyColumns+", secret_hash, previous_hash FROM api_keys WHERE key_id = $1", engine.Args{idArg(id)},
+		func(r engine.Row) { k, current, previous = scanKey(r), r.Bytes(9), r.Bytes(10) })
 	return k, current, previous, err
 }
 
 // Keys returns the keys of a tenant, oldest identifier first.
 func (s *Store) Keys(ctx context.Context, tenant atrium.TenantID) (all []atrium.APIKey, err error) {
-	err = s.read(ctx, func(tx engine.Tx) error {
-		return tx.Query("SELECT "+keyColumns+" FROM api_keys WHERE tenant_id = $1 ORDER BY key_id", engine.Args{idArg(tenant)},
-			func(r engine.Row) error {
-				all = append(all, scanKey(r))
-				return nil
-			})
-	})
+	err = s.query(ctx, "SELECT "+keyColumns+" FROM api_keys WHERE tenant_id = $1 ORDER BY key_id", engine.Args{idArg(tenant)},
+		func(r engine.Row) error {
+			all = append(all, scanKey(r))
+			return nil
+		})
 	return all, err
 }
 
@@ -65,7 +61,7 @@ func (s *Store) Keys(ctx context.Context, tenant atrium.TenantID) (all []atrium.
 func (s *Store) RotateKey(ctx context.Context, id atrium.KeyID, secretHash []byte, grace time.Duration) (k atrium.APIKey, err error) {
 	err = s.write(ctx, func(tx engine.Tx) error {
 		now := s.now()
-		if err := engine.One(tx, "SELECT "+keyColumns+" FROM api_keys WHERE key_id = $1", engine.Args{idArg(id)},
+		if err := engine.Find(tx.Lock, "SELECT "+keyColumns+" FROM api_keys WHERE key_id = $1", engine.Args{idArg(id)},
 			func(r engine.Row) { k = scanKey(r) }); err != nil {
 			return err
 		}
@@ -102,7 +98,7 @@ func (s *Store) UseKeys(ctx context.Context, used map[atrium.KeyID]atrium.Time) 
 // keeps its first time. It is NotFound if there is no such key.
 func (s *Store) RevokeKey(ctx context.Context, id atrium.KeyID) (k atrium.APIKey, err error) {
 	err = s.write(ctx, func(tx engine.Tx) error {
-		return engine.One(tx, "UPDATE api_keys SET revoked_at = COALESCE(revoked_at, $1) WHERE key_id = $2 RETURNING "+keyColumns,
+		return engine.Find(tx.Query, "UPDATE api_keys SET revoked_at = COALESCE(revoked_at, $1) WHERE key_id = $2 RETURNING "+keyColumns,
 			engine.Args{int64(atrium.At(s.now())), idArg(id)}, func(r engine.Row) { k = scanKey(r) })
 	})
 	return k, err

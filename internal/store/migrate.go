@@ -11,7 +11,8 @@ import (
 )
 
 // Migrate brings the schema up to date and returns the names of the migrations
-// that it ran. Each runs in a transaction of its own. It refuses a database
+// that it ran. Each runs in a transaction of its own, on one node however many
+// ask for it; the others wait. It refuses a database
 // that a newer binary has migrated by more than one step.
 func (s *Store) Migrate(ctx context.Context) ([]string, error) {
 	all, err := migrations.For(s.db.Name())
@@ -33,14 +34,14 @@ func (s *Store) Migrate(ctx context.Context) ([]string, error) {
 
 // migrate runs m unless the database has it, and reports whether it did.
 func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int64) (did bool, err error) {
-	err = s.write(ctx, func(tx engine.Tx) error {
+	err = public(s.db.Migrate(ctx, func(tx engine.Tx) error {
 		did = false
 		if err := tx.Script(`CREATE TABLE IF NOT EXISTS schema_migrations (
 			number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)`); err != nil {
 			return err
 		}
 		var at int64
-		if err := engine.One(tx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) }); err != nil {
+		if err := engine.Find(tx.Query, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) }); err != nil {
 			return err
 		}
 		if err := tooNew(at, newest); err != nil {
@@ -56,7 +57,7 @@ func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int6
 		_, err := tx.Exec("INSERT INTO schema_migrations (number, name, applied_at) VALUES ($1, $2, $3)",
 			m.Number, m.Name, int64(atrium.At(s.now())))
 		return err
-	})
+	}))
 	return did, err
 }
 
@@ -76,12 +77,10 @@ func (s *Store) Migrated(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.read(ctx, func(tx engine.Tx) error {
-		var at int64
-		err := engine.One(tx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) })
-		if err == nil && at < int64(len(all)) {
-			err = fmt.Errorf("the database has migration %d of %d", at, len(all))
-		}
-		return errors.Join(err, tooNew(at, int64(len(all))))
-	})
+	var at int64
+	err = s.find(ctx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) })
+	if err == nil && at < int64(len(all)) {
+		err = fmt.Errorf("the database has migration %d of %d", at, len(all))
+	}
+	return errors.Join(err, tooNew(at, int64(len(all))))
 }

@@ -21,10 +21,8 @@ func scanPage(r engine.Row, tenant atrium.TenantID) atrium.Page {
 
 // Page returns a page, deleted or not, or NotFound.
 func (s *Store) Page(ctx context.Context, tenant atrium.TenantID, id atrium.PageID) (p atrium.Page, err error) {
-	err = s.read(ctx, func(tx engine.Tx) error {
-		return engine.One(tx, "SELECT "+pageColumns+" FROM pages p WHERE tenant_id = $1 AND page_id = $2",
-			engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { p = scanPage(r, tenant) })
-	})
+	err = s.find(ctx, "SELECT "+pageColumns+" FROM pages p WHERE tenant_id = $1 AND page_id = $2",
+		engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { p = scanPage(r, tenant) })
 	return p, err
 }
 
@@ -52,14 +50,11 @@ func (s *Store) Pages(ctx context.Context, tenant atrium.TenantID, status atrium
 	sql += " ORDER BY created_at DESC, page_id DESC LIMIT " + param(len(args)+1)
 	args = append(args, int64(limit)+1)
 	pages = make([]atrium.Page, 0, limit)
-	err = s.read(ctx, func(tx engine.Tx) error {
-		pages, more = pages[:0], false
-		return tx.Query(sql, args, func(r engine.Row) error {
-			if more = len(pages) == limit; !more {
-				pages = append(pages, scanPage(r, tenant))
-			}
-			return nil
-		})
+	err = s.query(ctx, sql, args, func(r engine.Row) error {
+		if more = len(pages) == limit; !more {
+			pages = append(pages, scanPage(r, tenant))
+		}
+		return nil
 	})
 	return pages, more, err
 }

@@ -57,6 +57,15 @@ func (db recording) Write(ctx context.Context, f func(engine.Tx) error) error {
 	return db.DB.Write(ctx, func(tx engine.Tx) error { return f(recordingTx{tx, db.recorder}) })
 }
 
+func (db recording) Query(ctx context.Context, sql string, args engine.Args, each func(engine.Row) error) error {
+	db.note(sql)
+	return db.DB.Query(ctx, sql, args, each)
+}
+
+func (db recording) Migrate(ctx context.Context, f func(engine.Tx) error) error {
+	return db.DB.Migrate(ctx, func(tx engine.Tx) error { return f(recordingTx{tx, db.recorder}) })
+}
+
 func (db recording) Snapshot(ctx context.Context, f func(engine.DB) error) error {
 	return db.DB.Snapshot(ctx, func(snapshot engine.DB) error { return f(recording{snapshot, db.recorder}) })
 }
@@ -69,6 +78,11 @@ type recordingTx struct {
 func (tx recordingTx) Query(sql string, args engine.Args, each func(engine.Row) error) error {
 	tx.note(sql)
 	return tx.Tx.Query(sql, args, each)
+}
+
+func (tx recordingTx) Lock(sql string, args engine.Args, each func(engine.Row) error) error {
+	tx.note(sql)
+	return tx.Tx.Lock(sql, args, each)
 }
 
 func (tx recordingTx) Exec(sql string, args ...any) (int64, error) {

@@ -16,7 +16,7 @@ func (s *Store) Secret(ctx context.Context, name string) (secret []byte, err err
 		if _, err := tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", name, fresh); err != nil {
 			return err
 		}
-		return engine.One(tx, "SELECT value FROM settings WHERE name = $1", engine.Args{name}, func(r engine.Row) { secret = r.Bytes(0) })
+		return engine.Find(tx.Query, "SELECT value FROM settings WHERE name = $1", engine.Args{name}, func(r engine.Row) { secret = r.Bytes(0) })
 	})
 	return secret, err
 }

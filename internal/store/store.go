@@ -32,21 +32,37 @@ type Store struct {
 // An Observer is told what the database does; see engine.Observer.
 type Observer = engine.Observer
 
+// Options are how a Store uses its database. They may all be left out.
+type Options struct {
+	Observer Observer // is told what the database does; nil for nobody
+
+	// Of a server alone.
+	Connections int           // how many at most; 0 for the engine's default
+	Timeout     time.Duration // of a statement, and of the wait for a connection; 0 for the engine's default
+	Unprepared  bool          // keep nothing on the server between transactions, for a pool that shares connections
+}
+
 // Open returns the store at a database URL: "sqlite:" and the path of a file,
-// which is made if there is none. Migrations are the caller's to run. observer
-// may be nil.
-func Open(url string, observer Observer) (*Store, error) {
+// which is made if there is none, or the postgres:// URL of a server that answers.
+// Migrations are the caller's to run.
+func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
+	var db engine.DB
+	var err error
 	switch {
 	case scheme == "sqlite" && rest != "":
-		db, err := engine.OpenSQLite(rest, engine.SQLiteOptions{Observer: observer})
-		if err != nil {
-			return nil, err
-		}
-		return New(db, time.Now), nil
+		db, err = engine.OpenSQLite(rest, engine.SQLiteOptions{Observer: options.Observer})
+	case scheme == "postgres" || scheme == "postgresql":
+		db, err = engine.OpenPostgres(ctx, url, engine.PostgresOptions{
+			Connections: options.Connections, Timeout: options.Timeout, Unprepared: options.Unprepared, Observer: options.Observer,
+		})
 	default:
-		return nil, errors.New("the database must be sqlite:PATH")
+		err = errors.New("the database must be sqlite:PATH or postgres://…")
 	}
+	if err != nil {
+		return nil, err
+	}
+	return New(db, time.Now), nil
 }
 
 // New returns the store on an open database. now is its clock.
@@ -59,10 +75,14 @@ func (s *Store) Close() error { return s.db.Close() }
 
 // Ping returns nil if the database answers.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.read(ctx, func(tx engine.Tx) error {
-		return tx.Query("SELECT 1", nil, func(engine.Row) error { return nil })
-	})
+	return s.query(ctx, "SELECT 1", nil, func(engine.Row) error { return nil })
 }
+
+// Traits are what a caller may know about the database to use it well.
+type Traits = engine.Traits
+
+// Traits returns what the database is like.
+func (s *Store) Traits() Traits { return s.db.Traits() }
 
 // Stats returns what the database is doing at the moment.
 func (s *Store) Stats() engine.Stats { return s.db.Stats() }
@@ -74,7 +94,18 @@ func (s *Store) Check(ctx context.Context) error { return public(s.db.Check(ctx)
 // start of every export that this Store has begun, even if the clock steps back.
 func (s *Store) storedAt() int64 { return max(s.now().UnixMicro(), s.exported.Load()+1) }
 
-// read and write run a transaction and translate its error.
+// query runs one statement that reads, find one that must find a row,
+// and read and write run a transaction. They translate its error.
+func (s *Store) query(ctx context.Context, sql string, args engine.Args, each func(engine.Row) error) error {
+	return public(s.db.Query(ctx, sql, args, each))
+}
+
+func (s *Store) find(ctx context.Context, sql string, args engine.Args, scan func(engine.Row)) error {
+	return public(engine.Find(func(sql string, args engine.Args, each func(engine.Row) error) error {
+		return s.db.Query(ctx, sql, args, each)
+	}, sql, args, scan))
+}
+
 func (s *Store) read(ctx context.Context, f func(engine.Tx) error) error {
 	return public(s.db.Read(ctx, f))
 }

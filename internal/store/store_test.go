@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"atrium"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/store/storetest"
 )
 
@@ -33,10 +35,45 @@ func sqliteEngine(wrap func(engine.DB) engine.DB) storetest.Engine {
 	}}
 }
 
+// postgresEngine is a server, each database one of its own, with wrap around every DB.
+func postgresEngine(options engine.PostgresOptions, wrap func(engine.DB) engine.DB) storetest.Engine {
+	return storetest.Engine{Name: "postgres", New: func(t *testing.T) func() engine.DB {
+		url := postgrestest.Shared(t).NewDatabase(t)
+		return func() engine.DB {
+			db, err := engine.OpenPostgres(t.Context(), url, options)
+			if err != nil {
+				t.Fatalf("open: %v", err)
+			}
+			t.Cleanup(func() {
+				if err := db.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			})
+			return wrap(db)
+		}
+	}}
+}
+
+func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+
 func TestSQLiteKeepsEveryGuarantee(t *testing.T) {
 	r := &recorder{}
 	storetest.Run(t, sqliteEngine(func(db engine.DB) engine.DB { return recording{db, r} }))
 	t.Run("plans", r.checkPlans)
+}
+
+func TestPostgreSQLKeepsEveryGuarantee(t *testing.T) {
+	storetest.Run(t, postgresEngine(engine.PostgresOptions{}, func(db engine.DB) engine.DB { return db }))
+}
+
+// Where the tenants are on several servers, each statement must name the one that
+// it is for. Such statements must be right on a plain server too.
+func TestPostgreSQLKeepsEveryGuaranteeWithAStatementForEachTenant(t *testing.T) {
+	storetest.Run(t, postgresEngine(engine.PostgresOptions{Sharded: true}, func(db engine.DB) engine.DB { return db }))
+}
+
+func TestPostgreSQLKeepsEveryGuaranteeWithUnpreparedStatements(t *testing.T) {
+	storetest.Run(t, postgresEngine(engine.PostgresOptions{Unprepared: true}, func(db engine.DB) engine.DB { return db }))
 }
 
 // A transaction that the engine starts over must leave nothing behind in memory:
@@ -93,7 +130,15 @@ type startingOver struct {
 var errStartOver = errors.New("start over")
 
 func (db startingOver) Write(ctx context.Context, f func(engine.Tx) error) error {
-	err := db.DB.Write(ctx, func(tx engine.Tx) error {
+	return db.twice(ctx, db.DB.Write, f)
+}
+
+func (db startingOver) Migrate(ctx context.Context, f func(engine.Tx) error) error {
+	return db.twice(ctx, db.DB.Migrate, f)
+}
+
+func (db startingOver) twice(ctx context.Context, write func(context.Context, func(engine.Tx) error) error, f func(engine.Tx) error) error {
+	err := write(ctx, func(tx engine.Tx) error {
 		_ = f(tx) // whatever came of it is not so any more
 		return errStartOver
 	})
@@ -101,7 +146,7 @@ func (db startingOver) Write(ctx context.Context, f func(engine.Tx) error) error
 		return err
 	}
 	db.between()
-	return db.DB.Write(ctx, f)
+	return write(ctx, f)
 }
 
 func (db startingOver) Snapshot(ctx context.Context, f func(engine.DB) error) error {

@@ -25,20 +25,16 @@ func (s *Store) CreateTenant(ctx context.Context, name string) (atrium.Tenant, e
 
 // Tenant returns a tenant, or NotFound.
 func (s *Store) Tenant(ctx context.Context, id atrium.TenantID) (t atrium.Tenant, err error) {
-	err = s.read(ctx, func(tx engine.Tx) error {
-		return engine.One(tx, "SELECT "+tenantColumns+" FROM tenants WHERE tenant_id = $1", engine.Args{idArg(id)},
-			func(r engine.Row) { t = scanTenant(r) })
-	})
+	err = s.find(ctx, "SELECT "+tenantColumns+" FROM tenants WHERE tenant_id = $1", engine.Args{idArg(id)},
+		func(r engine.Row) { t = scanTenant(r) })
 	return t, err
 }
 
 // Tenants returns all tenants, oldest identifier first.
 func (s *Store) Tenants(ctx context.Context) (all []atrium.Tenant, err error) {
-	err = s.read(ctx, func(tx engine.Tx) error {
-		return tx.Query("SELECT "+tenantColumns+" FROM tenants ORDER BY tenant_id", nil, func(r engine.Row) error {
-			all = append(all, scanTenant(r))
-			return nil
-		})
+	err = s.query(ctx, "SELECT "+tenantColumns+" FROM tenants ORDER BY tenant_id", nil, func(r engine.Row) error {
+		all = append(all, scanTenant(r))
+		return nil
 	})
 	return all, err
 }

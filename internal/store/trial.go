@@ -169,7 +169,7 @@ func (f *relatives) read(scan func(engine.Row) Record, lookups ...lookup) (recor
 
 func (f *relatives) prospectsWithLinks() []Import {
 	records := f.read(func(r engine.Row) Record {
-		return &LinkedProspect{Prospect: scanProspect(r, f.tenant)}
+		return &LinkedProspect{Prospect: scanProspect(r, 0, f.tenant)}
 	}, lookup{prospectsByID, f.prospects})
 	for _, item := range records {
 		if f.err != nil {

@@ -32,7 +32,7 @@ type place struct {
 // newPlace makes a store in a directory of the test, with a tenant.
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	s, err := store.Open("sqlite:"+filepath.Join(t.TempDir(), "test.db"), nil)
+	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "test.db"), store.Options{})
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}

@@ -33,7 +33,7 @@ var screenshots = flag.String("screenshots", "", "the `directory` to save pictur
 // a key that may do everything.
 func newServer(t *testing.T) (base, key string) {
 	t.Helper()
-	s, err := store.Open("sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), nil)
+	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func TestKillDuringTheFirstStart(t *testing.T) {
 		s.kill()
 		start(t, path).stop()
 
-		again, err := store.Open("sqlite:"+path, nil)
+		again, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -200,7 +200,7 @@ func createTenants(t *testing.T, s *store.Store, n int) (tenants []*tenant) {
 func newDatabase(t *testing.T) (path string, tenants []*tenant) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "atrium.db")
-	s, err := store.Open("sqlite:"+path, nil)
+	s, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func newPage(t *testing.T, demo string) *page {
 		}
 	}
 	t.Chdir(t.TempDir())
-	s, err := store.Open("sqlite:atrium.db", nil)
+	s, err := store.Open(t.Context(), "sqlite:atrium.db", store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ var fullLines = []string{
 }
 
 func TestTheTablesOfImportHaveEveryMemberAndSayWhatIsRequired(t *testing.T) {
-	s, err := store.Open("sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), nil)
+	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,17 +2,23 @@ package engine
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
 // A Batch is a statement over the rows of a relation named batch, whose
 // columns the caller gives. Engines differ in how rows reach a statement
 // cheaply: an embedded one runs it once for each row, a server gets all of them
-// in one round trip. The statement is the same.
+// in one round trip, and a sharded one must be told the tenant apart from them.
+// The statement is the same.
 type Batch struct {
-	embedded string
-	body     string
 	columns  []Column
+	embedded string // takes a row as $1, $2, …, each first used in that order
+	order    []int  // which column of a row each parameter of embedded is
+	server   string // takes an array for each column
+	shard    string // takes the tenant and an array for each other column; "" without one
 }
 
 // A Column is a column of a batch.
@@ -31,21 +37,81 @@ const (
 	Bytes Type = "bytea"
 )
 
+// tenantColumn is the column by which data is sharded.
+const tenantColumn = "tenant_id"
+
+var ofBatch = regexp.MustCompile(`\bbatch\.(\w+)`)
+
 // NewBatch returns the batch whose columns are given as "name type" and whose
 // statement is body: a SELECT, or an INSERT … SELECT (with WHERE true before ON
-// CONFLICT), UPDATE or DELETE that reads from batch. It panics if a column has
-// no known type: batches are made when the program starts.
+// CONFLICT), or an UPDATE. It has the words FROM batch once, and names a column
+// as batch.name where it is the tenant's, and everywhere in an UPDATE. If there
+// is a column tenant_id it comes first.
+//
+// It panics if a rule is broken: batches are made when the program starts.
 func NewBatch(body string, columns ...string) *Batch {
-	b := &Batch{body: body}
-	names, params := make([]string, len(columns)), make([]string, len(columns))
-	for i, c := range columns {
+	b := &Batch{}
+	for _, c := range columns {
 		name, kind, _ := strings.Cut(c, " ")
 		if t := Type(kind); t != Text && t != Int && t != Bytes {
 			panic(fmt.Sprintf("engine: batch column %q has no known type", c)) //nolint:forbidigo // a constant of the store
 		}
 		b.columns = append(b.columns, Column{name, Type(kind)})
-		names[i], params[i] = name, fmt.Sprintf("$%d", i+1)
 	}
-	b.embedded = fmt.Sprintf("WITH batch(%s) AS (VALUES (%s))\n%s", strings.Join(names, ", "), strings.Join(params, ", "), body)
+	if strings.Count(body, "FROM batch") != 1 {
+		panic(fmt.Sprintf("engine: not once FROM batch in %q", body)) //nolint:forbidigo // a constant of the store
+	}
+	b.embed(body)
+	b.server = strings.Replace(body, "FROM batch", "FROM "+relation(b.columns, 1), 1)
+	if b.columns[0].Name == tenantColumn {
+		rest := relation(b.columns[1:], 2)
+		if len(b.columns) == 1 {
+			rest = "(SELECT 1) AS batch"
+		}
+		b.shard = strings.Replace(body, "FROM batch", "FROM "+rest, 1)
+		b.shard = ofBatch.ReplaceAllStringFunc(b.shard, func(column string) string {
+			if column == "batch."+tenantColumn {
+				return "$1::" + string(b.columns[0].Type)
+			}
+			return column
+		})
+		if !strings.Contains(b.shard, "$1") {
+			panic(fmt.Sprintf("engine: no batch.tenant_id in %q", body)) //nolint:forbidigo // a constant of the store
+		}
+	}
 	return b
+}
+
+// relation returns columns as what unnests arrays, the first of which is the
+// parameter of the given number.
+func relation(columns []Column, first int) string {
+	arrays, names := make([]string, len(columns)), make([]string, len(columns))
+	for i, c := range columns {
+		arrays[i], names[i] = fmt.Sprintf("$%d::%s[]", first+i, c.Type), c.Name
+	}
+	return fmt.Sprintf("unnest(%s) AS batch(%s)", strings.Join(arrays, ", "), strings.Join(names, ", "))
+}
+
+// embed makes the statement for one row. An UPDATE that joins a relation of one
+// row takes SQLite several times as long as one whose values are parameters.
+func (b *Batch) embed(body string) {
+	if !strings.HasPrefix(body, "UPDATE") {
+		names, params := make([]string, len(b.columns)), make([]string, len(b.columns))
+		for i, c := range b.columns {
+			names[i], params[i] = c.Name, "$"+strconv.Itoa(i+1)
+			b.order = append(b.order, i)
+		}
+		b.embedded = fmt.Sprintf("WITH batch(%s) AS (VALUES (%s))\n%s", strings.Join(names, ", "), strings.Join(params, ", "), body)
+		return
+	}
+	b.embedded = ofBatch.ReplaceAllStringFunc(strings.Replace(body, "FROM batch", "", 1), func(column string) string {
+		i := slices.IndexFunc(b.columns, func(c Column) bool { return "batch."+c.Name == column })
+		if i < 0 {
+			panic(fmt.Sprintf("engine: %s is no column of the batch in %q", column, body)) //nolint:forbidigo // a constant of the store
+		}
+		if !slices.Contains(b.order, i) {
+			b.order = append(b.order, i)
+		}
+		return "$" + strconv.Itoa(slices.Index(b.order, i)+1)
+	})
 }

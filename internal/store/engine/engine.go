@@ -19,19 +19,33 @@ type DB interface {
 	// migrations.
 	Name() string
 
+	// Traits returns what the database is like.
+	Traits() Traits
+
+	// Query runs one statement that changes nothing and calls each for every row,
+	// in order, until it returns an error. It costs less than a Read of the same.
+	Query(ctx context.Context, sql string, args Args, each func(Row) error) error
+
 	// Read calls f with a transaction that sees one state of the database and
-	// changes nothing.
+	// changes nothing. f may be called again if no row had come yet.
 	Read(ctx context.Context, f func(Tx) error) error
 
 	// Write calls f with a transaction that is durable when Write returns nil
 	// and left no trace when it returns an error, unless the error is of class
-	// Uncertain. f may be called again when the engine asks for it, so all that
-	// it changes outside of the transaction it must first set back.
+	// Uncertain. Where there are several writers, each of its statements sees what
+	// was committed before it, and what one has read another transaction may
+	// change, unless it was read with Lock. f may be called again when the engine
+	// asks for it, so all that it changes outside of the transaction it must first
+	// set back.
 	Write(ctx context.Context, f func(Tx) error) error
 
-	// Snapshot calls f with a DB whose reads together leave out nothing that
-	// was committed before the call. They may see what is committed later, and
-	// hold up neither writers nor checkpoints, however long f runs.
+	// Migrate is Write for a change of the schema: it may take any time, and
+	// those of all nodes follow one another.
+	Migrate(ctx context.Context, f func(Tx) error) error
+
+	// Snapshot calls f with a DB whose reads, one at a time, together leave out
+	// nothing that was committed before the call. They may see what is committed
+	// later, and hold up neither writers nor checkpoints, however long f runs.
 	Snapshot(ctx context.Context, f func(DB) error) error
 
 	// Stats returns what the engine is doing at the moment.
@@ -44,10 +58,18 @@ type DB interface {
 	Close() error
 }
 
+// Traits are what callers may know about a database to use it well. What they do
+// must be right whatever the traits are.
+type Traits struct {
+	Writers int  // how many write transactions can run at the same time
+	Sharded bool // a transaction should keep to one tenant, which is on one shard
+}
+
 // Stats are gauges of an engine.
 type Stats struct {
-	Readers  int   // reads that are running
-	LogBytes int64 // in the write-ahead log of an embedded database
+	Readers     int   // reads of an embedded database that are running
+	LogBytes    int64 // in the write-ahead log of an embedded database
+	Connections int   // to a server that are in use
 }
 
 // An Observer is told what an engine does. Its methods are called by many
@@ -68,6 +90,10 @@ func (nobody) Checkpointed(string, time.Duration) {}
 type Tx interface {
 	// Query calls each for every row, in order, until it returns an error.
 	Query(sql string, args Args, each func(Row) error) error
+
+	// Lock is Query of one table, whose rows no other transaction changes until
+	// this one has ended.
+	Lock(sql string, args Args, each func(Row) error) error
 
 	// Exec runs a statement and returns how many rows it changed.
 	Exec(sql string, args ...any) (int64, error)
@@ -129,15 +155,13 @@ func ClassOf(err error) Class {
 	return Internal
 }
 
-// One runs a query that must find a row and calls scan with the first. It
-// returns ErrNoRow if there is none.
-func One(tx Tx, sql string, args Args, scan func(Row)) error {
+// Find runs a query, a method Query or Lock, that must find a row, and calls scan
+// for each. It returns ErrNoRow if there is none.
+func Find(query func(sql string, args Args, each func(Row) error) error, sql string, args Args, scan func(Row)) error {
 	found := false
-	err := tx.Query(sql, args, func(r Row) error {
-		if !found {
-			scan(r)
-		}
+	err := query(sql, args, func(r Row) error {
 		found = true
+		scan(r)
 		return nil
 	})
 	if err == nil && !found {

@@ -162,7 +162,18 @@ func runScript(c *sqlite.Conn, sql string) error {
 
 func (db *sqliteDB) Name() string { return "sqlite" }
 
+func (db *sqliteDB) Traits() Traits { return Traits{Writers: 1} }
+
+func (db *sqliteDB) Query(ctx context.Context, sql string, args Args, each func(Row) error) error {
+	return db.reading(ctx, func(c *sqliteConn) error { return c.run(sql, args, each) })
+}
+
 func (db *sqliteDB) Read(ctx context.Context, f func(Tx) error) error {
+	return db.reading(ctx, func(c *sqliteConn) error { return c.transaction("BEGIN", f) })
+}
+
+// reading calls f with a connection that only reads.
+func (db *sqliteDB) reading(ctx context.Context, f func(*sqliteConn) error) error {
 	select {
 	case db.readers <- struct{}{}:
 	case <-ctx.Done():
@@ -175,7 +186,7 @@ func (db *sqliteDB) Read(ctx context.Context, f func(Tx) error) error {
 		return err
 	}
 	defer db.putReader(c)
-	return c.transaction("BEGIN", f)
+	return f(c)
 }
 
 func (db *sqliteDB) takeReader() (*sqliteConn, error) {
@@ -221,6 +232,9 @@ func (db *sqliteDB) Write(ctx context.Context, f func(Tx) error) error {
 	}
 	return err
 }
+
+// Migrate is Write: there is one writer, in all processes.
+func (db *sqliteDB) Migrate(ctx context.Context, f func(Tx) error) error { return db.Write(ctx, f) }
 
 // begin starts a write transaction, and waits up to busyLimit for another
 // process that has one.
@@ -272,7 +286,7 @@ func (db *sqliteDB) checkpoint() {
 // runCheckpoint returns how many pages the log has, and how many of them are not
 // in the database yet.
 func (db *sqliteDB) runCheckpoint(mode string) (pages, waiting int64, err error) {
-	err = One(db.writer, "PRAGMA wal_checkpoint("+mode+")", nil, func(r Row) { pages, waiting = r.Int(1), r.Int(1)-r.Int(2) })
+	err = Find(db.writer.Query, "PRAGMA wal_checkpoint("+mode+")", nil, func(r Row) { pages, waiting = r.Int(1), r.Int(1)-r.Int(2) })
 	return pages, waiting, err
 }
 

@@ -116,6 +116,11 @@ func (c *sqliteConn) Query(sql string, args Args, each func(Row) error) error {
 	return c.run(sql, args, each)
 }
 
+// Lock is Query: who may write is the only one that does.
+func (c *sqliteConn) Lock(sql string, args Args, each func(Row) error) error {
+	return c.run(sql, args, each)
+}
+
 func (c *sqliteConn) Exec(sql string, args ...any) (int64, error) {
 	if err := c.run(sql, args, nil); err != nil {
 		return 0, err
@@ -125,7 +130,14 @@ func (c *sqliteConn) Exec(sql string, args ...any) (int64, error) {
 
 func (c *sqliteConn) Batch(b *Batch, rows []Args, each func(Row) error) (int64, error) {
 	var changed int64
-	for _, args := range rows {
+	args := make(Args, len(b.order))
+	for _, row := range rows {
+		if len(row) != len(b.columns) {
+			return 0, fmt.Errorf("%d columns for %q", len(row), b.embedded)
+		}
+		for i, column := range b.order {
+			args[i] = row[column]
+		}
 		if err := c.run(b.embedded, args, each); err != nil {
 			return 0, err
 		}

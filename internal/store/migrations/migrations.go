@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-//go:embed sqlite
+//go:embed sqlite postgres
 var files embed.FS
 
 // A Migration is one step.

@@ -85,8 +85,8 @@ type failing struct {
 	at string // what the statement begins with
 }
 
-func (f failing) Write(ctx context.Context, do func(engine.Tx) error) error {
-	return f.DB.Write(ctx, func(tx engine.Tx) error { return do(failingTx{tx, f.at}) })
+func (f failing) Migrate(ctx context.Context, do func(engine.Tx) error) error {
+	return f.DB.Migrate(ctx, func(tx engine.Tx) error { return do(failingTx{tx, f.at}) })
 }
 
 type failingTx struct {

@@ -33,7 +33,7 @@ func set(tx engine.Tx, name, value string) error {
 }
 
 func get(tx engine.Tx, name string) (value string, err error) {
-	err = engine.One(tx, "SELECT value FROM settings WHERE name = $1", engine.Args{name}, func(r engine.Row) { value = string(r.Bytes(0)) })
+	err = engine.Find(tx.Query, "SELECT value FROM settings WHERE name = $1", engine.Args{name}, func(r engine.Row) { value = string(r.Bytes(0)) })
 	return value, err
 }
 

@@ -1,0 +1,309 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// The rules of this file.
+//
+// Transactions that write are READ COMMITTED, the same on every engine of the
+// family: what must not change between reading and writing is read with Lock,
+// and what two may insert at once has a unique key.
+//
+// A transaction that the server gave up for another's sake, or whose connection
+// was lost before its commit was sent, is run again, a few times and with
+// growing pauses. When the answer to a commit is lost, nobody but the caller can
+// find out what became of it: that is Uncertain.
+//
+// Every statement has a deadline, and whoever waits for a connection waits no
+// longer than that. So many wait at most that a database which does not answer
+// ties up a bounded part of the process.
+const (
+	maxTries          = 8
+	firstPause        = 2 * time.Millisecond
+	maxPause          = 200 * time.Millisecond
+	connectTimeout    = 5 * time.Second
+	maxIdleTime       = 5 * time.Minute
+	maxLifetime       = time.Hour
+	healthCheckPeriod = 15 * time.Second
+	waitersPerConn    = 32
+	migrationLock     = 0x61747269756d // "atrium"
+)
+
+// The defaults of PostgresOptions.
+const (
+	DefaultConnections = 16
+	DefaultTimeout     = 10 * time.Second
+)
+
+// PostgresOptions may all be left out.
+type PostgresOptions struct {
+	Connections int           // how many at most; DefaultConnections if 0
+	Timeout     time.Duration // of a statement, and of the wait for a connection; DefaultTimeout if 0
+	Unprepared  bool          // keep nothing on the server between transactions, for a pool that shares connections
+	Sharded     bool          // treat any database as a sharded one, for tests
+	Observer    Observer      // is told what the engine does; nil for nobody
+}
+
+type postgresDB struct {
+	pool    *pgxpool.Pool
+	options PostgresOptions
+	sharded bool
+	waiting chan struct{} // holds a token for each that has or waits for a connection
+}
+
+// OpenPostgres connects to the database at url, whose scheme is postgres, and
+// which may name several hosts. It must have the encoding UTF8 and accept writes.
+func OpenPostgres(ctx context.Context, url string, options PostgresOptions) (DB, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("the database's URL: %w", err) // it has no password
+	}
+	if options.Connections == 0 {
+		options.Connections = DefaultConnections
+	}
+	if options.Timeout == 0 {
+		options.Timeout = DefaultTimeout
+	}
+	if options.Observer == nil {
+		options.Observer = nobody{}
+	}
+	config.MaxConns = int32(options.Connections)
+	config.MinConns = 1
+	config.MaxConnIdleTime = maxIdleTime
+	config.MaxConnLifetime = maxLifetime
+	config.MaxConnLifetimeJitter = maxLifetime / 4
+	config.HealthCheckPeriod = healthCheckPeriod
+	config.PingTimeout = min(connectTimeout, options.Timeout)
+	config.ConnConfig.ConnectTimeout = min(connectTimeout, options.Timeout)
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // of the pool's own pings; ours do not go through it
+	if config.ConnConfig.ValidateConnect == nil {
+		// After a failover the old address may lead to a standby for a while.
+		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if config.ConnConfig.RuntimeParams["application_name"] == "" {
+		config.ConnConfig.RuntimeParams["application_name"] = "atrium"
+	}
+	db := &postgresDB{options: options, waiting: make(chan struct{}, waitersPerConn*options.Connections)}
+	config.AfterConnect = db.prepareConn
+	if db.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, &Error{Unavailable, err}
+	}
+	if err := db.probe(ctx); err != nil {
+		db.pool.Close()
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	return db, nil
+}
+
+// connState is the key under which a connection keeps what is ours.
+const connState = "atrium"
+
+// sessionSettings are made where a session is ours alone. Every statement of the
+// store finds its rows by an index, and is planned once for all arguments: a plan
+// that was made while a table was small, by reading all of it, would be kept
+// after it has grown. Without costs to compare there is nothing to compile for.
+// What was acknowledged must be on disk, whatever the default of the database.
+const sessionSettings = `SELECT set_config(name, CASE name
+		WHEN 'plan_cache_mode' THEN 'force_generic_plan'
+		WHEN 'idle_in_transaction_session_timeout' THEN '%d'
+		ELSE 'off' END, false)
+	FROM pg_settings WHERE name IN ('plan_cache_mode', 'idle_in_transaction_session_timeout',
+		'enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit')
+	UNION ALL SELECT set_config(name, 'on', false) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'`
+
+func (db *postgresDB) prepareConn(ctx context.Context, c *pgx.Conn) error {
+	if encoding := c.PgConn().ParameterStatus("server_encoding"); encoding != "" && encoding != "UTF8" {
+		return fmt.Errorf("the database has the encoding %s: make one with UTF8", encoding)
+	}
+	state := &postgresConn{pg: c.PgConn(), timeout: db.options.Timeout}
+	if !db.options.Unprepared {
+		state.prepared = map[string]*pgconn.StatementDescription{}
+		// Twice the time of a statement: who is slower than that has gone away and
+		// may hold locks.
+		settings := fmt.Sprintf(sessionSettings, 2*db.options.Timeout.Milliseconds())
+		if _, err := c.PgConn().Exec(ctx, settings).ReadAll(); err != nil {
+			return err
+		}
+	}
+	c.PgConn().CustomData()[connState] = state
+	return nil
+}
+
+// probe finds out whether the database is there, and what it is like.
+func (db *postgresDB) probe(ctx context.Context) error {
+	if db.sharded = db.options.Sharded; db.sharded {
+		return db.Query(ctx, "SELECT 1", nil, func(Row) error { return nil })
+	}
+	citus := false
+	err := db.Query(ctx, "SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'citus'", nil, func(Row) error {
+		citus = true
+		return nil
+	})
+	if err != nil || !citus {
+		return err
+	}
+	return db.Query(ctx, "SELECT 1 FROM pg_catalog.pg_dist_partition WHERE logicalrelid = to_regclass('entries') AND partmethod = 'h'", nil, func(Row) error {
+		db.sharded = true
+		return nil
+	})
+}
+
+func (db *postgresDB) Name() string { return "postgres" }
+
+func (db *postgresDB) Traits() Traits {
+	return Traits{Writers: db.options.Connections, Sharded: db.sharded}
+}
+
+func (db *postgresDB) Query(ctx context.Context, sql string, args Args, each func(Row) error) error {
+	return db.again(ctx, func(c *postgresConn) error { return c.Query(sql, args, each) })
+}
+
+func (db *postgresDB) Read(ctx context.Context, f func(Tx) error) error {
+	return db.again(ctx, func(c *postgresConn) error {
+		return c.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", f)
+	})
+}
+
+func (db *postgresDB) Write(ctx context.Context, f func(Tx) error) error {
+	start := time.Now()
+	err := db.again(ctx, func(c *postgresConn) error {
+		c.writes = true
+		return c.transaction("BEGIN ISOLATION LEVEL READ COMMITTED", f)
+	})
+	db.options.Observer.Wrote(time.Since(start), err == nil)
+	return err
+}
+
+// Migrate holds a lock that ends with its transaction, and so is the same behind
+// a pool that shares connections.
+func (db *postgresDB) Migrate(ctx context.Context, f func(Tx) error) error {
+	return db.again(ctx, func(c *postgresConn) error {
+		c.writes, c.timeout = true, 0
+		defer func() { c.timeout = db.options.Timeout }()
+		return c.transaction("BEGIN ISOLATION LEVEL READ COMMITTED", func(tx Tx) error {
+			lock := fmt.Sprintf("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock(%d)", migrationLock)
+			if err := tx.Script(lock); err != nil {
+				return err
+			}
+			return f(tx)
+		})
+	})
+}
+
+// Snapshot holds one transaction open. That keeps the server from cleaning up
+// rows that were replaced meanwhile, and nothing else.
+func (db *postgresDB) Snapshot(ctx context.Context, f func(DB) error) error {
+	_, err := db.once(ctx, func(c *postgresConn) error {
+		return c.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", func(tx Tx) error {
+			if err := tx.Script("SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+				return err
+			}
+			// The snapshot is taken by the first statement.
+			if err := tx.Query("SELECT 1", nil, func(Row) error { return nil }); err != nil {
+				return err
+			}
+			return f(&postgresSnapshot{DB: db, tx: tx})
+		})
+	})
+	return err
+}
+
+// A postgresSnapshot is a DB whose reads are in one transaction.
+type postgresSnapshot struct {
+	DB
+
+	mu sync.Mutex
+	tx Tx
+}
+
+func (s *postgresSnapshot) Query(ctx context.Context, sql string, args Args, each func(Row) error) error {
+	return s.Read(ctx, func(tx Tx) error { return tx.Query(sql, args, each) })
+}
+
+func (s *postgresSnapshot) Read(ctx context.Context, f func(Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return &Error{Unavailable, err}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f(s.tx)
+}
+
+// again calls once until it succeeds, or fails in a way that another try would
+// not change.
+func (db *postgresDB) again(ctx context.Context, f func(*postgresConn) error) error {
+	pause := firstPause
+	for try := 1; ; try++ {
+		passing, err := db.once(ctx, f)
+		if !passing || try == maxTries {
+			return err
+		}
+		if try == 2 && isLost(err) {
+			db.pool.Reset() // the others are no better
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+			pause = min(2*pause, maxPause)
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// once calls f with a connection. passing says that f failed in a way that may
+// pass, and can be called again.
+func (db *postgresDB) once(ctx context.Context, f func(*postgresConn) error) (passing bool, err error) {
+	select {
+	case db.waiting <- struct{}{}:
+		defer func() { <-db.waiting }()
+	default:
+		return false, &Error{Unavailable, errors.New("too many wait for the database already")}
+	}
+	if err := ctx.Err(); err != nil {
+		return false, &Error{Unavailable, fmt.Errorf("wait for a connection: %w", context.Cause(ctx))}
+	}
+	wait, cancel := context.WithTimeout(ctx, db.options.Timeout)
+	conn, err := db.pool.Acquire(wait)
+	cancel()
+	if err != nil {
+		return false, &Error{Unavailable, fmt.Errorf("connect to the database: %w", err)}
+	}
+	defer conn.Release() // which drops it if a transaction is open or an answer outstanding
+	c, ok := conn.Conn().PgConn().CustomData()[connState].(*postgresConn)
+	if !ok {
+		return false, errors.New("a connection without its state")
+	}
+	c.begin(ctx, db.sharded)
+	defer c.end()
+	err = f(c)
+	return (c.writes || !c.rows) && (isLost(err) || isContended(err)), err
+}
+
+func (db *postgresDB) Stats() Stats {
+	return Stats{Connections: int(db.pool.Stat().AcquiredConns())}
+}
+
+// Check finds indexes that the server does not trust. Damage to pages is the
+// server's own to find: by its checksums, and pg_amcheck.
+func (db *postgresDB) Check(ctx context.Context) error {
+	return db.Query(ctx, `SELECT c.relname::text FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+		JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = current_schema() AND NOT (i.indisvalid AND i.indisready)`, nil, func(r Row) error {
+		return &Error{Corrupt, fmt.Errorf("index %s is not valid: REINDEX it", r.Text(0))}
+	})
+}
+
+func (db *postgresDB) Close() error {
+	db.pool.Close()
+	return nil
+}

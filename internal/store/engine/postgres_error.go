@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// postgresError gives an error its class, by its code (PostgreSQL documentation,
+// appendix A); nil stays nil. An error without a code is of the connection.
+func postgresError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if code := sqlState(err); code != "" {
+		return &Error{classOfState(code), err}
+	}
+	return &Error{Unavailable, &connError{err}}
+}
+
+// A connError is a failure of a connection that was open.
+type connError struct{ error }
+
+func (e *connError) Unwrap() error { return e.error }
+
+func (e *connError) Error() string { return fmt.Sprintf("the connection to the database: %v", e.error) }
+
+func sqlState(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// classOfState returns the class of an SQLSTATE. The first two characters are
+// the standard's own classes.
+func classOfState(code string) Class {
+	switch code {
+	case "42P07": // a table that another node has made at the same time
+		return Conflict
+	case "40001", "40P01", "55P03", "3D000": // serialization, deadlock, lock not available, no such database
+		return Unavailable
+	case "26000": // a statement that was prepared on another connection of a shared pool
+		return Unavailable
+	case "XX001", "XX002": // data or index corrupted
+		return Corrupt
+	}
+	switch code[:min(2, len(code))] {
+	case "23": // integrity constraint violation
+		return Conflict
+	case "08", "25", "28", "53", "57", "58": // connection, state such as read-only, authorization, resources, intervention, system
+		return Unavailable
+	}
+	return Internal
+}
+
+// undecided reports whether the error of a commit leaves open what became of it:
+// if there was no answer, if the server ended the session, which it may do when
+// the commit is on its disk already, or if it says so.
+func undecided(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return !ok || e.SeverityUnlocalized == "FATAL" || e.SeverityUnlocalized == "PANIC" || e.Code == "08007" || e.Code == "40003"
+}
+
+// isContended reports whether the server ended a transaction for the sake of
+// another one.
+func isContended(err error) bool {
+	code := sqlState(err)
+	return (code == "40001" || code == "40P01") && ClassOf(err) != Uncertain
+}
+
+// isLost reports whether a connection turned out to be of no use, before a commit
+// was sent on it: it is gone, or leads to a server that only reads now, or has
+// not the state that we gave it. One on which nothing came in time is not: the
+// next one would be no better.
+func isLost(err error) bool {
+	if ClassOf(err) != Unavailable {
+		return false
+	}
+	switch code := sqlState(err); code {
+	case "":
+		_, ok := errors.AsType[*connError](err)
+		return ok && !isTimeout(err)
+	case "57P01", "57P02", "25006", "26000":
+		return true
+	default:
+		return strings.HasPrefix(code, "08")
+	}
+}
+
+func isTimeout(err error) bool {
+	e, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	return ok && e.Timeout()
+}
