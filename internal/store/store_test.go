@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -57,19 +58,24 @@ func postgresEngine(options engine.PostgresOptions, wrap func(engine.DB) engine.
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
 func TestSQLiteKeepsEveryGuarantee(t *testing.T) {
-	r := &recorder{}
+	r := &recorder{form: "embedded"}
 	storetest.Run(t, sqliteEngine(func(db engine.DB) engine.DB { return recording{db, r} }))
 	t.Run("plans", r.checkPlans)
 }
 
 func TestPostgreSQLKeepsEveryGuarantee(t *testing.T) {
-	storetest.Run(t, postgresEngine(engine.PostgresOptions{}, func(db engine.DB) engine.DB { return db }))
+	r := &recorder{form: "server"}
+	storetest.Run(t, postgresEngine(engine.PostgresOptions{}, func(db engine.DB) engine.DB { return recording{db, r} }))
+	t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = `)) })
 }
 
 // Where the tenants are on several servers, each statement must name the one that
 // it is for. Such statements must be right on a plain server too.
 func TestPostgreSQLKeepsEveryGuaranteeWithAStatementForEachTenant(t *testing.T) {
-	storetest.Run(t, postgresEngine(engine.PostgresOptions{Sharded: true}, func(db engine.DB) engine.DB { return db }))
+	r := &recorder{form: "shard"}
+	storetest.Run(t, postgresEngine(engine.PostgresOptions{Sharded: true}, func(db engine.DB) engine.DB { return recording{db, r} }))
+	t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = \$\d+`)) })
+	t.Run("tenants", r.checkOneTenant)
 }
 
 func TestPostgreSQLKeepsEveryGuaranteeWithUnpreparedStatements(t *testing.T) {

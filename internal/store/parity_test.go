@@ -1,0 +1,152 @@
+package store_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/migrations"
+)
+
+// The schema is written once for each engine. These tests hold the two to each
+// other, and to what lets the data of tenants be spread over servers.
+
+// A schema is the columns and the indexes of a database, each by its name after
+// the table's, described in one way for all engines.
+type schema map[string]string
+
+func schemaOf(t *testing.T, db engine.DB, columns, indexes string) schema {
+	t.Helper()
+	if _, err := store.New(db, time.Now).Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found := schema{}
+	if err := db.Query(t.Context(), columns, nil, func(r engine.Row) error {
+		found["column "+r.Text(0)+"."+r.Text(1)] = r.Text(2)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Query(t.Context(), indexes, nil, func(r engine.Row) error {
+		key := "index " + r.Text(0) + " of " + r.Text(1) // one column a row, in their order
+		if found[key] != "" {
+			found[key] += ", "
+		}
+		found[key] += r.Text(2)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestTheEnginesHaveOneSchema(t *testing.T) {
+	sqlite := schemaOf(t, sqliteEngine(func(db engine.DB) engine.DB { return db }).New(t)(),
+		`SELECT m.name, c.name, c.type || CASE WHEN c."notnull" THEN ' NOT NULL' ELSE '' END
+			FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`,
+		`SELECT CASE WHEN i.origin = 'pk' THEN 'primary key' ELSE i.name END || CASE WHEN i."unique" THEN ' (unique)' ELSE '' END
+				|| CASE WHEN i.partial THEN ' (partial)' ELSE '' END, m.name, c.name
+			FROM sqlite_master m JOIN pragma_index_list(m.name) i JOIN pragma_index_info(i.name) c
+			WHERE m.type = 'table' ORDER BY m.name, i.name, c.seqno`)
+	server := postgresEngine(engine.PostgresOptions{}, func(db engine.DB) engine.DB { return db }).New(t)()
+	postgres := schemaOf(t, server,
+		`SELECT table_name::text, column_name::text, CASE udt_name WHEN 'bytea' THEN 'BLOB' WHEN 'int8' THEN 'INTEGER' WHEN 'text' THEN 'TEXT' ELSE udt_name END
+				|| CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END
+			FROM information_schema.columns WHERE table_schema = current_schema()`,
+		`SELECT CASE WHEN i.indisprimary THEN 'primary key' ELSE x.relname::text END || CASE WHEN i.indisunique THEN ' (unique)' ELSE '' END
+				|| CASE WHEN i.indpred IS NOT NULL THEN ' (partial)' ELSE '' END, c.relname::text, a.attname::text
+			FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
+			JOIN pg_attribute a ON a.attrelid = x.oid WHERE c.relnamespace = current_schema()::regnamespace
+			ORDER BY c.relname, x.relname, a.attnum`)
+	// The table of migrations is made by one statement, whose types each engine
+	// reads in its own way.
+	for _, s := range []schema{sqlite, postgres} {
+		maps.DeleteFunc(s, func(name, _ string) bool { return strings.Contains(name, "schema_migrations") })
+	}
+	if len(sqlite) < 50 {
+		t.Fatalf("only %d columns and indexes", len(sqlite))
+	}
+	for _, name := range slices.Sorted(maps.Keys(sqlite)) {
+		if postgres[name] != sqlite[name] {
+			t.Errorf("%s is %q in SQLite and %q in PostgreSQL", name, sqlite[name], postgres[name])
+		}
+		delete(postgres, name)
+	}
+	for name, is := range postgres {
+		t.Errorf("%s is %q in PostgreSQL and not in SQLite", name, is)
+	}
+	ofTenantsFirst(t, server)
+	comparedByBytes(t, server)
+}
+
+// ofTenantsFirst holds that what a tenant has can be distributed by tenant: every
+// primary and unique key begins with it, and every reference carries it.
+func ofTenantsFirst(t *testing.T, db engine.DB) {
+	t.Helper()
+	checked := 0
+	if err := db.Query(t.Context(), `SELECT c.relname::text, k.conname::text, k.contype::text, pg_get_constraintdef(k.oid)
+		FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid WHERE c.relnamespace = current_schema()::regnamespace AND k.contype IN ('p', 'u', 'f')
+		UNION ALL SELECT c.relname::text, x.relname::text, 'u', 'UNIQUE ' || substring(pg_get_indexdef(i.indexrelid) FROM '\(.*')
+		FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
+		WHERE c.relnamespace = current_schema()::regnamespace AND i.indisunique`, nil, func(r engine.Row) error {
+		table, definition := r.Text(0), r.Text(3)
+		if slices.Contains(shared, table) {
+			return nil
+		}
+		checked++
+		_, columns, _ := strings.Cut(definition, "(")
+		if !strings.HasPrefix(columns, "tenant_id") {
+			t.Errorf("%s of %s does not begin with the tenant: %s", r.Text(1), table, definition)
+		}
+		if _, references, ok := strings.Cut(definition, "REFERENCES "); ok && !strings.Contains(references, "(tenant_id, ") {
+			t.Errorf("%s of %s refers to what may be another tenant's: %s", r.Text(1), table, definition)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if checked < 15 {
+		t.Errorf("only %d keys were checked", checked)
+	}
+}
+
+// comparedByBytes holds that no column is compared in the order of a language,
+// which this database has.
+func comparedByBytes(t *testing.T, db engine.DB) {
+	t.Helper()
+	if err := db.Query(t.Context(), `SELECT table_name::text, column_name::text FROM information_schema.columns
+		WHERE table_schema = current_schema() AND udt_name = 'text' AND collation_name IS DISTINCT FROM 'C'`, nil, func(r engine.Row) error {
+		if r.Text(0) != "schema_migrations" {
+			t.Errorf("%s.%s is not compared by its bytes", r.Text(0), r.Text(1))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheEnginesHaveTheSameMigrations(t *testing.T) {
+	sqlite, err := migrations.For("sqlite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	postgres, err := migrations.For("postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := func(m migrations.Migration) string { return m.Name }
+	if a, b := names(sqlite, name), names(postgres, name); !slices.Equal(a, b) {
+		t.Errorf("SQLite has %v and PostgreSQL has %v", a, b)
+	}
+}
+
+func names[T any](all []T, name func(T) string) (names []string) {
+	for _, v := range all {
+		names = append(names, name(v))
+	}
+	return names
+}
