@@ -10,6 +10,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -86,7 +87,8 @@ func (nobody) Wrote(time.Duration, bool)          {}
 func (nobody) Checkpointed(string, time.Duration) {}
 
 // A Tx is a transaction. It is used by one goroutine, inside the call that
-// handed it out.
+// handed it out. When one of its statements fails it can only be ended: it is not
+// committed, even if the error is passed over.
 type Tx interface {
 	// Query calls each for every row, in order, until it returns an error.
 	Query(sql string, args Args, each func(Row) error) error
@@ -153,6 +155,11 @@ func ClassOf(err error) Class {
 		return e.Class
 	}
 	return Internal
+}
+
+// errFailed is the error of a transaction one of whose statements had failed.
+func errFailed(statement error) error {
+	return fmt.Errorf("a statement of the transaction has failed: %w", statement)
 }
 
 // Find runs a query, a method Query or Lock, that must find a row, and calls scan

@@ -100,7 +100,7 @@ func (c *postgresConn) commit() error {
 	case err != nil:
 		return postgresError(err)
 	case len(results) == 1 && results[0].CommandTag.String() == "ROLLBACK":
-		return &Error{Internal, errors.New("the transaction had failed before its commit")}
+		return errFailed(errors.New("which one is not known"))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 type sqliteConn struct {
 	conn       *sqlite.Conn
 	statements map[string]*sqlite.Stmt // by their text; the texts are constants of the store
+	failed     error                   // of a statement of the transaction
 }
 
 // transaction runs f between begin, unless that is "" because the caller has
@@ -23,6 +24,7 @@ func (c *sqliteConn) transaction(begin string, f func(Tx) error) (err error) {
 		}
 	}
 	committed := false
+	c.failed = nil
 	defer func() {
 		if !committed && !c.conn.AutocommitEnabled() {
 			if _, e := c.Exec("ROLLBACK"); e != nil {
@@ -32,6 +34,9 @@ func (c *sqliteConn) transaction(begin string, f func(Tx) error) (err error) {
 	}()
 	if err := f(c); err != nil {
 		return err
+	}
+	if c.failed != nil {
+		return errFailed(c.failed)
 	}
 	if _, err := c.Exec("COMMIT"); err != nil {
 		if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultIOErr {
@@ -67,6 +72,7 @@ func (c *sqliteConn) statement(sql string) (*sqlite.Stmt, error) {
 func (c *sqliteConn) run(sql string, args Args, each func(Row) error) (err error) {
 	stmt, err := c.statement(sql)
 	if err != nil {
+		c.failed = err
 		return err
 	}
 	if stmt.BindParamCount() != len(args) {
@@ -99,7 +105,8 @@ func (c *sqliteConn) run(sql string, args Args, each func(Row) error) (err error
 	for {
 		more, err := stmt.Step()
 		if err != nil {
-			return sqliteError(err)
+			c.failed = sqliteError(err)
+			return c.failed
 		}
 		if !more {
 			return nil

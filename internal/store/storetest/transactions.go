@@ -18,6 +18,7 @@ var transactions = []guarantee{
 	{"Write leaves no trace when it returns an error or panics", writeRollsBack},
 	{"Write is seen by all once it returns", writeIsSeen},
 	{"a statement that fails leaves nothing and the next transaction works", failedStatement},
+	{"a transaction whose statement failed is not committed, even if the error is passed over", passedOver},
 	{"a context that ends leaves nothing half done and releases the writer", endedContext},
 	{"Snapshot sees what was committed before, and holds up nobody", snapshotSeesCommitted},
 	{"bytes are empty or null, and compared as bytes", bytesAreBytes},
@@ -152,6 +153,22 @@ func failedStatement(t *testing.T, e *env) {
 	}
 	wantSetting(t, e.db, "failed", "")
 	mustSet(t, e.db, "failed", "not")
+}
+
+func passedOver(t *testing.T, e *env) {
+	err := e.db.Write(t.Context(), func(tx engine.Tx) error {
+		if err := set(tx, "passed over", "before"); err != nil {
+			return err
+		}
+		_, _ = tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2)", "passed over", []byte{})
+		_ = set(tx, "passed over", "after")
+		return nil
+	})
+	if err == nil {
+		t.Error("the transaction was committed")
+	}
+	wantSetting(t, e.db, "passed over", "")
+	mustSet(t, e.db, "passed over", "again")
 }
 
 func endedContext(t *testing.T, e *env) {
