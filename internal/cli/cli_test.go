@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,13 +18,19 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"atrium/internal/cli"
+	"atrium/internal/store/engine/postgrestest"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(server{m}, map[string]func(){
 		"atrium": func() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
 }
+
+// A server runs the tests, and then ends the database server that they have used.
+type server struct{ *testing.M }
+
+func (s server) Run() int { return postgrestest.Main(s.M) }
 
 // The scripts are the specification of the command line. Beside the commands
 // that every script has there are
@@ -40,20 +47,43 @@ func TestMain(m *testing.M) {
 //	                             was asked for after TIME
 //	curls N FILE                 the curl lines in FILE, N of them, all succeed
 func TestCommandLine(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "json": jsonMembers, "same": same, "waitaddr": waitAddr, "waitline": waitLine,
-			"http": httpRequest, "refused": refused, "curls": curls,
-		},
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // a race is reported without a wait at every exit
-			env.Setenv("ATRIUM_LOG_FORMAT", "text")   // which waitaddr reads
-			return nil
-		},
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
+	runScripts(t, testscript.Params{Dir: "testdata/script"}, nil)
+}
+
+// The commands do the same on a server, whose databases are empty and named by
+// $ATRIUM_DATABASE and $OTHER_DATABASE.
+func TestCommandLineOnPostgreSQL(t *testing.T) {
+	both, err := filepath.Glob("testdata/postgres/*.txtar")
+	if err != nil || len(both) == 0 {
+		t.Fatal("there are no scripts", err)
+	}
+	for _, name := range []string{"export", "import", "import_resume", "keys_revoke", "keys_rotate", "serve_revoke", "tenants"} {
+		both = append(both, "testdata/script/"+name+".txtar")
+	}
+	runScripts(t, testscript.Params{Files: both}, func(env *testscript.Env) {
+		server := postgrestest.Shared(t)
+		env.Setenv("ATRIUM_DATABASE", server.NewDatabase(t))
+		env.Setenv("OTHER_DATABASE", server.NewDatabase(t))
 	})
+}
+
+func runScripts(t *testing.T, p testscript.Params, setup func(*testscript.Env)) {
+	t.Helper()
+	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
+		"exits": exits, "json": jsonMembers, "same": same, "waitaddr": waitAddr, "waitline": waitLine,
+		"http": httpRequest, "refused": refused, "curls": curls,
+	}
+	p.Setup = func(env *testscript.Env) error {
+		env.Setenv("GORACE", "atexit_sleep_ms=0") // a race is reported without a wait at every exit
+		env.Setenv("ATRIUM_LOG_FORMAT", "text")   // which waitaddr reads
+		if setup != nil {
+			setup(env)
+		}
+		return nil
+	}
+	p.RequireExplicitExec = true
+	p.RequireUniqueNames = true
+	testscript.Run(t, p)
 }
 
 // patience bounds how long a script waits for what has no limit of its own.

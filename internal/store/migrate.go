@@ -10,10 +10,26 @@ import (
 	"atrium/internal/store/migrations"
 )
 
+// tables are those of the schema, but for the one that says which migrations there
+// were.
+var tables = engine.Tables{
+	Copied:  []string{"settings", "tenants", "api_keys"},
+	Sharded: []string{"accounts", "prospects", "account_prospects", "entries", "pages", "audiences", "versions"},
+}
+
+// Distribute spreads what tenants have over the servers of a cluster, by tenant,
+// and returns the tables that were not yet. Nodes that are running go on with a
+// database that they took for a single one: they must be started again.
+func (s *Store) Distribute(ctx context.Context) (done []string, err error) {
+	done, err = s.db.Distribute(ctx, tables)
+	return done, public(err)
+}
+
 // Migrate brings the schema up to date and returns the names of the migrations
 // that it ran. Each runs in a transaction of its own, on one node however many
-// ask for it; the others wait. It refuses a database
-// that a newer binary has migrated by more than one step.
+// ask for it; the others wait. What it adds to a distributed database is
+// distributed. It refuses a database that a newer binary has migrated by more than
+// one step.
 func (s *Store) Migrate(ctx context.Context) ([]string, error) {
 	all, err := migrations.For(s.db.Name())
 	if err != nil {
@@ -29,7 +45,10 @@ func (s *Store) Migrate(ctx context.Context) ([]string, error) {
 			ran = append(ran, fmt.Sprintf("%04d_%s", m.Number, m.Name))
 		}
 	}
-	return ran, nil
+	if len(ran) > 0 && s.db.Traits().Sharded {
+		_, err = s.Distribute(ctx)
+	}
+	return ran, err
 }
 
 // migrate runs m unless the database has it, and reports whether it did.

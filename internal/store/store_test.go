@@ -40,19 +40,31 @@ func sqliteEngine(wrap func(engine.DB) engine.DB) storetest.Engine {
 func postgresEngine(options engine.PostgresOptions, wrap func(engine.DB) engine.DB) storetest.Engine {
 	return storetest.Engine{Name: "postgres", New: func(t *testing.T) func() engine.DB {
 		url := postgrestest.Shared(t).NewDatabase(t)
-		return func() engine.DB {
-			db, err := engine.OpenPostgres(t.Context(), url, options)
-			if err != nil {
-				t.Fatalf("open: %v", err)
-			}
-			t.Cleanup(func() {
-				if err := db.Close(); err != nil {
-					t.Errorf("close: %v", err)
-				}
-			})
-			return wrap(db)
-		}
+		return func() engine.DB { return wrap(openPostgres(t, url, options)) }
 	}}
+}
+
+// clusterEngine is a cluster of servers at an address, each database a schema of its
+// own there.
+func clusterEngine(address string, distributed bool) storetest.Engine {
+	return storetest.Engine{Name: "postgres", Distributed: distributed, New: func(t *testing.T) func() engine.DB {
+		url := postgrestest.NewSchema(t, address)
+		return func() engine.DB { return openPostgres(t, url, engine.PostgresOptions{}) }
+	}}
+}
+
+func openPostgres(t *testing.T, url string, options engine.PostgresOptions) engine.DB {
+	t.Helper()
+	db, err := engine.OpenPostgres(t.Context(), url, options)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return db
 }
 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
@@ -76,6 +88,12 @@ func TestPostgreSQLKeepsEveryGuaranteeWithAStatementForEachTenant(t *testing.T) 
 	storetest.Run(t, postgresEngine(engine.PostgresOptions{Sharded: true}, func(db engine.DB) engine.DB { return recording{db, r} }))
 	t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = \$\d+`)) })
 	t.Run("tenants", r.checkOneTenant)
+}
+
+// The tests of a cluster (citus_test.go) make a schema where others make a database.
+func TestPostgreSQLKeepsItsGuaranteesInASchema(t *testing.T) {
+	address := postgrestest.Shared(t).NewDatabase(t)
+	storetest.Run(t, clusterEngine(address, false), "idempotency", "nodes", "export", "migrations")
 }
 
 func TestPostgreSQLKeepsEveryGuaranteeWithUnpreparedStatements(t *testing.T) {

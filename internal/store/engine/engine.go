@@ -44,6 +44,10 @@ type DB interface {
 	// those of all nodes follow one another.
 	Migrate(ctx context.Context, f func(Tx) error) error
 
+	// Distribute spreads tables over the servers of a cluster, and returns those that
+	// were not yet. It is an error, and nothing is done, if the database is no cluster.
+	Distribute(ctx context.Context, tables Tables) (done []string, err error)
+
 	// Snapshot calls f with a DB whose reads, one at a time, together leave out
 	// nothing that was committed before the call. They may see what is committed
 	// later, and hold up neither writers nor checkpoints, however long f runs.
@@ -64,6 +68,13 @@ type DB interface {
 type Traits struct {
 	Writers int  // how many write transactions can run at the same time
 	Sharded bool // a transaction should keep to one tenant, which is on one shard
+}
+
+// Tables are the tables of a schema by how a cluster of servers keeps them. Within
+// a list, a table comes after those that it refers to.
+type Tables struct {
+	Copied  []string // small ones, of which every server has a copy
+	Sharded []string // those whose rows are spread by their column tenant_id, each tenant's together
 }
 
 // Stats are gauges of an engine.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -57,7 +58,7 @@ type PostgresOptions struct {
 type postgresDB struct {
 	pool    *pgxpool.Pool
 	options PostgresOptions
-	sharded bool
+	sharded atomic.Bool
 	waiting chan struct{} // holds a token for each that has or waits for a connection
 }
 
@@ -139,21 +140,18 @@ func (db *postgresDB) prepareConn(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// probe finds out whether the database is there, and what it is like.
+// probe finds out whether the database is there, and whether it is sharded.
 func (db *postgresDB) probe(ctx context.Context) error {
-	if db.sharded = db.options.Sharded; db.sharded {
-		return db.Query(ctx, "SELECT 1", nil, func(Row) error { return nil })
-	}
+	db.sharded.Store(db.options.Sharded)
 	citus := false
-	err := db.Query(ctx, "SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'citus'", nil, func(Row) error {
+	if err := db.Query(ctx, "SELECT 1 WHERE to_regclass('pg_dist_partition') IS NOT NULL", nil, func(Row) error {
 		citus = true
 		return nil
-	})
-	if err != nil || !citus {
+	}); err != nil || !citus {
 		return err
 	}
-	return db.Query(ctx, "SELECT 1 FROM pg_catalog.pg_dist_partition WHERE logicalrelid = to_regclass('entries') AND partmethod = 'h'", nil, func(Row) error {
-		db.sharded = true
+	return db.Query(ctx, "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('entries') AND partmethod = 'h'", nil, func(Row) error {
+		db.sharded.Store(true)
 		return nil
 	})
 }
@@ -161,7 +159,7 @@ func (db *postgresDB) probe(ctx context.Context) error {
 func (db *postgresDB) Name() string { return "postgres" }
 
 func (db *postgresDB) Traits() Traits {
-	return Traits{Writers: db.options.Connections, Sharded: db.sharded}
+	return Traits{Writers: db.options.Connections, Sharded: db.sharded.Load()}
 }
 
 func (db *postgresDB) Query(ctx context.Context, sql string, args Args, each func(Row) error) error {
@@ -283,7 +281,7 @@ func (db *postgresDB) once(ctx context.Context, f func(*postgresConn) error) (pa
 	if !ok {
 		return false, errors.New("a connection without its state")
 	}
-	c.begin(ctx, db.sharded)
+	c.begin(ctx, db.sharded.Load())
 	defer c.end()
 	err = f(c)
 	return (c.writes || !c.rows) && (isLost(err) || isContended(err)), err

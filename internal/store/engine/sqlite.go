@@ -236,6 +236,11 @@ func (db *sqliteDB) Write(ctx context.Context, f func(Tx) error) error {
 // Migrate is Write: there is one writer, in all processes.
 func (db *sqliteDB) Migrate(ctx context.Context, f func(Tx) error) error { return db.Write(ctx, f) }
 
+// Distribute is an error: a file has no servers.
+func (db *sqliteDB) Distribute(context.Context, Tables) ([]string, error) {
+	return nil, errors.New("an embedded database cannot be distributed: use PostgreSQL with the extension citus")
+}
+
 // begin starts a write transaction, and waits up to busyLimit for another
 // process that has one.
 func (db *sqliteDB) begin(ctx context.Context) error {

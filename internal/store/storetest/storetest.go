@@ -23,6 +23,24 @@ type Engine struct {
 	// New makes an empty database and returns what opens it. Every DB that was
 	// opened is like one more node of the service; the test's end closes them.
 	New func(t *testing.T) (open func() engine.DB)
+
+	// Distributed says that the databases are clusters, over which the tables are
+	// distributed.
+	Distributed bool
+}
+
+// schema makes the schema.
+func (e Engine) schema(t *testing.T, db engine.DB) {
+	t.Helper()
+	s := store.New(db, time.Now)
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatalf("migrate: %v", err)
+	}
+	if e.Distributed {
+		if _, err := s.Distribute(t.Context()); err != nil {
+			t.Fatalf("distribute: %v", err)
+		}
+	}
 }
 
 // Run verifies every guarantee on an engine, or those of the named groups alone.
@@ -31,9 +49,7 @@ type Engine struct {
 func Run(t *testing.T, e Engine, only ...string) {
 	shared := e.New(t)
 	db := shared()
-	if _, err := store.New(db, time.Now).Migrate(t.Context()); err != nil {
-		t.Fatalf("migrate: %v", err)
-	}
+	e.schema(t, db)
 	for _, group := range []struct {
 		name       string
 		guarantees []guarantee
@@ -106,9 +122,7 @@ func (e *env) fresh(t *testing.T) *env {
 	t.Helper()
 	open := e.engine.New(t)
 	db := open()
-	if _, err := store.New(db, time.Now).Migrate(t.Context()); err != nil {
-		t.Fatalf("migrate: %v", err)
-	}
+	e.engine.schema(t, db)
 	return newEnv(t, e.engine, open, db)
 }
 

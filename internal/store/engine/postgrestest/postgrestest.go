@@ -192,11 +192,15 @@ func (s *Server) url(database string) string {
 	return fmt.Sprintf("postgres://%s@127.0.0.1:%d/%s?sslmode=disable", superuser, s.port, database)
 }
 
-// exec runs a statement on a connection of its own, also when the test has ended.
 func (s *Server) exec(statement string, args ...any) error {
+	return execute(s.url("postgres"), statement, args...)
+}
+
+// execute runs a statement on a connection of its own, also when the test has ended.
+func execute(address, statement string, args ...any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, s.url("postgres"))
+	conn, err := pgx.Connect(ctx, address)
 	if err != nil {
 		return fmt.Errorf("%s: %w", statement, err)
 	}
@@ -206,3 +210,27 @@ func (s *Server) exec(statement string, args ...any) error {
 	}
 	return nil
 }
+
+// NewSchema makes an empty schema in a database that exists, and returns the address
+// whose sessions work in it: for a cluster, where a new database would have to be
+// set up on every server. It is dropped when the test ends.
+func NewSchema(tb testing.TB, address string) (url string) {
+	tb.Helper()
+	name := fmt.Sprintf("atrium_test_%d_%d", os.Getpid(), schemas.Add(1))
+	if err := execute(address, "CREATE SCHEMA "+name); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := execute(address, "DROP SCHEMA "+name+" CASCADE"); err != nil {
+			tb.Error(err)
+		}
+	})
+	separator := "?"
+	if strings.Contains(address, "?") {
+		separator = "&"
+	}
+	return address + separator + "search_path=" + name + ",public"
+}
+
+// schemas counts those that NewSchema has made.
+var schemas atomic.Int64

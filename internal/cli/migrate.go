@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+func newMigrate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring the database's schema up to date",
+		Long: `Apply the migrations that the database does not have yet. Every command does
+that by itself.
+
+With --distribute=citus the tables are then spread over the servers of a Citus
+cluster, whose coordinator --database names, by tenant and with the rows that
+they have. Tables that are distributed already stay as they are: a run that was
+interrupted is finished by the next. Stop the nodes before, and start them again
+after.`,
+		Example: "  atrium migrate\n  atrium migrate --database postgres://atrium@db.internal/atrium --distribute=citus",
+		Args:    cobra.NoArgs,
+	}
+	database, out := databaseFlag(cmd), outputFlag(cmd)
+	distribute := cmd.Flags().String("distribute", "", "Spread the tables over a `cluster`: citus")
+	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
+		if *distribute != "" && *distribute != "citus" {
+			return usageError{fmt.Errorf("--distribute must be citus, not %q", *distribute)}
+		}
+		settings, err := database()
+		if err != nil {
+			return err
+		}
+		s, err := openStore(cmd.Context(), settings, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = s.Close() }()
+		done := migrated{Applied: []string{}}
+		ran, err := s.Migrate(cmd.Context())
+		done.Applied = append(done.Applied, ran...)
+		if err == nil && *distribute != "" {
+			done.Distributed, err = s.Distribute(cmd.Context())
+		}
+		if err != nil && len(done.Applied)+len(done.Distributed) == 0 {
+			return err
+		}
+		return errors.Join(out.print(cmd, done, done.print), err)
+	})
+	return cmd
+}
+
+// migrated is what atrium migrate did.
+type migrated struct {
+	Applied     []string `json:"applied"`
+	Distributed []string `json:"distributed,omitempty"`
+}
+
+func (m migrated) print(w io.Writer) {
+	for _, name := range m.Applied {
+		fmt.Fprintf(w, "applied %s\n", name)
+	}
+	for _, table := range m.Distributed {
+		fmt.Fprintf(w, "distributed %s\n", table)
+	}
+	if len(m.Applied)+len(m.Distributed) == 0 {
+		fmt.Fprintln(w, "The schema is up to date.")
+	}
+}
