@@ -23,12 +23,12 @@ const (
 
 // start makes a server's files and starts it. Nothing is left of one that cannot be
 // started.
-func start() (s *Server, err error) {
-	s = &Server{}
+func start(settings ...string) (s *Server, err error) {
+	s = &Server{settings: settings}
 	if s.bin, err = findBin(); err != nil {
 		return nil, err
 	}
-	owner, name, err := unprivileged()
+	owner, name, err := Unprivileged()
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func start() (s *Server, err error) {
 	// Another process may take the port between our look and the server's. What
 	// fails three times has another reason.
 	for range 3 {
-		if s.port, err = freePort(); err != nil {
+		if s.port, err = FreePort(); err != nil {
 			return nil, err
 		}
 		if err = s.run(); err == nil {
@@ -154,9 +154,9 @@ func version(bin string) int {
 	return 0
 }
 
-// unprivileged returns the user that the server runs as, nil when this process's
+// Unprivileged returns the user that the server runs as, nil when this process's
 // own will do. PostgreSQL refuses to run as root.
-func unprivileged() (owner *syscall.Credential, name string, err error) {
+func Unprivileged() (owner *syscall.Credential, name string, err error) {
 	if os.Geteuid() != 0 {
 		return nil, "", nil
 	}
@@ -178,10 +178,10 @@ func unprivileged() (owner *syscall.Credential, name string, err error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, u.Username, nil
 }
 
-// freePort returns a port that nobody listens on now. It is none of those that the
+// FreePort returns a port that nobody listens on now. It is none of those that the
 // system gives to whoever wants any: one of these could be in use by a client when
 // a killed server starts again.
-func freePort() (port int, err error) {
+func FreePort() (port int, err error) {
 	for range 100 {
 		port = 16384 + rand.IntN(16384)
 		var l net.Listener

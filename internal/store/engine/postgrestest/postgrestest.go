@@ -31,6 +31,7 @@ const patience = time.Minute
 type Server struct {
 	bin        string              // the folder of initdb and postgres
 	owner      *syscall.Credential // of files and processes; nil for this process's own user
+	settings   []string            // beside those of every server
 	dir        string
 	port       int
 	postmaster *os.Process
@@ -102,13 +103,29 @@ func Start(tb testing.TB) *Server {
 	return s
 }
 
+// Run starts a server with more settings, such as "shared_buffers=1GB", for a command
+// that measures one. Close ends it and removes its files.
+func Run(settings ...string) (*Server, error) { return start(settings...) }
+
+// Close ends a server that Run has started.
+func (s *Server) Close() error { return s.remove() }
+
+// Bin returns the folder of the server's programs.
+func (s *Server) Bin() string { return s.bin }
+
+// Create makes an empty database and returns its address.
+func (s *Server) Create(name string) (url string, err error) {
+	// Nobody can connect to template0, so nobody can be in the way of its copying.
+	return s.url(name), s.exec("CREATE DATABASE " + name + " TEMPLATE template0")
+}
+
 // NewDatabase makes an empty database and returns its address. It is dropped when
 // the test ends, whoever is still connected to it.
 func (s *Server) NewDatabase(tb testing.TB) (url string) {
 	tb.Helper()
 	name := "test" + strconv.FormatInt(s.databases.Add(1), 10)
-	// Nobody can connect to template0, so nobody can be in the way of its copying.
-	if err := s.exec("CREATE DATABASE " + name + " TEMPLATE template0"); err != nil {
+	url, err := s.Create(name)
+	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
@@ -119,7 +136,7 @@ func (s *Server) NewDatabase(tb testing.TB) (url string) {
 			tb.Error(err)
 		}
 	})
-	return s.url(name)
+	return url
 }
 
 // Port returns the port of 127.0.0.1 where the server listens, the same after a

@@ -35,8 +35,13 @@ func (s *Server) run() error {
 	if err := os.Remove(s.pidFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	cmd := s.command("postgres", "-D", "data", "-c", "listen_addresses=127.0.0.1", "-c", "port="+strconv.Itoa(s.port),
-		"-c", "unix_socket_directories=", "-c", "max_connections=300", "-c", "shared_buffers=64MB")
+	args := []string{"-D", "data"}
+	for _, setting := range append([]string{
+		"listen_addresses=127.0.0.1", "port=" + strconv.Itoa(s.port), "unix_socket_directories=", "max_connections=300", "shared_buffers=64MB",
+	}, s.settings...) {
+		args = append(args, "-c", setting)
+	}
+	cmd := s.command("postgres", args...)
 	cmd.SysProcAttr.Setpgid = true // Ctrl-C is for the tests, which end the server
 	dieWithParent(cmd.SysProcAttr)
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
