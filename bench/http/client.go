@@ -87,20 +87,26 @@ type result struct {
 // requests counts all that were ever sent, so that no two are the same.
 var requests atomic.Int64
 
-// load keeps every connection busy for the length of a round. An answer with
-// another status than the kind's is an error.
-func load(ctx context.Context, o options, p *process, k kind) (result, error) {
+// load keeps every connection busy for the length of a round; they go to the
+// processes in turn. An answer with another status than the kind's is an error.
+func load(ctx context.Context, o options, k kind, to ...*process) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.round)
 	defer cancel()
 	var mu sync.Mutex
 	var all []time.Duration
 	var errs []error
 	var wg sync.WaitGroup
-	before := p.cpuTime()
+	cpu := func() (total time.Duration) {
+		for _, p := range to {
+			total += p.cpuTime()
+		}
+		return total
+	}
+	before := cpu()
 	start := time.Now()
-	for range o.connections {
+	for i := range o.connections {
 		wg.Go(func() {
-			times, err := loop(ctx, p.addr, k)
+			times, err := loop(ctx, to[i%len(to)].addr, k)
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, times...)
@@ -109,7 +115,7 @@ func load(ctx context.Context, o options, p *process, k kind) (result, error) {
 	}
 	wg.Wait()
 	elapsed := time.Since(start)
-	used := p.cpuTime() - before
+	used := cpu() - before
 	if err := errors.Join(errs...); err != nil {
 		return result{}, err
 	}
