@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -25,17 +26,25 @@ func newTenants() *cobra.Command {
 func newTenantsCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create", Short: "Make a tenant", Args: cobra.NoArgs,
-		Example: "  atrium tenants create --name 'Example Corp'",
+		Example: "  atrium tenants create --name 'Example Corp'\n  atrium tenants create --name 'Example Corp' --id tenant_… --database postgres://atrium@db.internal/atrium",
 	}
 	name := cmd.Flags().String("name", "", "`name` of the tenant, 1 to 255 characters")
+	id := cmd.Flags().String("id", "", "`ID` that the tenant has in another database and keeps here; made if not given")
 	_ = cmd.MarkFlagRequired("name")
 	database, out := databaseFlag(cmd), outputFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		if err := checkName(*name); err != nil {
 			return err
 		}
+		tenant := atrium.NewID[atrium.TenantID]()
+		if *id != "" {
+			var ok bool
+			if tenant, ok = atrium.ParseID[atrium.TenantID](*id); !ok {
+				return usageError{errors.New("--id must be tenant_ and 26 characters of a-z0-9")}
+			}
+		}
 		return withStore(cmd.Context(), database, func(s *store.Store) error {
-			t, err := s.CreateTenant(cmd.Context(), *name)
+			t, err := s.AdoptTenant(cmd.Context(), tenant, *name)
 			if err != nil {
 				return err
 			}

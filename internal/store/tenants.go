@@ -15,9 +15,18 @@ func scanTenant(r engine.Row) atrium.Tenant {
 
 // CreateTenant makes a tenant with the name.
 func (s *Store) CreateTenant(ctx context.Context, name string) (atrium.Tenant, error) {
-	t := atrium.Tenant{ID: atrium.NewID[atrium.TenantID](), Name: name, CreatedAt: atrium.At(s.now())}
+	return s.AdoptTenant(ctx, atrium.NewID[atrium.TenantID](), name)
+}
+
+// AdoptTenant makes a tenant with an identifier that it has elsewhere. It is Conflict
+// if there is one with it.
+func (s *Store) AdoptTenant(ctx context.Context, id atrium.TenantID, name string) (atrium.Tenant, error) {
+	t := atrium.Tenant{ID: id, Name: name, CreatedAt: atrium.At(s.now())}
 	err := s.write(ctx, func(tx engine.Tx) error {
-		_, err := tx.Exec("INSERT INTO tenants ("+tenantColumns+") VALUES ($1, $2, $3)", idArg(t.ID), t.Name, int64(t.CreatedAt))
+		n, err := tx.Exec("INSERT INTO tenants ("+tenantColumns+") VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", idArg(t.ID), t.Name, int64(t.CreatedAt))
+		if err == nil && n == 0 {
+			return atrium.Errorf(atrium.CodeConflict, "There is a tenant with this identifier.")
+		}
 		return err
 	})
 	return t, err

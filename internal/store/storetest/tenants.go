@@ -12,6 +12,7 @@ import (
 
 var tenants = []guarantee{
 	{"a tenant is as it was made", tenantAsMade},
+	{"a tenant can keep an identifier that nobody has", tenantAdopted},
 	{"tenants are listed in the order of their identifiers", tenantsListed},
 	{"two tenants may have the same of everything and never meet", tenantsNeverMeet},
 	{"what another tenant has is as absent as what nobody has", othersAreAbsent},
@@ -32,6 +33,19 @@ func tenantAsMade(t *testing.T, e *env) {
 	}
 	_, err := e.Tenant(t.Context(), atrium.NewID[atrium.TenantID]())
 	wantCode(t, err, atrium.CodeNotFound)
+}
+
+func tenantAdopted(t *testing.T, e *env) {
+	id := atrium.NewID[atrium.TenantID]()
+	made, err := e.AdoptTenant(t.Context(), id, "Acme")
+	if err != nil || made.ID != id || made.Name != "Acme" {
+		t.Fatalf("made %+v, %v", made, err)
+	}
+	_, err = e.AdoptTenant(t.Context(), id, "Other")
+	wantCode(t, err, atrium.CodeConflict)
+	if got, err := e.Tenant(t.Context(), id); err != nil || got != made {
+		t.Errorf("read %+v, %v, want %+v", got, err, made)
+	}
 }
 
 func tenantsListed(t *testing.T, e *env) {
