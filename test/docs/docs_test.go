@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,8 +19,11 @@ import (
 	"atrium/internal/canonical"
 	"atrium/internal/rest"
 	"atrium/internal/store"
+	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/transfer"
 )
+
+func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
 // root is the repository.
 const root = "../.."
@@ -76,6 +80,7 @@ func newPage(t *testing.T, demo string) *page {
 	t.Cleanup(transport.CloseIdleConnections)
 	p := &page{
 		base:      "http://" + addr,
+		database:  sync.OnceValue(func() string { return postgrestest.Shared(t).NewDatabase(t) }),
 		client:    &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		variables: map[string]string{"ATRIUM_KEY": key},
 		last:      map[string]string{"tenant_": string(tenant), "key_": string(id), "atr_": key},

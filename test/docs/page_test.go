@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,9 +21,13 @@ import (
 // pageBase is the server that the pages speak to.
 const pageBase = "http://127.0.0.1:8080/"
 
+// pageDatabase is the database server of the pages.
+const pageDatabase = "postgres://atrium@db.internal/atrium"
+
 // A page is the state of a reader who follows it.
 type page struct {
-	base      string // the real server
+	base      string        // the real server
+	database  func() string // the address of one on PostgreSQL
 	client    *http.Client
 	makefile  string
 	variables map[string]string
@@ -104,6 +109,9 @@ func (p *page) fill(text string) string {
 	for prefix, value := range p.last {
 		text = strings.ReplaceAll(text, prefix+"…", value)
 	}
+	if strings.Contains(text, pageDatabase) {
+		text = strings.ReplaceAll(text, pageDatabase, p.database())
+	}
 	return p.values.expand(text)
 }
 
@@ -158,10 +166,10 @@ func compareFiles(names []string) error {
 
 var made = regexp.MustCompile(`\b(tenant_|key_|atr_)[a-z0-9]{26}\w*`)
 
-// atrium runs a command line. One that would serve is only asked for its help,
-// which refuses flags that it does not have.
+// atrium runs a command line. One that would serve, or needs a cluster of servers, is
+// only asked for its help, which refuses flags that it does not have.
 func (p *page) atrium(args []string, stdin string) (*result, error) {
-	if len(args) > 0 && (args[0] == "serve" || args[0] == "demo") {
+	if len(args) > 0 && (args[0] == "serve" || args[0] == "demo") || slices.Contains(args, "--distribute=citus") {
 		args = append(args, "--help")
 	} else {
 		for _, arg := range args {
