@@ -169,7 +169,7 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		`atrium_ingest_wait_seconds_count 1`,
 		`atrium_ingest_rejected_total 0`,
 		`atrium_ingest_queue_entries 0`,
-		`atrium_store_readers 0`,
+		`atrium_store_connections 0`,
 		`atrium_auth_key_lookups_total{source="store"} 2`,
 		`atrium_auth_cached_keys 2`,
 	} {

@@ -36,7 +36,8 @@ func newWatchers(c Config) (w watchers) {
 // when they are read.
 func (a *App) measure(m *telemetry.Metrics, s *store.Store) {
 	m.Gauge("atrium_ingest_queue_entries", "Entries that wait to be written.", func() float64 { return float64(a.writer.Waiting()) })
-	m.Gauge("atrium_store_readers", "Reads of the database that are running.", func() float64 { return float64(s.Stats().Readers) })
+	m.Gauge("atrium_store_connections", "Connections to the database that are in use.", func() float64 { return float64(s.Stats().Connections) })
+	m.Gauge("atrium_store_waiting", "Who waits for a connection to a database server.", func() float64 { return float64(s.Stats().Waiting) })
 	m.Gauge("atrium_sqlite_wal_bytes", "Bytes in the write-ahead log, as of the last commit.", func() float64 { return float64(s.Stats().LogBytes) })
 	m.Gauge("atrium_auth_cached_keys", "Verdicts on keys that are remembered.", func() float64 { return float64(a.keys.Cached()) })
 

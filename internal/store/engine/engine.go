@@ -79,9 +79,9 @@ type Tables struct {
 
 // Stats are gauges of an engine.
 type Stats struct {
-	Readers     int   // reads of an embedded database that are running
+	Connections int   // in use
+	Waiting     int   // who waits for a connection to a server
 	LogBytes    int64 // in the write-ahead log of an embedded database
-	Connections int   // to a server that are in use
 }
 
 // An Observer is told what an engine does. Its methods are called by many

@@ -288,7 +288,8 @@ func (db *postgresDB) once(ctx context.Context, f func(*postgresConn) error) (pa
 }
 
 func (db *postgresDB) Stats() Stats {
-	return Stats{Connections: int(db.pool.Stat().AcquiredConns())}
+	used := int(db.pool.Stat().AcquiredConns())
+	return Stats{Connections: used, Waiting: max(0, len(db.waiting)-used)}
 }
 
 // Check finds indexes that the server does not trust. Damage to pages is the

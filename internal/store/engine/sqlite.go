@@ -296,7 +296,7 @@ func (db *sqliteDB) runCheckpoint(mode string) (pages, waiting int64, err error)
 }
 
 func (db *sqliteDB) Stats() Stats {
-	return Stats{Readers: len(db.readers), LogBytes: db.logPages.Load() * pageBytes}
+	return Stats{Connections: len(db.readers) + len(db.writing), LogBytes: db.logPages.Load() * pageBytes}
 }
 
 // Snapshot passes through the writer's turn: what was begun before is committed
