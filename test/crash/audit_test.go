@@ -17,7 +17,7 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// A content is what a database file holds of a tenant.
+// A content is what a database holds of a tenant.
 type content struct {
 	accounts map[atrium.AccountID]*atrium.Account
 	entries  []*atrium.Entry
@@ -30,7 +30,11 @@ func readFile(ctx context.Context, path string, tenants []*tenant) (all map[*ten
 	if err != nil {
 		return nil, err
 	}
-	s := store.New(db, time.Now)
+	return readStore(ctx, store.New(db, time.Now), tenants)
+}
+
+// readStore is readFile for a store, which it closes.
+func readStore(ctx context.Context, s *store.Store, tenants []*tenant) (all map[*tenant]*content, err error) {
 	defer func() { _ = s.Close() }()
 	if err := s.Check(ctx); err != nil {
 		return nil, fmt.Errorf("integrity: %w", err)

@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"atrium"
 )
@@ -26,11 +28,13 @@ type client struct {
 	tenants []*tenant
 	bulk    int  // bytes of a large payload
 	unread  bool // reads nothing
+	patient bool // its reads may be refused
 
-	base    string     // URL of the server
-	made    int        // postings
-	keyed   []*posting // acknowledged and with a key
-	pending []*posting // with a key, and sent without an acknowledgement
+	base    string       // URL of the server
+	made    int          // postings
+	keyed   []*posting   // acknowledged and with a key
+	pending []*posting   // with a key, and sent without an acknowledgement
+	refused atomic.Int64 // requests
 }
 
 // newClients returns n clients with a ledger.
@@ -49,10 +53,15 @@ func newClients(t *testing.T, rng *rand.Rand, n int, tenants []*tenant) ([]*clie
 // load lets clients work on a server until ctx ends, and returns how to wait
 // for the last of them.
 func load(ctx context.Context, clients []*client, base string) (wait func()) {
+	return each(clients, base, func(c *client) { c.work(ctx) })
+}
+
+// each lets every client do something, and returns how to wait for the last.
+func each(clients []*client, base string, do func(*client)) (wait func()) {
 	var wg sync.WaitGroup
 	for _, c := range clients {
 		c.base = base
-		wg.Go(func() { c.work(ctx) })
+		wg.Go(func() { do(c) })
 	}
 	return wg.Wait
 }
@@ -70,6 +79,22 @@ func (c *client) work(ctx context.Context) {
 	c.http.CloseIdleConnections()
 	for answered := c.retry(); answered && ctx.Err() == nil; {
 		answered = c.step()
+	}
+}
+
+// persist sends requests until ctx ends, whatever the answers are. After a 503 it
+// waits a moment, and sends again what has a key until that is acknowledged.
+func (c *client) persist(ctx context.Context) {
+	for ctx.Err() == nil {
+		refused := c.refused.Load()
+		if len(c.pending) > 0 {
+			c.retry()
+		} else {
+			c.step()
+		}
+		if c.refused.Load() > refused {
+			time.Sleep(20*time.Millisecond + rand.N(40*time.Millisecond))
+		}
 	}
 }
 
@@ -169,6 +194,11 @@ type answer struct {
 	body   []byte
 }
 
+// uncertain reports whether the answer leaves open what became of the request.
+func (a *answer) uncertain() bool {
+	return a.status == http.StatusServiceUnavailable && bytes.Contains(a.body, []byte("It is not known whether this was done."))
+}
+
 // send returns false if no whole answer came.
 func (c *client) send(method, path, key string, idempotencyKey string, body []byte) (a answer, ok bool) {
 	r, err := http.NewRequestWithContext(context.Background(), method, c.base+path, bytes.NewReader(body))
@@ -181,6 +211,7 @@ func (c *client) send(method, path, key string, idempotencyKey string, body []by
 	if idempotencyKey != "" {
 		r.Header.Set("Idempotency-Key", idempotencyKey)
 	}
+	sent := time.Now()
 	res, err := c.http.Do(r)
 	if err != nil {
 		return a, false
@@ -190,8 +221,10 @@ func (c *client) send(method, path, key string, idempotencyKey string, body []by
 	if a.body, err = io.ReadAll(res.Body); err != nil {
 		return a, false
 	}
+	c.ledger.took(time.Since(sent))
 	if a.status == http.StatusServiceUnavailable {
-		c.ledger.refused()
+		c.refused.Add(1)
+		c.ledger.refused(a.uncertain())
 		if a.header.Get("Retry-After") == "" || !bytes.Contains(a.body, []byte(`"code":"unavailable"`)) {
 			c.t.Errorf("503 without Retry-After or its code: %v %s", a.header, a.body)
 		}
@@ -228,6 +261,9 @@ func (c *client) carry(p *posting) bool {
 			c.t.Errorf("answer to %s: %v", p.marker, err)
 		}
 	case http.StatusServiceUnavailable:
+		if a.uncertain() {
+			c.ledger.undecided(p)
+		}
 	default:
 		c.t.Errorf("answer to %s: %d %s", p.marker, a.status, a.body)
 	}
@@ -284,6 +320,9 @@ func (c *client) rename(of *tenant) bool {
 	if !ok {
 		return false
 	}
+	if a.uncertain() {
+		return true
+	}
 	c.ledger.answered(r, a.status)
 	if a.status != http.StatusOK && a.status != http.StatusServiceUnavailable {
 		c.t.Errorf("rename of %s: %d %s", id, a.status, a.body)
@@ -300,6 +339,9 @@ func (c *client) read(of *tenant) bool {
 	a, ok := c.send(http.MethodGet, "/v0/accounts/"+string(id), of.key, "", nil)
 	if !ok {
 		return false
+	}
+	if c.patient && a.status == http.StatusServiceUnavailable {
+		return true
 	}
 	var shown struct {
 		LatestActivityAt string `json:"latestActivityAt"`

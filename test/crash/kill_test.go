@@ -15,9 +15,17 @@ const clientCount = 16
 // However often the server is killed, an acknowledged entry is there exactly
 // once, and so is one that was sent again until it was acknowledged.
 func TestKillLosesAndDoublesNothing(t *testing.T) {
+	for name, newDatabase := range engines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killUnderLoad(t, newDatabase(t))
+		})
+	}
+}
+
+func killUnderLoad(t *testing.T, db *database) {
 	rng := random(t)
-	path, tenants := newDatabase(t)
-	clients, l := newClients(t, rng, clientCount, tenants)
+	clients, l := newClients(t, rng, clientCount, db.tenants)
 	lost, doubled := 0, 0
 	examine := func(stored map[*tenant]*content) {
 		v := l.audit(stored, forever)
@@ -25,7 +33,7 @@ func TestKillLosesAndDoublesNothing(t *testing.T) {
 		v.report(t)
 	}
 	for range *rounds {
-		s := start(t, path)
+		s := start(t, db.url)
 		acks := l.acks()
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := load(ctx, clients, s.base)
@@ -41,19 +49,15 @@ func TestKillLosesAndDoublesNothing(t *testing.T) {
 		if l.acks() == acks {
 			t.Fatal("a server acknowledged nothing")
 		}
-		if examine(readCopy(t, path, tenants)); t.Failed() {
+		if examine(db.read(t)); t.Failed() {
 			return
 		}
 	}
-	s := start(t, path)
+	s := start(t, db.url)
 	settle(clients, s.base)
 	s.stop()
 	l.ended()
-	stored, err := readFile(t.Context(), path, tenants)
-	if err != nil {
-		t.Fatal(err)
-	}
-	examine(stored)
+	examine(db.read(t))
 	for _, c := range clients {
 		if len(c.pending) > 0 {
 			t.Errorf("%d requests of %s are without an answer", len(c.pending), c.name)
@@ -70,7 +74,7 @@ func TestKillDuringTheFirstStart(t *testing.T) {
 	rng := random(t)
 	for range 5 {
 		path := filepath.Join(t.TempDir(), "atrium.db")
-		s := launch(t, path)
+		s := launch(t, "sqlite:"+path)
 		for limit := time.Now().Add(startLimit); ; time.Sleep(time.Millisecond) {
 			if _, err := os.Stat(path); err == nil {
 				break
@@ -81,7 +85,7 @@ func TestKillDuringTheFirstStart(t *testing.T) {
 		}
 		time.Sleep(time.Duration(rng.IntN(int(20 * time.Millisecond))))
 		s.kill()
-		start(t, path).stop()
+		start(t, "sqlite:"+path).stop()
 
 		again, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"sync"
+	"time"
 
 	"atrium"
 )
@@ -23,12 +24,14 @@ type ledger struct {
 }
 
 type figures struct {
-	sent         int // requests to record an entry
-	acknowledged int // entries
-	retried      int // requests that were sent again, answered before or not
-	unanswered   int // requests
-	refused      int // requests, with a 503
-	renamed      int // names that were acknowledged
+	sent         int           // requests to record an entry
+	acknowledged int           // entries
+	retried      int           // requests that were sent again, answered before or not
+	unanswered   int           // requests
+	refused      int           // requests, with a 503
+	uncertain    int           // of these, that may have been carried out
+	renamed      int           // names that were acknowledged
+	slowest      time.Duration // until an answer came
 }
 
 // A posting is an entry that a client wants recorded. The ledger's mu guards
@@ -46,7 +49,7 @@ type posting struct {
 	body   []byte
 
 	sent    int
-	unknown int     // how many of the requests got no answer
+	unknown int     // how many of the requests got no answer, or one that leaves it open
 	fresh   int     // how many of the answers did not say that they repeat another
 	answer  []byte  // the body of the first 201
 	receipt receipt // the same
@@ -142,10 +145,26 @@ func (l *ledger) unanswered(p *posting) {
 	l.figures.unanswered++
 }
 
-func (l *ledger) refused() {
+func (l *ledger) refused(uncertain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.figures.refused++
+	if uncertain {
+		l.figures.uncertain++
+	}
+}
+
+// undecided notes an answer that says that a posting may have been carried out.
+func (l *ledger) undecided(p *posting) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.unknown++
+}
+
+func (l *ledger) took(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.figures.slowest = max(l.figures.slowest, d)
 }
 
 // account returns one of the first accounts of a tenant that answers named,
@@ -197,4 +216,11 @@ func (l *ledger) acks() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.figures.acknowledged
+}
+
+// figuresNow returns the figures while clients go on.
+func (l *ledger) figuresNow() figures {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.figures
 }

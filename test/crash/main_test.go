@@ -1,9 +1,9 @@
-// Package crash holds the tests that end the service by force: they kill its
-// process, cut its power and fill its disk under load, and then count what it
-// had acknowledged.
+// Package crash holds the tests that end the service by force, or the database
+// that it works on: they kill processes, cut power and connections and fill the
+// disk under load, and then count what was acknowledged.
 //
 // Clients note in a ledger what they sent and what they were told; an audit
-// compares that with what a database file holds when nobody has it open.
+// compares that with what the database holds when nobody has it open.
 package crash
 
 import (
@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"atrium/internal/cli"
+	"atrium/internal/store/engine/postgrestest"
 )
 
 var (
 	rounds = flag.Int("rounds", 20, "how many times the server is killed under load")
+	pause  = flag.Duration("pause", 6*time.Second, "how long a database server hangs under load")
 	seed   = flag.Uint64("seed", 0, "seed of all random choices; 0 takes one from the clock")
 )
 
@@ -28,7 +30,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(serverVariable) != "" {
 		os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
-	os.Exit(m.Run())
+	os.Exit(postgrestest.Main(m))
 }
 
 // random returns the source of a test's random choices. A failed test tells the

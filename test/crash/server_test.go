@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -33,17 +32,24 @@ type server struct {
 	log  *serverLog
 	base string        // its URL
 	done chan struct{} // closed when it has ended
+	http *http.Client  // of the test, not of its clients
 }
 
-// launch starts a server and does not wait for it.
-func launch(t *testing.T, database string) *server {
+// launch starts a server on the database at a URL and does not wait for it.
+func launch(t *testing.T, url string, flags ...string) *server {
+	t.Helper()
+	return command(t, append([]string{"serve", "--addr", "127.0.0.1:0", "--database", url}, flags...)...)
+}
+
+// command starts a command of atrium.
+func command(t *testing.T, args ...string) *server {
 	t.Helper()
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, log: &serverLog{}, done: make(chan struct{})}
-	s.cmd = exec.Command(binary, "serve", "--addr", "127.0.0.1:0", "--database", "sqlite:"+database)
+	s := &server{t: t, log: &serverLog{}, done: make(chan struct{}), http: newHTTPClient(t)}
+	s.cmd = exec.Command(binary, args...)
 	s.cmd.Env = append(os.Environ(), serverVariable+"=1", "GORACE=atexit_sleep_ms=0", "ATRIUM_LOG_FORMAT=text")
 	s.cmd.Stderr = s.log
 	if err := s.cmd.Start(); err != nil {
@@ -65,9 +71,9 @@ func launch(t *testing.T, database string) *server {
 var listens = regexp.MustCompile(`msg=serving addr=(\S+)`)
 
 // start starts a server and returns when it listens.
-func start(t *testing.T, database string) *server {
+func start(t *testing.T, url string, flags ...string) *server {
 	t.Helper()
-	s := launch(t, database)
+	s := launch(t, url, flags...)
 	s.base = "http://" + s.waitLog(listens)
 	return s
 }
@@ -194,21 +200,6 @@ func createTenants(t *testing.T, s *store.Store, n int) (tenants []*tenant) {
 		tenants = append(tenants, &tenant{made.ID, key})
 	}
 	return tenants
-}
-
-// newDatabase makes a database file with two tenants.
-func newDatabase(t *testing.T) (path string, tenants []*tenant) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "atrium.db")
-	s, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tenants = createTenants(t, s, 2)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return path, tenants
 }
 
 // newHTTPClient returns a client with connections of its own, which sends what

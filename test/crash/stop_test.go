@@ -2,6 +2,7 @@ package crash
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"atrium/internal/store/engine/postgrestest"
 )
 
 var stopping = regexp.MustCompile(`msg="stopping: `)
@@ -18,14 +21,19 @@ var stopping = regexp.MustCompile(`msg="stopping: `)
 // A server that is told to stop answers all that it has accepted: nothing is
 // stored that was not acknowledged, and nothing is lost.
 func TestStopAnswersWhatWasAccepted(t *testing.T) {
+	for name, newDatabase := range engines {
+		t.Run(name, func(t *testing.T) { stopUnderLoad(t, newDatabase(t)) })
+	}
+}
+
+func stopUnderLoad(t *testing.T, db *database) {
 	rng := random(t)
-	path, tenants := newDatabase(t)
-	clients, l := newClients(t, rng, clientCount, tenants)
+	clients, l := newClients(t, rng, clientCount, db.tenants)
 	lost := 0
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGTERM} {
-		s := start(t, path)
+		s := start(t, db.url)
 		wait := load(t.Context(), clients, s.base)
-		slow := openPosting(t, s, tenants[0])
+		slow := openPosting(t, s, db.tenants[0])
 		time.Sleep(time.Duration(rng.IntN(int(600 * time.Millisecond))))
 		s.signal(sig)
 		s.waitLog(stopping)
@@ -38,10 +46,7 @@ func TestStopAnswersWhatWasAccepted(t *testing.T) {
 		s.checkLog()
 		l.posted(slow.posting)
 
-		stored, err := readFile(t.Context(), path, tenants)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stored := db.read(t)
 		entries := 0
 		for _, c := range stored {
 			entries += len(c.entries)
@@ -63,9 +68,9 @@ func TestStopAnswersWhatWasAccepted(t *testing.T) {
 func TestSecondSignalEndsTheServerAtOnce(t *testing.T) {
 	for _, second := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(second.String(), func(t *testing.T) {
-			path, tenants := newDatabase(t)
-			s := start(t, path)
-			openPosting(t, s, tenants[0]) // and never finished, so that the server waits
+			db := newFile(t)
+			s := start(t, db.url)
+			openPosting(t, s, db.tenants[0]) // and never finished, so that the server waits
 			s.signal(syscall.SIGTERM)
 			s.waitLog(stopping)
 			s.signalUntilEnded(second)
@@ -73,9 +78,7 @@ func TestSecondSignalEndsTheServerAtOnce(t *testing.T) {
 			if status := s.wait().Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != second {
 				t.Errorf("the server ended with %s", s.cmd.ProcessState)
 			}
-			if _, err := readFile(t.Context(), path, tenants); err != nil {
-				t.Error(err)
-			}
+			db.read(t)
 		})
 	}
 }
@@ -83,16 +86,15 @@ func TestSecondSignalEndsTheServerAtOnce(t *testing.T) {
 // A client that never finishes its request cannot keep the server from stopping,
 // which says that this was not in good order.
 func TestStopDoesNotWaitForAClientForever(t *testing.T) {
-	path, tenants := newDatabase(t)
-	s := start(t, path)
-	openPosting(t, s, tenants[0])
+	t.Parallel() // it waits most of the time
+	db := newFile(t)
+	s := start(t, db.url)
+	openPosting(t, s, db.tenants[0])
 	s.signal(syscall.SIGTERM)
 	if code := s.wait().ExitCode(); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	if _, err := readFile(t.Context(), path, tenants); err != nil {
-		t.Error(err)
-	}
+	db.read(t)
 }
 
 // A halfPosting is a request whose body has not been sent to its end, which the
@@ -156,4 +158,31 @@ func (l *ledger) posted(p *posting) {
 	defer l.mu.Unlock()
 	p.answer, p.ackedAt, p.fresh = []byte(p.marker), l.tick(), 1
 	l.figures.acknowledged++
+}
+
+// A server ends within the time that it promises also while its database hangs, and
+// even though a statement may take longer than that.
+func TestStopDoesNotWaitForADatabaseThatHangs(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	server := postgrestest.Start(t)
+	db := newRemote(t, server)
+	clients, l := newClients(t, random(t), clientCount, db.tenants)
+	s := start(t, db.url)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, c := range clients {
+		c.patient = true
+	}
+	wait := load(ctx, clients, s.base)
+	waitUntil(t, "entries are acknowledged", startLimit, func() bool { return l.acks() > 2*clientCount })
+	server.Pause(t)
+	s.signal(syscall.SIGTERM)
+	began := time.Now()
+	code := s.wait().ExitCode()
+	t.Logf("ended with exit code %d after %s", code, time.Since(began).Round(time.Millisecond))
+	s.checkRefusals()
+	wait()
+	l.ended()
+	server.Resume(t)
+	l.audit(db.read(t), forever).report(t)
 }

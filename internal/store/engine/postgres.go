@@ -28,6 +28,11 @@ import (
 // Every statement has a deadline, and whoever waits for a connection waits no
 // longer than that. So many wait at most that a database which does not answer
 // ties up a bounded part of the process.
+//
+// When nothing came on a connection in time, it is given up, with those that nobody
+// uses at the moment: a network that has forgotten one says nothing about the
+// others either. Their places in the pool are free at once. There are no pings
+// before a connection is used: they could only wait like what is asked of it.
 const (
 	maxTries          = 8
 	firstPause        = 2 * time.Millisecond
@@ -37,6 +42,7 @@ const (
 	maxLifetime       = time.Hour
 	healthCheckPeriod = 15 * time.Second
 	waitersPerConn    = 32
+	closePatience     = 100 * time.Millisecond
 	migrationLock     = 0x61747269756d // "atrium"
 )
 
@@ -60,6 +66,7 @@ type postgresDB struct {
 	options PostgresOptions
 	sharded atomic.Bool
 	waiting chan struct{} // holds a token for each that has or waits for a connection
+	ending  chan struct{} // holds a token for each connection that was given up and is not closed yet
 }
 
 // OpenPostgres connects to the database at url, whose scheme is postgres, and
@@ -84,9 +91,8 @@ func OpenPostgres(ctx context.Context, url string, options PostgresOptions) (DB,
 	config.MaxConnLifetime = maxLifetime
 	config.MaxConnLifetimeJitter = maxLifetime / 4
 	config.HealthCheckPeriod = healthCheckPeriod
-	config.PingTimeout = min(connectTimeout, options.Timeout)
+	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	config.ConnConfig.ConnectTimeout = min(connectTimeout, options.Timeout)
-	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // of the pool's own pings; ours do not go through it
 	if config.ConnConfig.ValidateConnect == nil {
 		// After a failover the old address may lead to a standby for a while.
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
@@ -94,7 +100,11 @@ func OpenPostgres(ctx context.Context, url string, options PostgresOptions) (DB,
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "atrium"
 	}
-	db := &postgresDB{options: options, waiting: make(chan struct{}, waitersPerConn*options.Connections)}
+	db := &postgresDB{
+		options: options,
+		waiting: make(chan struct{}, waitersPerConn*options.Connections),
+		ending:  make(chan struct{}, options.Connections),
+	}
 	config.AfterConnect = db.prepareConn
 	if db.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, &Error{Unavailable, err}
@@ -126,12 +136,15 @@ func (db *postgresDB) prepareConn(ctx context.Context, c *pgx.Conn) error {
 	if encoding := c.PgConn().ParameterStatus("server_encoding"); encoding != "" && encoding != "UTF8" {
 		return fmt.Errorf("the database has the encoding %s: make one with UTF8", encoding)
 	}
-	state := &postgresConn{pg: c.PgConn(), timeout: db.options.Timeout}
+	state := &postgresConn{pg: c.PgConn(), timeout: db.options.Timeout, ctx: unwatched}
 	if !db.options.Unprepared {
 		state.prepared = map[string]*pgconn.StatementDescription{}
 		// Twice the time of a statement: who is slower than that has gone away and
 		// may hold locks.
 		settings := fmt.Sprintf(sessionSettings, 2*db.options.Timeout.Milliseconds())
+		// The time-out of connecting is over, and the pool has none for this.
+		ctx, cancel := context.WithTimeout(ctx, min(connectTimeout, db.options.Timeout))
+		defer cancel()
 		if _, err := c.PgConn().Exec(ctx, settings).ReadAll(); err != nil {
 			return err
 		}
@@ -186,8 +199,8 @@ func (db *postgresDB) Write(ctx context.Context, f func(Tx) error) error {
 // a pool that shares connections.
 func (db *postgresDB) Migrate(ctx context.Context, f func(Tx) error) error {
 	return db.again(ctx, func(c *postgresConn) error {
-		c.writes, c.timeout = true, 0
-		defer func() { c.timeout = db.options.Timeout }()
+		c.writes, c.timeout, c.ctx = true, 0, ctx
+		defer func() { c.timeout, c.ctx = db.options.Timeout, unwatched }()
 		return c.transaction("BEGIN ISOLATION LEVEL READ COMMITTED", func(tx Tx) error {
 			lock := fmt.Sprintf("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock(%d)", migrationLock)
 			if err := tx.Script(lock); err != nil {
@@ -199,9 +212,10 @@ func (db *postgresDB) Migrate(ctx context.Context, f func(Tx) error) error {
 }
 
 // Snapshot holds one transaction open. That keeps the server from cleaning up
-// rows that were replaced meanwhile, and nothing else.
+// rows that were replaced meanwhile, and nothing else. f is called once at most:
+// a row has come before.
 func (db *postgresDB) Snapshot(ctx context.Context, f func(DB) error) error {
-	_, err := db.once(ctx, func(c *postgresConn) error {
+	return db.again(ctx, func(c *postgresConn) error {
 		return c.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", func(tx Tx) error {
 			if err := tx.Script("SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
 				return err
@@ -213,7 +227,6 @@ func (db *postgresDB) Snapshot(ctx context.Context, f func(DB) error) error {
 			return f(&postgresSnapshot{DB: db, tx: tx})
 		})
 	})
-	return err
 }
 
 // A postgresSnapshot is a DB whose reads are in one transaction.
@@ -276,7 +289,7 @@ func (db *postgresDB) once(ctx context.Context, f func(*postgresConn) error) (pa
 	if err != nil {
 		return false, &Error{Unavailable, fmt.Errorf("connect to the database: %w", err)}
 	}
-	defer conn.Release() // which drops it if a transaction is open or an answer outstanding
+	defer db.release(conn)
 	c, ok := conn.Conn().PgConn().CustomData()[connState].(*postgresConn)
 	if !ok {
 		return false, errors.New("a connection without its state")
@@ -284,7 +297,38 @@ func (db *postgresDB) once(ctx context.Context, f func(*postgresConn) error) (pa
 	c.begin(ctx, db.sharded.Load())
 	defer c.end()
 	err = f(c)
+	if isTimeout(err) && c.pg.IsClosed() {
+		db.dropIdle()
+	}
 	return (c.writes || !c.rows) && (isLost(err) || isContended(err)), err
+}
+
+// release gives a connection back to the pool, which drops it if a transaction is
+// open or an answer outstanding. One that is closed already would keep its place
+// until its server has been heard of, for up to 15 seconds; it leaves it at once,
+// unless as many as the pool has are on their way out.
+func (db *postgresDB) release(conn *pgxpool.Conn) {
+	if conn.Conn().IsClosed() {
+		select {
+		case db.ending <- struct{}{}:
+			closed := conn.Hijack().PgConn().CleanupDone()
+			go func() {
+				<-closed
+				<-db.ending
+			}()
+			return
+		default:
+		}
+	}
+	conn.Release()
+}
+
+// dropIdle closes the connections that nobody uses.
+func (db *postgresDB) dropIdle() {
+	for _, conn := range db.pool.AcquireAllIdle(unwatched) {
+		_ = conn.Conn().Close(unwatched) // which waits for nobody
+		conn.Release()
+	}
 }
 
 func (db *postgresDB) Stats() Stats {
@@ -302,7 +346,18 @@ func (db *postgresDB) Check(ctx context.Context) error {
 	})
 }
 
+// Close waits for running transactions a moment only: one that hangs would hold up
+// the end of the process, and leaves nothing behind when that comes.
 func (db *postgresDB) Close() error {
-	db.pool.Close()
-	return nil
+	closed := make(chan struct{})
+	go func() {
+		db.pool.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+		return nil
+	case <-time.After(closePatience):
+		return nil
+	}
 }

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -34,6 +36,13 @@ func sqlState(err error) string {
 	return ""
 }
 
+// What a server says about a statement that was prepared on another connection of a
+// shared pool.
+const (
+	statementUnknown = "26000"
+	statementKnown   = "42P05"
+)
+
 // classOfState returns the class of an SQLSTATE. The first two characters are
 // the standard's own classes.
 func classOfState(code string) Class {
@@ -42,7 +51,7 @@ func classOfState(code string) Class {
 		return Conflict
 	case "40001", "40P01", "55P03", "3D000": // serialization, deadlock, lock not available, no such database
 		return Unavailable
-	case "26000": // a statement that was prepared on another connection of a shared pool
+	case statementUnknown, statementKnown:
 		return Unavailable
 	case "XX001", "XX002": // data or index corrupted
 		return Corrupt
@@ -83,17 +92,15 @@ func isLost(err error) bool {
 	case "":
 		_, ok := errors.AsType[*connError](err)
 		return ok && !isTimeout(err)
-	case "57P01", "57P02", "25006", "26000":
+	case "57P01", "57P02", "25006", statementUnknown:
 		return true
 	default:
 		return strings.HasPrefix(code, "08")
 	}
 }
 
+// isTimeout reports whether a deadline of ours has passed. What the system calls a
+// time-out is a connection that it has given up.
 func isTimeout(err error) bool {
-	e, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](err)
-	return ok && e.Timeout()
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }

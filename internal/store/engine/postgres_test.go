@@ -191,6 +191,21 @@ func (s server) terminateOthers(t *testing.T) {
 	}
 }
 
+func TestASnapshotIsTakenOnAConnectionThatIsThere(t *testing.T) {
+	s := open(t, engine.PostgresOptions{Connections: 2})
+	admin := server{DB: s.another(t, engine.PostgresOptions{})}
+	s.counters(t) // so that there is a connection
+	admin.terminateOthers(t)
+	calls := 0
+	err := s.Snapshot(t.Context(), func(engine.DB) error {
+		calls++
+		return nil
+	})
+	if err != nil || calls != 1 {
+		t.Errorf("%d calls, %v, want one", calls, err)
+	}
+}
+
 func TestAStatementThatTakesTooLongIsEnded(t *testing.T) {
 	const limit = 300 * time.Millisecond
 	s := open(t, engine.PostgresOptions{Timeout: limit})

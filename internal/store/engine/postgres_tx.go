@@ -2,18 +2,19 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// unwatched is the context of every statement: its deadline is on the connection,
-// which costs less than a context that is watched.
+// unwatched is the context of every statement that has a deadline: that is on the
+// connection, which costs less than a context that is watched.
 var unwatched = context.Background()
 
 // A postgresConn is a connection with its prepared statements, and the
@@ -25,6 +26,7 @@ type postgresConn struct {
 	pg       *pgconn.PgConn
 	prepared map[string]*pgconn.StatementDescription // by their text; nil where none are kept
 	timeout  time.Duration                           // of a statement; 0 for none
+	ctx      context.Context                         // of a statement; unwatched unless there is no deadline
 
 	// Of the current use.
 	until   time.Time // when it must be over; zero for never
@@ -93,10 +95,12 @@ func (c *postgresConn) commit() error {
 	if err := c.arm(); err != nil {
 		return err
 	}
-	results, err := c.pg.Exec(unwatched, "COMMIT").ReadAll()
+	results, err := c.pg.Exec(c.ctx, "COMMIT").ReadAll()
 	switch {
-	case err != nil && c.writes && undecided(err):
+	case err != nil && undecided(err) && c.writes:
 		return &Error{Uncertain, err}
+	case err != nil && undecided(err):
+		return nil // what was read is right, however the transaction ends
 	case err != nil:
 		return postgresError(err)
 	case len(results) == 1 && results[0].CommandTag.String() == "ROLLBACK":
@@ -185,7 +189,7 @@ func (c *postgresConn) Script(sql string) error {
 	if err := c.arm(); err != nil {
 		return err
 	}
-	_, err := c.pg.Exec(unwatched, sql).ReadAll()
+	_, err := c.pg.Exec(c.ctx, sql).ReadAll()
 	return postgresError(err)
 }
 
@@ -199,13 +203,13 @@ func (c *postgresConn) execute(sql string, each func(Row) error) (changed int64,
 	}
 	var r *pgconn.ResultReader
 	if c.prepared == nil {
-		r = c.pg.ExecParams(unwatched, sql, c.values, c.oids, binaryFormat, binaryFormat)
+		r = c.pg.ExecParams(c.ctx, sql, c.values, c.oids, binaryFormat, binaryFormat)
 	} else {
 		statement, err := c.statement(sql)
 		if err != nil {
 			return 0, err
 		}
-		r = c.pg.ExecStatement(unwatched, statement, c.values, binaryFormat, binaryFormat)
+		r = c.pg.ExecStatement(c.ctx, statement, c.values, binaryFormat, binaryFormat)
 	}
 	for r.NextRow() {
 		if each == nil || err != nil {
@@ -216,7 +220,7 @@ func (c *postgresConn) execute(sql string, each func(Row) error) (changed int64,
 	}
 	tag, e := r.Close()
 	if e != nil {
-		return 0, postgresError(e)
+		return 0, postgresError(shared(e))
 	}
 	return tag.RowsAffected(), err
 }
@@ -226,9 +230,9 @@ func (c *postgresConn) statement(sql string) (*pgconn.StatementDescription, erro
 	s, ok := c.prepared[sql]
 	if !ok {
 		var err error
-		s, err = c.pg.Prepare(unwatched, "s"+strconv.Itoa(len(c.prepared)), sql, c.oids)
+		s, err = c.pg.Prepare(c.ctx, statementName(sql, c.oids), sql, c.oids)
 		if err != nil {
-			return nil, postgresError(fmt.Errorf("prepare %q: %w", sql, err))
+			return nil, postgresError(fmt.Errorf("prepare %q: %w", sql, shared(err)))
 		}
 		c.prepared[sql] = s
 	}
@@ -241,6 +245,27 @@ func (c *postgresConn) statement(sql string) (*pgconn.StatementDescription, erro
 		}
 	}
 	return s, nil
+}
+
+// statementName is the same for one statement on every connection, and for no
+// other: behind a pool that shares connections, which is a mistake, the server may
+// know a name from another client. Then it is of the same statement.
+func statementName(sql string, oids []uint32) string {
+	text := []byte(sql)
+	for _, oid := range oids {
+		text = binary.BigEndian.AppendUint32(text, oid)
+	}
+	sum := sha256.Sum256(text)
+	return "atrium_" + hex.EncodeToString(sum[:16])
+}
+
+// shared says what to do about a server that has not the statements that the
+// connection was given.
+func shared(err error) error {
+	if state := sqlState(err); state == statementUnknown || state == statementKnown {
+		err = fmt.Errorf("a pool shares this connection between transactions, and needs unprepared statements (database-statements): %w", err)
+	}
+	return err
 }
 
 // reset forgets the arguments of the statement before.

@@ -1,0 +1,89 @@
+package crash
+
+import (
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"atrium/internal/store/engine/postgrestest"
+)
+
+// refusalLimit is how long a server takes at most to find out that it cannot work
+// with its database.
+const refusalLimit = 5*time.Second + databaseTimeout
+
+// A server that cannot work with its database says why, and ends.
+func TestStartSaysWhatIsWrongWithTheDatabase(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(t *testing.T, server *postgrestest.Server, db *database)
+		says  string
+	}{
+		{"away", func(t *testing.T, server *postgrestest.Server, _ *database) { server.Kill(t) },
+			`open database: connect to the database: .*connection refused`},
+		{"hanging", func(t *testing.T, server *postgrestest.Server, _ *database) { server.Pause(t) },
+			`open database: connect to the database: .*(timeout|deadline exceeded)`},
+		{"missing", func(_ *testing.T, _ *postgrestest.Server, db *database) {
+			db.url = strings.Replace(db.url, "/test", "/nothing", 1)
+		},
+			`open database: connect to the database: .*database "nothing1" does not exist`},
+		{"of another encoding", func(t *testing.T, _ *postgrestest.Server, db *database) {
+			execute(t, db.connect(t), `CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C'`)
+			db.url = strings.Replace(db.url, "/test1", "/ascii", 1)
+		}, `open database: .*the database has the encoding SQL_ASCII: make one with UTF8`},
+		{"of a newer binary", func(t *testing.T, _ *postgrestest.Server, db *database) {
+			execute(t, db.connect(t), `INSERT INTO schema_migrations SELECT number + n, 'newer', 0
+				FROM (SELECT max(number) AS number FROM schema_migrations) AS newest, generate_series(1, 2) AS n`)
+		}, `migrate: .*the database has migration \d+ and this binary knows \d+: use a newer binary`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := postgrestest.Start(t)
+			db := newRemote(t, server)
+			c.spoil(t, server, db)
+			s := launch(t, db.url, "--database-timeout", databaseTimeout.String())
+			select {
+			case <-s.done:
+			case <-time.After(refusalLimit):
+				t.Fatalf("the server has not ended within %s", refusalLimit)
+			}
+			log := s.log.String()
+			if code := s.cmd.ProcessState.ExitCode(); code != 1 || !regexp.MustCompile(c.says).MatchString(log) {
+				t.Errorf("exit code %d, and it said: %s", code, log)
+			}
+			if strings.Contains(log, password) {
+				t.Errorf("the password is told: %s", log)
+			}
+		})
+	}
+}
+
+func execute(t *testing.T, conn *pgx.Conn, statement string) {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// A server that waits for its turn to migrate, or for a database that hangs
+// meanwhile, ends when it is told to.
+func TestStopEndsAMigrationThatHangs(t *testing.T) {
+	db := newRemote(t, postgrestest.Shared(t))
+	p, through := newProxy(t, db.url)
+	p.rule(func(query, _ string) fate {
+		if strings.Contains(query, "pg_advisory_xact_lock") {
+			return silent
+		}
+		return passes
+	})
+	s := launch(t, through)
+	waitUntil(t, "the migration hangs", startLimit, func() bool { return p.count(silent) > 0 })
+	s.signal(syscall.SIGTERM)
+	if code := s.wait().ExitCode(); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+}

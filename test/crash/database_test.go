@@ -1,0 +1,124 @@
+package crash
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"atrium/internal/store"
+	"atrium/internal/store/engine/postgrestest"
+)
+
+// A database is where servers keep what they are given.
+type database struct {
+	url     string
+	tenants []*tenant
+
+	// read returns what it holds, once the servers have ended.
+	read func(t *testing.T) map[*tenant]*content
+}
+
+// engines make a database with two tenants, on each engine.
+var engines = map[string]func(t *testing.T) *database{
+	"sqlite":   newFile,
+	"postgres": func(t *testing.T) *database { return newRemote(t, postgrestest.Shared(t)) },
+}
+
+func newFile(t *testing.T) *database {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "atrium.db")
+	db := &database{url: "sqlite:" + path}
+	db.make(t)
+	db.read = func(t *testing.T) map[*tenant]*content {
+		t.Helper()
+		return readCopy(t, path, db.tenants)
+	}
+	return db
+}
+
+// password is in the URL of every database on a server, which does not ask for it.
+// Nobody may tell it.
+const password = "open-sesame"
+
+func newRemote(t *testing.T, server *postgrestest.Server) *database {
+	t.Helper()
+	u, err := url.Parse(server.NewDatabase(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(u.User.Username(), password)
+	db := &database{url: u.String()}
+	db.make(t)
+	db.read = func(t *testing.T) map[*tenant]*content {
+		t.Helper()
+		db.waitForNobody(t)
+		s, err := store.Open(t.Context(), db.url, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := readStore(t.Context(), s, db.tenants)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	return db
+}
+
+// make makes the schema and the tenants.
+func (db *database) make(t *testing.T) {
+	t.Helper()
+	s, err := store.Open(t.Context(), db.url, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.tenants = createTenants(t, s, 2)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// connect opens a session of the test's own on a database server.
+func (db *database) connect(t *testing.T) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), db.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // its server may be gone
+	return conn
+}
+
+// sessions counts those of a database server that a condition holds for, without
+// the test's own.
+func (db *database) sessions(t *testing.T, condition string) (n int) {
+	t.Helper()
+	conn := db.connect(t)
+	defer func() { _ = conn.Close(t.Context()) }()
+	err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+		WHERE backend_type = 'client backend' AND datname = current_database() AND pid <> pg_backend_pid() AND `+condition).Scan(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// waitForNobody waits until what ended servers had begun has come to its end.
+func (db *database) waitForNobody(t *testing.T) {
+	t.Helper()
+	waitUntil(t, "all sessions on the database have ended", startLimit, func() bool { return db.sessions(t, "true") == 0 })
+}
+
+// waitUntil waits until something holds.
+func waitUntil(t *testing.T, what string, limit time.Duration, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", limit, what)
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package crash
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A proxy stands between Atrium and PostgreSQL. It knows as much of the protocol
+// (PostgreSQL documentation, chapter 55) as it needs to choose what becomes of a
+// message that Atrium sends, and of the connection that it came on.
+type proxy struct {
+	t        *testing.T
+	listener net.Listener
+	to       string
+	running  sync.WaitGroup
+	silenced atomic.Int64 // how many connections were silenced at once; those before it are
+
+	mu     sync.Mutex
+	closed bool                                 // guarded by mu
+	conns  map[net.Conn]int64                   // guarded by mu; with their numbers
+	number int64                                // guarded by mu; of connections so far
+	choose func(query, transaction string) fate // guarded by mu; nil passes all
+	fates  map[fate]int                         // guarded by mu; how often each was chosen
+}
+
+// A fate is what becomes of a query.
+type fate string
+
+const (
+	passes     fate = "passes"
+	unanswered fate = "unanswered" // it reaches the database, and the connection is cut before its answer
+	lost       fate = "lost"       // the connection is cut before it reaches the database
+	late       fate = "late"       // the connection is cut, and after a while it reaches the database
+	silent     fate = "silent"     // neither it nor anything that follows on the connection reaches anybody
+)
+
+// newProxy returns a proxy and the URL that leads through it to the database.
+func newProxy(t *testing.T, database string) (p *proxy, through string) {
+	t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = &proxy{t: t, to: u.Host, conns: map[net.Conn]int64{}, fates: map[fate]int{}}
+	if p.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	p.running.Go(p.accept)
+	t.Cleanup(p.close)
+	u.Host = p.listener.Addr().String()
+	return p, u.String()
+}
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.running.Go(func() { p.serve(client) })
+	}
+}
+
+// close ends all connections.
+func (p *proxy) close() {
+	_ = p.listener.Close()
+	p.mu.Lock()
+	p.closed = true
+	for c := range p.conns {
+		_ = c.Close()
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+}
+
+// keep makes close end a connection, and returns its number and what forgets it.
+func (p *proxy) keep(c net.Conn) (number int64, drop func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.number++
+	p.conns[c] = p.number
+	if p.closed {
+		_ = c.Close()
+	}
+	return p.number, func() {
+		_ = c.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.conns, c)
+	}
+}
+
+// rule sets what chooses the fate of the queries that follow. It is given the query
+// and the text of all statements that were sent in its transaction, but for those
+// that were prepared before.
+func (p *proxy) rule(choose func(query, transaction string) fate) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.choose = choose
+}
+
+func (p *proxy) fate(query, transaction string) fate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := passes
+	if p.choose != nil {
+		f = p.choose(query, transaction)
+	}
+	p.fates[f]++
+	return f
+}
+
+// count returns how often a fate was chosen.
+func (p *proxy) count(f fate) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fates[f]
+}
+
+// silence makes the network drop whatever is sent on the connections that there
+// are. New ones work.
+func (p *proxy) silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silenced.Store(p.number)
+}
+
+// maxLate is how late a late query is at most. It takes longer than who waits for
+// its locks does, and than the server waits for a transaction to go on.
+const maxLate = 5 * databaseTimeout / 2
+
+// wake ends the connections that were silenced, and lets the database know.
+func (p *proxy) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c, number := range p.conns {
+		if number <= p.silenced.Load() {
+			_ = c.Close()
+		}
+	}
+}
+
+// serve carries a connection.
+func (p *proxy) serve(client net.Conn) {
+	_, drop := p.keep(client)
+	defer drop()
+	db, err := net.Dial("tcp", p.to)
+	if err != nil {
+		return // as if it had been refused
+	}
+	number, dropDB := p.keep(db)
+	defer dropDB()
+	dropped := func() bool { return number <= p.silenced.Load() }
+
+	var cut atomic.Bool // the next answer ends the connection instead
+	answered := make(chan struct{})
+	p.running.Go(func() {
+		defer close(answered)
+		buffer := make([]byte, 32<<10)
+		for {
+			n, err := db.Read(buffer)
+			if dropped() {
+				n = 0 // not even the end is heard of
+			} else if err != nil || cut.Load() {
+				_ = client.Close()
+				return
+			}
+			if err != nil {
+				return
+			}
+			if _, err := client.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+	})
+
+	in := bufio.NewReader(client)
+	var transaction strings.Builder
+	for first := true; ; first = false {
+		kind, message, err := readMessage(in, first)
+		if err != nil {
+			return
+		}
+		text := strings.TrimRight(string(message[min(len(message), 5):]), "\x00")
+		f := passes
+		switch {
+		case dropped():
+			f = silent
+		case first:
+		case kind == 'Q':
+			if strings.HasPrefix(text, "BEGIN") {
+				transaction.Reset()
+			}
+			f = p.fate(text, transaction.String())
+			transaction.WriteString(text)
+		case kind == 'P':
+			transaction.WriteString(text)
+		}
+		switch f {
+		case passes:
+			if _, err := db.Write(message); err != nil {
+				return
+			}
+		case unanswered:
+			cut.Store(true)
+			_, _ = db.Write(message)
+			<-answered
+			return
+		case lost:
+			return
+		case late:
+			cut.Store(true)
+			_ = client.Close()
+			time.Sleep(rand.N(maxLate))
+			_, _ = db.Write(message)
+			<-answered
+			return
+		case silent:
+			if !dropped() {
+				dropDB() // it holds nothing that the test is about
+			}
+			_, _ = io.Copy(io.Discard, in)
+			return
+		}
+	}
+}
+
+// readMessage reads a whole message of a client, whose first has no kind.
+func readMessage(in *bufio.Reader, first bool) (kind byte, message []byte, err error) {
+	head := 5
+	if first {
+		head = 4
+	}
+	message = make([]byte, head)
+	if _, err := io.ReadFull(in, message); err != nil {
+		return 0, nil, err
+	}
+	length := int(binary.BigEndian.Uint32(message[head-4:])) // with its own four bytes
+	message = append(message, make([]byte, max(length-4, 0))...)
+	_, err = io.ReadFull(in, message[head:])
+	return message[0], message, err
+}

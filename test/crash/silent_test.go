@@ -1,0 +1,71 @@
+package crash
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// The tests of this file are of a network that drops what is sent and says nothing.
+// It costs the time-out of a statement, of connecting or both, and no more.
+const silenceLimit = 5 * databaseTimeout
+
+// waitForAcknowledgements waits until the service works again.
+func (o *outage) waitForAcknowledgements() {
+	o.t.Helper()
+	acks := o.ledger.acks()
+	waitUntil(o.t, "the service records entries", silenceLimit, func() bool { return o.ledger.acks() > acks+2*len(o.clients) })
+}
+
+func TestSilencedConnectionsAreReplaced(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	o, p := newCutOutage(t)
+	for range 2 {
+		p.silence()
+		o.waitForAcknowledgements()
+	}
+	p.wake()
+	o.finish()
+}
+
+// One request that found out is enough: the next ones do not try the connections
+// that were silenced together with its own, one after the other.
+func TestSilencedIdleConnectionsAreReplacedTogether(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	o, p := newCutOutage(t)
+	waitUntil(t, "all connections are used", startLimit, func() bool { return o.db.sessions(t, "true") == connections })
+	o.stop()
+	p.silence()
+	c, refused := o.clients[0], 0
+	for ; refused < connections; refused++ {
+		if a, ok := c.send(http.MethodGet, "/v0/pages", o.db.tenants[0].key, "", nil); ok && a.status == http.StatusOK {
+			break
+		}
+	}
+	if refused == 0 || refused > 2 {
+		t.Errorf("%d requests were refused with %d idle connections", refused, connections)
+	}
+	p.wake()
+	o.finish()
+}
+
+// A connection on which the database says no more while it is made is given up, and
+// another takes its place.
+func TestConnectionThatIsNeverReadyIsGivenUp(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	o, p := newCutOutage(t)
+	left := connections
+	p.rule(func(query, _ string) fate {
+		if left > 0 && strings.Contains(query, "set_config") {
+			left--
+			return silent
+		}
+		return passes
+	})
+	p.silence()
+	waitUntil(t, "connections were not ready", startLimit, func() bool { return p.count(silent) == connections })
+	o.waitForAcknowledgements()
+	p.rule(nil)
+	p.wake()
+	o.finish()
+}
