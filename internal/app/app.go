@@ -51,6 +51,7 @@ type App struct {
 	writer   *ingest.Writer
 	keys     *auth.Authenticator
 	ready    atomic.Bool
+	leaving  atomic.Bool // in the shutdown delay
 }
 
 // New migrates the store's schema, listens, and returns the service, which
@@ -89,7 +90,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		maps.Copy(open, pages)
 	}
 	a.server = &http.Server{
-		Handler:                      kit.Handler(public.Routes(), open),
+		Handler:                      a.sendingAway(kit.Handler(public.Routes(), open)),
 		ReadHeaderTimeout:            c.Settings.ReadHeaderTimeout,
 		ReadTimeout:                  c.Settings.ReadTimeout,
 		WriteTimeout:                 c.Settings.WriteTimeout,
@@ -135,8 +136,9 @@ func (a *App) MetricsAddr() string {
 func (a *App) Handler() http.Handler { return a.server.Handler }
 
 // Run serves until ctx ends or a listener fails. Then it is not ready any more,
-// takes no new connections, answers the requests that it has, commits what waits,
-// and returns nil if no listener failed and all of that was done within the limit.
+// goes on for the shutdown delay, takes no new connections, answers the requests
+// that it has, commits what waits, and returns nil if no listener failed and all of
+// that was done within the limit.
 func (a *App) Run(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -161,14 +163,41 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	a.ready.Store(false)
-	a.log.Info("stopping: finishing what was accepted")
 	drain, cancel := context.WithTimeout(background, a.settings.DrainTimeout)
 	defer cancel()
+	if a.settings.ShutdownDelay > 0 && failure == nil {
+		a.leaving.Store(true)
+		a.log.Info("stopping: not ready, and going on for the shutdown delay", "delay", a.settings.ShutdownDelay)
+		failure = a.linger(failed)
+	}
+	a.log.Info("stopping: finishing what was accepted")
 	err := a.server.Shutdown(drain)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("finish requests: %w", err), a.server.Close())
 	}
 	return errors.Join(failure, err, a.writer.Close(drain))
+}
+
+// linger serves for the shutdown delay, or until a listener fails.
+func (a *App) linger(failed <-chan error) error {
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-time.After(a.settings.ShutdownDelay):
+		return nil
+	}
+}
+
+// sendingAway asks clients to take a new connection, which a load balancer leads to
+// another node, for their next request while this one is about to stop. To close
+// connections that are idle could lose a request that is on its way.
+func (a *App) sendingAway(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.leaving.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // healthy tells that the process serves requests, whatever its storage does.

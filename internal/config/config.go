@@ -67,9 +67,14 @@ type Config struct {
 	// How long a connection may stay open between two requests.
 	IdleTimeout time.Duration
 
-	// How long stopping may take: to answer the requests that were accepted and
-	// to commit what waits.
+	// How long stopping may take, shutdown-delay included: to answer the requests
+	// that were accepted and to commit what waits.
 	DrainTimeout time.Duration
+
+	// How long a server that was told to stop goes on as before, but is not ready: so
+	// long that whatever sends it requests has asked /readyz again and sends them
+	// elsewhere. 0 stops at once, as is right where nothing asks.
+	ShutdownDelay time.Duration
 
 	// How many entries may wait to be written. When there are more, the newest
 	// of the tenant that waits with most is answered with 503.
@@ -120,6 +125,9 @@ func Default() Config {
 // maxDrain leaves the process a second of the eight in which it has to be gone.
 const maxDrain = 7 * time.Second
 
+// maxShutdownDelay leaves the longest drain two seconds for what it is for.
+const maxShutdownDelay = 5 * time.Second
+
 // maxDatabaseTimeout is less than a request with a body waits for storage.
 const maxDatabaseTimeout = 15 * time.Second
 
@@ -151,6 +159,8 @@ func (c *Config) faults() (all []string) {
 		check(d.value >= time.Second && d.value <= time.Hour, d.setting, "must be from 1s to 1h")
 	}
 	check(c.DrainTimeout >= 0 && c.DrainTimeout <= maxDrain, "drain-timeout", "must be from 0s to "+maxDrain.String())
+	check(c.ShutdownDelay >= 0 && c.ShutdownDelay <= maxShutdownDelay, "shutdown-delay", "must be from 0s to "+maxShutdownDelay.String())
+	check(c.ShutdownDelay <= c.DrainTimeout, "shutdown-delay", "must not be longer than drain-timeout, which includes it")
 	check(c.QueueEntries >= 1 && c.QueueEntries <= 1<<20, "queue-entries", "must be from 1 to 1048576")
 	check(c.QueueBytes >= c.MaxBody, "queue-bytes", "must be at least max-body")
 	check(c.BatchEntries >= 1 && c.BatchEntries <= 4096, "batch-entries", "must be from 1 to 4096")

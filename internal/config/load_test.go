@@ -119,7 +119,7 @@ func TestTheFileIsNamedByFlagOrElseByVariable(t *testing.T) {
 func TestAllFaultsAreNamedAtOnce(t *testing.T) {
 	_, _, err := load(t,
 		[]string{"--log-sample", "-1", "--max-header", "1", "--database", ""},
-		map[string]string{"ATRIUM_READ_TIMEOUT": "soon", "ATRIUM_MAX_BODY": "1GiB", "ATRIUM_LOG_LEVEL": "loud", "ATRIUM_DRAIN_TIMEOUT": "8s"},
+		map[string]string{"ATRIUM_READ_TIMEOUT": "soon", "ATRIUM_MAX_BODY": "1GiB", "ATRIUM_LOG_LEVEL": "loud", "ATRIUM_DRAIN_TIMEOUT": "8s", "ATRIUM_SHUTDOWN_DELAY": "6s"},
 		"queue-entries: many\nlog-format: xml\nadr: a:1\nMaxBody: 1\nidle-timeout: 1ms\nbatch-entries: 5000\nqueue-bytes: 1KiB\n")
 	wantFaults(t, err,
 		`ATRIUM_MAX_BODY: "1GiB" is not a size such as 64KiB`,
@@ -134,6 +134,7 @@ func TestAllFaultsAreNamedAtOnce(t *testing.T) {
 		"max-header must be from 4KiB to 1MiB",
 		"idle-timeout must be from 1s to 1h",
 		"drain-timeout must be from 0s to 7s",
+		"shutdown-delay must be from 0s to 5s",
 		"queue-bytes must be at least max-body",
 		"batch-entries must be from 1 to 4096",
 	)
@@ -268,4 +269,12 @@ func TestDurationsAreWrittenWithTheirUnit(t *testing.T) {
 	}
 	_, _, err = load(t, nil, map[string]string{"ATRIUM_IDLE_TIMEOUT": "60"}, "")
 	wantFaults(t, err, `ATRIUM_IDLE_TIMEOUT: "60" is not a duration such as 90s`)
+}
+
+func TestTheShutdownDelayIsPartOfTheDrain(t *testing.T) {
+	_, _, err := load(t, []string{"--shutdown-delay", "3s", "--drain-timeout", "2s"}, nil, "")
+	wantFaults(t, err, "shutdown-delay must not be longer than drain-timeout, which includes it")
+	if _, _, err := load(t, []string{"--shutdown-delay", "5s"}, nil, ""); err != nil {
+		t.Error(err)
+	}
 }
