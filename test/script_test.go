@@ -53,26 +53,42 @@ func TestTheServiceAnswersAsTheScriptsSay(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("found %d scripts: %v", len(files), err)
 	}
+	nodes, pooled := startCluster(t, false), startCluster(t, true)
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".http"), func(t *testing.T) {
+		name := strings.TrimSuffix(filepath.Base(file), ".http")
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
 			blocks := parseScript(t, string(text))
-			for _, e := range engines {
-				t.Run(e.name, func(t *testing.T) {
+			run := func(way string, start func(t *testing.T) *service) {
+				t.Run(way, func(t *testing.T) {
 					t.Parallel()
-					s := start(t, e.open(t))
+					s := start(t)
 					for _, b := range blocks {
 						s.runBlock(t, b)
 					}
 				})
 			}
+			for _, e := range engines {
+				run(e.name, func(t *testing.T) *service { return start(t, e.open(t)) })
+			}
+			for way, c := range map[string]*cluster{"three nodes": nodes, "three nodes on a pool": pooled} {
+				addr := c.front
+				if wireLevel[name] {
+					addr = c.wire
+				}
+				run(way, func(t *testing.T) *service { return c.service(t, addr) })
+			}
 		})
 	}
 }
+
+// wireLevel are the scripts with requests that no proxy of HTTP lets through: bytes
+// in a target that no URL has, and methods that are none.
+var wireLevel = map[string]bool{"paths": true, "methods": true}
 
 type block struct {
 	title string

@@ -23,6 +23,7 @@ import (
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/transfer"
+	"atrium/test/nodes"
 )
 
 // The engines that everything here must hold on. open returns a database that
@@ -47,7 +48,7 @@ var engines = []struct {
 	}},
 }
 
-func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(nodes.Main(m)) }
 
 // onEveryEngine runs a test against a running service on each engine.
 func onEveryEngine(t *testing.T, test func(t *testing.T, s *service)) {
@@ -64,7 +65,9 @@ func onEveryEngine(t *testing.T, test func(t *testing.T, s *service)) {
 // A service is a running Atrium with two tenants, north and south, that have the
 // fixtures of testdata.
 type service struct {
-	addr  string
+	addr    string
+	proxied bool // addr is not that of the server itself
+
 	store *store.Store
 	db    engine.DB
 	north tenant
@@ -79,20 +82,65 @@ type tenant struct {
 	key string // with all scopes of the external API
 }
 
+// start serves a database that holds nothing, in this process.
 func start(t *testing.T, db engine.DB) *service {
 	t.Helper()
 	s := &service{db: db, store: store.New(db, time.Now), vars: map[string]string{}}
 	t.Cleanup(func() { _ = s.store.Close() })
 	s.addr = apptest.Start(t, s.store)
+	s.fill(t)
+	return s
+}
+
+// A cluster is three processes on one PostgreSQL database, with HAProxy before them,
+// so that a request goes to another one than that before it.
+type cluster struct {
+	db    engine.DB
+	store *store.Store
+	front string // as deploy/haproxy.cfg has it
+	wire  string // passes on the very bytes
+}
+
+// startCluster starts a cluster. With a pool, its nodes share few connections to the
+// database.
+func startCluster(t *testing.T, pooled bool) *cluster {
+	t.Helper()
+	server := postgrestest.Shared(t)
+	database := server.NewDatabase(t)
+	db, err := engine.OpenPostgres(t.Context(), database, engine.PostgresOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{db: db, store: store.New(db, time.Now)}
+	t.Cleanup(func() { _ = c.store.Close() })
+	var flags []string
+	if pooled {
+		database, flags = nodes.Pool(t, server, database), []string{"--database-statements", "unprepared"}
+	}
+	started := nodes.Start(t, 3, database, flags...)
+	c.front, c.wire = nodes.Proxy(t, started).Addr, nodes.RoundRobin(t, started).Addr
+	return c
+}
+
+// service returns the cluster with tenants that are the test's own.
+func (c *cluster) service(t *testing.T, addr string) *service {
+	t.Helper()
+	s := &service{addr: addr, proxied: true, db: c.db, store: c.store, vars: map[string]string{}}
+	s.fill(t)
+	return s
+}
+
+// fill makes the tenants and their keys.
+func (s *service) fill(t *testing.T) {
+	t.Helper()
 	s.north, s.south = s.tenant(t, "north"), s.tenant(t, "south")
 	s.badKeys(t)
-	return s
 }
 
 // tenant makes a tenant with its fixtures, its keys and their variables.
 func (s *service) tenant(t *testing.T, name string) tenant {
 	t.Helper()
-	made, err := s.store.CreateTenant(t.Context(), name)
+	made, err := s.store.CreateTenant(t.Context(), t.Name()+" "+name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,11 +237,12 @@ lines:
 	return n
 }
 
-// deletePage sets deletedAt of the page with the name, which must be one alone.
+// deletePage sets deletedAt of north's page with the name, which must be one alone.
 func (s *service) deletePage(t *testing.T, name string) {
 	t.Helper()
 	err := s.db.Write(t.Context(), func(tx engine.Tx) error {
-		n, err := tx.Exec("UPDATE pages SET deleted_at = $1 WHERE name = $2", int64(atrium.At(time.Now())), name)
+		n, err := tx.Exec("UPDATE pages SET deleted_at = $1 WHERE name = $2 AND tenant_id IN (SELECT tenant_id FROM tenants WHERE name = $3)",
+			int64(atrium.At(time.Now())), name, t.Name()+" north")
 		if err == nil && n != 1 {
 			return fmt.Errorf("%d pages have the name %q", n, name)
 		}

@@ -1,0 +1,201 @@
+package nodes_test
+
+import (
+	"maps"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"atrium/internal/config"
+	"atrium/test/nodes"
+)
+
+// composition is what deploy/compose.yaml may have: another member is a mistake.
+type composition struct {
+	Node     composed            `yaml:"x-node"`
+	Services map[string]composed `yaml:"services"`
+	Volumes  map[string]any      `yaml:"volumes"`
+}
+
+type composed struct {
+	Build *struct {
+		Context    string `yaml:"context"`
+		Dockerfile string `yaml:"dockerfile"`
+	} `yaml:"build"`
+	Image           string            `yaml:"image"`
+	Command         []string          `yaml:"command"`
+	Environment     map[string]string `yaml:"environment"`
+	Volumes         []string          `yaml:"volumes"`
+	Ports           []string          `yaml:"ports"`
+	Profiles        []string          `yaml:"profiles"`
+	DependsOn       yaml.Node         `yaml:"depends_on"`
+	Healthcheck     map[string]any    `yaml:"healthcheck"`
+	Restart         string            `yaml:"restart"`
+	StopSignal      string            `yaml:"stop_signal"`
+	StopGracePeriod string            `yaml:"stop_grace_period"`
+}
+
+// needs returns the services that must run first.
+func (c *composed) needs(t *testing.T) (names []string) {
+	t.Helper()
+	var conditions map[string]struct {
+		Condition string `yaml:"condition"`
+		Required  *bool  `yaml:"required"`
+	}
+	if c.DependsOn.Kind == yaml.SequenceNode {
+		if err := c.DependsOn.Decode(&names); err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	if err := c.DependsOn.Decode(&conditions); err != nil {
+		t.Fatal(err)
+	}
+	for name, when := range conditions {
+		if !slices.Contains([]string{"service_started", "service_healthy"}, when.Condition) {
+			t.Errorf("depends_on %s: condition %q", name, when.Condition)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+func readComposition(t *testing.T) (c composition) {
+	t.Helper()
+	decoder := yaml.NewDecoder(strings.NewReader(string(nodes.Deployed(t, "compose.yaml"))))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestTheCompositionNamesOnlyWhatIsThere(t *testing.T) {
+	c := readComposition(t)
+	for _, name := range []string{"postgres", "pgbouncer", "node1", "node2", "node3", "haproxy"} {
+		if _, ok := c.Services[name]; !ok {
+			t.Errorf("there is no service %s", name)
+		}
+	}
+	for name, s := range c.Services {
+		if s.Image == "" || s.Image == "latest" || s.Restart == "" {
+			t.Errorf("%s has the image %q and restarts %q", name, s.Image, s.Restart)
+		}
+		for _, other := range s.needs(t) {
+			if _, ok := c.Services[other]; !ok {
+				t.Errorf("%s depends on %s, which is no service", name, other)
+			}
+		}
+		for _, v := range s.Volumes {
+			source, target, ok := strings.Cut(v, ":")
+			if !ok || !path.IsAbs(strings.TrimSuffix(target, ":ro")) {
+				t.Errorf("%s has the volume %q", name, v)
+			}
+			if file, local := strings.CutPrefix(source, "./"); local {
+				nodes.Deployed(t, file)
+			} else if _, ok := c.Volumes[source]; !ok {
+				t.Errorf("%s has the volume %s, which is none", name, source)
+			}
+		}
+		for _, p := range s.Ports {
+			if !regexp.MustCompile(`^(127\.0\.0\.1:)?\d+:\d+$`).MatchString(p) {
+				t.Errorf("%s has the port %q", name, p)
+			}
+		}
+	}
+	if len(c.Services["pgbouncer"].Profiles) == 0 {
+		t.Error("pgbouncer is not optional")
+	}
+	if postgres := c.Services["postgres"]; postgres.Healthcheck == nil || len(postgres.Ports) > 0 {
+		t.Error("postgres has no health check, or is open to all")
+	}
+}
+
+func TestTheCompositionAndTheFrontNameTheSameNodes(t *testing.T) {
+	c := readComposition(t)
+	front := c.Services["haproxy"]
+	for _, name := range []string{"node1", "node2", "node3"} {
+		variable := strings.ToUpper(name)
+		if want := name + ":8080"; front.Environment[variable] != want || !strings.Contains(string(nodes.Deployed(t, "haproxy.cfg")), `"${`+variable+"-"+want+`}"`) {
+			t.Errorf("haproxy has %s at %q, want %s", variable, front.Environment[variable], want)
+		}
+		if !slices.Contains(front.needs(t), name) {
+			t.Errorf("haproxy does not wait for %s", name)
+		}
+	}
+}
+
+// fallback is a variable of a composition with its default.
+var fallback = regexp.MustCompile(`^\$\{\w+:-(.*)\}$`)
+
+func TestTheCompositionGivesItsNodesSettingsThatThereAre(t *testing.T) {
+	c := readComposition(t)
+	var settings config.Config
+	for _, name := range []string{"node1", "node2", "node3"} {
+		left := maps.Clone(c.Services[name].Environment)
+		settings = config.Default()
+		_, err := config.Bind(pflag.NewFlagSet("", pflag.ContinueOnError), &settings).Load(func(variable string) (string, bool) {
+			value, ok := left[variable]
+			delete(left, variable)
+			return fallback.ReplaceAllString(value, "$1"), ok
+		})
+		if err != nil || len(left) > 0 {
+			t.Errorf("%s: %v; no settings: %v", name, err, left)
+		}
+	}
+	if u, err := url.Parse(settings.Database); err != nil || u.Hostname() != "postgres" || u.Path != "/atrium" {
+		t.Errorf("the database is %s: %v", settings.Database, err)
+	}
+	if settings.ShutdownDelay == 0 {
+		t.Error("nodes leave before haproxy knows")
+	}
+}
+
+func TestTheImageIsMadeFromFilesThatTheBuildLeaves(t *testing.T) {
+	c := readComposition(t)
+	build := c.Services["node1"].Build
+	if build == nil {
+		t.Fatal("node1 is not built")
+	}
+	root := filepath.Join("..", "..")
+	if build.Context != ".." {
+		t.Fatalf("the context is %q, not the project", build.Context)
+	}
+	dockerfile, err := os.ReadFile(filepath.Join(root, build.Dockerfile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	for line := range strings.Lines(string(dockerfile)) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		instruction, rest, _ := strings.Cut(line, " ")
+		words = append(words, instruction)
+		if instruction == "COPY" && rest != "bin/atrium /atrium" {
+			t.Errorf("COPY %s: nothing makes that", rest)
+		}
+		if instruction == "USER" && rest == "root" {
+			t.Error("it runs as root")
+		}
+	}
+	if want := []string{"FROM", "COPY", "USER", "EXPOSE", "STOPSIGNAL", "ENTRYPOINT", "CMD"}; !slices.Equal(words, want) {
+		t.Errorf("the instructions are %v, want %v", words, want)
+	}
+	if !strings.Contains(string(made), "-o $(BIN)/atrium ./cmd/atrium") {
+		t.Error("make build leaves no bin/atrium")
+	}
+}

@@ -1,0 +1,124 @@
+package nodes_test
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"atrium/test/nodes"
+)
+
+func TestTheFrontPassesOnWhatNodesAndClientsSay(t *testing.T) {
+	s := newService(t)
+	front, client := "http://"+nodes.Proxy(t, s.nodes).Addr, nodes.Client(t)
+	if a := send(client, "GET", front+"/v0/pages", s.key, "", "X-Request-Id: mine.1"); a.status != 200 || a.header.Get("X-Request-Id") != "mine.1" {
+		t.Errorf("a request with an id of its own: %s %v", a, a.header)
+	}
+	a := send(client, "GET", front+"/v0/pages", "", "")
+	if id := a.header.Get("X-Request-Id"); a.status != 401 || !strings.HasPrefix(id, "req_") || !strings.Contains(a.body, id) {
+		t.Errorf("a request without an id: %s %v", a, a.header)
+	}
+	if a := send(client, "GET", front+"/v0/pages", s.key, "", "X-Large: "+strings.Repeat("x", 20<<10)); a.status != 431 {
+		t.Errorf("a head of 20 KiB: %s, want what a node says", a)
+	}
+	large := `{"source":"a","payload":{"x":"` + strings.Repeat("x", 1_000_000) + `"},"domain":"a.example"}`
+	if a := send(client, "POST", front+"/v0/account_logs", s.key, large, "Idempotency-Key: large"); a.status != 201 {
+		t.Errorf("a body of a megabyte: %s", a)
+	}
+}
+
+func TestTheFrontSaysInTheWordsOfTheServiceThatNoNodeIsThere(t *testing.T) {
+	s := newService(t)
+	front := nodes.Proxy(t, s.nodes)
+	for _, n := range s.nodes {
+		n.Kill()
+	}
+	front.Await(t, 0)
+	a := send(nodes.Client(t), "GET", "http://"+front.Addr+"/v0/pages", s.key, "")
+	if a.status != 503 || a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, `"code":"unavailable"`) {
+		t.Errorf("%s %v", a, a.header)
+	}
+}
+
+// Nodes that read a request and then end the connection without an answer show what
+// the front sends again.
+func TestTheFrontSendsAgainOnlyWhatIsSafeToSendAgain(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[string]int{} // requests that nodes got
+	fake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/readyz" {
+			return
+		}
+		mu.Lock()
+		seen[r.URL.Path]++
+		mu.Unlock()
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = conn.Close()
+	}))
+	t.Cleanup(fake.Close)
+	at := func() *nodes.Node { return &nodes.Node{Addr: fake.Listener.Addr().String()} }
+	front := "http://" + nodes.Proxy(t, []*nodes.Node{at(), at(), at()}).Addr
+	const always, once = 4, 1 // as retries says, and not
+	for path, c := range map[string]struct {
+		method, header string
+		sent           int
+	}{
+		"/read":  {"GET", "X-Other: none", always},
+		"/head":  {"HEAD", "X-Other: none", always},
+		"/keyed": {"POST", "Idempotency-Key: a", always},
+		"/post":  {"POST", "X-Other: none", once},
+		"/patch": {"PATCH", "If-Match: *", once},
+	} {
+		body := `{}`
+		if c.method == "GET" || c.method == "HEAD" {
+			body = ""
+		}
+		a := send(nodes.Client(t), c.method, front+path, "", body, c.header)
+		mu.Lock()
+		if a.status != 502 || seen[path] != c.sent {
+			t.Errorf("%s: %s, and nodes got it %d times, want %d", path, a, seen[path], c.sent)
+		}
+		mu.Unlock()
+		if c.method != "HEAD" && !strings.Contains(a.body, `"code":"unavailable"`) {
+			t.Errorf("%s: %s", path, a)
+		}
+	}
+}
+
+// The delay counts as a part of the time in which a node that was told to stop is
+// gone, whatever its clients do.
+func TestANodeWithAShutdownDelayIsGoneWithinEightSeconds(t *testing.T) {
+	t.Parallel()
+	s := newService(t, "--shutdown-delay", "5s")
+	client := &http.Client{Timeout: settled, Transport: &http.Transport{}}
+	t.Cleanup(client.CloseIdleConnections)
+	n := s.nodes[0]
+	conn, err := net.Dial("tcp", n.Addr) // of a client that never sends its request to the end
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := conn.Write([]byte("POST /v0/account_logs HTTP/1.1\r\nHost: a\r\nx-api-key: " + s.key + "\r\nContent-Length: 9\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	n.Signal(t, syscall.SIGTERM)
+	nodes.Until(t, "the node to be no longer ready", patience, func() bool { return s.get(t, n, "/readyz", "").status == 503 })
+	response, err := client.Get("http://" + n.Addr + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = response.Body.Close(); response.StatusCode != http.StatusOK || !response.Close {
+		t.Errorf("a request within the delay: %s, and the connection is closed: %v", response.Status, response.Close)
+	}
+	if code := n.ExitCode(t, nodes.StopLimit); code != 1 {
+		t.Errorf("exit code %d, want 1 for a request that was cut off", code)
+	}
+}

@@ -1,0 +1,125 @@
+package nodes_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"atrium"
+	"atrium/internal/app/apptest"
+	"atrium/internal/store"
+	"atrium/internal/store/engine/postgrestest"
+	"atrium/test/nodes"
+)
+
+func TestMain(m *testing.M) { os.Exit(nodes.Main(m)) }
+
+// A service is three nodes on one database, with a tenant.
+type service struct {
+	database string // its address
+	nodes    []*nodes.Node
+	tenant   atrium.TenantID
+	key      string
+	keyID    atrium.KeyID
+}
+
+func newService(t *testing.T, flags ...string) *service {
+	t.Helper()
+	return serviceAt(t, postgrestest.Shared(t).NewDatabase(t), flags...)
+}
+
+// serviceAt starts three nodes on a database that holds nothing.
+func serviceAt(t *testing.T, database string, flags ...string) *service {
+	t.Helper()
+	s := &service{database: database, nodes: nodes.Start(t, 3, database, flags...)}
+	st := openStore(t, database)
+	made, err := st.CreateTenant(t.Context(), "nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.tenant = made.ID
+	s.key, s.keyID = apptest.Key(t, st, made.ID)
+	return s
+}
+
+// openStore opens the store past the nodes, until the test ends.
+func openStore(t *testing.T, database string) *store.Store {
+	t.Helper()
+	st, err := store.Open(t.Context(), database, store.Options{Unprepared: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	return st
+}
+
+// A line is one of an export.
+type line struct {
+	Kind           string
+	AccountLogID   string
+	AccountID      string
+	Domain         string
+	IdempotencyKey string
+	Payload        json.RawMessage
+}
+
+// export returns what atrium export writes of the tenant.
+func (s *service) export(t *testing.T) (accounts, entries []line) {
+	t.Helper()
+	in := bufio.NewScanner(strings.NewReader(nodes.Must(t, "export", "--database", s.database, "--database-statements", "unprepared", "--tenant", string(s.tenant))))
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		var l line
+		if err := json.Unmarshal(in.Bytes(), &l); err != nil {
+			t.Fatalf("%s: %v", in.Text(), err)
+		}
+		switch l.Kind {
+		case "account":
+			accounts = append(accounts, l)
+		case "accountLog":
+			entries = append(entries, l)
+		}
+	}
+	return accounts, entries
+}
+
+// An answer is what a client got, or why it got nothing.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+	err    error
+}
+
+func (a answer) String() string { return fmt.Sprintf("%d %s%v", a.status, a.body, a.err) }
+
+// send sends a request once.
+func send(client *http.Client, method, url, key, body string, header ...string) (a answer) {
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return answer{err: err}
+	}
+	r.GetBody = nil // so that net/http does not send it twice
+	if key != "" {
+		r.Header.Set("x-api-key", key)
+	}
+	for _, h := range header {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer func() { _ = response.Body.Close() }()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		return answer{err: err}
+	}
+	return answer{response.StatusCode, response.Header, string(b), nil}
+}

@@ -1,0 +1,163 @@
+// Package nodes runs Atrium for tests as it is run in production: as processes of
+// atrium serve on one PostgreSQL database, with HAProxy before them and, where a
+// test wants it, PgBouncer behind them. Its own tests hold that many nodes are one
+// service.
+package nodes
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"atrium/internal/cli"
+	"atrium/internal/store/engine/postgrestest"
+)
+
+// StopLimit is what atrium serve promises: it has ended so long after a signal.
+const StopLimit = 8 * time.Second
+
+// variable makes a test's binary the command atrium instead of its tests: it is
+// built with the race detector when the tests are.
+const variable = "ATRIUM_NODES_TEST_COMMAND"
+
+// Main runs the tests, or the command in a process that Start or Command made:
+//
+//	func TestMain(m *testing.M) { os.Exit(nodes.Main(m)) }
+func Main(m *testing.M) (code int) {
+	if os.Getenv(variable) != "" {
+		return cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	}
+	return postgrestest.Main(m)
+}
+
+// A Node is a process of atrium serve.
+type Node struct {
+	Addr string // where it listens, also after another Start
+
+	*process
+	flags     []string
+	restarted bool // whoever knows its address counts on it
+}
+
+// Start starts so many nodes on a database, at the same moment, and returns when
+// each of them serves. More flags may follow.
+func Start(tb testing.TB, n int, database string, flags ...string) []*Node {
+	tb.Helper()
+	nodes := make([]*Node, n)
+	for i := range nodes {
+		nodes[i] = Launch(tb, database, flags...)
+	}
+	for _, node := range nodes {
+		node.wait(tb)
+	}
+	return nodes
+}
+
+// Launch starts a node and does not wait for it.
+func Launch(tb testing.TB, database string, flags ...string) *Node {
+	tb.Helper()
+	n := &Node{Addr: freeAddr(tb), flags: append([]string{"--database", database, "--log-format", "text"}, flags...)}
+	n.launch(tb)
+	return n
+}
+
+func (n *Node) launch(tb testing.TB) {
+	tb.Helper()
+	n.process = run(tb, "node "+n.Addr, atrium(tb, append([]string{"serve", "--addr", n.Addr}, n.flags...)...))
+	of := n.process
+	tb.Cleanup(func() {
+		for _, bad := range []string{"DATA RACE", "panic: "} {
+			if strings.Contains(of.log.String(), bad) {
+				tb.Errorf("%s logged %q:\n%s", of.name, bad, of.log)
+			}
+		}
+	})
+}
+
+var serving = regexp.MustCompile(`msg=serving addr=(\S+)`)
+
+// wait waits until the node serves. One that lost its port to another process before
+// it had it gets another one.
+func (n *Node) wait(tb testing.TB) {
+	tb.Helper()
+	for tries := 3; n.logged(tb, serving) == ""; tries-- {
+		if tries == 0 || n.restarted || !strings.Contains(n.log.String(), "address already in use") {
+			tb.Fatalf("%s did not start:\n%s", n.name, n.log)
+		}
+		n.Addr = freeAddr(tb)
+		n.launch(tb)
+	}
+}
+
+// Restart starts a node that has ended again, at the same address, and returns when
+// it serves.
+func (n *Node) Restart(tb testing.TB) {
+	tb.Helper()
+	n.restarted = true
+	n.launch(tb)
+	n.wait(tb)
+}
+
+// Stop ends a node in good order, within what atrium serve promises.
+func (n *Node) Stop(tb testing.TB) {
+	tb.Helper()
+	n.Signal(tb, syscall.SIGTERM)
+	if code := n.ExitCode(tb, StopLimit); code != 0 {
+		tb.Errorf("%s ended with exit code %d:\n%s", n.name, code, n.log.tail())
+	}
+}
+
+// Command runs the command atrium to its end and returns what it wrote.
+func Command(tb testing.TB, args ...string) (stdout, stderr string, code int) {
+	tb.Helper()
+	cmd := atrium(tb, args...)
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	p := run(tb, "atrium "+args[0], cmd)
+	code = p.ExitCode(tb, patience)
+	return out.String(), p.log.String(), code
+}
+
+// Must is Command for one that must succeed.
+func Must(tb testing.TB, args ...string) (stdout string) {
+	tb.Helper()
+	stdout, stderr, code := Command(tb, args...)
+	if code != 0 {
+		tb.Fatalf("atrium %s: exit code %d: %s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout
+}
+
+func atrium(tb testing.TB, args ...string) *exec.Cmd {
+	tb.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(os.Environ(), variable+"=1", "GORACE=atexit_sleep_ms=0")
+	return cmd
+}
+
+// Client returns a client that takes a new connection for every request, and sends
+// each once.
+func Client(tb testing.TB) *http.Client {
+	transport := &http.Transport{DisableKeepAlives: true}
+	tb.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{
+		Transport: transport, Timeout: patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Log returns what the node has logged since it was started.
+func (n *Node) Log() string { return n.log.String() }
+
+// Ended reports whether the node's process has ended.
+func (n *Node) Ended() bool { return n.ended() }

@@ -1,0 +1,138 @@
+package nodes_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"atrium/internal/store/engine/postgrestest"
+	"atrium/test/nodes"
+)
+
+const (
+	crowd  = 90 // requests that are sent at once, a third of them to each node
+	rounds = 3
+)
+
+// atOnce sends requests that wait for each other to the nodes in turn, and returns
+// the answers in their order.
+func (s *service) atOnce(t *testing.T, body func(i int) string) []answer {
+	t.Helper()
+	client := &http.Client{Timeout: settled, Transport: &http.Transport{MaxIdleConnsPerHost: crowd}}
+	defer client.CloseIdleConnections()
+	answers := make([]answer, crowd)
+	var ready, done sync.WaitGroup
+	ready.Add(crowd)
+	for i := range answers {
+		url := "http://" + s.nodes[i%len(s.nodes)].Addr + "/v0/account_logs"
+		done.Go(func() {
+			ready.Done()
+			ready.Wait()
+			answers[i] = send(client, "POST", url, s.key, body(i))
+		})
+	}
+	done.Wait()
+	return answers
+}
+
+// onEveryWay runs a test on nodes that have the database for themselves, and on
+// nodes that share a pool of connections to it.
+func onEveryWay(t *testing.T, test func(t *testing.T, s *service)) {
+	t.Helper()
+	t.Run("directly", func(t *testing.T) { test(t, newService(t)) })
+	t.Run("through a pool", func(t *testing.T) { test(t, newPooledService(t)) })
+}
+
+func newPooledService(t *testing.T) *service {
+	t.Helper()
+	server := postgrestest.Shared(t)
+	return serviceAt(t, nodes.Pool(t, server, server.NewDatabase(t)), "--database-statements", "unprepared")
+}
+
+func TestOneRequestSentToAllNodesAtOnceMakesOneEntryAndAnswersAll(t *testing.T) {
+	onEveryWay(t, func(t *testing.T, s *service) {
+		for round := range rounds {
+			answers := s.atOnce(t, func(int) string {
+				return fmt.Sprintf(`{"source":"crowd","payload":{"a":1},"domain":"crowd%d.example","idempotencyKey":"crowd %d"}`, round, round)
+			})
+			first := 0
+			for i, a := range answers {
+				if a.status != 201 || a.body != answers[0].body {
+					t.Fatalf("answer %d is %s, the first %s", i, a, answers[0])
+				}
+				if a.header.Get("Idempotency-Replayed") == "" {
+					first++
+				}
+			}
+			if first != 1 {
+				t.Errorf("%d answers are no replay, want 1", first)
+			}
+		}
+		if accounts, entries := s.export(t); len(accounts) != rounds || len(entries) != rounds {
+			t.Errorf("%d accounts and %d entries are stored, want %d of each", len(accounts), len(entries), rounds)
+		}
+	})
+}
+
+func TestOfDifferentRequestsWithOneKeyOnAllNodesExactlyOneWins(t *testing.T) {
+	const bodies = 10 // no multiple of the nodes: each of them gets all
+	onEveryWay(t, func(t *testing.T, s *service) {
+		for round := range rounds {
+			answers := s.atOnce(t, func(i int) string {
+				return fmt.Sprintf(`{"source":"mixed","payload":{"n":%d},"domain":"d%d.example","idempotencyKey":"mixed %d"}`, i%bodies, i%bodies, round)
+			})
+			winners := map[int]string{}
+			for i, a := range answers {
+				if a.status == 201 {
+					winners[i%bodies] = a.body
+				}
+			}
+			if len(winners) != 1 {
+				t.Fatalf("%d bodies have won: %v", len(winners), winners)
+			}
+			for i, a := range answers {
+				won, ok := winners[i%bodies]
+				if ok && (a.status != 201 || a.body != won) || !ok && a.status != 422 {
+					t.Fatalf("answer %d, of a body that won %v: %s", i, ok, a)
+				}
+			}
+		}
+		if _, entries := s.export(t); len(entries) != rounds {
+			t.Errorf("%d entries are stored, want %d", len(entries), rounds)
+		}
+	})
+}
+
+func TestTheFirstEntriesOfADomainOnAllNodesMakeOneAccount(t *testing.T) {
+	onEveryWay(t, func(t *testing.T, s *service) {
+		for round := range rounds {
+			answers := s.atOnce(t, func(i int) string {
+				spelling := fmt.Sprintf([]string{"new%d.example", "WWW.New%d.Example", "https://new%d.example/a"}[i/3%3], round)
+				return fmt.Sprintf(`{"source":"rush","payload":{"n":%d},"domain":%q,"name":"Name %d"}`, i, spelling, i)
+			})
+			seen := map[string]bool{}
+			for _, a := range answers {
+				var r struct{ AccountID string }
+				if err := json.Unmarshal([]byte(a.body), &r); err != nil || a.status != 201 {
+					t.Fatal(a, err)
+				}
+				seen[r.AccountID] = true
+			}
+			if len(seen) != 1 {
+				t.Errorf("the answers name %d accounts, want 1", len(seen))
+			}
+		}
+		accounts, entries := s.export(t)
+		if len(accounts) != rounds || len(entries) != rounds*crowd {
+			t.Errorf("%d accounts and %d entries are stored, want %d and %d", len(accounts), len(entries), rounds, rounds*crowd)
+		}
+		for _, a := range accounts {
+			if !strings.HasPrefix(a.Domain, "new") {
+				t.Errorf("an account of %s", a.Domain)
+			}
+		}
+	})
+}
