@@ -19,10 +19,6 @@ import (
 // at least one key is found bound, so more than a few mean that something is wrong.
 const maxRaces = 8
 
-// errRaced says that a key or an identifier was taken between looking and
-// storing. Only engines with more than one writer see it.
-var errRaced = errors.New("an entry was stored by another writer meanwhile")
-
 // Append records drafts in one durable transaction and returns what became of
 // each, in their order. Every draft must have an identifier of its own; a draft
 // that is appended again is found, not doubled. Either the error is nil or
@@ -33,10 +29,10 @@ var errRaced = errors.New("an entry was stored by another writer meanwhile")
 // another request. Then its account is found, as atrium's documentation says; an
 // identifier that names none is NotFound, and leaves the key free.
 func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
-	var uncertain error
+	var uncertain, err error
 	for try := range maxRaces {
 		var b *appending
-		err := s.db.Write(ctx, func(tx engine.Tx) error {
+		err = s.db.Write(ctx, func(tx engine.Tx) error {
 			b = newAppending(tx, drafts, atrium.At(s.now()), s.storedAt())
 			return b.run(try > 0)
 		})
@@ -45,17 +41,13 @@ func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Ou
 			return b.outcomes, nil
 		case engine.ClassOf(err) == engine.Uncertain:
 			uncertain = err // what was recorded is found by the next try, or keeps it waiting until it is
-		case errors.Is(err, errRaced):
-		case uncertain != nil:
-			return nil, public(errors.Join(uncertain, err))
+		case engine.ClassOf(err) == engine.Conflict:
+			// A key or an identifier was taken between looking and storing.
 		default:
-			return nil, public(err)
+			return nil, public(errors.Join(uncertain, err))
 		}
 	}
-	if uncertain != nil {
-		return nil, public(uncertain)
-	}
-	return nil, fmt.Errorf("store: %d times in a row: %w", maxRaces, errRaced)
+	return nil, public(errors.Join(uncertain, err))
 }
 
 // An appending is one transaction of Append.
@@ -272,7 +264,7 @@ const insertEntry = `INSERT INTO entries (tenant_id, entry_id, account_id, creat
 		claimed_account_id, claimed_domain, claimed_name, idempotency_key, key_match, fingerprint, payload)
 	SELECT batch.tenant_id, entry_id, account_id, created_at, source, type,
 		claimed_account_id, claimed_domain, claimed_name, idempotency_key, key_match, fingerprint, payload
-	FROM batch WHERE true ON CONFLICT DO NOTHING`
+	FROM batch`
 
 var (
 	entryBatch = []string{
@@ -281,7 +273,7 @@ var (
 		"fingerprint bytea", "payload bytea",
 	}
 	insertEntries = engine.NewBatch(insertEntry, entryBatch...)
-	importEntries = engine.NewBatch(insertEntry+" RETURNING entry_id", entryBatch...)
+	importEntries = engine.NewBatch(insertEntry+" WHERE true ON CONFLICT DO NOTHING RETURNING entry_id", entryBatch...)
 )
 
 // entryRow returns the row of an entryBatch for an entry.
@@ -301,12 +293,5 @@ func (b *appending) insert(recorded []int) error {
 			ID: d.ID, TenantID: d.TenantID, AccountID: b.outcomes[i].AccountID, CreatedAt: b.at, Submission: d.Submission,
 		}, b.keyMatch[i], d.Fingerprint)
 	}
-	stored, err := b.tx.Batch(insertEntries, rows, nil)
-	if err != nil {
-		return fmt.Errorf("insert entries: %w", err)
-	}
-	if stored < int64(len(rows)) {
-		return errRaced
-	}
-	return nil
+	return b.tx.Defer(insertEntries, rows)
 }

@@ -9,14 +9,11 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// This file finds the account of each draft of a transaction. All drafts that
-// name an account by identifier or domain are settled before those that give
-// only a name: within one transaction any order is as good as another, and this
-// one asks the database once for each way of naming.
-//
-// Accounts that are there are touched in the order of their identifiers, and then
-// those that are not are made in the order of their domains, so that two nodes
-// which write for the same accounts do not wait for each other.
+// This file finds the account of each draft of a transaction. Within one transaction
+// any order of the drafts is as good as another. Those that give only a name come
+// first, so that only what is stored already is found by its name; then all accounts
+// are touched or made in the order of their domains' hashes, on every node, so that
+// two which write for the same accounts do not wait for each other.
 
 var touchAccounts = engine.NewBatch(`UPDATE accounts SET latest_activity_at =
 		CASE WHEN accounts.latest_activity_at >= batch.at THEN accounts.latest_activity_at ELSE batch.at END
@@ -24,9 +21,15 @@ var touchAccounts = engine.NewBatch(`UPDATE accounts SET latest_activity_at =
 	RETURNING accounts.tenant_id, accounts.account_id, CASE WHEN accounts.name IS NULL THEN 1 ELSE 0 END`,
 	"tenant_id bytea", "account_id bytea", "at bigint")
 
-var findDomains = engine.NewBatch(`SELECT a.tenant_id, a.domain_hash, a.account_id
-	FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.domain_hash`,
-	"tenant_id bytea", "domain_hash bytea")
+// The two ways to know of an account what the other one tells.
+var (
+	findAccounts = engine.NewBatch(`SELECT a.tenant_id, a.account_id, a.domain_hash
+		FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id`,
+		"tenant_id bytea", "account_id bytea")
+	findDomains = engine.NewBatch(`SELECT a.tenant_id, a.domain_hash, a.account_id
+		FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.domain_hash`,
+		"tenant_id bytea", "domain_hash bytea")
+)
 
 var upsertAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
 		created_at, updated_at, latest_activity_at, stored_at)
@@ -56,55 +59,66 @@ var findNames = engine.NewBatch(`SELECT batch.tenant_id, batch.name_hash,
 // A target is an account that drafts of the transaction go to.
 type target struct {
 	id      atrium.AccountID // "" until it is known, or if there is none
+	hash    string           // of its domain; "" until it is known
 	unnamed bool
 	drafts  []int
+}
+
+// targets are those that drafts name in one way, by the identifier or the domain
+// that they give.
+type targets map[tenantKey]*target
+
+// add gives draft i to the target with the key.
+func (all targets) add(tenant atrium.TenantID, key string, i ...int) *target {
+	k := tenantKey{tenant, key}
+	if all[k] == nil {
+		all[k] = &target{}
+	}
+	all[k].drafts = append(all[k].drafts, i...)
+	return all[k]
+}
+
+// sorted returns the keys of a map in one order on every node.
+func sorted[V any](all map[tenantKey]V) []tenantKey {
+	return slices.SortedFunc(maps.Keys(all), compareKeys)
 }
 
 // resolve gives each of the drafts its account, made if need be, with its
 // newest activity noted. It returns those that have one; the others' outcome
 // is NotFound.
 func (b *appending) resolve(drafts []int) (found []int, err error) {
-	byID, byDomain, byName := map[tenantKey]*target{}, map[tenantKey]*target{}, map[tenantKey]*target{}
-	add := func(targets map[tenantKey]*target, i int, key string) *target {
-		k := tenantKey{b.drafts[i].TenantID, key}
-		if targets[k] == nil {
-			targets[k] = &target{}
-		}
-		targets[k].drafts = append(targets[k].drafts, i)
-		return targets[k]
-	}
+	byID, byDomain, byName := targets{}, targets{}, targets{}
 	for _, i := range drafts {
 		switch d := b.drafts[i]; {
 		case d.Claim.AccountID != "":
-			add(byID, i, string(d.Claim.AccountID)).id = d.Claim.AccountID
+			byID.add(d.TenantID, string(d.Claim.AccountID), i)
 		case d.Domain != "":
-			add(byDomain, i, d.Domain)
+			byDomain.add(d.TenantID, d.Domain, i)
 		case d.NameKey != "":
-			add(byName, i, d.NameKey)
+			byName.add(d.TenantID, d.NameKey, i)
 		default:
-			add(byDomain, i, atrium.UnattributedDomain)
+			byDomain.add(d.TenantID, atrium.UnattributedDomain, i)
 		}
 	}
-	// Domains before names: an account that is made or named here can be found
-	// by its name, and what no account is found for is unattributed.
-	if err := b.findDomains(byDomain); err != nil {
+	if err := b.matchNames(byName, byID, byDomain); err != nil {
 		return nil, err
 	}
-	if err := b.touch(byID, byDomain); err != nil {
-		return nil, err
+	for k, t := range byDomain {
+		t.hash = string(hash16(k.key))
 	}
-	if err := b.makeMissing(byDomain); err != nil {
+	if len(byID) > 0 { // else all of them are touched or made by one statement
+		if err := b.touchKnown(byID, byDomain); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.upsert(byDomain); err != nil {
 		return nil, err
 	}
 	if err := b.fillNames(byID, byDomain); err != nil {
 		return nil, err
 	}
-	rest, err := b.matchNames(byName)
-	if err != nil {
-		return nil, err
-	}
-	for _, targets := range []map[tenantKey]*target{byID, byDomain, byName, rest} {
-		for _, t := range targets {
+	for _, all := range []targets{byID, byDomain} {
+		for _, t := range all {
 			for _, i := range t.drafts {
 				if t.id == "" {
 					b.outcomes[i].Err = atrium.NotFound()
@@ -118,87 +132,109 @@ func (b *appending) resolve(drafts []int) (found []int, err error) {
 	return found, nil
 }
 
-// sorted returns the keys of a map in one order on every node.
-func sorted[V any](all map[tenantKey]V) []tenantKey {
-	return slices.SortedFunc(maps.Keys(all), compareKeys)
-}
-
-// findDomains finds the accounts that have the domains.
-func (b *appending) findDomains(targets map[tenantKey]*target) error {
-	rows := make([]engine.Args, 0, len(targets))
-	byHash := make(map[tenantKey]*target, len(targets))
-	for k, t := range targets {
-		hash := hash16(k.key)
-		byHash[tenantKey{k.tenant, string(hash)}] = t
-		rows = append(rows, engine.Args{idArg(k.tenant), hash})
+// matchNames gives the drafts of a name that exactly one account has to it, and
+// those of the others to the unattributed account.
+func (b *appending) matchNames(byName, byID, byDomain targets) error {
+	rows := make([]engine.Args, 0, len(byName))
+	for k := range byName {
+		rows = append(rows, engine.Args{idArg(k.tenant), hash16(k.key)})
 	}
-	_, err := b.tx.Batch(findDomains, rows, func(r engine.Row) error {
-		byHash[tenantKey{idAt[atrium.TenantID](r, 0), string(r.Bytes(1))}].id = idAt[atrium.AccountID](r, 2)
+	only := map[tenantKey]atrium.AccountID{} // by the hash of the name
+	if _, err := b.tx.Batch(findNames, rows, func(r engine.Row) error {
+		if first := idAt[atrium.AccountID](r, 2); first == idAt[atrium.AccountID](r, 3) {
+			only[tenantKey{idAt[atrium.TenantID](r, 0), string(r.Bytes(1))}] = first
+		}
 		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("find domains: %w", err)
+	}); err != nil {
+		return fmt.Errorf("find names: %w", err)
+	}
+	for k, t := range byName {
+		if id := only[tenantKey{k.tenant, string(hash16(k.key))}]; id != "" {
+			byID.add(k.tenant, string(id), t.drafts...)
+		} else {
+			byDomain.add(k.tenant, atrium.UnattributedDomain, t.drafts...)
+		}
 	}
 	return nil
 }
 
-// touch notes new activity of the accounts that the targets have identifiers of.
-// Those that do not exist lose them.
-func (b *appending) touch(all ...map[tenantKey]*target) error {
-	accounts := map[tenantKey][]*target{} // one can be named in several ways
-	for _, targets := range all {
-		for k, t := range targets {
-			if t.id != "" {
-				account := tenantKey{k.tenant, string(t.id)}
-				accounts[account] = append(accounts[account], t)
-				t.id = ""
-			}
-		}
+// touchKnown notes new activity of the accounts that there are.
+func (b *appending) touchKnown(byID, byDomain targets) error {
+	accounts := map[tenantKey][]*target{} // by the hash of the domain; one can be named in both ways
+	ids := map[tenantKey]atrium.AccountID{}
+	know := func(t *target, tenant atrium.TenantID, hash string, id atrium.AccountID) {
+		k := tenantKey{tenant, hash}
+		accounts[k], ids[k] = append(accounts[k], t), id
 	}
-	rows := make([]engine.Args, 0, len(accounts))
+	var rows []engine.Args
+	for k := range byID {
+		rows = append(rows, engine.Args{idArg(k.tenant), idArg(atrium.AccountID(k.key))})
+	}
+	if _, err := b.tx.Batch(findAccounts, rows, func(r engine.Row) error {
+		tenant, id := idAt[atrium.TenantID](r, 0), idAt[atrium.AccountID](r, 1)
+		know(byID[tenantKey{tenant, string(id)}], tenant, string(r.Bytes(2)), id)
+		return nil
+	}); err != nil {
+		return fmt.Errorf("find accounts: %w", err)
+	}
+	rows = nil
+	byHash := map[tenantKey]*target{}
+	for k, t := range byDomain {
+		byHash[tenantKey{k.tenant, t.hash}] = t
+		rows = append(rows, engine.Args{idArg(k.tenant), []byte(t.hash)})
+	}
+	if _, err := b.tx.Batch(findDomains, rows, func(r engine.Row) error {
+		tenant, hash := idAt[atrium.TenantID](r, 0), string(r.Bytes(1))
+		know(byHash[tenantKey{tenant, hash}], tenant, hash, idAt[atrium.AccountID](r, 2))
+		return nil
+	}); err != nil {
+		return fmt.Errorf("find domains: %w", err)
+	}
+	rows = nil
+	byAccount := map[tenantKey][]*target{}
 	for _, k := range sorted(accounts) {
-		rows = append(rows, engine.Args{idArg(k.tenant), idArg(atrium.AccountID(k.key)), int64(b.at)})
+		byAccount[tenantKey{k.tenant, string(ids[k])}] = accounts[k]
+		rows = append(rows, engine.Args{idArg(k.tenant), idArg(ids[k]), int64(b.at)})
 	}
-	_, err := b.tx.Batch(touchAccounts, rows, func(r engine.Row) error {
+	if _, err := b.tx.Batch(touchAccounts, rows, func(r engine.Row) error {
 		id := idAt[atrium.AccountID](r, 1)
-		for _, t := range accounts[tenantKey{idAt[atrium.TenantID](r, 0), string(id)}] {
+		for _, t := range byAccount[tenantKey{idAt[atrium.TenantID](r, 0), string(id)}] {
 			t.id, t.unnamed = id, r.Int(2) == 1
 		}
 		return nil
-	})
-	if err != nil {
+	}); err != nil {
 		return fmt.Errorf("touch accounts: %w", err)
 	}
 	return nil
 }
 
-// makeMissing makes the accounts with the domains that no account was found for.
-// One that another node has made meanwhile is touched.
-func (b *appending) makeMissing(targets map[tenantKey]*target) error {
-	var rows []engine.Args
-	byHash := map[tenantKey]*target{}
-	for _, k := range sorted(targets) {
-		if targets[k].id != "" {
-			continue
+// upsert touches or makes the accounts with the domains, but for those that are
+// known already.
+func (b *appending) upsert(byDomain targets) error {
+	byHash := map[tenantKey]tenantKey{}
+	for k, t := range byDomain {
+		if t.id == "" {
+			byHash[tenantKey{k.tenant, t.hash}] = k
 		}
-		name := b.claimedName(targets[k])
+	}
+	rows := make([]engine.Args, 0, len(byHash))
+	for _, h := range sorted(byHash) {
+		k := byHash[h]
+		name := b.claimedName(byDomain[k])
 		if k.key == atrium.UnattributedDomain {
 			name = ""
 		}
-		hash := hash16(k.key)
-		byHash[tenantKey{k.tenant, string(hash)}] = targets[k]
 		rows = append(rows, engine.Args{
-			idArg(k.tenant), idArg(atrium.NewID[atrium.AccountID]()), k.key, hash,
+			idArg(k.tenant), idArg(atrium.NewID[atrium.AccountID]()), k.key, []byte(h.key),
 			nullable(name), nameHash(k.key, name), int64(b.at), b.storedAt,
 		})
 	}
-	_, err := b.tx.Batch(upsertAccounts, rows, func(r engine.Row) error {
-		t := byHash[tenantKey{idAt[atrium.TenantID](r, 0), string(r.Bytes(1))}]
+	if _, err := b.tx.Batch(upsertAccounts, rows, func(r engine.Row) error {
+		t := byDomain[byHash[tenantKey{idAt[atrium.TenantID](r, 0), string(r.Bytes(1))}]]
 		t.id, t.unnamed = idAt[atrium.AccountID](r, 2), r.Int(3) == 1
 		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("make accounts: %w", err)
+	}); err != nil {
+		return fmt.Errorf("upsert accounts: %w", err)
 	}
 	return nil
 }
@@ -214,61 +250,21 @@ func (b *appending) claimedName(t *target) string {
 }
 
 // fillNames names the accounts that have no name yet.
-func (b *appending) fillNames(all ...map[tenantKey]*target) error {
-	var rows []engine.Args
-	for _, targets := range all {
-		for _, k := range sorted(targets) {
-			t := targets[k]
+func (b *appending) fillNames(byID, byDomain targets) error {
+	names := map[tenantKey]string{} // by account: one can be named in both ways
+	for _, all := range []targets{byDomain, byID} {
+		for k, t := range all {
 			if name := b.claimedName(t); t.unnamed && name != "" {
-				rows = append(rows, engine.Args{idArg(k.tenant), idArg(t.id), name, nameHash("", name), int64(b.at)})
+				names[tenantKey{k.tenant, string(t.id)}] = name
 			}
 		}
+	}
+	rows := make([]engine.Args, 0, len(names))
+	for _, k := range sorted(names) {
+		rows = append(rows, engine.Args{idArg(k.tenant), idArg(atrium.AccountID(k.key)), names[k], nameHash("", names[k]), int64(b.at)})
 	}
 	if _, err := b.tx.Batch(fillNames, rows, nil); err != nil {
 		return fmt.Errorf("fill names: %w", err)
 	}
 	return nil
-}
-
-// matchNames settles the targets whose name is exactly one account's, and moves
-// the drafts of the others to the unattributed account, which it returns.
-func (b *appending) matchNames(targets map[tenantKey]*target) (unattributed map[tenantKey]*target, err error) {
-	rows := make([]engine.Args, 0, len(targets))
-	keys := sorted(targets)
-	only := map[tenantKey]atrium.AccountID{} // by the hash of the name
-	for _, k := range keys {
-		rows = append(rows, engine.Args{idArg(k.tenant), hash16(k.key)})
-	}
-	_, err = b.tx.Batch(findNames, rows, func(r engine.Row) error {
-		if first := idAt[atrium.AccountID](r, 2); first == idAt[atrium.AccountID](r, 3) {
-			only[tenantKey{idAt[atrium.TenantID](r, 0), string(r.Bytes(1))}] = first
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("find names: %w", err)
-	}
-	matched := map[tenantKey]*target{}
-	unattributed = map[tenantKey]*target{}
-	for _, k := range keys {
-		t := targets[k]
-		if id := only[tenantKey{k.tenant, string(hash16(k.key))}]; id != "" {
-			t.id = id
-			matched[tenantKey{k.tenant, string(id)}] = t
-			continue
-		}
-		u := tenantKey{k.tenant, atrium.UnattributedDomain}
-		if unattributed[u] == nil {
-			unattributed[u] = &target{}
-		}
-		unattributed[u].drafts = append(unattributed[u].drafts, t.drafts...)
-		delete(targets, k)
-	}
-	if err := b.findDomains(unattributed); err != nil {
-		return nil, err
-	}
-	if err := b.touch(matched, unattributed); err != nil {
-		return nil, err
-	}
-	return unattributed, b.makeMissing(unattributed)
 }

@@ -92,13 +92,24 @@ func (tx recordingTx) Exec(sql string, args ...any) (int64, error) {
 }
 
 func (tx recordingTx) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
-	// The statements that the engines run are nobody else's business.
-	if sql := reflect.ValueOf(b).Elem().FieldByName(tx.form).String(); sql != "" {
-		tx.note(sql)
-	} else {
-		tx.note(reflect.ValueOf(b).Elem().FieldByName("server").String())
-	}
+	tx.noteBatch(b)
 	return tx.Tx.Batch(b, rows, each)
+}
+
+func (tx recordingTx) Defer(b *engine.Batch, rows []engine.Args) error {
+	tx.noteBatch(b)
+	return tx.Tx.Defer(b, rows)
+}
+
+// noteBatch notes the form of a batch's statement that the engine runs, which is
+// nobody else's business.
+func (tx recordingTx) noteBatch(b *engine.Batch) {
+	for _, form := range []string{tx.form, "server"} {
+		if sql := reflect.ValueOf(b).Elem().FieldByName(form).String(); sql != "" {
+			tx.note(sql)
+			return
+		}
+	}
 }
 
 var (

@@ -116,6 +116,10 @@ type Tx interface {
 	// how many rows were changed.
 	Batch(b *Batch, rows []Args, each func(Row) error) (int64, error)
 
+	// Defer is Batch for a statement whose answer nobody needs: it is run when the
+	// next one is, or with the commit. If it fails, so does that.
+	Defer(b *Batch, rows []Args) error
+
 	// Script runs statements that have no parameters, with ; between them.
 	Script(sql string) error
 }

@@ -65,6 +65,7 @@ type postgresDB struct {
 	pool    *pgxpool.Pool
 	options PostgresOptions
 	sharded atomic.Bool
+	queries gathering
 	waiting chan struct{} // holds a token for each that has or waits for a connection
 	ending  chan struct{} // holds a token for each connection that was given up and is not closed yet
 }
@@ -102,6 +103,7 @@ func OpenPostgres(ctx context.Context, url string, options PostgresOptions) (DB,
 	}
 	db := &postgresDB{
 		options: options,
+		queries: gathering{leaders: max(1, options.Connections/connsPerLeader), limit: waitersPerConn * options.Connections},
 		waiting: make(chan struct{}, waitersPerConn*options.Connections),
 		ending:  make(chan struct{}, options.Connections),
 	}
@@ -173,10 +175,6 @@ func (db *postgresDB) Name() string { return "postgres" }
 
 func (db *postgresDB) Traits() Traits {
 	return Traits{Writers: db.options.Connections, Sharded: db.sharded.Load()}
-}
-
-func (db *postgresDB) Query(ctx context.Context, sql string, args Args, each func(Row) error) error {
-	return db.again(ctx, func(c *postgresConn) error { return c.Query(sql, args, each) })
 }
 
 func (db *postgresDB) Read(ctx context.Context, f func(Tx) error) error {
@@ -271,6 +269,9 @@ func (db *postgresDB) again(ctx context.Context, f func(*postgresConn) error) er
 	}
 }
 
+// errTooMany is the error of whoever comes when so many wait already.
+var errTooMany = &Error{Unavailable, errors.New("too many wait for the database already")}
+
 // once calls f with a connection. passing says that f failed in a way that may
 // pass, and can be called again.
 func (db *postgresDB) once(ctx context.Context, f func(*postgresConn) error) (passing bool, err error) {
@@ -278,7 +279,7 @@ func (db *postgresDB) once(ctx context.Context, f func(*postgresConn) error) (pa
 	case db.waiting <- struct{}{}:
 		defer func() { <-db.waiting }()
 	default:
-		return false, &Error{Unavailable, errors.New("too many wait for the database already")}
+		return false, errTooMany
 	}
 	if err := ctx.Err(); err != nil {
 		return false, &Error{Unavailable, fmt.Errorf("wait for a connection: %w", context.Cause(ctx))}
@@ -333,7 +334,7 @@ func (db *postgresDB) dropIdle() {
 
 func (db *postgresDB) Stats() Stats {
 	used := int(db.pool.Stat().AcquiredConns())
-	return Stats{Connections: used, Waiting: max(0, len(db.waiting)-used)}
+	return Stats{Connections: used, Waiting: max(0, len(db.waiting)-used) + db.queries.size()}
 }
 
 // Check finds indexes that the server does not trust. Damage to pages is the

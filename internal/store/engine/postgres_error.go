@@ -104,3 +104,12 @@ func isLost(err error) bool {
 func isTimeout(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
+
+// shared says what to do about a server that has not the statements that the
+// connection was given.
+func shared(err error) error {
+	if state := sqlState(err); state == statementUnknown || state == statementKnown {
+		err = fmt.Errorf("a pool shares this connection between transactions, and needs unprepared statements (database-statements): %w", err)
+	}
+	return err
+}

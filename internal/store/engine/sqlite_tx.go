@@ -153,6 +153,12 @@ func (c *sqliteConn) Batch(b *Batch, rows []Args, each func(Row) error) (int64, 
 	return changed, nil
 }
 
+// Defer runs the batch at once: nothing is saved by waiting.
+func (c *sqliteConn) Defer(b *Batch, rows []Args) error {
+	_, err := c.Batch(b, rows, nil)
+	return err
+}
+
 func (c *sqliteConn) Script(sql string) error {
 	return sqliteError(runScript(c.conn, sql))
 }

@@ -15,7 +15,7 @@ var attribution = []guarantee{
 	{"a name that one account has leads to it whatever its case", nameOfOneAccount},
 	{"a name that nobody or several have leads nowhere", nameOfNoneOrSeveral},
 	{"a name is found and lost with a rename", nameFollowsRename},
-	{"in one transaction names are looked for after domains are settled", namesAfterDomains},
+	{"in one transaction names are looked for among those of before it", namesBeforeDomains},
 	{"what names nothing goes to the one unattributed account", unattributedAccount},
 	{"the unattributed account is never found by a name", unattributedHasNoName},
 	{"the unattributed account is never named by an entry", unattributedStaysUnnamed},
@@ -138,21 +138,24 @@ func nameFollowsRename(t *testing.T, e *env) {
 	}
 }
 
-func namesAfterDomains(t *testing.T, e *env) {
+func namesBeforeDomains(t *testing.T, e *env) {
+	known := e.record(t, atrium.Claim{Domain: "known.example", Name: "Known"}).AccountID
+	unnamed := e.record(t, byDomain("d.example")).AccountID
 	r := recorded(t, e.append(t,
 		e.draft(t, byName("acme")), e.draft(t, atrium.Claim{Domain: "a.example", Name: "Acme"}),
-		e.draft(t, byName("twice")), e.draft(t, atrium.Claim{Domain: "b.example", Name: "Twice"}),
-		e.draft(t, atrium.Claim{Domain: "c.example", Name: "TWICE"}), e.draft(t, atrium.Claim{})))
-	if r[0].AccountID != r[1].AccountID {
-		t.Error("a name did not lead to the account that was made with it in the same transaction")
+		e.draft(t, byName("Delta")), e.draft(t, atrium.Claim{AccountID: unnamed, Name: "Delta"}),
+		e.draft(t, byName("known")), e.draft(t, atrium.Claim{Domain: "b.example", Name: "Known"}), e.draft(t, atrium.Claim{})))
+	nobodys := r[6].AccountID
+	if r[0].AccountID != nobodys || r[2].AccountID != nobodys {
+		t.Error("a name led to an account that got it in the same transaction")
 	}
-	if r[2].AccountID != r[5].AccountID || r[2].AccountID == r[3].AccountID {
-		t.Error("a name that two accounts got in the same transaction was not unattributed")
+	if r[4].AccountID != known {
+		t.Error("a name did not lead to the account that alone had it before the transaction")
 	}
-	unnamed := e.record(t, byDomain("d.example")).AccountID
-	r = recorded(t, e.append(t, e.draft(t, byName("Delta")), e.draft(t, atrium.Claim{AccountID: unnamed, Name: "Delta"})))
-	if r[0].AccountID != unnamed {
-		t.Error("a name did not lead to the account that was given it in the same transaction")
+	for name, want := range map[string]atrium.AccountID{"Acme": r[1].AccountID, "Delta": unnamed, "Known": nobodys} {
+		if got := e.record(t, byName(name)).AccountID; got != want {
+			t.Errorf("%q led to %s afterwards, want %s", name, got, want)
+		}
 	}
 }
 
@@ -218,15 +221,13 @@ func everyCombination(t *testing.T, e *env) {
 	for i, claim := range claims {
 		drafts[i] = e.draft(t, claim)
 	}
-	want[1] = none // together, the others give the name to a and b as well
 	for i, r := range recorded(t, e.append(t, drafts...)) {
 		if r.AccountID != want[i] {
 			t.Errorf("together: %+v went to %s, want %s", claims[i], r.AccountID, want[i])
 		}
 	}
-	e.rename(t, a, "A")
+	e.rename(t, a, "A") // together, some have given the name to a and b as well
 	e.rename(t, b, "B")
-	want[1] = c
 	for i, claim := range claims {
 		if r := e.record(t, claim); r.AccountID != want[i] {
 			t.Errorf("apart: %+v went to %s, want %s", claim, r.AccountID, want[i])

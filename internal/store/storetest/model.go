@@ -153,7 +153,6 @@ func (r *realm) append(drafts []*atrium.Draft, now atrium.Time, got []atrium.Out
 // settle records those of the drafts whose account is found or made.
 func (r *realm) settle(drafts []*atrium.Draft, which []int, now atrium.Time, got, want []atrium.Outcome, nameOf func(atrium.AccountID) string) {
 	claimed := map[atrium.AccountID][]string{}
-	var byName []int
 	goes := func(i int, id atrium.AccountID) {
 		d := drafts[i]
 		a := r.accounts[id]
@@ -181,6 +180,10 @@ func (r *realm) settle(drafts []*atrium.Draft, which []int, now atrium.Time, got
 		}
 		goes(i, a.ID)
 	}
+	named := map[int]atrium.AccountID{} // by names as they are before all of this
+	for _, i := range which {
+		named[i] = r.withName(canonical.Name(drafts[i].Claim.Name))
+	}
 	for _, i := range which {
 		switch d := drafts[i]; {
 		case d.Claim.AccountID != "":
@@ -191,8 +194,8 @@ func (r *realm) settle(drafts []*atrium.Draft, which []int, now atrium.Time, got
 			}
 		case d.Claim.Domain != "":
 			domain(i, canonical.Domain(d.Claim.Domain))
-		case d.Claim.Name != "":
-			byName = append(byName, i)
+		case named[i] != "":
+			goes(i, named[i])
 		default:
 			domain(i, atrium.UnattributedDomain)
 		}
@@ -205,13 +208,6 @@ func (r *realm) settle(drafts []*atrium.Draft, which []int, now atrium.Time, got
 			}
 			a.UpdatedAt = max(a.UpdatedAt, now)
 			r.accounts[id] = a
-		}
-	}
-	for _, i := range byName {
-		if id := r.withName(canonical.Name(drafts[i].Claim.Name)); id != "" {
-			goes(i, id)
-		} else {
-			domain(i, atrium.UnattributedDomain)
 		}
 	}
 }

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Queries that come while others are under way wait a moment and are sent
+// together, on one connection and in one round trip, as entries share a commit.
+// Most of what a small query costs is the way there and back; under load this
+// saves most of it, and a lone query goes at once.
+//
+// There is no goroutine for it. The first query to come leads: it runs what has
+// gathered, and then hands the lead to one of those that have come meanwhile.
+const (
+	connsPerLeader = 4  // of the pool: the others are for transactions
+	maxGathered    = 64 // queries that are sent together
+)
+
+// A gathered query is one that is run with others, or waits to be.
+type gathered struct {
+	ctx  context.Context
+	sql  string
+	args Args
+	each func(Row) error
+
+	turn  chan []*gathered // gives the lead, with what is to be run; closed when it was run
+	rows  bool             // some have been handed out
+	alone bool             // its caller is to run it
+	err   error
+}
+
+// A gathering is the queries that wait to be sent together.
+type gathering struct {
+	leaders int // how many there are at most
+	limit   int // how many lead and wait at most
+
+	mu      sync.Mutex
+	leading int         // guarded by mu
+	waiting []*gathered // guarded by mu
+}
+
+// enter makes q the leader of itself, or lets it wait for its turn.
+func (g *gathering) enter(q *gathered) (lead []*gathered, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.leading < g.leaders {
+		g.leading++
+		return []*gathered{q}, nil
+	}
+	if g.leading+len(g.waiting) >= g.limit {
+		return nil, errTooMany
+	}
+	q.turn = make(chan []*gathered, 1)
+	g.waiting = append(g.waiting, q)
+	return nil, nil
+}
+
+// leave hands the lead on, or gives it up if nobody waits. With an error it is
+// given up, and so do all that wait.
+func (g *gathering) leave(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		for _, q := range g.waiting {
+			q.err = err
+			close(q.turn)
+		}
+		g.waiting = nil
+	}
+	if len(g.waiting) == 0 {
+		g.leading--
+		return
+	}
+	n := min(len(g.waiting), maxGathered)
+	next := slices.Clone(g.waiting[:n])
+	g.waiting = slices.Delete(g.waiting, 0, n)
+	next[0].turn <- next
+}
+
+func (g *gathering) size() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.waiting)
+}
+
+func (db *postgresDB) Query(ctx context.Context, sql string, args Args, each func(Row) error) error {
+	q := &gathered{ctx: ctx, sql: sql, args: args, each: each}
+	lead, err := db.queries.enter(q)
+	if err != nil {
+		return err
+	}
+	if lead == nil {
+		lead = <-q.turn
+	}
+	if lead != nil {
+		db.lead(lead)
+	}
+	if q.alone {
+		return db.single(q)
+	}
+	return q.err
+}
+
+func (db *postgresDB) single(q *gathered) error {
+	return db.again(q.ctx, func(c *postgresConn) error { return c.Query(q.sql, q.args, q.each) })
+}
+
+// lead runs queries, the first of which is the caller's own.
+func (db *postgresDB) lead(queries []*gathered) {
+	var away error // of a database that the next would wait for in vain
+	defer func() {
+		for _, q := range queries[1:] {
+			close(q.turn)
+		}
+		db.queries.leave(away)
+	}()
+	if len(queries) == 1 {
+		queries[0].err = db.single(queries[0])
+		return
+	}
+	steps := make([]*step, len(queries))
+	for i, q := range queries {
+		steps[i] = &step{sql: q.sql, set: func(v *values) error { return v.setArgs(q.args) }, each: q.handOut}
+	}
+	done := 0
+	_, err := db.once(unwatched, func(c *postgresConn) (err error) {
+		done, err = c.exchange(steps...)
+		return err
+	})
+	// What the server refuses is the fault of one query: each is run alone, and it
+	// is found. So is what a lost connection has left undone.
+	if ClassOf(err) == Unavailable && !isLost(err) && !isContended(err) {
+		away = err
+	}
+	for i, q := range queries {
+		if i < done {
+			q.err = steps[i].err
+		} else {
+			q.err, q.alone = err, away == nil && !q.rows
+		}
+	}
+}
+
+// handOut calls each, which is another caller's: its panic is not this one's.
+func (q *gathered) handOut(row Row) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic while a row was read: %v", p)
+		}
+	}()
+	q.rows = true
+	return q.each(row)
+}
