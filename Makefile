@@ -24,6 +24,11 @@ test: prepare ## Run every test on every storage engine, with the race detector,
 	cd bench && $(GO) test ./...
 	$(MAKE) --no-print-directory fuzz FUZZTIME=3s
 
+.PHONY: test-citus
+test-citus: ## Run the suite, the HTTP scripts and the races on a Citus cluster: CITUS_URL=postgres://… of its coordinator
+	CITUS_URL='$(CITUS_URL)' $(GO) test -count=1 -timeout 60m -tags citus -run 'Citus' ./internal/store
+	CITUS_URL='$(CITUS_URL)' $(GO) test -count=1 -timeout 60m -tags citus -run '/^citus$$|//^citus$$' ./test
+
 .PHONY: prepare
 prepare: ## Install what the tests need and Go does not bring: a C compiler for the race detector, a browser, PostgreSQL, PgBouncer and HAProxy
 	@scripts/prepare
@@ -40,6 +45,7 @@ lint-prepare: ## Install what the linters need and Go does not bring: Node.js fo
 .PHONY: lint
 lint: lint-prepare ## Check formatting, the code, the tools' modules and the OpenAPI document
 	$(GO) vet ./...
+	$(GO) vet -tags citus ./...
 	$(TOOLS) golangci-lint run ./...
 	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_NOTIFICATIONS=true \
 		npx --yes @redocly/cli@2.77.0 lint --config api/redocly.yaml api/openapi.yaml
@@ -57,8 +63,9 @@ crash: ## Kill the server ROUNDS times (200) under load and audit what it acknow
 	$(GO) test -v -count=1 -timeout 2h ./test/crash -run TestKill -args -rounds $(ROUNDS)
 
 .PHONY: bench
-bench: build ## Measure the API beside a bare net/http handler and print the ratios
+bench: build prepare ## Measure the API beside a bare net/http handler, and on PostgreSQL beside pgbench, and print the ratios
 	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium
+	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -postgres
 
 .PHONY: bench-layout
 bench-layout: ## Measure the layouts of the entries' table (docs/adr/0003)

@@ -60,6 +60,11 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
+// worthALane is how many entries must wait before another lane takes them while one
+// is at work: fewer are cheaper in the next batch of that one. Entries of several
+// tenants that must not share a batch have nothing to gain from waiting.
+const worthALane = 16
+
 // ErrFull is the cause of the error for a submission that found no room.
 var ErrFull = errors.New("the write queue is full")
 
@@ -75,10 +80,11 @@ type Writer struct {
 	watch  Observer      // nil for nobody
 	done   chan struct{} // closed when every lane has ended
 
-	mu      sync.Mutex
-	arrived *sync.Cond // an entry has, or the end
-	queue   queue      // guarded by mu
-	closed  bool       // guarded by mu
+	mu     sync.Mutex
+	turn   *sync.Cond // there may be a batch to take, or the end
+	queue  queue      // guarded by mu
+	busy   int        // guarded by mu; lanes that commit
+	closed bool       // guarded by mu
 }
 
 // A waiter is a draft in the queue with the channel that its answer comes on.
@@ -94,7 +100,7 @@ func NewWriter(store Store, limits Limits, log *slog.Logger, watch Observer) *Wr
 		store: store, log: log, limits: limits.orDefaults(), watch: watch,
 		done: make(chan struct{}), queue: newQueue(),
 	}
-	w.arrived = sync.NewCond(&w.mu)
+	w.turn = sync.NewCond(&w.mu)
 	var lanes sync.WaitGroup
 	for range w.limits.Lanes {
 		lanes.Go(w.run)
@@ -146,7 +152,7 @@ func (w *Writer) enqueue(me *waiter) error {
 		d.answer <- atrium.Outcome{Err: atrium.Unavailable(ErrFull)}
 	}
 	w.queue.push(me)
-	w.arrived.Signal()
+	w.turn.Signal()
 	return nil
 }
 
@@ -180,7 +186,7 @@ func (w *Writer) Waiting() int {
 func (w *Writer) Close(ctx context.Context) error {
 	w.mu.Lock()
 	w.closed = true
-	w.arrived.Broadcast()
+	w.turn.Broadcast()
 	w.mu.Unlock()
 	select {
 	case <-w.done:
@@ -199,6 +205,7 @@ func (w *Writer) run() {
 		}
 		w.observe(batch)
 		w.commit(batch)
+		w.rest()
 	}
 }
 
@@ -206,10 +213,21 @@ func (w *Writer) run() {
 func (w *Writer) next() []*waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.queue.entries == 0 && !w.closed {
-		w.arrived.Wait()
+	for !w.closed && (w.queue.entries == 0 || w.busy > 0 && w.queue.entries < worthALane && !w.limits.OneTenant) {
+		w.turn.Wait()
 	}
-	return w.queue.take(w.limits.BatchEntries, w.limits.BatchBytes, w.limits.OneTenant)
+	batch := w.queue.take(w.limits.BatchEntries, w.limits.BatchBytes, w.limits.OneTenant)
+	if len(batch) > 0 {
+		w.busy++
+	}
+	return batch
+}
+
+// rest ends the work on a batch.
+func (w *Writer) rest() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy--
 }
 
 // commit records a batch and answers its waiters. A batch that the store cannot

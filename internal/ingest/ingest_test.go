@@ -110,26 +110,45 @@ func TestWhatArrivesDuringACommitIsTheNextBatch(t *testing.T) {
 	})
 }
 
+// submitAll submits so many entries, one after the other, and returns when they
+// have their answers.
+func submitAll(t *testing.T, w *ingest.Writer, n int) (took time.Duration) {
+	t.Helper()
+	start := time.Now()
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			if _, err := w.Submit(t.Context(), draft("a", "s")); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+	}
+	wg.Wait()
+	if err := w.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	return time.Since(start)
+}
+
 func TestAsManyCommitsRunAsThereAreLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{}
-		w := newWriter(t, c, ingest.Limits{BatchEntries: 10, Lanes: 3})
-		start := time.Now()
-		var wg sync.WaitGroup
-		for range 3 + 60 { // a lone entry for each lane, and then six batches
-			wg.Go(func() {
-				if _, err := w.Submit(t.Context(), draft("a", "s")); err != nil {
-					t.Error(err)
-				}
-			})
-			synctest.Wait()
+		w := newWriter(t, c, ingest.Limits{BatchEntries: 16, Lanes: 3})
+		took := submitAll(t, w, 1+16+16+5)
+		first, rest := slices.Sorted(slices.Values(c.sizes()[:3])), c.sizes()[3:]
+		if took != 2*time.Second || fmt.Sprint(first, rest) != "[1 16 16] [5]" {
+			t.Errorf("took %v in batches of %v, want three at once and then the rest", took, c.sizes())
 		}
-		wg.Wait()
-		if took := time.Since(start); took != 3*time.Second || len(c.sizes()) != 9 {
-			t.Errorf("took %v in batches of %v, want 3 s for 9 batches", took, c.sizes())
-		}
-		if err := w.Close(t.Context()); err != nil {
-			t.Error(err)
+	})
+}
+
+func TestAFewEntriesWaitForTheLaneThatIsAtWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &commits{}
+		w := newWriter(t, c, ingest.Limits{Lanes: 3})
+		if took := submitAll(t, w, 1+15); took != 2*time.Second || fmt.Sprint(c.sizes()) != "[1 15]" {
+			t.Errorf("took %v in batches of %v, want the second to have all others", took, c.sizes())
 		}
 	})
 }

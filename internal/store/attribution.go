@@ -68,14 +68,13 @@ type target struct {
 // that they give.
 type targets map[tenantKey]*target
 
-// add gives draft i to the target with the key.
-func (all targets) add(tenant atrium.TenantID, key string, i ...int) *target {
+// add gives drafts to the target with the key.
+func (all targets) add(tenant atrium.TenantID, key string, drafts ...int) {
 	k := tenantKey{tenant, key}
 	if all[k] == nil {
 		all[k] = &target{}
 	}
-	all[k].drafts = append(all[k].drafts, i...)
-	return all[k]
+	all[k].drafts = append(all[k].drafts, drafts...)
 }
 
 // sorted returns the keys of a map in one order on every node.

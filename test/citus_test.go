@@ -1,0 +1,41 @@
+//go:build citus
+
+package test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgrestest"
+)
+
+// A cluster is one more engine: a schema of its own on the coordinator that
+// CITUS_URL names, with its tables distributed.
+func init() {
+	engines = append(engines, struct {
+		name string
+		open func(t *testing.T) engine.DB
+	}{"citus", func(t *testing.T) engine.DB {
+		t.Helper()
+		address := os.Getenv("CITUS_URL")
+		if address == "" {
+			t.Fatal("CITUS_URL must be the address of a database on a Citus coordinator: make test-citus CITUS_URL=postgres://…")
+		}
+		url := postgrestest.NewSchema(t, address)
+		db, err := engine.OpenPostgres(t.Context(), url, engine.PostgresOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := store.New(db, time.Now)
+		if _, err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Distribute(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}})
+}
