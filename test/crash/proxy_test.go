@@ -15,8 +15,8 @@ import (
 )
 
 // A proxy stands between Atrium and PostgreSQL. It knows as much of the protocol
-// (PostgreSQL documentation, chapter 55) as it needs to choose what becomes of a
-// message that Atrium sends, and of the connection that it came on.
+// (PostgreSQL documentation, chapter 55) as it needs to choose what becomes of the
+// statements that Atrium sends together, and of the connection that they came on.
 type proxy struct {
 	t        *testing.T
 	listener net.Listener
@@ -32,7 +32,7 @@ type proxy struct {
 	fates  map[fate]int                         // guarded by mu; how often each was chosen
 }
 
-// A fate is what becomes of a query.
+// A fate is what becomes of a query, and of those that are sent together with it.
 type fate string
 
 const (
@@ -100,8 +100,7 @@ func (p *proxy) keep(c net.Conn) (number int64, drop func()) {
 }
 
 // rule sets what chooses the fate of the queries that follow. It is given the query
-// and the text of all statements that were sent in its transaction, but for those
-// that were prepared before.
+// and the text of all statements that came before it in its transaction.
 func (p *proxy) rule(choose func(query, transaction string) fate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,26 +183,25 @@ func (p *proxy) serve(client net.Conn) {
 	})
 
 	in := bufio.NewReader(client)
+	statements := map[string]string{} // by their names
 	var transaction strings.Builder
 	for first := true; ; first = false {
-		kind, message, err := readMessage(in, first)
+		message, queries, err := readTogether(in, first, statements)
 		if err != nil {
 			return
 		}
-		text := strings.TrimRight(string(message[min(len(message), 5):]), "\x00")
 		f := passes
-		switch {
-		case dropped():
+		if dropped() {
 			f = silent
-		case first:
-		case kind == 'Q':
-			if strings.HasPrefix(text, "BEGIN") {
+		}
+		for _, query := range queries {
+			if strings.HasPrefix(query, "BEGIN") {
 				transaction.Reset()
 			}
-			f = p.fate(text, transaction.String())
-			transaction.WriteString(text)
-		case kind == 'P':
-			transaction.WriteString(text)
+			if f == passes {
+				f = p.fate(query, transaction.String())
+			}
+			transaction.WriteString(query)
 		}
 		switch f {
 		case passes:
@@ -230,6 +228,33 @@ func (p *proxy) serve(client net.Conn) {
 			}
 			_, _ = io.Copy(io.Discard, in)
 			return
+		}
+	}
+}
+
+// readTogether reads what a client sends before it waits for an answer, and the
+// queries in it. A statement that is prepared in it is noted under its name.
+func readTogether(in *bufio.Reader, first bool, statements map[string]string) (all []byte, queries []string, err error) {
+	for {
+		kind, message, err := readMessage(in, first)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, message...)
+		if first {
+			return all, nil, nil
+		}
+		texts := strings.Split(string(message[5:]), "\x00")
+		switch kind {
+		case 'Q': // a query, whole
+			return all, append(queries, texts[0]), nil
+		case 'P': // a statement is prepared: its name and its text
+			statements[texts[0]] = texts[1]
+		case 'B': // it is given its arguments: the name of that, and its own
+			queries = append(queries, statements[texts[1]])
+		case 'D', 'E', 'C', 'H': // more about it
+		default: // among others S, where the server answers
+			return all, queries, nil
 		}
 	}
 }
