@@ -59,7 +59,8 @@ type DB interface {
 	// Check verifies that the stored structures are sound.
 	Check(ctx context.Context) error
 
-	// Close waits for running transactions and releases the database.
+	// Close releases the database. It waits for running transactions, for those on a
+	// server a moment only.
 	Close() error
 }
 
