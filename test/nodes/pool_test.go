@@ -20,7 +20,7 @@ func TestAStatementOfAnotherClientOfAPoolIsNotTakenForOnesOwn(t *testing.T) {
 	server := postgrestest.Shared(t)
 	url := nodes.Pool(t, server, server.NewDatabase(t))
 	open := func() engine.DB {
-		db, err := engine.OpenPostgres(t.Context(), url, engine.PostgresOptions{})
+		db, err := engine.OpenPostgres(t.Context(), url, engine.PostgresOptions{Connections: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,10 +44,12 @@ func TestAStatementOfAnotherClientOfAPoolIsNotTakenForOnesOwn(t *testing.T) {
 	one := open()
 	var other engine.DB
 	err := one.Read(t.Context(), func(tx engine.Tx) error {
-		other = open()
 		ask(tx.Query, "of one")
-		ask(queryOf(other), "of the other")
-		return nil
+		other = open()
+		return other.Read(t.Context(), func(tx engine.Tx) error { // prepares as many as one has
+			ask(tx.Query, "of the other")
+			return nil
+		})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +60,8 @@ func TestAStatementOfAnotherClientOfAPoolIsNotTakenForOnesOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = holder.Close() }()
-	err = holder.Read(t.Context(), func(engine.Tx) error {
+	err = holder.Read(t.Context(), func(tx engine.Tx) error {
+		ask(tx.Query, "of the holder") // its transaction begins with its first statement
 		if got := ask(queryOf(one), "of one"); got != "of one" {
 			t.Errorf("the answer is %q", got)
 		}
