@@ -160,7 +160,7 @@ func (c *Config) faults() (all []string) {
 	}
 	check(c.DrainTimeout >= 0 && c.DrainTimeout <= maxDrain, "drain-timeout", "must be from 0s to "+maxDrain.String())
 	check(c.ShutdownDelay >= 0 && c.ShutdownDelay <= maxShutdownDelay, "shutdown-delay", "must be from 0s to "+maxShutdownDelay.String())
-	check(c.ShutdownDelay <= c.DrainTimeout, "shutdown-delay", "must not be longer than drain-timeout, which includes it")
+	check(c.ShutdownDelay == 0 || c.ShutdownDelay+time.Second <= c.DrainTimeout, "shutdown-delay", "must be at least a second less than drain-timeout, which includes it")
 	check(c.QueueEntries >= 1 && c.QueueEntries <= 1<<20, "queue-entries", "must be from 1 to 1048576")
 	check(c.QueueBytes >= c.MaxBody, "queue-bytes", "must be at least max-body")
 	check(c.BatchEntries >= 1 && c.BatchEntries <= 4096, "batch-entries", "must be from 1 to 4096")

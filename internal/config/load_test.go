@@ -273,7 +273,7 @@ func TestDurationsAreWrittenWithTheirUnit(t *testing.T) {
 
 func TestTheShutdownDelayIsPartOfTheDrain(t *testing.T) {
 	_, _, err := load(t, []string{"--shutdown-delay", "3s", "--drain-timeout", "2s"}, nil, "")
-	wantFaults(t, err, "shutdown-delay must not be longer than drain-timeout, which includes it")
+	wantFaults(t, err, "shutdown-delay must be at least a second less than drain-timeout, which includes it")
 	if _, _, err := load(t, []string{"--shutdown-delay", "5s"}, nil, ""); err != nil {
 		t.Error(err)
 	}

@@ -62,8 +62,12 @@ func (l Limits) orDefaults() Limits {
 
 // worthALane is how many entries must wait before another lane takes them while one
 // is at work: fewer are cheaper in the next batch of that one. Entries of several
-// tenants that must not share a batch have nothing to gain from waiting.
-const worthALane = 16
+// tenants that must not share a batch have nothing to gain from waiting, and nobody
+// has from waiting for a lane that takes long.
+const (
+	worthALane = 16
+	slowCommit = 50 * time.Millisecond
+)
 
 // ErrFull is the cause of the error for a submission that found no room.
 var ErrFull = errors.New("the write queue is full")
@@ -204,8 +208,11 @@ func (w *Writer) run() {
 			return
 		}
 		w.observe(batch)
+		slow := time.AfterFunc(slowCommit, w.notBusy)
 		w.commit(batch)
-		w.rest()
+		if slow.Stop() {
+			w.notBusy()
+		}
 	}
 }
 
@@ -223,11 +230,12 @@ func (w *Writer) next() []*waiter {
 	return batch
 }
 
-// rest ends the work on a batch.
-func (w *Writer) rest() {
+// notBusy is called once for each batch: when it is done, or takes long.
+func (w *Writer) notBusy() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy--
+	w.turn.Signal()
 }
 
 // commit records a batch and answers its waiters. A batch that the store cannot

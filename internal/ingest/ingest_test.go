@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +16,10 @@ import (
 	"atrium/internal/ingest"
 )
 
-// A commits is a Store whose commits take a second and can be looked at. With a
-// gate, each waits for a token first.
+// A commits is a Store whose commits take a second, or what is said, and can be
+// looked at. With a gate, each waits for a token first.
 type commits struct {
+	take time.Duration
 	gate chan struct{}
 	fail func([]*atrium.Draft) error
 
@@ -29,7 +31,7 @@ func (c *commits) Append(_ context.Context, drafts []*atrium.Draft) ([]atrium.Ou
 	if c.gate != nil {
 		<-c.gate
 	}
-	time.Sleep(time.Second)
+	time.Sleep(cmp.Or(c.take, time.Second))
 	if c.fail != nil {
 		if err := c.fail(drafts); err != nil {
 			return nil, err
@@ -145,10 +147,20 @@ func TestAsManyCommitsRunAsThereAreLanes(t *testing.T) {
 
 func TestAFewEntriesWaitForTheLaneThatIsAtWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &commits{}
+		c := &commits{take: 10 * time.Millisecond}
 		w := newWriter(t, c, ingest.Limits{Lanes: 3})
-		if took := submitAll(t, w, 1+15); took != 2*time.Second || fmt.Sprint(c.sizes()) != "[1 15]" {
+		if took := submitAll(t, w, 1+15); took != 20*time.Millisecond || fmt.Sprint(c.sizes()) != "[1 15]" {
 			t.Errorf("took %v in batches of %v, want the second to have all others", took, c.sizes())
+		}
+	})
+}
+
+func TestNobodyWaitsForALaneThatTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &commits{take: time.Minute}
+		w := newWriter(t, c, ingest.Limits{Lanes: 3})
+		if took := submitAll(t, w, 1+15); took > time.Minute+time.Second || len(c.sizes()) != 2 {
+			t.Errorf("took %v in batches of %v, want the others not to wait for the first", took, c.sizes())
 		}
 	})
 }

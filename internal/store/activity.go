@@ -7,8 +7,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -18,6 +20,10 @@ import (
 // its keys meanwhile, or because nobody knows what became of its commit. Each time
 // at least one key is found bound, so more than a few mean that something is wrong.
 const maxRaces = 8
+
+// raceDelay is about how long an append waits before its third try. It doubles with
+// each.
+const raceDelay = time.Millisecond
 
 // Append records drafts in one durable transaction and returns what became of
 // each, in their order. Every draft must have an identifier of its own; a draft
@@ -31,9 +37,17 @@ const maxRaces = 8
 func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
 	var uncertain, err error
 	for try := range maxRaces {
+		if try > 1 { // the second try is nearly always the last
+			select {
+			case <-time.After(rand.N(raceDelay << try)):
+			case <-ctx.Done():
+				return nil, public(errors.Join(uncertain, err))
+			}
+		}
 		var b *appending
 		err = s.db.Write(ctx, func(tx engine.Tx) error {
 			b = newAppending(tx, drafts, atrium.At(s.now()), s.storedAt())
+			b.replicated = s.db.Traits().Replicated
 			return b.run(try > 0)
 		})
 		switch {
@@ -59,6 +73,9 @@ type appending struct {
 	outcomes []atrium.Outcome
 	keyMatch [][]byte          // by draft; nil without a key
 	leaders  map[tenantKey]int // which draft binds a key that no stored entry has
+
+	replicated bool    // what is read has to be confirmed
+	confirmed  targets // the accounts of entries that are acknowledged and were there
 }
 
 // A key as the index has it: all of it up to shortKey bytes, and else its first
@@ -93,9 +110,10 @@ func compareKeys(a, b tenantKey) int {
 func newAppending(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt int64) *appending {
 	b := &appending{
 		tx: tx, drafts: drafts, at: at, storedAt: storedAt,
-		outcomes: make([]atrium.Outcome, len(drafts)),
-		keyMatch: make([][]byte, len(drafts)),
-		leaders:  make(map[tenantKey]int, len(drafts)),
+		outcomes:  make([]atrium.Outcome, len(drafts)),
+		keyMatch:  make([][]byte, len(drafts)),
+		leaders:   make(map[tenantKey]int, len(drafts)),
+		confirmed: targets{},
 	}
 	for i, d := range drafts {
 		if d.IdempotencyKey != "" {
@@ -146,6 +164,11 @@ func (b *appending) run(again bool) error {
 			delete(b.leaders, b.key(i)) // free for the first of those that are left
 		}
 	}
+	if len(b.confirmed) > 0 { // there was nothing to resolve
+		if err := b.touchKnown(nil, nil); err != nil {
+			return err
+		}
+	}
 	// In the order of their keys, so that two nodes that are sent the same ones do
 	// not wait for each other.
 	slices.SortFunc(recorded, func(i, j int) int { return cmp.Or(compareKeys(b.key(i), b.key(j)), cmp.Compare(i, j)) })
@@ -189,8 +212,10 @@ func (b *appending) replayStored() (pending []int, err error) {
 			pending = append(pending, i)
 		case entry.receipt.EntryID == d.ID: // this very draft, in a commit whose answer was lost
 			b.outcomes[i].Receipt = entry.receipt
+			b.confirm(d.TenantID, entry.receipt)
 		default:
 			b.replay(i, entry.receipt, entry.fingerprint)
+			b.confirm(d.TenantID, entry.receipt)
 		}
 	}
 	return pending, nil
@@ -224,11 +249,25 @@ func (b *appending) findStored(drafts []int) (pending []int, err error) {
 	for _, i := range drafts {
 		if receipt, ok := stored[tenantKey{b.drafts[i].TenantID, string(b.drafts[i].ID)}]; ok {
 			b.outcomes[i].Receipt = receipt
+			b.confirm(b.drafts[i].TenantID, receipt)
 		} else {
 			pending = append(pending, i)
 		}
 	}
 	return pending, nil
+}
+
+// confirm makes the commit as durable as that of an entry which was there. Where
+// commits wait for standbys, one whose answer was lost may not have reached them: to
+// acknowledge its entry, the account is touched again as the entry did, so that
+// there is a commit behind it to wait for.
+func (b *appending) confirm(tenant atrium.TenantID, receipt atrium.Receipt) {
+	if !b.replicated {
+		return
+	}
+	b.confirmed.add(tenant, string(receipt.AccountID))
+	t := b.confirmed[tenantKey{tenant, string(receipt.AccountID)}]
+	t.at = max(t.at, receipt.CreatedAt)
 }
 
 // replay settles draft i, whose key an entry already has.

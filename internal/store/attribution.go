@@ -11,9 +11,11 @@ import (
 
 // This file finds the account of each draft of a transaction. Within one transaction
 // any order of the drafts is as good as another. Those that give only a name come
-// first, so that only what is stored already is found by its name; then all accounts
-// are touched or made in the order of their domains' hashes, on every node, so that
-// two which write for the same accounts do not wait for each other.
+// first, so that only what is stored already is found by its name; then accounts are
+// touched or made in the order of their domains' hashes, on every node, so that two
+// which write for the same accounts hardly ever wait for each other. They still can
+// where drafts name accounts by identifier and make others: the engine runs one of
+// them again.
 
 var touchAccounts = engine.NewBatch(`UPDATE accounts SET latest_activity_at =
 		CASE WHEN accounts.latest_activity_at >= batch.at THEN accounts.latest_activity_at ELSE batch.at END
@@ -62,6 +64,7 @@ type target struct {
 	hash    string           // of its domain; "" until it is known
 	unnamed bool
 	drafts  []int
+	at      atrium.Time // of the newest activity, if it was before this
 }
 
 // targets are those that drafts name in one way, by the identifier or the domain
@@ -105,7 +108,7 @@ func (b *appending) resolve(drafts []int) (found []int, err error) {
 	for k, t := range byDomain {
 		t.hash = string(hash16(k.key))
 	}
-	if len(byID) > 0 { // else all of them are touched or made by one statement
+	if len(byID)+len(b.confirmed) > 0 { // else all of them are touched or made by one statement
 		if err := b.touchKnown(byID, byDomain); err != nil {
 			return nil, err
 		}
@@ -157,26 +160,32 @@ func (b *appending) matchNames(byName, byID, byDomain targets) error {
 	return nil
 }
 
-// touchKnown notes new activity of the accounts that there are.
+// touchKnown notes the activity of the accounts that there are, and of those that
+// have to be confirmed.
 func (b *appending) touchKnown(byID, byDomain targets) error {
-	accounts := map[tenantKey][]*target{} // by the hash of the domain; one can be named in both ways
+	accounts := map[tenantKey][]*target{} // by the hash of the domain; one can be named in several ways
 	ids := map[tenantKey]atrium.AccountID{}
 	know := func(t *target, tenant atrium.TenantID, hash string, id atrium.AccountID) {
 		k := tenantKey{tenant, hash}
 		accounts[k], ids[k] = append(accounts[k], t), id
 	}
+	named := map[tenantKey][]*target{}
+	for _, all := range []targets{byID, b.confirmed} {
+		for k, t := range all {
+			named[k] = append(named[k], t)
+		}
+	}
+	b.confirmed = nil
+	hashes, err := domainHashes(b.tx, slices.Collect(maps.Keys(named)))
+	if err != nil {
+		return err
+	}
+	for k, hash := range hashes {
+		for _, t := range named[k] {
+			know(t, k.tenant, hash, atrium.AccountID(k.key))
+		}
+	}
 	var rows []engine.Args
-	for k := range byID {
-		rows = append(rows, engine.Args{idArg(k.tenant), idArg(atrium.AccountID(k.key))})
-	}
-	if _, err := b.tx.Batch(findAccounts, rows, func(r engine.Row) error {
-		tenant, id := idAt[atrium.TenantID](r, 0), idAt[atrium.AccountID](r, 1)
-		know(byID[tenantKey{tenant, string(id)}], tenant, string(r.Bytes(2)), id)
-		return nil
-	}); err != nil {
-		return fmt.Errorf("find accounts: %w", err)
-	}
-	rows = nil
 	byHash := map[tenantKey]*target{}
 	for k, t := range byDomain {
 		byHash[tenantKey{k.tenant, t.hash}] = t
@@ -193,7 +202,13 @@ func (b *appending) touchKnown(byID, byDomain targets) error {
 	byAccount := map[tenantKey][]*target{}
 	for _, k := range sorted(accounts) {
 		byAccount[tenantKey{k.tenant, string(ids[k])}] = accounts[k]
-		rows = append(rows, engine.Args{idArg(k.tenant), idArg(ids[k]), int64(b.at)})
+		var at atrium.Time
+		for _, t := range accounts[k] {
+			if at = max(at, t.at); len(t.drafts) > 0 {
+				at = b.at
+			}
+		}
+		rows = append(rows, engine.Args{idArg(k.tenant), idArg(ids[k]), int64(at)})
 	}
 	if _, err := b.tx.Batch(touchAccounts, rows, func(r engine.Row) error {
 		id := idAt[atrium.AccountID](r, 1)
@@ -205,6 +220,23 @@ func (b *appending) touchKnown(byID, byDomain targets) error {
 		return fmt.Errorf("touch accounts: %w", err)
 	}
 	return nil
+}
+
+// domainHashes returns the hashes of the domains of accounts, which have identifiers
+// as their keys; those that do not exist have none.
+func domainHashes(tx engine.Tx, accounts []tenantKey) (hashes map[tenantKey]string, err error) {
+	hashes = make(map[tenantKey]string, len(accounts))
+	rows := make([]engine.Args, len(accounts))
+	for i, k := range accounts {
+		rows[i] = engine.Args{idArg(k.tenant), idArg(atrium.AccountID(k.key))}
+	}
+	if _, err := tx.Batch(findAccounts, rows, func(r engine.Row) error {
+		hashes[tenantKey{idAt[atrium.TenantID](r, 0), string(idAt[atrium.AccountID](r, 1))}] = string(r.Bytes(2))
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("find accounts: %w", err)
+	}
+	return hashes, nil
 }
 
 // upsert touches or makes the accounts with the domains, but for those that are

@@ -9,8 +9,10 @@ import (
 )
 
 // An export reads in chunks: each is one short transaction, of at most so many
-// rows and about so many bytes.
+// rows and about so many bytes. It asks for few rows first, and for no more than the
+// last chunk had room for: a server sends all that it is asked for.
 const (
+	firstRows   = 4
 	exportRows  = 500
 	exportBytes = 4 << 20
 )
@@ -98,6 +100,7 @@ func (x *exporting) begin() error {
 
 // A chunk is what one transaction of an export has read.
 type chunk struct {
+	limit   int64 // of the rows to ask for
 	records []Record
 	bytes   int
 }
@@ -114,14 +117,17 @@ func (c *chunk) add(r Record, bytes int) error {
 // each reads chunks until one is empty, and emits their records. read fills a
 // chunk with the records that follow those it was called for before.
 func (x *exporting) each(read func(engine.Tx, *chunk) error) error {
-	for {
+	for rows := firstRows; ; {
 		var c chunk
 		err := x.db.Read(x.ctx, func(tx engine.Tx) error {
-			c = chunk{}
+			c = chunk{limit: int64(rows)}
 			return read(tx, &c)
 		})
 		if err != nil && !errors.Is(err, errChunkFull) {
 			return err
+		}
+		if rows = min(2*rows, exportRows); err != nil {
+			rows = len(c.records) + 1
 		}
 		if len(c.records) == 0 {
 			return nil
@@ -139,7 +145,7 @@ func (x *exporting) accounts() error {
 	return x.each(func(tx engine.Tx, c *chunk) error {
 		return tx.Query("SELECT "+accountColumns+` FROM accounts a
 			WHERE a.tenant_id = $1 AND a.account_id > $2 AND a.stored_at <= $3 ORDER BY a.account_id LIMIT $4`,
-			engine.Args{idArg(x.tenant), after, x.began, int64(exportRows)}, func(r engine.Row) error {
+			engine.Args{idArg(x.tenant), after, x.began, c.limit}, func(r engine.Row) error {
 				a := scanAccount(r, x.tenant)
 				after = r.Bytes(0)
 				return c.add(&a, len(a.Domain))
@@ -152,7 +158,7 @@ func (x *exporting) prospects() error {
 	return x.each(func(tx engine.Tx, c *chunk) error {
 		err := tx.Query("SELECT "+prospectColumns+` FROM prospects p
 			WHERE p.tenant_id = $1 AND p.prospect_id > $2 ORDER BY p.prospect_id LIMIT $3`,
-			engine.Args{idArg(x.tenant), after, int64(exportRows)}, func(r engine.Row) error {
+			engine.Args{idArg(x.tenant), after, c.limit}, func(r engine.Row) error {
 				p := scanProspect(r, 0, x.tenant)
 				after = r.Bytes(0)
 				size := 0
@@ -192,7 +198,7 @@ func (x *exporting) pages() error {
 	return x.each(func(tx engine.Tx, c *chunk) error {
 		return tx.Query("SELECT "+pageColumns+` FROM pages p
 			WHERE p.tenant_id = $1 AND p.page_id > $2 AND p.stored_at <= $3 ORDER BY p.page_id LIMIT $4`,
-			engine.Args{idArg(x.tenant), after, x.began, int64(exportRows)}, func(r engine.Row) error {
+			engine.Args{idArg(x.tenant), after, x.began, c.limit}, func(r engine.Row) error {
 				p := scanPage(r, x.tenant)
 				after = r.Bytes(0)
 				return c.add(&p, len(p.Actions)+len(p.Scripts)+len(p.FooterLinks)+len(p.Metadata)+len(p.Context))
@@ -207,7 +213,7 @@ func (x *exporting) audiences() error {
 			JOIN pages p ON p.tenant_id = u.tenant_id AND p.page_id = u.page_id
 			WHERE u.tenant_id = $1 AND u.audience_id > $2 AND u.stored_at <= $3 AND p.stored_at <= $4
 			ORDER BY u.audience_id LIMIT $5`,
-			engine.Args{idArg(x.tenant), after, x.began, x.began, int64(exportRows)}, func(r engine.Row) error {
+			engine.Args{idArg(x.tenant), after, x.began, x.began, c.limit}, func(r engine.Row) error {
 				u := scanAudience(r, x.tenant)
 				after = r.Bytes(0)
 				return c.add(&u, len(u.Name))
@@ -223,7 +229,7 @@ func (x *exporting) versions() error {
 			JOIN pages p ON p.tenant_id = u.tenant_id AND p.page_id = u.page_id
 			WHERE v.tenant_id = $1 AND (v.audience_id, v.number) > ($2, $3) AND u.stored_at <= $4 AND p.stored_at <= $5
 			ORDER BY v.audience_id, v.number LIMIT $6`,
-			engine.Args{idArg(x.tenant), audience, number, x.began, x.began, int64(exportRows)}, func(r engine.Row) error {
+			engine.Args{idArg(x.tenant), audience, number, x.began, x.began, c.limit}, func(r engine.Row) error {
 				v := scanVersion(r, x.tenant)
 				audience, number = r.Bytes(1), v.Number
 				return c.add(&v, len(v.Content))
@@ -237,7 +243,7 @@ func (x *exporting) entries() error {
 		return tx.Query("SELECT "+entryColumns+` FROM entries e
 			JOIN accounts a ON a.tenant_id = e.tenant_id AND a.account_id = e.account_id
 			WHERE e.tenant_id = $1 AND e.entry_id > $2 AND e.entry_id <= $3 AND a.stored_at <= $4 ORDER BY e.entry_id LIMIT $5`,
-			engine.Args{idArg(x.tenant), after, x.lastEntry, x.began, int64(exportRows)}, func(r engine.Row) error {
+			engine.Args{idArg(x.tenant), after, x.lastEntry, x.began, c.limit}, func(r engine.Row) error {
 				e := scanEntry(r, x.tenant)
 				after = r.Bytes(0)
 				return c.add(&e, len(e.Payload))

@@ -73,7 +73,7 @@ func (s *Store) Import(ctx context.Context, tenant atrium.TenantID, chunk []Impo
 }
 
 // importTries is how often a chunk is stored that finds things taken.
-const importTries = 3
+const importTries = maxRaces
 
 // An importRun is a part of a chunk that is stored at once: records of one
 // kind, none of which has an identifier twice.

@@ -25,6 +25,7 @@ type DB interface {
 
 	// Query runs one statement that changes nothing and calls each for every row,
 	// in order, until it returns an error. It costs less than a Read of the same.
+	// each does not use the DB.
 	Query(ctx context.Context, sql string, args Args, each func(Row) error) error
 
 	// Read calls f with a transaction that sees one state of the database and
@@ -69,6 +70,11 @@ type DB interface {
 type Traits struct {
 	Writers int  // how many write transactions can run at the same time
 	Sharded bool // a transaction should keep to one tenant, which is on one shard
+
+	// What is read may be less durable than a commit promises: it may have been
+	// committed a moment ago, and not have reached the standbys that commits wait
+	// for. Who acknowledges what was read commits something of its own, behind it.
+	Replicated bool
 }
 
 // Tables are the tables of a schema by how a cluster of servers keeps them. Within

@@ -25,7 +25,7 @@ import (
 // growing pauses. When the answer to a commit is lost, nobody but the caller can
 // find out what became of it: that is Uncertain.
 //
-// Every statement has a deadline, and whoever waits for a connection waits no
+// Every exchange with the server has a deadline, and whoever waits for a connection waits no
 // longer than that. So many wait at most that a database which does not answer
 // ties up a bounded part of the process.
 //
@@ -174,7 +174,7 @@ func (db *postgresDB) probe(ctx context.Context) error {
 func (db *postgresDB) Name() string { return "postgres" }
 
 func (db *postgresDB) Traits() Traits {
-	return Traits{Writers: db.options.Connections, Sharded: db.sharded.Load()}
+	return Traits{Writers: max(1, db.options.Connections-1), Sharded: db.sharded.Load(), Replicated: true}
 }
 
 func (db *postgresDB) Read(ctx context.Context, f func(Tx) error) error {
@@ -194,13 +194,14 @@ func (db *postgresDB) Write(ctx context.Context, f func(Tx) error) error {
 }
 
 // Migrate holds a lock that ends with its transaction, and so is the same behind
-// a pool that shares connections.
+// a pool that shares connections. It waits for the lock of a table a moment only, and
+// then tries again: who uses the table next would wait behind it.
 func (db *postgresDB) Migrate(ctx context.Context, f func(Tx) error) error {
 	return db.again(ctx, func(c *postgresConn) error {
 		c.writes, c.timeout, c.ctx = true, 0, ctx
 		defer func() { c.timeout, c.ctx = db.options.Timeout, unwatched }()
 		return c.transaction("BEGIN ISOLATION LEVEL READ COMMITTED", func(tx Tx) error {
-			lock := fmt.Sprintf("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock(%d)", migrationLock)
+			lock := fmt.Sprintf("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock(%d); SET LOCAL lock_timeout = '2s'", migrationLock)
 			if err := tx.Script(lock); err != nil {
 				return err
 			}
@@ -210,8 +211,8 @@ func (db *postgresDB) Migrate(ctx context.Context, f func(Tx) error) error {
 }
 
 // Snapshot holds one transaction open. That keeps the server from cleaning up
-// rows that were replaced meanwhile, and nothing else. f is called once at most:
-// a row has come before.
+// rows that were replaced meanwhile, and a migration from changing the tables that
+// were read. f is called once at most: a row has come before.
 func (db *postgresDB) Snapshot(ctx context.Context, f func(DB) error) error {
 	return db.again(ctx, func(c *postgresConn) error {
 		return c.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", func(tx Tx) error {

@@ -33,12 +33,13 @@ type postgresConn struct {
 	rows    bool    // some have been handed out
 	held    []*step // what is sent with the next exchange
 	sent    bool    // the last exchange was
+	failed  error   // of a step, which ends the transaction
 }
 
 // begin makes the connection ready for a use that ends with ctx.
 func (c *postgresConn) begin(ctx context.Context, sharded bool) {
 	c.until, _ = ctx.Deadline()
-	c.sharded, c.writes, c.rows = sharded, false, false
+	c.sharded, c.writes, c.rows, c.failed = sharded, false, false, nil
 	if c.values.buffer == nil {
 		c.values.buffer = make([]byte, 0, 512)
 	}
@@ -80,8 +81,12 @@ var binaryFormat = []int16{pgtype.BinaryFormatCode}
 // exchange runs what is held and steps, in one round trip, and returns how many of
 // all these are done. When one fails, those behind it are not run. The error is the
 // server's or the connection's; what a step's own caller made of its rows is the
-// step's.
+// step's. After an error there is no other exchange in this use of the connection.
 func (c *postgresConn) exchange(steps ...*step) (done int, err error) {
+	if c.failed != nil {
+		return 0, errFailed(c.failed)
+	}
+	defer func() { c.failed = err }()
 	if len(c.held) > 0 {
 		steps = append(c.held, steps...)
 		c.held = nil
@@ -112,7 +117,7 @@ func (c *postgresConn) exchange(steps ...*step) (done int, err error) {
 		results, err := p.GetResults()
 		r, ok := results.(*pgconn.ResultReader)
 		if err == nil && !ok {
-			err = fmt.Errorf("a %T for %q", results, s.sql)
+			return done, fmt.Errorf("a %T for %q", results, s.sql)
 		}
 		if err == nil {
 			err = c.take(s, r)

@@ -74,10 +74,10 @@ func undecided(err error) bool {
 }
 
 // isContended reports whether the server ended a transaction for the sake of
-// another one.
+// another one, or because one was in its way for longer than it wanted to wait.
 func isContended(err error) bool {
 	code := sqlState(err)
-	return (code == "40001" || code == "40P01") && ClassOf(err) != Uncertain
+	return (code == "40001" || code == "40P01" || code == "55P03") && ClassOf(err) != Uncertain
 }
 
 // isLost reports whether a connection turned out to be of no use, before a commit

@@ -80,6 +80,17 @@ func (g *gathering) leave(err error) {
 	next[0].turn <- next
 }
 
+// quit takes q out of those that wait, and reports whether it was one of them.
+func (g *gathering) quit(q *gathered) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.waiting, q)
+	if i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+	}
+	return i >= 0
+}
+
 func (g *gathering) size() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,7 +104,14 @@ func (db *postgresDB) Query(ctx context.Context, sql string, args Args, each fun
 		return err
 	}
 	if lead == nil {
-		lead = <-q.turn
+		select {
+		case lead = <-q.turn:
+		case <-ctx.Done():
+			if db.queries.quit(q) {
+				return &Error{Unavailable, fmt.Errorf("wait for other queries: %w", context.Cause(ctx))}
+			}
+			lead = <-q.turn // it has come meanwhile
+		}
 	}
 	if lead != nil {
 		db.lead(lead)
@@ -123,6 +141,7 @@ func (db *postgresDB) lead(queries []*gathered) {
 	}
 	steps := make([]*step, len(queries))
 	for i, q := range queries {
+		q.alone = true // unless this comes to an end
 		steps[i] = &step{sql: q.sql, set: func(v *values) error { return v.setArgs(q.args) }, each: q.handOut}
 	}
 	done := 0
@@ -132,12 +151,12 @@ func (db *postgresDB) lead(queries []*gathered) {
 	})
 	// What the server refuses is the fault of one query: each is run alone, and it
 	// is found. So is what a lost connection has left undone.
-	if ClassOf(err) == Unavailable && !isLost(err) && !isContended(err) {
+	if ClassOf(err) == Unavailable && sqlState(err) == "" && !isLost(err) {
 		away = err
 	}
 	for i, q := range queries {
 		if i < done {
-			q.err = steps[i].err
+			q.err, q.alone = steps[i].err, false
 		} else {
 			q.err, q.alone = err, away == nil && !q.rows
 		}

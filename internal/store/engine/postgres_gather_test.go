@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -78,6 +79,8 @@ func TestAQueryThatFailsFailsAlone(t *testing.T) {
 			sql = "SELECT 1 / n FROM counters"
 		case 11:
 			sql, args = "SELECT n FROM counters WHERE name = $1", engine.Args{1} // no type of ours
+		case 9:
+			sql = "SELECT 1 WHERE pg_cancel_backend(pg_backend_pid()) AND pg_sleep(1) IS NOT NULL"
 		case 13:
 			count = func(engine.Row) error { return errors.New("on purpose") }
 		case 17:
@@ -94,7 +97,7 @@ func TestAQueryThatFailsFailsAlone(t *testing.T) {
 			return s.Query(t.Context(), sql, args, count)
 		}
 	}
-	want := map[int]string{7: "division by zero", 11: "a int", 13: "on purpose", 17: "on purpose", 19: "terminat"}
+	want := map[int]string{7: "division by zero", 9: "cancel", 11: "a int", 13: "on purpose", 17: "on purpose", 19: "terminat"}
 	for i, err := range gather(t, s.DB, queries...) {
 		switch {
 		case want[i] == "" && err != nil:
@@ -107,6 +110,23 @@ func TestAQueryThatFailsFailsAlone(t *testing.T) {
 	}
 	if got := s.counters(t); got != "a0b0" {
 		t.Errorf("the counters are %s", got)
+	}
+}
+
+func TestAQueryThatWaitsGivesUpWithItsContext(t *testing.T) {
+	s := open(t, engine.PostgresOptions{Connections: 4})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var took time.Duration
+	errs := gather(t, s.DB, func() error {
+		start := time.Now()
+		defer func() { took = time.Since(start) }()
+		return s.Query(ctx, "SELECT n FROM counters", nil, func(engine.Row) error { return nil })
+	}, func() error {
+		return s.Query(t.Context(), "SELECT n FROM counters", nil, func(engine.Row) error { return nil })
+	})
+	if engine.ClassOf(errs[0]) != engine.Unavailable || !errors.Is(errs[0], context.DeadlineExceeded) || errs[1] != nil {
+		t.Errorf("who gave up got %v after %v, who did not %v", errs[0], took, errs[1])
 	}
 }
 

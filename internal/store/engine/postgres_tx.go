@@ -16,6 +16,8 @@ func (c *postgresConn) transaction(begin string, f func(Tx) error) (err error) {
 		return err
 	}
 	switch {
+	case c.failed != nil:
+		return errFailed(c.failed)
 	case c.pg.TxStatus() == 'E':
 		return errFailed(errors.New("which one is not known"))
 	case c.pg.TxStatus() == 'I' && len(c.held) == 1:

@@ -69,12 +69,8 @@ func (c *sqliteConn) statement(sql string) (*sqlite.Stmt, error) {
 	return stmt, nil
 }
 
-func (c *sqliteConn) run(sql string, args Args, each func(Row) error) (err error) {
-	stmt, err := c.statement(sql)
-	if err != nil {
-		c.failed = err
-		return err
-	}
+// bind gives a statement its arguments.
+func bind(stmt *sqlite.Stmt, sql string, args Args) error {
 	if stmt.BindParamCount() != len(args) {
 		return fmt.Errorf("%d arguments for %q", len(args), sql)
 	}
@@ -95,6 +91,18 @@ func (c *sqliteConn) run(sql string, args Args, each func(Row) error) (err error
 		default:
 			return fmt.Errorf("argument %d of %q is a %T", i+1, sql, arg)
 		}
+	}
+	return nil
+}
+
+func (c *sqliteConn) run(sql string, args Args, each func(Row) error) (err error) {
+	stmt, err := c.statement(sql)
+	if err == nil {
+		err = bind(stmt, sql, args)
+	}
+	if err != nil {
+		c.failed = err
+		return err
 	}
 	defer func() {
 		// Reset repeats the error of the step that failed.

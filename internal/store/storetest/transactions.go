@@ -156,18 +156,45 @@ func failedStatement(t *testing.T, e *env) {
 }
 
 func passedOver(t *testing.T, e *env) {
-	err := e.db.Write(t.Context(), func(tx engine.Tx) error {
-		if err := set(tx, "passed over", "before"); err != nil {
-			return err
-		}
-		_, _ = tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2)", "passed over", []byte{})
-		_ = set(tx, "passed over", "after")
-		return nil
-	})
-	if err == nil {
-		t.Error("the transaction was committed")
+	fails := func(tx engine.Tx) {
+		_, _ = tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2)", "there", []byte{})
 	}
-	wantSetting(t, e.db, "passed over", "")
+	mustSet(t, e.db, "there", "already")
+	for name, f := range map[string]func(engine.Tx) error{
+		"in the middle": func(tx engine.Tx) error {
+			if err := set(tx, "passed over", "before"); err != nil {
+				return err
+			}
+			fails(tx)
+			_ = set(tx, "passed over", "after")
+			return nil
+		},
+		"at first": func(tx engine.Tx) error {
+			fails(tx)
+			_ = set(tx, "passed over", "after")
+			return nil
+		},
+		"at first, and wrong": func(tx engine.Tx) error {
+			_, _ = tx.Exec("UPDATE settings SET no_such_column = $1", "x")
+			_ = set(tx, "passed over", "after")
+			return nil
+		},
+		"at first, wrong, and it says so": func(tx engine.Tx) error {
+			_, _ = tx.Exec("UPDATE settings SET no_such_column = $1", "x")
+			_ = set(tx, "passed over", "after")
+			return errOnPurpose
+		},
+		"at first, with a wrong argument": func(tx engine.Tx) error {
+			_, _ = tx.Exec("UPDATE settings SET value = value WHERE name = $1", 1)
+			_ = set(tx, "passed over", "after")
+			return nil
+		},
+	} {
+		if err := e.db.Write(t.Context(), f); err == nil {
+			t.Errorf("%s: the transaction was committed", name)
+		}
+		wantSetting(t, e.db, "passed over", "")
+	}
 	mustSet(t, e.db, "passed over", "again")
 }
 

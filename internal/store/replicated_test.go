@@ -1,0 +1,78 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgrestest"
+)
+
+// Where commits wait for a standby, an entry is acknowledged when the standby has it.
+// A server that stops waiting has the entry itself: who finds it there, because of a
+// retry of the service's own or of its sender, must not take that for more.
+func TestAnEntryThatNoStandbyHasIsNotAcknowledged(t *testing.T) {
+	server := postgrestest.Start(t)
+	url := server.NewDatabase(t)
+	db := openPostgres(t, url, engine.PostgresOptions{Timeout: 400 * time.Millisecond})
+	s := store.New(db, time.Now)
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tenant, err := s.CreateTenant(t.Context(), "Tenant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	standby := func(name string) {
+		t.Helper()
+		for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + name + "'", "SELECT 1 WHERE pg_reload_conf()"} {
+			if err := db.Query(t.Context(), sql, nil, func(engine.Row) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(500 * time.Millisecond) // the server reads it in its own time
+	}
+	draft := func(key string) *atrium.Draft {
+		t.Helper()
+		d, err := canonical.Draft(tenant.ID, atrium.Submission{Source: "crm", Type: "webhook", Payload: []byte("{}"), IdempotencyKey: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.ID = atrium.NewID[atrium.EntryID]()
+		return d
+	}
+	appendOne := func(d *atrium.Draft) (atrium.Receipt, error) {
+		outcomes, err := s.Append(t.Context(), []*atrium.Draft{d})
+		if err != nil {
+			return atrium.Receipt{}, err
+		}
+		return outcomes[0].Receipt, outcomes[0].Err
+	}
+	standby("nobody")
+	keyed, keyless := draft("key"), draft("")
+	for name, d := range map[string]*atrium.Draft{"with a key": keyed, "without a key": keyless, "a sender's retry": draft("key")} {
+		if r, err := appendOne(d); err == nil {
+			t.Errorf("%s: acknowledged %+v, which no standby has", name, r)
+		}
+	}
+	standby("")
+	first, err := appendOne(draft("key"))
+	if err != nil || !first.Replayed {
+		t.Errorf("with the standby gone: %+v, %v", first, err)
+	}
+	if r, err := appendOne(keyless); err != nil || r.EntryID != keyless.ID {
+		t.Errorf("with the standby gone: %+v, %v", r, err)
+	}
+	entries := 0
+	if err := s.Export(t.Context(), tenant.ID, func(r store.Record) error {
+		if _, ok := r.(*atrium.Entry); ok {
+			entries++
+		}
+		return nil
+	}); err != nil || entries != 2 {
+		t.Errorf("there are %d entries, %v, want the one with the key and the one without", entries, err)
+	}
+}
