@@ -128,6 +128,8 @@ func (fs *FS) register() error {
 	// The methods that are not about files (time, randomness, loading, and so
 	// on) are the wrapped ones, as is pAppData, which its xOpen reads: called
 	// with our sqlite3_vfs they cannot tell the difference.
+	registering.Lock()
+	defer registering.Unlock()
 	vfs := at[sqlite3.Tsqlite3_vfs](fs.cVFS)
 	*vfs = *at[sqlite3.Tsqlite3_vfs](fs.realVFS)
 	vfs.FpNext = 0
@@ -146,8 +148,14 @@ func (fs *FS) register() error {
 	return nil
 }
 
+// registering is held while SQLite's list of file systems changes: the wrapped one,
+// which is copied, has a link of it.
+var registering sync.Mutex
+
 // unregister undoes register. No file may be open.
 func (fs *FS) unregister() {
+	registering.Lock()
+	defer registering.Unlock()
 	// It can only fail before SQLite is initialised, which register did.
 	sqlite3.Xsqlite3_vfs_unregister(fs.tls, fs.cVFS)
 	fs.forget()
