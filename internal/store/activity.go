@@ -27,8 +27,8 @@ const raceDelay = time.Millisecond
 
 // Append records drafts in one durable transaction and returns what became of
 // each, in their order. Every draft must have an identifier of its own; a draft
-// that is appended again is found, not doubled. Either the error is nil or
-// nothing was recorded.
+// that is appended again is found, not doubled. Either the error is nil or nothing
+// was recorded, unless it is atrium.Uncertain's.
 //
 // A draft is judged by its idempotency key first. If an entry has it, the
 // outcome is that entry's receipt, or CodeIdempotencyKeyReused when it was for

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -116,7 +117,10 @@ func (db *postgresDB) Query(ctx context.Context, sql string, args Args, each fun
 	if lead != nil {
 		db.lead(lead)
 	}
-	if q.alone {
+	switch {
+	case q.alone && q.rows: // whoever led has come to grief in the middle of it
+		return &Error{Unavailable, errors.New("a query was left before its end")}
+	case q.alone:
 		return db.single(q)
 	}
 	return q.err
