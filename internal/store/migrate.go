@@ -13,8 +13,11 @@ import (
 // tables are those of the schema, but for the one that says which migrations there
 // were.
 var tables = engine.Tables{
-	Copied:  []string{"settings", "tenants", "api_keys"},
-	Sharded: []string{"accounts", "prospects", "account_prospects", "entries", "pages", "audiences", "versions"},
+	Copied: []string{"settings", "tenants", "api_keys", "schedules", "erasures"}, // what is found across tenants
+	Sharded: []string{
+		"accounts", "prospects", "account_prospects", "search_terms", "entries", "moves", "moved_entries",
+		"brands", "pages", "audiences", "versions", "audit", "audit_heads", "requests",
+	},
 }
 
 // Distribute spreads what tenants have over the servers of a cluster, by tenant,

@@ -21,7 +21,7 @@ import (
 
 // shared are the tables that belong to no one tenant, or are found by what only
 // one tenant can know.
-var shared = []string{"tenants", "api_keys", "settings", "schema_migrations"}
+var shared = []string{"tenants", "api_keys", "settings", "schedules", "erasures", "schema_migrations"}
 
 // scans are the statements that may read a table from one end to the other.
 var scans = []string{

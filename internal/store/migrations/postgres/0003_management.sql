@@ -1,0 +1,146 @@
+-- What the management API needs.
+
+-- A key without a tenant is an operator's.
+ALTER TABLE api_keys ALTER COLUMN tenant_id DROP NOT NULL;
+
+-- merged_into is the account that an account was merged into, and survivor_id the
+-- one that this leads to in the end, which is what all of them are shown as. Both
+-- are null for an account that stands for itself.
+--
+-- active_minute is latest_activity_at in minutes since 1970, for the order of the
+-- most recent activity: an index of the instant itself would be written with every
+-- entry. An account without activity has a minute before all others.
+ALTER TABLE accounts ADD COLUMN merged_into BYTEA;
+ALTER TABLE accounts ADD COLUMN survivor_id BYTEA;
+ALTER TABLE accounts ADD COLUMN active_minute BIGINT NOT NULL DEFAULT -2000000000;
+
+UPDATE accounts SET active_minute = latest_activity_at / 60000000 WHERE latest_activity_at IS NOT NULL;
+
+CREATE INDEX accounts_by_survivor ON accounts (tenant_id, survivor_id, account_id) WHERE survivor_id IS NOT NULL;
+CREATE INDEX accounts_by_time ON accounts (tenant_id, created_at, account_id) WHERE survivor_id IS NULL;
+CREATE INDEX accounts_by_activity ON accounts (tenant_id, active_minute, account_id) WHERE survivor_id IS NULL;
+
+-- The words by which accounts and prospects are found (store/terms.go).
+CREATE TABLE search_terms (
+    tenant_id  BYTEA            NOT NULL,
+    term       TEXT COLLATE "C" NOT NULL,
+    subject_id BYTEA            NOT NULL,
+    PRIMARY KEY (tenant_id, term, subject_id)
+);
+
+CREATE INDEX prospects_by_time ON prospects (tenant_id, created_at, prospect_id);
+
+-- via says that a link is a copy of one that an account merged into this one has.
+ALTER TABLE account_prospects ADD COLUMN via BYTEA;
+
+-- An entry that was moved keeps the account that was acknowledged, so that a
+-- replay answers what it did the first time; move_id is the last move of it.
+ALTER TABLE entries ADD COLUMN acknowledged_account_id BYTEA;
+ALTER TABLE entries ADD COLUMN occurred_at BIGINT;
+ALTER TABLE entries ADD COLUMN move_id BYTEA;
+
+CREATE INDEX entries_by_account ON entries (tenant_id, account_id, created_at, entry_id);
+
+CREATE TABLE moves (
+    tenant_id       BYTEA  NOT NULL,
+    move_id         BYTEA  NOT NULL,
+    from_account_id BYTEA  NOT NULL,
+    to_account_id   BYTEA  NOT NULL,
+    rule            BYTEA,
+    moved           BIGINT NOT NULL,
+    created_at      BIGINT NOT NULL,
+    undone_at       BIGINT,
+    PRIMARY KEY (tenant_id, move_id)
+);
+
+-- from_account_id and previous_move_id are what the entry had before the move.
+CREATE TABLE moved_entries (
+    tenant_id        BYTEA NOT NULL,
+    move_id          BYTEA NOT NULL,
+    entry_id         BYTEA NOT NULL,
+    from_account_id  BYTEA NOT NULL,
+    previous_move_id BYTEA,
+    PRIMARY KEY (tenant_id, move_id, entry_id)
+);
+
+-- Accounts that are erased and still have entries to be deleted.
+CREATE TABLE erasures (
+    tenant_id    BYTEA  NOT NULL,
+    account_id   BYTEA  NOT NULL,
+    requested_at BIGINT NOT NULL,
+    PRIMARY KEY (tenant_id, account_id)
+);
+
+CREATE TABLE brands (
+    tenant_id  BYTEA            NOT NULL,
+    brand_id   BYTEA            NOT NULL,
+    name       TEXT COLLATE "C" NOT NULL,
+    created_at BIGINT           NOT NULL,
+    updated_at BIGINT           NOT NULL,
+    stored_at  BIGINT           NOT NULL,
+    PRIMARY KEY (tenant_id, brand_id)
+);
+
+CREATE INDEX brands_by_time ON brands (tenant_id, created_at, brand_id);
+
+-- A page that was imported may name its brand by any text, of any length; those
+-- that have the form of an identifier are found by it.
+CREATE INDEX pages_by_brand ON pages (tenant_id, brand_id, created_at, page_id) WHERE length(brand_id) = 32;
+CREATE INDEX pages_deleted ON pages (tenant_id, created_at, page_id) WHERE deleted_at IS NOT NULL;
+
+-- What is to be done to a page at a time.
+CREATE TABLE schedules (
+    tenant_id  BYTEA            NOT NULL,
+    page_id    BYTEA            NOT NULL,
+    action     TEXT COLLATE "C" NOT NULL CHECK (action IN ('publish', 'unpublish')),
+    due_at     BIGINT           NOT NULL,
+    actor      TEXT COLLATE "C" NOT NULL,
+    created_at BIGINT           NOT NULL,
+    PRIMARY KEY (tenant_id, page_id, action)
+);
+
+CREATE INDEX schedules_by_time ON schedules (due_at, tenant_id, page_id, action);
+
+-- published_number is the number of the version that is published.
+ALTER TABLE audiences ADD COLUMN published_number BIGINT;
+CREATE INDEX audiences_by_page ON audiences (tenant_id, page_id, created_at, audience_id);
+
+ALTER TABLE versions ADD COLUMN note TEXT COLLATE "C";
+
+-- What operators changed, each row with the hash of the one before it
+-- (store/audit.go). detail is null once it was redacted.
+CREATE TABLE audit (
+    tenant_id   BYTEA            NOT NULL,
+    number      BIGINT           NOT NULL,
+    at          BIGINT           NOT NULL,
+    actor       TEXT COLLATE "C" NOT NULL,
+    action      TEXT COLLATE "C" NOT NULL,
+    subject     TEXT COLLATE "C" NOT NULL,
+    request_id  TEXT COLLATE "C" NOT NULL,
+    detail      BYTEA,
+    salt        BYTEA,
+    detail_hash BYTEA            NOT NULL,
+    hash        BYTEA            NOT NULL,
+    PRIMARY KEY (tenant_id, number)
+);
+
+CREATE INDEX audit_by_subject ON audit (tenant_id, subject, number);
+
+CREATE TABLE audit_heads (
+    tenant_id BYTEA  NOT NULL PRIMARY KEY,
+    number    BIGINT NOT NULL,
+    hash      BYTEA  NOT NULL
+);
+
+-- Requests of the management API that carried an idempotency key, with what they
+-- were answered.
+CREATE TABLE requests (
+    tenant_id   BYTEA  NOT NULL,
+    key_match   BYTEA  NOT NULL,
+    fingerprint BYTEA  NOT NULL,
+    result      BYTEA  NOT NULL,
+    created_at  BIGINT NOT NULL,
+    PRIMARY KEY (tenant_id, key_match)
+);
+
+CREATE INDEX requests_by_time ON requests (tenant_id, created_at, key_match);

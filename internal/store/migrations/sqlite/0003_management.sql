@@ -1,0 +1,169 @@
+-- What the management API needs.
+
+-- A key without a tenant is an operator's. SQLite cannot take NOT NULL from a
+-- column, so the table is made again.
+CREATE TABLE keys_with_operators (
+    key_id           BLOB    NOT NULL PRIMARY KEY,
+    tenant_id        BLOB    REFERENCES tenants (tenant_id),
+    name             TEXT    NOT NULL,
+    scopes           TEXT    NOT NULL,
+    secret_hash      BLOB    NOT NULL,
+    created_at       INTEGER NOT NULL,
+    expires_at       INTEGER,
+    revoked_at       INTEGER,
+    previous_hash    BLOB,
+    previous_ends_at INTEGER,
+    last_used_at     INTEGER
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO keys_with_operators
+    SELECT key_id, tenant_id, name, scopes, secret_hash, created_at, expires_at, revoked_at, previous_hash, previous_ends_at, last_used_at
+    FROM api_keys;
+
+DROP TABLE api_keys;
+
+ALTER TABLE keys_with_operators RENAME TO api_keys;
+
+CREATE INDEX api_keys_by_tenant ON api_keys (tenant_id, key_id);
+
+-- merged_into is the account that an account was merged into, and survivor_id the
+-- one that this leads to in the end, which is what all of them are shown as. Both
+-- are null for an account that stands for itself.
+--
+-- active_minute is latest_activity_at in minutes since 1970, for the order of the
+-- most recent activity: an index of the instant itself would be written with every
+-- entry. An account without activity has a minute before all others.
+ALTER TABLE accounts ADD COLUMN merged_into BLOB;
+ALTER TABLE accounts ADD COLUMN survivor_id BLOB;
+ALTER TABLE accounts ADD COLUMN active_minute INTEGER NOT NULL DEFAULT -2000000000;
+
+UPDATE accounts SET active_minute = latest_activity_at / 60000000 WHERE latest_activity_at IS NOT NULL;
+
+CREATE INDEX accounts_by_survivor ON accounts (tenant_id, survivor_id, account_id) WHERE survivor_id IS NOT NULL;
+CREATE INDEX accounts_by_time ON accounts (tenant_id, created_at, account_id) WHERE survivor_id IS NULL;
+CREATE INDEX accounts_by_activity ON accounts (tenant_id, active_minute, account_id) WHERE survivor_id IS NULL;
+
+-- The words by which accounts and prospects are found (store/terms.go).
+CREATE TABLE search_terms (
+    tenant_id  BLOB NOT NULL,
+    term       TEXT NOT NULL,
+    subject_id BLOB NOT NULL,
+    PRIMARY KEY (tenant_id, term, subject_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX prospects_by_time ON prospects (tenant_id, created_at, prospect_id);
+
+-- via says that a link is a copy of one that an account merged into this one has.
+ALTER TABLE account_prospects ADD COLUMN via BLOB;
+
+-- An entry that was moved keeps the account that was acknowledged, so that a
+-- replay answers what it did the first time; move_id is the last move of it.
+ALTER TABLE entries ADD COLUMN acknowledged_account_id BLOB;
+ALTER TABLE entries ADD COLUMN occurred_at INTEGER;
+ALTER TABLE entries ADD COLUMN move_id BLOB;
+
+CREATE INDEX entries_by_account ON entries (tenant_id, account_id, created_at, entry_id);
+
+CREATE TABLE moves (
+    tenant_id       BLOB    NOT NULL,
+    move_id         BLOB    NOT NULL,
+    from_account_id BLOB    NOT NULL,
+    to_account_id   BLOB    NOT NULL,
+    rule            BLOB,
+    moved           INTEGER NOT NULL,
+    created_at      INTEGER NOT NULL,
+    undone_at       INTEGER,
+    PRIMARY KEY (tenant_id, move_id)
+) STRICT, WITHOUT ROWID;
+
+-- from_account_id and previous_move_id are what the entry had before the move.
+CREATE TABLE moved_entries (
+    tenant_id        BLOB NOT NULL,
+    move_id          BLOB NOT NULL,
+    entry_id         BLOB NOT NULL,
+    from_account_id  BLOB NOT NULL,
+    previous_move_id BLOB,
+    PRIMARY KEY (tenant_id, move_id, entry_id)
+) STRICT, WITHOUT ROWID;
+
+-- Accounts that are erased and still have entries to be deleted.
+CREATE TABLE erasures (
+    tenant_id    BLOB    NOT NULL,
+    account_id   BLOB    NOT NULL,
+    requested_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, account_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE brands (
+    tenant_id  BLOB    NOT NULL,
+    brand_id   BLOB    NOT NULL,
+    name       TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    stored_at  INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, brand_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX brands_by_time ON brands (tenant_id, created_at, brand_id);
+
+-- A page that was imported may name its brand by any text, of any length; those
+-- that have the form of an identifier are found by it.
+CREATE INDEX pages_by_brand ON pages (tenant_id, brand_id, created_at, page_id) WHERE length(brand_id) = 32;
+CREATE INDEX pages_deleted ON pages (tenant_id, created_at, page_id) WHERE deleted_at IS NOT NULL;
+
+-- What is to be done to a page at a time.
+CREATE TABLE schedules (
+    tenant_id  BLOB    NOT NULL,
+    page_id    BLOB    NOT NULL,
+    action     TEXT    NOT NULL CHECK (action IN ('publish', 'unpublish')),
+    due_at     INTEGER NOT NULL,
+    actor      TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, page_id, action)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX schedules_by_time ON schedules (due_at, tenant_id, page_id, action);
+
+-- published_number is the number of the version that is published.
+ALTER TABLE audiences ADD COLUMN published_number INTEGER;
+CREATE INDEX audiences_by_page ON audiences (tenant_id, page_id, created_at, audience_id);
+
+ALTER TABLE versions ADD COLUMN note TEXT;
+
+-- What operators changed, each row with the hash of the one before it
+-- (store/audit.go). detail is null once it was redacted.
+CREATE TABLE audit (
+    tenant_id   BLOB    NOT NULL,
+    number      INTEGER NOT NULL,
+    at          INTEGER NOT NULL,
+    actor       TEXT    NOT NULL,
+    action      TEXT    NOT NULL,
+    subject     TEXT    NOT NULL,
+    request_id  TEXT    NOT NULL,
+    detail      BLOB,
+    salt        BLOB,
+    detail_hash BLOB    NOT NULL,
+    hash        BLOB    NOT NULL,
+    PRIMARY KEY (tenant_id, number)
+) STRICT;
+
+CREATE INDEX audit_by_subject ON audit (tenant_id, subject, number);
+
+CREATE TABLE audit_heads (
+    tenant_id BLOB    NOT NULL PRIMARY KEY,
+    number    INTEGER NOT NULL,
+    hash      BLOB    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Requests of the management API that carried an idempotency key, with what they
+-- were answered.
+CREATE TABLE requests (
+    tenant_id   BLOB    NOT NULL,
+    key_match   BLOB    NOT NULL,
+    fingerprint BLOB    NOT NULL,
+    result      BLOB    NOT NULL,
+    created_at  INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, key_match)
+) STRICT;
+
+CREATE INDEX requests_by_time ON requests (tenant_id, created_at, key_match);
