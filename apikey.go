@@ -16,6 +16,16 @@ const (
 	ScopePagesRead     Scope = "pages:read"
 )
 
+// The scopes of the management API. ScopeManage includes the others, and those
+// that name what they are for include reading it.
+const (
+	ScopeManage         Scope = "manage"
+	ScopeManageRead     Scope = "manage:read"
+	ScopeManagePages    Scope = "manage:pages"
+	ScopeManageAccounts Scope = "manage:accounts"
+	ScopeManageKeys     Scope = "manage:keys"
+)
+
 // Scopes is what one key may do: sorted, each once.
 type Scopes []Scope
 
@@ -25,8 +35,26 @@ func ExternalScopes() Scopes {
 	return Scopes{ScopeLogsWrite, ScopeAccountsRead, ScopeAccountsWrite, ScopePagesRead}
 }
 
+// ManageScopes are the scopes of the management API.
+func ManageScopes() Scopes {
+	return Scopes{ScopeManage, ScopeManageAccounts, ScopeManageKeys, ScopeManagePages, ScopeManageRead}
+}
+
 // Has reports whether s allows what scope names.
-func (s Scopes) Has(scope Scope) bool { return slices.Contains(s, scope) }
+func (s Scopes) Has(scope Scope) bool {
+	return slices.Contains(s, scope) || slices.Contains(s, ScopeManage) && slices.Contains(ManageScopes(), scope)
+}
+
+// MayGrant reports whether the holder of s may make a key with the given scopes:
+// those that it has itself, and those of the external API.
+func (s Scopes) MayGrant(given Scopes) bool {
+	for _, scope := range given {
+		if !s.Has(scope) && !ExternalScopes().Has(scope) {
+			return false
+		}
+	}
+	return true
+}
 
 // String returns the scopes with a space between them, the form ParseScopes
 // reads.
@@ -49,12 +77,12 @@ func ParseScopes(text string) Scopes {
 	return slices.Compact(s)
 }
 
-// An APIKey lets its holder act for one tenant, within its scopes, until it
-// expires or is revoked. The secret is never part of it.
+// An APIKey lets its holder act for one tenant, or an operator for any, within its
+// scopes, until it expires or is revoked. The secret is never part of it.
 type APIKey struct {
 	ID             KeyID
-	TenantID       TenantID
-	Name           string // 1 to MaxName code points, not unique
+	TenantID       TenantID // "" for an operator's
+	Name           string   // 1 to MaxName code points, not unique
 	Scopes         Scopes
 	CreatedAt      Time
 	ExpiresAt      *Time // the first instant at which it no longer works

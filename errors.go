@@ -20,6 +20,7 @@ const (
 	CodeNotAcceptable        Code = "not_acceptable"
 	CodeConflict             Code = "conflict"
 	CodePreconditionFailed   Code = "precondition_failed"
+	CodePreconditionRequired Code = "precondition_required"
 	CodePayloadTooLarge      Code = "payload_too_large"
 	CodeUnsupportedMediaType Code = "unsupported_media_type"
 	CodeIdempotencyKeyReused Code = "idempotency_key_reused"

@@ -35,6 +35,10 @@ type (
 	AudienceID string
 	// VersionID names a Version.
 	VersionID string
+	// BrandID names a Brand.
+	BrandID string
+	// MoveID names a Move.
+	MoveID string
 	// RequestID names one request to the HTTP API.
 	RequestID string
 )
@@ -47,6 +51,8 @@ func (EntryID) Prefix() string    { return "prospectlog_" }
 func (PageID) Prefix() string     { return "page_" }
 func (AudienceID) Prefix() string { return "audience_" }
 func (VersionID) Prefix() string  { return "version_" }
+func (BrandID) Prefix() string    { return "brand_" }
+func (MoveID) Prefix() string     { return "move_" }
 func (RequestID) Prefix() string  { return "req_" }
 
 // SuffixLen is the length of an identifier without its prefix.

@@ -51,6 +51,12 @@ func (t Time) AppendText(b []byte) ([]byte, error) {
 // MarshalText is AppendText to a new slice; encoders of JSON find it.
 func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
+// UnmarshalText is ParseTime into t; decoders of JSON find it.
+func (t *Time) UnmarshalText(b []byte) (err error) {
+	*t, err = ParseTime(string(b))
+	return err
+}
+
 // String returns the text of AppendText.
 func (t Time) String() string {
 	b, _ := t.AppendText(nil)

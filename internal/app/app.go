@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"atrium/internal/docsui"
 	"atrium/internal/external"
 	"atrium/internal/ingest"
+	"atrium/internal/manage"
 	"atrium/internal/rest"
 	"atrium/internal/store"
 	"atrium/internal/telemetry"
@@ -79,8 +81,15 @@ func New(ctx context.Context, c Config) (*App, error) {
 		Lanes: min(c.Settings.WriteLanes, database.Writers), OneTenant: database.Sharded,
 	}, c.Log, watch.ingest)
 	a.keys = auth.New(c.Store, time.Now, watch.auth)
-	kit := &rest.API{Keys: a.keys, Log: c.Log, MaxBody: int64(c.Settings.MaxBody), Observe: watch.request}
+	kit := &rest.API{
+		Keys: a.keys, Log: c.Log, MaxBody: int64(c.Settings.MaxBody), Observe: watch.request,
+		Tenants: func(ctx context.Context, id atrium.TenantID) error {
+			_, err := c.Store.Tenant(ctx, id)
+			return err
+		},
+	}
 	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Decode: rest.NewGate(decodeAtOnce * runtime.GOMAXPROCS(0))}
+	private := &manage.API{Store: c.Store, Cursors: cursors}
 
 	open := map[string]http.Handler{
 		"/healthz": kit.JSON(statusOK, healthy),
@@ -90,7 +99,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		maps.Copy(open, pages)
 	}
 	a.server = &http.Server{
-		Handler:                      a.sendingAway(kit.Handler(public.Routes(), open)),
+		Handler:                      a.sendingAway(kit.Handler(slices.Concat(public.Routes(), private.Routes()), open)),
 		ReadHeaderTimeout:            c.Settings.ReadHeaderTimeout,
 		ReadTimeout:                  c.Settings.ReadTimeout,
 		WriteTimeout:                 c.Settings.WriteTimeout,

@@ -27,9 +27,18 @@ const maxCached = 10_000
 // A Principal is who a request comes from. Its tenant is the only one that the
 // request can see.
 type Principal struct {
-	TenantID atrium.TenantID
-	KeyID    atrium.KeyID
+	TenantID atrium.TenantID // "" for an operator who has named none
+	KeyID    atrium.KeyID    // "" for who is at the command line, with the database
 	Scopes   atrium.Scopes
+	Operator bool // the key is of no tenant: each request names the one that it is for
+}
+
+// Actor returns what the audit log calls the principal.
+func (p *Principal) Actor() string {
+	if p.KeyID == "" {
+		return atrium.ActorCommandLine
+	}
+	return string(p.KeyID)
 }
 
 // Keys are where keys are stored.
@@ -117,7 +126,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 	if !v.good(atrium.At(now)) {
 		return Principal{}, unauthenticated()
 	}
-	return Principal{TenantID: v.key.TenantID, KeyID: v.key.ID, Scopes: v.key.Scopes}, nil
+	return Principal{TenantID: v.key.TenantID, KeyID: v.key.ID, Scopes: v.key.Scopes, Operator: v.key.TenantID == ""}, nil
 }
 
 // look asks the store, once for all who ask at the same time. It is not called

@@ -38,6 +38,22 @@ func Fingerprint(s atrium.Submission) ([]byte, error) {
 	return append([]byte{fingerprintVersion}, sum[:]...), nil
 }
 
+// RequestFingerprint returns what tells whether two requests with the same
+// idempotency key are the same: a version byte and the SHA-256 of the method, the
+// path as it was sent and the body, by value as Fingerprint has payloads. The error
+// says that the body is neither empty nor JSON.
+func RequestFingerprint(method, path string, body []byte) ([]byte, error) {
+	b := appendPrefixed(appendPrefixed(nil, method), path)
+	if len(body) > 0 {
+		var err error
+		if b, err = appendValue(b, jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))); err != nil {
+			return nil, fmt.Errorf("fingerprint a body: %w", err)
+		}
+	}
+	sum := sha256.Sum256(b)
+	return append([]byte{fingerprintVersion}, sum[:]...), nil
+}
+
 func appendPrefixed[T string | []byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }

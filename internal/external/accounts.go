@@ -38,7 +38,7 @@ type prospect struct {
 }
 
 func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	id, err := pathID[atrium.AccountID](r, "account_id")
+	id, err := rest.PathID[atrium.AccountID](r, "account_id")
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -58,7 +58,7 @@ func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Req
 	if err != nil {
 		return rest.Response{}, err
 	}
-	id, err := pathID[atrium.AccountID](r, "account_id")
+	id, err := rest.PathID[atrium.AccountID](r, "account_id")
 	if err != nil {
 		return rest.Response{}, err
 	}

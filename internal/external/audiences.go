@@ -34,11 +34,11 @@ func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err := q.Err(); err != nil {
 		return rest.Response{}, err
 	}
-	page, err := pathID[atrium.PageID](r, "page_id")
+	page, err := rest.PathID[atrium.PageID](r, "page_id")
 	if err != nil {
 		return rest.Response{}, err
 	}
-	audience, err := pathID[atrium.AudienceID](r, "audience_id")
+	audience, err := rest.PathID[atrium.AudienceID](r, "audience_id")
 	if err != nil {
 		return rest.Response{}, err
 	}

@@ -2,15 +2,12 @@ package external
 
 import (
 	"context"
-	"encoding/binary"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/rest"
-	"atrium/internal/store"
 )
 
 // A page in full is what one page looks like; a page in a list has its title
@@ -34,13 +31,6 @@ type page struct {
 	Metadata       jsontext.Value     `json:"metadata,omitzero"`
 }
 
-type pageList struct {
-	Items      []page `json:"items"`
-	HasMore    bool   `json:"hasMore"`
-	Limit      int    `json:"limit"`
-	NextCursor string `json:"nextCursor,omitzero"`
-}
-
 func newPage(p *atrium.Page) page {
 	return page{
 		PageID: p.ID, TenantID: p.TenantID, BrandID: p.BrandID, Name: p.Name, PageContext: p.Context,
@@ -50,7 +40,7 @@ func newPage(p *atrium.Page) page {
 }
 
 func (a *API) getPage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	id, err := pathID[atrium.PageID](r, "page_id")
+	id, err := rest.PathID[atrium.PageID](r, "page_id")
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -71,12 +61,8 @@ func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request
 	if filtered && !status.Valid() {
 		q.Fault("status", "must be one of archived, draft, published")
 	}
-	var after *store.PagePosition
-	if cursor, ok := q.Text("cursor"); ok {
-		if after = a.openCursor(cursor, who.TenantID, status); after == nil {
-			q.Fault("cursor", "is not a nextCursor of this list")
-		}
-	}
+	binding := []string{string(who.TenantID), "pages", string(status)}
+	after := q.Cursor(a.Cursors, binding...)
 	if err := q.Err(); err != nil {
 		return rest.Response{}, err
 	}
@@ -84,7 +70,7 @@ func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request
 	if err != nil {
 		return rest.Response{}, err
 	}
-	list := pageList{Items: make([]page, len(pages)), HasMore: more, Limit: limit}
+	list := rest.List[page]{Items: make([]page, len(pages)), HasMore: more, Limit: limit}
 	for i := range pages {
 		p := &pages[i]
 		list.Items[i] = newPage(p)
@@ -92,27 +78,7 @@ func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request
 	}
 	if more {
 		last := &pages[len(pages)-1]
-		list.NextCursor = a.sealCursor(store.PagePosition{CreatedAt: last.CreatedAt, ID: last.ID}, who.TenantID, status)
+		list.NextCursor = a.Cursors.SealPosition(atrium.PositionAt(last.CreatedAt, last.ID), binding...)
 	}
 	return rest.Response{Body: list}, nil
-}
-
-// The cursor of a page list holds the creation of the last page, in eight
-// bytes, and the characters of its identifier behind the prefix.
-const cursorLen = 8 + atrium.SuffixLen
-
-func (a *API) sealCursor(p store.PagePosition, tenant atrium.TenantID, status atrium.PageStatus) string {
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, cursorLen), uint64(p.CreatedAt))
-	b = append(b, strings.TrimPrefix(string(p.ID), p.ID.Prefix())...)
-	return a.Cursors.Seal(b, string(tenant), "pages", string(status))
-}
-
-func (a *API) openCursor(cursor string, tenant atrium.TenantID, status atrium.PageStatus) *store.PagePosition {
-	b, ok := a.Cursors.Open(cursor, string(tenant), "pages", string(status))
-	if !ok || len(b) != cursorLen {
-		return nil
-	}
-	p := &store.PagePosition{CreatedAt: atrium.Time(binary.BigEndian.Uint64(b))}
-	p.ID = atrium.PageID(p.ID.Prefix() + string(b[8:]))
-	return p
 }

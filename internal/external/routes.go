@@ -44,13 +44,3 @@ func Documents() map[string]http.Handler {
 		"/openapi.json": rest.Static("application/json", api.JSON()),
 	}
 }
-
-// pathID returns a segment of the path as an identifier. What has not the form
-// of one names nothing.
-func pathID[T atrium.Identifier](r *rest.Request, name string) (T, error) {
-	id, ok := atrium.ParseID[T](r.PathValue(name))
-	if !ok {
-		return id, atrium.NotFound()
-	}
-	return id, nil
-}

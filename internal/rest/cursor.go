@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"strings"
+
+	"atrium"
 )
 
 // A CursorKey makes and opens cursors: positions in a list that callers carry
@@ -41,6 +43,39 @@ func (k CursorKey) Open(cursor string, binding ...string) ([]byte, bool) {
 		return nil, false
 	}
 	return body[1:], true
+}
+
+// The cursor of an atrium.Position holds its number, in eight bytes, and its
+// identifier.
+const positionLen = 8 + atrium.SuffixLen
+
+// SealPosition is Seal for a position of a list.
+func (k CursorKey) SealPosition(p *atrium.Position, binding ...string) string {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, positionLen), uint64(p.Key))
+	return k.Seal(append(b, p.ID...), binding...)
+}
+
+// Cursor takes the parameter cursor: a position that SealPosition made for the
+// binding, or nil if it was not given.
+func (q *Query) Cursor(k CursorKey, binding ...string) *atrium.Position {
+	text, ok := q.Text("cursor")
+	if !ok {
+		return nil
+	}
+	b, ok := k.Open(text, binding...)
+	if !ok || len(b) != positionLen {
+		q.Fault("cursor", "is not a nextCursor of this list")
+		return nil
+	}
+	return &atrium.Position{Key: int64(binary.BigEndian.Uint64(b)), ID: string(b[8:])}
+}
+
+// A List is one page of a list, as every list is answered.
+type List[T any] struct {
+	Items      []T    `json:"items"`
+	HasMore    bool   `json:"hasMore"`
+	Limit      int    `json:"limit"`
+	NextCursor string `json:"nextCursor,omitzero"`
 }
 
 // mac is an HMAC-SHA256 cut to 128 bits (RFC 2104 section 5) over the binding,

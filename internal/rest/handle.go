@@ -32,7 +32,10 @@ import (
 const (
 	headerRequestID = "X-Request-Id"
 	headerKey       = "X-Api-Key"
-	maxRequestID    = 128
+	headerTenant    = "Atrium-Tenant"
+
+	headerIdempotency = "Idempotency-Key"
+	maxRequestID      = 128
 
 	// An answer is for its caller alone, and is asked for again before it is
 	// used again.
@@ -55,8 +58,20 @@ type Route struct {
 	Method  string
 	Pattern string // as http.ServeMux has it, without the method
 	Scope   atrium.Scope
+	Or      atrium.Scope // another one that is enough; "" for none
+	For     Tenancy
 	Handle  Handler
 }
+
+// A Tenancy says what an operation is about.
+type Tenancy int
+
+// The tenancies.
+const (
+	OneTenant Tenancy = iota // the tenant of the key, or the one that an operator names
+	AnyTenant                // an operator's operation, that names none
+	Either                   // one of these
+)
 
 // A Handler does what an operation does, for the caller who was identified. An
 // error that is not an *atrium.Error is a bug.
@@ -65,11 +80,22 @@ type Handler func(ctx context.Context, who auth.Principal, r *Request) (Response
 // A Request is what a handler sees of a request.
 type Request struct {
 	http *http.Request
+	id   string // the request id
 	Body []byte // empty unless the method has one
 }
 
 // PathValue returns a segment of the path, decoded.
 func (r *Request) PathValue(name string) string { return r.http.PathValue(name) }
+
+// PathID returns a segment of the path as an identifier. What has not the form of
+// one names nothing.
+func PathID[T atrium.Identifier](r *Request, name string) (T, error) {
+	id, ok := atrium.ParseID[T](r.PathValue(name))
+	if !ok {
+		return id, atrium.NotFound()
+	}
+	return id, nil
+}
 
 // Header returns the values of a header, in order.
 func (r *Request) Header(name string) []string { return r.http.Header.Values(name) }
@@ -77,14 +103,24 @@ func (r *Request) Header(name string) []string { return r.http.Header.Values(nam
 // A Response is a successful answer.
 type Response struct {
 	Status int    // 0 stands for 200
-	Body   any    // encoded as JSON
+	Body   any    // encoded as JSON; with 204 there is none
 	ETag   string // without quotes; "" stands for a hash of the body
+	Tagged bool   // the answer has its entity tag whatever the method: it is the state of a thing
 	Header http.Header
+}
+
+// NoContent is the answer to a deletion.
+var NoContent = Response{Status: http.StatusNoContent}
+
+// Keys say who holds a key: an *auth.Authenticator.
+type Keys interface {
+	Authenticate(ctx context.Context, key string) (auth.Principal, error)
 }
 
 // An API serves routes.
 type API struct {
-	Keys    *auth.Authenticator
+	Keys    Keys
+	Tenants func(context.Context, atrium.TenantID) error // NotFound for one that does not exist; nil if there are no operators
 	Log     *slog.Logger
 	MaxBody int64                     // in bytes; 0 stands for DefaultMaxBody
 	Observe func(*telemetry.Exchange) // is called after every answer; nil for nobody
@@ -228,13 +264,13 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 	}
 	exchange := note(w)
 	exchange.TenantID, exchange.KeyID = who.TenantID, who.KeyID
-	if !who.Scopes.Has(route.Scope) {
-		return Response{}, atrium.Errorf(atrium.CodeForbidden, "The key needs the scope %s.", route.Scope)
+	if err := authorize(route, who); err != nil {
+		return Response{}, err
 	}
 	if !acceptsJSON(r.Header["Accept"]) {
 		return Response{}, atrium.Errorf(atrium.CodeNotAcceptable, "The answer is application/json, which the Accept header rules out.")
 	}
-	request := &Request{http: r}
+	request := &Request{http: r, id: exchange.RequestID}
 	if route.Method != http.MethodGet {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, writeTimeout)
@@ -246,7 +282,55 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 			return Response{}, err
 		}
 	}
+	if route.For != AnyTenant {
+		if err := a.nameTenant(ctx, route, &who, r); err != nil {
+			return Response{}, err
+		}
+		exchange.TenantID = who.TenantID
+	}
 	return route.Handle(ctx, who, request)
+}
+
+// authorize returns nil if the principal may ask for the operation.
+func authorize(route Route, who auth.Principal) error {
+	switch {
+	case route.For == AnyTenant && !who.Operator:
+		return atrium.Errorf(atrium.CodeForbidden, "The key must be an operator's.")
+	case who.Scopes.Has(route.Scope) || route.Or != "" && who.Scopes.Has(route.Or):
+		return nil
+	case route.Or != "":
+		return atrium.Errorf(atrium.CodeForbidden, "The key needs the scope %s or %s.", route.Scope, route.Or)
+	}
+	return atrium.Errorf(atrium.CodeForbidden, "The key needs the scope %s.", route.Scope)
+}
+
+// nameTenant gives an operator the tenant that the request names. Any other key has
+// its own, and may name it.
+func (a *API) nameTenant(ctx context.Context, route Route, who *auth.Principal, r *http.Request) error {
+	named := r.Header[headerTenant]
+	if len(named) == 0 {
+		if who.Operator && route.For == OneTenant {
+			return tenantFault("is required with an operator's key")
+		}
+		return nil
+	}
+	id, ok := atrium.ParseID[atrium.TenantID](named[0])
+	switch {
+	case len(named) > 1:
+		return tenantFault("must be there once")
+	case !ok:
+		return tenantFault("must match ^tenant_[a-z0-9]{26}$")
+	case !who.Operator && id != who.TenantID:
+		return atrium.NotFound()
+	case who.Operator:
+		who.TenantID = id
+		return a.Tenants(ctx, id)
+	}
+	return nil
+}
+
+func tenantFault(detail string) error {
+	return atrium.Invalid(atrium.Fault{In: atrium.InHeader, Where: "Atrium-Tenant", Detail: detail})
 }
 
 func (a *API) authenticate(ctx context.Context, r *http.Request) (auth.Principal, error) {
@@ -286,6 +370,11 @@ var encoding = json.JoinOptions(
 	jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true), json.FormatNilSliceAsNull(false))
 
 func writeResponse(w http.ResponseWriter, r *http.Request, response Response) error {
+	if response.Status == http.StatusNoContent {
+		w.Header().Set("Cache-Control", cacheControl)
+		w.WriteHeader(response.Status)
+		return nil
+	}
 	body, err := json.Marshal(response.Body, encoding)
 	if err != nil {
 		return fmt.Errorf("encode an answer: %w", err)
@@ -295,10 +384,11 @@ func writeResponse(w http.ResponseWriter, r *http.Request, response Response) er
 		h[name] = values
 	}
 	status := cmp.Or(response.Status, http.StatusOK)
-	if r.Method == http.MethodGet || r.Method == http.MethodHead || response.ETag != "" {
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if reads || response.Tagged || response.ETag != "" {
 		tag := cmp.Or(response.ETag, hashTag(body))
 		h.Set("ETag", `"`+tag+`"`)
-		if r.Method != http.MethodPatch && noneMatch(r.Header["If-None-Match"], tag) {
+		if reads && noneMatch(r.Header["If-None-Match"], tag) {
 			h.Set("Cache-Control", cacheControl)
 			w.WriteHeader(http.StatusNotModified)
 			return nil

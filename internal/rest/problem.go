@@ -87,6 +87,11 @@ var Codes = []CodeInfo{
 		"Use a new key for a new entry. To retry, send exactly what you sent first.",
 	},
 	{
+		atrium.CodePreconditionRequired, http.StatusPreconditionRequired, "The change must say what it is based on",
+		"The request has no If-Match header. Without one, the change could undo what somebody else did a moment ago.",
+		"Read what you are about to change, and send its ETag in If-Match.",
+	},
+	{
 		atrium.CodeRateLimited, http.StatusTooManyRequests, "Too many requests",
 		"More requests came than the server takes from this caller.",
 		"Wait as long as the Retry-After header says.",

@@ -273,12 +273,16 @@ func (b *appending) confirm(tenant atrium.TenantID, receipt atrium.Receipt) {
 // replay settles draft i, whose key an entry already has.
 func (b *appending) replay(i int, receipt atrium.Receipt, fingerprint []byte) {
 	if !bytes.Equal(fingerprint, b.drafts[i].Fingerprint) {
-		b.outcomes[i].Err = atrium.Errorf(atrium.CodeIdempotencyKeyReused,
-			"The idempotency key belongs to an earlier request that was not the same as this one.")
+		b.outcomes[i].Err = reused()
 		return
 	}
 	receipt.Replayed = true
 	b.outcomes[i].Receipt = receipt
+}
+
+// reused is the error for an idempotency key that another request had.
+func reused() error {
+	return atrium.Errorf(atrium.CodeIdempotencyKeyReused, "The idempotency key belongs to an earlier request that was not the same as this one.")
 }
 
 // lead splits drafts into those that may bind their key, or have none, and those

@@ -19,8 +19,12 @@ func idArg[T atrium.Identifier](id T) any {
 	if id == "" {
 		return nil
 	}
+	return packed(string(id[len(id.Prefix()):]))
+}
+
+// packed returns the 26 characters of an identifier as they are stored.
+func packed(s string) []byte {
 	b := make([]byte, 0, idBytes)
-	s := string(id[len(id.Prefix()):])
 	b = binary.BigEndian.AppendUint16(b, uint16(base36(s[:2])))
 	b = binary.BigEndian.AppendUint64(b, base36(s[2:14]))
 	return binary.BigEndian.AppendUint64(b, base36(s[14:]))

@@ -26,38 +26,16 @@ func (s *Store) Page(ctx context.Context, tenant atrium.TenantID, id atrium.Page
 	return p, err
 }
 
-// A PagePosition is a place in the order in which pages are listed.
-type PagePosition struct {
-	CreatedAt atrium.Time
-	ID        atrium.PageID
-}
-
 // Pages returns up to limit pages that are not deleted, newest first and by
 // descending identifier among equals: those of the status, or all for "", and
 // those after the position, or from the first for nil. more says whether others
 // follow.
-func (s *Store) Pages(ctx context.Context, tenant atrium.TenantID, status atrium.PageStatus, after *PagePosition, limit int) (pages []atrium.Page, more bool, err error) {
-	sql := "SELECT " + pageColumns + " FROM pages p WHERE tenant_id = $1 AND deleted_at IS NULL"
-	args := engine.Args{idArg(tenant)}
+func (s *Store) Pages(ctx context.Context, tenant atrium.TenantID, status atrium.PageStatus, after *atrium.Position, limit int) (pages []atrium.Page, more bool, err error) {
+	q := selecting("SELECT "+pageColumns+" FROM pages p WHERE deleted_at IS NULL AND tenant_id = ", idArg(tenant))
 	if status != "" {
-		sql += " AND status = $2"
-		args = append(args, string(status))
+		q.add(" AND status = ", string(status))
 	}
-	if after != nil {
-		sql += " AND (created_at, page_id) < (" + param(len(args)+1) + ", " + param(len(args)+2) + ")"
-		args = append(args, int64(after.CreatedAt), idArg(after.ID))
-	}
-	sql += " ORDER BY created_at DESC, page_id DESC LIMIT " + param(len(args)+1)
-	args = append(args, int64(limit)+1)
-	pages = make([]atrium.Page, 0, limit)
-	err = s.query(ctx, sql, args, func(r engine.Row) error {
-		if more = len(pages) == limit; !more {
-			pages = append(pages, scanPage(r, tenant))
-		}
-		return nil
-	})
-	return pages, more, err
+	q.after("created_at", "page_id", after)
+	q.add(" ORDER BY created_at DESC, page_id DESC LIMIT ", int64(limit)+1)
+	return list(ctx, s, q, limit, func(r engine.Row) atrium.Page { return scanPage(r, tenant) })
 }
-
-// param returns the nth parameter of a statement, from 1 to 9.
-func param(n int) string { return "$" + string(rune('0'+n)) }

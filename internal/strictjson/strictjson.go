@@ -145,6 +145,9 @@ func (o *Object) Fault(name, detail string) {
 	o.faults = append(o.faults, bodyFault("/"+pointerEscaper.Replace(name), detail))
 }
 
+// WholeFault notes a fault of the object as a whole.
+func (o *Object) WholeFault(detail string) { o.faults = append(o.faults, bodyFault("", detail)) }
+
 // pointerEscaper is the escaping of RFC 6901 section 3.
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 

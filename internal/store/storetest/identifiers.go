@@ -99,7 +99,7 @@ func identifiersOrder(t *testing.T, e *env) {
 				t.Fatalf("list: place %d has %s, want the one of %s", i, listed[i].ID, suffix)
 			}
 		}
-		after := &store.PagePosition{CreatedAt: listed[0].CreatedAt, ID: listed[0].ID}
+		after := atrium.PositionAt(listed[0].CreatedAt, listed[0].ID)
 		if rest, _, err := e.Pages(t.Context(), e.tenant, "", after, 9); err != nil || len(rest) != len(all)-1 {
 			t.Fatalf("%d pages after the first, %v, want %d", len(rest), err, len(all)-1)
 		}

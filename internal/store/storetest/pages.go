@@ -67,7 +67,7 @@ func listable(all []*atrium.Page, status atrium.PageStatus) (ids []atrium.PageID
 // called after each part.
 func (e *env) list(t tb, status atrium.PageStatus, limit int, between func()) (ids []atrium.PageID) {
 	t.Helper()
-	var after *store.PagePosition
+	var after *atrium.Position
 	for {
 		part, more, err := e.Pages(t.Context(), e.tenant, status, after, limit)
 		if err != nil {
@@ -85,7 +85,7 @@ func (e *env) list(t tb, status atrium.PageStatus, limit int, between func()) (i
 		if !more {
 			return ids
 		}
-		after = &store.PagePosition{CreatedAt: part[limit-1].CreatedAt, ID: part[limit-1].ID}
+		after = atrium.PositionAt(part[limit-1].CreatedAt, part[limit-1].ID)
 		between()
 	}
 }
@@ -168,7 +168,7 @@ func positionWithoutPage(t *testing.T, e *env) {
 		for _, suffix := range []string{"00000000000000000000000000", "zzzzzzzzzzzzzzzzzzzzzzzzzz", string(all[7].ID[len("page_"):])} {
 			after := &atrium.Page{CreatedAt: at, ID: as[atrium.PageID](suffix)}
 			want := listable(slices.DeleteFunc(slices.Clone(all), func(p *atrium.Page) bool { return newestFirst(p, after) <= 0 }), "")
-			got, _, err := e.Pages(t.Context(), e.tenant, "", &store.PagePosition{CreatedAt: at, ID: after.ID}, 100)
+			got, _, err := e.Pages(t.Context(), e.tenant, "", atrium.PositionAt(at, after.ID), 100)
 			if err != nil || len(got) != len(want) {
 				t.Errorf("after %s %s: %d pages, %v, want %d", at, suffix, len(got), err, len(want))
 				continue

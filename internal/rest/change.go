@@ -1,0 +1,95 @@
+package rest
+
+import (
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/canonical"
+	"atrium/internal/strictjson"
+)
+
+// Change reads a request that asks for a change, strictly: its body is an object all
+// of whose members decode takes, so that a misspelt one is a fault, and an empty body
+// is an empty object; decode may be nil, for nothing. It returns what the store is
+// told of the change. With an Idempotency-Key header, the same request is one whose
+// method, path and body say the same. The error names every fault of both.
+func (r *Request) Change(who auth.Principal, decode func(o *strictjson.Object)) (atrium.Change, error) {
+	c := atrium.Change{TenantID: who.TenantID, Actor: who.Actor(), RequestID: r.id}
+	if c.TenantID == "" {
+		c.TenantID = atrium.OperatorChain
+	}
+	body := r.Body
+	if len(body) == 0 {
+		body = []byte("{}")
+	}
+	o, err := strictjson.Parse(body)
+	if err != nil {
+		return c, err
+	}
+	if decode != nil {
+		decode(o)
+	}
+	o.Untaken()
+	faults := o.Faults()
+	if keys := r.Header(headerIdempotency); len(keys) > 0 {
+		c.IdempotencyKey = keys[0]
+		if detail := checkIdempotencyKey(keys); detail != "" {
+			faults = append(faults, atrium.Fault{In: atrium.InHeader, Where: headerIdempotency, Detail: detail})
+		}
+		if c.Fingerprint, err = canonical.RequestFingerprint(r.http.Method, r.http.URL.EscapedPath(), body); err != nil {
+			return c, err
+		}
+	}
+	if len(faults) > 0 {
+		return c, atrium.Invalid(faults...)
+	}
+	return c, nil
+}
+
+func checkIdempotencyKey(values []string) string {
+	switch {
+	case len(values) > 1:
+		return "must be there once"
+	case !utf8.ValidString(values[0]):
+		return "must be UTF-8"
+	}
+	return atrium.CheckText(values[0], 1, atrium.MaxIdempotencyKey)
+}
+
+// CheckState is CheckIfMatch for what has the hash of its body as its entity tag.
+// body is what would be answered now.
+func (r *Request) CheckState(body any) error {
+	if len(r.Header("If-Match")) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(body, encoding)
+	if err != nil {
+		return fmt.Errorf("encode a state: %w", err)
+	}
+	tag := hashTag(b)
+	return r.CheckIfMatch(func(given string) bool { return given == tag })
+}
+
+// RequireState is CheckState for a request that must have an If-Match header: the
+// error's code is atrium.CodePreconditionRequired without one (RFC 6585 section 3).
+func (r *Request) RequireState(body any) error {
+	if len(r.Header("If-Match")) == 0 {
+		return atrium.Errorf(atrium.CodePreconditionRequired, "The request must have an If-Match header with the ETag of what it changes.")
+	}
+	return r.CheckState(body)
+}
+
+// Made returns the answer to a request that made something, or that made it when it
+// came the first time.
+func Made(body any, replayed bool) Response {
+	response := Response{Status: http.StatusCreated, Body: body, Tagged: true}
+	if replayed {
+		response.Header = http.Header{"Idempotency-Replayed": {"true"}}
+	}
+	return response
+}

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// This file writes the audit log: a row for each change, in the transaction of the
+// change, in one chain for each tenant. Whoever changes something locks the head of
+// the chain as the last thing, so that changes wait for each other only while they
+// commit. Entries are not audited, and never come near it.
+
+// A field is a member of a thing as the audit log shows it.
+type field struct {
+	name  string
+	value any
+}
+
+// maxAudited is how much of one member the audit log keeps, in bytes. Of a longer
+// one it has the length and the SHA-256.
+const maxAudited = 4 << 10
+
+// An act is a row that a transaction is going to write.
+type act struct {
+	action, subject string
+	detail          []byte
+}
+
+// record notes what was done to a subject, the identifier of a thing: its fields
+// before, nil if it was not there, and after, nil if it is no more. Of a thing that
+// was there all the time, only what differs is kept.
+func (tx *changing) record(action, subject string, before, after []field) {
+	if before != nil && after != nil {
+		differs := func(one, other []field) []field {
+			return slices.DeleteFunc(slices.Clone(one), func(f field) bool {
+				return slices.ContainsFunc(other, func(g field) bool { return f.name == g.name && reflect.DeepEqual(f.value, g.value) })
+			})
+		}
+		before, after = differs(before, after), differs(after, before)
+	}
+	detail := map[string]any{}
+	if before != nil {
+		detail["before"] = audited(before)
+	}
+	if after != nil {
+		detail["after"] = audited(after)
+	}
+	tx.recordDetail(action, subject, detail)
+}
+
+// recordDetail is record with a detail of another form, which holds no secret and
+// no payload.
+func (tx *changing) recordDetail(action, subject string, detail map[string]any) {
+	b, err := json.Marshal(detail, json.Deterministic(true), jsontext.AllowDuplicateNames(true))
+	if err != nil {
+		tx.failure = fmt.Errorf("audit %s: %w", action, err)
+		return
+	}
+	tx.acts = append(tx.acts, act{action, subject, b})
+}
+
+// audited returns fields as they are kept.
+func audited(fields []field) map[string]any {
+	kept := make(map[string]any, len(fields))
+	for _, f := range fields {
+		b, err := json.Marshal(f.value, json.Deterministic(true), jsontext.AllowDuplicateNames(true))
+		switch {
+		case err != nil:
+			kept[f.name] = nil // nothing that is not JSON
+		case len(b) > maxAudited:
+			sum := sha256.Sum256(b)
+			kept[f.name] = map[string]any{"bytes": len(b), "sha256": hex.EncodeToString(sum[:])}
+		default:
+			kept[f.name] = jsontext.Value(b)
+		}
+	}
+	return kept
+}
+
+// raw returns JSON that a thing has as a value of a field; nil for none.
+func raw(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return jsontext.Value(b)
+}
+
+const auditColumns = "number, at, actor, action, subject, request_id, detail, salt, detail_hash, hash"
+
+func scanAudit(r engine.Row) atrium.AuditRow {
+	return atrium.AuditRow{
+		Number: r.Int(0), At: atrium.Time(r.Int(1)), Actor: r.Text(2), Action: r.Text(3), Subject: r.Text(4), RequestID: r.Text(5),
+		Detail: r.Bytes(6), Salt: r.Bytes(7), DetailHash: r.Bytes(8), Hash: r.Bytes(9),
+	}
+}
+
+var insertAudit = engine.NewBatch(`INSERT INTO audit (tenant_id, `+auditColumns+`)
+	SELECT batch.tenant_id, number, at, actor, action, subject, request_id, detail, salt, detail_hash, hash FROM batch`,
+	"tenant_id bytea", "number bigint", "at bigint", "actor text", "action text", "subject text", "request_id text",
+	"detail bytea", "salt bytea", "detail_hash bytea", "hash bytea")
+
+// writeAudit adds what was recorded to the tenant's chain.
+func (tx *changing) writeAudit() error {
+	if len(tx.acts) == 0 {
+		return nil
+	}
+	tenant := idArg(tx.change.TenantID)
+	if _, err := tx.Exec("INSERT INTO audit_heads (tenant_id, number, hash) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+		tenant, int64(0), []byte{}); err != nil {
+		return err
+	}
+	var number int64
+	var previous []byte
+	if err := engine.Find(tx.Lock, "SELECT number, hash FROM audit_heads WHERE tenant_id = $1", engine.Args{tenant},
+		func(r engine.Row) { number, previous = r.Int(0), r.Bytes(1) }); err != nil {
+		return err
+	}
+	rows := make([]engine.Args, len(tx.acts))
+	for i, a := range tx.acts {
+		number++
+		row := atrium.AuditRow{
+			Number: number, At: tx.at, Actor: tx.change.Actor, Action: a.action, Subject: a.subject,
+			RequestID: tx.change.RequestID, Detail: a.detail,
+		}
+		row.Seal(tx.change.TenantID, previous)
+		previous = row.Hash
+		rows[i] = engine.Args{
+			tenant, row.Number, int64(row.At), row.Actor, row.Action, row.Subject, row.RequestID,
+			row.Detail, row.Salt, row.DetailHash, row.Hash,
+		}
+	}
+	if _, err := tx.Batch(insertAudit, rows, nil); err != nil {
+		return err
+	}
+	_, err := tx.Exec("UPDATE audit_heads SET number = $1, hash = $2 WHERE tenant_id = $3", number, previous, tenant)
+	return err
+}
+
+// redact takes the details out of all rows about a subject that are written
+// already. The chain holds on: it covers their hashes. What redacts is recorded as
+// well, under the same subject or with it in the member "redacted" of its detail,
+// which is how a verifier knows that nobody else did it.
+func (tx *changing) redact(subject string) error {
+	_, err := tx.Exec("UPDATE audit SET detail = NULL, salt = NULL WHERE tenant_id = $1 AND subject = $2", idArg(tx.change.TenantID), subject)
+	return err
+}

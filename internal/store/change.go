@@ -1,0 +1,107 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// A changing is the transaction of a change that is made for an operator. It ends
+// with a row of the audit log for everything that was recorded.
+type changing struct {
+	engine.Tx
+	store   *Store
+	change  atrium.Change
+	at      atrium.Time // when it began
+	acts    []act
+	failure error // the first one of what cannot return it
+}
+
+// keepRequests is how long a request with an idempotency key is known at least.
+const keepRequests = 24 * time.Hour
+
+// forgetAtOnce is how many requests that need not be known any more one change
+// deletes.
+const forgetAtOnce = 20
+
+// change runs f as one durable change and returns what f did. With an idempotency
+// key, the result is kept with it: the same request gets it again, with replayed
+// true, and another one is CodeIdempotencyKeyReused. f may be called again, so all
+// that it changes outside of the transaction it must first set back.
+//
+// A result holds no secret. What another transaction took in between is of class
+// Conflict and runs f again; where that is no race, f must tell it itself.
+func change[T any](ctx context.Context, s *Store, c atrium.Change, f func(tx *changing) (T, error)) (result T, replayed bool, err error) {
+	for range maxRaces {
+		err = s.db.Write(ctx, func(tx engine.Tx) error {
+			t := &changing{Tx: tx, store: s, change: c, at: atrium.At(s.now())}
+			var zero T
+			result = zero
+			if replayed, err = t.replay(&result); err != nil || replayed {
+				return err
+			}
+			if result, err = f(t); err != nil {
+				return err
+			}
+			if err := t.bind(result); err != nil {
+				return err
+			}
+			if t.failure != nil {
+				return t.failure
+			}
+			return t.writeAudit()
+		})
+		if engine.ClassOf(err) != engine.Conflict || isPublic(err) {
+			break
+		}
+	}
+	return result, replayed, public(err)
+}
+
+// replay fills result if the request was answered before.
+func (tx *changing) replay(result any) (replayed bool, err error) {
+	if tx.change.IdempotencyKey == "" {
+		return false, nil
+	}
+	var fingerprint, kept []byte
+	if err := tx.Query("SELECT fingerprint, result FROM requests WHERE tenant_id = $1 AND key_match = $2",
+		engine.Args{idArg(tx.change.TenantID), keyMatch(tx.change.IdempotencyKey)}, func(r engine.Row) error {
+			fingerprint, kept = r.Bytes(0), r.Bytes(1)
+			return nil
+		}); err != nil || fingerprint == nil {
+		return false, err
+	}
+	if !bytes.Equal(fingerprint, tx.change.Fingerprint) {
+		return false, reused()
+	}
+	if err := json.Unmarshal(kept, result); err != nil {
+		return false, fmt.Errorf("read a kept result: %w", err)
+	}
+	return true, nil
+}
+
+// bind keeps the result with the idempotency key, and forgets some that are old.
+func (tx *changing) bind(result any) error {
+	if tx.change.IdempotencyKey == "" {
+		return nil
+	}
+	kept, err := json.Marshal(result)
+	if err != nil {
+		return fmt.Errorf("keep a result: %w", err)
+	}
+	tenant := idArg(tx.change.TenantID)
+	if _, err := tx.Exec("INSERT INTO requests (tenant_id, key_match, fingerprint, result, created_at) VALUES ($1, $2, $3, $4, $5)",
+		tenant, keyMatch(tx.change.IdempotencyKey), tx.change.Fingerprint, kept, int64(tx.at)); err != nil {
+		return err
+	}
+	_, err = tx.Exec(`DELETE FROM requests WHERE tenant_id = $1 AND key_match IN
+		(SELECT key_match FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)`,
+		tenant, int64(tx.at)-keepRequests.Microseconds(), int64(forgetAtOnce))
+	return err
+}
