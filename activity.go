@@ -18,6 +18,7 @@ type Submission struct {
 	Type           string // 1 to MaxType code points
 	Payload        []byte // a JSON object, byte for byte as it was sent
 	Claim          Claim
+	OccurredAt     *Time  // when it happened, as the sender knows; nil if it did not say
 	IdempotencyKey string // at most MaxIdempotencyKey code points; "" for none
 }
 
@@ -38,12 +39,14 @@ func (d *Draft) Size() int {
 		len(d.Claim.Domain) + len(d.Claim.Name) + len(d.Domain) + len(d.NameKey)
 }
 
-// An Entry is a recorded piece of account activity. It never changes.
+// An Entry is a recorded piece of account activity. Nothing of it ever changes but
+// the account that it belongs to, which operators may correct.
 type Entry struct {
-	ID        EntryID
-	TenantID  TenantID
-	AccountID AccountID
-	CreatedAt Time
+	ID             EntryID
+	TenantID       TenantID
+	AccountID      AccountID
+	AcknowledgedID AccountID // the account that its receipt names, if that is another one; else ""
+	CreatedAt      Time
 	Submission
 }
 

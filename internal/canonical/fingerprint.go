@@ -29,6 +29,9 @@ func Fingerprint(s atrium.Submission) ([]byte, error) {
 	for _, member := range []string{s.Source, s.Type, string(s.Claim.AccountID), s.Claim.Domain, s.Claim.Name} {
 		b = appendPrefixed(b, member) // "" only for what was left out
 	}
+	if s.OccurredAt != nil { // behind the others, where a payload begins with a brace
+		b = append(append(b, 'o'), s.OccurredAt.String()...)
+	}
 	dec := jsontext.NewDecoder(bytes.NewReader(s.Payload), jsontext.AllowDuplicateNames(true)) // refused before
 	b, err := appendValue(b, dec)
 	if err != nil {

@@ -175,7 +175,8 @@ func (b *appending) run(again bool) error {
 	return b.insert(recorded)
 }
 
-var findKeys = engine.NewBatch(`SELECT e.tenant_id, e.key_match, e.entry_id, e.account_id, e.created_at, e.source, e.type, e.fingerprint
+var findKeys = engine.NewBatch(`SELECT e.tenant_id, e.key_match, e.entry_id, e.account_id, e.created_at, e.source, e.type,
+		e.acknowledged_account_id, e.fingerprint
 	FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.key_match = batch.key_match`,
 	"tenant_id bytea", "key_match bytea")
 
@@ -192,14 +193,13 @@ func (b *appending) replayStored() (pending []int, err error) {
 	}
 	type stored struct {
 		receipt     atrium.Receipt
+		account     atrium.AccountID
 		fingerprint []byte
 	}
 	bound := map[tenantKey]stored{}
 	_, err = b.tx.Batch(findKeys, rows, func(r engine.Row) error {
-		bound[tenantKey{idAt[atrium.TenantID](r, 0), string(r.Bytes(1))}] = stored{atrium.Receipt{
-			EntryID: idAt[atrium.EntryID](r, 2), AccountID: idAt[atrium.AccountID](r, 3),
-			CreatedAt: atrium.Time(r.Int(4)), Source: r.Text(5), Type: r.Text(6),
-		}, r.Bytes(7)}
+		receipt, account := scanReceipt(r, 2)
+		bound[tenantKey{idAt[atrium.TenantID](r, 0), string(r.Bytes(1))}] = stored{receipt, account, r.Bytes(8)}
 		return nil
 	})
 	if err != nil {
@@ -212,16 +212,27 @@ func (b *appending) replayStored() (pending []int, err error) {
 			pending = append(pending, i)
 		case entry.receipt.EntryID == d.ID: // this very draft, in a commit whose answer was lost
 			b.outcomes[i].Receipt = entry.receipt
-			b.confirm(d.TenantID, entry.receipt)
+			b.confirm(d.TenantID, entry.account, entry.receipt.CreatedAt)
 		default:
 			b.replay(i, entry.receipt, entry.fingerprint)
-			b.confirm(d.TenantID, entry.receipt)
+			b.confirm(d.TenantID, entry.account, entry.receipt.CreatedAt)
 		}
 	}
 	return pending, nil
 }
 
-var findEntries = engine.NewBatch(`SELECT e.tenant_id, e.entry_id, e.account_id, e.created_at, e.source, e.type
+// scanReceipt reads the receipt of an entry, and the account that it is in now, which
+// an operator may have moved it to since: entry_id, account_id, created_at, source,
+// type and acknowledged_account_id from the given column.
+func scanReceipt(r engine.Row, first int) (receipt atrium.Receipt, account atrium.AccountID) {
+	account = idAt[atrium.AccountID](r, first+1)
+	return atrium.Receipt{
+		EntryID: idAt[atrium.EntryID](r, first), AccountID: cmp.Or(idAt[atrium.AccountID](r, first+5), account),
+		CreatedAt: atrium.Time(r.Int(first + 2)), Source: r.Text(first + 3), Type: r.Text(first + 4),
+	}, account
+}
+
+var findEntries = engine.NewBatch(`SELECT e.tenant_id, e.entry_id, e.account_id, e.created_at, e.source, e.type, e.acknowledged_account_id
 	FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`,
 	"tenant_id bytea", "entry_id bytea")
 
@@ -236,11 +247,10 @@ func (b *appending) findStored(drafts []int) (pending []int, err error) {
 	}
 	stored := map[tenantKey]atrium.Receipt{}
 	_, err = b.tx.Batch(findEntries, rows, func(r engine.Row) error {
-		receipt := atrium.Receipt{
-			EntryID: idAt[atrium.EntryID](r, 1), AccountID: idAt[atrium.AccountID](r, 2),
-			CreatedAt: atrium.Time(r.Int(3)), Source: r.Text(4), Type: r.Text(5),
-		}
-		stored[tenantKey{idAt[atrium.TenantID](r, 0), string(receipt.EntryID)}] = receipt
+		tenant := idAt[atrium.TenantID](r, 0)
+		receipt, account := scanReceipt(r, 1)
+		stored[tenantKey{tenant, string(receipt.EntryID)}] = receipt
+		b.confirm(tenant, account, receipt.CreatedAt)
 		return nil
 	})
 	if err != nil {
@@ -249,7 +259,6 @@ func (b *appending) findStored(drafts []int) (pending []int, err error) {
 	for _, i := range drafts {
 		if receipt, ok := stored[tenantKey{b.drafts[i].TenantID, string(b.drafts[i].ID)}]; ok {
 			b.outcomes[i].Receipt = receipt
-			b.confirm(b.drafts[i].TenantID, receipt)
 		} else {
 			pending = append(pending, i)
 		}
@@ -261,13 +270,13 @@ func (b *appending) findStored(drafts []int) (pending []int, err error) {
 // commits wait for standbys, one whose answer was lost may not have reached them: to
 // acknowledge its entry, the account is touched again as the entry did, so that
 // there is a commit behind it to wait for.
-func (b *appending) confirm(tenant atrium.TenantID, receipt atrium.Receipt) {
+func (b *appending) confirm(tenant atrium.TenantID, account atrium.AccountID, at atrium.Time) {
 	if !b.replicated {
 		return
 	}
-	b.confirmed.add(tenant, string(receipt.AccountID))
-	t := b.confirmed[tenantKey{tenant, string(receipt.AccountID)}]
-	t.at = max(t.at, receipt.CreatedAt)
+	b.confirmed.add(tenant, string(account))
+	t := b.confirmed[tenantKey{tenant, string(account)}]
+	t.at = max(t.at, at)
 }
 
 // replay settles draft i, whose key an entry already has.
@@ -304,16 +313,18 @@ func (b *appending) lead(pending []int) (leading, following []int) {
 }
 
 const insertEntry = `INSERT INTO entries (tenant_id, entry_id, account_id, created_at, source, type,
-		claimed_account_id, claimed_domain, claimed_name, idempotency_key, key_match, fingerprint, payload)
+		claimed_account_id, claimed_domain, claimed_name, idempotency_key, key_match, fingerprint,
+		acknowledged_account_id, occurred_at, payload)
 	SELECT batch.tenant_id, entry_id, account_id, created_at, source, type,
-		claimed_account_id, claimed_domain, claimed_name, idempotency_key, key_match, fingerprint, payload
+		claimed_account_id, claimed_domain, claimed_name, idempotency_key, key_match, fingerprint,
+		acknowledged_account_id, occurred_at, payload
 	FROM batch`
 
 var (
 	entryBatch = []string{
 		"tenant_id bytea", "entry_id bytea", "account_id bytea", "created_at bigint", "source text", "type text",
 		"claimed_account_id bytea", "claimed_domain text", "claimed_name text", "idempotency_key text", "key_match bytea",
-		"fingerprint bytea", "payload bytea",
+		"fingerprint bytea", "acknowledged_account_id bytea", "occurred_at bigint", "payload bytea",
 	}
 	insertEntries = engine.NewBatch(insertEntry, entryBatch...)
 	importEntries = engine.NewBatch(insertEntry+" WHERE true ON CONFLICT DO NOTHING RETURNING entry_id", entryBatch...)
@@ -324,7 +335,7 @@ func entryRow(e *atrium.Entry, keyMatch, fingerprint []byte) engine.Args {
 	return engine.Args{
 		idArg(e.TenantID), idArg(e.ID), idArg(e.AccountID), int64(e.CreatedAt), e.Source, e.Type,
 		idArg(e.Claim.AccountID), nullable(e.Claim.Domain), nullable(e.Claim.Name), nullable(e.IdempotencyKey), keyMatch,
-		fingerprint, e.Payload,
+		fingerprint, idArg(e.AcknowledgedID), nullableTime(e.OccurredAt), e.Payload,
 	}
 }
 

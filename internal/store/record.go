@@ -28,8 +28,8 @@ type AudienceVersion struct {
 const (
 	audienceColumns = "u.audience_id, u.page_id, u.name, u.archived, u.created_at, u.updated_at"
 	versionColumns  = "v.version_id, v.audience_id, u.page_id, v.number, v.archived, v.created_at, v.content"
-	entryColumns    = `e.entry_id, e.account_id, e.created_at, e.source, e.type,
-		e.claimed_account_id, e.claimed_domain, e.claimed_name, e.idempotency_key, e.payload`
+	entryColumns    = `e.entry_id, e.account_id, e.created_at, e.source, e.type, e.claimed_account_id, e.claimed_domain,
+		e.claimed_name, e.idempotency_key, e.acknowledged_account_id, e.occurred_at, e.payload`
 )
 
 func scanAudience(r engine.Row, tenant atrium.TenantID) atrium.Audience {
@@ -49,10 +49,11 @@ func scanVersion(r engine.Row, tenant atrium.TenantID) AudienceVersion {
 func scanEntry(r engine.Row, tenant atrium.TenantID) atrium.Entry {
 	return atrium.Entry{
 		ID: idAt[atrium.EntryID](r, 0), TenantID: tenant, AccountID: idAt[atrium.AccountID](r, 1), CreatedAt: atrium.Time(r.Int(2)),
+		AcknowledgedID: idAt[atrium.AccountID](r, 9),
 		Submission: atrium.Submission{
 			Source: r.Text(3), Type: r.Text(4),
 			Claim:          atrium.Claim{AccountID: idAt[atrium.AccountID](r, 5), Domain: r.Text(6), Name: r.Text(7)},
-			IdempotencyKey: r.Text(8), Payload: r.Bytes(9),
+			IdempotencyKey: r.Text(8), OccurredAt: timeAt(r, 10), Payload: r.Bytes(11),
 		},
 	}
 }
