@@ -43,12 +43,12 @@ lint-prepare: ## Install what the linters need and Go does not bring: Node.js fo
 	@scripts/prepare lint
 
 .PHONY: lint
-lint: lint-prepare ## Check formatting, the code, the tools' modules and the OpenAPI document
+lint: lint-prepare ## Check formatting, the code, the tools' modules and the OpenAPI documents
 	$(GO) vet ./...
 	$(GO) vet -tags citus ./...
 	$(TOOLS) golangci-lint run ./...
 	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_NOTIFICATIONS=true \
-		npx --yes @redocly/cli@2.77.0 lint --config api/redocly.yaml api/openapi.yaml
+		npx --yes @redocly/cli@2.77.0 lint --config api/redocly.yaml api/openapi.yaml api/manage.yaml
 
 .PHONY: verify
 verify: ## Check that the modules are tidy and as they were published, and that the binary builds static

@@ -1,5 +1,4 @@
-// Package api holds the OpenAPI document of the external API, ready to be
-// served.
+// Package api holds the OpenAPI documents of the HTTP APIs, ready to be served.
 package api
 
 import (
@@ -13,27 +12,45 @@ import (
 )
 
 //go:embed openapi.yaml
-var document []byte
+var external []byte
+
+//go:embed manage.yaml
+var manage []byte
+
+// The documents. Each stands alone: none refers to another.
+var (
+	External = document("openapi.yaml", external) // of the external API, /v0
+	Manage   = document("manage.yaml", manage)    // of the management API, /manage/v0
+)
+
+// A Document describes one API.
+type Document struct {
+	name string // of its file
+	yaml []byte
+	json func() []byte
+}
 
 // YAML returns the document as it is written. The slice is shared: callers must
 // not change it.
-func YAML() []byte { return document }
+func (d Document) YAML() []byte { return d.yaml }
 
 // JSON returns the document as JSON: the values of YAML, with the members of
 // every object in the order in which the YAML has them, so the bytes are the
 // same in every process of one build. The slice is shared: callers must not
 // change it.
-func JSON() []byte { return documentJSON() }
+func (d Document) JSON() []byte { return d.json() }
 
-// The document is part of the binary, so a failure is a fault of the build: the
+// The documents are part of the binary, so a failure is a fault of the build: the
 // tests find it.
-var documentJSON = sync.OnceValue(func() []byte {
-	j, err := toJSON(document)
-	if err != nil {
-		panic(fmt.Errorf("api: convert openapi.yaml: %w", err)) //nolint:forbidigo // a constant of this package
-	}
-	return j
-})
+func document(name string, text []byte) Document {
+	return Document{name, text, sync.OnceValue(func() []byte {
+		j, err := toJSON(text)
+		if err != nil {
+			panic(fmt.Errorf("api: convert %s: %w", name, err)) //nolint:forbidigo // a constant of this package
+		}
+		return j
+	})}
+}
 
 // toJSON walks the nodes rather than decode into maps, which would lose the
 // order of the members.

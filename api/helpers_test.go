@@ -20,12 +20,20 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
+// onEveryDocument runs a test of what holds for all documents.
+func onEveryDocument(t *testing.T, test func(t *testing.T, d Document)) {
+	t.Helper()
+	for _, d := range []Document{External, Manage} {
+		t.Run(d.name, func(t *testing.T) { test(t, d) })
+	}
+}
+
 // requireVerdicts judges bodies by the component schema, and by the validator
 // as requests to the path: both have to agree with the lists.
-func requireVerdicts(t *testing.T, schema, method, path string, takes, refuses []string) {
+func (d Document) requireVerdicts(t *testing.T, schema, method, path string, takes, refuses []string) {
 	t.Helper()
-	compiled := newSchemas(t).compile(t, "/components/schemas/"+schema)
-	v := newValidator(t)
+	compiled := d.newSchemas(t).compile(t, "/components/schemas/"+schema)
+	v := d.newValidator(t)
 	for i, body := range slices.Concat(takes, refuses) {
 		want := i < len(takes)
 		if err := compiled.Validate(decode(t, []byte(body))); (err == nil) != want {
@@ -37,15 +45,16 @@ func requireVerdicts(t *testing.T, schema, method, path string, takes, refuses [
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("x-api-key", "k")
+		r.Header.Set("If-Match", "*")
 		if ok, errs := v.ValidateHttpRequestSync(r); ok != want {
 			t.Errorf("%.100s: as a request, accepted is %v: %s", body, !want, explain(errs))
 		}
 	}
 }
 
-func newValidator(t *testing.T) validator.Validator {
+func (d Document) newValidator(t *testing.T) validator.Validator {
 	t.Helper()
-	doc, err := libopenapi.NewDocument(YAML())
+	doc, err := libopenapi.NewDocument(d.YAML())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +82,11 @@ type schemas struct{ compiler *jsonschema.Compiler }
 
 const base = "mem:///openapi.json"
 
-func newSchemas(t *testing.T) schemas {
+func (d Document) newSchemas(t *testing.T) schemas {
 	t.Helper()
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource(base, decode(t, JSON())); err != nil {
+	if err := c.AddResource(base, decode(t, d.JSON())); err != nil {
 		t.Fatal(err)
 	}
 	return schemas{c}
@@ -102,14 +111,18 @@ func decode(t *testing.T, b []byte) any {
 	return v
 }
 
-var parsed = sync.OnceValues(func() (v object, err error) {
-	return v, json.Unmarshal(JSON(), &v)
-})
+var parsed = map[string]func() (object, error){External.name: parse(External), Manage.name: parse(Manage)}
+
+func parse(d Document) func() (object, error) {
+	return sync.OnceValues(func() (v object, err error) {
+		return v, json.Unmarshal(d.JSON(), &v)
+	})
+}
 
 // tree returns the document, which the tests share and do not change.
-func tree(t *testing.T) object {
+func (d Document) tree(t *testing.T) object {
 	t.Helper()
-	v, err := parsed()
+	v, err := parsed[d.name]()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,6 +169,19 @@ func operations(item any) map[string]object {
 	return ops
 }
 
+// scopesOf returns the scopes of which an operation needs one; none if it needs
+// no key.
+func scopesOf(op object) (scopes []string) {
+	if scope, ok := op["x-scope"].(string); ok {
+		return []string{scope}
+	}
+	list, _ := op["x-scopes"].([]any)
+	for _, scope := range list {
+		scopes = append(scopes, scope.(string))
+	}
+	return scopes
+}
+
 type answer struct {
 	status int
 	header http.Header
@@ -172,18 +198,18 @@ func (a answer) http() *http.Response {
 
 // answers returns one answer for each example of the response, or one without
 // a body if it documents none.
-func answers(t *testing.T, status string, response any) []answer {
+func (d Document) answers(t *testing.T, status string, response any) []answer {
 	t.Helper()
 	code, err := strconv.Atoi(strings.ReplaceAll(status, "XX", "00"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	resolved := resolve(t, response)
+	resolved := d.resolve(t, response)
 	header := make(http.Header)
 	for name, h := range resolved["headers"].(object) {
-		text, isText := resolve(t, h)["example"].(string)
+		text, isText := d.resolve(t, h)["example"].(string)
 		if !isText {
-			b, _ := json.Marshal(resolve(t, h)["example"])
+			b, _ := json.Marshal(d.resolve(t, h)["example"])
 			text = string(b)
 		}
 		header.Set(name, text)
@@ -210,15 +236,15 @@ func answers(t *testing.T, status string, response any) []answer {
 	return all
 }
 
-func resolve(t *testing.T, node any) object {
+func (d Document) resolve(t *testing.T, node any) object {
 	t.Helper()
 	ref, ok := node.(object)["$ref"].(string)
 	if !ok {
 		return node.(object)
 	}
-	resolved := any(tree(t))
+	resolved := any(d.tree(t))
 	for _, name := range strings.Split(ref, "/")[1:] {
 		resolved = resolved.(object)[name]
 	}
-	return resolve(t, resolved)
+	return d.resolve(t, resolved)
 }

@@ -32,7 +32,7 @@ type document struct {
 }
 
 var theDocument = sync.OnceValues(func() (*document, error) {
-	parsed, err := libopenapi.NewDocument(api.YAML())
+	parsed, err := libopenapi.NewDocument(api.External.YAML())
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ var theDocument = sync.OnceValues(func() (*document, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	tree, err := readJSON(api.JSON())
+	tree, err := readJSON(api.External.JSON())
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		"/healthz": kit.JSON(statusOK, healthy),
 		"/readyz":  kit.JSON(statusOK, a.readiness(c.Store)),
 	}
-	for _, pages := range []map[string]http.Handler{external.Documents(), rest.ErrorPages(), docsui.Pages()} {
+	for _, pages := range []map[string]http.Handler{rest.ErrorPages(), docsui.Documents(), docsui.Pages()} {
 		maps.Copy(open, pages)
 	}
 	a.server = &http.Server{

@@ -32,7 +32,7 @@ func problems(t *testing.T) (all []problem) {
 			Responses map[string]struct{ Content map[string]media }
 		}
 	}
-	if err := json.Unmarshal(api.JSON(), &document); err != nil {
+	if err := json.Unmarshal(api.External.JSON(), &document); err != nil {
 		t.Fatal(err)
 	}
 	for _, response := range document.Components.Responses {

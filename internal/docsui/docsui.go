@@ -1,11 +1,13 @@
-// Package docsui serves a viewer for the OpenAPI document: Swagger UI, vendored in
-// swagger-ui/ with its licence, so that it works offline and asks nobody.
+// Package docsui serves the OpenAPI documents, and a viewer for the one of the
+// external API: Swagger UI, vendored in swagger-ui/ with its licence, so that it
+// works offline and asks nobody.
 package docsui
 
 import (
 	"embed"
 	"net/http"
 
+	"atrium/api"
 	"atrium/internal/rest"
 )
 
@@ -15,6 +17,16 @@ var files embed.FS
 // The policy lets the page load only what this server has, and run only the
 // scripts in files of their own. data: is for the icons in the style sheet.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Documents returns the handlers of the documents by their paths.
+func Documents() map[string]http.Handler {
+	return map[string]http.Handler{
+		"/openapi.yaml":        rest.Static("application/yaml", api.External.YAML()),
+		"/openapi.json":        rest.Static("application/json", api.External.JSON()),
+		"/manage/openapi.yaml": rest.Static("application/yaml", api.Manage.YAML()),
+		"/manage/openapi.json": rest.Static("application/json", api.Manage.JSON()),
+	}
+}
 
 // Pages returns the handlers of the viewer by their paths. It shows the document
 // at /openapi.json.

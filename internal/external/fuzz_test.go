@@ -59,7 +59,7 @@ func newFuzzed(f *testing.F, method, path string, taken int, schema string) fuzz
 	kit := &rest.API{Keys: auth.New(oneKey{key: key, hash: hash}, time.Now, nil), Log: slog.New(slog.DiscardHandler)}
 	routes := (&external.API{Logs: recorder{}}).Routes()
 
-	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(api.JSON()))
+	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(api.External.JSON()))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"atrium"
-	"atrium/api"
 	"atrium/internal/rest"
 	"atrium/internal/store"
 )
@@ -34,13 +33,5 @@ func (a *API) Routes() []rest.Route {
 		{Method: http.MethodGet, Pattern: "/v0/pages", Scope: atrium.ScopePagesRead, Handle: a.listPages},
 		{Method: http.MethodGet, Pattern: "/v0/pages/{page_id}", Scope: atrium.ScopePagesRead, Handle: a.getPage},
 		{Method: http.MethodGet, Pattern: "/v0/pages/{page_id}/audiences/{audience_id}/versions", Scope: atrium.ScopePagesRead, Handle: a.listVersions},
-	}
-}
-
-// Documents are the paths that describe the API to everybody.
-func Documents() map[string]http.Handler {
-	return map[string]http.Handler{
-		"/openapi.yaml": rest.Static("application/yaml", api.YAML()),
-		"/openapi.json": rest.Static("application/json", api.JSON()),
 	}
 }

@@ -77,7 +77,7 @@ func readOperations(t *testing.T) []operation {
 		Paths      map[string]map[string]json.RawMessage
 		Components struct{ Parameters map[string]parameter }
 	}
-	if err := json.Unmarshal(api.JSON(), &document); err != nil {
+	if err := json.Unmarshal(api.External.JSON(), &document); err != nil {
 		t.Fatal(err)
 	}
 	var all []operation
