@@ -6,13 +6,18 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"atrium/api"
 	"atrium/internal/docsui"
 )
 
 const version = "5.35.0"
+
+// views are the pages, one for each document.
+var views = []string{"/docs", "/docs/manage"}
 
 func get(t *testing.T, path, tag string) *httptest.ResponseRecorder {
 	t.Helper()
@@ -40,7 +45,6 @@ func read(t *testing.T, name string) []byte {
 
 func TestEveryFileIsServedAsItIsAndOnlyWhenItChanged(t *testing.T) {
 	all := map[string]struct{ file, contentType string }{
-		"/docs":             {"page.html", "text/html; charset=utf-8"},
 		"/docs/start.js":    {"start.js", "text/javascript; charset=utf-8"},
 		"/docs/page.css":    {"page.css", "text/css; charset=utf-8"},
 		"/docs/viewer.js":   {"swagger-ui/swagger-ui-bundle.js", "text/javascript; charset=utf-8"},
@@ -48,9 +52,12 @@ func TestEveryFileIsServedAsItIsAndOnlyWhenItChanged(t *testing.T) {
 		"/docs/favicon.png": {"swagger-ui/favicon-32x32.png", "image/png"},
 	}
 	for path := range docsui.Pages() {
-		if _, known := all[path]; !known {
+		if _, known := all[path]; !known && !slices.Contains(views, path) {
 			t.Errorf("%s is served and not tested", path)
 		}
+	}
+	for _, path := range views {
+		all[path] = struct{ file, contentType string }{"", "text/html; charset=utf-8"}
 	}
 	for path, want := range all {
 		w := get(t, path, "")
@@ -58,7 +65,7 @@ func TestEveryFileIsServedAsItIsAndOnlyWhenItChanged(t *testing.T) {
 		if w.Code != http.StatusOK || h.Get("Content-Type") != want.contentType || h.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %v", path, w.Code, h)
 		}
-		if !bytes.Equal(w.Body.Bytes(), read(t, want.file)) {
+		if want.file != "" && !bytes.Equal(w.Body.Bytes(), read(t, want.file)) {
 			t.Errorf("%s is not %s", path, want.file)
 		}
 		tag := h.Get("ETag")
@@ -68,27 +75,54 @@ func TestEveryFileIsServedAsItIsAndOnlyWhenItChanged(t *testing.T) {
 	}
 }
 
-func TestThePageLoadsOnlyWhatIsServed(t *testing.T) {
-	page := get(t, "/docs", "").Body.String()
-	links := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page, -1)
-	if len(links) != len(docsui.Pages())-1 {
-		t.Errorf("the page loads %d files of %d", len(links), len(docsui.Pages())-1)
-	}
-	for _, link := range links {
-		if docsui.Pages()[link[1]] == nil {
-			t.Errorf("the page loads %s, which is not served", link[1])
+func TestEveryPageLoadsOnlyWhatIsServedAndLeadsToTheOthers(t *testing.T) {
+	for _, path := range views {
+		page := get(t, path, "").Body.String()
+		links := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page, -1)
+		if len(links) != len(docsui.Pages()) {
+			t.Errorf("%s loads and links %d files of %d", path, len(links), len(docsui.Pages()))
+		}
+		for _, link := range links {
+			if docsui.Pages()[link[1]] == nil {
+				t.Errorf("%s names %s, which is not served", path, link[1])
+			}
+		}
+		if !strings.Contains(page, `<a href="`+path+`" aria-current="page">`) || strings.Count(page, "aria-current") != 1 {
+			t.Errorf("%s does not say which of the pages it is:\n%s", path, page)
+		}
+		if regexp.MustCompile(`<style|<script>| style=| on[a-z]+=`).MatchString(page) {
+			t.Errorf("%s has a style or script in it, which its policy forbids:\n%s", path, page)
 		}
 	}
-	if regexp.MustCompile(`<style|<script>| style=| on[a-z]+=`).MatchString(page) {
-		t.Errorf("the page has a style or script in it, which its policy forbids:\n%s", page)
+}
+
+func TestEveryDocumentIsServedInBothFormsAndHasAPage(t *testing.T) {
+	served := docsui.Documents()
+	for path, d := range map[string]api.Document{"/docs": api.External, "/docs/manage": api.Manage} {
+		m := regexp.MustCompile(`data-document="(.*)\.json"`).FindStringSubmatch(get(t, path, "").Body.String())
+		if m == nil {
+			t.Fatalf("%s names no document", path)
+		}
+		for form, want := range map[string][]byte{".json": d.JSON(), ".yaml": d.YAML()} {
+			w := httptest.NewRecorder()
+			served[m[1]+form].ServeHTTP(w, httptest.NewRequest(http.MethodGet, m[1]+form, nil))
+			if !bytes.Equal(w.Body.Bytes(), want) {
+				t.Errorf("%s: %s%s is %.80s", path, m[1], form, w.Body)
+			}
+			delete(served, m[1]+form)
+		}
+	}
+	for path := range served {
+		t.Errorf("%s is served and not shown", path)
 	}
 }
 
 func TestThePolicyIsStrict(t *testing.T) {
 	const want = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	w := get(t, "/docs", "")
-	if got := w.Header().Values("Content-Security-Policy"); len(got) != 1 || got[0] != want {
-		t.Errorf("the policy is %q", got)
+	for _, path := range views {
+		if got := get(t, path, "").Header().Values("Content-Security-Policy"); len(got) != 1 || got[0] != want {
+			t.Errorf("the policy of %s is %q", path, got)
+		}
 	}
 }
 

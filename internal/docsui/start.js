@@ -1,4 +1,4 @@
-// Shows the document of this server. Nothing is kept in the browser, and no other
+// Shows the document that the page names, one of this server. Nothing is kept in the browser, and no other
 // server is asked: the validator badge is off.
 
 // The viewer fills the examples of parameters into a request, and an example of a
@@ -28,7 +28,7 @@ dark.addEventListener("change", follow);
 follow();
 
 SwaggerUIBundle({
-  url: "/openapi.json",
+  url: document.querySelector("#viewer").dataset.document,
   dom_id: "#viewer",
   deepLinking: true,
   validatorUrl: null,
