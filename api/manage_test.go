@@ -115,7 +115,7 @@ func TestABrandIsAcceptedExactlyByTheRules(t *testing.T) {
 	takes := []string{`{"name":"a"}`, `{"name":" "}`, `{"name":"` + long + `"}`}
 	refuses := []string{
 		`{}`, `[]`, `null`, `{"name":null}`, `{"name":""}`, `{"name":1}`, `{"name":"a\u0000"}`, `{"name":"` + long + `a"}`,
-		`{"Name":"a"}`, `{"name":"a","nmae":"b"}`, `{"name":"a","":null}`, `{"name":"a","brandId":"brand_01kjpx722sf2x8m1c3v5b7n9qa"}`,
+		`{"Name":"a"}`, `{"name":"a","Brand":"b"}`, `{"name":"a","":null}`, `{"name":"a","brandId":"brand_01kjpx722sf2x8m1c3v5b7n9qa"}`,
 	}
 	Manage.requireVerdicts(t, "NewBrand", http.MethodPost, "/manage/v0/brands", takes, refuses)
 	Manage.requireVerdicts(t, "BrandUpdate", http.MethodPatch, "/manage/v0/brands/x", takes, refuses)
