@@ -24,15 +24,32 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// document is api/openapi.yaml, ready to judge exchanges. Its mutex guards it.
+// A document is one of the OpenAPI documents, ready to judge exchanges. Its mutex
+// guards it.
 type document struct {
 	sync.Mutex
 	validator validator.Validator
 	problem   *jsonschema.Schema
 }
 
-var theDocument = sync.OnceValues(func() (*document, error) {
-	parsed, err := libopenapi.NewDocument(api.External.YAML())
+var (
+	external = sync.OnceValues(func() (*document, error) { return newDocument(api.External) })
+	managed  = sync.OnceValues(func() (*document, error) { return newDocument(api.Manage) })
+)
+
+// documentOf returns the document that a target belongs to.
+func documentOf(target string) (*document, error) {
+	if isManaged(target) || target == "/docs/manage" {
+		return managed()
+	}
+	return external()
+}
+
+// isManaged reports whether a target is one of the management API.
+func isManaged(target string) bool { return strings.HasPrefix(target, "/manage/") }
+
+func newDocument(d api.Document) (*document, error) {
+	parsed, err := libopenapi.NewDocument(d.YAML())
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +57,7 @@ var theDocument = sync.OnceValues(func() (*document, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	tree, err := readJSON(api.External.JSON())
+	tree, err := readJSON(d.JSON())
 	if err != nil {
 		return nil, err
 	}
@@ -51,17 +68,17 @@ var theDocument = sync.OnceValues(func() (*document, error) {
 	}
 	problem, err := c.Compile("mem:///openapi.json#/components/schemas/Problem")
 	return &document{validator: v, problem: problem}, err
-})
+}
 
 // statuses are those of the codes that requests can be answered with here.
 var statuses = map[string]int{
 	"invalid_request": 400, "unauthenticated": 401, "forbidden": 403, "not_found": 404, "method_not_allowed": 405,
-	"not_acceptable": 406, "precondition_failed": 412, "payload_too_large": 413, "unsupported_media_type": 415,
-	"idempotency_key_reused": 422, "unavailable": 503,
+	"not_acceptable": 406, "conflict": 409, "precondition_failed": 412, "payload_too_large": 413, "unsupported_media_type": 415,
+	"idempotency_key_reused": 422, "precondition_required": 428, "unavailable": 503,
 }
 
 // checkExchange returns what is wrong with an answer by the rules that hold for
-// all of them, and by the OpenAPI document.
+// all of them, and by the OpenAPI document that has the request.
 func checkExchange(t *testing.T, r request, a answer) (faults []string) {
 	t.Helper()
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
@@ -76,7 +93,7 @@ func checkExchange(t *testing.T, r request, a answer) (faults []string) {
 			fault("header %s is there", name)
 		}
 	}
-	bare := r.method == http.MethodHead || a.status == http.StatusNotModified
+	bare := r.method == http.MethodHead || a.status == http.StatusNotModified || a.status == http.StatusNoContent
 	switch {
 	case a.status >= 300 && a.status != http.StatusNotModified && a.status < 400:
 		fault("status %d sends the client elsewhere", a.status)
@@ -88,11 +105,16 @@ func checkExchange(t *testing.T, r request, a answer) (faults []string) {
 	if length, err := strconv.Atoi(a.header.Get("Content-Length")); !bare && (err != nil || length != len(a.body)) {
 		fault("Content-Length is %q for %d bytes", a.header.Get("Content-Length"), len(a.body))
 	}
+	for _, name := range []string{"Content-Type", "Content-Length"} {
+		if a.status == http.StatusNoContent && a.header.Get(name) != "" {
+			fault("header %s describes a body that is not there", name)
+		}
+	}
 	path, _, _ := strings.Cut(r.target, "?")
 	if tag := a.header.Get("ETag"); !strings.HasSuffix(path, "z") && (a.status == 200 || a.status == 304) && !kinds["tag"].MatchString(tag) {
 		fault("ETag is %q", tag)
 	}
-	d, err := theDocument()
+	d, err := documentOf(r.target)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 var (
 	placeholder = regexp.MustCompile(`\{\{(.+?)\}\}`)
 	literal     = regexp.MustCompile(`^("(?:[^"\\]|\\.)*")(?:\*(\d+))?$`)
-	matcher     = regexp.MustCompile(`^\{\{(?:([\w.-]+) )?is (?:(not|after) )?([\w.:-]+)\}\}$`)
+	matcher     = regexp.MustCompile(`^\{\{(?:([\w.-]+) )?is (?:(not|after|before|not after|not before) )?([\w.:-]+)\}\}$`)
 	fixtureID   = regexp.MustCompile(`\b[a-z]+_0[a-z0-9]{25}\b`)
 )
 
@@ -28,6 +28,7 @@ const (
 // kinds are what a matcher can ask of a text.
 var kinds = map[string]*regexp.Regexp{
 	"account": regexp.MustCompile(`^account_` + id26 + `$`),
+	"brand":   regexp.MustCompile(`^brand_` + id26 + `$`),
 	"entry":   regexp.MustCompile(`^prospectlog_` + id26 + `$`),
 	"request": regexp.MustCompile(`^req_` + id26 + `$`),
 	"time":    regexp.MustCompile(`^` + instant + `$`),
@@ -62,7 +63,8 @@ func expand(text string, vars map[string]string) (expanded string, err error) {
 }
 
 // matchText compares a text with a pattern: a matcher, or the text itself. A
-// matcher with a name sets the variable.
+// matcher asks for a kind, or compares with a variable: instants are in the order
+// of their texts. One with a name sets the variable.
 func matchText(want, got string, vars map[string]string) string {
 	m := matcher.FindStringSubmatch(want)
 	if m == nil {
@@ -76,7 +78,8 @@ func matchText(want, got string, vars map[string]string) string {
 	case relation == "" && kinds[operand] == nil || relation != "" && vars[operand] == "":
 		return want + " asks for something unknown"
 	case relation == "not" && got == vars[operand],
-		relation == "after" && got <= vars[operand],
+		relation == "after" && got <= vars[operand], relation == "not before" && got < vars[operand],
+		relation == "before" && got >= vars[operand], relation == "not after" && got > vars[operand],
 		relation == "" && !kinds[operand].MatchString(got):
 		return fmt.Sprintf("is %q, want one that %s", clip(got), want)
 	}

@@ -33,6 +33,9 @@ import (
 // of the tenant north and, with a body, the Content-Type application/json unless
 // it has the header itself or leaves it out with "!Name".
 //
+// Scripts of the external API are in http/, those of the management API in manage/.
+// A target under /manage has north's key with the scope manage instead.
+//
 // Of an answer, the status is compared and all that follows: the places of all
 // faults, behind a 400 (/member, (body), ?parameter, Header:); headers, "!Name"
 // for one that must not be there; and the body: JSON with every member, the very
@@ -49,13 +52,9 @@ import (
 //	@count N TEXT        exactly N lines of north's export have the text
 func TestTheServiceAnswersAsTheScriptsSay(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("http/*.http")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("found %d scripts: %v", len(files), err)
-	}
+	scripts := findScripts(t)
 	nodes, pooled := startCluster(t, false), startCluster(t, true)
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".http")
+	for name, file := range scripts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(file)
@@ -84,6 +83,26 @@ func TestTheServiceAnswersAsTheScriptsSay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// findScripts returns the files of the scripts by their names: those of manage/ have
+// it before theirs.
+func findScripts(t *testing.T) map[string]string {
+	t.Helper()
+	scripts := map[string]string{}
+	for dir, prefix := range map[string]string{"http": "", "manage": "manage "} {
+		files, err := filepath.Glob(dir + "/*.http")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			scripts[prefix+strings.TrimSuffix(filepath.Base(file), ".http")] = file
+		}
+	}
+	if len(scripts) < 15 {
+		t.Fatalf("found %d scripts", len(scripts))
+	}
+	return scripts
 }
 
 // wireLevel are the scripts with requests that no proxy of HTTP lets through: bytes
@@ -227,7 +246,7 @@ func (s *service) runStep(t *testing.T, p step) (faults []string) {
 	if p.request.body != nil {
 		r.body = []byte(x(string(p.request.body)))
 	}
-	for _, h := range []string{"x-api-key: " + s.north.key, "Content-Type: application/json"} {
+	for _, h := range []string{"x-api-key: " + s.north.keyFor(r.target), "Content-Type: application/json"} {
 		name, _, _ := strings.Cut(h, ":")
 		if !r.has(name) && !slices.Contains(p.omitted, name) && (name != "Content-Type" || r.body != nil) {
 			r.header = append(r.header, h)

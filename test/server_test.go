@@ -1,8 +1,8 @@
 // Package test holds black-box tests of the whole service: every test starts it
 // as main does, on a database of its own, and speaks to it over a network.
 //
-// The scripts in http/ state the rules of the API one by one; script_test.go
-// says how they are read. What needs many requests at once, or bodies that no
+// The scripts in http/ and manage/ state the rules of the two APIs one by one;
+// script_test.go says how they are read. What needs many requests at once, or bodies that no
 // file should hold, is in Go.
 package test
 
@@ -78,8 +78,17 @@ type service struct {
 }
 
 type tenant struct {
-	id  atrium.TenantID
-	key string // with all scopes of the external API
+	id     atrium.TenantID
+	key    string // with all scopes of the external API
+	manage string // a key with the scope manage
+}
+
+// keyFor returns the key that may ask for anything of the API which a target is of.
+func (tn tenant) keyFor(target string) string {
+	if isManaged(target) {
+		return tn.manage
+	}
+	return tn.key
 }
 
 // start serves a database that holds nothing, in this process.
@@ -135,6 +144,7 @@ func (s *service) fill(t *testing.T) {
 	t.Helper()
 	s.north, s.south = s.tenant(t, "north"), s.tenant(t, "south")
 	s.badKeys(t)
+	s.vars["operator"] = s.key(t, atrium.APIKey{Scopes: atrium.Scopes{atrium.ScopeManage}})
 }
 
 // tenant makes a tenant with its fixtures, its keys and their variables.
@@ -151,7 +161,14 @@ func (s *service) tenant(t *testing.T, name string) tenant {
 	for _, scope := range atrium.ExternalScopes() {
 		s.vars[prefix+"key."+string(scope)] = s.key(t, atrium.APIKey{TenantID: made.ID, Scopes: atrium.Scopes{scope}})
 	}
-	tn := tenant{id: made.ID, key: s.key(t, atrium.APIKey{TenantID: made.ID, Scopes: atrium.ExternalScopes()})}
+	for _, scope := range atrium.ManageScopes() {
+		name := strings.ReplaceAll(string(scope), ":", ".")
+		s.vars[prefix+name] = s.key(t, atrium.APIKey{TenantID: made.ID, Scopes: atrium.Scopes{scope}})
+	}
+	tn := tenant{
+		id: made.ID, manage: s.vars[prefix+string(atrium.ScopeManage)],
+		key: s.key(t, atrium.APIKey{TenantID: made.ID, Scopes: atrium.ExternalScopes()}),
+	}
 	s.vars[prefix+"key"], s.vars[prefix+"tenant"] = tn.key, string(tn.id)
 
 	lines, err := os.ReadFile(filepath.Join("testdata", name+".ndjson"))
