@@ -4,33 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"atrium"
 	"atrium/api"
-	"atrium/internal/auth"
 	"atrium/internal/external"
 	"atrium/internal/rest"
-	"atrium/internal/strictjson"
+	"atrium/internal/rest/resttest"
 )
-
-// oneKey has one key, whichever is asked for.
-type oneKey struct {
-	auth.Keys
-	key  atrium.APIKey
-	hash []byte
-}
-
-func (k oneKey) Key(context.Context, atrium.KeyID) (key atrium.APIKey, current, previous []byte, err error) {
-	return k.key, k.hash, nil, nil
-}
 
 // recorder acknowledges every entry and keeps none.
 type recorder struct{}
@@ -42,67 +26,8 @@ func (recorder) Submit(_ context.Context, d *atrium.Draft) (atrium.Receipt, erro
 	}, nil
 }
 
-// A fuzzed is one operation whose bodies are judged by the handlers, without a
-// network and storage, and by the OpenAPI document.
-type fuzzed struct {
-	method, path string
-	taken        int // the status of a request with a body that is taken
-	handler      http.Handler
-	key          string
-	schema       *jsonschema.Schema
-}
-
-func newFuzzed(f *testing.F, method, path string, taken int, schema string) fuzzed {
-	f.Helper()
-	id, text, hash := auth.NewKey()
-	key := atrium.APIKey{ID: id, TenantID: atrium.NewID[atrium.TenantID](), Scopes: atrium.ExternalScopes()}
-	kit := &rest.API{Keys: auth.New(oneKey{key: key, hash: hash}, time.Now, nil), Log: slog.New(slog.DiscardHandler)}
-	routes := (&external.API{Logs: recorder{}}).Routes()
-
-	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(api.External.JSON()))
-	if err != nil {
-		f.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("mem:///openapi.json", tree); err != nil {
-		f.Fatal(err)
-	}
-	compiled, err := c.Compile("mem:///openapi.json#/components/schemas/" + schema)
-	if err != nil {
-		f.Fatal(err)
-	}
-	return fuzzed{method, path, taken, kit.Handler(routes, nil), text, compiled}
-}
-
-// check sends a body and returns the answer to one that is taken.
-func (z fuzzed) check(t *testing.T, body []byte) []byte {
-	t.Helper()
-	if len(body) > rest.DefaultMaxBody {
-		return nil
-	}
-	r := httptest.NewRequest(z.method, z.path, bytes.NewReader(body))
-	r.Header.Set("X-Api-Key", z.key)
-	w := httptest.NewRecorder()
-	z.handler.ServeHTTP(w, r)
-
-	want := http.StatusBadRequest
-	if _, err := strictjson.Parse(body); err == nil {
-		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
-		if err != nil {
-			t.Fatalf("%q is strict JSON, and yet: %v", body, err)
-		}
-		if z.schema.Validate(v) == nil {
-			want = z.taken
-		}
-	}
-	if w.Code != want {
-		t.Fatalf("%q: got %d, want %d: %s", body, w.Code, want, w.Body)
-	}
-	if w.Code == http.StatusBadRequest {
-		return nil
-	}
-	return w.Body.Bytes()
-}
+// routes are the routes without a storage.
+func routes() []rest.Route { return (&external.API{Logs: recorder{}}).Routes() }
 
 // addBodies seeds a target with bodies for both operations, each valid for one
 // or broken in one way.
@@ -132,9 +57,9 @@ func addBodies(f *testing.F) {
 
 func FuzzAccountLogBody(f *testing.F) {
 	addBodies(f)
-	z := newFuzzed(f, http.MethodPost, "/v0/account_logs", http.StatusCreated, "NewAccountLog")
+	o := resttest.New(f, api.External, "createAccountLog", routes(), http.StatusCreated)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		answer := z.check(t, body)
+		answer := o.Check(t, body)
 		if answer == nil {
 			return
 		}
@@ -156,10 +81,8 @@ func FuzzAccountLogBody(f *testing.F) {
 	})
 }
 
-// The path names no account: a body that is taken gets as far as the 404 for
-// that.
 func FuzzAccountUpdateBody(f *testing.F) {
 	addBodies(f)
-	z := newFuzzed(f, http.MethodPatch, "/v0/accounts/none", http.StatusNotFound, "AccountUpdate")
-	f.Fuzz(func(t *testing.T, body []byte) { z.check(t, body) })
+	o := resttest.New(f, api.External, "updateAccount", routes(), http.StatusNotFound)
+	f.Fuzz(func(t *testing.T, body []byte) { o.Check(t, body) })
 }

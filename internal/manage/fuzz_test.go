@@ -1,0 +1,47 @@
+package manage_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"atrium/api"
+	"atrium/internal/manage"
+	"atrium/internal/rest"
+	"atrium/internal/rest/resttest"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
+)
+
+// routes are the routes on a database that holds nothing, not even the tenant.
+func routes(tb testing.TB) []rest.Route {
+	tb.Helper()
+	db, err := engine.OpenSQLite(filepath.Join(tb.TempDir(), "atrium.db"), engine.SQLiteOptions{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := store.New(db, time.Now)
+	tb.Cleanup(func() { _ = s.Close() })
+	if _, err := s.Migrate(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return (&manage.API{Store: s}).Routes()
+}
+
+// fuzz holds that the operation takes a body exactly when the document does. valid
+// are bodies to begin with.
+func fuzz(f *testing.F, operationID string, taken int, valid ...string) {
+	f.Helper()
+	resttest.AddBodies(f, valid...)
+	o := resttest.New(f, api.Manage, operationID, routes(f), taken)
+	f.Fuzz(func(t *testing.T, body []byte) { o.Check(t, body) })
+}
+
+func FuzzCreateBrandBody(f *testing.F) {
+	fuzz(f, "createBrand", http.StatusCreated, `{"name":"a"}`, `{"name":""}`, `{"name":"\u0000"}`)
+}
+
+func FuzzUpdateBrandBody(f *testing.F) {
+	fuzz(f, "updateBrand", http.StatusNotFound, `{"name":"a"}`, `{"name":null}`)
+}

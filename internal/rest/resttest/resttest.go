@@ -1,0 +1,157 @@
+// Package resttest holds the routes of an HTTP API against its OpenAPI document:
+// a body is accepted exactly when the document accepts it.
+package resttest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"atrium"
+	"atrium/api"
+	"atrium/internal/auth"
+	"atrium/internal/rest"
+	"atrium/internal/strictjson"
+)
+
+// An Operation is one operation of a document whose bodies are judged by the
+// handlers, without a network, and by the document.
+type Operation struct {
+	handler      http.Handler
+	method, path string
+	taken        int
+	optional     bool // a request may have no body
+	schema       *jsonschema.Schema
+}
+
+// everything is who may do all of every API.
+type everything struct{ who auth.Principal }
+
+func (e everything) Authenticate(context.Context, string) (auth.Principal, error) { return e.who, nil }
+
+// New returns the operation of the document with the operationId, served by one of
+// the routes. Every parameter of the path is "none", which is no identifier, and a
+// request has an If-Match header that always holds: a body that is taken is answered
+// with the status taken, which for an operation on one thing is the 404 for that.
+func New(tb testing.TB, d api.Document, operationID string, routes []rest.Route, taken int) *Operation {
+	tb.Helper()
+	tenant := atrium.NewID[atrium.TenantID]()
+	kit := &rest.API{
+		Keys: everything{auth.Principal{
+			TenantID: tenant, KeyID: atrium.NewID[atrium.KeyID](), Scopes: append(atrium.ExternalScopes(), atrium.ManageScopes()...),
+		}},
+		Log: slog.New(slog.DiscardHandler),
+	}
+	o := &Operation{handler: kit.Handler(routes, nil), taken: taken}
+	template := o.find(tb, d, operationID)
+	pointer := "/paths/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(template) +
+		"/" + strings.ToLower(o.method) + "/requestBody/content/application~1json/schema"
+	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(d.JSON()))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("mem:///document.json", tree); err != nil {
+		tb.Fatal(err)
+	}
+	if o.schema, err = c.Compile("mem:///document.json#" + pointer); err != nil {
+		tb.Fatal(err)
+	}
+	return o
+}
+
+// find fills in the method and the path, and returns the path as the document has it.
+func (o *Operation) find(tb testing.TB, d api.Document, operationID string) (template string) {
+	tb.Helper()
+	var document struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(d.JSON(), &document); err != nil {
+		tb.Fatal(err)
+	}
+	for path, item := range document.Paths {
+		for method, raw := range item {
+			var operation struct {
+				OperationID string
+				RequestBody struct{ Required bool }
+			}
+			if json.Unmarshal(raw, &operation) != nil || operation.OperationID != operationID {
+				continue // a member of a path item need not be an operation
+			}
+			o.method, o.path, o.optional = strings.ToUpper(method), path, !operation.RequestBody.Required
+			for before, rest, ok := strings.Cut(o.path, "{"); ok; before, rest, ok = strings.Cut(o.path, "{") {
+				_, after, _ := strings.Cut(rest, "}")
+				o.path = before + "none" + after
+			}
+			return path
+		}
+	}
+	tb.Fatalf("the document has no operation %s", operationID)
+	return ""
+}
+
+// Check sends a body, and ends the test if it is accepted and the document refuses
+// it, or the other way round. It returns the answer to one that is taken, else nil.
+func (o *Operation) Check(tb testing.TB, body []byte) []byte {
+	tb.Helper()
+	if len(body) > rest.DefaultMaxBody {
+		return nil
+	}
+	r := httptest.NewRequest(o.method, o.path, bytes.NewReader(body))
+	r.Header.Set("If-Match", "*")
+	w := httptest.NewRecorder()
+	o.handler.ServeHTTP(w, r)
+
+	want := http.StatusBadRequest
+	if o.accepts(tb, body) {
+		want = o.taken
+	}
+	if w.Code != want {
+		tb.Fatalf("%s %s with %q: got %d, want %d: %s", o.method, o.path, body, w.Code, want, w.Body)
+	}
+	if w.Code == http.StatusBadRequest {
+		return nil
+	}
+	return w.Body.Bytes()
+}
+
+// accepts reports whether the document accepts the body.
+func (o *Operation) accepts(tb testing.TB, body []byte) bool {
+	tb.Helper()
+	if len(body) == 0 && o.optional {
+		body = []byte("{}") // the same as none
+	}
+	if _, err := strictjson.Parse(body); err != nil {
+		return false
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		tb.Fatalf("%q is strict JSON, and yet: %v", body, err)
+	}
+	return o.schema.Validate(v) == nil
+}
+
+// AddBodies seeds a fuzz target with bodies that are broken whatever the operation,
+// and with each of valid: as it is, and broken in some ways that keep it an object.
+func AddBodies(f *testing.F, valid ...string) {
+	f.Helper()
+	for _, body := range []string{
+		``, `{}`, `[]`, `null`, `"x"`, `1`, ` { } `, "\ufeff{}", `{"unknown":null}`, `{"":{"a":[]}}`,
+		`{"a":` + strings.Repeat(`[`, 64) + strings.Repeat(`]`, 64) + `}`,
+	} {
+		f.Add([]byte(body))
+	}
+	for _, body := range valid {
+		open := strings.TrimSuffix(body, "}")
+		for _, b := range []string{body, " " + body + "\n", body + "x", open, open + `,}`, open + `,"unknown":1}`, open + `,"":null}`, open + `,"a":"\ud800"}`, open + ",\"a\":\"\xff\"}"} {
+			f.Add([]byte(b))
+		}
+	}
+}
