@@ -8,82 +8,124 @@ import (
 	"testing"
 )
 
-// identifiers are what a request can name.
-type identifiers struct{ account, page, audience, cursor string }
+// A resource is one part of the matrix: what tenants have, and the requests that
+// can name it.
+type resource struct {
+	// has returns what a tenant has, by names of the resource's own: identifiers and
+	// cursors.
+	has func(t *testing.T, s *service, tn tenant) map[string]string
+	// places are all places of all operations that take something of a tenant. own
+	// is what the caller has itself.
+	places func(own, of map[string]string) map[string]request
+}
 
-// places are all places of all operations that take something of a tenant. own
-// is what the caller has itself.
-func places(own, of identifiers) map[string]request {
+// externalResources are in one part, since the API is frozen.
+var externalResources = resource{
+	has: func(t *testing.T, s *service, tn tenant) map[string]string {
+		t.Helper()
+		names := [...]string{"acme", "full", "readers"}
+		if tn == s.south {
+			names = [...]string{"southacct", "southpage", "southaud"}
+		}
+		return map[string]string{
+			"account": s.vars[names[0]], "page": s.vars[names[1]], "audience": s.vars[names[2]],
+			"cursor": s.firstCursor(t, tn, "/v0/pages"),
+		}
+	},
+	places: externalPlaces,
+}
+
+func externalPlaces(own, of map[string]string) map[string]request {
 	requests := map[string]request{
 		"accountId of an entry": {
 			method: "POST", target: "/v0/account_logs",
-			body: fmt.Appendf(nil, `{"source":"matrix","payload":{},"accountId":%q,"domain":"matrix.example","name":"Matrix"}`, of.account),
+			body: fmt.Appendf(nil, `{"source":"matrix","payload":{},"accountId":%q,"domain":"matrix.example","name":"Matrix"}`, of["account"]),
 		},
 		"accountId of an entry with a key": {
 			method: "POST", target: "/v0/account_logs",
-			body: fmt.Appendf(nil, `{"source":"matrix","payload":{},"accountId":%q,"idempotencyKey":"matrix"}`, of.account),
+			body: fmt.Appendf(nil, `{"source":"matrix","payload":{},"accountId":%q,"idempotencyKey":"matrix"}`, of["account"]),
 		},
-		"account to rename":      {method: "PATCH", target: "/v0/accounts/" + of.account, body: []byte(`{"name":"Matrix"}`)},
-		"account to rename if *": {method: "PATCH", target: "/v0/accounts/" + of.account, body: []byte(`{"name":"Matrix"}`), header: []string{"If-Match: *"}},
+		"account to rename":      {method: "PATCH", target: "/v0/accounts/" + of["account"], body: []byte(`{"name":"Matrix"}`)},
+		"account to rename if *": {method: "PATCH", target: "/v0/accounts/" + of["account"], body: []byte(`{"name":"Matrix"}`), header: []string{"If-Match: *"}},
 	}
-	for place, target := range map[string]string{
-		"account":                       "/v0/accounts/" + of.account,
-		"page":                          "/v0/pages/" + of.page,
-		"page and audience of versions": "/v0/pages/" + of.page + "/audiences/" + of.audience + "/versions",
-		"page of versions":              "/v0/pages/" + of.page + "/audiences/" + own.audience + "/versions?include=archived",
-		"audience of versions":          "/v0/pages/" + own.page + "/audiences/" + of.audience + "/versions?page=2",
-		"cursor":                        "/v0/pages?cursor=" + of.cursor,
-		"cursor with a filter":          "/v0/pages?status=published&cursor=" + of.cursor,
-	} {
+	reads(requests, map[string]string{
+		"account":                       "/v0/accounts/" + of["account"],
+		"page":                          "/v0/pages/" + of["page"],
+		"page and audience of versions": "/v0/pages/" + of["page"] + "/audiences/" + of["audience"] + "/versions",
+		"page of versions":              "/v0/pages/" + of["page"] + "/audiences/" + own["audience"] + "/versions?include=archived",
+		"audience of versions":          "/v0/pages/" + own["page"] + "/audiences/" + of["audience"] + "/versions?page=2",
+		"cursor":                        "/v0/pages?cursor=" + of["cursor"],
+		"cursor with a filter":          "/v0/pages?status=published&cursor=" + of["cursor"],
+	})
+	return requests
+}
+
+// reads adds the requests that read each of the targets.
+func reads(requests map[string]request, targets map[string]string) {
+	for place, target := range targets {
 		requests["GET "+place] = get(target)
 		requests["HEAD "+place] = request{method: "HEAD", target: target}
 		requests["GET "+place+" if changed"] = get(target, "If-None-Match: *")
 	}
-	return requests
+}
+
+// firstCursor returns the cursor behind the first item of a list.
+func (s *service) firstCursor(t *testing.T, tn tenant, target string) string {
+	t.Helper()
+	a := s.send(t, get(target+"?limit=1", "x-api-key: "+tn.keyFor(target)))
+	_, after, ok := strings.Cut(string(a.body), `"nextCursor":"`)
+	if !ok {
+		t.Fatalf("%s: %s, which has no cursor", target, a)
+	}
+	return strings.TrimSuffix(after, `"}`)
+}
+
+// nobodys returns what looks like has and is nobody's: identifiers of the same kind,
+// and texts of the same length.
+func (s *service) nobodys(has map[string]string) map[string]string {
+	like := map[string]string{}
+	for name, value := range has {
+		like[name] = strings.Repeat("A", len(value))
+		if kind, rest, ok := strings.Cut(value, "_"); ok && len(rest) == len(s.vars["nobody"]) {
+			like[name] = kind + "_" + s.vars["nobody"]
+		}
+	}
+	return like
 }
 
 func TestWhatAnotherTenantHasIsAnsweredLikeWhatNobodyHas(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
-		cursor := func(key string) string {
-			a := s.send(t, get("/v0/pages?limit=1", "x-api-key: "+key))
-			_, after, _ := strings.Cut(string(a.body), `"nextCursor":"`)
-			return strings.TrimSuffix(after, `"}`)
-		}
-		north := identifiers{s.vars["acme"], s.vars["full"], s.vars["readers"], cursor(s.north.key)}
-		south := identifiers{s.vars["southacct"], s.vars["southpage"], s.vars["southaud"], cursor(s.south.key)}
-		no := s.vars["nobody"]
-		nobody := identifiers{"account_" + no, "page_" + no, "audience_" + no, strings.Repeat("A", len(north.cursor))}
-
-		for _, c := range []struct {
-			name          string
-			caller, other tenant
-			own, theirs   identifiers
-		}{
-			{"north asks for what south has", s.north, s.south, north, south},
-			{"south asks for what north has", s.south, s.north, south, north},
-		} {
-			mine, others := s.export(t, c.caller), s.export(t, c.other)
-			unknown := places(c.own, nobody)
-			for place, r := range places(c.own, c.theirs) {
-				keyed := []string{"x-api-key: " + c.caller.key, "X-Request-Id: same", "Content-Type: application/json"}
-				r.header = append(r.header, keyed...)
-				u := unknown[place]
-				u.header = append(u.header, keyed...)
-				got, want := s.send(t, r), s.send(t, u)
-				got.header.Del("Date")
-				want.header.Del("Date")
-				if got.status < 400 || got.String() != want.String() || !maps.EqualFunc(got.header, want.header, slices.Equal) {
-					t.Errorf("%s: %s:\n\t%s %v\nand for what nobody has:\n\t%s %v", c.name, place, got, got.header, want, want.header)
-				}
-			}
-			if after := s.export(t, c.caller); !slices.Equal(mine, after) {
-				t.Errorf("%s: that changed what the caller has", c.name)
-			}
-			if after := s.export(t, c.other); !slices.Equal(others, after) {
-				t.Errorf("%s: that changed what the other has", c.name)
-			}
+		for _, r := range append([]resource{externalResources}, managedResources...) {
+			north, south := r.has(t, s, s.north), r.has(t, s, s.south)
+			s.checkMatrix(t, "north asks for what south has", s.north, s.south, r.places(north, south), r.places(north, s.nobodys(south)))
+			s.checkMatrix(t, "south asks for what north has", s.south, s.north, r.places(south, north), r.places(south, s.nobodys(north)))
 		}
 	})
+}
+
+// checkMatrix sends the caller's requests for what the other has, and those for what
+// nobody has, and compares the answers, and what both have before and after.
+func (s *service) checkMatrix(t *testing.T, name string, caller, other tenant, places, unknown map[string]request) {
+	t.Helper()
+	mine, others := s.export(t, caller), s.export(t, other)
+	for place, r := range places {
+		keyed := []string{"x-api-key: " + caller.keyFor(r.target), "X-Request-Id: same", "Content-Type: application/json"}
+		r.header = append(r.header, keyed...)
+		u := unknown[place]
+		u.header = append(u.header, keyed...)
+		got, want := s.send(t, r), s.send(t, u)
+		got.header.Del("Date")
+		want.header.Del("Date")
+		if got.status < 400 || got.status == 401 || got.status == 403 || got.String() != want.String() || !maps.EqualFunc(got.header, want.header, slices.Equal) {
+			t.Errorf("%s: %s:\n\t%s %v\nand for what nobody has:\n\t%s %v", name, place, got, got.header, want, want.header)
+		}
+	}
+	if after := s.export(t, caller); !slices.Equal(mine, after) {
+		t.Errorf("%s: that changed what the caller has", name)
+	}
+	if after := s.export(t, other); !slices.Equal(others, after) {
+		t.Errorf("%s: that changed what the other has", name)
+	}
 }
 
 func TestTheSameRequestsOfTwoTenantsMeetNothingOfEachOther(t *testing.T) {

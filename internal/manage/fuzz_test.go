@@ -1,7 +1,6 @@
 package manage_test
 
 import (
-	"net/http"
 	"path/filepath"
 	"testing"
 	"time"
@@ -36,12 +35,4 @@ func fuzz(f *testing.F, operationID string, taken int, valid ...string) {
 	resttest.AddBodies(f, valid...)
 	o := resttest.New(f, api.Manage, operationID, routes(f), taken)
 	f.Fuzz(func(t *testing.T, body []byte) { o.Check(t, body) })
-}
-
-func FuzzCreateBrandBody(f *testing.F) {
-	fuzz(f, "createBrand", http.StatusCreated, `{"name":"a"}`, `{"name":""}`, `{"name":"\u0000"}`)
-}
-
-func FuzzUpdateBrandBody(f *testing.F) {
-	fuzz(f, "updateBrand", http.StatusNotFound, `{"name":"a"}`, `{"name":null}`)
 }

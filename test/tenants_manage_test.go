@@ -1,0 +1,41 @@
+package test
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// managedResources are the resources of the management API, each in a file of its
+// own.
+var managedResources = []resource{
+	// accounts
+	// account logs and moves
+	// prospects
+	// brands
+	brandResource,
+	// pages
+	// audiences and versions
+	// keys
+	// tenants
+	// audit
+	// transfer
+}
+
+// made makes something by a POST with the tenant's key, and returns the member of the
+// answer that identifies it.
+func (s *service) made(t *testing.T, tn tenant, target, body, member string) string {
+	t.Helper()
+	a := s.send(t, request{
+		method: "POST", target: target, body: []byte(body),
+		header: []string{"x-api-key: " + tn.keyFor(target), "Content-Type: application/json"},
+	})
+	var members map[string]any
+	if err := json.Unmarshal(a.body, &members); err != nil {
+		t.Fatal(err)
+	}
+	id, ok := members[member].(string)
+	if a.status != 201 || !ok {
+		t.Fatalf("%s with %s: %s", target, body, a)
+	}
+	return id
+}
