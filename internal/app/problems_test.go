@@ -10,6 +10,7 @@ import (
 	"atrium"
 	"atrium/api"
 	"atrium/internal/rest"
+	"atrium/internal/transfer"
 )
 
 // A problem is what of a problem document is the same for all who get it.
@@ -20,8 +21,8 @@ type problem struct {
 	Errors        json.RawMessage
 }
 
-// problems returns the examples of problems in the OpenAPI document.
-func problems(t *testing.T) (all []problem) {
+// problems returns the examples of problems in an OpenAPI document.
+func problems(t *testing.T, d api.Document) (all []problem) {
 	t.Helper()
 	type media struct {
 		Example  json.RawMessage
@@ -32,7 +33,7 @@ func problems(t *testing.T) (all []problem) {
 			Responses map[string]struct{ Content map[string]media }
 		}
 	}
-	if err := json.Unmarshal(api.External.JSON(), &document); err != nil {
+	if err := json.Unmarshal(d.JSON(), &document); err != nil {
 		t.Fatal(err)
 	}
 	for _, response := range document.Components.Responses {
@@ -61,7 +62,7 @@ func problems(t *testing.T) (all []problem) {
 	return all
 }
 
-func TestTheProblemsOfTheDocumentAreThoseThatTheServerSends(t *testing.T) {
+func TestTheProblemsOfTheExternalDocumentAreThoseThatTheServerSends(t *testing.T) {
 	s := start(t)
 	account := s.post(t, `{"source":"a","domain":"acme.example","payload":{},"idempotencyKey":"k"}`)
 	const post, logs = http.MethodPost, "/v0/account_logs"
@@ -82,6 +83,47 @@ func TestTheProblemsOfTheDocumentAreThoseThatTheServerSends(t *testing.T) {
 	} {
 		sent[identity(t, []byte(a.body))] = true
 	}
+	checkProblems(t, api.External, sent)
+}
+
+func TestTheProblemsOfTheManagementDocumentAreThoseThatTheServerSends(t *testing.T) {
+	s := start(t)
+	const post, brands = http.MethodPost, "/manage/v0/brands"
+	key := s.newKey(t, atrium.Scopes{atrium.ScopeManage})
+	var made struct{ BrandID string }
+	if err := json.Unmarshal([]byte(s.send(t, post, brands, key, `{"name":"a"}`, "Idempotency-Key: k").body), &made); err != nil {
+		t.Fatal(err)
+	}
+	one := brands + "/" + made.BrandID
+	page := `{"kind":"page","brandId":"` + made.BrandID + `","name":"","pageContext":"","title":"","status":"draft","actions":[],"scripts":[],"footerLinks":[]}`
+	if _, err := transfer.Import(t.Context(), s.store, s.tenant, strings.NewReader(page), transfer.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	sent := map[string]bool{}
+	for _, a := range []answer{
+		s.get(t, brands, ""),
+		s.get(t, brands, s.key),
+		s.get(t, "/manage/nowhere", ""),
+		s.send(t, http.MethodPut, brands, key, ""),
+		s.send(t, http.MethodGet, brands, key, "", "Accept: text/html"),
+		s.send(t, http.MethodDelete, one, key, ""),
+		s.send(t, http.MethodPatch, one, key, `{"name":"b"}`, `If-Match: "other"`),
+		s.send(t, http.MethodPatch, one, key, `{"name":"b"}`),
+		s.send(t, post, brands, key, strings.Repeat(" ", rest.DefaultMaxBody+1)),
+		s.send(t, post, brands, key, "{}", "Content-Type: text/plain"),
+		s.send(t, post, brands, key, `{"name":"b"}`, "Idempotency-Key: k"),
+		s.send(t, post, brands, key, `{"title":""}`),
+		s.send(t, post, brands, key, `{"name":"b"}`, "Idempotency-Key: "+strings.Repeat("k", 256)),
+		s.get(t, brands+"?limit=0", key),
+	} {
+		sent[identity(t, []byte(a.body))] = true
+	}
+	checkProblems(t, api.Manage, sent)
+}
+
+// checkProblems holds the problems of a document against those that were sent.
+func checkProblems(t *testing.T, d api.Document, sent map[string]bool) {
+	t.Helper()
 	// These need a fault of the server, or a storage that hangs.
 	why := errors.New("a test")
 	details := map[string]bool{
@@ -89,7 +131,7 @@ func TestTheProblemsOfTheDocumentAreThoseThatTheServerSends(t *testing.T) {
 		"Something went wrong here. The request id leads the operator to it.":    true,
 		"There were too many requests. Try again after the time in Retry-After.": true, // nothing sends it yet
 	}
-	for _, p := range problems(t) {
+	for _, p := range problems(t, d) {
 		if info := rest.Info(p.Code); p.Title != info.Title || p.Status != info.Status {
 			t.Errorf("%s: the document has %d and %q, the server %d and %q", p.Code, p.Status, p.Title, info.Status, info.Title)
 		}
