@@ -16,8 +16,9 @@ import (
 // Change reads a request that asks for a change, strictly: its body is an object all
 // of whose members decode takes, so that a misspelt one is a fault, and an empty body
 // is an empty object; decode may be nil, for nothing. It returns what the store is
-// told of the change. With an Idempotency-Key header, the same request is one whose
-// method, path and body say the same. The error names every fault of both.
+// told of the change. With an Idempotency-Key header, which only a POST may need, the
+// same request is one whose path and body say the same. The error names every fault
+// of both.
 func (r *Request) Change(who auth.Principal, decode func(o *strictjson.Object)) (atrium.Change, error) {
 	c := atrium.Change{TenantID: who.TenantID, Actor: who.Actor(), RequestID: r.id}
 	if c.TenantID == "" {
@@ -36,7 +37,7 @@ func (r *Request) Change(who auth.Principal, decode func(o *strictjson.Object)) 
 	}
 	o.Untaken()
 	faults := o.Faults()
-	if keys := r.Header(headerIdempotency); len(keys) > 0 {
+	if keys := r.Header(headerIdempotency); len(keys) > 0 && r.http.Method == http.MethodPost {
 		c.IdempotencyKey = keys[0]
 		if detail := checkIdempotencyKey(keys); detail != "" {
 			faults = append(faults, atrium.Fault{In: atrium.InHeader, Where: headerIdempotency, Detail: detail})

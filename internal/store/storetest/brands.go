@@ -1,8 +1,9 @@
 package storetest
 
 import (
-	"fmt"
+	"errors"
 	"slices"
+	"strconv"
 	"testing"
 
 	"atrium"
@@ -69,10 +70,10 @@ func brandRefused(t *testing.T, e *env) {
 		}
 		return no
 	}
-	if _, err := e.UpdateBrand(t.Context(), e.change(), made.ID, pointer("Other"), refuse); err != no {
+	if _, err := e.UpdateBrand(t.Context(), e.change(), made.ID, pointer("Other"), refuse); !errors.Is(err, no) {
 		t.Errorf("update: %v", err)
 	}
-	if err := e.DeleteBrand(t.Context(), e.change(), made.ID, refuse); err != no {
+	if err := e.DeleteBrand(t.Context(), e.change(), made.ID, refuse); !errors.Is(err, no) {
 		t.Errorf("delete: %v", err)
 	}
 	if got, err := e.Brand(t.Context(), e.tenant, made.ID); err != nil || got != made {
@@ -86,7 +87,7 @@ func brandsListed(t *testing.T, e *env) {
 		if i%2 == 0 { // pairs are made at one instant
 			e.clock.step(1e6)
 		}
-		want = append(want, e.brand(t, fmt.Sprint(i)).Name)
+		want = append(want, e.brand(t, strconv.Itoa(i)).Name)
 	}
 	slices.Reverse(want)
 	for limit := 1; limit <= 8; limit++ {
