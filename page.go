@@ -37,3 +37,77 @@ type Page struct {
 	UpdatedAt      Time
 	DeletedAt      *Time
 }
+
+// A PageTransition is a step that an operator, or a schedule, takes a page by.
+type PageTransition string
+
+// The transitions.
+const (
+	PagePublish   PageTransition = "publish"
+	PageUnpublish PageTransition = "unpublish"
+	PageArchive   PageTransition = "archive"
+	PageRestore   PageTransition = "restore"
+)
+
+// Transitions returns those that the state allows, each with the state that it
+// leads to.
+func (s PageStatus) Transitions() map[PageTransition]PageStatus {
+	switch s {
+	case PageDraft:
+		return map[PageTransition]PageStatus{PagePublish: PagePublished, PageArchive: PageArchived}
+	case PagePublished:
+		return map[PageTransition]PageStatus{PageUnpublish: PageDraft, PageArchive: PageArchived}
+	case PageArchived:
+		return map[PageTransition]PageStatus{PageRestore: PageDraft}
+	}
+	return nil
+}
+
+// A PageEdit is what a page is changed to. What is nil stays as it is.
+type PageEdit struct {
+	BrandID        *BrandID
+	Name           *string // 1 to MaxName code points
+	Context        *string
+	Title          *string
+	Actions        []byte  // a JSON array
+	Scripts        []byte  // a JSON array
+	FooterLinks    []byte  // a JSON array
+	HeaderActionID *string // "" takes it away
+	Metadata       []byte  // any JSON value; null takes it away
+}
+
+// Apply changes the page.
+func (e *PageEdit) Apply(p *Page) {
+	if e.BrandID != nil {
+		p.BrandID = string(*e.BrandID)
+	}
+	for _, text := range []struct{ from, to *string }{{e.Name, &p.Name}, {e.Context, &p.Context}, {e.Title, &p.Title}} {
+		if text.from != nil {
+			*text.to = *text.from
+		}
+	}
+	for _, array := range []struct {
+		from []byte
+		to   *[]byte
+	}{{e.Actions, &p.Actions}, {e.Scripts, &p.Scripts}, {e.FooterLinks, &p.FooterLinks}, {e.Metadata, &p.Metadata}} {
+		if array.from != nil {
+			*array.to = array.from
+		}
+	}
+	if e.HeaderActionID != nil {
+		p.HeaderActionID = e.HeaderActionID
+		if *e.HeaderActionID == "" {
+			p.HeaderActionID = nil
+		}
+	}
+	if string(e.Metadata) == "null" {
+		p.Metadata = nil
+	}
+}
+
+// A Schedule is when a page is published and unpublished by itself; nil for never.
+// If it is both, the first comes before the second.
+type Schedule struct {
+	PublishAt   *Time
+	UnpublishAt *Time
+}

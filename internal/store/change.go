@@ -91,7 +91,7 @@ func (tx *changing) bind(result any) error {
 	if tx.change.IdempotencyKey == "" {
 		return nil
 	}
-	kept, err := json.Marshal(result)
+	kept, err := json.Marshal(result, json.FormatNilSliceAsNull(true))
 	if err != nil {
 		return fmt.Errorf("keep a result: %w", err)
 	}

@@ -53,5 +53,35 @@ func list[T any](ctx context.Context, s *Store, q *selection, limit int, scan fu
 	return found, more, err
 }
 
+// scanLimit is how many rows one page of a list reads at most where no index serves
+// its filter.
+const scanLimit = 1000
+
+// sift is list for a filter that no index serves: of a selection with a limit of
+// scanLimit and one more it returns up to limit that keep takes, and the position of
+// the last one that it has looked at, nil at the end of the list.
+func sift[T any](ctx context.Context, s *Store, q *selection, limit int, scan func(engine.Row) T, keep func(T) bool, position func(T) *atrium.Position) (found []T, next *atrium.Position, err error) {
+	found = make([]T, 0, limit)
+	var last *atrium.Position
+	looked := 0
+	err = s.query(ctx, q.sql.String(), q.args, func(r engine.Row) error {
+		if next != nil {
+			return nil
+		}
+		if looked == scanLimit || len(found) == limit {
+			next = last
+			return nil
+		}
+		looked++
+		v := scan(r)
+		last = position(v)
+		if keep(v) {
+			found = append(found, v)
+		}
+		return nil
+	})
+	return found, next, err
+}
+
 // param returns the nth parameter of a statement.
 func param(n int) string { return "$" + strconv.Itoa(n) }

@@ -7,6 +7,12 @@ import (
 	"atrium/internal/store/engine"
 )
 
+// A ScheduledPage is a page with what is scheduled for it.
+type ScheduledPage struct {
+	atrium.Page
+	Schedule atrium.Schedule
+}
+
 const pageColumns = `p.page_id, p.brand_id, p.name, p.page_context, p.title, p.status, p.header_action_id, p.audiences_count,
 	p.created_at, p.updated_at, p.deleted_at, p.actions, p.scripts, p.footer_links, p.metadata`
 
@@ -19,12 +25,21 @@ func scanPage(r engine.Row, tenant atrium.TenantID) atrium.Page {
 	}
 }
 
+func pageFields(p *atrium.Page) []field {
+	return []field{
+		{"brandId", p.BrandID}, {"name", p.Name}, {"title", p.Title}, {"pageContext", p.Context}, {"status", p.Status},
+		{"actions", raw(p.Actions)}, {"scripts", raw(p.Scripts)}, {"footerLinks", raw(p.FooterLinks)},
+		{"headerActionId", p.HeaderActionID}, {"metadata", raw(p.Metadata)}, {"deletedAt", p.DeletedAt},
+	}
+}
+
 // Page returns a page, deleted or not, or NotFound.
 func (s *Store) Page(ctx context.Context, tenant atrium.TenantID, id atrium.PageID) (p atrium.Page, err error) {
-	err = s.find(ctx, "SELECT "+pageColumns+" FROM pages p WHERE tenant_id = $1 AND page_id = $2",
-		engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { p = scanPage(r, tenant) })
+	err = s.find(ctx, selectPage, engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { p = scanPage(r, tenant) })
 	return p, err
 }
+
+const selectPage = "SELECT " + pageColumns + " FROM pages p WHERE tenant_id = $1 AND page_id = $2"
 
 // Pages returns up to limit pages that are not deleted, newest first and by
 // descending identifier among equals: those of the status, or all for "", and
@@ -38,4 +53,95 @@ func (s *Store) Pages(ctx context.Context, tenant atrium.TenantID, status atrium
 	q.after("created_at", "page_id", after)
 	q.add(" ORDER BY created_at DESC, page_id DESC LIMIT ", int64(limit)+1)
 	return list(ctx, s, q, limit, func(r engine.Row) atrium.Page { return scanPage(r, tenant) })
+}
+
+// A PageFilter says which pages a list has. What is empty lets all through.
+type PageFilter struct {
+	Status  atrium.PageStatus
+	BrandID atrium.BrandID
+	Deleted bool // those that are deleted, instead of those that are not
+}
+
+// FilteredPages returns up to limit pages that the filter lets through, in the
+// order of Pages, after the position, or from the first for nil. next is where the
+// list goes on, nil at its end. Where no index serves the filter, one call reads
+// scanLimit rows at most and may find fewer pages than there are, or none.
+func (s *Store) FilteredPages(ctx context.Context, tenant atrium.TenantID, filter PageFilter, after *atrium.Position, limit int) (pages []atrium.Page, next *atrium.Position, err error) {
+	position := func(p atrium.Page) *atrium.Position { return atrium.PositionAt(p.CreatedAt, p.ID) }
+	if filter.BrandID == "" && (!filter.Deleted || filter.Status == "") {
+		var more bool
+		if filter.Deleted {
+			pages, more, err = s.deletedPages(ctx, tenant, after, limit)
+		} else {
+			pages, more, err = s.Pages(ctx, tenant, filter.Status, after, limit)
+		}
+		if more {
+			next = position(pages[len(pages)-1])
+		}
+		return pages, next, err
+	}
+	const columns = "SELECT page_id, created_at, status, deleted_at FROM pages WHERE "
+	scan := func(r engine.Row) atrium.Page {
+		return atrium.Page{
+			ID: idAt[atrium.PageID](r, 0), CreatedAt: atrium.Time(r.Int(1)), Status: atrium.PageStatus(r.Text(2)), DeletedAt: timeAt(r, 3),
+		}
+	}
+	q := selecting(columns+"deleted_at IS NOT NULL AND tenant_id = ", idArg(tenant))
+	if filter.BrandID != "" {
+		q = selecting(columns+"length(brand_id) = 32 AND tenant_id = ", idArg(tenant))
+		q.add(" AND brand_id = ", string(filter.BrandID))
+	}
+	q.after("created_at", "page_id", after)
+	q.add(" ORDER BY created_at DESC, page_id DESC LIMIT ", int64(scanLimit)+1)
+	found, next, err := sift(ctx, s, q, limit, scan, func(p atrium.Page) bool {
+		return (p.DeletedAt != nil) == filter.Deleted && (filter.Status == "" || p.Status == filter.Status)
+	}, position)
+	if err != nil {
+		return nil, nil, err
+	}
+	pages, err = s.pagesOf(ctx, tenant, found)
+	return pages, next, err
+}
+
+func (s *Store) deletedPages(ctx context.Context, tenant atrium.TenantID, after *atrium.Position, limit int) (pages []atrium.Page, more bool, err error) {
+	q := selecting("SELECT "+pageColumns+" FROM pages p WHERE deleted_at IS NOT NULL AND tenant_id = ", idArg(tenant))
+	q.after("created_at", "page_id", after)
+	q.add(" ORDER BY created_at DESC, page_id DESC LIMIT ", int64(limit)+1)
+	return list(ctx, s, q, limit, func(r engine.Row) atrium.Page { return scanPage(r, tenant) })
+}
+
+// pagesOf returns pages in full, as they are now, in the order given.
+func (s *Store) pagesOf(ctx context.Context, tenant atrium.TenantID, found []atrium.Page) (pages []atrium.Page, err error) {
+	rows := make([]engine.Args, len(found))
+	for i, p := range found {
+		rows[i] = engine.Args{idArg(tenant), idArg(p.ID)}
+	}
+	err = s.read(ctx, func(tx engine.Tx) error {
+		full := make(map[atrium.PageID]atrium.Page, len(found))
+		if _, err := tx.Batch(pagesByID, rows, func(r engine.Row) error {
+			p := scanPage(r, tenant)
+			full[p.ID] = p
+			return nil
+		}); err != nil {
+			return err
+		}
+		pages = make([]atrium.Page, len(found))
+		for i, p := range found {
+			pages[i] = full[p.ID]
+		}
+		return nil
+	})
+	return pages, err
+}
+
+// ScheduledPage returns a page, deleted or not, with its schedule, or NotFound.
+func (s *Store) ScheduledPage(ctx context.Context, tenant atrium.TenantID, id atrium.PageID) (p ScheduledPage, err error) {
+	err = s.find(ctx, "SELECT "+pageColumns+`,
+			(SELECT due_at FROM schedules s WHERE s.tenant_id = p.tenant_id AND s.page_id = p.page_id AND s.action = 'publish'),
+			(SELECT due_at FROM schedules s WHERE s.tenant_id = p.tenant_id AND s.page_id = p.page_id AND s.action = 'unpublish')
+		FROM pages p WHERE p.tenant_id = $1 AND p.page_id = $2`,
+		engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) {
+			p = ScheduledPage{scanPage(r, tenant), atrium.Schedule{PublishAt: timeAt(r, 15), UnpublishAt: timeAt(r, 16)}}
+		})
+	return p, err
 }

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// What is scheduled is a row that is found by its time, and deleted in the
+// transaction that does it: it is done once, however many nodes look for it, and
+// it stays if the node dies. Whoever changes rows of a page's schedule holds the
+// lock of the page.
+
+func scheduleFields(s *atrium.Schedule) []field {
+	return []field{{"publishAt", s.PublishAt}, {"unpublishAt", s.UnpublishAt}}
+}
+
+// SchedulePage gives a page a schedule in place of the one that it has. The page as
+// it stands is first given to check, whose error ends the call. Instants that are
+// not in the future are faults of the request. It is NotFound if there is no such
+// page, and Conflict if it is deleted. What is as it was changes nothing.
+func (s *Store) SchedulePage(ctx context.Context, c atrium.Change, id atrium.PageID, schedule atrium.Schedule, check func(ScheduledPage) error) (ScheduledPage, error) {
+	p, _, err := change(ctx, s, c, func(tx *changing) (ScheduledPage, error) {
+		if faults := tx.past(schedule); len(faults) > 0 {
+			return ScheduledPage{}, atrium.Invalid(faults...)
+		}
+		p, err := tx.lockPage(id)
+		if err != nil {
+			return p, err
+		}
+		if err := check(p); err != nil {
+			return p, err
+		}
+		if p.DeletedAt != nil {
+			return p, deleted()
+		}
+		if sameTime(p.Schedule.PublishAt, schedule.PublishAt) && sameTime(p.Schedule.UnpublishAt, schedule.UnpublishAt) {
+			return p, nil
+		}
+		tx.record("page.schedule", string(id), scheduleFields(&p.Schedule), scheduleFields(&schedule))
+		p.Schedule = schedule
+		return p, tx.writeSchedule(id, &schedule)
+	})
+	return p, err
+}
+
+func sameTime(a, b *atrium.Time) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// past returns the faults of a schedule that is not all in the future.
+func (tx *changing) past(s atrium.Schedule) (faults []atrium.Fault) {
+	for _, moment := range []struct {
+		name string
+		at   *atrium.Time
+	}{{"/publishAt", s.PublishAt}, {"/unpublishAt", s.UnpublishAt}} {
+		if moment.at != nil && *moment.at <= tx.at {
+			faults = append(faults, atrium.Fault{In: atrium.InBody, Where: moment.name, Detail: "must be in the future"})
+		}
+	}
+	return faults
+}
+
+// writeSchedule makes a schedule the only one of a page.
+func (tx *changing) writeSchedule(id atrium.PageID, schedule *atrium.Schedule) error {
+	tenant := idArg(tx.change.TenantID)
+	if _, err := tx.Exec("DELETE FROM schedules WHERE tenant_id = $1 AND page_id = $2", tenant, idArg(id)); err != nil {
+		return err
+	}
+	for _, moment := range []struct {
+		action atrium.PageTransition
+		at     *atrium.Time
+	}{{atrium.PagePublish, schedule.PublishAt}, {atrium.PageUnpublish, schedule.UnpublishAt}} {
+		if moment.at == nil {
+			continue
+		}
+		if _, err := tx.Exec("INSERT INTO schedules (tenant_id, page_id, action, due_at, actor, created_at) VALUES ($1, $2, $3, $4, $5, $6)",
+			tenant, idArg(id), string(moment.action), int64(*moment.at), tx.change.Actor, int64(tx.at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// UnschedulePage takes the schedule of a page away, if it has one. The page as it
+// stands is first given to check, whose error ends the call. It is NotFound if there
+// is no such page.
+func (s *Store) UnschedulePage(ctx context.Context, c atrium.Change, id atrium.PageID, check func(ScheduledPage) error) error {
+	_, _, err := change(ctx, s, c, func(tx *changing) (none struct{}, err error) {
+		p, err := tx.lockPage(id)
+		if err != nil {
+			return none, err
+		}
+		if err := check(p); err != nil {
+			return none, err
+		}
+		return none, tx.unschedule(&p)
+	})
+	return err
+}
+
+// unschedule takes the schedule of a page away.
+func (tx *changing) unschedule(p *ScheduledPage) error {
+	if p.Schedule == (atrium.Schedule{}) {
+		return nil
+	}
+	none := atrium.Schedule{}
+	tx.record("page.unschedule", string(p.ID), scheduleFields(&p.Schedule), scheduleFields(&none))
+	p.Schedule = none
+	return tx.writeSchedule(p.ID, &none)
+}
+
+// A due is a row of a schedule whose time has come.
+type due struct {
+	tenant atrium.TenantID
+	page   atrium.PageID
+	action atrium.PageTransition
+	at     atrium.Time
+	actor  string // who scheduled it
+}
+
+// RunDue does up to limit of what is due, the earliest first and each in a
+// transaction of its own, and returns how much of it was there to be done, here or
+// on another node. What fails stays, and does not keep what comes after it from
+// being done, unless nothing can be done at all.
+func (s *Store) RunDue(ctx context.Context, limit int) (done int, err error) {
+	var all []due
+	if err := s.query(ctx, "SELECT tenant_id, page_id, action, due_at, actor FROM schedules WHERE due_at <= $1 ORDER BY due_at, tenant_id, page_id, action LIMIT $2",
+		engine.Args{int64(atrium.At(s.now())), int64(limit)}, func(r engine.Row) error {
+			all = append(all, due{
+				idAt[atrium.TenantID](r, 0), idAt[atrium.PageID](r, 1), atrium.PageTransition(r.Text(2)), atrium.Time(r.Int(3)), r.Text(4),
+			})
+			return nil
+		}); err != nil {
+		return 0, err
+	}
+	var failed []error
+	for _, d := range all {
+		err := s.runDue(ctx, d)
+		if atrium.CodeOf(err) == atrium.CodeUnavailable {
+			return done, errors.Join(append(failed, err)...)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s of %s of %s: %w", d.action, d.page, d.tenant, err))
+			continue
+		}
+		done++
+	}
+	return done, errors.Join(failed...)
+}
+
+// runDue does what is due, unless it was done or called off meanwhile. If the page
+// does not allow it, that is recorded instead.
+func (s *Store) runDue(ctx context.Context, d due) error {
+	c := atrium.Change{TenantID: d.tenant, Actor: atrium.ActorSchedule}
+	_, _, err := change(ctx, s, c, func(tx *changing) (none struct{}, err error) {
+		p, err := tx.lockPage(d.page)
+		if err != nil {
+			return none, err
+		}
+		deleted, err := tx.Exec("DELETE FROM schedules WHERE tenant_id = $1 AND page_id = $2 AND action = $3 AND due_at = $4",
+			idArg(d.tenant), idArg(d.page), string(d.action), int64(d.at))
+		if err != nil || deleted == 0 {
+			return none, err
+		}
+		detail := map[string]any{"scheduledBy": d.actor, "dueAt": d.at}
+		before := p.Page
+		to, err := transition(&before, d.action)
+		if err != nil {
+			refused, _ := errors.AsType[*atrium.Error](err)
+			detail["action"], detail["reason"] = d.action, refused.Detail
+			tx.recordDetail("page.schedule.skipped", string(d.page), detail)
+			return none, nil
+		}
+		p.Status, p.UpdatedAt = to, max(p.UpdatedAt, tx.at)
+		detail["before"], detail["after"] = map[string]any{"status": before.Status}, map[string]any{"status": p.Status}
+		tx.recordDetail("page."+string(d.action), string(d.page), detail)
+		return none, tx.writePage(&p.Page)
+	})
+	return err
+}

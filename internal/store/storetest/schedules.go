@@ -1,0 +1,255 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
+)
+
+var schedules = []guarantee{
+	{"a page has the schedule that it was given last", scheduleAsGiven},
+	{"what is scheduled is done when it is due, and recorded with who wanted it", scheduleDone},
+	{"what the state of the page does not allow is left out, and recorded with the reason", scheduleSkipped},
+	{"what is due is done once, however many nodes look for it", scheduleOnce},
+	{"what a node was doing when it died is done by another", scheduleSurvives},
+	{"so much of what is due is done at a time, the earliest first", scheduleInTurn},
+	{"what cannot be done keeps nothing else from being done", scheduleGoesOn},
+	{"what was called off or moved meanwhile is not done", scheduleCalledOff},
+}
+
+// in returns the instant that is so far in the future.
+func (e *env) in(d time.Duration) *atrium.Time {
+	return pointer(e.clock.shows() + atrium.At(time.UnixMicro(d.Microseconds())))
+}
+
+func (e *env) schedule(t tb, id atrium.PageID, publish, unpublish *atrium.Time) store.ScheduledPage {
+	t.Helper()
+	p, err := e.SchedulePage(t.Context(), e.change(), id, atrium.Schedule{PublishAt: publish, UnpublishAt: unpublish}, agree)
+	if err != nil {
+		t.Fatalf("schedule: %v", err)
+	}
+	return p
+}
+
+// runDue does all that is due and holds that it was so much.
+func (e *env) runDue(t tb, want int) {
+	t.Helper()
+	if done, err := e.RunDue(t.Context(), 100); err != nil || done != want {
+		t.Errorf("%d were due, %v, want %d", done, err, want)
+	}
+}
+
+func (e *env) wantStatus(t tb, id atrium.PageID, want atrium.PageStatus) {
+	t.Helper()
+	if got := e.page(t, id).Status; got != want {
+		t.Errorf("the page is in state %s, want %s", got, want)
+	}
+}
+
+func scheduleAsGiven(t *testing.T, e *env) {
+	want := e.createPage(t)
+	soon, later := e.in(time.Minute), e.in(time.Hour)
+	for _, given := range []atrium.Schedule{
+		{PublishAt: soon, UnpublishAt: later}, {PublishAt: soon, UnpublishAt: later}, {UnpublishAt: soon}, {PublishAt: later},
+	} {
+		want.Schedule = given
+		if got := e.schedule(t, want.ID, given.PublishAt, given.UnpublishAt); fmt.Sprint(got) == "" || got.UpdatedAt != want.UpdatedAt {
+			t.Errorf("scheduled %+v", got)
+		}
+		e.wantPage(t, want)
+	}
+	for _, past := range []atrium.Time{e.clock.shows(), e.clock.shows() - 1000} {
+		_, err := e.SchedulePage(t.Context(), e.change(), want.ID, atrium.Schedule{PublishAt: &past, UnpublishAt: &past}, agree)
+		wantFaultAt(t, err, "/publishAt", "/unpublishAt")
+	}
+	e.wantPage(t, want)
+	if _, err := e.TakePage(t.Context(), e.change(), want.ID, atrium.PagePublish, agree); err != nil {
+		t.Fatal(err)
+	}
+	want.Status = atrium.PagePublished
+	e.wantPage(t, want) // a transition by hand leaves the schedule
+	for range 2 {
+		if err := e.UnschedulePage(t.Context(), e.change(), want.ID, agree); err != nil {
+			t.Fatal(err)
+		}
+		want.Schedule = atrium.Schedule{}
+		e.wantPage(t, want)
+	}
+	e.schedule(t, want.ID, soon, later)
+	if err := e.DeletePage(t.Context(), e.change(), want.ID, agree); err != nil {
+		t.Fatal(err)
+	}
+	want.DeletedAt = pointer(e.clock.shows())
+	e.wantPage(t, want)
+	e.wantActs(t, string(want.ID), "page.create", "page.schedule", "page.schedule", "page.schedule", "page.publish",
+		"page.unschedule", "page.schedule", "page.unschedule", "page.delete")
+}
+
+func scheduleDone(t *testing.T, e *env) {
+	e = e.fresh(t)
+	p := e.createPage(t)
+	publish, unpublish := e.in(time.Minute), e.in(2*time.Minute)
+	e.schedule(t, p.ID, publish, unpublish)
+	e.clock.step(time.Minute - time.Millisecond)
+	e.runDue(t, 0)
+	e.clock.step(time.Millisecond)
+	e.runDue(t, 1)
+	p.Status, p.UpdatedAt, p.Schedule = atrium.PagePublished, e.clock.shows(), atrium.Schedule{UnpublishAt: unpublish}
+	e.wantPage(t, p)
+	e.clock.step(time.Hour)
+	e.runDue(t, 1)
+	e.runDue(t, 0)
+	p.Status, p.UpdatedAt, p.Schedule = atrium.PageDraft, e.clock.shows(), atrium.Schedule{}
+	e.wantPage(t, p)
+	e.wantActs(t, string(p.ID), "page.create", "page.schedule", "page.publish", "page.unpublish")
+	act := e.acts(t, string(p.ID))[2]
+	if want := fmt.Sprintf("map[after:map[status:published] before:map[status:draft] dueAt:%s scheduledBy:key_test]", publish); act.actor != atrium.ActorSchedule || fmt.Sprint(act.detail) != want {
+		t.Errorf("recorded %+v, want %s", act, want)
+	}
+}
+
+func scheduleSkipped(t *testing.T, e *env) {
+	e = e.fresh(t)
+	p := e.createPage(t)
+	e.schedule(t, p.ID, e.in(time.Minute), nil)
+	if _, err := e.TakePage(t.Context(), e.change(), p.ID, atrium.PageArchive, agree); err != nil {
+		t.Fatal(err)
+	}
+	e.clock.step(time.Hour)
+	e.runDue(t, 1)
+	e.runDue(t, 0)
+	p.Status = atrium.PageArchived
+	e.wantPage(t, p)
+	e.wantActs(t, string(p.ID), "page.create", "page.schedule", "page.archive", "page.schedule.skipped")
+	detail := e.acts(t, string(p.ID))[3].detail
+	if detail["action"] != "publish" || detail["scheduledBy"] != "key_test" || detail["reason"] != "The page is in the state archived, which allows: restore." {
+		t.Errorf("recorded %v", detail)
+	}
+}
+
+func scheduleOnce(t *testing.T, e *env) {
+	e = e.fresh(t)
+	var all []atrium.PageID
+	for range 8 {
+		p := e.createPage(t)
+		e.schedule(t, p.ID, e.in(time.Minute), nil)
+		all = append(all, p.ID)
+	}
+	e.clock.step(time.Hour)
+	e.both(func(e *env, _ int) {
+		if _, err := e.RunDue(t.Context(), 100); err != nil {
+			t.Errorf("run what is due: %v", err)
+		}
+	})
+	for _, id := range all {
+		e.wantStatus(t, id, atrium.PagePublished)
+		e.wantActs(t, string(id), "page.create", "page.schedule", "page.publish")
+	}
+	e.runDue(t, 0)
+}
+
+var errDied = errors.New("died before the commit")
+
+// dying is a DB whose write transactions fail when they were about to commit, in so
+// far as fails says so.
+type dying struct {
+	engine.DB
+	fails func() bool
+}
+
+func (db dying) Write(ctx context.Context, f func(engine.Tx) error) error {
+	return db.DB.Write(ctx, func(tx engine.Tx) error {
+		if err := f(tx); err != nil || !db.fails() {
+			return err
+		}
+		return errDied
+	})
+}
+
+func scheduleSurvives(t *testing.T, e *env) {
+	e = e.fresh(t)
+	p := e.createPage(t)
+	e.schedule(t, p.ID, e.in(time.Minute), nil)
+	e.clock.step(time.Hour)
+	node := store.New(dying{e.open(), func() bool { return true }}, e.clock.now)
+	if done, err := node.RunDue(t.Context(), 100); done != 0 || !errors.Is(err, errDied) {
+		t.Fatalf("the node that died did %d, %v", done, err)
+	}
+	e.wantStatus(t, p.ID, atrium.PageDraft)
+	e.runDue(t, 1)
+	e.wantStatus(t, p.ID, atrium.PagePublished)
+	e.wantActs(t, string(p.ID), "page.create", "page.schedule", "page.publish")
+}
+
+func scheduleInTurn(t *testing.T, e *env) {
+	e = e.fresh(t)
+	var pages [3]atrium.PageID
+	for i, at := range []time.Duration{2 * time.Minute, time.Minute, 3 * time.Minute} {
+		pages[i] = e.createPage(t).ID
+		e.schedule(t, pages[i], e.in(at), nil)
+	}
+	e.clock.step(time.Hour)
+	for done, order := range []int{1, 0, 2} {
+		if n, err := e.RunDue(t.Context(), 1); n != 1 || err != nil {
+			t.Errorf("the turn after %d did %d, %v", done, n, err)
+		}
+		e.wantStatus(t, pages[order], atrium.PagePublished)
+	}
+	e.runDue(t, 0)
+}
+
+func scheduleGoesOn(t *testing.T, e *env) {
+	e = e.fresh(t)
+	first, second := e.createPage(t), e.createPage(t)
+	e.schedule(t, first.ID, e.in(time.Minute), nil)
+	e.schedule(t, second.ID, e.in(2*time.Minute), nil)
+	e.clock.step(time.Hour)
+	times := 0
+	node := store.New(dying{e.open(), func() bool { times++; return times == 1 }}, e.clock.now)
+	if done, err := node.RunDue(t.Context(), 100); done != 1 || !errors.Is(err, errDied) {
+		t.Errorf("did %d, %v, want one and the error of the other", done, err)
+	}
+	e.wantStatus(t, first.ID, atrium.PageDraft)
+	e.wantStatus(t, second.ID, atrium.PagePublished)
+}
+
+func scheduleCalledOff(t *testing.T, e *env) {
+	e = e.fresh(t)
+	off, moved := e.createPage(t), e.createPage(t)
+	e.schedule(t, off.ID, e.in(time.Minute), nil)
+	e.schedule(t, moved.ID, e.in(time.Minute), nil)
+	e.clock.step(time.Hour)
+	meanwhile := func() {
+		if err := e.UnschedulePage(t.Context(), e.change(), off.ID, agree); err != nil {
+			t.Error(err)
+		}
+		e.schedule(t, moved.ID, e.in(time.Minute), nil)
+	}
+	node := store.New(afterQuery{e.open(), meanwhile}, e.clock.now)
+	if _, err := node.RunDue(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+	e.wantStatus(t, off.ID, atrium.PageDraft)
+	e.wantStatus(t, moved.ID, atrium.PageDraft)
+	e.clock.step(time.Hour)
+	e.runDue(t, 1)
+	e.wantStatus(t, moved.ID, atrium.PagePublished)
+}
+
+// afterQuery is a DB on which something happens after each query of its own.
+type afterQuery struct {
+	engine.DB
+	then func()
+}
+
+func (db afterQuery) Query(ctx context.Context, sql string, args engine.Args, each func(engine.Row) error) error {
+	err := db.DB.Query(ctx, sql, args, each)
+	db.then()
+	return err
+}
