@@ -9,6 +9,9 @@ type Audience struct {
 	Archived  bool
 	CreatedAt Time
 	UpdatedAt Time
+
+	PublishedNumber int64 // of the version that is published; 0 for none
+	VersionsCount   int64
 }
 
 // MaxVersionNumber is the highest number that a version can have: the highest
@@ -23,5 +26,6 @@ type Version struct {
 	Number     int64 // 1 to MaxVersionNumber, unique in its audience, newest highest
 	Archived   bool
 	Content    []byte // any JSON value; nil for none
+	Note       string // up to MaxNote code points; "" for none
 	CreatedAt  Time
 }

@@ -7,12 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// Lengths of text, in Unicode code points, as the contract states them.
+// Lengths of text, in Unicode code points, as the contracts state them.
 const (
 	MaxSource         = 100
 	MaxType           = 100
 	MaxName           = 255
 	MaxIdempotencyKey = 255
+	MaxNote           = 1000
 )
 
 // Unbounded is the maximum for CheckText where only the size of the whole

@@ -9,6 +9,158 @@ import (
 	"atrium/internal/store/engine"
 )
 
+func audienceFields(u *atrium.Audience) []field {
+	return []field{{"pageId", u.PageID}, {"name", u.Name}, {"archived", u.Archived}}
+}
+
+const selectAudience = "SELECT " + audienceColumns + " FROM audiences u WHERE tenant_id = $1 AND audience_id = $2 AND page_id = $3"
+
+// Audience returns an audience of a page, or NotFound.
+func (s *Store) Audience(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, id atrium.AudienceID) (u atrium.Audience, err error) {
+	err = s.find(ctx, selectAudience, engine.Args{idArg(tenant), idArg(id), idArg(page)},
+		func(r engine.Row) { u = scanAudience(r, tenant) })
+	return u, err
+}
+
+// Audiences returns up to limit audiences of a page, newest first, after the
+// position, or from the first for nil: those that are archived or not, or all for
+// nil. next is where the list goes on, nil at its end; with archived given, one call
+// reads scanLimit rows at most and may find fewer than there are, or none. It is
+// NotFound if there is no such page.
+func (s *Store) Audiences(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, archived *bool, after *atrium.Position, limit int) (audiences []atrium.Audience, next *atrium.Position, err error) {
+	if err := s.find(ctx, "SELECT page_id FROM pages WHERE tenant_id = $1 AND page_id = $2",
+		engine.Args{idArg(tenant), idArg(page)}, func(engine.Row) {}); err != nil {
+		return nil, nil, err
+	}
+	q := selecting("SELECT "+audienceColumns+" FROM audiences u WHERE tenant_id = ", idArg(tenant))
+	q.add(" AND page_id = ", idArg(page))
+	q.after("created_at", "audience_id", after)
+	rows := limit
+	if archived != nil {
+		rows = scanLimit
+	}
+	q.add(" ORDER BY created_at DESC, audience_id DESC LIMIT ", int64(rows)+1)
+	return sift(ctx, s, q, limit,
+		func(r engine.Row) atrium.Audience { return scanAudience(r, tenant) },
+		func(u atrium.Audience) bool { return archived == nil || u.Archived == *archived },
+		func(u atrium.Audience) *atrium.Position { return atrium.PositionAt(u.CreatedAt, u.ID) })
+}
+
+// CreateAudience makes an audience of a page. It is NotFound if there is no such
+// page, and Conflict if it is deleted. Audiences are counted with their page, whose
+// updatedAt stays.
+func (s *Store) CreateAudience(ctx context.Context, c atrium.Change, page atrium.PageID, name string) (atrium.Audience, bool, error) {
+	return change(ctx, s, c, func(tx *changing) (u atrium.Audience, err error) {
+		p, err := tx.lockPage(page)
+		if err != nil {
+			return u, err
+		}
+		if p.DeletedAt != nil {
+			return u, deleted()
+		}
+		u = atrium.Audience{
+			ID: atrium.NewID[atrium.AudienceID](), TenantID: c.TenantID, PageID: page, Name: name, CreatedAt: tx.at, UpdatedAt: tx.at,
+		}
+		tx.record("audience.create", string(u.ID), nil, audienceFields(&u))
+		if _, err := tx.Exec(`INSERT INTO audiences (tenant_id, audience_id, page_id, name, archived, versions_count, last_number,
+				created_at, updated_at, stored_at) VALUES ($1, $2, $3, $4, 0, 0, 0, $5, $6, $7)`,
+			idArg(c.TenantID), idArg(u.ID), idArg(page), u.Name, int64(u.CreatedAt), int64(u.UpdatedAt), s.storedAt()); err != nil {
+			return u, err
+		}
+		return u, tx.countAudiences(page, 1)
+	})
+}
+
+// countAudiences adds n to the audiences of a page that are not archived.
+func (tx *changing) countAudiences(page atrium.PageID, n int64) error {
+	_, err := tx.Exec("UPDATE pages SET audiences_count = audiences_count + $1 WHERE tenant_id = $2 AND page_id = $3",
+		n, idArg(tx.change.TenantID), idArg(page))
+	return err
+}
+
+// lockAudience returns an audience of a page, both of which stay as they are until
+// the transaction ends, and the highest number that a version of it has had. It is
+// Conflict if the page is deleted.
+func (tx *changing) lockAudience(page atrium.PageID, id atrium.AudienceID) (u atrium.Audience, lastNumber int64, err error) {
+	p, err := tx.lockPage(page)
+	if err != nil {
+		return u, 0, err
+	}
+	err = engine.Find(tx.Lock, "SELECT "+audienceColumns+", u.last_number FROM audiences u WHERE tenant_id = $1 AND audience_id = $2 AND page_id = $3",
+		engine.Args{idArg(tx.change.TenantID), idArg(id), idArg(page)}, func(r engine.Row) {
+			u, lastNumber = scanAudience(r, tx.change.TenantID), r.Int(8)
+		})
+	if err == nil && p.DeletedAt != nil {
+		err = deleted()
+	}
+	return u, lastNumber, err
+}
+
+// changeAudience locks an audience of a page, gives it to check and then to edit,
+// whose errors end the call, and writes what edit has changed, under an action.
+func (s *Store) changeAudience(ctx context.Context, c atrium.Change, action string, page atrium.PageID, id atrium.AudienceID,
+	check func(atrium.Audience) error, edit func(*atrium.Audience) error,
+) (atrium.Audience, error) {
+	u, _, err := change(ctx, s, c, func(tx *changing) (atrium.Audience, error) {
+		u, _, err := tx.lockAudience(page, id)
+		if err != nil {
+			return u, err
+		}
+		if err := check(u); err != nil {
+			return u, err
+		}
+		before := u
+		if err := edit(&u); err != nil || u == before {
+			return u, err
+		}
+		u.UpdatedAt = max(u.UpdatedAt, tx.at)
+		tx.record(action, string(id), audienceFields(&before), audienceFields(&u))
+		if _, err := tx.Exec("UPDATE audiences SET name = $1, archived = $2, updated_at = $3 WHERE tenant_id = $4 AND audience_id = $5",
+			u.Name, boolInt(u.Archived), int64(u.UpdatedAt), idArg(c.TenantID), idArg(id)); err != nil {
+			return u, err
+		}
+		if u.Archived == before.Archived {
+			return u, nil
+		}
+		return u, tx.countAudiences(page, 1-2*boolInt(u.Archived))
+	})
+	return u, err
+}
+
+// UpdateAudience gives an audience of a page a name, unless name is nil. The
+// audience as it stands is first given to check, whose error ends the call. What is
+// as it was changes nothing. It is NotFound if the page has no such audience, and
+// Conflict if the page is deleted.
+func (s *Store) UpdateAudience(ctx context.Context, c atrium.Change, page atrium.PageID, id atrium.AudienceID, name *string, check func(atrium.Audience) error) (atrium.Audience, error) {
+	return s.changeAudience(ctx, c, "audience.update", page, id, check, func(u *atrium.Audience) error {
+		if name != nil {
+			u.Name = *name
+		}
+		return nil
+	})
+}
+
+// ArchiveAudience archives an audience of a page, or restores it. The audience as it
+// stands is first given to check, whose error ends the call. It is NotFound if the
+// page has no such audience, and Conflict if the page is deleted or the audience is
+// that already.
+func (s *Store) ArchiveAudience(ctx context.Context, c atrium.Change, page atrium.PageID, id atrium.AudienceID, archived bool, check func(atrium.Audience) error) (atrium.Audience, error) {
+	action := "audience.restore"
+	if archived {
+		action = "audience.archive"
+	}
+	return s.changeAudience(ctx, c, action, page, id, check, func(u *atrium.Audience) error {
+		switch {
+		case archived && u.Archived:
+			return atrium.Errorf(atrium.CodeConflict, "The audience is archived, which allows: restore.")
+		case !archived && !u.Archived:
+			return atrium.Errorf(atrium.CodeConflict, "The audience is not archived, which allows: archive.")
+		}
+		u.Archived = archived
+		return nil
+	})
+}
+
 // Versions returns up to limit versions of an audience of a page, highest
 // number first, after leaving out the first skip, and how many there are in
 // all. Their content is left out. It is NotFound unless the page has the

@@ -57,7 +57,7 @@ func (im *importing) findAudiences(rows []engine.Args) (audiences map[string]Rec
 	lastNumber = map[string]int64{}
 	audiences, err = im.find(audiencesByID, rows, func(r engine.Row) Record {
 		u := scanAudience(r, im.tenant)
-		lastNumber[string(u.ID)] = r.Int(6)
+		lastNumber[string(u.ID)] = r.Int(8)
 		return &u
 	})
 	return audiences, lastNumber, err

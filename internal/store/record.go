@@ -26,8 +26,8 @@ type AudienceVersion struct {
 // The columns of each kind of record, in the order in which its scan function
 // reads them. Entries and versions come with what is joined to them.
 const (
-	audienceColumns = "u.audience_id, u.page_id, u.name, u.archived, u.created_at, u.updated_at"
-	versionColumns  = "v.version_id, v.audience_id, u.page_id, v.number, v.archived, v.created_at, v.content"
+	audienceColumns = "u.audience_id, u.page_id, u.name, u.archived, u.created_at, u.updated_at, u.published_number, u.versions_count"
+	versionColumns  = "v.version_id, v.audience_id, u.page_id, v.number, v.archived, v.created_at, v.content, v.note"
 	entryColumns    = `e.entry_id, e.account_id, e.created_at, e.source, e.type, e.claimed_account_id, e.claimed_domain,
 		e.claimed_name, e.idempotency_key, e.acknowledged_account_id, e.occurred_at, e.payload`
 )
@@ -36,13 +36,14 @@ func scanAudience(r engine.Row, tenant atrium.TenantID) atrium.Audience {
 	return atrium.Audience{
 		ID: idAt[atrium.AudienceID](r, 0), TenantID: tenant, PageID: idAt[atrium.PageID](r, 1), Name: r.Text(2),
 		Archived: r.Int(3) != 0, CreatedAt: atrium.Time(r.Int(4)), UpdatedAt: atrium.Time(r.Int(5)),
+		PublishedNumber: r.Int(6), VersionsCount: r.Int(7),
 	}
 }
 
 func scanVersion(r engine.Row, tenant atrium.TenantID) AudienceVersion {
 	return AudienceVersion{PageID: idAt[atrium.PageID](r, 2), Version: atrium.Version{
 		ID: idAt[atrium.VersionID](r, 0), TenantID: tenant, AudienceID: idAt[atrium.AudienceID](r, 1),
-		Number: r.Int(3), Archived: r.Int(4) != 0, CreatedAt: atrium.Time(r.Int(5)), Content: r.Bytes(6),
+		Number: r.Int(3), Archived: r.Int(4) != 0, CreatedAt: atrium.Time(r.Int(5)), Content: r.Bytes(6), Note: r.Text(7),
 	}}
 }
 

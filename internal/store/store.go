@@ -26,6 +26,10 @@ type Store struct {
 	db  engine.DB
 	now func() time.Time
 
+	// How many versions an audience keeps beside the one that is published, the newest
+	// ones; 0 for all. It is set before the Store is used.
+	KeepVersions int
+
 	exported atomic.Int64 // the latest stored_at that an export of this Store has
 }
 
@@ -34,7 +38,8 @@ type Observer = engine.Observer
 
 // Options are how a Store uses its database. They may all be left out.
 type Options struct {
-	Observer Observer // is told what the database does; nil for nobody
+	Observer     Observer // is told what the database does; nil for nobody
+	KeepVersions int      // see Store.KeepVersions
 
 	// Of a server alone.
 	Connections int           // how many at most; 0 for the engine's default
@@ -62,7 +67,9 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(db, time.Now), nil
+	s := New(db, time.Now)
+	s.KeepVersions = options.KeepVersions
+	return s, nil
 }
 
 // New returns the store on an open database. now is its clock.

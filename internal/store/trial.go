@@ -87,7 +87,7 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) (records []Import, numbers
 	versions := f.read(scanned(t.tenant, scanVersion), lookup{versionsByID, f.versions}, lookup{versionsByNumber, f.numbers})
 	audiences := f.read(func(r engine.Row) Record {
 		u := scanAudience(r, t.tenant)
-		numbers = append(numbers, engine.Args{idArg(t.tenant), idArg(u.ID), r.Int(6)})
+		numbers = append(numbers, engine.Args{idArg(t.tenant), idArg(u.ID), r.Int(8)})
 		return &u
 	}, lookup{audiencesByID, f.audiences})
 	pages := f.read(scanned(t.tenant, scanPage), lookup{pagesByID, f.pages})

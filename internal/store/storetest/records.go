@@ -61,7 +61,7 @@ func describe(r store.Record) string {
 		r = p
 	case *atrium.Audience:
 		u := *original
-		u.TenantID = ""
+		u.TenantID, u.VersionsCount = "", 0
 		r = u
 	case *store.AudienceVersion:
 		v := *original

@@ -1,0 +1,313 @@
+package storetest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"atrium"
+	"atrium/internal/store"
+)
+
+var versionChanges = []guarantee{
+	{"a version is what it was made as, byte for byte, for good", versionAsMade},
+	{"versions that many make at once have numbers without gap or repetition", versionNumbersTogether},
+	{"an audience publishes one version, and an earlier one again", versionPublished},
+	{"an archived version is not published, and a published one not archived", versionArchived},
+	{"what is deleted or archived gets nothing new and can be read", versionsOfArchived},
+	{"of many versions the newest are kept, and the one that is published", versionsKept},
+	{"a number is never given again, even if its version is no more", numberNeverAgain},
+	{"the audit log has the hash of a content and not the content", versionAudited},
+	{"another audience's version is not there", versionOfAnother},
+}
+
+func (e *env) createVersion(t tb, u atrium.Audience, content string) store.PublishedVersion {
+	t.Helper()
+	v, _, err := e.CreateVersion(t.Context(), e.change(), u.PageID, u.ID, []byte(content), "")
+	if err != nil {
+		t.Fatalf("create a version: %v", err)
+	}
+	return v
+}
+
+func (e *env) publish(t tb, u atrium.Audience, number int64) {
+	t.Helper()
+	if v, err := e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, number, agree); err != nil || !v.Published || v.Number != number {
+		t.Fatalf("publish %d: %+v, %v", number, v, err)
+	}
+}
+
+// history returns the numbers of the versions of an audience as they are listed, so
+// many at a time, and the one that is published.
+func (e *env) history(t tb, u atrium.Audience, limit int) (numbers []int64, published int64) {
+	t.Helper()
+	before := int64(0)
+	for {
+		part, more, err := e.VersionHistory(t.Context(), e.tenant, u.PageID, u.ID, before, limit)
+		if err != nil || len(part) > limit || more && len(part) < limit {
+			t.Fatalf("%d of %d, %v", len(part), limit, err)
+		}
+		for _, v := range part {
+			if v.Content != nil || v.AudienceID != u.ID {
+				t.Errorf("the list has %+v", v)
+			}
+			if v.Published {
+				published = v.Number
+			}
+			numbers = append(numbers, v.Number)
+			before = v.Number
+		}
+		if !more {
+			return numbers, published
+		}
+	}
+}
+
+func (e *env) wantHistory(t tb, u atrium.Audience, published int64, want ...int64) {
+	t.Helper()
+	for _, limit := range []int{2, 100} {
+		if got, is := e.history(t, u, limit); !slices.Equal(got, want) || is != published {
+			t.Errorf("versions %v with %d published, want %v with %d", got, is, want, published)
+		}
+	}
+	now, err := e.Audience(t.Context(), e.tenant, u.PageID, u.ID)
+	if err != nil || now.PublishedNumber != published || now.VersionsCount != int64(len(want)) {
+		t.Errorf("the audience is %+v, %v", now, err)
+	}
+	e.wantNumbers(t, &u, want...) // as the external API lists them
+}
+
+func versionAsMade(t *testing.T, e *env) {
+	u := e.createAudience(t, e.createPage(t).ID, "Visitors")
+	const content = `{"b":[1.0,9007199254740993],"a":"\u00e9"}`
+	made, _, err := e.CreateVersion(t.Context(), e.keyed("version", "same"), u.PageID, u.ID, []byte(content), "First")
+	want := store.PublishedVersion{Version: atrium.Version{
+		ID: made.ID, TenantID: e.tenant, AudienceID: u.ID, Number: 1, Note: "First", CreatedAt: e.clock.shows(),
+	}}
+	if err != nil || fmt.Sprint(made) != fmt.Sprint(want) {
+		t.Fatalf("made %+v, %v, want %+v", made, err, want)
+	}
+	if again, replayed, err := e.CreateVersion(t.Context(), e.keyed("version", "same"), u.PageID, u.ID, []byte(content), "First"); err != nil || !replayed || fmt.Sprint(again) != fmt.Sprint(want) {
+		t.Errorf("the same request made %+v, %v, %v", again, replayed, err)
+	}
+	e.createVersion(t, u, `null`)
+	want.Content = []byte(content)
+	got, err := e.Version(t.Context(), e.tenant, u.PageID, u.ID, 1)
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("read %+v, %v, want %+v", got, err, want)
+	}
+	if got, err := e.Version(t.Context(), e.tenant, u.PageID, u.ID, 2); err != nil || string(got.Content) != "null" || got.Note != "" {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	_, err = e.Version(t.Context(), e.tenant, u.PageID, u.ID, 3)
+	wantCode(t, err, atrium.CodeNotFound)
+	e.wantHistory(t, u, 0, 2, 1)
+	u.VersionsCount = 2
+	e.wantAudience(t, u) // and is not updated
+}
+
+func versionNumbersTogether(t *testing.T, e *env) {
+	u := e.createAudience(t, e.createPage(t).ID, "Visitors")
+	e.both(func(e *env, i int) {
+		for range 3 {
+			e.createVersion(t, u, fmt.Sprint(i))
+		}
+	})
+	var want []int64
+	for n := int64(6 * writers); n > 0; n-- {
+		want = append(want, n)
+	}
+	e.wantHistory(t, u, 0, want...)
+}
+
+func versionPublished(t *testing.T, e *env) {
+	u := e.createAudience(t, e.createPage(t).ID, "Visitors")
+	first := e.createVersion(t, u, `1`)
+	e.createVersion(t, u, `2`)
+	for _, number := range []int64{1, 2, 1, 1} {
+		e.clock.step(1e9)
+		e.publish(t, u, number)
+		e.wantHistory(t, u, number, 2, 1)
+	}
+	u.UpdatedAt, u.PublishedNumber, u.VersionsCount = e.clock.shows()-1e6, 1, 2 // the last one changed nothing
+	e.wantAudience(t, u)
+	e.wantActs(t, string(first.ID), "version.create", "version.publish", "version.publish")
+}
+
+func versionArchived(t *testing.T, e *env) {
+	u := e.createAudience(t, e.createPage(t).ID, "Visitors")
+	v := e.createVersion(t, u, `1`)
+	e.createVersion(t, u, `2`)
+	archive := func(archived bool) error {
+		got, err := e.ArchiveVersion(t.Context(), e.change(), u.PageID, u.ID, 1, archived, agree)
+		if err == nil && got.Archived != archived {
+			t.Errorf("it is %+v", got)
+		}
+		return err
+	}
+	wantCode(t, archive(false), atrium.CodeConflict)
+	if err := archive(true); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, archive(true), atrium.CodeConflict)
+	_, err := e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, 1, agree)
+	wantCode(t, err, atrium.CodeConflict)
+	if got, err := e.Version(t.Context(), e.tenant, u.PageID, u.ID, 1); err != nil || !got.Archived || string(got.Content) != "1" {
+		t.Errorf("it is %+v, %v", got, err)
+	}
+	if err := archive(false); err != nil {
+		t.Fatal(err)
+	}
+	e.publish(t, u, 1)
+	wantCode(t, archive(true), atrium.CodeConflict)
+	e.wantHistory(t, u, 1, 2, 1)
+	e.wantActs(t, string(v.ID), "version.create", "version.archive", "version.restore", "version.publish")
+
+	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
+	refuse := func(store.PublishedVersion) error { return no }
+	if _, err := e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, 2, refuse); err != no {
+		t.Errorf("publish: %v", err)
+	}
+	if _, err := e.ArchiveVersion(t.Context(), e.change(), u.PageID, u.ID, 2, true, refuse); err != no {
+		t.Errorf("archive: %v", err)
+	}
+	e.wantHistory(t, u, 1, 2, 1)
+}
+
+func versionsOfArchived(t *testing.T, e *env) {
+	p := e.createPage(t)
+	u := e.createAudience(t, p.ID, "Visitors")
+	e.createVersion(t, u, `1`)
+	refused := func() {
+		t.Helper()
+		_, _, err := e.CreateVersion(t.Context(), e.change(), p.ID, u.ID, []byte(`2`), "")
+		wantCode(t, err, atrium.CodeConflict)
+		_, err = e.PublishVersion(t.Context(), e.change(), p.ID, u.ID, 1, agree)
+		wantCode(t, err, atrium.CodeConflict)
+		if got, err := e.Version(t.Context(), e.tenant, p.ID, u.ID, 1); err != nil || string(got.Content) != "1" {
+			t.Errorf("read %+v, %v", got, err)
+		}
+		e.wantHistory(t, u, 0, 1)
+	}
+	e.archiveAudience(t, u, true)
+	refused()
+	e.archiveAudience(t, u, false)
+	if err := e.DeletePage(t.Context(), e.change(), p.ID, agree); err != nil {
+		t.Fatal(err)
+	}
+	refused()
+	_, err := e.ArchiveVersion(t.Context(), e.change(), p.ID, u.ID, 1, true, agree)
+	wantCode(t, err, atrium.CodeConflict)
+}
+
+// keeping returns the env with a store that keeps so many versions.
+func (e *env) keeping(n int) *env {
+	other := *e
+	other.Store = store.New(e.db, e.clock.now)
+	other.KeepVersions = n
+	return &other
+}
+
+func versionsKept(t *testing.T, e *env) {
+	u := e.createAudience(t, e.createPage(t).ID, "Visitors")
+	for i := range 4 {
+		e.createVersion(t, u, fmt.Sprint(i))
+	}
+	e.publish(t, u, 2)
+	e = e.keeping(2)
+	e.createVersion(t, u, `5`)
+	e.wantHistory(t, u, 2, 5, 4, 2)
+	e.createVersion(t, u, `6`)
+	e.wantHistory(t, u, 2, 6, 5, 2)
+	e.publish(t, u, 6)
+	e.createVersion(t, u, `7`)
+	e.wantHistory(t, u, 6, 7, 6)
+	e = e.keeping(1)
+	e.createVersion(t, u, `8`)
+	e.wantHistory(t, u, 6, 8, 6)
+	var retired []any
+	for _, a := range e.acts(t, string(u.ID)) {
+		if a.action == "version.retire" {
+			retired = append(retired, a.detail["versionNumbers"])
+		}
+	}
+	if got := fmt.Sprint(retired); got != "[[1 3] [4] [2 5] [7]]" {
+		t.Errorf("recorded %s", got)
+	}
+
+	var records []store.Record
+	for range 250 {
+		records = append(records, e.newVersion(&u, 0))
+	}
+	e.put(t, records...)
+	for _, left := range []int64{154, 56, 2, 2} { // each time a hundred at most, the published one among them
+		e.createVersion(t, u, `x`)
+		if now, err := e.Audience(t.Context(), e.tenant, u.PageID, u.ID); err != nil || now.VersionsCount != left {
+			t.Errorf("%d versions are left, %v, want %d", now.VersionsCount, err, left)
+		}
+	}
+	e.wantHistory(t, u, 6, 262, 6)
+}
+
+func numberNeverAgain(t *testing.T, e *env) {
+	e = e.keeping(1)
+	u := e.createAudience(t, e.createPage(t).ID, "Visitors")
+	for want := int64(1); want < 5; want++ {
+		if v := e.createVersion(t, u, `1`); v.Number != want {
+			t.Errorf("made number %d, want %d", v.Number, want)
+		}
+	}
+	e.put(t, e.newVersion(&u, atrium.MaxVersionNumber))
+	_, _, err := e.CreateVersion(t.Context(), e.change(), u.PageID, u.ID, []byte(`1`), "")
+	wantCode(t, err, atrium.CodeConflict)
+}
+
+func versionAudited(t *testing.T, e *env) {
+	u := e.createAudience(t, e.createPage(t).ID, "Visitors")
+	const content = `{"secret":"of the launch"}`
+	v := e.createVersion(t, u, content)
+	e.publish(t, u, 1)
+	sum := sha256.Sum256([]byte(content))
+	acts := e.acts(t, string(v.ID))
+	e.wantActs(t, string(v.ID), "version.create", "version.publish")
+	for _, a := range acts {
+		after := a.detail["after"].(map[string]any)
+		if after["versionNumber"] != 1.0 || after["sha256"] != hex.EncodeToString(sum[:]) || after["audienceId"] != string(u.ID) {
+			t.Errorf("%s is recorded as %v", a.action, a.detail)
+		}
+		if strings.Contains(fmt.Sprint(a.detail), "launch") {
+			t.Errorf("%s is recorded with the content", a.action)
+		}
+	}
+}
+
+func versionOfAnother(t *testing.T, e *env) {
+	p := e.createPage(t)
+	u, sibling := e.createAudience(t, p.ID, "a"), e.createAudience(t, p.ID, "b")
+	e.createVersion(t, u, `1`)
+	for _, from := range []struct {
+		*env
+		page     atrium.PageID
+		audience atrium.AudienceID
+	}{
+		{e, p.ID, sibling.ID}, {e, e.createPage(t).ID, u.ID}, {e, p.ID, atrium.NewID[atrium.AudienceID]()}, {e.as(e.newTenant(t)), p.ID, u.ID},
+	} {
+		_, err := from.Version(t.Context(), from.tenant, from.page, from.audience, 1)
+		wantCode(t, err, atrium.CodeNotFound)
+		_, err = from.PublishVersion(t.Context(), from.change(), from.page, from.audience, 1, agree)
+		wantCode(t, err, atrium.CodeNotFound)
+		_, err = from.ArchiveVersion(t.Context(), from.change(), from.page, from.audience, 1, true, agree)
+		wantCode(t, err, atrium.CodeNotFound)
+		if from.audience == sibling.ID {
+			continue
+		}
+		_, _, err = from.VersionHistory(t.Context(), from.tenant, from.page, from.audience, 0, 10)
+		wantCode(t, err, atrium.CodeNotFound)
+		_, _, err = from.CreateVersion(t.Context(), from.change(), from.page, from.audience, []byte(`1`), "")
+		wantCode(t, err, atrium.CodeNotFound)
+	}
+	e.wantHistory(t, u, 0, 1)
+}

@@ -1,0 +1,231 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// Versions are never changed, but for being archived, and an audience shows one of
+// them: to publish is to move the pointer that the audience has. The audit log
+// names versions, and has the SHA-256 of what is in them.
+
+// retireAtOnce is how many versions one new version deletes at most.
+const retireAtOnce = 100
+
+// A PublishedVersion is a version, and whether it is the one that is published.
+type PublishedVersion struct {
+	atrium.Version
+	Published bool
+}
+
+// versionDetail is what the audit log shows of a version whose content has a hash.
+func versionDetail(v *atrium.Version, sum []byte) map[string]any {
+	detail := map[string]any{"audienceId": v.AudienceID, "versionNumber": v.Number}
+	if sum != nil {
+		detail["sha256"] = hex.EncodeToString(sum)
+	}
+	return detail
+}
+
+// contentSum returns the SHA-256 of a content, and nil if there is none.
+func contentSum(content []byte) []byte {
+	if content == nil {
+		return nil
+	}
+	sum := sha256.Sum256(content)
+	return sum[:]
+}
+
+// notForArchived is what keeps an archived audience from getting anything new.
+func notForArchived() error {
+	return atrium.Errorf(atrium.CodeConflict, "The audience is archived, which allows: restore.")
+}
+
+// CreateVersion makes a version of an audience of a page, with the number after the
+// highest that one has ever had. What is returned has no content. If so many are
+// kept only, the oldest ones beyond them that are not published are deleted, some at
+// a time. It is NotFound if the page has no such audience, and Conflict if the page
+// is deleted, the audience archived, or the numbers have come to their end.
+func (s *Store) CreateVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, content []byte, note string) (PublishedVersion, bool, error) {
+	return change(ctx, s, c, func(tx *changing) (v PublishedVersion, err error) {
+		u, lastNumber, err := tx.lockAudience(page, audience)
+		switch {
+		case err != nil:
+			return v, err
+		case u.Archived:
+			return v, notForArchived()
+		case lastNumber == atrium.MaxVersionNumber:
+			return v, atrium.Errorf(atrium.CodeConflict, "The numbers of this audience have come to their end.")
+		}
+		v.Version = atrium.Version{
+			ID: atrium.NewID[atrium.VersionID](), TenantID: c.TenantID, AudienceID: audience,
+			Number: lastNumber + 1, Note: note, CreatedAt: tx.at,
+		}
+		tx.recordDetail("version.create", string(v.ID), map[string]any{"after": versionDetail(&v.Version, contentSum(content))})
+		if _, err := tx.Exec("INSERT INTO versions (tenant_id, audience_id, number, version_id, archived, created_at, content, note) VALUES ($1, $2, $3, $4, 0, $5, $6, $7)",
+			idArg(c.TenantID), idArg(audience), v.Number, idArg(v.ID), int64(v.CreatedAt), content, nullable(note)); err != nil {
+			return v, err
+		}
+		retired, err := tx.retire(&u, u.VersionsCount+1)
+		if err != nil {
+			return v, err
+		}
+		_, err = tx.Exec("UPDATE audiences SET last_number = $1, versions_count = $2 WHERE tenant_id = $3 AND audience_id = $4",
+			v.Number, u.VersionsCount+1-retired, idArg(c.TenantID), idArg(audience))
+		return v, err
+	})
+}
+
+// retire deletes the oldest of count versions of an audience that are more than are
+// kept, and returns how many it deleted. The one that is published stays.
+func (tx *changing) retire(u *atrium.Audience, count int64) (retired int64, err error) {
+	keep := int64(tx.store.KeepVersions)
+	if keep == 0 || count <= keep {
+		return 0, nil
+	}
+	tenant, audience := idArg(tx.change.TenantID), idArg(u.ID)
+	var numbers []int64
+	if err := tx.Query("SELECT number FROM versions WHERE tenant_id = $1 AND audience_id = $2 ORDER BY number LIMIT $3",
+		engine.Args{tenant, audience, min(count-keep, retireAtOnce)}, func(r engine.Row) error {
+			numbers = append(numbers, r.Int(0))
+			return nil
+		}); err != nil {
+		return 0, err
+	}
+	numbers = slices.DeleteFunc(numbers, func(n int64) bool { return n == u.PublishedNumber })
+	if len(numbers) == 0 {
+		return 0, nil
+	}
+	tx.recordDetail("version.retire", string(u.ID), map[string]any{"versionNumbers": numbers})
+	return tx.Exec("DELETE FROM versions WHERE tenant_id = $1 AND audience_id = $2 AND number <= $3 AND number <> $4",
+		tenant, audience, slices.Max(numbers), u.PublishedNumber)
+}
+
+// VersionHistory returns up to limit versions of an audience of a page, without
+// content, highest number first: those with a number below before, or from the
+// highest for 0. more says whether others follow. It is NotFound unless the page has
+// the audience.
+func (s *Store) VersionHistory(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, before int64, limit int) (versions []PublishedVersion, more bool, err error) {
+	if before == 0 {
+		before = atrium.MaxVersionNumber + 1
+	}
+	err = s.read(ctx, func(tx engine.Tx) error {
+		versions, more = make([]PublishedVersion, 0, limit), false
+		var u atrium.Audience
+		if err := engine.Find(tx.Query, selectAudience, engine.Args{idArg(tenant), idArg(audience), idArg(page)},
+			func(r engine.Row) { u = scanAudience(r, tenant) }); err != nil {
+			return err
+		}
+		return tx.Query(`SELECT version_id, number, archived, created_at, note FROM versions
+			WHERE tenant_id = $1 AND audience_id = $2 AND number < $3 ORDER BY number DESC LIMIT $4`,
+			engine.Args{idArg(tenant), idArg(audience), before, int64(limit) + 1}, func(r engine.Row) error {
+				if more = len(versions) == limit; !more {
+					versions = append(versions, PublishedVersion{atrium.Version{
+						ID: idAt[atrium.VersionID](r, 0), TenantID: tenant, AudienceID: audience, Number: r.Int(1),
+						Archived: r.Int(2) != 0, CreatedAt: atrium.Time(r.Int(3)), Note: r.Text(4),
+					}, r.Int(1) == u.PublishedNumber})
+				}
+				return nil
+			})
+	})
+	return versions, more, err
+}
+
+const selectVersion = "SELECT " + versionColumns + `, u.published_number FROM audiences u
+	JOIN versions v ON v.tenant_id = u.tenant_id AND v.audience_id = u.audience_id
+	WHERE u.tenant_id = $1 AND u.audience_id = $2 AND u.page_id = $3 AND v.number = $4`
+
+// Version returns the version of an audience of a page that has the number, with
+// its content, or NotFound.
+func (s *Store) Version(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, number int64) (v PublishedVersion, err error) {
+	err = s.find(ctx, selectVersion, engine.Args{idArg(tenant), idArg(audience), idArg(page), number}, func(r engine.Row) {
+		v.Version = scanVersion(r, tenant).Version
+		v.Published = r.Int(8) == v.Number
+	})
+	return v, err
+}
+
+// changeVersion locks an audience of a page, gives its version with the number to
+// check and then, with the audience, to f, whose errors end the call. What is
+// returned has no content.
+func (s *Store) changeVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, number int64,
+	check func(PublishedVersion) error, f func(*changing, *atrium.Audience, *PublishedVersion) error,
+) (PublishedVersion, error) {
+	v, _, err := change(ctx, s, c, func(tx *changing) (v PublishedVersion, err error) {
+		u, _, err := tx.lockAudience(page, audience)
+		if err != nil {
+			return v, err
+		}
+		// Nothing but this audience's lock lets a version be changed.
+		if err := engine.Find(tx.Query, selectVersion, engine.Args{idArg(c.TenantID), idArg(audience), idArg(page), number}, func(r engine.Row) {
+			v.Version = scanVersion(r, c.TenantID).Version
+			v.Published = r.Int(8) == v.Number
+		}); err != nil {
+			return v, err
+		}
+		if err := check(v); err != nil {
+			return v, err
+		}
+		err = f(tx, &u, &v)
+		v.Content = nil
+		return v, err
+	})
+	return v, err
+}
+
+// PublishVersion makes a version the one that its audience shows, in place of any
+// other; an earlier one is what a rollback is. One that is published already changes
+// nothing. The version as it stands is first given to check, whose error ends the
+// call. It is NotFound if there is no such version, and Conflict if the page is
+// deleted or the audience or the version archived.
+func (s *Store) PublishVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, number int64, check func(PublishedVersion) error) (PublishedVersion, error) {
+	return s.changeVersion(ctx, c, page, audience, number, check, func(tx *changing, u *atrium.Audience, v *PublishedVersion) error {
+		switch {
+		case u.Archived:
+			return notForArchived()
+		case v.Archived:
+			return atrium.Errorf(atrium.CodeConflict, "The version is archived, which allows: restore.")
+		case v.Published:
+			return nil
+		}
+		before := map[string]any{"versionNumber": u.PublishedNumber}
+		if u.PublishedNumber == 0 {
+			before = map[string]any{}
+		}
+		tx.recordDetail("version.publish", string(v.ID), map[string]any{"before": before, "after": versionDetail(&v.Version, contentSum(v.Content))})
+		v.Published = true
+		_, err := tx.Exec("UPDATE audiences SET published_number = $1, updated_at = $2 WHERE tenant_id = $3 AND audience_id = $4",
+			v.Number, int64(max(u.UpdatedAt, tx.at)), idArg(c.TenantID), idArg(audience))
+		return err
+	})
+}
+
+// ArchiveVersion archives a version, or restores it. The version as it stands is
+// first given to check, whose error ends the call. It is NotFound if there is no
+// such version, and Conflict if the page is deleted, the version is that already, or
+// the one that is to be archived is published.
+func (s *Store) ArchiveVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, number int64, archived bool, check func(PublishedVersion) error) (PublishedVersion, error) {
+	return s.changeVersion(ctx, c, page, audience, number, check, func(tx *changing, _ *atrium.Audience, v *PublishedVersion) error {
+		action := "version.restore"
+		switch {
+		case archived && v.Archived:
+			return atrium.Errorf(atrium.CodeConflict, "The version is archived, which allows: restore.")
+		case archived && v.Published:
+			return atrium.Errorf(atrium.CodeConflict, "The version is published. Another one must be published first.")
+		case !archived && !v.Archived:
+			return atrium.Errorf(atrium.CodeConflict, "The version is not archived, which allows: archive, publish.")
+		case archived:
+			action = "version.archive"
+		}
+		v.Archived = archived
+		tx.recordDetail(action, string(v.ID), map[string]any{"after": versionDetail(&v.Version, contentSum(v.Content))})
+		_, err := tx.Exec("UPDATE versions SET archived = $1 WHERE tenant_id = $2 AND audience_id = $3 AND number = $4",
+			boolInt(archived), idArg(c.TenantID), idArg(audience), number)
+		return err
+	})
+}
