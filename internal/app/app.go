@@ -53,6 +53,7 @@ type App struct {
 	writer   *ingest.Writer
 	keys     *auth.Authenticator
 	ready    atomic.Bool
+	duties   []duty
 	leaving  atomic.Bool // in the shutdown delay
 }
 
@@ -81,6 +82,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		Lanes: min(c.Settings.WriteLanes, database.Writers), OneTenant: database.Sharded,
 	}, c.Log, watch.ingest)
 	a.keys = auth.New(c.Store, time.Now, watch.auth)
+	a.duties = duties(c.Store)
 	kit := &rest.API{
 		Keys: a.keys, Log: c.Log, MaxBody: int64(c.Settings.MaxBody), Observe: watch.request,
 		Tenants: func(ctx context.Context, id atrium.TenantID) error {
@@ -154,6 +156,9 @@ func (a *App) Run(ctx context.Context) error {
 	defer running.Wait()
 	defer stop()
 	running.Go(func() { a.keys.Run(background, a.log) })
+	for _, d := range a.duties {
+		running.Go(func() { d.perform(background, a.log) })
+	}
 
 	failed := make(chan error, 2)
 	defer func() { _ = a.listener.Close() }() // Serve closes it, but may not even have begun

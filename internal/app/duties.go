@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"atrium/internal/store"
+)
+
+// A duty is work that nobody asks for when it comes up: every node looks for it, and
+// does it when it finds some. What do does must be right however many nodes do it at
+// once, and leave nothing half done when it is stopped.
+type duty struct {
+	name string
+	do   func(ctx context.Context) (more bool, err error) // more: there is some left, as far as is known
+}
+
+// duties are all that there are.
+func duties(s *store.Store) []duty {
+	return []duty{
+		{"schedules", func(ctx context.Context) (bool, error) {
+			done, err := s.RunDue(ctx, dueAtOnce)
+			return done == dueAtOnce, err
+		}},
+	}
+}
+
+// dueAtOnce is how much of what is due is looked for at a time.
+const dueAtOnce = 100
+
+// Between two looks a duty pauses for lookPause, and after failures for twice as long
+// each time, up to failurePause; and always a quarter more or less, so that nodes do
+// not look all at the same moment. So what comes up is begun within 1.25 seconds
+// while some node can.
+const (
+	lookPause    = time.Second
+	failurePause = 10 * time.Second
+)
+
+// perform does the duty again and again until ctx ends.
+func (d duty) perform(ctx context.Context, log *slog.Logger) {
+	pause := lookPause
+	for ctx.Err() == nil {
+		more, err := d.do(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return
+		case err != nil:
+			log.Error("a duty failed and will be tried again", "duty", d.name, "error", err)
+			pause = min(2*pause, failurePause)
+		case more:
+			pause = lookPause
+			continue
+		default:
+			pause = lookPause
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause*3/4 + rand.N(pause/2)):
+		}
+	}
+}

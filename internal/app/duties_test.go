@@ -1,0 +1,92 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestADutyIsDoneUntilNothingIsLeftAndThenLookedForEverySecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var at []time.Duration
+		began := time.Now()
+		d := duty{"test", func(context.Context) (bool, error) {
+			at = append(at, time.Since(began))
+			return len(at) < 3, nil
+		}}
+		go d.perform(ctx, slog.New(slog.DiscardHandler))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+		looked := len(at)
+		time.Sleep(time.Minute)
+		if looked != len(at) {
+			t.Error("it was done after the end")
+		}
+		if looked < 3 || at[2] != 0 {
+			t.Fatalf("done at %v, want three times at once", at)
+		}
+		for i := 3; i < looked; i++ {
+			if pause := at[i] - at[i-1]; pause < 750*time.Millisecond || pause > 1250*time.Millisecond {
+				t.Errorf("the pause before %d was %v", i, pause)
+			}
+		}
+		if looked < 10 {
+			t.Errorf("done %d times in ten seconds", looked)
+		}
+	})
+}
+
+func TestADutyThatFailsIsLoggedAndTriedLaterAndLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var log bytes.Buffer
+		var at []time.Time
+		d := duty{"test", func(context.Context) (bool, error) {
+			at = append(at, time.Now())
+			if len(at) < 10 {
+				return true, errors.New("broken")
+			}
+			return false, nil
+		}}
+		go d.perform(ctx, slog.New(slog.NewTextHandler(&log, nil)))
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+		if n := strings.Count(log.String(), "error=broken"); n != 9 || !strings.Contains(log.String(), "duty=test") {
+			t.Errorf("the log has %d failures:\n%s", n, log.String())
+		}
+		if first, last := at[1].Sub(at[0]), at[9].Sub(at[8]); first > 3*time.Second || last < 7500*time.Millisecond || last > 12500*time.Millisecond {
+			t.Errorf("pauses from %v to %v", first, last)
+		}
+		if after := at[11].Sub(at[10]); after > 1250*time.Millisecond {
+			t.Errorf("a pause of %v after it went well", after)
+		}
+	})
+}
+
+func TestADutyThatIsStoppedIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var log bytes.Buffer
+		d := duty{"test", func(ctx context.Context) (bool, error) {
+			<-ctx.Done()
+			return false, ctx.Err()
+		}}
+		go d.perform(ctx, slog.New(slog.NewTextHandler(&log, nil)))
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+		if log.Len() > 0 {
+			t.Errorf("logged %s", log.String())
+		}
+	})
+}
