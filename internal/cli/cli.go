@@ -151,7 +151,7 @@ func databaseFlag(cmd *cobra.Command) func() (config.Config, error) {
 func openStore(ctx context.Context, c config.Config, observer store.Observer) (*store.Store, error) {
 	return store.Open(ctx, c.Database, store.Options{
 		Observer: observer, Connections: c.DatabaseConnections, Timeout: c.DatabaseTimeout,
-		Unprepared: c.DatabaseStatements == config.Unprepared,
+		Unprepared: c.DatabaseStatements == config.Unprepared, KeepVersions: c.KeepVersions,
 	})
 }
 

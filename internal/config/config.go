@@ -89,6 +89,11 @@ type Config struct {
 	// How many commits may run at the same time. An embedded database has one
 	// writer, whatever this is.
 	WriteLanes int
+
+	// How many versions of an audience are kept, the newest ones, beside the one that
+	// is published. When a version is made, older ones are deleted, 100 at most at a
+	// time. 0 keeps all.
+	KeepVersions int
 }
 
 // The values of DatabaseStatements.
@@ -165,5 +170,6 @@ func (c *Config) faults() (all []string) {
 	check(c.QueueBytes >= c.MaxBody, "queue-bytes", "must be at least max-body")
 	check(c.BatchEntries >= 1 && c.BatchEntries <= 4096, "batch-entries", "must be from 1 to 4096")
 	check(c.WriteLanes >= 1 && c.WriteLanes <= 64, "write-lanes", "must be from 1 to 64")
+	check(c.KeepVersions >= 0, "keep-versions", "must not be negative")
 	return all
 }

@@ -25,4 +25,5 @@ var usage = map[string]string{
 	"QueueBytes":          "How much memory the entries that wait may take.",
 	"BatchEntries":        "How many entries one commit may hold.",
 	"WriteLanes":          "How many commits may run at the same time. An embedded database has one writer, whatever this is.",
+	"KeepVersions":        "How many versions of an audience are kept, the newest ones, beside the one that is published. When a version is made, older ones are deleted, 100 at most at a time. 0 keeps all.",
 }
