@@ -27,14 +27,17 @@ const (
 
 // kinds are what a matcher can ask of a text.
 var kinds = map[string]*regexp.Regexp{
-	"account": regexp.MustCompile(`^account_` + id26 + `$`),
-	"brand":   regexp.MustCompile(`^brand_` + id26 + `$`),
-	"entry":   regexp.MustCompile(`^prospectlog_` + id26 + `$`),
-	"request": regexp.MustCompile(`^req_` + id26 + `$`),
-	"time":    regexp.MustCompile(`^` + instant + `$`),
-	"tag":     regexp.MustCompile(`^"[!#-~]+"$`),
-	"cursor":  regexp.MustCompile(`^[A-Za-z0-9_-]+$`),
-	"text":    regexp.MustCompile(`(?s).`),
+	"account":  regexp.MustCompile(`^account_` + id26 + `$`),
+	"audience": regexp.MustCompile(`^audience_` + id26 + `$`),
+	"brand":    regexp.MustCompile(`^brand_` + id26 + `$`),
+	"entry":    regexp.MustCompile(`^prospectlog_` + id26 + `$`),
+	"page":     regexp.MustCompile(`^page_` + id26 + `$`),
+	"version":  regexp.MustCompile(`^version_` + id26 + `$`),
+	"request":  regexp.MustCompile(`^req_` + id26 + `$`),
+	"time":     regexp.MustCompile(`^` + instant + `$`),
+	"tag":      regexp.MustCompile(`^"[!#-~]+"$`),
+	"cursor":   regexp.MustCompile(`^[A-Za-z0-9_-]+$`),
+	"text":     regexp.MustCompile(`(?s).`),
 }
 
 // expand replaces {{name}} by the variable and {{"text"*3}} by a Go string, so

@@ -14,7 +14,9 @@ var managedResources = []resource{
 	// brands
 	brandResource,
 	// pages
+	pageResource,
 	// audiences and versions
+	audienceResource,
 	// keys
 	// tenants
 	// audit

@@ -18,12 +18,15 @@ import (
 type API struct {
 	Store   *store.Store
 	Cursors rest.CursorKey
+	Compare rest.Gate // what compares versions passes through it
 }
 
 // Routes are all operations.
 func (a *API) Routes() []rest.Route {
 	return slices.Concat(
 		a.brandRoutes(),
+		a.pageRoutes(),
+		a.audienceRoutes(),
 	)
 }
 
@@ -46,5 +49,48 @@ func (a *API) brandRoutes() []rest.Route {
 		reading(http.MethodGet, "/brands/{brand_id}", area, a.getBrand),
 		changing(http.MethodPatch, "/brands/{brand_id}", area, a.updateBrand),
 		changing(http.MethodDelete, "/brands/{brand_id}", area, a.deleteBrand),
+	}
+}
+
+func (a *API) pageRoutes() []rest.Route {
+	const area = atrium.ScopeManagePages
+	return []rest.Route{
+		reading(http.MethodGet, "/pages", area, a.listPages),
+		changing(http.MethodPost, "/pages", area, a.createPage),
+		reading(http.MethodGet, "/pages/{page_id}", area, a.getPage),
+		changing(http.MethodPatch, "/pages/{page_id}", area, a.updatePage),
+		changing(http.MethodDelete, "/pages/{page_id}", area, a.deletePage),
+		changing(http.MethodPost, "/pages/{page_id}/undelete", area, a.undeletePage),
+		changing(http.MethodPost, "/pages/{page_id}/publish", area, a.takePage(atrium.PagePublish)),
+		changing(http.MethodPost, "/pages/{page_id}/unpublish", area, a.takePage(atrium.PageUnpublish)),
+		changing(http.MethodPost, "/pages/{page_id}/archive", area, a.takePage(atrium.PageArchive)),
+		changing(http.MethodPost, "/pages/{page_id}/restore", area, a.takePage(atrium.PageRestore)),
+		changing(http.MethodPut, "/pages/{page_id}/schedule", area, a.schedulePage),
+		changing(http.MethodDelete, "/pages/{page_id}/schedule", area, a.unschedulePage),
+	}
+}
+
+func (a *API) audienceRoutes() []rest.Route {
+	const (
+		area      = atrium.ScopeManagePages
+		audiences = "/pages/{page_id}/audiences"
+		audience  = audiences + "/{audience_id}"
+		versions  = audience + "/versions"
+		version   = versions + "/{version_number}"
+	)
+	return []rest.Route{
+		reading(http.MethodGet, audiences, area, a.listAudiences),
+		changing(http.MethodPost, audiences, area, a.createAudience),
+		reading(http.MethodGet, audience, area, a.getAudience),
+		changing(http.MethodPatch, audience, area, a.updateAudience),
+		changing(http.MethodPost, audience+"/archive", area, a.archiveAudience(true)),
+		changing(http.MethodPost, audience+"/restore", area, a.archiveAudience(false)),
+		reading(http.MethodGet, versions, area, a.listVersions),
+		changing(http.MethodPost, versions, area, a.createVersion),
+		reading(http.MethodGet, version, area, a.getVersion),
+		reading(http.MethodGet, version+"/diff", area, a.compareVersions),
+		changing(http.MethodPost, version+"/publish", area, a.publishVersion),
+		changing(http.MethodPost, version+"/archive", area, a.archiveVersion(true)),
+		changing(http.MethodPost, version+"/restore", area, a.archiveVersion(false)),
 	}
 }

@@ -62,17 +62,26 @@ func checkIdempotencyKey(values []string) string {
 	return atrium.CheckText(values[0], 1, atrium.MaxIdempotencyKey)
 }
 
+// StateTag returns the entity tag of an answer with the body, for one that shows more
+// than what can change.
+func StateTag(body any) (string, error) {
+	b, err := json.Marshal(body, encoding)
+	if err != nil {
+		return "", fmt.Errorf("encode a state: %w", err)
+	}
+	return hashTag(b), nil
+}
+
 // CheckState is CheckIfMatch for what has the hash of its body as its entity tag.
 // body is what would be answered now.
 func (r *Request) CheckState(body any) error {
 	if len(r.Header("If-Match")) == 0 {
 		return nil
 	}
-	b, err := json.Marshal(body, encoding)
+	tag, err := StateTag(body)
 	if err != nil {
-		return fmt.Errorf("encode a state: %w", err)
+		return err
 	}
-	tag := hashTag(b)
 	return r.CheckIfMatch(func(given string) bool { return given == tag })
 }
 

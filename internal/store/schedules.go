@@ -20,11 +20,11 @@ func scheduleFields(s *atrium.Schedule) []field {
 
 // SchedulePage gives a page a schedule in place of the one that it has. The page as
 // it stands is first given to check, whose error ends the call. Instants that are
-// not in the future are faults of the request. It is NotFound if there is no such
+// not in the future, or not in their order, are faults of the request. It is NotFound if there is no such
 // page, and Conflict if it is deleted. What is as it was changes nothing.
 func (s *Store) SchedulePage(ctx context.Context, c atrium.Change, id atrium.PageID, schedule atrium.Schedule, check func(ScheduledPage) error) (ScheduledPage, error) {
 	p, _, err := change(ctx, s, c, func(tx *changing) (ScheduledPage, error) {
-		if faults := tx.past(schedule); len(faults) > 0 {
+		if faults := tx.misplaced(schedule); len(faults) > 0 {
 			return ScheduledPage{}, atrium.Invalid(faults...)
 		}
 		p, err := tx.lockPage(id)
@@ -49,8 +49,9 @@ func (s *Store) SchedulePage(ctx context.Context, c atrium.Change, id atrium.Pag
 
 func sameTime(a, b *atrium.Time) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// past returns the faults of a schedule that is not all in the future.
-func (tx *changing) past(s atrium.Schedule) (faults []atrium.Fault) {
+// misplaced returns the faults of instants that are not in the future, or not in
+// their order.
+func (tx *changing) misplaced(s atrium.Schedule) (faults []atrium.Fault) {
 	for _, moment := range []struct {
 		name string
 		at   *atrium.Time
@@ -58,6 +59,9 @@ func (tx *changing) past(s atrium.Schedule) (faults []atrium.Fault) {
 		if moment.at != nil && *moment.at <= tx.at {
 			faults = append(faults, atrium.Fault{In: atrium.InBody, Where: moment.name, Detail: "must be in the future"})
 		}
+	}
+	if len(faults) == 0 && s.PublishAt != nil && s.UnpublishAt != nil && *s.UnpublishAt <= *s.PublishAt {
+		faults = append(faults, atrium.Fault{In: atrium.InBody, Where: "/unpublishAt", Detail: "must be after publishAt"})
 	}
 	return faults
 }

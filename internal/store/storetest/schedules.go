@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func scheduleAsGiven(t *testing.T, e *env) {
 		{PublishAt: soon, UnpublishAt: later}, {PublishAt: soon, UnpublishAt: later}, {UnpublishAt: soon}, {PublishAt: later},
 	} {
 		want.Schedule = given
-		if got := e.schedule(t, want.ID, given.PublishAt, given.UnpublishAt); fmt.Sprint(got) == "" || got.UpdatedAt != want.UpdatedAt {
+		if got := e.schedule(t, want.ID, given.PublishAt, given.UnpublishAt); !reflect.DeepEqual(got, want) {
 			t.Errorf("scheduled %+v", got)
 		}
 		e.wantPage(t, want)
@@ -67,6 +68,10 @@ func scheduleAsGiven(t *testing.T, e *env) {
 	for _, past := range []atrium.Time{e.clock.shows(), e.clock.shows() - 1000} {
 		_, err := e.SchedulePage(t.Context(), e.change(), want.ID, atrium.Schedule{PublishAt: &past, UnpublishAt: &past}, agree)
 		wantFaultAt(t, err, "/publishAt", "/unpublishAt")
+	}
+	for _, notAfter := range []*atrium.Time{soon, later} {
+		_, err := e.SchedulePage(t.Context(), e.change(), want.ID, atrium.Schedule{PublishAt: later, UnpublishAt: notAfter}, agree)
+		wantFaultAt(t, err, "/unpublishAt")
 	}
 	e.wantPage(t, want)
 	if _, err := e.TakePage(t.Context(), e.change(), want.ID, atrium.PagePublish, agree); err != nil {

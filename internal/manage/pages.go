@@ -1,0 +1,218 @@
+package manage
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/rest"
+	"atrium/internal/store"
+	"atrium/internal/strictjson"
+)
+
+// A page in a list has neither its metadata nor its schedule.
+//
+// audiencesCount and the schedule are part of what the entity tag stands for: they
+// change by what operators do, seldom enough that who edits a page meanwhile may be
+// asked to look again.
+type page struct {
+	PageID         atrium.PageID     `json:"pageId"`
+	TenantID       atrium.TenantID   `json:"tenantId"`
+	BrandID        string            `json:"brandId"`
+	Name           string            `json:"name"`
+	Title          string            `json:"title"`
+	PageContext    string            `json:"pageContext"`
+	Status         atrium.PageStatus `json:"status"`
+	Actions        jsontext.Value    `json:"actions"`
+	Scripts        jsontext.Value    `json:"scripts"`
+	FooterLinks    jsontext.Value    `json:"footerLinks"`
+	AudiencesCount int64             `json:"audiencesCount"`
+	CreatedAt      atrium.Time       `json:"createdAt"`
+	UpdatedAt      atrium.Time       `json:"updatedAt"`
+	DeletedAt      *atrium.Time      `json:"deletedAt"`
+	HeaderActionID *string           `json:"headerActionId,omitzero"`
+	Metadata       jsontext.Value    `json:"metadata,omitzero"`
+	Schedule       *schedule         `json:"schedule,omitzero"`
+}
+
+type schedule struct {
+	PublishAt   *atrium.Time `json:"publishAt,omitzero"`
+	UnpublishAt *atrium.Time `json:"unpublishAt,omitzero"`
+}
+
+func newListedPage(p atrium.Page) page {
+	return page{
+		PageID: p.ID, TenantID: p.TenantID, BrandID: p.BrandID, Name: p.Name, Title: p.Title, PageContext: p.Context, Status: p.Status,
+		Actions: p.Actions, Scripts: p.Scripts, FooterLinks: p.FooterLinks, AudiencesCount: p.AudiencesCount,
+		CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt, DeletedAt: p.DeletedAt, HeaderActionID: p.HeaderActionID,
+	}
+}
+
+func newPage(p store.ScheduledPage) page {
+	view := newListedPage(p.Page)
+	view.Metadata = p.Metadata
+	view.Schedule = &schedule{p.Schedule.PublishAt, p.Schedule.UnpublishAt}
+	return view
+}
+
+func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	q := r.Query()
+	limit := q.Limit()
+	var filter store.PageFilter
+	if text, ok := q.Text("status"); ok {
+		if filter.Status = atrium.PageStatus(text); !filter.Status.Valid() {
+			q.Fault("status", "must be one of archived, draft, published")
+		}
+	}
+	if text, ok := q.Text("brandId"); ok {
+		filter.BrandID = atrium.BrandID(text)
+		if fault := checkID[atrium.BrandID](text); fault != "" {
+			q.Fault("brandId", fault)
+		}
+	}
+	if deleted := yesOrNo(q, "deleted"); deleted != nil {
+		filter.Deleted = *deleted
+	}
+	binding := []string{string(who.TenantID), "manage pages", string(filter.Status), string(filter.BrandID), strconv.FormatBool(filter.Deleted)}
+	after := q.Cursor(a.Cursors, binding...)
+	if err := q.Err(); err != nil {
+		return rest.Response{}, err
+	}
+	found, next, err := a.Store.FilteredPages(ctx, who.TenantID, filter, after, limit)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	return listedTo(a.Cursors, found, next, limit, newListedPage, binding), nil
+}
+
+// pageEdit takes what a page is made of, or what is changed of it.
+func pageEdit(o *strictjson.Object, need strictjson.Need) (edit atrium.PageEdit) {
+	if text, ok := o.Text("brandId", need, checkID[atrium.BrandID]); ok {
+		id := atrium.BrandID(text)
+		edit.BrandID = &id
+	}
+	if text, ok := o.Text("name", need, checkName); ok {
+		edit.Name = &text
+	}
+	edit.Title = textIfGiven(o, "title", func(text string) string { return atrium.CheckText(text, 0, atrium.MaxName) })
+	edit.Context = textIfGiven(o, "pageContext", func(text string) string { return atrium.CheckText(text, 0, atrium.Unbounded) })
+	edit.Actions = jsonIfGiven(o.Array("actions", strictjson.Optional))
+	edit.Scripts = jsonIfGiven(o.Array("scripts", strictjson.Optional))
+	edit.FooterLinks = jsonIfGiven(o.Array("footerLinks", strictjson.Optional))
+	if text, _ := o.Text("headerActionId", strictjson.Nullable, checkName); o.Has("headerActionId") {
+		edit.HeaderActionID = &text
+	}
+	edit.Metadata = jsonIfGiven(o.Value("metadata"))
+	return edit
+}
+
+func (a *API) createPage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	p := atrium.Page{Actions: []byte("[]"), Scripts: []byte("[]"), FooterLinks: []byte("[]")}
+	c, err := r.Change(who, func(o *strictjson.Object) {
+		edit := pageEdit(o, strictjson.Required)
+		edit.Apply(&p)
+	})
+	if err != nil {
+		return rest.Response{}, err
+	}
+	made, replayed, err := a.Store.CreatePage(ctx, c, p)
+	return rest.Made(newPage(made), replayed), err
+}
+
+func (a *API) getPage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	id, err := rest.PathID[atrium.PageID](r, "page_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	p, err := a.Store.ScheduledPage(ctx, who.TenantID, id)
+	return rest.Response{Body: newPage(p)}, err
+}
+
+func (a *API) updatePage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	var edit atrium.PageEdit
+	c, err := r.Change(who, func(o *strictjson.Object) {
+		edit = pageEdit(o, strictjson.Optional)
+		needMember(o)
+	})
+	if err != nil {
+		return rest.Response{}, err
+	}
+	id, err := rest.PathID[atrium.PageID](r, "page_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	p, err := a.Store.UpdatePage(ctx, c, id, edit, func(p store.ScheduledPage) error { return r.RequireState(newPage(p)) })
+	return rest.Response{Body: newPage(p), Tagged: true}, err
+}
+
+// checkPage returns the check for a change of a page that may name its state.
+func checkPage(r *rest.Request) func(store.ScheduledPage) error {
+	return func(p store.ScheduledPage) error { return r.CheckState(newPage(p)) }
+}
+
+// takePage returns the handler of a transition.
+func (a *API) takePage(t atrium.PageTransition) rest.Handler {
+	return func(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+		c, id, err := commandFor[atrium.PageID](r, who, "page_id")
+		if err != nil {
+			return rest.Response{}, err
+		}
+		p, err := a.Store.TakePage(ctx, c, id, t, checkPage(r))
+		return rest.Response{Body: newPage(p), Tagged: true}, err
+	}
+}
+
+// commandFor reads a request without members, for what the path names.
+func commandFor[T atrium.Identifier](r *rest.Request, who auth.Principal, name string) (atrium.Change, T, error) {
+	c, err := r.Change(who, nil)
+	if err != nil {
+		return c, "", err
+	}
+	id, err := rest.PathID[T](r, name)
+	return c, id, err
+}
+
+func (a *API) deletePage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	c, id, err := commandFor[atrium.PageID](r, who, "page_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	return rest.NoContent, a.Store.DeletePage(ctx, c, id, checkPage(r))
+}
+
+func (a *API) undeletePage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	c, id, err := commandFor[atrium.PageID](r, who, "page_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	p, err := a.Store.UndeletePage(ctx, c, id, checkPage(r))
+	return rest.Response{Body: newPage(p), Tagged: true}, err
+}
+
+func (a *API) schedulePage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	var s atrium.Schedule
+	c, err := r.Change(who, func(o *strictjson.Object) {
+		s.PublishAt, s.UnpublishAt = instantIfGiven(o, "publishAt"), instantIfGiven(o, "unpublishAt")
+		needMember(o)
+	})
+	if err != nil {
+		return rest.Response{}, err
+	}
+	id, err := rest.PathID[atrium.PageID](r, "page_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	p, err := a.Store.SchedulePage(ctx, c, id, s, checkPage(r))
+	return rest.Response{Body: newPage(p), Tagged: true}, err
+}
+
+func (a *API) unschedulePage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	c, id, err := commandFor[atrium.PageID](r, who, "page_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	return rest.NoContent, a.Store.UnschedulePage(ctx, c, id, checkPage(r))
+}

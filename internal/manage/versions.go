@@ -1,0 +1,184 @@
+package manage
+
+import (
+	"context"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/jsonpatch"
+	"atrium/internal/rest"
+	"atrium/internal/store"
+	"atrium/internal/strictjson"
+)
+
+// A version has its content where it is read alone. That never changes, so the
+// entity tag of a version is made of all the rest.
+type version struct {
+	ID            atrium.VersionID  `json:"id"`
+	TenantID      atrium.TenantID   `json:"tenantId"`
+	AudienceID    atrium.AudienceID `json:"audienceId"`
+	VersionNumber int64             `json:"versionNumber"`
+	Archived      bool              `json:"archived"`
+	Published     bool              `json:"published"`
+	Note          string            `json:"note,omitzero"`
+	CreatedAt     atrium.Time       `json:"createdAt"`
+	Content       jsontext.Value    `json:"content,omitzero"`
+}
+
+func newVersion(v store.PublishedVersion) version {
+	return version{
+		ID: v.ID, TenantID: v.TenantID, AudienceID: v.AudienceID, VersionNumber: v.Number,
+		Archived: v.Archived, Published: v.Published, Note: v.Note, CreatedAt: v.CreatedAt,
+	}
+}
+
+// pathVersion returns the audience and the number of the version that the path
+// names.
+func pathVersion(r *rest.Request) (page atrium.PageID, id atrium.AudienceID, number int64, err error) {
+	if page, id, err = pathAudience(r); err != nil {
+		return page, id, 0, err
+	}
+	text := r.PathValue("version_number")
+	number, ok := strictjson.Digits(text, atrium.MaxVersionNumber)
+	if !ok || strings.HasPrefix(text, "0") {
+		err = atrium.NotFound()
+	}
+	return page, id, number, err
+}
+
+func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	q := r.Query()
+	limit, binding := q.Limit(), []string{string(who.TenantID), "versions", r.PathValue("page_id"), r.PathValue("audience_id")}
+	after := q.Cursor(a.Cursors, binding...)
+	if err := q.Err(); err != nil {
+		return rest.Response{}, err
+	}
+	page, id, err := pathAudience(r)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	var before int64
+	if after != nil {
+		before = after.Key
+	}
+	found, more, err := a.Store.VersionHistory(ctx, who.TenantID, page, id, before, limit)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	return listed(a.Cursors, found, more, limit, newVersion, func(v store.PublishedVersion) *atrium.Position {
+		return atrium.PositionAt(atrium.Time(v.Number), v.ID)
+	}, binding), nil
+}
+
+func (a *API) createVersion(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	var content []byte
+	var note string
+	c, err := r.Change(who, func(o *strictjson.Object) {
+		if content = jsonIfGiven(o.Value("content")); content == nil {
+			o.Fault("content", "is required")
+		}
+		note, _ = o.Text("note", strictjson.Optional, func(text string) string { return atrium.CheckText(text, 0, atrium.MaxNote) })
+	})
+	if err != nil {
+		return rest.Response{}, err
+	}
+	page, id, err := pathAudience(r)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	v, replayed, err := a.Store.CreateVersion(ctx, c, page, id, content, note)
+	return rest.Made(newVersion(v), replayed), err
+}
+
+func (a *API) getVersion(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	page, id, number, err := pathVersion(r)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	v, err := a.Store.Version(ctx, who.TenantID, page, id, number)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	view := newVersion(v)
+	tag, err := rest.StateTag(view)
+	view.Content = v.Content
+	return rest.Response{Body: view, ETag: tag}, err
+}
+
+type comparison struct {
+	From  int64          `json:"from"`
+	To    int64          `json:"to"`
+	Patch jsontext.Value `json:"patch"`
+}
+
+func (a *API) compareVersions(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	q := r.Query()
+	text, given := q.Text("to")
+	to, ok := strictjson.Digits(text, atrium.MaxVersionNumber)
+	switch {
+	case !given && q.Err() == nil:
+		q.Fault("to", "is required")
+	case given && (!ok || strings.HasPrefix(text, "0")):
+		q.Fault("to", "must be the number of a version, in digits")
+	}
+	if err := q.Err(); err != nil {
+		return rest.Response{}, err
+	}
+	page, id, from, err := pathVersion(r)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	answer := comparison{From: from, To: to}
+	err = a.Compare.Do(ctx, func() error {
+		var contents [2][]byte
+		for i, number := range []int64{from, to} {
+			v, err := a.Store.Version(ctx, who.TenantID, page, id, number)
+			if err != nil {
+				return err
+			}
+			if contents[i] = v.Content; v.Content == nil {
+				return atrium.Errorf(atrium.CodeConflict, "A version without content cannot be compared.")
+			}
+		}
+		answer.Patch, err = jsonpatch.Diff(contents[0], contents[1])
+		return err
+	})
+	return rest.Response{Body: answer}, err
+}
+
+// checkVersion returns the check for a change of a version that may name its state.
+func checkVersion(r *rest.Request) func(store.PublishedVersion) error {
+	return func(v store.PublishedVersion) error { return r.CheckState(newVersion(v)) }
+}
+
+func (a *API) publishVersion(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	c, err := r.Change(who, nil)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	page, id, number, err := pathVersion(r)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	v, err := a.Store.PublishVersion(ctx, c, page, id, number, checkVersion(r))
+	return rest.Response{Body: newVersion(v), Tagged: true}, err
+}
+
+// archiveVersion returns the handler that archives a version, or restores it.
+func (a *API) archiveVersion(archived bool) rest.Handler {
+	return func(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+		c, err := r.Change(who, nil)
+		if err != nil {
+			return rest.Response{}, err
+		}
+		page, id, number, err := pathVersion(r)
+		if err != nil {
+			return rest.Response{}, err
+		}
+		v, err := a.Store.ArchiveVersion(ctx, c, page, id, number, archived, checkVersion(r))
+		return rest.Response{Body: newVersion(v), Tagged: true}, err
+	}
+}
