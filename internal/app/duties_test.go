@@ -5,10 +5,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"atrium"
+	"atrium/internal/config"
+	"atrium/internal/store"
+	"atrium/internal/telemetry"
 )
 
 func TestADutyIsDoneUntilNothingIsLeftAndThenLookedForEverySecond(t *testing.T) {
@@ -89,4 +95,52 @@ func TestADutyThatIsStoppedIsNoFailure(t *testing.T) {
 			t.Errorf("logged %s", log.String())
 		}
 	})
+}
+
+func TestARunningServicePublishesWhatIsScheduled(t *testing.T) {
+	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	c := Config{Settings: config.Default(), Store: s, Log: telemetry.NewLogger(t.Output(), "text", "warn")}
+	c.Settings.Addr = "127.0.0.1:0"
+	a, err := New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant, err := s.CreateTenant(t.Context(), "Tenant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := atrium.Change{TenantID: tenant.ID, Actor: atrium.ActorCommandLine}
+	brand, _, err := s.CreateBrand(t.Context(), change, "Hearth")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, _, err := s.CreatePage(t.Context(), change, atrium.Page{
+		BrandID: string(brand.ID), Name: "Spring", Actions: []byte("[]"), Scripts: []byte("[]"), FooterLinks: []byte("[]"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	soon := atrium.At(time.Now().Add(200 * time.Millisecond))
+	if _, err := s.SchedulePage(t.Context(), change, page.ID, atrium.Schedule{PublishAt: &soon}, func(store.ScheduledPage) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.Run(ctx) }()
+	for deadline := time.Now().Add(10 * time.Second); page.Status != atrium.PagePublished; time.Sleep(20 * time.Millisecond) {
+		if page.Page, err = s.Page(t.Context(), tenant.ID, page.ID); err != nil || time.Now().After(deadline) {
+			t.Fatalf("the page is in state %s, %v", page.Status, err)
+		}
+	}
+	if page.UpdatedAt < soon {
+		t.Errorf("published at %v, and scheduled for %v", page.UpdatedAt, soon)
+	}
+	stop()
+	if err := <-stopped; err != nil {
+		t.Errorf("stopped with %v", err)
+	}
 }
