@@ -75,6 +75,7 @@ func newPage(t *testing.T, demo string) *page {
 	addr := apptest.Start(t, s)
 	tenant := importTenant(t, s, demo)
 	key, id := apptest.Key(t, s, tenant)
+	operator, _ := apptest.Key(t, s, tenant, atrium.ManageScopes()...)
 	// The default transport asks for compression, which curl does not.
 	transport := &http.Transport{DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -82,7 +83,7 @@ func newPage(t *testing.T, demo string) *page {
 		base:      "http://" + addr,
 		database:  sync.OnceValue(func() string { return postgrestest.Shared(t).NewDatabase(t) }),
 		client:    &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		variables: map[string]string{"ATRIUM_KEY": key},
+		variables: map[string]string{"ATRIUM_KEY": key, "ATRIUM_MANAGE_KEY": operator},
 		last:      map[string]string{"tenant_": string(tenant), "key_": string(id), "atr_": key},
 		values:    newValues(demo),
 	}

@@ -56,12 +56,15 @@ func ready(t testing.TB, addr string) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// Key makes a key for a tenant with the scopes of the external API and returns its
-// text.
-func Key(t testing.TB, s *store.Store, tenant atrium.TenantID) (text string, id atrium.KeyID) {
+// Key makes a key for a tenant, with the scopes of the external API unless it is
+// given others, and returns its text.
+func Key(t testing.TB, s *store.Store, tenant atrium.TenantID, scopes ...atrium.Scope) (text string, id atrium.KeyID) {
 	t.Helper()
+	if len(scopes) == 0 {
+		scopes = atrium.ExternalScopes()
+	}
 	id, text, hash := auth.NewKey()
-	k := atrium.APIKey{ID: id, TenantID: tenant, Name: "test", Scopes: atrium.ExternalScopes()}
+	k := atrium.APIKey{ID: id, TenantID: tenant, Name: "test", Scopes: scopes}
 	if _, err := s.CreateKey(t.Context(), k, hash); err != nil {
 		t.Fatal(err)
 	}
