@@ -40,6 +40,9 @@ func ManageScopes() Scopes {
 	return Scopes{ScopeManage, ScopeManageAccounts, ScopeManageKeys, ScopeManagePages, ScopeManageRead}
 }
 
+// AllScopes are all that there are.
+func AllScopes() Scopes { return append(ExternalScopes(), ManageScopes()...) }
+
 // Has reports whether s allows what scope names.
 func (s Scopes) Has(scope Scope) bool {
 	return slices.Contains(s, scope) || slices.Contains(s, ScopeManage) && slices.Contains(ManageScopes(), scope)

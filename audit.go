@@ -29,6 +29,12 @@ type Change struct {
 	Fingerprint    []byte // what makes it the same request as another; nil without a key
 }
 
+// CommandLine returns what a change to a tenant's data carries that is made at the
+// command line; that of no tenant's for OperatorChain.
+func CommandLine(tenant TenantID) Change {
+	return Change{TenantID: tenant, Actor: ActorCommandLine}
+}
+
 // An AuditRow is the record of one change, and a link of the chain of its tenant:
 // its hash covers the hash of the row before it, so that a row which is altered or
 // missing breaks the chain.

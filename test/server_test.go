@@ -150,7 +150,7 @@ func (s *service) fill(t *testing.T) {
 // tenant makes a tenant with its fixtures, its keys and their variables.
 func (s *service) tenant(t *testing.T, name string) tenant {
 	t.Helper()
-	made, err := s.store.CreateTenant(t.Context(), t.Name()+" "+name)
+	made, _, err := s.store.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), t.Name()+" "+name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func (s *service) key(t *testing.T, k atrium.APIKey) string {
 	t.Helper()
 	id, text, hash := auth.NewKey()
 	k.ID, k.Name = id, "test"
-	if _, err := s.store.CreateKey(t.Context(), k, hash); err != nil {
+	if _, _, err := s.store.CreateKey(t.Context(), atrium.CommandLine(k.TenantID), k, hash); err != nil {
 		t.Fatal(err)
 	}
 	return text
@@ -211,7 +211,7 @@ func (s *service) badKeys(t *testing.T) {
 
 	revoked := s.key(t, own)
 	id, _, _ := auth.ParseKey(revoked)
-	if _, err := s.store.RevokeKey(t.Context(), id); err != nil {
+	if _, err := s.store.RevokeKey(t.Context(), atrium.CommandLine(s.north.id), id, func(atrium.APIKey) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	s.vars["key.revoked"] = revoked

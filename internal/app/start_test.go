@@ -69,7 +69,7 @@ func start(t *testing.T) *service {
 			s.metricsAddr = told.Addr
 		}
 	}
-	tenant, err := s.store.CreateTenant(t.Context(), "Tenant")
+	tenant, _, err := s.store.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func start(t *testing.T) *service {
 func (s *service) newKey(t *testing.T, scopes atrium.Scopes) string {
 	t.Helper()
 	id, text, hash := auth.NewKey()
-	if _, err := s.store.CreateKey(t.Context(), atrium.APIKey{ID: id, TenantID: s.tenant, Name: "key", Scopes: scopes}, hash); err != nil {
+	if _, _, err := s.store.CreateKey(t.Context(), atrium.CommandLine(s.tenant), atrium.APIKey{ID: id, Name: "key", Scopes: scopes}, hash); err != nil {
 		t.Fatal(err)
 	}
 	return text

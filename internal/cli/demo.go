@@ -54,7 +54,7 @@ one, as the default does.`,
 
 // prepareDemo makes the demo tenant unless it is there, and a key for it.
 func prepareDemo(ctx context.Context, s *store.Store) (key string, err error) {
-	tenants, err := s.Tenants(ctx)
+	tenants, err := allTenants(ctx, s)
 	if err != nil {
 		return "", err
 	}
@@ -65,14 +65,14 @@ func prepareDemo(ctx context.Context, s *store.Store) (key string, err error) {
 		}
 	}
 	if tenant.ID == "" { // later starts leave alone what was changed since
-		if tenant, err = s.CreateTenant(ctx, demoTenant); err != nil {
+		if tenant, _, err = s.CreateTenant(ctx, atrium.CommandLine(atrium.OperatorChain), demoTenant); err != nil {
 			return "", err
 		}
 		if _, err := transfer.Import(ctx, s, tenant.ID, strings.NewReader(demoData), transfer.Options{}); err != nil {
 			return "", fmt.Errorf("import the sample data: %w", err)
 		}
 	}
-	_, key, err = createKey(ctx, s, atrium.APIKey{TenantID: tenant.ID, Name: "demo", Scopes: atrium.ExternalScopes()})
+	_, key, err = createKey(ctx, s, tenant.ID, atrium.APIKey{Name: "demo", Scopes: atrium.ExternalScopes()})
 	return key, err
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 
 type keyView struct {
 	KeyID          atrium.KeyID    `json:"keyId"`
-	TenantID       atrium.TenantID `json:"tenantId"`
+	TenantID       atrium.TenantID `json:"tenantId,omitzero"` // of no tenant: an operator's
 	Name           string          `json:"name"`
 	Scopes         atrium.Scopes   `json:"scopes"`
 	CreatedAt      atrium.Time     `json:"createdAt"`
@@ -42,28 +43,34 @@ func newKeysCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Make an API key",
-		Long: `Make an API key for a tenant. The key is shown once and cannot be shown again.
-It works at once, on every running server. Without --scope it has the scopes of
-the external API: ` + atrium.ExternalScopes().String() + `.`,
-		Example: "  atrium keys create --tenant tenant_… --name crm\n  atrium keys create --tenant tenant_… --name website --scope pages:read --expires-in 720h -o json",
+		Long: `Make an API key for a tenant, or for an operator: that one is of no tenant and
+works on all of them, and on the list of tenants itself. The key is shown once and
+cannot be shown again. It works at once, on every running server.
+
+The scopes of the external API, which a tenant's key has without --scope, are
+` + atrium.ExternalScopes().String() + `.
+Those of the management API are
+` + atrium.ManageScopes().String() + `;
+` + string(atrium.ScopeManage) + ` includes the others, and is what an operator's key has without --scope.`,
+		Example: "  atrium keys create --tenant tenant_… --name crm\n  atrium keys create --tenant tenant_… --name website --scope pages:read --expires-in 720h -o json\n  atrium keys create --operator --name platform",
 		Args:    cobra.NoArgs,
 	}
-	tenant := tenantFlag(cmd)
+	owner := ownerFlags(cmd)
 	name := cmd.Flags().String("name", "", "`name` of the key, 1 to 255 characters")
 	_ = cmd.MarkFlagRequired("name")
 	scopes := cmd.Flags().StringSlice("scope", nil, "`scope` of the key; may be repeated")
 	expires := cmd.Flags().Duration("expires-in", 0, "`duration` after which it stops working, such as 720h (default never)")
 	database, out := databaseFlag(cmd), outputFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
-		id, err := parseTenant(*tenant)
+		id, err := owner()
 		if err != nil {
 			return err
 		}
 		if err := checkName(*name); err != nil {
 			return err
 		}
-		k := atrium.APIKey{TenantID: id, Name: *name}
-		if k.Scopes, err = parseScopes(*scopes); err != nil {
+		k := atrium.APIKey{Name: *name}
+		if k.Scopes, err = parseScopes(*scopes, id); err != nil {
 			return err
 		}
 		if cmd.Flags().Changed("expires-in") {
@@ -74,7 +81,7 @@ the external API: ` + atrium.ExternalScopes().String() + `.`,
 			k.ExpiresAt = &at
 		}
 		return withStore(cmd.Context(), database, func(s *store.Store) error {
-			key, secret, err := createKey(cmd.Context(), s, k)
+			key, secret, err := createKey(cmd.Context(), s, id, k)
 			if err != nil {
 				return err
 			}
@@ -97,14 +104,36 @@ func printNewKey(cmd *cobra.Command, out *output, k atrium.APIKey, text string) 
 	})
 }
 
-func parseScopes(given []string) (scopes atrium.Scopes, err error) {
+// ownerFlags adds the flags that say whose keys a command works on, and returns what
+// gives the tenant once they are read: atrium.OperatorChain for the operators.
+func ownerFlags(cmd *cobra.Command) func() (atrium.TenantID, error) {
+	tenant := cmd.Flags().String("tenant", "", "`ID` of the tenant")
+	operator := cmd.Flags().Bool("operator", false, "an operator's, of no tenant")
+	cmd.MarkFlagsOneRequired("tenant", "operator")
+	cmd.MarkFlagsMutuallyExclusive("tenant", "operator")
+	return func() (atrium.TenantID, error) {
+		if *operator {
+			return atrium.OperatorChain, nil
+		}
+		id, err := parseTenant(*tenant)
+		if id == atrium.OperatorChain {
+			err = fmt.Errorf("there is no tenant %s", id)
+		}
+		return id, err
+	}
+}
+
+func parseScopes(given []string, owner atrium.TenantID) (scopes atrium.Scopes, err error) {
 	if len(given) == 0 {
+		if owner == atrium.OperatorChain {
+			return atrium.Scopes{atrium.ScopeManage}, nil
+		}
 		return atrium.ExternalScopes(), nil
 	}
 	for _, text := range given {
 		scope := atrium.Scope(text)
-		if !atrium.ExternalScopes().Has(scope) {
-			return nil, usageError{fmt.Errorf("there is no scope %q; the scopes are %s", text, atrium.ExternalScopes())}
+		if !slices.Contains(atrium.AllScopes(), scope) {
+			return nil, usageError{fmt.Errorf("there is no scope %q; the scopes are %s", text, atrium.AllScopes())}
 		}
 		scopes = append(scopes, scope)
 	}
@@ -113,29 +142,36 @@ func parseScopes(given []string) (scopes atrium.Scopes, err error) {
 }
 
 // createKey makes a key and returns it with its text.
-func createKey(ctx context.Context, s *store.Store, k atrium.APIKey) (atrium.APIKey, string, error) {
+func createKey(ctx context.Context, s *store.Store, owner atrium.TenantID, k atrium.APIKey) (atrium.APIKey, string, error) {
 	id, text, hash := auth.NewKey()
 	k.ID = id
-	k, err := s.CreateKey(ctx, k, hash)
+	k, _, err := s.CreateKey(ctx, atrium.CommandLine(owner), k, hash)
 	if atrium.CodeOf(err) == atrium.CodeNotFound {
-		err = fmt.Errorf("there is no tenant %s", k.TenantID)
+		err = fmt.Errorf("there is no tenant %s", owner)
 	}
 	return k, text, err
 }
 
 func newKeysList() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the keys of a tenant", Args: cobra.NoArgs}
-	tenant, database, out := tenantFlag(cmd), databaseFlag(cmd), outputFlag(cmd)
+	cmd := &cobra.Command{Use: "list", Short: "List the keys of a tenant or the operators, newest first", Args: cobra.NoArgs}
+	owner, database, out := ownerFlags(cmd), databaseFlag(cmd), outputFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
-		id, err := parseTenant(*tenant)
+		id, err := owner()
 		if err != nil {
 			return err
 		}
 		return withStore(cmd.Context(), database, func(s *store.Store) error {
-			if err := tenantExists(cmd.Context(), s, id); err != nil {
-				return err
+			if id != atrium.OperatorChain {
+				if err := tenantExists(cmd.Context(), s, id); err != nil {
+					return err
+				}
 			}
-			keys, err := s.Keys(cmd.Context(), id)
+			keys, next, err := s.Keys(cmd.Context(), id, nil, "", listedAtOnce)
+			for err == nil && next != "" {
+				var more []atrium.APIKey
+				more, next, err = s.Keys(cmd.Context(), id, nil, next, listedAtOnce)
+				keys = append(keys, more...)
+			}
 			if err != nil {
 				return err
 			}
@@ -165,6 +201,9 @@ func tenantExists(ctx context.Context, s *store.Store, id atrium.TenantID) error
 	return err
 }
 
+// listedAtOnce is how many things of a list are read at once.
+const listedAtOnce = 500
+
 // defaultGrace is how long a rotated-out secret goes on working.
 const defaultGrace = 24 * time.Hour
 
@@ -190,10 +229,14 @@ servers refuse a secret that has ended within ` + auth.CacheTime.String() + `.`,
 			return usageError{errors.New("--grace must not be negative")}
 		}
 		return withStore(cmd.Context(), database, func(s *store.Store) error {
-			text, hash := auth.NewSecret(id)
-			k, err := s.RotateKey(cmd.Context(), id, hash, *grace)
+			c, err := changeOfKey(cmd.Context(), s, id)
 			if err != nil {
-				return noSuchKey(err, id)
+				return err
+			}
+			text, hash := auth.NewSecret(id)
+			k, _, err := s.RotateKey(cmd.Context(), c, id, hash, *grace, func(atrium.APIKey) error { return nil })
+			if err != nil {
+				return err
 			}
 			return printNewKey(cmd, out, k, text)
 		})
@@ -209,12 +252,14 @@ func parseKeyID(text string) (atrium.KeyID, error) {
 	return id, nil
 }
 
-// noSuchKey names the key that an error says is not there.
-func noSuchKey(err error, id atrium.KeyID) error {
+// changeOfKey returns what a change to a key carries: it is in the chain of the
+// tenant that has the key.
+func changeOfKey(ctx context.Context, s *store.Store, id atrium.KeyID) (atrium.Change, error) {
+	k, _, _, err := s.Key(ctx, id)
 	if atrium.CodeOf(err) == atrium.CodeNotFound {
-		return fmt.Errorf("there is no key %s", id)
+		err = fmt.Errorf("there is no key %s", id)
 	}
-	return err
+	return atrium.CommandLine(cmp.Or(k.TenantID, atrium.OperatorChain)), err
 }
 
 func newKeysRevoke() *cobra.Command {
@@ -229,9 +274,13 @@ func newKeysRevoke() *cobra.Command {
 			return err
 		}
 		return withStore(cmd.Context(), database, func(s *store.Store) error {
-			k, err := s.RevokeKey(cmd.Context(), id)
+			c, err := changeOfKey(cmd.Context(), s, id)
 			if err != nil {
-				return noSuchKey(err, id)
+				return err
+			}
+			k, err := s.RevokeKey(cmd.Context(), c, id, func(atrium.APIKey) error { return nil })
+			if err != nil {
+				return err
 			}
 			return out.print(cmd, viewKey(k), func(w io.Writer) { tableKeys(w, []atrium.APIKey{k}) })
 		})

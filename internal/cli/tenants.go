@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -44,7 +45,7 @@ func newTenantsCreate() *cobra.Command {
 			}
 		}
 		return withStore(cmd.Context(), database, func(s *store.Store) error {
-			t, err := s.AdoptTenant(cmd.Context(), tenant, *name)
+			t, err := s.AdoptTenant(cmd.Context(), atrium.CommandLine(atrium.OperatorChain), tenant, *name)
 			if err != nil {
 				return err
 			}
@@ -55,11 +56,11 @@ func newTenantsCreate() *cobra.Command {
 }
 
 func newTenantsList() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List all tenants", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "list", Short: "List all tenants, newest first", Args: cobra.NoArgs}
 	database, out := databaseFlag(cmd), outputFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		return withStore(cmd.Context(), database, func(s *store.Store) error {
-			all, err := s.Tenants(cmd.Context())
+			all, err := allTenants(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
@@ -71,6 +72,21 @@ func newTenantsList() *cobra.Command {
 		})
 	})
 	return cmd
+}
+
+func allTenants(ctx context.Context, s *store.Store) (all []atrium.Tenant, err error) {
+	for more := true; more; {
+		var part []atrium.Tenant
+		var after atrium.TenantID
+		if len(all) > 0 {
+			after = all[len(all)-1].ID
+		}
+		if part, more, err = s.Tenants(ctx, after, listedAtOnce); err != nil {
+			return nil, err
+		}
+		all = append(all, part...)
+	}
+	return all, nil
 }
 
 func printTenants(cmd *cobra.Command, out *output, data any, all []atrium.Tenant) error {

@@ -20,20 +20,38 @@ func scanKey(r engine.Row) atrium.APIKey {
 	}
 }
 
+func keyFields(k *atrium.APIKey) []field {
+	return []field{{"name", k.Name}, {"scopes", k.Scopes}, {"expiresAt", k.ExpiresAt}, {"revokedAt", k.RevokedAt}, {"previousEndsAt", k.PreviousEndsAt}}
+}
+
+// ownerArg returns the tenant of keys that a change is about: null for an
+// operator's, whose changes are in the chain that is no tenant's.
+func ownerArg(tenant atrium.TenantID) any {
+	if tenant == atrium.OperatorChain {
+		return nil
+	}
+	return idArg(tenant)
+}
+
 // CreateKey stores a key with the hash of its secret, and returns it with the
-// time at which that was. It is NotFound if there is no such tenant.
-func (s *Store) CreateKey(ctx context.Context, k atrium.APIKey, secretHash []byte) (atrium.APIKey, error) {
-	k.CreatedAt = atrium.At(s.now())
-	err := s.write(ctx, func(tx engine.Tx) error {
+// time at which that was, and whether it was stored by the same request before: then
+// nobody has its secret any more. It is the tenant's of the change, or an operator's
+// for atrium.OperatorChain. It is NotFound if there is no such tenant.
+func (s *Store) CreateKey(ctx context.Context, c atrium.Change, k atrium.APIKey, secretHash []byte) (atrium.APIKey, bool, error) {
+	return change(ctx, s, c, func(tx *changing) (atrium.APIKey, error) {
+		made := k
+		if made.CreatedAt, made.TenantID = tx.at, c.TenantID; c.TenantID == atrium.OperatorChain {
+			made.TenantID = ""
+		}
+		tx.record("key.create", string(made.ID), nil, keyFields(&made)[:3]) // a new one has not ended
 		_, err := tx.Exec(`INSERT INTO api_keys (key_id, tenant_id, name, scopes, secret_hash, created_at, expires_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			idArg(k.ID), idArg(k.TenantID), k.Name, k.Scopes.String(), secretHash, int64(k.CreatedAt), nullableTime(k.ExpiresAt))
+			idArg(made.ID), ownerArg(c.TenantID), made.Name, made.Scopes.String(), secretHash, int64(made.CreatedAt), nullableTime(made.ExpiresAt))
 		if engine.ClassOf(err) == engine.Conflict { // it is the tenant that is missing: identifiers are new
-			return atrium.NotFound()
+			err = atrium.NotFound()
 		}
-		return err
+		return made, err
 	})
-	return k, err
 }
 
 // Key returns a key, whether it works or not, with the hash of its secret and of
@@ -45,36 +63,91 @@ func (s *Store) Key(ctx context.Context, id atrium.KeyID) (k atrium.APIKey, curr
 	return k, current, previous, err
 }
 
-// Keys returns the keys of a tenant, oldest identifier first.
-func (s *Store) Keys(ctx context.Context, tenant atrium.TenantID) (all []atrium.APIKey, err error) {
-	err = s.query(ctx, "SELECT "+keyColumns+" FROM api_keys WHERE tenant_id = $1 ORDER BY key_id", engine.Args{idArg(tenant)},
-		func(r engine.Row) error {
-			all = append(all, scanKey(r))
-			return nil
-		})
-	return all, err
+// TenantKey returns a key of a tenant, or of the operators for
+// atrium.OperatorChain, whether it works or not. It is NotFound if there is no such
+// key.
+func (s *Store) TenantKey(ctx context.Context, tenant atrium.TenantID, id atrium.KeyID) (k atrium.APIKey, err error) {
+	err = s.find(ctx, selectKey, engine.Args{ownerArg(tenant), idArg(id)}, func(r engine.Row) { k = scanKey(r) })
+	return k, err
 }
 
-// RotateKey gives a key a new secret and returns it. The secret that it had goes on
-// working for the grace; one that was rotated out before ends now. It is NotFound
-// if there is no such key, and Conflict if it is revoked or expired.
-func (s *Store) RotateKey(ctx context.Context, id atrium.KeyID, secretHash []byte, grace time.Duration) (k atrium.APIKey, err error) {
-	err = s.write(ctx, func(tx engine.Tx) error {
-		now := s.now()
-		if err := engine.Find(tx.Lock, "SELECT "+keyColumns+" FROM api_keys WHERE key_id = $1", engine.Args{idArg(id)},
-			func(r engine.Row) { k = scanKey(r) }); err != nil {
-			return err
+const selectKey = "SELECT " + keyColumns + " FROM api_keys WHERE tenant_id IS NOT DISTINCT FROM $1 AND key_id = $2"
+
+// maxKeysRead is how many keys one page of a list looks at.
+const maxKeysRead = 1000
+
+// Keys returns up to limit keys of a tenant, or of the operators for
+// atrium.OperatorChain, by descending identifier, from behind the one in after, or
+// from the first for "". keep says which; nil for all. next is where the list goes
+// on, "" at its end: a page may have fewer than limit, or none, and not be the last.
+func (s *Store) Keys(ctx context.Context, tenant atrium.TenantID, keep func(*atrium.APIKey) bool, after atrium.KeyID, limit int) (found []atrium.APIKey, next atrium.KeyID, err error) {
+	most := limit + 1
+	if keep != nil {
+		most = maxKeysRead
+	}
+	before := beforeAll
+	if after != "" {
+		before = packed(string(after[len(after.Prefix()):]))
+	}
+	var read int
+	var last atrium.KeyID // that was looked at
+	sql, args := "SELECT "+keyColumns+" FROM api_keys WHERE tenant_id = $1 AND key_id < $2 ORDER BY key_id DESC LIMIT $3", engine.Args{idArg(tenant), before, int64(most)}
+	if tenant == atrium.OperatorChain {
+		sql, args = "SELECT "+keyColumns+" FROM api_keys WHERE tenant_id IS NULL AND key_id < $1 ORDER BY key_id DESC LIMIT $2", args[1:]
+	}
+	err = s.query(ctx, sql, args, func(r engine.Row) error {
+		if read++; next != "" {
+			return nil
 		}
-		if !k.WorksAt(atrium.At(now)) {
-			return atrium.Errorf(atrium.CodeConflict, "The key is revoked or expired: make a new one.")
+		k := scanKey(r)
+		if keep == nil || keep(&k) {
+			if len(found) == limit {
+				next = last
+				return nil
+			}
+			found = append(found, k)
 		}
-		ends := atrium.At(now.Add(grace))
-		k.PreviousEndsAt = &ends
-		_, err := tx.Exec(`UPDATE api_keys SET previous_hash = secret_hash, previous_ends_at = $1, secret_hash = $2 WHERE key_id = $3`,
-			int64(ends), secretHash, idArg(id))
-		return err
+		if last = k.ID; read == maxKeysRead {
+			next = last
+		}
+		return nil
 	})
+	return found, next, err
+}
+
+// beforeAll is what every identifier is less than, as it is stored.
+var beforeAll = []byte{0xff}
+
+// lockKey returns a key that stays as it is until the transaction ends.
+func (tx *changing) lockKey(id atrium.KeyID) (k atrium.APIKey, err error) {
+	err = engine.Find(tx.Lock, selectKey, engine.Args{ownerArg(tx.change.TenantID), idArg(id)}, func(r engine.Row) { k = scanKey(r) })
 	return k, err
+}
+
+// RotateKey gives a key a new secret and returns it, and whether the same request did
+// so before: then the hash is not stored. The secret that it had goes on working for
+// the grace; one that was rotated out before ends now. The key as it stands is first
+// given to check, whose error ends the call. It is NotFound if the tenant has no such
+// key, and Conflict if it is revoked or expired.
+func (s *Store) RotateKey(ctx context.Context, c atrium.Change, id atrium.KeyID, secretHash []byte, grace time.Duration, check func(atrium.APIKey) error) (atrium.APIKey, bool, error) {
+	return change(ctx, s, c, func(tx *changing) (atrium.APIKey, error) {
+		k, err := tx.lockKey(id)
+		if err != nil {
+			return k, err
+		}
+		if err := check(k); err != nil {
+			return k, err
+		}
+		if !k.WorksAt(tx.at) {
+			return k, atrium.Errorf(atrium.CodeConflict, "The key is revoked or expired: make a new one.")
+		}
+		before, ends := keyFields(&k), atrium.At(tx.at.Std().Add(grace))
+		k.PreviousEndsAt = &ends
+		tx.record("key.rotate", string(id), before, keyFields(&k))
+		_, err = tx.Exec(`UPDATE api_keys SET previous_hash = secret_hash, previous_ends_at = $1, secret_hash = $2
+			WHERE tenant_id IS NOT DISTINCT FROM $3 AND key_id = $4`, int64(ends), secretHash, ownerArg(c.TenantID), idArg(id))
+		return k, err
+	})
 }
 
 var useKeys = engine.NewBatch(`UPDATE api_keys SET last_used_at = batch.at FROM batch
@@ -95,11 +168,23 @@ func (s *Store) UseKeys(ctx context.Context, used map[atrium.KeyID]atrium.Time) 
 }
 
 // RevokeKey ends a key for good and returns it. A key that was revoked before
-// keeps its first time. It is NotFound if there is no such key.
-func (s *Store) RevokeKey(ctx context.Context, id atrium.KeyID) (k atrium.APIKey, err error) {
-	err = s.write(ctx, func(tx engine.Tx) error {
-		return engine.Find(tx.Query, "UPDATE api_keys SET revoked_at = COALESCE(revoked_at, $1) WHERE key_id = $2 RETURNING "+keyColumns,
-			engine.Args{int64(atrium.At(s.now())), idArg(id)}, func(r engine.Row) { k = scanKey(r) })
+// keeps its first time. The key as it stands is first given to check, whose error
+// ends the call. It is NotFound if the tenant has no such key.
+func (s *Store) RevokeKey(ctx context.Context, c atrium.Change, id atrium.KeyID, check func(atrium.APIKey) error) (atrium.APIKey, error) {
+	k, _, err := change(ctx, s, c, func(tx *changing) (atrium.APIKey, error) {
+		k, err := tx.lockKey(id)
+		if err != nil {
+			return k, err
+		}
+		if err := check(k); err != nil || k.RevokedAt != nil {
+			return k, err
+		}
+		before, now := keyFields(&k), tx.at
+		k.RevokedAt = &now
+		tx.record("key.revoke", string(id), before, keyFields(&k))
+		_, err = tx.Exec("UPDATE api_keys SET revoked_at = $1 WHERE tenant_id IS NOT DISTINCT FROM $2 AND key_id = $3",
+			int64(now), ownerArg(c.TenantID), idArg(id))
+		return k, err
 	})
 	return k, err
 }

@@ -22,7 +22,7 @@ func TestAnEntryThatNoStandbyHasIsNotAcknowledged(t *testing.T) {
 	if _, err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	tenant, err := s.CreateTenant(t.Context(), "Tenant")
+	tenant, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
 	if err != nil {
 		t.Fatal(err)
 	}

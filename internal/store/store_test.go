@@ -113,7 +113,7 @@ func TestANumberIsGivenAnewWhenTheTransactionStartsOver(t *testing.T) {
 	if _, err := other.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	tenant, err := other.CreateTenant(t.Context(), "Tenant")
+	tenant, _, err := other.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,37 +13,72 @@ func scanTenant(r engine.Row) atrium.Tenant {
 	return atrium.Tenant{ID: idAt[atrium.TenantID](r, 0), Name: r.Text(1), CreatedAt: atrium.Time(r.Int(2))}
 }
 
-// CreateTenant makes a tenant with the name.
-func (s *Store) CreateTenant(ctx context.Context, name string) (atrium.Tenant, error) {
-	return s.AdoptTenant(ctx, atrium.NewID[atrium.TenantID](), name)
+// CreateTenant makes a tenant with the name, as a change in the operators' chain, and
+// returns whether the same request made it before.
+func (s *Store) CreateTenant(ctx context.Context, c atrium.Change, name string) (atrium.Tenant, bool, error) {
+	return s.createTenant(ctx, c, func() atrium.TenantID { return atrium.NewID[atrium.TenantID]() }, name)
 }
 
 // AdoptTenant makes a tenant with an identifier that it has elsewhere. It is Conflict
-// if there is one with it.
-func (s *Store) AdoptTenant(ctx context.Context, id atrium.TenantID, name string) (atrium.Tenant, error) {
-	t := atrium.Tenant{ID: id, Name: name, CreatedAt: atrium.At(s.now())}
-	err := s.write(ctx, func(tx engine.Tx) error {
-		n, err := tx.Exec("INSERT INTO tenants ("+tenantColumns+") VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", idArg(t.ID), t.Name, int64(t.CreatedAt))
-		if err == nil && n == 0 {
-			return atrium.Errorf(atrium.CodeConflict, "There is a tenant with this identifier.")
-		}
-		return err
-	})
+// if there is one with it, or if no tenant may have it.
+func (s *Store) AdoptTenant(ctx context.Context, c atrium.Change, id atrium.TenantID, name string) (atrium.Tenant, error) {
+	if id == atrium.OperatorChain {
+		return atrium.Tenant{}, atrium.Errorf(atrium.CodeConflict, "No tenant can have this identifier.")
+	}
+	t, _, err := s.createTenant(ctx, c, func() atrium.TenantID { return id }, name)
 	return t, err
 }
+
+func (s *Store) createTenant(ctx context.Context, c atrium.Change, id func() atrium.TenantID, name string) (atrium.Tenant, bool, error) {
+	return change(ctx, s, c, func(tx *changing) (atrium.Tenant, error) {
+		t := atrium.Tenant{ID: id(), Name: name, CreatedAt: tx.at}
+		tx.record("tenant.create", string(t.ID), nil, tenantFields(&t))
+		n, err := tx.Exec("INSERT INTO tenants ("+tenantColumns+") VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", idArg(t.ID), t.Name, int64(t.CreatedAt))
+		if err == nil && n == 0 {
+			err = atrium.Errorf(atrium.CodeConflict, "There is a tenant with this identifier.")
+		}
+		return t, err
+	})
+}
+
+func tenantFields(t *atrium.Tenant) []field { return []field{{"name", t.Name}} }
+
+const selectTenant = "SELECT " + tenantColumns + " FROM tenants WHERE tenant_id = $1"
 
 // Tenant returns a tenant, or NotFound.
 func (s *Store) Tenant(ctx context.Context, id atrium.TenantID) (t atrium.Tenant, err error) {
-	err = s.find(ctx, "SELECT "+tenantColumns+" FROM tenants WHERE tenant_id = $1", engine.Args{idArg(id)},
-		func(r engine.Row) { t = scanTenant(r) })
+	err = s.find(ctx, selectTenant, engine.Args{idArg(id)}, func(r engine.Row) { t = scanTenant(r) })
 	return t, err
 }
 
-// Tenants returns all tenants, oldest identifier first.
-func (s *Store) Tenants(ctx context.Context) (all []atrium.Tenant, err error) {
-	err = s.query(ctx, "SELECT "+tenantColumns+" FROM tenants ORDER BY tenant_id", nil, func(r engine.Row) error {
-		all = append(all, scanTenant(r))
-		return nil
+// Tenants returns up to limit tenants by descending identifier, from behind the one
+// in after, or from the first for "". more says whether others follow.
+func (s *Store) Tenants(ctx context.Context, after atrium.TenantID, limit int) (tenants []atrium.Tenant, more bool, err error) {
+	before := beforeAll
+	if after != "" {
+		before = packed(string(after[len(after.Prefix()):]))
+	}
+	q := selecting("SELECT "+tenantColumns+" FROM tenants WHERE tenant_id < ", before)
+	q.add(" ORDER BY tenant_id DESC LIMIT ", int64(limit)+1)
+	return list(ctx, s, q, limit, scanTenant)
+}
+
+// UpdateTenant gives a tenant a name, as a change in the operators' chain, unless name
+// is nil. The tenant as it stands is first given to check, whose error ends the call.
+// It is NotFound if there is none.
+func (s *Store) UpdateTenant(ctx context.Context, c atrium.Change, id atrium.TenantID, name *string, check func(atrium.Tenant) error) (atrium.Tenant, error) {
+	t, _, err := change(ctx, s, c, func(tx *changing) (t atrium.Tenant, err error) {
+		if err := engine.Find(tx.Lock, selectTenant, engine.Args{idArg(id)}, func(r engine.Row) { t = scanTenant(r) }); err != nil {
+			return t, err
+		}
+		if err := check(t); err != nil || name == nil || *name == t.Name {
+			return t, err
+		}
+		before := tenantFields(&t)
+		t.Name = *name
+		tx.record("tenant.update", string(id), before, tenantFields(&t))
+		_, err = tx.Exec("UPDATE tenants SET name = $1 WHERE tenant_id = $2", t.Name, idArg(id))
+		return t, err
 	})
-	return all, err
+	return t, err
 }

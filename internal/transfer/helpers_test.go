@@ -50,7 +50,7 @@ func newPlace(t *testing.T) *place {
 // empty returns a new tenant of the same store.
 func (p *place) empty(t tb) *place {
 	t.Helper()
-	tenant, err := p.CreateTenant(t.Context(), "Tenant")
+	tenant, _, err := p.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
 	if err != nil {
 		t.Fatalf("create a tenant: %v", err)
 	}

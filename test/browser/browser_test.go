@@ -45,7 +45,7 @@ func newServer(t *testing.T) (base, key string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = demo.Close() }()
-	tenant, err := s.CreateTenant(t.Context(), "Demo")
+	tenant, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Demo")
 	if err != nil {
 		t.Fatal(err)
 	}

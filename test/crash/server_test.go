@@ -188,13 +188,13 @@ func createTenants(t *testing.T, s *store.Store, n int) (tenants []*tenant) {
 		t.Fatal(err)
 	}
 	for range n {
-		made, err := s.CreateTenant(t.Context(), "crash")
+		made, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "crash")
 		if err != nil {
 			t.Fatal(err)
 		}
 		id, key, hash := auth.NewKey()
 		k := atrium.APIKey{ID: id, TenantID: made.ID, Name: "crash", Scopes: atrium.ExternalScopes()}
-		if _, err := s.CreateKey(t.Context(), k, hash); err != nil {
+		if _, _, err := s.CreateKey(t.Context(), atrium.CommandLine(made.ID), k, hash); err != nil {
 			t.Fatal(err)
 		}
 		tenants = append(tenants, &tenant{made.ID, key})

@@ -93,7 +93,7 @@ func newPage(t *testing.T, demo string) *page {
 // importTenant makes a tenant with the records of lines.
 func importTenant(t *testing.T, s *store.Store, lines string) atrium.TenantID {
 	t.Helper()
-	tenant, err := s.CreateTenant(t.Context(), "Demo")
+	tenant, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Demo")
 	if err != nil {
 		t.Fatal(err)
 	}

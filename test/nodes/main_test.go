@@ -38,7 +38,7 @@ func serviceAt(t *testing.T, database string, flags ...string) *service {
 	t.Helper()
 	s := &service{database: database, nodes: nodes.Start(t, 3, database, flags...)}
 	st := openStore(t, database)
-	made, err := st.CreateTenant(t.Context(), "nodes")
+	made, _, err := st.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "nodes")
 	if err != nil {
 		t.Fatal(err)
 	}

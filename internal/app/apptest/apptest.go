@@ -65,7 +65,7 @@ func Key(t testing.TB, s *store.Store, tenant atrium.TenantID, scopes ...atrium.
 	}
 	id, text, hash := auth.NewKey()
 	k := atrium.APIKey{ID: id, TenantID: tenant, Name: "test", Scopes: scopes}
-	if _, err := s.CreateKey(t.Context(), k, hash); err != nil {
+	if _, _, err := s.CreateKey(t.Context(), atrium.CommandLine(tenant), k, hash); err != nil {
 		t.Fatal(err)
 	}
 	return text, id

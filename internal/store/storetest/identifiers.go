@@ -113,7 +113,7 @@ func keyIdentifiersRoundTrip(t *testing.T, e *env) {
 		id := as[atrium.KeyID](suffix)
 		if !made[suffix] {
 			made[suffix] = true
-			if _, err := e.CreateKey(t.Context(), atrium.APIKey{ID: id, TenantID: e.tenant, Name: "k"}, []byte(suffix)); err != nil {
+			if _, _, err := e.CreateKey(t.Context(), e.change(), atrium.APIKey{ID: id, Name: "k"}, []byte(suffix)); err != nil {
 				t.Fatalf("create a key: %v", err)
 			}
 		}

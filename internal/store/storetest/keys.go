@@ -14,7 +14,11 @@ import (
 var keys = []guarantee{
 	{"a key is as it was made, with the hash of its secret", keyAsMade},
 	{"a key of a tenant that does not exist is NotFound", keyOfNoTenant},
-	{"the keys of a tenant are listed in the order of their identifiers", keysListed},
+	{"the keys of a tenant are listed by descending identifier, all or some, however many a page has", keysListed},
+	{"an operator's key is of no tenant", keysOfOperators},
+	{"a key of another tenant or an operator is not there", keyOfAnother},
+	{"the same request with its idempotency key makes one key, and gives it one secret", keyMadeOnce},
+	{"a change that does not suit the key as it stands is not made", keyRefused},
 	{"a revoked key keeps the time of its first revocation", revokedOnce},
 	{"an identifier of a key is given out once", keyIdentifierOnce},
 	{"a rotated key has its last two secrets, the former one for the grace", secretsRotate},
@@ -32,7 +36,7 @@ func keyAsMade(t *testing.T, e *env) {
 		e.clock.step(time.Minute)
 		k.ID, k.TenantID = atrium.NewID[atrium.KeyID](), e.tenant
 		hash := bytes.Repeat([]byte{0, 255}, 16)
-		made, err := e.CreateKey(t.Context(), k, hash)
+		made, _, err := e.CreateKey(t.Context(), e.change(), k, hash)
 		k.CreatedAt = e.clock.shows()
 		if err != nil || !reflect.DeepEqual(made, k) {
 			t.Fatalf("made %+v, %v, want %+v", made, err, k)
@@ -58,7 +62,7 @@ func secretHash(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
 // newKey stores a key of the tenant.
 func (e *env) newKey(t tb, id atrium.KeyID) atrium.APIKey {
 	t.Helper()
-	k, err := e.CreateKey(t.Context(), atrium.APIKey{ID: id, TenantID: e.tenant, Name: "key", Scopes: atrium.ExternalScopes()}, secretHash(1))
+	k, _, err := e.CreateKey(t.Context(), e.change(), atrium.APIKey{ID: id, Name: "key", Scopes: atrium.ExternalScopes()}, secretHash(1))
 	if err != nil {
 		t.Fatalf("create a key: %v", err)
 	}
@@ -66,8 +70,8 @@ func (e *env) newKey(t tb, id atrium.KeyID) atrium.APIKey {
 }
 
 func keyOfNoTenant(t *testing.T, e *env) {
-	k := atrium.APIKey{ID: atrium.NewID[atrium.KeyID](), TenantID: atrium.NewID[atrium.TenantID](), Name: "key"}
-	_, err := e.CreateKey(t.Context(), k, make([]byte, 32))
+	k := atrium.APIKey{ID: atrium.NewID[atrium.KeyID](), Name: "key"}
+	_, _, err := e.CreateKey(t.Context(), e.as(atrium.NewID[atrium.TenantID]()).change(), k, make([]byte, 32))
 	wantCode(t, err, atrium.CodeNotFound)
 	_, _, _, err = e.Key(t.Context(), k.ID)
 	wantCode(t, err, atrium.CodeNotFound)
@@ -76,7 +80,7 @@ func keyOfNoTenant(t *testing.T, e *env) {
 func keysListed(t *testing.T, e *env) {
 	them := e.as(e.newTenant(t))
 	var want []atrium.KeyID
-	for range 4 {
+	for range 5 {
 		id := atrium.NewID[atrium.KeyID]()
 		suffix := []byte(id)[len(id.Prefix()):]
 		slices.Reverse(suffix) // in another order than they are made in
@@ -85,18 +89,116 @@ func keysListed(t *testing.T, e *env) {
 		them.newKey(t, atrium.NewID[atrium.KeyID]())
 	}
 	slices.Sort(want)
-	all, err := e.Keys(t.Context(), e.tenant)
-	if err != nil || len(all) != len(want) {
-		t.Fatalf("%d keys, %v, want %d", len(all), err, len(want))
-	}
-	for i := range want {
-		if all[i].ID != want[i] || all[i].TenantID != e.tenant {
-			t.Errorf("place %d has %s of %s, want %s", i, all[i].ID, all[i].TenantID, want[i])
+	slices.Reverse(want)
+	for limit := 1; limit <= 6; limit++ {
+		if got := e.keyIDs(t, nil, limit); !slices.Equal(got, want) {
+			t.Errorf("%d a page: %v, want %v", limit, got, want)
+		}
+		some := func(k *atrium.APIKey) bool { return k.ID != want[1] && k.ID != want[4] }
+		if got := e.keyIDs(t, some, limit); !slices.Equal(got, []atrium.KeyID{want[0], want[2], want[3]}) {
+			t.Errorf("%d a page of some: %v of %v", limit, got, want)
 		}
 	}
-	if none, err := e.Keys(t.Context(), e.newTenant(t)); err != nil || len(none) != 0 {
-		t.Errorf("a tenant without keys has %v, %v", none, err)
+	if got := e.as(e.newTenant(t)).keyIDs(t, nil, 9); len(got) != 0 {
+		t.Errorf("a tenant without keys has %v", got)
 	}
+}
+
+// keyIDs reads a list to its end.
+func (e *env) keyIDs(t tb, keep func(*atrium.APIKey) bool, limit int) (ids []atrium.KeyID) {
+	t.Helper()
+	var next atrium.KeyID
+	for pages := 0; pages == 0 || next != ""; pages++ {
+		found, after, err := e.Keys(t.Context(), e.tenant, keep, next, limit)
+		if err != nil || len(found) > limit {
+			t.Fatalf("list keys: %d of %d, %v", len(found), limit, err)
+		}
+		next = after
+		for i := range found {
+			if found[i].TenantID != e.tenant && e.tenant != atrium.OperatorChain {
+				t.Errorf("%s is of %s", found[i].ID, found[i].TenantID)
+			}
+			ids = append(ids, found[i].ID)
+		}
+	}
+	return ids
+}
+
+func keysOfOperators(t *testing.T, e *env) {
+	ops := e.as(atrium.OperatorChain)
+	k, other := ops.newKey(t, atrium.NewID[atrium.KeyID]()), e.newKey(t, atrium.NewID[atrium.KeyID]())
+	if k.TenantID != "" {
+		t.Errorf("an operator's key is of %s", k.TenantID)
+	}
+	if ids := ops.keyIDs(t, nil, 2); !slices.Contains(ids, k.ID) || slices.Contains(ids, other.ID) {
+		t.Errorf("the operators have %v", ids)
+	}
+	if ids := e.keyIDs(t, nil, 2); !slices.Equal(ids, []atrium.KeyID{other.ID}) {
+		t.Errorf("the tenant has %v", ids)
+	}
+	k.PreviousEndsAt = pointer(e.clock.shows() + 1000)
+	if got, _, err := ops.RotateKey(t.Context(), ops.change(), k.ID, secretHash(2), time.Millisecond, agree); err != nil || !reflect.DeepEqual(got, k) {
+		t.Errorf("rotated %+v, %v, want %+v", got, err, k)
+	}
+	k.RevokedAt = pointer(e.clock.shows())
+	if got, err := ops.RevokeKey(t.Context(), ops.change(), k.ID, agree); err != nil || !reflect.DeepEqual(got, k) {
+		t.Errorf("revoked %+v, %v, want %+v", got, err, k)
+	}
+	if got, err := ops.TenantKey(t.Context(), atrium.OperatorChain, k.ID); err != nil || !reflect.DeepEqual(got, k) {
+		t.Errorf("read %+v, %v, want %+v", got, err, k)
+	}
+	e.wantKey(t, k, secretHash(2), secretHash(1))
+}
+
+func keyOfAnother(t *testing.T, e *env) {
+	for _, owner := range []*env{e.as(e.newTenant(t)), e.as(atrium.OperatorChain)} {
+		k := owner.newKey(t, atrium.NewID[atrium.KeyID]())
+		_, err := e.TenantKey(t.Context(), e.tenant, k.ID)
+		wantCode(t, err, atrium.CodeNotFound)
+		_, _, err = e.RotateKey(t.Context(), e.change(), k.ID, secretHash(2), time.Hour, agree)
+		wantCode(t, err, atrium.CodeNotFound)
+		_, err = e.RevokeKey(t.Context(), e.change(), k.ID, agree)
+		wantCode(t, err, atrium.CodeNotFound)
+		e.wantKey(t, k, secretHash(1), nil)
+	}
+}
+
+func keyMadeOnce(t *testing.T, e *env) {
+	first, replayed, err := e.CreateKey(t.Context(), e.keyed("once", "key"), atrium.APIKey{ID: atrium.NewID[atrium.KeyID](), Name: "key", Scopes: atrium.ManageScopes()}, secretHash(1))
+	if err != nil || replayed {
+		t.Fatalf("made %+v, %v, %v", first, replayed, err)
+	}
+	again, replayed, err := e.CreateKey(t.Context(), e.keyed("once", "key"), atrium.APIKey{ID: atrium.NewID[atrium.KeyID](), Name: "key", Scopes: atrium.ManageScopes()}, secretHash(2))
+	if err != nil || !replayed || !reflect.DeepEqual(again, first) {
+		t.Errorf("the same request made %+v, %v, %v, want %+v", again, replayed, err, first)
+	}
+	e.wantKey(t, first, secretHash(1), nil)
+	for i := range 2 {
+		first.PreviousEndsAt = pointer(atrium.At(e.clock.now().Add(time.Hour)))
+		got, replayed, err := e.RotateKey(t.Context(), e.keyed("rotated", "key"), first.ID, secretHash(byte(i+2)), time.Hour, agree)
+		if err != nil || replayed != (i == 1) || !reflect.DeepEqual(got, first) {
+			t.Errorf("rotated %+v, %v, %v, want %+v", got, replayed, err, first)
+		}
+		e.wantKey(t, first, secretHash(2), secretHash(1))
+	}
+}
+
+func keyRefused(t *testing.T, e *env) {
+	k := e.newKey(t, atrium.NewID[atrium.KeyID]())
+	no := atrium.Errorf(atrium.CodeForbidden, "no")
+	refuse := func(given atrium.APIKey) error {
+		if !reflect.DeepEqual(given, k) {
+			t.Errorf("asked about %+v, want %+v", given, k)
+		}
+		return no
+	}
+	if _, _, err := e.RotateKey(t.Context(), e.change(), k.ID, secretHash(2), time.Hour, refuse); err != no {
+		t.Errorf("rotate: %v", err)
+	}
+	if _, err := e.RevokeKey(t.Context(), e.change(), k.ID, refuse); err != no {
+		t.Errorf("revoke: %v", err)
+	}
+	e.wantKey(t, k, secretHash(1), nil)
 }
 
 func revokedOnce(t *testing.T, e *env) {
@@ -107,7 +209,7 @@ func revokedOnce(t *testing.T, e *env) {
 	e.clock.step(time.Hour)
 	k.RevokedAt = pointer(e.clock.shows())
 	for range 2 {
-		got, err := e.RevokeKey(t.Context(), k.ID)
+		got, err := e.RevokeKey(t.Context(), e.change(), k.ID, agree)
 		if err != nil || !reflect.DeepEqual(got, k) {
 			t.Errorf("revoked %+v, %v, want %+v", got, err, k)
 		}
@@ -118,14 +220,14 @@ func revokedOnce(t *testing.T, e *env) {
 		e.clock.step(time.Hour)
 	}
 	e.wantKey(t, other, secretHash(1), nil)
-	_, err := e.RevokeKey(t.Context(), atrium.NewID[atrium.KeyID]())
+	_, err := e.RevokeKey(t.Context(), e.change(), atrium.NewID[atrium.KeyID](), agree)
 	wantCode(t, err, atrium.CodeNotFound)
 }
 
 func keyIdentifierOnce(t *testing.T, e *env) {
 	k := e.newKey(t, atrium.NewID[atrium.KeyID]())
 	them := e.as(e.newTenant(t))
-	if _, err := them.CreateKey(t.Context(), atrium.APIKey{ID: k.ID, TenantID: them.tenant, Name: "stolen"}, make([]byte, 32)); err == nil {
+	if _, _, err := them.CreateKey(t.Context(), them.change(), atrium.APIKey{ID: k.ID, Name: "stolen"}, make([]byte, 32)); err == nil {
 		t.Error("two keys have one identifier")
 	}
 	e.wantKey(t, k, secretHash(1), nil)
@@ -136,7 +238,7 @@ func secretsRotate(t *testing.T, e *env) {
 	for i, grace := range []time.Duration{24 * time.Hour, 0, time.Hour} {
 		e.clock.step(time.Minute)
 		k.PreviousEndsAt = pointer(atrium.At(e.clock.now().Add(grace)))
-		got, err := e.RotateKey(t.Context(), k.ID, secretHash(byte(i+2)), grace)
+		got, _, err := e.RotateKey(t.Context(), e.change(), k.ID, secretHash(byte(i+2)), grace, agree)
 		if err != nil || !reflect.DeepEqual(got, k) {
 			t.Errorf("rotated %+v, %v, want %+v", got, err, k)
 		}
@@ -146,22 +248,22 @@ func secretsRotate(t *testing.T, e *env) {
 }
 
 func endedKeysDoNotRotate(t *testing.T, e *env) {
-	revoked, err := e.RevokeKey(t.Context(), e.newKey(t, atrium.NewID[atrium.KeyID]()).ID)
+	revoked, err := e.RevokeKey(t.Context(), e.change(), e.newKey(t, atrium.NewID[atrium.KeyID]()).ID, agree)
 	if err != nil {
 		t.Fatalf("revoke a key: %v", err)
 	}
-	expired, err := e.CreateKey(t.Context(), atrium.APIKey{
-		ID: atrium.NewID[atrium.KeyID](), TenantID: e.tenant, Name: "key", ExpiresAt: pointer(e.clock.shows()),
+	expired, _, err := e.CreateKey(t.Context(), e.change(), atrium.APIKey{
+		ID: atrium.NewID[atrium.KeyID](), Name: "key", ExpiresAt: pointer(e.clock.shows()),
 	}, secretHash(1))
 	if err != nil {
 		t.Fatalf("create a key: %v", err)
 	}
 	for _, k := range []atrium.APIKey{revoked, expired} {
-		_, err := e.RotateKey(t.Context(), k.ID, secretHash(2), time.Hour)
+		_, _, err := e.RotateKey(t.Context(), e.change(), k.ID, secretHash(2), time.Hour, agree)
 		wantCode(t, err, atrium.CodeConflict)
 		e.wantKey(t, k, secretHash(1), nil)
 	}
-	_, err = e.RotateKey(t.Context(), atrium.NewID[atrium.KeyID](), secretHash(2), time.Hour)
+	_, _, err = e.RotateKey(t.Context(), e.change(), atrium.NewID[atrium.KeyID](), secretHash(2), time.Hour, agree)
 	wantCode(t, err, atrium.CodeNotFound)
 }
 

@@ -20,7 +20,7 @@ var rotation = []guarantee{
 // rotate gives a key a new secret.
 func (e *env) rotate(t tb, id atrium.KeyID, hash []byte, grace time.Duration) atrium.APIKey {
 	t.Helper()
-	k, err := e.RotateKey(t.Context(), id, hash, grace)
+	k, _, err := e.RotateKey(t.Context(), e.change(), id, hash, grace, agree)
 	if err != nil {
 		t.Fatalf("rotate a key: %v", err)
 	}
@@ -48,8 +48,8 @@ func rotationIsSeen(t *testing.T, e *env) {
 }
 
 func rotationKeepsTheRest(t *testing.T, e *env) {
-	made, err := e.CreateKey(t.Context(), atrium.APIKey{
-		ID: atrium.NewID[atrium.KeyID](), TenantID: e.tenant, Name: "Straße \U0001f600", Scopes: atrium.Scopes{"pages:read"},
+	made, _, err := e.CreateKey(t.Context(), e.change(), atrium.APIKey{
+		ID: atrium.NewID[atrium.KeyID](), Name: "Straße \U0001f600", Scopes: atrium.Scopes{"pages:read"},
 		ExpiresAt: pointer(atrium.At(e.clock.now().Add(time.Hour))),
 	}, secretHash(1))
 	if err != nil {
@@ -70,7 +70,7 @@ func rotationsAtOnce(t *testing.T, e *env) {
 	k := e.newKey(t, atrium.NewID[atrium.KeyID]())
 	const n = 8
 	parallel(n, func(i int) {
-		if _, err := e.RotateKey(t.Context(), k.ID, secretHash(byte(i+2)), time.Hour); err != nil {
+		if _, _, err := e.RotateKey(t.Context(), e.change(), k.ID, secretHash(byte(i+2)), time.Hour, agree); err != nil {
 			t.Errorf("rotate a key: %v", err)
 		}
 	})
@@ -92,11 +92,11 @@ func revokedAfterRotation(t *testing.T, e *env) {
 	k := e.newKey(t, atrium.NewID[atrium.KeyID]())
 	k = e.rotate(t, k.ID, secretHash(2), time.Hour)
 	k.RevokedAt = pointer(e.clock.shows())
-	got, err := e.RevokeKey(t.Context(), k.ID)
+	got, err := e.RevokeKey(t.Context(), e.change(), k.ID, agree)
 	if err != nil || !reflect.DeepEqual(got, k) || got.WorksAt(e.clock.shows()) {
 		t.Errorf("revoked %+v, %v, want %+v", got, err, k)
 	}
-	_, err = e.RotateKey(t.Context(), k.ID, secretHash(3), time.Hour)
+	_, _, err = e.RotateKey(t.Context(), e.change(), k.ID, secretHash(3), time.Hour, agree)
 	wantCode(t, err, atrium.CodeConflict)
 	e.wantKey(t, k, secretHash(2), secretHash(1))
 }
@@ -104,7 +104,7 @@ func revokedAfterRotation(t *testing.T, e *env) {
 func usesTogether(t *testing.T, e *env) {
 	them := e.as(e.newTenant(t))
 	keys := []atrium.APIKey{e.newKey(t, atrium.NewID[atrium.KeyID]()), them.newKey(t, atrium.NewID[atrium.KeyID]())}
-	ended, err := e.RevokeKey(t.Context(), e.newKey(t, atrium.NewID[atrium.KeyID]()).ID)
+	ended, err := e.RevokeKey(t.Context(), e.change(), e.newKey(t, atrium.NewID[atrium.KeyID]()).ID, agree)
 	if err != nil {
 		t.Fatalf("revoke a key: %v", err)
 	}

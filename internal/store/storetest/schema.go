@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"atrium"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/migrations"
@@ -118,7 +119,7 @@ func migrationFails(t *testing.T, e *env) {
 	if ran, err := s.Migrate(t.Context()); err != nil || len(ran) != len(all) {
 		t.Errorf("ran %v, %v, want all of %v", ran, err, all)
 	}
-	if _, err := s.CreateTenant(t.Context(), "Tenant"); err != nil {
+	if _, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant"); err != nil {
 		t.Errorf("use the database: %v", err)
 	}
 }
@@ -152,7 +153,7 @@ func newerByOne(t *testing.T, e *env) {
 	if err := s.Migrated(t.Context()); err != nil {
 		t.Errorf("it cannot be used: %v", err)
 	}
-	if _, err := s.CreateTenant(t.Context(), "Tenant"); err != nil {
+	if _, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant"); err != nil {
 		t.Errorf("use the database: %v", err)
 	}
 }

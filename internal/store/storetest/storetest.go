@@ -146,7 +146,7 @@ func (e *env) as(tenant atrium.TenantID) *env {
 
 func (e *env) newTenant(t tb) atrium.TenantID {
 	t.Helper()
-	tenant, err := e.CreateTenant(t.Context(), "Tenant")
+	tenant, _, err := e.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
 	if err != nil {
 		t.Fatalf("create a tenant: %v", err)
 	}

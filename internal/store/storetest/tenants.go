@@ -13,7 +13,10 @@ import (
 var tenants = []guarantee{
 	{"a tenant is as it was made", tenantAsMade},
 	{"a tenant can keep an identifier that nobody has", tenantAdopted},
-	{"tenants are listed in the order of their identifiers", tenantsListed},
+	{"no tenant has the identifier of the operators' chain", chainIsNoTenant},
+	{"tenants are listed by descending identifier, each once, however many a page has", tenantsListed},
+	{"a tenant is what it was changed to, if that suits it as it stands", tenantChanged},
+	{"the same request with its key makes one tenant", tenantMadeOnce},
 	{"two tenants may have the same of everything and never meet", tenantsNeverMeet},
 	{"what another tenant has is as absent as what nobody has", othersAreAbsent},
 	{"a reference to what another tenant has refers to nothing", othersCannotBeReferredTo},
@@ -23,7 +26,7 @@ func tenantAsMade(t *testing.T, e *env) {
 	long := strings.Repeat("\U0001f600", atrium.MaxName)
 	for _, name := range []string{"Acme", "Acme", long} {
 		e.clock.step(time.Minute)
-		made, err := e.CreateTenant(t.Context(), name)
+		made, _, err := e.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), name)
 		if err != nil || made.Name != name || made.CreatedAt != e.clock.shows() {
 			t.Fatalf("made %+v, %v", made, err)
 		}
@@ -37,32 +40,92 @@ func tenantAsMade(t *testing.T, e *env) {
 
 func tenantAdopted(t *testing.T, e *env) {
 	id := atrium.NewID[atrium.TenantID]()
-	made, err := e.AdoptTenant(t.Context(), id, "Acme")
+	made, err := e.AdoptTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), id, "Acme")
 	if err != nil || made.ID != id || made.Name != "Acme" {
 		t.Fatalf("made %+v, %v", made, err)
 	}
-	_, err = e.AdoptTenant(t.Context(), id, "Other")
+	_, err = e.AdoptTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), id, "Other")
 	wantCode(t, err, atrium.CodeConflict)
 	if got, err := e.Tenant(t.Context(), id); err != nil || got != made {
 		t.Errorf("read %+v, %v, want %+v", got, err, made)
 	}
 }
 
+func chainIsNoTenant(t *testing.T, e *env) {
+	_, err := e.AdoptTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), atrium.OperatorChain, "Acme")
+	wantCode(t, err, atrium.CodeConflict)
+	_, err = e.Tenant(t.Context(), atrium.OperatorChain)
+	wantCode(t, err, atrium.CodeNotFound)
+}
+
 func tenantsListed(t *testing.T, e *env) {
 	e = e.fresh(t)
 	want := []atrium.TenantID{e.tenant}
-	for range 3 {
+	for range 4 {
 		want = append(want, e.newTenant(t))
 	}
 	slices.Sort(want)
-	all, err := e.Tenants(t.Context())
-	if err != nil || len(all) != len(want) {
-		t.Fatalf("%d tenants, %v, want %d", len(all), err, len(want))
-	}
-	for i := range want {
-		if all[i].ID != want[i] {
-			t.Errorf("place %d has %s, want %s", i, all[i].ID, want[i])
+	slices.Reverse(want)
+	for limit := 1; limit <= 6; limit++ {
+		var got []atrium.TenantID
+		for more := true; more; {
+			after := atrium.TenantID("")
+			if len(got) > 0 {
+				after = got[len(got)-1]
+			}
+			var part []atrium.Tenant
+			var err error
+			if part, more, err = e.Tenants(t.Context(), after, limit); err != nil {
+				t.Fatal(err)
+			}
+			for _, tenant := range part {
+				got = append(got, tenant.ID)
+			}
 		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d a page: %v, want %v", limit, got, want)
+		}
+	}
+}
+
+func tenantChanged(t *testing.T, e *env) {
+	c := atrium.CommandLine(atrium.OperatorChain)
+	made, err := e.Tenant(t.Context(), e.tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
+	if _, err := e.UpdateTenant(t.Context(), c, e.tenant, pointer("Other"), func(given atrium.Tenant) error {
+		if given != made {
+			t.Errorf("asked about %+v", given)
+		}
+		return no
+	}); err != no {
+		t.Errorf("a change that was refused: %v", err)
+	}
+	for _, name := range []*string{nil, &made.Name, pointer("Hearth & Home")} {
+		if name != nil {
+			made.Name = *name
+		}
+		if got, err := e.UpdateTenant(t.Context(), c, e.tenant, name, agree); err != nil || got != made {
+			t.Errorf("changed to %+v, %v, want %+v", got, err, made)
+		}
+		if got, err := e.Tenant(t.Context(), e.tenant); err != nil || got != made {
+			t.Errorf("it is %+v, %v, want %+v", got, err, made)
+		}
+	}
+	_, err = e.UpdateTenant(t.Context(), c, atrium.NewID[atrium.TenantID](), pointer("x"), agree)
+	wantCode(t, err, atrium.CodeNotFound)
+}
+
+func tenantMadeOnce(t *testing.T, e *env) {
+	c := e.as(atrium.OperatorChain).keyed(string(atrium.NewID[atrium.RequestID]()), "Acme") // the chain is everybody's
+	first, replayed, err := e.CreateTenant(t.Context(), c, "Acme")
+	if err != nil || replayed {
+		t.Fatalf("made %+v, %v, %v", first, replayed, err)
+	}
+	if again, replayed, err := e.CreateTenant(t.Context(), c, "Acme"); err != nil || !replayed || again != first {
+		t.Errorf("the same request made %+v, %v, %v, want %+v", again, replayed, err, first)
 	}
 }
 
