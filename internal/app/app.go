@@ -91,7 +91,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		},
 	}
 	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Decode: rest.NewGate(decodeAtOnce * runtime.GOMAXPROCS(0))}
-	private := &manage.API{Store: c.Store, Cursors: cursors, Compare: rest.NewGate(runtime.GOMAXPROCS(0))}
+	private := &manage.API{Store: c.Store, Cursors: cursors, Keys: a.keys, Compare: rest.NewGate(runtime.GOMAXPROCS(0))}
 
 	open := map[string]http.Handler{
 		"/healthz": kit.JSON(statusOK, healthy),

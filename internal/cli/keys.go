@@ -166,12 +166,7 @@ func newKeysList() *cobra.Command {
 					return err
 				}
 			}
-			keys, next, err := s.Keys(cmd.Context(), id, nil, "", listedAtOnce)
-			for err == nil && next != "" {
-				var more []atrium.APIKey
-				more, next, err = s.Keys(cmd.Context(), id, nil, next, listedAtOnce)
-				keys = append(keys, more...)
-			}
+			keys, err := allKeys(cmd.Context(), s, id)
 			if err != nil {
 				return err
 			}
@@ -183,6 +178,19 @@ func newKeysList() *cobra.Command {
 		})
 	})
 	return cmd
+}
+
+func allKeys(ctx context.Context, s *store.Store, owner atrium.TenantID) (all []atrium.APIKey, err error) {
+	var next *atrium.Position
+	for first := true; first || next != nil; first = false {
+		var part []atrium.APIKey
+		part, next, err = s.Keys(ctx, owner, nil, next, listedAtOnce)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, part...)
+	}
+	return all, nil
 }
 
 func tableKeys(w io.Writer, keys []atrium.APIKey) {

@@ -77,9 +77,9 @@ func newTenantsList() *cobra.Command {
 func allTenants(ctx context.Context, s *store.Store) (all []atrium.Tenant, err error) {
 	for more := true; more; {
 		var part []atrium.Tenant
-		var after atrium.TenantID
+		var after *atrium.Position
 		if len(all) > 0 {
-			after = all[len(all)-1].ID
+			after = atrium.PositionAt(0, all[len(all)-1].ID)
 		}
 		if part, more, err = s.Tenants(ctx, after, listedAtOnce); err != nil {
 			return nil, err

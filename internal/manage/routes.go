@@ -19,6 +19,7 @@ type API struct {
 	Store   *store.Store
 	Cursors rest.CursorKey
 	Compare rest.Gate // what compares versions passes through it
+	Keys    KeyMemory // is told of keys that were changed here
 }
 
 // Routes are all operations.
@@ -27,6 +28,8 @@ func (a *API) Routes() []rest.Route {
 		a.brandRoutes(),
 		a.pageRoutes(),
 		a.audienceRoutes(),
+		a.keyRoutes(),
+		a.tenantRoutes(),
 	)
 }
 
@@ -92,5 +95,32 @@ func (a *API) audienceRoutes() []rest.Route {
 		changing(http.MethodPost, version+"/publish", area, a.publishVersion),
 		changing(http.MethodPost, version+"/archive", area, a.archiveVersion(true)),
 		changing(http.MethodPost, version+"/restore", area, a.archiveVersion(false)),
+	}
+}
+
+func (a *API) keyRoutes() []rest.Route {
+	const area = atrium.ScopeManageKeys
+	return []rest.Route{
+		reading(http.MethodGet, "/keys", area, a.listKeys),
+		changing(http.MethodPost, "/keys", area, a.createKey),
+		reading(http.MethodGet, "/keys/{key_id}", area, a.getKey),
+		changing(http.MethodPost, "/keys/{key_id}/rotate", area, a.rotateKey),
+		changing(http.MethodPost, "/keys/{key_id}/revoke", area, a.revokeKey),
+	}
+}
+
+// tenantRoutes are an operator's but for the tenant that a request is for.
+func (a *API) tenantRoutes() []rest.Route {
+	operators := func(method, pattern string, scope atrium.Scope, handle rest.Handler) rest.Route {
+		route := changing(method, pattern, scope, handle)
+		route.For = rest.AnyTenant
+		return route
+	}
+	return []rest.Route{
+		reading(http.MethodGet, "/tenant", "", a.ownTenant),
+		operators(http.MethodGet, "/tenants", atrium.ScopeManageRead, a.listTenants),
+		operators(http.MethodPost, "/tenants", atrium.ScopeManage, a.createTenant),
+		operators(http.MethodGet, "/tenants/{tenant_id}", atrium.ScopeManageRead, a.getTenant),
+		operators(http.MethodPatch, "/tenants/{tenant_id}", atrium.ScopeManage, a.updateTenant),
 	}
 }

@@ -73,50 +73,36 @@ func (s *Store) TenantKey(ctx context.Context, tenant atrium.TenantID, id atrium
 
 const selectKey = "SELECT " + keyColumns + " FROM api_keys WHERE tenant_id IS NOT DISTINCT FROM $1 AND key_id = $2"
 
-// maxKeysRead is how many keys one page of a list looks at.
-const maxKeysRead = 1000
-
 // Keys returns up to limit keys of a tenant, or of the operators for
-// atrium.OperatorChain, by descending identifier, from behind the one in after, or
-// from the first for "". keep says which; nil for all. next is where the list goes
-// on, "" at its end: a page may have fewer than limit, or none, and not be the last.
-func (s *Store) Keys(ctx context.Context, tenant atrium.TenantID, keep func(*atrium.APIKey) bool, after atrium.KeyID, limit int) (found []atrium.APIKey, next atrium.KeyID, err error) {
-	most := limit + 1
-	if keep != nil {
-		most = maxKeysRead
+// atrium.OperatorChain, by descending identifier: those that keep takes, all for nil,
+// and that come after the position, or from the first for nil. It returns the position
+// at which the list goes on, nil at its end: it reads scanLimit rows at most and may
+// find fewer keys than there are, or none.
+func (s *Store) Keys(ctx context.Context, tenant atrium.TenantID, keep func(atrium.APIKey) bool, after *atrium.Position, limit int) (keys []atrium.APIKey, next *atrium.Position, err error) {
+	most := scanLimit
+	if keep == nil {
+		most, keep = limit, func(atrium.APIKey) bool { return true }
 	}
-	before := beforeAll
-	if after != "" {
-		before = packed(string(after[len(after.Prefix()):]))
-	}
-	var read int
-	var last atrium.KeyID // that was looked at
-	sql, args := "SELECT "+keyColumns+" FROM api_keys WHERE tenant_id = $1 AND key_id < $2 ORDER BY key_id DESC LIMIT $3", engine.Args{idArg(tenant), before, int64(most)}
+	q := &selection{}
+	q.sql.WriteString("SELECT " + keyColumns + " FROM api_keys WHERE ")
 	if tenant == atrium.OperatorChain {
-		sql, args = "SELECT "+keyColumns+" FROM api_keys WHERE tenant_id IS NULL AND key_id < $1 ORDER BY key_id DESC LIMIT $2", args[1:]
+		q.add("tenant_id IS NULL AND key_id < ", idBefore(after))
+	} else {
+		q.add("tenant_id = ", idArg(tenant))
+		q.add(" AND key_id < ", idBefore(after))
 	}
-	err = s.query(ctx, sql, args, func(r engine.Row) error {
-		if read++; next != "" {
-			return nil
-		}
-		k := scanKey(r)
-		if keep == nil || keep(&k) {
-			if len(found) == limit {
-				next = last
-				return nil
-			}
-			found = append(found, k)
-		}
-		if last = k.ID; read == maxKeysRead {
-			next = last
-		}
-		return nil
-	})
-	return found, next, err
+	q.add(" ORDER BY key_id DESC LIMIT ", int64(most)+1)
+	return sift(ctx, s, q, limit, scanKey, keep, func(k atrium.APIKey) *atrium.Position { return atrium.PositionAt(0, k.ID) })
 }
 
-// beforeAll is what every identifier is less than, as it is stored.
-var beforeAll = []byte{0xff}
+// idBefore returns what the identifiers are less than that come after a position of a
+// list by descending identifier.
+func idBefore(p *atrium.Position) []byte {
+	if p == nil {
+		return []byte{0xff} // more than any
+	}
+	return packed(p.ID)
+}
 
 // lockKey returns a key that stays as it is until the transaction ends.
 func (tx *changing) lockKey(id atrium.KeyID) (k atrium.APIKey, err error) {

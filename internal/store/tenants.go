@@ -51,14 +51,10 @@ func (s *Store) Tenant(ctx context.Context, id atrium.TenantID) (t atrium.Tenant
 	return t, err
 }
 
-// Tenants returns up to limit tenants by descending identifier, from behind the one
-// in after, or from the first for "". more says whether others follow.
-func (s *Store) Tenants(ctx context.Context, after atrium.TenantID, limit int) (tenants []atrium.Tenant, more bool, err error) {
-	before := beforeAll
-	if after != "" {
-		before = packed(string(after[len(after.Prefix()):]))
-	}
-	q := selecting("SELECT "+tenantColumns+" FROM tenants WHERE tenant_id < ", before)
+// Tenants returns up to limit tenants by descending identifier that come after the
+// position, or from the first for nil. more says whether others follow.
+func (s *Store) Tenants(ctx context.Context, after *atrium.Position, limit int) (tenants []atrium.Tenant, more bool, err error) {
+	q := selecting("SELECT "+tenantColumns+" FROM tenants WHERE tenant_id < ", idBefore(after))
 	q.add(" ORDER BY tenant_id DESC LIMIT ", int64(limit)+1)
 	return list(ctx, s, q, limit, scanTenant)
 }

@@ -112,7 +112,7 @@ func TestKeyWithACutCommitIsNotMadeTwice(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = o.Close() }()
-			keys, _, err := o.Keys(t.Context(), db.tenants[0].id, nil, "", 100)
+			keys, _, err := o.Keys(t.Context(), db.tenants[0].id, nil, nil, 100)
 			if err != nil {
 				t.Fatal(err)
 			}

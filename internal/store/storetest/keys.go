@@ -94,7 +94,7 @@ func keysListed(t *testing.T, e *env) {
 		if got := e.keyIDs(t, nil, limit); !slices.Equal(got, want) {
 			t.Errorf("%d a page: %v, want %v", limit, got, want)
 		}
-		some := func(k *atrium.APIKey) bool { return k.ID != want[1] && k.ID != want[4] }
+		some := func(k atrium.APIKey) bool { return k.ID != want[1] && k.ID != want[4] }
 		if got := e.keyIDs(t, some, limit); !slices.Equal(got, []atrium.KeyID{want[0], want[2], want[3]}) {
 			t.Errorf("%d a page of some: %v of %v", limit, got, want)
 		}
@@ -105,10 +105,10 @@ func keysListed(t *testing.T, e *env) {
 }
 
 // keyIDs reads a list to its end.
-func (e *env) keyIDs(t tb, keep func(*atrium.APIKey) bool, limit int) (ids []atrium.KeyID) {
+func (e *env) keyIDs(t tb, keep func(atrium.APIKey) bool, limit int) (ids []atrium.KeyID) {
 	t.Helper()
-	var next atrium.KeyID
-	for pages := 0; pages == 0 || next != ""; pages++ {
+	var next *atrium.Position
+	for pages := 0; pages == 0 || next != nil; pages++ {
 		found, after, err := e.Keys(t.Context(), e.tenant, keep, next, limit)
 		if err != nil || len(found) > limit {
 			t.Fatalf("list keys: %d of %d, %v", len(found), limit, err)

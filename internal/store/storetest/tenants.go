@@ -69,9 +69,9 @@ func tenantsListed(t *testing.T, e *env) {
 	for limit := 1; limit <= 6; limit++ {
 		var got []atrium.TenantID
 		for more := true; more; {
-			after := atrium.TenantID("")
+			var after *atrium.Position
 			if len(got) > 0 {
-				after = got[len(got)-1]
+				after = atrium.PositionAt(0, got[len(got)-1])
 			}
 			var part []atrium.Tenant
 			var err error

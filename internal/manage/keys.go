@@ -1,0 +1,207 @@
+package manage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/rest"
+	"atrium/internal/strictjson"
+)
+
+// A KeyMemory is what remembers keys: an *auth.Authenticator.
+type KeyMemory interface {
+	Forget(id atrium.KeyID)
+}
+
+type key struct {
+	KeyID          atrium.KeyID    `json:"keyId"`
+	TenantID       atrium.TenantID `json:"tenantId"`
+	Name           string          `json:"name"`
+	Scopes         atrium.Scopes   `json:"scopes"`
+	CreatedAt      atrium.Time     `json:"createdAt"`
+	ExpiresAt      *atrium.Time    `json:"expiresAt,omitzero"`
+	RevokedAt      *atrium.Time    `json:"revokedAt,omitzero"`
+	PreviousEndsAt *atrium.Time    `json:"previousEndsAt,omitzero"`
+	LastUsedAt     *atrium.Time    `json:"lastUsedAt,omitzero"`
+	Key            string          `json:"key,omitzero"` // only when its secret was just made
+}
+
+func newKey(k atrium.APIKey) key {
+	return key{k.ID, k.TenantID, k.Name, k.Scopes, k.CreatedAt, k.ExpiresAt, k.RevokedAt, k.PreviousEndsAt, k.LastUsedAt, ""}
+}
+
+// shown returns a key with its text, unless its secret is that of an earlier answer.
+func shown(k atrium.APIKey, text string, replayed bool) key {
+	view := newKey(k)
+	if !replayed {
+		view.Key = text
+	}
+	return view
+}
+
+// A keyState is what a list of keys can be asked for.
+type keyState string
+
+const (
+	keyActive  keyState = "active"
+	keyExpired keyState = "expired"
+	keyRevoked keyState = "revoked"
+)
+
+// takes reports whether a key is in the state.
+func (s keyState) takes(k *atrium.APIKey, now atrium.Time) bool {
+	switch s {
+	case keyActive:
+		return k.WorksAt(now)
+	case keyExpired:
+		return k.RevokedAt == nil && !k.WorksAt(now)
+	default:
+		return k.RevokedAt != nil
+	}
+}
+
+func (a *API) listKeys(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	q := r.Query()
+	limit := q.Limit()
+	state, given := q.Text("state")
+	if given && !slices.Contains([]keyState{keyActive, keyExpired, keyRevoked}, keyState(state)) {
+		q.Fault("state", "must be one of active, expired, revoked")
+	}
+	binding := []string{string(who.TenantID), "keys", state}
+	after := q.Cursor(a.Cursors, binding...)
+	if err := q.Err(); err != nil {
+		return rest.Response{}, err
+	}
+	now := atrium.At(time.Now())
+	var keep func(atrium.APIKey) bool
+	if given {
+		keep = func(k atrium.APIKey) bool { return keyState(state).takes(&k, now) }
+	}
+	found, next, err := a.Store.Keys(ctx, who.TenantID, keep, after, limit)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	return listedTo(a.Cursors, found, next, limit, newKey, binding), nil
+}
+
+// maxGrace bounds how long a former secret still works.
+const (
+	defaultGrace = 24 * time.Hour
+	maxGrace     = 30 * 24 * time.Hour
+)
+
+func (a *API) createKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	var k atrium.APIKey
+	c, err := r.Change(who, func(o *strictjson.Object) {
+		k = decodeKey(o)
+		if k.ExpiresAt != nil && *k.ExpiresAt <= atrium.At(time.Now()) {
+			o.Fault("expiresAt", "must be in the future")
+		}
+	})
+	if err != nil {
+		return rest.Response{}, err
+	}
+	if !who.Scopes.MayGrant(k.Scopes) {
+		return rest.Response{}, atrium.Errorf(atrium.CodeForbidden, "A key can give others its own scopes and those of the external API.")
+	}
+	id, text, hash := auth.NewKey()
+	k.ID = id
+	k, replayed, err := a.Store.CreateKey(ctx, c, k, hash)
+	return rest.Made(shown(k, text, replayed), replayed), err
+}
+
+func decodeKey(o *strictjson.Object) (k atrium.APIKey) {
+	k.Name, _ = o.Text("name", strictjson.Required, checkName)
+	k.Scopes = atrium.ExternalScopes()
+	if given := o.Array("scopes", strictjson.Optional); given != nil {
+		k.Scopes = decodeScopes(o, given)
+	}
+	k.ExpiresAt = instantIfGiven(o, "expiresAt")
+	return k
+}
+
+func decodeScopes(o *strictjson.Object, array []byte) (scopes atrium.Scopes) {
+	var texts []string
+	if err := json.Unmarshal(array, &texts); err != nil || strings.Contains(string(array), "null") {
+		o.Fault("scopes", "must be an array of strings")
+		return nil
+	}
+	if len(texts) == 0 {
+		o.Fault("scopes", "must not be empty")
+	}
+	for _, text := range texts {
+		if !slices.Contains(atrium.AllScopes(), atrium.Scope(text)) {
+			o.Fault("scopes", fmt.Sprintf("must hold scopes alone: %s", atrium.AllScopes()))
+			return nil
+		}
+		scopes = append(scopes, atrium.Scope(text))
+	}
+	slices.Sort(scopes)
+	if len(slices.Compact(slices.Clone(scopes))) < len(scopes) {
+		o.Fault("scopes", "must hold each scope once")
+	}
+	return scopes
+}
+
+func (a *API) getKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	id, err := rest.PathID[atrium.KeyID](r, "key_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	k, err := a.Store.TenantKey(ctx, who.TenantID, id)
+	return rest.Response{Body: newKey(k)}, err
+}
+
+func (a *API) rotateKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	grace := defaultGrace
+	c, err := r.Change(who, func(o *strictjson.Object) {
+		if o.Has("graceSeconds") {
+			grace = time.Duration(o.Integer("graceSeconds", 0, int64(maxGrace/time.Second))) * time.Second
+		}
+	})
+	if err != nil {
+		return rest.Response{}, err
+	}
+	id, err := rest.PathID[atrium.KeyID](r, "key_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	text, hash := auth.NewSecret(id)
+	k, replayed, err := a.Store.RotateKey(ctx, c, id, hash, grace, func(k atrium.APIKey) error {
+		if !who.Scopes.MayGrant(k.Scopes) {
+			return atrium.Errorf(atrium.CodeForbidden, "The key has scopes that yours has not: it cannot be given a secret that you know.")
+		}
+		return r.CheckState(newKey(k))
+	})
+	if err != nil {
+		return rest.Response{}, err
+	}
+	a.Keys.Forget(id)
+	response := rest.Made(shown(k, text, replayed), replayed)
+	response.Status = 0
+	return response, nil
+}
+
+func (a *API) revokeKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	c, err := r.Change(who, nil)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	id, err := rest.PathID[atrium.KeyID](r, "key_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	k, err := a.Store.RevokeKey(ctx, c, id, func(k atrium.APIKey) error { return r.CheckState(newKey(k)) })
+	if err != nil {
+		return rest.Response{}, err
+	}
+	a.Keys.Forget(id)
+	return rest.Response{Body: newKey(k), Tagged: true}, nil
+}

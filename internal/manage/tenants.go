@@ -1,0 +1,78 @@
+package manage
+
+import (
+	"context"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/rest"
+	"atrium/internal/strictjson"
+)
+
+type tenant struct {
+	TenantID  atrium.TenantID `json:"tenantId"`
+	Name      string          `json:"name"`
+	CreatedAt atrium.Time     `json:"createdAt"`
+}
+
+func newTenant(t atrium.Tenant) tenant { return tenant{t.ID, t.Name, t.CreatedAt} }
+
+func (a *API) listTenants(ctx context.Context, _ auth.Principal, r *rest.Request) (rest.Response, error) {
+	q := r.Query()
+	limit, binding := q.Limit(), []string{"", "tenants"}
+	after := q.Cursor(a.Cursors, binding...)
+	if err := q.Err(); err != nil {
+		return rest.Response{}, err
+	}
+	found, more, err := a.Store.Tenants(ctx, after, limit)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	return listed(a.Cursors, found, more, limit, newTenant, func(t atrium.Tenant) *atrium.Position {
+		return atrium.PositionAt(0, t.ID)
+	}, binding), nil
+}
+
+func (a *API) createTenant(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	var name string
+	c, err := r.Change(who, func(o *strictjson.Object) {
+		name, _ = o.Text("name", strictjson.Required, checkName)
+	})
+	if err != nil {
+		return rest.Response{}, err
+	}
+	t, replayed, err := a.Store.CreateTenant(ctx, c, name)
+	return rest.Made(newTenant(t), replayed), err
+}
+
+func (a *API) getTenant(ctx context.Context, _ auth.Principal, r *rest.Request) (rest.Response, error) {
+	id, err := rest.PathID[atrium.TenantID](r, "tenant_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	t, err := a.Store.Tenant(ctx, id)
+	return rest.Response{Body: newTenant(t)}, err
+}
+
+// ownTenant shows the tenant that the request is for.
+func (a *API) ownTenant(ctx context.Context, who auth.Principal, _ *rest.Request) (rest.Response, error) {
+	t, err := a.Store.Tenant(ctx, who.TenantID)
+	return rest.Response{Body: newTenant(t)}, err
+}
+
+func (a *API) updateTenant(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	var name *string
+	c, err := r.Change(who, func(o *strictjson.Object) {
+		name = textIfGiven(o, "name", checkName)
+		needMember(o)
+	})
+	if err != nil {
+		return rest.Response{}, err
+	}
+	id, err := rest.PathID[atrium.TenantID](r, "tenant_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	t, err := a.Store.UpdateTenant(ctx, c, id, name, func(t atrium.Tenant) error { return r.RequireState(newTenant(t)) })
+	return rest.Response{Body: newTenant(t), Tagged: true}, err
+}
