@@ -14,7 +14,7 @@ import (
 // what stands on a lower floor. ARCHITECTURE.md draws them.
 var floors = [][]string{
 	{"."},
-	{"api", "internal/canonical", "internal/strictjson", "internal/jsonpatch", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry"},
+	{"api", "internal/auditlog", "internal/canonical", "internal/strictjson", "internal/jsonpatch", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry"},
 	{"internal/store", "internal/ingest", "internal/config/reference"},
 	{"internal/auth", "internal/transfer", "internal/config/reference/write"},
 	{"internal/rest"},

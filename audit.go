@@ -13,6 +13,12 @@ const (
 	ActorSchedule    = "schedule"     // what was scheduled and came due
 )
 
+// The actions that may take the details out of earlier rows (Store.redact).
+const (
+	ActionEraseAccount   = "account.erase"
+	ActionDeleteProspect = "prospect.delete"
+)
+
 // OperatorChain is the identifier under which acts are recorded that concern no
 // tenant. No tenant has it.
 const OperatorChain TenantID = "tenant_00000000000000000000000000"

@@ -61,6 +61,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"nodes", nodes},
 		{"tenants", tenants},
 		{"keys", slices.Concat(keys, rotation)},
+		{"audit", audits},
 		{"brands", brands},
 		{"pages", slices.Concat(pages, pageChanges)},
 		{"schedules", schedules},

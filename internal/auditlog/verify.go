@@ -1,0 +1,176 @@
+// Package auditlog verifies the chain of a tenant's audit log, wherever its rows come
+// from, and reads and writes them as NDJSON.
+//
+// Who holds a [Head] that was kept elsewhere finds with it what was altered, taken
+// away or made up since, even by somebody with the database who sealed the chain
+// anew. Without one, whoever can write the database can also rewrite all of a chain.
+package auditlog
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"atrium"
+)
+
+// A Head names the last row that a chain had at some time; number 0 for none.
+type Head struct {
+	Number int64
+	Hash   []byte
+}
+
+// String returns the form that ParseHead reads: the number, a colon and the hash in
+// hexadecimal digits.
+func (h Head) String() string { return fmt.Sprintf("%d:%x", h.Number, h.Hash) }
+
+// ParseHead reads what Head.String writes of a head that has a row.
+func ParseHead(text string) (Head, bool) {
+	digits, hash, ok := strings.Cut(text, ":")
+	number, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || !ok || number == 0 {
+		return Head{}, false
+	}
+	b, err := hex.DecodeString(hash)
+	return Head{int64(number), b}, err == nil && len(b) == hashLen
+}
+
+const hashLen = 32
+
+// A Flaw is what is wrong with a chain at a row.
+type Flaw string
+
+// The flaws, each with the row that Fault.Number is.
+const (
+	Altered    Flaw = "altered"    // the row is not what was sealed, or not the one that belongs there
+	Missing    Flaw = "missing"    // there are rows behind it, and it is not there
+	Misplaced  Flaw = "misplaced"  // it is there again, or out of order
+	Cut        Flaw = "cut"        // it is the last one, and there were others behind it
+	OtherHead  Flaw = "other_head" // it is not the one that a head names
+	Unrecorded Flaw = "unrecorded" // its detail was taken out, and no later row says so
+)
+
+// A Fault is the first thing wrong with a chain.
+type Fault struct {
+	Flaw   Flaw
+	Number int64 // of the row; 0 for the beginning
+}
+
+// String says what is wrong.
+func (f Fault) String() string {
+	switch f.Flaw {
+	case Altered:
+		return fmt.Sprintf("row %d was altered", f.Number)
+	case Missing:
+		return fmt.Sprintf("row %d is missing", f.Number)
+	case Misplaced:
+		return fmt.Sprintf("row %d is there twice or out of order", f.Number)
+	case Cut:
+		return fmt.Sprintf("what came after row %d was cut off", f.Number)
+	case OtherHead:
+		return fmt.Sprintf("the head at row %d is not that of the chain", f.Number)
+	default:
+		return fmt.Sprintf("row %d was redacted, and no later row says that it was", f.Number)
+	}
+}
+
+// A Report is what a verification has found.
+type Report struct {
+	First    int64 // the number of the first row that was looked at; 0 for none
+	Head     Head  // of the last row that was found to be right
+	Redacted int64 // how many rows have no detail any more
+	Fault    *Fault
+}
+
+// A Verifier takes the rows of one chain in their order. It holds no row, and of
+// those that were redacted the subjects that no later row has explained yet.
+type Verifier struct {
+	tenant   atrium.TenantID
+	known    *Head // an earlier head that the chain must have; nil for none
+	report   Report
+	redacted map[string]int64 // the first redacted row of each subject that is not explained
+}
+
+// NewVerifier returns a Verifier for the chain of a tenant. known is an earlier head,
+// or nil.
+func NewVerifier(tenant atrium.TenantID, known *Head) *Verifier {
+	return &Verifier{tenant: tenant, known: known, redacted: map[string]int64{}}
+}
+
+// Begin makes the row behind a head the first one to be looked at. It is called
+// before Add, if at all.
+func (v *Verifier) Begin(behind Head) { v.report.Head = behind }
+
+// Add looks at the next row and reports whether the chain is right so far.
+func (v *Verifier) Add(row *atrium.AuditRow) bool {
+	r := &v.report
+	next := r.Head.Number + 1
+	switch {
+	case r.Fault != nil:
+	case row.Number > next:
+		r.Fault = &Fault{Missing, next}
+	case row.Number < next:
+		r.Fault = &Fault{Misplaced, row.Number}
+	case !row.Follows(v.tenant, r.Head.Hash):
+		r.Fault = &Fault{Altered, row.Number}
+	case v.known != nil && v.known.Number == row.Number && !bytes.Equal(v.known.Hash, row.Hash):
+		r.Fault = &Fault{OtherHead, row.Number}
+	default:
+		if r.First == 0 {
+			r.First = row.Number
+		}
+		r.Head = Head{row.Number, row.Hash}
+		v.explain(row)
+	}
+	return r.Fault == nil
+}
+
+// explain notes a row without detail, or what one with a detail says of others.
+func (v *Verifier) explain(row *atrium.AuditRow) {
+	if row.Redacted() {
+		v.report.Redacted++
+		if _, ok := v.redacted[row.Subject]; !ok {
+			v.redacted[row.Subject] = row.Number
+		}
+		return
+	}
+	if len(v.redacted) == 0 || row.Action != atrium.ActionEraseAccount && row.Action != atrium.ActionDeleteProspect {
+		return
+	}
+	delete(v.redacted, row.Subject)
+	var detail struct{ Redacted []string }
+	if err := json.Unmarshal(row.Detail, &detail); err == nil { // what is no such array explains nothing
+		for _, subject := range detail.Redacted {
+			delete(v.redacted, subject)
+		}
+	}
+}
+
+// Explained reports whether a later row says of every redacted one that it was.
+func (v *Verifier) Explained() bool { return len(v.redacted) == 0 }
+
+// End looks at what can be told behind the last row alone. stored is the head that is
+// kept beside the chain, nil where there is none.
+func (v *Verifier) End(stored *Head) Report {
+	r := &v.report
+	if r.Fault != nil {
+		return *r
+	}
+	last := r.Head
+	first := last.Number + 1
+	for _, number := range v.redacted {
+		first = min(first, number)
+	}
+	switch {
+	case stored != nil && stored.Number > last.Number, v.known != nil && v.known.Number > last.Number:
+		r.Fault = &Fault{Cut, last.Number}
+	case stored != nil && (stored.Number < last.Number || !bytes.Equal(stored.Hash, last.Hash)):
+		r.Fault = &Fault{OtherHead, stored.Number}
+	case first <= last.Number:
+		r.Fault = &Fault{Unrecorded, first}
+	}
+	return *r
+}

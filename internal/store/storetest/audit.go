@@ -1,0 +1,302 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/auditlog"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
+)
+
+var audits = []guarantee{
+	{"every change is a row, with what was before and after", changesAreRecorded},
+	{"what changes nothing is no row", nothingIsNotRecorded},
+	{"rows are listed by what was done, by whom, to what and when, each once, however many a page has", rowsListed},
+	{"a list reads so many rows at most, and goes on behind them", rowsListedInParts},
+	{"the operators' chain is another one", chainsApart},
+	{"changes on several nodes at once are one chain", oneChain},
+	{"a chain is right from its first row to its head, and with every head that it had", chainIsRight},
+	{"what was exported is verified like what is stored", exportIsRight},
+	{"every way to tamper with a chain is found, at its first row", tamperingIsFound},
+	{"a row that another one says was redacted is right, and no other without its detail", redactionIsExplained},
+}
+
+// auditRows reads a list to its end.
+func (e *env) auditRows(t tb, f store.AuditFilter, limit int) (rows []atrium.AuditRow) {
+	t.Helper()
+	for next, first := int64(0), true; first || next != 0; first = false {
+		found, below, err := e.AuditRows(t.Context(), e.tenant, f, next, limit)
+		if err != nil || len(found) > limit {
+			t.Fatalf("list rows: %d of %d, %v", len(found), limit, err)
+		}
+		rows, next = append(rows, found...), below
+	}
+	return rows
+}
+
+func numbersOf(rows []atrium.AuditRow) (numbers []int64) {
+	for i := range rows {
+		numbers = append(numbers, rows[i].Number)
+	}
+	return numbers
+}
+
+func changesAreRecorded(t *testing.T, e *env) {
+	b := e.brand(t, "Hearth")
+	e.clock.step(time.Second)
+	c := e.change()
+	c.Actor, c.RequestID = atrium.ActorCommandLine, ""
+	if _, err := e.UpdateBrand(t.Context(), c, b.ID, pointer("Home"), agree); err != nil {
+		t.Fatal(err)
+	}
+	rows := e.auditRows(t, store.AuditFilter{}, 10)
+	if len(rows) != 2 {
+		t.Fatalf("rows %+v", rows)
+	}
+	second, first := rows[0], rows[1]
+	for _, row := range rows {
+		if got, err := e.AuditRow(t.Context(), e.tenant, row.Number); err != nil || !reflect.DeepEqual(got, row) {
+			t.Errorf("read %+v, %v, want %+v", got, err, row)
+		}
+	}
+	if first.Number != 1 || first.Actor != "key_test" || first.RequestID != "req_test" || first.Action != "brand.create" || first.Subject != string(b.ID) ||
+		first.At != b.CreatedAt || string(first.Detail) != `{"after":{"name":"Hearth"}}` {
+		t.Errorf("the first is %+v, %s", first, first.Detail)
+	}
+	if second.Number != 2 || second.Actor != "command line" || second.RequestID != "" || second.Action != "brand.update" || second.At != e.clock.shows() ||
+		string(second.Detail) != `{"after":{"name":"Home"},"before":{"name":"Hearth"}}` {
+		t.Errorf("the second is %+v, %s", second, second.Detail)
+	}
+	_, err := e.AuditRow(t.Context(), e.tenant, 3)
+	wantCode(t, err, atrium.CodeNotFound)
+}
+
+func nothingIsNotRecorded(t *testing.T, e *env) {
+	b := e.brand(t, "Hearth")
+	_, _ = e.UpdateBrand(t.Context(), e.change(), b.ID, pointer("Hearth"), agree)
+	_, _ = e.UpdateBrand(t.Context(), e.change(), atrium.NewID[atrium.BrandID](), pointer("x"), agree)
+	if _, _, err := e.CreateBrand(t.Context(), e.keyed("once", "Other"), "Other"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := e.CreateBrand(t.Context(), e.keyed("once", "Other"), "Other"); err != nil {
+		t.Fatal(err)
+	}
+	if rows := e.auditRows(t, store.AuditFilter{}, 10); len(rows) != 2 {
+		t.Errorf("two changes are %d rows", len(rows))
+	}
+	if head, err := e.as(e.newTenant(t)).head(t), error(nil); head.Number != 0 || err != nil {
+		t.Errorf("a new tenant has the head %v", head)
+	}
+}
+
+// head returns the head of the tenant's chain.
+func (e *env) head(t tb) auditlog.Head {
+	t.Helper()
+	head, err := e.AuditHead(t.Context(), e.tenant)
+	if err != nil {
+		t.Fatalf("read a head: %v", err)
+	}
+	return head
+}
+
+func rowsListed(t *testing.T, e *env) {
+	first := e.brand(t, "first") // row 1
+	began := e.clock.shows()
+	for i := range 3 { // rows 2 to 7: a brand by one key, a key by another
+		e.clock.step(time.Second)
+		e.brand(t, fmt.Sprint(i))
+		c := e.change()
+		c.Actor = "key_other"
+		if _, _, err := e.CreateKey(t.Context(), c, atrium.APIKey{ID: atrium.NewID[atrium.KeyID](), Name: "key"}, secretHash(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.DeleteBrand(t.Context(), e.change(), first.ID, agree); err != nil { // row 8
+		t.Fatal(err)
+	}
+	second := pointer(began + 1_000_000)
+	for name, c := range map[string]struct {
+		filter store.AuditFilter
+		want   []int64
+	}{
+		"all":                      {store.AuditFilter{}, []int64{8, 7, 6, 5, 4, 3, 2, 1}},
+		"of a subject":             {store.AuditFilter{Subject: string(first.ID)}, []int64{8, 1}},
+		"of a subject and one act": {store.AuditFilter{Subject: string(first.ID), Action: "brand.create"}, []int64{1}},
+		"by an actor":              {store.AuditFilter{Actor: "key_other"}, []int64{7, 5, 3}},
+		"of an action":             {store.AuditFilter{Action: "brand.create"}, []int64{6, 4, 2, 1}},
+		"of the actions on brands": {store.AuditFilter{Action: "brand."}, []int64{8, 6, 4, 2, 1}},
+		"of no such action":        {store.AuditFilter{Action: "bran."}, nil},
+		"since":                    {store.AuditFilter{Since: second}, []int64{8, 7, 6, 5, 4, 3, 2}},
+		"until":                    {store.AuditFilter{Until: second}, []int64{1}},
+		"all of these":             {store.AuditFilter{Actor: "key_test", Action: "brand.", Since: second, Until: pointer(began + 3_000_000)}, []int64{4, 2}},
+	} {
+		for _, limit := range []int{1, 2, 3, 9} {
+			if got := numbersOf(e.auditRows(t, c.filter, limit)); !slices.Equal(got, c.want) {
+				t.Errorf("%s, %d a page: %v, want %v", name, limit, got, c.want)
+			}
+		}
+	}
+}
+
+func rowsListedInParts(t *testing.T, e *env) {
+	b := e.brand(t, "Hearth")
+	for range 1005 { // by SQL alone: the list does not ask whether the chain is right
+		e.forge(t, atrium.AuditRow{Action: "brand.update", Subject: string(b.ID), Actor: "key_test", Detail: []byte("{}")})
+	}
+	for name, f := range map[string]store.AuditFilter{
+		"all": {Action: "brand.create"}, "of a subject": {Subject: string(b.ID), Action: "brand.create"},
+	} {
+		none, next, err := e.AuditRows(t.Context(), e.tenant, f, 0, 10)
+		if err != nil || len(none) != 0 || next != 7 {
+			t.Errorf("%s: the first page has %d rows and goes on below %d, %v", name, len(none), next, err)
+		}
+		one, next, err := e.AuditRows(t.Context(), e.tenant, f, next, 10)
+		if err != nil || len(one) != 1 || next != 0 {
+			t.Errorf("%s: the second page has %d rows and goes on below %d, %v", name, len(one), next, err)
+		}
+	}
+}
+
+func chainsApart(t *testing.T, e *env) {
+	ops := e.as(atrium.OperatorChain)
+	made, _, err := e.CreateTenant(t.Context(), ops.change(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows := ops.auditRows(t, store.AuditFilter{Subject: string(made.ID)}, 10); len(rows) != 1 || rows[0].Action != "tenant.create" {
+		t.Errorf("the operators have %+v", rows)
+	}
+	if rows := e.as(made.ID).auditRows(t, store.AuditFilter{}, 10); len(rows) != 0 {
+		t.Errorf("the tenant has %+v", rows)
+	}
+	ops.wantSound(t, nil)
+}
+
+func oneChain(t *testing.T, e *env) {
+	e.both(func(e *env, i int) {
+		for n := range 5 {
+			if _, _, err := e.CreateBrand(t.Context(), e.change(), fmt.Sprint(i, n)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if report := e.wantSound(t, nil); report.Head.Number != 2*writers*5 {
+		t.Errorf("%d changes are %d rows", 2*writers*5, report.Head.Number)
+	}
+}
+
+// wantSound holds that the tenant's chain is right.
+func (e *env) wantSound(t tb, known *auditlog.Head) auditlog.Report {
+	t.Helper()
+	report, err := e.VerifyAudit(t.Context(), e.tenant, known)
+	if err != nil || report.Fault != nil {
+		t.Errorf("the chain: %v, %v", report.Fault, err)
+	}
+	return report
+}
+
+func chainIsRight(t *testing.T, e *env) {
+	if report := e.wantSound(t, nil); report.Head.Number != 0 || report.First != 0 {
+		t.Errorf("an empty chain is %+v", report)
+	}
+	for i := range 450 { // several chunks
+		e.forge(t, atrium.AuditRow{At: atrium.Time(i) * 1000, Action: "thing.change", Subject: fmt.Sprint("thing_", i%7), Actor: "key", Detail: []byte(`{"a":1.0}`)})
+		if i%100 == 99 {
+			head := e.head(t)
+			defer e.wantSound(t, &head)
+		}
+	}
+	e.brand(t, "behind them")
+	report := e.wantSound(t, nil)
+	if report.First != 1 || report.Redacted != 0 || !reflect.DeepEqual(report.Head, e.head(t)) || report.Head.Number != 451 {
+		t.Errorf("it is %+v, and its head %v", report, e.head(t))
+	}
+}
+
+// exported returns the rows of the tenant from a number as lines.
+func (e *env) exportedAudit(t tb, from int64) (lines []byte) {
+	t.Helper()
+	if err := e.ExportAudit(t.Context(), e.tenant, from, func(row *atrium.AuditRow) (err error) {
+		lines, err = auditlog.AppendLine(lines, row)
+		return err
+	}); err != nil {
+		t.Fatalf("export the audit log: %v", err)
+	}
+	return lines
+}
+
+func exportIsRight(t *testing.T, e *env) {
+	for i := range 5 {
+		e.brand(t, fmt.Sprint("Brücke ", i, " <&>\u2028 \"\\"))
+	}
+	early := e.head(t)
+	for i := range 5 {
+		e.brand(t, fmt.Sprint(i))
+	}
+	for from, known := range map[int64]*auditlog.Head{1: nil, 6: &early} {
+		report, err := auditlog.VerifyLines(bytes.NewReader(e.exportedAudit(t, from)), e.tenant, known)
+		if err != nil || report.Fault != nil || report.First != from || !reflect.DeepEqual(report.Head, e.head(t)) {
+			t.Errorf("from %d: %+v, %v, %v", from, report, report.Fault, err)
+		}
+	}
+	joined := slices.Concat(e.exportedAudit(t, 1), []byte{})
+	if report, err := auditlog.VerifyLines(bytes.NewReader(joined), e.newTenant(t), nil); err != nil || report.Fault == nil || *report.Fault != (auditlog.Fault{Flaw: auditlog.Altered, Number: 1}) {
+		t.Errorf("as another tenant's it is %+v, %v", report, err)
+	}
+}
+
+// idBytes returns an identifier as it is stored.
+func idBytes[T atrium.Identifier](id T) []byte {
+	digits := string(id[len(id.Prefix()):])
+	var b []byte
+	for _, part := range []string{digits[:2], digits[2:14], digits[14:]} {
+		n, _ := strconv.ParseUint(part, 36, 64)
+		var eight [8]byte
+		for i := range eight {
+			eight[7-i] = byte(n >> (8 * i))
+		}
+		b = append(b, eight[:]...)
+	}
+	return b[6:] // the first part fills two bytes
+}
+
+// sql runs a statement as somebody with the database would.
+func (e *env) sql(t tb, sql string, args ...any) {
+	t.Helper()
+	if err := e.db.Write(t.Context(), func(tx engine.Tx) error {
+		_, err := tx.Exec(sql, args...)
+		return err
+	}); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// forge adds a row to the tenant's chain as a change does, and moves the head.
+func (e *env) forge(t tb, row atrium.AuditRow) {
+	t.Helper()
+	head := e.head(t)
+	row.Number = head.Number + 1
+	row.Seal(e.tenant, head.Hash)
+	e.insert(t, &row)
+	e.setHead(t, row.Number, row.Hash)
+}
+
+func (e *env) insert(t tb, r *atrium.AuditRow) {
+	t.Helper()
+	e.sql(t, `INSERT INTO audit (tenant_id, number, at, actor, action, subject, request_id, detail, salt, detail_hash, hash)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		idBytes(e.tenant), r.Number, int64(r.At), r.Actor, r.Action, r.Subject, r.RequestID, r.Detail, r.Salt, r.DetailHash, r.Hash)
+}
+
+func (e *env) setHead(t tb, number int64, hash []byte) {
+	t.Helper()
+	e.sql(t, "INSERT INTO audit_heads (tenant_id, number, hash) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", idBytes(e.tenant), number, hash)
+	e.sql(t, "UPDATE audit_heads SET number = $1, hash = $2 WHERE tenant_id = $3", number, hash, idBytes(e.tenant))
+}
