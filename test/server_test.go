@@ -7,6 +7,7 @@
 package test
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"fmt"
@@ -194,7 +195,7 @@ func (s *service) key(t *testing.T, k atrium.APIKey) string {
 	t.Helper()
 	id, text, hash := auth.NewKey()
 	k.ID, k.Name = id, "test"
-	if _, _, err := s.store.CreateKey(t.Context(), atrium.CommandLine(k.TenantID), k, hash); err != nil {
+	if _, _, err := s.store.CreateKey(t.Context(), atrium.CommandLine(cmp.Or(k.TenantID, atrium.OperatorChain)), k, hash); err != nil {
 		t.Fatal(err)
 	}
 	return text

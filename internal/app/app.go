@@ -32,6 +32,10 @@ import (
 // a megabyte takes up to eight while it is.
 const decodeAtOnce = 2
 
+// streamsAtOnce is how many imports and exports are under way at once. Each has a chunk
+// of some megabytes in memory.
+const streamsAtOnce = 4
+
 const statusOK = `{"status":"ok"}`
 
 // A Config is what the service is made from.
@@ -83,15 +87,20 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}, c.Log, watch.ingest)
 	a.keys = auth.New(c.Store, time.Now, watch.auth)
 	a.duties = duties(c.Store)
+	stopping, stop := context.WithCancel(context.Background())
 	kit := &rest.API{
-		Keys: a.keys, Log: c.Log, MaxBody: int64(c.Settings.MaxBody), Observe: watch.request,
+		Keys: a.keys, Log: c.Log, MaxBody: int64(c.Settings.MaxBody), MaxStream: int64(c.Settings.ImportMaxBody), Observe: watch.request,
+		Stopping: stopping,
 		Tenants: func(ctx context.Context, id atrium.TenantID) error {
 			_, err := c.Store.Tenant(ctx, id)
 			return err
 		},
 	}
 	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Decode: rest.NewGate(decodeAtOnce * runtime.GOMAXPROCS(0))}
-	private := &manage.API{Store: c.Store, Cursors: cursors, Keys: a.keys, Compare: rest.NewGate(runtime.GOMAXPROCS(0))}
+	private := &manage.API{
+		Store: c.Store, Cursors: cursors, Keys: a.keys,
+		Compare: rest.NewGate(runtime.GOMAXPROCS(0)), Streams: rest.NewGate(streamsAtOnce),
+	}
 
 	open := map[string]http.Handler{
 		"/healthz": kit.JSON(statusOK, healthy),
@@ -110,6 +119,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}
+	a.server.RegisterOnShutdown(stop)
 	if c.Metrics != nil {
 		a.measure(c.Metrics, c.Store)
 	}

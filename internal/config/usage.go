@@ -14,6 +14,7 @@ var usage = map[string]string{
 	"LogLevel":            "The least level that is logged: debug, info, warn or error. Requests are logged at info.",
 	"LogSample":           "Of how many successful requests one is logged. 1 logs each of them, 0 none. Requests that failed are always logged, unless the level leaves them out.",
 	"MaxBody":             "How large the body of a request may be. Larger ones are answered with 413.",
+	"ImportMaxBody":       "How large the body of an import may be.",
 	"MaxHeader":           "How large the head of a request may be, the request line included.",
 	"ReadHeaderTimeout":   "How long the head of a request may take to arrive.",
 	"ReadTimeout":         "How long a whole request may take to arrive.",

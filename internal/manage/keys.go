@@ -91,8 +91,9 @@ func (a *API) listKeys(ctx context.Context, who auth.Principal, r *rest.Request)
 	return listedTo(a.Cursors, found, next, limit, newKey, binding), nil
 }
 
-// maxGrace bounds how long a former secret still works.
+// The bounds of how long a key works that is to expire, and a former secret still does.
 const (
+	maxLife      = 10 * 365 * 24 * time.Hour
 	defaultGrace = 24 * time.Hour
 	maxGrace     = 30 * 24 * time.Hour
 )
@@ -101,9 +102,6 @@ func (a *API) createKey(ctx context.Context, who auth.Principal, r *rest.Request
 	var k atrium.APIKey
 	c, err := r.Change(who, func(o *strictjson.Object) {
 		k = decodeKey(o)
-		if k.ExpiresAt != nil && *k.ExpiresAt <= atrium.At(time.Now()) {
-			o.Fault("expiresAt", "must be in the future")
-		}
 	})
 	if err != nil {
 		return rest.Response{}, err
@@ -123,7 +121,10 @@ func decodeKey(o *strictjson.Object) (k atrium.APIKey) {
 	if given := o.Array("scopes", strictjson.Optional); given != nil {
 		k.Scopes = decodeScopes(o, given)
 	}
-	k.ExpiresAt = instantIfGiven(o, "expiresAt")
+	if seconds := o.Integer("expiresInSeconds", 1, int64(maxLife/time.Second)); seconds > 0 {
+		at := atrium.At(time.Now().Add(time.Duration(seconds) * time.Second))
+		k.ExpiresAt = &at
+	}
 	return k
 }
 

@@ -20,6 +20,7 @@ type API struct {
 	Cursors rest.CursorKey
 	Compare rest.Gate // what compares versions passes through it
 	Keys    KeyMemory // is told of keys that were changed here
+	Streams rest.Gate // what imports and exports pass through
 }
 
 // Routes are all operations.
@@ -30,6 +31,8 @@ func (a *API) Routes() []rest.Route {
 		a.audienceRoutes(),
 		a.keyRoutes(),
 		a.tenantRoutes(),
+		a.auditRoutes(),
+		a.transferRoutes(),
 	)
 }
 

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 
 	"atrium"
 )
@@ -12,6 +13,18 @@ type Gate chan struct{}
 
 // NewGate returns a Gate that lets n through.
 func NewGate(n int) Gate { return make(Gate, n) }
+
+// Try calls f if there is room now and returns its error, or else one of
+// atrium.CodeUnavailable.
+func (g Gate) Try(f func() error) error {
+	select {
+	case g <- struct{}{}:
+		defer func() { <-g }()
+		return f()
+	default:
+		return atrium.Unavailable(errors.New("as many are under way as may be at once"))
+	}
+}
 
 // Do calls f when there is room and returns its error, or one of
 // atrium.CodeUnavailable when ctx ends first.

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"path"
@@ -60,7 +61,25 @@ type Route struct {
 	Scope   atrium.Scope
 	Or      atrium.Scope // another one that is enough; "" for none
 	For     Tenancy
+	Takes   Media // of the body; JSON unless it says otherwise
+	Answers Media
 	Handle  Handler
+}
+
+// A Media is the form of a body.
+type Media int
+
+// The forms.
+const (
+	JSON  Media = iota // one text
+	Lines              // JSON texts of any number, one on a line, that are streamed
+)
+
+func (m Media) String() string {
+	if m == Lines {
+		return "application/x-ndjson"
+	}
+	return "application/json"
 }
 
 // A Tenancy says what an operation is about.
@@ -81,8 +100,16 @@ type Handler func(ctx context.Context, who auth.Principal, r *Request) (Response
 type Request struct {
 	http *http.Request
 	id   string // the request id
-	Body []byte // empty unless the method has one
+	Body []byte // empty unless the method has one, and the route takes JSON
+
+	// Stream is the body if the route takes lines. It may be read as slowly as one
+	// likes, and ends with an error when the client has sent nothing for a while or more
+	// than it may.
+	Stream io.Reader
 }
+
+// ID returns the identifier of the request.
+func (r *Request) ID() string { return r.id }
 
 // PathValue returns a segment of the path, decoded.
 func (r *Request) PathValue(name string) string { return r.http.PathValue(name) }
@@ -102,10 +129,11 @@ func (r *Request) Header(name string) []string { return r.http.Header.Values(nam
 
 // A Response is a successful answer.
 type Response struct {
-	Status int    // 0 stands for 200
-	Body   any    // encoded as JSON; with 204 there is none
-	ETag   string // without quotes; "" stands for a hash of the body
-	Tagged bool   // the answer has its entity tag whatever the method: it is the state of a thing
+	Status int                   // 0 stands for 200
+	Body   any                   // encoded as JSON; with 204 there is none
+	Stream func(io.Writer) error // writes the answer of a route that answers with lines, instead of Body
+	ETag   string                // without quotes; "" stands for a hash of the body
+	Tagged bool                  // the answer has its entity tag whatever the method: it is the state of a thing
 	Header http.Header
 }
 
@@ -119,11 +147,13 @@ type Keys interface {
 
 // An API serves routes.
 type API struct {
-	Keys    Keys
-	Tenants func(context.Context, atrium.TenantID) error // NotFound for one that does not exist; nil if there are no operators
-	Log     *slog.Logger
-	MaxBody int64                     // in bytes; 0 stands for DefaultMaxBody
-	Observe func(*telemetry.Exchange) // is called after every answer; nil for nobody
+	Keys      Keys
+	Tenants   func(context.Context, atrium.TenantID) error // NotFound for one that does not exist; nil if there are no operators
+	Log       *slog.Logger
+	MaxBody   int64                     // in bytes; 0 stands for DefaultMaxBody
+	MaxStream int64                     // of a body that is streamed, in bytes
+	Stopping  context.Context           // ends when streams are to end; nil for never
+	Observe   func(*telemetry.Exchange) // is called after every answer; nil for nobody
 }
 
 // Handler returns what serves the routes, for callers with a key, and the open
@@ -165,6 +195,9 @@ func (w *recorder) WriteHeader(status int) {
 	w.Status = status
 	w.ResponseWriter.WriteHeader(status)
 }
+
+// Unwrap gives http.ResponseController what it controls.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *recorder) Write(b []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(b)
@@ -248,7 +281,7 @@ func (a *API) serve(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		response, err := a.handle(route, w, r)
 		if err == nil {
-			err = writeResponse(w, r, response)
+			err = a.writeResponse(w, r, response)
 		}
 		if err != nil {
 			writeProblem(w, r, a.Log, err)
@@ -267,17 +300,24 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 	if err := authorize(route, who); err != nil {
 		return Response{}, err
 	}
-	if !acceptsJSON(r.Header["Accept"]) {
-		return Response{}, atrium.Errorf(atrium.CodeNotAcceptable, "The answer is application/json, which the Accept header rules out.")
+	if !accepts(r.Header["Accept"], route.Answers) {
+		return Response{}, atrium.Errorf(atrium.CodeNotAcceptable, "The answer is %s, which the Accept header rules out.", route.Answers)
 	}
 	request := &Request{http: r, id: exchange.RequestID}
 	if route.Method != http.MethodGet {
+		if err := checkContentType(w, r, route.Takes); err != nil {
+			return Response{}, err
+		}
+	}
+	switch {
+	case route.Takes == Lines:
+		upload := a.newUpload(w, r)
+		defer upload.end()
+		ctx, request.Stream = upload.ctx, upload
+	case route.Method != http.MethodGet:
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, writeTimeout)
 		defer cancel()
-		if err := checkContentType(w, r); err != nil {
-			return Response{}, err
-		}
 		if request.Body, err = a.readBody(w, r); err != nil {
 			return Response{}, err
 		}
@@ -369,7 +409,10 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 var encoding = json.JoinOptions(
 	jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true), json.FormatNilSliceAsNull(false))
 
-func writeResponse(w http.ResponseWriter, r *http.Request, response Response) error {
+func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Response) error {
+	if response.Stream != nil {
+		return a.writeStream(w, r, response)
+	}
 	if response.Status == http.StatusNoContent {
 		w.Header().Set("Cache-Control", cacheControl)
 		w.WriteHeader(response.Status)

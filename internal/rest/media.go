@@ -9,11 +9,10 @@ import (
 	"atrium"
 )
 
-// acceptsJSON applies RFC 9110 section 12.5.1 to application/json: the most
-// specific range that covers it decides, and a range that cannot be read says
-// nothing.
-func acceptsJSON(accept []string) bool {
-	if len(accept) == 1 && (accept[0] == "*/*" || accept[0] == "application/json") {
+// accepts applies RFC 9110 section 12.5.1 to a form of answers: the most specific range
+// that covers it decides, and a range that cannot be read says nothing.
+func accepts(accept []string, form Media) bool {
+	if len(accept) == 1 && (accept[0] == "*/*" || accept[0] == form.String()) {
 		return true
 	}
 	best, accepted := -1, true
@@ -25,7 +24,7 @@ func acceptsJSON(accept []string) bool {
 			}
 			specific := -1
 			switch media {
-			case "application/json":
+			case form.String():
 				specific = 2
 			case "application/*":
 				specific = 1
@@ -43,9 +42,9 @@ func acceptsJSON(accept []string) bool {
 	return accepted
 }
 
-// checkContentType takes a body that is JSON in UTF-8 without a content coding,
+// checkContentType takes a body that has the form in UTF-8 without a content coding,
 // or says nothing of its type.
-func checkContentType(w http.ResponseWriter, r *http.Request) error {
+func checkContentType(w http.ResponseWriter, r *http.Request, form Media) error {
 	for _, coding := range r.Header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(strings.TrimSpace(coding), "identity") {
 			w.Header().Set("Accept-Encoding", "identity") // RFC 9110 section 15.5.16
@@ -53,15 +52,15 @@ func checkContentType(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	values := r.Header["Content-Type"]
-	if len(values) == 0 || len(values) == 1 && (values[0] == "" || values[0] == "application/json") {
+	if len(values) == 0 || len(values) == 1 && (values[0] == "" || values[0] == form.String()) {
 		return nil
 	}
 	if len(values) == 1 {
 		media, params, err := mime.ParseMediaType(values[0])
 		charset, given := params["charset"]
-		if err == nil && media == "application/json" && (!given || strings.EqualFold(charset, "utf-8")) {
+		if err == nil && media == form.String() && (!given || strings.EqualFold(charset, "utf-8")) {
 			return nil
 		}
 	}
-	return atrium.Errorf(atrium.CodeUnsupportedMediaType, "The body must be application/json in UTF-8.")
+	return atrium.Errorf(atrium.CodeUnsupportedMediaType, "The body must be %s in UTF-8.", form)
 }

@@ -49,7 +49,7 @@ func TestTheMostSpecificRangeOfAcceptDecides(t *testing.T) {
 		{[]string{";;;, text/html"}, false},
 		{[]string{"application/json;q=x"}, true},
 	} {
-		if got := acceptsJSON(c.accept); got != c.want {
+		if got := accepts(c.accept, JSON); got != c.want {
 			t.Errorf("Accept %q: JSON is accepted: %v", c.accept, got)
 		}
 	}
@@ -80,7 +80,7 @@ func TestABodyMustBeJSONInUTF8WithoutACoding(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r.Header["Content-Type"], r.Header["Content-Encoding"] = c.types, c.codings
 		w := httptest.NewRecorder()
-		err := checkContentType(w, r)
+		err := checkContentType(w, r, JSON)
 		if (err == nil) != c.want || err != nil && atrium.CodeOf(err) != atrium.CodeUnsupportedMediaType {
 			t.Errorf("Content-Type %q, Content-Encoding %q: %v", c.types, c.codings, err)
 		}

@@ -42,26 +42,30 @@ func refuseTaken(index int, member, detail string) error {
 	return &ImportError{Index: index, Member: member, Detail: detail, taken: true}
 }
 
-// Import stores a chunk of records in one transaction and returns how many were
-// new; the others were there already. When one cannot be stored, nothing of the
-// chunk is, and the error is an *ImportError. A record may refer to those
-// before it.
-func (s *Store) Import(ctx context.Context, tenant atrium.TenantID, chunk []Import) (added int, err error) {
+// Import stores a chunk of records as one change and returns how many were new; the
+// others were there already. When one cannot be stored, nothing of the chunk is, and
+// the error is an *ImportError. A record may refer to those before it. The audit log
+// has how many of each kind were new, if any.
+func (s *Store) Import(ctx context.Context, c atrium.Change, chunk []Import) (added int, err error) {
 	for try := range importTries {
-		err = s.write(ctx, func(tx engine.Tx) error {
-			im := &importing{tx: tx, tenant: tenant, now: atrium.At(s.now()), storedAt: s.storedAt()}
+		added, _, err = change(ctx, s, c, func(tx *changing) (int, error) {
+			im := &importing{tx: tx, tenant: c.TenantID, now: tx.at, storedAt: s.storedAt(), kinds: map[string]any{}}
 			for _, run := range runs(chunk) {
+				before := im.added
 				if err := im.run(run); err != nil {
-					return err
+					return 0, err
 				}
+				im.count(run, im.added-before)
 			}
-			added = im.added
-			return nil
+			if im.added > 0 {
+				tx.recordDetail("import", string(c.TenantID), im.kinds)
+			}
+			return im.added, nil
 		})
 		// What was not there when it was looked for, and is taken when it is to be
 		// stored, may be this chunk's own, from another node. The next try finds it.
 		refused, ok := errors.AsType[*ImportError](err)
-		if raced := ok && refused.taken || engine.ClassOf(err) == engine.Conflict; raced && try+1 < importTries {
+		if ok && refused.taken && try+1 < importTries {
 			continue
 		}
 		if ok {
@@ -124,6 +128,31 @@ type importing struct {
 	now      atrium.Time
 	storedAt int64
 	added    int
+	kinds    map[string]any // how many were added of each, by the name of its plural
+}
+
+// count notes how many records of a run were added.
+func (im *importing) count(run importRun, added int) {
+	if added == 0 {
+		return
+	}
+	kind := ""
+	switch run.items[0].Record.(type) {
+	case *atrium.Account:
+		kind = "accounts"
+	case *LinkedProspect:
+		kind = "prospects"
+	case *atrium.Page:
+		kind = "pages"
+	case *atrium.Audience:
+		kind = "audiences"
+	case *AudienceVersion:
+		kind = "versions"
+	case *atrium.Entry:
+		kind = "entries"
+	}
+	before, _ := im.kinds[kind].(int)
+	im.kinds[kind] = before + added
 }
 
 func (im *importing) run(run importRun) error {

@@ -128,7 +128,7 @@ func TestANumberIsGivenAnewWhenTheTransactionStartsOver(t *testing.T) {
 		for _, r := range records {
 			items = append(items, store.Import{Record: r})
 		}
-		if _, err := s.Import(t.Context(), tenant.ID, items); err != nil {
+		if _, err := s.Import(t.Context(), atrium.CommandLine(tenant.ID), items); err != nil {
 			t.Fatal(err)
 		}
 	}

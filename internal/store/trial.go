@@ -59,7 +59,7 @@ func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err erro
 	if err != nil {
 		return 0, err
 	}
-	if _, err := t.scratch.Import(ctx, t.tenant, related); err != nil {
+	if _, err := t.scratch.Import(ctx, atrium.CommandLine(t.tenant), related); err != nil {
 		return 0, fmt.Errorf("the store was changed while lines were checked: %w", err)
 	}
 	if len(numbers) > 0 {
@@ -70,7 +70,7 @@ func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err erro
 			return 0, err
 		}
 	}
-	return t.scratch.Import(ctx, t.tenant, chunk)
+	return t.scratch.Import(ctx, atrium.CommandLine(t.tenant), chunk)
 }
 
 // related returns the stored records that the chunk names, refers to, or shares

@@ -9,6 +9,7 @@ package transfer
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,10 @@ func Export(ctx context.Context, s *store.Store, tenant atrium.TenantID, w io.Wr
 type Options struct {
 	FromLine int  // the first line to look at, counted from 1; those before are skipped unread
 	Check    bool // read and judge everything, and store nothing
+
+	// Who imports, for the audit log.
+	Actor     string // "" for atrium.ActorCommandLine
+	RequestID string
 }
 
 // A Report says what an import did.
@@ -94,7 +99,16 @@ func printable(c rune) rune {
 // it says how to go on.
 type StopError struct {
 	ResumeFrom int
+	Reading    bool // it is the reader's error
 	Err        error
+}
+
+// A PastEndError says that the first line to be looked at is behind the last one.
+type PastEndError struct{ Line, Lines int }
+
+// Error says how many lines there are.
+func (e *PastEndError) Error() string {
+	return fmt.Sprintf("there is no line %d: the file has %d", e.Line, e.Lines)
 }
 
 // Error returns the reason.
@@ -112,7 +126,8 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 	if _, err := s.Tenant(ctx, tenant); err != nil {
 		return Report{}, err
 	}
-	target := func(chunk []store.Import) (int, error) { return s.Import(ctx, tenant, chunk) }
+	change := atrium.Change{TenantID: tenant, Actor: cmp.Or(o.Actor, atrium.ActorCommandLine), RequestID: o.RequestID}
+	target := func(chunk []store.Import) (int, error) { return s.Import(ctx, change, chunk) }
 	if o.Check {
 		trial, err := s.NewTrial(ctx, tenant)
 		if err != nil {
@@ -124,7 +139,7 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 	im := &importing{target: target, from: max(o.FromLine, 1)}
 	err := im.read(ctx, bufio.NewReaderSize(r, 256<<10))
 	if err == nil && o.FromLine > im.report.Lines+1 {
-		err = fmt.Errorf("there is no line %d: the file has %d", o.FromLine, im.report.Lines)
+		err = &PastEndError{o.FromLine, im.report.Lines}
 	}
 	return im.report, err
 }
@@ -150,7 +165,7 @@ func (im *importing) read(ctx context.Context, in *bufio.Reader) error {
 			return im.stop(atrium.Fault{Detail: err.Error()})
 		}
 		if err != nil {
-			return &StopError{im.resumeFrom(im.report.Lines), fmt.Errorf("read line %d: %w", im.report.Lines, err)}
+			return &StopError{im.resumeFrom(im.report.Lines), true, fmt.Errorf("read line %d: %w", im.report.Lines, err)}
 		}
 		if im.report.Lines < im.from || len(bytes.TrimSpace(line)) == 0 {
 			continue
@@ -171,7 +186,7 @@ func (im *importing) read(ctx context.Context, in *bufio.Reader) error {
 			}
 		}
 		if err := context.Cause(ctx); err != nil {
-			return &StopError{im.resumeFrom(im.report.Lines + 1), err}
+			return &StopError{im.resumeFrom(im.report.Lines + 1), false, err}
 		}
 	}
 }
@@ -203,7 +218,7 @@ func (im *importing) flush() error {
 		}
 	}
 	if err != nil {
-		return &StopError{im.lines[0], err}
+		return &StopError{im.lines[0], false, err}
 	}
 	im.report.Added += added
 	im.report.Same += len(im.chunk) - added

@@ -184,7 +184,7 @@ func exportWhileWriting(t *testing.T, e *env) {
 		for i := 1000; !stop.Load(); i++ {
 			node.clock.step(time.Millisecond)
 			a := node.randomAccount(i)
-			if _, err := node.Import(t.Context(), node.tenant, items(a, node.newEntry(a, ""))); err != nil {
+			if _, err := node.Import(t.Context(), atrium.CommandLine(node.tenant), items(a, node.newEntry(a, ""))); err != nil {
 				ended <- err
 				return
 			}

@@ -38,7 +38,7 @@ func chunkAllOrNothing(t *testing.T, e *env) {
 	bad := e.newEntry(&atrium.Account{ID: atrium.NewID[atrium.AccountID]()}, "")
 	for i := range records {
 		chunk := items(slices.Insert(slices.Clone(records), len(records)-i, store.Record(bad))...)
-		added, err := e.Import(t.Context(), e.tenant, chunk)
+		added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), chunk)
 		wantRefused(t, err, len(records)-i, "accountId")
 		if added != 0 {
 			t.Errorf("%d records were added", added)
@@ -47,7 +47,7 @@ func chunkAllOrNothing(t *testing.T, e *env) {
 	}
 	e.put(t, records...)
 	e.wantRecords(t, records...)
-	if added, err := e.Import(t.Context(), e.tenant, nil); err != nil || added != 0 {
+	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), nil); err != nil || added != 0 {
 		t.Errorf("an empty chunk: %d, %v", added, err)
 	}
 }
@@ -57,18 +57,18 @@ func importedAgain(t *testing.T, e *env) {
 	e.put(t, records...)
 	before := describeAll(e.records(t))
 	e.clock.step(time.Hour)
-	if added, err := e.Import(t.Context(), e.tenant, items(records...)); err != nil || added != 0 {
+	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(records...)); err != nil || added != 0 {
 		t.Errorf("imported again: %d, %v", added, err)
 	}
 	one := e.newAccount("new.example", "")
-	if added, err := e.Import(t.Context(), e.tenant, items(append(records, one)...)); err != nil || added != 1 {
+	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(append(records, one)...)); err != nil || added != 1 {
 		t.Errorf("imported again with one more: %d, %v", added, err)
 	}
 	for i, r := range records {
 		var stored store.Record
 		other := item(r)
 		other.Differs = func(r store.Record) string { stored = r; return "member" }
-		_, err := e.Import(t.Context(), e.tenant, append(items(e.newAccount("lost.example", "")), other))
+		_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), append(items(e.newAccount("lost.example", "")), other))
 		wantRefused(t, err, 1, "member")
 		if stored == nil || describe(stored) != describe(records[i]) {
 			t.Errorf("compared with %+v, want the stored %s", stored, describe(records[i]))
@@ -84,14 +84,14 @@ func importedAgain(t *testing.T, e *env) {
 func importedTwiceInChunk(t *testing.T, e *env) {
 	records := e.oneOfEach()
 	for _, r := range records {
-		if added, err := e.Import(t.Context(), e.tenant, items(r, r, r)); err != nil || added != 1 {
+		if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(r, r, r)); err != nil || added != 1 {
 			t.Errorf("%T three times: %d, %v", r, added, err)
 		}
 	}
 	e.wantRecords(t, records...)
 	a, b := e.newAccount("a.example", "A"), e.newAccount("b.example", "B")
 	b.ID = a.ID
-	_, err := e.Import(t.Context(), e.tenant, items(a, b))
+	_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(a, b))
 	wantRefused(t, err, 1, "anything")
 	e.wantRecords(t, records...)
 }
@@ -113,7 +113,7 @@ func importedReferences(t *testing.T, e *env) {
 		{"audienceId", []store.Record{p, e.newVersion(u, 1), u}, 1},
 		{"accountId", []store.Record{a, e.newEntry(a, ""), e.newEntry(e.newAccount("b.example", ""), "")}, 2},
 	} {
-		_, err := e.Import(t.Context(), e.tenant, items(c.chunk...))
+		_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(c.chunk...))
 		wantRefused(t, err, c.bad, c.member)
 	}
 	e.wantRecords(t)
@@ -126,7 +126,7 @@ func importedUniques(t *testing.T, e *env) {
 	for member, r := range map[string]store.Record{
 		"domain": e.newAccount("acme.example", ""), "versionNumber": e.newVersion(u, 1), "idempotencyKey": e.newEntry(a, "k"),
 	} {
-		_, err := e.Import(t.Context(), e.tenant, items(e.newAccount("other.example", ""), r))
+		_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(e.newAccount("other.example", ""), r))
 		wantRefused(t, err, 1, member)
 	}
 	for member, pair := range map[string][2]store.Record{
@@ -134,7 +134,7 @@ func importedUniques(t *testing.T, e *env) {
 		"versionNumber":  {e.newVersion(u, 2), e.newVersion(u, 2)},
 		"idempotencyKey": {e.newEntry(a, "k2"), e.newEntry(a, "k2")},
 	} {
-		_, err := e.Import(t.Context(), e.tenant, items(pair[0], pair[1]))
+		_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(pair[0], pair[1]))
 		wantRefused(t, err, 1, member)
 	}
 	e.wantRecords(t, records...)
@@ -168,7 +168,7 @@ func importedWithout(t *testing.T, e *env) {
 		for i := range chunk {
 			chunk[i].Created, chunk[i].Updated = c.created, c.updated
 		}
-		if added, err := e.Import(t.Context(), e.tenant, chunk); err != nil || added != len(chunk) {
+		if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), chunk); err != nil || added != len(chunk) {
 			t.Fatalf("import: %d, %v", added, err)
 		}
 		got := e.records(t)
@@ -257,7 +257,7 @@ func importedVersionOfOtherPage(t *testing.T, e *env) {
 	u, other := e.audience(t), e.audience(t)
 	v := e.newVersion(u, 0)
 	v.PageID = other.PageID
-	_, err := e.Import(t.Context(), e.tenant, items(v))
+	_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(v))
 	wantRefused(t, err, 0, "pageId")
 	v.PageID = "" // not said
 	e.put(t, v)

@@ -162,7 +162,7 @@ func (p *pair) importChunk(side int) {
 			added++
 		}
 	}
-	got, err := p.Import(p.t.Context(), r.tenant, items(copied(chunk)...))
+	got, err := p.Import(p.t.Context(), atrium.CommandLine(r.tenant), items(copied(chunk)...))
 	if _, ok := errors.AsType[*store.ImportError](err); ok != refused || (err != nil) != ok {
 		p.t.Fatalf("imported %q: %v, want refused %v", describeAll(chunk), err, refused)
 	}

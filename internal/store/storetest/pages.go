@@ -145,7 +145,7 @@ func pagesWhileOthersCome(t *testing.T, e *env) {
 			p := e.newPage(atrium.PageDraft)
 			p.CreatedAt += atrium.Time(rapid.IntRange(-6, 6).Draw(t, "created")) * 1000
 			p.ID = as[atrium.PageID](suffixes().Draw(t, "identifier"))
-			if _, err := e.Import(t.Context(), e.tenant, items(p)); err != nil { // the same identifier twice is refused
+			if _, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(p)); err != nil { // the same identifier twice is refused
 				wantRefused(t, err, 0, "anything")
 			}
 		})
@@ -199,7 +199,7 @@ func audiencesCounted(t *testing.T, e *env) {
 	}
 	before := e.page(t, p.ID)
 	audiences := of[*atrium.Audience](e.records(t))
-	if added, err := e.Import(t.Context(), e.tenant, items(audiences[0], audiences[0])); err != nil || added != 0 {
+	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(audiences[0], audiences[0])); err != nil || added != 0 {
 		t.Errorf("imported again: %d, %v", added, err)
 	}
 	if after := e.page(t, p.ID); fmt.Sprint(after) != fmt.Sprint(before) {

@@ -34,7 +34,7 @@ func items(records ...store.Record) []store.Import {
 // put imports records, all of which must be new.
 func (e *env) put(t tb, records ...store.Record) {
 	t.Helper()
-	added, err := e.Import(t.Context(), e.tenant, items(records...))
+	added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(records...))
 	if err != nil {
 		t.Fatalf("import: %v", err)
 	}

@@ -232,7 +232,7 @@ func othersCannotBeReferredTo(t *testing.T, e *env) {
 	for member, r := range map[string]store.Record{
 		"accountIds": e.newProspect(a), "pageId": e.newAudience(page, false), "audienceId": e.newVersion(u, 0), "accountId": e.newEntry(a, ""),
 	} {
-		_, err := e.Import(t.Context(), e.tenant, items(r))
+		_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(r))
 		wantRefused(t, err, 0, member)
 	}
 	e.wantRecords(t)

@@ -110,7 +110,7 @@ func trialSaysWhatImportWould(t *testing.T, e *env) {
 			}
 			var done []string
 			for _, chunk := range chunks {
-				added, err := e.Import(t.Context(), e.tenant, items(chunk...))
+				added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(chunk...))
 				done = append(done, fmt.Sprint(added, " ", err))
 			}
 			if !slices.Equal(tried, done) {

@@ -140,16 +140,16 @@ func numbersFollow(t *testing.T, e *env) {
 	// What is refused takes no number.
 	bad := e.newVersion(u, 0)
 	bad.AudienceID = atrium.NewID[atrium.AudienceID]()
-	_, err := e.Import(t.Context(), e.tenant, items(e.newVersion(u, 0), bad))
+	_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(e.newVersion(u, 0), bad))
 	wantRefused(t, err, 1, "audienceId")
 	e.put(t, e.newVersion(u, 0))
 	e.wantNumbers(t, u, 14, 13, 12, 11, 10, 5, 4, 2, 1)
 
 	for _, taken := range []int64{1, 14} {
-		_, err := e.Import(t.Context(), e.tenant, items(e.newVersion(u, taken)))
+		_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(e.newVersion(u, taken)))
 		wantRefused(t, err, 0, "versionNumber")
 	}
-	_, err = e.Import(t.Context(), e.tenant, items(e.newVersion(u, 0), e.newVersion(u, 15)))
+	_, err = e.Import(t.Context(), atrium.CommandLine(e.tenant), items(e.newVersion(u, 0), e.newVersion(u, 15)))
 	wantRefused(t, err, 1, "versionNumber")
 	e.wantNumbers(t, u, 14, 13, 12, 11, 10, 5, 4, 2, 1)
 }
@@ -158,7 +158,7 @@ func numbersEnd(t *testing.T, e *env) {
 	u := e.audience(t)
 	e.put(t, e.newVersion(u, atrium.MaxVersionNumber-1), e.newVersion(u, 0))
 	e.wantNumbers(t, u, atrium.MaxVersionNumber, atrium.MaxVersionNumber-1)
-	_, err := e.Import(t.Context(), e.tenant, items(e.newVersion(u, 0)))
+	_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(e.newVersion(u, 0)))
 	wantRefused(t, err, 0, "versionNumber")
 	e.put(t, e.newVersion(u, 1))
 	e.wantNumbers(t, u, atrium.MaxVersionNumber, atrium.MaxVersionNumber-1, 1)

@@ -1,0 +1,264 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/app"
+	"atrium/internal/app/apptest"
+	"atrium/internal/auth"
+	"atrium/internal/config"
+	"atrium/internal/store"
+)
+
+// A streamer is a service with a tenant and a key that may import and export.
+type streamer struct {
+	addr  string
+	store *store.Store
+	key   string
+}
+
+func startStreamer(t *testing.T, change ...func(*app.Config)) *streamer {
+	t.Helper()
+	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	st := &streamer{store: s, addr: apptest.Start(t, s, change...)}
+	st.key = manageKey(t, s)
+	return st
+}
+
+func manageKey(t *testing.T, s *store.Store) string {
+	t.Helper()
+	tenant, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, text, hash := auth.NewKey()
+	if _, _, err := s.CreateKey(t.Context(), atrium.CommandLine(tenant.ID), atrium.APIKey{ID: id, Name: "key", Scopes: atrium.ManageScopes()}, hash); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func importRequest(ctx context.Context, addr, key, query string, body io.Reader) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/manage/v0/import"+query, body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("X-Api-Key", key)
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	return http.DefaultClient.Do(r)
+}
+
+// imports sends lines and returns the answer.
+func (s *streamer) imports(t *testing.T, query string, body io.Reader) (status int, answer string) {
+	t.Helper()
+	response, err := importRequest(t.Context(), s.addr, s.key, query, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(b)
+}
+
+func (s *streamer) exports(t *testing.T) string {
+	t.Helper()
+	a := send(t, http.MethodGet, "http://"+s.addr+"/manage/v0/export", "", "x-api-key: "+s.key)
+	if a.status != http.StatusOK || a.header.Get("Content-Type") != "application/x-ndjson" {
+		t.Fatalf("export: %d %s", a.status, a.body)
+	}
+	return a.body
+}
+
+// accountLines are so many lines, in the order and form of an export.
+func accountLines(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{"kind":"account","accountId":"account_%026d","domain":"a%d.example","createdAt":"2026-03-02T09:14:07.321Z","updatedAt":"2026-03-02T09:14:07.321Z"}`+"\n", i, i)
+	}
+	return b.String()
+}
+
+func TestWhatIsImportedOverHTTPIsExportedAgain(t *testing.T) {
+	s := startStreamer(t)
+	lines := accountLines(1200)
+	for _, c := range []struct{ query, want string }{
+		{"?check=true", `{"lines":1200,"added":1200,"same":0}`},
+		{"?check=false", `{"lines":1200,"added":1200,"same":0}`},
+		{"", `{"lines":1200,"added":0,"same":1200}`},
+		{"?fromLine=1001", `{"lines":1200,"added":0,"same":200}`},
+	} {
+		if status, answer := s.imports(t, c.query, strings.NewReader(lines)); status != http.StatusOK || answer != c.want {
+			t.Errorf("import %s: %d %s, want %s", c.query, status, answer, c.want)
+		}
+	}
+	if got := s.exports(t); got != lines {
+		t.Errorf("exported %d bytes, imported %d", len(got), len(lines))
+	}
+}
+
+func TestAnImportSaysWhichLineItCannotTakeAndHowToGoOn(t *testing.T) {
+	s := startStreamer(t)
+	lines := strings.SplitAfter(accountLines(1200), "\n")
+	lines[799] = `{"kind":"account","domain":"","tall":1}` + "\n"
+	status, answer := s.imports(t, "", strings.NewReader(strings.Join(lines, "")))
+	var p struct {
+		Code, Detail string
+		Errors       []struct{ Pointer, Detail string }
+	}
+	if err := json.Unmarshal([]byte(answer), &p); err != nil || status != http.StatusBadRequest || p.Code != "invalid_request" {
+		t.Fatalf("%d %s: %v", status, answer, err)
+	}
+	if !strings.HasPrefix(p.Detail, "Line 800 ") || !strings.HasSuffix(p.Detail, "fromLine=501.") ||
+		len(p.Errors) != 2 || p.Errors[0].Pointer != "/800/domain" || p.Errors[1].Pointer != "/800/tall" {
+		t.Errorf("%s", answer)
+	}
+	if got, want := s.exports(t), accountLines(500); got != want {
+		t.Errorf("stored were %d bytes of %d", len(got), len(want))
+	}
+	lines[799] = "\n"
+	if status, answer := s.imports(t, "?fromLine=501", strings.NewReader(strings.Join(lines, ""))); status != http.StatusOK || answer != `{"lines":1200,"added":699,"same":0}` {
+		t.Errorf("going on: %d %s", status, answer)
+	}
+	for query, want := range map[string]string{
+		"?fromLine=1202": `"parameter":"fromLine"`, "?fromLine=0": `"parameter":"fromLine"`, "?check=yes": `"parameter":"check"`,
+	} {
+		if status, answer := s.imports(t, query, strings.NewReader(strings.Join(lines, ""))); status != http.StatusBadRequest || !strings.Contains(answer, want) {
+			t.Errorf("%s: %d %s", query, status, answer)
+		}
+	}
+}
+
+func TestAnImportMayTakeLongerThanARequestAndNoMoreThanItsLimit(t *testing.T) {
+	s := startStreamer(t, func(c *app.Config) {
+		c.Settings.ReadTimeout, c.Settings.WriteTimeout, c.Settings.ImportMaxBody = time.Second, time.Second, 1<<20
+	})
+	body, w := io.Pipe()
+	go func() {
+		for i, line := range strings.SplitAfter(strings.TrimSpace(accountLines(4)), "\n") {
+			if i > 0 {
+				time.Sleep(700 * time.Millisecond)
+			}
+			_, _ = io.WriteString(w, line)
+		}
+		_ = w.Close()
+	}()
+	if status, answer := s.imports(t, "", body); status != http.StatusOK || answer != `{"lines":4,"added":4,"same":0}` {
+		t.Errorf("a slow import: %d %s", status, answer)
+	}
+	// What comes without a length is read until it is too much.
+	large := strings.NewReader(accountLines(600) + strings.Repeat(" \n", 500_000))
+	if status, answer := s.imports(t, "", io.MultiReader(large)); status != http.StatusRequestEntityTooLarge || !strings.Contains(answer, "fromLine=501.") {
+		t.Errorf("a large import: %d %s", status, answer)
+	}
+}
+
+func TestSoManyImportsAreUnderWayAtOnce(t *testing.T) {
+	s := startStreamer(t)
+	open := make([]*io.PipeWriter, 4)
+	done := make(chan int)
+	for i := range open {
+		body, w := io.Pipe()
+		open[i] = w
+		go func() {
+			response, err := importRequest(t.Context(), s.addr, s.key, "", body)
+			if err != nil {
+				done <- 0
+				return
+			}
+			_ = response.Body.Close()
+			done <- response.StatusCode
+		}()
+	}
+	refused := 0
+	for deadline := time.Now().Add(30 * time.Second); refused == 0 && time.Now().Before(deadline); {
+		if status, _ := s.imports(t, "", strings.NewReader("")); status == http.StatusServiceUnavailable {
+			refused++
+		}
+	}
+	if a := send(t, http.MethodGet, "http://"+s.addr+"/manage/v0/export", "", "x-api-key: "+s.key); refused == 0 || a.status != http.StatusServiceUnavailable {
+		t.Errorf("a fifth import was refused %d times, and an export answered with %d", refused, a.status)
+	}
+	for _, w := range open {
+		_ = w.Close()
+	}
+	for range open {
+		if status := <-done; status != http.StatusOK {
+			t.Errorf("an import ended with %d", status)
+		}
+	}
+	s.exports(t)
+}
+
+func TestAnImportThatIsUnderWayDoesNotHoldUpTheEndOfTheService(t *testing.T) {
+	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	c := app.Config{Settings: config.Default(), Store: s, Log: slog.New(slog.DiscardHandler)}
+	c.Settings.Addr = "127.0.0.1:0"
+	a, err := app.New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.Run(ctx) }()
+	key := manageKey(t, s)
+	body, w := io.Pipe()
+	defer func() { _ = w.Close() }()
+	answered := make(chan string, 1)
+	go func() {
+		response, err := importRequest(t.Context(), a.Addr(), key, "", body)
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer func() { _ = response.Body.Close() }()
+		b, _ := io.ReadAll(response.Body)
+		answered <- fmt.Sprint(response.StatusCode, " ", string(b))
+	}()
+	if _, err := io.WriteString(w, accountLines(501)); err != nil { // which is read a little later
+		t.Fatal(err)
+	}
+	for size := int64(0); size < 500; {
+		if size, err = s.Size(t.Context(), tenantOf(t, s, key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	if answer := <-answered; !strings.HasPrefix(answer, "503 ") || !strings.Contains(answer, "fromLine=501.") {
+		t.Errorf("the import was answered with %s", answer)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("the service stopped with %v", err)
+	}
+}
+
+func tenantOf(t *testing.T, s *store.Store, key string) atrium.TenantID {
+	t.Helper()
+	id, _, _ := auth.ParseKey(key)
+	k, _, _, err := s.Key(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.TenantID
+}

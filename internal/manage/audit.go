@@ -1,0 +1,172 @@
+package manage
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+	"atrium/internal/auditlog"
+	"atrium/internal/auth"
+	"atrium/internal/rest"
+	"atrium/internal/store"
+	"atrium/internal/strictjson"
+)
+
+type auditRow struct {
+	Number    int64          `json:"number"`
+	At        atrium.Time    `json:"at"`
+	Actor     string         `json:"actor"`
+	Action    string         `json:"action"`
+	Subject   string         `json:"subject"`
+	RequestID string         `json:"requestId,omitzero"`
+	Detail    jsontext.Value `json:"detail,omitzero"`
+	Redacted  bool           `json:"redacted,omitzero"`
+	Hash      string         `json:"hash"`
+}
+
+func newAuditRow(r atrium.AuditRow) auditRow {
+	return auditRow{r.Number, r.At, r.Actor, r.Action, r.Subject, r.RequestID, r.Detail, r.Redacted(), hex.EncodeToString(r.Hash)}
+}
+
+type auditHead struct {
+	Number int64  `json:"number"`
+	Hash   string `json:"hash"`
+}
+
+// chain returns whose chain a request is about: that of no tenant for an operator who
+// has named none.
+func chain(who auth.Principal) atrium.TenantID {
+	if who.TenantID == "" {
+		return atrium.OperatorChain
+	}
+	return who.TenantID
+}
+
+func (a *API) listAudit(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	q := r.Query()
+	limit := q.Limit()
+	var f store.AuditFilter
+	f.Subject, _ = q.Text("subject")
+	f.Actor, _ = q.Text("actor")
+	f.Action, _ = q.Text("action")
+	f.Since, f.Until = instantOf(q, "since"), instantOf(q, "until")
+	binding := []string{string(chain(who)), "audit", f.Subject, f.Actor, f.Action, textOf(f.Since), textOf(f.Until)}
+	var below int64
+	if after := q.Cursor(a.Cursors, binding...); after != nil {
+		below = after.Key
+	}
+	if err := q.Err(); err != nil {
+		return rest.Response{}, err
+	}
+	found, next, err := a.Store.AuditRows(ctx, chain(who), f, below, limit)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	var position *atrium.Position
+	if next > 0 {
+		position = atrium.PositionAt(atrium.Time(next), atrium.OperatorChain) // a number is enough
+	}
+	return listedTo(a.Cursors, found, position, limit, newAuditRow, binding), nil
+}
+
+// instantOf takes a parameter that is an instant, and nil if it was not given.
+func instantOf(q *rest.Query, name string) *atrium.Time {
+	text, ok := q.Text(name)
+	if !ok {
+		return nil
+	}
+	at, err := atrium.ParseTime(text)
+	if err != nil {
+		q.Fault(name, err.Error())
+		return nil
+	}
+	return &at
+}
+
+func textOf(t *atrium.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.String()
+}
+
+func (a *API) getAudit(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	number, err := strconv.ParseInt(r.PathValue("number"), 10, 64)
+	if err != nil || strconv.FormatInt(number, 10) != r.PathValue("number") {
+		return rest.Response{}, atrium.NotFound()
+	}
+	row, err := a.Store.AuditRow(ctx, chain(who), number)
+	return rest.Response{Body: newAuditRow(row)}, err
+}
+
+func (a *API) getAuditHead(ctx context.Context, who auth.Principal, _ *rest.Request) (rest.Response, error) {
+	head, err := a.Store.AuditHead(ctx, chain(who))
+	return rest.Response{Body: auditHead{head.Number, hex.EncodeToString(head.Hash)}}, err
+}
+
+func (a *API) exportAudit(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	q := r.Query()
+	from := lineOf(q, "from")
+	if err := q.Err(); err != nil {
+		return rest.Response{}, err
+	}
+	return rest.Response{Stream: func(w io.Writer) error {
+		return a.Streams.Try(func() error {
+			out := bufio.NewWriterSize(w, streamBuffer)
+			var line []byte
+			err := a.Store.ExportAudit(ctx, chain(who), from, func(row *atrium.AuditRow) (err error) {
+				if line, err = auditlog.AppendLine(line[:0], row); err == nil {
+					_, err = out.Write(line)
+				}
+				return err
+			})
+			if err == nil {
+				err = out.Flush()
+			}
+			return err
+		})
+	}}, nil
+}
+
+// streamBuffer is how much of a streamed answer is sent at once, in bytes.
+const streamBuffer = 64 << 10
+
+// maxLineNumber is the highest number that every reader of JSON takes exactly.
+const maxLineNumber = atrium.MaxVersionNumber
+
+// lineOf takes a parameter that is a number from 1, which is also what stands for one
+// that was not given.
+func lineOf(q *rest.Query, name string) int64 {
+	text, ok := q.Text(name)
+	if !ok {
+		return 1
+	}
+	n, ok := strictjson.Digits(text, maxLineNumber)
+	if !ok || n < 1 {
+		q.Fault(name, "must be a whole number from 1, in digits")
+		return 1
+	}
+	return n
+}
+
+// auditRoutes are about the tenant's chain or, for an operator who names no tenant,
+// about the operators'.
+func (a *API) auditRoutes() []rest.Route {
+	routes := []rest.Route{
+		reading(http.MethodGet, "/audit", "", a.listAudit),
+		reading(http.MethodGet, "/audit/{number}", "", a.getAudit),
+		reading(http.MethodGet, "/audit/head", "", a.getAuditHead),
+		reading(http.MethodGet, "/audit/export", "", a.exportAudit),
+	}
+	for i := range routes {
+		routes[i].For = rest.Either
+	}
+	routes[3].Answers = rest.Lines
+	return routes
+}

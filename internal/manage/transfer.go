@@ -1,0 +1,99 @@
+package manage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/rest"
+	"atrium/internal/transfer"
+)
+
+type report struct {
+	Lines int `json:"lines"`
+	Added int `json:"added"`
+	Same  int `json:"same"`
+}
+
+func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	q := r.Query()
+	o := transfer.Options{Actor: who.Actor(), RequestID: r.ID(), FromLine: int(lineOf(q, "fromLine"))}
+	switch check, given := q.Text("check"); {
+	case given && check != "true" && check != "false":
+		q.Fault("check", "must be true or false")
+	case given:
+		o.Check = check == "true"
+	}
+	if err := q.Err(); err != nil {
+		return rest.Response{}, err
+	}
+	var done transfer.Report
+	err := a.Streams.Try(func() (err error) {
+		done, err = transfer.Import(ctx, a.Store, who.TenantID, r.Stream, o)
+		return err
+	})
+	if err != nil {
+		return rest.Response{}, stopped(err, o.Check)
+	}
+	return rest.Response{Body: report(done)}, nil
+}
+
+// stopped is the error that ended an import, with how to go on. The pointer of a fault
+// begins with the number of its line.
+func stopped(err error, check bool) error {
+	goOn := func(from int) string {
+		if check {
+			return "Nothing was stored: this was a check."
+		}
+		return fmt.Sprintf("What comes before line %d is stored, and nothing from there on: go on with fromLine=%d.", from, from)
+	}
+	if line, ok := errors.AsType[*transfer.LineError](err); ok {
+		e := atrium.Errorf(atrium.CodeInvalidRequest, "Line %d cannot be taken. %s", line.Line, goOn(line.ResumeFrom))
+		for _, f := range line.Faults {
+			f.In, f.Where = atrium.InBody, fmt.Sprintf("/%d%s", line.Line, f.Where)
+			e.Faults = append(e.Faults, f)
+		}
+		return e
+	}
+	if past, ok := errors.AsType[*transfer.PastEndError](err); ok {
+		return atrium.Invalid(atrium.Fault{In: atrium.InQuery, Where: "fromLine", Detail: past.Error()})
+	}
+	stop, ok := errors.AsType[*transfer.StopError](err)
+	if !ok {
+		return err
+	}
+	switch e, public := errors.AsType[*atrium.Error](stop.Err); {
+	case errors.Is(stop.Err, rest.ErrStopping), errors.Is(stop.Err, context.Canceled):
+		return atrium.Errorf(atrium.CodeUnavailable, "The import was broken off. %s", goOn(stop.ResumeFrom)).Because(stop.Err)
+	case stop.Reading && public:
+		return atrium.Errorf(e.Code, "%s %s", e.Detail, goOn(stop.ResumeFrom))
+	case stop.Reading:
+		e := atrium.Errorf(atrium.CodeInvalidRequest, "The body ended before it was complete. %s", goOn(stop.ResumeFrom))
+		e.Faults = []atrium.Fault{{In: atrium.InBody, Detail: "ended before it was complete"}}
+		return e.Because(stop.Err)
+	case public && e.Code == atrium.CodeUnavailable:
+		return atrium.Errorf(atrium.CodeUnavailable, "The import was broken off. %s", goOn(stop.ResumeFrom)).Because(stop.Err)
+	}
+	return err
+}
+
+func (a *API) exportData(ctx context.Context, who auth.Principal, _ *rest.Request) (rest.Response, error) {
+	return rest.Response{Stream: func(w io.Writer) error {
+		return a.Streams.Try(func() error {
+			_, err := transfer.Export(ctx, a.Store, who.TenantID, w)
+			return err
+		})
+	}}, nil
+}
+
+func (a *API) transferRoutes() []rest.Route {
+	in := changing(http.MethodPost, "/import", atrium.ScopeManage, a.importData)
+	in.Takes = rest.Lines
+	out := reading(http.MethodGet, "/export", "", a.exportData)
+	out.Answers = rest.Lines
+	return []rest.Route{in, out}
+}

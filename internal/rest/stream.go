@@ -1,0 +1,147 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"atrium"
+)
+
+// streamPatience is how long a stream waits for the other side to send or to take
+// its next part. Streams have no other limit in time.
+const streamPatience = time.Minute
+
+// An upload is a body that is read as it comes.
+type upload struct {
+	body    io.Reader
+	header  http.Header // of the answer
+	done    bool        // the body has come to its end
+	control *http.ResponseController
+	ctx     context.Context
+	stop    func() bool
+	cancel  context.CancelCauseFunc
+
+	mu      sync.Mutex
+	stopped bool // guarded by mu; nothing more is read
+}
+
+// ErrStopping ends streams when the server does.
+var ErrStopping = errors.New("the server is stopping")
+
+func (a *API) newUpload(w http.ResponseWriter, r *http.Request) *upload {
+	u := &upload{header: w.Header(), body: http.MaxBytesReader(w, r.Body, a.MaxStream), control: http.NewResponseController(w)}
+	u.ctx, u.cancel = context.WithCancelCause(r.Context())
+	u.stop = a.whenStopping(func() {
+		u.cancel(ErrStopping)
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.stopped = true
+		_ = u.control.SetReadDeadline(time.Now()) // who is in Read returns
+	})
+	return u
+}
+
+// whenStopping calls f when streams are to end. What it returns takes that back.
+func (a *API) whenStopping(f func()) (stop func() bool) {
+	if a.Stopping == nil {
+		return func() bool { return true }
+	}
+	return context.AfterFunc(a.Stopping, f)
+}
+
+// Read reads what comes next, and gives the answer time until after it.
+func (u *upload) Read(b []byte) (int, error) {
+	u.mu.Lock()
+	if u.stopped {
+		u.mu.Unlock()
+		return 0, ErrStopping
+	}
+	err := errors.Join(u.control.SetReadDeadline(time.Now().Add(streamPatience)), u.control.SetWriteDeadline(time.Now().Add(2*streamPatience)))
+	u.mu.Unlock()
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return 0, err
+	}
+	n, err := u.body.Read(b)
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		err = atrium.Errorf(atrium.CodePayloadTooLarge, "The body may have %d bytes at most.", large.Limit)
+	}
+	u.done = errors.Is(err, io.EOF)
+	if u.mu.Lock(); u.stopped && err != nil && !u.done {
+		err = ErrStopping
+	}
+	u.mu.Unlock()
+	return n, err
+}
+
+// end releases what the upload has. What was not read of the body is not waited for:
+// the connection ends with the answer.
+func (u *upload) end() {
+	if !u.done {
+		u.header.Set("Connection", "close")
+	}
+	u.stop()
+	u.cancel(nil)
+}
+
+// A download is an answer that is sent as it is made.
+type download struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	ctx     context.Context
+	begun   bool
+}
+
+func (d *download) begin() {
+	h := d.w.Header()
+	h.Set("Content-Type", Lines.String())
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", cacheControl)
+	d.w.WriteHeader(http.StatusOK)
+	d.begun = true
+}
+
+// Write sends b.
+func (d *download) Write(b []byte) (int, error) {
+	if err := context.Cause(d.ctx); err != nil {
+		return 0, err
+	}
+	if !d.begun {
+		d.begin()
+	}
+	if err := d.control.SetWriteDeadline(time.Now().Add(streamPatience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return 0, err
+	}
+	return d.w.Write(b)
+}
+
+// writeStream sends what the response streams. An error before the first byte is
+// answered like any; after it, the connection is ended before the end of the answer, so
+// that nobody takes what came for all of it.
+func (a *API) writeStream(w http.ResponseWriter, r *http.Request, response Response) error {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer a.whenStopping(func() { cancel(ErrStopping) })()
+	d := &download{w: w, control: http.NewResponseController(w), ctx: ctx}
+	if r.Method == http.MethodHead {
+		d.begin()
+		return nil
+	}
+	err := response.Stream(d)
+	switch {
+	case err != nil && d.begun:
+		a.Log.WarnContext(ctx, "an answer was cut off", "requestId", note(w).RequestID, "error", err)
+		panic(http.ErrAbortHandler) //nolint:forbidigo // the one way to end the connection
+	case errors.Is(err, ErrStopping):
+		return atrium.Unavailable(err)
+	case err != nil:
+		return fmt.Errorf("stream an answer: %w", err)
+	case !d.begun:
+		d.begin()
+	}
+	return nil
+}
