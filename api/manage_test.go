@@ -28,6 +28,11 @@ func eachManaged(t *testing.T, visit func(path, method string, op object, parame
 	}
 }
 
+// isStreamed reports whether a path takes or answers lines of any number.
+func isStreamed(path string) bool {
+	return slices.Contains([]string{"/manage/v0/import", "/manage/v0/export", "/manage/v0/audit/export"}, path)
+}
+
 func named(parameters []object, name string) object {
 	for _, p := range parameters {
 		if p["name"] == name {
@@ -56,14 +61,15 @@ func TestOperationsOfTheManagementAPIAgreeOnHeadersAndAnswers(t *testing.T) {
 	eachManaged(t, func(path, method string, op object, parameters []object) {
 		fault := func(what string) { t.Errorf("%s %s: %s", method, path, what) }
 		has := func(status string) bool { return op["responses"].(object)[status] != nil }
-		if named(parameters, "Atrium-Tenant") == nil || method != "head" && (!has("400") || !has("404")) {
-			fault("does not take Atrium-Tenant, with a 400 and a 404")
+		ofTenant := !strings.HasPrefix(path, "/manage/v0/tenants")
+		if ofTenant != (named(parameters, "Atrium-Tenant") != nil) || ofTenant && method != "head" && (!has("400") || !has("404")) {
+			fault("is of a tenant or not, and takes Atrium-Tenant, with a 400 and a 404, or not")
 		}
 		match := named(parameters, "If-Match")
 		switch method {
 		case "get", "head":
-			if named(parameters, "If-None-Match") == nil || !has("304") {
-				fault("does not take If-None-Match")
+			if tagged := !isStreamed(path); tagged != (named(parameters, "If-None-Match") != nil) || tagged != has("304") {
+				fault("If-None-Match goes with what is not streamed")
 			}
 		case "post":
 			if made := has("201"); made != (named(parameters, "Idempotency-Key") != nil) || made != has("422") {
@@ -100,7 +106,7 @@ func TestNoRequestOfTheManagementAPITakesAnUnknownMember(t *testing.T) {
 	}
 	bodies := 0
 	eachManaged(t, func(path, method string, op object, _ []object) {
-		if body, ok := op["requestBody"].(object); ok {
+		if body, ok := op["requestBody"].(object); ok && !isStreamed(path) {
 			bodies++
 			check(method+" "+path, body["content"].(object)["application/json"].(object)["schema"])
 		}

@@ -38,6 +38,10 @@ var kinds = map[string]*regexp.Regexp{
 	"tag":      regexp.MustCompile(`^"[!#-~]+"$`),
 	"cursor":   regexp.MustCompile(`^[A-Za-z0-9_-]+$`),
 	"text":     regexp.MustCompile(`(?s).`),
+	"key":      regexp.MustCompile(`^key_` + id26 + `$`),
+	"secret":   regexp.MustCompile(`^atr_` + id26 + `_[0-9A-Za-z]{33}$`),
+	"tenant":   regexp.MustCompile(`^tenant_` + id26 + `$`),
+	"hash":     regexp.MustCompile(`^[0-9a-f]{64}$`),
 }
 
 // expand replaces {{name}} by the variable and {{"text"*3}} by a Go string, so

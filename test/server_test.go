@@ -7,8 +7,8 @@
 package test
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"

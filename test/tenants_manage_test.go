@@ -18,8 +18,10 @@ var managedResources = []resource{
 	// audiences and versions
 	audienceResource,
 	// keys
+	keyResource,
 	// tenants
 	// audit
+	auditResource,
 	// transfer
 }
 

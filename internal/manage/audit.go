@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"io"
 	"net/http"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -96,15 +95,6 @@ func textOf(t *atrium.Time) string {
 	return t.String()
 }
 
-func (a *API) getAudit(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	number, err := strconv.ParseInt(r.PathValue("number"), 10, 64)
-	if err != nil || strconv.FormatInt(number, 10) != r.PathValue("number") {
-		return rest.Response{}, atrium.NotFound()
-	}
-	row, err := a.Store.AuditRow(ctx, chain(who), number)
-	return rest.Response{Body: newAuditRow(row)}, err
-}
-
 func (a *API) getAuditHead(ctx context.Context, who auth.Principal, _ *rest.Request) (rest.Response, error) {
 	head, err := a.Store.AuditHead(ctx, chain(who))
 	return rest.Response{Body: auditHead{head.Number, hex.EncodeToString(head.Hash)}}, err
@@ -160,13 +150,12 @@ func lineOf(q *rest.Query, name string) int64 {
 func (a *API) auditRoutes() []rest.Route {
 	routes := []rest.Route{
 		reading(http.MethodGet, "/audit", "", a.listAudit),
-		reading(http.MethodGet, "/audit/{number}", "", a.getAudit),
 		reading(http.MethodGet, "/audit/head", "", a.getAuditHead),
 		reading(http.MethodGet, "/audit/export", "", a.exportAudit),
 	}
 	for i := range routes {
 		routes[i].For = rest.Either
 	}
-	routes[3].Answers = rest.Lines
+	routes[2].Answers = rest.Lines
 	return routes
 }

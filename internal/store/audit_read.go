@@ -78,13 +78,6 @@ func (s *Store) AuditRows(ctx context.Context, tenant atrium.TenantID, f AuditFi
 	return rows, least, nil
 }
 
-// AuditRow returns a row of a tenant's audit log, or NotFound.
-func (s *Store) AuditRow(ctx context.Context, tenant atrium.TenantID, number int64) (row atrium.AuditRow, err error) {
-	err = s.find(ctx, "SELECT "+auditColumns+" FROM audit WHERE tenant_id = $1 AND number = $2", engine.Args{idArg(tenant), number},
-		func(r engine.Row) { row = scanAudit(r) })
-	return row, err
-}
-
 const selectAuditHead = "SELECT number, hash FROM audit_heads WHERE tenant_id = $1"
 
 // AuditHead returns the head of a tenant's audit log, number 0 if nothing was

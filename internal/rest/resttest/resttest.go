@@ -42,12 +42,12 @@ func (e everything) Authenticate(context.Context, string) (auth.Principal, error
 // with the status taken, which for an operation on one thing is the 404 for that.
 func New(tb testing.TB, d api.Document, operationID string, routes []rest.Route, taken int) *Operation {
 	tb.Helper()
-	tenant := atrium.NewID[atrium.TenantID]()
 	kit := &rest.API{
 		Keys: everything{auth.Principal{
-			TenantID: tenant, KeyID: atrium.NewID[atrium.KeyID](), Scopes: append(atrium.ExternalScopes(), atrium.ManageScopes()...),
+			KeyID: atrium.NewID[atrium.KeyID](), Scopes: atrium.AllScopes(), Operator: true,
 		}},
-		Log: slog.New(slog.DiscardHandler),
+		Tenants: func(context.Context, atrium.TenantID) error { return nil },
+		Log:     slog.New(slog.DiscardHandler),
 	}
 	o := &Operation{handler: kit.Handler(routes, nil), taken: taken}
 	template := o.find(tb, d, operationID)
@@ -106,6 +106,7 @@ func (o *Operation) Check(tb testing.TB, body []byte) []byte {
 	}
 	r := httptest.NewRequest(o.method, o.path, bytes.NewReader(body))
 	r.Header.Set("If-Match", "*")
+	r.Header.Set("Atrium-Tenant", "tenant_01kerkhc50emq8k9w39qsaekf4")
 	w := httptest.NewRecorder()
 	o.handler.ServeHTTP(w, r)
 
