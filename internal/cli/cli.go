@@ -106,7 +106,7 @@ Try it with: atrium demo`,
 	}
 	root.SetVersionTemplate("atrium {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(), newDemo(), newConfig(), newMigrate(), newTenants(), newKeys(), newImport(), newExport(), newVersion())
+	root.AddCommand(newServe(), newDemo(), newConfig(), newMigrate(), newTenants(), newKeys(), newAudit(), newImport(), newExport(), newVersion())
 	return root
 }
 
