@@ -20,8 +20,8 @@ const (
 // errChunkFull ends a chunk before its last row.
 var errChunkFull = errors.New("chunk is full")
 
-// Export calls emit with every record of a tenant: accounts, prospects, pages,
-// audiences, versions and entries, each kind in the order of its identifiers
+// Export calls emit with every record of a tenant: accounts, prospects, brands,
+// pages, audiences, versions and entries, each kind in the order of its identifiers
 // (versions in the order of their audiences and numbers). It has what was
 // stored when it began, save what was deleted meanwhile, and nothing that refers
 // to what it leaves out; it ends however fast entries are appended. It holds one
@@ -38,7 +38,7 @@ func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Re
 			return err
 		}
 		s.exported.Store(max(x.began, s.exported.Load()))
-		for _, kind := range []func() error{x.accounts, x.prospects, x.pages, x.audiences, x.versions, x.entries} {
+		for _, kind := range []func() error{x.accounts, x.prospects, x.brands, x.pages, x.audiences, x.versions, x.entries} {
 			if err := kind(); err != nil {
 				return err
 			}
@@ -53,6 +53,7 @@ func (s *Store) Size(ctx context.Context, tenant atrium.TenantID) (records int64
 		records = 0
 		for _, sql := range []string{
 			"SELECT COUNT(*) FROM accounts WHERE tenant_id = $1", "SELECT COUNT(*) FROM prospects WHERE tenant_id = $1",
+			"SELECT COUNT(*) FROM brands WHERE tenant_id = $1",
 			"SELECT COUNT(*) FROM pages WHERE tenant_id = $1", "SELECT COUNT(*) FROM audiences WHERE tenant_id = $1",
 			"SELECT COUNT(*) FROM versions WHERE tenant_id = $1", "SELECT COUNT(*) FROM entries WHERE tenant_id = $1",
 		} {
@@ -84,6 +85,7 @@ func (x *exporting) begin() error {
 	return x.db.Read(x.ctx, func(tx engine.Tx) error {
 		for _, sql := range []string{
 			"SELECT MAX(stored_at) FROM accounts WHERE tenant_id = $1",
+			"SELECT MAX(stored_at) FROM brands WHERE tenant_id = $1",
 			"SELECT MAX(stored_at) FROM pages WHERE tenant_id = $1",
 			"SELECT MAX(stored_at) FROM audiences WHERE tenant_id = $1",
 		} {
@@ -191,7 +193,20 @@ func (x *exporting) prospects() error {
 var exportedLinks = engine.NewBatch(`SELECT l.prospect_id, l.account_id FROM batch
 	JOIN account_prospects l ON l.tenant_id = batch.tenant_id AND l.prospect_id = batch.id
 	JOIN accounts a ON a.tenant_id = l.tenant_id AND a.account_id = l.account_id
-	WHERE a.stored_at <= batch.began ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea", "began bigint")
+	WHERE l.via IS NULL AND a.stored_at <= batch.began ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea", "began bigint")
+
+func (x *exporting) brands() error {
+	after := []byte{}
+	return x.each(func(tx engine.Tx, c *chunk) error {
+		return tx.Query("SELECT "+brandColumns+` FROM brands b
+			WHERE b.tenant_id = $1 AND b.brand_id > $2 AND b.stored_at <= $3 ORDER BY b.brand_id LIMIT $4`,
+			engine.Args{idArg(x.tenant), after, x.began, c.limit}, func(r engine.Row) error {
+				b := scanBrand(r, x.tenant)
+				after = r.Bytes(0)
+				return c.add(&b, len(b.Name))
+			})
+	})
+}
 
 func (x *exporting) pages() error {
 	after := []byte{}

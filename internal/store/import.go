@@ -109,6 +109,8 @@ func identity(r Record) string {
 		return string(r.ID)
 	case *LinkedProspect:
 		return string(r.ID)
+	case *atrium.Brand:
+		return string(r.ID)
 	case *atrium.Page:
 		return string(r.ID)
 	case *atrium.Audience:
@@ -142,6 +144,8 @@ func (im *importing) count(run importRun, added int) {
 		kind = "accounts"
 	case *LinkedProspect:
 		kind = "prospects"
+	case *atrium.Brand:
+		kind = "brands"
 	case *atrium.Page:
 		kind = "pages"
 	case *atrium.Audience:
@@ -161,6 +165,8 @@ func (im *importing) run(run importRun) error {
 		return im.accounts(run)
 	case *LinkedProspect:
 		return im.prospects(run)
+	case *atrium.Brand:
+		return im.brands(run)
 	case *atrium.Page:
 		return im.pages(run)
 	case *atrium.Audience:

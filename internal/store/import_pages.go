@@ -9,6 +9,36 @@ import (
 	"atrium/internal/store/engine"
 )
 
+var importBrands = engine.NewBatch(`INSERT INTO brands (tenant_id, brand_id, name, created_at, updated_at, stored_at)
+	SELECT batch.tenant_id, brand_id, name, created_at, updated_at, stored_at FROM batch`,
+	"tenant_id bytea", "brand_id bytea", "name text", "created_at bigint", "updated_at bigint", "stored_at bigint")
+
+func (im *importing) brands(run importRun) error {
+	stored, err := im.find(brandsByID, identities[atrium.BrandID](im.tenant, run), func(r engine.Row) Record {
+		b := scanBrand(r, im.tenant)
+		return &b
+	})
+	if err != nil {
+		return err
+	}
+	todo, err := fresh[*atrium.Brand](run, stored)
+	if err != nil {
+		return err
+	}
+	rows := make([]engine.Args, len(todo))
+	for n, item := range todo {
+		b := item.record
+		orMake(&b.ID)
+		im.dates(item.item, &b.CreatedAt, &b.UpdatedAt)
+		rows[n] = engine.Args{idArg(im.tenant), idArg(b.ID), b.Name, int64(b.CreatedAt), int64(b.UpdatedAt), im.storedAt}
+	}
+	if _, err := im.tx.Batch(importBrands, rows, nil); err != nil {
+		return err
+	}
+	im.added += len(rows)
+	return nil
+}
+
 var importPages = engine.NewBatch(`INSERT INTO pages (tenant_id, page_id, brand_id, name, page_context, title, status,
 		header_action_id, audiences_count, created_at, updated_at, deleted_at, stored_at, actions, scripts, footer_links, metadata)
 	SELECT batch.tenant_id, page_id, brand_id, name, page_context, title, status,

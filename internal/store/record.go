@@ -6,12 +6,12 @@ import (
 )
 
 // A Record is one thing that a tenant has, as it is imported and exported:
-// a *atrium.Account, *LinkedProspect, *atrium.Page, *atrium.Audience,
+// a *atrium.Account, *LinkedProspect, *atrium.Brand, *atrium.Page, *atrium.Audience,
 // *AudienceVersion or *atrium.Entry.
 type Record any
 
-// A LinkedProspect is a prospect with the accounts that it is linked to, in the
-// order of their identifiers.
+// A LinkedProspect is a prospect with the accounts that it is linked to itself, in the
+// order of their identifiers: what follows from merging accounts is left out.
 type LinkedProspect struct {
 	atrium.Prospect
 	AccountIDs []atrium.AccountID
@@ -69,7 +69,10 @@ var (
 	prospectsByID = engine.NewBatch("SELECT "+prospectColumns+` FROM batch JOIN prospects p
 		ON p.tenant_id = batch.tenant_id AND p.prospect_id = batch.id`, "tenant_id bytea", "id bytea")
 	linksOfProspects = engine.NewBatch(`SELECT l.prospect_id, l.account_id FROM batch JOIN account_prospects l
-		ON l.tenant_id = batch.tenant_id AND l.prospect_id = batch.id ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea")
+		ON l.tenant_id = batch.tenant_id AND l.prospect_id = batch.id
+		WHERE l.via IS NULL ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea")
+	brandsByID = engine.NewBatch("SELECT "+brandColumns+` FROM batch JOIN brands b
+		ON b.tenant_id = batch.tenant_id AND b.brand_id = batch.id`, "tenant_id bytea", "id bytea")
 	pagesByID = engine.NewBatch("SELECT "+pageColumns+` FROM batch JOIN pages p
 		ON p.tenant_id = batch.tenant_id AND p.page_id = batch.id`, "tenant_id bytea", "id bytea")
 	audiencesByID = engine.NewBatch("SELECT "+audienceColumns+`, u.last_number FROM batch JOIN audiences u

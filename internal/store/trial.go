@@ -91,9 +91,10 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) (records []Import, numbers
 		return &u
 	}, lookup{audiencesByID, f.audiences})
 	pages := f.read(scanned(t.tenant, scanPage), lookup{pagesByID, f.pages})
+	brands := f.read(scanned(t.tenant, scanBrand), lookup{brandsByID, f.brands})
 	prospects := f.prospectsWithLinks()
 	accounts := f.read(scanned(t.tenant, scanAccount), lookup{accountsByID, f.accounts}, lookup{accountsByDomain, f.domains})
-	return slices.Concat(accounts, prospects, pages, audiences, versions, entries), numbers, f.err
+	return slices.Concat(accounts, prospects, brands, pages, audiences, versions, entries), numbers, f.err
 }
 
 // scanned returns a scan function that makes records.
@@ -111,7 +112,7 @@ type relatives struct {
 	found  map[string]bool // by identity
 	err    error           // the first one
 
-	accounts, domains, prospects, pages, audiences, versions, numbers, entries, entryKeys []engine.Args
+	accounts, domains, prospects, brands, pages, audiences, versions, numbers, entries, entryKeys []engine.Args
 }
 
 type lookup struct {
@@ -131,6 +132,8 @@ func (f *relatives) want(record Record) {
 		for _, id := range r.AccountIDs {
 			f.accounts = append(f.accounts, args(idArg(id)))
 		}
+	case *atrium.Brand:
+		f.brands = append(f.brands, args(idArg(r.ID)))
 	case *atrium.Page:
 		f.pages = append(f.pages, args(idArg(r.ID)))
 	case *atrium.Audience:

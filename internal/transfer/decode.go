@@ -25,6 +25,8 @@ func decode(line []byte) (store.Import, error) {
 		d.account()
 	case "prospect":
 		d.prospect()
+	case "brand":
+		d.brand()
 	case "page":
 		d.page()
 	case "audience":
@@ -35,7 +37,7 @@ func decode(line []byte) (store.Import, error) {
 		d.accountLog()
 	default:
 		if len(d.Faults()) == 0 {
-			d.Fault("kind", "must be one of account, prospect, page, audience, audienceVersion, accountLog")
+			d.Fault("kind", "must be one of account, prospect, brand, page, audience, audienceVersion, accountLog")
 		}
 		return store.Import{}, atrium.Invalid(d.Faults()...)
 	}
@@ -95,6 +97,13 @@ func (d *decoder) accountIDs() (ids []atrium.AccountID) {
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
+}
+
+func (d *decoder) brand() {
+	b := &atrium.Brand{ID: identifier[atrium.BrandID](d, "brandId", strictjson.Optional)}
+	b.Name, _ = d.Text("name", strictjson.Required, func(s string) string { return atrium.CheckText(s, 1, atrium.MaxName) })
+	d.dates(&b.CreatedAt, &b.UpdatedAt)
+	d.item.Record = b
 }
 
 func (d *decoder) page() {
@@ -162,6 +171,12 @@ func (d *decoder) accountLog() {
 	})
 	if v := d.Object.Object("claimed", strictjson.Nullable); v != nil {
 		d.claimed(v, &e.Claim)
+	}
+	if at, ok := d.instant("occurredAt", strictjson.Nullable); ok {
+		e.OccurredAt = &at
+	}
+	if id := identifier[atrium.AccountID](d, "acknowledgedAccountId", strictjson.Nullable); id != e.AccountID {
+		e.AcknowledgedID = id
 	}
 	d.dates(&e.CreatedAt, nil)
 	d.item.Record = e

@@ -16,13 +16,14 @@ const (
 
 	accountLine  = `{"kind":"account","accountId":"` + accountID + `","domain":"acme.example","name":"Acme","createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
 	prospectLine = `{"kind":"prospect","prospectId":"prospect_00000000000000000000000001","name":"Dana","accountIds":["` + accountID + `"],"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
+	brandLine    = `{"kind":"brand","brandId":"brand_00000000000000000000000001","name":"Acme","createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
 	pageLine     = `{"kind":"page","pageId":"` + pageID + `","brandId":"b","name":"n","pageContext":"c","title":"t","status":"draft","actions":[],"scripts":[],"footerLinks":[],"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
 	audienceLine = `{"kind":"audience","audienceId":"` + audienceID + `","pageId":"` + pageID + `","name":"a","archived":false,"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
 	versionLine  = `{"kind":"audienceVersion","id":"version_00000000000000000000000001","pageId":"` + pageID + `","audienceId":"` + audienceID + `","versionNumber":1,"archived":false,"content":{"n":1.50},"createdAt":"2026-01-02T03:04:05.678Z"}`
 	entryLine    = `{"kind":"accountLog","accountLogId":"` + entryID + `","accountId":"` + accountID + `","source":"crm","type":"webhook","payload":{"n":1.50},"idempotencyKey":"k","claimed":{"domain":"acme.example"},"createdAt":"2026-01-02T03:04:05.678Z"}`
 )
 
-var oneOfEach = []string{accountLine, prospectLine, pageLine, audienceLine, versionLine, entryLine}
+var oneOfEach = []string{accountLine, prospectLine, brandLine, pageLine, audienceLine, versionLine, entryLine}
 
 // with replaces the value of a member of a line, or leaves the member out for "".
 func with(line, name, value string) string {
@@ -93,6 +94,10 @@ func TestEveryConstraintThatIsBrokenIsNamed(t *testing.T) {
 		{prospectLine, "linkedinProfileUrl", text(`"\u0000"`)},
 		{prospectLine, "accountIds", []string{`null`, `"` + accountID + `"`, `[1]`, `[null]`, `["account_1"]`, `["page_00000000000000000000000001"]`, `{}`}},
 		{prospectLine, "createdAt", instants},
+		{brandLine, "brandId", append(id("brand_"), `null`)},
+		{brandLine, "name", text(`""`, long(256), `"\u0000"`, `null`)},
+		{brandLine, "createdAt", instants},
+		{brandLine, "tenantId", []string{`"tenant_00000000000000000000000001"`}},
 		{pageLine, "pageId", append(id("page_"), `null`)},
 		{pageLine, "brandId", text(`""`, `"\u0000"`, `null`)},
 		{pageLine, "name", text(`"\u0000"`, `null`)},
@@ -125,6 +130,8 @@ func TestEveryConstraintThatIsBrokenIsNamed(t *testing.T) {
 		{entryLine, "idempotencyKey", text(`""`, long(256), `"\u0000"`)},
 		{entryLine, "claimed", []string{`[]`, `"x"`, `1`}},
 		{entryLine, "createdAt", instants},
+		{entryLine, "occurredAt", instants[:8]},
+		{entryLine, "acknowledgedAccountId", id("account_")},
 		{entryLine, "fingerprint", []string{`"x"`}},
 	} {
 		for _, value := range c.values {

@@ -207,6 +207,12 @@ func tenantLines(t *rapid.T) []*line {
 		l.add("createdAt", instant(t))
 		l.add("updatedAt", instant(t))
 	}
+	for _, id := range identifiers(t, "brand_", 2) {
+		l := begin("brand", "brandId", id)
+		l.add("name", quote(text(t, 1, 255)))
+		l.add("createdAt", instant(t))
+		l.add("updatedAt", instant(t))
+	}
 	pages := identifiers(t, "page_", 2)
 	for _, id := range pages {
 		l := begin("page", "pageId", id)
@@ -234,7 +240,7 @@ func tenantLines(t *rapid.T) []*line {
 	return all
 }
 
-var kinds = []string{"account", "prospect", "page", "audience", "audienceVersion", "accountLog"}
+var kinds = []string{"account", "prospect", "brand", "page", "audience", "audienceVersion", "accountLog"}
 
 func versionsOfPages(t *rapid.T, pages []string, begin func(kind, idName, id string) *line) {
 	if len(pages) == 0 {
@@ -258,7 +264,7 @@ func versionsOfPages(t *rapid.T, pages []string, begin func(kind, idName, id str
 		audience := rapid.SampledFrom(audiences).Draw(t, "audience")
 		number := rapid.SampledFrom([]int64{1, 100, atrium.MaxVersionNumber - 10}).Draw(t, "number") + int64(i)
 		l := begin("audienceVersion", "id", id)
-		l.place = fmt.Sprintf("4 %s %016d", audience, number)
+		l.place = fmt.Sprintf("5 %s %016d", audience, number)
 		l.add("pageId", quote(pageOf[audience]))
 		l.add("audienceId", quote(audience))
 		l.add("versionNumber", strconv.FormatInt(number, 10))
@@ -288,6 +294,8 @@ func entriesOf(t *rapid.T, accounts []string, begin func(kind, idName, id string
 				l.add("claimed", c.exported())
 			}
 		})
+		maybe(t, "occurred", func() { l.add("occurredAt", instant(t)) })
+		maybe(t, "moved", func() { l.add("acknowledgedAccountId", quote("account_"+strings.Repeat("7", 26))) })
 		l.add("createdAt", instant(t))
 	}
 }

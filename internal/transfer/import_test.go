@@ -15,14 +15,15 @@ import (
 
 func TestImportingTwiceAddsNothing(t *testing.T) {
 	p := newPlace(t)
-	wantReport(t, p.put(t, oneOfEach...), 6, 6, 0)
+	n := len(oneOfEach)
+	wantReport(t, p.put(t, oneOfEach...), n, n, 0)
 	before := p.export(t)
-	wantReport(t, p.put(t, oneOfEach...), 6, 0, 6)
-	wantReport(t, p.put(t, append(oneOfEach, oneOfEach...)...), 12, 0, 12)
+	wantReport(t, p.put(t, oneOfEach...), n, 0, n)
+	wantReport(t, p.put(t, append(oneOfEach, oneOfEach...)...), 2*n, 0, 2*n)
 	if after := p.export(t); after != before {
 		t.Errorf("exported\n%s\nwant\n%s", after, before)
 	}
-	wantReport(t, p.empty(t).put(t, append(oneOfEach, oneOfEach...)...), 12, 6, 6)
+	wantReport(t, p.empty(t).put(t, append(oneOfEach, oneOfEach...)...), 2*n, n, n)
 }
 
 func TestAMemberThatDiffersIsNamed(t *testing.T) {
@@ -37,6 +38,7 @@ func TestAMemberThatDiffersIsNamed(t *testing.T) {
 		{accountLine, map[string]string{"domain": `"other.example"`, "name": `"Other"`, "createdAt": other, "updatedAt": other}},
 		{accountLine, map[string]string{"name": `null`}},
 		{prospectLine, map[string]string{"name": `""`, "email": `"x"`, "accountIds": `[]`, "createdAt": other, "updatedAt": other}},
+		{brandLine, map[string]string{"name": `"Other"`, "createdAt": other, "updatedAt": other}},
 		{pageLine, map[string]string{
 			"brandId": `"x"`, "name": `"x"`, "pageContext": `"x"`, "title": `"x"`, "status": `"archived"`, "actions": `[1]`, "scripts": `[{}]`,
 			"footerLinks": `[null]`, "headerActionId": `""`, "metadata": `{}`, "deletedAt": other,
@@ -46,7 +48,7 @@ func TestAMemberThatDiffersIsNamed(t *testing.T) {
 		{versionLine, map[string]string{"content": `null`, "audienceId": `"audience_00000000000000000000000002"`}},
 		{entryLine, map[string]string{
 			"source": `"x"`, "type": `"x"`, "payload": `{"n":1.5}`, "idempotencyKey": `"x"`, "claimed": `{"name":"acme.example"}`, "createdAt": other,
-			"accountId": `"account_00000000000000000000000002"`,
+			"accountId": `"account_00000000000000000000000002"`, "occurredAt": other, "acknowledgedAccountId": `"account_00000000000000000000000002"`,
 		}},
 		{entryLine, map[string]string{"idempotencyKey": `null`, "claimed": `null`}},
 	} {

@@ -35,6 +35,13 @@ type (
 		CreatedAt          atrium.Time        `json:"createdAt"`
 		UpdatedAt          atrium.Time        `json:"updatedAt"`
 	}
+	brandLine struct {
+		Kind      string         `json:"kind"`
+		BrandID   atrium.BrandID `json:"brandId"`
+		Name      string         `json:"name"`
+		CreatedAt atrium.Time    `json:"createdAt"`
+		UpdatedAt atrium.Time    `json:"updatedAt"`
+	}
 	pageLine struct {
 		Kind           string            `json:"kind"`
 		PageID         atrium.PageID     `json:"pageId"`
@@ -80,6 +87,8 @@ type (
 		Payload        jsontext.Value   `json:"payload"`
 		IdempotencyKey string           `json:"idempotencyKey,omitzero"`
 		Claimed        claimed          `json:"claimed,omitzero"`
+		OccurredAt     *atrium.Time     `json:"occurredAt,omitzero"`
+		Acknowledged   atrium.AccountID `json:"acknowledgedAccountId,omitzero"`
 		CreatedAt      atrium.Time      `json:"createdAt"`
 	}
 	claimed struct {
@@ -111,6 +120,8 @@ func lineOf(record store.Record) (any, error) {
 			"prospect", r.ID, r.Name, r.Email, r.Domain, r.Slug, r.PhoneNumber, r.LinkedinProfileURL,
 			r.AccountIDs, r.CreatedAt, r.UpdatedAt,
 		}, nil
+	case *atrium.Brand:
+		return brandLine{"brand", r.ID, r.Name, r.CreatedAt, r.UpdatedAt}, nil
 	case *atrium.Page:
 		return pageLine{
 			"page", r.ID, r.BrandID, r.Name, r.Context, r.Title, r.Status,
@@ -124,7 +135,7 @@ func lineOf(record store.Record) (any, error) {
 	case *atrium.Entry:
 		return accountLogLine{
 			"accountLog", r.ID, r.AccountID, r.Source, r.Type, strictjson.Compact(r.Payload), r.IdempotencyKey,
-			claimed{r.Claim.AccountID, r.Claim.Domain, r.Claim.Name}, r.CreatedAt,
+			claimed{r.Claim.AccountID, r.Claim.Domain, r.Claim.Name}, r.OccurredAt, r.AcknowledgedID, r.CreatedAt,
 		}, nil
 	default:
 		return nil, fmt.Errorf("no kind of line holds a %T", record)

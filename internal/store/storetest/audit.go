@@ -18,6 +18,7 @@ import (
 var audits = []guarantee{
 	{"every change is a row, with what was before and after", changesAreRecorded},
 	{"what changes nothing is no row", nothingIsNotRecorded},
+	{"a chunk that is imported is one row, with how many of each kind were new", importIsRecorded},
 	{"rows are listed by what was done, by whom, to what and when, each once, however many a page has", rowsListed},
 	{"a list reads so many rows at most, and goes on behind them", rowsListedInParts},
 	{"the operators' chain is another one", chainsApart},
@@ -87,6 +88,28 @@ func nothingIsNotRecorded(t *testing.T, e *env) {
 	if head, err := e.as(e.newTenant(t)).head(t), error(nil); head.Number != 0 || err != nil {
 		t.Errorf("a new tenant has the head %v", head)
 	}
+}
+
+func importIsRecorded(t *testing.T, e *env) {
+	records := e.oneOfEach()
+	c := e.change()
+	for range 2 { // nothing is new the second time
+		if _, err := e.Import(t.Context(), c, items(records...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := e.Import(t.Context(), c, items(append(records, e.newAccount("other.example", ""), e.newPage(atrium.PageDraft), e.newAccount("third.example", ""))...)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Import(t.Context(), c, items(e.newAccount("lost.example", ""), e.newAccount("acme.example", ""))); err == nil {
+		t.Fatal("a domain was taken twice")
+	}
+	rows := e.auditRows(t, store.AuditFilter{}, 10)
+	if len(rows) != 2 || rows[0].Action != "import" || rows[0].Subject != string(e.tenant) || rows[0].Actor != "key_test" || rows[0].RequestID != "req_test" ||
+		string(rows[0].Detail) != `{"accounts":2,"pages":1}` || string(rows[1].Detail) != `{"accounts":1,"audiences":1,"entries":1,"pages":1,"prospects":1,"versions":1}` {
+		t.Errorf("rows %+v", rows)
+	}
+	e.wantSound(t, nil)
 }
 
 // head returns the head of the tenant's chain.

@@ -15,6 +15,7 @@ import (
 
 var exports = []guarantee{
 	{"an export has every record once, in order, however many there are", exportHasAll},
+	{"an export has brands, and what entries say of themselves", exportHasTheRest},
 	{"an export of large records has them all", exportHasLarge},
 	{"an export that others write beside has all from before and refers to nothing it leaves out", exportWhileWriting},
 	{"an export has what was stored before it, whatever the clock says", exportWithClockBack},
@@ -35,14 +36,16 @@ func wantOrder(t tb, records []store.Record) {
 			return 0, string(r.ID)
 		case *store.LinkedProspect:
 			return 1, string(r.ID)
-		case *atrium.Page:
+		case *atrium.Brand:
 			return 2, string(r.ID)
-		case *atrium.Audience:
+		case *atrium.Page:
 			return 3, string(r.ID)
+		case *atrium.Audience:
+			return 4, string(r.ID)
 		case *store.AudienceVersion:
-			return 4, fmt.Sprintf("%s %016d", r.AudienceID, r.Number)
+			return 5, fmt.Sprintf("%s %016d", r.AudienceID, r.Number)
 		case *atrium.Entry:
-			return 5, string(r.ID)
+			return 6, string(r.ID)
 		}
 		return -1, ""
 	}
@@ -107,8 +110,32 @@ func exportHasAll(t *testing.T, e *env) {
 	}
 }
 
+func exportHasTheRest(t *testing.T, e *env) {
+	made := e.brand(t, "made")
+	const n = 510 // more than a chunk
+	var all []store.Record
+	for i := range n {
+		b := made
+		b.ID, b.Name = atrium.NewID[atrium.BrandID](), fmt.Sprint("Brand ", i)
+		all = append(all, &b)
+	}
+	a := e.newAccount("acme.example", "")
+	entry := e.newEntry(a, "k")
+	entry.OccurredAt, entry.AcknowledgedID = pointer(atrium.Time(-1000)), atrium.NewID[atrium.AccountID]()
+	all = append(all, a, entry)
+	e.put(t, all...)
+	other := e.as(e.newTenant(t))
+	got := e.records(t)
+	wantOrder(t, got)
+	other.put(t, got...)
+	other.wantRecords(t, append(all, &made)...)
+	if added, err := e.Import(t.Context(), e.change(), items(got...)); err != nil || added != 0 {
+		t.Errorf("imported again: %d were new, %v", added, err)
+	}
+}
+
 func kindOrder(r store.Record) int {
-	return slices.Index([]string{"*atrium.Account", "*store.LinkedProspect", "*atrium.Page", "*atrium.Audience", "*store.AudienceVersion", "*atrium.Entry"}, fmt.Sprintf("%T", r))
+	return slices.Index([]string{"*atrium.Account", "*store.LinkedProspect", "*atrium.Brand", "*atrium.Page", "*atrium.Audience", "*store.AudienceVersion", "*atrium.Entry"}, fmt.Sprintf("%T", r))
 }
 
 func exportHasLarge(t *testing.T, e *env) {

@@ -55,6 +55,10 @@ func describe(r store.Record) string {
 		p.TenantID, p.AccountIDs = "", slices.Clone(p.AccountIDs)
 		slices.Sort(p.AccountIDs)
 		r = p
+	case *atrium.Brand:
+		b := *original
+		b.TenantID = ""
+		r = b
 	case *atrium.Page:
 		p := *original
 		p.TenantID, p.AudiencesCount = "", 0
