@@ -109,7 +109,7 @@ func TestARunningServicePublishesWhatIsScheduled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tenant, err := s.CreateTenant(t.Context(), "Tenant")
+	tenant, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
 	if err != nil {
 		t.Fatal(err)
 	}
