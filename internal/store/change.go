@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -47,7 +48,7 @@ func change[T any](ctx context.Context, s *Store, c atrium.Change, f func(tx *ch
 				return err
 			}
 			if result, err = f(t); err != nil {
-				return err
+				return t.unlessAnswered(err)
 			}
 			if err := t.bind(result); err != nil {
 				return err
@@ -84,6 +85,29 @@ func (tx *changing) replay(result any) (replayed bool, err error) {
 		return false, fmt.Errorf("read a kept result: %w", err)
 	}
 	return true, nil
+}
+
+// errAnswered says that the request was answered after the transaction had looked.
+var errAnswered error = &engine.Error{Class: engine.Conflict, Err: errors.New("the request was answered meanwhile")}
+
+// unlessAnswered returns the error of a change, or errAnswered if the same request
+// was answered meanwhile: then this one was refused for what that one has changed.
+func (tx *changing) unlessAnswered(refused error) error {
+	if tx.change.IdempotencyKey == "" || !isPublic(refused) {
+		return refused
+	}
+	answered := false
+	if err := tx.Query("SELECT created_at FROM requests WHERE tenant_id = $1 AND key_match = $2",
+		engine.Args{idArg(tx.change.TenantID), keyMatch(tx.change.IdempotencyKey)}, func(engine.Row) error {
+			answered = true
+			return nil
+		}); err != nil {
+		return err
+	}
+	if answered {
+		return errAnswered
+	}
+	return refused
 }
 
 // bind keeps the result with the idempotency key, and forgets some that are old.
