@@ -108,21 +108,32 @@ var insertAudit = engine.NewBatch(`INSERT INTO audit (tenant_id, `+auditColumns+
 	"tenant_id bytea", "number bigint", "at bigint", "actor text", "action text", "subject text", "request_id text",
 	"detail bytea", "salt bytea", "detail_hash bytea", "hash bytea")
 
-// writeAudit adds what was recorded to the tenant's chain.
+var moveHeads = engine.NewBatch(`UPDATE audit_heads SET number = batch.number, hash = batch.hash
+	FROM batch WHERE audit_heads.tenant_id = batch.tenant_id`, "tenant_id bytea", "number bigint", "hash bytea")
+
+// writeAudit adds what was recorded to the tenant's chain. On a server that is one
+// round trip: the rows go with the commit.
 func (tx *changing) writeAudit() error {
 	if len(tx.acts) == 0 {
 		return nil
 	}
 	tenant := idArg(tx.change.TenantID)
-	if _, err := tx.Exec("INSERT INTO audit_heads (tenant_id, number, hash) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-		tenant, int64(0), []byte{}); err != nil {
-		return err
-	}
 	var number int64
 	var previous []byte
-	if err := engine.Find(tx.Lock, "SELECT number, hash FROM audit_heads WHERE tenant_id = $1", engine.Args{tenant},
-		func(r engine.Row) { number, previous = r.Int(0), r.Bytes(1) }); err != nil {
-		return err
+	for found := false; !found; { // there is no head before the first row
+		if err := tx.Lock("SELECT number, hash FROM audit_heads WHERE tenant_id = $1", engine.Args{tenant}, func(r engine.Row) error {
+			found, number, previous = true, r.Int(0), r.Bytes(1)
+			return nil
+		}); err != nil {
+			return err
+		}
+		if found {
+			break
+		}
+		if _, err := tx.Exec("INSERT INTO audit_heads (tenant_id, number, hash) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+			tenant, int64(0), []byte{}); err != nil {
+			return err
+		}
 	}
 	rows := make([]engine.Args, len(tx.acts))
 	for i, a := range tx.acts {
@@ -138,11 +149,10 @@ func (tx *changing) writeAudit() error {
 			row.Detail, row.Salt, row.DetailHash, row.Hash,
 		}
 	}
-	if _, err := tx.Batch(insertAudit, rows, nil); err != nil {
+	if err := tx.Defer(insertAudit, rows); err != nil {
 		return err
 	}
-	_, err := tx.Exec("UPDATE audit_heads SET number = $1, hash = $2 WHERE tenant_id = $3", number, previous, tenant)
-	return err
+	return tx.Defer(moveHeads, []engine.Args{{tenant, number, previous}})
 }
 
 // redact takes the details out of all rows about a subject that are written
