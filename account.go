@@ -16,6 +16,32 @@ type Account struct {
 	LatestActivityAt *Time // when its newest entry was recorded
 }
 
+// MaxMerged is how many accounts can be merged into one, the domains that it had
+// before included.
+const MaxMerged = 100
+
+// A MergedAccount is an account that was merged into another one, or a domain that
+// an account had before, which has an identifier of its own since then.
+type MergedAccount struct {
+	ID         AccountID
+	Domain     string
+	Name       string    // "" if it has none
+	MergedInto AccountID // directly; this one may be merged into another one itself
+}
+
+// An AccountDetail is an account that stands for itself with all that leads to it.
+type AccountDetail struct {
+	Account
+	Prospects []Prospect      // linked to it or to what was merged into it, by their creation
+	Merged    []MergedAccount // by their identifiers, MaxMerged at most
+}
+
+// An AccountUpdate is what is to be changed of an account.
+type AccountUpdate struct {
+	Name   *string // "" takes the name away; nil leaves it
+	Domain string  // canonical; "" leaves it
+}
+
 // A Prospect is a person linked to any number of accounts. Each of its texts
 // is nil when unknown, and may be empty when it was given so.
 type Prospect struct {

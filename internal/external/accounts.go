@@ -69,7 +69,7 @@ func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Req
 			return given == fields
 		})
 	}
-	renamed, linked, err := a.Store.RenameAccount(ctx, who.TenantID, id, name, check)
+	renamed, linked, err := a.Store.RenameAccount(ctx, r.ChangeBy(who), id, name, check)
 	if err != nil {
 		return rest.Response{}, err
 	}

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"unicode/utf8"
@@ -13,6 +14,12 @@ import (
 	"atrium/internal/strictjson"
 )
 
+// ChangeBy returns what the store is told of a change that the request asks for, without
+// an idempotency key, where something else reads the request.
+func (r *Request) ChangeBy(who auth.Principal) atrium.Change {
+	return atrium.Change{TenantID: who.TenantID, Actor: who.Actor(), RequestID: r.id}
+}
+
 // Change reads a request that asks for a change, strictly: its body is an object all
 // of whose members decode takes, so that a misspelt one is a fault, and an empty body
 // is an empty object; decode may be nil, for nothing. It returns what the store is
@@ -20,7 +27,7 @@ import (
 // same request is one whose path and body say the same. The error names every fault
 // of both.
 func (r *Request) Change(who auth.Principal, decode func(o *strictjson.Object)) (atrium.Change, error) {
-	c := atrium.Change{TenantID: who.TenantID, Actor: who.Actor(), RequestID: r.id}
+	c := r.ChangeBy(who)
 	if c.TenantID == "" {
 		c.TenantID = atrium.OperatorChain
 	}
@@ -88,10 +95,20 @@ func (r *Request) CheckState(body any) error {
 // RequireState is CheckState for a request that must have an If-Match header: the
 // error's code is atrium.CodePreconditionRequired without one (RFC 6585 section 3).
 func (r *Request) RequireState(body any) error {
+	return cmp.Or(r.requireIfMatch(), r.CheckState(body))
+}
+
+// RequireIfMatch is CheckIfMatch for a request that must have the header, as
+// RequireState says.
+func (r *Request) RequireIfMatch(same func(tag string) bool) error {
+	return cmp.Or(r.requireIfMatch(), r.CheckIfMatch(same))
+}
+
+func (r *Request) requireIfMatch() error {
 	if len(r.Header("If-Match")) == 0 {
 		return atrium.Errorf(atrium.CodePreconditionRequired, "The request must have an If-Match header with the ETag of what it changes.")
 	}
-	return r.CheckState(body)
+	return nil
 }
 
 // Made returns the answer to a request that made something, or that made it when it

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"atrium"
 	"atrium/internal/canonical"
@@ -33,57 +35,132 @@ func scanProspect(r engine.Row, first int, tenant atrium.TenantID) atrium.Prospe
 	}
 }
 
-// Account returns an account and the prospects linked to it, ordered by their
-// creation and then their identifier. It is NotFound if there is none.
-func (s *Store) Account(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (a atrium.Account, linked []atrium.Prospect, err error) {
-	err = s.find(ctx, accountWithProspects, engine.Args{idArg(tenant), idArg(id)}, scanAccountWithProspects(&a, &linked, tenant))
-	return a, linked, err
+// Account returns the account that an identifier leads to, which is another one where
+// that was merged, and the prospects linked to it, ordered by their creation and then
+// their identifier. It is NotFound if there is none.
+func (s *Store) Account(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (atrium.Account, []atrium.Prospect, error) {
+	a, linked, err := findAccount(func(sql string, args engine.Args, each func(engine.Row) error) error {
+		return s.db.Query(ctx, sql, args, each)
+	}, tenant, id)
+	return a, linked, public(err)
+}
+
+// findAccount is Account with a method that reads. Between two reads that are no
+// transaction, what an identifier leads to may change again, but hardly often.
+func findAccount(query func(string, engine.Args, func(engine.Row) error) error, tenant atrium.TenantID, id atrium.AccountID,
+) (a atrium.Account, linked []atrium.Prospect, err error) {
+	for range maxRaces {
+		var survivor atrium.AccountID
+		a, linked = atrium.Account{}, nil
+		err = engine.Find(query, accountWithProspects, engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) {
+			if a.ID == "" {
+				a, survivor = scanAccount(r, tenant), idAt[atrium.AccountID](r, afterAccount)
+			}
+			if !r.Null(afterAccount + 1) {
+				linked = append(linked, scanProspect(r, afterAccount+1, tenant))
+			}
+		})
+		if err != nil || survivor == "" {
+			return a, linked, err
+		}
+		id = survivor
+	}
+	return a, linked, atrium.Unavailable(errors.New("the account is merged again and again"))
 }
 
 // One statement is one round trip to a server, and needs no transaction.
-const accountWithProspects = "SELECT " + accountColumns + ", " + prospectColumns + ` FROM accounts a
+const accountWithProspects = "SELECT " + accountColumns + ", a.survivor_id, " + prospectColumns + ` FROM accounts a
 	LEFT JOIN account_prospects l ON l.tenant_id = a.tenant_id AND l.account_id = a.account_id
 	LEFT JOIN prospects p ON p.tenant_id = l.tenant_id AND p.prospect_id = l.prospect_id
 	WHERE a.tenant_id = $1 AND a.account_id = $2
 	ORDER BY l.prospect_created_at, l.prospect_id`
 
-// scanAccountWithProspects returns what takes the rows of accountWithProspects.
-func scanAccountWithProspects(a *atrium.Account, linked *[]atrium.Prospect, tenant atrium.TenantID) func(engine.Row) {
-	return func(r engine.Row) {
-		if a.ID == "" {
-			*a = scanAccount(r, tenant)
+// AccountDetail is Account with what was merged into it.
+func (s *Store) AccountDetail(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
+	err = s.read(ctx, func(tx engine.Tx) error {
+		d = atrium.AccountDetail{}
+		if d.Account, d.Prospects, err = findAccount(tx.Query, tenant, id); err != nil {
+			return err
 		}
-		if !r.Null(afterAccount) {
-			*linked = append(*linked, scanProspect(r, afterAccount, tenant))
-		}
-	}
+		return tx.Query(selectMembers, engine.Args{idArg(tenant), idArg(d.ID)}, func(r engine.Row) error {
+			m := scanMember(r, tenant)
+			d.Merged = append(d.Merged, m.merged())
+			return nil
+		})
+	})
+	return d, err
 }
 
-// RenameAccount gives an account a name and returns it with its linked
-// prospects. The account as it stands is first given to check, whose error ends
-// the call. A name that it has already changes nothing. It is NotFound if there
-// is none.
-func (s *Store) RenameAccount(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID, name string,
+// RenameAccount gives the account that an identifier leads to a name and returns it
+// with its linked prospects. The account as it stands is first given to check, whose
+// error ends the call. A name that it has already changes nothing. It is NotFound if
+// there is none.
+func (s *Store) RenameAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, name string,
 	check func(atrium.Account, []atrium.Prospect) error,
-) (a atrium.Account, linked []atrium.Prospect, err error) {
-	err = s.write(ctx, func(tx engine.Tx) error {
-		a, linked = atrium.Account{}, nil
-		args := engine.Args{idArg(tenant), idArg(id)}
-		if err := engine.Find(tx.Lock, "SELECT account_id FROM accounts WHERE tenant_id = $1 AND account_id = $2", args, func(engine.Row) {}); err != nil {
-			return err
+) (atrium.Account, []atrium.Prospect, error) {
+	d, _, err := change(ctx, s, c, func(tx *changing) (d atrium.AccountDetail, err error) {
+		if id, err := tx.lockAccount(id); err != nil {
+			return d, err
+		} else if d.Account, d.Prospects, err = findAccount(tx.Query, c.TenantID, id); err != nil {
+			return d, err
 		}
-		if err := engine.Find(tx.Query, accountWithProspects, args, scanAccountWithProspects(&a, &linked, tenant)); err != nil {
-			return err
+		if err := check(d.Account, d.Prospects); err != nil || d.Name == name {
+			return d, err
 		}
-		if err := check(a, linked); err != nil || a.Name == name {
-			return err
-		}
-		a.Name, a.UpdatedAt = name, max(a.UpdatedAt, atrium.At(s.now()))
-		_, err := tx.Exec("UPDATE accounts SET name = $1, name_hash = $2, updated_at = $3 WHERE tenant_id = $4 AND account_id = $5",
-			a.Name, nameHash(a.Domain, name), int64(a.UpdatedAt), idArg(tenant), idArg(id))
-		return err
+		return d, tx.update(&d.Account, name, d.Domain)
 	})
-	return a, linked, err
+	return d.Account, d.Prospects, err
+}
+
+// lockAccount returns the identifier of the account that another one leads to, which
+// no other transaction changes until this one has ended. No account on the way is
+// locked, so that the locks have one order.
+func (tx *changing) lockAccount(id atrium.AccountID) (atrium.AccountID, error) {
+	tenant := idArg(tx.change.TenantID)
+	for range maxRaces {
+		err := engine.Find(tx.Lock, "SELECT account_id FROM accounts WHERE tenant_id = $1 AND account_id = $2 AND survivor_id IS NULL",
+			engine.Args{tenant, idArg(id)}, func(engine.Row) {})
+		if !errors.Is(err, engine.ErrNoRow) {
+			return id, err
+		}
+		var survivor atrium.AccountID
+		if err := engine.Find(tx.Query, "SELECT survivor_id FROM accounts WHERE tenant_id = $1 AND account_id = $2",
+			engine.Args{tenant, idArg(id)}, func(r engine.Row) { survivor = idAt[atrium.AccountID](r, 0) }); err != nil {
+			return "", err
+		}
+		id = cmp.Or(survivor, id)
+	}
+	return "", errRegrouped
+}
+
+func accountFields(a *atrium.Account) []field {
+	return []field{{"domain", a.Domain}, {"name", nullable(a.Name)}}
+}
+
+var updateAccounts = engine.NewBatch(`UPDATE accounts SET domain = batch.domain, domain_hash = batch.domain_hash,
+		name = batch.name, name_hash = batch.name_hash, updated_at = batch.updated_at
+	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
+	"tenant_id bytea", "account_id bytea", "domain text", "domain_hash bytea", "name text", "name_hash bytea", "updated_at bigint")
+
+var renameAccounts = engine.NewBatch(`UPDATE accounts SET name = batch.name, name_hash = batch.name_hash, updated_at = batch.updated_at
+	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
+	"tenant_id bytea", "account_id bytea", "name text", "name_hash bytea", "updated_at bigint")
+
+// update gives an account that stands for itself, and is locked, a name and a domain
+// that no other one has.
+func (tx *changing) update(a *atrium.Account, name, domain string) error {
+	before := accountFields(a)
+	moved := a.Domain != domain
+	a.Name, a.Domain, a.UpdatedAt = name, domain, max(a.UpdatedAt, tx.at)
+	tx.record("account.update", string(a.ID), before, accountFields(a))
+	tenant, account := idArg(tx.change.TenantID), idArg(a.ID)
+	if !moved { // the index by domain is not written
+		return tx.Defer(renameAccounts, []engine.Args{{tenant, account, nullable(name), nameHash(domain, name), int64(a.UpdatedAt)}})
+	}
+	_, err := tx.Batch(updateAccounts, []engine.Args{
+		{tenant, account, domain, hash16(domain), nullable(name), nameHash(domain, name), int64(a.UpdatedAt)},
+	}, nil)
+	return err
 }
 
 // nameHash returns what an account of the domain is found by when an entry

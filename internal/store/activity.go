@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"atrium"
@@ -47,7 +48,7 @@ func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Ou
 		var b *appending
 		err = s.db.Write(ctx, func(tx engine.Tx) error {
 			b = newAppending(tx, drafts, atrium.At(s.now()), s.storedAt())
-			b.replicated = s.db.Traits().Replicated
+			b.replicated, b.merging = s.db.Traits().Replicated, &s.merging
 			return b.run(try > 0)
 		})
 		switch {
@@ -71,11 +72,13 @@ type appending struct {
 	at       atrium.Time // when the transaction began
 	storedAt int64       // what accounts that are made have in stored_at
 	outcomes []atrium.Outcome
-	keyMatch [][]byte          // by draft; nil without a key
-	leaders  map[tenantKey]int // which draft binds a key that no stored entry has
+	keyMatch [][]byte           // by draft; nil without a key
+	leaders  map[tenantKey]int  // which draft binds a key that no stored entry has
+	stored   []atrium.AccountID // by draft: where its entry goes, which may lead to that of the outcome
 
-	replicated bool    // what is read has to be confirmed
-	confirmed  targets // the accounts of entries that are acknowledged and were there
+	merging    *sync.Map // the tenants that are known to have merged accounts
+	replicated bool      // what is read has to be confirmed
+	confirmed  targets   // the accounts of entries that are acknowledged and were there
 }
 
 // A key as the index has it: all of it up to shortKey bytes, and else its first
@@ -113,6 +116,7 @@ func newAppending(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt
 		outcomes:  make([]atrium.Outcome, len(drafts)),
 		keyMatch:  make([][]byte, len(drafts)),
 		leaders:   make(map[tenantKey]int, len(drafts)),
+		stored:    make([]atrium.AccountID, len(drafts)),
 		confirmed: targets{},
 	}
 	for i, d := range drafts {
@@ -176,7 +180,8 @@ func (b *appending) run(again bool) error {
 }
 
 var findKeys = engine.NewBatch(`SELECT e.tenant_id, e.key_match, e.entry_id, e.account_id, e.created_at, e.source, e.type,
-		e.acknowledged_account_id, e.fingerprint
+		e.acknowledged_account_id, e.fingerprint,
+		(SELECT 1 FROM erasures x WHERE x.tenant_id = e.tenant_id AND x.account_id = e.account_id)
 	FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.key_match = batch.key_match`,
 	"tenant_id bytea", "key_match bytea")
 
@@ -197,13 +202,23 @@ func (b *appending) replayStored() (pending []int, err error) {
 		fingerprint []byte
 	}
 	bound := map[tenantKey]stored{}
+	var erased []tenantKey
 	_, err = b.tx.Batch(findKeys, rows, func(r engine.Row) error {
 		receipt, account := scanReceipt(r, 2)
+		if !r.Null(9) {
+			erased = append(erased, tenantKey{idAt[atrium.TenantID](r, 0), string(receipt.EntryID)})
+			return nil
+		}
 		bound[tenantKey{idAt[atrium.TenantID](r, 0), string(r.Bytes(1))}] = stored{receipt, account, r.Bytes(8)}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find keys: %w", err)
+	}
+	for _, e := range erased { // those of erased accounts, for which their keys do not wait
+		if err := eraseEntry(b.tx, e.tenant, atrium.EntryID(e.key)); err != nil {
+			return nil, err
+		}
 	}
 	for i, d := range b.drafts {
 		entry, ok := bound[b.key(i)]
@@ -343,9 +358,11 @@ func (b *appending) insert(recorded []int) error {
 	rows := make([]engine.Args, len(recorded))
 	for n, i := range recorded {
 		d := b.drafts[i]
-		rows[n] = entryRow(&atrium.Entry{
-			ID: d.ID, TenantID: d.TenantID, AccountID: b.outcomes[i].AccountID, CreatedAt: b.at, Submission: d.Submission,
-		}, b.keyMatch[i], d.Fingerprint)
+		e := atrium.Entry{ID: d.ID, TenantID: d.TenantID, AccountID: b.stored[i], CreatedAt: b.at, Submission: d.Submission}
+		if shown := b.outcomes[i].AccountID; shown != e.AccountID {
+			e.AcknowledgedID = shown
+		}
+		rows[n] = entryRow(&e, b.keyMatch[i], d.Fingerprint)
 	}
 	return b.tx.Defer(insertEntries, rows)
 }

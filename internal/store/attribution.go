@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,29 +18,54 @@ import (
 // which write for the same accounts hardly ever wait for each other. They still can
 // where drafts name accounts by identifier and make others: the engine runs one of
 // them again.
+//
+// An account that was merged into another one takes entries as before, so that a
+// split takes them along, and its survivor is touched with it, in the same order. For
+// that the survivor must be known before. Whether a tenant has any is known from the
+// first entry of it that has gone to one: until then nothing is asked. Nobody merges
+// or splits between the touch and the commit, because whoever does has to lock what
+// was touched.
+
+// minuteBehind is the minute that an account's active_minute should be, or null if it
+// is. It is no part of the touch itself: to write a column of an index costs a server
+// and SQLite several times as much.
+const minuteBehind = `CASE WHEN accounts.active_minute < accounts.latest_activity_at / 60000000
+		THEN accounts.latest_activity_at / 60000000 END`
+
+// perMinute is how many units of an atrium.Time a minute has.
+const perMinute = 60_000_000
 
 var touchAccounts = engine.NewBatch(`UPDATE accounts SET latest_activity_at =
 		CASE WHEN accounts.latest_activity_at >= batch.at THEN accounts.latest_activity_at ELSE batch.at END
 	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id
-	RETURNING accounts.tenant_id, accounts.account_id, CASE WHEN accounts.name IS NULL THEN 1 ELSE 0 END`,
+	RETURNING accounts.tenant_id, accounts.account_id, CASE WHEN accounts.name IS NULL THEN 1 ELSE 0 END,
+		accounts.survivor_id, `+minuteBehind,
 	"tenant_id bytea", "account_id bytea", "at bigint")
+
+var raiseMinutes = engine.NewBatch(`UPDATE accounts SET active_minute = batch.minute
+	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id
+		AND accounts.active_minute < batch.minute`, "tenant_id bytea", "account_id bytea", "minute bigint")
 
 // The two ways to know of an account what the other one tells.
 var (
-	findAccounts = engine.NewBatch(`SELECT a.tenant_id, a.account_id, a.domain_hash
+	findAccounts = engine.NewBatch(`SELECT a.tenant_id, a.account_id, a.domain_hash, a.survivor_id, `+hashOfSurvivor+`
 		FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id`,
 		"tenant_id bytea", "account_id bytea")
-	findDomains = engine.NewBatch(`SELECT a.tenant_id, a.domain_hash, a.account_id
+	findDomains = engine.NewBatch(`SELECT a.tenant_id, a.account_id, a.domain_hash, a.survivor_id, `+hashOfSurvivor+`
 		FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.domain_hash`,
 		"tenant_id bytea", "domain_hash bytea")
 )
 
+const hashOfSurvivor = `CASE WHEN a.survivor_id IS NOT NULL THEN
+		(SELECT s.domain_hash FROM accounts s WHERE s.tenant_id = a.tenant_id AND s.account_id = a.survivor_id) END`
+
 var upsertAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
-		created_at, updated_at, latest_activity_at, stored_at)
-	SELECT batch.tenant_id, account_id, domain, domain_hash, name, name_hash, at, at, at, stored_at FROM batch WHERE true
+		created_at, updated_at, latest_activity_at, active_minute, stored_at)
+	SELECT batch.tenant_id, account_id, domain, domain_hash, name, name_hash, at, at, at, at / 60000000, stored_at FROM batch WHERE true
 	ON CONFLICT (tenant_id, domain_hash) DO UPDATE SET latest_activity_at =
 		CASE WHEN accounts.latest_activity_at >= excluded.latest_activity_at THEN accounts.latest_activity_at ELSE excluded.latest_activity_at END
-	RETURNING accounts.tenant_id, accounts.domain_hash, accounts.account_id, CASE WHEN accounts.name IS NULL THEN 1 ELSE 0 END`,
+	RETURNING accounts.tenant_id, accounts.account_id, CASE WHEN accounts.name IS NULL THEN 1 ELSE 0 END,
+		accounts.survivor_id, `+minuteBehind+`, accounts.domain_hash`,
 	"tenant_id bytea", "account_id bytea", "domain text", "domain_hash bytea", "name text", "name_hash bytea", "at bigint", "stored_at bigint")
 
 // fillNames comes after the others so that they, which are most of the work,
@@ -60,12 +87,16 @@ var findNames = engine.NewBatch(`SELECT batch.tenant_id, batch.name_hash,
 
 // A target is an account that drafts of the transaction go to.
 type target struct {
-	id      atrium.AccountID // "" until it is known, or if there is none
-	hash    string           // of its domain; "" until it is known
-	unnamed bool
-	drafts  []int
-	at      atrium.Time // of the newest activity, if it was before this
+	id       atrium.AccountID // "" until it is known, or if there is none
+	survivor atrium.AccountID // what it was merged into; "" if it stands for itself
+	hash     string           // of its domain; "" until it is known
+	unnamed  bool             // it has no name, or what it was merged into has none
+	drafts   []int
+	at       atrium.Time // of the newest activity, if it was before this
 }
+
+// leads returns the account that is shown for the target.
+func (t *target) leads() atrium.AccountID { return cmp.Or(t.survivor, t.id) }
 
 // targets are those that drafts name in one way, by the identifier or the domain
 // that they give.
@@ -108,7 +139,7 @@ func (b *appending) resolve(drafts []int) (found []int, err error) {
 	for k, t := range byDomain {
 		t.hash = string(hash16(k.key))
 	}
-	if len(byID)+len(b.confirmed) > 0 { // else all of them are touched or made by one statement
+	if len(byID)+len(b.confirmed) > 0 || b.mayBeMerged(byDomain) { // else all of them are touched or made by one statement
 		if err := b.touchKnown(byID, byDomain); err != nil {
 			return nil, err
 		}
@@ -122,17 +153,24 @@ func (b *appending) resolve(drafts []int) (found []int, err error) {
 	for _, all := range []targets{byID, byDomain} {
 		for _, t := range all {
 			for _, i := range t.drafts {
-				if t.id == "" {
+				switch {
+				case t.id == "" && b.drafts[i].Claim.AccountID == "":
+					return nil, errErased
+				case t.id == "":
 					b.outcomes[i].Err = atrium.NotFound()
 					continue
 				}
-				b.outcomes[i].AccountID = t.id
+				b.outcomes[i].AccountID, b.stored[i] = t.leads(), t.id
 				found = append(found, i)
 			}
 		}
 	}
 	return found, nil
 }
+
+// errErased says that an account was erased after it was found by its name. The
+// next try does not find it.
+var errErased error = &engine.Error{Class: engine.Conflict, Err: errors.New("an account was erased meanwhile")}
 
 // matchNames gives the drafts of a name that exactly one account has to it, and
 // those of the others to the unattributed account.
@@ -160,30 +198,30 @@ func (b *appending) matchNames(byName, byID, byDomain targets) error {
 	return nil
 }
 
+// mayBeMerged reports whether one of the targets is of a tenant that is known to have
+// merged accounts.
+func (b *appending) mayBeMerged(all targets) bool {
+	for k := range all {
+		if _, ok := b.merging.Load(k.tenant); ok {
+			return true
+		}
+	}
+	return false
+}
+
 // touchKnown notes the activity of the accounts that there are, and of those that
 // have to be confirmed.
 func (b *appending) touchKnown(byID, byDomain targets) error {
-	accounts := map[tenantKey][]*target{} // by the hash of the domain; one can be named in several ways
-	ids := map[tenantKey]atrium.AccountID{}
-	know := func(t *target, tenant atrium.TenantID, hash string, id atrium.AccountID) {
-		k := tenantKey{tenant, hash}
-		accounts[k], ids[k] = append(accounts[k], t), id
-	}
-	named := map[tenantKey][]*target{}
+	named := map[tenantKey][]*target{} // by account; one can be named in several ways
 	for _, all := range []targets{byID, b.confirmed} {
 		for k, t := range all {
 			named[k] = append(named[k], t)
 		}
 	}
 	b.confirmed = nil
-	hashes, err := domainHashes(b.tx, slices.Collect(maps.Keys(named)))
+	known, err := findKnown(b.tx, slices.Collect(maps.Keys(named)))
 	if err != nil {
 		return err
-	}
-	for k, hash := range hashes {
-		for _, t := range named[k] {
-			know(t, k.tenant, hash, atrium.AccountID(k.key))
-		}
 	}
 	var rows []engine.Args
 	byHash := map[tenantKey]*target{}
@@ -192,52 +230,122 @@ func (b *appending) touchKnown(byID, byDomain targets) error {
 		rows = append(rows, engine.Args{idArg(k.tenant), []byte(t.hash)})
 	}
 	if _, err := b.tx.Batch(findDomains, rows, func(r engine.Row) error {
-		tenant, hash := idAt[atrium.TenantID](r, 0), string(r.Bytes(1))
-		know(byHash[tenantKey{tenant, hash}], tenant, hash, idAt[atrium.AccountID](r, 2))
+		k, a := scanKnown(r)
+		known[k] = a
+		named[k] = append(named[k], byHash[tenantKey{k.tenant, a.hash}])
 		return nil
 	}); err != nil {
 		return fmt.Errorf("find domains: %w", err)
 	}
-	rows = nil
-	byAccount := map[tenantKey][]*target{}
-	for _, k := range sorted(accounts) {
-		byAccount[tenantKey{k.tenant, string(ids[k])}] = accounts[k]
+	newest := map[tenantKey]atrium.Time{}
+	for k := range known {
 		var at atrium.Time
-		for _, t := range accounts[k] {
+		for _, t := range named[k] {
 			if at = max(at, t.at); len(t.drafts) > 0 {
 				at = b.at
 			}
 		}
-		rows = append(rows, engine.Args{idArg(k.tenant), idArg(ids[k]), int64(at)})
+		newest[k] = at
 	}
-	if _, err := b.tx.Batch(touchAccounts, rows, func(r engine.Row) error {
-		id := idAt[atrium.AccountID](r, 1)
-		for _, t := range byAccount[tenantKey{idAt[atrium.TenantID](r, 0), string(id)}] {
-			t.id, t.unnamed = id, r.Int(2) == 1
+	unnamed, err := touch(b.tx, known, newest)
+	if err != nil {
+		return err
+	}
+	for k := range unnamed {
+		for _, t := range named[k] {
+			t.id, t.survivor = atrium.AccountID(k.key), known[k].survivor
+			t.unnamed = unnamed[tenantKey{k.tenant, string(t.leads())}]
 		}
-		return nil
-	}); err != nil {
-		return fmt.Errorf("touch accounts: %w", err)
 	}
 	return nil
 }
 
-// domainHashes returns the hashes of the domains of accounts, which have identifiers
-// as their keys; those that do not exist have none.
-func domainHashes(tx engine.Tx, accounts []tenantKey) (hashes map[tenantKey]string, err error) {
-	hashes = make(map[tenantKey]string, len(accounts))
+// A knownAccount is what was read of an account before it is touched.
+type knownAccount struct {
+	hash         string // of its domain
+	survivor     atrium.AccountID
+	survivorHash string
+}
+
+func scanKnown(r engine.Row) (tenantKey, knownAccount) {
+	return tenantKey{idAt[atrium.TenantID](r, 0), string(idAt[atrium.AccountID](r, 1))},
+		knownAccount{string(r.Bytes(2)), idAt[atrium.AccountID](r, 3), string(r.Bytes(4))}
+}
+
+// findKnown returns those of the accounts that there are.
+func findKnown(tx engine.Tx, accounts []tenantKey) (known map[tenantKey]knownAccount, err error) {
+	known = make(map[tenantKey]knownAccount, len(accounts))
 	rows := make([]engine.Args, len(accounts))
 	for i, k := range accounts {
 		rows[i] = engine.Args{idArg(k.tenant), idArg(atrium.AccountID(k.key))}
 	}
 	if _, err := tx.Batch(findAccounts, rows, func(r engine.Row) error {
-		hashes[tenantKey{idAt[atrium.TenantID](r, 0), string(idAt[atrium.AccountID](r, 1))}] = string(r.Bytes(2))
+		k, a := scanKnown(r)
+		known[k] = a
 		return nil
 	}); err != nil {
 		return nil, fmt.Errorf("find accounts: %w", err)
 	}
-	return hashes, nil
+	return known, nil
 }
+
+// touch notes the newest activity of accounts, and of what they were merged into. It
+// returns of all of these, as far as they are still there, whether they have no name.
+func touch(tx engine.Tx, known map[tenantKey]knownAccount, newest map[tenantKey]atrium.Time) (unnamed map[tenantKey]bool, err error) {
+	ids := map[tenantKey]tenantKey{} // by the hash of the domain
+	at := maps.Clone(newest)
+	for k, a := range known {
+		ids[tenantKey{k.tenant, a.hash}] = k
+		if a.survivor != "" {
+			s := tenantKey{k.tenant, string(a.survivor)}
+			ids[tenantKey{k.tenant, a.survivorHash}] = s
+			if t, ok := at[s]; !ok || newest[k] > t {
+				at[s] = newest[k]
+			}
+		}
+	}
+	rows := make([]engine.Args, 0, len(ids))
+	for _, h := range sorted(ids) {
+		k := ids[h]
+		rows = append(rows, engine.Args{idArg(k.tenant), idArg(atrium.AccountID(k.key)), int64(at[k])})
+	}
+	var t touched
+	unnamed = make(map[tenantKey]bool, len(rows))
+	if _, err := tx.Batch(touchAccounts, rows, func(r engine.Row) error {
+		k, survivor := t.add(r)
+		unnamed[k] = r.Int(2) == 1
+		if a, ok := known[k]; ok && a.survivor != survivor {
+			return errRegrouped
+		}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("touch accounts: %w", err)
+	}
+	for k, a := range known {
+		if _, there := unnamed[k]; !there && a.survivor != "" { // it was split off and erased, and what it led to is touched
+			return nil, errRegrouped
+		}
+	}
+	return unnamed, t.finish(tx)
+}
+
+// touched is what statements that touch accounts return, as far as there is more
+// to do: rows of raiseMinutes.
+type touched []engine.Args
+
+// add takes a row of touchAccounts or upsertAccounts, and returns the account and
+// what it was merged into, "" if it stands for itself.
+func (t *touched) add(r engine.Row) (account tenantKey, survivor atrium.AccountID) {
+	tenant, id := idAt[atrium.TenantID](r, 0), idAt[atrium.AccountID](r, 1)
+	survivor = idAt[atrium.AccountID](r, 3)
+	if survivor == "" && !r.Null(4) {
+		*t = append(*t, engine.Args{idArg(tenant), idArg(id), r.Int(4)})
+	}
+	return tenantKey{tenant, string(id)}, survivor
+}
+
+// finish brings the minutes up to date.
+func (t touched) finish(tx engine.Tx) error { return tx.Defer(raiseMinutes, t) }
 
 // upsert touches or makes the accounts with the domains, but for those that are
 // known already.
@@ -260,14 +368,20 @@ func (b *appending) upsert(byDomain targets) error {
 			nullable(name), nameHash(k.key, name), int64(b.at), b.storedAt,
 		})
 	}
+	var touched touched
 	if _, err := b.tx.Batch(upsertAccounts, rows, func(r engine.Row) error {
-		t := byDomain[byHash[tenantKey{idAt[atrium.TenantID](r, 0), string(r.Bytes(1))}]]
-		t.id, t.unnamed = idAt[atrium.AccountID](r, 2), r.Int(3) == 1
+		k, survivor := touched.add(r)
+		if survivor != "" {
+			b.merging.Store(k.tenant, true)
+			return errRegrouped
+		}
+		t := byDomain[byHash[tenantKey{k.tenant, string(r.Bytes(5))}]]
+		t.id, t.unnamed = atrium.AccountID(k.key), r.Int(2) == 1
 		return nil
 	}); err != nil {
 		return fmt.Errorf("upsert accounts: %w", err)
 	}
-	return nil
+	return touched.finish(b.tx)
 }
 
 // claimedName returns the first name that one of the target's drafts claims.
@@ -286,7 +400,7 @@ func (b *appending) fillNames(byID, byDomain targets) error {
 	for _, all := range []targets{byDomain, byID} {
 		for k, t := range all {
 			if name := b.claimedName(t); t.unnamed && name != "" {
-				names[tenantKey{k.tenant, string(t.id)}] = name
+				names[tenantKey{k.tenant, string(t.leads())}] = name
 			}
 		}
 	}

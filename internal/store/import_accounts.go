@@ -185,23 +185,14 @@ func (im *importing) entries(run importRun) error {
 
 // touch notes the newest activity of accounts, and returns which of them exist.
 func (im *importing) touch(newest map[tenantKey]atrium.Time) (exists map[atrium.AccountID]bool, err error) {
-	hashes, err := domainHashes(im.tx, slices.Collect(maps.Keys(newest)))
+	known, err := findKnown(im.tx, slices.Collect(maps.Keys(newest)))
 	if err != nil {
 		return nil, err
 	}
-	byHash := make(map[tenantKey]tenantKey, len(hashes))
-	for k, hash := range hashes {
-		byHash[tenantKey{k.tenant, hash}] = k
+	touched, err := touch(im.tx, known, newest)
+	exists = make(map[atrium.AccountID]bool, len(touched))
+	for k := range touched {
+		exists[atrium.AccountID(k.key)] = true
 	}
-	rows := make([]engine.Args, 0, len(newest))
-	for _, h := range sorted(byHash) { // as appends do
-		k := byHash[h]
-		rows = append(rows, engine.Args{idArg(k.tenant), idArg(atrium.AccountID(k.key)), int64(newest[k])})
-	}
-	exists = make(map[atrium.AccountID]bool, len(rows))
-	_, err = im.tx.Batch(touchAccounts, rows, func(r engine.Row) error {
-		exists[idAt[atrium.AccountID](r, 1)] = true
-		return nil
-	})
 	return exists, err
 }

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,7 @@ type Store struct {
 	KeepVersions int
 
 	exported atomic.Int64 // the latest stored_at that an export of this Store has
+	merging  sync.Map     // the tenants to one of whose merged accounts an entry has gone
 }
 
 // An Observer is told what the database does; see engine.Observer.

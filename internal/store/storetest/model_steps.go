@@ -119,7 +119,7 @@ func (p *pair) rename(side int) {
 	_, known := r.accounts[id]
 	refused := errors.New("refused")
 	refuses := rapid.IntRange(0, 3).Draw(p.t, "refuse") == 0
-	got, linked, err := p.RenameAccount(p.t.Context(), r.tenant, id, name, func(current atrium.Account, _ []atrium.Prospect) error {
+	got, linked, err := p.RenameAccount(p.t.Context(), p.as(r.tenant).change(), id, name, func(current atrium.Account, _ []atrium.Prospect) error {
 		if want := r.accounts[id]; describe(&current) != describe(&want) {
 			p.t.Fatalf("check was given %+v, want %+v", current, want)
 		}

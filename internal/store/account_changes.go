@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// changeAccount is change for what ends with an account that is to be shown. Only its
+// identifier is kept with an idempotency key: what an account is called must not
+// outlast it.
+func (s *Store) changeAccount(ctx context.Context, c atrium.Change, f func(tx *changing) (atrium.AccountID, error)) (d atrium.AccountDetail, replayed bool, err error) {
+	id, replayed, err := change(ctx, s, c, f)
+	if err == nil {
+		d, err = s.AccountDetail(ctx, c.TenantID, id)
+	}
+	return d, replayed, err
+}
+
+var errDomainTaken = atrium.Errorf(atrium.CodeConflict, "Another account has the domain, or had it before.")
+
+// CreateAccount makes an account with a canonical domain, which is not the
+// unattributed account's, and a name, "" for none. It is Conflict if an account has
+// the domain, or had it before.
+func (s *Store) CreateAccount(ctx context.Context, c atrium.Change, domain, name string) (d atrium.AccountDetail, replayed bool, err error) {
+	return s.changeAccount(ctx, c, func(tx *changing) (atrium.AccountID, error) {
+		owner, err := tx.withDomain(domain)
+		switch {
+		case err != nil:
+			return "", err
+		case owner != "":
+			return "", errDomainTaken
+		}
+		a := member{Account: atrium.Account{ID: atrium.NewID[atrium.AccountID](), Domain: domain, Name: name}}
+		tx.record("account.create", string(a.ID), nil, accountFields(&a.Account))
+		return a.ID, tx.insertAccount(&a)
+	})
+}
+
+// withDomain returns the account that has a domain, or "".
+func (tx *changing) withDomain(domain string) (owner atrium.AccountID, err error) {
+	err = tx.Query("SELECT account_id FROM accounts WHERE tenant_id = $1 AND domain_hash = $2",
+		engine.Args{idArg(tx.change.TenantID), hash16(domain)}, func(r engine.Row) error {
+			owner = idAt[atrium.AccountID](r, 0)
+			return nil
+		})
+	return owner, err
+}
+
+// insertAccount stores an account that is new now. One that is merged has no name.
+func (tx *changing) insertAccount(m *member) error {
+	_, err := tx.Exec(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
+			created_at, updated_at, stored_at, merged_into, survivor_id)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		idArg(tx.change.TenantID), idArg(m.ID), m.Domain, hash16(m.Domain), nullable(m.Name), nameHash(m.Domain, m.Name),
+		int64(tx.at), int64(tx.at), tx.store.storedAt(), idArg(m.into), idArg(m.survivor))
+	return err
+}
+
+// UpdateAccount changes the account that an identifier leads to. The account as it
+// stands is first given to check, whose error ends the call. What is as it was changes
+// nothing.
+//
+// A domain that the account gives up goes on leading to it, as that of an account
+// which is merged into it. It may take the domain of one that is: the two change
+// theirs. It is Conflict if any other account has the domain or had it before, if too
+// much would be merged into this one, and for the unattributed account, of which
+// nothing can be changed. It is NotFound if there is no such account.
+func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, u atrium.AccountUpdate, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
+	d, _, err := s.changeAccount(ctx, c, func(tx *changing) (atrium.AccountID, error) {
+		g, err := tx.lockGroup(id)
+		if err != nil {
+			return "", err
+		}
+		current, err := tx.detail(g)
+		if err != nil {
+			return "", err
+		}
+		if err := check(current); err != nil {
+			return "", err
+		}
+		if g.root.Domain == atrium.UnattributedDomain {
+			return "", atrium.Errorf(atrium.CodeConflict, "The unattributed account cannot be changed.")
+		}
+		name, domain := g.root.Name, g.root.Domain
+		if u.Name != nil {
+			name = *u.Name
+		}
+		if u.Domain != "" {
+			domain = u.Domain
+		}
+		switch {
+		case domain != g.root.Domain:
+			err = tx.changeDomain(g, name, domain)
+		case name != g.root.Name:
+			err = tx.update(&g.root.Account, name, domain)
+		}
+		return g.root.ID, err
+	})
+	return d, err
+}
+
+// changeDomain gives the account that stands for a group a name and another domain.
+func (tx *changing) changeDomain(g *group, name, domain string) error {
+	owner, err := tx.withDomain(domain)
+	if err != nil {
+		return err
+	}
+	former := member{Account: atrium.Account{Domain: g.root.Domain}, into: g.root.ID, survivor: g.root.ID}
+	if owner == "" {
+		if len(g.members) == atrium.MaxMerged {
+			return atrium.Errorf(atrium.CodeConflict, "Too many accounts and domains would lead to this one.")
+		}
+		if err := tx.update(&g.root.Account, name, domain); err != nil {
+			return err
+		}
+		former.ID = atrium.NewID[atrium.AccountID]()
+		return tx.insertAccount(&former)
+	}
+	other := g.find(owner)
+	if other == nil {
+		return errDomainTaken
+	}
+	// Both are there all the time: one of them has no domain for a moment.
+	nothing := make([]byte, 16)
+	_, _ = rand.Read(nothing) // never fails: crypto/rand ends the process instead
+	const set = "UPDATE accounts SET domain = $1, domain_hash = $2 WHERE tenant_id = $3 AND account_id = $4"
+	tenant := idArg(tx.change.TenantID)
+	if _, err := tx.Exec(set, other.Domain, nothing, tenant, idArg(other.ID)); err != nil {
+		return err
+	}
+	if err := tx.update(&g.root.Account, name, domain); err != nil {
+		return err
+	}
+	_, err = tx.Exec(set, former.Domain, hash16(former.Domain), tenant, idArg(other.ID))
+	return err
+}

@@ -1,0 +1,183 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// An account may have millions of entries, more than a transaction should delete. So
+// the transaction that erases it takes out the account, by which alone its entries can
+// be seen, and notes that they are to be deleted, which others then do bit by bit.
+// Nothing can be added to them: whoever appends to an account touches it first, and
+// has committed before it can be taken out, or does not find it any more.
+
+// eraseAtOnce is how many entries one transaction deletes.
+const eraseAtOnce = 500
+
+// eraseInRequest is how many entries at most are deleted before the request that
+// erases an account is answered.
+const eraseInRequest = 2_000
+
+// EraseAccount erases the account that an identifier leads to for good, with all that
+// was merged into it, and their entries. The account as it stands is first given to
+// check, whose error ends the call. From then on nothing of it can be seen, and a
+// later entry for one of its domains makes a new account. done says that all entries
+// are deleted already; if not, EraseEntries does it. It is NotFound if there is no
+// such account.
+func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, check func(atrium.AccountDetail) error) (done bool, err error) {
+	erased, _, err := change(ctx, s, c, func(tx *changing) ([]atrium.AccountID, error) {
+		g, err := tx.lockGroup(id)
+		if err != nil {
+			return nil, err
+		}
+		detail, err := tx.detail(g)
+		if err != nil {
+			return nil, err
+		}
+		if err := check(detail); err != nil {
+			return nil, err
+		}
+		return g.ids(), tx.erase(g)
+	})
+	if err != nil {
+		return false, err
+	}
+	left := eraseInRequest
+	for _, account := range erased {
+		for more := true; more; {
+			if left <= 0 {
+				return false, nil
+			}
+			var n int
+			if n, more, err = s.eraseEntriesOf(ctx, c.TenantID, account); err != nil {
+				return false, nil //nolint:nilerr // the account is erased, and its entries will be
+			}
+			left -= n
+		}
+	}
+	return true, nil
+}
+
+var insertErasures = engine.NewBatch(`INSERT INTO erasures (tenant_id, account_id, requested_at)
+	SELECT batch.tenant_id, account_id, at FROM batch`, "tenant_id bytea", "account_id bytea", "at bigint")
+
+// erase takes out the accounts of a group.
+func (tx *changing) erase(g *group) error {
+	tenant, ids := idArg(tx.change.TenantID), g.ids()
+	rows := make([]engine.Args, len(ids))
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		rows[i], names[i] = engine.Args{tenant, idArg(id), int64(tx.at)}, string(id)
+		for _, sql := range []string{
+			"DELETE FROM account_prospects WHERE tenant_id = $1 AND account_id = $2",
+			"DELETE FROM accounts WHERE tenant_id = $1 AND account_id = $2",
+		} {
+			if _, err := tx.Exec(sql, tenant, idArg(id)); err != nil {
+				return err
+			}
+		}
+		if err := tx.redact(string(id)); err != nil {
+			return err
+		}
+	}
+	tx.recordDetail("account.erase", string(g.root.ID), map[string]any{"members": len(g.members), "redacted": names})
+	_, err := tx.Batch(insertErasures, rows, nil)
+	return err
+}
+
+// EraseEntries deletes some entries of accounts that are erased, and returns whether
+// more are left.
+func (s *Store) EraseEntries(ctx context.Context) (more bool, err error) {
+	var tenant atrium.TenantID
+	var account atrium.AccountID
+	if err := s.query(ctx, `SELECT tenant_id, account_id FROM erasures WHERE tenant_id >= $1
+		ORDER BY tenant_id, account_id LIMIT 1`, engine.Args{[]byte{}}, func(r engine.Row) error {
+		tenant, account = idAt[atrium.TenantID](r, 0), idAt[atrium.AccountID](r, 1)
+		return nil
+	}); err != nil || account == "" {
+		return false, err
+	}
+	_, _, err = s.eraseEntriesOf(ctx, tenant, account)
+	return err == nil, err
+}
+
+// eraseEntriesOf deletes up to eraseAtOnce entries of an erased account, and forgets
+// that it was erased when there are no more.
+func (s *Store) eraseEntriesOf(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID) (deleted int, more bool, err error) {
+	const some = "FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3"
+	err = s.write(ctx, func(tx engine.Tx) error {
+		deleted, more = 0, false
+		moved := map[atrium.EntryID]atrium.MoveID{}
+		args := engine.Args{idArg(tenant), idArg(account), int64(eraseAtOnce)}
+		if err := tx.Lock("SELECT entry_id, move_id "+some, args, func(r engine.Row) error {
+			deleted++
+			if !r.Null(1) {
+				moved[idAt[atrium.EntryID](r, 0)] = idAt[atrium.MoveID](r, 1)
+			}
+			return nil
+		}); err != nil {
+			return fmt.Errorf("find erased entries: %w", err)
+		}
+		for entry, move := range moved {
+			if err := forgetMoves(tx, tenant, entry, move); err != nil {
+				return err
+			}
+		}
+		// Those that are locked: another node has at most deleted some before them.
+		if _, err := tx.Exec("DELETE FROM entries WHERE tenant_id = $1 AND entry_id IN (SELECT entry_id FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3)",
+			idArg(tenant), idArg(account), int64(deleted)); err != nil {
+			return fmt.Errorf("delete erased entries: %w", err)
+		}
+		if err := tx.Query("SELECT entry_id "+some, engine.Args{idArg(tenant), idArg(account), int64(1)}, func(engine.Row) error {
+			more = true
+			return nil
+		}); err != nil || more {
+			return err
+		}
+		_, err := tx.Exec("DELETE FROM erasures WHERE tenant_id = $1 AND account_id = $2", idArg(tenant), idArg(account))
+		return err
+	})
+	return deleted, more, err
+}
+
+// eraseEntry deletes an entry of an erased account.
+func eraseEntry(tx engine.Tx, tenant atrium.TenantID, id atrium.EntryID) error {
+	args := engine.Args{idArg(tenant), idArg(id)}
+	var move atrium.MoveID
+	err := tx.Lock("SELECT move_id FROM entries WHERE tenant_id = $1 AND entry_id = $2", args, func(r engine.Row) error {
+		move = idAt[atrium.MoveID](r, 0)
+		return nil
+	})
+	if err == nil {
+		err = forgetMoves(tx, tenant, id, move)
+	}
+	if err == nil {
+		_, err = tx.Exec("DELETE FROM entries WHERE tenant_id = $1 AND entry_id = $2", args...)
+	}
+	if err != nil {
+		return fmt.Errorf("delete an erased entry: %w", err)
+	}
+	return nil
+}
+
+// forgetMoves deletes what is noted of the moves of an entry, from its last one back.
+func forgetMoves(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryID, last atrium.MoveID) error {
+	for last != "" {
+		args := engine.Args{idArg(tenant), idArg(last), idArg(entry)}
+		last = ""
+		if err := tx.Query("SELECT previous_move_id FROM moved_entries WHERE tenant_id = $1 AND move_id = $2 AND entry_id = $3", args,
+			func(r engine.Row) error {
+				last = idAt[atrium.MoveID](r, 0)
+				return nil
+			}); err != nil {
+			return err
+		}
+		if _, err := tx.Exec("DELETE FROM moved_entries WHERE tenant_id = $1 AND move_id = $2 AND entry_id = $3", args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"atrium"
+)
+
+var accountChanges = []guarantee{
+	{"an account is made as it was said, once", accountMade},
+	{"a domain that an account has or had is taken", domainTaken},
+	{"an account is what it was changed to", accountChanged},
+	{"a domain that was given up leads to the account that had it", formerDomainLeads},
+	{"an account takes back a domain that it had", formerDomainTakenBack},
+	{"the unattributed account is not changed", unattributedNotChanged},
+	{"entries and changes of a domain at once lose nothing", domainsAndEntriesTogether},
+	{"accounts that take one domain at once are one that has it", oneTakesDomain},
+}
+
+func accountMade(t *testing.T, e *env) {
+	results := make([]atrium.AccountDetail, 2*writers)
+	e.both(func(e *env, i int) {
+		var err error
+		if results[i], _, err = e.CreateAccount(t.Context(), e.keyed("once", "a"), "a.example", "A"); err != nil {
+			t.Error(err)
+		}
+	})
+	want := atrium.Account{ID: results[0].ID, TenantID: e.tenant, Domain: "a.example", Name: "A", CreatedAt: e.clock.shows(), UpdatedAt: e.clock.shows()}
+	for _, d := range results {
+		if d.Account != want {
+			t.Errorf("made %+v, want %+v", d.Account, want)
+		}
+	}
+	if r := e.record(t, byName("a")); r.AccountID != want.ID {
+		t.Errorf("its name led to %s", r.AccountID)
+	}
+	if acts := e.actsOf(t, string(want.ID)); !slices.Equal(acts, []string{`account.create {"after":{"domain":"a.example","name":"A"}}`}) {
+		t.Errorf("recorded %q", acts)
+	}
+	e.wantSoundGroups(t)
+}
+
+func domainTaken(t *testing.T, e *env) {
+	a, b, c := e.three(t)
+	e.merged(t, a.ID, b.ID)
+	e.takeDomain(t, c.ID, "d.example")
+	other := e.as(e.newTenant(t))
+	for _, domain := range []string{"a.example", "b.example", "c.example", "d.example"} {
+		if _, _, err := e.CreateAccount(t.Context(), e.change(), domain, ""); atrium.CodeOf(err) != atrium.CodeConflict {
+			t.Errorf("make an account with %s: %v", domain, err)
+		}
+		if _, _, err := other.CreateAccount(t.Context(), other.change(), domain, ""); err != nil {
+			t.Errorf("another tenant's account with %s: %v", domain, err)
+		}
+	}
+	for _, domain := range []string{"a.example", "b.example"} {
+		if _, err := e.UpdateAccount(t.Context(), e.change(), c.ID, atrium.AccountUpdate{Domain: domain}, agree); atrium.CodeOf(err) != atrium.CodeConflict {
+			t.Errorf("take %s: %v", domain, err)
+		}
+	}
+}
+
+func accountChanged(t *testing.T, e *env) {
+	a, _, _ := e.three(t)
+	before := e.detail(t, a.ID)
+	update := func(u atrium.AccountUpdate) atrium.AccountDetail {
+		t.Helper()
+		e.clock.step(1e9)
+		d, err := e.UpdateAccount(t.Context(), e.change(), a.ID, u, agree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if d := update(atrium.AccountUpdate{Name: pointer("A"), Domain: "a.example"}); d.UpdatedAt != before.UpdatedAt {
+		t.Errorf("what it had made it %+v", d)
+	}
+	if d := update(atrium.AccountUpdate{Name: pointer("New")}); d.Name != "New" || d.Domain != "a.example" || d.UpdatedAt != e.clock.shows() {
+		t.Errorf("a name made it %+v", d)
+	}
+	if d := update(atrium.AccountUpdate{Name: pointer(""), Domain: "z.example"}); d.Name != "" || d.Domain != "z.example" || d.UpdatedAt != e.clock.shows() {
+		t.Errorf("a domain and no name made it %+v", d)
+	}
+	if r := e.record(t, byName("New")); r.AccountID == a.ID {
+		t.Error("it is found by a name that it had")
+	}
+	e.wantSoundGroups(t)
+	unknown := []atrium.AccountID{atrium.NewID[atrium.AccountID](), e.as(e.newTenant(t)).record(t, byDomain("a.example")).AccountID}
+	for _, id := range unknown {
+		if _, err := e.UpdateAccount(t.Context(), e.change(), id, atrium.AccountUpdate{Domain: "y.example"}, agree); atrium.CodeOf(err) != atrium.CodeNotFound {
+			t.Errorf("what does not exist: %v", err)
+		}
+		if _, err := e.AccountDetail(t.Context(), e.tenant, id); atrium.CodeOf(err) != atrium.CodeNotFound {
+			t.Errorf("what does not exist is shown: %v", err)
+		}
+	}
+}
+
+func formerDomainLeads(t *testing.T, e *env) {
+	a, b, _ := e.three(t)
+	e.takeDomain(t, a.ID, "a2.example")
+	d := e.takeDomain(t, a.ID, "a3.example")
+	if d.Domain != "a3.example" || len(d.Merged) != 2 {
+		t.Fatalf("the account is %+v", d)
+	}
+	for _, domain := range []string{"a.example", "a2.example", "a3.example"} {
+		if r := e.record(t, byDomain(domain)); r.AccountID != a.ID {
+			t.Errorf("%s led to %s, want %s", domain, r.AccountID, a.ID)
+		}
+	}
+	if r := e.record(t, atrium.Claim{Domain: "a.example", Name: "Other"}); r.AccountID != a.ID || e.account(t, a.ID).Name != "A" {
+		t.Errorf("a name with a former domain led to %s", r.AccountID)
+	}
+	e.merged(t, a.ID, b.ID)
+	if r := e.record(t, byDomain("a2.example")); r.AccountID != b.ID {
+		t.Errorf("after a merge the former domain led to %s, want %s", r.AccountID, b.ID)
+	}
+	e.wantSoundGroups(t)
+}
+
+func formerDomainTakenBack(t *testing.T, e *env) {
+	a, b, _ := e.three(t)
+	e.takeDomain(t, a.ID, "a2.example")
+	e.record(t, byDomain("a.example"))
+	d := e.takeDomain(t, a.ID, "a.example")
+	if d.Domain != "a.example" || len(d.Merged) != 1 || d.Merged[0].Domain != "a2.example" {
+		t.Errorf("the account is %+v", d)
+	}
+	e.merged(t, b.ID, a.ID)
+	d = e.takeDomain(t, b.ID, "b.example") // of what was merged into it
+	if d.ID != a.ID || d.Domain != "b.example" {
+		t.Errorf("the account is %+v", d)
+	}
+	for _, domain := range []string{"a.example", "a2.example", "b.example"} {
+		if r := e.record(t, byDomain(domain)); r.AccountID != a.ID {
+			t.Errorf("%s led to %s, want %s", domain, r.AccountID, a.ID)
+		}
+	}
+	e.wantSoundGroups(t)
+}
+
+func unattributedNotChanged(t *testing.T, e *env) {
+	id := e.record(t, atrium.Claim{}).AccountID
+	for _, u := range []atrium.AccountUpdate{{Name: pointer("N")}, {Domain: "n.example"}} {
+		if _, err := e.UpdateAccount(t.Context(), e.change(), id, u, agree); atrium.CodeOf(err) != atrium.CodeConflict {
+			t.Errorf("change it to %+v: %v", u, err)
+		}
+	}
+	if a := e.account(t, id); a.Name != "" || a.Domain != atrium.UnattributedDomain {
+		t.Errorf("it is %+v", a)
+	}
+}
+
+// domainsAndEntriesTogether gives an account two domains in turn while entries come
+// for both. Those for the first must always find it: it has or had that domain.
+func domainsAndEntriesTogether(t *testing.T, e *env) {
+	for range 3 {
+		e := e.as(e.newTenant(t))
+		a := e.record(t, byDomain("old.example")).AccountID
+		total := 1
+		e.both(func(e *env, i int) {
+			for n := range 5 {
+				if i == 0 {
+					domain := []string{"new.example", "old.example"}[n%2]
+					_, err := e.UpdateAccount(t.Context(), e.change(), a, atrium.AccountUpdate{Domain: domain}, agree)
+					if err != nil && atrium.CodeOf(err) != atrium.CodeConflict { // an entry had made an account with the new one
+						t.Errorf("change the domain: %v", err)
+					}
+					continue
+				}
+				e.clock.step(1e9)
+				rs := recorded(t, e.append(t, e.draft(t, byDomain("old.example")), e.draft(t, byDomain("new.example"))))
+				if rs[0].AccountID != a {
+					t.Errorf("the old domain led to %s, want %s", rs[0].AccountID, a)
+				}
+			}
+		})
+		total += (2*writers - 1) * 5 * 2
+		if n := len(e.entries(t)); n != total {
+			t.Errorf("there are %d entries, want %d", n, total)
+		}
+		e.wantSoundGroups(t)
+	}
+}
+
+func oneTakesDomain(t *testing.T, e *env) {
+	for n := range 3 {
+		domain := fmt.Sprintf("wanted%d.example", n)
+		got := make([]bool, 2*writers)
+		var ids []atrium.AccountID
+		for i := range got {
+			ids = append(ids, e.record(t, byDomain(fmt.Sprintf("%d-%d.example", n, i))).AccountID)
+		}
+		e.both(func(e *env, i int) {
+			var err error
+			if i%4 < 2 {
+				_, err = e.UpdateAccount(t.Context(), e.change(), ids[i], atrium.AccountUpdate{Domain: domain}, agree)
+			} else {
+				_, _, err = e.CreateAccount(t.Context(), e.change(), domain, "")
+			}
+			if got[i] = err == nil; err != nil && atrium.CodeOf(err) != atrium.CodeConflict {
+				t.Errorf("take a domain: %v", err)
+			}
+		})
+		if slices.Index(got, true) < 0 || slices.Contains(got[slices.Index(got, true)+1:], true) {
+			t.Errorf("who got the domain: %v", got)
+		}
+	}
+	e.wantSoundGroups(t)
+}

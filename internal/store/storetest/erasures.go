@@ -1,0 +1,225 @@
+package storetest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"atrium"
+	"atrium/internal/store"
+)
+
+var erasures = []guarantee{
+	{"an erased account is gone with all that led to it", erasedIsGone},
+	{"a later entry for an erased domain makes a new account", erasedMadeAnew},
+	{"the keys of erased entries are free at once", erasedKeysFree},
+	{"what is too much for a request is erased later, and not seen meanwhile", erasedLater},
+	{"the audit log keeps no content of what was erased", erasedNotAudited},
+	{"another tenant's account is not erased", erasedOfAnother},
+	{"entries that are appended while their account is erased are gone or of a new one", erasuresAndEntriesTogether},
+}
+
+func (e *env) erase(t tb, id atrium.AccountID) (done bool) {
+	t.Helper()
+	done, err := e.EraseAccount(t.Context(), e.change(), id, agree)
+	if err != nil {
+		t.Fatalf("erase: %v", err)
+	}
+	return done
+}
+
+// eraseAll deletes what is left of erased accounts.
+func (e *env) eraseAll(t tb) {
+	t.Helper()
+	for more := true; more; {
+		var err error
+		if more, err = e.EraseEntries(t.Context()); err != nil {
+			t.Fatalf("erase entries: %v", err)
+		}
+	}
+}
+
+func erasedIsGone(t *testing.T, e *env) {
+	a, b, c := e.three(t)
+	e.merged(t, a.ID, b.ID)
+	e.takeDomain(t, b.ID, "b2.example")
+	kept := e.detail(t, c.ID)
+	ids := []atrium.AccountID{a.ID, b.ID, e.detail(t, b.ID).Merged[0].ID, e.detail(t, b.ID).Merged[1].ID}
+	if !e.erase(t, a.ID) {
+		t.Error("three entries are left for later")
+	}
+	for _, id := range ids {
+		if _, _, err := e.Account(t.Context(), e.tenant, id); atrium.CodeOf(err) != atrium.CodeNotFound {
+			t.Errorf("%s is still there: %v", id, err)
+		}
+		if _, err := e.EraseAccount(t.Context(), e.change(), id, agree); atrium.CodeOf(err) != atrium.CodeNotFound {
+			t.Errorf("erase it again: %v", err)
+		}
+		if o := e.append(t, e.draft(t, byID(id))); atrium.CodeOf(o[0].Err) != atrium.CodeNotFound {
+			t.Errorf("an entry for it: %+v", o)
+		}
+		if n := e.entriesOf(t, id); n > 0 || e.erased(t, id) {
+			t.Errorf("%d entries are left", n)
+		}
+	}
+	if got := e.detail(t, c.ID); got.ID != kept.ID || len(got.Prospects) != 1 || *got.LatestActivityAt != *kept.LatestActivityAt {
+		t.Errorf("another account became %+v", got)
+	}
+	if records := e.records(t); len(of[*atrium.Account](records)) != 1 || len(of[*atrium.Entry](records)) != 1 || len(of[*store.LinkedProspect](records)) != 3 {
+		t.Errorf("the tenant has %q", describeAll(records))
+	}
+	e.wantSoundGroups(t)
+}
+
+func erasedMadeAnew(t *testing.T, e *env) {
+	a, b, _ := e.three(t)
+	e.merged(t, a.ID, b.ID)
+	e.erase(t, b.ID)
+	for _, claim := range []atrium.Claim{byDomain("a.example"), byDomain("b.example")} {
+		if r := e.record(t, claim); r.AccountID == a.ID || r.AccountID == b.ID || e.account(t, r.AccountID).Domain != claim.Domain {
+			t.Errorf("%+v led to %s", claim, r.AccountID)
+		}
+	}
+	none := e.record(t, atrium.Claim{}).AccountID
+	e.erase(t, none)
+	if r := e.record(t, byName("A")); r.AccountID == none || e.account(t, r.AccountID).Domain != atrium.UnattributedDomain {
+		t.Errorf("after the unattributed account was erased, a name led to %s", r.AccountID)
+	}
+	e.wantSoundGroups(t)
+}
+
+func erasedKeysFree(t *testing.T, e *env) {
+	first := e.record(t, byDomain("a.example"), key("k"))
+	e.many(t, first.AccountID)
+	if e.erase(t, first.AccountID) {
+		t.Fatal("all entries are deleted in the request")
+	}
+	if n := e.entriesOf(t, first.AccountID); n == 0 {
+		t.Fatal("no entry is left for later")
+	}
+	rs := recorded(t, e.append(t,
+		e.draft(t, byDomain("other.example"), key("last")), e.draft(t, byDomain("other.example"), key("last")), e.draft(t, byDomain("other.example"), key("k"))))
+	if rs[0].Replayed || !rs[1].Replayed || rs[1].EntryID != rs[0].EntryID || rs[2].Replayed {
+		t.Errorf("the keys of erased entries are answered %+v", rs)
+	}
+	e.eraseAll(t)
+	if r := e.record(t, byDomain("other.example"), key("last")); r.EntryID != rs[0].EntryID {
+		t.Errorf("the key stands for %s, want %s", r.EntryID, rs[0].EntryID)
+	}
+}
+
+// many imports more entries of an account than a request deletes, the newest with a
+// key.
+func (e *env) many(t tb, id atrium.AccountID) {
+	t.Helper()
+	e.clock.step(1e9)
+	account := &atrium.Account{ID: id}
+	for range 5 {
+		var chunk []store.Record
+		for range 500 {
+			chunk = append(chunk, e.newEntry(account, ""))
+		}
+		e.put(t, chunk...)
+	}
+	e.clock.step(1e9)
+	e.put(t, e.newEntry(account, "last"))
+}
+
+func erasedLater(t *testing.T, e *env) {
+	a := e.record(t, byDomain("a.example")).AccountID
+	e.many(t, a)
+	if e.erase(t, a) || e.entriesOf(t, a) == 0 || !e.erased(t, a) {
+		t.Fatal("all entries are deleted in the request")
+	}
+	if records := e.records(t); len(records) != 0 {
+		t.Errorf("%d records are exported", len(records))
+	}
+	again := e.record(t, byDomain("a.example")).AccountID
+	other := e.node()
+	parallel(4, func(i int) { []*env{e, other}[i%2].eraseAll(t) })
+	if n := e.entriesOf(t, a); n != 0 || e.erased(t, a) {
+		t.Errorf("%d entries are left", n)
+	}
+	if n := e.entriesOf(t, again); n != 1 {
+		t.Errorf("the new account has %d entries", n)
+	}
+	if more, err := e.EraseEntries(t.Context()); err != nil || more {
+		t.Errorf("more is left: %v, %v", more, err)
+	}
+	e.wantSoundGroups(t)
+}
+
+func erasedNotAudited(t *testing.T, e *env) {
+	a, b, _ := e.three(t)
+	e.rename(t, a.ID, "Secret")
+	e.takeDomain(t, b.ID, "secret.example")
+	alias := e.detail(t, b.ID).Merged[0].ID
+	e.merged(t, a.ID, b.ID)
+	if _, _, err := e.CreateAccount(t.Context(), e.keyed("made", "it"), "made.example", "Secret"); err != nil {
+		t.Fatal(err)
+	}
+	made := e.record(t, byDomain("made.example")).AccountID
+	e.erase(t, a.ID)
+	e.erase(t, made)
+	ids := []string{string(b.ID)}
+	ids = append(ids, slices.Sorted(slices.Values([]string{string(a.ID), string(alias)}))...)
+	if acts, want := e.actsOf(t, string(a.ID)), []string{"account.update ", "account.merge "}; !slices.Equal(acts, want) {
+		t.Errorf("of the merged account there is %q, want %q", acts, want)
+	}
+	want := []string{"account.update ", `account.erase {"members":2,"redacted":["` + strings.Join(ids, `","`) + `"]}`}
+	if acts := e.actsOf(t, string(b.ID)); !slices.Equal(acts, want) {
+		t.Errorf("of the survivor there is %q, want %q", acts, want)
+	}
+	if _, _, err := e.CreateAccount(t.Context(), e.keyed("made", "it"), "made.example", "Secret"); atrium.CodeOf(err) != atrium.CodeNotFound {
+		t.Errorf("the request that made an erased account, again: %v", err)
+	}
+}
+
+func erasedOfAnother(t *testing.T, e *env) {
+	a := e.record(t, byDomain("a.example")).AccountID
+	other := e.as(e.newTenant(t))
+	if _, err := other.EraseAccount(t.Context(), other.change(), a, agree); atrium.CodeOf(err) != atrium.CodeNotFound {
+		t.Errorf("erase: %v", err)
+	}
+	theirs := other.record(t, byDomain("a.example")).AccountID
+	other.erase(t, theirs)
+	if e.entriesOf(t, a) != 1 || e.account(t, a).Domain != "a.example" {
+		t.Error("the account of the first tenant is not as it was")
+	}
+}
+
+func erasuresAndEntriesTogether(t *testing.T, e *env) {
+	for range 3 {
+		e := e.as(e.newTenant(t))
+		a, b, _ := e.three(t)
+		e.merged(t, a.ID, b.ID)
+		e.both(func(e *env, i int) {
+			for n := range 5 {
+				switch {
+				case i == 0 && n%2 == 0:
+					id := e.record(t, byDomain("a.example")).AccountID
+					if _, err := e.EraseAccount(t.Context(), e.change(), id, agree); err != nil && atrium.CodeOf(err) != atrium.CodeNotFound {
+						t.Errorf("erase: %v", err)
+					}
+				case i == 1:
+					e.eraseAll(t)
+				default:
+					claim := []atrium.Claim{byDomain("a.example"), byID(b.ID), byName("B"), byDomain("b.example")}[(i+n)%4]
+					if o := e.append(t, e.draft(t, claim)); o[0].Err != nil && (claim.AccountID == "" || atrium.CodeOf(o[0].Err) != atrium.CodeNotFound) {
+						t.Errorf("append %+v: %v", claim, o[0].Err)
+					}
+				}
+			}
+		})
+		e.eraseAll(t)
+		e.wantSoundGroups(t)
+		for _, entry := range e.entries(t) {
+			if _, _, err := e.Account(t.Context(), e.tenant, entry.AccountID); err != nil {
+				t.Errorf("an entry has an account that is not there: %v", err)
+			}
+		}
+		if _, _, err := e.Account(t.Context(), e.tenant, a.ID); atrium.CodeOf(err) != atrium.CodeNotFound {
+			t.Errorf("what was erased is still there: %v", err)
+		}
+	}
+}
