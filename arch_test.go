@@ -17,7 +17,7 @@ var floors = [][]string{
 	{"api", "internal/auditlog", "internal/canonical", "internal/strictjson", "internal/jsonpatch", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry"},
 	{"internal/store", "internal/ingest", "internal/config/reference"},
 	{"internal/auth", "internal/transfer", "internal/config/reference/write"},
-	{"internal/rest"},
+	{"internal/rest", "internal/resource"},
 	{"internal/external", "internal/manage", "internal/docsui"},
 	{"internal/app"},
 	{"internal/cli"},
