@@ -9,6 +9,7 @@ import (
 // own.
 var managedResources = []resource{
 	// accounts
+	accountResource,
 	// account logs and moves
 	// prospects
 	// brands

@@ -32,7 +32,13 @@ func routes(tb testing.TB) []rest.Route {
 // are bodies to begin with.
 func fuzz(f *testing.F, operationID string, taken int, valid ...string) {
 	f.Helper()
+	fuzzTaken(f, operationID, []int{taken}, valid...)
+}
+
+// fuzzTaken is fuzz for a body that may be answered in several ways when it is taken.
+func fuzzTaken(f *testing.F, operationID string, taken []int, valid ...string) {
+	f.Helper()
 	resttest.AddBodies(f, valid...)
-	o := resttest.New(f, api.Manage, operationID, routes(f), taken)
+	o := resttest.New(f, api.Manage, operationID, routes(f), taken...)
 	f.Fuzz(func(t *testing.T, body []byte) { o.Check(t, body) })
 }

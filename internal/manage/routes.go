@@ -26,6 +26,7 @@ type API struct {
 // Routes are all operations.
 func (a *API) Routes() []rest.Route {
 	return slices.Concat(
+		a.accountRoutes(),
 		a.brandRoutes(),
 		a.pageRoutes(),
 		a.audienceRoutes(),
@@ -46,6 +47,18 @@ func changing(method, pattern string, area atrium.Scope, handle rest.Handler) re
 }
 
 const prefix = "/manage/v0"
+
+func (a *API) accountRoutes() []rest.Route {
+	const area = atrium.ScopeManageAccounts
+	return []rest.Route{
+		changing(http.MethodPost, "/accounts", area, a.createAccount),
+		reading(http.MethodGet, "/accounts/{account_id}", area, a.getAccount),
+		changing(http.MethodPatch, "/accounts/{account_id}", area, a.updateAccount),
+		changing(http.MethodDelete, "/accounts/{account_id}", area, a.eraseAccount),
+		changing(http.MethodPost, "/accounts/{account_id}/merge", area, a.mergeAccount),
+		changing(http.MethodPost, "/accounts/{account_id}/split", area, a.splitAccount),
+	}
+}
 
 func (a *API) brandRoutes() []rest.Route {
 	const area = atrium.ScopeManagePages

@@ -21,9 +21,9 @@ func (s *Store) changeAccount(ctx context.Context, c atrium.Change, f func(tx *c
 
 var errDomainTaken = atrium.Errorf(atrium.CodeConflict, "Another account has the domain, or had it before.")
 
-// CreateAccount makes an account with a canonical domain, which is not the
-// unattributed account's, and a name, "" for none. It is Conflict if an account has
-// the domain, or had it before.
+// CreateAccount makes an account with a canonical domain and a name, "" for none. It
+// is Conflict if an account has the domain, or had it before, and for that of the
+// unattributed account.
 func (s *Store) CreateAccount(ctx context.Context, c atrium.Change, domain, name string) (d atrium.AccountDetail, replayed bool, err error) {
 	return s.changeAccount(ctx, c, func(tx *changing) (atrium.AccountID, error) {
 		owner, err := tx.withDomain(domain)
@@ -39,8 +39,12 @@ func (s *Store) CreateAccount(ctx context.Context, c atrium.Change, domain, name
 	})
 }
 
-// withDomain returns the account that has a domain, or "".
+// withDomain returns the account that has a domain, or "". It is Conflict for that of
+// the unattributed account, whether there is one or not.
 func (tx *changing) withDomain(domain string) (owner atrium.AccountID, err error) {
+	if domain == atrium.UnattributedDomain {
+		return "", atrium.Errorf(atrium.CodeConflict, "The domain is that of the unattributed account.")
+	}
 	err = tx.Query("SELECT account_id FROM accounts WHERE tenant_id = $1 AND domain_hash = $2",
 		engine.Args{idArg(tx.change.TenantID), hash16(domain)}, func(r engine.Row) error {
 			owner = idAt[atrium.AccountID](r, 0)

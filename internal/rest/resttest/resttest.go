@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ import (
 type Operation struct {
 	handler      http.Handler
 	method, path string
-	taken        int
+	taken        []int
 	optional     bool // a request may have no body
 	schema       *jsonschema.Schema
 }
@@ -39,8 +40,9 @@ func (e everything) Authenticate(context.Context, string) (auth.Principal, error
 // New returns the operation of the document with the operationId, served by one of
 // the routes. Every parameter of the path is "none", which is no identifier, and a
 // request has an If-Match header that always holds: a body that is taken is answered
-// with the status taken, which for an operation on one thing is the 404 for that.
-func New(tb testing.TB, d api.Document, operationID string, routes []rest.Route, taken int) *Operation {
+// with one of the statuses taken, which for an operation on one thing is the 404 for
+// that.
+func New(tb testing.TB, d api.Document, operationID string, routes []rest.Route, taken ...int) *Operation {
 	tb.Helper()
 	kit := &rest.API{
 		Keys: everything{auth.Principal{
@@ -110,12 +112,12 @@ func (o *Operation) Check(tb testing.TB, body []byte) []byte {
 	w := httptest.NewRecorder()
 	o.handler.ServeHTTP(w, r)
 
-	want := http.StatusBadRequest
+	want := []int{http.StatusBadRequest}
 	if o.accepts(tb, body) {
 		want = o.taken
 	}
-	if w.Code != want {
-		tb.Fatalf("%s %s with %q: got %d, want %d: %s", o.method, o.path, body, w.Code, want, w.Body)
+	if !slices.Contains(want, w.Code) {
+		tb.Fatalf("%s %s with %q: got %d, want one of %d: %s", o.method, o.path, body, w.Code, want, w.Body)
 	}
 	if w.Code == http.StatusBadRequest {
 		return nil

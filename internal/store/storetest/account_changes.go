@@ -55,7 +55,10 @@ func domainTaken(t *testing.T, e *env) {
 			t.Errorf("another tenant's account with %s: %v", domain, err)
 		}
 	}
-	for _, domain := range []string{"a.example", "b.example"} {
+	if _, _, err := e.CreateAccount(t.Context(), e.change(), atrium.UnattributedDomain, ""); atrium.CodeOf(err) != atrium.CodeConflict {
+		t.Errorf("make the unattributed account: %v", err)
+	}
+	for _, domain := range []string{"a.example", "b.example", atrium.UnattributedDomain} {
 		if _, err := e.UpdateAccount(t.Context(), e.change(), c.ID, atrium.AccountUpdate{Domain: domain}, agree); atrium.CodeOf(err) != atrium.CodeConflict {
 			t.Errorf("take %s: %v", domain, err)
 		}
