@@ -62,6 +62,8 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"tenants", tenants},
 		{"keys", slices.Concat(keys, rotation)},
 		{"audit", audits},
+		{"timeline", timeline},
+		{"moves", moves},
 		{"brands", brands},
 		{"accounts", accountChanges},
 		{"merges", merges},

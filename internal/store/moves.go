@@ -1,0 +1,314 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/store/engine"
+)
+
+const moveColumns = "v.move_id, v.from_account_id, v.to_account_id, v.rule, v.moved, v.created_at, v.undone_at"
+
+func scanMove(r engine.Row, tenant atrium.TenantID) atrium.Move {
+	return atrium.Move{
+		ID: idAt[atrium.MoveID](r, 0), TenantID: tenant, From: idAt[atrium.AccountID](r, 1), To: idAt[atrium.AccountID](r, 2),
+		Rule: r.Bytes(3), Moved: r.Int(4), CreatedAt: atrium.Time(r.Int(5)), UndoneAt: timeAt(r, 6),
+	}
+}
+
+const selectMove = "SELECT " + moveColumns + " FROM moves v WHERE tenant_id = $1 AND move_id = $2"
+
+// FindMove returns a move, or NotFound.
+func (s *Store) FindMove(ctx context.Context, tenant atrium.TenantID, id atrium.MoveID) (m atrium.Move, err error) {
+	err = s.find(ctx, selectMove, engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { m = scanMove(r, tenant) })
+	return m, err
+}
+
+// Moves returns up to limit moves in the order of their identifiers, the last one
+// first, that come after the position, or from the first for nil. more says whether
+// others follow.
+func (s *Store) Moves(ctx context.Context, tenant atrium.TenantID, after *atrium.Position, limit int) (moves []atrium.Move, more bool, err error) {
+	q := selecting("SELECT "+moveColumns+" FROM moves v WHERE tenant_id = ", idArg(tenant))
+	if after != nil {
+		q.add(" AND move_id < ", packed(after.ID))
+	}
+	q.add(" ORDER BY move_id DESC LIMIT ", int64(limit)+1)
+	return list(ctx, s, q, limit, func(r engine.Row) atrium.Move { return scanMove(r, tenant) })
+}
+
+// errMeanwhile says that another transaction changed where entries or accounts are
+// after they were read. The next try reads them again.
+var errMeanwhile error = &engine.Error{Class: engine.Conflict, Err: errors.New("an entry or an account was moved meanwhile")}
+
+func errSameAccount() error {
+	return atrium.Errorf(atrium.CodeConflict, "It is in that account already. Entries are moved to another one.")
+}
+
+// MoveEntry moves an entry to another account, or to the one which that was merged
+// into. The entry as it stands is first given to check, whose error ends the call. It
+// is NotFound if there is no such entry or account, and Conflict if the entry is
+// there already.
+func (s *Store) MoveEntry(ctx context.Context, c atrium.Change, id atrium.EntryID, to atrium.AccountID, check func(atrium.TimelineEntry) error) (atrium.Move, bool, error) {
+	return change(ctx, s, c, func(tx *changing) (m atrium.Move, err error) {
+		var entry atrium.TimelineEntry
+		var kept atrium.AccountID
+		if err := engine.Find(tx.Query, selectTimelineEntry, engine.Args{idArg(c.TenantID), idArg(id)},
+			func(r engine.Row) { entry, kept = scanTimelineEntry(r, c.TenantID) }); err != nil {
+			return m, err
+		}
+		if to, err = leadsTo(tx, c.TenantID, to); err != nil {
+			return m, err
+		}
+		if err := check(entry); err != nil {
+			return m, err
+		}
+		if to == entry.AccountID {
+			return m, errSameAccount()
+		}
+		m = tx.newMove(entry.AccountID, to, nil)
+		found, err := tx.relocate(&m, []placed[struct{}]{{at: *atrium.PositionAt(entry.CreatedAt, id), account: kept}})
+		if err == nil && found == 0 {
+			err = errMeanwhile
+		}
+		tx.recordDetail("account_log.move", string(id), map[string]any{"moveId": m.ID, "before": accountDetail(m.From), "after": accountDetail(m.To)})
+		return m, err
+	})
+}
+
+func accountDetail(id atrium.AccountID) map[string]any { return map[string]any{"accountId": id} }
+
+func (tx *changing) newMove(from, to atrium.AccountID, rule []byte) atrium.Move {
+	return atrium.Move{
+		ID: atrium.NewID[atrium.MoveID](), TenantID: tx.change.TenantID, From: from, To: to, Rule: rule, CreatedAt: tx.at,
+	}
+}
+
+// Move moves the entries of an account that the request says, newest first, and
+// those of accounts merged into it, all in one transaction. It looks at a bounded
+// number of them, and the report says where to go on. Entries that are moved by
+// somebody else meanwhile are left. It is NotFound if there is no such account, and
+// Conflict if both are the same.
+func (s *Store) Move(ctx context.Context, c atrium.Change, request atrium.MoveRequest) (atrium.MoveReport, bool, error) {
+	matching, next, err := s.match(ctx, c.TenantID, &request)
+	if err != nil {
+		return atrium.MoveReport{}, false, err
+	}
+	report, replayed, err := change(ctx, s, c, func(tx *changing) (atrium.MoveReport, error) {
+		report := atrium.MoveReport{Next: next}
+		if len(matching) == 0 {
+			return report, errNothing
+		}
+		from, to, err := between(tx, c.TenantID, request.From, request.To)
+		if err != nil {
+			return report, err
+		}
+		m := tx.newMove(from, to, request.Rule.Given)
+		if report.Moved, err = tx.relocate(&m, matching); err != nil {
+			return report, err
+		}
+		if report.Moved == 0 {
+			return report, errNothing
+		}
+		report.Move = &m
+		tx.record("move.create", string(m.ID), nil, []field{
+			{"fromAccountId", m.From}, {"toAccountId", m.To}, {"moved", m.Moved}, {"rule", ruleDetail(&request.Rule)},
+		})
+		return report, nil
+	})
+	if errors.Is(err, errNothing) {
+		return atrium.MoveReport{Next: next}, false, nil
+	}
+	return report, replayed, err
+}
+
+// errNothing ends a move that would move nothing, so that it binds no key.
+var errNothing = errors.New("there is nothing to move")
+
+// ruleDetail returns a rule without what it says of payloads, but for a hash of it.
+func ruleDetail(r *atrium.MoveRule) map[string]any {
+	detail := map[string]any{}
+	if r.ClaimedName != "" {
+		detail["claimedName"] = r.ClaimedName
+	}
+	if r.ClaimedDomain != "" {
+		detail["claimedDomain"] = r.ClaimedDomain
+	}
+	if r.Pointer != "" {
+		sum := sha256.Sum256(r.Equals)
+		detail["payload"] = map[string]any{"pointer": r.Pointer, "equalsSha256": hex.EncodeToString(sum[:])}
+	}
+	return detail
+}
+
+// CheckMove returns what Move would report, as far as it was looked at, and moves
+// nothing.
+func (s *Store) CheckMove(ctx context.Context, tenant atrium.TenantID, request atrium.MoveRequest) (atrium.MoveReport, error) {
+	matching, next, err := s.match(ctx, tenant, &request)
+	return atrium.MoveReport{Moved: int64(len(matching)), Next: next}, err
+}
+
+// What a search for the entries of a move reads at most.
+const (
+	matchLimit        = 10_000   // entries
+	matchPayloadLimit = 64 << 20 // bytes of payloads, and what one batch of them adds
+	matchBatch        = 4 << 20  // bytes of payloads at a time, unless there is only one
+)
+
+// match returns up to the limit of the entries that a request says, and sets the
+// account that it names as From if it names none. What an entry claims and what it
+// holds never changes, so nothing has to be locked for this.
+func (s *Store) match(ctx context.Context, tenant atrium.TenantID, request *atrium.MoveRequest) (matching []placed[struct{}], next *atrium.Position, err error) {
+	rule, err := newMatcher(&request.Rule)
+	if err != nil {
+		return nil, nil, err
+	}
+	given := request.From
+	err = s.read(ctx, func(tx engine.Tx) error {
+		matching, next = nil, nil
+		if request.From = given; given == "" {
+			if err := tx.Query("SELECT account_id FROM accounts WHERE tenant_id = $1 AND domain_hash = $2",
+				engine.Args{idArg(tenant), hash16(atrium.UnattributedDomain)}, func(r engine.Row) error {
+					request.From = idAt[atrium.AccountID](r, 0)
+					return nil
+				}); err != nil {
+				return err
+			}
+			if request.From == "" { // nothing is unattributed
+				_, err := leadsTo(tx, tenant, request.To)
+				return err
+			}
+		}
+		from, _, err := between(tx, tenant, request.From, request.To)
+		if err != nil {
+			return err
+		}
+		kept, err := members(tx.Query, tenant, from)
+		if err != nil {
+			return err
+		}
+		m := interleave(tx, tenant, kept, &atrium.TimelineFilter{}, request.After, mostChunk,
+			"e.claimed_name, e.claimed_domain, length(e.payload)", scanClaimed)
+		matching, next, err = rule.search(m, request.Limit)
+		return err
+	})
+	return matching, next, err
+}
+
+// between returns what two accounts lead to, which must not be the same.
+func between(tx engine.Tx, tenant atrium.TenantID, from, to atrium.AccountID) (one, other atrium.AccountID, err error) {
+	if other, err = leadsTo(tx, tenant, to); err != nil {
+		return "", "", err
+	}
+	if one, err = leadsTo(tx, tenant, from); err == nil && one == other {
+		err = errSameAccount()
+	}
+	return one, other, err
+}
+
+// A claimed is what a rule is compared with first.
+type claimed struct {
+	name, domain string
+	bytes        int64
+}
+
+func scanClaimed(r engine.Row) claimed { return claimed{r.Text(2), r.Text(3), r.Int(4)} }
+
+// A matcher is a rule, ready to be compared.
+type matcher struct {
+	name, domain string
+	pointer      canonical.Pointer // nil for none
+	equals       []byte
+}
+
+func newMatcher(rule *atrium.MoveRule) (m matcher, err error) {
+	if rule.ClaimedName != "" {
+		m.name = canonical.Name(rule.ClaimedName)
+	}
+	if rule.ClaimedDomain != "" {
+		m.domain = canonical.Domain(rule.ClaimedDomain)
+	}
+	if rule.Pointer != "" {
+		m.pointer, _ = canonical.ParsePointer(rule.Pointer)
+		m.equals, err = canonical.Value(rule.Equals)
+	}
+	return m, err
+}
+
+func (m *matcher) claims(c claimed) bool {
+	return (m.name == "" || c.name != "" && canonical.Name(c.name) == m.name) &&
+		(m.domain == "" || c.domain != "" && canonical.Domain(c.domain) == m.domain)
+}
+
+func (m *matcher) holds(payload []byte) bool {
+	found := m.pointer.In(payload)
+	if found == nil || found[0] == '{' || found[0] == '[' {
+		return false
+	}
+	value, err := canonical.Value(found)
+	return err == nil && bytes.Equal(value, m.equals)
+}
+
+// search returns up to limit of the entries that match, and the place of the last one
+// that was looked at, nil at the end.
+func (m *matcher) search(all *interleaving[claimed], limit int) (matching []placed[struct{}], next *atrium.Position, err error) {
+	var batch []placed[struct{}] // whose payloads have to be looked at
+	var last *atrium.Position
+	held, read := int64(0), int64(0)
+	for looked := 0; ; looked++ {
+		p, err := all.next()
+		if err != nil {
+			return nil, nil, err
+		}
+		ended := p == nil || looked == matchLimit || len(matching) == limit || read > matchPayloadLimit
+		if len(batch) > 0 && (ended || held+p.value.bytes > matchBatch || len(batch) == mostChunk) {
+			if batch, err = m.holding(all, batch); err != nil {
+				return nil, nil, err
+			}
+			if room := limit - len(matching); len(batch) > room { // the others come the next time
+				return append(matching, batch[:room]...), &batch[room-1].at, nil
+			}
+			matching, batch = append(matching, batch...), nil
+			read, held = read+held, 0
+			ended = ended || len(matching) == limit || read > matchPayloadLimit
+		}
+		switch {
+		case p == nil:
+			return matching, nil, nil
+		case ended:
+			return matching, last, nil
+		}
+		last = &p.at
+		switch found := (placed[struct{}]{at: p.at, account: p.account}); {
+		case !m.claims(p.value):
+		case m.pointer == nil:
+			matching = append(matching, found)
+		default:
+			batch, held = append(batch, found), held+p.value.bytes
+		}
+	}
+}
+
+// holding returns those of the entries whose payloads hold what the rule says.
+func (m *matcher) holding(all *interleaving[claimed], entries []placed[struct{}]) (some []placed[struct{}], err error) {
+	ids := make([]atrium.EntryID, len(entries))
+	for i := range entries {
+		ids[i] = entries[i].entry()
+	}
+	payloads, err := payloadsOf(all.tx, all.tenant, ids)
+	for i := range entries {
+		if m.holds(payloads[ids[i]]) {
+			some = append(some, entries[i])
+		}
+	}
+	return some, err
+}
+
+// entry returns the identifier of the entry.
+func (p *placed[T]) entry() atrium.EntryID {
+	return atrium.EntryID(atrium.EntryID("").Prefix() + p.at.ID)
+}

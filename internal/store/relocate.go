@@ -1,0 +1,274 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// This file changes which accounts entries are kept under. Whoever does that locks
+// the accounts first, in the order in which appends touch them: then no entry comes to
+// them or leaves them until the transaction ends, and what their newest activity is
+// can be read.
+
+var (
+	findPlaces = engine.NewBatch(`SELECT e.entry_id, e.account_id, e.move_id
+		FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`,
+		"tenant_id bytea", "entry_id bytea")
+	// An entry that comes back to the account that was acknowledged is as it was.
+	updatePlaces = engine.NewBatch(`UPDATE entries SET account_id = batch.account_id, move_id = batch.move_id, acknowledged_account_id =
+			CASE WHEN COALESCE(entries.acknowledged_account_id, entries.account_id) = batch.account_id THEN NULL
+			ELSE COALESCE(entries.acknowledged_account_id, entries.account_id) END
+		FROM batch WHERE entries.tenant_id = batch.tenant_id AND entries.entry_id = batch.entry_id`,
+		"tenant_id bytea", "entry_id bytea", "account_id bytea", "move_id bytea")
+	insertMoved = engine.NewBatch(`INSERT INTO moved_entries (tenant_id, move_id, entry_id, from_account_id, previous_move_id)
+		SELECT batch.tenant_id, move_id, entry_id, from_account_id, previous_move_id FROM batch`,
+		"tenant_id bytea", "move_id bytea", "entry_id bytea", "from_account_id bytea", "previous_move_id bytea")
+)
+
+// A place is the account that keeps an entry, and the move that brought it there.
+type place struct {
+	account atrium.AccountID
+	move    atrium.MoveID
+}
+
+// places returns where entries are that there are.
+func (tx *changing) places(ids []atrium.EntryID) (map[atrium.EntryID]place, error) {
+	rows := make([]engine.Args, len(ids))
+	for i, id := range ids {
+		rows[i] = engine.Args{idArg(tx.change.TenantID), idArg(id)}
+	}
+	found := make(map[atrium.EntryID]place, len(ids))
+	_, err := tx.Batch(findPlaces, rows, func(r engine.Row) error {
+		found[idAt[atrium.EntryID](r, 0)] = place{idAt[atrium.AccountID](r, 1), idAt[atrium.MoveID](r, 2)}
+		return nil
+	})
+	return found, err
+}
+
+// put keeps entries at other places.
+func (tx *changing) put(places map[atrium.EntryID]place) error {
+	rows := make([]engine.Args, 0, len(places))
+	for _, id := range slices.Sorted(maps.Keys(places)) {
+		rows = append(rows, engine.Args{idArg(tx.change.TenantID), idArg(id), idArg(places[id].account), idArg(places[id].move)})
+	}
+	_, err := tx.Batch(updatePlaces, rows, nil)
+	return err
+}
+
+// relocate makes a move of those of the entries that are still where they were found,
+// and shown under m.From, and returns how many these are. Without any it does nothing.
+func (tx *changing) relocate(m *atrium.Move, entries []placed[struct{}]) (int64, error) {
+	tenant := tx.change.TenantID
+	accounts, ids := []atrium.AccountID{m.To}, make([]atrium.EntryID, len(entries))
+	for i := range entries {
+		accounts, ids[i] = append(accounts, entries[i].account), entries[i].entry()
+	}
+	leads, err := tx.lockAccounts(accounts)
+	if err != nil {
+		return 0, err
+	}
+	if leads[m.To] != m.To {
+		return 0, errMeanwhile
+	}
+	found, err := tx.places(ids)
+	if err != nil {
+		return 0, err
+	}
+	to, touched := make(map[atrium.EntryID]place, len(ids)), map[atrium.AccountID]bool{m.To: true}
+	var moved []engine.Args
+	for i, id := range ids {
+		if is, ok := found[id]; ok && is.account == entries[i].account && leads[is.account] == m.From {
+			to[id], touched[is.account] = place{m.To, m.ID}, true
+			moved = append(moved, engine.Args{idArg(tenant), idArg(m.ID), idArg(id), idArg(is.account), idArg(is.move)})
+		}
+	}
+	if m.Moved = int64(len(moved)); m.Moved == 0 {
+		return 0, nil
+	}
+	if _, err := tx.Exec("INSERT INTO moves (tenant_id, move_id, from_account_id, to_account_id, rule, moved, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+		idArg(tenant), idArg(m.ID), idArg(m.From), idArg(m.To), m.Rule, m.Moved, int64(m.CreatedAt)); err != nil {
+		return 0, err
+	}
+	if err := tx.Defer(insertMoved, moved); err != nil {
+		return 0, err
+	}
+	if err := tx.put(to); err != nil {
+		return 0, err
+	}
+	return m.Moved, tx.readActivity(touched, leads)
+}
+
+// UndoMove takes the entries of a move that no other one has moved since back to where
+// they were. The move as it stands is first given to check, whose error ends the call.
+// It is NotFound if there is no such move, and Conflict if it was undone already.
+func (s *Store) UndoMove(ctx context.Context, c atrium.Change, id atrium.MoveID, check func(atrium.Move) error) (atrium.UndoReport, bool, error) {
+	return change(ctx, s, c, func(tx *changing) (report atrium.UndoReport, err error) {
+		m := &report.Move
+		if err := engine.Find(tx.Lock, selectMove, engine.Args{idArg(c.TenantID), idArg(id)},
+			func(r engine.Row) { *m = scanMove(r, c.TenantID) }); err != nil {
+			return report, err
+		}
+		if err := check(*m); err != nil {
+			return report, err
+		}
+		if m.UndoneAt != nil {
+			return report, atrium.Errorf(atrium.CodeConflict, "The move was undone already. Only one that was not can be.")
+		}
+		if report.Restored, err = tx.restore(m); err != nil {
+			return report, err
+		}
+		report.Skipped, m.UndoneAt = m.Moved-report.Restored, &tx.at
+		tx.recordDetail("move.undo", string(id), map[string]any{"restored": report.Restored, "skipped": report.Skipped})
+		_, err = tx.Exec("UPDATE moves SET undone_at = $1 WHERE tenant_id = $2 AND move_id = $3", int64(tx.at), idArg(c.TenantID), idArg(id))
+		return report, err
+	})
+}
+
+// restore puts the entries of a move back and returns how many it has put.
+func (tx *changing) restore(m *atrium.Move) (int64, error) {
+	accounts, back := []atrium.AccountID{m.To}, map[atrium.EntryID]place{}
+	if err := tx.Query("SELECT entry_id, from_account_id, previous_move_id FROM moved_entries WHERE tenant_id = $1 AND move_id = $2",
+		engine.Args{idArg(tx.change.TenantID), idArg(m.ID)}, func(r engine.Row) error {
+			was := place{idAt[atrium.AccountID](r, 1), idAt[atrium.MoveID](r, 2)}
+			accounts, back[idAt[atrium.EntryID](r, 0)] = append(accounts, was.account), was
+			return nil
+		}); err != nil {
+		return 0, err
+	}
+	leads, err := tx.lockAccounts(accounts)
+	if err != nil {
+		return 0, err
+	}
+	found, err := tx.places(slices.Collect(maps.Keys(back)))
+	if err != nil {
+		return 0, err
+	}
+	touched := map[atrium.AccountID]bool{m.To: true}
+	for id, was := range back {
+		if is := found[id]; is.move != m.ID || leads[is.account] == "" || leads[was.account] == "" {
+			delete(back, id)
+			continue
+		}
+		touched[was.account] = true
+	}
+	if len(back) == 0 {
+		return 0, nil
+	}
+	if err := tx.put(back); err != nil {
+		return 0, err
+	}
+	return int64(len(back)), tx.readActivity(touched, leads)
+}
+
+var findLeads = engine.NewBatch(`SELECT a.account_id, a.domain_hash, a.survivor_id
+	FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id`,
+	"tenant_id bytea", "account_id bytea")
+
+// lockAccounts locks accounts and those that they were merged into, and returns what
+// each leads to. Those that do not exist are left out.
+func (tx *changing) lockAccounts(ids []atrium.AccountID) (leads map[atrium.AccountID]atrium.AccountID, err error) {
+	hashes, asked := map[string]atrium.AccountID{}, map[atrium.AccountID]bool{}
+	leads = map[atrium.AccountID]atrium.AccountID{}
+	for wanted := ids; len(wanted) > 0; {
+		var rows []engine.Args
+		for _, id := range wanted {
+			if !asked[id] {
+				asked[id] = true
+				rows = append(rows, engine.Args{idArg(tx.change.TenantID), idArg(id)})
+			}
+		}
+		wanted = nil
+		if _, err := tx.Batch(findLeads, rows, func(r engine.Row) error {
+			id := idAt[atrium.AccountID](r, 0)
+			hashes[string(r.Bytes(1))], leads[id] = id, cmp.Or(idAt[atrium.AccountID](r, 2), id)
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+		for _, survivor := range leads {
+			if !asked[survivor] {
+				wanted = append(wanted, survivor)
+			}
+		}
+	}
+	for _, hash := range slices.Sorted(maps.Keys(hashes)) {
+		id := hashes[hash]
+		var is atrium.AccountID
+		if err := tx.Lock("SELECT survivor_id FROM accounts WHERE tenant_id = $1 AND account_id = $2",
+			engine.Args{idArg(tx.change.TenantID), idArg(id)}, func(r engine.Row) error {
+				is = cmp.Or(idAt[atrium.AccountID](r, 0), id)
+				return nil
+			}); err != nil {
+			return nil, err
+		}
+		if is != leads[id] {
+			return nil, errMeanwhile
+		}
+	}
+	return leads, nil
+}
+
+// neverActive is active_minute of an account without activity.
+const neverActive = -2_000_000_000
+
+var (
+	findNewest = engine.NewBatch(`SELECT batch.tenant_id, batch.account_id, (SELECT e.created_at FROM entries e
+			WHERE e.tenant_id = batch.tenant_id AND e.account_id = batch.account_id ORDER BY e.created_at DESC, e.entry_id DESC LIMIT 1)
+		FROM batch`, "tenant_id bytea", "account_id bytea")
+	updateActivity = engine.NewBatch(`UPDATE accounts SET latest_activity_at = batch.at, active_minute = batch.minute
+		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
+		"tenant_id bytea", "account_id bytea", "at bigint", "minute bigint")
+)
+
+// readActivity notes the newest activity of accounts that are locked, and of those that
+// they lead to: of its own entries for an account that was merged into another one,
+// and of all that are shown under it for any other.
+func (tx *changing) readActivity(accounts map[atrium.AccountID]bool, leads map[atrium.AccountID]atrium.AccountID) error {
+	tenant := tx.change.TenantID
+	counts := map[atrium.AccountID][]atrium.AccountID{} // the accounts whose entries count, by the account
+	wanted := map[atrium.AccountID]bool{}
+	for id := range accounts {
+		if leads[id] == "" {
+			continue
+		}
+		counts[id], wanted[id] = []atrium.AccountID{id}, true
+		all, err := members(tx.Query, tenant, leads[id])
+		if err != nil {
+			return err
+		}
+		counts[leads[id]] = all
+		for _, member := range all {
+			wanted[member] = true
+		}
+	}
+	rows := make([]engine.Args, 0, len(wanted))
+	for id := range wanted {
+		rows = append(rows, engine.Args{idArg(tenant), idArg(id)})
+	}
+	newest := map[atrium.AccountID]atrium.Time{}
+	if _, err := tx.Batch(findNewest, rows, func(r engine.Row) error {
+		if !r.Null(2) {
+			newest[idAt[atrium.AccountID](r, 1)] = atrium.Time(r.Int(2))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	rows = rows[:0]
+	for id, all := range counts {
+		row := engine.Args{idArg(tenant), idArg(id), nil, int64(neverActive)}
+		for _, member := range all {
+			if at, active := newest[member]; active && (row[2] == nil || int64(at) > row[2].(int64)) {
+				row[2], row[3] = int64(at), int64(at)/60_000_000
+			}
+		}
+		rows = append(rows, row)
+	}
+	_, err := tx.Batch(updateActivity, rows, nil)
+	return err
+}
