@@ -30,7 +30,9 @@ const maxPointer = 256
 // used by one goroutine.
 type Object struct {
 	members []member
-	faults  []atrium.Fault
+	faults  []atrium.Fault // of the outermost one, of all within it
+	outer   *Object        // the one that it is a member of; nil for none
+	path    string         // the pointer to it
 }
 
 type member struct {
@@ -142,16 +144,23 @@ func bodyFault(pointer, detail string) atrium.Fault {
 
 // Fault notes a fault of a member.
 func (o *Object) Fault(name, detail string) {
-	o.faults = append(o.faults, bodyFault("/"+pointerEscaper.Replace(name), detail))
+	o.fault(o.path+"/"+pointerEscaper.Replace(name), detail)
 }
 
 // WholeFault notes a fault of the object as a whole.
-func (o *Object) WholeFault(detail string) { o.faults = append(o.faults, bodyFault("", detail)) }
+func (o *Object) WholeFault(detail string) { o.fault(o.path, detail) }
+
+func (o *Object) fault(pointer, detail string) {
+	for o.outer != nil {
+		o = o.outer
+	}
+	o.faults = append(o.faults, bodyFault(pointer, detail))
+}
 
 // pointerEscaper is the escaping of RFC 6901 section 3.
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// Faults returns what was found wrong so far.
+// Faults returns what was found wrong so far, in objects within this one too.
 func (o *Object) Faults() []atrium.Fault { return o.faults }
 
 // Has reports whether the object has the member, null or not.
@@ -274,9 +283,44 @@ func (o *Object) Object(name string, need Need) []byte {
 	return o.take(name, need, "an object", "{")
 }
 
+// Inner takes a member that is an object, to take members out of it in turn. What is
+// wrong with these is noted in the outermost object. Without the member, or with a
+// fault, it returns nil.
+func (o *Object) Inner(name string, need Need) *Object {
+	v := o.Object(name, need)
+	if v == nil {
+		return nil
+	}
+	inner, err := Parse(v)
+	if err != nil { // it was read strictly before
+		o.Fault(name, "is not strict JSON")
+		return nil
+	}
+	inner.outer, inner.path = o, o.path+"/"+pointerEscaper.Replace(name)
+	return inner
+}
+
 // Array takes a member that is an array, exactly as it was written.
 func (o *Object) Array(name string, need Need) []byte {
 	return o.take(name, need, "an array", "[")
+}
+
+// Elements returns the elements of an array that was read strictly, exactly as they
+// were written, or false if it has more than most.
+func Elements(array []byte, most int) (elements [][]byte, ok bool) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(array), jsontext.AllowDuplicateNames(true))
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, false
+	}
+	for dec.PeekKind() != ']' {
+		v, err := dec.ReadValue()
+		if err != nil || len(elements) == most {
+			return nil, false
+		}
+		end := int(dec.InputOffset())
+		elements = append(elements, array[end-len(v):end:end])
+	}
+	return elements, true
 }
 
 // Untaken notes a fault for every member that nothing has taken.

@@ -2,6 +2,7 @@ package strictjson_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,4 +140,44 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("compacting %q lost members", b)
 		}
 	})
+}
+
+func TestFaultsOfInnerObjectsAreNotedInTheOutermost(t *testing.T) {
+	o, err := strictjson.Parse([]byte(`{"a/b":{"c":{"d":1,"e":null},"f":[]},"g":[ 1 , {"h": 2} ]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ab := o.Inner("a/b", strictjson.Required)
+	c := ab.Inner("c", strictjson.Required)
+	c.Text("d", strictjson.Required, nil)
+	c.Inner("e", strictjson.Nullable)
+	c.WholeFault("is odd")
+	ab.Inner("f", strictjson.Optional)
+	ab.Inner("missing", strictjson.Required)
+	c.Untaken()
+	o.Untaken()
+	var got []string
+	for _, f := range o.Faults() {
+		got = append(got, f.Where+" "+f.Detail)
+	}
+	want := []string{
+		"/a~1b/c/d must be a string", "/a~1b/c is odd", "/a~1b/f must be an object", "/a~1b/missing is required",
+		"/g is not a member that is known here",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestElementsAreAsTheyWereWritten(t *testing.T) {
+	array := []byte(`[ 1.0 , {"a": [ ]} ,"x"]`)
+	for most, want := range map[int]bool{2: false, 3: true, 4: true} {
+		got, ok := strictjson.Elements(array, most)
+		if ok != want || ok && (len(got) != 3 || string(got[0]) != "1.0" || string(got[1]) != `{"a": [ ]}` || string(got[2]) != `"x"`) {
+			t.Errorf("%d at most: %q, %v", most, got, ok)
+		}
+	}
+	if got, ok := strictjson.Elements([]byte(`[ ]`), 0); !ok || len(got) != 0 {
+		t.Errorf("of an empty array: %q, %v", got, ok)
+	}
 }
