@@ -10,6 +10,7 @@ import (
 	"atrium/internal/canonical"
 	"atrium/internal/rest"
 	"atrium/internal/strictjson"
+	"atrium/internal/submission"
 )
 
 type accountLog struct {
@@ -52,24 +53,7 @@ func decodeAccountLog(body []byte, keys []string) (s atrium.Submission, err erro
 	if err != nil {
 		return s, err
 	}
-	s.Source, _ = o.Text("source", strictjson.Required, upTo(atrium.MaxSource))
-	if o.Has("type") {
-		s.Type, _ = o.Text("type", strictjson.Required, upTo(atrium.MaxType))
-	} else {
-		s.Type = atrium.DefaultType
-	}
-	s.Payload = o.Object("payload", strictjson.Required)
-	id, _ := o.Text("accountId", strictjson.Optional, func(text string) string {
-		if _, ok := atrium.ParseID[atrium.AccountID](text); !ok {
-			return "must match ^account_[a-z0-9]{26}$"
-		}
-		return ""
-	})
-	s.Claim.AccountID = atrium.AccountID(id)
-	s.Claim.Domain, _ = o.Text("domain", strictjson.Optional, atrium.CheckDomain)
-	s.Claim.Name, _ = o.Text("name", strictjson.Optional, upTo(atrium.MaxName))
-	s.IdempotencyKey, _ = o.Text("idempotencyKey", strictjson.Optional, upTo(atrium.MaxIdempotencyKey))
-
+	s = submission.Decode(o)
 	faults := o.Faults()
 	if len(keys) > 0 {
 		key := keys[0]
@@ -93,9 +77,4 @@ func decodeAccountLog(body []byte, keys []string) (s atrium.Submission, err erro
 
 func headerFault(detail string) atrium.Fault {
 	return atrium.Fault{In: atrium.InHeader, Where: "Idempotency-Key", Detail: detail}
-}
-
-// upTo returns the check for a text of 1 to most code points.
-func upTo(most int) func(string) string {
-	return func(text string) string { return atrium.CheckText(text, 1, most) }
 }

@@ -50,7 +50,7 @@ func decodeAccountUpdate(body []byte) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	name, _ = o.Text("name", strictjson.Required, upTo(atrium.MaxName))
+	name, _ = o.Text("name", strictjson.Required, func(text string) string { return atrium.CheckText(text, 1, atrium.MaxName) })
 	if faults := o.Faults(); len(faults) > 0 {
 		return "", atrium.Invalid(faults...)
 	}
