@@ -2,11 +2,8 @@ package rest
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json"
 
 	"atrium"
 	"atrium/internal/auth"
@@ -72,9 +69,9 @@ func checkIdempotencyKey(values []string) string {
 // StateTag returns the entity tag of an answer with the body, for one that shows more
 // than what can change.
 func StateTag(body any) (string, error) {
-	b, err := json.Marshal(body, encoding)
+	b, err := Encode(body)
 	if err != nil {
-		return "", fmt.Errorf("encode a state: %w", err)
+		return "", err
 	}
 	return hashTag(b), nil
 }

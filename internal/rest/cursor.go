@@ -55,6 +55,16 @@ func (k CursorKey) SealPosition(p *atrium.Position, binding ...string) string {
 	return k.Seal(append(b, p.ID...), binding...)
 }
 
+// OpenPosition returns the position in a cursor, or false if SealPosition did not
+// return it for the binding.
+func (k CursorKey) OpenPosition(cursor string, binding ...string) (*atrium.Position, bool) {
+	b, ok := k.Open(cursor, binding...)
+	if !ok || len(b) != positionLen {
+		return nil, false
+	}
+	return &atrium.Position{Key: int64(binary.BigEndian.Uint64(b)), ID: string(b[8:])}, true
+}
+
 // Cursor takes the parameter cursor: a position that SealPosition made for the
 // binding, or nil if it was not given.
 func (q *Query) Cursor(k CursorKey, binding ...string) *atrium.Position {
@@ -62,12 +72,11 @@ func (q *Query) Cursor(k CursorKey, binding ...string) *atrium.Position {
 	if !ok {
 		return nil
 	}
-	b, ok := k.Open(text, binding...)
-	if !ok || len(b) != positionLen {
+	p, ok := k.OpenPosition(text, binding...)
+	if !ok {
 		q.Fault("cursor", "is not a nextCursor of this list")
-		return nil
 	}
-	return &atrium.Position{Key: int64(binary.BigEndian.Uint64(b)), ID: string(b[8:])}
+	return p
 }
 
 // A List is one page of a list, as every list is answered.

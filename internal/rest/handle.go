@@ -63,6 +63,7 @@ type Route struct {
 	For     Tenancy
 	Takes   Media // of the body; JSON unless it says otherwise
 	Answers Media
+	MaxBody int64 // in bytes, of a body that is JSON; 0 for that of the API
 	Handle  Handler
 }
 
@@ -100,6 +101,7 @@ type Handler func(ctx context.Context, who auth.Principal, r *Request) (Response
 type Request struct {
 	http *http.Request
 	id   string // the request id
+	log  *slog.Logger
 	Body []byte // empty unless the method has one, and the route takes JSON
 
 	// Stream is the body if the route takes lines. It may be read as slowly as one
@@ -130,7 +132,7 @@ func (r *Request) Header(name string) []string { return r.http.Header.Values(nam
 // A Response is a successful answer.
 type Response struct {
 	Status int                   // 0 stands for 200
-	Body   any                   // encoded as JSON; with 204 there is none
+	Body   any                   // encoded as JSON, unless it is an Encoded; with 204 there is none
 	Stream func(io.Writer) error // writes the answer of a route that answers with lines, instead of Body
 	ETag   string                // without quotes; "" stands for a hash of the body
 	Tagged bool                  // the answer has its entity tag whatever the method: it is the state of a thing
@@ -303,7 +305,7 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 	if !accepts(r.Header["Accept"], route.Answers) {
 		return Response{}, atrium.Errorf(atrium.CodeNotAcceptable, "The answer is %s, which the Accept header rules out.", route.Answers)
 	}
-	request := &Request{http: r, id: exchange.RequestID}
+	request := &Request{http: r, id: exchange.RequestID, log: a.Log}
 	if route.Method != http.MethodGet {
 		if err := checkContentType(w, r, route.Takes); err != nil {
 			return Response{}, err
@@ -318,7 +320,7 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, writeTimeout)
 		defer cancel()
-		if request.Body, err = a.readBody(w, r); err != nil {
+		if request.Body, err = a.readBody(w, r, cmp.Or(route.MaxBody, a.MaxBody, DefaultMaxBody)); err != nil {
 			return Response{}, err
 		}
 	}
@@ -383,8 +385,7 @@ func (a *API) authenticate(ctx context.Context, r *http.Request) (auth.Principal
 
 // readBody returns the whole body, or an error as soon as it is known to be too
 // large. It never holds more than the limit.
-func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	limit := cmp.Or(a.MaxBody, DefaultMaxBody)
+func (a *API) readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	tooLarge := atrium.Errorf(atrium.CodePayloadTooLarge, "The body may have %d bytes at most.", limit)
 	if r.ContentLength > limit {
 		w.Header().Set("Connection", "close")
@@ -409,6 +410,22 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 var encoding = json.JoinOptions(
 	jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true), json.FormatNilSliceAsNull(false))
 
+// An Encoded is a JSON text that is sent as it is. To encode it as part of something
+// else would take the white space out of it.
+type Encoded []byte
+
+// Encode returns a body as it would be sent.
+func Encode(body any) (Encoded, error) {
+	if e, ok := body.(Encoded); ok {
+		return e, nil
+	}
+	b, err := json.Marshal(body, encoding)
+	if err != nil {
+		return nil, fmt.Errorf("encode an answer: %w", err)
+	}
+	return b, nil
+}
+
 func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Response) error {
 	if response.Stream != nil {
 		return a.writeStream(w, r, response)
@@ -418,9 +435,9 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Res
 		w.WriteHeader(response.Status)
 		return nil
 	}
-	body, err := json.Marshal(response.Body, encoding)
+	body, err := Encode(response.Body)
 	if err != nil {
-		return fmt.Errorf("encode an answer: %w", err)
+		return err
 	}
 	h := w.Header()
 	for name, values := range response.Header {

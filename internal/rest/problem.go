@@ -143,19 +143,21 @@ type fault struct {
 	Detail    string  `json:"detail"`
 }
 
-// writeProblem answers a request with an error. What is not an *atrium.Error is
-// a bug: it is logged and told to nobody.
-func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
+// told returns what a caller is told of an error. What is not an *atrium.Error is a
+// bug: it is logged, as every fault of the server, and told to nobody.
+func told(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Error, CodeInfo) {
 	e, ok := errors.AsType[*atrium.Error](err)
 	if !ok {
 		e = atrium.Errorf(atrium.CodeInternal, "Something went wrong here. The request id leads the operator to it.").Because(err)
 	}
-	id := w.Header().Get(headerRequestID)
 	info := Info(e.Code)
 	if info.Status >= http.StatusInternalServerError {
 		log.ErrorContext(r.Context(), "request failed", "requestId", id, "error", e)
 	}
-	p := problem{"/errors/" + string(info.Code), info.Title, info.Status, e.Detail, info.Code, id, nil}
+	return e, info
+}
+
+func shownFaults(e *atrium.Error) (all []fault) {
 	for _, f := range e.Faults[:min(len(e.Faults), maxFaults)] {
 		shown := fault{Detail: f.Detail}
 		switch f.In {
@@ -166,8 +168,31 @@ func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err 
 		case atrium.InHeader:
 			shown.Header = &f.Where
 		}
-		p.Errors = append(p.Errors, shown)
+		all = append(all, shown)
 	}
+	return all
+}
+
+// A Refusal is what an answer says of one thing that was refused, among others that
+// the request asks for.
+type Refusal struct {
+	Status int         `json:"status"`
+	Code   atrium.Code `json:"code"`
+	Detail string      `json:"detail"`
+	Errors []fault     `json:"errors,omitempty"`
+}
+
+// Refusal returns what is said of a thing that failed with an error.
+func (r *Request) Refusal(err error) Refusal {
+	e, info := told(r.http, r.id, r.log, err)
+	return Refusal{info.Status, info.Code, e.Detail, shownFaults(e)}
+}
+
+// writeProblem answers a request with an error.
+func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
+	id := w.Header().Get(headerRequestID)
+	e, info := told(r, id, log, err)
+	p := problem{"/errors/" + string(info.Code), info.Title, info.Status, e.Detail, info.Code, id, shownFaults(e)}
 	switch info.Code {
 	case atrium.CodeUnauthenticated:
 		w.Header().Set("WWW-Authenticate", `ApiKey realm="atrium"`)

@@ -60,6 +60,20 @@ func (q *Query) Text(name string) (string, bool) {
 	return "", false
 }
 
+// Time takes a parameter that is an instant; nil if it was not given.
+func (q *Query) Time(name string) *atrium.Time {
+	text, ok := q.Text(name)
+	if !ok {
+		return nil
+	}
+	t, err := atrium.ParseTime(text)
+	if err != nil {
+		q.Fault(name, err.Error())
+		return nil
+	}
+	return &t
+}
+
 // The bounds of the parameter limit.
 const (
 	defaultLimit = 20
