@@ -31,6 +31,7 @@ var kinds = map[string]*regexp.Regexp{
 	"audience": regexp.MustCompile(`^audience_` + id26 + `$`),
 	"brand":    regexp.MustCompile(`^brand_` + id26 + `$`),
 	"entry":    regexp.MustCompile(`^prospectlog_` + id26 + `$`),
+	"move":     regexp.MustCompile(`^move_` + id26 + `$`),
 	"page":     regexp.MustCompile(`^page_` + id26 + `$`),
 	"version":  regexp.MustCompile(`^version_` + id26 + `$`),
 	"request":  regexp.MustCompile(`^req_` + id26 + `$`),

@@ -11,6 +11,7 @@ var managedResources = []resource{
 	// accounts
 	accountResource,
 	// account logs and moves
+	activityResource,
 	// prospects
 	// brands
 	brandResource,

@@ -96,10 +96,12 @@ func New(ctx context.Context, c Config) (*App, error) {
 			return err
 		},
 	}
-	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Decode: rest.NewGate(decodeAtOnce * runtime.GOMAXPROCS(0))}
+	decode := rest.NewGate(decodeAtOnce * runtime.GOMAXPROCS(0))
+	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Decode: decode}
 	private := &manage.API{
-		Store: c.Store, Cursors: cursors, Keys: a.keys,
-		Compare: rest.NewGate(runtime.GOMAXPROCS(0)), Streams: rest.NewGate(streamsAtOnce),
+		Store: c.Store, Logs: a.writer, Cursors: cursors, Keys: a.keys,
+		Decode: decode, Compare: rest.NewGate(runtime.GOMAXPROCS(0)), Streams: rest.NewGate(streamsAtOnce),
+		MaxEntry: int64(c.Settings.MaxBody), MaxBatch: int64(c.Settings.BatchMaxBody),
 	}
 
 	open := map[string]http.Handler{

@@ -53,6 +53,9 @@ type Config struct {
 
 	// How large the body of an import may be.
 	ImportMaxBody Size
+	// How large the body of a request may be that sends many entries at once. Each of
+	// them may be as large as max-body.
+	BatchMaxBody Size
 
 	// How large the head of a request may be, the request line included.
 	MaxHeader Size
@@ -118,6 +121,7 @@ func Default() Config {
 		LogSample:           1,
 		MaxBody:             1 << 20,
 		ImportMaxBody:       1 << 30,
+		BatchMaxBody:        16 << 20,
 		MaxHeader:           16 << 10,
 		ReadHeaderTimeout:   10 * time.Second,
 		ReadTimeout:         30 * time.Second,
@@ -158,6 +162,7 @@ func (c *Config) faults() (all []string) {
 	check(c.LogSample >= 0, "log-sample", "must not be negative")
 	check(c.MaxBody >= 1<<10 && c.MaxBody <= 64<<20, "max-body", "must be from 1KiB to 64MiB")
 	check(c.ImportMaxBody >= 1<<20, "import-max-body", "must be at least 1MiB")
+	check(c.BatchMaxBody >= 1<<10 && c.BatchMaxBody <= 64<<20, "batch-max-body", "must be from 1KiB to 64MiB")
 	check(c.MaxHeader >= 4<<10 && c.MaxHeader <= 1<<20, "max-header", "must be from 4KiB to 1MiB")
 	for _, d := range []struct {
 		setting string

@@ -15,6 +15,7 @@ var usage = map[string]string{
 	"LogSample":           "Of how many successful requests one is logged. 1 logs each of them, 0 none. Requests that failed are always logged, unless the level leaves them out.",
 	"MaxBody":             "How large the body of a request may be. Larger ones are answered with 413.",
 	"ImportMaxBody":       "How large the body of an import may be.",
+	"BatchMaxBody":        "How large the body of a request may be that sends many entries at once. Each of them may be as large as max-body.",
 	"MaxHeader":           "How large the head of a request may be, the request line included.",
 	"ReadHeaderTimeout":   "How long the head of a request may take to arrive.",
 	"ReadTimeout":         "How long a whole request may take to arrive.",

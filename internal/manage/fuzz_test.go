@@ -1,11 +1,14 @@
 package manage_test
 
 import (
+	"context"
+	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"atrium/api"
+	"atrium/internal/ingest"
 	"atrium/internal/manage"
 	"atrium/internal/rest"
 	"atrium/internal/rest/resttest"
@@ -25,7 +28,9 @@ func routes(tb testing.TB) []rest.Route {
 	if _, err := s.Migrate(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
-	return (&manage.API{Store: s}).Routes()
+	writer := ingest.NewWriter(s, ingest.Limits{}, slog.New(slog.DiscardHandler), nil)
+	tb.Cleanup(func() { _ = writer.Close(context.Background()) })
+	return (&manage.API{Store: s, Logs: writer}).Routes()
 }
 
 // fuzz holds that the operation takes a body exactly when the document does. valid

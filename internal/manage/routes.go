@@ -6,6 +6,7 @@
 package manage
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -16,17 +17,27 @@ import (
 
 // An API is the management API on a store.
 type API struct {
-	Store   *store.Store
-	Cursors rest.CursorKey
-	Compare rest.Gate // what compares versions passes through it
-	Keys    KeyMemory // is told of keys that were changed here
-	Streams rest.Gate // what imports and exports pass through
+	Store    *store.Store
+	Logs     Logs
+	Cursors  rest.CursorKey
+	Keys     KeyMemory // is told of keys that were changed here
+	Decode   rest.Gate // what reads large bodies passes through it: that takes several times their size
+	Compare  rest.Gate // what compares versions passes through it
+	Streams  rest.Gate // what imports and exports pass through
+	MaxEntry int64     // how large one of many entries may be, in bytes; 0 stands for rest.DefaultMaxBody
+	MaxBatch int64     // how large the body may be that has them; 0 stands for that of any other
+}
+
+// Logs records activity durably. internal/ingest has the one that is used.
+type Logs interface {
+	Submit(ctx context.Context, d *atrium.Draft) (atrium.Receipt, error)
 }
 
 // Routes are all operations.
 func (a *API) Routes() []rest.Route {
 	return slices.Concat(
 		a.accountRoutes(),
+		a.activityRoutes(),
 		a.brandRoutes(),
 		a.pageRoutes(),
 		a.audienceRoutes(),
@@ -57,6 +68,24 @@ func (a *API) accountRoutes() []rest.Route {
 		changing(http.MethodDelete, "/accounts/{account_id}", area, a.eraseAccount),
 		changing(http.MethodPost, "/accounts/{account_id}/merge", area, a.mergeAccount),
 		changing(http.MethodPost, "/accounts/{account_id}/split", area, a.splitAccount),
+	}
+}
+
+func (a *API) activityRoutes() []rest.Route {
+	const area = atrium.ScopeManageAccounts
+	batch := changing(http.MethodPost, "/account_logs", area, a.createAccountLogs)
+	batch.MaxBody = a.MaxBatch
+	return []rest.Route{
+		reading(http.MethodGet, "/accounts/{account_id}/activity", area, a.listActivity),
+		reading(http.MethodGet, "/accounts/{account_id}/activity/counts", area, a.countActivity),
+		batch,
+		reading(http.MethodGet, "/account_logs/{account_log_id}", area, a.getAccountLog),
+		reading(http.MethodGet, "/account_logs/{account_log_id}/payload", area, a.getPayload),
+		changing(http.MethodPost, "/account_logs/{account_log_id}/move", area, a.moveAccountLog),
+		reading(http.MethodGet, "/moves", area, a.listMoves),
+		changing(http.MethodPost, "/moves", area, a.createMove),
+		reading(http.MethodGet, "/moves/{move_id}", area, a.getMove),
+		changing(http.MethodPost, "/moves/{move_id}/undo", area, a.undoMove),
 	}
 }
 

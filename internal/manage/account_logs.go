@@ -1,0 +1,164 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/canonical"
+	"atrium/internal/rest"
+	"atrium/internal/strictjson"
+	"atrium/internal/submission"
+)
+
+func (a *API) getAccountLog(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	id, err := rest.PathID[atrium.EntryID](r, "account_log_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	e, err := a.Store.TimelineEntry(ctx, who.TenantID, id)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	body, err := appendAccountLog(nil, e)
+	return rest.Response{Body: rest.Encoded(body)}, err
+}
+
+func (a *API) getPayload(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	id, err := rest.PathID[atrium.EntryID](r, "account_log_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	e, err := a.Store.TimelineEntry(ctx, who.TenantID, id)
+	return rest.Response{Body: rest.Encoded(e.Payload)}, err
+}
+
+// maxEntries is how many entries one request sends at most, and submitAtOnce how many
+// of them wait to be written at once.
+const (
+	maxEntries   = 1000
+	submitAtOnce = 256
+)
+
+// A recordedLog is what is said of an entry that was recorded.
+type recordedLog struct {
+	Status       int              `json:"status"`
+	AccountLogID atrium.EntryID   `json:"accountLogId"`
+	AccountID    atrium.AccountID `json:"accountId"`
+	CreatedAt    atrium.Time      `json:"createdAt"`
+	Source       string           `json:"source"`
+	Type         string           `json:"type"`
+	Replayed     bool             `json:"replayed,omitzero"`
+}
+
+type outcomes struct {
+	Outcomes []any `json:"outcomes"` // of recordedLog and rest.Refusal, in the order of the entries
+}
+
+// A sentLog is one of many entries: a draft, or what is wrong with it.
+type sentLog struct {
+	draft *atrium.Draft
+	err   error
+	after chan struct{} // is closed when the entry before it with its key has its answer; nil for none
+	done  chan struct{}
+}
+
+// createAccountLogs records many entries, each by itself: what is wrong with one is
+// said of it alone.
+func (a *API) createAccountLogs(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	var sent []sentLog
+	err := a.Decode.Do(ctx, func() (err error) {
+		sent, err = a.decodeAccountLogs(who.TenantID, r)
+		return err
+	})
+	if err != nil {
+		return rest.Response{}, err
+	}
+	body := outcomes{make([]any, len(sent))}
+	next := make(chan int)
+	var submitting sync.WaitGroup
+	for range min(submitAtOnce, len(sent)) {
+		submitting.Go(func() {
+			for i := range next {
+				body.Outcomes[i] = a.submit(ctx, r, &sent[i])
+			}
+		})
+	}
+	for i := range sent {
+		next <- i // in order, so that what an entry waits for is under way
+	}
+	close(next)
+	submitting.Wait()
+	return rest.Response{Body: body}, nil
+}
+
+// submit records one entry and returns what is said of it.
+func (a *API) submit(ctx context.Context, r *rest.Request, s *sentLog) any {
+	defer close(s.done)
+	if s.after != nil {
+		<-s.after
+	}
+	if s.err != nil {
+		return r.Refusal(s.err)
+	}
+	receipt, err := a.Logs.Submit(ctx, s.draft)
+	if err != nil {
+		return r.Refusal(err)
+	}
+	return recordedLog{201, receipt.EntryID, receipt.AccountID, receipt.CreatedAt, receipt.Source, receipt.Type, receipt.Replayed}
+}
+
+// decodeAccountLogs reads a body. Its error is of what makes all of it unreadable.
+func (a *API) decodeAccountLogs(tenant atrium.TenantID, r *rest.Request) ([]sentLog, error) {
+	o, err := strictjson.Parse(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	var entries [][]byte
+	if array := o.Array("entries", strictjson.Required); array != nil {
+		var ok bool
+		if entries, ok = strictjson.Elements(array, maxEntries); !ok || len(entries) == 0 {
+			o.Fault("entries", fmt.Sprintf("must have 1 to %d elements", maxEntries))
+		}
+	}
+	o.Untaken()
+	faults := o.Faults()
+	if len(r.Header("Idempotency-Key")) > 0 {
+		faults = append(faults, atrium.Fault{
+			In: atrium.InHeader, Where: "Idempotency-Key", Detail: "is for one entry: each of these has its own idempotencyKey",
+		})
+	}
+	if len(faults) > 0 {
+		return nil, atrium.Invalid(faults...)
+	}
+	sent, last := make([]sentLog, len(entries)), map[string]chan struct{}{}
+	for i, entry := range entries {
+		s := &sent[i]
+		s.done = make(chan struct{})
+		if s.draft, s.err = a.decodeAccountLog(tenant, entry); s.err == nil && s.draft.IdempotencyKey != "" {
+			s.after, last[s.draft.IdempotencyKey] = last[s.draft.IdempotencyKey], s.done
+		}
+	}
+	return sent, nil
+}
+
+// decodeAccountLog reads one of many entries. Its error names every fault of it.
+func (a *API) decodeAccountLog(tenant atrium.TenantID, entry []byte) (*atrium.Draft, error) {
+	if limit := cmp.Or(a.MaxEntry, rest.DefaultMaxBody); int64(len(entry)) > limit {
+		return nil, atrium.Errorf(atrium.CodePayloadTooLarge, "An entry may have %d bytes at most.", limit)
+	}
+	o, err := strictjson.Parse(entry)
+	if err != nil {
+		return nil, err
+	}
+	s := submission.Decode(o)
+	s.OccurredAt = instantIfGiven(o, "occurredAt")
+	o.Untaken()
+	if faults := o.Faults(); len(faults) > 0 {
+		return nil, atrium.Invalid(faults...)
+	}
+	return canonical.Draft(tenant, s)
+}

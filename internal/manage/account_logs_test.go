@@ -1,0 +1,147 @@
+package manage_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/manage"
+	"atrium/internal/rest"
+)
+
+// logs records nothing, and notes what it is asked for.
+type logs struct {
+	mu      sync.Mutex
+	at      map[string]int // guarded by mu; how many of a key are under way
+	most    int            // guarded by mu; of all, at once
+	order   []string       // guarded by mu; sources
+	arrived chan struct{}  // gets one for each; nil for nobody
+	hold    chan struct{}  // is closed when they may be answered; nil for at once
+}
+
+func (l *logs) Submit(_ context.Context, d *atrium.Draft) (atrium.Receipt, error) {
+	l.mu.Lock()
+	l.at[""]++
+	l.most = max(l.most, l.at[""])
+	l.order = append(l.order, d.Source)
+	if d.IdempotencyKey != "" {
+		l.at[d.IdempotencyKey]++
+	}
+	together := l.at[d.IdempotencyKey]
+	l.mu.Unlock()
+	if l.arrived != nil {
+		l.arrived <- struct{}{}
+		<-l.hold
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at[""]--
+	if d.IdempotencyKey != "" {
+		l.at[d.IdempotencyKey]--
+	}
+	switch {
+	case d.Source == "full":
+		return atrium.Receipt{}, atrium.Unavailable(errors.New("the write queue is full"))
+	case d.Source == "bug":
+		return atrium.Receipt{}, errors.New("a bug")
+	case d.IdempotencyKey != "" && together > 1:
+		return atrium.Receipt{}, atrium.Errorf(atrium.CodeConflict, "two of one key at once")
+	}
+	return atrium.Receipt{EntryID: atrium.NewID[atrium.EntryID](), Source: d.Source, Type: d.Type}, nil
+}
+
+// key is whoever may do everything.
+type key struct{}
+
+func (key) Authenticate(context.Context, string) (auth.Principal, error) {
+	return auth.Principal{TenantID: atrium.NewID[atrium.TenantID](), KeyID: atrium.NewID[atrium.KeyID](), Scopes: atrium.ManageScopes()}, nil
+}
+
+// record sends entries and returns the status and the source of each outcome.
+func (l *logs) record(t *testing.T, log *slog.Logger, entries ...string) (outcomes []string) {
+	t.Helper()
+	l.at = map[string]int{}
+	kit := &rest.API{Keys: key{}, Log: log}
+	w := httptest.NewRecorder()
+	body := `{"entries":[` + strings.Join(entries, ",") + `]}`
+	kit.Handler((&manage.API{Logs: l}).Routes(), nil).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/manage/v0/account_logs", strings.NewReader(body)))
+	var answer struct {
+		Outcomes []struct {
+			Status       int
+			Source, Code string
+		}
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK || len(answer.Outcomes) != len(entries) {
+		t.Fatalf("%d entries: %d %s", len(entries), w.Code, w.Body)
+	}
+	for _, o := range answer.Outcomes {
+		outcomes = append(outcomes, fmt.Sprint(o.Status, o.Source, o.Code))
+	}
+	return outcomes
+}
+
+func TestAnEntryThatFailsFailsAlone(t *testing.T) {
+	var log bytes.Buffer
+	l := &logs{}
+	entry := func(source string) string { return fmt.Sprintf(`{"source":%q,"payload":{}}`, source) }
+	got := l.record(t, slog.New(slog.NewTextHandler(&log, nil)), entry("a"), entry("full"), entry(""), entry("bug"), entry("b"))
+	if want := "[201a 503unavailable 400invalid_request 500internal 201b]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+	if !strings.Contains(log.String(), "a bug") || !strings.Contains(log.String(), "the write queue is full") {
+		t.Errorf("the log is %s", log.String())
+	}
+}
+
+func TestManyEntriesWaitTogetherAndNotTooMany(t *testing.T) {
+	const sent, together = 600, 256
+	l := &logs{arrived: make(chan struct{}), hold: make(chan struct{})}
+	go func() {
+		for i := range sent {
+			<-l.arrived
+			if i == together-1 {
+				close(l.hold)
+			}
+		}
+	}()
+	entries := make([]string, sent)
+	for i := range entries {
+		entries[i] = fmt.Sprintf(`{"source":"s%d","payload":{}}`, i)
+	}
+	for i, outcome := range l.record(t, slog.New(slog.DiscardHandler), entries...) {
+		if want := fmt.Sprintf("201s%d", i); outcome != want {
+			t.Errorf("outcome %d is %s, want %s", i, outcome, want)
+		}
+	}
+	if l.most != together {
+		t.Errorf("%d were submitted at once, want %d", l.most, together)
+	}
+}
+
+func TestEntriesWithOneKeyAreRecordedInTheirOrder(t *testing.T) {
+	l := &logs{}
+	var entries []string
+	var want []string
+	for i := range 300 {
+		entries = append(entries, fmt.Sprintf(`{"source":"s%d","payload":{},"idempotencyKey":"k"}`, i))
+		want = append(want, fmt.Sprintf("s%d", i))
+	}
+	for i, outcome := range l.record(t, slog.New(slog.DiscardHandler), entries...) {
+		if outcome != "201"+want[i] {
+			t.Errorf("outcome %d is %s", i, outcome)
+		}
+	}
+	if fmt.Sprint(l.order) != fmt.Sprint(want) {
+		t.Errorf("they were submitted as %v", l.order)
+	}
+}

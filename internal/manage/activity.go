@@ -1,0 +1,166 @@
+package manage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/rest"
+)
+
+// An accountLog is an entry, but for its payload.
+type accountLog struct {
+	AccountLogID          atrium.EntryID   `json:"accountLogId"`
+	AccountID             atrium.AccountID `json:"accountId"`
+	AcknowledgedAccountID atrium.AccountID `json:"acknowledgedAccountId,omitzero"`
+	CreatedAt             atrium.Time      `json:"createdAt"`
+	OccurredAt            *atrium.Time     `json:"occurredAt,omitzero"`
+	Source                string           `json:"source"`
+	Type                  string           `json:"type"`
+	Claimed               claimed          `json:"claimed"`
+	IdempotencyKey        string           `json:"idempotencyKey,omitzero"`
+	MoveID                atrium.MoveID    `json:"moveId,omitzero"`
+	PayloadBytes          int64            `json:"payloadBytes"`
+}
+
+type claimed struct {
+	AccountID atrium.AccountID `json:"accountId,omitzero"`
+	Domain    string           `json:"domain,omitzero"`
+	Name      string           `json:"name,omitzero"`
+}
+
+func newAccountLog(e atrium.TimelineEntry) accountLog {
+	return accountLog{
+		e.ID, e.AccountID, e.AcknowledgedID, e.CreatedAt, e.OccurredAt, e.Source, e.Type,
+		claimed{e.Claim.AccountID, e.Claim.Domain, e.Claim.Name}, e.IdempotencyKey, e.MoveID, e.PayloadBytes,
+	}
+}
+
+// appendAccountLog appends an entry with its payload, byte for byte as it was sent.
+func appendAccountLog(b []byte, e atrium.TimelineEntry) ([]byte, error) {
+	encoded, err := rest.Encode(newAccountLog(e))
+	if err != nil {
+		return nil, err
+	}
+	b = append(append(b, encoded[:len(encoded)-1]...), `,"payload":`...)
+	return append(append(b, e.Payload...), '}'), nil
+}
+
+func (a *API) listActivity(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	q := r.Query()
+	f := atrium.TimelineFilter{Since: q.Time("since"), Until: q.Time("until")}
+	f.Source, _ = q.Text("source")
+	f.Type, _ = q.Text("type")
+	include, payloads := q.Text("include")
+	if payloads && include != "payload" {
+		q.Fault("include", "must be payload")
+	}
+	limit, binding := q.Limit(), activityBinding(who, r, "activity", &f)
+	after := q.Cursor(a.Cursors, binding...)
+	if err := q.Err(); err != nil {
+		return rest.Response{}, err
+	}
+	id, err := rest.PathID[atrium.AccountID](r, "account_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	found, next, err := a.Store.Timeline(ctx, who.TenantID, id, f, after, limit, payloads)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	if !payloads {
+		return listedTo(a.Cursors, found, next, limit, newAccountLog, binding), nil
+	}
+	// The list without its items begins with them.
+	list, err := rest.Encode(listedTo(a.Cursors, nil, next, limit, newAccountLog, binding).Body)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	const empty = `{"items":[`
+	body := []byte(empty)
+	for i := range found {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		if body, err = appendAccountLog(body, found[i]); err != nil {
+			return rest.Response{}, err
+		}
+	}
+	return rest.Response{Body: rest.Encoded(append(body, list[len(empty):]...))}, nil
+}
+
+// activityBinding is what the cursors of a list of an account's entries open with.
+func activityBinding(who auth.Principal, r *rest.Request, list string, f *atrium.TimelineFilter) []string {
+	binding := []string{string(who.TenantID), list, r.PathValue("account_id"), f.Source, f.Type}
+	for _, t := range []*atrium.Time{f.Since, f.Until} {
+		text := ""
+		if t != nil {
+			text = t.String()
+		}
+		binding = append(binding, text)
+	}
+	return binding
+}
+
+// The range of counts, in days.
+const (
+	defaultDays = 30
+	maxDays     = 366
+)
+
+type dayCount struct {
+	Day    string `json:"day"`
+	Source string `json:"source"`
+	Type   string `json:"type"`
+	Count  int64  `json:"count"`
+}
+
+func newDayCount(c atrium.DayCount) dayCount {
+	return dayCount{c.Day.Std().Format(time.DateOnly), c.Source, c.Type, c.Count}
+}
+
+func (a *API) countActivity(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	q := r.Query()
+	f := atrium.TimelineFilter{Since: q.Time("since"), Until: q.Time("until")}
+	f.Source, _ = q.Text("source")
+	f.Type, _ = q.Text("type")
+	boundDays(q, &f, time.Now())
+	limit, binding := q.Limit(), activityBinding(who, r, "counts", &f)
+	after := q.Cursor(a.Cursors, binding...)
+	if err := q.Err(); err != nil {
+		return rest.Response{}, err
+	}
+	id, err := rest.PathID[atrium.AccountID](r, "account_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	found, next, err := a.Store.Counts(ctx, who.TenantID, id, f, after, limit)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	return listedTo(a.Cursors, found, next, limit, newDayCount, binding), nil
+}
+
+// boundDays gives the range of counts the beginning that it has if none is given: so
+// that it is of defaultDays whole days, today or the one of its end among them. A
+// longer range than maxDays, today not counted, is a fault.
+func boundDays(q *rest.Query, f *atrium.TimelineFilter, now time.Time) {
+	const day = 24 * time.Hour
+	end := now.UTC().Truncate(day).Add(day)
+	if f.Until != nil {
+		end = f.Until.Std()
+	}
+	if f.Since == nil {
+		since := atrium.At(end.Add(-1).Truncate(day).Add(-(defaultDays - 1) * day))
+		f.Since = &since
+		return
+	}
+	switch since := f.Since.Std(); {
+	case f.Until != nil && !since.Before(end):
+		q.Fault("until", "must be after since")
+	case end.Sub(since) > maxDays*day || end.Year()-since.Year() > 2: // a Duration ends after 292 years
+		q.Fault("since", fmt.Sprintf("must be at most %d days before until", maxDays))
+	}
+}
