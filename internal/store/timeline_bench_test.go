@@ -1,0 +1,115 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgrestest"
+)
+
+// BenchmarkTimeline holds what a page and counts cost against how many entries an
+// account has: a page of 50 must not tell 500 from 50,000, and counts stop at 10,000.
+func BenchmarkTimeline(b *testing.B) {
+	for _, kind := range []struct {
+		name string
+		open func(b *testing.B) engine.DB
+	}{
+		{"sqlite", func(b *testing.B) engine.DB {
+			b.Helper()
+			db, err := engine.OpenSQLite(b.TempDir()+"/bench.db", engine.SQLiteOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			return db
+		}},
+		{"postgres", func(b *testing.B) engine.DB {
+			b.Helper()
+			db, err := engine.OpenPostgres(b.Context(), postgrestest.Shared(b).NewDatabase(b), engine.PostgresOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			return db
+		}},
+	} {
+		b.Run(kind.name, func(b *testing.B) {
+			db := kind.open(b)
+			s := store.New(db, time.Now)
+			b.Cleanup(func() { _ = s.Close() })
+			if _, err := s.Migrate(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			tenant, err := s.CreateTenant(b.Context(), "Tenant")
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, entries := range []int{500, 50_000} {
+				account := fill(b, s, tenant.ID, fmt.Sprintf("d%d.example", entries), entries)
+				b.Run(fmt.Sprintf("entries=%d", entries), func(b *testing.B) { readTimeline(b, s, tenant.ID, account) })
+			}
+		})
+	}
+}
+
+func readTimeline(b *testing.B, s *store.Store, tenant atrium.TenantID, account atrium.AccountID) {
+	b.Helper()
+	for name, read := range map[string]func() (int, error){
+		"page": func() (int, error) {
+			found, _, err := s.Timeline(b.Context(), tenant, account, atrium.TimelineFilter{}, nil, 50, false)
+			return len(found), err
+		},
+		"payloads": func() (int, error) {
+			found, _, err := s.Timeline(b.Context(), tenant, account, atrium.TimelineFilter{}, nil, 50, true)
+			return len(found), err
+		},
+		"filter": func() (int, error) { // that leaves out all of a page
+			_, _, err := s.Timeline(b.Context(), tenant, account, atrium.TimelineFilter{Source: "none"}, nil, 50, false)
+			return 50, err
+		},
+		"counts": func() (int, error) {
+			_, _, err := s.Counts(b.Context(), tenant, account, atrium.TimelineFilter{}, nil, 100)
+			return 50, err
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if n, err := read(); err != nil || n != 50 {
+					b.Fatal(n, err)
+				}
+			}
+		})
+	}
+}
+
+// fill records entries with payloads of about a kilobyte in one account.
+func fill(b *testing.B, s *store.Store, tenant atrium.TenantID, domain string, entries int) (account atrium.AccountID) {
+	b.Helper()
+	text := make([]byte, 1000)
+	for i := range text {
+		text[i] = 'a' + byte(i%26)
+	}
+	for n := 0; n < entries; {
+		var drafts []*atrium.Draft
+		for ; len(drafts) < 250 && n < entries; n++ {
+			d, err := canonical.Draft(tenant, atrium.Submission{
+				Source: []string{"crm", "ads", "mail"}[n%3], Type: atrium.DefaultType, Claim: atrium.Claim{Domain: domain},
+				Payload: fmt.Appendf(nil, `{"n":%d,"text":%q}`, n, text),
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			d.ID = atrium.NewID[atrium.EntryID]()
+			drafts = append(drafts, d)
+		}
+		outcomes, err := s.Append(b.Context(), drafts)
+		if err != nil {
+			b.Fatal(err)
+		}
+		account = outcomes[0].AccountID
+	}
+	return account
+}
