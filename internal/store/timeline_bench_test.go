@@ -43,7 +43,7 @@ func BenchmarkTimeline(b *testing.B) {
 			if _, err := s.Migrate(b.Context()); err != nil {
 				b.Fatal(err)
 			}
-			tenant, err := s.CreateTenant(b.Context(), "Tenant")
+			tenant, _, err := s.CreateTenant(b.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
 			if err != nil {
 				b.Fatal(err)
 			}
