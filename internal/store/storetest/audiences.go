@@ -1,8 +1,9 @@
 package storetest
 
 import (
-	"fmt"
+	"errors"
 	"slices"
+	"strconv"
 	"testing"
 
 	"atrium"
@@ -81,10 +82,10 @@ func audienceAsMade(t *testing.T, e *env) {
 		}
 		return no
 	}
-	if _, err := e.UpdateAudience(t.Context(), e.change(), p.ID, u.ID, pointer("x"), refuse); err != no {
+	if _, err := e.UpdateAudience(t.Context(), e.change(), p.ID, u.ID, pointer("x"), refuse); !errors.Is(err, no) {
 		t.Errorf("update: %v", err)
 	}
-	if _, err := e.ArchiveAudience(t.Context(), e.change(), p.ID, u.ID, true, refuse); err != no {
+	if _, err := e.ArchiveAudience(t.Context(), e.change(), p.ID, u.ID, true, refuse); !errors.Is(err, no) {
 		t.Errorf("archive: %v", err)
 	}
 	e.wantAudience(t, want)
@@ -97,7 +98,7 @@ func audiencesListed(t *testing.T, e *env) {
 		if i%2 == 0 { // pairs are made at one instant
 			e.clock.step(1e6)
 		}
-		u := e.createAudience(t, p.ID, fmt.Sprint(i))
+		u := e.createAudience(t, p.ID, strconv.Itoa(i))
 		if i%3 == 0 {
 			u = e.archiveAudience(t, u, true)
 		}
@@ -130,7 +131,7 @@ func audiencesListed(t *testing.T, e *env) {
 func audiencesCountedTogether(t *testing.T, e *env) {
 	p := e.createPage(t)
 	e.both(func(e *env, i int) {
-		u := e.createAudience(t, p.ID, fmt.Sprint(i))
+		u := e.createAudience(t, p.ID, strconv.Itoa(i))
 		e.archiveAudience(t, u, true)
 		if i%3 == 0 {
 			e.archiveAudience(t, u, false)

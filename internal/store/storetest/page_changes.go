@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -135,7 +136,7 @@ func pageRefused(t *testing.T, e *env) {
 		return no
 	}
 	for what, err := range e.everyChange(t, made.ID, refuse) {
-		if err != no {
+		if !errors.Is(err, no) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -3,8 +3,10 @@ package storetest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -113,7 +115,7 @@ func versionNumbersTogether(t *testing.T, e *env) {
 	u := e.createAudience(t, e.createPage(t).ID, "Visitors")
 	e.both(func(e *env, i int) {
 		for range 3 {
-			e.createVersion(t, u, fmt.Sprint(i))
+			e.createVersion(t, u, strconv.Itoa(i))
 		}
 	})
 	var want []int64
@@ -168,10 +170,10 @@ func versionArchived(t *testing.T, e *env) {
 
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
 	refuse := func(store.PublishedVersion) error { return no }
-	if _, err := e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, 2, refuse); err != no {
+	if _, err := e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, 2, refuse); !errors.Is(err, no) {
 		t.Errorf("publish: %v", err)
 	}
-	if _, err := e.ArchiveVersion(t.Context(), e.change(), u.PageID, u.ID, 2, true, refuse); err != no {
+	if _, err := e.ArchiveVersion(t.Context(), e.change(), u.PageID, u.ID, 2, true, refuse); !errors.Is(err, no) {
 		t.Errorf("archive: %v", err)
 	}
 	e.wantHistory(t, u, 1, 2, 1)
@@ -214,7 +216,7 @@ func (e *env) keeping(n int) *env {
 func versionsKept(t *testing.T, e *env) {
 	u := e.createAudience(t, e.createPage(t).ID, "Visitors")
 	for i := range 4 {
-		e.createVersion(t, u, fmt.Sprint(i))
+		e.createVersion(t, u, strconv.Itoa(i))
 	}
 	e.publish(t, u, 2)
 	e = e.keeping(2)
