@@ -168,9 +168,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer running.Wait()
 	defer stop()
 	running.Go(func() { a.keys.Run(background, a.log) })
-	for _, d := range a.duties {
-		running.Go(func() { d.perform(background, a.log) })
-	}
+	duties := perform(background, a.duties, a.log)
 
 	failed := make(chan error, 2)
 	defer func() { _ = a.listener.Close() }() // Serve closes it, but may not even have begun
@@ -197,11 +195,14 @@ func (a *App) Run(ctx context.Context) error {
 		failure = a.linger(failed)
 	}
 	a.log.Info("stopping: finishing what was accepted")
+	duties.stop()
 	err := a.server.Shutdown(drain)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("finish requests: %w", err), a.server.Close())
 	}
-	return errors.Join(failure, err, a.writer.Close(drain))
+	err = errors.Join(failure, err, a.writer.Close(drain))
+	duties.wait(drain)
+	return err
 }
 
 // linger serves for the shutdown delay, or until a listener fails.

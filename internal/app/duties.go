@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"atrium/internal/store"
@@ -38,6 +39,38 @@ const (
 	lookPause    = time.Second
 	failurePause = 10 * time.Second
 )
+
+// A performing is duties that are being done.
+type performing struct {
+	stop  context.CancelFunc // lets them come to their end
+	ended chan struct{}      // closed when all have
+	log   *slog.Logger
+}
+
+// perform begins to do duties.
+func perform(ctx context.Context, all []duty, log *slog.Logger) *performing {
+	ctx, stop := context.WithCancel(ctx)
+	p := &performing{stop: stop, ended: make(chan struct{}), log: log}
+	var doing sync.WaitGroup
+	for _, d := range all {
+		doing.Go(func() { d.perform(ctx, log) })
+	}
+	go func() {
+		doing.Wait()
+		close(p.ended)
+	}()
+	return p
+}
+
+// wait returns when all have ended, or ctx has: a statement on a database that hangs
+// is not called off, and what it leaves when the process ends is taken back.
+func (p *performing) wait(ctx context.Context) {
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+		p.log.Warn("a duty has not ended in time")
+	}
+}
 
 // perform does the duty again and again until ctx ends.
 func (d duty) perform(ctx context.Context, log *slog.Logger) {

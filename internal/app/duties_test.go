@@ -97,6 +97,40 @@ func TestADutyThatIsStoppedIsNoFailure(t *testing.T) {
 	})
 }
 
+func TestADutyThatHangsDoesNotKeepTheServiceFromEnding(t *testing.T) {
+	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	c := Config{Settings: config.Default(), Store: s, Log: slog.New(slog.DiscardHandler)}
+	c.Settings.Addr, c.Settings.DrainTimeout = "127.0.0.1:0", 300*time.Millisecond
+	a, err := New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hangs, release := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	a.duties = []duty{{"test", func(context.Context) (bool, error) {
+		close(hangs)
+		<-release
+		return false, nil
+	}}}
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.Run(ctx) }()
+	<-hangs
+	stop()
+	select {
+	case err := <-stopped:
+		if err != nil {
+			t.Errorf("stopped with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the service has not ended")
+	}
+}
+
 func TestARunningServicePublishesWhatIsScheduled(t *testing.T) {
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
 	if err != nil {
