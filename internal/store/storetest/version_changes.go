@@ -19,6 +19,7 @@ var versionChanges = []guarantee{
 	{"versions that many make at once have numbers without gap or repetition", versionNumbersTogether},
 	{"an audience publishes one version, and an earlier one again", versionPublished},
 	{"an archived version is not published, and a published one not archived", versionArchived},
+	{"of publishing and archiving a version at once, one is refused", versionRaced},
 	{"what is deleted or archived gets nothing new and can be read", versionsOfArchived},
 	{"of many versions the newest are kept, and the one that is published", versionsKept},
 	{"a number is never given again, even if its version is no more", numberNeverAgain},
@@ -177,6 +178,27 @@ func versionArchived(t *testing.T, e *env) {
 		t.Errorf("archive: %v", err)
 	}
 	e.wantHistory(t, u, 1, 2, 1)
+}
+
+func versionRaced(t *testing.T, e *env) {
+	u, other := e.createAudience(t, e.createPage(t).ID, "Visitors"), e.node()
+	for range 6 {
+		v := e.createVersion(t, u, `1`)
+		var published, archived error
+		parallel(2, func(i int) {
+			if i == 0 {
+				_, published = e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, v.Number, agree)
+			} else {
+				_, archived = other.ArchiveVersion(t.Context(), other.change(), u.PageID, u.ID, v.Number, true, agree)
+			}
+		})
+		if (published == nil) == (archived == nil) {
+			t.Fatalf("publish: %v, archive: %v", published, archived)
+		}
+		if got, err := e.Version(t.Context(), e.tenant, u.PageID, u.ID, v.Number); err != nil || got.Published == got.Archived {
+			t.Errorf("it is %+v, %v", got, err)
+		}
+	}
 }
 
 func versionsOfArchived(t *testing.T, e *env) {
