@@ -227,10 +227,10 @@ func (b *appending) replayStored() (pending []int, err error) {
 			pending = append(pending, i)
 		case entry.receipt.EntryID == d.ID: // this very draft, in a commit whose answer was lost
 			b.outcomes[i].Receipt = entry.receipt
-			b.confirm(d.TenantID, entry.account, entry.receipt.CreatedAt)
+			b.confirm(d.TenantID, entry.account)
 		default:
 			b.replay(i, entry.receipt, entry.fingerprint)
-			b.confirm(d.TenantID, entry.account, entry.receipt.CreatedAt)
+			b.confirm(d.TenantID, entry.account)
 		}
 	}
 	return pending, nil
@@ -265,7 +265,7 @@ func (b *appending) findStored(drafts []int) (pending []int, err error) {
 		tenant := idAt[atrium.TenantID](r, 0)
 		receipt, account := scanReceipt(r, 1)
 		stored[tenantKey{tenant, string(receipt.EntryID)}] = receipt
-		b.confirm(tenant, account, receipt.CreatedAt)
+		b.confirm(tenant, account)
 		return nil
 	})
 	if err != nil {
@@ -285,13 +285,10 @@ func (b *appending) findStored(drafts []int) (pending []int, err error) {
 // commits wait for standbys, one whose answer was lost may not have reached them: to
 // acknowledge its entry, the account is touched again as the entry did, so that
 // there is a commit behind it to wait for.
-func (b *appending) confirm(tenant atrium.TenantID, account atrium.AccountID, at atrium.Time) {
-	if !b.replicated {
-		return
+func (b *appending) confirm(tenant atrium.TenantID, account atrium.AccountID) {
+	if b.replicated {
+		b.confirmed.add(tenant, string(account))
 	}
-	b.confirmed.add(tenant, string(account))
-	t := b.confirmed[tenantKey{tenant, string(account)}]
-	t.at = max(t.at, at)
 }
 
 // replay settles draft i, whose key an entry already has.

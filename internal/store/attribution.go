@@ -35,8 +35,9 @@ const minuteBehind = `CASE WHEN accounts.active_minute < accounts.latest_activit
 // perMinute is how many units of an atrium.Time a minute has.
 const perMinute = 60_000_000
 
+// An account that is touched with no instant stays as it is, in a row that is new.
 var touchAccounts = engine.NewBatch(`UPDATE accounts SET latest_activity_at =
-		CASE WHEN accounts.latest_activity_at >= batch.at THEN accounts.latest_activity_at ELSE batch.at END
+		CASE WHEN batch.at IS NULL OR accounts.latest_activity_at >= batch.at THEN accounts.latest_activity_at ELSE batch.at END
 	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id
 	RETURNING accounts.tenant_id, accounts.account_id, CASE WHEN accounts.name IS NULL THEN 1 ELSE 0 END,
 		accounts.survivor_id, `+minuteBehind,
@@ -92,7 +93,6 @@ type target struct {
 	hash     string           // of its domain; "" until it is known
 	unnamed  bool             // it has no name, or what it was merged into has none
 	drafts   []int
-	at       atrium.Time // of the newest activity, if it was before this
 }
 
 // leads returns the account that is shown for the target.
@@ -239,13 +239,11 @@ func (b *appending) touchKnown(byID, byDomain targets) error {
 	}
 	newest := map[tenantKey]atrium.Time{}
 	for k := range known {
-		var at atrium.Time
 		for _, t := range named[k] {
-			if at = max(at, t.at); len(t.drafts) > 0 {
-				at = b.at
+			if len(t.drafts) > 0 { // else it is to be confirmed alone: its entry may just have been moved
+				newest[k] = b.at
 			}
 		}
-		newest[k] = at
 	}
 	unnamed, err := touch(b.tx, known, newest)
 	if err != nil {
@@ -289,8 +287,9 @@ func findKnown(tx engine.Tx, accounts []tenantKey) (known map[tenantKey]knownAcc
 	return known, nil
 }
 
-// touch notes the newest activity of accounts, and of what they were merged into. It
-// returns of all of these, as far as they are still there, whether they have no name.
+// touch notes the newest activity of accounts, and of what they were merged into; of
+// those that have none in newest, it makes a new row that says the same. It returns
+// of all of these, as far as they are still there, whether they have no name.
 func touch(tx engine.Tx, known map[tenantKey]knownAccount, newest map[tenantKey]atrium.Time) (unnamed map[tenantKey]bool, err error) {
 	ids := map[tenantKey]tenantKey{} // by the hash of the domain
 	at := maps.Clone(newest)
@@ -299,15 +298,20 @@ func touch(tx engine.Tx, known map[tenantKey]knownAccount, newest map[tenantKey]
 		if a.survivor != "" {
 			s := tenantKey{k.tenant, string(a.survivor)}
 			ids[tenantKey{k.tenant, a.survivorHash}] = s
-			if t, ok := at[s]; !ok || newest[k] > t {
-				at[s] = newest[k]
+			t, ok := newest[k]
+			if now, noted := at[s]; ok && (!noted || t > now) {
+				at[s] = t
 			}
 		}
 	}
 	rows := make([]engine.Args, 0, len(ids))
 	for _, h := range sorted(ids) {
 		k := ids[h]
-		rows = append(rows, engine.Args{idArg(k.tenant), idArg(atrium.AccountID(k.key)), int64(at[k])})
+		row := engine.Args{idArg(k.tenant), idArg(atrium.AccountID(k.key)), nil}
+		if t, ok := at[k]; ok {
+			row[2] = int64(t)
+		}
+		rows = append(rows, row)
 	}
 	var t touched
 	unnamed = make(map[tenantKey]bool, len(rows))

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -74,5 +75,79 @@ func TestAnEntryThatNoStandbyHasIsNotAcknowledged(t *testing.T) {
 		return nil
 	}); err != nil || entries != 2 {
 		t.Errorf("there are %d entries, %v, want the one with the key and the one without", entries, err)
+	}
+}
+
+// meanwhile is a DB that claims to have standbys, and in whose next write something is
+// done behind the first statement.
+type meanwhile struct {
+	engine.DB
+	do func()
+}
+
+func (db *meanwhile) Traits() engine.Traits {
+	traits := db.DB.Traits()
+	traits.Replicated = true
+	return traits
+}
+
+func (db *meanwhile) Write(ctx context.Context, f func(engine.Tx) error) error {
+	return db.DB.Write(ctx, func(tx engine.Tx) error { return f(&meanwhileTx{tx, db}) })
+}
+
+type meanwhileTx struct {
+	engine.Tx
+	db *meanwhile
+}
+
+func (tx *meanwhileTx) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
+	n, err := tx.Tx.Batch(b, rows, each)
+	if do := tx.db.do; do != nil {
+		tx.db.do = nil
+		do()
+	}
+	return n, err
+}
+
+// To confirm an entry, its account is touched; but the entry may be in another one by
+// then.
+func TestWhatConfirmsAnEntryDoesNotRaiseTheActivityOfAnAccountThatItLeft(t *testing.T) {
+	url := postgrestest.Shared(t).NewDatabase(t)
+	db := &meanwhile{DB: openPostgres(t, url, engine.PostgresOptions{})}
+	s, other := store.New(db, time.Now), store.New(openPostgres(t, url, engine.PostgresOptions{}), time.Now)
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tenant, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := func(domain, key string) atrium.Receipt {
+		t.Helper()
+		d, err := canonical.Draft(tenant.ID, atrium.Submission{
+			Source: "crm", Type: "webhook", Payload: []byte("{}"), IdempotencyKey: key, Claim: atrium.Claim{Domain: domain},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.ID = atrium.NewID[atrium.EntryID]()
+		outcomes, err := s.Append(t.Context(), []*atrium.Draft{d})
+		if err != nil || outcomes[0].Err != nil {
+			t.Fatal(outcomes, err)
+		}
+		return outcomes[0].Receipt
+	}
+	first, elsewhere := record("a.example", "k"), record("b.example", "")
+	db.do = func() {
+		c := atrium.Change{TenantID: tenant.ID, Actor: "key_test"}
+		if _, _, err := other.MoveEntry(t.Context(), c, first.EntryID, elsewhere.AccountID, func(atrium.TimelineEntry) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	}
+	if again := record("a.example", "k"); !again.Replayed || again.EntryID != first.EntryID {
+		t.Errorf("replayed as %+v", again)
+	}
+	if a, _, err := s.Account(t.Context(), tenant.ID, first.AccountID); err != nil || a.LatestActivityAt != nil || db.do != nil {
+		t.Errorf("the account without entries is %+v, %v", a, err)
 	}
 }
