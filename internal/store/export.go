@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -236,8 +237,11 @@ func (x *exporting) audiences() error {
 	})
 }
 
+// versions takes what an audience shows from the row of its first version: it may be
+// another one when the others are read.
 func (x *exporting) versions() error {
 	audience, number := []byte{}, int64(0)
+	var shows int64
 	return x.each(func(tx engine.Tx, c *chunk) error {
 		return tx.Query("SELECT "+versionColumns+` FROM versions v
 			JOIN audiences u ON u.tenant_id = v.tenant_id AND u.audience_id = v.audience_id
@@ -246,6 +250,10 @@ func (x *exporting) versions() error {
 			ORDER BY v.audience_id, v.number LIMIT $6`,
 			engine.Args{idArg(x.tenant), audience, number, x.began, x.began, c.limit}, func(r engine.Row) error {
 				v := scanVersion(r, x.tenant)
+				if !bytes.Equal(audience, r.Bytes(1)) {
+					shows = r.Int(8)
+				}
+				v.Published = v.Number == shows
 				audience, number = r.Bytes(1), v.Number
 				return c.add(&v, len(v.Content))
 			})

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -148,10 +149,10 @@ func (im *importing) audiences(run importRun) error {
 }
 
 var (
-	importVersions = engine.NewBatch(`INSERT INTO versions (tenant_id, audience_id, number, version_id, archived, created_at, content)
-		SELECT batch.tenant_id, audience_id, number, version_id, archived, created_at, content
+	importVersions = engine.NewBatch(`INSERT INTO versions (tenant_id, audience_id, number, version_id, archived, created_at, content, note)
+		SELECT batch.tenant_id, audience_id, number, version_id, archived, created_at, content, note
 		FROM batch WHERE true ON CONFLICT DO NOTHING RETURNING version_id`,
-		"tenant_id bytea", "audience_id bytea", "number bigint", "version_id bytea", "archived bigint", "created_at bigint", "content bytea")
+		"tenant_id bytea", "audience_id bytea", "number bigint", "version_id bytea", "archived bigint", "created_at bigint", "content bytea", "note text")
 	countVersions = engine.NewBatch(`UPDATE audiences SET
 			last_number = CASE WHEN audiences.last_number >= batch.last_number THEN audiences.last_number ELSE batch.last_number END,
 			versions_count = audiences.versions_count + batch.n FROM batch
@@ -204,7 +205,7 @@ func (im *importing) versions(run importRun) error {
 		more[audience]++
 		orMake(&v.ID)
 		im.dates(p.item, &v.CreatedAt, new(atrium.Time))
-		rows[n] = engine.Args{idArg(im.tenant), idArg(v.AudienceID), numbers[n], idArg(v.ID), boolInt(v.Archived), int64(v.CreatedAt), v.Content}
+		rows[n] = engine.Args{idArg(im.tenant), idArg(v.AudienceID), numbers[n], idArg(v.ID), boolInt(v.Archived), int64(v.CreatedAt), v.Content, nullable(v.Note)}
 	}
 	err = im.insert(importVersions, rows, func(r engine.Row) string { return string(idAt[atrium.VersionID](r, 0)) },
 		func(added map[string]bool) error {
@@ -222,6 +223,42 @@ func (im *importing) versions(run importRun) error {
 	for _, audience := range slices.Sorted(maps.Keys(more)) {
 		counts = append(counts, engine.Args{idArg(im.tenant), idArg(atrium.AudienceID(audience)), lastNumber[audience], more[audience]})
 	}
-	_, err = im.tx.Batch(countVersions, counts, nil)
-	return err
+	if _, err = im.tx.Batch(countVersions, counts, nil); err != nil {
+		return err
+	}
+	return im.publish(todo, numbers)
+}
+
+var publishVersions = engine.NewBatch(`UPDATE audiences SET published_number = batch.number FROM batch
+	WHERE audiences.tenant_id = batch.tenant_id AND audiences.audience_id = batch.audience_id
+		AND (audiences.published_number IS NULL OR audiences.published_number = batch.number) RETURNING audiences.audience_id`,
+	"tenant_id bytea", "audience_id bytea", "number bigint")
+
+// publish makes versions with their numbers those that their audiences show, if they
+// are to be.
+func (im *importing) publish(versions []pending[*AudienceVersion], numbers []int64) error {
+	var rows []engine.Args
+	index := map[atrium.AudienceID]int{}
+	for n, p := range versions {
+		if !p.record.Published {
+			continue
+		}
+		audience := p.record.AudienceID
+		if _, twice := index[audience]; twice {
+			return refuse(p.index, "published", "another version of the audience is")
+		}
+		index[audience] = p.index
+		rows = append(rows, engine.Args{idArg(im.tenant), idArg(audience), numbers[n]})
+	}
+	slices.SortFunc(rows, func(a, b engine.Args) int { return bytes.Compare(a[1].([]byte), b[1].([]byte)) })
+	if _, err := im.tx.Batch(publishVersions, rows, func(r engine.Row) error {
+		delete(index, idAt[atrium.AudienceID](r, 0))
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, place := range slices.Sorted(maps.Values(index)) {
+		return refuse(place, "published", "another version of the audience is")
+	}
+	return nil
 }

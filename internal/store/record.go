@@ -17,17 +17,21 @@ type LinkedProspect struct {
 	AccountIDs []atrium.AccountID
 }
 
-// An AudienceVersion is a version with the page of its audience.
+// An AudienceVersion is a version with the page of its audience, and whether it is the
+// one that the audience shows.
 type AudienceVersion struct {
 	atrium.Version
-	PageID atrium.PageID
+	PageID    atrium.PageID
+	Published bool
 }
+
+func (v AudienceVersion) shown() PublishedVersion { return PublishedVersion{v.Version, v.Published} }
 
 // The columns of each kind of record, in the order in which its scan function
 // reads them. Entries and versions come with what is joined to them.
 const (
 	audienceColumns = "u.audience_id, u.page_id, u.name, u.archived, u.created_at, u.updated_at, u.published_number, u.versions_count"
-	versionColumns  = "v.version_id, v.audience_id, u.page_id, v.number, v.archived, v.created_at, v.content, v.note"
+	versionColumns  = "v.version_id, v.audience_id, u.page_id, v.number, v.archived, v.created_at, v.content, v.note, u.published_number"
 	entryColumns    = `e.entry_id, e.account_id, e.created_at, e.source, e.type, e.claimed_account_id, e.claimed_domain,
 		e.claimed_name, e.idempotency_key, e.acknowledged_account_id, e.occurred_at, e.payload`
 )
@@ -41,7 +45,7 @@ func scanAudience(r engine.Row, tenant atrium.TenantID) atrium.Audience {
 }
 
 func scanVersion(r engine.Row, tenant atrium.TenantID) AudienceVersion {
-	return AudienceVersion{PageID: idAt[atrium.PageID](r, 2), Version: atrium.Version{
+	return AudienceVersion{PageID: idAt[atrium.PageID](r, 2), Published: r.Int(8) == r.Int(3), Version: atrium.Version{
 		ID: idAt[atrium.VersionID](r, 0), TenantID: tenant, AudienceID: idAt[atrium.AudienceID](r, 1),
 		Number: r.Int(3), Archived: r.Int(4) != 0, CreatedAt: atrium.Time(r.Int(5)), Content: r.Bytes(6), Note: r.Text(7),
 	}}

@@ -51,9 +51,9 @@ func (t *Trial) Close() {
 // tried before it.
 func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err error) {
 	var related []Import
-	var numbers []engine.Args
+	var numbers, shown []engine.Args
 	err = t.store.read(ctx, func(tx engine.Tx) error {
-		related, numbers, err = t.related(tx, chunk)
+		related, numbers, shown, err = t.related(tx, chunk)
 		return err
 	})
 	if err != nil {
@@ -64,7 +64,10 @@ func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err erro
 	}
 	if len(numbers) > 0 {
 		if err := t.scratch.write(ctx, func(tx engine.Tx) error {
-			_, err := tx.Batch(raiseNumbers, numbers, nil)
+			if _, err := tx.Batch(raiseNumbers, numbers, nil); err != nil {
+				return err
+			}
+			_, err := tx.Batch(publishVersions, shown, nil)
 			return err
 		}); err != nil {
 			return 0, err
@@ -74,9 +77,10 @@ func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err erro
 }
 
 // related returns the stored records that the chunk names, refers to, or shares
-// a unique member with, each after those that it refers to itself, and as rows of
-// raiseNumbers how far the numbers of the audiences have come.
-func (t *Trial) related(tx engine.Tx, chunk []Import) (records []Import, numbers []engine.Args, err error) {
+// a unique member with, each after those that it refers to itself, as rows of
+// raiseNumbers how far the numbers of the audiences have come, and as rows of
+// publishVersions what they show.
+func (t *Trial) related(tx engine.Tx, chunk []Import) (records []Import, numbers, shown []engine.Args, err error) {
 	f := &relatives{tx: tx, tenant: t.tenant, found: map[string]bool{}}
 	for _, item := range chunk {
 		f.want(item.Record)
@@ -88,13 +92,16 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) (records []Import, numbers
 	audiences := f.read(func(r engine.Row) Record {
 		u := scanAudience(r, t.tenant)
 		numbers = append(numbers, engine.Args{idArg(t.tenant), idArg(u.ID), r.Int(8)})
+		if u.PublishedNumber > 0 {
+			shown = append(shown, engine.Args{idArg(t.tenant), idArg(u.ID), u.PublishedNumber})
+		}
 		return &u
 	}, lookup{audiencesByID, f.audiences})
 	pages := f.read(scanned(t.tenant, scanPage), lookup{pagesByID, f.pages})
 	brands := f.read(scanned(t.tenant, scanBrand), lookup{brandsByID, f.brands})
 	prospects := f.prospectsWithLinks()
 	accounts := f.read(scanned(t.tenant, scanAccount), lookup{accountsByID, f.accounts}, lookup{accountsByDomain, f.domains})
-	return slices.Concat(accounts, prospects, brands, pages, audiences, versions, entries), numbers, f.err
+	return slices.Concat(accounts, prospects, brands, pages, audiences, versions, entries), numbers, shown, f.err
 }
 
 // scanned returns a scan function that makes records.

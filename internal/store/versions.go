@@ -136,7 +136,7 @@ func (s *Store) VersionHistory(ctx context.Context, tenant atrium.TenantID, page
 	return versions, more, err
 }
 
-const selectVersion = "SELECT " + versionColumns + `, u.published_number FROM audiences u
+const selectVersion = "SELECT " + versionColumns + ` FROM audiences u
 	JOIN versions v ON v.tenant_id = u.tenant_id AND v.audience_id = u.audience_id
 	WHERE u.tenant_id = $1 AND u.audience_id = $2 AND u.page_id = $3 AND v.number = $4`
 
@@ -144,8 +144,7 @@ const selectVersion = "SELECT " + versionColumns + `, u.published_number FROM au
 // its content, or NotFound.
 func (s *Store) Version(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, number int64) (v PublishedVersion, err error) {
 	err = s.find(ctx, selectVersion, engine.Args{idArg(tenant), idArg(audience), idArg(page), number}, func(r engine.Row) {
-		v.Version = scanVersion(r, tenant).Version
-		v.Published = r.Int(8) == v.Number
+		v = scanVersion(r, tenant).shown()
 	})
 	return v, err
 }
@@ -163,8 +162,7 @@ func (s *Store) changeVersion(ctx context.Context, c atrium.Change, page atrium.
 		}
 		// Nothing but this audience's lock lets a version be changed.
 		if err := engine.Find(tx.Query, selectVersion, engine.Args{idArg(c.TenantID), idArg(audience), idArg(page), number}, func(r engine.Row) {
-			v.Version = scanVersion(r, c.TenantID).Version
-			v.Published = r.Int(8) == v.Number
+			v = scanVersion(r, c.TenantID).shown()
 		}); err != nil {
 			return v, err
 		}

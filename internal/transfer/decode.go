@@ -150,6 +150,10 @@ func (d *decoder) audienceVersion() {
 	v.AudienceID = identifier[atrium.AudienceID](d, "audienceId", strictjson.Required)
 	v.Number = d.Integer("versionNumber", 1, atrium.MaxVersionNumber)
 	v.Archived = d.Bool("archived")
+	if v.Published = d.Bool("published"); v.Published && v.Archived {
+		d.Fault("published", "must not be true of an archived version")
+	}
+	v.Note, _ = d.Text("note", strictjson.Nullable, func(s string) string { return atrium.CheckText(s, 0, atrium.MaxNote) })
 	v.Content = compacted(d.Value("content"))
 	d.dates(&v.CreatedAt, nil)
 	d.item.Record = v

@@ -260,6 +260,7 @@ func versionsOfPages(t *rapid.T, pages []string, begin func(kind, idName, id str
 	if len(audiences) == 0 {
 		return
 	}
+	shown := map[string]bool{}
 	for i, id := range identifiers(t, "version_", 4) {
 		audience := rapid.SampledFrom(audiences).Draw(t, "audience")
 		number := rapid.SampledFrom([]int64{1, 100, atrium.MaxVersionNumber - 10}).Draw(t, "number") + int64(i)
@@ -268,7 +269,13 @@ func versionsOfPages(t *rapid.T, pages []string, begin func(kind, idName, id str
 		l.add("pageId", quote(pageOf[audience]))
 		l.add("audienceId", quote(audience))
 		l.add("versionNumber", strconv.FormatInt(number, 10))
-		l.add("archived", strconv.FormatBool(rapid.Bool().Draw(t, "archived")))
+		archived := rapid.Bool().Draw(t, "archived")
+		l.add("archived", strconv.FormatBool(archived))
+		if !archived && !shown[audience] && rapid.Bool().Draw(t, "published") {
+			shown[audience] = true
+			l.add("published", "true")
+		}
+		maybe(t, "note", func() { l.add("note", quote(text(t, 1, 1000))) })
 		maybe(t, "content", func() { l.add("content", jsonValue(t, 3)) })
 		l.add("createdAt", instant(t))
 	}

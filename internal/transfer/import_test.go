@@ -44,7 +44,7 @@ func TestAMemberThatDiffersIsNamed(t *testing.T) {
 			"footerLinks": `[null]`, "headerActionId": `""`, "metadata": `{}`, "deletedAt": other,
 		}},
 		{audienceLine, map[string]string{"name": `""`, "archived": `true`, "pageId": `"page_00000000000000000000000002"`}},
-		{versionLine, map[string]string{"versionNumber": `2`, "archived": `true`, "content": `{"n":1.5}`, "createdAt": other}},
+		{versionLine, map[string]string{"versionNumber": `2`, "archived": `true`, "published": `true`, "note": `"x"`, "content": `{"n":1.5}`, "createdAt": other}},
 		{versionLine, map[string]string{"content": `null`, "audienceId": `"audience_00000000000000000000000002"`}},
 		{entryLine, map[string]string{
 			"source": `"x"`, "type": `"x"`, "payload": `{"n":1.5}`, "idempotencyKey": `"x"`, "claimed": `{"name":"acme.example"}`, "createdAt": other,

@@ -75,6 +75,8 @@ type (
 		AudienceID    atrium.AudienceID `json:"audienceId"`
 		VersionNumber int64             `json:"versionNumber"`
 		Archived      bool              `json:"archived"`
+		Published     bool              `json:"published,omitzero"`
+		Note          string            `json:"note,omitzero"`
 		Content       jsontext.Value    `json:"content,omitzero"`
 		CreatedAt     atrium.Time       `json:"createdAt"`
 	}
@@ -131,7 +133,7 @@ func lineOf(record store.Record) (any, error) {
 	case *atrium.Audience:
 		return audienceLine{"audience", r.ID, r.PageID, r.Name, r.Archived, r.CreatedAt, r.UpdatedAt}, nil
 	case *store.AudienceVersion:
-		return versionLine{"audienceVersion", r.ID, r.PageID, r.AudienceID, r.Number, r.Archived, optional(r.Content), r.CreatedAt}, nil
+		return versionLine{"audienceVersion", r.ID, r.PageID, r.AudienceID, r.Number, r.Archived, r.Published, r.Note, optional(r.Content), r.CreatedAt}, nil
 	case *atrium.Entry:
 		return accountLogLine{
 			"accountLog", r.ID, r.AccountID, r.Source, r.Type, strictjson.Compact(r.Payload), r.IdempotencyKey,

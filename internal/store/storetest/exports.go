@@ -15,7 +15,7 @@ import (
 
 var exports = []guarantee{
 	{"an export has every record once, in order, however many there are", exportHasAll},
-	{"an export has brands, and what entries say of themselves", exportHasTheRest},
+	{"an export has brands, what audiences show and what entries say of themselves", exportHasTheRest},
 	{"an export of large records has them all", exportHasLarge},
 	{"an export that others write beside has all from before and refers to nothing it leaves out", exportWhileWriting},
 	{"an export has what was stored before it, whatever the clock says", exportWithClockBack},
@@ -122,13 +122,20 @@ func exportHasTheRest(t *testing.T, e *env) {
 	a := e.newAccount("acme.example", "")
 	entry := e.newEntry(a, "k")
 	entry.OccurredAt, entry.AcknowledgedID = pointer(atrium.Time(-1000)), atrium.NewID[atrium.AccountID]()
-	all = append(all, a, entry)
+	p := e.newPage(atrium.PagePublished)
+	shows, none := e.newAudience(p, false), e.newAudience(p, false)
+	noted := published(e.newVersion(shows, 2))
+	noted.Note = "Grüße"
+	all = append(all, a, entry, p, shows, none, e.newVersion(shows, 1), noted, e.newVersion(shows, 3), e.newVersion(none, 1))
 	e.put(t, all...)
 	other := e.as(e.newTenant(t))
 	got := e.records(t)
 	wantOrder(t, got)
 	other.put(t, got...)
 	other.wantRecords(t, append(all, &made)...)
+	if v, err := other.Version(t.Context(), other.tenant, p.ID, shows.ID, 2); err != nil || !v.Published || v.Note != noted.Note {
+		t.Errorf("the published version is %+v, %v", v, err)
+	}
 	if added, err := e.Import(t.Context(), e.change(), items(got...)); err != nil || added != 0 {
 		t.Errorf("imported again: %d were new, %v", added, err)
 	}

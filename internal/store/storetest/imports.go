@@ -133,6 +133,7 @@ func importedUniques(t *testing.T, e *env) {
 		"domain":         {e.newAccount("b.example", ""), e.newAccount("b.example", "B")},
 		"versionNumber":  {e.newVersion(u, 2), e.newVersion(u, 2)},
 		"idempotencyKey": {e.newEntry(a, "k2"), e.newEntry(a, "k2")},
+		"published":      {published(e.newVersion(u, 3)), published(e.newVersion(u, 4))},
 	} {
 		_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(pair[0], pair[1]))
 		wantRefused(t, err, 1, member)

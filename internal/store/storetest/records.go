@@ -65,7 +65,7 @@ func describe(r store.Record) string {
 		r = p
 	case *atrium.Audience:
 		u := *original
-		u.TenantID, u.VersionsCount = "", 0
+		u.TenantID, u.VersionsCount, u.PublishedNumber = "", 0, 0
 		r = u
 	case *store.AudienceVersion:
 		v := *original
@@ -147,6 +147,12 @@ func (e *env) newEntry(account *atrium.Account, key string) *atrium.Entry {
 		ID: atrium.NewID[atrium.EntryID](), AccountID: account.ID, CreatedAt: e.clock.shows(),
 		Submission: atrium.Submission{Source: "crm", Type: atrium.DefaultType, Payload: []byte(`{}`), IdempotencyKey: key},
 	}
+}
+
+// published makes a version the one that its audience shows.
+func published(v *store.AudienceVersion) *store.AudienceVersion {
+	v.Published = true
+	return v
 }
 
 // oneOfEach makes a record of every kind, each after those it refers to.

@@ -64,6 +64,12 @@ func trialSaysWhatImportWould(t *testing.T, e *env) {
 		"a version of another page": func(e *env, w *world) [][]store.Record {
 			return one(at(e.newVersion(w.audience, 0), func(v *store.AudienceVersion) { v.PageID = w.otherPage.ID }))
 		},
+		"a second published version": func(e *env, w *world) [][]store.Record {
+			return one(published(e.newVersion(w.numbered, 9)))
+		},
+		"a first published version, then a second": func(e *env, w *world) [][]store.Record {
+			return [][]store.Record{{published(e.newVersion(w.audience, 3))}, {published(e.newVersion(w.audience, 4))}}
+		},
 		"another account with an identifier": func(e *env, w *world) [][]store.Record {
 			a := e.newAccount("y.example", "")
 			a.ID = w.account.ID
@@ -91,7 +97,7 @@ func trialSaysWhatImportWould(t *testing.T, e *env) {
 			w.audience, w.numbered, w.last = e.newAudience(w.page, false), e.newAudience(w.page, false), e.newAudience(w.page, true)
 			w.version = e.newVersion(w.audience, 1)
 			e.put(t, w.account, w.other, w.prospect, w.page, w.otherPage, w.audience, w.numbered, w.last, w.version,
-				e.newVersion(w.numbered, 3), e.newVersion(w.numbered, 7), e.newVersion(w.last, atrium.MaxVersionNumber), w.entry)
+				e.newVersion(w.numbered, 3), published(e.newVersion(w.numbered, 7)), e.newVersion(w.last, atrium.MaxVersionNumber), w.entry)
 			before := describeAll(e.records(t))
 			chunks := records(e, w)
 
