@@ -45,10 +45,7 @@ func manageKey(t *testing.T, s *store.Store) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, text, hash := auth.NewKey()
-	if _, _, err := s.CreateKey(t.Context(), atrium.CommandLine(tenant.ID), atrium.APIKey{ID: id, Name: "key", Scopes: atrium.ManageScopes()}, hash); err != nil {
-		t.Fatal(err)
-	}
+	text, _ := apptest.Key(t, s, tenant.ID, atrium.ScopeManage)
 	return text
 }
 

@@ -313,9 +313,9 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 	}
 	switch {
 	case route.Takes == Lines:
-		upload := a.newUpload(w, r)
-		defer upload.end()
-		ctx, request.Stream = upload.ctx, upload
+		body := a.newUpload(ctx, w, r)
+		defer body.end()
+		ctx, request.Stream = body.ctx, body
 	case route.Method != http.MethodGet:
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, writeTimeout)

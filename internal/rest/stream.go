@@ -33,9 +33,9 @@ type upload struct {
 // ErrStopping ends streams when the server does.
 var ErrStopping = errors.New("the server is stopping")
 
-func (a *API) newUpload(w http.ResponseWriter, r *http.Request) *upload {
+func (a *API) newUpload(ctx context.Context, w http.ResponseWriter, r *http.Request) *upload {
 	u := &upload{header: w.Header(), body: http.MaxBytesReader(w, r.Body, a.MaxStream), control: http.NewResponseController(w)}
-	u.ctx, u.cancel = context.WithCancelCause(r.Context())
+	u.ctx, u.cancel = context.WithCancelCause(ctx)
 	u.stop = a.whenStopping(func() {
 		u.cancel(ErrStopping)
 		u.mu.Lock()

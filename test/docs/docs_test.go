@@ -76,6 +76,7 @@ func newPage(t *testing.T, demo string) *page {
 	tenant := importTenant(t, s, demo)
 	key, id := apptest.Key(t, s, tenant)
 	operator, _ := apptest.Key(t, s, tenant, atrium.ManageScopes()...)
+	platform, _ := apptest.Key(t, s, atrium.OperatorChain, atrium.ScopeManage)
 	// The default transport asks for compression, which curl does not.
 	transport := &http.Transport{DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -83,7 +84,7 @@ func newPage(t *testing.T, demo string) *page {
 		base:      "http://" + addr,
 		database:  sync.OnceValue(func() string { return postgrestest.Shared(t).NewDatabase(t) }),
 		client:    &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		variables: map[string]string{"ATRIUM_KEY": key, "ATRIUM_MANAGE_KEY": operator},
+		variables: map[string]string{"ATRIUM_KEY": key, "ATRIUM_MANAGE_KEY": operator, "ATRIUM_OPERATOR_KEY": platform},
 		last:      map[string]string{"tenant_": string(tenant), "key_": string(id), "atr_": key},
 		values:    newValues(demo),
 	}
@@ -138,10 +139,11 @@ func TestDomainsHaveTheCanonicalFormThatThePageShows(t *testing.T) {
 var fullLines = []string{
 	`{"kind":"account","accountId":"account_00000000000000000000000001","domain":"example.com","name":"n","createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
 	`{"kind":"prospect","prospectId":"prospect_00000000000000000000000001","name":"n","email":"e","domain":"d","slug":"s","phoneNumber":"p","linkedinProfileUrl":"u","accountIds":["account_00000000000000000000000001"],"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
+	`{"kind":"brand","brandId":"brand_00000000000000000000000001","name":"n","createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
 	`{"kind":"page","pageId":"page_00000000000000000000000001","brandId":"b","name":"n","pageContext":"c","title":"t","status":"draft","actions":[],"scripts":[],"footerLinks":[],"headerActionId":"h","metadata":1,"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z","deletedAt":"2026-01-01T00:00:00Z"}`,
 	`{"kind":"audience","audienceId":"audience_00000000000000000000000001","pageId":"page_00000000000000000000000001","name":"n","archived":true,"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
 	`{"kind":"audienceVersion","id":"version_00000000000000000000000001","pageId":"page_00000000000000000000000001","audienceId":"audience_00000000000000000000000001","versionNumber":1,"archived":true,"content":1,"createdAt":"2026-01-01T00:00:00Z"}`,
-	`{"kind":"accountLog","accountLogId":"prospectlog_00000000000000000000000001","accountId":"account_00000000000000000000000001","source":"s","type":"t","payload":{},"idempotencyKey":"k","claimed":{"domain":"d"},"createdAt":"2026-01-01T00:00:00Z"}`,
+	`{"kind":"accountLog","accountLogId":"prospectlog_00000000000000000000000001","accountId":"account_00000000000000000000000001","source":"s","type":"t","payload":{},"idempotencyKey":"k","claimed":{"domain":"d"},"occurredAt":"2026-01-01T00:00:00Z","acknowledgedAccountId":"account_00000000000000000000000002","createdAt":"2026-01-01T00:00:00Z"}`,
 }
 
 func TestTheTablesOfImportHaveEveryMemberAndSayWhatIsRequired(t *testing.T) {

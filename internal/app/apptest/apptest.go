@@ -56,7 +56,7 @@ func ready(t testing.TB, addr string) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// Key makes a key for a tenant, with the scopes of the external API unless it is
+// Key makes a key for a tenant, or for an operator if that is atrium.OperatorChain, with the scopes of the external API unless it is
 // given others, and returns its text.
 func Key(t testing.TB, s *store.Store, tenant atrium.TenantID, scopes ...atrium.Scope) (text string, id atrium.KeyID) {
 	t.Helper()

@@ -127,7 +127,7 @@ func rowsListed(t *testing.T, e *env) {
 	began := e.clock.shows()
 	for i := range 3 { // rows 2 to 7: a brand by one key, a key by another
 		e.clock.step(time.Second)
-		e.brand(t, fmt.Sprint(i))
+		e.brand(t, strconv.Itoa(i))
 		c := e.change()
 		c.Actor = "key_other"
 		if _, _, err := e.CreateKey(t.Context(), c, atrium.APIKey{ID: atrium.NewID[atrium.KeyID](), Name: "key"}, secretHash(1)); err != nil {
@@ -254,7 +254,7 @@ func exportIsRight(t *testing.T, e *env) {
 	}
 	early := e.head(t)
 	for i := range 5 {
-		e.brand(t, fmt.Sprint(i))
+		e.brand(t, strconv.Itoa(i))
 	}
 	for from, known := range map[int64]*auditlog.Head{1: nil, 6: &early} {
 		report, err := auditlog.VerifyLines(bytes.NewReader(e.exportedAudit(t, from)), e.tenant, known)

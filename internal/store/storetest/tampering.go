@@ -191,10 +191,10 @@ func redactionIsExplained(t *testing.T, e *env) {
 		chain.set(t, 6, "detail", nil)
 		chain.set(t, 6, "salt", nil)
 		chain.forge(t, c.erase)
-		for known, head := range map[string]*auditlog.Head{"": nil, " with a head": &chain.early} {
+		for known, head := range map[string]*auditlog.Head{"none": nil, "an early one": &chain.early} {
 			stored, err := chain.VerifyAudit(t.Context(), chain.tenant, head)
 			if err != nil || (stored.Fault == nil) != (c.want == nil) || c.want != nil && *stored.Fault != *c.want {
-				t.Errorf("%s%s: %v, %v, want %v", name, known, stored.Fault, err, c.want)
+				t.Errorf("%s, with the known head %s: %v, %v, want %v", name, known, stored.Fault, err, c.want)
 			}
 		}
 		lines, err := auditlog.VerifyLines(bytes.NewReader(chain.exportedAudit(t, 1)), chain.tenant, nil)

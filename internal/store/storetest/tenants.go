@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -100,7 +101,7 @@ func tenantChanged(t *testing.T, e *env) {
 			t.Errorf("asked about %+v", given)
 		}
 		return no
-	}); err != no {
+	}); !errors.Is(err, no) {
 		t.Errorf("a change that was refused: %v", err)
 	}
 	for _, name := range []*string{nil, &made.Name, pointer("Hearth & Home")} {
