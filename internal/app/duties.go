@@ -21,6 +21,7 @@ type duty struct {
 // duties are all that there are.
 func duties(s *store.Store) []duty {
 	return []duty{
+		{"erasures", s.EraseEntries},
 		{"schedules", func(ctx context.Context) (bool, error) {
 			done, err := s.RunDue(ctx, dueAtOnce)
 			return done == dueAtOnce, err

@@ -113,12 +113,7 @@ func regroupAccount(ctx context.Context, who auth.Principal, r *rest.Request, me
 ) (rest.Response, error) {
 	var other string
 	c, err := r.Change(who, func(o *strictjson.Object) {
-		other, _ = o.Text(member, strictjson.Required, func(text string) string {
-			if _, ok := atrium.ParseID[atrium.AccountID](text); !ok {
-				return "must match ^account_[a-z0-9]{26}$"
-			}
-			return ""
-		})
+		other, _ = o.Text(member, strictjson.Required, checkID[atrium.AccountID])
 	})
 	if err != nil {
 		return rest.Response{}, err

@@ -21,9 +21,10 @@ const (
 // errChunkFull ends a chunk before its last row.
 var errChunkFull = errors.New("chunk is full")
 
-// Export calls emit with every record of a tenant: accounts, prospects, brands,
-// pages, audiences, versions and entries, each kind in the order of its identifiers
-// (versions in the order of their audiences and numbers). It has what was
+// Export calls emit with every record of a tenant: accounts, prospects, merges,
+// brands, pages, audiences, versions and entries, each kind in the order of its
+// identifiers (merges in the order of the accounts at their ends and then of those
+// that were merged, versions in the order of their audiences and numbers). It has what was
 // stored when it began, save what was deleted meanwhile, and nothing that refers
 // to what it leaves out; it ends however fast entries are appended. It holds one
 // chunk in memory and no transaction while emit runs. It is NotFound if there is
@@ -39,7 +40,7 @@ func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Re
 			return err
 		}
 		s.exported.Store(max(x.began, s.exported.Load()))
-		for _, kind := range []func() error{x.accounts, x.prospects, x.brands, x.pages, x.audiences, x.versions, x.entries} {
+		for _, kind := range []func() error{x.accounts, x.prospects, x.merges, x.brands, x.pages, x.audiences, x.versions, x.entries} {
 			if err := kind(); err != nil {
 				return err
 			}
@@ -53,7 +54,8 @@ func (s *Store) Size(ctx context.Context, tenant atrium.TenantID) (records int64
 	err = s.read(ctx, func(tx engine.Tx) error {
 		records = 0
 		for _, sql := range []string{
-			"SELECT COUNT(*) FROM accounts WHERE tenant_id = $1", "SELECT COUNT(*) FROM prospects WHERE tenant_id = $1",
+			"SELECT COUNT(*) FROM accounts WHERE tenant_id = $1", "SELECT COUNT(*) FROM accounts WHERE tenant_id = $1 AND survivor_id IS NOT NULL",
+			"SELECT COUNT(*) FROM prospects WHERE tenant_id = $1",
 			"SELECT COUNT(*) FROM brands WHERE tenant_id = $1",
 			"SELECT COUNT(*) FROM pages WHERE tenant_id = $1", "SELECT COUNT(*) FROM audiences WHERE tenant_id = $1",
 			"SELECT COUNT(*) FROM versions WHERE tenant_id = $1", "SELECT COUNT(*) FROM entries WHERE tenant_id = $1",
@@ -194,7 +196,39 @@ func (x *exporting) prospects() error {
 var exportedLinks = engine.NewBatch(`SELECT l.prospect_id, l.account_id FROM batch
 	JOIN account_prospects l ON l.tenant_id = batch.tenant_id AND l.prospect_id = batch.id
 	JOIN accounts a ON a.tenant_id = l.tenant_id AND a.account_id = l.account_id
-	WHERE l.via IS NULL AND a.stored_at <= batch.began ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea", "began bigint")
+	WHERE a.stored_at <= batch.began AND l.via IS NULL ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea", "began bigint")
+
+// exportMerges is how many merges are read at once. They are small, and those that are
+// read by one statement do not contradict each other, whatever is merged and split
+// meanwhile.
+const exportMerges = 20_000
+
+func (x *exporting) merges() error {
+	survivor, after := []byte{}, []byte{}
+	for {
+		var found []Merge
+		err := x.db.Read(x.ctx, func(tx engine.Tx) error {
+			found = nil
+			return tx.Query(`SELECT a.account_id, a.merged_into, a.survivor_id FROM accounts a
+				JOIN accounts p ON p.tenant_id = a.tenant_id AND p.account_id = a.merged_into
+				WHERE a.tenant_id = $1 AND (a.survivor_id, a.account_id) > ($2, $3) AND a.survivor_id IS NOT NULL
+					AND a.stored_at <= $4 AND p.stored_at <= $5 ORDER BY a.survivor_id, a.account_id LIMIT $6`,
+				engine.Args{idArg(x.tenant), survivor, after, x.began, x.began, int64(exportMerges)}, func(r engine.Row) error {
+					found = append(found, Merge{idAt[atrium.AccountID](r, 0), idAt[atrium.AccountID](r, 1)})
+					after, survivor = r.Bytes(0), r.Bytes(2)
+					return nil
+				})
+		})
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		for i := range found {
+			if err := x.emit(&found[i]); err != nil {
+				return err
+			}
+		}
+	}
+}
 
 func (x *exporting) brands() error {
 	after := []byte{}

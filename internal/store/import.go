@@ -109,6 +109,8 @@ func identity(r Record) string {
 		return string(r.ID)
 	case *LinkedProspect:
 		return string(r.ID)
+	case *Merge:
+		return "merge of " + string(r.AccountID)
 	case *atrium.Brand:
 		return string(r.ID)
 	case *atrium.Page:
@@ -165,6 +167,8 @@ func (im *importing) run(run importRun) error {
 		return im.accounts(run)
 	case *LinkedProspect:
 		return im.prospects(run)
+	case *Merge:
+		return im.merges(run)
 	case *atrium.Brand:
 		return im.brands(run)
 	case *atrium.Page:

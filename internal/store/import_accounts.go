@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
@@ -127,8 +128,66 @@ func (im *importing) prospects(run importRun) error {
 		return err
 	}
 	im.added += len(rows)
-	_, err = im.tx.Batch(importLinks, links, nil)
+	if _, err = im.tx.Batch(importLinks, links, nil); err != nil {
+		return err
+	}
+	return im.relink(links)
+}
+
+// relink gives the accounts that others are merged into copies of links which those
+// were given. It comes behind these: until they are stored, a merge may come between.
+func (im *importing) relink(links []engine.Args) error {
+	linked := map[string]engine.Args{} // rows of mergesByID
+	for _, l := range links {
+		linked[string(l[1].([]byte))] = l[:2]
+	}
+	survivors := map[string]engine.Args{}
+	if _, err := im.tx.Batch(survivorsByID, slices.Collect(maps.Values(linked)), func(r engine.Row) error {
+		survivors[string(r.Bytes(0))] = engine.Args{idArg(im.tenant), r.Bytes(0)}
+		return nil
+	}); err != nil {
+		return err
+	}
+	_, err := im.tx.Batch(copyLinks, slices.Collect(maps.Values(survivors)), nil)
 	return err
+}
+
+var survivorsByID = engine.NewBatch(`SELECT a.survivor_id FROM batch JOIN accounts a
+	ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id WHERE a.survivor_id IS NOT NULL`, "tenant_id bytea", "id bytea")
+
+// merges makes merges again, one after the other: one may be of what another one was
+// into. What the accounts are called stays as it was given.
+func (im *importing) merges(run importRun) error {
+	for i, item := range run.items {
+		m, index := item.Record.(*Merge), run.first+i
+		for _, named := range []struct {
+			member string
+			id     atrium.AccountID
+		}{{"accountId", m.AccountID}, {"into", m.Into}} {
+			if _, err := findGroups(im.tx, im.tenant, []atrium.AccountID{named.id}); errors.Is(err, engine.ErrNoRow) {
+				return refuse(index, named.member, "names an account that does not exist")
+			}
+		}
+		groups, err := lockGroups(im.tx, im.tenant, m.AccountID, m.Into)
+		if err != nil {
+			return err
+		}
+		from, to := groups[0], groups[1]
+		if is := from.find(m.AccountID); is.into != "" {
+			if member := item.Differs(&Merge{m.AccountID, is.into}); member != "" {
+				return refuse(index, member, "is not what is stored under the same identifier")
+			}
+			continue
+		}
+		if refusal := mergeRefused(from, to); refusal != "" {
+			return refuse(index, "into", refusal)
+		}
+		if err := joinGroups(im.tx, im.tenant, from, to, m.Into); err != nil {
+			return err
+		}
+		im.added++
+	}
+	return nil
 }
 
 func (im *importing) entries(run importRun) error {

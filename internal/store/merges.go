@@ -206,11 +206,12 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 			}
 		}
 		if refusal := mergeRefused(from, to); refusal != "" {
-			return "", atrium.Errorf(atrium.CodeConflict, "%s", refusal)
+			return "", atrium.Errorf(atrium.CodeConflict, "It cannot be merged: %s.", refusal)
 		}
 		before := to.root.Account
 		tx.recordDetail("account.merge", string(from.root.ID), map[string]any{"into": to.root.ID})
-		if err := merge(tx, c.TenantID, from, to, to.root.ID, tx.at); err != nil {
+		to.root.Name, to.root.UpdatedAt = cmp.Or(before.Name, from.root.Name), max(before.UpdatedAt, tx.at)
+		if err := joinGroups(tx, c.TenantID, from, to, to.root.ID); err != nil {
 			return "", err
 		}
 		if to.root.Name != before.Name {
@@ -225,11 +226,11 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 func mergeRefused(from, to *group) string {
 	switch {
 	case from == to:
-		return "The accounts are one already."
+		return "the accounts are one already"
 	case from.root.Domain == atrium.UnattributedDomain || to.root.Domain == atrium.UnattributedDomain:
-		return "The unattributed account cannot be merged."
+		return "the unattributed account cannot be merged"
 	case len(from.members)+1+len(to.members) > atrium.MaxMerged:
-		return "Too many accounts would be merged into one."
+		return "too many accounts would be merged into one"
 	}
 	return ""
 }
@@ -251,9 +252,9 @@ var (
 // noActivity is the active_minute of an account without activity.
 const noActivity = -2_000_000_000
 
-// merge makes one group of two, both of which are locked: the root of one is merged
-// into an account of the other.
-func merge(tx engine.Tx, tenant atrium.TenantID, from, to *group, into atrium.AccountID, at atrium.Time) error {
+// joinGroups makes one group of two, both of which are locked: the root of one is
+// merged into an account of the other. What the other root shows follows from both.
+func joinGroups(tx engine.Tx, tenant atrium.TenantID, from, to *group, into atrium.AccountID) error {
 	from.root.into = into
 	rows := make([]engine.Args, 0, len(from.members)+1)
 	for _, m := range append([]member{from.root}, from.members...) {
@@ -268,7 +269,6 @@ func merge(tx engine.Tx, tenant atrium.TenantID, from, to *group, into atrium.Ac
 	if root.LatestActivityAt == nil || from.root.LatestActivityAt != nil && *from.root.LatestActivityAt > *root.LatestActivityAt {
 		root.LatestActivityAt = from.root.LatestActivityAt
 	}
-	root.Name, root.UpdatedAt = cmp.Or(root.Name, from.root.Name), max(root.UpdatedAt, at)
 	if err := showGroups(tx, tenant, root); err != nil {
 		return err
 	}

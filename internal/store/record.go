@@ -6,9 +6,15 @@ import (
 )
 
 // A Record is one thing that a tenant has, as it is imported and exported:
-// a *atrium.Account, *LinkedProspect, *atrium.Brand, *atrium.Page, *atrium.Audience,
-// *AudienceVersion or *atrium.Entry.
+// a *atrium.Account, *LinkedProspect, *Merge, *atrium.Brand, *atrium.Page,
+// *atrium.Audience, *AudienceVersion or *atrium.Entry.
 type Record any
+
+// A Merge says that an account was merged into another one, directly.
+type Merge struct {
+	AccountID atrium.AccountID
+	Into      atrium.AccountID
+}
 
 // A LinkedProspect is a prospect with the accounts that it is linked to itself, in the
 // order of their identifiers: what follows from merging accounts is left out.
@@ -73,8 +79,10 @@ var (
 	prospectsByID = engine.NewBatch("SELECT "+prospectColumns+` FROM batch JOIN prospects p
 		ON p.tenant_id = batch.tenant_id AND p.prospect_id = batch.id`, "tenant_id bytea", "id bytea")
 	linksOfProspects = engine.NewBatch(`SELECT l.prospect_id, l.account_id FROM batch JOIN account_prospects l
-		ON l.tenant_id = batch.tenant_id AND l.prospect_id = batch.id
-		WHERE l.via IS NULL ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea")
+		ON l.tenant_id = batch.tenant_id AND l.prospect_id = batch.id WHERE l.via IS NULL
+		ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea")
+	mergesByID = engine.NewBatch(`SELECT a.account_id, a.merged_into FROM batch JOIN accounts a
+		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id WHERE a.merged_into IS NOT NULL`, "tenant_id bytea", "id bytea")
 	brandsByID = engine.NewBatch("SELECT "+brandColumns+` FROM batch JOIN brands b
 		ON b.tenant_id = batch.tenant_id AND b.brand_id = batch.id`, "tenant_id bytea", "id bytea")
 	pagesByID = engine.NewBatch("SELECT "+pageColumns+` FROM batch JOIN pages p

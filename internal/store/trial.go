@@ -100,8 +100,8 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) (records []Import, numbers
 	pages := f.read(scanned(t.tenant, scanPage), lookup{pagesByID, f.pages})
 	brands := f.read(scanned(t.tenant, scanBrand), lookup{brandsByID, f.brands})
 	prospects := f.prospectsWithLinks()
-	accounts := f.read(scanned(t.tenant, scanAccount), lookup{accountsByID, f.accounts}, lookup{accountsByDomain, f.domains})
-	return slices.Concat(accounts, prospects, brands, pages, audiences, versions, entries), numbers, shown, f.err
+	accounts, merges := f.accountsWithMerges()
+	return slices.Concat(accounts, prospects, merges, brands, pages, audiences, versions, entries), numbers, shown, f.err
 }
 
 // scanned returns a scan function that makes records.
@@ -137,6 +137,10 @@ func (f *relatives) want(record Record) {
 	case *LinkedProspect:
 		f.prospects = append(f.prospects, args(idArg(r.ID)))
 		for _, id := range r.AccountIDs {
+			f.accounts = append(f.accounts, args(idArg(id)))
+		}
+	case *Merge:
+		for _, id := range []atrium.AccountID{r.AccountID, r.Into} {
 			f.accounts = append(f.accounts, args(idArg(id)))
 		}
 	case *atrium.Brand:
@@ -175,6 +179,25 @@ func (f *relatives) read(scan func(engine.Row) Record, lookups ...lookup) (recor
 		f.want(item.Record)
 	}
 	return records
+}
+
+// accountsWithMerges returns the accounts, with all that they lead to.
+func (f *relatives) accountsWithMerges() (accounts, merges []Import) {
+	for domains := f.domains; f.err == nil; domains = nil {
+		accounts = append(accounts, f.read(scanned(f.tenant, scanAccount), lookup{accountsByID, f.accounts}, lookup{accountsByDomain, domains})...)
+		wanted := make([]engine.Args, len(accounts))
+		for i, item := range accounts {
+			wanted[i] = engine.Args{idArg(f.tenant), idArg(item.Record.(*atrium.Account).ID)}
+		}
+		f.accounts = nil
+		merges = append(merges, f.read(func(r engine.Row) Record {
+			return &Merge{idAt[atrium.AccountID](r, 0), idAt[atrium.AccountID](r, 1)}
+		}, lookup{mergesByID, wanted})...)
+		if len(f.accounts) == 0 {
+			break
+		}
+	}
+	return accounts, merges
 }
 
 func (f *relatives) prospectsWithLinks() []Import {

@@ -25,6 +25,8 @@ func decode(line []byte) (store.Import, error) {
 		d.account()
 	case "prospect":
 		d.prospect()
+	case "merge":
+		d.merge()
 	case "brand":
 		d.brand()
 	case "page":
@@ -37,7 +39,7 @@ func decode(line []byte) (store.Import, error) {
 		d.accountLog()
 	default:
 		if len(d.Faults()) == 0 {
-			d.Fault("kind", "must be one of account, prospect, brand, page, audience, audienceVersion, accountLog")
+			d.Fault("kind", "must be one of account, prospect, merge, brand, page, audience, audienceVersion, accountLog")
 		}
 		return store.Import{}, atrium.Invalid(d.Faults()...)
 	}
@@ -97,6 +99,13 @@ func (d *decoder) accountIDs() (ids []atrium.AccountID) {
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
+}
+
+func (d *decoder) merge() {
+	d.item.Record = &store.Merge{
+		AccountID: identifier[atrium.AccountID](d, "accountId", strictjson.Required),
+		Into:      identifier[atrium.AccountID](d, "into", strictjson.Required),
+	}
 }
 
 func (d *decoder) brand() {

@@ -16,6 +16,7 @@ const (
 
 	accountLine  = `{"kind":"account","accountId":"` + accountID + `","domain":"acme.example","name":"Acme","createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
 	prospectLine = `{"kind":"prospect","prospectId":"prospect_00000000000000000000000001","name":"Dana","accountIds":["` + accountID + `"],"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
+	mergeLine    = `{"kind":"merge","accountId":"` + accountID + `","into":"account_00000000000000000000000002"}`
 	brandLine    = `{"kind":"brand","brandId":"brand_00000000000000000000000001","name":"Acme","createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
 	pageLine     = `{"kind":"page","pageId":"` + pageID + `","brandId":"b","name":"n","pageContext":"c","title":"t","status":"draft","actions":[],"scripts":[],"footerLinks":[],"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
 	audienceLine = `{"kind":"audience","audienceId":"` + audienceID + `","pageId":"` + pageID + `","name":"a","archived":false,"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
@@ -78,6 +79,8 @@ func TestEveryConstraintThatIsBrokenIsNamed(t *testing.T) {
 		values       []string
 	}{
 		{accountLine, "accountId", append(id("account_"), `null`)},
+		{mergeLine, "accountId", append(id("account_"), `null`)},
+		{mergeLine, "into", append(id("account_"), `null`)},
 		{accountLine, "domain", text(`""`, `" "`, `"\u3000\t"`, `"a\u0000b"`, `null`)},
 		{accountLine, "name", text(`""`, long(256), `"\u0000"`)},
 		{accountLine, "createdAt", instants},

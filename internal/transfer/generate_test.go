@@ -207,6 +207,7 @@ func tenantLines(t *rapid.T) []*line {
 		l.add("createdAt", instant(t))
 		l.add("updatedAt", instant(t))
 	}
+	mergesOf(t, accounts, begin)
 	for _, id := range identifiers(t, "brand_", 2) {
 		l := begin("brand", "brandId", id)
 		l.add("name", quote(text(t, 1, 255)))
@@ -240,7 +241,28 @@ func tenantLines(t *rapid.T) []*line {
 	return all
 }
 
-var kinds = []string{"account", "prospect", "brand", "page", "audience", "audienceVersion", "accountLog"}
+var kinds = []string{"account", "prospect", "merge", "brand", "page", "audience", "audienceVersion", "accountLog"}
+
+// mergesOf draws which accounts are merged into which others, in any direction.
+func mergesOf(t *rapid.T, accounts []string, begin func(kind, idName, id string) *line) {
+	into := map[string]string{}
+	order := rapid.Permutation(accounts).Draw(t, "order")
+	for i := 1; i < len(order); i++ {
+		maybe(t, "merged", func() { into[order[i]] = rapid.SampledFrom(order[:i]).Draw(t, "into") })
+	}
+	for _, id := range accounts {
+		if into[id] == "" {
+			continue
+		}
+		l := begin("merge", "accountId", id)
+		l.add("into", quote(into[id]))
+		end := id
+		for into[end] != "" {
+			end = into[end]
+		}
+		l.place = "2 " + end + " " + id
+	}
+}
 
 func versionsOfPages(t *rapid.T, pages []string, begin func(kind, idName, id string) *line) {
 	if len(pages) == 0 {
@@ -265,7 +287,7 @@ func versionsOfPages(t *rapid.T, pages []string, begin func(kind, idName, id str
 		audience := rapid.SampledFrom(audiences).Draw(t, "audience")
 		number := rapid.SampledFrom([]int64{1, 100, atrium.MaxVersionNumber - 10}).Draw(t, "number") + int64(i)
 		l := begin("audienceVersion", "id", id)
-		l.place = fmt.Sprintf("5 %s %016d", audience, number)
+		l.place = fmt.Sprintf("6 %s %016d", audience, number)
 		l.add("pageId", quote(pageOf[audience]))
 		l.add("audienceId", quote(audience))
 		l.add("versionNumber", strconv.FormatInt(number, 10))

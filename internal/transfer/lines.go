@@ -35,6 +35,11 @@ type (
 		CreatedAt          atrium.Time        `json:"createdAt"`
 		UpdatedAt          atrium.Time        `json:"updatedAt"`
 	}
+	mergeLine struct {
+		Kind      string           `json:"kind"`
+		AccountID atrium.AccountID `json:"accountId"`
+		Into      atrium.AccountID `json:"into"`
+	}
 	brandLine struct {
 		Kind      string         `json:"kind"`
 		BrandID   atrium.BrandID `json:"brandId"`
@@ -122,6 +127,8 @@ func lineOf(record store.Record) (any, error) {
 			"prospect", r.ID, r.Name, r.Email, r.Domain, r.Slug, r.PhoneNumber, r.LinkedinProfileURL,
 			r.AccountIDs, r.CreatedAt, r.UpdatedAt,
 		}, nil
+	case *store.Merge:
+		return mergeLine{"merge", r.AccountID, r.Into}, nil
 	case *atrium.Brand:
 		return brandLine{"brand", r.ID, r.Name, r.CreatedAt, r.UpdatedAt}, nil
 	case *atrium.Page:

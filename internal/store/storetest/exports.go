@@ -36,16 +36,18 @@ func wantOrder(t tb, records []store.Record) {
 			return 0, string(r.ID)
 		case *store.LinkedProspect:
 			return 1, string(r.ID)
+		case *store.Merge:
+			return 2, "" // by the account that it leads to in the end
 		case *atrium.Brand:
-			return 2, string(r.ID)
-		case *atrium.Page:
 			return 3, string(r.ID)
-		case *atrium.Audience:
+		case *atrium.Page:
 			return 4, string(r.ID)
+		case *atrium.Audience:
+			return 5, string(r.ID)
 		case *store.AudienceVersion:
-			return 5, fmt.Sprintf("%s %016d", r.AudienceID, r.Number)
+			return 6, fmt.Sprintf("%s %016d", r.AudienceID, r.Number)
 		case *atrium.Entry:
-			return 6, string(r.ID)
+			return 7, string(r.ID)
 		}
 		return -1, ""
 	}
@@ -53,7 +55,7 @@ func wantOrder(t tb, records []store.Record) {
 	lastPlace, lastID := -1, ""
 	for i, r := range records {
 		place, id := kind(r)
-		if place < lastPlace || place == lastPlace && id <= lastID {
+		if place < lastPlace || place == lastPlace && id <= lastID && id != "" {
 			t.Fatalf("record %d, %s, is out of order after %s", i, id, lastID)
 		}
 		lastPlace, lastID = place, id
@@ -63,6 +65,8 @@ func wantOrder(t tb, records []store.Record) {
 			for _, a := range r.AccountIDs {
 				needs = append(needs, string(a))
 			}
+		case *store.Merge:
+			needs = append(needs, string(r.AccountID), string(r.Into))
 		case *atrium.Audience:
 			needs = append(needs, string(r.PageID))
 		case *store.AudienceVersion:
