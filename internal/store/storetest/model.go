@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"slices"
 
@@ -14,7 +15,8 @@ import (
 // answers must be what follows from it.
 type realm struct {
 	tenant    atrium.TenantID
-	accounts  map[atrium.AccountID]atrium.Account
+	accounts  map[atrium.AccountID]atrium.Account   // without their newest activity
+	merged    map[atrium.AccountID]atrium.AccountID // into what, directly
 	prospects map[atrium.ProspectID]store.LinkedProspect
 	pages     map[atrium.PageID]atrium.Page
 	audiences map[atrium.AudienceID]atrium.Audience
@@ -31,7 +33,7 @@ type binding struct {
 
 func newRealm(tenant atrium.TenantID) *realm {
 	return &realm{
-		tenant: tenant, accounts: map[atrium.AccountID]atrium.Account{}, prospects: map[atrium.ProspectID]store.LinkedProspect{},
+		tenant: tenant, accounts: map[atrium.AccountID]atrium.Account{}, merged: map[atrium.AccountID]atrium.AccountID{}, prospects: map[atrium.ProspectID]store.LinkedProspect{},
 		pages: map[atrium.PageID]atrium.Page{}, audiences: map[atrium.AudienceID]atrium.Audience{},
 		versions: map[atrium.VersionID]store.AudienceVersion{}, entries: map[atrium.EntryID]atrium.Entry{}, keys: map[string]binding{},
 	}
@@ -39,7 +41,7 @@ func newRealm(tenant atrium.TenantID) *realm {
 
 func (r *realm) clone() *realm {
 	return &realm{
-		r.tenant, maps.Clone(r.accounts), maps.Clone(r.prospects), maps.Clone(r.pages), maps.Clone(r.audiences),
+		r.tenant, maps.Clone(r.accounts), maps.Clone(r.merged), maps.Clone(r.prospects), maps.Clone(r.pages), maps.Clone(r.audiences),
 		maps.Clone(r.versions), maps.Clone(r.entries), maps.Clone(r.keys),
 	}
 }
@@ -48,6 +50,9 @@ func (r *realm) clone() *realm {
 func (r *realm) records() (all []store.Record) {
 	for _, v := range r.accounts {
 		all = append(all, &v)
+	}
+	for id, into := range r.merged {
+		all = append(all, &store.Merge{AccountID: id, Into: into})
 	}
 	for _, v := range r.prospects {
 		all = append(all, &v)
@@ -80,7 +85,7 @@ func (r *realm) withDomain(domain string) (atrium.Account, bool) {
 // withName returns the identifier of the account that alone has a name, or "".
 func (r *realm) withName(nameKey string) (only atrium.AccountID) {
 	for _, a := range r.accounts {
-		if a.Name == "" || a.Domain == atrium.UnattributedDomain || canonical.Name(a.Name) != nameKey {
+		if a.Name == "" || r.merged[a.ID] != "" || a.Domain == atrium.UnattributedDomain || canonical.Name(a.Name) != nameKey {
 			continue
 		}
 		if only != "" {
@@ -94,7 +99,7 @@ func (r *realm) withName(nameKey string) (only atrium.AccountID) {
 // receipt returns what acknowledges an entry.
 func (r *realm) receipt(id atrium.EntryID) atrium.Receipt {
 	e := r.entries[id]
-	return atrium.Receipt{EntryID: id, AccountID: e.AccountID, CreatedAt: e.CreatedAt, Source: e.Source, Type: e.Type}
+	return atrium.Receipt{EntryID: id, AccountID: cmp.Or(e.AcknowledgedID, e.AccountID), CreatedAt: e.CreatedAt, Source: e.Source, Type: e.Type}
 }
 
 // bound returns what becomes of a draft whose key is bound, or false if it is
@@ -155,15 +160,15 @@ func (r *realm) settle(drafts []*atrium.Draft, which []int, now atrium.Time, got
 	claimed := map[atrium.AccountID][]string{}
 	goes := func(i int, id atrium.AccountID) {
 		d := drafts[i]
-		a := r.accounts[id]
-		if a.LatestActivityAt == nil || *a.LatestActivityAt < now {
-			a.LatestActivityAt = &now
-		}
-		r.accounts[id] = a
+		shown := r.root(id)
 		if d.Claim.Name != "" {
-			claimed[id] = append(claimed[id], d.Claim.Name)
+			claimed[shown] = append(claimed[shown], d.Claim.Name)
 		}
-		r.entries[d.ID] = atrium.Entry{ID: d.ID, TenantID: r.tenant, AccountID: id, CreatedAt: now, Submission: d.Submission}
+		e := atrium.Entry{ID: d.ID, TenantID: r.tenant, AccountID: id, CreatedAt: now, Submission: d.Submission}
+		if shown != id {
+			e.AcknowledgedID = shown
+		}
+		r.entries[d.ID] = e
 		if d.IdempotencyKey != "" {
 			r.keys[d.IdempotencyKey] = binding{d.ID, d.Fingerprint}
 		}
@@ -212,12 +217,20 @@ func (r *realm) settle(drafts []*atrium.Draft, which []int, now atrium.Time, got
 	}
 }
 
+// root returns what an account leads to.
+func (r *realm) root(id atrium.AccountID) atrium.AccountID {
+	for r.merged[id] != "" {
+		id = r.merged[id]
+	}
+	return id
+}
+
 // rename gives an account a name, and reports whether there is such an account.
 func (r *realm) rename(id atrium.AccountID, name string, now atrium.Time) bool {
-	a, ok := r.accounts[id]
+	a, ok := r.accounts[r.root(id)]
 	if ok && a.Name != name {
 		a.Name, a.UpdatedAt = name, max(a.UpdatedAt, now)
-		r.accounts[id] = a
+		r.accounts[a.ID] = a
 	}
 	return ok
 }

@@ -25,6 +25,11 @@ func (r *realm) take(record store.Record) (added, ok bool) {
 			}
 		}
 		r.prospects[v.ID] = *v
+	case *store.Merge:
+		if _, ok := r.accounts[v.AccountID]; !ok || !r.mayMerge(v.AccountID, v.Into) {
+			return false, false
+		}
+		r.merged[v.AccountID] = v.Into
 	case *atrium.Page:
 		r.pages[v.ID] = *v
 	case *atrium.Audience:
@@ -55,6 +60,10 @@ func (r *realm) same(record store.Record) store.Record {
 	case *store.LinkedProspect:
 		if s, ok := r.prospects[v.ID]; ok {
 			return &s
+		}
+	case *store.Merge:
+		if into := r.merged[v.AccountID]; into != "" {
+			return &store.Merge{AccountID: v.AccountID, Into: into}
 		}
 	case *atrium.Page:
 		if s, ok := r.pages[v.ID]; ok {
@@ -101,8 +110,7 @@ func (r *realm) takeVersion(v store.AudienceVersion) (added, ok bool) {
 }
 
 func (r *realm) takeEntry(e atrium.Entry) (added, ok bool) {
-	a, ok := r.accounts[e.AccountID]
-	if !ok {
+	if _, ok := r.accounts[e.AccountID]; !ok {
 		return false, false
 	}
 	if e.IdempotencyKey != "" {
@@ -114,10 +122,6 @@ func (r *realm) takeEntry(e atrium.Entry) (added, ok bool) {
 			return false, false
 		}
 		r.keys[e.IdempotencyKey] = binding{e.ID, fingerprint}
-	}
-	if a.LatestActivityAt == nil || *a.LatestActivityAt < e.CreatedAt {
-		a.LatestActivityAt = pointer(e.CreatedAt)
-		r.accounts[a.ID] = a
 	}
 	r.entries[e.ID] = e
 	return true, true

@@ -31,13 +31,23 @@ func storeIsLikeModel(t *testing.T, e *env) {
 		for range rapid.IntRange(1, 8).Draw(t, "operations") {
 			e.clock.step(time.Duration(rapid.IntRange(-3, 6).Draw(t, "seconds")) * 500 * time.Millisecond)
 			side := rapid.IntRange(0, 1).Draw(t, "tenant")
-			switch rapid.SampledFrom([]string{"append", "append", "import", "rename"}).Draw(t, "operation") {
+			switch rapid.SampledFrom([]string{"append", "append", "import", "rename", "merge", "merge", "split", "domain", "create", "erase"}).Draw(t, "operation") {
 			case "append":
 				p.append()
 			case "import":
 				p.importChunk(side)
 			case "rename":
 				p.rename(side)
+			case "merge":
+				p.mergeStep(side)
+			case "split":
+				p.splitStep(side)
+			case "domain":
+				p.domainStep(side)
+			case "create":
+				p.createStep(side)
+			case "erase":
+				p.eraseStep(side)
 			}
 			p.compare()
 		}
@@ -120,7 +130,7 @@ func (p *pair) rename(side int) {
 	refused := errors.New("refused")
 	refuses := rapid.IntRange(0, 3).Draw(p.t, "refuse") == 0
 	got, linked, err := p.RenameAccount(p.t.Context(), p.as(r.tenant).change(), id, name, func(current atrium.Account, _ []atrium.Prospect) error {
-		if want := r.accounts[id]; describe(&current) != describe(&want) {
+		if want := r.accounts[r.root(id)]; describe(&current) != describe(&want) {
 			p.t.Fatalf("check was given %+v, want %+v", current, want)
 		}
 		if refuses {
@@ -137,7 +147,7 @@ func (p *pair) rename(side int) {
 		}
 	default:
 		r.rename(id, name, p.clock.shows())
-		if want := r.accounts[id]; err != nil || describe(&got) != describe(&want) {
+		if want := r.accounts[r.root(id)]; err != nil || describe(&got) != describe(&want) {
 			p.t.Fatalf("renamed %+v, %v, want %+v", got, err, want)
 		}
 		p.compareLinked(r, id, linked)
@@ -179,11 +189,13 @@ func (p *pair) record() store.Record {
 	suffix := func() string { return draw(p, "identifier", somePool[:2]...) }
 	const at = atrium.Time(1_700_000_000_000_000)
 	account, page, audience := as[atrium.AccountID](suffix()), as[atrium.PageID](suffix()), as[atrium.AudienceID](suffix())
-	switch draw(p, "kind", "account", "prospect", "page", "audience", "version", "entry") {
+	switch draw(p, "kind", "account", "prospect", "merge", "page", "audience", "version", "entry") {
 	case "account":
 		return &atrium.Account{ID: account, Domain: draw(p, "domain", "a.example", "c.example", "unattributed.invalid"), Name: draw(p, "name", "", "Acme"), CreatedAt: at, UpdatedAt: at}
 	case "prospect":
 		return &store.LinkedProspect{Prospect: atrium.Prospect{ID: as[atrium.ProspectID](suffix()), CreatedAt: at, UpdatedAt: at}, AccountIDs: []atrium.AccountID{account}}
+	case "merge":
+		return &store.Merge{AccountID: account, Into: as[atrium.AccountID](suffix())}
 	case "page":
 		made := p.newPage(draw(p, "status", atrium.PageStatuses()...))
 		made.ID, made.CreatedAt, made.UpdatedAt = page, at, at
@@ -212,10 +224,12 @@ func (p *pair) compare() {
 		if !slices.Equal(got, want) {
 			p.t.Fatalf("%s has\n%q\nwant\n%q", r.tenant, got, want)
 		}
-		for id, want := range r.accounts {
+		e.wantSoundGroups(p.t)
+		for id := range r.accounts {
 			got, linked, err := e.Account(p.t.Context(), r.tenant, id)
-			if err != nil || when(got.LatestActivityAt) != when(want.LatestActivityAt) {
-				p.t.Fatalf("account %+v, active %s, %v, want %+v, active %s", got, when(got.LatestActivityAt), err, want, when(want.LatestActivityAt))
+			want, newest := r.accounts[r.root(id)], r.newest(id)
+			if err != nil || describe(&got) != describe(&want) || when(got.LatestActivityAt) != when(newest) {
+				p.t.Fatalf("account %+v, active %s, %v, want %+v, active %s", got, when(got.LatestActivityAt), err, want, when(newest))
 			}
 			p.compareLinked(r, id, linked)
 		}
@@ -236,7 +250,7 @@ func (p *pair) compareLinked(r *realm, id atrium.AccountID, linked []atrium.Pros
 		got = append(got, l.ID)
 	}
 	for _, l := range r.prospects {
-		if slices.Contains(l.AccountIDs, id) {
+		if slices.ContainsFunc(l.AccountIDs, func(linked atrium.AccountID) bool { return r.root(linked) == r.root(id) }) {
 			want = append(want, l.ID)
 		}
 	}

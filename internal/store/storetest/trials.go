@@ -135,6 +135,8 @@ func copied(records []store.Record) []store.Record {
 			all[i] = pointer(*r)
 		case *store.LinkedProspect:
 			all[i] = pointer(*r)
+		case *store.Merge:
+			all[i] = pointer(*r)
 		case *atrium.Page:
 			all[i] = pointer(*r)
 		case *atrium.Audience:
