@@ -140,6 +140,8 @@ var fullLines = []string{
 	`{"kind":"account","accountId":"account_00000000000000000000000001","domain":"example.com","name":"n","createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
 	`{"kind":"prospect","prospectId":"prospect_00000000000000000000000001","name":"n","email":"e","domain":"d","slug":"s","phoneNumber":"p","linkedinProfileUrl":"u","accountIds":["account_00000000000000000000000001"],"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
 	`{"kind":"brand","brandId":"brand_00000000000000000000000001","name":"n","createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
+	`{"kind":"account","accountId":"account_00000000000000000000000002","domain":"d2","name":"n","createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
+	`{"kind":"merge","accountId":"account_00000000000000000000000002","into":"account_00000000000000000000000001"}`,
 	`{"kind":"page","pageId":"page_00000000000000000000000001","brandId":"b","name":"n","pageContext":"c","title":"t","status":"draft","actions":[],"scripts":[],"footerLinks":[],"headerActionId":"h","metadata":1,"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z","deletedAt":"2026-01-01T00:00:00Z"}`,
 	`{"kind":"audience","audienceId":"audience_00000000000000000000000001","pageId":"page_00000000000000000000000001","name":"n","archived":true,"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
 	`{"kind":"audienceVersion","id":"version_00000000000000000000000001","pageId":"page_00000000000000000000000001","audienceId":"audience_00000000000000000000000001","versionNumber":1,"archived":true,"content":1,"createdAt":"2026-01-01T00:00:00Z"}`,
@@ -160,13 +162,17 @@ func TestTheTablesOfImportHaveEveryMemberAndSayWhatIsRequired(t *testing.T) {
 	if _, err := transfer.Export(t.Context(), s, tenant, &exported); err != nil {
 		t.Fatal(err)
 	}
-	tables := importTables(t)
+	tables, checked := importTables(t), map[string]bool{}
 	for line := range strings.Lines(exported.String()) {
 		var members map[string]any
 		if err := json.Unmarshal([]byte(line), &members); err != nil {
 			t.Fatal(err)
 		}
 		kind := members["kind"].(string)
+		if checked[kind] {
+			continue
+		}
+		checked[kind] = true
 		table := tables[kind]
 		delete(tables, kind)
 		delete(members, "kind")
