@@ -181,7 +181,7 @@ func (b *appending) run(again bool) error {
 
 var findKeys = engine.NewBatch(`SELECT e.tenant_id, e.key_match, e.entry_id, e.account_id, e.created_at, e.source, e.type,
 		e.acknowledged_account_id, e.fingerprint,
-		(SELECT 1 FROM erasures x WHERE x.tenant_id = e.tenant_id AND x.account_id = e.account_id)
+		(SELECT 1 FROM erasures x WHERE x.tenant_id = batch.tenant_id AND x.account_id = e.account_id)
 	FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.key_match = batch.key_match`,
 	"tenant_id bytea", "key_match bytea")
 

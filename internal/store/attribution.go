@@ -58,7 +58,7 @@ var (
 )
 
 const hashOfSurvivor = `CASE WHEN a.survivor_id IS NOT NULL THEN
-		(SELECT s.domain_hash FROM accounts s WHERE s.tenant_id = a.tenant_id AND s.account_id = a.survivor_id) END`
+		(SELECT s.domain_hash FROM accounts s WHERE s.tenant_id = batch.tenant_id AND s.account_id = a.survivor_id) END`
 
 var upsertAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
 		created_at, updated_at, latest_activity_at, active_minute, stored_at)
