@@ -246,12 +246,13 @@ func (x *exporting) brands() error {
 func (x *exporting) pages() error {
 	after := []byte{}
 	return x.each(func(tx engine.Tx, c *chunk) error {
-		return tx.Query("SELECT "+pageColumns+` FROM pages p
+		return tx.Query("SELECT "+pageColumns+", "+scheduleColumns+` FROM pages p
 			WHERE p.tenant_id = $1 AND p.page_id > $2 AND p.stored_at <= $3 ORDER BY p.page_id LIMIT $4`,
 			engine.Args{idArg(x.tenant), after, x.began, c.limit}, func(r engine.Row) error {
-				p := scanPage(r, x.tenant)
+				record := pageRecord(r, x.tenant)
+				p, _ := pageOf(record)
 				after = r.Bytes(0)
-				return c.add(&p, len(p.Actions)+len(p.Scripts)+len(p.FooterLinks)+len(p.Metadata)+len(p.Context))
+				return c.add(record, len(p.Actions)+len(p.Scripts)+len(p.FooterLinks)+len(p.Metadata)+len(p.Context))
 			})
 	})
 }

@@ -49,7 +49,7 @@ func refuseTaken(index int, member, detail string) error {
 func (s *Store) Import(ctx context.Context, c atrium.Change, chunk []Import) (added int, err error) {
 	for try := range importTries {
 		added, _, err = change(ctx, s, c, func(tx *changing) (int, error) {
-			im := &importing{tx: tx, tenant: c.TenantID, now: tx.at, storedAt: s.storedAt(), kinds: map[string]any{}}
+			im := &importing{tx: tx, tenant: c.TenantID, actor: c.Actor, now: tx.at, storedAt: s.storedAt(), kinds: map[string]any{}}
 			for _, run := range runs(chunk) {
 				before := im.added
 				if err := im.run(run); err != nil {
@@ -115,6 +115,8 @@ func identity(r Record) string {
 		return string(r.ID)
 	case *atrium.Page:
 		return string(r.ID)
+	case *ScheduledPage:
+		return string(r.ID)
 	case *atrium.Audience:
 		return string(r.ID)
 	case *AudienceVersion:
@@ -129,6 +131,7 @@ func identity(r Record) string {
 type importing struct {
 	tx       engine.Tx
 	tenant   atrium.TenantID
+	actor    string
 	now      atrium.Time
 	storedAt int64
 	added    int
@@ -148,7 +151,7 @@ func (im *importing) count(run importRun, added int) {
 		kind = "prospects"
 	case *atrium.Brand:
 		kind = "brands"
-	case *atrium.Page:
+	case *atrium.Page, *ScheduledPage:
 		kind = "pages"
 	case *atrium.Audience:
 		kind = "audiences"
@@ -171,7 +174,7 @@ func (im *importing) run(run importRun) error {
 		return im.merges(run)
 	case *atrium.Brand:
 		return im.brands(run)
-	case *atrium.Page:
+	case *atrium.Page, *ScheduledPage:
 		return im.pages(run)
 	case *atrium.Audience:
 		return im.audiences(run)

@@ -53,15 +53,19 @@ func (im *importing) pages(run importRun) error {
 	if err != nil {
 		return err
 	}
-	todo, err := fresh[*atrium.Page](run, stored)
+	todo, err := fresh[Record](run, stored)
 	if err != nil {
 		return err
 	}
+	var due []engine.Args
 	rows := make([]engine.Args, len(todo))
 	for n, item := range todo {
-		p := item.record
+		p, schedule := pageOf(item.record)
 		orMake(&p.ID)
 		im.dates(item.item, &p.CreatedAt, &p.UpdatedAt)
+		for _, m := range moments(&schedule) {
+			due = append(due, engine.Args{idArg(im.tenant), idArg(p.ID), string(m.action), int64(m.at), im.actor, int64(im.now)})
+		}
 		rows[n] = engine.Args{
 			idArg(im.tenant), idArg(p.ID), p.BrandID, p.Name, p.Context, p.Title, string(p.Status),
 			nullableText(p.HeaderActionID), int64(p.CreatedAt), int64(p.UpdatedAt), nullableTime(p.DeletedAt), im.storedAt,
@@ -72,14 +76,16 @@ func (im *importing) pages(run importRun) error {
 		return err
 	}
 	im.added += len(rows)
-	return nil
+	_, err = im.tx.Batch(importSchedules, due, nil)
+	return err
 }
 
+var importSchedules = engine.NewBatch(`INSERT INTO schedules (tenant_id, page_id, action, due_at, actor, created_at)
+	SELECT batch.tenant_id, page_id, action, due_at, actor, created_at FROM batch`,
+	"tenant_id bytea", "page_id bytea", "action text", "due_at bigint", "actor text", "created_at bigint")
+
 func (im *importing) findPages(rows []engine.Args) (map[string]Record, error) {
-	return im.find(pagesByID, rows, func(r engine.Row) Record {
-		p := scanPage(r, im.tenant)
-		return &p
-	})
+	return im.find(pagesByID, rows, func(r engine.Row) Record { return pageRecord(r, im.tenant) })
 }
 
 // findAudiences returns audiences by their identity, and the highest number of

@@ -137,11 +137,15 @@ func (s *Store) pagesOf(ctx context.Context, tenant atrium.TenantID, found []atr
 // ScheduledPage returns a page, deleted or not, with its schedule, or NotFound.
 func (s *Store) ScheduledPage(ctx context.Context, tenant atrium.TenantID, id atrium.PageID) (p ScheduledPage, err error) {
 	err = s.find(ctx, "SELECT "+pageColumns+`,
-			(SELECT due_at FROM schedules s WHERE s.tenant_id = p.tenant_id AND s.page_id = p.page_id AND s.action = 'publish'),
-			(SELECT due_at FROM schedules s WHERE s.tenant_id = p.tenant_id AND s.page_id = p.page_id AND s.action = 'unpublish')
-		FROM pages p WHERE p.tenant_id = $1 AND p.page_id = $2`,
-		engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) {
-			p = ScheduledPage{scanPage(r, tenant), atrium.Schedule{PublishAt: timeAt(r, 15), UnpublishAt: timeAt(r, 16)}}
-		})
+			`+scheduleColumns+` FROM pages p WHERE p.tenant_id = $1 AND p.page_id = $2`,
+		engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { p = scanScheduledPage(r, tenant) })
 	return p, err
+}
+
+// scheduleColumns are what scanScheduledPage reads behind those of a page.
+const scheduleColumns = `(SELECT due_at FROM schedules s WHERE s.tenant_id = p.tenant_id AND s.page_id = p.page_id AND s.action = 'publish'),
+	(SELECT due_at FROM schedules s WHERE s.tenant_id = p.tenant_id AND s.page_id = p.page_id AND s.action = 'unpublish')`
+
+func scanScheduledPage(r engine.Row, tenant atrium.TenantID) ScheduledPage {
+	return ScheduledPage{scanPage(r, tenant), atrium.Schedule{PublishAt: timeAt(r, 15), UnpublishAt: timeAt(r, 16)}}
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // A Record is one thing that a tenant has, as it is imported and exported:
-// a *atrium.Account, *LinkedProspect, *Merge, *atrium.Brand, *atrium.Page,
-// *atrium.Audience, *AudienceVersion or *atrium.Entry.
+// a *atrium.Account, *LinkedProspect, *Merge, *atrium.Brand, *atrium.Page or, with a
+// schedule, *ScheduledPage, *atrium.Audience, *AudienceVersion or *atrium.Entry.
 type Record any
 
 // A Merge says that an account was merged into another one, directly.
@@ -29,6 +29,23 @@ type AudienceVersion struct {
 	atrium.Version
 	PageID    atrium.PageID
 	Published bool
+}
+
+// pageRecord returns a page of the columns of scanScheduledPage as a record.
+func pageRecord(r engine.Row, tenant atrium.TenantID) Record {
+	p := scanScheduledPage(r, tenant)
+	if p.Schedule == (atrium.Schedule{}) {
+		return &p.Page
+	}
+	return &p
+}
+
+// pageOf returns the page that a record is, and its schedule.
+func pageOf(record Record) (*atrium.Page, atrium.Schedule) {
+	if p, ok := record.(*ScheduledPage); ok {
+		return &p.Page, p.Schedule
+	}
+	return record.(*atrium.Page), atrium.Schedule{}
 }
 
 func (v AudienceVersion) shown() PublishedVersion { return PublishedVersion{v.Version, v.Published} }
@@ -85,7 +102,7 @@ var (
 		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id WHERE a.merged_into IS NOT NULL`, "tenant_id bytea", "id bytea")
 	brandsByID = engine.NewBatch("SELECT "+brandColumns+` FROM batch JOIN brands b
 		ON b.tenant_id = batch.tenant_id AND b.brand_id = batch.id`, "tenant_id bytea", "id bytea")
-	pagesByID = engine.NewBatch("SELECT "+pageColumns+` FROM batch JOIN pages p
+	pagesByID = engine.NewBatch("SELECT "+pageColumns+", "+scheduleColumns+` FROM batch JOIN pages p
 		ON p.tenant_id = batch.tenant_id AND p.page_id = batch.id`, "tenant_id bytea", "id bytea")
 	audiencesByID = engine.NewBatch("SELECT "+audienceColumns+`, u.last_number FROM batch JOIN audiences u
 		ON u.tenant_id = batch.tenant_id AND u.audience_id = batch.id`, "tenant_id bytea", "id bytea")

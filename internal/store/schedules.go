@@ -66,21 +66,32 @@ func (tx *changing) misplaced(s atrium.Schedule) (faults []atrium.Fault) {
 	return faults
 }
 
+// A moment is what is done at a time.
+type moment struct {
+	action atrium.PageTransition
+	at     atrium.Time
+}
+
+// moments returns what a schedule says.
+func moments(s *atrium.Schedule) (all []moment) {
+	if s.PublishAt != nil {
+		all = append(all, moment{atrium.PagePublish, *s.PublishAt})
+	}
+	if s.UnpublishAt != nil {
+		all = append(all, moment{atrium.PageUnpublish, *s.UnpublishAt})
+	}
+	return all
+}
+
 // writeSchedule makes a schedule the only one of a page.
 func (tx *changing) writeSchedule(id atrium.PageID, schedule *atrium.Schedule) error {
 	tenant := idArg(tx.change.TenantID)
 	if _, err := tx.Exec("DELETE FROM schedules WHERE tenant_id = $1 AND page_id = $2", tenant, idArg(id)); err != nil {
 		return err
 	}
-	for _, moment := range []struct {
-		action atrium.PageTransition
-		at     *atrium.Time
-	}{{atrium.PagePublish, schedule.PublishAt}, {atrium.PageUnpublish, schedule.UnpublishAt}} {
-		if moment.at == nil {
-			continue
-		}
+	for _, m := range moments(schedule) {
 		if _, err := tx.Exec("INSERT INTO schedules (tenant_id, page_id, action, due_at, actor, created_at) VALUES ($1, $2, $3, $4, $5, $6)",
-			tenant, idArg(id), string(moment.action), int64(*moment.at), tx.change.Actor, int64(tx.at)); err != nil {
+			tenant, idArg(id), string(m.action), int64(m.at), tx.change.Actor, int64(tx.at)); err != nil {
 			return err
 		}
 	}

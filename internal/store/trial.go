@@ -97,7 +97,7 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) (records []Import, numbers
 		}
 		return &u
 	}, lookup{audiencesByID, f.audiences})
-	pages := f.read(scanned(t.tenant, scanPage), lookup{pagesByID, f.pages})
+	pages := f.read(func(r engine.Row) Record { return pageRecord(r, t.tenant) }, lookup{pagesByID, f.pages})
 	brands := f.read(scanned(t.tenant, scanBrand), lookup{brandsByID, f.brands})
 	prospects := f.prospectsWithLinks()
 	accounts, merges := f.accountsWithMerges()
@@ -146,6 +146,8 @@ func (f *relatives) want(record Record) {
 	case *atrium.Brand:
 		f.brands = append(f.brands, args(idArg(r.ID)))
 	case *atrium.Page:
+		f.pages = append(f.pages, args(idArg(r.ID)))
+	case *ScheduledPage:
 		f.pages = append(f.pages, args(idArg(r.ID)))
 	case *atrium.Audience:
 		f.audiences, f.pages = append(f.audiences, args(idArg(r.ID))), append(f.pages, args(idArg(r.PageID)))

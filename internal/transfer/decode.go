@@ -140,6 +140,18 @@ func (d *decoder) page() {
 		p.DeletedAt = &at
 	}
 	d.item.Record = p
+	var schedule atrium.Schedule
+	if at, ok := d.instant("publishAt", strictjson.Nullable); ok {
+		schedule.PublishAt = &at
+	}
+	if at, ok := d.instant("unpublishAt", strictjson.Nullable); ok {
+		if schedule.UnpublishAt = &at; schedule.PublishAt != nil && at <= *schedule.PublishAt {
+			d.Fault("unpublishAt", "must be after publishAt")
+		}
+	}
+	if schedule != (atrium.Schedule{}) {
+		d.item.Record = &store.ScheduledPage{Page: *p, Schedule: schedule}
+	}
 }
 
 func (d *decoder) audience() {

@@ -112,6 +112,9 @@ func TestEveryConstraintThatIsBrokenIsNamed(t *testing.T) {
 		{pageLine, "footerLinks", []string{`null`, `{}`, `"[]"`}},
 		{pageLine, "headerActionId", text(`"\u0000"`)},
 		{pageLine, "deletedAt", instants[:8]},
+		{pageLine, "publishAt", instants[:8]},
+		{pageLine, "unpublishAt", instants[:8]},
+		{with(pageLine, "publishAt", `"2026-01-02T03:04:05.678Z"`), "unpublishAt", []string{`"2026-01-02T03:04:05.678Z"`, `"2026-01-01T00:00:00Z"`}},
 		{pageLine, "audiencesCount", []string{`1`}}, // follows from the audiences
 		{audienceLine, "audienceId", append(id("audience_"), `null`)},
 		{audienceLine, "pageId", append(id("page_"), `null`)},

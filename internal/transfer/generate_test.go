@@ -234,6 +234,8 @@ func tenantLines(t *rapid.T) []*line {
 		l.add("createdAt", instant(t))
 		l.add("updatedAt", instant(t))
 		maybe(t, "deleted", func() { l.add("deletedAt", instant(t)) })
+		maybe(t, "publish", func() { l.add("publishAt", quote("2026-03-02T09:14:07.321Z")) })
+		maybe(t, "unpublish", func() { l.add("unpublishAt", quote("2026-03-02T09:14:07.322Z")) })
 	}
 	versionsOfPages(t, pages, begin)
 	entriesOf(t, accounts, begin)

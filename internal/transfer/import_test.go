@@ -41,7 +41,7 @@ func TestAMemberThatDiffersIsNamed(t *testing.T) {
 		{brandLine, map[string]string{"name": `"Other"`, "createdAt": other, "updatedAt": other}},
 		{pageLine, map[string]string{
 			"brandId": `"x"`, "name": `"x"`, "pageContext": `"x"`, "title": `"x"`, "status": `"archived"`, "actions": `[1]`, "scripts": `[{}]`,
-			"footerLinks": `[null]`, "headerActionId": `""`, "metadata": `{}`, "deletedAt": other,
+			"footerLinks": `[null]`, "headerActionId": `""`, "metadata": `{}`, "deletedAt": other, "publishAt": other, "unpublishAt": other,
 		}},
 		{audienceLine, map[string]string{"name": `""`, "archived": `true`, "pageId": `"page_00000000000000000000000002"`}},
 		{versionLine, map[string]string{"versionNumber": `2`, "archived": `true`, "published": `true`, "note": `"x"`, "content": `{"n":1.5}`, "createdAt": other}},

@@ -63,6 +63,8 @@ type (
 		CreatedAt      atrium.Time       `json:"createdAt"`
 		UpdatedAt      atrium.Time       `json:"updatedAt"`
 		DeletedAt      *atrium.Time      `json:"deletedAt,omitzero"`
+		PublishAt      *atrium.Time      `json:"publishAt,omitzero"`
+		UnpublishAt    *atrium.Time      `json:"unpublishAt,omitzero"`
 	}
 	audienceLine struct {
 		Kind       string            `json:"kind"`
@@ -132,11 +134,9 @@ func lineOf(record store.Record) (any, error) {
 	case *atrium.Brand:
 		return brandLine{"brand", r.ID, r.Name, r.CreatedAt, r.UpdatedAt}, nil
 	case *atrium.Page:
-		return pageLine{
-			"page", r.ID, r.BrandID, r.Name, r.Context, r.Title, r.Status,
-			strictjson.Compact(r.Actions), strictjson.Compact(r.Scripts), strictjson.Compact(r.FooterLinks),
-			r.HeaderActionID, optional(r.Metadata), r.CreatedAt, r.UpdatedAt, r.DeletedAt,
-		}, nil
+		return newPageLine(r, &atrium.Schedule{}), nil
+	case *store.ScheduledPage:
+		return newPageLine(&r.Page, &r.Schedule), nil
 	case *atrium.Audience:
 		return audienceLine{"audience", r.ID, r.PageID, r.Name, r.Archived, r.CreatedAt, r.UpdatedAt}, nil
 	case *store.AudienceVersion:
@@ -148,6 +148,14 @@ func lineOf(record store.Record) (any, error) {
 		}, nil
 	default:
 		return nil, fmt.Errorf("no kind of line holds a %T", record)
+	}
+}
+
+func newPageLine(p *atrium.Page, s *atrium.Schedule) pageLine {
+	return pageLine{
+		"page", p.ID, p.BrandID, p.Name, p.Context, p.Title, p.Status,
+		strictjson.Compact(p.Actions), strictjson.Compact(p.Scripts), strictjson.Compact(p.FooterLinks),
+		p.HeaderActionID, optional(p.Metadata), p.CreatedAt, p.UpdatedAt, p.DeletedAt, s.PublishAt, s.UnpublishAt,
 	}
 }
 

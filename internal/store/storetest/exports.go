@@ -15,7 +15,7 @@ import (
 
 var exports = []guarantee{
 	{"an export has every record once, in order, however many there are", exportHasAll},
-	{"an export has brands, what audiences show and what entries say of themselves", exportHasTheRest},
+	{"an export has brands, schedules, what audiences show and what entries say of themselves", exportHasTheRest},
 	{"an export of large records has them all", exportHasLarge},
 	{"an export that others write beside has all from before and refers to nothing it leaves out", exportWhileWriting},
 	{"an export has what was stored before it, whatever the clock says", exportWithClockBack},
@@ -41,6 +41,8 @@ func wantOrder(t tb, records []store.Record) {
 		case *atrium.Brand:
 			return 3, string(r.ID)
 		case *atrium.Page:
+			return 4, string(r.ID)
+		case *store.ScheduledPage:
 			return 4, string(r.ID)
 		case *atrium.Audience:
 			return 5, string(r.ID)
@@ -130,7 +132,9 @@ func exportHasTheRest(t *testing.T, e *env) {
 	shows, none := e.newAudience(p, false), e.newAudience(p, false)
 	noted := published(e.newVersion(shows, 2))
 	noted.Note = "Grüße"
-	all = append(all, a, entry, p, shows, none, e.newVersion(shows, 1), noted, e.newVersion(shows, 3), e.newVersion(none, 1))
+	both := &store.ScheduledPage{Page: *e.newPage(atrium.PageDraft), Schedule: atrium.Schedule{PublishAt: pointer(entry.CreatedAt), UnpublishAt: pointer(entry.CreatedAt + 1000)}}
+	one := &store.ScheduledPage{Page: *e.newPage(atrium.PagePublished), Schedule: atrium.Schedule{UnpublishAt: pointer(entry.CreatedAt)}}
+	all = append(all, a, entry, p, both, one, shows, none, e.newVersion(shows, 1), noted, e.newVersion(shows, 3), e.newVersion(none, 1))
 	e.put(t, all...)
 	other := e.as(e.newTenant(t))
 	got := e.records(t)
@@ -139,6 +143,9 @@ func exportHasTheRest(t *testing.T, e *env) {
 	other.wantRecords(t, append(all, &made)...)
 	if v, err := other.Version(t.Context(), other.tenant, p.ID, shows.ID, 2); err != nil || !v.Published || v.Note != noted.Note {
 		t.Errorf("the published version is %+v, %v", v, err)
+	}
+	if p, err := other.ScheduledPage(t.Context(), other.tenant, both.ID); err != nil || *p.Schedule.PublishAt != *both.Schedule.PublishAt || *p.Schedule.UnpublishAt != *both.Schedule.UnpublishAt {
+		t.Errorf("the scheduled page is %+v, %v", p, err)
 	}
 	if added, err := e.Import(t.Context(), e.change(), items(got...)); err != nil || added != 0 {
 		t.Errorf("imported again: %d were new, %v", added, err)

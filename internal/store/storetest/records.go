@@ -63,6 +63,10 @@ func describe(r store.Record) string {
 		p := *original
 		p.TenantID, p.AudiencesCount = "", 0
 		r = p
+	case *store.ScheduledPage:
+		p := *original
+		p.TenantID, p.AudiencesCount = "", 0
+		r = p
 	case *atrium.Audience:
 		u := *original
 		u.TenantID, u.VersionsCount, u.PublishedNumber = "", 0, 0
