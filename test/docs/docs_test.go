@@ -144,7 +144,7 @@ var fullLines = []string{
 	`{"kind":"merge","accountId":"account_00000000000000000000000002","into":"account_00000000000000000000000001"}`,
 	`{"kind":"page","pageId":"page_00000000000000000000000001","brandId":"b","name":"n","pageContext":"c","title":"t","status":"draft","actions":[],"scripts":[],"footerLinks":[],"headerActionId":"h","metadata":1,"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z","deletedAt":"2026-01-01T00:00:00Z","publishAt":"2999-01-01T00:00:00Z","unpublishAt":"2999-01-02T00:00:00Z"}`,
 	`{"kind":"audience","audienceId":"audience_00000000000000000000000001","pageId":"page_00000000000000000000000001","name":"n","archived":true,"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
-	`{"kind":"audienceVersion","id":"version_00000000000000000000000001","pageId":"page_00000000000000000000000001","audienceId":"audience_00000000000000000000000001","versionNumber":1,"archived":true,"content":1,"createdAt":"2026-01-01T00:00:00Z"}`,
+	`{"kind":"audienceVersion","id":"version_00000000000000000000000001","pageId":"page_00000000000000000000000001","audienceId":"audience_00000000000000000000000001","versionNumber":1,"archived":false,"published":true,"note":"n","content":1,"createdAt":"2026-01-01T00:00:00Z"}`,
 	`{"kind":"accountLog","accountLogId":"prospectlog_00000000000000000000000001","accountId":"account_00000000000000000000000001","source":"s","type":"t","payload":{},"idempotencyKey":"k","claimed":{"domain":"d"},"occurredAt":"2026-01-01T00:00:00Z","acknowledgedAccountId":"account_00000000000000000000000002","createdAt":"2026-01-01T00:00:00Z"}`,
 }
 

@@ -56,8 +56,8 @@ func ready(t testing.TB, addr string) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// Key makes a key for a tenant, or for an operator if that is atrium.OperatorChain, with the scopes of the external API unless it is
-// given others, and returns its text.
+// Key makes a key for a tenant, or an operator's for atrium.OperatorChain, with the
+// scopes of the external API unless it is given others, and returns its text.
 func Key(t testing.TB, s *store.Store, tenant atrium.TenantID, scopes ...atrium.Scope) (text string, id atrium.KeyID) {
 	t.Helper()
 	if len(scopes) == 0 {
