@@ -44,9 +44,10 @@ var ofBatch = regexp.MustCompile(`\bbatch\.(\w+)`)
 
 // NewBatch returns the batch whose columns are given as "name type" and whose
 // statement is body: a SELECT, or an INSERT … SELECT (with WHERE true before ON
-// CONFLICT), or an UPDATE. It has the words FROM batch once, and names a column
-// as batch.name where it is the tenant's, and everywhere in an UPDATE. If there
-// is a column tenant_id it comes first.
+// CONFLICT), or an UPDATE, or a DELETE. It has the words FROM batch once, or USING
+// batch if it is a DELETE, and names a column as batch.name where it is the tenant's,
+// and everywhere in an UPDATE or a DELETE. If there is a column tenant_id it comes
+// first.
 //
 // It panics if a rule is broken: batches are made when the program starts.
 func NewBatch(body string, columns ...string) *Batch {
@@ -58,17 +59,21 @@ func NewBatch(body string, columns ...string) *Batch {
 		}
 		b.columns = append(b.columns, Column{name, Type(kind)})
 	}
-	if strings.Count(body, "FROM batch") != 1 {
-		panic(fmt.Sprintf("engine: not once FROM batch in %q", body)) //nolint:forbidigo // a constant of the store
+	from := "FROM "
+	if strings.HasPrefix(body, "DELETE") {
+		from = "USING "
 	}
-	b.embed(body)
-	b.server = strings.Replace(body, "FROM batch", "FROM "+relation(b.columns, 1), 1)
+	if strings.Count(body, from+"batch") != 1 {
+		panic(fmt.Sprintf("engine: not once %sbatch in %q", from, body)) //nolint:forbidigo // a constant of the store
+	}
+	b.embed(body, from)
+	b.server = strings.Replace(body, from+"batch", from+relation(b.columns, 1), 1)
 	if b.columns[0].Name == tenantColumn {
 		rest := relation(b.columns[1:], 2)
 		if len(b.columns) == 1 {
 			rest = "(SELECT 1) AS batch"
 		}
-		b.shard = strings.Replace(body, "FROM batch", "FROM "+rest, 1)
+		b.shard = strings.Replace(body, from+"batch", from+rest, 1)
 		b.shard = ofBatch.ReplaceAllStringFunc(b.shard, func(column string) string {
 			if column == "batch."+tenantColumn {
 				return "$1::" + string(b.columns[0].Type)
@@ -93,9 +98,10 @@ func relation(columns []Column, first int) string {
 }
 
 // embed makes the statement for one row. An UPDATE that joins a relation of one
-// row takes SQLite several times as long as one whose values are parameters.
-func (b *Batch) embed(body string) {
-	if !strings.HasPrefix(body, "UPDATE") {
+// row takes SQLite several times as long as one whose values are parameters, and a
+// DELETE cannot join any.
+func (b *Batch) embed(body, from string) {
+	if !strings.HasPrefix(body, "UPDATE") && !strings.HasPrefix(body, "DELETE") {
 		names, params := make([]string, len(b.columns)), make([]string, len(b.columns))
 		for i, c := range b.columns {
 			names[i], params[i] = c.Name, "$"+strconv.Itoa(i+1)
@@ -104,7 +110,7 @@ func (b *Batch) embed(body string) {
 		b.embedded = fmt.Sprintf("WITH batch(%s) AS (VALUES (%s))\n%s", strings.Join(names, ", "), strings.Join(params, ", "), body)
 		return
 	}
-	b.embedded = ofBatch.ReplaceAllStringFunc(strings.Replace(body, "FROM batch", "", 1), func(column string) string {
+	b.embedded = ofBatch.ReplaceAllStringFunc(strings.Replace(body, from+"batch", "", 1), func(column string) string {
 		i := slices.IndexFunc(b.columns, func(c Column) bool { return "batch."+c.Name == column })
 		if i < 0 {
 			panic(fmt.Sprintf("engine: %s is no column of the batch in %q", column, body)) //nolint:forbidigo // a constant of the store
