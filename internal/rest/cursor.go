@@ -45,24 +45,24 @@ func (k CursorKey) Open(cursor string, binding ...string) ([]byte, bool) {
 	return body[1:], true
 }
 
-// The cursor of an atrium.Position holds its number, in eight bytes, and its
-// identifier.
+// The cursor of an atrium.Position holds its number, in eight bytes, its identifier
+// and its text.
 const positionLen = 8 + atrium.SuffixLen
 
 // SealPosition is Seal for a position of a list.
 func (k CursorKey) SealPosition(p *atrium.Position, binding ...string) string {
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, positionLen), uint64(p.Key))
-	return k.Seal(append(b, p.ID...), binding...)
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, positionLen+len(p.Text)), uint64(p.Key))
+	return k.Seal(append(append(b, p.ID...), p.Text...), binding...)
 }
 
 // OpenPosition returns the position in a cursor, or false if SealPosition did not
 // return it for the binding.
 func (k CursorKey) OpenPosition(cursor string, binding ...string) (*atrium.Position, bool) {
 	b, ok := k.Open(cursor, binding...)
-	if !ok || len(b) != positionLen {
+	if !ok || len(b) < positionLen {
 		return nil, false
 	}
-	return &atrium.Position{Key: int64(binary.BigEndian.Uint64(b)), ID: string(b[8:])}, true
+	return &atrium.Position{Key: int64(binary.BigEndian.Uint64(b)), ID: string(b[8:positionLen]), Text: string(b[positionLen:])}, true
 }
 
 // Cursor takes the parameter cursor: a position that SealPosition made for the
