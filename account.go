@@ -56,3 +56,30 @@ type Prospect struct {
 	CreatedAt          Time
 	UpdatedAt          Time
 }
+
+// An AccountFilter says which accounts a list has: those that are all of what it
+// says. What is left out says nothing.
+type AccountFilter struct {
+	Domain      string   // canonical
+	NamePrefix  string   // what the name begins with, whatever the case
+	Words       []string // each begins a word of the account (canonical.Sought)
+	ActiveSince *Time    // there was activity then or later
+}
+
+// An AccountOrder is an order in which accounts are listed.
+type AccountOrder string
+
+// The orders. Where several accounts are equal their identifiers decide.
+const (
+	AccountsNewest   AccountOrder = "newest"   // by creation, the last first
+	AccountsActivity AccountOrder = "activity" // by the minute of the newest activity, the last first
+	AccountsName     AccountOrder = "name"     // by name, in the order of its characters; those without one are last, by domain
+	AccountsWord     AccountOrder = "word"     // by the word that the longest of AccountFilter.Words begins
+)
+
+// A ProspectFilter says which prospects a list has: those that are all of what it
+// says. What is left out says nothing.
+type ProspectFilter struct {
+	AccountID AccountID // the prospect is linked to the account
+	Words     []string  // each begins a word of the prospect (canonical.Sought)
+}

@@ -60,7 +60,13 @@ func (tx *changing) insertAccount(m *member) error {
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		idArg(tx.change.TenantID), idArg(m.ID), m.Domain, hash16(m.Domain), nullable(m.Name), nameHash(m.Domain, m.Name),
 		int64(tx.at), int64(tx.at), tx.store.storedAt(), idArg(m.into), idArg(m.survivor))
-	return err
+	if err != nil {
+		return err
+	}
+	var x indexing
+	m.TenantID = tx.change.TenantID
+	x.account(nil, &m.Account)
+	return x.write(tx)
 }
 
 // UpdateAccount changes the account that an identifier leads to. The account as it
@@ -138,6 +144,12 @@ func (tx *changing) changeDomain(g *group, name, domain string) error {
 	if err := tx.update(&g.root.Account, name, domain); err != nil {
 		return err
 	}
-	_, err = tx.Exec(set, former.Domain, hash16(former.Domain), tenant, idArg(other.ID))
-	return err
+	if _, err := tx.Exec(set, former.Domain, hash16(former.Domain), tenant, idArg(other.ID)); err != nil {
+		return err
+	}
+	var x indexing
+	was := other.Account
+	other.Domain = former.Domain
+	x.account(&was, &other.Account)
+	return x.write(tx)
 }

@@ -149,18 +149,25 @@ var renameAccounts = engine.NewBatch(`UPDATE accounts SET name = batch.name, nam
 // update gives an account that stands for itself, and is locked, a name and a domain
 // that no other one has.
 func (tx *changing) update(a *atrium.Account, name, domain string) error {
-	before := accountFields(a)
+	var x indexing
+	was, before := *a, accountFields(a)
 	moved := a.Domain != domain
 	a.Name, a.Domain, a.UpdatedAt = name, domain, max(a.UpdatedAt, tx.at)
 	tx.record("account.update", string(a.ID), before, accountFields(a))
 	tenant, account := idArg(tx.change.TenantID), idArg(a.ID)
-	if !moved { // the index by domain is not written
-		return tx.Defer(renameAccounts, []engine.Args{{tenant, account, nullable(name), nameHash(domain, name), int64(a.UpdatedAt)}})
+	if x.account(&was, a); !moved { // the index by domain is not written
+		if err := tx.Defer(renameAccounts, []engine.Args{{tenant, account, nullable(name), nameHash(domain, name), int64(a.UpdatedAt)}}); err != nil {
+			return err
+		}
+		return x.write(tx)
 	}
 	_, err := tx.Batch(updateAccounts, []engine.Args{
 		{tenant, account, domain, hash16(domain), nullable(name), nameHash(domain, name), int64(a.UpdatedAt)},
 	}, nil)
-	return err
+	if err != nil {
+		return err
+	}
+	return x.write(tx)
 }
 
 // nameHash returns what an account of the domain is found by when an entry

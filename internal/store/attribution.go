@@ -74,7 +74,8 @@ var upsertAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_i
 var fillNames = engine.NewBatch(`UPDATE accounts SET name = batch.name, name_hash = batch.name_hash,
 		updated_at = CASE WHEN accounts.updated_at > batch.at THEN accounts.updated_at ELSE batch.at END
 	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id
-		AND accounts.name IS NULL AND accounts.domain <> '`+atrium.UnattributedDomain+`'`,
+		AND accounts.name IS NULL AND accounts.domain <> '`+atrium.UnattributedDomain+`'
+	RETURNING accounts.tenant_id, accounts.account_id, accounts.domain, accounts.name`,
 	"tenant_id bytea", "account_id bytea", "name text", "name_hash bytea", "at bigint")
 
 // The first and the last account of a name are the same one if it is one
@@ -361,17 +362,20 @@ func (b *appending) upsert(byDomain targets) error {
 		}
 	}
 	rows := make([]engine.Args, 0, len(byHash))
+	offered := make(map[tenantKey]atrium.Account, len(byHash)) // what is made if there is none
 	for _, h := range sorted(byHash) {
 		k := byHash[h]
 		name := b.claimedName(byDomain[k])
 		if k.key == atrium.UnattributedDomain {
 			name = ""
 		}
+		a := atrium.Account{ID: atrium.NewID[atrium.AccountID](), TenantID: k.tenant, Domain: k.key, Name: name}
+		offered[h] = a
 		rows = append(rows, engine.Args{
-			idArg(k.tenant), idArg(atrium.NewID[atrium.AccountID]()), k.key, []byte(h.key),
-			nullable(name), nameHash(k.key, name), int64(b.at), b.storedAt,
+			idArg(k.tenant), idArg(a.ID), k.key, []byte(h.key), nullable(name), nameHash(k.key, name), int64(b.at), b.storedAt,
 		})
 	}
+	var x indexing
 	var touched touched
 	if _, err := b.tx.Batch(upsertAccounts, rows, func(r engine.Row) error {
 		k, survivor := touched.add(r)
@@ -379,13 +383,20 @@ func (b *appending) upsert(byDomain targets) error {
 			b.merging.Store(k.tenant, true)
 			return errRegrouped
 		}
-		t := byDomain[byHash[tenantKey{k.tenant, string(r.Bytes(5))}]]
+		h := tenantKey{k.tenant, string(r.Bytes(5))}
+		t := byDomain[byHash[h]]
 		t.id, t.unnamed = atrium.AccountID(k.key), r.Int(2) == 1
+		if a := offered[h]; t.id == a.ID {
+			x.account(nil, &a)
+		}
 		return nil
 	}); err != nil {
 		return fmt.Errorf("upsert accounts: %w", err)
 	}
-	return touched.finish(b.tx)
+	if err := touched.finish(b.tx); err != nil {
+		return err
+	}
+	return x.write(b.tx)
 }
 
 // claimedName returns the first name that one of the target's drafts claims.
@@ -412,8 +423,15 @@ func (b *appending) fillNames(byID, byDomain targets) error {
 	for _, k := range sorted(names) {
 		rows = append(rows, engine.Args{idArg(k.tenant), idArg(atrium.AccountID(k.key)), names[k], nameHash("", names[k]), int64(b.at)})
 	}
-	if _, err := b.tx.Batch(fillNames, rows, nil); err != nil {
+	var x indexing
+	if _, err := b.tx.Batch(fillNames, rows, func(r engine.Row) error {
+		was := atrium.Account{TenantID: idAt[atrium.TenantID](r, 0), ID: idAt[atrium.AccountID](r, 1), Domain: r.Text(2)}
+		is := was
+		is.Name = r.Text(3)
+		x.account(&was, &is)
+		return nil
+	}); err != nil {
 		return fmt.Errorf("fill names: %w", err)
 	}
-	return nil
+	return x.write(b.tx)
 }

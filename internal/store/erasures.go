@@ -83,6 +83,13 @@ func (tx *changing) erase(g *group) error {
 			return err
 		}
 	}
+	var x indexing
+	for _, m := range append([]member{g.root}, g.members...) {
+		x.account(&m.Account, nil)
+	}
+	if err := x.write(tx); err != nil {
+		return err
+	}
 	tx.recordDetail("account.erase", string(g.root.ID), map[string]any{"members": len(g.members), "redacted": names})
 	_, err := tx.Batch(insertErasures, rows, nil)
 	return err

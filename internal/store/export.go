@@ -193,10 +193,9 @@ func (x *exporting) prospects() error {
 	})
 }
 
-var exportedLinks = engine.NewBatch(`SELECT l.prospect_id, l.account_id FROM batch
-	JOIN account_prospects l ON l.tenant_id = batch.tenant_id AND l.prospect_id = batch.id
+var exportedLinks = engine.NewBatch(`SELECT l.prospect_id, l.account_id FROM batch `+ownLinks+`
 	JOIN accounts a ON a.tenant_id = l.tenant_id AND a.account_id = l.account_id
-	WHERE a.stored_at <= batch.began AND l.via IS NULL ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea", "began bigint")
+	WHERE a.stored_at <= batch.began ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea", "began bigint")
 
 // exportMerges is how many merges are read at once. They are small, and those that are
 // read by one statement do not contradict each other, whatever is merged and split

@@ -29,10 +29,13 @@ func (im *importing) accounts(run importRun) error {
 	if err != nil {
 		return err
 	}
+	var x indexing
 	rows := make([]engine.Args, len(todo))
 	for n, p := range todo {
 		a := p.record
 		orMake(&a.ID)
+		a.TenantID = im.tenant
+		x.account(nil, a)
 		im.dates(p.item, &a.CreatedAt, &a.UpdatedAt)
 		rows[n] = engine.Args{
 			idArg(im.tenant), idArg(a.ID), a.Domain, hash16(a.Domain), nullable(a.Name), nameHash(a.Domain, a.Name),
@@ -46,7 +49,7 @@ func (im *importing) accounts(run importRun) error {
 					return refuseTaken(p.index, "domain", "another account has it")
 				}
 			}
-			return nil
+			return x.write(im.tx)
 		})
 }
 
@@ -66,7 +69,7 @@ func (im *importing) insert(b *engine.Batch, rows []engine.Args, id func(engine.
 }
 
 var (
-	importProspects = engine.NewBatch(`INSERT INTO prospects (tenant_id, prospect_id, name, email, domain, slug, phone_number,
+	insertProspects = engine.NewBatch(`INSERT INTO prospects (tenant_id, prospect_id, name, email, domain, slug, phone_number,
 			linkedin_profile_url, created_at, updated_at)
 		SELECT batch.tenant_id, prospect_id, name, email, domain, slug, phone_number, linkedin_profile_url, created_at, updated_at FROM batch`,
 		"tenant_id bytea", "prospect_id bytea", "name text", "email text", "domain text", "slug text", "phone_number text",
@@ -75,6 +78,14 @@ var (
 		SELECT batch.tenant_id, account_id, prospect_created_at, prospect_id FROM batch`,
 		"tenant_id bytea", "account_id bytea", "prospect_created_at bigint", "prospect_id bytea")
 )
+
+// prospectRow returns the row of insertProspects for a prospect.
+func prospectRow(p *atrium.Prospect) engine.Args {
+	return engine.Args{
+		idArg(p.TenantID), idArg(p.ID), nullableText(p.Name), nullableText(p.Email), nullableText(p.Domain), nullableText(p.Slug),
+		nullableText(p.PhoneNumber), nullableText(p.LinkedinProfileURL), int64(p.CreatedAt), int64(p.UpdatedAt),
+	}
+}
 
 func (im *importing) prospects(run importRun) error {
 	ids := identities[atrium.ProspectID](im.tenant, run)
@@ -108,15 +119,15 @@ func (im *importing) prospects(run importRun) error {
 	if err != nil {
 		return err
 	}
+	var x indexing
 	var rows, links []engine.Args
 	for _, item := range todo {
 		p := item.record
 		orMake(&p.ID)
+		p.TenantID = im.tenant
+		x.prospect(nil, &p.Prospect)
 		im.dates(item.item, &p.CreatedAt, &p.UpdatedAt)
-		rows = append(rows, engine.Args{
-			idArg(im.tenant), idArg(p.ID), nullableText(p.Name), nullableText(p.Email), nullableText(p.Domain), nullableText(p.Slug),
-			nullableText(p.PhoneNumber), nullableText(p.LinkedinProfileURL), int64(p.CreatedAt), int64(p.UpdatedAt),
-		})
+		rows = append(rows, prospectRow(&p.Prospect))
 		for _, id := range p.AccountIDs {
 			if accounts[string(id)] == nil {
 				return refuse(item.index, "accountIds", "names an account that does not exist")
@@ -124,35 +135,38 @@ func (im *importing) prospects(run importRun) error {
 			links = append(links, engine.Args{idArg(im.tenant), idArg(id), int64(p.CreatedAt), idArg(p.ID)})
 		}
 	}
-	if _, err := im.tx.Batch(importProspects, rows, nil); err != nil {
+	if _, err := im.tx.Batch(insertProspects, rows, nil); err != nil {
 		return err
 	}
 	im.added += len(rows)
 	if _, err = im.tx.Batch(importLinks, links, nil); err != nil {
 		return err
 	}
-	return im.relink(links)
+	if err := im.relink(links); err != nil {
+		return err
+	}
+	return x.write(im.tx)
 }
 
 // relink gives the accounts that others are merged into copies of links which those
 // were given. It comes behind these: until they are stored, a merge may come between.
 func (im *importing) relink(links []engine.Args) error {
-	linked := map[string]engine.Args{} // rows of mergesByID
+	linked := map[string]engine.Args{} // rows of survivorsByID
 	for _, l := range links {
 		linked[string(l[1].([]byte))] = l[:2]
 	}
-	survivors := map[string]engine.Args{}
+	var rows []engine.Args
 	if _, err := im.tx.Batch(survivorsByID, slices.Collect(maps.Values(linked)), func(r engine.Row) error {
-		survivors[string(r.Bytes(0))] = engine.Args{idArg(im.tenant), r.Bytes(0)}
+		rows = append(rows, engine.Args{idArg(im.tenant), r.Bytes(1), r.Bytes(0)})
 		return nil
 	}); err != nil {
 		return err
 	}
-	_, err := im.tx.Batch(copyLinks, slices.Collect(maps.Values(survivors)), nil)
+	_, err := im.tx.Batch(copyLinks, rows, nil)
 	return err
 }
 
-var survivorsByID = engine.NewBatch(`SELECT a.survivor_id FROM batch JOIN accounts a
+var survivorsByID = engine.NewBatch(`SELECT a.account_id, a.survivor_id FROM batch JOIN accounts a
 	ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id WHERE a.survivor_id IS NOT NULL`, "tenant_id bytea", "id bytea")
 
 // merges makes merges again, one after the other: one may be of what another one was

@@ -40,7 +40,8 @@ func (m *member) merged() atrium.MergedAccount {
 
 const (
 	selectMember  = "SELECT " + memberColumns + " FROM accounts a WHERE tenant_id = $1 AND account_id = $2"
-	selectMembers = "SELECT " + memberColumns + " FROM accounts a WHERE tenant_id = $1 AND survivor_id = $2 ORDER BY account_id"
+	selectMembers = "SELECT " + memberColumns + ` FROM accounts a WHERE tenant_id = $1 AND survivor_id = $2 AND account_id IN
+		(SELECT account_id FROM accounts WHERE tenant_id = $1 AND survivor_id = $2) ORDER BY account_id` // else SQLite reads all accounts
 )
 
 // A group is an account that stands for itself and all that lead to it.
@@ -216,6 +217,11 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 		}
 		if to.root.Name != before.Name {
 			tx.record("account.update", string(to.root.ID), accountFields(&before), accountFields(&to.root.Account))
+			var x indexing
+			x.account(&before, &to.root.Account)
+			if err := x.write(tx); err != nil {
+				return "", err
+			}
 		}
 		return to.root.ID, nil
 	})
@@ -376,18 +382,23 @@ func newestEntries(tx engine.Tx, tenant atrium.TenantID, accounts []atrium.Accou
 
 var copyLinks = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id, via)
 	SELECT batch.tenant_id, batch.account_id, l.prospect_created_at, l.prospect_id, l.account_id
-	FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.survivor_id = batch.account_id
-	JOIN account_prospects l ON l.tenant_id = batch.tenant_id AND l.account_id = a.account_id
-	WHERE l.via IS NULL ON CONFLICT DO NOTHING`, "tenant_id bytea", "account_id bytea")
+	FROM batch JOIN account_prospects l ON l.tenant_id = batch.tenant_id AND l.account_id = batch.member_id
+	WHERE l.via IS NULL ON CONFLICT DO NOTHING`, "tenant_id bytea", "account_id bytea", "member_id bytea")
 
 // relink gives accounts copies of the links of what was merged into them, and takes
 // those away that they had. A link of their own stays as it is.
 func relink(tx engine.Tx, tenant atrium.TenantID, accounts ...atrium.AccountID) error {
-	rows := make([]engine.Args, len(accounts))
-	for i, id := range accounts {
-		rows[i] = engine.Args{idArg(tenant), idArg(id)}
-		if _, err := tx.Exec("DELETE FROM account_prospects WHERE tenant_id = $1 AND account_id = $2 AND via IS NOT NULL", rows[i]...); err != nil {
+	var rows []engine.Args
+	for _, id := range accounts {
+		if _, err := tx.Exec("DELETE FROM account_prospects WHERE tenant_id = $1 AND account_id = $2 AND via IS NOT NULL", idArg(tenant), idArg(id)); err != nil {
 			return err
+		}
+		group, err := members(tx.Query, tenant, id)
+		if err != nil {
+			return err
+		}
+		for _, member := range group[1:] {
+			rows = append(rows, engine.Args{idArg(tenant), idArg(id), idArg(member)})
 		}
 	}
 	_, err := tx.Batch(copyLinks, rows, nil)

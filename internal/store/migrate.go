@@ -20,6 +20,11 @@ var tables = engine.Tables{
 	},
 }
 
+// steps are what migrations do behind their SQL, by number.
+var steps = map[int64]func(engine.Tx) error{
+	3: indexAll,
+}
+
 // Distribute spreads what tenants have over the servers of a cluster, by tenant,
 // and returns the tables that were not yet. Nodes that are running go on with a
 // database that they took for a single one: they must be started again.
@@ -74,6 +79,11 @@ func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int6
 		}
 		if err := tx.Script(m.SQL); err != nil {
 			return fmt.Errorf("migration %d (%s): %w", m.Number, m.Name, err)
+		}
+		if step := steps[m.Number]; step != nil {
+			if err := step(tx); err != nil {
+				return fmt.Errorf("migration %d (%s): %w", m.Number, m.Name, err)
+			}
 		}
 		did = true
 		_, err := tx.Exec("INSERT INTO schema_migrations (number, name, applied_at) VALUES ($1, $2, $3)",

@@ -116,6 +116,7 @@ var (
 	mentioned = regexp.MustCompile(`\b(?i:FROM|JOIN|INTO|UPDATE)\s+([a-z_]+)\b(?:\s+([a-z]\w*)\b)?`)
 	parameter = regexp.MustCompile(`\$\d+`)
 	planned   = regexp.MustCompile(`^(SCAN|SEARCH) (\S+)(?: USING ([^(]*)\((.*)\))?`)
+	selective = regexp.MustCompile(`tenant_id = \S+ AND `)
 )
 
 func (r *recorder) checkPlans(t *testing.T) {
@@ -203,6 +204,8 @@ func checkPlan(t *testing.T, db engine.DB, sql string) {
 				t.Errorf("%s\nin\n%s", step, sql)
 			case m[1] == "SEARCH" && !slices.Contains(shared, table) && !strings.HasPrefix(m[4], "tenant_id=?"):
 				t.Errorf("%s\nof every tenant in\n%s", step, sql)
+			case m[4] == "tenant_id=?" && selective.MatchString(sql) && !strings.Contains(sql, "LIMIT"):
+				t.Errorf("%s\nreads all that the tenant has there in\n%s", step, sql)
 			case strings.Contains(m[3], "AUTOMATIC"):
 				t.Errorf("%s\nmakes an index for each run of\n%s", step, sql)
 			}

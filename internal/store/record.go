@@ -21,6 +21,7 @@ type Merge struct {
 type LinkedProspect struct {
 	atrium.Prospect
 	AccountIDs []atrium.AccountID
+	More       bool // it is linked to others as well; only where AccountIDs is bounded
 }
 
 // An AudienceVersion is a version with the page of its audience, and whether it is the
@@ -86,6 +87,13 @@ func scanEntry(r engine.Row, tenant atrium.TenantID) atrium.Entry {
 	}
 }
 
+// ownLinks joins the links l of the prospects of a batch that are no copies. The index
+// finds them; by itself, the condition on the other column would have SQLite read all
+// links of the tenant in the table instead.
+const ownLinks = `JOIN account_prospects i ON i.tenant_id = batch.tenant_id AND i.prospect_id = batch.id
+	JOIN account_prospects l ON l.tenant_id = i.tenant_id AND l.account_id = i.account_id
+		AND l.prospect_created_at = i.prospect_created_at AND l.prospect_id = i.prospect_id AND l.via IS NULL`
+
 // The batches that find records by their identifiers, and by what else must be
 // unique about them.
 var (
@@ -95,8 +103,7 @@ var (
 		ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.hash`, "tenant_id bytea", "hash bytea")
 	prospectsByID = engine.NewBatch("SELECT "+prospectColumns+` FROM batch JOIN prospects p
 		ON p.tenant_id = batch.tenant_id AND p.prospect_id = batch.id`, "tenant_id bytea", "id bytea")
-	linksOfProspects = engine.NewBatch(`SELECT l.prospect_id, l.account_id FROM batch JOIN account_prospects l
-		ON l.tenant_id = batch.tenant_id AND l.prospect_id = batch.id WHERE l.via IS NULL
+	linksOfProspects = engine.NewBatch(`SELECT l.prospect_id, l.account_id FROM batch `+ownLinks+`
 		ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea")
 	mergesByID = engine.NewBatch(`SELECT a.account_id, a.merged_into FROM batch JOIN accounts a
 		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id WHERE a.merged_into IS NOT NULL`, "tenant_id bytea", "id bytea")

@@ -3,6 +3,8 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ var schema = []guarantee{
 	{"migrations run once, in order, and then never again", migrationsRunOnce},
 	{"nodes that migrate at once run each migration once", migrationsConcurrent},
 	{"a migration that fails leaves nothing, and can be run again", migrationFails},
+	{"what was stored before there was a search is found after the migration, also if that was ended in its middle", migrationIndexes},
 	{"a database that is newer by one step is used as it is", newerByOne},
 	{"a database that is newer by two steps is refused with what to do", newerByTwo},
 }
@@ -164,6 +167,93 @@ func newerByTwo(t *testing.T, e *env) {
 	for _, err := range []error{err, s.Migrated(t.Context())} {
 		if err == nil || !strings.Contains(err.Error(), "newer binary") {
 			t.Errorf("error %v, want one that says to use a newer binary", err)
+		}
+	}
+}
+
+// until returns a store on a database that the migrations up to a number have made.
+func (e *env) until(t *testing.T, number int64) (s *store.Store, db engine.DB) {
+	t.Helper()
+	steps, err := migrations.For(e.engine.Name)
+	if err != nil {
+		t.Fatalf("migrations: %v", err)
+	}
+	db = e.engine.New(t)()
+	if err := db.Migrate(t.Context(), func(tx engine.Tx) error {
+		if err := tx.Script("CREATE TABLE schema_migrations (number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)"); err != nil {
+			return err
+		}
+		for _, m := range steps[:number] {
+			if err := tx.Script(m.SQL); err != nil {
+				return err
+			}
+			if _, err := tx.Exec("INSERT INTO schema_migrations (number, name, applied_at) VALUES ($1, $2, $3)", m.Number, m.Name, int64(0)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatalf("migrate to %d: %v", number, err)
+	}
+	return store.New(db, time.Now), db
+}
+
+// beforeSearch stores a tenant with accounts and a prospect as they were before there
+// was a search.
+func beforeSearch(t *testing.T, db engine.DB, accounts int) (tenant atrium.TenantID) {
+	t.Helper()
+	tenant = atrium.NewID[atrium.TenantID]()
+	if err := db.Write(t.Context(), func(tx engine.Tx) error {
+		if _, err := tx.Exec("INSERT INTO tenants (tenant_id, name, created_at) VALUES ($1, $2, $3)", storedID(tenant), "Tenant", int64(0)); err != nil {
+			return err
+		}
+		for i := range accounts {
+			name := any(fmt.Sprint("Name ", i))
+			if i%2 == 0 {
+				name = nil
+			}
+			domain := fmt.Sprintf("d%d.example", i)
+			if _, err := tx.Exec(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, created_at, updated_at, stored_at)
+				VALUES ($1, $2, $3, $4, $5, $6, $6, $6)`,
+				storedID(tenant), storedID(atrium.NewID[atrium.AccountID]()), domain, hashed(domain), name, int64(i)); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec("INSERT INTO prospects (tenant_id, prospect_id, email, created_at, updated_at) VALUES ($1, $2, $3, $4, $4)",
+			storedID(tenant), storedID(atrium.NewID[atrium.ProspectID]()), "jane@d1.example", int64(0))
+		return err
+	}); err != nil {
+		t.Fatalf("store: %v", err)
+	}
+	return tenant
+}
+
+func migrationIndexes(t *testing.T, e *env) {
+	const accounts = 1100 // more than are read at once
+	s, db := e.until(t, 2)
+	var tenants []atrium.TenantID
+	for range 2 {
+		tenants = append(tenants, beforeSearch(t, db, accounts))
+	}
+	broken := store.New(failing{db, "INSERT INTO schema_migrations"}, time.Now) // the last that it does
+	if ran, err := broken.Migrate(t.Context()); !errors.Is(err, errOnPurpose) || len(ran) != 0 {
+		t.Fatalf("ran %v, %v, want none", ran, err)
+	}
+	if ran, err := s.Migrate(t.Context()); err != nil || len(ran) != 1 {
+		t.Fatalf("ran %v, %v, want one", ran, err)
+	}
+	e = &env{Store: s, clock: e.clock, engine: e.engine, db: db}
+	for _, tenant := range tenants {
+		e := e.as(tenant)
+		e.wantTerms(t)
+		for query, want := range map[string]string{"d1099": "d1099.example", "name 7 d7.e": "d7.example", "d500.example": "d500.example"} {
+			if got := e.found(t, query); !slices.Equal(got, []string{want}) {
+				t.Errorf("%q finds %v, want %s", query, got, want)
+			}
+		}
+		found, _, err := e.Prospects(t.Context(), tenant, atrium.ProspectFilter{Words: []string{"jane"}}, nil, 10)
+		if err != nil || len(found) != 1 {
+			t.Errorf("found %v, %v, want the one prospect", found, err)
 		}
 	}
 }

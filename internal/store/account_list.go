@@ -1,0 +1,259 @@
+package store
+
+import (
+	"context"
+	"strings"
+
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/store/engine"
+)
+
+// This file lists accounts and searches them. An account that was merged into another
+// is never shown itself: what is found of it shows the other one, its survivor.
+
+// A listedAccount is an account with what decides its place in a list.
+type listedAccount struct {
+	atrium.Account
+	survivor atrium.AccountID // "" for one that stands for itself
+	minute   int64            // of its newest activity
+}
+
+const (
+	listedColumns  = accountColumns + ", a.survivor_id, a.active_minute"
+	selectAccounts = "SELECT " + listedColumns + " FROM accounts a WHERE tenant_id = "
+)
+
+func scanListed(r engine.Row, tenant atrium.TenantID) listedAccount {
+	return listedAccount{scanAccount(r, tenant), idAt[atrium.AccountID](r, afterAccount), r.Int(afterAccount + 1)}
+}
+
+var (
+	listedByID = engine.NewBatch("SELECT "+listedColumns+` FROM batch JOIN accounts a
+		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id`, "tenant_id bytea", "id bytea")
+	// By itself, the condition would not have SQLite use the index for the other columns.
+	listedBySurvivor = engine.NewBatch("SELECT "+listedColumns+` FROM batch
+		JOIN accounts m ON m.tenant_id = batch.tenant_id AND m.survivor_id = batch.id
+		JOIN accounts a ON a.tenant_id = m.tenant_id AND a.account_id = m.account_id`, "tenant_id bytea", "id bytea")
+)
+
+// An accountList is one page of a list of accounts.
+type accountList struct {
+	tx     engine.Tx
+	tenant atrium.TenantID
+	filter atrium.AccountFilter
+	order  atrium.AccountOrder
+}
+
+// A candidate is a row of one: the account that is shown if it belongs to the list,
+// with no identifier if there is none.
+type candidate struct {
+	shown listedAccount
+	own   listedAccount // the one that was found, which may be merged into it
+	hit   hit           // in an order of terms
+}
+
+// Accounts returns up to limit accounts in an order, those that the filter lets pass
+// and that come after the position, or from the first for nil, and the position from
+// which the list goes on, nil at its end. There may be fewer while it goes on: the
+// rows that one call reads are bounded.
+//
+// An account is in the list of a domain that it or one merged into it has, and is
+// found by the words of each of these alone. AccountsWord needs Words.
+func (s *Store) Accounts(ctx context.Context, tenant atrium.TenantID, f atrium.AccountFilter, order atrium.AccountOrder,
+	after *atrium.Position, limit int,
+) (found []atrium.Account, next *atrium.Position, err error) {
+	f.NamePrefix = canonical.Name(f.NamePrefix)
+	err = s.read(ctx, func(tx engine.Tx) error {
+		l := &accountList{tx, tenant, f, order}
+		read, judge := l.read, l.judge
+		if f.Domain != "" {
+			l.order, read = atrium.AccountsNewest, l.withDomain
+		} else if (order == atrium.AccountsNewest || order == atrium.AccountsActivity) && f.NamePrefix == "" && f.ActiveSince == nil && len(f.Words) == 0 {
+			judge = nil
+		}
+		page, position, err := scan(after, limit, read, judge)
+		found, next = make([]atrium.Account, len(page)), position
+		for i := range page {
+			found[i] = page[i].shown.Account
+		}
+		return err
+	})
+	return found, next, err
+}
+
+// read returns rows in the order of the list.
+func (l *accountList) read(after *atrium.Position, n int) ([]row[candidate], error) {
+	switch l.order {
+	case atrium.AccountsName:
+		prefix := accountNamed + canonical.Cut(l.filter.NamePrefix, maxTerm)
+		to := prefix
+		if l.filter.NamePrefix == "" {
+			to = accountUnnamed
+		}
+		return l.search(prefix, to, after, n)
+	case atrium.AccountsWord:
+		prefix := sought(accountWord, l.filter.Words)
+		return l.search(prefix, prefix, after, n)
+	case atrium.AccountsActivity:
+		q := selecting(selectAccounts, idArg(l.tenant))
+		if since := l.filter.ActiveSince; since != nil {
+			q.add(" AND active_minute >= ", int64(*since)/perMinute)
+		}
+		return l.inOrder(q, "active_minute", after, n, func(a *listedAccount) int64 { return a.minute })
+	default:
+		return l.inOrder(selecting(selectAccounts, idArg(l.tenant)), "created_at", after, n,
+			func(a *listedAccount) int64 { return int64(a.CreatedAt) })
+	}
+}
+
+// inOrder returns accounts that stand for themselves, those with the highest key first.
+func (l *accountList) inOrder(q *selection, key string, after *atrium.Position, n int, keyOf func(*listedAccount) int64) (rows []row[candidate], err error) {
+	q.sql.WriteString(" AND survivor_id IS NULL")
+	q.after(key, "account_id", after)
+	q.add(" ORDER BY "+key+" DESC, account_id DESC LIMIT ", int64(n))
+	err = l.tx.Query(q.sql.String(), q.args, func(r engine.Row) error {
+		a := scanListed(r, l.tenant)
+		at := atrium.PositionAt(atrium.Time(keyOf(&a)), a.ID)
+		rows = append(rows, row[candidate]{candidate{shown: a, own: a}, *at})
+		return nil
+	})
+	return rows, err
+}
+
+// withDomain returns the account that a domain leads to.
+func (l *accountList) withDomain(*atrium.Position, int) (rows []row[candidate], err error) {
+	var own listedAccount
+	if err := l.tx.Query(selectAccounts+"$1 AND domain_hash = $2", engine.Args{idArg(l.tenant), hash16(l.filter.Domain)}, func(r engine.Row) error {
+		own = scanListed(r, l.tenant)
+		return nil
+	}); err != nil || own.ID == "" {
+		return nil, err
+	}
+	shown, err := l.survivors(map[atrium.AccountID]listedAccount{own.ID: own})
+	return []row[candidate]{{thing: candidate{shown: shown[own.ID], own: own}}}, err
+}
+
+// search returns the accounts of terms.
+func (l *accountList) search(from, to string, after *atrium.Position, n int) (rows []row[candidate], err error) {
+	found, err := hits(l.tx, l.tenant, from, to, after, n)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]engine.Args, len(found))
+	for i, h := range found {
+		ids[i] = engine.Args{idArg(l.tenant), packed(h.id)}
+	}
+	own, err := l.byID(ids)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := l.survivors(own)
+	for _, h := range found {
+		a := own[atrium.AccountID(atrium.AccountID("").Prefix()+h.id)]
+		rows = append(rows, row[candidate]{candidate{shown[a.ID], a, h}, h.position()})
+	}
+	return rows, err
+}
+
+func (l *accountList) byID(ids []engine.Args) (map[atrium.AccountID]listedAccount, error) {
+	found := make(map[atrium.AccountID]listedAccount, len(ids))
+	_, err := l.tx.Batch(listedByID, ids, func(r engine.Row) error {
+		a := scanListed(r, l.tenant)
+		found[a.ID] = a
+		return nil
+	})
+	return found, err
+}
+
+// survivors returns what each of some accounts is shown as.
+func (l *accountList) survivors(own map[atrium.AccountID]listedAccount) (map[atrium.AccountID]listedAccount, error) {
+	shown := make(map[atrium.AccountID]listedAccount, len(own))
+	var ids []engine.Args
+	for id, a := range own {
+		if a.survivor != "" {
+			ids = append(ids, engine.Args{idArg(l.tenant), idArg(a.survivor)})
+		} else {
+			shown[id] = a
+		}
+	}
+	survivors, err := l.byID(ids)
+	for id, a := range own {
+		if a.survivor != "" {
+			shown[id] = survivors[a.survivor]
+		}
+	}
+	return shown, err
+}
+
+// judge says which of the rows belong to the list.
+func (l *accountList) judge(rows []row[candidate]) (passes []bool, err error) {
+	f := &l.filter
+	passes = make([]bool, len(rows))
+	for i := range rows {
+		c := &rows[i].thing
+		passes[i] = c.shown.ID != "" && (f.NamePrefix == "" || strings.HasPrefix(canonical.Name(c.shown.Name), f.NamePrefix)) &&
+			(f.ActiveSince == nil || c.shown.LatestActivityAt != nil && *c.shown.LatestActivityAt >= *f.ActiveSince) &&
+			(l.order != atrium.AccountsName || c.own.survivor == "") // or it would be shown in the place of another
+	}
+	if len(f.Words) > 0 {
+		err = l.judgeWords(rows, passes)
+	}
+	return passes, err
+}
+
+// judgeWords takes from those that pass whose words are others. A search comes upon
+// an account by each of its terms, and by those of each account merged into it, and
+// passes it at the first of them all.
+func (l *accountList) judgeWords(rows []row[candidate], passes []bool) error {
+	searching := l.order == atrium.AccountsWord
+	groups := map[atrium.AccountID][]listedAccount{} // of the accounts of whose own words it cannot be told
+	for i := range rows {
+		c := &rows[i].thing
+		if !passes[i] {
+			continue
+		}
+		switch own := l.finds(&c.own); {
+		case searching && own != c.hit:
+			passes[i] = false
+		case searching || own == hit{}:
+			groups[c.shown.ID] = []listedAccount{c.shown}
+		}
+	}
+	ids := make([]engine.Args, 0, len(groups))
+	for id := range groups {
+		ids = append(ids, engine.Args{idArg(l.tenant), idArg(id)})
+	}
+	if _, err := l.tx.Batch(listedBySurvivor, ids, func(r engine.Row) error {
+		a := scanListed(r, l.tenant)
+		groups[a.survivor] = append(groups[a.survivor], a)
+		return nil
+	}); err != nil {
+		return err
+	}
+	for i := range rows {
+		c := &rows[i].thing
+		group, unsure := groups[c.shown.ID]
+		if !passes[i] || !unsure {
+			continue
+		}
+		var first hit
+		for j := range group {
+			if h := l.finds(&group[j]); h.term != "" && (first.term == "" || h.compare(first) < 0) {
+				first = h
+			}
+		}
+		passes[i] = first.term != "" && (!searching || first == c.hit)
+	}
+	return nil
+}
+
+// finds returns the first hit by which an account is found that has all words, and
+// none for any other.
+func (l *accountList) finds(a *listedAccount) hit {
+	terms := accountTerms(&a.Account)
+	if !terms.beginAll(accountWord, l.filter.Words) {
+		return hit{}
+	}
+	return hit{terms.beginning(accountWord, longest(l.filter.Words)), suffix(a.ID)}
+}

@@ -1,0 +1,138 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// This file links prospects to accounts. What is asked of an account that was merged
+// is done to its survivor. A survivor shows the prospects of all accounts that were
+// merged into it by links that are copies: these have in via where they come from.
+//
+// Whoever changes a link locks the prospect first and then the account.
+
+// LinkProspect links a prospect to an account, which changes nothing if it is linked
+// already, and returns the prospect. The prospect as it stands is first given to
+// check, whose error ends the call. It is NotFound if one of them does not exist.
+func (s *Store) LinkProspect(ctx context.Context, c atrium.Change, account atrium.AccountID, id atrium.ProspectID, check func(LinkedProspect) error) (LinkedProspect, error) {
+	p, _, err := change(ctx, s, c, func(tx *changing) (LinkedProspect, error) {
+		p, g, err := tx.lockLink(account, id)
+		if err != nil {
+			return p, err
+		}
+		if err := check(p); err != nil {
+			return p, err
+		}
+		linked, err := tx.Batch(linkProspect, []engine.Args{{idArg(c.TenantID), idArg(g.root.ID), int64(p.CreatedAt), idArg(id)}}, nil)
+		if err != nil || linked == 0 {
+			return p, err
+		}
+		if err := tx.noteLink("prospect.link", g.root.ID, id); err != nil {
+			return p, err
+		}
+		return linkedProspect(tx.Query, tx, c.TenantID, id)
+	})
+	return p, err
+}
+
+// A copy becomes a link of the account itself, which it keeps whatever becomes of the
+// account that it came from.
+var linkProspect = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id)
+	SELECT batch.tenant_id, account_id, prospect_created_at, prospect_id FROM batch WHERE true
+	ON CONFLICT (tenant_id, account_id, prospect_created_at, prospect_id) DO UPDATE SET via = NULL WHERE account_prospects.via IS NOT NULL`,
+	"tenant_id bytea", "account_id bytea", "prospect_created_at bigint", "prospect_id bytea")
+
+// UnlinkProspect takes a prospect from an account and from all that were merged into
+// it, which changes nothing if it is not linked. The prospect as it stands is first
+// given to check, whose error ends the call. It is NotFound if one of them does not
+// exist.
+func (s *Store) UnlinkProspect(ctx context.Context, c atrium.Change, account atrium.AccountID, id atrium.ProspectID, check func(LinkedProspect) error) error {
+	_, _, err := change(ctx, s, c, func(tx *changing) (none struct{}, err error) {
+		p, g, err := tx.lockLink(account, id)
+		if err != nil {
+			return none, err
+		}
+		if err := check(p); err != nil {
+			return none, err
+		}
+		if ended, err := tx.deleteLinks(&p.Prospect, g.ids()); err != nil || ended == 0 {
+			return none, err
+		}
+		return none, tx.noteLink("prospect.unlink", g.root.ID, id)
+	})
+	return err
+}
+
+// noteLink records a change of a link, which is one of the account.
+func (tx *changing) noteLink(action string, account atrium.AccountID, id atrium.ProspectID) error {
+	tx.recordDetail(action, string(id), map[string]any{"accountId": account})
+	return tx.noteChanged([]atrium.AccountID{account})
+}
+
+var deleteLinks = engine.NewBatch(`DELETE FROM account_prospects USING batch
+	WHERE account_prospects.tenant_id = batch.tenant_id AND account_prospects.account_id = batch.account_id
+		AND account_prospects.prospect_created_at = batch.prospect_created_at AND account_prospects.prospect_id = batch.prospect_id`,
+	"tenant_id bytea", "account_id bytea", "prospect_created_at bigint", "prospect_id bytea")
+
+// deleteLinks ends the links of a prospect to accounts, and returns how many there
+// were.
+func (tx *changing) deleteLinks(p *atrium.Prospect, accounts []atrium.AccountID) (int64, error) {
+	rows := make([]engine.Args, len(accounts))
+	for i, id := range accounts {
+		rows[i] = engine.Args{idArg(p.TenantID), idArg(id), int64(p.CreatedAt), idArg(p.ID)}
+	}
+	return tx.Batch(deleteLinks, rows, nil)
+}
+
+// accountsOf returns all accounts that a prospect is linked to, merged ones too.
+func (tx *changing) accountsOf(id atrium.ProspectID) (linked []atrium.AccountID, err error) {
+	err = tx.Query("SELECT account_id FROM account_prospects WHERE tenant_id = $1 AND prospect_id = $2", engine.Args{idArg(tx.change.TenantID), idArg(id)},
+		func(r engine.Row) error {
+			linked = append(linked, idAt[atrium.AccountID](r, 0))
+			return nil
+		})
+	return linked, err
+}
+
+var noteUpdated = engine.NewBatch(`UPDATE accounts SET
+		updated_at = CASE WHEN accounts.updated_at > batch.at THEN accounts.updated_at ELSE batch.at END
+	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
+	"tenant_id bytea", "account_id bytea", "at bigint")
+
+// noteChanged notes that the own fields of accounts were changed, in the order in
+// which accounts are locked.
+func (tx *changing) noteChanged(accounts []atrium.AccountID) error {
+	tenant := idArg(tx.change.TenantID)
+	ids := make([]engine.Args, len(accounts))
+	for i, id := range accounts {
+		ids[i] = engine.Args{tenant, idArg(id)}
+	}
+	byHash := map[string]engine.Args{}
+	if _, err := tx.Batch(accountsByID, ids, func(r engine.Row) error {
+		a := scanAccount(r, tx.change.TenantID)
+		byHash[string(hash16(a.Domain))] = engine.Args{tenant, idArg(a.ID), int64(tx.at)}
+		return nil
+	}); err != nil {
+		return err
+	}
+	rows := make([]engine.Args, 0, len(byHash))
+	for _, hash := range slices.Sorted(maps.Keys(byHash)) {
+		rows = append(rows, byHash[hash])
+	}
+	_, err := tx.Batch(noteUpdated, rows, nil)
+	return err
+}
+
+// lockLink returns a prospect and the group of an account, both of which stay as they
+// are until the transaction ends.
+func (tx *changing) lockLink(account atrium.AccountID, id atrium.ProspectID) (p LinkedProspect, g *group, err error) {
+	if p, err = tx.lockProspect(id); err != nil {
+		return p, nil, err
+	}
+	g, err = tx.lockGroup(account)
+	return p, g, err
+}

@@ -1,0 +1,105 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/store/engine"
+)
+
+// This file pages through lists with conditions that no index has: rows are read in
+// the order of an index and judged here, scanLimit of them for one page at most. A page may
+// come back short, and even empty, with a position from which the list goes on.
+
+// firstScan is how many rows are read at once at first, if not for a larger page.
+const firstScan = 25
+
+// A row is one of a list, with the position behind it.
+type row[T any] struct {
+	thing T
+	at    atrium.Position
+}
+
+// scan returns up to limit of the things that judge lets pass, in the order in which
+// read returns their rows, and the position from which the list goes on; nil at its
+// end. read returns up to n rows behind a position. judge says of each row whether it
+// belongs to the list; nil for all.
+func scan[T any](after *atrium.Position, limit int, read func(after *atrium.Position, n int) ([]row[T], error),
+	judge func([]row[T]) ([]bool, error),
+) (found []T, next *atrium.Position, err error) {
+	n := limit + 1
+	if judge != nil {
+		n = max(n, firstScan)
+	}
+	for seen := 0; ; n = min(2*n, scanLimit-seen) {
+		rows, err := read(after, n)
+		if err != nil {
+			return nil, nil, err
+		}
+		var passes []bool
+		if judge != nil {
+			if passes, err = judge(rows); err != nil {
+				return nil, nil, err
+			}
+		}
+		for i := range rows {
+			if judge != nil && !passes[i] {
+				after = &rows[i].at
+				continue
+			}
+			if len(found) == limit {
+				return found, after, nil
+			}
+			found = append(found, rows[i].thing)
+			after = &rows[i].at
+		}
+		if len(rows) < n {
+			return found, nil, nil
+		}
+		if seen += len(rows); seen >= scanLimit {
+			return found, after, nil
+		}
+	}
+}
+
+// A hit is a term that a search has found, and whose it is.
+type hit struct {
+	term string
+	id   string // the characters of an identifier behind its prefix
+}
+
+func (h hit) position() atrium.Position { return atrium.Position{Text: h.term, ID: h.id} }
+
+func (h hit) compare(other hit) int {
+	return cmp.Or(strings.Compare(h.term, other.term), strings.Compare(h.id, other.id))
+}
+
+// hits returns up to n hits behind a position, nil for the first, among the terms that
+// begin with one text, or come up to those that begin with another.
+func hits(tx engine.Tx, tenant atrium.TenantID, from, to string, after *atrium.Position, n int) (found []hit, err error) {
+	term, id := from, []byte{}
+	if after != nil {
+		term, id = after.Text, packed(after.ID)
+	}
+	err = tx.Query(`SELECT term, subject_id FROM search_terms
+		WHERE tenant_id = $1 AND (term, subject_id) > ($2, $3) AND term < $4 ORDER BY term, subject_id LIMIT $5`,
+		engine.Args{idArg(tenant), term, id, behind(to), int64(n)}, func(r engine.Row) error {
+			found = append(found, hit{r.Text(0), suffix(idAt[atrium.AccountID](r, 1))}) // or any other identifier
+			return nil
+		})
+	return found, err
+}
+
+// sought returns what the terms of a kind begin with that a search for words reads.
+func sought(kind string, words []string) string { return kind + canonical.Cut(longest(words), maxTerm) }
+
+// suffix returns the characters of an identifier behind its prefix.
+func suffix[T atrium.Identifier](id T) string { return string(id[len(id.Prefix()):]) }
+
+// longest returns the longest of some words, which is likely the rarest.
+func longest(words []string) string {
+	return slices.MaxFunc(words, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+}

@@ -1,0 +1,455 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
+)
+
+var prospects = []guarantee{
+	{"a prospect is what it was made as, and what it was changed to", prospectAsMade},
+	{"a change that does not suit the prospect as it stands is not made", prospectRefused},
+	{"the same request with its key makes one prospect, and no more once that is deleted", prospectMadeOnce},
+	{"prospects are listed newest first, each once, however many a page has", prospectsListed},
+	{"a list has the prospects that all of its filters let pass, as a plain search of all of them does", prospectsLikeModel},
+	{"a link is shown on both sides at once, and changes the account when it changes", prospectLinked},
+	{"what is asked of a merged account's links is done to its survivor", prospectLinkedToGroup},
+	{"a deleted prospect is gone with its links, and with what the audit log had of it", prospectDeleted},
+	{"links, their ends and deletions at once leave no link without both", prospectRaces},
+	{"copies of links are not exported", copiesNotExported},
+	{"another tenant's prospect is not there, and cannot be linked", prospectOfAnother},
+}
+
+func (e *env) prospect(t tb, email string) store.LinkedProspect {
+	t.Helper()
+	p, _, err := e.CreateProspect(t.Context(), e.change(), atrium.Prospect{Email: &email})
+	if err != nil {
+		t.Fatalf("create a prospect: %v", err)
+	}
+	return p
+}
+
+func (e *env) link(t tb, account atrium.AccountID, id atrium.ProspectID) {
+	t.Helper()
+	p, err := e.LinkProspect(t.Context(), e.change(), account, id, agree)
+	if err != nil {
+		t.Fatalf("link: %v", err)
+	}
+	e.wantProspect(t, p, p.AccountIDs...)
+}
+
+// unlinked unlinks a prospect and returns the error.
+func (e *env) unlinked(t tb, account atrium.AccountID, id atrium.ProspectID) error {
+	t.Helper()
+	return e.UnlinkProspect(t.Context(), e.change(), account, id, agree)
+}
+
+// linked links a prospect and returns the error.
+func (e *env) linked(t tb, account atrium.AccountID, id atrium.ProspectID) error {
+	t.Helper()
+	_, err := e.LinkProspect(t.Context(), e.change(), account, id, agree)
+	return err
+}
+
+// wantProspect holds that a prospect is so, linked to the accounts.
+func (e *env) wantProspect(t tb, want store.LinkedProspect, accounts ...atrium.AccountID) {
+	t.Helper()
+	want.AccountIDs = accounts
+	got, err := e.Prospect(t.Context(), e.tenant, want.ID)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("it is %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func prospectAsMade(t *testing.T, e *env) {
+	given := atrium.Prospect{
+		Name: pointer("Jane Roe"), Email: pointer("not an address"), Domain: pointer(""), Slug: pointer("jane"), PhoneNumber: pointer("+1"),
+		LinkedinProfileURL: pointer("x"),
+	}
+	made, _, err := e.CreateProspect(t.Context(), e.change(), given)
+	if err != nil || made.ID == "" || made.CreatedAt != e.clock.shows() || *made.Domain != "" {
+		t.Fatalf("made %+v, %v", made, err)
+	}
+	e.wantProspect(t, made)
+	e.clock.step(time.Second)
+	changed, err := e.UpdateProspect(t.Context(), e.change(), made.ID, func(p *atrium.Prospect) { p.Name, p.Email = nil, pointer("jane@acme.example") }, agree)
+	want := made
+	want.Name, want.Email, want.UpdatedAt = nil, pointer("jane@acme.example"), e.clock.shows()
+	if err != nil || !reflect.DeepEqual(changed, want) {
+		t.Fatalf("changed to %+v, %v, want %+v", changed, err, want)
+	}
+	e.clock.step(time.Second)
+	if same, err := e.UpdateProspect(t.Context(), e.change(), made.ID, func(p *atrium.Prospect) { p.Email = pointer("jane@acme.example") }, agree); err != nil || !reflect.DeepEqual(same, want) {
+		t.Errorf("what it has changed it to %+v, %v", same, err)
+	}
+	e.wantProspect(t, want)
+}
+
+func prospectRefused(t *testing.T, e *env) {
+	made := e.prospect(t, "jane@acme.example")
+	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
+	refuse := func(p store.LinkedProspect) error {
+		if !reflect.DeepEqual(p, made) {
+			t.Errorf("asked about %+v", p)
+		}
+		return no
+	}
+	if _, err := e.UpdateProspect(t.Context(), e.change(), made.ID, func(p *atrium.Prospect) { p.Email = nil }, refuse); !errors.Is(err, no) {
+		t.Errorf("update: %v", err)
+	}
+	if err := e.DeleteProspect(t.Context(), e.change(), made.ID, refuse); !errors.Is(err, no) {
+		t.Errorf("delete: %v", err)
+	}
+	account := e.record(t, byDomain("acme.example")).AccountID
+	if _, err := e.LinkProspect(t.Context(), e.change(), account, made.ID, refuse); !errors.Is(err, no) {
+		t.Errorf("link: %v", err)
+	}
+	e.wantProspect(t, made)
+	e.link(t, account, made.ID)
+	made.AccountIDs = append(made.AccountIDs, account)
+	if err := e.UnlinkProspect(t.Context(), e.change(), account, made.ID, refuse); !errors.Is(err, no) {
+		t.Errorf("unlink: %v", err)
+	}
+	e.wantProspect(t, made, account)
+}
+
+func prospectMadeOnce(t *testing.T, e *env) {
+	made := make([]store.LinkedProspect, 2*writers)
+	replays := make([]bool, 2*writers)
+	e.both(func(e *env, i int) {
+		var err error
+		if made[i], replays[i], err = e.CreateProspect(t.Context(), e.keyed("once", "Jane"), atrium.Prospect{Name: pointer("Jane")}); err != nil {
+			t.Error(err)
+		}
+	})
+	first := 0
+	for i := range made {
+		if !replays[i] {
+			first++
+		}
+		if !reflect.DeepEqual(made[i], made[0]) {
+			t.Errorf("got %+v and %+v", made[i], made[0])
+		}
+	}
+	if first != 1 {
+		t.Errorf("it was made %d times", first)
+	}
+	if _, err := e.UpdateProspect(t.Context(), e.change(), made[0].ID, func(p *atrium.Prospect) { p.Name = nil }, agree); err != nil {
+		t.Fatal(err)
+	}
+	if again, replayed, err := e.CreateProspect(t.Context(), e.keyed("once", "Jane"), atrium.Prospect{Name: pointer("Jane")}); err != nil || !replayed || !reflect.DeepEqual(again, made[0]) {
+		t.Errorf("after a change it is answered %+v, %v, %v", again, replayed, err)
+	}
+	if err := e.DeleteProspect(t.Context(), e.change(), made[0].ID, agree); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := e.CreateProspect(t.Context(), e.keyed("once", "Jane"), atrium.Prospect{Name: pointer("Jane")})
+	wantCode(t, err, atrium.CodeNotFound)
+	if err := e.db.Read(t.Context(), func(tx engine.Tx) error {
+		return tx.Query("SELECT result FROM requests WHERE tenant_id = $1", engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
+			if strings.Contains(string(r.Bytes(0)), "Jane") {
+				t.Errorf("with the key there is %s", r.Bytes(0))
+			}
+			return nil
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sawProspects returns the e-mail addresses of the prospects of all pages of a list.
+func (e *env) sawProspects(t tb, f atrium.ProspectFilter, limit int) (all []string) {
+	t.Helper()
+	for after, pages := (*atrium.Position)(nil), 0; pages < 1000; pages++ {
+		found, next, err := e.Prospects(t.Context(), e.tenant, f, after, limit)
+		if err != nil {
+			t.Fatalf("list: %v", err)
+		}
+		if len(found) > limit {
+			t.Fatalf("a page of %d prospects, want %d at most", len(found), limit)
+		}
+		for _, p := range found {
+			all = append(all, *p.Email)
+		}
+		if after = next; after == nil {
+			return all
+		}
+	}
+	t.Fatalf("the list has no end")
+	return nil
+}
+
+func prospectsListed(t *testing.T, e *env) {
+	var want []string
+	account := e.record(t, byDomain("acme.example")).AccountID
+	for i := range 7 {
+		if i%2 == 0 { // pairs are made at one instant
+			e.clock.step(time.Second)
+		}
+		p := e.prospect(t, fmt.Sprint(i, "@acme.example"))
+		e.link(t, account, p.ID)
+		want = append(want, *p.Email)
+	}
+	slices.Reverse(want)
+	for limit := 1; limit <= 8; limit++ {
+		for _, f := range []atrium.ProspectFilter{{}, {AccountID: account}, {AccountID: account, Words: []string{"acme"}}} {
+			if got := e.sawProspects(t, f, limit); !slices.Equal(got, want) {
+				t.Errorf("%d a page of %+v: %v, want %v", limit, f, got, want)
+			}
+		}
+	}
+	if got := e.sawProspects(t, atrium.ProspectFilter{AccountID: atrium.NewID[atrium.AccountID]()}, 5); len(got) != 0 {
+		t.Errorf("an account that does not exist has %v", got)
+	}
+}
+
+func prospectsLikeModel(t *testing.T, e *env) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := e.as(e.newTenant(t))
+		accounts := []atrium.AccountID{"", e.record(t, byDomain("a.example")).AccountID, e.record(t, byDomain("b.example")).AccountID}
+		type model struct {
+			p       store.LinkedProspect
+			account atrium.AccountID
+		}
+		var all []model
+		for i := range rapid.IntRange(0, 7).Draw(t, "prospects") {
+			name := rapid.SampledFrom([]string{"Jane Roe", "Roe", "jane", ""}).Draw(t, "name")
+			p, _, err := e.CreateProspect(t.Context(), e.change(), atrium.Prospect{Name: &name, Email: pointer(fmt.Sprintf("jane%d@acme.example", i))})
+			if err != nil {
+				t.Fatalf("create: %v", err)
+			}
+			m := model{p, rapid.SampledFrom(accounts).Draw(t, "account")}
+			if m.account != "" {
+				e.link(t, m.account, p.ID)
+			}
+			all = append(all, m)
+		}
+		slices.Reverse(all)
+		f := atrium.ProspectFilter{
+			AccountID: rapid.SampledFrom(accounts).Draw(t, "of account"),
+			Words:     canonical.Sought(rapid.SampledFrom([]string{"", "jane", "ro JANE", "jane1@ac", "acme", "nobody"}).Draw(t, "query")),
+		}
+		var want []string
+		for _, m := range all {
+			if (f.AccountID == "" || f.AccountID == m.account) && hasWords(f.Words, *m.p.Name, *m.p.Email) {
+				want = append(want, *m.p.Email)
+			}
+		}
+		got := e.sawProspects(t, f, rapid.IntRange(1, 4).Draw(t, "limit"))
+		if len(f.Words) > 0 && f.AccountID == "" {
+			slices.Sort(got)
+			slices.Sort(want)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%+v: %v, want %v", f, got, want)
+		}
+	})
+}
+
+func prospectLinked(t *testing.T, e *env) {
+	a, b := e.record(t, byDomain("a.example")).AccountID, e.record(t, byDomain("b.example")).AccountID
+	p := e.prospect(t, "jane@acme.example")
+	shown := func(id atrium.AccountID) (linked []atrium.ProspectID, updated atrium.Time) {
+		account, prospects, err := e.Account(t.Context(), e.tenant, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range prospects {
+			linked = append(linked, p.ID)
+		}
+		return linked, account.UpdatedAt
+	}
+	for range 2 { // again changes nothing
+		e.clock.step(time.Second)
+		e.link(t, b, p.ID)
+		e.link(t, a, p.ID)
+	}
+	linkedAt := e.clock.shows() - 1_000_000
+	e.wantProspect(t, p, a, b)
+	for _, id := range []atrium.AccountID{a, b} {
+		if linked, updated := shown(id); !slices.Equal(linked, []atrium.ProspectID{p.ID}) || updated != linkedAt {
+			t.Errorf("the account has %v since %s, want the prospect since %s", linked, updated, linkedAt)
+		}
+	}
+	for range 2 {
+		e.clock.step(time.Second)
+		if err := e.unlinked(t, a, p.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.wantProspect(t, p, b)
+	if linked, updated := shown(a); len(linked) != 0 || updated != linkedAt+2_000_000 {
+		t.Errorf("the account has %v since %s", linked, updated)
+	}
+	if err := e.DeleteProspect(t.Context(), e.change(), p.ID, agree); err != nil {
+		t.Fatal(err)
+	}
+	if linked, updated := shown(b); len(linked) != 0 || updated != e.clock.shows() {
+		t.Errorf("the account has %v since %s", linked, updated)
+	}
+	wantCode(t, e.linked(t, a, p.ID), atrium.CodeNotFound)
+	wantCode(t, e.unlinked(t, a, p.ID), atrium.CodeNotFound)
+	q := e.prospect(t, "joe@acme.example")
+	wantCode(t, e.linked(t, atrium.NewID[atrium.AccountID](), q.ID), atrium.CodeNotFound)
+	wantCode(t, e.unlinked(t, atrium.NewID[atrium.AccountID](), q.ID), atrium.CodeNotFound)
+}
+
+func prospectLinkedToGroup(t *testing.T, e *env) {
+	survivor, old := e.record(t, byDomain("bolt.example")).AccountID, e.record(t, byDomain("old.example")).AccountID
+	p, q := e.prospect(t, "p@acme.example"), e.prospect(t, "q@acme.example")
+	e.link(t, old, p.ID)
+	e.merged(t, old, survivor)
+	e.link(t, old, q.ID)
+	e.wantProspect(t, p, survivor)
+	e.wantProspect(t, q, survivor)
+	for _, id := range []atrium.AccountID{old, survivor} {
+		if got := e.sawProspects(t, atrium.ProspectFilter{AccountID: id}, 1); !slices.Equal(got, []string{"q@acme.example", "p@acme.example"}) {
+			t.Errorf("the group has %v", got)
+		}
+	}
+	for _, id := range []atrium.ProspectID{p.ID, q.ID} {
+		if err := e.unlinked(t, old, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := e.links(t); n != 0 {
+		t.Errorf("%d links are left", n)
+	}
+}
+
+// links returns how many links the tenant has.
+func (e *env) links(t tb) (n int64) {
+	t.Helper()
+	if err := e.db.Read(t.Context(), func(tx engine.Tx) error {
+		return tx.Query("SELECT COUNT(*) FROM account_prospects WHERE tenant_id = $1", engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
+			n = r.Int(0)
+			return nil
+		})
+	}); err != nil {
+		t.Fatalf("count links: %v", err)
+	}
+	return n
+}
+
+func prospectDeleted(t *testing.T, e *env) {
+	account := e.record(t, byDomain("acme.example")).AccountID
+	p, other := e.prospect(t, "secret@acme.example"), e.prospect(t, "other@acme.example")
+	e.link(t, account, p.ID)
+	if _, err := e.UpdateProspect(t.Context(), e.change(), p.ID, func(p *atrium.Prospect) { p.Name = pointer("secret") }, agree); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.DeleteProspect(t.Context(), e.change(), p.ID, agree); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Prospect(t.Context(), e.tenant, p.ID); atrium.CodeOf(err) != atrium.CodeNotFound {
+		t.Errorf("after its deletion: %v", err)
+	}
+	wantCode(t, e.DeleteProspect(t.Context(), e.change(), p.ID, agree), atrium.CodeNotFound)
+	if n := e.links(t); n != 0 {
+		t.Errorf("%d links are left", n)
+	}
+	if got := e.sawProspects(t, atrium.ProspectFilter{Words: []string{"secret"}}, 5); len(got) != 0 {
+		t.Errorf("it is found: %v", got)
+	}
+	kept := map[string][]string{}
+	if err := e.db.Read(t.Context(), func(tx engine.Tx) error {
+		return tx.Query("SELECT subject, action, detail FROM audit WHERE tenant_id = $1 ORDER BY number", engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
+			kept[r.Text(0)] = append(kept[r.Text(0)], r.Text(1))
+			if detail := string(r.Bytes(2)); r.Text(0) == string(p.ID) && strings.Trim(detail, "{}") != "" || strings.Contains(detail, "secret") {
+				t.Errorf("the audit log has %s of %s", detail, r.Text(1))
+			}
+			return nil
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"prospect.create", "prospect.link", "prospect.update", "prospect.delete"}; !slices.Equal(kept[string(p.ID)], want) {
+		t.Errorf("it was recorded that %v, want %v", kept[string(p.ID)], want)
+	}
+	e.wantProspect(t, other)
+}
+
+func prospectRaces(t *testing.T, e *env) {
+	var accounts []atrium.AccountID
+	for i := range 3 {
+		accounts = append(accounts, e.record(t, byDomain(fmt.Sprintf("d%d.example", i))).AccountID)
+	}
+	var all []atrium.ProspectID
+	for i := range 4 {
+		all = append(all, e.prospect(t, strconv.Itoa(i)).ID)
+	}
+	e.both(func(e *env, i int) {
+		for n := range 12 {
+			account, id := accounts[(n+i)%3], all[(n*5+i)%4]
+			var err error
+			switch {
+			case n == 11 && i%2 == 0:
+				err = e.DeleteProspect(t.Context(), e.change(), all[i/2%2], agree)
+			case n%3 == 2:
+				err = e.unlinked(t, account, id)
+			default:
+				err = e.linked(t, account, id)
+			}
+			if err != nil && atrium.CodeOf(err) != atrium.CodeNotFound {
+				t.Errorf("step %d: %v", n, err)
+			}
+		}
+	})
+	want := int64(0)
+	for _, p := range of[*store.LinkedProspect](e.records(t)) {
+		if p.ID == all[0] || p.ID == all[1] {
+			t.Errorf("a deleted prospect is there")
+		}
+		want += int64(len(p.AccountIDs))
+	}
+	if n := e.links(t); n != want {
+		t.Errorf("there are %d links, of prospects %d", n, want)
+	}
+	e.wantTerms(t)
+}
+
+func copiesNotExported(t *testing.T, e *env) {
+	survivor, old := e.newAccount("bolt.example", ""), e.newAccount("old.example", "")
+	p := e.newProspect(old)
+	e.put(t, survivor, old, p)
+	e.merged(t, old.ID, survivor.ID)
+	if exported := of[*store.LinkedProspect](e.records(t)); len(exported) != 1 || !slices.Equal(exported[0].AccountIDs, p.AccountIDs) {
+		t.Errorf("exported %+v, want the one link", exported)
+	}
+	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(p)); err != nil || added != 0 {
+		t.Errorf("import it again: %d, %v", added, err)
+	}
+}
+
+func prospectOfAnother(t *testing.T, e *env) {
+	account, p, other := e.record(t, byDomain("acme.example")).AccountID, e.prospect(t, "jane@acme.example"), e.as(e.newTenant(t))
+	e.link(t, account, p.ID)
+	theirs := other.record(t, byDomain("acme.example")).AccountID
+	_, read := other.Prospect(t.Context(), other.tenant, p.ID)
+	_, changed := other.UpdateProspect(t.Context(), other.change(), p.ID, func(*atrium.Prospect) {}, agree)
+	for _, err := range []error{
+		read, changed, other.DeleteProspect(t.Context(), other.change(), p.ID, agree),
+		other.linked(t, theirs, p.ID), other.unlinked(t, theirs, p.ID), other.linked(t, account, other.prospect(t, "x").ID),
+	} {
+		wantCode(t, err, atrium.CodeNotFound)
+	}
+	if got := other.sawProspects(t, atrium.ProspectFilter{AccountID: account}, 5); len(got) != 0 {
+		t.Errorf("the account's prospects are %v", got)
+	}
+	if got := other.sawProspects(t, atrium.ProspectFilter{Words: []string{"jane"}}, 5); len(got) != 0 {
+		t.Errorf("found %v", got)
+	}
+	e.wantProspect(t, p, account)
+}

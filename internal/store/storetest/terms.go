@@ -1,0 +1,213 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
+)
+
+var terms = []guarantee{
+	{"an account is found by each word of its domain and its name, and by no other", accountFoundByWords},
+	{"the terms of accounts and prospects are those of their fields, however they came to be and were changed", termsOfFields},
+	{"the terms of accounts that two nodes make, name and rename at once are those of their fields", termsAfterRaces},
+	{"what one thing is found by is bounded", termsBounded},
+}
+
+// terms returns the terms that the tenant has, each with the subject behind it.
+func (e *env) terms(t tb) (all []string) {
+	t.Helper()
+	if err := e.db.Read(t.Context(), func(tx engine.Tx) error {
+		all = nil
+		return tx.Query("SELECT term, subject_id FROM search_terms WHERE tenant_id = $1 ORDER BY term, subject_id", engine.Args{storedID(e.tenant)},
+			func(r engine.Row) error {
+				all = append(all, fmt.Sprintf("%s %x", r.Text(0), r.Bytes(1)))
+				return nil
+			})
+	}); err != nil {
+		t.Fatalf("read terms: %v", err)
+	}
+	return all
+}
+
+// wantTerms holds that the terms are those that the same accounts and prospects have
+// when they are imported.
+func (e *env) wantTerms(t tb) {
+	t.Helper()
+	again := e.as(e.newTenant(t))
+	for _, r := range e.records(t) {
+		switch r := r.(type) {
+		case *atrium.Account:
+			again.put(t, r)
+		case *store.LinkedProspect:
+			p := *r
+			p.AccountIDs = nil
+			again.put(t, &p)
+		}
+	}
+	if got, want := e.terms(t), again.terms(t); !slices.Equal(got, want) {
+		t.Errorf("the terms are\n%q, want\n%q", got, want)
+	}
+}
+
+// found returns the domains of the accounts that a search finds.
+func (e *env) found(t tb, query string) (domains []string) {
+	t.Helper()
+	found, _, err := e.Accounts(t.Context(), e.tenant, atrium.AccountFilter{Words: canonical.Sought(query)}, atrium.AccountsWord, nil, 100)
+	if err != nil {
+		t.Fatalf("search: %v", err)
+	}
+	for _, a := range found {
+		domains = append(domains, a.Domain)
+	}
+	return domains
+}
+
+func accountFoundByWords(t *testing.T, e *env) {
+	e.record(t, atrium.Claim{Domain: "shop.acme-tools.example", Name: "Acme O'Brien & Søns"})
+	e.record(t, atrium.Claim{Domain: "bücher.example", Name: "Straße 7"})
+	for query, want := range map[string]string{
+		"acme": "shop.acme-tools.example", "ACME": "shop.acme-tools.example", "acm": "shop.acme-tools.example", "tools sh": "shop.acme-tools.example",
+		"shop.acme-t": "shop.acme-tools.example", "acme-tools": "", "o'br": "shop.acme-tools.example", "brien": "shop.acme-tools.example",
+		"søns, acme!": "shop.acme-tools.example", "sons": "", "cme": "", "acme straße": "", "SS": "", "strasse": "xn--bcher-kva.example", "7": "xn--bcher-kva.example",
+		"Bücher": "xn--bcher-kva.example", "bücher.exam": "xn--bcher-kva.example", "xn--bcher": "xn--bcher-kva.example", "exampl STR": "xn--bcher-kva.example",
+	} {
+		if got := strings.Join(e.found(t, query), " "); got != want {
+			t.Errorf("%q finds %q, want %q", query, got, want)
+		}
+	}
+	if got := e.found(t, "example"); len(got) != 2 {
+		t.Errorf("what both have finds %v", got)
+	}
+	if got := e.as(e.newTenant(t)).found(t, "acme"); len(got) != 0 {
+		t.Errorf("another tenant finds %v", got)
+	}
+}
+
+func termsOfFields(t *testing.T, e *env) {
+	texts := []string{"", "Acme", "acme corp", "Corp ACME", "a.b c@d.example", "ß"}
+	rapid.Check(t, func(t *rapid.T) {
+		e := e.as(e.newTenant(t))
+		text := func() string { return rapid.SampledFrom(texts).Draw(t, "text") }
+		for range rapid.IntRange(1, 12).Draw(t, "operations") {
+			switch rapid.IntRange(0, 6).Draw(t, "operation") {
+			case 0, 1:
+				domain := rapid.SampledFrom([]string{"", "acme.example", "b.example", "bücher.example", "not a host"}).Draw(t, "domain")
+				e.record(t, atrium.Claim{Domain: domain, Name: text()})
+			case 2:
+				if all := e.accounts(t); len(all) > 0 {
+					e.rename(t, rapid.SampledFrom(all).Draw(t, "account").ID, text())
+				}
+			case 3:
+				if _, _, err := e.CreateAccount(t.Context(), e.change(), fmt.Sprint(len(e.accounts(t)), ".made.example"), text()); err != nil && atrium.CodeOf(err) != atrium.CodeConflict {
+					t.Fatalf("create an account: %v", err)
+				}
+				a := e.newAccount(fmt.Sprint(len(e.accounts(t)), ".imported.example"), text())
+				e.put(t, a)
+			case 4:
+				p := e.newProspect()
+				p.Name, p.Email, p.Domain = pointer(text()), pointer(text()), pointer(text())
+				e.put(t, p)
+			case 5:
+				e.prospectSteps(t, text)
+			case 6:
+				e.groupSteps(t)
+			}
+		}
+		e.wantTerms(t)
+	})
+}
+
+// groupSteps merges, splits or erases accounts, or gives one another domain.
+func (e *env) groupSteps(t *rapid.T) {
+	all := e.accounts(t)
+	if len(all) == 0 {
+		return
+	}
+	id, other := rapid.SampledFrom(all).Draw(t, "account").ID, rapid.SampledFrom(all).Draw(t, "other account")
+	var err error
+	switch rapid.IntRange(0, 4).Draw(t, "how") {
+	case 0, 1:
+		_, err = e.MergeAccounts(t.Context(), e.change(), id, other.ID, agree)
+	case 2:
+		_, err = e.SplitAccount(t.Context(), e.change(), id, other.ID, agree)
+	case 3:
+		domain := rapid.SampledFrom([]string{"acme.example", "new words.example", other.Domain}).Draw(t, "domain")
+		_, err = e.UpdateAccount(t.Context(), e.change(), id, atrium.AccountUpdate{Domain: domain}, agree)
+	case 4:
+		_, err = e.EraseAccount(t.Context(), e.change(), id, agree)
+	}
+	if code := atrium.CodeOf(err); err != nil && code != atrium.CodeConflict && code != atrium.CodeNotFound {
+		t.Fatalf("change a group: %v", err)
+	}
+}
+
+// prospectSteps makes, changes or deletes a prospect.
+func (e *env) prospectSteps(t *rapid.T, text func() string) {
+	all := of[*store.LinkedProspect](e.records(t))
+	if len(all) == 0 || rapid.Bool().Draw(t, "new") {
+		if _, _, err := e.CreateProspect(t.Context(), e.change(), atrium.Prospect{Name: pointer(text()), Email: pointer(text())}); err != nil {
+			t.Fatalf("create a prospect: %v", err)
+		}
+		return
+	}
+	id := rapid.SampledFrom(all).Draw(t, "prospect").ID
+	if rapid.Bool().Draw(t, "delete") {
+		if err := e.DeleteProspect(t.Context(), e.change(), id, agree); err != nil {
+			t.Fatalf("delete a prospect: %v", err)
+		}
+		return
+	}
+	if _, err := e.UpdateProspect(t.Context(), e.change(), id, func(p *atrium.Prospect) { p.Name, p.Domain = nil, pointer(text()) }, agree); err != nil {
+		t.Fatalf("update a prospect: %v", err)
+	}
+}
+
+func termsAfterRaces(t *testing.T, e *env) {
+	known := e.record(t, byDomain("known.example")).AccountID
+	e.both(func(e *env, i int) {
+		for n := range 4 {
+			e.record(t, byDomain(fmt.Sprintf("d%d.example", n)))
+			e.record(t, atrium.Claim{Domain: fmt.Sprintf("d%d.example", n), Name: fmt.Sprintf("Name %d", i)})
+			e.rename(t, known, fmt.Sprint("Name ", i, n))
+			e.record(t, atrium.Claim{AccountID: known, Name: "Other"})
+		}
+	})
+	e.wantTerms(t)
+	for n := range 4 {
+		if got := e.found(t, fmt.Sprintf("d%d name", n)); len(got) != 1 {
+			t.Errorf("account %d is found as %v", n, got)
+		}
+	}
+}
+
+func termsBounded(t *testing.T, e *env) {
+	var words strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&words, "w%d.x ", i)
+	}
+	e.record(t, byDomain(strings.Repeat("x", 300_000)))
+	e.record(t, byDomain(words.String()))
+	p := e.newProspect()
+	p.Name, p.Email, p.Domain = pointer(words.String()), pointer(words.String()), pointer(strings.Repeat("é", 200_000))
+	e.put(t, e.newAccount(strings.Repeat("long.", 1000)+"example", words.String()), p)
+	all := e.terms(t)
+	for _, term := range all {
+		if len(term) > len("aw: ")+100+36 {
+			t.Errorf("there is a term of %d bytes: %q", len(term), term)
+		}
+	}
+	if len(all) > 4*32 {
+		t.Errorf("four things are found by %d terms", len(all))
+	}
+	if got := e.found(t, strings.Repeat("x", 1000)); len(got) != 1 {
+		t.Errorf("a long word finds %d accounts", len(got))
+	}
+}
