@@ -32,6 +32,7 @@ var kinds = map[string]*regexp.Regexp{
 	"brand":    regexp.MustCompile(`^brand_` + id26 + `$`),
 	"entry":    regexp.MustCompile(`^prospectlog_` + id26 + `$`),
 	"move":     regexp.MustCompile(`^move_` + id26 + `$`),
+	"prospect": regexp.MustCompile(`^prospect_` + id26 + `$`),
 	"page":     regexp.MustCompile(`^page_` + id26 + `$`),
 	"version":  regexp.MustCompile(`^version_` + id26 + `$`),
 	"request":  regexp.MustCompile(`^req_` + id26 + `$`),

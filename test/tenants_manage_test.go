@@ -10,9 +10,11 @@ import (
 var managedResources = []resource{
 	// accounts
 	accountResource,
+	accountListResource,
 	// account logs and moves
 	activityResource,
 	// prospects
+	prospectResource,
 	// brands
 	brandResource,
 	// pages

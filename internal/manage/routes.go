@@ -38,6 +38,7 @@ func (a *API) Routes() []rest.Route {
 	return slices.Concat(
 		a.accountRoutes(),
 		a.activityRoutes(),
+		a.prospectRoutes(),
 		a.brandRoutes(),
 		a.pageRoutes(),
 		a.audienceRoutes(),
@@ -62,6 +63,7 @@ const prefix = "/manage/v0"
 func (a *API) accountRoutes() []rest.Route {
 	const area = atrium.ScopeManageAccounts
 	return []rest.Route{
+		reading(http.MethodGet, "/accounts", area, a.listAccounts),
 		changing(http.MethodPost, "/accounts", area, a.createAccount),
 		reading(http.MethodGet, "/accounts/{account_id}", area, a.getAccount),
 		changing(http.MethodPatch, "/accounts/{account_id}", area, a.updateAccount),
@@ -86,6 +88,19 @@ func (a *API) activityRoutes() []rest.Route {
 		changing(http.MethodPost, "/moves", area, a.createMove),
 		reading(http.MethodGet, "/moves/{move_id}", area, a.getMove),
 		changing(http.MethodPost, "/moves/{move_id}/undo", area, a.undoMove),
+	}
+}
+
+func (a *API) prospectRoutes() []rest.Route {
+	const area = atrium.ScopeManageAccounts
+	return []rest.Route{
+		reading(http.MethodGet, "/prospects", area, a.listProspects),
+		changing(http.MethodPost, "/prospects", area, a.createProspect),
+		reading(http.MethodGet, "/prospects/{prospect_id}", area, a.getProspect),
+		changing(http.MethodPatch, "/prospects/{prospect_id}", area, a.updateProspect),
+		changing(http.MethodDelete, "/prospects/{prospect_id}", area, a.deleteProspect),
+		changing(http.MethodPut, "/accounts/{account_id}/prospects/{prospect_id}", area, a.linkProspect),
+		changing(http.MethodDelete, "/accounts/{account_id}/prospects/{prospect_id}", area, a.unlinkProspect),
 	}
 }
 

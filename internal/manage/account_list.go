@@ -1,0 +1,119 @@
+package manage
+
+import (
+	"context"
+	"unicode/utf8"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/canonical"
+	"atrium/internal/rest"
+)
+
+// An accountItem is an account as lists show it.
+type accountItem struct {
+	AccountID        atrium.AccountID `json:"accountId"`
+	TenantID         atrium.TenantID  `json:"tenantId"`
+	Domain           string           `json:"domain"`
+	Name             *string          `json:"name"`
+	CreatedAt        atrium.Time      `json:"createdAt"`
+	UpdatedAt        atrium.Time      `json:"updatedAt"`
+	LatestActivityAt *atrium.Time     `json:"latestActivityAt"`
+}
+
+func newAccountItem(a atrium.Account) accountItem {
+	item := accountItem{a.ID, a.TenantID, a.Domain, nil, a.CreatedAt, a.UpdatedAt, a.LatestActivityAt}
+	if a.Name != "" {
+		item.Name = &a.Name
+	}
+	return item
+}
+
+// accountOrders are those that a request may ask for.
+var accountOrders = map[string]atrium.AccountOrder{
+	"newest": atrium.AccountsNewest, "activity": atrium.AccountsActivity, "name": atrium.AccountsName,
+}
+
+func (a *API) listAccounts(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	q := r.Query()
+	limit := q.Limit()
+	f, order, binding := accountFilter(q)
+	binding = append([]string{string(who.TenantID), "accounts"}, binding...)
+	after := q.Cursor(a.Cursors, binding...)
+	if err := q.Err(); err != nil {
+		return rest.Response{}, err
+	}
+	found, next, err := a.Store.Accounts(ctx, who.TenantID, f, order, after, limit)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	return listedTo(a.Cursors, found, next, limit, newAccountItem, binding), nil
+}
+
+// accountFilter takes the parameters that say which accounts are listed, and how. What
+// they say is returned as it was given, too, for cursors to be bound to.
+func accountFilter(q *rest.Query) (f atrium.AccountFilter, order atrium.AccountOrder, given []string) {
+	domain := textParameter(q, "domain", atrium.CheckDomain)
+	prefix := textParameter(q, "namePrefix", checkName)
+	words, text := wordsParameter(q)
+	since, _ := q.Text("activeSince")
+	by, _ := q.Text("order")
+	if domain != "" {
+		f.Domain = canonical.Domain(domain)
+	}
+	f.NamePrefix, f.Words = prefix, words
+	if since != "" {
+		at, err := atrium.ParseTime(since)
+		if err != nil {
+			q.Fault("activeSince", err.Error())
+		}
+		f.ActiveSince = &at
+	}
+	order, known := accountOrders[by]
+	switch {
+	case known:
+	case by != "":
+		q.Fault("order", "must be newest, activity or name")
+	case prefix != "":
+		order = atrium.AccountsName
+	case len(words) > 0:
+		order = atrium.AccountsWord
+	default:
+		order = atrium.AccountsNewest
+	}
+	return f, order, []string{string(order), domain, prefix, text, since}
+}
+
+// maxQuery is how long the parameter q may be, in code points.
+const maxQuery = 255
+
+// wordsParameter takes the parameter q: the words to look for, and as it was given.
+func wordsParameter(q *rest.Query) (words []string, given string) {
+	given = textParameter(q, "q", func(text string) string {
+		if fault := atrium.CheckText(text, 1, maxQuery); fault != "" {
+			return fault
+		}
+		if words = canonical.Sought(text); len(words) == 0 {
+			return "must have a letter or a digit"
+		}
+		return ""
+	})
+	return words, given
+}
+
+// textParameter takes a parameter that check finds nothing wrong with, and "" without
+// it.
+func textParameter(q *rest.Query, name string, check func(string) string) string {
+	text, ok := q.Text(name)
+	if !ok {
+		return ""
+	}
+	fault := "must be UTF-8"
+	if utf8.ValidString(text) {
+		fault = check(text)
+	}
+	if fault != "" {
+		q.Fault(name, fault)
+	}
+	return text
+}
