@@ -292,7 +292,7 @@ func (a *API) serve(route Route) http.Handler {
 }
 
 func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Response, error) {
-	ctx := r.Context()
+	ctx := r.Context() //nolint:contextcheck // the request has no other
 	who, err := a.authenticate(ctx, r)
 	if err != nil {
 		return Response{}, err

@@ -173,6 +173,9 @@ func erasedNotAudited(t *testing.T, e *env) {
 	if _, _, err := e.CreateAccount(t.Context(), e.keyed("made", "it"), "made.example", "Secret"); atrium.CodeOf(err) != atrium.CodeNotFound {
 		t.Errorf("the request that made an erased account, again: %v", err)
 	}
+	if report := e.wantSound(t, nil); report.Redacted == 0 {
+		t.Error("no row was redacted")
+	}
 }
 
 func erasedOfAnother(t *testing.T, e *env) {
