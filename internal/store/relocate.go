@@ -213,17 +213,9 @@ func (tx *changing) lockAccounts(ids []atrium.AccountID) (leads map[atrium.Accou
 	return leads, nil
 }
 
-// neverActive is active_minute of an account without activity.
-const neverActive = -2_000_000_000
-
-var (
-	findNewest = engine.NewBatch(`SELECT batch.tenant_id, batch.account_id, (SELECT e.created_at FROM entries e
-			WHERE e.tenant_id = batch.tenant_id AND e.account_id = batch.account_id ORDER BY e.created_at DESC, e.entry_id DESC LIMIT 1)
-		FROM batch`, "tenant_id bytea", "account_id bytea")
-	updateActivity = engine.NewBatch(`UPDATE accounts SET latest_activity_at = batch.at, active_minute = batch.minute
-		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
-		"tenant_id bytea", "account_id bytea", "at bigint", "minute bigint")
-)
+var updateActivity = engine.NewBatch(`UPDATE accounts SET latest_activity_at = batch.at, active_minute = batch.minute
+	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
+	"tenant_id bytea", "account_id bytea", "at bigint", "minute bigint")
 
 // readActivity notes the newest activity of accounts that are locked, and of those that
 // they lead to: of its own entries for an account that was merged into another one,
@@ -231,44 +223,33 @@ var (
 func (tx *changing) readActivity(accounts map[atrium.AccountID]bool, leads map[atrium.AccountID]atrium.AccountID) error {
 	tenant := tx.change.TenantID
 	counts := map[atrium.AccountID][]atrium.AccountID{} // the accounts whose entries count, by the account
-	wanted := map[atrium.AccountID]bool{}
+	var wanted []atrium.AccountID
 	for id := range accounts {
 		if leads[id] == "" {
 			continue
 		}
-		counts[id], wanted[id] = []atrium.AccountID{id}, true
+		counts[id] = []atrium.AccountID{id}
 		all, err := members(tx.Query, tenant, leads[id])
 		if err != nil {
 			return err
 		}
-		counts[leads[id]] = all
-		for _, member := range all {
-			wanted[member] = true
-		}
+		counts[leads[id]], wanted = all, append(wanted, all...)
 	}
-	rows := make([]engine.Args, 0, len(wanted))
-	for id := range wanted {
-		rows = append(rows, engine.Args{idArg(tenant), idArg(id)})
-	}
-	newest := map[atrium.AccountID]atrium.Time{}
-	if _, err := tx.Batch(findNewest, rows, func(r engine.Row) error {
-		if !r.Null(2) {
-			newest[idAt[atrium.AccountID](r, 1)] = atrium.Time(r.Int(2))
-		}
-		return nil
-	}); err != nil {
+	slices.Sort(wanted)
+	newest, err := newestEntries(tx, tenant, slices.Compact(wanted))
+	if err != nil {
 		return err
 	}
-	rows = rows[:0]
+	rows := make([]engine.Args, 0, len(counts))
 	for id, all := range counts {
-		row := engine.Args{idArg(tenant), idArg(id), nil, int64(neverActive)}
+		row := engine.Args{idArg(tenant), idArg(id), nil, int64(noActivity)}
 		for _, member := range all {
-			if at, active := newest[member]; active && (row[2] == nil || int64(at) > row[2].(int64)) {
-				row[2], row[3] = int64(at), int64(at)/60_000_000
+			if at := newest[member]; at != nil && (row[2] == nil || int64(*at) > row[2].(int64)) {
+				row[2], row[3] = int64(*at), int64(*at)/60_000_000
 			}
 		}
 		rows = append(rows, row)
 	}
-	_, err := tx.Batch(updateActivity, rows, nil)
+	_, err = tx.Batch(updateActivity, rows, nil)
 	return err
 }

@@ -74,6 +74,17 @@ func (e *env) wantActivity(t tb, accounts ...atrium.AccountID) {
 		if (got == nil) != (want == nil) || got != nil && *got != *want {
 			t.Errorf("the newest activity of %s is %v, want %v", id, got, want)
 		}
+		minute, wanted := int64(0), int64(-2_000_000_000)
+		if want != nil {
+			wanted = int64(*want) / 60_000_000
+		}
+		if err := e.db.Query(t.Context(), "SELECT active_minute FROM accounts WHERE tenant_id = $1 AND account_id = $2",
+			engine.Args{storedID(e.tenant), storedID(id)}, func(r engine.Row) error {
+				minute = r.Int(0)
+				return nil
+			}); err != nil || minute != wanted {
+			t.Errorf("%s is listed by the minute %d, want %d, %v", id, minute, wanted, err)
+		}
 	}
 }
 
@@ -119,7 +130,7 @@ func replayAfterMove(t *testing.T, e *env) {
 		e.wantActivity(t, first.AccountID, b, c)
 	}
 	e.move(t, first.EntryID, b)
-	e.merge(t, c, b)
+	e.merged(t, b, c)
 	wantReplay(t, e.record(t, byDomain("a.example"), key("k")), first)
 	if got := e.entry(t, first.EntryID); got.AccountID != c || got.AcknowledgedID != first.AccountID {
 		t.Errorf("moved and merged, the entry is %+v", got)
@@ -229,7 +240,7 @@ func moveRefused(t *testing.T, e *env) {
 func (e *env) audited(t tb) string {
 	t.Helper()
 	var b strings.Builder
-	if err := e.db.Query(t.Context(), "SELECT action, subject, detail FROM audit WHERE tenant_id = $1 ORDER BY number", engine.Args{packed(e.tenant)},
+	if err := e.db.Query(t.Context(), "SELECT action, subject, detail FROM audit WHERE tenant_id = $1 ORDER BY number", engine.Args{storedID(e.tenant)},
 		func(r engine.Row) error {
 			fmt.Fprintf(&b, "%s %s %s\n", r.Text(0), r.Text(1), r.Bytes(2))
 			return nil
@@ -415,7 +426,9 @@ func undoSkips(t *testing.T, e *env) {
 	}
 
 	gone := e.move(t, a[1].EntryID, c)
-	e.exec(t, "DELETE FROM accounts WHERE tenant_id = $1 AND account_id = $2", packed(e.tenant), packed(from))
+	if _, err := e.EraseAccount(t.Context(), e.change(), from, agree); err != nil {
+		t.Fatalf("erase: %v", err)
+	}
 	if r := e.undo(t, gone.ID); r.Restored != 0 || r.Skipped != 1 {
 		t.Errorf("undone into an account that is gone: %+v", r)
 	}
@@ -426,8 +439,8 @@ func moveOfMerged(t *testing.T, e *env) {
 	b, c, d := e.record(t, byDomain("b.example")), e.record(t, byDomain("c.example")), e.record(t, byDomain("d.example"))
 	e.clock.step(time.Hour)
 	late := e.record(t, byDomain("a.example"))
-	e.merge(t, b.AccountID, a[0].AccountID)
-	e.merge(t, d.AccountID, c.AccountID)
+	e.merged(t, a[0].AccountID, b.AccountID)
+	e.merged(t, c.AccountID, d.AccountID)
 	_, _, err := e.MoveEntry(t.Context(), e.change(), a[0].EntryID, b.AccountID, agree)
 	wantCode(t, err, atrium.CodeConflict)
 	report, _, err := e.Move(t.Context(), e.change(), atrium.MoveRequest{

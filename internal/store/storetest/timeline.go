@@ -3,17 +3,14 @@ package storetest
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"atrium"
-	"atrium/internal/store/engine"
 )
 
 var timeline = []guarantee{
@@ -28,28 +25,6 @@ var timeline = []guarantee{
 	{"entries are counted by day, source and type", timelineCounted},
 	{"counts that are cut add up to those that are not", timelineCountsCut},
 	{"another tenant's entries and accounts are not there", timelineOfAnother},
-}
-
-// packed returns an identifier as it is stored.
-func packed[T atrium.Identifier](id T) []byte {
-	digits := string(id[len(id.Prefix()):])
-	number := func(digits string) uint64 {
-		n, _ := strconv.ParseUint(digits, 36, 64) // twelve digits are less than 64 bits
-		return n
-	}
-	b := binary.BigEndian.AppendUint16(nil, uint16(number(digits[:2])))
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, number(digits[2:14])), number(digits[14:]))
-}
-
-// exec runs a statement of the database, as another part of the store would.
-func (e *env) exec(t tb, sql string, args ...any) {
-	t.Helper()
-	if err := e.db.Write(t.Context(), func(tx engine.Tx) error {
-		_, err := tx.Exec(sql, args...)
-		return err
-	}); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
 }
 
 // pages reads a timeline to its end.
@@ -98,15 +73,6 @@ func timelineListed(t *testing.T, e *env) {
 	}
 }
 
-// merge makes accounts lead to another one, which none of them is.
-func (e *env) merge(t tb, into atrium.AccountID, merged ...atrium.AccountID) {
-	t.Helper()
-	for _, id := range merged {
-		e.exec(t, "UPDATE accounts SET merged_into = $1, survivor_id = $2 WHERE tenant_id = $3 AND account_id = $4",
-			packed(into), packed(into), packed(e.tenant), packed(id))
-	}
-}
-
 func timelineOfMerged(t *testing.T, e *env) {
 	var want []atrium.EntryID
 	accounts := make([]atrium.AccountID, 3)
@@ -122,7 +88,8 @@ func timelineOfMerged(t *testing.T, e *env) {
 		accounts[n], want = r.AccountID, append(want, r.EntryID)
 	}
 	slices.Reverse(want)
-	e.merge(t, accounts[0], accounts[1], accounts[2])
+	e.merged(t, accounts[2], accounts[1])
+	e.merged(t, accounts[1], accounts[0])
 	for _, asked := range accounts {
 		for _, limit := range []int{1, 7, 100} {
 			all := e.pages(t, asked, atrium.TimelineFilter{}, limit)
@@ -153,7 +120,7 @@ func timelineMeanwhile(t *testing.T, e *env) {
 		}
 	}
 	other = e.record(t, byDomain("c.example")).AccountID
-	e.merge(t, account, merged)
+	e.merged(t, merged, account)
 	var after *atrium.Position
 	for page := 0; ; page++ {
 		part, next, err := e.Timeline(t.Context(), e.tenant, account, atrium.TimelineFilter{}, after, 3, false)
@@ -174,8 +141,8 @@ func timelineMeanwhile(t *testing.T, e *env) {
 		case page < len(leave):
 			e.move(t, leave[page], other)
 		case page == len(leave): // what was merged takes the lead
-			e.exec(t, "UPDATE accounts SET survivor_id = NULL WHERE tenant_id = $1 AND account_id = $2", packed(e.tenant), packed(merged))
-			e.merge(t, merged, account)
+			e.splitOff(t, account, merged)
+			e.merged(t, account, merged)
 		}
 	}
 	for id, n := range stay {
@@ -311,7 +278,9 @@ func timelineEntry(t *testing.T, e *env) {
 
 func timelineErased(t *testing.T, e *env) {
 	r := e.record(t, byDomain("acme.example"))
-	e.exec(t, "DELETE FROM accounts WHERE tenant_id = $1 AND account_id = $2", packed(e.tenant), packed(r.AccountID))
+	if _, err := e.EraseAccount(t.Context(), e.change(), r.AccountID, agree); err != nil {
+		t.Fatalf("erase: %v", err)
+	}
 	_, err := e.TimelineEntry(t.Context(), e.tenant, r.EntryID)
 	wantCode(t, err, atrium.CodeNotFound)
 	_, _, err = e.Timeline(t.Context(), e.tenant, r.AccountID, atrium.TimelineFilter{}, nil, 10, false)
