@@ -165,36 +165,25 @@ func (tx *changing) restore(m *atrium.Move) (int64, error) {
 	return int64(len(back)), tx.readActivity(touched, leads)
 }
 
-var findLeads = engine.NewBatch(`SELECT a.account_id, a.domain_hash, a.survivor_id
-	FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id`,
-	"tenant_id bytea", "account_id bytea")
-
 // lockAccounts locks accounts and those that they were merged into, and returns what
 // each leads to. Those that do not exist are left out.
 func (tx *changing) lockAccounts(ids []atrium.AccountID) (leads map[atrium.AccountID]atrium.AccountID, err error) {
-	hashes, asked := map[string]atrium.AccountID{}, map[atrium.AccountID]bool{}
+	slices.Sort(ids)
+	var rows []engine.Args
+	for _, id := range slices.Compact(ids) {
+		rows = append(rows, engine.Args{idArg(tx.change.TenantID), idArg(id)})
+	}
+	hashes := map[string]atrium.AccountID{}
 	leads = map[atrium.AccountID]atrium.AccountID{}
-	for wanted := ids; len(wanted) > 0; {
-		var rows []engine.Args
-		for _, id := range wanted {
-			if !asked[id] {
-				asked[id] = true
-				rows = append(rows, engine.Args{idArg(tx.change.TenantID), idArg(id)})
-			}
+	if _, err := tx.Batch(findAccounts, rows, func(r engine.Row) error {
+		id, survivor := idAt[atrium.AccountID](r, 1), idAt[atrium.AccountID](r, 3)
+		hashes[string(r.Bytes(2))], leads[id] = id, cmp.Or(survivor, id)
+		if survivor != "" {
+			hashes[string(r.Bytes(4))], leads[survivor] = survivor, survivor
 		}
-		wanted = nil
-		if _, err := tx.Batch(findLeads, rows, func(r engine.Row) error {
-			id := idAt[atrium.AccountID](r, 0)
-			hashes[string(r.Bytes(1))], leads[id] = id, cmp.Or(idAt[atrium.AccountID](r, 2), id)
-			return nil
-		}); err != nil {
-			return nil, err
-		}
-		for _, survivor := range leads {
-			if !asked[survivor] {
-				wanted = append(wanted, survivor)
-			}
-		}
+		return nil
+	}); err != nil {
+		return nil, err
 	}
 	for _, hash := range slices.Sorted(maps.Keys(hashes)) {
 		id := hashes[hash]

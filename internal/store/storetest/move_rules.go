@@ -1,0 +1,196 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"atrium"
+)
+
+func ruleMatches(t *testing.T, e *env) {
+	to := e.record(t, byDomain("to.example")).AccountID
+	from := e.record(t, byDomain("from.example")).AccountID
+	entries := map[string]atrium.EntryID{}
+	for name, sent := range map[string]struct {
+		claim   atrium.Claim
+		payload string
+	}{
+		"bare":   {atrium.Claim{AccountID: from}, `{"a":{"b":1.0}}`},
+		"name":   {atrium.Claim{AccountID: from, Name: "STRASSE"}, `{"a":{"b":"1"}}`},
+		"domain": {atrium.Claim{AccountID: from, Domain: "https://WWW.Acme.example/x"}, `{"a":{"b":[1]}}`},
+		"both":   {atrium.Claim{AccountID: from, Name: "straße", Domain: "acme.example"}, ` { "a" : { "b" : 10e-1 } } `},
+		"other":  {atrium.Claim{AccountID: from, Name: "Strasse ", Domain: "sub.acme.example"}, `{"a":{"b":null}}`},
+		"none":   {atrium.Claim{AccountID: from, Name: "x"}, `{"a":{"B":1},"b":true}`},
+	} {
+		e.clock.step(time.Second)
+		entries[name] = e.record(t, sent.claim, payload(sent.payload)).EntryID
+	}
+	at := func(pointer, equals string) atrium.MoveRule {
+		return atrium.MoveRule{Pointer: pointer, Equals: []byte(equals)}
+	}
+	for _, c := range []struct {
+		rule atrium.MoveRule
+		want []string
+	}{
+		{atrium.MoveRule{ClaimedName: "Straße"}, []string{"name", "both"}},
+		{atrium.MoveRule{ClaimedDomain: "acme.example."}, []string{"domain", "both"}},
+		{atrium.MoveRule{ClaimedName: "strasse", ClaimedDomain: "acme.example"}, []string{"both"}},
+		{at("/a/b", "1"), []string{"bare", "both"}},
+		{at("/a/b", "1.00"), []string{"bare", "both"}},
+		{at("/a/b", `"1"`), []string{"name"}},
+		{at("/a/b", "null"), []string{"other"}},
+		{at("/b", "true"), []string{"none"}},
+		{at("/a/b/0", "1"), []string{"domain"}},
+		{at("/a/b", "2"), nil},
+		{at("/a", "1"), nil},
+		{atrium.MoveRule{ClaimedName: "STRASSE", Pointer: "/a/b", Equals: []byte("1")}, []string{"both"}},
+		{atrium.MoveRule{ClaimedName: "Nobody"}, nil},
+	} {
+		var want []atrium.EntryID
+		for _, name := range c.want {
+			want = append(want, entries[name])
+		}
+		slices.Sort(want)
+		request := atrium.MoveRequest{From: from, To: to, Rule: c.rule, Limit: 100}
+		checked, err := e.CheckMove(t.Context(), e.tenant, request)
+		if err != nil || checked.Moved != int64(len(want)) || checked.Move != nil || checked.Next != nil {
+			t.Errorf("%+v: checked as %+v, %v", c.rule, checked, err)
+		}
+		report, _, err := e.Move(t.Context(), e.change(), request)
+		if err != nil || report.Moved != int64(len(want)) || report.Next != nil {
+			t.Errorf("%+v: %+v, %v", c.rule, report, err)
+			continue
+		}
+		var got []atrium.EntryID
+		for _, entry := range e.pages(t, to, atrium.TimelineFilter{}, 50) {
+			if entry.MoveID != "" {
+				got = append(got, entry.ID)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v took %v, want %v", c.rule, got, want)
+		}
+		e.wantActivity(t, from, to)
+		if report.Move != nil {
+			e.undo(t, report.Move.ID)
+		}
+	}
+}
+
+// Payloads of 2 MiB are read one at a time or two, and 64 MiB are the most that one
+// call reads; so many are not made here, but all ways to end a batch are.
+func ruleOnPayloads(t *testing.T, e *env) {
+	to := e.record(t, byDomain("to.example")).AccountID
+	var from atrium.AccountID
+	text := strings.Repeat("x", 2<<20)
+	for i := range 6 {
+		e.clock.step(time.Second)
+		from = e.record(t, byDomain("from.example"), payload(fmt.Sprintf(`{"n":%d,"text":"%s"}`, i/2%2, text[:len(text)/(i%2+1)]))).AccountID
+	}
+	for limit, want := range map[int][]int64{1: {1, 1, 1, 1}, 2: {2, 2}, 3: {3, 1}, 9: {4}} {
+		request := atrium.MoveRequest{From: from, To: to, Rule: atrium.MoveRule{Pointer: "/n", Equals: []byte("0")}, Limit: limit}
+		var got []int64
+		for {
+			report, err := e.CheckMove(t.Context(), e.tenant, request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.Moved > 0 {
+				got = append(got, report.Moved)
+			}
+			if request.After = report.Next; report.Next == nil {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d at a time: %v, want %v", limit, got, want)
+		}
+	}
+}
+
+func rulePages(t *testing.T, e *env) {
+	to := e.record(t, byDomain("to.example")).AccountID
+	var drafts []*atrium.Draft
+	for i := range 25 {
+		drafts = append(drafts, e.draft(t, byName([]string{"Acme", "Bolt"}[i%5/4]))) // each fifth is another's
+	}
+	all := recorded(t, e.append(t, drafts...))
+	before := e.state(t)
+	request := atrium.MoveRequest{To: to, Rule: atrium.MoveRule{ClaimedName: "ACME", Given: []byte(`{}`)}, Limit: 8}
+	for _, move := range []bool{false, true} {
+		request.After = nil
+		var counts []int64
+		for {
+			var report atrium.MoveReport
+			var err error
+			if move {
+				report, _, err = e.Move(t.Context(), e.change(), request)
+			} else {
+				report, err = e.CheckMove(t.Context(), e.tenant, request)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			counts = append(counts, report.Moved)
+			if request.After = report.Next; report.Next == nil {
+				break
+			}
+		}
+		if !slices.Equal(counts, []int64{8, 8, 4}) {
+			t.Errorf("moved %v by %v", counts, move)
+		}
+		if same := slices.Equal(e.state(t), before); same == move {
+			t.Errorf("after move %v the state is the same: %v", move, same)
+		}
+	}
+	left := e.pages(t, all[0].AccountID, atrium.TimelineFilter{}, 50)
+	if len(left) != 5 || len(e.pages(t, to, atrium.TimelineFilter{}, 50)) != 21 {
+		t.Errorf("%d entries are left", len(left))
+	}
+}
+
+func undoSkips(t *testing.T, e *env) {
+	a := e.recordMany(t, 4, byDomain("a.example"))
+	b, c := e.record(t, byDomain("b.example")).AccountID, e.record(t, byDomain("c.example")).AccountID
+	from := a[0].AccountID
+	e.clock.step(time.Hour)
+	report, _, err := e.Move(t.Context(), e.change(), atrium.MoveRequest{From: from, To: b, Rule: atrium.MoveRule{ClaimedDomain: "a.example"}, Limit: 10})
+	if err != nil || report.Moved != 4 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	second := e.move(t, a[0].EntryID, c)
+	if r := e.undo(t, report.Move.ID); r.Restored != 3 || r.Skipped != 1 {
+		t.Errorf("undone: %+v", r)
+	}
+	if got := e.entry(t, a[0].EntryID); got.AccountID != c || got.MoveID != second.ID {
+		t.Errorf("what was moved again is %+v", got)
+	}
+	e.wantActivity(t, from, b, c)
+	_, _, err = e.UndoMove(t.Context(), e.change(), report.Move.ID, agree)
+	wantCode(t, err, atrium.CodeConflict)
+	_, _, err = e.UndoMove(t.Context(), e.change(), atrium.NewID[atrium.MoveID](), agree)
+	wantCode(t, err, atrium.CodeNotFound)
+	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
+	if _, _, err = e.UndoMove(t.Context(), e.change(), second.ID, func(atrium.Move) error { return no }); !errors.Is(err, no) {
+		t.Errorf("refused: %v", err)
+	}
+	if r := e.undo(t, second.ID); r.Restored != 1 || r.Skipped != 0 {
+		t.Errorf("undone: %+v", r)
+	}
+	if got := e.entry(t, a[0].EntryID); got.AccountID != b || got.MoveID != report.Move.ID {
+		t.Errorf("it went back to %+v", got)
+	}
+
+	gone := e.move(t, a[1].EntryID, c)
+	if _, err := e.EraseAccount(t.Context(), e.change(), from, agree); err != nil {
+		t.Fatalf("erase: %v", err)
+	}
+	if r := e.undo(t, gone.ID); r.Restored != 0 || r.Skipped != 1 {
+		t.Errorf("undone into an account that is gone: %+v", r)
+	}
+}
