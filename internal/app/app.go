@@ -22,7 +22,6 @@ import (
 	"atrium/internal/docsui"
 	"atrium/internal/external"
 	"atrium/internal/ingest"
-	"atrium/internal/manage"
 	"atrium/internal/rest"
 	"atrium/internal/store"
 	"atrium/internal/telemetry"
@@ -64,45 +63,24 @@ type App struct {
 // New migrates the store's schema, listens, and returns the service, which
 // serves once Run is called.
 func New(ctx context.Context, c Config) (*App, error) {
-	ran, err := c.Store.Migrate(ctx)
+	cursors, err := prepare(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("migrate: %w", err)
-	}
-	if len(ran) > 0 {
-		c.Log.Info("migrated the database", "migrations", ran)
-	}
-	cursors, err := c.Store.Secret(ctx, "cursor_key")
-	if err != nil {
-		return nil, fmt.Errorf("read the cursor key: %w", err)
+		return nil, err
 	}
 	watch := newWatchers(c)
 	a := &App{settings: c.Settings, log: c.Log}
 	if err := a.listen(c.Metrics != nil); err != nil {
 		return nil, err
 	}
-	database := c.Store.Traits()
-	a.writer = ingest.NewWriter(c.Store, ingest.Limits{
-		QueueEntries: c.Settings.QueueEntries, QueueBytes: int(c.Settings.QueueBytes), BatchEntries: c.Settings.BatchEntries,
-		Lanes: min(c.Settings.WriteLanes, database.Writers), OneTenant: database.Sharded,
-	}, c.Log, watch.ingest)
+	a.writer = newWriter(c, watch.ingest)
 	a.keys = auth.New(c.Store, time.Now, watch.auth)
 	a.duties = duties(c.Store)
 	stopping, stop := context.WithCancel(context.Background())
-	kit := &rest.API{
-		Keys: a.keys, Log: c.Log, MaxBody: int64(c.Settings.MaxBody), MaxStream: int64(c.Settings.ImportMaxBody), Observe: watch.request,
-		Stopping: stopping,
-		Tenants: func(ctx context.Context, id atrium.TenantID) error {
-			_, err := c.Store.Tenant(ctx, id)
-			return err
-		},
-	}
+	kit := newKit(c, a.keys)
+	kit.Observe, kit.Stopping = watch.request, stopping
 	decode := rest.NewGate(decodeAtOnce * runtime.GOMAXPROCS(0))
 	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Decode: decode}
-	private := &manage.API{
-		Store: c.Store, Logs: a.writer, Cursors: cursors, Keys: a.keys,
-		Decode: decode, Compare: rest.NewGate(runtime.GOMAXPROCS(0)), Streams: rest.NewGate(streamsAtOnce),
-		MaxEntry: int64(c.Settings.MaxBody), MaxBatch: int64(c.Settings.BatchMaxBody),
-	}
+	private := newManage(c, cursors, a.keys, a.writer, decode)
 
 	open := map[string]http.Handler{
 		"/healthz": kit.JSON(statusOK, healthy),
@@ -126,6 +104,41 @@ func New(ctx context.Context, c Config) (*App, error) {
 		a.measure(c.Metrics, c.Store)
 	}
 	return a, nil
+}
+
+// prepare migrates the store's schema and returns the key of the cursors.
+func prepare(ctx context.Context, c Config) (rest.CursorKey, error) {
+	ran, err := c.Store.Migrate(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	if len(ran) > 0 {
+		c.Log.Info("migrated the database", "migrations", ran)
+	}
+	cursors, err := c.Store.Secret(ctx, "cursor_key")
+	if err != nil {
+		return nil, fmt.Errorf("read the cursor key: %w", err)
+	}
+	return cursors, nil
+}
+
+// newKit returns what serves operations on the store to those who hold the keys.
+func newKit(c Config, keys rest.Keys) *rest.API {
+	return &rest.API{
+		Keys: keys, Log: c.Log, MaxBody: int64(c.Settings.MaxBody), MaxStream: int64(c.Settings.ImportMaxBody),
+		Tenants: func(ctx context.Context, id atrium.TenantID) error {
+			_, err := c.Store.Tenant(ctx, id)
+			return err
+		},
+	}
+}
+
+func newWriter(c Config, observer ingest.Observer) *ingest.Writer {
+	database := c.Store.Traits()
+	return ingest.NewWriter(c.Store, ingest.Limits{
+		QueueEntries: c.Settings.QueueEntries, QueueBytes: int(c.Settings.QueueBytes), BatchEntries: c.Settings.BatchEntries,
+		Lanes: min(c.Settings.WriteLanes, database.Writers), OneTenant: database.Sharded,
+	}, c.Log, observer)
 }
 
 // listen opens the listeners, all or none: what cannot be served is known before

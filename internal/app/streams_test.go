@@ -18,6 +18,7 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/config"
 	"atrium/internal/store"
+	"atrium/internal/transfer"
 )
 
 // A streamer is a service with a tenant and a key that may import and export.
@@ -243,8 +244,8 @@ func TestAnImportThatIsUnderWayDoesNotHoldUpTheEndOfTheService(t *testing.T) {
 	if _, err := io.WriteString(w, accountLines(501)); err != nil { // which is read a little later
 		t.Fatal(err)
 	}
-	for size := int64(0); size < 500; {
-		if size, err = s.Size(t.Context(), tenantOf(t, s, key)); err != nil {
+	for stored := 0; stored < 500; {
+		if stored, err = transfer.Export(t.Context(), s, tenantOf(t, s, key), io.Discard); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,0 +1,57 @@
+package app
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"runtime"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/manage"
+	"atrium/internal/rest"
+)
+
+// Manage migrates the store's schema and returns the management API on it for
+// somebody who has the database, and so may do everything: no key is asked for, and
+// requests name their tenant as with an operator's. Here that can be
+// atrium.OperatorChain, for the keys and the audit log that are no tenant's. It serves
+// until ctx ends.
+func Manage(ctx context.Context, c Config) (http.Handler, error) {
+	cursors, err := prepare(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	kit := newKit(c, commandLine{})
+	kit.MaxStream = math.MaxInt64 // what is read is here already
+	exists := kit.Tenants
+	kit.Tenants = func(ctx context.Context, id atrium.TenantID) error {
+		if id == atrium.OperatorChain {
+			return nil
+		}
+		return exists(ctx, id)
+	}
+	writer := newWriter(c, nil)
+	context.AfterFunc(ctx, func() { _ = writer.Close(context.WithoutCancel(ctx)) })
+	return kit.Handler(newManage(c, cursors, commandLine{}, writer, rest.NewGate(1)).Routes(), nil), nil
+}
+
+// newManage returns the management API, as whoever asks for it has it.
+func newManage(c Config, cursors rest.CursorKey, keys manage.KeyMemory, logs manage.Logs, decode rest.Gate) *manage.API {
+	return &manage.API{
+		Store: c.Store, Logs: logs, Cursors: cursors, Keys: keys,
+		Decode: decode, Compare: rest.NewGate(runtime.GOMAXPROCS(0)), Streams: rest.NewGate(streamsAtOnce),
+		MaxEntry: int64(c.Settings.MaxBody), MaxBatch: int64(c.Settings.BatchMaxBody),
+	}
+}
+
+// commandLine stands for the keys where there are none.
+type commandLine struct{}
+
+// Authenticate returns the principal whom the audit log calls the command line.
+func (commandLine) Authenticate(context.Context, string) (auth.Principal, error) {
+	return auth.Principal{Scopes: atrium.ManageScopes(), Operator: true}, nil
+}
+
+// Forget has nothing to do: servers ask for a key again after auth.CacheTime.
+func (commandLine) Forget(atrium.KeyID) {}
