@@ -45,7 +45,7 @@ func newTenantsCreate() *cobra.Command {
 			}
 		}
 		return withStore(cmd.Context(), database, func(s *store.Store) error {
-			t, err := s.AdoptTenant(cmd.Context(), atrium.CommandLine(atrium.OperatorChain), tenant, *name)
+			t, _, err := s.AdoptTenant(cmd.Context(), atrium.CommandLine(atrium.OperatorChain), tenant, *name)
 			if err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ type KeyMemory interface {
 
 type key struct {
 	KeyID          atrium.KeyID    `json:"keyId"`
-	TenantID       atrium.TenantID `json:"tenantId"`
+	TenantID       atrium.TenantID `json:"tenantId,omitzero"` // none for an operator's, which the command line has
 	Name           string          `json:"name"`
 	Scopes         atrium.Scopes   `json:"scopes"`
 	CreatedAt      atrium.Time     `json:"createdAt"`

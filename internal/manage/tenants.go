@@ -34,14 +34,21 @@ func (a *API) listTenants(ctx context.Context, _ auth.Principal, r *rest.Request
 }
 
 func (a *API) createTenant(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	var name string
+	var name, id string
 	c, err := r.Change(who, func(o *strictjson.Object) {
 		name, _ = o.Text("name", strictjson.Required, checkName)
+		id, _ = o.Text("tenantId", strictjson.Optional, checkID[atrium.TenantID])
 	})
 	if err != nil {
 		return rest.Response{}, err
 	}
-	t, replayed, err := a.Store.CreateTenant(ctx, c, name)
+	var t atrium.Tenant
+	var replayed bool
+	if id == "" {
+		t, replayed, err = a.Store.CreateTenant(ctx, c, name)
+	} else {
+		t, replayed, err = a.Store.AdoptTenant(ctx, c, atrium.TenantID(id), name)
+	}
 	return rest.Made(newTenant(t), replayed), err
 }
 

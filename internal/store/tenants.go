@@ -19,14 +19,13 @@ func (s *Store) CreateTenant(ctx context.Context, c atrium.Change, name string) 
 	return s.createTenant(ctx, c, func() atrium.TenantID { return atrium.NewID[atrium.TenantID]() }, name)
 }
 
-// AdoptTenant makes a tenant with an identifier that it has elsewhere. It is Conflict
-// if there is one with it, or if no tenant may have it.
-func (s *Store) AdoptTenant(ctx context.Context, c atrium.Change, id atrium.TenantID, name string) (atrium.Tenant, error) {
+// AdoptTenant is CreateTenant with an identifier that the tenant has elsewhere. It is
+// Conflict if there is one with it, or if no tenant may have it.
+func (s *Store) AdoptTenant(ctx context.Context, c atrium.Change, id atrium.TenantID, name string) (atrium.Tenant, bool, error) {
 	if id == atrium.OperatorChain {
-		return atrium.Tenant{}, atrium.Errorf(atrium.CodeConflict, "No tenant can have this identifier.")
+		return atrium.Tenant{}, false, atrium.Errorf(atrium.CodeConflict, "No tenant can have this identifier.")
 	}
-	t, _, err := s.createTenant(ctx, c, func() atrium.TenantID { return id }, name)
-	return t, err
+	return s.createTenant(ctx, c, func() atrium.TenantID { return id }, name)
 }
 
 func (s *Store) createTenant(ctx context.Context, c atrium.Change, id func() atrium.TenantID, name string) (atrium.Tenant, bool, error) {

@@ -41,11 +41,11 @@ func tenantAsMade(t *testing.T, e *env) {
 
 func tenantAdopted(t *testing.T, e *env) {
 	id := atrium.NewID[atrium.TenantID]()
-	made, err := e.AdoptTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), id, "Acme")
+	made, _, err := e.AdoptTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), id, "Acme")
 	if err != nil || made.ID != id || made.Name != "Acme" {
 		t.Fatalf("made %+v, %v", made, err)
 	}
-	_, err = e.AdoptTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), id, "Other")
+	_, _, err = e.AdoptTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), id, "Other")
 	wantCode(t, err, atrium.CodeConflict)
 	if got, err := e.Tenant(t.Context(), id); err != nil || got != made {
 		t.Errorf("read %+v, %v, want %+v", got, err, made)
@@ -53,7 +53,7 @@ func tenantAdopted(t *testing.T, e *env) {
 }
 
 func chainIsNoTenant(t *testing.T, e *env) {
-	_, err := e.AdoptTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), atrium.OperatorChain, "Acme")
+	_, _, err := e.AdoptTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), atrium.OperatorChain, "Acme")
 	wantCode(t, err, atrium.CodeConflict)
 	_, err = e.Tenant(t.Context(), atrium.OperatorChain)
 	wantCode(t, err, atrium.CodeNotFound)
