@@ -18,8 +18,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"atrium"
 	"atrium/internal/config"
 	"atrium/internal/store"
 )
@@ -75,23 +75,6 @@ func run(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, [
 // A usageError is a wrong command line that only the command itself can see.
 type usageError struct{ error }
 
-// explain returns the text of an error for a person at a terminal.
-func explain(err error) string {
-	e, ok := errors.AsType[*atrium.Error](err)
-	if !ok {
-		return err.Error()
-	}
-	var b strings.Builder
-	b.WriteString(e.Detail)
-	for _, f := range e.Faults {
-		fmt.Fprintf(&b, "\n  %s %s", f.Where, f.Detail)
-	}
-	if cause := errors.Unwrap(e); cause != nil {
-		fmt.Fprintf(&b, " (%v)", cause)
-	}
-	return b.String()
-}
-
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "atrium",
@@ -106,7 +89,10 @@ Try it with: atrium demo`,
 	}
 	root.SetVersionTemplate("atrium {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(), newDemo(), newConfig(), newMigrate(), newTenants(), newKeys(), newAudit(), newImport(), newExport(), newVersion())
+	root.AddCommand(newServe(), newDemo(), newConfig(), newMigrate(), newImport(), newExport(), newVersion())
+	for _, g := range groups() {
+		root.AddCommand(newGroup(g))
+	}
 	return root
 }
 
@@ -137,8 +123,12 @@ func newVersion() *cobra.Command {
 // databaseFlag adds the flags that say which database a command works on and how,
 // and returns what gives these settings once the command line is read.
 func databaseFlag(cmd *cobra.Command) func() (config.Config, error) {
+	return databaseFlags(cmd.Flags())
+}
+
+func databaseFlags(flags *pflag.FlagSet, others ...string) func() (config.Config, error) {
 	settings := config.Default()
-	loader := config.Bind(cmd.Flags(), &settings, "database", "database-timeout", "database-statements")
+	loader := config.Bind(flags, &settings, append(others, "database", "database-timeout", "database-statements")...)
 	return func() (config.Config, error) {
 		if _, err := loader.Load(os.LookupEnv); err != nil {
 			return config.Config{}, usageError{err}
@@ -153,44 +143,4 @@ func openStore(ctx context.Context, c config.Config, observer store.Observer) (*
 		Observer: observer, Connections: c.DatabaseConnections, Timeout: c.DatabaseTimeout,
 		Unprepared: c.DatabaseStatements == config.Unprepared, KeepVersions: c.KeepVersions,
 	})
-}
-
-// withStore calls f with the migrated store that database names.
-func withStore(ctx context.Context, database func() (config.Config, error), f func(*store.Store) error) (err error) {
-	settings, err := database()
-	if err != nil {
-		return err
-	}
-	s, err := openStore(ctx, settings, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	if _, err := s.Migrate(ctx); err != nil {
-		return fmt.Errorf("migrate %s: %w", config.Redact(settings.Database), err)
-	}
-	return f(s)
-}
-
-// tenantFlag adds the flag that says whose data a command works on.
-func tenantFlag(cmd *cobra.Command) *string {
-	tenant := cmd.Flags().String("tenant", "", "`ID` of the tenant")
-	_ = cmd.MarkFlagRequired("tenant")
-	return tenant
-}
-
-func parseTenant(text string) (atrium.TenantID, error) {
-	id, ok := atrium.ParseID[atrium.TenantID](text)
-	if !ok {
-		return "", usageError{fmt.Errorf("%q is not the identifier of a tenant: atrium tenants list shows them", text)}
-	}
-	return id, nil
-}
-
-// checkName says what is wrong with a name given on the command line.
-func checkName(name string) error {
-	if fault := atrium.CheckText(name, 1, atrium.MaxName); fault != "" {
-		return usageError{fmt.Errorf("--name %s", fault)}
-	}
-	return nil
 }

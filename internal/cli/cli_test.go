@@ -43,6 +43,7 @@ func (s server) Run() int { return postgrestest.Main(s.M) }
 //	http STATUS METHOD PATH [BODY]
 //	                             ask the server at $ADDR, with $KEY unless it is empty;
 //	                             the body of the answer is stdout
+//	post PATH FILE               send each line of FILE to the server; every answer is 201
 //	refused TIME METHOD PATH     ask until the answer is 401, as every one must be that
 //	                             was asked for after TIME
 //	curls N FILE                 the curl lines in FILE, N of them, all succeed
@@ -57,7 +58,7 @@ func TestCommandLineOnPostgreSQL(t *testing.T) {
 	if err != nil || len(both) == 0 {
 		t.Fatal("there are no scripts", err)
 	}
-	for _, name := range []string{"export", "import", "import_resume", "keys_revoke", "keys_rotate", "serve_revoke", "tenants"} {
+	for _, name := range []string{"brands", "export", "import", "import_resume", "keys_revoke", "keys_rotate", "listing", "serve_revoke", "tenants"} {
 		both = append(both, "testdata/script/"+name+".txtar")
 	}
 	runScripts(t, testscript.Params{Files: both}, func(env *testscript.Env) {
@@ -71,7 +72,7 @@ func runScripts(t *testing.T, p testscript.Params, setup func(*testscript.Env)) 
 	t.Helper()
 	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
 		"exits": exits, "json": jsonMembers, "same": same, "waitaddr": waitAddr, "waitline": waitLine,
-		"http": httpRequest, "refused": refused, "curls": curls,
+		"http": httpRequest, "post": post, "refused": refused, "curls": curls,
 	}
 	p.Setup = func(env *testscript.Env) error {
 		env.Setenv("GORACE", "atexit_sleep_ms=0") // a race is reported without a wait at every exit
@@ -176,6 +177,15 @@ func httpRequest(ts *testscript.TestScript, neg bool, args []string) {
 	_, _ = ts.Stdout().Write(body)
 	if status != want {
 		ts.Fatalf("status %d, want %d", status, want)
+	}
+}
+
+func post(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, len(args) == 2 && !neg, "post PATH FILE")
+	for line := range strings.Lines(ts.ReadFile(args[1])) {
+		if status, body := request(ts, http.MethodPost, args[0], line); status != http.StatusCreated {
+			ts.Fatalf("status %d: %s", status, body)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"atrium"
 	"atrium/internal/app"
+	"atrium/internal/auth"
 	"atrium/internal/config"
 	"atrium/internal/store"
 	"atrium/internal/transfer"
@@ -54,15 +55,9 @@ one, as the default does.`,
 
 // prepareDemo makes the demo tenant unless it is there, and a key for it.
 func prepareDemo(ctx context.Context, s *store.Store) (key string, err error) {
-	tenants, err := allTenants(ctx, s)
+	tenant, err := findDemo(ctx, s)
 	if err != nil {
 		return "", err
-	}
-	var tenant atrium.Tenant
-	for _, t := range tenants {
-		if t.Name == demoTenant {
-			tenant = t
-		}
 	}
 	if tenant.ID == "" { // later starts leave alone what was changed since
 		if tenant, _, err = s.CreateTenant(ctx, atrium.CommandLine(atrium.OperatorChain), demoTenant); err != nil {
@@ -72,8 +67,28 @@ func prepareDemo(ctx context.Context, s *store.Store) (key string, err error) {
 			return "", fmt.Errorf("import the sample data: %w", err)
 		}
 	}
-	_, key, err = createKey(ctx, s, tenant.ID, atrium.APIKey{Name: "demo", Scopes: atrium.ExternalScopes()})
+	id, key, hash := auth.NewKey()
+	_, _, err = s.CreateKey(ctx, atrium.CommandLine(tenant.ID), atrium.APIKey{ID: id, Name: "demo", Scopes: atrium.ExternalScopes()}, hash)
 	return key, err
+}
+
+// findDemo returns the demo tenant that was made first; none has no identifier.
+func findDemo(ctx context.Context, s *store.Store) (demo atrium.Tenant, err error) {
+	const atOnce = 100
+	var after *atrium.Position
+	for more := true; more; {
+		var part []atrium.Tenant
+		if part, more, err = s.Tenants(ctx, after, atOnce); err != nil {
+			return demo, err
+		}
+		for _, t := range part {
+			if t.Name == demoTenant {
+				demo = t
+			}
+			after = atrium.PositionAt(0, t.ID)
+		}
+	}
+	return demo, nil
 }
 
 const demoText = `

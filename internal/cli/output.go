@@ -11,8 +11,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
-
-	"atrium"
 )
 
 // The forms of output.
@@ -70,12 +68,4 @@ func cell(text string) string {
 		}
 		return unicode.ReplacementChar
 	}, text)
-}
-
-// orDash returns an instant for a table.
-func orDash(t *atrium.Time) string {
-	if t == nil {
-		return "-"
-	}
-	return t.String()
 }

@@ -18,20 +18,19 @@ const progressEvery = 250 * time.Millisecond
 // rate, and when the whole is known, how much of it is done and how long the rest
 // will take.
 type progress struct {
-	out    io.Writer
-	verb   string
-	total  int64 // of what done counts; 0 if nobody knows
-	byLine bool  // done counts lines, not bytes
+	out   io.Writer
+	verb  string
+	total int64 // in bytes; 0 if nobody knows
 
 	bytes, lines atomic.Int64
 	start        time.Time
 	stop, ended  chan struct{}
 }
 
-// startProgress shows progress on stderr if that is a terminal. total is in lines
-// or in bytes. finish must be called.
-func startProgress(stderr io.Writer, verb string, total int64, byLine bool) *progress {
-	p := &progress{out: stderr, verb: verb, total: total, byLine: byLine, start: time.Now(), stop: make(chan struct{}), ended: make(chan struct{})}
+// startProgress shows progress on stderr if that is a terminal. total is in bytes,
+// 0 if nobody knows. finish must be called.
+func startProgress(stderr io.Writer, verb string, total int64) *progress {
+	p := &progress{out: stderr, verb: verb, total: total, start: time.Now(), stop: make(chan struct{}), ended: make(chan struct{})}
 	if !onTerminal(stderr) {
 		close(p.ended)
 		return p
@@ -63,9 +62,6 @@ func (p *progress) show() {
 // line returns what is shown after so much time.
 func (p *progress) line(elapsed time.Duration) string {
 	lines, done := p.lines.Load(), p.bytes.Load()
-	if p.byLine {
-		done = lines
-	}
 	text := fmt.Sprintf("%s %d lines, %.0f/s", p.verb, lines, float64(lines)/max(elapsed.Seconds(), 0.001))
 	if p.total > 0 && done > 0 {
 		share := min(float64(done)/float64(p.total), 1)
@@ -94,17 +90,5 @@ type countedReader struct {
 func (r countedReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	r.count(b[:n])
-	return n, err
-}
-
-// A countedWriter counts what is written.
-type countedWriter struct {
-	io.Writer
-	*progress
-}
-
-func (w countedWriter) Write(b []byte) (int, error) {
-	n, err := w.Writer.Write(b)
-	w.count(b[:n])
 	return n, err
 }

@@ -5,37 +5,48 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
+	"slices"
+	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"atrium"
-	"atrium/internal/store"
-	"atrium/internal/transfer"
 )
 
-func newImport() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "import FILE",
-		Short: "Import accounts, prospects, pages, audiences, versions and entries",
-		Long: `Import NDJSON, one object on a line, into a tenant; - stands for stdin.
+// What moves is no row of a table: it is streamed.
+var (
+	importing = operation{
+		use: "import FILE", short: "Import accounts, prospects, pages, audiences, versions and entries",
+		long: `That is NDJSON, one object on a line; - stands for stdin.
 
 A line whose identifier is stored already is skipped if it says the same. The
 first line that cannot be taken ends the import; the message says what is wrong
 with it and from which line to go on.`,
-		Example: "  atrium import --tenant tenant_… data.ndjson\n  atrium import --tenant tenant_… --check data.ndjson\n  atrium import --tenant tenant_… --from-line 1501 data.ndjson",
-		Args:    cobra.ExactArgs(1),
+		example: "  atrium import --tenant tenant_… data.ndjson\n  atrium import --tenant tenant_… --check data.ndjson\n  atrium import --tenant tenant_… --from-line 1501 data.ndjson",
+		method:  http.MethodPost, path: "/import", shows: verbatim, params: []param{
+			{flag: "check", kind: boolean, usage: "read and judge every line, and store nothing", inQuery: true},
+			{flag: "from-line", kind: integer, usage: "first `line` to import (default 1)", inQuery: true, least: 1},
+		},
 	}
-	tenant, database, out := tenantFlag(cmd), databaseFlag(cmd), outputFlag(cmd)
-	check := cmd.Flags().Bool("check", false, "read and judge every line, and store nothing")
-	from := cmd.Flags().Int("from-line", 1, "first `line` to import")
+	exporting = operation{
+		use: "export [FILE]", short: "Export everything that a tenant has",
+		long: `That is NDJSON, to a file that must not exist yet or to stdout. A server may go on
+writing meanwhile.`,
+		example: "  atrium export --tenant tenant_… data.ndjson\n  atrium export --tenant tenant_… | gzip > data.ndjson.gz",
+		method:  http.MethodGet, path: "/export", shows: verbatim,
+	}
+)
+
+func newImport() *cobra.Command {
+	cmd, t := importing.streaming(cobra.ExactArgs(1))
+	out := outputFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
-		id, err := parseTenant(*tenant)
+		request, err := importing.call(cmd, nil)
 		if err != nil {
 			return err
-		}
-		if *from < 1 {
-			return usageError{errors.New("--from-line is at least 1")}
 		}
 		in, size := cmd.InOrStdin(), int64(0)
 		if args[0] != "-" {
@@ -49,79 +60,88 @@ with it and from which line to go on.`,
 				size = info.Size()
 			}
 		}
-		return withStore(cmd.Context(), database, func(s *store.Store) error {
-			if err := tenantExists(cmd.Context(), s, id); err != nil {
-				return err
-			}
-			p := startProgress(cmd.ErrOrStderr(), "imported", size, false)
-			report, err := transfer.Import(cmd.Context(), s, id, countedReader{in, p}, transfer.Options{FromLine: *from, Check: *check})
+		return t.with(cmd, "", func(c *client) error {
+			p := startProgress(cmd.ErrOrStderr(), "imported", size)
+			upload := wholeLines(cmd.Context(), countedReader{in, p})
+			request.body = upload
+			request.header.Set("Content-Type", "application/x-ndjson")
+			request.header.Set("Expect", "100-continue") // who may not import need not send it all
+			a, err := c.ask(context.WithoutCancel(cmd.Context()), request)
 			p.finish()
 			if err != nil {
-				return stopped(err, report, *check)
+				return stopped(importing.reword(cmd, nil, t, err))
 			}
-			return out.print(cmd, report, func(w io.Writer) {
-				verb := "added"
-				if *check {
-					verb = "would be added"
-				}
-				fmt.Fprintf(w, "%d lines: %d %s, %d there already\n", report.Lines, report.Added, verb, report.Same)
-			})
+			if err := upload.failure(); err != nil {
+				return fmt.Errorf("stopped: %w\nwhat was sent is stored; go on with --from-line %d", err, upload.lines()+1)
+			}
+			return printReport(cmd, out, a.body)
 		})
 	})
 	return cmd
 }
 
-// stopped adds to the error that ended an import what was done until then, and how
-// to go on.
-func stopped(err error, report transfer.Report, check bool) error {
-	line, bad := errors.AsType[*transfer.LineError](err)
-	stop, ended := errors.AsType[*transfer.StopError](err)
-	switch {
-	case (bad || ended) && check:
-		return fmt.Errorf("%s\nnothing was stored: this was a check", explain(err))
-	case bad:
-		return fmt.Errorf("%s\n%d records were added before it; when it is mended, go on with --from-line %d", explain(err), report.Added, line.ResumeFrom)
-	case ended:
-		return fmt.Errorf("stopped: %s\n%d records were added; go on with --from-line %d", explain(err), report.Added, stop.ResumeFrom)
+// stopped puts the error that ended an import into the words of the command line. A
+// place in the body begins with the number of the line, which is said already.
+func stopped(err error) error {
+	e, ok := errors.AsType[*atrium.Error](err)
+	if !ok {
+		return err
 	}
+	said := *e
+	said.Detail = strings.Replace(said.Detail, "fromLine=", "--from-line ", 1)
+	said.Faults = slices.Clone(e.Faults)
+	for i, f := range said.Faults {
+		_, member, inLine := strings.Cut(strings.TrimPrefix(f.Where, "/"), "/")
+		switch {
+		case f.In != atrium.InBody:
+		case inLine:
+			said.Faults[i].Where = member + ":"
+		default:
+			said.Faults[i].Where = "the line:"
+		}
+	}
+	return &said
+}
+
+func printReport(cmd *cobra.Command, out *output, body []byte) error {
+	if out.form == formJSON {
+		return writeIndented(cmd.OutOrStdout(), body)
+	}
+	var report struct{ Lines, Added, Same int64 }
+	if err := json.Unmarshal(body, &report, json.MatchCaseInsensitiveNames(true)); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	verb := "added"
+	if check, _ := cmd.Flags().GetBool("check"); check {
+		verb = "would be added"
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d lines: %d %s, %d there already\n", report.Lines, report.Added, verb, report.Same)
 	return err
 }
 
 func newExport() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "export [FILE]",
-		Short: "Export everything that a tenant has",
-		Long: `Export everything that a tenant has as NDJSON, to a file that must not exist yet
-or to stdout. A server may go on writing meanwhile.`,
-		Example: "  atrium export --tenant tenant_… data.ndjson\n  atrium export --tenant tenant_… | gzip > data.ndjson.gz",
-		Args:    cobra.MaximumNArgs(1),
-	}
-	tenant, database := tenantFlag(cmd), databaseFlag(cmd)
+	cmd, t := exporting.streaming(cobra.MaximumNArgs(1))
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
-		id, err := parseTenant(*tenant)
+		request, err := exporting.call(cmd, nil)
 		if err != nil {
 			return err
 		}
-		return withStore(cmd.Context(), database, func(s *store.Store) error {
-			if err := tenantExists(cmd.Context(), s, id); err != nil {
-				return err
+		return t.with(cmd, "", func(c *client) error {
+			response, err := c.do(cmd.Context(), request)
+			if err != nil {
+				return exporting.reword(cmd, nil, t, err)
 			}
-			records := int64(0)
-			if onTerminal(cmd.ErrOrStderr()) { // counting reads every index
-				if records, err = s.Size(cmd.Context(), id); err != nil {
-					return err
-				}
-			}
-			p := startProgress(cmd.ErrOrStderr(), "exported", records, true)
+			defer func() { _ = response.Body.Close() }()
+			p := startProgress(cmd.ErrOrStderr(), "exported", 0)
 			if len(args) == 0 || args[0] == "-" {
-				_, err := transfer.Export(cmd.Context(), s, id, countedWriter{cmd.OutOrStdout(), p})
+				_, err := io.Copy(cmd.OutOrStdout(), countedReader{response.Body, p})
 				p.finish()
-				return err
+				return cutOff(err)
 			}
-			lines, err := exportFile(cmd.Context(), s, id, args[0], p)
+			err = exportFile(args[0], countedReader{response.Body, p})
 			p.finish()
 			if err == nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%d lines written to %s\n", lines, args[0])
+				fmt.Fprintf(cmd.ErrOrStderr(), "%d lines written to %s\n", p.lines.Load(), args[0])
 			}
 			return err
 		})
@@ -130,17 +150,37 @@ or to stdout. A server may go on writing meanwhile.`,
 }
 
 // exportFile writes a new file and leaves none behind if it fails.
-func exportFile(ctx context.Context, s *store.Store, tenant atrium.TenantID, path string, p *progress) (lines int, err error) {
+func exportFile(path string, data io.Reader) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	lines, err = transfer.Export(ctx, s, tenant, countedWriter{file, p})
-	if err == nil {
+	_, err = io.Copy(file, data)
+	if err = cutOff(err); err == nil {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		err = errors.Join(err, os.Remove(path))
 	}
-	return lines, err
+	return err
+}
+
+// cutOff says what it means that an answer ended before its end.
+func cutOff(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the export was cut off: what came is not all")
+	}
+	return err
+}
+
+// streaming returns the command of an operation that is streamed, and its target.
+func (o *operation) streaming(args cobra.PositionalArgs) (*cobra.Command, *target) {
+	cmd := &cobra.Command{Use: o.use, Short: o.short, Long: o.short + ".\n\n" + o.long + "\n\n" + targetHelp, Example: o.example, Args: args}
+	for i := range o.params {
+		o.params[i].addTo(cmd)
+	}
+	t := targetFlags(cmd.Flags())
+	excludeFlags(cmd)
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, o.owner) }
+	return cmd, t
 }

@@ -49,26 +49,6 @@ func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Re
 	}))
 }
 
-// Size returns how many records an export of the tenant would have now.
-func (s *Store) Size(ctx context.Context, tenant atrium.TenantID) (records int64, err error) {
-	err = s.read(ctx, func(tx engine.Tx) error {
-		records = 0
-		for _, sql := range []string{
-			"SELECT COUNT(*) FROM accounts WHERE tenant_id = $1", "SELECT COUNT(*) FROM accounts WHERE tenant_id = $1 AND survivor_id IS NOT NULL",
-			"SELECT COUNT(*) FROM prospects WHERE tenant_id = $1",
-			"SELECT COUNT(*) FROM brands WHERE tenant_id = $1",
-			"SELECT COUNT(*) FROM pages WHERE tenant_id = $1", "SELECT COUNT(*) FROM audiences WHERE tenant_id = $1",
-			"SELECT COUNT(*) FROM versions WHERE tenant_id = $1", "SELECT COUNT(*) FROM entries WHERE tenant_id = $1",
-		} {
-			if err := engine.Find(tx.Query, sql, engine.Args{idArg(tenant)}, func(r engine.Row) { records += r.Int(0) }); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return records, err
-}
-
 // An exporting is one run of Export. Rows that were stored after it began are
 // left out together with all that refers to them: a new account may come behind
 // the place where the accounts have been read already.

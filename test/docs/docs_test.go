@@ -77,6 +77,7 @@ func newPage(t *testing.T, demo string) *page {
 	key, id := apptest.Key(t, s, tenant)
 	operator, _ := apptest.Key(t, s, tenant, atrium.ManageScopes()...)
 	platform, _ := apptest.Key(t, s, atrium.OperatorChain, atrium.ScopeManage)
+	t.Setenv("ATRIUM_KEY", key) // which a page may export again
 	// The default transport asks for compression, which curl does not.
 	transport := &http.Transport{DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)

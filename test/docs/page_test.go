@@ -134,6 +134,11 @@ func (p *page) execute(name string, args []string, stdin string) (*result, error
 				return nil, fmt.Errorf("%q sets nothing", arg)
 			}
 			p.variables[variable] = value
+			if variable == "ATRIUM_KEY" { // the one that commands take from it; newPage sets it back
+				if err := os.Setenv(variable, value); err != nil {
+					return nil, err
+				}
+			}
 		}
 		return &result{}, nil
 	case "make":
@@ -172,9 +177,12 @@ func (p *page) atrium(args []string, stdin string) (*result, error) {
 	if len(args) > 0 && (args[0] == "serve" || args[0] == "demo") || slices.Contains(args, "--distribute=citus") {
 		args = append(args, "--help")
 	} else {
-		for _, arg := range args {
+		for i, arg := range args {
 			if path, ok := strings.CutPrefix(arg, "sqlite:"); ok && !filepath.IsLocal(path) {
 				return nil, fmt.Errorf("%s is outside of the working directory", path)
+			}
+			if arg+"/" == pageBase {
+				args[i] = p.base
 			}
 		}
 	}

@@ -21,7 +21,6 @@ var exports = []guarantee{
 	{"an export has what was stored before it, whatever the clock says", exportWithClockBack},
 	{"an export leaves out together what is stored after it began", exportLeavesOutTogether},
 	{"writes go on while an export waits for its taker, and it ends for all of them", exportEndsDespiteWrites},
-	{"Size is how many records an export has", sizeOfExport},
 	{"an export ends with the error of its taker, or of its context", exportEndsWithError},
 	{"an export of a tenant that does not exist is NotFound", exportOfNoTenant},
 }
@@ -326,19 +325,6 @@ func exportEndsDespiteWrites(t *testing.T, e *env) {
 			recorded(t, e.append(t, e.draft(t, byDomain("acme.example"))))
 		}
 	})
-}
-
-func sizeOfExport(t *testing.T, e *env) {
-	e.as(e.newTenant(t)).put(t, e.oneOfEach()...)
-	records := e.oneOfEach()
-	for i := range len(records) + 1 {
-		if n, err := e.Size(t.Context(), e.tenant); err != nil || n != int64(i) {
-			t.Errorf("the size is %d, %v, want %d", n, err, i)
-		}
-		if i < len(records) {
-			e.put(t, records[i])
-		}
-	}
 }
 
 func exportEndsWithError(t *testing.T, e *env) {

@@ -1,0 +1,58 @@
+package cli
+
+import "net/http"
+
+func accounts() group {
+	whole := []column{
+		{"Account", "accountId"}, {"Domain", "domain"}, {"Name", "name"}, {"Latest activity", "latestActivityAt"},
+		{"Prospects", "linkedProspects"}, {"Merged", "merged"}, {"Created", "createdAt"}, {"Updated", "updatedAt"},
+	}
+	const one = "/accounts/{account_id}"
+	name := param{flag: "name", usage: "`name` of the account, 1 to 255 characters", nullable: true}
+	span := []param{
+		{flag: "since", usage: "only entries recorded at this `time`, in RFC 3339 form, or after it"},
+		{flag: "until", usage: "only entries recorded before this `time`"},
+		{flag: "source", usage: "only entries of this `source`"},
+		{flag: "type", usage: "only entries of this `type`"},
+	}
+	// with returns a command that says which other account one has to do with.
+	with := func(name, short, long string, other param) operation {
+		other.required = true
+		return operation{
+			use: name + " ACCOUNT_ID", short: short, long: long, method: http.MethodPost, path: one + "/" + name,
+			params: []param{other}, state: givenState, shows: upright, columns: whole,
+		}
+	}
+	return group{name: "accounts", short: "Make, change, merge and erase accounts, and read their activity", operations: []operation{
+		{use: "get ACCOUNT_ID", short: "Show an account", method: http.MethodGet, path: one, shows: upright, columns: whole},
+		{
+			use: "create", short: "Make an account", method: http.MethodPost, path: "/accounts", once: true, shows: upright, columns: whole, params: []param{
+				{flag: "domain", usage: "`domain` that no other account has", required: true}, name,
+			},
+		},
+		{use: "update ACCOUNT_ID", short: "Change the name or the domain of an account", method: http.MethodPatch, path: one, state: seenState, shows: upright, columns: whole, params: []param{
+			{flag: "domain", usage: "`domain` that no other account has"}, name,
+		}},
+		with("merge", "Make an account a part of another one", "Its entries and prospects are shown with the other one. It can be taken out again by split.",
+			param{flag: "into", usage: "`ID` of the other account"}),
+		with("split", "Take out an account that was merged", "",
+			param{flag: "merged", name: "accountId", usage: "`ID` of the account that was merged into this one"}),
+		{
+			use: "erase ACCOUNT_ID", short: "Erase an account with all its activity, for good",
+			long:   "Where there is much to erase, a running server deletes the rest in the minutes after.",
+			method: http.MethodDelete, path: one, state: givenState, confirm: "Erase for good", shows: upright, columns: []column{{"Entries deleted", "entriesDeleted"}},
+		},
+		{
+			use: "activity ACCOUNT_ID", short: "List the entries of an account, newest first",
+			example: "  atrium accounts activity account_… --tenant tenant_… --since 2026-03-01T00:00:00Z --source crm",
+			method:  http.MethodGet, path: one + "/activity", shows: rows, columns: []column{
+				{"ENTRY", "accountLogId"}, {"RECORDED", "createdAt"}, {"OCCURRED", "occurredAt"}, {"SOURCE", "source"}, {"TYPE", "type"}, {"BYTES", "payloadBytes"},
+			}, params: append(span[:len(span):len(span)], param{flag: "include", usage: "`payload` to have the payloads with -o json", values: []string{"payload"}}),
+		},
+		{
+			use: "counts ACCOUNT_ID", short: "Count the entries of an account by day, source and type",
+			method: http.MethodGet, path: one + "/activity/counts", shows: rows, params: span,
+			columns: []column{{"DAY", "day"}, {"SOURCE", "source"}, {"TYPE", "type"}, {"ENTRIES", "count"}},
+		},
+	}}
+}

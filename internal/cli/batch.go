@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+)
+
+// The limits of one request with many entries.
+const (
+	batchEntries = 1000
+	batchBytes   = 8 << 20
+	maxEntryLine = 32 << 20 // whatever a server takes is less
+)
+
+// batching is the operation behind a batch. Its body is made of the lines of a file.
+var batching = operation{use: "batch FILE", method: http.MethodPost, path: "/account_logs"}
+
+func newEntriesBatch(t *target) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "batch FILE", Short: "Record the entries of a file", Args: cobra.ExactArgs(1),
+		Long: `Record entries: NDJSON, on each line one in the form in which the external API takes
+it, with occurredAt if it happened before; - stands for stdin. What became of each is
+printed, in the order of the lines. One that is refused changes nothing for the others
+and makes the exit code 1. Give every entry an idempotencyKey: then the command can be
+repeated after whatever happened.`,
+		Example: "  atrium entries batch --tenant tenant_… history.ndjson",
+	}
+	out := outputFlag(cmd)
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, oneTenant) }
+	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
+		in := cmd.InOrStdin()
+		if args[0] != "-" {
+			file, err := os.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer func() { _ = file.Close() }()
+			in = file
+		}
+		return t.with(cmd, "", func(c *client) error {
+			b := &batch{listing: newListing(cmd.OutOrStdout(), out.form, []column{
+				{"LINE", "line"}, {"STATUS", "status"}, {"ENTRY", "accountLogId"}, {"ACCOUNT", "accountId"}, {"REPLAYED", "replayed"}, {"PROBLEM", "detail"},
+			}), send: func(body []byte) ([]byte, error) {
+				a, err := c.ask(cmd.Context(), call{method: batching.method, path: batching.path, body: bytes.NewReader(body)})
+				return a.body, batching.reword(cmd, nil, t, err)
+			}}
+			return b.read(in)
+		})
+	})
+	return cmd
+}
+
+// A batch collects lines for one request and prints what became of them.
+type batch struct {
+	listing *listing
+	send    func(body []byte) ([]byte, error)
+
+	body    []byte
+	lines   []int // the numbers of the lines in the body
+	refused int
+}
+
+func (b *batch) read(in io.Reader) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxEntryLine)
+	n := 0
+	for lines.Scan() {
+		n++
+		line := bytes.TrimSpace(lines.Bytes())
+		switch {
+		case len(line) == 0:
+			continue
+		case !jsontext.Value(line).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)):
+			return errors.Join(b.flush(), fmt.Errorf("line %d is not one JSON value; the lines before it were sent", n))
+		case len(b.lines) == batchEntries || len(b.body)+len(line) > batchBytes && len(b.lines) > 0:
+			if err := b.flush(); err != nil {
+				return err
+			}
+		}
+		b.body = append(append(b.body, line...), ',')
+		b.lines = append(b.lines, n)
+	}
+	if err := errors.Join(b.flush(), lines.Err()); err != nil {
+		return err
+	}
+	if err := b.listing.end(); err != nil {
+		return err
+	}
+	if b.refused > 0 {
+		return fmt.Errorf("%d of %d lines were refused", b.refused, n)
+	}
+	return nil
+}
+
+// flush sends what was collected.
+func (b *batch) flush() error {
+	if len(b.lines) == 0 {
+		return nil
+	}
+	body := append([]byte(`{"entries":[`), b.body[:len(b.body)-1]...)
+	answer, err := b.send(append(body, "]}"...))
+	if err != nil {
+		return fmt.Errorf("from line %d on nothing is known: %w", b.lines[0], err)
+	}
+	var page struct {
+		Outcomes []jsontext.Value `json:"outcomes"`
+	}
+	if err := json.Unmarshal(answer, &page); err != nil || len(page.Outcomes) != len(b.lines) {
+		return fmt.Errorf("read the answer: %d outcomes for %d lines (%w)", len(page.Outcomes), len(b.lines), err)
+	}
+	for i, o := range page.Outcomes {
+		status, err := memberOf(o, "status")
+		if err != nil {
+			return err
+		}
+		if string(status) >= "400" {
+			b.refused++
+		}
+		page.Outcomes[i] = fmt.Appendf(nil, `{"line":%d,%s`, b.lines[i], bytes.TrimPrefix(o, []byte("{")))
+	}
+	b.body, b.lines = b.body[:0], b.lines[:0]
+	return b.listing.add(page.Outcomes)
+}

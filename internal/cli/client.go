@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+)
+
+// apiPrefix is what the paths of all operations begin with.
+const apiPrefix = "/manage/v0"
+
+// A client asks for operations of the management API.
+type client struct {
+	http              http.Client
+	base, key, tenant string
+}
+
+// newClient returns a client of the API behind the transport. key and tenant may be
+// "". A redirect is not followed: it would lead the key to where nobody sent it.
+func newClient(transport http.RoundTripper, base, key, tenant string) *client {
+	return &client{
+		http: http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		base: base, key: key, tenant: tenant,
+	}
+}
+
+// A call is a request for one operation.
+type call struct {
+	method string
+	path   string // escaped, behind apiPrefix
+	query  url.Values
+	header http.Header
+	body   io.Reader // nil for none
+}
+
+// do sends a call and returns the answer, whose body the caller closes. What is not a
+// success is an error: an *atrium.Error if the API says so.
+func (c *client) do(ctx context.Context, call call) (*http.Response, error) {
+	address := c.base + apiPrefix + call.path
+	if len(call.query) > 0 {
+		address += "?" + call.query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, call.method, address, call.body)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range call.header {
+		r.Header[name] = values
+	}
+	if call.body != nil && r.Header.Get("Content-Type") == "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.key != "" {
+		r.Header.Set("X-Api-Key", c.key)
+	}
+	if c.tenant != "" {
+		r.Header.Set("Atrium-Tenant", c.tenant)
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusMultipleChoices {
+		defer func() { _ = response.Body.Close() }()
+		return nil, refusal(response)
+	}
+	return response, nil
+}
+
+// An answer is one that was read to its end.
+type answer struct {
+	header http.Header
+	body   []byte
+}
+
+// ask sends a call and reads the whole answer.
+func (c *client) ask(ctx context.Context, call call) (answer, error) {
+	response, err := c.do(ctx, call)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(response.Body); err != nil {
+		return answer{}, fmt.Errorf("read the answer: %w", err)
+	}
+	return answer{response.Header, b.Bytes()}, nil
+}
+
+// maxProblem is how much of an error's body is read, in bytes.
+const maxProblem = 1 << 20
+
+// A problem is an error's body, as the document of the API has it.
+type problem struct {
+	Detail    string      `json:"detail"`
+	Code      atrium.Code `json:"code"`
+	RequestID string      `json:"requestId"`
+	Errors    []struct {
+		Pointer   *string `json:"pointer"`
+		Parameter *string `json:"parameter"`
+		Header    *string `json:"header"`
+		Detail    string  `json:"detail"`
+	} `json:"errors"`
+}
+
+// refusal returns the error that an answer is.
+func refusal(response *http.Response) error {
+	var p problem
+	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	b, err := io.ReadAll(io.LimitReader(response.Body, maxProblem))
+	if err == nil && media == "application/problem+json" {
+		err = json.Unmarshal(b, &p)
+	}
+	if err != nil || p.Code == "" { // from something between here and there
+		return errors.New("the server answered " + response.Status)
+	}
+	e := &atrium.Error{Code: p.Code, Detail: p.Detail}
+	if response.StatusCode >= http.StatusInternalServerError {
+		e.Detail += " (" + p.RequestID + ")"
+	}
+	for _, f := range p.Errors {
+		switch {
+		case f.Pointer != nil:
+			e.Faults = append(e.Faults, atrium.Fault{In: atrium.InBody, Where: *f.Pointer, Detail: f.Detail})
+		case f.Parameter != nil:
+			e.Faults = append(e.Faults, atrium.Fault{In: atrium.InQuery, Where: *f.Parameter, Detail: f.Detail})
+		case f.Header != nil:
+			e.Faults = append(e.Faults, atrium.Fault{In: atrium.InHeader, Where: *f.Header, Detail: f.Detail})
+		}
+	}
+	return e
+}

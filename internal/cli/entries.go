@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+func entries() group {
+	const one = "/account_logs/{account_log_id}"
+	return group{name: "entries", short: "Read, move and record entries of activity", operations: []operation{
+		{
+			use: "get ACCOUNT_LOG_ID", short: "Show an entry", method: http.MethodGet, path: one, shows: upright, columns: []column{
+				{"Entry", "accountLogId"}, {"Account", "accountId"}, {"Acknowledged as", "acknowledgedAccountId"}, {"Recorded", "createdAt"}, {"Occurred", "occurredAt"},
+				{"Source", "source"}, {"Type", "type"}, {"Claimed account", "claimed.accountId"}, {"Claimed domain", "claimed.domain"}, {"Claimed name", "claimed.name"},
+				{"Idempotency key", "idempotencyKey"}, {"Move", "moveId"}, {"Payload", "payload"},
+			},
+		},
+		{use: "payload ACCOUNT_LOG_ID", short: "Print the payload of an entry, as it was sent", method: http.MethodGet, path: one + "/payload", shows: verbatim},
+		{
+			use: "move ACCOUNT_LOG_ID", short: "Move an entry to another account",
+			method: http.MethodPost, path: one + "/move", once: true, state: givenState, columns: moveColumns, params: []param{
+				{flag: "to", name: "accountId", usage: "`ID` of the account", required: true},
+			},
+		},
+	}, others: []func(*target) *cobra.Command{newEntriesBatch}}
+}
+
+var moveColumns = []column{
+	{"MOVE", "moveId"}, {"FROM", "fromAccountId"}, {"TO", "toAccountId"}, {"ENTRIES", "moved"}, {"CREATED", "createdAt"}, {"UNDONE", "undoneAt"},
+}
+
+func moves() group {
+	report := []column{{"Move", "move.moveId"}, {"From", "move.fromAccountId"}, {"To", "move.toAccountId"}}
+	moved := slices.Concat(report, []column{{"Moved", "moved"}, {"Go on with", "nextCursor"}})
+	restored := slices.Concat(report, []column{{"Restored", "restored"}, {"Skipped", "skipped"}})
+	return group{name: "moves", short: "Move entries from account to account by a rule, and back", operations: []operation{
+		{use: "list", short: "List moves, the last one first", method: http.MethodGet, path: "/moves", shows: rows, columns: moveColumns},
+		{use: "get MOVE_ID", short: "Show a move", method: http.MethodGet, path: "/moves/{move_id}", columns: moveColumns},
+		{
+			use: "create", short: "Move the entries that a rule takes",
+			long: `One move takes 1000 entries at most. If there may be more, what is printed has the
+cursor with which the same command goes on.`,
+			example: "  atrium moves create --tenant tenant_… --to account_… --rule '{\"claimedName\":\"Example Manufacturing\"}' --check",
+			method:  http.MethodPost, path: "/moves", once: true, shows: upright, columns: moved, params: []param{
+				{flag: "from", usage: "`ID` of the account that has them (default the unattributed one)"},
+				{flag: "to", usage: "`ID` of the account that gets them", required: true},
+				{flag: "rule", kind: document, usage: "JSON `object` that says which: claimedName, claimedDomain, payload with pointer and equals", required: true},
+				{flag: "limit", kind: integer, usage: "how many at most, up to 1000", least: 1},
+				{flag: "check", kind: boolean, usage: "count them, and move nothing"},
+				{flag: "cursor", usage: "`cursor` of the move before"},
+			},
+		},
+		{
+			use: "undo MOVE_ID", short: "Take the entries of a move back",
+			method: http.MethodPost, path: "/moves/{move_id}/undo", state: givenState, shows: upright, columns: restored,
+		},
+	}}
+}

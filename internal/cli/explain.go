@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"atrium"
+)
+
+// explain returns the text of an error for a person at a terminal.
+func explain(err error) string {
+	e, ok := errors.AsType[*atrium.Error](err)
+	if !ok {
+		return err.Error()
+	}
+	var b strings.Builder
+	b.WriteString(e.Detail)
+	for _, f := range e.Faults {
+		fmt.Fprintf(&b, "\n  %s %s", cell(f.Where), f.Detail) // a name in a file can be anything
+	}
+	if cause := errors.Unwrap(e); cause != nil {
+		fmt.Fprintf(&b, " (%v)", cause)
+	}
+	return b.String()
+}
+
+// reword puts an error of the API into the words of the command line.
+func (o *operation) reword(cmd *cobra.Command, args []string, t *target, err error) error {
+	e, ok := errors.AsType[*atrium.Error](err)
+	if !ok {
+		return err
+	}
+	said := *e
+	said.Faults = make([]atrium.Fault, len(e.Faults))
+	for i, f := range e.Faults {
+		said.Faults[i] = o.inWords(f)
+	}
+	switch e.Code {
+	case atrium.CodeNotFound:
+		said.Detail = o.notThere(cmd, args, t)
+	case atrium.CodePreconditionFailed:
+		said.Detail = "Somebody changed it meanwhile, and nothing was done. Look at it as it is now, and repeat the change if it still makes sense."
+		if cmd.Flags().Changed("if-match") {
+			said.Detail = "It is not in the state that --if-match names any more, and nothing was done. " +
+				"Look at it as it is now, and repeat the change with its tag if it still makes sense."
+		}
+	case atrium.CodeInvalidRequest:
+		inFlags := !slices.ContainsFunc(said.Faults, func(f atrium.Fault) bool { return !strings.HasPrefix(f.Where, "--") })
+		switch {
+		case !inFlags || len(said.Faults) == 0:
+		case len(said.Faults) == 1:
+			said.Detail, said.Faults = said.Faults[0].Where+" "+said.Faults[0].Detail, nil
+		default:
+			said.Detail = "this is not valid:"
+		}
+	}
+	return &said
+}
+
+// inWords returns a fault with the name that the command line has for its place.
+func (o *operation) inWords(f atrium.Fault) atrium.Fault {
+	name, below, _ := strings.Cut(strings.TrimPrefix(f.Where, "/"), "/")
+	if f.In != atrium.InBody {
+		name = f.Where
+	}
+	for i := range o.params {
+		p := &o.params[i]
+		inBody := o.method != http.MethodGet && !p.inQuery
+		if p.member() == name && inBody == (f.In == atrium.InBody) {
+			f.Where = "--" + p.flag
+			if below != "" {
+				f.Where += " /" + below
+			}
+			return f
+		}
+	}
+	switch {
+	case f.In == atrium.InHeader && f.Where == "Atrium-Tenant":
+		f.Where = "--tenant"
+	case f.In == atrium.InHeader:
+		f.Where = "--" + strings.ToLower(f.Where)
+	case f.In == atrium.InBody && f.Where == "":
+		f.Where = "the request"
+	}
+	return f
+}
+
+// notThere says what there is not: the thing, with what it would belong to.
+func (o *operation) notThere(cmd *cobra.Command, args []string, t *target) string {
+	var chain []string
+	names := pathParam.FindAllStringSubmatch(o.path, -1)
+	for _, m := range slices.Backward(names) {
+		value, _ := cmd.Flags().GetString(identifiers[m[1]].flag())
+		if i := slices.Index(o.arguments(), m[1]); i >= 0 {
+			value = args[i]
+		}
+		chain = append(chain, identifiers[m[1]].name+" "+value)
+	}
+	if t.tenant != "" {
+		chain = append(chain, "tenant "+t.tenant)
+	}
+	if len(chain) == 0 {
+		return "the server does not know this operation: is it of the same version?"
+	}
+	return "there is no " + strings.Join(chain, " of ")
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// pageSize is how many items of a list are asked for at once: as many as may be.
+const pageSize = 100
+
+// printList prints the items of a list, page by page as they come: most of them, or
+// all for 0.
+func printList(ctx context.Context, c *client, call call, most int, l *listing) error {
+	for n := 0; ; {
+		size := pageSize
+		if most > 0 {
+			size = min(size, most-n)
+		}
+		call.query.Set("limit", strconv.Itoa(size))
+		a, err := c.ask(ctx, call)
+		if err != nil {
+			return err
+		}
+		var page struct {
+			Items      []jsontext.Value `json:"items"`
+			HasMore    bool             `json:"hasMore"`
+			NextCursor string           `json:"nextCursor"`
+		}
+		if err := json.Unmarshal(a.body, &page, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+		if err := l.add(page.Items); err != nil {
+			return err
+		}
+		n += len(page.Items)
+		switch {
+		case !page.HasMore || most > 0 && n >= most:
+			return l.end()
+		case page.NextCursor == "":
+			return errors.New("the server says that there is more, and not where")
+		}
+		call.query.Set("cursor", page.NextCursor)
+	}
+}
+
+// A listing prints the items of a list as they come.
+type listing struct {
+	form    string
+	columns []column
+	table   table
+	begun   bool // something was printed
+}
+
+func newListing(w io.Writer, form string, columns []column) *listing {
+	return &listing{form: form, columns: columns, table: table{w: w}}
+}
+
+func (l *listing) add(items []jsontext.Value) error {
+	if l.form == formJSON {
+		return l.addJSON(items)
+	}
+	lines := make([][]string, 0, len(items)+1)
+	if !l.begun {
+		l.begun = true
+		lines = append(lines, headings(l.columns))
+	}
+	for _, item := range items {
+		cells, err := cellsOf(item, l.columns)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, cells)
+	}
+	return l.table.write(lines)
+}
+
+func (l *listing) addJSON(items []jsontext.Value) error {
+	for _, item := range items {
+		before := ",\n  "
+		if !l.begun {
+			l.begun = true
+			before = "[\n  "
+		}
+		if err := item.Indent(jsontext.WithIndentPrefix("  "), jsontext.WithIndent("  ")); err != nil {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+		if _, err := fmt.Fprintf(l.table.w, "%s%s", before, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end completes a list whose items were all added.
+func (l *listing) end() error {
+	if l.form != formJSON {
+		return nil
+	}
+	last := "\n]\n"
+	if !l.begun {
+		last = "[]\n"
+	}
+	_, err := io.WriteString(l.table.w, last)
+	return err
+}

@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"atrium"
+	"atrium/internal/app"
+	"atrium/internal/config"
+	"atrium/internal/store"
+	"atrium/internal/telemetry"
+)
+
+// The environment variables that say what the commands work on.
+const (
+	envServer  = "ATRIUM_SERVER"
+	envKey     = "ATRIUM_KEY"
+	envProfile = "ATRIUM_PROFILE"
+)
+
+// targetHelp is what the help of every command says that has a target.
+const targetHelp = `Without --server the command works on the database itself, with everybody's rights.
+With it, it asks a running server for the same, with the rights of an API key. A key
+given by --key is seen in the list of processes: ` + envKey + ` and a profile are not.
+A profile is a JSON file that only its owner may read: {"server":…,"key":…,"tenant":…}.`
+
+// A target is what a command works on: the management API of a server, or the same
+// one on a database, in this process.
+type target struct {
+	server, key, profile, tenant string
+	operators                    bool // what is no tenant's, instead of a tenant
+	database                     func() (config.Config, error)
+}
+
+// served are settings of a server that hold for the same operations on the database.
+// The environment and the file may have them.
+var served = []string{"max-body", "batch-max-body", "keep-versions"}
+
+// targetFlags adds the flags that say what commands work on.
+func targetFlags(flags *pflag.FlagSet) *target {
+	t := &target{}
+	flags.StringVar(&t.server, "server", "", "`URL` of a running server to ask, instead of the database (environment: "+envServer+")")
+	flags.StringVar(&t.key, "key", "", "API `key` for the server, which the list of processes shows (environment: "+envKey+", which it does not)")
+	flags.StringVar(&t.profile, "profile", "", "JSON `file` with the server, the key and the tenant, readable by its owner alone (environment: "+envProfile+")")
+	flags.StringVar(&t.tenant, "tenant", "", "`ID` of the tenant; a server knows it by the key, unless that is an operator's")
+	t.database = databaseFlags(flags, served...)
+	for _, name := range served {
+		_ = flags.MarkHidden(name)
+	}
+	return t
+}
+
+// operatorFlag adds the flag for what is no tenant's.
+func operatorFlag(cmd *cobra.Command, t *target) {
+	cmd.Flags().BoolVar(&t.operators, "operator", false, "what is the operators' and of no tenant")
+}
+
+// excludeFlags refuses what contradicts itself. It is called after targetFlags, for
+// the command that has them.
+func excludeFlags(cmd *cobra.Command) {
+	for _, other := range []string{"server", "key", "database"} {
+		cmd.MarkFlagsMutuallyExclusive("profile", other)
+	}
+	cmd.MarkFlagsMutuallyExclusive("database", "server")
+	cmd.MarkFlagsMutuallyExclusive("database", "key")
+}
+
+// resolve decides what the command works on, once its line is read, and says what of
+// that is missing.
+func (t *target) resolve(cmd *cobra.Command, of owner) error {
+	if err := t.find(cmd); err != nil {
+		return err
+	}
+	switch {
+	case t.operators && cmd.Flags().Changed("tenant"):
+		return usageError{errors.New("--operator and --tenant contradict each other")}
+	case t.operators:
+		t.tenant = "" // of a profile
+	case t.remote() || t.tenant != "": // a server knows the tenant of a key
+	case of == oneTenant:
+		return cmd.MarkFlagRequired("tenant")
+	case of == orOperators:
+		cmd.MarkFlagsOneRequired("tenant", "operator")
+	}
+	return nil
+}
+
+// find takes the server and its key from where they are: a flag comes before the
+// environment, and a profile is taken as a whole or not at all, so that no key is sent
+// to a server that it is not for.
+func (t *target) find(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("database") {
+		return nil
+	}
+	given := cmd.Flags().Changed("server") || cmd.Flags().Changed("key")
+	profile := os.Getenv(envProfile)
+	switch {
+	case t.profile != "":
+		return t.readProfile(t.profile)
+	case !given && profile != "" && os.Getenv(envServer) != "":
+		return usageError{fmt.Errorf("%s and %s are both set", envProfile, envServer)}
+	case !given && profile != "":
+		return t.readProfile(profile)
+	}
+	if t.server == "" {
+		t.server = os.Getenv(envServer)
+	}
+	switch {
+	case t.server == "" && given:
+		return usageError{errors.New("--key is for a server: --server says which")}
+	case t.server == "":
+		return nil
+	case t.key == "":
+		t.key = os.Getenv(envKey)
+	}
+	if t.key == "" {
+		return usageError{fmt.Errorf("a server needs an API key: set %s, or name a --profile", envKey)}
+	}
+	return nil
+}
+
+// readProfile takes the server and the key of a profile, and its tenant unless there
+// is one.
+func (t *target) readProfile(path string) error {
+	p, err := readProfile(path)
+	if err != nil {
+		return usageError{err}
+	}
+	t.server, t.key = p.Server, p.Key
+	if t.tenant == "" {
+		t.tenant = p.Tenant
+	}
+	return nil
+}
+
+// remote reports whether the target is a server.
+func (t *target) remote() bool { return t.server != "" }
+
+// with calls f with a client of the target. On the database, the tenant is that of the
+// key unless one is named; key may be "".
+func (t *target) with(cmd *cobra.Command, key string, f func(*client) error) error {
+	if err := t.checkTenant(); err != nil {
+		return err
+	}
+	if t.remote() {
+		base, err := parseServer(t.server)
+		if err != nil {
+			return err
+		}
+		transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, ExpectContinueTimeout: time.Second}
+		defer transport.CloseIdleConnections()
+		return f(newClient(transport, base, t.key, t.tenant))
+	}
+	return t.onDatabase(cmd, func(settings config.Config, s *store.Store) error {
+		tenant, err := t.tenantOn(cmd.Context(), s, key)
+		if err != nil {
+			return err
+		}
+		log := telemetry.NewLogger(cmd.ErrOrStderr(), "text", "warn")
+		ctx, cancel := context.WithCancel(cmd.Context())
+		defer cancel()
+		handler, err := app.Manage(ctx, app.Config{Settings: settings, Store: s, Log: log})
+		if err != nil {
+			return err
+		}
+		transport := &inProcess{handler: handler}
+		defer transport.wait() // before the store is closed
+		return f(newClient(transport, "http://database.invalid", "", tenant))
+	})
+}
+
+func (t *target) checkTenant() error {
+	if t.tenant == string(atrium.OperatorChain) { // which the database takes for --operator
+		return errors.New("there is no tenant " + t.tenant)
+	}
+	if t.tenant == "" {
+		return nil
+	}
+	return checkID("tenant_id", t.tenant)
+}
+
+// onDatabase calls f with the migrated store that --database names.
+func (t *target) onDatabase(cmd *cobra.Command, f func(config.Config, *store.Store) error) (err error) {
+	settings, err := t.database()
+	if err != nil {
+		return err
+	}
+	s, err := openStore(cmd.Context(), settings, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if _, err := s.Migrate(cmd.Context()); err != nil {
+		return fmt.Errorf("migrate %s: %w", config.Redact(settings.Database), err)
+	}
+	return f(settings, s)
+}
+
+// tenantOn returns the tenant that a request to the database is for.
+func (t *target) tenantOn(ctx context.Context, s *store.Store, key string) (string, error) {
+	switch {
+	case t.operators:
+		return string(atrium.OperatorChain), nil
+	case t.tenant != "" || key == "":
+		return t.tenant, nil
+	}
+	k, _, _, err := s.Key(ctx, atrium.KeyID(key))
+	if atrium.CodeOf(err) == atrium.CodeNotFound {
+		return "", errors.New("there is no key " + key)
+	}
+	return string(cmp.Or(k.TenantID, atrium.OperatorChain)), err
+}
+
+// parseServer returns the URL of a server without a slash at its end.
+func parseServer(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", usageError{errors.New("the URL of the server must be http:// or https://, a host, and no user, query or fragment")}
+	}
+	return strings.TrimSuffix(u.String(), "/"), nil
+}

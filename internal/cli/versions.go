@@ -1,0 +1,37 @@
+package cli
+
+import "net/http"
+
+func versions() group {
+	columns := []column{
+		{"VERSION", "versionNumber"}, {"ID", "id"}, {"PUBLISHED", "published"}, {"ARCHIVED", "archived"}, {"CREATED", "createdAt"}, {"NOTE", "note"},
+	}
+	whole := []column{
+		{"Version", "versionNumber"}, {"ID", "id"}, {"Audience", "audienceId"}, {"Published", "published"}, {"Archived", "archived"},
+		{"Note", "note"}, {"Created", "createdAt"}, {"Content", "content"},
+	}
+	const path = "/pages/{page_id}/audiences/{audience_id}/versions"
+	const one = path + "/{version_number}"
+	return group{name: "versions", short: "Make, compare, publish and archive the versions of an audience", operations: []operation{
+		{use: "list", short: "List the versions of an audience, the highest number first", method: http.MethodGet, path: path, shows: rows, columns: columns},
+		{use: "get VERSION_NUMBER", short: "Show a version with its content", method: http.MethodGet, path: one, shows: upright, columns: whole},
+		{
+			use: "create", short: "Make a version, with the next number",
+			example: "  atrium versions create --tenant tenant_… --page page_… --audience audience_… --content-file content.json --note 'Spring'",
+			method:  http.MethodPost, path: path, once: true, columns: columns, params: []param{
+				{flag: "content", kind: document, usage: "JSON `value`, which can never be changed", required: true},
+				{flag: "note", usage: "`text` about the version, for those who work on it"},
+			},
+		},
+		{
+			use: "diff VERSION_NUMBER", short: "Show what leads from one version to another",
+			long:   "That is a JSON Patch (RFC 6902), an operation on each line.",
+			method: http.MethodGet, path: one + "/diff", shows: parts, partsIn: "patch", columns: []column{{"OPERATION", "op"}, {"PATH", "path"}, {"VALUE", "value"}}, params: []param{
+				{flag: "to", kind: integer, usage: "`number` of the other version", required: true},
+			},
+		},
+		{use: "publish VERSION_NUMBER", short: "Publish a version instead of the one that is", method: http.MethodPost, path: one + "/publish", state: givenState, columns: columns},
+		{use: "archive VERSION_NUMBER", short: "Archive a version", method: http.MethodPost, path: one + "/archive", state: givenState, columns: columns},
+		{use: "restore VERSION_NUMBER", short: "Take a version out of the archive", method: http.MethodPost, path: one + "/restore", state: givenState, columns: columns},
+	}}
+}
