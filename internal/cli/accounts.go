@@ -3,6 +3,9 @@ package cli
 import "net/http"
 
 func accounts() group {
+	columns := []column{
+		{"ACCOUNT", "accountId"}, {"DOMAIN", "domain"}, {"NAME", "name"}, {"LATEST ACTIVITY", "latestActivityAt"}, {"CREATED", "createdAt"},
+	}
 	whole := []column{
 		{"Account", "accountId"}, {"Domain", "domain"}, {"Name", "name"}, {"Latest activity", "latestActivityAt"},
 		{"Prospects", "linkedProspects"}, {"Merged", "merged"}, {"Created", "createdAt"}, {"Updated", "updatedAt"},
@@ -23,7 +26,18 @@ func accounts() group {
 			params: []param{other}, state: givenState, shows: upright, columns: whole,
 		}
 	}
-	return group{name: "accounts", short: "Make, change, merge and erase accounts, and read their activity", operations: []operation{
+	return group{name: "accounts", short: "Find, make, change, merge and erase accounts", operations: []operation{
+		{
+			use: "list", short: "List accounts",
+			example: "  atrium accounts list --tenant tenant_… --search northwind\n  atrium accounts list --tenant tenant_… --order activity --limit 20",
+			method:  http.MethodGet, path: "/accounts", shows: rows, columns: columns, params: []param{
+				{flag: "domain", usage: "only the account with this `domain`"},
+				{flag: "name-prefix", usage: "only accounts whose names begin with this `text`"},
+				{flag: "search", name: "q", usage: "only accounts with all of these `words`, or their beginnings, in name or domain"},
+				{flag: "active-since", usage: "only accounts with activity at this `time`, in RFC 3339 form, or after it"},
+				{flag: "order", usage: "what they are listed `by`: newest, activity or name", values: []string{"newest", "activity", "name"}},
+			},
+		},
 		{use: "get ACCOUNT_ID", short: "Show an account", method: http.MethodGet, path: one, shows: upright, columns: whole},
 		{
 			use: "create", short: "Make an account", method: http.MethodPost, path: "/accounts", once: true, shows: upright, columns: whole, params: []param{

@@ -17,7 +17,7 @@ var withoutRow = map[string]string{
 }
 
 // undone are deletions that another command takes back.
-var undone = []string{"unschedulePage"}
+var undone = []string{"unlinkProspect", "unschedulePage"}
 
 // tree is a part of the document of the management API.
 type tree = map[string]any

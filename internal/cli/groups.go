@@ -13,7 +13,7 @@ type group struct {
 
 // groups are the commands that are operations of the management API.
 func groups() []group {
-	return []group{tenants(), keys(), accounts(), entries(), moves(), brands(), pages(), audiences(), versions(), audit()}
+	return []group{tenants(), keys(), accounts(), entries(), moves(), prospects(), brands(), pages(), audiences(), versions(), audit()}
 }
 
 // newGroup returns the command of a group, with the flags for the target of all its
