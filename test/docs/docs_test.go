@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 const root = "../.."
 
 // Every block of commands that calls the service is run, page by page and in the
-// order of the page, on a server with the demo's data. subset_test.go says what
+// order of the page, on a server with the demo's data on each engine. subset_test.go says what
 // commands there can be, and answer_test.go how answers are compared.
 func TestTheExamplesOfEveryPageWork(t *testing.T) {
 	files := append(glob(t, root+"/docs/*.md"), root+"/README.md")
@@ -40,17 +40,23 @@ func TestTheExamplesOfEveryPageWork(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			if !slices.ContainsFunc(blocks, block.runs) {
-				return
-			}
-			p := newPage(t, demo)
-			p.makefile = makefile
-			for i := range blocks {
-				p.run(t, &blocks[i])
-			}
-			exchanges += p.exchanges
-		})
+		for _, engine := range []string{"sqlite", "postgres"} {
+			t.Run(filepath.Base(file)+"/"+engine, func(t *testing.T) {
+				if !slices.ContainsFunc(blocks, block.runs) {
+					return
+				}
+				database := "sqlite:atrium.db"
+				if engine == "postgres" {
+					database = postgrestest.Shared(t).NewDatabase(t)
+				}
+				p := newPage(t, database, demo)
+				p.makefile = makefile
+				for i := range blocks {
+					p.run(t, &blocks[i])
+				}
+				exchanges += p.exchanges
+			})
+		}
 	}
 	if exchanges < 30 {
 		t.Errorf("the pages hold %d requests; are they still found?", exchanges)
@@ -59,7 +65,7 @@ func TestTheExamplesOfEveryPageWork(t *testing.T) {
 
 // newPage starts a server in a directory of its own, which becomes the working
 // directory: a command without --database uses the same database.
-func newPage(t *testing.T, demo string) *page {
+func newPage(t *testing.T, database, demo string) *page {
 	t.Helper()
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "ATRIUM_") {
@@ -67,7 +73,8 @@ func newPage(t *testing.T, demo string) *page {
 		}
 	}
 	t.Chdir(t.TempDir())
-	s, err := store.Open(t.Context(), "sqlite:atrium.db", store.Options{})
+	t.Setenv("ATRIUM_DATABASE", database)
+	s, err := store.Open(t.Context(), database, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
