@@ -104,7 +104,8 @@ func TestPostgreSQLKeepsEveryGuaranteeWithUnpreparedStatements(t *testing.T) {
 // not in what it returns, nor in what it was given.
 func TestGuaranteesHoldWhenTransactionsStartOver(t *testing.T) {
 	storetest.Run(t, sqliteEngine(func(db engine.DB) engine.DB { return startingOver{db, func() {}} }),
-		"attribution", "names", "idempotency", "nodes", "tenants", "keys", "moves", "pages", "audiences", "versions", "import", "migrations", "model")
+		"attribution", "names", "idempotency", "nodes", "tenants", "keys", "moves", "terms", "accounts", "prospects",
+		"pages", "audiences", "versions", "import", "migrations", "model")
 }
 
 func TestANumberIsGivenAnewWhenTheTransactionStartsOver(t *testing.T) {
