@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"io"
-	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -149,9 +148,9 @@ func lineOf(q *rest.Query, name string) int64 {
 // about the operators'.
 func (a *API) auditRoutes() []rest.Route {
 	routes := []rest.Route{
-		reading(http.MethodGet, "/audit", "", a.listAudit),
-		reading(http.MethodGet, "/audit/head", "", a.getAuditHead),
-		reading(http.MethodGet, "/audit/export", "", a.exportAudit),
+		reading("/audit", "", a.listAudit),
+		reading("/audit/head", "", a.getAuditHead),
+		reading("/audit/export", "", a.exportAudit),
 	}
 	for i := range routes {
 		routes[i].For = rest.Either

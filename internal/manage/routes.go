@@ -50,8 +50,8 @@ func (a *API) Routes() []rest.Route {
 }
 
 // The scopes of an operation: to read, and to change what one of the areas has.
-func reading(method, pattern string, area atrium.Scope, handle rest.Handler) rest.Route {
-	return rest.Route{Method: method, Pattern: prefix + pattern, Scope: atrium.ScopeManageRead, Or: area, Handle: handle}
+func reading(pattern string, area atrium.Scope, handle rest.Handler) rest.Route {
+	return rest.Route{Method: http.MethodGet, Pattern: prefix + pattern, Scope: atrium.ScopeManageRead, Or: area, Handle: handle}
 }
 
 func changing(method, pattern string, area atrium.Scope, handle rest.Handler) rest.Route {
@@ -63,9 +63,9 @@ const prefix = "/manage/v0"
 func (a *API) accountRoutes() []rest.Route {
 	const area = atrium.ScopeManageAccounts
 	return []rest.Route{
-		reading(http.MethodGet, "/accounts", area, a.listAccounts),
+		reading("/accounts", area, a.listAccounts),
 		changing(http.MethodPost, "/accounts", area, a.createAccount),
-		reading(http.MethodGet, "/accounts/{account_id}", area, a.getAccount),
+		reading("/accounts/{account_id}", area, a.getAccount),
 		changing(http.MethodPatch, "/accounts/{account_id}", area, a.updateAccount),
 		changing(http.MethodDelete, "/accounts/{account_id}", area, a.eraseAccount),
 		changing(http.MethodPost, "/accounts/{account_id}/merge", area, a.mergeAccount),
@@ -78,15 +78,15 @@ func (a *API) activityRoutes() []rest.Route {
 	batch := changing(http.MethodPost, "/account_logs", area, a.createAccountLogs)
 	batch.MaxBody = a.MaxBatch
 	return []rest.Route{
-		reading(http.MethodGet, "/accounts/{account_id}/activity", area, a.listActivity),
-		reading(http.MethodGet, "/accounts/{account_id}/activity/counts", area, a.countActivity),
+		reading("/accounts/{account_id}/activity", area, a.listActivity),
+		reading("/accounts/{account_id}/activity/counts", area, a.countActivity),
 		batch,
-		reading(http.MethodGet, "/account_logs/{account_log_id}", area, a.getAccountLog),
-		reading(http.MethodGet, "/account_logs/{account_log_id}/payload", area, a.getPayload),
+		reading("/account_logs/{account_log_id}", area, a.getAccountLog),
+		reading("/account_logs/{account_log_id}/payload", area, a.getPayload),
 		changing(http.MethodPost, "/account_logs/{account_log_id}/move", area, a.moveAccountLog),
-		reading(http.MethodGet, "/moves", area, a.listMoves),
+		reading("/moves", area, a.listMoves),
 		changing(http.MethodPost, "/moves", area, a.createMove),
-		reading(http.MethodGet, "/moves/{move_id}", area, a.getMove),
+		reading("/moves/{move_id}", area, a.getMove),
 		changing(http.MethodPost, "/moves/{move_id}/undo", area, a.undoMove),
 	}
 }
@@ -94,9 +94,9 @@ func (a *API) activityRoutes() []rest.Route {
 func (a *API) prospectRoutes() []rest.Route {
 	const area = atrium.ScopeManageAccounts
 	return []rest.Route{
-		reading(http.MethodGet, "/prospects", area, a.listProspects),
+		reading("/prospects", area, a.listProspects),
 		changing(http.MethodPost, "/prospects", area, a.createProspect),
-		reading(http.MethodGet, "/prospects/{prospect_id}", area, a.getProspect),
+		reading("/prospects/{prospect_id}", area, a.getProspect),
 		changing(http.MethodPatch, "/prospects/{prospect_id}", area, a.updateProspect),
 		changing(http.MethodDelete, "/prospects/{prospect_id}", area, a.deleteProspect),
 		changing(http.MethodPut, "/accounts/{account_id}/prospects/{prospect_id}", area, a.linkProspect),
@@ -107,9 +107,9 @@ func (a *API) prospectRoutes() []rest.Route {
 func (a *API) brandRoutes() []rest.Route {
 	const area = atrium.ScopeManagePages
 	return []rest.Route{
-		reading(http.MethodGet, "/brands", area, a.listBrands),
+		reading("/brands", area, a.listBrands),
 		changing(http.MethodPost, "/brands", area, a.createBrand),
-		reading(http.MethodGet, "/brands/{brand_id}", area, a.getBrand),
+		reading("/brands/{brand_id}", area, a.getBrand),
 		changing(http.MethodPatch, "/brands/{brand_id}", area, a.updateBrand),
 		changing(http.MethodDelete, "/brands/{brand_id}", area, a.deleteBrand),
 	}
@@ -118,9 +118,9 @@ func (a *API) brandRoutes() []rest.Route {
 func (a *API) pageRoutes() []rest.Route {
 	const area = atrium.ScopeManagePages
 	return []rest.Route{
-		reading(http.MethodGet, "/pages", area, a.listPages),
+		reading("/pages", area, a.listPages),
 		changing(http.MethodPost, "/pages", area, a.createPage),
-		reading(http.MethodGet, "/pages/{page_id}", area, a.getPage),
+		reading("/pages/{page_id}", area, a.getPage),
 		changing(http.MethodPatch, "/pages/{page_id}", area, a.updatePage),
 		changing(http.MethodDelete, "/pages/{page_id}", area, a.deletePage),
 		changing(http.MethodPost, "/pages/{page_id}/undelete", area, a.undeletePage),
@@ -142,16 +142,16 @@ func (a *API) audienceRoutes() []rest.Route {
 		version   = versions + "/{version_number}"
 	)
 	return []rest.Route{
-		reading(http.MethodGet, audiences, area, a.listAudiences),
+		reading(audiences, area, a.listAudiences),
 		changing(http.MethodPost, audiences, area, a.createAudience),
-		reading(http.MethodGet, audience, area, a.getAudience),
+		reading(audience, area, a.getAudience),
 		changing(http.MethodPatch, audience, area, a.updateAudience),
 		changing(http.MethodPost, audience+"/archive", area, a.archiveAudience(true)),
 		changing(http.MethodPost, audience+"/restore", area, a.archiveAudience(false)),
-		reading(http.MethodGet, versions, area, a.listVersions),
+		reading(versions, area, a.listVersions),
 		changing(http.MethodPost, versions, area, a.createVersion),
-		reading(http.MethodGet, version, area, a.getVersion),
-		reading(http.MethodGet, version+"/diff", area, a.compareVersions),
+		reading(version, area, a.getVersion),
+		reading(version+"/diff", area, a.compareVersions),
 		changing(http.MethodPost, version+"/publish", area, a.publishVersion),
 		changing(http.MethodPost, version+"/archive", area, a.archiveVersion(true)),
 		changing(http.MethodPost, version+"/restore", area, a.archiveVersion(false)),
@@ -161,9 +161,9 @@ func (a *API) audienceRoutes() []rest.Route {
 func (a *API) keyRoutes() []rest.Route {
 	const area = atrium.ScopeManageKeys
 	return []rest.Route{
-		reading(http.MethodGet, "/keys", area, a.listKeys),
+		reading("/keys", area, a.listKeys),
 		changing(http.MethodPost, "/keys", area, a.createKey),
-		reading(http.MethodGet, "/keys/{key_id}", area, a.getKey),
+		reading("/keys/{key_id}", area, a.getKey),
 		changing(http.MethodPost, "/keys/{key_id}/rotate", area, a.rotateKey),
 		changing(http.MethodPost, "/keys/{key_id}/revoke", area, a.revokeKey),
 	}
@@ -177,7 +177,7 @@ func (a *API) tenantRoutes() []rest.Route {
 		return route
 	}
 	return []rest.Route{
-		reading(http.MethodGet, "/tenant", "", a.ownTenant),
+		reading("/tenant", "", a.ownTenant),
 		operators(http.MethodGet, "/tenants", atrium.ScopeManageRead, a.listTenants),
 		operators(http.MethodPost, "/tenants", atrium.ScopeManage, a.createTenant),
 		operators(http.MethodGet, "/tenants/{tenant_id}", atrium.ScopeManageRead, a.getTenant),

@@ -93,7 +93,7 @@ func (a *API) exportData(ctx context.Context, who auth.Principal, _ *rest.Reques
 func (a *API) transferRoutes() []rest.Route {
 	in := changing(http.MethodPost, "/import", atrium.ScopeManage, a.importData)
 	in.Takes = rest.Lines
-	out := reading(http.MethodGet, "/export", "", a.exportData)
+	out := reading("/export", "", a.exportData)
 	out.Answers = rest.Lines
 	return []rest.Route{in, out}
 }
