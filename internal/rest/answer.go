@@ -1,0 +1,87 @@
+package rest
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// encoding leaves JSON that tenants gave us as it is: it was read strictly when
+// it came.
+var encoding = json.JoinOptions(
+	jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true), json.FormatNilSliceAsNull(false))
+
+// An Encoded is a JSON text that is sent as it is. To encode it as part of something
+// else would take the white space out of it.
+type Encoded []byte
+
+// Encode returns a body as it would be sent.
+func Encode(body any) (Encoded, error) {
+	if e, ok := body.(Encoded); ok {
+		return e, nil
+	}
+	b, err := json.Marshal(body, encoding)
+	if err != nil {
+		return nil, fmt.Errorf("encode an answer: %w", err)
+	}
+	return b, nil
+}
+
+func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Response) error {
+	if response.Stream != nil {
+		return a.writeStream(w, r, response)
+	}
+	if response.Status == http.StatusNoContent {
+		w.Header().Set("Cache-Control", cacheControl)
+		w.WriteHeader(response.Status)
+		return nil
+	}
+	body, err := Encode(response.Body)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	for name, values := range response.Header {
+		h[name] = values
+	}
+	status := cmp.Or(response.Status, http.StatusOK)
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if reads || response.Tagged || response.ETag != "" {
+		tag := cmp.Or(response.ETag, hashTag(body))
+		h.Set("ETag", `"`+tag+`"`)
+		if reads && noneMatch(r.Header["If-None-Match"], tag) {
+			h.Set("Cache-Control", cacheControl)
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+	}
+	write(w, status, "application/json", body)
+	return nil
+}
+
+// JSON returns a handler that answers every request with one JSON text, unless
+// check returns an error.
+func (a *API) JSON(body string, check func(*http.Request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := check(r); err != nil {
+			writeProblem(w, r, a.Log, err)
+			return
+		}
+		write(w, http.StatusOK, "application/json", []byte(body))
+	})
+}
+
+// write sends a whole answer. A client that has gone is nobody's fault.
+func write(w http.ResponseWriter, status int, contentType string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", cacheControl)
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

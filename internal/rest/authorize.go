@@ -1,0 +1,59 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+
+	"atrium"
+	"atrium/internal/auth"
+)
+
+// authorize returns nil if the principal may ask for the operation.
+func authorize(route Route, who auth.Principal) error {
+	switch {
+	case route.For == AnyTenant && !who.Operator:
+		return atrium.Errorf(atrium.CodeForbidden, "The key must be an operator's.")
+	case who.Scopes.Has(route.Scope) || route.Or != "" && who.Scopes.Has(route.Or):
+		return nil
+	case route.Or != "":
+		return atrium.Errorf(atrium.CodeForbidden, "The key needs the scope %s or %s.", route.Scope, route.Or)
+	}
+	return atrium.Errorf(atrium.CodeForbidden, "The key needs the scope %s.", route.Scope)
+}
+
+// nameTenant gives an operator the tenant that the request names. Any other key has
+// its own, and may name it.
+func (a *API) nameTenant(ctx context.Context, route Route, who *auth.Principal, r *http.Request) error {
+	named := r.Header[headerTenant]
+	if len(named) == 0 {
+		if who.Operator && route.For == OneTenant {
+			return tenantFault("is required with an operator's key")
+		}
+		return nil
+	}
+	id, ok := atrium.ParseID[atrium.TenantID](named[0])
+	switch {
+	case len(named) > 1:
+		return tenantFault("must be there once")
+	case !ok:
+		return tenantFault("must match ^tenant_[a-z0-9]{26}$")
+	case !who.Operator && id != who.TenantID:
+		return atrium.NotFound()
+	case who.Operator:
+		who.TenantID = id
+		return a.Tenants(ctx, id)
+	}
+	return nil
+}
+
+func tenantFault(detail string) error {
+	return atrium.Invalid(atrium.Fault{In: atrium.InHeader, Where: "Atrium-Tenant", Detail: detail})
+}
+
+func (a *API) authenticate(ctx context.Context, r *http.Request) (auth.Principal, error) {
+	key := ""
+	if values := r.Header[headerKey]; len(values) == 1 {
+		key = values[0]
+	}
+	return a.Keys.Authenticate(ctx, key)
+}
