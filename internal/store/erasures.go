@@ -83,6 +83,13 @@ func (tx *changing) erase(g *group) error {
 			return err
 		}
 	}
+	for _, id := range ids {
+		rules, err := tx.forgetRules(id)
+		if err != nil {
+			return err
+		}
+		names = append(names, rules...)
+	}
 	var x indexing
 	for _, m := range append([]member{g.root}, g.members...) {
 		x.account(&m.Account, nil)
@@ -93,6 +100,27 @@ func (tx *changing) erase(g *group) error {
 	tx.recordDetail("account.erase", string(g.root.ID), map[string]any{"members": len(g.members), "redacted": names})
 	_, err := tx.Batch(insertErasures, rows, nil)
 	return err
+}
+
+// forgetRules takes the rules out of the moves to an account, which tell what its
+// entries claim and hold, and the details out of what the audit log has of these
+// moves. It returns the identifiers of the moves.
+func (tx *changing) forgetRules(to atrium.AccountID) (moves []string, err error) {
+	tenant := idArg(tx.change.TenantID)
+	if err := tx.Query("SELECT move_id FROM moves WHERE tenant_id = $1 AND to_account_id = $2 AND rule IS NOT NULL",
+		engine.Args{tenant, idArg(to)}, func(r engine.Row) error {
+			moves = append(moves, string(idAt[atrium.MoveID](r, 0)))
+			return nil
+		}); err != nil || len(moves) == 0 {
+		return nil, err
+	}
+	for _, id := range moves {
+		if err := tx.redact(id); err != nil {
+			return nil, err
+		}
+	}
+	_, err = tx.Exec("UPDATE moves SET rule = NULL WHERE tenant_id = $1 AND to_account_id = $2 AND rule IS NOT NULL", tenant, idArg(to))
+	return moves, err
 }
 
 // EraseEntries deletes some entries of accounts that are erased, and returns whether

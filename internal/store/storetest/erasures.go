@@ -15,6 +15,7 @@ var erasures = []guarantee{
 	{"the keys of erased entries are free at once", erasedKeysFree},
 	{"what is too much for a request is erased later, and not seen meanwhile", erasedLater},
 	{"the audit log keeps no content of what was erased", erasedNotAudited},
+	{"no rule tells what was moved to an erased account", erasedRules},
 	{"another tenant's account is not erased", erasedOfAnother},
 	{"entries that are appended while their account is erased are gone or of a new one", erasuresAndEntriesTogether},
 }
@@ -176,6 +177,37 @@ func erasedNotAudited(t *testing.T, e *env) {
 	if report := e.wantSound(t, nil); report.Redacted == 0 {
 		t.Error("no row was redacted")
 	}
+}
+
+func erasedRules(t *testing.T, e *env) {
+	erased, kept := e.record(t, byDomain("erased.example")).AccountID, e.record(t, byDomain("kept.example")).AccountID
+	rule := func(name string) atrium.MoveRule {
+		e.record(t, byName(name))
+		return atrium.MoveRule{ClaimedName: name, Given: []byte(`{"claimedName":"` + name + `"}`)}
+	}
+	moved := func(to atrium.AccountID, name string) atrium.Move {
+		report, _, err := e.Move(t.Context(), e.change(), atrium.MoveRequest{To: to, Rule: rule(name), Limit: 10})
+		if err != nil || report.Move == nil {
+			t.Fatalf("move: %+v, %v", report, err)
+		}
+		return *report.Move
+	}
+	gone, stays := moved(erased, "Secret"), moved(kept, "Open")
+	e.erase(t, erased)
+	for _, c := range []struct {
+		move  atrium.Move
+		rule  string
+		audit bool
+	}{{gone, "", false}, {stays, `{"claimedName":"Open"}`, true}} {
+		m, err := e.FindMove(t.Context(), e.tenant, c.move.ID)
+		if err != nil || string(m.Rule) != c.rule {
+			t.Errorf("the rule is %s, %v, want %s", m.Rule, err, c.rule)
+		}
+		if acts := e.actsOf(t, string(c.move.ID)); len(acts) != 1 || strings.Contains(acts[0], "claimedName") != c.audit {
+			t.Errorf("the audit log has %q", acts)
+		}
+	}
+	e.wantSound(t, nil)
 }
 
 func erasedOfAnother(t *testing.T, e *env) {
