@@ -53,7 +53,7 @@ CREATE TABLE moves (
     PRIMARY KEY (tenant_id, move_id)
 );
 
-CREATE INDEX moves_by_rule ON moves (tenant_id, to_account_id, move_id) WHERE rule IS NOT NULL;
+CREATE INDEX moves_by_target ON moves (tenant_id, to_account_id, move_id);
 
 -- from_account_id and previous_move_id are what the entry had before the move.
 CREATE TABLE moved_entries (
