@@ -2,7 +2,6 @@ package manage
 
 import (
 	"context"
-	"unicode/utf8"
 
 	"atrium"
 	"atrium/internal/auth"
@@ -99,21 +98,4 @@ func wordsParameter(q *rest.Query) (words []string, given string) {
 		return ""
 	})
 	return words, given
-}
-
-// textParameter takes a parameter that check finds nothing wrong with, and "" without
-// it.
-func textParameter(q *rest.Query, name string, check func(string) string) string {
-	text, ok := q.Text(name)
-	if !ok {
-		return ""
-	}
-	fault := "must be UTF-8"
-	if utf8.ValidString(text) {
-		fault = check(text)
-	}
-	if fault != "" {
-		q.Fault(name, fault)
-	}
-	return text
 }

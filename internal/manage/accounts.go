@@ -53,7 +53,7 @@ func sameAccount(r *rest.Request) func(atrium.AccountDetail) error {
 
 func (a *API) createAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var domain, name string
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.Making(who, func(o *strictjson.Object) {
 		domain, _ = o.Text("domain", strictjson.Required, atrium.CheckDomain)
 		name, _ = o.Text("name", strictjson.Nullable, checkName)
 	})

@@ -66,7 +66,7 @@ func (a *API) listAudiences(ctx context.Context, who auth.Principal, r *rest.Req
 
 func (a *API) createAudience(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name string
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.Making(who, func(o *strictjson.Object) {
 		name, _ = o.Text("name", strictjson.Required, checkName)
 	})
 	if err != nil {

@@ -50,10 +50,8 @@ func (a *API) listAudit(ctx context.Context, who auth.Principal, r *rest.Request
 	q := r.Query()
 	limit := q.Limit()
 	var f store.AuditFilter
-	f.Subject, _ = q.Text("subject")
-	f.Actor, _ = q.Text("actor")
-	f.Action, _ = q.Text("action")
-	f.Since, f.Until = instantOf(q, "since"), instantOf(q, "until")
+	f.Subject, f.Actor, f.Action = textParameter(q, "subject", anyText), textParameter(q, "actor", anyText), textParameter(q, "action", anyText)
+	f.Since, f.Until = q.Time("since"), q.Time("until")
 	binding := []string{string(chain(who)), "audit", f.Subject, f.Actor, f.Action, textOf(f.Since), textOf(f.Until)}
 	var below int64
 	if after := q.Cursor(a.Cursors, binding...); after != nil {
@@ -71,20 +69,6 @@ func (a *API) listAudit(ctx context.Context, who auth.Principal, r *rest.Request
 		position = atrium.PositionAt(atrium.Time(next), atrium.OperatorChain) // a number is enough
 	}
 	return listedTo(a.Cursors, found, position, limit, newAuditRow, binding), nil
-}
-
-// instantOf takes a parameter that is an instant, and nil if it was not given.
-func instantOf(q *rest.Query, name string) *atrium.Time {
-	text, ok := q.Text(name)
-	if !ok {
-		return nil
-	}
-	at, err := atrium.ParseTime(text)
-	if err != nil {
-		q.Fault(name, err.Error())
-		return nil
-	}
-	return &at
 }
 
 func textOf(t *atrium.Time) string {

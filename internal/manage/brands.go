@@ -37,7 +37,7 @@ func (a *API) listBrands(ctx context.Context, who auth.Principal, r *rest.Reques
 
 func (a *API) createBrand(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name string
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.Making(who, func(o *strictjson.Object) {
 		name, _ = o.Text("name", strictjson.Required, checkName)
 	})
 	if err != nil {

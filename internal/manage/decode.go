@@ -1,6 +1,8 @@
 package manage
 
 import (
+	"unicode/utf8"
+
 	"atrium"
 	"atrium/internal/rest"
 	"atrium/internal/strictjson"
@@ -91,4 +93,24 @@ func listedTo[T, V any](k rest.CursorKey, found []T, next *atrium.Position, limi
 		list.NextCursor = k.SealPosition(next, binding...)
 	}
 	return rest.Response{Body: list}
+}
+
+// anyText says what is wrong with a text of any length, or "".
+func anyText(text string) string { return atrium.CheckText(text, 1, atrium.Unbounded) }
+
+// textParameter takes a parameter that check finds nothing wrong with, and "" without
+// it.
+func textParameter(q *rest.Query, name string, check func(string) string) string {
+	text, ok := q.Text(name)
+	if !ok {
+		return ""
+	}
+	fault := "must be UTF-8"
+	if utf8.ValidString(text) {
+		fault = check(text)
+	}
+	if fault != "" {
+		q.Fault(name, fault)
+	}
+	return text
 }

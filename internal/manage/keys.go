@@ -100,7 +100,7 @@ const (
 
 func (a *API) createKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var k atrium.APIKey
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.Making(who, func(o *strictjson.Object) {
 		k = decodeKey(o)
 	})
 	if err != nil {
@@ -175,7 +175,7 @@ func (a *API) rotateKey(ctx context.Context, who auth.Principal, r *rest.Request
 		return rest.Response{}, err
 	}
 	text, hash := auth.NewSecret(id)
-	k, replayed, err := a.Store.RotateKey(ctx, c, id, hash, grace, func(k atrium.APIKey) error {
+	k, _, err := a.Store.RotateKey(ctx, c, id, hash, grace, func(k atrium.APIKey) error {
 		if !who.Scopes.MayGrant(k.Scopes) {
 			return atrium.Errorf(atrium.CodeForbidden, "The key has scopes that yours has not: it cannot be given a secret that you know.")
 		}
@@ -185,9 +185,7 @@ func (a *API) rotateKey(ctx context.Context, who auth.Principal, r *rest.Request
 		return rest.Response{}, err
 	}
 	a.Keys.Forget(id)
-	response := rest.Made(shown(k, text, replayed), replayed)
-	response.Status = 0
-	return response, nil
+	return rest.Response{Body: shown(k, text, false), Tagged: true}, nil
 }
 
 func (a *API) revokeKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {

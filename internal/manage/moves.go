@@ -35,7 +35,7 @@ func takeAccountID(o *strictjson.Object, name string, need strictjson.Need) atri
 
 func (a *API) moveAccountLog(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var to atrium.AccountID
-	c, err := r.Change(who, func(o *strictjson.Object) { to = takeAccountID(o, "accountId", strictjson.Required) })
+	c, err := r.Making(who, func(o *strictjson.Object) { to = takeAccountID(o, "accountId", strictjson.Required) })
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -65,7 +65,7 @@ func (a *API) createMove(ctx context.Context, who auth.Principal, r *rest.Reques
 	request := atrium.MoveRequest{Limit: atrium.MaxMoved}
 	var binding []string
 	check := false
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.Making(who, func(o *strictjson.Object) {
 		request.From = takeAccountID(o, "from", strictjson.Optional)
 		request.To = takeAccountID(o, "to", strictjson.Required)
 		takeRule(o, &request.Rule)

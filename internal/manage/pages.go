@@ -111,7 +111,7 @@ func pageEdit(o *strictjson.Object, need strictjson.Need) (edit atrium.PageEdit)
 
 func (a *API) createPage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	p := atrium.Page{Actions: []byte("[]"), Scripts: []byte("[]"), FooterLinks: []byte("[]")}
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.Making(who, func(o *strictjson.Object) {
 		edit := pageEdit(o, strictjson.Required)
 		edit.Apply(&p)
 	})

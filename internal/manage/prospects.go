@@ -108,7 +108,7 @@ func takeProspect(o *strictjson.Object) (edit func(*atrium.Prospect)) {
 
 func (a *API) createProspect(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var given atrium.Prospect
-	c, err := r.Change(who, func(o *strictjson.Object) { takeProspect(o)(&given) })
+	c, err := r.Making(who, func(o *strictjson.Object) { takeProspect(o)(&given) })
 	if err != nil {
 		return rest.Response{}, err
 	}

@@ -35,7 +35,7 @@ func (a *API) listTenants(ctx context.Context, _ auth.Principal, r *rest.Request
 
 func (a *API) createTenant(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name, id string
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.Making(who, func(o *strictjson.Object) {
 		name, _ = o.Text("name", strictjson.Required, checkName)
 		id, _ = o.Text("tenantId", strictjson.Optional, checkID[atrium.TenantID])
 	})

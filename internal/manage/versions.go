@@ -76,7 +76,7 @@ func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Requ
 func (a *API) createVersion(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var content []byte
 	var note string
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.Making(who, func(o *strictjson.Object) {
 		if content = jsonIfGiven(o.Value("content")); content == nil {
 			o.Fault("content", "is required")
 		}

@@ -20,10 +20,20 @@ func (r *Request) ChangeBy(who auth.Principal) atrium.Change {
 // Change reads a request that asks for a change, strictly: its body is an object all
 // of whose members decode takes, so that a misspelt one is a fault, and an empty body
 // is an empty object; decode may be nil, for nothing. It returns what the store is
-// told of the change. With an Idempotency-Key header, which only a POST may need, the
-// same request is one whose path and body say the same. The error names every fault
-// of both.
+// told of the change. The error names every fault.
 func (r *Request) Change(who auth.Principal, decode func(o *strictjson.Object)) (atrium.Change, error) {
+	return r.read(who, decode, nil)
+}
+
+// Making is Change for a request that makes something. With an Idempotency-Key header
+// it is made once: the same request is one whose method, path and body say the same.
+// The error names the faults of the header, too.
+func (r *Request) Making(who auth.Principal, decode func(o *strictjson.Object)) (atrium.Change, error) {
+	return r.read(who, decode, r.Header(headerIdempotency))
+}
+
+// read is Change with the values of the header Idempotency-Key, if it counts.
+func (r *Request) read(who auth.Principal, decode func(o *strictjson.Object), keys []string) (atrium.Change, error) {
 	c := r.ChangeBy(who)
 	if c.TenantID == "" {
 		c.TenantID = atrium.OperatorChain
@@ -41,7 +51,7 @@ func (r *Request) Change(who auth.Principal, decode func(o *strictjson.Object)) 
 	}
 	o.Untaken()
 	faults := o.Faults()
-	if keys := r.Header(headerIdempotency); len(keys) > 0 && r.http.Method == http.MethodPost {
+	if len(keys) > 0 {
 		c.IdempotencyKey = keys[0]
 		if detail := checkIdempotencyKey(keys); detail != "" {
 			faults = append(faults, atrium.Fault{In: atrium.InHeader, Where: headerIdempotency, Detail: detail})

@@ -149,6 +149,8 @@ func (im *importing) count(run importRun, added int) {
 		kind = "accounts"
 	case *LinkedProspect:
 		kind = "prospects"
+	case *Merge:
+		kind = "merges"
 	case *atrium.Brand:
 		kind = "brands"
 	case *atrium.Page, *ScheduledPage:
