@@ -69,10 +69,23 @@ type batch struct {
 	refused int
 }
 
+// read sends all lines. When it fails in the middle, what became of those before is
+// complete and can be read: it says what need not be sent again.
 func (b *batch) read(in io.Reader) error {
+	n, err := b.sendAll(in)
+	if err == nil || b.listing.begun {
+		err = errors.Join(err, b.listing.end())
+	}
+	if err == nil && b.refused > 0 {
+		err = fmt.Errorf("%d of %d lines were refused", b.refused, n)
+	}
+	return err
+}
+
+// sendAll returns how many lines it read.
+func (b *batch) sendAll(in io.Reader) (n int, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxEntryLine)
-	n := 0
 	for lines.Scan() {
 		n++
 		line := bytes.TrimSpace(lines.Bytes())
@@ -80,25 +93,16 @@ func (b *batch) read(in io.Reader) error {
 		case len(line) == 0:
 			continue
 		case !jsontext.Value(line).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)):
-			return errors.Join(b.flush(), fmt.Errorf("line %d is not one JSON value; the lines before it were sent", n))
+			return n, errors.Join(b.flush(), fmt.Errorf("line %d is not one JSON value; the lines before it were sent", n))
 		case len(b.lines) == batchEntries || len(b.body)+len(line) > batchBytes && len(b.lines) > 0:
 			if err := b.flush(); err != nil {
-				return err
+				return n, err
 			}
 		}
 		b.body = append(append(b.body, line...), ',')
 		b.lines = append(b.lines, n)
 	}
-	if err := errors.Join(b.flush(), lines.Err()); err != nil {
-		return err
-	}
-	if err := b.listing.end(); err != nil {
-		return err
-	}
-	if b.refused > 0 {
-		return fmt.Errorf("%d of %d lines were refused", b.refused, n)
-	}
-	return nil
+	return n, errors.Join(b.flush(), lines.Err())
 }
 
 // flush sends what was collected.
