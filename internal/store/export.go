@@ -274,15 +274,22 @@ func (x *exporting) versions() error {
 	})
 }
 
+// entries leaves no entry out that was moved meanwhile to an account which the export
+// has not: that one is where it was recorded.
 func (x *exporting) entries() error {
 	after := []byte{}
 	return x.each(func(tx engine.Tx, c *chunk) error {
-		return tx.Query("SELECT "+entryColumns+` FROM entries e
-			JOIN accounts a ON a.tenant_id = e.tenant_id AND a.account_id = e.account_id
-			WHERE e.tenant_id = $1 AND e.entry_id > $2 AND e.entry_id <= $3 AND a.stored_at <= $4 ORDER BY e.entry_id LIMIT $5`,
-			engine.Args{idArg(x.tenant), after, x.lastEntry, x.began, c.limit}, func(r engine.Row) error {
+		return tx.Query("SELECT "+entryColumns+`, CASE WHEN a.stored_at <= $1 THEN 1 ELSE 0 END FROM entries e
+			LEFT JOIN accounts a ON a.tenant_id = e.tenant_id AND a.account_id = e.account_id
+			LEFT JOIN accounts k ON k.tenant_id = e.tenant_id AND k.account_id = e.acknowledged_account_id
+			WHERE e.tenant_id = $2 AND e.entry_id > $3 AND e.entry_id <= $4 AND (a.stored_at <= $1 OR k.stored_at <= $1)
+			ORDER BY e.entry_id LIMIT $5`,
+			engine.Args{x.began, idArg(x.tenant), after, x.lastEntry, c.limit}, func(r engine.Row) error {
 				e := scanEntry(r, x.tenant)
 				after = r.Bytes(0)
+				if r.Int(entryColumnsLen) == 0 {
+					e.AccountID, e.AcknowledgedID = e.AcknowledgedID, ""
+				}
 				return c.add(&e, len(e.Payload))
 			})
 	})

@@ -58,6 +58,7 @@ const (
 	versionColumns  = "v.version_id, v.audience_id, u.page_id, v.number, v.archived, v.created_at, v.content, v.note, u.published_number"
 	entryColumns    = `e.entry_id, e.account_id, e.created_at, e.source, e.type, e.claimed_account_id, e.claimed_domain,
 		e.claimed_name, e.idempotency_key, e.acknowledged_account_id, e.occurred_at, e.payload`
+	entryColumnsLen = 12
 )
 
 func scanAudience(r engine.Row, tenant atrium.TenantID) atrium.Audience {

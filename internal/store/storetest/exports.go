@@ -20,6 +20,7 @@ var exports = []guarantee{
 	{"an export that others write beside has all from before and refers to nothing it leaves out", exportWhileWriting},
 	{"an export has what was stored before it, whatever the clock says", exportWithClockBack},
 	{"an export leaves out together what is stored after it began", exportLeavesOutTogether},
+	{"an entry that is moved meanwhile to an account which is new is exported where it was", exportHasWhatIsMoved},
 	{"writes go on while an export waits for its taker, and it ends for all of them", exportEndsDespiteWrites},
 	{"an export ends with the error of its taker, or of its context", exportEndsWithError},
 	{"an export of a tenant that does not exist is NotFound", exportOfNoTenant},
@@ -309,6 +310,33 @@ func exportLeavesOutTogether(t *testing.T, e *env) {
 				them.put(t, chunk...)
 			}
 		})
+	}
+}
+
+func exportHasWhatIsMoved(t *testing.T, e *env) {
+	a := e.newAccount("acme.example", "")
+	records := []store.Record{a}
+	for range 20 {
+		records = append(records, e.newEntry(a, ""))
+	}
+	e.put(t, records...)
+	made := false
+	got := e.exportTo(t, 1, func() {
+		if made {
+			return
+		}
+		made = true
+		e.clock.step(time.Second)
+		other, _, err := e.CreateAccount(t.Context(), e.change(), "other.example", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records[1:] {
+			e.move(t, r.(*atrium.Entry).ID, other.ID)
+		}
+	})
+	if have, want := describeAll(got), describeAll(records); !slices.Equal(have, want) {
+		t.Errorf("exported\n%q\nwant\n%q", have, want)
 	}
 }
 
