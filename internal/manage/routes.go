@@ -51,11 +51,11 @@ func (a *API) Routes() []rest.Route {
 
 // The scopes of an operation: to read, and to change what one of the areas has.
 func reading(pattern string, area atrium.Scope, handle rest.Handler) rest.Route {
-	return rest.Route{Method: http.MethodGet, Pattern: prefix + pattern, Scope: atrium.ScopeManageRead, Or: area, Handle: handle}
+	return rest.Route{Method: http.MethodGet, Pattern: prefix + pattern, Scope: atrium.ScopeManageRead, Or: area, For: rest.OneTenant, Handle: handle}
 }
 
 func changing(method, pattern string, area atrium.Scope, handle rest.Handler) rest.Route {
-	return rest.Route{Method: method, Pattern: prefix + pattern, Scope: area, Handle: handle}
+	return rest.Route{Method: method, Pattern: prefix + pattern, Scope: area, For: rest.OneTenant, Handle: handle}
 }
 
 const prefix = "/manage/v0"

@@ -13,6 +13,8 @@ func authorize(route Route, who auth.Principal) error {
 	switch {
 	case route.For == AnyTenant && !who.Operator:
 		return atrium.Errorf(atrium.CodeForbidden, "The key must be an operator's.")
+	case route.For == KeyTenant && who.Operator:
+		return atrium.Errorf(atrium.CodeForbidden, "The key must be a tenant's.")
 	case who.Scopes.Has(route.Scope) || route.Or != "" && who.Scopes.Has(route.Or):
 		return nil
 	case route.Or != "":

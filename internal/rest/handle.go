@@ -231,7 +231,7 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 			return Response{}, err
 		}
 	}
-	if route.For != AnyTenant {
+	if route.For == OneTenant || route.For == Either {
 		if err := a.nameTenant(ctx, route, &who, r); err != nil {
 			return Response{}, err
 		}

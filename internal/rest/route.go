@@ -44,7 +44,8 @@ type Tenancy int
 
 // The tenancies.
 const (
-	OneTenant Tenancy = iota // the tenant of the key, or the one that an operator names
+	KeyTenant Tenancy = iota // the tenant of the key; nothing for an operator's
+	OneTenant                // the tenant of the key, or the one that an operator names
 	AnyTenant                // an operator's operation, that names none
 	Either                   // one of these
 )

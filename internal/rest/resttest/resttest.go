@@ -46,7 +46,7 @@ func New(tb testing.TB, d api.Document, operationID string, routes []rest.Route,
 	tb.Helper()
 	kit := &rest.API{
 		Keys: everything{auth.Principal{
-			KeyID: atrium.NewID[atrium.KeyID](), Scopes: atrium.AllScopes(), Operator: true,
+			KeyID: atrium.NewID[atrium.KeyID](), Scopes: atrium.AllScopes(), Operator: operators(routes),
 		}},
 		Tenants: func(context.Context, atrium.TenantID) error { return nil },
 		Log:     slog.New(slog.DiscardHandler),
@@ -157,4 +157,9 @@ func AddBodies(f *testing.F, valid ...string) {
 			f.Add([]byte(b))
 		}
 	}
+}
+
+// operators reports whether an operator may ask for one of the routes.
+func operators(routes []rest.Route) bool {
+	return slices.ContainsFunc(routes, func(r rest.Route) bool { return r.For != rest.KeyTenant })
 }
