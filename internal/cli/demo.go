@@ -29,9 +29,9 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "Serve the API with a demo tenant and print lines to try",
 		Long: `Serve the API like atrium serve, with a demo tenant that has sample data and a
-new key. The key and curl lines that use it go to stdout. Every start makes one
-more key, and the first one on a database the tenant: keep it apart from a real
-one, as the default does.`,
+new key for each API. The keys and curl lines that use them go to stdout. Every start
+makes two more keys, and the first one on a database the tenant: keep it apart from a
+real one, as the default does.`,
 		Args: cobra.NoArgs,
 	}
 	defaults := config.Default()
@@ -43,9 +43,9 @@ one, as the default does.`,
 			return err
 		}
 		return serve(cmd.Context(), settings, cmd.ErrOrStderr(), func(a *app.App, s *store.Store) error {
-			key, err := prepareDemo(cmd.Context(), s)
+			key, operator, err := prepareDemo(cmd.Context(), s)
 			if err == nil {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), demoText, key, a.Addr())
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), demoText, key, a.Addr(), operator)
 			}
 			return err
 		})
@@ -53,23 +53,31 @@ one, as the default does.`,
 	return cmd
 }
 
-// prepareDemo makes the demo tenant unless it is there, and a key for it.
-func prepareDemo(ctx context.Context, s *store.Store) (key string, err error) {
+// prepareDemo makes the demo tenant unless it is there, and two keys for it: one for
+// the external API, and one for the management API.
+func prepareDemo(ctx context.Context, s *store.Store) (key, operator string, err error) {
 	tenant, err := findDemo(ctx, s)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if tenant.ID == "" { // later starts leave alone what was changed since
 		if tenant, _, err = s.CreateTenant(ctx, atrium.CommandLine(atrium.OperatorChain), demoTenant); err != nil {
-			return "", err
+			return "", "", err
 		}
 		if _, err := transfer.Import(ctx, s, tenant.ID, strings.NewReader(demoData), transfer.Options{}); err != nil {
-			return "", fmt.Errorf("import the sample data: %w", err)
+			return "", "", fmt.Errorf("import the sample data: %w", err)
 		}
 	}
-	id, key, hash := auth.NewKey()
-	_, _, err = s.CreateKey(ctx, atrium.CommandLine(tenant.ID), atrium.APIKey{ID: id, Name: "demo", Scopes: atrium.ExternalScopes()}, hash)
-	return key, err
+	newKey := func(name string, scopes atrium.Scopes) (text string, err error) {
+		id, text, hash := auth.NewKey()
+		_, _, err = s.CreateKey(ctx, atrium.CommandLine(tenant.ID), atrium.APIKey{ID: id, Name: name, Scopes: scopes}, hash)
+		return text, err
+	}
+	if key, err = newKey("demo", atrium.ExternalScopes()); err != nil {
+		return "", "", err
+	}
+	operator, err = newKey("demo operator", atrium.Scopes{atrium.ScopeManage})
+	return key, operator, err
 }
 
 // findDemo returns the demo tenant that was made first; none has no identifier.
@@ -95,6 +103,7 @@ const demoText = `
 Atrium is running with a demo tenant. Paste these into another terminal:
 
 export ATRIUM_KEY=%[1]s
+export ATRIUM_MANAGE_KEY=%[3]s
 
 # record activity: an account is made for the domain
 curl -sw '\n' http://%[2]s/v0/account_logs -H "x-api-key: $ATRIUM_KEY" -H 'Content-Type: application/json' \
@@ -115,6 +124,10 @@ curl -sw '\n' http://%[2]s/v0/pages/page_01kzdemo0000000000000000p1 -H "x-api-ke
 curl -sw '\n' "http://%[2]s/v0/pages/page_01kzdemo0000000000000000p1/audiences/audience_01kzdemo0000000000000000s1/versions?include=archived" \
   -H "x-api-key: $ATRIUM_KEY"
 
-The whole API: http://%[2]s/openapi.yaml    Stop with Ctrl-C.
+# what operators do: find an account by a word, then see what was reported about it
+curl -sw '\n' "http://%[2]s/manage/v0/accounts?q=north" -H "x-api-key: $ATRIUM_MANAGE_KEY"
+curl -sw '\n' http://%[2]s/manage/v0/accounts/account_01kzdemo0000000000000000a1/activity -H "x-api-key: $ATRIUM_MANAGE_KEY"
+
+Both APIs: http://%[2]s/docs and http://%[2]s/docs/manage    Stop with Ctrl-C.
 
 `
