@@ -24,9 +24,9 @@ func At(t time.Time) Time {
 // ParseTime reads an RFC 3339 date-time with any offset and any number of
 // fractional digits, and cuts it to milliseconds.
 func ParseTime(s string) (Time, error) {
-	// The standard library takes hours of one digit and a comma before the
-	// fraction as well (RFC 3339 section 5.6 does not).
-	if len(s) < len("2006-01-02T15:04:05Z") || s[13] != ':' || strings.Contains(s, ",") {
+	// The standard library takes hours of one digit, a comma before the fraction and
+	// offsets of 24 hours as well (RFC 3339 section 5.6 does not).
+	if len(s) < len("2006-01-02T15:04:05Z") || s[13] != ':' || strings.Contains(s, ",") || s[len(s)-6:len(s)-3] == "+24" || s[len(s)-6:len(s)-3] == "-24" {
 		return 0, errTime
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
