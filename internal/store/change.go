@@ -44,7 +44,7 @@ func change[T any](ctx context.Context, s *Store, c atrium.Change, f func(tx *ch
 			t := &changing{Tx: tx, store: s, change: c, at: atrium.At(s.now())}
 			var zero T
 			result = zero
-			if replayed, err = t.replay(&result); err != nil || replayed {
+			if replayed, err = replay(tx, c, &result); err != nil || replayed {
 				return err
 			}
 			if result, err = f(t); err != nil {
@@ -65,20 +65,35 @@ func change[T any](ctx context.Context, s *Store, c atrium.Change, f func(tx *ch
 	return result, replayed, public(err)
 }
 
+// answered returns what is kept with the idempotency key, for a change that has much to
+// read before its transaction begins.
+func answered[T any](ctx context.Context, s *Store, c atrium.Change) (result T, replayed bool, err error) {
+	if c.IdempotencyKey == "" {
+		return result, false, nil
+	}
+	err = s.read(ctx, func(tx engine.Tx) error {
+		var zero T
+		result = zero
+		replayed, err = replay(tx, c, &result)
+		return err
+	})
+	return result, replayed, err
+}
+
 // replay fills result if the request was answered before.
-func (tx *changing) replay(result any) (replayed bool, err error) {
-	if tx.change.IdempotencyKey == "" {
+func replay(tx engine.Tx, c atrium.Change, result any) (replayed bool, err error) {
+	if c.IdempotencyKey == "" {
 		return false, nil
 	}
 	var fingerprint, kept []byte
 	if err := tx.Query("SELECT fingerprint, result FROM requests WHERE tenant_id = $1 AND key_match = $2",
-		engine.Args{idArg(tx.change.TenantID), keyMatch(tx.change.IdempotencyKey)}, func(r engine.Row) error {
+		engine.Args{idArg(c.TenantID), keyMatch(c.IdempotencyKey)}, func(r engine.Row) error {
 			fingerprint, kept = r.Bytes(0), r.Bytes(1)
 			return nil
 		}); err != nil || fingerprint == nil {
 		return false, err
 	}
-	if !bytes.Equal(fingerprint, tx.change.Fingerprint) {
+	if !bytes.Equal(fingerprint, c.Fingerprint) {
 		return false, reused()
 	}
 	if err := json.Unmarshal(kept, result); err != nil {
@@ -93,7 +108,8 @@ var errAnswered error = &engine.Error{Class: engine.Conflict, Err: errors.New("t
 // unlessAnswered returns the error of a change, or errAnswered if the same request
 // was answered meanwhile: then this one was refused for what that one has changed.
 func (tx *changing) unlessAnswered(refused error) error {
-	if tx.change.IdempotencyKey == "" || !isPublic(refused) {
+	refuses := isPublic(refused) || errors.Is(refused, engine.ErrNoRow) || errors.Is(refused, errNothing)
+	if tx.change.IdempotencyKey == "" || !refuses { // after any other, the transaction may be of no use
 		return refused
 	}
 	answered := false

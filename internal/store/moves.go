@@ -94,8 +94,15 @@ func (tx *changing) newMove(from, to atrium.AccountID, rule []byte) atrium.Move 
 // somebody else meanwhile are left. It is NotFound if there is no such account, and
 // Conflict if both are the same.
 func (s *Store) Move(ctx context.Context, c atrium.Change, request atrium.MoveRequest) (atrium.MoveReport, bool, error) {
+	if report, replayed, err := answered[atrium.MoveReport](ctx, s, c); err != nil || replayed {
+		return report, replayed, err
+	}
 	matching, next, err := s.match(ctx, c.TenantID, &request)
 	if err != nil {
+		// The same request may have been answered before what it is refused for.
+		if report, replayed, err := answered[atrium.MoveReport](ctx, s, c); err != nil || replayed {
+			return report, replayed, err
+		}
 		return atrium.MoveReport{}, false, err
 	}
 	report, replayed, err := change(ctx, s, c, func(tx *changing) (atrium.MoveReport, error) {

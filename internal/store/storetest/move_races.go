@@ -52,6 +52,53 @@ func moveOnce(t *testing.T, e *env) {
 	}
 }
 
+func ruleOnce(t *testing.T, e *env) {
+	e.recordMany(t, 6, byName("Nobody"))
+	to := e.record(t, byDomain("b.example")).AccountID
+	request := atrium.MoveRequest{To: to, Rule: atrium.MoveRule{ClaimedName: "nobody", Given: []byte(`{"claimedName":"nobody"}`)}, Limit: 100}
+	reports, replays := make([]atrium.MoveReport, 2*writers), make([]bool, 2*writers)
+	e.both(func(e *env, i int) {
+		var err error
+		if reports[i], replays[i], err = e.Move(t.Context(), e.keyed("once", "a"), request); err != nil {
+			t.Error(err)
+		}
+	})
+	first := 0
+	for i := range reports {
+		if !replays[i] {
+			first++
+		}
+		if got := reports[i]; got.Move == nil || got.Moved != 6 || describeMove(*got.Move) != describeMove(*reports[0].Move) {
+			t.Errorf("one was answered %+v", got)
+		}
+	}
+	if first != 1 {
+		t.Errorf("it was made %d times", first)
+	}
+}
+
+func moveAnswered(t *testing.T, e *env) {
+	from, to := e.record(t, byDomain("a.example")).AccountID, e.record(t, byDomain("b.example")).AccountID
+	request := atrium.MoveRequest{From: from, To: to, Rule: atrium.MoveRule{ClaimedDomain: "a.example", Given: []byte(`{"claimedDomain":"a.example"}`)}, Limit: 100}
+	one, _, err := e.Move(t.Context(), e.keyed("once", "a"), request)
+	if err != nil || one.Moved != 1 {
+		t.Fatalf("%+v, %v", one, err)
+	}
+	answered := func(after string) {
+		two, replayed, err := e.Move(t.Context(), e.keyed("once", "a"), request)
+		if err != nil || !replayed || two.Move == nil || describeMove(*two.Move) != describeMove(*one.Move) {
+			t.Errorf("%s, it is answered %+v, %v, %v", after, two, replayed, err)
+		}
+		_, _, err = e.Move(t.Context(), e.keyed("once", "b"), request)
+		wantCode(t, err, atrium.CodeIdempotencyKeyReused)
+	}
+	e.merged(t, to, from)
+	answered("merged")
+	e.splitOff(t, from, to)
+	e.erase(t, from)
+	answered("erased")
+}
+
 func moveAndAppend(t *testing.T, e *env) {
 	const rounds = 6
 	a, b := e.record(t, byDomain("a.example")), e.record(t, byDomain("b.example"))
