@@ -61,22 +61,26 @@ func (s *Store) MoveEntry(ctx context.Context, c atrium.Change, id atrium.EntryI
 			func(r engine.Row) { entry, kept = scanTimelineEntry(r, c.TenantID) }); err != nil {
 			return m, err
 		}
-		if to, err = leadsTo(tx, c.TenantID, to); err != nil {
+		into, err := leadsTo(tx, c.TenantID, to)
+		if err != nil {
 			return m, err
 		}
 		if err := check(entry); err != nil {
 			return m, err
 		}
-		if to == entry.AccountID {
+		if into == entry.AccountID {
 			return m, errSameAccount()
 		}
-		m = tx.newMove(entry.AccountID, to, nil)
+		m = tx.newMove(entry.AccountID, into, nil)
 		found, err := tx.relocate(&m, []placed[struct{}]{{at: *atrium.PositionAt(entry.CreatedAt, id), account: kept}})
 		if err == nil && found == 0 {
 			err = errMeanwhile
 		}
+		if err != nil {
+			return m, err
+		}
 		tx.recordDetail("account_log.move", string(id), map[string]any{"moveId": m.ID, "before": accountDetail(m.From), "after": accountDetail(m.To)})
-		return m, err
+		return m, nil
 	})
 }
 

@@ -26,6 +26,7 @@ var moves = []guarantee{
 	{"undoing leaves what was moved again", undoSkips},
 	{"a move reads what was merged, and stores under what survives", moveOfMerged},
 	{"a move with its key is made once", moveOnce},
+	{"a move that is tried again leads where its account does then", moveTriedAgain},
 	{"a move by a rule with its key is answered to all that ask at once", ruleOnce},
 	{"a move with its key is answered whatever became of its accounts", moveAnswered},
 	{"moves are listed, the last one first", movesListed},
