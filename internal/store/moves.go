@@ -98,6 +98,26 @@ func (tx *changing) newMove(from, to atrium.AccountID, rule []byte) atrium.Move 
 // somebody else meanwhile are left. It is NotFound if there is no such account, and
 // Conflict if both are the same.
 func (s *Store) Move(ctx context.Context, c atrium.Change, request atrium.MoveRequest) (atrium.MoveReport, bool, error) {
+	report, replayed, err := s.moveOnce(ctx, c, request)
+	if err == nil && report.Move != nil {
+		err = s.setRule(ctx, report.Move, request.Rule.Given, replayed)
+	}
+	return report, replayed, err
+}
+
+// setRule gives a move that was changed its rule, which its result was kept without, so
+// that it is forgotten in one place: a replay gets what is left of it.
+func (s *Store) setRule(ctx context.Context, m *atrium.Move, rule []byte, replayed bool) error {
+	if m.Rule = rule; !replayed {
+		return nil
+	}
+	now, err := s.FindMove(ctx, m.TenantID, m.ID)
+	m.Rule = now.Rule
+	return err
+}
+
+// moveOnce is Move, and leaves out the rule.
+func (s *Store) moveOnce(ctx context.Context, c atrium.Change, request atrium.MoveRequest) (atrium.MoveReport, bool, error) {
 	if report, replayed, err := answered[atrium.MoveReport](ctx, s, c); err != nil || replayed {
 		return report, replayed, err
 	}
@@ -125,7 +145,7 @@ func (s *Store) Move(ctx context.Context, c atrium.Change, request atrium.MoveRe
 		if report.Moved == 0 {
 			return report, errNothing
 		}
-		report.Move = &m
+		m.Rule, report.Move = nil, &m
 		tx.record("move.create", string(m.ID), nil, []field{
 			{"fromAccountId", m.From}, {"toAccountId", m.To}, {"moved", m.Moved}, {"rule", ruleDetail(&request.Rule)},
 		})

@@ -107,7 +107,8 @@ func (tx *changing) relocate(m *atrium.Move, entries []placed[struct{}]) (int64,
 // they were. The move as it stands is first given to check, whose error ends the call.
 // It is NotFound if there is no such move, and Conflict if it was undone already.
 func (s *Store) UndoMove(ctx context.Context, c atrium.Change, id atrium.MoveID, check func(atrium.Move) error) (atrium.UndoReport, bool, error) {
-	return change(ctx, s, c, func(tx *changing) (report atrium.UndoReport, err error) {
+	var rule []byte
+	report, replayed, err := change(ctx, s, c, func(tx *changing) (report atrium.UndoReport, err error) {
 		m := &report.Move
 		if err := engine.Find(tx.Lock, selectMove, engine.Args{idArg(c.TenantID), idArg(id)},
 			func(r engine.Row) { *m = scanMove(r, c.TenantID) }); err != nil {
@@ -123,10 +124,15 @@ func (s *Store) UndoMove(ctx context.Context, c atrium.Change, id atrium.MoveID,
 			return report, err
 		}
 		report.Skipped, m.UndoneAt = m.Moved-report.Restored, &tx.at
+		rule, m.Rule = m.Rule, nil
 		tx.recordDetail("move.undo", string(id), map[string]any{"restored": report.Restored, "skipped": report.Skipped})
 		_, err = tx.Exec("UPDATE moves SET undone_at = $1 WHERE tenant_id = $2 AND move_id = $3", int64(tx.at), idArg(c.TenantID), idArg(id))
 		return report, err
 	})
+	if err == nil {
+		err = s.setRule(ctx, &report.Move, rule, replayed)
+	}
+	return report, replayed, err
 }
 
 // restore puts the entries of a move back and returns how many it has put.

@@ -1,12 +1,15 @@
 package storetest
 
 import (
+	"bytes"
+	"encoding/base64"
 	"slices"
 	"strings"
 	"testing"
 
 	"atrium"
 	"atrium/internal/store"
+	"atrium/internal/store/engine"
 )
 
 var erasures = []guarantee{
@@ -208,6 +211,40 @@ func erasedRules(t *testing.T, e *env) {
 		}
 	}
 	e.wantSound(t, nil)
+}
+
+// moveKeepsNoRule holds that a rule is forgotten with the account, also by the keys of
+// the requests that made the move and undid it, and only then.
+func moveKeepsNoRule(t *testing.T, e *env) {
+	from, to := e.record(t, byDomain("secret.example")).AccountID, e.record(t, byDomain("b.example")).AccountID
+	request := atrium.MoveRequest{From: from, To: to, Rule: atrium.MoveRule{ClaimedDomain: "secret.example", Given: []byte(`{"claimedDomain":"secret.example"}`)}, Limit: 10}
+	made, _, err := e.Move(t.Context(), e.keyed("move", "a"), request)
+	if err != nil || made.Move == nil || !bytes.Equal(made.Move.Rule, request.Rule.Given) {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	undone, _, err := e.UndoMove(t.Context(), e.keyed("undo", "a"), made.Move.ID, agree)
+	if err != nil || !bytes.Equal(undone.Move.Rule, request.Rule.Given) {
+		t.Fatalf("%+v, %v", undone, err)
+	}
+	for _, erased := range []bool{false, true} {
+		if erased {
+			e.erase(t, to)
+			made.Move.Rule, undone.Move.Rule = nil, nil
+		}
+		if again, replayed, err := e.Move(t.Context(), e.keyed("move", "a"), request); err != nil || !replayed || describeMove(*again.Move) != describeMove(*made.Move) {
+			t.Errorf("erased %v, the move is answered %+v, %v, %v", erased, again, replayed, err)
+		}
+		if again, replayed, err := e.UndoMove(t.Context(), e.keyed("undo", "a"), made.Move.ID, agree); err != nil || !replayed || describeMove(again.Move) != describeMove(undone.Move) {
+			t.Errorf("erased %v, the undoing is answered %+v, %v, %v", erased, again, replayed, err)
+		}
+	}
+	var kept []byte
+	if err := e.db.Query(t.Context(), "SELECT result FROM requests WHERE tenant_id = $1", engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
+		kept = append(kept, r.Bytes(0)...)
+		return nil
+	}); err != nil || len(kept) == 0 || bytes.Contains(kept, []byte(base64.StdEncoding.EncodeToString(request.Rule.Given)[:20])) {
+		t.Errorf("with the keys there is %s, %v", kept, err)
+	}
 }
 
 func erasedOfAnother(t *testing.T, e *env) {

@@ -29,6 +29,7 @@ var moves = []guarantee{
 	{"a move that is tried again leads where its account does then", moveTriedAgain},
 	{"a move by a rule with its key is answered to all that ask at once", ruleOnce},
 	{"a move with its key is answered whatever became of its accounts", moveAnswered},
+	{"a key keeps no rule", moveKeepsNoRule},
 	{"moves are listed, the last one first", movesListed},
 	{"the audit log has no payload", moveAudited},
 	{"another tenant's moves are not there", moveOfAnother},
