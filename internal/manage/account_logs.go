@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"atrium"
@@ -95,9 +96,15 @@ func (a *API) createAccountLogs(ctx context.Context, who auth.Principal, r *rest
 	return rest.Response{Body: body}, nil
 }
 
-// submit records one entry and returns what is said of it.
-func (a *API) submit(ctx context.Context, r *rest.Request, s *sentLog) any {
+// submit records one entry and returns what is said of it. A panic is said of the entry
+// alone: nobody above a goroutine of its own would stop it.
+func (a *API) submit(ctx context.Context, r *rest.Request, s *sentLog) (said any) {
 	defer close(s.done)
+	defer func() {
+		if p := recover(); p != nil {
+			said = r.Refusal(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
 	if s.after != nil {
 		<-s.after
 	}

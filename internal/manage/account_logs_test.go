@@ -54,6 +54,8 @@ func (l *logs) Submit(_ context.Context, d *atrium.Draft) (atrium.Receipt, error
 		return atrium.Receipt{}, atrium.Unavailable(errors.New("the write queue is full"))
 	case d.Source == "bug":
 		return atrium.Receipt{}, errors.New("a bug")
+	case d.Source == "panic":
+		panic("out of order")
 	case d.IdempotencyKey != "" && together > 1:
 		return atrium.Receipt{}, atrium.Errorf(atrium.CodeConflict, "two of one key at once")
 	}
@@ -94,12 +96,14 @@ func TestAnEntryThatFailsFailsAlone(t *testing.T) {
 	var log bytes.Buffer
 	l := &logs{}
 	entry := func(source string) string { return fmt.Sprintf(`{"source":%q,"payload":{}}`, source) }
-	got := l.record(t, slog.New(slog.NewTextHandler(&log, nil)), entry("a"), entry("full"), entry(""), entry("bug"), entry("b"))
-	if want := "[201a 503unavailable 400invalid_request 500internal 201b]"; fmt.Sprint(got) != want {
+	got := l.record(t, slog.New(slog.NewTextHandler(&log, nil)), entry("a"), entry("full"), entry(""), entry("bug"), entry("panic"), entry("b"))
+	if want := "[201a 503unavailable 400invalid_request 500internal 500internal 201b]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
-	if !strings.Contains(log.String(), "a bug") || !strings.Contains(log.String(), "the write queue is full") {
-		t.Errorf("the log is %s", log.String())
+	for _, said := range []string{"a bug", "panic: out of order", "the write queue is full"} {
+		if !strings.Contains(log.String(), said) {
+			t.Errorf("the log does not say %s: %s", said, log.String())
+		}
 	}
 }
 
