@@ -28,6 +28,10 @@ var (
 	insertMoved = engine.NewBatch(`INSERT INTO moved_entries (tenant_id, move_id, entry_id, from_account_id, previous_move_id)
 		SELECT batch.tenant_id, move_id, entry_id, from_account_id, previous_move_id FROM batch`,
 		"tenant_id bytea", "move_id bytea", "entry_id bytea", "from_account_id bytea", "previous_move_id bytea")
+	// No entry leads to these any more, so that its erasure would not find them.
+	deleteMoved = engine.NewBatch(`DELETE FROM moved_entries USING batch
+		WHERE moved_entries.tenant_id = batch.tenant_id AND moved_entries.move_id = batch.move_id AND moved_entries.entry_id = batch.entry_id`,
+		"tenant_id bytea", "move_id bytea", "entry_id bytea")
 )
 
 // A place is the account that keeps an entry, and the move that brought it there.
@@ -166,6 +170,13 @@ func (tx *changing) restore(m *atrium.Move) (int64, error) {
 		return 0, nil
 	}
 	if err := tx.put(back); err != nil {
+		return 0, err
+	}
+	rows := make([]engine.Args, 0, len(back))
+	for id := range back {
+		rows = append(rows, engine.Args{idArg(tx.change.TenantID), idArg(m.ID), idArg(id)})
+	}
+	if err := tx.Defer(deleteMoved, rows); err != nil {
 		return 0, err
 	}
 	return int64(len(back)), tx.readActivity(touched, leads)

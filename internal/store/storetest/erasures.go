@@ -19,6 +19,7 @@ var erasures = []guarantee{
 	{"what is too much for a request is erased later, and not seen meanwhile", erasedLater},
 	{"the audit log keeps no content of what was erased", erasedNotAudited},
 	{"no rule tells what was moved to an erased account", erasedRules},
+	{"nothing is left of the moves of erased entries", erasedMoves},
 	{"another tenant's account is not erased", erasedOfAnother},
 	{"entries that are appended while their account is erased are gone or of a new one", erasuresAndEntriesTogether},
 }
@@ -211,6 +212,25 @@ func erasedRules(t *testing.T, e *env) {
 		}
 	}
 	e.wantSound(t, nil)
+}
+
+func erasedMoves(t *testing.T, e *env) {
+	undone, moved, both := e.record(t, byDomain("a.example")), e.record(t, byDomain("a.example")), e.record(t, byDomain("a.example"))
+	b, c := e.record(t, byDomain("b.example")).AccountID, e.record(t, byDomain("c.example")).AccountID
+	e.undo(t, e.move(t, undone.EntryID, b).ID)
+	e.move(t, moved.EntryID, b)
+	e.move(t, both.EntryID, b)
+	e.undo(t, e.move(t, both.EntryID, c).ID)
+	for _, id := range []atrium.AccountID{undone.AccountID, b, c} {
+		e.erase(t, id)
+	}
+	e.eraseAll(t)
+	if err := e.db.Query(t.Context(), "SELECT entry_id FROM moved_entries WHERE tenant_id = $1", engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
+		t.Errorf("there is still a move of %x", r.Bytes(0))
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
 }
 
 // moveKeepsNoRule holds that a rule is forgotten with the account, also by the keys of
