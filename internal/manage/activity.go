@@ -126,9 +126,15 @@ func (a *API) countActivity(ctx context.Context, who auth.Principal, r *rest.Req
 	f := atrium.TimelineFilter{Since: q.Time("since"), Until: q.Time("until")}
 	f.Source, _ = q.Text("source")
 	f.Type, _ = q.Text("type")
-	boundDays(q, &f, time.Now())
 	limit, binding := q.Limit(), activityBinding(who, r, "counts", &f)
 	after := q.Cursor(a.Cursors, binding...)
+	if after == nil {
+		boundDays(q, &f, time.Now())
+	} else if since, err := atrium.ParseTime(after.Text); err == nil {
+		f.Since = &since // the list goes on with the range that it began with
+	} else {
+		return rest.Response{}, err
+	}
 	if err := q.Err(); err != nil {
 		return rest.Response{}, err
 	}
@@ -139,6 +145,9 @@ func (a *API) countActivity(ctx context.Context, who auth.Principal, r *rest.Req
 	found, next, err := a.Store.Counts(ctx, who.TenantID, id, f, after, limit)
 	if err != nil {
 		return rest.Response{}, err
+	}
+	if next != nil {
+		next.Text = f.Since.String()
 	}
 	return listedTo(a.Cursors, found, next, limit, newDayCount, binding), nil
 }

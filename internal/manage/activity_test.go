@@ -1,12 +1,26 @@
 package manage_test
 
 import (
+	"context"
+	"encoding/json"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"atrium"
 	"atrium/api"
+	"atrium/internal/auth"
+	"atrium/internal/canonical"
+	"atrium/internal/manage"
+	"atrium/internal/rest"
 	"atrium/internal/rest/resttest"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
 	"atrium/internal/strictjson"
 )
 
@@ -33,6 +47,62 @@ func FuzzCreateMoveBody(f *testing.F) {
 		}
 		o.Check(t, body)
 	})
+}
+
+func TestCountsGoOnPastMidnightWithTheRangeTheyBeganWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := engine.OpenSQLite(filepath.Join(t.TempDir(), "atrium.db"), engine.SQLiteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := store.New(db, time.Now)
+		defer func() { _ = s.Close() }()
+		if _, err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		tenant, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var account atrium.AccountID
+		for i := range 30 { // the first is on the first day of the range, until midnight
+			if i > 0 {
+				time.Sleep(24 * time.Hour)
+			}
+			draft, err := canonical.Draft(tenant.ID, atrium.Submission{Source: "crm", Claim: atrium.Claim{Domain: "a.example"}, Payload: []byte(`{}`)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			draft.ID = atrium.NewID[atrium.EntryID]()
+			outcomes, err := s.Append(t.Context(), []*atrium.Draft{draft})
+			if err != nil || outcomes[0].Err != nil {
+				t.Fatalf("%+v, %v", outcomes, err)
+			}
+			account = outcomes[0].Receipt.AccountID
+		}
+		kit := &rest.API{Keys: keyOf(tenant.ID), Log: slog.New(slog.DiscardHandler)}
+		h := kit.Handler((&manage.API{Store: s, Cursors: rest.CursorKey("k")}).Routes(), nil)
+		days, cursor := 0, ""
+		for more := true; more; time.Sleep(24 * time.Hour) {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/manage/v0/accounts/"+string(account)+"/activity/counts?limit=20"+cursor, http.NoBody))
+			var list rest.List[any]
+			if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != http.StatusOK {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+			days, more, cursor = days+len(list.Items), list.HasMore, "&cursor="+list.NextCursor
+		}
+		if days != 30 {
+			t.Errorf("%d days were counted, want 30", days)
+		}
+	})
+}
+
+// keyOf is who may do everything to a tenant.
+type keyOf atrium.TenantID
+
+func (k keyOf) Authenticate(context.Context, string) (auth.Principal, error) {
+	return auth.Principal{TenantID: atrium.TenantID(k), KeyID: atrium.NewID[atrium.KeyID](), Scopes: atrium.ManageScopes()}, nil
 }
 
 func FuzzUndoMoveBody(f *testing.F) {
