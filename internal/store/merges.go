@@ -258,6 +258,15 @@ var (
 // noActivity is the active_minute of an account without activity.
 const noActivity = -2_000_000_000
 
+// minuteOf returns the active_minute of an account whose newest activity was then; nil
+// stands for none.
+func minuteOf(latest *atrium.Time) int64 {
+	if latest == nil {
+		return noActivity
+	}
+	return int64(*latest) / perMinute
+}
+
 // joinGroups makes one group of two, both of which are locked: the root of one is
 // merged into an account of the other. What the other root shows follows from both.
 func joinGroups(tx engine.Tx, tenant atrium.TenantID, from, to *group, into atrium.AccountID) error {
@@ -285,10 +294,7 @@ func joinGroups(tx engine.Tx, tenant atrium.TenantID, from, to *group, into atri
 func showGroups(tx engine.Tx, tenant atrium.TenantID, roots ...*member) error {
 	rows := make([]engine.Args, len(roots))
 	for i, m := range roots {
-		m.minute = noActivity
-		if m.LatestActivityAt != nil {
-			m.minute = int64(*m.LatestActivityAt) / perMinute
-		}
+		m.minute = minuteOf(m.LatestActivityAt)
 		rows[i] = engine.Args{
 			idArg(tenant), idArg(m.ID), nullable(m.Name), nameHash(m.Domain, m.Name),
 			nullableTime(m.LatestActivityAt), m.minute, int64(m.UpdatedAt),

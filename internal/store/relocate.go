@@ -248,13 +248,13 @@ func (tx *changing) readActivity(accounts map[atrium.AccountID]bool, leads map[a
 	}
 	rows := make([]engine.Args, 0, len(counts))
 	for id, all := range counts {
-		row := engine.Args{idArg(tenant), idArg(id), nil, int64(noActivity)}
+		var latest *atrium.Time
 		for _, member := range all {
-			if at := newest[member]; at != nil && (row[2] == nil || int64(*at) > row[2].(int64)) {
-				row[2], row[3] = int64(*at), int64(*at)/60_000_000
+			if at := newest[member]; at != nil && (latest == nil || *at > *latest) {
+				latest = at
 			}
 		}
-		rows = append(rows, row)
+		rows = append(rows, engine.Args{idArg(tenant), idArg(id), nullableTime(latest), minuteOf(latest)})
 	}
 	_, err = tx.Batch(updateActivity, rows, nil)
 	return err
