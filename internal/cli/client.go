@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,6 +75,34 @@ func (c *client) do(ctx context.Context, call call) (*http.Response, error) {
 		return nil, refusal(response)
 	}
 	return response, nil
+}
+
+// mustBeOperators returns an error unless the key is an operator's. A server takes one
+// of a tenant for that tenant wherever --operator stands for the chain of no tenant.
+func (c *client) mustBeOperators(ctx context.Context) error {
+	_, err := c.ownTenant(ctx)
+	switch e, ok := errors.AsType[*atrium.Error](err); {
+	case err == nil:
+		return errors.New("--operator needs an operator's key, and this is the key of a tenant")
+	case ok && e.Code == atrium.CodeInvalidRequest: // there is no tenant that would be its own
+		return nil
+	}
+	return err
+}
+
+// ownTenant returns the tenant that the key is for, or that the client names.
+func (c *client) ownTenant(ctx context.Context) (atrium.TenantID, error) {
+	a, err := c.ask(ctx, call{method: http.MethodGet, path: "/tenant"})
+	if err != nil {
+		return "", err
+	}
+	var own struct {
+		TenantID atrium.TenantID `json:"tenantId"`
+	}
+	if err := json.Unmarshal(a.body, &own); err != nil || own.TenantID == "" {
+		return "", fmt.Errorf("read the tenant of the key: %w", cmp.Or(err, errors.New("there is none")))
+	}
+	return own.TenantID, nil
 }
 
 // An answer is one that was read to its end.

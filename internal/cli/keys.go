@@ -23,7 +23,7 @@ func keys() group {
 	return group{name: "keys", short: "Make, list, rotate and revoke API keys", operations: []operation{
 		{
 			use: "list", short: "List the keys of a tenant or the operators, newest first",
-			method: http.MethodGet, path: "/keys", owner: orOperators, shows: rows, columns: columns, params: []param{
+			method: http.MethodGet, path: "/keys", owner: operatorsHere, shows: rows, columns: columns, params: []param{
 				{flag: "state", usage: "only those in the `state`: active, expired or revoked", values: []string{"active", "expired", "revoked"}},
 			},
 		},
@@ -43,7 +43,7 @@ Those of the management API are
 ` + atrium.ManageScopes().String() + `;
 ` + string(atrium.ScopeManage) + ` includes the others, and is what an operator's key has without --scope.`,
 			example: "  atrium keys create --tenant tenant_… --name crm\n  atrium keys create --tenant tenant_… --name website --scope pages:read --expires-in 720h -o json\n  atrium keys create --operator --name platform",
-			method:  http.MethodPost, path: "/keys", owner: orOperators, once: true, shows: upright, columns: made, remark: onlyNow, params: []param{
+			method:  http.MethodPost, path: "/keys", owner: operatorsHere, once: true, shows: upright, columns: made, remark: onlyNow, params: []param{
 				named("the key", true),
 				{flag: "scope", name: "scopes", kind: list, usage: "`scope` of the key; may be repeated", values: scopes, operator: string(atrium.ScopeManage)},
 				{flag: "expires-in", name: "expiresInSeconds", kind: seconds, usage: "`duration` after which it stops working, such as 720h (default never)", least: 1},

@@ -41,10 +41,11 @@ type owner int
 // The owners. A server knows the tenant of a key, so that it is needed on the database
 // alone.
 const (
-	oneTenant   owner = iota // that of --tenant
-	nobody                   // no tenant's
-	orOperators              // that of --tenant, or with --operator what is no tenant's
-	ofTheKey                 // that of --tenant, or else of the key that the argument names
+	oneTenant     owner = iota // that of --tenant
+	nobody                     // no tenant's
+	orOperators                // that of --tenant, or with --operator what is no tenant's
+	operatorsHere              // the same, but --operator is for the database alone
+	ofTheKey                   // that of --tenant, or else of the key that the argument names
 )
 
 // A state says what an operation must know of the thing that it changes.
@@ -124,7 +125,7 @@ func (o *operation) command(t *target) *cobra.Command {
 	if o.shows != verbatim && o.shows != nothing {
 		out = outputFlag(cmd)
 	}
-	if o.owner == orOperators {
+	if o.owner == orOperators || o.owner == operatorsHere {
 		operatorFlag(cmd, t)
 	}
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, o.owner) }

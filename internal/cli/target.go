@@ -84,12 +84,14 @@ func (t *target) resolve(cmd *cobra.Command, of owner) error {
 	switch {
 	case t.operators && cmd.Flags().Changed("tenant"):
 		return usageError{errors.New("--operator and --tenant contradict each other")}
+	case t.operators && t.remote() && of == operatorsHere: // which would take the tenant of the key
+		return usageError{errors.New("operators' keys are managed on the database alone: --operator is not for a server")}
 	case t.operators:
 		t.tenant = "" // of a profile
 	case t.remote() || t.tenant != "": // a server knows the tenant of a key
 	case of == oneTenant:
 		return cmd.MarkFlagRequired("tenant")
-	case of == orOperators:
+	case of == orOperators, of == operatorsHere:
 		cmd.MarkFlagsOneRequired("tenant", "operator")
 	}
 	return nil
@@ -159,7 +161,13 @@ func (t *target) with(cmd *cobra.Command, key string, f func(*client) error) err
 		}
 		transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, ExpectContinueTimeout: time.Second}
 		defer transport.CloseIdleConnections()
-		return f(newClient(transport, base, t.key, t.tenant))
+		c := newClient(transport, base, t.key, t.tenant)
+		if t.operators {
+			if err := c.mustBeOperators(cmd.Context()); err != nil {
+				return err
+			}
+		}
+		return f(c)
 	}
 	return t.onDatabase(cmd, func(settings config.Config, s *store.Store) error {
 		tenant, err := t.tenantOn(cmd.Context(), s, key)
