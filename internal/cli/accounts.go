@@ -53,8 +53,12 @@ func accounts() group {
 			param{flag: "merged", name: "accountId", usage: "`ID` of the account that was merged into this one"}),
 		{
 			use: "erase ACCOUNT_ID", short: "Erase an account with all its activity, for good",
-			long:   "Where there is much to erase, a running server deletes the rest in the minutes after.",
-			method: http.MethodDelete, path: one, state: givenState, confirm: "Erase for good", shows: upright, columns: []column{{"Entries deleted", "entriesDeleted"}},
+			long: `One that was merged into another account is a part of that one: what is erased is the
+other account, with all that were merged into it. It is named in the question; --yes
+is for the account that it names alone. To erase a part, split it off before.
+
+Where there is much to erase, a running server deletes the rest in the minutes after.`,
+			method: http.MethodDelete, path: one, state: givenState, confirm: "Erase for good", means: wholeAccount, shows: upright, columns: []column{{"Entries deleted", "entriesDeleted"}},
 		},
 		{
 			use: "activity ACCOUNT_ID", short: "List the entries of an account, newest first",

@@ -28,7 +28,8 @@ type operation struct {
 	once    bool   // takes an idempotency key
 	state   state  // whether it takes If-Match
 	confirm string // what somebody must agree to, with the first argument; "" for nothing
-	owner   owner  // whose data it works on
+	means   meaning
+	owner   owner // whose data it works on
 	shows   shape
 	columns []column
 	partsIn string // the member that the rows are in if it shows parts
@@ -134,7 +135,8 @@ func (o *operation) command(t *target) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := o.ask(cmd, args); err != nil {
+		asks, err := o.asks(cmd)
+		if err != nil {
 			return err
 		}
 		var key string
@@ -142,6 +144,9 @@ func (o *operation) command(t *target) *cobra.Command {
 			key = args[0]
 		}
 		return t.with(cmd, key, func(c *client) error {
+			if err := o.agree(cmd, c, &call, args, asks); err != nil {
+				return o.reword(cmd, args, t, err)
+			}
 			return o.reword(cmd, args, t, o.do(cmd, c, call, out))
 		})
 	})
