@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -48,7 +49,7 @@ repeated after whatever happened.`,
 		}
 		return t.with(cmd, "", func(c *client) error {
 			b := &batch{listing: newListing(cmd.OutOrStdout(), out.form, []column{
-				{"LINE", "line"}, {"STATUS", "status"}, {"ENTRY", "accountLogId"}, {"ACCOUNT", "accountId"}, {"REPLAYED", "replayed"}, {"PROBLEM", "detail"},
+				{"LINE", "line"}, {"STATUS", "status"}, {"ENTRY", "accountLogId"}, {"ACCOUNT", "accountId"}, {"REPLAYED", "replayed"}, {"PROBLEM", "problem"},
 			}), send: func(body []byte) ([]byte, error) {
 				a, err := c.ask(cmd.Context(), call{method: batching.method, path: batching.path, body: bytes.NewReader(body)})
 				return a.body, batching.reword(cmd, nil, t, err)
@@ -105,6 +106,31 @@ func (b *batch) sendAll(in io.Reader) (n int, err error) {
 	return n, errors.Join(b.flush(), lines.Err())
 }
 
+// withProblem returns an outcome with the member problem, for a row of the table: every
+// fault of what was refused, or the detail of what has none.
+func withProblem(outcome jsontext.Value) (jsontext.Value, error) {
+	var p problem
+	if err := json.Unmarshal(outcome, &p, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	if p.Detail == "" {
+		return outcome, nil
+	}
+	said := p.Detail
+	if faults := p.faults(); len(faults) > 0 {
+		texts := make([]string, len(faults))
+		for i, f := range faults {
+			texts[i] = strings.TrimSpace(strings.TrimPrefix(f.Where, "/") + " " + f.Detail)
+		}
+		said = strings.Join(texts, "; ")
+	}
+	text, err := jsontext.AppendQuote(nil, said)
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	return append(append([]byte(`{"problem":`), text...), append([]byte{','}, bytes.TrimPrefix(outcome, []byte("{"))...)...), nil
+}
+
 // flush sends what was collected.
 func (b *batch) flush() error {
 	if len(b.lines) == 0 {
@@ -130,6 +156,11 @@ func (b *batch) flush() error {
 			b.refused++
 		}
 		page.Outcomes[i] = fmt.Appendf(nil, `{"line":%d,%s`, b.lines[i], bytes.TrimPrefix(o, []byte("{")))
+		if b.listing.form == formTable {
+			if page.Outcomes[i], err = withProblem(page.Outcomes[i]); err != nil {
+				return err
+			}
+		}
 	}
 	b.body, b.lines = b.body[:0], b.lines[:0]
 	return b.listing.add(page.Outcomes)

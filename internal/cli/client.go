@@ -152,19 +152,23 @@ func refusal(response *http.Response) error {
 	if err != nil || p.Code == "" { // from something between here and there
 		return errors.New("the server answered " + response.Status)
 	}
-	e := &atrium.Error{Code: p.Code, Detail: p.Detail}
+	e := &atrium.Error{Code: p.Code, Detail: p.Detail, Faults: p.faults()}
 	if response.StatusCode >= http.StatusInternalServerError {
 		e.Detail += " (" + p.RequestID + ")"
 	}
+	return e
+}
+
+func (p *problem) faults() (faults []atrium.Fault) {
 	for _, f := range p.Errors {
 		switch {
 		case f.Pointer != nil:
-			e.Faults = append(e.Faults, atrium.Fault{In: atrium.InBody, Where: *f.Pointer, Detail: f.Detail})
+			faults = append(faults, atrium.Fault{In: atrium.InBody, Where: *f.Pointer, Detail: f.Detail})
 		case f.Parameter != nil:
-			e.Faults = append(e.Faults, atrium.Fault{In: atrium.InQuery, Where: *f.Parameter, Detail: f.Detail})
+			faults = append(faults, atrium.Fault{In: atrium.InQuery, Where: *f.Parameter, Detail: f.Detail})
 		case f.Header != nil:
-			e.Faults = append(e.Faults, atrium.Fault{In: atrium.InHeader, Where: *f.Header, Detail: f.Detail})
+			faults = append(faults, atrium.Fault{In: atrium.InHeader, Where: *f.Header, Detail: f.Detail})
 		}
 	}
-	return e
+	return faults
 }
