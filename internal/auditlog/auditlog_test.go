@@ -101,6 +101,31 @@ func TestWhatIsNoLineIsNamedByItsNumber(t *testing.T) {
 	}
 }
 
+func TestALineHasEachMemberOnce(t *testing.T) {
+	row := chain(1)[0]
+	row.RequestID = "req_x"
+	good := string(lines(t, row))
+	for _, c := range []struct{ member, other string }{
+		{`"number":1`, `"number":2`},
+		{`"at":`, `"at":"2026-03-02T09:14:07.321Z"`},
+		{`"actor":"key_x"`, `"actor":"key_y"`},
+		{`"actor":"key_x"`, `"\u0061ctor":"key_x"`},
+		{`"requestId":"req_x"`, `"requestId":null`},
+		{`"hash":`, `"hash":""`},
+		{`"detail":`, `"detail":{}`},
+	} {
+		bad := strings.Replace(good, c.member, c.other+","+c.member, 1)
+		if got, err := auditlog.ParseLine([]byte(bad)); err == nil || bad == good {
+			t.Errorf("%s is read as %+v", bad, got)
+		}
+	}
+	row.Detail = []byte(`{"after":{"a":1,"a":2}}`) // as it was sealed
+	row.Seal(tenant, nil)
+	if got, err := auditlog.ParseLine(lines(t, row)); err != nil || !reflect.DeepEqual(got, row) {
+		t.Errorf("%+v, %v, want %+v", got, err, row)
+	}
+}
+
 func TestAHeadIsReadAsItIsWritten(t *testing.T) {
 	row := chain(1)[0]
 	head := auditlog.Head{Number: row.Number, Hash: row.Hash}

@@ -53,10 +53,15 @@ func AppendLine(b []byte, row *atrium.AuditRow) ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// ParseLine reads what AppendLine has written.
+// ParseLine reads what AppendLine has written. A member that is there twice is refused:
+// other readers of the line may take the one that was not verified. In the detail, which
+// is verified byte for byte, it is not looked for.
 func ParseLine(b []byte) (*atrium.AuditRow, error) {
 	var l line
 	if err := json.Unmarshal(b, &l, json.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true)); err != nil {
+		return nil, err
+	}
+	if err := checkNames(b); err != nil {
 		return nil, err
 	}
 	row := &atrium.AuditRow{
@@ -75,6 +80,30 @@ func ParseLine(b []byte) (*atrium.AuditRow, error) {
 		row.Salt = nil
 	}
 	return row, nil
+}
+
+// checkNames returns an error if an object, which is valid JSON, has a member twice.
+func checkNames(b []byte) error {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true))
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for dec.PeekKind() == '"' {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		name := token.String()
+		if seen[name] {
+			return fmt.Errorf("%s is there twice", name) // it is one of a line's: no other is taken
+		}
+		seen[name] = true
+		if err := dec.SkipValue(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // VerifyLines verifies exported rows of a tenant, all from the first, or from the one

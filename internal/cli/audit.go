@@ -128,7 +128,11 @@ func verifyFile(cmd *cobra.Command, path string, chain atrium.TenantID, known *a
 		defer func() { _ = file.Close() }()
 		in = file
 	}
-	return auditlog.VerifyLines(in, chain, known)
+	report, err := auditlog.VerifyLines(in, chain, known)
+	if err == nil && report.Fault == nil && report.First == 0 { // as an export that failed leaves it
+		err = fmt.Errorf("there are no rows in %s: nothing was verified", path)
+	}
+	return report, err
 }
 
 type verdictView struct {
@@ -148,6 +152,10 @@ func printVerdict(cmd *cobra.Command, out *output, r auditlog.Report) error {
 	}
 	if r.Fault == nil || out.form == formJSON {
 		if err := out.print(cmd, view, func(w io.Writer) {
+			if r.First == 0 {
+				fmt.Fprintln(w, "The chain has no rows.")
+				return
+			}
 			fmt.Fprintf(w, "The chain is sound from row %d to %d; %d of them are redacted.\nHead\t%s\n", r.First, r.Head.Number, r.Redacted, r.Head)
 		}); err != nil {
 			return err
