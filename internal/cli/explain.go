@@ -107,5 +107,9 @@ func (o *operation) notThere(cmd *cobra.Command, args []string, t *target) strin
 	if len(chain) == 0 {
 		return "the server does not know this operation: is it of the same version?"
 	}
-	return "there is no " + strings.Join(chain, " of ")
+	text := "there is no " + strings.Join(chain, " of ")
+	if !t.remote() && t.asked != "" { // it may be in another one
+		text += " in the database " + t.asked
+	}
+	return text
 }

@@ -29,6 +29,7 @@ type operation struct {
 	state   state  // whether it takes If-Match
 	confirm string // what somebody must agree to, with the first argument; "" for nothing
 	means   meaning
+	first   bool  // what a database may begin with: it is made if there is none
 	owner   owner // whose data it works on
 	shows   shape
 	columns []column
@@ -143,6 +144,7 @@ func (o *operation) command(t *target) *cobra.Command {
 		if o.owner == ofTheKey {
 			key = args[0]
 		}
+		t.mayMake = o.first && (o.owner == nobody || t.operators)
 		return t.with(cmd, key, func(c *client) error {
 			if err := o.agree(cmd, c, &call, args, asks); err != nil {
 				return o.reword(cmd, args, t, err)

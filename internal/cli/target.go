@@ -38,7 +38,9 @@ A profile is a JSON file that only its owner may read: {"server":…,"key":…,"
 // one on a database, in this process.
 type target struct {
 	server, key, profile, tenant string
-	operators                    bool // what is no tenant's, instead of a tenant
+	operators                    bool   // what is no tenant's, instead of a tenant
+	mayMake                      bool   // makes the database if there is none
+	asked                        string // the database, without its password; "" before it is opened
 	database                     func() (config.Config, error)
 }
 
@@ -203,13 +205,19 @@ func (t *target) onDatabase(cmd *cobra.Command, f func(config.Config, *store.Sto
 	if err != nil {
 		return err
 	}
+	t.asked = config.Redact(settings.Database)
+	if path, ok := strings.CutPrefix(settings.Database, "sqlite:"); ok && path != "" && !t.mayMake {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("there is no database %s: --database or ATRIUM_DATABASE names another, and atrium migrate makes one", path)
+		}
+	}
 	s, err := openStore(cmd.Context(), settings, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if _, err := s.Migrate(cmd.Context()); err != nil {
-		return fmt.Errorf("migrate %s: %w", config.Redact(settings.Database), err)
+		return fmt.Errorf("migrate %s: %w", t.asked, err)
 	}
 	return f(settings, s)
 }
@@ -224,7 +232,7 @@ func (t *target) tenantOn(ctx context.Context, s *store.Store, key string) (stri
 	}
 	k, _, _, err := s.Key(ctx, atrium.KeyID(key))
 	if atrium.CodeOf(err) == atrium.CodeNotFound {
-		return "", errors.New("there is no key " + key)
+		return "", fmt.Errorf("there is no key %s in the database %s", key, t.asked)
 	}
 	return string(cmp.Or(k.TenantID, atrium.OperatorChain)), err
 }

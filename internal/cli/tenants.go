@@ -24,7 +24,7 @@ func tenants() group {
 		{
 			use: "create", short: "Make a tenant",
 			example: "  atrium tenants create --name 'Example Corp'\n  atrium tenants create --name 'Example Corp' --id tenant_… --database postgres://atrium@db.internal/atrium",
-			method:  http.MethodPost, path: "/tenants", owner: nobody, once: true, columns: columns, params: []param{
+			method:  http.MethodPost, path: "/tenants", owner: nobody, first: true, once: true, columns: columns, params: []param{
 				named("the tenant", true),
 				{flag: "id", name: "tenantId", usage: "`ID` that the tenant has in another database and keeps here; made if not given", check: checkTenantID},
 			},

@@ -60,6 +60,7 @@ func newImport() *cobra.Command {
 				size = info.Size()
 			}
 		}
+		t.mayMake = true
 		return t.with(cmd, "", func(c *client) error {
 			p := startProgress(cmd.ErrOrStderr(), "imported", size)
 			upload := wholeLines(cmd.Context(), countedReader{in, p})
