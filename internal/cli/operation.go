@@ -191,7 +191,7 @@ func (o *operation) call(cmd *cobra.Command, args []string) (call, error) {
 	}
 	if b := body.bytes(); b != nil {
 		c.body = bytes.NewReader(b)
-	} else if o.method == http.MethodPatch {
+	} else if len(o.params) > 0 && (o.method == http.MethodPatch || o.method == http.MethodPut) {
 		return c, usageError{errors.New("there is nothing to change: give at least one of " + o.flagNames())}
 	}
 	if key, _ := cmd.Flags().GetString("idempotency-key"); o.once && cmd.Flags().Changed("idempotency-key") {
