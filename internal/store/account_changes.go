@@ -10,10 +10,19 @@ import (
 
 // changeAccount is change for what ends with an account that is to be shown. Only its
 // identifier is kept with an idempotency key: what an account is called must not
-// outlast it.
+// outlast it. It is read in the transaction of the change: what was changed must not
+// be answered with a failure. That can only be after a replay, which changes nothing.
 func (s *Store) changeAccount(ctx context.Context, c atrium.Change, f func(tx *changing) (atrium.AccountID, error)) (d atrium.AccountDetail, replayed bool, err error) {
-	id, replayed, err := change(ctx, s, c, f)
-	if err == nil {
+	id, replayed, err := change(ctx, s, c, func(tx *changing) (id atrium.AccountID, err error) {
+		if id, err = f(tx); err == nil {
+			d, err = findAccountDetail(tx, c.TenantID, id)
+		}
+		return id, err
+	})
+	switch {
+	case err != nil:
+		return atrium.AccountDetail{}, false, err
+	case replayed: // perhaps after a try that was not committed
 		d, err = s.AccountDetail(ctx, c.TenantID, id)
 	}
 	return d, replayed, err

@@ -78,15 +78,21 @@ const accountWithProspects = "SELECT " + accountColumns + ", a.survivor_id, " + 
 // AccountDetail is Account with what was merged into it.
 func (s *Store) AccountDetail(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
 	err = s.read(ctx, func(tx engine.Tx) error {
-		d = atrium.AccountDetail{}
-		if d.Account, d.Prospects, err = findAccount(tx.Query, tenant, id); err != nil {
-			return err
-		}
-		return tx.Query(selectMembers, engine.Args{idArg(tenant), idArg(d.ID)}, func(r engine.Row) error {
-			m := scanMember(r, tenant)
-			d.Merged = append(d.Merged, m.merged())
-			return nil
-		})
+		d, err = findAccountDetail(tx, tenant, id)
+		return err
+	})
+	return d, err
+}
+
+// findAccountDetail is AccountDetail in a transaction.
+func findAccountDetail(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
+	if d.Account, d.Prospects, err = findAccount(tx.Query, tenant, id); err != nil {
+		return d, err
+	}
+	err = tx.Query(selectMembers, engine.Args{idArg(tenant), idArg(d.ID)}, func(r engine.Row) error {
+		m := scanMember(r, tenant)
+		d.Merged = append(d.Merged, m.merged())
+		return nil
 	})
 	return d, err
 }

@@ -1,11 +1,15 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
 	"atrium"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
 )
 
 var accountChanges = []guarantee{
@@ -15,6 +19,7 @@ var accountChanges = []guarantee{
 	{"a domain that was given up leads to the account that had it", formerDomainLeads},
 	{"an account takes back a domain that it had", formerDomainTakenBack},
 	{"the unattributed account is not changed", unattributedNotChanged},
+	{"a change of an account that is made is answered, though nothing can be read any more", changeAnswered},
 	{"entries and changes of a domain at once lose nothing", domainsAndEntriesTogether},
 	{"accounts that take one domain at once are one that has it", oneTakesDomain},
 }
@@ -40,6 +45,44 @@ func accountMade(t *testing.T, e *env) {
 		t.Errorf("recorded %q", acts)
 	}
 	e.wantSoundGroups(t)
+}
+
+// A writeOnly is a DB that fails whatever is read outside of what is written.
+type writeOnly struct{ engine.DB }
+
+func (writeOnly) Read(context.Context, func(engine.Tx) error) error {
+	return &engine.Error{Class: engine.Unavailable, Err: errOnPurpose}
+}
+
+func changeAnswered(t *testing.T, e *env) {
+	a, b, _ := e.three(t)
+	broken := *e
+	broken.Store = store.New(writeOnly{e.db}, e.clock.now)
+	for _, change := range []func() (atrium.AccountDetail, error){
+		func() (atrium.AccountDetail, error) {
+			d, _, err := broken.CreateAccount(t.Context(), e.keyed("once", "n"), "n.example", "N")
+			return d, err
+		},
+		func() (atrium.AccountDetail, error) {
+			return broken.UpdateAccount(t.Context(), e.change(), a.ID, atrium.AccountUpdate{Domain: "a2.example"}, agree)
+		},
+		func() (atrium.AccountDetail, error) {
+			return broken.MergeAccounts(t.Context(), e.change(), a.ID, b.ID, agree)
+		},
+		func() (atrium.AccountDetail, error) {
+			return broken.SplitAccount(t.Context(), e.change(), b.ID, a.ID, agree)
+		},
+	} {
+		d, err := change()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now := e.detail(t, d.ID); !reflect.DeepEqual(d, now) {
+			t.Errorf("it was answered with %+v and is %+v", d, now)
+		}
+	}
+	_, _, err := broken.CreateAccount(t.Context(), e.keyed("once", "n"), "n.example", "N")
+	wantCode(t, err, atrium.CodeUnavailable) // changes nothing
 }
 
 func domainTaken(t *testing.T, e *env) {
