@@ -13,7 +13,8 @@ import (
 // is done to its survivor. A survivor shows the prospects of all accounts that were
 // merged into it by links that are copies: these have in via where they come from.
 //
-// Whoever changes a link locks the prospect first and then the account.
+// Whoever changes a link locks the accounts first, as all do who lock some, and then
+// the prospect, which a merge that copies the link refers to.
 
 // LinkProspect links a prospect to an account, which changes nothing if it is linked
 // already, and returns the prospect. The prospect as it stands is first given to
@@ -130,9 +131,36 @@ func (tx *changing) noteChanged(accounts []atrium.AccountID) error {
 // lockLink returns a prospect and the group of an account, both of which stay as they
 // are until the transaction ends.
 func (tx *changing) lockLink(account atrium.AccountID, id atrium.ProspectID) (p LinkedProspect, g *group, err error) {
+	if g, err = tx.lockGroup(account); err != nil {
+		return p, nil, err
+	}
+	p, err = tx.lockProspect(id)
+	return p, g, err
+}
+
+// lockLinked returns a prospect and the accounts that it is linked to, which are noted
+// as changed. They and the links stay until the transaction ends. seen is kept from try
+// to try: accounts that were linked once may be again, and are locked too.
+func (tx *changing) lockLinked(id atrium.ProspectID, seen map[atrium.AccountID]bool) (p LinkedProspect, linked []atrium.AccountID, err error) {
+	if linked, err = tx.accountsOf(id); err != nil {
+		return p, nil, err
+	}
+	for _, account := range linked {
+		seen[account] = true
+	}
+	if err := tx.noteChanged(slices.Collect(maps.Keys(seen))); err != nil { // which locks them
+		return p, nil, err
+	}
 	if p, err = tx.lockProspect(id); err != nil {
 		return p, nil, err
 	}
-	g, err = tx.lockGroup(account)
-	return p, g, err
+	if linked, err = tx.accountsOf(id); err != nil {
+		return p, nil, err
+	}
+	for _, account := range linked {
+		if !seen[account] { // nor locked
+			return p, nil, errMeanwhile
+		}
+	}
+	return p, linked, nil
 }

@@ -101,7 +101,7 @@ func linkedProspect(find func(string, engine.Args, func(engine.Row) error) error
 }
 
 // lockProspect returns a prospect that stays as it is until the transaction ends, and
-// so do its links: who changes them locks it first.
+// so do its links: who changes them locks it too. Accounts are locked before it.
 func (tx *changing) lockProspect(id atrium.ProspectID) (LinkedProspect, error) {
 	return linkedProspect(tx.Lock, tx, tx.change.TenantID, id)
 }
@@ -141,8 +141,9 @@ func (s *Store) UpdateProspect(ctx context.Context, c atrium.Change, id atrium.P
 // log and out of what is kept with idempotency keys what it was. The prospect as it stands is first given to check,
 // whose error ends the call. It is NotFound if there is none.
 func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(LinkedProspect) error) error {
+	seen := map[atrium.AccountID]bool{}
 	_, _, err := change(ctx, s, c, func(tx *changing) (none struct{}, err error) {
-		p, err := tx.lockProspect(id)
+		p, linked, err := tx.lockLinked(id, seen)
 		if err != nil {
 			return none, err
 		}
@@ -156,13 +157,6 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 			return none, err
 		}
 		tx.recordDetail("prospect.delete", string(id), map[string]any{})
-		linked, err := tx.accountsOf(id)
-		if err != nil {
-			return none, err
-		}
-		if err := tx.noteChanged(linked); err != nil {
-			return none, err
-		}
 		if _, err := tx.deleteLinks(&p.Prospect, linked); err != nil {
 			return none, err
 		}

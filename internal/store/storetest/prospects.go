@@ -1,12 +1,14 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +30,7 @@ var prospects = []guarantee{
 	{"what is asked of a merged account's links is done to its survivor", prospectLinkedToGroup},
 	{"a deleted prospect is gone with its links, and with what the audit log had of it", prospectDeleted},
 	{"links, their ends and deletions at once leave no link without both", prospectRaces},
+	{"links and merges at once do not wait for each other", linksAndMergesInOneOrder},
 	{"copies of links are not exported", copiesNotExported},
 	{"another tenant's prospect is not there, and cannot be linked", prospectOfAnother},
 }
@@ -379,6 +382,57 @@ func prospectDeleted(t *testing.T, e *env) {
 		t.Errorf("it was recorded that %v, want %v", kept[string(p.ID)], want)
 	}
 	e.wantProspect(t, other)
+}
+
+// A waiting is a DB that counts the transactions which waited for each other.
+type waiting struct {
+	engine.DB
+	deadlocks *atomic.Int64
+}
+
+func (w waiting) Write(ctx context.Context, do func(engine.Tx) error) error {
+	return w.DB.Write(ctx, func(tx engine.Tx) error {
+		err := do(tx)
+		if err != nil && strings.Contains(err.Error(), "deadlock") {
+			w.deadlocks.Add(1)
+		}
+		return err
+	})
+}
+
+func linksAndMergesInOneOrder(t *testing.T, e *env) {
+	var deadlocks atomic.Int64
+	e.Store = store.New(waiting{e.db, &deadlocks}, e.clock.now)
+	a, b, _ := e.three(t)
+	p := e.prospect(t, "jane@acme.example")
+	e.link(t, a.ID, p.ID)
+	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
+	refuse := func(store.LinkedProspect) error { return no }
+	parallel(2*writers, func(i int) {
+		for range 10 {
+			var err error
+			switch i % 4 {
+			case 0:
+				_, err = e.LinkProspect(t.Context(), e.change(), b.ID, p.ID, refuse)
+			case 1:
+				err = e.DeleteProspect(t.Context(), e.change(), p.ID, refuse)
+			default:
+				if _, err = e.MergeAccounts(t.Context(), e.change(), a.ID, b.ID, agree); err == nil {
+					_, err = e.SplitAccount(t.Context(), e.change(), b.ID, a.ID, agree)
+				}
+				if atrium.CodeOf(err) == atrium.CodeNotFound { // somebody else split it
+					err = nil
+				}
+			}
+			if err != nil && !errors.Is(err, no) {
+				t.Error(err)
+			}
+		}
+	})
+	if n := deadlocks.Load(); n > 0 {
+		t.Errorf("%d transactions waited for one that waited for them", n)
+	}
+	e.wantSoundGroups(t)
 }
 
 func prospectRaces(t *testing.T, e *env) {
