@@ -41,11 +41,12 @@ The scopes of the external API, which a tenant's key has without --scope, are
 ` + atrium.ExternalScopes().String() + `.
 Those of the management API are
 ` + atrium.ManageScopes().String() + `;
-` + string(atrium.ScopeManage) + ` includes the others, and is what an operator's key has without --scope.`,
+` + string(atrium.ScopeManage) + ` includes the others, and is what an operator's key has without --scope. An operator's
+key can have these alone.`,
 			example: "  atrium keys create --tenant tenant_… --name crm\n  atrium keys create --tenant tenant_… --name website --scope pages:read --expires-in 720h -o json\n  atrium keys create --operator --name platform",
 			method:  http.MethodPost, path: "/keys", owner: operatorsHere, first: true, once: true, shows: upright, columns: made, remark: onlyNow, params: []param{
 				named("the key", true),
-				{flag: "scope", name: "scopes", kind: list, usage: "`scope` of the key; may be repeated", values: scopes, operator: string(atrium.ScopeManage)},
+				{flag: "scope", name: "scopes", kind: list, usage: "`scope` of the key; may be repeated", values: scopes},
 				{flag: "expires-in", name: "expiresInSeconds", kind: seconds, usage: "`duration` after which it stops working, such as 720h (default never)", least: 1},
 			},
 		},

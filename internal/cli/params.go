@@ -32,7 +32,6 @@ type param struct {
 	least    int64                    // of a number, or of seconds
 	values   []string                 // all that it can be, or can have in it; nil if nobody can list them
 	initial  string                   // what it is unless it is given; "" for nothing
-	operator string                   // the same for a list, with --operator
 }
 
 // A kind is what a flag is and what becomes of it.
@@ -104,8 +103,7 @@ func (p *param) value(cmd *cobra.Command) (jsontext.Value, error) {
 	if p.kind == document {
 		return p.document(cmd)
 	}
-	operator, _ := flags.GetBool("operator")
-	if !flags.Changed(p.flag) && p.initial == "" && (p.operator == "" || !operator) {
+	if !flags.Changed(p.flag) && p.initial == "" {
 		return nil, nil
 	}
 	var v any
@@ -160,9 +158,6 @@ func (p *param) judge(text string) error {
 // list returns the texts of a list, each once.
 func (p *param) list(cmd *cobra.Command) (texts []string, err error) {
 	given, err := cmd.Flags().GetStringSlice(p.flag)
-	if !cmd.Flags().Changed(p.flag) {
-		given = []string{p.operator}
-	}
 	for _, t := range given {
 		if err := p.judge(t); err != nil {
 			return nil, err

@@ -101,7 +101,7 @@ const (
 func (a *API) createKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var k atrium.APIKey
 	c, err := r.Making(who, func(o *strictjson.Object) {
-		k = decodeKey(o)
+		k = decodeKey(o, who)
 	})
 	if err != nil {
 		return rest.Response{}, err
@@ -115,11 +115,14 @@ func (a *API) createKey(ctx context.Context, who auth.Principal, r *rest.Request
 	return rest.Made(shown(k, text, replayed), replayed), err
 }
 
-func decodeKey(o *strictjson.Object) (k atrium.APIKey) {
+func decodeKey(o *strictjson.Object, who auth.Principal) (k atrium.APIKey) {
 	k.Name, _ = o.Text("name", strictjson.Required, checkName)
-	k.Scopes = atrium.ExternalScopes()
+	all := atrium.AllScopes()
+	if k.Scopes = atrium.ExternalScopes(); who.TenantID == atrium.OperatorChain {
+		all, k.Scopes = atrium.ManageScopes(), atrium.Scopes{atrium.ScopeManage} // the external API is that of one tenant
+	}
 	if given := o.Array("scopes", strictjson.Optional); given != nil {
-		k.Scopes = decodeScopes(o, given)
+		k.Scopes = decodeScopes(o, given, all)
 	}
 	if seconds := o.Integer("expiresInSeconds", 1, int64(maxLife/time.Second)); seconds > 0 {
 		at := atrium.At(time.Now().Add(time.Duration(seconds) * time.Second))
@@ -128,7 +131,7 @@ func decodeKey(o *strictjson.Object) (k atrium.APIKey) {
 	return k
 }
 
-func decodeScopes(o *strictjson.Object, array []byte) (scopes atrium.Scopes) {
+func decodeScopes(o *strictjson.Object, array []byte, all atrium.Scopes) (scopes atrium.Scopes) {
 	var texts []string
 	if err := json.Unmarshal(array, &texts); err != nil || strings.Contains(string(array), "null") {
 		o.Fault("scopes", "must be an array of strings")
@@ -138,8 +141,8 @@ func decodeScopes(o *strictjson.Object, array []byte) (scopes atrium.Scopes) {
 		o.Fault("scopes", "must not be empty")
 	}
 	for _, text := range texts {
-		if !slices.Contains(atrium.AllScopes(), atrium.Scope(text)) {
-			o.Fault("scopes", fmt.Sprintf("must hold scopes alone: %s", atrium.AllScopes()))
+		if !slices.Contains(all, atrium.Scope(text)) {
+			o.Fault("scopes", fmt.Sprintf("must hold these scopes alone: %s", all))
 			return nil
 		}
 		scopes = append(scopes, atrium.Scope(text))
