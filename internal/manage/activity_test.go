@@ -78,7 +78,7 @@ func TestCountsGoOnPastMidnightWithTheRangeTheyBeganWith(t *testing.T) {
 			if err != nil || outcomes[0].Err != nil {
 				t.Fatalf("%+v, %v", outcomes, err)
 			}
-			account = outcomes[0].Receipt.AccountID
+			account = outcomes[0].AccountID
 		}
 		kit := &rest.API{Keys: keyOf(tenant.ID), Log: slog.New(slog.DiscardHandler)}
 		h := kit.Handler((&manage.API{Store: s, Cursors: rest.CursorKey("k")}).Routes(), nil)
