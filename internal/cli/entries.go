@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 )
 
@@ -31,6 +34,25 @@ var moveColumns = []column{
 	{"MOVE", "moveId"}, {"FROM", "fromAccountId"}, {"TO", "toAccountId"}, {"ENTRIES", "moved"}, {"CREATED", "createdAt"}, {"UNDONE", "undoneAt"},
 }
 
+// wouldMove says what a move would do that was only checked.
+func wouldMove(body jsontext.Value) (string, error) {
+	var report struct {
+		Moved      int64  `json:"moved"`
+		NextCursor string `json:"nextCursor"`
+	}
+	if err := json.Unmarshal(body, &report); err != nil {
+		return "", fmt.Errorf("read the answer: %w", err)
+	}
+	text := fmt.Sprintf("%d entries would be moved", report.Moved)
+	if report.Moved == 1 {
+		text = "1 entry would be moved"
+	}
+	if report.NextCursor != "" {
+		text += "; there may be more, behind --cursor " + cell(report.NextCursor)
+	}
+	return text, nil
+}
+
 func moves() group {
 	report := []column{{"Move", "move.moveId"}, {"From", "move.fromAccountId"}, {"To", "move.toAccountId"}}
 	moved := slices.Concat(report, []column{{"Moved", "moved"}, {"Go on with", "nextCursor"}})
@@ -43,7 +65,7 @@ func moves() group {
 			long: `One move takes 1000 entries at most. If there may be more, what is printed has the
 cursor with which the same command goes on.`,
 			example: "  atrium moves create --tenant tenant_… --to account_… --rule '{\"claimedName\":\"Example Manufacturing\"}' --check",
-			method:  http.MethodPost, path: "/moves", once: true, shows: upright, columns: moved, params: []param{
+			method:  http.MethodPost, path: "/moves", once: true, shows: upright, columns: moved, checked: wouldMove, params: []param{
 				{flag: "from", usage: "`ID` of the account that has them (default the unattributed one)"},
 				{flag: "to", usage: "`ID` of the account that gets them", required: true},
 				{flag: "rule", kind: document, usage: "JSON `object` that says which: claimedName, claimedDomain, payload with pointer and equals", required: true},

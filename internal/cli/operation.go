@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 )
 
@@ -33,8 +35,9 @@ type operation struct {
 	owner   owner // whose data it works on
 	shows   shape
 	columns []column
-	partsIn string // the member that the rows are in if it shows parts
-	remark  string // on a line of its own, below the first one that is upright
+	partsIn string                               // the member that the rows are in if it shows parts
+	checked func(jsontext.Value) (string, error) // what is printed instead, for people, with --check
+	remark  string                               // on a line of its own, below the first one that is upright
 }
 
 // An owner says whose data an operation works on.
@@ -244,6 +247,13 @@ func (o *operation) do(cmd *cobra.Command, c *client, call call, out *output) er
 	}
 	if out.form == formJSON {
 		return writeIndented(cmd.OutOrStdout(), a.body)
+	}
+	if check, _ := cmd.Flags().GetBool("check"); check && o.checked != nil {
+		text, err := o.checked(a.body)
+		if err == nil {
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
+		}
+		return err
 	}
 	return o.table(cmd.OutOrStdout(), a.body)
 }
