@@ -162,7 +162,8 @@ func compare(t *testing.T, root tree, o *operation, d documented) {
 		}
 	}
 	for _, word := range strings.Fields(o.use)[1:] {
-		if strings.Trim(word, "[]") != "FILE" && !slices.Contains(o.arguments(), strings.ToLower(word)) {
+		trailing := slices.ContainsFunc(o.params, func(p param) bool { return p.trailing && "["+strings.ToUpper(p.flag)+"]" == word })
+		if strings.Trim(word, "[]") != "FILE" && !trailing && !slices.Contains(o.arguments(), strings.ToLower(word)) {
 			t.Errorf("%s is no parameter of the path", word)
 		}
 	}

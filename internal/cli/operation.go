@@ -99,6 +99,9 @@ func (o *operation) pathFlags() (names []string) {
 // command returns the command that is the operation.
 func (o *operation) command(t *target) *cobra.Command {
 	cmd := &cobra.Command{Use: o.use, Short: o.short, Long: o.short + ".", Example: o.example, Args: cobra.ExactArgs(len(o.arguments()))}
+	if slices.ContainsFunc(o.params, func(p param) bool { return p.trailing }) {
+		cmd.Args = cobra.RangeArgs(len(o.arguments()), len(o.arguments())+1)
+	}
 	if o.long != "" {
 		cmd.Long += "\n\n" + o.long
 	}
@@ -133,7 +136,12 @@ func (o *operation) command(t *target) *cobra.Command {
 	if o.owner == orOperators || o.owner == operatorsHere {
 		operatorFlag(cmd, t)
 	}
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, o.owner) }
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.takeTrailing(cmd, args); err != nil {
+			return err
+		}
+		return t.resolve(cmd, o.owner)
+	}
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		call, err := o.call(cmd, args)
 		if err != nil {

@@ -27,6 +27,7 @@ type param struct {
 	usage    string
 	required bool
 	nullable bool                     // an empty text stands for null
+	trailing bool                     // may be given as an argument instead, behind those of the path
 	inQuery  bool                     // also of what is not GET
 	check    func(text string) string // says what is wrong with a text, or ""; nil for what the API alone can judge
 	least    int64                    // of a number, or of seconds
@@ -95,6 +96,25 @@ func (p *param) addTo(cmd *cobra.Command) {
 	if p.values != nil {
 		_ = cmd.RegisterFlagCompletionFunc(p.flag, cobra.FixedCompletions(p.values, cobra.ShellCompDirectiveNoFileComp))
 	}
+}
+
+// takeTrailing sets the flag that may be given as the last argument, if it is.
+func (o *operation) takeTrailing(cmd *cobra.Command, args []string) error {
+	if len(args) == len(o.arguments()) {
+		return nil
+	}
+	last := args[len(args)-1]
+	for i := range o.params {
+		p := &o.params[i]
+		switch {
+		case !p.trailing:
+		case cmd.Flags().Changed(p.flag):
+			return usageError{fmt.Errorf("%s and --%s say the same: give one of them", last, p.flag)}
+		case cmd.Flags().Set(p.flag, last) != nil:
+			return usageError{fmt.Errorf("%q cannot be what --%s is", last, p.flag)}
+		}
+	}
+	return nil
 }
 
 // value returns what the command line says, as JSON; nil if it says nothing.

@@ -24,10 +24,11 @@ func versions() group {
 			},
 		},
 		{
-			use: "diff VERSION_NUMBER", short: "Show what leads from one version to another",
-			long:   "That is a JSON Patch (RFC 6902), an operation on each line.",
-			method: http.MethodGet, path: one + "/diff", shows: parts, partsIn: "patch", columns: []column{{"OPERATION", "op"}, {"PATH", "path"}, {"VALUE", "value"}}, params: []param{
-				{flag: "to", kind: integer, usage: "`number` of the other version", required: true},
+			use: "diff VERSION_NUMBER [TO]", short: "Show what leads from one version to another",
+			long:    "That is a JSON Patch (RFC 6902), an operation on each line.",
+			example: "  atrium versions diff 1 2 --tenant tenant_… --page page_… --audience audience_…",
+			method:  http.MethodGet, path: one + "/diff", shows: parts, partsIn: "patch", columns: []column{{"OPERATION", "op"}, {"PATH", "path"}, {"VALUE", "value"}}, params: []param{
+				{flag: "to", kind: integer, usage: "`number` of the other version, which may also be the second argument", required: true, trailing: true, least: 1},
 			},
 		},
 		{use: "publish VERSION_NUMBER", short: "Publish a version instead of the one that is", method: http.MethodPost, path: one + "/publish", state: givenState, columns: columns},
