@@ -1,6 +1,13 @@
 package cli
 
-import "net/http"
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 func accounts() group {
 	columns := []column{
@@ -10,6 +17,7 @@ func accounts() group {
 		{"Account", "accountId"}, {"Domain", "domain"}, {"Name", "name"}, {"Latest activity", "latestActivityAt"},
 		{"Prospects", "linkedProspects"}, {"Merged", "merged"}, {"Created", "createdAt"}, {"Updated", "updatedAt"},
 	}
+	items := map[string]inWords{"linkedProspects": linkedProspect, "merged": mergedAccount}
 	const one = "/accounts/{account_id}"
 	name := param{flag: "name", usage: "`name` of the account, 1 to 255 characters", nullable: true}
 	span := []param{
@@ -23,7 +31,7 @@ func accounts() group {
 		other.required = true
 		return operation{
 			use: name + " ACCOUNT_ID", short: short, long: long, method: http.MethodPost, path: one + "/" + name,
-			params: []param{other}, state: givenState, shows: upright, columns: whole,
+			params: []param{other}, state: givenState, shows: upright, columns: whole, items: items,
 		}
 	}
 	return group{name: "accounts", short: "Find, make, change, merge and erase accounts", operations: []operation{
@@ -38,13 +46,13 @@ func accounts() group {
 				{flag: "order", usage: "what they are listed `by`: newest, activity or name", values: []string{"newest", "activity", "name"}},
 			},
 		},
-		{use: "get ACCOUNT_ID", short: "Show an account", method: http.MethodGet, path: one, shows: upright, columns: whole},
+		{use: "get ACCOUNT_ID", short: "Show an account", method: http.MethodGet, path: one, shows: upright, columns: whole, items: items},
 		{
-			use: "create", short: "Make an account", method: http.MethodPost, path: "/accounts", once: true, shows: upright, columns: whole, params: []param{
+			use: "create", short: "Make an account", method: http.MethodPost, path: "/accounts", once: true, shows: upright, columns: whole, items: items, params: []param{
 				{flag: "domain", usage: "`domain` that no other account has", required: true}, name,
 			},
 		},
-		{use: "update ACCOUNT_ID", short: "Change the name or the domain of an account", method: http.MethodPatch, path: one, state: seenState, shows: upright, columns: whole, params: []param{
+		{use: "update ACCOUNT_ID", short: "Change the name or the domain of an account", method: http.MethodPatch, path: one, state: seenState, shows: upright, columns: whole, items: items, params: []param{
 			{flag: "domain", usage: "`domain` that no other account has"}, name,
 		}},
 		with("merge", "Make an account a part of another one", "Its entries and prospects are shown with the other one. It can be taken out again by split.",
@@ -73,4 +81,39 @@ Where there is much to erase, a running server deletes the rest in the minutes a
 			columns: []column{{"DAY", "day"}, {"SOURCE", "source"}, {"TYPE", "type"}, {"ENTRIES", "count"}},
 		},
 	}}
+}
+
+// linkedProspect returns a prospect of an account for people: its identifier, its name
+// and its address, as far as it has them.
+func linkedProspect(v jsontext.Value) (string, error) {
+	var p struct {
+		ProspectID  string  `json:"prospectId"`
+		Name, Email *string // null for none
+	}
+	if err := json.Unmarshal(v, &p, json.MatchCaseInsensitiveNames(true)); err != nil {
+		return "", fmt.Errorf("read the answer: %w", err)
+	}
+	var words []string
+	if p.Name != nil && *p.Name != "" {
+		words = append(words, *p.Name)
+	}
+	if p.Email != nil && *p.Email != "" {
+		words = append(words, "<"+*p.Email+">")
+	}
+	if len(words) == 0 {
+		return cell(p.ProspectID), nil
+	}
+	return cell(p.ProspectID + ", " + strings.Join(words, " ")), nil
+}
+
+// mergedAccount returns an account that was merged into another one for people.
+func mergedAccount(v jsontext.Value) (string, error) {
+	var a struct {
+		AccountID string `json:"accountId"`
+		Domain    string `json:"domain"`
+	}
+	if err := json.Unmarshal(v, &a); err != nil {
+		return "", fmt.Errorf("read the answer: %w", err)
+	}
+	return cell(a.AccountID + ", " + a.Domain), nil
 }

@@ -27,18 +27,22 @@ type operation struct {
 	path   string  // a parameter that is no argument has a flag: {page_id} has --page
 	params []param // of the query if the method is GET, else of the body
 
-	once    bool   // takes an idempotency key
-	state   state  // whether it takes If-Match
-	confirm string // what somebody must agree to, with the first argument; "" for nothing
-	means   meaning
-	first   bool  // what a database may begin with: it is made if there is none
-	owner   owner // whose data it works on
+	once    bool    // takes an idempotency key
+	state   state   // whether it takes If-Match
+	confirm string  // what somebody must agree to, with the first argument; "" for nothing
+	means   meaning // of that argument
+	first   bool    // what a database may begin with: it is made if there is none
+	owner   owner   // whose data it works on
 	shows   shape
 	columns []column
-	partsIn string                               // the member that the rows are in if it shows parts
-	checked func(jsontext.Value) (string, error) // what is printed instead, for people, with --check
-	remark  string                               // on a line of its own, below the first one that is upright
+	items   map[string]inWords // of the items of a member, each on a line of its own if it shows upright
+	partsIn string             // the member that the rows are in if it shows parts
+	checked inWords            // with --check
+	remark  string             // on a line of its own, below the first one that is upright
 }
+
+// An inWords puts a JSON value into words for people.
+type inWords func(jsontext.Value) (string, error)
 
 // An owner says whose data an operation works on.
 type owner int

@@ -66,12 +66,46 @@ func (o *operation) table(w io.Writer, body jsontext.Value) error {
 	}
 	lines := make([][]string, 0, len(o.columns)+1)
 	for i, c := range o.columns {
-		lines = append(lines, []string{c.heading, cells[i]})
+		texts := []string{cells[i]}
+		if shown := o.items[c.member]; shown != nil {
+			if texts, err = itemsOf(body, c.member, shown); err != nil {
+				return err
+			}
+		}
+		heading := c.heading
+		for _, text := range texts {
+			lines = append(lines, []string{heading, text})
+			heading = ""
+		}
 		if i == 0 && o.remark != "" {
 			lines = append(lines, []string{"", o.remark})
 		}
 	}
 	return t.write(lines)
+}
+
+// itemsOf returns what the items of a list are for people; one dash for none.
+func itemsOf(object jsontext.Value, member string, shown inWords) ([]string, error) {
+	list, err := memberOf(object, member)
+	if err != nil {
+		return nil, err
+	}
+	var items []jsontext.Value
+	if list.Kind() == '[' {
+		if err := json.Unmarshal(list, &items, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+			return nil, fmt.Errorf("read the answer: %w", err)
+		}
+	}
+	if len(items) == 0 {
+		return []string{"-"}, nil
+	}
+	texts := make([]string, len(items))
+	for i, item := range items {
+		if texts[i], err = shown(item); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
 }
 
 // tableOf prints the items of a member of a JSON object for people.
