@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -127,20 +128,40 @@ func (tx *changing) forgetRules(to atrium.AccountID) (moves []string, err error)
 	return moves, nil
 }
 
+// The accounts and entries that one call of EraseEntries works on at most.
+const (
+	eraseAccounts = 20
+	eraseInRun    = 10_000
+)
+
 // EraseEntries deletes some entries of accounts that are erased, and returns whether
-// more are left.
+// more are left. What fails stays, and does not keep others from being deleted; the
+// first error is returned.
 func (s *Store) EraseEntries(ctx context.Context) (more bool, err error) {
-	var tenant atrium.TenantID
-	var account atrium.AccountID
+	type erased struct {
+		tenant  atrium.TenantID
+		account atrium.AccountID
+	}
+	var all []erased
 	if err := s.query(ctx, `SELECT tenant_id, account_id FROM erasures WHERE tenant_id >= $1
-		ORDER BY tenant_id, account_id LIMIT 1`, engine.Args{[]byte{}}, func(r engine.Row) error {
-		tenant, account = idAt[atrium.TenantID](r, 0), idAt[atrium.AccountID](r, 1)
+		ORDER BY tenant_id, account_id LIMIT $2`, engine.Args{[]byte{}, int64(eraseAccounts)}, func(r engine.Row) error {
+		all = append(all, erased{idAt[atrium.TenantID](r, 0), idAt[atrium.AccountID](r, 1)})
 		return nil
-	}); err != nil || account == "" {
+	}); err != nil {
 		return false, err
 	}
-	_, _, err = s.eraseEntriesOf(ctx, tenant, account)
-	return err == nil, err
+	left := eraseInRun
+	for _, e := range all {
+		for again := true; again && left > 0 && ctx.Err() == nil; {
+			n, rest, failure := s.eraseEntriesOf(ctx, e.tenant, e.account)
+			if failure != nil && err == nil {
+				err = fmt.Errorf("erase %s of %s: %w", e.account, e.tenant, failure)
+			}
+			again = rest && failure == nil
+			left -= n
+		}
+	}
+	return len(all) > 0 && err == nil, cmp.Or(err, ctx.Err())
 }
 
 // eraseEntriesOf deletes up to eraseAtOnce entries of an erased account, and forgets

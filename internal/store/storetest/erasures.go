@@ -2,7 +2,10 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
+	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +20,7 @@ var erasures = []guarantee{
 	{"a later entry for an erased domain makes a new account", erasedMadeAnew},
 	{"the keys of erased entries are free at once", erasedKeysFree},
 	{"what is too much for a request is erased later, and not seen meanwhile", erasedLater},
+	{"an account whose entries cannot be deleted keeps no other one from being erased", erasedBesideFailure},
 	{"the audit log keeps no content of what was erased", erasedNotAudited},
 	{"no rule tells what was moved to an erased account", erasedRules},
 	{"nothing is left of the moves of erased entries", erasedMoves},
@@ -152,6 +156,57 @@ func erasedLater(t *testing.T, e *env) {
 		t.Errorf("more is left: %v, %v", more, err)
 	}
 	e.wantSoundGroups(t)
+}
+
+// A stuck is a DB that cannot lock the entries of some accounts.
+type stuck struct {
+	engine.DB
+	accounts []atrium.AccountID
+}
+
+func (s stuck) Write(ctx context.Context, do func(engine.Tx) error) error {
+	return s.DB.Write(ctx, func(tx engine.Tx) error { return do(stuckTx{tx, s.accounts}) })
+}
+
+type stuckTx struct {
+	engine.Tx
+	accounts []atrium.AccountID
+}
+
+func (s stuckTx) Lock(sql string, args engine.Args, each func(engine.Row) error) error {
+	for _, id := range s.accounts {
+		if strings.Contains(sql, "FROM entries") && slices.ContainsFunc(args, func(arg any) bool { return reflect.DeepEqual(arg, storedID(id)) }) {
+			return errOnPurpose
+		}
+	}
+	return s.Tx.Lock(sql, args, each)
+}
+
+func erasedBesideFailure(t *testing.T, e *env) {
+	a, b, _ := e.three(t)
+	ids := slices.Sorted(slices.Values([]atrium.AccountID{a.ID, b.ID}))
+	with := func(ids ...atrium.AccountID) *env {
+		broken := *e
+		broken.Store = store.New(stuck{e.db, ids}, e.clock.now)
+		return &broken
+	}
+	for _, id := range ids {
+		if with(ids...).erase(t, id) {
+			t.Fatal("all entries are deleted in the request")
+		}
+	}
+	if _, err := with(ids[0]).EraseEntries(t.Context()); !errors.Is(err, errOnPurpose) {
+		t.Errorf("error %v", err)
+	}
+	for i, want := range []int{1, 0} {
+		if n := e.entriesOf(t, ids[i]); int(n) != want || e.erased(t, ids[i]) != (want > 0) {
+			t.Errorf("%d entries of account %d are left, want %d", n, i, want)
+		}
+	}
+	e.eraseAll(t)
+	if e.erased(t, ids[0]) {
+		t.Error("it was not tried again")
+	}
 }
 
 func erasedNotAudited(t *testing.T, e *env) {
