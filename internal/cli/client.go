@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
 
 	"github.com/go-json-experiment/json"
 
@@ -67,6 +69,9 @@ func (c *client) do(ctx context.Context, call call) (*http.Response, error) {
 		r.Header.Set("Atrium-Tenant", c.tenant)
 	}
 	response, err := c.http.Do(r)
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+		return nil, fmt.Errorf("the server %s does not answer: %w", c.base, reason(dial.Err))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +80,14 @@ func (c *client) do(ctx context.Context, call call) (*http.Response, error) {
 		return nil, refusal(response)
 	}
 	return response, nil
+}
+
+// reason returns why there is no connection, without the name of the system call.
+func reason(err error) error {
+	if call, ok := errors.AsType[*os.SyscallError](err); ok {
+		return call.Err
+	}
+	return err
 }
 
 // mustBeOperators returns an error unless the key is an operator's. A server takes one

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -27,7 +28,29 @@ func execute(ctx context.Context, root *cobra.Command, args []string) (*cobra.Co
 	if err == nil && !cmd.Runnable() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 		return cmd, unknownCommand(cmd, rest[0])
 	}
-	return root.ExecuteContextC(ctx)
+	cmd, err = root.ExecuteContextC(ctx)
+	return cmd, flagGroupError(err)
+}
+
+// The errors that cobra has for flags that belong together.
+var (
+	noneOfGroup = regexp.MustCompile(`^at least one of the flags in the group \[(.+)\] is required$`)
+	allOfGroup  = regexp.MustCompile(`^if any flags in the group \[.+\] are set none of the others can be; \[(.+)\] were all set$`)
+)
+
+// flagGroupError says such an error in the words of the command line.
+func flagGroupError(err error) error {
+	if err == nil {
+		return nil
+	}
+	flags := func(names string) []string { return strings.Fields("--" + strings.ReplaceAll(names, " ", " --")) }
+	if m := noneOfGroup.FindStringSubmatch(err.Error()); m != nil {
+		return errors.New("give " + strings.Join(flags(m[1]), " or "))
+	}
+	if m := allOfGroup.FindStringSubmatch(err.Error()); m != nil {
+		return errors.New(strings.Join(flags(m[1]), " and ") + " exclude each other")
+	}
+	return err
 }
 
 // unknownCommand returns the error for a name that none of a group's commands
