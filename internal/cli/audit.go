@@ -61,13 +61,7 @@ what was cut off, or rewritten as a whole; a FILE may then begin with the row be
 	operatorFlag(cmd, t)
 	out := outputFlag(cmd)
 	kept := cmd.Flags().String("head", "", "earlier `head` that the chain must have had, as atrium audit head prints it")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := t.resolve(cmd, orOperators); err != nil {
-			return err
-		}
-		cmd.MarkFlagsOneRequired("tenant", "operator") // also of a server: a chain is that of somebody
-		return nil
-	}
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, orOperators) }
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		var known *auditlog.Head
 		if *kept != "" {
@@ -86,12 +80,20 @@ what was cut off, or rewritten as a whole; a FILE may then begin with the row be
 	return cmd
 }
 
-// verify verifies the chain that the flags name, in the file that the arguments name if
-// they do.
+// verify verifies the chain that the flags name, or else that of the tenant of the key,
+// in the file that the arguments name if they do.
 func (t *target) verify(cmd *cobra.Command, args []string, known *auditlog.Head) (report auditlog.Report, err error) {
 	chain := atrium.OperatorChain
 	if !t.operators {
 		chain = atrium.TenantID(t.tenant)
+	}
+	if chain == "" { // resolve has made sure that there is a server to ask
+		if err := t.with(cmd, "", func(c *client) (err error) {
+			chain, err = c.ownTenant(cmd.Context())
+			return exportingAudit.reword(cmd, nil, t, err)
+		}); err != nil {
+			return report, err
+		}
 	}
 	switch {
 	case len(args) == 1:
