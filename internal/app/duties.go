@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"atrium"
 	"atrium/internal/store"
 )
 
@@ -14,15 +15,21 @@ import (
 // does it when it finds some. What do does must be right however many nodes do it at
 // once, and leave nothing half done when it is stopped.
 type duty struct {
-	name string
-	do   func(ctx context.Context) (more bool, err error) // more: there is some left, as far as is known
+	name  string
+	every time.Duration                                    // how long it pauses when there is nothing to do
+	do    func(ctx context.Context) (more bool, err error) // more: there is some left, as far as is known
 }
 
 // duties are all that there are.
 func duties(s *store.Store) []duty {
+	var after atrium.TenantID // whose requests were forgotten last
 	return []duty{
-		{"erasures", s.EraseEntries},
-		{"schedules", func(ctx context.Context) (bool, error) {
+		{"erasures", lookPause, s.EraseEntries},
+		{"requests", forgetPause, func(ctx context.Context) (_ bool, err error) {
+			after, err = s.ForgetRequests(ctx, after)
+			return after != "", err
+		}},
+		{"schedules", lookPause, func(ctx context.Context) (bool, error) {
 			done, err := s.RunDue(ctx, dueAtOnce)
 			return done == dueAtOnce, err
 		}},
@@ -32,12 +39,13 @@ func duties(s *store.Store) []duty {
 // dueAtOnce is how much of what is due is looked for at a time.
 const dueAtOnce = 100
 
-// Between two looks a duty pauses for lookPause, and after failures for twice as long
-// each time, up to failurePause; and always a quarter more or less, so that nodes do
-// not look all at the same moment. So what comes up is begun within 1.25 seconds
-// while some node can.
+// Between two looks a duty pauses for lookPause, or forgetPause where nobody waits for
+// it, and after failures for twice lookPause, and twice as long each time, up to
+// failurePause; and always a quarter more or less, so that nodes do not look all at
+// the same moment. So what comes up is begun within 1.25 seconds while some node can.
 const (
 	lookPause    = time.Second
+	forgetPause  = 10 * time.Minute
 	failurePause = 10 * time.Second
 )
 
@@ -75,20 +83,22 @@ func (p *performing) wait(ctx context.Context) {
 
 // perform does the duty again and again until ctx ends.
 func (d duty) perform(ctx context.Context, log *slog.Logger) {
-	pause := lookPause
+	failed := lookPause
 	for ctx.Err() == nil {
 		more, err := d.do(ctx)
+		pause := d.every
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return
 		case err != nil:
 			log.Error("a duty failed and will be tried again", "duty", d.name, "error", err)
-			pause = min(2*pause, failurePause)
+			failed = min(2*failed, failurePause)
+			pause = failed
 		case more:
-			pause = lookPause
+			failed = lookPause
 			continue
 		default:
-			pause = lookPause
+			failed = lookPause
 		}
 		select {
 		case <-ctx.Done():

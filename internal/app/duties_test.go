@@ -22,7 +22,7 @@ func TestADutyIsDoneUntilNothingIsLeftAndThenLookedForEverySecond(t *testing.T) 
 		ctx, stop := context.WithCancel(t.Context())
 		var at []time.Duration
 		began := time.Now()
-		d := duty{"test", func(context.Context) (bool, error) {
+		d := duty{"test", lookPause, func(context.Context) (bool, error) {
 			at = append(at, time.Since(began))
 			return len(at) < 3, nil
 		}}
@@ -50,12 +50,33 @@ func TestADutyIsDoneUntilNothingIsLeftAndThenLookedForEverySecond(t *testing.T) 
 	})
 }
 
+func TestADutyThatNobodyWaitsForIsLookedForSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var at []time.Time
+		d := duty{"test", forgetPause, func(context.Context) (bool, error) {
+			if at = append(at, time.Now()); len(at) == 1 {
+				return false, errors.New("broken")
+			}
+			return false, nil
+		}}
+		go d.perform(ctx, slog.New(slog.DiscardHandler))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+		if len(at) < 5 || len(at) > 10 || at[1].Sub(at[0]) > 3*time.Second {
+			t.Errorf("done at %v in an hour", at)
+		}
+	})
+}
+
 func TestADutyThatFailsIsLoggedAndTriedLaterAndLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var log bytes.Buffer
 		var at []time.Time
-		d := duty{"test", func(context.Context) (bool, error) {
+		d := duty{"test", lookPause, func(context.Context) (bool, error) {
 			at = append(at, time.Now())
 			if len(at) < 10 {
 				return true, errors.New("broken")
@@ -83,7 +104,7 @@ func TestADutyThatIsStoppedIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var log bytes.Buffer
-		d := duty{"test", func(ctx context.Context) (bool, error) {
+		d := duty{"test", lookPause, func(ctx context.Context) (bool, error) {
 			<-ctx.Done()
 			return false, ctx.Err()
 		}}
@@ -111,7 +132,7 @@ func TestADutyThatHangsDoesNotKeepTheServiceFromEnding(t *testing.T) {
 	}
 	hangs, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
-	a.duties = []duty{{"test", func(context.Context) (bool, error) {
+	a.duties = []duty{{"test", lookPause, func(context.Context) (bool, error) {
 		close(hangs)
 		<-release
 		return false, nil

@@ -140,8 +140,9 @@ func (tx *changing) bind(result any) error {
 		tenant, keyMatch(tx.change.IdempotencyKey), tx.change.Fingerprint, kept, int64(tx.at)); err != nil {
 		return err
 	}
-	_, err = tx.Exec(`DELETE FROM requests WHERE tenant_id = $1 AND key_match IN
-		(SELECT key_match FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)`,
-		tenant, int64(tx.at)-keepRequests.Microseconds(), int64(forgetAtOnce))
+	_, err = tx.Exec(forgetRequests, tenant, int64(tx.at)-keepRequests.Microseconds(), int64(forgetAtOnce))
 	return err
 }
+
+const forgetRequests = `DELETE FROM requests WHERE tenant_id = $1 AND key_match IN
+	(SELECT key_match FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)`

@@ -9,6 +9,7 @@ import (
 
 	"atrium"
 	"atrium/internal/store"
+	"atrium/internal/store/engine"
 )
 
 var tenants = []guarantee{
@@ -18,9 +19,72 @@ var tenants = []guarantee{
 	{"tenants are listed by descending identifier, each once, however many a page has", tenantsListed},
 	{"a tenant is what it was changed to, if that suits it as it stands", tenantChanged},
 	{"the same request with its key makes one tenant", tenantMadeOnce},
+	{"what was answered to a key is deleted a day later, though its tenant asks for nothing more", requestsForgotten},
 	{"two tenants may have the same of everything and never meet", tenantsNeverMeet},
 	{"what another tenant has is as absent as what nobody has", othersAreAbsent},
 	{"a reference to what another tenant has refers to nothing", othersCannotBeReferredTo},
+}
+
+// requests returns how many requests with a key are known of a tenant.
+func (e *env) requests(t tb) (n int64) {
+	t.Helper()
+	if err := e.db.Query(t.Context(), "SELECT COUNT(*) FROM requests WHERE tenant_id = $1", engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
+		n = r.Int(0)
+		return nil
+	}); err != nil {
+		t.Fatalf("count requests: %v", err)
+	}
+	return n
+}
+
+func requestsForgotten(t *testing.T, e *env) {
+	e = e.fresh(t)
+	quiet := []*env{e.as(atrium.OperatorChain), e}
+	for range 110 { // more than are looked at in one go
+		quiet = append(quiet, e.as(e.newTenant(t)))
+	}
+	ask := func(e *env, key string) {
+		t.Helper()
+		if _, _, err := e.CreateKey(t.Context(), e.keyed(key, "a key"), atrium.APIKey{ID: atrium.NewID[atrium.KeyID](), Name: "key"}, secretHash(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forget := func() (calls int) {
+		t.Helper()
+		for after := atrium.TenantID(""); calls == 0 || after != ""; calls++ {
+			var err error
+			if after, err = e.ForgetRequests(t.Context(), after); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return calls
+	}
+	want := func(n int64) {
+		t.Helper()
+		for i, e := range quiet {
+			if got := e.requests(t); got != n {
+				t.Errorf("%d requests of tenant %d are known, want %d", got, i, n)
+			}
+		}
+	}
+	for _, e := range quiet {
+		ask(e, "old")
+	}
+	e.clock.step(time.Hour)
+	for _, e := range quiet {
+		ask(e, "new")
+	}
+	e.clock.step(23 * time.Hour)
+	forget()
+	want(2)
+	e.clock.step(time.Second)
+	if calls := forget(); calls != 2 {
+		t.Errorf("112 tenants are looked at in %d calls, want 2", calls)
+	}
+	want(1)
+	e.clock.step(time.Hour)
+	forget()
+	want(0)
 }
 
 func tenantAsMade(t *testing.T, e *env) {

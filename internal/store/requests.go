@@ -1,0 +1,66 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+const (
+	forgetTenants = 100 // of how many tenants one call of ForgetRequests forgets requests
+	forgetInRun   = 500 // how many one transaction of it deletes
+)
+
+// ForgetRequests deletes the requests with an idempotency key that need not be known
+// any more, of a bounded number of tenants: those that come after one, and before all
+// others, for "", the operators. A tenant that makes no requests any more would keep
+// its last ones for ever otherwise. It returns the tenant to go on after, "" at the
+// end. What fails is left for another time, and the first error is returned.
+func (s *Store) ForgetRequests(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
+	var all []atrium.TenantID
+	from := idArg(after)
+	if after == "" {
+		from, all = []byte{}, append(all, atrium.OperatorChain)
+	}
+	if err := s.query(ctx, "SELECT tenant_id FROM tenants WHERE tenant_id > $1 ORDER BY tenant_id LIMIT $2",
+		engine.Args{from, int64(forgetTenants)}, func(r engine.Row) error {
+			next = idAt[atrium.TenantID](r, 0)
+			all = append(all, next)
+			return nil
+		}); err != nil {
+		return after, err
+	}
+	if len(all) < forgetTenants {
+		next = ""
+	}
+	before := int64(atrium.At(s.now())) - keepRequests.Microseconds()
+	for _, tenant := range all {
+		if failure := s.forgetRequests(ctx, tenant, before); failure != nil && err == nil {
+			err = fmt.Errorf("forget requests of %s: %w", tenant, failure)
+		}
+	}
+	return next, err
+}
+
+// forgetRequests deletes the requests of a tenant from before an instant. Where there
+// are none, it writes nothing.
+func (s *Store) forgetRequests(ctx context.Context, tenant atrium.TenantID, before int64) error {
+	for {
+		some := false
+		if err := s.query(ctx, "SELECT created_at FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3",
+			engine.Args{idArg(tenant), before, int64(1)}, func(engine.Row) error {
+				some = true
+				return nil
+			}); err != nil || !some {
+			return err
+		}
+		if err := s.write(ctx, func(tx engine.Tx) error {
+			_, err := tx.Exec(forgetRequests, idArg(tenant), before, int64(forgetInRun))
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+}
