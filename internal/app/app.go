@@ -31,9 +31,12 @@ import (
 // a megabyte takes up to eight while it is.
 const decodeAtOnce = 2
 
-// streamsAtOnce is how many imports and exports are under way at once. Each has a chunk
-// of some megabytes in memory.
-const streamsAtOnce = 4
+// How many imports and exports are under way at once, in all and of one tenant. Each has
+// a chunk of some megabytes in memory, and may last as long as its client likes.
+const (
+	streamsAtOnce   = 4
+	streamsOfTenant = 2
+)
 
 const statusOK = `{"status":"ok"}`
 

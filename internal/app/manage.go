@@ -40,7 +40,7 @@ func Manage(ctx context.Context, c Config) (http.Handler, error) {
 func newManage(c Config, cursors rest.CursorKey, keys manage.KeyMemory, logs manage.Logs, decode rest.Gate) *manage.API {
 	return &manage.API{
 		Store: c.Store, Logs: logs, Cursors: cursors, Keys: keys,
-		Decode: decode, Compare: rest.NewGate(runtime.GOMAXPROCS(0)), Streams: rest.NewGate(streamsAtOnce),
+		Decode: decode, Compare: rest.NewGate(runtime.GOMAXPROCS(0)), Streams: rest.NewTenantGate(streamsAtOnce, streamsOfTenant),
 		MaxEntry: int64(c.Settings.MaxBody), MaxBatch: int64(c.Settings.BatchMaxBody),
 	}
 }

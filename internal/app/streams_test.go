@@ -172,15 +172,17 @@ func TestAnImportMayTakeLongerThanARequestAndNoMoreThanItsLimit(t *testing.T) {
 	}
 }
 
-func TestSoManyImportsAreUnderWayAtOnce(t *testing.T) {
+func TestSoManyImportsAreUnderWayAtOnceInAllAndForEachTenant(t *testing.T) {
 	s := startStreamer(t)
-	open := make([]*io.PipeWriter, 4)
+	third := *s
+	third.key = manageKey(t, s.store)
+	keys := []string{s.key, s.key, manageKey(t, s.store), third.key}
 	done := make(chan int)
-	for i := range open {
+	begin := func(key string) *io.PipeWriter {
+		t.Helper()
 		body, w := io.Pipe()
-		open[i] = w
 		go func() {
-			response, err := importRequest(t.Context(), s.addr, s.key, "", body)
+			response, err := importRequest(t.Context(), s.addr, key, "", body)
 			if err != nil {
 				done <- 0
 				return
@@ -188,18 +190,25 @@ func TestSoManyImportsAreUnderWayAtOnce(t *testing.T) {
 			_ = response.Body.Close()
 			done <- response.StatusCode
 		}()
-	}
-	for _, w := range open {
 		if _, err := io.WriteString(w, "\n"); err != nil {
 			t.Fatal(err)
 		}
+		return w
 	}
-	if status, answer := s.imports(t, "", strings.NewReader("")); status != http.StatusServiceUnavailable {
-		t.Errorf("a fifth import: %d %s", status, answer)
+	refused := func(of *streamer, what string) {
+		t.Helper()
+		if status, answer := of.imports(t, "", strings.NewReader("")); status != http.StatusServiceUnavailable {
+			t.Errorf("an import %s: %d %s", what, status, answer)
+		}
+		if a := send(t, http.MethodGet, "http://"+s.addr+"/manage/v0/export", "", "x-api-key: "+of.key); a.status != http.StatusServiceUnavailable {
+			t.Errorf("an export %s: %d", what, a.status)
+		}
 	}
-	if a := send(t, http.MethodGet, "http://"+s.addr+"/manage/v0/export", "", "x-api-key: "+s.key); a.status != http.StatusServiceUnavailable {
-		t.Errorf("an export beside four imports: %d", a.status)
-	}
+	open := []*io.PipeWriter{begin(keys[0]), begin(keys[1])}
+	refused(s, "beside two of its tenant")
+	third.exports(t)
+	open = append(open, begin(keys[2]), begin(keys[3]))
+	refused(&third, "beside four, one of them of its tenant")
 	for _, w := range open {
 		_ = w.Close()
 	}
@@ -209,6 +218,7 @@ func TestSoManyImportsAreUnderWayAtOnce(t *testing.T) {
 		}
 	}
 	s.exports(t)
+	third.exports(t)
 }
 
 func TestAnImportThatIsUnderWayDoesNotHoldUpTheEndOfTheService(t *testing.T) {

@@ -90,7 +90,7 @@ func (a *API) exportAudit(ctx context.Context, who auth.Principal, r *rest.Reque
 		return rest.Response{}, err
 	}
 	return rest.Response{Stream: func(w io.Writer) error {
-		return a.Streams.Try(func() error {
+		return a.Streams.Try(who.TenantID, func() error {
 			out := bufio.NewWriterSize(w, streamBuffer)
 			var line []byte
 			err := a.Store.ExportAudit(ctx, chain(who), from, func(row *atrium.AuditRow) (err error) {

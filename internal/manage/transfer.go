@@ -32,7 +32,7 @@ func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Reques
 		return rest.Response{}, err
 	}
 	var done transfer.Report
-	err := a.Streams.Try(func() (err error) {
+	err := a.Streams.Try(who.TenantID, func() (err error) {
 		done, err = transfer.Import(ctx, a.Store, who.TenantID, r.Stream, o)
 		return err
 	})
@@ -83,7 +83,7 @@ func stopped(err error, check bool) error {
 
 func (a *API) exportData(ctx context.Context, who auth.Principal, _ *rest.Request) (rest.Response, error) {
 	return rest.Response{Stream: func(w io.Writer) error {
-		return a.Streams.Try(func() error {
+		return a.Streams.Try(who.TenantID, func() error {
 			_, err := transfer.Export(ctx, a.Store, who.TenantID, w)
 			return err
 		})
