@@ -199,7 +199,7 @@ func erasedBesideFailure(t *testing.T, e *env) {
 		t.Errorf("error %v", err)
 	}
 	for i, want := range []int{1, 0} {
-		if n := e.entriesOf(t, ids[i]); int(n) != want || e.erased(t, ids[i]) != (want > 0) {
+		if n := e.entriesOf(t, ids[i]); n != want || e.erased(t, ids[i]) != (want > 0) {
 			t.Errorf("%d entries of account %d are left, want %d", n, i, want)
 		}
 	}
