@@ -35,8 +35,12 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
 	case <-w.begun:
 	case <-ctx.Done():
-		_ = body.CloseWithError(context.Cause(ctx))
-		return nil, context.Cause(ctx)
+		select {
+		case <-w.begun: // and ended
+		default:
+			_ = body.CloseWithError(context.Cause(ctx))
+			return nil, context.Cause(ctx)
+		}
 	}
 	if w.failure != nil {
 		return nil, w.failure
