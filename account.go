@@ -42,7 +42,11 @@ type AccountUpdate struct {
 	Domain string  // canonical; "" leaves it
 }
 
-// A Prospect is a person linked to any number of accounts. Each of its texts
+// MaxLinks is how many accounts a prospect can be linked to. Links that follow from
+// merges do not count.
+const MaxLinks = 1000
+
+// A Prospect is a person linked to accounts, MaxLinks at most. Each of its texts
 // is nil when unknown, and may be empty when it was given so.
 type Prospect struct {
 	ID                 ProspectID

@@ -18,7 +18,8 @@ import (
 
 // LinkProspect links a prospect to an account, which changes nothing if it is linked
 // already, and returns the prospect. The prospect as it stands is first given to
-// check, whose error ends the call. It is NotFound if one of them does not exist.
+// check, whose error ends the call. It is NotFound if one of them does not exist, and
+// Conflict if the prospect would have more than atrium.MaxLinks.
 func (s *Store) LinkProspect(ctx context.Context, c atrium.Change, account atrium.AccountID, id atrium.ProspectID, check func(LinkedProspect) error) (LinkedProspect, error) {
 	p, _, err := change(ctx, s, c, func(tx *changing) (LinkedProspect, error) {
 		p, g, err := tx.lockLink(account, id)
@@ -32,12 +33,29 @@ func (s *Store) LinkProspect(ctx context.Context, c atrium.Change, account atriu
 		if err != nil || linked == 0 {
 			return p, err
 		}
+		if err := tx.boundLinks(id); err != nil {
+			return p, err
+		}
 		if err := tx.noteLink("prospect.link", g.root.ID, id); err != nil {
 			return p, err
 		}
 		return linkedProspect(tx.Query, tx, c.TenantID, id)
 	})
 	return p, err
+}
+
+// boundLinks is Conflict if a prospect has too many links, one of which is new.
+func (tx *changing) boundLinks(id atrium.ProspectID) error {
+	links := 0
+	err := tx.Query("SELECT account_id FROM account_prospects WHERE tenant_id = $1 AND prospect_id = $2 AND via IS NULL LIMIT $3",
+		engine.Args{idArg(tx.change.TenantID), idArg(id), int64(atrium.MaxLinks) + 1}, func(engine.Row) error {
+			links++
+			return nil
+		})
+	if err == nil && links > atrium.MaxLinks {
+		err = atrium.Errorf(atrium.CodeConflict, "The prospect is linked to as many accounts as it can be: %d.", atrium.MaxLinks)
+	}
+	return err
 }
 
 // A copy becomes a link of the account itself, which it keeps whatever becomes of the

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -98,7 +99,11 @@ func (d *decoder) accountIDs() (ids []atrium.AccountID) {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	return slices.Compact(ids)
+	if ids = slices.Compact(ids); len(ids) > atrium.MaxLinks {
+		d.Fault("accountIds", fmt.Sprintf("must hold at most %d accounts", atrium.MaxLinks))
+		return nil
+	}
+	return ids
 }
 
 func (d *decoder) merge() {

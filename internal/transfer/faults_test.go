@@ -1,9 +1,11 @@
 package transfer_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"atrium"
 	"atrium/internal/transfer"
 )
 
@@ -95,7 +97,7 @@ func TestEveryConstraintThatIsBrokenIsNamed(t *testing.T) {
 		{prospectLine, "slug", text(`"\u0000"`)},
 		{prospectLine, "phoneNumber", text(`"\u0000"`)},
 		{prospectLine, "linkedinProfileUrl", text(`"\u0000"`)},
-		{prospectLine, "accountIds", []string{`null`, `"` + accountID + `"`, `[1]`, `[null]`, `["account_1"]`, `["page_00000000000000000000000001"]`, `{}`}},
+		{prospectLine, "accountIds", []string{`null`, `"` + accountID + `"`, `[1]`, `[null]`, `["account_1"]`, `["page_00000000000000000000000001"]`, `{}`, accountsTo(atrium.MaxLinks + 1)}},
 		{prospectLine, "createdAt", instants},
 		{brandLine, "brandId", append(id("brand_"), `null`)},
 		{brandLine, "name", text(`""`, long(256), `"\u0000"`, `null`)},
@@ -224,6 +226,7 @@ func TestWhatIsAtTheLimitIsTaken(t *testing.T) {
 	p.put(t,
 		with(accountLine, "name", long(255)),
 		with(prospectLine, "accountIds", `["`+accountID+`","`+accountID+`"]`), // a set
+		with(prospectLine, "accountIds", `["`+accountID+`"`+strings.Repeat(`,"`+accountID+`"`, atrium.MaxLinks)+`]`),
 		with(pageLine, "deletedAt", `"9999-12-31T23:59:59.999999999Z"`),
 		audienceLine,
 		with(versionLine, "versionNumber", "9007199254740991"),
@@ -255,4 +258,13 @@ func TestMembersThatAreLeftOutOrNullHaveTheirDefault(t *testing.T) {
 	if got := p.export(t); got != want {
 		t.Errorf("exported\n%s\nwant\n%s", got, want)
 	}
+}
+
+// accountsTo is an array of so many identifiers of accounts.
+func accountsTo(n int) string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf(`"account_%026d"`, i+1)
+	}
+	return "[" + strings.Join(ids, ",") + "]"
 }

@@ -27,6 +27,7 @@ var prospects = []guarantee{
 	{"prospects are listed newest first, each once, however many a page has", prospectsListed},
 	{"a list has the prospects that all of its filters let pass, as a plain search of all of them does", prospectsLikeModel},
 	{"a link is shown on both sides at once, and changes the account when it changes", prospectLinked},
+	{"a prospect is linked to so many accounts at most", linkBound},
 	{"what is asked of a merged account's links is done to its survivor", prospectLinkedToGroup},
 	{"a deleted prospect is gone with its links, and with what the audit log had of it", prospectDeleted},
 	{"links, their ends and deletions at once leave no link without both", prospectRaces},
@@ -307,6 +308,36 @@ func prospectLinked(t *testing.T, e *env) {
 	q := e.prospect(t, "joe@acme.example")
 	wantCode(t, e.linked(t, atrium.NewID[atrium.AccountID](), q.ID), atrium.CodeNotFound)
 	wantCode(t, e.unlinked(t, atrium.NewID[atrium.AccountID](), q.ID), atrium.CodeNotFound)
+}
+
+func linkBound(t *testing.T, e *env) {
+	var accounts []*atrium.Account
+	var chunk []store.Record
+	for i := range atrium.MaxLinks + 2 {
+		accounts = append(accounts, e.newAccount(fmt.Sprintf("a%d.example", i), ""))
+		chunk = append(chunk, accounts[i])
+	}
+	e.put(t, chunk...)
+	p := e.newProspect(accounts[:atrium.MaxLinks-1]...)
+	e.put(t, p)
+	first, second, last := accounts[0].ID, accounts[atrium.MaxLinks].ID, accounts[atrium.MaxLinks+1].ID
+	e.merged(t, first, last) // which is linked by that, and does not count
+	if err := e.linked(t, second, p.ID); err != nil {
+		t.Errorf("the last link that there can be: %v", err)
+	}
+	if err := e.linked(t, second, p.ID); err != nil {
+		t.Errorf("the same again: %v", err)
+	}
+	wantCode(t, e.linked(t, last, p.ID), atrium.CodeConflict)
+	if err := e.unlinked(t, second, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.linked(t, last, p.ID); err != nil {
+		t.Errorf("a link in place of another one: %v", err)
+	}
+	if err := e.DeleteProspect(t.Context(), e.change(), p.ID, agree); err != nil || e.links(t) != 0 {
+		t.Errorf("delete: %v, and %d links are left", err, e.links(t))
+	}
 }
 
 func prospectLinkedToGroup(t *testing.T, e *env) {
