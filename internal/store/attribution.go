@@ -20,8 +20,8 @@ import (
 // them again.
 //
 // An account that was merged into another one takes entries as before, so that a
-// split takes them along, and its survivor is touched with it, in the same order. For
-// that the survivor must be known before. Whether a tenant has any is known from the
+// split takes them along, and its survivor is touched in its place. For that the
+// survivor must be known before. Whether a tenant has any is known from the
 // first entry of it that has gone to one: until then nothing is asked. Nobody merges
 // or splits between the touch and the commit, because whoever does has to lock what
 // was touched.

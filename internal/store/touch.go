@@ -77,21 +77,28 @@ func findKnown(tx engine.Tx, accounts []tenantKey) (known map[tenantKey]knownAcc
 	return known, nil
 }
 
-// touch notes the newest activity of accounts, and of what they were merged into; of
-// those that have none in newest, it makes a new row that says the same. It returns
-// of all of these, as far as they are still there, whether they have no name.
+// touch notes the newest activity of accounts, of merged ones as that of what they were
+// merged into; of those that have none in newest, it makes a new row that says the same.
+// It returns of all of these, as far as they are still there, whether they have no name.
+//
+// A merged account is not touched itself. Who changes a group locks its survivor too, so
+// that is enough to hold it; and two appends that come before and after a change of
+// domains, which changes the order of the accounts, have only the survivor to wait for.
 func touch(tx engine.Tx, known map[tenantKey]knownAccount, newest map[tenantKey]atrium.Time) (unnamed map[tenantKey]bool, err error) {
 	ids := map[tenantKey]tenantKey{} // by the hash of the domain
 	at := maps.Clone(newest)
+	var merged []tenantKey
 	for k, a := range known {
-		ids[tenantKey{k.tenant, a.hash}] = k
-		if a.survivor != "" {
-			s := tenantKey{k.tenant, string(a.survivor)}
-			ids[tenantKey{k.tenant, a.survivorHash}] = s
-			t, ok := newest[k]
-			if now, noted := at[s]; ok && (!noted || t > now) {
-				at[s] = t
-			}
+		if a.survivor == "" {
+			ids[tenantKey{k.tenant, a.hash}] = k
+			continue
+		}
+		merged = append(merged, k)
+		s := tenantKey{k.tenant, string(a.survivor)}
+		ids[tenantKey{k.tenant, a.survivorHash}] = s
+		t, ok := newest[k]
+		if now, noted := at[s]; ok && (!noted || t > now) {
+			at[s] = t
 		}
 	}
 	rows := make([]engine.Args, 0, len(ids))
@@ -108,16 +115,24 @@ func touch(tx engine.Tx, known map[tenantKey]knownAccount, newest map[tenantKey]
 	if _, err := tx.Batch(touchAccounts, rows, func(r engine.Row) error {
 		k, survivor := t.add(r)
 		unnamed[k] = r.Int(2) == 1
-		if a, ok := known[k]; ok && a.survivor != survivor {
+		if survivor != "" {
 			return errRegrouped
 		}
 		return nil
 	}); err != nil {
 		return nil, fmt.Errorf("touch accounts: %w", err)
 	}
-	for k, a := range known {
-		if _, there := unnamed[k]; !there && a.survivor != "" { // it was split off and erased, and what it led to is touched
-			return nil, errRegrouped
+	if len(merged) > 0 { // now that nobody can change them, are they still what they were?
+		held, err := findKnown(tx, merged)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range merged {
+			s, there := unnamed[tenantKey{k.tenant, string(known[k].survivor)}]
+			if !there || held[k].survivor != known[k].survivor {
+				return nil, errRegrouped
+			}
+			unnamed[k] = s
 		}
 	}
 	return unnamed, t.finish(tx)
