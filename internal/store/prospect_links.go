@@ -182,3 +182,28 @@ func (tx *changing) lockLinked(id atrium.ProspectID, seen map[atrium.AccountID]b
 	}
 	return p, linked, nil
 }
+
+var copyLinks = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id, via)
+	SELECT batch.tenant_id, batch.account_id, l.prospect_created_at, l.prospect_id, l.account_id
+	FROM batch JOIN account_prospects l ON l.tenant_id = batch.tenant_id AND l.account_id = batch.member_id
+	WHERE l.via IS NULL ON CONFLICT DO NOTHING`, "tenant_id bytea", "account_id bytea", "member_id bytea")
+
+// relink gives accounts copies of the links of what was merged into them, and takes
+// those away that they had. A link of their own stays as it is.
+func relink(tx engine.Tx, tenant atrium.TenantID, accounts ...atrium.AccountID) error {
+	var rows []engine.Args
+	for _, id := range accounts {
+		if _, err := tx.Exec("DELETE FROM account_prospects WHERE tenant_id = $1 AND account_id = $2 AND via IS NOT NULL", idArg(tenant), idArg(id)); err != nil {
+			return err
+		}
+		group, err := members(tx.Query, tenant, id)
+		if err != nil {
+			return err
+		}
+		for _, member := range group[1:] {
+			rows = append(rows, engine.Args{idArg(tenant), idArg(id), idArg(member)})
+		}
+	}
+	_, err := tx.Batch(copyLinks, rows, nil)
+	return err
+}
