@@ -92,16 +92,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	for _, pages := range []map[string]http.Handler{rest.ErrorPages(), docsui.Documents(), docsui.Pages()} {
 		maps.Copy(open, pages)
 	}
-	a.server = &http.Server{
-		Handler:                      a.sendingAway(kit.Handler(slices.Concat(public.Routes(), private.Routes()), open)),
-		ReadHeaderTimeout:            c.Settings.ReadHeaderTimeout,
-		ReadTimeout:                  c.Settings.ReadTimeout,
-		WriteTimeout:                 c.Settings.WriteTimeout,
-		IdleTimeout:                  c.Settings.IdleTimeout,
-		MaxHeaderBytes:               int(c.Settings.MaxHeader),
-		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
-	}
+	a.server = newServer(c, a.sendingAway(kit.Handler(slices.Concat(public.Routes(), private.Routes()), open)))
 	a.server.RegisterOnShutdown(stop)
 	if c.Metrics != nil {
 		a.measure(c.Metrics, c.Store)
@@ -142,32 +133,6 @@ func newWriter(c Config, observer ingest.Observer) *ingest.Writer {
 		QueueEntries: c.Settings.QueueEntries, QueueBytes: int(c.Settings.QueueBytes), BatchEntries: c.Settings.BatchEntries,
 		Lanes: min(c.Settings.WriteLanes, database.Writers), OneTenant: database.Sharded,
 	}, c.Log, observer)
-}
-
-// listen opens the listeners, all or none: what cannot be served is known before
-// anything is.
-func (a *App) listen(metrics bool) (err error) {
-	if a.listener, err = net.Listen("tcp", a.settings.Addr); err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	if !metrics {
-		return nil
-	}
-	if a.measured, err = net.Listen("tcp", a.settings.MetricsAddr); err != nil {
-		return errors.Join(fmt.Errorf("listen for metrics: %w", err), a.listener.Close())
-	}
-	return nil
-}
-
-// Addr returns the address that the service listens on.
-func (a *App) Addr() string { return a.listener.Addr().String() }
-
-// MetricsAddr returns the address that the metrics are served on; "" for none.
-func (a *App) MetricsAddr() string {
-	if a.measured == nil {
-		return ""
-	}
-	return a.measured.Addr().String()
 }
 
 // Handler returns what answers requests, for those who bring connections of
@@ -229,18 +194,6 @@ func (a *App) linger(failed <-chan error) error {
 	case <-time.After(a.settings.ShutdownDelay):
 		return nil
 	}
-}
-
-// sendingAway asks clients to take a new connection, which a load balancer leads to
-// another node, for their next request while this one is about to stop. To close
-// connections that are idle could lose a request that is on its way.
-func (a *App) sendingAway(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.leaving.Load() {
-			w.Header().Set("Connection", "close")
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // healthy tells that the process serves requests, whatever its storage does.
