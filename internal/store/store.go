@@ -96,8 +96,17 @@ func (s *Store) Traits() Traits { return s.db.Traits() }
 // Stats returns what the database is doing at the moment.
 func (s *Store) Stats() engine.Stats { return s.db.Stats() }
 
-// Check verifies the integrity of the database. It reads all of it.
-func (s *Store) Check(ctx context.Context) error { return public(s.db.Check(ctx)) }
+// A Problem is something that is wrong with what the database has stored.
+type Problem = engine.Problem
+
+// Check looks for damage in what is stored and returns what it found, none if all
+// is sound. A full check reads all of an embedded database, and can be ended by ctx;
+// one that is not takes some milliseconds. The error says that the check could not
+// be made.
+func (s *Store) Check(ctx context.Context, full bool) ([]Problem, error) {
+	found, err := s.db.Check(ctx, full)
+	return found, public(err)
+}
 
 // storedAt returns what rows that are stored now have in stored_at: after the
 // start of every export that this Store has begun, even if the clock steps back.

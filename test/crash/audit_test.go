@@ -36,8 +36,8 @@ func readFile(ctx context.Context, path string, tenants []*tenant) (all map[*ten
 // readStore is readFile for a store, which it closes.
 func readStore(ctx context.Context, s *store.Store, tenants []*tenant) (all map[*tenant]*content, err error) {
 	defer func() { _ = s.Close() }()
-	if err := s.Check(ctx); err != nil {
-		return nil, fmt.Errorf("integrity: %w", err)
+	if found, err := s.Check(ctx, true); err != nil || len(found) > 0 {
+		return nil, fmt.Errorf("integrity: %v, %w", found, err)
 	}
 	all = map[*tenant]*content{}
 	for _, t := range tenants {

@@ -91,8 +91,8 @@ func TestKillDuringTheFirstStart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := again.Check(t.Context()); err != nil {
-			t.Error(err)
+		if found, err := again.Check(t.Context(), true); err != nil || len(found) > 0 {
+			t.Errorf("check: %v, %v", found, err)
 		}
 		if ran, err := again.Migrate(t.Context()); err != nil || len(ran) > 0 {
 			t.Errorf("migrations were left: %v, %v", ran, err)

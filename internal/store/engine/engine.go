@@ -57,8 +57,12 @@ type DB interface {
 	// Stats returns what the engine is doing at the moment.
 	Stats() Stats
 
-	// Check verifies that the stored structures are sound.
-	Check(ctx context.Context) error
+	// Check looks for damage in what is stored and returns what it found, at most
+	// maxProblems, none if all is sound. A full check reads all of the database; one
+	// that is not costs some milliseconds whatever the size, and finds what would
+	// keep the database from being used at all. The error says that the check could
+	// not be made.
+	Check(ctx context.Context, full bool) ([]Problem, error)
 
 	// Close releases the database. It waits for running transactions, for those on a
 	// server a moment only.
@@ -89,6 +93,15 @@ type Stats struct {
 	Connections int   // in use
 	Waiting     int   // who waits for a connection to a server
 	LogBytes    int64 // in the write-ahead log of an embedded database
+}
+
+// maxProblems is how many problems a check names. Where there is one there are
+// often thousands, of one cause.
+const maxProblems = 100
+
+// A Problem is something that is wrong with what a database has stored.
+type Problem struct {
+	Detail string // what is wrong, and where, in the words of the engine
 }
 
 // An Observer is told what an engine does. Its methods are called by many

@@ -340,12 +340,16 @@ func (db *postgresDB) Stats() Stats {
 
 // Check finds indexes that the server does not trust. Damage to pages is the
 // server's own to find: by its checksums, and pg_amcheck.
-func (db *postgresDB) Check(ctx context.Context) error {
-	return db.Query(ctx, `SELECT c.relname::text FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+func (db *postgresDB) Check(ctx context.Context, _ bool) (found []Problem, err error) {
+	err = db.Query(ctx, `SELECT c.relname::text FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
 		JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = current_schema() AND NOT (i.indisvalid AND i.indisready)`, nil, func(r Row) error {
-		return &Error{Corrupt, fmt.Errorf("index %s is not valid: REINDEX it", r.Text(0))}
+		if len(found) < maxProblems {
+			found = append(found, Problem{fmt.Sprintf("index %s is not valid: REINDEX it", r.Text(0))})
+		}
+		return nil
 	})
+	return found, err
 }
 
 // Close waits for running transactions a moment only: one that hangs would hold up

@@ -309,17 +309,6 @@ func (db *sqliteDB) Snapshot(ctx context.Context, f func(DB) error) error {
 	return f(db)
 }
 
-func (db *sqliteDB) Check(ctx context.Context) error {
-	return db.Read(ctx, func(tx Tx) error {
-		return tx.Query("PRAGMA integrity_check", nil, func(r Row) error {
-			if r.Text(0) != "ok" {
-				return &Error{Corrupt, errors.New(r.Text(0))}
-			}
-			return nil
-		})
-	})
-}
-
 // errClosed is the error of whoever comes after Close, or waited when it came.
 var errClosed = &Error{Unavailable, errors.New("the database is closed")}
 

@@ -305,8 +305,10 @@ func bytesAreBytes(t *testing.T, e *env) {
 
 func checkPasses(t *testing.T, e *env) {
 	e.put(t, e.oneOfEach()...)
-	if err := e.Check(t.Context()); err != nil {
-		t.Errorf("check: %v", err)
+	for _, full := range []bool{false, true} {
+		if found, err := e.Check(t.Context(), full); err != nil || len(found) > 0 {
+			t.Errorf("check, full %v: %v, %v", full, found, err)
+		}
 	}
 	if err := e.Ping(t.Context()); err != nil {
 		t.Errorf("ping: %v", err)

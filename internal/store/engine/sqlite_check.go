@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+)
+
+// What the checks read, each a statement whose rows are problems.
+const (
+	// The header and the schema are read on the way to this: the file is a database,
+	// and is as long as it says. A page that begins a table or an index says so in its
+	// first byte (https://www.sqlite.org/fileformat.html, 1.6).
+	checkRoots = `SELECT type || ' ' || name || ' does not begin on page ' || rootpage FROM sqlite_schema LEFT JOIN sqlite_dbpage ON pgno = rootpage
+		WHERE rootpage > 0 AND coalesce(hex(substr(data, 1, 1)), '') NOT IN ('02', '05', '0A', '0D')`
+
+	// Every page: that it is used once, that its rows are in order, that columns hold
+	// what they may, and that indexes have what their tables have.
+	checkPages = "PRAGMA integrity_check"
+
+	checkReferences = `SELECT 'a row of ' || "table" || ' refers to none of ' || parent FROM pragma_foreign_key_check`
+)
+
+// Check that is full reads all of the file. One that is not reads the schema and where
+// each table and index begins.
+func (db *sqliteDB) Check(ctx context.Context, full bool) ([]Problem, error) {
+	checks := []string{checkRoots}
+	if full {
+		checks = append(checks, checkPages, checkReferences)
+	}
+	var found []Problem
+	err := db.reading(ctx, func(c *sqliteConn) (err error) {
+		found, err = c.check(ctx, checks...)
+		return err
+	})
+	return found, err
+}
+
+// check runs checks until one has found something. Damage that keeps one from being
+// made is a problem that it has found.
+func (c *sqliteConn) check(ctx context.Context, checks ...string) (found []Problem, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &Error{Unavailable, fmt.Errorf("check: %w", context.Cause(ctx))}
+	}
+	c.conn.SetInterrupt(ctx.Done())
+	defer c.conn.SetInterrupt(nil)
+	for _, check := range checks {
+		err := c.run(check, nil, func(r Row) error {
+			if r.Text(0) != "ok" && len(found) < maxProblems {
+				found = append(found, Problem{r.Text(0)})
+			}
+			return nil
+		})
+		if ClassOf(err) == Corrupt {
+			found, err = append(found, Problem{err.Error()}), nil
+		}
+		if err != nil || len(found) > 0 {
+			return found, err
+		}
+	}
+	return nil, nil
+}

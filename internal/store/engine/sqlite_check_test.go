@@ -1,0 +1,128 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"atrium/internal/store/engine"
+)
+
+func openFile(t *testing.T, path string) engine.DB {
+	t.Helper()
+	db, err := engine.OpenSQLite(path, engine.SQLiteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// script runs statements in a transaction.
+func script(t *testing.T, db engine.DB, sql string) {
+	t.Helper()
+	if err := db.Write(t.Context(), func(tx engine.Tx) error { return tx.Script(sql) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const sample = `
+	CREATE TABLE parents (id INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL) STRICT;
+	CREATE TABLE children (id INTEGER NOT NULL PRIMARY KEY, parent INTEGER NOT NULL REFERENCES parents (id)) STRICT;
+	CREATE INDEX parents_by_name ON parents (name);
+	WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) INSERT INTO parents SELECT i, hex(randomblob(20)) FROM n;
+	INSERT INTO children SELECT id, id FROM parents;`
+
+// rootOf returns the page that a table or an index begins on, counted from 1.
+func rootOf(t *testing.T, db engine.DB, name string) (page int64) {
+	t.Helper()
+	err := engine.Find(func(sql string, args engine.Args, each func(engine.Row) error) error {
+		return db.Query(t.Context(), sql, args, each)
+	}, "SELECT rootpage FROM sqlite_schema WHERE name = $1", engine.Args{name}, func(r engine.Row) { page = r.Int(0) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page
+}
+
+// overwrite writes into a file that nobody has open.
+func overwrite(t *testing.T, path string, at int64, with []byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		_, err = f.WriteAt(with, at)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const page = 4096
+
+func TestCheckFindsWhatItIsFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		damage        func(t *testing.T, db engine.DB, path string) // closes the database
+		quick, atFull bool
+	}{
+		"nothing": {func(_ *testing.T, db engine.DB, _ string) { _ = db.Close() }, false, false},
+		"a table that begins on zeros": {func(t *testing.T, db engine.DB, path string) {
+			at := rootOf(t, db, "parents")
+			_ = db.Close()
+			overwrite(t, path, (at-1)*page, make([]byte, page))
+		}, true, true},
+		"an index that begins on zeros": {func(t *testing.T, db engine.DB, path string) {
+			at := rootOf(t, db, "parents_by_name")
+			_ = db.Close()
+			overwrite(t, path, (at-1)*page, make([]byte, page))
+		}, true, true},
+		"a page of zeros": {func(t *testing.T, db engine.DB, path string) {
+			_ = db.Close()
+			overwrite(t, path, 20*page, make([]byte, page))
+		}, false, true},
+		"a row that refers to none": {func(t *testing.T, db engine.DB, path string) {
+			_ = db.Close()
+			c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite) // which does not look at references
+			if err == nil {
+				err = errors.Join(sqlitex.ExecuteTransient(c, "DELETE FROM parents WHERE id = 7", nil), c.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "check.db")
+			db := openFile(t, path)
+			script(t, db, sample)
+			c.damage(t, db, path)
+			db = openFile(t, path)
+			for full, want := range map[bool]bool{false: c.quick, true: c.atFull} {
+				found, err := db.Check(t.Context(), full)
+				if err != nil || (len(found) > 0) != want {
+					t.Errorf("full %v: %v, %v", full, found, err)
+				}
+			}
+		})
+	}
+}
+
+func TestCheckEndsWithItsContext(t *testing.T) {
+	db := openFile(t, filepath.Join(t.TempDir(), "check.db"))
+	script(t, db, sample)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := db.Check(ctx, true); engine.ClassOf(err) != engine.Unavailable {
+		t.Errorf("a check that was cancelled: %v", err)
+	}
+	if found, err := db.Check(t.Context(), true); err != nil || len(found) > 0 {
+		t.Errorf("the next one: %v, %v", found, err)
+	}
+}
