@@ -55,7 +55,16 @@ verify: ## Check that the modules are tidy and as they were published, and that 
 	$(GO) mod verify
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
+	cd tools/supply && $(GO) mod tidy -diff
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/atrium ./cmd/atrium
+
+.PHONY: supply
+supply: ## Check the licences of what the binary is made of, and that no vulnerability is known in it
+	scripts/supply
+
+.PHONY: dist
+dist: ## Make what a release hands out, in dist: binaries that anyone can make again, what they are made of, licences, checksums
+	scripts/dist
 
 .PHONY: crash
 ROUNDS ?= 200
@@ -82,4 +91,4 @@ bench-size: build ## Move 1,000,000 accounts and 5,000,000 entries out and in; n
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf $(BIN)
+	rm -rf $(BIN) dist

@@ -2,6 +2,8 @@ module atrium
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3

@@ -2,6 +2,8 @@ module atrium/bench
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require zombiezen.com/go/sqlite v1.4.2
 
 require (

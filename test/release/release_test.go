@@ -1,0 +1,127 @@
+// Package release tests what a release hands out: that anyone who builds the commit
+// gets the very same binary, and that what is said of its parts is so.
+package release
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// platform is this machine's, for which nothing has to be built that is not there.
+const platform = runtime.GOOS + "/" + runtime.GOARCH
+
+// clone returns a clone of this repository's last commit in a folder of a name.
+func clone(t *testing.T, name string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name)
+	run(t, "../..", nil, "git", "clone", "--quiet", "--no-hardlinks", ".", dir)
+	return dir
+}
+
+func run(t *testing.T, dir string, environment []string, command ...string) {
+	t.Helper()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Dir = dir
+	// A clone is another repository than the one whose hook may be running this.
+	cmd.Env = slices.DeleteFunc(append(os.Environ(), environment...), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestARelease(t *testing.T) {
+	released := clone(t, "here")
+	run(t, released, nil, "scripts/dist", platform)
+	dist := filepath.Join(released, "dist")
+	name := "atrium-" + strings.ReplaceAll(platform, "/", "-")
+	binary := read(t, filepath.Join(dist, name))
+
+	t.Run("can be built again byte by byte, elsewhere and from nothing", func(t *testing.T) {
+		again := clone(t, "somewhere/else")
+		run(t, again, []string{"GOCACHE=" + t.TempDir(), "TZ=Pacific/Chatham", "LC_ALL=C"}, "make", "build")
+		if !bytes.Equal(binary, read(t, filepath.Join(again, "bin", "atrium"))) {
+			t.Error("two builds of one commit differ")
+		}
+	})
+	t.Run("has the checksums of its files", func(t *testing.T) {
+		sums := string(read(t, filepath.Join(dist, "SHA256SUMS")))
+		for _, file := range []string{name, name + ".cdx.json"} {
+			if line := fmt.Sprintf("%x  %s\n", sha256.Sum256(read(t, filepath.Join(dist, file))), file); !strings.Contains(sums, line) {
+				t.Errorf("SHA256SUMS has no line %q", line)
+			}
+		}
+	})
+	info, err := buildinfo.Read(bytes.NewReader(binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("names every module that is in the binary", func(t *testing.T) {
+		var bom struct {
+			Metadata   struct{ Component struct{ Version string } }
+			Components []struct{ Name, Version string }
+		}
+		if err := json.Unmarshal(read(t, filepath.Join(dist, name+".cdx.json")), &bom); err != nil {
+			t.Fatal(err)
+		}
+		if bom.Metadata.Component.Version != info.Main.Version {
+			t.Errorf("it is of version %q, and the binary of %q", bom.Metadata.Component.Version, info.Main.Version)
+		}
+		named := map[string]string{}
+		for _, c := range bom.Components {
+			named[c.Name] = c.Version
+		}
+		for _, m := range info.Deps {
+			if named[m.Path] != m.Version {
+				t.Errorf("%s is %q, want %s", m.Path, named[m.Path], m.Version)
+			}
+		}
+		if named["std"] == "" {
+			t.Error("the standard library is missing")
+		}
+	})
+	t.Run("has the licence of every module that is in the binary", func(t *testing.T) {
+		for _, path := range append([]string{"swagger-ui"}, paths(info)...) {
+			if !hasLicence(filepath.Join(dist, "licenses", path)) {
+				t.Errorf("there is no licence of %s", path)
+			}
+		}
+	})
+}
+
+// hasLicence reports whether there is a licence in a folder or one below it: where
+// only some packages of a module are used, it is kept with them.
+func hasLicence(dir string) (found bool) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, _ error) error {
+		found = found || d != nil && strings.HasPrefix(d.Name(), "LICENSE")
+		return nil
+	})
+	return found
+}
+
+// paths returns the modules of a binary.
+func paths(info *buildinfo.BuildInfo) (all []string) {
+	for _, m := range info.Deps {
+		all = append(all, m.Path)
+	}
+	return all
+}
