@@ -23,24 +23,26 @@ import (
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/postgrestest"
+	"atrium/internal/store/engine/recording"
 	"atrium/internal/transfer"
 	"atrium/test/nodes"
 )
 
 // The engines that everything here must hold on. open returns a database that
-// holds nothing and is the test's alone.
+// holds nothing and is the test's alone; form is that of the statements of its batches.
 var engines = []struct {
 	name string
+	form string
 	open func(t *testing.T) engine.DB
 }{
-	{"sqlite", func(t *testing.T) engine.DB {
+	{"sqlite", recording.Embedded, func(t *testing.T) engine.DB {
 		db, err := engine.OpenSQLite(filepath.Join(t.TempDir(), "atrium.db"), engine.SQLiteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return db
 	}},
-	{"postgres", func(t *testing.T) engine.DB {
+	{"postgres", recording.Server, func(t *testing.T) engine.DB {
 		db, err := engine.OpenPostgres(t.Context(), postgrestest.Shared(t).NewDatabase(t), engine.PostgresOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -2,6 +2,7 @@ package test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -11,7 +12,7 @@ var activityResource = resource{
 		has := map[string]string{}
 		for _, name := range []string{"account", "other"} { // two entries in each, so that there are cursors
 			entry := fmt.Sprintf(`{"source":"matrix","payload":{},"domain":"%s.activity.example"}`, name)
-			s.made(t, tn, "/v0/account_logs", entry, "accountLogId")
+			s.made(t, tn, "/v0/account_logs", strings.Replace(entry, "{", `{"type":"other",`, 1), "accountLogId")
 			has[name+" log"] = s.made(t, tn, "/v0/account_logs", entry, "accountLogId")
 			has[name] = s.made(t, tn, "/v0/account_logs", entry, "accountId")
 		}
@@ -19,6 +20,7 @@ var activityResource = resource{
 		has["move"] = s.made(t, tn, "/manage/v0/account_logs/"+has["other log"]+"/move", move, "moveId")
 		s.made(t, tn, "/manage/v0/account_logs/"+has["other log"]+"/move", fmt.Sprintf(`{"accountId":%q}`, has["other"]), "moveId")
 		has["cursor"] = s.firstCursor(t, tn, "/manage/v0/moves")
+		has["counts cursor"] = s.firstCursor(t, tn, "/manage/v0/accounts/"+has["account"]+"/activity/counts")
 		has["activity cursor"] = s.firstCursor(t, tn, "/manage/v0/accounts/"+has["account"]+"/activity")
 		return has
 	},
@@ -37,6 +39,7 @@ var activityResource = resource{
 			"account of activity":   "/manage/v0/accounts/" + of["account"] + "/activity",
 			"account of counts":     "/manage/v0/accounts/" + of["account"] + "/activity/counts",
 			"cursor of activity":    "/manage/v0/accounts/" + own["account"] + "/activity?cursor=" + of["activity cursor"],
+			"cursor of counts":      "/manage/v0/accounts/" + own["account"] + "/activity/counts?cursor=" + of["counts cursor"],
 			"entry":                 "/manage/v0/account_logs/" + of["account log"],
 			"entry with a payload":  "/manage/v0/account_logs/" + of["account log"] + "/payload",
 			"move":                  "/manage/v0/moves/" + of["move"],

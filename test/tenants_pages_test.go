@@ -30,6 +30,7 @@ var pageResource = resource{
 			requests["page to "+verb] = request{method: "POST", target: target + "/" + verb}
 			requests["page to "+verb+" if *"] = request{method: "POST", target: target + "/" + verb, header: []string{"If-Match: *"}}
 		}
+		requests["pages of a brand"] = get("/manage/v0/pages?brandId=" + of["brand"])
 		reads(requests, map[string]string{
 			"managed page":            target,
 			"cursor of managed pages": "/manage/v0/pages?cursor=" + of["cursor"],

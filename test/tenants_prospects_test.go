@@ -30,6 +30,7 @@ var prospectResource = resource{
 			"account to take a prospect from":  {method: "DELETE", target: link(of["account"], own["prospect"])},
 			"link to end":                      {method: "DELETE", target: link(of["account"], of["prospect"])},
 		}
+		requests["prospects of an account"] = get("/manage/v0/prospects?accountId=" + of["account"])
 		reads(requests, map[string]string{
 			"prospect":            target,
 			"cursor of prospects": "/manage/v0/prospects?cursor=" + of["cursor"],

@@ -1,9 +1,7 @@
 package store_test
 
 import (
-	"context"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,7 +28,6 @@ var scans = []string{
 
 // A recorder keeps the text of every statement. It is safe for concurrent use.
 type recorder struct {
-	form       string // which of a batch's statements is run
 	mu         sync.Mutex
 	statements map[string]bool // guarded by mu
 }
@@ -42,74 +39,6 @@ func (r *recorder) note(sql string) {
 		r.statements = map[string]bool{}
 	}
 	r.statements[sql] = true
-}
-
-// recording is a DB whose statements are noted.
-type recording struct {
-	engine.DB
-	*recorder
-}
-
-func (db recording) Read(ctx context.Context, f func(engine.Tx) error) error {
-	return db.DB.Read(ctx, func(tx engine.Tx) error { return f(recordingTx{tx, db.recorder}) })
-}
-
-func (db recording) Write(ctx context.Context, f func(engine.Tx) error) error {
-	return db.DB.Write(ctx, func(tx engine.Tx) error { return f(recordingTx{tx, db.recorder}) })
-}
-
-func (db recording) Query(ctx context.Context, sql string, args engine.Args, each func(engine.Row) error) error {
-	db.note(sql)
-	return db.DB.Query(ctx, sql, args, each)
-}
-
-func (db recording) Migrate(ctx context.Context, f func(engine.Tx) error) error {
-	return db.DB.Migrate(ctx, func(tx engine.Tx) error { return f(recordingTx{tx, db.recorder}) })
-}
-
-func (db recording) Snapshot(ctx context.Context, f func(engine.DB) error) error {
-	return db.DB.Snapshot(ctx, func(snapshot engine.DB) error { return f(recording{snapshot, db.recorder}) })
-}
-
-type recordingTx struct {
-	engine.Tx
-	*recorder
-}
-
-func (tx recordingTx) Query(sql string, args engine.Args, each func(engine.Row) error) error {
-	tx.note(sql)
-	return tx.Tx.Query(sql, args, each)
-}
-
-func (tx recordingTx) Lock(sql string, args engine.Args, each func(engine.Row) error) error {
-	tx.note(sql)
-	return tx.Tx.Lock(sql, args, each)
-}
-
-func (tx recordingTx) Exec(sql string, args ...any) (int64, error) {
-	tx.note(sql)
-	return tx.Tx.Exec(sql, args...)
-}
-
-func (tx recordingTx) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
-	tx.noteBatch(b)
-	return tx.Tx.Batch(b, rows, each)
-}
-
-func (tx recordingTx) Defer(b *engine.Batch, rows []engine.Args) error {
-	tx.noteBatch(b)
-	return tx.Tx.Defer(b, rows)
-}
-
-// noteBatch notes the form of a batch's statement that the engine runs, which is
-// nobody else's business.
-func (tx recordingTx) noteBatch(b *engine.Batch) {
-	for _, form := range []string{tx.form, "server"} {
-		if sql := reflect.ValueOf(b).Elem().FieldByName(form).String(); sql != "" {
-			tx.note(sql)
-			return
-		}
-	}
 }
 
 var (

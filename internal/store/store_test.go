@@ -13,6 +13,7 @@ import (
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/postgrestest"
+	"atrium/internal/store/engine/recording"
 	"atrium/internal/store/storetest"
 )
 
@@ -70,22 +71,22 @@ func openPostgres(t *testing.T, url string, options engine.PostgresOptions) engi
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
 func TestSQLiteKeepsEveryGuarantee(t *testing.T) {
-	r := &recorder{form: "embedded"}
-	storetest.Run(t, sqliteEngine(func(db engine.DB) engine.DB { return recording{db, r} }))
+	r := &recorder{}
+	storetest.Run(t, sqliteEngine(func(db engine.DB) engine.DB { return recording.New(db, recording.Embedded, r.note) }))
 	t.Run("plans", r.checkPlans)
 }
 
 func TestPostgreSQLKeepsEveryGuarantee(t *testing.T) {
-	r := &recorder{form: "server"}
-	storetest.Run(t, postgresEngine(engine.PostgresOptions{}, func(db engine.DB) engine.DB { return recording{db, r} }))
+	r := &recorder{}
+	storetest.Run(t, postgresEngine(engine.PostgresOptions{}, func(db engine.DB) engine.DB { return recording.New(db, recording.Server, r.note) }))
 	t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = `)) })
 }
 
 // Where the tenants are on several servers, each statement must name the one that
 // it is for. Such statements must be right on a plain server too.
 func TestPostgreSQLKeepsEveryGuaranteeWithAStatementForEachTenant(t *testing.T) {
-	r := &recorder{form: "shard"}
-	storetest.Run(t, postgresEngine(engine.PostgresOptions{Sharded: true}, func(db engine.DB) engine.DB { return recording{db, r} }))
+	r := &recorder{}
+	storetest.Run(t, postgresEngine(engine.PostgresOptions{Sharded: true}, func(db engine.DB) engine.DB { return recording.New(db, recording.Shard, r.note) }))
 	t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = \$\d+`)) })
 	t.Run("tenants", r.checkOneTenant)
 }
