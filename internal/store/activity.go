@@ -22,6 +22,11 @@ import (
 // at least one key is found bound, so more than a few mean that something is wrong.
 const maxRaces = 8
 
+// maxUncertain is how many of these tries may end with nobody knowing. Each of them may
+// have waited for as long as a statement may take, and the senders have only so much
+// patience: a database on which commits hang has to be told to them.
+const maxUncertain = 3
+
 // raceDelay is about how long an append waits before its third try. It doubles with
 // each.
 const raceDelay = time.Millisecond
@@ -37,6 +42,7 @@ const raceDelay = time.Millisecond
 // identifier that names none is NotFound, and leaves the key free.
 func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
 	var uncertain, err error
+	unknown := 0
 	for try := range maxRaces {
 		if try > 1 { // the second try is nearly always the last
 			select {
@@ -56,6 +62,9 @@ func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Ou
 			return b.outcomes, nil
 		case engine.ClassOf(err) == engine.Uncertain:
 			uncertain = err // what was recorded is found by the next try, or keeps it waiting until it is
+			if unknown++; unknown == maxUncertain {
+				return nil, public(uncertain)
+			}
 		case engine.ClassOf(err) == engine.Conflict:
 			// A key or an identifier was taken between looking and storing.
 		default:

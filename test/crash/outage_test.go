@@ -43,8 +43,14 @@ type outage struct {
 // or returns a URL by which Atrium reaches the database.
 func newOutage(t *testing.T, n int, through func(url string) string) *outage {
 	t.Helper()
-	o := &outage{t: t, rng: random(t), server: postgrestest.Start(t)}
-	o.db = newRemote(t, o.server)
+	server := postgrestest.Start(t)
+	return newOutageOf(t, server, newRemote(t, server), n, through)
+}
+
+// newOutageOf is newOutage for a database that is there.
+func newOutageOf(t *testing.T, server *postgrestest.Server, db *database, n int, through func(url string) string) *outage {
+	t.Helper()
+	o := &outage{t: t, rng: random(t), server: server, db: db}
 	url := o.db.url
 	if through != nil {
 		url = through(url)

@@ -93,7 +93,11 @@ func OpenPostgres(ctx context.Context, url string, options PostgresOptions) (DB,
 	config.MaxConnLifetimeJitter = maxLifetime / 4
 	config.HealthCheckPeriod = healthCheckPeriod
 	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
-	config.ConnConfig.ConnectTimeout = min(connectTimeout, options.Timeout)
+	limit := min(connectTimeout, options.Timeout)
+	if asked := config.ConnConfig.ConnectTimeout; asked > 0 {
+		limit = min(limit, asked)
+	}
+	config.ConnConfig.ConnectTimeout = limit // for each host
 	if config.ConnConfig.ValidateConnect == nil {
 		// After a failover the old address may lead to a standby for a while.
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
@@ -108,6 +112,9 @@ func OpenPostgres(ctx context.Context, url string, options PostgresOptions) (DB,
 		ending:  make(chan struct{}, options.Connections),
 	}
 	config.AfterConnect = db.prepareConn
+	if namesSeveral(config.ConnConfig) {
+		new(newestTimeline).guard(config)
+	}
 	if db.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, &Error{Unavailable, err}
 	}

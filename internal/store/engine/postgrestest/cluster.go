@@ -21,14 +21,14 @@ const (
 	superuser = "atrium"
 )
 
-// start makes a server's files and starts it. Nothing is left of one that cannot be
-// started.
-func start(settings ...string) (s *Server, err error) {
+// start makes a server's files, or copies those of a primary to follow it by a name,
+// and starts it. Nothing is left of one that cannot be started.
+func start(primary *Server, name string, settings ...string) (s *Server, err error) {
 	s = &Server{settings: settings}
 	if s.bin, err = findBin(); err != nil {
 		return nil, err
 	}
-	owner, name, err := Unprivileged()
+	owner, login, err := Unprivileged()
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +47,12 @@ func start(settings ...string) (s *Server, err error) {
 			return nil, err
 		}
 	}
-	if err := s.initdb(); owner != nil && errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("root may not run it, and the user %s cannot reach %s (TMPDIR) or %s: each folder on the way there must be open to all, as by mode 0711: %w", name, dir, s.bin, err)
+	files := s.initdb
+	if primary != nil {
+		files = func() error { return s.copyOf(primary, name) }
+	}
+	if err := files(); owner != nil && errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("root may not run it, and the user %s cannot reach %s (TMPDIR) or %s: each folder on the way there must be open to all, as by mode 0711: %w", login, dir, s.bin, err)
 	} else if err != nil {
 		return nil, err
 	}
@@ -104,6 +108,16 @@ func (s *Server) initdb() error {
 		failed = errors.Join(failed, err)
 	}
 	return fmt.Errorf("initdb fails with ICU and with what `locale -a` has of languages in UTF-8: the tests need a collation that is not the order of bytes: %w", failed)
+}
+
+// copyOf makes the files from those of a primary.
+func (s *Server) copyOf(primary *Server, name string) error {
+	out, err := s.command("pg_basebackup", "--pgdata=data", "--wal-method=stream", "--checkpoint=fast", "--no-sync", "--write-recovery-conf",
+		fmt.Sprintf("--dbname=host=127.0.0.1 port=%d user=%s application_name=%s", primary.port, superuser, name)).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("pg_basebackup: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // command is a program of PostgreSQL, to run in the cluster's folder with none of

@@ -80,7 +80,7 @@ func Shared(tb testing.TB) *Server {
 		tb.Fatal("postgrestest.Shared needs a TestMain that calls postgrestest.Main: nobody would remove the server's files")
 	}
 	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = start()
+		shared.server, shared.err = start(nil, "")
 	}
 	if shared.err != nil {
 		tb.Fatal(shared.err)
@@ -91,7 +91,7 @@ func Shared(tb testing.TB) *Server {
 // Start returns a server of the test's own, which ends with the test.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
-	s, err := start()
+	s, err := start(nil, "")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func Start(tb testing.TB) *Server {
 
 // Run starts a server with more settings, such as "shared_buffers=1GB", for a command
 // that measures one. Close ends it and removes its files.
-func Run(settings ...string) (*Server, error) { return start(settings...) }
+func Run(settings ...string) (*Server, error) { return start(nil, "", settings...) }
 
 // Close ends a server that Run has started.
 func (s *Server) Close() error { return s.remove() }
@@ -174,7 +174,39 @@ func (s *Server) Kill(tb testing.TB) {
 	}
 }
 
-// Restart starts a server that was killed, on the same port and the same files. It
+// Stop ends the server in good order, as `pg_ctl stop -m fast` does.
+func (s *Server) Stop(tb testing.TB) {
+	tb.Helper()
+	if err := s.stop(); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Standby starts a copy of the server that follows it by streaming replication, and
+// calls itself by a name that synchronous_standby_names can have. It ends with the test.
+func (s *Server) Standby(tb testing.TB, name string) *Server {
+	tb.Helper()
+	standby, err := start(s, name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := standby.remove(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return standby
+}
+
+// Promote makes a standby a primary, which accepts writes when Promote returns.
+func (s *Server) Promote(tb testing.TB) {
+	tb.Helper()
+	if out, err := s.command("pg_ctl", "promote", "--wait", "--pgdata=data").CombinedOutput(); err != nil {
+		tb.Fatalf("promote PostgreSQL: %v\n%s", err, out)
+	}
+}
+
+// Restart starts a server that has ended, on the same port and the same files. It
 // has recovered and accepts connections when Restart returns.
 func (s *Server) Restart(tb testing.TB) {
 	tb.Helper()
