@@ -13,6 +13,7 @@ import (
 // The kinds of values that are new in every run. A page shows one of the kind.
 var kinds = map[string]*regexp.Regexp{
 	"identifier": regexp.MustCompile(`^[a-z]+_[a-z0-9]{26}$`),
+	"day":        regexp.MustCompile(`^\d{4}-\d\d-\d\d$`),
 	"time":       regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`),
 	"tag":        regexp.MustCompile(`^"[!#-~]+"$`),
 	"cursor":     regexp.MustCompile(`^[A-Za-z0-9_-]{40,}$`),
