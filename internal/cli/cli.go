@@ -139,8 +139,12 @@ func databaseFlags(flags *pflag.FlagSet, others ...string) func() (config.Config
 
 // openStore opens the store that the settings name. observer may be nil.
 func openStore(ctx context.Context, c config.Config, observer store.Observer) (*store.Store, error) {
-	return store.Open(ctx, c.Database, store.Options{
+	return store.Open(ctx, c.Database, storeOptions(c, observer))
+}
+
+func storeOptions(c config.Config, observer store.Observer) store.Options {
+	return store.Options{
 		Observer: observer, Connections: c.DatabaseConnections, Timeout: c.DatabaseTimeout,
 		Unprepared: c.DatabaseStatements == config.Unprepared, KeepVersions: c.KeepVersions,
-	})
+	}
 }

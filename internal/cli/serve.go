@@ -77,7 +77,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer, started func(
 		metrics = telemetry.NewMetrics(version())
 		observer = metrics
 	}
-	s, err := openStore(ctx, c, observer)
+	options := storeOptions(c, observer)
+	options.CheckAfterCrash = true
+	s, err := store.Open(ctx, c.Database, options)
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,10 @@ type Options struct {
 	Observer     Observer // is told what the database does; nil for nobody
 	KeepVersions int      // see Store.KeepVersions
 
+	// Of an embedded database alone: whether one that was not closed is checked before
+	// it is used. That takes some seconds, and is not done above 1 GiB.
+	CheckAfterCrash bool
+
 	// Of a server alone.
 	Connections int           // how many at most; 0 for the engine's default
 	Timeout     time.Duration // of a statement, and of the wait for a connection; 0 for the engine's default
@@ -58,7 +62,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	var err error
 	switch {
 	case scheme == "sqlite" && rest != "":
-		db, err = engine.OpenSQLite(rest, engine.SQLiteOptions{Observer: options.Observer})
+		db, err = engine.OpenSQLite(rest, engine.SQLiteOptions{Observer: options.Observer, CheckAfterCrash: options.CheckAfterCrash})
 	case scheme == "postgres" || scheme == "postgresql":
 		db, err = engine.OpenPostgres(ctx, url, engine.PostgresOptions{
 			Connections: options.Connections, Timeout: options.Timeout, Unprepared: options.Unprepared, Observer: options.Observer,
@@ -82,9 +86,13 @@ func New(db engine.DB, now func() time.Time) *Store {
 // Close releases the database when running calls have ended.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Ping returns nil if the database answers.
+// Ping returns nil if the database answers with something that it has stored, and no
+// damage to it has been met.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.query(ctx, "SELECT 1", nil, func(engine.Row) error { return nil })
+	if err := s.db.Damage(); err != nil {
+		return public(err)
+	}
+	return s.find(ctx, "SELECT MAX(number) FROM schema_migrations", nil, func(engine.Row) {})
 }
 
 // Traits are what a caller may know about the database to use it well.

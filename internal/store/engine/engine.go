@@ -64,6 +64,11 @@ type DB interface {
 	// not be made.
 	Check(ctx context.Context, full bool) ([]Problem, error)
 
+	// Damage returns the error by which damage to what is stored was met since the
+	// database was opened; nil for none. An embedded database is not written to any
+	// more from then on, and is read as far as it can be.
+	Damage() error
+
 	// Close releases the database. It waits for running transactions, for those on a
 	// server a moment only.
 	Close() error

@@ -49,6 +49,10 @@ const (
 type SQLiteOptions struct {
 	VFS      string   // the name of a registered file system, for tests; "" for the default
 	Observer Observer // is told what the engine does; nil for nobody
+
+	// Whether a file of up to maxCheckedBytes is read as a whole before it is used, if
+	// whoever had it open has not closed it.
+	CheckAfterCrash bool
 }
 
 type sqliteDB struct {
@@ -67,21 +71,31 @@ type sqliteDB struct {
 	idle    []*sqliteConn // guarded by mu; the last one used comes first
 	closed  bool          // guarded by mu
 
-	logPages atomic.Int64 // in the write-ahead log, as of the last commit
+	logPages atomic.Int64          // in the write-ahead log, as of the last commit
+	damage   atomic.Pointer[error] // the first that was met; nil for none
 }
 
 // OpenSQLite opens the database file at path and makes it, readable by its
-// owner alone, if there is none.
+// owner alone, if there is none. Its error says what to do. A file that is found to
+// be damaged is of class Corrupt, and is left as it is.
 func OpenSQLite(path string, options SQLiteOptions) (DB, error) {
+	db, err := openSQLite(path, options)
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", path, advised(err))
+	}
+	return db, nil
+}
+
+func openSQLite(path string, options SQLiteOptions) (*sqliteDB, error) {
 	if err := makeFile(path); err != nil {
-		return nil, &Error{Unavailable, fmt.Errorf("open database: %w", err)}
+		return nil, &Error{Unavailable, err}
 	}
 	path, err := filepath.Abs(path)
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path) // as SQLite does to name the log
 	}
 	if err != nil {
-		return nil, &Error{Unavailable, fmt.Errorf("open database: %w", err)}
+		return nil, &Error{Unavailable, err}
 	}
 	if options.Observer == nil {
 		options.Observer = nobody{}
@@ -92,11 +106,16 @@ func OpenSQLite(path string, options SQLiteOptions) (DB, error) {
 		nextForce: maxLogPages,
 		readers:   make(chan struct{}, maxReaders),
 	}
-	db.writer, err = db.open(false)
-	if err != nil {
-		return nil, fmt.Errorf("open database %s: %w", path, err)
+	if err := db.examine(); err != nil {
+		return nil, err
+	}
+	if db.writer, err = db.open(false); err != nil {
+		return nil, err
 	}
 	db.writer.conn.SetBusyTimeout(0) // begin does the waiting
+	if err := db.settle(); err != nil {
+		return nil, errors.Join(err, db.writer.conn.Close())
+	}
 	return db, nil
 }
 
@@ -114,9 +133,9 @@ func makeFile(path string) error {
 	return file.Close()
 }
 
-func (db *sqliteDB) open(readOnly bool) (*sqliteConn, error) {
+// connect opens a connection without its settings.
+func (db *sqliteDB) connect(flags sqlite.OpenFlags) (*sqlite.Conn, error) {
 	name := db.path
-	flags := sqlite.OpenReadWrite
 	if db.options.VFS != "" {
 		name = (&url.URL{Scheme: "file", OmitHost: true, Path: db.path, RawQuery: url.Values{"vfs": {db.options.VFS}}.Encode()}).String()
 		flags |= sqlite.OpenURI
@@ -126,6 +145,14 @@ func (db *sqliteDB) open(readOnly bool) (*sqliteConn, error) {
 		return nil, sqliteError(err)
 	}
 	c.SetBusyTimeout(busyLimit)
+	return c, nil
+}
+
+func (db *sqliteDB) open(readOnly bool) (*sqliteConn, error) {
+	c, err := db.connect(sqlite.OpenReadWrite)
+	if err != nil {
+		return nil, err
+	}
 	settings := fmt.Sprintf("PRAGMA cache_size = -%d; PRAGMA query_only = ON;", readerCacheKB)
 	if !readOnly {
 		settings = fmt.Sprintf(`PRAGMA journal_mode = WAL; PRAGMA cache_size = -%d;
@@ -186,7 +213,7 @@ func (db *sqliteDB) reading(ctx context.Context, f func(*sqliteConn) error) erro
 		return err
 	}
 	defer db.putReader(c)
-	return f(c)
+	return db.noting(f(c))
 }
 
 func (db *sqliteDB) takeReader() (*sqliteConn, error) {
@@ -221,11 +248,14 @@ func (db *sqliteDB) Write(ctx context.Context, f func(Tx) error) error {
 	if db.writer == nil {
 		return errClosed
 	}
+	if damage := db.Damage(); damage != nil {
+		return &Error{Unavailable, fmt.Errorf("nothing is written to a damaged database: %w", damage)}
+	}
 	if err := db.begin(ctx); err != nil {
-		return err
+		return db.noting(err)
 	}
 	start := time.Now()
-	err := db.writer.transaction("", f)
+	err := db.noting(db.writer.transaction("", f))
 	db.options.Observer.Wrote(time.Since(start), err == nil)
 	if err == nil {
 		db.checkpoint()

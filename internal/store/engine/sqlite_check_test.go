@@ -50,7 +50,7 @@ func rootOf(t *testing.T, db engine.DB, name string) (page int64) {
 	return page
 }
 
-// overwrite writes into a file that nobody has open.
+// overwrite writes into a file without the locks of SQLite.
 func overwrite(t *testing.T, path string, at int64, with []byte) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -69,26 +69,16 @@ const page = 4096
 
 func TestCheckFindsWhatItIsFor(t *testing.T) {
 	for name, c := range map[string]struct {
-		damage        func(t *testing.T, db engine.DB, path string) // closes the database
-		quick, atFull bool
+		damage      func(t *testing.T, db engine.DB, path string)
+		quick, full bool
 	}{
-		"nothing": {func(_ *testing.T, db engine.DB, _ string) { _ = db.Close() }, false, false},
-		"a table that begins on zeros": {func(t *testing.T, db engine.DB, path string) {
-			at := rootOf(t, db, "parents")
-			_ = db.Close()
-			overwrite(t, path, (at-1)*page, make([]byte, page))
-		}, true, true},
-		"an index that begins on zeros": {func(t *testing.T, db engine.DB, path string) {
-			at := rootOf(t, db, "parents_by_name")
-			_ = db.Close()
-			overwrite(t, path, (at-1)*page, make([]byte, page))
-		}, true, true},
-		"a page of zeros": {func(t *testing.T, db engine.DB, path string) {
-			_ = db.Close()
+		"nothing":                       {func(*testing.T, engine.DB, string) {}, false, false},
+		"a table that begins on zeros":  {zeros("parents"), true, true},
+		"an index that begins on zeros": {zeros("parents_by_name"), true, true},
+		"a page of zeros": {func(t *testing.T, _ engine.DB, path string) {
 			overwrite(t, path, 20*page, make([]byte, page))
 		}, false, true},
-		"a row that refers to none": {func(t *testing.T, db engine.DB, path string) {
-			_ = db.Close()
+		"a row that refers to none": {func(t *testing.T, _ engine.DB, path string) {
 			c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite) // which does not look at references
 			if err == nil {
 				err = errors.Join(sqlitex.ExecuteTransient(c, "DELETE FROM parents WHERE id = 7", nil), c.Close())
@@ -99,18 +89,35 @@ func TestCheckFindsWhatItIsFor(t *testing.T) {
 		}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "check.db")
+			path := newSample(t)
 			db := openFile(t, path)
-			script(t, db, sample)
 			c.damage(t, db, path)
-			db = openFile(t, path)
-			for full, want := range map[bool]bool{false: c.quick, true: c.atFull} {
+			for full, want := range map[bool]bool{false: c.quick, true: c.full} {
 				found, err := db.Check(t.Context(), full)
 				if err != nil || (len(found) > 0) != want {
 					t.Errorf("full %v: %v, %v", full, found, err)
 				}
 			}
 		})
+	}
+}
+
+// newSample makes a database with the sample, which nobody has open.
+func newSample(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "sample.db")
+	db := openFile(t, path)
+	script(t, db, sample)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// zeros puts zeros where a table or an index begins.
+func zeros(name string) func(t *testing.T, db engine.DB, path string) {
+	return func(t *testing.T, db engine.DB, path string) {
+		overwrite(t, path, (rootOf(t, db, name)-1)*page, make([]byte, page))
 	}
 }
 

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// The rules of this file.
+//
+// A damaged file is found before it is used where that costs little, and is left as it
+// was found: nothing is written to it, and its write-ahead log is not moved into it.
+//
+// What is damaged may be met at any later time. Reads go on as far as they can, but
+// nothing is written any more: what is acknowledged must be found again, also by those
+// who put a copy back.
+//
+// The directory is synced before the first commit. SQLite does so too when it makes
+// the log, but goes on if that fails (https://www.sqlite.org/src, os_unix.c, unixSync).
+
+// maxCheckedBytes is the size of a file that is read as a whole at the start if it was
+// not closed. That takes about 2 ms for a megabyte that is in memory.
+const maxCheckedBytes = 1 << 30
+
+// examine looks for damage before anything is written. It uses a connection that can
+// only read, because the last one that can write moves the log into the database when
+// it is closed. What else is wrong is for those who open the file next to find.
+func (db *sqliteDB) examine() error {
+	size, err := sizeOf(db.path)
+	if err != nil {
+		return &Error{Unavailable, err}
+	}
+	log, err := sizeOf(db.path + "-wal")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &Error{Unavailable, err}
+	}
+	if size == 0 && log > 0 { // SQLite would take it for a new database, and delete the log
+		return &Error{Corrupt, fmt.Errorf("the file is missing or empty, and its write-ahead log %s-wal is not", db.path)}
+	}
+	conn, err := db.connect(sqlite.OpenReadOnly)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = conn.Close() }() // it has only read
+	c := &sqliteConn{conn: conn, statements: map[string]*sqlite.Stmt{}}
+	checks := []string{checkRoots}
+	if db.options.CheckAfterCrash && log > 0 && size <= maxCheckedBytes {
+		checks = append(checks, checkPages)
+	}
+	if err := runScript(conn, fmt.Sprintf("PRAGMA mmap_size = %d", mmapBytes)); err != nil && ClassOf(sqliteError(err)) != Corrupt {
+		return nil
+	}
+	if found, err := c.check(checks...); err == nil && len(found) > 0 {
+		return &Error{Corrupt, errors.New(found[0].Detail)}
+	}
+	return nil
+}
+
+func sizeOf(path string) (int64, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// settle makes sure that commits can be made and will be found: that the file can be
+// written, and that the names of it and of its log, which is there by now, are on the
+// disk.
+func (db *sqliteDB) settle() error {
+	_, err := db.writer.Exec("BEGIN IMMEDIATE")
+	if err == nil {
+		_, err = db.writer.Exec("ROLLBACK")
+	}
+	if err != nil && sqlite.ErrCode(err).ToPrimary() != sqlite.ResultBusy { // by another process
+		return err
+	}
+	if err := syncDirectory(filepath.Dir(db.path)); err != nil {
+		return &Error{Unavailable, fmt.Errorf("sync the directory: %w", err)}
+	}
+	return nil
+}
+
+var syncDirectory = func(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// noting remembers that damage was met, and returns err.
+func (db *sqliteDB) noting(err error) error {
+	if ClassOf(err) == Corrupt {
+		db.damage.CompareAndSwap(nil, &err)
+	}
+	return err
+}
+
+func (db *sqliteDB) Damage() error {
+	if err := db.damage.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// advised adds to the error of an opening what to do about it.
+func advised(err error) error {
+	var advice string
+	switch code := sqlite.ErrCode(err).ToPrimary(); {
+	case ClassOf(err) == Corrupt:
+		advice = "the database is damaged, or is none: nothing was changed; keep the file and its -wal, and restore a backup, " +
+			"or save what can be read with the .recover command of sqlite3 (docs/operations.md, \"The database is damaged\")"
+	case errors.Is(err, fs.ErrPermission), code == sqlite.ResultReadOnly, code == sqlite.ResultPerm, code == sqlite.ResultCantOpen:
+		advice = "the file, those beside it that end in -wal and -shm, and the directory must be writable for the user that runs this, " +
+			"on a file system that is not mounted read-only"
+	case code == sqlite.ResultFull, code == sqlite.ResultIOErr:
+		advice = "look whether the disk is full or failing"
+	default:
+		return err
+	}
+	return &Error{ClassOf(err), fmt.Errorf("%w: %s", err, advice)}
+}

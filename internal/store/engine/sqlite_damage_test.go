@@ -1,0 +1,254 @@
+package engine_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"atrium/internal/store/engine"
+)
+
+// copyFile copies a file if there is one.
+func copyFile(t *testing.T, to, from string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	if err == nil {
+		err = os.WriteFile(to, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newLeft makes a database as a process leaves it that is killed: what the statements
+// did is in the write-ahead log alone.
+func newLeft(t *testing.T, sql string) (path string) {
+	t.Helper()
+	from := newSample(t)
+	db := openFile(t, from)
+	script(t, db, sql)
+	path = filepath.Join(t.TempDir(), "left.db")
+	for _, end := range []string{"", "-wal", "-shm"} {
+		copyFile(t, path+end, from+end)
+	}
+	return path
+}
+
+func count(t *testing.T, db engine.DB, table string) (n int64) {
+	t.Helper()
+	if err := db.Query(t.Context(), "SELECT count(*) FROM "+table, nil, func(r engine.Row) error {
+		n = r.Int(0)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// What is found to be damaged is refused with a word on what to do, and left as it
+// is: a second look, or a better program, finds what the first one did.
+func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
+	const grown = "INSERT INTO parents SELECT id + 10000, name FROM parents"
+	for name, damage := range map[string]func(t *testing.T) (path string){
+		"what is no database": func(t *testing.T) string {
+			path := filepath.Join(t.TempDir(), "letter.txt")
+			if err := os.WriteFile(path, bytes.Repeat([]byte("Dear reader, "), 1000), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		},
+		"a header of zeros": func(t *testing.T) string {
+			path := newSample(t)
+			overwrite(t, path, 0, make([]byte, 100))
+			return path
+		},
+		"a file that was cut off": func(t *testing.T) string {
+			path := newSample(t)
+			if err := os.Truncate(path, 10*page); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		},
+		"a table that begins on zeros": func(t *testing.T) string {
+			path := newSample(t)
+			db := openFile(t, path)
+			at := rootOf(t, db, "children")
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			overwrite(t, path, (at-1)*page, make([]byte, page))
+			return path
+		},
+		"a page of zeros after a crash": func(t *testing.T) string {
+			path := newLeft(t, "DELETE FROM children WHERE id = 1")
+			overwrite(t, path, 20*page, make([]byte, page))
+			return path
+		},
+		"the log of another database": func(t *testing.T) string {
+			path := newLeft(t, grown)
+			other := newLeft(t, "CREATE TABLE others (id INTEGER NOT NULL PRIMARY KEY) STRICT; DELETE FROM children; "+grown)
+			copyFile(t, path+"-wal", other+"-wal")
+			return path
+		},
+		"a log without its database": func(t *testing.T) string {
+			path := newLeft(t, grown)
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		},
+		"a log beside an empty file": func(t *testing.T) string {
+			path := newLeft(t, grown)
+			if err := os.Truncate(path, 0); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := damage(t)
+			before := contents(t, path)
+			for range 2 {
+				db, err := engine.OpenSQLite(path, engine.SQLiteOptions{CheckAfterCrash: true})
+				if err == nil {
+					_ = db.Close()
+					t.Fatal("it was opened")
+				}
+				if engine.ClassOf(err) != engine.Corrupt {
+					t.Errorf("the error is of class %v", engine.ClassOf(err))
+				}
+				for _, word := range []string{path, "restore a backup", ".recover"} {
+					if !strings.Contains(err.Error(), word) {
+						t.Errorf("%q does not say %q", err, word)
+					}
+				}
+				for end, was := range before {
+					if now := contents(t, path)[end]; !bytes.Equal(now, was) {
+						t.Errorf("the file %s was changed: %d bytes, were %d", end, len(now), len(was))
+					}
+				}
+			}
+		})
+	}
+}
+
+// contents are those of a database file and its log, "" and "-wal".
+func contents(t *testing.T, path string) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	for _, end := range []string{"", "-wal"} {
+		b, err := os.ReadFile(path + end)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		all[end] = b
+	}
+	return all
+}
+
+// What a crash leaves is no damage: the log ends in the middle of what was being
+// written, or the memory that processes share is not the log's.
+func TestWhatACrashLeavesIsOpened(t *testing.T) {
+	const first, second = "INSERT INTO parents VALUES (-1, '')", "INSERT INTO parents VALUES (-2, '')"
+	log := func(path string) int64 { return int64(len(contents(t, path)["-wal"])) }
+	for name, c := range map[string]struct {
+		leave func(t *testing.T) (path string)
+		rows  int64
+	}{
+		"all": {func(t *testing.T) string { return newLeft(t, first+";"+second) }, 2002},
+		"a log with a torn end": {func(t *testing.T) string {
+			path := newLeft(t, first)
+			if err := os.Truncate(path+"-wal", log(path)-page/2); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}, 2000},
+		"a log with garbage at its end": {func(t *testing.T) string {
+			path := newLeft(t, first)
+			overwrite(t, path+"-wal", log(path), bytes.Repeat([]byte("garbage"), 3*page))
+			return path
+		}, 2001},
+		"a log of half a header": {func(t *testing.T) string {
+			path := newLeft(t, first)
+			if err := os.Truncate(path+"-wal", 16); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}, 2000},
+		"an index of a log that is gone": {func(t *testing.T) string {
+			path := newLeft(t, first)
+			if err := os.Remove(path + "-wal"); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}, 2000},
+		"an index of garbage": {func(t *testing.T) string {
+			path := newLeft(t, first)
+			overwrite(t, path+"-shm", 0, bytes.Repeat([]byte("garbage"), page))
+			return path
+		}, 2001},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := c.leave(t)
+			db, err := engine.OpenSQLite(path, engine.SQLiteOptions{CheckAfterCrash: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			if n := count(t, db, "parents"); n != c.rows {
+				t.Errorf("%d rows, want %d", n, c.rows)
+			}
+			script(t, db, "INSERT INTO parents VALUES (-3, '')")
+			if found, err := db.Check(t.Context(), true); err != nil || len(found) > 0 {
+				t.Errorf("%v, %v", found, err)
+			}
+		})
+	}
+}
+
+// Damage that is met while the database is in use ends writing, and nothing else.
+func TestDamageThatIsMetEndsWritesAndNoOtherReads(t *testing.T) {
+	path := newSample(t)
+	db := openFile(t, path)
+	zeros("children")(t, db, path)
+	for range 2 {
+		if n := count(t, db, "parents"); n != 2000 {
+			t.Errorf("%d rows of a sound table", n)
+		}
+		err := db.Query(t.Context(), "SELECT id FROM children", nil, func(engine.Row) error { return nil })
+		if engine.ClassOf(err) != engine.Corrupt || engine.ClassOf(db.Damage()) != engine.Corrupt {
+			t.Errorf("a read of a damaged table: %v, noted: %v", err, db.Damage())
+		}
+		err = db.Write(t.Context(), func(tx engine.Tx) error { return tx.Script("INSERT INTO parents VALUES (-1, '')") })
+		if engine.ClassOf(err) != engine.Unavailable {
+			t.Errorf("a write: %v", err)
+		}
+	}
+}
+
+// A name that is not on the disk is gone with the power, and all that was committed
+// to the file with it.
+func TestDirectoryThatCannotBeSyncedIsNotUsed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new.db")
+	synced := ""
+	defer engine.SetSyncDirectory(func(dir string) error {
+		synced = dir
+		if info, err := os.Stat(path + "-wal"); err != nil || info.IsDir() {
+			t.Errorf("the log is not there yet: %v", err)
+		}
+		return errors.New("input/output error")
+	})()
+	if db, err := engine.OpenSQLite(path, engine.SQLiteOptions{}); err == nil {
+		_ = db.Close()
+		t.Error("it was opened")
+	}
+	if want, err := filepath.EvalSymlinks(filepath.Dir(path)); err != nil || synced != want {
+		t.Errorf("%s was synced, want %s, %v", synced, want, err)
+	}
+}
