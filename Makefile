@@ -71,6 +71,12 @@ ROUNDS ?= 200
 crash: ## Kill the server ROUNDS times (200) under load and audit what it acknowledged
 	$(GO) test -v -count=1 -timeout 2h ./test/crash -run TestKill -args -rounds $(ROUNDS)
 
+.PHONY: soak
+SOAK ?= 1h
+SEED ?= 0
+soak: prepare ## Load both engines for SOAK (1h) while things fail at random, and audit; SEED repeats the choices. Reports go to bin
+	$(GO) test -v -count=1 -timeout 0 ./test/soak -run TestSoak -args -soak $(SOAK) -seed $(SEED) -report $(CURDIR)/$(BIN)
+
 .PHONY: bench
 bench: build prepare ## Measure the API beside a bare net/http handler, and on PostgreSQL beside pgbench, and print the ratios
 	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium

@@ -161,3 +161,6 @@ func (n *Node) Log() string { return n.log.String() }
 
 // Ended reports whether the node's process has ended.
 func (n *Node) Ended() bool { return n.ended() }
+
+// Pid returns the number of the node's process.
+func (n *Node) Pid() int { return n.cmd.Process.Pid }

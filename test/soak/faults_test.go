@@ -1,0 +1,126 @@
+package soak
+
+import (
+	"net/http"
+	"syscall"
+	"time"
+
+	"atrium/test/nodes"
+)
+
+// grace is how long after the service is ready again a fault may still show.
+const grace = time.Second
+
+// A fault is what goes wrong. Those that are deadly end nodes.
+type faultKind struct {
+	name   string
+	deadly bool
+	do     func()
+}
+
+// kinds are the faults that the engine can have.
+func (s *soak) kinds() []faultKind {
+	all := []faultKind{
+		{"kill a node", true, func() { s.anyNode(true).Kill(); s.restart() }},
+		{"stop a node", true, func() { s.stopNode() }},
+		{"stall a node", false, func() { s.stall(s.anyNode(false)) }},
+	}
+	if s.server == nil {
+		return all
+	}
+	return append(all,
+		faultKind{"kill the database", false, func() {
+			s.server.Kill(s.t)
+			s.pause(time.Second)
+			s.server.Restart(s.t)
+		}},
+		faultKind{"end all sessions", false, func() { s.server.Terminate(s.t) }},
+		faultKind{"stall the database", false, func() {
+			s.server.Pause(s.t)
+			s.pause(4 * time.Second)
+			s.server.Resume(s.t)
+		}},
+	)
+}
+
+// pickFault lets one thing go wrong at random, and waits until the service has got over
+// it.
+func (s *soak) pickFault(deadly bool) {
+	kinds := s.kinds()
+	s.mu.Lock()
+	k := kinds[s.rng.IntN(len(kinds))]
+	s.mu.Unlock()
+	if k.deadly && !deadly && len(s.nodes) == 1 {
+		k = kinds[len(kinds)-1]
+	}
+	over := s.weather.storm()
+	defer over()
+	s.faults[k.name]++
+	s.t.Logf("%s: %s", time.Since(s.began).Round(time.Second), k.name)
+	k.do()
+	s.recover()
+	time.Sleep(grace)
+}
+
+// pause waits a random time.
+func (s *soak) pause(most time.Duration) {
+	s.mu.Lock()
+	d := time.Duration(s.rng.Int64N(int64(most)))
+	s.mu.Unlock()
+	time.Sleep(d)
+}
+
+// anyNode returns a node. The first of several lives on throughout, so one that is to
+// end is another one.
+func (s *soak) anyNode(toEnd bool) *nodes.Node {
+	first := 0
+	if toEnd && len(s.nodes) > 1 {
+		first = 1
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes[first+s.rng.IntN(len(s.nodes)-first)]
+}
+
+// restart starts the nodes that have ended.
+func (s *soak) restart() {
+	s.pause(time.Second)
+	for _, n := range s.nodes {
+		if n.Ended() {
+			s.checkLog(n)
+			n.Restart(s.t)
+		}
+	}
+}
+
+// stopNode ends a node in good order, and starts it again.
+func (s *soak) stopNode() {
+	s.anyNode(true).Stop(s.t)
+	s.restart()
+}
+
+// stall lets a node stand still for a while.
+func (s *soak) stall(n *nodes.Node) {
+	n.Signal(s.t, syscall.SIGSTOP)
+	s.pause(3 * time.Second)
+	n.Signal(s.t, syscall.SIGCONT)
+}
+
+// recover waits until the service is as it was.
+func (s *soak) recover() {
+	s.t.Helper()
+	client := nodes.Client(s.t)
+	for _, n := range s.nodes {
+		nodes.Until(s.t, n.Addr+" to be ready", time.Minute, func() bool {
+			res, err := client.Get("http://" + n.Addr + "/readyz")
+			if err != nil {
+				return false
+			}
+			_ = res.Body.Close()
+			return res.StatusCode == http.StatusOK
+		})
+	}
+	if s.front != nil {
+		s.front.Await(s.t, len(s.nodes))
+	}
+}

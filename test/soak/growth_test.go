@@ -1,0 +1,205 @@
+package soak
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"atrium/test/nodes"
+)
+
+// How much a process may grow between the first sample of it and the last. Samples are
+// taken while nobody sends anything and after the collector has run, so noise is small
+// against what a leak makes of many thousand requests: it is the connections that a pool
+// has open at the moment, and caches of the database that are still being filled.
+var growthLimits = size{
+	Goroutines: 40,
+	Files:      40,
+	Heap:       16 << 20,
+	Anonymous:  64 << 20,
+	Resident:   1 << 40, // is reported and not judged: it has the pages of mapped files
+}
+
+// tellsGrowth is how long a soak takes at least that tells growth from what a process
+// needs anyway once it is warm.
+const tellsGrowth = time.Minute
+
+// A size is what a process has.
+type size struct {
+	Goroutines int64 `json:"goroutines"`
+	Files      int64 `json:"files"`     // file descriptors
+	Heap       int64 `json:"heap"`      // bytes that are reachable
+	Anonymous  int64 `json:"anonymous"` // bytes of resident memory that no file backs
+	Resident   int64 `json:"resident"`  // bytes of resident memory
+}
+
+func (s size) each(other size, do func(name string, a, b int64)) {
+	do("goroutines", s.Goroutines, other.Goroutines)
+	do("files", s.Files, other.Files)
+	do("heap", s.Heap, other.Heap)
+	do("anonymous", s.Anonymous, other.Anonymous)
+	do("resident", s.Resident, other.Resident)
+}
+
+// least returns the lesser of each figure.
+func (s size) least(other size) size {
+	return size{
+		min(s.Goroutines, other.Goroutines), min(s.Files, other.Files), min(s.Heap, other.Heap),
+		min(s.Anonymous, other.Anonymous), min(s.Resident, other.Resident),
+	}
+}
+
+// A growth has the samples of each life of a process.
+type growth struct {
+	lives map[string][]size // by the name of the process
+	order []string
+}
+
+func newGrowth() *growth { return &growth{lives: map[string][]size{}} }
+
+func (g *growth) add(life string, s size) {
+	if g.lives[life] == nil {
+		g.order = append(g.order, life)
+	}
+	g.lives[life] = append(g.lives[life], s)
+}
+
+// judge returns which limits are exceeded. In a long run it compares the least of the
+// first third of the samples of a life with the least of its last third.
+func (g *growth) judge() (faults []string) {
+	for _, life := range g.order {
+		first, last := ends(g.lives[life])
+		first.each(last, func(name string, before, after int64) {
+			growthLimits.each(growthLimits, func(of string, limit, _ int64) {
+				if of == name && after-before > limit {
+					faults = append(faults, fmt.Sprintf("%s grew from %d to %d %s", life, before, after, name))
+				}
+			})
+		})
+	}
+	return faults
+}
+
+// ends returns the least of the first third of samples, and of the last.
+func ends(samples []size) (first, last size) {
+	third := max(len(samples)/3, 1)
+	first, last = samples[0], samples[len(samples)-1]
+	for i := range third {
+		first, last = first.least(samples[i]), last.least(samples[len(samples)-1-i])
+	}
+	return first, last
+}
+
+// calm is how long a sample looks for the least of what connections come and go with.
+const calm = 4 * time.Second
+
+// sample lets nobody work for a while and measures every process.
+func (s *soak) sample() {
+	s.load.Lock()
+	defer s.load.Unlock()
+	s.mu.Lock()
+	for _, transport := range s.transports {
+		transport.CloseIdleConnections()
+	}
+	s.mu.Unlock()
+	for _, n := range s.nodes {
+		m := &meter{s: s, node: n, client: nodes.Client(s.t)}
+		least := m.collect()
+		for end := time.Now().Add(calm / time.Duration(len(s.nodes))); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+			least = least.least(m.read())
+		}
+		s.growth.add(fmt.Sprintf("%s (process %d)", n.Addr, n.Pid()), least)
+	}
+}
+
+// A meter reads what a node says of itself.
+type meter struct {
+	s        *soak
+	node     *nodes.Node
+	client   *http.Client
+	lastGC   float64
+	nextHeap int64
+}
+
+var servesMetrics = regexp.MustCompile(`msg="serving metrics" addr=(\S+)`)
+
+// collect has the node collect its garbage, twice, by requests that need much memory and
+// are refused, and returns what is left.
+func (m *meter) collect() size {
+	least := m.read()
+	body := bytes.Repeat([]byte(" "), 1_000_000)
+	for cycles, last := 0, m.lastGC; cycles < 2; {
+		r, err := http.NewRequest(http.MethodPost, "http://"+m.node.Addr+"/v0/account_logs", bytes.NewReader(body))
+		if err != nil {
+			m.s.t.Fatal(err)
+		}
+		r.Header.Set("x-api-key", m.s.tenants[0].key)
+		res, err := m.client.Do(r)
+		if err != nil || res.StatusCode != http.StatusBadRequest {
+			m.s.t.Fatalf("a sample: %v, %v", res, err)
+		}
+		_ = res.Body.Close()
+		least = least.least(m.read())
+		if m.lastGC > last {
+			cycles, last = cycles+1, m.lastGC
+		}
+	}
+	return least
+}
+
+func (m *meter) read() (s size) {
+	addr := servesMetrics.FindStringSubmatch(m.node.Log())
+	if addr == nil {
+		m.s.t.Fatalf("%s serves no metrics", m.node.Addr)
+	}
+	res, err := m.client.Get("http://" + addr[1] + "/metrics")
+	if err != nil {
+		m.s.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		m.s.t.Fatal(err)
+	}
+	value := func(metric string) float64 {
+		_, after, ok := strings.Cut(string(text), "\n"+metric+" ")
+		line, _, _ := strings.Cut(after, "\n")
+		f, err := strconv.ParseFloat(line, 64)
+		if !ok || err != nil {
+			m.s.t.Fatalf("the metric %s is %q", metric, line)
+		}
+		return f
+	}
+	m.lastGC = value("go_memstats_last_gc_time_seconds")
+	return size{
+		Goroutines: int64(value("go_goroutines")),
+		Files:      int64(value("process_open_fds")),
+		Heap:       int64(value("go_memstats_heap_alloc_bytes")),
+		Anonymous:  anonymous(m.node.Pid()),
+		Resident:   int64(value("process_resident_memory_bytes")),
+	}
+}
+
+// anonymous returns how much memory of a process no file backs, 0 where the system does
+// not say.
+func anonymous(pid int) int64 {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = f.Close() }()
+	for in := bufio.NewScanner(f); in.Scan(); {
+		var kib int64
+		if _, err := fmt.Sscanf(in.Text(), "RssAnon: %d kB", &kib); err == nil {
+			return kib << 10
+		}
+	}
+	return 0
+}

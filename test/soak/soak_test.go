@@ -1,0 +1,217 @@
+package soak
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/store"
+	"atrium/internal/store/engine/postgrestest"
+	"atrium/test/nodes"
+)
+
+const (
+	tenantCount = 3
+	markPrefix  = "mark-"
+	markLen     = len(markPrefix) + 12
+)
+
+// A soak is a service under load: one node on a file, or three on PostgreSQL behind
+// HAProxy.
+type soak struct {
+	t        *testing.T
+	engine   string
+	database string // its URL, as the nodes reach it
+	direct   string // past the proxy
+	file     string // of the database; "" on a server
+	server   *postgrestest.Server
+	nodes    []*nodes.Node
+	front    *nodes.Front // nil for one node
+	base     string       // URL that clients use
+	tenants  []*tenant
+	operator string // key of an operator
+
+	weather  weather
+	tally    *tally
+	ledger   *ledger
+	timing   *timing
+	growth   *growth
+	faults   map[string]int
+	load     sync.RWMutex // held by whoever works, taken whole to let nobody work
+	stopping atomic.Bool
+	working  sync.WaitGroup
+	began    time.Time
+	ends     time.Time
+
+	mu         sync.Mutex
+	rng        *rand.Rand        // guarded by mu
+	transports []*http.Transport // guarded by mu
+}
+
+// newSoak starts the service with its tenants.
+func newSoak(t *testing.T, engine string, rng *rand.Rand) *soak {
+	s := &soak{
+		t: t, engine: engine, rng: rng, tally: newTally(), ledger: newLedger(),
+		timing: newTiming(), growth: newGrowth(), faults: map[string]int{},
+	}
+	flags := []string{"--metrics-addr", "127.0.0.1:0", "--log-sample", "0", "--database-timeout", "2s", "--database-connections", "8"}
+	n := 1
+	switch engine {
+	case "sqlite":
+		s.file = filepath.Join(t.TempDir(), "atrium.db")
+		s.database = "sqlite:" + s.file
+	case "postgres":
+		s.server = postgrestest.Start(t)
+		s.database = s.server.NewDatabase(t)
+		flags = append(flags, "--shutdown-delay", "2s")
+		n = 3
+	}
+	s.direct = s.database
+	s.makeTenants()
+	s.nodes = nodes.Start(t, n, s.database, flags...)
+	s.base = "http://" + s.nodes[0].Addr
+	if n > 1 {
+		s.front = nodes.Proxy(t, s.nodes)
+		s.base = "http://" + s.front.Addr
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+// open opens the database past the service.
+func (s *soak) open() *store.Store {
+	s.t.Helper()
+	st, err := store.Open(s.t.Context(), s.direct, store.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return st
+}
+
+// makeTenants makes the tenants of the load, one that is exported and one that takes
+// what is exported, which share a mark.
+func (s *soak) makeTenants() {
+	s.t.Helper()
+	st := s.open()
+	defer func() { _ = st.Close() }()
+	if _, err := st.Migrate(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range tenantCount + 2 {
+		of := &tenant{mark: fmt.Sprintf("%s%012x", markPrefix, s.rng.Uint64()>>16)}
+		if i == tenantCount+1 {
+			of.mark = s.tenants[tenantCount].mark
+		}
+		made, _, err := st.CreateTenant(s.t.Context(), atrium.CommandLine(atrium.OperatorChain), of.mark)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		of.id = made.ID
+		of.key, of.keyID = s.newKey(st, of.id, atrium.ExternalScopes())
+		of.manage, _ = s.newKey(st, of.id, atrium.Scopes{atrium.ScopeManage})
+		s.tenants = append(s.tenants, of)
+	}
+	for range pooledKeys {
+		key, _ := s.newKey(st, s.tenants[0].id, atrium.ExternalScopes())
+		s.timing.pool = append(s.timing.pool, pooledKey{text: key})
+	}
+}
+
+func (s *soak) newKey(st *store.Store, of atrium.TenantID, scopes atrium.Scopes) (text string, id atrium.KeyID) {
+	s.t.Helper()
+	id, text, hash := auth.NewKey()
+	k := atrium.APIKey{ID: id, TenantID: of, Name: "soak", Scopes: scopes}
+	if _, _, err := st.CreateKey(s.t.Context(), atrium.CommandLine(of), k, hash); err != nil {
+		s.t.Fatal(err)
+	}
+	return text, id
+}
+
+// giveUp is when clients stop sending again what fails.
+func (s *soak) giveUp() time.Time { return s.ends.Add(2 * time.Minute) }
+
+// work lets a client work, with so much rest on average after each step, until the soak
+// stops.
+func (s *soak) work(c *client, rest time.Duration, step func()) {
+	s.working.Go(func() {
+		for !s.stopping.Load() {
+			s.load.RLock()
+			step()
+			s.load.RUnlock()
+			time.Sleep(time.Duration(c.rng.ExpFloat64() * float64(rest)))
+		}
+	})
+}
+
+// stop ends the load.
+func (s *soak) stop() {
+	s.stopping.Store(true)
+	s.working.Wait()
+}
+
+// run works for so long. In the first part everything may fail; in the second one some
+// processes live on, so that their growth can be told.
+func (s *soak) run(length time.Duration) {
+	s.began, s.ends = time.Now(), time.Now().Add(length)
+	s.startLoad()
+	s.quiet(length / 12)
+	for time.Since(s.began) < length*2/5 {
+		s.pickFault(true)
+		s.quiet(s.quietTime(length))
+	}
+	s.quiet(length / 12)
+	s.sample()
+	every, last := max(length/20, 4*time.Second), time.Now()
+	for time.Since(s.began) < length*9/10 {
+		s.pickFault(false)
+		s.quiet(s.quietTime(length))
+		if time.Since(last) > every {
+			s.sample()
+			last = time.Now()
+		}
+	}
+	s.quiet(max(time.Until(s.ends), 2*time.Second))
+	s.sample()
+	s.stop()
+}
+
+// quietTime is how long a quiet phase lasts: longer in long runs.
+func (s *soak) quietTime(length time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := min(max(length/20, time.Second), 15*time.Second)
+	return most/2 + time.Duration(s.rng.Int64N(int64(most)))
+}
+
+// quiet lets the load go on without a fault, and measures what is to be measured then.
+func (s *soak) quiet(length time.Duration) {
+	end := time.Now().Add(length)
+	s.timing.measure(s, end)
+	time.Sleep(time.Until(end))
+}
+
+// startLoad starts all clients. What must be there throughout is made first.
+func (s *soak) startLoad() {
+	for i, of := range s.tenants[:tenantCount] {
+		site := s.newSite(of)
+		for n := range 2 {
+			p := &poster{client: s.newClient(fmt.Sprintf("poster%d", n), of), site: site}
+			s.work(p.client, 120*time.Millisecond, p.step)
+		}
+		m := s.newManager(of)
+		s.work(m.client, 400*time.Millisecond, m.step)
+		w := &walker{client: s.newClient("walker", of), site: site}
+		s.work(w.client, 700*time.Millisecond, w.step)
+		h := &hostile{client: s.newClient("hostile", of), victim: s.tenants[(i+1)%tenantCount], site: site}
+		s.work(h.client, 250*time.Millisecond, h.step)
+	}
+	x := s.newCarrier(s.tenants[tenantCount], s.tenants[tenantCount+1])
+	s.work(x.client, 4*time.Second, x.step)
+}
