@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"atrium/internal/store/engine/postgrestest"
+	"atrium/test/cutproxy"
 )
 
 // refusalLimit is how long a server takes at most to find out that it cannot work
@@ -73,15 +74,15 @@ func execute(t *testing.T, conn *pgx.Conn, statement string) {
 // meanwhile, ends when it is told to.
 func TestStopEndsAMigrationThatHangs(t *testing.T) {
 	db := newRemote(t, postgrestest.Shared(t))
-	p, through := newProxy(t, db.url)
-	p.rule(func(query, _ string) fate {
+	p, through := cutproxy.New(t, db.url)
+	p.Rule(func(query, _ string) cutproxy.Fate {
 		if strings.Contains(query, "pg_advisory_xact_lock") {
-			return silent
+			return cutproxy.Silent
 		}
-		return passes
+		return cutproxy.Passes
 	})
 	s := launch(t, through)
-	waitUntil(t, "the migration hangs", startLimit, func() bool { return p.count(silent) > 0 })
+	waitUntil(t, "the migration hangs", startLimit, func() bool { return p.Count(cutproxy.Silent) > 0 })
 	s.signal(syscall.SIGTERM)
 	if code := s.wait().ExitCode(); code != 1 {
 		t.Errorf("exit code %d", code)

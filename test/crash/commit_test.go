@@ -8,35 +8,36 @@ import (
 
 	"atrium/internal/store"
 	"atrium/internal/store/engine/postgrestest"
+	"atrium/test/cutproxy"
 )
 
 // Whatever becomes of a commit whose connection is cut, no entry is lost that was
 // acknowledged, and none is doubled, with or without a key.
 func TestCutCommitLosesAndDoublesNothing(t *testing.T) {
-	for f, cuts := range map[fate]int{unanswered: 40, lost: 40, late: 8} {
+	for f, cuts := range map[cutproxy.Fate]int{cutproxy.Unanswered: 40, cutproxy.Lost: 40, cutproxy.Late: 8} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel() // it waits for some time where commits are late
 			o, p := newCutOutage(t)
-			p.rule(func(query, _ string) fate {
+			p.Rule(func(query, _ string) cutproxy.Fate {
 				if query == "COMMIT" && rand.N(12) == 0 {
 					return f
 				}
-				return passes
+				return cutproxy.Passes
 			})
-			waitUntil(t, "commits were cut", startLimit, func() bool { return p.count(f) >= cuts })
-			p.rule(nil)
+			waitUntil(t, "commits were cut", startLimit, func() bool { return p.Count(f) >= cuts })
+			p.Rule(nil)
 			o.waitForService()
 			o.finish()
-			t.Logf("%d commits were cut", p.count(f))
+			t.Logf("%d commits were cut", p.Count(f))
 		})
 	}
 }
 
 // newCutOutage is newOutage with a proxy before the database.
-func newCutOutage(t *testing.T) (o *outage, p *proxy) {
+func newCutOutage(t *testing.T) (o *outage, p *cutproxy.Proxy) {
 	t.Helper()
 	o = newOutage(t, clientCount, func(url string) (through string) {
-		p, through = newProxy(t, url)
+		p, through = cutproxy.New(t, url)
 		return through
 	})
 	return o, p
@@ -45,10 +46,10 @@ func newCutOutage(t *testing.T) (o *outage, p *proxy) {
 // A commit that may have been done is not done again for a request that says what
 // is to be, not what is to be added: its caller is told that nobody knows.
 func TestRenameWithACutCommitIsNotRepeated(t *testing.T) {
-	for f, done := range map[fate]bool{unanswered: true, lost: false} {
+	for f, done := range map[cutproxy.Fate]bool{cutproxy.Unanswered: true, cutproxy.Lost: false} {
 		t.Run(string(f), func(t *testing.T) {
 			db := newRemote(t, postgrestest.Shared(t))
-			p, through := newProxy(t, db.url)
+			p, through := cutproxy.New(t, db.url)
 			s := start(t, through)
 			clients, l := newClients(t, random(t), 1, db.tenants)
 			c := clients[0]
@@ -59,17 +60,17 @@ func TestRenameWithACutCommitIsNotRepeated(t *testing.T) {
 			}
 			account := "/v0/accounts/" + string(first.receipt.AccountID)
 
-			p.rule(func(query, transaction string) fate {
+			p.Rule(func(query, transaction string) cutproxy.Fate {
 				if query == "COMMIT" && strings.Contains(transaction, "UPDATE accounts SET name") {
 					return f
 				}
-				return passes
+				return cutproxy.Passes
 			})
 			a, ok := c.send(http.MethodPatch, account, db.tenants[0].key, "", []byte(`{"name":"Renamed"}`))
 			if !ok || a.status != http.StatusServiceUnavailable || !a.uncertain() {
 				t.Errorf("rename: %d %s", a.status, a.body)
 			}
-			if n := p.count(f); n != 1 {
+			if n := p.Count(f); n != 1 {
 				t.Errorf("%d commits were cut, want one", n)
 			}
 			a, _ = c.send(http.MethodGet, account, db.tenants[0].key, "", nil)
@@ -86,15 +87,15 @@ func TestRenameWithACutCommitIsNotRepeated(t *testing.T) {
 // Who makes a key whose commit is cut is told that it may be there. It is of no use
 // to anybody, since its secret was not told.
 func TestKeyWithACutCommitIsNotMadeTwice(t *testing.T) {
-	for f, made := range map[fate]int{unanswered: 1, lost: 0} {
+	for f, made := range map[cutproxy.Fate]int{cutproxy.Unanswered: 1, cutproxy.Lost: 0} {
 		t.Run(string(f), func(t *testing.T) {
 			db := newRemote(t, postgrestest.Shared(t))
-			p, through := newProxy(t, db.url)
-			p.rule(func(query, transaction string) fate {
+			p, through := cutproxy.New(t, db.url)
+			p.Rule(func(query, transaction string) cutproxy.Fate {
 				if query == "COMMIT" && strings.Contains(transaction, "INSERT INTO api_keys") {
 					return f
 				}
-				return passes
+				return cutproxy.Passes
 			})
 			s := command(t, "keys", "create", "--tenant", string(db.tenants[0].id), "--name", "cut", "--database", through)
 			if code := s.wait().ExitCode(); code != 1 {
@@ -103,7 +104,7 @@ func TestKeyWithACutCommitIsNotMadeTwice(t *testing.T) {
 			if log := s.log.String(); !strings.Contains(log, "It is not known whether this was done.") || strings.Contains(log, password) {
 				t.Errorf("it said: %s", log)
 			}
-			if n := p.count(f); n != 1 {
+			if n := p.Count(f); n != 1 {
 				t.Errorf("%d commits were cut, want one", n)
 			}
 			db.waitForNobody(t)
@@ -126,21 +127,21 @@ func TestKeyWithACutCommitIsNotMadeTwice(t *testing.T) {
 // What was read is there, however the transaction ends that it was read in.
 func TestExportIsWholeThoughItsEndIsCut(t *testing.T) {
 	db := newRemote(t, postgrestest.Shared(t))
-	p, through := newProxy(t, db.url)
+	p, through := cutproxy.New(t, db.url)
 	s, err := store.Open(t.Context(), through, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.rule(func(query, _ string) fate {
+	p.Rule(func(query, _ string) cutproxy.Fate {
 		if query == "COMMIT" {
-			return lost
+			return cutproxy.Lost
 		}
-		return passes
+		return cutproxy.Passes
 	})
 	if _, err := readStore(t.Context(), s, db.tenants); err != nil {
 		t.Error(err)
 	}
-	if p.count(lost) == 0 {
+	if p.Count(cutproxy.Lost) == 0 {
 		t.Error("no transaction was cut")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"atrium/test/cutproxy"
 )
 
 // The tests of this file are of a network that drops what is sent and says nothing.
@@ -21,10 +23,10 @@ func TestSilencedConnectionsAreReplaced(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	o, p := newCutOutage(t)
 	for range 2 {
-		p.silence()
+		p.Silence()
 		o.waitForAcknowledgements()
 	}
-	p.wake()
+	p.Wake()
 	o.finish()
 }
 
@@ -35,7 +37,7 @@ func TestSilencedIdleConnectionsAreReplacedTogether(t *testing.T) {
 	o, p := newCutOutage(t)
 	waitUntil(t, "all connections are used", startLimit, func() bool { return o.db.sessions(t, "true") == connections })
 	o.stop()
-	p.silence()
+	p.Silence()
 	c, refused := o.clients[0], 0
 	for ; refused < connections; refused++ {
 		if a, ok := c.send(http.MethodGet, "/v0/pages", o.db.tenants[0].key, "", nil); ok && a.status == http.StatusOK {
@@ -45,7 +47,7 @@ func TestSilencedIdleConnectionsAreReplacedTogether(t *testing.T) {
 	if refused == 0 || refused > 2 {
 		t.Errorf("%d requests were refused with %d idle connections", refused, connections)
 	}
-	p.wake()
+	p.Wake()
 	o.finish()
 }
 
@@ -55,17 +57,17 @@ func TestConnectionThatIsNeverReadyIsGivenUp(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	o, p := newCutOutage(t)
 	left := connections
-	p.rule(func(query, _ string) fate {
+	p.Rule(func(query, _ string) cutproxy.Fate {
 		if left > 0 && strings.Contains(query, "set_config") {
 			left--
-			return silent
+			return cutproxy.Silent
 		}
-		return passes
+		return cutproxy.Passes
 	})
-	p.silence()
-	waitUntil(t, "connections were not ready", startLimit, func() bool { return p.count(silent) == connections })
+	p.Silence()
+	waitUntil(t, "connections were not ready", startLimit, func() bool { return p.Count(cutproxy.Silent) == connections })
 	o.waitForAcknowledgements()
-	p.rule(nil)
-	p.wake()
+	p.Rule(nil)
+	p.Wake()
 	o.finish()
 }

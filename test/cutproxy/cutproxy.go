@@ -1,4 +1,6 @@
-package crash
+// Package cutproxy stands between Atrium and PostgreSQL for tests, and cuts the
+// connections of what they choose.
+package cutproxy
 
 import (
 	"bufio"
@@ -14,11 +16,10 @@ import (
 	"time"
 )
 
-// A proxy stands between Atrium and PostgreSQL. It knows as much of the protocol
+// A Proxy stands between Atrium and PostgreSQL. It knows as much of the protocol
 // (PostgreSQL documentation, chapter 55) as it needs to choose what becomes of the
 // statements that Atrium sends together, and of the connection that they came on.
-type proxy struct {
-	t        *testing.T
+type Proxy struct {
 	listener net.Listener
 	to       string
 	running  sync.WaitGroup
@@ -28,39 +29,39 @@ type proxy struct {
 	closed bool                                 // guarded by mu
 	conns  map[net.Conn]int64                   // guarded by mu; with their numbers
 	number int64                                // guarded by mu; of connections so far
-	choose func(query, transaction string) fate // guarded by mu; nil passes all
-	fates  map[fate]int                         // guarded by mu; how often each was chosen
+	choose func(query, transaction string) Fate // guarded by mu; nil passes all
+	fates  map[Fate]int                         // guarded by mu; how often each was chosen
 }
 
-// A fate is what becomes of a query, and of those that are sent together with it.
-type fate string
+// A Fate is what becomes of a query, and of those that are sent together with it.
+type Fate string
 
 const (
-	passes     fate = "passes"
-	unanswered fate = "unanswered" // it reaches the database, and the connection is cut before its answer
-	lost       fate = "lost"       // the connection is cut before it reaches the database
-	late       fate = "late"       // the connection is cut, and after a while it reaches the database
-	silent     fate = "silent"     // neither it nor anything that follows on the connection reaches anybody
+	Passes     Fate = "passes"
+	Unanswered Fate = "unanswered" // it reaches the database, and the connection is cut before its answer
+	Lost       Fate = "lost"       // the connection is cut before it reaches the database
+	Late       Fate = "late"       // the connection is cut, and after a while it reaches the database
+	Silent     Fate = "silent"     // neither it nor anything that follows on the connection reaches anybody
 )
 
-// newProxy returns a proxy and the URL that leads through it to the database.
-func newProxy(t *testing.T, database string) (p *proxy, through string) {
-	t.Helper()
+// New returns a Proxy and the URL that leads through it to the database.
+func New(tb testing.TB, database string) (p *Proxy, through string) {
+	tb.Helper()
 	u, err := url.Parse(database)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	p = &proxy{t: t, to: u.Host, conns: map[net.Conn]int64{}, fates: map[fate]int{}}
+	p = &Proxy{to: u.Host, conns: map[net.Conn]int64{}, fates: map[Fate]int{}}
 	if p.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	p.running.Go(p.accept)
-	t.Cleanup(p.close)
+	tb.Cleanup(p.close)
 	u.Host = p.listener.Addr().String()
 	return p, u.String()
 }
 
-func (p *proxy) accept() {
+func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
@@ -71,7 +72,7 @@ func (p *proxy) accept() {
 }
 
 // close ends all connections.
-func (p *proxy) close() {
+func (p *Proxy) close() {
 	_ = p.listener.Close()
 	p.mu.Lock()
 	p.closed = true
@@ -83,7 +84,7 @@ func (p *proxy) close() {
 }
 
 // keep makes close end a connection, and returns its number and what forgets it.
-func (p *proxy) keep(c net.Conn) (number int64, drop func()) {
+func (p *Proxy) keep(c net.Conn) (number int64, drop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.number++
@@ -99,18 +100,18 @@ func (p *proxy) keep(c net.Conn) (number int64, drop func()) {
 	}
 }
 
-// rule sets what chooses the fate of the queries that follow. It is given the query
+// Rule sets what chooses the fate of the queries that follow. It is given the query
 // and the text of all statements that came before it in its transaction.
-func (p *proxy) rule(choose func(query, transaction string) fate) {
+func (p *Proxy) Rule(choose func(query, transaction string) Fate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.choose = choose
 }
 
-func (p *proxy) fate(query, transaction string) fate {
+func (p *Proxy) fateOf(query, transaction string) Fate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := passes
+	f := Passes
 	if p.choose != nil {
 		f = p.choose(query, transaction)
 	}
@@ -118,27 +119,27 @@ func (p *proxy) fate(query, transaction string) fate {
 	return f
 }
 
-// count returns how often a fate was chosen.
-func (p *proxy) count(f fate) int {
+// Count returns how often a fate was chosen.
+func (p *Proxy) Count(f Fate) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fates[f]
 }
 
-// silence makes the network drop whatever is sent on the connections that there
+// Silence makes the network drop whatever is sent on the connections that there
 // are. New ones work.
-func (p *proxy) silence() {
+func (p *Proxy) Silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.silenced.Store(p.number)
 }
 
-// maxLate is how late a late query is at most. It takes longer than who waits for
-// its locks does, and than the server waits for a transaction to go on.
-const maxLate = 5 * databaseTimeout / 2
+// maxLate is how late a late query is at most: longer than whoever waits for its locks
+// does with a time-out of 2 s, and than the server waits for a transaction to go on.
+const maxLate = 5 * time.Second
 
-// wake ends the connections that were silenced, and lets the database know.
-func (p *proxy) wake() {
+// Wake ends the connections that were silenced, and lets the database know.
+func (p *Proxy) Wake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c, number := range p.conns {
@@ -149,7 +150,7 @@ func (p *proxy) wake() {
 }
 
 // serve carries a connection.
-func (p *proxy) serve(client net.Conn) {
+func (p *Proxy) serve(client net.Conn) {
 	_, drop := p.keep(client)
 	defer drop()
 	db, err := net.Dial("tcp", p.to)
@@ -190,39 +191,39 @@ func (p *proxy) serve(client net.Conn) {
 		if err != nil {
 			return
 		}
-		f := passes
+		f := Passes
 		if dropped() {
-			f = silent
+			f = Silent
 		}
 		for _, query := range queries {
 			if strings.HasPrefix(query, "BEGIN") {
 				transaction.Reset()
 			}
-			if f == passes {
-				f = p.fate(query, transaction.String())
+			if f == Passes {
+				f = p.fateOf(query, transaction.String())
 			}
 			transaction.WriteString(query)
 		}
 		switch f {
-		case passes:
+		case Passes:
 			if _, err := db.Write(message); err != nil {
 				return
 			}
-		case unanswered:
+		case Unanswered:
 			cut.Store(true)
 			_, _ = db.Write(message)
 			<-answered
 			return
-		case lost:
+		case Lost:
 			return
-		case late:
+		case Late:
 			cut.Store(true)
 			_ = client.Close()
 			time.Sleep(rand.N(maxLate))
 			_, _ = db.Write(message)
 			<-answered
 			return
-		case silent:
+		case Silent:
 			if !dropped() {
 				dropDB() // it holds nothing that the test is about
 			}
