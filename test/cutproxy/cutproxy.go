@@ -36,6 +36,7 @@ type Proxy struct {
 // A Fate is what becomes of a query, and of those that are sent together with it.
 type Fate string
 
+// What may become of a query.
 const (
 	Passes     Fate = "passes"
 	Unanswered Fate = "unanswered" // it reaches the database, and the connection is cut before its answer
@@ -134,9 +135,9 @@ func (p *Proxy) Silence() {
 	p.silenced.Store(p.number)
 }
 
-// maxLate is how late a late query is at most: longer than whoever waits for its locks
+// MaxLate is how late a late query is at most: longer than whoever waits for its locks
 // does with a time-out of 2 s, and than the server waits for a transaction to go on.
-const maxLate = 5 * time.Second
+const MaxLate = 5 * time.Second
 
 // Wake ends the connections that were silenced, and lets the database know.
 func (p *Proxy) Wake() {
@@ -219,7 +220,7 @@ func (p *Proxy) serve(client net.Conn) {
 		case Late:
 			cut.Store(true)
 			_ = client.Close()
-			time.Sleep(rand.N(maxLate))
+			time.Sleep(rand.N(MaxLate))
 			_, _ = db.Write(message)
 			<-answered
 			return

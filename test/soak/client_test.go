@@ -193,7 +193,7 @@ func (c *client) send(ctx context.Context, q call) (a answer, err error) {
 func (c *client) sure(q call) answer {
 	for repeated := false; ; repeated = true {
 		a := c.once(q)
-		if !a.failed() || time.Now().After(c.s.giveUp()) {
+		if !a.failed() || c.s.giveUp() {
 			a.repeated = repeated
 			return a
 		}

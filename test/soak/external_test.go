@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -162,7 +163,7 @@ func (c *client) postCall(p *posting) call {
 
 // post sends a posting until it is acknowledged if it has a key, else once.
 func (c *client) post(p *posting) {
-	for c.postOnce(p); p.receipt.EntryID == "" && p.key != "" && time.Now().Before(c.s.giveUp()); c.postOnce(p) {
+	for c.postOnce(p); p.receipt.EntryID == "" && p.key != "" && !c.s.giveUp(); c.postOnce(p) {
 		time.Sleep(50*time.Millisecond + rand.N(200*time.Millisecond))
 	}
 }
@@ -278,7 +279,7 @@ func (p *poster) versions() {
 	path := "/v0/pages/" + page + "/audiences/" + p.site.audience[page] + "/versions?limit=2&page="
 	next := float64(siteVersions)
 	for n := 1; next > 0; n++ {
-		a := p.sure(p.external("GET …/versions", http.MethodGet, path+fmt.Sprint(n), nil, http.StatusOK))
+		a := p.sure(p.external("GET …/versions", http.MethodGet, path+strconv.Itoa(n), nil, http.StatusOK))
 		if a.failed() {
 			return
 		}

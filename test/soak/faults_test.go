@@ -1,32 +1,38 @@
 package soak
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"syscall"
 	"time"
 
+	"atrium/internal/store/engine"
+	"atrium/test/cutproxy"
 	"atrium/test/nodes"
 )
 
 // grace is how long after the service is ready again a fault may still show.
 const grace = time.Second
 
-// A fault is what goes wrong. Those that are deadly end nodes.
+// A faultKind is what goes wrong. What is deadly ends nodes.
 type faultKind struct {
 	name   string
 	deadly bool
 	do     func()
 }
 
-// kinds are the faults that the engine can have.
+// unnoticed is done to several nodes without that any request fails.
+const unnoticed = "stop a node"
+
+// kinds are the faults that the engine can have. The last one ends no node.
 func (s *soak) kinds() []faultKind {
 	all := []faultKind{
 		{"kill a node", true, func() { s.anyNode(true).Kill(); s.restart() }},
-		{"stop a node", true, func() { s.stopNode() }},
+		{unnoticed, true, func() { s.stopNode() }},
 		{"stall a node", false, func() { s.stall(s.anyNode(false)) }},
 	}
 	if s.server == nil {
-		return all
+		return append(all, faultKind{"hold the file", false, s.holdFile})
 	}
 	return append(all,
 		faultKind{"kill the database", false, func() {
@@ -39,6 +45,22 @@ func (s *soak) kinds() []faultKind {
 			s.server.Pause(s.t)
 			s.pause(4 * time.Second)
 			s.server.Resume(s.t)
+		}},
+		faultKind{"cut commits", false, func() {
+			s.proxy.Rule(func(query, _ string) cutproxy.Fate {
+				if query == "COMMIT" && rand.N(6) == 0 {
+					return []cutproxy.Fate{cutproxy.Unanswered, cutproxy.Lost, cutproxy.Late}[rand.N(3)]
+				}
+				return cutproxy.Passes
+			})
+			s.pause(4 * time.Second)
+			s.proxy.Rule(nil)
+			time.Sleep(cutproxy.MaxLate)
+		}},
+		faultKind{"silence the network", false, func() {
+			s.proxy.Silence()
+			s.pause(4 * time.Second)
+			s.proxy.Wake()
 		}},
 	)
 }
@@ -53,8 +75,9 @@ func (s *soak) pickFault(deadly bool) {
 	if k.deadly && !deadly && len(s.nodes) == 1 {
 		k = kinds[len(kinds)-1]
 	}
-	over := s.weather.storm()
-	defer over()
+	if k.name != unnoticed || len(s.nodes) == 1 {
+		defer s.weather.storm()()
+	}
 	s.faults[k.name]++
 	s.t.Logf("%s: %s", time.Since(s.began).Round(time.Second), k.name)
 	k.do()
@@ -104,6 +127,19 @@ func (s *soak) stall(n *nodes.Node) {
 	n.Signal(s.t, syscall.SIGSTOP)
 	s.pause(3 * time.Second)
 	n.Signal(s.t, syscall.SIGCONT)
+}
+
+// holdFile writes to the file for a while as another process may, so that nobody else
+// can.
+func (s *soak) holdFile() {
+	db, err := engine.OpenSQLite(s.file, engine.SQLiteOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if err := db.Write(s.t.Context(), func(engine.Tx) error { s.pause(4 * time.Second); return nil }); err != nil {
+		s.t.Error(err)
+	}
 }
 
 // recover waits until the service is as it was.

@@ -121,11 +121,10 @@ func (s *soak) sample() {
 
 // A meter reads what a node says of itself.
 type meter struct {
-	s        *soak
-	node     *nodes.Node
-	client   *http.Client
-	lastGC   float64
-	nextHeap int64
+	s      *soak
+	node   *nodes.Node
+	client *http.Client
+	lastGC float64
 }
 
 var servesMetrics = regexp.MustCompile(`msg="serving metrics" addr=(\S+)`)

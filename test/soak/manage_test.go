@@ -19,16 +19,14 @@ type manager struct {
 	pages    []*managedPage
 	keys     []string // identifiers of keys that work
 	secrets  map[string]string
-	changes  map[string]int
 }
 
 // A managedPage comes, changes and goes.
 type managedPage struct {
-	path      string
-	audience  string // the path of its audience
-	status    string
-	published bool // has ever been
-	versions  int
+	path     string
+	audience string // the path of its audience
+	status   string
+	versions int
 }
 
 func (s *soak) newManager(of *tenant) *manager {

@@ -14,6 +14,7 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/store"
 	"atrium/internal/store/engine/postgrestest"
+	"atrium/test/cutproxy"
 	"atrium/test/nodes"
 )
 
@@ -29,26 +30,26 @@ type soak struct {
 	t        *testing.T
 	engine   string
 	database string // its URL, as the nodes reach it
-	direct   string // past the proxy
+	direct   string // the same, past the proxy
+	proxy    *cutproxy.Proxy
 	file     string // of the database; "" on a server
 	server   *postgrestest.Server
 	nodes    []*nodes.Node
 	front    *nodes.Front // nil for one node
 	base     string       // URL that clients use
 	tenants  []*tenant
-	operator string // key of an operator
 
-	weather  weather
-	tally    *tally
-	ledger   *ledger
-	timing   *timing
-	growth   *growth
-	faults   map[string]int
-	load     sync.RWMutex // held by whoever works, taken whole to let nobody work
-	stopping atomic.Bool
-	working  sync.WaitGroup
-	began    time.Time
-	ends     time.Time
+	weather weather
+	tally   *tally
+	ledger  *ledger
+	timing  *timing
+	growth  *growth
+	faults  map[string]int
+	load    sync.RWMutex // held by whoever works, taken whole to let nobody work
+	stopped atomic.Int64 // when the load was to end, in nanoseconds since 1970; 0 before
+	working sync.WaitGroup
+	began   time.Time
+	ends    time.Time
 
 	mu         sync.Mutex
 	rng        *rand.Rand        // guarded by mu
@@ -67,13 +68,14 @@ func newSoak(t *testing.T, engine string, rng *rand.Rand) *soak {
 	case "sqlite":
 		s.file = filepath.Join(t.TempDir(), "atrium.db")
 		s.database = "sqlite:" + s.file
+		s.direct = s.database
 	case "postgres":
 		s.server = postgrestest.Start(t)
-		s.database = s.server.NewDatabase(t)
+		s.direct = s.server.NewDatabase(t)
+		s.proxy, s.database = cutproxy.New(t, s.direct)
 		flags = append(flags, "--shutdown-delay", "2s")
 		n = 3
 	}
-	s.direct = s.database
 	s.makeTenants()
 	s.nodes = nodes.Start(t, n, s.database, flags...)
 	s.base = "http://" + s.nodes[0].Addr
@@ -134,14 +136,17 @@ func (s *soak) newKey(st *store.Store, of atrium.TenantID, scopes atrium.Scopes)
 	return text, id
 }
 
-// giveUp is when clients stop sending again what fails.
-func (s *soak) giveUp() time.Time { return s.ends.Add(2 * time.Minute) }
+// giveUp reports whether clients stop sending again what fails: a minute after the end.
+func (s *soak) giveUp() bool {
+	at := s.stopped.Load()
+	return at != 0 && time.Since(time.Unix(0, at)) > time.Minute
+}
 
 // work lets a client work, with so much rest on average after each step, until the soak
 // stops.
 func (s *soak) work(c *client, rest time.Duration, step func()) {
 	s.working.Go(func() {
-		for !s.stopping.Load() {
+		for s.stopped.Load() == 0 {
 			s.load.RLock()
 			step()
 			s.load.RUnlock()
@@ -152,7 +157,7 @@ func (s *soak) work(c *client, rest time.Duration, step func()) {
 
 // stop ends the load.
 func (s *soak) stop() {
-	s.stopping.Store(true)
+	s.stopped.CompareAndSwap(0, time.Now().UnixNano())
 	s.working.Wait()
 }
 
