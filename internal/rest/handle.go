@@ -224,12 +224,12 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 		defer body.end()
 		ctx, request.Stream = body.ctx, body
 	case route.Method != http.MethodGet:
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, writeTimeout)
-		defer cancel()
 		if request.Body, err = a.readBody(w, r, cmp.Or(route.MaxBody, a.MaxBody, DefaultMaxBody)); err != nil {
 			return Response{}, err
 		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, writeTimeout) // not before: how slowly a body comes is its sender's affair
+		defer cancel()
 	}
 	if route.For == OneTenant || route.For == Either {
 		if err := a.nameTenant(ctx, route, &who, r); err != nil {

@@ -1,0 +1,56 @@
+package rest_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/rest"
+)
+
+// anyone may do what the scope allows.
+type anyone struct{ scope atrium.Scope }
+
+func (a anyone) Authenticate(context.Context, string) (auth.Principal, error) {
+	return auth.Principal{TenantID: atrium.NewID[atrium.TenantID](), Scopes: atrium.Scopes{a.scope}}, nil
+}
+
+// late is a body that takes its time.
+type late struct {
+	io.Reader
+	by time.Duration
+}
+
+func (l *late) Read(b []byte) (int, error) {
+	time.Sleep(l.by)
+	l.by = 0
+	return l.Reader.Read(b)
+}
+
+func TestABodyThatComesSlowlyLeavesStorageItsWholeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var left time.Duration
+		kit := &rest.API{Keys: anyone{atrium.ScopeLogsWrite}, Log: slog.New(slog.DiscardHandler)}
+		handler := kit.Handler([]rest.Route{{
+			Method: http.MethodPost, Pattern: "/entries", Scope: atrium.ScopeLogsWrite,
+			Handle: func(ctx context.Context, _ auth.Principal, _ *rest.Request) (rest.Response, error) {
+				deadline, _ := ctx.Deadline()
+				left = time.Until(deadline)
+				return rest.NoContent, ctx.Err()
+			},
+		}}, nil)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/entries", &late{strings.NewReader("{}"), 29 * time.Second}))
+		if w.Code != http.StatusNoContent || left != 20*time.Second {
+			t.Errorf("status %d, with %s left", w.Code, left)
+		}
+	})
+}
