@@ -132,6 +132,9 @@ func (a *API) guard(next http.Handler) http.Handler {
 			Context: r.Context(), Method: r.Method, RequestID: requestID(r.Header[headerRequestID]),
 		}}
 		w.Header().Set(headerRequestID, w.RequestID)
+		if lastOfConnection(r) {
+			w.Header().Set("Connection", "close")
+		}
 		defer func() {
 			if a.Observe != nil {
 				w.Duration = time.Since(start)
@@ -152,6 +155,15 @@ func (a *API) guard(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// lastOfConnection reports whether what follows the request on its connection may not be
+// taken for another one. RFC 9112 section 6.1 asks for that when a request has both
+// Transfer-Encoding and Content-Length, and when one of HTTP/1.0 has Transfer-Encoding:
+// whoever sent it on may have seen its end elsewhere. net/http takes both and does not tell.
+func lastOfConnection(r *http.Request) bool {
+	inChunks := r.ContentLength < 0
+	return r.ProtoMajor == 1 && (inChunks || r.ProtoMinor == 0)
 }
 
 // requestID returns the caller's own identifier for the request if it is 1 to

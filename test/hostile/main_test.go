@@ -1,0 +1,257 @@
+// Package hostile holds the tests of what clients do that mean harm, or do not know
+// better: they break the rules of HTTP, or keep them as slowly and as often as they
+// can. Each drives a process of atrium serve over plain connections, and looks at what
+// the process has when they are gone.
+package hostile
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/app/apptest"
+	"atrium/internal/store"
+	"atrium/internal/store/engine/postgrestest"
+	"atrium/test/nodes"
+)
+
+// patience ends a test that would hang, and decides nothing else.
+const patience = 30 * time.Second
+
+func TestMain(m *testing.M) { os.Exit(nodes.Main(m)) }
+
+// engines are the databases that what is stored must be the same on.
+var engines = map[string]func(t *testing.T) (database string){
+	"sqlite":   onSQLite,
+	"postgres": func(t *testing.T) string { return postgrestest.Shared(t).NewDatabase(t) },
+}
+
+func onSQLite(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "atrium.db") }
+
+// onEveryEngine runs a test against a server on each engine.
+func onEveryEngine(t *testing.T, test func(t *testing.T, s *server), flags ...string) {
+	t.Helper()
+	t.Parallel()
+	for name, database := range engines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t, database(t), flags...))
+		})
+	}
+}
+
+// A server is a process of atrium serve with a tenant.
+type server struct {
+	*nodes.Node
+	metrics string // its address
+	key     string // with all scopes of the external API
+	manage  string // with the scope manage
+}
+
+var measured = regexp.MustCompile(`serving metrics"?,? ?"?addr[=:"]+([0-9.:]+)`)
+
+func start(t *testing.T, database string, flags ...string) *server {
+	t.Helper()
+	st, err := store.Open(t.Context(), database, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tenant, _, err := st.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "hostile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{}
+	s.key, _ = apptest.Key(t, st, tenant.ID)
+	s.manage, _ = apptest.Key(t, st, tenant.ID, atrium.ScopeManage)
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.Node = nodes.Start(t, 1, database, append([]string{"--metrics-addr", "127.0.0.1:0", "--log-level", "debug"}, flags...)...)[0]
+	s.metrics = measured.FindStringSubmatch(s.Log())[1]
+	t.Cleanup(func() {
+		for _, bad := range []string{"level=ERROR", `"level":"ERROR"`} {
+			if strings.Contains(s.Log(), bad) {
+				t.Errorf("the server logged %q:\n%s", bad, s.Log())
+			}
+		}
+	})
+	return s
+}
+
+// Vitals are what a process has.
+type vitals struct{ memory, files, goroutines int }
+
+func (v vitals) String() string {
+	return fmt.Sprintf("%d MiB, %d files, %d goroutines", v.memory>>20, v.files, v.goroutines)
+}
+
+// vitals asks the process, on its metrics listener.
+func (s *server) vitals(t *testing.T) vitals {
+	t.Helper()
+	response, err := nodes.Client(t).Get("http://" + s.metrics + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gauge := func(name string) int {
+		_, after, _ := strings.Cut(string(text), "\n"+name+" ")
+		value, _, _ := strings.Cut(after, "\n")
+		f, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return int(f)
+	}
+	return vitals{gauge("process_resident_memory_bytes"), gauge("process_open_fds"), gauge("go_goroutines")}
+}
+
+// What may stay behind an attack: connections to the database and what serves them,
+// and memory that the runtime keeps for what comes next.
+const (
+	spare       = 40
+	spareMemory = 256 << 20
+)
+
+// outlives holds that a server has not much more after an attack than before it, and
+// that it answers.
+func (s *server) outlives(t *testing.T, attack func()) {
+	t.Helper()
+	before := s.vitals(t)
+	attack()
+	var after vitals
+	nodes.Until(t, "the server to let go of what the attack took", patience, func() bool {
+		after = s.vitals(t)
+		return after.goroutines <= before.goroutines+spare && after.files <= before.files+spare
+	})
+	t.Logf("before: %s; after: %s", before, after)
+	if after.memory > before.memory+spareMemory {
+		t.Errorf("the server had %s before, and has %s", before, after)
+	}
+	c := s.dial(t)
+	defer c.end()
+	c.usable("after the attack")
+}
+
+// A conn is a connection on which nothing is checked or escaped.
+type conn struct {
+	*net.TCPConn
+	t  *testing.T
+	in *bufio.Reader
+}
+
+func (s *server) dial(t *testing.T) *conn {
+	t.Helper()
+	c, err := net.Dial("tcp", s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return &conn{c.(*net.TCPConn), t, bufio.NewReader(c)}
+}
+
+func (c *conn) end() { _ = c.Close() }
+
+// send writes in the background: an answer may come before the end of what is sent, and
+// the server need not take all of it.
+func (c *conn) send(text string) { go func() { _, _ = io.WriteString(c, text) }() }
+
+// An answer is all that came back for a request.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (a answer) String() string { return fmt.Sprintf("%d %v %.300s", a.status, a.header, a.body) }
+
+// answer reads the next answer, or returns the error when there is none.
+func (c *conn) answer(method string) (answer, error) {
+	response, err := http.ReadResponse(c.in, &http.Request{Method: method})
+	if err != nil {
+		return answer{}, err
+	}
+	body, err := io.ReadAll(response.Body)
+	if response.ContentLength < 0 && len(response.TransferEncoding) == 0 {
+		err = nil // it ends with the connection, however that ends
+	}
+	return answer{response.StatusCode, response.Header, string(body)}, err
+}
+
+// must is answer where there is one.
+func (c *conn) must(method string) answer {
+	c.t.Helper()
+	a, err := c.answer(method)
+	if err != nil {
+		c.t.Errorf("there is no answer: %v", err)
+	}
+	return a
+}
+
+// usable holds that the connection takes another request.
+func (c *conn) usable(what string) {
+	c.t.Helper()
+	c.send("GET /healthz HTTP/1.1\r\nHost: atrium.test\r\nX-Request-Id: usable\r\n\r\n")
+	if a, err := c.answer(http.MethodGet); err != nil || a.status != 200 || a.header.Get("X-Request-Id") != "usable" {
+		c.t.Errorf("%s: another request on the connection: %v, %v", what, a, err)
+	}
+}
+
+// ended holds that the server has ended the connection and sent nothing more.
+func (c *conn) ended(what string) {
+	c.t.Helper()
+	more, err := io.ReadAll(c.in)
+	if err, ok := err.(net.Error); ok && err.Timeout() { //nolint:errorlint // as net returns it
+		c.t.Errorf("%s: the connection is still open", what)
+	}
+	if len(more) > 0 {
+		c.t.Errorf("%s: the server sent more: %.300q", what, more)
+	}
+}
+
+// post returns a request that makes an entry with the source. headers end with CRLF.
+func (s *server) post(source, headers string) string {
+	body := `{"source":"` + source + `","payload":{}}`
+	return s.head(headers) + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+// head returns the head of a request that makes an entry, but for its last line.
+func (s *server) head(headers string) string {
+	return "POST /v0/account_logs HTTP/1.1\r\nHost: atrium.test\r\nx-api-key: " + s.key + "\r\n" + headers
+}
+
+// get returns a request for a target, with the key.
+func (s *server) get(target, headers string) string {
+	return "GET " + target + " HTTP/1.1\r\nHost: atrium.test\r\nx-api-key: " + s.key + "\r\n" + headers + "\r\n"
+}
+
+// stored returns how many entries have the source.
+func (s *server) stored(t *testing.T, source string) int {
+	t.Helper()
+	c := s.dial(t)
+	defer c.end()
+	c.send("GET /manage/v0/export HTTP/1.1\r\nHost: atrium.test\r\nConnection: close\r\nx-api-key: " + s.manage + "\r\n\r\n")
+	a := c.must(http.MethodGet)
+	if a.status != 200 {
+		t.Fatal(a)
+	}
+	return strings.Count(a.body, `"source":"`+source+`"`)
+}
