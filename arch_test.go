@@ -47,6 +47,7 @@ var rules = []rule{
 	{"net/http", []string{"internal/rest", "internal/external", "internal/manage", "internal/docsui", "internal/telemetry", "internal/app", "internal/cli"}, "what is below rest knows nothing of HTTP; the command line is a client of the management API"},
 	{"atrium/internal/config", []string{"internal/config/reference", "internal/app", "internal/cli"}, "settings reach the other packages as arguments"},
 	{"github.com/prometheus/", []string{"internal/telemetry"}, "the other packages report to interfaces that they declare"},
+	{"go.opentelemetry.io/", []string{"internal/telemetry"}, "the other packages report to interfaces that they declare"},
 }
 
 // imports returns the imports of the non-test files of each package.

@@ -45,7 +45,8 @@ type Config struct {
 	Settings config.Config
 	Store    *store.Store // migrated by New, closed by the caller
 	Log      *slog.Logger
-	Metrics  *telemetry.Metrics // nil for none
+	Metrics  *telemetry.Metrics // nil for none; served if the settings have an address
+	Export   *telemetry.Export  // nil for none; closed by Run
 }
 
 // An App is the running service.
@@ -60,7 +61,8 @@ type App struct {
 	keys     *auth.Authenticator
 	ready    atomic.Bool
 	duties   []duty
-	leaving  atomic.Bool // in the shutdown delay
+	leaving  atomic.Bool       // in the shutdown delay
+	export   *telemetry.Export // nil for none
 }
 
 // New migrates the store's schema, listens, and returns the service, which
@@ -71,16 +73,16 @@ func New(ctx context.Context, c Config) (*App, error) {
 		return nil, err
 	}
 	watch := newWatchers(c)
-	a := &App{settings: c.Settings, log: c.Log}
-	if err := a.listen(c.Metrics != nil); err != nil {
+	a := &App{settings: c.Settings, log: c.Log, export: c.Export}
+	if err := a.listen(c.Metrics != nil && c.Settings.MetricsAddr != ""); err != nil {
 		return nil, err
 	}
-	a.writer = newWriter(c, watch.ingest)
+	a.writer = newWriter(c, watch.ingest, watch.trace)
 	a.keys = auth.New(c.Store, time.Now, watch.auth)
 	a.duties = duties(c.Store)
 	stopping, stop := context.WithCancel(context.Background())
 	kit := newKit(c, a.keys)
-	kit.Observe, kit.Stopping = watch.request, stopping
+	kit.Begin, kit.Observe, kit.Stopping = watch.begin, watch.request, stopping
 	decode := rest.NewGate(decodeAtOnce * runtime.GOMAXPROCS(0))
 	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Decode: decode}
 	private := newManage(c, cursors, a.keys, a.writer, decode)
@@ -127,12 +129,12 @@ func newKit(c Config, keys rest.Keys) *rest.API {
 	}
 }
 
-func newWriter(c Config, observer ingest.Observer) *ingest.Writer {
+func newWriter(c Config, observer ingest.Observer, tracer ingest.Tracer) *ingest.Writer {
 	database := c.Store.Traits()
 	return ingest.NewWriter(c.Store, ingest.Limits{
 		QueueEntries: c.Settings.QueueEntries, QueueBytes: int(c.Settings.QueueBytes), BatchEntries: c.Settings.BatchEntries,
 		Lanes: min(c.Settings.WriteLanes, database.Writers), OneTenant: database.Sharded,
-	}, c.Log, observer)
+	}, c.Log, observer, tracer)
 }
 
 // Handler returns what answers requests, for those who bring connections of
@@ -183,6 +185,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	err = errors.Join(failure, err, a.writer.Close(drain))
 	duties.wait(drain)
+	if err := a.export.Close(drain); err != nil {
+		a.log.Warn("the last traces or metrics were not sent", "error", err)
+	}
 	return err
 }
 

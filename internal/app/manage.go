@@ -31,7 +31,7 @@ func Manage(ctx context.Context, c Config) (http.Handler, error) {
 		}
 		return exists(ctx, id)
 	}
-	writer := newWriter(c, nil)
+	writer := newWriter(c, nil, nil)
 	context.AfterFunc(ctx, func() { _ = writer.Close(context.WithoutCancel(ctx)) })
 	return kit.Handler(newManage(c, cursors, commandLine{}, writer, rest.NewGate(1)).Routes(), nil), nil
 }

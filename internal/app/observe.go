@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 
@@ -15,24 +16,33 @@ import (
 type watchers struct {
 	ingest  ingest.Observer
 	auth    auth.Observer
+	trace   ingest.Tracer
+	begin   func(*http.Request) context.Context
 	request func(*telemetry.Exchange)
 }
 
 func newWatchers(c Config) (w watchers) {
 	log := telemetry.RequestLog(c.Log, c.Settings.LogSample)
-	if c.Metrics == nil {
-		w.request = log
-		return w
+	w.request = log
+	if c.Metrics != nil {
+		w.ingest, w.auth = c.Metrics, c.Metrics
+		w.request = func(x *telemetry.Exchange) {
+			c.Metrics.Request(x)
+			log(x)
+		}
 	}
-	w.ingest, w.auth = c.Metrics, c.Metrics
-	w.request = func(x *telemetry.Exchange) {
-		c.Metrics.Request(x)
-		log(x)
+	if traces := c.Export.Traces(); traces != nil {
+		counted := w.request
+		w.trace, w.begin = traces, traces.Begin
+		w.request = func(x *telemetry.Exchange) {
+			counted(x)
+			traces.Request(x)
+		}
 	}
 	return w
 }
 
-// measure serves the metrics on a listener of their own, with what is asked for
+// measure serves the metrics on a listener of their own, if there is one, with what is asked for
 // when they are read.
 func (a *App) measure(m *telemetry.Metrics, s *store.Store) {
 	m.Gauge("atrium_ingest_queue_entries", "Entries that wait to be written.", func() float64 { return float64(a.writer.Waiting()) })
@@ -41,6 +51,9 @@ func (a *App) measure(m *telemetry.Metrics, s *store.Store) {
 	m.Gauge("atrium_sqlite_wal_bytes", "Bytes in the write-ahead log, as of the last commit.", func() float64 { return float64(s.Stats().LogBytes) })
 	m.Gauge("atrium_auth_cached_keys", "Verdicts on keys that are remembered.", func() float64 { return float64(a.keys.Cached()) })
 
+	if a.measured == nil {
+		return // they are sent, not served
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.Handler())
 	a.metrics = &http.Server{

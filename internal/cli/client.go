@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 
 	"github.com/go-json-experiment/json"
 
@@ -35,6 +36,10 @@ func newClient(transport http.RoundTripper, base, key, tenant string) *client {
 		base: base, key: key, tenant: tenant,
 	}
 }
+
+// traceparent is the form of the variable by which whoever runs the command names the
+// trace that it is part of (W3C Trace Context, section 3.2, version 00).
+var traceparent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
 // A call is a request for one operation.
 type call struct {
@@ -67,6 +72,9 @@ func (c *client) do(ctx context.Context, call call) (*http.Response, error) {
 	}
 	if c.tenant != "" {
 		r.Header.Set("Atrium-Tenant", c.tenant)
+	}
+	if parent := os.Getenv("TRACEPARENT"); traceparent.MatchString(parent) {
+		r.Header.Set("Traceparent", parent)
 	}
 	response, err := c.http.Do(r)
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {

@@ -109,3 +109,18 @@ func TestAnAnswerIsPrintedAsItCame(t *testing.T) {
 		t.Errorf("%s", table.String())
 	}
 }
+
+func TestTheTraceOfTheEnvironmentGoesWithARequestIfItIsOne(t *testing.T) {
+	const good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for parent, want := range map[string]string{"": "", good: good, good + "\r\nX: 1": "", good + "\n": "", "c4n4ry": ""} {
+		t.Setenv("TRACEPARENT", parent)
+		client := answering(t, func(_ http.ResponseWriter, r *http.Request) {
+			if got := r.Header.Get("Traceparent"); got != want {
+				t.Errorf("%q was sent for %q", got, parent)
+			}
+		})
+		if _, err := client.ask(t.Context(), call{method: http.MethodGet, path: "/brands"}); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -71,11 +71,22 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer, started func(
 		debug.SetMemoryLimit(memoryLimit)
 	}
 	log := telemetry.NewLogger(stderr, c.LogFormat, c.LogLevel)
+	export, err := telemetry.NewExport(ctx, version(), c.Database, log)
+	if err != nil {
+		return usageError{err}
+	}
 	var metrics *telemetry.Metrics
-	var observer store.Observer
-	if c.MetricsAddr != "" {
+	if c.MetricsAddr != "" || export.WantsMetrics() {
 		metrics = telemetry.NewMetrics(version())
-		observer = metrics
+	}
+	if export.WantsMetrics() {
+		if err := export.Send(ctx, metrics); err != nil {
+			return err
+		}
+	}
+	var observer store.Observer
+	if metrics != nil || export != nil {
+		observer = telemetry.Storage{Metrics: metrics, Traces: export.Traces()}
 	}
 	options := storeOptions(c, observer)
 	options.CheckAfterCrash = true
@@ -88,7 +99,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer, started func(
 			log.Error("close the database", "error", err)
 		}
 	}()
-	a, err := app.New(ctx, app.Config{Settings: c, Store: s, Log: log, Metrics: metrics})
+	a, err := app.New(ctx, app.Config{Settings: c, Store: s, Log: log, Metrics: metrics, Export: export})
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,13 @@ type Observer interface {
 	Rejected()              // an entry found no room
 }
 
+// A Tracer follows a commit. Batch is called before one begins, with the contexts of
+// the submissions that it holds, and returns the context that the store is called
+// with, which nothing ends, and what is called with the error when it has ended.
+type Tracer interface {
+	Batch(requests []context.Context) (commit context.Context, ended func(error))
+}
+
 // Limits bound a Writer. A zero field stands for its default.
 type Limits struct {
 	QueueEntries int // how many entries may wait; 4096
@@ -82,6 +89,7 @@ type Writer struct {
 	log    *slog.Logger
 	limits Limits
 	watch  Observer      // nil for nobody
+	trace  Tracer        // nil for nobody
 	done   chan struct{} // closed when every lane has ended
 
 	mu     sync.Mutex
@@ -96,12 +104,13 @@ type waiter struct {
 	draft  *atrium.Draft
 	answer chan atrium.Outcome // of capacity 1: an answer never waits for its taker
 	since  time.Time           // when it came to wait
+	ctx    context.Context     // of its submission, for a Tracer; nil if there is none
 }
 
-// NewWriter starts a Writer on the store. Close ends it. watch may be nil.
-func NewWriter(store Store, limits Limits, log *slog.Logger, watch Observer) *Writer {
+// NewWriter starts a Writer on the store. Close ends it. watch and trace may be nil.
+func NewWriter(store Store, limits Limits, log *slog.Logger, watch Observer, trace Tracer) *Writer {
 	w := &Writer{
-		store: store, log: log, limits: limits.orDefaults(), watch: watch,
+		store: store, log: log, limits: limits.orDefaults(), watch: watch, trace: trace,
 		done: make(chan struct{}), queue: newQueue(),
 	}
 	w.turn = sync.NewCond(&w.mu)
@@ -122,6 +131,9 @@ func NewWriter(store Store, limits Limits, log *slog.Logger, watch Observer) *Wr
 // Without room in the queue it returns atrium.CodeUnavailable at once.
 func (w *Writer) Submit(ctx context.Context, d *atrium.Draft) (atrium.Receipt, error) {
 	me := &waiter{draft: d, answer: make(chan atrium.Outcome, 1), since: time.Now()}
+	if w.trace != nil {
+		me.ctx = ctx
+	}
 	if err := w.enqueue(me); err != nil {
 		w.rejected()
 		return atrium.Receipt{}, atrium.Unavailable(err)
@@ -209,11 +221,25 @@ func (w *Writer) run() {
 		}
 		w.observe(batch)
 		slow := time.AfterFunc(slowCommit, w.notBusy)
-		w.commit(batch)
+		ctx, ended := w.follow(batch)
+		ended(w.commit(ctx, batch))
 		if slow.Stop() {
 			w.notBusy()
 		}
 	}
+}
+
+// follow returns the context of a commit: a batch belongs to many callers, and none of
+// them can call it off.
+func (w *Writer) follow(batch []*waiter) (commit context.Context, ended func(error)) {
+	if w.trace == nil {
+		return context.Background(), func(error) {}
+	}
+	requests := make([]context.Context, len(batch))
+	for i, b := range batch {
+		requests[i] = b.ctx
+	}
+	return w.trace.Batch(requests)
 }
 
 // next waits for a batch; an empty one is the end.
@@ -239,8 +265,9 @@ func (w *Writer) notBusy() {
 }
 
 // commit records a batch and answers its waiters. A batch that the store cannot
-// take is recorded entry by entry, so that a bad one fails alone.
-func (w *Writer) commit(batch []*waiter) {
+// take is recorded entry by entry, so that a bad one fails alone. It returns why the
+// batch was not recorded as one.
+func (w *Writer) commit(ctx context.Context, batch []*waiter) error {
 	drafts := make([]*atrium.Draft, len(batch))
 	for i, b := range batch {
 		if b.draft.ID == "" {
@@ -248,7 +275,7 @@ func (w *Writer) commit(batch []*waiter) {
 		}
 		drafts[i] = b.draft
 	}
-	outcomes, err := w.append(drafts)
+	outcomes, err := w.append(ctx, drafts)
 	switch {
 	case err == nil:
 		for i, b := range batch {
@@ -257,22 +284,22 @@ func (w *Writer) commit(batch []*waiter) {
 	case len(batch) > 1 && atrium.CodeOf(err) != atrium.CodeUnavailable:
 		w.log.Error("a batch failed; its entries are tried one by one", "entries", len(batch), "error", err)
 		for _, b := range batch {
-			w.commit([]*waiter{b})
+			_ = w.commit(ctx, []*waiter{b}) // which has told its waiter
 		}
 	default:
 		for _, b := range batch {
 			b.answer <- atrium.Outcome{Err: err}
 		}
 	}
+	return err
 }
 
-// append calls the store with a context of its own: a batch belongs to many
-// callers, and none of them can call it off. A panic ends no one else's work.
-func (w *Writer) append(drafts []*atrium.Draft) (outcomes []atrium.Outcome, err error) {
+// append calls the store. A panic ends no one else's work.
+func (w *Writer) append(ctx context.Context, drafts []*atrium.Draft) (outcomes []atrium.Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic while entries were stored: %v", p)
 		}
 	}()
-	return w.store.Append(context.Background(), drafts)
+	return w.store.Append(ctx, drafts)
 }

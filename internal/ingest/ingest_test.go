@@ -61,7 +61,7 @@ func draft(tenant, source string) *atrium.Draft {
 
 func newWriter(t *testing.T, c *commits, limits ingest.Limits) *ingest.Writer {
 	t.Helper()
-	return ingest.NewWriter(c, limits, slog.New(slog.DiscardHandler), nil)
+	return ingest.NewWriter(c, limits, slog.New(slog.DiscardHandler), nil, nil)
 }
 
 func wantUnavailable(t *testing.T, err error, cause error) {

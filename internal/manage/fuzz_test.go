@@ -28,7 +28,7 @@ func routes(tb testing.TB) []rest.Route {
 	if _, err := s.Migrate(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
-	writer := ingest.NewWriter(s, ingest.Limits{}, slog.New(slog.DiscardHandler), nil)
+	writer := ingest.NewWriter(s, ingest.Limits{}, slog.New(slog.DiscardHandler), nil, nil)
 	tb.Cleanup(func() { _ = writer.Close(context.Background()) })
 	return (&manage.API{Store: s, Logs: writer}).Routes()
 }

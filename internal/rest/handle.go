@@ -63,6 +63,9 @@ type API struct {
 	MaxStream int64                     // of a body that is streamed, in bytes
 	Stopping  context.Context           // ends when streams are to end; nil for never
 	Observe   func(*telemetry.Exchange) // is called after every answer; nil for nobody
+
+	// Begin returns the context of a request, made of its own; nil for that itself.
+	Begin func(*http.Request) context.Context
 }
 
 // Handler returns what serves the routes, for callers with a key, and the open
@@ -128,6 +131,9 @@ func note(w http.ResponseWriter) *telemetry.Exchange {
 func (a *API) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
 		start := time.Now()
+		if a.Begin != nil {
+			r = r.WithContext(a.Begin(r)) //nolint:contextcheck // it is made of the request's own
+		}
 		w := &recorder{plain, telemetry.Exchange{
 			Context: r.Context(), Method: r.Method, RequestID: requestID(r.Header[headerRequestID]),
 		}}

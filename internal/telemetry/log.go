@@ -1,4 +1,5 @@
-// Package telemetry is what the service says of itself: the log and the metrics.
+// Package telemetry is what the service says of itself: the log, the
+// metrics and the traces.
 package telemetry
 
 import (
@@ -50,12 +51,19 @@ type Exchange struct {
 // method returns the method if HTTP defines it, and else "other": what it is then
 // is the client's choice, and there is no end to such texts.
 func (x *Exchange) method() string {
-	switch x.Method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
-		http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
+	if isMethod(x.Method) {
 		return x.Method
 	}
 	return "other"
+}
+
+func isMethod(text string) bool {
+	switch text {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
 }
 
 // RequestLog returns what writes one line for a request: each that failed, and
@@ -66,7 +74,7 @@ func RequestLog(log *slog.Logger, sample int) func(*Exchange) {
 		if x.Status < 400 && (sample == 0 || sample > 1 && count.Add(1)%uint64(sample) != 0) {
 			return
 		}
-		log.LogAttrs(x.Context, slog.LevelInfo, "request",
+		attrs := [...]slog.Attr{
 			slog.String("requestId", x.RequestID),
 			slog.String("method", x.method()),
 			slog.String("route", x.Route),
@@ -75,6 +83,12 @@ func RequestLog(log *slog.Logger, sample int) func(*Exchange) {
 			slog.Int("bytes", x.Bytes),
 			slog.String("tenantId", string(x.TenantID)),
 			slog.String("keyId", string(x.KeyID)),
-		)
+			{}, // of the trace
+		}
+		all := attrs[:len(attrs)-1]
+		if id := traceOf(x.Context); id != "" {
+			all = append(all, slog.String("trace_id", id)) // as OpenTelemetry has it in logs of other formats
+		}
+		log.LogAttrs(x.Context, slog.LevelInfo, "request", all...)
 	}
 }

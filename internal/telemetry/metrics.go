@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"context"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -93,12 +94,15 @@ func (m *Metrics) Waited(d time.Duration) { m.wait.Observe(d.Seconds()) }
 func (m *Metrics) Rejected() { m.rejected.Inc() }
 
 // Wrote counts a write transaction.
-func (m *Metrics) Wrote(d time.Duration, committed bool) {
-	result := "rolled_back"
+func (m *Metrics) Wrote(_ context.Context, d time.Duration, _ int, committed bool) {
+	m.transaction.WithLabelValues(transactionResult(committed)).Observe(d.Seconds())
+}
+
+func transactionResult(committed bool) string {
 	if committed {
-		result = "committed"
+		return "committed"
 	}
-	m.transaction.WithLabelValues(result).Observe(d.Seconds())
+	return "rolled_back"
 }
 
 // Checkpointed counts a checkpoint of a write-ahead log.

@@ -112,15 +112,17 @@ type Problem struct {
 // An Observer is told what an engine does. Its methods are called by many
 // goroutines and return at once.
 type Observer interface {
-	Wrote(d time.Duration, committed bool)
+	// Wrote: a write transaction that was asked for with ctx has ended, after so many
+	// attempts in the time.
+	Wrote(ctx context.Context, d time.Duration, attempts int, committed bool)
 	Checkpointed(mode string, d time.Duration)
 }
 
 // nobody is the Observer where there is none.
 type nobody struct{}
 
-func (nobody) Wrote(time.Duration, bool)          {}
-func (nobody) Checkpointed(string, time.Duration) {}
+func (nobody) Wrote(context.Context, time.Duration, int, bool) {}
+func (nobody) Checkpointed(string, time.Duration)              {}
 
 // A Tx is a transaction. It is used by one goroutine, inside the call that
 // handed it out. When one of its statements fails it can only be ended: it is not

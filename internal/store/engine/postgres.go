@@ -191,12 +191,13 @@ func (db *postgresDB) Read(ctx context.Context, f func(Tx) error) error {
 }
 
 func (db *postgresDB) Write(ctx context.Context, f func(Tx) error) error {
-	start := time.Now()
+	start, attempts := time.Now(), 0
 	err := db.again(ctx, func(c *postgresConn) error {
+		attempts++
 		c.writes = true
 		return c.transaction("BEGIN ISOLATION LEVEL READ COMMITTED", f)
 	})
-	db.options.Observer.Wrote(time.Since(start), err == nil)
+	db.options.Observer.Wrote(ctx, time.Since(start), attempts, err == nil)
 	return err
 }
 

@@ -256,7 +256,7 @@ func (db *sqliteDB) Write(ctx context.Context, f func(Tx) error) error {
 	}
 	start := time.Now()
 	err := db.noting(db.writer.transaction("", f))
-	db.options.Observer.Wrote(time.Since(start), err == nil)
+	db.options.Observer.Wrote(ctx, time.Since(start), 1, err == nil)
 	if err == nil {
 		db.checkpoint()
 	}

@@ -1,0 +1,177 @@
+package telemetry
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+)
+
+// An Export sends traces and metrics to a collector by OTLP over HTTP, behind the
+// requests that they are about: what a collector that is slow or away leaves waiting
+// is bounded, and then thrown away. A nil *Export sends nothing.
+type Export struct {
+	traces  *Traces
+	metrics bool
+	about   *resource.Resource
+
+	mu     sync.Mutex
+	closes []func(context.Context) error // guarded by mu
+}
+
+// flushTime is how long the end of the process waits for a collector at most.
+const flushTime = 2 * time.Second
+
+// What OTLP is configured by: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables
+// and .../protocol/exporter. The SDK itself reads what is not here.
+const (
+	otelDisabled = "OTEL_SDK_DISABLED"
+	otelEndpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	otelProtocol = "OTEL_EXPORTER_OTLP_PROTOCOL"
+	otlpHTTP     = "http/protobuf"
+)
+
+// NewExport returns what the environment asks for by OpenTelemetry's own variables, or
+// nil where these name no collector. version is the binary's; of the database's URL
+// the scheme is told. An error says which variable is wrong.
+func NewExport(ctx context.Context, version, database string, log *slog.Logger) (*Export, error) {
+	if strings.EqualFold(os.Getenv(otelDisabled), "true") {
+		return nil, nil
+	}
+	traces, tracesErr := wanted("TRACES")
+	metrics, metricsErr := wanted("METRICS")
+	if err := errors.Join(tracesErr, metricsErr); err != nil || !traces && !metrics {
+		return nil, err
+	}
+	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
+		semconv.ServiceName("atrium"), semconv.ServiceVersion(version), semconv.ServiceInstanceID(rand.Text()),
+	), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	// The SDK has one place for all failures of a process.
+	otel.SetErrorHandler(&failures{log: log})
+	e := &Export{metrics: metrics, about: about}
+	if !traces {
+		return e, nil
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("send traces: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
+	e.traces = newTraces(provider, database)
+	e.closes = append(e.closes, provider.Shutdown)
+	return e, nil
+}
+
+// wanted reports whether a signal, TRACES or METRICS, has somewhere to go.
+func wanted(signal string) (bool, error) {
+	exporter := "OTEL_" + signal + "_EXPORTER"
+	endpoint, protocol := "OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT", "OTEL_EXPORTER_OTLP_"+signal+"_PROTOCOL"
+	if os.Getenv(endpoint) == "" && os.Getenv(otelEndpoint) == "" {
+		return false, nil
+	}
+	switch os.Getenv(exporter) {
+	case "none":
+		return false, nil
+	case "", "otlp":
+	default:
+		return false, fmt.Errorf("%s must be otlp or none", exporter)
+	}
+	if os.Getenv(protocol) == "" {
+		protocol = otelProtocol
+	}
+	if p := os.Getenv(protocol); p != "" && p != otlpHTTP {
+		return false, fmt.Errorf("%s must be %s", protocol, otlpHTTP)
+	}
+	return true, nil
+}
+
+// Traces returns what makes spans; nil for none.
+func (e *Export) Traces() *Traces {
+	if e == nil {
+		return nil
+	}
+	return e.traces
+}
+
+// WantsMetrics reports whether there is a collector for metrics.
+func (e *Export) WantsMetrics() bool { return e != nil && e.metrics }
+
+// Send begins to send the metrics, under the names that they are served with.
+func (e *Export) Send(ctx context.Context, m *Metrics) error {
+	exporter, err := otlpmetrichttp.New(ctx)
+	if err != nil {
+		return fmt.Errorf("send metrics: %w", err)
+	}
+	reader := sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(m.registry))))
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(e.about))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closes = append(e.closes, provider.Shutdown)
+	return nil
+}
+
+// Close sends what waits, and returns when that is done, ctx ends, or two seconds are
+// over. What could not be sent by then is lost.
+func (e *Export) Close(ctx context.Context) error {
+	if e == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, flushTime)
+	defer cancel()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	errs := make([]error, len(e.closes))
+	var closing sync.WaitGroup
+	for i, end := range e.closes {
+		closing.Go(func() { errs[i] = end(ctx) })
+	}
+	closing.Wait()
+	e.closes = nil
+	return errors.Join(errs...)
+}
+
+// failures logs what the SDK reports: the first failure at once, and then what has come
+// together once in so long. It is safe for concurrent use.
+type failures struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	next   time.Time // guarded by mu; when the log may have the next line
+	silent int       // guarded by mu; how many failures it has not
+}
+
+const (
+	failurePause = time.Minute
+	maxFailure   = 300 // bytes of a failure's text, which may hold the collector's answer
+)
+
+func (f *failures) Handle(err error) {
+	f.mu.Lock()
+	now, silent := time.Now(), f.silent
+	if now.Before(f.next) {
+		f.silent++
+		f.mu.Unlock()
+		return
+	}
+	f.next, f.silent = now.Add(failurePause), 0
+	f.mu.Unlock()
+	text := err.Error()
+	f.log.Warn("traces or metrics were not sent", "error", strings.ToValidUTF8(text[:min(len(text), maxFailure)], ""), "before", silent)
+}
