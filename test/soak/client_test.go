@@ -191,14 +191,28 @@ func (c *client) send(ctx context.Context, q call) (a answer, err error) {
 // that must lose nothing. Its idempotency key makes that safe, or that it says what is
 // to be.
 func (c *client) sure(q call) answer {
+	began := time.Now()
 	for repeated := false; ; repeated = true {
 		a := c.once(q)
-		if !a.failed() || c.s.giveUp() {
+		if !a.failed() || !c.again(q.op, began) {
 			a.repeated = repeated
 			return a
 		}
-		time.Sleep(50*time.Millisecond + rand.N(200*time.Millisecond))
 	}
+}
+
+// patience is how long a client goes on sending one request again: longer than any fault.
+const patience = 2 * time.Minute
+
+// again waits a moment, and reports whether a request is to be sent again that was sent
+// first at an instant.
+func (c *client) again(op string, began time.Time) bool {
+	time.Sleep(50*time.Millisecond + rand.N(200*time.Millisecond))
+	if time.Since(began) > patience {
+		c.s.tally.fault(&c.s.tally.hangs, "%s failed for %s", op, patience)
+		return false
+	}
+	return !c.s.giveUp()
 }
 
 // external and managing make calls.

@@ -161,14 +161,14 @@ func (c *client) postCall(p *posting) call {
 	return q
 }
 
-// post sends a posting until it is acknowledged if it has a key, else once.
+// post sends a posting until it is answered for good if it has a key, else once.
 func (c *client) post(p *posting) {
-	for c.postOnce(p); p.receipt.EntryID == "" && p.key != "" && !c.s.giveUp(); c.postOnce(p) {
-		time.Sleep(50*time.Millisecond + rand.N(200*time.Millisecond))
+	began := time.Now()
+	for c.postOnce(p).failed() && p.key != "" && c.again("POST /v0/account_logs", began) {
 	}
 }
 
-func (c *client) postOnce(p *posting) {
+func (c *client) postOnce(p *posting) answer {
 	c.s.ledger.sending(p)
 	a := c.once(c.postCall(p))
 	switch {
@@ -179,6 +179,7 @@ func (c *client) postOnce(p *posting) {
 	case a.failed():
 		c.s.ledger.undecided(p)
 	}
+	return a
 }
 
 // post posts and keeps small ones for a while, to send them again. Others are done with.
@@ -199,8 +200,8 @@ func (p *poster) post(q *posting) {
 // postTwice sends one posting in two requests at once.
 func (p *poster) postTwice(q *posting) {
 	var both sync.WaitGroup
-	both.Go(func() { p.postOnce(q) })
-	p.postOnce(q)
+	both.Go(func() { _ = p.postOnce(q) })
+	_ = p.postOnce(q)
 	both.Wait()
 	p.post(q)
 }

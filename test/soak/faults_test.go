@@ -24,7 +24,7 @@ type faultKind struct {
 // unnoticed is done to several nodes without that any request fails.
 const unnoticed = "stop a node"
 
-// kinds are the faults that the engine can have. The last one ends no node.
+// kinds are the faults that the engine can have.
 func (s *soak) kinds() []faultKind {
 	all := []faultKind{
 		{"kill a node", true, func() { s.anyNode(true).Kill(); s.restart() }},
@@ -66,14 +66,11 @@ func (s *soak) kinds() []faultKind {
 }
 
 // pickFault lets one thing go wrong at random, and waits until the service has got over
-// it.
+// it. Each kind has its turn before one comes again.
 func (s *soak) pickFault(deadly bool) {
-	kinds := s.kinds()
-	s.mu.Lock()
-	k := kinds[s.rng.IntN(len(kinds))]
-	s.mu.Unlock()
-	if k.deadly && !deadly && len(s.nodes) == 1 {
-		k = kinds[len(kinds)-1]
+	k := s.nextFault()
+	for k.deadly && !deadly && len(s.nodes) == 1 {
+		k = s.nextFault()
 	}
 	if k.name != unnoticed || len(s.nodes) == 1 {
 		defer s.weather.storm()()
@@ -83,6 +80,18 @@ func (s *soak) pickFault(deadly bool) {
 	k.do()
 	s.recover()
 	time.Sleep(grace)
+}
+
+func (s *soak) nextFault() faultKind {
+	if len(s.deck) == 0 {
+		s.deck = s.kinds()
+		s.mu.Lock()
+		s.rng.Shuffle(len(s.deck), func(i, j int) { s.deck[i], s.deck[j] = s.deck[j], s.deck[i] })
+		s.mu.Unlock()
+	}
+	k := s.deck[0]
+	s.deck = s.deck[1:]
+	return k
 }
 
 // pause waits a random time.

@@ -45,6 +45,7 @@ type soak struct {
 	timing  *timing
 	growth  *growth
 	faults  map[string]int
+	deck    []faultKind  // what fails next
 	load    sync.RWMutex // held by whoever works, taken whole to let nobody work
 	stopped atomic.Int64 // when the load was to end, in nanoseconds since 1970; 0 before
 	working sync.WaitGroup
