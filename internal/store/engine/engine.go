@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 )
 
@@ -53,6 +54,12 @@ type DB interface {
 	// nothing that was committed before the call. They may see what is committed
 	// later, and hold up neither writers nor checkpoints, however long f runs.
 	Snapshot(ctx context.Context, f func(DB) error) error
+
+	// Copy writes an embedded database to w as the file that it would be if nobody had
+	// it open, in one state that has all that was committed before the call. begin is
+	// told first how many bytes that will be. Writers go on meanwhile; it is an error,
+	// and nothing is written, on a server.
+	Copy(ctx context.Context, w io.Writer, begin func(size int64)) error
 
 	// Stats returns what the engine is doing at the moment.
 	Stats() Stats

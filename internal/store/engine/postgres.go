@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -344,6 +345,11 @@ func (db *postgresDB) dropIdle() {
 func (db *postgresDB) Stats() Stats {
 	used := int(db.pool.Stat().AcquiredConns())
 	return Stats{Connections: used, Waiting: max(0, len(db.waiting)-used) + db.queries.size()}
+}
+
+// Copy is an error: a server has tools of its own, which know its logs.
+func (db *postgresDB) Copy(context.Context, io.Writer, func(int64)) error {
+	return errors.New("a database server is copied by its own tools: pg_dump, pg_basebackup")
 }
 
 // Check finds indexes that the server does not trust. Damage to pages is the

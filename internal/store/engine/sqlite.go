@@ -53,6 +53,10 @@ type SQLiteOptions struct {
 	// Whether a file of up to maxCheckedBytes is read as a whole before it is used, if
 	// whoever had it open has not closed it.
 	CheckAfterCrash bool
+
+	// The file is there, whole, and nobody writes it while it is open: it is only read,
+	// without locks, and nothing is made beside it.
+	Immutable bool
 }
 
 type sqliteDB struct {
@@ -80,6 +84,9 @@ type sqliteDB struct {
 // be damaged is of class Corrupt, and is left as it is.
 func OpenSQLite(path string, options SQLiteOptions) (DB, error) {
 	db, err := openSQLite(path, options)
+	if err != nil && options.Immutable {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, advised(err))
 	}
@@ -87,8 +94,10 @@ func OpenSQLite(path string, options SQLiteOptions) (DB, error) {
 }
 
 func openSQLite(path string, options SQLiteOptions) (*sqliteDB, error) {
-	if err := makeFile(path); err != nil {
-		return nil, &Error{Unavailable, err}
+	if !options.Immutable {
+		if err := makeFile(path); err != nil {
+			return nil, &Error{Unavailable, err}
+		}
 	}
 	path, err := filepath.Abs(path)
 	if err == nil {
@@ -105,6 +114,13 @@ func openSQLite(path string, options SQLiteOptions) (*sqliteDB, error) {
 		writing: make(chan struct{}, 1), closing: make(chan struct{}),
 		nextForce: maxLogPages,
 		readers:   make(chan struct{}, maxReaders),
+	}
+	if options.Immutable {
+		db.writer, err = db.open(true) // which cannot write
+		if err != nil {
+			return nil, err
+		}
+		return db, nil
 	}
 	if err := db.examine(); err != nil {
 		return nil, err
@@ -136,8 +152,16 @@ func makeFile(path string) error {
 // connect opens a connection without its settings.
 func (db *sqliteDB) connect(flags sqlite.OpenFlags) (*sqlite.Conn, error) {
 	name := db.path
+	query := url.Values{}
 	if db.options.VFS != "" {
-		name = (&url.URL{Scheme: "file", OmitHost: true, Path: db.path, RawQuery: url.Values{"vfs": {db.options.VFS}}.Encode()}).String()
+		query.Set("vfs", db.options.VFS)
+	}
+	if db.options.Immutable {
+		flags = sqlite.OpenReadOnly
+		query.Set("immutable", "1")
+	}
+	if len(query) > 0 {
+		name = (&url.URL{Scheme: "file", OmitHost: true, Path: db.path, RawQuery: query.Encode()}).String()
 		flags |= sqlite.OpenURI
 	}
 	c, err := sqlite.OpenConn(name, flags)
