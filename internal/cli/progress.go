@@ -23,6 +23,7 @@ type progress struct {
 	total int64 // in bytes; 0 if nobody knows
 
 	bytes, lines atomic.Int64
+	size         atomic.Int64 // in bytes, of what has no lines; 0 for what has
 	start        time.Time
 	stop, ended  chan struct{}
 }
@@ -61,15 +62,29 @@ func (p *progress) show() {
 
 // line returns what is shown after so much time.
 func (p *progress) line(elapsed time.Duration) string {
-	lines, done := p.lines.Load(), p.bytes.Load()
-	text := fmt.Sprintf("%s %d lines, %.0f/s", p.verb, lines, float64(lines)/max(elapsed.Seconds(), 0.001))
-	if p.total > 0 && done > 0 {
-		share := min(float64(done)/float64(p.total), 1)
+	lines, done, total := p.lines.Load(), p.bytes.Load(), p.total
+	seconds := max(elapsed.Seconds(), 0.001)
+	text := fmt.Sprintf("%s %d lines, %.0f/s", p.verb, lines, float64(lines)/seconds)
+	if size := p.size.Load(); size > 0 {
+		total = size
+		text = fmt.Sprintf("%s %s of %s, %s/s", p.verb, mebibytes(done), mebibytes(size), mebibytes(int64(float64(done)/seconds)))
+	}
+	if total > 0 && done > 0 {
+		share := min(float64(done)/float64(total), 1)
 		left := time.Duration(float64(elapsed) * (1 - share) / share)
 		text += fmt.Sprintf(", %.0f %%, %v left", 100*share, left.Round(time.Second))
 	}
 	return text
 }
+
+// at says how far something has come that has no lines, in bytes.
+func (p *progress) at(done, total int64) {
+	p.bytes.Store(done)
+	p.size.Store(total)
+}
+
+// mebibytes returns a number of bytes as people read it.
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
 func (p *progress) finish() {
 	close(p.stop)

@@ -28,6 +28,12 @@ func TestProgressTellsRateAndWhatIsLeft(t *testing.T) {
 		t.Errorf("of nobody knows how much: %s", got)
 	}
 	q.finish()
+	copying := startProgress(&screen, "copied", 0)
+	copying.at(3<<20, 12<<20)
+	if got := copying.line(2 * time.Second); got != "copied 3.0 MiB of 12.0 MiB, 1.5 MiB/s, 25 %, 6s left" {
+		t.Errorf("of what has no lines: %s", got)
+	}
+	copying.finish()
 	if screen.Len() > 0 {
 		t.Errorf("%q was shown without a terminal", screen.String())
 	}
