@@ -21,7 +21,7 @@ const (
 	superuser = "atrium"
 )
 
-// start makes a server's files, or copies those of a primary to follow it by a name,
+// start makes a server's files, or copies those of a primary, to follow it if it has a name,
 // and starts it. Nothing is left of one that cannot be started.
 func start(primary *Server, name string, settings ...string) (s *Server, err error) {
 	s = &Server{settings: settings}
@@ -112,8 +112,12 @@ func (s *Server) initdb() error {
 
 // copyOf makes the files from those of a primary.
 func (s *Server) copyOf(primary *Server, name string) error {
-	out, err := s.command("pg_basebackup", "--pgdata=data", "--wal-method=stream", "--checkpoint=fast", "--no-sync", "--write-recovery-conf",
-		fmt.Sprintf("--dbname=host=127.0.0.1 port=%d user=%s application_name=%s", primary.port, superuser, name)).CombinedOutput()
+	args := []string{"--pgdata=data", "--wal-method=stream", "--checkpoint=fast", "--no-sync"}
+	if name != "" {
+		args = append(args, "--write-recovery-conf")
+	}
+	out, err := s.command("pg_basebackup", append(args,
+		fmt.Sprintf("--dbname=host=127.0.0.1 port=%d user=%s application_name=%s", primary.port, superuser, name))...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("pg_basebackup: %w\n%s", err, out)
 	}

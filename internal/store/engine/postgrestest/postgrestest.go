@@ -198,6 +198,22 @@ func (s *Server) Standby(tb testing.TB, name string) *Server {
 	return standby
 }
 
+// BaseBackup returns a server of its own on a copy of all that this one has, made while
+// it runs. It ends with the test.
+func (s *Server) BaseBackup(tb testing.TB) *Server {
+	tb.Helper()
+	copied, err := start(s, "")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := copied.remove(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return copied
+}
+
 // Promote makes a standby a primary, which accepts writes when Promote returns.
 func (s *Server) Promote(tb testing.TB) {
 	tb.Helper()
@@ -236,6 +252,9 @@ func (s *Server) Resume(tb testing.TB) {
 		tb.Fatal(err)
 	}
 }
+
+// URL returns the address of a database on the server.
+func (s *Server) URL(database string) string { return s.url(database) }
 
 func (s *Server) url(database string) string {
 	return fmt.Sprintf("postgres://%s@127.0.0.1:%d/%s?sslmode=disable", superuser, s.port, database)
