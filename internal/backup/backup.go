@@ -238,7 +238,7 @@ func (r *Report) examine(ctx context.Context, path, from string) error {
 		return err
 	}
 	defer func() { _ = s.Close() }()
-	newest, err := s.Newest()
+	_, newest, err := s.Schema(ctx)
 	switch {
 	case err != nil:
 		return err

@@ -89,7 +89,7 @@ Try it with: atrium demo`,
 	}
 	root.SetVersionTemplate("atrium {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(), newDemo(), newConfig(), newMigrate(), newImport(), newExport(), newBackup(), newRestore(), newVersion())
+	root.AddCommand(newServe(), newDemo(), newConfig(), newMigrate(), newImport(), newExport(), newBackup(), newRestore(), newDoctor(), newVersion())
 	for _, g := range groups() {
 		root.AddCommand(newGroup(g))
 	}

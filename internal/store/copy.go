@@ -58,10 +58,18 @@ func (s *Store) Contents(ctx context.Context) (Contents, error) {
 	return c, err
 }
 
-// Newest returns the newest migration that this binary has for the database.
-func (s *Store) Newest() (int64, error) {
+// Schema returns the newest migration that the database has, 0 for none, and the newest
+// that this binary has for it.
+func (s *Store) Schema(ctx context.Context) (at, newest int64, err error) {
 	all, err := migrations.For(s.db.Name())
-	return int64(len(all)), err
+	if err != nil {
+		return 0, 0, err
+	}
+	err = s.find(ctx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) })
+	if err != nil && !isPublic(err) && engine.ClassOf(err) == engine.Internal {
+		err = nil // there is no such table before the first migration
+	}
+	return at, int64(len(all)), err
 }
 
 // VerifyAudits verifies the audit logs of all tenants and of the operators, and calls

@@ -61,6 +61,10 @@ type DB interface {
 	// and nothing is written, on a server.
 	Copy(ctx context.Context, w io.Writer, begin func(size int64)) error
 
+	// Server returns how a database server is set up and what its clock says, nil for
+	// an embedded database.
+	Server(ctx context.Context) (*Server, error)
+
 	// Stats returns what the engine is doing at the moment.
 	Stats() Stats
 
@@ -98,6 +102,12 @@ type Traits struct {
 type Tables struct {
 	Copied  []string // small ones, of which every server has a copy
 	Sharded []string // those whose rows are spread by their column tenant_id, each tenant's together
+}
+
+// A Server is how a database server is set up.
+type Server struct {
+	Now      time.Time         // by its clock
+	Settings map[string]string // those that durability and capacity hang on, as they hold for a session
 }
 
 // Stats are gauges of an engine.

@@ -347,6 +347,18 @@ func (db *postgresDB) Stats() Stats {
 	return Stats{Connections: used, Waiting: max(0, len(db.waiting)-used) + db.queries.size()}
 }
 
+// Server asks for what pg_settings has of it.
+func (db *postgresDB) Server(ctx context.Context) (*Server, error) {
+	server := &Server{Settings: map[string]string{}}
+	err := db.Query(ctx, `SELECT name::text, setting::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM pg_settings
+		WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit', 'server_version', 'server_version_num',
+			'max_connections', 'superuser_reserved_connections', 'data_checksums')`, nil, func(r Row) error {
+		server.Settings[r.Text(0)], server.Now = r.Text(1), time.UnixMicro(r.Int(2))
+		return nil
+	})
+	return server, err
+}
+
 // Copy is an error: a server has tools of its own, which know its logs.
 func (db *postgresDB) Copy(context.Context, io.Writer, func(int64)) error {
 	return errors.New("a database server is copied by its own tools: pg_dump, pg_basebackup")

@@ -36,3 +36,6 @@ func (db *sqliteDB) Copy(ctx context.Context, w io.Writer, begin func(size int64
 		})
 	})
 }
+
+// Server is nil: there is none.
+func (db *sqliteDB) Server(context.Context) (*Server, error) { return nil, nil }

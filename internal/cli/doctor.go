@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"atrium/internal/config"
+	"atrium/internal/store"
+)
+
+func newDoctor() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find out whether a server can work well here",
+		Long: `Look at what atrium serve would work with, given the same flags, environment and file:
+the settings, the database and the state of its schema, the clock, the disk, the modes
+of files, the limits of this process, and how a database server is set up. It may be run
+while a server runs. It changes nothing, and makes no database.
+
+Each line is ok, warn or fail, with what was found and, if it is not ok, what to do. The
+exit code is 0 if nothing fails, warnings or not, and 1 else.`,
+		Example: `  atrium doctor --config /etc/atrium.yaml
+  atrium doctor --full -o json`,
+		Args: cobra.NoArgs,
+	}
+	load, out := settingsFlags(cmd, config.Default()), outputFlag(cmd)
+	full := cmd.Flags().Bool("full", false, "read all of a SQLite database to find damage; else only where its parts begin")
+	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
+		settings, list, err := load()
+		file := cmd.Flags().Lookup("config").Value.String()
+		if file == "" {
+			file = os.Getenv(config.Variable("config"))
+		}
+		d := &doctor{settings: settings, list: list, file: file, full: *full, now: time.Now, free: freeBytes, files: maxFiles}
+		d.examine(cmd.Context(), err)
+		if err := out.print(cmd, map[string]any{"checks": d.findings}, d.print); err != nil {
+			return err
+		}
+		if n := d.failed(); n > 0 {
+			return fmt.Errorf("%d of %d checks failed", n, len(d.findings))
+		}
+		return nil
+	})
+	return cmd
+}
+
+// The statuses of a finding.
+const (
+	statusOK   = "ok"
+	statusWarn = "warn"
+	statusFail = "fail"
+)
+
+// A finding is what one check has found.
+type finding struct {
+	Check  string `json:"check"`
+	Status string `json:"status"`
+	Found  string `json:"found"`
+	Do     string `json:"do,omitzero"` // if it is not ok
+}
+
+// A doctor examines what a server would work with.
+type doctor struct {
+	settings config.Config
+	list     []config.Setting
+	file     string // of settings; "" for none
+	full     bool
+
+	now   func() time.Time
+	free  func(path string) (int64, error) // bytes on the disk of a path
+	files func() (int64, error)            // that this process may have open
+
+	findings []finding
+}
+
+func (d *doctor) ok(check, found string, args ...any) {
+	d.findings = append(d.findings, finding{check, statusOK, fmt.Sprintf(found, args...), ""})
+}
+
+func (d *doctor) warn(check, do, found string, args ...any) {
+	d.findings = append(d.findings, finding{check, statusWarn, fmt.Sprintf(found, args...), do})
+}
+
+func (d *doctor) fail(check, do, found string, args ...any) {
+	d.findings = append(d.findings, finding{check, statusFail, fmt.Sprintf(found, args...), do})
+}
+
+func (d *doctor) failed() (n int) {
+	for _, f := range d.findings {
+		if f.Status == statusFail {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *doctor) print(w io.Writer) {
+	fmt.Fprintln(w, "CHECK\tSTATUS\tFOUND")
+	for _, f := range d.findings {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Check, f.Status, cell(f.Found))
+		if f.Do != "" {
+			fmt.Fprintf(w, "\t\t→ %s\n", f.Do)
+		}
+	}
+}
+
+// setting returns the value of a setting as it is shown, "" if there is none of the name.
+func (d *doctor) setting(name string) string {
+	if i := slices.IndexFunc(d.list, func(s config.Setting) bool { return s.Name == name }); i >= 0 {
+		return d.list[i].Value
+	}
+	return ""
+}
+
+// examine makes every check that can be made. faults are those of the settings.
+func (d *doctor) examine(ctx context.Context, faults error) {
+	if faults != nil {
+		d.fail("settings", "correct them: docs/configuration.md has the rules", "%s", strings.ReplaceAll(faults.Error(), "\n", "; "))
+	} else {
+		d.ok("settings", "%d settings are valid", len(d.list))
+	}
+	d.addresses()
+	d.secrets()
+	d.openFiles()
+	path, embedded := strings.CutPrefix(d.settings.Database, "sqlite:")
+	if embedded && !d.databaseFiles(path) {
+		return
+	}
+	s, err := openStore(ctx, d.settings, nil)
+	if err != nil {
+		d.fail("database", "see docs/operations.md, What to do when", "%s cannot be opened: %v", config.Redact(d.settings.Database), err)
+		return
+	}
+	defer func() { _ = s.Close() }()
+	if _, _, err := s.Schema(ctx); err != nil { // which is the first that it is asked for
+		d.fail("database", "see docs/operations.md, What to do when", "%s does not answer: %s", config.Redact(d.settings.Database), explain(err))
+		return
+	}
+	d.ok("database", "%s answers", config.Redact(d.settings.Database))
+	d.integrity(ctx, s)
+	if d.schema(ctx, s) {
+		d.clock(ctx, s)
+	}
+	if !embedded {
+		d.server(ctx, s)
+	}
+}
+
+func (d *doctor) integrity(ctx context.Context, s *store.Store) {
+	problems, err := s.Check(ctx, d.full)
+	switch {
+	case err != nil:
+		d.fail("integrity", "see docs/operations.md, The database is damaged", "the check could not be made: %s", explain(err))
+	case len(problems) > 0:
+		d.fail("integrity", "see docs/operations.md, The database is damaged", "%d problems, the first: %s", len(problems), problems[0].Detail)
+	case d.full:
+		d.ok("integrity", "all of it is sound")
+	default:
+		d.ok("integrity", "its parts begin where they should; --full reads all of it")
+	}
+}
+
+// schema reports whether this binary can read what is stored.
+func (d *doctor) schema(ctx context.Context, s *store.Store) bool {
+	at, newest, err := s.Schema(ctx)
+	switch {
+	case err != nil:
+		d.fail("schema", "see docs/operations.md", "%s", explain(err))
+		return false
+	case at > newest+1:
+		d.fail("schema", "use a newer binary, or put a backup back that this one can read", "the database has migration %d, this binary knows %d", at, newest)
+	case at > newest:
+		d.warn("schema", "use the newer binary again when you can", "the database has migration %d, this binary knows %d and can work with it", at, newest)
+	case at < newest:
+		d.warn("schema", "take a backup; the next start of a server applies the rest", "the database has migration %d of %d", at, newest)
+	default:
+		d.ok("schema", "it has all %d migrations", newest)
+	}
+	return at >= newest && at <= newest+1
+}
+
+// maxClockSkew is how far two clocks may be apart before somebody should know.
+const maxClockSkew = 5 * time.Second
+
+func (d *doctor) clock(ctx context.Context, s *store.Store) {
+	newest, err := s.NewestInstant(ctx)
+	if err != nil {
+		d.fail("clock", "see docs/operations.md", "what is stored could not be read: %s", explain(err))
+		return
+	}
+	server, err := s.Server(ctx)
+	if err != nil {
+		d.fail("clock", "see docs/operations.md", "the server's clock could not be read: %s", explain(err))
+		return
+	}
+	now := d.now()
+	const do = "set the clock of this machine, and let NTP keep it"
+	switch ahead := newest.Std().Sub(now); {
+	case server != nil && server.Now.Sub(now).Abs() > time.Minute:
+		d.fail("clock", do, "the database server's clock is %v away from this one", server.Now.Sub(now).Round(time.Second))
+	case server != nil && server.Now.Sub(now).Abs() > maxClockSkew:
+		d.warn("clock", do, "the database server's clock is %v away from this one", server.Now.Sub(now).Round(time.Second))
+	case ahead > time.Minute:
+		d.fail("clock", do, "it is %s, and the newest of what is stored is of %s", now.UTC().Format(time.RFC3339), newest)
+	case ahead > maxClockSkew:
+		d.warn("clock", do, "it is %v behind the newest of what is stored", ahead.Round(time.Second))
+	default:
+		d.ok("clock", "%s, after all that is stored", now.UTC().Format(time.RFC3339))
+	}
+}
+
+// errNoDatabase is what to do where there is no file.
+var errNoDatabase = errors.New("--database or ATRIUM_DATABASE names another; atrium serve and atrium migrate make one")

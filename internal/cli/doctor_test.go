@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"atrium"
+	"atrium/internal/config"
+	"atrium/internal/store"
+	"atrium/internal/store/engine/postgrestest"
+)
+
+// healthy returns a doctor for a machine with nothing wrong, and a database that was
+// migrated and has a change.
+func healthy(t *testing.T, database string) *doctor {
+	t.Helper()
+	s, err := store.Open(t.Context(), database, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := &doctor{
+		settings: config.Default(), now: time.Now, full: true,
+		free: func(string) (int64, error) { return 1 << 40, nil }, files: func() (int64, error) { return 1 << 20, nil },
+	}
+	d.settings.Database = database
+	return d
+}
+
+func newFile(t *testing.T) (d *doctor, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "atrium.db")
+	return healthy(t, "sqlite:"+path), path
+}
+
+// found examines and returns the one finding of a check.
+func (d *doctor) found(t *testing.T, check string, faults error) finding {
+	t.Helper()
+	d.examine(t.Context(), faults)
+	i := slices.IndexFunc(d.findings, func(f finding) bool { return f.Check == check })
+	if i < 0 {
+		t.Fatalf("there is no check %q in %+v", check, d.findings)
+	}
+	return d.findings[i]
+}
+
+func TestNothingFailsWhereNothingIsWrong(t *testing.T) {
+	d, _ := newFile(t)
+	d.examine(t.Context(), nil)
+	if len(d.findings) < 9 {
+		t.Errorf("there are %d checks", len(d.findings))
+	}
+	for _, f := range d.findings {
+		if f.Status != statusOK || f.Found == "" || f.Do != "" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// by changes a database file by hand.
+func by(t *testing.T, path, script string) {
+	t.Helper()
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(sqlitex.ExecuteScript(c, script, nil), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// damage writes nonsense to the page on which a table begins, behind a first byte.
+func damage(t *testing.T, path, table string, first byte) {
+	t.Helper()
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root int64
+	err = sqlitex.ExecuteTransient(c, "SELECT rootpage FROM sqlite_schema WHERE name = '"+table+"'", &sqlitex.ExecOptions{
+		ResultFunc: func(row *sqlite.Stmt) error { root = row.ColumnInt64(0); return nil },
+	})
+	if err := errors.Join(err, c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteAt([]byte{first, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77}, (root-1)*4096)
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func chmod(t *testing.T, path string, mode os.FileMode) {
+	t.Helper()
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Each check finds what it is for, says what to do, and takes what is bad for bad.
+func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
+	faults := errors.New("addr must not be empty\nlog-sample must not be negative")
+	for _, c := range []struct {
+		check, status, found string
+		spoil                func(t *testing.T, d *doctor, path string) error
+	}{
+		{"settings", statusFail, "addr must not be empty; log-sample must not be negative", func(*testing.T, *doctor, string) error { return faults }},
+		{"address", statusWarn, "0.0.0.0:80 is reached from other machines", func(_ *testing.T, d *doctor, _ string) error { d.settings.Addr = "0.0.0.0:80"; return nil }},
+		{"address", statusOK, "with TLS", func(_ *testing.T, d *doctor, _ string) error {
+			d.settings.Addr, d.list = ":443", []config.Setting{{Name: "tls-cert", Value: "cert.pem"}}
+			return nil
+		}},
+		{"metrics address", statusWarn, ":9090 needs no key", func(_ *testing.T, d *doctor, _ string) error { d.settings.MetricsAddr = ":9090"; return nil }},
+		{"TLS key", statusFail, "its mode is 0640", func(t *testing.T, d *doctor, path string) error {
+			key := path + ".key"
+			d.list = []config.Setting{{Name: "tls-key", Value: key}}
+			err := os.WriteFile(key, nil, 0o600)
+			chmod(t, key, 0o640)
+			return err
+		}},
+		{"TLS key", statusFail, "no such file", func(_ *testing.T, d *doctor, path string) error {
+			d.list = []config.Setting{{Name: "tls-key", Value: path + ".key"}}
+			return nil
+		}},
+		{"profile", statusFail, "its mode is 0604", func(t *testing.T, _ *doctor, path string) error {
+			t.Setenv(envProfile, path+".json")
+			err := os.WriteFile(path+".json", nil, 0o600)
+			chmod(t, path+".json", 0o604)
+			return err
+		}},
+		{"settings file", statusFail, "its mode is 0644", func(t *testing.T, d *doctor, path string) error {
+			d.file = path + ".yaml"
+			d.list = []config.Setting{{Name: "database", Value: "postgres://u:xxxxx@h/d", Source: config.FromFile}}
+			err := os.WriteFile(d.file, nil, 0o600)
+			chmod(t, d.file, 0o644)
+			return err
+		}},
+		{"open files", statusFail, "may have 100 files", func(_ *testing.T, d *doctor, _ string) error {
+			d.files = func() (int64, error) { return 100, nil }
+			return nil
+		}},
+		{"open files", statusWarn, "may have 1024 files", func(_ *testing.T, d *doctor, _ string) error {
+			d.files = func() (int64, error) { return 1024, nil }
+			return nil
+		}},
+		{"database", statusFail, "there is no file", func(_ *testing.T, _ *doctor, path string) error { return os.Remove(path) }},
+		{"database", statusFail, "not a database", func(_ *testing.T, _ *doctor, path string) error {
+			return os.WriteFile(path, []byte(strings.Repeat("this is none", 1000)), 0o600)
+		}},
+		{"file modes", statusFail, "others may write", func(t *testing.T, _ *doctor, path string) error { chmod(t, path, 0o660); return nil }},
+		{"file modes", statusWarn, "others may read", func(t *testing.T, _ *doctor, path string) error { chmod(t, path, 0o644); return nil }},
+		{"file modes", statusFail, "in the place of the database", func(t *testing.T, _ *doctor, path string) error { chmod(t, filepath.Dir(path), 0o777); return nil }},
+		{"write-ahead log", statusWarn, "has 200.0 MiB", func(_ *testing.T, _ *doctor, path string) error {
+			return errors.Join(os.WriteFile(path+"-wal", nil, 0o600), os.Truncate(path+"-wal", 200<<20))
+		}},
+		{"disk space", statusFail, "100.0 MiB are free", func(_ *testing.T, d *doctor, _ string) error {
+			d.free = func(string) (int64, error) { return 100 << 20, nil }
+			return nil
+		}},
+		{"disk space", statusWarn, "too little for a copy", func(_ *testing.T, d *doctor, _ string) error {
+			d.free = func(string) (int64, error) { return logRoom, nil }
+			return nil
+		}},
+		{"database", statusFail, "table entries does not begin on page", func(t *testing.T, _ *doctor, path string) error { damage(t, path, "entries", 0x77); return nil }},
+		{"integrity", statusFail, "problems, the first: ", func(t *testing.T, _ *doctor, path string) error { damage(t, path, "entries", 0x0d); return nil }},
+		{"schema", statusFail, "the database has migration 5, this binary knows 3", func(t *testing.T, _ *doctor, path string) error {
+			by(t, path, "INSERT INTO schema_migrations VALUES (4, 'newer', 0), (5, 'newer', 0)")
+			return nil
+		}},
+		{"schema", statusWarn, "can work with it", func(t *testing.T, _ *doctor, path string) error {
+			by(t, path, "INSERT INTO schema_migrations VALUES (4, 'newer', 0)")
+			return nil
+		}},
+		{"schema", statusWarn, "has migration 2 of 3", func(t *testing.T, _ *doctor, path string) error {
+			by(t, path, "DELETE FROM schema_migrations WHERE number = 3")
+			return nil
+		}},
+		{"schema", statusWarn, "has migration 0 of 3", func(_ *testing.T, _ *doctor, path string) error { return os.Truncate(path, 0) }},
+		{"clock", statusFail, "and the newest of what is stored is of", func(_ *testing.T, d *doctor, _ string) error {
+			d.now = func() time.Time { return time.Now().Add(-time.Hour) }
+			return nil
+		}},
+		{"clock", statusWarn, "behind the newest", func(_ *testing.T, d *doctor, _ string) error {
+			d.now = func() time.Time { return time.Now().Add(-30 * time.Second) }
+			return nil
+		}},
+	} {
+		t.Run(c.check+" "+c.status+" "+c.found[:min(len(c.found), 12)], func(t *testing.T) {
+			d, path := newFile(t)
+			f := d.found(t, c.check, c.spoil(t, d, path))
+			if f.Status != c.status || !strings.Contains(f.Found, c.found) || (f.Do == "") != (c.status == statusOK) {
+				t.Errorf("%+v, want %s with %q", f, c.status, c.found)
+			}
+		})
+	}
+}
+
+// What a server's settings do to durability and capacity is found too.
+func TestTheDoctorFindsWhatIsWrongWithAServer(t *testing.T) {
+	good := postgrestest.Shared(t)
+	d := healthy(t, good.NewDatabase(t))
+	d.examine(t.Context(), nil)
+	for _, f := range d.findings {
+		if f.Status == statusFail {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, c := range []struct {
+		status, found string
+		off           time.Duration
+	}{{statusFail, "1h0m0s away", time.Hour}, {statusWarn, "30s away", 30 * time.Second}} {
+		d := healthy(t, good.NewDatabase(t))
+		d.now = func() time.Time { return time.Now().Add(-c.off) }
+		if f := d.found(t, "clock", nil); f.Status != c.status || !strings.Contains(f.Found, c.found) {
+			t.Errorf("%+v", f)
+		}
+	}
+	d = healthy(t, good.NewDatabase(t))
+	index := "accounts_by_domain"
+	onServer(t, d.settings.Database, fmt.Sprintf("UPDATE pg_index SET indisvalid = false WHERE indexrelid = '%s'::regclass", index))
+	if f := d.found(t, "integrity", nil); f.Status != statusFail || !strings.Contains(f.Found, index) {
+		t.Errorf("%+v", f)
+	}
+
+	bad, err := postgrestest.Run("fsync=off", "full_page_writes=off", "synchronous_commit=off", "max_connections=20")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := bad.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	url, err := bad.Create("doctor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		statements  string
+		connections int
+		check       string
+		status      string
+		found       string
+	}{
+		{config.Prepared, 2, "durability", statusFail, "fsync, full_page_writes is off"}, // a session of ours has the third on
+		{config.Unprepared, 2, "durability", statusFail, "fsync, full_page_writes, synchronous_commit is off"},
+		{config.Prepared, 18, "connections", statusFail, "database-connections is 18, the server has room for 17"},
+		{config.Prepared, 10, "connections", statusWarn, "there is none for another process"},
+		{config.Prepared, 4, "connections", statusOK, "room for 4 processes"},
+		{config.Prepared, 2, "page checksums", statusWarn, "does not notice"},
+	} {
+		d := healthy(t, url)
+		d.settings.DatabaseStatements, d.settings.DatabaseConnections = c.statements, c.connections
+		if f := d.found(t, c.check, nil); f.Status != c.status || !strings.Contains(f.Found, c.found) {
+			t.Errorf("%+v, want %s with %q", f, c.status, c.found)
+		}
+	}
+	d = healthy(t, url)
+	d.settings.Database = strings.Replace(url, "/doctor", "/nothing", 1)
+	if f := d.found(t, "database", nil); f.Status != statusFail || !strings.Contains(f.Found, "does not exist") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func onServer(t *testing.T, url, statement string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.Exec(t.Context(), statement)
+	if err := errors.Join(err, conn.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,9 @@
+//go:build !linux && !darwin
+
+package cli
+
+import "errors"
+
+func freeBytes(string) (int64, error) { return 0, errors.ErrUnsupported }
+
+func maxFiles() (int64, error) { return 0, errors.ErrUnsupported }
