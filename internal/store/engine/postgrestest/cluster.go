@@ -110,7 +110,7 @@ func (s *Server) initdb() error {
 	return fmt.Errorf("initdb fails with ICU and with what `locale -a` has of languages in UTF-8: the tests need a collation that is not the order of bytes: %w", failed)
 }
 
-// copyOf makes the files from those of a primary.
+// copyOf makes the files from those of a primary, to follow it if there is a name.
 func (s *Server) copyOf(primary *Server, name string) error {
 	args := []string{"--pgdata=data", "--wal-method=stream", "--checkpoint=fast", "--no-sync"}
 	if name != "" {
