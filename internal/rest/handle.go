@@ -46,8 +46,9 @@ const DefaultMaxBody = 1 << 20
 // it has come.
 const trustedLength = 64 << 10
 
-// writeTimeout bounds how long a request with a body waits for storage.
-const writeTimeout = 20 * time.Second
+// storageTimeout bounds how long a request waits for storage, once all of it has come.
+// Streams have no such limit.
+const storageTimeout = 20 * time.Second
 
 // Keys say who holds a key: an *auth.Authenticator.
 type Keys interface {
@@ -138,6 +139,9 @@ func (a *API) guard(next http.Handler) http.Handler {
 			Context: r.Context(), Method: r.Method, RequestID: requestID(r.Header[headerRequestID]),
 		}}
 		w.Header().Set(headerRequestID, w.RequestID)
+		// net/http ends the context of a request when its client sends no more, be it gone
+		// or not. Who has sent all of a request waits for its answer.
+		r = r.WithContext(context.WithoutCancel(r.Context()))
 		if lastOfConnection(r) {
 			w.Header().Set("Connection", "close")
 		}
@@ -245,8 +249,10 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 		if request.Body, err = a.readBody(w, r, cmp.Or(route.MaxBody, a.MaxBody, DefaultMaxBody)); err != nil {
 			return Response{}, err
 		}
+	}
+	if route.Takes == JSON && route.Answers == JSON {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, writeTimeout) // not before: how slowly a body comes is its sender's affair
+		ctx, cancel = context.WithTimeout(ctx, storageTimeout) // not before: how slowly a body comes is its sender's affair
 		defer cancel()
 	}
 	if route.For == OneTenant || route.For == Either {
