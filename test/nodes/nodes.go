@@ -80,7 +80,8 @@ func (n *Node) launch(tb testing.TB) {
 	})
 }
 
-var serving = regexp.MustCompile(`msg=serving addr=(\S+)`)
+// serving is the line of the log, of either format, that tells that a node serves.
+var serving = regexp.MustCompile(`msg"?[=:]"?serving"?[ ,]"?addr"?[=:]"?([^\s",]+)`)
 
 // wait waits until the node serves. One that lost its port to another process before
 // it had it gets another one.
