@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,7 +31,12 @@ var engines = map[string]func(t *testing.T) *database{
 
 func newFile(t *testing.T) *database {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "atrium.db")
+	return newFileIn(t, t.TempDir())
+}
+
+func newFileIn(t *testing.T, dir string) *database {
+	t.Helper()
+	path := filepath.Join(dir, "atrium.db")
 	db := &database{url: "sqlite:" + path}
 	db.make(t)
 	db.read = func(t *testing.T) map[*tenant]*content {
@@ -46,7 +52,42 @@ const password = "open-sesame"
 
 func newRemote(t *testing.T, server *postgrestest.Server) *database {
 	t.Helper()
-	u, err := url.Parse(server.NewDatabase(t))
+	return remote(t, server.NewDatabase(t))
+}
+
+// newRemoteIn is newRemote for a database whose files are in a directory.
+func newRemoteIn(t *testing.T, server *postgrestest.Server, dir string) *database {
+	t.Helper()
+	space := strings.ReplaceAll(filepath.Base(dir), "-", "_")
+	var maintenance string
+	run := func(statement string) {
+		conn, err := pgx.Connect(context.WithoutCancel(t.Context()), maintenance)
+		if err == nil {
+			_, err = conn.Exec(context.WithoutCancel(t.Context()), statement)
+			_ = conn.Close(context.WithoutCancel(t.Context()))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() { run("DROP TABLESPACE " + space) }) // after the database
+	address := server.NewDatabase(t)
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimPrefix(u.Path, "/")
+	u.Path = "/postgres"
+	maintenance = u.String()
+	run("CREATE TABLESPACE " + space + " LOCATION '" + dir + "'")
+	run("ALTER DATABASE " + name + " SET TABLESPACE " + space)
+	return remote(t, address)
+}
+
+// remote returns the database at a URL.
+func remote(t *testing.T, address string) *database {
+	t.Helper()
+	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,12 +44,22 @@ func launch(t *testing.T, url string, flags ...string) *server {
 // command starts a command of atrium.
 func command(t *testing.T, args ...string) *server {
 	t.Helper()
+	return spawn(t, exec.Command(executable(t), args...))
+}
+
+func executable(t *testing.T) string {
+	t.Helper()
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, log: &serverLog{}, done: make(chan struct{}), http: newHTTPClient(t)}
-	s.cmd = exec.Command(binary, args...)
+	return binary
+}
+
+// spawn starts a program that is, or becomes, this binary.
+func spawn(t *testing.T, cmd *exec.Cmd) *server {
+	t.Helper()
+	s := &server{t: t, cmd: cmd, log: &serverLog{}, done: make(chan struct{}), http: newHTTPClient(t)}
 	s.cmd.Env = append(os.Environ(), serverVariable+"=1", "GORACE=atexit_sleep_ms=0", "ATRIUM_LOG_FORMAT=text")
 	s.cmd.Stderr = s.log
 	if err := s.cmd.Start(); err != nil {
@@ -73,9 +83,22 @@ var listens = regexp.MustCompile(`msg=serving addr=(\S+)`)
 // start starts a server and returns when it listens.
 func start(t *testing.T, url string, flags ...string) *server {
 	t.Helper()
-	s := launch(t, url, flags...)
+	return launch(t, url, flags...).listening()
+}
+
+// listening waits until the server listens.
+func (s *server) listening() *server {
+	s.t.Helper()
 	s.base = "http://" + s.waitLog(listens)
 	return s
+}
+
+// startLimited is start for a process with a limit, in the words of the shell's ulimit.
+// It cannot be raised again.
+func startLimited(t *testing.T, limit, url string, flags ...string) *server {
+	t.Helper()
+	args := append([]string{"-c", "ulimit " + limit + ` && exec "$0" "$@"`, executable(t), "serve", "--addr", "127.0.0.1:0", "--database", url}, flags...)
+	return spawn(t, exec.Command("sh", args...)).listening()
 }
 
 // waitLog waits for a line of the log and returns its first submatch.

@@ -5,6 +5,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // A connection that the system has given up is tried again on another, unlike one
@@ -20,5 +22,11 @@ func TestTimeoutOfTheSystemIsALostConnection(t *testing.T) {
 		if got := isLost(postgresError(&net.OpError{Op: "read", Net: "tcp", Err: c.err})); got != c.lost {
 			t.Errorf("%v: lost is %t", c.err, got)
 		}
+	}
+}
+
+func TestFullDiskOfAServerIsUnavailable(t *testing.T) {
+	if class := ClassOf(postgresError(&pgconn.PgError{Code: "53100"})); class != Unavailable {
+		t.Errorf("disk_full is of class %d", class)
 	}
 }

@@ -72,10 +72,9 @@ func sizeOf(path string) (int64, error) {
 // written, and that the names of it and of its log, which is there by now, are on the
 // disk.
 func (db *sqliteDB) settle() error {
-	_, err := db.writer.Exec("BEGIN IMMEDIATE")
-	if err == nil {
-		_, err = db.writer.Exec("ROLLBACK")
-	}
+	// A write that has nothing to do. BEGIN IMMEDIATE takes what cannot be written for
+	// a wish to read.
+	_, err := db.writer.Exec("PRAGMA incremental_vacuum(1)")
 	if err != nil && sqlite.ErrCode(err).ToPrimary() != sqlite.ResultBusy { // by another process
 		return err
 	}

@@ -1,0 +1,64 @@
+package crash
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// refuses checks that a server does not start, and that its last words are these.
+func refuses(t *testing.T, s *server, words ...string) {
+	t.Helper()
+	if code := s.wait().ExitCode(); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	for _, word := range words {
+		if !strings.Contains(s.log.String(), word) {
+			t.Errorf("the server did not say %q, but: %s", word, s.log)
+		}
+	}
+}
+
+// On a full disk a server starts and serves reads if the last one was killed, which
+// leaves the file that processes share. After a clean stop there is no room for that:
+// it says so. With space it starts.
+func TestStartOnAFullFileSystem(t *testing.T) {
+	t.Parallel()
+	if !mounting(t, "TestFileSizeLimitIsAnswered503") {
+		return
+	}
+	disk := newMount(t, "size=24m")
+	db := newFileIn(t, disk.path)
+	disk.fill()
+	refuses(t, launch(t, db.url), db.url[len("sqlite:"):], "disk is full")
+	disk.free()
+	s := start(t, db.url)
+	s.kill()
+	disk.fill()
+	s = start(t, db.url)
+	clients, _ := newClients(t, random(t), 1, db.tenants)
+	c := clients[0]
+	c.base = s.base
+	for path, status := range map[string]int{"/v0/pages": http.StatusOK, "/readyz": http.StatusOK} {
+		if a, ok := c.send(http.MethodGet, path, db.tenants[0].key, "", nil); !ok || a.status != status {
+			t.Errorf("%s on a full disk: %d %s", path, a.status, a.body)
+		}
+	}
+	s.signalAndWait()
+	disk.free()
+	start(t, db.url).stop()
+}
+
+// What keeps a server from writing is said at the start, and what to do about it.
+func TestStartOnAReadOnlyFileSystem(t *testing.T) {
+	t.Parallel()
+	if !mounting(t, "TestFileThatCannotBeWrittenIsRefusedWithAdvice") {
+		return
+	}
+	disk := newMount(t, "size=24m")
+	db := newFileIn(t, disk.path)
+	disk.remount("ro")
+	refuses(t, launch(t, db.url), db.url[len("sqlite:"):], "must be writable", "read-only")
+	disk.remount("rw")
+	start(t, db.url).stop()
+}
