@@ -13,7 +13,12 @@ import (
 // The faults of a disk that pass.
 var faults = map[string]func(disk *powercut.FS, on bool){
 	"failing syncs": func(disk *powercut.FS, on bool) { disk.FailSync(on) },
-	"full disk":     func(disk *powercut.FS, on bool) { disk.FailWrites(on) },
+	"failing syncs that drop what they had to write": func(disk *powercut.FS, on bool) {
+		disk.DropSync(true)
+		disk.FailSync(on)
+	},
+	"full disk":                            func(disk *powercut.FS, on bool) { disk.FailWrites(on) },
+	"a file system that becomes read-only": func(disk *powercut.FS, on bool) { disk.ForbidWrites(on) },
 }
 
 // While the disk takes nothing, every request to write is refused and reads go
@@ -21,23 +26,26 @@ var faults = map[string]func(disk *powercut.FS, on bool){
 func TestDiskFaultIsAnswered503AndPasses(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // a commit of which nobody knows is tried again, after a while
 			rng := random(t)
 			b := newBench(t, asItIs)
 			clients, l := newClients(t, rng, 8, b.tenants)
 			ctx, cancel := context.WithCancel(t.Context())
 			wait := load(ctx, clients, b.base)
 			probe := newProbe(t, rng, b, l)
-			for range 4 {
+			for range 3 {
 				probe.waitForService()
 				fault(b.disk, true)
-				for range 10 {
+				for range 4 {
 					probe.mustBeRefused()
 					time.Sleep(time.Duration(rng.IntN(int(10 * time.Millisecond))))
 				}
 				b.cut(l, 0).report(t)
 				fault(b.disk, false)
+				probe.waitForService()
+				b.cut(l, 0).report(t)
+				b.cut(l, rng.Uint64()).report(t)
 			}
-			probe.waitForService()
 			cancel()
 			wait()
 			settle(clients, b.base)

@@ -133,3 +133,89 @@ func TestNameOfAnEmptyFileIsPendingUntilTheFirstCommit(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The failed sync of a commit is all that the system ever says about what it dropped.
+// SQLite does not take the word of the next sync for it: it writes the log again from
+// where the last commit ended.
+func TestCommitAfterADroppedSyncIsDurable(t *testing.T) {
+	for name, pragmas := range durable {
+		t.Run(name, func(t *testing.T) {
+			fs := register(t)
+			fs.DropSync(true)
+			conn := open(t, fs, pragmas...)
+			run(t, conn, createTable)
+			for id := 1; id < 40; id += 2 {
+				if err := insert(conn, id, 3000*(id%5)); err != nil {
+					t.Fatal(err)
+				}
+				fs.FailSync(true)
+				if err := insert(conn, id+1, 3000*(id%7)); err == nil {
+					t.Fatal("a commit without a sync")
+				}
+				fs.FailSync(false)
+				if id%4 == 3 {
+					run(t, conn, "PRAGMA wal_checkpoint(PASSIVE)")
+				}
+				for seed := range uint64(4) {
+					if r := restart(t, fs, seed); r.integrity != "ok" || !r.has(id, id) {
+						t.Fatalf("after %d, seed %d: integrity %s, rows %v", id, seed, r.integrity, r.ids)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A checkpoint writes what it wrote again too, before the log is given up.
+func TestCheckpointAfterADroppedSyncIsDurable(t *testing.T) {
+	fs := register(t)
+	fs.DropSync(true)
+	conn := open(t, fs, "journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=0")
+	run(t, conn, createTable)
+	for id := 1; id <= 20; id++ {
+		if err := insert(conn, id, 3000); err != nil {
+			t.Fatal(err)
+		}
+		fs.FailSync(true, dbName)
+		if code := sqlite.ErrCode(exec(conn, `PRAGMA wal_checkpoint(RESTART)`)); code != sqlite.ResultIOErrFsync {
+			t.Errorf("checkpoint without syncs: %v", code)
+		}
+		fs.FailSync(false)
+		run(t, conn, `PRAGMA wal_checkpoint(RESTART)`)
+		run(t, conn, `UPDATE t SET v = randomblob(10) WHERE id = 1`) // the log starts over
+		for seed := range uint64(4) {
+			if r := restart(t, fs, seed); r.integrity != "ok" || !r.has(1, id) {
+				t.Fatalf("after %d, seed %d: integrity %s, rows %v", id, seed, r.integrity, r.ids)
+			}
+		}
+	}
+}
+
+// That what was dropped can be missed shows the same for the tests above: who relies
+// on a sync that comes later loses it.
+func TestDroppedSyncLosesWhatIsNotWrittenAgain(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		fs := register(t)
+		fs.DropSync(drop)
+		conn := open(t, fs, "journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=0")
+		run(t, conn, createTable)
+		run(t, conn, "PRAGMA synchronous=NORMAL")
+		for id := 1; id <= 5; id++ {
+			if err := insert(conn, id, 9000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fs.FailSync(true)
+		if err := exec(conn, `PRAGMA wal_checkpoint(PASSIVE)`); err == nil {
+			t.Error("a checkpoint without syncs")
+		}
+		fs.FailSync(false)
+		run(t, conn, "PRAGMA synchronous=FULL")
+		if err := insert(conn, 6, 10); err != nil {
+			t.Fatal(err)
+		}
+		if r := restart(t, fs, 0); r.integrity != "ok" || r.has(1, 6) == drop {
+			t.Errorf("dropped %v: integrity %s, rows %v", drop, r.integrity, r.ids)
+		}
+	}
+}

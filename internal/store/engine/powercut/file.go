@@ -1,12 +1,14 @@
 package powercut
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // sectorSize is the unit in which a disk writes: a power cut leaves each
@@ -20,7 +22,15 @@ type file struct {
 	fd      *os.File // for reading only
 	handles int      // SQLite's, open now
 	pending []change // since the last completed sync, oldest first
+
+	// What the disk has of the pages, by their number, that a failed sync dropped and
+	// nobody has written again.
+	dropped map[int64][]byte
 }
+
+// cachePage is the unit in which the system keeps what it has still to write: who
+// writes a byte of a page has the whole page written again.
+const cachePage = 4096
 
 // change is what undoes one write, truncation or extension of a file.
 type change struct {
@@ -53,9 +63,45 @@ func (f *file) beforeWrite(off, size int64) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
+	for page := off / cachePage; page*cachePage < off+size; page++ {
+		if old, ok := f.dropped[page]; ok {
+			delete(f.dropped, page)
+			f.pending = append(f.pending, change{off: page * cachePage, size: int64(len(old)), old: old, before: before, after: before})
+		}
+	}
 	c := change{off: off, size: size, before: before}
 	c.old, err = readAt(f.fd, off, min(size, before-off))
 	return c, err
+}
+
+// drop takes what is pending for written. What reaches beyond the end of the file as
+// the disk has it is zeros there.
+func (f *file) drop() error {
+	length, err := f.length()
+	if err != nil {
+		return err
+	}
+	now, err := readAt(f.fd, 0, length)
+	if err != nil {
+		return err
+	}
+	onDisk := slices.Clone(now)
+	for _, c := range slices.Backward(f.pending) {
+		onDisk = append(onDisk[:min(int64(len(onDisk)), c.before)], make([]byte, max(0, c.before-int64(len(onDisk))))...)
+		copy(onDisk[min(c.off, c.before):], c.old)
+	}
+	onDisk = append(onDisk, make([]byte, max(0, len(now)-len(onDisk)))...)
+	if f.dropped == nil {
+		f.dropped = map[int64][]byte{}
+	}
+	for at := int64(0); at < length; at += cachePage {
+		end := min(at+cachePage, length)
+		if !bytes.Equal(now[at:end], onDisk[at:end]) {
+			f.dropped[at/cachePage] = onDisk[at:end]
+		}
+	}
+	f.pending = nil
+	return nil
 }
 
 // beforeResize returns the change that a new length of the file will be.
@@ -118,12 +164,27 @@ func (f *file) copyDurable(path string, rng *rand.Rand) (err error) {
 			return fmt.Errorf("powercut: undo in copy of %s: %w", f.name, err)
 		}
 	}
+	for page, old := range f.dropped {
+		if err := overlay(dst, page*cachePage, old); err != nil {
+			return fmt.Errorf("powercut: drop from copy of %s: %w", f.name, err)
+		}
+	}
 	for i, c := range f.pending {
 		if err := c.redo(dst, data[i], kept[i], rng); err != nil {
 			return fmt.Errorf("powercut: redo in copy of %s: %w", f.name, err)
 		}
 	}
 	return nil
+}
+
+// overlay writes what fits into the length of dst.
+func overlay(dst *os.File, off int64, b []byte) error {
+	info, err := dst.Stat()
+	if err != nil || info.Size() <= off {
+		return err
+	}
+	_, err = dst.WriteAt(b[:min(int64(len(b)), info.Size()-off)], off)
+	return err
 }
 
 func (c change) undo(dst *os.File) error {

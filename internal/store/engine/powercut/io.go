@@ -103,10 +103,11 @@ func ioWrite(tls *libc.TLS, pFile, buf uintptr, n int32, off int64) int32 {
 	if h.f == nil {
 		return xWrite(tls, inner, buf, n, off)
 	}
+	h.fs.about()
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	if h.fs.failWrites.hits(h.f.name) {
-		return sqlite3.SQLITE_FULL
+		return h.fs.writeCode
 	}
 	c, err := h.f.beforeWrite(off, int64(n))
 	if err != nil {
@@ -126,6 +127,7 @@ func ioTruncate(tls *libc.TLS, pFile uintptr, length int64) int32 {
 	if h.f == nil {
 		return xTruncate(tls, inner, length)
 	}
+	h.fs.about()
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	c, err := h.f.beforeResize(length)
@@ -146,9 +148,13 @@ func ioSync(tls *libc.TLS, pFile uintptr, flags int32) int32 {
 	if h.f == nil {
 		return xSync(tls, inner, flags)
 	}
+	h.fs.about()
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	if h.fs.failSyncs.hits(h.f.name) {
+		if h.fs.dropSyncs && h.f.drop() != nil {
+			return sqlite3.SQLITE_IOERR_READ
+		}
 		return sqlite3.SQLITE_IOERR_FSYNC
 	}
 	rc := xSync(tls, inner, flags)

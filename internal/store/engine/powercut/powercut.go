@@ -19,7 +19,9 @@
 //     database file is therefore durable from its first journal or WAL sync,
 //     not from its own.
 //   - A failed sync makes nothing durable. What was pending remains so, and the
-//     next successful sync takes it along.
+//     next successful sync takes it along, unless [FS.DropSync] is on: then the
+//     system takes what a failed sync had to write for written, as Linux does, and
+//     only what is written again can become durable.
 //   - Files that were in the directory before [Register], or that appeared in
 //     it by other means before SQLite opened them, count as durable as found.
 //     One that appeared empty counts as made by SQLite at that moment: its name
@@ -49,6 +51,7 @@ import (
 	"sync"
 
 	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // ErrInUse is returned, wrapped, by [FS.Close] while a file is open through
@@ -77,6 +80,9 @@ type FS struct {
 	methods    map[uintptr]uintptr // wrapped sqlite3_io_methods to ours, in C memory
 	failSyncs  fault
 	failWrites fault
+	dropSyncs  bool   // a failed sync drops what is pending
+	writeCode  int32  // what a failed write returns
+	before     func() // is called before each change; nil for nothing
 	closed     bool
 }
 
@@ -148,13 +154,49 @@ func (fs *FS) FailSync(on bool, names ...string) {
 	fs.failSyncs = fault{on, slices.Clone(names)}
 }
 
+// DropSync makes every failed sync, from the next one on, drop what it had to write:
+// those who have the file open go on to see it, but it reaches the disk only if it is
+// written again.
+func (fs *FS) DropSync(on bool) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.dropSyncs = on
+}
+
 // FailWrites makes every xWrite return SQLITE_FULL while on, and write nothing.
 // With names, only writes to the files so called in the directory fail. Each
-// call replaces the one before.
+// call replaces the one before, and that of ForbidWrites.
 func (fs *FS) FailWrites(on bool, names ...string) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	fs.failWrites = fault{on, slices.Clone(names)}
+	fs.failWrites, fs.writeCode = fault{on, slices.Clone(names)}, sqlite3.SQLITE_FULL
+}
+
+// ForbidWrites is FailWrites for a file system that has become one that is only read:
+// xWrite returns SQLITE_IOERR_WRITE, as it does for all that is not a full disk.
+func (fs *FS) ForbidWrites(on bool) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.failWrites, fs.writeCode = fault{on, nil}, sqlite3.SQLITE_IOERR_WRITE
+}
+
+// Before calls f before each write, truncation, sync and deletion of a followed file,
+// from the goroutine that is about to make it. f may take snapshots, and use no
+// database of the directory. nil ends that.
+func (fs *FS) Before(f func()) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.before = f
+}
+
+// about is called before a change.
+func (fs *FS) about() {
+	fs.mu.Lock()
+	f := fs.before
+	fs.mu.Unlock()
+	if f != nil {
+		f()
+	}
 }
 
 // Close removes the VFS from the process. It returns an error wrapping

@@ -237,6 +237,7 @@ func syncsDir(flags int32) bool {
 
 func vfsDelete(tls *libc.TLS, pVfs, zName uintptr, syncDir int32) int32 {
 	fs := systemOf(pVfs)
+	fs.about()
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	xDelete := goFunc[deleteFunc](at[sqlite3.Tsqlite3_vfs](fs.realVFS).FxDelete)
