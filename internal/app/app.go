@@ -78,7 +78,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		return nil, err
 	}
 	a.writer = newWriter(c, watch.ingest, watch.trace)
-	a.keys = auth.New(c.Store, time.Now, watch.auth)
+	a.keys = auth.New(c.Store, c.Store.Now, watch.auth)
 	a.duties = duties(c.Store)
 	stopping, stop := context.WithCancel(context.Background())
 	kit := newKit(c, a.keys)

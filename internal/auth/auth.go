@@ -78,15 +78,16 @@ type fingerprint [sha256.Size]byte
 type verdict struct {
 	key   *atrium.APIKey // nil if the key is not good
 	ends  *atrium.Time   // when this secret of it no longer works; nil for never
-	until time.Time      // when it must be asked for again
+	until time.Time      // when it must be asked for again, by the monotonic clock
 }
 
 func (v *verdict) good(now atrium.Time) bool {
 	return v.key != nil && v.key.WorksAt(now) && (v.ends == nil || now < *v.ends)
 }
 
-// New returns an Authenticator for the keys. now is its clock; observer may be
-// nil.
+// New returns an Authenticator for the keys. now is the clock by which they expire and
+// are used. How long a verdict is trusted is measured by the monotonic clock instead: a
+// clock that is set back must not keep a key alive that was revoked. observer may be nil.
 func New(keys Keys, now func() time.Time, observer Observer) *Authenticator {
 	return &Authenticator{
 		keys: keys, now: now, observer: observer,
@@ -113,7 +114,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 	v, cached := a.known[digest]
 	forgets := a.forgets
 	a.mu.RUnlock()
-	cached = cached && now.Before(v.until)
+	cached = cached && time.Now().Before(v.until)
 	if a.observer != nil {
 		a.observer.LookedUp(cached)
 	}
@@ -135,13 +136,13 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 func (a *Authenticator) look(ctx context.Context, id atrium.KeyID, secret string, digest fingerprint, forgets uint64) (verdict, error) {
 	question := binary.BigEndian.AppendUint64(digest[:], forgets)
 	result := a.lookups.DoChan(string(question), func() (any, error) {
-		at := a.now() // before the store is asked: what it says is no newer
+		at, until := a.now(), time.Now().Add(CacheTime) // before the store is asked: what it says is no newer
 		k, current, previous, err := a.keys.Key(context.WithoutCancel(ctx), id)
 		unknown := atrium.CodeOf(err) == atrium.CodeNotFound
 		if err != nil && !unknown {
 			return verdict{}, err
 		}
-		v := verdict{until: at.Add(CacheTime)}
+		v := verdict{until: until}
 		// All is compared, in the same time, whether there is such a key or not.
 		given := hashSecret(secret)
 		isCurrent, isPrevious := same(given, current), same(given, previous)

@@ -379,3 +379,25 @@ func FuzzParseKey(f *testing.F) {
 		}
 	})
 }
+
+// The system's clock may be set at any time; what time.Now reads beside it may not.
+func TestAClockThatIsSetNeitherKeepsAKeyAliveNorForgetsAll(t *testing.T) {
+	for _, step := range []time.Duration{-time.Hour, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			r, set := newRing(), time.Duration(0)
+			a := auth.New(r, func() time.Time { return time.Now().Add(set).Round(0) }, nil)
+			text, id := r.add(nil)
+			_ = code(a, text)
+			set = step
+			if c, n := code(a, text), r.count(); c != "ok" || n != 1 {
+				t.Errorf("after a step of %s: %s, and the store was asked %d times", step, c, n)
+			}
+			now := atrium.At(time.Now())
+			r.change(id, func(s *stored) { s.key.RevokedAt = &now })
+			time.Sleep(auth.CacheTime)
+			if c := code(a, text); c != atrium.CodeUnauthenticated {
+				t.Errorf("%s after it was revoked, with a step of %s between, the key is %s", auth.CacheTime, step, c)
+			}
+		})
+	}
+}

@@ -129,7 +129,7 @@ func (a *API) countActivity(ctx context.Context, who auth.Principal, r *rest.Req
 	limit, binding := q.Limit(), activityBinding(who, r, "counts", &f)
 	after := q.Cursor(a.Cursors, binding...)
 	if after == nil {
-		boundDays(q, &f, time.Now())
+		boundDays(q, &f, a.Store.Now())
 	} else if since, err := atrium.ParseTime(after.Text); err == nil {
 		f.Since = &since // the list goes on with the range that it began with
 	} else {

@@ -79,7 +79,7 @@ func (a *API) listKeys(ctx context.Context, who auth.Principal, r *rest.Request)
 	if err := q.Err(); err != nil {
 		return rest.Response{}, err
 	}
-	now := atrium.At(time.Now())
+	now := atrium.At(a.Store.Now())
 	var keep func(atrium.APIKey) bool
 	if given {
 		keep = func(k atrium.APIKey) bool { return keyState(state).takes(&k, now) }
@@ -101,7 +101,7 @@ const (
 func (a *API) createKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var k atrium.APIKey
 	c, err := r.Making(who, func(o *strictjson.Object) {
-		k = decodeKey(o, who)
+		k = decodeKey(o, who, a.Store.Now())
 	})
 	if err != nil {
 		return rest.Response{}, err
@@ -115,7 +115,7 @@ func (a *API) createKey(ctx context.Context, who auth.Principal, r *rest.Request
 	return rest.Made(shown(k, text, replayed), replayed), err
 }
 
-func decodeKey(o *strictjson.Object, who auth.Principal) (k atrium.APIKey) {
+func decodeKey(o *strictjson.Object, who auth.Principal, now time.Time) (k atrium.APIKey) {
 	k.Name, _ = o.Text("name", strictjson.Required, checkName)
 	all := atrium.AllScopes()
 	if k.Scopes = atrium.ExternalScopes(); who.TenantID == atrium.OperatorChain {
@@ -125,7 +125,7 @@ func decodeKey(o *strictjson.Object, who auth.Principal) (k atrium.APIKey) {
 		k.Scopes = decodeScopes(o, given, all)
 	}
 	if seconds := o.Integer("expiresInSeconds", 1, int64(maxLife/time.Second)); seconds > 0 {
-		at := atrium.At(time.Now().Add(time.Duration(seconds) * time.Second))
+		at := atrium.At(now.Add(time.Duration(seconds) * time.Second))
 		k.ExpiresAt = &at
 	}
 	return k

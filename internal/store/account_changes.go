@@ -68,7 +68,7 @@ func (tx *changing) insertAccount(m *member) error {
 			created_at, updated_at, stored_at, merged_into, survivor_id)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		idArg(tx.change.TenantID), idArg(m.ID), m.Domain, hash16(m.Domain), nullable(m.Name), nameHash(m.Domain, m.Name),
-		int64(tx.at), int64(tx.at), tx.store.storedAt(), idArg(m.into), idArg(m.survivor))
+		int64(tx.at), int64(tx.at), tx.storedAt(), idArg(m.into), idArg(m.survivor))
 	if err != nil {
 		return err
 	}

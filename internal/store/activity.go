@@ -53,7 +53,7 @@ func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Ou
 		}
 		var b *appending
 		err = s.db.Write(ctx, func(tx engine.Tx) error {
-			b = newAppending(tx, drafts, atrium.At(s.now()), s.storedAt())
+			b = newAppending(tx, drafts, atrium.At(s.now()), s.storedAt)
 			b.replicated, b.merging = s.db.Traits().Replicated, &s.merging
 			return b.run(try > 0)
 		})
@@ -78,8 +78,8 @@ func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Ou
 type appending struct {
 	tx       engine.Tx
 	drafts   []*atrium.Draft
-	at       atrium.Time // when the transaction began
-	storedAt int64       // what accounts that are made have in stored_at
+	at       atrium.Time                    // when the transaction began
+	storedAt func(engine.Tx) (int64, error) // what accounts that are made have in stored_at
 	outcomes []atrium.Outcome
 	keyMatch [][]byte           // by draft; nil without a key
 	leaders  map[tenantKey]int  // which draft binds a key that no stored entry has
@@ -119,7 +119,7 @@ func compareKeys(a, b tenantKey) int {
 	return cmp.Or(strings.Compare(string(a.tenant), string(b.tenant)), strings.Compare(a.key, b.key))
 }
 
-func newAppending(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt int64) *appending {
+func newAppending(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt func(engine.Tx) (int64, error)) *appending {
 	b := &appending{
 		tx: tx, drafts: drafts, at: at, storedAt: storedAt,
 		outcomes:  make([]atrium.Outcome, len(drafts)),

@@ -234,6 +234,13 @@ func (b *appending) upsert(byDomain targets) error {
 			byHash[tenantKey{k.tenant, t.hash}] = k
 		}
 	}
+	if len(byHash) == 0 {
+		return nil
+	}
+	storedAt, err := b.storedAt(b.tx)
+	if err != nil {
+		return fmt.Errorf("find the latest export: %w", err)
+	}
 	rows := make([]engine.Args, 0, len(byHash))
 	offered := make(map[tenantKey]atrium.Account, len(byHash)) // what is made if there is none
 	for _, h := range sorted(byHash) {
@@ -245,7 +252,7 @@ func (b *appending) upsert(byDomain targets) error {
 		a := atrium.Account{ID: atrium.NewID[atrium.AccountID](), TenantID: k.tenant, Domain: k.key, Name: name}
 		offered[h] = a
 		rows = append(rows, engine.Args{
-			idArg(k.tenant), idArg(a.ID), k.key, []byte(h.key), nullable(name), nameHash(k.key, name), int64(b.at), b.storedAt,
+			idArg(k.tenant), idArg(a.ID), k.key, []byte(h.key), nullable(name), nameHash(k.key, name), int64(b.at), storedAt,
 		})
 	}
 	var x indexing

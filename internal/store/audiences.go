@@ -64,7 +64,7 @@ func (s *Store) CreateAudience(ctx context.Context, c atrium.Change, page atrium
 		tx.record("audience.create", string(u.ID), nil, audienceFields(&u))
 		if _, err := tx.Exec(`INSERT INTO audiences (tenant_id, audience_id, page_id, name, archived, versions_count, last_number,
 				created_at, updated_at, stored_at) VALUES ($1, $2, $3, $4, 0, 0, 0, $5, $6, $7)`,
-			idArg(c.TenantID), idArg(u.ID), idArg(page), u.Name, int64(u.CreatedAt), int64(u.UpdatedAt), s.storedAt()); err != nil {
+			idArg(c.TenantID), idArg(u.ID), idArg(page), u.Name, int64(u.CreatedAt), int64(u.UpdatedAt), tx.storedAt()); err != nil {
 			return u, err
 		}
 		return u, tx.countAudiences(page, 1)

@@ -24,7 +24,7 @@ func (s *Store) CreateBrand(ctx context.Context, c atrium.Change, name string) (
 		b := atrium.Brand{ID: atrium.NewID[atrium.BrandID](), TenantID: c.TenantID, Name: name, CreatedAt: tx.at, UpdatedAt: tx.at}
 		tx.record("brand.create", string(b.ID), nil, brandFields(&b))
 		_, err := tx.Exec("INSERT INTO brands (tenant_id, brand_id, name, created_at, updated_at, stored_at) VALUES ($1, $2, $3, $4, $5, $6)",
-			idArg(c.TenantID), idArg(b.ID), b.Name, int64(b.CreatedAt), int64(b.UpdatedAt), s.storedAt())
+			idArg(c.TenantID), idArg(b.ID), b.Name, int64(b.CreatedAt), int64(b.UpdatedAt), tx.storedAt())
 		return b, err
 	})
 }

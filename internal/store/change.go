@@ -24,6 +24,22 @@ type changing struct {
 	failure error // the first one of what cannot return it
 }
 
+// storedAt is the store's.
+func (tx *changing) storedAt() int64 {
+	at, err := tx.store.storedAt(tx)
+	if err != nil && tx.failure == nil {
+		tx.failure = err
+	}
+	return at
+}
+
+// notBefore returns when the change was made, or what came before it if the clock says
+// that it is later.
+func (tx *changing) notBefore(earlier atrium.Time) *atrium.Time {
+	at := max(tx.at, earlier)
+	return &at
+}
+
 // keepRequests is how long a request with an idempotency key is known at least.
 const keepRequests = 24 * time.Hour
 

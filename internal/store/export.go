@@ -3,7 +3,9 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"math"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -33,13 +35,18 @@ func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Re
 	if _, err := s.Tenant(ctx, tenant); err != nil {
 		return err
 	}
-	began := s.now().UnixMicro() // before the snapshot: what says that it was stored by now is in it
+	began := int64(math.MaxInt64)
+	if !s.db.Traits().Snapshots {
+		var err error
+		if began, err = s.beginExport(ctx, tenant); err != nil {
+			return public(err)
+		}
+	}
 	return public(s.db.Snapshot(ctx, func(db engine.DB) error {
 		x := &exporting{ctx: ctx, db: db, tenant: tenant, began: began, emit: emit}
 		if err := x.begin(); err != nil {
 			return err
 		}
-		s.exported.Store(max(x.began, s.exported.Load()))
 		for _, kind := range []func() error{x.accounts, x.prospects, x.merges, x.brands, x.pages, x.audiences, x.versions, x.entries} {
 			if err := kind(); err != nil {
 				return err
@@ -56,31 +63,79 @@ type exporting struct {
 	ctx       context.Context
 	db        engine.DB
 	tenant    atrium.TenantID
-	began     int64  // in microseconds since 1970, to compare with stored_at
+	began     int64  // as beginExport says
 	lastEntry []byte // the highest identifier of an entry when it began
 	emit      func(Record) error
 }
 
-// begin finds out what there is to export. A row that is there belongs to it,
-// even if it was stored by a clock that was ahead of this one.
-func (x *exporting) begin() error {
-	args := engine.Args{idArg(x.tenant)}
-	return x.db.Read(x.ctx, func(tx engine.Tx) error {
+// exportsBegan is the setting with what the latest export of any tenant has for began.
+const exportsBegan = "exports_began"
+
+// beginExport returns the latest stored_at that belongs to an export which begins now,
+// in microseconds since 1970: what is there belongs to it, even if it was stored by a
+// clock that was ahead of this one. From then on whatever is stored has a later one, in
+// all processes and by whatever clock. If that cannot be written down, hardly anything
+// else can be stored meanwhile, and the export is made all the same.
+func (s *Store) beginExport(ctx context.Context, tenant atrium.TenantID) (began int64, err error) {
+	began = s.now().UnixMicro()
+	if err := s.db.Read(ctx, func(tx engine.Tx) error {
 		for _, sql := range []string{
 			"SELECT MAX(stored_at) FROM accounts WHERE tenant_id = $1",
 			"SELECT MAX(stored_at) FROM brands WHERE tenant_id = $1",
 			"SELECT MAX(stored_at) FROM pages WHERE tenant_id = $1",
 			"SELECT MAX(stored_at) FROM audiences WHERE tenant_id = $1",
 		} {
-			if err := engine.Find(tx.Query, sql, args, func(r engine.Row) { x.began = max(x.began, r.Int(0)) }); err != nil {
+			if err := engine.Find(tx.Query, sql, engine.Args{idArg(tenant)}, func(r engine.Row) { began = max(began, r.Int(0)) }); err != nil {
 				return err
 			}
 		}
-		return tx.Query("SELECT entry_id FROM entries WHERE tenant_id = $1 ORDER BY entry_id DESC LIMIT 1", args, func(r engine.Row) error {
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	err = s.db.Write(ctx, func(tx engine.Tx) error {
+		latest, err := latestExport(tx)
+		if err != nil || latest >= began {
+			began = max(began, latest)
+			return err
+		}
+		_, err = tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+			exportsBegan, binary.BigEndian.AppendUint64(nil, uint64(began)))
+		return err
+	})
+	if engine.ClassOf(err) == engine.Unavailable {
+		err = ctx.Err()
+	}
+	return began, err
+}
+
+func latestExport(tx engine.Tx) (began int64, err error) {
+	err = tx.Query("SELECT value FROM settings WHERE name = $1", engine.Args{exportsBegan}, func(r engine.Row) error {
+		began = int64(binary.BigEndian.Uint64(r.Bytes(0)))
+		return nil
+	})
+	return began, err
+}
+
+// storedAt returns what rows that a transaction stores have in stored_at: after the
+// start of every export that may be under way. Where exports have snapshots, nothing
+// depends on it.
+func (s *Store) storedAt(tx engine.Tx) (at int64, err error) {
+	at = s.now().UnixMicro()
+	if s.db.Traits().Snapshots {
+		return at, nil
+	}
+	began, err := latestExport(tx)
+	return max(at, began+1), err
+}
+
+// begin finds out where the entries of the export end.
+func (x *exporting) begin() error {
+	return x.db.Query(x.ctx, "SELECT entry_id FROM entries WHERE tenant_id = $1 ORDER BY entry_id DESC LIMIT 1",
+		engine.Args{idArg(x.tenant)}, func(r engine.Row) error {
 			x.lastEntry = r.Bytes(0)
 			return nil
 		})
-	})
 }
 
 // A chunk is what one transaction of an export has read.

@@ -49,7 +49,7 @@ func refuseTaken(index int, member, detail string) error {
 func (s *Store) Import(ctx context.Context, c atrium.Change, chunk []Import) (added int, err error) {
 	for try := range importTries {
 		added, _, err = change(ctx, s, c, func(tx *changing) (int, error) {
-			im := &importing{tx: tx, tenant: c.TenantID, actor: c.Actor, now: tx.at, storedAt: s.storedAt(), kinds: map[string]any{}}
+			im := &importing{tx: tx, tenant: c.TenantID, actor: c.Actor, now: tx.at, storedAt: tx.storedAt(), kinds: map[string]any{}}
 			for _, run := range runs(chunk) {
 				before := im.added
 				if err := im.run(run); err != nil {

@@ -112,7 +112,8 @@ func (tx *changing) lockKey(id atrium.KeyID) (k atrium.APIKey, err error) {
 
 // RotateKey gives a key a new secret and returns it, and whether the same request did
 // so before: then the hash is not stored. The secret that it had goes on working for
-// the grace; one that was rotated out before ends now. The key as it stands is first
+// the grace; without one it is gone, so that no clock which is behind brings it back, and
+// one that was rotated out before ends now. The key as it stands is first
 // given to check, whose error ends the call. It is NotFound if the tenant has no such
 // key, and Conflict if it is revoked or expired.
 func (s *Store) RotateKey(ctx context.Context, c atrium.Change, id atrium.KeyID, secretHash []byte, grace time.Duration, check func(atrium.APIKey) error) (atrium.APIKey, bool, error) {
@@ -130,7 +131,11 @@ func (s *Store) RotateKey(ctx context.Context, c atrium.Change, id atrium.KeyID,
 		before, ends := keyFields(&k), atrium.At(tx.at.Std().Add(grace))
 		k.PreviousEndsAt = &ends
 		tx.record("key.rotate", string(id), before, keyFields(&k))
-		_, err = tx.Exec(`UPDATE api_keys SET previous_hash = secret_hash, previous_ends_at = $1, secret_hash = $2
+		former := "secret_hash"
+		if grace <= 0 {
+			former = "NULL"
+		}
+		_, err = tx.Exec("UPDATE api_keys SET previous_hash = "+former+`, previous_ends_at = $1, secret_hash = $2
 			WHERE tenant_id IS NOT DISTINCT FROM $3 AND key_id = $4`, int64(ends), secretHash, ownerArg(c.TenantID), idArg(id))
 		return k, err
 	})
@@ -165,11 +170,11 @@ func (s *Store) RevokeKey(ctx context.Context, c atrium.Change, id atrium.KeyID,
 		if err := check(k); err != nil || k.RevokedAt != nil {
 			return k, err
 		}
-		before, now := keyFields(&k), tx.at
-		k.RevokedAt = &now
+		before := keyFields(&k)
+		k.RevokedAt = tx.notBefore(k.CreatedAt)
 		tx.record("key.revoke", string(id), before, keyFields(&k))
 		_, err = tx.Exec("UPDATE api_keys SET revoked_at = $1 WHERE tenant_id IS NOT DISTINCT FROM $2 AND key_id = $3",
-			int64(now), ownerArg(c.TenantID), idArg(id))
+			int64(*k.RevokedAt), ownerArg(c.TenantID), idArg(id))
 		return k, err
 	})
 	return k, err

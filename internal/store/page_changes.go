@@ -29,7 +29,7 @@ func (s *Store) CreatePage(ctx context.Context, c atrium.Change, p atrium.Page) 
 				audiences_count, created_at, updated_at, stored_at, actions, scripts, footer_links, metadata)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11, $12, $13, $14, $15)`,
 			idArg(c.TenantID), idArg(p.ID), p.BrandID, p.Name, p.Context, p.Title, string(p.Status), nullableText(p.HeaderActionID),
-			int64(p.CreatedAt), int64(p.UpdatedAt), s.storedAt(), p.Actions, p.Scripts, p.FooterLinks, p.Metadata)
+			int64(p.CreatedAt), int64(p.UpdatedAt), tx.storedAt(), p.Actions, p.Scripts, p.FooterLinks, p.Metadata)
 		return ScheduledPage{Page: p}, err
 	})
 }
@@ -173,7 +173,7 @@ func (s *Store) DeletePage(ctx context.Context, c atrium.Change, id atrium.PageI
 			return none, err
 		}
 		before := p.Page
-		p.DeletedAt = &tx.at
+		p.DeletedAt = tx.notBefore(p.UpdatedAt)
 		return none, tx.savePage("page.delete", &before, &p.Page)
 	})
 	return err

@@ -127,10 +127,10 @@ func (s *Store) UndoMove(ctx context.Context, c atrium.Change, id atrium.MoveID,
 		if report.Restored, err = tx.restore(m); err != nil {
 			return report, err
 		}
-		report.Skipped, m.UndoneAt = m.Moved-report.Restored, &tx.at
+		report.Skipped, m.UndoneAt = m.Moved-report.Restored, tx.notBefore(m.CreatedAt)
 		rule, m.Rule = m.Rule, nil
 		tx.recordDetail("move.undo", string(id), map[string]any{"restored": report.Restored, "skipped": report.Skipped})
-		_, err = tx.Exec("UPDATE moves SET undone_at = $1 WHERE tenant_id = $2 AND move_id = $3", int64(tx.at), idArg(c.TenantID), idArg(id))
+		_, err = tx.Exec("UPDATE moves SET undone_at = $1 WHERE tenant_id = $2 AND move_id = $3", int64(*m.UndoneAt), idArg(c.TenantID), idArg(id))
 		return report, err
 	})
 	if err == nil {

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"atrium"
@@ -31,8 +30,7 @@ type Store struct {
 	// ones; 0 for all. It is set before the Store is used.
 	KeepVersions int
 
-	exported atomic.Int64 // the latest stored_at that an export of this Store has
-	merging  sync.Map     // the tenants to one of whose merged accounts an entry has gone
+	merging sync.Map // the tenants to one of whose merged accounts an entry has gone
 }
 
 // An Observer is told what the database does; see engine.Observer.
@@ -116,9 +114,9 @@ func (s *Store) Check(ctx context.Context, full bool) ([]Problem, error) {
 	return found, public(err)
 }
 
-// storedAt returns what rows that are stored now have in stored_at: after the
-// start of every export that this Store has begun, even if the clock steps back.
-func (s *Store) storedAt() int64 { return max(s.now().UnixMicro(), s.exported.Load()+1) }
+// Now returns what the Store's clock shows. Instants that are stored come from it, so
+// whoever compares one with the present asks it, and not another clock.
+func (s *Store) Now() time.Time { return s.now() }
 
 // query runs one statement that reads, find one that must find a row,
 // and read and write run a transaction. They translate its error.

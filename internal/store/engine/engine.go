@@ -95,6 +95,9 @@ type Traits struct {
 	// committed a moment ago, and not have reached the standbys that commits wait
 	// for. Who acknowledges what was read commits something of its own, behind it.
 	Replicated bool
+
+	// What DB.Snapshot shows is one state of the database, the latest when it began.
+	Snapshots bool
 }
 
 // Tables are the tables of a schema by how a cluster of servers keeps them. Within

@@ -243,7 +243,11 @@ func secretsRotate(t *testing.T, e *env) {
 		if err != nil || !reflect.DeepEqual(got, k) {
 			t.Errorf("rotated %+v, %v, want %+v", got, err, k)
 		}
-		e.wantKey(t, k, secretHash(byte(i+2)), secretHash(byte(i+1)))
+		former := secretHash(byte(i + 1))
+		if grace == 0 {
+			former = nil
+		}
+		e.wantKey(t, k, secretHash(byte(i+2)), former)
 	}
 	e.wantKey(t, other, secretHash(1), nil)
 }

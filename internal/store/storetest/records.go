@@ -52,7 +52,7 @@ func describe(r store.Record) string {
 		r = a
 	case *store.LinkedProspect:
 		p := *original
-		p.TenantID, p.AccountIDs = "", slices.Clone(p.AccountIDs)
+		p.TenantID, p.AccountIDs = "", append([]atrium.AccountID(nil), p.AccountIDs...) // none is nil
 		slices.Sort(p.AccountIDs)
 		r = p
 	case *atrium.Brand:

@@ -78,6 +78,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"import", imports},
 		{"trial", trials},
 		{"export", exports},
+		{"clocks", clocks},
 		{"transactions", transactions},
 		{"migrations", schema},
 		{"model", modelled},
