@@ -110,7 +110,7 @@ func (s *soak) sample() {
 	}
 	s.mu.Unlock()
 	for _, n := range s.nodes {
-		m := &meter{s: s, node: n, client: nodes.Client(s.t)}
+		m := s.newMeter(n)
 		least := m.collect()
 		for end := time.Now().Add(calm / time.Duration(len(s.nodes))); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 			least = least.least(m.read())
@@ -121,13 +121,22 @@ func (s *soak) sample() {
 
 // A meter reads what a node says of itself.
 type meter struct {
-	s      *soak
-	node   *nodes.Node
-	client *http.Client
-	lastGC float64
+	s       *soak
+	node    *nodes.Node
+	metrics string // where they are
+	client  *http.Client
+	lastGC  float64 // in seconds since 1970
 }
 
 var servesMetrics = regexp.MustCompile(`msg="serving metrics" addr=(\S+)`)
+
+func (s *soak) newMeter(n *nodes.Node) *meter {
+	addr := servesMetrics.FindStringSubmatch(n.Log())
+	if addr == nil {
+		s.t.Fatalf("%s serves no metrics", n.Addr)
+	}
+	return &meter{s: s, node: n, metrics: "http://" + addr[1] + "/metrics", client: nodes.Client(s.t)}
+}
 
 // collect has the node collect its garbage, twice, by requests that need much memory and
 // are refused, and returns what is left.
@@ -154,11 +163,7 @@ func (m *meter) collect() size {
 }
 
 func (m *meter) read() (s size) {
-	addr := servesMetrics.FindStringSubmatch(m.node.Log())
-	if addr == nil {
-		m.s.t.Fatalf("%s serves no metrics", m.node.Addr)
-	}
-	res, err := m.client.Get("http://" + addr[1] + "/metrics")
+	res, err := m.client.Get(m.metrics)
 	if err != nil {
 		m.s.t.Fatal(err)
 	}

@@ -76,7 +76,18 @@ func (h *hostile) raw() {
 		"GET /v0/pages HTTP/9.9\r\n\r\n",
 		"GET /v0/pages HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X-Much: "+strings.Repeat("y", 900)+"\r\n", 30) + "\r\n",
 	}
-	if _, err := conn.Write([]byte(texts[h.rng.IntN(len(texts))])); err != nil {
+	text := []byte(texts[h.rng.IntN(len(texts))])
+	if h.rng.IntN(4) == 0 { // little by little, for a second or so
+		for range 20 {
+			n := min(len(text), 1+len(text)/40)
+			if _, err := conn.Write(text[:n]); err != nil {
+				return
+			}
+			text = text[n:]
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	if _, err := conn.Write(text); err != nil {
 		return
 	}
 	switch h.rng.IntN(3) {

@@ -505,7 +505,7 @@ func (s *soak) newCarrier(from, to *tenant) *carrier {
 func (x *carrier) step() {
 	for range 5 {
 		p := x.newPosting(true)
-		if len(p.body) < 8<<10 { // all of it goes back and forth again and again
+		if x.made < 1000 && len(p.body) < 8<<10 { // all of it goes back and forth again and again
 			x.post(p)
 			p.body = nil
 		}
