@@ -74,6 +74,9 @@ func TestTheServiceAnswersAsTheScriptsSay(t *testing.T) {
 			for _, e := range engines {
 				run(e.name, func(t *testing.T) *service { return start(t, e.open(t)) })
 			}
+			if !wireLevel[name] {
+				run("HTTP/2", func(t *testing.T) *service { return startTLS(t, engines[0].open(t)) })
+			}
 			for way, c := range map[string]*cluster{"three nodes": nodes, "three nodes on a pool": pooled} {
 				addr := c.front
 				if wireLevel[name] {
@@ -106,7 +109,7 @@ func findScripts(t *testing.T) map[string]string {
 }
 
 // wireLevel are the scripts with requests that no proxy of HTTP lets through: bytes
-// in a target that no URL has, and methods that are none.
+// in a target that no URL has, and methods that are none. Nor does HTTP/2.
 var wireLevel = map[string]bool{"paths": true, "methods": true}
 
 type block struct {

@@ -10,7 +10,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/internal/app"
 	"atrium/internal/app/apptest"
 	"atrium/internal/auth"
 	"atrium/internal/store"
@@ -69,7 +72,8 @@ func onEveryEngine(t *testing.T, test func(t *testing.T, s *service)) {
 // fixtures of testdata.
 type service struct {
 	addr    string
-	proxied bool // addr is not that of the server itself
+	proxied bool         // addr is not that of the server itself
+	http2   *http.Client // sends every request, if it is there
 
 	store *store.Store
 	db    engine.DB
@@ -100,6 +104,20 @@ func start(t *testing.T, db engine.DB) *service {
 	s := &service{db: db, store: store.New(db, time.Now), vars: map[string]string{}}
 	t.Cleanup(func() { _ = s.store.Close() })
 	s.addr = apptest.Start(t, s.store)
+	s.fill(t)
+	return s
+}
+
+// startTLS serves a database that holds nothing, in this process, with TLS, and speaks
+// HTTP/2 to it.
+func startTLS(t *testing.T, db engine.DB) *service {
+	t.Helper()
+	pair := apptest.NewPair(t, time.Now().Add(time.Hour))
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pair.Trust}, ForceAttemptHTTP2: true, DisableCompression: true}
+	s := &service{db: db, store: store.New(db, time.Now), vars: map[string]string{}, http2: &http.Client{Transport: transport, Timeout: patience}}
+	t.Cleanup(func() { _ = s.store.Close() })
+	s.addr = apptest.Start(t, s.store, func(c *app.Config) { c.Settings.TLSCert, c.Settings.TLSKey = pair.Write(t, t.TempDir()) })
+	t.Cleanup(transport.CloseIdleConnections)
 	s.fill(t)
 	return s
 }

@@ -3,6 +3,7 @@ package test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -101,6 +102,9 @@ func (s *service) dial(t *testing.T) net.Conn {
 // must be all that the server sends. A proxy ends a connection in its own time.
 func (s *service) send(t *testing.T, r request) answer {
 	t.Helper()
+	if s.http2 != nil {
+		return s.sendHTTP2(t, r)
+	}
 	conn := s.dial(t)
 	defer func() { _ = conn.Close() }()
 	go func() { _, _ = conn.Write(r.bytes()) }() // the answer may come before the end of the body
@@ -108,6 +112,54 @@ func (s *service) send(t *testing.T, r request) answer {
 		return readAnswer(t, bufio.NewReader(conn), r.method)
 	}
 	return receive(t, conn, r.method)
+}
+
+// sendHTTP2 sends a request over the connection that all share, with the headers that
+// HTTP/2 has. A body that is shorter than is stated does not come to its end.
+func (s *service) sendHTTP2(t *testing.T, r request) answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	sent, err := http.NewRequestWithContext(ctx, r.method, "https://"+s.addr, bytes.NewReader(r.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sent.URL.Opaque = r.target; strings.HasPrefix(r.target, "//") { // which net/url takes for a host
+		sent.URL.Opaque, sent.URL.Path = "", r.target
+	}
+	sent.Header.Set("User-Agent", "")
+	for _, line := range r.header {
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.Trim(value, " \t")
+		switch http.CanonicalHeaderKey(name) {
+		case "Host":
+			sent.Host = value
+		case "Transfer-Encoding":
+			sent.Body, sent.ContentLength = io.NopCloser(bytes.NewReader(r.body)), -1
+		case "Content-Length":
+			if sent.ContentLength, err = strconv.ParseInt(value, 10, 64); err != nil {
+				t.Fatal(err)
+			}
+			in, out := io.Pipe()
+			go func() { _, _ = out.Write(r.body) }()
+			sent.Body = in
+		default:
+			sent.Header.Add(name, value)
+		}
+	}
+	response, err := s.http2.Transport.RoundTrip(sent) // which follows no redirects
+	if err != nil {
+		t.Fatalf("%s %s: %v", r.method, r.target, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatalf("read the body of an answer: %v", err)
+	}
+	if response.ProtoMajor != 2 {
+		t.Errorf("the answer came with %s", response.Proto)
+	}
+	return answer{response.StatusCode, response.Header, body}
 }
 
 // receive reads the only answer on a connection.

@@ -51,18 +51,19 @@ type Config struct {
 
 // An App is the running service.
 type App struct {
-	settings config.Config
-	log      *slog.Logger
-	listener net.Listener
-	server   *http.Server
-	measured net.Listener // of the metrics; nil for none
-	metrics  *http.Server // nil for none
-	writer   *ingest.Writer
-	keys     *auth.Authenticator
-	ready    atomic.Bool
-	duties   []duty
-	leaving  atomic.Bool       // in the shutdown delay
-	export   *telemetry.Export // nil for none
+	settings    config.Config
+	log         *slog.Logger
+	listener    net.Listener
+	server      *http.Server
+	measured    net.Listener // of the metrics; nil for none
+	metrics     *http.Server // nil for none
+	certificate *certificate // nil for plain HTTP
+	writer      *ingest.Writer
+	keys        *auth.Authenticator
+	ready       atomic.Bool
+	duties      []duty
+	leaving     atomic.Bool       // in the shutdown delay
+	export      *telemetry.Export // nil for none
 }
 
 // New migrates the store's schema, listens, and returns the service, which
@@ -74,6 +75,9 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}
 	watch := newWatchers(c)
 	a := &App{settings: c.Settings, log: c.Log, export: c.Export}
+	if err := a.secure(); err != nil {
+		return nil, err
+	}
 	if err := a.listen(c.Metrics != nil && c.Settings.MetricsAddr != ""); err != nil {
 		return nil, err
 	}
@@ -96,6 +100,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}
 	a.server = newServer(c, a.sendingAway(kit.Handler(slices.Concat(public.Routes(), private.Routes()), open)))
 	a.server.RegisterOnShutdown(stop)
+	a.certificate.secure(a.server, c.Settings)
 	if c.Metrics != nil {
 		a.measure(c.Metrics, c.Store)
 	}
@@ -155,7 +160,10 @@ func (a *App) Run(ctx context.Context) error {
 
 	failed := make(chan error, 2)
 	defer func() { _ = a.listener.Close() }() // Serve closes it, but may not even have begun
-	go func() { failed <- a.server.Serve(a.listener) }()
+	go func() { failed <- a.serve() }()
+	if a.certificate != nil {
+		running.Go(func() { a.certificate.watch(background) })
+	}
 	if a.metrics != nil {
 		defer func() { _ = errors.Join(a.metrics.Close(), a.measured.Close()) }()
 		go func() { failed <- a.metrics.Serve(a.measured) }()

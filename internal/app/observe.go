@@ -51,6 +51,8 @@ func (a *App) measure(m *telemetry.Metrics, s *store.Store) {
 	m.Gauge("atrium_sqlite_wal_bytes", "Bytes in the write-ahead log, as of the last commit.", func() float64 { return float64(s.Stats().LogBytes) })
 	m.Gauge("atrium_auth_cached_keys", "Verdicts on keys that are remembered.", func() float64 { return float64(a.keys.Cached()) })
 
+	m.Gauge("atrium_tls_certificate_expiry_timestamp_seconds", "When the certificate ends, in seconds since 1970; without TLS never.", a.certificate.expiry)
+
 	if a.measured == nil {
 		return // they are sent, not served
 	}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -106,11 +108,37 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer, started func(
 	if err := started(a, s); err != nil {
 		return err
 	}
+	defer onHangup(c, a.ReloadCertificate)()
 	if err := a.Run(ctx); err != nil {
 		return err
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// onHangup calls f at every SIGHUP, with TLS, until stop is called. Without TLS there is
+// nothing to read again, and the signal ends the process as it ends any.
+func onHangup(c config.Config, f func()) (stop func()) {
+	if c.TLSCert == "" {
+		return func() {}
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-signals:
+				f()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
 }
 
 func newConfig() *cobra.Command {

@@ -15,6 +15,22 @@ type Config struct {
 	// The `host:port` to serve the API on. Port 0 takes a free one.
 	Addr string
 
+	// The PEM `file` with the certificate to serve the API with TLS, and the chain
+	// behind it. It is read again when it changes and at SIGHUP. Empty for plain HTTP.
+	TLSCert string
+
+	// The PEM `file` with the private key of tls-cert, which nobody else should be
+	// able to read.
+	TLSKey string
+
+	// How long a browser that was here with TLS takes nothing else from this host, on
+	// any port (Strict-Transport-Security). 0 does not ask for it.
+	HSTS time.Duration
+
+	// How many requests one connection of HTTP/2 may have under way. There is HTTP/2
+	// with TLS alone.
+	HTTP2Streams int
+
 	// The `URL` of the database: sqlite: and the path of a file, which is made if
 	// there is none, or postgres://user@host:port/name for a server.
 	Database string
@@ -112,6 +128,8 @@ const (
 func Default() Config {
 	return Config{
 		Addr:                "127.0.0.1:8080",
+		HSTS:                365 * 24 * time.Hour,
+		HTTP2Streams:        100,
 		Database:            "sqlite:atrium.db",
 		DatabaseConnections: 16,
 		DatabaseTimeout:     10 * time.Second,
@@ -153,6 +171,9 @@ func (c *Config) faults() (all []string) {
 		}
 	}
 	check(c.Addr != "", "addr", "must not be empty")
+	check((c.TLSCert == "") == (c.TLSKey == ""), "tls-cert", "and tls-key are set both or neither")
+	check(c.HSTS >= 0 && c.HSTS%time.Second == 0, "hsts", "must be whole seconds and not negative")
+	check(c.HTTP2Streams >= 1 && c.HTTP2Streams <= 1000, "http2-streams", "must be from 1 to 1000")
 	check(c.Database != "", "database", "must not be empty")
 	check(c.DatabaseConnections >= 2 && c.DatabaseConnections <= 1000, "database-connections", "must be from 2 to 1000")
 	check(c.DatabaseTimeout >= time.Second && c.DatabaseTimeout <= maxDatabaseTimeout, "database-timeout", "must be from 1s to "+maxDatabaseTimeout.String())

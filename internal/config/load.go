@@ -67,11 +67,14 @@ func Bind(flags *pflag.FlagSet, c *Config, only ...string) *Loader {
 }
 
 // Name returns the name of the setting that a field of Config is: MaxBody is
-// max-body.
+// max-body, and TLSKey is tls-key.
 func Name(field string) string {
 	var b strings.Builder
-	for i, c := range field {
-		if unicode.IsUpper(c) && i > 0 {
+	letters := []rune(field)
+	for i, c := range letters {
+		begins := i > 0 && unicode.IsUpper(c) &&
+			(!unicode.IsUpper(letters[i-1]) || i+1 < len(letters) && unicode.IsLower(letters[i+1]))
+		if begins {
 			b.WriteByte('-')
 		}
 		b.WriteRune(unicode.ToLower(c))

@@ -118,7 +118,7 @@ func TestTheFileIsNamedByFlagOrElseByVariable(t *testing.T) {
 
 func TestAllFaultsAreNamedAtOnce(t *testing.T) {
 	_, _, err := load(t,
-		[]string{"--log-sample", "-1", "--max-header", "1", "--database", ""},
+		[]string{"--log-sample", "-1", "--max-header", "1", "--database", "", "--tls-cert", "chain.pem", "--hsts", "1500ms", "--http2-streams", "0"},
 		map[string]string{"ATRIUM_READ_TIMEOUT": "soon", "ATRIUM_MAX_BODY": "1GiB", "ATRIUM_LOG_LEVEL": "loud", "ATRIUM_DRAIN_TIMEOUT": "8s", "ATRIUM_SHUTDOWN_DELAY": "6s"},
 		"queue-entries: many\nlog-format: xml\nadr: a:1\nMaxBody: 1\nidle-timeout: 1ms\nbatch-entries: 5000\nqueue-bytes: 1KiB\n")
 	wantFaults(t, err,
@@ -127,6 +127,9 @@ func TestAllFaultsAreNamedAtOnce(t *testing.T) {
 		`atrium.yaml: queue-entries: "many" is not an int`,
 		`atrium.yaml: there is no setting MaxBody`,
 		`atrium.yaml: there is no setting adr`,
+		"tls-cert and tls-key are set both or neither",
+		"hsts must be whole seconds and not negative",
+		"http2-streams must be from 1 to 1000",
 		"database must not be empty",
 		"log-format must be auto, json or text",
 		"log-level must be debug, info, warn or error",
@@ -221,7 +224,7 @@ func TestSizesAreWholeBytesKiBOrMiB(t *testing.T) {
 }
 
 func TestNamesFollowFromFields(t *testing.T) {
-	for field, want := range map[string]string{"Addr": "addr ATRIUM_ADDR", "ReadHeaderTimeout": "read-header-timeout ATRIUM_READ_HEADER_TIMEOUT"} {
+	for field, want := range map[string]string{"Addr": "addr ATRIUM_ADDR", "TLSKey": "tls-key ATRIUM_TLS_KEY", "HSTS": "hsts ATRIUM_HSTS", "HTTP2Streams": "http2-streams ATRIUM_HTTP2_STREAMS", "ReadHeaderTimeout": "read-header-timeout ATRIUM_READ_HEADER_TIMEOUT"} {
 		if got := Name(field) + " " + Variable(Name(field)); got != want {
 			t.Errorf("%s is %s, want %s", field, got, want)
 		}

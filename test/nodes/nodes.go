@@ -160,6 +160,9 @@ func Client(tb testing.TB) *http.Client {
 // Log returns what the node has logged since it was started.
 func (n *Node) Log() string { return n.log.String() }
 
+// PID returns the identifier of the node's process.
+func (n *Node) PID() int { return n.cmd.Process.Pid }
+
 // Ended reports whether the node's process has ended.
 func (n *Node) Ended() bool { return n.ended() }
 

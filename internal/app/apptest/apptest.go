@@ -4,6 +4,7 @@ package apptest
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net/http"
 	"testing"
@@ -39,16 +40,21 @@ func Start(t testing.TB, s *store.Store, change ...func(*app.Config)) (addr stri
 			t.Errorf("the service stopped with: %v", err)
 		}
 	})
-	for !ready(t, a.Addr()) {
+	base := "http://" + a.Addr()
+	if c.Settings.TLSCert != "" {
+		base = "https://" + a.Addr()
+	}
+	for !ready(t, base) {
 		time.Sleep(time.Millisecond)
 	}
 	return a.Addr()
 }
 
-func ready(t testing.TB, addr string) bool {
+func ready(t testing.TB, base string) bool {
 	t.Helper()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
-	response, err := client.Get("http://" + addr + "/readyz")
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // whoever answers at this port
+	client := http.Client{Transport: transport, Timeout: 30 * time.Second}
+	response, err := client.Get(base + "/readyz")
 	if err != nil {
 		t.Fatal(err)
 	}

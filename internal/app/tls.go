@@ -1,0 +1,207 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"atrium/internal/config"
+)
+
+// certificatePause is how long it takes until a changed certificate is noticed.
+const certificatePause = 5 * time.Second
+
+// A certificate that has less left than this, or than a sixth of its time where that is
+// short, is warned of once a day.
+const expiryNotice = 14 * 24 * time.Hour
+
+// The limits of a connection with HTTP/2. One stream takes no more than a part of what
+// a connection may send ahead, so that a request that waits holds no other up.
+const (
+	maxFrame            = 64 << 10
+	maxAheadOfStream    = 256 << 10
+	maxAheadOfConnected = 1 << 20
+)
+
+// A certificate is the pair of files that the service identifies itself with, as they
+// were when they last made a whole. It is safe for concurrent use.
+type certificate struct {
+	chainFile, keyFile string
+	log                *slog.Logger
+	now                func() time.Time
+	current            atomic.Pointer[tls.Certificate]
+
+	mu         sync.Mutex
+	chain, key []byte    // guarded by mu; the files as they were last tried
+	warned     time.Time // guarded by mu; of the expiry
+}
+
+// openCertificate reads the pair, which must be whole. One that has expired is served:
+// to be away is no better.
+func openCertificate(chainFile, keyFile string, log *slog.Logger) (*certificate, error) {
+	c := &certificate{chainFile: chainFile, keyFile: keyFile, log: log, now: time.Now}
+	if info, err := os.Stat(keyFile); err == nil && othersMayUse(info) {
+		log.Warn("others may read the private key: take that right from them", "file", keyFile, "mode", info.Mode().Perm().String())
+	}
+	if _, err := c.read(); err != nil {
+		return nil, fmt.Errorf("tls-cert and tls-key: %w", err)
+	}
+	c.notice()
+	return c, nil
+}
+
+// othersMayUse reports whether the rights to a file go beyond its owner and group.
+func othersMayUse(info fs.FileInfo) bool { return info.Mode().Perm()&0o007 != 0 }
+
+// read takes the pair that the files are now, if they have changed since it was last
+// called and it is a whole.
+func (c *certificate) read() (changed bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	chain, err := os.ReadFile(c.chainFile)
+	if err != nil {
+		return false, err
+	}
+	key, err := os.ReadFile(c.keyFile)
+	if err != nil {
+		return false, err
+	}
+	if bytes.Equal(chain, c.chain) && bytes.Equal(key, c.key) {
+		return false, nil
+	}
+	c.chain, c.key = chain, key
+	pair, err := tls.X509KeyPair(chain, key)
+	if err != nil {
+		return false, err
+	}
+	before := c.current.Load()
+	if now := c.now(); before != nil && now.After(pair.Leaf.NotAfter) && now.Before(before.Leaf.NotAfter) {
+		return false, errors.New("it has expired, and the one before has not")
+	}
+	c.current.Store(&pair)
+	c.warned = time.Time{}
+	c.log.Info("took a certificate", "names", pair.Leaf.DNSNames, "serial", pair.Leaf.SerialNumber.Text(16), "notAfter", pair.Leaf.NotAfter)
+	return true, nil
+}
+
+// reload reads the pair again, changed or not, and says what came of it. What is under
+// way is not touched; new connections get the new pair, or the old one if the new one
+// is broken.
+func (c *certificate) reload() {
+	c.mu.Lock()
+	c.chain, c.key = nil, nil
+	c.mu.Unlock()
+	if _, err := c.read(); err != nil {
+		c.log.Error("the certificate was not taken, and the one before goes on", "error", err)
+	}
+	c.notice()
+}
+
+// notice warns of the expiry in time.
+func (c *certificate) notice() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	leaf, now := c.current.Load().Leaf, c.now()
+	left := leaf.NotAfter.Sub(now)
+	if left < min(expiryNotice, leaf.NotAfter.Sub(leaf.NotBefore)/6) && now.Sub(c.warned) >= 24*time.Hour {
+		c.warned = now
+		c.log.Warn("the certificate ends soon, or has", "notAfter", leaf.NotAfter)
+	}
+}
+
+// watch reloads the pair when it has changed, until ctx ends. It looks at what is in the
+// files: their times do not tell when a folder or a link is put in their place. A file
+// that cannot be read is told once, like a broken one.
+func (c *certificate) watch(ctx context.Context) {
+	var told string
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(certificatePause):
+		}
+		changed, err := c.read()
+		switch {
+		case changed:
+			told = ""
+		case err != nil && err.Error() != told:
+			c.log.Error("the certificate was not taken, and the one before goes on", "error", err)
+			told = err.Error()
+		}
+		c.notice()
+	}
+}
+
+// expiry returns when the certificate ends, in seconds since 1970; for none, never.
+func (c *certificate) expiry() float64 {
+	if c == nil {
+		return math.Inf(1)
+	}
+	return float64(c.current.Load().Leaf.NotAfter.Unix())
+}
+
+// config returns what connections are made with: TLS 1.3, or 1.2 with the suites that
+// have forward secrecy and authenticated encryption (RFC 9325, section 4.2), which are
+// those that HTTP/2 allows (RFC 9113, section 9.2.2). Go orders them.
+func (c *certificate) config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		CipherSuites: []uint16{
+			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+		},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
+	}
+}
+
+// secure opens the certificate, if the settings have one.
+func (a *App) secure() (err error) {
+	if a.settings.TLSCert != "" {
+		a.certificate, err = openCertificate(a.settings.TLSCert, a.settings.TLSKey, a.log)
+	}
+	return err
+}
+
+// serve answers the connections of the listener, until it fails or is closed. Without
+// TLS there is no HTTP/2: proxies speak HTTP/1.1, and one connection with many requests
+// would be counted as one.
+func (a *App) serve() error {
+	if a.certificate == nil {
+		return a.server.Serve(a.listener)
+	}
+	return a.server.ServeTLS(a.listener, "", "")
+}
+
+// secure makes the server one with TLS, unless there is no certificate.
+func (c *certificate) secure(server *http.Server, settings config.Config) {
+	if c == nil {
+		return
+	}
+	server.TLSConfig = c.config()
+	server.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams:          settings.HTTP2Streams,
+		MaxReadFrameSize:              maxFrame,
+		MaxReceiveBufferPerStream:     maxAheadOfStream,
+		MaxReceiveBufferPerConnection: maxAheadOfConnected,
+		WriteByteTimeout:              settings.WriteTimeout,
+	}
+}
+
+// ReloadCertificate reads the certificate and its key again, if there are any. It
+// never harms: a broken pair is logged and not taken.
+func (a *App) ReloadCertificate() {
+	if a.certificate != nil {
+		a.certificate.reload()
+	}
+}

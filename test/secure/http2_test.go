@@ -1,0 +1,255 @@
+package secure
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"atrium/test/nodes"
+)
+
+// A raw is a client of HTTP/2 that sends the frames that it is told to.
+type raw struct {
+	*http2.Framer
+	conn net.Conn
+	head bytes.Buffer // one block of headers
+	hp   *hpack.Encoder
+}
+
+// connect begins a connection and leaves what the server sends to the caller.
+func (s *server) connect(t *testing.T) *raw {
+	t.Helper()
+	conn, err := tls.Dial("tcp", s.Addr, &tls.Config{RootCAs: s.trust, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(2 * patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	r := &raw{Framer: http2.NewFramer(conn, conn), conn: conn}
+	r.hp = hpack.NewEncoder(&r.head)
+	if err := r.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// headers returns a block for a request, with more headers.
+func (r *raw) headers(more ...string) []byte {
+	r.head.Reset()
+	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "atrium.test"}, {":path", "/openapi.json"}} {
+		_ = r.hp.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	}
+	for i, value := range more {
+		_ = r.hp.WriteField(hpack.HeaderField{Name: fmt.Sprintf("x-%d", i), Value: value, Sensitive: true})
+	}
+	return bytes.Clone(r.head.Bytes())
+}
+
+// drain reads frames until the connection ends and calls each with them.
+func (r *raw) drain(each func(http2.Frame)) error {
+	for {
+		f, err := r.ReadFrame()
+		if err != nil {
+			return err
+		}
+		each(f)
+	}
+}
+
+var resident = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
+
+// memory returns how much memory the server has, in MiB.
+func (s *server) memory(t *testing.T) int {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := resident.FindSubmatch(b)
+	if m == nil {
+		t.Fatalf("no VmRSS in %s", b)
+	}
+	kib, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib / 1024
+}
+
+// holds checks that a flood has left the server answering, with its memory.
+func (s *server) holds(t *testing.T, before int) {
+	t.Helper()
+	if a := s.must(t, s.client(t, true), http.MethodGet, "/v0/pages", ""); a.status != http.StatusOK || a.proto != "HTTP/2.0" {
+		t.Errorf("after the flood: %d with %s", a.status, a.proto)
+	}
+	if after := s.memory(t); after > before+200 { // a race detector takes a part of it
+		t.Errorf("the flood took the memory from %d to %d MiB", before, after)
+	}
+}
+
+// A client that opens requests and takes each back at once (CVE-2023-44487) has no more
+// of them running than the limit. When more are waiting for their turn than four times
+// that, it is thrown out; a server that is fast enough does not need to.
+func TestRequestsThatAreTakenBackAtOnceHoldNobodyUp(t *testing.T) {
+	s := start(t, "--http2-streams", "10", "--log-sample", "0")
+	before := s.memory(t)
+	r := s.connect(t)
+	away := make(chan http2.ErrCode, 1)
+	go func() {
+		code := http2.ErrCodeNo
+		_ = r.drain(func(f http2.Frame) {
+			if f, ok := f.(*http2.GoAwayFrame); ok {
+				code = f.ErrCode
+			}
+		})
+		away <- code
+	}()
+	sent := 0
+	for ; sent < 50_000; sent++ {
+		id := uint32(2*sent + 1)
+		if r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: r.headers(), EndStream: true, EndHeaders: true}) != nil ||
+			r.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
+			break
+		}
+	}
+	s.holds(t, before)
+	_ = r.conn.Close()
+	code := <-away
+	t.Logf("%d requests were taken back, and the server said %s", sent, code)
+	if sent < 50_000 && code != http2.ErrCodeEnhanceYourCalm {
+		t.Errorf("the connection ended after %d requests with %s", sent, code)
+	}
+}
+
+// A head that never ends (CVE-2023-45288) is read no further than the limit of heads.
+func TestAHeadThatNeverEndsEndsTheConnection(t *testing.T) {
+	s := start(t, "--log-sample", "0")
+	before := s.memory(t)
+	r := s.connect(t)
+	go func() { _ = r.drain(func(http2.Frame) {}) }()
+	if err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: r.headers(), EndStream: true}); err != nil {
+		t.Fatal(err)
+	}
+	part := bytes.Repeat([]byte{0x10, 3, 'x', '-', 'y', 1, 'z'}, 2000) // literals that are never indexed
+	const most = 64 << 20
+	sent := 0
+	for ; sent < most; sent += len(part) {
+		if err := r.WriteContinuation(1, false, part); err != nil {
+			break
+		}
+	}
+	if sent >= most {
+		t.Errorf("the server took %d bytes of one head", sent)
+	}
+	t.Logf("the connection ended after %d KiB", sent>>10)
+	s.holds(t, before)
+}
+
+// Who asks for answers of the protocol itself and reads none of them is thrown out.
+func TestPingsWhoseAnswersNobodyReadsEndTheConnection(t *testing.T) {
+	s := start(t, "--log-sample", "0")
+	before := s.memory(t)
+	r := s.connect(t)
+	const most = 4_000_000
+	sent := 0
+	for ; sent < most && r.WritePing(false, [8]byte{}) == nil; sent++ {
+	}
+	if sent == most {
+		t.Errorf("the server took %d pings", sent)
+	}
+	s.holds(t, before)
+}
+
+func TestAConnectionHasNoMoreRequestsUnderWayThanTheSetting(t *testing.T) {
+	s := start(t, "--http2-streams", "3")
+	r := s.connect(t)
+	for i := range uint32(4) { // whose bodies do not come
+		if err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: r.headers("a"), EndHeaders: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit, refused := uint32(0), false
+	enough := errors.New("enough")
+	err := func() error {
+		for {
+			f, err := r.ReadFrame()
+			if err != nil {
+				return err
+			}
+			switch f := f.(type) {
+			case *http2.SettingsFrame:
+				if v, ok := f.Value(http2.SettingMaxConcurrentStreams); ok {
+					limit = v
+				}
+			case *http2.RSTStreamFrame:
+				refused = f.StreamID == 7 && (f.ErrCode == http2.ErrCodeProtocol || f.ErrCode == http2.ErrCodeRefusedStream)
+				return enough
+			}
+		}
+	}()
+	if limit != 3 || !refused {
+		t.Errorf("the limit is %d, the fourth request was refused: %v (%v)", limit, refused, err)
+	}
+}
+
+func TestAHeadAboveTheLimitIsAnsweredWith431OverHTTP2(t *testing.T) {
+	s := start(t)
+	c := s.client(t, true)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.Addr+"/v0/pages", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		r.Header.Set(fmt.Sprintf("x-%d", i), string(bytes.Repeat([]byte{'a'}, 1000)))
+	}
+	response, err := c.Do(r)
+	// A client that reads the server's settings in time does not even send it.
+	if err == nil {
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("a head of 40 KB: %d", response.StatusCode)
+		}
+	}
+	if a := s.must(t, c, http.MethodGet, "/v0/pages", ""); a.status != http.StatusOK {
+		t.Errorf("after it: %d", a.status)
+	}
+}
+
+// A plain listener has no HTTP/2, whether a client begins with it or asks for it.
+func TestThereIsNoHTTP2WithoutTLS(t *testing.T) {
+	n := nodes.Start(t, 1, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"))[0]
+	for name, begin := range map[string]string{
+		"at once":   http2.ClientPreface,
+		"by asking": "GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
+	} {
+		conn, err := net.Dial("tcp", n.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(conn, begin)
+		got, err := io.ReadAll(conn)
+		_ = conn.Close()
+		if !bytes.HasPrefix(got, []byte("HTTP/1.")) || bytes.Contains(got, []byte("101 ")) {
+			t.Errorf("%s: %.60q, %v", name, got, err)
+		}
+	}
+}
