@@ -40,7 +40,7 @@ it may be deleted. A database on PostgreSQL is copied by PostgreSQL's own tools.
 		if args[0] == "-" {
 			return usageError{errors.New("a backup is checked before it has its name, and needs a file: stdout is none")}
 		}
-		settings, err := database()
+		settings, err := database(cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ since must be revoked again.`,
 	without := cmd.Flags().Bool("no-manifest", false, "take a backup that has no manifest, such as one that sqlite3 has made; its checksum is not compared")
 	rate := rateFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
-		settings, err := database()
+		settings, err := database(cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}

@@ -122,18 +122,26 @@ func newVersion() *cobra.Command {
 
 // databaseFlag adds the flags that say which database a command works on and how,
 // and returns what gives these settings once the command line is read.
-func databaseFlag(cmd *cobra.Command) func() (config.Config, error) {
+func databaseFlag(cmd *cobra.Command) func(stderr io.Writer) (config.Config, error) {
 	return databaseFlags(cmd.Flags())
 }
 
-func databaseFlags(flags *pflag.FlagSet, others ...string) func() (config.Config, error) {
+func databaseFlags(flags *pflag.FlagSet, others ...string) func(stderr io.Writer) (config.Config, error) {
 	settings := config.Default()
 	loader := config.Bind(flags, &settings, append(others, "database", "database-timeout", "database-statements")...)
-	return func() (config.Config, error) {
+	return func(stderr io.Writer) (config.Config, error) {
 		if _, err := loader.Load(os.LookupEnv); err != nil {
 			return config.Config{}, usageError{err}
 		}
+		warn(stderr, loader.Warnings...)
 		return settings, nil
+	}
+}
+
+// warn says what is unwise, each on a line of its own.
+func warn(stderr io.Writer, warnings ...string) {
+	for _, w := range warnings {
+		fmt.Fprintf(stderr, "atrium: warning: %s\n", w)
 	}
 }
 

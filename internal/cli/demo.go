@@ -36,13 +36,13 @@ real one, as the default does.`,
 	}
 	defaults := config.Default()
 	defaults.Database = "sqlite:atrium-demo.db"
-	load := settingsFlags(cmd, defaults)
+	load, loader := settingsFlags(cmd, defaults)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		settings, _, err := load()
 		if err != nil {
 			return err
 		}
-		return serve(cmd.Context(), settings, cmd.ErrOrStderr(), func(a *app.App, s *store.Store) error {
+		return serve(cmd.Context(), settings, loader.Warnings, cmd.ErrOrStderr(), func(a *app.App, s *store.Store) error {
 			key, operator, err := prepareDemo(cmd.Context(), s)
 			if err == nil {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), demoText, key, a.Addr(), operator)

@@ -31,7 +31,8 @@ exit code is 0 if nothing fails, warnings or not, and 1 else.`,
   atrium doctor --full -o json`,
 		Args: cobra.NoArgs,
 	}
-	load, out := settingsFlags(cmd, config.Default()), outputFlag(cmd)
+	load, loader := settingsFlags(cmd, config.Default())
+	out := outputFlag(cmd)
 	full := cmd.Flags().Bool("full", false, "read all of a SQLite database to find damage; else only where its parts begin")
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		settings, list, err := load()
@@ -40,6 +41,9 @@ exit code is 0 if nothing fails, warnings or not, and 1 else.`,
 			file = os.Getenv(config.Variable("config"))
 		}
 		d := &doctor{settings: settings, list: list, file: file, full: *full, now: time.Now, free: freeBytes, files: maxFiles}
+		for _, w := range loader.Warnings {
+			d.warn("secrets", "see docs/operations.md, Secrets", "%s", w)
+		}
 		d.examine(cmd.Context(), err)
 		if err := out.print(cmd, map[string]any{"checks": d.findings}, d.print); err != nil {
 			return err

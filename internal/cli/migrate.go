@@ -29,7 +29,7 @@ after.`,
 		if *distribute != "" && *distribute != "citus" {
 			return usageError{fmt.Errorf("--distribute must be citus, not %q", *distribute)}
 		}
-		settings, err := database()
+		settings, err := database(cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}

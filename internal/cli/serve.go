@@ -39,20 +39,20 @@ exits within 8 seconds. A second signal ends it at once.`,
   atrium serve --config /etc/atrium.yaml --metrics-addr 127.0.0.1:9090`,
 		Args: cobra.NoArgs,
 	}
-	load := settingsFlags(cmd, config.Default())
+	load, loader := settingsFlags(cmd, config.Default())
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		settings, _, err := load()
 		if err != nil {
 			return err
 		}
-		return serve(cmd.Context(), settings, cmd.ErrOrStderr(), func(*app.App, *store.Store) error { return nil })
+		return serve(cmd.Context(), settings, loader.Warnings, cmd.ErrOrStderr(), func(*app.App, *store.Store) error { return nil })
 	})
 	return cmd
 }
 
 // settingsFlags adds a flag for every setting, and returns what gives the settings
-// once the command line is read.
-func settingsFlags(cmd *cobra.Command, defaults config.Config) func() (config.Config, []config.Setting, error) {
+// once the command line is read, and their loader, which has warnings then.
+func settingsFlags(cmd *cobra.Command, defaults config.Config) (func() (config.Config, []config.Setting, error), *config.Loader) {
 	settings := defaults
 	loader := config.Bind(cmd.Flags(), &settings)
 	return func() (config.Config, []config.Setting, error) {
@@ -61,11 +61,12 @@ func settingsFlags(cmd *cobra.Command, defaults config.Config) func() (config.Co
 			err = usageError{err}
 		}
 		return settings, list, err
-	}
+	}, loader
 }
 
-// serve runs the service. started is called once it listens.
-func serve(ctx context.Context, c config.Config, stderr io.Writer, started func(*app.App, *store.Store) error) error {
+// serve runs the service, and logs the warnings first. started is called once it
+// listens.
+func serve(ctx context.Context, c config.Config, warnings []string, stderr io.Writer, started func(*app.App, *store.Store) error) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -73,6 +74,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer, started func(
 		debug.SetMemoryLimit(memoryLimit)
 	}
 	log := telemetry.NewLogger(stderr, c.LogFormat, c.LogLevel)
+	for _, w := range warnings {
+		log.Warn(w)
+	}
 	export, err := telemetry.NewExport(ctx, version(), c.Database, log)
 	if err != nil {
 		return usageError{err}
@@ -151,12 +155,14 @@ setting is an error here as it is there.`,
 		Example: "  atrium config\n  ATRIUM_ADDR=0.0.0.0:80 atrium config --config /etc/atrium.yaml -o json",
 		Args:    cobra.NoArgs,
 	}
-	load, out := settingsFlags(cmd, config.Default()), outputFlag(cmd)
+	load, loader := settingsFlags(cmd, config.Default())
+	out := outputFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		_, list, err := load()
 		if err != nil {
 			return err
 		}
+		warn(cmd.ErrOrStderr(), loader.Warnings...)
 		return out.print(cmd, list, func(w io.Writer) {
 			fmt.Fprintln(w, "SETTING\tVALUE\tFROM")
 			for _, s := range list {

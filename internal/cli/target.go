@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -31,7 +32,8 @@ const (
 // targetHelp is what the help of every command says that has a target.
 const targetHelp = `Without --server the command works on the database itself, with everybody's rights.
 With it, it asks a running server for the same, with the rights of an API key. A key
-given by --key is seen in the list of processes: ` + envKey + ` and a profile are not.
+given by --key is seen in the list of processes: ` + envKey + `, a file that
+` + envKey + `_FILE names, and a profile are not.
 A profile is a JSON file that only its owner may read: {"server":…,"key":…,"tenant":…}.`
 
 // A target is what a command works on: the management API of a server, or the same
@@ -41,7 +43,7 @@ type target struct {
 	operators                    bool   // what is no tenant's, instead of a tenant
 	mayMake                      bool   // makes the database if there is none
 	asked                        string // the database, without its password; "" before it is opened
-	database                     func() (config.Config, error)
+	database                     func(stderr io.Writer) (config.Config, error)
 }
 
 // served are settings of a server that hold for the same operations on the database.
@@ -52,7 +54,7 @@ var served = []string{"max-body", "batch-max-body", "keep-versions"}
 func targetFlags(flags *pflag.FlagSet) *target {
 	t := &target{}
 	flags.StringVar(&t.server, "server", "", "`URL` of a running server to ask, instead of the database (environment: "+envServer+")")
-	flags.StringVar(&t.key, "key", "", "API `key` for the server, which the list of processes shows (environment: "+envKey+", which it does not)")
+	flags.StringVar(&t.key, "key", "", "API `key` for the server, which the list of processes shows (environment: "+envKey+", or "+envKey+"_FILE for a file with it, which it does not)")
 	flags.StringVar(&t.profile, "profile", "", "JSON `file` with the server, the key and the tenant, readable by its owner alone (environment: "+envProfile+")")
 	flags.StringVar(&t.tenant, "tenant", "", "`ID` of the tenant; a server knows it by the key, unless that is an operator's")
 	t.database = databaseFlags(flags, served...)
@@ -124,8 +126,16 @@ func (t *target) find(cmd *cobra.Command) error {
 		return usageError{errors.New("--key is for a server: --server says which")}
 	case t.server == "":
 		return nil
-	case t.key == "":
-		t.key = os.Getenv(envKey)
+	case t.key != "":
+		warn(cmd.ErrOrStderr(), fmt.Sprintf("the list of processes shows the key in --key: set %s or %[1]s_FILE instead", envKey))
+	default:
+		key, warning, err := config.ReadVariable(os.LookupEnv, envKey)
+		if err != nil {
+			return usageError{err}
+		}
+		if t.key = key; warning != "" {
+			warn(cmd.ErrOrStderr(), warning)
+		}
 	}
 	if t.key == "" {
 		return usageError{fmt.Errorf("a server needs an API key: set %s, or name a --profile", envKey)}
@@ -201,7 +211,7 @@ func (t *target) checkTenant() error {
 
 // onDatabase calls f with the migrated store that --database names.
 func (t *target) onDatabase(cmd *cobra.Command, f func(config.Config, *store.Store) error) (err error) {
-	settings, err := t.database()
+	settings, err := t.database(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -26,6 +27,7 @@ type Source string
 const (
 	FromFlag        Source = "flag"
 	FromEnvironment Source = "environment"
+	FromSecret      Source = "file of the environment" // which a variable with _FILE names
 	FromFile        Source = "file"
 	FromDefault     Source = "default"
 )
@@ -36,6 +38,9 @@ type Loader struct {
 	flags  *pflag.FlagSet
 	names  []string // of the settings, in the order of the struct
 	file   string   // the path, from --config or ATRIUM_CONFIG
+	// Warnings are what is not wrong but unwise about where secrets come from, once the
+	// settings are loaded.
+	Warnings []string
 }
 
 // Bind adds a flag for each of the named settings, or for all without a name,
@@ -114,16 +119,29 @@ func (l *Loader) Load(lookup func(string) (string, bool)) ([]Setting, error) {
 			source = from
 			before := flag.Value.String()
 			if err := flag.Value.Set(text); err != nil {
-				faults = append(faults, fmt.Errorf("%s: %q is not %s", where, text, kinds[flag.Value.Type()]))
+				shown := strconv.Quote(text)
+				if from == FromSecret {
+					shown = "what is in the file"
+				}
+				faults = append(faults, fmt.Errorf("%s: %s is not %s", where, shown, kinds[flag.Value.Type()]))
 				_ = flag.Value.Set(before) // which is no second fault
 			}
 		}
-		if text, ok := lookup(Variable(name)); flag.Changed {
+		if flag.Changed {
 			source = FromFlag
-		} else if ok && text != "" {
-			set(FromEnvironment, Variable(name), text)
+			l.warnOfFlag(name, flag.Value.String())
+		} else if v, err := readVariable(lookup, Variable(name)); err != nil {
+			faults = append(faults, err)
+		} else if v.text != "" {
+			from := FromEnvironment
+			if v.secret {
+				from = FromSecret
+			}
+			set(from, v.where, v.text)
+			l.warn(v.warning)
 		} else if text, ok := file[name]; ok {
 			set(FromFile, l.file+": "+name, text)
+			l.warnOfFile(text)
 		}
 		delete(file, name)
 		settings = append(settings, Setting{name, Redact(flag.Value.String()), source})
@@ -137,6 +155,26 @@ func (l *Loader) Load(lookup func(string) (string, bool)) ([]Setting, error) {
 		faults = append(faults, errors.New(fault))
 	}
 	return settings, errors.Join(faults...)
+}
+
+func (l *Loader) warn(warning string) {
+	if warning != "" {
+		l.Warnings = append(l.Warnings, warning)
+	}
+}
+
+// warnOfFlag warns of a password on the command line.
+func (l *Loader) warnOfFlag(name, text string) {
+	if Redact(text) != text {
+		l.warn(fmt.Sprintf("the list of processes shows the password in --%s: set %s or %s instead", name, Variable(name), Variable(name)+fileSuffix))
+	}
+}
+
+// warnOfFile warns of a password in a file that everybody may read.
+func (l *Loader) warnOfFile(text string) {
+	if info, err := os.Stat(l.file); err == nil && Redact(text) != text {
+		l.warn(readableByAll(l.file, info))
+	}
 }
 
 // kinds says what a value must be, by the type of its flag.

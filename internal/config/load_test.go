@@ -34,6 +34,25 @@ func load(t *testing.T, args []string, environment map[string]string, file strin
 	return c, settings, err
 }
 
+// warnings returns those of a command line and an environment without faults.
+func warnings(t *testing.T, args []string, environment map[string]string) []string {
+	t.Helper()
+	c := Default()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	l := Bind(flags, &c)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.Load(func(name string) (string, bool) {
+		value, ok := environment[name]
+		return value, ok
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Warnings
+}
+
 // wantFaults holds that the error names these faults and no others, in order.
 func wantFaults(t *testing.T, err error, want ...string) {
 	t.Helper()

@@ -49,6 +49,10 @@ the file that ` + "`--config`" + ` or ` + "`ATRIUM_CONFIG`" + ` names, else it h
 empty variable counts as none. All faults of the values are reported at once, and
 nothing is started with one. ` + "`atrium config`" + ` shows what is in force and where it came from.
 
+Instead of any variable, the one with ` + "`_FILE`" + ` behind its name may name a file with the value in one
+line: ` + "`ATRIUM_DATABASE_FILE`" + ` for ` + "`ATRIUM_DATABASE`" + `. That is for secrets. Both at once, and a file that
+cannot be read or is empty, are faults; a secret that everybody may read is warned of.
+
 The file is YAML, one setting a line:
 
 ` + "```yaml" + `
