@@ -58,6 +58,9 @@ func (a *App) measure(m *telemetry.Metrics, s *store.Store) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.Handler())
+	if a.settings.Pprof {
+		profile(mux)
+	}
 	a.metrics = &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: a.settings.ReadHeaderTimeout,

@@ -52,6 +52,11 @@ type Config struct {
 	// for none.
 	MetricsAddr string
 
+	// Whether profiles of the process are served beside the metrics, at /debug/pprof/.
+	// They need no key either, show the command line, and slow the process down while
+	// they are taken.
+	Pprof bool
+
 	// How the log is written: json, text, or auto, which is text on a terminal
 	// and json elsewhere.
 	LogFormat string
@@ -175,6 +180,7 @@ func (c *Config) faults() (all []string) {
 	check(c.HSTS >= 0 && c.HSTS%time.Second == 0, "hsts", "must be whole seconds and not negative")
 	check(c.HTTP2Streams >= 1 && c.HTTP2Streams <= 1000, "http2-streams", "must be from 1 to 1000")
 	check(c.Database != "", "database", "must not be empty")
+	check(!c.Pprof || c.MetricsAddr != "", "pprof", "needs metrics-addr, where it is served")
 	check(c.DatabaseConnections >= 2 && c.DatabaseConnections <= 1000, "database-connections", "must be from 2 to 1000")
 	check(c.DatabaseTimeout >= time.Second && c.DatabaseTimeout <= maxDatabaseTimeout, "database-timeout", "must be from 1s to "+maxDatabaseTimeout.String())
 	check(c.DatabaseStatements == Prepared || c.DatabaseStatements == Unprepared, "database-statements", "must be prepared or unprepared")

@@ -59,6 +59,8 @@ func Bind(flags *pflag.FlagSet, c *Config, only ...string) *Loader {
 		switch p := v.Field(i).Addr().Interface().(type) {
 		case *string:
 			flags.StringVar(p, name, *p, text)
+		case *bool:
+			flags.BoolVar(p, name, *p, text)
 		case *int:
 			flags.IntVar(p, name, *p, text)
 		case *time.Duration:
@@ -178,7 +180,7 @@ func (l *Loader) warnOfFile(text string) {
 }
 
 // kinds says what a value must be, by the type of its flag.
-var kinds = map[string]string{"int": "an int", "duration": "a duration such as 90s", "size": "a size such as 64KiB", "string": "a text"}
+var kinds = map[string]string{"int": "an int", "duration": "a duration such as 90s", "size": "a size such as 64KiB", "string": "a text", "bool": "true or false"}
 
 // readFile returns the settings of a file, as text; none for no path.
 func readFile(path string) (map[string]string, error) {

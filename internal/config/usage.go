@@ -14,6 +14,7 @@ var usage = map[string]string{
 	"DatabaseTimeout":     "How long a statement on a database server may take, and how long a request waits for a connection to it. Who waits longer is answered with 503.",
 	"DatabaseStatements":  "How statements reach a database server: prepared keeps them on each connection, unprepared keeps nothing, as a pooler that shares connections between transactions needs it.",
 	"MetricsAddr":         "The `host:port` to serve Prometheus metrics on, at /metrics. It is a listener of its own because metrics need no key: keep it off the internet. Empty for none.",
+	"Pprof":               "Whether profiles of the process are served beside the metrics, at /debug/pprof/. They need no key either, show the command line, and slow the process down while they are taken.",
 	"LogFormat":           "How the log is written: json, text, or auto, which is text on a terminal and json elsewhere.",
 	"LogLevel":            "The least level that is logged: debug, info, warn or error. Requests are logged at info.",
 	"LogSample":           "Of how many successful requests one is logged. 1 logs each of them, 0 none. Requests that failed are always logged, unless the level leaves them out.",
