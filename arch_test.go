@@ -14,7 +14,7 @@ import (
 // what stands on a lower floor. ARCHITECTURE.md draws them.
 var floors = [][]string{
 	{"."},
-	{"api", "internal/auditlog", "internal/canonical", "internal/strictjson", "internal/jsonpatch", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry"},
+	{"api", "internal/auditlog", "internal/canonical", "internal/strictjson", "internal/jsonpatch", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry", "internal/limit"},
 	{"internal/store", "internal/ingest", "internal/submission", "internal/config/reference"},
 	{"internal/auth", "internal/transfer", "internal/backup", "internal/config/reference/write"},
 	{"internal/rest", "internal/resource"},

@@ -1,0 +1,207 @@
+package limit_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"atrium/internal/limit"
+)
+
+// A front is a Listener whose connections stay open until the test says so.
+type front struct {
+	*limit.Listener
+	all, ofClient atomic.Int64 // refused
+	accepted      chan net.Conn
+}
+
+func listen(t *testing.T, b limit.Bounds) *front {
+	t.Helper()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &front{accepted: make(chan net.Conn, 1000)}
+	b.Refused = func(ofClient bool) {
+		if ofClient {
+			f.ofClient.Add(1)
+		} else {
+			f.all.Add(1)
+		}
+	}
+	f.Listener = limit.NewListener(inner, b)
+	t.Cleanup(func() { _ = f.Close() })
+	go func() {
+		for {
+			c, err := f.Accept()
+			if err != nil {
+				return
+			}
+			f.accepted <- c
+			_, _ = c.Write([]byte("."))
+		}
+	}()
+	return f
+}
+
+// dial reports whether a connection from an address is taken.
+func (f *front) dial(t *testing.T, from string) (client net.Conn, taken bool) {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 10 * time.Second}
+	c, err := d.Dial("tcp", f.Addr().String())
+	if errors.Is(err, syscall.ECONNRESET) { // so soon
+		return nil, false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_, err = c.Read(make([]byte, 1))
+	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+		t.Fatal("a connection was neither taken nor closed")
+	}
+	return c, err == nil
+}
+
+func (f *front) want(t *testing.T, from string, taken bool) {
+	t.Helper()
+	if _, ok := f.dial(t, from); ok != taken {
+		t.Errorf("a connection from %s is taken: %v, want %v", from, ok, taken)
+	}
+}
+
+func TestConnectionsAboveTheLimitsAreClosedAtOnceAndThoseOfOthersAreNot(t *testing.T) {
+	f := listen(t, limit.Bounds{All: 5, Client: 2})
+	f.want(t, "127.0.0.1", true)
+	f.want(t, "127.0.0.1", true)
+	f.want(t, "127.0.0.1", false)
+	f.want(t, "127.0.0.2", true)
+	f.want(t, "127.0.0.3", true)
+	f.want(t, "127.0.0.4", true)
+	f.want(t, "127.0.0.5", false)
+	if f.all.Load() != 1 || f.ofClient.Load() != 1 || f.Open() != 5 {
+		t.Errorf("%d are open; refused were %d of all, %d of a client", f.Open(), f.all.Load(), f.ofClient.Load())
+	}
+	first := <-f.accepted
+	for range 3 { // counts once
+		_ = first.Close()
+	}
+	f.want(t, "127.0.0.5", true)
+	f.want(t, "127.0.0.6", false)
+	if f.Open() != 5 {
+		t.Errorf("%d are open", f.Open())
+	}
+}
+
+func TestAConnectionThatEndsMakesRoomForAnother(t *testing.T) {
+	f := listen(t, limit.Bounds{All: 10, Client: 1})
+	for range 200 {
+		c, taken := f.dial(t, "127.0.0.1")
+		if !taken {
+			t.Fatal("there is no room")
+		}
+		_ = c.Close()
+		served := <-f.accepted
+		_, _ = io.Copy(io.Discard, served)
+		_ = served.Close()
+	}
+	if f.Open() != 0 {
+		t.Errorf("%d are open", f.Open())
+	}
+}
+
+func TestATrustedProxyMayHaveAllConnections(t *testing.T) {
+	f := listen(t, limit.Bounds{All: 4, Client: 1, Proxies: limit.Proxies{netip.MustParsePrefix("127.0.0.2/32")}})
+	f.want(t, "127.0.0.1", true)
+	f.want(t, "127.0.0.1", false)
+	for range 3 {
+		f.want(t, "127.0.0.2", true)
+	}
+	f.want(t, "127.0.0.2", false)
+}
+
+// The ends of real connections of one network of IPv6 differ on loopback in nothing, so
+// the listener is given some.
+func TestConnectionsFromOneNetworkOfIPv6AreOfOneClient(t *testing.T) {
+	var refused int
+	l := limit.NewListener(&given{addrs: []string{
+		"[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8::ffff:0:0:1]:1", "[2001:db8:0:1::1]:1",
+	}}, limit.Bounds{All: 100, Client: 2, Refused: func(bool) { refused++ }})
+	for {
+		if _, err := l.Accept(); err != nil {
+			break
+		}
+	}
+	if l.Open() != 3 || refused != 1 {
+		t.Errorf("%d are open, %d refused", l.Open(), refused)
+	}
+}
+
+// A given listener has connections from addresses, and then no more.
+type given struct {
+	net.Listener
+	addrs []string
+}
+
+type from struct {
+	net.Conn
+	addr net.Addr
+}
+
+func (f from) RemoteAddr() net.Addr { return f.addr }
+func (from) Close() error           { return nil }
+
+func (g *given) Accept() (net.Conn, error) {
+	if len(g.addrs) == 0 {
+		return nil, net.ErrClosed
+	}
+	addr := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(g.addrs[0]))
+	g.addrs = g.addrs[1:]
+	return from{addr: addr}, nil
+}
+
+func TestAnAnswerToARequestThatWasNotReadArrives(t *testing.T) {
+	f := listen(t, limit.Bounds{All: 1, Client: 1})
+	c, _ := f.dial(t, "127.0.0.1")
+	served := <-f.accepted
+	half, ok := served.(interface{ CloseWrite() error })
+	if !ok {
+		t.Fatal("net/http cannot close one half of the connection")
+	}
+	if err := half.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the client reads %v", err)
+	}
+	if _, err := c.Write([]byte("more")); err != nil {
+		t.Error(err)
+	}
+	if n, err := served.Read(make([]byte, 10)); n != 4 || err != nil {
+		t.Errorf("the server reads %d, %v", n, err)
+	}
+}
+
+func BenchmarkClientAddress(b *testing.B) {
+	for name, c := range map[string]struct {
+		proxies   limit.Proxies
+		forwarded []string
+	}{
+		"of the peer":     {nil, nil},
+		"behind a proxy":  {proxies, []string{"198.51.100.7"}},
+		"behind a second": {proxies, []string{"203.0.113.9, 198.51.100.7, 10.2.2.2"}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				limit.Client(c.proxies.Client("10.0.0.1:4711", c.forwarded))
+			}
+		})
+	}
+}
