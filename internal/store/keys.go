@@ -63,6 +63,25 @@ func (s *Store) Key(ctx context.Context, id atrium.KeyID) (k atrium.APIKey, curr
 	return k, current, previous, err
 }
 
+var keysByID = engine.NewBatch(`SELECT api_keys.key_id, api_keys.tenant_id, name, scopes, created_at, expires_at, revoked_at,
+	previous_ends_at, last_used_at, secret_hash, previous_hash FROM batch JOIN api_keys ON api_keys.key_id = batch.key_id`, "key_id bytea")
+
+// EachKey calls f with each of the keys that there is, whether it works or not, and the
+// hashes as Key has them, in any order.
+func (s *Store) EachKey(ctx context.Context, ids []atrium.KeyID, f func(k atrium.APIKey, current, previous []byte)) error {
+	rows := make([]engine.Args, len(ids))
+	for i, id := range ids {
+		rows[i] = engine.Args{idArg(id)}
+	}
+	return s.read(ctx, func(tx engine.Tx) error {
+		_, err := tx.Batch(keysByID, rows, func(r engine.Row) error {
+			f(scanKey(r), r.Bytes(9), r.Bytes(10))
+			return nil
+		})
+		return err
+	})
+}
+
 // TenantKey returns a key of a tenant, or of the operators for
 // atrium.OperatorChain, whether it works or not. It is NotFound if there is no such
 // key.

@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 var keys = []guarantee{
 	{"a key is as it was made, with the hash of its secret", keyAsMade},
+	{"many keys are found together as each of them is alone, and those that do not exist are not", keysTogether},
 	{"a key of a tenant that does not exist is NotFound", keyOfNoTenant},
 	{"the keys of a tenant are listed by descending identifier, all or some, however many a page has", keysListed},
 	{"an operator's key is of no tenant", keysOfOperators},
@@ -54,6 +56,42 @@ func (e *env) wantKey(t tb, want atrium.APIKey, current, previous []byte) {
 	got, gotCurrent, gotPrevious, err := e.Key(t.Context(), want.ID)
 	if err != nil || !reflect.DeepEqual(got, want) || !bytes.Equal(gotCurrent, current) || !bytes.Equal(gotPrevious, previous) {
 		t.Errorf("read %+v with %x and %x, %v, want %+v with %x and %x", got, gotCurrent, gotPrevious, err, want, current, previous)
+	}
+}
+
+func keysTogether(t *testing.T, e *env) {
+	shown := func(k atrium.APIKey, current, previous []byte) string {
+		return fmt.Sprintf("%v %x %x", k, current, previous)
+	}
+	var ids []atrium.KeyID
+	want := map[atrium.KeyID]string{}
+	for i := range 300 {
+		id := atrium.NewID[atrium.KeyID]()
+		ids = append(ids, id)
+		switch i % 3 {
+		case 0:
+			want[id] = shown(e.newKey(t, id), secretHash(1), nil)
+		case 1:
+			e.newKey(t, id)
+			k, _, err := e.RotateKey(t.Context(), e.change(), id, secretHash(byte(i)), time.Hour, func(atrium.APIKey) error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[id] = shown(k, secretHash(byte(i)), secretHash(1))
+		}
+	}
+	got := map[atrium.KeyID]string{}
+	each := func(k atrium.APIKey, current, previous []byte) { got[k.ID] = shown(k, current, previous) }
+	if err := e.EachKey(t.Context(), nil, each); err != nil || len(got) > 0 {
+		t.Fatalf("of none: %v, %v", got, err)
+	}
+	if err := e.EachKey(t.Context(), ids, each); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		if got[id] != want[id] {
+			t.Errorf("together it is %s, alone %s", got[id], want[id])
+		}
 	}
 }
 
