@@ -3,7 +3,11 @@
 // order of precedence.
 package config
 
-import "time"
+import (
+	"net/netip"
+	"strings"
+	"time"
+)
 
 //go:generate go run ./reference/write
 
@@ -81,6 +85,48 @@ type Config struct {
 	// How large the head of a request may be, the request line included.
 	MaxHeader Size
 
+	// How many header fields a request may have. More are answered with 431.
+	MaxHeaderFields int
+
+	// How long the target of a request may be, the query included. Longer ones are
+	// answered with 414.
+	MaxURL Size
+
+	// How many parameters a query may have. More are answered with 414.
+	MaxQueryParameters int
+
+	// How many connections are open at most. More are closed at once.
+	MaxConnections int
+
+	// How many of the connections one client may have: an address, or a network of 64
+	// bits with IPv6. More are closed at once. Trusted proxies may have all.
+	MaxClientConnections int
+
+	// The proxies that say for whom they speak: `networks` such as 10.0.0.0/8, or
+	// addresses, with commas between. X-Forwarded-For of a request that comes from
+	// one of them names its client. From others it is ignored.
+	TrustedProxies string
+
+	// How many requests of an API are in work at the same time, imports and exports
+	// not counted. As many more wait for their turn. 0 is no limit.
+	MaxRequests int
+
+	// How long a request may wait for its turn. Then it is answered with 503.
+	RequestWait time.Duration
+
+	// How many requests may come with one key: 100/s are so many in a second, at
+	// once or evenly. What is above is answered with 429. 0 is no limit. Each process
+	// counts for itself.
+	KeyRate Rate
+
+	// How many requests may come for one tenant, with whichever of its keys.
+	TenantRate Rate
+
+	// How many requests of one client may have a key that is no good. What is above
+	// is answered with 429 and does no work; requests with a good key are always
+	// answered. 0 is no limit.
+	AuthFailures Rate
+
 	// How long the head of a request may take to arrive.
 	ReadHeaderTimeout time.Duration
 
@@ -132,29 +178,37 @@ const (
 // Default returns the settings that hold where nothing says otherwise.
 func Default() Config {
 	return Config{
-		Addr:                "127.0.0.1:8080",
-		HSTS:                365 * 24 * time.Hour,
-		HTTP2Streams:        100,
-		Database:            "sqlite:atrium.db",
-		DatabaseConnections: 16,
-		DatabaseTimeout:     10 * time.Second,
-		DatabaseStatements:  Prepared,
-		LogFormat:           "auto",
-		LogLevel:            "info",
-		LogSample:           1,
-		MaxBody:             1 << 20,
-		ImportMaxBody:       1 << 30,
-		BatchMaxBody:        16 << 20,
-		MaxHeader:           16 << 10,
-		ReadHeaderTimeout:   10 * time.Second,
-		ReadTimeout:         30 * time.Second,
-		WriteTimeout:        time.Minute,
-		IdleTimeout:         2 * time.Minute,
-		DrainTimeout:        7 * time.Second,
-		QueueEntries:        4096,
-		QueueBytes:          64 << 20,
-		BatchEntries:        256,
-		WriteLanes:          2,
+		Addr:                 "127.0.0.1:8080",
+		HSTS:                 365 * 24 * time.Hour,
+		HTTP2Streams:         100,
+		Database:             "sqlite:atrium.db",
+		DatabaseConnections:  16,
+		DatabaseTimeout:      10 * time.Second,
+		DatabaseStatements:   Prepared,
+		LogFormat:            "auto",
+		LogLevel:             "info",
+		LogSample:            1,
+		MaxBody:              1 << 20,
+		ImportMaxBody:        1 << 30,
+		BatchMaxBody:         16 << 20,
+		MaxHeader:            16 << 10,
+		MaxHeaderFields:      100,
+		MaxURL:               8 << 10,
+		MaxQueryParameters:   100,
+		MaxConnections:       8192,
+		MaxClientConnections: 4096,
+		MaxRequests:          2048,
+		RequestWait:          time.Second,
+		AuthFailures:         Rate{100, time.Minute},
+		ReadHeaderTimeout:    10 * time.Second,
+		ReadTimeout:          30 * time.Second,
+		WriteTimeout:         time.Minute,
+		IdleTimeout:          2 * time.Minute,
+		DrainTimeout:         7 * time.Second,
+		QueueEntries:         4096,
+		QueueBytes:           64 << 20,
+		BatchEntries:         256,
+		WriteLanes:           2,
 	}
 }
 
@@ -191,6 +245,15 @@ func (c *Config) faults() (all []string) {
 	check(c.ImportMaxBody >= 1<<20, "import-max-body", "must be at least 1MiB")
 	check(c.BatchMaxBody >= 1<<10 && c.BatchMaxBody <= 64<<20, "batch-max-body", "must be from 1KiB to 64MiB")
 	check(c.MaxHeader >= 4<<10 && c.MaxHeader <= 1<<20, "max-header", "must be from 4KiB to 1MiB")
+	check(c.MaxHeaderFields >= 10 && c.MaxHeaderFields <= 10_000, "max-header-fields", "must be from 10 to 10000")
+	check(c.MaxURL >= 1<<10 && c.MaxURL <= 1<<20, "max-url", "must be from 1KiB to 1MiB")
+	check(c.MaxQueryParameters >= 10 && c.MaxQueryParameters <= 10_000, "max-query-parameters", "must be from 10 to 10000")
+	check(c.MaxConnections >= 10 && c.MaxConnections <= 1<<20, "max-connections", "must be from 10 to 1048576")
+	check(c.MaxClientConnections >= 1 && c.MaxClientConnections <= 1<<20, "max-client-connections", "must be from 1 to 1048576")
+	check(c.MaxRequests >= 0 && c.MaxRequests <= 1<<20, "max-requests", "must be from 0 to 1048576")
+	check(c.RequestWait >= 0 && c.RequestWait <= time.Minute, "request-wait", "must be from 0s to "+time.Minute.String())
+	_, err := Networks(c.TrustedProxies)
+	check(err == nil, "trusted-proxies", "must be networks such as 10.0.0.0/8 or addresses, with commas between")
 	for _, d := range []struct {
 		setting string
 		value   time.Duration
@@ -209,4 +272,23 @@ func (c *Config) faults() (all []string) {
 	check(c.WriteLanes >= 1 && c.WriteLanes <= 64, "write-lanes", "must be from 1 to 64")
 	check(c.KeepVersions >= 0, "keep-versions", "must not be negative")
 	return all
+}
+
+// Networks reads a list of networks and addresses with commas between.
+func Networks(text string) (all []netip.Prefix, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" && text == "" {
+			return nil, nil
+		}
+		network, err := netip.ParsePrefix(part)
+		if addr, alone := netip.ParseAddr(part); alone == nil {
+			network, err = addr.WithZone("").Prefix(addr.BitLen())
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, network.Masked())
+	}
+	return all, nil
 }

@@ -67,6 +67,8 @@ func Bind(flags *pflag.FlagSet, c *Config, only ...string) *Loader {
 			flags.DurationVar(p, name, *p, text)
 		case *Size:
 			flags.Var(p, name, text)
+		case *Rate:
+			flags.Var(p, name, text)
 		}
 	}
 	flags.StringVar(&l.file, "config", "", "A YAML file of settings (environment: "+Variable("config")+")")
@@ -180,7 +182,7 @@ func (l *Loader) warnOfFile(text string) {
 }
 
 // kinds says what a value must be, by the type of its flag.
-var kinds = map[string]string{"int": "an int", "duration": "a duration such as 90s", "size": "a size such as 64KiB", "string": "a text", "bool": "true or false"}
+var kinds = map[string]string{"int": "an int", "duration": "a duration such as 90s", "size": "a size such as 64KiB", "rate": "a rate such as 100/s", "string": "a text", "bool": "true or false"}
 
 // readFile returns the settings of a file, as text; none for no path.
 func readFile(path string) (map[string]string, error) {
