@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,8 @@ type Exchange struct {
 	Duration  time.Duration
 	TenantID  atrium.TenantID // "" if the caller was not identified
 	KeyID     atrium.KeyID
+	Client    netip.Addr // whom it came from; the zero Addr if that is not known
+	Refused   Refusal    // by which limit; "" for none
 }
 
 // method returns the method if HTTP defines it, and else "other": what it is then
@@ -66,12 +69,21 @@ func isMethod(text string) bool {
 	return false
 }
 
+// client returns the text of the client's address, "" if it is not known.
+func (x *Exchange) client() string {
+	if !x.Client.IsValid() {
+		return ""
+	}
+	return x.Client.String()
+}
+
 // RequestLog returns what writes one line for a request: each that failed, and
-// one of so many that did not; none of these if sample is 0.
+// one of so many that did not; none of these if sample is 0. Those that a limit
+// refused are for the RefusalLog: who sends too many must not fill the log with them.
 func RequestLog(log *slog.Logger, sample int) func(*Exchange) {
 	var count atomic.Uint64
 	return func(x *Exchange) {
-		if x.Status < 400 && (sample == 0 || sample > 1 && count.Add(1)%uint64(sample) != 0) {
+		if x.Refused != "" || x.Status < 400 && (sample == 0 || sample > 1 && count.Add(1)%uint64(sample) != 0) {
 			return
 		}
 		attrs := [...]slog.Attr{
@@ -83,6 +95,7 @@ func RequestLog(log *slog.Logger, sample int) func(*Exchange) {
 			slog.Int("bytes", x.Bytes),
 			slog.String("tenantId", string(x.TenantID)),
 			slog.String("keyId", string(x.KeyID)),
+			slog.String("client", x.client()),
 			{}, // of the trace
 		}
 		all := attrs[:len(attrs)-1]

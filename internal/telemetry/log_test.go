@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ func exchange(t testing.TB, status int) *Exchange {
 	return &Exchange{
 		Context: t.Context(), RequestID: "req_1", Method: "GET", Route: "/v0/accounts/{account_id}", Status: status,
 		Bytes: 321, Duration: 1234567 * time.Nanosecond, TenantID: "tenant_1", KeyID: "key_1",
+		Client: netip.MustParseAddr("2001:db8::1"),
 	}
 }
 
@@ -37,6 +39,7 @@ func TestARequestIsOneLineWithItsMembersAndNoOthers(t *testing.T) {
 		want := map[string]any{
 			"level": "INFO", "msg": "request", "requestId": "req_1", "method": "GET", "route": "/v0/accounts/{account_id}",
 			"status": float64(status), "duration": 1235000.0, "bytes": 321.0, "tenantId": "tenant_1", "keyId": "key_1",
+			"client": "2001:db8::1",
 		}
 		if !maps.Equal(line, want) {
 			t.Errorf("logged %v, want %v", line, want)

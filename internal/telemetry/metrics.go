@@ -25,6 +25,7 @@ type Metrics struct {
 	transaction *prometheus.HistogramVec
 	checkpoint  *prometheus.HistogramVec
 	cache       *prometheus.CounterVec
+	refused     *prometheus.CounterVec
 }
 
 // durations reach from what a read takes to what a client waits for.
@@ -53,13 +54,19 @@ func NewMetrics(version string) *Metrics {
 		cache: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "atrium_auth_key_lookups_total", Help: "Keys that were verified, by where the answer came from.",
 		}, []string{"source"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "atrium_limit_refused_total", Help: "Connections and requests that were turned away, by the limit that did.",
+		}, []string{"limit"}),
+	}
+	for _, by := range refusals {
+		m.refused.WithLabelValues(string(by))
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "atrium_build_info", Help: "Always 1; the labels say what is running.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.transaction, m.checkpoint, m.cache, build,
+	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.transaction, m.checkpoint, m.cache, m.refused, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -82,7 +89,13 @@ func (m *Metrics) Request(x *Exchange) {
 		method, route = "other", "other"
 	}
 	m.requests.WithLabelValues(method, route, strconv.Itoa(x.Status)).Observe(x.Duration.Seconds())
+	if x.Refused != "" {
+		m.Refused(x.Refused)
+	}
 }
+
+// Refused counts what a limit has turned away.
+func (m *Metrics) Refused(by Refusal) { m.refused.WithLabelValues(string(by)).Inc() }
 
 // Batch counts a commit of so many entries.
 func (m *Metrics) Batch(entries int) { m.batch.Observe(float64(entries)) }

@@ -1,0 +1,50 @@
+package telemetry
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What clients send too much of does not fill the log: a line of each limit in ten
+// seconds, that says how many there were.
+func TestRefusalsAreALineInAWhileWithTheirCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		logger := NewLogger(&out, "text", "info")
+		l, requests := NewRefusalLog(logger), RequestLog(logger, 1)
+		refuse := func(by Refusal, times int) {
+			for range times {
+				x := exchange(t, 429)
+				x.Refused = by
+				requests(x)
+				l.Request(x)
+			}
+		}
+		refuse(ByKeyRate, 1000)
+		refuse(ByOverload, 10)
+		time.Sleep(9 * time.Second)
+		refuse(ByKeyRate, 500)
+		l.Request(exchange(t, 429)) // which no limit refused
+		time.Sleep(time.Second)
+		refuse(ByKeyRate, 2)
+		l.Connection(ByConnections)
+		var got []string
+		for line := range strings.Lines(out.String()) {
+			_, rest, _ := strings.Cut(line, "level=")
+			got = append(got, strings.TrimSpace(rest))
+		}
+		const whose = " requestId=req_1 route=/v0/accounts/{account_id} tenantId=tenant_1 keyId=key_1 client=2001:db8::1"
+		want := []string{
+			`WARN msg="a limit refuses" limit=key_rate count=1` + whose,
+			`WARN msg="a limit refuses" limit=overload count=1` + whose,
+			`WARN msg="a limit refuses" limit=key_rate count=1500` + whose,
+			`WARN msg="a limit refuses" limit=connections count=1`,
+		}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
