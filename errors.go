@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // A Code names a kind of failure. It is part of the API: every code has a page
@@ -22,6 +23,8 @@ const (
 	CodePreconditionFailed   Code = "precondition_failed"
 	CodePreconditionRequired Code = "precondition_required"
 	CodePayloadTooLarge      Code = "payload_too_large"
+	CodeURITooLong           Code = "uri_too_long"
+	CodeHeaderTooLarge       Code = "header_too_large"
 	CodeUnsupportedMediaType Code = "unsupported_media_type"
 	CodeIdempotencyKeyReused Code = "idempotency_key_reused"
 	CodeRateLimited          Code = "rate_limited"
@@ -35,7 +38,8 @@ const (
 type Error struct {
 	Code   Code
 	Detail string
-	Faults []Fault // for invalid input: every fault that was found
+	Faults []Fault       // for invalid input: every fault that was found
+	Retry  time.Duration // for the codes that may pass by themselves: how long to wait, 0 for as long as usual
 	cause  error
 }
 

@@ -22,6 +22,7 @@ import (
 	"atrium/internal/docsui"
 	"atrium/internal/external"
 	"atrium/internal/ingest"
+	"atrium/internal/limit"
 	"atrium/internal/rest"
 	"atrium/internal/store"
 	"atrium/internal/telemetry"
@@ -54,6 +55,8 @@ type App struct {
 	settings    config.Config
 	log         *slog.Logger
 	listener    net.Listener
+	connections *limit.Listener // what the listener is, or accepts from
+	work        *limit.Gate
 	server      *http.Server
 	measured    net.Listener // of the metrics; nil for none
 	metrics     *http.Server // nil for none
@@ -74,19 +77,23 @@ func New(ctx context.Context, c Config) (*App, error) {
 		return nil, err
 	}
 	watch := newWatchers(c)
-	a := &App{settings: c.Settings, log: c.Log, export: c.Export}
+	limits, err := newLimits(c.Settings, watch.refused)
+	if err != nil {
+		return nil, err
+	}
+	a := &App{settings: c.Settings, log: c.Log, work: limits.rest.Work, export: c.Export}
 	if err := a.secure(); err != nil {
 		return nil, err
 	}
-	if err := a.listen(c.Metrics != nil && c.Settings.MetricsAddr != ""); err != nil {
+	if err := a.listen(c.Metrics != nil && c.Settings.MetricsAddr != "", limits.bounds); err != nil {
 		return nil, err
 	}
 	a.writer = newWriter(c, watch.ingest, watch.trace)
-	a.keys = auth.New(c.Store, c.Store.Now, watch.auth)
+	a.keys = auth.New(c.Store, c.Store.Now, limits.failures, watch.auth)
 	a.duties = duties(c.Store)
 	stopping, stop := context.WithCancel(context.Background())
 	kit := newKit(c, a.keys)
-	kit.Begin, kit.Observe, kit.Stopping = watch.begin, watch.request, stopping
+	kit.Begin, kit.Observe, kit.Stopping, kit.Limits = watch.begin, watch.request, stopping, limits.rest
 	decode := rest.NewGate(decodeAtOnce * runtime.GOMAXPROCS(0))
 	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Decode: decode}
 	private := newManage(c, cursors, a.keys, a.writer, decode)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"net/netip"
 	"runtime"
 
 	"atrium"
@@ -49,7 +50,7 @@ func newManage(c Config, cursors rest.CursorKey, keys manage.KeyMemory, logs man
 type commandLine struct{}
 
 // Authenticate returns the principal whom the audit log calls the command line.
-func (commandLine) Authenticate(context.Context, string) (auth.Principal, error) {
+func (commandLine) Authenticate(context.Context, netip.Addr, string) (auth.Principal, error) {
 	return auth.Principal{Scopes: atrium.ManageScopes(), Operator: true}, nil
 }
 

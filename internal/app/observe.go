@@ -19,16 +19,26 @@ type watchers struct {
 	trace   ingest.Tracer
 	begin   func(*http.Request) context.Context
 	request func(*telemetry.Exchange)
+	refused func(telemetry.Refusal) // is told of connections
 }
 
 func newWatchers(c Config) (w watchers) {
-	log := telemetry.RequestLog(c.Log, c.Settings.LogSample)
-	w.request = log
+	log, refusals := telemetry.RequestLog(c.Log, c.Settings.LogSample), telemetry.NewRefusalLog(c.Log)
+	w.request = func(x *telemetry.Exchange) {
+		log(x)
+		refusals.Request(x)
+	}
+	w.refused = refusals.Connection
 	if c.Metrics != nil {
 		w.ingest, w.auth = c.Metrics, c.Metrics
+		logged, warned := w.request, w.refused
 		w.request = func(x *telemetry.Exchange) {
 			c.Metrics.Request(x)
-			log(x)
+			logged(x)
+		}
+		w.refused = func(by telemetry.Refusal) {
+			c.Metrics.Refused(by)
+			warned(by)
 		}
 	}
 	if traces := c.Export.Traces(); traces != nil {
@@ -46,6 +56,8 @@ func newWatchers(c Config) (w watchers) {
 // when they are read.
 func (a *App) measure(m *telemetry.Metrics, s *store.Store) {
 	m.Gauge("atrium_ingest_queue_entries", "Entries that wait to be written.", func() float64 { return float64(a.writer.Waiting()) })
+	m.Gauge("atrium_http_connections", "Connections of clients that are open.", func() float64 { return float64(a.connections.Open()) })
+	m.Gauge("atrium_http_requests_in_work", "Requests that are in work, as max-requests counts them.", func() float64 { return float64(a.work.Inside()) })
 	m.Gauge("atrium_store_connections", "Connections to the database that are in use.", func() float64 { return float64(s.Stats().Connections) })
 	m.Gauge("atrium_store_waiting", "Who waits for a connection to a database server.", func() float64 { return float64(s.Stats().Waiting) })
 	m.Gauge("atrium_sqlite_wal_bytes", "Bytes in the write-ahead log, as of the last commit.", func() float64 { return float64(s.Stats().LogBytes) })

@@ -39,9 +39,12 @@ func TestEveryRequestIsOneLineOfTheLog(t *testing.T) {
 	var got []string
 	for _, line := range lines {
 		got = append(got, fmt.Sprint(line["method"], " ", line["route"], " ", line["status"], " ", line["keyId"] != "" && line["tenantId"] != ""))
-		want := []string{"bytes", "duration", "keyId", "level", "method", "msg", "requestId", "route", "status", "tenantId", "time"}
+		want := []string{"bytes", "client", "duration", "keyId", "level", "method", "msg", "requestId", "route", "status", "tenantId", "time"}
 		if names := slices.Sorted(maps.Keys(line)); !slices.Equal(names, want) {
 			t.Errorf("the line has %v", names)
+		}
+		if line["client"] != "127.0.0.1" {
+			t.Errorf("the request came from %v", line["client"])
 		}
 	}
 	want := []string{

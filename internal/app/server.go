@@ -6,14 +6,19 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+
+	"atrium/internal/limit"
 )
 
 // listen opens the listeners, all or none: what cannot be served is known before
 // anything is.
-func (a *App) listen(metrics bool) (err error) {
-	if a.listener, err = net.Listen("tcp", a.settings.Addr); err != nil {
+func (a *App) listen(metrics bool, b limit.Bounds) error {
+	api, err := net.Listen("tcp", a.settings.Addr)
+	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
+	a.connections = limit.NewListener(api, b)
+	a.listener = a.connections
 	if !metrics {
 		return nil
 	}

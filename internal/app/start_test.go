@@ -14,6 +14,7 @@ import (
 	"atrium/internal/app"
 	"atrium/internal/app/apptest"
 	"atrium/internal/auth"
+	"atrium/internal/config"
 	"atrium/internal/store"
 	"atrium/internal/telemetry"
 )
@@ -48,7 +49,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-func start(t *testing.T) *service {
+func start(t *testing.T, change ...func(*config.Config)) *service {
 	t.Helper()
 	s := &service{log: &output{}, metrics: telemetry.NewMetrics("v1.2.3")}
 	var err error
@@ -59,6 +60,9 @@ func start(t *testing.T) *service {
 	s.addr = apptest.Start(t, s.store, func(c *app.Config) {
 		c.Settings.MetricsAddr, c.Metrics = "127.0.0.1:0", s.metrics
 		c.Log = telemetry.NewLogger(s.log, "json", "debug")
+		for _, f := range change {
+			f(&c.Settings)
+		}
 	})
 	for line := range strings.Lines(s.log.String()) {
 		var told struct{ Msg, Addr string }

@@ -6,12 +6,14 @@ import (
 	"crypto/subtle"
 	"encoding/binary"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
 	"atrium"
+	"atrium/internal/limit"
 )
 
 // CacheTime is how long a verified key is trusted without asking the store: a
@@ -48,16 +50,30 @@ type Keys interface {
 	// nobody has, the error's code is atrium.CodeNotFound.
 	Key(ctx context.Context, id atrium.KeyID) (k atrium.APIKey, current, previous []byte, err error)
 
+	// EachKey calls f with each of the keys that there is, and is one question
+	// however many are asked for.
+	EachKey(ctx context.Context, ids []atrium.KeyID, f func(k atrium.APIKey, current, previous []byte)) error
+
 	// UseKeys notes when keys were last used.
 	UseKeys(ctx context.Context, used map[atrium.KeyID]atrium.Time) error
 }
 
+// Failures are what is counted of each client: keys that were not good.
+type Failures = limit.Rates[netip.Addr]
+
 // An Authenticator verifies keys. It is safe for concurrent use.
+//
+// A client that fails too often never makes a good key fail, and never makes the store
+// work: what is known to be no good is refused without asking, and what is not known is
+// asked for together with all else of that kind, in a lane that asks seldom. ADR 0016
+// has the reasons.
 type Authenticator struct {
 	keys     Keys
 	now      func() time.Time
 	observer Observer
+	failures *Failures // nil for any number
 	lookups  singleflight.Group
+	lane     lane
 
 	mu    sync.RWMutex
 	known map[fingerprint]verdict      // guarded by mu; at most maxCached
@@ -87,12 +103,15 @@ func (v *verdict) good(now atrium.Time) bool {
 
 // New returns an Authenticator for the keys. now is the clock by which they expire and
 // are used. How long a verdict is trusted is measured by the monotonic clock instead: a
-// clock that is set back must not keep a key alive that was revoked. observer may be nil.
-func New(keys Keys, now func() time.Time, observer Observer) *Authenticator {
-	return &Authenticator{
-		keys: keys, now: now, observer: observer,
+// clock that is set back must not keep a key alive that was revoked. failures and
+// observer may be nil.
+func New(keys Keys, now func() time.Time, failures *Failures, observer Observer) *Authenticator {
+	a := &Authenticator{
+		keys: keys, now: now, observer: observer, failures: failures,
 		known: map[fingerprint]verdict{}, used: map[atrium.KeyID]atrium.Time{},
 	}
+	a.lane.ask = a.askTogether
+	return a
 }
 
 // unauthenticated is one and the same for every way in which a key can be bad.
@@ -100,61 +119,68 @@ func unauthenticated() error {
 	return atrium.Errorf(atrium.CodeUnauthenticated, "A valid API key is needed in the x-api-key header.")
 }
 
-// Authenticate returns who holds a key. The error's code is
-// atrium.CodeUnauthenticated for a key that is malformed, unknown, revoked or
-// expired, and atrium.CodeUnavailable when that could not be found out.
-func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal, error) {
+// refuse counts a key of a client that is known to be no good, and returns what the
+// client is told.
+func (a *Authenticator) refuse(from netip.Addr) error {
+	b := a.failures.Take(from)
+	if b.OK {
+		return unauthenticated()
+	}
+	e := atrium.Errorf(atrium.CodeRateLimited, "Too many keys that are not valid came from this address. A valid one is taken all the same.")
+	e.Retry = b.Wait
+	return e
+}
+
+// Authenticate returns who holds a key that came from a client. The error's code is
+// atrium.CodeUnauthenticated for a key that is malformed, unknown, revoked or expired,
+// or atrium.CodeRateLimited if too many such came from the client, and
+// atrium.CodeUnavailable when that could not be found out.
+func (a *Authenticator) Authenticate(ctx context.Context, from netip.Addr, key string) (Principal, error) {
+	from = limit.Client(from)
 	id, secret, ok := ParseKey(key)
 	if !ok {
-		return Principal{}, unauthenticated()
+		return Principal{}, a.refuse(from)
 	}
 	now := a.now()
-	digest := fingerprint(sha256.Sum256([]byte(key)))
+	q := question{id: id, secret: secret, digest: fingerprint(sha256.Sum256([]byte(key)))}
 	a.mu.RLock()
-	v, cached := a.known[digest]
-	forgets := a.forgets
+	v, remembered := a.known[q.digest]
+	q.forgets = a.forgets
 	a.mu.RUnlock()
-	cached = cached && time.Now().Before(v.until)
+	cached := remembered && time.Now().Before(v.until)
 	if a.observer != nil {
 		a.observer.LookedUp(cached)
 	}
+	if cached && !v.good(atrium.At(now)) {
+		return Principal{}, a.refuse(from)
+	}
 	if !cached {
 		var err error
-		if v, err = a.look(ctx, id, secret, digest, forgets); err != nil {
+		if v, err = a.look(ctx, from, q, v.key != nil); err != nil {
 			return Principal{}, err
 		}
-	}
-	if !v.good(atrium.At(now)) {
-		return Principal{}, unauthenticated()
+		if !v.good(atrium.At(now)) {
+			return Principal{}, unauthenticated()
+		}
 	}
 	return Principal{TenantID: v.key.TenantID, KeyID: v.key.ID, Scopes: v.key.Scopes, Operator: v.key.TenantID == ""}, nil
 }
 
-// look asks the store, once for all who ask at the same time. It is not called
-// off with the first of them. Who comes after a call of Forget asks again: what
+// A question is what the store is asked about a key.
+type question struct {
+	id      atrium.KeyID
+	secret  string
+	digest  fingerprint
+	forgets uint64 // how often Forget had been called when it came up
+}
+
+// look asks the store, once for all who ask about a key at the same time. It is not
+// called off with the first of them. Who comes after a call of Forget asks again: what
 // was asked before it may be what is to be forgotten.
-func (a *Authenticator) look(ctx context.Context, id atrium.KeyID, secret string, digest fingerprint, forgets uint64) (verdict, error) {
-	question := binary.BigEndian.AppendUint64(digest[:], forgets)
-	result := a.lookups.DoChan(string(question), func() (any, error) {
-		at, until := a.now(), time.Now().Add(CacheTime) // before the store is asked: what it says is no newer
-		k, current, previous, err := a.keys.Key(context.WithoutCancel(ctx), id)
-		unknown := atrium.CodeOf(err) == atrium.CodeNotFound
-		if err != nil && !unknown {
-			return verdict{}, err
-		}
-		v := verdict{until: until}
-		// All is compared, in the same time, whether there is such a key or not.
-		given := hashSecret(secret)
-		isCurrent, isPrevious := same(given, current), same(given, previous)
-		switch {
-		case unknown:
-		case isCurrent:
-			v.key = &k
-		case isPrevious:
-			v.key, v.ends = &k, k.PreviousEndsAt
-		}
-		a.remember(digest, v, atrium.At(at), forgets)
-		return v, nil
+func (a *Authenticator) look(ctx context.Context, from netip.Addr, q question, proven bool) (verdict, error) {
+	text := binary.BigEndian.AppendUint64(q.digest[:], q.forgets)
+	result := a.lookups.DoChan(string(text), func() (any, error) {
+		return a.lookFor(context.WithoutCancel(ctx), from, q, proven)
 	})
 	select {
 	case r := <-result:
@@ -165,6 +191,76 @@ func (a *Authenticator) look(ctx context.Context, id atrium.KeyID, secret string
 	case <-ctx.Done():
 		return verdict{}, atrium.Unavailable(context.Cause(ctx))
 	}
+}
+
+// lookFor asks the store for a client. Its failure is counted before anybody knows of it,
+// and taken back from a good key: many keys at once are no more questions than one after
+// the other. A key that was good the last time counts for nothing unless it fails.
+func (a *Authenticator) lookFor(ctx context.Context, from netip.Addr, q question, proven bool) (verdict, error) {
+	if !proven && !a.failures.Take(from).OK {
+		return a.lane.look(ctx, q)
+	}
+	at, until := a.now(), time.Now().Add(CacheTime) // before the store is asked: what it says is no newer
+	k, current, previous, err := a.keys.Key(ctx, q.id)
+	unknown := atrium.CodeOf(err) == atrium.CodeNotFound
+	if err != nil && !unknown {
+		return verdict{}, err
+	}
+	v := judge(q.secret, stored{k, current, previous}, !unknown, until)
+	a.remember(q.digest, v, atrium.At(at), q.forgets)
+	switch good := v.good(atrium.At(at)); {
+	case good && !proven:
+		a.failures.Return(from)
+	case !good && proven:
+		a.failures.Take(from)
+	}
+	return v, nil
+}
+
+// askTogether asks the store about many keys at once. Those that are no good are not
+// remembered: they would push others out that are.
+func (a *Authenticator) askTogether(ctx context.Context, all []*asked) error {
+	at, until := a.now(), time.Now().Add(CacheTime)
+	ids := make([]atrium.KeyID, len(all))
+	for i, q := range all {
+		ids[i] = q.id
+	}
+	found := make(map[atrium.KeyID]stored, len(ids))
+	if err := a.keys.EachKey(ctx, ids, func(k atrium.APIKey, current, previous []byte) {
+		found[k.ID] = stored{k, current, previous}
+	}); err != nil {
+		return err
+	}
+	for _, q := range all {
+		s, known := found[q.id]
+		q.verdict = judge(q.secret, s, known, until)
+		if q.verdict.good(atrium.At(at)) {
+			a.remember(q.digest, q.verdict, atrium.At(at), q.forgets)
+		}
+	}
+	return nil
+}
+
+// stored is what the store has of a key.
+type stored struct {
+	key               atrium.APIKey
+	current, previous []byte // hashes
+}
+
+// judge returns the verdict on a secret, of the key that is stored if it is known. All
+// is compared, in the same time, whether there is such a key or not.
+func judge(secret string, s stored, known bool, until time.Time) verdict {
+	v := verdict{until: until}
+	given := hashSecret(secret)
+	isCurrent, isPrevious := same(given, s.current), same(given, s.previous)
+	switch {
+	case !known:
+	case isCurrent:
+		v.key = &s.key
+	case isPrevious:
+		v.key, v.ends = &s.key, s.key.PreviousEndsAt
+	}
+	return v
 }
 
 // same compares hashes in constant time. None is compared with a dummy.

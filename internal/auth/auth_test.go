@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,9 @@ import (
 	"atrium"
 	"atrium/internal/auth"
 )
+
+// client is where requests come from.
+var client = netip.MustParseAddr("192.0.2.1")
 
 // A ring is a set of keys that counts how often it is asked.
 type ring struct {
@@ -47,6 +51,22 @@ func (r *ring) Key(_ context.Context, id atrium.KeyID) (atrium.APIKey, []byte, [
 		return atrium.APIKey{}, nil, nil, atrium.NotFound()
 	}
 	return s.key, s.current, s.previous, nil
+}
+
+func (r *ring) EachKey(_ context.Context, ids []atrium.KeyID, f func(k atrium.APIKey, current, previous []byte)) error {
+	time.Sleep(time.Millisecond)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked++
+	if r.away != nil {
+		return atrium.Unavailable(r.away)
+	}
+	for _, id := range ids {
+		if s, ok := r.keys[id]; ok {
+			f(s.key, s.current, s.previous)
+		}
+	}
+	return nil
 }
 
 func (r *ring) UseKeys(_ context.Context, used map[atrium.KeyID]atrium.Time) error {
@@ -104,12 +124,12 @@ func at(t *testing.T, f func(t *testing.T, r *ring, a *auth.Authenticator)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing()
-		f(t, r, auth.New(r, time.Now, nil))
+		f(t, r, auth.New(r, time.Now, nil, nil))
 	})
 }
 
 func code(a *auth.Authenticator, key string) atrium.Code {
-	if _, err := a.Authenticate(context.Background(), key); err != nil {
+	if _, err := a.Authenticate(context.Background(), client, key); err != nil {
 		return atrium.CodeOf(err)
 	}
 	return "ok"
@@ -118,7 +138,7 @@ func code(a *auth.Authenticator, key string) atrium.Code {
 func TestAGoodKeyIsItsTenantWithItsScopes(t *testing.T) {
 	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
 		text, id := r.add(func(k *atrium.APIKey) { k.Scopes = atrium.Scopes{"pages:read"} })
-		who, err := a.Authenticate(t.Context(), text)
+		who, err := a.Authenticate(t.Context(), client, text)
 		if err != nil || who.KeyID != id || who.TenantID != r.keys[id].key.TenantID || fmt.Sprint(who.Scopes) != "pages:read" {
 			t.Errorf("%+v, %v", who, err)
 		}
@@ -138,7 +158,7 @@ func TestEveryBadKeyGetsOneAnswer(t *testing.T) {
 			"", "atr_", good[1:], good + "x", strings.ToUpper(good), good[:len(good)-1] + "!", unknown, revoked, expired,
 			swap(good, 40), swap(good, len(good)-1), withSecretOf(good, other),
 		} {
-			_, err := a.Authenticate(t.Context(), key)
+			_, err := a.Authenticate(t.Context(), client, key)
 			if atrium.CodeOf(err) != atrium.CodeUnauthenticated {
 				t.Fatalf("%q: %v", key, err)
 			}
@@ -321,7 +341,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 func TestLastUseIsWrittenByTheMinuteAndAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing()
-		a := auth.New(r, time.Now, nil)
+		a := auth.New(r, time.Now, nil, nil)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { a.Run(ctx, slog.New(slog.DiscardHandler)); close(ended) }()
@@ -385,7 +405,7 @@ func TestAClockThatIsSetNeitherKeepsAKeyAliveNorForgetsAll(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			r, set := newRing(), time.Duration(0)
-			a := auth.New(r, func() time.Time { return time.Now().Add(set).Round(0) }, nil)
+			a := auth.New(r, func() time.Time { return time.Now().Add(set).Round(0) }, nil, nil)
 			text, id := r.add(nil)
 			_ = code(a, text)
 			set = step

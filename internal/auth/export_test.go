@@ -2,6 +2,11 @@ package auth
 
 // What tests see of the package's inside.
 
-const MaxCached = maxCached
+const (
+	MaxCached   = maxCached
+	LanePause   = lanePause
+	LaneKeys    = laneKeys
+	LaneWaiting = laneWaiting
+)
 
 var Checksum = checksum

@@ -23,7 +23,7 @@ func TestAKeyThatIsForgottenWhileItIsLookedUpIsAskedForAgain(t *testing.T) {
 	for _, wait := range []bool{false, true} { // before the answer is there, and after
 		synctest.Test(t, func(t *testing.T) {
 			r := newRing()
-			a := auth.New(slow{r}, time.Now, nil)
+			a := auth.New(slow{r}, time.Now, nil, nil)
 			text, id := r.add(nil)
 			before := make(chan atrium.Code, 1)
 			go func() { before <- code(a, text) }()
@@ -45,11 +45,11 @@ func TestAKeyThatIsForgottenWhileItIsLookedUpIsAskedForAgain(t *testing.T) {
 func TestWhoGivesUpWaitingForAKeyIsNotTurnedAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing()
-		a := auth.New(slow{r}, time.Now, nil)
+		a := auth.New(slow{r}, time.Now, nil, nil)
 		text, _ := r.add(nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if _, err := a.Authenticate(ctx, text); atrium.CodeOf(err) != atrium.CodeUnavailable {
+		if _, err := a.Authenticate(ctx, client, text); atrium.CodeOf(err) != atrium.CodeUnavailable {
 			t.Errorf("error %v, want unavailable", err)
 		}
 		if c := code(a, text); c != "ok" || r.count() != 1 { // the answer came all the same

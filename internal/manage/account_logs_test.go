@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -65,7 +66,7 @@ func (l *logs) Submit(_ context.Context, d *atrium.Draft) (atrium.Receipt, error
 // key is whoever may do everything.
 type key struct{}
 
-func (key) Authenticate(context.Context, string) (auth.Principal, error) {
+func (key) Authenticate(context.Context, netip.Addr, string) (auth.Principal, error) {
 	return auth.Principal{TenantID: atrium.NewID[atrium.TenantID](), KeyID: atrium.NewID[atrium.KeyID](), Scopes: atrium.ManageScopes()}, nil
 }
 

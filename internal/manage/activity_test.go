@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -101,7 +102,7 @@ func TestCountsGoOnPastMidnightWithTheRangeTheyBeganWith(t *testing.T) {
 // keyOf is who may do everything to a tenant.
 type keyOf atrium.TenantID
 
-func (k keyOf) Authenticate(context.Context, string) (auth.Principal, error) {
+func (k keyOf) Authenticate(context.Context, netip.Addr, string) (auth.Principal, error) {
 	return auth.Principal{TenantID: atrium.TenantID(k), KeyID: atrium.NewID[atrium.KeyID](), Scopes: atrium.ManageScopes()}, nil
 }
 

@@ -2,10 +2,13 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"atrium"
 	"atrium/internal/auth"
+	"atrium/internal/limit"
+	"atrium/internal/telemetry"
 )
 
 // authorize returns nil if the principal may ask for the operation.
@@ -52,10 +55,16 @@ func tenantFault(detail string) error {
 	return atrium.Invalid(atrium.Fault{In: atrium.InHeader, Where: "Atrium-Tenant", Detail: detail})
 }
 
-func (a *API) authenticate(ctx context.Context, r *http.Request) (auth.Principal, error) {
+func (a *API) authenticate(ctx context.Context, w http.ResponseWriter, r *http.Request) (auth.Principal, error) {
 	key := ""
 	if values := r.Header[headerKey]; len(values) == 1 {
 		key = values[0]
 	}
-	return a.Keys.Authenticate(ctx, key)
+	exchange := note(w)
+	who, err := a.Keys.Authenticate(ctx, exchange.Client, key)
+	if err != nil && (atrium.CodeOf(err) == atrium.CodeRateLimited || errors.Is(err, limit.ErrBusy)) {
+		exchange.Refused = telemetry.ByAuthFailures
+	}
+	exchange.TenantID, exchange.KeyID = who.TenantID, who.KeyID
+	return who, err
 }

@@ -2,7 +2,7 @@
 // the order in which a request is judged, strict bodies and parameters, problem
 // documents, cursors and conditional requests.
 //
-// A request is judged in one order: path, method, key, scope, media types and
+// A request is judged in one order: its head, path, method, key, rate, scope, media types and
 // size, content, existence, state. What a handler does begins with content.
 package rest
 
@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"path"
 	"runtime/debug"
 	"slices"
@@ -52,7 +53,7 @@ const storageTimeout = 20 * time.Second
 
 // Keys say who holds a key: an *auth.Authenticator.
 type Keys interface {
-	Authenticate(ctx context.Context, key string) (auth.Principal, error)
+	Authenticate(ctx context.Context, client netip.Addr, key string) (auth.Principal, error)
 }
 
 // An API serves routes.
@@ -60,6 +61,7 @@ type API struct {
 	Keys      Keys
 	Tenants   func(context.Context, atrium.TenantID) error // NotFound for one that does not exist; nil if there are no operators
 	Log       *slog.Logger
+	Limits    Limits
 	MaxBody   int64                     // in bytes; 0 stands for DefaultMaxBody
 	MaxStream int64                     // of a body that is streamed, in bytes
 	Stopping  context.Context           // ends when streams are to end; nil for never
@@ -137,6 +139,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 		}
 		w := &recorder{plain, telemetry.Exchange{
 			Context: r.Context(), Method: r.Method, RequestID: requestID(r.Header[headerRequestID]),
+			Client: a.Limits.Proxies.Client(r.RemoteAddr, r.Header["X-Forwarded-For"]),
 		}}
 		w.Header().Set(headerRequestID, w.RequestID)
 		// net/http ends the context of a request when its client sends no more, be it gone
@@ -159,6 +162,10 @@ func (a *API) guard(next http.Handler) http.Handler {
 				writeProblem(w, r, a.Log, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 			}
 		}()
+		if err := a.Limits.checkHead(r); err != nil {
+			writeProblem(w, r, a.Log, err)
+			return
+		}
 		if p := r.URL.EscapedPath(); p == "" || p[0] != '/' || p == "//" || path.Clean(p) != p && path.Clean(p)+"/" != p {
 			writeProblem(w, r, a.Log, atrium.NotFound())
 			return
@@ -222,23 +229,32 @@ func (a *API) serve(route Route) http.Handler {
 
 func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Response, error) {
 	ctx := r.Context() //nolint:contextcheck // the request has no other
-	who, err := a.authenticate(ctx, r)
+	who, err := a.authenticate(ctx, w, r)
 	if err != nil {
 		return Response{}, err
 	}
-	exchange := note(w)
-	exchange.TenantID, exchange.KeyID = who.TenantID, who.KeyID
+	if err := a.Limits.checkRates(who, w); err != nil {
+		return Response{}, err
+	}
 	if err := authorize(route, who); err != nil {
 		return Response{}, err
 	}
 	if !accepts(r.Header["Accept"], route.Answers) {
 		return Response{}, atrium.Errorf(atrium.CodeNotAcceptable, "The answer is %s, which the Accept header rules out.", route.Answers)
 	}
+	exchange := note(w)
 	request := &Request{http: r, id: exchange.RequestID, log: a.Log}
 	if route.Method != http.MethodGet {
 		if err := checkContentType(w, r, route.Takes); err != nil {
 			return Response{}, err
 		}
+	}
+	if route.Takes != Lines && route.Answers != Lines {
+		leave, err := a.Limits.enter(ctx, w)
+		if err != nil {
+			return Response{}, err
+		}
+		defer leave()
 	}
 	switch {
 	case route.Takes == Lines:

@@ -1,22 +1,25 @@
 package rest
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"atrium"
+	"atrium/internal/limit"
 )
 
 // maxFaults is how many faults one answer names.
 const maxFaults = 50
 
-// retryAfter is what Retry-After says, in seconds, with the codes that may pass
-// by themselves.
-const retryAfter = 1
+// retryAfter is what Retry-After says with the codes that may pass by themselves, unless
+// the error knows better.
+const retryAfter = time.Second
 
 // A CodeInfo is what there is to say about a code: its HTTP status, its title,
 // and for the page that explains it what it means and what to do.
@@ -77,6 +80,11 @@ var Codes = []CodeInfo{
 		"Send less in one request, or ask the operator for a higher limit.",
 	},
 	{
+		atrium.CodeURITooLong, http.StatusRequestURITooLong, "The target of the request is too long",
+		"The path and the query together are longer, or the query has more parameters, than the server takes.",
+		"Send a shorter query. No request that the API describes needs such a long one.",
+	},
+	{
 		atrium.CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "The body must be JSON",
 		"The Content-Type is not application/json in UTF-8, or the body has a content coding.",
 		"Send Content-Type: application/json and an uncompressed body.",
@@ -93,8 +101,13 @@ var Codes = []CodeInfo{
 	},
 	{
 		atrium.CodeRateLimited, http.StatusTooManyRequests, "Too many requests",
-		"More requests came than the server takes from this caller.",
+		"More requests came than the server takes with this key or for this tenant, or too many from this address had a key that is not valid.",
 		"Wait as long as the Retry-After header says.",
+	},
+	{
+		atrium.CodeHeaderTooLarge, http.StatusRequestHeaderFieldsTooLarge, "There are too many header fields",
+		"The request has more header fields than the server takes.",
+		"Send fewer. Often it is a proxy or a client that adds the same ones again and again.",
 	},
 	{
 		atrium.CodeInternal, http.StatusInternalServerError, "A fault in the server",
@@ -144,14 +157,15 @@ type fault struct {
 }
 
 // told returns what a caller is told of an error. What is not an *atrium.Error is a
-// bug: it is logged, as every fault of the server, and told to nobody.
+// bug: it is logged, as every fault of the server, and told to nobody. That the server is
+// busy is none: a line for each refusal would make it more so.
 func told(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Error, CodeInfo) {
 	e, ok := errors.AsType[*atrium.Error](err)
 	if !ok {
 		e = atrium.Errorf(atrium.CodeInternal, "Something went wrong here. The request id leads the operator to it.").Because(err)
 	}
 	info := Info(e.Code)
-	if info.Status >= http.StatusInternalServerError {
+	if info.Status >= http.StatusInternalServerError && !errors.Is(err, limit.ErrBusy) {
 		log.ErrorContext(r.Context(), "request failed", "requestId", id, "error", e)
 	}
 	return e, info
@@ -197,7 +211,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err 
 	case atrium.CodeUnauthenticated:
 		w.Header().Set("WWW-Authenticate", `ApiKey realm="atrium"`)
 	case atrium.CodeUnavailable, atrium.CodeRateLimited:
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+		w.Header().Set("Retry-After", strconv.Itoa(seconds(cmp.Or(e.Retry, retryAfter))))
 	}
 	body, err := json.Marshal(p)
 	if err != nil { // a problem holds nothing that cannot be encoded

@@ -36,7 +36,7 @@ func ask(handle rest.Handler) (w *httptest.ResponseRecorder, log string) {
 	id, text, hash := auth.NewKey()
 	key := atrium.APIKey{ID: id, TenantID: atrium.NewID[atrium.TenantID](), Scopes: atrium.ExternalScopes()}
 	var lines bytes.Buffer
-	kit := &rest.API{Keys: auth.New(oneKey{key: key, hash: hash}, time.Now, nil), Log: slog.New(slog.NewTextHandler(&lines, nil))}
+	kit := &rest.API{Keys: auth.New(oneKey{key: key, hash: hash}, time.Now, nil, nil), Log: slog.New(slog.NewTextHandler(&lines, nil))}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("X-Api-Key", text)
 	w = httptest.NewRecorder()

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,7 +20,7 @@ import (
 // anyone may do what the scope allows.
 type anyone struct{ scope atrium.Scope }
 
-func (a anyone) Authenticate(context.Context, string) (auth.Principal, error) {
+func (a anyone) Authenticate(context.Context, netip.Addr, string) (auth.Principal, error) {
 	return auth.Principal{TenantID: atrium.NewID[atrium.TenantID](), Scopes: atrium.Scopes{a.scope}}, nil
 }
 

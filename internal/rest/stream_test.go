@@ -23,7 +23,7 @@ func serveStreams(t *testing.T, stopping context.Context, in rest.Handler, out f
 	id, text, hash := auth.NewKey()
 	key := atrium.APIKey{ID: id, TenantID: atrium.NewID[atrium.TenantID](), Scopes: atrium.ExternalScopes()}
 	kit := &rest.API{
-		Keys: auth.New(oneKey{key: key, hash: hash}, time.Now, nil), Log: slog.New(slog.DiscardHandler), MaxStream: 1 << 10, Stopping: stopping,
+		Keys: auth.New(oneKey{key: key, hash: hash}, time.Now, nil, nil), Log: slog.New(slog.DiscardHandler), MaxStream: 1 << 10, Stopping: stopping,
 	}
 	server := httptest.NewServer(kit.Handler([]rest.Route{
 		{Method: http.MethodPost, Pattern: "/in", Scope: atrium.ScopePagesRead, Takes: rest.Lines, Handle: in},

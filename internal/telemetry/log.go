@@ -86,6 +86,9 @@ func RequestLog(log *slog.Logger, sample int) func(*Exchange) {
 		if x.Refused != "" || x.Status < 400 && (sample == 0 || sample > 1 && count.Add(1)%uint64(sample) != 0) {
 			return
 		}
+		if !log.Enabled(x.Context, slog.LevelInfo) {
+			return
+		}
 		attrs := [...]slog.Attr{
 			slog.String("requestId", x.RequestID),
 			slog.String("method", x.method()),

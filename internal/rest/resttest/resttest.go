@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -35,7 +36,9 @@ type Operation struct {
 // everything is who may do all of every API.
 type everything struct{ who auth.Principal }
 
-func (e everything) Authenticate(context.Context, string) (auth.Principal, error) { return e.who, nil }
+func (e everything) Authenticate(context.Context, netip.Addr, string) (auth.Principal, error) {
+	return e.who, nil
+}
 
 // New returns the operation of the document with the operationId, served by one of
 // the routes. Every parameter of the path is "none", which is no identifier, and a

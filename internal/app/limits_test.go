@@ -1,0 +1,326 @@
+package app_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/config"
+)
+
+// want holds that an answer is a problem with the status and the code.
+func (a answer) want(t *testing.T, status int, code atrium.Code) {
+	t.Helper()
+	var p struct {
+		Code      atrium.Code
+		RequestID string
+	}
+	err := json.Unmarshal([]byte(a.body), &p)
+	if a.status != status || err != nil || p.Code != code || p.RequestID == "" || p.RequestID != a.header.Get("X-Request-Id") {
+		t.Errorf("%d %s, want %d %s", a.status, a.body, status, code)
+	}
+}
+
+func (s *service) wantRefused(t *testing.T, limit string, count int) {
+	t.Helper()
+	text := s.scrape(t)
+	if series := fmt.Sprintf("\natrium_limit_refused_total{limit=%q} %d\n", limit, count); !strings.Contains(text, series) {
+		t.Errorf("there is no %s in\n%s", strings.TrimSpace(series), text)
+	}
+}
+
+func TestATargetAboveTheLimitsIsA414WhoeverSendsIt(t *testing.T) {
+	s := start(t, func(c *config.Config) { c.MaxURL, c.MaxQueryParameters = 2<<10, 50 })
+	long := func(n int) string { return "/v0/pages?x=" + strings.Repeat("y", n-len("/v0/pages?x=")) }
+	many := func(n int) string { return "/v0/pages?limit=1" + strings.Repeat("&x=1", n-1) }
+	for _, target := range []string{long(2 << 10), many(50)} {
+		if a := s.get(t, target, s.key); a.status != http.StatusOK {
+			t.Errorf("at the limit: %d %s", a.status, a.body)
+		}
+	}
+	for _, target := range []string{long(2<<10 + 1), many(51), "/" + strings.Repeat("y", 3<<10), "/v0/pages?" + strings.Repeat("&", 50)} {
+		for _, key := range []string{s.key, ""} {
+			s.get(t, target, key).want(t, http.StatusRequestURITooLong, atrium.CodeURITooLong)
+		}
+	}
+}
+
+func TestMoreHeaderFieldsThanTheLimitAreA431(t *testing.T) {
+	s := start(t)
+	for _, name := range []string{"Same: 1", "Different-%d: 1"} {
+		fields := make([]string, 97) // and User-Agent, Accept-Encoding and x-api-key
+		for i := range fields {
+			fields[i] = strings.ReplaceAll(name, "%d", strconv.Itoa(i))
+		}
+		if a := s.send(t, http.MethodGet, "/v0/pages", s.key, "", fields...); a.status != http.StatusOK {
+			t.Errorf("at the limit: %d %s", a.status, a.body)
+		}
+		s.send(t, http.MethodGet, "/v0/pages", s.key, "", append(fields, "One: more")...).want(t, http.StatusRequestHeaderFieldsTooLarge, atrium.CodeHeaderTooLarge)
+	}
+}
+
+func rateOf(a answer) string {
+	return a.header.Get("RateLimit-Policy") + " | " + a.header.Get("RateLimit")
+}
+
+func TestAKeyAboveItsRateIsA429AndSoIsATenantWithAllOfItsKeys(t *testing.T) {
+	s := start(t, func(c *config.Config) {
+		c.KeyRate, c.TenantRate = config.Rate{Count: 4, Window: time.Hour}, config.Rate{Count: 6, Window: 2 * time.Hour}
+	})
+	const policy = `"key";q=4;w=3600, "tenant";q=6;w=7200 | `
+	for i, c := range []struct {
+		method, target string
+		status         int
+	}{
+		{http.MethodGet, "/v0/pages", 200},
+		{http.MethodPost, "/manage/v0/brands", 403},
+		{http.MethodGet, "/v0/accounts/" + string(atrium.NewID[atrium.AccountID]()), 404},
+		{http.MethodHead, "/v0/pages", 200},
+	} {
+		a := s.send(t, c.method, c.target, s.key, "")
+		left := fmt.Sprintf(`"key";r=%d;t=900, "tenant";r=%d;t=1200`, 3-i, 5-i)
+		if a.status != c.status || rateOf(a) != policy+left {
+			t.Errorf("%s %s: %d with %s, want %s", c.method, c.target, a.status, rateOf(a), policy+left)
+		}
+	}
+	a := s.send(t, http.MethodPost, "/manage/v0/brands", s.key, "") // also without the scope
+	a.want(t, http.StatusTooManyRequests, atrium.CodeRateLimited)
+	if after, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || after < 890 || after > 900 || a.header.Get("RateLimit") != fmt.Sprintf(`"key";r=0;t=%d`, after) {
+		t.Errorf("Retry-After is %d, the rate %s", after, rateOf(a))
+	}
+	for range 2 {
+		if a := s.get(t, "/v0/pages", s.pages); a.status != http.StatusOK {
+			t.Errorf("another key: %d %s", a.status, a.body)
+		}
+	}
+	a = s.get(t, "/v0/pages", s.pages)
+	a.want(t, http.StatusTooManyRequests, atrium.CodeRateLimited)
+	if !strings.HasPrefix(a.header.Get("RateLimit"), `"key";r=1;t=`) || !strings.Contains(a.header.Get("RateLimit"), `"tenant";r=0;t=`) {
+		t.Errorf("the tenant is at %s", rateOf(a))
+	}
+	for target, key := range map[string]string{"/healthz": s.key, "/errors/": s.key, "/v0/pages": "x", "/nowhere": s.key} {
+		if a := s.get(t, target, key); a.status == http.StatusTooManyRequests || rateOf(a) != " | " {
+			t.Errorf("%s: %d with %s", target, a.status, rateOf(a))
+		}
+	}
+	s.wantRefused(t, "key_rate", 1)
+	s.wantRefused(t, "tenant_rate", 1)
+}
+
+func TestWithoutARateThereIsNoWordOfOne(t *testing.T) {
+	s := start(t)
+	for range 300 {
+		if a := s.get(t, "/v0/pages", s.key); a.status != http.StatusOK || rateOf(a) != " | " {
+			t.Fatalf("%d with %s", a.status, rateOf(a))
+		}
+	}
+}
+
+func TestAnAddressThatSendsWrongKeysIsHeldBackAndNoGoodKeyIs(t *testing.T) {
+	s := start(t, func(c *config.Config) {
+		c.TrustedProxies, c.AuthFailures = "127.0.0.1", config.Rate{Count: 100, Window: 24 * time.Hour}
+	})
+	from := func(address string) string { return "X-Forwarded-For: " + address }
+	wrong := func() string {
+		_, text, _ := auth.NewKey()
+		return text
+	}
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for range 100 {
+				if a := s.send(t, http.MethodGet, "/v0/pages", wrong(), "", from("192.0.2.1")); a.status != http.StatusUnauthorized {
+					t.Errorf("a wrong key: %d %s", a.status, a.body)
+				}
+			}
+		})
+	}
+	for range 30 { // none of which has been seen before
+		a := s.send(t, http.MethodGet, "/v0/pages", s.newKey(t, atrium.ExternalScopes()), "", from("192.0.2.1"))
+		if a.status != http.StatusOK {
+			t.Errorf("a good key: %d %s", a.status, a.body)
+		}
+	}
+	clients.Wait()
+	a := s.send(t, http.MethodGet, "/v0/pages", "x", "", from("192.0.2.1"))
+	a.want(t, http.StatusTooManyRequests, atrium.CodeRateLimited)
+	if after, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || after < 1 || after > 24*60*60/100 || a.header.Get("WWW-Authenticate") != "" {
+		t.Errorf("%v", a.header)
+	}
+	s.send(t, http.MethodGet, "/v0/pages", "x", "", from("192.0.2.2")).want(t, http.StatusUnauthorized, atrium.CodeUnauthenticated)
+	s.get(t, "/v0/pages", "x").want(t, http.StatusUnauthorized, atrium.CodeUnauthenticated)
+	s.wantRefused(t, "auth_failures", 1)
+	if log := s.log.String(); strings.Count(log, `"limit":"auth_failures"`) != 1 || !strings.Contains(log, `"client":"192.0.2.1"`) {
+		t.Error("the log does not name the client once")
+	}
+}
+
+func TestAForwardedAddressOfNoTrustedProxyIsIgnored(t *testing.T) {
+	s := start(t, func(c *config.Config) { c.AuthFailures = config.Rate{Count: 3, Window: time.Hour} })
+	for i := range 3 {
+		s.send(t, http.MethodGet, "/v0/pages", "x", "", fmt.Sprintf("X-Forwarded-For: 192.0.2.%d", i)).want(t, http.StatusUnauthorized, atrium.CodeUnauthenticated)
+	}
+	s.send(t, http.MethodGet, "/v0/pages", "x", "", "X-Forwarded-For: 192.0.2.9").want(t, http.StatusTooManyRequests, atrium.CodeRateLimited)
+	if strings.Contains(s.log.String(), "192.0.2.") {
+		t.Error("the log has the address")
+	}
+}
+
+// hold begins an entry and does not end it. What it returns does.
+func (s *service) hold(t *testing.T) (finish func() string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	const body = `{"source":"a","payload":{}}`
+	if _, err := fmt.Fprintf(conn, "POST /v0/account_logs HTTP/1.1\r\nHost: a\r\nx-api-key: %s\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", s.key, len(body)); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // its body is being read
+		t.Fatalf("%q, %v", line, err)
+	}
+	_, _ = in.ReadString('\n')
+	return func() string {
+		_, _ = io.WriteString(conn, body)
+		line, _ := in.ReadString('\n')
+		return strings.TrimSpace(line)
+	}
+}
+
+func TestAnOverloadIsRefusedEarlyAndProbesAndStreamsAreNot(t *testing.T) {
+	s := start(t, func(c *config.Config) { c.MaxRequests, c.RequestWait = 2, 50*time.Millisecond })
+	operator := s.newKey(t, atrium.Scopes{atrium.ScopeManage})
+	finish := []func() string{s.hold(t), s.hold(t)}
+	for range 3 {
+		a := s.get(t, "/v0/pages", s.key)
+		a.want(t, http.StatusServiceUnavailable, atrium.CodeUnavailable)
+		if a.header.Get("Retry-After") != "1" {
+			t.Errorf("%v", a.header)
+		}
+	}
+	for target, key := range map[string]string{"/healthz": "", "/readyz": "", "/openapi.json": "", "/manage/v0/export": operator} {
+		if a := s.get(t, target, key); a.status != http.StatusOK {
+			t.Errorf("%s: %d %s", target, a.status, a.body)
+		}
+	}
+	s.get(t, "/v0/pages", "").want(t, http.StatusUnauthorized, atrium.CodeUnauthenticated)
+	if !strings.Contains(s.scrape(t), "\natrium_http_requests_in_work 2\n") {
+		t.Error("there are not 2 in work")
+	}
+	for _, f := range finish {
+		if line := f(); line != "HTTP/1.1 201 Created" {
+			t.Errorf("who was in work: %s", line)
+		}
+	}
+	if a := s.get(t, "/v0/pages", s.key); a.status != http.StatusOK {
+		t.Errorf("after the overload: %d %s", a.status, a.body)
+	}
+	s.wantRefused(t, "overload", 3)
+	if log := s.log.String(); strings.Count(log, `"limit":"overload"`) != 1 || strings.Contains(log, "request failed") {
+		t.Error("three refusals are not one line of the log")
+	}
+}
+
+func TestABurstAboveTheLimitIsWorkedOff(t *testing.T) {
+	s := start(t, func(c *config.Config) { c.MaxRequests, c.RequestWait = 4, time.Minute })
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for range 50 {
+				if a := s.get(t, "/v0/pages", s.key); a.status != http.StatusOK {
+					t.Errorf("%d %s", a.status, a.body)
+				}
+			}
+		})
+	}
+	clients.Wait()
+}
+
+// dial opens a connection and reports whether the service serves it.
+func (s *service) dial(t *testing.T) (conn net.Conn, served bool) {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		return nil, false
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+	line, _ := bufio.NewReader(conn).ReadString('\n')
+	return conn, line == "HTTP/1.1 200 OK\r\n"
+}
+
+func TestConnectionsAboveTheLimitAreClosedAndCounted(t *testing.T) {
+	s := start(t, func(c *config.Config) { c.MaxClientConnections = 30 })
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	var open []net.Conn
+	for {
+		conn, served := s.dial(t)
+		if !served {
+			break
+		}
+		if open = append(open, conn); len(open) > 30 {
+			t.Fatal("there are more connections than may be")
+		}
+	}
+	if len(open) < 25 {
+		t.Errorf("only %d connections were served", len(open))
+	}
+	s.wantRefused(t, "client_connections", 1)
+	for _, conn := range open {
+		_ = conn.Close()
+	}
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		if _, served := s.dial(t); served {
+			break
+		}
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("connections that have ended still count")
+		}
+	}
+}
+
+func TestTwoThousandConnectionsAtOnceAreAllServed(t *testing.T) {
+	s := start(t)
+	const all = 2000
+	var clients sync.WaitGroup
+	begin := make(chan struct{})
+	var mu sync.Mutex
+	got := map[string]int{} // guarded by mu
+	for range all {
+		conn, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients.Go(func() {
+			defer func() { _ = conn.Close() }()
+			_ = conn.SetDeadline(time.Now().Add(time.Minute))
+			<-begin
+			const body = `{"source":"a","payload":{}}`
+			_, _ = fmt.Fprintf(conn, "POST /v0/account_logs HTTP/1.1\r\nHost: a\r\nx-api-key: %s\r\nContent-Length: %d\r\n\r\n%s", s.key, len(body), body)
+			line, err := bufio.NewReader(conn).ReadString('\n')
+			mu.Lock()
+			defer mu.Unlock()
+			got[fmt.Sprint(strings.TrimSpace(line), err)]++
+		})
+	}
+	close(begin)
+	clients.Wait()
+	if got["HTTP/1.1 201 Created<nil>"] != all {
+		t.Errorf("the answers are %v", got)
+	}
+}

@@ -1,0 +1,253 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/limit"
+)
+
+// allowed is how often a client of these tests may fail in a minute.
+const allowed = 100
+
+// guarded runs a test on a fake clock, with a bound on failures.
+func guarded(t *testing.T, f func(t *testing.T, r *ring, a *auth.Authenticator)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing()
+		f(t, r, auth.New(r, time.Now, limit.NewRates[netip.Addr](allowed, time.Minute, 1000), nil))
+		time.Sleep(time.Second) // until the lane has ended
+	})
+}
+
+func codeFrom(a *auth.Authenticator, from netip.Addr, key string) atrium.Code {
+	if _, err := a.Authenticate(context.Background(), from, key); err != nil {
+		return atrium.CodeOf(err)
+	}
+	return "ok"
+}
+
+func newKey() string {
+	_, text, _ := auth.NewKey()
+	return text
+}
+
+// block has a client fail as often as it may.
+func block(t *testing.T, a *auth.Authenticator) {
+	t.Helper()
+	for range allowed {
+		if c := code(a, "x"); c != atrium.CodeUnauthenticated {
+			t.Fatalf("a failure within the rate is %s", c)
+		}
+	}
+	if c := code(a, "x"); c != atrium.CodeRateLimited {
+		t.Fatalf("a failure above the rate is %s", c)
+	}
+}
+
+// other is another client.
+var other = netip.MustParseAddr("198.51.100.1")
+
+func TestTenThousandWrongKeysAtOnceAskTheStoreOnlyAFewTimesAndStopNoGoodOne(t *testing.T) {
+	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		good, fresh := make([]string, 50), make([]string, 50)
+		for i := range good {
+			good[i], _ = r.add(nil)
+			fresh[i], _ = r.add(nil)
+		}
+		var wg sync.WaitGroup
+		for range 10_000 {
+			wrong := newKey()
+			wg.Go(func() {
+				if c := code(a, wrong); c != atrium.CodeUnauthenticated {
+					t.Errorf("a wrong key is %s", c)
+				}
+			})
+		}
+		synctest.Wait()
+		asked := r.count()
+		for i := range good { // none of them has been seen before
+			wg.Go(func() {
+				if c := code(a, good[i]); c != "ok" {
+					t.Errorf("a good key from the same client is %s", c)
+				}
+			})
+			start := time.Now()
+			if c := codeFrom(a, other, fresh[i]); c != "ok" || time.Since(start) > time.Millisecond {
+				t.Errorf("a good key from another client is %s after %v", c, time.Since(start))
+			}
+		}
+		start := time.Now()
+		wg.Wait()
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("good keys waited %v", took)
+		}
+		const most = allowed + 10_000/auth.LaneKeys + 2
+		if n := r.count() - len(fresh); n > most {
+			t.Errorf("the store was asked %d times (%d at first), want %d at most", n, asked, most)
+		}
+	})
+}
+
+func TestTenThousandWrongKeysOneAfterTheOtherAskTheStoreTenTimesASecondAtMost(t *testing.T) {
+	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		start := time.Now()
+		for range 10_000 {
+			_ = code(a, newKey())
+		}
+		took := time.Since(start)
+		most := allowed + int(took/auth.LanePause) + int(took.Minutes()*allowed) + 2
+		if n := r.count(); n > most {
+			t.Errorf("the store was asked %d times in %v, want %d at most", n, took, most)
+		}
+	})
+}
+
+func TestAClientThatFailsTooOftenIsRefusedWithoutTheStoreAndToldHowLong(t *testing.T) {
+	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		known := newKey()
+		_ = code(a, known)
+		time.Sleep(time.Minute / allowed) // it is still remembered
+		block(t, a)
+		asked := r.count()
+		for _, key := range []string{"", "x", known, swap(known, 40)} {
+			_, err := a.Authenticate(t.Context(), client, key)
+			e, ok := errors.AsType[*atrium.Error](err)
+			if !ok || e.Code != atrium.CodeRateLimited || e.Retry <= 0 || e.Retry > time.Minute/allowed {
+				t.Errorf("%q: %+v", key, err)
+			}
+		}
+		if n := r.count(); n != asked {
+			t.Errorf("the store was asked %d times", n-asked)
+		}
+		if c := codeFrom(a, other, "x"); c != atrium.CodeUnauthenticated {
+			t.Errorf("the failure of another client is %s", c)
+		}
+		time.Sleep(time.Minute / allowed)
+		if c := code(a, "x"); c != atrium.CodeUnauthenticated {
+			t.Errorf("after the time it was told a failure is %s", c)
+		}
+	})
+}
+
+func TestGoodKeysCountForNothingHoweverManyThereAre(t *testing.T) {
+	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		for range 10 * allowed {
+			text, _ := r.add(nil)
+			if c := code(a, text); c != "ok" {
+				t.Fatal(c)
+			}
+		}
+		block(t, a) // which holds that all of the rate is there
+	})
+}
+
+func TestAKeyThatWasGoodIsAskedForAtOnceWhateverItsClientDoes(t *testing.T) {
+	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		text, id := r.add(nil)
+		_ = code(a, text)
+		block(t, a)
+		for range 3 {
+			time.Sleep(auth.CacheTime)
+			_ = code(a, newKey()) // the lane is busy
+			start := time.Now()
+			if c := code(a, text); c != "ok" || time.Since(start) > time.Millisecond {
+				t.Errorf("it is %s after %v", c, time.Since(start))
+			}
+		}
+		now := atrium.At(time.Now())
+		r.change(id, func(s *stored) { s.key.RevokedAt = &now })
+		time.Sleep(auth.CacheTime)
+		if c := code(a, text); c != atrium.CodeUnauthenticated {
+			t.Errorf("revoked, it is %s", c)
+		}
+	})
+}
+
+func TestARevokedKeyIsRefusedInTheLaneToo(t *testing.T) {
+	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		now := atrium.At(time.Now())
+		revoked, _ := r.add(func(k *atrium.APIKey) { k.RevokedAt = &now })
+		good, _ := r.add(nil)
+		second, _ := r.add(nil)
+		block(t, a)
+		for key, want := range map[string]atrium.Code{revoked: atrium.CodeUnauthenticated, withSecretOf(good, second): atrium.CodeUnauthenticated, good: "ok"} {
+			if c := code(a, key); c != want {
+				t.Errorf("it is %s, want %s", c, want)
+			}
+		}
+	})
+}
+
+func TestStorageThatIsAwayIsNotABadKeyInTheLaneEither(t *testing.T) {
+	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		good, _ := r.add(nil)
+		block(t, a)
+		r.setAway(errors.New("away"))
+		if c := code(a, good); c != atrium.CodeUnavailable {
+			t.Errorf("it is %s", c)
+		}
+		r.setAway(nil)
+		if c := code(a, good); c != "ok" {
+			t.Errorf("when storage is back it is %s", c)
+		}
+	})
+}
+
+func TestAKeyThatFindsTheLaneFullIsNotTurnedAway(t *testing.T) {
+	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		block(t, a)
+		var wg sync.WaitGroup
+		for range auth.LaneWaiting + 1 { // one is asked for at once
+			wrong := newKey()
+			wg.Go(func() { _ = code(a, wrong) })
+		}
+		synctest.Wait()
+		good, _ := r.add(nil)
+		if c := code(a, good); c != atrium.CodeUnavailable {
+			t.Errorf("a good key is %s", c)
+		}
+		wg.Wait()
+		if c := code(a, good); c != "ok" {
+			t.Errorf("then it is %s", c)
+		}
+	})
+}
+
+func TestBadKeysOfAClientThatFailsTooOftenPushNobodyOutOfTheCache(t *testing.T) {
+	guarded(t, func(t *testing.T, _ *ring, a *auth.Authenticator) {
+		block(t, a)
+		before := a.Cached()
+		var wg sync.WaitGroup
+		for range 2000 {
+			wrong := newKey()
+			wg.Go(func() { _ = code(a, wrong) })
+		}
+		wg.Wait()
+		if n := a.Cached(); n > before+1 { // the time it took has given the client one failure
+			t.Errorf("%d verdicts are cached, before it were %d", n, before)
+		}
+	})
+}
+
+func TestAClientOfIPv6FailsWithAllOfItsNetwork(t *testing.T) {
+	guarded(t, func(t *testing.T, _ *ring, a *auth.Authenticator) {
+		for i := range allowed {
+			_ = codeFrom(a, netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", i)), "x")
+		}
+		if c := codeFrom(a, netip.MustParseAddr("2001:db8::ffff:1"), "x"); c != atrium.CodeRateLimited {
+			t.Errorf("another address of the network is %s", c)
+		}
+		if c := codeFrom(a, netip.MustParseAddr("2001:db8:0:1::1"), "x"); c != atrium.CodeUnauthenticated {
+			t.Errorf("another network is %s", c)
+		}
+	})
+}
