@@ -1,0 +1,111 @@
+package test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"atrium/api"
+)
+
+// An operation is one of the documents', whichever it is: what holds for all of them is
+// tested for those that will be added.
+type operation struct {
+	method, path string
+	takesJSON    bool
+	needsBody    bool
+	members      []string // of the body
+	list         bool     // it has the parameter cursor
+}
+
+// operations returns those of both documents.
+func operations(t *testing.T) (all []operation) {
+	t.Helper()
+	for _, d := range []api.Document{api.External, api.Manage} {
+		var document any
+		if err := json.Unmarshal(d.JSON(), &document); err != nil {
+			t.Fatal(err)
+		}
+		// at follows names into the document, and references where they are.
+		var at func(v any, names ...string) any
+		at = func(v any, names ...string) any {
+			object, _ := v.(map[string]any)
+			if ref, ok := object["$ref"].(string); ok {
+				return at(at(document, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...), names...)
+			}
+			if len(names) == 0 {
+				return v
+			}
+			return at(object[names[0]], names[1:]...)
+		}
+		paths, _ := at(document, "paths").(map[string]any)
+		for path, item := range paths {
+			for _, method := range []string{"get", "post", "put", "patch", "delete"} {
+				o, ok := at(item, method).(map[string]any)
+				if !ok {
+					continue
+				}
+				found := operation{method: strings.ToUpper(method), path: path}
+				if schema := at(o, "requestBody", "content", "application/json", "schema"); schema != nil {
+					found.takesJSON = true
+					found.needsBody, _ = at(o, "requestBody", "required").(bool)
+					properties, _ := at(schema, "properties").(map[string]any)
+					for name := range properties {
+						found.members = append(found.members, name)
+					}
+				}
+				parameters, _ := o["parameters"].([]any)
+				for _, p := range parameters {
+					found.list = found.list || at(p, "name") == "cursor" && at(p, "in") == "query"
+				}
+				all = append(all, found)
+			}
+		}
+	}
+	if len(all) < 60 {
+		t.Fatalf("found %d operations", len(all))
+	}
+	return all
+}
+
+var parameter = regexp.MustCompile(`{[a-z_]+}`)
+
+// ask asks for an operation on a path, as whoever may ask for any, and returns the
+// answer. Connections are used again: it is for many requests, none of which is odd
+// before its body.
+func (s *service) ask(t *testing.T, client *http.Client, method, target, body string) answer {
+	t.Helper()
+	r, err := http.NewRequest(method, "http://"+s.addr+target, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := s.north.key
+	if isManaged(target) {
+		key = s.vars["operator"]
+		r.Header.Set("Atrium-Tenant", string(s.north.id))
+	}
+	r.Header.Set("x-api-key", key)
+	if method != http.MethodGet && method != http.MethodPost {
+		r.Header.Set("If-Match", "*")
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, target, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	got, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, got}
+}
+
+// newClient returns a client that keeps a connection.
+func newClient(t *testing.T) *http.Client {
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: patience}
+}
