@@ -106,7 +106,9 @@ func (s *service) pages(t *testing.T, key string) (ids []string) {
 // entriesIn counts the different entries of a list.
 func entriesIn(t *testing.T, a answer) int {
 	t.Helper()
-	var list struct{ Items []struct{ AccountLogID string } }
+	var list struct {
+		Items []struct{ AccountLogID string }
+	}
 	if err := json.Unmarshal(a.body, &list); err != nil {
 		t.Fatalf("%s: %v", a, err)
 	}

@@ -255,7 +255,7 @@ func exportBesideAnotherClock(t *testing.T, e *env) {
 			e.put(t, before...)
 			other := e.elsewhere(by)
 			i := 0
-			got := e.exportTo(t, 1, func() {
+			got := e.exportTo(t, func() {
 				if i >= 30 {
 					return
 				}

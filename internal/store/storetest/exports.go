@@ -188,13 +188,11 @@ func exportHasLarge(t *testing.T, e *env) {
 	}
 }
 
-// exportTo collects what an export emits, and calls at before every nth record.
-func (e *env) exportTo(t tb, every int, at func()) (records []store.Record) {
+// exportTo collects what an export emits, and calls at before every record.
+func (e *env) exportTo(t tb, at func()) (records []store.Record) {
 	t.Helper()
 	if err := e.Export(t.Context(), e.tenant, func(r store.Record) error {
-		if len(records)%every == 0 {
-			at()
-		}
+		at()
 		records = append(records, r)
 		return nil
 	}); err != nil {
@@ -282,7 +280,7 @@ func exportLeavesOutTogether(t *testing.T, e *env) {
 			before := e.oneOfEach()
 			e.put(t, before...)
 			i := 0
-			got := e.exportTo(t, 1, func() {
+			got := e.exportTo(t, func() {
 				if i >= 30 {
 					return
 				}
@@ -321,7 +319,7 @@ func exportHasWhatIsMoved(t *testing.T, e *env) {
 	}
 	e.put(t, records...)
 	made := false
-	got := e.exportTo(t, 1, func() {
+	got := e.exportTo(t, func() {
 		if made {
 			return
 		}
@@ -345,7 +343,7 @@ func exportEndsDespiteWrites(t *testing.T, e *env) {
 	e.put(t, records...)
 	node := e.node()
 	calls := 0
-	e.exportTo(t, 1, func() {
+	e.exportTo(t, func() {
 		if calls++; calls > 10*len(records) {
 			t.Fatal("as more is stored, the export goes on without end")
 		}
