@@ -82,6 +82,10 @@ bench: build prepare ## Measure the API beside a bare net/http handler, and on P
 	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium
 	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -postgres
 
+.PHONY: bench-backup
+bench-backup: ## Measure ways to copy a SQLite database under load (docs/adr/0019); needs 6 GB of disk
+	cd bench && $(GO) run ./backup -limit 60s
+
 .PHONY: bench-layout
 bench-layout: ## Measure the layouts of the entries' table (docs/adr/0003)
 	cd bench && $(GO) run ./layout

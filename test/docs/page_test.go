@@ -174,7 +174,7 @@ var made = regexp.MustCompile(`\b(tenant_|key_|atr_)[a-z0-9]{26}\w*`)
 // atrium runs a command line. One that would serve, or needs a cluster of servers, is
 // only asked for its help, which refuses flags that it does not have.
 func (p *page) atrium(args []string, stdin string) (*result, error) {
-	if len(args) > 0 && (args[0] == "serve" || args[0] == "demo") || slices.Contains(args, "--distribute=citus") {
+	if len(args) > 0 && (args[0] == "serve" || args[0] == "demo") || slices.Contains(args, "--distribute=citus") || needsFile(args) {
 		args = append(args, "--help")
 	} else {
 		for i, arg := range args {
@@ -196,6 +196,13 @@ func (p *page) atrium(args []string, stdin string) (*result, error) {
 		}
 	}
 	return &result{output: out.String()}, nil
+}
+
+// needsFile reports whether a command works on a database file, and the page's is on a
+// server.
+func needsFile(args []string) bool {
+	return !strings.HasPrefix(os.Getenv("ATRIUM_DATABASE"), "sqlite:") &&
+		(slices.Contains([]string{"backup", "restore"}, args[0]) || slices.Contains(args, "sqlite:drill.db"))
 }
 
 // curl does what curl does.
