@@ -65,6 +65,7 @@ type App struct {
 	keys        *auth.Authenticator
 	ready       atomic.Bool
 	duties      []duty
+	did         func(duty string) // is told of a duty that was done; nil for nobody
 	leaving     atomic.Bool       // in the shutdown delay
 	export      *telemetry.Export // nil for none
 }
@@ -109,7 +110,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	a.server.RegisterOnShutdown(stop)
 	a.certificate.secure(a.server, c.Settings)
 	if c.Metrics != nil {
-		a.measure(c.Metrics, c.Store)
+		a.measure(c.Metrics, c.Store) //nolint:contextcheck // nobody gives a reading of metrics one
 	}
 	return a, nil
 }
@@ -163,7 +164,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer running.Wait()
 	defer stop()
 	running.Go(func() { a.keys.Run(background, a.log) })
-	duties := perform(background, a.duties, a.log)
+	duties := perform(background, a.duties, a.log, a.did)
 
 	failed := make(chan error, 2)
 	defer func() { _ = a.listener.Close() }() // Serve closes it, but may not even have begun
@@ -226,8 +227,13 @@ func (a *App) readiness(s *store.Store) func(*http.Request) error {
 		if !a.ready.Load() {
 			return atrium.Unavailable(errors.New("the service is starting or stopping"))
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
-		defer cancel()
-		return s.Ping(ctx)
+		return ping(r.Context(), s)
 	}
+}
+
+// ping asks the storage, for a second at most.
+func ping(ctx context.Context, s *store.Store) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return s.Ping(ctx)
 }

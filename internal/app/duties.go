@@ -56,13 +56,14 @@ type performing struct {
 	log   *slog.Logger
 }
 
-// perform begins to do duties.
-func perform(ctx context.Context, all []duty, log *slog.Logger) *performing {
+// perform begins to do duties, and tells did, which may be nil, whenever one has been
+// done without a failure.
+func perform(ctx context.Context, all []duty, log *slog.Logger, did func(duty string)) *performing {
 	ctx, stop := context.WithCancel(ctx)
 	p := &performing{stop: stop, ended: make(chan struct{}), log: log}
 	var doing sync.WaitGroup
 	for _, d := range all {
-		doing.Go(func() { d.perform(ctx, log) })
+		doing.Go(func() { d.perform(ctx, log, did) })
 	}
 	go func() {
 		doing.Wait()
@@ -82,11 +83,14 @@ func (p *performing) wait(ctx context.Context) {
 }
 
 // perform does the duty again and again until ctx ends.
-func (d duty) perform(ctx context.Context, log *slog.Logger) {
+func (d duty) perform(ctx context.Context, log *slog.Logger, did func(string)) {
 	failed := lookPause
 	for ctx.Err() == nil {
 		more, err := d.do(ctx)
 		pause := d.every
+		if err == nil && did != nil {
+			did(d.name)
+		}
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return

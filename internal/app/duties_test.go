@@ -26,7 +26,7 @@ func TestADutyIsDoneUntilNothingIsLeftAndThenLookedForEverySecond(t *testing.T) 
 			at = append(at, time.Since(began))
 			return len(at) < 3, nil
 		}}
-		go d.perform(ctx, slog.New(slog.DiscardHandler))
+		go d.perform(ctx, slog.New(slog.DiscardHandler), nil)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		stop()
@@ -60,7 +60,7 @@ func TestADutyThatNobodyWaitsForIsLookedForSeldom(t *testing.T) {
 			}
 			return false, nil
 		}}
-		go d.perform(ctx, slog.New(slog.DiscardHandler))
+		go d.perform(ctx, slog.New(slog.DiscardHandler), nil)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		stop()
@@ -83,7 +83,7 @@ func TestADutyThatFailsIsLoggedAndTriedLaterAndLater(t *testing.T) {
 			}
 			return false, nil
 		}}
-		go d.perform(ctx, slog.New(slog.NewTextHandler(&log, nil)))
+		go d.perform(ctx, slog.New(slog.NewTextHandler(&log, nil)), nil)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		stop()
@@ -108,7 +108,7 @@ func TestADutyThatIsStoppedIsNoFailure(t *testing.T) {
 			<-ctx.Done()
 			return false, ctx.Err()
 		}}
-		go d.perform(ctx, slog.New(slog.NewTextHandler(&log, nil)))
+		go d.perform(ctx, slog.New(slog.NewTextHandler(&log, nil)), nil)
 		synctest.Wait()
 		stop()
 		synctest.Wait()

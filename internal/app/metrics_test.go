@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
@@ -170,6 +172,7 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		`atrium_ingest_rejected_total 0`,
 		`atrium_ingest_queue_entries 0`,
 		`atrium_store_connections 0`,
+		`atrium_ready 1`,
 		`atrium_auth_key_lookups_total{source="store"} 2`,
 		`atrium_auth_cached_keys 2`,
 	} {
@@ -238,4 +241,45 @@ func newApp(t *testing.T, addr, metricsAddr string, m *telemetry.Metrics) (*app.
 	c := config.Default()
 	c.Addr, c.MetricsAddr = addr, metricsAddr
 	return app.New(t.Context(), app.Config{Settings: c, Store: s, Log: telemetry.NewLogger(t.Output(), "text", "warn"), Metrics: m})
+}
+
+func TestMetricsTellThatTheServiceIsNotReadyWithoutItsDatabase(t *testing.T) {
+	s := start(t)
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text := s.scrape(t); !strings.Contains(text, "\natrium_ready 0\n") {
+		t.Error("it says that it is ready")
+	}
+}
+
+func TestMetricsTellWhenEachDutyWasLastDone(t *testing.T) {
+	s := start(t)
+	text := s.scrape(t)
+	for _, duty := range []string{"erasures", "requests", "schedules"} {
+		m := regexp.MustCompile(`\natrium_duty_last_success_timestamp_seconds\{duty="` + duty + `"\} (\S+)\n`).FindStringSubmatch(text)
+		if m == nil {
+			t.Fatalf("nothing is told of %s", duty)
+		}
+		at, err := strconv.ParseFloat(m[1], 64)
+		if age := time.Since(time.UnixMilli(int64(at * 1000))); err != nil || age < -time.Minute || age > time.Minute {
+			t.Errorf("%s was last done %s ago, %v", duty, age, err)
+		}
+	}
+	if err := s.store.Close(); err != nil { // from now on they fail
+		t.Fatal(err)
+	}
+	last := func() string {
+		return regexp.MustCompile(`duty="erasures"\} (\S+)`).FindString(s.scrape(t))
+	}
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(s.log.String(), "a duty failed"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no duty failed")
+		}
+	}
+	before := last()
+	time.Sleep(2 * time.Second)
+	if after := last(); after != before {
+		t.Errorf("it was done at %s, and without a database at %s", before, after)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"atrium/internal/auth"
 	"atrium/internal/ingest"
@@ -64,6 +65,12 @@ func (a *App) measure(m *telemetry.Metrics, s *store.Store) {
 	m.Gauge("atrium_auth_cached_keys", "Verdicts on keys that are remembered.", func() float64 { return float64(a.keys.Cached()) })
 
 	m.Gauge("atrium_tls_certificate_expiry_timestamp_seconds", "When the certificate ends, in seconds since 1970; without TLS never.", a.certificate.expiry)
+	m.Ready(func() bool { return a.ready.Load() && ping(context.Background(), s) == nil })
+	m.Gauge("atrium_time_seconds", "The clock of the process, in seconds since 1970.", func() float64 { return float64(time.Now().UnixMilli()) / 1000 })
+	a.did = m.Did
+	for _, d := range a.duties {
+		m.Did(d.name) // or one that never succeeds would not be late
+	}
 
 	if a.measured == nil {
 		return // they are sent, not served

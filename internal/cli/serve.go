@@ -85,11 +85,6 @@ func serve(ctx context.Context, c config.Config, warnings []string, stderr io.Wr
 	if c.MetricsAddr != "" || export.WantsMetrics() {
 		metrics = telemetry.NewMetrics(version())
 	}
-	if export.WantsMetrics() {
-		if err := export.Send(ctx, metrics); err != nil {
-			return err
-		}
-	}
 	var observer store.Observer
 	if metrics != nil || export != nil {
 		observer = telemetry.Storage{Metrics: metrics, Traces: export.Traces()}
@@ -108,6 +103,11 @@ func serve(ctx context.Context, c config.Config, warnings []string, stderr io.Wr
 	a, err := app.New(ctx, app.Config{Settings: c, Store: s, Log: log, Metrics: metrics, Export: export})
 	if err != nil {
 		return err
+	}
+	if export.WantsMetrics() {
+		if err := export.Send(ctx, metrics); err != nil {
+			return err
+		}
 	}
 	if err := started(a, s); err != nil {
 		return err

@@ -119,7 +119,7 @@ func (e *Export) Send(ctx context.Context, m *Metrics) error {
 	if err != nil {
 		return fmt.Errorf("send metrics: %w", err)
 	}
-	reader := sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(m.registry))))
+	reader := sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(m))))
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(e.about))
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Metrics are the service's Prometheus metrics. Its methods are what the other
@@ -17,6 +18,7 @@ import (
 // each metric, and a test compares it with what is registered here.
 type Metrics struct {
 	registry *prometheus.Registry
+	isReady  func() bool // nil until Ready
 
 	requests    *prometheus.HistogramVec
 	batch       prometheus.Histogram
@@ -26,6 +28,8 @@ type Metrics struct {
 	checkpoint  *prometheus.HistogramVec
 	cache       *prometheus.CounterVec
 	refused     *prometheus.CounterVec
+	duties      *prometheus.GaugeVec
+	ready       prometheus.Gauge
 }
 
 // durations reach from what a read takes to what a client waits for.
@@ -57,6 +61,10 @@ func NewMetrics(version string) *Metrics {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "atrium_limit_refused_total", Help: "Connections and requests that were turned away, by the limit that did.",
 		}, []string{"limit"}),
+		duties: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "atrium_duty_last_success_timestamp_seconds", Help: "When a duty was last done without a failure, or the process started.",
+		}, []string{"duty"}),
+		ready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "atrium_ready", Help: "1 if /readyz would answer 200, else 0."}),
 	}
 	for _, by := range refusals {
 		m.refused.WithLabelValues(string(by))
@@ -66,7 +74,7 @@ func NewMetrics(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.transaction, m.checkpoint, m.cache, m.refused, build,
+	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.transaction, m.checkpoint, m.cache, m.refused, m.duties, m.ready, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -76,9 +84,26 @@ func (m *Metrics) Gauge(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
+// Ready gives what says whether the service is ready. It is called before metrics are
+// first read, and asked before all else when they are: its question to the database is
+// not to be found among the connections in use.
+func (m *Metrics) Ready(is func() bool) { m.isReady = is }
+
+// Gather returns the metrics as they are now.
+func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
+	if m.isReady != nil {
+		ready := 0.0
+		if m.isReady() {
+			ready = 1
+		}
+		m.ready.Set(ready)
+	}
+	return m.registry.Gather()
+}
+
 // Handler serves the metrics in the formats of Prometheus.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(m, promhttp.HandlerOpts{})
 }
 
 // Request counts an answered request. The route is a pattern and the method one
@@ -131,3 +156,6 @@ func (m *Metrics) LookedUp(cached bool) {
 	}
 	m.cache.WithLabelValues(source).Inc()
 }
+
+// Did notes that a duty was done without a failure. There are few duties.
+func (m *Metrics) Did(duty string) { m.duties.WithLabelValues(duty).SetToCurrentTime() }
