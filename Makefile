@@ -30,7 +30,7 @@ test-citus: ## Run the suite, the HTTP scripts and the races on a Citus cluster:
 	CITUS_URL='$(CITUS_URL)' $(GO) test -count=1 -timeout 60m -tags citus -run '/^citus$$|//^citus$$' ./test
 
 .PHONY: prepare
-prepare: ## Install what the tests need and Go does not bring: a C compiler for the race detector, a browser, PostgreSQL, PgBouncer and HAProxy
+prepare: ## Install what the tests need and Go does not bring: a C compiler for the race detector, a browser, PostgreSQL, PgBouncer, HAProxy and promtool
 	@scripts/prepare
 
 FUZZTIME ?= 1m
