@@ -2,9 +2,13 @@ package test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,6 +23,7 @@ type operation struct {
 	needsBody    bool
 	members      []string // of the body
 	list         bool     // it has the parameter cursor
+	filters      []string // the other parameters of a list, each as it is not by default
 }
 
 // operations returns those of both documents.
@@ -59,7 +64,14 @@ func operations(t *testing.T) (all []operation) {
 				}
 				parameters, _ := o["parameters"].([]any)
 				for _, p := range parameters {
-					found.list = found.list || at(p, "name") == "cursor" && at(p, "in") == "query"
+					name, _ := at(p, "name").(string)
+					switch {
+					case at(p, "in") != "query", name == "limit", name == "include": // which change nothing of what is in the list
+					case name == "cursor":
+						found.list = true
+					default:
+						found.filters = append(found.filters, name+"="+url.QueryEscape(sample(at(p, "schema"), at)))
+					}
 				}
 				all = append(all, found)
 			}
@@ -69,6 +81,27 @@ func operations(t *testing.T) (all []operation) {
 		t.Fatalf("found %d operations", len(all))
 	}
 	return all
+}
+
+// sample returns a value of a parameter that is not its default.
+func sample(schema any, at func(v any, names ...string) any) string {
+	if values, ok := at(schema, "enum").([]any); ok {
+		for _, v := range slices.Backward(values) {
+			if v != at(schema, "default") {
+				return fmt.Sprint(v)
+			}
+		}
+	}
+	pattern, _ := at(schema, "pattern").(string)
+	switch kind, _, id := strings.Cut(strings.TrimPrefix(pattern, "^"), "["); {
+	case at(schema, "type") == "boolean":
+		return strconv.FormatBool(at(schema, "default") != true)
+	case at(schema, "format") == "date-time":
+		return "2020-01-01T00:00:00Z"
+	case id:
+		return kind + strings.Repeat("0", 26)
+	}
+	return "x"
 }
 
 var parameter = regexp.MustCompile(`{[a-z_]+}`)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
 	"slices"
 	"testing"
 )
@@ -33,35 +32,6 @@ func (s *service) list(t *testing.T, query string) (l list) {
 		t.Errorf("%s: %s", query, fault)
 	}
 	return l
-}
-
-func TestEveryBitAndEveryCharacterOfACursorCounts(t *testing.T) {
-	onEveryEngine(t, func(t *testing.T, s *service) {
-		cursor := s.list(t, "limit=1").NextCursor
-		if next := s.list(t, "cursor="+cursor); len(next.Items) == 0 {
-			t.Fatal("the cursor itself leads nowhere")
-		}
-		try := func(altered string) {
-			r := get("/v0/pages?cursor="+url.QueryEscape(altered), "x-api-key: "+s.north.key)
-			if a := s.send(t, r); a.status != 400 || placesOf(a) != "?cursor" {
-				t.Errorf("altered to %q: %s", altered, a)
-			}
-		}
-		for i := range len(cursor) {
-			for bit := range 8 {
-				altered := []byte(cursor)
-				altered[i] ^= 1 << bit
-				try(string(altered))
-			}
-			try(cursor[:i])
-			try(cursor[:i] + cursor[i+1:])
-			try(cursor[:i] + "\n" + cursor[i:])
-			try(cursor[:i] + "=" + cursor[i:])
-			if i > 0 && cursor[i] != cursor[i-1] {
-				try(cursor[:i-1] + cursor[i:i+1] + cursor[i-1:i] + cursor[i+1:])
-			}
-		}
-	})
 }
 
 // pageLines are import lines of pages with few creation times, so that many are
