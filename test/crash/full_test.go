@@ -21,21 +21,29 @@ type siege struct {
 	stop    func() // the clients
 }
 
-// besiege starts the load on a server. Its clients read as often as they can, and may
-// not be refused that.
-func besiege(t *testing.T, s *server, db *database) *siege {
+// besiege starts the load on a server. Its reads may be refused if the clients are
+// patient.
+func besiege(t *testing.T, s *server, db *database, patient bool) *siege {
 	t.Helper()
 	b := &siege{t: t, server: s, db: db}
 	b.clients, b.ledger = newClients(t, random(t), 8, db.tenants)
-	ctx, cancel := context.WithCancel(t.Context())
-	wait := each(b.clients, s.base, func(c *client) { c.persist(ctx) })
+	for _, c := range b.clients {
+		c.patient = patient
+	}
+	b.resume()
+	t.Cleanup(func() { b.stop() })
+	b.waitForService()
+	return b
+}
+
+// resume starts the load, which stop ends.
+func (b *siege) resume() {
+	ctx, cancel := context.WithCancel(b.t.Context())
+	wait := each(b.clients, b.server.base, func(c *client) { c.persist(ctx) })
 	b.stop = func() {
 		cancel()
 		wait()
 	}
-	t.Cleanup(b.stop)
-	b.waitForService()
-	return b
 }
 
 func (b *siege) waitForService() {
@@ -91,7 +99,7 @@ func TestFullFileSystemIsAnswered503AndPasses(t *testing.T) {
 	}
 	disk := newMount(t, "size=24m")
 	db := newFileIn(t, disk.path)
-	b := besiege(t, start(t, db.url), db)
+	b := besiege(t, start(t, db.url), db, false)
 	for range 2 {
 		disk.fill()
 		b.hold()
@@ -106,7 +114,7 @@ func TestFileSizeLimitIsAnswered503(t *testing.T) {
 	t.Parallel()
 	db := newFile(t)
 	s := startLimited(t, "-f 4096", db.url) // 2 MiB, or 4 where the shell counts in kilobytes
-	b := besiege(t, s, db)
+	b := besiege(t, s, db, false)
 	b.hold()
 	b.stop()
 	s.signalAndWait()
@@ -132,7 +140,7 @@ func TestFullTablespaceIsAnswered503AndPasses(t *testing.T) {
 	}
 	disk := newMount(t, fmt.Sprintf("size=48m,uid=%d,mode=700", owner.Uid))
 	db := newRemoteIn(t, postgrestest.Shared(t), disk.path)
-	b := besiege(t, start(t, db.url), db)
+	b := besiege(t, start(t, db.url), db, false)
 	for range 2 {
 		disk.fill()
 		b.hold()

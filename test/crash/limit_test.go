@@ -1,0 +1,84 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// descriptors are enough for the clients and the connections of a database, and not for
+// a crowd.
+const descriptors = 64
+
+// A process that may open no more files takes no more connections, and is neither
+// ended nor kept busy by that. What it acknowledges is kept, and it goes on as soon as
+// others close theirs.
+func TestTooFewFileDescriptorsPass(t *testing.T) {
+	t.Parallel()
+	for name, newDatabase := range engines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t)
+			b := besiege(t, startLimited(t, "-n "+strconv.Itoa(descriptors), db.url), db, true)
+			b.crowd(func() { time.Sleep(300 * time.Millisecond) })
+			b.waitForService()
+			b.stop()
+			for _, c := range b.clients {
+				c.http.CloseIdleConnections()
+			}
+			b.crowd(func() {
+				before := b.server.cpu()
+				time.Sleep(time.Second)
+				if spent := b.server.cpu() - before; spent > 700*time.Millisecond { // a loop would use all of it
+					t.Errorf("a server without work was busy for %s of a second", spent)
+				}
+			})
+			if status := b.server.status("/readyz"); status != http.StatusOK {
+				t.Errorf("/readyz: %d", status)
+			}
+			b.resume()
+			b.lift()
+		})
+	}
+}
+
+// crowd opens connections until the server can take no more, and closes them after
+// during.
+func (b *siege) crowd(during func()) {
+	b.t.Helper()
+	for range 100 { // the system takes them for the server, which may not know yet
+		c, err := net.Dial("tcp", strings.TrimPrefix(b.server.base, "http://"))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+	}
+	waitUntil(b.t, "all descriptors are used", startLimit, func() bool {
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", b.server.cmd.Process.Pid))
+		return err != nil || len(open) >= descriptors-1
+	})
+	during()
+}
+
+// cpu returns how long the server has used a processor.
+func (s *server) cpu() time.Duration {
+	s.t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	const ticks = 100 // a second, on every Linux
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	user, errUser := strconv.Atoi(fields[11])
+	system, errSystem := strconv.Atoi(fields[12])
+	if err := errors.Join(errUser, errSystem); err != nil {
+		s.t.Fatal(err)
+	}
+	return time.Duration(user+system) * time.Second / ticks
+}
