@@ -67,6 +67,7 @@ func settingsFlags(cmd *cobra.Command, defaults config.Config) (func() (config.C
 // serve runs the service, and logs the warnings first. started is called once it
 // listens.
 func serve(ctx context.Context, c config.Config, warnings []string, stderr io.Writer, started func(*app.App, *store.Store) error) error {
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may go away
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

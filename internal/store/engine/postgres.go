@@ -120,7 +120,7 @@ func OpenPostgres(ctx context.Context, url string, options PostgresOptions) (DB,
 		return nil, &Error{Unavailable, err}
 	}
 	if err := db.probe(ctx); err != nil {
-		db.pool.Close()
+		_ = db.Close() // who is told to stop does not wait for a server that hangs
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	return db, nil
@@ -163,17 +163,21 @@ func (db *postgresDB) prepareConn(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// probe finds out whether the database is there, and whether it is sharded.
+// probe finds out whether the database is there, and whether it is sharded. It ends
+// with ctx, which queries that are sent together do not.
 func (db *postgresDB) probe(ctx context.Context) error {
+	query := func(sql string, each func(Row) error) error {
+		return db.single(&gathered{ctx: ctx, sql: sql, each: each})
+	}
 	db.sharded.Store(db.options.Sharded)
 	citus := false
-	if err := db.Query(ctx, "SELECT 1 WHERE to_regclass('pg_dist_partition') IS NOT NULL", nil, func(Row) error {
+	if err := query("SELECT 1 WHERE to_regclass('pg_dist_partition') IS NOT NULL", func(Row) error {
 		citus = true
 		return nil
 	}); err != nil || !citus {
 		return err
 	}
-	return db.Query(ctx, "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('entries') AND partmethod = 'h'", nil, func(Row) error {
+	return query("SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('entries') AND partmethod = 'h'", func(Row) error {
 		db.sharded.Store(true)
 		return nil
 	})

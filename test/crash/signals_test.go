@@ -1,0 +1,198 @@
+package crash
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/store"
+	"atrium/internal/store/engine/postgrestest"
+)
+
+// operatorKey makes a key of the tenant for the management API.
+func (db *database) operatorKey(t *testing.T, of *tenant) string {
+	t.Helper()
+	s, err := store.Open(t.Context(), db.url, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	id, text, hash := auth.NewKey()
+	k := atrium.APIKey{ID: id, TenantID: of.id, Name: "operator", Scopes: atrium.ManageScopes()}
+	if _, _, err := s.CreateKey(t.Context(), atrium.CommandLine(of.id), k, hash); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// dial opens a connection that sends the head of a request.
+func (s *server) dial(t *testing.T, head string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := io.WriteString(conn, strings.ReplaceAll(head, "\n", "\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	return conn, bufio.NewReader(conn)
+}
+
+// An import that goes on and an export that nobody takes may last as long as they like,
+// and end with the server: within its time, and an import with all of a chunk or nothing.
+func TestStopEndsImportsAndExportsThatGoOn(t *testing.T) {
+	for name, newDatabase := range engines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
+			db := newDatabase(t)
+			key := db.operatorKey(t, db.tenants[0])
+			s := start(t, db.url)
+			clients, l := newClients(t, random(t), 1, db.tenants[:1])
+			c := clients[0]
+			c.base, c.bulk = s.base, 900_000
+			for range 24 { // more than the connection of who does not read holds
+				p := c.newPosting(db.tenants[0], true)
+				p.data = fmt.Sprintf(`{"marker":%q,"fill":%q}`, p.marker, strings.Repeat("x", c.bulk))
+				p.body = p.encode(p.data)
+				if !c.post(p) || p.answer == nil {
+					t.Fatal("the service does not work")
+				}
+			}
+			_, exported := s.dial(t, "GET /manage/v0/export HTTP/1.1\nHost: atrium\nx-api-key: "+key+"\n\n")
+			download, err := http.ReadResponse(exported, nil)
+			if err != nil || download.StatusCode != http.StatusOK {
+				t.Fatalf("the export: %v, %v", download, err)
+			}
+			defer func() { _ = download.Body.Close() }()
+			importing, answer := s.dial(t, "POST /manage/v0/import HTTP/1.1\nHost: atrium\nx-api-key: "+key+
+				"\nContent-Type: application/x-ndjson\nTransfer-Encoding: chunked\nExpect: 100-continue\n\n")
+			if res, err := http.ReadResponse(answer, nil); err != nil || res.StatusCode != http.StatusContinue {
+				t.Fatalf("the server did not ask for the body: %v, %v", res, err)
+			}
+			line := `{"kind":"brand","brandId":"brand_0000000000000000000000000a","name":"A","createdAt":"2026-01-01T00:00:00Z"}` + "\n"
+			if _, err := fmt.Fprintf(importing, "%x\r\n%s\r\n", len(line), line); err != nil {
+				t.Fatal(err)
+			}
+			s.signal(syscall.SIGTERM)
+			began := time.Now()
+			s.wait()
+			t.Logf("ended with exit code %d after %s", s.cmd.ProcessState.ExitCode(), time.Since(began).Round(time.Millisecond))
+			if res, err := http.ReadResponse(answer, nil); err == nil && res.StatusCode < 400 {
+				t.Errorf("an import that was cut off was answered %s", res.Status)
+			}
+			if _, err := io.Copy(io.Discard, download.Body); err == nil {
+				t.Error("an export that was cut off looks like a whole one")
+			}
+			for _, bad := range []string{"DATA RACE", "panic"} {
+				if strings.Contains(s.log.String(), bad) {
+					t.Errorf("the server logged %q:\n%s", bad, s.log)
+				}
+			}
+			l.ended()
+			l.audit(db.read(t), forever).report(t)
+		})
+	}
+}
+
+// A server whose database is away ends at once: whoever waits is told.
+func TestStopDoesNotWaitForADatabaseThatIsAway(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	o := newOutage(t, clientCount, nil)
+	o.server.Kill(t)
+	waitUntil(t, "the service is not ready", startLimit, func() bool { return o.atrium.status("/readyz") == http.StatusServiceUnavailable })
+	o.atrium.signalAndWait()
+	o.atrium.checkRefusals()
+	o.stop()
+	o.ledger.ended()
+	o.server.Restart(t)
+	o.ledger.audit(o.db.read(t), forever).report(t)
+}
+
+// Who has to stop the service at once does not wait for the delay either.
+func TestSecondSignalEndsTheShutdownDelay(t *testing.T) {
+	db := newFile(t)
+	s := start(t, db.url, "--shutdown-delay", "5s")
+	s.signal(syscall.SIGTERM)
+	s.waitLog(stopping)
+	s.signalUntilEnded(syscall.SIGTERM)
+	if status := s.wait().Sys().(syscall.WaitStatus); !status.Signaled() || strings.Contains(s.log.String(), "finishing what was accepted") {
+		t.Errorf("the server ended with %s:\n%s", s.cmd.ProcessState, s.log)
+	}
+	db.read(t)
+}
+
+// A server that waits for its database when it starts ends when it is told to.
+func TestStopEndsAStartThatHangs(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	server := postgrestest.Start(t)
+	db := newRemote(t, server)
+	server.Pause(t)
+	s := launch(t, db.url)
+	time.Sleep(300 * time.Millisecond) // it says nothing before it has a database
+	s.signal(syscall.SIGTERM)
+	began := time.Now()
+	if s.wait().Success() {
+		t.Error("the server says that it has served")
+	}
+	t.Logf("ended after %s", time.Since(began).Round(time.Millisecond))
+}
+
+// Whoever reads the log may go away. The service stays.
+func TestServerOutlivesTheReaderOfItsLog(t *testing.T) {
+	db := newFile(t)
+	addr := freeAddr(t)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(executable(t), "serve", "--addr", addr, "--database", db.url)
+	cmd.Env = append(os.Environ(), serverVariable+"=1", "GORACE=atexit_sleep_ms=0")
+	cmd.Stdout, cmd.Stderr = write, write
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, cmd: cmd, log: &serverLog{}, base: "http://" + addr, done: make(chan struct{}), http: newHTTPClient(t)}
+	go func() {
+		_ = cmd.Wait()
+		close(s.done)
+	}()
+	t.Cleanup(s.kill)
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "the service is ready", startLimit, func() bool { return s.status("/readyz") == http.StatusOK })
+	if err := read.Close(); err != nil {
+		t.Fatal(err)
+	}
+	clients, l := newClients(t, random(t), clientCount, db.tenants)
+	ctx, cancel := context.WithCancel(t.Context())
+	wait := load(ctx, clients, s.base)
+	waitUntil(t, "entries are acknowledged", startLimit, func() bool { return l.acks() > 2*clientCount })
+	cancel()
+	wait()
+	s.signalAndWait()
+	l.ended()
+	l.audit(db.read(t), forever).report(t)
+}
+
+// freeAddr returns an address that nobody listens on now.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	port, err := postgrestest.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", port)
+}
