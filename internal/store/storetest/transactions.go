@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -23,6 +24,8 @@ var transactions = []guarantee{
 	{"Snapshot sees what was committed before, and holds up nobody", snapshotSeesCommitted},
 	{"bytes are empty or null, and compared as bytes", bytesAreBytes},
 	{"a sound database passes its check", checkPasses},
+	{"a file is copied as a whole, a server not at all", copiesAreWhole},
+	{"what is newest in the database is known", newestIsKnown},
 	{"after Close everything is Unavailable", closedIsUnavailable},
 }
 
@@ -312,6 +315,58 @@ func checkPasses(t *testing.T, e *env) {
 	}
 	if err := e.Ping(t.Context()); err != nil {
 		t.Errorf("ping: %v", err)
+	}
+}
+
+func copiesAreWhole(t *testing.T, e *env) {
+	e.put(t, e.oneOfEach()...)
+	server, err := e.Server(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told int64 = -1
+	var written bytes.Buffer
+	err = e.Copy(t.Context(), &written, func(size int64) { told = size })
+	if server != nil {
+		if err == nil || told != -1 || written.Len() > 0 || server.Now.IsZero() || server.Settings["fsync"] == "" {
+			t.Errorf("of a server: %v, %d bytes, and %+v", err, written.Len(), server)
+		}
+		return
+	}
+	if err != nil || told != int64(written.Len()) || told == 0 || !bytes.HasPrefix(written.Bytes(), []byte("SQLite format 3")) {
+		t.Errorf("%d bytes of %d, %v", written.Len(), told, err)
+	}
+	// Whoever takes it may break off, and the next one has all of it.
+	enough := errors.New("enough")
+	if err := e.Copy(t.Context(), full{enough}, func(int64) {}); !errors.Is(err, enough) {
+		t.Errorf("broken off: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Copy(ctx, io.Discard, func(int64) {}); err == nil {
+		t.Error("it was called off, and was done")
+	}
+	var again bytes.Buffer
+	if err := e.Copy(t.Context(), &again, func(int64) {}); err != nil || !bytes.Equal(again.Bytes(), written.Bytes()) {
+		t.Errorf("again: %v, %d bytes of %d", err, again.Len(), written.Len())
+	}
+}
+
+// full is a writer that takes nothing.
+type full struct{ error }
+
+func (f full) Write([]byte) (int, error) { return 0, f.error }
+
+func newestIsKnown(t *testing.T, e *env) {
+	if at, newest, err := e.Schema(t.Context()); err != nil || at != newest || at == 0 {
+		t.Errorf("migration %d of %d, %v", at, newest, err)
+	}
+	e.clock.step(time.Hour)
+	e.record(t, atrium.Claim{})
+	want := e.clock.shows()
+	e.clock.step(time.Hour)
+	if newest, err := e.NewestInstant(t.Context()); err != nil || newest != want {
+		t.Errorf("the newest instant is %s, %v, want %s", newest, err, want)
 	}
 }
 
