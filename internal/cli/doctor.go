@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -36,11 +35,7 @@ exit code is 0 if nothing fails, warnings or not, and 1 else.`,
 	full := cmd.Flags().Bool("full", false, "read all of a SQLite database to find damage; else only where its parts begin")
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		settings, list, err := load()
-		file := cmd.Flags().Lookup("config").Value.String()
-		if file == "" {
-			file = os.Getenv(config.Variable("config"))
-		}
-		d := &doctor{settings: settings, list: list, file: file, full: *full, now: time.Now, free: freeBytes, files: maxFiles}
+		d := &doctor{settings: settings, list: list, full: *full, now: time.Now, free: freeBytes, files: maxFiles}
 		for _, w := range loader.Warnings {
 			d.warn("secrets", "see docs/operations.md, Secrets", "%s", w)
 		}
@@ -75,7 +70,6 @@ type finding struct {
 type doctor struct {
 	settings config.Config
 	list     []config.Setting
-	file     string // of settings; "" for none
 	full     bool
 
 	now   func() time.Time
@@ -85,16 +79,15 @@ type doctor struct {
 	findings []finding
 }
 
-func (d *doctor) ok(check, found string, args ...any) {
-	d.findings = append(d.findings, finding{check, statusOK, fmt.Sprintf(found, args...), ""})
-}
+func (d *doctor) ok(check, found string, args ...any) { d.note(check, statusOK, "", found, args) }
 
-func (d *doctor) warn(check, do, found string, args ...any) {
-	d.findings = append(d.findings, finding{check, statusWarn, fmt.Sprintf(found, args...), do})
-}
+func (d *doctor) warn(check, do, found string, args ...any) { d.note(check, statusWarn, do, found, args) }
 
-func (d *doctor) fail(check, do, found string, args ...any) {
-	d.findings = append(d.findings, finding{check, statusFail, fmt.Sprintf(found, args...), do})
+func (d *doctor) fail(check, do, found string, args ...any) { d.note(check, statusFail, do, found, args) }
+
+// note adds a finding, in one line.
+func (d *doctor) note(check, status, do, found string, args []any) {
+	d.findings = append(d.findings, finding{check, status, strings.Join(strings.Fields(fmt.Sprintf(found, args...)), " "), do})
 }
 
 func (d *doctor) failed() (n int) {

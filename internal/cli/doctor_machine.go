@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"atrium/internal/config"
 	"atrium/internal/store"
 )
 
@@ -52,29 +51,25 @@ func loopback(addr string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// secrets looks at who may read the files that have them.
+// secrets looks at who may read the files that have them, beside those that the loading
+// of the settings warns of. others is what a mode may not have.
 func (d *doctor) secrets() {
-	private := func(check, path string) {
+	private := func(check, path string, others fs.FileMode) {
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
 			d.fail(check, "name a file that this user can read", "%v", err)
-		case info.Mode().Perm()&(othersRead|othersUse) != 0:
+		case info.Mode().Perm()&others != 0:
 			d.fail(check, "chmod 600 "+path, "%s has a secret, and others may use it: its mode is %04o", path, info.Mode().Perm())
 		default:
-			d.ok(check, "%s is its owner's alone", path)
+			d.ok(check, "nobody else may use %s", path)
 		}
 	}
 	if key := d.setting("tls-key"); key != "" {
-		private("TLS key", key)
+		private("TLS key", key, 0o007) // a group may be that of all who serve with it
 	}
 	if profile := os.Getenv(envProfile); profile != "" {
-		private("profile", profile)
-	}
-	for _, s := range d.list {
-		if s.Name == "database" && s.Source == config.FromFile && s.Value != d.settings.Database { // it was redacted
-			private("settings file", d.file)
-		}
+		private("profile", profile, 0o177)
 	}
 }
 
