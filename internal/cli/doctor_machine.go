@@ -18,8 +18,7 @@ import (
 const (
 	logRoom    = 256 << 20 // bytes of disk: the write-ahead log takes half of it under load
 	logWarn    = 160 << 20 // bytes of a log that does not start over
-	fewFiles   = 256
-	someFiles  = 4096
+	ownFiles   = 256       // files that are open beside the clients' connections: those of reads, above all
 	othersRead = 0o044
 	othersUse  = 0o033
 )
@@ -76,13 +75,13 @@ func (d *doctor) secrets() {
 func (d *doctor) openFiles() {
 	n, err := d.files()
 	const do = "raise it: LimitNOFILE= of the systemd unit, or ulimit -n"
-	switch {
+	switch need := int64(d.settings.MaxConnections) + ownFiles; {
 	case err != nil:
 		d.warn("open files", do, "the limit could not be read: %v", err)
-	case n < fewFiles:
+	case n < ownFiles:
 		d.fail("open files", do, "this process may have %d files and connections open", n)
-	case n < someFiles:
-		d.warn("open files", do, "this process may have %d files and connections open: each client needs one", n)
+	case n < need:
+		d.warn("open files", do+", or lower max-connections", "this process may have %d files and connections open: max-connections needs %d", n, need)
 	default:
 		d.ok("open files", "%d may be open", n)
 	}

@@ -153,7 +153,7 @@ func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
 			d.files = func() (int64, error) { return 100, nil }
 			return nil
 		}},
-		{"open files", statusWarn, "may have 1024 files", func(_ *testing.T, d *doctor, _ string) error {
+		{"open files", statusWarn, "may have 1024 files and connections open: max-connections needs 8448", func(_ *testing.T, d *doctor, _ string) error {
 			d.files = func() (int64, error) { return 1024, nil }
 			return nil
 		}},
