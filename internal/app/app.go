@@ -95,6 +95,9 @@ func New(ctx context.Context, c Config) (*App, error) {
 	stopping, stop := context.WithCancel(context.Background())
 	kit := newKit(c, a.keys)
 	kit.Begin, kit.Observe, kit.Stopping, kit.Limits = watch.begin, watch.request, stopping, limits.rest
+	if a.certificate != nil {
+		kit.HSTS = c.Settings.HSTS
+	}
 	decode := rest.NewGate(decodeAtOnce * runtime.GOMAXPROCS(0))
 	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Decode: decode}
 	private := newManage(c, cursors, a.keys, a.writer, decode)

@@ -80,7 +80,6 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", cacheControl)
 	w.WriteHeader(status)
 	_, _ = w.Write(body)

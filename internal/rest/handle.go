@@ -69,6 +69,7 @@ type API struct {
 
 	// Begin returns the context of a request, made of its own; nil for that itself.
 	Begin func(*http.Request) context.Context
+	HSTS  time.Duration // how long browsers take TLS alone; 0 unless it is spoken
 }
 
 // Handler returns what serves the routes, for callers with a key, and the open
@@ -132,6 +133,7 @@ func note(w http.ResponseWriter) *telemetry.Exchange {
 // guard gives every answer its request id, answers paths that ServeMux would
 // redirect, turns a panic into a problem, and tells the observer.
 func (a *API) guard(next http.Handler) http.Handler {
+	transport := hsts(a.HSTS)
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		if a.Begin != nil {
@@ -148,6 +150,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 		if lastOfConnection(r) {
 			w.Header().Set("Connection", "close")
 		}
+		secure(w.Header(), transport)
 		defer func() {
 			if a.Observe != nil {
 				w.Duration = time.Since(start)

@@ -38,7 +38,7 @@ func ErrorPages() map[string]http.Handler {
 func Page(policy string, html []byte) http.Handler {
 	static := Static("text/html; charset=utf-8", html)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", policy)
+		w.Header().Set(headerPolicy, policy)
 		static.ServeHTTP(w, r)
 	})
 }

@@ -99,7 +99,6 @@ type download struct {
 func (d *download) begin() {
 	h := d.w.Header()
 	h.Set("Content-Type", Lines.String())
-	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", cacheControl)
 	d.w.WriteHeader(http.StatusOK)
 	d.begun = true
