@@ -75,6 +75,9 @@ func serve(ctx context.Context, c config.Config, warnings []string, stderr io.Wr
 		debug.SetMemoryLimit(memoryLimit)
 	}
 	log := telemetry.NewLogger(stderr, c.LogFormat, c.LogLevel)
+	if err := forbidDumps(); err != nil {
+		warnings = append(warnings, err.Error())
+	}
 	for _, w := range warnings {
 		log.Warn(w)
 	}

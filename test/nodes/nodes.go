@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -59,11 +60,40 @@ func Start(tb testing.TB, n int, database string, flags ...string) []*Node {
 	return nodes
 }
 
-// Launch starts a node and does not wait for it.
+// Launch starts a node and does not wait for it. Without a database, its environment
+// names one.
 func Launch(tb testing.TB, database string, flags ...string) *Node {
 	tb.Helper()
-	n := &Node{Addr: freeAddr(tb), flags: append([]string{"--database", database, "--log-format", "text"}, flags...)}
+	n := &Node{Addr: freeAddr(tb), flags: append([]string{"--log-format", "text"}, flags...)}
+	if database != "" {
+		n.flags = append(n.flags, "--database", database)
+	}
 	n.launch(tb)
+	return n
+}
+
+// Unprivileged starts a node as a user who is not root, in a folder that is made, and
+// returns when it serves. Its database is a file there.
+func Unprivileged(tb testing.TB, flags ...string) *Node {
+	tb.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	content, err := os.ReadFile(binary) // that user may not even see it where it is
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cmd := command(tb, "true", map[string][]byte{"atrium": content})
+	path := filepath.Join(cmd.Dir, "atrium")
+	if err := os.Chmod(path, 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	n := &Node{Addr: freeAddr(tb)}
+	args := append([]string{path, "serve", "--addr", n.Addr, "--log-format", "text", "--database", "sqlite:" + filepath.Join(cmd.Dir, "atrium.db")}, flags...)
+	cmd.Path, cmd.Args, cmd.Env = path, args, append(cmd.Env, variable+"=1", "GORACE=atexit_sleep_ms=0")
+	n.process = run(tb, "node "+n.Addr, cmd)
+	n.wait(tb)
 	return n
 }
 
@@ -162,6 +192,12 @@ func (n *Node) Log() string { return n.log.String() }
 
 // PID returns the identifier of the node's process.
 func (n *Node) PID() int { return n.cmd.Process.Pid }
+
+// Status returns how the node's process ended, as the system tells it.
+func (n *Node) Status() syscall.WaitStatus {
+	status, _ := n.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return status
+}
 
 // Ended reports whether the node's process has ended.
 func (n *Node) Ended() bool { return n.ended() }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,6 +80,9 @@ func OpenPostgres(ctx context.Context, url string, options PostgresOptions) (DB,
 	if err != nil {
 		return nil, fmt.Errorf("the database's URL: %w", err) // it has no password
 	}
+	if hasPasswordInHost(&config.ConnConfig.Config) {
+		return nil, errors.New("the database's URL: there is an @ in the host; one in a password is written %40")
+	}
 	if options.Connections == 0 {
 		options.Connections = DefaultConnections
 	}
@@ -124,6 +129,14 @@ func OpenPostgres(ctx context.Context, url string, options PostgresOptions) (DB,
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	return db, nil
+}
+
+// hasPasswordInHost reports whether what is taken for a host is the end of a password
+// with an @ in it, as no name of a host has it: errors of connections show hosts. A
+// socket's name may begin with one.
+func hasPasswordInHost(c *pgconn.Config) bool {
+	at := func(host string) bool { return !strings.HasPrefix(host, "/") && strings.LastIndexByte(host, '@') > 0 }
+	return at(c.Host) || slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return at(f.Host) })
 }
 
 // connState is the key under which a connection keeps what is ours.

@@ -1,0 +1,369 @@
+package secure
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/app/apptest"
+	"atrium/internal/store"
+	"atrium/internal/store/engine/postgrestest"
+	"atrium/test/nodes"
+)
+
+// canaries are texts that stand for what must not come out.
+var canaries = map[string]string{
+	"payload": "canarypayload7c1f", "password": "canarypassword93ab", "name": "canaryname44d0", "domain": "canarydomain51e2",
+	"idempotency key": "canaryidempotency6b3c", "note": "canarynote20fa", "query": "canaryquery8812", "header": "canaryheader3e77",
+	"wrong key": "atr_canarywrongkey1d5a",
+}
+
+// member is the name of one that no body has. A problem says where it is, to whoever sent
+// it; nobody else is told.
+const member = "canarymember0e9d"
+
+// search fails the test for every canary and every other secret in a text, in any form
+// that a program would write it in.
+func search(t *testing.T, where, text string, secrets ...string) {
+	t.Helper()
+	for name, canary := range canaries {
+		for _, form := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary))[:16], hex.EncodeToString([]byte(canary))} {
+			if i := strings.Index(text, form); i >= 0 {
+				t.Errorf("%s has the %s: …%s…", where, name, text[max(0, i-200):min(len(text), i+60)])
+			}
+		}
+	}
+	for _, secret := range secrets {
+		if i := strings.Index(text, secret); i >= 0 {
+			t.Errorf("%s has a secret: …%s…", where, text[max(0, i-200):min(len(text), i+60)])
+		}
+	}
+}
+
+var measured = regexp.MustCompile(`msg="serving metrics" addr=(\S+)`)
+
+// metrics returns those of a node.
+func metrics(t *testing.T, n *nodes.Node) string {
+	t.Helper()
+	m := measured.FindStringSubmatch(n.Log())
+	if m == nil {
+		t.Fatalf("it serves no metrics:\n%s", n.Log())
+	}
+	response, err := nodes.Client(t).Get("http://" + m[1] + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// A way leads to a server and can be cut.
+type way struct {
+	net.Listener
+	to string
+}
+
+// newWay listens for what it passes on.
+func newWay(t *testing.T, to string) *way {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &way{l, to}
+	ctx, cut := context.WithCancel(t.Context())
+	t.Cleanup(cut)
+	go func() {
+		defer cut()
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", w.to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			context.AfterFunc(ctx, func() { _, _ = in.Close(), out.Close() })
+			go func() { _, _ = io.Copy(in, out) }()
+			go func() { _, _ = io.Copy(out, in) }()
+		}
+	}()
+	return w
+}
+
+// withPassword returns the URL of a database with a password that nobody asks for, by
+// way of an address.
+func withPassword(t *testing.T, database string, by func(addr string) string) string {
+	t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User, u.Host = url.UserPassword(u.User.Username(), canaries["password"]), by(u.Host)
+	return u.String()
+}
+
+// A leak is where a secret could come out: what a server said and wrote.
+type leak struct{ where, text string }
+
+// Everything that a client can send, and a database can do, happens to a server that logs
+// all it can. Then everything that came out is searched. What the service is asked to
+// give back (accounts, pages, exports) is no leak; every error is.
+func TestNoSecretAndNoBodyComesOutAnywhere(t *testing.T) {
+	for _, engine := range []string{"sqlite", "postgres"} {
+		t.Run(engine, func(t *testing.T) {
+			var away func()
+			var database string
+			if engine == "sqlite" {
+				database = "sqlite:" + filepath.Join(t.TempDir(), "atrium.db")
+			} else {
+				database = withPassword(t, postgrestest.Shared(t).NewDatabase(t), func(addr string) string {
+					w := newWay(t, addr)
+					away = func() { _ = w.Close() }
+					return w.Addr().String()
+				})
+			}
+			sendEverything(t, database, away)
+		})
+	}
+}
+
+func sendEverything(t *testing.T, database string, away func()) {
+	t.Helper()
+	tenant, key := newTenant(t, database)
+	st, err := store.Open(t.Context(), database, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	manager, _ := apptest.Key(t, st, tenant, atrium.ManageScopes()...)
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	pair := apptest.NewPair(t, time.Now().Add(90*24*time.Hour))
+	chain, keyFile := pair.Write(t, dir)
+	named := filepath.Join(dir, "database")
+	if err := os.WriteFile(named, []byte(database+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ATRIUM_DATABASE_FILE", named)
+	s := &server{key: key, trust: pair.Trust}
+	s.Node = nodes.Start(t, 1, "", "--log-level", "debug", "--metrics-addr", "127.0.0.1:0", "--tls-cert", chain, "--tls-key", keyFile, "--database-timeout", "1s")[0]
+
+	secrets := []string{strings.Split(string(pair.Key), "\n")[1]} // a line of the private key
+	for _, k := range []string{key, manager} {
+		secrets = append(secrets, k, k[len(k)-20:])
+	}
+	c := s.client(t, true)
+	refused := map[int]int{}
+	send := func(method, path, key, body string, header ...string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.Addr+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		if key != "" {
+			r.Header.Set("x-api-key", key)
+		}
+		for _, h := range header {
+			name, value, _ := strings.Cut(h, ": ")
+			r.Header.Add(name, value)
+		}
+		response, err := c.Do(r)
+		if err != nil {
+			t.Fatalf("%s: %v", method, err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		b, _ := io.ReadAll(response.Body)
+		refused[response.StatusCode]++
+		if response.StatusCode >= 400 {
+			search(t, fmt.Sprintf("the answer %d to %s %s", response.StatusCode, method, path), fmt.Sprint(response.Header)+string(b), secrets...)
+		}
+	}
+	x := strings.NewReplacer("PAYLOAD", canaries["payload"], "NAME", canaries["name"], "DOMAIN", canaries["domain"]+".example", "IDEM", canaries["idempotency key"], "NOTE", canaries["note"], "MEMBER", member).Replace
+	const logs, manage = "/v0/account_logs", "/manage/v0"
+	sendAll := func() {
+		t.Helper()
+		for _, body := range []string{
+			`{"source":"crm","domain":"DOMAIN","name":"NAME","payload":{"a":"PAYLOAD"},"idempotencyKey":"IDEM"}`,
+			`{"source":"crm","domain":"DOMAIN","payload":{"a":"PAYLOAD 2"},"idempotencyKey":"IDEM"}`, // which was used
+			`{"source":"crm","domain":"DOMAIN","payload":"PAYLOAD","MEMBER":1,"accountId":"NAME"}`,
+			`{"source":"PAYLOAD","source":"PAYLOAD"}`, `{"MEMBER":`, `{"source":"PAYLOAD`, `PAYLOAD`, `{"a":"PAYLOAD` + "\xff" + `"}`, `["PAYLOAD"]`,
+			`{"source":"crm","payload":{"a":"` + strings.Repeat("PAYLOAD", 200_000) + `"}}`,
+		} {
+			send("POST", logs, key, x(body))
+		}
+		send("POST", logs, key, x(`{"source":"crm","payload":{"a":"PAYLOAD"}}`), "Idempotency-Key: "+canaries["idempotency key"]+" \u00e9")
+		send("POST", logs, key, x(`PAYLOAD`), "Content-Type: text/"+canaries["header"])
+		for _, path := range []string{"/v0/pages", "/v0/accounts/account_00000000000000000000000001", "/nowhere", manage + "/brands"} {
+			for _, wrong := range []string{"", canaries["wrong key"], key[:len(key)-1] + "0", key + "0", " " + key} {
+				send("GET", path, wrong, "")
+			}
+			send("GET", path+"?x-api-key="+key+"&limit="+canaries["query"]+"&cursor="+canaries["query"], "", "")
+			send("GET", path+"?limit="+canaries["query"]+"&cursor="+canaries["query"], key, "")
+			send("GET", path, "", "", "Authorization: Bearer "+key, "Cookie: key="+key, "Referer: https://a.example/"+key, "User-Agent: "+key)
+			send("GET", path, key, "", "X-Api-Key: "+manager)
+			send("GET", path, key, "", "Accept: text/"+canaries["header"], "If-None-Match: "+canaries["header"])
+			send("PATCH", path, key, x(`{"name":"NAME"}`), "If-Match: "+canaries["header"])
+		}
+		send("GET", "/v0/accounts/"+key, key, "")
+		send("GET", "/"+key, key, "")
+		send(canaries["header"], "/v0/pages", key, "")
+		for path, body := range map[string]string{
+			"/brands": `{"name":"NAME"}`, "/prospects": `{"name":"NAME","email":"NAME@DOMAIN"}`, "/tenants": `{"name":"NAME"}`,
+			"/keys": `{"name":"NAME","scopes":["NAME"]}`, "/pages": `{"name":"NAME","metadata":"PAYLOAD"}`, "/nothing": `{"note":"NOTE"}`,
+			"/import": `{"kind":"account","domain":"DOMAIN","name":"NAME"}` + "\n" + `{"kind":"NAME"}` + "\n",
+		} {
+			for _, b := range []string{body, `{"MEMBER":"NOTE","name":["NAME"]}`, `{"name":"` + strings.Repeat("NAME", 300) + `"}`, `NOTE`} {
+				media := "Content-Type: application/json"
+				if path == "/import" {
+					media = "Content-Type: application/x-ndjson"
+				}
+				send("POST", manage+path, manager, x(b), media, "Idempotency-Key: "+canaries["idempotency key"], "Atrium-Tenant: "+canaries["name"])
+				send("POST", manage+path, manager, x(b), "Idempotency-Key: "+canaries["idempotency key"])
+			}
+			send("GET", manage+path+"?search="+canaries["query"]+"&q="+canaries["query"], manager, "")
+			send("PATCH", manage+path+"/"+canaries["name"], manager, x(body), "If-Match: "+canaries["header"])
+		}
+	}
+	sendAll()
+	for _, status := range []int{200, 201, 400, 401, 403, 404, 405, 406, 413, 415, 422} {
+		if refused[status] == 0 {
+			t.Errorf("nothing was answered with %d: %v", status, refused)
+		}
+	}
+
+	leaks := []leak{{"the metrics", metrics(t, s.Node)}}
+	for _, name := range []string{"cmdline", "environ"} {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", s.PID(), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaks = append(leaks, leak{"its " + name, string(bytes.ReplaceAll(b, []byte{0}, []byte(" ")))})
+	}
+	run := func(args ...string) {
+		t.Helper()
+		stdout, stderr, code := nodes.Command(t, args...)
+		leaks = append(leaks, leak{fmt.Sprintf("atrium %s, which ended with %d,", args[0], code), stdout + stderr})
+	}
+	run("config")
+	run("config", "-o", "json")
+	run("migrate")
+	run("keys", "list", "--tenant", string(tenant))
+	t.Setenv("ATRIUM_KEY", key)
+	t.Setenv("SSL_CERT_FILE", chain)
+	run("brands", "list", "--server", "https://"+s.Addr)
+	run("brands", "create", "--server", "https://"+s.Addr, "--name", canaries["name"])
+	run("brands", "list", "--server", "https://127.0.0.1:1")
+
+	if away != nil { // and then the database goes
+		away()
+		before := refused[http.StatusServiceUnavailable]
+		send("POST", logs, key, x(`{"source":"crm","domain":"DOMAIN","payload":{"a":"PAYLOAD 3"},"idempotencyKey":"IDEM 3"}`))
+		send("GET", "/v0/pages", key, "")
+		send("POST", manage+"/brands", manager, x(`{"name":"NAME 2"}`))
+		send("GET", "/readyz", "", "")
+		if refused[http.StatusServiceUnavailable]-before < 3 {
+			t.Errorf("without its database: %v", refused)
+		}
+		run("migrate")
+	}
+	leaks = append(leaks, leak{"the log", s.Log()})
+	for _, l := range leaks {
+		search(t, l.where, l.text, append(secrets, member)...)
+		if len(l.text) < 20 {
+			t.Errorf("%s says nothing: %q", l.where, l.text)
+		}
+	}
+	if !strings.Contains(s.Log(), "status=400") || !strings.Contains(s.Log(), "level=DEBUG") && away != nil && !strings.Contains(s.Log(), "level=ERROR") {
+		t.Errorf("the log is not that of what happened:\n%s", s.Log())
+	}
+}
+
+// An URL that is wrong, or leads to nobody, or to somebody who refuses, is told without
+// its password, whichever command finds out and wherever the URL came from.
+func TestADatabaseThatCannotBeReachedIsToldWithoutItsPassword(t *testing.T) {
+	password := canaries["password"]
+	var urls []string
+	for _, form := range []string{
+		"postgres://me:%s@127.0.0.1:1/x", "postgres://me:%s@nowhere.invalid/x", "postgres://me:%s%%@127.0.0.1:1/x", "postgres://me:%s@127.0.0.1:port/x",
+		"postgres://me:%s/@127.0.0.1:1/x", "postgres://me:a@%s@127.0.0.1:1/x", "postgres://127.0.0.1:1/x?user=me&password=%s", "postgres://me:%s@127.0.0.1:1/x?sslmode=bogus",
+		"postgres://me:%s@127.0.0.1:1,127.0.0.1:2/x", "postgres://me:%s@127.0.0.1:1/x?sslcert=none.pem&sslkey=none.pem", "postgres://me:%s@127.0.0.1:1/x\x7f",
+		"mysql://me:%s@127.0.0.1:1/x", "host=127.0.0.1 port=1 user=me password=%s", "postgres://me:%s@" + refusing(t) + "/x?sslmode=disable",
+	} {
+		urls = append(urls, fmt.Sprintf(form, password))
+	}
+	file := filepath.Join(t.TempDir(), "atrium.db")
+	if err := os.WriteFile(file, bytes.Repeat([]byte(canaries["payload"]), 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	urls = append(urls, "sqlite:"+file)
+	for i, u := range urls {
+		for n, args := range [][]string{{"serve", "--addr", "127.0.0.1:0", "--database-timeout", "1s"}, {"migrate"}, {"config"}} {
+			if n == 1 && i%3 > 0 { // which goes the same way
+				continue
+			}
+			t.Setenv("ATRIUM_DATABASE", u)
+			stdout, stderr, code := nodes.Command(t, args...)
+			search(t, fmt.Sprintf("atrium %s on %q", args[0], strings.ReplaceAll(u, password, "…")), stdout+stderr)
+			if args[0] != "config" && code == 0 {
+				t.Errorf("atrium %s ended well on %q", args[0], u)
+			}
+		}
+	}
+}
+
+// refusing returns the address of a server that asks for a password and takes none, in
+// the protocol of PostgreSQL.
+func refusing(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	refusal := "SFATAL\x00C28P01\x00Mpassword authentication failed for user \"me\"\x00\x00"
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				b := make([]byte, 1024)
+				_, _ = conn.Read(b)
+				_, _ = conn.Write([]byte("R\x00\x00\x00\x08\x00\x00\x00\x03")) // the password, please
+				n, _ := conn.Read(b)
+				if !slices.Contains(strings.Split(string(b[:n]), "\x00"), canaries["password"]) && !bytes.Contains(b[:n], []byte(canaries["password"])) {
+					t.Error("the password was not sent")
+				}
+				_, _ = conn.Write(append([]byte{'E', 0, 0, 0, byte(4 + len(refusal))}, refusal...))
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
