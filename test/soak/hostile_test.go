@@ -3,6 +3,7 @@ package soak
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,8 +22,12 @@ type hostile struct {
 }
 
 func (h *hostile) step() {
-	if h.rng.IntN(3) == 0 {
+	switch h.rng.IntN(10) {
+	case 0, 1, 2:
 		h.raw()
+		return
+	case 3, 4:
+		h.hangUp()
 		return
 	}
 	path := func(method, path string, want int) call { return h.external("hostile", method, path, nil, want) }
@@ -55,6 +60,27 @@ func (h *hostile) step() {
 		path(http.MethodGet, "/v0/pages?status=none", 400), path(http.MethodGet, "/v0/pages/"+h.site.pages[0]+"/audiences/x/versions", 404),
 	}
 	h.once(calls[h.rng.IntN(len(calls))])
+}
+
+// hangUp asks for something and goes away. Nobody hears the answer, but the log of the
+// nodes has what became of it.
+func (h *hostile) hangUp() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(h.rng.IntN(3_000))*time.Microsecond)
+	defer cancel()
+	page := h.site.pages[0]
+	brand := map[string]any{"name": h.of.mark + " brand"}
+	calls := []call{
+		h.external("", http.MethodGet, "/v0/pages?limit=100", nil),
+		h.external("", http.MethodGet, "/v0/pages/"+page, nil),
+		h.external("", http.MethodGet, "/v0/pages/"+page+"/audiences/"+h.site.audience[page]+"/versions", nil),
+		h.external("", http.MethodGet, "/v0/accounts/"+string(h.s.ledger.accountOf(h.of, h.rng.IntN)), nil),
+		h.managing("", http.MethodGet, "/accounts?limit=100", nil),
+		h.managing("", http.MethodGet, "/export", nil),
+		h.managing("", http.MethodPatch, "/brands/"+h.site.brand, brand).with("If-Match: *"),
+		h.managing("", http.MethodPost, "/brands", brand).with("Idempotency-Key: hung-up"),
+		h.managing("", http.MethodPut, "/pages/"+page+"/schedule", map[string]any{"unpublishAt": "2126-01-01T00:00:00Z"}),
+	}
+	_, _ = h.send(ctx, calls[h.rng.IntN(len(calls))])
 }
 
 // raw sends what net/http would not: requests that break off, stand still, or are none.
