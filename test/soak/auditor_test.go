@@ -212,13 +212,13 @@ func TestGrowthIsFoundAndNoiseIsNot(t *testing.T) {
 		leaking.add("a", size{Goroutines: 10 + 5*n, Files: 10 + 3*n, Heap: n << 20, Anonymous: n << 22})
 		late.add("a", size{Goroutines: 10 + 20*max(n-15, 0)})
 	}
-	if faults := steady.judge(); len(faults) > 0 {
+	if faults := steady.judge(growthLimits); len(faults) > 0 {
 		t.Errorf("noise: %q", faults)
 	}
-	if faults := leaking.judge(); len(faults) != 4 {
+	if faults := leaking.judge(growthLimits); len(faults) != 4 {
 		t.Errorf("a leak of all: %q", faults)
 	}
-	if faults := late.judge(); len(faults) != 1 {
+	if faults := late.judge(growthLimits); len(faults) != 1 {
 		t.Errorf("a leak of goroutines: %q", faults)
 	}
 }

@@ -27,6 +27,18 @@ var growthLimits = size{
 	Resident:   1 << 40, // is reported and not judged: it has the pages of mapped files
 }
 
+// fileCaches is what SQLite may keep of a file in anonymous memory, beside that, as the
+// file grows: 64 MiB for who writes, and 1 MiB for each of 64 who read.
+const fileCaches = 128 << 20
+
+func (s *soak) growthLimits() size {
+	limits := growthLimits
+	if s.file != "" {
+		limits.Anonymous += fileCaches
+	}
+	return limits
+}
+
 // tellsGrowth is how long a soak takes at least that tells growth from what a process
 // needs anyway once it is warm.
 const tellsGrowth = time.Minute
@@ -73,11 +85,11 @@ func (g *growth) add(life string, s size) {
 
 // judge returns which limits are exceeded. In a long run it compares the least of the
 // first third of the samples of a life with the least of its last third.
-func (g *growth) judge() (faults []string) {
+func (g *growth) judge(limits size) (faults []string) {
 	for _, life := range g.order {
 		first, last := ends(g.lives[life])
 		first.each(last, func(name string, before, after int64) {
-			growthLimits.each(growthLimits, func(of string, limit, _ int64) {
+			limits.each(limits, func(of string, limit, _ int64) {
 				if of == name && after-before > limit {
 					faults = append(faults, fmt.Sprintf("%s grew from %d to %d %s", life, before, after, name))
 				}

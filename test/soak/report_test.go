@@ -166,7 +166,7 @@ func (s *soak) report(v *verdict, lostChanges int, size int64) *report {
 	count("tenant leaks", t.leaks, true)
 	var growth []string
 	if r.Seconds >= tellsGrowth.Seconds() {
-		growth = s.growth.judge()
+		growth = s.growth.judge(s.growthLimits())
 	}
 	count("limits of growth exceeded", len(growth), true)
 	r.Failures = append(r.Failures, growth...)
