@@ -112,7 +112,7 @@ func advised(err error) error {
 	var advice string
 	switch code := sqlite.ErrCode(err).ToPrimary(); {
 	case ClassOf(err) == Corrupt:
-		advice = "the database is damaged, or is none: nothing was changed; keep the file and its -wal, and restore a backup, " +
+		advice = "the database is damaged, or is none: nothing was changed; keep the file and its -wal, and restore a backup (atrium restore), " +
 			"or save what can be read with the .recover command of sqlite3 (docs/operations.md, \"The database is damaged\")"
 	case errors.Is(err, fs.ErrPermission), code == sqlite.ResultReadOnly, code == sqlite.ResultPerm, code == sqlite.ResultCantOpen:
 		advice = "the file, those beside it that end in -wal and -shm, and the directory must be writable for the user that runs this, " +
