@@ -107,7 +107,7 @@ func TestEveryBitAndEveryCharacterOfEveryCursorCounts(t *testing.T) {
 				cursor + "=", cursor + "==", cursor + cursor, cursor + "." + cursor, "\ufeff" + cursor, cursor + "A",
 				base64.StdEncoding.EncodeToString(append(raw, 0xff, 0xfe, 0xfd)), base64.URLEncoding.EncodeToString(append([]byte{}, raw...)) + "=",
 				base64.RawURLEncoding.EncodeToString(raw[1:]), base64.RawURLEncoding.EncodeToString(append([]byte{0}, raw...)),
-				base64.RawURLEncoding.EncodeToString(nil) + "A", hex.EncodeToString(raw), strings.Repeat("A", 10_000), "null", "0", "%", "../..", "' OR 1=1 --",
+				base64.RawURLEncoding.EncodeToString(nil) + "A", hex.EncodeToString(raw), strings.Repeat("A", 5_000), "null", "0", "%", "../..", "' OR 1=1 --",
 			} {
 				try(altered)
 			}
