@@ -48,6 +48,25 @@ func TestTooFewFileDescriptorsPass(t *testing.T) {
 	}
 }
 
+// A limit that the process may raise is raised.
+func TestSoftLimitOfFileDescriptorsIsRaised(t *testing.T) {
+	t.Parallel()
+	s := startLimited(t, "-S -n 32", newFile(t).url)
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", s.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(limits)) {
+		if limit, ok := strings.CutPrefix(line, "Max open files"); ok {
+			if f := strings.Fields(limit); len(f) < 2 || f[0] != f[1] {
+				t.Errorf("soft and hard limit: %s", limit)
+			}
+			return
+		}
+	}
+	t.Error("the system tells no limit of open files")
+}
+
 // crowd opens connections until the server can take no more, and closes them after
 // during.
 func (b *siege) crowd(during func()) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"zombiezen.com/go/sqlite"
@@ -106,13 +107,28 @@ func TestCheckFindsWhatItIsFor(t *testing.T) {
 func newSample(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "sample.db")
-	db := openFile(t, path)
-	script(t, db, sample)
-	if err := db.Close(); err != nil {
+	sampled.Do(func() {
+		db := openFile(t, path)
+		script(t, db, sample)
+		err := db.Close()
+		if err == nil {
+			sampleFile, err = os.ReadFile(path)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := os.WriteFile(path, sampleFile, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
+
+// sampleFile is the database with the sample, which is made once.
+var (
+	sampled    sync.Once
+	sampleFile []byte
+)
 
 // zeros puts zeros where a table or an index begins.
 func zeros(name string) func(t *testing.T, db engine.DB, path string) {
@@ -122,8 +138,7 @@ func zeros(name string) func(t *testing.T, db engine.DB, path string) {
 }
 
 func TestCheckEndsWithItsContext(t *testing.T) {
-	db := openFile(t, filepath.Join(t.TempDir(), "check.db"))
-	script(t, db, sample)
+	db := openFile(t, newSample(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := db.Check(ctx, true); engine.ClassOf(err) != engine.Unavailable {

@@ -30,7 +30,12 @@ func copyFile(t *testing.T, to, from string) {
 // did is in the write-ahead log alone.
 func newLeft(t *testing.T, sql string) (path string) {
 	t.Helper()
-	from := newSample(t)
+	return leave(t, newSample(t), sql)
+}
+
+// leave is newLeft for another database than the sample.
+func leave(t *testing.T, from, sql string) (path string) {
+	t.Helper()
 	db := openFile(t, from)
 	script(t, db, sql)
 	path = filepath.Join(t.TempDir(), "left.db")
@@ -92,8 +97,13 @@ func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 		},
 		"the log of another database": func(t *testing.T) string {
 			path := newLeft(t, grown)
-			other := newLeft(t, "CREATE TABLE others (id INTEGER NOT NULL PRIMARY KEY) STRICT; DELETE FROM children; "+grown)
-			copyFile(t, path+"-wal", other+"-wal")
+			from := newSample(t)
+			db := openFile(t, from)
+			script(t, db, "DROP TABLE children; DELETE FROM parents WHERE id % 3 = 0; CREATE TABLE others (id INTEGER NOT NULL PRIMARY KEY) STRICT")
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			copyFile(t, path+"-wal", leave(t, from, grown)+"-wal")
 			return path
 		},
 		"a log without its database": func(t *testing.T) string {
