@@ -278,7 +278,7 @@ func steps(ctx context.Context, from, to string, pinned bool) (string, error) {
 		return "", err
 	}
 	defer func() { _ = b.Close() }()
-	restarts, least := 0, 1<<62
+	restarts, least, last := 0, 1<<62, 1<<62
 	for more := true; more; {
 		if ctx.Err() != nil {
 			return fmt.Sprintf("began anew %d times, and had %d of %d pages left at best", restarts, least, b.PageCount()), ctx.Err()
@@ -286,10 +286,11 @@ func steps(ctx context.Context, from, to string, pinned bool) (string, error) {
 		if more, err = b.Step(256); err != nil && !more {
 			return "", err
 		}
-		if left := b.Remaining(); left > least {
+		left := b.Remaining()
+		if left >= last {
 			restarts++
 		}
-		least = min(least, b.Remaining())
+		least, last = min(least, left), left
 	}
 	return fmt.Sprintf("began anew %d times", restarts), nil
 }
