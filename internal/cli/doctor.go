@@ -81,9 +81,13 @@ type doctor struct {
 
 func (d *doctor) ok(check, found string, args ...any) { d.note(check, statusOK, "", found, args) }
 
-func (d *doctor) warn(check, do, found string, args ...any) { d.note(check, statusWarn, do, found, args) }
+func (d *doctor) warn(check, do, found string, args ...any) {
+	d.note(check, statusWarn, do, found, args)
+}
 
-func (d *doctor) fail(check, do, found string, args ...any) { d.note(check, statusFail, do, found, args) }
+func (d *doctor) fail(check, do, found string, args ...any) {
+	d.note(check, statusFail, do, found, args)
+}
 
 // note adds a finding, in one line.
 func (d *doctor) note(check, status, do, found string, args []any) {
