@@ -145,9 +145,9 @@ func warn(stderr io.Writer, warnings ...string) {
 	}
 }
 
-// openStore opens the store that the settings name. observer may be nil.
-func openStore(ctx context.Context, c config.Config, observer store.Observer) (*store.Store, error) {
-	return store.Open(ctx, c.Database, storeOptions(c, observer))
+// openStore opens the store that the settings name.
+func openStore(ctx context.Context, c config.Config) (*store.Store, error) {
+	return store.Open(ctx, c.Database, storeOptions(c, nil))
 }
 
 func storeOptions(c config.Config, observer store.Observer) store.Options {

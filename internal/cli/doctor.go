@@ -135,7 +135,7 @@ func (d *doctor) examine(ctx context.Context, faults error) {
 	if embedded && !d.databaseFiles(path) {
 		return
 	}
-	s, err := openStore(ctx, d.settings, nil)
+	s, err := openStore(ctx, d.settings)
 	if err != nil {
 		d.fail("database", "see docs/operations.md, What to do when", "%s cannot be opened: %v", config.Redact(d.settings.Database), err)
 		return

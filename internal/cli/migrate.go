@@ -33,7 +33,7 @@ after.`,
 		if err != nil {
 			return err
 		}
-		s, err := openStore(cmd.Context(), settings, nil)
+		s, err := openStore(cmd.Context(), settings)
 		if err != nil {
 			return err
 		}

@@ -221,7 +221,7 @@ func (t *target) onDatabase(cmd *cobra.Command, f func(config.Config, *store.Sto
 			return fmt.Errorf("there is no database %s: --database or ATRIUM_DATABASE names another, and atrium migrate makes one", path)
 		}
 	}
-	s, err := openStore(cmd.Context(), settings, nil)
+	s, err := openStore(cmd.Context(), settings)
 	if err != nil {
 		return err
 	}
