@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/internal/app/apptest"
 	"atrium/internal/auth"
 	"atrium/internal/config"
 )
@@ -115,6 +116,17 @@ func TestAKeyAboveItsRateIsA429AndSoIsATenantWithAllOfItsKeys(t *testing.T) {
 	}
 	s.wantRefused(t, "key_rate", 1)
 	s.wantRefused(t, "tenant_rate", 1)
+}
+
+func TestAnOperatorIsHeldToNoRateOfATenant(t *testing.T) {
+	s := start(t, func(c *config.Config) { c.TenantRate = config.Rate{Count: 1, Window: time.Hour} })
+	operator, _ := apptest.Key(t, s.store, atrium.OperatorChain, atrium.ScopeManage)
+	for range 3 {
+		a := s.get(t, "/manage/v0/tenants", operator)
+		if a.status != http.StatusOK || len(a.header["Ratelimit"])+len(a.header["Ratelimit-Policy"]) > 0 {
+			t.Errorf("%d %s %v", a.status, a.body, a.header)
+		}
+	}
 }
 
 func TestWithoutARateThereIsNoWordOfOne(t *testing.T) {
@@ -290,6 +302,15 @@ func TestConnectionsAboveTheLimitAreClosedAndCounted(t *testing.T) {
 		}
 		if time.Since(start) > 10*time.Second {
 			t.Fatal("connections that have ended still count")
+		}
+	}
+}
+
+func TestATrustedProxyHasMoreConnectionsThanAClientMay(t *testing.T) {
+	s := start(t, func(c *config.Config) { c.MaxClientConnections, c.TrustedProxies = 2, "127.0.0.0/8" })
+	for range 20 {
+		if _, served := s.dial(t); !served {
+			t.Fatal("a connection of the proxy is refused")
 		}
 	}
 }

@@ -52,19 +52,30 @@ func (l *Limits) checkRates(who auth.Principal, w http.ResponseWriter) error {
 	if l.KeyRate == nil && l.TenantRate == nil {
 		return nil
 	}
-	var fields rateFields
+	fields := rateFields{make([]byte, 0, rateFieldSize), make([]byte, 0, rateFieldSize)}
 	err := rated(&fields, l.KeyRate, who.KeyID, "key")
 	by := telemetry.ByKeyRate
 	if err == nil && who.TenantID != "" { // an operator's key has none of its own
 		err, by = rated(&fields, l.TenantRate, who.TenantID, "tenant"), telemetry.ByTenantRate
 	}
-	w.Header().Set("RateLimit-Policy", string(fields.policy))
-	w.Header().Set("RateLimit", string(fields.left))
+	if len(fields.policy) > 0 {
+		h := w.Header()
+		h[headerRatePolicy], h[headerRate] = []string{string(fields.policy)}, []string{string(fields.left)}
+	}
 	if err != nil {
 		note(w).Refused = by
 	}
 	return err
 }
+
+// The fields in the form that http.Header has them in.
+const (
+	headerRatePolicy = "Ratelimit-Policy"
+	headerRate       = "Ratelimit"
+)
+
+// rateFieldSize is more than most values have.
+const rateFieldSize = 64
 
 // rateFields are the values of two header fields, each a list of structured items (RFC
 // 9651).

@@ -1,0 +1,73 @@
+package rest
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/limit"
+	"atrium/internal/telemetry"
+)
+
+// What the limits of a request cost: with none, with those that hold by default, and with
+// rates.
+var costs = []struct {
+	name   string
+	limits Limits
+	allocs float64 // at most
+}{
+	{"none", Limits{}, 0},
+	{"default", Limits{URL: 8 << 10, HeaderFields: 100, QueryParameters: 100, Work: limit.NewGate(2048, time.Second)}, 0},
+	{"rates", Limits{
+		URL: 8 << 10, HeaderFields: 100, QueryParameters: 100, Work: limit.NewGate(2048, time.Second),
+		KeyRate:    limit.NewRates[atrium.KeyID](1_000_000, time.Second, 1000),
+		TenantRate: limit.NewRates[atrium.TenantID](1_000_000, time.Second, 1000),
+	}, 6},
+}
+
+// pass has a request pass all limits.
+func pass(l *Limits) func(tb testing.TB) {
+	r := httptest.NewRequest(http.MethodGet, "/v0/pages?limit=20&status=draft", nil)
+	for _, name := range []string{"Accept", "User-Agent", "X-Api-Key", "If-None-Match", "Accept-Encoding", "X-Request-Id"} {
+		r.Header.Set(name, "a")
+	}
+	w := &recorder{httptest.NewRecorder(), telemetry.Exchange{}}
+	who := auth.Principal{KeyID: atrium.NewID[atrium.KeyID](), TenantID: atrium.NewID[atrium.TenantID]()}
+	return func(tb testing.TB) {
+		w.Client = l.Proxies.Client(r.RemoteAddr, r.Header["X-Forwarded-For"])
+		if err := l.checkHead(r); err != nil {
+			tb.Fatal(err)
+		}
+		if err := l.checkRates(who, w); err != nil {
+			tb.Fatal(err)
+		}
+		if err := l.Work.Enter(r.Context()); err != nil {
+			tb.Fatal(err)
+		}
+		l.Work.Leave()
+	}
+}
+
+func TestLimitsTakeNoMemoryUnlessThereIsARate(t *testing.T) {
+	for _, c := range costs {
+		request := pass(&c.limits)
+		if n := testing.AllocsPerRun(1000, func() { request(t) }); n > c.allocs {
+			t.Errorf("%s: a request costs %v allocations, want %v at most", c.name, n, c.allocs)
+		}
+	}
+}
+
+func BenchmarkLimits(b *testing.B) {
+	for _, c := range costs {
+		b.Run(c.name, func(b *testing.B) {
+			request := pass(&c.limits)
+			b.ReportAllocs()
+			for b.Loop() {
+				request(b)
+			}
+		})
+	}
+}
