@@ -107,7 +107,7 @@ func TestWhoTakesNoAnswersIsCutOffAndTakesNoMemory(t *testing.T) {
 		id, _, _ = strings.Cut(id, `"`)
 		payload := "GET /manage/v0/account_logs/" + id + "/payload HTTP/1.1\r\nHost: a\r\nx-api-key: " + s.manage + "\r\n\r\n"
 		s.outlives(t, func() {
-			wait := s.many(t, 50, func(c *conn) {
+			wait := s.many(t, 20, func(c *conn) {
 				if err := c.SetReadBuffer(4096); err != nil {
 					t.Error(err)
 				}
@@ -292,8 +292,8 @@ func TestConnectionsThatBreakOffLeaveNothing(t *testing.T) {
 
 func TestBodiesWithoutAnEndTakeNoMemory(t *testing.T) {
 	const (
-		clients = 20
-		whole   = 64 << 20 // that each would send, and the network does not keep by itself
+		clients = 10
+		whole   = 32 << 20 // that each would send, and the network does not keep by itself
 	)
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", 64<<10, strings.Repeat(" ", 64<<10))
 	onEveryEngine(t, func(t *testing.T, s *server) {

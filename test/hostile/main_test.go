@@ -130,7 +130,7 @@ func (s *server) vitals(t *testing.T) vitals {
 const (
 	spareFiles      = 200
 	spareGoroutines = 40
-	spareMemory     = 256 << 20
+	spareMemory     = 256 << 20 * perByte
 )
 
 // outlives holds that a server has not much more after an attack than before it, and

@@ -1,0 +1,6 @@
+//go:build !race
+
+package hostile
+
+// perByte is how many bytes of memory one byte takes.
+const perByte = 1
