@@ -18,7 +18,7 @@ import (
 )
 
 // oldAccounts are enough for their migration to take a while.
-const oldAccounts = 2000
+const oldAccounts = 600
 
 // makeOld gives a database the first schema that there was, with accounts of a tenant.
 func makeOld(t *testing.T, db engine.DB) {
@@ -160,7 +160,7 @@ func TestMigrationCanBeCutBeforeAnyWrite(t *testing.T) {
 		if writes < next {
 			return
 		}
-		next = writes + 1 + writes/2
+		next = 2*writes + 1
 		cut, killed := filepath.Join(t.TempDir(), "cut"), t.TempDir()
 		if err := disk.SnapshotSubset(cut, uint64(writes)); err != nil {
 			t.Error(err)
