@@ -62,7 +62,7 @@ func TestStopEndsImportsAndExportsThatGoOn(t *testing.T) {
 			clients, l := newClients(t, random(t), 1, db.tenants[:1])
 			c := clients[0]
 			c.base, c.bulk = s.base, 900_000
-			for range 24 { // more than the connection of who does not read holds
+			for range 14 { // more than the connection of who does not read holds
 				p := c.newPosting(db.tenants[0], true)
 				p.data = fmt.Sprintf(`{"marker":%q,"fill":%q}`, p.marker, strings.Repeat("x", c.bulk))
 				p.body = p.encode(p.data)
