@@ -58,8 +58,8 @@ func TestSoftLimitOfFileDescriptorsIsRaised(t *testing.T) {
 	}
 	for line := range strings.Lines(string(limits)) {
 		if limit, ok := strings.CutPrefix(line, "Max open files"); ok {
-			if f := strings.Fields(limit); len(f) < 2 || f[0] != f[1] {
-				t.Errorf("soft and hard limit: %s", limit)
+			if f := strings.Fields(limit); len(f) < 2 || f[0] == "32" {
+				t.Errorf("the soft and the hard limit are %s", limit)
 			}
 			return
 		}
