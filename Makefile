@@ -83,7 +83,7 @@ bench: build prepare ## Measure the API beside a bare net/http handler, and on P
 	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -postgres
 
 .PHONY: bench-backup
-bench-backup: ## Measure ways to copy a SQLite database under load (docs/adr/0019); needs 6 GB of disk
+bench-backup: ## Measure ways to copy a SQLite database under load (docs/adr/0017); needs 6 GB of disk
 	cd bench && $(GO) run ./backup -limit 60s
 
 .PHONY: bench-layout

@@ -12,7 +12,7 @@ const selectPages = "SELECT data FROM sqlite_dbpage ORDER BY pgno"
 
 // Copy reads all pages in one read transaction. SQLite's own backup begins anew whenever
 // another process has written: under steady load it never ends. This one holds the
-// write-ahead log back while it runs (docs/adr/0019).
+// write-ahead log back while it runs (docs/adr/0017).
 func (db *sqliteDB) Copy(ctx context.Context, w io.Writer, begin func(size int64)) error {
 	return db.reading(ctx, func(c *sqliteConn) error {
 		return c.transaction("BEGIN", func(tx Tx) error {
