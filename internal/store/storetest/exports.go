@@ -277,37 +277,44 @@ func exportLeavesOutTogether(t *testing.T, e *env) {
 	for _, step := range []time.Duration{time.Second, 0, -time.Hour} {
 		t.Run(fmt.Sprint("the clock goes on by ", step), func(t *testing.T) {
 			e := e.as(e.newTenant(t))
-			before := e.oneOfEach()
-			e.put(t, before...)
-			i := 0
-			got := e.exportTo(t, func() {
-				if i >= 30 {
-					return
-				}
-				e.clock.step(step)
-				for range 3 {
-					i++
-					a := e.randomAccount(i)
-					p := e.newPage(atrium.PageDraft)
-					p.ID = as[atrium.PageID](string(a.ID[len("account_"):]))
-					u := e.newAudience(p, false)
-					u.ID = as[atrium.AudienceID](string(a.ID[len("account_"):]))
-					e.put(t, a, e.newProspect(a), p, u, e.newVersion(u, 1), e.newEntry(a, ""))
-					e.record(t, byDomain(fmt.Sprintf("new-%d.example", i)))
-				}
-			})
-			wantOrder(t, got)
-			have := describeAll(got)
-			for _, r := range before {
-				if !slices.Contains(have, describe(r)) {
-					t.Errorf("the export left out %s, which was there before it", describe(r))
-				}
-			}
-			them := e.as(e.newTenant(t))
-			for chunk := range slices.Chunk(got, 500) {
-				them.put(t, chunk...)
-			}
+			e.exportBeside(t, e, func() { e.clock.step(step) })
 		})
+	}
+}
+
+// exportBeside stores, as another node or the same, new things between any two records of
+// an export, each time after what tick does.
+func (e *env) exportBeside(t *testing.T, other *env, tick func()) {
+	t.Helper()
+	before := e.oneOfEach()
+	e.put(t, before...)
+	i := 0
+	got := e.exportTo(t, func() {
+		if i >= 30 {
+			return
+		}
+		tick()
+		for range 3 {
+			i++
+			a := other.randomAccount(i)
+			p := other.newPage(atrium.PageDraft)
+			p.ID = as[atrium.PageID](string(a.ID[len("account_"):]))
+			u := other.newAudience(p, false)
+			u.ID = as[atrium.AudienceID](string(a.ID[len("account_"):]))
+			other.put(t, a, other.newProspect(a), p, u, other.newVersion(u, 1), other.newEntry(a, ""))
+			other.record(t, byDomain(fmt.Sprintf("new-%d.example", i)))
+		}
+	})
+	wantOrder(t, got)
+	have := describeAll(got)
+	for _, r := range before {
+		if !slices.Contains(have, describe(r)) {
+			t.Errorf("the export left out %s, which was there before it", describe(r))
+		}
+	}
+	them := e.as(e.newTenant(t))
+	for chunk := range slices.Chunk(got, 500) {
+		them.put(t, chunk...)
 	}
 }
 
