@@ -35,8 +35,8 @@ prepare: ## Install what the tests need and Go does not bring: a C compiler for 
 
 FUZZTIME ?= 1m
 .PHONY: fuzz
-fuzz: ## Fuzz every decoder, FUZZTIME each (1m)
-	@scripts/fuzz $(FUZZTIME)
+fuzz: ## Fuzz every decoder, FUZZTIME each (1m); KEEP=1 keeps what they find worth trying
+	@KEEP=$(KEEP) scripts/fuzz $(FUZZTIME)
 
 .PHONY: lint-prepare
 lint-prepare: ## Install what the linters need and Go does not bring: Node.js for the OpenAPI linter

@@ -43,6 +43,7 @@ func newLimits(c config.Config, refused func(telemetry.Refusal)) (l limits, err 
 		URL: int(c.MaxURL), HeaderFields: c.MaxHeaderFields, QueryParameters: c.MaxQueryParameters, Proxies: networks,
 		KeyRate:    limit.NewRates[atrium.KeyID](c.KeyRate.Count, c.KeyRate.Window, ratedAtOnce),
 		TenantRate: limit.NewRates[atrium.TenantID](c.TenantRate.Count, c.TenantRate.Window, ratedAtOnce),
+		Bodies:     limit.NewPool[atrium.TenantID](int64(c.BodyMemory)),
 		Work:       limit.NewGate(c.MaxRequests, c.RequestWait),
 	}
 	return l, nil

@@ -3,6 +3,7 @@ package app_test
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"atrium/internal/app/apptest"
 	"atrium/internal/auth"
 	"atrium/internal/config"
+	"atrium/internal/store/engine"
 )
 
 // want holds that an answer is a problem with the status and the code.
@@ -188,8 +190,20 @@ func TestAForwardedAddressOfNoTrustedProxyIsIgnored(t *testing.T) {
 	}
 }
 
-// hold begins an entry and does not end it. What it returns does.
-func (s *service) hold(t *testing.T) (finish func() string) {
+// A slow is a sender of an entry that has begun.
+type slow struct {
+	net.Conn
+	in   *bufio.Reader
+	rest string // of the body
+}
+
+// entry is one with a payload of about so many bytes.
+func entry(bytes int) string {
+	return `{"source":"a","payload":{"x":"` + strings.Repeat("x", bytes) + `"}}`
+}
+
+// begin sends a body but for its last bytes.
+func (s *service) begin(t *testing.T, target, key, body string) *slow {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.addr)
 	if err != nil {
@@ -197,26 +211,119 @@ func (s *service) hold(t *testing.T) (finish func() string) {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-	const body = `{"source":"a","payload":{}}`
-	if _, err := fmt.Fprintf(conn, "POST /v0/account_logs HTTP/1.1\r\nHost: a\r\nx-api-key: %s\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", s.key, len(body)); err != nil {
+	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: a\r\nx-api-key: %s\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", target, key, len(body)); err != nil {
 		t.Fatal(err)
 	}
-	in := bufio.NewReader(conn)
-	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // its body is being read
-		t.Fatalf("%q, %v", line, err)
+	c := &slow{conn, bufio.NewReader(conn), body[len(body)-2:]}
+	if line := c.line(); line != "HTTP/1.1 100 Continue" { // its body is being read
+		t.Fatal(line)
 	}
-	_, _ = in.ReadString('\n')
-	return func() string {
-		_, _ = io.WriteString(conn, body)
-		line, _ := in.ReadString('\n')
-		return strings.TrimSpace(line)
+	c.line()
+	_, _ = io.WriteString(conn, body[:len(body)-2])
+	return c
+}
+
+func (c *slow) line() string {
+	line, _ := c.in.ReadString('\n')
+	return strings.TrimSpace(line)
+}
+
+// finish sends what is left and returns the first line of the answer.
+func (c *slow) finish() string {
+	_, _ = io.WriteString(c, c.rest)
+	return c.line()
+}
+
+// holdWrites has whoever writes wait until the test calls the function that it returns.
+func (s *service) holdWrites(t *testing.T) (release func()) {
+	t.Helper()
+	db, err := engine.OpenSQLite(s.file, engine.SQLiteOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
+	held, done, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		ended <- db.Write(t.Context(), func(engine.Tx) error {
+			close(held)
+			<-done
+			return nil
+		})
+	}()
+	<-held
+	return sync.OnceFunc(func() {
+		close(done)
+		if err := errors.Join(<-ended, db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWhoSendsABodySlowlyTakesNoPlaceInWork(t *testing.T) {
+	s := start(t, func(c *config.Config) { c.MaxRequests, c.RequestWait = 1, 0 })
+	var senders []*slow
+	for range 3 {
+		senders = append(senders, s.begin(t, "/v0/account_logs", s.key, entry(10)))
+	}
+	if a := s.get(t, "/v0/pages", s.key); a.status != http.StatusOK {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	for _, c := range senders {
+		if line := c.finish(); line != "HTTP/1.1 201 Created" {
+			t.Error(line)
+		}
+	}
+}
+
+func TestBodiesOfATenantLeaveRoomForThoseOfOthers(t *testing.T) {
+	s := start(t, func(c *config.Config) { c.MaxBody, c.BatchMaxBody, c.BodyMemory = 1<<20, 1<<20, 2<<20 })
+	other, _, err := s.store.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, _ := apptest.Key(t, s.store, other.ID)
+	first := s.begin(t, "/v0/account_logs", s.key, entry(900<<10))
+	refused := 0
+	for deadline := time.Now().Add(10 * time.Second); refused < 3 && time.Now().Before(deadline); { // once the first has come
+		if a := s.send(t, http.MethodPost, "/v0/account_logs", s.key, entry(900<<10)); a.status != http.StatusCreated {
+			a.want(t, http.StatusServiceUnavailable, atrium.CodeUnavailable)
+			if refused++; a.header.Get("Retry-After") != "1" {
+				t.Errorf("%v", a.header)
+			}
+		}
+	}
+	if refused != 3 {
+		t.Error("a second large body of the tenant was taken beside the first")
+	}
+	for key, bytes := range map[string]int{others: 400 << 10, s.key: 10 << 10} {
+		if a := s.send(t, http.MethodPost, "/v0/account_logs", key, entry(bytes)); a.status != http.StatusCreated {
+			t.Errorf("%d bytes: %d %s", bytes, a.status, a.body)
+		}
+	}
+	if line := first.finish(); line != "HTTP/1.1 201 Created" {
+		t.Error(line)
+	}
+	for range 5 { // what was taken is returned
+		if a := s.send(t, http.MethodPost, "/v0/account_logs", s.key, entry(900<<10)); a.status != http.StatusCreated {
+			t.Errorf("when the first has gone: %d %s", a.status, a.body)
+		}
+	}
+	s.wantRefused(t, "body_memory", refused)
 }
 
 func TestAnOverloadIsRefusedEarlyAndProbesAndStreamsAreNot(t *testing.T) {
 	s := start(t, func(c *config.Config) { c.MaxRequests, c.RequestWait = 2, 50*time.Millisecond })
-	operator := s.newKey(t, atrium.Scopes{atrium.ScopeManage})
-	finish := []func() string{s.hold(t), s.hold(t)}
+	importer := s.newKey(t, atrium.Scopes{atrium.ScopeManage})
+	release := s.holdWrites(t)
+	defer release()
+	answers := make(chan answer)
+	for range 2 {
+		go func() {
+			answers <- s.send(t, http.MethodPost, "/v0/account_logs", s.key, `{"source":"a","payload":{}}`)
+		}()
+	}
+	for !strings.Contains(s.scrape(t), "\natrium_http_requests_in_work 2\n") {
+		time.Sleep(time.Millisecond)
+	}
 	for range 3 {
 		a := s.get(t, "/v0/pages", s.key)
 		a.want(t, http.StatusServiceUnavailable, atrium.CodeUnavailable)
@@ -224,18 +331,17 @@ func TestAnOverloadIsRefusedEarlyAndProbesAndStreamsAreNot(t *testing.T) {
 			t.Errorf("%v", a.header)
 		}
 	}
-	for target, key := range map[string]string{"/healthz": "", "/readyz": "", "/openapi.json": "", "/manage/v0/export": operator} {
-		if a := s.get(t, target, key); a.status != http.StatusOK {
+	s.begin(t, "/manage/v0/import", importer, "{}\n") // goes on: its body is asked for
+	for _, target := range []string{"/healthz", "/readyz", "/openapi.json"} {
+		if a := s.get(t, target, ""); a.status != http.StatusOK {
 			t.Errorf("%s: %d %s", target, a.status, a.body)
 		}
 	}
 	s.get(t, "/v0/pages", "").want(t, http.StatusUnauthorized, atrium.CodeUnauthenticated)
-	if !strings.Contains(s.scrape(t), "\natrium_http_requests_in_work 2\n") {
-		t.Error("there are not 2 in work")
-	}
-	for _, f := range finish {
-		if line := f(); line != "HTTP/1.1 201 Created" {
-			t.Errorf("who was in work: %s", line)
+	release()
+	for range 2 {
+		if a := <-answers; a.status != http.StatusCreated {
+			t.Errorf("who was in work: %d %s", a.status, a.body)
 		}
 	}
 	if a := s.get(t, "/v0/pages", s.key); a.status != http.StatusOK {

@@ -23,6 +23,7 @@ import (
 type service struct {
 	addr        string
 	metricsAddr string
+	file        string // of the database
 	store       *store.Store
 	metrics     *telemetry.Metrics
 	log         *output
@@ -51,9 +52,9 @@ func (o *output) String() string {
 
 func start(t *testing.T, change ...func(*config.Config)) *service {
 	t.Helper()
-	s := &service{log: &output{}, metrics: telemetry.NewMetrics("v1.2.3")}
+	s := &service{log: &output{}, metrics: telemetry.NewMetrics("v1.2.3"), file: filepath.Join(t.TempDir(), "atrium.db")}
 	var err error
-	if s.store, err = store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{Observer: s.metrics}); err != nil {
+	if s.store, err = store.Open(t.Context(), "sqlite:"+s.file, store.Options{Observer: s.metrics}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.store.Close() })

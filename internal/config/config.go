@@ -107,6 +107,11 @@ type Config struct {
 	// one of them names its client. From others it is ignored.
 	TrustedProxies string
 
+	// How much memory the bodies of requests may take that are read or worked on, above
+	// 16 KiB of each. One tenant may hold half of it, and each of several as much as is
+	// left. What finds no room is answered with 503.
+	BodyMemory Size
+
 	// How many requests of an API are in work at the same time, imports and exports
 	// not counted. As many more wait for their turn. 0 is no limit.
 	MaxRequests int
@@ -197,6 +202,7 @@ func Default() Config {
 		MaxQueryParameters:   100,
 		MaxConnections:       8192,
 		MaxClientConnections: 4096,
+		BodyMemory:           256 << 20,
 		MaxRequests:          2048,
 		RequestWait:          time.Second,
 		AuthFailures:         Rate{100, time.Minute},
@@ -250,6 +256,7 @@ func (c *Config) faults() (all []string) {
 	check(c.MaxQueryParameters >= 10 && c.MaxQueryParameters <= 10_000, "max-query-parameters", "must be from 10 to 10000")
 	check(c.MaxConnections >= 10 && c.MaxConnections <= 1<<20, "max-connections", "must be from 10 to 1048576")
 	check(c.MaxClientConnections >= 1 && c.MaxClientConnections <= 1<<20, "max-client-connections", "must be from 1 to 1048576")
+	check(c.BodyMemory >= 2*max(c.MaxBody, c.BatchMaxBody), "body-memory", "must be at least twice max-body and batch-max-body")
 	check(c.MaxRequests >= 0 && c.MaxRequests <= 1<<20, "max-requests", "must be from 0 to 1048576")
 	check(c.RequestWait >= 0 && c.RequestWait <= time.Minute, "request-wait", "must be from 0s to "+time.Minute.String())
 	_, err := Networks(c.TrustedProxies)

@@ -7,7 +7,6 @@
 package rest
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -42,10 +41,6 @@ const (
 // DefaultMaxBody is how large a body may be, in bytes, unless a setting says
 // otherwise.
 const DefaultMaxBody = 1 << 20
-
-// trustedLength is how much of a body's stated length gets memory before any of
-// it has come.
-const trustedLength = 64 << 10
 
 // storageTimeout bounds how long a request waits for storage, once all of it has come.
 // Streams have no such limit.
@@ -252,22 +247,24 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 			return Response{}, err
 		}
 	}
-	if route.Takes != Lines && route.Answers != Lines {
-		leave, err := a.Limits.enter(ctx, w)
-		if err != nil {
-			return Response{}, err
-		}
-		defer leave()
-	}
 	switch {
 	case route.Takes == Lines:
 		body := a.newUpload(ctx, w, r)
 		defer body.end()
 		ctx, request.Stream = body.ctx, body
 	case route.Method != http.MethodGet:
-		if request.Body, err = a.readBody(w, r, cmp.Or(route.MaxBody, a.MaxBody, DefaultMaxBody)); err != nil {
+		body := a.newBody(w, r, who.TenantID)
+		defer body.end()
+		if request.Body, err = body.read(cmp.Or(route.MaxBody, a.MaxBody, DefaultMaxBody)); err != nil {
 			return Response{}, err
 		}
+	}
+	if route.Takes != Lines && route.Answers != Lines {
+		leave, err := a.Limits.enter(ctx, w)
+		if err != nil {
+			return Response{}, err
+		}
+		defer leave()
 	}
 	if route.Takes == JSON && route.Answers == JSON {
 		var cancel context.CancelFunc
@@ -281,26 +278,4 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 		exchange.TenantID = who.TenantID
 	}
 	return route.Handle(ctx, who, request)
-}
-
-// readBody returns the whole body, or an error as soon as it is known to be too
-// large. It never holds more than the limit.
-func (a *API) readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	tooLarge := atrium.Errorf(atrium.CodePayloadTooLarge, "The body may have %d bytes at most.", limit)
-	if r.ContentLength > limit {
-		w.Header().Set("Connection", "close")
-		return nil, tooLarge
-	}
-	var b bytes.Buffer
-	b.Grow(int(min(max(r.ContentLength, 0), trustedLength)) + bytes.MinRead)
-	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		w.Header().Set("Connection", "close")
-		return nil, tooLarge
-	}
-	if err != nil {
-		w.Header().Set("Connection", "close")
-		return nil, atrium.Invalid(atrium.Fault{In: atrium.InBody, Detail: "ended before it was complete"}).Because(err)
-	}
-	return b.Bytes(), nil
 }

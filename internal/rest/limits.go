@@ -22,7 +22,8 @@ type Limits struct {
 	Proxies         limit.Proxies
 	KeyRate         *limit.Rates[atrium.KeyID]
 	TenantRate      *limit.Rates[atrium.TenantID]
-	Work            *limit.Gate // what passes through it reads its body and does its work; what is streamed does not pass
+	Bodies          *limit.Pool[atrium.TenantID] // bytes of memory for bodies, whose last bytes may still be to come
+	Work            *limit.Gate                  // what has come passes through it; what is streamed does not
 }
 
 // checkHead holds what a request says of itself against the limits.

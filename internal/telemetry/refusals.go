@@ -18,9 +18,10 @@ const (
 	ByTenantRate        Refusal = "tenant_rate"
 	ByAuthFailures      Refusal = "auth_failures"
 	ByOverload          Refusal = "overload"
+	ByBodyMemory        Refusal = "body_memory"
 )
 
-var refusals = []Refusal{ByConnections, ByClientConnections, ByKeyRate, ByTenantRate, ByAuthFailures, ByOverload}
+var refusals = []Refusal{ByConnections, ByClientConnections, ByKeyRate, ByTenantRate, ByAuthFailures, ByOverload, ByBodyMemory}
 
 // refusalPause is how long nothing is logged of a limit after a line on it.
 const refusalPause = 10 * time.Second
