@@ -19,9 +19,9 @@ func (s *Store) Server(ctx context.Context) (*Server, error) {
 // newestOf is how many tenants NewestInstant looks at, the newest ones.
 const newestOf = 1000
 
-// NewestInstant returns the latest of the instants that this service has given to what
-// it has stored: to uses of keys, and to the newest entry and the newest change of each
-// tenant. 0 if there is nothing. The schema is up to date.
+// NewestInstant returns the latest of the instants that clocks of this service have given:
+// to uses of keys, and to the newest change of each tenant. An entry may have been imported
+// with any. 0 if there is nothing. The schema is up to date.
 func (s *Store) NewestInstant(ctx context.Context) (newest atrium.Time, err error) {
 	latest := func(sql string, args ...any) error {
 		return s.query(ctx, sql, args, func(r engine.Row) error {
@@ -37,9 +37,6 @@ func (s *Store) NewestInstant(ctx context.Context) (newest atrium.Time, err erro
 		return 0, err
 	}
 	for _, t := range append(tenants, atrium.Tenant{ID: atrium.OperatorChain}) {
-		if err := latest("SELECT created_at FROM entries WHERE tenant_id = $1 ORDER BY entry_id DESC LIMIT 1", idArg(t.ID)); err != nil {
-			return 0, err
-		}
 		if err := latest("SELECT at FROM audit WHERE tenant_id = $1 ORDER BY number DESC LIMIT 1", idArg(t.ID)); err != nil {
 			return 0, err
 		}

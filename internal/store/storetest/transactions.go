@@ -361,9 +361,11 @@ func newestIsKnown(t *testing.T, e *env) {
 	if at, newest, err := e.Schema(t.Context()); err != nil || at != newest || at == 0 {
 		t.Errorf("migration %d of %d, %v", at, newest, err)
 	}
+	e = e.fresh(t)
 	e.clock.step(time.Hour)
-	e.record(t, atrium.Claim{})
+	e.brand(t, "Brand")
 	want := e.clock.shows()
+	e.put(t, e.oneOfEach()...) // whenever they say that they were made
 	e.clock.step(time.Hour)
 	if newest, err := e.NewestInstant(t.Context()); err != nil || newest != want {
 		t.Errorf("the newest instant is %s, %v, want %s", newest, err, want)
