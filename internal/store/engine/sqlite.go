@@ -57,11 +57,16 @@ type SQLiteOptions struct {
 	// The file is there, whole, and nobody writes it while it is open: it is only read,
 	// without locks, and nothing is made beside it.
 	Immutable bool
+
+	// The file is there, and is only read, while others may write it. Neither it nor its
+	// log is changed: what a crash has left stays as it is.
+	ReadOnly bool
 }
 
 type sqliteDB struct {
 	path    string
 	options SQLiteOptions
+	flags   sqlite.OpenFlags // of the connections
 
 	writing   chan struct{} // holds a token while writer is in use
 	writer    *sqliteConn
@@ -81,7 +86,7 @@ type sqliteDB struct {
 
 // OpenSQLite opens the database file at path and makes it, readable by its
 // owner alone, if there is none. Its error says what to do. A file that is found to
-// be damaged is of class Corrupt, and is left as it is.
+// be damaged is of class Corrupt, and is left as it is. None is made if it is only read.
 func OpenSQLite(path string, options SQLiteOptions) (DB, error) {
 	db, err := openSQLite(path, options)
 	if err != nil && options.Immutable {
@@ -94,9 +99,9 @@ func OpenSQLite(path string, options SQLiteOptions) (DB, error) {
 }
 
 func openSQLite(path string, options SQLiteOptions) (*sqliteDB, error) {
-	if !options.Immutable {
+	if !options.Immutable && !options.ReadOnly {
 		if err := makeFile(path); err != nil {
-			return nil, &Error{Unavailable, err}
+			return nil, err
 		}
 	}
 	path, err := filepath.Abs(path)
@@ -110,20 +115,27 @@ func openSQLite(path string, options SQLiteOptions) (*sqliteDB, error) {
 		options.Observer = nobody{}
 	}
 	db := &sqliteDB{
-		path: path, options: options,
+		path: path, options: options, flags: sqlite.OpenReadWrite,
 		writing: make(chan struct{}, 1), closing: make(chan struct{}),
 		nextForce: maxLogPages,
 		readers:   make(chan struct{}, maxReaders),
 	}
-	if options.Immutable {
+	if !options.Immutable {
+		if err := db.examine(); err != nil {
+			return nil, err
+		}
+	}
+	if options.Immutable || options.ReadOnly {
+		// The last connection to be closed that can write moves the log into the
+		// database. Where there is none, it takes away the empty one that reading makes.
+		if log, err := sizeOf(db.path + "-wal"); options.Immutable || err != nil || log > 0 {
+			db.flags = sqlite.OpenReadOnly
+		}
 		db.writer, err = db.open(true) // which cannot write
 		if err != nil {
 			return nil, err
 		}
 		return db, nil
-	}
-	if err := db.examine(); err != nil {
-		return nil, err
 	}
 	if db.writer, err = db.open(false); err != nil {
 		return nil, err
@@ -137,16 +149,27 @@ func openSQLite(path string, options SQLiteOptions) (*sqliteDB, error) {
 
 // makeFile makes the database file unless it is there. One that is there is not
 // even opened: this process may have it open already, and on unix the closing of
-// any descriptor of a file drops all the locks that the process holds on it.
+// any descriptor of a file drops all the locks that the process holds on it. None is
+// made beside the log of one that is missing.
 func makeFile(path string) error {
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+	_, err := os.Stat(path)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return &Error{Unavailable, err}
+	}
+	if err := mustHaveNoLog(path); err != nil {
 		return err
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
+	if err == nil {
+		err = file.Close()
 	}
-	return file.Close()
+	if err != nil {
+		return &Error{Unavailable, err}
+	}
+	return nil
 }
 
 // connect opens a connection without its settings.
@@ -157,7 +180,6 @@ func (db *sqliteDB) connect(flags sqlite.OpenFlags) (*sqlite.Conn, error) {
 		query.Set("vfs", db.options.VFS)
 	}
 	if db.options.Immutable {
-		flags = sqlite.OpenReadOnly
 		query.Set("immutable", "1")
 	}
 	if len(query) > 0 {
@@ -173,7 +195,7 @@ func (db *sqliteDB) connect(flags sqlite.OpenFlags) (*sqlite.Conn, error) {
 }
 
 func (db *sqliteDB) open(readOnly bool) (*sqliteConn, error) {
-	c, err := db.connect(sqlite.OpenReadWrite)
+	c, err := db.connect(db.flags)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +256,7 @@ func (db *sqliteDB) reading(ctx context.Context, f func(*sqliteConn) error) erro
 
 	c, err := db.takeReader()
 	if err != nil {
-		return err
+		return db.noting(err) // a connection reads the schema when it is opened
 	}
 	defer db.putReader(c)
 	return db.noting(f(c))
@@ -263,14 +285,12 @@ func (db *sqliteDB) putReader(c *sqliteConn) {
 }
 
 func (db *sqliteDB) Write(ctx context.Context, f func(Tx) error) error {
-	select {
-	case db.writing <- struct{}{}:
-	case <-ctx.Done():
-		return &Error{Unavailable, fmt.Errorf("wait for the writer: %w", context.Cause(ctx))}
+	if err := db.takeTurn(ctx); err != nil {
+		return err
 	}
-	defer func() { <-db.writing }()
-	if db.writer == nil {
-		return errClosed
+	defer db.endTurn()
+	if db.options.Immutable || db.options.ReadOnly {
+		return errReadOnly
 	}
 	if damage := db.Damage(); damage != nil {
 		return &Error{Unavailable, fmt.Errorf("nothing is written to a damaged database: %w", damage)}
@@ -286,6 +306,23 @@ func (db *sqliteDB) Write(ctx context.Context, f func(Tx) error) error {
 	}
 	return err
 }
+
+// takeTurn waits until this process writes nothing. Who has the turn gives it to the
+// next one with endTurn.
+func (db *sqliteDB) takeTurn(ctx context.Context) error {
+	select {
+	case db.writing <- struct{}{}:
+	case <-ctx.Done():
+		return &Error{Unavailable, fmt.Errorf("wait for the writer: %w", context.Cause(ctx))}
+	}
+	if db.writer == nil {
+		db.endTurn()
+		return errClosed
+	}
+	return nil
+}
+
+func (db *sqliteDB) endTurn() { <-db.writing }
 
 // Migrate is Write: there is one writer, in all processes.
 func (db *sqliteDB) Migrate(ctx context.Context, f func(Tx) error) error { return db.Write(ctx, f) }
@@ -354,14 +391,19 @@ func (db *sqliteDB) Stats() Stats {
 }
 
 // Snapshot passes through the writer's turn: what was begun before is committed
-// when it has had it. Long reads are left to be many short ones, because a read
-// that stays open keeps the write-ahead log from starting over.
+// when it has had it. It begins no transaction: what is damaged, or is only read, can
+// be exported too. Long reads are left to be many short ones, because a read that
+// stays open keeps the write-ahead log from starting over.
 func (db *sqliteDB) Snapshot(ctx context.Context, f func(DB) error) error {
-	if err := db.Write(ctx, func(Tx) error { return nil }); err != nil {
+	if err := db.takeTurn(ctx); err != nil {
 		return err
 	}
+	db.endTurn()
 	return f(db)
 }
+
+// errReadOnly is the error of whoever writes what was opened to be read.
+var errReadOnly = &Error{Unavailable, errors.New("the database was opened to be read only")}
 
 // errClosed is the error of whoever comes after Close, or waited when it came.
 var errClosed = &Error{Unavailable, errors.New("the database is closed")}

@@ -38,8 +38,10 @@ func (db *sqliteDB) examine() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &Error{Unavailable, err}
 	}
-	if size == 0 && log > 0 { // SQLite would take it for a new database, and delete the log
-		return &Error{Corrupt, fmt.Errorf("the file is missing or empty, and its write-ahead log %s-wal is not", db.path)}
+	if size == 0 {
+		if err := mustHaveNoLog(db.path); err != nil {
+			return err
+		}
 	}
 	conn, err := db.connect(sqlite.OpenReadOnly)
 	if err != nil {
@@ -56,6 +58,20 @@ func (db *sqliteDB) examine() error {
 	}
 	if found, err := c.check(checks...); err == nil && len(found) > 0 {
 		return &Error{Corrupt, errors.New(found[0].Detail)}
+	}
+	return nil
+}
+
+// mustHaveNoLog returns an error if the database at path, which is missing or empty, has
+// a log. SQLite would take it for a new one, and delete the log.
+func mustHaveNoLog(path string) error {
+	switch log, err := sizeOf(path + "-wal"); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return &Error{Unavailable, err}
+	case log > 0:
+		return &Error{Corrupt, fmt.Errorf("the file is missing or empty, and its write-ahead log %s-wal is not", path)}
 	}
 	return nil
 }

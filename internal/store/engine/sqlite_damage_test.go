@@ -3,10 +3,15 @@ package engine_test
 import (
 	"bytes"
 	"errors"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"atrium/internal/store/engine"
 )
@@ -138,17 +143,22 @@ func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 						t.Errorf("%q does not say %q", err, word)
 					}
 				}
+				after := contents(t, path)
 				for end, was := range before {
-					if now := contents(t, path)[end]; !bytes.Equal(now, was) {
+					if now := after[end]; !bytes.Equal(now, was) {
 						t.Errorf("the file %s was changed: %d bytes, were %d", end, len(now), len(was))
 					}
+				}
+				if (after[""] == nil) != (before[""] == nil) {
+					t.Error("a file was made where there was none")
 				}
 			}
 		})
 	}
 }
 
-// contents are those of a database file and its log, "" and "-wal".
+// contents are those of a database file and its log, "" and "-wal", nil for one that is
+// not there.
 func contents(t *testing.T, path string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -157,7 +167,9 @@ func contents(t *testing.T, path string) map[string][]byte {
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
-		all[end] = b
+		if err == nil {
+			all[end] = b
+		}
 	}
 	return all
 }
@@ -239,6 +251,139 @@ func TestDamageThatIsMetEndsWritesAndNoOtherReads(t *testing.T) {
 		if engine.ClassOf(err) != engine.Unavailable {
 			t.Errorf("a write: %v", err)
 		}
+	}
+}
+
+// A connection reads the schema when it is opened: so does the first read.
+func TestDamageThatAConnectionMeetsEndsWrites(t *testing.T) {
+	path := newSample(t)
+	db := openFile(t, path)
+	overwrite(t, path, 100, bytes.Repeat([]byte{0x77}, 100)) // where the schema is
+	err := db.Query(t.Context(), "SELECT id FROM parents", nil, func(engine.Row) error { return nil })
+	if engine.ClassOf(err) != engine.Corrupt || engine.ClassOf(db.Damage()) != engine.Corrupt {
+		t.Errorf("the first read: %v, noted: %v", err, db.Damage())
+	}
+	err = db.Write(t.Context(), func(tx engine.Tx) error { return tx.Script("INSERT INTO parents VALUES (-1, '')") })
+	if engine.ClassOf(err) != engine.Unavailable {
+		t.Errorf("a write: %v", err)
+	}
+}
+
+// Who has met damage saves what can be read.
+func TestWhatIsDamagedIsExportedAsFarAsItCanBeRead(t *testing.T) {
+	path := newSample(t)
+	db := openFile(t, path)
+	zeros("children")(t, db, path)
+	if err := db.Query(t.Context(), "SELECT id FROM children", nil, func(engine.Row) error { return nil }); engine.ClassOf(db.Damage()) != engine.Corrupt {
+		t.Fatalf("no damage was met: %v", err)
+	}
+	rows := int64(0)
+	if err := db.Snapshot(t.Context(), func(snapshot engine.DB) error {
+		rows = count(t, snapshot, "parents")
+		return nil
+	}); err != nil || rows != 2000 {
+		t.Errorf("%d rows, %v", rows, err)
+	}
+}
+
+// What is only read stays as it is to the byte, whatever it is and whatever has left it:
+// it may be somebody else's, or evidence.
+func TestWhatIsOnlyReadIsNotChanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		leave func(t *testing.T) (path string)
+		rows  int64
+	}{
+		"a database that was closed": {newSample, 2000},
+		"what a crash has left":      {func(t *testing.T) string { return newLeft(t, "INSERT INTO parents VALUES (-1, '')") }, 2001},
+		"a damaged table in what a crash has left": {func(t *testing.T) string {
+			path := newLeft(t, "INSERT INTO parents VALUES (-1, '')")
+			overwrite(t, path, 20*page, make([]byte, page))
+			return path
+		}, -1},
+		"an empty file": {func(t *testing.T) string {
+			path := filepath.Join(t.TempDir(), "empty.db")
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}, -1},
+		"one without a log, of another program": {func(t *testing.T) string {
+			path := newSample(t)
+			c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+			if err == nil {
+				err = errors.Join(sqlitex.ExecuteTransient(c, "PRAGMA journal_mode = DELETE", nil), c.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}, 2000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := c.leave(t)
+			before := contents(t, path)
+			db, err := engine.OpenSQLite(path, engine.SQLiteOptions{ReadOnly: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.rows >= 0 {
+				if n := count(t, db, "parents"); n != c.rows {
+					t.Errorf("%d rows, want %d", n, c.rows)
+				}
+			}
+			if _, err := db.Check(t.Context(), true); err != nil {
+				t.Error(err)
+			}
+			if err := db.Copy(t.Context(), io.Discard, func(int64) {}); err != nil {
+				t.Error(err)
+			}
+			err = db.Write(t.Context(), func(tx engine.Tx) error { return tx.Script("CREATE TABLE t (n INTEGER)") })
+			if engine.ClassOf(err) != engine.Unavailable {
+				t.Errorf("a write: %v", err)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+			if after := contents(t, path); !maps.EqualFunc(before, after, bytes.Equal) {
+				t.Errorf("the files %v have become %v", sizes(before), sizes(after))
+			}
+		})
+	}
+	path := filepath.Join(t.TempDir(), "none.db")
+	if _, err := engine.OpenSQLite(path, engine.SQLiteOptions{ReadOnly: true}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is none: %v", err)
+	}
+	if len(contents(t, path)) > 0 {
+		t.Error("one was made")
+	}
+}
+
+func sizes(files map[string][]byte) map[string]int {
+	all := map[string]int{}
+	for end, b := range files {
+		all[end] = len(b)
+	}
+	return all
+}
+
+// A server writes while a backup or a doctor only reads.
+func TestWhoOnlyReadsSeesWhatOthersWrite(t *testing.T) {
+	path := newSample(t)
+	writer := openFile(t, path)
+	reader, err := engine.OpenSQLite(path, engine.SQLiteOptions{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	script(t, writer, "INSERT INTO parents VALUES (-1, '')")
+	if n := count(t, reader, "parents"); n != 2001 {
+		t.Errorf("%d rows, want 2001", n)
+	}
+	if err := reader.Close(); err != nil {
+		t.Error(err)
+	}
+	script(t, writer, "INSERT INTO parents VALUES (-2, '')")
+	if n := count(t, writer, "parents"); n != 2002 {
+		t.Errorf("%d rows when it had gone, want 2002", n)
 	}
 }
 
