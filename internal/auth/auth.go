@@ -73,7 +73,7 @@ type Authenticator struct {
 	observer Observer
 	failures *Failures // nil for any number
 	lookups  singleflight.Group
-	lane     lane
+	lane     *lane
 
 	mu    sync.RWMutex
 	known map[fingerprint]verdict      // guarded by mu; at most maxCached
@@ -110,7 +110,7 @@ func New(keys Keys, now func() time.Time, failures *Failures, observer Observer)
 		keys: keys, now: now, observer: observer, failures: failures,
 		known: map[fingerprint]verdict{}, used: map[atrium.KeyID]atrium.Time{},
 	}
-	a.lane.ask = a.askTogether
+	a.lane = newLane(a.askTogether)
 	return a
 }
 
@@ -156,7 +156,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, from netip.Addr, key s
 	}
 	if !cached {
 		var err error
-		if v, err = a.look(ctx, from, q, v.key != nil); err != nil {
+		if v, err = a.look(ctx, from, q, v.good(atrium.At(now))); err != nil {
 			return Principal{}, err
 		}
 		if !v.good(atrium.At(now)) {
@@ -194,16 +194,20 @@ func (a *Authenticator) look(ctx context.Context, from netip.Addr, q question, p
 }
 
 // lookFor asks the store for a client. Its failure is counted before anybody knows of it,
-// and taken back from a good key: many keys at once are no more questions than one after
-// the other. A key that was good the last time counts for nothing unless it fails.
+// and taken back from a good key and when the store does not answer: many keys at once are
+// no more questions than one after the other. A proven key, whose last verdict was a good
+// one, counts for nothing unless it fails.
 func (a *Authenticator) lookFor(ctx context.Context, from netip.Addr, q question, proven bool) (verdict, error) {
 	if !proven && !a.failures.Take(from).OK {
-		return a.lane.look(ctx, q)
+		return a.lane.look(ctx, from, q)
 	}
 	at, until := a.now(), time.Now().Add(CacheTime) // before the store is asked: what it says is no newer
 	k, current, previous, err := a.keys.Key(ctx, q.id)
 	unknown := atrium.CodeOf(err) == atrium.CodeNotFound
 	if err != nil && !unknown {
+		if !proven {
+			a.failures.Return(from)
+		}
 		return verdict{}, err
 	}
 	v := judge(q.secret, stored{k, current, previous}, !unknown, until)

@@ -204,11 +204,61 @@ func TestStorageThatIsAwayIsNotABadKeyInTheLaneEither(t *testing.T) {
 	})
 }
 
-func TestAKeyThatFindsTheLaneFullIsNotTurnedAway(t *testing.T) {
+func TestStorageThatIsAwayIsNoFailureOfTheClient(t *testing.T) {
+	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		good, _ := r.add(nil)
+		r.setAway(errors.New("away"))
+		for range 2 * allowed {
+			if c := code(a, good); c != atrium.CodeUnavailable {
+				t.Fatalf("it is %s", c)
+			}
+		}
+		r.setAway(nil)
+		block(t, a) // which holds that all of the rate is there
+	})
+}
+
+func TestARevokedKeyIsNoProvenOne(t *testing.T) {
+	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		now := atrium.At(time.Now())
+		revoked, _ := r.add(func(k *atrium.APIKey) { k.RevokedAt = &now })
+		_ = code(a, revoked)
+		time.Sleep(auth.CacheTime)
+		for code(a, "x") != atrium.CodeRateLimited {
+		}
+		_ = code(a, newKey()) // the lane is busy
+		start := time.Now()
+		if c := code(a, revoked); c != atrium.CodeUnauthenticated || time.Since(start) < auth.LanePause/2 {
+			t.Errorf("it is %s after %v, not in the lane", c, time.Since(start))
+		}
+	})
+}
+
+func TestOneClientCannotFillTheLane(t *testing.T) {
+	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+		good, _ := r.add(nil)
+		for range allowed {
+			_ = codeFrom(a, other, "x")
+		}
+		block(t, a)
+		var wg sync.WaitGroup
+		for range auth.LaneWaiting {
+			wrong := newKey()
+			wg.Go(func() { _ = code(a, wrong) })
+		}
+		synctest.Wait()
+		if c := codeFrom(a, other, good); c != "ok" {
+			t.Errorf("a good key of another client that fails too often is %s", c)
+		}
+		wg.Wait()
+	})
+}
+
+func TestAKeyThatFindsNoPlaceInTheLaneIsNotTurnedAway(t *testing.T) {
 	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
 		block(t, a)
 		var wg sync.WaitGroup
-		for range auth.LaneWaiting + 1 { // one is asked for at once
+		for range auth.LaneWaiting/2 + 1 {
 			wrong := newKey()
 			wg.Go(func() { _ = code(a, wrong) })
 		}

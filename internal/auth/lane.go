@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -15,18 +16,23 @@ import (
 const (
 	lanePause   = 100 * time.Millisecond // between the end of a question to the store and the next
 	laneKeys    = 1000                   // what one of them is about
-	laneWaiting = 16 << 10               // how many keys wait
+	laneWaiting = 32 << 10               // how many keys wait, of one client alone half as many
 )
 
 // A lane is where keys are asked for that come from clients which fail too often. The store
 // is asked one question at a time, about all that have come since the last, with a pause
 // between: whoever sends however many keys, it is asked ten times a second at most.
 type lane struct {
-	ask func(context.Context, []*asked) error // gives each its verdict
+	ask    func(context.Context, []*asked) error // gives each its verdict
+	places *limit.Pool[netip.Addr]               // of those who wait: no client fills the lane
 
 	mu      sync.Mutex
-	waiting []*asked // guarded by mu; at most laneWaiting
+	waiting []*asked // guarded by mu
 	running bool     // guarded by mu
+}
+
+func newLane(ask func(context.Context, []*asked) error) *lane {
+	return &lane{ask: ask, places: limit.NewPool[netip.Addr](laneWaiting)}
 }
 
 // An asked question has its verdict when it is done.
@@ -39,15 +45,16 @@ type asked struct {
 
 var errLaneFull = fmt.Errorf("keys of clients that fail too often: %w", limit.ErrBusy)
 
-// look returns the verdict on a key. ctx does not end with any request. The error's code is atrium.CodeUnavailable if it is
-// not known: nobody is turned away who was not asked for.
-func (l *lane) look(ctx context.Context, q question) (verdict, error) {
-	mine := &asked{question: q, done: make(chan struct{})}
-	l.mu.Lock()
-	if len(l.waiting) == laneWaiting {
-		l.mu.Unlock()
+// look returns the verdict on a key that came from a client. ctx does not end with any
+// request. The error's code is atrium.CodeUnavailable if the verdict is not known: nobody
+// is turned away who was not asked for.
+func (l *lane) look(ctx context.Context, from netip.Addr, q question) (verdict, error) {
+	if !l.places.Take(from, 1) {
 		return verdict{}, atrium.Unavailable(errLaneFull)
 	}
+	defer l.places.Return(from, 1)
+	mine := &asked{question: q, done: make(chan struct{})}
+	l.mu.Lock()
 	l.waiting = append(l.waiting, mine)
 	if !l.running {
 		l.running = true
