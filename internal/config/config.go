@@ -4,6 +4,7 @@
 package config
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"time"
@@ -290,7 +291,11 @@ func Networks(text string) (all []netip.Prefix, err error) {
 		}
 		network, err := netip.ParsePrefix(part)
 		if addr, alone := netip.ParseAddr(part); alone == nil {
-			network, err = addr.WithZone("").Prefix(addr.BitLen())
+			addr = addr.Unmap().WithZone("")
+			network, err = addr.Prefix(addr.BitLen())
+		}
+		if err == nil && network.Addr().Is4In6() {
+			err = errors.New("a network of IPv4 is not written in the form of IPv6")
 		}
 		if err != nil {
 			return nil, err

@@ -34,6 +34,7 @@ func TestARateIsACountInATime(t *testing.T) {
 func TestTrustedProxiesAreNetworksOrAddresses(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "[]", "10.0.0.0/8": "[10.0.0.0/8]", "10.1.2.3": "[10.1.2.3/32]", "10.1.2.3/8": "[10.0.0.0/8]",
+		"::ffff:10.0.0.1":              "[10.0.0.1/32]", // that is an address of IPv4, and compared as one
 		"::1, 2001:db8::/32,192.0.2.7": "[::1/128 2001:db8::/32 192.0.2.7/32]",
 	} {
 		all, err := Networks(text)
@@ -41,7 +42,7 @@ func TestTrustedProxiesAreNetworksOrAddresses(t *testing.T) {
 			t.Errorf("%q is %v, %v, want %s", text, all, err, want)
 		}
 	}
-	for _, text := range []string{" ", ",", "10.0.0.0/8,", "proxy.example", "10.0.0.0/33", "10.0.0", "10.0.0.1:80", "10.0.0.0/8 10.1.0.0/16"} {
+	for _, text := range []string{" ", ",", "10.0.0.0/8,", "proxy.example", "10.0.0.0/33", "10.0.0", "10.0.0.1:80", "10.0.0.0/8 10.1.0.0/16", "::ffff:10.0.0.0/104"} {
 		if all, err := Networks(text); err == nil {
 			t.Errorf("%q is %v", text, all)
 		}
