@@ -14,7 +14,7 @@ type Time int64
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
 // errTime is the one fault a written instant can have.
-var errTime = errors.New("is not an RFC 3339 date-time between the years 0000 and 9999 (UTC)")
+var errTime = errors.New("is not a date-time such as 2026-01-02T15:04:05.678Z, with any offset, between the years 0000 and 9999 (UTC)")
 
 // At returns t cut to milliseconds, towards the past.
 func At(t time.Time) Time {

@@ -232,7 +232,7 @@ var undocumented = []string{
 	"names a brand that does not exist",
 	"must be in the future",
 	"must be after publishAt",
-	"is not an RFC 3339 date-time between the years 0000 and 9999 (UTC)",
+	"is not a date-time such as 2026-01-02T15:04:05.678Z, with any offset, between the years 0000 and 9999 (UTC)",
 	"is not a nextCursor of such a move",
 }
 

@@ -33,29 +33,26 @@ func (r *Request) CheckIfMatch(same func(tag string) bool) error {
 }
 
 // matches reports whether one of the tags in a header is taken by match, or the
-// header is "*". What does not read as a tag ends the header.
+// header is "*". A header that is no list of tags matches nothing: what its sender
+// meant is not known.
 func matches(header []string, match func(weak bool, tag string) bool) bool {
+	found := false
 	for _, value := range header {
 		rest := strings.Trim(value, " \t")
 		if rest == "*" {
-			return true
+			found = true
+			continue
 		}
-		for {
-			rest = strings.TrimLeft(rest, " \t,")
+		for rest = strings.TrimLeft(rest, " \t,"); rest != ""; rest = strings.TrimLeft(rest, " \t,") {
 			unweak, weak := strings.CutPrefix(rest, "W/")
-			quoted, ok := strings.CutPrefix(unweak, `"`)
-			if !ok {
-				break
+			quoted, opened := strings.CutPrefix(unweak, `"`)
+			tag, after, closed := strings.Cut(quoted, `"`)
+			rest = strings.TrimLeft(after, " \t")
+			if !opened || !closed || rest != "" && rest[0] != ',' {
+				return false
 			}
-			tag, after, ok := strings.Cut(quoted, `"`)
-			if !ok {
-				break
-			}
-			if match(weak, tag) {
-				return true
-			}
-			rest = after
+			found = match(weak, tag) || found
 		}
 	}
-	return false
+	return found
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"atrium"
 	"atrium/internal/strictjson"
@@ -34,7 +35,7 @@ func (q *Query) Fault(name, detail string) {
 }
 
 // Text takes a parameter, and "" and false if it was not given. Empty, given
-// twice or badly encoded is a fault.
+// twice, badly encoded or not UTF-8 is a fault.
 func (q *Query) Text(name string) (string, bool) {
 	value, count := "", 0
 	for part := range strings.SplitSeq(q.raw, "&") {
@@ -54,6 +55,8 @@ func (q *Query) Text(name string) (string, bool) {
 		q.Fault(name, "is not percent-encoded as it must be")
 	case text == "":
 		q.Fault(name, "must not be empty")
+	case !utf8.ValidString(text):
+		q.Fault(name, "is not UTF-8")
 	default:
 		return text, true
 	}
