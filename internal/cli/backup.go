@@ -51,7 +51,7 @@ it may be deleted. A database on PostgreSQL is copied by PostgreSQL's own tools.
 		if _, err := os.Stat(path); err != nil {
 			return fmt.Errorf("there is no database to copy: %w", err)
 		}
-		s, err := openStore(cmd.Context(), settings)
+		s, err := lookAt(cmd.Context(), settings)
 		if err != nil {
 			return err
 		}

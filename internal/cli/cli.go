@@ -150,6 +150,13 @@ func openStore(ctx context.Context, c config.Config) (*store.Store, error) {
 	return store.Open(ctx, c.Database, storeOptions(c, nil))
 }
 
+// lookAt opens the store that the settings name for those who change nothing there.
+func lookAt(ctx context.Context, c config.Config) (*store.Store, error) {
+	options := storeOptions(c, nil)
+	options.ReadOnly = true
+	return store.Open(ctx, c.Database, options)
+}
+
 func storeOptions(c config.Config, observer store.Observer) store.Options {
 	return store.Options{
 		Observer: observer, Connections: c.DatabaseConnections, Timeout: c.DatabaseTimeout,

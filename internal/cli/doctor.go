@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -135,7 +134,7 @@ func (d *doctor) examine(ctx context.Context, faults error) {
 	if embedded && !d.databaseFiles(path) {
 		return
 	}
-	s, err := openStore(ctx, d.settings)
+	s, err := lookAt(ctx, d.settings)
 	if err != nil {
 		d.fail("database", "see docs/operations.md, What to do when", "%s cannot be opened: %v", config.Redact(d.settings.Database), err)
 		return
@@ -218,5 +217,5 @@ func (d *doctor) clock(ctx context.Context, s *store.Store) {
 	}
 }
 
-// errNoDatabase is what to do where there is no file.
-var errNoDatabase = errors.New("--database or ATRIUM_DATABASE names another; atrium serve and atrium migrate make one")
+// noDatabase is what to do where there is no file.
+const noDatabase = "--database or ATRIUM_DATABASE names another; atrium serve and atrium migrate make one"

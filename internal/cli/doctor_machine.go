@@ -91,7 +91,7 @@ func (d *doctor) openFiles() {
 func (d *doctor) databaseFiles(path string) bool {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		d.fail("database", errNoDatabase.Error(), "there is no file %s", path)
+		d.fail("database", noDatabase, "there is no file %s", path)
 		return false
 	}
 	if err != nil {

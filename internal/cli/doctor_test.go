@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -189,6 +191,10 @@ func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
 			by(t, path, "DELETE FROM schema_migrations WHERE number = 3")
 			return nil
 		}},
+		{"database", statusFail, "does not answer", func(t *testing.T, _ *doctor, path string) error { // a table of somebody else
+			by(t, path, "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (other TEXT)")
+			return nil
+		}},
 		{"schema", statusWarn, "has migration 0 of 3", func(_ *testing.T, _ *doctor, path string) error { return os.Truncate(path, 0) }},
 		{"clock", statusFail, "and the newest of what is stored is of", func(_ *testing.T, d *doctor, _ string) error {
 			d.now = func() time.Time { return time.Now().Add(-time.Hour) }
@@ -207,6 +213,56 @@ func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is looked at may be somebody else's, or evidence: of what a crash has left, the log
+// is kept, too.
+func TestLookingAtADatabaseChangesNothing(t *testing.T) {
+	d, closed := newFile(t)
+	left := filepath.Join(t.TempDir(), "left.db")
+	c, err := sqlite.OpenConn(closed, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = sqlitex.ExecuteTransient(c, "UPDATE tenants SET name = 'Other'", nil)
+	for _, end := range []string{"", "-wal", "-shm"} { // as they are while the database is open
+		b, e := os.ReadFile(closed + end)
+		err = errors.Join(err, e, os.WriteFile(left+end, b, 0o600))
+	}
+	foreign := filepath.Join(t.TempDir(), "foreign.db")
+	if err := errors.Join(err, c.Close(), os.WriteFile(foreign, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	by(t, foreign, "CREATE TABLE schema_migrations (number INTEGER); CREATE TABLE things (n INTEGER)")
+	for _, path := range []string{closed, left, foreign} {
+		before := filesOf(t, path)
+		d.settings.Database = "sqlite:" + path
+		d.examine(t.Context(), nil)
+		root := newRoot()
+		root.SetArgs([]string{"backup", filepath.Join(t.TempDir(), "backup.db"), "--database", "sqlite:" + path})
+		root.SetOut(io.Discard)
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Errorf("backup of %s: %v", path, err)
+		}
+		if after := filesOf(t, path); !maps.Equal(before, after) {
+			t.Errorf("the files of %s were changed", filepath.Base(path))
+		}
+	}
+}
+
+// filesOf returns what is in a database file and in its log.
+func filesOf(t *testing.T, path string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for _, end := range []string{"", "-wal"} {
+		b, err := os.ReadFile(path + end)
+		if err == nil {
+			files[end] = string(b)
+		} else if !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	return files
 }
 
 // What a server's settings do to durability and capacity is found too.
@@ -233,6 +289,12 @@ func TestTheDoctorFindsWhatIsWrongWithAServer(t *testing.T) {
 	index := "accounts_by_domain"
 	onServer(t, d.settings.Database, fmt.Sprintf("UPDATE pg_index SET indisvalid = false WHERE indexrelid = '%s'::regclass", index))
 	if f := d.found(t, "integrity", nil); f.Status != statusFail || !strings.Contains(f.Found, index) {
+		t.Errorf("%+v", f)
+	}
+
+	d = healthy(t, good.NewDatabase(t))
+	onServer(t, d.settings.Database, "ALTER TABLE schema_migrations RENAME COLUMN number TO other")
+	if f := d.found(t, "database", nil); f.Status != statusFail || !strings.Contains(f.Found, "does not answer") {
 		t.Errorf("%+v", f)
 	}
 

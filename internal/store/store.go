@@ -45,6 +45,10 @@ type Options struct {
 	// it is used. That takes some seconds, and is not done above 1 GiB.
 	CheckAfterCrash bool
 
+	// Of an embedded database alone: it is there, and is only read. Neither it nor its log
+	// is changed.
+	ReadOnly bool
+
 	// Of a server alone.
 	Connections int           // how many at most; 0 for the engine's default
 	Timeout     time.Duration // of a statement, and of the wait for a connection; 0 for the engine's default
@@ -60,7 +64,9 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	var err error
 	switch {
 	case scheme == "sqlite" && rest != "":
-		db, err = engine.OpenSQLite(rest, engine.SQLiteOptions{Observer: options.Observer, CheckAfterCrash: options.CheckAfterCrash})
+		db, err = engine.OpenSQLite(rest, engine.SQLiteOptions{
+			Observer: options.Observer, CheckAfterCrash: options.CheckAfterCrash, ReadOnly: options.ReadOnly,
+		})
 	case scheme == "postgres" || scheme == "postgresql":
 		db, err = engine.OpenPostgres(ctx, url, engine.PostgresOptions{
 			Connections: options.Connections, Timeout: options.Timeout, Unprepared: options.Unprepared, Observer: options.Observer,
