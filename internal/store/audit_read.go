@@ -168,3 +168,34 @@ func (s *Store) VerifyAudit(ctx context.Context, tenant atrium.TenantID, known *
 		first = last + 1
 	}
 }
+
+// VerifyAudits verifies the audit logs of all tenants and of the operators, and calls
+// broken with each that has a fault. The schema has audit logs.
+func (s *Store) VerifyAudits(ctx context.Context, broken func(atrium.TenantID, auditlog.Fault)) error {
+	verify := func(chain atrium.TenantID) error {
+		report, err := s.VerifyAudit(ctx, chain, nil)
+		if err == nil && report.Fault != nil {
+			broken(chain, *report.Fault)
+		}
+		return err
+	}
+	if err := verify(atrium.OperatorChain); err != nil {
+		return err
+	}
+	const chunk = 100
+	for after := (*atrium.Position)(nil); ; {
+		tenants, more, err := s.Tenants(ctx, after, chunk)
+		if err != nil {
+			return err
+		}
+		for _, t := range tenants {
+			if err := verify(t.ID); err != nil {
+				return err
+			}
+		}
+		if !more {
+			return nil
+		}
+		after = atrium.PositionAt(tenants[len(tenants)-1].CreatedAt, tenants[len(tenants)-1].ID)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -100,6 +101,20 @@ func tooNew(at, newest int64) error {
 		return fmt.Errorf("the database has migration %d and this binary knows %d: use a newer binary", at, newest)
 	}
 	return nil
+}
+
+// Schema returns the newest migration that the database has, 0 for none, and the newest
+// that this binary has for it.
+func (s *Store) Schema(ctx context.Context) (at, newest int64, err error) {
+	all, err := migrations.For(s.db.Name())
+	if err != nil {
+		return 0, 0, err
+	}
+	names, err := s.db.Tables(ctx)
+	if err == nil && slices.Contains(names, "schema_migrations") { // which the first migration makes
+		err = s.find(ctx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) })
+	}
+	return at, int64(len(all)), public(err)
 }
 
 // Migrated returns an error that says what to do unless the schema is one that

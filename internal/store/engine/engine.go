@@ -61,6 +61,9 @@ type DB interface {
 	// and nothing is written, on a server.
 	Copy(ctx context.Context, w io.Writer, begin func(size int64)) error
 
+	// Tables returns the names of the tables that there are, in no particular order.
+	Tables(ctx context.Context) ([]string, error)
+
 	// Server returns how a database server is set up and what its clock says, nil for
 	// an embedded database.
 	Server(ctx context.Context) (*Server, error)

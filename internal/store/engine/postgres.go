@@ -376,6 +376,15 @@ func (db *postgresDB) Server(ctx context.Context) (*Server, error) {
 	return server, err
 }
 
+// Tables are those that a statement finds which names no schema, whoever may read them.
+func (db *postgresDB) Tables(ctx context.Context) (names []string, err error) {
+	err = db.Query(ctx, "SELECT tablename::text FROM pg_catalog.pg_tables WHERE schemaname = ANY (current_schemas(false))", nil, func(r Row) error {
+		names = append(names, r.Text(0))
+		return nil
+	})
+	return names, err
+}
+
 // Copy is an error: a server has tools of its own, which know its logs.
 func (db *postgresDB) Copy(context.Context, io.Writer, func(int64)) error {
 	return errors.New("a database server is copied by its own tools: pg_dump, pg_basebackup")

@@ -386,6 +386,15 @@ func (db *sqliteDB) runCheckpoint(mode string) (pages, waiting int64, err error)
 	return pages, waiting, err
 }
 
+// Tables leaves out SQLite's own.
+func (db *sqliteDB) Tables(ctx context.Context) (names []string, err error) {
+	err = db.Query(ctx, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'", nil, func(r Row) error {
+		names = append(names, r.Text(0))
+		return nil
+	})
+	return names, err
+}
+
 func (db *sqliteDB) Stats() Stats {
 	return Stats{Connections: len(db.readers) + len(db.writing), LogBytes: db.logPages.Load() * pageBytes}
 }
