@@ -131,17 +131,18 @@ func (a *API) guard(next http.Handler) http.Handler {
 	transport := hsts(a.HSTS)
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
 		start := time.Now()
+		ctx := r.Context() //nolint:contextcheck // the request has no other
 		if a.Begin != nil {
-			r = r.WithContext(a.Begin(r)) //nolint:contextcheck // it is made of the request's own
+			ctx = a.Begin(r)
 		}
 		w := &recorder{plain, telemetry.Exchange{
-			Context: r.Context(), Method: r.Method, RequestID: requestID(r.Header[headerRequestID]),
+			Context: ctx, Method: r.Method, RequestID: requestID(r.Header[headerRequestID]),
 			Client: a.Limits.Proxies.Client(r.RemoteAddr, r.Header["X-Forwarded-For"]),
 		}}
 		w.Header().Set(headerRequestID, w.RequestID)
 		// net/http ends the context of a request when its client sends no more, be it gone
 		// or not. Who has sent all of a request waits for its answer.
-		r = r.WithContext(context.WithoutCancel(r.Context()))
+		r = r.WithContext(context.WithoutCancel(ctx))
 		if lastOfConnection(r) {
 			w.Header().Set("Connection", "close")
 		}
@@ -260,11 +261,10 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 		}
 	}
 	if route.Takes != Lines && route.Answers != Lines {
-		leave, err := a.Limits.enter(ctx, w)
-		if err != nil {
+		if err := a.Limits.enter(ctx, w); err != nil {
 			return Response{}, err
 		}
-		defer leave()
+		defer a.Limits.Work.Leave()
 	}
 	if route.Takes == JSON && route.Answers == JSON {
 		var cancel context.CancelFunc

@@ -114,13 +114,13 @@ func item(list []byte, name string, first byte, a int, second byte, b int) []byt
 // seconds returns a time in whole seconds, none of which is too early.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// enter waits for the turn of a request, whose work ends with what it returns.
-func (l *Limits) enter(ctx context.Context, w http.ResponseWriter) (leave func(), err error) {
+// enter waits for the turn of a request, which then leaves l.Work when it is done.
+func (l *Limits) enter(ctx context.Context, w http.ResponseWriter) error {
 	if err := l.Work.Enter(ctx); err != nil {
 		if errors.Is(err, limit.ErrBusy) {
 			note(w).Refused = telemetry.ByOverload
 		}
-		return nil, atrium.Unavailable(err)
+		return atrium.Unavailable(err)
 	}
-	return l.Work.Leave, nil
+	return nil
 }

@@ -44,7 +44,7 @@ func pass(l *Limits) func(tb testing.TB) {
 		if err := l.checkRates(who, w); err != nil {
 			tb.Fatal(err)
 		}
-		if err := l.Work.Enter(r.Context()); err != nil {
+		if err := l.enter(r.Context(), w); err != nil {
 			tb.Fatal(err)
 		}
 		l.Work.Leave()
