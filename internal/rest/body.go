@@ -42,7 +42,7 @@ func (b *body) end() { b.pool.Return(b.tenant, b.taken) }
 func (b *body) read(limit int64) ([]byte, error) {
 	tooLarge := atrium.Errorf(atrium.CodePayloadTooLarge, "The body may have %d bytes at most.", limit)
 	if b.r.ContentLength > limit {
-		b.w.Header().Set("Connection", "close")
+		closeAfter(b.w, b.r)
 		return nil, tooLarge
 	}
 	var buffer bytes.Buffer
@@ -52,7 +52,7 @@ func (b *body) read(limit int64) ([]byte, error) {
 	if err == nil {
 		return buffer.Bytes(), nil
 	}
-	b.w.Header().Set("Connection", "close")
+	closeAfter(b.w, b.r)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, tooLarge
 	}

@@ -182,6 +182,14 @@ func lastOfConnection(r *http.Request) bool {
 	return r.ProtoMajor == 1 && (inChunks || r.ProtoMinor == 0)
 }
 
+// closeAfter ends a connection with the answer, because of what is left of the request on
+// it. One of HTTP/2 goes on: the rest of a stream is in the way of no other.
+func closeAfter(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
+}
+
 // requestID returns the caller's own identifier for the request if it is 1 to
 // 128 visible ASCII characters, and else a new one.
 func requestID(given []string) string {

@@ -19,8 +19,9 @@ const streamPatience = time.Minute
 // An upload is a body that is read as it comes.
 type upload struct {
 	body    io.Reader
-	header  http.Header // of the answer
-	done    bool        // the body has come to its end
+	w       http.ResponseWriter
+	r       *http.Request
+	done    bool // the body has come to its end
 	control *http.ResponseController
 	ctx     context.Context
 	stop    func() bool
@@ -34,7 +35,7 @@ type upload struct {
 var ErrStopping = errors.New("the server is stopping")
 
 func (a *API) newUpload(ctx context.Context, w http.ResponseWriter, r *http.Request) *upload {
-	u := &upload{header: w.Header(), body: http.MaxBytesReader(w, r.Body, a.MaxStream), control: http.NewResponseController(w)}
+	u := &upload{w: w, r: r, body: http.MaxBytesReader(w, r.Body, a.MaxStream), control: http.NewResponseController(w)}
 	u.ctx, u.cancel = context.WithCancelCause(ctx)
 	u.stop = a.whenStopping(func() {
 		u.cancel(ErrStopping)
@@ -82,7 +83,7 @@ func (u *upload) Read(b []byte) (int, error) {
 // the connection ends with the answer.
 func (u *upload) end() {
 	if !u.done {
-		u.header.Set("Connection", "close")
+		closeAfter(u.w, u.r)
 	}
 	u.stop()
 	u.cancel(nil)
