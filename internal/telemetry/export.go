@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
@@ -41,13 +44,15 @@ const flushTime = 2 * time.Second
 const (
 	otelDisabled = "OTEL_SDK_DISABLED"
 	otelEndpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	otelHeaders  = "OTEL_EXPORTER_OTLP_HEADERS"
 	otelProtocol = "OTEL_EXPORTER_OTLP_PROTOCOL"
 	otlpHTTP     = "http/protobuf"
 )
 
 // NewExport returns what the environment asks for by OpenTelemetry's own variables, or
 // nil where these name no collector. version is the binary's; of the database's URL
-// the scheme is told. An error says which variable is wrong.
+// the scheme is told. An error says which variable is wrong and not what it is: endpoints
+// and headers hold credentials.
 func NewExport(ctx context.Context, version, database string, log *slog.Logger) (*Export, error) {
 	if strings.EqualFold(os.Getenv(otelDisabled), "true") {
 		return nil, nil
@@ -63,8 +68,9 @@ func NewExport(ctx context.Context, version, database string, log *slog.Logger) 
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	// The SDK has one place for all failures of a process.
+	// The SDK has one place for all failures of a process, and one for its own log.
 	otel.SetErrorHandler(&failures{log: log})
+	otel.SetLogger(logr.New(sdkLog{log}))
 	e := &Export{metrics: metrics, about: about}
 	if !traces {
 		return e, nil
@@ -82,7 +88,8 @@ func NewExport(ctx context.Context, version, database string, log *slog.Logger) 
 // wanted reports whether a signal, TRACES or METRICS, has somewhere to go.
 func wanted(signal string) (bool, error) {
 	exporter := "OTEL_" + signal + "_EXPORTER"
-	endpoint, protocol := "OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT", "OTEL_EXPORTER_OTLP_"+signal+"_PROTOCOL"
+	of := "OTEL_EXPORTER_OTLP_" + signal
+	endpoint, headers, protocol := of+"_ENDPOINT", of+"_HEADERS", of+"_PROTOCOL"
 	if os.Getenv(endpoint) == "" && os.Getenv(otelEndpoint) == "" {
 		return false, nil
 	}
@@ -99,7 +106,35 @@ func wanted(signal string) (bool, error) {
 	if p := os.Getenv(protocol); p != "" && p != otlpHTTP {
 		return false, fmt.Errorf("%s must be %s", protocol, otlpHTTP)
 	}
-	return true, nil
+	return true, errors.Join(endpointFault(otelEndpoint), endpointFault(endpoint), headersFault(otelHeaders), headersFault(headers))
+}
+
+// endpointFault reports what is wrong with a variable that names a collector, if it is
+// set. The SDK would send to another place.
+func endpointFault(variable string) error {
+	value := strings.TrimSpace(os.Getenv(variable))
+	if u, err := url.Parse(value); value != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		return fmt.Errorf("%s must be a URL with http or https", variable)
+	}
+	return nil
+}
+
+// token is the name of a header: RFC 9110, section 5.6.2.
+var token = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
+
+// headersFault is endpointFault for one that lists headers. The SDK would leave them out.
+func headersFault(variable string) error {
+	list := strings.TrimSpace(os.Getenv(variable))
+	if list == "" {
+		return nil
+	}
+	for header := range strings.SplitSeq(list, ",") {
+		name, value, assigned := strings.Cut(header, "=")
+		if _, err := url.PathUnescape(value); err != nil || !assigned || !token.MatchString(strings.TrimSpace(name)) {
+			return fmt.Errorf("%s must be name=value, with a comma before another, and %%xx for what is special in a value", variable)
+		}
+	}
+	return nil
 }
 
 // Traces returns what makes spans; nil for none.
@@ -175,3 +210,17 @@ func (f *failures) Handle(err error) {
 	text := err.Error()
 	f.log.Warn("traces or metrics were not sent", "error", strings.ToValidUTF8(text[:min(len(text), maxFailure)], ""), "before", silent)
 }
+
+// An sdkLog says what the SDK could not do, in our log. What it could not do it with stays
+// out: the SDK hands over the values of the environment.
+type sdkLog struct{ log *slog.Logger }
+
+func (s sdkLog) Error(_ error, message string, _ ...any) {
+	s.log.Warn("the OpenTelemetry SDK does not take a setting, or a metric", "failed", message)
+}
+
+func (s sdkLog) Init(logr.RuntimeInfo)          {}
+func (s sdkLog) Enabled(int) bool               { return false }
+func (s sdkLog) Info(int, string, ...any)       {}
+func (s sdkLog) WithValues(...any) logr.LogSink { return s }
+func (s sdkLog) WithName(string) logr.LogSink   { return s }

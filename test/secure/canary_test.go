@@ -371,6 +371,46 @@ func TestADatabaseThatCannotBeReachedIsToldWithoutItsPassword(t *testing.T) {
 	}
 }
 
+// Who sends traces gives credentials to the SDK, which has a log of its own.
+func TestACollectorThatIsNamedWrongIsToldWithoutItsCredentials(t *testing.T) {
+	const of, secret = "OTEL_EXPORTER_OTLP_", "PASSWORD"
+	for _, c := range []struct {
+		variable, value string
+		code            int // of the end
+	}{
+		{"HEADERS", "authorization: Bearer PASSWORD", 2},
+		{"HEADERS", "a=b,PASSWORD", 2},
+		{"HEADERS", "authorization=Bearer PASSWORD%zz", 2},
+		{"TRACES_HEADERS", "authorization PASSWORD=x", 2},
+		{"METRICS_HEADERS", "authorization: Bearer PASSWORD", 2},
+		{"ENDPOINT", "http://me:PASSWORD%zz@127.0.0.1:1", 2},
+		{"ENDPOINT", "me:PASSWORD@127.0.0.1:1", 2},
+		{"ENDPOINT", "ftp://me:PASSWORD@127.0.0.1:1", 2},
+		{"TRACES_ENDPOINT", "http://me:PASSWORD@127.0.0.1:port", 2},
+		{"METRICS_ENDPOINT", "PASSWORD", 2},
+		{"CERTIFICATE", "/PASSWORD", 1}, // which the SDK goes on without, and says
+		{"TIMEOUT", "PASSWORD", 1},
+		{"HEADERS", "authorization=Bearer%20PASSWORD,a = b", 1}, // nothing is wrong with it
+		{"ENDPOINT", "http://me:PASSWORD@127.0.0.1:1", 1},
+	} {
+		t.Run(c.variable, func(t *testing.T) {
+			t.Setenv(of+"ENDPOINT", "http://127.0.0.1:1")
+			value := strings.ReplaceAll(c.value, secret, canaries["password"])
+			t.Setenv(of+c.variable, value)
+			_, stderr, code := nodes.Command(t, "serve", "--addr", "127.0.0.1:0", "--database", "sqlite:"+t.TempDir()) // which is no database
+			search(t, "with "+c.value+", the log", stderr)
+			if code != c.code || code == 2 && !strings.Contains(stderr, of+c.variable+" must be ") {
+				t.Errorf("with %s: exit code %d: %s", c.value, code, stderr)
+			}
+			for line := range strings.Lines(stderr) {
+				if code == 1 && !strings.HasPrefix(line, "{") && !strings.HasPrefix(line, "time=") && !strings.HasPrefix(line, "atrium") {
+					t.Errorf("with %s, this is no line of the log: %s", c.value, line)
+				}
+			}
+		})
+	}
+}
+
 // refusing returns the address of a server that asks for a password and takes none, in
 // the protocol of PostgreSQL.
 func refusing(t *testing.T) string {
