@@ -29,7 +29,7 @@ type Config struct {
 	TLSKey string
 
 	// How long a browser that was here with TLS takes nothing else from this host, on
-	// any port (Strict-Transport-Security). 0 does not ask for it.
+	// any port (Strict-Transport-Security), whole seconds. 0 does not ask for it.
 	HSTS time.Duration
 
 	// How many requests one connection of HTTP/2 may have under way. There is HTTP/2
@@ -185,7 +185,6 @@ const (
 func Default() Config {
 	return Config{
 		Addr:                 "127.0.0.1:8080",
-		HSTS:                 365 * 24 * time.Hour,
 		HTTP2Streams:         100,
 		Database:             "sqlite:atrium.db",
 		DatabaseConnections:  16,

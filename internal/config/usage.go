@@ -7,7 +7,7 @@ var usage = map[string]string{
 	"Addr":                 "The `host:port` to serve the API on. Port 0 takes a free one.",
 	"TLSCert":              "The PEM `file` with the certificate to serve the API with TLS, and the chain behind it. It is read again when it changes and at SIGHUP. Empty for plain HTTP.",
 	"TLSKey":               "The PEM `file` with the private key of tls-cert, which nobody else should be able to read.",
-	"HSTS":                 "How long a browser that was here with TLS takes nothing else from this host, on any port (Strict-Transport-Security). 0 does not ask for it.",
+	"HSTS":                 "How long a browser that was here with TLS takes nothing else from this host, on any port (Strict-Transport-Security), whole seconds. 0 does not ask for it.",
 	"HTTP2Streams":         "How many requests one connection of HTTP/2 may have under way. There is HTTP/2 with TLS alone.",
 	"Database":             "The `URL` of the database: sqlite: and the path of a file, which is made if there is none, or postgres://user@host:port/name for a server.",
 	"DatabaseConnections":  "How many connections to a database server this process opens at most.",
