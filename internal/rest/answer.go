@@ -15,6 +15,19 @@ import (
 var encoding = json.JoinOptions(
 	jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true), json.FormatNilSliceAsNull(false))
 
+// What most answers say is shared by them and must not be written to. An answer is for its
+// caller alone, and is asked for again before it is used again.
+var (
+	typeJSON     = []string{"application/json"}
+	typeProblem  = []string{"application/problem+json"}
+	forItsCaller = []string{"private, no-cache"}
+)
+
+const (
+	headerType  = "Content-Type"
+	headerCache = "Cache-Control"
+)
+
 // An Encoded is a JSON text that is sent as it is. To encode it as part of something
 // else would take the white space out of it.
 type Encoded []byte
@@ -36,7 +49,7 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Res
 		return a.writeStream(w, r, response)
 	}
 	if response.Status == http.StatusNoContent {
-		w.Header().Set("Cache-Control", cacheControl)
+		w.Header()[headerCache] = forItsCaller
 		w.WriteHeader(response.Status)
 		return nil
 	}
@@ -54,12 +67,12 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Res
 		tag := cmp.Or(response.ETag, hashTag(body))
 		h.Set("ETag", `"`+tag+`"`)
 		if reads && noneMatch(r.Header["If-None-Match"], tag) {
-			h.Set("Cache-Control", cacheControl)
+			h[headerCache] = forItsCaller
 			w.WriteHeader(http.StatusNotModified)
 			return nil
 		}
 	}
-	write(w, status, "application/json", body)
+	write(w, status, typeJSON, body)
 	return nil
 }
 
@@ -71,16 +84,15 @@ func (a *API) JSON(body string, check func(*http.Request) error) http.Handler {
 			writeProblem(w, r, a.Log, err)
 			return
 		}
-		write(w, http.StatusOK, "application/json", []byte(body))
+		write(w, http.StatusOK, typeJSON, []byte(body))
 	})
 }
 
 // write sends a whole answer. A client that has gone is nobody's fault.
-func write(w http.ResponseWriter, status int, contentType string, body []byte) {
+func write(w http.ResponseWriter, status int, contentType []string, body []byte) {
 	h := w.Header()
-	h.Set("Content-Type", contentType)
+	h[headerType], h[headerCache] = contentType, forItsCaller
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Cache-Control", cacheControl)
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }

@@ -32,10 +32,6 @@ const (
 
 	headerIdempotency = "Idempotency-Key"
 	maxRequestID      = 128
-
-	// An answer is for its caller alone, and is asked for again before it is
-	// used again.
-	cacheControl = "private, no-cache"
 )
 
 // DefaultMaxBody is how large a body may be, in bytes, unless a setting says
@@ -72,7 +68,7 @@ type API struct {
 // id, and every error is a problem document.
 func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	nothing := func(w http.ResponseWriter, r *http.Request) { writeProblem(w, r, a.Log, atrium.NotFound()) }
+	nothing := shown(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeProblem(w, r, a.Log, atrium.NotFound()) }))
 	patterns := map[string]methods{}
 	for _, route := range routes {
 		if patterns[route.Pattern] == nil {
@@ -81,7 +77,7 @@ func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler
 		patterns[route.Pattern][route.Method] = a.serve(route)
 	}
 	for pattern, handler := range open {
-		patterns[pattern] = methods{http.MethodGet: handler}
+		patterns[pattern] = methods{http.MethodGet: shown(handler)}
 	}
 	for pattern, m := range patterns {
 		if get := m[http.MethodGet]; get != nil {
@@ -89,11 +85,11 @@ func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler
 		}
 		mux.Handle(pattern, a.dispatch(pattern, m))
 		if bare, ok := strings.CutSuffix(pattern, "/{$}"); ok && bare != "" {
-			mux.HandleFunc(bare, nothing) // which ServeMux would redirect
+			mux.Handle(bare, nothing) // which ServeMux would redirect
 		}
 	}
-	mux.HandleFunc("/", nothing)
-	return a.guard(mux)
+	mux.Handle("/", nothing)
+	return a.guard(mux, nothing)
 }
 
 // A recorder is a ResponseWriter that notes what is answered, and to whom.
@@ -125,9 +121,9 @@ func note(w http.ResponseWriter) *telemetry.Exchange {
 	return &telemetry.Exchange{}
 }
 
-// guard gives every answer its request id, answers paths that ServeMux would
+// guard gives every answer its request id, has nothing answer paths that ServeMux would
 // redirect, turns a panic into a problem, and tells the observer.
-func (a *API) guard(next http.Handler) http.Handler {
+func (a *API) guard(next, nothing http.Handler) http.Handler {
 	transport := hsts(a.HSTS)
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -166,7 +162,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 			return
 		}
 		if p := r.URL.EscapedPath(); p == "" || p[0] != '/' || p == "//" || path.Clean(p) != p && path.Clean(p)+"/" != p {
-			writeProblem(w, r, a.Log, atrium.NotFound())
+			nothing.ServeHTTP(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)

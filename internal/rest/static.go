@@ -11,16 +11,16 @@ import (
 // Static returns a handler that serves a document that never changes while the
 // process lives, with an entity tag.
 func Static(contentType string, body []byte) http.Handler {
-	tag := hashTag(body)
+	tag, kind := hashTag(body), []string{contentType}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("ETag", `"`+tag+`"`)
-		h.Set("Cache-Control", cacheControl)
+		h[headerCache] = forItsCaller
 		if noneMatch(r.Header["If-None-Match"], tag) {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
-		write(w, http.StatusOK, contentType, body)
+		write(w, http.StatusOK, kind, body)
 	})
 }
 

@@ -99,8 +99,8 @@ type download struct {
 
 func (d *download) begin() {
 	h := d.w.Header()
-	h.Set("Content-Type", Lines.String())
-	h.Set("Cache-Control", cacheControl)
+	h.Set(headerType, Lines.String())
+	h[headerCache] = forItsCaller
 	d.w.WriteHeader(http.StatusOK)
 	d.begun = true
 }
