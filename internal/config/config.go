@@ -108,9 +108,10 @@ type Config struct {
 	// one of them names its client. From others it is ignored.
 	TrustedProxies string
 
-	// How much memory the bodies of requests may take that are read or worked on, above
-	// 16 KiB of each. One tenant may hold half of it, and each of several as much as is
-	// left. What finds no room is answered with 503.
+	// How much memory the bodies of requests may take that are read or worked on, and
+	// answers until their clients have read them, above 16 KiB of each. One tenant may
+	// hold half of it, and each of several as much as is left. What finds no room is
+	// answered with 503.
 	BodyMemory Size
 
 	// How many requests of an API are in work at the same time, imports and exports

@@ -1,6 +1,9 @@
 package limit
 
-import "sync"
+import (
+	"math"
+	"sync"
+)
 
 // A Pool is something of which there is so much, such as memory, that many share. Each
 // may hold as much as is left for the others: one alone half of it, two a third each. So
@@ -8,6 +11,8 @@ import "sync"
 // next. (That is the dynamic threshold of shared-memory switches: Choudhury and Hahne, 1998.)
 // A nil Pool has no end. It is safe for concurrent use.
 type Pool[K comparable] struct {
+	all int64
+
 	mu   sync.Mutex
 	left int64       // guarded by mu
 	held map[K]int64 // guarded by mu; of those who hold any
@@ -15,7 +20,15 @@ type Pool[K comparable] struct {
 
 // NewPool returns a Pool of so much.
 func NewPool[K comparable](all int64) *Pool[K] {
-	return &Pool[K]{left: all, held: map[K]int64{}}
+	return &Pool[K]{all: all, left: all, held: map[K]int64{}}
+}
+
+// Alone returns how much one may hold while there is nobody else.
+func (p *Pool[K]) Alone() int64 {
+	if p == nil {
+		return math.MaxInt64
+	}
+	return p.all / 2
 }
 
 // Take reports whether who may have n more, and then has it until it is returned.

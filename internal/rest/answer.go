@@ -8,6 +8,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+	"atrium/internal/telemetry"
 )
 
 // encoding leaves JSON that tenants gave us as it is: it was read strictly when
@@ -57,6 +60,13 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Res
 	if err != nil {
 		return err
 	}
+	if r.Method == http.MethodGet {
+		taken, err := a.takeAnswer(w, len(body))
+		if err != nil {
+			return err
+		}
+		defer a.Limits.Bodies.Return(note(w).TenantID, taken)
+	}
 	h := w.Header()
 	for name, values := range response.Header {
 		h[name] = values
@@ -74,6 +84,21 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Res
 	}
 	write(w, status, typeJSON, body)
 	return nil
+}
+
+// takeAnswer takes the memory of an answer from the pool of bodies until its client has
+// read it. That of a change is not refused: it was made. One that would never fit counts
+// for half of what a tenant may have alone.
+func (a *API) takeAnswer(w http.ResponseWriter, size int) (taken int64, err error) {
+	if size <= smallBody {
+		return 0, nil
+	}
+	taken = min(int64(size-smallBody), a.Limits.Bodies.Alone()/2)
+	if !a.Limits.Bodies.Take(note(w).TenantID, taken) {
+		note(w).Refused = telemetry.ByBodyMemory
+		return 0, atrium.Unavailable(errBodies)
+	}
+	return taken, nil
 }
 
 // JSON returns a handler that answers every request with one JSON text, unless

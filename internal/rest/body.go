@@ -16,8 +16,8 @@ import (
 // the stated length gets memory before any of it has come.
 const smallBody = 16 << 10
 
-// errBodies says why a body is not read on.
-var errBodies = errors.New("the bodies that are read or worked on take as much memory as they may")
+// errBodies says why a body is not read on, or an answer not sent.
+var errBodies = errors.New("bodies and answers take as much memory as they may")
 
 // A body is read as a whole. What it takes from the pool of all bodies it has until it
 // ends, with the request.

@@ -22,7 +22,7 @@ type Limits struct {
 	Proxies         limit.Proxies
 	KeyRate         *limit.Rates[atrium.KeyID]
 	TenantRate      *limit.Rates[atrium.TenantID]
-	Bodies          *limit.Pool[atrium.TenantID] // bytes of memory for bodies, whose last bytes may still be to come
+	Bodies          *limit.Pool[atrium.TenantID] // bytes of memory for bodies that come or are worked on, and for answers that are sent
 	Work            *limit.Gate                  // what has come passes through it; what is streamed does not
 }
 

@@ -1,0 +1,104 @@
+package rest_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/limit"
+	"atrium/internal/rest"
+)
+
+// tenants may do all; their keys are their identifiers.
+type tenants struct{}
+
+func (tenants) Authenticate(_ context.Context, _ netip.Addr, key string) (auth.Principal, error) {
+	return auth.Principal{TenantID: atrium.TenantID(key), Scopes: atrium.Scopes{atrium.ScopePagesRead, atrium.ScopeLogsWrite}}, nil
+}
+
+// stuck is the connection of a client that does not read until it is told to.
+type stuck struct {
+	*httptest.ResponseRecorder
+	begun, read chan struct{}
+}
+
+func (s stuck) Write(b []byte) (int, error) {
+	close(s.begun)
+	<-s.read
+	return s.ResponseRecorder.Write(b)
+}
+
+func TestAnswersThatNobodyReadsLeaveRoomForThoseOfOthers(t *testing.T) {
+	large := strings.Repeat("x", 240<<10)
+	answer := func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
+		return rest.Response{Body: large}, nil
+	}
+	kit := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler), Limits: rest.Limits{Bodies: limit.NewPool[atrium.TenantID](1 << 20)}}
+	handler := kit.Handler([]rest.Route{
+		{Method: http.MethodGet, Pattern: "/things", Scope: atrium.ScopePagesRead, Handle: answer},
+		{Method: http.MethodPost, Pattern: "/things", Scope: atrium.ScopeLogsWrite, Handle: answer},
+	}, nil)
+	send := func(w http.ResponseWriter, method, tenant string) {
+		r := httptest.NewRequest(method, "/things", http.NoBody)
+		r.Header.Set("X-Api-Key", tenant)
+		handler.ServeHTTP(w, r)
+	}
+	want := func(method, tenant string, status int) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		if send(w, method, tenant); w.Code != status || status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s of %s: %d %v, want %d", method, tenant, w.Code, w.Header(), status)
+		}
+	}
+
+	var clients []stuck
+	var ended sync.WaitGroup
+	for range 2 { // of the 512 KiB that a tenant may have
+		c := stuck{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+		clients = append(clients, c)
+		ended.Go(func() { send(c, http.MethodGet, "a") })
+		<-c.begun
+	}
+	want(http.MethodGet, "a", http.StatusServiceUnavailable)
+	want(http.MethodHead, "a", http.StatusOK) // has no body
+	want(http.MethodPost, "a", http.StatusOK) // was made
+	want(http.MethodGet, "b", http.StatusOK)
+	for _, c := range clients {
+		close(c.read)
+	}
+	ended.Wait()
+	for _, c := range clients {
+		if c.Code != http.StatusOK || c.Body.Len() != len(large)+2 {
+			t.Errorf("who read late got %d with %d bytes", c.Code, c.Body.Len())
+		}
+	}
+	for range 5 { // what was taken is returned
+		want(http.MethodGet, "a", http.StatusOK)
+		want(http.MethodGet, "b", http.StatusOK)
+	}
+}
+
+// What is larger than all that a tenant may hold can be read all the same, one at a time.
+func TestAnAnswerThatIsLargerThanThePoolIsSent(t *testing.T) {
+	kit := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler), Limits: rest.Limits{Bodies: limit.NewPool[atrium.TenantID](1 << 20)}}
+	handler := kit.Handler([]rest.Route{{
+		Method: http.MethodGet, Pattern: "/things", Scope: atrium.ScopePagesRead,
+		Handle: func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
+			return rest.Response{Body: strings.Repeat("x", 8<<20)}, nil
+		},
+	}}, nil)
+	for range 3 {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/things", http.NoBody)
+		r.Header.Set("X-Api-Key", "a")
+		if handler.ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Fatal(w.Code)
+		}
+	}
+}
