@@ -105,7 +105,7 @@ func TestTheMetricsAreThoseOfTheGoldenFile(t *testing.T) {
 func scrapeAll(t *testing.T) string {
 	t.Helper()
 	s := busy(t)
-	s.metrics.Checkpointed("passive", 1)
+	s.metrics.Checkpointed("passive", 1, true)
 	return s.scrape(t)
 }
 

@@ -54,7 +54,7 @@ func NewMetrics(version string) *Metrics {
 		transaction: prometheus.NewHistogramVec(histogram("atrium_store_write_duration_seconds",
 			"Time that a write transaction took, from its beginning to its durable end.", durations), []string{"result"}),
 		checkpoint: prometheus.NewHistogramVec(histogram("atrium_sqlite_checkpoint_duration_seconds",
-			"Time that a checkpoint of the write-ahead log took.", durations), []string{"mode"}),
+			"Time that a checkpoint of the write-ahead log took.", durations), []string{"mode", "result"}),
 		cache: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "atrium_auth_key_lookups_total", Help: "Keys that were verified, by where the answer came from.",
 		}, []string{"source"}),
@@ -144,8 +144,12 @@ func transactionResult(committed bool) string {
 }
 
 // Checkpointed counts a checkpoint of a write-ahead log.
-func (m *Metrics) Checkpointed(mode string, d time.Duration) {
-	m.checkpoint.WithLabelValues(mode).Observe(d.Seconds())
+func (m *Metrics) Checkpointed(mode string, d time.Duration, done bool) {
+	result := "failed"
+	if done {
+		result = "done"
+	}
+	m.checkpoint.WithLabelValues(mode, result).Observe(d.Seconds())
 }
 
 // LookedUp counts a key that was verified from the cache or from the store.

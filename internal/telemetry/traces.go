@@ -192,8 +192,8 @@ func (s Storage) Wrote(ctx context.Context, d time.Duration, attempts int, commi
 }
 
 // Checkpointed tells the metrics.
-func (s Storage) Checkpointed(mode string, d time.Duration) {
+func (s Storage) Checkpointed(mode string, d time.Duration, done bool) {
 	if s.Metrics != nil {
-		s.Metrics.Checkpointed(mode, d)
+		s.Metrics.Checkpointed(mode, d, done)
 	}
 }

@@ -138,14 +138,17 @@ type Observer interface {
 	// Wrote: a write transaction that was asked for with ctx has ended, after so many
 	// attempts in the time.
 	Wrote(ctx context.Context, d time.Duration, attempts int, committed bool)
-	Checkpointed(mode string, d time.Duration)
+
+	// Checkpointed: a checkpoint of a write-ahead log has ended after d. One that is not
+	// done has failed: the log grows until one is.
+	Checkpointed(mode string, d time.Duration, done bool)
 }
 
 // nobody is the Observer where there is none.
 type nobody struct{}
 
 func (nobody) Wrote(context.Context, time.Duration, int, bool) {}
-func (nobody) Checkpointed(string, time.Duration)              {}
+func (nobody) Checkpointed(string, time.Duration, bool)        {}
 
 // A Tx is a transaction. It is used by one goroutine, inside the call that
 // handed it out. When one of its statements fails it can only be ended: it is not

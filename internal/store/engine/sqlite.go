@@ -376,14 +376,14 @@ func (db *sqliteDB) checkpoint() {
 	if pages, _, err = db.runCheckpoint(mode); err == nil {
 		db.logPages.Store(pages)
 	}
-	db.options.Observer.Checkpointed(strings.ToLower(mode), time.Since(start))
+	db.options.Observer.Checkpointed(strings.ToLower(mode), time.Since(start), err == nil)
 }
 
 // runCheckpoint returns how many pages the log has, and how many of them are not
 // in the database yet.
 func (db *sqliteDB) runCheckpoint(mode string) (pages, waiting int64, err error) {
 	err = Find(db.writer.Query, "PRAGMA wal_checkpoint("+mode+")", nil, func(r Row) { pages, waiting = r.Int(1), r.Int(1)-r.Int(2) })
-	return pages, waiting, err
+	return pages, waiting, db.noting(err)
 }
 
 // Tables leaves out SQLite's own.
