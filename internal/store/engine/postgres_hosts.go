@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -44,7 +45,10 @@ func (n *newestTimeline) guard(config *pgxpool.Config) {
 		if err := validate(ctx, conn); err != nil {
 			return err
 		}
-		timeline, known := timelineOf(ctx, conn)
+		timeline, known, err := timelineOf(ctx, conn)
+		if err != nil {
+			return fmt.Errorf("find out the timeline of the server, one of several: %w", err)
+		}
 		if !known {
 			return nil
 		}
@@ -65,13 +69,19 @@ func (n *newestTimeline) guard(config *pgxpool.Config) {
 	}
 }
 
-// timelineOf returns the timeline that a server writes, if it tells: the first eight
-// digits of a file's name. Servers that only speak PostgreSQL's protocol may not.
-func timelineOf(ctx context.Context, conn *pgconn.PgConn) (timeline uint32, known bool) {
+// timelineOf returns the timeline that a server writes: the first eight digits of a
+// file's name. Those that only speak PostgreSQL's protocol may have none. Any other
+// failure is an error: the server might be one that was replaced.
+func timelineOf(ctx context.Context, conn *pgconn.PgConn) (timeline uint32, known bool, err error) {
 	results, err := conn.Exec(ctx, "SELECT pg_walfile_name(pg_current_wal_lsn())").ReadAll()
-	if err != nil || len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0][0]) < 8 {
-		return 0, false
+	switch state := sqlState(err); {
+	case state == "42883" || state == "0A000": // undefined function, feature not supported
+		return 0, false, nil
+	case err != nil:
+		return 0, false, err
+	case len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0][0]) < 8:
+		return 0, false, errors.New("the name of its log file is none")
 	}
 	number, err := strconv.ParseUint(string(results[0].Rows[0][0][:8]), 16, 32)
-	return uint32(number), err == nil
+	return uint32(number), err == nil, err
 }
