@@ -14,10 +14,7 @@ import (
 
 // How many are remembered at a time of those whose requests, or failures, are counted:
 // some megabytes of each, whoever comes.
-const (
-	ratedAtOnce  = 50_000
-	failedAtOnce = 50_000
-)
+const countedAtOnce = 50_000
 
 // limits are what holds clients back, as the settings have it.
 type limits struct {
@@ -38,13 +35,15 @@ func newLimits(c config.Config, refused func(telemetry.Refusal)) (l limits, err 
 			refused(telemetry.ByConnections)
 		}
 	}}
-	l.failures = limit.NewRates[netip.Addr](c.AuthFailures.Count, c.AuthFailures.Window, failedAtOnce)
+	l.failures = limit.NewRates[netip.Addr](c.AuthFailures.Count, c.AuthFailures.Window, countedAtOnce)
 	l.rest = rest.Limits{
 		URL: int(c.MaxURL), HeaderFields: c.MaxHeaderFields, QueryParameters: c.MaxQueryParameters, Proxies: networks,
-		KeyRate:    limit.NewRates[atrium.KeyID](c.KeyRate.Count, c.KeyRate.Window, ratedAtOnce),
-		TenantRate: limit.NewRates[atrium.TenantID](c.TenantRate.Count, c.TenantRate.Window, ratedAtOnce),
-		Bodies:     limit.NewPool[atrium.TenantID](int64(c.BodyMemory)),
-		Work:       limit.NewGate(c.MaxRequests, c.RequestWait),
+		Rates: rest.NewRates(
+			limit.NewRates[atrium.KeyID](c.KeyRate.Count, c.KeyRate.Window, countedAtOnce),
+			limit.NewRates[atrium.TenantID](c.TenantRate.Count, c.TenantRate.Window, countedAtOnce),
+		),
+		Bodies: limit.NewPool[atrium.TenantID](int64(c.BodyMemory)),
+		Work:   limit.NewGate(c.MaxRequests, c.RequestWait),
 	}
 	return l, nil
 }

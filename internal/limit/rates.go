@@ -27,7 +27,7 @@ type Budget struct {
 }
 
 // NewRates returns Rates of count in a window, nil for 0. Those of size are remembered at
-// a time; of more, one that has used least is forgotten, and so may have all of its
+// a time; of more, one that has used little is forgotten, and so may have all of its
 // count again.
 func NewRates[K comparable](count int, window time.Duration, size int) *Rates[K] {
 	if count == 0 {
@@ -39,8 +39,13 @@ func NewRates[K comparable](count int, window time.Duration, size int) *Rates[K]
 	}
 }
 
-// Policy returns what each is held to: so many in a window.
-func (r *Rates[K]) Policy() (count int, window time.Duration) { return r.count, r.window }
+// Policy returns what each is held to: so many in a window; 0 and 0 for nothing.
+func (r *Rates[K]) Policy() (count int, window time.Duration) {
+	if r == nil {
+		return 0, 0
+	}
+	return r.count, r.window
+}
 
 // Take counts a request of one, if it is within the rate.
 func (r *Rates[K]) Take(who K) Budget {
@@ -90,7 +95,7 @@ func (r *Rates[K]) Len() int {
 const looks = 8
 
 // forget makes room for one more: those go that have all of their count again and so lose
-// nothing, or the one that has used least. r.mu is held.
+// nothing, or of those looked at the one that has used least. r.mu is held.
 func (r *Rates[K]) forget(now time.Duration) {
 	var least K
 	seen, gone := 0, false

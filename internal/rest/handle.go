@@ -236,7 +236,7 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 	if err != nil {
 		return Response{}, err
 	}
-	if err := a.Limits.checkRates(who, w); err != nil {
+	if err := a.Limits.Rates.check(who, w); err != nil {
 		return Response{}, err
 	}
 	if err := authorize(route, who); err != nil {

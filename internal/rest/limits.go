@@ -20,8 +20,7 @@ type Limits struct {
 	HeaderFields    int // how many a request may have
 	QueryParameters int // how many a query may have
 	Proxies         limit.Proxies
-	KeyRate         *limit.Rates[atrium.KeyID]
-	TenantRate      *limit.Rates[atrium.TenantID]
+	Rates           *Rates
 	Bodies          *limit.Pool[atrium.TenantID] // bytes of memory for bodies that come or are worked on, and for answers that are sent
 	Work            *limit.Gate                  // what has come passes through it; what is streamed does not
 }
@@ -47,26 +46,34 @@ func (l *Limits) checkHead(r *http.Request) error {
 	return nil
 }
 
-// checkRates counts a request of the caller, and has its answer say what is left
-// (draft-ietf-httpapi-ratelimit-headers-10).
-func (l *Limits) checkRates(who auth.Principal, w http.ResponseWriter) error {
-	if l.KeyRate == nil && l.TenantRate == nil {
+// Rates hold keys and tenants to their rates, and say so in answers
+// (draft-ietf-httpapi-ratelimit-headers-10). Nil Rates hold nobody to any.
+type Rates struct {
+	keys    *limit.Rates[atrium.KeyID]
+	tenants *limit.Rates[atrium.TenantID]
+	// The values of headerRatePolicy, shared by all answers: they must not be written to.
+	forOperators, forTenants []string
+}
+
+// NewRates returns Rates of keys and of tenants. Either may be nil, and with both there are
+// none.
+func NewRates(keys *limit.Rates[atrium.KeyID], tenants *limit.Rates[atrium.TenantID]) *Rates {
+	if keys == nil && tenants == nil {
 		return nil
 	}
-	fields := rateFields{make([]byte, 0, rateFieldSize), make([]byte, 0, rateFieldSize)}
-	err := rated(&fields, l.KeyRate, who.KeyID, "key")
-	by := telemetry.ByKeyRate
-	if err == nil && who.TenantID != "" { // an operator's key has none of its own
-		err, by = rated(&fields, l.TenantRate, who.TenantID, "tenant"), telemetry.ByTenantRate
+	r := &Rates{keys: keys, tenants: tenants}
+	var policy []byte
+	if keys != nil {
+		count, window := keys.Policy()
+		policy = item(policy, "key", 'q', count, 'w', seconds(window))
+		r.forOperators = []string{string(policy)}
 	}
-	if len(fields.policy) > 0 {
-		h := w.Header()
-		h[headerRatePolicy], h[headerRate] = []string{string(fields.policy)}, []string{string(fields.left)}
+	if tenants != nil {
+		count, window := tenants.Policy()
+		policy = item(policy, "tenant", 'q', count, 'w', seconds(window))
 	}
-	if err != nil {
-		note(w).Refused = by
-	}
-	return err
+	r.forTenants = []string{string(policy)}
+	return r
 }
 
 // The fields in the form that http.Header has them in.
@@ -75,26 +82,47 @@ const (
 	headerRate       = "Ratelimit"
 )
 
-// rateFieldSize is more than most values have.
-const rateFieldSize = 64
+// rateSize is more than most values of headerRate have.
+const rateSize = 64
 
-// rateFields are the values of two header fields, each a list of structured items (RFC
-// 9651).
-type rateFields struct{ policy, left []byte }
-
-func rated[K comparable](fields *rateFields, rates *limit.Rates[K], who K, name string) error {
-	if rates == nil {
+// check counts a request of the caller, and has its answer say what is left. What the rate
+// of the tenant refuses does not count for the key.
+func (r *Rates) check(who auth.Principal, w http.ResponseWriter) error {
+	if r == nil {
 		return nil
 	}
-	count, window := rates.Policy()
-	b := rates.Take(who)
-	fields.policy = item(fields.policy, name, 'q', count, 'w', seconds(window))
-	fields.left = item(fields.left, name, 'r', b.Left, 't', seconds(b.Wait))
-	if b.OK {
+	policy, refused, wait := r.forTenants, telemetry.Refusal(""), time.Duration(0)
+	key, tenant := r.keys.Take(who.KeyID), limit.Budget{OK: true}
+	ofTenant := who.TenantID != "" && r.tenants != nil // an operator's key has none of its own
+	if who.TenantID == "" {
+		policy = r.forOperators
+	}
+	if !key.OK {
+		refused, wait = telemetry.ByKeyRate, key.Wait
+	} else if ofTenant {
+		if tenant = r.tenants.Take(who.TenantID); !tenant.OK {
+			refused, wait = telemetry.ByTenantRate, tenant.Wait
+			r.keys.Return(who.KeyID)
+			key.Left++
+		}
+	}
+	left := make([]byte, 0, rateSize)
+	if r.keys != nil {
+		left = item(left, "key", 'r', key.Left, 't', seconds(key.Wait))
+	}
+	if key.OK && ofTenant {
+		left = item(left, "tenant", 'r', tenant.Left, 't', seconds(tenant.Wait))
+	}
+	if len(left) > 0 {
+		h := w.Header()
+		h[headerRatePolicy], h[headerRate] = policy, []string{string(left)}
+	}
+	if refused == "" {
 		return nil
 	}
+	note(w).Refused = refused
 	e := atrium.Errorf(atrium.CodeRateLimited, "There were too many requests. Try again after the time in Retry-After.")
-	e.Retry = b.Wait
+	e.Retry = wait
 	return e
 }
 

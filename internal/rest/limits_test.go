@@ -23,9 +23,8 @@ var costs = []struct {
 	{"default", Limits{URL: 8 << 10, HeaderFields: 100, QueryParameters: 100, Work: limit.NewGate(2048, time.Second)}, 0},
 	{"rates", Limits{
 		URL: 8 << 10, HeaderFields: 100, QueryParameters: 100, Work: limit.NewGate(2048, time.Second),
-		KeyRate:    limit.NewRates[atrium.KeyID](1_000_000, time.Second, 1000),
-		TenantRate: limit.NewRates[atrium.TenantID](1_000_000, time.Second, 1000),
-	}, 6},
+		Rates: NewRates(limit.NewRates[atrium.KeyID](1_000_000, time.Second, 1000), limit.NewRates[atrium.TenantID](1_000_000, time.Second, 1000)),
+	}, 2},
 }
 
 // pass has a request pass all limits.
@@ -41,7 +40,7 @@ func pass(l *Limits) func(tb testing.TB) {
 		if err := l.checkHead(r); err != nil {
 			tb.Fatal(err)
 		}
-		if err := l.checkRates(who, w); err != nil {
+		if err := l.Rates.check(who, w); err != nil {
 			tb.Fatal(err)
 		}
 		if err := l.enter(r.Context(), w); err != nil {
