@@ -24,6 +24,10 @@ test: prepare ## Run every test on every storage engine, with the race detector,
 	cd bench && $(GO) test ./...
 	$(MAKE) --no-print-directory fuzz FUZZTIME=3s
 
+.PHONY: test-release
+test-release: ## Make a release of the last commit twice, and check that it is the same and what is said of it
+	$(GO) test -count=1 -tags release ./test/release
+
 .PHONY: test-citus
 test-citus: ## Run the suite, the HTTP scripts and the races on a Citus cluster: CITUS_URL=postgres://… of its coordinator
 	CITUS_URL='$(CITUS_URL)' $(GO) test -count=1 -timeout 60m -tags citus -run 'Citus' ./internal/store
@@ -45,7 +49,7 @@ lint-prepare: ## Install what the linters need and Go does not bring: Node.js fo
 .PHONY: lint
 lint: lint-prepare ## Check formatting, the code, the tools' modules and the OpenAPI documents
 	$(GO) vet ./...
-	$(GO) vet -tags citus ./...
+	$(GO) vet -tags citus,release ./...
 	$(TOOLS) golangci-lint run ./...
 	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_NOTIFICATIONS=true \
 		npx --yes @redocly/cli@2.77.0 lint --config api/redocly.yaml api/openapi.yaml api/manage.yaml

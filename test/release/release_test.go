@@ -1,5 +1,9 @@
+//go:build release
+
 // Package release tests what a release hands out: that anyone who builds the commit
-// gets the very same binary, and that what is said of its parts is so.
+// gets the very same binary, and that what is said of its parts is so. It looks at the last
+// commit, not at the files that are here, and builds all of it from nothing: make
+// test-release runs it, and make test does not.
 package release
 
 import (
