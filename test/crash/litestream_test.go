@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"atrium/test/nodes"
 )
 
 // lag is how much a replica may miss of the end: its sync interval is a second.
@@ -41,12 +43,13 @@ func TestLitestreamReplicatesWhatWasAcknowledged(t *testing.T) {
 	replicate := func() (kill func()) {
 		cmd := exec.Command(binary, "replicate", path, replica)
 		cmd.Stdout, cmd.Stderr = log, log
-		if err := cmd.Start(); err != nil {
+		ended, err := nodes.Begin(cmd)
+		if err != nil {
 			t.Fatal(err)
 		}
 		return func() {
 			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
+			<-ended
 		}
 	}
 	logs := countLogs(path+"-wal", 15*time.Second, replicate)

@@ -1,47 +1,51 @@
 package crash
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"atrium/test/nodes"
 )
 
 // insideVariable says that this process has a mount namespace of its own, in which it
 // may mount.
 const insideVariable = "ATRIUM_CRASH_TEST_INSIDE"
 
-// mounting lets a test mount file systems. Where it may not, the whole test is run
-// again by a process of its own user and mount namespace, and is over for this one:
-// mounting returns false. Where that is refused too, it returns false as well, and says
-// which test looks at the same by other means.
+// mounting lets a test mount file systems: the whole test is run again by a process with
+// a mount namespace of its own, which leaves none behind however it ends, and is over for
+// this one: mounting returns false. Where nobody may have one, it returns false as well,
+// and says which test looks at the same by other means.
 func mounting(t *testing.T, otherwise string) bool {
 	t.Helper()
-	try := t.TempDir()
-	if err := syscall.Mount("tmpfs", try, "tmpfs", 0, "size=64k"); err == nil {
-		if err := syscall.Unmount(try, 0); err != nil {
-			t.Fatal(err)
-		}
+	if os.Getenv(insideVariable) != "" {
 		return true
-	} else if os.Getenv(insideVariable) != "" {
-		t.Fatalf("mount in a namespace: %v", err)
 	}
+	var out bytes.Buffer
 	cmd := exec.Command(executable(t), "-test.run", "^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), insideVariable+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // and nothing is passed on to ours
+	} else {
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+		}
 	}
-	out, err := cmd.CombinedOutput()
-	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+	ended, err := nodes.Begin(cmd)
+	if err != nil {
 		t.Logf("this machine lets nobody mount (%v): %s looks at the same with other means", err, otherwise)
 		return false
 	}
-	t.Logf("in a namespace:\n%s", out)
-	if err != nil {
+	<-ended
+	t.Logf("in a namespace:\n%s", &out)
+	if !cmd.ProcessState.Success() {
 		t.Fail()
 	}
 	return false

@@ -16,6 +16,7 @@ import (
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/store"
+	"atrium/test/nodes"
 )
 
 // startLimit bounds how long a server takes until it listens, recovery
@@ -30,9 +31,9 @@ type server struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	log  *serverLog
-	base string        // its URL
-	done chan struct{} // closed when it has ended
-	http *http.Client  // of the test, not of its clients
+	base string          // its URL
+	done <-chan struct{} // closed when it has ended
+	http *http.Client    // of the test, not of its clients
 }
 
 // launch starts a server on the database at a URL and does not wait for it.
@@ -56,19 +57,19 @@ func executable(t *testing.T) string {
 	return binary
 }
 
-// spawn starts a program that is, or becomes, this binary.
+// spawn starts a program that is, or becomes, this binary. What it writes to stderr is its
+// log, unless the command has a place for that.
 func spawn(t *testing.T, cmd *exec.Cmd) *server {
 	t.Helper()
-	s := &server{t: t, cmd: cmd, log: &serverLog{}, done: make(chan struct{}), http: newHTTPClient(t)}
+	s := &server{t: t, cmd: cmd, log: &serverLog{}, http: newHTTPClient(t)}
 	s.cmd.Env = append(os.Environ(), serverVariable+"=1", "GORACE=atexit_sleep_ms=0", "ATRIUM_LOG_FORMAT=text")
-	s.cmd.Stderr = s.log
-	if err := s.cmd.Start(); err != nil {
+	if s.cmd.Stderr == nil {
+		s.cmd.Stderr = s.log
+	}
+	var err error
+	if s.done, err = nodes.Begin(s.cmd); err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		_ = s.cmd.Wait() // ProcessState tells how it ended
-		close(s.done)
-	}()
 	t.Cleanup(func() {
 		s.kill()
 		if t.Failed() {

@@ -17,7 +17,6 @@ import (
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/store"
-	"atrium/internal/store/engine/postgrestest"
 )
 
 // operatorKey makes a key of the tenant for the management API.
@@ -133,18 +132,23 @@ func TestSecondSignalEndsTheShutdownDelay(t *testing.T) {
 	db.read(t)
 }
 
-// A server that waits for its database when it starts ends when it is told to.
+// A server that waits for its database when it starts ends when it is told to, by itself.
 func TestStopEndsAStartThatHangs(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	server := postgrestest.Start(t)
-	db := newRemote(t, server)
-	server.Pause(t)
-	s := launch(t, db.url)
-	time.Sleep(300 * time.Millisecond) // it says nothing before it has a database
+	hanging, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hanging.Close() }()
+	s := launch(t, "postgres://me@"+hanging.Addr().String()+"/test?sslmode=disable")
+	conn, err := hanging.Accept() // and then it hears nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
 	s.signal(syscall.SIGTERM)
 	began := time.Now()
-	if s.wait().Success() {
-		t.Error("the server says that it has served")
+	if state := s.wait(); state.Success() || !state.Exited() {
+		t.Errorf("the server ended with %s", state)
 	}
 	t.Logf("ended after %s", time.Since(began).Round(time.Millisecond))
 }
@@ -152,27 +156,25 @@ func TestStopEndsAStartThatHangs(t *testing.T) {
 // Whoever reads the log may go away. The service stays.
 func TestServerOutlivesTheReaderOfItsLog(t *testing.T) {
 	db := newFile(t)
-	addr := freeAddr(t)
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(executable(t), "serve", "--addr", addr, "--database", db.url)
-	cmd.Env = append(os.Environ(), serverVariable+"=1", "GORACE=atexit_sleep_ms=0")
+	defer func() { _ = read.Close() }()
+	cmd := exec.Command(executable(t), "serve", "--addr", "127.0.0.1:0", "--database", db.url)
 	cmd.Stdout, cmd.Stderr = write, write
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s := &server{t: t, cmd: cmd, log: &serverLog{}, base: "http://" + addr, done: make(chan struct{}), http: newHTTPClient(t)}
-	go func() {
-		_ = cmd.Wait()
-		close(s.done)
-	}()
-	t.Cleanup(s.kill)
+	s := spawn(t, cmd)
 	if err := write.Close(); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "the service is ready", startLimit, func() bool { return s.status("/readyz") == http.StatusOK })
+	for lines := bufio.NewScanner(read); s.base == ""; {
+		if !lines.Scan() {
+			t.Fatalf("the server ended and did not say where it listens: %v", lines.Err())
+		}
+		if m := listens.FindStringSubmatch(lines.Text()); m != nil {
+			s.base = "http://" + m[1]
+		}
+	}
 	if err := read.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -185,14 +187,4 @@ func TestServerOutlivesTheReaderOfItsLog(t *testing.T) {
 	s.signalAndWait()
 	l.ended()
 	l.audit(db.read(t), forever).report(t)
-}
-
-// freeAddr returns an address that nobody listens on now.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	port, err := postgrestest.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("127.0.0.1:%d", port)
 }

@@ -25,14 +25,14 @@ type process struct {
 	name string
 	cmd  *exec.Cmd
 	log  *output
-	done chan struct{} // closed when it has ended
+	done <-chan struct{} // closed when it has ended
 }
 
 // run starts a program. Its log is what it writes to stderr, and to stdout unless
 // the command has a place for that.
 func run(tb testing.TB, name string, cmd *exec.Cmd) *process {
 	tb.Helper()
-	p := &process{name: name, cmd: cmd, log: &output{}, done: make(chan struct{})}
+	p := &process{name: name, cmd: cmd, log: &output{}}
 	cmd.Stderr = p.log
 	if cmd.Stdout == nil {
 		cmd.Stdout = p.log
@@ -41,21 +41,8 @@ func run(tb testing.TB, name string, cmd *exec.Cmd) *process {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = true // Ctrl-C is for the tests, which end the process
-	dieWithParent(cmd.SysProcAttr)
-	started := make(chan error)
-	go func() {
-		// For the system, the parent is the thread: this one lives as long as the
-		// process does.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // ProcessState tells how it ended
-			close(p.done)
-		}
-	}()
-	if err := <-started; err != nil {
+	var err error
+	if p.done, err = Begin(cmd); err != nil {
 		tb.Fatalf("start %s: %v", name, err)
 	}
 	tb.Cleanup(func() {
@@ -65,6 +52,29 @@ func run(tb testing.TB, name string, cmd *exec.Cmd) *process {
 		}
 	})
 	return p
+}
+
+// Begin starts a program that ends at the latest with this one, however that ends. ended is
+// closed when it has ended; its ProcessState tells how.
+func Begin(cmd *exec.Cmd) (ended <-chan struct{}, err error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	dieWithParent(cmd.SysProcAttr)
+	started, done := make(chan error), make(chan struct{})
+	go func() {
+		// For the system, the parent is the thread: this one lives as long as the
+		// process does.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+			close(done)
+		}
+	}()
+	return done, <-started
 }
 
 // Kill ends the process as kill -9 does. It is gone when Kill returns.
