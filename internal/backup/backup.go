@@ -15,7 +15,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"atrium"
@@ -47,11 +46,15 @@ func Make(ctx context.Context, s *store.Store, path string, o Options) (m Manife
 		m.SHA256, m.Bytes, err = o.write(ctx, file, func(w io.Writer, begin func(int64)) error { return s.Copy(ctx, w, begin) })
 		return err
 	}, func(partial string) error {
-		if m.Contents, err = inspect(ctx, partial, m.SHA256); err != nil {
-			return fmt.Errorf("the copy is not sound, and was not kept: %w", err)
+		fault, err := readBack(ctx, partial, m.SHA256)
+		if err == nil && fault == "" {
+			m.Contents, fault, err = inspect(ctx, partial)
 		}
-		return nil
-	})
+		if err == nil && fault != "" {
+			err = fmt.Errorf("the copy is not sound, and was not kept: %s", fault)
+		}
+		return err
+	}, name)
 	if err != nil {
 		return m, err
 	}
@@ -187,7 +190,16 @@ func Restore(ctx context.Context, from, path string, withManifest bool, o Option
 			return err
 		}
 		return report.compare(from, sum, bytes)
-	}, func(partial string) error { return report.examine(ctx, partial, from) })
+	}, func(partial string) error {
+		fault, err := readBack(ctx, partial, report.SHA256)
+		if err == nil && fault != "" {
+			err = fmt.Errorf("the copy is not sound, and was not kept: %s", fault)
+		}
+		if err == nil {
+			err = report.examine(ctx, partial, from)
+		}
+		return err
+	}, name)
 	return report, err
 }
 
@@ -226,9 +238,12 @@ func (r *Report) compare(path, sum string, bytes int64) error {
 
 // examine checks the database at path, a copy of the backup whose bytes were compared.
 func (r *Report) examine(ctx context.Context, path, from string) error {
-	contents, err := inspect(ctx, path, r.SHA256)
+	contents, fault, err := inspect(ctx, path)
 	if err != nil {
-		return fmt.Errorf("%s: %w: %w", from, err, errDamaged)
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	if fault != "" {
+		return fmt.Errorf("%s is damaged: %s: %w", from, fault, errDamaged)
 	}
 	if contents.Schema == 0 {
 		return fmt.Errorf("%s is no database of Atrium", from)
@@ -268,30 +283,46 @@ func (r *Report) by() string {
 	return " (" + r.Atrium + ")"
 }
 
-// inspect reads all of a database that nobody changes, and returns what it holds if it
-// is what was written and is sound.
-func inspect(ctx context.Context, path, sum string) (c store.Contents, err error) {
+// readBack reads what was written from the disk, and returns what is wrong with it, ""
+// for nothing. The error says that it could not be read.
+func readBack(ctx context.Context, path, sum string) (fault string, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return c, err
+		return "", err
 	}
 	defer func() { _ = file.Close() }()
-	if found, _, err := digest(ctx, file, Options{}); err != nil || found != sum {
-		return c, errors.Join(err, fmt.Errorf("what was read back is not what was written: its SHA-256 is %q", found))
+	if err := forget(file); err != nil {
+		return "", err
 	}
+	found, _, err := digest(ctx, file, Options{})
+	if err != nil || found == sum {
+		return "", err
+	}
+	return fmt.Sprintf("what was read back is not what was written: its SHA-256 is %s, not %s", found, sum), nil
+}
+
+// inspect reads all of a database that nobody changes, and returns what it holds, and
+// what is wrong with it, "" for nothing. The error says that it could not be read.
+func inspect(ctx context.Context, path string) (c store.Contents, fault string, err error) {
+	defer func() {
+		if store.Damaged(err) {
+			fault, err = err.Error(), nil
+		}
+	}()
 	s, err := store.OpenCopy(path)
 	if err != nil {
-		return c, err
+		return c, "", err
 	}
 	defer func() { _ = s.Close() }()
 	problems, err := s.Check(ctx, true)
 	if err != nil {
-		return c, err
+		return c, "", err
 	}
 	if len(problems) > 0 {
-		return c, fmt.Errorf("the database is damaged: %s", problems[0].Detail)
+		return c, problems[0].Detail, nil
 	}
-	return s.Contents(ctx)
+	c, err = s.Contents(ctx)
+	return c, "", err
 }
 
 // digest returns the checksum of what there is to read, and how much that is.
@@ -321,9 +352,9 @@ func digest(ctx context.Context, file *os.File, o Options) (sum string, bytes in
 // and it may be deleted.
 const partialEnd = ".partial"
 
-// place makes the file at path: write fills it, and check looks at it under another name
-// when it is on disk. If either fails, or there is a file at path by then, nothing stays.
-func place(path string, write func(*os.File) error, check func(partial string) error) (err error) {
+// place makes the file at path: write fills it, check looks at it under another name when
+// it is on disk, and name gives it its own. If one of them fails, nothing stays.
+func place(path string, write func(*os.File) error, check func(partial string) error, name func(from, to string) error) (err error) {
 	dir := filepath.Dir(path)
 	file, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*"+partialEnd) // for its owner alone
 	if err != nil {
@@ -376,15 +407,4 @@ func syncDir(dir string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
-}
-
-// Described returns a sentence for people about what a backup holds.
-func (m *Manifest) Described() string {
-	var words []string
-	for _, table := range []string{"tenants", "accounts", "entries", "pages"} {
-		if n, ok := m.Rows[table]; ok {
-			words = append(words, fmt.Sprintf("%d %s", n, table))
-		}
-	}
-	return strings.Join(words, ", ")
 }

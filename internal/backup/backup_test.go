@@ -240,7 +240,7 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 	if err := os.Truncate(path, m.Bytes/2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Verify(t.Context(), path, false, Options{}); err == nil {
+	if _, err := Verify(t.Context(), path, false, Options{}); err == nil || !strings.Contains(err.Error(), "another backup") {
 		t.Error("half of a database was found to be sound where nothing is compared")
 	}
 }
@@ -319,6 +319,44 @@ func TestWhatIsCalledOffLeavesNothing(t *testing.T) {
 		if err := do(t.Context(), filepath.Join(dir, "x.db"), Options{}); err != nil {
 			t.Errorf("the next %s: %v", what, err)
 		}
+	}
+}
+
+// Who calls off a check, or has a disk that cannot be read, has not been told that a
+// backup is damaged.
+func TestACheckThatIsCalledOffSaysNothingOfDamage(t *testing.T) {
+	path, m := newBackup(t)
+	of := func(what string, check func(ctx context.Context, o Options) error) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		err := check(ctx, Options{Progress: func(done, total int64) {
+			if done == total { // the checksum is known, and the database is not checked yet
+				cancel()
+			}
+		}})
+		if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "sound") || strings.Contains(err.Error(), "another backup") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	of("verify", func(ctx context.Context, o Options) error {
+		_, err := Verify(ctx, path, true, o)
+		return err
+	})
+	of("read back", func(ctx context.Context, o Options) error {
+		o.Progress(1, 1)
+		fault, err := readBack(ctx, path, m.SHA256)
+		if fault != "" {
+			t.Error(fault)
+		}
+		return err
+	})
+	if fault, err := readBack(t.Context(), filepath.Dir(path), m.SHA256); fault != "" || err == nil {
+		t.Errorf("what cannot be read: %q, %v", fault, err)
+	}
+	flip(t, path, 4096)
+	if fault, err := readBack(t.Context(), path, m.SHA256); fault == "" || err != nil {
+		t.Errorf("what is another: %q, %v", fault, err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -48,22 +47,21 @@ func (m *Manifest) write(path string) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*"+partialEnd)
-	if err != nil {
+	return place(path, func(file *os.File) error {
+		_, err := io.WriteString(file, text)
 		return err
+	}, func(string) error { return nil }, os.Rename)
+}
+
+// Described returns a sentence for people about what a backup holds.
+func (m *Manifest) Described() string {
+	var words []string
+	for _, table := range []string{"tenants", "accounts", "entries", "pages"} {
+		if n, ok := m.Rows[table]; ok {
+			words = append(words, fmt.Sprintf("%d %s", n, table))
+		}
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // if it was not renamed
-	_, err = io.WriteString(file, text)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return strings.Join(words, ", ")
 }
 
 func readManifest(path string) (Manifest, error) {

@@ -63,7 +63,7 @@ it may be deleted. A database on PostgreSQL is copied by PostgreSQL's own tools.
 			return err
 		})
 		if err != nil {
-			return interrupted(cmd.Context(), err)
+			return interrupted(err)
 		}
 		return out.print(cmd, m, func(w io.Writer) {
 			fmt.Fprintf(w, "%s has all that was acknowledged before %s: %s.\n", args[0], m.TakenAt, m.Described())
@@ -117,7 +117,7 @@ since must be revoked again.`,
 			return err
 		})
 		if err != nil {
-			return interrupted(cmd.Context(), err)
+			return interrupted(err)
 		}
 		for _, f := range report.Audits {
 			fmt.Fprintf(cmd.ErrOrStderr(), "atrium: the audit log of %s was broken when the backup was made: %s\n", f.Tenant, f.What)
@@ -168,9 +168,9 @@ func withProgress(cmd *cobra.Command, verb string, o backup.Options, f func(back
 	return f(o)
 }
 
-// interrupted says that a signal has ended a command, if one has.
-func interrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+// interrupted says that a signal is what has ended a command, if it is.
+func interrupted(err error) error {
+	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted: nothing was made")
 	}
 	return err

@@ -120,6 +120,9 @@ func (s *Store) Check(ctx context.Context, full bool) ([]Problem, error) {
 	return found, public(err)
 }
 
+// Damaged reports whether an error of a Store says that what is stored is damaged.
+func Damaged(err error) bool { return engine.ClassOf(err) == engine.Corrupt }
+
 // Now returns what the Store's clock shows. Instants that are stored come from it, so
 // whoever compares one with the present asks it, and not another clock.
 func (s *Store) Now() time.Time { return s.now() }

@@ -38,6 +38,9 @@ func (db *sqliteDB) Check(ctx context.Context, full bool) ([]Problem, error) {
 		c.conn.SetInterrupt(ctx.Done())
 		defer c.conn.SetInterrupt(nil)
 		found, err = c.check(checks...)
+		if err != nil && ctx.Err() != nil {
+			err = &Error{Unavailable, fmt.Errorf("check: %w: %w", context.Cause(ctx), err)}
+		}
 		return err
 	})
 	return found, err
