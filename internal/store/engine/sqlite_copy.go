@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +10,9 @@ import (
 // selectPages reads every page as this transaction sees it, whether it is in the file
 // or in the log. The page with the bytes that locks are on comes as zeros.
 const selectPages = "SELECT data FROM sqlite_dbpage ORDER BY pgno"
+
+// copyBytes is how much Copy writes at once.
+const copyBytes = 1 << 20
 
 // Copy reads all pages in one read transaction. SQLite's own backup begins anew whenever
 // another process has written: under steady load it never ends. This one holds the
@@ -21,18 +25,22 @@ func (db *sqliteDB) Copy(ctx context.Context, w io.Writer, begin func(size int64
 				return err
 			}
 			begin(pages * pageBytes)
-			page := make([]byte, pageBytes)
-			return tx.Query(selectPages, nil, func(r Row) error {
+			page, buffer := make([]byte, pageBytes), bufio.NewWriterSize(w, copyBytes)
+			err := tx.Query(selectPages, nil, func(r Row) error {
 				stmt := r.(sqliteRow).stmt
 				if n := stmt.ColumnLen(0); n != pageBytes {
 					return fmt.Errorf("a page has %d bytes", n)
 				}
 				stmt.ColumnBytes(0, page)
-				if _, err := w.Write(page); err != nil {
+				if _, err := buffer.Write(page); err != nil {
 					return err
 				}
 				return context.Cause(ctx)
 			})
+			if err == nil {
+				err = buffer.Flush()
+			}
+			return err
 		})
 	})
 }
