@@ -182,14 +182,11 @@ func (e *Export) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// failures logs what the SDK reports: the first failure at once, and then what has come
-// together once in so long. It is safe for concurrent use.
+// failures logs what the SDK reports, once in failurePause at most. It is safe for
+// concurrent use.
 type failures struct {
-	log *slog.Logger
-
-	mu     sync.Mutex
-	next   time.Time // guarded by mu; when the log may have the next line
-	silent int       // guarded by mu; how many failures it has not
+	log    *slog.Logger
+	seldom seldom
 }
 
 const (
@@ -198,17 +195,12 @@ const (
 )
 
 func (f *failures) Handle(err error) {
-	f.mu.Lock()
-	now, silent := time.Now(), f.silent
-	if now.Before(f.next) {
-		f.silent++
-		f.mu.Unlock()
+	count, now := f.seldom.tell(failurePause)
+	if !now {
 		return
 	}
-	f.next, f.silent = now.Add(failurePause), 0
-	f.mu.Unlock()
 	text := err.Error()
-	f.log.Warn("traces or metrics were not sent", "error", strings.ToValidUTF8(text[:min(len(text), maxFailure)], ""), "before", silent)
+	f.log.Warn("traces or metrics were not sent", "error", strings.ToValidUTF8(text[:min(len(text), maxFailure)], ""), "before", count-1)
 }
 
 // An sdkLog says what the SDK could not do, in our log. What it could not do it with stays

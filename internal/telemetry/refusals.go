@@ -31,46 +31,47 @@ const refusalPause = 10 * time.Second
 type RefusalLog struct {
 	log *slog.Logger
 
-	mu    sync.Mutex
-	since map[Refusal]*silence // guarded by mu
-}
-
-type silence struct {
-	began time.Time
-	count int
+	mu  sync.Mutex
+	all map[Refusal]*seldom // guarded by mu
 }
 
 // NewRefusalLog returns a RefusalLog that writes to log.
 func NewRefusalLog(log *slog.Logger) *RefusalLog {
-	return &RefusalLog{log: log, since: map[Refusal]*silence{}}
+	return &RefusalLog{log: log, all: map[Refusal]*seldom{}}
 }
 
 // Connection notes that a limit has turned a connection away.
-func (l *RefusalLog) Connection(by Refusal) { l.note(context.Background(), by) }
+func (l *RefusalLog) Connection(by Refusal) { l.note(context.Background(), by, nil) }
 
-func (l *RefusalLog) note(ctx context.Context, by Refusal, whose ...slog.Attr) {
+// note calls whose for what more there is to say of a refusal if it is logged.
+func (l *RefusalLog) note(ctx context.Context, by Refusal, whose func() []slog.Attr) {
 	l.mu.Lock()
-	s := l.since[by]
+	s := l.all[by]
 	if s == nil {
-		s = &silence{}
-		l.since[by] = s
-	}
-	s.count++
-	count := s.count
-	loud := time.Since(s.began) >= refusalPause
-	if loud {
-		*s = silence{began: time.Now()}
+		s = &seldom{}
+		l.all[by] = s
 	}
 	l.mu.Unlock()
-	if loud {
-		l.log.LogAttrs(ctx, slog.LevelWarn, "a limit refuses", append([]slog.Attr{slog.String("limit", string(by)), slog.Int("count", count)}, whose...)...)
+	count, now := s.tell(refusalPause)
+	if !now {
+		return
 	}
+	attrs := []slog.Attr{slog.String("limit", string(by)), slog.Int("count", count)}
+	if whose != nil {
+		attrs = append(attrs, whose()...)
+	}
+	l.log.LogAttrs(ctx, slog.LevelWarn, "a limit refuses", attrs...)
 }
 
 // Request notes a request that a limit has turned away, if one has.
 func (l *RefusalLog) Request(x *Exchange) {
-	if x.Refused != "" {
-		l.note(x.Context, x.Refused, slog.String("requestId", x.RequestID), slog.String("route", x.Route),
-			slog.String("tenantId", string(x.TenantID)), slog.String("keyId", string(x.KeyID)), slog.String("client", x.client()))
+	if x.Refused == "" {
+		return
 	}
+	l.note(x.Context, x.Refused, func() []slog.Attr {
+		return []slog.Attr{
+			slog.String("requestId", x.RequestID), slog.String("route", x.Route),
+			slog.String("tenantId", string(x.TenantID)), slog.String("keyId", string(x.KeyID)), slog.String("client", x.client()),
+		}
+	})
 }

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -47,4 +48,13 @@ func TestRefusalsAreALineInAWhileWithTheirCount(t *testing.T) {
 			t.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	})
+}
+
+func TestARefusalThatIsNotLoggedTakesNoMemory(t *testing.T) {
+	l, x := NewRefusalLog(NewLogger(io.Discard, "text", "info")), exchange(t, 429)
+	x.Refused = ByKeyRate
+	l.Request(x)
+	if n := testing.AllocsPerRun(1000, func() { l.Request(x) }); n > 0 {
+		t.Errorf("it takes %v allocations", n)
+	}
 }
