@@ -136,7 +136,7 @@ func (a *Authenticator) refuse(from netip.Addr) error {
 // or atrium.CodeRateLimited if too many such came from the client, and
 // atrium.CodeUnavailable when that could not be found out.
 func (a *Authenticator) Authenticate(ctx context.Context, from netip.Addr, key string) (Principal, error) {
-	from = limit.Client(from)
+	from = limit.Network(from)
 	id, secret, ok := ParseKey(key)
 	if !ok {
 		return Principal{}, a.refuse(from)

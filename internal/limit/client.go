@@ -73,9 +73,9 @@ func Address(text string) netip.Addr {
 // many addresses as the rest can tell apart (RFC 6177), and takes any of them at will.
 const clientBits = 64
 
-// Client returns what limits count as one client: an address of IPv4, or the first 64
-// bits of one of IPv6.
-func Client(addr netip.Addr) netip.Addr {
+// Network returns what limits count as one client: an address of IPv4, or the network that
+// the first 64 bits of one of IPv6 are.
+func Network(addr netip.Addr) netip.Addr {
 	if !addr.Is6() {
 		return addr
 	}

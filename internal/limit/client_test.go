@@ -65,7 +65,7 @@ func TestAForwardedAddressCountsFromATrustedProxyAlone(t *testing.T) {
 }
 
 func TestAClientOfIPv6IsItsNetwork(t *testing.T) {
-	client := func(text string) netip.Addr { return limit.Client(limit.Address(text)) }
+	client := func(text string) netip.Addr { return limit.Network(limit.Address(text)) }
 	if client("2001:db8:0:1::1") != client("2001:db8:0:1:ffff:ffff:ffff:ffff") {
 		t.Error("two addresses of one network are two clients")
 	}

@@ -39,7 +39,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		addr := Address(c.RemoteAddr().String())
-		client := Client(addr)
+		client := Network(addr)
 		if !addr.IsValid() || l.bounds.Proxies.Trust(addr) {
 			client = netip.Addr{} // counts in all alone
 		}

@@ -200,7 +200,7 @@ func BenchmarkClientAddress(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				limit.Client(c.proxies.Client("10.0.0.1:4711", c.forwarded))
+				limit.Network(c.proxies.Client("10.0.0.1:4711", c.forwarded))
 			}
 		})
 	}
