@@ -124,6 +124,21 @@ func (s *server) vitals(t *testing.T) vitals {
 	return vitals{gauge("process_resident_memory_bytes"), gauge("process_open_fds"), gauge("go_goroutines")}
 }
 
+// peak returns the most memory that the process has had at once, in bytes.
+func (s *server) peak(t *testing.T) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(status), "\nVmHWM:")
+	kibibytes, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(line, "kB", 2)[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kibibytes << 10
+}
+
 // What may stay behind an attack: connections to the database, which are up to 64 and
 // have some files each, what serves them, and memory that the runtime keeps for what
 // comes next.
