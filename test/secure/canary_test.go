@@ -25,6 +25,7 @@ import (
 	"atrium/internal/app/apptest"
 	"atrium/internal/store"
 	"atrium/internal/store/engine/postgrestest"
+	"atrium/test/cutproxy"
 	"atrium/test/nodes"
 )
 
@@ -165,22 +166,34 @@ func TestNoSecretAndNoBodyComesOutAnywhere(t *testing.T) {
 	for _, engine := range []string{"sqlite", "postgres"} {
 		t.Run(engine, func(t *testing.T) {
 			var away func()
+			var cut func(commits bool)
 			var database string
 			if engine == "sqlite" {
 				database = "sqlite:" + filepath.Join(t.TempDir(), "atrium.db")
 			} else {
-				database = withPassword(t, postgrestest.Shared(t).NewDatabase(t), func(addr string) string {
+				proxy, through := cutproxy.New(t, postgrestest.Shared(t).NewDatabase(t))
+				cut = func(commits bool) {
+					proxy.Rule(func(query, _ string) cutproxy.Fate {
+						if commits && query == "COMMIT" {
+							return cutproxy.Unanswered
+						}
+						return cutproxy.Passes
+					})
+				}
+				database = withPassword(t, through, func(addr string) string {
 					w := newWay(t, addr)
 					away = func() { _ = w.Close() }
 					return w.Addr().String()
 				})
 			}
-			sendEverything(t, database, away)
+			sendEverything(t, database, cut, away)
 		})
 	}
 }
 
-func sendEverything(t *testing.T, database string, away func()) {
+// sendEverything does it. A database that is a server can be cut off when it commits, and
+// be away; nil for one that is a file.
+func sendEverything(t *testing.T, database string, cut func(commits bool), away func()) {
 	t.Helper()
 	tenant, key := newTenant(t, database)
 	st, err := store.Open(t.Context(), database, store.Options{})
@@ -306,15 +319,36 @@ func sendEverything(t *testing.T, database string, away func()) {
 	run("config", "-o", "json")
 	run("migrate")
 	run("keys", "list", "--tenant", string(tenant))
+	run("doctor")
+	run("doctor", "--full", "-o", "json")
+	copied, broken := filepath.Join(dir, "copied.db"), filepath.Join(dir, "broken.db")
+	if err := os.WriteFile(broken, []byte("SQLite format 3\x00"+strings.Repeat(canaries["payload"], 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // where it is a file, the second finds one of that name
+		run("backup", copied)
+	}
+	run("restore", copied) // over a database that is there
+	run("restore", copied, "--verify")
+	run("restore", broken, "--verify")
+	run("restore", broken, "--no-manifest", "--database", "sqlite:"+filepath.Join(dir, "restored.db"))
 	t.Setenv("ATRIUM_KEY", key)
 	t.Setenv("SSL_CERT_FILE", chain)
 	run("brands", "list", "--server", "https://"+s.Addr)
 	run("brands", "create", "--server", "https://"+s.Addr, "--name", canaries["name"])
 	run("brands", "list", "--server", "https://127.0.0.1:1")
 
-	if away != nil { // and then the database goes
-		away()
+	if away != nil { // and then the database goes, at first when it commits
+		cut(true)
 		before := refused[http.StatusServiceUnavailable]
+		send("POST", logs, key, x(`{"source":"crm","domain":"DOMAIN","payload":{"a":"PAYLOAD 4"},"idempotencyKey":"IDEM 4"}`))
+		send("POST", manage+"/brands", manager, x(`{"name":"NAME 4"}`))
+		if refused[http.StatusServiceUnavailable]-before < 2 {
+			t.Errorf("with commits of which nobody knows: %v", refused)
+		}
+		cut(false)
+		away()
+		before = refused[http.StatusServiceUnavailable]
 		send("POST", logs, key, x(`{"source":"crm","domain":"DOMAIN","payload":{"a":"PAYLOAD 3"},"idempotencyKey":"IDEM 3"}`))
 		send("GET", "/v0/pages", key, "")
 		send("POST", manage+"/brands", manager, x(`{"name":"NAME 2"}`))
@@ -323,6 +357,7 @@ func sendEverything(t *testing.T, database string, away func()) {
 			t.Errorf("without its database: %v", refused)
 		}
 		run("migrate")
+		run("doctor", "--database-timeout", "1s")
 	}
 	s.Signal(t, syscall.SIGTERM)
 	s.ExitCode(t, patience) // what it is, its database decides
@@ -357,8 +392,11 @@ func TestADatabaseThatCannotBeReachedIsToldWithoutItsPassword(t *testing.T) {
 	}
 	urls = append(urls, "sqlite:"+file)
 	for i, u := range urls {
-		for n, args := range [][]string{{"serve", "--addr", "127.0.0.1:0", "--database-timeout", "1s"}, {"migrate"}, {"config"}} {
-			if n == 1 && i%3 > 0 { // which goes the same way
+		for n, args := range [][]string{
+			{"serve", "--addr", "127.0.0.1:0", "--database-timeout", "1s"}, {"doctor", "--database-timeout", "1s"}, {"config"},
+			{"migrate"}, {"backup", file + ".backup"}, {"restore", file, "--no-manifest"},
+		} {
+			if n > 2 && i%3 > 0 && i != len(urls)-1 { // which goes the same way
 				continue
 			}
 			t.Setenv("ATRIUM_DATABASE", u)
