@@ -14,7 +14,7 @@ import (
 // Whatever becomes of a commit whose connection is cut, no entry is lost that was
 // acknowledged, and none is doubled, with or without a key.
 func TestCutCommitLosesAndDoublesNothing(t *testing.T) {
-	for f, cuts := range map[cutproxy.Fate]int{cutproxy.Unanswered: 40, cutproxy.Lost: 40, cutproxy.Late: 8} {
+	for f, cuts := range map[cutproxy.Fate]int{cutproxy.Unanswered: 40, cutproxy.Lost: 40, cutproxy.Late: 5} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel() // it waits for some time where commits are late
 			o, p := newCutOutage(t)

@@ -33,7 +33,7 @@ func TestDiskFaultIsAnswered503AndPasses(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			wait := load(ctx, clients, b.base)
 			probe := newProbe(t, rng, b, l)
-			for range 3 {
+			for range 2 {
 				probe.waitForService()
 				fault(b.disk, true)
 				for range 4 {

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 20, "how many times the server is killed under load")
+	rounds = flag.Int("rounds", 10, "how many times the server is killed under load")
 	pause  = flag.Duration("pause", 6*time.Second, "how long a database server hangs under load")
 	seed   = flag.Uint64("seed", 0, "seed of all random choices; 0 takes one from the clock")
 )
