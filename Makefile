@@ -26,7 +26,7 @@ test: prepare ## Run every test on every storage engine, with the race detector,
 
 .PHONY: test-release
 test-release: ## Make a release of the last commit twice, and check that it is the same and what is said of it
-	$(GO) test -count=1 -tags release ./test/release
+	$(GO) test -count=1 -timeout 30m -tags release ./test/release
 
 .PHONY: test-citus
 test-citus: ## Run the suite, the HTTP scripts and the races on a Citus cluster: CITUS_URL=postgres://… of its coordinator
