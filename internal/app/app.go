@@ -98,7 +98,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if a.certificate != nil {
 		kit.HSTS = c.Settings.HSTS
 	}
-	decode := rest.NewGate(decodeAtOnce * runtime.GOMAXPROCS(0))
+	decode := limit.NewSlots(decodeAtOnce * runtime.GOMAXPROCS(0))
 	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Decode: decode}
 	private := newManage(c, cursors, a.keys, a.writer, decode)
 
@@ -113,7 +113,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	a.server.RegisterOnShutdown(stop)
 	a.certificate.secure(a.server, c.Settings)
 	if c.Metrics != nil {
-		a.measure(c.Metrics, c.Store) //nolint:contextcheck // nobody gives a reading of metrics one
+		a.measure(c) //nolint:contextcheck // nobody gives a reading of metrics one
 	}
 	return a, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"atrium"
 	"atrium/internal/auth"
+	"atrium/internal/limit"
 	"atrium/internal/manage"
 	"atrium/internal/rest"
 )
@@ -34,14 +35,14 @@ func Manage(ctx context.Context, c Config) (http.Handler, error) {
 	}
 	writer := newWriter(c, nil, nil)
 	context.AfterFunc(ctx, func() { _ = writer.Close(context.WithoutCancel(ctx)) })
-	return kit.Handler(newManage(c, cursors, commandLine{}, writer, rest.NewGate(1)).Routes(), nil), nil
+	return kit.Handler(newManage(c, cursors, commandLine{}, writer, limit.NewSlots(1)).Routes(), nil), nil
 }
 
 // newManage returns the management API, as whoever asks for it has it.
-func newManage(c Config, cursors rest.CursorKey, keys manage.KeyMemory, logs manage.Logs, decode rest.Gate) *manage.API {
+func newManage(c Config, cursors rest.CursorKey, keys manage.KeyMemory, logs manage.Logs, decode limit.Slots) *manage.API {
 	return &manage.API{
 		Store: c.Store, Logs: logs, Cursors: cursors, Keys: keys,
-		Decode: decode, Compare: rest.NewGate(runtime.GOMAXPROCS(0)), Streams: rest.NewTenantGate(streamsAtOnce, streamsOfTenant),
+		Decode: decode, Compare: limit.NewSlots(runtime.GOMAXPROCS(0)), Streams: limit.NewSharedSlots[atrium.TenantID](streamsAtOnce, streamsOfTenant),
 		MaxEntry: int64(c.Settings.MaxBody), MaxBatch: int64(c.Settings.BatchMaxBody),
 	}
 }

@@ -2,13 +2,11 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"time"
 
 	"atrium/internal/auth"
 	"atrium/internal/ingest"
-	"atrium/internal/store"
 	"atrium/internal/telemetry"
 )
 
@@ -55,7 +53,8 @@ func newWatchers(c Config) (w watchers) {
 
 // measure serves the metrics on a listener of their own, if there is one, with what is asked for
 // when they are read.
-func (a *App) measure(m *telemetry.Metrics, s *store.Store) {
+func (a *App) measure(c Config) {
+	m, s := c.Metrics, c.Store
 	m.Gauge("atrium_ingest_queue_entries", "Entries that wait to be written.", func() float64 { return float64(a.writer.Waiting()) })
 	m.Gauge("atrium_http_connections", "Connections of clients that are open.", func() float64 { return float64(a.connections.Open()) })
 	m.Gauge("atrium_http_requests_in_work", "Requests that are in work, as max-requests counts them.", func() float64 { return float64(a.work.Inside()) })
@@ -80,13 +79,5 @@ func (a *App) measure(m *telemetry.Metrics, s *store.Store) {
 	if a.settings.Pprof {
 		profile(mux)
 	}
-	a.metrics = &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: a.settings.ReadHeaderTimeout,
-		ReadTimeout:       a.settings.ReadTimeout,
-		WriteTimeout:      a.settings.WriteTimeout,
-		IdleTimeout:       a.settings.IdleTimeout,
-		MaxHeaderBytes:    int(a.settings.MaxHeader),
-		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
-	}
+	a.metrics = newServer(c, mux)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"atrium"
+	"atrium/internal/limit"
 	"atrium/internal/rest"
 	"atrium/internal/store"
 )
@@ -21,7 +22,7 @@ type API struct {
 	Store   *store.Store
 	Logs    Logs
 	Cursors rest.CursorKey
-	Decode  rest.Gate // what reads bodies passes through it: that takes several times their size
+	Decode  limit.Slots // what reads bodies passes through it: that takes several times their size
 }
 
 // Routes are all operations that need a key.

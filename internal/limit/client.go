@@ -1,6 +1,6 @@
 // Package limit bounds what clients may ask for: how many connections they have, at
-// what rate they come, and how many requests are in work at once. It knows addresses
-// and counts, and nothing of HTTP.
+// what rate they come, how many requests are in work at once, and how much of what takes
+// much memory. It knows addresses and counts, and nothing of HTTP.
 //
 // Whatever clients send, each table here has a largest size.
 package limit

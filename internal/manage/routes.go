@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"atrium"
+	"atrium/internal/limit"
 	"atrium/internal/rest"
 	"atrium/internal/store"
 )
@@ -20,12 +21,12 @@ type API struct {
 	Store    *store.Store
 	Logs     Logs
 	Cursors  rest.CursorKey
-	Keys     KeyMemory        // is told of keys that were changed here
-	Decode   rest.Gate        // what reads large bodies passes through it: that takes several times their size
-	Compare  rest.Gate        // what compares versions passes through it
-	Streams  *rest.TenantGate // what imports and exports pass through
-	MaxEntry int64            // how large one of many entries may be, in bytes; 0 stands for rest.DefaultMaxBody
-	MaxBatch int64            // how large the body may be that has them; 0 stands for that of any other
+	Keys     KeyMemory                           // is told of keys that were changed here
+	Decode   limit.Slots                         // what reads large bodies passes through it: that takes several times their size
+	Compare  limit.Slots                         // what compares versions passes through it
+	Streams  *limit.SharedSlots[atrium.TenantID] // what imports and exports pass through
+	MaxEntry int64                               // how large one of many entries may be, in bytes; 0 stands for rest.DefaultMaxBody
+	MaxBatch int64                               // how large the body may be that has them; 0 stands for that of any other
 }
 
 // Logs records activity durably. internal/ingest has the one that is used.

@@ -1,4 +1,4 @@
-package rest_test
+package limit_test
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"atrium"
-	"atrium/internal/rest"
+	"atrium/internal/limit"
 )
 
-func TestAGateLetsSoManyThroughAtOnce(t *testing.T) {
+func TestSlotsLetSoManyThroughAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := rest.NewGate(3)
+		g := limit.NewSlots(3)
 		var inside, most atomic.Int64
 		var wg sync.WaitGroup
 		for range 20 {
@@ -38,8 +38,8 @@ func TestAGateLetsSoManyThroughAtOnce(t *testing.T) {
 	})
 }
 
-func TestAGateIsLeftWithErrorsAndWithTheContext(t *testing.T) {
-	g := rest.NewGate(1)
+func TestASlotIsLeftWithErrorsAndWithTheContext(t *testing.T) {
+	g := limit.NewSlots(1)
 	bad := errors.New("bad")
 	for range 3 {
 		if err := g.Do(t.Context(), func() error { return bad }); !errors.Is(err, bad) {
