@@ -16,6 +16,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,12 +33,10 @@ const (
 )
 
 // Main runs a command line and returns its exit code. SIGINT and SIGTERM end it
-// in good order; a second one ends it at once.
+// in good order, and SIGHUP does unless it serves; a second one ends it at once.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // from now on a signal has its default effect
-
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -55,6 +54,30 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitUsage
 }
 
+// sameSignal is how long a second signal is taken for the first one: some send it to a
+// process and to the group that it is in.
+const sameSignal = 100 * time.Millisecond
+
+// untilSignal returns a context that ends with a signal, which has its default effect
+// when it comes again later.
+func untilSignal(ctx context.Context, signals ...os.Signal) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, signals...)
+	context.AfterFunc(ctx, func() {
+		time.Sleep(sameSignal)
+		stop()
+	})
+	return ctx, stop
+}
+
+// endOnHangup has SIGHUP end a command as SIGTERM does, unless it is to be ignored.
+func endOnHangup(cmd *cobra.Command) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return
+	}
+	ctx, _ := untilSignal(cmd.Context(), syscall.SIGHUP) // as long as the process
+	cmd.SetContext(ctx)
+}
+
 // A failure is an error of a command that was called correctly. All other errors
 // come from reading the command line.
 type failure struct{ error }
@@ -65,6 +88,9 @@ func (f failure) Unwrap() error { return f.error }
 func run(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := f(cmd, args)
+		if ctx := cmd.Context(); ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err())) {
+			err = errors.New("interrupted")
+		}
 		if usage := (usageError{}); err == nil || errors.As(err, &usage) {
 			return err
 		}
@@ -89,6 +115,11 @@ Try it with: atrium demo`,
 	}
 	root.SetVersionTemplate("atrium {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		if cmd.Name() != "serve" && cmd.Name() != "demo" { // which have a meaning of their own for it
+			endOnHangup(cmd)
+		}
+	}
 	root.AddCommand(newServe(), newDemo(), newConfig(), newMigrate(), newImport(), newExport(), newBackup(), newRestore(), newDoctor(), newVersion())
 	for _, g := range groups() {
 		root.AddCommand(newGroup(g))

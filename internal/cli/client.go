@@ -80,6 +80,9 @@ func (c *client) do(ctx context.Context, call call) (*http.Response, error) {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		return nil, fmt.Errorf("the server %s does not answer: %w", c.base, reason(dial.Err))
 	}
+	if asked, ok := errors.AsType[*url.Error](err); ok && c.base == inThisProcess {
+		return nil, asked.Err
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -39,6 +40,9 @@ exit code is 0 if nothing fails, warnings or not, and 1 else.`,
 			d.warn("secrets", "see docs/operations.md, Secrets", "%s", w)
 		}
 		d.examine(cmd.Context(), err)
+		if cmd.Context().Err() != nil { // what was found then says nothing of what was looked at
+			return errors.New("interrupted: there is no verdict")
+		}
 		if err := out.print(cmd, map[string]any{"checks": d.findings}, d.print); err != nil {
 			return err
 		}

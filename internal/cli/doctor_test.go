@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -266,6 +267,18 @@ func filesOf(t *testing.T, path string) map[string]string {
 }
 
 // What a server's settings do to durability and capacity is found too.
+func TestADoctorWhoIsInterruptedGivesNoVerdict(t *testing.T) {
+	_, path := newFile(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	root, said := newRoot(), new(strings.Builder)
+	root.SetOut(said)
+	root.SetArgs([]string{"doctor", "--full", "--database", "sqlite:" + path})
+	if err := root.ExecuteContext(ctx); err == nil || err.Error() != "interrupted: there is no verdict" || said.Len() > 0 {
+		t.Errorf("%v: %s", err, said)
+	}
+}
+
 func TestTheDoctorFindsWhatIsWrongWithAServer(t *testing.T) {
 	good := postgrestest.Shared(t)
 	d := healthy(t, good.NewDatabase(t))

@@ -11,9 +11,13 @@ import (
 	"time"
 )
 
+// inThisProcess is what stands for the server where there is none.
+const inThisProcess = "http://database.invalid"
+
 // inProcess is an http.RoundTripper to a handler in this process, as a server is to
 // its clients: the answer is there when its header is, and its body is read while it
-// is written. To close a body before its end calls the request off.
+// is written. To close a body before its end calls the request off, as the end of its
+// context does.
 type inProcess struct {
 	handler http.Handler
 	running sync.WaitGroup // the requests that are being answered
@@ -32,6 +36,8 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		err := w.answer(t.handler, request)
 		_ = written.CloseWithError(err)
 	})
+	// A handler goes on when its client has left, but nobody takes what it writes.
+	context.AfterFunc(ctx, func() { _ = written.CloseWithError(context.Cause(ctx)) })
 	select {
 	case <-w.begun:
 	case <-ctx.Done():

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -250,8 +249,7 @@ func (o *operation) do(cmd *cobra.Command, c *client, call call, out *output) er
 			return err
 		}
 		defer func() { _ = response.Body.Close() }()
-		_, err = io.Copy(cmd.OutOrStdout(), response.Body)
-		return err
+		return pour(ctx, cmd.OutOrStdout(), response.Body)
 	}
 	a, err := c.ask(ctx, call)
 	if err != nil || len(a.body) == 0 {

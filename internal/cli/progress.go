@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,7 @@ type progress struct {
 	size         atomic.Int64 // in bytes, of what has no lines; 0 for what has
 	start        time.Time
 	stop, ended  chan struct{}
+	once         sync.Once
 }
 
 // startProgress shows progress on stderr if that is a terminal. total is in bytes,
@@ -86,8 +88,9 @@ func (p *progress) at(done, total int64) {
 // mebibytes returns a number of bytes as people read it.
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
+// finish may be called more than once, by one goroutine.
 func (p *progress) finish() {
-	close(p.stop)
+	p.once.Do(func() { close(p.stop) })
 	<-p.ended
 }
 

@@ -186,7 +186,7 @@ func (t *target) with(cmd *cobra.Command, key string, f func(*client) error) err
 		if err != nil {
 			return err
 		}
-		log := telemetry.NewLogger(cmd.ErrOrStderr(), "text", "warn")
+		log := telemetry.NewLogger(cmd.ErrOrStderr(), "text", "error") // the command says itself what else went wrong
 		ctx, cancel := context.WithCancel(cmd.Context())
 		defer cancel()
 		handler, err := app.Manage(ctx, app.Config{Settings: settings, Store: s, Log: log})
@@ -195,7 +195,7 @@ func (t *target) with(cmd *cobra.Command, key string, f func(*client) error) err
 		}
 		transport := &inProcess{handler: handler}
 		defer transport.wait() // before the store is closed
-		return f(newClient(transport, "http://database.invalid", "", tenant))
+		return f(newClient(transport, inThisProcess, "", tenant))
 	})
 }
 

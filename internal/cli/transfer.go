@@ -128,36 +128,37 @@ func newExport() *cobra.Command {
 			return err
 		}
 		return t.with(cmd, "", func(c *client) error {
-			response, err := c.do(cmd.Context(), request)
-			if err != nil {
-				return exporting.reword(cmd, nil, t, err)
-			}
-			defer func() { _ = response.Body.Close() }()
 			p := startProgress(cmd.ErrOrStderr(), "exported", 0)
+			defer p.finish()
+			export := func(to io.Writer) error {
+				response, err := c.do(cmd.Context(), request)
+				if err != nil {
+					return exporting.reword(cmd, nil, t, err)
+				}
+				defer func() { _ = response.Body.Close() }()
+				return pour(cmd.Context(), to, countedReader{response.Body, p})
+			}
 			if len(args) == 0 || args[0] == "-" {
-				_, err := io.Copy(cmd.OutOrStdout(), countedReader{response.Body, p})
-				p.finish()
-				return cutOff(err)
+				return export(cmd.OutOrStdout())
 			}
-			err = exportFile(args[0], countedReader{response.Body, p})
+			if err := intoNewFile(args[0], export); err != nil {
+				return err
+			}
 			p.finish()
-			if err == nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%d lines written to %s\n", p.lines.Load(), args[0])
-			}
-			return err
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d lines written to %s\n", p.lines.Load(), args[0])
+			return nil
 		})
 	})
 	return cmd
 }
 
-// exportFile writes a new file and leaves none behind if it fails.
-func exportFile(path string, data io.Reader) error {
+// intoNewFile makes a file that write fills, and leaves none behind if that fails.
+func intoNewFile(path string, write func(io.Writer) error) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(file, data)
-	if err = cutOff(err); err == nil {
+	if err = write(file); err == nil {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
@@ -166,10 +167,25 @@ func exportFile(path string, data io.Reader) error {
 	return err
 }
 
-// cutOff says what it means that an answer ended before its end.
-func cutOff(err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the export was cut off: what came is not all")
+// pour copies an answer until its end, or that of the context: also while whoever should
+// take it does not.
+func pour(ctx context.Context, to io.Writer, answer io.Reader) error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(to, answer)
+		done <- err
+	}()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return errors.New("interrupted: what came is not all")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the answer was cut off: what came is not all")
 	}
 	return err
 }
