@@ -18,6 +18,7 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/config"
 	"atrium/internal/store"
+	"atrium/internal/telemetry"
 	"atrium/internal/transfer"
 )
 
@@ -173,7 +174,8 @@ func TestAnImportMayTakeLongerThanARequestAndNoMoreThanItsLimit(t *testing.T) {
 }
 
 func TestSoManyImportsAreUnderWayAtOnceInAllAndForEachTenant(t *testing.T) {
-	s := startStreamer(t)
+	log := &output{}
+	s := startStreamer(t, func(c *app.Config) { c.Log = telemetry.NewLogger(log, "json", "info") })
 	third := *s
 	third.key = manageKey(t, s.store)
 	keys := []string{s.key, s.key, manageKey(t, s.store), third.key}
@@ -216,6 +218,9 @@ func TestSoManyImportsAreUnderWayAtOnceInAllAndForEachTenant(t *testing.T) {
 		if status := <-done; status != http.StatusOK {
 			t.Errorf("an import ended with %d", status)
 		}
+	}
+	if text := log.String(); strings.Contains(text, "request failed") || strings.Count(text, `"limit":"streams"`) != 1 {
+		t.Error("what is refused is no line of the log for each, and one in a while")
 	}
 	s.exports(t)
 	third.exports(t)

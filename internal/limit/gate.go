@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ErrBusy says that as many are in work, and wait, as may.
-var ErrBusy = errors.New("as many requests are in work as may be at once")
+// ErrBusy says that as many are in work, and wait, as may. It is no fault of anybody's.
+var ErrBusy = errors.New("as much is in work as may be at once")
 
 // A Gate lets so many be in work at once. As many more wait for their turn, first come
 // first served, for a short while: a burst is worked off, and of an overload that lasts

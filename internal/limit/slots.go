@@ -2,7 +2,7 @@ package limit
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"sync"
 
 	"atrium"
@@ -31,6 +31,9 @@ func (s Slots) Do(ctx context.Context, f func() error) error {
 	}
 }
 
+// ErrNoSlot says that as many are under way as may be at once.
+var ErrNoSlot = fmt.Errorf("imports and exports: %w", ErrBusy)
+
 // SharedSlots let so many through at once, and only some of them for each who has them, so
 // that none can keep the others out. They are safe for concurrent use.
 type SharedSlots[K comparable] struct {
@@ -46,10 +49,10 @@ func NewSharedSlots[K comparable](all, each int) *SharedSlots[K] {
 }
 
 // Try calls f if there is a slot for who now and returns its error, or else one of
-// atrium.CodeUnavailable.
+// atrium.CodeUnavailable because of ErrNoSlot.
 func (s *SharedSlots[K]) Try(who K, f func() error) error {
 	if !s.enter(who) {
-		return atrium.Unavailable(errors.New("as many are under way as may be at once"))
+		return atrium.Unavailable(ErrNoSlot)
 	}
 	defer s.leave(who)
 	return f()

@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -17,7 +18,7 @@ import (
 const smallBody = 16 << 10
 
 // errBodies says why a body is not read on, or an answer not sent.
-var errBodies = errors.New("bodies and answers take as much memory as they may")
+var errBodies = fmt.Errorf("memory for bodies and answers: %w", limit.ErrBusy)
 
 // A body is read as a whole. What it takes from the pool of all bodies it has until it
 // ends, with the request.

@@ -12,6 +12,7 @@ import (
 
 	"atrium"
 	"atrium/internal/limit"
+	"atrium/internal/telemetry"
 )
 
 // maxFaults is how many faults one answer names.
@@ -204,6 +205,9 @@ func (r *Request) Refusal(err error) Refusal {
 
 // writeProblem answers a request with an error.
 func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
+	if errors.Is(err, limit.ErrNoSlot) {
+		note(w).Refused = telemetry.ByStreams
+	}
 	id := w.Header().Get(headerRequestID)
 	e, info := told(r, id, log, err)
 	p := problem{"/errors/" + string(info.Code), info.Title, info.Status, e.Detail, info.Code, id, shownFaults(e)}

@@ -19,9 +19,10 @@ const (
 	ByAuthFailures      Refusal = "auth_failures"
 	ByOverload          Refusal = "overload"
 	ByBodyMemory        Refusal = "body_memory"
+	ByStreams           Refusal = "streams"
 )
 
-var refusals = []Refusal{ByConnections, ByClientConnections, ByKeyRate, ByTenantRate, ByAuthFailures, ByOverload, ByBodyMemory}
+var refusals = []Refusal{ByConnections, ByClientConnections, ByKeyRate, ByTenantRate, ByAuthFailures, ByOverload, ByBodyMemory, ByStreams}
 
 // refusalPause is how long nothing is logged of a limit after a line on it.
 const refusalPause = 10 * time.Second
