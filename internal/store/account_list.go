@@ -115,7 +115,7 @@ func (l *accountList) inOrder(q *selection, key string, after *atrium.Position, 
 	err = l.tx.Query(q.sql.String(), q.args, func(r engine.Row) error {
 		a := scanListed(r, l.tenant)
 		at := atrium.PositionAt(atrium.Time(keyOf(&a)), a.ID)
-		rows = append(rows, row[candidate]{candidate{shown: a, own: a}, *at})
+		rows = append(rows, row[candidate]{thing: candidate{shown: a, own: a}, at: *at})
 		return nil
 	})
 	return rows, err
@@ -151,7 +151,7 @@ func (l *accountList) search(from, to string, after *atrium.Position, n int) (ro
 	shown, err := l.survivors(own)
 	for _, h := range found {
 		a := own[atrium.AccountID(atrium.AccountID("").Prefix()+h.id)]
-		rows = append(rows, row[candidate]{candidate{shown[a.ID], a, h}, h.position()})
+		rows = append(rows, row[candidate]{thing: candidate{shown[a.ID], a, h}, at: h.position()})
 	}
 	return rows, err
 }

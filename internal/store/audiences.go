@@ -41,7 +41,7 @@ func (s *Store) Audiences(ctx context.Context, tenant atrium.TenantID, page atri
 	}
 	q.add(" ORDER BY created_at DESC, audience_id DESC LIMIT ", int64(rows)+1)
 	return sift(ctx, s, q, limit,
-		func(r engine.Row) atrium.Audience { return scanAudience(r, tenant) },
+		func(r *weighed) atrium.Audience { return scanAudience(r, tenant) },
 		func(u atrium.Audience) bool { return archived == nil || u.Archived == *archived },
 		func(u atrium.Audience) *atrium.Position { return atrium.PositionAt(u.CreatedAt, u.ID) })
 }

@@ -111,7 +111,7 @@ func (s *Store) Keys(ctx context.Context, tenant atrium.TenantID, keep func(atri
 		q.add(" AND key_id < ", idBefore(after))
 	}
 	q.add(" ORDER BY key_id DESC LIMIT ", int64(most)+1)
-	return sift(ctx, s, q, limit, scanKey, keep, func(k atrium.APIKey) *atrium.Position { return atrium.PositionAt(0, k.ID) })
+	return sift(ctx, s, q, limit, func(r *weighed) atrium.APIKey { return scanKey(r) }, keep, func(k atrium.APIKey) *atrium.Position { return atrium.PositionAt(0, k.ID) })
 }
 
 // idBefore returns what the identifiers are less than that come after a position of a

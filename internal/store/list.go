@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -40,16 +41,47 @@ func (q *selection) after(key, id string, p *atrium.Position) {
 	q.sql.WriteString(")")
 }
 
-// list returns up to limit of what a selection with a limit of one more finds, and
-// whether there is more.
+// listBytes is how much one page of a list holds, in bytes of texts and documents: with
+// the item with which it reaches that, it ends.
+const listBytes = 4 << 20
+
+// errFull ends the reading of what has reached listBytes, where there is more.
+var errFull = errors.New("the page is full")
+
+// A weighed row counts what is read of it, and of those that were in its place before.
+type weighed struct {
+	engine.Row
+	bytes int
+}
+
+func (w *weighed) Text(column int) string {
+	text := w.Row.Text(column)
+	w.bytes += len(text)
+	return text
+}
+
+func (w *weighed) Bytes(column int) []byte {
+	b := w.Row.Bytes(column)
+	w.bytes += len(b)
+	return b
+}
+
+// list returns up to limit, and about listBytes, of what a selection with a limit of
+// one more finds, and whether there is more.
 func list[T any](ctx context.Context, s *Store, q *selection, limit int, scan func(engine.Row) T) (found []T, more bool, err error) {
 	found = make([]T, 0, limit)
+	w := &weighed{}
 	err = s.query(ctx, q.sql.String(), q.args, func(r engine.Row) error {
-		if more = len(found) == limit; !more {
-			found = append(found, scan(r))
+		if more = len(found) == limit || w.bytes >= listBytes; more {
+			return errFull
 		}
+		w.Row = r
+		found = append(found, scan(w))
 		return nil
 	})
+	if errors.Is(err, errFull) {
+		err = nil
+	}
 	return found, more, err
 }
 
@@ -58,28 +90,32 @@ func list[T any](ctx context.Context, s *Store, q *selection, limit int, scan fu
 const scanLimit = 1000
 
 // sift is list for a filter that no index serves: of a selection with a limit of
-// scanLimit and one more it returns up to limit that keep takes, and the position of
-// the last one that it has looked at, nil at the end of the list.
-func sift[T any](ctx context.Context, s *Store, q *selection, limit int, scan func(engine.Row) T, keep func(T) bool, position func(T) *atrium.Position) (found []T, next *atrium.Position, err error) {
+// scanLimit and one more it returns up to limit, and about listBytes, that keep takes,
+// and the position of the last one that it has looked at, nil at the end of the list.
+// What a row stands for in the list may be more than is read of it: scan adds that to
+// what the row weighs.
+func sift[T any](ctx context.Context, s *Store, q *selection, limit int, scan func(*weighed) T, keep func(T) bool, position func(T) *atrium.Position) (found []T, next *atrium.Position, err error) {
 	found = make([]T, 0, limit)
 	var last *atrium.Position
-	looked := 0
+	looked, bytes, w := 0, 0, &weighed{}
 	err = s.query(ctx, q.sql.String(), q.args, func(r engine.Row) error {
-		if next != nil {
-			return nil
-		}
-		if looked == scanLimit || len(found) == limit {
+		if looked == scanLimit || len(found) == limit || bytes >= listBytes {
 			next = last
-			return nil
+			return errFull
 		}
 		looked++
-		v := scan(r)
+		*w = weighed{Row: r}
+		v := scan(w)
 		last = position(v)
 		if keep(v) {
 			found = append(found, v)
+			bytes += w.bytes
 		}
 		return nil
 	})
+	if errors.Is(err, errFull) {
+		err = nil
+	}
 	return found, next, err
 }
 

@@ -16,6 +16,13 @@ type ScheduledPage struct {
 const pageColumns = `p.page_id, p.brand_id, p.name, p.page_context, p.title, p.status, p.header_action_id, p.audiences_count,
 	p.created_at, p.updated_at, p.deleted_at, p.actions, p.scripts, p.footer_links, p.metadata`
 
+// selectPages is of what scanPage reads, but for the metadata, which lists have not.
+const selectPages = `SELECT p.page_id, p.brand_id, p.name, p.page_context, p.title, p.status, p.header_action_id, p.audiences_count,
+	p.created_at, p.updated_at, p.deleted_at, p.actions, p.scripts, p.footer_links, NULL FROM `
+
+var listedPagesByID = engine.NewBatch(selectPages+`batch JOIN pages p ON p.tenant_id = batch.tenant_id AND p.page_id = batch.id`,
+	"tenant_id bytea", "id bytea")
+
 func scanPage(r engine.Row, tenant atrium.TenantID) atrium.Page {
 	return atrium.Page{
 		ID: idAt[atrium.PageID](r, 0), TenantID: tenant, BrandID: r.Text(1), Name: r.Text(2), Context: r.Text(3),
@@ -41,12 +48,12 @@ func (s *Store) Page(ctx context.Context, tenant atrium.TenantID, id atrium.Page
 
 const selectPage = "SELECT " + pageColumns + " FROM pages p WHERE tenant_id = $1 AND page_id = $2"
 
-// Pages returns up to limit pages that are not deleted, newest first and by
-// descending identifier among equals: those of the status, or all for "", and
-// those after the position, or from the first for nil. more says whether others
-// follow.
+// Pages returns up to limit pages, and about listBytes, without their metadata, that
+// are not deleted, newest first and by descending identifier among equals: those of the
+// status, or all for "", and those after the position, or from the first for nil. more
+// says whether others follow.
 func (s *Store) Pages(ctx context.Context, tenant atrium.TenantID, status atrium.PageStatus, after *atrium.Position, limit int) (pages []atrium.Page, more bool, err error) {
-	q := selecting("SELECT "+pageColumns+" FROM pages p WHERE deleted_at IS NULL AND tenant_id = ", idArg(tenant))
+	q := selecting(selectPages+"pages p WHERE deleted_at IS NULL AND tenant_id = ", idArg(tenant))
 	if status != "" {
 		q.add(" AND status = ", string(status))
 	}
@@ -62,9 +69,9 @@ type PageFilter struct {
 	Deleted bool // those that are deleted, instead of those that are not
 }
 
-// FilteredPages returns up to limit pages that the filter lets through, in the
-// order of Pages, after the position, or from the first for nil. next is where the
-// list goes on, nil at its end. Where no index serves the filter, one call reads
+// FilteredPages returns up to limit pages that the filter lets through, as Pages has
+// them and in its order, after the position, or from the first for nil. next is where
+// the list goes on, nil at its end. Where no index serves the filter, one call reads
 // scanLimit rows at most and may find fewer pages than there are, or none.
 func (s *Store) FilteredPages(ctx context.Context, tenant atrium.TenantID, filter PageFilter, after *atrium.Position, limit int) (pages []atrium.Page, next *atrium.Position, err error) {
 	position := func(p atrium.Page) *atrium.Position { return atrium.PositionAt(p.CreatedAt, p.ID) }
@@ -80,8 +87,10 @@ func (s *Store) FilteredPages(ctx context.Context, tenant atrium.TenantID, filte
 		}
 		return pages, next, err
 	}
-	const columns = "SELECT page_id, created_at, status, deleted_at FROM pages WHERE "
-	scan := func(r engine.Row) atrium.Page {
+	const columns = `SELECT page_id, created_at, status, deleted_at, octet_length(name) + octet_length(title) + octet_length(page_context)
+		+ octet_length(actions) + octet_length(scripts) + octet_length(footer_links) FROM pages WHERE `
+	scan := func(r *weighed) atrium.Page {
+		r.bytes += int(r.Int(4))
 		return atrium.Page{
 			ID: idAt[atrium.PageID](r, 0), CreatedAt: atrium.Time(r.Int(1)), Status: atrium.PageStatus(r.Text(2)), DeletedAt: timeAt(r, 3),
 		}
@@ -104,13 +113,13 @@ func (s *Store) FilteredPages(ctx context.Context, tenant atrium.TenantID, filte
 }
 
 func (s *Store) deletedPages(ctx context.Context, tenant atrium.TenantID, after *atrium.Position, limit int) (pages []atrium.Page, more bool, err error) {
-	q := selecting("SELECT "+pageColumns+" FROM pages p WHERE deleted_at IS NOT NULL AND tenant_id = ", idArg(tenant))
+	q := selecting(selectPages+"pages p WHERE deleted_at IS NOT NULL AND tenant_id = ", idArg(tenant))
 	q.after("created_at", "page_id", after)
 	q.add(" ORDER BY created_at DESC, page_id DESC LIMIT ", int64(limit)+1)
 	return list(ctx, s, q, limit, func(r engine.Row) atrium.Page { return scanPage(r, tenant) })
 }
 
-// pagesOf returns pages in full, as they are now, in the order given.
+// pagesOf returns pages with what lists have of them, as they are now, in the order given.
 func (s *Store) pagesOf(ctx context.Context, tenant atrium.TenantID, found []atrium.Page) (pages []atrium.Page, err error) {
 	rows := make([]engine.Args, len(found))
 	for i, p := range found {
@@ -118,7 +127,7 @@ func (s *Store) pagesOf(ctx context.Context, tenant atrium.TenantID, found []atr
 	}
 	err = s.read(ctx, func(tx engine.Tx) error {
 		full := make(map[atrium.PageID]atrium.Page, len(found))
-		if _, err := tx.Batch(pagesByID, rows, func(r engine.Row) error {
+		if _, err := tx.Batch(listedPagesByID, rows, func(r engine.Row) error {
 			p := scanPage(r, tenant)
 			full[p.ID] = p
 			return nil

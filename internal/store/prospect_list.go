@@ -71,11 +71,18 @@ func (l *prospectList) linked(after *atrium.Position, n int) ([]row[foundProspec
 	return l.inOrder(q)
 }
 
-// inOrder returns what a statement finds, the newest first.
+// inOrder returns what a statement finds, the newest first, with errFull if that is
+// more than listBytes.
 func (l *prospectList) inOrder(q *selection) (rows []row[foundProspect], err error) {
+	bytes := 0
 	err = l.tx.Query(q.sql.String(), q.args, func(r engine.Row) error {
-		p := scanProspect(r, 0, l.tenant)
-		rows = append(rows, row[foundProspect]{foundProspect{Prospect: p}, *atrium.PositionAt(p.CreatedAt, p.ID)})
+		if bytes >= listBytes {
+			return errFull
+		}
+		w := &weighed{Row: r}
+		p := scanProspect(w, 0, l.tenant)
+		rows = append(rows, row[foundProspect]{foundProspect{Prospect: p}, *atrium.PositionAt(p.CreatedAt, p.ID), w.bytes})
+		bytes += w.bytes
 		return nil
 	})
 	return rows, err
@@ -92,14 +99,17 @@ func (l *prospectList) search(after *atrium.Position, n int) (rows []row[foundPr
 	for i, h := range found {
 		ids[i] = engine.Args{idArg(l.tenant), packed(h.id)}
 	}
-	prospects := make(map[string]atrium.Prospect, len(found))
+	prospects := make(map[string]row[foundProspect], len(found))
 	_, err = l.tx.Batch(prospectsByID, ids, func(r engine.Row) error {
-		p := scanProspect(r, 0, l.tenant)
-		prospects[suffix(p.ID)] = p
+		w := &weighed{Row: r}
+		p := scanProspect(w, 0, l.tenant)
+		prospects[suffix(p.ID)] = row[foundProspect]{thing: foundProspect{Prospect: p}, bytes: w.bytes}
 		return nil
 	})
 	for _, h := range found {
-		rows = append(rows, row[foundProspect]{foundProspect{prospects[h.id], h}, h.position()})
+		p := prospects[h.id]
+		p.thing.hit, p.at = h, h.position()
+		rows = append(rows, p)
 	}
 	return rows, err
 }

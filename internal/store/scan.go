@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -21,11 +22,13 @@ const firstScan = 25
 type row[T any] struct {
 	thing T
 	at    atrium.Position
+	bytes int // that it has in the list, where they can be many
 }
 
-// scan returns up to limit of the things that judge lets pass, in the order in which
-// read returns their rows, and the position from which the list goes on; nil at its
-// end. read returns up to n rows behind a position. judge says of each row whether it
+// scan returns up to limit, and about listBytes, of the things that judge lets pass, in
+// the order in which read returns their rows, and the position from which the list goes
+// on; nil at its end. read returns up to n rows behind a position, with errFull if there
+// would be more of these n but for their bytes. judge says of each row whether it
 // belongs to the list; nil for all.
 func scan[T any](after *atrium.Position, limit int, read func(after *atrium.Position, n int) ([]row[T], error),
 	judge func([]row[T]) ([]bool, error),
@@ -34,9 +37,11 @@ func scan[T any](after *atrium.Position, limit int, read func(after *atrium.Posi
 	if judge != nil {
 		n = max(n, firstScan)
 	}
+	bytes := 0
 	for seen := 0; ; n = min(2*n, scanLimit-seen) {
 		rows, err := read(after, n)
-		if err != nil {
+		cut := errors.Is(err, errFull)
+		if err != nil && !cut {
 			return nil, nil, err
 		}
 		var passes []bool
@@ -50,16 +55,17 @@ func scan[T any](after *atrium.Position, limit int, read func(after *atrium.Posi
 				after = &rows[i].at
 				continue
 			}
-			if len(found) == limit {
+			if len(found) == limit || bytes >= listBytes {
 				return found, after, nil
 			}
 			found = append(found, rows[i].thing)
+			bytes += rows[i].bytes
 			after = &rows[i].at
 		}
-		if len(rows) < n {
+		if len(rows) < n && !cut {
 			return found, nil, nil
 		}
-		if seen += len(rows); seen >= scanLimit {
+		if seen += len(rows); seen >= scanLimit || cut && bytes >= listBytes {
 			return found, after, nil
 		}
 	}

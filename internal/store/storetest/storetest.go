@@ -73,6 +73,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"pages", slices.Concat(pages, pageChanges)},
 		{"schedules", schedules},
 		{"audiences", audiences},
+		{"lists", lists},
 		{"versions", slices.Concat(versions, versionChanges)},
 		{"values", values},
 		{"import", imports},
