@@ -5,8 +5,7 @@ import (
 	"unicode"
 )
 
-// MaxProspectText is how long each text of a prospect may be, in code points, when it
-// is given by an operator. What is imported may be longer.
+// MaxProspectText is how long each text of a prospect may be, in code points.
 const MaxProspectText = 2000
 
 // A Warning says what does not look right about something that is taken as it is.

@@ -71,9 +71,9 @@ func (d *decoder) account() {
 func (d *decoder) prospect() {
 	p := &store.LinkedProspect{}
 	p.ID = identifier[atrium.ProspectID](d, "prospectId", strictjson.Optional)
-	p.Name, p.Email, p.Domain = d.optionalText("name"), d.optionalText("email"), d.optionalText("domain")
-	p.Slug, p.PhoneNumber = d.optionalText("slug"), d.optionalText("phoneNumber")
-	p.LinkedinProfileURL = d.optionalText("linkedinProfileUrl")
+	text := func(name string) *string { return d.optionalText(name, atrium.MaxProspectText) }
+	p.Name, p.Email, p.Domain = text("name"), text("email"), text("domain")
+	p.Slug, p.PhoneNumber, p.LinkedinProfileURL = text("slug"), text("phoneNumber"), text("linkedinProfileUrl")
 	p.AccountIDs = d.accountIDs()
 	d.dates(&p.CreatedAt, &p.UpdatedAt)
 	d.item.Record = p
@@ -136,7 +136,7 @@ func (d *decoder) page() {
 	p.Actions = compacted(d.Array("actions", strictjson.Required))
 	p.Scripts = compacted(d.Array("scripts", strictjson.Required))
 	p.FooterLinks = compacted(d.Array("footerLinks", strictjson.Required))
-	p.HeaderActionID = d.optionalText("headerActionId")
+	p.HeaderActionID = d.optionalText("headerActionId", atrium.Unbounded)
 	if v := d.Value("metadata"); string(v) != "null" {
 		p.Metadata = compacted(v)
 	}
@@ -240,8 +240,8 @@ func compacted(v []byte) []byte {
 
 func anyText(s string) string { return atrium.CheckText(s, 0, atrium.Unbounded) }
 
-func (d *decoder) optionalText(name string) *string {
-	text, ok := d.Text(name, strictjson.Nullable, anyText)
+func (d *decoder) optionalText(name string, most int) *string {
+	text, ok := d.Text(name, strictjson.Nullable, func(s string) string { return atrium.CheckText(s, 0, most) })
 	if !ok {
 		return nil
 	}

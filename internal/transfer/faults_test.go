@@ -91,12 +91,12 @@ func TestEveryConstraintThatIsBrokenIsNamed(t *testing.T) {
 		{accountLine, "tenantId", []string{`"tenant_00000000000000000000000001"`}},
 		{accountLine, "Domain", []string{`"acme.example"`}},
 		{prospectLine, "prospectId", append(id("prospect_"), `null`)},
-		{prospectLine, "name", text(`"\u0000"`)},
-		{prospectLine, "email", text(`"\u0000"`)},
-		{prospectLine, "domain", text(`"\u0000"`)},
-		{prospectLine, "slug", text(`"\u0000"`)},
-		{prospectLine, "phoneNumber", text(`"\u0000"`)},
-		{prospectLine, "linkedinProfileUrl", text(`"\u0000"`)},
+		{prospectLine, "name", text(`"\u0000"`, long(2001))},
+		{prospectLine, "email", text(`"\u0000"`, long(2001))},
+		{prospectLine, "domain", text(`"\u0000"`, long(2001))},
+		{prospectLine, "slug", text(`"\u0000"`, long(2001))},
+		{prospectLine, "phoneNumber", text(`"\u0000"`, long(2001))},
+		{prospectLine, "linkedinProfileUrl", text(`"\u0000"`, long(2001))},
 		{prospectLine, "accountIds", []string{`null`, `"` + accountID + `"`, `[1]`, `[null]`, `["account_1"]`, `["page_00000000000000000000000001"]`, `{}`, accountsTo(atrium.MaxLinks + 1)}},
 		{prospectLine, "createdAt", instants},
 		{brandLine, "brandId", append(id("brand_"), `null`)},
@@ -225,14 +225,14 @@ func TestWhatIsAtTheLimitIsTaken(t *testing.T) {
 	deep := strings.Repeat("[", 62) + strings.Repeat("]", 62)
 	p.put(t,
 		with(accountLine, "name", long(255)),
-		with(prospectLine, "accountIds", `["`+accountID+`","`+accountID+`"]`), // a set
+		with(with(prospectLine, "accountIds", `["`+accountID+`","`+accountID+`"]`), "slug", long(2000)), // a set
 		with(prospectLine, "accountIds", `["`+accountID+`"`+strings.Repeat(`,"`+accountID+`"`, atrium.MaxLinks)+`]`),
 		with(pageLine, "deletedAt", `"9999-12-31T23:59:59.999999999Z"`),
 		audienceLine,
 		with(versionLine, "versionNumber", "9007199254740991"),
 		with(with(with(with(entryLine, "source", long(100)), "type", long(100)), "idempotencyKey", long(255)), "payload", `{"a":`+deep+`}`),
 	)
-	if file := p.export(t); strings.Count(file, "😀") != 255+100+100+255 || !strings.Contains(file, `["`+accountID+`"]`) || !strings.Contains(file, "9007199254740991") {
+	if file := p.export(t); strings.Count(file, "😀") != 255+2000+100+100+255 || !strings.Contains(file, `["`+accountID+`"]`) || !strings.Contains(file, "9007199254740991") {
 		t.Errorf("exported\n%s", file)
 	}
 }
