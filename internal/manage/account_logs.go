@@ -120,7 +120,7 @@ func (a *API) submit(ctx context.Context, r *rest.Request, s *sentLog) (said any
 
 // decodeAccountLogs reads a body. Its error is of what makes all of it unreadable.
 func (a *API) decodeAccountLogs(tenant atrium.TenantID, r *rest.Request) ([]sentLog, error) {
-	o, err := strictjson.Parse(r.Body)
+	o, err := strictjson.ParseBatch(r.Body)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/manage"
 	"atrium/internal/rest"
+	"atrium/internal/strictjson"
 )
 
 // logs records nothing, and notes what it is asked for.
@@ -104,6 +105,36 @@ func TestAnEntryThatFailsFailsAlone(t *testing.T) {
 	for _, said := range []string{"a bug", "panic: out of order", "the write queue is full"} {
 		if !strings.Contains(log.String(), said) {
 			t.Errorf("the log does not say %s: %s", said, log.String())
+		}
+	}
+}
+
+func TestAnEntryNestsAsDeepAmongOthersAsByItself(t *testing.T) {
+	entry := func(levels int) string {
+		return `{"source":"s","payload":` + strings.Repeat(`{"a":`, levels-1) + "1" + strings.Repeat("}", levels)
+	}
+	got := (&logs{}).record(t, slog.New(slog.DiscardHandler), entry(63), entry(strictjson.MaxDepth), entry(strictjson.MaxDepth+1), entry(9000), entry(2))
+	if want := "[201s 201s 400invalid_request 400invalid_request 201s]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// It is the whole that is JSON or not, however deep: what is no JSON anywhere has no
+// entries that could be told apart.
+func TestABatchThatIsNotStrictJSONIsRefusedAsAWhole(t *testing.T) {
+	for body, where := range map[string]string{
+		`{"entries":[{"source":"a","payload":{}},{"source":"b","payload":{"x":1,"x":2}}]}`: "/entries/1/payload/x",
+		`{"entries":[{"source":"a","payload":{}},{"source":"\ud800","payload":{}}]}`:       "/entries/1/source",
+		`{"entries":[{"source":"a","payload":{}},{"source":"b" "payload":{}}]}`:            "/entries/1",
+		`{"entries":` + strings.Repeat("[", 20_000):                                        "/entries" + strings.Repeat("/0", 124),
+	} {
+		w := httptest.NewRecorder()
+		kit := &rest.API{Keys: key{}, Log: slog.New(slog.DiscardHandler)}
+		kit.Handler((&manage.API{Logs: &logs{at: map[string]int{}}}).Routes(), nil).
+			ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/manage/v0/account_logs", strings.NewReader(body)))
+		var problem struct{ Errors []struct{ Pointer string } }
+		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Code != http.StatusBadRequest || len(problem.Errors) != 1 || problem.Errors[0].Pointer != where {
+			t.Errorf("%.90s: %d %s, want 400 at %s", body, w.Code, w.Body, where)
 		}
 	}
 }

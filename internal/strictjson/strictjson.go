@@ -45,10 +45,17 @@ type member struct {
 // If b is not strict JSON or no object, the error is an *atrium.Error with the
 // one fault that was found first.
 func Parse(b []byte) (*Object, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(b))
 	if at := tooDeepAt(b); at >= 0 {
-		return nil, tooDeep(dec, int64(at))
+		return nil, tooDeep(jsontext.NewDecoder(bytes.NewBuffer(b)), int64(at))
 	}
+	return ParseBatch(b)
+}
+
+// ParseBatch is Parse for an object that holds objects which are each parsed in turn: it
+// leaves it to that to find those that are nested too deep. Only what has more than
+// 10,000 levels is not taken.
+func ParseBatch(b []byte) (*Object, error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(b))
 	o := &Object{members: make([]member, 0, 8)}
 	if kind := dec.PeekKind(); kind != '{' {
 		if _, err := dec.ReadValue(); err != nil {
