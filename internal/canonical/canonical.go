@@ -76,7 +76,7 @@ func hostName(text string) string {
 	if host == "" || len(host) > maxHost {
 		return ""
 	}
-	host, err := idna.Lookup.ToASCII(strings.Map(lowerASCII, host))
+	host, err := idna.Lookup.ToASCII(strings.Map(lower, host))
 	if err != nil {
 		return ""
 	}
@@ -94,10 +94,15 @@ func hostName(text string) string {
 	return host
 }
 
-// lowerASCII spares the profile, which maps the other letters itself.
-func lowerASCII(c rune) rune {
-	if c >= 'A' && c <= 'Z' {
+// lower spares the profile, which maps the other letters itself: but for ẞ, of which
+// its tables make ss. Its small letter ß is not ss, nor has it been for ẞ since
+// revision 31 of UTS 46.
+func lower(c rune) rune {
+	switch {
+	case c >= 'A' && c <= 'Z':
 		c += 'a' - 'A'
+	case c == 'ẞ':
+		c = 'ß'
 	}
 	return c
 }

@@ -35,6 +35,9 @@ func TestDomainHasOneFormForEveryWayOfWritingIt(t *testing.T) {
 		"xn--bcher-kva.example":               "xn--bcher-kva.example",
 		"ｗｗｗ．example．com":                     "example.com",
 		"faß.example":                         "xn--fa-hia.example",
+		"STRAẞE.example":                      "xn--strae-oqa.example",
+		"straße.example":                      "xn--strae-oqa.example",
+		"Strasse.example":                     "strasse.example",
 		"localhost:8080":                      "localhost",
 		"192.0.2.1":                           "192.0.2.1",
 		"[2001:db8::1]:80":                    "[2001:db8::1]:80",
@@ -55,7 +58,7 @@ func TestDomainHasOneFormForEveryWayOfWritingIt(t *testing.T) {
 }
 
 func FuzzDomainTwiceIsDomainOnce(f *testing.F) {
-	for _, s := range []string{"example.com", "https://WWW.ex.com:1/", "bücher.example", "x@y@z.w", "İ.example", "www.www.a.b", "a。b", "xn--a", "\u00adwww.a.b", "http://http://a.b"} {
+	for _, s := range []string{"example.com", "https://WWW.ex.com:1/", "bücher.example", "x@y@z.w", "İ.example", "STRAẞE.example", "www.www.a.b", "a。b", "xn--a", "\u00adwww.a.b", "http://http://a.b"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
