@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,9 +23,9 @@ import (
 // certificatePause is how long it takes until a changed certificate is noticed.
 const certificatePause = 5 * time.Second
 
-// A certificate that has less left than this, or than a sixth of its time where that is
-// short, is warned of once a day.
-const expiryNotice = 14 * 24 * time.Hour
+// ExpiryNotice is how much a certificate has left when it is warned of once a day, or a
+// sixth of its time where that is less.
+const ExpiryNotice = 14 * 24 * time.Hour
 
 // The limits of a connection with HTTP/2. One stream takes no more than a part of what
 // a connection may send ahead, so that a request that waits holds no other up.
@@ -90,7 +92,7 @@ func (c *certificate) read() (changed bool, err error) {
 	}
 	c.current.Store(&pair)
 	c.warned = time.Time{}
-	c.log.Info("took a certificate", "names", pair.Leaf.DNSNames, "serial", pair.Leaf.SerialNumber.Text(16), "notAfter", pair.Leaf.NotAfter)
+	c.log.Info("took a certificate", "names", names(pair.Leaf), "serial", pair.Leaf.SerialNumber.Text(16), "notAfter", pair.Leaf.NotAfter)
 	return true, nil
 }
 
@@ -107,15 +109,28 @@ func (c *certificate) reload() {
 	c.notice()
 }
 
+// names returns what a certificate is for: hosts, and addresses.
+func names(leaf *x509.Certificate) []string {
+	all := slices.Concat([]string{}, leaf.DNSNames)
+	for _, ip := range leaf.IPAddresses {
+		all = append(all, ip.String())
+	}
+	return all
+}
+
 // notice warns of the expiry in time.
 func (c *certificate) notice() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	leaf, now := c.current.Load().Leaf, c.now()
 	left := leaf.NotAfter.Sub(now)
-	if left < min(expiryNotice, leaf.NotAfter.Sub(leaf.NotBefore)/6) && now.Sub(c.warned) >= 24*time.Hour {
+	if left < min(ExpiryNotice, leaf.NotAfter.Sub(leaf.NotBefore)/6) && now.Sub(c.warned) >= 24*time.Hour {
 		c.warned = now
-		c.log.Warn("the certificate ends soon, or has", "notAfter", leaf.NotAfter)
+		if left <= 0 {
+			c.log.Error("the certificate has expired", "notAfter", leaf.NotAfter)
+		} else {
+			c.log.Warn("the certificate ends soon", "notAfter", leaf.NotAfter)
+		}
 	}
 }
 

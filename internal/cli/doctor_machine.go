@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io/fs"
 	"net"
@@ -10,7 +11,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
+	"atrium/internal/app"
 	"atrium/internal/store"
 )
 
@@ -25,12 +28,12 @@ const (
 
 // addresses looks at who can reach what a server listens on.
 func (d *doctor) addresses() {
-	tls := d.setting("tls-cert") != ""
+	secure := d.setting("tls-cert") != ""
 	switch {
 	case d.settings.Addr == "":
 	case loopback(d.settings.Addr):
 		d.ok("address", "%s is reached from this machine alone", d.settings.Addr)
-	case tls:
+	case secure:
 		d.ok("address", "%s is served with TLS", d.settings.Addr)
 	default:
 		d.warn("address", "listen on 127.0.0.1 behind a proxy that has TLS, or see that only such a proxy reaches it",
@@ -64,11 +67,35 @@ func (d *doctor) secrets() {
 			d.ok(check, "nobody else may use %s", path)
 		}
 	}
+	if d.setting("tls-cert") != "" && d.setting("tls-key") != "" {
+		d.certificate()
+	}
 	if key := d.setting("tls-key"); key != "" {
 		private("TLS key", key, 0o007) // a group may be that of all who serve with it
 	}
 	if profile := os.Getenv(envProfile); profile != "" {
 		private("profile", profile, 0o177)
+	}
+}
+
+// certificate loads the pair as a server does.
+func (d *doctor) certificate() {
+	pair, err := tls.LoadX509KeyPair(d.settings.TLSCert, d.settings.TLSKey)
+	if err != nil {
+		d.fail("certificate", "see docs/tls.md", "tls-cert and tls-key: %v", err)
+		return
+	}
+	const do = "get a new one: docs/tls.md"
+	end := pair.Leaf.NotAfter
+	switch left := end.Sub(d.now()); {
+	case left <= 0:
+		d.fail("certificate", do, "it has expired: it ended on %s", end.UTC().Format(time.RFC3339))
+	case d.now().Before(pair.Leaf.NotBefore):
+		d.fail("certificate", "look at the clock, or "+do, "it begins on %s only", pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
+	case left < app.ExpiryNotice:
+		d.warn("certificate", do, "it ends soon: on %s", end.UTC().Format(time.RFC3339))
+	default:
+		d.ok("certificate", "it and its key belong together, until %s", end.UTC().Format(time.RFC3339))
 	}
 }
 

@@ -2,10 +2,16 @@ package cli
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
@@ -267,6 +273,54 @@ func filesOf(t *testing.T, path string) map[string]string {
 }
 
 // What a server's settings do to durability and capacity is found too.
+// pair writes a certificate that ends at an instant, and its key.
+func pair(t *testing.T, end time.Time) (chain, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: end.AddDate(-1, 0, 0), NotAfter: end}
+	certificate, err := x509.CreateCertificate(rand.Reader, of, of, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	chain, key = filepath.Join(dir, "chain.pem"), filepath.Join(dir, "key.pem")
+	for path, block := range map[string]*pem.Block{chain: {Type: "CERTIFICATE", Bytes: certificate}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return chain, key
+}
+
+func TestTheDoctorLoadsTheCertificateAsAServerDoes(t *testing.T) {
+	now := time.Now()
+	chain, key := pair(t, now.Add(15*24*time.Hour))
+	soon, soonKey := pair(t, now.Add(13*24*time.Hour))
+	old, oldKey := pair(t, now.Add(-time.Hour))
+	for _, c := range []struct{ chain, key, status, found string }{
+		{chain, key, statusOK, "belong together"},
+		{soon, soonKey, statusWarn, "ends soon"},
+		{old, oldKey, statusFail, "has expired"},
+		{chain, soonKey, statusFail, "does not match"},
+		{key, key, statusFail, "tls-cert and tls-key: "},
+		{"none.pem", key, statusFail, "no such file"},
+	} {
+		d, _ := newFile(t)
+		d.settings.TLSCert, d.settings.TLSKey = c.chain, c.key
+		d.list = []config.Setting{{Name: "tls-cert", Value: c.chain}, {Name: "tls-key", Value: c.key}}
+		if f := d.found(t, "certificate", nil); f.Status != c.status || !strings.Contains(f.Found, c.found) {
+			t.Errorf("%+v, want %s: %s", f, c.status, c.found)
+		}
+	}
+}
+
 func TestADoctorWhoIsInterruptedGivesNoVerdict(t *testing.T) {
 	_, path := newFile(t)
 	ctx, cancel := context.WithCancel(t.Context())
