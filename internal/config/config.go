@@ -5,7 +5,10 @@ package config
 
 import (
 	"errors"
+	"net"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -236,11 +239,13 @@ func (c *Config) faults() (all []string) {
 			all = append(all, setting+" "+rule)
 		}
 	}
-	check(c.Addr != "", "addr", "must not be empty")
+	check(isAddress(c.Addr), "addr", "must be host:port, with a port from 0 to 65535")
 	check((c.TLSCert == "") == (c.TLSKey == ""), "tls-cert", "and tls-key are set both or neither")
 	check(c.HSTS >= 0 && c.HSTS%time.Second == 0, "hsts", "must be whole seconds and not negative")
 	check(c.HTTP2Streams >= 1 && c.HTTP2Streams <= 1000, "http2-streams", "must be from 1 to 1000")
-	check(c.Database != "", "database", "must not be empty")
+	check(isDatabase(c.Database), "database", "must be sqlite: and a path, or postgres:// and a URL")
+	check(c.MetricsAddr == "" || isAddress(c.MetricsAddr), "metrics-addr", "must be host:port, with a port from 0 to 65535")
+	check(c.MetricsAddr == "" || c.MetricsAddr != c.Addr || strings.HasSuffix(c.Addr, ":0"), "metrics-addr", "must not be addr: it is a listener of its own")
 	check(!c.Pprof || c.MetricsAddr != "", "pprof", "needs metrics-addr, where it is served")
 	check(c.DatabaseConnections >= 2 && c.DatabaseConnections <= 1000, "database-connections", "must be from 2 to 1000")
 	check(c.DatabaseTimeout >= time.Second && c.DatabaseTimeout <= maxDatabaseTimeout, "database-timeout", "must be from 1s to "+maxDatabaseTimeout.String())
@@ -251,17 +256,22 @@ func (c *Config) faults() (all []string) {
 	check(c.MaxBody >= 1<<10 && c.MaxBody <= 64<<20, "max-body", "must be from 1KiB to 64MiB")
 	check(c.ImportMaxBody >= 1<<20, "import-max-body", "must be at least 1MiB")
 	check(c.BatchMaxBody >= 1<<10 && c.BatchMaxBody <= 64<<20, "batch-max-body", "must be from 1KiB to 64MiB")
+	check(c.BatchMaxBody >= c.MaxBody, "batch-max-body", "must be at least max-body")
 	check(c.MaxHeader >= 4<<10 && c.MaxHeader <= 1<<20, "max-header", "must be from 4KiB to 1MiB")
 	check(c.MaxHeaderFields >= 10 && c.MaxHeaderFields <= 10_000, "max-header-fields", "must be from 10 to 10000")
 	check(c.MaxURL >= 1<<10 && c.MaxURL <= 1<<20, "max-url", "must be from 1KiB to 1MiB")
+	check(c.MaxURL <= c.MaxHeader, "max-url", "must be at most max-header, which includes it")
 	check(c.MaxQueryParameters >= 10 && c.MaxQueryParameters <= 10_000, "max-query-parameters", "must be from 10 to 10000")
 	check(c.MaxConnections >= 10 && c.MaxConnections <= 1<<20, "max-connections", "must be from 10 to 1048576")
 	check(c.MaxClientConnections >= 1 && c.MaxClientConnections <= 1<<20, "max-client-connections", "must be from 1 to 1048576")
+	check(c.MaxClientConnections <= c.MaxConnections, "max-client-connections", "must be at most max-connections")
 	check(c.BodyMemory >= 2*max(c.MaxBody, c.BatchMaxBody), "body-memory", "must be at least twice max-body and batch-max-body")
 	check(c.MaxRequests >= 0 && c.MaxRequests <= 1<<20, "max-requests", "must be from 0 to 1048576")
 	check(c.RequestWait >= 0 && c.RequestWait <= time.Minute, "request-wait", "must be from 0s to "+time.Minute.String())
-	_, err := Networks(c.TrustedProxies)
+	proxies, err := Networks(c.TrustedProxies)
 	check(err == nil, "trusted-proxies", "must be networks such as 10.0.0.0/8 or addresses, with commas between")
+	everybody := func(n netip.Prefix) bool { return n.Bits() == 0 }
+	check(!slices.ContainsFunc(proxies, everybody), "trusted-proxies", "must not be everybody: each client could say who it is")
 	for _, d := range []struct {
 		setting string
 		value   time.Duration
@@ -271,6 +281,7 @@ func (c *Config) faults() (all []string) {
 	} {
 		check(d.value >= time.Second && d.value <= time.Hour, d.setting, "must be from 1s to 1h")
 	}
+	check(c.ReadHeaderTimeout <= c.ReadTimeout, "read-header-timeout", "must be at most read-timeout, which includes it")
 	check(c.DrainTimeout >= 0 && c.DrainTimeout <= maxDrain, "drain-timeout", "must be from 0s to "+maxDrain.String())
 	check(c.ShutdownDelay >= 0 && c.ShutdownDelay <= maxShutdownDelay, "shutdown-delay", "must be from 0s to "+maxShutdownDelay.String())
 	check(c.ShutdownDelay == 0 || c.ShutdownDelay+time.Second <= c.DrainTimeout, "shutdown-delay", "must be at least a second less than drain-timeout, which includes it")
@@ -280,6 +291,28 @@ func (c *Config) faults() (all []string) {
 	check(c.WriteLanes >= 1 && c.WriteLanes <= 64, "write-lanes", "must be from 1 to 64")
 	check(c.KeepVersions >= 0, "keep-versions", "must not be negative")
 	return all
+}
+
+// isAddress reports whether a listener can have the address, if its host is there.
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil || port == "" {
+		return false
+	}
+	_, err = net.LookupPort("tcp", port)
+	return err == nil
+}
+
+// isDatabase reports whether the text has the form of a database's URL.
+func isDatabase(text string) bool {
+	if path, ok := strings.CutPrefix(text, "sqlite:"); ok {
+		return path != ""
+	}
+	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
+		return false
+	}
+	_, err := url.Parse(text)
+	return err == nil
 }
 
 // Networks reads a list of networks and addresses with commas between.

@@ -78,7 +78,7 @@ func TestEachKindOfValueComesFromTheStrongestSource(t *testing.T) {
 		{"addr", "a:1", "b:2", "c:3", "127.0.0.1:8080", func(c *Config) string { return c.Addr }},
 		{"log-sample", "2", "3", "4", "1", func(c *Config) string { return strings.Repeat("i", c.LogSample) }},
 		{"max-body", "2KiB", "3KiB", "4KiB", "1MiB", func(c *Config) string { return c.MaxBody.String() }},
-		{"read-timeout", "2s", "3s", "4s", "30s", func(c *Config) string { return c.ReadTimeout.String() }},
+		{"write-timeout", "2s", "3s", "4s", "1m0s", func(c *Config) string { return c.WriteTimeout.String() }},
 	} {
 		for from, want := range map[Source]string{FromFlag: c.flag, FromEnvironment: c.variable, FromFile: c.file, FromDefault: c.unset} {
 			var args []string
@@ -138,10 +138,10 @@ func TestTheFileIsNamedByFlagOrElseByVariable(t *testing.T) {
 func TestAllFaultsAreNamedAtOnce(t *testing.T) {
 	_, _, err := load(t,
 		[]string{"--log-sample", "-1", "--max-header", "1", "--database", "", "--tls-cert", "chain.pem", "--hsts", "1500ms", "--http2-streams", "0"},
-		map[string]string{"ATRIUM_READ_TIMEOUT": "soon", "ATRIUM_MAX_BODY": "1GiB", "ATRIUM_LOG_LEVEL": "loud", "ATRIUM_DRAIN_TIMEOUT": "8s", "ATRIUM_SHUTDOWN_DELAY": "6s"},
+		map[string]string{"ATRIUM_READ_TIMEOUT": "soon", "ATRIUM_MAX_BODY": "1GB", "ATRIUM_LOG_LEVEL": "loud", "ATRIUM_DRAIN_TIMEOUT": "8s", "ATRIUM_SHUTDOWN_DELAY": "6s"},
 		"queue-entries: many\nlog-format: xml\nadr: a:1\nMaxBody: 1\nidle-timeout: 1ms\nbatch-entries: 5000\nqueue-bytes: 1KiB\n")
 	wantFaults(t, err,
-		`ATRIUM_MAX_BODY: "1GiB" is not a size such as 64KiB`,
+		`ATRIUM_MAX_BODY: "1GB" is not a size such as 64KiB`,
 		`ATRIUM_READ_TIMEOUT: "soon" is not a duration such as 90s`,
 		`atrium.yaml: queue-entries: "many" is not an int`,
 		`atrium.yaml: there is no setting MaxBody`,
@@ -149,11 +149,12 @@ func TestAllFaultsAreNamedAtOnce(t *testing.T) {
 		"tls-cert and tls-key are set both or neither",
 		"hsts must be whole seconds and not negative",
 		"http2-streams must be from 1 to 1000",
-		"database must not be empty",
+		"database must be sqlite: and a path, or postgres:// and a URL",
 		"log-format must be auto, json or text",
 		"log-level must be debug, info, warn or error",
 		"log-sample must not be negative",
 		"max-header must be from 4KiB to 1MiB",
+		"max-url must be at most max-header, which includes it",
 		"idle-timeout must be from 1s to 1h",
 		"drain-timeout must be from 0s to 7s",
 		"shutdown-delay must be from 0s to 5s",
@@ -212,9 +213,9 @@ func TestEverySettingHasItsFlagAndItsText(t *testing.T) {
 	}
 }
 
-func TestSizesAreWholeBytesKiBOrMiB(t *testing.T) {
+func TestSizesAreWholeBytesKiBMiBOrGiB(t *testing.T) {
 	for text, want := range map[string]Size{
-		"0": 0, "1": 1, "1023": 1023, "1024": 1 << 10, "0KiB": 0, "1KiB": 1 << 10, "64KiB": 64 << 10, "1MiB": 1 << 20, "1024KiB": 1 << 20,
+		"0": 0, "1": 1, "1023": 1023, "1024": 1 << 10, "0KiB": 0, "1KiB": 1 << 10, "64KiB": 64 << 10, "1MiB": 1 << 20, "1024KiB": 1 << 20, "1GiB": 1 << 30,
 		"007": 7, "2147483647": 1<<31 - 1, "2147483647MiB": (1<<31 - 1) << 20,
 	} {
 		var s Size
@@ -227,7 +228,7 @@ func TestSizesAreWholeBytesKiBOrMiB(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "-1", "+1", "-0", "1.5KiB", "1 KiB", " 1", "1_000", "0x10", "1e3", "KiB", "MiB", "1kib", "1KB", "1k", "1GiB", "1KiBMiB",
+		"", "-1", "+1", "-0", "1.5KiB", "1 KiB", " 1", "1_000", "0x10", "1e3", "KiB", "MiB", "1kib", "1KB", "1k", "1GB", "1TiB", "1KiBMiB",
 		"2147483648", "2147483648KiB", "99999999999999999999", "\u0661",
 	} {
 		s := Size(7)
@@ -235,7 +236,7 @@ func TestSizesAreWholeBytesKiBOrMiB(t *testing.T) {
 			t.Errorf("%q is %d, %v", text, s, err)
 		}
 	}
-	for size, want := range map[Size]string{0: "0", 1: "1", 1000: "1000", 1 << 10: "1KiB", 1536: "1536", 1 << 20: "1MiB", 3 << 19: "1536KiB"} {
+	for size, want := range map[Size]string{0: "0", 1: "1", 1000: "1000", 1 << 10: "1KiB", 1536: "1536", 1 << 20: "1MiB", 3 << 19: "1536KiB", 1 << 30: "1GiB"} {
 		if got := size.String(); got != want {
 			t.Errorf("%d is written %s, want %s", size, got, want)
 		}
@@ -274,9 +275,7 @@ func TestRedactHidesPasswordsAndNothingElse(t *testing.T) {
 		}
 	}
 	_, settings, err := load(t, []string{"--database", "postgres://me:" + secret + "%@db/x"}, nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	wantFaults(t, err, "database must be sqlite: and a path, or postgres:// and a URL")
 	for _, s := range settings {
 		if strings.Contains(s.Value, secret) {
 			t.Errorf("the setting %s shows a password", s.Name)
@@ -291,6 +290,37 @@ func TestDurationsAreWrittenWithTheirUnit(t *testing.T) {
 	}
 	_, _, err = load(t, nil, map[string]string{"ATRIUM_IDLE_TIMEOUT": "60"}, "")
 	wantFaults(t, err, `ATRIUM_IDLE_TIMEOUT: "60" is not a duration such as 90s`)
+}
+
+func TestWhatCannotWorkIsAFaultOfItsSetting(t *testing.T) {
+	const address, database = "must be host:port, with a port from 0 to 65535", "must be sqlite: and a path, or postgres:// and a URL"
+	for _, c := range []struct{ args, fault string }{
+		{"--addr=nonsense", "addr " + address},
+		{"--addr=127.0.0.1:99999", "addr " + address},
+		{"--addr=127.0.0.1:", "addr " + address},
+		{"--metrics-addr=9090", "metrics-addr " + address},
+		{"--metrics-addr=127.0.0.1:8080", "metrics-addr must not be addr: it is a listener of its own"},
+		{"--database=mysql://x", "database " + database},
+		{"--database=sqlite:", "database " + database},
+		{"--database=postgres:x", "database " + database},
+		{"--database=postgres://me:%zz@db/x", "database " + database},
+		{"--trusted-proxies=10.0.0.1,0.0.0.0/0", "trusted-proxies must not be everybody: each client could say who it is"},
+		{"--trusted-proxies=::/0", "trusted-proxies must not be everybody: each client could say who it is"},
+		{"--max-url=32KiB", "max-url must be at most max-header, which includes it"},
+		{"--batch-max-body=1KiB", "batch-max-body must be at least max-body"},
+		{"--max-client-connections=9000", "max-client-connections must be at most max-connections"},
+		{"--read-header-timeout=31s", "read-header-timeout must be at most read-timeout, which includes it"},
+	} {
+		_, _, err := load(t, []string{c.args}, nil, "")
+		wantFaults(t, err, c.fault)
+	}
+	for _, args := range [][]string{
+		{"--addr=:0", "--metrics-addr=:0"}, {"--addr=[::1]:http"}, {"--database=postgresql://me@one:1,two:2/x"}, {"--max-url=32KiB", "--max-header=32KiB"},
+	} {
+		if _, _, err := load(t, args, nil, ""); err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
 }
 
 func TestTheShutdownDelayIsPartOfTheDrain(t *testing.T) {

@@ -6,12 +6,14 @@ import (
 	"strings"
 )
 
-// A Size is a number of bytes. It is written as one, or in whole KiB or MiB.
+// A Size is a number of bytes. It is written as one, or in whole KiB, MiB or GiB.
 type Size int64
 
 // String returns the shortest way to write the size.
 func (s Size) String() string {
 	switch {
+	case s != 0 && s%(1<<30) == 0:
+		return strconv.FormatInt(int64(s>>30), 10) + "GiB"
 	case s != 0 && s%(1<<20) == 0:
 		return strconv.FormatInt(int64(s>>20), 10) + "MiB"
 	case s != 0 && s%(1<<10) == 0:
@@ -23,7 +25,9 @@ func (s Size) String() string {
 // Set reads a size. It makes *Size a value for a flag.
 func (s *Size) Set(text string) error {
 	digits, unit := text, Size(1)
-	if rest, ok := strings.CutSuffix(text, "MiB"); ok {
+	if rest, ok := strings.CutSuffix(text, "GiB"); ok {
+		digits, unit = rest, 1<<30
+	} else if rest, ok := strings.CutSuffix(text, "MiB"); ok {
 		digits, unit = rest, 1<<20
 	} else if rest, ok := strings.CutSuffix(text, "KiB"); ok {
 		digits, unit = rest, 1<<10

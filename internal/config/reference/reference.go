@@ -47,7 +47,7 @@ func Page(source string) ([]byte, error) {
 A setting is taken from its flag, else from its environment variable, else from
 the file that ` + "`--config`" + ` or ` + "`ATRIUM_CONFIG`" + ` names, else it has its default. An
 empty variable counts as none. All faults of the values are reported at once, and
-nothing is started with one. ` + "`atrium config`" + ` shows what is in force and where it came from.
+nothing is started with one; a flag that cannot be read at all is reported alone, before them. ` + "`atrium config`" + ` shows what is in force and where it came from.
 
 Instead of any variable, the one with ` + "`_FILE`" + ` behind its name may name a file with the value in one
 line: ` + "`ATRIUM_DATABASE_FILE`" + ` for ` + "`ATRIUM_DATABASE`" + `. That is for secrets. Both at once, and a file that
@@ -61,7 +61,7 @@ database: sqlite:/var/lib/atrium/atrium.db
 log-format: json
 ` + "```" + `
 
-Sizes are bytes, or whole KiB or MiB, such as ` + "`64KiB`" + `. Durations are such as
+Sizes are bytes, or whole KiB, MiB or GiB, such as ` + "`64KiB`" + `. Durations are such as
 ` + "`90s`" + `, ` + "`5m`" + ` or ` + "`1h30m`" + `.
 `)
 	defaults := config.Default()
