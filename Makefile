@@ -12,7 +12,7 @@ help: ## List these commands
 
 .PHONY: build
 build: ## Build the binary, static, as bin/atrium
-	$(GO) build -trimpath -o $(BIN)/atrium ./cmd/atrium
+	$(GO) build -trimpath -buildvcs=auto -o $(BIN)/atrium ./cmd/atrium
 
 .PHONY: run
 run: build ## Build and start the service with a demo tenant; prints a key and lines to try
@@ -60,7 +60,7 @@ verify: ## Check that the modules are tidy and as they were published, and that 
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
 	cd tools/supply && $(GO) mod tidy -diff
-	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/atrium ./cmd/atrium
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -o $(BIN)/atrium ./cmd/atrium
 
 .PHONY: supply
 supply: ## Check the licences of what the binary is made of, and that no vulnerability is known in it
