@@ -261,6 +261,9 @@ func (r *Report) examine(ctx context.Context, path, from string) error {
 		return fmt.Errorf("%s has migration %d and this binary knows %d: use a newer binary, such as the one that made it%s",
 			from, contents.Schema, newest, r.by())
 	}
+	if r.Schema > 0 && r.Schema != contents.Schema { // 0 without a manifest
+		return fmt.Errorf("%s is damaged: it has migration %d, its manifest says %d: %w", from, contents.Schema, r.Schema, errDamaged)
+	}
 	for table, n := range r.Rows {
 		if contents.Rows[table] != n {
 			return fmt.Errorf("%s is damaged: %s has %d rows, its manifest says %d: %w", from, table, contents.Rows[table], n, errDamaged)

@@ -220,6 +220,7 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 		"cut off":          right[:len(right)/2],
 		"empty":            "",
 		"other rows":       strings.Replace(right, `"entries":20`, `"entries":21`, 1),
+		"another schema":   strings.Replace(right, fmt.Sprintf(`"schema":%d`, m.Schema), fmt.Sprintf(`"schema":%d`, m.Schema-1), 1),
 		"another checksum": strings.ReplaceAll(right, m.SHA256, hex.EncodeToString(make([]byte, 32))),
 		"two checksums":    strings.Replace(right, m.SHA256, hex.EncodeToString(make([]byte, 32)), 1),
 	} {

@@ -28,7 +28,7 @@ beside it says what it is, and sha256sum -c checks it. No migrations are applied
 The backup contains all that the database does, the hashes of keys and the key of the
 cursors included: only its owner may read it, and it should stay so.
 
-What a killed backup leaves has a name that begins with a dot and ends with .partial:
+What a killed backup or restore leaves has a name that begins with a dot and ends with .partial:
 it may be deleted. A database on PostgreSQL is copied by PostgreSQL's own tools.`,
 		Example: `  atrium backup /var/backups/atrium.db --database sqlite:/var/lib/atrium/atrium.db
   atrium backup "/var/backups/atrium-$(date -u +%FT%H%MZ).db" --rate 20MiB`,
@@ -92,17 +92,20 @@ since must be revoked again.`,
   atrium restore /var/backups/atrium.db --verify`,
 		Args: cobra.ExactArgs(1),
 	}
-	database, out := databaseFlag(cmd), outputFlag(cmd)
+	database, out := databaseSettings(cmd.Flags()), outputFlag(cmd)
 	verify := cmd.Flags().Bool("verify", false, "check the backup, and make no database")
 	without := cmd.Flags().Bool("no-manifest", false, "take a backup that has no manifest, such as one that sqlite3 has made; its checksum is not compared")
 	rate := rateFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
-		settings, err := database(cmd.ErrOrStderr())
+		settings, named, err := database(cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
 		path := ""
 		if !*verify {
+			if !named {
+				return usageError{errors.New("which database to make: --database, ATRIUM_DATABASE or the file must say, or --verify that none is")}
+			}
 			if path, err = databaseFile(settings, "pg_restore puts back what pg_dump has made"); err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -158,14 +159,26 @@ func databaseFlag(cmd *cobra.Command) func(stderr io.Writer) (config.Config, err
 }
 
 func databaseFlags(flags *pflag.FlagSet, others ...string) func(stderr io.Writer) (config.Config, error) {
+	load := databaseSettings(flags, others...)
+	return func(stderr io.Writer) (config.Config, error) {
+		settings, _, err := load(stderr)
+		return settings, err
+	}
+}
+
+// databaseSettings is databaseFlags, whose function says besides whether anybody has
+// named the database, or it is the default.
+func databaseSettings(flags *pflag.FlagSet, others ...string) func(stderr io.Writer) (settings config.Config, named bool, err error) {
 	settings := config.Default()
 	loader := config.Bind(flags, &settings, append(others, "database", "database-timeout", "database-statements")...)
-	return func(stderr io.Writer) (config.Config, error) {
-		if _, err := loader.Load(os.LookupEnv); err != nil {
-			return config.Config{}, usageError{err}
+	return func(stderr io.Writer) (config.Config, bool, error) {
+		list, err := loader.Load(os.LookupEnv)
+		if err != nil {
+			return config.Config{}, false, usageError{err}
 		}
 		warn(stderr, loader.Warnings...)
-		return settings, nil
+		named := slices.ContainsFunc(list, func(s config.Setting) bool { return s.Name == "database" && s.Source != config.FromDefault })
+		return settings, named, nil
 	}
 }
 

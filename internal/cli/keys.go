@@ -62,8 +62,8 @@ has ended within ` + auth.CacheTime.String() + `.`,
 			},
 		},
 		{
-			use: "revoke KEY_ID", short: "End a key for good", long: "Running servers refuse it within " + auth.CacheTime.String() + ".",
-			method: http.MethodPost, path: "/keys/{key_id}/revoke", owner: ofTheKey, state: givenState, columns: columns,
+			use: "revoke KEY_ID", short: "End a key for good", long: "That cannot be undone. Running servers refuse it within " + auth.CacheTime.String() + ".",
+			method: http.MethodPost, path: "/keys/{key_id}/revoke", owner: ofTheKey, confirm: "Revoke for good", state: givenState, columns: columns,
 		},
 	}}
 }
