@@ -187,7 +187,7 @@ func TestThousandsOfIdleConnectionsSlowNobodyDown(t *testing.T) {
 				t.Errorf("p99 is %s", p99)
 			}
 		})
-	}, "--idle-timeout", "1m", "--read-header-timeout", "1m")
+	}, "--idle-timeout", "1m", "--read-header-timeout", "1m", "--read-timeout", "1m")
 }
 
 func TestRequestsThatComeTogetherAreAnsweredInTheirOrder(t *testing.T) {
