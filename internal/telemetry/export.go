@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -46,7 +49,11 @@ const (
 	otelEndpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	otelHeaders  = "OTEL_EXPORTER_OTLP_HEADERS"
 	otelProtocol = "OTEL_EXPORTER_OTLP_PROTOCOL"
-	otlpHTTP     = "http/protobuf"
+
+	otelSampler    = "OTEL_TRACES_SAMPLER"
+	otelSamplerArg = "OTEL_TRACES_SAMPLER_ARG"
+
+	otlpHTTP = "http/protobuf"
 )
 
 // NewExport returns what the environment asks for by OpenTelemetry's own variables, or
@@ -57,10 +64,17 @@ func NewExport(ctx context.Context, version, database string, log *slog.Logger) 
 	if strings.EqualFold(os.Getenv(otelDisabled), "true") {
 		return nil, nil
 	}
-	traces, tracesErr := wanted("TRACES")
-	metrics, metricsErr := wanted("METRICS")
-	if err := errors.Join(tracesErr, metricsErr); err != nil || !traces && !metrics {
-		return nil, err
+	traces, faults := wanted("TRACES")
+	if traces {
+		faults = append(faults, samplerFaults()...)
+	}
+	metrics, metricsFaults := wanted("METRICS")
+	var all []error
+	for _, fault := range slices.Compact(slices.Sorted(slices.Values(append(faults, metricsFaults...)))) { // some are of both
+		all = append(all, errors.New(fault))
+	}
+	if len(all) > 0 || !traces && !metrics {
+		return nil, errors.Join(all...)
 	}
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		semconv.ServiceName("atrium"), semconv.ServiceVersion(version), semconv.ServiceInstanceID(rand.Text()),
@@ -85,8 +99,9 @@ func NewExport(ctx context.Context, version, database string, log *slog.Logger) 
 	return e, nil
 }
 
-// wanted reports whether a signal, TRACES or METRICS, has somewhere to go.
-func wanted(signal string) (bool, error) {
+// wanted reports whether a signal, TRACES or METRICS, has somewhere to go, and what is
+// wrong with the variables that say so.
+func wanted(signal string) (_ bool, faults []string) {
 	exporter := "OTEL_" + signal + "_EXPORTER"
 	of := "OTEL_EXPORTER_OTLP_" + signal
 	endpoint, headers, protocol := of+"_ENDPOINT", of+"_HEADERS", of+"_PROTOCOL"
@@ -98,43 +113,66 @@ func wanted(signal string) (bool, error) {
 		return false, nil
 	case "", "otlp":
 	default:
-		return false, fmt.Errorf("%s must be otlp or none", exporter)
+		faults = append(faults, exporter+" must be otlp or none")
 	}
 	if os.Getenv(protocol) == "" {
 		protocol = otelProtocol
 	}
 	if p := os.Getenv(protocol); p != "" && p != otlpHTTP {
-		return false, fmt.Errorf("%s must be %s", protocol, otlpHTTP)
+		faults = append(faults, protocol+" must be "+otlpHTTP)
 	}
-	return true, errors.Join(endpointFault(otelEndpoint), endpointFault(endpoint), headersFault(otelHeaders), headersFault(headers))
+	for _, variable := range []string{otelEndpoint, endpoint} {
+		if !isEndpoint(strings.TrimSpace(os.Getenv(variable))) {
+			faults = append(faults, variable+" must be a URL with http or https")
+		}
+	}
+	for _, variable := range []string{otelHeaders, headers} {
+		if !areHeaders(strings.TrimSpace(os.Getenv(variable))) {
+			faults = append(faults, variable+" must be name=value, with a comma before another, and %xx for what is special in a value")
+		}
+	}
+	return true, faults
 }
 
-// endpointFault reports what is wrong with a variable that names a collector, if it is
-// set. The SDK would send to another place.
-func endpointFault(variable string) error {
-	value := strings.TrimSpace(os.Getenv(variable))
-	if u, err := url.Parse(value); value != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		return fmt.Errorf("%s must be a URL with http or https", variable)
+// samplerFaults returns what is wrong with the variables that say which traces are kept:
+// the SDK would keep others.
+func samplerFaults() (faults []string) {
+	switch sampler := os.Getenv(otelSampler); sampler {
+	case "", "always_on", "always_off", "parentbased_always_on", "parentbased_always_off":
+	case "traceidratio", "parentbased_traceidratio":
+		share, err := strconv.ParseFloat(cmp.Or(os.Getenv(otelSamplerArg), "1"), 64)
+		if err != nil || !(share >= 0 && share <= 1) {
+			faults = append(faults, otelSamplerArg+" must be from 0 to 1")
+		}
+	default:
+		faults = append(faults, otelSampler+" must be always_on, always_off, traceidratio, or one of these after parentbased_")
 	}
-	return nil
+	return faults
+}
+
+// isEndpoint reports whether a value names a collector, or nothing. The SDK would send to
+// another place.
+func isEndpoint(value string) bool {
+	u, err := url.Parse(value)
+	return value == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 // token is the name of a header: RFC 9110, section 5.6.2.
 var token = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
 
-// headersFault is endpointFault for one that lists headers. The SDK would leave them out.
-func headersFault(variable string) error {
-	list := strings.TrimSpace(os.Getenv(variable))
+// areHeaders reports whether a value lists headers, or none. The SDK would leave out what
+// is wrong.
+func areHeaders(list string) bool {
 	if list == "" {
-		return nil
+		return true
 	}
 	for header := range strings.SplitSeq(list, ",") {
 		name, value, assigned := strings.Cut(header, "=")
 		if _, err := url.PathUnescape(value); err != nil || !assigned || !token.MatchString(strings.TrimSpace(name)) {
-			return fmt.Errorf("%s must be name=value, with a comma before another, and %%xx for what is special in a value", variable)
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // Traces returns what makes spans; nil for none.

@@ -68,6 +68,7 @@ func TestVariablesThatAreWrongAreNamed(t *testing.T) {
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/json",
 		"OTEL_TRACES_EXPORTER": "zipkin", "OTEL_METRICS_EXPORTER": "prometheus", "OTEL_RESOURCE_ATTRIBUTES": "a",
+		"OTEL_TRACES_SAMPLER": "sometimes",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(otelEndpoint, "http://127.0.0.1:1")
@@ -77,6 +78,23 @@ func TestVariablesThatAreWrongAreNamed(t *testing.T) {
 				t.Errorf("with %s: %v", value, err)
 			}
 		})
+	}
+}
+
+func TestAllVariablesThatAreWrongAreNamedOnce(t *testing.T) {
+	t.Setenv(otelEndpoint, "not-a-url")
+	t.Setenv(otelProtocol, "grpc")
+	t.Setenv(otelSampler, "parentbased_traceidratio")
+	want := "OTEL_EXPORTER_OTLP_ENDPOINT must be a URL with http or https\nOTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf\nOTEL_TRACES_SAMPLER_ARG must be from 0 to 1"
+	for _, share := range []string{"7", "-0.1", "NaN", "half"} {
+		t.Setenv(otelSamplerArg, share)
+		if _, err := NewExport(t.Context(), "v1", "sqlite:a", slog.New(slog.DiscardHandler)); err == nil || err.Error() != want {
+			t.Errorf("%v, want\n%s", err, want)
+		}
+	}
+	t.Setenv(otelEndpoint, "")
+	if e, err := NewExport(t.Context(), "v1", "sqlite:a", slog.New(slog.DiscardHandler)); e != nil || err != nil {
+		t.Errorf("without a collector: %v, %v", e, err)
 	}
 }
 
