@@ -25,8 +25,8 @@ type operation struct {
 	quiet   latencies
 }
 
-// maxFaults is how many faults are kept with their words.
-const maxFaults = 40
+// maxFaults is how many faults of a kind are kept with their words.
+const maxFaults = 20
 
 func newTally() *tally { return &tally{operations: map[string]*operation{}} }
 
@@ -35,7 +35,7 @@ func (t *tally) fault(counter *int, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	*counter++
-	if len(t.faults) < maxFaults {
+	if *counter <= maxFaults {
 		t.faults = append(t.faults, fmt.Sprintf(format, args...))
 	}
 }
