@@ -21,7 +21,9 @@ func TestARunningServiceDeletesWhatIsTooMuchForARequestThatErases(t *testing.T) 
 
 		erase := request{method: "DELETE", target: "/manage/v0/accounts/" + account, header: []string{"x-api-key: " + s.north.manage}}
 		a := s.send(t, erase)
-		if a.status != 202 || string(a.body) != `{"entriesDeleted":false}` {
+		switch { // the service may have deleted the rest before the request looked
+		case a.status == 202 && string(a.body) == `{"entriesDeleted":false}`, a.status == 204:
+		default:
 			t.Fatal(a)
 		}
 		for _, fault := range checkExchange(t, erase, a) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -55,6 +56,15 @@ func wantInterrupted(t *testing.T, cmd *exec.Cmd, said *bytes.Buffer, s os.Signa
 	}
 }
 
+// hearHangups has the commands that a test starts end at SIGHUP, also when whoever runs the
+// tests has it ignored, as nohup does: who is started inherits that.
+func hearHangups(t *testing.T) {
+	t.Helper()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(signals) })
+}
+
 // tenantWithMuch makes a database with a tenant that has more than a pipe does.
 func tenantWithMuch(t *testing.T, dir string) (tenant string) {
 	t.Helper()
@@ -71,6 +81,7 @@ func tenantWithMuch(t *testing.T, dir string) (tenant string) {
 }
 
 func TestASignalEndsAnExportAtOnceAlsoWhileNobodyReadsIt(t *testing.T) {
+	hearHangups(t)
 	dir := t.TempDir()
 	tenant := tenantWithMuch(t, dir)
 	key := regexp.MustCompile(`Key +(\S+)`).FindStringSubmatch(output(t, dir, "keys", "create", "--tenant", tenant, "--name", "k", "--scope", "manage"))
@@ -103,6 +114,7 @@ func TestASignalEndsAnExportAtOnceAlsoWhileNobodyReadsIt(t *testing.T) {
 }
 
 func TestASignalEndsARestoreAndNothingIsMade(t *testing.T) {
+	hearHangups(t)
 	dir := t.TempDir()
 	tenantWithMuch(t, dir)
 	output(t, dir, "backup", "copy.db")

@@ -24,7 +24,7 @@ import (
 const (
 	databaseTimeout = 2 * time.Second
 	connections     = 4 // so few that clients need all of them
-	answerLimit     = 8 * databaseTimeout
+	answerLimit     = 12 * databaseTimeout
 )
 
 // An outage is a server under load whose database is about to go away.

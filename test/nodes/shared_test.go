@@ -114,7 +114,7 @@ func TestAKeyThatIsRevokedIsRefusedByEveryNodeWithinFiveSeconds(t *testing.T) {
 			t.Fatal(a)
 		}
 	}
-	nodes.Must(t, "keys", "revoke", "--database", s.database, string(s.keyID))
+	nodes.Must(t, "keys", "revoke", "--yes", "--database", s.database, string(s.keyID))
 	nodes.Until(t, "every node to refuse the key", forgotten, func() bool {
 		return !slices.ContainsFunc(s.nodes, func(n *nodes.Node) bool { return s.get(t, n, "/v0/pages", s.key).status != 401 })
 	})
