@@ -10,6 +10,7 @@ import (
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/postgrestest"
+	"atrium/internal/store/engine/recording"
 )
 
 // A cluster is one more engine: a schema of its own on the coordinator that
@@ -17,8 +18,9 @@ import (
 func init() {
 	engines = append(engines, struct {
 		name string
+		form string
 		open func(t *testing.T) engine.DB
-	}{"citus", func(t *testing.T) engine.DB {
+	}{"citus", recording.Shard, func(t *testing.T) engine.DB {
 		t.Helper()
 		address := os.Getenv("CITUS_URL")
 		if address == "" {
