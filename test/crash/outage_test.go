@@ -23,8 +23,8 @@ import (
 // turn: for its key, and for what it is about, behind a commit that was begun before.
 const (
 	databaseTimeout = 2 * time.Second
-	connections     = 4 // so few that clients need all of them
-	answerLimit     = 12 * databaseTimeout
+	connections     = 4                                // so few that clients need all of them
+	answerLimit     = 20*time.Second + databaseTimeout // what a request waits for storage, by docs/limits.md, and a statement more
 )
 
 // An outage is a server under load whose database is about to go away.
