@@ -334,14 +334,19 @@ func (db *postgresDB) once(ctx context.Context, f func(*postgresConn) error) (pa
 // release gives a connection back to the pool, which drops it if a transaction is
 // open or an answer outstanding. One that is closed already would keep its place
 // until its server has been heard of, for up to 15 seconds; it leaves it at once,
-// unless as many as the pool has are on their way out.
+// unless as many as the pool has are on their way out. These are given half the time
+// that the next ones take to be found silent, and so are out of their way.
 func (db *postgresDB) release(conn *pgxpool.Conn) {
 	if conn.Conn().IsClosed() {
 		select {
 		case db.ending <- struct{}{}:
-			closed := conn.Hijack().PgConn().CleanupDone()
+			pg := conn.Hijack().PgConn()
 			go func() {
-				<-closed
+				select {
+				case <-pg.CleanupDone():
+				case <-time.After(db.options.Timeout / 2):
+					_ = pg.Conn().Close()
+				}
 				<-db.ending
 			}()
 			return
