@@ -11,8 +11,6 @@ import (
 // A nullable instant is a *Time.
 type Time int64
 
-const timeLayout = "2006-01-02T15:04:05.000Z"
-
 // errTime is the one fault a written instant can have.
 var errTime = errors.New("is not a date-time such as 2026-01-02T15:04:05.678Z, with any offset, between the years 0000 and 9999 (UTC)")
 
@@ -45,8 +43,21 @@ func (t Time) Std() time.Time { return time.UnixMicro(int64(t)).UTC() }
 // AppendText appends the instant in ISO 8601 form, in UTC, with milliseconds
 // and Z. The error is always nil.
 func (t Time) AppendText(b []byte) ([]byte, error) {
-	return t.Std().AppendFormat(b, timeLayout), nil
+	at := t.Std()
+	year, month, day := at.Date()
+	hour, minute, second := at.Clock()
+	b = appendTwo(appendTwo(b, year/100), year%100)
+	b = appendTwo(append(b, '-'), int(month))
+	b = appendTwo(append(b, '-'), day)
+	b = appendTwo(append(b, 'T'), hour)
+	b = appendTwo(append(b, ':'), minute)
+	b = appendTwo(append(b, ':'), second)
+	millis := at.Nanosecond() / 1_000_000
+	return append(appendTwo(append(b, '.', byte('0'+millis/100)), millis%100), 'Z'), nil
 }
+
+// appendTwo appends a number under 100 in two digits.
+func appendTwo(b []byte, n int) []byte { return append(b, byte('0'+n/10), byte('0'+n%10)) }
 
 // MarshalText is AppendText to a new slice; encoders of JSON find it.
 func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }

@@ -45,3 +45,26 @@ func TestTimesAreCutTowardsThePast(t *testing.T) {
 		}
 	}
 }
+
+// layout is how the standard library would write an instant.
+const layout = "2006-01-02T15:04:05.000Z"
+
+func TestTimesAreWrittenAsTheStandardLibraryWritesThem(t *testing.T) {
+	first, last := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999_000_000, time.UTC)
+	for at := At(first); at <= At(last); at += Time((9*24+1)*time.Hour/time.Microsecond + 61_001_000) { // every one of each comes up
+		if got, want := at.String(), at.Std().Format(layout); got != want {
+			t.Fatalf("%d is %s, want %s", at, got, want)
+		}
+	}
+	if got, want := At(last).String(), last.Format(layout); got != want {
+		t.Errorf("the last instant is %s, want %s", got, want)
+	}
+}
+
+func BenchmarkTimeAppendText(b *testing.B) {
+	at, text := At(time.Date(2026, 11, 22, 1, 2, 3, 4e6, time.UTC)), make([]byte, 0, 64)
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = at.AppendText(text)
+	}
+}
