@@ -13,14 +13,6 @@ import (
 	"atrium/internal/submission"
 )
 
-type accountLog struct {
-	AccountID    atrium.AccountID `json:"accountId"`
-	AccountLogID atrium.EntryID   `json:"accountLogId"`
-	CreatedAt    atrium.Time      `json:"createdAt"`
-	Source       string           `json:"source"`
-	Type         string           `json:"type"`
-}
-
 func (a *API) createAccountLog(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var draft *atrium.Draft
 	err := a.Decode.Do(ctx, func() error {
@@ -33,14 +25,12 @@ func (a *API) createAccountLog(ctx context.Context, who auth.Principal, r *rest.
 	if err != nil {
 		return rest.Response{}, err
 	}
-	receipt, err := a.Logs.Submit(ctx, draft)
+	made, err := a.Logs.Submit(ctx, draft)
 	if err != nil {
 		return rest.Response{}, err
 	}
-	response := rest.Response{Status: http.StatusCreated, Body: accountLog{
-		receipt.AccountID, receipt.EntryID, receipt.CreatedAt, receipt.Source, receipt.Type,
-	}}
-	if receipt.Replayed {
+	response := rest.Response{Status: http.StatusCreated, Body: (*receipt)(&made)}
+	if made.Replayed {
 		response.Header = http.Header{"Idempotency-Replayed": {"true"}}
 	}
 	return response, nil

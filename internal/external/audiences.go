@@ -9,23 +9,6 @@ import (
 	"atrium/internal/rest"
 )
 
-type version struct {
-	ID            atrium.VersionID `json:"id"`
-	VersionNumber int64            `json:"versionNumber"`
-	CreatedAt     atrium.Time      `json:"createdAt"`
-	Archived      *bool            `json:"archived,omitzero"`
-}
-
-type versionList struct {
-	Items []version   `json:"items"`
-	Page  versionPage `json:"page"`
-}
-
-type versionPage struct {
-	HasMore    bool  `json:"hasMore"`
-	TotalCount int64 `json:"totalCount"`
-}
-
 func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
 	limit := q.Limit()
@@ -46,18 +29,7 @@ func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err != nil {
 		return rest.Response{}, err
 	}
-	list := versionList{
-		Items: make([]version, len(versions)),
-		Page:  versionPage{HasMore: skip < total-int64(len(versions)), TotalCount: total},
-	}
-	for i := range versions {
-		v := &versions[i]
-		list.Items[i] = version{ID: v.ID, VersionNumber: v.Number, CreatedAt: v.CreatedAt}
-		if withArchived {
-			list.Items[i].Archived = &v.Archived
-		}
-	}
-	return rest.Response{Body: list}, nil
+	return rest.Response{Body: &versionList{versions, withArchived, skip < total-int64(len(versions)), total}}, nil
 }
 
 // includeArchived takes the parameter include: names of members with commas

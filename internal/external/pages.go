@@ -3,41 +3,10 @@ package external
 import (
 	"context"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/rest"
 )
-
-// A page in full is what one page looks like; a page in a list has its title
-// and status too, and no metadata.
-type page struct {
-	PageID         atrium.PageID      `json:"pageId"`
-	TenantID       atrium.TenantID    `json:"tenantId"`
-	BrandID        string             `json:"brandId"`
-	Name           string             `json:"name"`
-	PageContext    string             `json:"pageContext"`
-	Title          *string            `json:"title,omitzero"`
-	Status         *atrium.PageStatus `json:"status,omitzero"`
-	Actions        jsontext.Value     `json:"actions"`
-	Scripts        jsontext.Value     `json:"scripts"`
-	FooterLinks    jsontext.Value     `json:"footerLinks"`
-	AudiencesCount int64              `json:"audiencesCount"`
-	CreatedAt      atrium.Time        `json:"createdAt"`
-	UpdatedAt      atrium.Time        `json:"updatedAt"`
-	DeletedAt      *atrium.Time       `json:"deletedAt"`
-	HeaderActionID *string            `json:"headerActionId,omitzero"`
-	Metadata       jsontext.Value     `json:"metadata,omitzero"`
-}
-
-func newPage(p *atrium.Page) page {
-	return page{
-		PageID: p.ID, TenantID: p.TenantID, BrandID: p.BrandID, Name: p.Name, PageContext: p.Context,
-		Actions: p.Actions, Scripts: p.Scripts, FooterLinks: p.FooterLinks, AudiencesCount: p.AudiencesCount,
-		CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt, DeletedAt: p.DeletedAt, HeaderActionID: p.HeaderActionID,
-	}
-}
 
 func (a *API) getPage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	id, err := rest.PathID[atrium.PageID](r, "page_id")
@@ -48,9 +17,7 @@ func (a *API) getPage(ctx context.Context, who auth.Principal, r *rest.Request) 
 	if err != nil {
 		return rest.Response{}, err
 	}
-	body := newPage(&p)
-	body.Metadata = p.Metadata
-	return rest.Response{Body: body}, nil
+	return rest.Response{Body: (*fullPage)(&p)}, nil
 }
 
 func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -70,15 +37,10 @@ func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request
 	if err != nil {
 		return rest.Response{}, err
 	}
-	list := rest.List[page]{Items: make([]page, len(pages)), HasMore: more, Limit: limit}
-	for i := range pages {
-		p := &pages[i]
-		list.Items[i] = newPage(p)
-		list.Items[i].Title, list.Items[i].Status = &p.Title, &p.Status
-	}
+	list := &pageList{pages: pages, more: more, limit: limit}
 	if more {
 		last := &pages[len(pages)-1]
-		list.NextCursor = a.Cursors.SealPosition(atrium.PositionAt(last.CreatedAt, last.ID), binding...)
+		list.cursor = a.Cursors.SealPosition(atrium.PositionAt(last.CreatedAt, last.ID), binding...)
 	}
 	return rest.Response{Body: list}, nil
 }

@@ -74,7 +74,7 @@ func (t AccountTag) SameFields(tag string) bool {
 // NewAccountTag returns the tag of an account that is shown with prospects and what
 // was merged into it. It hashes each text with its length.
 func NewAccountTag(a atrium.Account, linked []atrium.Prospect, merged []atrium.MergedAccount) AccountTag {
-	b := make([]byte, 0, 256)
+	b := make([]byte, 0, 2048) // on the stack, and enough for most
 	text := func(s *string) {
 		if s == nil {
 			b = append(b, '-')
