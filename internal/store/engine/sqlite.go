@@ -31,10 +31,13 @@ import (
 // each time. A passive one lets the log start over only when no read is in its
 // way, so above maxLogPages the writer runs one that waits, for a moment, for the
 // reads that are.
+//
+// The writer's cache has fewer than 4,096 pages: a commit that has split a page looks
+// through all slots of the cache's hash table, which doubles when it is full.
 const (
 	maxReaders      = 64
 	readerCacheKB   = 1024
-	writerCacheKB   = 64 << 10
+	writerCacheKB   = 15 << 10
 	mmapBytes       = 1 << 30
 	pageBytes       = 4096
 	checkpointPages = 8000
