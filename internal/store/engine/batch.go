@@ -97,25 +97,45 @@ func relation(columns []Column, first int) string {
 	return fmt.Sprintf("unnest(%s) AS batch(%s)", strings.Join(arrays, ", "), strings.Join(names, ", "))
 }
 
-// embed makes the statement for one row. An UPDATE that joins a relation of one
-// row takes SQLite several times as long as one whose values are parameters, and a
-// DELETE cannot join any.
+// insertsBatch is an INSERT of what batch alone has: what comes before the values, the
+// values, and what comes behind.
+var insertsBatch = regexp.MustCompile(`(?s)^(INSERT .*\S)\s+SELECT (.*)\s+FROM batch(?: WHERE true|$)(.*)$`)
+
+// embed makes the statement for one row. Where a relation of one row is joined, SQLite
+// makes a table for it, unless it has to read that first, which is what a CROSS JOIN
+// tells it. What is inserted from one is copied, and an UPDATE that joins one takes
+// several times as long as one whose values are parameters. A DELETE cannot join any.
 func (b *Batch) embed(body, from string) {
-	if !strings.HasPrefix(body, "UPDATE") && !strings.HasPrefix(body, "DELETE") {
+	switch m := insertsBatch.FindStringSubmatch(body); {
+	case m != nil:
+		b.embedded = m[1] + " VALUES (" + b.withParameters(m[2], ofBatchAlone) + ")" + m[3]
+	case strings.HasPrefix(body, "UPDATE"), strings.HasPrefix(body, "DELETE"):
+		b.embedded = b.withParameters(strings.Replace(body, from+"batch", "", 1), ofBatch)
+	default:
 		names, params := make([]string, len(b.columns)), make([]string, len(b.columns))
 		for i, c := range b.columns {
 			names[i], params[i] = c.Name, "$"+strconv.Itoa(i+1)
 			b.order = append(b.order, i)
 		}
+		body = strings.Replace(body, "FROM batch JOIN ", "FROM batch CROSS JOIN ", 1)
 		b.embedded = fmt.Sprintf("WITH batch(%s) AS (VALUES (%s))\n%s", strings.Join(names, ", "), strings.Join(params, ", "), body)
-		return
 	}
-	b.embedded = ofBatch.ReplaceAllStringFunc(strings.Replace(body, from+"batch", "", 1), func(column string) string {
-		i := slices.IndexFunc(b.columns, func(c Column) bool { return "batch."+c.Name == column })
-		if i < 0 {
-			panic(fmt.Sprintf("engine: %s is no column of the batch in %q", column, body)) //nolint:forbidigo // a constant of the store
-		}
-		if !slices.Contains(b.order, i) {
+}
+
+// ofBatchAlone finds the columns in an expression that has none of another relation.
+var ofBatchAlone = regexp.MustCompile(`\b(?:batch\.)?([a-z_]+)`)
+
+// withParameters replaces the columns that a pattern finds in a text.
+func (b *Batch) withParameters(text string, columns *regexp.Regexp) string {
+	return columns.ReplaceAllStringFunc(text, func(found string) string {
+		name, qualified := strings.CutPrefix(found, "batch.")
+		i := slices.IndexFunc(b.columns, func(c Column) bool { return c.Name == name })
+		switch {
+		case i < 0 && !qualified:
+			return found
+		case i < 0:
+			panic(fmt.Sprintf("engine: %s is no column of the batch in %q", found, text)) //nolint:forbidigo // a constant of the store
+		case !slices.Contains(b.order, i):
 			b.order = append(b.order, i)
 		}
 		return "$" + strconv.Itoa(slices.Index(b.order, i)+1)
