@@ -4,7 +4,10 @@ go 1.26.0
 
 toolchain go1.26.8
 
-require zombiezen.com/go/sqlite v1.4.2
+require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	zombiezen.com/go/sqlite v1.4.2
+)
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect

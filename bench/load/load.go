@@ -1,0 +1,215 @@
+// Package load sends requests to HTTP servers and says what came of it.
+//
+// In a closed loop each connection sends its next request when the last one is
+// answered: it shows how much a server can do. A server that stands still is then
+// asked nothing, so the wait of everybody who would have asked is missing from the
+// latencies, which Gil Tene calls coordinated omission ("How NOT to Measure Latency",
+// and the README of his wrk2). In an open loop requests are due at a fixed rate
+// whatever the server does, and a latency counts from the instant at which its request
+// was due, not from when a connection was free to send it.
+//
+// Latencies go into histograms of a fixed size (HdrHistogram, three digits), so that a
+// load takes as much memory after an hour as after a second.
+package load
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// A Server is what a load is sent to.
+type Server interface {
+	Addr() string       // of its listener: host and port
+	CPU() time.Duration // the processor time that it has used; 0 if that is not known
+}
+
+// A Load is requests of a mix, sent for a time.
+type Load struct {
+	To          []Server // the connections go to them in turn
+	Mix         Mix
+	Connections int // each has one request at a time
+	For         time.Duration
+	Rate        float64 // requests a second that are due, of all connections; 0 for a closed loop
+}
+
+// longest is the longest latency that is told apart from longer ones.
+const longest = time.Minute
+
+// overtime is how many times its length an open loop may take to send what was due.
+const overtime = 2
+
+// sent numbers all requests of this process, so that no two are the same.
+var sent atomic.Int64
+
+// Run returns when the time is over and every request that was sent has its answer,
+// or ctx is done. Requests that fail are in the report; its error is for a load that
+// cannot be sent at all.
+func (l Load) Run(ctx context.Context) (Report, error) {
+	if len(l.To) == 0 || l.Connections < 1 || l.Mix.total() < 1 {
+		return Report{}, errors.New("a load needs servers, connections and requests")
+	}
+	ctx, cancel := context.WithTimeout(ctx, overtime*l.For)
+	defer cancel()
+	before, start := l.cpu(), time.Now()
+	next := func() (time.Time, bool) {
+		now := time.Now()
+		return now, now.Sub(start) < l.For && ctx.Err() == nil
+	}
+	var pacing sync.WaitGroup
+	var unsent int
+	if l.Rate > 0 {
+		s := schedule{start: start, length: l.For, rate: l.Rate}
+		due := make(chan time.Time, l.Connections)
+		pacing.Go(func() { unsent = s.pace(ctx, due) })
+		next = func() (time.Time, bool) {
+			at, more := <-due
+			return at, more
+		}
+	}
+	each := make([]Report, l.Connections)
+	var loops sync.WaitGroup
+	for i := range each {
+		c := connection{addr: l.To[i%len(l.To)].Addr()}
+		loops.Go(func() { each[i] = c.loop(ctx, l.Mix, next) })
+	}
+	loops.Wait()
+	cancel() // a pace that nobody follows any more
+	pacing.Wait()
+
+	report := newReport()
+	for _, r := range each {
+		report.add(r)
+	}
+	report.Elapsed, report.CPU = time.Since(start), l.cpu()-before
+	report.Unsent += unsent
+	if report.Answered == 0 {
+		return report, fmt.Errorf("nothing was answered: %w", report.Failure)
+	}
+	return report, nil
+}
+
+func (l Load) cpu() (total time.Duration) {
+	for _, s := range l.To {
+		total += s.CPU()
+	}
+	return total
+}
+
+// A schedule is when the requests of an open loop are due.
+type schedule struct {
+	start  time.Time
+	length time.Duration
+	rate   float64
+}
+
+// at returns when the nth request is due, from 0, and whether there is one.
+func (s schedule) at(n int) (time.Time, bool) {
+	offset := time.Duration(float64(n) * float64(time.Second) / s.rate)
+	return s.start.Add(offset), offset < s.length
+}
+
+// pace hands out instants when they have come, and all of them, however late somebody
+// takes them. It returns how many nobody took before ctx was done.
+func (s schedule) pace(ctx context.Context, due chan<- time.Time) (unsent int) {
+	defer close(due)
+	for n := 0; ; n++ {
+		at, more := s.at(n)
+		if !more {
+			return unsent
+		}
+		sleepUntil(ctx, at)
+		select {
+		case due <- at:
+		case <-ctx.Done():
+			unsent++
+		}
+	}
+}
+
+// sleepUntil does not use the timers of the runtime, which may be a millisecond late, as
+// epoll's time-outs are. It looks at ctx once a tenth of a second.
+func sleepUntil(ctx context.Context, at time.Time) {
+	for wait := time.Until(at); wait > 0 && ctx.Err() == nil; wait = time.Until(at) {
+		t := syscall.NsecToTimespec(int64(min(wait, 100*time.Millisecond)))
+		_ = syscall.Nanosleep(&t, nil) // a signal may end it early
+	}
+}
+
+// A connection is opened when it is needed, and again when it broke.
+type connection struct {
+	addr string
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+// loop sends a request for each instant that it is given, and counts its latency from
+// there.
+func (c *connection) loop(ctx context.Context, mix Mix, next func() (time.Time, bool)) Report {
+	defer c.close()
+	r := newReport()
+	for at, more := next(); more; at, more = next() {
+		if ctx.Err() != nil {
+			r.Unsent++
+			continue
+		}
+		n := int(sent.Add(1))
+		kind := mix.kind(n)
+		if err := c.exchange(kind, n); err != nil {
+			r.fail(fmt.Errorf("%s: %w", kind.Name, err))
+			continue
+		}
+		r.record(time.Since(at))
+	}
+	return r
+}
+
+func (c *connection) exchange(k Kind, n int) error {
+	status, err := c.roundTrip(k.Request(n))
+	if err != nil {
+		c.close()
+		time.Sleep(10 * time.Millisecond) // a server that is away is not asked all the time
+		return err
+	}
+	if status != k.Status {
+		return fmt.Errorf("status %d, want %d", status, k.Status)
+	}
+	return nil
+}
+
+func (c *connection) roundTrip(request []byte) (status int, err error) {
+	if c.conn == nil {
+		if c.conn, err = net.DialTimeout("tcp", c.addr, 5*time.Second); err != nil {
+			c.conn = nil
+			return 0, err
+		}
+		c.in = bufio.NewReaderSize(c.conn, 64<<10)
+	}
+	// A deadline for each request would be a timer for each; one that hangs is cut off late.
+	if err := c.conn.SetDeadline(time.Now().Add(longest)); err != nil {
+		return 0, err
+	}
+	if _, err := c.conn.Write(request); err != nil {
+		return 0, err
+	}
+	return readAnswer(c.in, nil)
+}
+
+func (c *connection) close() {
+	if c.conn != nil {
+		_ = c.conn.Close()
+		c.conn = nil
+	}
+}
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, longest.Microseconds(), 3)
+}

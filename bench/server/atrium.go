@@ -1,0 +1,58 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// An Atrium is a node of the service.
+type Atrium struct {
+	*Process
+	bin string
+	env []string
+}
+
+// StartAtrium starts a binary of the service with more flags of serve. A database of ""
+// is a new SQLite file that is removed again.
+func StartAtrium(ctx context.Context, bin, database string, flags ...string) (*Atrium, error) {
+	bin, err := filepath.Abs(bin)
+	if err != nil {
+		return nil, err
+	}
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	dir := ""
+	if database == "" {
+		if dir, err = os.MkdirTemp("", "atrium-bench-"); err != nil {
+			return nil, err
+		}
+		database = "sqlite:" + filepath.Join(dir, "bench.db")
+	}
+	a := &Atrium{bin: bin, env: append(os.Environ(), "ATRIUM_DATABASE="+database)}
+	cmd := exec.Command(bin, slices.Concat([]string{"serve", "--addr", addr}, flags)...)
+	cmd.Env = a.env
+	a.Process, err = start(ctx, cmd, addr, "/healthz", dir)
+	return a, err
+}
+
+// Command runs a command of the binary on the same database, and decodes what it prints.
+func (a *Atrium) Command(ctx context.Context, into any, stdin io.Reader, args ...string) error {
+	cmd := exec.CommandContext(ctx, a.bin, append(args, "-o", "json")...)
+	cmd.Env, cmd.Stdin = a.env, stdin
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return json.Unmarshal(out, into)
+}

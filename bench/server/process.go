@@ -1,0 +1,147 @@
+// Package server starts the servers that are measured, each as a process of its own, and
+// says what they take of the machine. It reads /proc, which Linux has.
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"atrium/bench/load"
+)
+
+// A Process is a server that this process started.
+type Process struct {
+	cmd   *exec.Cmd
+	addr  string
+	dir   string // its own, removed when it stops; "" for none
+	log   *os.File
+	ready time.Duration
+}
+
+// patience is how long a server may take to answer for the first time.
+const patience = time.Minute
+
+// start runs a server that is to listen at addr, and waits until it answers GET path with
+// 200. Dir is taken over, and removed also if it cannot be started.
+func start(ctx context.Context, cmd *exec.Cmd, addr, path, dir string) (_ *Process, err error) {
+	p := &Process{cmd: cmd, addr: addr, dir: dir}
+	defer func() {
+		if err != nil {
+			p.Stop()
+		}
+	}()
+	if p.log, err = os.CreateTemp("", "atrium-bench-log-"); err != nil {
+		return nil, err
+	}
+	_ = os.Remove(p.log.Name()) // which leaves it open
+	cmd.Stderr = p.log
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	for time.Since(began) < patience {
+		if a, err := load.Once(addr, load.Get(addr, path)); err == nil && a.Status == http.StatusOK {
+			p.ready = time.Since(began)
+			return p, nil
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return nil, fmt.Errorf("%s does not answer: %s", cmd, p.Log())
+}
+
+// Stop ends the server, gracefully, and waits for it.
+func (p *Process) Stop() {
+	if p.cmd.Process != nil {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		_ = p.cmd.Wait()
+	}
+	if p.log != nil {
+		_ = p.log.Close()
+	}
+	if p.dir != "" {
+		_ = os.RemoveAll(p.dir)
+	}
+}
+
+// Addr returns where it listens.
+func (p *Process) Addr() string { return p.addr }
+
+// Ready returns how long it took from its start until it answered.
+func (p *Process) Ready() time.Duration { return p.ready }
+
+// Log returns the end of what it wrote to its standard error.
+func (p *Process) Log() string {
+	const most = 4 << 10
+	info, err := p.log.Stat()
+	if err != nil {
+		return ""
+	}
+	text := make([]byte, min(info.Size(), most))
+	n, _ := p.log.ReadAt(text, info.Size()-int64(len(text)))
+	return string(text[:n])
+}
+
+// CPU returns the processor time that it has used, to 10 ms.
+func (p *Process) CPU() time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	return cpuOf(stat)
+}
+
+// cpuOf reads the processor time out of /proc/PID/stat (proc(5)).
+func cpuOf(stat []byte) time.Duration {
+	// The second field is the name in brackets, which may hold anything.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 on Linux
+}
+
+// Anonymous returns the bytes of its resident memory that are no mapping of a file.
+func (p *Process) Anonymous() (bytes int64, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	return anonymousOf(status)
+}
+
+// anonymousOf reads RssAnon out of /proc/PID/status (proc(5)).
+func anonymousOf(status []byte) (bytes int64, err error) {
+	for line := range strings.Lines(string(status)) {
+		if value, found := strings.CutPrefix(line, "RssAnon:"); found {
+			kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			return kilobytes << 10, err
+		}
+	}
+	return 0, errors.New("/proc has no RssAnon")
+}
+
+// freeAddr returns a loopback address that was free a moment ago.
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String(), nil
+}
