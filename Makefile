@@ -59,6 +59,7 @@ verify: ## Check that the modules are tidy and as they were published, and that 
 	$(GO) mod verify
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
+	cd bench/pocketbase && $(GO) mod tidy -diff
 	cd tools/supply && $(GO) mod tidy -diff
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -o $(BIN)/atrium ./cmd/atrium
 
@@ -82,9 +83,17 @@ soak: prepare ## Load both engines for SOAK (1h) while things fail at random, an
 	$(GO) test -v -count=1 -timeout 0 ./test/soak -run TestSoak -args -soak $(SOAK) -seed $(SEED) -report $(CURDIR)/$(BIN)
 
 .PHONY: bench
-bench: build prepare ## Measure the API beside a bare net/http handler, and on PostgreSQL beside pgbench, and print the ratios
-	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium
-	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -postgres
+bench: build prepare ## Measure the API beside bare net/http, the databases alone, pgbench and PocketBase; print the ratios, and write docs/performance.md
+	cd bench/pocketbase && CGO_ENABLED=0 $(GO) build -trimpath -o ../../$(BIN)/pocketbase .
+	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -pocketbase ../$(BIN)/pocketbase -page ../docs/performance.md $(BENCH)
+
+.PHONY: bench-guard
+bench-guard: build prepare ## Fail if the API has become slower beside a bare net/http handler than bench/guard.json says, beyond the noise
+	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -guard guard.json
+
+.PHONY: bench-guard-update
+bench-guard-update: build prepare ## Measure five times what bench-guard does, and write bench/guard.json
+	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -guard guard.json -update 5
 
 .PHONY: bench-backup
 bench-backup: ## Measure ways to copy a SQLite database under load (docs/adr/0017); needs 6 GB of disk

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -11,8 +11,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
+	"atrium/bench/server"
+	"atrium/bench/workload"
 	"atrium/internal/store/engine/postgrestest"
 )
 
@@ -67,100 +68,142 @@ WHERE a.tenant_id = decode('%[2]s', 'hex') AND a.account_id = decode(lpad(to_hex
 ORDER BY l.prospect_created_at, l.prospect_id;
 `
 
-func runPostgres(ctx context.Context, o options) (err error) {
-	server, err := postgrestest.Run("shared_buffers=512MB", "max_wal_size=4GB")
+// startPostgres starts a throw-away server with an empty database, and returns its URL.
+func startPostgres() (*postgrestest.Server, string, error) {
+	db, err := postgrestest.Run("shared_buffers=512MB", "max_wal_size=4GB")
+	if err != nil {
+		return nil, "", err
+	}
+	url, err := db.Create("bench")
+	if err != nil {
+		return nil, "", errors.Join(err, db.Close())
+	}
+	return db, url, nil
+}
+
+// postgres measures nodes on a throw-away server, which syncs every commit.
+func (r *report) postgres(ctx context.Context) (err error) {
+	say("PostgreSQL: %d accounts", r.accounts)
+	db, database, err := startPostgres() //nolint:contextcheck // it is for tests, and takes none
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, server.Close()) }()
-	if o.database, err = server.Create("bench"); err != nil {
-		return err
-	}
-	nodes := make([]*process, 2)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	nodes := make([]*server.Atrium, 2)
 	for i := range nodes {
-		if nodes[i], err = startAtrium(ctx, o); err != nil {
+		if nodes[i], err = r.startAtrium(ctx, database); err != nil {
 			return err
 		}
-		defer nodes[i].stop()
+		defer nodes[i].Stop()
 	}
-	w, err := prepare(ctx, o, nodes[0])
+	w, err := workload.Prepare(ctx, nodes[0], r.size())
 	if err != nil {
 		return err
 	}
-	b := &pgbench{server: server, url: o.database, round: o.round, dir: nodes[0].dir}
-	if err := b.prepare(ctx, o, len(w.payload)); err != nil {
+	bare, err := server.StartBare(ctx)
+	if err != nil {
 		return err
 	}
-	var beside, two []row
-	for _, k := range w.kinds() {
-		script := map[string]string{"POST entry": "write", "GET account": "read"}[k.name]
-		if script == "" || !o.wants(k.name) {
+	defer bare.Stop()
+	b, err := r.preparePgbench(ctx, db, database)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	r.versions = append(r.versions, b.version)
+	scripts := map[string]string{workload.PostEntry: "write", workload.GetAccount: "read"}
+	for _, k := range w.Kinds() {
+		if !r.wants(k.Name) {
 			continue
 		}
-		one := func() (result, error) { return load(ctx, o, k, nodes[0]) }
-		r, err := measure(o, k.name, one, func() (result, error) { return b.run(ctx, script) })
+		say("PostgreSQL: %s", k.Name)
+		size, err := sizeOf(nodes[0].Addr(), k)
 		if err != nil {
-			return fmt.Errorf("%s: %w", k.name, err)
+			return err
 		}
-		beside = append(beside, r)
-		if r, err = measure(o, k.name, func() (result, error) { return load(ctx, o, k, nodes...) }, one); err != nil {
-			return fmt.Errorf("%s on two nodes: %w", k.name, err)
+		one := r.requests(k, nodes[0])
+		subjects := []subject{one, r.requests(server.BareKind(bare.Addr(), size), bare)}
+		beside := []string{"bare net/http"}
+		if script := scripts[k.Name]; script != "" {
+			subjects, beside = append(subjects, b.script(script)), append(beside, fmt.Sprintf("pgbench, %d clients", pgbenchClients))
 		}
-		two = append(two, r)
+		figures, err := alternate(ctx, r.rounds, subjects...)
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.Name, err)
+		}
+		for i, name := range beside {
+			r.pairs = append(r.pairs, pair{"PostgreSQL", k.Name, name, size, figures[0], figures[1+i]})
+		}
+		if scripts[k.Name] == "" {
+			continue
+		}
+		// The connections are as many, half of them to each node.
+		figures, err = alternate(ctx, r.rounds, r.requests(k, nodes[0], nodes[1]), one)
+		if err != nil {
+			return fmt.Errorf("%s on two nodes: %w", k.Name, err)
+		}
+		r.pairs = append(r.pairs, pair{"PostgreSQL, two nodes", k.Name, "one node", size, figures[0], figures[1]})
 	}
-	print(beside, "pgbench")
-	fmt.Printf("\n%s; pgbench -M prepared with %d clients runs one statement a transaction on the same tables of the same server, %s\n\n",
-		o.describe(), pgbenchClients, b.version)
-	print(two, "one node")
-	fmt.Printf("\nas many connections, half of them to each of two nodes on the one database\n")
 	return ctx.Err()
 }
 
 // A pgbench runs scripts on a database.
 type pgbench struct {
-	server  *postgrestest.Server
+	bin     string
 	url     string
 	dir     string
-	round   time.Duration
+	seconds int // of a round; it takes whole ones
 	version string
 }
 
-func (b *pgbench) prepare(ctx context.Context, o options, payload int) error {
-	setup := fmt.Sprintf(pgbenchSetup, o.accounts, pgbenchTenant)
-	for statement := range strings.SplitSeq(setup, ";\n") {
-		out, err := exec.CommandContext(ctx, filepath.Join(b.server.Bin(), "psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", b.url, "-c", statement).CombinedOutput()
+func (o options) preparePgbench(ctx context.Context, db *postgrestest.Server, url string) (b *pgbench, err error) {
+	b = &pgbench{bin: db.Bin(), url: url, seconds: max(1, int(o.round.Seconds()))}
+	for statement := range strings.SplitSeq(fmt.Sprintf(pgbenchSetup, o.accounts, pgbenchTenant), ";\n") {
+		out, err := exec.CommandContext(ctx, filepath.Join(b.bin, "psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", b.url, "-c", statement).CombinedOutput()
 		if err != nil {
-			return fmt.Errorf("prepare for pgbench: %w: %s", err, out)
+			return nil, fmt.Errorf("prepare for pgbench: %w: %s", err, out)
 		}
 	}
-	out, err := exec.CommandContext(ctx, filepath.Join(b.server.Bin(), "postgres"), "--version").Output()
+	out, err := exec.CommandContext(ctx, filepath.Join(b.bin, "postgres"), "--version").Output()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	b.version = strings.TrimSpace(string(out))
-	hex := strings.Repeat("78", payload)
-	return errors.Join(
+	b.version = strings.ReplaceAll(strings.TrimSpace(string(out)), "postgres (PostgreSQL)", "PostgreSQL")
+	if b.dir, err = os.MkdirTemp("", "atrium-bench-"); err != nil {
+		return nil, err
+	}
+	hex := hex.EncodeToString([]byte(workload.Payload(o.payload)))
+	return b, errors.Join(
 		os.WriteFile(filepath.Join(b.dir, "write.sql"), fmt.Appendf(nil, pgbenchWrite, o.accounts, pgbenchTenant, hex), 0o600),
 		os.WriteFile(filepath.Join(b.dir, "read.sql"), fmt.Appendf(nil, pgbenchRead, o.accounts, pgbenchTenant), 0o600),
 	)
 }
 
+func (b *pgbench) close() { _ = os.RemoveAll(b.dir) }
+
+// script is the subject of one of the scripts.
+func (b *pgbench) script(name string) subject {
+	return func(ctx context.Context) (figure, error) {
+		cmd := exec.CommandContext(ctx, filepath.Join(b.bin, "pgbench"), "-n", "-M", "prepared", "-c", strconv.Itoa(pgbenchClients), "-j", "2",
+			"-T", strconv.Itoa(b.seconds), "-f", filepath.Join(b.dir, name+".sql"), b.url)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			return figure{}, fmt.Errorf("pgbench: %w: %s", err, stderr.String())
+		}
+		rate, err := rateOf(out)
+		return figure{rate: rate}, err
+	}
+}
+
 var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)`)
 
-func (b *pgbench) run(ctx context.Context, script string) (result, error) {
-	seconds := max(1, int(b.round.Seconds()))
-	cmd := exec.CommandContext(ctx, filepath.Join(b.server.Bin(), "pgbench"), "-n", "-M", "prepared", "-c", strconv.Itoa(pgbenchClients), "-j", "2",
-		"-T", strconv.Itoa(seconds), "-f", filepath.Join(b.dir, script+".sql"), b.url)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return result{}, fmt.Errorf("pgbench: %w: %s", err, stderr.String())
-	}
-	m := tps.FindSubmatch(out)
+// rateOf reads the transactions a second out of what pgbench prints.
+func rateOf(printed []byte) (float64, error) {
+	m := tps.FindSubmatch(printed)
 	if m == nil {
-		return result{}, fmt.Errorf("pgbench printed\n%s", out)
+		return 0, fmt.Errorf("pgbench printed\n%s", printed)
 	}
-	rate, err := strconv.ParseFloat(string(m[1]), 64)
-	return result{rate: rate}, err
+	return strconv.ParseFloat(string(m[1]), 64)
 }

@@ -9,24 +9,33 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+
+	"atrium/bench/load"
 )
 
 // An Atrium is a node of the service.
 type Atrium struct {
 	*Process
-	bin string
-	env []string
+	bin     string
+	env     []string
+	metrics string // the address of its metrics
 }
 
 // StartAtrium starts a binary of the service with more flags of serve. A database of ""
-// is a new SQLite file that is removed again.
+// is a new SQLite file that is removed again. Flags may put the metrics elsewhere, but then
+// Metric fails.
 func StartAtrium(ctx context.Context, bin, database string, flags ...string) (*Atrium, error) {
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		return nil, err
 	}
 	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +46,8 @@ func StartAtrium(ctx context.Context, bin, database string, flags ...string) (*A
 		}
 		database = "sqlite:" + filepath.Join(dir, "bench.db")
 	}
-	a := &Atrium{bin: bin, env: append(os.Environ(), "ATRIUM_DATABASE="+database)}
-	cmd := exec.Command(bin, slices.Concat([]string{"serve", "--addr", addr}, flags)...)
+	a := &Atrium{bin: bin, env: append(os.Environ(), "ATRIUM_DATABASE="+database), metrics: metrics}
+	cmd := exec.Command(bin, slices.Concat([]string{"serve", "--addr", addr, "--metrics-addr", metrics}, flags)...)
 	cmd.Env = a.env
 	a.Process, err = start(ctx, cmd, addr, "/healthz", dir)
 	return a, err
@@ -55,4 +64,18 @@ func (a *Atrium) Command(ctx context.Context, into any, stdin io.Reader, args ..
 		return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, stderr.String())
 	}
 	return json.Unmarshal(out, into)
+}
+
+// Metric returns the value of a metric without labels.
+func (a *Atrium) Metric(name string) (float64, error) {
+	answer, err := load.Once(a.metrics, load.Get(a.metrics, "/metrics"))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(answer.Body)) {
+		if value, found := strings.CutPrefix(line, name+" "); found {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("there is no metric %s", name)
 }

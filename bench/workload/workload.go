@@ -48,7 +48,7 @@ func Prepare(ctx context.Context, a *server.Atrium, size Size) (*Workload, error
 		return nil, err
 	}
 	lines, to := io.Pipe()
-	go func() { _ = to.CloseWithError(write(to, size.Accounts)) }()
+	go func() { _ = to.CloseWithError(Write(to, size.Accounts)) }()
 	var report struct{ Added int }
 	if err := a.Command(ctx, &report, lines, "import", "--tenant", tenant.TenantID, "-"); err != nil {
 		return nil, err
@@ -100,7 +100,8 @@ func Version(n int) map[string]any {
 	return map[string]any{"kind": "audienceVersion", "id": ID("version", n), "audienceId": ID("audience", 0), "content": map[string]any{"n": n}}
 }
 
-func write(to io.Writer, accounts int) error {
+// Write writes all records, as an import takes them.
+func Write(to io.Writer, accounts int) error {
 	lines := json.NewEncoder(to)
 	for _, records := range []struct {
 		count  int
@@ -161,16 +162,6 @@ func (w *Workload) Kinds() []load.Kind {
 		{Name: GetPage, Status: http.StatusOK, Request: func(int) []byte { return page }},
 		{Name: GetVersions, Status: http.StatusOK, Request: func(int) []byte { return history }},
 	}
-}
-
-// Kind returns the one of a name, which must be there.
-func (w *Workload) Kind(name string) load.Kind {
-	for _, k := range w.Kinds() {
-		if k.Name == name {
-			return k
-		}
-	}
-	panic("no kind of request is named " + name) //nolint:forbidigo // a constant of the program is wrong
 }
 
 // A NamedMix is a mix that stands for a use.

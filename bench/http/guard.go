@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"atrium/bench/server"
+	"atrium/bench/workload"
+)
+
+// The guard compares ratios with those of a file in the repository. It never compares
+// times, which are the machine's.
+//
+// For each row it looks at two ratios to a bare net/http handler that takes turns with the
+// service in short rounds: of the rates, which fall with anything that a request has to
+// wait for, and of the processor time, which hardly depends on who else uses the machine.
+// A neighbour that takes the processor away from single rounds does not move a median. One
+// that does for long is met by a second try with twice the rounds: a row has fallen only
+// if both tries say so.
+//
+// How far a ratio may fall is measured too: the file has the least of several whole
+// measurements, and a tolerance from how far these lay apart.
+
+// A reference is what the file says of one ratio of a row.
+type reference struct {
+	Engine    string  `json:"engine"`
+	Row       string  `json:"row"`
+	Ratio     string  `json:"ratio"`     // rate or processor
+	Least     float64 `json:"least"`     // the least median of the measurements
+	Tolerance float64 `json:"tolerance"` // the part of it by which a median may be less
+}
+
+func (r reference) floor() float64 { return r.Least * (1 - r.Tolerance) }
+
+func (r reference) key() key { return key{r.Engine, r.Row, r.Ratio} }
+
+type key struct{ engine, row, ratio string }
+
+func (k key) String() string { return k.row + " on " + k.engine + ", " + k.ratio }
+
+// The ratios of a row.
+const (
+	rateRatio      = "rate"
+	processorRatio = "processor"
+)
+
+// References say what they are of, as ratios on other machines are others.
+type references struct {
+	Comment string      `json:"comment"`
+	Cores   int         `json:"cores"`
+	Rows    []reference `json:"rows"`
+}
+
+const guardComment = "Written by make bench-guard-update: ratios to a bare net/http handler that make bench-guard compares with."
+
+// The guarded rows.
+var guarded = map[string][]string{
+	sqliteEngine:   {workload.GetAccount, workload.PostEntry, workload.PatchName, workload.ListPages, workload.GetPage, workload.GetVersions},
+	postgresEngine: {workload.GetAccount, workload.PostEntry},
+}
+
+const (
+	guardRounds = 9
+	guardRound  = 500 * time.Millisecond
+
+	leastTolerance = 0.15 // however alike the measurements were: they are of one day
+	mostTolerance  = 0.30 // what varies more is not guarded well, but a fall to the half is seen
+	spreads        = 2    // how many times their spread the tolerance is
+)
+
+// guard fails if a ratio has fallen.
+func guard(ctx context.Context, o options) error {
+	text, err := os.ReadFile(o.guard)
+	if err != nil {
+		return err
+	}
+	var file references
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&file); err != nil {
+		return fmt.Errorf("%s: %w", o.guard, err)
+	}
+	if cores := runtime.NumCPU(); cores != file.Cores {
+		say("the ratios of %s are of a machine with %d cores, and this one has %d", o.guard, file.Cores, cores)
+	}
+	first, err := o.guarded(ctx, guardRounds, nil)
+	if err != nil {
+		return err
+	}
+	if missing := unguarded(file.Rows, first); len(missing) > 0 {
+		return fmt.Errorf("%s has nothing to compare %v with: run make bench-guard-update", o.guard, missing)
+	}
+	t, fallen, err := judge(file.Rows, first)
+	if err != nil {
+		return fmt.Errorf("%s: %w: run make bench-guard-update", o.guard, err)
+	}
+	fmt.Fprintln(os.Stdout, t)
+	if len(fallen) == 0 {
+		return nil
+	}
+	say("another look at %d", len(fallen))
+	second, err := o.guarded(ctx, 2*guardRounds, fallen)
+	if err != nil {
+		return err
+	}
+	t, again, err := judge(fallen, second)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stdout, t)
+	if len(again) > 0 {
+		return fmt.Errorf("%d ratios fell: see CONTRIBUTING.md", len(again))
+	}
+	return nil
+}
+
+// judge compares medians with what they should be at least, and returns the references
+// below which they fell. Each reference must have been measured.
+func judge(rows []reference, measured map[key]float64) (t *table, fallen []reference, err error) {
+	t = &table{left: 1}
+	t.add("guard", "ratio", "at least", "of", "")
+	for _, r := range rows {
+		got, found := measured[r.key()]
+		if !found || math.IsNaN(got) {
+			return nil, nil, fmt.Errorf("nothing is known of %s", r.key())
+		}
+		verdict := ""
+		if got < r.floor() {
+			fallen = append(fallen, r)
+			verdict = "fell"
+		}
+		t.add(r.key().String(), fmt.Sprintf("%.3f", got), fmt.Sprintf("%.3f", r.floor()), fmt.Sprintf("%.3f", r.Least), verdict)
+	}
+	return t, fallen, nil
+}
+
+// unguarded returns what was measured and has no reference.
+func unguarded(rows []reference, measured map[key]float64) (all []key) {
+	for k := range measured {
+		if !slices.ContainsFunc(rows, func(r reference) bool { return r.key() == k }) {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// updateGuard measures all rows several times, and writes the file.
+func updateGuard(ctx context.Context, o options) error {
+	if o.guard == "" {
+		return errors.New("-update needs the file, by -guard")
+	}
+	runs := map[key][]float64{}
+	for n := range o.update {
+		say("measurement %d of %d", n+1, o.update)
+		measured, err := o.guarded(ctx, guardRounds, nil)
+		if err != nil {
+			return err
+		}
+		for k, v := range measured {
+			runs[k] = append(runs[k], v)
+		}
+	}
+	file := references{Comment: guardComment, Cores: runtime.NumCPU(), Rows: refer(runs)}
+	text, err := json.MarshalIndent(file, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.guard, append(text, '\n'), 0o644)
+}
+
+// refer returns what medians of several measurements are to be compared with.
+func refer(runs map[key][]float64) (rows []reference) {
+	for k, medians := range runs {
+		least, most := slices.Min(medians), slices.Max(medians)
+		tolerance := min(max(spreads*(most-least)/most, leastTolerance), mostTolerance)
+		rows = append(rows, reference{k.engine, k.row, k.ratio, thousandths(least), thousandths(tolerance)})
+	}
+	slices.SortFunc(rows, func(a, b reference) int {
+		return strings.Compare(a.Engine+a.Row+a.Ratio, b.Engine+b.Row+b.Ratio)
+	})
+	return rows
+}
+
+func thousandths(v float64) float64 { return math.Round(v*1000) / 1000 }
+
+// guarded measures the guarded rows, or those of some references, and returns the medians
+// of their ratios.
+func (o options) guarded(ctx context.Context, rounds int, only []reference) (map[key]float64, error) {
+	o.rounds, o.round, o.pocketbase = rounds, guardRound, ""
+	measured := map[key]float64{}
+	for _, engine := range []string{sqliteEngine, postgresEngine} {
+		names := slices.DeleteFunc(slices.Clone(guarded[engine]), func(name string) bool {
+			return only != nil && !slices.ContainsFunc(only, func(r reference) bool { return r.Engine == engine && r.Row == name })
+		})
+		if len(names) == 0 || !o.on(engine) {
+			continue
+		}
+		if err := o.guardedOn(ctx, engine, names, measured); err != nil {
+			return nil, fmt.Errorf("%s: %w", engine, err)
+		}
+	}
+	return measured, nil
+}
+
+func (o options) guardedOn(ctx context.Context, engine string, names []string, measured map[key]float64) error {
+	database := ""
+	if engine == postgresEngine {
+		db, url, err := startPostgres() //nolint:contextcheck // it is for tests, and takes none
+		if err != nil {
+			return err
+		}
+		defer func() { _ = db.Close() }()
+		database = url
+	}
+	node, err := o.startAtrium(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer node.Stop()
+	w, err := workload.Prepare(ctx, node, o.size())
+	if err != nil {
+		return err
+	}
+	bare, err := server.StartBare(ctx)
+	if err != nil {
+		return err
+	}
+	defer bare.Stop()
+	for _, k := range w.Kinds() {
+		if !slices.Contains(names, k.Name) {
+			continue
+		}
+		say("guard, %s: %s", engine, k.Name)
+		size, err := sizeOf(node.Addr(), k)
+		if err != nil {
+			return err
+		}
+		figures, err := alternate(ctx, o.rounds, o.requests(k, node), o.requests(server.BareKind(bare.Addr(), size), bare))
+		if err != nil {
+			return err
+		}
+		p := pair{ours: figures[0], theirs: figures[1]}
+		measured[key{engine, k.Name, rateRatio}] = median(p.ratios())
+		measured[key{engine, k.Name, processorRatio}] = median(p.costs())
+	}
+	return nil
+}
