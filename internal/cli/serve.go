@@ -74,7 +74,9 @@ func serve(ctx context.Context, c config.Config, warnings []string, stderr io.Wr
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
 	}
-	log := telemetry.NewLogger(stderr, c.LogFormat, c.LogLevel)
+	lines := telemetry.NewLines(stderr)
+	defer func() { _ = lines.Close() }()
+	log := telemetry.NewLogger(lines, c.LogFormat, c.LogLevel)
 	if err := forbidDumps(); err != nil {
 		warnings = append(warnings, err.Error())
 	}

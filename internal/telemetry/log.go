@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -17,18 +18,30 @@ import (
 	"atrium"
 )
 
-// NewLogger returns a logger that writes to w. format is json, text, or auto,
-// which is text if w is a terminal; level is one that slog reads, or else info.
+// NewLogger returns a logger that writes to w, where the lines of requests are gathered if
+// that is *Lines. format is json, text, or auto, which is text if w is a terminal; level is
+// one that slog reads, or else info.
 func NewLogger(w io.Writer, format, level string) *slog.Logger {
 	var least slog.Level
 	if err := least.UnmarshalText([]byte(level)); err != nil {
 		least = slog.LevelInfo
 	}
-	options := &slog.HandlerOptions{Level: least}
-	if format == "text" || format == "auto" && isTerminal(w) {
-		return slog.New(slog.NewTextHandler(w, options))
+	lines, ok := w.(*Lines)
+	if !ok {
+		lines = &Lines{to: w, closed: true}
 	}
-	return slog.New(slog.NewJSONHandler(w, options))
+	options, requests := &slog.HandlerOptions{Level: least}, gatherer{lines}
+	if format == "text" || format == "auto" && isTerminal(lines.to) {
+		return slog.New(&handler{slog.NewTextHandler(lines, options), slog.NewTextHandler(requests, options), nil})
+	}
+	return slog.New(&handler{slog.NewJSONHandler(lines, options), slog.NewJSONHandler(requests, options), &requests})
+}
+
+// A handler of the log is one of slog, and has another for requests.
+type handler struct {
+	slog.Handler
+	requests slog.Handler
+	json     *gatherer // what these are written by; nil if the log is text
 }
 
 func isTerminal(w io.Writer) bool {
@@ -82,11 +95,20 @@ func (x *Exchange) client() string {
 // refused are for the RefusalLog: who sends too many must not fill the log with them.
 func RequestLog(log *slog.Logger, sample int) func(*Exchange) {
 	var count atomic.Uint64
+	var json *gatherer
+	if h, ok := log.Handler().(*handler); ok {
+		log, json = slog.New(h.requests), h.json
+	}
 	return func(x *Exchange) {
 		if x.Refused != "" || x.Status < 400 && (sample == 0 || sample > 1 && count.Add(1)%uint64(sample) != 0) {
 			return
 		}
 		if !log.Enabled(x.Context, slog.LevelInfo) {
+			return
+		}
+		if json != nil && x.plain() {
+			var line [512]byte // on the stack, and enough for nearly all
+			_, _ = json.Write(x.appendLine(line[:0], time.Now()))
 			return
 		}
 		attrs := [...]slog.Attr{
@@ -107,4 +129,37 @@ func RequestLog(log *slog.Logger, sample int) func(*Exchange) {
 		}
 		log.LogAttrs(x.Context, slog.LevelInfo, "request", all...)
 	}
+}
+
+// plain reports whether the line of the request has nothing in it that JSON escapes.
+func (x *Exchange) plain() bool {
+	for _, s := range [...]string{x.RequestID, x.Route, string(x.TenantID), string(x.KeyID), x.Client.Zone()} {
+		for i := range len(s) {
+			if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// appendLine appends the line that slog.JSONHandler would make of a plain request.
+func (x *Exchange) appendLine(b []byte, at time.Time) []byte {
+	b = at.AppendFormat(append(b, `{"time":"`...), time.RFC3339Nano)
+	b = append(append(b, `","level":"INFO","msg":"request","requestId":"`...), x.RequestID...)
+	b = append(append(b, `","method":"`...), x.method()...)
+	b = append(append(b, `","route":"`...), x.Route...)
+	b = strconv.AppendInt(append(b, `","status":`...), int64(x.Status), 10)
+	b = strconv.AppendInt(append(b, `,"duration":`...), int64(x.Duration.Round(time.Microsecond)), 10)
+	b = strconv.AppendInt(append(b, `,"bytes":`...), int64(x.Bytes), 10)
+	b = append(append(b, `,"tenantId":"`...), x.TenantID...)
+	b = append(append(b, `","keyId":"`...), x.KeyID...)
+	b = append(b, `","client":"`...)
+	if x.Client.IsValid() {
+		b = x.Client.AppendTo(b)
+	}
+	if id := traceOf(x.Context); id != "" {
+		b = append(append(b, `","trace_id":"`...), id...)
+	}
+	return append(b, "\"}\n"...)
 }

@@ -6,10 +6,16 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"pgregory.net/rapid"
+
+	"atrium"
 )
 
 // exchange is an answer of the status to a caller with a key.
@@ -104,6 +110,54 @@ func TestTheLevelIsTheLeastThatIsLogged(t *testing.T) {
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("at %s: %v, want %s", level, got, want)
+		}
+	}
+}
+
+// bySlog makes the line of a request as package slog does.
+type bySlog struct{ slog.Handler }
+
+// withoutTime returns the lines of a log without when they were written, in order.
+func withoutTime(log string) string {
+	return regexp.MustCompile(`"?time"?[:=][^, ]*[, ]`).ReplaceAllString(log, "")
+}
+
+func TestTheLineOfARequestIsThatOfSlog(t *testing.T) {
+	sampled := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3}, TraceFlags: trace.FlagsSampled}))
+	texts := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "req_1", "~!#$%&'()*+,-./:;<=>?@[]^_`{|}", `"`, `\`, "\x7f", "\xff", "a b"}))
+	addresses := rapid.SampledFrom([]netip.Addr{{}, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("::ffff:192.0.2.1"), netip.MustParseAddr("fe80::1%\"z\"")})
+	for _, format := range []string{"json", "text"} {
+		rapid.Check(t, func(r *rapid.T) {
+			x := &Exchange{
+				Context: t.Context(), RequestID: texts.Draw(r, "id"), Method: rapid.SampledFrom([]string{"GET", "FROB"}).Draw(r, "method"), Route: texts.Draw(r, "route"),
+				Status: rapid.IntRange(100, 599).Draw(r, "status"), Bytes: rapid.IntMin(0).Draw(r, "bytes"), Duration: time.Duration(rapid.Int64().Draw(r, "duration")),
+				TenantID: atrium.TenantID(texts.Draw(r, "tenant")), KeyID: atrium.KeyID(texts.Draw(r, "key")), Client: addresses.Draw(r, "client"),
+			}
+			if rapid.Bool().Draw(r, "sampled") {
+				x.Context = sampled
+			}
+			var got, want bytes.Buffer
+			log := NewLogger(&got, format, "info")
+			RequestLog(log, 1)(x)
+			RequestLog(slog.New(bySlog{NewLogger(&want, format, "info").Handler()}), 1)(x)
+			if withoutTime(got.String()) != withoutTime(want.String()) || want.Len() == 0 {
+				r.Fatalf("%s\nnot %s", got.String(), want.String())
+			}
+		})
+	}
+}
+
+func TestTheTimeOfARequestIsThatOfSlog(t *testing.T) {
+	for _, zone := range []*time.Location{time.UTC, time.FixedZone("", 5*3600+1800), time.FixedZone("", -3600)} {
+		at := time.Date(2026, 1, 2, 3, 4, 5, 60_000_000, zone)
+		var want bytes.Buffer
+		record := slog.NewRecord(at, slog.LevelInfo, "request", 0)
+		if err := slog.NewJSONHandler(&want, nil).Handle(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+		got := string(exchange(t, 200).appendLine(nil, at))
+		if begin := strings.TrimSuffix(want.String(), "}\n"); !strings.HasPrefix(got, begin+",") {
+			t.Errorf("%s does not begin as %s", got, want.String())
 		}
 	}
 }
