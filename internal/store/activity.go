@@ -43,6 +43,7 @@ const raceDelay = time.Millisecond
 func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
 	var uncertain, err error
 	unknown := 0
+	ahead := s.db.Traits().Remote && s.careful.Load() <= 0
 	for try := range maxRaces {
 		if try > 1 { // the second try is nearly always the last
 			select {
@@ -55,10 +56,17 @@ func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Ou
 		err = s.db.Write(ctx, func(tx engine.Tx) error {
 			b = newAppending(tx, drafts, atrium.At(s.now()), s.storedAt)
 			b.replicated, b.merging = s.db.Traits().Replicated, &s.merging
+			b.ahead = ahead && try == 0
 			return b.run(try > 0)
 		})
+		if b != nil && b.repeats {
+			s.careful.Store(carefulBatches)
+		}
 		switch {
 		case err == nil:
+			if !ahead && !b.repeats {
+				s.careful.Add(-1)
+			}
 			return b.outcomes, nil
 		case engine.ClassOf(err) == engine.Uncertain:
 			uncertain = err // what was recorded is found by the next try, or keeps it waiting until it is
@@ -74,6 +82,10 @@ func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Ou
 	return nil, public(errors.Join(uncertain, err))
 }
 
+// carefulBatches is how many appends after one that met a key which an entry had look
+// for their keys before they do anything else: who sends again sends much.
+const carefulBatches = 16
+
 // An appending is one transaction of Append.
 type appending struct {
 	tx       engine.Tx
@@ -88,6 +100,10 @@ type appending struct {
 	merging    *sync.Map // the tenants that are known to have merged accounts
 	replicated bool      // what is read has to be confirmed
 	confirmed  targets   // the accounts of entries that are acknowledged and were there
+
+	ahead   bool    // accounts are touched before it is known whether entries have the keys
+	met     targets // those that were; nil for none
+	repeats bool    // entries have some of the keys
 }
 
 // A key as the index has it: all of it up to shortKey bytes, and else its first
@@ -212,17 +228,31 @@ func (b *appending) replayStored() (pending []int, err error) {
 	}
 	bound := map[tenantKey]stored{}
 	var erased []tenantKey
-	_, err = b.tx.Batch(findKeys, rows, func(r engine.Row) error {
+	scan := func(r engine.Row) {
+		b.repeats = true
 		receipt, account := scanReceipt(r, 2)
 		if !r.Null(9) {
 			erased = append(erased, tenantKey{idAt[atrium.TenantID](r, 0), string(receipt.EntryID)})
-			return nil
+			return
 		}
 		bound[tenantKey{idAt[atrium.TenantID](r, 0), string(r.Bytes(1))}] = stored{receipt, account, r.Bytes(8)}
-		return nil
-	})
-	if err != nil {
+	}
+	ahead := b.aheadOf()
+	if ahead != nil {
+		if err = b.tx.Ahead(findKeys, rows, scan); err == nil {
+			err = b.touchAhead(ahead)
+		}
+	} else {
+		_, err = b.tx.Batch(findKeys, rows, func(r engine.Row) error {
+			scan(r)
+			return nil
+		})
+	}
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("find keys: %w", err)
+	case ahead != nil && b.repeats:
+		return nil, errRepeats
 	}
 	for _, e := range erased { // those of erased accounts, for which their keys do not wait
 		if err := eraseEntry(b.tx, e.tenant, atrium.EntryID(e.key)); err != nil {
@@ -244,6 +274,10 @@ func (b *appending) replayStored() (pending []int, err error) {
 	}
 	return pending, nil
 }
+
+// errRepeats says that accounts were touched for entries that were there already. The
+// next try looks for these first.
+var errRepeats error = &engine.Error{Class: engine.Conflict, Err: errors.New("entries were there already")}
 
 // scanReceipt reads the receipt of an entry, and the account that it is in now, which
 // an operator may have moved it to since: entry_id, account_id, created_at, source,

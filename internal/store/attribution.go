@@ -53,6 +53,15 @@ var findNames = engine.NewBatch(`SELECT batch.tenant_id, batch.name_hash,
 			ORDER BY a.account_id DESC LIMIT 1)
 	FROM batch`, "tenant_id bytea", "name_hash bytea")
 
+// touchDomains is what upsertAccounts does for accounts that there are, which are most,
+// and costs a server less.
+var touchDomains = engine.NewBatch(`UPDATE accounts SET latest_activity_at =
+		CASE WHEN accounts.latest_activity_at >= batch.at THEN accounts.latest_activity_at ELSE batch.at END
+	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.domain_hash = batch.domain_hash
+	RETURNING accounts.tenant_id, accounts.account_id, CASE WHEN accounts.name IS NULL THEN 1 ELSE 0 END,
+		accounts.survivor_id, `+minuteBehind+`, accounts.domain_hash`,
+	"tenant_id bytea", "domain_hash bytea", "at bigint")
+
 // A target is an account that drafts of the transaction go to.
 type target struct {
 	id       atrium.AccountID // "" until it is known, or if there is none
@@ -87,24 +96,18 @@ func sorted[V any](all map[tenantKey]V) []tenantKey {
 // newest activity noted. It returns those that have one; the others' outcome
 // is NotFound.
 func (b *appending) resolve(drafts []int) (found []int, err error) {
-	byID, byDomain, byName := targets{}, targets{}, targets{}
-	for _, i := range drafts {
-		switch d := b.drafts[i]; {
-		case d.Claim.AccountID != "":
-			byID.add(d.TenantID, string(d.Claim.AccountID), i)
-		case d.Domain != "":
-			byDomain.add(d.TenantID, d.Domain, i)
-		case d.NameKey != "":
-			byName.add(d.TenantID, d.NameKey, i)
-		default:
-			byDomain.add(d.TenantID, atrium.UnattributedDomain, i)
-		}
+	byID, byDomain, byName := targets{}, b.met, targets{}
+	if b.met == nil {
+		byID, byDomain, byName = b.targets(drafts)
 	}
+	b.met = nil // they are those of the drafts that lead at first
 	if err := b.matchNames(byName, byID, byDomain); err != nil {
 		return nil, err
 	}
 	for k, t := range byDomain {
-		t.hash = string(hash16(k.key))
+		if t.hash == "" {
+			t.hash = string(hash16(k.key))
+		}
 	}
 	if len(byID)+len(b.confirmed) > 0 || b.mayBeMerged(byDomain) { // else all of them are touched or made by one statement
 		if err := b.touchKnown(byID, byDomain); err != nil {
@@ -133,6 +136,71 @@ func (b *appending) resolve(drafts []int) (found []int, err error) {
 		}
 	}
 	return found, nil
+}
+
+// targets returns what drafts name, by the way in which they do.
+func (b *appending) targets(drafts []int) (byID, byDomain, byName targets) {
+	byID, byDomain, byName = targets{}, targets{}, targets{}
+	for _, i := range drafts {
+		switch d := b.drafts[i]; {
+		case d.Claim.AccountID != "":
+			byID.add(d.TenantID, string(d.Claim.AccountID), i)
+		case d.Domain != "":
+			byDomain.add(d.TenantID, d.Domain, i)
+		case d.NameKey != "":
+			byName.add(d.TenantID, d.NameKey, i)
+		default:
+			byDomain.add(d.TenantID, atrium.UnattributedDomain, i)
+		}
+	}
+	return byID, byDomain, byName
+}
+
+// aheadOf returns what can be touched before it is known whether entries have the keys
+// of the drafts, nil for nothing: domains alone, so that all is touched in one order.
+func (b *appending) aheadOf() targets {
+	if !b.ahead {
+		return nil
+	}
+	all := make([]int, len(b.drafts))
+	for i := range all {
+		all[i] = i
+	}
+	leading, _ := b.lead(all)
+	clear(b.leaders)
+	byID, byDomain, byName := b.targets(leading)
+	if len(byID)+len(byName) > 0 || b.mayBeMerged(byDomain) {
+		return nil
+	}
+	return byDomain
+}
+
+// touchAhead touches those of the accounts with the domains that there are.
+func (b *appending) touchAhead(byDomain targets) error {
+	byHash := make(map[tenantKey]*target, len(byDomain))
+	for k, t := range byDomain {
+		t.hash = string(hash16(k.key))
+		byHash[tenantKey{k.tenant, t.hash}] = t
+	}
+	rows := make([]engine.Args, 0, len(byHash))
+	for _, h := range sorted(byHash) {
+		rows = append(rows, engine.Args{idArg(h.tenant), []byte(h.key), int64(b.at)})
+	}
+	var touched touched
+	if _, err := b.tx.Batch(touchDomains, rows, func(r engine.Row) error {
+		k, survivor := touched.add(r)
+		if survivor != "" {
+			b.merging.Store(k.tenant, true)
+			return errRegrouped
+		}
+		t := byHash[tenantKey{k.tenant, string(r.Bytes(5))}]
+		t.id, t.unnamed = atrium.AccountID(k.key), r.Int(2) == 1
+		return nil
+	}); err != nil {
+		return fmt.Errorf("touch domains: %w", err)
+	}
+	b.met = byDomain
+	return touched.finish(b.tx)
 }
 
 // errErased says that an account was erased after it was found by its name. The

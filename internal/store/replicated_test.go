@@ -87,7 +87,7 @@ type meanwhile struct {
 
 func (db *meanwhile) Traits() engine.Traits {
 	traits := db.DB.Traits()
-	traits.Replicated = true
+	traits.Replicated, traits.Remote = true, false // entries are found first, and nothing is locked with them
 	return traits
 }
 

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"atrium"
@@ -30,7 +31,8 @@ type Store struct {
 	// ones; 0 for all. It is set before the Store is used.
 	KeepVersions int
 
-	merging sync.Map // the tenants to one of whose merged accounts an entry has gone
+	merging sync.Map     // the tenants to one of whose merged accounts an entry has gone
+	careful atomic.Int32 // how many appends look for their keys first; see carefulBatches
 }
 
 // An Observer is told what the database does; see engine.Observer.

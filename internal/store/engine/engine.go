@@ -94,6 +94,9 @@ type Traits struct {
 	Writers int  // how many write transactions can run at the same time
 	Sharded bool // a transaction should keep to one tenant, which is on one shard
 
+	// Each statement costs the way to a server and back.
+	Remote bool
+
 	// What is read may be less durable than a commit promises: it may have been
 	// committed a moment ago, and not have reached the standbys that commits wait
 	// for. Who acknowledges what was read commits something of its own, behind it.
@@ -168,6 +171,10 @@ type Tx interface {
 	// nil, for every row that it returns, in no particular order. It returns
 	// how many rows were changed.
 	Batch(b *Batch, rows []Args, each func(Row) error) (int64, error)
+
+	// Ahead is Batch for a statement whose answer is needed only with that of the next
+	// one: it is run when that is, before it.
+	Ahead(b *Batch, rows []Args, each func(Row)) error
 
 	// Defer is Batch for a statement whose answer nobody needs: it is run when the
 	// next one is, or with the commit. If it fails, so does that.

@@ -199,7 +199,7 @@ func (db *postgresDB) probe(ctx context.Context) error {
 func (db *postgresDB) Name() string { return "postgres" }
 
 func (db *postgresDB) Traits() Traits {
-	return Traits{Writers: max(1, db.options.Connections-1), Sharded: db.sharded.Load(), Replicated: true, Snapshots: true}
+	return Traits{Writers: max(1, db.options.Connections-1), Sharded: db.sharded.Load(), Remote: true, Replicated: true, Snapshots: true}
 }
 
 func (db *postgresDB) Read(ctx context.Context, f func(Tx) error) error {

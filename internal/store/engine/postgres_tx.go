@@ -77,6 +77,14 @@ func (c *postgresConn) Batch(b *Batch, rows []Args, each func(Row) error) (chang
 	return changed, nil
 }
 
+func (c *postgresConn) Ahead(b *Batch, rows []Args, each func(Row)) error {
+	c.held = append(c.held, c.steps(b, rows, func(r Row) error {
+		each(r)
+		return nil
+	})...)
+	return nil
+}
+
 func (c *postgresConn) Defer(b *Batch, rows []Args) error {
 	c.held = append(c.held, c.steps(b, rows, nil)...)
 	return nil

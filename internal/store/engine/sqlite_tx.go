@@ -161,6 +161,15 @@ func (c *sqliteConn) Batch(b *Batch, rows []Args, each func(Row) error) (int64, 
 	return changed, nil
 }
 
+// Ahead runs the batch at once: nothing is saved by waiting.
+func (c *sqliteConn) Ahead(b *Batch, rows []Args, each func(Row)) error {
+	_, err := c.Batch(b, rows, func(r Row) error {
+		each(r)
+		return nil
+	})
+	return err
+}
+
 // Defer runs the batch at once: nothing is saved by waiting.
 func (c *sqliteConn) Defer(b *Batch, rows []Args) error {
 	_, err := c.Batch(b, rows, nil)

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/internal/store"
 )
 
 var idempotency = []guarantee{
 	{"the same request again gets the receipt of the first", replayGetsFirstReceipt},
 	{"the same request many times in one transaction is one entry", replayInOneTransaction},
 	{"another request with the key is refused and changes nothing", otherRequestRefused},
+	{"who comes second with a key in one transaction touches and makes no account", secondTouchesNothing},
 	{"the key is judged before the account", keyBeforeAccount},
 	{"only a recorded entry binds a key", notFoundLeavesKeyFree},
 	{"a follower binds the key when those before it could not", followerBindsKey},
@@ -99,6 +101,29 @@ func otherRequestRefused(t *testing.T, e *env) {
 	outcomes := e.append(t, e.draft(t, byDomain("b.example"), key("k2")), e.draft(t, byDomain("c.example"), key("k2")), e.draft(t, byDomain("b.example"), key("k2")))
 	wantCode(t, outcomes[1].Err, atrium.CodeIdempotencyKeyReused)
 	wantReplay(t, recorded(t, outcomes[2:])[0], recorded(t, outcomes[:1])[0])
+}
+
+func secondTouchesNothing(t *testing.T, e *env) {
+	old := e.record(t, byDomain("old.example"))
+	e.clock.step(time.Hour)
+	outcomes := e.append(t, e.draft(t, byDomain("acme.example"), key("k")),
+		e.draft(t, byDomain("old.example"), key("k")), e.draft(t, byDomain("new.example"), key("k")))
+	recorded(t, outcomes[:1])
+	for _, o := range outcomes[1:] {
+		wantCode(t, o.Err, atrium.CodeIdempotencyKeyReused)
+	}
+	if a := e.account(t, old.AccountID); *a.LatestActivityAt != old.CreatedAt {
+		t.Errorf("a refused draft moved the latest activity to %s", a.LatestActivityAt)
+	}
+	accounts := 0
+	if err := e.Export(t.Context(), e.tenant, func(r store.Record) error {
+		if _, ok := r.(*atrium.Account); ok {
+			accounts++
+		}
+		return nil
+	}); err != nil || accounts != 2 {
+		t.Errorf("there are %d accounts, %v, want those of the entries", accounts, err)
+	}
 }
 
 func keyBeforeAccount(t *testing.T, e *env) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ var transactions = []guarantee{
 	{"a transaction whose statement failed is not committed, even if the error is passed over", passedOver},
 	{"a context that ends leaves nothing half done and releases the writer", endedContext},
 	{"Snapshot sees what was committed before, and holds up nobody", snapshotSeesCommitted},
+	{"what is sent ahead is answered before the statement behind it, or with the commit", aheadIsAnswered},
 	{"bytes are empty or null, and compared as bytes", bytesAreBytes},
 	{"a sound database passes its check", checkPasses},
 	{"a file is copied as a whole, a server not at all", copiesAreWhole},
@@ -303,6 +305,27 @@ func bytesAreBytes(t *testing.T, e *env) {
 		return err
 	}); err != nil || got != len(rows) {
 		t.Errorf("%d rows, %v, want %d", got, err, len(rows))
+	}
+}
+
+func aheadIsAnswered(t *testing.T, e *env) {
+	var got []string
+	note := func(r engine.Row) { got = append(got, r.Text(1)) }
+	row := func(text string) []engine.Args { return []engine.Args{{nil, text, nil}} }
+	if err := e.db.Write(t.Context(), func(tx engine.Tx) error {
+		got = nil
+		if err := tx.Ahead(echo, row("ahead"), note); err != nil {
+			return err
+		}
+		if _, err := tx.Batch(echo, row("behind"), func(r engine.Row) error {
+			note(r)
+			return nil
+		}); err != nil {
+			return err
+		}
+		return tx.Ahead(echo, row("last"), note)
+	}); err != nil || !slices.Equal(got, []string{"ahead", "behind", "last"}) {
+		t.Errorf("answered %q, %v", got, err)
 	}
 }
 

@@ -78,6 +78,11 @@ func (tx recordingTx) Batch(b *engine.Batch, rows []engine.Args, each func(engin
 	return tx.Tx.Batch(b, rows, each)
 }
 
+func (tx recordingTx) Ahead(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
+	tx.noteBatch(b)
+	return tx.Tx.Ahead(b, rows, each)
+}
+
 func (tx recordingTx) Defer(b *engine.Batch, rows []engine.Args) error {
 	tx.noteBatch(b)
 	return tx.Tx.Defer(b, rows)
