@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestARatioFallsBelowItsToleranceAndNotWithinIt(t *testing.T) {
@@ -97,5 +99,21 @@ func TestTheGuardSeesAFallAndNotTheNoise(t *testing.T) {
 	}
 	if n := falls(0.5 / 2); n < 990 {
 		t.Errorf("half of the speed fails only %d times of 1000", n)
+	}
+}
+
+func TestTheGuardTakesNoMoreProcessorsThanThereAre(t *testing.T) {
+	set := func(cpus ...int) (s unix.CPUSet) {
+		for _, cpu := range cpus {
+			s.Set(cpu)
+		}
+		return s
+	}
+	for _, test := range []struct{ all, want unix.CPUSet }{
+		{set(0, 1, 2, 3), set(0, 1)}, {set(5, 70, 71), set(5, 70)}, {set(3), set(3)},
+	} {
+		if got := firstOf(test.all, 2); got != test.want {
+			t.Errorf("the first two of %v are %v", test.all, got)
+		}
 	}
 }
