@@ -99,6 +99,16 @@ bench-guard-update: build prepare ## Measure five times what bench-guard does, a
 bench-backup: ## Measure ways to copy a SQLite database under load (docs/adr/0017); needs 6 GB of disk
 	cd bench && $(GO) run ./backup -limit 60s
 
+.PHONY: bench-growth
+ENTRIES ?= 10000,1000000
+GROWTH ?= $(BIN)/growth
+bench-growth: build prepare ## Measure every request at ENTRIES (10000,1000000) entries on both engines, beside each other, and write docs/performance.md; GROWTH keeps the databases
+	mkdir -p $(GROWTH)
+	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes $(ENTRIES)
+	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes 10000,1000000 -each 1000
+	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes 10000,1000000 -postgres
+	cd bench && $(GO) run ./growth -dir $(abspath $(GROWTH)) -docs ../docs
+
 .PHONY: bench-layout
 bench-layout: ## Measure the layouts of the entries' table (docs/adr/0003)
 	cd bench && $(GO) run ./layout

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestAFileThatIsHeldCanStillBeWrittenAndRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "held")
+	if err := os.WriteFile(path, make([]byte, 10_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	release, err := hold(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if err := os.Truncate(path, 20_000); err != nil {
+		t.Error(err)
+	}
+	if err := remove(path); err != nil {
+		t.Error(err)
+	}
+	if _, err := hold(path); err == nil {
+		t.Error("a file that is not there is held")
+	}
+}

@@ -1,0 +1,235 @@
+// Command growth measures whether the service stays as fast as it was while what it
+// stores grows. It seeds databases of several sizes, serves all of them, each by a
+// server of its own, and sends each the same requests, in turns and beside a bare
+// net/http handler. It prints, for each request, the rate of each size as a ratio to
+// the reference and to the smallest size, what memory a server takes, and how long it
+// takes to start. Files are kept for the next run if their directory is named.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"atrium/bench/server"
+	"atrium/internal/store/engine/postgrestest"
+)
+
+type options struct {
+	binary      string
+	dir         string
+	sizes       []int
+	each        int
+	postgres    bool
+	connections int
+	rounds      int
+	roundLength time.Duration
+	only        string
+	flags       string
+	lock        string
+	seedOnly    bool
+	docs        string
+}
+
+// wants reports whether a row, or "start", is to be measured.
+func (o options) wants(row string) bool {
+	return o.only == "" || slices.Contains(strings.Split(o.only, ";"), row)
+}
+
+func main() {
+	server.BeBare()
+	if err := command(); err != nil {
+		fmt.Fprintln(os.Stderr, "growth:", err)
+		os.Exit(1)
+	}
+}
+
+func command() error {
+	var o options
+	var sizes string
+	flag.StringVar(&o.binary, "atrium", "../bin/atrium", "the binary to measure")
+	flag.StringVar(&o.dir, "dir", "", "where the databases and what was measured are kept for the next run (default a new directory that is removed)")
+	flag.StringVar(&sizes, "sizes", "10000,1000000", "how many entries there are, in each database, the smallest number first")
+	flag.IntVar(&o.each, "each", 0, "how many of these one tenant has (default all of them)")
+	flag.BoolVar(&o.postgres, "postgres", false, "measure on a throw-away PostgreSQL")
+	flag.IntVar(&o.connections, "connections", 48, "connections, each with one request at a time")
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each row, behind one that warms up")
+	flag.DurationVar(&o.roundLength, "round", 2*time.Second, "length of a round of each size, and of the reference")
+	flag.StringVar(&o.only, "only", "", `rows to measure, with semicolons between them; "start" is memory and start (default all)`)
+	flag.StringVar(&o.flags, "flags", "--metrics-addr 127.0.0.1:0", "more flags for atrium serve, with spaces between them")
+	flag.StringVar(&o.lock, "lock", "", "a file to be locked (flock) while a row is measured, where others measure as well")
+	flag.BoolVar(&o.seedOnly, "seed", false, "only make the databases")
+	flag.StringVar(&o.docs, "docs", "", "only write what was measured in -dir to performance.md and images in this directory")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := o.parse(sizes); err != nil {
+		return err
+	}
+	if o.docs != "" {
+		return publish(o.dir, o.docs)
+	}
+	return run(ctx, o)
+}
+
+func (o *options) parse(sizes string) error {
+	for text := range strings.SplitSeq(sizes, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || o.each > 0 && n%o.each != 0 {
+			return fmt.Errorf("%q is no number of entries, or not so many for each tenant", text)
+		}
+		o.sizes = append(o.sizes, n)
+	}
+	if !slices.IsSorted(o.sizes) {
+		return errors.New("the sizes must rise")
+	}
+	return nil
+}
+
+func (o options) shapes() (all []shape) {
+	for _, n := range o.sizes {
+		s := shape{tenants: 1, entries: n}
+		if o.each > 0 {
+			s = shape{tenants: n / o.each, entries: o.each}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func run(ctx context.Context, o options) (err error) {
+	if o.dir == "" {
+		if o.dir, err = os.MkdirTemp("", "atrium-growth-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(o.dir)) }()
+	}
+	e := &experiment{options: o}
+	defer e.stop()
+	defer e.turn.pass(true)
+	if o.postgres {
+		pg, err := postgrestest.Run("shared_buffers=1GB", "max_wal_size=8GB", "checkpoint_timeout=5min")
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, pg.Close()) }()
+		err = e.onServer(ctx, pg)
+		if err != nil {
+			return err
+		}
+	} else if err := e.onFiles(ctx); err != nil {
+		return err
+	}
+	if o.seedOnly {
+		return nil
+	}
+	if e.bare, err = server.StartBare(ctx); err != nil {
+		return err
+	}
+	for _, n := range e.nodes {
+		if err := e.start(ctx, n); err != nil {
+			return err
+		}
+	}
+	results, err := openResults(e)
+	if err != nil {
+		return err
+	}
+	if err := e.measure(ctx, results.add); err != nil {
+		return err
+	}
+	if o.wants("start") {
+		starts, err := e.starts(ctx)
+		if err != nil {
+			return err
+		}
+		if err := results.setStarts(starts); err != nil {
+			return err
+		}
+	}
+	results.print(os.Stdout)
+	return nil
+}
+
+// onFiles makes the nodes on SQLite files. Large ones are held in the page cache, as far
+// as that is allowed.
+func (e *experiment) onFiles(ctx context.Context) error {
+	for _, s := range e.shapes() {
+		d, err := files(ctx, e.dir, s)
+		if err != nil {
+			return err
+		}
+		n := &node{dataset: d, url: "sqlite:" + d.path}
+		if s.total() < freshBelow {
+			n.url = "sqlite:" + filepath.Join(e.dir, "work-"+filepath.Base(d.path))
+			if err := n.pristine(); err != nil {
+				return err
+			}
+		} else if n.release, err = hold(d.path); err != nil {
+			fmt.Fprintf(os.Stderr, "%s is not held in memory: %v\n", s, err)
+		}
+		e.nodes = append(e.nodes, n)
+	}
+	return nil
+}
+
+// onServer makes the nodes on databases of one server of PostgreSQL.
+func (e *experiment) onServer(ctx context.Context, pg *postgrestest.Server) error {
+	for _, s := range e.shapes() {
+		url, err := pg.Create(fmt.Sprintf("growth%d", s.total())) //nolint:contextcheck // it takes none
+		if err != nil {
+			return err
+		}
+		d := &dataset{shape: s}
+		if d.tenants, err = seed(ctx, url, s); err != nil {
+			return err
+		}
+		e.nodes = append(e.nodes, &node{dataset: d, url: url})
+	}
+	return nil
+}
+
+// A turn is the time in which this process alone measures.
+type turn struct {
+	file  *os.File // nil before and after
+	since time.Time
+}
+
+// longTurn is when a turn ends with the row that is being measured.
+const longTurn = 25 * time.Second
+
+// take waits for the lock of those who measure, unless there is none or it is held.
+func (t *turn) take(path string) error {
+	if path == "" || t.file != nil {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	t.file, t.since = f, time.Now()
+	return nil
+}
+
+// pass gives the lock back after a long turn, or in any case.
+func (t *turn) pass(always bool) {
+	if t.file != nil && (always || time.Since(t.since) > longTurn) {
+		_ = t.file.Close()
+		t.file = nil
+	}
+}

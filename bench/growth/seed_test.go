@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"atrium/internal/store"
+)
+
+// What the seeder writes itself must be what the service would have.
+func TestBulkStoresWhatAnImportStores(t *testing.T) {
+	ctx, s := t.Context(), shape{tenants: 2, entries: 3000}
+	dir := t.TempDir()
+	bulk, imported := filepath.Join(dir, "bulk.db"), filepath.Join(dir, "imported.db")
+	if _, err := seed(ctx, "sqlite:"+bulk, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := importAll(ctx, "sqlite:"+imported, s); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []struct{ query string }{
+		{`SELECT entry_id, account_id, created_at, source, type, claimed_account_id, claimed_domain, claimed_name, idempotency_key,
+			key_match, fingerprint, acknowledged_account_id, occurred_at, move_id, payload FROM entries`},
+		{`SELECT account_id, domain, domain_hash, name, name_hash, created_at, updated_at, latest_activity_at, active_minute FROM accounts`},
+	} {
+		got, want := rows(t, bulk, table.query), rows(t, imported, table.query)
+		if len(want) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%s: %d rows that are not the %d of an import", table.query, len(got), len(want))
+		}
+	}
+}
+
+func importAll(ctx context.Context, url string, s shape) error {
+	return with(ctx, url, func(db *store.Store) error {
+		if _, err := db.Migrate(ctx); err != nil {
+			return err
+		}
+		for n := range s.tenants {
+			made, err := newTenant(ctx, db, n)
+			if err != nil {
+				return err
+			}
+			for round := range s.rounds() {
+				if err := put(ctx, db, made.ID, s.records(round)); err != nil {
+					return err
+				}
+				if err := put(ctx, db, made.ID, s.entryRecords(n, round)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func rows(t *testing.T, path, query string) (all []string) {
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	err = sqlitex.ExecuteTransient(c, query, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+		var row strings.Builder
+		for i := range s.ColumnCount() {
+			fmt.Fprintf(&row, "%v %q|", s.ColumnType(i), s.ColumnText(i))
+		}
+		all = append(all, row.String())
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// However much of it there is, a tenant gets all of everything, each once.
+func TestRoundsTogetherAreTheWholeShape(t *testing.T) {
+	for _, s := range []shape{{1, 10}, {1, 1000}, {3, 25_000}} {
+		counts, seen := map[string]int{}, map[string]bool{}
+		for round := range s.rounds() {
+			for r := range s.records(round) {
+				counts[fmt.Sprintf("%T", r)]++
+				if p, ok := r.(*store.LinkedProspect); ok {
+					if seen[string(p.ID)] {
+						t.Fatalf("%v: two prospects %s", s, p.ID)
+					}
+					seen[string(p.ID)] = true
+				}
+			}
+			for range s.entryRecords(0, round) {
+				counts["entry"]++
+			}
+		}
+		want := map[string]int{
+			"*atrium.Account": s.accounts(), "*store.LinkedProspect": prospectsEach * s.accounts(), "*atrium.Page": s.pages(),
+			"*atrium.Audience": 1, "*store.AudienceVersion": s.versions(), "entry": s.entries,
+		}
+		if fmt.Sprint(counts) != fmt.Sprint(want) {
+			t.Errorf("%v: %v, want %v", s, counts, want)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"atrium"
+	"atrium/internal/store"
+)
+
+// A shape is what a database holds: tenants that are all alike. Everything a tenant
+// has grows with its entries, in the proportions of perEntries.
+type shape struct {
+	tenants int
+	entries int // of each tenant
+}
+
+// How many entries there are for each account, and for each page and version.
+// An account has prospectsEach prospects.
+const (
+	entriesPerAccount = 10
+	entriesPerPage    = 100
+	prospectsEach     = 3
+)
+
+// One entry in busyShare is of the first account of a tenant.
+const busyShare = 20
+
+func (s shape) accounts() int { return max(s.entries/entriesPerAccount, 1) }
+func (s shape) pages() int    { return max(s.entries/entriesPerPage, 1) }
+func (s shape) versions() int { return s.pages() }
+func (s shape) total() int    { return s.tenants * s.entries }
+
+func (s shape) String() string {
+	return fmt.Sprintf("%d entries, %d accounts, %d pages and versions, of %d tenants", s.total(), s.tenants*s.accounts(), s.tenants*s.pages(), s.tenants)
+}
+
+// rounds is how often each tenant gets a part of everything, so that the rows of a
+// table lie among those of the others and of other tenants, as they do where time passes.
+func (s shape) rounds() int { return min(s.pages(), 20) }
+
+// lag is how many rounds lie between two prospects of an account.
+func (s shape) lag() int { return max(s.rounds()/10, 1) }
+
+// records returns what a tenant gets in a round, from 0 to rounds()-1, but its entries.
+// Like these they are the same whenever it is asked.
+func (s shape) records(round int) iter.Seq[store.Record] {
+	return func(yield func(store.Record) bool) {
+		_ = s.accountsOf(round, yield) && s.prospectsOf(round, yield) && s.pagesOf(round, yield)
+	}
+}
+
+// A span is things by their numbers, the last one excluded.
+type span struct{ from, to int }
+
+// part returns those of n things that come in a round.
+func (s shape) part(n, round int) span {
+	return span{n * round / s.rounds(), n * (round + 1) / s.rounds()}
+}
+
+func (s shape) accountsOf(round int, yield func(store.Record) bool) bool {
+	part := s.part(s.accounts(), round)
+	for n := part.from; n < part.to; n++ {
+		at := s.at(n, s.accounts())
+		if !yield(&atrium.Account{ID: id[atrium.AccountID](n), Domain: domain(n), Name: fmt.Sprintf("Example %d", n), CreatedAt: at, UpdatedAt: at}) {
+			return false
+		}
+	}
+	return true
+}
+
+// prospectsOf gives accounts their first prospect in the round in which they come, and
+// the others later, or in the last round: an account's prospects do not lie together.
+func (s shape) prospectsOf(round int, yield func(store.Record) bool) bool {
+	for nth := range prospectsEach {
+		last := round - nth*s.lag()
+		first := last
+		if round == s.rounds()-1 {
+			last = round
+		}
+		for r := max(first, 0); r <= last; r++ {
+			part := s.part(s.accounts(), r)
+			for n := part.from; n < part.to; n++ {
+				if !yield(s.prospect(n, nth, round)) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+func (s shape) prospect(account, nth, round int) store.Record {
+	number := nth*s.accounts() + account
+	name, email, of := fmt.Sprintf("Person %d", number), fmt.Sprintf("person%d@%s", number, domain(account)), domain(account)
+	slug, phone, profile := fmt.Sprintf("person-%d", number), "+15555550100", fmt.Sprintf("https://linkedin.example/in/person-%d", number)
+	at := s.at(round, s.rounds())
+	return &store.LinkedProspect{
+		Prospect: atrium.Prospect{
+			// By its number an identifier has its place among the others.
+			ID: id[atrium.ProspectID](round*prospectsEach*s.accounts() + number), Name: &name, Email: &email, Domain: &of, Slug: &slug,
+			PhoneNumber: &phone, LinkedinProfileURL: &profile, CreatedAt: at, UpdatedAt: at,
+		},
+		AccountIDs: []atrium.AccountID{id[atrium.AccountID](account)},
+	}
+}
+
+const (
+	action = `{"actionId":"action_1","actionIndex":0,"purpose":"primary","buttonTitle":"Book a call","actionType":"link","url":"https://example.com/call"}`
+	footer = `{"id":"company","title":"Company","links":[{"id":"about","text":"About us","url":"https://example.com/about"}]}`
+)
+
+// pagesOf are pages and, of an audience of the first of them, versions.
+func (s shape) pagesOf(round int, yield func(store.Record) bool) bool {
+	part := s.part(s.pages(), round)
+	for n := part.from; n < part.to; n++ {
+		at := s.at(n, s.pages())
+		page := &atrium.Page{
+			ID: id[atrium.PageID](n), BrandID: "brand_1", Name: fmt.Sprintf("Page %d", n), Context: strings.Repeat("context ", 20), Title: "A page",
+			Status: atrium.PageStatuses()[n%3], Actions: []byte("[" + action + "," + action + "]"), Scripts: []byte("[]"), FooterLinks: []byte("[" + footer + "]"),
+			Metadata: []byte(`{"campaign":"spring"}`), CreatedAt: at, UpdatedAt: at,
+		}
+		if !yield(page) {
+			return false
+		}
+	}
+	if round == 0 && !yield(&atrium.Audience{ID: fullAudience, PageID: id[atrium.PageID](0), Name: "All", CreatedAt: begin, UpdatedAt: begin}) {
+		return false
+	}
+	part = s.part(s.versions(), round)
+	for n := part.from; n < part.to; n++ {
+		if !yield(&store.AudienceVersion{Version: atrium.Version{
+			ID: id[atrium.VersionID](n), AudienceID: fullAudience, Number: int64(n + 1), Content: fmt.Appendf(nil, `{"n":%d}`, n), CreatedAt: s.at(n, s.versions()),
+		}}) {
+			return false
+		}
+	}
+	return true
+}
+
+// entriesOf are of accounts that there are by then, at random; account is the number of
+// an entry's.
+func (s shape) entriesOf(tenant, round int) iter.Seq2[int, *atrium.Entry] {
+	return func(yield func(account int, e *atrium.Entry) bool) {
+		r := rand.New(rand.NewPCG(uint64(tenant), uint64(round)))
+		there := max(s.part(s.accounts(), round).to, 1)
+		part := s.part(s.entries, round)
+		for n := part.from; n < part.to; n++ {
+			account := r.IntN(there)
+			if r.IntN(busyShare) == 0 {
+				account = 0
+			}
+			if !yield(account, &atrium.Entry{
+				ID: id[atrium.EntryID](n), AccountID: id[atrium.AccountID](account), CreatedAt: s.at(n, s.entries),
+				Submission: atrium.Submission{
+					Source: []string{"crm", "product", "ads"}[n%3], Type: "page.viewed", Claim: atrium.Claim{Domain: domain(account)},
+					IdempotencyKey: fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64()), Payload: payload(r),
+				},
+			}) {
+				return
+			}
+		}
+	}
+}
+
+// entryRecords are the entries as records.
+func (s shape) entryRecords(tenant, round int) iter.Seq[store.Record] {
+	return func(yield func(store.Record) bool) {
+		for _, e := range s.entriesOf(tenant, round) {
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// payload returns an object of 300 to 1,000 bytes, more often a small one; 475 on average.
+func payload(r *rand.Rand) []byte {
+	size := 300 + min(r.IntN(701), r.IntN(701), r.IntN(701))
+	b := fmt.Appendf(make([]byte, 0, size), `{"event":"page.viewed","visit":"%016x","text":"`, r.Uint64())
+	for len(b) < size-2 {
+		b = append(b, byte('a'+r.IntN(26)))
+	}
+	return append(b, `"}`...)
+}
+
+var begin = atrium.At(time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC))
+
+// at spreads things over a year.
+func (s shape) at(n, of int) atrium.Time {
+	return begin + atrium.Time(int64(n)*int64(365*24*time.Hour/time.Millisecond)/int64(of)*1000)
+}
+
+func domain(n int) string { return fmt.Sprintf("company-%d.example", n) }
+
+// id returns the identifier of the nth thing of a kind. As in those that the service
+// makes, what comes first grows with time and the rest is as if by chance.
+func id[T atrium.Identifier](n int) T {
+	var zero T
+	return T(fmt.Sprintf("%s%010d%016x", zero.Prefix(), n, scatter(uint64(n))))
+}
+
+// scatter is the output function of SplitMix64.
+func scatter(n uint64) uint64 {
+	n += 0x9e3779b97f4a7c15
+	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
+	n = (n ^ n>>27) * 0x94d049bb133111eb
+	return n ^ n>>31
+}
+
+var fullAudience = id[atrium.AudienceID](0)

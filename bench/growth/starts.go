@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"atrium/bench/load"
+)
+
+// A start is what a server on one size takes of memory, and how long until it answers.
+type start struct {
+	Idle   int64         `json:"idle"`   // anonymous memory in bytes, before anything was asked
+	Loaded int64         `json:"loaded"` // at most, while all connections ask for everything
+	Clean  time.Duration `json:"clean"`  // until /readyz answers, after a stop
+	Cold   time.Duration `json:"cold"`   // the same with nothing of the file in the page cache; 0 if not measured
+	Killed time.Duration `json:"killed"` // the same after kill -9 under load
+	Log    int64         `json:"log"`    // bytes of the write-ahead log that it found then
+}
+
+// idleAfter is how long a server is left alone before it counts as idle.
+const idleAfter = 3 * time.Second
+
+// starts measures each size.
+func (e *experiment) starts(ctx context.Context) (all []start, err error) {
+	for _, n := range e.nodes {
+		s, err := e.starting(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func (e *experiment) starting(ctx context.Context, n *node) (s start, err error) {
+	if err := e.turn.take(e.lock); err != nil {
+		return s, err
+	}
+	defer e.turn.pass(false)
+	n.atrium.Stop()
+	if s.Clean, err = e.ready(ctx, n); err != nil {
+		return s, err
+	}
+	time.Sleep(idleAfter)
+	if s.Idle, err = n.atrium.Anonymous(); err != nil {
+		return s, err
+	}
+	n.peak = s.Idle
+	if err := e.everything(ctx, n); err != nil {
+		return s, err
+	}
+	s.Loaded = n.peak
+
+	// Writes until the end, so that there is a log to be read.
+	l := load.Load{To: []load.Server{n.atrium}, Mix: load.Only(n.kind(postEntry)), Connections: e.connections, For: e.roundLength}
+	if _, err := l.Run(ctx); err != nil {
+		return s, err
+	}
+	n.atrium.Kill()
+	if n.isFile() {
+		if info, err := os.Stat(n.file() + "-wal"); err == nil {
+			s.Log = info.Size()
+		}
+	}
+	if s.Killed, err = e.ready(ctx, n); err != nil || !n.isFile() {
+		return s, err
+	}
+	n.atrium.Stop()
+	if n.release != nil {
+		n.release()
+		n.release = nil
+	}
+	if err := forget(n.file()); err != nil {
+		return s, err
+	}
+	s.Cold, err = e.ready(ctx, n)
+	return s, err
+}
+
+// ready starts a server and returns how long it took until /readyz answered.
+func (e *experiment) ready(ctx context.Context, n *node) (time.Duration, error) {
+	began := time.Now()
+	if err := e.start(ctx, n); err != nil {
+		return 0, err
+	}
+	for {
+		a, err := load.Once(n.atrium.Addr(), load.Get(n.atrium.Addr(), "/readyz"))
+		if err == nil && a.Status == http.StatusOK {
+			return time.Since(began), nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// everything asks a server for all kinds at once, and looks at its memory meanwhile.
+func (e *experiment) everything(ctx context.Context, n *node) (err error) {
+	var mix load.Mix
+	for _, k := range n.kinds(n.atrium.Addr()) {
+		if k.Request != nil {
+			mix = append(mix, load.Share{Kind: k.Kind, Weight: 1})
+		}
+	}
+	done := make(chan struct{})
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for err == nil {
+			select {
+			case <-done:
+				return
+			case <-time.After(50 * time.Millisecond):
+				err = n.look()
+			}
+		}
+	})
+	l := load.Load{To: []load.Server{n.atrium}, Mix: mix, Connections: e.connections, For: 2 * e.roundLength}
+	_, failed := l.Run(ctx)
+	close(done)
+	looking.Wait()
+	if failed != nil {
+		return failed
+	}
+	return err
+}
