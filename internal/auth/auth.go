@@ -137,17 +137,22 @@ func (a *Authenticator) refuse(from netip.Addr) error {
 // atrium.CodeUnavailable when that could not be found out.
 func (a *Authenticator) Authenticate(ctx context.Context, from netip.Addr, key string) (Principal, error) {
 	from = limit.Network(from)
-	id, secret, ok := ParseKey(key)
-	if !ok {
+	if len(key) != keyLen {
 		return Principal{}, a.refuse(from)
 	}
 	now := a.now()
-	q := question{id: id, secret: secret, digest: fingerprint(sha256.Sum256([]byte(key)))}
+	q := question{digest: fingerprint(sha256.Sum256(append(make([]byte, 0, keyLen), key...)))}
 	a.mu.RLock()
 	v, remembered := a.known[q.digest]
 	q.forgets = a.forgets
 	a.mu.RUnlock()
 	cached := remembered && time.Now().Before(v.until)
+	if !cached { // what is remembered had the form of a key
+		var ok bool
+		if q.id, q.secret, ok = ParseKey(key); !ok {
+			return Principal{}, a.refuse(from)
+		}
+	}
 	if a.observer != nil {
 		a.observer.LookedUp(cached)
 	}

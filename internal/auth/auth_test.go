@@ -421,3 +421,17 @@ func TestAClockThatIsSetNeitherKeepsAKeyAliveNorForgetsAll(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkKnownKey is the cost of a key that was asked for before.
+func BenchmarkKnownKey(b *testing.B) {
+	keys := newRing()
+	id, key, hash := auth.NewKey()
+	keys.keys[id] = stored{key: atrium.APIKey{ID: id, TenantID: "tenant_1"}, current: hash}
+	a := auth.New(keys, time.Now, nil, nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := a.Authenticate(b.Context(), client, key); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
