@@ -1,9 +1,7 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -167,19 +165,24 @@ func (s *Store) ArchiveAudience(ctx context.Context, c atrium.Change, page atriu
 // audience; whether either is deleted or archived makes no difference.
 func (s *Store) Versions(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, skip int64, limit int) (versions []atrium.Version, total int64, err error) {
 	versions = make([]atrium.Version, 0, limit)
-	err = s.find(ctx, `SELECT u.versions_count, v.version_id, v.number, v.archived, v.created_at FROM audiences u
-		LEFT JOIN (SELECT version_id, number, archived, created_at FROM versions
-			WHERE tenant_id = $1 AND audience_id = $2 ORDER BY number DESC LIMIT $3 OFFSET $4) v ON true
-		WHERE u.tenant_id = $1 AND u.audience_id = $2 AND u.page_id = $5`,
-		engine.Args{idArg(tenant), idArg(audience), int64(limit), skip, idArg(page)}, func(r engine.Row) {
-			total = r.Int(0)
-			if !r.Null(1) {
-				versions = append(versions, atrium.Version{
-					ID: idAt[atrium.VersionID](r, 1), TenantID: tenant, AudienceID: audience,
-					Number: r.Int(2), Archived: r.Int(3) != 0, CreatedAt: atrium.Time(r.Int(4)),
-				})
-			}
+	err = s.query(ctx, selectVersions, engine.Args{idArg(tenant), idArg(audience), idArg(page), int64(limit), skip}, func(r engine.Row) error {
+		total = r.Int(0)
+		versions = append(versions, atrium.Version{
+			ID: idAt[atrium.VersionID](r, 1), TenantID: tenant, AudienceID: audience,
+			Number: r.Int(2), Archived: r.Int(3) != 0, CreatedAt: atrium.Time(r.Int(4)),
 		})
-	slices.SortFunc(versions, func(a, b atrium.Version) int { return cmp.Compare(b.Number, a.Number) }) // a join promises no order
+		return nil
+	})
+	if err == nil && len(versions) == 0 {
+		u, err := s.Audience(ctx, tenant, page, audience)
+		return versions, u.VersionsCount, err
+	}
 	return versions, total, err
 }
+
+// selectVersions finds nothing behind the last version. The audience comes first in the
+// join, for SQLite: it is one row, so that the index of the versions gives the order.
+const selectVersions = `SELECT u.versions_count, v.version_id, v.number, v.archived, v.created_at
+	FROM audiences u CROSS JOIN versions v
+	WHERE u.tenant_id = $1 AND u.audience_id = $2 AND u.page_id = $3 AND v.tenant_id = $1 AND v.audience_id = $2
+	ORDER BY v.number DESC LIMIT $4 OFFSET $5`
