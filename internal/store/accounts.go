@@ -25,12 +25,17 @@ func scanAccount(r engine.Row, tenant atrium.TenantID) atrium.Account {
 	}
 }
 
-// scanProspect reads prospectColumns, which start at the given column.
+// scanProspect reads prospectColumns, which start at the given column. Its texts are
+// one allocation.
 func scanProspect(r engine.Row, first int, tenant atrium.TenantID) atrium.Prospect {
+	var texts [6]string
+	for i := range texts {
+		texts[i] = r.Text(first + 1 + i)
+	}
+	text := func(i int) *string { return orNull(r, first+1+i, &texts[i]) }
 	return atrium.Prospect{
 		ID: idAt[atrium.ProspectID](r, first), TenantID: tenant,
-		Name: textAt(r, first+1), Email: textAt(r, first+2), Domain: textAt(r, first+3), Slug: textAt(r, first+4),
-		PhoneNumber: textAt(r, first+5), LinkedinProfileURL: textAt(r, first+6),
+		Name: text(0), Email: text(1), Domain: text(2), Slug: text(3), PhoneNumber: text(4), LinkedinProfileURL: text(5),
 		CreatedAt: atrium.Time(r.Int(first + 7)), UpdatedAt: atrium.Time(r.Int(first + 8)),
 	}
 }

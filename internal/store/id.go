@@ -45,18 +45,16 @@ func base36(s string) (n uint64) {
 // idAt returns the identifier in a column, "" for null.
 func idAt[T atrium.Identifier](r engine.Row, column int) T {
 	var zero T
-	b := r.Bytes(column)
+	b := r.View(column)
 	if len(b) != idBytes {
 		return zero
 	}
-	prefix := zero.Prefix()
-	text := make([]byte, len(prefix)+atrium.SuffixLen)
-	copy(text, prefix)
-	digits := text[len(prefix):]
+	text := append(make([]byte, 0, 64), zero.Prefix()...) // longer than any, so that it is on the stack
+	digits := text[len(text):][:atrium.SuffixLen]
 	putBase36(digits[:2], uint64(binary.BigEndian.Uint16(b)))
 	putBase36(digits[2:14], binary.BigEndian.Uint64(b[2:]))
 	putBase36(digits[14:], binary.BigEndian.Uint64(b[10:]))
-	return T(text)
+	return T(text[:len(text)+atrium.SuffixLen])
 }
 
 // putBase36 writes n into all of b.

@@ -66,6 +66,12 @@ func (w *weighed) Bytes(column int) []byte {
 	return b
 }
 
+func (w *weighed) View(column int) []byte {
+	b := w.Row.View(column)
+	w.bytes += len(b)
+	return b
+}
+
 // list returns up to limit, and about listBytes, of what a selection with a limit of
 // one more finds, and whether there is more.
 func list[T any](ctx context.Context, s *Store, q *selection, limit int, scan func(engine.Row) T) (found []T, more bool, err error) {

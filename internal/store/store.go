@@ -200,11 +200,15 @@ func nullableTime(t *atrium.Time) any {
 }
 
 func textAt(r engine.Row, column int) *string {
-	if r.Null(column) {
+	return orNull(r, column, new(r.Text(column)))
+}
+
+// orNull returns text, which is what a column has, or nil for null.
+func orNull(r engine.Row, column int, text *string) *string {
+	if *text == "" && r.Null(column) {
 		return nil
 	}
-	text := r.Text(column)
-	return &text
+	return text
 }
 
 func timeAt(r engine.Row, column int) *atrium.Time {

@@ -194,6 +194,7 @@ type Row interface {
 	Int(column int) int64
 	Text(column int) string  // "" for null
 	Bytes(column int) []byte // a copy; nil for null
+	View(column int) []byte  // what Bytes returns, until a method is called again; empty for null
 }
 
 // ErrNoRow says that a query which must find a row found none.

@@ -140,6 +140,7 @@ type postgresRow struct{ values [][]byte }
 
 func (r postgresRow) Null(i int) bool   { return r.values[i] == nil }
 func (r postgresRow) Text(i int) string { return string(r.values[i]) }
+func (r postgresRow) View(i int) []byte { return r.values[i] }
 
 // Int reads what the server has as a bigint or, of a constant, as an integer.
 func (r postgresRow) Int(i int) int64 {

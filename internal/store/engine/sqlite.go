@@ -214,7 +214,7 @@ func (db *sqliteDB) open(readOnly bool) (*sqliteConn, error) {
 	if err := runScript(c, settings); err != nil {
 		return nil, errors.Join(sqliteError(err), c.Close())
 	}
-	return &sqliteConn{conn: c, statements: map[string]*sqlite.Stmt{}}, nil
+	return &sqliteConn{conn: c, statements: map[string]*sqliteRow{}}, nil
 }
 
 // runScript runs statements one by one: some settings cannot be changed inside

@@ -27,7 +27,7 @@ func (db *sqliteDB) Copy(ctx context.Context, w io.Writer, begin func(size int64
 			begin(pages * pageBytes)
 			page, buffer := make([]byte, pageBytes), bufio.NewWriterSize(w, copyBytes)
 			err := tx.Query(selectPages, nil, func(r Row) error {
-				stmt := r.(sqliteRow).stmt
+				stmt := r.(*sqliteRow).stmt
 				if n := stmt.ColumnLen(0); n != pageBytes {
 					return fmt.Errorf("a page has %d bytes", n)
 				}

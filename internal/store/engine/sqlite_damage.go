@@ -48,7 +48,7 @@ func (db *sqliteDB) examine() error {
 		return nil
 	}
 	defer func() { _ = conn.Close() }() // it has only read
-	c := &sqliteConn{conn: conn, statements: map[string]*sqlite.Stmt{}}
+	c := &sqliteConn{conn: conn, statements: map[string]*sqliteRow{}}
 	checks := []string{checkRoots}
 	if db.options.CheckAfterCrash && log > 0 && size <= maxCheckedBytes {
 		checks = append(checks, checkPages)

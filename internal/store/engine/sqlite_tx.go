@@ -11,8 +11,8 @@ import (
 // transaction that is open on it. One goroutine uses it at a time.
 type sqliteConn struct {
 	conn       *sqlite.Conn
-	statements map[string]*sqlite.Stmt // by their text; the texts are constants of the store
-	failed     error                   // of a statement of the transaction
+	statements map[string]*sqliteRow // by their text; the texts are constants of the store
+	failed     error                 // of a statement of the transaction
 }
 
 // transaction runs f between begin, unless that is "" because the caller has
@@ -51,9 +51,9 @@ func (c *sqliteConn) transaction(begin string, f func(Tx) error) (err error) {
 }
 
 // statement returns the prepared statement for sql, ready for its arguments.
-func (c *sqliteConn) statement(sql string) (*sqlite.Stmt, error) {
-	if stmt, ok := c.statements[sql]; ok {
-		return stmt, nil
+func (c *sqliteConn) statement(sql string) (*sqliteRow, error) {
+	if row, ok := c.statements[sql]; ok {
+		return row, nil
 	}
 	stmt, err := c.conn.Prepare(sql)
 	if err != nil {
@@ -65,8 +65,9 @@ func (c *sqliteConn) statement(sql string) (*sqlite.Stmt, error) {
 			return nil, fmt.Errorf("parameter %s of %q is not the %dth to be used first", stmt.BindParamName(i), sql, i)
 		}
 	}
-	c.statements[sql] = stmt
-	return stmt, nil
+	row := &sqliteRow{stmt: stmt}
+	c.statements[sql] = row
+	return row, nil
 }
 
 // bind gives a statement its arguments.
@@ -96,9 +97,9 @@ func bind(stmt *sqlite.Stmt, sql string, args Args) error {
 }
 
 func (c *sqliteConn) run(sql string, args Args, each func(Row) error) (err error) {
-	stmt, err := c.statement(sql)
+	row, err := c.statement(sql)
 	if err == nil {
-		err = bind(stmt, sql, args)
+		err = bind(row.stmt, sql, args)
 	}
 	if err != nil {
 		c.failed = err
@@ -106,12 +107,12 @@ func (c *sqliteConn) run(sql string, args Args, each func(Row) error) (err error
 	}
 	defer func() {
 		// Reset repeats the error of the step that failed.
-		if e := stmt.Reset(); e != nil && err == nil {
+		if e := row.stmt.Reset(); e != nil && err == nil {
 			err = sqliteError(e)
 		}
 	}()
 	for {
-		more, err := stmt.Step()
+		more, err := row.stmt.Step()
 		if err != nil {
 			c.failed = sqliteError(err)
 			return c.failed
@@ -120,7 +121,7 @@ func (c *sqliteConn) run(sql string, args Args, each func(Row) error) (err error
 			return nil
 		}
 		if each != nil {
-			if err := each(sqliteRow{stmt}); err != nil {
+			if err := each(row); err != nil {
 				return err
 			}
 		}
@@ -180,13 +181,17 @@ func (c *sqliteConn) Script(sql string) error {
 	return sqliteError(runScript(c.conn, sql))
 }
 
-type sqliteRow struct{ stmt *sqlite.Stmt }
+// A sqliteRow is a statement and the row at which it is.
+type sqliteRow struct {
+	stmt *sqlite.Stmt
+	view [64]byte // what View returns of shorter values; that of an identifier is
+}
 
-func (r sqliteRow) Null(i int) bool   { return r.stmt.ColumnIsNull(i) }
-func (r sqliteRow) Int(i int) int64   { return r.stmt.ColumnInt64(i) }
-func (r sqliteRow) Text(i int) string { return r.stmt.ColumnText(i) }
+func (r *sqliteRow) Null(i int) bool   { return r.stmt.ColumnIsNull(i) }
+func (r *sqliteRow) Int(i int) int64   { return r.stmt.ColumnInt64(i) }
+func (r *sqliteRow) Text(i int) string { return r.stmt.ColumnText(i) }
 
-func (r sqliteRow) Bytes(i int) []byte {
+func (r *sqliteRow) Bytes(i int) []byte {
 	n := r.stmt.ColumnLen(i)
 	if n == 0 && r.stmt.ColumnIsNull(i) {
 		return nil
@@ -194,6 +199,13 @@ func (r sqliteRow) Bytes(i int) []byte {
 	b := make([]byte, n)
 	r.stmt.ColumnBytes(i, b)
 	return b
+}
+
+func (r *sqliteRow) View(i int) []byte {
+	if n := r.stmt.ColumnBytes(i, r.view[:]); n < len(r.view) {
+		return r.view[:n]
+	}
+	return r.Bytes(i)
 }
 
 // sqliteError gives err its class; nil stays nil.

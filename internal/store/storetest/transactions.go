@@ -277,12 +277,22 @@ var echo = engine.NewBatch("SELECT b, t, n FROM batch", "b bytea", "t text", "n 
 
 func bytesAreBytes(t *testing.T, e *env) {
 	rows := []engine.Args{{[]byte{}, "", int64(0)}, {nil, nil, nil}, {[]byte(nil), "x", int64(-1 << 63)}, {[]byte{0, 255}, "é", int64(1<<63 - 1)}}
+	for n := range 130 { // some are longer than an engine may have room for
+		rows = append(rows, engine.Args{bytes.Repeat([]byte{byte(n)}, n), "long", int64(n)})
+	}
 	var got int
 	if err := e.db.Read(t.Context(), func(tx engine.Tx) error {
 		got = 0
 		_, err := tx.Batch(echo, rows, func(r engine.Row) error {
 			got++
+			if view := bytes.Clone(r.View(0)); !bytes.Equal(view, r.Bytes(0)) {
+				t.Errorf("a view of %x is %x", r.Bytes(0), view)
+			}
 			switch {
+			case r.Text(1) == "long":
+				if n := r.Int(2); !bytes.Equal(r.Bytes(0), bytes.Repeat([]byte{byte(n)}, int(n))) {
+					t.Errorf("%d bytes are %x", n, r.Bytes(0))
+				}
 			case r.Null(1): // the second row
 				if !r.Null(0) || !r.Null(2) || r.Bytes(0) != nil || r.Text(1) != "" {
 					t.Error("nulls are not null")
