@@ -110,6 +110,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		maps.Copy(open, pages)
 	}
 	a.server = newServer(c, a.sendingAway(kit.Handler(slices.Concat(public.Routes(), private.Routes()), open)))
+	a.server.ConnContext = rest.ConnContext
 	a.server.RegisterOnShutdown(stop)
 	a.certificate.secure(a.server, c.Settings)
 	if c.Metrics != nil {

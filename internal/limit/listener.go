@@ -97,6 +97,11 @@ type conn struct {
 	net.Conn
 	once  sync.Once
 	leave func()
+
+	// Of who writes.
+	holding bool
+	held    []byte           // what waits, in the buffer; nil for nothing
+	buffer  *[heldBytes]byte // back to heldBuffers when that was written
 }
 
 func (c *conn) Close() error {

@@ -3,7 +3,9 @@ package rest
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -29,9 +31,12 @@ var (
 	forItsCaller = []string{"private, no-cache"}
 )
 
+// Names of fields in the form that http.Header has them in.
 const (
-	headerType  = "Content-Type"
-	headerCache = "Cache-Control"
+	headerType   = "Content-Type"
+	headerCache  = "Cache-Control"
+	headerLength = "Content-Length"
+	headerETag   = "Etag"
 )
 
 // An Encoded is a JSON text that is sent as it is. To encode it as part of something
@@ -122,14 +127,14 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Res
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if reads || response.Tagged || response.ETag != "" {
 		tag := cmp.Or(response.ETag, hashTag(body))
-		h.Set("ETag", `"`+tag+`"`)
+		h[headerETag] = []string{`"` + tag + `"`}
 		if reads && noneMatch(r.Header["If-None-Match"], tag) {
 			h[headerCache] = forItsCaller
 			w.WriteHeader(http.StatusNotModified)
 			return nil
 		}
 	}
-	write(w, status, typeJSON, body)
+	write(w, r, status, typeJSON, body)
 	return nil
 }
 
@@ -156,15 +161,52 @@ func (a *API) JSON(body string, check func(*http.Request) error) http.Handler {
 			writeProblem(w, r, a.Log, err)
 			return
 		}
-		write(w, http.StatusOK, typeJSON, []byte(body))
+		write(w, r, http.StatusOK, typeJSON, []byte(body))
 	})
 }
 
 // write sends a whole answer. A client that has gone is nobody's fault.
-func write(w http.ResponseWriter, status int, contentType []string, body []byte) {
+func write(w http.ResponseWriter, r *http.Request, status int, contentType []string, body []byte) {
 	h := w.Header()
 	h[headerType], h[headerCache] = contentType, forItsCaller
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h[headerLength] = []string{strconv.Itoa(len(body))}
+	if len(body) > onePiece {
+		defer gather(w, r)()
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
+}
+
+// onePiece is how large a body may be that net/http sends in one piece with its head.
+const onePiece = 3 << 10
+
+// A gatherer is a connection that sends several writes in one piece: an *limit.Listener's.
+type gatherer interface {
+	Hold()
+	Release() error
+}
+
+type gathererKey struct{}
+
+// ConnContext lets answers that are large be sent in one piece with their heads. net/http
+// cuts them after 4 KiB, and each piece costs a system call and wakes the client. It is for
+// http.Server.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	if g, ok := c.(gatherer); ok { // TLS has pieces of its own
+		return context.WithValue(ctx, gathererKey{}, g)
+	}
+	return ctx
+}
+
+// gather has an answer sent in one piece when what it returns is called.
+func gather(w http.ResponseWriter, r *http.Request) (send func()) {
+	c, ok := r.Context().Value(gathererKey{}).(gatherer)
+	if !ok {
+		return func() {}
+	}
+	c.Hold()
+	return func() {
+		_ = http.NewResponseController(w).Flush() // the rest of it to the connection
+		_ = c.Release()
+	}
 }

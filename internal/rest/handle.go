@@ -135,7 +135,7 @@ func (a *API) guard(next, nothing http.Handler) http.Handler {
 			Context: ctx, Method: r.Method, RequestID: requestID(r.Header[headerRequestID]),
 			Client: a.Limits.Proxies.Client(r.RemoteAddr, r.Header["X-Forwarded-For"]),
 		}}
-		w.Header().Set(headerRequestID, w.RequestID)
+		w.Header()[headerRequestID] = []string{w.RequestID}
 		// net/http ends the context of a request when its client sends no more, be it gone
 		// or not. Who has sent all of a request waits for its answer.
 		r = r.WithContext(context.WithoutCancel(ctx))

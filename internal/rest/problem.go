@@ -221,5 +221,5 @@ func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err 
 	if err != nil { // a problem holds nothing that cannot be encoded
 		log.ErrorContext(r.Context(), "encode a problem", "requestId", id, "error", err)
 	}
-	write(w, info.Status, typeProblem, body)
+	write(w, r, info.Status, typeProblem, body)
 }

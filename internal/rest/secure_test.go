@@ -20,8 +20,8 @@ func answered() http.Header {
 	h.Set(headerRequestID, "req_1")
 	secure(h, nil)
 	h[headerRatePolicy], h[headerRate] = []string{"policy"}, []string{"left"}
-	h.Set("ETag", `"1"`)
-	write(w, http.StatusOK, typeJSON, []byte("{}"))
+	h[headerETag] = []string{`"1"`}
+	write(w, &http.Request{}, http.StatusOK, typeJSON, []byte("{}"))
 	return h
 }
 
@@ -41,7 +41,7 @@ func BenchmarkHeader(b *testing.B) {
 		h := w.Header()
 		h.Set(headerRequestID, "req_1")
 		secure(h, nil)
-		h.Set("ETag", `"1"`)
-		write(w, http.StatusOK, typeJSON, body)
+		h[headerETag] = []string{`"1"`}
+		write(w, &http.Request{}, http.StatusOK, typeJSON, body)
 	}
 }

@@ -20,7 +20,7 @@ func Static(contentType string, body []byte) http.Handler {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
-		write(w, http.StatusOK, kind, body)
+		write(w, r, http.StatusOK, kind, body)
 	})
 }
 
