@@ -7,3 +7,11 @@ func SetSyncDirectory(sync func(path string) error) (restore func()) {
 	syncDirectory = sync
 	return func() { syncDirectory = before }
 }
+
+// WaitingToWrite returns how many writes of an embedded database wait for their turn.
+func WaitingToWrite(db DB) int {
+	t := &db.(*sqliteDB).turn
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.waiting)
+}

@@ -18,7 +18,7 @@ import (
 
 // The rules of this file.
 //
-// One connection writes, under a lock that hands itself on in order of arrival;
+// One connection writes (sqlite_write.go), under a lock that hands itself on in order of arrival;
 // other processes are kept out by BEGIN IMMEDIATE, which is retried often
 // because a server under load leaves the database free only for moments.
 //
@@ -71,9 +71,11 @@ type sqliteDB struct {
 	options SQLiteOptions
 	flags   sqlite.OpenFlags // of the connections
 
-	writing   chan struct{} // holds a token while writer is in use
+	turn      turn // of the writer; what is below is used by who has it
 	writer    *sqliteConn
-	nextForce int64         // how many pages the log must have for another checkpoint that waits
+	group     *group // whose transaction is open; nil if none is
+	nextForce int64  // how many pages the log must have for another checkpoint that waits
+
 	closing   chan struct{} // closed when nothing may wait any more
 	closeOnce sync.Once
 	closeErr  error // set by the first Close
@@ -119,7 +121,7 @@ func openSQLite(path string, options SQLiteOptions) (*sqliteDB, error) {
 	}
 	db := &sqliteDB{
 		path: path, options: options, flags: sqlite.OpenReadWrite,
-		writing: make(chan struct{}, 1), closing: make(chan struct{}),
+		closing:   make(chan struct{}),
 		nextForce: maxLogPages,
 		readers:   make(chan struct{}, maxReaders),
 	}
@@ -205,7 +207,7 @@ func (db *sqliteDB) open(readOnly bool) (*sqliteConn, error) {
 	settings := fmt.Sprintf("PRAGMA cache_size = -%d; PRAGMA query_only = ON;", readerCacheKB)
 	if !readOnly {
 		settings = fmt.Sprintf(`PRAGMA journal_mode = WAL; PRAGMA cache_size = -%d;
-			PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = %d;`, writerCacheKB, keepLogBytes)
+			PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = %d; PRAGMA temp_store = MEMORY;`, writerCacheKB, keepLogBytes)
 	}
 	settings += fmt.Sprintf("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA mmap_size = %d;", mmapBytes)
 	if err := sqlitex.ExecuteTransient(c, "PRAGMA trusted_schema = OFF", nil); err != nil {
@@ -245,7 +247,7 @@ func (db *sqliteDB) Query(ctx context.Context, sql string, args Args, each func(
 }
 
 func (db *sqliteDB) Read(ctx context.Context, f func(Tx) error) error {
-	return db.reading(ctx, func(c *sqliteConn) error { return c.transaction("BEGIN", f) })
+	return db.reading(ctx, func(c *sqliteConn) error { return c.transaction(f) })
 }
 
 // reading calls f with a connection that only reads.
@@ -287,106 +289,32 @@ func (db *sqliteDB) putReader(c *sqliteConn) {
 	db.idle = append(db.idle, c)
 }
 
-func (db *sqliteDB) Write(ctx context.Context, f func(Tx) error) error {
-	if err := db.takeTurn(ctx); err != nil {
+// Migrate is Write: there is one writer, in all processes. What an index is sorted with is
+// not kept in memory, as the writer's savepoints are.
+func (db *sqliteDB) Migrate(ctx context.Context, f func(Tx) error) error {
+	if err := db.keepTemporary(ctx, "FILE"); err != nil {
 		return err
 	}
-	defer db.endTurn()
-	if db.options.Immutable || db.options.ReadOnly {
-		return errReadOnly
-	}
-	if damage := db.Damage(); damage != nil {
-		return &Error{Unavailable, fmt.Errorf("nothing is written to a damaged database: %w", damage)}
-	}
-	if err := db.begin(ctx); err != nil {
-		return db.noting(err)
-	}
-	start := time.Now()
-	err := db.noting(db.writer.transaction("", f))
-	db.options.Observer.Wrote(ctx, time.Since(start), 1, err == nil)
-	if err == nil {
-		db.checkpoint()
+	err := db.Write(ctx, f)
+	if e := db.keepTemporary(context.WithoutCancel(ctx), "MEMORY"); err == nil {
+		err = e
 	}
 	return err
 }
 
-// takeTurn waits until this process writes nothing. Who has the turn gives it to the
-// next one with endTurn.
-func (db *sqliteDB) takeTurn(ctx context.Context) error {
-	select {
-	case db.writing <- struct{}{}:
-	case <-ctx.Done():
-		return &Error{Unavailable, fmt.Errorf("wait for the writer: %w", context.Cause(ctx))}
+// keepTemporary says where the writer keeps what no transaction needs for long.
+func (db *sqliteDB) keepTemporary(ctx context.Context, where string) error {
+	if err := db.takeTurn(ctx); err != nil {
+		return err
 	}
-	if db.writer == nil {
-		db.endTurn()
-		return errClosed
-	}
-	return nil
+	defer db.endTurn()
+	db.commit()
+	return db.writer.Script("PRAGMA temp_store = " + where)
 }
-
-func (db *sqliteDB) endTurn() { <-db.writing }
-
-// Migrate is Write: there is one writer, in all processes.
-func (db *sqliteDB) Migrate(ctx context.Context, f func(Tx) error) error { return db.Write(ctx, f) }
 
 // Distribute is an error: a file has no servers.
 func (db *sqliteDB) Distribute(context.Context, Tables) ([]string, error) {
 	return nil, errors.New("an embedded database cannot be distributed: use PostgreSQL with the extension citus")
-}
-
-// begin starts a write transaction, and waits up to busyLimit for another
-// process that has one.
-func (db *sqliteDB) begin(ctx context.Context) error {
-	for deadline := time.Now().Add(busyLimit); ; {
-		_, err := db.writer.Exec("BEGIN IMMEDIATE")
-		if err == nil || ClassOf(err) != Unavailable || time.Now().After(deadline) {
-			return err
-		}
-		select {
-		case <-time.After(busyPoll):
-		case <-db.closing:
-			return errClosed
-		case <-ctx.Done():
-			return &Error{Unavailable, fmt.Errorf("wait for another process to finish writing: %w", context.Cause(ctx))}
-		}
-	}
-}
-
-// checkpoint moves pages from the log to the database when enough of them wait.
-// A failure harms nothing that is committed, and a later commit tries again.
-func (db *sqliteDB) checkpoint() {
-	pages, waiting, err := db.runCheckpoint("NOOP")
-	if err != nil {
-		return
-	}
-	db.logPages.Store(pages)
-	mode := "PASSIVE"
-	if pages < maxLogPages {
-		db.nextForce = maxLogPages
-	}
-	switch {
-	case pages >= db.nextForce:
-		// A read that goes on for long may be in the way: every commit would wait
-		// for it in vain.
-		mode, db.nextForce = "RESTART", pages+checkpointPages
-		db.writer.conn.SetBusyTimeout(restartWait)
-		defer db.writer.conn.SetBusyTimeout(0)
-	case waiting < checkpointPages:
-		return
-	}
-	start := time.Now()
-	if pages, _, err = db.runCheckpoint(mode); err == nil {
-		db.logPages.Store(pages)
-	}
-	db.options.Observer.Checkpointed(strings.ToLower(mode), time.Since(start), err == nil)
-}
-
-// runCheckpoint returns how many pages the log has, and how many of them are not
-// in the database yet.
-func (db *sqliteDB) runCheckpoint(mode string) (pages, waiting int64, err error) {
-	err = Find(db.writer.Query, "PRAGMA wal_checkpoint("+mode+")", nil, func(r Row) { pages, waiting = r.Int(1), r.Int(1)-r.Int(2) })
-	return pages, waiting, db.noting(err)
 }
 
 // Tables leaves out SQLite's own.
@@ -399,7 +327,7 @@ func (db *sqliteDB) Tables(ctx context.Context) (names []string, err error) {
 }
 
 func (db *sqliteDB) Stats() Stats {
-	return Stats{Connections: len(db.readers) + len(db.writing), LogBytes: db.logPages.Load() * pageBytes}
+	return Stats{Connections: len(db.readers) + db.turn.users(), LogBytes: db.logPages.Load() * pageBytes}
 }
 
 // Snapshot passes through the writer's turn: what was begun before is committed
@@ -410,6 +338,7 @@ func (db *sqliteDB) Snapshot(ctx context.Context, f func(DB) error) error {
 	if err := db.takeTurn(ctx); err != nil {
 		return err
 	}
+	db.commit()
 	db.endTurn()
 	return f(db)
 }
@@ -434,7 +363,8 @@ func (db *sqliteDB) release() error {
 	for range maxReaders {
 		db.readers <- struct{}{}
 	}
-	db.writing <- struct{}{}
+	_ = db.turn.take(context.Background())
+	db.commit()
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.closed = true
@@ -444,7 +374,7 @@ func (db *sqliteDB) release() error {
 	}
 	errs = append(errs, db.writer.conn.Close())
 	db.idle, db.writer = nil, nil
-	<-db.writing
+	db.turn.end()
 	for range maxReaders {
 		<-db.readers
 	}

@@ -15,13 +15,10 @@ type sqliteConn struct {
 	failed     error                 // of a statement of the transaction
 }
 
-// transaction runs f between begin, unless that is "" because the caller has
-// begun already, and COMMIT or ROLLBACK.
-func (c *sqliteConn) transaction(begin string, f func(Tx) error) (err error) {
-	if begin != "" {
-		if _, err := c.Exec(begin); err != nil {
-			return err
-		}
+// transaction runs f, which only reads, in a transaction.
+func (c *sqliteConn) transaction(f func(Tx) error) (err error) {
+	if _, err := c.Exec("BEGIN"); err != nil {
+		return err
 	}
 	committed := false
 	c.failed = nil
@@ -39,11 +36,6 @@ func (c *sqliteConn) transaction(begin string, f func(Tx) error) (err error) {
 		return errFailed(c.failed)
 	}
 	if _, err := c.Exec("COMMIT"); err != nil {
-		if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultIOErr {
-			// What was written may outlive a crash before the next commit, even
-			// though this process will not see it.
-			return &Error{Uncertain, err}
-		}
 		return err
 	}
 	committed = true

@@ -1,0 +1,311 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// The rules of this file.
+//
+// Writes that wait for the same turn share a transaction, and so a commit and its sync.
+// The first one begins it. Each runs in its own goroutine, in the order of arrival, and
+// hands the turn on to the next one while there is one; the last one commits for all,
+// and none returns before. That holds for one that has failed, too: it may have been
+// refused for what another one has done.
+//
+// The second one and those behind it have a savepoint, so that one which fails leaves
+// nothing and takes nobody along. Only what makes SQLite give up a transaction, such as
+// a full disk, ends it for all.
+const (
+	maxGroup     = 64                    // how many writes share a transaction
+	maxGroupTime = 20 * time.Millisecond // for how long others join it
+)
+
+// A group is the writes that share a transaction.
+type group struct {
+	writes int
+	began  time.Time
+	done   chan struct{} // closed when the transaction has ended
+	err    error         // why it was not committed; set before done is closed
+}
+
+func (db *sqliteDB) Write(ctx context.Context, f func(Tx) error) (err error) {
+	if err := db.takeTurn(ctx); err != nil {
+		return err
+	}
+	if err := db.join(ctx); err != nil {
+		db.endTurn()
+		return err
+	}
+	g, start := db.group, time.Now()
+	defer func() { // also if f panics
+		ended := db.group != g // for what has failed here
+		db.endTurn()
+		<-g.done
+		switch {
+		case ended || g.err == nil:
+		case err == nil:
+			err = g.err
+		default:
+			err = &Error{Unavailable, fmt.Errorf("refused, perhaps for what was not committed: %w", errors.Join(err, g.err))}
+		}
+		db.options.Observer.Wrote(ctx, time.Since(start), 1, err == nil)
+	}()
+	return db.noting(db.part(f))
+}
+
+// join begins a transaction unless there is one to take part in.
+func (db *sqliteDB) join(ctx context.Context) error {
+	if db.options.Immutable || db.options.ReadOnly {
+		return errReadOnly
+	}
+	if damage := db.Damage(); damage != nil {
+		return &Error{Unavailable, fmt.Errorf("nothing is written to a damaged database: %w", damage)}
+	}
+	if db.group != nil {
+		return nil
+	}
+	if err := db.begin(ctx); err != nil {
+		return db.noting(err)
+	}
+	db.group = &group{began: time.Now(), done: make(chan struct{})}
+	return nil
+}
+
+// begin starts a write transaction, and waits up to busyLimit for another
+// process that has one.
+func (db *sqliteDB) begin(ctx context.Context) error {
+	for deadline := time.Now().Add(busyLimit); ; {
+		_, err := db.writer.Exec("BEGIN IMMEDIATE")
+		if err == nil || ClassOf(err) != Unavailable || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(busyPoll):
+		case <-db.closing:
+			return errClosed
+		case <-ctx.Done():
+			return &Error{Unavailable, fmt.Errorf("wait for another process to finish writing: %w", context.Cause(ctx))}
+		}
+	}
+}
+
+// part runs f as a part of the open transaction.
+func (db *sqliteDB) part(f func(Tx) error) (err error) {
+	c, first := db.writer, db.group.writes == 0
+	db.group.writes++
+	c.failed = nil
+	kept := false
+	defer func() { // also if f panics
+		if !kept {
+			err = db.undo(first, err)
+		}
+	}()
+	if !first {
+		if _, err := c.Exec("SAVEPOINT part"); err != nil {
+			return err
+		}
+	}
+	if err := f(c); err != nil {
+		return err
+	}
+	if c.failed != nil {
+		return errFailed(c.failed)
+	}
+	if !first {
+		if _, err := c.Exec("RELEASE part"); err != nil {
+			return err
+		}
+	}
+	kept = true
+	return nil
+}
+
+// undo takes back what a part has done that failed with an error, nil for a panic. It
+// ends the transaction if there is nothing else in it, or SQLite has ended it.
+func (db *sqliteDB) undo(first bool, failure error) error {
+	c := db.writer
+	if !first && !c.conn.AutocommitEnabled() {
+		_, err := c.Exec("ROLLBACK TO part")
+		if err == nil {
+			_, err = c.Exec("RELEASE part")
+		}
+		if err == nil {
+			return failure
+		}
+		failure = errors.Join(failure, err)
+	}
+	if err := db.end(&Error{Unavailable, fmt.Errorf("another write has ended the transaction: %w", failure)}); err != nil {
+		failure = errors.Join(failure, err)
+	}
+	return failure
+}
+
+// commit ends the open transaction, if there is one.
+func (db *sqliteDB) commit() {
+	if db.group == nil {
+		return
+	}
+	if damage := db.Damage(); damage != nil { // which one of them has met
+		_ = db.end(&Error{Unavailable, fmt.Errorf("nothing is written to a damaged database: %w", damage)})
+		return
+	}
+	_, err := db.writer.Exec("COMMIT")
+	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultIOErr {
+		// What was written may outlive a crash before the next commit, even
+		// though this process will not see it.
+		err = &Error{Uncertain, err}
+	}
+	if err := db.noting(err); err != nil {
+		_ = db.end(err)
+		return
+	}
+	_ = db.end(nil)
+	db.checkpoint()
+}
+
+// end tells those of the open transaction why it was not committed, nil if it was, and
+// rolls it back then, unless SQLite has.
+func (db *sqliteDB) end(why error) (failure error) {
+	if why != nil && !db.writer.conn.AutocommitEnabled() {
+		_, failure = db.writer.Exec("ROLLBACK")
+	}
+	g := db.group
+	db.group = nil
+	g.err = why
+	close(g.done)
+	return failure
+}
+
+// takeTurn waits until this process writes nothing, but for what the next commit
+// has anyway. Who has the turn gives it to the next one with endTurn.
+func (db *sqliteDB) takeTurn(ctx context.Context) error {
+	if err := db.turn.take(ctx); err != nil {
+		return err
+	}
+	if db.writer == nil {
+		db.turn.end()
+		return errClosed
+	}
+	return nil
+}
+
+// endTurn commits, unless somebody waits who may join.
+func (db *sqliteDB) endTurn() {
+	if g := db.group; g != nil {
+		if g.writes < maxGroup && time.Since(g.began) < maxGroupTime && db.turn.pass() {
+			return
+		}
+		db.commit()
+	}
+	db.turn.end()
+}
+
+// A turn is a lock that hands itself on in the order of arrival.
+type turn struct {
+	mu      sync.Mutex
+	taken   bool            // guarded by mu
+	waiting []chan struct{} // guarded by mu; what is closed for each when it has the turn
+}
+
+// take waits for the turn until ctx ends.
+func (t *turn) take(ctx context.Context) error {
+	t.mu.Lock()
+	if !t.taken {
+		t.taken = true
+		t.mu.Unlock()
+		return nil
+	}
+	mine := make(chan struct{})
+	t.waiting = append(t.waiting, mine)
+	t.mu.Unlock()
+	select {
+	case <-mine:
+		return nil
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.Index(t.waiting, mine)
+	if i < 0 { // it has come meanwhile
+		return nil
+	}
+	t.waiting = slices.Delete(t.waiting, i, i+1)
+	return &Error{Unavailable, fmt.Errorf("wait for the writer: %w", context.Cause(ctx))}
+}
+
+// pass gives the turn to who has waited longest, or returns false.
+func (t *turn) pass() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.passLocked()
+}
+
+func (t *turn) passLocked() bool {
+	if len(t.waiting) == 0 {
+		return false
+	}
+	close(t.waiting[0])
+	t.waiting = slices.Delete(t.waiting, 0, 1)
+	return true
+}
+
+// end gives the turn to who has waited longest, or to whoever comes next.
+func (t *turn) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.taken = t.passLocked()
+}
+
+// users returns how many have the turn, 0 or 1.
+func (t *turn) users() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.taken {
+		return 1
+	}
+	return 0
+}
+
+// checkpoint moves pages from the log to the database when enough of them wait.
+// A failure harms nothing that is committed, and a later commit tries again.
+func (db *sqliteDB) checkpoint() {
+	pages, waiting, err := db.runCheckpoint("NOOP")
+	if err != nil {
+		return
+	}
+	db.logPages.Store(pages)
+	mode := "PASSIVE"
+	if pages < maxLogPages {
+		db.nextForce = maxLogPages
+	}
+	switch {
+	case pages >= db.nextForce:
+		// A read that goes on for long may be in the way: every commit would wait
+		// for it in vain.
+		mode, db.nextForce = "RESTART", pages+checkpointPages
+		db.writer.conn.SetBusyTimeout(restartWait)
+		defer db.writer.conn.SetBusyTimeout(0)
+	case waiting < checkpointPages:
+		return
+	}
+	start := time.Now()
+	if pages, _, err = db.runCheckpoint(mode); err == nil {
+		db.logPages.Store(pages)
+	}
+	db.options.Observer.Checkpointed(strings.ToLower(mode), time.Since(start), err == nil)
+}
+
+// runCheckpoint returns how many pages the log has, and how many of them are not
+// in the database yet.
+func (db *sqliteDB) runCheckpoint(mode string) (pages, waiting int64, err error) {
+	err = Find(db.writer.Query, "PRAGMA wal_checkpoint("+mode+")", nil, func(r Row) { pages, waiting = r.Int(1), r.Int(1)-r.Int(2) })
+	return pages, waiting, db.noting(err)
+}
