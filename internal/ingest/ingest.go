@@ -72,7 +72,7 @@ func (l Limits) orDefaults() Limits {
 // tenants that must not share a batch have nothing to gain from waiting, and nobody
 // has from waiting for a lane that takes long.
 const (
-	worthALane = 16
+	worthALane = 24
 	slowCommit = 50 * time.Millisecond
 )
 
