@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -191,7 +192,7 @@ func refer(runs map[key][]float64) (rows []reference) {
 	for k, medians := range runs {
 		least, most := slices.Min(medians), slices.Max(medians)
 		tolerance := min(max(spreads*(most-least)/most, leastTolerance), mostTolerance)
-		rows = append(rows, reference{k.engine, k.row, k.ratio, thousandths(least), thousandths(tolerance)})
+		rows = append(rows, reference{k.engine, k.row, k.ratio, digits(least), digits(tolerance)})
 	}
 	slices.SortFunc(rows, func(a, b reference) int {
 		return strings.Compare(a.Engine+a.Row+a.Ratio, b.Engine+b.Row+b.Ratio)
@@ -199,7 +200,11 @@ func refer(runs map[key][]float64) (rows []reference) {
 	return rows
 }
 
-func thousandths(v float64) float64 { return math.Round(v*1000) / 1000 }
+// digits rounds to three digits that count.
+func digits(v float64) float64 {
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64) // of what it has written itself
+	return rounded
+}
 
 // guarded measures the guarded rows, or those of some references, and returns the medians
 // of their ratios.
