@@ -125,7 +125,7 @@ func guard(ctx context.Context, o options) error {
 	}
 	fmt.Fprintln(os.Stdout, t)
 	if len(again) > 0 {
-		return fmt.Errorf("%d ratios fell: see CONTRIBUTING.md", len(again))
+		return fmt.Errorf("%d of the ratios fell, twice: see CONTRIBUTING.md", len(again))
 	}
 	return nil
 }
