@@ -164,6 +164,9 @@ func (s *Store) ArchiveAudience(ctx context.Context, c atrium.Change, page atriu
 // all. Their content is left out. It is NotFound unless the page has the
 // audience; whether either is deleted or archived makes no difference.
 func (s *Store) Versions(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, skip int64, limit int) (versions []atrium.Version, total int64, err error) {
+	if skip > nearVersions {
+		return s.farVersions(ctx, tenant, page, audience, skip, limit)
+	}
 	versions = make([]atrium.Version, 0, limit)
 	err = s.query(ctx, selectVersions, engine.Args{idArg(tenant), idArg(audience), idArg(page), int64(limit), skip}, func(r engine.Row) error {
 		total = r.Int(0)
@@ -186,3 +189,39 @@ const selectVersions = `SELECT u.versions_count, v.version_id, v.number, v.archi
 	FROM audiences u CROSS JOIN versions v
 	WHERE u.tenant_id = $1 AND u.audience_id = $2 AND u.page_id = $3 AND v.tenant_id = $1 AND v.audience_id = $2
 	ORDER BY v.number DESC LIMIT $4 OFFSET $5`
+
+// nearVersions is how many versions are stepped over sooner than they are counted.
+const nearVersions = 100
+
+// farVersions is Versions that are far down. Where no number is missing, the first of
+// them is known by its number. Otherwise those before it are stepped over.
+func (s *Store) farVersions(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, skip int64, limit int) (versions []atrium.Version, total int64, err error) {
+	err = s.read(ctx, func(tx engine.Tx) error {
+		versions = make([]atrium.Version, 0, limit)
+		var newest, oldest int64
+		if err := engine.Find(tx.Query, rangeOfVersions, engine.Args{idArg(tenant), idArg(audience), idArg(page)}, func(r engine.Row) {
+			total, newest, oldest = r.Int(0), r.Int(1), r.Int(2)
+		}); err != nil || skip >= total {
+			return err
+		}
+		below, offset := newest+1, skip
+		if total == newest-oldest+1 {
+			below, offset = below-skip, 0
+		}
+		return tx.Query(`SELECT version_id, number, archived, created_at FROM versions
+			WHERE tenant_id = $1 AND audience_id = $2 AND number < $3 ORDER BY number DESC LIMIT $4 OFFSET $5`,
+			engine.Args{idArg(tenant), idArg(audience), below, int64(limit), offset}, func(r engine.Row) error {
+				versions = append(versions, atrium.Version{
+					ID: idAt[atrium.VersionID](r, 0), TenantID: tenant, AudienceID: audience,
+					Number: r.Int(1), Archived: r.Int(2) != 0, CreatedAt: atrium.Time(r.Int(3)),
+				})
+				return nil
+			})
+	})
+	return versions, total, err
+}
+
+const rangeOfVersions = `SELECT u.versions_count,
+		(SELECT MAX(number) FROM versions WHERE tenant_id = $1 AND audience_id = $2),
+		(SELECT MIN(number) FROM versions WHERE tenant_id = $1 AND audience_id = $2)
+	FROM audiences u WHERE u.tenant_id = $1 AND u.audience_id = $2 AND u.page_id = $3`

@@ -12,6 +12,7 @@ import (
 var versions = []guarantee{
 	{"versions are listed highest number first, archived ones too, without content", versionsListed},
 	{"versions are paged, with their total, to any depth", versionsPaged},
+	{"versions far down are those that come there, whatever numbers are missing", versionsFarDown},
 	{"versions are there unless the page does not have the audience", versionsNotFound},
 	{"versions of what is deleted or archived can be read", versionsOfDeleted},
 	{"numbers start at 1 and follow the highest there was", numbersFollow},
@@ -93,6 +94,34 @@ func versionsPaged(t *testing.T, e *env) {
 			}
 			if got, total := e.numbers(t, u, skip, limit); !slices.Equal(got, want) || total != 25 {
 				t.Errorf("%d after %d: %v of %d, want %v of 25", limit, skip, got, total, want)
+			}
+		}
+	}
+}
+
+// Those that are far down are found another way, which is shorter where no number is
+// missing.
+func versionsFarDown(t *testing.T, e *env) {
+	for _, missing := range []int64{0, 1, 120, 250} {
+		u := e.audience(t)
+		var records []store.Record
+		var all []int64
+		for n := int64(260); n > 5; n-- {
+			if n == missing {
+				continue
+			}
+			all = append(all, n)
+			records = append(records, e.newVersion(u, n))
+		}
+		e.put(t, records...)
+		for _, skip := range []int{99, 100, 101, 102, 140, 141, 250, 253, 254, 255, 256} {
+			const limit = 3
+			var want []int64
+			if skip < len(all) {
+				want = all[skip:min(len(all), skip+limit)]
+			}
+			if got, total := e.numbers(t, u, int64(skip), limit); !slices.Equal(got, want) || total != int64(len(all)) {
+				t.Errorf("without %d: %d after %d: %v of %d, want %v of %d", missing, limit, skip, got, total, want, len(all))
 			}
 		}
 	}
