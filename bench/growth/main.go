@@ -208,7 +208,7 @@ type turn struct {
 }
 
 // longTurn is when a turn ends with the row that is being measured.
-const longTurn = 25 * time.Second
+const longTurn = 35 * time.Second
 
 // take waits for the lock of those who measure, unless there is none or it is held.
 func (t *turn) take(path string) error {
