@@ -103,12 +103,21 @@ Everything grows together: each account has 10 entries and 3 prospects, for ever
 entries there is a page, and one audience has as many versions as there are pages. One entry
 in 20 is of one account, whose activity is read. Accounts, keys and pages are taken at random
 over all that there are. What is equal is the binary, its settings, the connections, the
-requests, and that the whole file is held in the page cache. Payloads have 300 to 1,000 bytes. A database below 100,000 entries is put back
+requests, and that the whole file is held in the page cache (PostgreSQL
+has 1 GB of buffers). Payloads have 300 to 1,000 bytes. A database below 100,000 entries is put back
 as it was before each round that adds to it; the larger ones keep what is added.
 
 `
 
-const closing = `The binary has %s. Memory is what belongs to the process alone (RssAnon): the file is mapped
+const closing = `What is not flat is what reads pages that lie anywhere in a file of many gigabytes. Lists, and a
+page by its identifier, need few of them. An account is found with its prospects in three trees,
+of which each is deeper in a large database, and on five leaves of them; a commit of many entries
+changes as many leaves of the indexes of keys and of accounts. SQLite maps the first GiB of the
+file and copies other pages out of the system's cache, into one of its own for each connection that
+reads, which does not hold the inner pages of all trees. Where the last pages of a list are as fast
+as the first ones, they are found by an index.
+
+The binary has %s. Memory is what belongs to the process alone (RssAnon): the file is mapped
 besides, which the system takes back when it needs to. After kill -9 a file of up to 1 GiB is
 checked as a whole before it is used; a larger one is not.
 
