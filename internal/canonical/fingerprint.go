@@ -32,7 +32,7 @@ func Fingerprint(s atrium.Submission) ([]byte, error) {
 	if s.OccurredAt != nil { // behind the others, where a payload begins with a brace
 		b = append(append(b, 'o'), s.OccurredAt.String()...)
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(s.Payload), jsontext.AllowDuplicateNames(true)) // refused before
+	dec := jsontext.NewDecoder(bytes.NewBuffer(s.Payload), jsontext.AllowDuplicateNames(true)) // refused before
 	b, err := appendValue(b, dec)
 	if err != nil {
 		return nil, fmt.Errorf("fingerprint a payload: %w", err)
@@ -49,7 +49,7 @@ func RequestFingerprint(method, path string, body []byte) ([]byte, error) {
 	b := appendPrefixed(appendPrefixed(nil, method), path)
 	if len(body) > 0 {
 		var err error
-		if b, err = appendValue(b, jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))); err != nil {
+		if b, err = appendValue(b, jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))); err != nil {
 			return nil, fmt.Errorf("fingerprint a body: %w", err)
 		}
 	}
@@ -108,11 +108,10 @@ func appendObject(b []byte, dec *jsontext.Decoder) ([]byte, error) {
 		return nil, err
 	}
 	b = append(b, '{')
-	type member struct{ name, whole string }
-	var members []member
+	members, sorted := make([]member, 0, 8), true
 	start := len(b)
 	for dec.PeekKind() != '}' {
-		at := len(b)
+		m := member{at: len(b)}
 		name, err := dec.ReadValue()
 		if err != nil {
 			return nil, err
@@ -120,25 +119,41 @@ func appendObject(b []byte, dec *jsontext.Decoder) ([]byte, error) {
 		if b, err = appendString(b, name); err != nil {
 			return nil, err
 		}
-		nameEnd := len(b)
+		m.name = len(b)
 		if b, err = appendValue(b, dec); err != nil {
 			return nil, err
 		}
-		members = append(members, member{string(b[at:nameEnd]), string(b[at:])})
+		m.end = len(b)
+		sorted = sorted && (len(members) == 0 || members[len(members)-1].compare(b, m) < 0)
+		members = append(members, m)
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(members, func(x, y member) int { return strings.Compare(x.name, y.name) })
-	b = b[:start]
-	for _, m := range members {
-		b = append(b, m.whole...)
+	if !sorted {
+		given := bytes.Clone(b)
+		slices.SortFunc(members, func(x, y member) int { return x.compare(given, y) })
+		b = b[:start]
+		for _, m := range members {
+			b = append(b, given[m.at:m.end]...)
+		}
 	}
 	return append(b, '}'), nil
 }
 
+// A member of an object is where it was appended: its name, and behind that its value.
+type member struct{ at, name, end int }
+
+// compare compares the names of two members in b.
+func (m member) compare(b []byte, with member) int {
+	return bytes.Compare(b[m.at:m.name], b[with.at:with.name])
+}
+
 // appendString appends the text of a JSON string with its length before it.
 func appendString(b []byte, quoted jsontext.Value) ([]byte, error) {
+	if text := quoted[1 : len(quoted)-1]; bytes.IndexByte(text, '\\') < 0 {
+		return appendPrefixed(b, []byte(text)), nil // the decoder has seen that it is UTF-8
+	}
 	text, err := jsontext.AppendUnquote(nil, quoted)
 	if err != nil {
 		return nil, err

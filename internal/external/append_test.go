@@ -9,6 +9,7 @@ import (
 
 	"atrium"
 	"atrium/internal/appendjson"
+	"atrium/internal/canonical"
 	"atrium/internal/rest"
 )
 
@@ -164,4 +165,19 @@ func BenchmarkTwentyPages(b *testing.B) {
 			_, _ = rest.Encode(general)
 		}
 	})
+}
+
+// BenchmarkDecodeEntry is of a body with a payload of a kilobyte and an idempotency key.
+func BenchmarkDecodeEntry(b *testing.B) {
+	body := []byte(`{"source":"bench","type":"page.viewed","domain":"company-7.example","idempotencyKey":"0011223344556677-000000000001","payload":{"event":"page.viewed","text":"` + strings.Repeat("x", 988) + `"}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		s, err := decodeAccountLog(body, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := canonical.Draft("tenant_1", s); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -88,9 +88,14 @@ func ParseBatch(b []byte) (*Object, error) {
 	return o, nil
 }
 
+var openObject, openArray = []byte("{"), []byte("[")
+
 // tooDeepAt returns the offset at which b opens one object or array too many,
 // or -1. What is no JSON at all is found by the decoder.
 func tooDeepAt(b []byte) int {
+	if bytes.Count(b, openObject)+bytes.Count(b, openArray) <= MaxDepth { // counted many bytes at a time
+		return -1
+	}
 	depth, inString := 0, false
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {

@@ -1,0 +1,119 @@
+package canonical
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+)
+
+// What the fingerprints that are stored were made with, without what makes it quick.
+
+func referenceValue(b []byte, dec *jsontext.Decoder) ([]byte, error) {
+	switch kind := dec.PeekKind(); kind {
+	case '{':
+		return referenceObject(b, dec)
+	case '[':
+		if _, err := dec.ReadToken(); err != nil {
+			return nil, err
+		}
+		b = append(b, '[')
+		for dec.PeekKind() != ']' {
+			var err error
+			if b, err = referenceValue(b, dec); err != nil {
+				return nil, err
+			}
+		}
+		_, err := dec.ReadToken()
+		return append(b, ']'), err
+	case '"':
+		v, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		return referenceString(append(b, '"'), v)
+	case '0':
+		v, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		return appendPrefixed(append(b, '0'), normalNumber(string(v))), nil
+	default:
+		_, err := dec.ReadToken()
+		return append(b, byte(kind)), err
+	}
+}
+
+func referenceObject(b []byte, dec *jsontext.Decoder) ([]byte, error) {
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	b = append(b, '{')
+	type member struct{ name, whole string }
+	var members []member
+	start := len(b)
+	for dec.PeekKind() != '}' {
+		at := len(b)
+		name, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		if b, err = referenceString(b, name); err != nil {
+			return nil, err
+		}
+		nameEnd := len(b)
+		if b, err = referenceValue(b, dec); err != nil {
+			return nil, err
+		}
+		members = append(members, member{string(b[at:nameEnd]), string(b[at:])})
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(members, func(x, y member) int { return strings.Compare(x.name, y.name) })
+	b = b[:start]
+	for _, m := range members {
+		b = append(b, m.whole...)
+	}
+	return append(b, '}'), nil
+}
+
+// referenceString appends the text of a JSON string with its length before it.
+func referenceString(b []byte, quoted jsontext.Value) ([]byte, error) {
+	text, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
+		return nil, err
+	}
+	return appendPrefixed(b, text), nil
+}
+
+func FuzzValuesHaveTheFormThatIsStored(f *testing.F) {
+	for _, v := range []string{
+		`{}`, `{"a":1}`, `{"b":1,"a":2}`, `{"a":{"d":1,"c":[1,{"z":0,"y":"x"}]},"aa":2,"b":"\u0061"}`, `{"bb":1,"a":2}`, `{"a\u0000":1,"a":2,"é":[]}`,
+		`[1,"a",null,true,{"c":{"b":{"a":1},"a":{}}}]`, `"\ud83d\ude80"`, `{"c":1,"b":2,"a":3}`, "{\"a\":\"\xff\"}", `{"a":1`, `{"\u0062":1,"a":2}`, `{"a":1,"a":2}`,
+	} {
+		f.Add([]byte(v))
+	}
+	f.Fuzz(func(t *testing.T, v []byte) {
+		want, wantErr := referenceValue(nil, jsontext.NewDecoder(bytes.NewReader(v)))
+		got, err := appendValue(nil, jsontext.NewDecoder(bytes.NewBuffer(bytes.Clone(v))))
+		if (err != nil) != (wantErr != nil) || err == nil && !bytes.Equal(got, want) {
+			t.Fatalf("%q is %q, %v, want %q, %v", v, got, err, want, wantErr)
+		}
+	})
+}
+
+// BenchmarkFingerprint is of an entry with a payload of a kilobyte.
+func BenchmarkFingerprint(b *testing.B) {
+	s := atrium.Submission{Source: "bench", Type: "page.viewed", Payload: []byte(`{"event":"page.viewed","text":"` + strings.Repeat("x", 988) + `"}`)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Fingerprint(s); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
