@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"image/color"
+	"math"
 	"os"
 	"slices"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -31,7 +33,7 @@ func rgb(hex uint32) color.Color {
 var grey = rgb(0x999999)
 
 // newPlot returns a plot over the number of entries.
-func (r *results) newPlot(title string, fontSize vg.Length) *plot.Plot {
+func (r *results) newPlot(title string, fontSize vg.Length, label func(int) string) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil // the picture has one
 	for _, style := range []*font.Font{
@@ -45,7 +47,7 @@ func (r *results) newPlot(title string, fontSize vg.Length) *plot.Plot {
 	p.X.Scale = plot.LogScale{}
 	ticks := make(plot.ConstantTicks, len(r.Sizes))
 	for i, s := range r.Sizes {
-		ticks[i] = plot.Tick{Value: float64(s.Entries), Label: short(s.Entries)}
+		ticks[i] = plot.Tick{Value: float64(s.Entries), Label: label(s.Entries)}
 	}
 	p.X.Tick.Marker = ticks
 	return p
@@ -60,7 +62,7 @@ func (r *results) points(y func(size int) float64) (all plotter.XYs) {
 
 // relative draws the rates of each request as ratios to that of the smallest size.
 func (r *results) relative() ([]byte, error) {
-	p := r.newPlot("Rate, relative to the smallest database ("+r.title()+")", 12)
+	p := r.newPlot("Rate, relative to the smallest database ("+r.title()+")", 12, short)
 	p.X.Label.Text, p.Y.Label.Text = "entries", "rate / rate at "+short(r.Sizes[0].Entries)+" entries"
 	least, greatest := 0.5, 1.2
 	dashed := plotter.NewFunction(func(float64) float64 { return goal })
@@ -82,7 +84,7 @@ func (r *results) relative() ([]byte, error) {
 		}
 	}
 	legend.Add("goal at the largest: 0.85", dashed)
-	p.Y.Min, p.Y.Max = least, greatest
+	p.Y.Min, p.Y.Max, p.Y.Tick.Marker = least, greatest, tenths(least, greatest)
 	return picture(820, 420, func(c draw.Canvas) {
 		p.Draw(draw.Crop(c, 0, -220, 0, 0))
 		legend.Draw(draw.Crop(c, 820-210, 0, 0, -30))
@@ -103,7 +105,7 @@ func (r *results) latencies() ([]byte, error) {
 	const across = 5
 	panels := [][]*plot.Plot{}
 	for i, row := range r.Rows {
-		p := r.newPlot(row.Name, 9)
+		p := r.newPlot(row.Name, 9, shortest)
 		p.Y.Scale, p.Y.Tick.Marker, p.Y.Min, p.Y.Max = plot.LogScale{}, decades(least, greatest), least, greatest
 		p.Add(plotter.NewGrid())
 		for n, value := range []func(int) float64{
@@ -144,6 +146,25 @@ func (r *results) latencies() ([]byte, error) {
 			}
 		}
 	}), nil
+}
+
+// tenths are the ticks of a range of ratios.
+func tenths(least, greatest float64) (ticks plot.ConstantTicks) {
+	for n := int(math.Ceil(least * 10)); float64(n) <= greatest*10; n++ {
+		ticks = append(ticks, plot.Tick{Value: float64(n) / 10, Label: strconv.FormatFloat(float64(n)/10, 'f', 1, 64)})
+	}
+	return ticks
+}
+
+// shortest writes a number of things in thousands or millions, where it is so many.
+func shortest(n int) string {
+	switch {
+	case n >= 1_000_000 && n%1_000_000 == 0:
+		return strconv.Itoa(n/1_000_000) + "M"
+	case n >= 1000 && n%1000 == 0:
+		return strconv.Itoa(n/1000) + "k"
+	}
+	return strconv.Itoa(n)
 }
 
 // decades are the ticks of a range of milliseconds.
