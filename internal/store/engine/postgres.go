@@ -46,6 +46,7 @@ const (
 	healthCheckPeriod = 15 * time.Second
 	waitersPerConn    = 32
 	closePatience     = 100 * time.Millisecond
+	firstReplan       = time.Second
 	migrationLock     = 0x61747269756d // "atrium"
 )
 
@@ -162,6 +163,8 @@ func (db *postgresDB) prepareConn(ctx context.Context, c *pgx.Conn) error {
 	state := &postgresConn{pg: c.PgConn(), timeout: db.options.Timeout, ctx: unwatched}
 	if !db.options.Unprepared {
 		state.prepared = map[string]*pgconn.StatementDescription{}
+		state.made = time.Now()
+		state.replanAt = state.made.Add(firstReplan)
 		// Twice the time of a statement: who is slower than that has gone away and
 		// may hold locks.
 		settings := fmt.Sprintf(sessionSettings, 2*db.options.Timeout.Milliseconds())
@@ -324,7 +327,9 @@ func (db *postgresDB) once(ctx context.Context, f func(*postgresConn) error) (pa
 	}
 	c.begin(ctx, db.sharded.Load())
 	defer c.end()
-	err = f(c)
+	if err = c.replan(); err == nil {
+		err = f(c)
+	}
 	if isTimeout(err) && c.pg.IsClosed() {
 		db.dropIdle()
 	}

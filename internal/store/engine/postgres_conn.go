@@ -25,6 +25,8 @@ type postgresConn struct {
 	timeout  time.Duration                           // of an exchange; 0 for none
 	ctx      context.Context                         // of an exchange; unwatched unless it has no deadline
 	values   values
+	made     time.Time // the connection was
+	replanAt time.Time // when the plans of its statements are made anew; zero for never
 
 	// Of the current use.
 	until   time.Time // when it must be over; zero for never
@@ -43,6 +45,27 @@ func (c *postgresConn) begin(ctx context.Context, sharded bool) {
 	if c.values.buffer == nil {
 		c.values.buffer = make([]byte, 0, 512)
 	}
+}
+
+// replan has the server make the plans of the prepared statements anew, whenever the
+// connection has become twice as old. A plan is kept until the server has analyzed the
+// tables, which may take minutes; one that was made while they were empty takes any
+// index of a tenant for as good as the one of an identifier.
+func (c *postgresConn) replan() error {
+	now := time.Now()
+	if c.replanAt.IsZero() || now.Before(c.replanAt) {
+		return nil
+	}
+	c.replanAt = now.Add(now.Sub(c.made))
+	if err := c.arm(); err != nil {
+		return err
+	}
+	_, err := c.pg.Exec(c.ctx, "DISCARD PLANS").ReadAll()
+	if sqlState(err) != "" && !c.pg.IsClosed() {
+		c.replanAt = time.Time{} // a server that does not know this
+		return nil
+	}
+	return postgresError(shared(err))
 }
 
 func (c *postgresConn) end() {
