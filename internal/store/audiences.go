@@ -196,28 +196,26 @@ const nearVersions = 100
 // farVersions is Versions that are far down. Where no number is missing, the first of
 // them is known by its number. Otherwise those before it are stepped over.
 func (s *Store) farVersions(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, skip int64, limit int) (versions []atrium.Version, total int64, err error) {
-	err = s.read(ctx, func(tx engine.Tx) error {
-		versions = make([]atrium.Version, 0, limit)
-		var newest, oldest int64
-		if err := engine.Find(tx.Query, rangeOfVersions, engine.Args{idArg(tenant), idArg(audience), idArg(page)}, func(r engine.Row) {
-			total, newest, oldest = r.Int(0), r.Int(1), r.Int(2)
-		}); err != nil || skip >= total {
-			return err
-		}
-		below, offset := newest+1, skip
-		if total == newest-oldest+1 {
-			below, offset = below-skip, 0
-		}
-		return tx.Query(`SELECT version_id, number, archived, created_at FROM versions
-			WHERE tenant_id = $1 AND audience_id = $2 AND number < $3 ORDER BY number DESC LIMIT $4 OFFSET $5`,
-			engine.Args{idArg(tenant), idArg(audience), below, int64(limit), offset}, func(r engine.Row) error {
-				versions = append(versions, atrium.Version{
-					ID: idAt[atrium.VersionID](r, 0), TenantID: tenant, AudienceID: audience,
-					Number: r.Int(1), Archived: r.Int(2) != 0, CreatedAt: atrium.Time(r.Int(3)),
-				})
-				return nil
+	versions = make([]atrium.Version, 0, limit)
+	var newest, oldest int64
+	if err := s.find(ctx, rangeOfVersions, engine.Args{idArg(tenant), idArg(audience), idArg(page)}, func(r engine.Row) {
+		total, newest, oldest = r.Int(0), r.Int(1), r.Int(2)
+	}); err != nil || skip >= total {
+		return versions, total, err
+	}
+	below, offset := newest+1, skip
+	if total == newest-oldest+1 {
+		below, offset = below-skip, 0
+	}
+	err = s.query(ctx, `SELECT version_id, number, archived, created_at FROM versions
+		WHERE tenant_id = $1 AND audience_id = $2 AND number < $3 ORDER BY number DESC LIMIT $4 OFFSET $5`,
+		engine.Args{idArg(tenant), idArg(audience), below, int64(limit), offset}, func(r engine.Row) error {
+			versions = append(versions, atrium.Version{
+				ID: idAt[atrium.VersionID](r, 0), TenantID: tenant, AudienceID: audience,
+				Number: r.Int(1), Archived: r.Int(2) != 0, CreatedAt: atrium.Time(r.Int(3)),
 			})
-	})
+			return nil
+		})
 	return versions, total, err
 }
 
