@@ -230,6 +230,14 @@ func (c *slow) line() string {
 	return strings.TrimSpace(line)
 }
 
+// answered reports whether an answer has come before the body was sent.
+func (c *slow) answered() bool {
+	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+	_, err := c.in.Peek(1)
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	return err == nil
+}
+
 // finish sends what is left and returns the first line of the answer.
 func (c *slow) finish() string {
 	_, _ = io.WriteString(c, c.rest)
@@ -284,13 +292,19 @@ func TestBodiesOfATenantLeaveRoomForThoseOfOthers(t *testing.T) {
 	}
 	others, _ := apptest.Key(t, s.store, other.ID)
 	first := s.begin(t, "/v0/account_logs", s.key, entry(900<<10))
-	refused := 0
-	for deadline := time.Now().Add(10 * time.Second); refused < 3 && time.Now().Before(deadline); { // once the first has come
-		if a := s.send(t, http.MethodPost, "/v0/account_logs", s.key, entry(900<<10)); a.status != http.StatusCreated {
-			a.want(t, http.StatusServiceUnavailable, atrium.CodeUnavailable)
-			if refused++; a.header.Get("Retry-After") != "1" {
-				t.Errorf("%v", a.header)
+	refused, replaced := 0, 0
+	for deadline := time.Now().Add(20 * time.Second); refused < 3 && time.Now().Before(deadline); { // once the first has come
+		a := s.send(t, http.MethodPost, "/v0/account_logs", s.key, entry(900<<10))
+		if a.status == http.StatusCreated { // it was quicker, and the first may have been refused beside it
+			if first.answered() {
+				first = s.begin(t, "/v0/account_logs", s.key, entry(900<<10))
+				replaced++
 			}
+			continue
+		}
+		a.want(t, http.StatusServiceUnavailable, atrium.CodeUnavailable)
+		if refused++; a.header.Get("Retry-After") != "1" {
+			t.Errorf("%v", a.header)
 		}
 	}
 	if refused != 3 {
@@ -309,7 +323,7 @@ func TestBodiesOfATenantLeaveRoomForThoseOfOthers(t *testing.T) {
 			t.Errorf("when the first has gone: %d %s", a.status, a.body)
 		}
 	}
-	s.wantRefused(t, "body_memory", refused)
+	s.wantRefused(t, "body_memory", refused+replaced)
 }
 
 func TestAnOverloadIsRefusedEarlyAndProbesAndStreamsAreNot(t *testing.T) {
