@@ -43,7 +43,8 @@ const raceDelay = time.Millisecond
 func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
 	var uncertain, err error
 	unknown := 0
-	ahead := s.db.Traits().Remote && s.careful.Load() <= 0
+	remote := s.db.Traits().Remote
+	ahead := remote && s.careful.Load() <= 0
 	for try := range maxRaces {
 		if try > 1 { // the second try is nearly always the last
 			select {
@@ -59,12 +60,12 @@ func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Ou
 			b.ahead = ahead && try == 0
 			return b.run(try > 0)
 		})
-		if b != nil && b.repeats {
+		if remote && b != nil && b.repeats {
 			s.careful.Store(carefulBatches)
 		}
 		switch {
 		case err == nil:
-			if !ahead && !b.repeats {
+			if remote && !ahead && !b.repeats {
 				s.careful.Add(-1)
 			}
 			return b.outcomes, nil
