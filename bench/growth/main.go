@@ -20,8 +20,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"atrium/bench/server"
 	"atrium/internal/store/engine/postgrestest"
 )
@@ -37,7 +35,6 @@ type options struct {
 	roundLength time.Duration
 	only        string
 	flags       string
-	lock        string
 	seedOnly    bool
 	docs        string
 }
@@ -68,7 +65,6 @@ func command() error {
 	flag.DurationVar(&o.roundLength, "round", 2*time.Second, "length of a round of each size, and of the reference")
 	flag.StringVar(&o.only, "only", "", `rows to measure, with semicolons between them; "start" is memory and start (default all)`)
 	flag.StringVar(&o.flags, "flags", "--metrics-addr 127.0.0.1:0", "more flags for atrium serve, with spaces between them")
-	flag.StringVar(&o.lock, "lock", "", "a file to be locked (flock) while a row is measured, where others measure as well")
 	flag.BoolVar(&o.seedOnly, "seed", false, "only make the databases")
 	flag.StringVar(&o.docs, "docs", "", "only write what was measured in -dir to performance.md and images in this directory")
 	flag.Parse()
@@ -118,7 +114,6 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	e := &experiment{options: o}
 	defer e.stop()
-	defer e.turn.pass(true)
 	if o.postgres {
 		pg, err := postgrestest.Run("shared_buffers=1GB", "max_wal_size=8GB", "checkpoint_timeout=5min")
 		if err != nil {
@@ -199,37 +194,4 @@ func (e *experiment) onServer(ctx context.Context, pg *postgrestest.Server) erro
 		e.nodes = append(e.nodes, &node{dataset: d, url: url})
 	}
 	return nil
-}
-
-// A turn is the time in which this process alone measures.
-type turn struct {
-	file  *os.File // nil before and after
-	since time.Time
-}
-
-// longTurn is when a turn ends with the row that is being measured.
-const longTurn = 35 * time.Second
-
-// take waits for the lock of those who measure, unless there is none or it is held.
-func (t *turn) take(path string) error {
-	if path == "" || t.file != nil {
-		return nil
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	t.file, t.since = f, time.Now()
-	return nil
-}
-
-// pass gives the lock back after a long turn, or in any case.
-func (t *turn) pass(always bool) {
-	if t.file != nil && (always || time.Since(t.since) > longTurn) {
-		_ = t.file.Close()
-		t.file = nil
-	}
 }

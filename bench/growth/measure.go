@@ -90,7 +90,6 @@ type experiment struct {
 	options
 	nodes []*node
 	bare  *server.Process
-	turn  turn
 }
 
 // measure takes the rows that are wanted, one after the other.
@@ -134,10 +133,6 @@ func (e *experiment) row(ctx context.Context, nth int) (row, error) {
 		}
 		kinds[i] = k
 	}
-	if err := e.turn.take(e.lock); err != nil {
-		return r, err
-	}
-	defer e.turn.pass(false)
 	bare := server.BareKind(e.bare.Addr(), r.Bytes)
 	for round := range e.rounds + 1 {
 		warming := round == 0

@@ -36,10 +36,6 @@ func (e *experiment) starts(ctx context.Context) (all []start, err error) {
 }
 
 func (e *experiment) starting(ctx context.Context, n *node) (s start, err error) {
-	if err := e.turn.take(e.lock); err != nil {
-		return s, err
-	}
-	defer e.turn.pass(false)
 	n.atrium.Stop()
 	if s.Clean, err = e.ready(ctx, n); err != nil {
 		return s, err
