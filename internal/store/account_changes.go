@@ -62,6 +62,25 @@ func (tx *changing) withDomain(domain string) (owner atrium.AccountID, err error
 	return owner, err
 }
 
+// claimDomain has whoever else wants a domain that is free wait for this transaction,
+// which may give it to an account that it holds. Where one writes at a time it does
+// nothing.
+func (tx *changing) claimDomain(domain string) error {
+	if !tx.store.db.Traits().Remote || domain == atrium.UnattributedDomain {
+		return nil
+	}
+	if owner, err := tx.withDomain(domain); err != nil || owner != "" {
+		return err
+	}
+	tenant, id := idArg(tx.change.TenantID), idArg(atrium.NewID[atrium.AccountID]())
+	if _, err := tx.Exec(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, created_at, updated_at, stored_at)
+		VALUES ($1, $2, $3, $4, $5, $5, $5)`, tenant, id, domain, hash16(domain), int64(tx.at)); err != nil {
+		return err
+	}
+	_, err := tx.Exec("DELETE FROM accounts WHERE tenant_id = $1 AND account_id = $2", tenant, id) // they wait all the same
+	return err
+}
+
 // insertAccount stores an account that is new now. One that is merged has no name.
 func (tx *changing) insertAccount(m *member) error {
 	_, err := tx.Exec(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
@@ -89,7 +108,7 @@ func (tx *changing) insertAccount(m *member) error {
 // nothing can be changed. It is NotFound if there is no such account.
 func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, u atrium.AccountUpdate, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
 	d, _, err := s.changeAccount(ctx, c, func(tx *changing) (atrium.AccountID, error) {
-		g, err := tx.lockGroup(id)
+		g, err := tx.lockGroupAndDomain(id, u.Domain)
 		if err != nil {
 			return "", err
 		}

@@ -102,7 +102,7 @@ type appending struct {
 	replicated bool      // what is read has to be confirmed
 	confirmed  targets   // the accounts of entries that are acknowledged and were there
 
-	ahead   bool    // accounts are touched before it is known whether entries have the keys
+	ahead   bool    // accounts are touched or made before it is known whether entries have the keys
 	met     targets // those that were; nil for none
 	repeats bool    // entries have some of the keys
 }
@@ -240,8 +240,10 @@ func (b *appending) replayStored() (pending []int, err error) {
 	}
 	ahead := b.aheadOf()
 	if ahead != nil {
+		ahead.hash()
+		b.met = ahead
 		if err = b.tx.Ahead(findKeys, rows, scan); err == nil {
-			err = b.touchAhead(ahead)
+			err = b.upsert(ahead)
 		}
 	} else {
 		_, err = b.tx.Batch(findKeys, rows, func(r engine.Row) error {

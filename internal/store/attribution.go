@@ -53,15 +53,6 @@ var findNames = engine.NewBatch(`SELECT batch.tenant_id, batch.name_hash,
 			ORDER BY a.account_id DESC LIMIT 1)
 	FROM batch`, "tenant_id bytea", "name_hash bytea")
 
-// touchDomains is what upsertAccounts does for accounts that there are, which are most,
-// and costs a server less.
-var touchDomains = engine.NewBatch(`UPDATE accounts SET latest_activity_at =
-		CASE WHEN accounts.latest_activity_at >= batch.at THEN accounts.latest_activity_at ELSE batch.at END
-	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.domain_hash = batch.domain_hash
-	RETURNING accounts.tenant_id, accounts.account_id, CASE WHEN accounts.name IS NULL THEN 1 ELSE 0 END,
-		accounts.survivor_id, `+minuteBehind+`, accounts.domain_hash`,
-	"tenant_id bytea", "domain_hash bytea", "at bigint")
-
 // A target is an account that drafts of the transaction go to.
 type target struct {
 	id       atrium.AccountID // "" until it is known, or if there is none
@@ -87,6 +78,15 @@ func (all targets) add(tenant atrium.TenantID, key string, drafts ...int) {
 	all[k].drafts = append(all[k].drafts, drafts...)
 }
 
+// hash sets the hashes of targets that are named by their domains.
+func (all targets) hash() {
+	for k, t := range all {
+		if t.hash == "" {
+			t.hash = string(hash16(k.key))
+		}
+	}
+}
+
 // sorted returns the keys of a map in one order on every node.
 func sorted[V any](all map[tenantKey]V) []tenantKey {
 	return slices.SortedFunc(maps.Keys(all), compareKeys)
@@ -104,11 +104,7 @@ func (b *appending) resolve(drafts []int) (found []int, err error) {
 	if err := b.matchNames(byName, byID, byDomain); err != nil {
 		return nil, err
 	}
-	for k, t := range byDomain {
-		if t.hash == "" {
-			t.hash = string(hash16(k.key))
-		}
-	}
+	byDomain.hash()
 	if len(byID)+len(b.confirmed) > 0 || b.mayBeMerged(byDomain) { // else all of them are touched or made by one statement
 		if err := b.touchKnown(byID, byDomain); err != nil {
 			return nil, err
@@ -156,7 +152,7 @@ func (b *appending) targets(drafts []int) (byID, byDomain, byName targets) {
 	return byID, byDomain, byName
 }
 
-// aheadOf returns what can be touched before it is known whether entries have the keys
+// aheadOf returns what can be touched or made before it is known whether entries have the keys
 // of the drafts, nil for nothing: domains alone, so that all is touched in one order.
 func (b *appending) aheadOf() targets {
 	if !b.ahead {
@@ -173,34 +169,6 @@ func (b *appending) aheadOf() targets {
 		return nil
 	}
 	return byDomain
-}
-
-// touchAhead touches those of the accounts with the domains that there are.
-func (b *appending) touchAhead(byDomain targets) error {
-	byHash := make(map[tenantKey]*target, len(byDomain))
-	for k, t := range byDomain {
-		t.hash = string(hash16(k.key))
-		byHash[tenantKey{k.tenant, t.hash}] = t
-	}
-	rows := make([]engine.Args, 0, len(byHash))
-	for _, h := range sorted(byHash) {
-		rows = append(rows, engine.Args{idArg(h.tenant), []byte(h.key), int64(b.at)})
-	}
-	var touched touched
-	if _, err := b.tx.Batch(touchDomains, rows, func(r engine.Row) error {
-		k, survivor := touched.add(r)
-		if survivor != "" {
-			b.merging.Store(k.tenant, true)
-			return errRegrouped
-		}
-		t := byHash[tenantKey{k.tenant, string(r.Bytes(5))}]
-		t.id, t.unnamed = atrium.AccountID(k.key), r.Int(2) == 1
-		return nil
-	}); err != nil {
-		return fmt.Errorf("touch domains: %w", err)
-	}
-	b.met = byDomain
-	return touched.finish(b.tx)
 }
 
 // errErased says that an account was erased after it was found by its name. The

@@ -98,7 +98,17 @@ var errRegrouped error = &engine.Error{Class: engine.Conflict, Err: errors.New("
 // lockGroup returns the group that an account belongs to, which stays as it is until
 // the transaction ends.
 func (tx *changing) lockGroup(id atrium.AccountID) (*group, error) {
-	groups, err := lockGroups(tx, tx.change.TenantID, id)
+	return tx.lockGroupAndDomain(id, "")
+}
+
+// lockGroupAndDomain is lockGroup with a domain, "" for none, that no other transaction
+// gives to an account from then on, if none has it.
+func (tx *changing) lockGroupAndDomain(id atrium.AccountID, domain string) (*group, error) {
+	claim := func() error { return nil }
+	if domain != "" {
+		claim = func() error { return tx.claimDomain(domain) }
+	}
+	groups, err := lockInOrder(tx, tx.change.TenantID, string(hash16(domain)), claim, id)
 	if err != nil {
 		return nil, err
 	}
@@ -108,11 +118,17 @@ func (tx *changing) lockGroup(id atrium.AccountID) (*group, error) {
 // lockGroups is lockGroup for several accounts. Accounts of one group have the same
 // *group. It is ErrNoRow if one of them does not exist.
 func lockGroups(tx engine.Tx, tenant atrium.TenantID, ids ...atrium.AccountID) ([]*group, error) {
+	return lockInOrder(tx, tenant, "", func() error { return nil }, ids...)
+}
+
+// lockInOrder is lockGroups that calls claim where the domain with the hash has its place
+// in the order.
+func lockInOrder(tx engine.Tx, tenant atrium.TenantID, hash string, claim func() error, ids ...atrium.AccountID) ([]*group, error) {
 	groups, err := findGroups(tx, tenant, ids)
 	if err != nil {
 		return nil, err
 	}
-	hashes := map[atrium.AccountID]string{}
+	hashes := map[atrium.AccountID]string{"": hash} // the one is none of an account
 	for _, g := range groups {
 		for _, m := range append(g.members, g.root) {
 			hashes[m.ID] = string(hash16(m.Domain))
@@ -120,7 +136,13 @@ func lockGroups(tx engine.Tx, tenant atrium.TenantID, ids ...atrium.AccountID) (
 	}
 	order := slices.SortedFunc(maps.Keys(hashes), func(a, b atrium.AccountID) int { return strings.Compare(hashes[a], hashes[b]) })
 	for _, id := range order {
-		if err := tx.Lock(selectMember, engine.Args{idArg(tenant), idArg(id)}, func(engine.Row) error { return nil }); err != nil {
+		var err error
+		if id == "" {
+			err = claim()
+		} else {
+			err = tx.Lock(selectMember, engine.Args{idArg(tenant), idArg(id)}, func(engine.Row) error { return nil })
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
