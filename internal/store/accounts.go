@@ -118,6 +118,7 @@ func (s *Store) RenameAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 		if err := check(d.Account, d.Prospects); err != nil || d.Name == name {
 			return d, err
 		}
+		tx.Changes(string(d.ID))
 		return d, tx.update(&d.Account, name, d.Domain)
 	})
 	return d.Account, d.Prospects, err

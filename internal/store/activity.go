@@ -199,6 +199,11 @@ func (b *appending) run(again bool) error {
 			return err
 		}
 	}
+	// Who reads an account, or one that leads there, reads of no entries.
+	for _, i := range recorded {
+		b.tx.Changes(string(b.outcomes[i].AccountID))
+	}
+	b.tx.Changes()
 	// In the order of their keys, so that two nodes that are sent the same ones do
 	// not wait for each other.
 	slices.SortFunc(recorded, func(i, j int) int { return cmp.Or(compareKeys(b.key(i), b.key(j)), cmp.Compare(i, j)) })

@@ -172,6 +172,7 @@ func (s *Store) UseKeys(ctx context.Context, used map[atrium.KeyID]atrium.Time) 
 		rows = append(rows, engine.Args{idArg(id), int64(used[id])})
 	}
 	return s.write(ctx, func(tx engine.Tx) error {
+		tx.Changes() // nothing that is read but the keys
 		_, err := tx.Batch(useKeys, rows, nil)
 		return err
 	})

@@ -101,6 +101,9 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.find(ctx, "SELECT MAX(number) FROM schema_migrations", nil, func(engine.Row) {})
 }
 
+// Revision is the database's: see engine.DB. An account is a subject by its identifier.
+func (s *Store) Revision(subject string) (engine.Revision, bool) { return s.db.Revision(subject) }
+
 // Traits are what a caller may know about the database to use it well.
 type Traits = engine.Traits
 

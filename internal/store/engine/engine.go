@@ -55,6 +55,13 @@ type DB interface {
 	// later, and hold up neither writers nor checkpoints, however long f runs.
 	Snapshot(ctx context.Context, f func(DB) error) error
 
+	// Revision returns a revision of a subject, "" for what has none of its own. While it is
+	// the same, every read of what is stored of the subject finds the same, in any
+	// process; what is said in no Tx.Changes is of every subject. It returns false where
+	// that is not known, which it may be a moment later, or never. It costs less than
+	// anything else here.
+	Revision(subject string) (Revision, bool)
+
 	// Copy writes an embedded database to w as the file that it would be if nobody had
 	// it open, in one state that has all that was committed before the call. begin is
 	// told first how many bytes that will be. Writers go on meanwhile; it is an error,
@@ -87,6 +94,9 @@ type DB interface {
 	// server a moment only.
 	Close() error
 }
+
+// A Revision can be compared with another one of the same DB and subject.
+type Revision [2]uint64
 
 // Traits are what callers may know about a database to use it well. What they do
 // must be right whatever the traits are.
@@ -179,6 +189,10 @@ type Tx interface {
 	// Defer is Batch for a statement whose answer nobody needs: it is run when the
 	// next one is, or with the commit. If it fails, so does that.
 	Defer(b *Batch, rows []Args) error
+
+	// Changes says that the transaction changes nothing but what is stored of these
+	// subjects. Without it, it may change everything. It may be called several times.
+	Changes(subjects ...string)
 
 	// Script runs statements that have no parameters, with ; between them.
 	Script(sql string) error

@@ -395,6 +395,9 @@ func (db *postgresDB) Tables(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
+// Revision is false: what others commit is not known here.
+func (db *postgresDB) Revision(string) (Revision, bool) { return Revision{}, false }
+
 // Copy is an error: a server has tools of its own, which know its logs.
 func (db *postgresDB) Copy(context.Context, io.Writer, func(int64)) error {
 	return errors.New("a database server is copied by its own tools: pg_dump, pg_basebackup")

@@ -120,6 +120,8 @@ func byTenant(rows []Args) (groups [][]Args) {
 	return groups
 }
 
+func (c *postgresConn) Changes(...string) {}
+
 // Script uses the simple protocol, which takes several statements at once.
 func (c *postgresConn) Script(sql string) error {
 	if len(c.held) > 0 {

@@ -71,6 +71,7 @@ type sqliteDB struct {
 	options SQLiteOptions
 	flags   sqlite.OpenFlags // of the connections
 
+	revisions revisions
 	turn      turn // of the writer; what is below is used by who has it
 	writer    *sqliteConn
 	group     *group // whose transaction is open; nil if none is
@@ -148,6 +149,9 @@ func openSQLite(path string, options SQLiteOptions) (*sqliteDB, error) {
 	db.writer.conn.SetBusyTimeout(0) // begin does the waiting
 	if err := db.settle(); err != nil {
 		return nil, errors.Join(err, db.writer.conn.Close())
+	}
+	if options.VFS == "" {
+		db.revisions.share(db.path)
 	}
 	return db, nil
 }
@@ -372,7 +376,7 @@ func (db *sqliteDB) release() error {
 	for _, c := range db.idle {
 		errs = append(errs, c.conn.Close())
 	}
-	errs = append(errs, db.writer.conn.Close())
+	errs = append(errs, db.writer.conn.Close(), db.revisions.leave())
 	db.idle, db.writer = nil, nil
 	db.turn.end()
 	for range maxReaders {

@@ -13,6 +13,7 @@ type sqliteConn struct {
 	conn       *sqlite.Conn
 	statements map[string]*sqliteRow // by their text; the texts are constants of the store
 	failed     error                 // of a statement of the transaction
+	changed    []string              // the subjects that the transaction changes; nil for everything
 }
 
 // transaction runs f, which only reads, in a transaction.
@@ -40,6 +41,13 @@ func (c *sqliteConn) transaction(f func(Tx) error) (err error) {
 	}
 	committed = true
 	return nil
+}
+
+func (c *sqliteConn) Changes(subjects ...string) {
+	if c.changed == nil {
+		c.changed = []string{}
+	}
+	c.changed = append(c.changed, subjects...)
 }
 
 // statement returns the prepared statement for sql, ready for its arguments.

@@ -30,10 +30,12 @@ const (
 
 // A group is the writes that share a transaction.
 type group struct {
-	writes int
-	began  time.Time
-	done   chan struct{} // closed when the transaction has ended
-	err    error         // why it was not committed; set before done is closed
+	writes  int
+	base    walHeader       // of what it goes out from
+	changed map[string]bool // the subjects that it changes; nil for everything
+	began   time.Time
+	done    chan struct{} // closed when the transaction has ended
+	err     error         // why it was not committed; set before done is closed
 }
 
 func (db *sqliteDB) Write(ctx context.Context, f func(Tx) error) (err error) {
@@ -72,10 +74,12 @@ func (db *sqliteDB) join(ctx context.Context) error {
 	if db.group != nil {
 		return nil
 	}
+	db.revisions.begin()
 	if err := db.begin(ctx); err != nil {
+		db.revisions.writing.Store(false)
 		return db.noting(err)
 	}
-	db.group = &group{began: time.Now(), done: make(chan struct{})}
+	db.group = &group{base: db.revisions.base(), changed: map[string]bool{}, began: time.Now(), done: make(chan struct{})}
 	return nil
 }
 
@@ -101,7 +105,7 @@ func (db *sqliteDB) begin(ctx context.Context) error {
 func (db *sqliteDB) part(f func(Tx) error) (err error) {
 	c, first := db.writer, db.group.writes == 0
 	db.group.writes++
-	c.failed = nil
+	c.failed, c.changed = nil, nil
 	kept := false
 	defer func() { // also if f panics
 		if !kept {
@@ -125,7 +129,21 @@ func (db *sqliteDB) part(f func(Tx) error) (err error) {
 		}
 	}
 	kept = true
+	db.group.change(c.changed)
 	return nil
+}
+
+// change notes the subjects that one more write of the group changes, nil for everything.
+func (g *group) change(subjects []string) {
+	if subjects == nil {
+		g.changed = nil
+	}
+	if g.changed == nil {
+		return
+	}
+	for _, subject := range subjects {
+		g.changed[subject] = true
+	}
 }
 
 // undo takes back what a part has done that failed with an error, nil for a panic. It
@@ -179,6 +197,10 @@ func (db *sqliteDB) end(why error) (failure error) {
 	}
 	g := db.group
 	db.group = nil
+	if why != nil {
+		g.changed = nil // if it was committed all the same
+	}
+	db.revisions.end(g.base, g.changed)
 	g.err = why
 	close(g.done)
 	return failure
@@ -306,6 +328,8 @@ func (db *sqliteDB) checkpoint() {
 // runCheckpoint returns how many pages the log has, and how many of them are not
 // in the database yet.
 func (db *sqliteDB) runCheckpoint(mode string) (pages, waiting int64, err error) {
+	before := db.revisions.base()
+	defer func() { db.revisions.checkpointed(before) }()
 	err = Find(db.writer.Query, "PRAGMA wal_checkpoint("+mode+")", nil, func(r Row) { pages, waiting = r.Int(1), r.Int(1)-r.Int(2) })
 	return pages, waiting, db.noting(err)
 }
