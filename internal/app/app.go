@@ -99,7 +99,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		kit.HSTS = c.Settings.HSTS
 	}
 	decode := limit.NewSlots(decodeAtOnce * runtime.GOMAXPROCS(0))
-	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Decode: decode}
+	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Decode: decode, Kept: &rest.Kept{Revision: c.Store.Revision, Bytes: int64(c.Settings.AnswerMemory)}}
 	private := newManage(c, cursors, a.keys, a.writer, decode)
 
 	open := map[string]http.Handler{

@@ -117,6 +117,10 @@ type Config struct {
 	// answered with 503.
 	BodyMemory Size
 
+	// How much memory answers to GET of the external API may take that are kept until what
+	// they say changes, on SQLite. 0 keeps none.
+	AnswerMemory Size
+
 	// How many requests of an API are in work at the same time, imports and exports
 	// not counted. As many more wait for their turn. 0 is no limit.
 	MaxRequests int
@@ -207,6 +211,7 @@ func Default() Config {
 		MaxConnections:       8192,
 		MaxClientConnections: 4096,
 		BodyMemory:           256 << 20,
+		AnswerMemory:         32 << 20,
 		MaxRequests:          2048,
 		RequestWait:          time.Second,
 		AuthFailures:         Rate{100, time.Minute},
@@ -266,6 +271,7 @@ func (c *Config) faults() (all []string) {
 	check(c.MaxClientConnections >= 1 && c.MaxClientConnections <= 1<<20, "max-client-connections", "must be from 1 to 1048576")
 	check(c.MaxClientConnections <= c.MaxConnections, "max-client-connections", "must be at most max-connections")
 	check(c.BodyMemory >= 2*max(c.MaxBody, c.BatchMaxBody), "body-memory", "must be at least twice max-body and batch-max-body")
+	check(c.AnswerMemory >= 0, "answer-memory", "must be a size, or 0")
 	check(c.MaxRequests >= 0 && c.MaxRequests <= 1<<20, "max-requests", "must be from 0 to 1048576")
 	check(c.RequestWait >= 0 && c.RequestWait <= time.Minute, "request-wait", "must be from 0s to "+time.Minute.String())
 	proxies, err := Networks(c.TrustedProxies)

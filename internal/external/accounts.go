@@ -15,11 +15,13 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 	if err != nil {
 		return rest.Response{}, err
 	}
-	found, linked, err := a.Store.Account(ctx, who.TenantID, id)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	return accountResponse(found, linked), nil
+	return a.Kept.Answer(r, who.TenantID, string(id), func() (rest.Response, bool, error) {
+		found, linked, err := a.Store.Account(ctx, who.TenantID, id)
+		if err != nil {
+			return rest.Response{}, false, err
+		}
+		return accountResponse(found, linked), found.ID == id, nil // entries change what it leads to
+	})
 }
 
 func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {

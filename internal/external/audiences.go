@@ -25,11 +25,10 @@ func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err != nil {
 		return rest.Response{}, err
 	}
-	versions, total, err := a.Store.Versions(ctx, who.TenantID, page, audience, skip, limit)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	return rest.Response{Body: &versionList{versions, withArchived, skip < total-int64(len(versions)), total}}, nil
+	return a.Kept.Answer(r, who.TenantID, "", func() (rest.Response, bool, error) {
+		versions, total, err := a.Store.Versions(ctx, who.TenantID, page, audience, skip, limit)
+		return rest.Response{Body: &versionList{versions, withArchived, skip < total-int64(len(versions)), total}}, true, err
+	})
 }
 
 // includeArchived takes the parameter include: names of members with commas

@@ -13,11 +13,10 @@ func (a *API) getPage(ctx context.Context, who auth.Principal, r *rest.Request) 
 	if err != nil {
 		return rest.Response{}, err
 	}
-	p, err := a.Store.Page(ctx, who.TenantID, id)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	return rest.Response{Body: (*fullPage)(&p)}, nil
+	return a.Kept.Answer(r, who.TenantID, "", func() (rest.Response, bool, error) {
+		p, err := a.Store.Page(ctx, who.TenantID, id)
+		return rest.Response{Body: (*fullPage)(&p)}, true, err
+	})
 }
 
 func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -33,14 +32,16 @@ func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request
 	if err := q.Err(); err != nil {
 		return rest.Response{}, err
 	}
-	pages, more, err := a.Store.Pages(ctx, who.TenantID, status, after, limit)
-	if err != nil {
-		return rest.Response{}, err
-	}
-	list := &pageList{pages: pages, more: more, limit: limit}
-	if more {
-		last := &pages[len(pages)-1]
-		list.cursor = a.Cursors.SealPosition(atrium.PositionAt(last.CreatedAt, last.ID), binding...)
-	}
-	return rest.Response{Body: list}, nil
+	return a.Kept.Answer(r, who.TenantID, "", func() (rest.Response, bool, error) {
+		pages, more, err := a.Store.Pages(ctx, who.TenantID, status, after, limit)
+		if err != nil {
+			return rest.Response{}, false, err
+		}
+		list := &pageList{pages: pages, more: more, limit: limit}
+		if more {
+			last := &pages[len(pages)-1]
+			list.cursor = a.Cursors.SealPosition(atrium.PositionAt(last.CreatedAt, last.ID), binding...)
+		}
+		return rest.Response{Body: list}, true, nil
+	})
 }

@@ -22,6 +22,7 @@ type API struct {
 	Store   *store.Store
 	Logs    Logs
 	Cursors rest.CursorKey
+	Kept    *rest.Kept  // answers to reads; nil for none
 	Decode  limit.Slots // what reads bodies passes through it: that takes several times their size
 }
 
