@@ -104,13 +104,13 @@ func OpenSQLite(path string, options SQLiteOptions) (DB, error) {
 	return db, nil
 }
 
-func openSQLite(path string, options SQLiteOptions) (*sqliteDB, error) {
+func openSQLite(path string, options SQLiteOptions) (db *sqliteDB, err error) {
 	if !options.Immutable && !options.ReadOnly {
 		if err := makeFile(path); err != nil {
 			return nil, err
 		}
 	}
-	path, err := filepath.Abs(path)
+	path, err = filepath.Abs(path)
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path) // as SQLite does to name the log
 	}
@@ -120,13 +120,20 @@ func openSQLite(path string, options SQLiteOptions) (*sqliteDB, error) {
 	if options.Observer == nil {
 		options.Observer = nobody{}
 	}
-	db := &sqliteDB{
+	db = &sqliteDB{
 		path: path, options: options, flags: sqlite.OpenReadWrite,
 		closing:   make(chan struct{}),
 		nextForce: maxLogPages,
 		readers:   make(chan struct{}, maxReaders),
 	}
 	if !options.Immutable {
+		revisions := &db.revisions
+		revisions.enter(path)
+		defer func() {
+			if err != nil {
+				_ = revisions.leave() // why it was not opened is more
+			}
+		}()
 		if err := db.examine(); err != nil {
 			return nil, err
 		}
@@ -151,7 +158,7 @@ func openSQLite(path string, options SQLiteOptions) (*sqliteDB, error) {
 		return nil, errors.Join(err, db.writer.conn.Close())
 	}
 	if options.VFS == "" {
-		db.revisions.share(db.path)
+		db.revisions.share()
 	}
 	return db, nil
 }
@@ -364,6 +371,7 @@ func (db *sqliteDB) Close() error {
 // release waits for what runs and closes every connection. Who comes later finds
 // the database closed.
 func (db *sqliteDB) release() error {
+	db.revisions.closed.Store(true)
 	for range maxReaders {
 		db.readers <- struct{}{}
 	}

@@ -29,7 +29,7 @@ const (
 // A walHeader is the header of the shared memory, as it is.
 type walHeader [walHeaderBytes / 8]uint64
 
-// commits returns the count of commits, which goes round.
+// commits returns the count of commits, which goes round and begins anew.
 func (h *walHeader) commits() uint32 {
 	var word [8]byte
 	binary.NativeEndian.PutUint64(word[:], h[1])
@@ -39,8 +39,9 @@ func (h *walHeader) commits() uint32 {
 // revisions are those of what a database has stored.
 type revisions struct {
 	shared  *[walHeaderBytes / 8]atomic.Uint64 // the header, written by SQLite; nil if there are no revisions
-	file    *sharedFile
-	writing atomic.Bool // a transaction of the writer may be open
+	path    string                             // of the file that the header is in; "" if it was not entered
+	closed  atomic.Bool                        // connections may be closed
+	writing atomic.Bool                        // a transaction of the writer may be open
 
 	mu       sync.Mutex // held by who sets known
 	known    atomic.Pointer[knownState]
@@ -56,12 +57,12 @@ type knownState struct {
 }
 
 // A sharedFile is the file of the shared memory of one database. This process has it open
-// once, for as long as it has the database open: on unix the closing of any descriptor of a
-// file drops all the locks that the process holds on it.
+// once, for as long as it has any connection to the database: on unix the closing of any
+// descriptor of a file drops all the locks that the process holds on it.
 type sharedFile struct {
+	users int
 	file  *os.File
 	bytes []byte // its first page, which stays mapped: who reads late reads what was
-	users int
 }
 
 var (
@@ -69,141 +70,145 @@ var (
 	sharedFilesMutex sync.Mutex
 )
 
-// share maps the header of a database that a connection has open. Without it there
-// are no revisions.
-func (v *revisions) share(path string) {
-	path += "-shm"
+// enter is called before the first connection to a database is made.
+func (r *revisions) enter(path string) {
 	sharedFilesMutex.Lock()
 	defer sharedFilesMutex.Unlock()
-	f := sharedFiles[path]
-	if f == nil {
-		file, err := os.Open(path)
+	r.path = path + "-shm"
+	if sharedFiles[r.path] == nil {
+		sharedFiles[r.path] = &sharedFile{}
+	}
+	sharedFiles[r.path].users++
+}
+
+// share maps the header of a database that a connection has open. Without it there
+// are no revisions.
+func (r *revisions) share() {
+	sharedFilesMutex.Lock()
+	defer sharedFilesMutex.Unlock()
+	f := sharedFiles[r.path]
+	if f.file == nil {
+		file, err := os.Open(r.path)
 		if err != nil {
 			return
 		}
-		f = &sharedFile{file: file}
+		f.file = file
 		if f.bytes, err = syscall.Mmap(int(file.Fd()), 0, pageBytes, syscall.PROT_READ, syscall.MAP_SHARED); err != nil {
 			f.bytes = nil
 		}
-		sharedFiles[path] = f
 	}
-	f.users++
-	v.file, v.seed = f, maphash.MakeSeed()
-	if f.bytes != nil {
-		v.shared = (*[walHeaderBytes / 8]atomic.Uint64)(unsafe.Pointer(&f.bytes[0])) // of a page's beginning, and so aligned
+	mapped, err := f.file.Stat()
+	there, e := os.Stat(r.path)
+	if err != nil || e != nil || !os.SameFile(mapped, there) || f.bytes == nil {
+		return // that of a database that was there before
 	}
+	r.seed = maphash.MakeSeed()
+	r.shared = (*[walHeaderBytes / 8]atomic.Uint64)(unsafe.Pointer(&f.bytes[0])) // a page's beginning is aligned
 }
 
 // leave is called once the connections are closed.
-func (v *revisions) leave() error {
-	if v.file == nil {
-		return nil
-	}
+func (r *revisions) leave() error {
 	sharedFilesMutex.Lock()
 	defer sharedFilesMutex.Unlock()
-	if v.file.users--; v.file.users > 0 {
+	f := sharedFiles[r.path]
+	if f == nil {
+		return nil // it was not entered
+	}
+	if f.users--; f.users > 0 {
 		return nil
 	}
-	delete(sharedFiles, v.file.file.Name())
-	return v.file.file.Close()
+	delete(sharedFiles, r.path)
+	if f.file == nil {
+		return nil
+	}
+	return f.file.Close()
 }
 
 // header returns what the header is. One that is read while it is written is none
 // that there ever was.
-func (v *revisions) header() (h walHeader) {
+func (r *revisions) header() (h walHeader) {
 	for i := range h {
-		h[i] = v.shared[i].Load()
+		h[i] = r.shared[i].Load()
 	}
 	return h
 }
 
 // of returns the revision of a subject.
-func (v *revisions) of(subject string) (Revision, bool) {
-	if v.shared == nil {
+func (r *revisions) of(subject string) (Revision, bool) {
+	if r.shared == nil {
 		return Revision{}, false
 	}
-	known := v.known.Load()
-	if known == nil || v.header() != known.header {
-		v.adopt()
+	known := r.known.Load()
+	if known == nil || r.header() != known.header {
+		r.adopt()
+		return Revision{}, false
+	}
+	if r.closed.Load() { // looked for after the header, which nobody changes any more then
 		return Revision{}, false
 	}
 	revision := Revision{known.all}
 	if subject != "" { // read after the header: who finds it changed finds this changed
-		revision[1] = v.slot(subject).Load()
+		revision[1] = r.slot(subject).Load()
 	}
 	return revision, true
 }
 
-func (v *revisions) slot(subject string) *atomic.Uint64 {
-	return &v.subjects[maphash.String(v.seed, subject)%subjectSlots]
+func (r *revisions) slot(subject string) *atomic.Uint64 {
+	return &r.subjects[maphash.String(r.seed, subject)%subjectSlots]
 }
 
 // adopt takes the state that there is for one before which everything has changed, unless
 // the writer is about to say what has.
-func (v *revisions) adopt() {
-	if v.writing.Load() || !v.mu.TryLock() {
+func (r *revisions) adopt() {
+	if r.writing.Load() || !r.mu.TryLock() {
 		return
 	}
-	defer v.mu.Unlock()
-	v.set(v.header(), true)
+	defer r.mu.Unlock()
+	r.set(r.header(), true)
 }
 
-// set makes a state the known one. v.mu is held.
-func (v *revisions) set(h walHeader, all bool) {
+// set makes a state the known one. r.mu is held.
+func (r *revisions) set(h walHeader, all bool) {
 	next := &knownState{header: h}
-	if known := v.known.Load(); known != nil {
+	if known := r.known.Load(); known != nil {
 		next.all = known.all
 	}
 	if all {
 		next.all++
 	}
-	v.known.Store(next)
+	r.known.Store(next)
 }
 
 // begin is called when the writer is about to begin a transaction.
-func (v *revisions) begin() { v.writing.Store(true) }
+func (r *revisions) begin() { r.writing.Store(true) }
 
 // base returns the state that a write transaction which has begun goes out from.
-func (v *revisions) base() (h walHeader) {
-	if v.shared != nil {
-		h = v.header()
+func (r *revisions) base() (h walHeader) {
+	if r.shared != nil {
+		h = r.header()
 	}
 	return h
 }
 
 // end is called when a transaction has ended, before anybody is told. changed is what it
 // has changed if it was committed, nil for everything.
-func (v *revisions) end(base walHeader, changed map[string]bool) {
-	defer v.writing.Store(false)
-	if v.shared == nil {
+func (r *revisions) end(base walHeader, changed map[string]bool) {
+	defer r.writing.Store(false)
+	if r.shared == nil {
 		return
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	known, now := v.known.Load(), v.header()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, now := r.known.Load(), r.header()
 	switch {
 	case known == nil || now == known.header:
-	case known.header == base && now.commits() == base.commits()+1 && changed != nil:
+	case known.header == base && base.commits() > 0 && now.commits() == base.commits()+1 && changed != nil:
 		for subject := range changed {
-			v.slot(subject).Add(1)
+			r.slot(subject).Add(1)
 		}
-		v.set(now, false)
+		r.set(now, false)
 	default:
-		v.set(now, true)
-	}
-}
-
-// checkpointed is called after a checkpoint, which changes the header when the log
-// starts over, and else nothing that is stored.
-func (v *revisions) checkpointed(before walHeader) {
-	if v.shared == nil {
-		return
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	known, now := v.known.Load(), v.header()
-	if known != nil && known.header == before && now != before && now.commits() == before.commits() {
-		v.set(now, false)
+		r.set(now, true)
 	}
 }
 

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -219,5 +220,44 @@ func TestWhatIsKeptByItsRevisionIsNeverOlderThanWhatWasAcknowledged(t *testing.T
 	}
 	if sum != 4*150 {
 		t.Errorf("%d increments were acknowledged, want %d", sum, 4*150)
+	}
+}
+
+func TestAClosedDatabaseHasNoRevisions(t *testing.T) {
+	db, path := counting(t)
+	revisions(t, db)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := reopened(t, path).Write(t.Context(), func(tx engine.Tx) error { return increment(tx, "a") }); err != nil {
+		t.Fatal(err)
+	}
+	if r, ok := db.Revision("a"); ok {
+		t.Errorf("one that is closed has the revision %v", r)
+	}
+}
+
+// TestARevisionIsNotThatOfAFileThatWasThereBefore has a database take the place of one
+// that this process has open.
+func TestARevisionIsNotThatOfAFileThatWasThereBefore(t *testing.T) {
+	_, path := counting(t)
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Rename(path+suffix, path+".old"+suffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db := reopened(t, path)
+	for range 3 {
+		_, _ = db.Revision("")
+		before, known := db.Revision("")
+		if err := db.Write(t.Context(), func(tx engine.Tx) error {
+			return tx.Script("CREATE TABLE IF NOT EXISTS t (n INTEGER); INSERT INTO t VALUES (1)")
+		}); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = db.Revision("")
+		if after, ok := db.Revision(""); known && ok && after == before {
+			t.Fatalf("the revision is %v before and after a commit", after)
+		}
 	}
 }

@@ -328,8 +328,6 @@ func (db *sqliteDB) checkpoint() {
 // runCheckpoint returns how many pages the log has, and how many of them are not
 // in the database yet.
 func (db *sqliteDB) runCheckpoint(mode string) (pages, waiting int64, err error) {
-	before := db.revisions.base()
-	defer func() { db.revisions.checkpointed(before) }()
 	err = Find(db.writer.Query, "PRAGMA wal_checkpoint("+mode+")", nil, func(r Row) { pages, waiting = r.Int(1), r.Int(1)-r.Int(2) })
 	return pages, waiting, db.noting(err)
 }
