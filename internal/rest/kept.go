@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"atrium"
-	"atrium/internal/store/engine"
 )
 
 const (
@@ -20,7 +19,7 @@ const (
 // Who asks must be allowed to before: what is kept knows tenants, not keys.
 type Kept struct {
 	// Revision is that of what is stored of a subject, as engine.DB has it.
-	Revision func(subject string) (engine.Revision, bool)
+	Revision func(subject string) ([2]uint64, bool)
 
 	Bytes int64 // how much memory they take at most, about; nothing is kept for 0
 
@@ -36,7 +35,7 @@ type question struct {
 }
 
 type keptAnswer struct {
-	revision engine.Revision
+	revision [2]uint64
 	body     Encoded
 	tag      string
 }
@@ -49,7 +48,7 @@ func (a *keptAnswer) bytes(q question) int64 {
 // 200. If keep is true, it depends on nothing but the tenant, the path and the query of
 // the request, and what is stored of the subject: see engine.DB's Revision.
 func (k *Kept) Answer(r *Request, tenant atrium.TenantID, subject string, answer func() (response Response, keep bool, err error)) (Response, error) {
-	var before engine.Revision
+	var before [2]uint64
 	known := false
 	if k != nil && k.Bytes > 0 {
 		before, known = k.Revision(subject)
@@ -80,7 +79,7 @@ func (k *Kept) Answer(r *Request, tenant atrium.TenantID, subject string, answer
 }
 
 // find returns the answer of the revision, or nil.
-func (k *Kept) find(q question, revision engine.Revision) *keptAnswer {
+func (k *Kept) find(q question, revision [2]uint64) *keptAnswer {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	a := k.young[q]

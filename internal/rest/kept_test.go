@@ -13,13 +13,12 @@ import (
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/rest"
-	"atrium/internal/store/engine"
 )
 
 // A stored is what answers are made from, and counts how many were.
 type stored struct {
 	kept     *rest.Kept
-	revision engine.Revision
+	revision [2]uint64
 	unknown  bool   // nothing is known of the revision
 	body     string // of an answer, but for who asks what
 	made     int
@@ -29,7 +28,7 @@ type stored struct {
 }
 
 func (s *stored) handler() http.Handler {
-	s.kept = &rest.Kept{Revision: func(string) (engine.Revision, bool) { return s.revision, !s.unknown }, Bytes: 16 << 20}
+	s.kept = &rest.Kept{Revision: func(string) ([2]uint64, bool) { return s.revision, !s.unknown }, Bytes: 16 << 20}
 	kit := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler)}
 	return kit.Handler([]rest.Route{{
 		Method: http.MethodGet, Pattern: "/things/{thing}", Scope: atrium.ScopePagesRead,
@@ -47,7 +46,7 @@ func (s *stored) handler() http.Handler {
 }
 
 func TestAnAnswerIsKeptWhileWhatIsStoredIsTheSame(t *testing.T) {
-	s := &stored{body: "1", revision: engine.Revision{1}}
+	s := &stored{body: "1", revision: [2]uint64{1}}
 	handler := s.handler()
 	ask := func(tenant, target, tag string) *httptest.ResponseRecorder {
 		t.Helper()
@@ -82,17 +81,17 @@ func TestAnAnswerIsKeptWhileWhatIsStoredIsTheSame(t *testing.T) {
 	want("by a name that is escaped in another way", "one", "/things/%61", "one a 1", 5)
 	want("each of them again", "two", "/things/a", "two a 1", 5)
 
-	s.body, s.revision = "2", engine.Revision{2}
+	s.body, s.revision = "2", [2]uint64{2}
 	want("after a change", "one", "/things/a", "one a 2", 6)
 	want("the same", "one", "/things/a", "one a 2", 6)
 
-	s.during = func() { s.body, s.revision = "4", engine.Revision{4} }
-	s.body, s.revision = "3", engine.Revision{3}
+	s.during = func() { s.body, s.revision = "4", [2]uint64{4} }
+	s.body, s.revision = "3", [2]uint64{3}
 	want("one that is old when it is made", "one", "/things/a", "one a 3", 7)
 	want("the one that follows", "one", "/things/a", "one a 4", 8)
 	s.during = nil
 
-	s.revision, s.refused = engine.Revision{5}, true
+	s.revision, s.refused = [2]uint64{5}, true
 	want("one that may not be kept", "one", "/things/a", "one a 4", 9)
 	want("the same", "one", "/things/a", "one a 4", 10)
 
@@ -117,7 +116,7 @@ func TestAnAnswerIsKeptWhileWhatIsStoredIsTheSame(t *testing.T) {
 }
 
 func TestKeptAnswersTakeABoundedAmountOfMemory(t *testing.T) {
-	s := &stored{body: strings.Repeat("x", 100<<10), revision: engine.Revision{1}}
+	s := &stored{body: strings.Repeat("x", 100<<10), revision: [2]uint64{1}}
 	handler := s.handler()
 	var before, after runtime.MemStats
 	runtime.GC()

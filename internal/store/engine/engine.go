@@ -96,7 +96,7 @@ type DB interface {
 }
 
 // A Revision can be compared with another one of the same DB and subject.
-type Revision [2]uint64
+type Revision = [2]uint64
 
 // Traits are what callers may know about a database to use it well. What they do
 // must be right whatever the traits are.
