@@ -371,12 +371,12 @@ func (db *sqliteDB) Close() error {
 // release waits for what runs and closes every connection. Who comes later finds
 // the database closed.
 func (db *sqliteDB) release() error {
-	db.revisions.closed.Store(true)
 	for range maxReaders {
 		db.readers <- struct{}{}
 	}
 	_ = db.turn.take(context.Background())
 	db.commit()
+	db.revisions.forget()
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.closed = true

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/binary"
+	"errors"
 	"hash/maphash"
 	"os"
 	"sync"
@@ -38,9 +39,9 @@ func (h *walHeader) commits() uint32 {
 
 // revisions are those of what a database has stored.
 type revisions struct {
-	shared  *[walHeaderBytes / 8]atomic.Uint64 // the header, written by SQLite; nil if there are no revisions
+	mapping sync.RWMutex                       // held by who reads the header, but for the writer in its turn
+	shared  *[walHeaderBytes / 8]atomic.Uint64 // the header, written by SQLite; nil if there are no revisions, or no more
 	path    string                             // of the file that the header is in; "" if it was not entered
-	closed  atomic.Bool                        // connections may be closed
 	writing atomic.Bool                        // a transaction of the writer may be open
 
 	mu       sync.Mutex // held by who sets known
@@ -62,7 +63,7 @@ type knownState struct {
 type sharedFile struct {
 	users int
 	file  *os.File
-	bytes []byte // its first page, which stays mapped: who reads late reads what was
+	bytes []byte // its first page, mapped
 }
 
 var (
@@ -106,6 +107,14 @@ func (r *revisions) share() {
 	r.shared = (*[walHeaderBytes / 8]atomic.Uint64)(unsafe.Pointer(&f.bytes[0])) // a page's beginning is aligned
 }
 
+// forget is called in the turn of the writer before connections are closed: the header is
+// not that of the next ones.
+func (r *revisions) forget() {
+	r.mapping.Lock()
+	defer r.mapping.Unlock()
+	r.shared = nil
+}
+
 // leave is called once the connections are closed.
 func (r *revisions) leave() error {
 	sharedFilesMutex.Lock()
@@ -121,7 +130,11 @@ func (r *revisions) leave() error {
 	if f.file == nil {
 		return nil
 	}
-	return f.file.Close()
+	err := f.file.Close()
+	if f.bytes != nil { // it would keep the file system busy
+		err = errors.Join(err, syscall.Munmap(f.bytes))
+	}
+	return err
 }
 
 // header returns what the header is. One that is read while it is written is none
@@ -135,15 +148,14 @@ func (r *revisions) header() (h walHeader) {
 
 // of returns the revision of a subject.
 func (r *revisions) of(subject string) (Revision, bool) {
+	r.mapping.RLock()
+	defer r.mapping.RUnlock()
 	if r.shared == nil {
 		return Revision{}, false
 	}
 	known := r.known.Load()
 	if known == nil || r.header() != known.header {
 		r.adopt()
-		return Revision{}, false
-	}
-	if r.closed.Load() { // looked for after the header, which nobody changes any more then
 		return Revision{}, false
 	}
 	revision := Revision{known.all}
