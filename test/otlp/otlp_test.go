@@ -134,7 +134,7 @@ func TestACommitOfManyRequestsIsLinkedToEachAndEachToItOnEveryEngine(t *testing.
 					}
 				})
 			}
-			nodes.Until(t, "requests to wait for the same commit", patience, func() bool { return waiting(t, metrics) > 1 })
+			nodes.Until(t, "all requests to wait for commits, of which there are fewer", patience, func() bool { return inWork(t, metrics) == many })
 			release()
 			sending.Wait()
 			s.Stop(t)
@@ -196,8 +196,8 @@ func hold(t *testing.T, name, database string) (release func()) {
 	}
 }
 
-// waiting returns how many entries wait, as the metrics have it.
-func waiting(t *testing.T, metrics string) (entries int) {
+// inWork returns how many requests there are, as the metrics have it.
+func inWork(t *testing.T, metrics string) (requests int) {
 	t.Helper()
 	response, err := http.Get("http://" + metrics + "/metrics")
 	if err != nil {
@@ -209,14 +209,14 @@ func waiting(t *testing.T, metrics string) (entries int) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(b)) {
-		if text, ok := strings.CutPrefix(line, "atrium_ingest_queue_entries "); ok {
-			entries, err = strconv.Atoi(strings.TrimSpace(text))
+		if text, ok := strings.CutPrefix(line, "atrium_http_requests_in_work "); ok {
+			requests, err = strconv.Atoi(strings.TrimSpace(text))
 		}
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return entries
+	return requests
 }
 
 // A collector that takes connections and says nothing, and one that is not there.
