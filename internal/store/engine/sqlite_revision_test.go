@@ -19,23 +19,9 @@ import (
 func counting(t *testing.T) (engine.DB, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "counters.db")
-	db := reopened(t, path)
-	if err := db.Write(t.Context(), func(tx engine.Tx) error {
-		return tx.Script("CREATE TABLE counters (name TEXT PRIMARY KEY, n INTEGER) STRICT; INSERT INTO counters VALUES ('a', 0), ('b', 0)")
-	}); err != nil {
-		t.Fatal(err)
-	}
+	db := openFile(t, path)
+	script(t, db, "CREATE TABLE counters (name TEXT PRIMARY KEY, n INTEGER) STRICT; INSERT INTO counters VALUES ('a', 0), ('b', 0)")
 	return db, path
-}
-
-func reopened(t *testing.T, path string) engine.DB {
-	t.Helper()
-	db, err := engine.OpenSQLite(path, engine.SQLiteOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	return db
 }
 
 // revisions returns those of a, of b and of what has none of its own.
@@ -64,7 +50,7 @@ func TestARevisionChangesWithWhatItIsOf(t *testing.T) {
 			})
 		}
 	}
-	other := reopened(t, path)
+	other := openFile(t, path)
 	refused := errors.New("no")
 	for _, step := range []struct {
 		what    string
@@ -136,7 +122,7 @@ func TestARevisionOutlivesTheStartOfALogAnew(t *testing.T) {
 // file increment counters, while readers keep what they have read by its revision.
 func TestWhatIsKeptByItsRevisionIsNeverOlderThanWhatWasAcknowledged(t *testing.T) {
 	one, path := counting(t)
-	dbs := []engine.DB{one, reopened(t, path)}
+	dbs := []engine.DB{one, openFile(t, path)}
 	names := []string{"a", "b"}
 	var acknowledged [2]atomic.Int64
 	var writing, reading sync.WaitGroup
@@ -229,7 +215,7 @@ func TestAClosedDatabaseHasNoRevisions(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := reopened(t, path).Write(t.Context(), func(tx engine.Tx) error { return increment(tx, "a") }); err != nil {
+	if err := openFile(t, path).Write(t.Context(), func(tx engine.Tx) error { return increment(tx, "a") }); err != nil {
 		t.Fatal(err)
 	}
 	if r, ok := db.Revision("a"); ok {
@@ -246,15 +232,11 @@ func TestARevisionIsNotThatOfAFileThatWasThereBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	db := reopened(t, path)
+	db := openFile(t, path)
 	for range 3 {
 		_, _ = db.Revision("")
 		before, known := db.Revision("")
-		if err := db.Write(t.Context(), func(tx engine.Tx) error {
-			return tx.Script("CREATE TABLE IF NOT EXISTS t (n INTEGER); INSERT INTO t VALUES (1)")
-		}); err != nil {
-			t.Fatal(err)
-		}
+		script(t, db, "CREATE TABLE IF NOT EXISTS t (n INTEGER); INSERT INTO t VALUES (1)")
 		_, _ = db.Revision("")
 		if after, ok := db.Revision(""); known && ok && after == before {
 			t.Fatalf("the revision is %v before and after a commit", after)
