@@ -2,6 +2,10 @@ package store
 
 import (
 	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -35,4 +39,183 @@ func shown(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (survivor 
 	}
 	all, err = members(tx.Query, tenant, survivor)
 	return survivor, all, err
+}
+
+// A member is an account with its place among those that are merged.
+type member struct {
+	atrium.Account
+	into     atrium.AccountID // directly; "" if it stands for itself
+	survivor atrium.AccountID // in the end; "" if it stands for itself
+	minute   int64
+}
+
+const memberColumns = accountColumns + ", a.merged_into, a.survivor_id, a.active_minute"
+
+func scanMember(r engine.Row, tenant atrium.TenantID) member {
+	return member{
+		scanAccount(r, tenant), idAt[atrium.AccountID](r, afterAccount), idAt[atrium.AccountID](r, afterAccount+1), r.Int(afterAccount + 2),
+	}
+}
+
+func (m *member) merged() atrium.MergedAccount {
+	return atrium.MergedAccount{ID: m.ID, Domain: m.Domain, Name: m.Name, MergedInto: m.into}
+}
+
+const (
+	selectMember  = "SELECT " + memberColumns + " FROM accounts a WHERE tenant_id = $1 AND account_id = $2"
+	selectMembers = "SELECT " + memberColumns + ` FROM accounts a WHERE tenant_id = $1 AND survivor_id = $2 AND account_id IN
+		(SELECT account_id FROM accounts WHERE tenant_id = $1 AND survivor_id = $2) ORDER BY account_id` // else SQLite reads all accounts
+)
+
+// A group is an account that stands for itself and all that lead to it.
+type group struct {
+	root    member
+	members []member // by their identifiers, atrium.MaxMerged at most
+}
+
+// ids returns the identifiers of the accounts of the group.
+func (g *group) ids() []atrium.AccountID {
+	all := []atrium.AccountID{g.root.ID}
+	for _, m := range g.members {
+		all = append(all, m.ID)
+	}
+	return all
+}
+
+// find returns one of the accounts of the group, or nil.
+func (g *group) find(id atrium.AccountID) *member {
+	if g.root.ID == id {
+		return &g.root
+	}
+	for i := range g.members {
+		if g.members[i].ID == id {
+			return &g.members[i]
+		}
+	}
+	return nil
+}
+
+// below returns the members that lead to one of them, and that one.
+func (g *group) below(top atrium.AccountID) (all []*member) {
+	under := map[atrium.AccountID]bool{top: true}
+	for grown := true; grown; {
+		grown = false
+		for i := range g.members {
+			if m := &g.members[i]; !under[m.ID] && under[m.into] {
+				under[m.ID], grown = true, true
+			}
+		}
+	}
+	for i := range g.members {
+		if under[g.members[i].ID] {
+			all = append(all, &g.members[i])
+		}
+	}
+	return all
+}
+
+// errRegrouped says that accounts were merged or split between being read and being
+// locked. The change is made again.
+var errRegrouped error = &engine.Error{Class: engine.Conflict, Err: errors.New("accounts were merged or split meanwhile")}
+
+// lockGroup returns the group that an account belongs to, which stays as it is until
+// the transaction ends.
+func (tx *changing) lockGroup(id atrium.AccountID) (*group, error) {
+	return tx.lockGroupAndDomain(id, "")
+}
+
+// lockGroupAndDomain is lockGroup with a domain, "" for none, that no other transaction
+// gives to an account from then on, if none has it.
+func (tx *changing) lockGroupAndDomain(id atrium.AccountID, domain string) (*group, error) {
+	var claim func() error
+	if domain != "" {
+		claim = func() error { return tx.claimDomain(domain) }
+	}
+	groups, err := lockInOrder(tx, tx.change.TenantID, string(hash16(domain)), claim, id)
+	if err != nil {
+		return nil, err
+	}
+	return groups[0], nil
+}
+
+// lockGroups is lockGroup for several accounts. Accounts of one group have the same
+// *group. It is ErrNoRow if one of them does not exist.
+func lockGroups(tx engine.Tx, tenant atrium.TenantID, ids ...atrium.AccountID) ([]*group, error) {
+	return lockInOrder(tx, tenant, "", nil, ids...)
+}
+
+// lockInOrder is lockGroups that calls claim, unless it is nil, where the domain with the
+// hash has its place in the order.
+func lockInOrder(tx engine.Tx, tenant atrium.TenantID, hash string, claim func() error, ids ...atrium.AccountID) ([]*group, error) {
+	groups, err := findGroups(tx, tenant, ids)
+	if err != nil {
+		return nil, err
+	}
+	hashes := map[atrium.AccountID]string{}
+	if claim != nil {
+		hashes[""] = hash // which is none of an account
+	}
+	for _, g := range groups {
+		for _, m := range append(g.members, g.root) {
+			hashes[m.ID] = string(hash16(m.Domain))
+		}
+	}
+	order := slices.SortedFunc(maps.Keys(hashes), func(a, b atrium.AccountID) int { return strings.Compare(hashes[a], hashes[b]) })
+	for _, id := range order {
+		var err error
+		if id == "" {
+			err = claim()
+		} else {
+			err = tx.Lock(selectMember, engine.Args{idArg(tenant), idArg(id)}, func(engine.Row) error { return nil })
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	// What was locked may not be what the groups are by now.
+	if groups, err = findGroups(tx, tenant, ids); err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		for _, m := range append(g.members, g.root) {
+			if hashes[m.ID] != string(hash16(m.Domain)) {
+				return nil, errRegrouped
+			}
+		}
+	}
+	return groups, nil
+}
+
+// findGroups returns the groups that accounts belong to at the moment.
+func findGroups(tx engine.Tx, tenant atrium.TenantID, ids []atrium.AccountID) ([]*group, error) {
+	found := map[atrium.AccountID]*group{}
+	groups := make([]*group, len(ids))
+	for i, id := range ids {
+		account := func(id atrium.AccountID) (m member, err error) {
+			err = engine.Find(tx.Query, selectMember, engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { m = scanMember(r, tenant) })
+			return m, err
+		}
+		root, err := account(id)
+		if err == nil && root.survivor != "" {
+			root, err = account(root.survivor)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if groups[i] = found[root.ID]; groups[i] != nil {
+			continue
+		}
+		g := &group{root: root}
+		if err := tx.Query(selectMembers, engine.Args{idArg(tenant), idArg(root.ID)}, func(r engine.Row) error {
+			g.members = append(g.members, scanMember(r, tenant))
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+		if root.survivor != "" || g.find(id) == nil {
+			return nil, errRegrouped
+		}
+		groups[i], found[root.ID] = g, g
+	}
+	return groups, nil
 }

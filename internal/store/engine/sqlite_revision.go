@@ -21,7 +21,9 @@ import (
 //
 // After a commit of this process the writer says what has changed, before anybody is
 // told of it; in between, the header is not the one that is known, and there is no
-// revision. A commit of another process may have changed everything.
+// revision. A commit of another process may have changed everything: the count has grown by
+// more than one then. It begins anew when a process was killed in the middle of a commit, so
+// that one which was 0 tells nothing.
 const (
 	walHeaderBytes = 48
 	subjectSlots   = 4096
