@@ -24,7 +24,7 @@ import (
 const gcPercent = 200
 
 // memoryLimit is where the collector begins to work harder, unless GOMEMLIMIT says
-// otherwise. It is no limit to what may be alive.
+// otherwise, besides the answers that are kept. It is no limit to what may be alive.
 const memoryLimit = 256 << 20
 
 func newServe() *cobra.Command {
@@ -73,7 +73,7 @@ func serve(ctx context.Context, c config.Config, warnings []string, stderr io.Wr
 		debug.SetGCPercent(gcPercent)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
+		debug.SetMemoryLimit(memoryLimit + int64(c.AnswerMemory))
 	}
 	lines := telemetry.NewLines(stderr)
 	defer func() { _ = lines.Close() }()
