@@ -164,11 +164,12 @@ func (s *Store) ArchiveAudience(ctx context.Context, c atrium.Change, page atriu
 // all. Their content is left out. It is NotFound unless the page has the
 // audience; whether either is deleted or archived makes no difference.
 func (s *Store) Versions(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, skip int64, limit int) (versions []atrium.Version, total int64, err error) {
+	sql, args := selectVersions, engine.Args{idArg(tenant), idArg(audience), idArg(page), int64(limit), skip}
 	if skip > nearVersions {
-		return s.farVersions(ctx, tenant, page, audience, skip, limit)
+		sql, args = selectFarVersions, engine.Args{idArg(tenant), idArg(audience), idArg(page), skip, int64(limit)}
 	}
 	versions = make([]atrium.Version, 0, limit)
-	err = s.query(ctx, selectVersions, engine.Args{idArg(tenant), idArg(audience), idArg(page), int64(limit), skip}, func(r engine.Row) error {
+	err = s.query(ctx, sql, args, func(r engine.Row) error {
 		total = r.Int(0)
 		versions = append(versions, atrium.Version{
 			ID: idAt[atrium.VersionID](r, 1), TenantID: tenant, AudienceID: audience,
@@ -193,33 +194,19 @@ const selectVersions = `SELECT u.versions_count, v.version_id, v.number, v.archi
 // nearVersions is how many versions are stepped over sooner than they are counted.
 const nearVersions = 100
 
-// farVersions is Versions that are far down. Where no number is missing, the first of
-// them is known by its number. Otherwise those before it are stepped over.
-func (s *Store) farVersions(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, skip int64, limit int) (versions []atrium.Version, total int64, err error) {
-	versions = make([]atrium.Version, 0, limit)
-	var newest, oldest int64
-	if err := s.find(ctx, rangeOfVersions, engine.Args{idArg(tenant), idArg(audience), idArg(page)}, func(r engine.Row) {
-		total, newest, oldest = r.Int(0), r.Int(1), r.Int(2)
-	}); err != nil || skip >= total {
-		return versions, total, err
-	}
-	below, offset := newest+1, skip
-	if total == newest-oldest+1 {
-		below, offset = below-skip, 0
-	}
-	err = s.query(ctx, `SELECT version_id, number, archived, created_at FROM versions
-		WHERE tenant_id = $1 AND audience_id = $2 AND number < $3 ORDER BY number DESC LIMIT $4 OFFSET $5`,
-		engine.Args{idArg(tenant), idArg(audience), below, int64(limit), offset}, func(r engine.Row) error {
-			versions = append(versions, atrium.Version{
-				ID: idAt[atrium.VersionID](r, 0), TenantID: tenant, AudienceID: audience,
-				Number: r.Int(1), Archived: r.Int(2) != 0, CreatedAt: atrium.Time(r.Int(3)),
-			})
-			return nil
-		})
-	return versions, total, err
-}
-
-const rangeOfVersions = `SELECT u.versions_count,
-		(SELECT MAX(number) FROM versions WHERE tenant_id = $1 AND audience_id = $2),
-		(SELECT MIN(number) FROM versions WHERE tenant_id = $1 AND audience_id = $2)
-	FROM audiences u WHERE u.tenant_id = $1 AND u.audience_id = $2 AND u.page_id = $3`
+// selectFarVersions is selectVersions for those that are far down. Where no number is
+// missing, the first of them is known by its number. Otherwise those before it are
+// stepped over.
+const selectFarVersions = `WITH counted AS (
+		SELECT u.versions_count AS total,
+			(SELECT MAX(number) FROM versions WHERE tenant_id = $1 AND audience_id = $2) AS newest,
+			(SELECT MIN(number) FROM versions WHERE tenant_id = $1 AND audience_id = $2) AS oldest
+		FROM audiences u WHERE u.tenant_id = $1 AND u.audience_id = $2 AND u.page_id = $3
+	), first AS (
+		SELECT total, CASE WHEN $4 >= total THEN 0 WHEN total = newest - oldest + 1 THEN newest + 1 - $4 ELSE newest + 1 END AS below,
+			CASE WHEN total = newest - oldest + 1 THEN 0 ELSE $4 END AS skipped
+		FROM counted
+	)
+	SELECT (SELECT total FROM first), version_id, number, archived, created_at FROM versions
+	WHERE tenant_id = $1 AND audience_id = $2 AND number < (SELECT below FROM first)
+	ORDER BY number DESC LIMIT $5 OFFSET COALESCE((SELECT skipped FROM first), 0)`
