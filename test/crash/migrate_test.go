@@ -155,7 +155,7 @@ func TestMigrationCanBeCutBeforeAnyWrite(t *testing.T) {
 	makeOld(t, db)
 	var left []string // the directories of what was left
 	writes, next := 0, 1
-	disk.Before(func() {
+	disk.Before(func(string) {
 		writes++
 		if writes < next {
 			return

@@ -26,26 +26,18 @@ import (
 // read waits for a write or for another read below maxReaders.
 //
 // The write-ahead log is synced before a commit returns (synchronous=FULL).
-// Checkpoints run behind commits, whenever so many pages of the log wait for one.
-// SQLite's own would run behind every commit from then on, and sync the database
-// each time. A passive one lets the log start over only when no read is in its
-// way, so above maxLogPages the writer runs one that waits, for a moment, for the
-// reads that are.
+// Checkpoints move it into the database (sqlite_checkpoint.go).
 //
 // The writer's cache has fewer than 4,096 pages: a commit that has split a page looks
 // through all slots of the cache's hash table, which doubles when it is full.
 const (
-	maxReaders      = 64
-	readerCacheKB   = 1024
-	writerCacheKB   = 15 << 10
-	mmapBytes       = 1 << 30
-	pageBytes       = 4096
-	checkpointPages = 8000
-	maxLogPages     = 32000
-	keepLogBytes    = 64 << 20 // what is left of a larger log when it starts over
-	restartWait     = 100 * time.Millisecond
-	busyPoll        = time.Millisecond
-	busyLimit       = 10 * time.Second
+	maxReaders    = 64
+	readerCacheKB = 1024
+	writerCacheKB = 15 << 10
+	mmapBytes     = 1 << 30
+	pageBytes     = 4096
+	busyPoll      = time.Millisecond
+	busyLimit     = 10 * time.Second
 )
 
 // SQLiteOptions may all be left out.
@@ -76,6 +68,9 @@ type sqliteDB struct {
 	writer    *sqliteConn
 	group     *group // whose transaction is open; nil if none is
 	nextForce int64  // how many pages the log must have for another checkpoint that waits
+
+	full       chan struct{} // holds a token when enough of the log waits for a checkpoint
+	background sync.WaitGroup
 
 	closing   chan struct{} // closed when nothing may wait any more
 	closeOnce sync.Once
@@ -123,6 +118,7 @@ func openSQLite(path string, options SQLiteOptions) (db *sqliteDB, err error) {
 	db = &sqliteDB{
 		path: path, options: options, flags: sqlite.OpenReadWrite,
 		closing:   make(chan struct{}),
+		full:      make(chan struct{}, 1),
 		nextForce: maxLogPages,
 		readers:   make(chan struct{}, maxReaders),
 	}
@@ -160,6 +156,7 @@ func openSQLite(path string, options SQLiteOptions) (db *sqliteDB, err error) {
 	if options.VFS == "" {
 		db.revisions.share()
 	}
+	db.background.Go(db.keepLogShort)
 	return db, nil
 }
 
@@ -371,6 +368,7 @@ func (db *sqliteDB) Close() error {
 // release waits for what runs and closes every connection. Who comes later finds
 // the database closed.
 func (db *sqliteDB) release() error {
+	db.background.Wait()
 	for range maxReaders {
 		db.readers <- struct{}{}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -186,7 +185,7 @@ func (db *sqliteDB) commit() {
 		return
 	}
 	_ = db.end(nil)
-	db.checkpoint()
+	db.watchLog()
 }
 
 // end tells those of the open transaction why it was not committed, nil if it was, and
@@ -294,40 +293,4 @@ func (t *turn) users() int {
 		return 1
 	}
 	return 0
-}
-
-// checkpoint moves pages from the log to the database when enough of them wait.
-// A failure harms nothing that is committed, and a later commit tries again.
-func (db *sqliteDB) checkpoint() {
-	pages, waiting, err := db.runCheckpoint("NOOP")
-	if err != nil {
-		return
-	}
-	db.logPages.Store(pages)
-	mode := "PASSIVE"
-	if pages < maxLogPages {
-		db.nextForce = maxLogPages
-	}
-	switch {
-	case pages >= db.nextForce:
-		// A read that goes on for long may be in the way: every commit would wait
-		// for it in vain.
-		mode, db.nextForce = "RESTART", pages+checkpointPages
-		db.writer.conn.SetBusyTimeout(restartWait)
-		defer db.writer.conn.SetBusyTimeout(0)
-	case waiting < checkpointPages:
-		return
-	}
-	start := time.Now()
-	if pages, _, err = db.runCheckpoint(mode); err == nil {
-		db.logPages.Store(pages)
-	}
-	db.options.Observer.Checkpointed(strings.ToLower(mode), time.Since(start), err == nil)
-}
-
-// runCheckpoint returns how many pages the log has, and how many of them are not
-// in the database yet.
-func (db *sqliteDB) runCheckpoint(mode string) (pages, waiting int64, err error) {
-	err = Find(db.writer.Query, "PRAGMA wal_checkpoint("+mode+")", nil, func(r Row) { pages, waiting = r.Int(1), r.Int(1)-r.Int(2) })
-	return pages, waiting, db.noting(err)
 }

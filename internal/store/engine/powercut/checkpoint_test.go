@@ -12,42 +12,143 @@ import (
 	"atrium/internal/store/engine/powercut"
 )
 
-// checkpoints are the results of those that there were.
-type checkpoints struct{ done []bool }
+// checkpoints are told of those that there were.
+type checkpoints chan string
 
-func (*checkpoints) Wrote(context.Context, time.Duration, int, bool) {}
+func (checkpoints) Wrote(context.Context, time.Duration, int, bool) {}
 
-func (c *checkpoints) Checkpointed(_ string, _ time.Duration, done bool) {
-	c.done = append(c.done, done)
+func (c checkpoints) Checkpointed(mode string, _ time.Duration, done bool) {
+	c <- fmt.Sprintf("%s %t", mode, done)
 }
 
-// A log that cannot be moved into the database grows until the disk is full: somebody has
-// to be told. What is committed is not concerned.
-func TestACheckpointThatFailsIsReported(t *testing.T) {
+// want waits for checkpoints.
+func (c checkpoints) want(t *testing.T, all ...string) {
+	t.Helper()
+	var seen []string
+	for range all {
+		select {
+		case one := <-c:
+			seen = append(seen, one)
+		case <-time.After(time.Minute):
+			t.Fatalf("checkpoints were %q, want %q", seen, all)
+		}
+	}
+	if !slices.Equal(seen, all) {
+		t.Fatalf("checkpoints were %q, want %q", seen, all)
+	}
+}
+
+// A filling is a database whose log is filled.
+type filling struct {
+	engine.DB
+	fs    *powercut.FS
+	seen  checkpoints
+	count int
+}
+
+func newFilling(t *testing.T) *filling {
+	t.Helper()
 	dir, name := t.TempDir(), fmt.Sprintf("powercut%d", vfsCount.Add(1))
 	fs, err := powercut.Register(name, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = fs.Close() })
-	var seen checkpoints
-	db, err := engine.OpenSQLite(filepath.Join(dir, dbName), engine.SQLiteOptions{VFS: name, Observer: &seen})
-	if err != nil {
+	f := &filling{fs: fs, seen: make(checkpoints, 100)}
+	if f.DB, err = engine.OpenSQLite(filepath.Join(dir, dbName), engine.SQLiteOptions{VFS: name, Observer: f.seen}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() })
-	write := func(sql string) {
-		t.Helper()
-		if err := db.Write(t.Context(), func(tx engine.Tx) error { return tx.Script(sql) }); err != nil {
-			t.Error(err)
-		}
+	t.Cleanup(func() { _ = f.Close() })
+	if err := f.Write(t.Context(), func(tx engine.Tx) error { return tx.Script(createTable) }); err != nil {
+		t.Fatal(err)
 	}
-	write(createTable)
-	fs.FailWrites(true, dbName)
-	write("INSERT INTO t VALUES (1, zeroblob(40000000))") // more pages than a log keeps
-	fs.FailWrites(false)
-	write("INSERT INTO t VALUES (2, zeroblob(1))")
-	if !slices.Equal(seen.done, []bool{false, true}) {
-		t.Errorf("checkpoints were done: %v, want one that was not and one that was", seen.done)
+	return f
+}
+
+// add commits so many pages, in time.
+func (f *filling) add(t *testing.T, pages int64) {
+	t.Helper()
+	f.count++
+	written := make(chan error, 1)
+	go func() {
+		written <- f.Write(t.Context(), func(tx engine.Tx) error {
+			_, err := tx.Exec("INSERT INTO t VALUES ($1, zeroblob($2))", int64(f.count), pages*4096)
+			return err
+		})
+	}()
+	select {
+	case err := <-written:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(time.Minute):
+		f.fs.Before(nil)
+		t.Fatal("a commit waits for a checkpoint")
+	}
+}
+
+// holdWrites keeps the next write of the database file waiting until go on is called.
+func (f *filling) holdWrites() (waits <-chan struct{}, goOn func()) {
+	begun, end := make(chan struct{}), make(chan struct{})
+	held := false
+	f.fs.Before(func(name string) {
+		if name == dbName && !held {
+			held = true
+			close(begun)
+			<-end
+		}
+	})
+	return begun, func() { close(end) }
+}
+
+// A log that cannot be moved into the database grows until the disk is full: somebody has
+// to be told. What is committed is not concerned.
+func TestACheckpointThatFailsIsReported(t *testing.T) {
+	f := newFilling(t)
+	f.fs.FailWrites(true, dbName)
+	f.add(t, 10_000)
+	f.seen.want(t, "passive false")
+	f.fs.FailWrites(false)
+	f.add(t, 1)
+	f.seen.want(t, "passive true")
+}
+
+// Nobody waits for most of a checkpoint, which can take long in a large database. What is
+// committed meanwhile is moved too, and the log starts over.
+func TestCommitsGoOnDuringACheckpoint(t *testing.T) {
+	f := newFilling(t)
+	waits, goOn := f.holdWrites()
+	f.add(t, 18_000)
+	<-waits
+	for range 3 {
+		f.add(t, 1000)
+	}
+	goOn()
+	f.seen.want(t, "passive true", "passive true", "final true")
+	f.add(t, 1)
+	if n := f.Stats().LogBytes; n > 100_000 {
+		t.Errorf("the log has %d bytes behind it", n)
+	}
+}
+
+// Who closes a database waits for its checkpoint.
+func TestADatabaseIsClosedBehindACheckpoint(t *testing.T) {
+	f := newFilling(t)
+	waits, goOn := f.holdWrites()
+	f.add(t, 10_000)
+	<-waits
+	closed := make(chan error, 1)
+	go func() { closed <- f.Close() }()
+	select {
+	case err := <-closed:
+		t.Error("closed while a checkpoint was made:", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	goOn()
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if r := restart(t, f.fs, 0); r.integrity != "ok" || !r.has(1, 1) {
+		t.Errorf("left: integrity %s, rows %v", r.integrity, r.ids)
 	}
 }

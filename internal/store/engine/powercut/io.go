@@ -103,7 +103,7 @@ func ioWrite(tls *libc.TLS, pFile, buf uintptr, n int32, off int64) int32 {
 	if h.f == nil {
 		return xWrite(tls, inner, buf, n, off)
 	}
-	h.fs.about()
+	h.fs.about(h.f.name)
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	if h.fs.failWrites.hits(h.f.name) {
@@ -127,7 +127,7 @@ func ioTruncate(tls *libc.TLS, pFile uintptr, length int64) int32 {
 	if h.f == nil {
 		return xTruncate(tls, inner, length)
 	}
-	h.fs.about()
+	h.fs.about(h.f.name)
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	c, err := h.f.beforeResize(length)
@@ -148,7 +148,7 @@ func ioSync(tls *libc.TLS, pFile uintptr, flags int32) int32 {
 	if h.f == nil {
 		return xSync(tls, inner, flags)
 	}
-	h.fs.about()
+	h.fs.about(h.f.name)
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	if h.fs.failSyncs.hits(h.f.name) {

@@ -80,9 +80,9 @@ type FS struct {
 	methods    map[uintptr]uintptr // wrapped sqlite3_io_methods to ours, in C memory
 	failSyncs  fault
 	failWrites fault
-	dropSyncs  bool   // a failed sync drops what is pending
-	writeCode  int32  // what a failed write returns
-	before     func() // is called before each change; nil for nothing
+	dropSyncs  bool              // a failed sync drops what is pending
+	writeCode  int32             // what a failed write returns
+	before     func(name string) // is called before each change; nil for nothing
 	closed     bool
 }
 
@@ -180,22 +180,22 @@ func (fs *FS) ForbidWrites(on bool) {
 	fs.failWrites, fs.writeCode = fault{on, nil}, sqlite3.SQLITE_IOERR_WRITE
 }
 
-// Before calls f before each write, truncation, sync and deletion of a followed file,
-// from the goroutine that is about to make it. f may take snapshots, and use no
+// Before calls f before each write, truncation, sync and deletion of a followed file, with
+// its name, from the goroutine that is about to make it. f may take snapshots, and use no
 // database of the directory. nil ends that.
-func (fs *FS) Before(f func()) {
+func (fs *FS) Before(f func(name string)) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.before = f
 }
 
 // about is called before a change.
-func (fs *FS) about() {
+func (fs *FS) about(name string) {
 	fs.mu.Lock()
 	f := fs.before
 	fs.mu.Unlock()
 	if f != nil {
-		f()
+		f(name)
 	}
 }
 

@@ -237,11 +237,13 @@ func syncsDir(flags int32) bool {
 
 func vfsDelete(tls *libc.TLS, pVfs, zName uintptr, syncDir int32) int32 {
 	fs := systemOf(pVfs)
-	fs.about()
+	name, follow := fs.base(libc.GoString(zName))
+	if follow {
+		fs.about(name)
+	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	xDelete := goFunc[deleteFunc](at[sqlite3.Tsqlite3_vfs](fs.realVFS).FxDelete)
-	name, follow := fs.base(libc.GoString(zName))
 	if !follow {
 		return xDelete(tls, fs.realVFS, zName, syncDir)
 	}
