@@ -195,16 +195,18 @@ const selectVersions = `SELECT u.versions_count, v.version_id, v.number, v.archi
 const nearVersions = 100
 
 // selectFarVersions is selectVersions for those that are far down. Where no number is
-// missing, the first of them is known by its number. Otherwise those before it are
+// missing, the first of them is known by its number: that none is follows from the last
+// one, or if the oldest versions are gone from what is left. Otherwise those before it are
 // stepped over.
 const selectFarVersions = `WITH counted AS (
-		SELECT u.versions_count AS total,
+		SELECT u.versions_count AS total, u.last_number,
 			(SELECT MAX(number) FROM versions WHERE tenant_id = $1 AND audience_id = $2) AS newest,
 			(SELECT MIN(number) FROM versions WHERE tenant_id = $1 AND audience_id = $2) AS oldest
 		FROM audiences u WHERE u.tenant_id = $1 AND u.audience_id = $2 AND u.page_id = $3
 	), first AS (
-		SELECT total, CASE WHEN $4 >= total THEN 0 WHEN total = newest - oldest + 1 THEN newest + 1 - $4 ELSE newest + 1 END AS below,
-			CASE WHEN total = newest - oldest + 1 THEN 0 ELSE $4 END AS skipped
+		SELECT total, CASE WHEN $4 >= total THEN 0 WHEN total = last_number THEN last_number + 1 - $4
+				WHEN total = newest - oldest + 1 THEN newest + 1 - $4 ELSE newest + 1 END AS below,
+			CASE WHEN total = last_number OR total = newest - oldest + 1 THEN 0 ELSE $4 END AS skipped
 		FROM counted
 	)
 	SELECT (SELECT total FROM first), version_id, number, archived, created_at FROM versions
