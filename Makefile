@@ -105,7 +105,7 @@ GROWTH ?= $(BIN)/growth
 bench-growth: build prepare ## Measure every request at ENTRIES (10000,1000000) entries on both engines, beside each other, and write docs/performance.md; GROWTH keeps the databases
 	mkdir -p $(GROWTH)
 	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes $(ENTRIES)
-	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes 10000,1000000 -each 1000
+	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes 10000,1000000 -each 100
 	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes 10000,1000000 -postgres
 	cd bench && $(GO) run ./growth -dir $(abspath $(GROWTH)) -docs ../docs
 

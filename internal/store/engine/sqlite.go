@@ -67,10 +67,11 @@ type sqliteDB struct {
 	turn      turn // of the writer; what is below is used by who has it
 	writer    *sqliteConn
 	group     *group // whose transaction is open; nil if none is
-	nextForce int64  // how many pages the log must have for another checkpoint that waits
 
-	full       chan struct{} // holds a token when enough of the log waits for a checkpoint
-	background sync.WaitGroup
+	checkpointer *sqliteConn   // of keepLogShort
+	long         chan struct{} // holds a token when enough of the log waits to be moved
+	nextTurn     atomic.Int64  // how many pages the log must have for the writer's turn to be taken for it
+	background   sync.WaitGroup
 
 	closing   chan struct{} // closed when nothing may wait any more
 	closeOnce sync.Once
@@ -117,10 +118,9 @@ func openSQLite(path string, options SQLiteOptions) (db *sqliteDB, err error) {
 	}
 	db = &sqliteDB{
 		path: path, options: options, flags: sqlite.OpenReadWrite,
-		closing:   make(chan struct{}),
-		full:      make(chan struct{}, 1),
-		nextForce: maxLogPages,
-		readers:   make(chan struct{}, maxReaders),
+		closing: make(chan struct{}),
+		long:    make(chan struct{}, 1),
+		readers: make(chan struct{}, maxReaders),
 	}
 	if !options.Immutable {
 		revisions := &db.revisions
@@ -153,6 +153,11 @@ func openSQLite(path string, options SQLiteOptions) (db *sqliteDB, err error) {
 	if err := db.settle(); err != nil {
 		return nil, errors.Join(err, db.writer.conn.Close())
 	}
+	if db.checkpointer, err = db.open(false); err != nil {
+		return nil, errors.Join(err, db.writer.conn.Close())
+	}
+	db.checkpointer.conn.SetBusyTimeout(0)
+	db.nextTurn.Store(longLog)
 	if options.VFS == "" {
 		db.revisions.share()
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 )
@@ -14,12 +15,13 @@ import (
 // write and sync them takes a third of a second.
 //
 // The log starts over with a commit that finds all of it in the database. While others
-// write that is never so by itself. Above longLog, what was committed during a checkpoint is
-// left to another one, which has less to do, and so on until no more than lastPages wait or
-// the writers are faster. For the rest the writer's turn is taken.
+// write that is never so by itself. Of a long log, what was committed during a checkpoint is
+// left to another one, which has less to do, and so on until no more than lastPages wait, or
+// the writers are as fast. For the rest the writer's turn is taken.
 //
-// A passive one lets the log start over only when no read is in its way, so above
-// maxLogPages one is made that waits, for a moment, for the reads that are.
+// It starts over only when no read is in its way, so behind maxLogPages the turn is for a
+// checkpoint that waits, for a moment, for the reads that are. Where one stays in the way,
+// the turn is not taken again before the log has grown by as much as a checkpoint moves.
 const (
 	checkpointPages = 8000
 	lastPages       = 500
@@ -27,102 +29,108 @@ const (
 	maxLogPages     = 32000
 	keepLogBytes    = maxLogPages * pageBytes // what is left of a larger log when it starts over
 	restartWait     = 100 * time.Millisecond
+	checkpointPause = time.Second // behind one that failed
 )
 
-// watchLog has a checkpoint made if enough pages of the log wait for one. It is called by
-// who has the writer's turn.
+// watchLog has the log shortened if enough of it waits for that. It is called by who has the
+// writer's turn.
 func (db *sqliteDB) watchLog() {
 	pages, waiting, err := db.runCheckpoint(db.writer, "NOOP")
 	if err != nil {
 		return // the next commit looks again
 	}
 	db.logPages.Store(pages)
-	if waiting < checkpointPages {
+	if pages < longLog {
+		db.nextTurn.Store(longLog)
+	}
+	if waiting < checkpointPages && pages < db.nextTurn.Load() {
 		return
 	}
 	select {
-	case db.full <- struct{}{}:
+	case db.long <- struct{}{}:
 	default: // it is known already
 	}
 }
 
-// keepLogShort makes checkpoints until the database is closed. A failure harms nothing that is
-// committed, and behind a later commit it is tried again.
+// keepLogShort makes checkpoints until the database is closed. One that
+// fails harms nothing that is committed, and behind a later commit it is tried again.
 func (db *sqliteDB) keepLogShort() {
-	var c *sqliteConn
+	defer func() { _ = db.checkpointer.conn.Close() }() // which has nothing open
 	for {
 		select {
 		case <-db.closing:
-			if c != nil {
-				_ = c.conn.Close() // it has nothing open
-			}
 			return
-		case <-db.full:
+		case <-db.long:
 		}
-		if c == nil {
-			var err error
-			if c, err = db.open(false); db.noting(err) != nil {
-				db.options.Observer.Checkpointed("passive", 0, false)
-				continue
-			}
-			c.conn.SetBusyTimeout(0)
+		if db.Damage() != nil || db.shortenLog(db.checkpointer) == nil {
+			continue
 		}
-		db.shortenLog(c)
 		select {
-		case <-db.full: // for what has just been moved; if there is more, the next commit says so
-		default:
+		case <-db.closing:
+			return
+		case <-time.After(checkpointPause):
 		}
 	}
 }
 
-// shortenLog moves what is in the log to the database, as far as it can on a connection that
-// nobody else uses, and lets a long log start over.
-func (db *sqliteDB) shortenLog(c *sqliteConn) {
-	for before := int64(math.MaxInt64); ; {
-		if err := db.checkpoint(c, "passive", "PASSIVE"); err != nil {
-			return
+// shortenLog moves what is in the log to the database, and lets a long one start over.
+func (db *sqliteDB) shortenLog(c *sqliteConn) error {
+	pages, waiting, err := db.runCheckpoint(c, "NOOP")
+	if err != nil {
+		return err
+	}
+	if pages < db.nextTurn.Load() {
+		if waiting < checkpointPages { // another one has moved it
+			return nil
 		}
-		pages, waiting, err := db.runCheckpoint(c, "NOOP")
-		if err != nil {
-			return
-		}
-		if pages < longLog {
-			return
-		}
-		if waiting <= lastPages || waiting >= before || pages >= maxLogPages {
-			break
-		}
+		return db.checkpoint(c, "passive", "PASSIVE")
+	}
+	for before := int64(math.MaxInt64); waiting > lastPages && waiting < before/4*3; {
 		before = waiting
+		if err := db.checkpoint(c, "passive", "PASSIVE"); err != nil {
+			return err
+		}
+		if _, waiting, err = db.runCheckpoint(c, "NOOP"); err != nil {
+			return err
+		}
+	}
+	return db.finishLog()
+}
+
+// finishLog moves the rest of the log while nobody writes.
+func (db *sqliteDB) finishLog() error {
+	select {
+	case <-db.closing: // Close does that
+		return nil
+	default:
 	}
 	if err := db.takeTurn(context.Background()); err != nil {
-		return
+		return err
 	}
 	defer db.endTurn()
 	db.commit()
 	pages := db.logPages.Load()
+	next := pages + checkpointPages
 	if pages < maxLogPages {
-		db.nextForce = maxLogPages
+		db.nextTurn.Store(min(next, maxLogPages))
+		return db.checkpoint(db.writer, "final", "PASSIVE")
 	}
-	if pages < db.nextForce {
-		_ = db.checkpoint(db.writer, "final", "PASSIVE")
-		return
-	}
-	// A read that goes on for long may be in the way: every commit would wait for it in vain.
-	db.nextForce = pages + checkpointPages
+	db.nextTurn.Store(next)
 	db.writer.conn.SetBusyTimeout(restartWait)
 	defer db.writer.conn.SetBusyTimeout(0)
-	_ = db.checkpoint(db.writer, "restart", "RESTART")
+	return db.checkpoint(db.writer, "restart", "RESTART")
 }
 
-// checkpoint makes one and reports it under a name. How many pages the log has then is
-// noted with the writer's turn alone.
+// errCheckpointing is the error of who finds another process at it.
+var errCheckpointing = &Error{Unavailable, errors.New("another process makes a checkpoint")}
+
+// checkpoint makes one and reports it under a name, unless another process is at it.
 func (db *sqliteDB) checkpoint(c *sqliteConn, name, mode string) error {
 	start := time.Now()
-	pages, _, err := db.runCheckpoint(c, mode)
-	if err == nil && c == db.writer {
-		db.logPages.Store(pages)
+	_, _, err := db.runCheckpoint(c, mode)
+	if !errors.Is(err, errCheckpointing) {
+		db.options.Observer.Checkpointed(name, time.Since(start), err == nil)
 	}
-	db.options.Observer.Checkpointed(name, time.Since(start), err == nil)
 	return err
 }
 
@@ -130,5 +138,8 @@ func (db *sqliteDB) checkpoint(c *sqliteConn, name, mode string) error {
 // database yet. NOOP does nothing else.
 func (db *sqliteDB) runCheckpoint(c *sqliteConn, mode string) (pages, waiting int64, err error) {
 	err = Find(c.Query, "PRAGMA wal_checkpoint("+mode+")", nil, func(r Row) { pages, waiting = r.Int(1), r.Int(1)-r.Int(2) })
+	if err == nil && pages < 0 {
+		return 0, 0, errCheckpointing
+	}
 	return pages, waiting, db.noting(err)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,8 +89,11 @@ func (f *filling) add(t *testing.T, pages int64) {
 }
 
 // holdWrites keeps the next write of the database file waiting until go on is called.
-func (f *filling) holdWrites() (waits <-chan struct{}, goOn func()) {
+func (f *filling) holdWrites(t *testing.T) (waits <-chan struct{}, goOn func()) {
+	t.Helper()
 	begun, end := make(chan struct{}), make(chan struct{})
+	goOn = sync.OnceFunc(func() { close(end) })
+	t.Cleanup(goOn) // before the database is closed
 	held := false
 	f.fs.Before(func(name string) {
 		if name == dbName && !held {
@@ -98,7 +102,7 @@ func (f *filling) holdWrites() (waits <-chan struct{}, goOn func()) {
 			<-end
 		}
 	})
-	return begun, func() { close(end) }
+	return begun, goOn
 }
 
 // A log that cannot be moved into the database grows until the disk is full: somebody has
@@ -117,7 +121,7 @@ func TestACheckpointThatFailsIsReported(t *testing.T) {
 // committed meanwhile is moved too, and the log starts over.
 func TestCommitsGoOnDuringACheckpoint(t *testing.T) {
 	f := newFilling(t)
-	waits, goOn := f.holdWrites()
+	waits, goOn := f.holdWrites(t)
 	f.add(t, 18_000)
 	<-waits
 	for range 3 {
@@ -131,10 +135,34 @@ func TestCommitsGoOnDuringACheckpoint(t *testing.T) {
 	}
 }
 
+// A read that goes on keeps the log from starting over. Nobody waits for it at every commit,
+// and once it has ended the log does.
+func TestALogThatAReadHoldsStartsOverBehindIt(t *testing.T) {
+	f := newFilling(t)
+	reader := open(t, f.fs)
+	run(t, reader, "BEGIN")
+	run(t, reader, "SELECT * FROM t")
+	f.add(t, 20_500)
+	f.seen.want(t, "passive true", "final true")
+	for range 2 {
+		f.add(t, 1)
+		f.seen.want(t, "passive true")
+	}
+	f.add(t, 12_000)
+	f.seen.want(t, "passive true", "restart true")
+	run(t, reader, "COMMIT")
+	f.add(t, 1)
+	f.seen.want(t, "passive true")
+	f.add(t, 1)
+	if n := f.Stats().LogBytes; n > 100_000 {
+		t.Errorf("the log has %d bytes behind it", n)
+	}
+}
+
 // Who closes a database waits for its checkpoint.
 func TestADatabaseIsClosedBehindACheckpoint(t *testing.T) {
 	f := newFilling(t)
-	waits, goOn := f.holdWrites()
+	waits, goOn := f.holdWrites(t)
 	f.add(t, 10_000)
 	<-waits
 	closed := make(chan error, 1)
