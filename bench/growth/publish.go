@@ -118,6 +118,9 @@ file and copies other pages out of the system's cache, into one of its own for e
 reads, which does not hold the inner pages of all trees. Where the last pages of a list are as fast
 as the first ones, they are found by an index.
 
+Where many tenants share a database, each request comes with another key, of which one that has
+not been seen for five seconds is looked up: that is what a page by its identifier costs more there.
+
 The binary has %s. Memory is what belongs to the process alone (RssAnon): the file is mapped
 besides, which the system takes back when it needs to. After kill -9 a file of up to 1 GiB is
 checked as a whole before it is used; a larger one is not.
