@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"time"
+
+	"zombiezen.com/go/sqlite"
 )
 
 // The rules of this file.
@@ -17,7 +19,7 @@ import (
 // The log starts over with a commit that finds all of it in the database. While others
 // write that is never so by itself. Of a long log, what was committed during a checkpoint is
 // left to another one, which has less to do, and so on until no more than lastPages wait, or
-// the writers are as fast. For the rest the writer's turn is taken.
+// the writers are too fast. For the rest, and to sync the database, the writer's turn is taken.
 //
 // It starts over only when no read is in its way, so behind maxLogPages the turn is for a
 // checkpoint that waits, for a moment, for the reads that are. Where one stays in the way,
@@ -52,17 +54,25 @@ func (db *sqliteDB) watchLog() {
 	}
 }
 
-// keepLogShort makes checkpoints until the database is closed. One that
-// fails harms nothing that is committed, and behind a later commit it is tried again.
+// keepLogShort makes checkpoints until the database is closed. One that fails harms nothing
+// that is committed, and behind a later commit it is tried again.
 func (db *sqliteDB) keepLogShort() {
 	defer func() { _ = db.checkpointer.conn.Close() }() // which has nothing open
+	unsynced := false
 	for {
 		select {
 		case <-db.closing:
 			return
 		case <-db.long:
 		}
-		if db.Damage() != nil || db.shortenLog(db.checkpointer) == nil {
+		var err error
+		if !unsynced && db.mayCheckpoint() {
+			err = db.shortenLog(db.checkpointer)
+			unsynced = sqlite.ErrCode(err).ToPrimary() == sqlite.ResultIOErr
+		}
+		if unsynced {
+			unsynced = db.moveAgain() != nil
+		} else if err == nil {
 			continue
 		}
 		select {
@@ -85,12 +95,13 @@ func (db *sqliteDB) shortenLog(c *sqliteConn) error {
 		}
 		return db.checkpoint(c, "passive", "PASSIVE")
 	}
-	for before := int64(math.MaxInt64); waiting > lastPages && waiting < before/4*3; {
+	before, most := int64(math.MaxInt64), pages+maxLogPages-longLog
+	for waiting > lastPages && waiting < before/4*3 && pages < most && db.mayCheckpoint() {
 		before = waiting
 		if err := db.checkpoint(c, "passive", "PASSIVE"); err != nil {
 			return err
 		}
-		if _, waiting, err = db.runCheckpoint(c, "NOOP"); err != nil {
+		if pages, waiting, err = db.runCheckpoint(c, "NOOP"); err != nil {
 			return err
 		}
 	}
@@ -99,30 +110,64 @@ func (db *sqliteDB) shortenLog(c *sqliteConn) error {
 
 // finishLog moves the rest of the log while nobody writes.
 func (db *sqliteDB) finishLog() error {
-	select {
-	case <-db.closing: // Close does that
-		return nil
-	default:
-	}
 	if err := db.takeTurn(context.Background()); err != nil {
 		return err
 	}
 	defer db.endTurn()
 	db.commit()
-	pages := db.logPages.Load()
-	next := pages + checkpointPages
-	if pages < maxLogPages {
-		db.nextTurn.Store(min(next, maxLogPages))
-		return db.checkpoint(db.writer, "final", "PASSIVE")
+	if !db.mayCheckpoint() {
+		return nil
 	}
-	db.nextTurn.Store(next)
-	db.writer.conn.SetBusyTimeout(restartWait)
-	defer db.writer.conn.SetBusyTimeout(0)
-	return db.checkpoint(db.writer, "restart", "RESTART")
+	pages := db.logPages.Load()
+	name, mode, next := "final", "PASSIVE", min(pages+checkpointPages, maxLogPages)
+	if pages >= maxLogPages {
+		name, mode, next = "restart", "RESTART", pages+checkpointPages
+		db.writer.conn.SetBusyTimeout(restartWait)
+		defer db.writer.conn.SetBusyTimeout(0)
+	}
+	err := db.checkpoint(db.writer, name, mode)
+	if err == nil {
+		db.nextTurn.Store(next)
+	}
+	return err
 }
 
-// errCheckpointing is the error of who finds another process at it.
-var errCheckpointing = &Error{Unavailable, errors.New("another process makes a checkpoint")}
+// mayCheckpoint reports whether the database is neither being closed, which makes a
+// checkpoint as well, nor damaged.
+func (db *sqliteDB) mayCheckpoint() bool {
+	select {
+	case <-db.closing:
+		return false
+	default:
+		return db.Damage() == nil
+	}
+}
+
+// moveAgain has the next checkpoint move all of the log, after one that has failed: a sync
+// that fails may drop what those before have written, which SQLite counts as moved, synced
+// or not, while the log has more than they moved. How much that is, is in the memory that
+// processes share. It is 0 when that is made anew.
+func (db *sqliteDB) moveAgain() error {
+	if err := db.takeTurn(context.Background()); err != nil {
+		return err
+	}
+	defer db.endTurn()
+	db.commit()
+	if err := db.revisions.spoil(); err != nil {
+		return err
+	}
+	if err := db.noting(db.writer.Query("SELECT name FROM sqlite_schema LIMIT 1", nil, nil)); err != nil { // any read makes it
+		return err
+	}
+	pages, waiting, err := db.runCheckpoint(db.writer, "NOOP")
+	if err == nil && waiting < pages { // a commit of another process has mended the header
+		err = errCheckpointing
+	}
+	return err
+}
+
+// errCheckpointing is the error of who finds another process in the way.
+var errCheckpointing = &Error{Unavailable, errors.New("another process writes, or makes a checkpoint")}
 
 // checkpoint makes one and reports it under a name, unless another process is at it.
 func (db *sqliteDB) checkpoint(c *sqliteConn, name, mode string) error {

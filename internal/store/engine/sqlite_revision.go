@@ -68,6 +68,14 @@ type sharedFile struct {
 	bytes []byte // its first page, mapped
 }
 
+// open opens it, once there is a connection. sharedFilesMutex is held.
+func (f *sharedFile) open(path string) (err error) {
+	if f.file == nil {
+		f.file, err = os.OpenFile(path, os.O_RDWR, 0)
+	}
+	return err
+}
+
 var (
 	sharedFiles      = map[string]*sharedFile{} // by path; guarded by sharedFilesMutex
 	sharedFilesMutex sync.Mutex
@@ -91,12 +99,11 @@ func (r *revisions) share() {
 	defer sharedFilesMutex.Unlock()
 	f := sharedFiles[r.path]
 	if f.file == nil {
-		file, err := os.Open(r.path)
-		if err != nil {
+		if f.open(r.path) != nil {
 			return
 		}
-		f.file = file
-		if f.bytes, err = syscall.Mmap(int(file.Fd()), 0, pageBytes, syscall.PROT_READ, syscall.MAP_SHARED); err != nil {
+		var err error
+		if f.bytes, err = syscall.Mmap(int(f.file.Fd()), 0, pageBytes, syscall.PROT_READ, syscall.MAP_SHARED); err != nil {
 			f.bytes = nil
 		}
 	}
@@ -107,6 +114,27 @@ func (r *revisions) share() {
 	}
 	r.seed = maphash.MakeSeed()
 	r.shared = (*[walHeaderBytes / 8]atomic.Uint64)(unsafe.Pointer(&f.bytes[0])) // a page's beginning is aligned
+}
+
+// spoil has whoever reads next make the memory anew from the log: the checksum behind the
+// first copy of the header fits no more. Transactions that have begun have a copy of their
+// own. It is called in the turn of the writer, so that no commit mends it.
+func (r *revisions) spoil() error {
+	sharedFilesMutex.Lock()
+	defer sharedFilesMutex.Unlock()
+	f := sharedFiles[r.path]
+	if err := f.open(r.path); err != nil {
+		return err
+	}
+	checksum := make([]byte, 8)
+	if _, err := f.file.ReadAt(checksum, 2*walHeaderBytes-8); err != nil { // of the second copy
+		return err
+	}
+	for i := range checksum {
+		checksum[i] ^= 0xff
+	}
+	_, err := f.file.WriteAt(checksum, walHeaderBytes-8)
+	return err
 }
 
 // forget is called in the turn of the writer before connections are closed: the header is

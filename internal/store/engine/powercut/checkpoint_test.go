@@ -117,6 +117,32 @@ func TestACheckpointThatFailsIsReported(t *testing.T) {
 	f.seen.want(t, "passive true")
 }
 
+// A sync that fails takes along what checkpoints before it have written, where nothing
+// has synced that yet.
+func TestACheckpointBehindOneThatFailedMovesAllAgain(t *testing.T) {
+	f := newFilling(t)
+	f.fs.DropSync(true)
+	waits, goOn := f.holdWrites(t)
+	f.add(t, 10_000)
+	<-waits
+	f.add(t, 1) // so that the checkpoint does not sync
+	goOn()
+	f.seen.want(t, "passive true")
+	f.fs.FailSync(true, dbName)
+	f.add(t, 10_500)
+	f.seen.want(t, "passive false")
+	f.fs.FailSync(false)
+	f.add(t, 1)
+	f.seen.want(t, "passive true", "final true")
+	f.add(t, 1)
+	if n := f.Stats().LogBytes; n > 100_000 {
+		t.Errorf("the log has %d bytes behind it", n)
+	}
+	if r := restart(t, f.fs, 0); r.integrity != "ok" || !r.has(1, 5) {
+		t.Errorf("left: integrity %s, rows %v", r.integrity, r.ids)
+	}
+}
+
 // Nobody waits for most of a checkpoint, which can take long in a large database. What is
 // committed meanwhile is moved too, and the log starts over.
 func TestCommitsGoOnDuringACheckpoint(t *testing.T) {
