@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -147,14 +148,26 @@ func (db *sqliteDB) mayCheckpoint() bool {
 // that fails may drop what those before have written, which SQLite counts as moved, synced
 // or not, while the log has more than they moved. How much that is, is in the memory that
 // processes share. It is 0 when that is made anew.
+//
+// What is made anew has every commit that is found in the log, and so one that was refused
+// because its sync failed, of which the disk may have nothing. So one that changes nothing
+// is made first, in the place of it.
 func (db *sqliteDB) moveAgain() error {
 	if err := db.takeTurn(context.Background()); err != nil {
 		return err
 	}
 	defer db.endTurn()
 	db.commit()
-	if err := db.revisions.spoil(); err != nil {
-		return err
+	var version int64
+	err := Find(db.writer.Query, "PRAGMA user_version", nil, func(r Row) { version = r.Int(0) })
+	if err == nil {
+		err = db.writer.Script(fmt.Sprintf("PRAGMA user_version = %d", version))
+	}
+	if err == nil {
+		err = db.revisions.spoil()
+	}
+	if err != nil {
+		return db.noting(err)
 	}
 	if err := db.noting(db.writer.Query("SELECT name FROM sqlite_schema LIMIT 1", nil, nil)); err != nil { // any read makes it
 		return err

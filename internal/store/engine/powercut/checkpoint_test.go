@@ -143,6 +143,37 @@ func TestACheckpointBehindOneThatFailedMovesAllAgain(t *testing.T) {
 	}
 }
 
+// A commit that was refused because its sync failed is still in the log, until the next one
+// takes its place. What is acknowledged behind it must not rest on it.
+func TestWhatFollowsAFailedCheckpointDoesNotRestOnARefusedCommit(t *testing.T) {
+	f := newFilling(t)
+	f.fs.DropSync(true)
+	waits, goOn := f.holdWrites(t)
+	f.add(t, 10_000)
+	<-waits
+	f.fs.FailSync(true)
+	err := f.Write(t.Context(), func(tx engine.Tx) error {
+		_, err := tx.Exec("INSERT INTO t VALUES (1000, zeroblob(100000))")
+		return err
+	})
+	if engine.ClassOf(err) != engine.Uncertain {
+		t.Fatalf("%v, want an uncertain commit", err)
+	}
+	goOn()
+	f.seen.want(t, "passive false")
+	f.fs.FailSync(false)
+	for range 3 {
+		f.add(t, 1)
+		if r := restart(t, f.fs, 0); r.integrity != "ok" || !r.has(1, f.count) {
+			t.Fatalf("left: integrity %s, rows %v", r.integrity, r.ids)
+		}
+	}
+	f.seen.want(t, "passive true")
+	if r := restart(t, f.fs, 0); r.integrity != "ok" || !r.has(1, f.count) {
+		t.Errorf("left: integrity %s, rows %v", r.integrity, r.ids)
+	}
+}
+
 // Nobody waits for most of a checkpoint, which can take long in a large database. What is
 // committed meanwhile is moved too, and the log starts over.
 func TestCommitsGoOnDuringACheckpoint(t *testing.T) {
