@@ -70,6 +70,7 @@ type sqliteDB struct {
 
 	checkpointer *sqliteConn   // of keepLogShort
 	long         chan struct{} // holds a token when enough of the log waits to be moved
+	unsynced     bool          // a checkpoint has failed, and the next one would not move all again; of keepLogShort
 	nextTurn     atomic.Int64  // how many pages the log must have for the writer's turn to be taken for it
 	background   sync.WaitGroup
 
@@ -374,6 +375,10 @@ func (db *sqliteDB) Close() error {
 // the database closed.
 func (db *sqliteDB) release() error {
 	db.background.Wait()
+	var errs []error
+	if db.unsynced { // closing makes a checkpoint
+		errs = append(errs, db.revisions.moveAgain())
+	}
 	for range maxReaders {
 		db.readers <- struct{}{}
 	}
@@ -383,7 +388,6 @@ func (db *sqliteDB) release() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.closed = true
-	var errs []error
 	for _, c := range db.idle {
 		errs = append(errs, c.conn.Close())
 	}

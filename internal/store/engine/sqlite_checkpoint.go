@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -59,7 +58,6 @@ func (db *sqliteDB) watchLog() {
 // that is committed, and behind a later commit it is tried again.
 func (db *sqliteDB) keepLogShort() {
 	defer func() { _ = db.checkpointer.conn.Close() }() // which has nothing open
-	unsynced := false
 	for {
 		select {
 		case <-db.closing:
@@ -67,12 +65,12 @@ func (db *sqliteDB) keepLogShort() {
 		case <-db.long:
 		}
 		var err error
-		if !unsynced && db.mayCheckpoint() {
+		if !db.unsynced && db.mayCheckpoint() {
 			err = db.shortenLog(db.checkpointer)
-			unsynced = sqlite.ErrCode(err).ToPrimary() == sqlite.ResultIOErr
+			db.unsynced = sqlite.ErrCode(err).ToPrimary() == sqlite.ResultIOErr
 		}
-		if unsynced {
-			unsynced = db.moveAgain() != nil
+		if db.unsynced {
+			db.unsynced = db.revisions.moveAgain() != nil
 		} else if err == nil {
 			continue
 		}
@@ -144,43 +142,8 @@ func (db *sqliteDB) mayCheckpoint() bool {
 	}
 }
 
-// moveAgain has the next checkpoint move all of the log, after one that has failed: a sync
-// that fails may drop what those before have written, which SQLite counts as moved, synced
-// or not, while the log has more than they moved. How much that is, is in the memory that
-// processes share. It is 0 when that is made anew.
-//
-// What is made anew has every commit that is found in the log, and so one that was refused
-// because its sync failed, of which the disk may have nothing. So one that changes nothing
-// is made first, in the place of it.
-func (db *sqliteDB) moveAgain() error {
-	if err := db.takeTurn(context.Background()); err != nil {
-		return err
-	}
-	defer db.endTurn()
-	db.commit()
-	var version int64
-	err := Find(db.writer.Query, "PRAGMA user_version", nil, func(r Row) { version = r.Int(0) })
-	if err == nil {
-		err = db.writer.Script(fmt.Sprintf("PRAGMA user_version = %d", version))
-	}
-	if err == nil {
-		err = db.revisions.spoil()
-	}
-	if err != nil {
-		return db.noting(err)
-	}
-	if err := db.noting(db.writer.Query("SELECT name FROM sqlite_schema LIMIT 1", nil, nil)); err != nil { // any read makes it
-		return err
-	}
-	pages, waiting, err := db.runCheckpoint(db.writer, "NOOP")
-	if err == nil && waiting < pages { // a commit of another process has mended the header
-		err = errCheckpointing
-	}
-	return err
-}
-
-// errCheckpointing is the error of who finds another process in the way.
-var errCheckpointing = &Error{Unavailable, errors.New("another process writes, or makes a checkpoint")}
+// errCheckpointing is the error of who finds another process at it.
+var errCheckpointing = &Error{Unavailable, errors.New("another process makes a checkpoint")}
 
 // checkpoint makes one and reports it under a name, unless another process is at it.
 func (db *sqliteDB) checkpoint(c *sqliteConn, name, mode string) error {

@@ -116,25 +116,26 @@ func (r *revisions) share() {
 	r.shared = (*[walHeaderBytes / 8]atomic.Uint64)(unsafe.Pointer(&f.bytes[0])) // a page's beginning is aligned
 }
 
-// spoil has whoever reads next make the memory anew from the log: the checksum behind the
-// first copy of the header fits no more. Transactions that have begun have a copy of their
-// own. It is called in the turn of the writer, so that no commit mends it.
-func (r *revisions) spoil() error {
+// moveAgain has the next checkpoint move all of the log, after one that has failed: a sync
+// that fails may drop what those before have written, which SQLite counts as moved, synced
+// or not, while the log has more than they moved. How much that is stands behind the two
+// copies of the header, and 0 is always right. No checkpoint is made meanwhile: those of
+// other processes are kept out by their lock, and this process makes none.
+func (r *revisions) moveAgain() error {
+	const backfill, checkpointLock = 2 * walHeaderBytes, 121
 	sharedFilesMutex.Lock()
 	defer sharedFilesMutex.Unlock()
 	f := sharedFiles[r.path]
 	if err := f.open(r.path); err != nil {
 		return err
 	}
-	checksum := make([]byte, 8)
-	if _, err := f.file.ReadAt(checksum, 2*walHeaderBytes-8); err != nil { // of the second copy
+	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Start: checkpointLock, Len: 1}
+	if err := syscall.FcntlFlock(f.file.Fd(), syscall.F_SETLK, &lock); err != nil {
 		return err
 	}
-	for i := range checksum {
-		checksum[i] ^= 0xff
-	}
-	_, err := f.file.WriteAt(checksum, walHeaderBytes-8)
-	return err
+	_, err := f.file.WriteAt(make([]byte, 4), backfill)
+	lock.Type = syscall.F_UNLCK
+	return errors.Join(err, syscall.FcntlFlock(f.file.Fd(), syscall.F_SETLK, &lock))
 }
 
 // forget is called in the turn of the writer before connections are closed: the header is
