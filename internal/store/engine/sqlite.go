@@ -374,11 +374,7 @@ func (db *sqliteDB) Close() error {
 // release waits for what runs and closes every connection. Who comes later finds
 // the database closed.
 func (db *sqliteDB) release() error {
-	db.background.Wait()
-	var errs []error
-	if db.unsynced { // closing makes a checkpoint
-		errs = append(errs, db.revisions.moveAgain())
-	}
+	errs := []error{db.endCheckpoints()}
 	for range maxReaders {
 		db.readers <- struct{}{}
 	}

@@ -82,6 +82,16 @@ func (db *sqliteDB) keepLogShort() {
 	}
 }
 
+// endCheckpoints waits for keepLogShort. The last connection to be closed makes one more
+// checkpoint, which has to move all where the one before failed.
+func (db *sqliteDB) endCheckpoints() error {
+	db.background.Wait()
+	if db.unsynced {
+		return db.revisions.moveAgain()
+	}
+	return nil
+}
+
 // shortenLog moves what is in the log to the database, and lets a long one start over.
 func (db *sqliteDB) shortenLog(c *sqliteConn) error {
 	pages, waiting, err := db.runCheckpoint(c, "NOOP")

@@ -119,8 +119,8 @@ func (r *revisions) share() {
 // moveAgain has the next checkpoint move all of the log, after one that has failed: a sync
 // that fails may drop what those before have written, which SQLite counts as moved, synced
 // or not, while the log has more than they moved. How much that is stands behind the two
-// copies of the header, and 0 is always right. No checkpoint is made meanwhile: those of
-// other processes are kept out by their lock, and this process makes none.
+// copies of the header, and 0 is always right. Checkpoints of other processes are kept out
+// meanwhile by their lock, which this process, as it makes none at the time, does not have.
 func (r *revisions) moveAgain() error {
 	const backfill, checkpointLock = 2 * walHeaderBytes, 121
 	sharedFilesMutex.Lock()
