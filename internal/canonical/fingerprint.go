@@ -1,15 +1,11 @@
 package canonical
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
 )
@@ -32,13 +28,12 @@ func Fingerprint(s atrium.Submission) ([]byte, error) {
 	if s.OccurredAt != nil { // behind the others, where a payload begins with a brace
 		b = append(append(b, 'o'), s.OccurredAt.String()...)
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(s.Payload), jsontext.AllowDuplicateNames(true)) // refused before
-	b, err := appendValue(b, dec)
+	var payload form
+	b, err := payload.append(b, s.Payload)
 	if err != nil {
 		return nil, fmt.Errorf("fingerprint a payload: %w", err)
 	}
-	sum := sha256.Sum256(b)
-	return append([]byte{fingerprintVersion}, sum[:]...), nil
+	return payload.fingerprint(b), nil
 }
 
 // RequestFingerprint returns what tells whether two requests with the same
@@ -47,118 +42,31 @@ func Fingerprint(s atrium.Submission) ([]byte, error) {
 // says that the body is neither empty nor JSON.
 func RequestFingerprint(method, path string, body []byte) ([]byte, error) {
 	b := appendPrefixed(appendPrefixed(nil, method), path)
+	var value form
 	if len(body) > 0 {
 		var err error
-		if b, err = appendValue(b, jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))); err != nil {
+		if b, err = value.append(b, body); err != nil {
 			return nil, fmt.Errorf("fingerprint a body: %w", err)
 		}
 	}
-	sum := sha256.Sum256(b)
-	return append([]byte{fingerprintVersion}, sum[:]...), nil
+	return value.fingerprint(b), nil
+}
+
+// fingerprint returns the version byte and the hash of b in sorted order.
+func (f *form) fingerprint(b []byte) []byte {
+	sum := make([]byte, 1, 1+sha256.Size)
+	sum[0] = fingerprintVersion
+	if len(f.objects) == 0 {
+		hash := sha256.Sum256(b)
+		return append(sum, hash[:]...)
+	}
+	h := sha256.New()
+	f.writeSorted(h, b)
+	return h.Sum(sum)
 }
 
 func appendPrefixed[T string | []byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// appendValue appends the next value of dec in a form that is the same for
-// equal values and different for others: a byte for its kind, then its content
-// with every length before it.
-func appendValue(b []byte, dec *jsontext.Decoder) ([]byte, error) {
-	switch kind := dec.PeekKind(); kind {
-	case '{':
-		return appendObject(b, dec)
-	case '[':
-		return appendArray(b, dec)
-	case '"':
-		v, err := dec.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		return appendString(append(b, '"'), v)
-	case '0':
-		v, err := dec.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		return appendPrefixed(append(b, '0'), normalNumber(string(v))), nil
-	default: // a literal, whose kind says it all, or an error
-		_, err := dec.ReadToken()
-		return append(b, byte(kind)), err
-	}
-}
-
-func appendArray(b []byte, dec *jsontext.Decoder) ([]byte, error) {
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
-	}
-	b = append(b, '[')
-	for dec.PeekKind() != ']' {
-		var err error
-		if b, err = appendValue(b, dec); err != nil {
-			return nil, err
-		}
-	}
-	_, err := dec.ReadToken()
-	return append(b, ']'), err
-}
-
-func appendObject(b []byte, dec *jsontext.Decoder) ([]byte, error) {
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
-	}
-	b = append(b, '{')
-	members, sorted := make([]member, 0, 8), true
-	start := len(b)
-	for dec.PeekKind() != '}' {
-		m := member{at: len(b)}
-		name, err := dec.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		if b, err = appendString(b, name); err != nil {
-			return nil, err
-		}
-		m.name = len(b)
-		if b, err = appendValue(b, dec); err != nil {
-			return nil, err
-		}
-		m.end = len(b)
-		sorted = sorted && (len(members) == 0 || members[len(members)-1].compare(b, m) < 0)
-		members = append(members, m)
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
-	}
-	if !sorted {
-		given := bytes.Clone(b)
-		slices.SortFunc(members, func(x, y member) int { return x.compare(given, y) })
-		b = b[:start]
-		for _, m := range members {
-			b = append(b, given[m.at:m.end]...)
-		}
-	}
-	return append(b, '}'), nil
-}
-
-// A member of an object is where it was appended: its name, and behind that its value.
-type member struct{ at, name, end int }
-
-// compare compares the names of two members in b.
-func (m member) compare(b []byte, with member) int {
-	return bytes.Compare(b[m.at:m.name], b[with.at:with.name])
-}
-
-// appendString appends the text of a JSON string with its length before it.
-func appendString(b []byte, quoted jsontext.Value) ([]byte, error) {
-	if text := quoted[1 : len(quoted)-1]; bytes.IndexByte(text, '\\') < 0 {
-		return appendPrefixed(b, []byte(text)), nil // the decoder has seen that it is UTF-8
-	}
-	text, err := jsontext.AppendUnquote(nil, quoted)
-	if err != nil {
-		return nil, err
-	}
-	return appendPrefixed(b, text), nil
 }
 
 // normalNumber returns the one form of all JSON numbers of the same value: a

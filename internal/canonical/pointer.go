@@ -12,7 +12,14 @@ import (
 // others: white space, the order of members and the spelling of numbers do not
 // count. The error says that it is not JSON.
 func Value(v []byte) ([]byte, error) {
-	return appendValue(nil, jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true)))
+	var f form
+	b, err := f.append(nil, v)
+	if err != nil || len(f.objects) == 0 {
+		return b, err
+	}
+	sorted := bytes.NewBuffer(make([]byte, 0, len(b)))
+	f.writeSorted(sorted, b)
+	return sorted.Bytes(), nil
 }
 
 // A Pointer is a JSON Pointer (RFC 6901), ready to be followed.
