@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,15 +27,13 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// decodeAtOnce is how many bodies are read at once for each processor. A body of
-// a megabyte takes up to eight while it is.
-const decodeAtOnce = 2
-
-// How many imports and exports are under way at once, in all and of one tenant. Each has
-// a chunk of some megabytes in memory, and may last as long as its client likes.
+// How many imports and exports are open at once. A tenant has streamsOfTenant of each at
+// most. Imports hold nothing while they wait for their clients, and may be as many as
+// connections. An export holds a chunk of some megabytes and, on a server, a connection to
+// it.
 const (
-	streamsAtOnce   = 4
 	streamsOfTenant = 2
+	maxExports      = 32
 )
 
 const statusOK = `{"status":"ok"}`
@@ -56,7 +53,7 @@ type App struct {
 	log         *slog.Logger
 	listener    net.Listener
 	connections *limit.Listener // what the listener is, or accepts from
-	work        *limit.Gate
+	inFlight    *limit.Semaphore[atrium.TenantID]
 	server      *http.Server
 	measured    net.Listener // of the metrics; nil for none
 	metrics     *http.Server // nil for none
@@ -82,7 +79,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{settings: c.Settings, log: c.Log, work: limits.rest.Work, export: c.Export}
+	a := &App{settings: c.Settings, log: c.Log, inFlight: limits.rest.InFlight, export: c.Export}
 	if err := a.secure(); err != nil {
 		return nil, err
 	}
@@ -98,9 +95,8 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if a.certificate != nil {
 		kit.HSTS = c.Settings.HSTS
 	}
-	decode := limit.NewSlots(decodeAtOnce * runtime.GOMAXPROCS(0))
-	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Decode: decode, Kept: &rest.Kept{Revision: c.Store.Revision, Bytes: int64(c.Settings.AnswerMemory)}}
-	private := newManage(c, cursors, a.keys, a.writer, decode)
+	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Kept: &rest.Kept{Revision: c.Store.Revision, Bytes: int64(c.Settings.AnswerMemory)}}
+	private := newManage(c, cursors, a.keys, a.writer)
 
 	open := map[string]http.Handler{
 		"/healthz": kit.JSON(statusOK, healthy),

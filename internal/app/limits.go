@@ -3,6 +3,8 @@ package app
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
+	"time"
 
 	"atrium"
 	"atrium/internal/auth"
@@ -15,6 +17,22 @@ import (
 // How many are remembered at a time of those whose requests, or failures, are counted:
 // some megabytes of each, whoever comes.
 const countedAtOnce = 50_000
+
+// Heavy work takes a processor for as long as it holds a place of Limits.Heavy. There are as
+// many places as processors, of which a tenant alone gets half: the other half is there
+// for small requests, and for other tenants.
+const (
+	maxHeavyWaiting = 1024             // of one tenant; each holds a place in flight, too
+	heavyTimeout    = 20 * time.Second // as long as a request waits for storage
+)
+
+// waiting returns how many may wait, for a time, for one of so many places.
+func waiting(places int, timeout time.Duration) int {
+	if timeout == 0 {
+		return 0
+	}
+	return places
+}
 
 // limits are what holds clients back, as the settings have it.
 type limits struct {
@@ -43,7 +61,12 @@ func newLimits(c config.Config, refused func(telemetry.Refusal)) (l limits, err 
 			limit.NewRates[atrium.TenantID](c.TenantRate.Count, c.TenantRate.Window, countedAtOnce),
 		),
 		Bodies: limit.NewPool[atrium.TenantID](int64(c.BodyMemory)),
-		Work:   limit.NewGate(c.MaxRequests, c.RequestWait),
+		InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
+			Places: c.MaxRequests, Waiting: waiting(c.MaxRequests, c.RequestWait), Timeout: c.RequestWait,
+		}),
+		Heavy: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
+			Places: runtime.GOMAXPROCS(0), Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
+		}),
 	}
 	return l, nil
 }

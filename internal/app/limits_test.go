@@ -327,8 +327,13 @@ func TestBodiesOfATenantLeaveRoomForThoseOfOthers(t *testing.T) {
 }
 
 func TestAnOverloadIsRefusedEarlyAndProbesAndStreamsAreNot(t *testing.T) {
-	s := start(t, func(c *config.Config) { c.MaxRequests, c.RequestWait = 2, 50*time.Millisecond })
+	s := start(t, func(c *config.Config) { c.MaxRequests, c.RequestWait = 4, 50*time.Millisecond })
 	importer := s.newKey(t, atrium.Scopes{atrium.ScopeManage})
+	other, _, err := s.store.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, _ := apptest.Key(t, s.store, other.ID)
 	release := s.holdWrites(t)
 	defer release()
 	answers := make(chan answer)
@@ -346,6 +351,9 @@ func TestAnOverloadIsRefusedEarlyAndProbesAndStreamsAreNot(t *testing.T) {
 		if a.header.Get("Retry-After") != "1" {
 			t.Errorf("%v", a.header)
 		}
+	}
+	if a := s.get(t, "/v0/pages", others); a.status != http.StatusOK {
+		t.Errorf("another tenant: %d %s", a.status, a.body)
 	}
 	s.begin(t, "/manage/v0/import", importer, "{}\n") // goes on: its body is asked for
 	for _, target := range []string{"/healthz", "/readyz", "/openapi.json"} {

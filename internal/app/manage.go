@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
-	"runtime"
 
 	"atrium"
 	"atrium/internal/auth"
@@ -35,14 +34,19 @@ func Manage(ctx context.Context, c Config) (http.Handler, error) {
 	}
 	writer := newWriter(c, nil, nil)
 	context.AfterFunc(ctx, func() { _ = writer.Close(context.WithoutCancel(ctx)) })
-	return kit.Handler(newManage(c, cursors, commandLine{}, writer, limit.NewSlots(1)).Routes(), nil), nil
+	return kit.Handler(newManage(c, cursors, commandLine{}, writer).Routes(), nil), nil
 }
 
 // newManage returns the management API, as whoever asks for it has it.
-func newManage(c Config, cursors rest.CursorKey, keys manage.KeyMemory, logs manage.Logs, decode limit.Slots) *manage.API {
+func newManage(c Config, cursors rest.CursorKey, keys manage.KeyMemory, logs manage.Logs) *manage.API {
+	exports := maxExports
+	if c.Store.Traits().Remote {
+		exports = min(exports, c.Settings.DatabaseConnections/2)
+	}
 	return &manage.API{
 		Store: c.Store, Logs: logs, Cursors: cursors, Keys: keys,
-		Decode: decode, Compare: limit.NewSlots(runtime.GOMAXPROCS(0)), Streams: limit.NewSharedSlots[atrium.TenantID](streamsAtOnce, streamsOfTenant),
+		Imports:  limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: c.Settings.MaxConnections, Each: streamsOfTenant}),
+		Exports:  limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: exports, Each: streamsOfTenant}),
 		MaxEntry: int64(c.Settings.MaxBody), MaxBatch: int64(c.Settings.BatchMaxBody),
 	}
 }

@@ -173,12 +173,16 @@ func TestAnImportMayTakeLongerThanARequestAndNoMoreThanItsLimit(t *testing.T) {
 	}
 }
 
-func TestSoManyImportsAreUnderWayAtOnceInAllAndForEachTenant(t *testing.T) {
+func TestATenantHasTwoImportsOpenAndNoneOfThemIsInTheWayOfAnother(t *testing.T) {
 	log := &output{}
 	s := startStreamer(t, func(c *app.Config) { c.Log = telemetry.NewLogger(log, "json", "info") })
+	keys := []string{s.key, s.key}
+	for range 10 { // tenants with imports that send nothing
+		key := manageKey(t, s.store)
+		keys = append(keys, key, key)
+	}
 	third := *s
 	third.key = manageKey(t, s.store)
-	keys := []string{s.key, s.key, manageKey(t, s.store), third.key}
 	done := make(chan int)
 	begin := func(key string) *io.PipeWriter {
 		t.Helper()
@@ -202,15 +206,16 @@ func TestSoManyImportsAreUnderWayAtOnceInAllAndForEachTenant(t *testing.T) {
 		if status, answer := of.imports(t, "", strings.NewReader("")); status != http.StatusServiceUnavailable {
 			t.Errorf("an import %s: %d %s", what, status, answer)
 		}
-		if a := send(t, http.MethodGet, "http://"+s.addr+"/manage/v0/export", "", "x-api-key: "+of.key); a.status != http.StatusServiceUnavailable {
-			t.Errorf("an export %s: %d", what, a.status)
-		}
 	}
-	open := []*io.PipeWriter{begin(keys[0]), begin(keys[1])}
-	refused(s, "beside two of its tenant")
+	var open []*io.PipeWriter
+	for _, key := range keys {
+		open = append(open, begin(key))
+	}
+	refused(s, "next to two of its tenant")
 	third.exports(t)
-	open = append(open, begin(keys[2]), begin(keys[3]))
-	refused(&third, "beside four, one of them of its tenant")
+	if status, answer := third.imports(t, "", strings.NewReader("")); status != http.StatusOK {
+		t.Errorf("an import of a tenant that has none open: %d %s", status, answer)
+	}
 	for _, w := range open {
 		_ = w.Close()
 	}
@@ -260,7 +265,7 @@ func TestAnImportThatIsUnderWayDoesNotHoldUpTheEndOfTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	for stored := 0; stored < 500; {
-		if stored, err = transfer.Export(t.Context(), s, tenantOf(t, s, key), io.Discard); err != nil {
+		if stored, err = transfer.Export(t.Context(), s, tenantOf(t, s, key), io.Discard, transfer.Limits{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -270,6 +275,47 @@ func TestAnImportThatIsUnderWayDoesNotHoldUpTheEndOfTheService(t *testing.T) {
 	}
 	if err := <-stopped; err != nil {
 		t.Errorf("the service stopped with %v", err)
+	}
+}
+
+func TestAnImportStoresNothingOnceItsKeyIsRevoked(t *testing.T) {
+	s := startStreamer(t)
+	tenant := tenantOf(t, s.store, s.key)
+	revoked, id := apptest.Key(t, s.store, tenant, atrium.ScopeManage)
+	body, w := io.Pipe()
+	answered := make(chan string, 1)
+	go func() {
+		response, err := importRequest(t.Context(), s.addr, revoked, "", body)
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer func() { _ = response.Body.Close() }()
+		b, _ := io.ReadAll(response.Body)
+		answered <- fmt.Sprint(response.StatusCode, " ", string(b))
+	}()
+	lines := strings.SplitAfter(accountLines(700), "\n")
+	if _, err := io.WriteString(w, strings.Join(lines[:600], "")); err != nil {
+		t.Fatal(err)
+	}
+	for stored := 0; stored < 500; {
+		var err error
+		if stored, err = transfer.Export(t.Context(), s.store, tenant, io.Discard, transfer.Limits{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := send(t, http.MethodPost, "http://"+s.addr+"/manage/v0/keys/"+string(id)+"/revoke", "", "x-api-key: "+s.key); a.status != http.StatusOK {
+		t.Fatalf("revoke: %d %s", a.status, a.body)
+	}
+	go func() {
+		_, _ = io.WriteString(w, strings.Join(lines[600:], ""))
+		_ = w.Close()
+	}()
+	if answer := <-answered; !strings.HasPrefix(answer, "401 ") || !strings.Contains(answer, "fromLine=501.") {
+		t.Errorf("the import was answered with %s", answer)
+	}
+	if stored := strings.Count(s.exports(t), "\n"); stored != 500 {
+		t.Errorf("%d lines are stored, want the 500 from before the key was revoked", stored)
 	}
 }
 

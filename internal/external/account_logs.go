@@ -15,7 +15,7 @@ import (
 
 func (a *API) createAccountLog(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var draft *atrium.Draft
-	err := a.Decode.Do(ctx, func() error {
+	err := r.DecodeBody(ctx, func() error {
 		submission, err := decodeAccountLog(r.Body, r.Header("Idempotency-Key"))
 		if err == nil {
 			draft, err = canonical.Draft(who.TenantID, submission)

@@ -26,7 +26,7 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 
 func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name string
-	err := a.Decode.Do(ctx, func() (err error) {
+	err := r.DecodeBody(ctx, func() (err error) {
 		name, err = decodeAccountUpdate(r.Body)
 		return err
 	})

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"atrium"
-	"atrium/internal/limit"
 	"atrium/internal/rest"
 	"atrium/internal/store"
 )
@@ -22,8 +21,7 @@ type API struct {
 	Store   *store.Store
 	Logs    Logs
 	Cursors rest.CursorKey
-	Kept    *rest.Kept  // answers to reads; nil for none
-	Decode  limit.Slots // what reads bodies passes through it: that takes several times their size
+	Kept    *rest.Kept // answers to reads; nil for none
 }
 
 // Routes are all operations that need a key.

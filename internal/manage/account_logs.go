@@ -70,11 +70,7 @@ type sentLog struct {
 // createAccountLogs records many entries, each by itself: what is wrong with one is
 // said of it alone.
 func (a *API) createAccountLogs(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	var sent []sentLog
-	err := a.Decode.Do(ctx, func() (err error) {
-		sent, err = a.decodeAccountLogs(who.TenantID, r)
-		return err
-	})
+	sent, err := a.decodeAccountLogs(ctx, who.TenantID, r)
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -118,13 +114,44 @@ func (a *API) submit(ctx context.Context, r *rest.Request, s *sentLog) (said any
 	return recordedLog{201, receipt.EntryID, receipt.AccountID, receipt.CreatedAt, receipt.Source, receipt.Type, receipt.Replayed}
 }
 
+// decodeAtOnce is how many bytes of entries are decoded before another tenant may decode
+// what it has sent.
+const decodeAtOnce = 1 << 20
+
 // decodeAccountLogs reads a body. Its error is of what makes all of it unreadable.
-func (a *API) decodeAccountLogs(tenant atrium.TenantID, r *rest.Request) ([]sentLog, error) {
+func (a *API) decodeAccountLogs(ctx context.Context, tenant atrium.TenantID, r *rest.Request) (sent []sentLog, err error) {
+	var entries [][]byte
+	if err := r.DecodeBody(ctx, func() (err error) {
+		entries, err = splitAccountLogs(r)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	sent, last := make([]sentLog, len(entries)), map[string]chan struct{}{}
+	for next := 0; next < len(sent); {
+		if err := r.DecodeBody(ctx, func() error {
+			for bytes := 0; next < len(sent) && bytes < decodeAtOnce; next++ {
+				s := &sent[next]
+				s.done = make(chan struct{})
+				if s.draft, s.err = a.decodeAccountLog(tenant, entries[next]); s.err == nil && s.draft.IdempotencyKey != "" {
+					s.after, last[s.draft.IdempotencyKey] = last[s.draft.IdempotencyKey], s.done
+				}
+				bytes += len(entries[next])
+			}
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return sent, nil
+}
+
+// splitAccountLogs returns the entries of a body, each as it was sent.
+func splitAccountLogs(r *rest.Request) (entries [][]byte, err error) {
 	o, err := strictjson.ParseBatch(r.Body)
 	if err != nil {
 		return nil, err
 	}
-	var entries [][]byte
 	if array := o.Array("entries", strictjson.Required); array != nil {
 		var ok bool
 		if entries, ok = strictjson.Elements(array, maxEntries); !ok || len(entries) == 0 {
@@ -141,15 +168,7 @@ func (a *API) decodeAccountLogs(tenant atrium.TenantID, r *rest.Request) ([]sent
 	if len(faults) > 0 {
 		return nil, atrium.Invalid(faults...)
 	}
-	sent, last := make([]sentLog, len(entries)), map[string]chan struct{}{}
-	for i, entry := range entries {
-		s := &sent[i]
-		s.done = make(chan struct{})
-		if s.draft, s.err = a.decodeAccountLog(tenant, entry); s.err == nil && s.draft.IdempotencyKey != "" {
-			s.after, last[s.draft.IdempotencyKey] = last[s.draft.IdempotencyKey], s.done
-		}
-	}
-	return sent, nil
+	return entries, nil
 }
 
 // decodeAccountLog reads one of many entries. Its error names every fault of it.

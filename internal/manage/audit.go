@@ -90,7 +90,7 @@ func (a *API) exportAudit(ctx context.Context, who auth.Principal, r *rest.Reque
 		return rest.Response{}, err
 	}
 	return rest.Response{Stream: func(w io.Writer) error {
-		return a.Streams.Try(who.TenantID, func() error {
+		return openStream(ctx, a.Exports, who.TenantID, func() error {
 			out := bufio.NewWriterSize(w, streamBuffer)
 			var line []byte
 			err := a.Store.ExportAudit(ctx, chain(who), from, func(row *atrium.AuditRow) (err error) {
@@ -134,11 +134,10 @@ func (a *API) auditRoutes() []rest.Route {
 	routes := []rest.Route{
 		reading("/audit", "", a.listAudit),
 		reading("/audit/head", "", a.getAuditHead),
-		reading("/audit/export", "", a.exportAudit),
+		streaming("/audit/export", a.exportAudit),
 	}
 	for i := range routes {
 		routes[i].For = rest.Either
 	}
-	routes[2].Answers = rest.Lines
 	return routes
 }

@@ -21,12 +21,11 @@ type API struct {
 	Store    *store.Store
 	Logs     Logs
 	Cursors  rest.CursorKey
-	Keys     KeyMemory                           // is told of keys that were changed here
-	Decode   limit.Slots                         // what reads large bodies passes through it: that takes several times their size
-	Compare  limit.Slots                         // what compares versions passes through it
-	Streams  *limit.SharedSlots[atrium.TenantID] // what imports and exports pass through
-	MaxEntry int64                               // how large one of many entries may be, in bytes; 0 stands for rest.DefaultMaxBody
-	MaxBatch int64                               // how large the body may be that has them; 0 stands for that of any other
+	Keys     KeyMemory                         // is told of keys that were changed here
+	Imports  *limit.Semaphore[atrium.TenantID] // held by imports
+	Exports  *limit.Semaphore[atrium.TenantID] // held by exports, also of audit logs
+	MaxEntry int64                             // how large one of many entries may be, in bytes; 0 stands for rest.DefaultMaxBody
+	MaxBatch int64                             // how large the body may be that has them; 0 stands for that of any other
 }
 
 // Logs records activity durably. internal/ingest has the one that is used.
@@ -50,9 +49,20 @@ func (a *API) Routes() []rest.Route {
 	)
 }
 
-// The scopes of an operation: to read, and to change what one of the areas has.
+// The scopes of an operation: to read, and to change what one of the areas has. What is
+// read may be much: pages of lists, documents, what filters leave out.
 func reading(pattern string, area atrium.Scope, handle rest.Handler) rest.Route {
-	return rest.Route{Method: http.MethodGet, Pattern: prefix + pattern, Scope: atrium.ScopeManageRead, Or: area, For: rest.OneTenant, Handle: handle}
+	return rest.Route{
+		Method: http.MethodGet, Pattern: prefix + pattern, Scope: atrium.ScopeManageRead, Or: area, For: rest.OneTenant,
+		Heavy: true, Handle: handle,
+	}
+}
+
+// streaming is reading for what is streamed, as slowly as its client likes.
+func streaming(pattern string, handle rest.Handler) rest.Route {
+	route := reading(pattern, "", handle)
+	route.Heavy, route.Answers = false, rest.Lines
+	return route
 }
 
 func changing(method, pattern string, area atrium.Scope, handle rest.Handler) rest.Route {
@@ -78,6 +88,8 @@ func (a *API) activityRoutes() []rest.Route {
 	const area = atrium.ScopeManageAccounts
 	batch := changing(http.MethodPost, "/account_logs", area, a.createAccountLogs)
 	batch.MaxBody = a.MaxBatch
+	move := changing(http.MethodPost, "/moves", area, a.createMove)
+	move.Heavy = true // it looks at many entries, and at their payloads
 	return []rest.Route{
 		reading("/accounts/{account_id}/activity", area, a.listActivity),
 		reading("/accounts/{account_id}/activity/counts", area, a.countActivity),
@@ -86,7 +98,7 @@ func (a *API) activityRoutes() []rest.Route {
 		reading("/account_logs/{account_log_id}/payload", area, a.getPayload),
 		changing(http.MethodPost, "/account_logs/{account_log_id}/move", area, a.moveAccountLog),
 		reading("/moves", area, a.listMoves),
-		changing(http.MethodPost, "/moves", area, a.createMove),
+		move,
 		reading("/moves/{move_id}", area, a.getMove),
 		changing(http.MethodPost, "/moves/{move_id}/undo", area, a.undoMove),
 	}

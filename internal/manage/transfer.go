@@ -9,6 +9,7 @@ import (
 
 	"atrium"
 	"atrium/internal/auth"
+	"atrium/internal/limit"
 	"atrium/internal/rest"
 	"atrium/internal/transfer"
 )
@@ -21,7 +22,10 @@ type report struct {
 
 func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
-	o := transfer.Options{Actor: who.Actor(), RequestID: r.ID(), FromLine: int(lineOf(q, "fromLine"))}
+	o := transfer.Options{
+		Actor: who.Actor(), RequestID: r.ID(), FromLine: int(lineOf(q, "fromLine")),
+		Limits: transfer.Limits{Acquire: r.AcquireHeavy, Reserve: r.Reserve, Recheck: r.Recheck},
+	}
 	switch check, given := q.Text("check"); {
 	case given && check != "true" && check != "false":
 		q.Fault("check", "must be true or false")
@@ -32,7 +36,7 @@ func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Reques
 		return rest.Response{}, err
 	}
 	var done transfer.Report
-	err := a.Streams.Try(who.TenantID, func() (err error) {
+	err := openStream(ctx, a.Imports, who.TenantID, func() (err error) {
 		done, err = transfer.Import(ctx, a.Store, who.TenantID, r.Stream, o)
 		return err
 	})
@@ -69,7 +73,7 @@ func stopped(err error, check bool) error {
 	switch e, public := errors.AsType[*atrium.Error](stop.Err); {
 	case errors.Is(stop.Err, rest.ErrStopping), errors.Is(stop.Err, context.Canceled):
 		return atrium.Errorf(atrium.CodeUnavailable, "The import was broken off. %s", goOn(stop.ResumeFrom)).Because(stop.Err)
-	case stop.Reading && public:
+	case public && (stop.Reading || e.Code == atrium.CodeUnauthenticated || e.Code == atrium.CodeForbidden):
 		return atrium.Errorf(e.Code, "%s %s", e.Detail, goOn(stop.ResumeFrom))
 	case stop.Reading:
 		e := atrium.Errorf(atrium.CodeInvalidRequest, "The body ended before it was complete. %s", goOn(stop.ResumeFrom))
@@ -81,10 +85,19 @@ func stopped(err error, check bool) error {
 	return err
 }
 
-func (a *API) exportData(ctx context.Context, who auth.Principal, _ *rest.Request) (rest.Response, error) {
+// openStream calls f, which imports or exports, unless too many are open.
+func openStream(ctx context.Context, open *limit.Semaphore[atrium.TenantID], tenant atrium.TenantID, f func() error) error {
+	if open.Acquire(ctx, tenant) != nil {
+		return atrium.Unavailable(rest.ErrStreams)
+	}
+	defer open.Release(tenant)
+	return f()
+}
+
+func (a *API) exportData(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	return rest.Response{Stream: func(w io.Writer) error {
-		return a.Streams.Try(who.TenantID, func() error {
-			_, err := transfer.Export(ctx, a.Store, who.TenantID, w)
+		return openStream(ctx, a.Exports, who.TenantID, func() error {
+			_, err := transfer.Export(ctx, a.Store, who.TenantID, w, transfer.Limits{Acquire: r.AcquireHeavy})
 			return err
 		})
 	}}, nil
@@ -93,7 +106,5 @@ func (a *API) exportData(ctx context.Context, who auth.Principal, _ *rest.Reques
 func (a *API) transferRoutes() []rest.Route {
 	in := changing(http.MethodPost, "/import", atrium.ScopeManage, a.importData)
 	in.Takes = rest.Lines
-	out := reading("/export", "", a.exportData)
-	out.Answers = rest.Lines
-	return []rest.Route{in, out}
+	return []rest.Route{in, streaming("/export", a.exportData)}
 }

@@ -132,20 +132,17 @@ func (a *API) compareVersions(ctx context.Context, who auth.Principal, r *rest.R
 		return rest.Response{}, err
 	}
 	answer := comparison{From: from, To: to}
-	err = a.Compare.Do(ctx, func() error {
-		var contents [2][]byte
-		for i, number := range []int64{from, to} {
-			v, err := a.Store.Version(ctx, who.TenantID, page, id, number)
-			if err != nil {
-				return err
-			}
-			if contents[i] = v.Content; v.Content == nil {
-				return atrium.Errorf(atrium.CodeConflict, "A version without content cannot be compared.")
-			}
+	var contents [2][]byte
+	for i, number := range []int64{from, to} {
+		v, err := a.Store.Version(ctx, who.TenantID, page, id, number)
+		if err != nil {
+			return rest.Response{}, err
 		}
-		answer.Patch, err = jsonpatch.Diff(contents[0], contents[1])
-		return err
-	})
+		if contents[i] = v.Content; v.Content == nil {
+			return rest.Response{}, atrium.Errorf(atrium.CodeConflict, "A version without content cannot be compared.")
+		}
+	}
+	answer.Patch, err = jsonpatch.Diff(contents[0], contents[1])
 	return rest.Response{Body: answer}, err
 }
 

@@ -33,6 +33,8 @@ func (r *Request) Making(who auth.Principal, decode func(o *strictjson.Object)) 
 }
 
 // read is Change with the values of the header Idempotency-Key, if it counts.
+//
+//nolint:contextcheck // it waits for nothing but to decode, which has a timeout of its own
 func (r *Request) read(who auth.Principal, decode func(o *strictjson.Object), keys []string) (atrium.Change, error) {
 	c := r.ChangeBy(who)
 	if c.TenantID == "" {
@@ -42,23 +44,28 @@ func (r *Request) read(who auth.Principal, decode func(o *strictjson.Object), ke
 	if len(body) == 0 {
 		body = []byte("{}")
 	}
-	o, err := strictjson.Parse(body)
+	var faults []atrium.Fault
+	err := r.DecodeBody(r.http.Context(), func() error {
+		o, err := strictjson.Parse(body)
+		if err != nil {
+			return err
+		}
+		if decode != nil {
+			decode(o)
+		}
+		o.Untaken()
+		faults = o.Faults()
+		if len(keys) > 0 {
+			c.IdempotencyKey = keys[0]
+			if detail := checkIdempotencyKey(keys); detail != "" {
+				faults = append(faults, atrium.Fault{In: atrium.InHeader, Where: headerIdempotency, Detail: detail})
+			}
+			c.Fingerprint, err = canonical.RequestFingerprint(r.http.Method, r.http.URL.EscapedPath(), body)
+		}
+		return err
+	})
 	if err != nil {
 		return c, err
-	}
-	if decode != nil {
-		decode(o)
-	}
-	o.Untaken()
-	faults := o.Faults()
-	if len(keys) > 0 {
-		c.IdempotencyKey = keys[0]
-		if detail := checkIdempotencyKey(keys); detail != "" {
-			faults = append(faults, atrium.Fault{In: atrium.InHeader, Where: headerIdempotency, Detail: detail})
-		}
-		if c.Fingerprint, err = canonical.RequestFingerprint(r.http.Method, r.http.URL.EscapedPath(), body); err != nil {
-			return c, err
-		}
 	}
 	if len(faults) > 0 {
 		return c, atrium.Invalid(faults...)

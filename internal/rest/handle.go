@@ -246,7 +246,14 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 		return Response{}, atrium.Errorf(atrium.CodeNotAcceptable, "The answer is %s, which the Accept header rules out.", route.Answers)
 	}
 	exchange := note(w)
-	request := &Request{http: r, id: exchange.RequestID, log: a.Log}
+	request := &Request{http: r, id: exchange.RequestID, log: a.Log, session: session{limits: &a.Limits, writer: w}}
+	request.recheck = func(ctx context.Context) error {
+		now, err := a.Keys.Authenticate(ctx, exchange.Client, r.Header.Get(headerKey))
+		if err != nil {
+			return err
+		}
+		return authorize(route, now)
+	}
 	if route.Method != http.MethodGet {
 		if err := checkContentType(w, r, route.Takes); err != nil {
 			return Response{}, err
@@ -254,7 +261,7 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 	}
 	switch {
 	case route.Takes == Lines:
-		body := a.newUpload(ctx, w, r)
+		body := a.newUpload(ctx, w, r, request.recheck)
 		defer body.end()
 		ctx, request.Stream = body.ctx, body
 	case route.Method != http.MethodGet:
@@ -265,10 +272,11 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 		}
 	}
 	if route.Takes != Lines && route.Answers != Lines {
-		if err := a.Limits.enter(ctx, w); err != nil {
+		sharer := who.TenantID // operators have a share of their own, whichever tenant they name
+		if err := admit(ctx, w, a.Limits.InFlight, sharer); err != nil {
 			return Response{}, err
 		}
-		defer a.Limits.Work.Leave()
+		defer a.Limits.InFlight.Release(sharer)
 	}
 	if route.Takes == JSON && route.Answers == JSON {
 		var cancel context.CancelFunc
@@ -281,5 +289,13 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 		}
 		exchange.TenantID = who.TenantID
 	}
-	return route.Handle(ctx, who, request)
+	if request.tenant = who.TenantID; route.Heavy {
+		if err := admit(ctx, w, a.Limits.Heavy, who.TenantID); err != nil {
+			return Response{}, err
+		}
+		defer a.Limits.Heavy.Release(who.TenantID)
+	}
+	response, err := route.Handle(ctx, who, request)
+	response.recheck = request.recheck
+	return response, err
 }

@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,9 +19,14 @@ type Limits struct {
 	QueryParameters int // how many a query may have
 	Proxies         limit.Proxies
 	Rates           *Rates
-	Bodies          *limit.Pool[atrium.TenantID] // bytes of memory for bodies that come or are worked on, and for answers that are sent
-	Work            *limit.Gate                  // what has come passes through it; what is streamed does not
+	Bodies          *limit.Pool[atrium.TenantID]      // bytes of memory for bodies that come or are worked on, and for answers that are sent
+	InFlight        *limit.Semaphore[atrium.TenantID] // held by every request that has arrived whole; streams do not count
+	Heavy           *limit.Semaphore[atrium.TenantID] // held while a request takes more of the processor than a small one does
 }
+
+// heavyBody is the size in bytes above which a body is decoded as heavy work. Below it,
+// decoding takes half a millisecond at most, whatever the body holds.
+const heavyBody = 16 << 10
 
 // checkHead holds what a request says of itself against the limits.
 func (l *Limits) checkHead(r *http.Request) error {
@@ -141,14 +144,3 @@ func item(list []byte, name string, first byte, a int, second byte, b int) []byt
 
 // seconds returns a time in whole seconds, none of which is too early.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
-
-// enter waits for the turn of a request, which then leaves l.Work when it is done.
-func (l *Limits) enter(ctx context.Context, w http.ResponseWriter) error {
-	if err := l.Work.Enter(ctx); err != nil {
-		if errors.Is(err, limit.ErrBusy) {
-			note(w).Refused = telemetry.ByOverload
-		}
-		return atrium.Unavailable(err)
-	}
-	return nil
-}

@@ -20,9 +20,9 @@ var costs = []struct {
 	allocs float64 // at most
 }{
 	{"none", Limits{}, 0},
-	{"default", Limits{URL: 8 << 10, HeaderFields: 100, QueryParameters: 100, Work: limit.NewGate(2048, time.Second)}, 0},
+	{"default", Limits{URL: 8 << 10, HeaderFields: 100, QueryParameters: 100, InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2048, Waiting: 2048, Timeout: time.Second})}, 0},
 	{"rates", Limits{
-		URL: 8 << 10, HeaderFields: 100, QueryParameters: 100, Work: limit.NewGate(2048, time.Second),
+		URL: 8 << 10, HeaderFields: 100, QueryParameters: 100, InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2048, Waiting: 2048, Timeout: time.Second}),
 		Rates: NewRates(limit.NewRates[atrium.KeyID](1_000_000, time.Second, 1000), limit.NewRates[atrium.TenantID](1_000_000, time.Second, 1000)),
 	}, 2},
 }
@@ -43,10 +43,10 @@ func pass(l *Limits) func(tb testing.TB) {
 		if err := l.Rates.check(who, w); err != nil {
 			tb.Fatal(err)
 		}
-		if err := l.enter(r.Context(), w); err != nil {
+		if err := admit(r.Context(), w, l.InFlight, who.TenantID); err != nil {
 			tb.Fatal(err)
 		}
-		l.Work.Leave()
+		l.InFlight.Release(who.TenantID)
 	}
 }
 

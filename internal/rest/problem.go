@@ -205,7 +205,7 @@ func (r *Request) Refusal(err error) Refusal {
 
 // writeProblem answers a request with an error.
 func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
-	if errors.Is(err, limit.ErrNoSlot) {
+	if errors.Is(err, ErrStreams) {
 		note(w).Refused = telemetry.ByStreams
 	}
 	id := w.Header().Get(headerRequestID)

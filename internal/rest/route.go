@@ -20,6 +20,7 @@ type Route struct {
 	Takes   Media // of the body; JSON unless it says otherwise
 	Answers Media
 	MaxBody int64 // in bytes, of a body that is JSON; 0 for that of the API
+	Heavy   bool  // the handler reads or compares much, and waits for no commit: it runs as heavy work
 	Handle  Handler
 }
 
@@ -65,6 +66,8 @@ type Request struct {
 	// likes, and ends with an error when the client has sent nothing for a while or more
 	// than it may.
 	Stream io.Reader
+
+	session
 }
 
 // ID returns the identifier of the request.
@@ -94,6 +97,8 @@ type Response struct {
 	ETag   string                // without quotes; "" stands for a hash of the body
 	Tagged bool                  // the answer has its entity tag whatever the method: it is the state of a thing
 	Header http.Header
+
+	recheck func(context.Context) error // of the request; set for a Stream
 }
 
 // NoContent is the answer to a deletion.

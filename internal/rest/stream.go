@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/internal/limit"
 )
 
 // streamPatience is how long a stream waits for the other side to send or to take
@@ -18,6 +19,7 @@ const streamPatience = time.Minute
 
 // An upload is a body that is read as it comes.
 type upload struct {
+	rechecker
 	body    io.Reader
 	w       http.ResponseWriter
 	r       *http.Request
@@ -31,11 +33,14 @@ type upload struct {
 	stopped bool // guarded by mu; nothing more is read
 }
 
+// ErrStreams says that too many imports or exports are open, in all or of one tenant.
+var ErrStreams = fmt.Errorf("imports and exports: %w", limit.ErrBusy)
+
 // ErrStopping ends streams when the server does.
 var ErrStopping = errors.New("the server is stopping")
 
-func (a *API) newUpload(ctx context.Context, w http.ResponseWriter, r *http.Request) *upload {
-	u := &upload{w: w, r: r, body: http.MaxBytesReader(w, r.Body, a.MaxStream), control: http.NewResponseController(w)}
+func (a *API) newUpload(ctx context.Context, w http.ResponseWriter, r *http.Request, recheck func(context.Context) error) *upload {
+	u := &upload{rechecker: rechecker{recheck, time.Now()}, w: w, r: r, body: http.MaxBytesReader(w, r.Body, a.MaxStream), control: http.NewResponseController(w)}
 	u.ctx, u.cancel = context.WithCancelCause(ctx)
 	u.stop = a.whenStopping(func() {
 		u.cancel(ErrStopping)
@@ -57,6 +62,9 @@ func (a *API) whenStopping(f func()) (stop func() bool) {
 
 // Read reads what comes next, and gives the answer time until after it.
 func (u *upload) Read(b []byte) (int, error) {
+	if err := u.check(u.ctx); err != nil {
+		return 0, err
+	}
 	u.mu.Lock()
 	if u.stopped {
 		u.mu.Unlock()
@@ -91,6 +99,7 @@ func (u *upload) end() {
 
 // A download is an answer that is sent as it is made.
 type download struct {
+	rechecker
 	w       http.ResponseWriter
 	control *http.ResponseController
 	ctx     context.Context
@@ -110,6 +119,9 @@ func (d *download) Write(b []byte) (int, error) {
 	if err := context.Cause(d.ctx); err != nil {
 		return 0, err
 	}
+	if err := d.check(d.ctx); err != nil {
+		return 0, err
+	}
 	if !d.begun {
 		d.begin()
 	}
@@ -126,7 +138,7 @@ func (a *API) writeStream(w http.ResponseWriter, r *http.Request, response Respo
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer a.whenStopping(func() { cancel(ErrStopping) })()
-	d := &download{w: w, control: http.NewResponseController(w), ctx: ctx}
+	d := &download{rechecker: rechecker{response.recheck, time.Now()}, w: w, control: http.NewResponseController(w), ctx: ctx}
 	if r.Method == http.MethodHead {
 		d.begin()
 		return nil

@@ -142,13 +142,19 @@ func (x *exporting) begin() error {
 type chunk struct {
 	limit   int64 // of the rows to ask for
 	records []Record
-	bytes   int
+	weighed weighed
 }
 
-func (c *chunk) add(r Record, bytes int) error {
+// row returns a row whose texts and bytes count for the chunk when they are read.
+func (c *chunk) row(r engine.Row) *weighed {
+	c.weighed.Row = r
+	return &c.weighed
+}
+
+// add adds a record that was read from row.
+func (c *chunk) add(r Record) error {
 	c.records = append(c.records, r)
-	c.bytes += bytes
-	if c.bytes >= exportBytes {
+	if c.weighed.bytes >= exportBytes {
 		return errChunkFull
 	}
 	return nil
@@ -186,9 +192,9 @@ func (x *exporting) accounts() error {
 		return tx.Query("SELECT "+accountColumns+` FROM accounts a
 			WHERE a.tenant_id = $1 AND a.account_id > $2 AND a.stored_at <= $3 ORDER BY a.account_id LIMIT $4`,
 			engine.Args{idArg(x.tenant), after, x.began, c.limit}, func(r engine.Row) error {
-				a := scanAccount(r, x.tenant)
+				a := scanAccount(c.row(r), x.tenant)
 				after = r.Bytes(0)
-				return c.add(&a, len(a.Domain))
+				return c.add(&a)
 			})
 	})
 }
@@ -199,15 +205,9 @@ func (x *exporting) prospects() error {
 		err := tx.Query("SELECT "+prospectColumns+` FROM prospects p
 			WHERE p.tenant_id = $1 AND p.prospect_id > $2 ORDER BY p.prospect_id LIMIT $3`,
 			engine.Args{idArg(x.tenant), after, c.limit}, func(r engine.Row) error {
-				p := scanProspect(r, 0, x.tenant)
+				p := scanProspect(c.row(r), 0, x.tenant)
 				after = r.Bytes(0)
-				size := 0
-				for _, text := range []*string{p.Name, p.Email, p.Domain, p.Slug, p.PhoneNumber, p.LinkedinProfileURL} {
-					if text != nil {
-						size += len(*text)
-					}
-				}
-				return c.add(&LinkedProspect{Prospect: p}, size)
+				return c.add(&LinkedProspect{Prospect: p})
 			})
 		if err != nil && !errors.Is(err, errChunkFull) {
 			return err
@@ -270,9 +270,9 @@ func (x *exporting) brands() error {
 		return tx.Query("SELECT "+brandColumns+` FROM brands b
 			WHERE b.tenant_id = $1 AND b.brand_id > $2 AND b.stored_at <= $3 ORDER BY b.brand_id LIMIT $4`,
 			engine.Args{idArg(x.tenant), after, x.began, c.limit}, func(r engine.Row) error {
-				b := scanBrand(r, x.tenant)
+				b := scanBrand(c.row(r), x.tenant)
 				after = r.Bytes(0)
-				return c.add(&b, len(b.Name))
+				return c.add(&b)
 			})
 	})
 }
@@ -283,10 +283,9 @@ func (x *exporting) pages() error {
 		return tx.Query("SELECT "+pageColumns+", "+scheduleColumns+` FROM pages p
 			WHERE p.tenant_id = $1 AND p.page_id > $2 AND p.stored_at <= $3 ORDER BY p.page_id LIMIT $4`,
 			engine.Args{idArg(x.tenant), after, x.began, c.limit}, func(r engine.Row) error {
-				record := pageRecord(r, x.tenant)
-				p, _ := pageOf(record)
+				record := pageRecord(c.row(r), x.tenant)
 				after = r.Bytes(0)
-				return c.add(record, len(p.Actions)+len(p.Scripts)+len(p.FooterLinks)+len(p.Metadata)+len(p.Context))
+				return c.add(record)
 			})
 	})
 }
@@ -299,9 +298,9 @@ func (x *exporting) audiences() error {
 			WHERE u.tenant_id = $1 AND u.audience_id > $2 AND u.stored_at <= $3 AND p.stored_at <= $4
 			ORDER BY u.audience_id LIMIT $5`,
 			engine.Args{idArg(x.tenant), after, x.began, x.began, c.limit}, func(r engine.Row) error {
-				u := scanAudience(r, x.tenant)
+				u := scanAudience(c.row(r), x.tenant)
 				after = r.Bytes(0)
-				return c.add(&u, len(u.Name))
+				return c.add(&u)
 			})
 	})
 }
@@ -318,13 +317,13 @@ func (x *exporting) versions() error {
 			WHERE v.tenant_id = $1 AND (v.audience_id, v.number) > ($2, $3) AND u.stored_at <= $4 AND p.stored_at <= $5
 			ORDER BY v.audience_id, v.number LIMIT $6`,
 			engine.Args{idArg(x.tenant), audience, number, x.began, x.began, c.limit}, func(r engine.Row) error {
-				v := scanVersion(r, x.tenant)
+				v := scanVersion(c.row(r), x.tenant)
 				if !bytes.Equal(audience, r.Bytes(1)) {
 					shows = r.Int(8)
 				}
 				v.Published = v.Number == shows
 				audience, number = r.Bytes(1), v.Number
-				return c.add(&v, len(v.Content))
+				return c.add(&v)
 			})
 	})
 }
@@ -340,12 +339,12 @@ func (x *exporting) entries() error {
 			WHERE e.tenant_id = $2 AND e.entry_id > $3 AND e.entry_id <= $4 AND (a.stored_at <= $1 OR k.stored_at <= $1)
 			ORDER BY e.entry_id LIMIT $5`,
 			engine.Args{x.began, idArg(x.tenant), after, x.lastEntry, c.limit}, func(r engine.Row) error {
-				e := scanEntry(r, x.tenant)
+				e := scanEntry(c.row(r), x.tenant)
 				after = r.Bytes(0)
 				if r.Int(entryColumnsLen) == 0 {
 					e.AccountID, e.AcknowledgedID = e.AcknowledgedID, ""
 				}
-				return c.add(&e, len(e.Payload))
+				return c.add(&e)
 			})
 	})
 }

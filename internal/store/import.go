@@ -16,6 +16,11 @@ type Import struct {
 	Record  Record
 	Created bool // its CreatedAt was given
 	Updated bool // its UpdatedAt was given
+
+	// Fingerprint is that of an entry with an idempotency key (canonical.Fingerprint): it
+	// takes too long to be made in a transaction.
+	Fingerprint []byte
+
 	// Differs returns the name of a member in which the stored record with the
 	// same identifier is not what is imported, or "". It is called in a
 	// transaction and must not call the store.
@@ -34,6 +39,14 @@ type ImportError struct {
 // Error names the member and the reason.
 func (e *ImportError) Error() string { return e.Member + ": " + e.Detail }
 
+// ErrChunkTooLarge says that comparing a chunk with what is stored under the same
+// identifiers would take more than one transaction should. Nothing of it is stored: it is
+// to be imported in parts. A chunk of one record is never too large.
+var ErrChunkTooLarge = errors.New("the chunk names too much of what is stored")
+
+// comparedBytes is how much of what is stored one chunk is compared with.
+const comparedBytes = 16 << 20
+
 func refuse(index int, member, detail string) error {
 	return &ImportError{Index: index, Member: member, Detail: detail}
 }
@@ -49,7 +62,10 @@ func refuseTaken(index int, member, detail string) error {
 func (s *Store) Import(ctx context.Context, c atrium.Change, chunk []Import) (added int, err error) {
 	for try := range importTries {
 		added, _, err = change(ctx, s, c, func(tx *changing) (int, error) {
-			im := &importing{tx: tx, tenant: c.TenantID, actor: c.Actor, now: tx.at, storedAt: tx.storedAt(), kinds: map[string]any{}}
+			im := &importing{
+				tx: tx, tenant: c.TenantID, actor: c.Actor, now: tx.at, storedAt: tx.storedAt(), kinds: map[string]any{},
+				single: len(chunk) == 1,
+			}
 			for _, run := range runs(chunk) {
 				before := im.added
 				if err := im.run(run); err != nil {
@@ -136,6 +152,8 @@ type importing struct {
 	storedAt int64
 	added    int
 	kinds    map[string]any // how many were added of each, by the name of its plural
+	single   bool           // the chunk is of one record
+	compared int            // bytes of what is stored that were read
 }
 
 // count notes how many records of a run were added.
@@ -228,8 +246,12 @@ func identities[T atrium.Identifier](tenant atrium.TenantID, run importRun) (row
 func (im *importing) find(b *engine.Batch, rows []engine.Args, scan func(engine.Row) Record) (map[string]Record, error) {
 	found := make(map[string]Record, len(rows))
 	_, err := im.tx.Batch(b, rows, func(r engine.Row) error {
-		record := scan(r)
+		w := weighed{Row: r}
+		record := scan(&w)
 		found[identity(record)] = record
+		if im.compared += w.bytes; im.compared > comparedBytes && !im.single {
+			return ErrChunkTooLarge
+		}
 		return nil
 	})
 	return found, err

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"atrium"
-	"atrium/internal/canonical"
 	"atrium/internal/store/engine"
 )
 
@@ -204,6 +203,8 @@ func (im *importing) merges(run importRun) error {
 	return nil
 }
 
+var errNoFingerprint = errors.New("an entry with an idempotency key is imported without its fingerprint")
+
 func (im *importing) entries(run importRun) error {
 	stored, err := im.find(entriesByID, identities[atrium.EntryID](im.tenant, run), func(r engine.Row) Record {
 		e := scanEntry(r, im.tenant)
@@ -228,9 +229,8 @@ func (im *importing) entries(run importRun) error {
 		}
 		var match, fingerprint []byte
 		if e.IdempotencyKey != "" {
-			match = keyMatch(e.IdempotencyKey)
-			if fingerprint, err = canonical.Fingerprint(e.Submission); err != nil {
-				return err
+			if match, fingerprint = keyMatch(e.IdempotencyKey), p.item.Fingerprint; fingerprint == nil {
+				return errNoFingerprint
 			}
 		}
 		e.TenantID = im.tenant

@@ -81,7 +81,7 @@ func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err erro
 // raiseNumbers how far the numbers of the audiences have come, and as rows of
 // publishVersions what they show.
 func (t *Trial) related(tx engine.Tx, chunk []Import) (records []Import, numbers, shown []engine.Args, err error) {
-	f := &relatives{tx: tx, tenant: t.tenant, found: map[string]bool{}}
+	f := &relatives{tx: tx, tenant: t.tenant, found: map[string]bool{}, single: len(chunk) == 1}
 	for _, item := range chunk {
 		f.want(item.Record)
 	}
@@ -118,9 +118,15 @@ type relatives struct {
 	tenant atrium.TenantID
 	found  map[string]bool // by identity
 	err    error           // the first one
+	single bool            // they are of one record
+	bytes  int             // how many were read
 
 	accounts, domains, prospects, brands, pages, audiences, versions, numbers, entries, entryKeys []engine.Args
 }
+
+// unknownFingerprint stands in a scratch database for the fingerprints of what is stored:
+// no request is compared with them.
+var unknownFingerprint = []byte{0}
 
 type lookup struct {
 	batch *engine.Batch
@@ -170,9 +176,16 @@ func (f *relatives) read(scan func(engine.Row) Record, lookups ...lookup) (recor
 			return nil
 		}
 		_, f.err = f.tx.Batch(l.batch, l.rows, func(row engine.Row) error {
-			if r := scan(row); !f.found[identity(r)] {
+			w := weighed{Row: row}
+			r := scan(&w)
+			if f.bytes += w.bytes; f.bytes > comparedBytes && !f.single {
+				return ErrChunkTooLarge
+			}
+			if !f.found[identity(r)] {
 				f.found[identity(r)] = true
-				records = append(records, Import{Record: r, Created: true, Updated: true, Differs: func(Record) string { return "" }})
+				records = append(records, Import{
+					Record: r, Created: true, Updated: true, Fingerprint: unknownFingerprint, Differs: func(Record) string { return "" },
+				})
 			}
 			return nil
 		})

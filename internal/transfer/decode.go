@@ -48,6 +48,11 @@ func decode(line []byte) (store.Import, error) {
 	if faults := append(d.Faults(), d.inner...); len(faults) > 0 {
 		return store.Import{}, atrium.Invalid(faults...)
 	}
+	if e, ok := d.item.Record.(*atrium.Entry); ok && e.IdempotencyKey != "" {
+		if d.item.Fingerprint, err = canonical.Fingerprint(e.Submission); err != nil {
+			return store.Import{}, err
+		}
+	}
 	d.item.Differs = differs(line, d.item.Record)
 	return d.item, nil
 }

@@ -28,21 +28,66 @@ const (
 	maxLine    = 32 << 20
 )
 
+// Limits are what an import or an export of a server shares with other requests. Fields
+// that are nil do not limit.
+type Limits struct {
+	// Acquire waits until the transfer may use the processor, which it releases before it
+	// waits for its client or for a commit.
+	Acquire func(ctx context.Context) (release func(), err error)
+
+	// Reserve takes bytes of memory.
+	Reserve func(bytes int64) (release func(), err error)
+
+	// Recheck returns an error if the caller may no longer do this. It is called before
+	// each chunk is stored.
+	Recheck func(ctx context.Context) error
+}
+
+func (l *Limits) acquire(ctx context.Context) (release func(), err error) {
+	if l.Acquire == nil {
+		return func() {}, nil
+	}
+	return l.Acquire(ctx)
+}
+
+// exportBuffer is how many encoded bytes an export writes at once.
+const exportBuffer = 256 << 10
+
 // Export writes all that a tenant has to w and returns how many lines that
 // were. It is atrium.CodeNotFound if there is no such tenant.
-func Export(ctx context.Context, s *store.Store, tenant atrium.TenantID, w io.Writer) (lines int, err error) {
-	out := bufio.NewWriterSize(w, 256<<10)
-	err = s.Export(ctx, tenant, func(record store.Record) error {
+func Export(ctx context.Context, s *store.Store, tenant atrium.TenantID, w io.Writer, limits Limits) (lines int, err error) {
+	var buffer []byte
+	var release func() // nil while the processor is not held
+	yield := func() {
+		if release != nil {
+			release()
+			release = nil
+		}
+	}
+	defer yield()
+	err = s.Export(ctx, tenant, func(record store.Record) (err error) {
+		if release == nil {
+			if release, err = limits.acquire(ctx); err != nil {
+				return err
+			}
+		}
 		line, err := encode(record)
 		if err != nil {
 			return err
 		}
 		lines++
-		_, _ = out.Write(line) // a failure stays and comes with the line break
-		return out.WriteByte('\n')
+		buffer = append(append(buffer, line...), '\n')
+		if len(buffer) < exportBuffer {
+			return nil
+		}
+		yield()
+		_, err = w.Write(buffer)
+		buffer = buffer[:0]
+		return err
 	})
-	if err == nil {
-		err = out.Flush()
+	yield()
+	if err == nil && len(buffer) > 0 {
+		_, err = w.Write(buffer)
 	}
 	return lines, err
 }
@@ -55,11 +100,13 @@ type Options struct {
 	// Who imports, for the audit log.
 	Actor     string // "" for atrium.ActorCommandLine
 	RequestID string
+
+	Limits Limits
 }
 
 // A Report says what an import did.
 type Report struct {
-	Lines int `json:"lines"` // read, blank ones included
+	Lines int `json:"lines"` // read up to the one that ended the import, blank ones included
 	Added int `json:"added"` // stored, or with Check, that would be
 	Same  int `json:"same"`  // that were there already
 }
@@ -136,7 +183,8 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 		defer trial.Close()
 		target = func(chunk []store.Import) (int, error) { return trial.Import(ctx, chunk) }
 	}
-	im := &importing{target: target, from: max(o.FromLine, 1)}
+	im := &importing{target: target, limits: o.Limits, from: max(o.FromLine, 1)}
+	defer im.free()
 	err := im.read(ctx, bufio.NewReaderSize(r, 256<<10))
 	if err == nil && o.FromLine > im.report.Lines+1 {
 		err = &PastEndError{o.FromLine, im.report.Lines}
@@ -144,51 +192,119 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 	return im.report, err
 }
 
+// An importing is one run of Import. Lines are read, then decoded, then stored: each of
+// these waits for something else.
 type importing struct {
 	target func([]store.Import) (int, error)
+	limits Limits
 	from   int
 	report Report
 
-	chunk []store.Import
-	lines []int // the number of the line of each item of the chunk
-	bytes int
+	raw      [][]byte       // lines that are not decoded yet; the last ones of lines
+	chunk    []store.Import // decoded lines; the first ones of lines
+	lines    []int          // the numbers of the lines of chunk and raw
+	rawBytes int
+	bytes    int // of chunk and raw
+
+	reserved int64 // bytes of memory
+	releases []func()
 }
+
+// decodeAtOnce is how many bytes of lines are decoded at once, if the client sends as
+// fast as they are.
+const decodeAtOnce = 256 << 10
 
 func (im *importing) read(ctx context.Context, in *bufio.Reader) error {
 	for {
-		line, err := readLine(in, im.report.Lines+1 < im.from)
+		if im.rawBytes >= decodeAtOnce || in.Buffered() == 0 {
+			if err := im.decode(ctx); err != nil {
+				return err
+			}
+		}
+		if len(im.lines) >= chunkLines || im.bytes >= chunkBytes {
+			if err := im.flush(ctx); err != nil {
+				return err
+			}
+		}
+		line, err := im.readLine(in, im.report.Lines+1 < im.from)
 		if errors.Is(err, io.EOF) {
-			return im.flush()
+			return im.flush(ctx)
 		}
 		im.report.Lines++
-		if errors.Is(err, errLineTooLong) {
-			return im.stop(atrium.Fault{Detail: err.Error()})
-		}
 		if err != nil {
+			if earlier := im.decode(ctx); earlier != nil {
+				return earlier
+			}
+		}
+		switch {
+		case errors.Is(err, errLineTooLong):
+			return im.stop(im.report.Lines, atrium.Fault{Detail: err.Error()})
+		case err != nil:
 			return &StopError{im.resumeFrom(im.report.Lines), true, fmt.Errorf("read line %d: %w", im.report.Lines, err)}
 		}
 		if im.report.Lines < im.from || len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
+		im.raw = append(im.raw, line)
+		im.lines = append(im.lines, im.report.Lines)
+		im.rawBytes += len(line)
+		im.bytes += len(line)
+		if err := context.Cause(ctx); err != nil {
+			return &StopError{im.resumeFrom(im.report.Lines + 1), false, err}
+		}
+	}
+}
+
+// decode decodes the lines that were read.
+func (im *importing) decode(ctx context.Context) error {
+	if len(im.raw) == 0 {
+		return nil
+	}
+	release, err := im.limits.acquire(ctx)
+	if err != nil {
+		return &StopError{im.lines[0], false, err}
+	}
+	defer release()
+	for _, line := range im.raw {
 		item, err := decode(line)
 		if e, ok := errors.AsType[*atrium.Error](err); ok {
-			return im.stop(e.Faults...)
+			return im.stop(im.lines[len(im.chunk)], e.Faults...)
 		}
 		if err != nil {
 			return err
 		}
 		im.chunk = append(im.chunk, item)
-		im.lines = append(im.lines, im.report.Lines)
-		im.bytes += len(line)
-		if len(im.chunk) >= chunkLines || im.bytes >= chunkBytes {
-			if err := im.flush(); err != nil {
-				return err
-			}
-		}
-		if err := context.Cause(ctx); err != nil {
-			return &StopError{im.resumeFrom(im.report.Lines + 1), false, err}
-		}
 	}
+	im.raw, im.rawBytes = im.raw[:0], 0
+	return nil
+}
+
+// unreserved is how many bytes every import may hold, so that a small one finds room
+// whatever else is going on.
+const unreserved = 64 << 10
+
+// reserve takes memory until so many bytes are reserved.
+func (im *importing) reserve(bytes int64) error {
+	if im.limits.Reserve == nil || bytes <= max(im.reserved, unreserved) {
+		return nil
+	}
+	const step = 1 << 20
+	more := (bytes - im.reserved + step - 1) / step * step
+	release, err := im.limits.Reserve(more)
+	if err != nil {
+		return err
+	}
+	im.reserved += more
+	im.releases = append(im.releases, release)
+	return nil
+}
+
+// free gives back what was reserved.
+func (im *importing) free() {
+	for _, release := range im.releases {
+		release()
+	}
+	im.reserved, im.releases = 0, nil
 }
 
 // resumeFrom returns the first line that is not stored, given the first one that is
@@ -200,29 +316,52 @@ func (im *importing) resumeFrom(next int) int {
 	return next
 }
 
-// stop returns the error for the line that was read last.
-func (im *importing) stop(faults ...atrium.Fault) error {
-	return &LineError{Line: im.report.Lines, ResumeFrom: im.resumeFrom(im.report.Lines), Faults: faults}
+// stop returns the error for a line that cannot be taken. Those behind it do not count
+// as read.
+func (im *importing) stop(line int, faults ...atrium.Fault) error {
+	im.report.Lines = line
+	return &LineError{Line: line, ResumeFrom: im.resumeFrom(line), Faults: faults}
 }
 
 // flush stores the chunk.
-func (im *importing) flush() error {
-	if len(im.chunk) == 0 {
-		return nil
+func (im *importing) flush(ctx context.Context) error {
+	if err := im.decode(ctx); err != nil || len(im.chunk) == 0 {
+		return err
 	}
-	added, err := im.target(im.chunk)
+	if im.limits.Recheck != nil {
+		if err := im.limits.Recheck(ctx); err != nil {
+			return &StopError{im.lines[0], false, err}
+		}
+	}
+	err := im.store(im.chunk, im.lines)
+	im.chunk, im.lines, im.bytes = im.chunk[:0], im.lines[:0], 0
+	clear(im.chunk[:cap(im.chunk)]) // or the next chunk would keep lines of this one
+	im.free()
+	return err
+}
+
+// store stores a part of the chunk, which is halved if comparing it with what is stored
+// is too much for one transaction.
+func (im *importing) store(chunk []store.Import, lines []int) error {
+	added, err := im.target(chunk)
+	if errors.Is(err, store.ErrChunkTooLarge) && len(chunk) > 1 {
+		half := len(chunk) / 2
+		if err := im.store(chunk[:half], lines[:half]); err != nil {
+			return err
+		}
+		return im.store(chunk[half:], lines[half:])
+	}
 	if refused, ok := errors.AsType[*store.ImportError](err); ok {
 		return &LineError{
-			Line: im.lines[refused.Index], ResumeFrom: im.lines[0],
+			Line: lines[refused.Index], ResumeFrom: lines[0],
 			Faults: []atrium.Fault{{In: atrium.InBody, Where: "/" + refused.Member, Detail: refused.Detail}},
 		}
 	}
 	if err != nil {
-		return &StopError{im.lines[0], false, err}
+		return &StopError{lines[0], false, err}
 	}
 	im.report.Added += added
-	im.report.Same += len(im.chunk) - added
-	im.chunk, im.lines, im.bytes = im.chunk[:0], im.lines[:0], 0
+	im.report.Same += len(chunk) - added
 	return nil
 }
 
@@ -230,12 +369,15 @@ var errLineTooLong = fmt.Errorf("is longer than %d MiB", maxLine>>20)
 
 // readLine returns the next line without its end, or io.EOF. The line is the
 // caller's. With skip it returns nothing of the line, which may be of any length.
-func readLine(in *bufio.Reader, skip bool) ([]byte, error) {
+func (im *importing) readLine(in *bufio.Reader, skip bool) ([]byte, error) {
 	var line []byte
 	for some := false; ; {
 		part, err := in.ReadSlice('\n')
 		some = some || len(part) > 0
 		if !skip {
+			if err := im.reserve(int64(im.bytes + len(line) + len(part))); err != nil {
+				return nil, err
+			}
 			line = append(line, part...)
 		}
 		switch {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"atrium"
+	"atrium/internal/canonical"
 	"atrium/internal/store"
 )
 
@@ -15,12 +16,19 @@ import (
 // item is a record to import with all that it says given.
 func item(r store.Record) store.Import {
 	given := describe(r)
-	return store.Import{Record: r, Created: true, Updated: true, Differs: func(stored store.Record) string {
+	i := store.Import{Record: r, Created: true, Updated: true, Differs: func(stored store.Record) string {
 		if describe(stored) != given {
 			return "anything"
 		}
 		return ""
 	}}
+	if e, ok := r.(*atrium.Entry); ok {
+		var err error
+		if i.Fingerprint, err = canonical.Fingerprint(e.Submission); err != nil {
+			panic(err) //nolint:forbidigo // the payload of a test is JSON
+		}
+	}
+	return i
 }
 
 func items(records ...store.Record) []store.Import {

@@ -1,0 +1,171 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrBusy is the cause of an error for work that a limit has turned away. It is not a
+// fault of the server.
+var ErrBusy = errors.New("too much is in flight")
+
+// A Semaphore admits a bounded number of holders at once and shares its places fairly
+// among keys, such as tenants. A key may hold one more place only while it holds fewer
+// than are free: alone it gets half of them, rounded up, and a key that holds none gets
+// one whenever any is free. So no key can take all places, however much it asks for.
+// (It is the rule of Pool, for things that can be waited for.)
+//
+// Those that find no place wait in a queue of their key. A place that becomes free goes
+// to the keys in turn, not to whoever has waited longest: a long queue of one key delays
+// no other.
+//
+// A nil Semaphore admits everyone. A Semaphore is safe for concurrent use.
+type Semaphore[K comparable] struct {
+	bounds SemaphoreBounds
+
+	mu      sync.Mutex
+	free    int                   // guarded by mu
+	held    map[K]int             // guarded by mu; no zeros
+	waiting map[K][]chan struct{} // guarded by mu; closed when it has a place; none are empty
+	turns   []K                   // guarded by mu; the keys of waiting, the next to be served first
+}
+
+// SemaphoreBounds configure a Semaphore.
+type SemaphoreBounds struct {
+	Places  int           // how many are held at once
+	Each    int           // how many of them one key holds at most; 0 for no such bound
+	Waiting int           // how many of one key wait at most; 0 refuses at once
+	Timeout time.Duration // how long each of them waits; 0 for as long as its context lets it
+}
+
+// NewSemaphore returns a Semaphore, or nil for no places.
+func NewSemaphore[K comparable](b SemaphoreBounds) *Semaphore[K] {
+	if b.Places == 0 {
+		return nil
+	}
+	return &Semaphore[K]{bounds: b, free: b.Places, held: map[K]int{}, waiting: map[K][]chan struct{}{}}
+}
+
+// Acquire waits for a place. It returns ErrBusy if too many of the key wait already or
+// the timeout has passed, and the cause if ctx has ended.
+func (s *Semaphore[K]) Acquire(ctx context.Context, key K) error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	if len(s.waiting[key]) == 0 && s.admits(key) {
+		s.admit(key)
+		s.mu.Unlock()
+		return nil
+	}
+	if len(s.waiting[key]) >= s.bounds.Waiting {
+		s.mu.Unlock()
+		return ErrBusy
+	}
+	granted := make(chan struct{})
+	if len(s.waiting[key]) == 0 {
+		s.turns = append(s.turns, key)
+	}
+	s.waiting[key] = append(s.waiting[key], granted)
+	s.mu.Unlock()
+
+	var timeout <-chan time.Time
+	if s.bounds.Timeout > 0 {
+		timer := time.NewTimer(s.bounds.Timeout)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	var err error
+	select {
+	case <-granted:
+		return nil
+	case <-timeout:
+		err = ErrBusy
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.waiting[key], granted)
+	if i < 0 {
+		return nil // it was granted in the meantime
+	}
+	s.setWaiting(key, slices.Delete(s.waiting[key], i, i+1))
+	return err
+}
+
+// Release gives back a place that Acquire has returned.
+func (s *Semaphore[K]) Release(key K) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free++
+	if s.held[key]--; s.held[key] == 0 {
+		delete(s.held, key)
+	}
+	for s.grant() {
+	}
+}
+
+// Do calls f with a place and returns its error, or that of Acquire.
+func (s *Semaphore[K]) Do(ctx context.Context, key K, f func() error) error {
+	if err := s.Acquire(ctx, key); err != nil {
+		return err
+	}
+	defer s.Release(key)
+	return f()
+}
+
+// Held returns how many places are held.
+func (s *Semaphore[K]) Held() int {
+	if s == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bounds.Places - s.free
+}
+
+// admits reports whether the key may hold one more place. s.mu is held.
+func (s *Semaphore[K]) admits(key K) bool {
+	held := s.held[key]
+	return held < s.free && (s.bounds.Each == 0 || held < s.bounds.Each)
+}
+
+// admit takes a place for the key. s.mu is held.
+func (s *Semaphore[K]) admit(key K) {
+	s.free--
+	s.held[key]++
+}
+
+// grant gives a place to the first waiter of the next key that may have one, and
+// reports whether there was one. s.mu is held.
+func (s *Semaphore[K]) grant() bool {
+	i := slices.IndexFunc(s.turns, s.admits)
+	if i < 0 {
+		return false
+	}
+	key := s.turns[i]
+	s.admit(key)
+	queue := s.waiting[key]
+	close(queue[0])
+	s.turns = append(slices.Delete(s.turns, i, i+1), key)
+	s.setWaiting(key, queue[1:])
+	return true
+}
+
+// setWaiting replaces the queue of a key. s.mu is held.
+func (s *Semaphore[K]) setWaiting(key K, queue []chan struct{}) {
+	if len(queue) > 0 {
+		s.waiting[key] = queue
+		return
+	}
+	delete(s.waiting, key)
+	i := slices.Index(s.turns, key)
+	s.turns = slices.Delete(s.turns, i, i+1)
+}

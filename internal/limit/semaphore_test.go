@@ -1,0 +1,148 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"atrium/internal/limit"
+)
+
+func acquire(t *testing.T, s *limit.Semaphore[string], key string) {
+	t.Helper()
+	if err := s.Acquire(t.Context(), key); err != nil {
+		t.Fatalf("%s is not admitted: %v", key, err)
+	}
+}
+
+func TestOneKeyCannotTakeAllPlaces(t *testing.T) {
+	s := limit.NewSemaphore[string](limit.SemaphoreBounds{Places: 8})
+	taken := map[string]int{}
+	for _, key := range []string{"a", "b", "c", "d"} {
+		for s.Acquire(t.Context(), key) == nil {
+			taken[key]++
+		}
+	}
+	if taken["a"] != 4 || taken["b"] != 2 || taken["c"] != 1 || taken["d"] != 1 {
+		t.Errorf("places are held like this: %v", taken)
+	}
+	if s.Held() != 8 {
+		t.Errorf("%d places are held", s.Held())
+	}
+}
+
+func TestASinglePlaceCanBeHeld(t *testing.T) {
+	s := limit.NewSemaphore[string](limit.SemaphoreBounds{Places: 1})
+	acquire(t, s, "a")
+	if err := s.Acquire(t.Context(), "b"); !errors.Is(err, limit.ErrBusy) {
+		t.Errorf("a second place: %v", err)
+	}
+	s.Release("a")
+	acquire(t, s, "b")
+}
+
+func TestNoKeyHoldsMoreThanEach(t *testing.T) {
+	s := limit.NewSemaphore[string](limit.SemaphoreBounds{Places: 100, Each: 2})
+	acquire(t, s, "a")
+	acquire(t, s, "a")
+	if err := s.Acquire(t.Context(), "a"); !errors.Is(err, limit.ErrBusy) {
+		t.Errorf("a third place: %v", err)
+	}
+}
+
+func TestALongQueueOfOneKeyDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := limit.NewSemaphore[string](limit.SemaphoreBounds{Places: 1, Waiting: 100})
+		acquire(t, s, "a")
+		var mu sync.Mutex
+		var order []string
+		wait := func(key string) {
+			go func() {
+				if s.Acquire(t.Context(), key) != nil {
+					return
+				}
+				mu.Lock()
+				order = append(order, key)
+				mu.Unlock()
+				s.Release(key)
+			}()
+			synctest.Wait()
+		}
+		for range 50 {
+			wait("a")
+		}
+		wait("b")
+		wait("c")
+		wait("b")
+		s.Release("a")
+		synctest.Wait()
+		if len(order) != 53 || !slices.Equal(order[:6], []string{"a", "b", "c", "a", "b", "a"}) {
+			t.Errorf("served in the order %v", order)
+		}
+	})
+}
+
+func TestAWaiterIsRefusedWhenTooManyOfItsKeyWaitOrForTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := limit.NewSemaphore[string](limit.SemaphoreBounds{Places: 1, Waiting: 1, Timeout: time.Second})
+		acquire(t, s, "a")
+		waited := make(chan error, 1)
+		go func() { waited <- s.Acquire(t.Context(), "b") }()
+		synctest.Wait()
+		if err := s.Acquire(t.Context(), "b"); !errors.Is(err, limit.ErrBusy) {
+			t.Errorf("a second waiter: %v", err)
+		}
+		if err := <-waited; !errors.Is(err, limit.ErrBusy) {
+			t.Errorf("after the timeout: %v", err)
+		}
+		ended := errors.New("ended")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() { waited <- s.Acquire(ctx, "c") }()
+		synctest.Wait()
+		cancel(ended)
+		if err := <-waited; !errors.Is(err, ended) {
+			t.Errorf("after its context: %v", err)
+		}
+		s.Release("a")
+		acquire(t, s, "d") // nobody has been forgotten in the queue
+	})
+}
+
+func TestEveryPlaceIsGivenBackAndEveryWaiterServed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := limit.NewSemaphore[int](limit.SemaphoreBounds{Places: rapid.IntRange(1, 5).Draw(t, "places"), Waiting: 1000})
+		var all sync.WaitGroup
+		for _, key := range rapid.SliceOfN(rapid.IntRange(1, 4), 1, 100).Draw(t, "keys") {
+			all.Go(func() {
+				ctx := context.Background()
+				if key == 4 { // gives up now and then
+					short, cancel := context.WithTimeout(ctx, time.Microsecond)
+					defer cancel()
+					ctx = short
+				}
+				_ = s.Do(ctx, key, func() error { return nil })
+			})
+		}
+		all.Wait()
+		if s.Held() != 0 {
+			t.Fatalf("%d places are held at the end", s.Held())
+		}
+	})
+}
+
+func TestNoSemaphoreAdmitsEveryone(t *testing.T) {
+	s := limit.NewSemaphore[string](limit.SemaphoreBounds{})
+	for range 100 {
+		acquire(t, s, "a")
+	}
+	s.Release("a")
+	if s.Held() != 0 {
+		t.Error("places are held")
+	}
+}

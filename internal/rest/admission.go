@@ -1,0 +1,106 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/limit"
+	"atrium/internal/telemetry"
+)
+
+// recheckEvery is how often a stream asks again whether its key may go on. Verified keys
+// are cached for auth.CacheTime, so this bounds how long a revoked key is served.
+const recheckEvery = auth.CacheTime
+
+// A session is what a request may ask for while it is handled.
+type session struct {
+	limits  *Limits
+	writer  http.ResponseWriter
+	tenant  atrium.TenantID
+	recheck func(context.Context) error // whether the key is still good for the route
+}
+
+// admit waits for a place of a semaphore, which the caller releases.
+func admit(ctx context.Context, w http.ResponseWriter, places *limit.Semaphore[atrium.TenantID], tenant atrium.TenantID) error {
+	err := places.Acquire(ctx, tenant)
+	if errors.Is(err, limit.ErrBusy) {
+		note(w).Refused = telemetry.ByOverload
+	}
+	if err != nil {
+		return atrium.Unavailable(err)
+	}
+	return nil
+}
+
+// AcquireHeavy waits until the tenant of the request may do heavy work: what takes more of
+// the processor than a small request does. The caller releases it before it waits for a
+// commit or its client. The error's code is atrium.CodeUnavailable.
+func (r *Request) AcquireHeavy(ctx context.Context) (release func(), err error) {
+	if r.limits == nil {
+		return func() {}, nil
+	}
+	if err := admit(ctx, r.writer, r.limits.Heavy, r.tenant); err != nil {
+		return nil, err
+	}
+	return func() { r.limits.Heavy.Release(r.tenant) }, nil
+}
+
+// DecodeBody calls f, which decodes the body of the request: as heavy work if the body is
+// large.
+func (r *Request) DecodeBody(ctx context.Context, f func() error) error {
+	if len(r.Body) > heavyBody {
+		release, err := r.AcquireHeavy(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	return f()
+}
+
+// Reserve takes bytes from the memory that the bodies of all requests share. The error's
+// code is atrium.CodeUnavailable if there is too little for the tenant.
+func (r *Request) Reserve(bytes int64) (release func(), err error) {
+	if r.limits == nil {
+		return func() {}, nil
+	}
+	if !r.limits.Bodies.Take(r.tenant, bytes) {
+		note(r.writer).Refused = telemetry.ByBodyMemory
+		return nil, atrium.Unavailable(errBodies)
+	}
+	return func() { r.limits.Bodies.Return(r.tenant, bytes) }, nil
+}
+
+// Recheck returns an error if the key of the request may no longer do what the request
+// asks for: it was revoked, or has expired. It is for what takes longer than a verified
+// key is cached, and is cheap.
+func (r *Request) Recheck(ctx context.Context) error {
+	if r.recheck == nil {
+		return nil
+	}
+	return r.recheck(ctx)
+}
+
+// A rechecker asks from time to time whether a stream may go on. It is used by one
+// goroutine.
+type rechecker struct {
+	recheck func(context.Context) error // nil for never
+	last    time.Time
+}
+
+// check asks if that was last done recheckEvery ago. That the store does not answer ends
+// no stream.
+func (c *rechecker) check(ctx context.Context) error {
+	if c.recheck == nil || time.Since(c.last) < recheckEvery {
+		return nil
+	}
+	c.last = time.Now()
+	if err := c.recheck(ctx); err != nil && atrium.CodeOf(err) != atrium.CodeUnavailable {
+		return err
+	}
+	return nil
+}
