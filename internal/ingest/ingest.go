@@ -6,8 +6,8 @@
 // commit that holds their entry is durable.
 //
 // Tenants take turns: a batch takes one entry of each waiting tenant before it
-// takes a second of any, and when the queue is full it is the tenant that waits
-// with most whose newest entry is turned away.
+// takes a second of any. When the queue is full, the newest entry is turned away of the
+// tenant that takes most of it, in entries or in bytes, whichever has run out.
 package ingest
 
 import (
@@ -153,8 +153,14 @@ func (w *Writer) enqueue(me *waiter) error {
 		return ErrClosed
 	}
 	var dropped []*waiter
-	for w.queue.entries >= w.limits.QueueEntries || w.queue.bytes+me.draft.Size() > w.limits.QueueBytes && w.queue.entries > 0 {
-		d := w.queue.dropFromLongest(me.draft.TenantID)
+	for {
+		lacks := byEntries
+		if w.queue.entries < w.limits.QueueEntries {
+			if lacks = byBytes; w.queue.bytes+me.draft.Size() <= w.limits.QueueBytes || w.queue.entries == 0 {
+				break
+			}
+		}
+		d := w.queue.dropFor(me, lacks)
 		if d == nil { // there is no room even so: they stay where they were
 			for _, d := range slices.Backward(dropped) {
 				w.queue.push(d)

@@ -15,6 +15,7 @@ type queue struct {
 type line struct {
 	tenant  atrium.TenantID
 	waiters []*waiter
+	bytes   int // of the waiters
 }
 
 func newQueue() queue { return queue{tenants: map[atrium.TenantID]*line{}} }
@@ -27,12 +28,13 @@ func (q *queue) push(w *waiter) {
 		q.turns = append(q.turns, l)
 	}
 	l.waiters = append(l.waiters, w)
-	q.count(w, 1)
+	q.count(l, w, 1)
 }
 
-func (q *queue) count(w *waiter, sign int) {
+func (q *queue) count(l *line, w *waiter, sign int) {
 	q.entries += sign
 	q.bytes += sign * w.draft.Size()
+	l.bytes += sign * w.draft.Size()
 }
 
 // take removes up to so many entries of about so many bytes, at least one if
@@ -52,7 +54,7 @@ func (q *queue) take(entries, bytes int, oneTenant bool) (batch []*waiter) {
 		batch = append(batch, w)
 		l.waiters[0] = nil
 		l.waiters = l.waiters[1:]
-		q.count(w, -1)
+		q.count(l, w, -1)
 		switch {
 		case len(l.waiters) == 0:
 			q.turns = q.turns[1:]
@@ -67,27 +69,51 @@ func (q *queue) take(entries, bytes int, oneTenant bool) (batch []*waiter) {
 	return batch
 }
 
-// dropFromLongest removes and returns the newest entry of the tenant that waits
-// with most, to make room for one of the given tenant. It returns nil if that
-// would leave the other with fewer than the tenant has then.
-func (q *queue) dropFromLongest(tenant atrium.TenantID) *waiter {
-	own := 0
-	if l := q.tenants[tenant]; l != nil {
-		own = len(l.waiters)
+// A measure says how much of the queue a tenant takes: the one that has run out.
+type measure int
+
+const (
+	byEntries measure = iota
+	byBytes
+)
+
+func (m measure) of(l *line) int {
+	switch {
+	case l == nil:
+		return 0
+	case m == byBytes:
+		return l.bytes
 	}
-	var longest *line
+	return len(l.waiters)
+}
+
+func (m measure) ofOne(w *waiter) int {
+	if m == byBytes {
+		return w.draft.Size()
+	}
+	return 1
+}
+
+// dropFor removes and returns the newest entry of the tenant that takes most of the
+// queue, to make room for a new one. It returns nil if that would leave that tenant with
+// less than the tenant of the new one has then.
+func (q *queue) dropFor(newest *waiter, m measure) *waiter {
+	var largest *line
 	for _, l := range q.turns {
-		if longest == nil || len(l.waiters) > len(longest.waiters) {
-			longest = l
+		if largest == nil || m.of(l) > m.of(largest) {
+			largest = l
 		}
 	}
-	if longest == nil || len(longest.waiters) < own+2 {
+	if largest == nil {
 		return nil
 	}
-	last := len(longest.waiters) - 1
-	w := longest.waiters[last]
-	longest.waiters[last] = nil
-	longest.waiters = longest.waiters[:last]
-	q.count(w, -1)
+	last := len(largest.waiters) - 1
+	w := largest.waiters[last]
+	if m.of(largest)-m.ofOne(w) < m.of(q.tenants[newest.draft.TenantID])+m.ofOne(newest) || last == 0 {
+		return nil
+	}
+	largest.waiters[last] = nil
+	largest.waiters = largest.waiters[:last]
+	q.count(largest, w, -1)
 	return w
 }

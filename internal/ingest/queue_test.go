@@ -59,26 +59,38 @@ func TestTheQueueServesTenantsInTurnAndEachInItsOrder(t *testing.T) {
 					t.Fatalf("took %s, want %s", sources(got), sources(want))
 				}
 			case "drop":
-				dropped := q.dropFromLongest(tenant)
-				if dropped == nil {
-					for other, line := range waiting {
-						if len(line) > len(waiting[tenant])+1 {
-							t.Fatalf("%s waits with %d and %s with %d, and nothing is dropped", other, len(line), tenant, len(waiting[tenant]))
-						}
+				m := rapid.SampledFrom([]measure{byEntries, byBytes}).Draw(t, "measure")
+				newest := &waiter{draft: &atrium.Draft{TenantID: tenant, Submission: atrium.Submission{
+					Payload: make([]byte, rapid.SampledFrom([]int{0, 5000}).Draw(t, "payload of the new one")),
+				}}}
+				size := func(of []*waiter) (sum int) {
+					for _, w := range of {
+						sum += m.ofOne(w)
 					}
-					break
+					return sum
 				}
-				from := dropped.draft.TenantID
-				line := waiting[from]
-				for other := range waiting {
-					if len(waiting[other]) > len(line) {
+				own := size(append(slices.Clone(waiting[tenant]), newest))
+				dropped := q.dropFor(newest, m)
+				var from atrium.TenantID
+				if dropped != nil {
+					from = dropped.draft.TenantID
+				}
+				for other, line := range waiting {
+					switch {
+					case len(line) < 2:
+					case dropped == nil && m == byEntries && size(line[:len(line)-1]) >= own:
+						t.Fatalf("%s waits with %d and %s would with %d, and nothing is dropped", other, size(line), tenant, own)
+					case dropped != nil && size(line) > size(waiting[from]):
 						t.Fatalf("dropped from %s, but %s waits with more", from, other)
 					}
 				}
-				if from == tenant || len(line) < len(waiting[tenant])+2 || line[len(line)-1] != dropped {
+				if dropped == nil {
+					break
+				}
+				line := waiting[from]
+				if waiting[from] = line[:len(line)-1]; line[len(line)-1] != dropped || size(waiting[from]) < own || from == tenant {
 					t.Fatalf("dropped %s of %s for %s, waiting with %s", dropped.draft.Source, from, tenant, sources(line))
 				}
-				waiting[from] = line[:len(line)-1]
 			}
 			entries, bytes := 0, 0
 			for _, line := range waiting {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"atrium"
 	"atrium/internal/ingest"
 )
 
@@ -33,6 +34,39 @@ func TestAnEntryThatFindsNoRoomEvenSoTurnsNobodyAway(t *testing.T) {
 		if _, err := w.Submit(t.Context(), large); err != nil {
 			t.Errorf("there is room, and the large entry was turned away: %v", err)
 		}
+		_ = w.Close(t.Context())
+	})
+}
+
+func TestATenantWithManySmallEntriesDoesNotPayForLargeOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &commits{gate: make(chan struct{})}
+		large := func(tenant string) *atrium.Draft {
+			d := draft(tenant, "large")
+			d.Payload = make([]byte, 10_000)
+			return d
+		}
+		w := newWriter(t, c, ingest.Limits{QueueBytes: 5 * large("x").Size(), BatchEntries: 1})
+		var wg sync.WaitGroup
+		submit := func(d *atrium.Draft, refused bool) {
+			wg.Go(func() {
+				if _, err := w.Submit(t.Context(), d); (err != nil) != refused {
+					t.Errorf("an entry of %s: %v", d.TenantID, err)
+				}
+			})
+			synctest.Wait()
+		}
+		submit(draft("first", "is being committed"), false)
+		for range 10 {
+			submit(draft("small", "small"), false)
+		}
+		for range 3 {
+			submit(large("greedy"), false)
+		}
+		submit(large("greedy"), true) // it makes room for the next one
+		submit(large("other"), false)
+		close(c.gate)
+		wg.Wait()
 		_ = w.Close(t.Context())
 	})
 }
