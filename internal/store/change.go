@@ -47,6 +47,10 @@ const keepRequests = 24 * time.Hour
 // deletes.
 const forgetAtOnce = 20
 
+// changeTimeout bounds how long a change takes, waiting for others included. What a change
+// reads and writes is bounded as well, so this is for a machine that hardly moves.
+const changeTimeout = 20 * time.Second
+
 // change runs f as one durable change and returns what f did. With an idempotency
 // key, the result is kept with it: the same request gets it again, with replayed
 // true, and another one is CodeIdempotencyKeyReused. f may be called again, so all
@@ -55,6 +59,8 @@ const forgetAtOnce = 20
 // A result holds no secret. What another transaction took in between is of class
 // Conflict and runs f again; where that is no race, f must tell it itself.
 func change[T any](ctx context.Context, s *Store, c atrium.Change, f func(tx *changing) (T, error)) (result T, replayed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
 	for range maxRaces {
 		err = s.db.Write(ctx, func(tx engine.Tx) error {
 			t := &changing{Tx: tx, store: s, change: c, at: atrium.At(s.now())}

@@ -16,6 +16,10 @@ import (
 )
 
 // A DB is one database. Its methods are safe for concurrent use.
+//
+// When ctx ends, a call stops waiting for a connection or a lock, begins no other
+// statement, and returns an error of class Unavailable: a transaction leaves no trace. On a
+// server, a deadline of ctx ends a running statement, too.
 type DB interface {
 	// Name returns the engine's name, which is also the name of its folder of
 	// migrations.
@@ -250,6 +254,15 @@ func ClassOf(err error) Class {
 // errFailed is the error of a transaction one of whose statements had failed.
 func errFailed(statement error) error {
 	return fmt.Errorf("a statement of the transaction has failed: %w", statement)
+}
+
+// ended returns an error of class Unavailable if the caller of a DB, nil for nobody, does
+// not wait any more.
+func ended(ctx context.Context) error {
+	if ctx == nil || ctx.Err() == nil {
+		return nil
+	}
+	return &Error{Unavailable, fmt.Errorf("the caller has given up: %w", context.Cause(ctx))}
 }
 
 // Find runs a query, a method Query or Lock, that must find a row, and calls scan

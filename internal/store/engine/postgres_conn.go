@@ -29,7 +29,8 @@ type postgresConn struct {
 	replanAt time.Time // when the plans of its statements are made anew; zero for never
 
 	// Of the current use.
-	until   time.Time // when it must be over; zero for never
+	caller  context.Context // after its end no statement is begun
+	until   time.Time       // when it must be over; zero for never
 	sharded bool
 	writes  bool
 	rows    bool    // some have been handed out
@@ -40,6 +41,7 @@ type postgresConn struct {
 
 // begin makes the connection ready for a use that ends with ctx.
 func (c *postgresConn) begin(ctx context.Context, sharded bool) {
+	c.caller = ctx
 	c.until, _ = ctx.Deadline()
 	c.sharded, c.writes, c.rows, c.failed = sharded, false, false, nil
 	if c.values.buffer == nil {

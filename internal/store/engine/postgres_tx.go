@@ -60,6 +60,10 @@ func (c *postgresConn) run(sql string, args Args, each func(Row) error) (changed
 }
 
 func (c *postgresConn) execute(s *step) (changed int64, err error) {
+	if err := ended(c.caller); err != nil && c.failed == nil {
+		c.failed = err
+		return 0, err
+	}
 	if _, err := c.exchange(s); err != nil {
 		return 0, err
 	}

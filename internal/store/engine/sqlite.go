@@ -257,11 +257,13 @@ func (db *sqliteDB) Name() string { return "sqlite" }
 func (db *sqliteDB) Traits() Traits { return Traits{Writers: 1} }
 
 func (db *sqliteDB) Query(ctx context.Context, sql string, args Args, each func(Row) error) error {
-	return db.reading(ctx, func(c *sqliteConn) error { return c.run(sql, args, each) })
+	return db.reading(ctx, func(c *sqliteConn) error {
+		return c.within(ctx, func() error { return c.run(sql, args, each) })
+	})
 }
 
 func (db *sqliteDB) Read(ctx context.Context, f func(Tx) error) error {
-	return db.reading(ctx, func(c *sqliteConn) error { return c.transaction(f) })
+	return db.reading(ctx, func(c *sqliteConn) error { return c.transaction(ctx, f) })
 }
 
 // reading calls f with a connection that only reads.

@@ -19,7 +19,7 @@ const copyBytes = 1 << 20
 // write-ahead log back while it runs (docs/adr/0017).
 func (db *sqliteDB) Copy(ctx context.Context, w io.Writer, begin func(size int64)) error {
 	return db.reading(ctx, func(c *sqliteConn) error {
-		return c.transaction(func(tx Tx) error {
+		return c.transaction(ctx, func(tx Tx) error {
 			var pages int64
 			if err := Find(tx.Query, "PRAGMA page_count", nil, func(r Row) { pages = r.Int(0) }); err != nil {
 				return err

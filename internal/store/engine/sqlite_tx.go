@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -13,11 +14,12 @@ type sqliteConn struct {
 	conn       *sqlite.Conn
 	statements map[string]*sqliteRow // by their text; the texts are constants of the store
 	failed     error                 // of a statement of the transaction
+	ctx        context.Context       // of the call that uses the connection; nil while there is none
 	changed    []string              // the subjects that the transaction changes; nil for everything
 }
 
 // transaction runs f, which only reads, in a transaction.
-func (c *sqliteConn) transaction(f func(Tx) error) (err error) {
+func (c *sqliteConn) transaction(ctx context.Context, f func(Tx) error) (err error) {
 	if _, err := c.Exec("BEGIN"); err != nil {
 		return err
 	}
@@ -30,7 +32,7 @@ func (c *sqliteConn) transaction(f func(Tx) error) (err error) {
 			}
 		}
 	}()
-	if err := f(c); err != nil {
+	if err := c.within(ctx, func() error { return f(c) }); err != nil {
 		return err
 	}
 	if c.failed != nil {
@@ -96,7 +98,19 @@ func bind(stmt *sqlite.Stmt, sql string, args Args) error {
 	return nil
 }
 
+// within calls f, none of whose statements runs, or goes on to another row, once ctx
+// has ended.
+func (c *sqliteConn) within(ctx context.Context, f func() error) error {
+	c.ctx = ctx
+	defer func() { c.ctx = nil }()
+	return f()
+}
+
 func (c *sqliteConn) run(sql string, args Args, each func(Row) error) (err error) {
+	if err := ended(c.ctx); err != nil {
+		c.failed = err
+		return err
+	}
 	row, err := c.statement(sql)
 	if err == nil {
 		err = bind(row.stmt, sql, args)
@@ -119,6 +133,10 @@ func (c *sqliteConn) run(sql string, args Args, each func(Row) error) (err error
 		}
 		if !more {
 			return nil
+		}
+		if err := ended(c.ctx); err != nil {
+			c.failed = err
+			return err
 		}
 		if each != nil {
 			if err := each(row); err != nil {

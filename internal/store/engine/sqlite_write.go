@@ -59,7 +59,7 @@ func (db *sqliteDB) Write(ctx context.Context, f func(Tx) error) (err error) {
 		}
 		db.options.Observer.Wrote(ctx, time.Since(start), 1, err == nil)
 	}()
-	return db.noting(db.part(f))
+	return db.noting(db.part(ctx, f))
 }
 
 // join begins a transaction unless there is one to take part in.
@@ -101,7 +101,7 @@ func (db *sqliteDB) begin(ctx context.Context) error {
 }
 
 // part runs f as a part of the open transaction.
-func (db *sqliteDB) part(f func(Tx) error) (err error) {
+func (db *sqliteDB) part(ctx context.Context, f func(Tx) error) (err error) {
 	c, first := db.writer, db.group.writes == 0
 	db.group.writes++
 	c.failed, c.changed = nil, nil
@@ -116,7 +116,7 @@ func (db *sqliteDB) part(f func(Tx) error) (err error) {
 			return err
 		}
 	}
-	if err := f(c); err != nil {
+	if err := c.within(ctx, func() error { return f(c) }); err != nil {
 		return err
 	}
 	if c.failed != nil {

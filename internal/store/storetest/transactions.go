@@ -21,7 +21,7 @@ var transactions = []guarantee{
 	{"Write is seen by all once it returns", writeIsSeen},
 	{"a statement that fails leaves nothing and the next transaction works", failedStatement},
 	{"a transaction whose statement failed is not committed, even if the error is passed over", passedOver},
-	{"a context that ends leaves nothing half done and releases the writer", endedContext},
+	{"a context that ends begins no other statement, leaves nothing and releases the writer", endedContext},
 	{"Snapshot sees what was committed before, and holds up nobody", snapshotSeesCommitted},
 	{"what is sent ahead is answered before the statement behind it, or with the commit", aheadIsAnswered},
 	{"bytes are empty or null, and compared as bytes", bytesAreBytes},
@@ -209,14 +209,32 @@ func endedContext(t *testing.T, e *env) {
 		if err := set(tx, "ended", "first"); err != nil {
 			return err
 		}
-		cancel() // in the middle: all of it or nothing
-		return set(tx, "ended", "second")
+		cancel() // in the middle
+		for n := range 3 {
+			if err := set(tx, "ended", "second"); engine.ClassOf(err) != engine.Unavailable {
+				t.Errorf("statement %d after the end: %v", n, err)
+			}
+		}
+		return nil
 	})
-	want := "second"
-	if err != nil {
-		want = ""
+	if err == nil {
+		t.Error("a transaction whose caller has gone was committed")
 	}
-	wantSetting(t, e.db, "ended", want)
+	wantSetting(t, e.db, "ended", "")
+	for name, read := range map[string]func(context.Context) error{
+		"Query": func(ctx context.Context) error {
+			return e.db.Query(ctx, "SELECT name FROM settings", nil, func(engine.Row) error { return nil })
+		},
+		"Read": func(ctx context.Context) error {
+			return e.db.Read(ctx, func(tx engine.Tx) error {
+				return tx.Query("SELECT name FROM settings", nil, func(engine.Row) error { return nil })
+			})
+		},
+	} {
+		if err := read(ctx); engine.ClassOf(err) != engine.Unavailable {
+			t.Errorf("%s after the end: %v", name, err)
+		}
+	}
 
 	// One waits for the writer and gives up.
 	waiting, giveUp := context.WithCancel(t.Context())
