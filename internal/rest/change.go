@@ -34,7 +34,7 @@ func (r *Request) Making(who auth.Principal, decode func(o *strictjson.Object)) 
 
 // read is Change with the values of the header Idempotency-Key, if it counts.
 //
-//nolint:contextcheck // it waits for nothing but to decode, which has a timeout of its own
+//nolint:contextcheck,nolintlint // it waits for nothing but to decode, which has a timeout of its own
 func (r *Request) read(who auth.Principal, decode func(o *strictjson.Object), keys []string) (atrium.Change, error) {
 	c := r.ChangeBy(who)
 	if c.TenantID == "" {
