@@ -30,7 +30,7 @@ type place struct {
 }
 
 // newPlace makes a store in a directory of the test, with a tenant.
-func newPlace(t *testing.T) *place {
+func newPlace(t testing.TB) *place {
 	t.Helper()
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "test.db"), store.Options{})
 	if err != nil {
