@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -43,7 +45,7 @@ func Get(addr, path string, headers ...string) []byte {
 	return request("GET", addr, path, nil, headers)
 }
 
-// Send returns a request with a body of JSON.
+// Send returns a request with a body, which is JSON unless a header says otherwise.
 func Send(method, addr, path string, body []byte, headers ...string) []byte {
 	return request(method, addr, path, body, headers)
 }
@@ -55,7 +57,10 @@ func request(method, addr, path string, body []byte, headers []string) []byte {
 		b = append(append(b, h...), "\r\n"...)
 	}
 	if body != nil {
-		b = fmt.Appendf(b, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+		if !slices.ContainsFunc(headers, func(h string) bool { return strings.HasPrefix(h, "Content-Type:") }) {
+			b = append(b, "Content-Type: application/json\r\n"...)
+		}
+		b = fmt.Appendf(b, "Content-Length: %d\r\n", len(body))
 	}
 	return append(append(b, "\r\n"...), body...)
 }

@@ -45,8 +45,18 @@ func (r *Report) fail(err error) {
 	}
 }
 
-// add takes the requests of another report into this one.
+// Add takes the requests of another report into this one. The zero Report has none.
+func (r *Report) Add(other Report) {
+	r.Elapsed += other.Elapsed
+	r.CPU += other.CPU
+	r.add(other)
+}
+
+// add is Add for a report of the same time.
 func (r *Report) add(other Report) {
+	if r.latencies == nil {
+		r.latencies = newHistogram()
+	}
 	r.Answered += other.Answered
 	r.Failed += other.Failed
 	r.Unsent += other.Unsent

@@ -5,7 +5,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -122,18 +121,18 @@ func (p *Process) Anonymous() (bytes int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return anonymousOf(status)
+	return statusBytes(status, "RssAnon")
 }
 
-// anonymousOf reads RssAnon out of /proc/PID/status (proc(5)).
-func anonymousOf(status []byte) (bytes int64, err error) {
+// statusBytes reads an amount out of /proc/PID/status (proc(5)).
+func statusBytes(status []byte, field string) (bytes int64, err error) {
 	for line := range strings.Lines(string(status)) {
-		if value, found := strings.CutPrefix(line, "RssAnon:"); found {
+		if value, found := strings.CutPrefix(line, field+":"); found {
 			kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 			return kilobytes << 10, err
 		}
 	}
-	return 0, errors.New("/proc has no RssAnon")
+	return 0, fmt.Errorf("/proc has no %s", field)
 }
 
 // freeAddr returns a loopback address that was free a moment ago.

@@ -25,11 +25,11 @@ func TestProcessorTimeIsReadBehindAnyName(t *testing.T) {
 }
 
 func TestAnonymousMemoryLeavesOutMappingsOfFiles(t *testing.T) {
-	got, err := anonymousOf([]byte("VmRSS:\t   90000 kB\nRssAnon:\t   40000 kB\nRssFile:\t   50000 kB\n"))
+	got, err := statusBytes([]byte("VmRSS:\t   90000 kB\nRssAnon:\t   40000 kB\nRssFile:\t   50000 kB\n"), "RssAnon")
 	if err != nil || got != 40000<<10 {
 		t.Errorf("%d, %v", got, err)
 	}
-	if _, err := anonymousOf([]byte("VmRSS:\t 1 kB\n")); err == nil {
+	if _, err := statusBytes([]byte("VmRSS:\t 1 kB\n"), "RssAnon"); err == nil {
 		t.Error("a status without it is no error")
 	}
 }

@@ -15,7 +15,11 @@ func (a *API) getPage(ctx context.Context, who auth.Principal, r *rest.Request) 
 	}
 	return a.Kept.Answer(r, who.TenantID, "", func() (rest.Response, bool, error) {
 		p, err := a.Store.Page(ctx, who.TenantID, id)
-		return rest.Response{Body: (*fullPage)(&p)}, true, err
+		if err != nil {
+			return rest.Response{}, false, err
+		}
+		body, err := r.EncodeBody(ctx, pageSize(&p), (*fullPage)(&p))
+		return rest.Response{Body: body}, true, err
 	})
 }
 
@@ -42,6 +46,16 @@ func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request
 			last := &pages[len(pages)-1]
 			list.cursor = a.Cursors.SealPosition(atrium.PositionAt(last.CreatedAt, last.ID), binding...)
 		}
-		return rest.Response{Body: list}, true, nil
+		size := 0
+		for i := range pages {
+			size += pageSize(&pages[i])
+		}
+		body, err := r.EncodeBody(ctx, size, list)
+		return rest.Response{Body: body}, true, err
 	})
+}
+
+// pageSize returns about how many bytes a page has.
+func pageSize(p *atrium.Page) int {
+	return len(p.Name) + len(p.Title) + len(p.Context) + len(p.Actions) + len(p.Scripts) + len(p.FooterLinks) + len(p.Metadata)
 }

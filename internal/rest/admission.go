@@ -62,6 +62,20 @@ func (r *Request) DecodeBody(ctx context.Context, f func() error) error {
 	return f()
 }
 
+// EncodeBody returns a body of an answer ready to be sent: encoded as heavy work if it is
+// large, and else as it is. size is about how many bytes it has.
+func (r *Request) EncodeBody(ctx context.Context, size int, body any) (any, error) {
+	if size <= heavyBody {
+		return body, nil
+	}
+	release, err := r.AcquireHeavy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return Encode(body)
+}
+
 // Reserve takes bytes from the memory that the bodies of all requests share. The error's
 // code is atrium.CodeUnavailable if there is too little for the tenant.
 func (r *Request) Reserve(bytes int64) (release func(), err error) {

@@ -1,0 +1,193 @@
+// Command neighbors measures how much one tenant can slow down another.
+//
+// A noisy tenant sends requests of one kind from many connections: once cheap ones and
+// once the most expensive ones that its limits allow, with as many bytes. A quiet tenant
+// sends a few small requests a second in an open loop. The command prints the quiet
+// tenant's latencies and failures in both cases, their ratio, and the most memory that the
+// server took. With -check it fails if the quiet tenant failed, or if the ratio of the
+// medians is above 2 and the slower one above -floor.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"atrium/bench/load"
+	"atrium/bench/server"
+	"atrium/internal/store/engine/postgrestest"
+)
+
+type options struct {
+	atrium      string
+	engine      string
+	only        string
+	connections int
+	rate        float64
+	length      time.Duration
+	rounds      int
+	floor       time.Duration
+	check       bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.atrium, "atrium", "../bin/atrium", "the binary to measure")
+	flag.StringVar(&o.engine, "engine", "", "sqlite or postgres (default both)")
+	flag.StringVar(&o.only, "only", "", "names of cases, with commas between them (default all)")
+	flag.IntVar(&o.connections, "connections", 16, "connections of the noisy tenant")
+	flag.Float64Var(&o.rate, "rate", 40, "requests a second of the quiet tenant")
+	flag.DurationVar(&o.length, "length", 10*time.Second, "length of a round")
+	flag.IntVar(&o.rounds, "rounds", 1, "rounds of each case, cheap and expensive in turn")
+	flag.DurationVar(&o.floor, "floor", 5*time.Millisecond, "with -check, a median that is fast enough whatever the ratio")
+	flag.BoolVar(&o.check, "check", false, "fail if the quiet tenant is slowed down or refused")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, o)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "neighbors:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	var slowed []string
+	for _, engine := range []string{"sqlite", "postgres"} {
+		if o.engine != "" && o.engine != engine {
+			continue
+		}
+		found, err := measure(ctx, o, engine)
+		if err != nil {
+			return fmt.Errorf("%s: %w", engine, err)
+		}
+		slowed = append(slowed, found...)
+	}
+	if o.check && len(slowed) > 0 {
+		return fmt.Errorf("a quiet tenant was slowed down or refused: %s", strings.Join(slowed, ", "))
+	}
+	return nil
+}
+
+// measure runs all cases on an engine and returns the names of those that slowed the
+// quiet tenant down.
+func measure(ctx context.Context, o options, engine string) (slowed []string, err error) {
+	database := ""
+	if engine == "postgres" {
+		db, err := postgrestest.Run("shared_buffers=512MB", "max_wal_size=4GB")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		if database, err = db.Create("bench"); err != nil {
+			return nil, err
+		}
+	}
+	a, err := server.StartAtrium(ctx, o.atrium, database, "--log-level=error")
+	if err != nil {
+		return nil, err
+	}
+	defer a.Stop()
+	noisy, err := newTenant(ctx, a, "noisy")
+	if err != nil {
+		return nil, err
+	}
+	quiet, err := newTenant(ctx, a, "quiet")
+	if err != nil {
+		return nil, err
+	}
+	if err := noisy.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := quiet.prepareQuiet(); err != nil {
+		return nil, err
+	}
+	out := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(out, "%s\tmedian cheap\texpensive\tratio\tp99 cheap\texpensive\tfailed cheap\texpensive\tnoisy/s cheap\texpensive\tpeak MiB\t\n", engine)
+	for _, c := range noisy.cases() {
+		if o.only != "" && !slices.Contains(strings.Split(o.only, ","), c.name) {
+			continue
+		}
+		r, err := o.compare(ctx, a, c, quiet)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		cheap, expensive := r[0].quiet, r[1].quiet
+		ratio := float64(expensive.Latency(50)) / float64(cheap.Latency(50))
+		fmt.Fprintf(out, "%s\t%v\t%v\t%.2f\t%v\t%v\t%d\t%d\t%.0f\t%.0f\t%d\t\n", c.name, cheap.Latency(50), expensive.Latency(50), ratio,
+			cheap.Latency(99), expensive.Latency(99), cheap.Failed, expensive.Failed, r[0].noisy.Rate(), r[1].noisy.Rate(), r[1].memory>>20)
+		_ = out.Flush()
+		if expensive.Failed > 0 {
+			fmt.Printf("  quiet: %v\n", expensive.Failure)
+		}
+		if r[1].noisy.Failed > 0 {
+			fmt.Printf("  noisy: %d of %d failed: %v\n", r[1].noisy.Failed, r[1].noisy.Failed+r[1].noisy.Answered, r[1].noisy.Failure)
+		}
+		if expensive.Failed > 0 || ratio > 2 && expensive.Latency(50) > o.floor {
+			slowed = append(slowed, engine+" "+c.name)
+		}
+	}
+	return slowed, nil
+}
+
+// A result is of one kind of the noisy tenant's requests.
+type result struct {
+	noisy, quiet load.Report
+	memory       int64 // the most anonymous memory that was seen, in bytes
+}
+
+// compare runs the cheap and the expensive requests of a case in turn.
+func (o options) compare(ctx context.Context, a *server.Atrium, c comparison, quiet *tenant) (results [2]result, err error) {
+	for range o.rounds {
+		for i, kind := range []load.Kind{c.cheap, c.expensive} {
+			done := make(chan error, 1)
+			var noisy load.Report
+			go func() {
+				var err error
+				noisy, err = load.Load{To: []load.Server{a}, Mix: load.Only(kind), Connections: o.connections, For: o.length}.Run(ctx)
+				done <- err
+			}()
+			measured := make(chan int64, 1)
+			watching, stop := context.WithCancel(ctx)
+			go func() { measured <- peakMemory(watching, a) }()
+			time.Sleep(o.length / 10) // until the noise is there
+			heard, err := load.Load{To: []load.Server{a}, Mix: quiet.mix(), Connections: 8, For: o.length * 8 / 10, Rate: o.rate}.Run(ctx)
+			err = errors.Join(err, ignoreUnanswered(<-done, noisy))
+			stop()
+			results[i].memory = max(results[i].memory, <-measured)
+			if err != nil {
+				return results, err
+			}
+			results[i].noisy.Add(noisy)
+			results[i].quiet.Add(heard)
+		}
+	}
+	return results, nil
+}
+
+// peakMemory returns the most anonymous memory that the server had until ctx ended.
+func peakMemory(ctx context.Context, a *server.Atrium) (peak int64) {
+	for ctx.Err() == nil {
+		if now, err := a.Anonymous(); err == nil {
+			peak = max(peak, now)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return peak
+}
+
+// ignoreUnanswered returns nil for a noisy tenant all of whose requests were refused.
+func ignoreUnanswered(err error, r load.Report) error {
+	if r.Failed > 0 {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"atrium/bench/load"
+	"atrium/bench/server"
+	"atrium/bench/workload"
+	"atrium/internal/jsonshape"
+)
+
+// What the noisy tenant has stored. The account and the page of number small are small.
+const (
+	small = iota
+	withProspects
+	withPayloads
+	withClaims
+	withActivity
+	accounts
+
+	prospects = 20_000 // of withProspects
+	payloads  = 64     // of withPayloads, a megabyte each
+	claims    = 64     // of withClaims, each with a domain of half a megabyte
+	entries   = 20_000 // of withActivity
+	pages     = 40     // a megabyte each
+)
+
+const megabyte = 1 << 20
+
+// A tenant sends requests.
+type tenant struct {
+	addr, id    string
+	key, manage string // headers
+}
+
+func newTenant(ctx context.Context, a *server.Atrium, name string) (*tenant, error) {
+	t := &tenant{addr: a.Addr()}
+	var made struct{ TenantID, Key string }
+	if err := a.Command(ctx, &made, nil, "tenants", "create", "--name", name); err != nil {
+		return nil, err
+	}
+	t.id = made.TenantID
+	for scopes, header := range map[string]*string{"": &t.key, "manage": &t.manage} {
+		args := []string{"keys", "create", "--tenant", t.id, "--name", name}
+		if scopes != "" {
+			args = append(args, "--scope", scopes)
+		}
+		if err := a.Command(ctx, &made, nil, args...); err != nil {
+			return nil, err
+		}
+		*header = "x-api-key: " + made.Key
+	}
+	return t, nil
+}
+
+// imports stores records, as an import takes them.
+func (t *tenant) imports(write func(add func(record map[string]any)) error) error {
+	body, to := io.Pipe()
+	go func() {
+		encoder := json.NewEncoder(to)
+		var failed error
+		err := write(func(record map[string]any) { failed = errors.Join(failed, encoder.Encode(record)) })
+		_ = to.CloseWithError(errors.Join(err, failed))
+	}()
+	request, err := http.NewRequest(http.MethodPost, "http://"+t.addr+"/manage/v0/import", body)
+	if err != nil {
+		return err
+	}
+	name, value, _ := strings.Cut(t.manage, ": ")
+	request.Header.Set(name, value)
+	request.Header.Set("Content-Type", "application/x-ndjson")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if text, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK {
+		return fmt.Errorf("import: %d %s: %w", response.StatusCode, text, err)
+	}
+	return nil
+}
+
+func accountRecord(n int) map[string]any { return workload.Account(n) }
+
+func entryRecord(n, account int, payload any) map[string]any {
+	return map[string]any{
+		"kind": "accountLog", "accountLogId": workload.ID("prospectlog", n), "accountId": workload.ID("account", account),
+		"source": "bench", "type": fmt.Sprintf("type-%d", n%10), "payload": payload,
+	}
+}
+
+// prepareQuiet stores the account that the quiet tenant reads.
+func (t *tenant) prepareQuiet() error {
+	return t.imports(func(add func(map[string]any)) error {
+		add(accountRecord(small))
+		return nil
+	})
+}
+
+// prepare stores what makes requests of the noisy tenant expensive.
+func (t *tenant) prepare(context.Context) error {
+	text := strings.Repeat("x", megabyte-1000)
+	return t.imports(func(add func(map[string]any)) error {
+		for n := range accounts {
+			add(accountRecord(n))
+		}
+		for n := range prospects {
+			p := workload.Prospect(n)
+			p["accountIds"] = []string{workload.ID("account", withProspects)}
+			add(p)
+		}
+		for n := range pages {
+			p := workload.Page(n)
+			p["status"], p["actions"] = "draft", []any{map[string]any{"text": text}}
+			add(p)
+		}
+		add(map[string]any{"kind": "audience", "audienceId": workload.ID("audience", 0), "pageId": workload.ID("page", 0), "name": "All"})
+		for n, content := range [][]byte{[]byte(`{"a":1}`), []byte(`{"a":2}`), jsonshape.Wide(megabyte / 2), jsonshape.Unsorted(megabyte / 2), jsonshape.Objects(megabyte / 2)} {
+			add(map[string]any{
+				"kind": "audienceVersion", "id": workload.ID("version", n), "audienceId": workload.ID("audience", 0),
+				"versionNumber": n + 1, "content": json.RawMessage(content),
+			})
+		}
+		number := 0
+		entry := func(account int, payload any) map[string]any {
+			number++
+			return entryRecord(number, account, payload)
+		}
+		for range 10 {
+			add(entry(small, map[string]any{"n": 1}))
+		}
+		for range payloads {
+			add(entry(withPayloads, json.RawMessage(jsonshape.Wide(megabyte-1000))))
+		}
+		for range claims {
+			e := entry(withClaims, map[string]any{"n": 1})
+			e["claimed"] = map[string]any{"domain": text[:megabyte/2]}
+			add(e)
+		}
+		for range entries {
+			add(entry(withActivity, map[string]any{"n": 1}))
+		}
+		return nil
+	})
+}
+
+// mix is what the quiet tenant sends.
+func (t *tenant) mix() load.Mix {
+	body := []byte(`{"source":"quiet","domain":"` + workload.Domain(small) + `","payload":{"event":"page.viewed"}}`)
+	return load.Mix{
+		{Kind: load.Kind{Name: "POST entry", Status: http.StatusCreated, Request: func(int) []byte {
+			return load.Send(http.MethodPost, t.addr, "/v0/account_logs", body, t.key)
+		}}, Weight: 1},
+		{Kind: load.Kind{Name: "GET account", Status: http.StatusOK, Request: func(int) []byte {
+			return load.Get(t.addr, "/v0/accounts/"+workload.ID("account", small), t.key)
+		}}, Weight: 1},
+	}
+}
+
+// A comparison is of a cheap and an expensive request. If they have bodies, these are of
+// equal length.
+type comparison struct {
+	name             string
+	cheap, expensive load.Kind
+}
+
+func (t *tenant) get(path string) load.Kind {
+	return load.Kind{Name: "GET " + path, Status: http.StatusOK, Request: func(int) []byte { return load.Get(t.addr, path, t.manage) }}
+}
+
+// send returns a kind whose body has the number of the request in place of {{n}}.
+func (t *tenant) send(method, path string, status int, body []byte, headers ...string) load.Kind {
+	before, after, found := bytes.Cut(body, []byte("{{n}}"))
+	return load.Kind{Name: method + " " + path, Status: status, Request: func(n int) []byte {
+		sent := body
+		if found {
+			sent = fmt.Appendf(make([]byte, 0, len(body)+20), "%s%020d%s", before, n, after)
+		}
+		return load.Send(method, t.addr, path, sent, headers...)
+	}}
+}
+
+func (t *tenant) cases() (all []comparison) {
+	id := workload.ID
+	plain := func(size int) []byte {
+		return []byte(`{"text":"` + strings.Repeat("x", size-len(`{"text":""}`)) + `"}`)
+	}
+	entry := func(payload []byte) []byte {
+		return fmt.Appendf(nil, `{"source":"noisy","domain":"noisy.example","idempotencyKey":"{{n}}","payload":%s}`, payload)
+	}
+	for _, shape := range jsonshape.All {
+		post := func(payload []byte) load.Kind {
+			return t.send(http.MethodPost, "/v0/account_logs", http.StatusCreated, entry(payload), t.key)
+		}
+		all = append(all, comparison{"entry-" + shape.Name, post(plain(megabyte - 1000)), post(shape.Make(megabyte - 1000))})
+	}
+	batch := func(payload []byte) load.Kind {
+		one := fmt.Appendf(nil, `{"source":"noisy","domain":"noisy.example","payload":%s}`, payload)
+		body := fmt.Appendf(nil, `{"entries":[%s]}`, bytes.Join([][]byte{one, one, one, one, one, one, one, one}, []byte(",")))
+		return t.send(http.MethodPost, "/manage/v0/account_logs", http.StatusOK, body, t.manage)
+	}
+	all = append(all, comparison{"batch", batch(plain(megabyte - 1000)), batch(jsonshape.Unsorted(megabyte - 1000))})
+	lines := func(payload []byte) load.Kind {
+		line := fmt.Appendf(nil, `{"kind":"accountLog","accountId":%q,"source":"noisy","idempotencyKey":"{{n}}","payload":%s}`, id("account", small), payload)
+		other := bytes.ReplaceAll(line, []byte(`,"idempotencyKey":"{{n}}"`), nil)
+		return t.send(http.MethodPost, "/manage/v0/import", http.StatusOK, bytes.Join([][]byte{line, other, other, other}, []byte("\n")), t.manage, "Content-Type: application/x-ndjson")
+	}
+	account, page := "/manage/v0/accounts/", "/manage/v0/pages/"+id("page", 0)+"/audiences/"+id("audience", 0)
+	rename := func(n int) load.Kind {
+		return t.send(http.MethodPatch, "/v0/accounts/"+id("account", n), http.StatusOK, []byte(`{"name":"{{n}}"}`), t.key)
+	}
+	external := func(path string) load.Kind {
+		return load.Kind{Name: path, Status: http.StatusOK, Request: func(int) []byte { return load.Get(t.addr, path, t.key) }}
+	}
+	move := func(from int) load.Kind {
+		body := fmt.Appendf(nil, `{"from":%q,"to":%q,"rule":{"payload":{"pointer":"/zz","equals":1}},"check":true}`, id("account", from), id("account", withActivity))
+		return t.send(http.MethodPost, "/manage/v0/moves", http.StatusOK, body, t.manage)
+	}
+	link := func(n int) load.Kind {
+		return t.send(http.MethodPut, account+id("account", n)+"/prospects/"+id("prospect", 0), http.StatusOK, nil, t.manage)
+	}
+	return append(all,
+		comparison{"import", lines(plain(megabyte - 1000)), lines(jsonshape.Unsorted(megabyte - 1000))},
+		comparison{"import-unknown", lines(plain(megabyte - 1000)), t.send(http.MethodPost, "/manage/v0/import", http.StatusBadRequest, jsonshape.Wide(4*megabyte), t.manage, "Content-Type: application/x-ndjson")},
+		comparison{"account", external("/v0/accounts/" + id("account", small)), external("/v0/accounts/" + id("account", withProspects))},
+		comparison{"rename", rename(small), rename(withProspects)},
+		comparison{"link", link(small), link(withProspects)},
+		comparison{"detail", t.get(account + id("account", small)), t.get(account + id("account", withProspects))},
+		comparison{"activity", t.get(account + id("account", small) + "/activity?limit=100"), t.get(account + id("account", withClaims) + "/activity?limit=100")},
+		comparison{"payloads", t.get(account + id("account", small) + "/activity?limit=100&include=payload"), t.get(account + id("account", withPayloads) + "/activity?limit=100&include=payload")},
+		comparison{"counts", t.get(account + id("account", small) + "/activity/counts"), t.get(account + id("account", withActivity) + "/activity/counts")},
+		comparison{"move", move(small), move(withPayloads)},
+		comparison{"pages", external("/v0/pages?limit=100&status=archived"), external("/v0/pages?limit=100&status=draft")},
+		comparison{"diff", t.get(page + "/versions/1/diff?to=2"), t.get(page + "/versions/3/diff?to=5")},
+		comparison{"diff-sorted", t.get(page + "/versions/1/diff?to=2"), t.get(page + "/versions/3/diff?to=4")},
+		comparison{"export", t.get("/manage/v0/tenant"), t.get("/manage/v0/export")},
+	)
+}
