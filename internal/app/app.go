@@ -53,7 +53,7 @@ type App struct {
 	log         *slog.Logger
 	listener    net.Listener
 	connections *limit.Listener // what the listener is, or accepts from
-	inFlight    *limit.Semaphore[atrium.TenantID]
+	limits      rest.Limits
 	server      *http.Server
 	measured    net.Listener // of the metrics; nil for none
 	metrics     *http.Server // nil for none
@@ -79,7 +79,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{settings: c.Settings, log: c.Log, inFlight: limits.rest.InFlight, export: c.Export}
+	a := &App{settings: c.Settings, log: c.Log, limits: limits.rest, export: c.Export}
 	if err := a.secure(); err != nil {
 		return nil, err
 	}

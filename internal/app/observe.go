@@ -57,7 +57,8 @@ func (a *App) measure(c Config) {
 	m, s := c.Metrics, c.Store
 	m.Gauge("atrium_ingest_queue_entries", "Entries that wait to be written.", func() float64 { return float64(a.writer.Waiting()) })
 	m.Gauge("atrium_http_connections", "Connections of clients that are open.", func() float64 { return float64(a.connections.Open()) })
-	m.Gauge("atrium_http_requests_in_work", "Requests that are in work, as max-requests counts them.", func() float64 { return float64(a.inFlight.Held()) })
+	m.Gauge("atrium_http_requests_in_work", "Requests that are in work, as max-requests counts them.", func() float64 { return float64(a.limits.InFlight.Held()) })
+	m.Gauge("atrium_http_heavy_work", "Heavy work in progress, such as large bodies that are decoded.", func() float64 { return float64(a.limits.Heavy.Held()) })
 	m.Gauge("atrium_store_connections", "Connections to the database that are in use.", func() float64 { return float64(s.Stats().Connections) })
 	m.Gauge("atrium_store_waiting", "Who waits for a connection to a database server.", func() float64 { return float64(s.Stats().Waiting) })
 	m.Gauge("atrium_sqlite_wal_bytes", "Bytes in the write-ahead log, as of the last commit.", func() float64 { return float64(s.Stats().LogBytes) })

@@ -121,11 +121,12 @@ type Config struct {
 	// they say changes, on SQLite. 0 keeps none.
 	AnswerMemory Size
 
-	// How many requests of an API are in work at the same time, imports and exports
-	// not counted. As many more wait for their turn. 0 is no limit.
+	// How many requests of an API are in flight at the same time, imports and exports
+	// not counted. One tenant may have half of them, and each of several as many as are
+	// left. As many more of each tenant wait. 0 is no limit.
 	MaxRequests int
 
-	// How long a request may wait for its turn. Then it is answered with 503.
+	// How long a request may wait to be admitted. Then it is answered with 503.
 	RequestWait time.Duration
 
 	// How many requests may come with one key: 100/s are so many in a second, at

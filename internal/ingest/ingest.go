@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/internal/limit"
 )
 
 // A Store records drafts as one durable transaction, all or none. The outcomes
@@ -77,7 +78,7 @@ const (
 )
 
 // ErrFull is the cause of the error for a submission that found no room.
-var ErrFull = errors.New("the write queue is full")
+var ErrFull = fmt.Errorf("the write queue is full: %w", limit.ErrBusy)
 
 // ErrClosed is the cause of the error for a submission to a Writer that has
 // begun to close.

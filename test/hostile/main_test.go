@@ -56,6 +56,7 @@ type server struct {
 	metrics string // its address
 	key     string // with all scopes of the external API
 	manage  string // with the scope manage
+	other   string // of another tenant, with all scopes of the external API
 }
 
 // Lines of the log, of either format.
@@ -80,6 +81,11 @@ func start(t *testing.T, database string, flags ...string) *server {
 	s := &server{}
 	s.key, _ = apptest.Key(t, st, tenant.ID)
 	s.manage, _ = apptest.Key(t, st, tenant.ID, atrium.ScopeManage)
+	other, _, err := st.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.other, _ = apptest.Key(t, st, other.ID)
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
