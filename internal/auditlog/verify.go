@@ -9,10 +9,12 @@ package auditlog
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 
 	"atrium"
 )
@@ -128,7 +130,7 @@ func (v *Verifier) Add(row *atrium.AuditRow) bool {
 	return r.Fault == nil
 }
 
-// explain notes a row without detail, or what one with a detail says of others.
+// explain notes a redacted row, or removes the subjects that a row's change redacted.
 func (v *Verifier) explain(row *atrium.AuditRow) {
 	if row.Redacted() {
 		v.report.Redacted++
@@ -137,16 +139,38 @@ func (v *Verifier) explain(row *atrium.AuditRow) {
 		}
 		return
 	}
-	if len(v.redacted) == 0 || row.Action != atrium.ActionEraseAccount && row.Action != atrium.ActionDeleteProspect {
+	if len(v.redacted) == 0 {
 		return
 	}
-	delete(v.redacted, row.Subject)
-	var detail struct{ Redacted []string }
-	if err := json.Unmarshal(row.Detail, &detail); err == nil { // what is no such array explains nothing
-		for _, subject := range detail.Redacted {
-			delete(v.redacted, subject)
-		}
+	for _, subject := range redactedBy(row) {
+		delete(v.redacted, subject)
 	}
+}
+
+// redactedBy returns the subjects whose earlier rows the row's change may have redacted.
+// Erasing an account redacts accounts and moves, deleting a prospect redacts that
+// prospect. Any other subject, such as a key, is left out: Atrium never redacts it.
+func redactedBy(row *atrium.AuditRow) []string {
+	switch row.Action {
+	case atrium.ActionDeleteProspect:
+		return ofKinds([]string{row.Subject}, atrium.ProspectID("").Prefix())
+	case atrium.ActionEraseAccount:
+		var detail struct {
+			Redacted []string `json:"redacted"`
+		}
+		if err := json.Unmarshal(row.Detail, &detail); err != nil {
+			detail.Redacted = nil // a malformed array names nothing, not a part of it
+		}
+		return ofKinds(append(detail.Redacted, row.Subject), atrium.AccountID("").Prefix(), atrium.MoveID("").Prefix())
+	}
+	return nil
+}
+
+// ofKinds returns the subjects that begin with one of the prefixes.
+func ofKinds(subjects []string, prefixes ...string) []string {
+	return slices.DeleteFunc(subjects, func(subject string) bool {
+		return !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(subject, prefix) })
+	})
 }
 
 // Explained reports whether a later row says of every redacted one that it was.

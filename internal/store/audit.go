@@ -158,8 +158,10 @@ func (tx *changing) writeAudit() error {
 // redact takes the details out of all rows about a subject that are written
 // already. The chain holds on: it covers their hashes. What redacts is recorded as
 // well, under the same subject or with it in the member "redacted" of its detail,
-// which is how a verifier knows that nobody else did it.
+// which is how a verifier knows that nobody else did it. So those records stay: an
+// account that was erased, imported and erased again has two.
 func (tx *changing) redact(subject string) error {
-	_, err := tx.Exec("UPDATE audit SET detail = NULL, salt = NULL WHERE tenant_id = $1 AND subject = $2", idArg(tx.change.TenantID), subject)
+	_, err := tx.Exec("UPDATE audit SET detail = NULL, salt = NULL WHERE tenant_id = $1 AND subject = $2 AND action NOT IN ($3, $4)",
+		idArg(tx.change.TenantID), subject, atrium.ActionEraseAccount, atrium.ActionDeleteProspect)
 	return err
 }

@@ -98,7 +98,7 @@ func (tx *changing) erase(g *group) error {
 	if err := x.write(tx); err != nil {
 		return err
 	}
-	tx.recordDetail("account.erase", string(g.root.ID), map[string]any{"members": len(g.members), "redacted": names})
+	tx.recordDetail(atrium.ActionEraseAccount, string(g.root.ID), map[string]any{"members": len(g.members), "redacted": names})
 	_, err := tx.Batch(insertErasures, rows, nil)
 	return err
 }

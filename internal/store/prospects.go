@@ -156,7 +156,7 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 		if err := tx.forgetResult(&p.Prospect); err != nil {
 			return none, err
 		}
-		tx.recordDetail("prospect.delete", string(id), map[string]any{})
+		tx.recordDetail(atrium.ActionDeleteProspect, string(id), map[string]any{})
 		if _, err := tx.deleteLinks(&p.Prospect, linked); err != nil {
 			return none, err
 		}

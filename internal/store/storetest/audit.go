@@ -27,6 +27,7 @@ var audits = []guarantee{
 	{"what was exported is verified like what is stored", exportIsRight},
 	{"every way to tamper with a chain is found, at its first row", tamperingIsFound},
 	{"a row that another one says was redacted is right, and no other without its detail", redactionIsExplained},
+	{"an erasure leaves the records of earlier ones", erasuresStayRecorded},
 }
 
 // auditRows reads a list to its end.

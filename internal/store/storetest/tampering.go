@@ -151,7 +151,7 @@ func (c *tampered) fill(t tb) {
 	t.Helper()
 	for i := range 10 {
 		c.forge(t, atrium.AuditRow{
-			At: c.clock.shows(), Actor: "key_test", Action: "thing.change", Subject: fmt.Sprint("thing_", i), RequestID: "req_test",
+			At: c.clock.shows(), Actor: "key_test", Action: "thing.change", Subject: fmt.Sprint("account_", i), RequestID: "req_test",
 			Detail: fmt.Appendf(nil, `{"n":%d}`, i),
 		})
 		if i == 4 {
@@ -175,21 +175,41 @@ func (c *tampered) wantFault(t tb, name string, known *auditlog.Head, want audit
 }
 
 func redactionIsExplained(t *testing.T, e *env) {
+	const account = "account_5"
+	row := func(action, subject, detail string) atrium.AuditRow {
+		return atrium.AuditRow{Action: action, Subject: subject, Detail: []byte(detail)}
+	}
+	erase := func(subject, detail string) atrium.AuditRow { return row(atrium.ActionEraseAccount, subject, detail) }
+	remove := func(subject, detail string) atrium.AuditRow {
+		return row(atrium.ActionDeleteProspect, subject, detail)
+	}
+	unrecorded := &auditlog.Fault{Flaw: auditlog.Unrecorded, Number: 11}
 	for name, c := range map[string]struct {
-		erase atrium.AuditRow
-		want  *auditlog.Fault
+		subject string // of row 11, which is redacted
+		erase   atrium.AuditRow
+		want    *auditlog.Fault
 	}{
-		"by the erasure of the subject":  {atrium.AuditRow{Action: atrium.ActionEraseAccount, Subject: "thing_5", Detail: []byte("{}")}, nil},
-		"by the deletion of the subject": {atrium.AuditRow{Action: atrium.ActionDeleteProspect, Subject: "thing_5", Detail: []byte("{}")}, nil},
-		"by one that names the subject":  {atrium.AuditRow{Action: atrium.ActionEraseAccount, Subject: "thing_1", Detail: []byte(`{"redacted":["thing_0","thing_5"]}`)}, nil},
-		"by one that names others":       {atrium.AuditRow{Action: atrium.ActionEraseAccount, Subject: "thing_1", Detail: []byte(`{"redacted":["thing_0"]}`)}, &auditlog.Fault{Flaw: auditlog.Unrecorded, Number: 6}},
-		"by one that names it elsewhere": {atrium.AuditRow{Action: atrium.ActionEraseAccount, Subject: "thing_1", Detail: []byte(`{"redacted":"thing_5"}`)}, &auditlog.Fault{Flaw: auditlog.Unrecorded, Number: 6}},
-		"by what is no erasure":          {atrium.AuditRow{Action: "thing.delete", Subject: "thing_5", Detail: []byte("{}")}, &auditlog.Fault{Flaw: auditlog.Unrecorded, Number: 6}},
+		"by its erasure":                       {account, erase("account_5", "{}"), nil},
+		"by one that names it":                 {account, erase("account_1", `{"redacted":["account_0","account_5"]}`), nil},
+		"by one that names others":             {account, erase("account_1", `{"redacted":["account_0"]}`), unrecorded},
+		"by one that names it elsewhere":       {account, erase("account_1", `{"redacted":"account_5"}`), unrecorded},
+		"by one that names it by another name": {account, erase("account_1", `{"Redacted":["account_5"]}`), unrecorded},
+		"by one that names it among others":    {account, erase("account_1", `{"redacted":["account_5",5]}`), unrecorded},
+		"by the deletion of it":                {account, remove("account_5", "{}"), unrecorded},
+		"by the deletion of a prospect":        {account, remove("prospect_1", `{"redacted":["account_5"]}`), unrecorded},
+		"by what is no erasure":                {account, row("account.update", account, "{}"), unrecorded},
+		"a prospect, by its deletion":          {"prospect_5", remove("prospect_5", "{}"), nil},
+		"a prospect, by an erasure":            {"prospect_5", erase("account_1", `{"redacted":["prospect_5"]}`), unrecorded},
+		"a move, by an erasure":                {"move_5", erase("account_1", `{"redacted":["move_5"]}`), nil},
+		"a key, by an erasure":                 {"key_5", erase("account_1", `{"redacted":["key_5"]}`), unrecorded},
+		"a page, by its own erasure":           {"page_5", erase("page_5", "{}"), unrecorded},
+		"a page, by its own deletion":          {"page_5", remove("page_5", "{}"), unrecorded},
 	} {
 		chain := &tampered{env: e.as(e.newTenant(t))}
 		chain.fill(t)
-		chain.set(t, 6, "detail", nil)
-		chain.set(t, 6, "salt", nil)
+		chain.forge(t, row("thing.change", c.subject, `{"n":11}`))
+		chain.set(t, 11, "detail", nil)
+		chain.set(t, 11, "salt", nil)
 		chain.forge(t, c.erase)
 		for known, head := range map[string]*auditlog.Head{"none": nil, "an early one": &chain.early} {
 			stored, err := chain.VerifyAudit(t.Context(), chain.tenant, head)
@@ -205,10 +225,27 @@ func redactionIsExplained(t *testing.T, e *env) {
 	// One that was redacted before the erasure that it is itself explains nothing.
 	chain := &tampered{env: e.as(e.newTenant(t))}
 	chain.fill(t)
-	chain.forge(t, atrium.AuditRow{Action: atrium.ActionEraseAccount, Subject: "thing_5", Detail: []byte("{}")})
+	chain.forge(t, atrium.AuditRow{Action: atrium.ActionEraseAccount, Subject: "account_5", Detail: []byte("{}")})
 	for _, number := range []int64{6, 11} {
 		chain.set(t, number, "detail", nil)
 		chain.set(t, number, "salt", nil)
 	}
 	chain.wantFault(t, "by one without detail", nil, auditlog.Fault{Flaw: auditlog.Unrecorded, Number: 6})
+}
+
+func erasuresStayRecorded(t *testing.T, e *env) {
+	a, b, _ := e.three(t)
+	e.rename(t, a.ID, "Secret")
+	e.merged(t, a.ID, b.ID)
+	e.erase(t, a.ID)
+	again := e.newAccount("again.example", "")
+	again.ID = b.ID
+	if _, err := e.Import(t.Context(), e.change(), items(again)); err != nil {
+		t.Fatal(err)
+	}
+	e.rename(t, b.ID, "Secret")
+	e.erase(t, b.ID)
+	if report := e.wantSound(t, nil); report.Redacted == 0 {
+		t.Error("no row was redacted")
+	}
 }
