@@ -49,7 +49,7 @@ type Flaw string
 const (
 	Altered    Flaw = "altered"    // the row is not what was sealed, or not the one that belongs there
 	Missing    Flaw = "missing"    // there are rows behind it, and it is not there
-	Misplaced  Flaw = "misplaced"  // it is there again, or out of order
+	Misplaced  Flaw = "misplaced"  // it is there again, out of order, or before row 1
 	Cut        Flaw = "cut"        // it is the last one, and there were others behind it
 	OtherHead  Flaw = "other_head" // it is not the one that a head names
 	Unrecorded Flaw = "unrecorded" // its detail was taken out, and no later row says so
@@ -69,6 +69,9 @@ func (f Fault) String() string {
 	case Missing:
 		return fmt.Sprintf("row %d is missing", f.Number)
 	case Misplaced:
+		if f.Number < 1 {
+			return fmt.Sprintf("row %d does not belong to the chain, which begins at row 1", f.Number)
+		}
 		return fmt.Sprintf("row %d is there twice or out of order", f.Number)
 	case Cut:
 		return fmt.Sprintf("what came after row %d was cut off", f.Number)
@@ -112,10 +115,10 @@ func (v *Verifier) Add(row *atrium.AuditRow) bool {
 	next := r.Head.Number + 1
 	switch {
 	case r.Fault != nil:
+	case row.Number < 1, row.Number < next: // next overflows if a known head has the highest number
+		r.Fault = &Fault{Misplaced, row.Number}
 	case row.Number > next:
 		r.Fault = &Fault{Missing, next}
-	case row.Number < next:
-		r.Fault = &Fault{Misplaced, row.Number}
 	case !row.Follows(v.tenant, r.Head.Hash):
 		r.Fault = &Fault{Altered, row.Number}
 	case v.known != nil && v.known.Number == row.Number && !bytes.Equal(v.known.Hash, row.Hash):

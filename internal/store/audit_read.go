@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -42,8 +43,13 @@ func (f *AuditFilter) add(q *selection) {
 // AuditRows returns up to limit rows of a tenant's audit log that the filter takes,
 // highest number first: those below a number, or from the last for 0. It returns the
 // number below which the list goes on, 0 at its end: it reads scanLimit rows at most
-// and may find fewer than there are, or none.
+// and may find fewer than there are, or none. The error is CodeInternal if the log has
+// rows outside of 1 to its head or, without a filter, if one of them is missing.
 func (s *Store) AuditRows(ctx context.Context, tenant atrium.TenantID, f AuditFilter, below int64, limit int) (rows []atrium.AuditRow, next int64, err error) {
+	head, err := s.checkAuditEnds(ctx, tenant)
+	if err != nil {
+		return nil, 0, err
+	}
 	if below == 0 {
 		below = math.MaxInt64
 	}
@@ -69,25 +75,105 @@ func (s *Store) AuditRows(ctx context.Context, tenant atrium.TenantID, f AuditFi
 	f.add(q)
 	q.add(" ORDER BY number DESC LIMIT ", int64(limit)+1)
 	rows, more, err := list(ctx, s, q, limit, scanAudit)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, 0, err
-	case more:
+	}
+	if f == (AuditFilter{}) {
+		if below > head.Number {
+			below = head.Number + 1
+			if len(rows) > 0 { // some may have been added since the head was read
+				below = rows[0].Number + 1
+			}
+		}
+		if err := checkConsecutive(rows, below, more); err != nil {
+			return nil, 0, err
+		}
+	}
+	if more {
 		return rows, rows[len(rows)-1].Number, nil
 	}
 	return rows, least, nil
 }
 
+// checkConsecutive returns an error unless the rows are those below a number without gaps,
+// down to row 1 if there are no more.
+func checkConsecutive(rows []atrium.AuditRow, below int64, more bool) error {
+	for i := range rows {
+		if below--; rows[i].Number != below {
+			return auditBroken(auditlog.Missing, below)
+		}
+	}
+	if !more && below > 1 {
+		return auditBroken(auditlog.Missing, below-1)
+	}
+	return nil
+}
+
 const selectAuditHead = "SELECT number, hash FROM audit_heads WHERE tenant_id = $1"
+
+func scanAuditHead(r engine.Row) auditlog.Head {
+	return auditlog.Head{Number: r.Int(0), Hash: r.Bytes(1)}
+}
 
 // AuditHead returns the head of a tenant's audit log, number 0 if nothing was
 // recorded yet.
 func (s *Store) AuditHead(ctx context.Context, tenant atrium.TenantID) (head auditlog.Head, err error) {
 	err = s.query(ctx, selectAuditHead, engine.Args{idArg(tenant)}, func(r engine.Row) error {
-		head = auditlog.Head{Number: r.Int(0), Hash: r.Bytes(1)}
+		head = scanAuditHead(r)
 		return nil
 	})
 	return head, err
+}
+
+// auditEnds are the two ends of an audit log at one instant.
+type auditEnds struct {
+	first int64         // the lowest number of a row; 1 if there is none
+	last  auditlog.Head // of the row with the highest number
+	head  auditlog.Head // that is stored with the log
+}
+
+func (s *Store) auditEnds(ctx context.Context, tenant atrium.TenantID) (ends auditEnds, err error) {
+	args := engine.Args{idArg(tenant)}
+	err = s.read(ctx, func(tx engine.Tx) error {
+		ends = auditEnds{first: 1}
+		if err := tx.Query(selectAuditHead, args, func(r engine.Row) error {
+			ends.head = scanAuditHead(r)
+			return nil
+		}); err != nil {
+			return err
+		}
+		if err := tx.Query("SELECT number, hash FROM audit WHERE tenant_id = $1 ORDER BY number DESC LIMIT 1", args, func(r engine.Row) error {
+			ends.last = scanAuditHead(r)
+			return nil
+		}); err != nil {
+			return err
+		}
+		return tx.Query("SELECT number FROM audit WHERE tenant_id = $1 ORDER BY number LIMIT 1", args, func(r engine.Row) error {
+			ends.first = r.Int(0)
+			return nil
+		})
+	})
+	return ends, err
+}
+
+// checkAuditEnds returns the head of a tenant's audit log, and an error of CodeInternal
+// unless all rows have numbers from 1 to that of the head.
+func (s *Store) checkAuditEnds(ctx context.Context, tenant atrium.TenantID) (auditlog.Head, error) {
+	ends, err := s.auditEnds(ctx, tenant)
+	switch {
+	case err != nil:
+	case ends.first < 1:
+		err = auditBroken(auditlog.Misplaced, ends.first)
+	case ends.last.Number != ends.head.Number, !bytes.Equal(ends.last.Hash, ends.head.Hash):
+		err = auditBroken(auditlog.OtherHead, ends.head.Number)
+	}
+	return ends.head, err
+}
+
+// auditBroken returns the error that tells a caller what is wrong with an audit log.
+func auditBroken(flaw auditlog.Flaw, number int64) error {
+	return atrium.Errorf(atrium.CodeInternal, "The audit log is broken: %s. Run atrium audit verify on the database.",
+		auditlog.Fault{Flaw: flaw, Number: number})
 }
 
 // auditChunk is how many rows of an audit log are read at once.
@@ -95,9 +181,11 @@ const auditChunk = 200
 
 // ExportAudit calls emit with the rows of a tenant's audit log from a number to the
 // last one there is when it begins, lowest number first. It holds a few rows in memory
-// and no transaction while emit runs.
+// and no transaction while emit runs. The error is CodeInternal, and nothing is emitted,
+// if there are rows outside of 1 to the head or if the last ones are missing: what is
+// exported alone would not tell.
 func (s *Store) ExportAudit(ctx context.Context, tenant atrium.TenantID, from int64, emit func(*atrium.AuditRow) error) error {
-	head, err := s.AuditHead(ctx, tenant)
+	head, err := s.checkAuditEnds(ctx, tenant)
 	if err != nil {
 		return err
 	}
@@ -121,7 +209,11 @@ func (s *Store) eachAudit(ctx context.Context, tenant atrium.TenantID, first, la
 				return err
 			}
 		}
-		first = rows[len(rows)-1].Number + 1
+		read := rows[len(rows)-1].Number
+		if read == last { // which may be the highest number there is
+			return nil
+		}
+		first = read + 1
 	}
 	return nil
 }
@@ -129,30 +221,17 @@ func (s *Store) eachAudit(ctx context.Context, tenant atrium.TenantID, first, la
 // errBroken ends the reading of a chain at its first fault.
 var errBroken = errors.New("the chain is broken")
 
-// VerifyAudit verifies the chain of a tenant's audit log from its first row to the
-// head that is stored with it, and that the known head, nil for none, was one of it.
+// VerifyAudit verifies the chain of a tenant's audit log, all of its rows and the head
+// that is stored with it, and that the known head, nil for none, was one of it.
 // It may run while rows are added.
 func (s *Store) VerifyAudit(ctx context.Context, tenant atrium.TenantID, known *auditlog.Head) (auditlog.Report, error) {
 	v := auditlog.NewVerifier(tenant, known)
-	var head auditlog.Head
-	for first, right := int64(1), true; ; {
-		var last int64
-		if err := s.read(ctx, func(tx engine.Tx) error {
-			head, last = auditlog.Head{}, 0
-			if err := tx.Query(selectAuditHead, engine.Args{idArg(tenant)}, func(r engine.Row) error {
-				head = auditlog.Head{Number: r.Int(0), Hash: r.Bytes(1)}
-				return nil
-			}); err != nil {
-				return err
-			}
-			return tx.Query("SELECT number FROM audit WHERE tenant_id = $1 ORDER BY number DESC LIMIT 1", engine.Args{idArg(tenant)},
-				func(r engine.Row) error {
-					last = r.Int(0)
-					return nil
-				})
-		}); err != nil {
+	for first, right := int64(math.MinInt64), true; ; { // forged rows may have any number
+		ends, err := s.auditEnds(ctx, tenant)
+		if err != nil {
 			return auditlog.Report{}, err
 		}
+		last := ends.last.Number
 		if err := s.eachAudit(ctx, tenant, first, last, func(row *atrium.AuditRow) error {
 			if right = v.Add(row); !right {
 				return errBroken
@@ -163,7 +242,7 @@ func (s *Store) VerifyAudit(ctx context.Context, tenant atrium.TenantID, known *
 		}
 		// A row may have been redacted since the first chunk, by one behind the last.
 		if !right || v.Explained() || last < first {
-			return v.End(&head), nil
+			return v.End(&ends.head), nil
 		}
 		first = last + 1
 	}

@@ -28,6 +28,9 @@ var audits = []guarantee{
 	{"every way to tamper with a chain is found, at its first row", tamperingIsFound},
 	{"a row that another one says was redacted is right, and no other without its detail", redactionIsExplained},
 	{"an erasure leaves the records of earlier ones", erasuresStayRecorded},
+	{"rows outside of 1 to the head, and missing ones, are found and not listed", numbersAreChecked},
+	{"rows that are gone when a list goes on are missed", endOfAListIsChecked},
+	{"a list with a filter is refused too while there are rows outside of 1 to the head", filteredListsAreChecked},
 }
 
 // auditRows reads a list to its end.
