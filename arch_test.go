@@ -25,7 +25,7 @@ var floors = [][]string{
 }
 
 // testOnly packages are imported by tests alone.
-var testOnly = []string{"internal/app/apptest", "internal/jsonshape", "internal/rest/resttest", "internal/store/engine/postgrestest", "internal/store/engine/powercut", "internal/store/engine/recording", "internal/store/storetest", "test", "test/crash", "test/cutproxy", "test/nodes"}
+var testOnly = []string{"internal/app/apptest", "internal/auditlog/auditlogtest", "internal/jsonshape", "internal/rest/resttest", "internal/store/engine/postgrestest", "internal/store/engine/powercut", "internal/store/engine/recording", "internal/store/storetest", "test", "test/crash", "test/cutproxy", "test/nodes"}
 
 // A rule is an import that only some packages may have.
 type rule struct {

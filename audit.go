@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 )
 
 // Actors that are no keys.
@@ -13,7 +14,8 @@ const (
 	ActorSchedule    = "schedule"     // what was scheduled and came due
 )
 
-// The actions that may take the details out of earlier rows (Store.redact).
+// The actions that may redact earlier rows. Their own rows are never redacted, since
+// they are what justifies a redaction.
 const (
 	ActionEraseAccount   = "account.erase"
 	ActionDeleteProspect = "prospect.delete"
@@ -52,46 +54,69 @@ type AuditRow struct {
 	Subject    string // the identifier of what it was done to
 	RequestID  string // "" if it was no request
 	Detail     []byte // a JSON object, with what was before and after; nil once redacted
-	Salt       []byte // makes DetailHash tell nothing of Detail; nil once redacted
-	DetailHash []byte // SHA-256 of Salt and Detail
+	Salt       []byte // saltLen random bytes that keep DetailHash from telling Detail; nil once redacted
+	DetailHash []byte // SHA-256 over Salt and Detail
 	Hash       []byte // SHA-256 over all of the row but Detail and Salt, and the hash before it
 }
 
+// The versions of the seal: DetailHash and Hash. Version 1 hashes Salt and Detail without
+// their lengths, and is unambiguous only because the length of Salt is fixed.
+const (
+	sealVersion1 = 1
+	sealVersion2 = 2
+)
+
+// saltLen is the length of Salt in bytes.
+const saltLen = 16
+
 // Seal makes the row the one after that with the hash, in the chain of the tenant.
-// The first row of a chain comes after nil.
+// The first row of a chain comes after nil. The seal has the newest version.
 func (r *AuditRow) Seal(tenant TenantID, previous []byte) {
-	r.Salt = make([]byte, 16)
+	r.Salt = make([]byte, saltLen)
 	_, _ = rand.Read(r.Salt) // never fails: crypto/rand ends the process instead
-	r.DetailHash = r.detailHash()
-	r.Hash = r.hash(tenant, previous)
+	r.DetailHash = r.detailHash(sealVersion2)
+	r.Hash = r.hash(sealVersion2, tenant, previous)
 }
 
-// Follows reports whether the row is what was sealed, after the row with the hash,
-// in the chain of the tenant. Of a row that was redacted it says nothing about the
-// detail.
-func (r *AuditRow) Follows(tenant TenantID, previous []byte) bool {
-	return (r.Redacted() || bytes.Equal(r.DetailHash, r.detailHash())) && bytes.Equal(r.Hash, r.hash(tenant, previous))
+// SealVersion returns the version of the row's seal, or 0 if the row is not what was
+// sealed after the row with the hash previous, in the chain of the tenant. Hash covers
+// the version, so a row cannot claim another one. The detail of a redacted row cannot be
+// checked. A row that has only one of salt and detail is not redacted: it returns 0.
+func (r *AuditRow) SealVersion(tenant TenantID, previous []byte) int {
+	for _, version := range []byte{sealVersion2, sealVersion1} {
+		if bytes.Equal(r.Hash, r.hash(version, tenant, previous)) && (r.Redacted() || r.hasSealedDetail(version)) {
+			return int(version)
+		}
+	}
+	return 0
 }
 
-// Redacted reports whether the detail was taken out.
+// Redacted reports whether both the detail and its salt were removed.
 func (r *AuditRow) Redacted() bool { return r.Detail == nil && r.Salt == nil }
 
-func (r *AuditRow) detailHash() []byte {
-	h := sha256.New()
-	h.Write(r.Salt)
-	h.Write(r.Detail)
-	return h.Sum(nil)
+func (r *AuditRow) hasSealedDetail(version byte) bool {
+	return len(r.Salt) == saltLen && len(r.Detail) > 0 && bytes.Equal(r.DetailHash, r.detailHash(version))
 }
 
-// hash is the SHA-256 of the format's version and of the members in their order,
-// each with its length before it.
-func (r *AuditRow) hash(tenant TenantID, previous []byte) []byte {
-	const version = 1
-	b := []byte{version}
-	for _, part := range [][]byte{
+func (r *AuditRow) detailHash(version byte) []byte {
+	if version == sealVersion1 {
+		sum := sha256.Sum256(slices.Concat(r.Salt, r.Detail))
+		return sum[:]
+	}
+	return hashParts(version, r.Salt, r.Detail)
+}
+
+func (r *AuditRow) hash(version byte, tenant TenantID, previous []byte) []byte {
+	return hashParts(version,
 		previous, []byte(tenant), binary.BigEndian.AppendUint64(nil, uint64(r.Number)), binary.BigEndian.AppendUint64(nil, uint64(r.At)),
-		[]byte(r.Actor), []byte(r.Action), []byte(r.Subject), []byte(r.RequestID), r.DetailHash,
-	} {
+		[]byte(r.Actor), []byte(r.Action), []byte(r.Subject), []byte(r.RequestID), r.DetailHash)
+}
+
+// hashParts returns the SHA-256 of the version and of the parts, each with its length
+// before it.
+func hashParts(version byte, parts ...[]byte) []byte {
+	b := []byte{version}
+	for _, part := range parts {
 		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
 	}
 	sum := sha256.Sum256(b)

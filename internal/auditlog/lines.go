@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 
@@ -26,7 +27,7 @@ type line struct {
 	Subject    string         `json:"subject"`
 	RequestID  string         `json:"requestId,omitzero"`
 	Redacted   bool           `json:"redacted,omitzero"`
-	Salt       string         `json:"salt,omitzero"`
+	Salt       *string        `json:"salt,omitzero"`
 	DetailHash string         `json:"detailHash"`
 	Hash       string         `json:"hash"`
 	Detail     jsontext.Value `json:"detail,omitzero"`
@@ -34,11 +35,14 @@ type line struct {
 
 // AppendLine appends a row as a line, with its line break.
 func AppendLine(b []byte, row *atrium.AuditRow) ([]byte, error) {
-	head, err := json.Marshal(line{
+	l := line{
 		Number: row.Number, At: row.At, Actor: row.Actor, Action: row.Action, Subject: row.Subject, RequestID: row.RequestID,
-		Redacted: row.Redacted(), Salt: hex.EncodeToString(row.Salt),
-		DetailHash: hex.EncodeToString(row.DetailHash), Hash: hex.EncodeToString(row.Hash),
-	})
+		Redacted: row.Redacted(), DetailHash: hex.EncodeToString(row.DetailHash), Hash: hex.EncodeToString(row.Hash),
+	}
+	if row.Salt != nil {
+		l.Salt = new(hex.EncodeToString(row.Salt))
+	}
+	head, err := json.Marshal(l)
 	if err != nil {
 		return b, fmt.Errorf("row %d: %w", row.Number, err)
 	}
@@ -67,17 +71,20 @@ func ParseLine(b []byte) (*atrium.AuditRow, error) {
 	row := &atrium.AuditRow{
 		Number: l.Number, At: l.At, Actor: l.Actor, Action: l.Action, Subject: l.Subject, RequestID: l.RequestID, Detail: l.Detail,
 	}
-	for _, part := range []struct {
-		text string
-		to   *[]byte
-	}{{l.Salt, &row.Salt}, {l.DetailHash, &row.DetailHash}, {l.Hash, &row.Hash}} {
-		var err error
-		if *part.to, err = hex.DecodeString(part.text); err != nil {
+	var err error
+	if row.DetailHash, err = hex.DecodeString(l.DetailHash); err != nil {
+		return nil, err
+	}
+	if row.Hash, err = hex.DecodeString(l.Hash); err != nil {
+		return nil, err
+	}
+	if l.Salt != nil {
+		if row.Salt, err = hex.DecodeString(*l.Salt); err != nil {
 			return nil, err
 		}
 	}
-	if l.Salt == "" {
-		row.Salt = nil
+	if l.Redacted != row.Redacted() { // as other readers would believe
+		return nil, errors.New("redacted must be true exactly when there is neither salt nor detail")
 	}
 	return row, nil
 }

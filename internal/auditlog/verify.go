@@ -53,6 +53,7 @@ const (
 	Cut        Flaw = "cut"        // it is the last one, and there were others behind it
 	OtherHead  Flaw = "other_head" // it is not the one that a head names
 	Unrecorded Flaw = "unrecorded" // its detail was taken out, and no later row says so
+	Downgraded Flaw = "downgraded" // its seal has an older version than the one before it
 )
 
 // A Fault is the first thing wrong with a chain.
@@ -75,6 +76,8 @@ func (f Fault) String() string {
 		return fmt.Sprintf("row %d is there twice or out of order", f.Number)
 	case Cut:
 		return fmt.Sprintf("what came after row %d was cut off", f.Number)
+	case Downgraded:
+		return fmt.Sprintf("row %d has a seal of an older version than the row before it", f.Number)
 	case OtherHead:
 		return fmt.Sprintf("the head at row %d is not that of the chain", f.Number)
 	default:
@@ -96,6 +99,7 @@ type Verifier struct {
 	tenant   atrium.TenantID
 	known    *Head // an earlier head that the chain must have; nil for none
 	report   Report
+	version  int              // of the last row's seal; 0 for none yet
 	redacted map[string]int64 // the first redacted row of each subject that is not explained
 }
 
@@ -112,15 +116,19 @@ func (v *Verifier) Begin(behind Head) { v.report.Head = behind }
 // Add looks at the next row and reports whether the chain is right so far.
 func (v *Verifier) Add(row *atrium.AuditRow) bool {
 	r := &v.report
-	next := r.Head.Number + 1
+	if r.Fault != nil {
+		return false
+	}
+	next, version := r.Head.Number+1, row.SealVersion(v.tenant, r.Head.Hash)
 	switch {
-	case r.Fault != nil:
 	case row.Number < 1, row.Number < next: // next overflows if a known head has the highest number
 		r.Fault = &Fault{Misplaced, row.Number}
 	case row.Number > next:
 		r.Fault = &Fault{Missing, next}
-	case !row.Follows(v.tenant, r.Head.Hash):
+	case version == 0:
 		r.Fault = &Fault{Altered, row.Number}
+	case version < v.version && !v.covered(row.Number):
+		r.Fault = &Fault{Downgraded, row.Number}
 	case v.known != nil && v.known.Number == row.Number && !bytes.Equal(v.known.Hash, row.Hash):
 		r.Fault = &Fault{OtherHead, row.Number}
 	default:
@@ -128,10 +136,15 @@ func (v *Verifier) Add(row *atrium.AuditRow) bool {
 			r.First = row.Number
 		}
 		r.Head = Head{row.Number, row.Hash}
+		v.version = version
 		v.explain(row)
 	}
 	return r.Fault == nil
 }
+
+// covered reports whether the known head covers a row: the row had its seal when that
+// head was written down.
+func (v *Verifier) covered(number int64) bool { return v.known != nil && number <= v.known.Number }
 
 // explain notes a redacted row, or removes the subjects that a row's change redacted.
 func (v *Verifier) explain(row *atrium.AuditRow) {

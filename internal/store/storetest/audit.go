@@ -28,6 +28,8 @@ var audits = []guarantee{
 	{"every way to tamper with a chain is found, at its first row", tamperingIsFound},
 	{"a row that another one says was redacted is right, and no other without its detail", redactionIsExplained},
 	{"an erasure leaves the records of earlier ones", erasuresStayRecorded},
+	{"a detail cannot be hidden in the salt, nor the salt in the detail", detailsAreNotHidden},
+	{"rows with seals of version 1 are right before those of version 2 alone, and with a salt of 16 bytes alone", formerSealsHold},
 	{"rows outside of 1 to the head, and missing ones, are found and not listed", numbersAreChecked},
 	{"rows that are gone when a list goes on are missed", endOfAListIsChecked},
 	{"a list with a filter is refused too while there are rows outside of 1 to the head", filteredListsAreChecked},
