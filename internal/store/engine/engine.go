@@ -72,6 +72,16 @@ type DB interface {
 	// and nothing is written, on a server.
 	Copy(ctx context.Context, w io.Writer, begin func(size int64)) error
 
+	// Purge removes deleted content from the files of an embedded database. After it has
+	// returned nil and another Write has committed, nothing that was deleted or replaced
+	// before the call is in the database file or the WAL, even after a power cut, and later
+	// copies do not have it. It reads the whole file, does not block reads, and blocks writes
+	// only briefly. It is an error of class Unavailable, and what was deleted may
+	// still be there, if a read transaction or another process's checkpoint prevents it for
+	// about half a second, or if the file has more than maxBytes (0 for no limit). On a server
+	// it does nothing: the server removes deleted rows by its own means.
+	Purge(ctx context.Context, maxBytes int64) error
+
 	// Tables returns the names of the tables that there are, in no particular order.
 	Tables(ctx context.Context) ([]string, error)
 

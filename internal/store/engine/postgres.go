@@ -239,6 +239,9 @@ func (db *postgresDB) Migrate(ctx context.Context, f func(Tx) error) error {
 	})
 }
 
+// Purge does nothing: VACUUM and the recycling of the server's WAL remove deleted rows.
+func (db *postgresDB) Purge(context.Context, int64) error { return nil }
+
 // Snapshot holds one transaction open. That keeps the server from cleaning up
 // rows that were replaced meanwhile, and a migration from changing the tables that
 // were read. f is called once at most: a row has come before.

@@ -28,6 +28,9 @@ import (
 // The write-ahead log is synced before a commit returns (synchronous=FULL).
 // Checkpoints move it into the database (sqlite_checkpoint.go).
 //
+// Deleted content is zeroed (secure_delete=ON), but copies of it stay until a purge
+// (sqlite_purge.go).
+//
 // The writer's cache has fewer than 4,096 pages: a commit that has split a page looks
 // through all slots of the cache's hash table, which doubles when it is full.
 const (
@@ -68,10 +71,11 @@ type sqliteDB struct {
 	writer    *sqliteConn
 	group     *group // whose transaction is open; nil if none is
 
-	checkpointer *sqliteConn   // of keepLogShort
-	long         chan struct{} // holds a token when enough of the log waits to be moved
-	unsynced     bool          // a checkpoint has failed, and the next one would not move all again; of keepLogShort
-	nextTurn     atomic.Int64  // how many pages the log must have for the writer's turn to be taken for it
+	checkpointer *sqliteConn       // of keepLogShort
+	long         chan struct{}     // holds a token when enough of the log waits to be moved
+	truncations  chan chan<- error // whose receiver, keepLogShort, truncates the log and sends the result
+	unsynced     bool              // a checkpoint has failed, and the next one would not move all again; of keepLogShort
+	nextTurn     atomic.Int64      // how many pages the log must have for the writer's turn to be taken for it
 	background   sync.WaitGroup
 
 	closing   chan struct{} // closed when nothing may wait any more
@@ -119,9 +123,10 @@ func openSQLite(path string, options SQLiteOptions) (db *sqliteDB, err error) {
 	}
 	db = &sqliteDB{
 		path: path, options: options, flags: sqlite.OpenReadWrite,
-		closing: make(chan struct{}),
-		long:    make(chan struct{}, 1),
-		readers: make(chan struct{}, maxReaders),
+		closing:     make(chan struct{}),
+		long:        make(chan struct{}, 1),
+		truncations: make(chan chan<- error),
+		readers:     make(chan struct{}, maxReaders),
 	}
 	if !options.Immutable {
 		revisions := &db.revisions
@@ -221,7 +226,7 @@ func (db *sqliteDB) open(readOnly bool) (*sqliteConn, error) {
 	settings := fmt.Sprintf("PRAGMA cache_size = -%d; PRAGMA query_only = ON;", readerCacheKB)
 	if !readOnly {
 		settings = fmt.Sprintf(`PRAGMA journal_mode = WAL; PRAGMA cache_size = -%d;
-			PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = %d; PRAGMA temp_store = MEMORY;`, writerCacheKB, keepLogBytes)
+			PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON; PRAGMA journal_size_limit = %d; PRAGMA temp_store = MEMORY;`, writerCacheKB, keepLogBytes)
 	}
 	settings += fmt.Sprintf("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA mmap_size = %d;", mmapBytes)
 	if err := sqlitex.ExecuteTransient(c, "PRAGMA trusted_schema = OFF", nil); err != nil {

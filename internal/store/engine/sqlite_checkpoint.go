@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -59,19 +60,31 @@ func (db *sqliteDB) watchLog() {
 func (db *sqliteDB) keepLogShort() {
 	defer func() { _ = db.checkpointer.conn.Close() }() // which has nothing open
 	for {
+		var truncated chan<- error // who waits for a truncation; nil for nobody
 		select {
 		case <-db.closing:
 			return
 		case <-db.long:
+		case truncated = <-db.truncations:
 		}
 		var err error
-		if !db.unsynced && db.mayCheckpoint() {
+		switch {
+		case db.unsynced:
+			err = errBackfill
+		case !db.mayCheckpoint():
+			err = cmp.Or(db.Damage(), error(errClosed))
+		case truncated != nil:
+			err = db.truncate()
+		default:
 			err = db.shortenLog(db.checkpointer)
-			db.unsynced = sqlite.ErrCode(err).ToPrimary() == sqlite.ResultIOErr
 		}
+		if truncated != nil {
+			truncated <- err
+		}
+		db.unsynced = db.unsynced || sqlite.ErrCode(err).ToPrimary() == sqlite.ResultIOErr
 		if db.unsynced {
 			db.unsynced = db.revisions.moveAgain() != nil
-		} else if err == nil {
+		} else if err == nil || truncated != nil && isInTheWay(err) {
 			continue
 		}
 		select {
@@ -155,11 +168,11 @@ func (db *sqliteDB) mayCheckpoint() bool {
 // errCheckpointing is the error of who finds another process at it.
 var errCheckpointing = &Error{Unavailable, errors.New("another process makes a checkpoint")}
 
-// checkpoint makes one and reports it under a name, unless another process is at it.
+// checkpoint makes one and reports it under a name, unless others hold it up.
 func (db *sqliteDB) checkpoint(c *sqliteConn, name, mode string) error {
 	start := time.Now()
 	_, _, err := db.runCheckpoint(c, mode)
-	if !errors.Is(err, errCheckpointing) {
+	if !isInTheWay(err) {
 		db.options.Observer.Checkpointed(name, time.Since(start), err == nil)
 	}
 	return err
@@ -168,9 +181,13 @@ func (db *sqliteDB) checkpoint(c *sqliteConn, name, mode string) error {
 // runCheckpoint returns how many pages the log has, and how many of them are not in the
 // database yet. NOOP does nothing else.
 func (db *sqliteDB) runCheckpoint(c *sqliteConn, mode string) (pages, waiting int64, err error) {
-	err = Find(c.Query, "PRAGMA wal_checkpoint("+mode+")", nil, func(r Row) { pages, waiting = r.Int(1), r.Int(1)-r.Int(2) })
-	if err == nil && pages < 0 {
+	busy := false
+	err = Find(c.Query, "PRAGMA wal_checkpoint("+mode+")", nil, func(r Row) { busy, pages, waiting = r.Int(0) != 0, r.Int(1), r.Int(1)-r.Int(2) })
+	switch {
+	case err == nil && pages < 0:
 		return 0, 0, errCheckpointing
+	case err == nil && busy && mode == "TRUNCATE":
+		return pages, waiting, errReading
 	}
 	return pages, waiting, db.noting(err)
 }
