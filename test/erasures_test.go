@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"atrium/internal/store/engine"
 )
 
 func TestARunningServiceDeletesWhatIsTooMuchForARequestThatErases(t *testing.T) {
@@ -33,6 +35,57 @@ func TestARunningServiceDeletesWhatIsTooMuchForARequestThatErases(t *testing.T) 
 		for deadline := time.Now().Add(20 * time.Second); size() > before; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d records are left, and there were %d before", size(), before)
+			}
+		}
+	})
+}
+
+func TestAnErasureThatAReadHoldsUpIsCompletedAfterIt(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *service) {
+		s.load(t, s.north, `{"kind":"account","accountId":"account_00000000000000000000erased","domain":"erased.example"}
+{"kind":"prospect","prospectId":"prospect_00000000000000000000erased","name":"Erased"}`)
+		pending := func() (n int) {
+			t.Helper()
+			if err := s.db.Query(t.Context(), "SELECT account_id FROM erasures WHERE tenant_id >= $1", engine.Args{[]byte{}}, func(engine.Row) error {
+				n++
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		embedded := s.db.Name() == "sqlite"
+		if err := s.db.Read(t.Context(), func(tx engine.Tx) error {
+			if err := tx.Query("SELECT MAX(number) FROM schema_migrations", nil, func(engine.Row) error { return nil }); err != nil {
+				return err
+			}
+			for target, body := range map[string]string{
+				"/manage/v0/accounts/account_00000000000000000000erased":   `{"entriesDeleted":false}`,
+				"/manage/v0/prospects/prospect_00000000000000000000erased": `{"purged":false}`,
+			} {
+				status := 202
+				if !embedded {
+					status, body = 204, ""
+				}
+				erase := request{method: "DELETE", target: target, header: []string{"x-api-key: " + s.north.manage}}
+				a := s.send(t, erase)
+				if a.status != status || string(a.body) != body {
+					t.Error(a)
+				}
+				for _, fault := range checkExchange(t, erase, a) {
+					t.Error(fault)
+				}
+			}
+			if n := pending(); embedded && n != 2 || !embedded && n != 0 {
+				t.Errorf("%d erasures are pending during the read", n)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(30 * time.Second); pending() > 0; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d erasures are pending after the read", pending())
 			}
 		}
 	})

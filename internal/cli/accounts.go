@@ -65,7 +65,8 @@ func accounts() group {
 other account, with all that were merged into it. It is named in the question; --yes
 is for the account that it names alone. To erase a part, split it off before.
 
-Where there is much to erase, a running server deletes the rest in the minutes after.`,
+Where there is much to erase, or the SQLite database is large, a running server deletes the
+rest in the minutes after.`,
 			method: http.MethodDelete, path: one, state: givenState, confirm: "Erase for good", means: wholeAccount, shows: upright, columns: []column{{"Entries deleted", "entriesDeleted"}},
 		},
 		{

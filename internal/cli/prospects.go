@@ -31,7 +31,9 @@ func prospects() group {
 		{use: "update PROSPECT_ID", short: "Change a prospect", method: http.MethodPatch, path: one, params: texts, state: seenState, shows: upright, columns: whole},
 		{
 			use: "delete PROSPECT_ID", short: "Delete a prospect with all its links, for good",
-			method: http.MethodDelete, path: one, state: givenState, confirm: "Delete for good", shows: nothing,
+			long: `With a large SQLite database, a running server removes what is left in its files in the
+minutes after.`,
+			method: http.MethodDelete, path: one, state: givenState, confirm: "Delete for good", shows: upright, columns: []column{{"Purged", "purged"}},
 		},
 		{use: "link PROSPECT_ID", short: "Link a prospect to an account", method: http.MethodPut, path: link, state: givenState, shows: upright, columns: whole},
 		{use: "unlink PROSPECT_ID", short: "Take a prospect's link to an account away", method: http.MethodDelete, path: link, state: givenState, shows: nothing},

@@ -2,6 +2,7 @@ package manage
 
 import (
 	"context"
+	"net/http"
 
 	"atrium"
 	"atrium/internal/auth"
@@ -139,6 +140,11 @@ func (a *API) updateProspect(ctx context.Context, who auth.Principal, r *rest.Re
 	return rest.Response{Body: newProspect(p), Tagged: true}, err
 }
 
+// A deletion is the response to one whose data is not yet purged.
+type deletion struct {
+	Purged bool `json:"purged"`
+}
+
 func (a *API) deleteProspect(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	c, err := r.Change(who, nil)
 	if err != nil {
@@ -148,7 +154,11 @@ func (a *API) deleteProspect(ctx context.Context, who auth.Principal, r *rest.Re
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return rest.NoContent, a.Store.DeleteProspect(ctx, c, id, unchangedProspect(r))
+	done, err := a.Store.DeleteProspect(ctx, c, id, unchangedProspect(r))
+	if done {
+		return rest.NoContent, err
+	}
+	return rest.Response{Status: http.StatusAccepted, Body: deletion{}}, err
 }
 
 func (a *API) linkProspect(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {

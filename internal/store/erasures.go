@@ -14,9 +14,17 @@ import (
 // be seen, and notes that they are to be deleted, which others then do bit by bit.
 // Nothing can be added to them: whoever appends to an account touches it first, and
 // has committed before it can be taken out, or does not find it any more.
+//
+// Deleted rows can stay in the files of an embedded database. So an erasure is done only
+// after engine.DB.Purge: until then its row in erasures stays, and EraseEntries tries again,
+// also after the process was killed.
 
 // eraseAtOnce is how many entries one transaction deletes.
 const eraseAtOnce = 500
+
+// purgeInRequest is the size of an embedded database, in bytes, up to which the request
+// that erases something also purges it. A purge reads the whole file.
+const purgeInRequest = 32 << 20
 
 // eraseInRequest is how many entries at most are deleted before the request that
 // erases an account is answered.
@@ -25,8 +33,9 @@ const eraseInRequest = 2_000
 // EraseAccount erases the account that an identifier leads to for good, with all that
 // was merged into it, and their entries. The account as it stands is first given to
 // check, whose error ends the call. From then on nothing of it can be seen, and a
-// later entry for one of its domains makes a new account. done says that all entries
-// are deleted already; if not, EraseEntries does it. It is NotFound if there is no
+// later entry for one of its domains makes a new account. done reports that all entries
+// are deleted, and that nothing of what was erased is left in the files of an embedded
+// database; otherwise EraseEntries completes the erasure. It is NotFound if there is no
 // such account.
 func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, check func(atrium.AccountDetail) error) (done bool, err error) {
 	erased, _, err := change(ctx, s, c, func(tx *changing) ([]atrium.AccountID, error) {
@@ -59,11 +68,35 @@ func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.Acc
 			left -= n
 		}
 	}
-	return true, nil
+	return s.completeErasures(ctx, c.TenantID, erased, purgeInRequest) == nil, nil
 }
 
-var insertErasures = engine.NewBatch(`INSERT INTO erasures (tenant_id, account_id, requested_at)
-	SELECT batch.tenant_id, account_id, at FROM batch`, "tenant_id bytea", "account_id bytea", "at bigint")
+var (
+	insertErasures = engine.NewBatch(`INSERT INTO erasures (tenant_id, account_id, requested_at)
+		SELECT batch.tenant_id, account_id, at FROM batch`, "tenant_id bytea", "account_id bytea", "at bigint")
+	deleteErasures = engine.NewBatch(`DELETE FROM erasures USING batch
+		WHERE erasures.tenant_id = batch.tenant_id AND erasures.account_id = batch.account_id`, "tenant_id bytea", "account_id bytea")
+)
+
+// completeErasures purges the database if it has at most maxBytes (0 for any size), and then
+// deletes the rows of erasures whose accounts have no entries left.
+func (s *Store) completeErasures(ctx context.Context, tenant atrium.TenantID, accounts []atrium.AccountID, maxBytes int64) error {
+	if err := s.db.Purge(ctx, maxBytes); err != nil {
+		return public(err)
+	}
+	return s.deleteErasures(ctx, tenant, accounts)
+}
+
+func (s *Store) deleteErasures(ctx context.Context, tenant atrium.TenantID, accounts []atrium.AccountID) error {
+	rows := make([]engine.Args, len(accounts))
+	for i, id := range accounts {
+		rows[i] = engine.Args{idArg(tenant), idArg(id)}
+	}
+	return s.write(ctx, func(tx engine.Tx) error {
+		_, err := tx.Batch(deleteErasures, rows, nil)
+		return err
+	})
+}
 
 // erase takes out the accounts of a group.
 func (tx *changing) erase(g *group) error {
@@ -130,42 +163,59 @@ func (tx *changing) forgetRules(to atrium.AccountID) (moves []string, err error)
 
 // The accounts and entries that one call of EraseEntries works on at most.
 const (
-	eraseAccounts = 20
+	eraseAccounts = 200
 	eraseInRun    = 10_000
 )
 
-// EraseEntries deletes some entries of accounts that are erased, and returns whether
-// more are left. What fails stays, and does not keep others from being deleted; the
-// first error is returned.
+// EraseEntries deletes some entries of accounts that are erased, completes the erasures
+// that have no entries left, and returns whether more are left. What fails stays, and does
+// not keep others from being deleted; the first error is returned.
 func (s *Store) EraseEntries(ctx context.Context) (more bool, err error) {
-	type erased struct {
-		tenant  atrium.TenantID
-		account atrium.AccountID
-	}
-	var all []erased
+	var tenants []atrium.TenantID // in order
+	accounts := map[atrium.TenantID][]atrium.AccountID{}
 	if err := s.query(ctx, `SELECT tenant_id, account_id FROM erasures WHERE tenant_id >= $1
 		ORDER BY tenant_id, account_id LIMIT $2`, engine.Args{[]byte{}, int64(eraseAccounts)}, func(r engine.Row) error {
-		all = append(all, erased{idAt[atrium.TenantID](r, 0), idAt[atrium.AccountID](r, 1)})
+		tenant := idAt[atrium.TenantID](r, 0)
+		if len(accounts[tenant]) == 0 {
+			tenants = append(tenants, tenant)
+		}
+		accounts[tenant] = append(accounts[tenant], idAt[atrium.AccountID](r, 1))
 		return nil
-	}); err != nil {
+	}); err != nil || len(tenants) == 0 {
 		return false, err
 	}
 	left := eraseInRun
-	for _, e := range all {
-		for again := true; again && left > 0 && ctx.Err() == nil; {
-			n, rest, failure := s.eraseEntriesOf(ctx, e.tenant, e.account)
-			if failure != nil && err == nil {
-				err = fmt.Errorf("erase %s of %s: %w", e.account, e.tenant, failure)
+	empty := map[atrium.TenantID][]atrium.AccountID{}
+	for _, tenant := range tenants {
+		for _, account := range accounts[tenant] {
+			for again := true; again && left > 0 && ctx.Err() == nil; {
+				n, rest, failure := s.eraseEntriesOf(ctx, tenant, account)
+				if failure != nil && err == nil {
+					err = fmt.Errorf("erase %s of %s: %w", account, tenant, failure)
+				}
+				if failure == nil && !rest {
+					empty[tenant] = append(empty[tenant], account)
+				}
+				again = rest && failure == nil
+				left -= n
 			}
-			again = rest && failure == nil
-			left -= n
 		}
 	}
-	return len(all) > 0 && err == nil, cmp.Or(err, ctx.Err())
+	if len(empty) > 0 {
+		if failure := s.db.Purge(ctx, 0); failure != nil {
+			return false, cmp.Or(err, fmt.Errorf("purge erased data: %w", public(failure)))
+		}
+	}
+	for tenant, accounts := range empty {
+		if failure := s.deleteErasures(ctx, tenant, accounts); failure != nil {
+			err = cmp.Or(err, fmt.Errorf("complete erasures of %s: %w", tenant, failure))
+		}
+	}
+	return err == nil, cmp.Or(err, ctx.Err())
 }
 
-// eraseEntriesOf deletes up to eraseAtOnce entries of an erased account, and forgets
-// that it was erased when there are no more.
+// eraseEntriesOf deletes up to eraseAtOnce entries of an erased account, and returns how
+// many, and whether it has more.
 func (s *Store) eraseEntriesOf(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID) (deleted int, more bool, err error) {
 	const some = "FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3"
 	err = s.write(ctx, func(tx engine.Tx) error {
@@ -191,14 +241,10 @@ func (s *Store) eraseEntriesOf(ctx context.Context, tenant atrium.TenantID, acco
 			idArg(tenant), idArg(account), int64(deleted)); err != nil {
 			return fmt.Errorf("delete erased entries: %w", err)
 		}
-		if err := tx.Query("SELECT entry_id "+some, engine.Args{idArg(tenant), idArg(account), int64(1)}, func(engine.Row) error {
+		return tx.Query("SELECT entry_id "+some, engine.Args{idArg(tenant), idArg(account), int64(1)}, func(engine.Row) error {
 			more = true
 			return nil
-		}); err != nil || more {
-			return err
-		}
-		_, err := tx.Exec("DELETE FROM erasures WHERE tenant_id = $1 AND account_id = $2", idArg(tenant), idArg(account))
-		return err
+		})
 	})
 	return deleted, more, err
 }

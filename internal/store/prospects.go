@@ -138,34 +138,46 @@ func (s *Store) UpdateProspect(ctx context.Context, c atrium.Change, id atrium.P
 }
 
 // DeleteProspect deletes a prospect and its links for good, and takes out of the audit
-// log and out of what is kept with idempotency keys what it was. The prospect as it stands is first given to check,
-// whose error ends the call. It is NotFound if there is none.
-func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(LinkedProspect) error) error {
+// log and out of what is kept with idempotency keys what it was. The prospect as it stands is
+// first given to check, whose error ends the call. done reports that nothing of it is left in
+// the files of an embedded database; otherwise EraseEntries completes the erasure. It is
+// NotFound if there is none.
+func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(LinkedProspect) error) (done bool, err error) {
 	seen := map[atrium.AccountID]bool{}
-	_, _, err := change(ctx, s, c, func(tx *changing) (none struct{}, err error) {
+	// The row in erasures has an identifier that no account has: that of the prospect,
+	// without its prefix, may be an account's.
+	erased, _, err := change(ctx, s, c, func(tx *changing) (erased atrium.AccountID, err error) {
 		p, linked, err := tx.lockLinked(id, seen)
 		if err != nil {
-			return none, err
+			return "", err
 		}
 		if err := check(p); err != nil {
-			return none, err
+			return "", err
 		}
 		if err := tx.redact(string(id)); err != nil {
-			return none, err
+			return "", err
 		}
 		if err := tx.forgetResult(&p.Prospect); err != nil {
-			return none, err
+			return "", err
 		}
 		tx.recordDetail(atrium.ActionDeleteProspect, string(id), map[string]any{})
 		if _, err := tx.deleteLinks(&p.Prospect, linked); err != nil {
-			return none, err
+			return "", err
 		}
 		if _, err := tx.Exec("DELETE FROM prospects WHERE tenant_id = $1 AND prospect_id = $2", idArg(c.TenantID), idArg(id)); err != nil {
-			return none, err
+			return "", err
 		}
 		var x indexing
 		x.prospect(&p.Prospect, nil)
-		return none, x.write(tx)
+		if err := x.write(tx); err != nil {
+			return "", err
+		}
+		erased = atrium.NewID[atrium.AccountID]()
+		_, err = tx.Batch(insertErasures, []engine.Args{{idArg(c.TenantID), idArg(erased), int64(tx.at)}}, nil)
+		return erased, err
 	})
-	return err
+	if err != nil {
+		return false, err
+	}
+	return s.completeErasures(ctx, c.TenantID, []atrium.AccountID{erased}, purgeInRequest) == nil, nil
 }

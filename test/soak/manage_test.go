@@ -476,7 +476,7 @@ func (m *manager) prospect() {
 	if shows() {
 		m.wrong("%s still shows the prospect %s", account, id)
 	}
-	if a := m.sure(m.managing("delete prospect", http.MethodDelete, "/prospects/"+id, nil, http.StatusNoContent, http.StatusNotFound)); !a.failed() {
+	if a := m.sure(m.managing("delete prospect", http.MethodDelete, "/prospects/"+id, nil, http.StatusNoContent, http.StatusAccepted, http.StatusNotFound)); !a.failed() {
 		m.s.ledger.forget(m.of, "/prospects/"+id)
 	}
 }

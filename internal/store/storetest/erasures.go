@@ -21,6 +21,9 @@ var erasures = []guarantee{
 	{"the keys of erased entries are free at once", erasedKeysFree},
 	{"what is too much for a request is erased later, and not seen meanwhile", erasedLater},
 	{"an account whose entries cannot be deleted keeps no other one from being erased", erasedBesideFailure},
+	{"an erasure is done only after the database was purged", erasedAfterPurge},
+	{"a prospect is deleted only after the database was purged", deletedAfterPurge},
+	{"a deleted prospect takes no account of the same digits along", deletedBesideAccount},
 	{"the audit log keeps no content of what was erased", erasedNotAudited},
 	{"no rule tells what was moved to an erased account", erasedRules},
 	{"nothing is left of the moves of erased entries", erasedMoves},
@@ -49,6 +52,7 @@ func (e *env) eraseAll(t tb) {
 }
 
 func erasedIsGone(t *testing.T, e *env) {
+	e = e.fresh(t) // small enough to be purged in the request
 	a, b, c := e.three(t)
 	e.merged(t, a.ID, b.ID)
 	e.takeDomain(t, b.ID, "b2.example")

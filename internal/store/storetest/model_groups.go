@@ -186,14 +186,16 @@ func (p *pair) eraseStep(side int) {
 	if _, known := r.accounts[id]; !known {
 		want = atrium.CodeNotFound
 	}
-	done, err := p.EraseAccount(p.t.Context(), p.as(r.tenant).change(), id, agree)
+	_, err := p.EraseAccount(p.t.Context(), p.as(r.tenant).change(), id, agree) // the database may be too large to be purged at once
 	if !p.wantStep("erase", err, want) {
 		return
 	}
-	if !done {
-		p.t.Fatalf("a few entries are left for later")
-	}
 	gone := r.group(id)
+	for _, id := range gone {
+		if p.as(r.tenant).entriesOf(p.t, id) > 0 {
+			p.t.Fatalf("a few entries are left for later")
+		}
+	}
 	for entry, e := range r.entries {
 		if slices.Contains(gone, e.AccountID) {
 			delete(r.entries, entry)

@@ -50,7 +50,7 @@ func prospectLinked(t *testing.T, e *env) {
 	if linked, updated := shown(a); len(linked) != 0 || updated != linkedAt+2_000_000 {
 		t.Errorf("the account has %v since %s", linked, updated)
 	}
-	if err := e.DeleteProspect(t.Context(), e.change(), p.ID, agree); err != nil {
+	if _, err := e.DeleteProspect(t.Context(), e.change(), p.ID, agree); err != nil {
 		t.Fatal(err)
 	}
 	if linked, updated := shown(b); len(linked) != 0 || updated != e.clock.shows() {
@@ -88,7 +88,7 @@ func linkBound(t *testing.T, e *env) {
 	if err := e.linked(t, last, p.ID); err != nil {
 		t.Errorf("a link in place of another one: %v", err)
 	}
-	if err := e.DeleteProspect(t.Context(), e.change(), p.ID, agree); err != nil || e.links(t) != 0 {
+	if _, err := e.DeleteProspect(t.Context(), e.change(), p.ID, agree); err != nil || e.links(t) != 0 {
 		t.Errorf("delete: %v, and %d links are left", err, e.links(t))
 	}
 }
@@ -161,7 +161,7 @@ func linksAndMergesInOneOrder(t *testing.T, e *env) {
 			case 0:
 				_, err = e.LinkProspect(t.Context(), e.change(), b.ID, p.ID, refuse)
 			case 1:
-				err = e.DeleteProspect(t.Context(), e.change(), p.ID, refuse)
+				_, err = e.DeleteProspect(t.Context(), e.change(), p.ID, refuse)
 			default:
 				if _, err = e.MergeAccounts(t.Context(), e.change(), a.ID, b.ID, agree); err == nil {
 					_, err = e.SplitAccount(t.Context(), e.change(), b.ID, a.ID, agree)

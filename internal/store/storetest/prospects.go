@@ -111,7 +111,7 @@ func prospectRefused(t *testing.T, e *env) {
 	if _, err := e.UpdateProspect(t.Context(), e.change(), made.ID, func(p *atrium.Prospect) { p.Email = nil }, refuse); !errors.Is(err, no) {
 		t.Errorf("update: %v", err)
 	}
-	if err := e.DeleteProspect(t.Context(), e.change(), made.ID, refuse); !errors.Is(err, no) {
+	if _, err := e.DeleteProspect(t.Context(), e.change(), made.ID, refuse); !errors.Is(err, no) {
 		t.Errorf("delete: %v", err)
 	}
 	account := e.record(t, byDomain("acme.example")).AccountID
@@ -154,7 +154,7 @@ func prospectMadeOnce(t *testing.T, e *env) {
 	if again, replayed, err := e.CreateProspect(t.Context(), e.keyed("once", "Jane"), atrium.Prospect{Name: pointer("Jane")}); err != nil || !replayed || !reflect.DeepEqual(again, made[0]) {
 		t.Errorf("after a change it is answered %+v, %v, %v", again, replayed, err)
 	}
-	if err := e.DeleteProspect(t.Context(), e.change(), made[0].ID, agree); err != nil {
+	if _, err := e.DeleteProspect(t.Context(), e.change(), made[0].ID, agree); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err := e.CreateProspect(t.Context(), e.keyed("once", "Jane"), atrium.Prospect{Name: pointer("Jane")})
@@ -267,13 +267,14 @@ func prospectDeleted(t *testing.T, e *env) {
 	if _, err := e.UpdateProspect(t.Context(), e.change(), p.ID, func(p *atrium.Prospect) { p.Name = pointer("secret") }, agree); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.DeleteProspect(t.Context(), e.change(), p.ID, agree); err != nil {
+	if _, err := e.DeleteProspect(t.Context(), e.change(), p.ID, agree); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Prospect(t.Context(), e.tenant, p.ID); atrium.CodeOf(err) != atrium.CodeNotFound {
 		t.Errorf("after its deletion: %v", err)
 	}
-	wantCode(t, e.DeleteProspect(t.Context(), e.change(), p.ID, agree), atrium.CodeNotFound)
+	_, err := e.DeleteProspect(t.Context(), e.change(), p.ID, agree)
+	wantCode(t, err, atrium.CodeNotFound)
 	if n := e.links(t); n != 0 {
 		t.Errorf("%d links are left", n)
 	}
@@ -313,7 +314,7 @@ func prospectRaces(t *testing.T, e *env) {
 			var err error
 			switch {
 			case n == 11 && i%2 == 0:
-				err = e.DeleteProspect(t.Context(), e.change(), all[i/2%2], agree)
+				_, err = e.DeleteProspect(t.Context(), e.change(), all[i/2%2], agree)
 			case n%3 == 2:
 				err = e.unlinked(t, account, id)
 			default:
@@ -343,8 +344,9 @@ func prospectOfAnother(t *testing.T, e *env) {
 	theirs := other.record(t, byDomain("acme.example")).AccountID
 	_, read := other.Prospect(t.Context(), other.tenant, p.ID)
 	_, changed := other.UpdateProspect(t.Context(), other.change(), p.ID, func(*atrium.Prospect) {}, agree)
+	_, deleted := other.DeleteProspect(t.Context(), other.change(), p.ID, agree)
 	for _, err := range []error{
-		read, changed, other.DeleteProspect(t.Context(), other.change(), p.ID, agree),
+		read, changed, deleted,
 		other.linked(t, theirs, p.ID), other.unlinked(t, theirs, p.ID), other.linked(t, account, other.prospect(t, "x").ID),
 	} {
 		wantCode(t, err, atrium.CodeNotFound)

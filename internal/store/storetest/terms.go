@@ -160,7 +160,7 @@ func (e *env) prospectSteps(t *rapid.T, text func() string) {
 	}
 	id := rapid.SampledFrom(all).Draw(t, "prospect").ID
 	if rapid.Bool().Draw(t, "delete") {
-		if err := e.DeleteProspect(t.Context(), e.change(), id, agree); err != nil {
+		if _, err := e.DeleteProspect(t.Context(), e.change(), id, agree); err != nil {
 			t.Fatalf("delete a prospect: %v", err)
 		}
 		return

@@ -1,0 +1,238 @@
+package store_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/store"
+)
+
+// A churned is a database file whose pages were split and merged by writes, in random
+// order, of two kinds of data: every text of the one contains gone, of the other stays.
+type churned struct {
+	*store.Store
+	path      string
+	tenant    atrium.TenantID
+	random    *rand.Rand
+	accounts  map[string][]atrium.AccountID
+	prospects map[string][]atrium.ProspectID
+}
+
+const (
+	gone  = "zqerased"
+	stays = "zqretained"
+)
+
+func newChurned(t *testing.T) *churned {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "test.db")
+	s, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() }) // the test has closed it
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tenant, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &churned{
+		Store: s, path: path, tenant: tenant.ID, random: rand.New(rand.NewPCG(1, 2)),
+		accounts: map[string][]atrium.AccountID{}, prospects: map[string][]atrium.ProspectID{},
+	}
+	for range 6 {
+		c.add(t, 50)
+		c.change(t)
+	}
+	return c
+}
+
+// text returns text that contains a mark all over.
+func (c *churned) text(mark string, least, most int) string {
+	var b strings.Builder
+	for n := least + c.random.IntN(most-least+1); b.Len() < n; {
+		fmt.Fprintf(&b, "%s%04x ", mark, c.random.IntN(1<<16))
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func (c *churned) id() string {
+	var b strings.Builder
+	for range atrium.SuffixLen {
+		b.WriteByte("0123456789abcdefghijklmnopqrstuvwxyz"[c.random.IntN(36)])
+	}
+	return b.String()
+}
+
+// add imports accounts and prospects with identifiers in no order, and appends entries to
+// all that there are.
+func (c *churned) add(t *testing.T, n int) {
+	t.Helper()
+	var chunk []store.Import
+	for i := range n {
+		mark := []string{gone, stays}[i%2]
+		a := &atrium.Account{
+			ID: atrium.AccountID(atrium.AccountID("").Prefix() + c.id()), Domain: mark + c.id() + ".example", Name: c.text(mark, 20, 200),
+		}
+		p := &store.LinkedProspect{Prospect: atrium.Prospect{
+			ID:   atrium.ProspectID(atrium.ProspectID("").Prefix() + c.id()),
+			Name: new(c.text(mark, 20, 200)), Email: new(mark + c.id() + "@" + mark + ".example"), PhoneNumber: new("+1 " + mark + c.id()),
+			LinkedinProfileURL: new("https://linkedin.example/" + mark + c.id()),
+		}, AccountIDs: []atrium.AccountID{a.ID}}
+		c.accounts[mark], c.prospects[mark] = append(c.accounts[mark], a.ID), append(c.prospects[mark], p.ID)
+		chunk = append(chunk, store.Import{Record: a}, store.Import{Record: p})
+	}
+	if _, err := c.Import(t.Context(), atrium.CommandLine(c.tenant), chunk); err != nil {
+		t.Fatal(err)
+	}
+	var drafts []*atrium.Draft
+	for mark, accounts := range c.accounts {
+		for _, id := range accounts {
+			most := 300
+			if c.random.IntN(10) == 0 {
+				most = 20_000 // on overflow pages
+			}
+			d, err := canonical.Draft(c.tenant, atrium.Submission{
+				Source: mark, Type: mark + ".viewed", IdempotencyKey: mark + c.id(), Payload: []byte(`{"text":"` + c.text(mark, 10, most) + `"}`),
+				Claim: atrium.Claim{AccountID: id, Domain: mark + "claimed.example", Name: c.text(mark, 10, 100)},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.ID = atrium.EntryID(atrium.EntryID("").Prefix() + c.id())
+			drafts = append(drafts, d)
+		}
+	}
+	c.random.Shuffle(len(drafts), func(i, j int) { drafts[i], drafts[j] = drafts[j], drafts[i] })
+	for len(drafts) > 0 {
+		some := drafts[:min(100, len(drafts))]
+		drafts = drafts[len(some):]
+		if _, err := c.Append(t.Context(), some); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// change gives accounts and prospects texts of other lengths.
+func (c *churned) change(t *testing.T) {
+	t.Helper()
+	for mark := range c.accounts {
+		for range 20 {
+			account, prospect := c.accounts[mark][c.random.IntN(len(c.accounts[mark]))], c.prospects[mark][c.random.IntN(len(c.prospects[mark]))]
+			if _, err := c.UpdateAccount(t.Context(), atrium.CommandLine(c.tenant), account, atrium.AccountUpdate{Name: new(c.text(mark, 20, 400))},
+				func(atrium.AccountDetail) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			change := atrium.CommandLine(c.tenant)
+			change.IdempotencyKey, change.Fingerprint = c.id(), []byte("f")
+			p, _, err := c.CreateProspect(t.Context(), change, atrium.Prospect{Name: new(c.text(mark, 20, 900))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.prospects[mark] = append(c.prospects[mark], p.ID)
+			if _, err := c.UpdateProspect(t.Context(), atrium.CommandLine(c.tenant), prospect, func(p *atrium.Prospect) { p.Name = new(c.text(mark, 20, 900)) },
+				func(store.LinkedProspect) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// erase erases what contains gone, and returns when that is reported as done.
+func (c *churned) erase(t *testing.T) {
+	t.Helper()
+	for _, id := range c.prospects[gone] {
+		if _, err := c.DeleteProspect(t.Context(), atrium.CommandLine(c.tenant), id, func(store.LinkedProspect) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range c.accounts[gone] {
+		if _, err := c.EraseAccount(t.Context(), atrium.CommandLine(c.tenant), id, func(atrium.AccountDetail) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for more := true; more; {
+		var err error
+		if more, err = c.EraseEntries(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// marks returns how often a mark is in each file, in any case.
+func marks(mark string, files map[string][]byte) map[string]int {
+	counts := map[string]int{}
+	for name, b := range files {
+		counts[name] = bytes.Count(bytes.ToLower(b), []byte(mark))
+	}
+	return counts
+}
+
+// files returns the bytes of the database file, of its write-ahead log if there is one, and
+// of a copy, as a backup makes it.
+func (c *churned) files(t *testing.T, withCopy bool) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	for _, end := range []string{"", "-wal"} {
+		b, err := os.ReadFile(c.path + end)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		files[end] = b
+	}
+	if withCopy {
+		var b bytes.Buffer
+		if err := c.Copy(t.Context(), &b, func(int64) {}); err != nil {
+			t.Fatal(err)
+		}
+		files["copy"] = b.Bytes()
+	}
+	return files
+}
+
+func TestNothingOfWhatWasErasedIsInTheDatabaseFile(t *testing.T) {
+	c := newChurned(t)
+	if n := marks(gone, c.files(t, true)); n["copy"] == 0 {
+		t.Fatalf("before the erasure: %v", n)
+	}
+	c.erase(t)
+	for name, n := range marks(gone, c.files(t, true)) {
+		if n > 0 {
+			t.Errorf("%d times in %q", n, name)
+		}
+	}
+	kept := 0
+	if err := c.Export(t.Context(), c.tenant, func(r store.Record) error {
+		switch r := r.(type) {
+		case *atrium.Account:
+			kept++
+		case *atrium.Entry:
+			if !strings.Contains(string(r.Payload), stays) {
+				t.Errorf("an entry has the payload %.50s", r.Payload)
+			}
+		}
+		return nil
+	}); err != nil || kept != len(c.accounts[stays]) {
+		t.Errorf("%d accounts are left of %d, %v", kept, len(c.accounts[stays]), err)
+	}
+	if found, err := c.Check(t.Context(), true); err != nil || len(found) > 0 {
+		t.Errorf("check: %v, %v", found, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range marks(gone, c.files(t, false)) {
+		if n > 0 {
+			t.Errorf("%d times in %q after a clean stop", n, name)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package crash
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/store"
+)
+
+// An erasure that a killed server leaves is completed by the next one. Whenever it is
+// reported as done, nothing of what was erased is in the files of the database.
+func TestKillDuringAnErasureIsCompletedByTheNextStart(t *testing.T) {
+	const mark = "erased-content"
+	db, rng := newFile(t), random(t)
+	path := strings.TrimPrefix(db.url, "sqlite:")
+	tenant := db.tenants[0].id
+	eraseMany(t, db.url, tenant, mark)
+
+	// left copies the files as the killed server left them, and returns whether the erasure
+	// is still to be done and how often the mark is in the files.
+	left := func() (pending bool, marks int) {
+		t.Helper()
+		copied := filepath.Join(t.TempDir(), "copy.db")
+		for _, end := range []string{"", "-wal"} {
+			b, err := os.ReadFile(path + end)
+			if os.IsNotExist(err) {
+				continue
+			}
+			if err == nil {
+				err = os.WriteFile(copied+end, b, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			marks += bytes.Count(b, []byte(mark))
+		}
+		s, err := store.Open(t.Context(), "sqlite:"+copied, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		if pending, err = s.EraseEntries(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return pending, marks
+	}
+	if pending, marks := left(); !pending || marks == 0 {
+		t.Fatalf("before the first start: pending %v, %d times in the files", pending, marks)
+	}
+	killed := 0
+	for deadline := time.Now().Add(time.Minute); ; killed++ {
+		s := start(t, db.url)
+		time.Sleep(time.Duration(rng.IntN(int(80 * time.Millisecond))))
+		s.kill()
+		s.checkLog()
+		pending, marks := left()
+		if !pending {
+			if marks > 0 {
+				t.Errorf("reported as done, and %d times in the files", marks)
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not done after %d kills", killed)
+		}
+	}
+	t.Logf("killed %d times before it was done", killed)
+}
+
+// eraseMany erases an account with many entries that contain a mark, of which most are left
+// to the server.
+func eraseMany(t *testing.T, url string, tenant atrium.TenantID, mark string) {
+	t.Helper()
+	s, err := store.Open(t.Context(), url, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	account := &atrium.Account{ID: atrium.NewID[atrium.AccountID](), Domain: mark + ".example"}
+	chunk := []store.Import{{Record: account}}
+	for range 20_000 {
+		chunk = append(chunk, store.Import{Record: &atrium.Entry{AccountID: account.ID, Submission: atrium.Submission{
+			Source: "crm", Type: atrium.DefaultType, Payload: []byte(`"` + strings.Repeat(mark, 30) + `"`),
+		}}})
+		if len(chunk) == 1000 {
+			if _, err := s.Import(t.Context(), atrium.CommandLine(tenant), chunk); err != nil {
+				t.Fatal(err)
+			}
+			chunk = nil
+		}
+	}
+	if done, err := s.EraseAccount(t.Context(), atrium.CommandLine(tenant), account.ID, func(atrium.AccountDetail) error { return nil }); err != nil || done {
+		t.Fatalf("erase: done %v, %v", done, err)
+	}
+}
