@@ -223,11 +223,11 @@ func endedContext(t *testing.T, e *env) {
 	wantSetting(t, e.db, "ended", "")
 	for name, read := range map[string]func(context.Context) error{
 		"Query": func(ctx context.Context) error {
-			return e.db.Query(ctx, "SELECT name FROM settings", nil, func(engine.Row) error { return nil })
+			return e.db.Query(ctx, "SELECT value FROM settings WHERE name = $1", engine.Args{"ended"}, func(engine.Row) error { return nil })
 		},
 		"Read": func(ctx context.Context) error {
 			return e.db.Read(ctx, func(tx engine.Tx) error {
-				return tx.Query("SELECT name FROM settings", nil, func(engine.Row) error { return nil })
+				return tx.Query("SELECT value FROM settings WHERE name = $1", engine.Args{"ended"}, func(engine.Row) error { return nil })
 			})
 		},
 	} {
