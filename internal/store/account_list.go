@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"atrium"
@@ -12,20 +13,28 @@ import (
 // This file lists accounts and searches them. An account that was merged into another
 // is never shown itself: what is found of it shows the other one, its survivor.
 
-// A listedAccount is an account with what decides its place in a list.
+// A listedAccount is an account with what decides its place in a list. Of a long domain
+// it has the beginning.
 type listedAccount struct {
 	atrium.Account
-	survivor atrium.AccountID // "" for one that stands for itself
-	minute   int64            // of its newest activity
+	survivor    atrium.AccountID // "" for one that stands for itself
+	minute      int64            // of its newest activity
+	domainBytes int
 }
 
-const (
-	listedColumns  = accountColumns + ", a.survivor_id, a.active_minute"
+func (a *listedAccount) bytes() int { return a.domainBytes + len(a.Name) }
+
+// listedDomain is as much of a domain as its terms are made of, and more than any host
+// name has.
+const listedDomain = "substr(a.domain, 1, 1024)"
+
+var (
+	listedColumns  = strings.Replace(accountColumns, "a.domain", listedDomain, 1) + ", a.survivor_id, a.active_minute, " + bytesOf("a.domain")
 	selectAccounts = "SELECT " + listedColumns + " FROM accounts a WHERE tenant_id = "
 )
 
 func scanListed(r engine.Row, tenant atrium.TenantID) listedAccount {
-	return listedAccount{scanAccount(r, tenant), idAt[atrium.AccountID](r, afterAccount), r.Int(afterAccount + 1)}
+	return listedAccount{scanAccount(r, tenant), idAt[atrium.AccountID](r, afterAccount), r.Int(afterAccount + 1), int(r.Int(afterAccount + 2))}
 }
 
 var (
@@ -43,6 +52,7 @@ type accountList struct {
 	tenant atrium.TenantID
 	filter atrium.AccountFilter
 	order  atrium.AccountOrder
+	atOnce int // how many were judged at once, where more were too many; 0 for any
 }
 
 // A candidate is a row of one: the account that is shown if it belongs to the list,
@@ -65,7 +75,7 @@ func (s *Store) Accounts(ctx context.Context, tenant atrium.TenantID, f atrium.A
 ) (found []atrium.Account, next *atrium.Position, err error) {
 	f.NamePrefix = canonical.Name(f.NamePrefix)
 	err = s.read(ctx, func(tx engine.Tx) error {
-		l := &accountList{tx, tenant, f, order}
+		l := &accountList{tx: tx, tenant: tenant, filter: f, order: order}
 		read, judge := l.read, l.judge
 		if f.Domain != "" {
 			l.order, read = atrium.AccountsNewest, l.withDomain
@@ -73,10 +83,17 @@ func (s *Store) Accounts(ctx context.Context, tenant atrium.TenantID, f atrium.A
 			judge = nil
 		}
 		page, position, err := scan(after, limit, read, judge)
-		found, next = make([]atrium.Account, len(page)), position
-		for i := range page {
-			found[i] = page[i].shown.Account
+		if err != nil {
+			return err
 		}
+		items := make([]item[atrium.Account], len(page))
+		for i := range page {
+			a := &page[i].shown
+			items[i] = item[atrium.Account]{value: a.Account, part: a.domainBytes > len(a.Domain)}
+		}
+		next = position
+		found, err = whole(tx, tenant, items, accountsByID, func(r engine.Row) atrium.Account { return scanAccount(r, tenant) },
+			func(a *atrium.Account) atrium.AccountID { return a.ID })
 		return err
 	})
 	return found, next, err
@@ -112,10 +129,15 @@ func (l *accountList) inOrder(q *selection, key string, after *atrium.Position, 
 	q.sql.WriteString(" AND survivor_id IS NULL")
 	q.after(key, "account_id", after)
 	q.add(" ORDER BY "+key+" DESC, account_id DESC LIMIT ", int64(n))
+	bytes := 0
 	err = l.tx.Query(q.sql.String(), q.args, func(r engine.Row) error {
+		if bytes >= listBytes {
+			return errFull
+		}
 		a := scanListed(r, l.tenant)
 		at := atrium.PositionAt(atrium.Time(keyOf(&a)), a.ID)
-		rows = append(rows, row[candidate]{thing: candidate{shown: a, own: a}, at: *at})
+		rows = append(rows, row[candidate]{candidate{shown: a, own: a}, *at, a.bytes()})
+		bytes += a.bytes()
 		return nil
 	})
 	return rows, err
@@ -140,6 +162,15 @@ func (l *accountList) search(from, to string, after *atrium.Position, n int) (ro
 	if err != nil {
 		return nil, err
 	}
+	_, err = halve(found, func(found []hit) (err error) {
+		rows, err = l.ofHits(found)
+		return err
+	})
+	return rows, err
+}
+
+// ofHits returns the accounts of terms, or errFull if several have more than listBytes.
+func (l *accountList) ofHits(found []hit) (rows []row[candidate], err error) {
 	ids := make([]engine.Args, len(found))
 	for i, h := range found {
 		ids[i] = engine.Args{idArg(l.tenant), packed(h.id)}
@@ -151,22 +182,29 @@ func (l *accountList) search(from, to string, after *atrium.Position, n int) (ro
 	shown, err := l.survivors(own)
 	for _, h := range found {
 		a := own[atrium.AccountID(atrium.AccountID("").Prefix()+h.id)]
-		rows = append(rows, row[candidate]{thing: candidate{shown[a.ID], a, h}, at: h.position()})
+		survivor := shown[a.ID]
+		rows = append(rows, row[candidate]{candidate{survivor, a, h}, h.position(), survivor.bytes()})
 	}
 	return rows, err
 }
 
+// byID returns the accounts that there are, or errFull if several have more than
+// listBytes.
 func (l *accountList) byID(ids []engine.Args) (map[atrium.AccountID]listedAccount, error) {
-	found := make(map[atrium.AccountID]listedAccount, len(ids))
+	found, bytes := make(map[atrium.AccountID]listedAccount, len(ids)), 0
 	_, err := l.tx.Batch(listedByID, ids, func(r engine.Row) error {
+		if bytes > listBytes && len(ids) > 1 {
+			return errFull
+		}
 		a := scanListed(r, l.tenant)
 		found[a.ID] = a
+		bytes += a.bytes()
 		return nil
 	})
 	return found, err
 }
 
-// survivors returns what each of some accounts is shown as.
+// survivors returns what each of some accounts is shown as, or errFull as byID does.
 func (l *accountList) survivors(own map[atrium.AccountID]listedAccount) (map[atrium.AccountID]listedAccount, error) {
 	shown := make(map[atrium.AccountID]listedAccount, len(own))
 	var ids []engine.Args
@@ -186,8 +224,8 @@ func (l *accountList) survivors(own map[atrium.AccountID]listedAccount) (map[atr
 	return shown, err
 }
 
-// judge says which of the rows belong to the list.
-func (l *accountList) judge(rows []row[candidate]) (passes []bool, err error) {
+// judge says which of the first rows belong to the list.
+func (l *accountList) judge(rows []row[candidate]) (passes []bool, others int, err error) {
 	f := &l.filter
 	passes = make([]bool, len(rows))
 	for i := range rows {
@@ -196,16 +234,27 @@ func (l *accountList) judge(rows []row[candidate]) (passes []bool, err error) {
 			(f.ActiveSince == nil || c.shown.LatestActivityAt != nil && *c.shown.LatestActivityAt >= *f.ActiveSince) &&
 			(l.order != atrium.AccountsName || c.own.survivor == "") // or it would be shown in the place of another
 	}
-	if len(f.Words) > 0 {
-		err = l.judgeWords(rows, passes)
+	if len(f.Words) == 0 {
+		return passes, 0, nil
 	}
-	return passes, err
+	if l.atOnce > 0 {
+		rows = rows[:min(len(rows), 2*l.atOnce)]
+	}
+	rows, err = halve(rows, func(rows []row[candidate]) (err error) {
+		others, err = l.judgeWords(rows, passes[:len(rows)])
+		return err
+	})
+	if errors.Is(err, errFull) {
+		l.atOnce, err = len(rows), nil
+	}
+	return passes[:len(rows)], others, err
 }
 
 // judgeWords takes from those that pass whose words are others. A search comes upon
 // an account by each of its terms, and by those of each account merged into it, and
-// passes it at the first of them all.
-func (l *accountList) judgeWords(rows []row[candidate], passes []bool) error {
+// passes it at the first of them all. It returns how many accounts it has read, and
+// errFull if those of several rows are more than scanLimit or have more than listBytes.
+func (l *accountList) judgeWords(rows []row[candidate], passes []bool) (others int, err error) {
 	searching := l.order == atrium.AccountsWord
 	groups := map[atrium.AccountID][]listedAccount{} // of the accounts of whose own words it cannot be told
 	for i := range rows {
@@ -224,12 +273,18 @@ func (l *accountList) judgeWords(rows []row[candidate], passes []bool) error {
 	for id := range groups {
 		ids = append(ids, engine.Args{idArg(l.tenant), idArg(id)})
 	}
+	bytes := 0
 	if _, err := l.tx.Batch(listedBySurvivor, ids, func(r engine.Row) error {
+		if len(rows) > 1 && (others == scanLimit || bytes > listBytes) {
+			return errFull
+		}
 		a := scanListed(r, l.tenant)
 		groups[a.survivor] = append(groups[a.survivor], a)
+		bytes += a.bytes()
+		others++
 		return nil
 	}); err != nil {
-		return err
+		return others, err
 	}
 	for i := range rows {
 		c := &rows[i].thing
@@ -245,7 +300,7 @@ func (l *accountList) judgeWords(rows []row[candidate], passes []bool) error {
 		}
 		passes[i] = first.term != "" && (!searching || first == c.hit)
 	}
-	return nil
+	return others, nil
 }
 
 // finds returns the first hit by which an account is found that has all words, and

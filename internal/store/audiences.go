@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"strings"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -30,7 +31,7 @@ func (s *Store) Audiences(ctx context.Context, tenant atrium.TenantID, page atri
 		engine.Args{idArg(tenant), idArg(page)}, func(engine.Row) {}); err != nil {
 		return nil, nil, err
 	}
-	q := selecting("SELECT "+audienceColumns+" FROM audiences u WHERE tenant_id = ", idArg(tenant))
+	q := selecting("SELECT "+listedAudience+" FROM audiences u WHERE tenant_id = ", idArg(tenant))
 	q.add(" AND page_id = ", idArg(page))
 	q.after("created_at", "audience_id", after)
 	rows := limit
@@ -38,11 +39,21 @@ func (s *Store) Audiences(ctx context.Context, tenant atrium.TenantID, page atri
 		rows = scanLimit
 	}
 	q.add(" ORDER BY created_at DESC, audience_id DESC LIMIT ", int64(rows)+1)
-	return sift(ctx, s, q, limit,
-		func(r *weighed) atrium.Audience { return scanAudience(r, tenant) },
-		func(u atrium.Audience) bool { return archived == nil || u.Archived == *archived },
-		func(u atrium.Audience) *atrium.Position { return atrium.PositionAt(u.CreatedAt, u.ID) })
+	scan := func(r engine.Row) atrium.Audience { return scanAudience(r, tenant) }
+	audiences, err = readWhole(ctx, s, tenant, func(run query) (items []item[atrium.Audience], err error) {
+		items, next, err = sift(run, q, limit,
+			func(r *weighed) item[atrium.Audience] {
+				u, bytes := scan(r), int(r.Int(afterAudience))
+				return item[atrium.Audience]{u, bytes, bytes > len(u.Name)}
+			},
+			func(u atrium.Audience) bool { return archived == nil || u.Archived == *archived },
+			func(u atrium.Audience) *atrium.Position { return atrium.PositionAt(u.CreatedAt, u.ID) })
+		return items, err
+	}, audiencesByID, scan, func(u *atrium.Audience) atrium.AudienceID { return u.ID })
+	return audiences, next, err
 }
+
+var listedAudience = strings.Replace(audienceColumns, "u.name", inline("u.name"), 1) + ", " + bytesOf("u.name")
 
 // CreateAudience makes an audience of a page. It is NotFound if there is no such
 // page, and Conflict if it is deleted. Audiences are counted with their page, whose

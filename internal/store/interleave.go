@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"errors"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -9,11 +10,12 @@ import (
 
 // An interleaving reads the entries of accounts as one list, newest first: an index scan for
 // each, in chunks that grow, of which the newest entry is always the next one. So a
-// reader that stops early has read little more than it was given.
+// reader that stops early has read little more than it was given. All chunks together
+// hold about listBytes, and a row of each account.
 type interleaving[T any] struct {
 	tx      engine.Tx
 	tenant  atrium.TenantID
-	columns string // of entries e
+	columns string // of entries e; those of any length are inline
 	scan    func(engine.Row) T
 	since   *atrium.Time // how far back it goes; nil for all
 	chunk   int          // how many rows of an account are read first
@@ -98,15 +100,24 @@ func (m *interleaving[T]) fill(l *lane[T]) error {
 	q.after("created_at", "entry_id", l.after)
 	q.add(" ORDER BY created_at DESC, entry_id DESC LIMIT ", int64(l.chunk))
 	l.rows = make([]placed[T], 0, l.chunk)
-	if err := m.tx.Query(q.sql.String(), q.args, func(r engine.Row) error {
+	w := &weighed{}
+	err := m.tx.Query(q.sql.String(), q.args, func(r engine.Row) error {
+		if w.bytes >= listBytes/len(m.lanes) {
+			return errFull
+		}
+		w.Row = r
 		at := atrium.PositionAt(atrium.Time(r.Int(0)), idAt[atrium.EntryID](r, 1))
-		l.rows = append(l.rows, placed[T]{*at, l.account, m.scan(r)})
+		l.rows = append(l.rows, placed[T]{*at, l.account, m.scan(w)})
 		return nil
-	}); err != nil {
+	})
+	full := errors.Is(err, errFull)
+	if err != nil && !full {
 		return err
 	}
-	if l.ended = len(l.rows) < l.chunk; !l.ended {
+	if l.ended = len(l.rows) < l.chunk && !full; !l.ended {
 		l.after = &l.rows[len(l.rows)-1].at
+	}
+	if !full {
 		l.chunk = min(2*l.chunk, mostChunk)
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
+	"strings"
 
 	"atrium"
 	"atrium/internal/canonical"
@@ -33,13 +35,27 @@ func (s *Store) FindMove(ctx context.Context, tenant atrium.TenantID, id atrium.
 // first, that come after the position, or from the first for nil. more says whether
 // others follow.
 func (s *Store) Moves(ctx context.Context, tenant atrium.TenantID, after *atrium.Position, limit int) (moves []atrium.Move, more bool, err error) {
-	q := selecting("SELECT "+moveColumns+" FROM moves v WHERE tenant_id = ", idArg(tenant))
+	q := selecting("SELECT "+listedMove+" FROM moves v WHERE tenant_id = ", idArg(tenant))
 	if after != nil {
 		q.add(" AND move_id < ", packed(after.ID))
 	}
 	q.add(" ORDER BY move_id DESC LIMIT ", int64(limit)+1)
-	return list(ctx, s, q, limit, func(r engine.Row) atrium.Move { return scanMove(r, tenant) })
+	scan := func(r engine.Row) atrium.Move { return scanMove(r, tenant) }
+	moves, err = readWhole(ctx, s, tenant, func(run query) (items []item[atrium.Move], err error) {
+		items, more, err = listItems(run, q, limit, func(r *weighed) item[atrium.Move] {
+			m, bytes := scan(r), int(r.Int(7))
+			return item[atrium.Move]{m, bytes, bytes > len(m.Rule)}
+		})
+		return items, err
+	}, movesByID, scan, func(m *atrium.Move) atrium.MoveID { return m.ID })
+	return moves, more, err
 }
+
+var (
+	listedMove = strings.Replace(moveColumns, "v.rule", inline("v.rule"), 1) + ", " + bytesOf("v.rule")
+	movesByID  = engine.NewBatch("SELECT "+moveColumns+" FROM batch JOIN moves v ON v.tenant_id = batch.tenant_id AND v.move_id = batch.id",
+		"tenant_id bytea", "id bytea")
+)
 
 // errMeanwhile says that another transaction changed where entries or accounts are
 // after they were read. The next try reads them again.
@@ -162,13 +178,14 @@ var errNothing = errors.New("there is nothing to move")
 
 // ruleDetail returns a rule without what it says of payloads, but for a hash of it.
 func ruleDetail(r *atrium.MoveRule) map[string]any {
-	detail := map[string]any{}
+	var claims []field
 	if r.ClaimedName != "" {
-		detail["claimedName"] = r.ClaimedName
+		claims = append(claims, field{"claimedName", r.ClaimedName})
 	}
 	if r.ClaimedDomain != "" {
-		detail["claimedDomain"] = r.ClaimedDomain
+		claims = append(claims, field{"claimedDomain", r.ClaimedDomain})
 	}
+	detail := audited(claims)
 	if r.Pointer != "" {
 		sum := sha256.Sum256(r.Equals)
 		detail["payload"] = map[string]any{"pointer": r.Pointer, "equalsSha256": hex.EncodeToString(sum[:])}
@@ -185,9 +202,9 @@ func (s *Store) CheckMove(ctx context.Context, tenant atrium.TenantID, request a
 
 // What a search for the entries of a move reads at most.
 const (
-	matchLimit        = 10_000   // entries
-	matchPayloadLimit = 64 << 20 // bytes of payloads, and what one batch of them adds
-	matchBatch        = 4 << 20  // bytes of payloads at a time, unless there is only one
+	matchLimit = 10_000  // entries
+	matchBytes = 4 << 20 // bytes of claims and payloads, and the entry that reaches it
+	matchBatch = 1 << 20 // bytes of claims and payloads at a time, unless one entry has more
 )
 
 // match returns up to the limit of the entries that a request says, and sets the
@@ -223,7 +240,7 @@ func (s *Store) match(ctx context.Context, tenant atrium.TenantID, request *atri
 			return err
 		}
 		m := interleave(tx, tenant, kept, &atrium.TimelineFilter{}, request.After, mostChunk,
-			"e.claimed_name, e.claimed_domain, length(e.payload)", scanClaimed)
+			claimedColumns, scanClaimed)
 		matching, next, err = rule.search(m, request.Limit)
 		return err
 	})
@@ -241,13 +258,20 @@ func between(tx engine.Tx, tenant atrium.TenantID, from, to atrium.AccountID) (o
 	return one, other, err
 }
 
-// A claimed is what a rule is compared with first.
+// A claimed is what a rule is compared with first. The domain is left out where it is
+// long.
 type claimed struct {
-	name, domain string
-	bytes        int64
+	name, domain              string
+	domainBytes, payloadBytes int
 }
 
-func scanClaimed(r engine.Row) claimed { return claimed{r.Text(2), r.Text(3), r.Int(4)} }
+func (c *claimed) lacksDomain() bool { return c.domainBytes > len(c.domain) }
+
+var claimedColumns = "e.claimed_name, " + inline("e.claimed_domain") + ", " + bytesOf("e.claimed_domain") + ", octet_length(e.payload)"
+
+func scanClaimed(r engine.Row) claimed {
+	return claimed{r.Text(2), r.Text(3), int(r.Int(4)), int(r.Int(5))}
+}
 
 // A matcher is a rule, ready to be compared.
 type matcher struct {
@@ -270,9 +294,23 @@ func newMatcher(rule *atrium.MoveRule) (m matcher, err error) {
 	return m, err
 }
 
-func (m *matcher) claims(c claimed) bool {
-	return (m.name == "" || c.name != "" && canonical.Name(c.name) == m.name) &&
-		(m.domain == "" || c.domain != "" && canonical.Domain(c.domain) == m.domain)
+func (m *matcher) claims(c *claimed) bool {
+	return (m.name == "" || c.name != "" && canonical.Name(c.name) == m.name) && (m.domain == "" || c.lacksDomain() || m.claimsDomain(c.domain))
+}
+
+func (m *matcher) claimsDomain(domain string) bool {
+	return domain != "" && canonical.Domain(domain) == m.domain
+}
+
+// missing returns how many bytes of an entry have to be read to compare the rest.
+func (m *matcher) missing(c *claimed) (bytes int) {
+	if m.domain != "" && c.lacksDomain() {
+		bytes += c.domainBytes
+	}
+	if m.pointer != nil {
+		bytes += c.payloadBytes
+	}
+	return bytes
 }
 
 func (m *matcher) holds(payload []byte) bool {
@@ -287,25 +325,25 @@ func (m *matcher) holds(payload []byte) bool {
 // search returns up to limit of the entries that match, and the place of the last one
 // that was looked at, nil at the end.
 func (m *matcher) search(all *interleaving[claimed], limit int) (matching []placed[struct{}], next *atrium.Position, err error) {
-	var batch []placed[struct{}] // whose payloads have to be looked at
+	var batch []placed[claimed] // of which more has to be read
 	var last *atrium.Position
-	held, read := int64(0), int64(0)
+	held, read := 0, 0
 	for looked := 0; ; looked++ {
 		p, err := all.next()
 		if err != nil {
 			return nil, nil, err
 		}
-		ended := p == nil || looked == matchLimit || len(matching) == limit || read > matchPayloadLimit
-		if len(batch) > 0 && (ended || held+p.value.bytes > matchBatch || len(batch) == mostChunk) {
-			if batch, err = m.holding(all, batch); err != nil {
+		ended := p == nil || looked == matchLimit || len(matching) == limit || read >= matchBytes
+		if len(batch) > 0 && (ended || held+m.missing(&p.value) > matchBatch || len(batch) == mostChunk) {
+			found, err := m.compare(all, batch)
+			if err != nil {
 				return nil, nil, err
 			}
-			if room := limit - len(matching); len(batch) > room { // the others come the next time
-				return append(matching, batch[:room]...), &batch[room-1].at, nil
+			if room := limit - len(matching); len(found) > room { // the others come the next time
+				return append(matching, found[:room]...), &found[room-1].at, nil
 			}
-			matching, batch = append(matching, batch...), nil
-			read, held = read+held, 0
-			ended = ended || len(matching) == limit || read > matchPayloadLimit
+			matching, batch, held = append(matching, found...), nil, 0
+			ended = ended || len(matching) == limit
 		}
 		switch {
 		case p == nil:
@@ -314,29 +352,48 @@ func (m *matcher) search(all *interleaving[claimed], limit int) (matching []plac
 			return matching, last, nil
 		}
 		last = &p.at
-		switch found := (placed[struct{}]{at: p.at, account: p.account}); {
-		case !m.claims(p.value):
-		case m.pointer == nil:
-			matching = append(matching, found)
+		read += len(p.value.name) + len(p.value.domain)
+		switch missing := m.missing(&p.value); {
+		case !m.claims(&p.value):
+		case missing == 0:
+			matching = append(matching, placed[struct{}]{at: p.at, account: p.account})
 		default:
-			batch, held = append(batch, found), held+p.value.bytes
+			batch, held, read = append(batch, *p), held+missing, read+missing
 		}
 	}
 }
 
-// holding returns those of the entries whose payloads hold what the rule says.
-func (m *matcher) holding(all *interleaving[claimed], entries []placed[struct{}]) (some []placed[struct{}], err error) {
-	ids := make([]atrium.EntryID, len(entries))
+// compare returns those of the entries that match in what is read of them only now.
+func (m *matcher) compare(all *interleaving[claimed], entries []placed[claimed]) (some []placed[struct{}], err error) {
+	var lacking, ids []atrium.EntryID
 	for i := range entries {
-		ids[i] = entries[i].entry()
-	}
-	payloads, err := payloadsOf(all.tx, all.tenant, ids)
-	for i := range entries {
-		if m.holds(payloads[ids[i]]) {
-			some = append(some, entries[i])
+		if m.domain != "" && entries[i].value.lacksDomain() {
+			lacking = append(lacking, entries[i].entry())
 		}
 	}
-	return some, err
+	domains, err := columnOf(all.tx, all.tenant, findClaimedDomains, lacking)
+	if err != nil {
+		return nil, err
+	}
+	entries = slices.DeleteFunc(entries, func(p placed[claimed]) bool {
+		domain, lacked := domains[p.entry()]
+		return lacked && !m.claimsDomain(string(domain))
+	})
+	if m.pointer != nil {
+		for i := range entries {
+			ids = append(ids, entries[i].entry())
+		}
+	}
+	payloads, err := columnOf(all.tx, all.tenant, findPayloads, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i := range entries {
+		if m.pointer == nil || m.holds(payloads[entries[i].entry()]) {
+			some = append(some, placed[struct{}]{at: entries[i].at, account: entries[i].account})
+		}
+	}
+	return some, nil
 }
 
 // entry returns the identifier of the entry.

@@ -16,12 +16,23 @@ type ScheduledPage struct {
 const pageColumns = `p.page_id, p.brand_id, p.name, p.page_context, p.title, p.status, p.header_action_id, p.audiences_count,
 	p.created_at, p.updated_at, p.deleted_at, p.actions, p.scripts, p.footer_links, p.metadata`
 
-// selectPages is of what scanPage reads, but for the metadata, which lists have not.
-const selectPages = `SELECT p.page_id, p.brand_id, p.name, p.page_context, p.title, p.status, p.header_action_id, p.audiences_count,
-	p.created_at, p.updated_at, p.deleted_at, p.actions, p.scripts, p.footer_links, NULL FROM `
+// listedPage is what lists have of a page, with the texts and documents as column has
+// them: not the metadata.
+func listedPage(column func(string) string) string {
+	return "p.page_id, " + column("p.brand_id") + ", " + column("p.name") + ", " + column("p.page_context") + ", " + column("p.title") +
+		", p.status, " + column("p.header_action_id") + ", p.audiences_count, p.created_at, p.updated_at, p.deleted_at, " +
+		column("p.actions") + ", " + column("p.scripts") + ", " + column("p.footer_links") + ", NULL"
+}
 
-var listedPagesByID = engine.NewBatch(selectPages+`batch JOIN pages p ON p.tenant_id = batch.tenant_id AND p.page_id = batch.id`,
-	"tenant_id bytea", "id bytea")
+func asIs(column string) string { return column }
+
+var (
+	pageBytes   = bytesOf("p.brand_id", "p.name", "p.page_context", "p.title", "p.header_action_id", "p.actions", "p.scripts", "p.footer_links")
+	selectPages = "SELECT " + listedPage(inline) + ", " + pageBytes + " FROM "
+
+	listedPagesByID = engine.NewBatch("SELECT "+listedPage(asIs)+" FROM batch JOIN pages p ON p.tenant_id = batch.tenant_id AND p.page_id = batch.id",
+		"tenant_id bytea", "id bytea")
+)
 
 func scanPage(r engine.Row, tenant atrium.TenantID) atrium.Page {
 	return atrium.Page{
@@ -59,8 +70,27 @@ func (s *Store) Pages(ctx context.Context, tenant atrium.TenantID, status atrium
 	}
 	q.after("created_at", "page_id", after)
 	q.add(" ORDER BY created_at DESC, page_id DESC LIMIT ", int64(limit)+1)
-	return list(ctx, s, q, limit, func(r engine.Row) atrium.Page { return scanPage(r, tenant) })
+	return s.listPages(ctx, tenant, q, limit)
 }
+
+// listPages is list for a selection of selectPages.
+func (s *Store) listPages(ctx context.Context, tenant atrium.TenantID, q *selection, limit int) (pages []atrium.Page, more bool, err error) {
+	scan := func(r engine.Row) atrium.Page { return scanPage(r, tenant) }
+	pages, err = readWhole(ctx, s, tenant, func(run query) (items []item[atrium.Page], err error) {
+		items, more, err = listItems(run, q, limit, func(w *weighed) item[atrium.Page] {
+			p, bytes := scan(w), int(w.Int(15))
+			read := len(p.BrandID) + len(p.Name) + len(p.Context) + len(p.Title) + len(p.Actions) + len(p.Scripts) + len(p.FooterLinks)
+			if p.HeaderActionID != nil {
+				read += len(*p.HeaderActionID)
+			}
+			return item[atrium.Page]{p, bytes, bytes > read}
+		})
+		return items, err
+	}, listedPagesByID, scan, pageID)
+	return pages, more, err
+}
+
+func pageID(p *atrium.Page) atrium.PageID { return p.ID }
 
 // A PageFilter says which pages a list has. What is empty lets all through.
 type PageFilter struct {
@@ -87,13 +117,11 @@ func (s *Store) FilteredPages(ctx context.Context, tenant atrium.TenantID, filte
 		}
 		return pages, next, err
 	}
-	const columns = `SELECT page_id, created_at, status, deleted_at, octet_length(name) + octet_length(title) + octet_length(page_context)
-		+ octet_length(actions) + octet_length(scripts) + octet_length(footer_links) FROM pages WHERE `
-	scan := func(r *weighed) atrium.Page {
-		r.bytes += int(r.Int(4))
-		return atrium.Page{
+	columns := "SELECT p.page_id, p.created_at, p.status, p.deleted_at, " + pageBytes + " FROM pages p WHERE "
+	scan := func(r *weighed) item[atrium.Page] {
+		return item[atrium.Page]{atrium.Page{
 			ID: idAt[atrium.PageID](r, 0), CreatedAt: atrium.Time(r.Int(1)), Status: atrium.PageStatus(r.Text(2)), DeletedAt: timeAt(r, 3),
-		}
+		}, int(r.Int(4)), true}
 	}
 	q := selecting(columns+"deleted_at IS NOT NULL AND tenant_id = ", idArg(tenant))
 	if filter.BrandID != "" {
@@ -102,13 +130,16 @@ func (s *Store) FilteredPages(ctx context.Context, tenant atrium.TenantID, filte
 	}
 	q.after("created_at", "page_id", after)
 	q.add(" ORDER BY created_at DESC, page_id DESC LIMIT ", int64(scanLimit)+1)
-	found, next, err := sift(ctx, s, q, limit, scan, func(p atrium.Page) bool {
-		return (p.DeletedAt != nil) == filter.Deleted && (filter.Status == "" || p.Status == filter.Status)
-	}, position)
-	if err != nil {
-		return nil, nil, err
-	}
-	pages, err = s.pagesOf(ctx, tenant, found)
+	err = s.read(ctx, func(tx engine.Tx) error {
+		var found []item[atrium.Page]
+		if found, next, err = sift(tx.Query, q, limit, scan, func(p atrium.Page) bool {
+			return (p.DeletedAt != nil) == filter.Deleted && (filter.Status == "" || p.Status == filter.Status)
+		}, position); err != nil {
+			return err
+		}
+		pages, err = whole(tx, tenant, found, listedPagesByID, func(r engine.Row) atrium.Page { return scanPage(r, tenant) }, pageID)
+		return err
+	})
 	return pages, next, err
 }
 
@@ -116,31 +147,7 @@ func (s *Store) deletedPages(ctx context.Context, tenant atrium.TenantID, after 
 	q := selecting(selectPages+"pages p WHERE deleted_at IS NOT NULL AND tenant_id = ", idArg(tenant))
 	q.after("created_at", "page_id", after)
 	q.add(" ORDER BY created_at DESC, page_id DESC LIMIT ", int64(limit)+1)
-	return list(ctx, s, q, limit, func(r engine.Row) atrium.Page { return scanPage(r, tenant) })
-}
-
-// pagesOf returns pages with what lists have of them, as they are now, in the order given.
-func (s *Store) pagesOf(ctx context.Context, tenant atrium.TenantID, found []atrium.Page) (pages []atrium.Page, err error) {
-	rows := make([]engine.Args, len(found))
-	for i, p := range found {
-		rows[i] = engine.Args{idArg(tenant), idArg(p.ID)}
-	}
-	err = s.read(ctx, func(tx engine.Tx) error {
-		full := make(map[atrium.PageID]atrium.Page, len(found))
-		if _, err := tx.Batch(listedPagesByID, rows, func(r engine.Row) error {
-			p := scanPage(r, tenant)
-			full[p.ID] = p
-			return nil
-		}); err != nil {
-			return err
-		}
-		pages = make([]atrium.Page, len(found))
-		for i, p := range found {
-			pages[i] = full[p.ID]
-		}
-		return nil
-	})
-	return pages, err
+	return s.listPages(ctx, tenant, q, limit)
 }
 
 // ScheduledPage returns a page, deleted or not, with its schedule, or NotFound.

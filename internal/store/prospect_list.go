@@ -95,15 +95,28 @@ func (l *prospectList) search(after *atrium.Position, n int) (rows []row[foundPr
 	if err != nil {
 		return nil, err
 	}
+	_, err = halve(found, func(found []hit) (err error) {
+		rows, err = l.ofHits(found)
+		return err
+	})
+	return rows, err
+}
+
+// ofHits returns the prospects of terms, or errFull if several have more than listBytes.
+func (l *prospectList) ofHits(found []hit) (rows []row[foundProspect], err error) {
 	ids := make([]engine.Args, len(found))
 	for i, h := range found {
 		ids[i] = engine.Args{idArg(l.tenant), packed(h.id)}
 	}
-	prospects := make(map[string]row[foundProspect], len(found))
+	prospects, bytes := make(map[string]row[foundProspect], len(found)), 0
 	_, err = l.tx.Batch(prospectsByID, ids, func(r engine.Row) error {
+		if bytes > listBytes && len(ids) > 1 {
+			return errFull
+		}
 		w := &weighed{Row: r}
 		p := scanProspect(w, 0, l.tenant)
 		prospects[suffix(p.ID)] = row[foundProspect]{thing: foundProspect{Prospect: p}, bytes: w.bytes}
+		bytes += w.bytes
 		return nil
 	})
 	for _, h := range found {
@@ -116,7 +129,7 @@ func (l *prospectList) search(after *atrium.Position, n int) (rows []row[foundPr
 
 // judge says which of the rows have all words. A search comes upon a prospect by each
 // of its terms, and passes it at the first.
-func (l *prospectList) judge(rows []row[foundProspect]) ([]bool, error) {
+func (l *prospectList) judge(rows []row[foundProspect]) ([]bool, int, error) {
 	passes := make([]bool, len(rows))
 	for i := range rows {
 		p := &rows[i].thing
@@ -124,5 +137,5 @@ func (l *prospectList) judge(rows []row[foundProspect]) ([]bool, error) {
 		first := terms.beginning(prospectWord, longest(l.words))
 		passes[i] = terms.beginAll(prospectWord, l.words) && (p.hit.term == "" || p.hit.term == first)
 	}
-	return passes, nil
+	return passes, 0, nil
 }

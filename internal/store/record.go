@@ -55,6 +55,7 @@ func (v AudienceVersion) shown() PublishedVersion { return PublishedVersion{v.Ve
 // reads them. Entries and versions come with what is joined to them.
 const (
 	audienceColumns = "u.audience_id, u.page_id, u.name, u.archived, u.created_at, u.updated_at, u.published_number, u.versions_count"
+	afterAudience   = 8 // how many these are
 	versionColumns  = "v.version_id, v.audience_id, u.page_id, v.number, v.archived, v.created_at, v.content, v.note, u.published_number"
 	entryColumns    = `e.entry_id, e.account_id, e.created_at, e.source, e.type, e.claimed_account_id, e.claimed_domain,
 		e.claimed_name, e.idempotency_key, e.acknowledged_account_id, e.occurred_at, e.payload`

@@ -22,22 +22,23 @@ const firstScan = 25
 type row[T any] struct {
 	thing T
 	at    atrium.Position
-	bytes int // that it has in the list, where they can be many
+	bytes int // that it has in the list
 }
 
 // scan returns up to limit, and about listBytes, of the things that judge lets pass, in
 // the order in which read returns their rows, and the position from which the list goes
 // on; nil at its end. read returns up to n rows behind a position, with errFull if there
-// would be more of these n but for their bytes. judge says of each row whether it
-// belongs to the list; nil for all.
+// would be more of these n but for their bytes. judge says of each of the first rows, one
+// at least, whether it belongs to the list, and how many other rows it has read to tell;
+// nil for all.
 func scan[T any](after *atrium.Position, limit int, read func(after *atrium.Position, n int) ([]row[T], error),
-	judge func([]row[T]) ([]bool, error),
+	judge func([]row[T]) (passes []bool, others int, err error),
 ) (found []T, next *atrium.Position, err error) {
 	n := limit + 1
 	if judge != nil {
 		n = max(n, firstScan)
 	}
-	bytes := 0
+	listed, looked := 0, 0 // bytes
 	for seen := 0; ; n = min(2*n, scanLimit-seen) {
 		rows, err := read(after, n)
 		cut := errors.Is(err, errFull)
@@ -45,29 +46,46 @@ func scan[T any](after *atrium.Position, limit int, read func(after *atrium.Posi
 			return nil, nil, err
 		}
 		var passes []bool
-		if judge != nil {
-			if passes, err = judge(rows); err != nil {
+		if judge != nil && len(rows) > 0 {
+			var others int
+			if passes, others, err = judge(rows); err != nil {
 				return nil, nil, err
 			}
+			cut = cut || len(passes) < len(rows)
+			rows, seen = rows[:len(passes)], seen+others
 		}
 		for i := range rows {
+			looked += rows[i].bytes
 			if judge != nil && !passes[i] {
 				after = &rows[i].at
 				continue
 			}
-			if len(found) == limit || bytes >= listBytes {
+			if len(found) == limit || listed >= listBytes {
 				return found, after, nil
 			}
 			found = append(found, rows[i].thing)
-			bytes += rows[i].bytes
+			listed += rows[i].bytes
 			after = &rows[i].at
 		}
 		if len(rows) < n && !cut {
 			return found, nil, nil
 		}
-		if seen += len(rows); seen >= scanLimit || cut && bytes >= listBytes {
+		if seen += len(rows); seen >= scanLimit || looked >= listBytes {
 			return found, after, nil
 		}
+	}
+}
+
+// halve calls f with things, and as long as that returns errFull with half of them. It
+// returns those that f took, and errFull if these are not all.
+func halve[T any](things []T, f func([]T) error) ([]T, error) {
+	var cut error
+	for {
+		err := f(things)
+		if !errors.Is(err, errFull) || len(things) < 2 {
+			return things, cmp.Or(err, cut)
+		}
+		things, cut = things[:len(things)/2], errFull
 	}
 }
 

@@ -12,14 +12,17 @@ import (
 
 // How much one answer reads at most.
 const (
-	timelineLimit = 1000    // entries of which a filter may leave out all
-	countLimit    = 10_000  // entries that are counted
-	payloadLimit  = 4 << 20 // bytes of payloads, unless there is only one
+	timelineLimit = 1000   // entries of which a filter may leave out all
+	countLimit    = 10_000 // entries that are counted
 )
 
 // Behind these columns comes what an interleaving has in front of its own.
 const timelineColumns = `e.source, e.type, e.claimed_account_id, e.claimed_domain, e.claimed_name, e.idempotency_key,
-	e.acknowledged_account_id, e.occurred_at, e.move_id, length(e.payload)`
+	e.acknowledged_account_id, e.occurred_at, e.move_id, octet_length(e.payload)`
+
+// listedTimeline are the columns of lists: an entry can claim a domain of any length.
+var listedTimeline = strings.Replace(timelineColumns, "e.claimed_domain", inline("e.claimed_domain"), 1) +
+	", e.account_id, " + bytesOf("e.claimed_domain")
 
 // scanTimeline reads an entry of what created_at, entry_id and timelineColumns have,
 // shown under an account and kept under one.
@@ -42,11 +45,21 @@ func scanTimeline(r engine.Row, tenant atrium.TenantID, shown, kept atrium.Accou
 	return e
 }
 
+// A listedEntry is an entry of a list, with the size of its claimed domain, which is left
+// out where it is long.
+type listedEntry struct {
+	atrium.TimelineEntry
+	bytes       int // of its texts, all of its domain included
+	domainBytes int
+}
+
+func (e *listedEntry) lacksDomain() bool { return e.domainBytes > len(e.Claim.Domain) }
+
 // Timeline returns up to limit entries of an account and of those merged into it,
 // newest first, that come behind the position, or from the first for nil, with their
 // payloads if these are asked for. next is where to go on, nil at the end. A page may
 // be short, even empty, before that: it looks at no more than timelineLimit entries, and
-// holds about payloadLimit bytes of payloads. It is NotFound if there is no such
+// ends with the entry that brings it to listBytes. It is NotFound if there is no such
 // account.
 func (s *Store) Timeline(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID, f atrium.TimelineFilter,
 	after *atrium.Position, limit int, payloads bool,
@@ -56,63 +69,99 @@ func (s *Store) Timeline(ctx context.Context, tenant atrium.TenantID, account at
 		if err != nil {
 			return err
 		}
-		m := interleave(tx, tenant, kept, &f, after, limit+1, timelineColumns+", e.account_id", func(r engine.Row) atrium.TimelineEntry {
-			return scanTimeline(r, tenant, survivor, idAt[atrium.AccountID](r, 12))
+		m := interleave(tx, tenant, kept, &f, after, limit+1, listedTimeline, func(r engine.Row) listedEntry {
+			w := &weighed{Row: r}
+			e := listedEntry{TimelineEntry: scanTimeline(w, tenant, survivor, idAt[atrium.AccountID](r, 12)), domainBytes: int(r.Int(13))}
+			e.bytes = w.bytes - len(e.Claim.Domain) + e.domainBytes
+			return e
 		})
-		if entries, next, err = timelinePage(m, &f, after, limit, payloads); err != nil || !payloads {
+		var found []listedEntry
+		if found, next, err = timelinePage(m, &f, after, limit, payloads); err != nil {
 			return err
 		}
-		ids := make([]atrium.EntryID, len(entries))
-		for i := range entries {
-			ids[i] = entries[i].ID
-		}
-		found, err := payloadsOf(tx, tenant, ids)
-		for i := range entries {
-			entries[i].Payload = found[entries[i].ID]
-		}
+		entries, err = wholeEntries(tx, tenant, found, payloads)
 		return err
 	})
 	return entries, next, err
 }
 
 // timelinePage takes one page off an interleaving.
-func timelinePage(m *interleaving[atrium.TimelineEntry], f *atrium.TimelineFilter, last *atrium.Position, limit int, payloads bool,
-) (entries []atrium.TimelineEntry, next *atrium.Position, err error) {
-	bytes := int64(0)
+func timelinePage(m *interleaving[listedEntry], f *atrium.TimelineFilter, last *atrium.Position, limit int, payloads bool,
+) (entries []listedEntry, next *atrium.Position, err error) {
+	bytes := 0
 	for looked := 0; ; looked++ {
 		p, err := m.next()
 		if err != nil || p == nil {
 			return entries, nil, err
 		}
-		wanted := f.Has(p.value.Source, p.value.Type)
-		if wanted && payloads {
-			bytes += p.value.PayloadBytes
-		}
-		if looked == timelineLimit || len(entries) == limit || bytes > payloadLimit && len(entries) > 0 {
+		if looked == timelineLimit || len(entries) == limit || bytes >= listBytes {
 			return entries, last, nil
 		}
-		if last = &p.at; wanted {
-			entries = append(entries, p.value)
+		if last = &p.at; !f.Has(p.value.Source, p.value.Type) {
+			continue
+		}
+		entries = append(entries, p.value)
+		if bytes += p.value.bytes; payloads {
+			bytes += int(p.value.PayloadBytes)
 		}
 	}
 }
 
-var findPayloads = engine.NewBatch(`SELECT e.entry_id, e.payload
-	FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`,
-	"tenant_id bytea", "entry_id bytea")
+var (
+	findPayloads = engine.NewBatch(`SELECT e.entry_id, e.payload
+		FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`,
+		"tenant_id bytea", "entry_id bytea")
+	findClaimedDomains = engine.NewBatch(`SELECT e.entry_id, e.claimed_domain
+		FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`,
+		"tenant_id bytea", "entry_id bytea")
+)
 
-// payloadsOf returns the payloads of the entries that there are.
-func payloadsOf(tx engine.Tx, tenant atrium.TenantID, ids []atrium.EntryID) (map[atrium.EntryID][]byte, error) {
+// wholeEntries returns entries with what they lack, and their payloads if these are
+// asked for.
+func wholeEntries(tx engine.Tx, tenant atrium.TenantID, found []listedEntry, payloads bool) ([]atrium.TimelineEntry, error) {
+	entries := make([]atrium.TimelineEntry, len(found))
+	var all, lacking []atrium.EntryID
+	for i := range found {
+		entries[i] = found[i].TimelineEntry
+		if all = append(all, entries[i].ID); found[i].lacksDomain() {
+			lacking = append(lacking, entries[i].ID)
+		}
+	}
+	domains, err := columnOf(tx, tenant, findClaimedDomains, lacking)
+	if err != nil {
+		return nil, err
+	}
+	var held map[atrium.EntryID][]byte
+	if payloads {
+		if held, err = columnOf(tx, tenant, findPayloads, all); err != nil {
+			return nil, err
+		}
+	}
+	for i := range entries {
+		e := &entries[i]
+		e.Payload = held[e.ID]
+		if found[i].lacksDomain() {
+			e.Claim.Domain = string(domains[e.ID])
+		}
+	}
+	return entries, nil
+}
+
+// columnOf returns what a batch finds of the entries that there are.
+func columnOf(tx engine.Tx, tenant atrium.TenantID, batch *engine.Batch, ids []atrium.EntryID) (map[atrium.EntryID][]byte, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
 	rows := make([]engine.Args, len(ids))
 	for i, id := range ids {
 		rows[i] = engine.Args{idArg(tenant), idArg(id)}
 	}
-	payloads := make(map[atrium.EntryID][]byte, len(ids))
-	_, err := tx.Batch(findPayloads, rows, func(r engine.Row) error {
-		payloads[idAt[atrium.EntryID](r, 0)] = r.Bytes(1)
+	found := make(map[atrium.EntryID][]byte, len(ids))
+	_, err := tx.Batch(batch, rows, func(r engine.Row) error {
+		found[idAt[atrium.EntryID](r, 0)] = r.Bytes(1)
 		return nil
 	})
-	return payloads, err
+	return found, err
 }
 
 // TimelineEntry returns an entry with its payload. It is NotFound if there is none,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/internal/store"
 )
 
 func ruleMatches(t *testing.T, e *env) {
@@ -82,12 +83,11 @@ func ruleMatches(t *testing.T, e *env) {
 	}
 }
 
-// Payloads of 2 MiB are read one at a time or two, and 64 MiB are the most that one
-// call reads; so many are not made here, but all ways to end a batch are.
+// Payloads are compared 1 MiB at a time: the limits end batches in every possible place.
 func ruleOnPayloads(t *testing.T, e *env) {
 	to := e.record(t, byDomain("to.example")).AccountID
 	var from atrium.AccountID
-	text := strings.Repeat("x", 2<<20)
+	text := strings.Repeat("x", 512<<10)
 	for i := range 6 {
 		e.clock.step(time.Second)
 		from = e.record(t, byDomain("from.example"), payload(fmt.Sprintf(`{"n":%d,"text":"%s"}`, i/2%2, text[:len(text)/(i%2+1)]))).AccountID
@@ -110,6 +110,60 @@ func ruleOnPayloads(t *testing.T, e *env) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%d at a time: %v, want %v", limit, got, want)
 		}
+	}
+}
+
+func ruleReadsBounded(t *testing.T, e *env) {
+	const matchBytes, size = 4 << 20, 300 << 10
+	to := e.record(t, byDomain("to.example")).AccountID
+	long := func(host string) string { return "https://" + host + "/" + strings.Repeat("x", size) }
+	for what, rule := range map[string]atrium.MoveRule{
+		"payloads":             {Pointer: "/n", Equals: []byte("1")},
+		"domains":              {ClaimedDomain: "acme.example"},
+		"domains and payloads": {ClaimedDomain: "acme.example", Pointer: "/n", Equals: []byte("1")},
+	} {
+		e := e.as(e.newTenant(t))
+		to := e.record(t, byDomain("to.example")).AccountID
+		from := e.record(t, byDomain("from.example")).AccountID
+		want := int64(0)
+		for i := range 20 {
+			e.clock.step(time.Second)
+			n, host := i%2, "acme.example"
+			if i%4 == 3 && rule.ClaimedDomain != "" {
+				host = "bolt.example"
+			}
+			e.record(t, atrium.Claim{AccountID: from, Domain: long(host)}, payload(fmt.Sprintf(`{"n":%d,"text":"%s"}`, n, strings.Repeat("x", size))))
+			if (rule.Pointer == "" || n == 1) && host == "acme.example" {
+				want++
+			}
+		}
+		request, moved, calls := atrium.MoveRequest{From: from, To: to, Rule: rule, Limit: 100}, int64(0), 0
+		for {
+			counted, read := e.counting()
+			report, err := counted.CheckMove(t.Context(), e.tenant, request)
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			if read.bytes > matchBytes+3*size {
+				t.Errorf("%s: a request reads %d bytes", what, read.bytes)
+			}
+			moved, calls = moved+report.Moved, calls+1
+			if request.After = report.Next; report.Next == nil {
+				break
+			}
+		}
+		if moved != want || calls < 2 {
+			t.Errorf("%s: %d entries match in %d requests, want %d in several", what, moved, calls, want)
+		}
+	}
+	from := e.recordMany(t, 2, atrium.Claim{Domain: long("acme.example")})[0].AccountID
+	report, _, err := e.Move(t.Context(), e.change(), atrium.MoveRequest{From: from, To: to, Rule: atrium.MoveRule{ClaimedDomain: long("acme.example"), Given: []byte(`{}`)}, Limit: 10})
+	if err != nil || report.Moved != 2 {
+		t.Fatalf("move by a long domain: %+v, %v", report, err)
+	}
+	rows, _, err := e.AuditRows(t.Context(), e.tenant, store.AuditFilter{Action: "move.create"}, 0, 1)
+	if err != nil || len(rows) != 1 || len(rows[0].Detail) > 1000 {
+		t.Errorf("the audit log has %d rows of the move, or all of the domain: %v", len(rows), err)
 	}
 }
 

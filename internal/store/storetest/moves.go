@@ -22,6 +22,7 @@ var moves = []guarantee{
 	{"a move that cannot be made changes nothing", moveRefused},
 	{"a rule takes the entries of which all holds that it says", ruleMatches},
 	{"a rule looks into payloads a batch at a time", ruleOnPayloads},
+	{"a rule compares a bounded number of bytes in one request, and the next one goes on", ruleReadsBounded},
 	{"a rule's moves go on where the last one ended, and check moves nothing", rulePages},
 	{"undoing leaves what was moved again", undoSkips},
 	{"a move reads what was merged, and stores under what survives", moveOfMerged},
