@@ -140,21 +140,16 @@ func (x *exporting) begin() error {
 
 // A chunk is what one transaction of an export has read.
 type chunk struct {
+	weighed
 	limit   int64 // of the rows to ask for
 	records []Record
-	weighed weighed
 }
 
-// row returns a row whose texts and bytes count for the chunk when they are read.
-func (c *chunk) row(r engine.Row) *weighed {
-	c.weighed.Row = r
-	return &c.weighed
-}
-
-// add adds a record that was read from row.
-func (c *chunk) add(r Record) error {
-	c.records = append(c.records, r)
-	if c.weighed.bytes >= exportBytes {
+// add adds the record that scan reads of a row.
+func (c *chunk) add(r engine.Row, scan func(engine.Row) Record) error {
+	c.Row = r
+	c.records = append(c.records, scan(c))
+	if c.bytes >= exportBytes {
 		return errChunkFull
 	}
 	return nil
@@ -192,9 +187,11 @@ func (x *exporting) accounts() error {
 		return tx.Query("SELECT "+accountColumns+` FROM accounts a
 			WHERE a.tenant_id = $1 AND a.account_id > $2 AND a.stored_at <= $3 ORDER BY a.account_id LIMIT $4`,
 			engine.Args{idArg(x.tenant), after, x.began, c.limit}, func(r engine.Row) error {
-				a := scanAccount(c.row(r), x.tenant)
 				after = r.Bytes(0)
-				return c.add(&a)
+				return c.add(r, func(r engine.Row) Record {
+					a := scanAccount(r, x.tenant)
+					return &a
+				})
 			})
 	})
 }
@@ -205,9 +202,8 @@ func (x *exporting) prospects() error {
 		err := tx.Query("SELECT "+prospectColumns+` FROM prospects p
 			WHERE p.tenant_id = $1 AND p.prospect_id > $2 ORDER BY p.prospect_id LIMIT $3`,
 			engine.Args{idArg(x.tenant), after, c.limit}, func(r engine.Row) error {
-				p := scanProspect(c.row(r), 0, x.tenant)
 				after = r.Bytes(0)
-				return c.add(&LinkedProspect{Prospect: p})
+				return c.add(r, func(r engine.Row) Record { return &LinkedProspect{Prospect: scanProspect(r, 0, x.tenant)} })
 			})
 		if err != nil && !errors.Is(err, errChunkFull) {
 			return err
@@ -270,9 +266,11 @@ func (x *exporting) brands() error {
 		return tx.Query("SELECT "+brandColumns+` FROM brands b
 			WHERE b.tenant_id = $1 AND b.brand_id > $2 AND b.stored_at <= $3 ORDER BY b.brand_id LIMIT $4`,
 			engine.Args{idArg(x.tenant), after, x.began, c.limit}, func(r engine.Row) error {
-				b := scanBrand(c.row(r), x.tenant)
 				after = r.Bytes(0)
-				return c.add(&b)
+				return c.add(r, func(r engine.Row) Record {
+					b := scanBrand(r, x.tenant)
+					return &b
+				})
 			})
 	})
 }
@@ -283,9 +281,8 @@ func (x *exporting) pages() error {
 		return tx.Query("SELECT "+pageColumns+", "+scheduleColumns+` FROM pages p
 			WHERE p.tenant_id = $1 AND p.page_id > $2 AND p.stored_at <= $3 ORDER BY p.page_id LIMIT $4`,
 			engine.Args{idArg(x.tenant), after, x.began, c.limit}, func(r engine.Row) error {
-				record := pageRecord(c.row(r), x.tenant)
 				after = r.Bytes(0)
-				return c.add(record)
+				return c.add(r, func(r engine.Row) Record { return pageRecord(r, x.tenant) })
 			})
 	})
 }
@@ -298,9 +295,11 @@ func (x *exporting) audiences() error {
 			WHERE u.tenant_id = $1 AND u.audience_id > $2 AND u.stored_at <= $3 AND p.stored_at <= $4
 			ORDER BY u.audience_id LIMIT $5`,
 			engine.Args{idArg(x.tenant), after, x.began, x.began, c.limit}, func(r engine.Row) error {
-				u := scanAudience(c.row(r), x.tenant)
 				after = r.Bytes(0)
-				return c.add(&u)
+				return c.add(r, func(r engine.Row) Record {
+					u := scanAudience(r, x.tenant)
+					return &u
+				})
 			})
 	})
 }
@@ -317,13 +316,15 @@ func (x *exporting) versions() error {
 			WHERE v.tenant_id = $1 AND (v.audience_id, v.number) > ($2, $3) AND u.stored_at <= $4 AND p.stored_at <= $5
 			ORDER BY v.audience_id, v.number LIMIT $6`,
 			engine.Args{idArg(x.tenant), audience, number, x.began, x.began, c.limit}, func(r engine.Row) error {
-				v := scanVersion(c.row(r), x.tenant)
 				if !bytes.Equal(audience, r.Bytes(1)) {
 					shows = r.Int(8)
 				}
-				v.Published = v.Number == shows
-				audience, number = r.Bytes(1), v.Number
-				return c.add(&v)
+				return c.add(r, func(r engine.Row) Record {
+					v := scanVersion(r, x.tenant)
+					v.Published = v.Number == shows
+					audience, number = r.Bytes(1), v.Number
+					return &v
+				})
 			})
 	})
 }
@@ -339,12 +340,14 @@ func (x *exporting) entries() error {
 			WHERE e.tenant_id = $2 AND e.entry_id > $3 AND e.entry_id <= $4 AND (a.stored_at <= $1 OR k.stored_at <= $1)
 			ORDER BY e.entry_id LIMIT $5`,
 			engine.Args{x.began, idArg(x.tenant), after, x.lastEntry, c.limit}, func(r engine.Row) error {
-				e := scanEntry(c.row(r), x.tenant)
 				after = r.Bytes(0)
-				if r.Int(entryColumnsLen) == 0 {
-					e.AccountID, e.AcknowledgedID = e.AcknowledgedID, ""
-				}
-				return c.add(&e)
+				return c.add(r, func(r engine.Row) Record {
+					e := scanEntry(r, x.tenant)
+					if r.Int(entryColumnsLen) == 0 {
+						e.AccountID, e.AcknowledgedID = e.AcknowledgedID, ""
+					}
+					return &e
+				})
 			})
 	})
 }

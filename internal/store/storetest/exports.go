@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ var exports = []guarantee{
 	{"an export has every record once, in order, however many there are", exportHasAll},
 	{"an export has brands, schedules, what audiences show and what entries say of themselves", exportHasTheRest},
 	{"an export of large records has them all", exportHasLarge},
+	{"an export holds about 4 MiB, whichever members of its records are long", exportBounded},
 	{"an export that others write beside has all from before and refers to nothing it leaves out", exportWhileWriting},
 	{"an export has what was stored before it, whatever the clock says", exportWithClockBack},
 	{"an export leaves out together what is stored after it began", exportLeavesOutTogether},
@@ -185,6 +187,34 @@ func exportHasLarge(t *testing.T, e *env) {
 	wantOrder(t, got)
 	if len(got) != len(want) {
 		t.Errorf("exported %d records, want %d", len(got), len(want))
+	}
+}
+
+func exportBounded(t *testing.T, e *env) {
+	const size, chunkBytes = 300 << 10, 4 << 20
+	long := strings.Repeat("x", size)
+	first := e.newAccount("acme.example", "")
+	shown := e.newPage(atrium.PageDraft)
+	records := []store.Record{first, shown}
+	for i := range 20 {
+		a, p, u := e.newAccount(fmt.Sprintf("%d%s", i, long), ""), e.newPage(atrium.PageDraft), e.newAudience(shown, false)
+		p.Title, p.BrandID, p.HeaderActionID, u.Name = long, long, &long, long
+		entry := e.newEntry(first, "")
+		entry.Claim.Domain = long
+		records = append(records, a, p, u, entry)
+	}
+	e.put(t, records...)
+	counted, read := e.counting()
+	emitted, most := 0, 0
+	if err := counted.Export(t.Context(), e.tenant, func(r store.Record) error {
+		most = max(most, read.bytes-emitted)
+		emitted += len(describe(r))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if emitted < 100*size || most > chunkBytes+4*size {
+		t.Errorf("it read %d bytes ahead of the %d that it emitted, want %d at most", most, emitted, chunkBytes+4*size)
 	}
 }
 
