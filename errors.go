@@ -38,10 +38,14 @@ const (
 type Error struct {
 	Code   Code
 	Detail string
-	Faults []Fault       // for invalid input: every fault that was found
+	Faults []Fault       // for invalid input: the first faults that were found, MaxFaults at most
 	Retry  time.Duration // for the codes that may pass by themselves: how long to wait, 0 for as long as usual
 	cause  error
 }
+
+// MaxFaults is how many faults one error names. Decoders make no more of them: input may
+// have millions.
+const MaxFaults = 50
 
 // A Fault is one thing wrong with a request or a line of input.
 type Fault struct {
@@ -72,8 +76,9 @@ func (e *Error) Because(cause error) *Error {
 	return &with
 }
 
-// Invalid returns the Error for input with the given faults.
+// Invalid returns the Error for input with the first of the given faults.
 func Invalid(faults ...Fault) *Error {
+	faults = faults[:min(len(faults), MaxFaults)]
 	return &Error{Code: CodeInvalidRequest, Detail: "The request is not valid; see errors for each fault.", Faults: faults}
 }
 

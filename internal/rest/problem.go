@@ -15,9 +15,6 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// maxFaults is how many faults one answer names.
-const maxFaults = 50
-
 // retryAfter is what Retry-After says with the codes that may pass by themselves, unless
 // the error knows better.
 const retryAfter = time.Second
@@ -173,7 +170,7 @@ func told(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Erro
 }
 
 func shownFaults(e *atrium.Error) (all []fault) {
-	for _, f := range e.Faults[:min(len(e.Faults), maxFaults)] {
+	for _, f := range e.Faults {
 		shown := fault{Detail: f.Detail}
 		switch f.In {
 		case atrium.InBody:

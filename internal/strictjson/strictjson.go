@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -29,16 +30,43 @@ const maxPointer = 256
 // out of it and collect the faults of those that are not as they must be. It is
 // used by one goroutine.
 type Object struct {
+	text    []byte // what it was read from
 	members []member
 	faults  []atrium.Fault // of the outermost one, of all within it
 	outer   *Object        // the one that it is a member of; nil for none
 	path    string         // the pointer to it
 }
 
+// A member says where it is in the text, and is small: there may be one for every few
+// bytes of that.
 type member struct {
-	name  string
-	value []byte
-	taken bool
+	name, value, end uint32 // where the name begins with its quote, and the value begins and ends
+	escaped          bool   // the name has escape sequences
+	taken            bool
+}
+
+// name returns the name of a member.
+func (o *Object) name(m *member) string {
+	quoted := o.quoted(m)
+	if m.escaped {
+		return string(unquoted(quoted))
+	}
+	return string(quoted[1 : len(quoted)-1])
+}
+
+// quoted returns the name of a member with its quotes.
+func (o *Object) quoted(m *member) []byte {
+	from := o.text[m.name:m.value]
+	return from[:bytes.LastIndexByte(from, '"')+1]
+}
+
+// isNamed reports whether a member has the name.
+func (o *Object) isNamed(m *member, name string) bool {
+	if m.escaped {
+		return o.name(m) == name
+	}
+	quoted := o.quoted(m)
+	return string(quoted[1:len(quoted)-1]) == name
 }
 
 // Parse reads an object from b, which must not change while the object is used.
@@ -46,7 +74,7 @@ type member struct {
 // one fault that was found first.
 func Parse(b []byte) (*Object, error) {
 	if at := tooDeepAt(b); at >= 0 {
-		return nil, tooDeep(jsontext.NewDecoder(bytes.NewBuffer(b)), int64(at))
+		return nil, tooDeep(jsontext.NewDecoder(bytes.NewBuffer(b), duplicatesAllowed), int64(at))
 	}
 	return ParseBatch(b)
 }
@@ -55,8 +83,11 @@ func Parse(b []byte) (*Object, error) {
 // leaves it to that to find those that are nested too deep. Only what has more than
 // 10,000 levels is not taken.
 func ParseBatch(b []byte) (*Object, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(b))
-	o := &Object{members: make([]member, 0, 8)}
+	if len(b) > maxText {
+		return nil, atrium.Invalid(bodyFault("", "is too long"))
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(b), duplicatesAllowed)
+	o := &Object{text: b, members: make([]member, 0, 8)}
 	if kind := dec.PeekKind(); kind != '{' {
 		if _, err := dec.ReadValue(); err != nil {
 			return nil, syntaxFault(b, err)
@@ -67,17 +98,18 @@ func ParseBatch(b []byte) (*Object, error) {
 		return nil, syntaxFault(b, err)
 	}
 	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
+		name, err := dec.ReadValue()
 		if err != nil {
 			return nil, syntaxFault(b, err)
 		}
-		text := name.String()
+		m := member{name: uint32(int(dec.InputOffset()) - len(name)), escaped: bytes.IndexByte(name, '\\') >= 0}
 		value, err := dec.ReadValue()
 		if err != nil {
 			return nil, syntaxFault(b, err)
 		}
-		end := int(dec.InputOffset())
-		o.members = append(o.members, member{name: text, value: b[end-len(value) : end : end]})
+		m.end = uint32(dec.InputOffset())
+		m.value = m.end - uint32(len(value))
+		o.members = append(doubled(o.members), m)
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, syntaxFault(b, err)
@@ -85,8 +117,18 @@ func ParseBatch(b []byte) (*Object, error) {
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
 		return nil, atrium.Invalid(bodyFault("", fmt.Sprintf("has something after its end, at byte %d", dec.InputOffset())))
 	}
+	if at := duplicateAt(b); at >= 0 {
+		return nil, duplicate(b, at)
+	}
 	return o, nil
 }
+
+// maxText is the longest text that a member's offsets can name.
+const maxText = math.MaxUint32
+
+// duplicatesAllowed has the decoder not look for them: it would keep the names of a large
+// object in a map of many times their size.
+var duplicatesAllowed = jsontext.AllowDuplicateNames(true)
 
 var openObject, openArray = []byte("{"), []byte("[")
 
@@ -140,8 +182,6 @@ func syntaxFault(b []byte, err error) error {
 		return atrium.Invalid(bodyFault("", "must not be empty"))
 	case !ok:
 		return atrium.Invalid(bodyFault("", "ends before it is complete"))
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		return atrium.Invalid(bodyFault(string(syntax.JSONPointer), "has the same name as a member before it"))
 	}
 	return atrium.Invalid(bodyFault(string(syntax.JSONPointer), fmt.Sprintf("is not strict JSON at byte %d", syntax.ByteOffset)))
 }
@@ -154,31 +194,46 @@ func bodyFault(pointer, detail string) atrium.Fault {
 	return atrium.Fault{In: atrium.InBody, Where: pointer, Detail: detail}
 }
 
-// Fault notes a fault of a member.
+// Fault notes a fault of a member, unless there are atrium.MaxFaults.
 func (o *Object) Fault(name, detail string) {
-	o.fault(o.path+"/"+pointerEscaper.Replace(name), detail)
+	if !o.isFull() {
+		o.fault(o.path+"/"+pointerEscaper.Replace(name), detail)
+	}
 }
 
-// WholeFault notes a fault of the object as a whole.
-func (o *Object) WholeFault(detail string) { o.fault(o.path, detail) }
+// WholeFault notes a fault of the object as a whole, unless there are atrium.MaxFaults.
+func (o *Object) WholeFault(detail string) {
+	if !o.isFull() {
+		o.fault(o.path, detail)
+	}
+}
 
 func (o *Object) fault(pointer, detail string) {
+	outermost := o.outermost()
+	outermost.faults = append(outermost.faults, bodyFault(pointer, detail))
+}
+
+func (o *Object) outermost() *Object {
 	for o.outer != nil {
 		o = o.outer
 	}
-	o.faults = append(o.faults, bodyFault(pointer, detail))
+	return o
 }
+
+// isFull reports whether there are as many faults as are ever made.
+func (o *Object) isFull() bool { return len(o.outermost().faults) >= atrium.MaxFaults }
 
 // pointerEscaper is the escaping of RFC 6901 section 3.
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// Faults returns what was found wrong so far, in objects within this one too.
+// Faults returns what was found wrong so far, in objects within this one too: the first
+// atrium.MaxFaults.
 func (o *Object) Faults() []atrium.Fault { return o.faults }
 
 // Has reports whether the object has the member, null or not.
 func (o *Object) Has(name string) bool {
 	for i := range o.members {
-		if o.members[i].name == name {
+		if o.isNamed(&o.members[i], name) {
 			return true
 		}
 	}
@@ -189,7 +244,7 @@ func (o *Object) Has(name string) bool {
 func (o *Object) Names() []string {
 	names := make([]string, len(o.members))
 	for i := range o.members {
-		names[i] = o.members[i].name
+		names[i] = o.name(&o.members[i])
 	}
 	return names
 }
@@ -198,9 +253,9 @@ func (o *Object) Names() []string {
 // none. The bytes are part of what was parsed.
 func (o *Object) Value(name string) []byte {
 	for i := range o.members {
-		if m := &o.members[i]; m.name == name {
+		if m := &o.members[i]; o.isNamed(m, name) {
 			m.taken = true
-			return m.value
+			return o.text[m.value:m.end:m.end]
 		}
 	}
 	return nil
@@ -243,8 +298,7 @@ func (o *Object) Text(name string, need Need, check func(string) string) (string
 	if body := v[1 : len(v)-1]; bytes.IndexByte(body, '\\') < 0 {
 		text = string(body)
 	} else {
-		b, _ := jsontext.AppendUnquote(nil, v) // read strictly before
-		text = string(b)
+		text = string(unquoted(v))
 	}
 	if check != nil {
 		if fault := check(text); fault != "" {
@@ -320,7 +374,7 @@ func (o *Object) Array(name string, need Need) []byte {
 // Elements returns the elements of an array that was read strictly, exactly as they
 // were written, or false if it has more than most.
 func Elements(array []byte, most int) (elements [][]byte, ok bool) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(array), jsontext.AllowDuplicateNames(true))
+	dec := jsontext.NewDecoder(bytes.NewBuffer(array), duplicatesAllowed)
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, false
 	}
@@ -335,12 +389,17 @@ func Elements(array []byte, most int) (elements [][]byte, ok bool) {
 	return elements, true
 }
 
-// Untaken notes a fault for every member that nothing has taken.
+// Untaken notes a fault for every member that nothing has taken, up to atrium.MaxFaults.
 func (o *Object) Untaken() {
-	for _, m := range o.members {
-		if !m.taken {
-			o.Fault(m.name, "is not a member that is known here")
+	for i := range o.members {
+		m := &o.members[i]
+		if m.taken {
+			continue
 		}
+		if o.isFull() {
+			return
+		}
+		o.Fault(o.name(m), "is not a member that is known here")
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"atrium"
 	"atrium/internal/strictjson"
 )
@@ -42,20 +44,26 @@ func TestWhatIsNotStrictIsRefusedWithItsPlace(t *testing.T) {
 		`{"` + strings.Repeat("n", 500) + `":x}`:      "",
 	} {
 		_, err := strictjson.Parse([]byte(body))
-		e, ok := errors.AsType[*atrium.Error](err)
-		if !ok || e.Code != atrium.CodeInvalidRequest || len(e.Faults) != 1 {
-			t.Errorf("%.40q: error %v is not one fault of an invalid request", body, err)
-			continue
-		}
-		if e.Faults[0].Where != where {
-			t.Errorf("%.40q: fault is at %.80q, want %.80q (%s)", body, e.Faults[0].Where, where, e.Faults[0].Detail)
-		}
+		wantFault(t, body, err, where, "")
 	}
 	if _, err := strictjson.Parse([]byte(deep(64))); err != nil {
 		t.Errorf("64 levels are refused: %v", err)
 	}
 	if _, err := strictjson.Parse([]byte(`{"a":"[[[[` + strings.Repeat(`\"[`, 100) + `"}`)); err != nil {
 		t.Errorf("brackets in a string count as nesting: %v", err)
+	}
+}
+
+// wantFault holds that an error has one fault, with a detail unless that is "".
+func wantFault(t *testing.T, what string, err error, where, detail string) {
+	t.Helper()
+	e, ok := errors.AsType[*atrium.Error](err)
+	if !ok || e.Code != atrium.CodeInvalidRequest || len(e.Faults) != 1 {
+		t.Errorf("%.40q: error %v is not one fault of an invalid request", what, err)
+		return
+	}
+	if f := e.Faults[0]; f.Where != where || detail != "" && f.Detail != detail {
+		t.Errorf("%.40q: fault is at %.80q, want %.80q (%s)", what, f.Where, where, f.Detail)
 	}
 }
 
@@ -123,6 +131,10 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o, err := strictjson.Parse(b)
+		strict := jsontext.Value(b)
+		if fits := depth(b) <= strictjson.MaxDepth; fits && (err == nil) != (strict.IsValid() && strict.Kind() == '{') {
+			t.Fatalf("parsed with %v what the general decoder finds valid or not: %v", err, strict.IsValid())
+		}
 		if err != nil {
 			e, ok := errors.AsType[*atrium.Error](err)
 			if !ok || len(e.Faults) != 1 || len(e.Faults[0].Where) > 256 {
@@ -140,6 +152,21 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("compacting %q lost members", b)
 		}
 	})
+}
+
+// depth returns how many brackets b opens at most before it closes them, in strings too.
+func depth(b []byte) (deepest int) {
+	open := 0
+	for _, c := range b {
+		switch c {
+		case '{', '[':
+			open++
+			deepest = max(deepest, open)
+		case '}', ']':
+			open--
+		}
+	}
+	return deepest
 }
 
 func TestFaultsOfInnerObjectsAreNotedInTheOutermost(t *testing.T) {

@@ -3,9 +3,10 @@ package transfer
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 
-	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
 	"atrium/internal/canonical"
@@ -13,8 +14,16 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// decode reads a line. Its error is an *atrium.Error that names every fault.
+// maxNames is how many member names a line may have, in all objects together. What is kept
+// of each to find duplicates takes more memory than a short name.
+const maxNames = 500_000
+
+// decode reads a line. Its error is an *atrium.Error that names the first
+// atrium.MaxFaults faults.
 func decode(line []byte) (store.Import, error) {
+	if strictjson.HasMoreNames(line, maxNames) {
+		return store.Import{}, atrium.Invalid(atrium.Fault{In: atrium.InBody, Detail: "has more than 500,000 member names"})
+	}
 	o, err := strictjson.Parse(line)
 	if err != nil {
 		return store.Import{}, err
@@ -45,7 +54,7 @@ func decode(line []byte) (store.Import, error) {
 		return store.Import{}, atrium.Invalid(d.Faults()...)
 	}
 	d.Untaken()
-	if faults := append(d.Faults(), d.inner...); len(faults) > 0 {
+	if faults := d.Faults(); len(faults) > 0 {
 		return store.Import{}, atrium.Invalid(faults...)
 	}
 	if e, ok := d.item.Record.(*atrium.Entry); ok && e.IdempotencyKey != "" {
@@ -60,8 +69,7 @@ func decode(line []byte) (store.Import, error) {
 // A decoder takes the members of one line.
 type decoder struct {
 	*strictjson.Object
-	item  store.Import
-	inner []atrium.Fault // of members inside of members
+	item store.Import
 }
 
 func (d *decoder) account() {
@@ -85,30 +93,30 @@ func (d *decoder) prospect() {
 }
 
 // accountIDs takes the accounts of a prospect, which are a set.
-func (d *decoder) accountIDs() (ids []atrium.AccountID) {
-	var texts []string
+func (d *decoder) accountIDs() []atrium.AccountID {
 	v := d.Array("accountIds", strictjson.Optional)
 	if v == nil {
 		return nil
 	}
-	if err := json.Unmarshal(v, &texts); err != nil {
-		d.Fault("accountIds", "must be an array of strings")
-		return nil
-	}
-	for _, text := range texts {
-		id, ok := atrium.ParseID[atrium.AccountID](text)
+	ids := map[atrium.AccountID]bool{} // a long array may repeat a few
+	dec := jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true))
+	for _, _ = dec.ReadToken(); dec.PeekKind() != ']'; { // it was read strictly as a part of the line
+		token, err := dec.ReadToken()
+		if err != nil || token.Kind() != '"' {
+			d.Fault("accountIds", "must be an array of strings")
+			return nil
+		}
+		id, ok := atrium.ParseID[atrium.AccountID](token.String())
 		if !ok {
 			d.Fault("accountIds", "must hold identifiers of accounts: account_ and 26 characters of a-z and 0-9")
 			return nil
 		}
-		ids = append(ids, id)
+		if ids[id] = true; len(ids) > atrium.MaxLinks {
+			d.Fault("accountIds", fmt.Sprintf("must hold at most %d accounts", atrium.MaxLinks))
+			return nil
+		}
 	}
-	slices.Sort(ids)
-	if ids = slices.Compact(ids); len(ids) > atrium.MaxLinks {
-		d.Fault("accountIds", fmt.Sprintf("must hold at most %d accounts", atrium.MaxLinks))
-		return nil
-	}
-	return ids
+	return slices.Sorted(maps.Keys(ids))
 }
 
 func (d *decoder) merge() {
@@ -204,8 +212,9 @@ func (d *decoder) accountLog() {
 	e.IdempotencyKey, _ = d.Text("idempotencyKey", strictjson.Nullable, func(s string) string {
 		return atrium.CheckText(s, 1, atrium.MaxIdempotencyKey)
 	})
-	if v := d.Object.Object("claimed", strictjson.Nullable); v != nil {
-		d.claimed(v, &e.Claim)
+	if o := d.Inner("claimed", strictjson.Nullable); o != nil {
+		e.Claim = claim(&decoder{Object: o})
+		o.Untaken()
 	}
 	if at, ok := d.instant("occurredAt", strictjson.Nullable); ok {
 		e.OccurredAt = &at
@@ -217,21 +226,11 @@ func (d *decoder) accountLog() {
 	d.item.Record = e
 }
 
-func (d *decoder) claimed(v []byte, c *atrium.Claim) {
-	o, err := strictjson.Parse(v)
-	if err != nil {
-		d.Fault("claimed", "must be an object") // it was read strictly as a part of the line
-		return
-	}
-	inner := &decoder{Object: o}
-	c.AccountID = identifier[atrium.AccountID](inner, "accountId", strictjson.Nullable)
-	c.Domain, _ = inner.Text("domain", strictjson.Nullable, atrium.CheckDomain)
-	c.Name, _ = inner.Text("name", strictjson.Nullable, func(s string) string { return atrium.CheckText(s, 1, atrium.MaxName) })
-	inner.Untaken()
-	for _, f := range inner.Faults() {
-		f.Where = "/claimed" + f.Where
-		d.inner = append(d.inner, f)
-	}
+func claim(d *decoder) (c atrium.Claim) {
+	c.AccountID = identifier[atrium.AccountID](d, "accountId", strictjson.Nullable)
+	c.Domain, _ = d.Text("domain", strictjson.Nullable, atrium.CheckDomain)
+	c.Name, _ = d.Text("name", strictjson.Nullable, func(s string) string { return atrium.CheckText(s, 1, atrium.MaxName) })
+	return c
 }
 
 // compacted returns a value without the white space between its tokens; nil

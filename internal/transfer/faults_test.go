@@ -1,11 +1,14 @@
 package transfer_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"atrium"
+	"atrium/internal/jsonshape"
 	"atrium/internal/transfer"
 )
 
@@ -180,7 +183,7 @@ func TestAllFaultsOfALineAreNamedAtOnce(t *testing.T) {
 	line := with(with(with(with(entryLine, "source", `""`), "createdAt", `"today"`), "extra~/", "1"), "claimed", `{"accountId":"x","domain":" ","name":"","more":1}`)
 	_, err := p.importFrom(t, strings.NewReader(line), transfer.Options{})
 	wantStopped(t, err, 1, 1,
-		"/source", "/createdAt", "/extra~0~1", "/claimed/accountId", "/claimed/domain", "/claimed/name", "/claimed/more")
+		"/source", "/claimed/accountId", "/claimed/domain", "/claimed/name", "/claimed/more", "/createdAt", "/extra~0~1")
 	for _, secret := range []string{"today", "acme"} {
 		if strings.Contains(err.Error(), secret) {
 			t.Errorf("the message repeats what was sent: %v", err)
@@ -267,4 +270,30 @@ func accountsTo(n int) string {
 		ids[i] = fmt.Sprintf(`"account_%026d"`, i+1)
 	}
 	return "[" + strings.Join(ids, ",") + "]"
+}
+
+func TestALineNamesItsFirstFaults(t *testing.T) {
+	p := newPlace(t)
+	line := jsonshape.Extend([]byte(`{"kind":"account"}`), jsonshape.Wide(1<<20))
+	_, err := p.importFrom(t, bytes.NewReader(line), transfer.Options{})
+	stopped, ok := errors.AsType[*transfer.LineError](err)
+	if !ok || len(stopped.Faults) != atrium.MaxFaults || stopped.Faults[0].Where != "/domain" || stopped.Faults[1].Where != "/0000" {
+		t.Fatalf("stopped by %.300v", err)
+	}
+}
+
+func TestALineHasABoundedNumberOfNames(t *testing.T) {
+	p := newPlace(t)
+	p.put(t, accountLine)
+	const most, others = 500_000, 4 // the members of the line
+	line := func(names int) string {
+		objects := strings.Repeat(`{"a":":","b":"\\\":"},`, names/2) + strings.Repeat(`{"a":0},`, names%2)
+		return `{"kind":"accountLog","accountId":"` + accountID + `","source":"crm","payload":{"l":[` + strings.TrimSuffix(objects, ",") + `]}}`
+	}
+	p.put(t, line(most-others-1))
+	_, err := p.importFrom(t, strings.NewReader(line(most-others)), transfer.Options{})
+	wantStopped(t, err, 1, 1, "")
+	if err == nil || !strings.Contains(err.Error(), "500,000 member names") {
+		t.Errorf("stopped by %v", err)
+	}
 }
