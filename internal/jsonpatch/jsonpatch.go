@@ -4,8 +4,6 @@ package jsonpatch
 
 import (
 	"bytes"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -29,7 +27,7 @@ func Diff(from, to []byte) (patch []byte, err error) {
 	if d.to, err = read(to); err != nil {
 		return nil, err
 	}
-	d.diff(span{0, len(from)}, span{0, len(to)}, maxPatch)
+	d.diff(span{0, uint32(len(from))}, span{0, uint32(len(to))}, maxPatch)
 	return append(bytes.TrimSuffix(d.patch, []byte{','}), ']'), nil
 }
 
@@ -89,16 +87,29 @@ var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
 func (d *differ) objects(a, b span, room int) bool {
 	old, now := d.from.members(a), d.to.members(b)
-	all := maps.Clone(old)
-	maps.Copy(all, now)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		was, had := old[name]
-		is, has := now[name]
-		if !d.below(pointerEscaper.Replace(name), func() bool {
+	for len(old) > 0 || len(now) > 0 { // in the order of all names
+		order := 0
+		switch {
+		case len(now) == 0:
+			order = -1
+		case len(old) == 0:
+			order = 1
+		default:
+			order = bytes.Compare(old[0].name, now[0].name)
+		}
+		var name []byte
+		var was, is span
+		if order <= 0 {
+			name, was, old = old[0].name, old[0].value, old[1:]
+		}
+		if order >= 0 {
+			name, is, now = now[0].name, now[0].value, now[1:]
+		}
+		if !d.below(pointerEscaper.Replace(string(name)), func() bool {
 			switch {
-			case !has:
+			case order < 0:
 				return d.operation("remove", nil, room)
-			case !had:
+			case order > 0:
 				return d.operation("add", d.to.at(is), room)
 			}
 			return d.diff(was, is, room)

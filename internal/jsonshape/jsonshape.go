@@ -31,6 +31,7 @@ var All = []Shape{
 	{"deep", Deep},
 	{"nested", Nested},
 	{"long-names", LongNames},
+	{"escaped-names", EscapedNames},
 	{"long-numbers", LongNumbers},
 	{"escapes", Escapes},
 	{"objects", Objects},
@@ -84,6 +85,14 @@ func LongNames(size int) []byte {
 	length := min(size/8, 16<<10)
 	return fill(size, "{", "}", func(i int) string {
 		return fmt.Sprintf(`"%s%06d":0`, strings.Repeat("n", length), 999_999-i)
+	})
+}
+
+// EscapedNames is Wide with an escape sequence in every name.
+func EscapedNames(size int) []byte {
+	return fill(size, "{", "}", func(i int) string {
+		m := shortMember(size, i)
+		return fmt.Sprintf(`"\u%04x%s`, m[1], m[2:])
 	})
 }
 

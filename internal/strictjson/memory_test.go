@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"atrium"
 	"atrium/internal/jsonshape"
 	"atrium/internal/strictjson"
@@ -75,7 +77,11 @@ func TestOnlyTheFirstFaultsAreMade(t *testing.T) {
 func TestADuplicateIsFoundInAnObjectOfAnySize(t *testing.T) {
 	for _, shape := range jsonshape.All {
 		body := string(shape.Make(256 << 10))
-		first := strings.SplitN(body, `"`, 3)[1]
+		name, err := jsontext.AppendUnquote(nil, `"`+strings.SplitN(body, `"`, 3)[1]+`"`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := string(name)
 		for what, with := range map[string]string{"as it was": first, "escaped": fmt.Sprintf(`\u%04x%s`, first[0], first[1:])} {
 			twice := strings.TrimSuffix(body, "}") + `,"` + with + `":1}`
 			where := "/" + first

@@ -32,6 +32,7 @@ const maxPointer = 256
 type Object struct {
 	text    []byte // what it was read from
 	members []member
+	scratch []byte         // for a name that is compared
 	faults  []atrium.Fault // of the outermost one, of all within it
 	outer   *Object        // the one that it is a member of; nil for none
 	path    string         // the pointer to it
@@ -62,10 +63,11 @@ func (o *Object) quoted(m *member) []byte {
 
 // isNamed reports whether a member has the name.
 func (o *Object) isNamed(m *member, name string) bool {
-	if m.escaped {
-		return o.name(m) == name
-	}
 	quoted := o.quoted(m)
+	if m.escaped {
+		o.scratch, _ = jsontext.AppendUnquote(o.scratch[:0], quoted)
+		return string(o.scratch) == name
+	}
 	return string(quoted[1:len(quoted)-1]) == name
 }
 
