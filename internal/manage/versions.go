@@ -108,6 +108,10 @@ func (a *API) getVersion(ctx context.Context, who auth.Principal, r *rest.Reques
 	return rest.Response{Body: view, ETag: tag}, err
 }
 
+// maxCompared is how large the contents of two versions that are compared may be together,
+// in bytes: it takes several times as much, and some tens of milliseconds for each MiB.
+const maxCompared = 4 << 20
+
 type comparison struct {
 	From  int64          `json:"from"`
 	To    int64          `json:"to"`
@@ -141,6 +145,9 @@ func (a *API) compareVersions(ctx context.Context, who auth.Principal, r *rest.R
 		if contents[i] = v.Content; v.Content == nil {
 			return rest.Response{}, atrium.Errorf(atrium.CodeConflict, "A version without content cannot be compared.")
 		}
+	}
+	if len(contents[0])+len(contents[1]) > maxCompared {
+		return rest.Response{}, atrium.Errorf(atrium.CodeConflict, "Versions with more than %d bytes of content together cannot be compared.", maxCompared)
 	}
 	answer.Patch, err = jsonpatch.Diff(contents[0], contents[1])
 	return rest.Response{Body: answer}, err
