@@ -102,6 +102,9 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Res
 	if response.Stream != nil {
 		return a.writeStream(w, r, response)
 	}
+	if response.Document != nil {
+		return a.writeDocument(w, r, response)
+	}
 	if response.Status == http.StatusNoContent {
 		w.Header()[headerCache] = forItsCaller
 		w.WriteHeader(response.Status)
@@ -126,16 +129,26 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Res
 	status := cmp.Or(response.Status, http.StatusOK)
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if reads || response.Tagged || response.ETag != "" {
-		tag := cmp.Or(response.ETag, hashTag(body))
-		h[headerETag] = []string{`"` + tag + `"`}
-		if reads && noneMatch(r.Header["If-None-Match"], tag) {
-			h[headerCache] = forItsCaller
-			w.WriteHeader(http.StatusNotModified)
+		if setTag(w, r, cmp.Or(response.ETag, hashTag(body))) {
 			return nil
 		}
 	}
 	write(w, r, status, typeJSON, body)
 	return nil
+}
+
+// setTag gives a response its entity tag. It reports whether that was the whole response,
+// because If-None-Match names the tag.
+func setTag(w http.ResponseWriter, r *http.Request, tag string) (done bool) {
+	h := w.Header()
+	h[headerETag] = []string{`"` + tag + `"`}
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if !reads || !noneMatch(r.Header["If-None-Match"], tag) {
+		return false
+	}
+	h[headerCache] = forItsCaller
+	w.WriteHeader(http.StatusNotModified)
+	return true
 }
 
 // takeAnswer takes the memory of an answer from the pool of bodies until its client has

@@ -98,8 +98,20 @@ type Response struct {
 	Tagged bool                  // the answer has its entity tag whatever the method: it is the state of a thing
 	Header http.Header
 
+	Document Document // a JSON body that is too large to hold in memory, instead of Body
+
 	recheck func(context.Context) error // of the request; set for a Stream
 }
 
 // NoContent is the answer to a deletion.
 var NoContent = Response{Status: http.StatusNoContent}
+
+// A Document opens a snapshot of what is stored, calls send once with a function that
+// writes the JSON of it, and returns the error of send. The snapshot is open until send
+// returns. It ends with ctx.
+type Document func(ctx context.Context, send func(DocumentWriter) error) error
+
+// A DocumentWriter writes a document and returns its entity tag, without quotes. It is
+// called twice, as the tag and the length of a body are sent before it. It must write the
+// same bytes both times, in writes of some size: they are not buffered.
+type DocumentWriter func(io.Writer) (tag string, err error)

@@ -1,0 +1,188 @@
+package rest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/rest"
+)
+
+// A document is what a handler returns in these tests. It notes how it is used.
+type document struct {
+	body   string
+	opened int     // how often its snapshot was
+	passes int     // how often it was written
+	fails  []error // of each pass, after half of the body; what is missing is nil
+	opens  error   // of the snapshot
+}
+
+func (d *document) write(w io.Writer) (string, error) {
+	half := len(d.body) / 2
+	d.passes++
+	for _, part := range []string{d.body[:half], d.body[half:]} {
+		if _, err := io.WriteString(w, part); err != nil {
+			return "", err
+		}
+		if d.passes <= len(d.fails) && d.fails[d.passes-1] != nil {
+			return "", d.fails[d.passes-1]
+		}
+	}
+	return "tag-1", nil
+}
+
+// handler serves the document to whoever asks for it.
+func (d *document) handler() http.Handler {
+	kit := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler)}
+	handle := func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
+		return rest.Response{Header: http.Header{"Idempotency-Replayed": {"true"}}, Document: func(_ context.Context, send func(rest.DocumentWriter) error) error {
+			if d.opened++; d.opens != nil {
+				return d.opens
+			}
+			return send(d.write)
+		}}, nil
+	}
+	return kit.Handler([]rest.Route{
+		{Method: http.MethodGet, Pattern: "/document", Scope: atrium.ScopePagesRead, Handle: handle},
+		{Method: http.MethodPost, Pattern: "/document", Scope: atrium.ScopeLogsWrite, Handle: handle},
+	}, nil)
+}
+
+func documentRequest(method, ifNoneMatch string) *http.Request {
+	r := httptest.NewRequest(method, "/document", http.NoBody)
+	r.Header.Set("X-Api-Key", "a")
+	if ifNoneMatch != "" {
+		r.Header.Set("If-None-Match", ifNoneMatch)
+	}
+	return r
+}
+
+func TestADocumentHasItsTagAndLengthAndIsSentOnlyIfItIsNeeded(t *testing.T) {
+	body := `"` + strings.Repeat("x", 200_000) + `"`
+	for _, c := range []struct {
+		method, ifNoneMatch string
+		status, passes      int
+		sent                bool
+	}{
+		{http.MethodGet, "", 200, 2, true},
+		{http.MethodGet, `"tag-2"`, 200, 2, true},
+		{http.MethodGet, `"tag-1"`, 304, 1, false},
+		{http.MethodGet, `*`, 304, 1, false},
+		{http.MethodHead, "", 200, 1, false},
+		{http.MethodHead, `W/"tag-1"`, 304, 1, false},
+		{http.MethodPost, `"tag-1"`, 200, 2, true}, // a change was made
+	} {
+		d, w := &document{body: body}, httptest.NewRecorder()
+		d.handler().ServeHTTP(w, documentRequest(c.method, c.ifNoneMatch))
+		want, length := "", ""
+		if c.sent {
+			want = body
+		}
+		if c.status == http.StatusOK {
+			length = strconv.Itoa(len(body))
+		}
+		if w.Code != c.status || w.Body.String() != want || d.opened != 1 || d.passes != c.passes ||
+			w.Header().Get("ETag") != `"tag-1"` || w.Header().Get("Content-Length") != length ||
+			w.Header().Get("Cache-Control") != "private, no-cache" || w.Header().Get("Idempotency-Replayed") != "true" {
+			t.Errorf("%s with If-None-Match %s: %d with %d bytes in %d passes, %v", c.method, c.ifNoneMatch, w.Code, w.Body.Len(), d.passes, w.Header())
+		}
+	}
+}
+
+func TestADocumentArrivesWholeOrItsConnectionIsClosed(t *testing.T) {
+	broken := errors.New("sesame")
+	for name, c := range map[string]struct {
+		document document
+		status   int
+		whole    bool
+	}{
+		"sound":                          {document{}, 200, true},
+		"its snapshot cannot be opened":  {document{opens: atrium.NotFound()}, 404, true},
+		"its first pass fails":           {document{fails: []error{atrium.Unavailable(broken)}}, 503, true},
+		"its first pass fails by a bug":  {document{fails: []error{broken}}, 500, true},
+		"its second pass fails":          {document{fails: []error{nil, broken}}, 200, false},
+		"its second pass is unavailable": {document{fails: []error{nil, atrium.Unavailable(broken)}}, 200, false},
+	} {
+		c.document.body = `"` + strings.Repeat("x", 500_000) + `"`
+		server := httptest.NewServer(c.document.handler())
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/document", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Api-Key", "a")
+		response, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		server.Close()
+		if response.StatusCode != c.status || (err == nil) != c.whole || c.status == 200 && c.whole && string(body) != c.document.body {
+			t.Errorf("%s: %d with %d bytes, %v", name, response.StatusCode, len(body), err)
+		}
+		if c.status != 200 && (response.Header.Get("ETag") != "" || bytes.Contains(body, []byte("sesame"))) {
+			t.Errorf("%s: %v %s", name, response.Header, body)
+		}
+	}
+}
+
+// slowReader is the connection of a client that takes some time for each write. It notes
+// the deadlines that it is given.
+type slowReader struct {
+	*httptest.ResponseRecorder
+	takes     time.Duration
+	begun     time.Time
+	deadlines []time.Duration // since begun
+	until     time.Time
+}
+
+var errTooSlow = errors.New("i/o timeout")
+
+func (s *slowReader) SetWriteDeadline(at time.Time) error {
+	s.deadlines, s.until = append(s.deadlines, at.Sub(s.begun)), at
+	return nil
+}
+
+func (s *slowReader) Write(b []byte) (int, error) {
+	time.Sleep(s.takes)
+	if time.Now().After(s.until) {
+		return 0, errTooSlow
+	}
+	return s.ResponseRecorder.Write(b)
+}
+
+func TestASlowClientKeepsASnapshotForTheWriteTimeoutAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for takes, deadlines := range map[time.Duration][]time.Duration{
+			9 * time.Second:  {10 * time.Second, 15 * time.Second}, // of the whole document
+			11 * time.Second: {10 * time.Second},                   // of one write
+		} {
+			d := &document{body: strings.Repeat("x", 100_000)}
+			w := &slowReader{ResponseRecorder: httptest.NewRecorder(), takes: takes, begun: time.Now()}
+			r := documentRequest(http.MethodGet, "")
+			r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, &http.Server{WriteTimeout: 15 * time.Second}))
+			var aborted any
+			func() {
+				defer func() { aborted = recover() }()
+				d.handler().ServeHTTP(w, r)
+			}()
+			if aborted != http.ErrAbortHandler { //nolint:errorlint // what was given to panic
+				t.Errorf("a client that takes %s for each write has read %d bytes, and the connection is open: %v", takes, w.Body.Len(), aborted)
+			}
+			if len(w.deadlines) != len(deadlines) || w.deadlines[len(deadlines)-1] != deadlines[len(deadlines)-1] {
+				t.Errorf("the deadlines are %v, want %v", w.deadlines, deadlines)
+			}
+		}
+	})
+}
