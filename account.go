@@ -1,5 +1,7 @@
 package atrium
 
+import "errors"
+
 // UnattributedDomain is the domain of the account that takes a tenant's
 // entries that name no account. The top-level domain is reserved (RFC 2606
 // section 2), so no organisation can have it.
@@ -32,8 +34,36 @@ type MergedAccount struct {
 // An AccountDetail is an account that stands for itself with all that leads to it.
 type AccountDetail struct {
 	Account
-	Prospects []Prospect      // linked to it or to what was merged into it, by their creation
-	Merged    []MergedAccount // by their identifiers, MaxMerged at most
+	Merged []MergedAccount // by their identifiers, MaxMerged at most
+
+	// Prospects are linked to the account or to what was merged into it, ordered by their
+	// creation and then their identifier. If More is true there are too many to hold in
+	// memory: Prospects is nil and only EachProspect has them.
+	Prospects []Prospect
+	More      bool
+
+	// Stream is EachProspect where More is true. It is nil if no read transaction is open.
+	Stream func(each func(*Prospect) error) error
+}
+
+// errNoStream reports that EachProspect was called outside of a read transaction.
+var errNoStream = errors.New("the linked prospects can be read in a transaction only")
+
+// EachProspect calls each for every linked prospect, in order, until it returns an error.
+// It can be called several times. A prospect is valid during the call that gets it.
+func (d *AccountDetail) EachProspect(each func(*Prospect) error) error {
+	switch {
+	case !d.More:
+		for i := range d.Prospects {
+			if err := each(&d.Prospects[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	case d.Stream == nil:
+		return errNoStream
+	}
+	return d.Stream(each)
 }
 
 // An AccountUpdate is what is to be changed of an account.

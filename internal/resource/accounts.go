@@ -74,40 +74,75 @@ func (t AccountTag) SameFields(tag string) bool {
 // NewAccountTag returns the tag of an account that is shown with prospects and what
 // was merged into it. It hashes each text with its length.
 func NewAccountTag(a atrium.Account, linked []atrium.Prospect, merged []atrium.MergedAccount) AccountTag {
-	b := make([]byte, 0, 2048) // on the stack, and enough for most
-	text := func(s *string) {
-		if s == nil {
-			b = append(b, '-')
-			return
-		}
-		b = append(strconv.AppendInt(b, int64(len(*s)), 10), ':')
-		b = append(b, *s...)
-	}
-	instant := func(t atrium.Time) { b = append(strconv.AppendInt(b, int64(t), 36), ';') }
-
-	text((*string)(&a.ID))
-	text(&a.Domain)
-	text(&a.Name)
-	instant(a.CreatedAt)
-	instant(a.UpdatedAt)
+	b := make(tagText, 0, 2048) // on the stack, and enough for most
+	b = b.account(&a)
 	for i := range linked {
-		p := &linked[i]
-		text((*string)(&p.ID))
-		for _, s := range []*string{p.Name, p.Email, p.Domain, p.Slug, p.PhoneNumber, p.LinkedinProfileURL} {
-			text(s)
-		}
-		instant(p.CreatedAt)
-		instant(p.UpdatedAt)
+		b = b.prospect(&linked[i])
 	}
+	return AccountTag{hashText(xxhash.Sum64(b.merged(merged))), activityPart(&a)}
+}
+
+// DetailTag is NewAccountTag for any number of prospects. The error is that of reading
+// them.
+func DetailTag(d *atrium.AccountDetail, merged []atrium.MergedAccount) (AccountTag, error) {
+	if !d.More {
+		return NewAccountTag(d.Account, d.Prospects, merged), nil
+	}
+	return eachProspect(d, merged, func(*atrium.Prospect) error { return nil })
+}
+
+// eachProspect calls each for every prospect of an account, and returns the account's tag.
+func eachProspect(d *atrium.AccountDetail, merged []atrium.MergedAccount, each func(*atrium.Prospect) error) (AccountTag, error) {
+	hash := xxhash.New()
+	text := make(tagText, 0, 2048)
+	_, _ = hash.Write(text.account(&d.Account)) // never fails
+	err := d.EachProspect(func(p *atrium.Prospect) error {
+		text = text[:0].prospect(p)
+		_, _ = hash.Write(text)
+		return each(p)
+	})
+	_, _ = hash.Write(text[:0].merged(merged))
+	return AccountTag{hashText(hash.Sum64()), activityPart(&d.Account)}, err
+}
+
+func hashText(sum uint64) string { return strconv.FormatUint(sum, 36) }
+
+func activityPart(a *atrium.Account) string {
+	if a.LatestActivityAt == nil {
+		return "0"
+	}
+	return strconv.FormatInt(int64(*a.LatestActivityAt), 36)
+}
+
+// A tagText is what the first part of an AccountTag is a hash of. Its methods append to it.
+type tagText []byte
+
+func (b tagText) text(s *string) tagText {
+	if s == nil {
+		return append(b, '-')
+	}
+	b = append(strconv.AppendInt(b, int64(len(*s)), 10), ':')
+	return append(b, *s...)
+}
+
+func (b tagText) instant(t atrium.Time) tagText {
+	return append(strconv.AppendInt(b, int64(t), 36), ';')
+}
+
+func (b tagText) account(a *atrium.Account) tagText {
+	b = b.text((*string)(&a.ID)).text(&a.Domain).text(&a.Name)
+	return b.instant(a.CreatedAt).instant(a.UpdatedAt)
+}
+
+func (b tagText) prospect(p *atrium.Prospect) tagText {
+	b = b.text((*string)(&p.ID)).text(p.Name).text(p.Email).text(p.Domain).text(p.Slug).text(p.PhoneNumber).text(p.LinkedinProfileURL)
+	return b.instant(p.CreatedAt).instant(p.UpdatedAt)
+}
+
+func (b tagText) merged(merged []atrium.MergedAccount) tagText {
 	for i := range merged {
 		m := &merged[i]
-		for _, s := range []*string{(*string)(&m.ID), &m.Domain, &m.Name, (*string)(&m.MergedInto)} {
-			text(s)
-		}
+		b = b.text((*string)(&m.ID)).text(&m.Domain).text(&m.Name).text((*string)(&m.MergedInto))
 	}
-	activity := "0"
-	if a.LatestActivityAt != nil {
-		activity = strconv.FormatInt(int64(*a.LatestActivityAt), 36)
-	}
-	return AccountTag{strconv.FormatUint(xxhash.Sum64(b), 36), activity}
+	return b
 }

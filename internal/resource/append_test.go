@@ -1,6 +1,10 @@
 package resource_test
 
 import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -11,7 +15,8 @@ import (
 	"atrium/internal/rest"
 )
 
-func TestAnAccountIsEncodedAsItIsDescribed(t *testing.T) {
+// accounts are those of which every text and instant may be anything.
+var accounts = rapid.Custom(func(t *rapid.T) resource.AccountBody {
 	texts := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "a \"b\"\\", "<\u2028>", "not UTF-8: \xff"}))
 	maybe := rapid.Ptr(texts, true)
 	times := rapid.Custom(func(t *rapid.T) atrium.Time {
@@ -25,17 +30,74 @@ func TestAnAccountIsEncodedAsItIsDescribed(t *testing.T) {
 			CreatedAt: times.Draw(t, "created"), UpdatedAt: times.Draw(t, "updated"),
 		}
 	})
+	return resource.AccountBody{Account: atrium.Account{
+		ID: atrium.NewID[atrium.AccountID](), TenantID: atrium.NewID[atrium.TenantID](), Domain: texts.Draw(t, "domain"), Name: texts.Draw(t, "name"),
+		CreatedAt: times.Draw(t, "created"), UpdatedAt: times.Draw(t, "updated"), LatestActivityAt: rapid.Ptr(times, true).Draw(t, "active"),
+	}, Linked: rapid.SliceOfN(prospects, 0, 3).Draw(t, "linked")}
+})
+
+func TestAnAccountIsEncodedAsItIsDescribed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		account := resource.AccountBody{Account: atrium.Account{
-			ID: atrium.NewID[atrium.AccountID](), TenantID: atrium.NewID[atrium.TenantID](), Domain: texts.Draw(t, "domain"), Name: texts.Draw(t, "name"),
-			CreatedAt: times.Draw(t, "created"), UpdatedAt: times.Draw(t, "updated"), LatestActivityAt: rapid.Ptr(times, true).Draw(t, "active"),
-		}, Linked: rapid.SliceOfN(prospects, 0, 3).Draw(t, "linked")}
+		account := accounts.Draw(t, "account")
 		want, wantErr := rest.Encode(resource.NewAccount(account.Account, account.Linked))
 		got, err := rest.Encode(&account)
 		if (err != nil) != (wantErr != nil) || err == nil && string(got) != string(want) {
 			t.Fatalf("is  %s, %v\nnot %s, %v", got, err, want, wantErr)
 		}
 	})
+}
+
+// streamed returns an account that has its prospects in a stream, repeated to be many.
+func streamed(a resource.AccountBody, times int) (atrium.AccountDetail, resource.AccountBody) {
+	a.Linked = slices.Repeat(a.Linked, times)
+	return atrium.AccountDetail{Account: a.Account, More: true, Stream: func(each func(*atrium.Prospect) error) error {
+		for _, p := range a.Linked {
+			if err := each(&p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}, a
+}
+
+func TestAStreamedAccountHasTheBytesAndTheTagOfOneInMemory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, account := streamed(accounts.Draw(t, "account"), rapid.SampledFrom([]int{1, 500}).Draw(t, "times"))
+		if rapid.Bool().Draw(t, "merged") {
+			d.Merged = []atrium.MergedAccount{{ID: atrium.NewID[atrium.AccountID](), Domain: "acme.example", MergedInto: d.ID}}
+		}
+		want, wantErr := rest.Encode(&account)
+		wantTag := resource.NewAccountTag(account.Account, account.Linked, d.Merged)
+		var got bytes.Buffer
+		tag, err := resource.WriteAccount(&got, &d, d.Merged, "}")
+		if (err != nil) != (wantErr != nil) || err == nil && (got.String() != string(want) || tag != wantTag) {
+			t.Fatalf("is  %s with %s, %v\nnot %s with %s, %v", got.String(), tag, err, want, wantTag, wantErr)
+		}
+		if tag, err := resource.DetailTag(&d, d.Merged); err != nil || tag != wantTag {
+			t.Fatalf("the tag is %s, %v, not %s", tag, err, wantTag)
+		}
+	})
+}
+
+func TestAStreamedAccountEndsWithTheErrorOfItsReaderOrWriter(t *testing.T) {
+	broken := errors.New("broken")
+	d, _ := streamed(resource.AccountBody{Linked: []atrium.Prospect{{Name: new("a text of some length")}}}, 2_000)
+	pipe, w := io.Pipe()
+	_ = pipe.CloseWithError(broken)
+	if _, err := resource.WriteAccount(w, &d, nil, "}"); !errors.Is(err, broken) {
+		t.Errorf("the writer is broken: %v", err)
+	}
+	d.Stream = func(func(*atrium.Prospect) error) error { return broken }
+	if _, err := resource.WriteAccount(io.Discard, &d, nil, "}"); !errors.Is(err, broken) {
+		t.Errorf("the reader is broken: %v", err)
+	}
+	if _, err := resource.DetailTag(&d, nil); !errors.Is(err, broken) {
+		t.Errorf("the reader is broken: %v", err)
+	}
+	d.Stream = nil
+	if _, err := resource.DetailTag(&d, nil); err == nil {
+		t.Error("prospects that cannot be read are none")
+	}
 }
 
 // BenchmarkAccount is one with three prospects.
