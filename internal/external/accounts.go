@@ -2,11 +2,14 @@ package external
 
 import (
 	"context"
+	"errors"
+	"io"
 
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/resource"
 	"atrium/internal/rest"
+	"atrium/internal/store"
 	"atrium/internal/strictjson"
 )
 
@@ -17,6 +20,9 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 	}
 	return a.Kept.Answer(r, who.TenantID, string(id), func() (rest.Response, bool, error) {
 		found, linked, err := a.Store.Account(ctx, who.TenantID, id)
+		if errors.Is(err, store.ErrManyProspects) {
+			return rest.Response{Document: a.readAccount(who.TenantID, id)}, false, nil
+		}
 		if err != nil {
 			return rest.Response{}, false, err
 		}
@@ -37,14 +43,43 @@ func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Req
 	if err != nil {
 		return rest.Response{}, err
 	}
-	check := func(current atrium.Account, linked []atrium.Prospect) error {
-		return r.CheckIfMatch(resource.NewAccountTag(current, linked, nil).SameFields)
+	var check func(atrium.AccountDetail) error
+	if len(r.Header("If-Match")) > 0 {
+		check = func(current atrium.AccountDetail) error {
+			tag, err := resource.DetailTag(&current, nil)
+			if err != nil {
+				return err
+			}
+			return r.CheckIfMatch(tag.SameFields)
+		}
 	}
-	renamed, linked, err := a.Store.RenameAccount(ctx, r.ChangeBy(who), id, name, check)
+	renamed, err := a.Store.RenameAccount(ctx, r.ChangeBy(who), id, name, check)
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return accountResponse(renamed, linked), nil
+	if renamed.More {
+		return rest.Response{Document: func(ctx context.Context, send func(rest.DocumentWriter) error) error {
+			return a.Store.ReadProspects(ctx, renamed, sendAccount(send))
+		}}, nil
+	}
+	return accountResponse(renamed.Account, renamed.Prospects), nil
+}
+
+// readAccount returns the document of an account.
+func (a *API) readAccount(tenant atrium.TenantID, id atrium.AccountID) rest.Document {
+	return func(ctx context.Context, send func(rest.DocumentWriter) error) error {
+		return a.Store.ReadAccount(ctx, tenant, id, sendAccount(send))
+	}
+}
+
+// sendAccount returns what sends an account as this API shows it.
+func sendAccount(send func(rest.DocumentWriter) error) func(atrium.AccountDetail) error {
+	return func(d atrium.AccountDetail) error {
+		return send(func(w io.Writer) (string, error) {
+			tag, err := resource.WriteAccount(w, &d, nil, "}")
+			return tag.String(), err
+		})
+	}
 }
 
 func decodeAccountUpdate(body []byte) (name string, err error) {

@@ -2,6 +2,8 @@ package manage
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 
 	"atrium"
@@ -9,6 +11,7 @@ import (
 	"atrium/internal/canonical"
 	"atrium/internal/resource"
 	"atrium/internal/rest"
+	"atrium/internal/store"
 	"atrium/internal/strictjson"
 )
 
@@ -24,31 +27,66 @@ type mergedAccount struct {
 	MergedInto atrium.AccountID `json:"mergedInto"`
 }
 
-func newAccount(d atrium.AccountDetail) account {
-	shown := account{resource.NewAccount(d.Account, d.Prospects), make([]mergedAccount, len(d.Merged))}
+func newAccount(d *atrium.AccountDetail) account {
+	return account{resource.NewAccount(d.Account, d.Prospects), mergedAccounts(d)}
+}
+
+func mergedAccounts(d *atrium.AccountDetail) []mergedAccount {
+	shown := make([]mergedAccount, len(d.Merged))
 	for i := range d.Merged {
 		m := &d.Merged[i]
-		shown.Merged[i] = mergedAccount{AccountID: m.ID, Domain: m.Domain, MergedInto: m.MergedInto}
+		shown[i] = mergedAccount{AccountID: m.ID, Domain: m.Domain, MergedInto: m.MergedInto}
 		if m.Name != "" {
-			shown.Merged[i].Name = &m.Name
+			shown[i].Name = &m.Name
 		}
 	}
 	return shown
 }
 
-func accountTag(d atrium.AccountDetail) resource.AccountTag {
-	return resource.NewAccountTag(d.Account, d.Prospects, d.Merged)
+// changedAccount returns the response to a change with an account as it was committed.
+func (a *API) changedAccount(d atrium.AccountDetail, err error) (rest.Response, error) {
+	if err != nil {
+		return rest.Response{}, err
+	}
+	if d.More {
+		return rest.Response{Document: func(ctx context.Context, send func(rest.DocumentWriter) error) error {
+			return a.Store.ReadProspects(ctx, d, sendAccount(send))
+		}}, nil
+	}
+	return accountResponse(&d), nil
 }
 
-// accountAnswer answers with an account, unless there was an error.
-func accountAnswer(d atrium.AccountDetail, err error) (rest.Response, error) {
-	return rest.Response{Body: newAccount(d), ETag: accountTag(d).String()}, err
+func accountResponse(d *atrium.AccountDetail) rest.Response {
+	return rest.Response{Body: newAccount(d), ETag: resource.NewAccountTag(d.Account, d.Prospects, d.Merged).String()}
 }
 
-// sameAccount returns what compares an account as it stands with If-Match, if the
-// request has it.
+// sendAccount returns what sends an account as newAccount shows it.
+func sendAccount(send func(rest.DocumentWriter) error) func(atrium.AccountDetail) error {
+	return func(d atrium.AccountDetail) error {
+		merged, err := rest.Encode(mergedAccounts(&d))
+		if err != nil {
+			return err
+		}
+		return send(func(w io.Writer) (string, error) {
+			tag, err := resource.WriteAccount(w, &d, d.Merged, `,"merged":`+string(merged)+"}")
+			return tag.String(), err
+		})
+	}
+}
+
+// sameAccount returns what compares an account as it stands with If-Match, nil if the
+// request does not have it.
 func sameAccount(r *rest.Request) func(atrium.AccountDetail) error {
-	return func(d atrium.AccountDetail) error { return r.CheckIfMatch(accountTag(d).SameFields) }
+	if len(r.Header("If-Match")) == 0 {
+		return nil
+	}
+	return func(d atrium.AccountDetail) error {
+		tag, err := resource.DetailTag(&d, d.Merged)
+		if err != nil {
+			return err
+		}
+		return r.CheckIfMatch(tag.SameFields)
+	}
 }
 
 func (a *API) createAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -61,8 +99,9 @@ func (a *API) createAccount(ctx context.Context, who auth.Principal, r *rest.Req
 		return rest.Response{}, err
 	}
 	d, replayed, err := a.Store.CreateAccount(ctx, c, canonical.Domain(domain), name)
-	response := rest.Made(newAccount(d), replayed)
-	response.ETag = accountTag(d).String()
+	response, err := a.changedAccount(d, err)
+	made := rest.Made(response.Body, replayed)
+	response.Status, response.Header = made.Status, made.Header
 	return response, err
 }
 
@@ -71,7 +110,13 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return accountAnswer(a.Store.AccountDetail(ctx, who.TenantID, id))
+	d, err := a.Store.AccountDetail(ctx, who.TenantID, id)
+	if errors.Is(err, store.ErrManyProspects) {
+		return rest.Response{Document: func(ctx context.Context, send func(rest.DocumentWriter) error) error {
+			return a.Store.ReadAccount(ctx, who.TenantID, id, sendAccount(send))
+		}}, nil
+	}
+	return accountResponse(&d), err
 }
 
 func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -93,22 +138,24 @@ func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Req
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return accountAnswer(a.Store.UpdateAccount(ctx, c, id, u, func(d atrium.AccountDetail) error {
-		return r.RequireIfMatch(accountTag(d).SameFields)
-	}))
+	check := sameAccount(r)
+	if check == nil { // the account must exist first
+		check = func(atrium.AccountDetail) error { return r.RequireIfMatch(nil) }
+	}
+	return a.changedAccount(a.Store.UpdateAccount(ctx, c, id, u, check))
 }
 
 func (a *API) mergeAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	return regroupAccount(ctx, who, r, "into", a.Store.MergeAccounts)
+	return a.regroupAccount(ctx, who, r, "into", a.Store.MergeAccounts)
 }
 
 func (a *API) splitAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	return regroupAccount(ctx, who, r, "accountId", a.Store.SplitAccount)
+	return a.regroupAccount(ctx, who, r, "accountId", a.Store.SplitAccount)
 }
 
 // regroupAccount does what is done with an account and another one, which a member of
 // the body names.
-func regroupAccount(ctx context.Context, who auth.Principal, r *rest.Request, member string,
+func (a *API) regroupAccount(ctx context.Context, who auth.Principal, r *rest.Request, member string,
 	do func(context.Context, atrium.Change, atrium.AccountID, atrium.AccountID, func(atrium.AccountDetail) error) (atrium.AccountDetail, error),
 ) (rest.Response, error) {
 	var other string
@@ -122,7 +169,7 @@ func regroupAccount(ctx context.Context, who auth.Principal, r *rest.Request, me
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return accountAnswer(do(ctx, c, id, atrium.AccountID(other), sameAccount(r)))
+	return a.changedAccount(do(ctx, c, id, atrium.AccountID(other), sameAccount(r)))
 }
 
 // An erasure is the answer to one that goes on.
@@ -139,7 +186,11 @@ func (a *API) eraseAccount(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err != nil {
 		return rest.Response{}, err
 	}
-	done, err := a.Store.EraseAccount(ctx, c, id, sameAccount(r))
+	check := sameAccount(r)
+	if check == nil {
+		check = func(atrium.AccountDetail) error { return nil }
+	}
+	done, err := a.Store.EraseAccount(ctx, c, id, check)
 	if done {
 		return rest.NoContent, err
 	}

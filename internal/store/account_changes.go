@@ -8,12 +8,15 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// changeAccount is change for what ends with an account that is to be shown. Only its
-// identifier is kept with an idempotency key: what an account is called must not
-// outlast it. It is read in the transaction of the change: what was changed must not
-// be answered with a failure. That can only be after a replay, which changes nothing.
-func (s *Store) changeAccount(ctx context.Context, c atrium.Change, f func(tx *changing) (atrium.AccountID, error)) (d atrium.AccountDetail, replayed bool, err error) {
-	id, replayed, err := change(ctx, s, c, func(tx *changing) (id atrium.AccountID, err error) {
+// changeAccount is checkedChange for what ends with an account that is to be shown. Only
+// its identifier is kept with an idempotency key: what an account is called must not
+// outlast it. It is read in the transaction of the change, apart from prospects that are
+// too many to hold: what was changed must not be answered with a failure. That can only be
+// after a replay, which changes nothing.
+func (s *Store) changeAccount(ctx context.Context, c atrium.Change, checkedID atrium.AccountID, check func(atrium.AccountDetail) error,
+	f func(tx *changing) (atrium.AccountID, error),
+) (d atrium.AccountDetail, replayed bool, err error) {
+	id, replayed, err := checkedChange(ctx, s, c, checkedID, check, func(tx *changing) (id atrium.AccountID, err error) {
 		if id, err = f(tx); err == nil {
 			d, err = findAccountDetail(tx, c.TenantID, id)
 		}
@@ -23,7 +26,7 @@ func (s *Store) changeAccount(ctx context.Context, c atrium.Change, f func(tx *c
 	case err != nil:
 		return atrium.AccountDetail{}, false, err
 	case replayed: // perhaps after a try that was not committed
-		d, err = s.AccountDetail(ctx, c.TenantID, id)
+		d, err = s.accountDetail(ctx, c.TenantID, id)
 	}
 	return d, replayed, err
 }
@@ -34,7 +37,7 @@ var errDomainTaken = atrium.Errorf(atrium.CodeConflict, "Another account has the
 // is Conflict if an account has the domain, or had it before, and for that of the
 // unattributed account.
 func (s *Store) CreateAccount(ctx context.Context, c atrium.Change, domain, name string) (d atrium.AccountDetail, replayed bool, err error) {
-	return s.changeAccount(ctx, c, func(tx *changing) (atrium.AccountID, error) {
+	return s.changeAccount(ctx, c, "", nil, func(tx *changing) (atrium.AccountID, error) {
 		owner, err := tx.withDomain(domain)
 		switch {
 		case err != nil:
@@ -98,8 +101,8 @@ func (tx *changing) insertAccount(m *member) error {
 }
 
 // UpdateAccount changes the account that an identifier leads to. The account as it
-// stands is first given to check, whose error ends the call. What is as it was changes
-// nothing.
+// stands is first given to check, whose error ends the call; nil stands for no check. What
+// is as it was changes nothing.
 //
 // A domain that the account gives up goes on leading to it, as that of an account
 // which is merged into it. It may take the domain of one that is: the two change
@@ -107,7 +110,7 @@ func (tx *changing) insertAccount(m *member) error {
 // much would be merged into this one, and for the unattributed account, of which
 // nothing can be changed. It is NotFound if there is no such account.
 func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, u atrium.AccountUpdate, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
-	d, _, err := s.changeAccount(ctx, c, func(tx *changing) (atrium.AccountID, error) {
+	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing) (atrium.AccountID, error) {
 		g, err := tx.lockGroupAndDomain(id, u.Domain)
 		if err != nil {
 			return "", err
@@ -116,7 +119,7 @@ func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 		if err != nil {
 			return "", err
 		}
-		if err := check(current); err != nil {
+		if err := tx.check(current, check); err != nil {
 			return "", err
 		}
 		if g.root.Domain == atrium.UnattributedDomain {

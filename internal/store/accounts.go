@@ -40,37 +40,60 @@ func scanProspect(r engine.Row, first int, tenant atrium.TenantID) atrium.Prospe
 	}
 }
 
+// ErrManyProspects is returned for an account with more linked prospects than are held in
+// memory. ReadAccount reads it.
+var ErrManyProspects = errors.New("the account has too many linked prospects to hold in memory")
+
+// The prospects of an account that are held in memory. Above either limit they are read
+// page by page.
+const (
+	maxHeldProspects = 200
+	maxHeldBytes     = 256 << 10 // of their texts
+)
+
 // Account returns the account that an identifier leads to, which is another one where
 // that was merged, and the prospects linked to it, ordered by their creation and then
-// their identifier. It is NotFound if there is none.
+// their identifier. It is NotFound if there is none, and ErrManyProspects if there are too
+// many prospects.
 func (s *Store) Account(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (atrium.Account, []atrium.Prospect, error) {
-	a, linked, err := findAccount(func(sql string, args engine.Args, each func(engine.Row) error) error {
+	d, err := findAccount(func(sql string, args engine.Args, each func(engine.Row) error) error {
 		return s.db.Query(ctx, sql, args, each)
 	}, tenant, id)
-	return a, linked, public(err)
+	if err == nil && d.More {
+		return d.Account, nil, ErrManyProspects
+	}
+	return d.Account, d.Prospects, public(err)
 }
 
 // findAccount is Account with a method that reads. Between two reads that are no
 // transaction, what an identifier leads to may change again, but hardly often.
 func findAccount(query func(string, engine.Args, func(engine.Row) error) error, tenant atrium.TenantID, id atrium.AccountID,
-) (a atrium.Account, linked []atrium.Prospect, err error) {
+) (d atrium.AccountDetail, err error) {
+	args := engine.Args{idArg(tenant), idArg(id), int64(maxHeldProspects) + 1}
 	for range maxRaces {
 		var survivor atrium.AccountID
-		a, linked = atrium.Account{}, nil
-		err = engine.Find(query, accountWithProspects, engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) {
-			if a.ID == "" {
-				a, survivor = scanAccount(r, tenant), idAt[atrium.AccountID](r, afterAccount)
+		var bytes int
+		d = atrium.AccountDetail{}
+		err = engine.Find(query, accountWithProspects, args, func(r engine.Row) {
+			if d.ID == "" {
+				d.Account, survivor = scanAccount(r, tenant), idAt[atrium.AccountID](r, afterAccount)
 			}
-			if !r.Null(afterAccount + 1) {
-				linked = append(linked, scanProspect(r, afterAccount+1, tenant))
+			if d.More || r.Null(afterAccount+1) {
+				return
 			}
+			p := scanProspect(r, afterAccount+1, tenant)
+			if bytes += textBytes(&p); len(d.Prospects) == maxHeldProspects || bytes > maxHeldBytes {
+				d.Prospects, d.More = nil, true
+				return
+			}
+			d.Prospects = append(d.Prospects, p)
 		})
 		if err != nil || survivor == "" {
-			return a, linked, err
+			return d, err
 		}
-		id = survivor
+		args[1] = idArg(survivor)
 	}
-	return a, linked, atrium.Unavailable(errors.New("the account is merged again and again"))
+	return d, atrium.Unavailable(errors.New("the account is merged again and again"))
 }
 
 // One statement is one round trip to a server, and needs no transaction.
@@ -78,10 +101,28 @@ const accountWithProspects = "SELECT " + accountColumns + ", a.survivor_id, " + 
 	LEFT JOIN account_prospects l ON l.tenant_id = a.tenant_id AND l.account_id = a.account_id
 	LEFT JOIN prospects p ON p.tenant_id = l.tenant_id AND p.prospect_id = l.prospect_id
 	WHERE a.tenant_id = $1 AND a.account_id = $2
-	ORDER BY l.prospect_created_at, l.prospect_id`
+	ORDER BY l.prospect_created_at, l.prospect_id LIMIT $3`
+
+// textBytes returns the length of the texts of a prospect.
+func textBytes(p *atrium.Prospect) (n int) {
+	for _, text := range []*string{p.Name, p.Email, p.Domain, p.Slug, p.PhoneNumber, p.LinkedinProfileURL} {
+		if text != nil {
+			n += len(*text)
+		}
+	}
+	return n
+}
 
 // AccountDetail is Account with what was merged into it.
 func (s *Store) AccountDetail(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
+	if d, err = s.accountDetail(ctx, tenant, id); err == nil && d.More {
+		err = ErrManyProspects
+	}
+	return d, err
+}
+
+// accountDetail is AccountDetail, which says by More that there are too many prospects.
+func (s *Store) accountDetail(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
 	err = s.read(ctx, func(tx engine.Tx) error {
 		d, err = findAccountDetail(tx, tenant, id)
 		return err
@@ -89,9 +130,9 @@ func (s *Store) AccountDetail(ctx context.Context, tenant atrium.TenantID, id at
 	return d, err
 }
 
-// findAccountDetail is AccountDetail in a transaction.
+// findAccountDetail is accountDetail in a transaction.
 func findAccountDetail(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
-	if d.Account, d.Prospects, err = findAccount(tx.Query, tenant, id); err != nil {
+	if d, err = findAccount(tx.Query, tenant, id); err != nil {
 		return d, err
 	}
 	err = tx.Query(selectMembers, engine.Args{idArg(tenant), idArg(d.ID)}, func(r engine.Row) error {
@@ -103,25 +144,23 @@ func findAccountDetail(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID
 }
 
 // RenameAccount gives the account that an identifier leads to a name and returns it
-// with its linked prospects. The account as it stands is first given to check, whose
-// error ends the call. A name that it has already changes nothing. It is NotFound if
-// there is none.
-func (s *Store) RenameAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, name string,
-	check func(atrium.Account, []atrium.Prospect) error,
-) (atrium.Account, []atrium.Prospect, error) {
-	d, _, err := change(ctx, s, c, func(tx *changing) (d atrium.AccountDetail, err error) {
+// with its linked prospects, but not with what was merged into it. The account as it
+// stands is first given to check, whose error ends the call; nil stands for no check. A
+// name that it has already changes nothing. It is NotFound if there is none.
+func (s *Store) RenameAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, name string, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
+	d, _, err := checkedChange(ctx, s, c, id, check, func(tx *changing) (d atrium.AccountDetail, err error) {
 		if id, err := tx.lockAccount(id); err != nil {
 			return d, err
-		} else if d.Account, d.Prospects, err = findAccount(tx.Query, c.TenantID, id); err != nil {
+		} else if d, err = findAccount(tx.Query, c.TenantID, id); err != nil {
 			return d, err
 		}
-		if err := check(d.Account, d.Prospects); err != nil || d.Name == name {
+		if err := tx.check(d, check); err != nil || d.Name == name {
 			return d, err
 		}
 		tx.Changes(string(d.ID))
 		return d, tx.update(&d.Account, name, d.Domain)
 	})
-	return d.Account, d.Prospects, err
+	return d, err
 }
 
 // lockAccount returns the identifier of the account that another one leads to, which

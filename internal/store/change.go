@@ -21,7 +21,8 @@ type changing struct {
 	change  atrium.Change
 	at      atrium.Time // when it began
 	acts    []act
-	failure error // the first one of what cannot return it
+	failure error         // the first one of what cannot return it
+	checked *accountState // what checkedChange has checked; nil for nothing
 }
 
 // storedAt is the store's.

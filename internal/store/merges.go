@@ -17,7 +17,8 @@ import (
 
 // detail returns the account that stands for a group as it is shown.
 func (tx *changing) detail(g *group) (d atrium.AccountDetail, err error) {
-	d.Account, d.Prospects, err = findAccount(tx.Query, tx.change.TenantID, g.root.ID)
+	d, err = findAccount(tx.Query, tx.change.TenantID, g.root.ID)
+	d.Stream = prospectStream(tx, tx.change.TenantID, g.root.ID) // EraseAccount checks without checkedChange
 	for _, m := range g.members {
 		d.Merged = append(d.Merged, m.merged())
 	}
@@ -26,12 +27,12 @@ func (tx *changing) detail(g *group) (d atrium.AccountDetail, err error) {
 
 // MergeAccounts merges the account that one identifier leads to, with all that was
 // merged into it, into the account that another one leads to, and returns that one.
-// The account as it stands is first given to check, whose error ends the call. One
-// that is merged into the other already changes nothing. It is NotFound if there is
+// The account as it stands is first given to check, whose error ends the call; nil stands
+// for no check. One that is merged into the other already changes nothing. It is NotFound if there is
 // no such account, and Conflict if they are the same, one of them is the unattributed
 // account, or more than atrium.MaxMerged would be merged into one.
 func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atrium.AccountID, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
-	d, _, err := s.changeAccount(ctx, c, func(tx *changing) (atrium.AccountID, error) {
+	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing) (atrium.AccountID, error) {
 		groups, err := lockGroups(tx, c.TenantID, id, into)
 		if err != nil {
 			return "", err
@@ -41,7 +42,7 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 		if err != nil {
 			return "", err
 		}
-		if err := check(detail); err != nil {
+		if err := tx.check(detail, check); err != nil {
 			return "", err
 		}
 		if from == to {
@@ -149,10 +150,10 @@ func showGroups(tx engine.Tx, tenant atrium.TenantID, roots ...*member) error {
 
 // SplitAccount takes an account out of the group that another one leads to, with all
 // that was merged into it, so that it stands for itself again, and returns the account
-// that it was taken from. That account as it stands is first given to check, whose
-// error ends the call. It is NotFound unless the account was merged into that one.
+// that it was taken from. That account as it stands is first given to check, whose error
+// ends the call; nil stands for no check. It is NotFound unless the account was merged into that one.
 func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account atrium.AccountID, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
-	d, _, err := s.changeAccount(ctx, c, func(tx *changing) (atrium.AccountID, error) {
+	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing) (atrium.AccountID, error) {
 		g, err := tx.lockGroup(id)
 		if err != nil {
 			return "", err
@@ -161,7 +162,7 @@ func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account a
 		if err != nil {
 			return "", err
 		}
-		if err := check(detail); err != nil {
+		if err := tx.check(detail, check); err != nil {
 			return "", err
 		}
 		top := g.find(account)

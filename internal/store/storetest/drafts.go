@@ -119,11 +119,11 @@ func (e *env) accounts(t tb) []*atrium.Account {
 // rename gives an account a name, without conditions.
 func (e *env) rename(t tb, id atrium.AccountID, name string) atrium.Account {
 	t.Helper()
-	a, _, err := e.RenameAccount(t.Context(), e.change(), id, name, func(atrium.Account, []atrium.Prospect) error { return nil })
+	d, err := e.RenameAccount(t.Context(), e.change(), id, name, nil)
 	if err != nil {
 		t.Fatalf("rename: %v", err)
 	}
-	return a
+	return d.Account
 }
 
 // byDomain, byName and byID are the ways of naming an account.

@@ -137,8 +137,8 @@ func (p *pair) rename(side int) {
 	_, known := r.accounts[id]
 	refused := errors.New("refused")
 	refuses := rapid.IntRange(0, 3).Draw(p.t, "refuse") == 0
-	got, linked, err := p.RenameAccount(p.t.Context(), p.as(r.tenant).change(), id, name, func(current atrium.Account, _ []atrium.Prospect) error {
-		if want := r.accounts[r.root(id)]; describe(&current) != describe(&want) {
+	got, err := p.RenameAccount(p.t.Context(), p.as(r.tenant).change(), id, name, func(current atrium.AccountDetail) error {
+		if want := r.accounts[r.root(id)]; describe(&current.Account) != describe(&want) {
 			p.t.Fatalf("check was given %+v, want %+v", current, want)
 		}
 		if refuses {
@@ -155,10 +155,10 @@ func (p *pair) rename(side int) {
 		}
 	default:
 		r.rename(id, name, p.clock.shows())
-		if want := r.accounts[r.root(id)]; err != nil || describe(&got) != describe(&want) {
+		if want := r.accounts[r.root(id)]; err != nil || describe(&got.Account) != describe(&want) {
 			p.t.Fatalf("renamed %+v, %v, want %+v", got, err, want)
 		}
-		p.compareLinked(r, id, linked)
+		p.compareLinked(r, id, got.Prospects)
 	}
 }
 

@@ -143,9 +143,9 @@ func renameMovesUpdatedAt(t *testing.T, e *env) {
 		e.clock.step(time.Minute)
 		want := a
 		want.Name, want.UpdatedAt = name, e.clock.shows()
-		got, linked, err := e.RenameAccount(t.Context(), e.change(), a.ID, name, func(atrium.Account, []atrium.Prospect) error { return nil })
-		if err != nil || describe(&got) != describe(&want) || len(linked) != 1 || linked[0].ID != p.ID {
-			t.Errorf("renamed to %+v with %v, %v, want %+v", got, linked, err, want)
+		got, err := e.RenameAccount(t.Context(), e.change(), a.ID, name, agree)
+		if err != nil || describe(&got.Account) != describe(&want) || len(got.Prospects) != 1 || got.Prospects[0].ID != p.ID {
+			t.Errorf("renamed to %+v, %v, want %+v", got, err, want)
 		}
 		if stored := e.account(t, a.ID); describe(&stored) != describe(&want) || *stored.LatestActivityAt != *a.LatestActivityAt {
 			t.Errorf("stored %+v, want %+v", stored, want)
@@ -170,9 +170,9 @@ func renameIsChecked(t *testing.T, e *env) {
 	e.put(t, p)
 	refused := atrium.Errorf(atrium.CodePreconditionFailed, "no")
 	for _, name := range []string{"Bolt", "Acme"} { // even if nothing would change
-		_, _, err := e.RenameAccount(t.Context(), e.change(), a.ID, name, func(current atrium.Account, linked []atrium.Prospect) error {
-			if describe(&current) != describe(&a) || len(linked) != 1 || linked[0].ID != p.ID {
-				t.Errorf("check was given %+v and %v, want %+v with one prospect", current, linked, a)
+		_, err := e.RenameAccount(t.Context(), e.change(), a.ID, name, func(current atrium.AccountDetail) error {
+			if describe(&current.Account) != describe(&a) || len(current.Prospects) != 1 || current.Prospects[0].ID != p.ID {
+				t.Errorf("check was given %+v, want %+v with one prospect", current, a)
 			}
 			return refused
 		})
@@ -188,7 +188,7 @@ func renameIsChecked(t *testing.T, e *env) {
 func renameUnknown(t *testing.T, e *env) {
 	theirs := e.as(e.newTenant(t)).record(t, byDomain("acme.example")).AccountID
 	for _, id := range []atrium.AccountID{theirs, atrium.NewID[atrium.AccountID]()} {
-		_, _, err := e.RenameAccount(t.Context(), e.change(), id, "Acme", func(atrium.Account, []atrium.Prospect) error {
+		_, err := e.RenameAccount(t.Context(), e.change(), id, "Acme", func(atrium.AccountDetail) error {
 			t.Error("check was called for an account that does not exist")
 			return nil
 		})

@@ -65,7 +65,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"timeline", timeline},
 		{"moves", moves},
 		{"brands", brands},
-		{"accounts", slices.Concat(accountChanges, accountLists)},
+		{"accounts", slices.Concat(accountChanges, manyProspects, accountLists)},
 		{"terms", terms},
 		{"prospects", prospects},
 		{"merges", merges},

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// This file checks the precondition of a change of an account, such as that of If-Match,
+// which may depend on all linked prospects. If there are more than are held in memory, the
+// check runs in a read transaction before the change. The change is then made only if the
+// account is still in the state that was checked.
+
+// An accountState is equal to another one of the same tenant if all that is shown of the
+// account is the same, except for its latest activity.
+type accountState struct {
+	audit   int64          // the last number of the audit log: every change but those that entries make has one
+	account atrium.Account // without LatestActivityAt; an entry can give it a name
+}
+
+func stateOf(tx engine.Tx, a atrium.Account) (accountState, error) {
+	state := accountState{account: a}
+	state.account.LatestActivityAt = nil
+	err := tx.Query("SELECT number FROM audit_heads WHERE tenant_id = $1", engine.Args{idArg(a.TenantID)}, func(r engine.Row) error {
+		state.audit = r.Int(0)
+		return nil
+	})
+	return state, err
+}
+
+// errUnchecked ends a transaction because the state of an account has to be checked
+// outside of it first.
+var errUnchecked = errors.New("the account is not in a state that was checked")
+
+// check returns the error of check for an account that is locked and was read by the
+// transaction; nil stands for no check. It is errUnchecked if there are too many prospects
+// and the account is not in the state that checkedChange has checked.
+func (tx *changing) check(d atrium.AccountDetail, check func(atrium.AccountDetail) error) error {
+	switch {
+	case check == nil:
+		return nil
+	case !d.More:
+		return check(d)
+	}
+	state, err := stateOf(tx, d.Account)
+	if err == nil && (tx.checked == nil || *tx.checked != state) {
+		err = errUnchecked
+	}
+	return err
+}
+
+// checkedChange is change for an f that calls check for the account that id leads to. It
+// is Unavailable if the state of the account changes maxRaces times between being checked
+// and being locked.
+func checkedChange[T any](ctx context.Context, s *Store, c atrium.Change, id atrium.AccountID, check func(atrium.AccountDetail) error,
+	f func(tx *changing) (T, error),
+) (result T, replayed bool, err error) {
+	var checked *accountState
+	for range maxRaces {
+		result, replayed, err = change(ctx, s, c, func(tx *changing) (T, error) {
+			tx.checked = checked
+			return f(tx)
+		})
+		if !errors.Is(err, errUnchecked) {
+			return result, replayed, err
+		}
+		err = s.read(ctx, func(tx engine.Tx) error {
+			return readAccount(ctx, tx, c.TenantID, id, func(d atrium.AccountDetail) error {
+				state, err := stateOf(tx, d.Account)
+				if err != nil {
+					return err
+				}
+				checked = &state
+				return check(d)
+			})
+		})
+		if err != nil {
+			return result, false, err
+		}
+	}
+	return result, false, atrium.Unavailable(errors.New("the account is changed again and again"))
+}

@@ -1,0 +1,303 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"atrium"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
+)
+
+var manyProspects = []guarantee{
+	{"an account with thousands of prospects is read and changed by statements of bounded size", manyBounded},
+	{"an account with few prospects whose texts are long is read in bounded pages", longTextsBounded},
+	{"all reads of an account with many prospects are of one state", manyOneState},
+	{"a change of an account with many prospects is checked in the state that it changes", manyChecked},
+	{"a change of an account that changes during each check is not made", manyCheckedInVain},
+	{"a change of an account with many prospects returns it as committed", manyAsCommitted},
+}
+
+// A rowCounter is a DB that counts the rows which statements read.
+type rowCounter struct {
+	engine.DB
+	writes, reads *atomic.Int64 // the most rows of one statement in a write transaction, and of any other
+}
+
+func (c rowCounter) Read(ctx context.Context, f func(engine.Tx) error) error {
+	return c.DB.Read(ctx, func(tx engine.Tx) error { return f(countedTx{tx, c.reads}) })
+}
+
+func (c rowCounter) Write(ctx context.Context, f func(engine.Tx) error) error {
+	return c.DB.Write(ctx, func(tx engine.Tx) error { return f(countedTx{tx, c.writes}) })
+}
+
+func (c rowCounter) Query(ctx context.Context, sql string, args engine.Args, each func(engine.Row) error) error {
+	n := int64(0)
+	err := c.DB.Query(ctx, sql, args, counting(&n, each))
+	c.reads.Store(max(c.reads.Load(), n))
+	return err
+}
+
+type countedTx struct {
+	engine.Tx
+	most *atomic.Int64
+}
+
+func (tx countedTx) Query(sql string, args engine.Args, each func(engine.Row) error) error {
+	return tx.count(tx.Tx.Query, sql, args, each)
+}
+
+func (tx countedTx) Lock(sql string, args engine.Args, each func(engine.Row) error) error {
+	return tx.count(tx.Tx.Lock, sql, args, each)
+}
+
+func (tx countedTx) count(query func(string, engine.Args, func(engine.Row) error) error, sql string, args engine.Args, each func(engine.Row) error) error {
+	n := int64(0)
+	err := query(sql, args, counting(&n, each))
+	tx.most.Store(max(tx.most.Load(), n))
+	return err
+}
+
+func counting(n *int64, each func(engine.Row) error) func(engine.Row) error {
+	return func(r engine.Row) error {
+		*n++
+		return each(r)
+	}
+}
+
+// mostRows is more than any statement about one account may read.
+const mostRows = 250
+
+// withProspects makes an account with n prospects, each with an email of its own.
+func (e *env) withProspects(t tb, domain string, n int) atrium.AccountID {
+	t.Helper()
+	a := e.newAccount(domain, "")
+	chunk := []store.Record{a}
+	for i := range n {
+		p := e.newProspect(a)
+		p.Email = pointer(fmt.Sprintf("p%d@acme.example", i))
+		if chunk = append(chunk, p); len(chunk) == 1000 {
+			e.put(t, chunk...)
+			chunk = nil
+		}
+	}
+	if len(chunk) > 0 {
+		e.put(t, chunk...)
+	}
+	return a.ID
+}
+
+// emails returns those of the prospects of an account, and holds that they come in order.
+func emails(t tb, d atrium.AccountDetail) (all []string) {
+	t.Helper()
+	var last atrium.Prospect
+	if err := d.EachProspect(func(p *atrium.Prospect) error {
+		if p.CreatedAt < last.CreatedAt || p.CreatedAt == last.CreatedAt && p.ID <= last.ID {
+			t.Errorf("%s of %s comes after %s of %s", p.ID, p.CreatedAt, last.ID, last.CreatedAt)
+		}
+		last = *p
+		all = append(all, *p.Email)
+		return nil
+	}); err != nil {
+		t.Fatalf("read the prospects: %v", err)
+	}
+	return all
+}
+
+func (e *env) readEmails(t tb, id atrium.AccountID) (all []string) {
+	t.Helper()
+	if err := e.ReadAccount(t.Context(), e.tenant, id, func(d atrium.AccountDetail) error {
+		all = emails(t, d)
+		return nil
+	}); err != nil {
+		t.Fatalf("read an account: %v", err)
+	}
+	return all
+}
+
+// nameOf returns the name of an account with many prospects.
+func (e *env) nameOf(t tb, id atrium.AccountID) (name string) {
+	t.Helper()
+	if err := e.ReadAccount(t.Context(), e.tenant, id, func(d atrium.AccountDetail) error {
+		name = d.Name
+		return nil
+	}); err != nil {
+		t.Fatalf("read an account: %v", err)
+	}
+	return name
+}
+
+func manyBounded(t *testing.T, e *env) {
+	const n = 5_000
+	id := e.withProspects(t, "acme.example", n)
+	var writes, reads atomic.Int64
+	e.Store = store.New(rowCounter{e.db, &writes, &reads}, e.clock.now)
+	if _, _, err := e.Account(t.Context(), e.tenant, id); !errors.Is(err, store.ErrManyProspects) {
+		t.Errorf("read all at once: %v", err)
+	}
+	if _, err := e.AccountDetail(t.Context(), e.tenant, id); !errors.Is(err, store.ErrManyProspects) {
+		t.Errorf("read all at once: %v", err)
+	}
+	if got := e.readEmails(t, id); len(got) != n {
+		t.Errorf("read %d prospects, want %d", len(got), n)
+	}
+	checks := 0
+	check := func(d atrium.AccountDetail) error {
+		checks++
+		if got := emails(t, d); len(got) != n {
+			t.Errorf("the check has read %d prospects, want %d", len(got), n)
+		}
+		return nil
+	}
+	d, err := e.RenameAccount(t.Context(), e.change(), id, "Acme", check)
+	if err != nil || d.Name != "Acme" || !d.More || d.Prospects != nil {
+		t.Errorf("renamed to %+v, %v", d, err)
+	}
+	if d, err = e.UpdateAccount(t.Context(), e.change(), id, atrium.AccountUpdate{Domain: "bolt.example"}, check); err != nil || !d.More || len(d.Merged) != 1 {
+		t.Errorf("changed to %+v, %v", d, err)
+	}
+	if checks != 2 {
+		t.Errorf("%d checks for two changes", checks)
+	}
+	if w, r := writes.Load(), reads.Load(); w > mostRows || r > mostRows {
+		t.Errorf("a statement of a change has read %d rows, and one of a read %d, want %d at most", w, r, mostRows)
+	}
+}
+
+func longTextsBounded(t *testing.T, e *env) {
+	a := e.newAccount("acme.example", "")
+	chunk := []store.Record{a}
+	const n = 150
+	for i := range n {
+		p := e.newProspect(a)
+		p.Email = pointer(fmt.Sprintf("p%d@%s", i, strings.Repeat("é", atrium.MaxProspectText-10)))
+		chunk = append(chunk, p)
+	}
+	e.put(t, chunk...)
+	if _, _, err := e.Account(t.Context(), e.tenant, a.ID); !errors.Is(err, store.ErrManyProspects) {
+		t.Errorf("read all at once: %v", err)
+	}
+	got := e.readEmails(t, a.ID)
+	slices.Sort(got)
+	if len(slices.Compact(got)) != n {
+		t.Errorf("read %d prospects, want %d", len(got), n)
+	}
+}
+
+func manyOneState(t *testing.T, e *env) {
+	const n = 450
+	id := e.withProspects(t, "acme.example", n)
+	p := e.prospect(t, "new@acme.example")
+	if err := e.ReadAccount(t.Context(), e.tenant, id, func(d atrium.AccountDetail) error {
+		before := emails(t, d)
+		e.link(t, id, p.ID)
+		if after := emails(t, d); len(before) != n || !slices.Equal(after, before) {
+			t.Errorf("the second pass has read %d prospects, and the first one %d", len(after), len(before))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.readEmails(t, id); len(got) != n+1 {
+		t.Errorf("a later read has found %d prospects, want %d", len(got), n+1)
+	}
+}
+
+func manyChecked(t *testing.T, e *env) {
+	id := e.withProspects(t, "acme.example", 250)
+	first := of[*store.LinkedProspect](e.records(t))[0].ID
+	for what, meanwhile := range map[string]func(){
+		"a prospect is changed": func() {
+			if _, err := e.UpdateProspect(t.Context(), e.change(), first, func(p *atrium.Prospect) { p.Email = pointer("changed@acme.example") }, agree); err != nil {
+				t.Error(err)
+			}
+		},
+		"a prospect is linked":              func() { e.link(t, id, e.prospect(t, "linked@acme.example").ID) },
+		"another account is merged":         func() { e.merged(t, e.record(t, byDomain("bolt.example")).AccountID, id) },
+		"an entry gives the account a name": func() { e.record(t, atrium.Claim{AccountID: id, Name: "Named"}) },
+	} {
+		e.clock.step(1e9)
+		var states []string
+		note := func(d atrium.AccountDetail) {
+			states = append(states, fmt.Sprint(describe(&d.Account), len(d.Merged), emails(t, d)))
+		}
+		if err := e.ReadAccount(t.Context(), e.tenant, id, func(d atrium.AccountDetail) error {
+			note(d)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		refused := atrium.Errorf(atrium.CodePreconditionFailed, "no")
+		_, err := e.RenameAccount(t.Context(), e.change(), id, "Renamed", func(d atrium.AccountDetail) error {
+			if len(states) == 1 {
+				defer meanwhile()
+			}
+			if note(d); states[len(states)-1] != states[0] {
+				return refused
+			}
+			return nil
+		})
+		if !errors.Is(err, refused) || len(states) != 3 {
+			t.Errorf("%s: %d checks ended with %v, want a second one that refuses the change", what, len(states)-1, err)
+		}
+		if got := e.nameOf(t, id); got == "Renamed" {
+			t.Errorf("%s: the account was renamed all the same", what)
+		}
+	}
+}
+
+func manyCheckedInVain(t *testing.T, e *env) {
+	id := e.withProspects(t, "acme.example", 250)
+	_, err := e.RenameAccount(t.Context(), e.change(), id, "Renamed", func(atrium.AccountDetail) error {
+		e.prospect(t, "another@acme.example")
+		return nil
+	})
+	wantCode(t, err, atrium.CodeUnavailable)
+	if got := e.nameOf(t, id); got != "" {
+		t.Errorf("the account is called %q", got)
+	}
+}
+
+func manyAsCommitted(t *testing.T, e *env) {
+	id := e.withProspects(t, "acme.example", 250)
+	few := e.withProspects(t, "bolt.example", 2)
+	d, err := e.MergeAccounts(t.Context(), e.change(), few, id, agree)
+	if err != nil || !d.More || d.ID != id || len(d.Merged) != 1 {
+		t.Fatalf("merged into %+v, %v", d, err)
+	}
+	e.splitOff(t, id, few)
+	e.rename(t, id, "Later")
+	if err := e.ReadProspects(t.Context(), d, func(now atrium.AccountDetail) error {
+		if got := emails(t, now); now.Name != d.Name || len(now.Merged) != 1 || len(got) != 250 {
+			t.Errorf("read %+v with %d prospects, want the account as committed and the prospects that it has", now.Account, len(got))
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	d, err = e.SplitAccount(t.Context(), e.change(), e.merged(t, few, id).ID, few, func(d atrium.AccountDetail) error {
+		if got := emails(t, d); len(got) != 252 {
+			t.Errorf("the check has read %d prospects, want 252", len(got))
+		}
+		return nil
+	})
+	if err != nil || !d.More || len(d.Merged) != 0 {
+		t.Errorf("split to %+v, %v", d, err)
+	}
+	broken := *e
+	broken.Store = store.New(writeOnly{e.db}, e.clock.now)
+	if d, err = broken.RenameAccount(t.Context(), e.change(), id, "Renamed", nil); err != nil || d.Name != "Renamed" {
+		t.Fatalf("renamed to %+v, %v", d, err)
+	}
+	err = broken.ReadProspects(t.Context(), d, agree)
+	wantCode(t, err, atrium.CodeUnavailable)
+	if err == nil || !strings.Contains(err.Error(), "The change was made") {
+		t.Errorf("reading what cannot be read: %v", err)
+	}
+}
