@@ -131,7 +131,10 @@ func joinGroups(tx engine.Tx, tenant atrium.TenantID, from, to *group, into atri
 	if err := showGroups(tx, tenant, root); err != nil {
 		return err
 	}
-	return relink(tx, tenant, from.root.ID, root.ID)
+	if err := deleteCopies(tx, tenant, from.root.ID); err != nil {
+		return err
+	}
+	return copyLinksOf(tx, tenant, root.ID, from.ids())
 }
 
 // showGroups stores what accounts that stand for themselves show.

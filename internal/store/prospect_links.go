@@ -188,22 +188,36 @@ var copyLinks = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, accou
 	FROM batch JOIN account_prospects l ON l.tenant_id = batch.tenant_id AND l.account_id = batch.member_id
 	WHERE l.via IS NULL ON CONFLICT DO NOTHING`, "tenant_id bytea", "account_id bytea", "member_id bytea")
 
-// relink gives accounts copies of the links of what was merged into them, and takes
-// those away that they had. A link of their own stays as it is.
+// copyLinksOf gives an account copies of the links of what was merged into it. A link of
+// its own stays as it is.
+func copyLinksOf(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountID, merged []atrium.AccountID) error {
+	rows := make([]engine.Args, len(merged))
+	for i, id := range merged {
+		rows[i] = engine.Args{idArg(tenant), idArg(account), idArg(id)}
+	}
+	_, err := tx.Batch(copyLinks, rows, nil)
+	return err
+}
+
+// deleteCopies deletes the copies of links that an account has.
+func deleteCopies(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountID) error {
+	_, err := tx.Exec("DELETE FROM account_prospects WHERE tenant_id = $1 AND account_id = $2 AND via IS NOT NULL", idArg(tenant), idArg(account))
+	return err
+}
+
+// relink replaces the copies that accounts have by those of what is merged into them now.
 func relink(tx engine.Tx, tenant atrium.TenantID, accounts ...atrium.AccountID) error {
-	var rows []engine.Args
 	for _, id := range accounts {
-		if _, err := tx.Exec("DELETE FROM account_prospects WHERE tenant_id = $1 AND account_id = $2 AND via IS NOT NULL", idArg(tenant), idArg(id)); err != nil {
+		if err := deleteCopies(tx, tenant, id); err != nil {
 			return err
 		}
 		group, err := members(tx.Query, tenant, id)
 		if err != nil {
 			return err
 		}
-		for _, member := range group[1:] {
-			rows = append(rows, engine.Args{idArg(tenant), idArg(id), idArg(member)})
+		if err := copyLinksOf(tx, tenant, id, group[1:]); err != nil {
+			return err
 		}
 	}
-	_, err := tx.Batch(copyLinks, rows, nil)
-	return err
+	return nil
 }

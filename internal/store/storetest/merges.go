@@ -1,13 +1,17 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"atrium"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
 )
 
 var merges = []guarantee{
@@ -25,6 +29,79 @@ var merges = []guarantee{
 	{"merges, splits and renames are audited, and repeating them is not", mergeAudited},
 	{"entries and merges at once lose nothing", mergesAndEntriesTogether},
 	{"merges that cross are one merge", crossingMerges},
+	{"a merge copies the links of what it moves, not those of the whole group", mergeCopiesMoved},
+	{"a prospect stays linked when one of several accounts that it comes from is split off", splitKeepsOtherLinks},
+}
+
+// A changeCounter is a DB that notes the most rows that one statement has changed.
+type changeCounter struct {
+	engine.DB
+	most *atomic.Int64
+}
+
+func (c changeCounter) Write(ctx context.Context, f func(engine.Tx) error) error {
+	return c.DB.Write(ctx, func(tx engine.Tx) error { return f(changeCounterTx{tx, c.most}) })
+}
+
+type changeCounterTx struct {
+	engine.Tx
+	most *atomic.Int64
+}
+
+func (tx changeCounterTx) Exec(sql string, args ...any) (int64, error) {
+	n, err := tx.Tx.Exec(sql, args...)
+	tx.most.Store(max(tx.most.Load(), n))
+	return n, err
+}
+
+func (tx changeCounterTx) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
+	n, err := tx.Tx.Batch(b, rows, each)
+	if each == nil {
+		tx.most.Store(max(tx.most.Load(), n))
+	}
+	return n, err
+}
+
+func mergeCopiesMoved(t *testing.T, e *env) {
+	const n = 300
+	large, small := e.withProspects(t, "large.example", n), e.withProspects(t, "small.example", 3)
+	survivor := e.record(t, byDomain("survivor.example")).AccountID
+	e.merged(t, large, survivor)
+	var most atomic.Int64
+	counted := *e
+	counted.Store = store.New(changeCounter{e.db, &most}, e.clock.now)
+	counted.merged(t, small, survivor)
+	if got := e.readEmails(t, survivor); len(got) != n+3 {
+		t.Errorf("the survivor has %d prospects, want %d", len(got), n+3)
+	}
+	e.wantSoundGroups(t)
+	if got := most.Load(); got > 10 {
+		t.Errorf("a statement has changed %d rows to merge an account with 3 prospects", got)
+	}
+}
+
+func splitKeepsOtherLinks(t *testing.T, e *env) {
+	a, b, c := e.three(t)
+	shared := e.newProspect(a, b)
+	ofAll := e.newProspect(a, b, c)
+	e.put(t, shared, ofAll)
+	e.merged(t, a.ID, c.ID)
+	e.merged(t, b.ID, a.ID)
+	e.wantSoundGroups(t)
+	for _, id := range []atrium.AccountID{a.ID, b.ID} {
+		e.splitOff(t, c.ID, id)
+		e.wantSoundGroups(t)
+		e.merged(t, id, c.ID)
+		e.wantSoundGroups(t)
+	}
+	e.splitOff(t, c.ID, a.ID)
+	e.splitOff(t, c.ID, b.ID)
+	for id, want := range map[atrium.AccountID]int{a.ID: 3, b.ID: 3, c.ID: 2} {
+		if d := e.detail(t, id); len(d.Prospects) != want {
+			t.Errorf("%s has %d prospects, want %d", d.Domain, len(d.Prospects), want)
+		}
+	}
+	e.wantSoundGroups(t)
 }
 
 // three makes accounts with an entry each, at instants of their own, and a prospect
