@@ -75,7 +75,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		return nil, err
 	}
 	watch := newWatchers(c)
-	limits, err := newLimits(c.Settings, watch.refused)
+	limits, err := newLimits(c.Settings, c.Store.Traits(), watch.refused)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"atrium/internal/config"
 	"atrium/internal/limit"
 	"atrium/internal/rest"
+	"atrium/internal/store"
 	"atrium/internal/telemetry"
 )
 
@@ -25,6 +26,21 @@ const (
 	maxHeavyWaiting = 1024             // of one tenant; each holds a place in flight, too
 	heavyTimeout    = 20 * time.Second // as long as a request waits for storage
 )
+
+// A document, which is sent from a snapshot of the database, keeps a connection to it.
+const (
+	maxDocuments        = 16
+	maxDocumentsWaiting = 64 // of one tenant
+)
+
+// snapshots returns how many documents are sent at once: on a server, as many as leave it
+// three connections in four.
+func snapshots(c config.Config, database store.Traits) int {
+	if database.Remote {
+		return min(maxDocuments, max(1, c.DatabaseConnections/4))
+	}
+	return maxDocuments
+}
 
 // waiting returns how many may wait, for a time, for one of so many places.
 func waiting(places int, timeout time.Duration) int {
@@ -41,7 +57,7 @@ type limits struct {
 	rest     rest.Limits
 }
 
-func newLimits(c config.Config, refused func(telemetry.Refusal)) (l limits, err error) {
+func newLimits(c config.Config, database store.Traits, refused func(telemetry.Refusal)) (l limits, err error) {
 	networks, err := config.Networks(c.TrustedProxies)
 	if err != nil {
 		return l, fmt.Errorf("trusted-proxies: %w", err)
@@ -63,6 +79,9 @@ func newLimits(c config.Config, refused func(telemetry.Refusal)) (l limits, err 
 		Bodies: limit.NewPool[atrium.TenantID](int64(c.BodyMemory)),
 		InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
 			Places: c.MaxRequests, Waiting: waiting(c.MaxRequests, c.RequestWait), Timeout: c.RequestWait,
+		}),
+		Documents: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
+			Places: snapshots(c, database), Waiting: maxDocumentsWaiting, Timeout: heavyTimeout,
 		}),
 		Heavy: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
 			Places: runtime.GOMAXPROCS(0), Waiting: maxHeavyWaiting, Timeout: heavyTimeout,

@@ -9,6 +9,9 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"atrium"
+	"atrium/internal/limit"
 )
 
 // A snapshot that is open uses a connection to the database and, on SQLite, keeps the WAL
@@ -35,6 +38,16 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	until, _ := ctx.Deadline()
+	tenant := note(w).TenantID
+	if err := admit(ctx, w, a.Limits.Documents, tenant); err != nil {
+		return madeAnyway(r, err)
+	}
+	defer a.Limits.Documents.Release(tenant)
+	work := heavyWork{ctx: ctx, w: w, places: a.Limits.Heavy, tenant: tenant}
+	defer work.pause()
+	if err := work.resume(); err != nil {
+		return madeAnyway(r, err)
+	}
 	sent := false
 	err := response.Document(ctx, func(write DocumentWriter) error {
 		if sent { // the engine runs a transaction again whose connection was lost
@@ -56,7 +69,7 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 		if r.Method == http.MethodHead {
 			return nil
 		}
-		_, err = write(&documentConn{w, control, until})
+		_, err = write(&documentConn{w, control, until, &work})
 		return err
 	})
 	if err != nil && sent {
@@ -80,9 +93,16 @@ type documentConn struct {
 	w       io.Writer
 	control *http.ResponseController
 	until   time.Time
+	work    *heavyWork // is not done while the client is waited for
 }
 
-func (c *documentConn) Write(b []byte) (int, error) {
+func (c *documentConn) Write(b []byte) (n int, err error) {
+	c.work.pause()
+	defer func() {
+		if err == nil {
+			err = c.work.resume()
+		}
+	}()
 	deadline := time.Now().Add(documentStall)
 	if c.until.Before(deadline) {
 		deadline = c.until
@@ -91,4 +111,37 @@ func (c *documentConn) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return c.w.Write(b)
+}
+
+// heavyWork is heavy work with pauses. It is used by one goroutine.
+type heavyWork struct {
+	ctx    context.Context
+	w      http.ResponseWriter
+	places *limit.Semaphore[atrium.TenantID]
+	tenant atrium.TenantID
+	held   bool
+}
+
+// resume waits until the work may go on.
+func (h *heavyWork) resume() error {
+	err := admit(h.ctx, h.w, h.places, h.tenant)
+	h.held = err == nil
+	return err
+}
+
+// pause lets others work, unless it does already.
+func (h *heavyWork) pause() {
+	if h.held {
+		h.places.Release(h.tenant)
+		h.held = false
+	}
+}
+
+// madeAnyway returns why a document cannot be sent, to a client who must learn that the
+// change which it asked for was made.
+func madeAnyway(r *http.Request, err error) error {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return err
+	}
+	return atrium.Errorf(atrium.CodeUnavailable, "The change was made, but what it made cannot be sent right now.").Because(err)
 }

@@ -21,6 +21,7 @@ type Limits struct {
 	Rates           *Rates
 	Bodies          *limit.Pool[atrium.TenantID]      // bytes of memory for bodies that come or are worked on, and for answers that are sent
 	InFlight        *limit.Semaphore[atrium.TenantID] // held by every request that has arrived whole; streams do not count
+	Documents       *limit.Semaphore[atrium.TenantID] // held while a Document is sent, which keeps a snapshot of the database open
 	Heavy           *limit.Semaphore[atrium.TenantID] // held while a request takes more of the processor than a small one does
 }
 

@@ -16,8 +16,8 @@ import (
 // The prospects that one statement reads. Whoever reads them may write each to a slow
 // client, which the statement must not wait for: a page is read before it is handed out.
 const (
-	pageProspects = 200
-	pageBytes     = 64 << 10 // of their texts; the last one may exceed it
+	prospectPage      = 200
+	prospectPageBytes = 64 << 10 // of their texts; the last one may exceed it
 )
 
 // ReadAccount calls f with the account that an identifier leads to and with what was
@@ -70,13 +70,13 @@ func until(ctx context.Context, s stream) stream {
 // prospectStream returns what reads the prospects that are linked to an account, in pages.
 func prospectStream(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) stream {
 	return func(each func(*atrium.Prospect) error) error {
-		page := make([]atrium.Prospect, 0, pageProspects)
+		page := make([]atrium.Prospect, 0, prospectPage)
 		after := engine.Args{int64(math.MinInt64), []byte{}} // before all
-		for limit := pageProspects; ; {
+		for limit := prospectPage; ; {
 			bytes := 0
 			page = page[:0]
 			err := tx.Query(selectLinked, engine.Args{idArg(tenant), idArg(id), after[0], after[1], int64(limit)}, func(r engine.Row) error {
-				if bytes >= pageBytes {
+				if bytes >= prospectPageBytes {
 					return errFull
 				}
 				p := scanProspect(r, 0, tenant)
@@ -98,7 +98,7 @@ func prospectStream(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) s
 			}
 			last := &page[len(page)-1]
 			after = engine.Args{int64(last.CreatedAt), idArg(last.ID)}
-			if limit = min(2*limit, pageProspects); full {
+			if limit = min(2*limit, prospectPage); full {
 				limit = len(page) // a server sends all rows that the statement finds
 			}
 		}
