@@ -83,7 +83,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err := a.secure(); err != nil {
 		return nil, err
 	}
-	if err := a.listen(c.Metrics != nil && c.Settings.MetricsAddr != "", limits.bounds); err != nil {
+	if err := a.listen(c.Metrics != nil && c.Settings.MetricsAddr != "", limits.bounds, watch.acceptFailed); err != nil {
 		return nil, err
 	}
 	a.writer = newWriter(c, watch.ingest, watch.trace)

@@ -19,6 +19,8 @@ type watchers struct {
 	begin   func(*http.Request) context.Context
 	request func(*telemetry.Exchange)
 	refused func(telemetry.Refusal) // is told of connections
+
+	acceptFailed func(error)
 }
 
 func newWatchers(c Config) (w watchers) {
@@ -28,9 +30,10 @@ func newWatchers(c Config) (w watchers) {
 		refusals.Request(x)
 	}
 	w.refused = refusals.Connection
+	w.acceptFailed = telemetry.AcceptErrorLog(c.Log)
 	if c.Metrics != nil {
 		w.ingest, w.auth = c.Metrics, c.Metrics
-		logged, warned := w.request, w.refused
+		logged, warned, failed := w.request, w.refused, w.acceptFailed
 		w.request = func(x *telemetry.Exchange) {
 			c.Metrics.Request(x)
 			logged(x)
@@ -38,6 +41,10 @@ func newWatchers(c Config) (w watchers) {
 		w.refused = func(by telemetry.Refusal) {
 			c.Metrics.Refused(by)
 			warned(by)
+		}
+		w.acceptFailed = func(err error) {
+			c.Metrics.AcceptFailed()
+			failed(err)
 		}
 	}
 	if traces := c.Export.Traces(); traces != nil {

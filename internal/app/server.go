@@ -12,19 +12,21 @@ import (
 
 // listen opens the listeners, all or none: what cannot be served is known before
 // anything is.
-func (a *App) listen(metrics bool, b limit.Bounds) error {
+func (a *App) listen(metrics bool, b limit.Bounds, acceptFailed func(error)) error {
 	api, err := net.Listen("tcp", a.settings.Addr)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	a.connections = limit.NewListener(api, b)
+	a.connections = limit.NewListener(limit.ReportAccept(api, acceptFailed), b)
 	a.listener = a.connections
 	if !metrics {
 		return nil
 	}
-	if a.measured, err = net.Listen("tcp", a.settings.MetricsAddr); err != nil {
+	measured, err := net.Listen("tcp", a.settings.MetricsAddr)
+	if err != nil {
 		return errors.Join(fmt.Errorf("listen for metrics: %w", err), a.listener.Close())
 	}
+	a.measured = limit.ReportAccept(measured, acceptFailed)
 	return nil
 }
 

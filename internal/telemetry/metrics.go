@@ -28,6 +28,7 @@ type Metrics struct {
 	checkpoint  *prometheus.HistogramVec
 	cache       *prometheus.CounterVec
 	refused     *prometheus.CounterVec
+	accept      prometheus.Counter
 	duties      *prometheus.GaugeVec
 	ready       prometheus.Gauge
 }
@@ -61,6 +62,9 @@ func NewMetrics(version string) *Metrics {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "atrium_limit_refused_total", Help: "Connections and requests that were turned away, by the limit that did.",
 		}, []string{"limit"}),
+		accept: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "atrium_http_accept_errors_total", Help: "Failed attempts to accept a connection.",
+		}),
 		duties: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "atrium_duty_last_success_timestamp_seconds", Help: "When a duty was last done without a failure, or the process started.",
 		}, []string{"duty"}),
@@ -74,7 +78,7 @@ func NewMetrics(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.transaction, m.checkpoint, m.cache, m.refused, m.duties, m.ready, build,
+	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.transaction, m.checkpoint, m.cache, m.refused, m.accept, m.duties, m.ready, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -121,6 +125,9 @@ func (m *Metrics) Request(x *Exchange) {
 
 // Refused counts what a limit has turned away.
 func (m *Metrics) Refused(by Refusal) { m.refused.WithLabelValues(string(by)).Inc() }
+
+// AcceptFailed counts a failed attempt to accept a connection.
+func (m *Metrics) AcceptFailed() { m.accept.Inc() }
 
 // Batch counts a commit of so many entries.
 func (m *Metrics) Batch(entries int) { m.batch.Observe(float64(entries)) }

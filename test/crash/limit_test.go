@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +16,8 @@ import (
 // descriptors are enough for the clients and the connections of a database, and not for
 // a crowd.
 const descriptors = 64
+
+var acceptWarning = regexp.MustCompile(`level=WARN msg="cannot accept connections, retrying" count=\d+ (error=.*)`)
 
 // A process that may open no more files takes no more connections, and is neither
 // ended nor kept busy by that. What it acknowledges is kept, and it goes on as soon as
@@ -41,6 +44,9 @@ func TestTooFewFileDescriptorsPass(t *testing.T) {
 			})
 			if status := b.server.status("/readyz"); status != http.StatusOK {
 				t.Errorf("/readyz: %d", status)
+			}
+			if line := b.server.waitLog(acceptWarning); !strings.Contains(line, "too many open files") {
+				t.Errorf("the server logged %q", line)
 			}
 			b.resume()
 			b.lift()
