@@ -55,6 +55,7 @@ type App struct {
 	connections *limit.Listener // what the listener is, or accepts from
 	limits      rest.Limits
 	server      *http.Server
+	http2       *http2Server // nil for plain HTTP
 	measured    net.Listener // of the metrics; nil for none
 	metrics     *http.Server // nil for none
 	certificate *certificate // nil for plain HTTP
@@ -108,7 +109,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	a.server = newServer(c, a.sendingAway(kit.Handler(slices.Concat(public.Routes(), private.Routes()), open)))
 	a.server.ConnContext = rest.ConnContext
 	a.server.RegisterOnShutdown(stop)
-	a.certificate.secure(a.server, c.Settings)
+	a.secureServer(c.Settings) //nolint:contextcheck // ctx is of the start, and the server outlives it
 	if c.Metrics != nil {
 		a.measure(c) //nolint:contextcheck // nobody gives a reading of metrics one
 	}

@@ -195,22 +195,23 @@ func (a *App) serve() error {
 	if a.certificate == nil {
 		return a.server.Serve(a.listener)
 	}
+	go func() { _ = a.http2.server.Serve(a.http2) }() // until the server of the API is shut down
 	return a.server.ServeTLS(a.listener, "", "")
 }
 
-// secure makes the server one with TLS, unless there is no certificate.
-func (c *certificate) secure(server *http.Server, settings config.Config) {
-	if c == nil {
+// secureServer gives the server of the API TLS and HTTP/2, unless there is no certificate.
+func (a *App) secureServer(settings config.Config) {
+	if a.certificate == nil {
 		return
 	}
-	server.TLSConfig = c.config()
-	server.HTTP2 = &http.HTTP2Config{
+	a.server.TLSConfig = a.certificate.config()
+	a.http2 = newHTTP2Server(a.server, a.listener.Addr(), &http.HTTP2Config{
 		MaxConcurrentStreams:          settings.HTTP2Streams,
 		MaxReadFrameSize:              maxFrame,
 		MaxReceiveBufferPerStream:     maxAheadOfStream,
 		MaxReceiveBufferPerConnection: maxAheadOfConnected,
 		WriteByteTimeout:              settings.WriteTimeout,
-	}
+	})
 }
 
 // ReloadCertificate reads the certificate and its key again, if there are any. It

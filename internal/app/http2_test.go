@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The time for headers does not run while a connection is idle, or waits for a body.
+func TestHTTP2ConnectionsOutliveTheHeaderTimeoutBetweenHeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		main := &http.Server{
+			ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Hour, IdleTimeout: time.Hour,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.TLS == nil || r.TLS.ServerName != "atrium.test" {
+					t.Errorf("the request has the TLS state %v", r.TLS)
+				}
+				b, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				_, _ = w.Write(b)
+			}),
+		}
+		s := newHTTP2Server(main, nil, nil)
+		served := make(chan error, 1)
+		go func() { served <- s.server.Serve(s) }()
+		dialed, handedBack := 0, make(chan struct{})
+		transport := &http.Transport{
+			Protocols: new(http.Protocols),
+			DialContext: func(context.Context, string, string) (net.Conn, error) {
+				dialed++
+				client, server := net.Pipe()
+				go func() {
+					s.handOver(server, &tls.ConnectionState{ServerName: "atrium.test"})
+					close(handedBack)
+				}()
+				return client, nil
+			},
+		}
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		client := &http.Client{Transport: transport}
+		for range 3 {
+			body, source := io.Pipe()
+			go func() {
+				for range 3 {
+					time.Sleep(time.Minute)
+					_, _ = io.WriteString(source, "part ")
+				}
+				_ = source.Close()
+			}()
+			response, err := client.Post("http://atrium.test", "text/plain", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if want := strings.Repeat("part ", 3); err != nil || string(b) != want || response.ProtoMajor != 2 {
+				t.Errorf("%s %q, %v, want %q", response.Proto, b, err, want)
+			}
+			time.Sleep(30 * time.Minute)
+		}
+		if dialed != 1 {
+			t.Errorf("the requests took %d connections", dialed)
+		}
+		if err := main.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		transport.CloseIdleConnections()
+		<-handedBack
+		if err := <-served; err != http.ErrServerClosed { //nolint:errorlint // as net/http returns it
+			t.Errorf("HTTP/2 ended with %v", err)
+		}
+	})
+}
+
+// However a client cuts frames into writes, the header blocks are found.
+func TestAFrameScannerFindsHeaderBlocksInPiecesOfAnySize(t *testing.T) {
+	const (
+		end    = "\x00\x00\x02\x01\x04\x00\x00\x00\x01\x82\x84" // HEADERS with END_HEADERS
+		begin  = "\x00\x00\x01\x01\x01\x00\x00\x00\x03\x82"     // HEADERS
+		middle = "\x00\x00\x00\x09\x00\x00\x00\x00\x03"         // CONTINUATION
+		last   = "\x00\x00\x00\x09\x04\x00\x00\x00\x03"         // CONTINUATION with END_HEADERS
+		data   = "\x00\x00\x03\x00\x01\x00\x00\x00\x01\x01\x04\x09"
+		ping   = "\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678"
+	)
+	preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	for text, open := range map[string]bool{
+		"": false, preface: false, preface + ping: false, preface + data: false, preface + end: false,
+		preface + end + data + ping:     false,
+		preface + begin:                 true,
+		preface + begin + middle:        true,
+		preface + begin + middle + last: false,
+		preface + end + begin:           true,
+		preface + begin + last + ping:   false,
+		preface + begin[:5]:             false, // which may become a PING
+		preface + begin[:9]:             true,
+		preface + end[:10]:              true,
+		preface + end[:9]:               true,
+	} {
+		for size := 1; size <= len(text)+1; size++ {
+			s := frameScanner{skip: prefaceBytes}
+			for rest := []byte(text); len(rest) > 0; rest = rest[min(size, len(rest)):] {
+				s.scan(rest[:min(size, len(rest))])
+			}
+			if s.inHeaders != open {
+				t.Errorf("%q in pieces of %d: a header block is open: %v, want %v", text[min(24, len(text)):], size, s.inHeaders, open)
+			}
+		}
+	}
+}
