@@ -35,7 +35,7 @@ func FuzzMoveAccountLogBody(f *testing.F) {
 	fuzz(f, "moveAccountLog", http.StatusNotFound, `{"accountId":"account_01kghg01ftes8r65rzyjka792g"}`, `{"accountId":"x"}`)
 }
 
-// What a cursor is, and that a number is written in digits, no document can say.
+// What a cursor is, no document can say.
 func FuzzCreateMoveBody(f *testing.F) {
 	const to = `{"to":"account_01kghg01ftes8r65rzyjka792g",`
 	resttest.AddBodies(f, to+`"rule":{"claimedName":"a"}}`, to+`"rule":{}}`, to+`"rule":{"claimedDomain":" "},"limit":1000,"check":true}`,
@@ -43,7 +43,7 @@ func FuzzCreateMoveBody(f *testing.F) {
 		to+`"rule":{"payload":{"pointer":"a","equals":[]}},"limit":1001}`, to+`"rule":{"payload":{"pointer":"/","equals":1.5,"x":1}},"limit":0}`)
 	o := resttest.New(f, api.Manage, "createMove", routes(f), http.StatusNotFound)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if object, err := strictjson.Parse(body); err == nil && (object.Has("cursor") || strings.ContainsAny(string(object.Value("limit")), ".eE")) {
+		if object, err := strictjson.Parse(body); err == nil && object.Has("cursor") {
 			return
 		}
 		o.Check(t, body)

@@ -317,21 +317,6 @@ func (o *Object) Bool(name string) bool {
 	return v != nil && v[0] == 't'
 }
 
-// Integer takes a member that is a whole number from least to most, written in
-// digits alone; 0 without it. most has at most 18 digits.
-func (o *Object) Integer(name string, least, most int64) int64 {
-	v := o.take(name, Optional, "a whole number", "0123456789-")
-	if v == nil {
-		return 0
-	}
-	n, ok := Digits(string(v), most)
-	if !ok || n < least {
-		o.Fault(name, fmt.Sprintf("must be a whole number from %d to %d", least, most))
-		return 0
-	}
-	return n
-}
-
 // Digits returns the number that s writes in decimal digits alone. It is false
 // if s has anything else in it, or is more than most.
 func Digits(s string, most int64) (n int64, ok bool) {

@@ -129,7 +129,7 @@ func TestEveryConstraintThatIsBrokenIsNamed(t *testing.T) {
 		{versionLine, "id", append(id("version_"), `null`)},
 		{versionLine, "pageId", append(id("page_"), `null`)},
 		{versionLine, "audienceId", append(id("audience_"), `null`)},
-		{versionLine, "versionNumber", []string{`0`, `-1`, `1.0`, `1e0`, `9007199254740992`, `99999999999999999999`, `"1"`, `null`}},
+		{versionLine, "versionNumber", []string{`0`, `-1`, `-0.0`, `1.5`, `1e-1`, `1e16`, `1e999999999`, `9007199254740992`, `99999999999999999999`, `"1"`, `null`}},
 		{versionLine, "archived", []string{`null`, `1`}},
 		{versionLine, "published", []string{`null`, `1`, `"true"`}},
 		{with(versionLine, "archived", `true`), "published", []string{`true`}},
@@ -232,7 +232,7 @@ func TestWhatIsAtTheLimitIsTaken(t *testing.T) {
 		with(prospectLine, "accountIds", `["`+accountID+`"`+strings.Repeat(`,"`+accountID+`"`, atrium.MaxLinks)+`]`),
 		with(pageLine, "deletedAt", `"9999-12-31T23:59:59.999999999Z"`),
 		audienceLine,
-		with(versionLine, "versionNumber", "9007199254740991"),
+		with(versionLine, "versionNumber", "0.9007199254740991e16"),
 		with(with(with(with(entryLine, "source", long(100)), "type", long(100)), "idempotencyKey", long(255)), "payload", `{"a":`+deep+`}`),
 	)
 	if file := p.export(t); strings.Count(file, "😀") != 255+2000+100+100+255 || !strings.Contains(file, `["`+accountID+`"]`) || !strings.Contains(file, "9007199254740991") {
