@@ -36,6 +36,19 @@ func CheckText(s string, least, most int) string {
 	return ""
 }
 
+// Printable returns s as one line that is safe to print on a terminal: U+FFFD replaces every
+// character that is neither visible nor a space. That includes C0 and C1 controls, line
+// separators, and those that change the direction of text.
+func Printable(s string) string { return strings.Map(PrintableRune, s) }
+
+// PrintableRune is Printable for one character.
+func PrintableRune(r rune) rune {
+	if unicode.IsGraphic(r) {
+		return r
+	}
+	return unicode.ReplacementChar
+}
+
 // CheckDomain returns what is wrong with s as a domain that somebody claims,
 // or "". Any text is taken that is not empty and not white space alone.
 func CheckDomain(s string) string {

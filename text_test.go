@@ -7,6 +7,18 @@ import (
 	"unicode"
 )
 
+func TestPrintableLeavesNothingThatControlsATerminal(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "Zoë, 東京 🚀\u00a0\u3000!": "Zoë, 東京 🚀\u00a0\u3000!", "e\u0301": "e\u0301",
+		"\x1b[31m": "\ufffd[31m", "a\r\n\tb\x00\x7f": "a\ufffd\ufffd\ufffdb\ufffd\ufffd", "\u009b1m\u0085": "\ufffd1m\ufffd",
+		"\x9b1m": "\ufffd1m", "\u2028\u2029": "\ufffd\ufffd", "\u202a\u202e\u2066\u2069\u200f": strings.Repeat("\ufffd", 5),
+	} {
+		if got := Printable(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestLengthsCountCodePoints(t *testing.T) {
 	for _, char := range []string{"a", "é", "漢", "😀"} {
 		for n, ok := range map[int]bool{0: false, 1: true, 99: true, 100: true, 101: false} {

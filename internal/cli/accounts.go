@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
 )
 
 func accounts() group {
@@ -102,9 +104,9 @@ func linkedProspect(v jsontext.Value) (string, error) {
 		words = append(words, "<"+*p.Email+">")
 	}
 	if len(words) == 0 {
-		return cell(p.ProspectID), nil
+		return atrium.Printable(p.ProspectID), nil
 	}
-	return cell(p.ProspectID + ", " + strings.Join(words, " ")), nil
+	return atrium.Printable(p.ProspectID + ", " + strings.Join(words, " ")), nil
 }
 
 // mergedAccount returns an account that was merged into another one for people.
@@ -116,5 +118,5 @@ func mergedAccount(v jsontext.Value) (string, error) {
 	if err := json.Unmarshal(v, &a); err != nil {
 		return "", fmt.Errorf("read the answer: %w", err)
 	}
-	return cell(a.AccountID + ", " + a.Domain), nil
+	return atrium.Printable(a.AccountID + ", " + a.Domain), nil
 }

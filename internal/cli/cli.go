@@ -47,7 +47,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintf(stderr, "atrium: %s\n", explain(err))
+	fmt.Fprintf(stderr, "atrium: %s\n", printableLines(explain(err)))
 	if failed := (failure{}); errors.As(err, &failed) {
 		return exitFailed
 	}

@@ -135,6 +135,11 @@ type answer struct {
 	body   []byte
 }
 
+// maxResponse is the size of the largest response that is read into memory, in bytes. The
+// API sends far less: a page of a list ends after the item that exceeds 4 MiB, and an item is
+// at most as large as a request body, 64 MiB.
+const maxResponse = 128 << 20
+
 // ask sends a call and reads the whole answer.
 func (c *client) ask(ctx context.Context, call call) (answer, error) {
 	response, err := c.do(ctx, call)
@@ -143,8 +148,11 @@ func (c *client) ask(ctx context.Context, call call) (answer, error) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	var b bytes.Buffer
-	if _, err := b.ReadFrom(response.Body); err != nil {
+	if _, err := b.ReadFrom(io.LimitReader(response.Body, maxResponse+1)); err != nil {
 		return answer{}, fmt.Errorf("read the answer: %w", err)
+	}
+	if b.Len() > maxResponse {
+		return answer{}, fmt.Errorf("read the answer: it is larger than %s", mebibytes(maxResponse))
 	}
 	return answer{response.Header, b.Bytes()}, nil
 }
@@ -174,11 +182,11 @@ func refusal(response *http.Response) error {
 		err = json.Unmarshal(b, &p)
 	}
 	if err != nil || p.Code == "" { // from something between here and there
-		return errors.New("the server answered " + response.Status)
+		return errors.New("the server answered " + atrium.Printable(response.Status))
 	}
-	e := &atrium.Error{Code: p.Code, Detail: p.Detail, Faults: p.faults()}
+	e := &atrium.Error{Code: p.Code, Detail: atrium.Printable(p.Detail), Faults: p.faults()} // a line break would fake a message of this program
 	if response.StatusCode >= http.StatusInternalServerError {
-		e.Detail += " (" + p.RequestID + ")"
+		e.Detail += " (" + atrium.Printable(p.RequestID) + ")"
 	}
 	return e
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"atrium"
 )
 
 // A meaning finds out what an argument stands for before somebody agrees to it, and
@@ -83,7 +85,7 @@ func wholeAccount(ctx context.Context, c *client, of *call) (shown, id string, e
 	if tag := a.header.Get("ETag"); tag != "" && of.header.Get("If-Match") == "" {
 		of.header.Set("If-Match", tag)
 	}
-	shown = fmt.Sprintf("%s (%s)", cell(account.AccountID), cell(account.Domain))
+	shown = fmt.Sprintf("%s (%s)", atrium.Printable(account.AccountID), atrium.Printable(account.Domain))
 	switch n := len(account.Merged); n {
 	case 0:
 	case 1:

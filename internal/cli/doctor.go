@@ -13,6 +13,8 @@ import (
 
 	"atrium/internal/config"
 	"atrium/internal/store"
+
+	"atrium"
 )
 
 func newDoctor() *cobra.Command {
@@ -109,7 +111,7 @@ func (d *doctor) failed() (n int) {
 func (d *doctor) print(w io.Writer) {
 	fmt.Fprintln(w, "CHECK\tSTATUS\tFOUND")
 	for _, f := range d.findings {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Check, f.Status, cell(f.Found))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Check, f.Status, atrium.Printable(f.Found))
 		if f.Do != "" {
 			fmt.Fprintf(w, "\t\t→ %s\n", f.Do)
 		}

@@ -8,6 +8,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
+
+	"atrium"
 )
 
 func entries() group {
@@ -48,7 +50,7 @@ func wouldMove(body jsontext.Value) (string, error) {
 		text = "1 entry would be moved"
 	}
 	if report.NextCursor != "" {
-		text += "; there may be more, behind --cursor " + cell(report.NextCursor)
+		text += "; there may be more, behind --cursor " + atrium.Printable(report.NextCursor)
 	}
 	return text, nil
 }

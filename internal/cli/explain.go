@@ -21,12 +21,23 @@ func explain(err error) string {
 	var b strings.Builder
 	b.WriteString(e.Detail)
 	for _, f := range e.Faults {
-		fmt.Fprintf(&b, "\n  %s %s", cell(f.Where), f.Detail) // a name in a file can be anything
+		fmt.Fprintf(&b, "\n  %s %s", atrium.Printable(f.Where), atrium.Printable(f.Detail))
 	}
 	if cause := errors.Unwrap(e); cause != nil {
 		fmt.Fprintf(&b, " (%v)", cause)
 	}
 	return b.String()
+}
+
+// printableLines makes the text of an error safe for a terminal and keeps its lines. It may
+// quote what others wrote: servers, certificates, files.
+func printableLines(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return r
+		}
+		return atrium.PrintableRune(r)
+	}, text)
 }
 
 // reword puts an error of the API into the words of the command line.

@@ -14,9 +14,36 @@ import (
 // pageSize is how many items of a list are asked for at once: as many as may be.
 const pageSize = 100
 
+// maxPages is the number of pages after which a list is taken for endless.
+const maxPages = 1_000_000
+
+// A cursorCheck finds a list that never ends, in constant memory.
+type cursorCheck struct {
+	pages int
+	seen  string
+}
+
+// next takes the cursor of the next page. A list that repeats its cursors, in a cycle of any
+// length, is found by Brent's algorithm: a cursor is compared with one before it, which is
+// replaced after 1, 2, 4, 8 and so on pages.
+func (c *cursorCheck) next(cursor string) error {
+	switch c.pages++; {
+	case cursor == "":
+		return errors.New("the server says that there is more, and not where")
+	case cursor == c.seen:
+		return errors.New("the server repeats a cursor: the list has no end")
+	case c.pages == maxPages:
+		return fmt.Errorf("the list has more than %d pages: use --limit, or atrium export", maxPages)
+	case c.pages&(c.pages-1) == 0:
+		c.seen = cursor
+	}
+	return nil
+}
+
 // printList prints the items of a list, page by page as they come: most of them, or
 // all for 0.
 func printList(ctx context.Context, c *client, call call, most int, l *listing) error {
+	var cursors cursorCheck
 	for n := 0; ; {
 		size := pageSize
 		if most > 0 {
@@ -39,11 +66,11 @@ func printList(ctx context.Context, c *client, call call, most int, l *listing) 
 			return err
 		}
 		n += len(page.Items)
-		switch {
-		case !page.HasMore || most > 0 && n >= most:
+		if !page.HasMore || most > 0 && n >= most {
 			return l.end()
-		case page.NextCursor == "":
-			return errors.New("the server says that there is more, and not where")
+		}
+		if err := cursors.next(page.NextCursor); err != nil {
+			return err
 		}
 		call.query.Set("cursor", page.NextCursor)
 	}

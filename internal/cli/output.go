@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -57,15 +55,4 @@ func (o *output) print(cmd *cobra.Command, data any, table func(io.Writer)) erro
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
 	table(w)
 	return w.Flush()
-}
-
-// cell returns text that somebody gave for a table: white space and letters as
-// they are, and a replacement for what could move the cursor of a terminal.
-func cell(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsGraphic(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
 )
 
 // gap is between two columns.
@@ -183,7 +185,7 @@ func shown(v jsontext.Value) string {
 		if err != nil {
 			return ""
 		}
-		return cell(string(b))
+		return atrium.Printable(string(b))
 	case '[':
 		var items []jsontext.Value
 		if err := json.Unmarshal(v, &items, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
@@ -195,5 +197,5 @@ func shown(v jsontext.Value) string {
 		}
 		return strings.Join(texts, " ")
 	}
-	return cell(string(v))
+	return atrium.Printable(string(v))
 }

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 
 	"atrium"
 	"atrium/internal/store"
@@ -127,18 +126,11 @@ func (e *LineError) Error() string {
 	for _, f := range e.Faults {
 		where := "the line"
 		if f.Where != "" {
-			where = strings.Map(printable, strings.TrimPrefix(f.Where, "/"))
+			where = atrium.Printable(strings.TrimPrefix(f.Where, "/"))
 		}
 		fmt.Fprintf(&b, "\n  %s: %s", where, f.Detail)
 	}
 	return b.String()
-}
-
-func printable(c rune) rune {
-	if !unicode.IsPrint(c) {
-		return unicode.ReplacementChar
-	}
-	return c
 }
 
 // A StopError says that an import stopped for a reason that is not in the file: it
