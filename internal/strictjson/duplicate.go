@@ -133,13 +133,13 @@ func endOfString(b []byte, at int) int {
 	}
 }
 
-// doubled returns s with room for one more element. A large slice that is full becomes
-// twice as large: append alone would copy it, and allocate in all, twice as much.
+// doubled returns s with room for one more element. A slice that is full becomes twice as
+// large: append would copy a large one more often, and allocate twice as much in all.
 func doubled[T any](s []T) []T {
 	if len(s) < cap(s) {
 		return s
 	}
-	return slices.Grow(s, max(len(s), 8))
+	return append(make([]T, 0, 2*len(s)+8), s...)
 }
 
 func skipSpace(b []byte, i int) int {

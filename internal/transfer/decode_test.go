@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 
 	"atrium"
+	"atrium/internal/jsonshape"
 	"atrium/internal/store"
 )
 
@@ -92,5 +95,31 @@ func TestALineMayBeAsLongAsTheLimitAndNoLonger(t *testing.T) {
 	}
 	if _, err := new(importing).readLine(bufio.NewReader(strings.NewReader("")), false); !errors.Is(err, io.EOF) {
 		t.Errorf("no line: %v", err)
+	}
+}
+
+func TestALineOfAnyShapeIsDecodedInAFewTimesItsSize(t *testing.T) {
+	const times, size = 12, 1 << 20 // as much is allocated in all, counting what grew and was given up
+	const id = `"account_00000000000000000000000001"`
+	lines := map[string][]byte{
+		"links":       []byte(`{"kind":"prospect","accountIds":[` + strings.Repeat(id+",", size/len(id)) + id + `]}`),
+		"short links": []byte(`{"kind":"prospect","accountIds":[` + strings.Repeat(`"",`, size/3) + `""]}`),
+	}
+	for _, shape := range jsonshape.All {
+		payload := shape.Make(size)
+		lines[shape.Name] = fmt.Appendf(nil, `{"kind":"accountLog","accountId":%s,"source":"crm","payload":%s}`, id, payload)
+		lines[shape.Name+" of the line"] = jsonshape.Extend([]byte(`{"kind":"account","domain":"acme.example"}`), payload)
+	}
+	for name, line := range lines {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := decode(line)
+		runtime.ReadMemStats(&after)
+		if _, fine := lines[name+" of the line"]; (fine || name == "links") != (err == nil) {
+			t.Errorf("%s: %.200v", name, err)
+		}
+		if got, most := int(after.TotalAlloc-before.TotalAlloc), times*len(line)+64<<10; got > most {
+			t.Errorf("%s: allocated %d bytes for %d, want %d at most", name, got, len(line), most)
+		}
 	}
 }

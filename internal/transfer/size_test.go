@@ -3,8 +3,6 @@ package transfer_test
 import (
 	"bytes"
 	"fmt"
-	"runtime"
-	"strings"
 	"testing"
 
 	"atrium/internal/jsonshape"
@@ -38,36 +36,4 @@ const sizeAccount = `{"kind":"account","accountId":"account_00000000000000000000
 // shapedLine returns the line of an entry with a payload.
 func shapedLine(payload []byte) []byte {
 	return fmt.Appendf(nil, `{"kind":"accountLog","accountId":"account_00000000000000000000000001","source":"crm","payload":%s}`, payload)
-}
-
-// linkedLine returns the line of a prospect with many account identifiers.
-func linkedLine(size int) []byte {
-	ids := strings.Repeat(`"account_00000000000000000000000001",`, size/37)
-	return []byte(`{"kind":"prospect","accountIds":[` + strings.TrimSuffix(ids, ",") + `]}`)
-}
-
-func TestALineOfAnyShapeIsReadInAFewTimesItsSize(t *testing.T) {
-	const times = 14 // as much is allocated in all: the line is read, decoded and checked
-	p := newPlace(t)
-	p.put(t, sizeAccount)
-	for _, size := range []int{256 << 10, 4 << 20} {
-		lines := map[string][]byte{
-			"links":           linkedLine(size),
-			"many short text": []byte(`{"kind":"prospect","accountIds":[` + strings.Repeat(`"",`, size/3) + `""]}`),
-			"empty line":      bytes.Repeat([]byte(" "), size),
-		}
-		for _, shape := range jsonshape.All {
-			lines[shape.Name] = shapedLine(shape.Make(size))
-			lines[shape.Name+" of the line"] = jsonshape.Extend([]byte(`{"kind":"account","domain":"acme.example"}`), shape.Make(size))
-		}
-		for name, line := range lines {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			_, _ = p.importFrom(t, bytes.NewReader(line), transfer.Options{Check: true})
-			runtime.ReadMemStats(&after)
-			if got, most := int(after.TotalAlloc-before.TotalAlloc), times*len(line)+4<<20; got > most {
-				t.Errorf("%s of %d bytes: allocated %d bytes, want %d at most", name, size, got, most)
-			}
-		}
-	}
 }
