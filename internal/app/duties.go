@@ -23,7 +23,7 @@ type duty struct {
 // duties are all that there are.
 func duties(s *store.Store) []duty {
 	var after atrium.TenantID // whose requests were forgotten last
-	return []duty{
+	all := []duty{
 		{"erasures", lookPause, s.EraseEntries},
 		{"requests", forgetPause, func(ctx context.Context) (_ bool, err error) {
 			after, err = s.ForgetRequests(ctx, after)
@@ -34,6 +34,10 @@ func duties(s *store.Store) []duty {
 			return done == dueAtOnce, err
 		}},
 	}
+	if !s.Traits().Remote { // a server that nothing is asked of would not notice
+		all = append(all, duty{"files", lookPause, func(context.Context) (bool, error) { return false, s.CheckFiles() }})
+	}
+	return all
 }
 
 // dueAtOnce is how much of what is due is looked for at a time.

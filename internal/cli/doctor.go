@@ -224,4 +224,5 @@ func (d *doctor) clock(ctx context.Context, s *store.Store) {
 }
 
 // noDatabase is what to do where there is no file.
-const noDatabase = "--database or ATRIUM_DATABASE names another; atrium serve and atrium migrate make one"
+const noDatabase = "--database or ATRIUM_DATABASE names another; atrium serve and atrium migrate make one; " +
+	"if a server is using it, do not stop that: see docs/operations.md, A database file was removed or replaced"

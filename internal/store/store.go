@@ -92,14 +92,18 @@ func New(db engine.DB, now func() time.Time) *Store {
 // Close releases the database when running calls have ended.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Ping returns nil if the database answers with something that it has stored, and no
-// damage to it has been met.
+// Ping returns nil if the database answers with something that it has stored, its files are
+// in their place, and no damage to it has been met.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.db.Damage(); err != nil {
+	if err := errors.Join(s.db.Damage(), s.db.CheckFiles()); err != nil {
 		return public(err)
 	}
 	return s.find(ctx, "SELECT MAX(number) FROM schema_migrations", nil, func(engine.Row) {})
 }
+
+// CheckFiles returns Unavailable if a file of an embedded database was removed or replaced
+// while it is open. Until it is back, nothing is written.
+func (s *Store) CheckFiles() error { return public(s.db.CheckFiles()) }
 
 // Revision is the database's: see engine.DB. An account is a subject by its identifier.
 func (s *Store) Revision(subject string) (engine.Revision, bool) { return s.db.Revision(subject) }

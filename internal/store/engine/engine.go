@@ -104,6 +104,11 @@ type DB interface {
 	// more from then on, and is read as far as it can be.
 	Damage() error
 
+	// CheckFiles returns an error of class Unavailable if a file of an embedded database
+	// was removed or replaced while it is open, and nil on a server. Until it is back, the
+	// database is not written to, and reads need a connection that is open already.
+	CheckFiles() error
+
 	// Close releases the database. It waits for running transactions, for those on a
 	// server a moment only.
 	Close() error

@@ -423,6 +423,9 @@ func (db *postgresDB) Check(ctx context.Context, _ bool) (found []Problem, err e
 // Damage is nil: a server looks after its own, and others may have mended it.
 func (db *postgresDB) Damage() error { return nil }
 
+// CheckFiles is nil: the files are the server's.
+func (db *postgresDB) CheckFiles() error { return nil }
+
 // Close waits for running transactions a moment only: one that hangs would hold up
 // the end of the process, and leaves nothing behind when that comes.
 func (db *postgresDB) Close() error {

@@ -67,6 +67,7 @@ type sqliteDB struct {
 	flags   sqlite.OpenFlags // of the connections
 
 	revisions revisions
+	files     fileCheck
 	turn      turn // of the writer; what is below is used by who has it
 	writer    *sqliteConn
 	group     *group // whose transaction is open; nil if none is
@@ -165,6 +166,9 @@ func openSQLite(path string, options SQLiteOptions) (db *sqliteDB, err error) {
 	db.checkpointer.conn.SetBusyTimeout(0)
 	db.nextTurn.Store(longLog)
 	if options.VFS == "" {
+		if err := db.files.watch(db.path); err != nil {
+			return nil, errors.Join(err, db.checkpointer.conn.Close(), db.writer.conn.Close())
+		}
 		db.revisions.share()
 	}
 	db.background.Go(db.keepLogShort)
@@ -219,6 +223,9 @@ func (db *sqliteDB) connect(flags sqlite.OpenFlags) (*sqlite.Conn, error) {
 }
 
 func (db *sqliteDB) open(readOnly bool) (*sqliteConn, error) {
+	if err := db.files.check(); err != nil { // or SQLite may make a file in place of one that is missing
+		return nil, err
+	}
 	c, err := db.connect(db.flags)
 	if err != nil {
 		return nil, err
@@ -234,6 +241,9 @@ func (db *sqliteDB) open(readOnly bool) (*sqliteConn, error) {
 	}
 	if err := runScript(c, settings); err != nil {
 		return nil, errors.Join(sqliteError(err), c.Close())
+	}
+	if err := db.files.check(); err != nil { // it may be connected to another file
+		return nil, errors.Join(err, c.Close())
 	}
 	return &sqliteConn{conn: c, statements: map[string]*sqliteRow{}}, nil
 }

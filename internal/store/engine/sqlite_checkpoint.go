@@ -155,13 +155,13 @@ func (db *sqliteDB) finishLog() error {
 }
 
 // mayCheckpoint reports whether the database is neither being closed, which makes a
-// checkpoint as well, nor damaged.
+// checkpoint as well, nor damaged, nor without one of its files.
 func (db *sqliteDB) mayCheckpoint() bool {
 	select {
 	case <-db.closing:
 		return false
 	default:
-		return db.Damage() == nil
+		return db.Damage() == nil && !db.files.lost.Load()
 	}
 }
 

@@ -73,6 +73,9 @@ func (db *sqliteDB) join(ctx context.Context) error {
 	if db.group != nil {
 		return nil
 	}
+	if err := db.files.recheck(); err != nil {
+		return err
+	}
 	db.revisions.begin()
 	if err := db.begin(ctx); err != nil {
 		db.revisions.writing.Store(false)
@@ -179,6 +182,11 @@ func (db *sqliteDB) commit() {
 		// What was written may outlive a crash before the next commit, even
 		// though this process will not see it.
 		err = &Error{Uncertain, err}
+	}
+	if err == nil {
+		if lost := db.files.check(); lost != nil {
+			err = &Error{Uncertain, lost} // it is there if the file is put back
+		}
 	}
 	if err := db.noting(err); err != nil {
 		_ = db.end(err)
