@@ -241,7 +241,7 @@ func (p *pair) compare() {
 			}
 			p.compareLinked(r, id, linked)
 			if got.ID == id {
-				p.compareKept("account "+string(id), string(id), describe(&got)+fmt.Sprint(when(got.LatestActivityAt), len(linked)))
+				p.compareKept(string(r.tenant)+" account "+string(id), string(id), describe(&got)+fmt.Sprint(when(got.LatestActivityAt), len(linked)))
 			}
 		}
 		p.comparePages(e, r)
@@ -291,7 +291,7 @@ func (p *pair) comparePages(e *env, r *realm) {
 		if got := e.page(p.t, page.ID); got.AudiencesCount != page.AudiencesCount {
 			p.t.Fatalf("page %s counts %d audiences, want %d", page.ID, got.AudiencesCount, page.AudiencesCount)
 		} else {
-			p.compareKept("page "+string(page.ID), "", fmt.Sprint(describe(&got), got.AudiencesCount))
+			p.compareKept(string(r.tenant)+" page "+string(page.ID), "", fmt.Sprint(describe(&got), got.AudiencesCount))
 		}
 	}
 	status := draw(p, "filter", append(atrium.PageStatuses(), "")...)
@@ -310,7 +310,7 @@ func (p *pair) comparePages(e *env, r *realm) {
 		if got, total := e.numbers(p.t, &u, 0, 100); fmt.Sprint(got) != fmt.Sprint(want) || total != int64(len(want)) {
 			p.t.Fatalf("audience %s has versions %v of %d, want %v", u.ID, got, total, want)
 		} else {
-			p.compareKept("versions "+string(u.ID), "", fmt.Sprint(got))
+			p.compareKept(string(r.tenant)+" versions "+string(u.ID), "", fmt.Sprint(got))
 		}
 	}
 }
