@@ -28,15 +28,16 @@ type Draft struct {
 	ID       EntryID // given out before the first attempt to record it, so that a second one is known
 	TenantID TenantID
 	Submission
-	Domain      string // the canonical form of Claim.Domain, "" if there is none
-	NameKey     string // the case-folded form of Claim.Name, "" if there is none
-	Fingerprint []byte // what makes it the same request as another, nil without an idempotency key
+	Domain       string // the canonical form of Claim.Domain, "" if there is none
+	LegacyDomain string // the legacy form of Claim.Domain (canonical.DomainForms), "" if there is none
+	NameKey      string // the case-folded form of Claim.Name, "" if there is none
+	Fingerprint  []byte // what makes it the same request as another, nil without an idempotency key
 }
 
 // Size is about how many bytes the draft holds in memory.
 func (d *Draft) Size() int {
 	return 512 + len(d.Payload) + len(d.Source) + len(d.Type) + len(d.IdempotencyKey) +
-		len(d.Claim.Domain) + len(d.Claim.Name) + len(d.Domain) + len(d.NameKey)
+		len(d.Claim.Domain) + len(d.Claim.Name) + len(d.Domain) + len(d.LegacyDomain) + len(d.NameKey)
 }
 
 // An Entry is a recorded piece of account activity. Nothing of it ever changes but

@@ -7,6 +7,7 @@
 package canonical
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,7 +22,7 @@ import (
 func Draft(tenant atrium.TenantID, s atrium.Submission) (*atrium.Draft, error) {
 	d := &atrium.Draft{TenantID: tenant, Submission: s}
 	if s.Claim.Domain != "" {
-		d.Domain = Domain(s.Claim.Domain)
+		d.Domain, d.LegacyDomain = DomainForms(s.Claim.Domain)
 	}
 	if s.Claim.Name != "" {
 		d.NameKey = Name(s.Claim.Name)
@@ -56,27 +57,45 @@ const maxHost = 4 * 253
 // dot or leading "www." (kept where it is all but one label). Non-ASCII names go
 // through the lookup profile of UTS 46. A text that holds no host name is
 // returned trimmed and in lower case. Domain(Domain(s)) is Domain(s).
+//
+// This is version 2 of the form; legacy.go has version 1.
 func Domain(s string) string {
+	form, _ := domainForm(s, hostName)
+	return form
+}
+
+// domainForm returns the host name that hostName finds in s and true, or s trimmed and in
+// lower case and false.
+func domainForm(s string, hostName func(string) string) (form string, isHost bool) {
 	text := strings.TrimFunc(s, unicode.IsSpace)
 	if host := hostName(text); host != "" {
-		return host
+		return host, true
 	}
 	// Only what is no host name is put into lower case by other rules than those of
 	// UTS 46. It may be one then.
 	if lower := strings.ToLower(text); lower != text {
-		return Domain(lower)
+		return domainForm(lower, hostName)
 	}
-	return text
+	return text, false
 }
 
 // hostName returns the canonical form of the host name in text, or "" if there is
-// none.
+// none. The names http and https do not count: they are what is left of a mistyped
+// URL, such as https//a.example, and all such URLs would have the same account.
 func hostName(text string) string {
-	host := hostOf(text)
+	host := canonicalHost(hostOf(text), toASCII)
+	if host == "http" || host == "https" {
+		return ""
+	}
+	return host
+}
+
+// canonicalHost returns the canonical form of a host name that toASCII accepts, or "".
+func canonicalHost(host string, toASCII func(string) (string, error)) string {
 	if host == "" || len(host) > maxHost {
 		return ""
 	}
-	host, err := idna.Lookup.ToASCII(strings.Map(lower, host))
+	host, err := toASCII(strings.Map(lower, host))
 	if err != nil {
 		return ""
 	}
@@ -92,6 +111,32 @@ func hostName(text string) string {
 		return ""
 	}
 	return host
+}
+
+// hyphenated is the lookup profile without its rules on hyphens.
+var hyphenated = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.CheckHyphens(false))
+
+// toASCII converts a host name by the lookup profile, except that it also accepts ASCII
+// labels with hyphens in the third and fourth place. RFC 5890 (section 2.3.1) reserves
+// these, but registries have given them out, and browsers accept them. Labels in Punycode
+// must be valid by the lookup profile itself.
+func toASCII(host string) (string, error) {
+	ascii, err := idna.Lookup.ToASCII(host)
+	if err == nil {
+		return ascii, nil
+	}
+	if ascii, err = hyphenated.ToASCII(host); err != nil {
+		return "", err
+	}
+	for label := range strings.SplitSeq(ascii, ".") {
+		if !strings.HasPrefix(label, "xn--") {
+			continue
+		}
+		if _, err := idna.Lookup.ToASCII(label); err != nil {
+			return "", err
+		}
+	}
+	return ascii, nil
 }
 
 // lower spares the profile, which maps the other letters itself: but for ẞ, of which
@@ -110,22 +155,47 @@ func lower(c rune) rune {
 // hostOf returns the part of a URL, an e-mail address or a bare authority that
 // stands where a host name does, or "" if there is none.
 func hostOf(text string) string {
-	if scheme, rest, found := strings.Cut(text, "://"); found && isScheme(scheme) {
-		text = rest
-	} else {
-		text = strings.TrimPrefix(text, "//")
-	}
+	text = withoutSchemes(text)
 	if end := strings.IndexAny(text, `/\?#`); end >= 0 {
 		text = text[:end]
 	}
 	text = text[strings.LastIndexByte(text, '@')+1:]
-	if host, port, found := strings.Cut(text, ":"); found {
-		if strings.Trim(port, "0123456789") != "" {
-			return "" // an IPv6 address, or no authority at all
-		}
-		text = host
+	host, port, _ := strings.Cut(text, ":")
+	if port == "" {
+		return host
 	}
-	return text
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return "" // an IPv6 address, or no authority at all
+	}
+	return host
+}
+
+// withoutSchemes returns text without the scheme that it begins with, or "" if that
+// is the scheme of a URI without an authority (RFC 3986 section 3), such as file:/a.
+// Like browsers, it accepts any number of slashes, forward or back, after http: and
+// https:. It removes these two behind another scheme as well.
+func withoutSchemes(text string) string {
+	text, isURL := strings.CutPrefix(text, "//")
+	for {
+		scheme, rest, found := strings.Cut(text, ":")
+		if !found || !isScheme(scheme) {
+			return text
+		}
+		path := strings.TrimLeft(rest, `/\`)
+		switch {
+		case len(path) < len(rest) && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")):
+			text = path
+		case isURL:
+			return text
+		case strings.HasPrefix(rest, "//"):
+			text = rest[len("//"):]
+		case rest != "" && strings.ContainsRune(`/\?#`, rune(rest[0])) && !strings.Contains(scheme, "."):
+			return "" // a name with a dot is a host and an empty port
+		default:
+			return text
+		}
+		isURL = true
+	}
 }
 
 // isScheme is the rule of RFC 3986 section 3.1.

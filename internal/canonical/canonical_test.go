@@ -50,6 +50,69 @@ func TestDomainHasOneFormForEveryWayOfWritingIt(t *testing.T) {
 		"\u3000example.com\u00a0":             "example.com",
 		"example.com/www.other.example":       "example.com",
 		"Unattributed.Invalid":                atrium.UnattributedDomain,
+
+		// Hyphens in the third and fourth place.
+		"ab--cd.example.org":             "ab--cd.example.org",
+		"https://ab--cd.example.org/x":   "ab--cd.example.org",
+		"www.ab--cd.example.org":         "ab--cd.example.org",
+		"ab--cd.example.org:8443":        "ab--cd.example.org",
+		"AB--CD.Example.ORG.":            "ab--cd.example.org",
+		"jane@ab--cd.example.org":        "ab--cd.example.org",
+		"r3---sn-apo3qvuoxu.example:443": "r3---sn-apo3qvuoxu.example",
+		"1---a.example:443":              "1---a.example",
+		"ａｂ－－ｃｄ.example":                 "ab--cd.example",
+		"https://ab--cd.BÜCHER.example":  "ab--cd.xn--bcher-kva.example",
+		"https://ab--.example":           "https://ab--.example",
+		"https://ab--c_d.example":        "https://ab--c_d.example",
+
+		// Not the encoding of a name, or of one that nobody may have.
+		"https://xn--.example":               "https://xn--.example",
+		"https://xn--a.example":              "https://xn--a.example",
+		"https://xn--abc-.example":           "https://xn--abc-.example",
+		"https://xn--a.ab--cd.example":       "https://xn--a.ab--cd.example",
+		"https://xn--ab--c-esa.example":      "https://xn--ab--c-esa.example", // ab--éc
+		"https://ab--éc.example":             "https://ab--éc.example",
+		"https://-é.ab--cd.example":          "https://-é.ab--cd.example",
+		"https://x\u00adn--a.ab--cd.example": "https://x\u00adn--a.ab--cd.example",
+
+		// URLs with other slashes than two, and with more than one scheme.
+		"https:/a.example":                 "a.example",
+		"HTTP:/b.example":                  "b.example",
+		"https:/www.a.example:443/x?y#z":   "a.example",
+		"https:\\a.example\\x":             "a.example",
+		"http:\\\\a.example":               "a.example",
+		"https:/\\a.example":               "a.example",
+		"https:///a.example":               "a.example",
+		"http://https://a.example/":        "a.example",
+		"https://http:/a.example":          "a.example",
+		"//https://a.example":              "a.example",
+		"https://a.example:///x":           "a.example",
+		"https://localhost:/x":             "localhost",
+		"//localhost:/x":                   "localhost",
+		"a.example:/x":                     "a.example",
+		"https:/?q=a.example":              "https:/?q=a.example",
+		"https:/":                          "https:/",
+		"https:":                           "https:",
+		"https":                            "https",
+		"https//a.example":                 "https//a.example",
+		"http./b.example":                  "http./b.example",
+		"https:443/a.example":              "https:443/a.example",
+		"https://https/a.example":          "https://https/a.example",
+		"ｈｔｔｐｓ:/a.example":                 "ｈｔｔｐｓ:/a.example",
+		"ftp:/a.example":                   "ftp:/a.example",
+		"file:/etc/hosts":                  "file:/etc/hosts",
+		"file:///etc/hosts":                "file:///etc/hosts",
+		"C:\\Users\\Jane":                  "c:\\users\\jane",
+		"mailto:?subject=a":                "mailto:?subject=a",
+		"mailto:jane@a.example":            "a.example",
+		"tel:5551234":                      "tel:5551234",
+		"a.example:65535":                  "a.example",
+		"a.example:65536":                  "a.example:65536",
+		"a.example:":                       "a.example",
+		"a.example:000443":                 "a.example",
+		"https:a.example":                  "https:a.example",
+		"https:/unattributed.invalid":      atrium.UnattributedDomain,
+		"http:///www.Unattributed.invalid": atrium.UnattributedDomain,
 	} {
 		if got := canonical.Domain(given); got != want {
 			t.Errorf("Domain(%.60q) = %.60q, want %.60q", given, got, want)
@@ -57,14 +120,66 @@ func TestDomainHasOneFormForEveryWayOfWritingIt(t *testing.T) {
 	}
 }
 
+func TestTheLegacyFormIsTheTextThatVersion1KeptOfAHostName(t *testing.T) {
+	for given, want := range map[string]string{
+		"":                                   "",
+		"example.com":                        "",
+		"https://www.Example.com:443/a":      "",
+		"BÜCHER.example":                     "",
+		"xn--bcher-kva.example":              "",
+		"Not a Host":                         "",
+		"https://A_B.example":                "",
+		"ab--cd.example.org":                 "",
+		"AB--CD.Example.ORG":                 "",
+		" https://AB--CD.example.org/X ":     "https://ab--cd.example.org/x",
+		"www.ab--cd.example.org":             "www.ab--cd.example.org",
+		"ab--cd.example.org.":                "ab--cd.example.org.",
+		"ab--cd.BÜCHER.example":              "ab--cd.bücher.example",
+		"https:///A.example":                 "https:///a.example",
+		"http:///unattributed.invalid":       "http:///unattributed.invalid",
+		"//https://ab--cd.example":           "", // version 1 made https of it
+		"https:/a.example":                   "",
+		"https:\\\\a.example":                "",
+		"http://https://ab--cd.example":      "",
+		"ftp:/a.example":                     "",
+		"tel:5551234":                        "",
+		"https://xn--a.ab--cd.example":       "",
+		strings.Repeat("AB--", 400) + ".com": "",
+	} {
+		domain, legacy := canonical.DomainForms(given)
+		if domain != canonical.Domain(given) || legacy != want {
+			t.Errorf("DomainForms(%.60q) = %.60q, %.60q, want %.60q, %.60q", given, domain, legacy, canonical.Domain(given), want)
+		}
+	}
+}
+
+func TestADraftHasBothFormsOfItsDomain(t *testing.T) {
+	for _, domain := range []string{"", "example.com", "https://AB--CD.example.org"} {
+		d, err := canonical.Draft("tenant", atrium.Submission{Claim: atrium.Claim{Domain: domain}})
+		if current, legacy := canonical.DomainForms(domain); err != nil || d.Domain != current || d.LegacyDomain != legacy {
+			t.Errorf("the draft of %q has %q and %q, %v, want %q and %q", domain, d.Domain, d.LegacyDomain, err, current, legacy)
+		}
+	}
+}
+
 func FuzzDomainTwiceIsDomainOnce(f *testing.F) {
-	for _, s := range []string{"example.com", "https://WWW.ex.com:1/", "bücher.example", "x@y@z.w", "İ.example", "STRAẞE.example", "www.www.a.b", "a。b", "xn--a", "\u00adwww.a.b", "http://http://a.b"} {
+	for _, s := range []string{"example.com", "https://WWW.ex.com:1/", "bücher.example", "x@y@z.w", "İ.example", "STRAẞE.example", "www.www.a.b", "a。b", "xn--a", "\u00adwww.a.b", "http://http://a.b",
+		"https://ab--cd.example", "AB--CD.xn--bcher-kva.", "xn--ab--c-esa.x", "ab--é.x", "https:/a.b", "HTTP:\\\\//a.b:65536", "a:/b", "https:", "//http:/https://x"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		once := canonical.Domain(s)
+		once, legacy := canonical.DomainForms(s)
+		if once != canonical.Domain(s) {
+			t.Errorf("Domain(%q) = %q, and %q with its legacy form", s, canonical.Domain(s), once)
+		}
 		if twice := canonical.Domain(once); twice != once {
 			t.Errorf("Domain(%q) = %q, but Domain of that is %q", s, once, twice)
+		}
+		if again, _ := canonical.DomainForms(once); again != once {
+			t.Errorf("DomainForms(%q) begins with %q", once, again)
+		}
+		if d, l := canonical.DomainForms(legacy); legacy != "" && (d != once || l != legacy) {
+			t.Errorf("the legacy form of %q is %q, whose forms are %q and %q, want %[1]q's", s, legacy, d, l)
 		}
 		if once == "" && atrium.CheckDomain(s) == "" {
 			t.Errorf("Domain(%q) is empty", s)
