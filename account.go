@@ -69,7 +69,7 @@ func (d *AccountDetail) EachProspect(each func(*Prospect) error) error {
 // An AccountUpdate is what is to be changed of an account.
 type AccountUpdate struct {
 	Name   *string // "" takes the name away; nil leaves it
-	Domain string  // canonical; "" leaves it
+	Domain string  // in any spelling; "" leaves it
 }
 
 // MaxLinks is how many accounts a prospect can be linked to. Links that follow from
@@ -94,7 +94,7 @@ type Prospect struct {
 // An AccountFilter says which accounts a list has: those that are all of what it
 // says. What is left out says nothing.
 type AccountFilter struct {
-	Domain      string   // canonical
+	Domain      string   // in any spelling
 	NamePrefix  string   // what the name begins with, whatever the case
 	Words       []string // each begins a word of the account (canonical.Sought)
 	ActiveSince *Time    // there was activity then or later

@@ -57,10 +57,7 @@ func accountFilter(q *rest.Query) (f atrium.AccountFilter, order atrium.AccountO
 	words, text := wordsParameter(q)
 	since, _ := q.Text("activeSince")
 	by, _ := q.Text("order")
-	if domain != "" {
-		f.Domain = canonical.Domain(domain)
-	}
-	f.NamePrefix, f.Words = prefix, words
+	f.Domain, f.NamePrefix, f.Words = domain, prefix, words
 	if since != "" {
 		at, err := atrium.ParseTime(since)
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 
 	"atrium"
 	"atrium/internal/auth"
-	"atrium/internal/canonical"
 	"atrium/internal/resource"
 	"atrium/internal/rest"
 	"atrium/internal/store"
@@ -98,7 +97,7 @@ func (a *API) createAccount(ctx context.Context, who auth.Principal, r *rest.Req
 	if err != nil {
 		return rest.Response{}, err
 	}
-	d, replayed, err := a.Store.CreateAccount(ctx, c, canonical.Domain(domain), name)
+	d, replayed, err := a.Store.CreateAccount(ctx, c, domain, name)
 	response, err := a.changedAccount(d, err)
 	made := rest.Made(response.Body, replayed)
 	response.Status, response.Header = made.Status, made.Header
@@ -127,7 +126,7 @@ func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Req
 			u.Name = &name
 		}
 		if domain := textIfGiven(o, "domain", atrium.CheckDomain); domain != nil {
-			u.Domain = canonical.Domain(*domain)
+			u.Domain = *domain
 		}
 		needMember(o)
 	})

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 
 	"atrium"
+	"atrium/internal/canonical"
 	"atrium/internal/store/engine"
 )
 
@@ -33,16 +34,17 @@ func (s *Store) changeAccount(ctx context.Context, c atrium.Change, checkedID at
 
 var errDomainTaken = atrium.Errorf(atrium.CodeConflict, "Another account has the domain, or had it before.")
 
-// CreateAccount makes an account with a canonical domain and a name, "" for none. It
-// is Conflict if an account has the domain, or had it before, and for that of the
-// unattributed account.
+// CreateAccount makes an account with a domain, in any spelling, and a name, "" for
+// none. It is Conflict if an account has the domain in any form, or had it before, and
+// for that of the unattributed account.
 func (s *Store) CreateAccount(ctx context.Context, c atrium.Change, domain, name string) (d atrium.AccountDetail, replayed bool, err error) {
+	domain, legacy := canonical.DomainForms(domain)
 	return s.changeAccount(ctx, c, "", nil, func(tx *changing) (atrium.AccountID, error) {
-		owner, err := tx.withDomain(domain)
+		owners, err := tx.withDomain(domain, legacy)
 		switch {
 		case err != nil:
 			return "", err
-		case owner != "":
+		case len(owners) > 0:
 			return "", errDomainTaken
 		}
 		a := member{Account: atrium.Account{ID: atrium.NewID[atrium.AccountID](), Domain: domain, Name: name}}
@@ -51,18 +53,18 @@ func (s *Store) CreateAccount(ctx context.Context, c atrium.Change, domain, name
 	})
 }
 
-// withDomain returns the account that has a domain, or "". It is Conflict for that of
-// the unattributed account, whether there is one or not.
-func (tx *changing) withDomain(domain string) (owner atrium.AccountID, err error) {
+// withDomain returns the accounts that have a domain or its legacy form, "" for none.
+// It is Conflict for that of the unattributed account, whether there is one or not.
+func (tx *changing) withDomain(domain, legacy string) (owners []atrium.Account, err error) {
 	if domain == atrium.UnattributedDomain {
-		return "", atrium.Errorf(atrium.CodeConflict, "The domain is that of the unattributed account.")
+		return nil, atrium.Errorf(atrium.CodeConflict, "The domain is that of the unattributed account.")
 	}
-	err = tx.Query("SELECT account_id FROM accounts WHERE tenant_id = $1 AND domain_hash = $2",
-		engine.Args{idArg(tx.change.TenantID), hash16(domain)}, func(r engine.Row) error {
-			owner = idAt[atrium.AccountID](r, 0)
-			return nil
-		})
-	return owner, err
+	tenant := tx.change.TenantID
+	_, err = tx.Batch(accountsByDomain, formRows(tenant, domain, legacy), func(r engine.Row) error {
+		owners = append(owners, scanAccount(r, tenant))
+		return nil
+	})
+	return owners, err
 }
 
 // claimDomain has whoever else wants a domain that is free wait for this transaction,
@@ -72,7 +74,7 @@ func (tx *changing) claimDomain(domain string) error {
 	if !tx.store.db.Traits().Remote || domain == atrium.UnattributedDomain {
 		return nil
 	}
-	if owner, err := tx.withDomain(domain); err != nil || owner != "" {
+	if owners, err := tx.withDomain(domain, ""); err != nil || len(owners) > 0 {
 		return err
 	}
 	tenant, id := idArg(tx.change.TenantID), idArg(atrium.NewID[atrium.AccountID]())
@@ -104,14 +106,19 @@ func (tx *changing) insertAccount(m *member) error {
 // stands is first given to check, whose error ends the call; nil stands for no check. What
 // is as it was changes nothing.
 //
+// The account gets the current form of the domain, unless it has the legacy form already.
 // A domain that the account gives up goes on leading to it, as that of an account
 // which is merged into it. It may take the domain of one that is: the two change
-// theirs. It is Conflict if any other account has the domain or had it before, if too
-// much would be merged into this one, and for the unattributed account, of which
-// nothing can be changed. It is NotFound if there is no such account.
+// theirs. It is Conflict if any other account has the domain in any form or had it
+// before, if too much would be merged into this one, and for the unattributed account,
+// of which nothing can be changed. It is NotFound if there is no such account.
 func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, u atrium.AccountUpdate, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
+	var wanted, legacy string
+	if u.Domain != "" {
+		wanted, legacy = canonical.DomainForms(u.Domain)
+	}
 	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing) (atrium.AccountID, error) {
-		g, err := tx.lockGroupAndDomain(id, u.Domain)
+		g, err := tx.lockGroupAndDomain(id, wanted)
 		if err != nil {
 			return "", err
 		}
@@ -129,12 +136,12 @@ func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 		if u.Name != nil {
 			name = *u.Name
 		}
-		if u.Domain != "" {
-			domain = u.Domain
+		if wanted != "" && legacy != domain {
+			domain = wanted
 		}
 		switch {
 		case domain != g.root.Domain:
-			err = tx.changeDomain(g, name, domain)
+			err = tx.changeDomain(g, name, domain, legacy)
 		case name != g.root.Name:
 			err = tx.update(&g.root.Account, name, domain)
 		}
@@ -143,14 +150,25 @@ func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 	return d, err
 }
 
-// changeDomain gives the account that stands for a group a name and another domain.
-func (tx *changing) changeDomain(g *group, name, domain string) error {
-	owner, err := tx.withDomain(domain)
+// changeDomain gives the account that stands for a group a name and another domain,
+// which may have a legacy form.
+func (tx *changing) changeDomain(g *group, name, domain, legacy string) error {
+	owners, err := tx.withDomain(domain, legacy)
 	if err != nil {
 		return err
 	}
+	var other *member // that has the domain
+	for _, owner := range owners {
+		m := g.find(owner.ID)
+		if m == nil {
+			return errDomainTaken
+		}
+		if owner.Domain == domain {
+			other = m
+		}
+	}
 	former := member{Account: atrium.Account{Domain: g.root.Domain}, into: g.root.ID, survivor: g.root.ID}
-	if owner == "" {
+	if other == nil {
 		if len(g.members) == atrium.MaxMerged {
 			return atrium.Errorf(atrium.CodeConflict, "Too many accounts and domains would lead to this one.")
 		}
@@ -159,10 +177,6 @@ func (tx *changing) changeDomain(g *group, name, domain string) error {
 		}
 		former.ID = atrium.NewID[atrium.AccountID]()
 		return tx.insertAccount(&former)
-	}
-	other := g.find(owner)
-	if other == nil {
-		return errDomainTaken
 	}
 	// Both are there all the time: one of them has no domain for a moment.
 	nothing := make([]byte, 16)

@@ -40,6 +40,8 @@ func scanListed(r engine.Row, tenant atrium.TenantID) listedAccount {
 var (
 	listedByID = engine.NewBatch("SELECT "+listedColumns+` FROM batch JOIN accounts a
 		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id`, "tenant_id bytea", "id bytea")
+	listedByDomain = engine.NewBatch("SELECT "+listedColumns+` FROM batch JOIN accounts a
+		ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.hash`, "tenant_id bytea", "hash bytea")
 	// By itself, the condition would not have SQLite use the index for the other columns.
 	listedBySurvivor = engine.NewBatch("SELECT "+listedColumns+` FROM batch
 		JOIN accounts m ON m.tenant_id = batch.tenant_id AND m.survivor_id = batch.id
@@ -143,11 +145,14 @@ func (l *accountList) inOrder(q *selection, key string, after *atrium.Position, 
 	return rows, err
 }
 
-// withDomain returns the account that a domain leads to.
+// withDomain returns the account that a domain leads to, in any spelling.
 func (l *accountList) withDomain(*atrium.Position, int) (rows []row[candidate], err error) {
 	var own listedAccount
-	if err := l.tx.Query(selectAccounts+"$1 AND domain_hash = $2", engine.Args{idArg(l.tenant), hash16(l.filter.Domain)}, func(r engine.Row) error {
-		own = scanListed(r, l.tenant)
+	domain, legacy := canonical.DomainForms(l.filter.Domain)
+	if _, err := l.tx.Batch(listedByDomain, formRows(l.tenant, domain, legacy), func(r engine.Row) error {
+		if a := scanListed(r, l.tenant); own.ID == "" || compareAge(&a.Account, &own.Account) < 0 {
+			own = a
+		}
 		return nil
 	}); err != nil || own.ID == "" {
 		return nil, err

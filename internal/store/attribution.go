@@ -59,6 +59,7 @@ type target struct {
 	survivor atrium.AccountID // what it was merged into; "" if it stands for itself
 	hash     string           // of its domain; "" until it is known
 	unnamed  bool             // it has no name, or what it was merged into has none
+	legacy   bool             // its domain is a legacy form, under which no account is made
 	drafts   []int
 }
 
@@ -97,11 +98,15 @@ func sorted[V any](all map[tenantKey]V) []tenantKey {
 // is NotFound.
 func (b *appending) resolve(drafts []int) (found []int, err error) {
 	byID, byDomain, byName := targets{}, b.met, targets{}
+	var byForms []int
 	if b.met == nil {
-		byID, byDomain, byName = b.targets(drafts)
+		byID, byDomain, byName, byForms = b.targets(drafts)
 	}
 	b.met = nil // they are those of the drafts that lead at first
 	if err := b.matchNames(byName, byID, byDomain); err != nil {
+		return nil, err
+	}
+	if err := b.matchForms(byForms, byDomain); err != nil {
 		return nil, err
 	}
 	byDomain.hash()
@@ -134,13 +139,16 @@ func (b *appending) resolve(drafts []int) (found []int, err error) {
 	return found, nil
 }
 
-// targets returns what drafts name, by the way in which they do.
-func (b *appending) targets(drafts []int) (byID, byDomain, byName targets) {
+// targets returns what drafts name, by the way in which they do, and the drafts whose
+// domains have legacy forms.
+func (b *appending) targets(drafts []int) (byID, byDomain, byName targets, byForms []int) {
 	byID, byDomain, byName = targets{}, targets{}, targets{}
 	for _, i := range drafts {
 		switch d := b.drafts[i]; {
 		case d.Claim.AccountID != "":
 			byID.add(d.TenantID, string(d.Claim.AccountID), i)
+		case d.LegacyDomain != "":
+			byForms = append(byForms, i)
 		case d.Domain != "":
 			byDomain.add(d.TenantID, d.Domain, i)
 		case d.NameKey != "":
@@ -149,7 +157,7 @@ func (b *appending) targets(drafts []int) (byID, byDomain, byName targets) {
 			byDomain.add(d.TenantID, atrium.UnattributedDomain, i)
 		}
 	}
-	return byID, byDomain, byName
+	return byID, byDomain, byName, byForms
 }
 
 // aheadOf returns what can be touched or made before it is known whether entries have the keys
@@ -164,15 +172,15 @@ func (b *appending) aheadOf() targets {
 	}
 	leading, _ := b.lead(all)
 	clear(b.leaders)
-	byID, byDomain, byName := b.targets(leading)
-	if len(byID)+len(byName) > 0 || b.mayBeMerged(byDomain) {
+	byID, byDomain, byName, byForms := b.targets(leading)
+	if len(byID)+len(byName)+len(byForms) > 0 || b.mayBeMerged(byDomain) {
 		return nil
 	}
 	return byDomain
 }
 
-// errErased says that an account was erased after it was found by its name. The
-// next try does not find it.
+// errErased says that an account was erased after it was found by its name or by a
+// legacy form of its domain. The next try does not find it.
 var errErased error = &engine.Error{Class: engine.Conflict, Err: errors.New("an account was erased meanwhile")}
 
 // matchNames gives the drafts of a name that exactly one account has to it, and
@@ -302,7 +310,12 @@ func (b *appending) upsert(byDomain targets) error {
 		h := tenantKey{k.tenant, string(r.Bytes(5))}
 		t := byDomain[byHash[h]]
 		t.id, t.unnamed = atrium.AccountID(k.key), r.Int(2) == 1
-		if a := offered[h]; t.id == a.ID {
+		a := offered[h]
+		switch {
+		case t.id != a.ID:
+		case t.legacy:
+			return errErased
+		default:
 			x.account(nil, &a)
 		}
 		return nil

@@ -21,6 +21,10 @@ type Import struct {
 	// takes too long to be made in a transaction.
 	Fingerprint []byte
 
+	// LegacyDomain is the legacy form of an account's domain (canonical.DomainForms),
+	// under which the account may be stored already; "" if there is none.
+	LegacyDomain string
+
 	// Differs returns the name of a member in which the stored record with the
 	// same identifier is not what is imported, or "". It is called in a
 	// transaction and must not call the store.

@@ -24,7 +24,16 @@ func (im *importing) accounts(run importRun) error {
 	if err != nil {
 		return err
 	}
+	for _, item := range run.items { // a domain that is stored in its legacy form is the same
+		if a, ok := stored[identity(item.Record)].(*atrium.Account); ok && a.Domain == item.LegacyDomain {
+			a.Domain = item.Record.(*atrium.Account).Domain
+		}
+	}
 	todo, err := fresh[*atrium.Account](run, stored)
+	if err != nil {
+		return err
+	}
+	taken, err := im.legacyDomains(todo)
 	if err != nil {
 		return err
 	}
@@ -32,6 +41,10 @@ func (im *importing) accounts(run importRun) error {
 	rows := make([]engine.Args, len(todo))
 	for n, p := range todo {
 		a := p.record
+		if taken[p.item.LegacyDomain] {
+			return refuse(p.index, "domain", "another account has it")
+		}
+		taken[a.Domain] = true
 		orMake(&a.ID)
 		a.TenantID = im.tenant
 		x.account(nil, a)
@@ -50,6 +63,23 @@ func (im *importing) accounts(run importRun) error {
 			}
 			return x.write(im.tx)
 		})
+}
+
+// legacyDomains returns the legacy forms of the accounts' domains that stored accounts
+// have.
+func (im *importing) legacyDomains(todo []pending[*atrium.Account]) (taken map[string]bool, err error) {
+	var rows []engine.Args
+	for _, p := range todo {
+		if legacy := p.item.LegacyDomain; legacy != "" {
+			rows = append(rows, engine.Args{idArg(im.tenant), hash16(legacy)})
+		}
+	}
+	taken = make(map[string]bool, len(todo))
+	_, err = im.tx.Batch(accountsByDomain, rows, func(r engine.Row) error {
+		taken[scanAccount(r, im.tenant).Domain] = true
+		return nil
+	})
+	return taken, err
 }
 
 // insert stores rows and hands the identities of those that were new, as the

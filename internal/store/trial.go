@@ -84,6 +84,9 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) (records []Import, numbers
 	f := &relatives{tx: tx, tenant: t.tenant, found: map[string]bool{}, single: len(chunk) == 1}
 	for _, item := range chunk {
 		f.want(item.Record)
+		if item.LegacyDomain != "" {
+			f.domains = append(f.domains, engine.Args{idArg(t.tenant), hash16(item.LegacyDomain)})
+		}
 	}
 	// What refers to others is read first, so that these are known when their
 	// turn comes.

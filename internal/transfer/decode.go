@@ -75,7 +75,10 @@ type decoder struct {
 func (d *decoder) account() {
 	a := &atrium.Account{ID: identifier[atrium.AccountID](d, "accountId", strictjson.Optional)}
 	domain, _ := d.Text("domain", strictjson.Required, atrium.CheckDomain)
-	a.Domain = canonical.Domain(domain)
+	a.Domain, d.item.LegacyDomain = canonical.DomainForms(domain)
+	if a.ID != "" && domain == d.item.LegacyDomain { // as an export has it of an account of an earlier version
+		a.Domain, d.item.LegacyDomain = domain, ""
+	}
 	a.Name, _ = d.Text("name", strictjson.Nullable, func(s string) string { return atrium.CheckText(s, 1, atrium.MaxName) })
 	d.dates(&a.CreatedAt, &a.UpdatedAt)
 	d.item.Record = a

@@ -188,7 +188,7 @@ func tenantLines(t *rapid.T) []*line {
 	accounts := identifiers(t, "account_", 3)
 	for i, id := range accounts {
 		l := begin("account", "accountId", id)
-		l.add("domain", quote(rapid.SampledFrom([]string{"a%d.example", "not a host %d", "xn--bcher-kva%d.example", "%d"}).Draw(t, "domain")))
+		l.add("domain", quote(rapid.SampledFrom([]string{"a%d.example", "not a host %d", "xn--bcher-kva%d.example", "%d", "https://ab--cd.example/%d", "www.ab--cd%d.example"}).Draw(t, "domain")))
 		l.members[2].value = strings.Replace(l.members[2].value, "%d", strconv.Itoa(i), 1)
 		maybe(t, "named", func() { l.add("name", quote(text(t, 1, 255))) })
 		l.add("createdAt", instant(t))

@@ -26,6 +26,32 @@ func TestImportingTwiceAddsNothing(t *testing.T) {
 	wantReport(t, p.empty(t).put(t, append(oneOfEach, oneOfEach...)...), 2*n, n, n)
 }
 
+// Accounts of earlier versions may be stored under a legacy form of their domain. A file
+// that was written by hand must not make more of them.
+func TestALegacyFormOfADomainIsKeptInALineOfAnExportAlone(t *testing.T) {
+	p := newPlace(t)
+	old := with(accountLine, "domain", `"https://ab--cd.example"`)
+	current := with(with(accountLine, "accountId", `"account_00000000000000000000000002"`), "domain", `"ab--cd.example"`)
+	wantReport(t, p.put(t, old, current), 2, 2, 0)
+	if file := p.export(t); file != old+"\n"+current+"\n" {
+		t.Errorf("exported\n%s\nwant\n%s\n%s", file, old, current)
+	}
+	wantReport(t, p.put(t, old, current, with(old, "domain", `"HTTPS://AB--CD.example "`)), 3, 0, 3)
+	for _, given := range []string{
+		`{"kind":"account","domain":"https://ab--cd.example"}`, `{"kind":"account","domain":"ab--cd.example:443"}`,
+		strings.Replace(with(old, "domain", `"HTTPS://ab--cd.example"`), accountID, "account_00000000000000000000000009", 1),
+	} {
+		_, err := p.importFrom(t, strings.NewReader(given), transfer.Options{})
+		wantStopped(t, err, 1, 1, "/domain")
+	}
+
+	p = p.empty(t)
+	wantReport(t, p.put(t, `{"kind":"account","domain":"https://ab--cd.example"}`), 1, 1, 0)
+	if file := p.export(t); !strings.Contains(file, `"domain":"ab--cd.example"`) {
+		t.Errorf("exported\n%s", file)
+	}
+}
+
 func TestAMemberThatDiffersIsNamed(t *testing.T) {
 	p := newPlace(t)
 	p.put(t, oneOfEach...)

@@ -72,7 +72,7 @@ func (r *realm) records() (all []store.Record) {
 	return all
 }
 
-// withDomain returns the account with a canonical domain.
+// withDomain returns the account that is stored under a form of a domain.
 func (r *realm) withDomain(domain string) (atrium.Account, bool) {
 	for _, a := range r.accounts {
 		if a.Domain == domain {
@@ -80,6 +80,28 @@ func (r *realm) withDomain(domain string) (atrium.Account, bool) {
 		}
 	}
 	return atrium.Account{}, false
+}
+
+// found returns the account that a domain finds, in any spelling: the oldest of those
+// that are stored under one of its forms.
+func (r *realm) found(domain string) (oldest atrium.Account, ok bool) {
+	for _, a := range r.owners(domain) {
+		if !ok || a.CreatedAt < oldest.CreatedAt || a.CreatedAt == oldest.CreatedAt && a.ID < oldest.ID {
+			oldest, ok = a, true
+		}
+	}
+	return oldest, ok
+}
+
+// owners returns the accounts that are stored under one of the forms of a domain.
+func (r *realm) owners(domain string) (all []atrium.Account) {
+	current, legacy := canonical.DomainForms(domain)
+	for _, form := range []string{current, legacy} {
+		if a, ok := r.withDomain(form); ok {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 // withName returns the identifier of the account that alone has a name, or "".
@@ -175,9 +197,9 @@ func (r *realm) settle(drafts []*atrium.Draft, which []int, now atrium.Time, got
 		want[i].Receipt = r.receipt(d.ID)
 	}
 	domain := func(i int, domain string) {
-		a, ok := r.withDomain(domain)
+		a, ok := r.found(domain)
 		if !ok {
-			a = atrium.Account{ID: got[i].AccountID, TenantID: r.tenant, Domain: domain, CreatedAt: now, UpdatedAt: now}
+			a = atrium.Account{ID: got[i].AccountID, TenantID: r.tenant, Domain: canonical.Domain(domain), CreatedAt: now, UpdatedAt: now}
 			if _, taken := r.accounts[a.ID]; taken {
 				a.ID = "an identifier that no account has"
 			}
@@ -198,7 +220,7 @@ func (r *realm) settle(drafts []*atrium.Draft, which []int, now atrium.Time, got
 				want[i].Err = atrium.NotFound()
 			}
 		case d.Claim.Domain != "":
-			domain(i, canonical.Domain(d.Claim.Domain))
+			domain(i, d.Claim.Domain)
 		case named[i] != "":
 			goes(i, named[i])
 		default:

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"atrium"
+	"atrium/internal/canonical"
 )
 
 // newest returns when the newest entry was recorded of all that an account leads to.
@@ -120,22 +121,27 @@ func (p *pair) splitStep(side int) {
 	p.wantDetail(r, d, from)
 }
 
-var wantedDomains = []string{"a.example", "b.example", "c.example", atrium.UnattributedDomain}
+var wantedDomains = []string{"a.example", "b.example", "c.example", "ab--cd.example", "https://AB--cd.example", atrium.UnattributedDomain}
 
 func (p *pair) domainStep(side int) {
 	r := p.realms[side]
-	id, domain := p.anyAccount(), draw(p, "wanted", wantedDomains...)
+	id, given := p.anyAccount(), draw(p, "wanted", wantedDomains...)
+	domain, legacy := canonical.DomainForms(given)
 	_, known := r.accounts[id]
 	a := r.accounts[r.root(id)]
+	if a.Domain == legacy {
+		domain = legacy // it stays as it is
+	}
 	owner, taken := r.withDomain(domain)
+	others := slices.ContainsFunc(r.owners(given), func(owner atrium.Account) bool { return r.root(owner.ID) != a.ID })
 	want := atrium.Code("")
 	switch {
 	case !known:
 		want = atrium.CodeNotFound
-	case a.Domain == atrium.UnattributedDomain, domain == atrium.UnattributedDomain, taken && r.root(owner.ID) != a.ID:
+	case a.Domain == atrium.UnattributedDomain, domain == atrium.UnattributedDomain, a.Domain != domain && others:
 		want = atrium.CodeConflict
 	}
-	d, err := p.UpdateAccount(p.t.Context(), p.as(r.tenant).change(), id, atrium.AccountUpdate{Domain: domain}, agree)
+	d, err := p.UpdateAccount(p.t.Context(), p.as(r.tenant).change(), id, atrium.AccountUpdate{Domain: given}, agree)
 	if !p.wantStep("change the domain", err, want) {
 		return
 	}
@@ -163,12 +169,12 @@ func (p *pair) domainStep(side int) {
 
 func (p *pair) createStep(side int) {
 	r := p.realms[side]
-	domain, name := draw(p, "wanted", wantedDomains...), draw(p, "name", names3...)
-	want := atrium.Code("")
-	if _, taken := r.withDomain(domain); taken || domain == atrium.UnattributedDomain {
+	given, name := draw(p, "wanted", wantedDomains...), draw(p, "name", names3...)
+	domain, want := canonical.Domain(given), atrium.Code("")
+	if len(r.owners(given)) > 0 || domain == atrium.UnattributedDomain {
 		want = atrium.CodeConflict
 	}
-	d, _, err := p.CreateAccount(p.t.Context(), p.as(r.tenant).change(), domain, name)
+	d, _, err := p.CreateAccount(p.t.Context(), p.as(r.tenant).change(), given, name)
 	if !p.wantStep("create", err, want) {
 		return
 	}

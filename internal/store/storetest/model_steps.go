@@ -65,7 +65,7 @@ func storeIsLikeModel(t *testing.T, e *env) {
 var (
 	somePool = []string{"0000000000000000000000000a", "0000000000000000000000000b", "zzzzzzzzzzzzzzzzzzzzzzzzzz"}
 	names3   = []string{"", "", "Acme", "ACME", "Bolt", "bolt "}
-	domains5 = []string{"", "a.example", "https://WWW.A.example/x", "b.example", "not a host", "Unattributed.invalid"}
+	domains8 = []string{"", "a.example", "https://WWW.A.example/x", "b.example", "not a host", "Unattributed.invalid", "https://ab--cd.example", "AB--CD.example"}
 	keys6    = []string{"", "", "k", "K", "a key of more than thirty-two bytes, one", "a key of more than thirty-two bytes, two"}
 	payloads = []string{`{"n":1}`, `{ "n" : 1.0 }`, `{"n":2}`}
 )
@@ -98,7 +98,7 @@ func (p *pair) append() {
 			}
 			continue
 		}
-		claim := atrium.Claim{Domain: draw(p, "domain", domains5...), Name: draw(p, "name", names3...)}
+		claim := atrium.Claim{Domain: draw(p, "domain", domains8...), Name: draw(p, "name", names3...)}
 		if rapid.IntRange(0, 2).Draw(p.t, "by identifier") == 0 {
 			claim.AccountID = p.anyAccount()
 		}
@@ -199,7 +199,7 @@ func (p *pair) record() store.Record {
 	account, page, audience := as[atrium.AccountID](suffix()), as[atrium.PageID](suffix()), as[atrium.AudienceID](suffix())
 	switch draw(p, "kind", "account", "prospect", "merge", "page", "audience", "version", "entry") {
 	case "account":
-		return &atrium.Account{ID: account, Domain: draw(p, "domain", "a.example", "c.example", "unattributed.invalid"), Name: draw(p, "name", "", "Acme"), CreatedAt: at, UpdatedAt: at}
+		return &atrium.Account{ID: account, Domain: draw(p, "domain", "a.example", "c.example", "unattributed.invalid", "https://ab--cd.example", "ab--cd.example"), Name: draw(p, "name", "", "Acme"), CreatedAt: at, UpdatedAt: at}
 	case "prospect":
 		return &store.LinkedProspect{Prospect: atrium.Prospect{ID: as[atrium.ProspectID](suffix()), CreatedAt: at, UpdatedAt: at}, AccountIDs: []atrium.AccountID{account}}
 	case "merge":
@@ -217,7 +217,7 @@ func (p *pair) record() store.Record {
 	default:
 		entry := &atrium.Entry{ID: as[atrium.EntryID](suffix()), AccountID: account, CreatedAt: at + atrium.Time(rapid.IntRange(0, 1).Draw(p.t, "later"))*1e15}
 		entry.Source, entry.Type, entry.Payload = "crm", "webhook", []byte(draw(p, "payload", payloads...))
-		entry.IdempotencyKey, entry.Claim.Domain = draw(p, "key", keys6...), draw(p, "domain", domains5...)
+		entry.IdempotencyKey, entry.Claim.Domain = draw(p, "key", keys6...), draw(p, "domain", domains8...)
 		return entry
 	}
 }

@@ -55,7 +55,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		guarantees []guarantee
 	}{
 		{"identifiers", identifiers},
-		{"attribution", attribution},
+		{"attribution", slices.Concat(attribution, legacyDomains)},
 		{"names", names},
 		{"idempotency", idempotency},
 		{"nodes", nodes},
