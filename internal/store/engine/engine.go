@@ -77,8 +77,8 @@ type DB interface {
 	// before the call is in the database file or the WAL, even after a power cut, and later
 	// copies do not have it. It reads the whole file, does not block reads, and blocks writes
 	// only briefly. It is an error of class Unavailable, and what was deleted may
-	// still be there, if a read transaction or another process's checkpoint prevents it for
-	// about half a second, or if the file has more than maxBytes (0 for no limit). On a server
+	// still be there, if a long read transaction or another process's checkpoint prevents
+	// it, or if the file has more than maxBytes (0 for no limit). On a server
 	// it does nothing: the server removes deleted rows by its own means.
 	Purge(ctx context.Context, maxBytes int64) error
 

@@ -31,8 +31,10 @@ import (
 const (
 	scrubBatch    = 256     // pages that one transaction reads or writes
 	maxScrubPages = 2 << 24 // 128 GiB
-	truncateTries = 5
+	truncateTries = 3
 	truncatePause = 20 * time.Millisecond
+
+	checkpointWait = time.Second
 )
 
 var (
@@ -144,25 +146,28 @@ var zeros [pageBytes]byte
 
 func isDirty(space []byte) bool { return !bytes.Equal(space, zeros[:len(space)]) }
 
-// truncateLog has keepLogShort backfill all of the WAL and truncate it. It tries a few times
-// while another process makes a checkpoint or a transaction reads from the WAL.
-func (db *sqliteDB) truncateLog(ctx context.Context) (err error) {
-	for range truncateTries {
+// truncateLog has keepLogShort backfill all of the WAL and truncate it. It gives up after
+// truncateTries that a read transaction prevented, each of which blocks writes for up to
+// restartWait, or when another process's checkpoint has not ended within checkpointWait.
+func (db *sqliteDB) truncateLog(ctx context.Context) error {
+	for tries, deadline := 0, time.Now().Add(checkpointWait); ; {
 		truncated := make(chan error, 1)
 		select {
 		case db.truncations <- truncated:
-			err = <-truncated
 		case <-db.closing:
 			return errClosed
 		case <-ctx.Done():
 			return &Error{Unavailable, fmt.Errorf("truncate the WAL: %w", context.Cause(ctx))}
 		}
-		if !isInTheWay(err) {
+		err := <-truncated
+		if errors.Is(err, errReading) {
+			tries++
+		}
+		if !isInTheWay(err) || tries == truncateTries || time.Now().After(deadline) {
 			return err
 		}
 		time.Sleep(truncatePause)
 	}
-	return err
 }
 
 // isInTheWay reports whether an error of a checkpoint says that others hold it up.
