@@ -88,13 +88,13 @@ func (s *Store) Accounts(ctx context.Context, tenant atrium.TenantID, f atrium.A
 		if err != nil {
 			return err
 		}
-		items := make([]item[atrium.Account], len(page))
+		accounts := items[atrium.Account]{values: make([]atrium.Account, 0, len(page))}
 		for i := range page {
 			a := &page[i].shown
-			items[i] = item[atrium.Account]{value: a.Account, part: a.domainBytes > len(a.Domain)}
+			accounts.add(item[atrium.Account]{value: a.Account, part: a.domainBytes > len(a.Domain)})
 		}
 		next = position
-		found, err = whole(tx, tenant, items, accountsByID, func(r engine.Row) atrium.Account { return scanAccount(r, tenant) },
+		found, err = whole(tx, tenant, accounts, accountsByID, func(r engine.Row) atrium.Account { return scanAccount(r, tenant) },
 			func(a *atrium.Account) atrium.AccountID { return a.ID })
 		return err
 	})

@@ -40,15 +40,15 @@ func (s *Store) Audiences(ctx context.Context, tenant atrium.TenantID, page atri
 	}
 	q.add(" ORDER BY created_at DESC, audience_id DESC LIMIT ", int64(rows)+1)
 	scan := func(r engine.Row) atrium.Audience { return scanAudience(r, tenant) }
-	audiences, err = readWhole(ctx, s, tenant, func(run query) (items []item[atrium.Audience], err error) {
-		items, next, err = sift(run, q, limit,
+	audiences, err = readWhole(ctx, s, tenant, func(run query) (found items[atrium.Audience], err error) {
+		found, next, err = sift(run, q, limit,
 			func(r *weighed) item[atrium.Audience] {
 				u, bytes := scan(r), int(r.Int(afterAudience))
 				return item[atrium.Audience]{u, bytes, bytes > len(u.Name)}
 			},
 			func(u atrium.Audience) bool { return archived == nil || u.Archived == *archived },
 			func(u atrium.Audience) *atrium.Position { return atrium.PositionAt(u.CreatedAt, u.ID) })
-		return items, err
+		return found, err
 	}, audiencesByID, scan, func(u *atrium.Audience) atrium.AudienceID { return u.ID })
 	return audiences, next, err
 }

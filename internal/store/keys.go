@@ -111,12 +111,12 @@ func (s *Store) Keys(ctx context.Context, tenant atrium.TenantID, keep func(atri
 		q.add(" AND key_id < ", idBefore(after))
 	}
 	q.add(" ORDER BY key_id DESC LIMIT ", int64(most)+1)
-	items, next, err := sift(s.alone(ctx), q, limit, func(r *weighed) item[atrium.APIKey] {
+	found, next, err := sift(s.alone(ctx), q, limit, func(r *weighed) item[atrium.APIKey] {
 		before := r.bytes
 		k := scanKey(r)
 		return item[atrium.APIKey]{value: k, bytes: r.bytes - before}
 	}, keep, func(k atrium.APIKey) *atrium.Position { return atrium.PositionAt(0, k.ID) })
-	return values(items), next, err
+	return found.values, next, err
 }
 
 // idBefore returns what the identifiers are less than that come after a position of a

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -99,6 +98,24 @@ type item[T any] struct {
 	part  bool // it lacks what is longer than inlineBytes
 }
 
+// items are those of a page.
+type items[T any] struct {
+	values []T
+	parts  []int // the places of those that are parts
+	bytes  int
+}
+
+func (all *items[T]) add(i item[T]) {
+	if i.part {
+		all.parts = append(all.parts, len(all.values))
+	}
+	all.values = append(all.values, i.value)
+	all.bytes += i.bytes
+}
+
+// full reports whether the page ends.
+func (all *items[T]) full(limit int) bool { return len(all.values) == limit || all.bytes >= listBytes }
+
 // A query runs a statement, as engine.Tx.Query does.
 type query func(sql string, args engine.Args, each func(engine.Row) error) error
 
@@ -112,25 +129,24 @@ func (s *Store) alone(ctx context.Context) query {
 // list returns up to limit, and about listBytes, of what a selection with a limit of
 // one more finds, and whether there is more.
 func list[T any](ctx context.Context, s *Store, q *selection, limit int, scan func(engine.Row) T) (found []T, more bool, err error) {
-	items, more, err := listItems(s.alone(ctx), q, limit, func(w *weighed) item[T] {
+	all, more, err := listItems(s.alone(ctx), q, limit, func(w *weighed) item[T] {
 		before := w.bytes
 		v := scan(w)
 		return item[T]{value: v, bytes: w.bytes - before}
 	})
-	return values(items), more, err
+	return all.values, more, err
 }
 
 // listItems is list for rows that may be larger than what is read of them.
-func listItems[T any](run query, q *selection, limit int, scan func(*weighed) item[T]) (found []item[T], more bool, err error) {
-	found = make([]item[T], 0, limit)
-	bytes, w := 0, &weighed{}
+func listItems[T any](run query, q *selection, limit int, scan func(*weighed) item[T]) (found items[T], more bool, err error) {
+	found.values = make([]T, 0, limit)
+	w := &weighed{}
 	err = run(q.sql.String(), q.args, func(r engine.Row) error {
-		if more = len(found) == limit || bytes >= listBytes; more {
+		if more = found.full(limit); more {
 			return errFull
 		}
 		w.Row = r
-		found = append(found, scan(w))
-		bytes += found[len(found)-1].bytes
+		found.add(scan(w))
 		return nil
 	})
 	if errors.Is(err, errFull) {
@@ -146,12 +162,12 @@ const scanLimit = 1000
 // sift is listItems for a filter that no index serves: of a selection with a limit of
 // scanLimit and one more it returns up to limit, and about listBytes, that keep takes,
 // and the position of the last one that it has looked at, nil at the end of the list.
-func sift[T any](run query, q *selection, limit int, scan func(*weighed) item[T], keep func(T) bool, position func(T) *atrium.Position) (found []item[T], next *atrium.Position, err error) {
-	found = make([]item[T], 0, limit)
+func sift[T any](run query, q *selection, limit int, scan func(*weighed) item[T], keep func(T) bool, position func(T) *atrium.Position) (found items[T], next *atrium.Position, err error) {
+	found.values = make([]T, 0, limit)
 	var last *atrium.Position
-	looked, bytes, w := 0, 0, &weighed{}
+	looked, w := 0, &weighed{}
 	err = run(q.sql.String(), q.args, func(r engine.Row) error {
-		if looked == scanLimit || len(found) == limit || bytes >= listBytes || w.bytes >= listBytes {
+		if looked == scanLimit || w.bytes >= listBytes || found.full(limit) {
 			next = last
 			return errFull
 		}
@@ -160,8 +176,7 @@ func sift[T any](run query, q *selection, limit int, scan func(*weighed) item[T]
 		v := scan(w)
 		last = position(v.value)
 		if keep(v.value) {
-			found = append(found, v)
-			bytes += v.bytes
+			found.add(v)
 		}
 		return nil
 	})
@@ -171,56 +186,46 @@ func sift[T any](run query, q *selection, limit int, scan func(*weighed) item[T]
 	return found, next, err
 }
 
-func values[T any](items []item[T]) []T {
-	all := make([]T, len(items))
-	for i := range items {
-		all[i] = items[i].value
-	}
-	return all
-}
-
 // readWhole returns the values of the items that list returns. If some are parts, list
 // runs again, in a transaction that also reads these whole, by a batch of tenants and
 // identifiers.
-func readWhole[T any, ID atrium.Identifier](ctx context.Context, s *Store, tenant atrium.TenantID, list func(query) ([]item[T], error),
+func readWhole[T any, ID atrium.Identifier](ctx context.Context, s *Store, tenant atrium.TenantID, list func(query) (items[T], error),
 	byID *engine.Batch, scan func(engine.Row) T, id func(*T) ID,
 ) (all []T, err error) {
-	items, err := list(s.alone(ctx))
-	if err != nil || !slices.ContainsFunc(items, func(i item[T]) bool { return i.part }) {
-		return values(items), err
+	found, err := list(s.alone(ctx))
+	if err != nil || len(found.parts) == 0 {
+		return found.values, err
 	}
 	err = s.read(ctx, func(tx engine.Tx) error {
-		items, err := list(tx.Query)
+		found, err := list(tx.Query)
 		if err != nil {
 			return err
 		}
-		all, err = whole(tx, tenant, items, byID, scan, id)
+		all, err = whole(tx, tenant, found, byID, scan, id)
 		return err
 	})
 	return all, err
 }
 
 // whole returns the values of items, and reads those that are parts again.
-func whole[T any, ID atrium.Identifier](tx engine.Tx, tenant atrium.TenantID, items []item[T],
+func whole[T any, ID atrium.Identifier](tx engine.Tx, tenant atrium.TenantID, found items[T],
 	byID *engine.Batch, scan func(engine.Row) T, id func(*T) ID,
 ) ([]T, error) {
-	all, parts := values(items), map[ID]int{}
-	var rows []engine.Args
-	for i := range items {
-		if items[i].part {
-			parts[id(&all[i])] = i
-			rows = append(rows, engine.Args{idArg(tenant), idArg(id(&all[i]))})
-		}
+	if len(found.parts) == 0 {
+		return found.values, nil
 	}
-	if len(rows) == 0 {
-		return all, nil
+	places := make(map[ID]int, len(found.parts))
+	rows := make([]engine.Args, len(found.parts))
+	for n, i := range found.parts {
+		part := id(&found.values[i])
+		places[part], rows[n] = i, engine.Args{idArg(tenant), idArg(part)}
 	}
 	_, err := tx.Batch(byID, rows, func(r engine.Row) error {
 		v := scan(r)
-		all[parts[id(&v)]] = v
+		found.values[places[id(&v)]] = v
 		return nil
 	})
-	return all, err
+	return found.values, err
 }
 
 // param returns the nth parameter of a statement.

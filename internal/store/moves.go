@@ -41,12 +41,12 @@ func (s *Store) Moves(ctx context.Context, tenant atrium.TenantID, after *atrium
 	}
 	q.add(" ORDER BY move_id DESC LIMIT ", int64(limit)+1)
 	scan := func(r engine.Row) atrium.Move { return scanMove(r, tenant) }
-	moves, err = readWhole(ctx, s, tenant, func(run query) (items []item[atrium.Move], err error) {
-		items, more, err = listItems(run, q, limit, func(r *weighed) item[atrium.Move] {
+	moves, err = readWhole(ctx, s, tenant, func(run query) (found items[atrium.Move], err error) {
+		found, more, err = listItems(run, q, limit, func(r *weighed) item[atrium.Move] {
 			m, bytes := scan(r), int(r.Int(7))
 			return item[atrium.Move]{m, bytes, bytes > len(m.Rule)}
 		})
-		return items, err
+		return found, err
 	}, movesByID, scan, func(m *atrium.Move) atrium.MoveID { return m.ID })
 	return moves, more, err
 }

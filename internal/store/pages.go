@@ -27,12 +27,24 @@ func listedPage(column func(string) string) string {
 func asIs(column string) string { return column }
 
 var (
-	pageBytes   = bytesOf("p.brand_id", "p.name", "p.page_context", "p.title", "p.header_action_id", "p.actions", "p.scripts", "p.footer_links")
-	selectPages = "SELECT " + listedPage(inline) + ", " + pageBytes + " FROM "
+	pageBytes = bytesOf("p.brand_id", "p.name", "p.page_context", "p.title", "p.header_action_id", "p.actions", "p.scripts", "p.footer_links")
+
+	selectServerPages = "SELECT " + listedPage(inline) + ", " + pageBytes + " FROM pages p WHERE "
+	selectFilePages   = "SELECT " + listedPage(asIs) + ", 0 FROM pages p WHERE "
 
 	listedPagesByID = engine.NewBatch("SELECT "+listedPage(asIs)+" FROM batch JOIN pages p ON p.tenant_id = batch.tenant_id AND p.page_id = batch.id",
 		"tenant_id bytea", "id bytea")
 )
+
+// selectPages returns the beginning of a statement for listPages. Of a file, only the rows
+// that the page has a place for are read, and conditions on so many columns would take as
+// long as to read them.
+func (s *Store) selectPages() string {
+	if s.db.Traits().Remote {
+		return selectServerPages
+	}
+	return selectFilePages
+}
 
 func scanPage(r engine.Row, tenant atrium.TenantID) atrium.Page {
 	return atrium.Page{
@@ -64,7 +76,7 @@ const selectPage = "SELECT " + pageColumns + " FROM pages p WHERE tenant_id = $1
 // status, or all for "", and those after the position, or from the first for nil. more
 // says whether others follow.
 func (s *Store) Pages(ctx context.Context, tenant atrium.TenantID, status atrium.PageStatus, after *atrium.Position, limit int) (pages []atrium.Page, more bool, err error) {
-	q := selecting(selectPages+"pages p WHERE deleted_at IS NULL AND tenant_id = ", idArg(tenant))
+	q := selecting(s.selectPages()+"deleted_at IS NULL AND tenant_id = ", idArg(tenant))
 	if status != "" {
 		q.add(" AND status = ", string(status))
 	}
@@ -76,16 +88,17 @@ func (s *Store) Pages(ctx context.Context, tenant atrium.TenantID, status atrium
 // listPages is list for a selection of selectPages.
 func (s *Store) listPages(ctx context.Context, tenant atrium.TenantID, q *selection, limit int) (pages []atrium.Page, more bool, err error) {
 	scan := func(r engine.Row) atrium.Page { return scanPage(r, tenant) }
-	pages, err = readWhole(ctx, s, tenant, func(run query) (items []item[atrium.Page], err error) {
-		items, more, err = listItems(run, q, limit, func(w *weighed) item[atrium.Page] {
-			p, bytes := scan(w), int(w.Int(15))
+	pages, err = readWhole(ctx, s, tenant, func(run query) (found items[atrium.Page], err error) {
+		found, more, err = listItems(run, q, limit, func(w *weighed) item[atrium.Page] {
+			p := scan(w)
 			read := len(p.BrandID) + len(p.Name) + len(p.Context) + len(p.Title) + len(p.Actions) + len(p.Scripts) + len(p.FooterLinks)
 			if p.HeaderActionID != nil {
 				read += len(*p.HeaderActionID)
 			}
-			return item[atrium.Page]{p, bytes, bytes > read}
+			bytes := int(w.Int(15))
+			return item[atrium.Page]{p, max(bytes, read), bytes > read}
 		})
-		return items, err
+		return found, err
 	}, listedPagesByID, scan, pageID)
 	return pages, more, err
 }
@@ -131,7 +144,7 @@ func (s *Store) FilteredPages(ctx context.Context, tenant atrium.TenantID, filte
 	q.after("created_at", "page_id", after)
 	q.add(" ORDER BY created_at DESC, page_id DESC LIMIT ", int64(scanLimit)+1)
 	err = s.read(ctx, func(tx engine.Tx) error {
-		var found []item[atrium.Page]
+		var found items[atrium.Page]
 		if found, next, err = sift(tx.Query, q, limit, scan, func(p atrium.Page) bool {
 			return (p.DeletedAt != nil) == filter.Deleted && (filter.Status == "" || p.Status == filter.Status)
 		}, position); err != nil {
@@ -144,7 +157,7 @@ func (s *Store) FilteredPages(ctx context.Context, tenant atrium.TenantID, filte
 }
 
 func (s *Store) deletedPages(ctx context.Context, tenant atrium.TenantID, after *atrium.Position, limit int) (pages []atrium.Page, more bool, err error) {
-	q := selecting(selectPages+"pages p WHERE deleted_at IS NOT NULL AND tenant_id = ", idArg(tenant))
+	q := selecting(s.selectPages()+"deleted_at IS NOT NULL AND tenant_id = ", idArg(tenant))
 	q.after("created_at", "page_id", after)
 	q.add(" ORDER BY created_at DESC, page_id DESC LIMIT ", int64(limit)+1)
 	return s.listPages(ctx, tenant, q, limit)

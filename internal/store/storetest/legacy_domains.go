@@ -418,9 +418,13 @@ func legacyFormCostsNothing(t *testing.T, e *env) {
 			t.Errorf("an entry for %s ran %q, want %q", domain, got, want)
 		}
 	}
-	none := len(statements(e.draft(t, byDomain("b.example"))))
-	if got := statements(e.draft(t, byDomain(legacyURL)), e.draft(t, byDomain(legacyWWW)), e.draft(t, byDomain("b.example"))); len(got) != none+1 {
-		t.Errorf("entries for legacy forms ran %d statements, want %d: %q", len(got), none+1, got)
+	plain := statements(e.draft(t, byDomain("b.example")))
+	ran = nil
+	recorded(t, e.append(t, e.draft(t, byDomain(legacyURL)), e.draft(t, byDomain(legacyWWW)), e.draft(t, byDomain("b.example"))))
+	tries := len(slices.DeleteFunc(slices.Clone(ran), func(sql string) bool { return sql != ran[0] }))
+	added := slices.DeleteFunc(ran, func(sql string) bool { return slices.Contains(plain, sql) })
+	if len(added) != tries || len(slices.Compact(added)) != 1 {
+		t.Errorf("in %d tries, entries for legacy forms also ran %q, want one statement each", tries, added)
 	}
 }
 
