@@ -36,6 +36,11 @@ const (
 	maxExports      = 32
 )
 
+// lineMembers is how much longer than max-body a line of an import may be: what a body makes
+// has a few more members in an export. So whatever is imported is no larger than what
+// requests make, and takes no more memory to read.
+const lineMembers = 64 << 10
+
 const statusOK = `{"status":"ok"}`
 
 // A Config is what the service is made from.
@@ -81,6 +86,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		return nil, err
 	}
 	a := &App{settings: c.Settings, log: c.Log, limits: limits.rest, export: c.Export}
+	c.Store.AdmitCheck = limits.rest.AdmitCheck
 	if err := a.secure(); err != nil {
 		return nil, err
 	}
@@ -98,6 +104,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}
 	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Kept: &rest.Kept{Revision: c.Store.Revision, Bytes: int64(c.Settings.AnswerMemory)}}
 	private := newManage(c, cursors, a.keys, a.writer)
+	private.MaxLine = int64(c.Settings.MaxBody) + lineMembers
 
 	open := map[string]http.Handler{
 		"/healthz": kit.JSON(statusOK, healthy),

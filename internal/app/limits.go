@@ -42,6 +42,36 @@ func snapshots(c config.Config, database store.Traits) int {
 	return maxDocuments
 }
 
+// Changes wait for each other: on SQLite for its one writer, on a server for the head of their
+// tenant's audit log. What waits there is served in the order of arrival, so no tenant may
+// have much waiting.
+const (
+	maxChanges      = 64 // as many as share a commit of SQLite
+	maxLargeChanges = 2
+)
+
+// changes returns how many changes are in progress at once: on a server, as many as leave
+// it half of its connections.
+func changes(c config.Config, database store.Traits) int {
+	if database.Remote {
+		return max(1, c.DatabaseConnections/2)
+	}
+	return maxChanges
+}
+
+// waitingPerConnection is how many queries wait for each connection to a server
+// (docs/limits.md). Requests that are in flight must find room there, or those of one tenant
+// would keep those of others out.
+const waitingPerConnection = 32
+
+// inFlight returns how many requests are in flight at once.
+func inFlight(c config.Config, database store.Traits) int {
+	if database.Remote && c.MaxRequests > 0 {
+		return min(c.MaxRequests, waitingPerConnection*c.DatabaseConnections)
+	}
+	return c.MaxRequests
+}
+
 // waiting returns how many may wait, for a time, for one of so many places.
 func waiting(places int, timeout time.Duration) int {
 	if timeout == 0 {
@@ -78,7 +108,13 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 		),
 		Bodies: limit.NewPool[atrium.TenantID](int64(c.BodyMemory)),
 		InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
-			Places: c.MaxRequests, Waiting: waiting(c.MaxRequests, c.RequestWait), Timeout: c.RequestWait,
+			Places: inFlight(c, database), Waiting: waiting(c.MaxRequests, c.RequestWait), Timeout: c.RequestWait,
+		}),
+		Changes: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
+			Places: changes(c, database), Waiting: waiting(c.MaxRequests, c.RequestWait), Timeout: heavyTimeout,
+		}),
+		LargeChanges: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
+			Places: maxLargeChanges, Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
 		}),
 		Documents: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
 			Places: snapshots(c, database), Waiting: maxDocumentsWaiting, Timeout: heavyTimeout,

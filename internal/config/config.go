@@ -123,7 +123,8 @@ type Config struct {
 
 	// How many requests of an API are in flight at the same time, imports and exports
 	// not counted. One tenant may have half of them, and each of several as many as are
-	// left. As many more of each tenant wait. 0 is no limit.
+	// left. As many more of each tenant wait. 0 is no limit. On a server there are at
+	// most 32 for each of database-connections.
 	MaxRequests int
 
 	// How long a request may wait to be admitted. Then it is answered with 503.

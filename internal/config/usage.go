@@ -30,7 +30,7 @@ var usage = map[string]string{
 	"TrustedProxies":       "The proxies that say for whom they speak: `networks` such as 10.0.0.0/8, or addresses, with commas between. X-Forwarded-For of a request that comes from one of them names its client. From others it is ignored.",
 	"BodyMemory":           "How much memory the bodies of requests may take that are read or worked on, and answers until their clients have read them, above 16 KiB of each. One tenant may hold half of it, and each of several as much as is left. What finds no room is answered with 503.",
 	"AnswerMemory":         "How much memory answers to GET of the external API may take that are kept until what they say changes, on SQLite. 0 keeps none.",
-	"MaxRequests":          "How many requests of an API are in flight at the same time, imports and exports not counted. One tenant may have half of them, and each of several as many as are left. As many more of each tenant wait. 0 is no limit.",
+	"MaxRequests":          "How many requests of an API are in flight at the same time, imports and exports not counted. One tenant may have half of them, and each of several as many as are left. As many more of each tenant wait. 0 is no limit. On a server there are at most 32 for each of database-connections.",
 	"RequestWait":          "How long a request may wait to be admitted. Then it is answered with 503.",
 	"KeyRate":              "How many requests may come with one key: 100/s are so many in a second, at once or evenly. What is above is answered with 429. 0 is no limit. Each process counts for itself.",
 	"TenantRate":           "How many requests may come for one tenant, with whichever of its keys.",

@@ -25,6 +25,7 @@ type API struct {
 	Imports  *limit.Semaphore[atrium.TenantID] // held by imports
 	Exports  *limit.Semaphore[atrium.TenantID] // held by exports, also of audit logs
 	MaxEntry int64                             // how large one of many entries may be, in bytes; 0 stands for rest.DefaultMaxBody
+	MaxLine  int64                             // how long a line of an import may be, in bytes; 0 stands for the most that can be
 	MaxBatch int64                             // how large the body may be that has them; 0 stands for that of any other
 }
 
@@ -87,7 +88,7 @@ func (a *API) accountRoutes() []rest.Route {
 func (a *API) activityRoutes() []rest.Route {
 	const area = atrium.ScopeManageAccounts
 	batch := changing(http.MethodPost, "/account_logs", area, a.createAccountLogs)
-	batch.MaxBody = a.MaxBatch
+	batch.MaxBody, batch.Queued = a.MaxBatch, true
 	move := changing(http.MethodPost, "/moves", area, a.createMove)
 	move.Heavy = true // it looks at many entries, and at their payloads
 	return []rest.Route{

@@ -21,6 +21,7 @@ type session struct {
 	limits  *Limits
 	writer  http.ResponseWriter
 	tenant  atrium.TenantID
+	heavy   bool                        // the whole request is heavy work
 	recheck func(context.Context) error // whether the key is still good for the route
 }
 
@@ -40,13 +41,26 @@ func admit(ctx context.Context, w http.ResponseWriter, places *limit.Semaphore[a
 // the processor than a small request does. The caller releases it before it waits for a
 // commit or its client. The error's code is atrium.CodeUnavailable.
 func (r *Request) AcquireHeavy(ctx context.Context) (release func(), err error) {
-	if r.limits == nil {
+	if r.limits == nil || r.heavy {
 		return func() {}, nil
 	}
 	if err := admit(ctx, r.writer, r.limits.Heavy, r.tenant); err != nil {
 		return nil, err
 	}
 	return func() { r.limits.Heavy.Release(r.tenant) }, nil
+}
+
+// AcquireLargeChange waits until the tenant of the request may run a transaction that
+// writes much. The caller releases it after the transaction. The error's code is
+// atrium.CodeUnavailable.
+func (r *Request) AcquireLargeChange(ctx context.Context) (release func(), err error) {
+	if r.limits == nil {
+		return func() {}, nil
+	}
+	if err := admit(ctx, r.writer, r.limits.LargeChanges, r.tenant); err != nil {
+		return nil, err
+	}
+	return func() { r.limits.LargeChanges.Release(r.tenant) }, nil
 }
 
 // DecodeBody calls f, which decodes the body of the request: as heavy work if the body is

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -97,4 +98,100 @@ func TestReservedMemoryIsGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
+}
+
+func TestWorkThatIsHeavyAsAWholeDoesNotWaitForItself(t *testing.T) {
+	places := func(n int) *limit.Semaphore[atrium.TenantID] {
+		return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: n})
+	}
+	a := &API{Limits: Limits{Heavy: places(2), Changes: places(2), LargeChanges: places(2)}}
+	r, _ := requestOf(&a.Limits, "a", strings.Repeat("x", heavyBody+1))
+	r.heavy = true
+	route := Route{Method: http.MethodPost, Heavy: true}
+	_, err := a.admitted(t.Context(), r.writer, route, r, func() (Response, error) {
+		if h, c, l := a.Limits.Heavy.Held(), a.Limits.Changes.Held(), a.Limits.LargeChanges.Held(); h != 1 || c != 1 || l != 1 {
+			t.Errorf("%d, %d and %d places are held", h, c, l)
+		}
+		return Response{}, r.DecodeBody(t.Context(), func() error { return nil })
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	for name, held := range map[string]int{"heavy": a.Limits.Heavy.Held(), "changes": a.Limits.Changes.Held(), "large": a.Limits.LargeChanges.Held()} {
+		if held != 0 {
+			t.Errorf("%s: %d places are held at the end", name, held)
+		}
+	}
+}
+
+func TestAChangeThatIsNotAdmittedIsUnavailableAndHoldsNothing(t *testing.T) {
+	one := func() *limit.Semaphore[atrium.TenantID] {
+		return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2})
+	}
+	a := &API{Limits: Limits{Heavy: one(), Changes: one(), LargeChanges: one()}}
+	if err := a.Limits.LargeChanges.Acquire(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	run := func(tenant atrium.TenantID, route Route, size int) error {
+		r, _ := requestOf(&a.Limits, tenant, strings.Repeat("x", size))
+		_, err := a.admitted(t.Context(), r.writer, route, r, func() (Response, error) { return Response{}, nil })
+		return err
+	}
+	change := Route{Method: http.MethodPost}
+	if err := run("a", change, heavyBody+1); atrium.CodeOf(err) != atrium.CodeUnavailable {
+		t.Errorf("a second large change of the tenant: %v", err)
+	}
+	if a.Limits.Changes.Held() != 0 {
+		t.Error("it holds a place")
+	}
+	for name, err := range map[string]error{
+		"a small change":                  run("a", change, 10),
+		"a large change of another":       run("b", change, heavyBody+1),
+		"large entries, which are queued": run("a", Route{Method: http.MethodPost, Queued: true}, heavyBody+1),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAnHTTP2BodyIsTakenFromThePoolFromItsFirstByte(t *testing.T) {
+	for major, refused := range map[int]bool{1: false, 2: true} {
+		a := &API{Limits: Limits{Bodies: limit.NewPool[atrium.TenantID](100)}}
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 60)))
+		r.ProtoMajor = major
+		b := a.newBody(&recorder{httptest.NewRecorder(), telemetry.Exchange{}}, r, "a")
+		if _, err := b.read(1000); (err != nil) != refused || refused && atrium.CodeOf(err) != atrium.CodeUnavailable {
+			t.Errorf("HTTP/%d: %v", major, err)
+		}
+		b.end()
+	}
+}
+
+func TestOthersWorkBetweenTheWritesOfADocument(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		places := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 1, Waiting: 1})
+		work := heavyWork{ctx: t.Context(), w: httptest.NewRecorder(), places: places, tenant: "a"}
+		if err := work.resume(); err != nil {
+			t.Fatal(err)
+		}
+		other := make(chan error, 1)
+		go func() { other <- places.Do(t.Context(), "b", func() error { return nil }) }()
+		synctest.Wait()
+		counter := byteCounter{work: &work}
+		if _, err := counter.Write([]byte("text")); err != nil || counter.bytes != 4 {
+			t.Fatalf("%d bytes, %v", counter.bytes, err)
+		}
+		select {
+		case err := <-other:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("another tenant still waits")
+		}
+		if work.pause(); places.Held() != 0 {
+			t.Error("a place is held at the end")
+		}
+	})
 }

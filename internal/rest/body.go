@@ -12,8 +12,9 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// smallBody is how much of a body is always taken: the limit of connections bounds that.
-// What is above it is taken from the pool that all bodies share. It is also how much of
+// smallBody is how much of a body of HTTP/1 is always taken: the limit of connections bounds
+// that. What is above it is taken from the pool that all bodies share, and so is every byte
+// with HTTP/2, where a connection has many requests at a time. It is also how much of
 // the stated length gets memory before any of it has come.
 const smallBody = 16 << 10
 
@@ -28,12 +29,17 @@ type body struct {
 	from   io.Reader
 	pool   *limit.Pool[atrium.TenantID]
 	tenant atrium.TenantID
+	free   int64 // how much is not taken from the pool
 	size   int64 // of what was read
 	taken  int64 // from the pool
 }
 
 func (a *API) newBody(w http.ResponseWriter, r *http.Request, tenant atrium.TenantID) *body {
-	return &body{w: w, r: r, pool: a.Limits.Bodies, tenant: tenant}
+	b := &body{w: w, r: r, pool: a.Limits.Bodies, tenant: tenant}
+	if r.ProtoMajor == 1 {
+		b.free = smallBody
+	}
+	return b
 }
 
 func (b *body) end() { b.pool.Return(b.tenant, b.taken) }
@@ -47,7 +53,7 @@ func (b *body) read(limit int64) ([]byte, error) {
 		return nil, tooLarge
 	}
 	var buffer bytes.Buffer
-	buffer.Grow(int(min(max(b.r.ContentLength, 0), smallBody)) + bytes.MinRead)
+	buffer.Grow(int(min(max(b.r.ContentLength, 0), b.free)) + bytes.MinRead)
 	b.from = http.MaxBytesReader(b.w, b.r.Body, limit)
 	_, err := buffer.ReadFrom(b)
 	if err == nil {
@@ -68,7 +74,7 @@ func (b *body) read(limit int64) ([]byte, error) {
 func (b *body) Read(to []byte) (int, error) {
 	n, err := b.from.Read(to)
 	b.size += int64(n)
-	if more := b.size - smallBody - b.taken; more > 0 {
+	if more := b.size - b.free - b.taken; more > 0 {
 		if !b.pool.Take(b.tenant, more) {
 			return n, errBodies
 		}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"atrium"
@@ -19,6 +20,7 @@ import (
 const (
 	documentTimeout = time.Minute      // of a document where the server has no write timeout
 	documentStall   = 10 * time.Second // of each write
+	documentGrace   = 3 * time.Second  // that a document has to end when the server stops
 )
 
 // errDocumentSent ends a document whose snapshot was lost after its headers were sent.
@@ -38,12 +40,20 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	until, _ := ctx.Deadline()
+	conn := &documentConn{ctx: ctx, w: w, control: control, until: until}
+	defer a.whenStopping(func() {
+		time.AfterFunc(documentGrace, func() {
+			cancel()
+			conn.stop()
+		})
+	})()
 	tenant := note(w).TenantID
 	if err := admit(ctx, w, a.Limits.Documents, tenant); err != nil {
 		return madeAnyway(r, err)
 	}
 	defer a.Limits.Documents.Release(tenant)
 	work := heavyWork{ctx: ctx, w: w, places: a.Limits.Heavy, tenant: tenant}
+	conn.work = &work
 	defer work.pause()
 	if err := work.resume(); err != nil {
 		return madeAnyway(r, err)
@@ -53,7 +63,7 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 		if sent { // the engine runs a transaction again whose connection was lost
 			return errDocumentSent
 		}
-		var size byteCounter
+		size := byteCounter{work: &work}
 		tag, err := write(&size)
 		if err != nil {
 			return err
@@ -64,12 +74,12 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 		if setTag(w, r, tag) {
 			return nil
 		}
-		h[headerType], h[headerCache], h[headerLength] = typeJSON, forItsCaller, []string{strconv.FormatInt(int64(size), 10)}
+		h[headerType], h[headerCache], h[headerLength] = typeJSON, forItsCaller, []string{strconv.FormatInt(size.bytes, 10)}
 		w.WriteHeader(cmp.Or(response.Status, http.StatusOK))
 		if r.Method == http.MethodHead {
 			return nil
 		}
-		_, err = write(&documentConn{w, control, until, &work})
+		_, err = write(conn)
 		return err
 	})
 	if err != nil && sent {
@@ -80,20 +90,34 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 }
 
 // A byteCounter counts the bytes that are written to it.
-type byteCounter int64
+type byteCounter struct {
+	bytes int64
+	work  *heavyWork // which others may do between two writes
+}
 
 func (c *byteCounter) Write(b []byte) (int, error) {
-	*c += byteCounter(len(b))
-	return len(b), nil
+	c.bytes += int64(len(b))
+	c.work.pause()
+	return len(b), c.work.resume()
 }
 
 // A documentConn writes to a client that must read at a minimum speed: each write ends
 // after documentStall, and all of them at an instant.
 type documentConn struct {
+	ctx     context.Context
 	w       io.Writer
 	control *http.ResponseController
 	until   time.Time
 	work    *heavyWork // is not done while the client is waited for
+
+	mu sync.Mutex // held while a deadline is set, so that stop sets the last one
+}
+
+// stop ends a write that waits for the client. ctx has ended.
+func (c *documentConn) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.control.SetWriteDeadline(time.Now())
 }
 
 func (c *documentConn) Write(b []byte) (n int, err error) {
@@ -107,7 +131,12 @@ func (c *documentConn) Write(b []byte) (n int, err error) {
 	if c.until.Before(deadline) {
 		deadline = c.until
 	}
-	if err := c.control.SetWriteDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	c.mu.Lock()
+	if err = context.Cause(c.ctx); err == nil {
+		err = c.control.SetWriteDeadline(deadline)
+	}
+	c.mu.Unlock()
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
 	return c.w.Write(b)

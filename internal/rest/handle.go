@@ -22,6 +22,7 @@ import (
 
 	"atrium"
 	"atrium/internal/auth"
+	"atrium/internal/limit"
 	"atrium/internal/telemetry"
 )
 
@@ -289,13 +290,31 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 		}
 		exchange.TenantID = who.TenantID
 	}
-	if request.tenant = who.TenantID; route.Heavy {
-		if err := admit(ctx, w, a.Limits.Heavy, who.TenantID); err != nil {
-			return Response{}, err
-		}
-		defer a.Limits.Heavy.Release(who.TenantID)
-	}
-	response, err := route.Handle(ctx, who, request)
+	request.tenant, request.heavy = who.TenantID, route.Heavy
+	response, err := a.admitted(ctx, w, route, request, func() (Response, error) { return route.Handle(ctx, who, request) })
 	response.recheck = request.recheck
 	return response, err
+}
+
+// admitted calls f when the tenant may do what the route does. The order in which the
+// places are taken is the same everywhere, so that nothing waits in a circle.
+func (a *API) admitted(ctx context.Context, w http.ResponseWriter, route Route, request *Request, f func() (Response, error)) (Response, error) {
+	changes := route.Method != http.MethodGet && route.Takes == JSON && !route.Queued
+	for _, places := range []struct {
+		needed bool
+		of     *limit.Semaphore[atrium.TenantID]
+	}{
+		{changes, a.Limits.Changes},
+		{changes && len(request.Body) > heavyBody, a.Limits.LargeChanges},
+		{route.Heavy, a.Limits.Heavy},
+	} {
+		if !places.needed {
+			continue
+		}
+		if err := admit(ctx, w, places.of, request.tenant); err != nil {
+			return Response{}, err
+		}
+		defer places.of.Release(request.tenant)
+	}
+	return f()
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,6 +22,8 @@ type Limits struct {
 	Rates           *Rates
 	Bodies          *limit.Pool[atrium.TenantID]      // bytes of memory for bodies that come or are worked on, and for answers that are sent
 	InFlight        *limit.Semaphore[atrium.TenantID] // held by every request that has arrived whole; streams do not count
+	Changes         *limit.Semaphore[atrium.TenantID] // held by requests that change something, apart from entries, which have a queue
+	LargeChanges    *limit.Semaphore[atrium.TenantID] // held by those whose transactions write much
 	Documents       *limit.Semaphore[atrium.TenantID] // held while a Document is sent, which keeps a snapshot of the database open
 	Heavy           *limit.Semaphore[atrium.TenantID] // held while a request takes more of the processor than a small one does
 }
@@ -145,3 +148,26 @@ func item(list []byte, name string, first byte, a int, second byte, b int) []byt
 
 // seconds returns a time in whole seconds, none of which is too early.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// AdmitCheck waits for what a check of an account with many prospects needs: a snapshot of
+// the database and a processor. yield lets other tenants have the processor for a moment.
+// The code of its errors is atrium.CodeUnavailable.
+func (l *Limits) AdmitCheck(ctx context.Context, tenant atrium.TenantID) (yield func() error, release func(), err error) {
+	if err := l.Documents.Acquire(ctx, tenant); err != nil {
+		return nil, nil, atrium.Unavailable(err)
+	}
+	work := heavyWork{ctx: ctx, places: l.Heavy, tenant: tenant}
+	yield = func() error {
+		work.pause()
+		return work.resume()
+	}
+	release = func() {
+		work.pause()
+		l.Documents.Release(tenant)
+	}
+	if err := work.resume(); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return yield, release, nil
+}

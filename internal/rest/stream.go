@@ -92,6 +92,7 @@ func (u *upload) Read(b []byte) (int, error) {
 func (u *upload) end() {
 	if !u.done {
 		closeAfter(u.w, u.r)
+		_ = u.control.SetReadDeadline(time.Now().Add(time.Second)) // net/http reads on, to learn whether it ends soon
 	}
 	u.stop()
 	u.cancel(nil)
@@ -104,6 +105,15 @@ type download struct {
 	control *http.ResponseController
 	ctx     context.Context
 	begun   bool
+
+	mu sync.Mutex // held while a deadline is set, so that stop sets the last one
+}
+
+// stop ends the download, also while it waits for its client.
+func (d *download) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_ = d.control.SetWriteDeadline(time.Now())
 }
 
 func (d *download) begin() {
@@ -125,7 +135,13 @@ func (d *download) Write(b []byte) (int, error) {
 	if !d.begun {
 		d.begin()
 	}
-	if err := d.control.SetWriteDeadline(time.Now().Add(streamPatience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	d.mu.Lock()
+	err := context.Cause(d.ctx)
+	if err == nil {
+		err = d.control.SetWriteDeadline(time.Now().Add(streamPatience))
+	}
+	d.mu.Unlock()
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
 	return d.w.Write(b)
@@ -137,8 +153,11 @@ func (d *download) Write(b []byte) (int, error) {
 func (a *API) writeStream(w http.ResponseWriter, r *http.Request, response Response) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	defer a.whenStopping(func() { cancel(ErrStopping) })()
 	d := &download{rechecker: rechecker{response.recheck, time.Now()}, w: w, control: http.NewResponseController(w), ctx: ctx}
+	defer a.whenStopping(func() {
+		cancel(ErrStopping)
+		d.stop()
+	})()
 	if r.Method == http.MethodHead {
 		d.begin()
 		return nil

@@ -66,19 +66,48 @@ func checkedChange[T any](ctx context.Context, s *Store, c atrium.Change, id atr
 		if !errors.Is(err, errUnchecked) {
 			return result, replayed, err
 		}
-		err = s.read(ctx, func(tx engine.Tx) error {
-			return readAccount(ctx, tx, c.TenantID, id, func(d atrium.AccountDetail) error {
-				state, err := stateOf(tx, d.Account)
-				if err != nil {
-					return err
-				}
-				checked = &state
-				return check(d)
-			})
-		})
-		if err != nil {
+		if checked, err = s.checkOutside(ctx, c.TenantID, id, check); err != nil {
 			return result, false, err
 		}
 	}
 	return result, false, atrium.Unavailable(errors.New("the account is changed again and again"))
+}
+
+// checkOutside calls check for an account, and returns the state that it had.
+func (s *Store) checkOutside(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID, check func(atrium.AccountDetail) error) (checked *accountState, err error) {
+	yield := func() error { return nil }
+	if s.AdmitCheck != nil {
+		var release func()
+		if yield, release, err = s.AdmitCheck(ctx, tenant); err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	err = s.read(ctx, func(tx engine.Tx) error {
+		return readAccount(ctx, tx, tenant, id, func(d atrium.AccountDetail) error {
+			state, err := stateOf(tx, d.Account)
+			if err != nil {
+				return err
+			}
+			checked = &state
+			d.Stream = yielding(d.Stream, yield)
+			return check(d)
+		})
+	})
+	return checked, err
+}
+
+// yielding returns a stream that calls yield after each prospectPage of prospects.
+func yielding(s stream, yield func() error) stream {
+	return func(each func(*atrium.Prospect) error) error {
+		read := 0
+		return s(func(p *atrium.Prospect) error {
+			if read++; read%prospectPage == 0 {
+				if err := yield(); err != nil {
+					return err
+				}
+			}
+			return each(p)
+		})
+	}
 }

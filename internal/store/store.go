@@ -31,6 +31,12 @@ type Store struct {
 	// ones; 0 for all. It is set before the Store is used.
 	KeepVersions int
 
+	// AdmitCheck waits until a tenant may have a precondition checked that depends on many
+	// prospects: that takes a connection and a processor. yield is called from time to time,
+	// so that others can have the processor. nil admits everyone. It is set before the Store
+	// is used.
+	AdmitCheck func(context.Context, atrium.TenantID) (yield func() error, release func(), err error)
+
 	merging sync.Map     // the tenants to one of whose merged accounts an entry has gone
 	careful atomic.Int32 // how many appends look for their keys first; see carefulBatches
 }
