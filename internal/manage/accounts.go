@@ -185,11 +185,7 @@ func (a *API) eraseAccount(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err != nil {
 		return rest.Response{}, err
 	}
-	check := sameAccount(r)
-	if check == nil {
-		check = func(atrium.AccountDetail) error { return nil }
-	}
-	done, err := a.Store.EraseAccount(ctx, c, id, check)
+	done, err := a.Store.EraseAccount(ctx, c, id, sameAccount(r))
 	if done {
 		return rest.NoContent, err
 	}

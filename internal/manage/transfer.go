@@ -24,7 +24,8 @@ func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Reques
 	q := r.Query()
 	o := transfer.Options{
 		Actor: who.Actor(), RequestID: r.ID(), FromLine: int(lineOf(q, "fromLine")),
-		Limits: transfer.Limits{Acquire: r.AcquireHeavy, Reserve: r.Reserve, Recheck: r.Recheck},
+		MaxLine: int(a.MaxLine),
+		Limits:  transfer.Limits{Acquire: r.AcquireHeavy, AcquireCommit: r.AcquireLargeChange, Reserve: r.Reserve, Recheck: r.Recheck},
 	}
 	switch check, given := q.Text("check"); {
 	case given && check != "true" && check != "false":
@@ -74,7 +75,7 @@ func stopped(err error, check bool) error {
 	case errors.Is(stop.Err, rest.ErrStopping), errors.Is(stop.Err, context.Canceled):
 		return atrium.Errorf(atrium.CodeUnavailable, "The import was broken off. %s", goOn(stop.ResumeFrom)).Because(stop.Err)
 	case public && (stop.Reading || e.Code == atrium.CodeUnauthenticated || e.Code == atrium.CodeForbidden):
-		return atrium.Errorf(e.Code, "%s %s", e.Detail, goOn(stop.ResumeFrom))
+		return atrium.Errorf(e.Code, "%s %s", e.Detail, goOn(stop.ResumeFrom)).Because(stop.Err)
 	case stop.Reading:
 		e := atrium.Errorf(atrium.CodeInvalidRequest, "The body ended before it was complete. %s", goOn(stop.ResumeFrom))
 		e.Faults = []atrium.Fault{{In: atrium.InBody, Detail: "ended before it was complete"}}

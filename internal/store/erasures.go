@@ -32,13 +32,13 @@ const eraseInRequest = 2_000
 
 // EraseAccount erases the account that an identifier leads to for good, with all that
 // was merged into it, and their entries. The account as it stands is first given to
-// check, whose error ends the call. From then on nothing of it can be seen, and a
+// check, whose error ends the call; nil stands for no check. From then on nothing of it can be seen, and a
 // later entry for one of its domains makes a new account. done reports that all entries
 // are deleted, and that nothing of what was erased is left in the files of an embedded
 // database; otherwise EraseEntries completes the erasure. It is NotFound if there is no
 // such account.
 func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, check func(atrium.AccountDetail) error) (done bool, err error) {
-	erased, _, err := change(ctx, s, c, func(tx *changing) ([]atrium.AccountID, error) {
+	erased, _, err := checkedChange(ctx, s, c, id, check, func(tx *changing) ([]atrium.AccountID, error) {
 		g, err := tx.lockGroup(id)
 		if err != nil {
 			return nil, err
@@ -47,7 +47,7 @@ func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.Acc
 		if err != nil {
 			return nil, err
 		}
-		if err := check(detail); err != nil {
+		if err := tx.check(detail, check); err != nil {
 			return nil, err
 		}
 		return g.ids(), tx.erase(g)

@@ -56,7 +56,7 @@ func benchmarkErase(b *testing.B, entries int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		return outcomes[0].Receipt.AccountID
+		return outcomes[0].AccountID
 	}
 	for range entries / 250 {
 		appendTo(func() int { return rand.IntN(entries / 10) }, 250)

@@ -23,7 +23,7 @@ const (
 // errChunkFull ends a chunk before its last row.
 var errChunkFull = errors.New("chunk is full")
 
-// Export calls emit with every record of a tenant: accounts, prospects, merges,
+// Export calls emit with every record of a tenant: accounts, merges, prospects,
 // brands, pages, audiences, versions and entries, each kind in the order of its
 // identifiers (merges in the order of the accounts at their ends and then of those
 // that were merged, versions in the order of their audiences and numbers). It has what was
@@ -47,7 +47,7 @@ func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Re
 		if err := x.begin(); err != nil {
 			return err
 		}
-		for _, kind := range []func() error{x.accounts, x.prospects, x.merges, x.brands, x.pages, x.audiences, x.versions, x.entries} {
+		for _, kind := range []func() error{x.accounts, x.merges, x.prospects, x.brands, x.pages, x.audiences, x.versions, x.entries} {
 			if err := kind(); err != nil {
 				return err
 			}

@@ -43,13 +43,16 @@ type ImportError struct {
 // Error names the member and the reason.
 func (e *ImportError) Error() string { return e.Member + ": " + e.Detail }
 
-// ErrChunkTooLarge says that comparing a chunk with what is stored under the same
-// identifiers would take more than one transaction should. Nothing of it is stored: it is
-// to be imported in parts. A chunk of one record is never too large.
-var ErrChunkTooLarge = errors.New("the chunk names too much of what is stored")
+// ErrChunkTooLarge says that a chunk would take more than one transaction should: it names
+// too much of what is stored, or merges accounts with too many prospects. Nothing of it is
+// stored: it is to be imported in parts, of which Unstored leaves out what is stored.
+var ErrChunkTooLarge = errors.New("the chunk is too much for one transaction")
 
-// comparedBytes is how much of what is stored one chunk is compared with.
-const comparedBytes = 16 << 20
+// How much of what is stored, in bytes, one chunk is compared with.
+const (
+	comparedBytes         = 16 << 20 // by Unstored, unless it is one record
+	comparedInTransaction = 4 << 20  // what another import has stored since
+)
 
 func refuse(index int, member, detail string) error {
 	return &ImportError{Index: index, Member: member, Detail: detail}
@@ -68,7 +71,6 @@ func (s *Store) Import(ctx context.Context, c atrium.Change, chunk []Import) (ad
 		added, _, err = change(ctx, s, c, func(tx *changing) (int, error) {
 			im := &importing{
 				tx: tx, tenant: c.TenantID, actor: c.Actor, now: tx.at, storedAt: tx.storedAt(), kinds: map[string]any{},
-				single: len(chunk) == 1,
 			}
 			for _, run := range runs(chunk) {
 				before := im.added
@@ -94,6 +96,91 @@ func (s *Store) Import(ctx context.Context, c atrium.Change, chunk []Import) (ad
 		break
 	}
 	return added, err
+}
+
+// Unstored returns the indexes of the records of a chunk that are to be imported: those
+// that are not stored, and those of kinds whose records are small. What is stored under the
+// same identifier and is not the same is an *ImportError. It takes as long as comparing
+// takes, and holds up no writer. It is ErrChunkTooLarge if that is too much at once; a
+// chunk of one record never is.
+func (s *Store) Unstored(ctx context.Context, tenant atrium.TenantID, chunk []Import) (indexes []int, err error) {
+	var lookups [3]lookup
+	at := map[string][]int{} // the indexes of each identity that is looked for
+	for i, item := range chunk {
+		l, id := 0, identity(item.Record)
+		switch item.Record.(type) {
+		case *atrium.Entry:
+			lookups[l].batch = entriesByID
+		case *AudienceVersion:
+			l = 1
+			lookups[l].batch = versionsByID
+		case *atrium.Page, *ScheduledPage:
+			l = 2
+			lookups[l].batch = pagesByID
+		default:
+			continue
+		}
+		if at[id] = append(at[id], i); id != "" && len(at[id]) == 1 {
+			lookups[l].rows = append(lookups[l].rows, engine.Args{idArg(tenant), packedID(item.Record)})
+		}
+	}
+	scans := [3]func(engine.Row) Record{
+		scanned(tenant, scanEntry), scanned(tenant, scanVersion), func(r engine.Row) Record { return pageRecord(r, tenant) },
+	}
+	stored := map[int]bool{}
+	err = s.read(ctx, func(tx engine.Tx) error {
+		clear(stored)
+		compared := 0
+		for l, lookup := range lookups {
+			if len(lookup.rows) == 0 {
+				continue
+			}
+			if _, err := tx.Batch(lookup.batch, lookup.rows, func(r engine.Row) error {
+				w := weighed{Row: r}
+				record := scans[l](&w)
+				if compared += w.bytes; compared > comparedBytes && len(chunk) > 1 {
+					return ErrChunkTooLarge
+				}
+				for _, i := range at[identity(record)] {
+					if member := chunk[i].Differs(record); member != "" {
+						return refuse(i, member, "is not what is stored under the same identifier")
+					}
+					stored[i] = true
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if refused, ok := errors.AsType[*ImportError](err); ok {
+		return nil, refused
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range chunk {
+		if !stored[i] {
+			indexes = append(indexes, i)
+		}
+	}
+	return indexes, nil
+}
+
+// packedID returns the argument by which a record of a large kind is found.
+func packedID(r Record) any {
+	switch r := r.(type) {
+	case *atrium.Entry:
+		return idArg(r.ID)
+	case *AudienceVersion:
+		return idArg(r.ID)
+	case *atrium.Page:
+		return idArg(r.ID)
+	case *ScheduledPage:
+		return idArg(r.ID)
+	}
+	return nil
 }
 
 // importTries is how often a chunk is stored that finds things taken.
@@ -156,8 +243,8 @@ type importing struct {
 	storedAt int64
 	added    int
 	kinds    map[string]any // how many were added of each, by the name of its plural
-	single   bool           // the chunk is of one record
 	compared int            // bytes of what is stored that were read
+	copied   int64          // links to prospects that merges have copied
 }
 
 // count notes how many records of a run were added.
@@ -253,7 +340,7 @@ func (im *importing) find(b *engine.Batch, rows []engine.Args, scan func(engine.
 		w := weighed{Row: r}
 		record := scan(&w)
 		found[identity(record)] = record
-		if im.compared += w.bytes; im.compared > comparedBytes && !im.single {
+		if im.compared += w.bytes; im.compared > comparedInTransaction {
 			return ErrChunkTooLarge
 		}
 		return nil

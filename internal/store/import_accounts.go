@@ -225,6 +225,16 @@ func (im *importing) merges(run importRun) error {
 		if refusal := mergeRefused(from, to); refusal != "" {
 			return refuse(index, "into", refusal)
 		}
+		switch left, err := linksLeft(im.tx, im.tenant, from.ids(), maxRegrouped-im.copied); {
+		case err != nil:
+			return err
+		case left < 0 && im.copied > 0:
+			return ErrChunkTooLarge
+		case left < 0:
+			return refuse(index, "accountId", tooManyLinks)
+		default:
+			im.copied = maxRegrouped - left
+		}
 		if err := joinGroups(im.tx, im.tenant, from, to, m.Into); err != nil {
 			return err
 		}

@@ -18,7 +18,6 @@ import (
 // detail returns the account that stands for a group as it is shown.
 func (tx *changing) detail(g *group) (d atrium.AccountDetail, err error) {
 	d, err = findAccount(tx.Query, tx.change.TenantID, g.root.ID)
-	d.Stream = prospectStream(tx, tx.change.TenantID, g.root.ID) // EraseAccount checks without checkedChange
 	for _, m := range g.members {
 		d.Merged = append(d.Merged, m.merged())
 	}
@@ -30,7 +29,8 @@ func (tx *changing) detail(g *group) (d atrium.AccountDetail, err error) {
 // The account as it stands is first given to check, whose error ends the call; nil stands
 // for no check. One that is merged into the other already changes nothing. It is NotFound if there is
 // no such account, and Conflict if they are the same, one of them is the unattributed
-// account, or more than atrium.MaxMerged would be merged into one.
+// account, more than atrium.MaxMerged would be merged into one, or more than maxRegrouped
+// prospects are linked to what is merged.
 func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atrium.AccountID, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
 	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing) (atrium.AccountID, error) {
 		groups, err := lockGroups(tx, c.TenantID, id, into)
@@ -53,6 +53,9 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 		if refusal := mergeRefused(from, to); refusal != "" {
 			return "", atrium.Errorf(atrium.CodeConflict, "It cannot be merged: %s.", refusal)
 		}
+		if err := tx.checkLinks(from.ids()); err != nil {
+			return "", err
+		}
 		before := to.root.Account
 		tx.recordDetail("account.merge", string(from.root.ID), map[string]any{"into": to.root.ID})
 		to.root.Name, to.root.UpdatedAt = cmp.Or(before.Name, from.root.Name), max(before.UpdatedAt, tx.at)
@@ -70,6 +73,40 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 		return to.root.ID, nil
 	})
 	return d, err
+}
+
+// maxRegrouped is how many links to prospects one transaction copies when accounts are
+// merged or split.
+const maxRegrouped = 10_000
+
+const tooManyLinks = "has more than 10,000 linked prospects, which must be unlinked first"
+
+// checkLinks returns an error if accounts have more than maxRegrouped links together.
+func (tx *changing) checkLinks(accounts []atrium.AccountID) error {
+	left, err := linksLeft(tx, tx.change.TenantID, accounts, maxRegrouped)
+	if err == nil && left < 0 {
+		err = atrium.Errorf(atrium.CodeConflict, "The account %s.", tooManyLinks)
+	}
+	return err
+}
+
+// linksLeft returns how many links to prospects are left of most when those of the accounts
+// are taken away; less than 0 if there are more.
+func linksLeft(tx engine.Tx, tenant atrium.TenantID, accounts []atrium.AccountID, most int64) (left int64, err error) {
+	left = most
+	for _, id := range accounts {
+		if left < 0 {
+			break
+		}
+		if err := tx.Query("SELECT COUNT(*) FROM (SELECT 1 FROM account_prospects WHERE tenant_id = $1 AND account_id = $2 LIMIT $3) AS links",
+			engine.Args{idArg(tenant), idArg(id), left + 1}, func(r engine.Row) error {
+				left -= r.Int(0)
+				return nil
+			}); err != nil {
+			return 0, err
+		}
+	}
+	return left, nil
 }
 
 // mergeRefused says why a group cannot be merged into another one, or "".
@@ -154,7 +191,8 @@ func showGroups(tx engine.Tx, tenant atrium.TenantID, roots ...*member) error {
 // SplitAccount takes an account out of the group that another one leads to, with all
 // that was merged into it, so that it stands for itself again, and returns the account
 // that it was taken from. That account as it stands is first given to check, whose error
-// ends the call; nil stands for no check. It is NotFound unless the account was merged into that one.
+// ends the call; nil stands for no check. It is NotFound unless the account was merged into
+// that one, and Conflict if more than maxRegrouped prospects are linked to the group.
 func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account atrium.AccountID, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
 	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing) (atrium.AccountID, error) {
 		g, err := tx.lockGroup(id)
@@ -171,6 +209,9 @@ func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account a
 		top := g.find(account)
 		if top == nil || top.into == "" {
 			return "", atrium.NotFound()
+		}
+		if err := tx.checkLinks(g.ids()); err != nil {
+			return "", err
 		}
 		tx.recordDetail("account.split", string(top.ID), map[string]any{"from": g.root.ID})
 		return g.root.ID, tx.split(g, top)

@@ -104,7 +104,7 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) (records []Import, numbers
 	brands := f.read(scanned(t.tenant, scanBrand), lookup{brandsByID, f.brands})
 	prospects := f.prospectsWithLinks()
 	accounts, merges := f.accountsWithMerges()
-	return slices.Concat(accounts, prospects, merges, brands, pages, audiences, versions, entries), numbers, shown, f.err
+	return slices.Concat(accounts, merges, prospects, brands, pages, audiences, versions, entries), numbers, shown, f.err
 }
 
 // scanned returns a scan function that makes records.

@@ -85,15 +85,15 @@ func orNew[T atrium.Identifier](id *T) {
 func TestALineMayBeAsLongAsTheLimitAndNoLonger(t *testing.T) {
 	long := strings.Repeat("x", maxLine)
 	for _, end := range []string{"", "\n", "\r\n"} {
-		line, err := new(importing).readLine(bufio.NewReader(strings.NewReader(long+end)), false)
+		line, err := (&importing{maxLine: maxLine}).readLine(bufio.NewReader(strings.NewReader(long+end)), false)
 		if err != nil || len(line) != maxLine {
 			t.Errorf("a line at the limit: %d bytes, %v", len(line), err)
 		}
-		if _, err = new(importing).readLine(bufio.NewReader(strings.NewReader(long+"x"+end)), false); !errors.Is(err, errLineTooLong) {
+		if _, err = (&importing{maxLine: maxLine}).readLine(bufio.NewReader(strings.NewReader(long+"x"+end)), false); !errors.Is(err, errLineTooLong) {
 			t.Errorf("a line over the limit: %v", err)
 		}
 	}
-	if _, err := new(importing).readLine(bufio.NewReader(strings.NewReader("")), false); !errors.Is(err, io.EOF) {
+	if _, err := (&importing{maxLine: maxLine}).readLine(bufio.NewReader(strings.NewReader("")), false); !errors.Is(err, io.EOF) {
 		t.Errorf("no line: %v", err)
 	}
 }

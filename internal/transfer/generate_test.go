@@ -194,6 +194,7 @@ func tenantLines(t *rapid.T) []*line {
 		l.add("createdAt", instant(t))
 		l.add("updatedAt", instant(t))
 	}
+	mergesOf(t, accounts, begin)
 	for _, id := range identifiers(t, "prospect_", 3) {
 		l := begin("prospect", "prospectId", id)
 		for _, name := range []string{"name", "email", "domain", "slug", "phoneNumber", "linkedinProfileUrl"} {
@@ -207,7 +208,6 @@ func tenantLines(t *rapid.T) []*line {
 		l.add("createdAt", instant(t))
 		l.add("updatedAt", instant(t))
 	}
-	mergesOf(t, accounts, begin)
 	for _, id := range identifiers(t, "brand_", 2) {
 		l := begin("brand", "brandId", id)
 		l.add("name", quote(text(t, 1, 255)))
@@ -243,7 +243,7 @@ func tenantLines(t *rapid.T) []*line {
 	return all
 }
 
-var kinds = []string{"account", "prospect", "merge", "brand", "page", "audience", "audienceVersion", "accountLog"}
+var kinds = []string{"account", "merge", "prospect", "brand", "page", "audience", "audienceVersion", "accountLog"}
 
 // mergesOf draws which accounts are merged into which others, in any direction.
 func mergesOf(t *rapid.T, accounts []string, begin func(kind, idName, id string) *line) {

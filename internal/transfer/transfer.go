@@ -34,6 +34,9 @@ type Limits struct {
 	// waits for its client or for a commit.
 	Acquire func(ctx context.Context) (release func(), err error)
 
+	// AcquireCommit waits until the transfer may store a chunk.
+	AcquireCommit func(ctx context.Context) (release func(), err error)
+
 	// Reserve takes bytes of memory.
 	Reserve func(bytes int64) (release func(), err error)
 
@@ -42,11 +45,12 @@ type Limits struct {
 	Recheck func(ctx context.Context) error
 }
 
-func (l *Limits) acquire(ctx context.Context) (release func(), err error) {
-	if l.Acquire == nil {
+// acquire calls one of the functions that acquire something; nil stands for none.
+func acquire(ctx context.Context, f func(context.Context) (func(), error)) (release func(), err error) {
+	if f == nil {
 		return func() {}, nil
 	}
-	return l.Acquire(ctx)
+	return f(ctx)
 }
 
 // exportBuffer is how many encoded bytes an export writes at once.
@@ -66,7 +70,7 @@ func Export(ctx context.Context, s *store.Store, tenant atrium.TenantID, w io.Wr
 	defer yield()
 	err = s.Export(ctx, tenant, func(record store.Record) (err error) {
 		if release == nil {
-			if release, err = limits.acquire(ctx); err != nil {
+			if release, err = acquire(ctx, limits.Acquire); err != nil {
 				return err
 			}
 		}
@@ -100,7 +104,8 @@ type Options struct {
 	Actor     string // "" for atrium.ActorCommandLine
 	RequestID string
 
-	Limits Limits
+	MaxLine int // how long a line may be, in bytes; 0 stands for 32 MiB, which is the most
+	Limits  Limits
 }
 
 // A Report says what an import did.
@@ -166,7 +171,14 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 		return Report{}, err
 	}
 	change := atrium.Change{TenantID: tenant, Actor: cmp.Or(o.Actor, atrium.ActorCommandLine), RequestID: o.RequestID}
-	target := func(chunk []store.Import) (int, error) { return s.Import(ctx, change, chunk) }
+	target := func(chunk []store.Import) (int, error) {
+		release, err := acquire(ctx, o.Limits.AcquireCommit)
+		if err != nil {
+			return 0, err
+		}
+		defer release()
+		return s.Import(ctx, change, chunk)
+	}
 	if o.Check {
 		trial, err := s.NewTrial(ctx, tenant)
 		if err != nil {
@@ -175,7 +187,15 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 		defer trial.Close()
 		target = func(chunk []store.Import) (int, error) { return trial.Import(ctx, chunk) }
 	}
-	im := &importing{target: target, limits: o.Limits, from: max(o.FromLine, 1)}
+	compare := func(chunk []store.Import) ([]int, error) {
+		release, err := acquire(ctx, o.Limits.Acquire)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		return s.Unstored(ctx, tenant, chunk)
+	}
+	im := &importing{compare: compare, target: target, limits: o.Limits, maxLine: min(cmp.Or(o.MaxLine, maxLine), maxLine), from: max(o.FromLine, 1)}
 	defer im.free()
 	err := im.read(ctx, bufio.NewReaderSize(r, 256<<10))
 	if err == nil && o.FromLine > im.report.Lines+1 {
@@ -187,10 +207,12 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 // An importing is one run of Import. Lines are read, then decoded, then stored: each of
 // these waits for something else.
 type importing struct {
-	target func([]store.Import) (int, error)
-	limits Limits
-	from   int
-	report Report
+	compare func([]store.Import) (unstored []int, err error)
+	target  func([]store.Import) (added int, err error)
+	limits  Limits
+	maxLine int
+	from    int
+	report  Report
 
 	raw      [][]byte       // lines that are not decoded yet; the last ones of lines
 	chunk    []store.Import // decoded lines; the first ones of lines
@@ -230,7 +252,7 @@ func (im *importing) read(ctx context.Context, in *bufio.Reader) error {
 		}
 		switch {
 		case errors.Is(err, errLineTooLong):
-			return im.stop(im.report.Lines, atrium.Fault{Detail: err.Error()})
+			return im.stop(im.report.Lines, atrium.Fault{Detail: fmt.Sprintf("is longer than %d bytes", im.maxLine)})
 		case err != nil:
 			return &StopError{im.resumeFrom(im.report.Lines), true, fmt.Errorf("read line %d: %w", im.report.Lines, err)}
 		}
@@ -252,7 +274,7 @@ func (im *importing) decode(ctx context.Context) error {
 	if len(im.raw) == 0 {
 		return nil
 	}
-	release, err := im.limits.acquire(ctx)
+	release, err := acquire(ctx, im.limits.Acquire)
 	if err != nil {
 		return &StopError{im.lines[0], false, err}
 	}
@@ -267,6 +289,7 @@ func (im *importing) decode(ctx context.Context) error {
 		}
 		im.chunk = append(im.chunk, item)
 	}
+	clear(im.raw) // or these lines would be kept until as many others are read
 	im.raw, im.rawBytes = im.raw[:0], 0
 	return nil
 }
@@ -326,16 +349,35 @@ func (im *importing) flush(ctx context.Context) error {
 		}
 	}
 	err := im.store(im.chunk, im.lines)
+	clear(im.chunk) // or lines of this chunk would be kept until the next one is as long
 	im.chunk, im.lines, im.bytes = im.chunk[:0], im.lines[:0], 0
-	clear(im.chunk[:cap(im.chunk)]) // or the next chunk would keep lines of this one
 	im.free()
 	return err
 }
 
+// storeTries is how often one record is stored that other imports store as well.
+const storeTries = 4
+
+// once stores a part of the chunk, apart from what is stored already.
+func (im *importing) once(chunk []store.Import) (unstored []int, added int, err error) {
+	if unstored, err = im.compare(chunk); err != nil || len(unstored) == 0 {
+		return nil, 0, err
+	}
+	todo := make([]store.Import, len(unstored))
+	for i, index := range unstored {
+		todo[i] = chunk[index]
+	}
+	added, err = im.target(todo)
+	return unstored, added, err
+}
+
 // store stores a part of the chunk, which is halved if comparing it with what is stored
-// is too much for one transaction.
+// is too much at once.
 func (im *importing) store(chunk []store.Import, lines []int) error {
-	added, err := im.target(chunk)
+	unstored, added, err := im.once(chunk)
+	for try := 1; errors.Is(err, store.ErrChunkTooLarge) && len(chunk) == 1 && try < storeTries; try++ {
+		unstored, added, err = im.once(chunk) // another import has stored it
+	}
 	if errors.Is(err, store.ErrChunkTooLarge) && len(chunk) > 1 {
 		half := len(chunk) / 2
 		if err := im.store(chunk[:half], lines[:half]); err != nil {
@@ -344,8 +386,12 @@ func (im *importing) store(chunk []store.Import, lines []int) error {
 		return im.store(chunk[half:], lines[half:])
 	}
 	if refused, ok := errors.AsType[*store.ImportError](err); ok {
+		index := refused.Index
+		if len(unstored) > 0 {
+			index = unstored[index]
+		}
 		return &LineError{
-			Line: lines[refused.Index], ResumeFrom: lines[0],
+			Line: lines[index], ResumeFrom: lines[0],
 			Faults: []atrium.Fault{{In: atrium.InBody, Where: "/" + refused.Member, Detail: refused.Detail}},
 		}
 	}
@@ -357,7 +403,7 @@ func (im *importing) store(chunk []store.Import, lines []int) error {
 	return nil
 }
 
-var errLineTooLong = fmt.Errorf("is longer than %d MiB", maxLine>>20)
+var errLineTooLong = errors.New("the line is too long")
 
 // readLine returns the next line without its end, or io.EOF. The line is the
 // caller's. With skip it returns nothing of the line, which may be of any length.
@@ -373,11 +419,11 @@ func (im *importing) readLine(in *bufio.Reader, skip bool) ([]byte, error) {
 			line = append(line, part...)
 		}
 		switch {
-		case len(line) > maxLine+len("\r\n"):
+		case len(line) > im.maxLine+len("\r\n"):
 			return nil, errLineTooLong
 		case errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF) && some, err == nil:
-			if line = bytes.TrimRight(line, "\r\n"); len(line) > maxLine {
+			if line = bytes.TrimRight(line, "\r\n"); len(line) > im.maxLine {
 				return nil, errLineTooLong
 			}
 			return line, nil

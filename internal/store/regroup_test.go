@@ -1,0 +1,72 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/storetest"
+)
+
+// A transaction that copies the links of an account with many prospects would hold up all
+// other writers, so there is a bound.
+func TestMergesAndSplitsCopyABoundedNumberOfLinks(t *testing.T) {
+	plain := func(db engine.DB) engine.DB { return db }
+	for name, e := range map[string]storetest.Engine{
+		"sqlite": sqliteEngine(plain), "postgres": postgresEngine(engine.PostgresOptions{}, plain),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := store.New(e.New(t)(), time.Now)
+			if _, err := s.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			tenant, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := atrium.CommandLine(tenant.ID)
+			put := func(chunk ...store.Import) error {
+				_, err := s.Import(t.Context(), c, chunk)
+				return err
+			}
+			account := func(n, prospects int) atrium.AccountID {
+				t.Helper()
+				id := atrium.NewID[atrium.AccountID]()
+				chunk := []store.Import{{Record: &atrium.Account{ID: id, Domain: fmt.Sprintf("a%d.example", n)}}}
+				for range prospects {
+					chunk = append(chunk, store.Import{Record: &store.LinkedProspect{AccountIDs: []atrium.AccountID{id}}})
+				}
+				if err := put(chunk...); err != nil {
+					t.Fatal(err)
+				}
+				return id
+			}
+			few, many, some, others := account(1, 1), account(2, 10_001), account(3, 6_000), account(4, 6_000)
+			merge := func(id, into atrium.AccountID) store.Import {
+				return store.Import{Record: &store.Merge{AccountID: id, Into: into}, Differs: func(store.Record) string { return "" }}
+			}
+			if _, err := s.MergeAccounts(t.Context(), c, many, few, nil); atrium.CodeOf(err) != atrium.CodeConflict {
+				t.Errorf("a merge that copies 10,001 links: %v", err)
+			}
+			if _, ok := errors.AsType[*store.ImportError](put(merge(many, few))); !ok {
+				t.Error("a line that copies 10,001 links is taken")
+			}
+			if err := put(merge(some, few), merge(others, few)); !errors.Is(err, store.ErrChunkTooLarge) {
+				t.Errorf("lines that copy 12,000 links in one transaction: %v", err)
+			}
+			if err := put(merge(some, few)); err != nil {
+				t.Errorf("a line that copies 6,000 links: %v", err)
+			}
+			if _, err := s.SplitAccount(t.Context(), c, few, some, nil); atrium.CodeOf(err) != atrium.CodeConflict {
+				t.Errorf("a split of a group with 12,001 links: %v", err)
+			}
+			if _, err := s.MergeAccounts(t.Context(), c, account(5, 1), many, nil); err != nil {
+				t.Errorf("a merge of one link into an account with many: %v", err)
+			}
+		})
+	}
+}
