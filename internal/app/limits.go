@@ -29,7 +29,7 @@ const (
 
 // A document, which is sent from a snapshot of the database, keeps a connection to it.
 const (
-	maxDocuments        = 16
+	maxDocuments        = 32
 	maxDocumentsWaiting = 64 // of one tenant
 )
 
@@ -57,6 +57,14 @@ func changes(c config.Config, database store.Traits) int {
 		return max(1, c.DatabaseConnections/2)
 	}
 	return maxChanges
+}
+
+// documentsOfTenant returns how many of them one tenant has: their clients may read slowly.
+func documentsOfTenant(database store.Traits) int {
+	if database.Remote {
+		return 1
+	}
+	return 2
 }
 
 // waitingPerConnection is how many queries wait for each connection to a server
@@ -106,7 +114,7 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 			limit.NewRates[atrium.KeyID](c.KeyRate.Count, c.KeyRate.Window, countedAtOnce),
 			limit.NewRates[atrium.TenantID](c.TenantRate.Count, c.TenantRate.Window, countedAtOnce),
 		),
-		Bodies: limit.NewPool[atrium.TenantID](int64(c.BodyMemory)),
+		Bodies: limit.NewPool[atrium.TenantID](int64(c.BodyMemory)).Guarantee(int64(c.MaxBody), int64(c.BodyMemory)/4),
 		InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
 			Places: inFlight(c, database), Waiting: waiting(c.MaxRequests, c.RequestWait), Timeout: c.RequestWait,
 		}),
@@ -117,7 +125,7 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 			Places: maxLargeChanges, Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
 		}),
 		Documents: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
-			Places: snapshots(c, database), Waiting: maxDocumentsWaiting, Timeout: heavyTimeout,
+			Places: snapshots(c, database), Each: documentsOfTenant(database), Waiting: maxDocumentsWaiting, Timeout: heavyTimeout,
 		}),
 		Heavy: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
 			Places: runtime.GOMAXPROCS(0), Waiting: maxHeavyWaiting, Timeout: heavyTimeout,

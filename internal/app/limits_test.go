@@ -378,7 +378,7 @@ func TestAnOverloadIsRefusedEarlyAndProbesAndStreamsAreNot(t *testing.T) {
 }
 
 func TestABurstAboveTheLimitIsWorkedOff(t *testing.T) {
-	s := start(t, func(c *config.Config) { c.MaxRequests, c.RequestWait = 4, time.Minute })
+	s := start(t, func(c *config.Config) { c.MaxRequests, c.RequestWait = 6, time.Minute })
 	var clients sync.WaitGroup
 	for range 8 {
 		clients.Go(func() {

@@ -11,16 +11,27 @@ import (
 // next. (That is the dynamic threshold of shared-memory switches: Choudhury and Hahne, 1998.)
 // A nil Pool has no end. It is safe for concurrent use.
 type Pool[K comparable] struct {
-	all int64
+	all  int64
+	each int64 // guaranteed to each
 
-	mu   sync.Mutex
-	left int64       // guarded by mu
-	held map[K]int64 // guarded by mu; of those who hold any
+	mu       sync.Mutex
+	left     int64       // guarded by mu
+	spare    int64       // guarded by mu; what is left of the guarantee
+	held     map[K]int64 // guarded by mu; of those who hold any
+	borrowed map[K]int64 // guarded by mu; what part of that is spare
 }
 
 // NewPool returns a Pool of so much.
 func NewPool[K comparable](all int64) *Pool[K] {
-	return &Pool[K]{all: all, left: all, held: map[K]int64{}}
+	return &Pool[K]{all: all, left: all, held: map[K]int64{}, borrowed: map[K]int64{}}
+}
+
+// Guarantee lets each hold up to so much even when too little is left of the pool, because
+// several others came first and hold theirs for long. All of them together hold sum more
+// than the pool. It is called before the pool is used, and returns the pool.
+func (p *Pool[K]) Guarantee(each, sum int64) *Pool[K] {
+	p.each, p.spare = each, sum
+	return p
 }
 
 // Alone returns how much one may hold while there is nobody else.
@@ -38,10 +49,15 @@ func (p *Pool[K]) Take(who K, n int64) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held[who]+n > p.left-n {
+	switch {
+	case p.held[who]+n <= p.left-n:
+		p.left -= n
+	case p.held[who]+n <= p.each && n <= p.spare:
+		p.spare -= n
+		p.borrowed[who] += n
+	default:
 		return false
 	}
-	p.left -= n
 	p.held[who] += n
 	return true
 }
@@ -53,7 +69,12 @@ func (p *Pool[K]) Return(who K, n int64) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.left += n
+	back := min(n, p.borrowed[who])
+	p.spare += back
+	p.left += n - back
+	if p.borrowed[who] -= back; p.borrowed[who] == 0 {
+		delete(p.borrowed, who)
+	}
 	if p.held[who] -= n; p.held[who] == 0 {
 		delete(p.held, who)
 	}

@@ -62,3 +62,31 @@ func TestNobodyHoldsMoreThanIsLeftForOthers(t *testing.T) {
 		}
 	})
 }
+
+func TestEachHasWhatIsGuaranteedHoweverManyCameBefore(t *testing.T) {
+	b := limit.NewPool[string](10_000).Guarantee(10, 20)
+	for _, who := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
+		all(b, who)
+	}
+	for _, who := range []string{"late", "later"} {
+		if !b.Take(who, 10) {
+			t.Errorf("%s does not get what is guaranteed", who)
+		}
+		if b.Take(who, 1) {
+			t.Errorf("%s gets more", who)
+		}
+	}
+	if b.Take("last", 10) {
+		t.Error("more is guaranteed than there is")
+	}
+	b.Return("late", 10)
+	if !b.Take("last", 10) {
+		t.Error("what was returned is not there again")
+	}
+	for _, who := range []string{"last", "later"} {
+		b.Return(who, 10)
+	}
+	if b.Take("a", 2); all(b, "late") < 10 || all(b, "later") < 10 {
+		t.Error("the guarantee is used up when all of it was returned")
+	}
+}
