@@ -232,7 +232,7 @@ func (a *API) serve(route Route) http.Handler {
 }
 
 func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Response, error) {
-	ctx := r.Context() //nolint:contextcheck // the request has no other
+	ctx := r.Context()
 	who, err := a.authenticate(ctx, w, r)
 	if err != nil {
 		return Response{}, err
@@ -264,7 +264,7 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 	case route.Takes == Lines:
 		body := a.newUpload(ctx, w, r, request.recheck)
 		defer body.end()
-		ctx, request.Stream = body.ctx, body
+		ctx, request.Stream = body.ctx, body //nolint:contextcheck // made of that of the request
 	case route.Method != http.MethodGet:
 		body := a.newBody(w, r, who.TenantID)
 		defer body.end()
