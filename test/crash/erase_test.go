@@ -53,9 +53,9 @@ func TestKillDuringAnErasureIsCompletedByTheNextStart(t *testing.T) {
 		t.Fatalf("before the first start: pending %v, %d times in the files", pending, marks)
 	}
 	killed := 0
-	for deadline := time.Now().Add(time.Minute); ; killed++ {
+	for deadline := time.Now().Add(4 * time.Minute); ; killed++ {
 		s := start(t, db.url)
-		time.Sleep(time.Duration(rng.IntN(int(80 * time.Millisecond))))
+		time.Sleep(time.Duration(rng.IntN((killed + 1) * int(400*time.Millisecond)))) // longer each time, so that it gets done on any machine
 		s.kill()
 		s.checkLog()
 		pending, marks := left()

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	noisyClients  = 16
-	noisyRequests = 2 // of each client
+	noisyClients  = 16 / perByte // the race detector makes them slower
+	noisyRequests = 2            // of each client
 	quietRequests = 20
 	expensive     = 1<<20 - 500 // bytes of a payload
 
@@ -38,12 +38,12 @@ func attacks() (all []attack) {
 	entry := func(payload []byte) []byte {
 		return fmt.Appendf(nil, `{"source":"noisy","domain":"noisy.example","idempotencyKey":"{{n}}","payload":%s}`, payload)
 	}
-	for _, shape := range jsonshape.All {
+	for _, shape := range []jsonshape.Shape{{Name: "unsorted", Make: jsonshape.Unsorted}, {Name: "deep", Make: jsonshape.Deep}, {Name: "objects", Make: jsonshape.Objects}} {
 		all = append(all, attack{shape.Name, http.MethodPost, "/v0/account_logs", entry(shape.Make(expensive)), ""})
 	}
 	unsorted := jsonshape.Unsorted(expensive)
 	one := fmt.Appendf(nil, `{"source":"noisy","domain":"noisy.example","payload":%s}`, unsorted)
-	batch := fmt.Appendf(nil, `{"entries":[%s]}`, bytes.Join([][]byte{one, one, one, one, one, one, one, one}, []byte(",")))
+	batch := fmt.Appendf(nil, `{"entries":[%s]}`, bytes.Join([][]byte{one, one, one, one}, []byte(",")))
 	const lines = "application/x-ndjson"
 	line := fmt.Appendf(nil, `{"kind":"accountLog","accountId":"account_%026d","source":"noisy","idempotencyKey":"{{n}}","payload":%s}`, 0, unsorted)
 	return append(all,
