@@ -16,6 +16,7 @@ import (
 
 	"atrium"
 	"atrium/internal/auth"
+	"atrium/internal/canonical"
 	"atrium/internal/store"
 )
 
@@ -109,7 +110,14 @@ func put(ctx context.Context, db *store.Store, id atrium.TenantID, records iter.
 		return err
 	}
 	for record := range records {
-		items = append(items, store.Import{Record: record, Created: true, Updated: true, Differs: func(store.Record) string { return "" }})
+		item := store.Import{Record: record, Created: true, Updated: true, Differs: func(store.Record) string { return "" }}
+		if e, ok := record.(*atrium.Entry); ok {
+			var err error
+			if item.Fingerprint, err = canonical.Fingerprint(e.Submission); err != nil {
+				return err
+			}
+		}
+		items = append(items, item)
 		if len(items) == chunk {
 			if err := flush(); err != nil {
 				return err
