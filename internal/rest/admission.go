@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"atrium"
@@ -88,6 +89,47 @@ func (r *Request) EncodeBody(ctx context.Context, size int, body any) (any, erro
 	}
 	defer release()
 	return Encode(body)
+}
+
+// largeReads remembers which tenants got a large body from a route the last time. Their
+// next request of it is expected to be large again, and runs as heavy work. How large a
+// body is shows only after it was read, so the first one cannot be held back, but a
+// tenant that goes on reading large bodies can. A largeReads is safe for concurrent use;
+// nil expects nothing.
+type largeReads struct {
+	mu      sync.Mutex
+	tenants map[atrium.TenantID]struct{} // guarded by mu; maxLargeReaders at most
+}
+
+const (
+	largeRead       = 128 << 10 // bytes of a body that take about a millisecond to read and encode
+	maxLargeReaders = 10_000
+)
+
+// expected reports whether the next body of the tenant will probably be large.
+func (l *largeReads) expected(tenant atrium.TenantID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, found := l.tenants[tenant]
+	return found
+}
+
+// record notes the size of a body, also of one that is not sent because the client has
+// it already.
+func (l *largeReads) record(tenant atrium.TenantID, size int) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case size <= largeRead:
+		delete(l.tenants, tenant)
+	case l.tenants == nil || len(l.tenants) >= maxLargeReaders:
+		l.tenants = map[atrium.TenantID]struct{}{tenant: {}}
+	default:
+		l.tenants[tenant] = struct{}{}
+	}
 }
 
 // Reserve takes bytes from the memory that the bodies of all requests share. The error's

@@ -1,10 +1,16 @@
 package rest
 
 import (
+	"atrium/internal/auth"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -194,4 +200,43 @@ func TestOthersWorkBetweenTheWritesOfADocument(t *testing.T) {
 			t.Error("a place is held at the end")
 		}
 	})
+}
+
+func TestATenantThatReadsMuchWaitsForHeavyWork(t *testing.T) {
+	limits := Limits{Heavy: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2})}
+	var held []int
+	a := &API{Keys: tenantKeys{}, Log: slog.New(slog.DiscardHandler), Limits: limits}
+	h := a.Handler([]Route{{Method: http.MethodGet, Pattern: "/things", Scope: atrium.ScopeManage, Handle: func(_ context.Context, _ auth.Principal, r *Request) (Response, error) {
+		held = append(held, limits.Heavy.Held())
+		size, err := strconv.Atoi(r.http.URL.RawQuery)
+		return Response{Body: strings.Repeat("x", size)}, err
+	}}}, nil)
+	get := func(method, tenant string, size int) {
+		t.Helper()
+		r := httptest.NewRequest(method, fmt.Sprintf("/things?%d", size), nil)
+		r.Header.Set("X-API-Key", tenant)
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Fatal(w.Code, w.Body)
+		}
+	}
+	get("GET", "a", largeRead)
+	get("GET", "a", 10)
+	get("HEAD", "a", largeRead)
+	get("GET", "b", largeRead)
+	get("GET", "b", 10)
+	get("GET", "a", 10)
+	if want := []int{0, 1, 0, 0, 1, 1}; !slices.Equal(held, want) {
+		t.Errorf("places held: %d, want %d", held, want)
+	}
+	if limits.Heavy.Held() != 0 {
+		t.Errorf("%d places are held at the end", limits.Heavy.Held())
+	}
+}
+
+// tenantKeys are keys whose text is the tenant's identifier.
+type tenantKeys struct{}
+
+func (tenantKeys) Authenticate(_ context.Context, _ netip.Addr, text string) (auth.Principal, error) {
+	return auth.Principal{TenantID: atrium.TenantID(text), Scopes: atrium.Scopes{atrium.ScopeManage}}, nil
 }

@@ -115,6 +115,7 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Res
 	if err != nil {
 		return err
 	}
+	response.reads.record(note(w).TenantID, len(body))
 	if r.Method == http.MethodGet {
 		taken, err := a.takeAnswer(w, len(body))
 		if err != nil {

@@ -220,8 +220,9 @@ func (a *API) dispatch(pattern string, m methods) http.Handler {
 
 // serve is the one adapter between HTTP and a handler.
 func (a *API) serve(route Route) http.Handler {
+	reads := new(largeReads)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		response, err := a.handle(route, w, r)
+		response, err := a.handle(route, reads, w, r)
 		if err == nil {
 			err = a.writeResponse(w, r, response)
 		}
@@ -231,7 +232,7 @@ func (a *API) serve(route Route) http.Handler {
 	})
 }
 
-func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Response, error) {
+func (a *API) handle(route Route, reads *largeReads, w http.ResponseWriter, r *http.Request) (Response, error) {
 	ctx := r.Context()
 	who, err := a.authenticate(ctx, w, r)
 	if err != nil {
@@ -290,9 +291,20 @@ func (a *API) handle(route Route, w http.ResponseWriter, r *http.Request) (Respo
 		}
 		exchange.TenantID = who.TenantID
 	}
+	large := route.Method == http.MethodGet && reads.expected(who.TenantID)
+	route.Heavy = route.Heavy || large
 	request.tenant, request.heavy = who.TenantID, route.Heavy
-	response, err := a.admitted(ctx, w, route, request, func() (Response, error) { return route.Handle(ctx, who, request) })
+	response, err := a.admitted(ctx, w, route, request, func() (Response, error) {
+		response, err := route.Handle(ctx, who, request)
+		if err == nil && large && response.Body != nil {
+			response.Body, err = Encode(response.Body)
+		}
+		return response, err
+	})
 	response.recheck = request.recheck
+	if route.Method == http.MethodGet {
+		response.reads = reads
+	}
 	return response, err
 }
 

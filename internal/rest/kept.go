@@ -70,8 +70,11 @@ func (k *Kept) Answer(r *Request, tenant atrium.TenantID, subject string, answer
 		giveBack(writer)
 		return response, err
 	}
-	a := &keptAnswer{before, bytes.Clone(body), cmp.Or(response.ETag, hashTag(body))}
-	giveBack(writer)
+	if writer != nil {
+		body = bytes.Clone(body)
+		giveBack(writer)
+	}
+	a := &keptAnswer{before, body, cmp.Or(response.ETag, hashTag(body))}
 	if after, ok := k.Revision(subject); ok && after == before && len(body) <= maxKeptBody {
 		k.keep(q, a)
 	}

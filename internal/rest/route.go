@@ -102,6 +102,7 @@ type Response struct {
 	Document Document // a JSON body that is too large to hold in memory, instead of Body
 
 	recheck func(context.Context) error // of the request; set for a Stream
+	reads   *largeReads                 // of the route; nil unless the request reads
 }
 
 // NoContent is the answer to a deletion.
