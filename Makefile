@@ -95,10 +95,6 @@ bench-guard: build prepare ## Fail if the API has become slower beside a bare ne
 bench-guard-update: build prepare ## Measure five times what bench-guard does, and write bench/guard.json
 	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -guard guard.json -update 5
 
-.PHONY: bench-backup
-bench-backup: ## Measure ways to copy a SQLite database under load (docs/adr/0017); needs 6 GB of disk
-	cd bench && $(GO) run ./backup -limit 60s
-
 .PHONY: bench-growth
 ENTRIES ?= 10000,1000000
 GROWTH ?= $(BIN)/growth
@@ -108,15 +104,6 @@ bench-growth: build prepare ## Measure every request at ENTRIES (10000,1000000) 
 	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes 10000,1000000 -each 100
 	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes 10000,1000000 -postgres
 	cd bench && $(GO) run ./growth -dir $(abspath $(GROWTH)) -docs ../docs
-
-.PHONY: bench-layout
-bench-layout: ## Measure the layouts of the entries' table (docs/adr/0003)
-	cd bench && $(GO) run ./layout
-
-.PHONY: bench-lists
-bench-lists: prepare ## Measure every list of the management API at 10,000 and at 1,000,000 accounts, on both engines; needs 20 GB of disk and half an hour
-	cd bench && $(GO) run ./lists
-	cd bench && $(GO) run ./lists -postgres
 
 .PHONY: bench-size
 bench-size: build ## Move 1,000,000 accounts and 5,000,000 entries out and in; needs 10 GB of disk and half an hour
