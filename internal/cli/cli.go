@@ -38,7 +38,7 @@ const (
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := untilSignal(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := newRoot()
+	root := NewCommand()
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -102,7 +102,7 @@ func run(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, [
 // A usageError is a wrong command line that only the command itself can see.
 type usageError struct{ error }
 
-func newRoot() *cobra.Command {
+func NewCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "atrium",
 		Short: "Account activity and pages, self-hosted",

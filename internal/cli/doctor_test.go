@@ -245,7 +245,7 @@ func TestLookingAtADatabaseChangesNothing(t *testing.T) {
 		before := filesOf(t, path)
 		d.settings.Database = "sqlite:" + path
 		d.examine(t.Context(), nil)
-		root := newRoot()
+		root := NewCommand()
 		root.SetArgs([]string{"backup", filepath.Join(t.TempDir(), "backup.db"), "--database", "sqlite:" + path})
 		root.SetOut(io.Discard)
 		if err := root.ExecuteContext(t.Context()); err != nil {
@@ -325,7 +325,7 @@ func TestADoctorWhoIsInterruptedGivesNoVerdict(t *testing.T) {
 	_, path := newFile(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	root, said := newRoot(), new(strings.Builder)
+	root, said := NewCommand(), new(strings.Builder)
 	root.SetOut(said)
 	root.SetArgs([]string{"doctor", "--full", "--database", "sqlite:" + path})
 	if err := root.ExecuteContext(ctx); err == nil || err.Error() != "interrupted: there is no verdict" || said.Len() > 0 {

@@ -103,6 +103,11 @@ func TestARelease(t *testing.T) {
 			t.Error("the standard library is missing")
 		}
 	})
+	t.Run("has a manual page of the command", func(t *testing.T) {
+		if !bytes.Contains(read(t, filepath.Join(dist, "man", "atrium.1")), []byte(".SH SYNOPSIS")) {
+			t.Error("man/atrium.1 has no synopsis")
+		}
+	})
 	t.Run("has the licence of every module that is in the binary", func(t *testing.T) {
 		for _, path := range append([]string{"swagger-ui"}, paths(info)...) {
 			if !hasLicence(filepath.Join(dist, "licenses", path)) {
