@@ -18,9 +18,20 @@ build: ## Build the binary, static, as bin/atrium
 run: build ## Build and start the service with a demo tenant; prints a key and lines to try
 	@exec $(BIN)/atrium demo
 
+.PHONY: check
+check: ## The inner loop: build, vet, lint, and run the tests that need no server; installs nothing
+	$(GO) build ./...
+	$(GO) vet ./...
+	$(TOOLS) golangci-lint run ./...
+	$(GO) test -short $$($(GO) list ./... | grep -v -e '/test$$' -e /test/)
+
 .PHONY: test
-test: prepare ## Run every test on every storage engine, with the race detector, and a short round of fuzzing
-	scripts/test ./...
+test: prepare ## Run every test on SQLite and PostgreSQL, with the same choices in every run
+	scripts/test
+
+.PHONY: test-all
+test-all: prepare ## Run everything: the race detector everywhere, all shapes of PostgreSQL, browsers, fuzzing, the benchmarks' own tests
+	scripts/test -all
 	cd bench && $(GO) test ./...
 	$(MAKE) --no-print-directory fuzz FUZZTIME=3s
 
@@ -49,8 +60,8 @@ lint-prepare: ## Install what the linters need and Go does not bring: Node.js fo
 .PHONY: lint
 lint: lint-prepare ## Check formatting, the code, the tools' modules and the OpenAPI documents
 	$(GO) vet ./...
-	$(GO) vet -tags citus,release ./...
-	$(TOOLS) golangci-lint run ./...
+	$(GO) vet -tags citus,release,exhaustive ./...
+	$(TOOLS) golangci-lint run --build-tags exhaustive ./...
 	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_NOTIFICATIONS=true \
 		npx --yes @redocly/cli@2.77.0 lint --config api/redocly.yaml api/openapi.yaml api/manage.yaml
 

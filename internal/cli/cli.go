@@ -102,6 +102,7 @@ func run(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, [
 // A usageError is a wrong command line that only the command itself can see.
 type usageError struct{ error }
 
+// NewCommand returns the atrium command with all of its subcommands.
 func NewCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "atrium",

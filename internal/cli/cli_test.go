@@ -61,8 +61,8 @@ func TestCommandLineOnPostgreSQL(t *testing.T) {
 	for _, name := range []string{"brands", "export", "import", "import_resume", "keys_revoke", "keys_rotate", "listing", "serve_revoke", "tenants"} {
 		both = append(both, "testdata/script/"+name+".txtar")
 	}
+	server := postgrestest.Shared(t)
 	runScripts(t, testscript.Params{Files: both}, func(env *testscript.Env) {
-		server := postgrestest.Shared(t)
 		env.Setenv("ATRIUM_DATABASE", server.NewDatabase(t))
 		env.Setenv("OTHER_DATABASE", server.NewDatabase(t))
 	})

@@ -12,14 +12,11 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// This file holds of a server what plans_test.go holds of the embedded database,
-// and that each statement keeps to one tenant, so that a server which spreads
-// tenants over others can hand it to one of them.
+// This file holds of a server what plans_test.go holds of the embedded database.
 
 var (
 	scanned   = regexp.MustCompile(`(Seq|Index|Index Only|Bitmap Index|Bitmap Heap) Scan (?:Backward )?(?:using \w+ )?on (\w+)(?: (\w+))?`)
 	condition = regexp.MustCompile(`^\s*Index Cond: (.*)`)
-	insertion = regexp.MustCompile(`(?s)^INSERT INTO (\w+) \(([^)]*)\)\s+(?:SELECT|VALUES \()\s*([^,]*),`)
 )
 
 // checkServerPlans asks a server for the plan of each statement: an index whose
@@ -86,23 +83,4 @@ func serverPlan(t *testing.T, db engine.DB, n int, sql string) (plan []planLine)
 		t.Errorf("plan of %s: %v", sql, err)
 	}
 	return plan
-}
-
-// checkOneTenant holds that a statement stores what it stores for the tenant that
-// is its first parameter, or the one that it names in VALUES.
-func (r *recorder) checkOneTenant(t *testing.T) {
-	inserts := 0
-	r.each(t, func(sql string) {
-		m := insertion.FindStringSubmatch(sql)
-		if !strings.HasPrefix(sql, "INSERT") || !ofTenant(tablesOf(sql)) {
-			return
-		}
-		inserts++
-		if m == nil || !strings.HasPrefix(m[2], "tenant_id") || strings.TrimSuffix(m[3], "::bytea") != "$1" {
-			t.Errorf("stores for several tenants:\n%s", sql)
-		}
-	})
-	if inserts < 8 {
-		t.Errorf("only %d statements insert", inserts)
-	}
 }

@@ -45,15 +45,6 @@ func postgresEngine(options engine.PostgresOptions, wrap func(engine.DB) engine.
 	}}
 }
 
-// clusterEngine is a cluster of servers at an address, each database a schema of its
-// own there.
-func clusterEngine(address string, distributed bool) storetest.Engine {
-	return storetest.Engine{Name: "postgres", Distributed: distributed, New: func(t *testing.T) func() engine.DB {
-		url := postgrestest.NewSchema(t, address)
-		return func() engine.DB { return openPostgres(t, url, engine.PostgresOptions{}) }
-	}}
-}
-
 func openPostgres(t *testing.T, url string, options engine.PostgresOptions) engine.DB {
 	t.Helper()
 	db, err := engine.OpenPostgres(t.Context(), url, options)
@@ -80,25 +71,6 @@ func TestPostgreSQLKeepsEveryGuarantee(t *testing.T) {
 	r := &recorder{}
 	storetest.Run(t, postgresEngine(engine.PostgresOptions{}, func(db engine.DB) engine.DB { return recording.New(db, recording.Server, r.note) }))
 	t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = `)) })
-}
-
-// Where the tenants are on several servers, each statement must name the one that
-// it is for. Such statements must be right on a plain server too.
-func TestPostgreSQLKeepsEveryGuaranteeWithAStatementForEachTenant(t *testing.T) {
-	r := &recorder{}
-	storetest.Run(t, postgresEngine(engine.PostgresOptions{Sharded: true}, func(db engine.DB) engine.DB { return recording.New(db, recording.Shard, r.note) }))
-	t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = \$\d+`)) })
-	t.Run("tenants", r.checkOneTenant)
-}
-
-// The tests of a cluster (citus_test.go) make a schema where others make a database.
-func TestPostgreSQLKeepsItsGuaranteesInASchema(t *testing.T) {
-	address := postgrestest.Shared(t).NewDatabase(t)
-	storetest.Run(t, clusterEngine(address, false), "idempotency", "nodes", "export", "migrations")
-}
-
-func TestPostgreSQLKeepsEveryGuaranteeWithUnpreparedStatements(t *testing.T) {
-	storetest.Run(t, postgresEngine(engine.PostgresOptions{Unprepared: true}, func(db engine.DB) engine.DB { return db }))
 }
 
 // A transaction that the engine starts over must leave nothing behind in memory:

@@ -10,6 +10,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 var (
 	rounds = flag.Int("rounds", 10, "how many times the server is killed under load")
 	pause  = flag.Duration("pause", 6*time.Second, "how long a database server hangs under load")
-	seed   = flag.Uint64("seed", 0, "seed of all random choices; 0 takes one from the clock")
+	seed   = flag.Uint64("seed", 0, "seed of all random choices; 0 takes that of ATRIUM_TEST_SEED, or one from the clock")
 )
 
 // serverVariable makes this binary the server instead of its test.
@@ -37,6 +38,9 @@ func TestMain(m *testing.M) {
 // seed; what the threads of the server make of it is not repeatable.
 func random(t *testing.T) *rand.Rand {
 	s := *seed
+	if s == 0 {
+		s, _ = strconv.ParseUint(os.Getenv("ATRIUM_TEST_SEED"), 10, 64)
+	}
 	if s == 0 {
 		s = uint64(time.Now().UnixNano())
 	}

@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 
 var (
 	length = flag.Duration("soak", 15*time.Second, "how long the service is under load, on each engine")
-	seed   = flag.Uint64("seed", 0, "seed of the random choices; 0 takes one from the clock")
+	seed   = flag.Uint64("seed", 0, "seed of the random choices; 0 takes that of ATRIUM_TEST_SEED, or one from the clock")
 	out    = flag.String("report", "", "folder that gets the report of each engine as JSON; empty for none")
 )
 
@@ -33,6 +34,9 @@ func TestMain(m *testing.M) { os.Exit(nodes.Main(m)) }
 // acknowledged is lost, doubled or altered, no request of a client makes it fail, no
 // tenant sees another's data, and its processes do not grow.
 func TestSoakLosesDoublesAndLeaksNothing(t *testing.T) {
+	if *seed == 0 {
+		*seed, _ = strconv.ParseUint(os.Getenv("ATRIUM_TEST_SEED"), 10, 64)
+	}
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}

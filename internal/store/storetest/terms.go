@@ -95,6 +95,7 @@ func termsOfFields(t *testing.T, e *env) {
 	texts := []string{"", "Acme", "acme corp", "Corp ACME", "a.b c@d.example", "ß"}
 	rapid.Check(t, func(t *rapid.T) {
 		e := e.as(e.newTenant(t))
+		made := 0
 		text := func() string { return rapid.SampledFrom(texts).Draw(t, "text") }
 		for range rapid.IntRange(1, 12).Draw(t, "operations") {
 			switch rapid.IntRange(0, 6).Draw(t, "operation") {
@@ -106,10 +107,11 @@ func termsOfFields(t *testing.T, e *env) {
 					e.rename(t, rapid.SampledFrom(all).Draw(t, "account").ID, text())
 				}
 			case 3:
-				if _, _, err := e.CreateAccount(t.Context(), e.change(), fmt.Sprint(len(e.accounts(t)), ".made.example"), text()); err != nil && atrium.CodeOf(err) != atrium.CodeConflict {
+				made++
+				if _, _, err := e.CreateAccount(t.Context(), e.change(), fmt.Sprint(made, ".made.example"), text()); err != nil && atrium.CodeOf(err) != atrium.CodeConflict {
 					t.Fatalf("create an account: %v", err)
 				}
-				a := e.newAccount(fmt.Sprint(len(e.accounts(t)), ".imported.example"), text())
+				a := e.newAccount(fmt.Sprint(made, ".imported.example"), text())
 				e.put(t, a)
 			case 4:
 				p := e.newProspect()

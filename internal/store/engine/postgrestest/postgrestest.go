@@ -71,9 +71,10 @@ func Main(m *testing.M) (code int) {
 
 // Shared returns the server that the tests of this process have in common, each
 // with databases of its own. The first call starts it. It is not for tests that
-// kill it or pause it: these have Start.
+// kill it or pause it: these have Start. With -short, Shared and Start skip the test.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
+	skipIfShort(tb)
 	shared.Lock()
 	defer shared.Unlock()
 	if !shared.removed {
@@ -88,9 +89,17 @@ func Shared(tb testing.TB) *Server {
 	return shared.server
 }
 
+func skipIfShort(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("-short leaves out what needs PostgreSQL")
+	}
+}
+
 // Start returns a server of the test's own, which ends with the test.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
+	skipIfShort(tb)
 	s, err := start(nil, "")
 	if err != nil {
 		tb.Fatal(err)

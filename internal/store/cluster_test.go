@@ -1,0 +1,20 @@
+//go:build exhaustive || citus
+
+package store_test
+
+import (
+	"testing"
+
+	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgrestest"
+	"atrium/internal/store/storetest"
+)
+
+// clusterEngine is a cluster of servers at an address, each database a schema of its
+// own there.
+func clusterEngine(address string, distributed bool) storetest.Engine {
+	return storetest.Engine{Name: "postgres", Distributed: distributed, New: func(t *testing.T) func() engine.DB {
+		url := postgrestest.NewSchema(t, address)
+		return func() engine.DB { return openPostgres(t, url, engine.PostgresOptions{}) }
+	}}
+}

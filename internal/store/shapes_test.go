@@ -1,0 +1,54 @@
+//go:build exhaustive
+
+package store_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgrestest"
+	"atrium/internal/store/engine/recording"
+	"atrium/internal/store/storetest"
+)
+
+// Where the tenants are on several servers, each statement must name the one that
+// it is for. Such statements must be right on a plain server too.
+func TestPostgreSQLKeepsEveryGuaranteeWithAStatementForEachTenant(t *testing.T) {
+	r := &recorder{}
+	storetest.Run(t, postgresEngine(engine.PostgresOptions{Sharded: true}, func(db engine.DB) engine.DB { return recording.New(db, recording.Shard, r.note) }))
+	t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = \$\d+`)) })
+	t.Run("tenants", r.checkOneTenant)
+}
+
+// The tests of a cluster (citus_test.go) make a schema where others make a database.
+func TestPostgreSQLKeepsItsGuaranteesInASchema(t *testing.T) {
+	address := postgrestest.Shared(t).NewDatabase(t)
+	storetest.Run(t, clusterEngine(address, false), "idempotency", "nodes", "export", "migrations")
+}
+
+func TestPostgreSQLKeepsEveryGuaranteeWithUnpreparedStatements(t *testing.T) {
+	storetest.Run(t, postgresEngine(engine.PostgresOptions{Unprepared: true}, func(db engine.DB) engine.DB { return db }))
+}
+
+var insertion = regexp.MustCompile(`(?s)^INSERT INTO (\w+) \(([^)]*)\)\s+(?:SELECT|VALUES \()\s*([^,]*),`)
+
+// checkOneTenant holds that a statement stores what it stores for the tenant that
+// is its first parameter, or the one that it names in VALUES.
+func (r *recorder) checkOneTenant(t *testing.T) {
+	inserts := 0
+	r.each(t, func(sql string) {
+		m := insertion.FindStringSubmatch(sql)
+		if !strings.HasPrefix(sql, "INSERT") || !ofTenant(tablesOf(sql)) {
+			return
+		}
+		inserts++
+		if m == nil || !strings.HasPrefix(m[2], "tenant_id") || strings.TrimSuffix(m[3], "::bytea") != "$1" {
+			t.Errorf("stores for several tenants:\n%s", sql)
+		}
+	})
+	if inserts < 8 {
+		t.Errorf("only %d statements insert", inserts)
+	}
+}
