@@ -77,6 +77,7 @@ func TestHTTP2ConnectionsOutliveTheHeaderTimeoutBetweenHeaders(t *testing.T) {
 		if err := <-served; err != http.ErrServerClosed { //nolint:errorlint // as net/http returns it
 			t.Errorf("HTTP/2 ended with %v", err)
 		}
+		time.Sleep(time.Minute) // Shutdown of the second server polls, in the background
 	})
 }
 

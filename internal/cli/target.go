@@ -54,7 +54,7 @@ var served = []string{"max-body", "batch-max-body", "keep-versions"}
 func targetFlags(flags *pflag.FlagSet) *target {
 	t := &target{}
 	flags.StringVar(&t.server, "server", "", "`URL` of a running server to ask, instead of the database (environment: "+envServer+")")
-	flags.StringVar(&t.key, "key", "", "API `key` for the server, which the list of processes shows (environment: "+envKey+", or "+envKey+"_FILE for a file with it, which it does not)")
+	flags.StringVar(&t.key, "key", "", "API `key` for --server. Visible in ps: prefer "+envKey+" or "+envKey+"_FILE")
 	flags.StringVar(&t.profile, "profile", "", "JSON `file` with the server, the key and the tenant, readable by its owner alone (environment: "+envProfile+")")
 	flags.StringVar(&t.tenant, "tenant", "", "`ID` of the tenant; a server knows it by the key, unless that is an operator's")
 	t.database = databaseFlags(flags, served...)
@@ -127,7 +127,7 @@ func (t *target) find(cmd *cobra.Command) error {
 	case t.server == "":
 		return nil
 	case t.key != "":
-		warn(cmd.ErrOrStderr(), fmt.Sprintf("the list of processes shows the key in --key: set %s or %[1]s_FILE instead", envKey))
+		warn(cmd.ErrOrStderr(), fmt.Sprintf("ps shows the key in --key: set %s or %[1]s_FILE instead", envKey))
 	default:
 		key, warning, err := config.ReadVariable(os.LookupEnv, envKey)
 		if err != nil {

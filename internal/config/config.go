@@ -15,173 +15,162 @@ import (
 
 //go:generate go run ./reference/write
 
-// A Config is every setting of a serving process. A field's name gives the names
-// of its flag and its variable: MaxBody is --max-body, ATRIUM_MAX_BODY, and
-// max-body in a file. Its comment is its documentation: what the flag's help, the
-// reference page and atrium config say is made from it.
+// Config has every setting of a serving process. The name of a field determines its flag,
+// environment variable and key in a file: MaxBody is --max-body, ATRIUM_MAX_BODY and
+// max-body. The help of the flag, the reference page and atrium config are generated from
+// the comment of the field.
 type Config struct {
-	// The `host:port` to serve the API on. Port 0 takes a free one.
+	// The `host:port` to serve the API on. Port 0 chooses a free port.
 	Addr string
 
-	// The PEM `file` with the certificate to serve the API with TLS, and the chain
-	// behind it. It is read again when it changes and at SIGHUP. Empty for plain HTTP.
+	// PEM `file` with the TLS certificate and its chain. The server reloads it when it
+	// changes and on SIGHUP. Empty serves plain HTTP.
 	TLSCert string
 
-	// The PEM `file` with the private key of tls-cert, which nobody else should be
-	// able to read.
+	// PEM `file` with the private key of tls-cert. Only the user of the server should be
+	// able to read it.
 	TLSKey string
 
-	// How long a browser that was here with TLS takes nothing else from this host, on
-	// any port (Strict-Transport-Security), whole seconds. 0 does not ask for it.
+	// max-age of Strict-Transport-Security, in whole seconds. Applies to every port of
+	// this host name. 0 sends no header.
 	HSTS time.Duration
 
-	// How many requests one connection of HTTP/2 may have under way. There is HTTP/2
-	// with TLS alone.
+	// Maximum concurrent requests on one HTTP/2 connection. HTTP/2 needs TLS.
 	HTTP2Streams int
 
-	// The `URL` of the database: sqlite: and the path of a file, which is made if
-	// there is none, or postgres://user@host:port/name for a server.
+	// Database `URL`: sqlite: and a file path, which is created if it does not exist, or
+	// postgres://user@host:port/name.
 	Database string
 
-	// How many connections to a database server this process opens at most.
+	// Maximum connections that this process opens to a PostgreSQL server.
 	DatabaseConnections int
 
-	// How long a statement on a database server may take, and how long a request
-	// waits for a connection to it. Who waits longer is answered with 503.
+	// Maximum time for one SQL statement on PostgreSQL, and for waiting for a free
+	// connection. Requests that wait longer get 503.
 	DatabaseTimeout time.Duration
 
-	// How statements reach a database server: prepared keeps them on each
-	// connection, unprepared keeps nothing, as a pooler that shares connections
-	// between transactions needs it.
+	// How to send SQL to PostgreSQL: prepared caches prepared statements on each
+	// connection; unprepared caches nothing, for poolers that share connections between
+	// transactions.
 	DatabaseStatements string
 
-	// The `host:port` to serve Prometheus metrics on, at /metrics. It is a listener
-	// of its own because metrics need no key: keep it off the internet. Empty
-	// for none.
+	// The `host:port` to serve Prometheus metrics on, at /metrics. Metrics need no key, so
+	// this is a separate listener: keep it off the internet. Empty serves none.
 	MetricsAddr string
 
-	// Whether profiles of the process are served beside the metrics, at /debug/pprof/.
-	// They need no key either, show the command line, and slow the process down while
-	// they are taken.
+	// Serve Go profiles at /debug/pprof/ of metrics-addr. They need no key, show the
+	// command line, and slow the process down while they are recorded.
 	Pprof bool
 
-	// How the log is written: json, text, or auto, which is text on a terminal
-	// and json elsewhere.
+	// Log format: json, text, or auto, which is text on a terminal and json otherwise.
 	LogFormat string
 
-	// The least level that is logged: debug, info, warn or error. Requests are
-	// logged at info.
+	// Minimum log level: debug, info, warn or error. Requests are logged at info.
 	LogLevel string
 
-	// Of how many successful requests one is logged. 1 logs each of them, 0 none.
-	// Requests that failed are always logged, unless the level leaves them out.
+	// Log one in N successful requests. 1 logs all of them, 0 none. Failed requests are
+	// always logged, if log-level allows.
 	LogSample int
 
-	// How large the body of a request may be. Larger ones are answered with 413.
+	// Maximum size of a request body. Larger ones get 413.
 	MaxBody Size
 
-	// How large the body of an import may be.
+	// Maximum size of the body of an import.
 	ImportMaxBody Size
-	// How large the body of a request may be that sends many entries at once. Each of
-	// them may be as large as max-body.
+
+	// Maximum size of a request body that contains many entries. Each entry may be as
+	// large as max-body.
 	BatchMaxBody Size
 
-	// How large the head of a request may be, the request line included.
+	// Maximum size of the request line and headers together.
 	MaxHeader Size
 
-	// How many header fields a request may have. More are answered with 431.
+	// Maximum number of header fields in a request. More get 431.
 	MaxHeaderFields int
 
-	// How long the target of a request may be, the query included. Longer ones are
-	// answered with 414.
+	// Maximum length of a request's path and query. Longer ones get 414.
 	MaxURL Size
 
-	// How many parameters a query may have. More are answered with 414.
+	// Maximum number of query parameters. More get 414.
 	MaxQueryParameters int
 
-	// How many connections are open at most. More are closed at once.
+	// Maximum open connections. The server closes further ones at once.
 	MaxConnections int
 
-	// How many of the connections one client may have: an address, or a network of 64
-	// bits with IPv6. More are closed at once. Trusted proxies may have all.
+	// Maximum open connections of one client: an IPv4 address or an IPv6 /64 network. The
+	// server closes further ones at once. Trusted proxies are exempt.
 	MaxClientConnections int
 
-	// The proxies that say for whom they speak: `networks` such as 10.0.0.0/8, or
-	// addresses, with commas between. X-Forwarded-For of a request that comes from
-	// one of them names its client. From others it is ignored.
+	// Proxies whose X-Forwarded-For header names the client: comma-separated `networks`
+	// such as 10.0.0.0/8, or addresses. The header is ignored in requests from others.
 	TrustedProxies string
 
-	// How much memory the bodies of requests may take that are read or worked on, and
-	// answers until their clients have read them, above 16 KiB of each. One tenant may
-	// hold half of it, and each of several as much as is left. What finds no room is
-	// answered with 503.
+	// Memory for request bodies in progress and for responses that clients have not read
+	// yet, not counting the first 16 KiB of each. One tenant may use half of it; several
+	// tenants share it fairly. Requests that do not fit get 503.
 	BodyMemory Size
 
 	// How much memory answers to GET of the external API may take that are kept until what
 	// they say changes, on SQLite. 0 keeps none.
 	AnswerMemory Size
 
-	// How many requests of an API are in flight at the same time, imports and exports
-	// not counted. One tenant may have half of them, and each of several as many as are
-	// left. As many more of each tenant wait. 0 is no limit. On a server there are at
-	// most 32 for each of database-connections.
+	// Maximum requests in flight, not counting imports and exports. One tenant may have
+	// half of them; several tenants share them fairly. As many more of each tenant wait
+	// for request-wait. 0 is unlimited. On PostgreSQL at most 32 for each of
+	// database-connections.
 	MaxRequests int
 
-	// How long a request may wait to be admitted. Then it is answered with 503.
+	// Maximum time that a request waits while max-requests are in flight. Then it gets
+	// 503.
 	RequestWait time.Duration
 
-	// How many requests may come with one key: 100/s are so many in a second, at
-	// once or evenly. What is above is answered with 429. 0 is no limit. Each process
-	// counts for itself.
+	// Requests allowed per API key, such as 100/s. More get 429. 0 is unlimited. Each
+	// process counts separately.
 	KeyRate Rate
 
-	// How many requests may come for one tenant, with whichever of its keys.
+	// Requests allowed per tenant, over all of its keys, such as 500/s. More get 429. 0 is
+	// unlimited. Each process counts separately.
 	TenantRate Rate
 
-	// How many requests of one client may have a key that is no good. What is above
-	// is answered with 429 and does no work; requests with a good key are always
-	// answered. 0 is no limit.
+	// Invalid-key requests allowed per client address. More get 429 without a key lookup.
+	// Requests with a valid key are never refused. 0 is unlimited.
 	AuthFailures Rate
 
-	// How long the head of a request may take to arrive.
+	// Maximum time to receive the request line and headers.
 	ReadHeaderTimeout time.Duration
 
-	// How long a whole request may take to arrive.
+	// Maximum time to receive a whole request.
 	ReadTimeout time.Duration
 
-	// How long an answer may take from the end of the request's head until it is
-	// sent.
+	// Maximum time from the end of the request headers to the end of the response.
 	WriteTimeout time.Duration
 
-	// How long a connection may stay open between two requests.
+	// Maximum time that a connection stays open between two requests.
 	IdleTimeout time.Duration
 
-	// How long stopping may take, shutdown-delay included: to answer the requests
-	// that were accepted and to commit what waits.
+	// Maximum time for a shutdown, including shutdown-delay: to finish accepted requests
+	// and commit queued entries.
 	DrainTimeout time.Duration
 
-	// How long a server that was told to stop goes on as before, but is not ready: so
-	// long that whatever sends it requests has asked /readyz again and sends them
-	// elsewhere. 0 stops at once, as is right where nothing asks.
+	// After SIGTERM, how long to keep serving while /readyz returns 503, so that load
+	// balancers can drain the node. 0 stops at once.
 	ShutdownDelay time.Duration
 
-	// How many entries may wait to be written. When there are more, the newest
-	// of the tenant that waits with most is answered with 503.
+	// Maximum entries that wait to be written. Beyond it, the newest entry of the tenant
+	// with the most waiting entries gets 503.
 	QueueEntries int
 
-	// How much memory the entries that wait may take.
+	// Maximum memory of the entries that wait to be written.
 	QueueBytes Size
 
-	// How many entries one commit may hold.
+	// Maximum entries in one commit.
 	BatchEntries int
 
-	// How many commits may run at the same time. An embedded database has one
-	// writer, whatever this is.
-	WriteLanes int
+	// Maximum commits that run at the same time on PostgreSQL. SQLite has one writer.
+	WriteWorkers int
 
-	// How many versions of an audience are kept, the newest ones, beside the one that
-	// is published. When a version is made, older ones are deleted, 100 at most at a
-	// time. 0 keeps all.
+	// Versions of an audience to keep: the newest ones, and the published one. Creating a
+	// version deletes at most 100 older ones. 0 keeps all.
 	KeepVersions int
 }
 
@@ -191,7 +180,7 @@ const (
 	Unprepared = "unprepared"
 )
 
-// Default returns the settings that hold where nothing says otherwise.
+// Default returns the default settings.
 func Default() Config {
 	return Config{
 		Addr:                 "127.0.0.1:8080",
@@ -225,21 +214,21 @@ func Default() Config {
 		QueueEntries:         4096,
 		QueueBytes:           64 << 20,
 		BatchEntries:         256,
-		WriteLanes:           2,
+		WriteWorkers:         2,
 	}
 }
 
-// maxDrain leaves the process a second of the eight in which it has to be gone.
+// maxDrain leaves the process one of the eight seconds in which it must exit.
 const maxDrain = 7 * time.Second
 
-// maxShutdownDelay leaves the longest drain two seconds for what it is for.
+// maxShutdownDelay leaves two seconds of the longest drain for finishing requests.
 const maxShutdownDelay = 5 * time.Second
 
-// maxDatabaseTimeout is less than a request with a body waits for storage.
+// maxDatabaseTimeout is shorter than the storage timeout of a request.
 const maxDatabaseTimeout = 15 * time.Second
 
-// faults returns what is wrong with the values, each with the name of its
-// setting before it.
+// faults returns one message for each invalid value, which begins with the name of the
+// setting.
 func (c *Config) faults() (all []string) {
 	check := func(ok bool, setting, rule string) {
 		if !ok {
@@ -247,13 +236,13 @@ func (c *Config) faults() (all []string) {
 		}
 	}
 	check(isAddress(c.Addr), "addr", "must be host:port, with a port from 0 to 65535")
-	check((c.TLSCert == "") == (c.TLSKey == ""), "tls-cert", "and tls-key are set both or neither")
+	check((c.TLSCert == "") == (c.TLSKey == ""), "tls-cert", "and tls-key must be set together")
 	check(c.HSTS >= 0 && c.HSTS%time.Second == 0, "hsts", "must be whole seconds and not negative")
 	check(c.HTTP2Streams >= 1 && c.HTTP2Streams <= 1000, "http2-streams", "must be from 1 to 1000")
 	check(isDatabase(c.Database), "database", "must be sqlite: and a path, or postgres:// and a URL")
 	check(c.MetricsAddr == "" || isAddress(c.MetricsAddr), "metrics-addr", "must be host:port, with a port from 0 to 65535")
-	check(c.MetricsAddr == "" || c.MetricsAddr != c.Addr || strings.HasSuffix(c.Addr, ":0"), "metrics-addr", "must not be addr: it is a listener of its own")
-	check(!c.Pprof || c.MetricsAddr != "", "pprof", "needs metrics-addr, where it is served")
+	check(c.MetricsAddr == "" || c.MetricsAddr != c.Addr || strings.HasSuffix(c.Addr, ":0"), "metrics-addr", "must differ from addr")
+	check(!c.Pprof || c.MetricsAddr != "", "pprof", "needs metrics-addr")
 	check(c.DatabaseConnections >= 2 && c.DatabaseConnections <= 1000, "database-connections", "must be from 2 to 1000")
 	check(c.DatabaseTimeout >= time.Second && c.DatabaseTimeout <= maxDatabaseTimeout, "database-timeout", "must be from 1s to "+maxDatabaseTimeout.String())
 	check(c.DatabaseStatements == Prepared || c.DatabaseStatements == Unprepared, "database-statements", "must be prepared or unprepared")
@@ -277,9 +266,9 @@ func (c *Config) faults() (all []string) {
 	check(c.MaxRequests >= 0 && c.MaxRequests <= 1<<20, "max-requests", "must be from 0 to 1048576")
 	check(c.RequestWait >= 0 && c.RequestWait <= time.Minute, "request-wait", "must be from 0s to "+time.Minute.String())
 	proxies, err := Networks(c.TrustedProxies)
-	check(err == nil, "trusted-proxies", "must be networks such as 10.0.0.0/8 or addresses, with commas between")
-	everybody := func(n netip.Prefix) bool { return n.Bits() == 0 }
-	check(!slices.ContainsFunc(proxies, everybody), "trusted-proxies", "must not be everybody: each client could say who it is")
+	check(err == nil, "trusted-proxies", "must be networks such as 10.0.0.0/8 or addresses, separated by commas")
+	everyone := func(n netip.Prefix) bool { return n.Bits() == 0 }
+	check(!slices.ContainsFunc(proxies, everyone), "trusted-proxies", "must not include every address: any client could then choose its own")
 	for _, d := range []struct {
 		setting string
 		value   time.Duration
@@ -296,12 +285,12 @@ func (c *Config) faults() (all []string) {
 	check(c.QueueEntries >= 1 && c.QueueEntries <= 1<<20, "queue-entries", "must be from 1 to 1048576")
 	check(c.QueueBytes >= c.MaxBody, "queue-bytes", "must be at least max-body")
 	check(c.BatchEntries >= 1 && c.BatchEntries <= 4096, "batch-entries", "must be from 1 to 4096")
-	check(c.WriteLanes >= 1 && c.WriteLanes <= 64, "write-lanes", "must be from 1 to 64")
+	check(c.WriteWorkers >= 1 && c.WriteWorkers <= 64, "write-workers", "must be from 1 to 64")
 	check(c.KeepVersions >= 0, "keep-versions", "must not be negative")
 	return all
 }
 
-// isAddress reports whether a listener can have the address, if its host is there.
+// isAddress reports whether the text is a host:port to listen on.
 func isAddress(text string) bool {
 	_, port, err := net.SplitHostPort(text)
 	if err != nil || port == "" {
@@ -311,7 +300,7 @@ func isAddress(text string) bool {
 	return err == nil
 }
 
-// isDatabase reports whether the text has the form of a database's URL.
+// isDatabase reports whether the text is a database URL.
 func isDatabase(text string) bool {
 	if path, ok := strings.CutPrefix(text, "sqlite:"); ok {
 		return path != ""
@@ -323,7 +312,7 @@ func isDatabase(text string) bool {
 	return err == nil
 }
 
-// Networks reads a list of networks and addresses with commas between.
+// Networks parses a comma-separated list of networks and addresses.
 func Networks(text string) (all []netip.Prefix, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		part = strings.TrimSpace(part)
@@ -336,7 +325,7 @@ func Networks(text string) (all []netip.Prefix, err error) {
 			network, err = addr.Prefix(addr.BitLen())
 		}
 		if err == nil && network.Addr().Is4In6() {
-			err = errors.New("a network of IPv4 is not written in the form of IPv6")
+			err = errors.New("write IPv4 networks in IPv4 form")
 		}
 		if err != nil {
 			return nil, err

@@ -9,24 +9,23 @@ import (
 	"strings"
 )
 
-// fileSuffix makes of a variable the one that names a file with its value.
+// fileSuffix is appended to a variable's name to read its value from a file.
 const fileSuffix = "_FILE"
 
-// maxSecret is how much of such a file is read, in bytes.
+// maxSecret is the maximum size of such a file in bytes.
 const maxSecret = 64 << 10
 
-// A value is that of a variable, with the name of the variable that it comes from.
+// A value is the value of a variable, with the name of the variable.
 type value struct {
 	text, where string
-	secret      bool // from a file of its own: what is in it is not shown
+	secret      bool // read from a file: errors must not contain it
 	warning     string
 }
 
-// ReadVariable returns the value of a variable, or what is in the file that the
-// variable of the same name with _FILE behind it names, without the end of its line; ""
-// if there is neither. An empty variable counts as none. It is a fault to have both, and
-// a file that cannot be read, is empty, or has more than one line. An error never holds
-// what is in the file. warning is "" unless the file is one that everybody may read.
+// ReadVariable returns the value of the variable name, or the single line of the file that
+// name_FILE names, or "". An empty variable counts as unset. It returns an error if both
+// are set, or if the file cannot be read, is empty or has several lines. Errors never
+// contain the content of the file. warning is "" unless all users may read the file.
 func ReadVariable(lookup func(string) (string, bool), name string) (text, warning string, err error) {
 	v, err := readVariable(lookup, name)
 	return v.text, v.warning, err
@@ -69,10 +68,10 @@ func readVariable(lookup func(string) (string, bool), name string) (value, error
 	return v, nil
 }
 
-// readableByAll returns a warning if everybody may read a file that holds a secret.
+// readableByAll returns a warning if all users may read a file with a secret.
 func readableByAll(path string, info fs.FileInfo) string {
 	if info.Mode().Perm()&0o004 == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s holds a secret and everybody may read it (its mode is %04o): chmod o-r %[1]s", path, info.Mode().Perm())
+	return fmt.Sprintf("%s contains a secret and is readable by all users (mode %04o): run chmod o-r %[1]s", path, info.Mode().Perm())
 }

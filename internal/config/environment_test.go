@@ -44,7 +44,7 @@ func TestAFileWithoutOneLineIsAFaultThatNamesItAndNotWhatIsInIt(t *testing.T) {
 		{canary + "\n" + canary, "ATRIUM_DATABASE", "has more than one line"},
 		{canary + "\x00", "ATRIUM_DATABASE", "has more than one line"},
 		{strings.Repeat(canary, 20000), "ATRIUM_DATABASE", "is too long"},
-		{canary, "ATRIUM_LOG_SAMPLE", "ATRIUM_LOG_SAMPLE_FILE: what is in the file is not an int"},
+		{canary, "ATRIUM_LOG_SAMPLE", "ATRIUM_LOG_SAMPLE_FILE: the content of the file is not an integer"},
 	} {
 		path := secretFile(t, c.content)
 		_, _, err := load(t, nil, map[string]string{c.variable + "_FILE": path}, "")
@@ -70,9 +70,9 @@ func TestASecretThatOthersSeeIsWarnedOf(t *testing.T) {
 		environment map[string]string
 		warning     string
 	}{
-		"a flag":                    {args: []string{"--database", secret}, warning: "the list of processes shows the password in --database: set ATRIUM_DATABASE or ATRIUM_DATABASE_FILE instead"},
-		"a file for all":            {environment: map[string]string{"ATRIUM_DATABASE_FILE": open}, warning: open + " holds a secret and everybody may read it (its mode is 0644): chmod o-r " + open},
-		"a configuration for all":   {args: []string{"--config", secretFile(t, "database: "+secret)}, warning: "holds a secret and everybody may read it"},
+		"a flag":                    {args: []string{"--database", secret}, warning: "ps shows the password in --database: set ATRIUM_DATABASE or ATRIUM_DATABASE_FILE instead"},
+		"a file for all":            {environment: map[string]string{"ATRIUM_DATABASE_FILE": open}, warning: open + " contains a secret and is readable by all users (mode 0644): run chmod o-r " + open},
+		"a configuration for all":   {args: []string{"--config", secretFile(t, "database: "+secret)}, warning: "contains a secret and is readable by all users"},
 		"a variable":                {environment: map[string]string{"ATRIUM_DATABASE": secret}},
 		"a file":                    {environment: map[string]string{"ATRIUM_DATABASE_FILE": secretFile(t, secret)}},
 		"a flag without a password": {args: []string{"--database", "postgres://me@db/x"}},

@@ -23,7 +23,7 @@ import (
 // A Source is where a value came from.
 type Source string
 
-// The sources, the strongest first.
+// The sources, in order of precedence.
 const (
 	FromFlag        Source = "flag"
 	FromEnvironment Source = "environment"
@@ -38,13 +38,12 @@ type Loader struct {
 	flags  *pflag.FlagSet
 	names  []string // of the settings, in the order of the struct
 	file   string   // the path, from --config or ATRIUM_CONFIG
-	// Warnings are what is not wrong but unwise about where secrets come from, once the
-	// settings are loaded.
+	// Warnings are about unsafe sources of secrets. Load sets them.
 	Warnings []string
 }
 
-// Bind adds a flag for each of the named settings, or for all without a name,
-// and for the file, and returns what loads them into c. c holds the defaults.
+// Bind adds flags for the named settings, or for all if none is named, and for the file.
+// It returns a Loader that sets the fields of c, which holds the defaults.
 func Bind(flags *pflag.FlagSet, c *Config, only ...string) *Loader {
 	l := &Loader{config: c, flags: flags}
 	v := reflect.ValueOf(c).Elem()
@@ -71,12 +70,11 @@ func Bind(flags *pflag.FlagSet, c *Config, only ...string) *Loader {
 			flags.Var(p, name, text)
 		}
 	}
-	flags.StringVar(&l.file, "config", "", "A YAML file of settings (environment: "+Variable("config")+")")
+	flags.StringVar(&l.file, "config", "", "YAML `file` with settings (environment: "+Variable("config")+")")
 	return l
 }
 
-// Name returns the name of the setting that a field of Config is: MaxBody is
-// max-body, and TLSKey is tls-key.
+// Name returns the setting of a field of Config: max-body for MaxBody, tls-key for TLSKey.
 func Name(field string) string {
 	var b strings.Builder
 	letters := []rune(field)
@@ -96,16 +94,16 @@ func Variable(name string) string {
 	return "ATRIUM_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// A Setting is the effective value of a setting, safe to be shown.
+// A Setting is the effective value of a setting, without passwords.
 type Setting struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
 	Source Source `json:"source"`
 }
 
-// Load reads what the parsed flags leave open from the environment, which lookup
-// gives, and the file. It returns the settings in their order, or an error that
-// names every fault.
+// Load sets what the parsed flags have not set, from the environment (lookup, like
+// os.LookupEnv) and the file. It returns all settings in the order of Config, or an error
+// that names every fault.
 func (l *Loader) Load(lookup func(string) (string, bool)) ([]Setting, error) {
 	var faults []error
 	if path, ok := lookup(Variable("config")); ok && l.file == "" {
@@ -125,10 +123,10 @@ func (l *Loader) Load(lookup func(string) (string, bool)) ([]Setting, error) {
 			if err := flag.Value.Set(text); err != nil {
 				shown := strconv.Quote(text)
 				if from == FromSecret {
-					shown = "what is in the file"
+					shown = "the content of the file"
 				}
 				faults = append(faults, fmt.Errorf("%s: %s is not %s", where, shown, kinds[flag.Value.Type()]))
-				_ = flag.Value.Set(before) // which is no second fault
+				_ = flag.Value.Set(before) // so that faults does not report it again
 			}
 		}
 		if flag.Changed {
@@ -152,7 +150,7 @@ func (l *Loader) Load(lookup func(string) (string, bool)) ([]Setting, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(file)) {
 		if _, known := reflect.TypeFor[Config]().FieldByNameFunc(func(field string) bool { return Name(field) == name }); !known {
-			faults = append(faults, fmt.Errorf("%s: there is no setting %s", l.file, name))
+			faults = append(faults, fmt.Errorf("%s: unknown setting %s", l.file, name))
 		}
 	}
 	for _, fault := range l.config.faults() {
@@ -170,19 +168,19 @@ func (l *Loader) warn(warning string) {
 // warnOfFlag warns of a password on the command line.
 func (l *Loader) warnOfFlag(name, text string) {
 	if Redact(text) != text {
-		l.warn(fmt.Sprintf("the list of processes shows the password in --%s: set %s or %s instead", name, Variable(name), Variable(name)+fileSuffix))
+		l.warn(fmt.Sprintf("ps shows the password in --%s: set %s or %s instead", name, Variable(name), Variable(name)+fileSuffix))
 	}
 }
 
-// warnOfFile warns of a password in a file that everybody may read.
+// warnOfFile warns of a password in a file that is readable by all users.
 func (l *Loader) warnOfFile(text string) {
 	if info, err := os.Stat(l.file); err == nil && Redact(text) != text {
 		l.warn(readableByAll(l.file, info))
 	}
 }
 
-// kinds says what a value must be, by the type of its flag.
-var kinds = map[string]string{"int": "an int", "duration": "a duration such as 90s", "size": "a size such as 64KiB", "rate": "a rate such as 100/s", "string": "a text", "bool": "true or false"}
+// kinds describes the valid values of a flag, by its type.
+var kinds = map[string]string{"int": "an integer", "duration": "a duration such as 90s", "size": "a size such as 64KiB", "rate": "a rate such as 100/s", "string": "a string", "bool": "true or false"}
 
 // readFile returns the settings of a file, as text; none for no path.
 func readFile(path string) (map[string]string, error) {
@@ -191,7 +189,7 @@ func readFile(path string) (map[string]string, error) {
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w", err)
+		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	var settings map[string]string
 	dec := yaml.NewDecoder(bytes.NewReader(b))
@@ -199,13 +197,12 @@ func readFile(path string) (map[string]string, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: there is more than one YAML document", path)
+		return nil, fmt.Errorf("%s: more than one YAML document", path)
 	}
 	return settings, nil
 }
 
-// Redact hides the password of a URL, also of one that is badly written, and
-// that of a list of NAME=VALUE.
+// Redact hides the password of a URL, even of a malformed one, and of a NAME=VALUE list.
 func Redact(value string) string {
 	value = passwordMember.ReplaceAllString(value, "${1}"+redacted)
 	if u, err := url.Parse(value); err == nil && u.User != nil {

@@ -143,10 +143,10 @@ func TestAllFaultsAreNamedAtOnce(t *testing.T) {
 	wantFaults(t, err,
 		`ATRIUM_MAX_BODY: "1GB" is not a size such as 64KiB`,
 		`ATRIUM_READ_TIMEOUT: "soon" is not a duration such as 90s`,
-		`atrium.yaml: queue-entries: "many" is not an int`,
-		`atrium.yaml: there is no setting MaxBody`,
-		`atrium.yaml: there is no setting adr`,
-		"tls-cert and tls-key are set both or neither",
+		`atrium.yaml: queue-entries: "many" is not an integer`,
+		`atrium.yaml: unknown setting MaxBody`,
+		`atrium.yaml: unknown setting adr`,
+		"tls-cert and tls-key must be set together",
 		"hsts must be whole seconds and not negative",
 		"http2-streams must be from 1 to 1000",
 		"database must be sqlite: and a path, or postgres:// and a URL",
@@ -189,7 +189,7 @@ func TestACommandIgnoresTheOtherSettingsOfAFile(t *testing.T) {
 		t.Errorf("loaded %q and %v, %v", c.Database, settings, err)
 	}
 	_, _, err = load(t, nil, nil, "databas: sqlite:x.db\n", "database")
-	wantFaults(t, err, "atrium.yaml: there is no setting databas")
+	wantFaults(t, err, "atrium.yaml: unknown setting databas")
 }
 
 func TestTheDefaultsAreValid(t *testing.T) {
@@ -299,13 +299,13 @@ func TestWhatCannotWorkIsAFaultOfItsSetting(t *testing.T) {
 		{"--addr=127.0.0.1:99999", "addr " + address},
 		{"--addr=127.0.0.1:", "addr " + address},
 		{"--metrics-addr=9090", "metrics-addr " + address},
-		{"--metrics-addr=127.0.0.1:8080", "metrics-addr must not be addr: it is a listener of its own"},
+		{"--metrics-addr=127.0.0.1:8080", "metrics-addr must differ from addr"},
 		{"--database=mysql://x", "database " + database},
 		{"--database=sqlite:", "database " + database},
 		{"--database=postgres:x", "database " + database},
 		{"--database=postgres://me:%zz@db/x", "database " + database},
-		{"--trusted-proxies=10.0.0.1,0.0.0.0/0", "trusted-proxies must not be everybody: each client could say who it is"},
-		{"--trusted-proxies=::/0", "trusted-proxies must not be everybody: each client could say who it is"},
+		{"--trusted-proxies=10.0.0.1,0.0.0.0/0", "trusted-proxies must not include every address: any client could then choose its own"},
+		{"--trusted-proxies=::/0", "trusted-proxies must not include every address: any client could then choose its own"},
 		{"--max-url=32KiB", "max-url must be at most max-header, which includes it"},
 		{"--batch-max-body=1KiB", "batch-max-body must be at least max-body"},
 		{"--max-client-connections=9000", "max-client-connections must be at most max-connections"},

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A Rate is how much may happen in a time, all of it at once and then evenly; the zero
-// Rate is no limit. It is written as 100/s, 6000/m, 1000/h or with a time such as
-// 500/10s, and 0 for none.
+// A Rate allows Count requests per Window, in a burst or spread over time. The zero Rate is
+// unlimited. Its text form is 100/s, 6000/m, 1000/h, or with any duration, such as 500/10s;
+// 0 is unlimited.
 type Rate struct {
 	Count  int
 	Window time.Duration
@@ -23,7 +23,7 @@ const (
 
 var windows = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}
 
-// String returns the rate as Set reads it.
+// String returns the text form of the rate.
 func (r *Rate) String() string {
 	if r == nil || r.Count == 0 {
 		return "0"
@@ -36,7 +36,7 @@ func (r *Rate) String() string {
 	return strconv.Itoa(r.Count) + "/" + r.Window.String()
 }
 
-// Set reads a rate. It makes *Rate a value for a flag.
+// Set parses a rate. It implements pflag.Value.
 func (r *Rate) Set(text string) error {
 	if text == "0" {
 		*r = Rate{}
@@ -58,7 +58,7 @@ func (r *Rate) Set(text string) error {
 	return nil
 }
 
-var errRate = errors.New("not a rate such as 100/s, 6000/m or 500/10s, of 1 to 1000000 in whole seconds up to 24h, or 0")
+var errRate = errors.New("must be a rate such as 100/s, 6000/m or 500/10s: 1 to 1000000 requests, whole seconds up to 24h; or 0")
 
-// Type names the kind of value in a flag's help.
+// Type implements pflag.Value.
 func (*Rate) Type() string { return "rate" }

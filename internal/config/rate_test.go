@@ -47,7 +47,7 @@ func TestTrustedProxiesAreNetworksOrAddresses(t *testing.T) {
 			t.Errorf("%q is %v", text, all)
 		}
 		_, _, err := load(t, []string{"--trusted-proxies", text}, nil, "")
-		wantFaults(t, err, "trusted-proxies must be networks such as 10.0.0.0/8 or addresses, with commas between")
+		wantFaults(t, err, "trusted-proxies must be networks such as 10.0.0.0/8 or addresses, separated by commas")
 	}
 }
 

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A Size is a number of bytes. It is written as one, or in whole KiB, MiB or GiB.
+// A Size is a number of bytes. Its text form is bytes, or whole KiB, MiB or GiB.
 type Size int64
 
-// String returns the shortest way to write the size.
+// String returns the shortest text form.
 func (s Size) String() string {
 	switch {
 	case s != 0 && s%(1<<30) == 0:
@@ -22,7 +22,7 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// Set reads a size. It makes *Size a value for a flag.
+// Set parses a size. It implements pflag.Value.
 func (s *Size) Set(text string) error {
 	digits, unit := text, Size(1)
 	if rest, ok := strings.CutSuffix(text, "GiB"); ok {
@@ -40,5 +40,5 @@ func (s *Size) Set(text string) error {
 	return nil
 }
 
-// Type names the kind of value in a flag's help.
+// Type implements pflag.Value.
 func (*Size) Type() string { return "size" }

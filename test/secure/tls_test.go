@@ -139,8 +139,8 @@ func TestAStartWithoutAWholePairFailsAndSaysWhy(t *testing.T) {
 		code  int
 		why   string
 	}{
-		{[]string{"--tls-cert", chain}, 2, "tls-cert and tls-key are set both or neither"},
-		{[]string{"--tls-key", key}, 2, "tls-cert and tls-key are set both or neither"},
+		{[]string{"--tls-cert", chain}, 2, "tls-cert and tls-key must be set together"},
+		{[]string{"--tls-key", key}, 2, "tls-cert and tls-key must be set together"},
 		{[]string{"--tls-cert", chain, "--tls-key", key}, 1, "private key does not match public key"},
 		{[]string{"--tls-cert", key, "--tls-key", key}, 1, "tls-cert and tls-key: "},
 		{[]string{"--tls-cert", chain, "--tls-key", filepath.Join(dir, "none.pem")}, 1, "none.pem: no such file"},

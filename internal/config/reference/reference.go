@@ -1,5 +1,5 @@
-// Package reference makes the documentation of the settings from the comments of
-// config.Config: the text of the flags and the reference page.
+// Package reference generates the documentation of the settings, which is the help of the
+// flags and a reference page, from the comments of config.Config.
 package reference
 
 import (
@@ -40,20 +40,20 @@ func Page(source string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	b.WriteString(`<!-- Made from the comments of internal/config/config.go by go generate; do not edit. -->
+	b.WriteString(`<!-- Generated from the comments of internal/config/config.go by go generate; do not edit. -->
 
 # Configuration
 
-A setting is taken from its flag, else from its environment variable, else from
-the file that ` + "`--config`" + ` or ` + "`ATRIUM_CONFIG`" + ` names, else it has its default. An
-empty variable counts as none. All faults of the values are reported at once, and
-nothing is started with one; a flag that cannot be read at all is reported alone, before them. ` + "`atrium config`" + ` shows what is in force and where it came from.
+Settings come from, in this order: a flag, an environment variable, the YAML file that ` + "`--config`" + ` or
+` + "`ATRIUM_CONFIG`" + ` names, the default. An empty variable counts as unset. ` + "`atrium config`" + ` prints the
+effective settings and their sources. The server reports all invalid values together and does not
+start; a flag that cannot be parsed is reported first, alone.
 
-Instead of any variable, the one with ` + "`_FILE`" + ` behind its name may name a file with the value in one
-line: ` + "`ATRIUM_DATABASE_FILE`" + ` for ` + "`ATRIUM_DATABASE`" + `. That is for secrets. Both at once, and a file that
-cannot be read or is empty, are faults; a secret that everybody may read is warned of.
+For secrets, append ` + "`_FILE`" + ` to a variable to read its value from a one-line file:
+` + "`ATRIUM_DATABASE_FILE`" + ` for ` + "`ATRIUM_DATABASE`" + `. Setting both is an error, and so is a file that is empty
+or cannot be read. A secret that every user of the machine can read is reported as a warning.
 
-The file is YAML, one setting a line:
+The file has one setting per line:
 
 ` + "```yaml" + `
 addr: 0.0.0.0:8080
@@ -61,7 +61,7 @@ database: sqlite:/var/lib/atrium/atrium.db
 log-format: json
 ` + "```" + `
 
-Sizes are bytes, or whole KiB, MiB or GiB, such as ` + "`64KiB`" + `. Durations are such as
+Sizes are bytes, or whole KiB, MiB or GiB, such as ` + "`64KiB`" + `. Durations look like
 ` + "`90s`" + `, ` + "`5m`" + ` or ` + "`1h30m`" + `.
 `)
 	defaults := config.Default()
