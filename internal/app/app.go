@@ -67,8 +67,8 @@ type App struct {
 	writer      *ingest.Writer
 	keys        *auth.Authenticator
 	ready       atomic.Bool
-	duties      []duty
-	did         func(duty string) // is told of a duty that was done; nil for nobody
+	jobs        []job
+	succeeded   func(job string) // called after each run without an error; may be nil
 	leaving     atomic.Bool       // in the shutdown delay
 	export      *telemetry.Export // nil for none
 }
@@ -95,7 +95,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}
 	a.writer = newWriter(c, watch.ingest, watch.trace)
 	a.keys = auth.New(c.Store, c.Store.Now, limits.failures, watch.auth)
-	a.duties = duties(c.Store)
+	a.jobs = newJobs(c.Store)
 	stopping, stop := context.WithCancel(context.Background())
 	kit := newKit(c, a.keys)
 	kit.Begin, kit.Observe, kit.Stopping, kit.Limits = watch.begin, watch.request, stopping, limits.rest
@@ -172,7 +172,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer running.Wait()
 	defer stop()
 	running.Go(func() { a.keys.Run(background, a.log) })
-	duties := perform(background, a.duties, a.log, a.did)
+	jobs := startJobs(background, a.jobs, a.log, a.succeeded)
 
 	failed := make(chan error, 2)
 	defer func() { _ = a.listener.Close() }() // Serve closes it, but may not even have begun
@@ -202,13 +202,13 @@ func (a *App) Run(ctx context.Context) error {
 		failure = a.linger(failed)
 	}
 	a.log.Info("stopping: finishing what was accepted")
-	duties.stop()
+	jobs.stop()
 	err := a.server.Shutdown(drain)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("finish requests: %w", err), a.server.Close())
 	}
 	err = errors.Join(failure, err, a.writer.Close(drain))
-	duties.wait(drain)
+	jobs.wait(drain)
 	if err := a.export.Close(drain); err != nil {
 		a.log.Warn("the last traces or metrics were not sent", "error", err)
 	}

@@ -342,7 +342,7 @@ func TestAnOverloadIsRefusedEarlyAndProbesAndStreamsAreNot(t *testing.T) {
 			answers <- s.send(t, http.MethodPost, "/v0/account_logs", s.key, `{"source":"a","payload":{}}`)
 		}()
 	}
-	for !strings.Contains(s.scrape(t), "\natrium_http_requests_in_work 2\n") {
+	for !strings.Contains(s.scrape(t), "\natrium_http_requests_in_flight 2\n") {
 		time.Sleep(time.Millisecond)
 	}
 	for range 3 {

@@ -253,28 +253,28 @@ func TestMetricsTellThatTheServiceIsNotReadyWithoutItsDatabase(t *testing.T) {
 	}
 }
 
-func TestMetricsTellWhenEachDutyWasLastDone(t *testing.T) {
+func TestMetricsHaveTheLastSuccessOfEachJob(t *testing.T) {
 	s := start(t)
 	text := s.scrape(t)
-	for _, duty := range []string{"erasures", "requests", "schedules"} {
-		m := regexp.MustCompile(`\natrium_duty_last_success_timestamp_seconds\{duty="` + duty + `"\} (\S+)\n`).FindStringSubmatch(text)
+	for _, job := range []string{"erasures", "requests", "schedules"} {
+		m := regexp.MustCompile(`\natrium_job_last_success_timestamp_seconds\{name="` + job + `"\} (\S+)\n`).FindStringSubmatch(text)
 		if m == nil {
-			t.Fatalf("nothing is told of %s", duty)
+			t.Fatalf("there is no metric of %s", job)
 		}
 		at, err := strconv.ParseFloat(m[1], 64)
 		if age := time.Since(time.UnixMilli(int64(at * 1000))); err != nil || age < -time.Minute || age > time.Minute {
-			t.Errorf("%s was last done %s ago, %v", duty, age, err)
+			t.Errorf("%s last succeeded %s ago, %v", job, age, err)
 		}
 	}
 	if err := s.store.Close(); err != nil { // from now on they fail
 		t.Fatal(err)
 	}
 	last := func() string {
-		return regexp.MustCompile(`duty="erasures"\} (\S+)`).FindString(s.scrape(t))
+		return regexp.MustCompile(`name="erasures"\} (\S+)`).FindString(s.scrape(t))
 	}
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(s.log.String(), "a duty failed"); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(s.log.String(), "a job failed"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("no duty failed")
+			t.Fatal("no job failed")
 		}
 	}
 	before := last()

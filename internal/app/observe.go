@@ -62,21 +62,21 @@ func newWatchers(c Config) (w watchers) {
 // when they are read.
 func (a *App) measure(c Config) {
 	m, s := c.Metrics, c.Store
-	m.Gauge("atrium_ingest_queue_entries", "Entries that wait to be written.", func() float64 { return float64(a.writer.Waiting()) })
-	m.Gauge("atrium_http_connections", "Connections of clients that are open.", func() float64 { return float64(a.connections.Open()) })
-	m.Gauge("atrium_http_requests_in_work", "Requests that are in work, as max-requests counts them.", func() float64 { return float64(a.limits.InFlight.Held()) })
-	m.Gauge("atrium_http_heavy_work", "Heavy work in progress, such as large bodies that are decoded.", func() float64 { return float64(a.limits.Heavy.Held()) })
-	m.Gauge("atrium_store_connections", "Connections to the database that are in use.", func() float64 { return float64(s.Stats().Connections) })
-	m.Gauge("atrium_store_waiting", "Who waits for a connection to a database server.", func() float64 { return float64(s.Stats().Waiting) })
+	m.Gauge("atrium_ingest_queue_entries", "Entries in the queue.", func() float64 { return float64(a.writer.Waiting()) })
+	m.Gauge("atrium_http_connections", "Open client connections.", func() float64 { return float64(a.connections.Open()) })
+	m.Gauge("atrium_http_requests_in_flight", "Requests in flight, as max-requests counts them.", func() float64 { return float64(a.limits.InFlight.Held()) })
+	m.Gauge("atrium_http_heavy_work", "Heavy work in progress, such as decoding large bodies.", func() float64 { return float64(a.limits.Heavy.Held()) })
+	m.Gauge("atrium_store_connections", "Database connections in use.", func() float64 { return float64(s.Stats().Connections) })
+	m.Gauge("atrium_store_connection_waits", "Statements and transactions that wait for a connection to a database server.", func() float64 { return float64(s.Stats().Waiting) })
 	m.Gauge("atrium_sqlite_wal_bytes", "Bytes in the write-ahead log, as of the last commit.", func() float64 { return float64(s.Stats().LogBytes) })
-	m.Gauge("atrium_auth_cached_keys", "Verdicts on keys that are remembered.", func() float64 { return float64(a.keys.Cached()) })
+	m.Gauge("atrium_auth_cached_keys", "API keys in the cache.", func() float64 { return float64(a.keys.Cached()) })
 
-	m.Gauge("atrium_tls_certificate_expiry_timestamp_seconds", "When the certificate ends, in seconds since 1970; without TLS never.", a.certificate.expiry)
+	m.Gauge("atrium_tls_certificate_expiry_timestamp_seconds", "Expiry of the TLS certificate, in seconds since 1970; +Inf without TLS.", a.certificate.expiry)
 	m.Ready(func() bool { return a.ready.Load() && ping(context.Background(), s) == nil })
 	m.Gauge("atrium_time_seconds", "The clock of the process, in seconds since 1970.", func() float64 { return float64(time.Now().UnixMilli()) / 1000 })
-	a.did = m.Did
-	for _, d := range a.duties {
-		m.Did(d.name) // or one that never succeeds would not be late
+	a.succeeded = m.JobSucceeded
+	for _, j := range a.jobs {
+		m.JobSucceeded(j.name) // so that the alert fires for a job that never succeeds
 	}
 
 	if a.measured == nil {

@@ -29,7 +29,7 @@ type Metrics struct {
 	cache       *prometheus.CounterVec
 	refused     *prometheus.CounterVec
 	accept      prometheus.Counter
-	duties      *prometheus.GaugeVec
+	jobs        *prometheus.GaugeVec
 	ready       prometheus.Gauge
 }
 
@@ -44,41 +44,41 @@ func NewMetrics(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewHistogramVec(histogram("atrium_http_request_duration_seconds",
-			"Time from the head of a request to the end of its answer.", durations), []string{"method", "route", "status"}),
+			"Time from the headers of a request to the end of its response.", durations), []string{"method", "route", "status"}),
 		batch: prometheus.NewHistogram(histogram("atrium_ingest_batch_entries",
-			"Entries that one commit held.", []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024})),
+			"Entries per commit.", []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024})),
 		wait: prometheus.NewHistogram(histogram("atrium_ingest_wait_seconds",
-			"Time that an entry spent in the queue before its commit began.", durations)),
+			"Time from queuing an entry to the start of its commit.", durations)),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "atrium_ingest_rejected_total", Help: "Entries that were turned away because the queue was full or the service was stopping.",
+			Name: "atrium_ingest_rejected_total", Help: "Entries rejected because the queue was full or the service was stopping.",
 		}),
 		transaction: prometheus.NewHistogramVec(histogram("atrium_store_write_duration_seconds",
-			"Time that a write transaction took, from its beginning to its durable end.", durations), []string{"result"}),
+			"Duration of a write transaction, including the durable commit.", durations), []string{"result"}),
 		checkpoint: prometheus.NewHistogramVec(histogram("atrium_sqlite_checkpoint_duration_seconds",
-			"Time that a checkpoint of the write-ahead log took.", durations), []string{"mode", "result"}),
+			"Duration of a WAL checkpoint.", durations), []string{"mode", "result"}),
 		cache: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "atrium_auth_key_lookups_total", Help: "Keys that were verified, by where the answer came from.",
+			Name: "atrium_auth_key_lookups_total", Help: "API key lookups, by source: cache or store.",
 		}, []string{"source"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "atrium_limit_refused_total", Help: "Connections and requests that were turned away, by the limit that did.",
+			Name: "atrium_limit_refused_total", Help: "Connections and requests refused, by limit.",
 		}, []string{"limit"}),
 		accept: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "atrium_http_accept_errors_total", Help: "Failed attempts to accept a connection.",
 		}),
-		duties: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "atrium_duty_last_success_timestamp_seconds", Help: "When a duty was last done without a failure, or the process started.",
-		}, []string{"duty"}),
-		ready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "atrium_ready", Help: "1 if /readyz would answer 200, else 0."}),
+		jobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "atrium_job_last_success_timestamp_seconds", Help: "When a background job last succeeded, or the process started.",
+		}, []string{"name"}),
+		ready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "atrium_ready", Help: "1 if /readyz returns 200, otherwise 0."}),
 	}
 	for _, by := range refusals {
 		m.refused.WithLabelValues(string(by))
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "atrium_build_info", Help: "Always 1; the labels say what is running.",
+		Name: "atrium_build_info", Help: "Always 1; the labels have the versions.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.transaction, m.checkpoint, m.cache, m.refused, m.accept, m.duties, m.ready, build,
+	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.transaction, m.checkpoint, m.cache, m.refused, m.accept, m.jobs, m.ready, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -168,5 +168,5 @@ func (m *Metrics) LookedUp(cached bool) {
 	m.cache.WithLabelValues(source).Inc()
 }
 
-// Did notes that a duty was done without a failure. There are few duties.
-func (m *Metrics) Did(duty string) { m.duties.WithLabelValues(duty).SetToCurrentTime() }
+// JobSucceeded records that a background job ran without an error.
+func (m *Metrics) JobSucceeded(name string) { m.jobs.WithLabelValues(name).SetToCurrentTime() }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var filesError = regexp.MustCompile(`level=ERROR msg="a duty failed and will be tried again" duty=files error=(.*removed or replaced.*)`)
+var filesError = regexp.MustCompile(`level=ERROR msg="a job failed and will be retried" job=files error=(.*removed or replaced.*)`)
 
 // A server whose files were moved away says so and acknowledges nothing, also to those who
 // send again. It goes on when they are put back, and what it acknowledged is there.

@@ -209,7 +209,7 @@ func inWork(t *testing.T, metrics string) (requests int) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(b)) {
-		if text, ok := strings.CutPrefix(line, "atrium_http_requests_in_work "); ok {
+		if text, ok := strings.CutPrefix(line, "atrium_http_requests_in_flight "); ok {
 			requests, err = strconv.Atoi(strings.TrimSpace(text))
 		}
 	}

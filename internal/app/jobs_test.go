@@ -17,16 +17,16 @@ import (
 	"atrium/internal/telemetry"
 )
 
-func TestADutyIsDoneUntilNothingIsLeftAndThenLookedForEverySecond(t *testing.T) {
+func TestAJobRunsUntilNothingIsLeftAndThenEverySecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var at []time.Duration
 		began := time.Now()
-		d := duty{"test", lookPause, func(context.Context) (bool, error) {
+		j := job{"test", pollInterval, func(context.Context) (bool, error) {
 			at = append(at, time.Since(began))
 			return len(at) < 3, nil
 		}}
-		go d.perform(ctx, slog.New(slog.DiscardHandler), nil)
+		go j.loop(ctx, slog.New(slog.DiscardHandler), nil)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		stop()
@@ -34,81 +34,81 @@ func TestADutyIsDoneUntilNothingIsLeftAndThenLookedForEverySecond(t *testing.T) 
 		looked := len(at)
 		time.Sleep(time.Minute)
 		if looked != len(at) {
-			t.Error("it was done after the end")
+			t.Error("the job ran after the end")
 		}
 		if looked < 3 || at[2] != 0 {
-			t.Fatalf("done at %v, want three times at once", at)
+			t.Fatalf("ran at %v, want three times at once", at)
 		}
 		for i := 3; i < looked; i++ {
 			if pause := at[i] - at[i-1]; pause < 750*time.Millisecond || pause > 1250*time.Millisecond {
-				t.Errorf("the pause before %d was %v", i, pause)
+				t.Errorf("the interval before run %d was %v", i, pause)
 			}
 		}
 		if looked < 10 {
-			t.Errorf("done %d times in ten seconds", looked)
+			t.Errorf("ran %d times in ten seconds", looked)
 		}
 	})
 }
 
-func TestADutyThatNobodyWaitsForIsLookedForSeldom(t *testing.T) {
+func TestACleanupJobRunsEveryTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var at []time.Time
-		d := duty{"test", forgetPause, func(context.Context) (bool, error) {
+		j := job{"test", cleanupInterval, func(context.Context) (bool, error) {
 			if at = append(at, time.Now()); len(at) == 1 {
 				return false, errors.New("broken")
 			}
 			return false, nil
 		}}
-		go d.perform(ctx, slog.New(slog.DiscardHandler), nil)
+		go j.loop(ctx, slog.New(slog.DiscardHandler), nil)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		stop()
 		synctest.Wait()
 		if len(at) < 5 || len(at) > 10 || at[1].Sub(at[0]) > 3*time.Second {
-			t.Errorf("done at %v in an hour", at)
+			t.Errorf("ran at %v in an hour", at)
 		}
 	})
 }
 
-func TestADutyThatFailsIsLoggedAndTriedLaterAndLater(t *testing.T) {
+func TestAFailedJobIsLoggedAndRetriedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var log bytes.Buffer
 		var at []time.Time
-		d := duty{"test", lookPause, func(context.Context) (bool, error) {
+		j := job{"test", pollInterval, func(context.Context) (bool, error) {
 			at = append(at, time.Now())
 			if len(at) < 10 {
 				return true, errors.New("broken")
 			}
 			return false, nil
 		}}
-		go d.perform(ctx, slog.New(slog.NewTextHandler(&log, nil)), nil)
+		go j.loop(ctx, slog.New(slog.NewTextHandler(&log, nil)), nil)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		stop()
 		synctest.Wait()
-		if n := strings.Count(log.String(), "error=broken"); n != 9 || !strings.Contains(log.String(), "duty=test") {
+		if n := strings.Count(log.String(), "error=broken"); n != 9 || !strings.Contains(log.String(), "job=test") {
 			t.Errorf("the log has %d failures:\n%s", n, log.String())
 		}
 		if first, last := at[1].Sub(at[0]), at[9].Sub(at[8]); first > 3*time.Second || last < 7500*time.Millisecond || last > 12500*time.Millisecond {
-			t.Errorf("pauses from %v to %v", first, last)
+			t.Errorf("intervals from %v to %v", first, last)
 		}
 		if after := at[11].Sub(at[10]); after > 1250*time.Millisecond {
-			t.Errorf("a pause of %v after it went well", after)
+			t.Errorf("an interval of %v after a success", after)
 		}
 	})
 }
 
-func TestADutyThatIsStoppedIsNoFailure(t *testing.T) {
+func TestStoppingAJobIsNotAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var log bytes.Buffer
-		d := duty{"test", lookPause, func(ctx context.Context) (bool, error) {
+		j := job{"test", pollInterval, func(ctx context.Context) (bool, error) {
 			<-ctx.Done()
 			return false, ctx.Err()
 		}}
-		go d.perform(ctx, slog.New(slog.NewTextHandler(&log, nil)), nil)
+		go j.loop(ctx, slog.New(slog.NewTextHandler(&log, nil)), nil)
 		synctest.Wait()
 		stop()
 		synctest.Wait()
@@ -118,7 +118,7 @@ func TestADutyThatIsStoppedIsNoFailure(t *testing.T) {
 	})
 }
 
-func TestADutyThatHangsDoesNotKeepTheServiceFromEnding(t *testing.T) {
+func TestAJobThatHangsDoesNotBlockTheShutdown(t *testing.T) {
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestADutyThatHangsDoesNotKeepTheServiceFromEnding(t *testing.T) {
 	}
 	hangs, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
-	a.duties = []duty{{"test", lookPause, func(context.Context) (bool, error) {
+	a.jobs = []job{{"test", pollInterval, func(context.Context) (bool, error) {
 		close(hangs)
 		<-release
 		return false, nil

@@ -1,0 +1,115 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"atrium"
+	"atrium/internal/store"
+)
+
+// A job is background work that every node polls for. run must be idempotent, as several
+// nodes may run it at once, and must leave nothing half done when ctx ends.
+type job struct {
+	name     string
+	interval time.Duration // between runs, unless there is more to do
+	run      func(ctx context.Context) (more bool, err error)
+}
+
+// newJobs returns all jobs.
+func newJobs(s *store.Store) []job {
+	var after atrium.TenantID // the tenant whose requests were deleted last
+	all := []job{
+		{"erasures", pollInterval, s.EraseEntries},
+		{"requests", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
+			after, err = s.ForgetRequests(ctx, after)
+			return after != "", err
+		}},
+		{"schedules", pollInterval, func(ctx context.Context) (bool, error) {
+			done, err := s.RunDue(ctx, maxDue)
+			return done == maxDue, err
+		}},
+	}
+	if !s.Traits().Remote { // without requests, nothing else would notice a missing file
+		all = append(all, job{"files", pollInterval, func(context.Context) (bool, error) { return false, s.CheckFiles() }})
+	}
+	return all
+}
+
+// maxDue is how many schedules one run handles.
+const maxDue = 100
+
+// A job runs every pollInterval, or cleanupInterval if nothing waits for it. After a
+// failure the interval is 2 s, and doubles with each further failure up to
+// maxFailureInterval. All intervals vary by a quarter, so that the nodes do not poll at the
+// same moment. So work starts within 1.25 s as long as any node can do it.
+const (
+	pollInterval       = time.Second
+	cleanupInterval    = 10 * time.Minute
+	maxFailureInterval = 10 * time.Second
+)
+
+// A jobRunner runs jobs in the background.
+type jobRunner struct {
+	stop  context.CancelFunc // makes the jobs finish
+	ended chan struct{}      // closed when all have finished
+	log   *slog.Logger
+}
+
+// startJobs runs the jobs until stop is called or ctx ends. succeeded, which may be nil, is
+// called after each run without an error.
+func startJobs(ctx context.Context, all []job, log *slog.Logger, succeeded func(job string)) *jobRunner {
+	ctx, stop := context.WithCancel(ctx)
+	r := &jobRunner{stop: stop, ended: make(chan struct{}), log: log}
+	var running sync.WaitGroup
+	for _, j := range all {
+		running.Go(func() { j.loop(ctx, log, succeeded) })
+	}
+	go func() {
+		running.Wait()
+		close(r.ended)
+	}()
+	return r
+}
+
+// wait returns when all jobs have finished or ctx has ended. A statement on a database that
+// hangs cannot be cancelled; the database rolls it back when the process exits.
+func (r *jobRunner) wait(ctx context.Context) {
+	select {
+	case <-r.ended:
+	case <-ctx.Done():
+		r.log.Warn("a job did not finish in time")
+	}
+}
+
+// loop runs the job until ctx ends.
+func (j job) loop(ctx context.Context, log *slog.Logger, succeeded func(string)) {
+	failureInterval := pollInterval
+	for ctx.Err() == nil {
+		more, err := j.run(ctx)
+		pause := j.interval
+		if err == nil && succeeded != nil {
+			succeeded(j.name)
+		}
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return
+		case err != nil:
+			log.Error("a job failed and will be retried", "job", j.name, "error", err)
+			failureInterval = min(2*failureInterval, maxFailureInterval)
+			pause = failureInterval
+		case more:
+			failureInterval = pollInterval
+			continue
+		default:
+			failureInterval = pollInterval
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause*3/4 + rand.N(pause/2)):
+		}
+	}
+}
