@@ -325,7 +325,7 @@ func (m *matcher) holds(payload []byte) bool {
 // search returns up to limit of the entries that match, and the place of the last one
 // that was looked at, nil at the end.
 func (m *matcher) search(all *interleaving[claimed], limit int) (matching []placed[struct{}], next *atrium.Position, err error) {
-	var batch []placed[claimed] // of which more has to be read
+	var batch []placed[claimed] // from the first one of which more has to be read: matching stays in order
 	var last *atrium.Position
 	held, read := 0, 0
 	for looked := 0; ; looked++ {
@@ -355,7 +355,7 @@ func (m *matcher) search(all *interleaving[claimed], limit int) (matching []plac
 		read += len(p.value.name) + len(p.value.domain)
 		switch missing := m.missing(&p.value); {
 		case !m.claims(&p.value):
-		case missing == 0:
+		case missing == 0 && len(batch) == 0:
 			matching = append(matching, placed[struct{}]{at: p.at, account: p.account})
 		default:
 			batch, held, read = append(batch, *p), held+missing, read+missing

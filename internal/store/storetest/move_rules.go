@@ -208,6 +208,41 @@ func rulePages(t *testing.T, e *env) {
 	}
 }
 
+// Long domains are read in a second statement, short ones in the first.
+func ruleInOrder(t *testing.T, e *env) {
+	to := e.record(t, byDomain("to.example")).AccountID
+	from := e.record(t, byDomain("from.example")).AccountID
+	for i := range 6 {
+		e.clock.step(time.Second)
+		domain := "acme.example"
+		if i%2 == 1 { // the newest is long
+			domain = "https://acme.example/" + strings.Repeat("x", 10<<10)
+		}
+		e.record(t, atrium.Claim{AccountID: from, Domain: domain})
+	}
+	var want []atrium.EntryID // newest first
+	for _, s := range e.pages(t, from, atrium.TimelineFilter{}, 50) {
+		want = append(want, s.ID)
+	}
+	want = want[:6] // the last one made the account
+	for limit := 1; limit <= 4; limit++ {
+		request := atrium.MoveRequest{From: from, To: to, Rule: atrium.MoveRule{ClaimedDomain: "acme.example", Given: []byte(`{}`)}, Limit: limit}
+		for taken := 0; taken < len(want); taken += limit {
+			report, err := e.CheckMove(t.Context(), e.tenant, request)
+			if err != nil {
+				t.Fatalf("limit %d: %v", limit, err)
+			}
+			if n := min(limit, len(want)-taken); report.Moved != int64(n) {
+				t.Fatalf("limit %d: %d entries match after %d, want %d", limit, report.Moved, taken, n)
+			}
+			if last := min(taken+limit, len(want)) - 1; report.Next != nil && report.Next.ID != string(want[last][len(want[last].Prefix()):]) && last < len(want)-1 {
+				t.Fatalf("limit %d: the request ends at %s, want %s", limit, report.Next.ID, want[last])
+			}
+			request.After = report.Next
+		}
+	}
+}
+
 func undoSkips(t *testing.T, e *env) {
 	a := e.recordMany(t, 4, byDomain("a.example"))
 	b, c := e.record(t, byDomain("b.example")).AccountID, e.record(t, byDomain("c.example")).AccountID

@@ -24,6 +24,7 @@ var moves = []guarantee{
 	{"a rule looks into payloads a batch at a time", ruleOnPayloads},
 	{"a rule compares a bounded number of bytes in one request, and the next one goes on", ruleReadsBounded},
 	{"a rule's moves go on where the last one ended, and check moves nothing", rulePages},
+	{"a rule takes entries in order, however long their domains are", ruleInOrder},
 	{"undoing leaves what was moved again", undoSkips},
 	{"a move reads what was merged, and stores under what survives", moveOfMerged},
 	{"a move with its key is made once", moveOnce},
