@@ -21,16 +21,17 @@ type job struct {
 
 // newJobs returns all jobs.
 func newJobs(s *store.Store) []job {
-	var after atrium.TenantID // the tenant whose requests were deleted last
+	var after, scheduled atrium.TenantID // whose requests were deleted last; whose schedules were run last
 	all := []job{
 		{"erasures", pollInterval, s.EraseEntries},
 		{"requests", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
 			after, err = s.ForgetRequests(ctx, after)
 			return after != "", err
 		}},
-		{"schedules", pollInterval, func(ctx context.Context) (bool, error) {
-			done, err := s.RunDue(ctx, maxDue)
-			return done == maxDue, err
+		{"schedules", pollInterval, func(ctx context.Context) (_ bool, err error) {
+			var done int
+			done, scheduled, err = s.RunDue(ctx, scheduled, maxDue)
+			return done > 0, err
 		}},
 	}
 	if !s.Traits().Remote { // without requests, nothing else would notice a missing file

@@ -19,21 +19,15 @@ const (
 // its last ones for ever otherwise. It returns the tenant to go on after, "" at the
 // end. What fails is left for another time, and the first error is returned.
 func (s *Store) ForgetRequests(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
-	var all []atrium.TenantID
-	from := idArg(after)
-	if after == "" {
-		from, all = []byte{}, append(all, atrium.OperatorChain)
-	}
-	if err := s.query(ctx, "SELECT tenant_id FROM tenants WHERE tenant_id > $1 ORDER BY tenant_id LIMIT $2",
-		engine.Args{from, int64(forgetTenants)}, func(r engine.Row) error {
-			next = idAt[atrium.TenantID](r, 0)
-			all = append(all, next)
-			return nil
-		}); err != nil {
+	all, err := s.tenantsAfter(ctx, after, forgetTenants)
+	if err != nil {
 		return after, err
 	}
-	if len(all) < forgetTenants {
-		next = ""
+	if len(all) == forgetTenants {
+		next = all[len(all)-1]
+	}
+	if after == "" {
+		all = append(all, atrium.OperatorChain)
 	}
 	before := int64(atrium.At(s.now())) - keepRequests.Microseconds()
 	for _, tenant := range all {
@@ -63,4 +57,19 @@ func (s *Store) forgetRequests(ctx context.Context, tenant atrium.TenantID, befo
 			return err
 		}
 	}
+}
+
+// tenantsAfter returns up to limit tenants in the order of their identifiers, after the
+// given one, or from the first for "".
+func (s *Store) tenantsAfter(ctx context.Context, after atrium.TenantID, limit int) (all []atrium.TenantID, err error) {
+	from := any([]byte{})
+	if after != "" {
+		from = idArg(after)
+	}
+	err = s.query(ctx, "SELECT tenant_id FROM tenants WHERE tenant_id > $1 ORDER BY tenant_id LIMIT $2",
+		engine.Args{from, int64(limit)}, func(r engine.Row) error {
+			all = append(all, idAt[atrium.TenantID](r, 0))
+			return nil
+		})
+	return all, err
 }

@@ -135,21 +135,81 @@ type due struct {
 	actor  string // who scheduled it
 }
 
-// RunDue does up to limit of what is due, the earliest first and each in a
-// transaction of its own, and returns how much of it was there to be done, here or
-// on another node. What fails stays, and does not keep what comes after it from
-// being done, unless nothing can be done at all.
-func (s *Store) RunDue(ctx context.Context, limit int) (done int, err error) {
+const dueColumns = "SELECT tenant_id, page_id, action, due_at, actor FROM schedules WHERE "
+
+func scanDue(r engine.Row) due {
+	return due{
+		idAt[atrium.TenantID](r, 0), idAt[atrium.PageID](r, 1), atrium.PageTransition(r.Text(2)), atrium.Time(r.Int(3)), r.Text(4),
+	}
+}
+
+// RunDue runs up to limit schedules that are due, each in a transaction of its own, and
+// returns how many it ran or found done by another node. If no more than limit are due, the
+// earliest run first. If more are due, tenants take turns, beginning after the tenant after,
+// so that one with many does not delay those of others; next is the tenant to go on after.
+// A schedule that fails remains, and does not prevent those after it, unless the database
+// is unavailable.
+func (s *Store) RunDue(ctx context.Context, after atrium.TenantID, limit int) (done int, next atrium.TenantID, err error) {
 	var all []due
-	if err := s.query(ctx, "SELECT tenant_id, page_id, action, due_at, actor FROM schedules WHERE due_at <= $1 ORDER BY due_at, tenant_id, page_id, action LIMIT $2",
-		engine.Args{int64(atrium.At(s.now())), int64(limit)}, func(r engine.Row) error {
-			all = append(all, due{
-				idAt[atrium.TenantID](r, 0), idAt[atrium.PageID](r, 1), atrium.PageTransition(r.Text(2)), atrium.Time(r.Int(3)), r.Text(4),
-			})
+	now := int64(atrium.At(s.now()))
+	if err := s.query(ctx, dueColumns+"due_at <= $1 ORDER BY due_at, tenant_id, page_id, action LIMIT $2",
+		engine.Args{now, int64(limit) + 1}, func(r engine.Row) error {
+			all = append(all, scanDue(r))
 			return nil
 		}); err != nil {
-		return 0, err
+		return 0, after, err
 	}
+	next = after
+	if len(all) > limit {
+		if all, next, err = s.dueInTurns(ctx, now, after, limit); err != nil {
+			return 0, after, err
+		}
+	}
+	done, err = s.runAll(ctx, all)
+	return done, next, err
+}
+
+// How RunDue shares its limit when more schedules are due.
+const (
+	dueTenants = 100 // looked at in one run
+	dueShare   = 10  // a tenant gets 1/dueShare of the limit
+)
+
+// dueInTurns returns up to limit schedules that are due, of tenants after the given one, and
+// from the first again, as many of each.
+func (s *Store) dueInTurns(ctx context.Context, now int64, after atrium.TenantID, limit int) (all []due, next atrium.TenantID, err error) {
+	tenants, err := s.tenantsAfter(ctx, after, dueTenants)
+	if err == nil && len(tenants) < dueTenants && after != "" {
+		var first []atrium.TenantID
+		first, err = s.tenantsAfter(ctx, "", dueTenants-len(tenants))
+		for _, tenant := range first {
+			if tenant <= after {
+				tenants = append(tenants, tenant)
+			}
+		}
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	for _, tenant := range tenants {
+		if len(all) == limit {
+			break
+		}
+		next = tenant
+		share := min(max(1, limit/dueShare), limit-len(all))
+		if err := s.query(ctx, dueColumns+"tenant_id = $1 AND due_at <= $2 ORDER BY due_at, page_id, action LIMIT $3",
+			engine.Args{idArg(tenant), now, int64(share)}, func(r engine.Row) error {
+				all = append(all, scanDue(r))
+				return nil
+			}); err != nil {
+			return nil, "", err
+		}
+	}
+	return all, next, nil
+}
+
+// runAll runs schedules and returns how many were run.
+func (s *Store) runAll(ctx context.Context, all []due) (done int, err error) {
 	var failed []error
 	for _, d := range all {
 		err := s.runDue(ctx, d)

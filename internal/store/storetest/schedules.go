@@ -19,7 +19,8 @@ var schedules = []guarantee{
 	{"what the state of the page does not allow is left out, and recorded with the reason", scheduleSkipped},
 	{"what is due is done once, however many nodes look for it", scheduleOnce},
 	{"what a node was doing when it died is done by another", scheduleSurvives},
-	{"so much of what is due is done at a time, the earliest first", scheduleInTurn},
+	{"a limited number of what is due is done at a time, the earliest first", scheduleInTurn},
+	{"a tenant with much that is due does not delay what is due of others", scheduleShared},
 	{"what cannot be done keeps nothing else from being done", scheduleGoesOn},
 	{"what was called off or moved meanwhile is not done", scheduleCalledOff},
 }
@@ -41,7 +42,7 @@ func (e *env) schedule(t tb, id atrium.PageID, publish, unpublish *atrium.Time) 
 // runDue does all that is due and holds that it was so much.
 func (e *env) runDue(t tb, want int) {
 	t.Helper()
-	if done, err := e.RunDue(t.Context(), 100); err != nil || done != want {
+	if done, _, err := e.RunDue(t.Context(), "", 100); err != nil || done != want {
 		t.Errorf("%d were due, %v, want %d", done, err, want)
 	}
 }
@@ -148,7 +149,7 @@ func scheduleOnce(t *testing.T, e *env) {
 	}
 	e.clock.step(time.Hour)
 	e.both(func(e *env, _ int) {
-		if _, err := e.RunDue(t.Context(), 100); err != nil {
+		if _, _, err := e.RunDue(t.Context(), "", 100); err != nil {
 			t.Errorf("run what is due: %v", err)
 		}
 	})
@@ -183,7 +184,7 @@ func scheduleSurvives(t *testing.T, e *env) {
 	e.schedule(t, p.ID, e.in(time.Minute), nil)
 	e.clock.step(time.Hour)
 	node := store.New(dying{e.open(), func() bool { return true }}, e.clock.now)
-	if done, err := node.RunDue(t.Context(), 100); done != 0 || !errors.Is(err, errDied) {
+	if done, _, err := node.RunDue(t.Context(), "", 100); done != 0 || !errors.Is(err, errDied) {
 		t.Fatalf("the node that died did %d, %v", done, err)
 	}
 	e.wantStatus(t, p.ID, atrium.PageDraft)
@@ -200,13 +201,48 @@ func scheduleInTurn(t *testing.T, e *env) {
 		e.schedule(t, pages[i], e.in(at), nil)
 	}
 	e.clock.step(time.Hour)
-	for done, order := range []int{1, 0, 2} {
-		if n, err := e.RunDue(t.Context(), 1); n != 1 || err != nil {
-			t.Errorf("the turn after %d did %d, %v", done, n, err)
-		}
-		e.wantStatus(t, pages[order], atrium.PagePublished)
+	if n, next, err := e.RunDue(t.Context(), "", 2); n != 1 || next != e.tenant || err != nil {
+		t.Errorf("ran %d, %v, want the share of one tenant", n, err)
 	}
+	e.wantStatus(t, pages[1], atrium.PagePublished)
+	e.wantStatus(t, pages[0], atrium.PageDraft)
+	e.runDue(t, 2)
+	e.wantStatus(t, pages[2], atrium.PagePublished)
 	e.runDue(t, 0)
+}
+
+func scheduleShared(t *testing.T, e *env) {
+	e = e.fresh(t)
+	busy, others := e.as(e.newTenant(t)), []*env{e.as(e.newTenant(t)), e.as(e.newTenant(t)), e.as(e.newTenant(t))}
+	for range 60 {
+		busy.schedule(t, busy.createPage(t).ID, e.in(time.Minute), nil)
+	}
+	var pages []atrium.PageID
+	for _, o := range others {
+		p := o.createPage(t).ID
+		o.schedule(t, p, e.in(2*time.Minute), nil)
+		pages = append(pages, p)
+	}
+	e.clock.step(time.Hour)
+	var after atrium.TenantID
+	total := 0
+	for first := true; ; first = false {
+		done, next, err := e.RunDue(t.Context(), after, 30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first {
+			for i, o := range others {
+				o.wantStatus(t, pages[i], atrium.PagePublished)
+			}
+		}
+		if total, after = total+done, next; done == 0 {
+			break
+		}
+	}
+	if total != 63 {
+		t.Errorf("ran %d, want 63", total)
+	}
 }
 
 func scheduleGoesOn(t *testing.T, e *env) {
@@ -217,7 +253,7 @@ func scheduleGoesOn(t *testing.T, e *env) {
 	e.clock.step(time.Hour)
 	times := 0
 	node := store.New(dying{e.open(), func() bool { times++; return times == 1 }}, e.clock.now)
-	if done, err := node.RunDue(t.Context(), 100); done != 1 || !errors.Is(err, errDied) {
+	if done, _, err := node.RunDue(t.Context(), "", 100); done != 1 || !errors.Is(err, errDied) {
 		t.Errorf("did %d, %v, want one and the error of the other", done, err)
 	}
 	e.wantStatus(t, first.ID, atrium.PageDraft)
@@ -237,7 +273,7 @@ func scheduleCalledOff(t *testing.T, e *env) {
 		e.schedule(t, moved.ID, e.in(time.Minute), nil)
 	}
 	node := store.New(afterQuery{e.open(), meanwhile}, e.clock.now)
-	if _, err := node.RunDue(t.Context(), 100); err != nil {
+	if _, _, err := node.RunDue(t.Context(), "", 100); err != nil {
 		t.Fatal(err)
 	}
 	e.wantStatus(t, off.ID, atrium.PageDraft)

@@ -239,8 +239,8 @@ func migrationIndexes(t *testing.T, e *env) {
 	if ran, err := broken.Migrate(t.Context()); !errors.Is(err, errOnPurpose) || len(ran) != 0 {
 		t.Fatalf("ran %v, %v, want none", ran, err)
 	}
-	if ran, err := s.Migrate(t.Context()); err != nil || len(ran) != 1 {
-		t.Fatalf("ran %v, %v, want one", ran, err)
+	if ran, err := s.Migrate(t.Context()); err != nil || len(ran) == 0 || ran[0] != "0003_management" {
+		t.Fatalf("ran %v, %v, want it and those after it", ran, err)
 	}
 	e = &env{Store: s, clock: e.clock, engine: e.engine, db: db}
 	for _, tenant := range tenants {
