@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// floors are the packages of the service, the lowest first: each imports only
-// what stands on a lower floor. ARCHITECTURE.md draws them.
-var floors = [][]string{
+// layers are the packages of the service from bottom to top: each package imports only
+// packages of lower layers. ARCHITECTURE.md draws them.
+var layers = [][]string{
 	{"."},
 	{"api", "internal/auditlog", "internal/canonical", "internal/strictjson", "internal/jsonpatch", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry", "internal/limit"},
 	{"internal/store", "internal/ingest", "internal/submission", "internal/appendjson", "internal/config/reference"},
@@ -21,7 +21,7 @@ var floors = [][]string{
 	{"internal/external", "internal/manage", "internal/docsui"},
 	{"internal/app"},
 	{"internal/cli"},
-	{"cmd/atrium"},
+	{"cmd/atrium", "internal/cli/manpages"},
 }
 
 // testOnly packages are imported by tests alone.
@@ -42,7 +42,7 @@ var rules = []rule{
 	{"atrium/internal/store/engine", []string{"internal/store"}, "SQL is written in the store alone"},
 	{"atrium/internal/store", []string{"internal/store", "internal/external", "internal/manage", "internal/transfer", "internal/backup", "internal/app", "internal/cli"}, "ingest, auth and rest know the interfaces that they declare, not the store"},
 	{"atrium/internal/app", []string{"internal/cli"}, "there is one place where the service is put together, and one that starts it"},
-	{"atrium/internal/cli", []string{"cmd/atrium"}, "the command line stands on everything, and nothing on it"},
+	{"atrium/internal/cli", []string{"cmd/atrium", "internal/cli/manpages"}, "the command line stands on everything, and nothing on it"},
 	{"github.com/spf13/cobra", []string{"internal/cli"}, "flags are the command line's"},
 	{"net/http", []string{"internal/rest", "internal/external", "internal/manage", "internal/docsui", "internal/telemetry", "internal/app", "internal/cli"}, "what is below rest knows nothing of HTTP; the command line is a client of the management API"},
 	{"atrium/internal/config", []string{"internal/config/reference", "internal/app", "internal/cli"}, "settings reach the other packages as arguments"},
@@ -87,10 +87,10 @@ func imports(t *testing.T) (all map[string][]string, comments map[string]int) {
 }
 
 func TestNoImportRunsUpwards(t *testing.T) {
-	floor := map[string]int{}
-	for n, packages := range floors {
+	layer := map[string]int{}
+	for n, packages := range layers {
 		for _, p := range packages {
-			floor[p] = n
+			layer[p] = n
 		}
 	}
 	all, _ := imports(t)
@@ -98,8 +98,8 @@ func TestNoImportRunsUpwards(t *testing.T) {
 		if slices.Contains(testOnly, dir) {
 			continue
 		}
-		if _, ok := floor[dir]; !ok {
-			t.Errorf("%s stands on no floor: put it on one, here and in ARCHITECTURE.md", dir)
+		if _, ok := layer[dir]; !ok {
+			t.Errorf("%s is in no layer: add it here and in ARCHITECTURE.md", dir)
 		}
 		for _, path := range list {
 			ours, ok := strings.CutPrefix(path, "atrium/")
@@ -111,7 +111,7 @@ func TestNoImportRunsUpwards(t *testing.T) {
 			}
 			if slices.Contains(testOnly, ours) {
 				t.Errorf("%s imports %s, which is for tests", dir, ours)
-			} else if floor[ours] >= floor[dir] {
+			} else if layer[ours] >= layer[dir] {
 				t.Errorf("%s imports %s, which stands no lower", dir, ours)
 			}
 		}
