@@ -47,9 +47,9 @@ func (s *Store) CreateAccount(ctx context.Context, c atrium.Change, domain, name
 		case len(owners) > 0:
 			return "", errDomainTaken
 		}
-		a := member{Account: atrium.Account{ID: atrium.NewID[atrium.AccountID](), Domain: domain, Name: name}}
-		tx.record("account.create", string(a.ID), nil, accountFields(&a.Account))
-		return a.ID, tx.insertAccount(&a)
+		a := atrium.Account{ID: atrium.NewID[atrium.AccountID](), Domain: domain, Name: name}
+		tx.record("account.create", string(a.ID), nil, accountFields(&a))
+		return a.ID, tx.insertAccount(&a, "")
 	})
 }
 
@@ -86,19 +86,20 @@ func (tx *changing) claimDomain(domain string) error {
 	return err
 }
 
-// insertAccount stores an account that is new now. One that is merged has no name.
-func (tx *changing) insertAccount(m *member) error {
+// insertAccount stores an account that is new now, merged into another one unless that is
+// "". One that is merged has no name.
+func (tx *changing) insertAccount(a *atrium.Account, into atrium.AccountID) error {
 	_, err := tx.Exec(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
 			created_at, updated_at, stored_at, merged_into, survivor_id)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		idArg(tx.change.TenantID), idArg(m.ID), m.Domain, hash16(m.Domain), nullable(m.Name), nameHash(m.Domain, m.Name),
-		int64(tx.at), int64(tx.at), tx.storedAt(), idArg(m.into), idArg(m.survivor))
+		idArg(tx.change.TenantID), idArg(a.ID), a.Domain, hash16(a.Domain), nullable(a.Name), nameHash(a.Domain, a.Name),
+		int64(tx.at), int64(tx.at), tx.storedAt(), idArg(into), idArg(into))
 	if err != nil {
 		return err
 	}
 	var x indexing
-	m.TenantID = tx.change.TenantID
-	x.account(nil, &m.Account)
+	a.TenantID = tx.change.TenantID
+	x.account(nil, a)
 	return x.write(tx)
 }
 
@@ -122,17 +123,17 @@ func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 		if err != nil {
 			return "", err
 		}
-		current, err := tx.detail(g)
+		if err := tx.checkGroup(g, check); err != nil {
+			return "", err
+		}
+		if g.root.unattributed() {
+			return "", atrium.Errorf(atrium.CodeConflict, "The unattributed account cannot be changed.")
+		}
+		root, err := account(tx, c.TenantID, g.root.ID)
 		if err != nil {
 			return "", err
 		}
-		if err := tx.check(current, check); err != nil {
-			return "", err
-		}
-		if g.root.Domain == atrium.UnattributedDomain {
-			return "", atrium.Errorf(atrium.CodeConflict, "The unattributed account cannot be changed.")
-		}
-		name, domain := g.root.Name, g.root.Domain
+		name, domain := root.Name, root.Domain
 		if u.Name != nil {
 			name = *u.Name
 		}
@@ -140,10 +141,10 @@ func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 			domain = wanted
 		}
 		switch {
-		case domain != g.root.Domain:
-			err = tx.changeDomain(g, name, domain, legacy)
-		case name != g.root.Name:
-			err = tx.update(&g.root.Account, name, domain)
+		case domain != root.Domain:
+			err = tx.changeDomain(g, &root, name, domain, legacy)
+		case name != root.Name:
+			err = tx.update(&root, name, domain)
 		}
 		return g.root.ID, err
 	})
@@ -152,31 +153,30 @@ func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 
 // changeDomain gives the account that stands for a group a name and another domain,
 // which may have a legacy form.
-func (tx *changing) changeDomain(g *group, name, domain, legacy string) error {
+func (tx *changing) changeDomain(g *group, root *atrium.Account, name, domain, legacy string) error {
 	owners, err := tx.withDomain(domain, legacy)
 	if err != nil {
 		return err
 	}
-	var other *member // that has the domain
-	for _, owner := range owners {
-		m := g.find(owner.ID)
-		if m == nil {
+	var other *atrium.Account // that has the domain
+	for i := range owners {
+		if g.find(owners[i].ID) == nil {
 			return errDomainTaken
 		}
-		if owner.Domain == domain {
-			other = m
+		if owners[i].Domain == domain {
+			other = &owners[i]
 		}
 	}
-	former := member{Account: atrium.Account{Domain: g.root.Domain}, into: g.root.ID, survivor: g.root.ID}
+	former := atrium.Account{Domain: root.Domain}
 	if other == nil {
 		if len(g.members) == atrium.MaxMerged {
 			return atrium.Errorf(atrium.CodeConflict, "Too many accounts and domains would lead to this one.")
 		}
-		if err := tx.update(&g.root.Account, name, domain); err != nil {
+		if err := tx.update(root, name, domain); err != nil {
 			return err
 		}
 		former.ID = atrium.NewID[atrium.AccountID]()
-		return tx.insertAccount(&former)
+		return tx.insertAccount(&former, root.ID)
 	}
 	// Both are there all the time: one of them has no domain for a moment.
 	nothing := make([]byte, 16)
@@ -186,15 +186,15 @@ func (tx *changing) changeDomain(g *group, name, domain, legacy string) error {
 	if _, err := tx.Exec(set, other.Domain, nothing, tenant, idArg(other.ID)); err != nil {
 		return err
 	}
-	if err := tx.update(&g.root.Account, name, domain); err != nil {
+	if err := tx.update(root, name, domain); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(set, former.Domain, hash16(former.Domain), tenant, idArg(other.ID)); err != nil {
 		return err
 	}
 	var x indexing
-	was := other.Account
-	other.Domain = former.Domain
-	x.account(&was, &other.Account)
+	is := *other
+	is.Domain = former.Domain
+	x.account(other, &is)
 	return x.write(tx)
 }

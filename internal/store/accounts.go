@@ -135,9 +135,10 @@ func findAccountDetail(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID
 	if d, err = findAccount(tx.Query, tenant, id); err != nil {
 		return d, err
 	}
-	err = tx.Query(selectMembers, engine.Args{idArg(tenant), idArg(d.ID)}, func(r engine.Row) error {
-		m := scanMember(r, tenant)
-		d.Merged = append(d.Merged, m.merged())
+	err = tx.Query("SELECT a.account_id, a.domain, a.name, a.merged_into"+membersOf, engine.Args{idArg(tenant), idArg(d.ID)}, func(r engine.Row) error {
+		d.Merged = append(d.Merged, atrium.MergedAccount{
+			ID: idAt[atrium.AccountID](r, 0), Domain: r.Text(1), Name: r.Text(2), MergedInto: idAt[atrium.AccountID](r, 3),
+		})
 		return nil
 	})
 	return d, err

@@ -43,11 +43,7 @@ func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.Acc
 		if err != nil {
 			return nil, err
 		}
-		detail, err := tx.detail(g)
-		if err != nil {
-			return nil, err
-		}
-		if err := tx.check(detail, check); err != nil {
+		if err := tx.checkGroup(g, check); err != nil {
 			return nil, err
 		}
 		return g.ids(), tx.erase(g)
@@ -103,8 +99,14 @@ func (tx *changing) erase(g *group) error {
 	tenant, ids := idArg(tx.change.TenantID), g.ids()
 	rows := make([]engine.Args, len(ids))
 	names := make([]string, len(ids))
+	var x indexing
 	for i, id := range ids {
 		rows[i], names[i] = engine.Args{tenant, idArg(id), int64(tx.at)}, string(id)
+		a, err := account(tx, tx.change.TenantID, id) // one at a time: domains may be long
+		if err != nil {
+			return err
+		}
+		x.account(&a, nil)
 		for _, sql := range []string{
 			"DELETE FROM account_prospects WHERE tenant_id = $1 AND account_id = $2",
 			"DELETE FROM accounts WHERE tenant_id = $1 AND account_id = $2",
@@ -123,10 +125,6 @@ func (tx *changing) erase(g *group) error {
 			return err
 		}
 		names = append(names, rules...)
-	}
-	var x indexing
-	for _, m := range append([]member{g.root}, g.members...) {
-		x.account(&m.Account, nil)
 	}
 	if err := x.write(tx); err != nil {
 		return err

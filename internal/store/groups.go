@@ -41,29 +41,51 @@ func shown(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (survivor 
 	return survivor, all, err
 }
 
-// A member is an account with its place among those that are merged.
+// A member is an account with its place among those that are merged. It has neither its
+// domain nor its name, which may be long: account reads them where they are needed.
 type member struct {
-	atrium.Account
+	ID               atrium.AccountID
+	UpdatedAt        atrium.Time
+	LatestActivityAt *atrium.Time
+
 	into     atrium.AccountID // directly; "" if it stands for itself
 	survivor atrium.AccountID // in the end; "" if it stands for itself
-	minute   int64
+	hash     string           // of its domain
+	named    bool             // it has a name
+	bytes    int64            // of its domain and name
 }
 
-const memberColumns = accountColumns + ", a.merged_into, a.survivor_id, a.active_minute"
+var memberColumns = `a.account_id, a.updated_at, a.latest_activity_at, a.merged_into, a.survivor_id, a.domain_hash,
+	CASE WHEN a.name IS NULL THEN 0 ELSE 1 END, ` + bytesOf("a.domain", "a.name")
 
-func scanMember(r engine.Row, tenant atrium.TenantID) member {
+func scanMember(r engine.Row) member {
 	return member{
-		scanAccount(r, tenant), idAt[atrium.AccountID](r, afterAccount), idAt[atrium.AccountID](r, afterAccount+1), r.Int(afterAccount + 2),
+		ID: idAt[atrium.AccountID](r, 0), UpdatedAt: atrium.Time(r.Int(1)), LatestActivityAt: timeAt(r, 2),
+		into: idAt[atrium.AccountID](r, 3), survivor: idAt[atrium.AccountID](r, 4), hash: string(r.Bytes(5)),
+		named: r.Int(6) != 0, bytes: r.Int(7),
 	}
 }
 
-func (m *member) merged() atrium.MergedAccount {
-	return atrium.MergedAccount{ID: m.ID, Domain: m.Domain, Name: m.Name, MergedInto: m.into}
+// unattributed reports whether it is the unattributed account.
+func (m *member) unattributed() bool { return m.hash == string(hash16(atrium.UnattributedDomain)) }
+
+// account returns an account that there is, which may be merged.
+func account(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (a atrium.Account, err error) {
+	err = engine.Find(tx.Query, "SELECT "+accountColumns+" FROM accounts a WHERE tenant_id = $1 AND account_id = $2",
+		engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { a = scanAccount(r, tenant) })
+	return a, err
 }
 
-const (
+var (
 	selectMember  = "SELECT " + memberColumns + " FROM accounts a WHERE tenant_id = $1 AND account_id = $2"
-	selectMembers = "SELECT " + memberColumns + ` FROM accounts a WHERE tenant_id = $1 AND survivor_id = $2 AND account_id IN
+	selectMembers = "SELECT " + memberColumns + membersOf
+)
+
+const (
+	lockMember = "SELECT account_id FROM accounts WHERE tenant_id = $1 AND account_id = $2"
+
+	// The accounts that are merged into one.
+	membersOf = ` FROM accounts a WHERE tenant_id = $1 AND survivor_id = $2 AND account_id IN
 		(SELECT account_id FROM accounts WHERE tenant_id = $1 AND survivor_id = $2) ORDER BY account_id` // else SQLite reads all accounts
 )
 
@@ -80,6 +102,18 @@ func (g *group) ids() []atrium.AccountID {
 		all = append(all, m.ID)
 	}
 	return all
+}
+
+// bytes returns the size of the domains and names of an account of the group and of what
+// was merged into it.
+func (g *group) bytes(top atrium.AccountID) (n int64) {
+	if top == g.root.ID {
+		n = g.root.bytes
+	}
+	for _, m := range g.below(top) {
+		n += m.bytes
+	}
+	return n
 }
 
 // find returns one of the accounts of the group, or nil.
@@ -157,7 +191,7 @@ func lockInOrder(tx engine.Tx, tenant atrium.TenantID, hash string, claim func()
 	}
 	for _, g := range groups {
 		for _, m := range append(g.members, g.root) {
-			hashes[m.ID] = string(hash16(m.Domain))
+			hashes[m.ID] = m.hash
 		}
 	}
 	order := slices.SortedFunc(maps.Keys(hashes), func(a, b atrium.AccountID) int { return strings.Compare(hashes[a], hashes[b]) })
@@ -166,7 +200,7 @@ func lockInOrder(tx engine.Tx, tenant atrium.TenantID, hash string, claim func()
 		if id == "" {
 			err = claim()
 		} else {
-			err = tx.Lock(selectMember, engine.Args{idArg(tenant), idArg(id)}, func(engine.Row) error { return nil })
+			err = tx.Lock(lockMember, engine.Args{idArg(tenant), idArg(id)}, func(engine.Row) error { return nil })
 		}
 		if err != nil {
 			return nil, err
@@ -178,7 +212,7 @@ func lockInOrder(tx engine.Tx, tenant atrium.TenantID, hash string, claim func()
 	}
 	for _, g := range groups {
 		for _, m := range append(g.members, g.root) {
-			if hashes[m.ID] != string(hash16(m.Domain)) {
+			if hashes[m.ID] != m.hash {
 				return nil, errRegrouped
 			}
 		}
@@ -192,7 +226,7 @@ func findGroups(tx engine.Tx, tenant atrium.TenantID, ids []atrium.AccountID) ([
 	groups := make([]*group, len(ids))
 	for i, id := range ids {
 		account := func(id atrium.AccountID) (m member, err error) {
-			err = engine.Find(tx.Query, selectMember, engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { m = scanMember(r, tenant) })
+			err = engine.Find(tx.Query, selectMember, engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { m = scanMember(r) })
 			return m, err
 		}
 		root, err := account(id)
@@ -207,7 +241,7 @@ func findGroups(tx engine.Tx, tenant atrium.TenantID, ids []atrium.AccountID) ([
 		}
 		g := &group{root: root}
 		if err := tx.Query(selectMembers, engine.Args{idArg(tenant), idArg(root.ID)}, func(r engine.Row) error {
-			g.members = append(g.members, scanMember(r, tenant))
+			g.members = append(g.members, scanMember(r))
 			return nil
 		}); err != nil {
 			return nil, err

@@ -54,6 +54,10 @@ const (
 	comparedInTransaction = 4 << 20  // what another import has stored since
 )
 
+// maxRegroupedAccounts is how many accounts the merges of one chunk lock or change. A single
+// merge has two groups of atrium.MaxMerged at most.
+const maxRegroupedAccounts = 1000
+
 func refuse(index int, member, detail string) error {
 	return &ImportError{Index: index, Member: member, Detail: detail}
 }
@@ -65,12 +69,19 @@ func refuseTaken(index int, member, detail string) error {
 // Import stores a chunk of records as one change and returns how many were new; the
 // others were there already. When one cannot be stored, nothing of the chunk is, and
 // the error is an *ImportError. A record may refer to those before it. The audit log
-// has how many of each kind were new, if any.
+// has how many of each kind were new, if any. It is ErrChunkTooLarge if that is too much
+// for one transaction.
 func (s *Store) Import(ctx context.Context, c atrium.Change, chunk []Import) (added int, err error) {
+	return s.importChunk(ctx, c, chunk, len(chunk) > 1)
+}
+
+// importChunk is Import. It is ErrChunkTooLarge only if it is bounded.
+func (s *Store) importChunk(ctx context.Context, c atrium.Change, chunk []Import, bounded bool) (added int, err error) {
 	for try := range importTries {
 		added, _, err = change(ctx, s, c, func(tx *changing) (int, error) {
 			im := &importing{
 				tx: tx, tenant: c.TenantID, actor: c.Actor, now: tx.at, storedAt: tx.storedAt(), kinds: map[string]any{},
+				bounded: bounded, groups: map[atrium.AccountID]*group{},
 			}
 			for _, run := range runs(chunk) {
 				before := im.added
@@ -245,6 +256,11 @@ type importing struct {
 	kinds    map[string]any // how many were added of each, by the name of its plural
 	compared int            // bytes of what is stored that were read
 	copied   int64          // links to prospects that merges have copied
+
+	bounded        bool                        // it is ErrChunkTooLarge if it takes too long; one record never is
+	groups         map[atrium.AccountID]*group // those that are locked, by each of their accounts
+	regrouped      int                         // accounts that merges have locked or changed
+	regroupedBytes int64                       // of their domains and names
 }
 
 // count notes how many records of a run were added.

@@ -203,19 +203,10 @@ var survivorsByID = engine.NewBatch(`SELECT a.account_id, a.survivor_id FROM bat
 func (im *importing) merges(run importRun) error {
 	for i, item := range run.items {
 		m, index := item.Record.(*Merge), run.first+i
-		for _, named := range []struct {
-			member string
-			id     atrium.AccountID
-		}{{"accountId", m.AccountID}, {"into", m.Into}} {
-			if _, err := findGroups(im.tx, im.tenant, []atrium.AccountID{named.id}); errors.Is(err, engine.ErrNoRow) {
-				return refuse(index, named.member, "names an account that does not exist")
-			}
-		}
-		groups, err := lockGroups(im.tx, im.tenant, m.AccountID, m.Into)
-		if err != nil {
+		if err := im.lockGroups(index, m); err != nil {
 			return err
 		}
-		from, to := groups[0], groups[1]
+		from, to := im.groups[m.AccountID], im.groups[m.Into]
 		if is := from.find(m.AccountID); is.into != "" {
 			if member := item.Differs(&Merge{m.AccountID, is.into}); member != "" {
 				return refuse(index, member, "is not what is stored under the same identifier")
@@ -224,6 +215,13 @@ func (im *importing) merges(run importRun) error {
 		}
 		if refusal := mergeRefused(from, to); refusal != "" {
 			return refuse(index, "into", refusal)
+		}
+		moved := from.bytes(from.root.ID)
+		if moved > maxRegroupedBytes {
+			return refuse(index, "accountId", tooLongDomains)
+		}
+		if err := im.regroups(len(from.members)+1, moved+to.root.bytes); err != nil {
+			return err
 		}
 		switch left, err := linksLeft(im.tx, im.tenant, from.ids(), maxRegrouped-im.copied); {
 		case err != nil:
@@ -238,7 +236,54 @@ func (im *importing) merges(run importRun) error {
 		if err := joinGroups(im.tx, im.tenant, from, to, m.Into); err != nil {
 			return err
 		}
+		for _, id := range from.ids() {
+			im.groups[id] = to
+		}
 		im.added++
+	}
+	return nil
+}
+
+// lockGroups locks the groups of the accounts of a merge, unless they are: then joinGroups
+// has kept them up to date.
+func (im *importing) lockGroups(index int, m *Merge) error {
+	var ids []atrium.AccountID
+	for _, named := range []struct {
+		member string
+		id     atrium.AccountID
+	}{{"accountId", m.AccountID}, {"into", m.Into}} {
+		if im.groups[named.id] != nil {
+			continue
+		}
+		if _, err := leadsTo(im.tx, im.tenant, named.id); errors.Is(err, engine.ErrNoRow) {
+			return refuse(index, named.member, "names an account that does not exist")
+		} else if err != nil {
+			return err
+		}
+		ids = append(ids, named.id)
+	}
+	groups, err := lockGroups(im.tx, im.tenant, ids...)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		for _, id := range g.ids() {
+			im.groups[id] = g
+		}
+		if err := im.regroups(len(g.members)+1, g.bytes(g.root.ID)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// regroups counts accounts that merges lock or change, with the bytes of their domains and
+// names, which are read or written with them. It is ErrChunkTooLarge if these are too many.
+func (im *importing) regroups(accounts int, bytes int64) error {
+	im.regrouped += accounts
+	im.regroupedBytes += bytes
+	if im.bounded && (im.regrouped > maxRegroupedAccounts || im.regroupedBytes > maxRegroupedBytes) {
+		return ErrChunkTooLarge
 	}
 	return nil
 }

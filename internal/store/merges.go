@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -15,13 +14,17 @@ import (
 // Whoever changes groups locks all of their accounts first, in the order of their
 // domains, as appends do.
 
-// detail returns the account that stands for a group as it is shown.
-func (tx *changing) detail(g *group) (d atrium.AccountDetail, err error) {
-	d, err = findAccount(tx.Query, tx.change.TenantID, g.root.ID)
-	for _, m := range g.members {
-		d.Merged = append(d.Merged, m.merged())
+// checkGroup returns the error of check for the account that stands for a group; nil
+// stands for no check.
+func (tx *changing) checkGroup(g *group, check func(atrium.AccountDetail) error) error {
+	if check == nil {
+		return nil
 	}
-	return d, err
+	d, err := findAccountDetail(tx, tx.change.TenantID, g.root.ID)
+	if err != nil {
+		return err
+	}
+	return tx.check(d, check)
 }
 
 // MergeAccounts merges the account that one identifier leads to, with all that was
@@ -38,11 +41,7 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 			return "", err
 		}
 		from, to := groups[0], groups[1]
-		detail, err := tx.detail(from)
-		if err != nil {
-			return "", err
-		}
-		if err := tx.check(detail, check); err != nil {
+		if err := tx.checkGroup(from, check); err != nil {
 			return "", err
 		}
 		if from == to {
@@ -56,21 +55,26 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 		if err := tx.checkLinks(from.ids()); err != nil {
 			return "", err
 		}
-		before := to.root.Account
+		if from.bytes(from.root.ID) > maxRegroupedBytes {
+			return "", atrium.Errorf(atrium.CodeConflict, "The account %s.", tooLongDomains)
+		}
 		tx.recordDetail("account.merge", string(from.root.ID), map[string]any{"into": to.root.ID})
-		to.root.Name, to.root.UpdatedAt = cmp.Or(before.Name, from.root.Name), max(before.UpdatedAt, tx.at)
+		to.root.UpdatedAt = max(to.root.UpdatedAt, tx.at)
 		if err := joinGroups(tx, c.TenantID, from, to, to.root.ID); err != nil {
 			return "", err
 		}
-		if to.root.Name != before.Name {
-			tx.record("account.update", string(to.root.ID), accountFields(&before), accountFields(&to.root.Account))
-			var x indexing
-			x.account(&before, &to.root.Account)
-			if err := x.write(tx); err != nil {
-				return "", err
-			}
+		if to.root.named || !from.root.named {
+			return to.root.ID, nil
 		}
-		return to.root.ID, nil
+		named, err := account(tx, c.TenantID, from.root.ID)
+		if err != nil {
+			return "", err
+		}
+		root, err := account(tx, c.TenantID, to.root.ID)
+		if err != nil {
+			return "", err
+		}
+		return root.ID, tx.update(&root, named.Name, root.Domain)
 	})
 	return d, err
 }
@@ -78,6 +82,12 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 // maxRegrouped is how many links to prospects one transaction copies when accounts are
 // merged or split.
 const maxRegrouped = 10_000
+
+// maxRegroupedBytes is the most bytes of domains and names that one transaction moves with
+// their accounts when these are merged or split: their rows are written again.
+const maxRegroupedBytes = 8 << 20
+
+const tooLongDomains = "leads together with what was merged into it to more than 8 MiB of domains and names, of which some must be split off first"
 
 const tooManyLinks = "has more than 10,000 linked prospects, which must be unlinked first"
 
@@ -114,7 +124,7 @@ func mergeRefused(from, to *group) string {
 	switch {
 	case from == to:
 		return "the accounts are one already"
-	case from.root.Domain == atrium.UnattributedDomain || to.root.Domain == atrium.UnattributedDomain:
+	case from.root.unattributed() || to.root.unattributed():
 		return "the unattributed account cannot be merged"
 	case len(from.members)+1+len(to.members) > atrium.MaxMerged:
 		return "too many accounts would be merged into one"
@@ -129,11 +139,10 @@ var (
 		"tenant_id bytea", "account_id bytea", "merged_into bytea", "survivor_id bytea")
 
 	// What is shown of a group.
-	updateSurvivors = engine.NewBatch(`UPDATE accounts SET name = batch.name, name_hash = batch.name_hash,
+	updateSurvivors = engine.NewBatch(`UPDATE accounts SET
 			latest_activity_at = batch.latest_activity_at, active_minute = batch.active_minute, updated_at = batch.updated_at
 		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
-		"tenant_id bytea", "account_id bytea", "name text", "name_hash bytea", "latest_activity_at bigint", "active_minute bigint",
-		"updated_at bigint")
+		"tenant_id bytea", "account_id bytea", "latest_activity_at bigint", "active_minute bigint", "updated_at bigint")
 )
 
 // noActivity is the active_minute of an account without activity.
@@ -178,10 +187,8 @@ func joinGroups(tx engine.Tx, tenant atrium.TenantID, from, to *group, into atri
 func showGroups(tx engine.Tx, tenant atrium.TenantID, roots ...*member) error {
 	rows := make([]engine.Args, len(roots))
 	for i, m := range roots {
-		m.minute = minuteOf(m.LatestActivityAt)
 		rows[i] = engine.Args{
-			idArg(tenant), idArg(m.ID), nullable(m.Name), nameHash(m.Domain, m.Name),
-			nullableTime(m.LatestActivityAt), m.minute, int64(m.UpdatedAt),
+			idArg(tenant), idArg(m.ID), nullableTime(m.LatestActivityAt), minuteOf(m.LatestActivityAt), int64(m.UpdatedAt),
 		}
 	}
 	_, err := tx.Batch(updateSurvivors, rows, nil)
@@ -192,18 +199,15 @@ func showGroups(tx engine.Tx, tenant atrium.TenantID, roots ...*member) error {
 // that was merged into it, so that it stands for itself again, and returns the account
 // that it was taken from. That account as it stands is first given to check, whose error
 // ends the call; nil stands for no check. It is NotFound unless the account was merged into
-// that one, and Conflict if more than maxRegrouped prospects are linked to the group.
+// that one, and Conflict if more than maxRegrouped prospects are linked to the group, or
+// the domains and names of what is taken out have more than maxRegroupedBytes.
 func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account atrium.AccountID, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
 	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing) (atrium.AccountID, error) {
 		g, err := tx.lockGroup(id)
 		if err != nil {
 			return "", err
 		}
-		detail, err := tx.detail(g)
-		if err != nil {
-			return "", err
-		}
-		if err := tx.check(detail, check); err != nil {
+		if err := tx.checkGroup(g, check); err != nil {
 			return "", err
 		}
 		top := g.find(account)
@@ -212,6 +216,9 @@ func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account a
 		}
 		if err := tx.checkLinks(g.ids()); err != nil {
 			return "", err
+		}
+		if g.bytes(top.ID) > maxRegroupedBytes {
+			return "", atrium.Errorf(atrium.CodeConflict, "The account to be split off %s.", tooLongDomains)
 		}
 		tx.recordDetail("account.split", string(top.ID), map[string]any{"from": g.root.ID})
 		return g.root.ID, tx.split(g, top)
@@ -252,6 +259,17 @@ func (tx *changing) split(g *group, top *member) error {
 	g.root.UpdatedAt, top.UpdatedAt = max(g.root.UpdatedAt, tx.at), max(top.UpdatedAt, tx.at)
 	if err := showGroups(tx, tenant, &g.root, top); err != nil {
 		return err
+	}
+	if top.named { // it is found by its name again
+		a, err := account(tx, tenant, top.ID)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Batch(renameAccounts, []engine.Args{
+			{idArg(tenant), idArg(top.ID), a.Name, nameHash(a.Domain, a.Name), int64(top.UpdatedAt)},
+		}, nil); err != nil {
+			return err
+		}
 	}
 	return relink(tx, tenant, g.root.ID, top.ID)
 }

@@ -59,7 +59,7 @@ func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err erro
 	if err != nil {
 		return 0, err
 	}
-	if _, err := t.scratch.Import(ctx, atrium.CommandLine(t.tenant), related); err != nil {
+	if _, err := t.scratch.importChunk(ctx, atrium.CommandLine(t.tenant), related, false); err != nil {
 		return 0, fmt.Errorf("the store was changed while lines were checked: %w", err)
 	}
 	if len(numbers) > 0 {

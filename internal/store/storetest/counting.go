@@ -2,7 +2,10 @@ package storetest
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
+	"atrium"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
 )
@@ -78,4 +81,35 @@ func (r countingRow) View(column int) []byte {
 	b := r.Row.View(column)
 	r.read.bytes += len(b)
 	return b
+}
+
+// writing returns the env with a store whose write transactions are counted, and the most
+// that one of them has read.
+func (e *env) writing() (*env, *tally) {
+	most := &tally{}
+	other := *e
+	other.Store = store.New(writingDB{e.db, most}, e.clock.now)
+	return &other, most
+}
+
+type writingDB struct {
+	engine.DB
+	most *tally
+}
+
+func (db writingDB) Write(ctx context.Context, f func(engine.Tx) error) error {
+	read := &tally{}
+	defer func() { db.most.rows, db.most.bytes = max(db.most.rows, read.rows), max(db.most.bytes, read.bytes) }()
+	return db.DB.Write(ctx, func(tx engine.Tx) error { return f(countingTx{tx, read}) })
+}
+
+// longDomains makes accounts that have domains of a size.
+func (e *env) longDomains(t tb, n, size int) (ids []atrium.AccountID) {
+	t.Helper()
+	for i := range n {
+		a := e.newAccount(fmt.Sprintf("a%d %s", i, strings.Repeat("z", size-10)), "")
+		e.put(t, a)
+		ids = append(ids, a.ID)
+	}
+	return ids
 }

@@ -30,6 +30,8 @@ var merges = []guarantee{
 	{"entries and merges at once lose nothing", mergesAndEntriesTogether},
 	{"merges that cross are one merge", crossingMerges},
 	{"a merge copies the links of what it moves, not those of the whole group", mergeCopiesMoved},
+	{"merges read no domains to lock accounts, and move a bounded number of bytes", mergeReadsNoDomains},
+	{"an import of merges locks and changes a bounded number of accounts at once", mergesCounted},
 	{"a prospect stays linked when one of several accounts that it comes from is split off", splitKeepsOtherLinks},
 }
 
@@ -476,4 +478,75 @@ func crossingMerges(t *testing.T, e *env) {
 			t.Errorf("the survivor is %+v", d)
 		}
 	}
+}
+
+// mergeReadsNoDomains holds that accounts with long domains are locked without reading
+// these, and that a transaction moves a bounded number of bytes.
+func mergeReadsNoDomains(t *testing.T, e *env) {
+	const size, n = 1 << 20, 12
+	ids := e.longDomains(t, n, size)
+	lines := make([]store.Record, 0, n)
+	for _, id := range ids[1:] {
+		lines = append(lines, &store.Merge{AccountID: id, Into: ids[0]})
+	}
+	counted, most := e.writing()
+	if _, err := counted.Import(t.Context(), atrium.CommandLine(e.tenant), items(lines...)); !errors.Is(err, store.ErrChunkTooLarge) {
+		t.Errorf("an import of %d merges of accounts with 1 MiB: %v", n-1, err)
+	}
+	for _, line := range lines {
+		counted.put(t, line)
+	}
+	if added, err := counted.Import(t.Context(), atrium.CommandLine(e.tenant), items(lines[0])); err != nil || added != 0 {
+		t.Errorf("imported again: %d, %v", added, err)
+	}
+	if most.bytes > 64<<10 {
+		t.Errorf("a transaction has read %d bytes to merge accounts", most.bytes)
+	}
+	e.wantSoundGroups(t)
+	into := e.record(t, byDomain("into.example")).AccountID
+	if _, err := e.MergeAccounts(t.Context(), e.change(), ids[0], into, nil); atrium.CodeOf(err) != atrium.CodeConflict {
+		t.Errorf("a merge that moves 12 MiB: %v", err)
+	}
+	_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(&store.Merge{AccountID: ids[0], Into: into}))
+	wantRefused(t, err, 0, "accountId")
+	for _, id := range ids[1:6] {
+		e.splitOff(t, ids[0], id)
+	}
+	if d := e.merged(t, ids[0], into); len(d.Merged) != 7 {
+		t.Errorf("%d accounts are merged, want 7", len(d.Merged))
+	}
+	e.wantSoundGroups(t)
+}
+
+// mergesCounted holds that an import locks and changes a bounded number of accounts in
+// one transaction.
+func mergesCounted(t *testing.T, e *env) {
+	const groups, size = 25, 50
+	var accounts, lines, joined []store.Record
+	var roots []*atrium.Account
+	for i := range groups * size {
+		a := e.newAccount(fmt.Sprintf("a%d.example", i), "")
+		accounts = append(accounts, a)
+		if i%size == 0 {
+			roots = append(roots, a)
+			continue
+		}
+		lines = append(lines, &store.Merge{AccountID: a.ID, Into: roots[len(roots)-1].ID})
+	}
+	for chunk := range slices.Chunk(accounts, 500) {
+		e.put(t, chunk...)
+	}
+	for chunk := range slices.Chunk(lines, 200) {
+		e.put(t, chunk...)
+	}
+	for i := range groups / 2 {
+		joined = append(joined, &store.Merge{AccountID: roots[2*i].ID, Into: roots[2*i+1].ID})
+	}
+	if _, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(joined...)); !errors.Is(err, store.ErrChunkTooLarge) {
+		t.Errorf("an import of %d merges of groups of %d accounts: %v", len(joined), size, err)
+	}
+	for chunk := range slices.Chunk(joined, 4) {
+		e.put(t, chunk...)
+	}
+	e.wantSoundGroups(t)
 }
