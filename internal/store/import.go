@@ -44,7 +44,7 @@ type ImportError struct {
 func (e *ImportError) Error() string { return e.Member + ": " + e.Detail }
 
 // ErrChunkTooLarge says that a chunk would take more than one transaction should: it names
-// too much of what is stored, or merges accounts with too many prospects. Nothing of it is
+// too much of what is stored, links too many prospects, or merges too many accounts. Nothing of it is
 // stored: it is to be imported in parts, of which Unstored leaves out what is stored.
 var ErrChunkTooLarge = errors.New("the chunk is too much for one transaction")
 
@@ -255,7 +255,7 @@ type importing struct {
 	added    int
 	kinds    map[string]any // how many were added of each, by the name of its plural
 	compared int            // bytes of what is stored that were read
-	copied   int64          // links to prospects that merges have copied
+	copied   int64          // links to prospects that were read or written
 
 	bounded        bool                        // it is ErrChunkTooLarge if it takes too long; one record never is
 	groups         map[atrium.AccountID]*group // those that are locked, by each of their accounts

@@ -127,7 +127,7 @@ func (im *importing) prospects(run importRun) error {
 	if _, err := im.tx.Batch(linksOfProspects, ids, func(r engine.Row) error {
 		p := stored[string(idAt[atrium.ProspectID](r, 0))].(*LinkedProspect)
 		p.AccountIDs = append(p.AccountIDs, idAt[atrium.AccountID](r, 1))
-		return nil
+		return im.links(1)
 	}); err != nil {
 		return err
 	}
@@ -135,17 +135,20 @@ func (im *importing) prospects(run importRun) error {
 	if err != nil {
 		return err
 	}
-	var wanted []engine.Args
+	wanted := map[atrium.AccountID]engine.Args{}
 	for _, p := range todo {
 		for _, id := range p.record.AccountIDs {
-			wanted = append(wanted, engine.Args{idArg(im.tenant), idArg(id)})
+			wanted[id] = engine.Args{idArg(im.tenant), idArg(id)}
+		}
+		if err := im.links(len(p.record.AccountIDs)); err != nil {
+			return err
 		}
 	}
-	accounts, err := im.find(accountsByID, wanted, func(r engine.Row) Record {
-		a := scanAccount(r, im.tenant)
-		return &a
-	})
-	if err != nil {
+	exists := make(map[atrium.AccountID]bool, len(wanted))
+	if _, err := im.tx.Batch(existingAccounts, slices.Collect(maps.Values(wanted)), func(r engine.Row) error {
+		exists[idAt[atrium.AccountID](r, 0)] = true
+		return nil
+	}); err != nil {
 		return err
 	}
 	var x indexing
@@ -158,7 +161,7 @@ func (im *importing) prospects(run importRun) error {
 		im.dates(item.item, &p.CreatedAt, &p.UpdatedAt)
 		rows = append(rows, prospectRow(&p.Prospect))
 		for _, id := range p.AccountIDs {
-			if accounts[string(id)] == nil {
+			if !exists[id] {
 				return refuse(item.index, "accountIds", "names an account that does not exist")
 			}
 			links = append(links, engine.Args{idArg(im.tenant), idArg(id), int64(p.CreatedAt), idArg(p.ID)})
@@ -177,26 +180,50 @@ func (im *importing) prospects(run importRun) error {
 	return x.write(im.tx)
 }
 
-// relink gives the accounts that others are merged into copies of links which those
+// links counts links that are read or written. It is ErrChunkTooLarge if these are too many.
+func (im *importing) links(n int) error {
+	if im.copied += int64(n); im.bounded && im.copied > maxRegrouped {
+		return ErrChunkTooLarge
+	}
+	return nil
+}
+
+// relink gives the accounts that others are merged into copies of new links which those
 // were given. It comes behind these: until they are stored, a merge may come between.
 func (im *importing) relink(links []engine.Args) error {
 	linked := map[string]engine.Args{} // rows of survivorsByID
 	for _, l := range links {
 		linked[string(l[1].([]byte))] = l[:2]
 	}
-	var rows []engine.Args
+	survivors := map[string][]byte{}
 	if _, err := im.tx.Batch(survivorsByID, slices.Collect(maps.Values(linked)), func(r engine.Row) error {
-		rows = append(rows, engine.Args{idArg(im.tenant), r.Bytes(1), r.Bytes(0)})
+		survivors[string(r.Bytes(0))] = r.Bytes(1)
 		return nil
 	}); err != nil {
 		return err
 	}
-	_, err := im.tx.Batch(copyLinks, rows, nil)
+	var rows []engine.Args
+	for _, l := range links {
+		if survivor := survivors[string(l[1].([]byte))]; survivor != nil {
+			rows = append(rows, engine.Args{l[0], survivor, l[2], l[3], l[1]})
+		}
+	}
+	if err := im.links(len(rows)); err != nil {
+		return err
+	}
+	_, err := im.tx.Batch(insertCopies, rows, nil)
 	return err
 }
 
-var survivorsByID = engine.NewBatch(`SELECT a.account_id, a.survivor_id FROM batch JOIN accounts a
-	ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id WHERE a.survivor_id IS NOT NULL`, "tenant_id bytea", "id bytea")
+var (
+	existingAccounts = engine.NewBatch(`SELECT a.account_id FROM batch JOIN accounts a
+		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id`, "tenant_id bytea", "id bytea")
+	survivorsByID = engine.NewBatch(`SELECT a.account_id, a.survivor_id FROM batch JOIN accounts a
+		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id WHERE a.survivor_id IS NOT NULL`, "tenant_id bytea", "id bytea")
+	insertCopies = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id, via)
+		SELECT batch.tenant_id, account_id, prospect_created_at, prospect_id, via FROM batch WHERE true ON CONFLICT DO NOTHING`,
+		"tenant_id bytea", "account_id bytea", "prospect_created_at bigint", "prospect_id bytea", "via bytea")
+)
 
 // merges makes merges again, one after the other: one may be of what another one was
 // into. What the accounts are called stays as it was given.

@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,8 +41,10 @@ func TestMergesAndSplitsCopyABoundedNumberOfLinks(t *testing.T) {
 				for range prospects {
 					chunk = append(chunk, store.Import{Record: &store.LinkedProspect{AccountIDs: []atrium.AccountID{id}}})
 				}
-				if err := put(chunk...); err != nil {
-					t.Fatal(err)
+				for part := range slices.Chunk(chunk, 5_000) {
+					if err := put(part...); err != nil {
+						t.Fatal(err)
+					}
 				}
 				return id
 			}

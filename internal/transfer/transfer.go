@@ -23,6 +23,7 @@ import (
 // The limits of a chunk, which is imported in one transaction, and of one line.
 const (
 	chunkLines = 500
+	chunkLinks = 4_000 // of prospects to accounts
 	chunkBytes = 4 << 20
 	maxLine    = 32 << 20
 )
@@ -219,6 +220,7 @@ type importing struct {
 	lines    []int          // the numbers of the lines of chunk and raw
 	rawBytes int
 	bytes    int // of chunk and raw
+	links    int // of the prospects of chunk
 
 	reserved int64 // bytes of memory
 	releases []func()
@@ -235,7 +237,7 @@ func (im *importing) read(ctx context.Context, in *bufio.Reader) error {
 				return err
 			}
 		}
-		if len(im.lines) >= chunkLines || im.bytes >= chunkBytes {
+		if len(im.lines) >= chunkLines || im.bytes >= chunkBytes || im.links >= chunkLinks {
 			if err := im.flush(ctx); err != nil {
 				return err
 			}
@@ -288,6 +290,9 @@ func (im *importing) decode(ctx context.Context) error {
 			return err
 		}
 		im.chunk = append(im.chunk, item)
+		if p, ok := item.Record.(*store.LinkedProspect); ok {
+			im.links += len(p.AccountIDs)
+		}
 	}
 	clear(im.raw) // or these lines would be kept until as many others are read
 	im.raw, im.rawBytes = im.raw[:0], 0
@@ -350,7 +355,7 @@ func (im *importing) flush(ctx context.Context) error {
 	}
 	err := im.store(im.chunk, im.lines)
 	clear(im.chunk) // or lines of this chunk would be kept until the next one is as long
-	im.chunk, im.lines, im.bytes = im.chunk[:0], im.lines[:0], 0
+	im.chunk, im.lines, im.bytes, im.links = im.chunk[:0], im.lines[:0], 0, 0
 	im.free()
 	return err
 }

@@ -32,6 +32,7 @@ var merges = []guarantee{
 	{"a merge copies the links of what it moves, not those of the whole group", mergeCopiesMoved},
 	{"merges read no domains to lock accounts, and move a bounded number of bytes", mergeReadsNoDomains},
 	{"an import of merges locks and changes a bounded number of accounts at once", mergesCounted},
+	{"an imported prospect is linked without copying other links, and a bounded number of links is stored at once", importLinksBounded},
 	{"a prospect stays linked when one of several accounts that it comes from is split off", splitKeepsOtherLinks},
 }
 
@@ -549,4 +550,42 @@ func mergesCounted(t *testing.T, e *env) {
 		e.put(t, chunk...)
 	}
 	e.wantSoundGroups(t)
+}
+
+func importLinksBounded(t *testing.T, e *env) {
+	merged := e.withProspects(t, "merged.example", 300)
+	survivor := e.record(t, byDomain("survivor.example")).AccountID
+	e.merged(t, merged, survivor)
+	// A copy that is made again by the import would be seen.
+	if err := e.db.Write(t.Context(), func(tx engine.Tx) error {
+		_, err := tx.Exec("DELETE FROM account_prospects WHERE tenant_id = $1 AND account_id = $2", storedID(e.tenant), storedID(survivor))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p := e.newProspect(&atrium.Account{ID: merged})
+	p.Email = pointer("new@acme.example")
+	e.put(t, p)
+	if got := e.readEmails(t, survivor); len(got) != 1 {
+		t.Errorf("the survivor has %d prospects, want the new one alone", len(got))
+	}
+
+	var accounts []*atrium.Account
+	var chunk, prospects []store.Record
+	for i := range atrium.MaxLinks {
+		a := e.newAccount(fmt.Sprintf("a%d.example", i), "")
+		accounts, chunk = append(accounts, a), append(chunk, a)
+	}
+	e.put(t, chunk...)
+	for range 11 {
+		prospects = append(prospects, e.newProspect(accounts...))
+	}
+	if _, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(prospects...)); !errors.Is(err, store.ErrChunkTooLarge) {
+		t.Errorf("an import of 11,000 links: %v", err)
+	}
+	e.put(t, prospects[0])
+	e.put(t, prospects[1:10]...)
+	if _, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(prospects...)); !errors.Is(err, store.ErrChunkTooLarge) {
+		t.Errorf("an import that compares 10,000 links: %v", err)
+	}
 }
