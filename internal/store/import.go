@@ -72,16 +72,17 @@ func refuseTaken(index int, member, detail string) error {
 // has how many of each kind were new, if any. It is ErrChunkTooLarge if that is too much
 // for one transaction.
 func (s *Store) Import(ctx context.Context, c atrium.Change, chunk []Import) (added int, err error) {
-	return s.importChunk(ctx, c, chunk, len(chunk) > 1)
+	return s.importChunk(ctx, c, chunk, false)
 }
 
-// importChunk is Import. It is ErrChunkTooLarge only if it is bounded.
-func (s *Store) importChunk(ctx context.Context, c atrium.Change, chunk []Import, bounded bool) (added int, err error) {
+// importChunk is Import. What is copied from another store has no bounds: it is stored
+// there already.
+func (s *Store) importChunk(ctx context.Context, c atrium.Change, chunk []Import, copied bool) (added int, err error) {
 	for try := range importTries {
 		added, _, err = change(ctx, s, c, func(tx *changing) (int, error) {
 			im := &importing{
 				tx: tx, tenant: c.TenantID, actor: c.Actor, now: tx.at, storedAt: tx.storedAt(), kinds: map[string]any{},
-				bounded: bounded, groups: map[atrium.AccountID]*group{},
+				copy: copied, bounded: !copied && len(chunk) > 1, groups: map[atrium.AccountID]*group{},
 			}
 			for _, run := range runs(chunk) {
 				before := im.added
@@ -257,6 +258,7 @@ type importing struct {
 	compared int            // bytes of what is stored that were read
 	copied   int64          // links to prospects that were read or written
 
+	copy           bool                        // it is stored in another store already
 	bounded        bool                        // it is ErrChunkTooLarge if it takes too long; one record never is
 	groups         map[atrium.AccountID]*group // those that are locked, by each of their accounts
 	regrouped      int                         // accounts that merges have locked or changed
@@ -356,7 +358,7 @@ func (im *importing) find(b *engine.Batch, rows []engine.Args, scan func(engine.
 		w := weighed{Row: r}
 		record := scan(&w)
 		found[identity(record)] = record
-		if im.compared += w.bytes; im.compared > comparedInTransaction {
+		if im.compared += w.bytes; im.compared > comparedInTransaction && !im.copy {
 			return ErrChunkTooLarge
 		}
 		return nil

@@ -243,22 +243,8 @@ func (im *importing) merges(run importRun) error {
 		if refusal := mergeRefused(from, to); refusal != "" {
 			return refuse(index, "into", refusal)
 		}
-		moved := from.bytes(from.root.ID)
-		if moved > maxRegroupedBytes {
-			return refuse(index, "accountId", tooLongDomains)
-		}
-		if err := im.regroups(len(from.members)+1, moved+to.root.bytes); err != nil {
+		if err := im.moves(index, from, to); err != nil {
 			return err
-		}
-		switch left, err := linksLeft(im.tx, im.tenant, from.ids(), maxRegrouped-im.copied); {
-		case err != nil:
-			return err
-		case left < 0 && im.copied > 0:
-			return ErrChunkTooLarge
-		case left < 0:
-			return refuse(index, "accountId", tooManyLinks)
-		default:
-			im.copied = maxRegrouped - left
 		}
 		if err := joinGroups(im.tx, im.tenant, from, to, m.Into); err != nil {
 			return err
@@ -301,6 +287,31 @@ func (im *importing) lockGroups(index int, m *Merge) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// moves counts what a merge changes. The error refuses one that changes too much by itself.
+func (im *importing) moves(index int, from, to *group) error {
+	if im.copy {
+		return nil
+	}
+	moved := from.bytes(from.root.ID)
+	if moved > maxRegroupedBytes {
+		return refuse(index, "accountId", tooLongDomains)
+	}
+	if err := im.regroups(len(from.members)+1, moved+to.root.bytes); err != nil {
+		return err
+	}
+	left, err := linksLeft(im.tx, im.tenant, from.ids(), maxRegrouped-im.copied)
+	switch {
+	case err != nil:
+		return err
+	case left < 0 && im.copied > 0:
+		return ErrChunkTooLarge
+	case left < 0:
+		return refuse(index, "accountId", tooManyLinks)
+	}
+	im.copied = maxRegrouped - left
 	return nil
 }
 

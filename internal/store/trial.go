@@ -19,12 +19,19 @@ import (
 type Trial struct {
 	store   *Store
 	tenant  atrium.TenantID
+	acquire func(context.Context) (release func(), err error)
 	scratch *Store
 	dir     string
 }
 
-// NewTrial returns a Trial for a tenant. Close removes its scratch database.
-func (s *Store) NewTrial(ctx context.Context, tenant atrium.TenantID) (*Trial, error) {
+// NewTrial returns a Trial for a tenant. Close removes its scratch database. acquire waits
+// until the Trial may use the processor, which it gives back between parts of its work.
+func (s *Store) NewTrial(ctx context.Context, tenant atrium.TenantID, acquire func(context.Context) (release func(), err error)) (*Trial, error) {
+	release, err := acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	dir, err := os.MkdirTemp("", "atrium-trial-")
 	if err != nil {
 		return nil, fmt.Errorf("make a scratch directory: %w", err)
@@ -33,7 +40,7 @@ func (s *Store) NewTrial(ctx context.Context, tenant atrium.TenantID) (*Trial, e
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	t := &Trial{store: s, tenant: tenant, scratch: New(db, s.now), dir: dir}
+	t := &Trial{store: s, tenant: tenant, acquire: acquire, scratch: New(db, s.now), dir: dir}
 	if _, err := t.scratch.Migrate(ctx); err != nil {
 		t.Close()
 		return nil, err
@@ -47,33 +54,56 @@ func (t *Trial) Close() {
 	_ = os.RemoveAll(t.dir)
 }
 
+// relatedAtOnce is how many related records are copied before others may use the processor.
+const relatedAtOnce = 500
+
 // Import does what Store.Import would do with the chunk after those that were
-// tried before it.
+// tried before it. It is ErrChunkTooLarge also if the chunk is related to too much.
 func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err error) {
 	var related []Import
 	var numbers, shown []engine.Args
-	err = t.store.read(ctx, func(tx engine.Tx) error {
-		related, numbers, shown, err = t.related(tx, chunk)
-		return err
-	})
-	if err != nil {
+	if err := t.part(ctx, func() error {
+		return t.store.read(ctx, func(tx engine.Tx) error {
+			related, numbers, shown, err = t.related(tx, chunk)
+			return err
+		})
+	}); err != nil {
 		return 0, err
 	}
-	if _, err := t.scratch.importChunk(ctx, atrium.CommandLine(t.tenant), related, false); err != nil {
-		return 0, fmt.Errorf("the store was changed while lines were checked: %w", err)
-	}
-	if len(numbers) > 0 {
-		if err := t.scratch.write(ctx, func(tx engine.Tx) error {
-			if _, err := tx.Batch(raiseNumbers, numbers, nil); err != nil {
-				return err
-			}
-			_, err := tx.Batch(publishVersions, shown, nil)
+	for part := range slices.Chunk(related, relatedAtOnce) {
+		if err := t.part(ctx, func() error {
+			_, err := t.scratch.importChunk(ctx, atrium.CommandLine(t.tenant), part, true)
 			return err
 		}); err != nil {
-			return 0, err
+			return 0, fmt.Errorf("the store was changed while lines were checked: %w", err)
 		}
 	}
-	return t.scratch.Import(ctx, atrium.CommandLine(t.tenant), chunk)
+	err = t.part(ctx, func() error {
+		if len(numbers) > 0 {
+			if err := t.scratch.write(ctx, func(tx engine.Tx) error {
+				if _, err := tx.Batch(raiseNumbers, numbers, nil); err != nil {
+					return err
+				}
+				_, err := tx.Batch(publishVersions, shown, nil)
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+		added, err = t.scratch.Import(ctx, atrium.CommandLine(t.tenant), chunk)
+		return err
+	})
+	return added, err
+}
+
+// part does a part of the work when the Trial may use the processor.
+func (t *Trial) part(ctx context.Context, f func() error) error {
+	release, err := t.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return f()
 }
 
 // related returns the stored records that the chunk names, refers to, or shares
@@ -122,7 +152,8 @@ type relatives struct {
 	found  map[string]bool // by identity
 	err    error           // the first one
 	single bool            // they are of one record
-	bytes  int             // how many were read
+	rows   int             // how many were read
+	bytes  int             // of these
 
 	accounts, domains, prospects, brands, pages, audiences, versions, numbers, entries, entryKeys []engine.Args
 }
@@ -181,8 +212,9 @@ func (f *relatives) read(scan func(engine.Row) Record, lookups ...lookup) (recor
 		_, f.err = f.tx.Batch(l.batch, l.rows, func(row engine.Row) error {
 			w := weighed{Row: row}
 			r := scan(&w)
-			if f.bytes += w.bytes; f.bytes > comparedBytes && !f.single {
-				return ErrChunkTooLarge
+			f.bytes += w.bytes
+			if err := f.count(); err != nil {
+				return err
 			}
 			if !f.found[identity(r)] {
 				f.found[identity(r)] = true
@@ -199,12 +231,24 @@ func (f *relatives) read(scan func(engine.Row) Record, lookups ...lookup) (recor
 	return records
 }
 
+// maxRelated is how many rows a chunk may be related to, unless it is one record.
+const maxRelated = 10_000
+
+// count counts a row. It is ErrChunkTooLarge if there are too many.
+func (f *relatives) count() error {
+	if f.rows++; (f.rows > maxRelated || f.bytes > comparedBytes) && !f.single {
+		return ErrChunkTooLarge
+	}
+	return nil
+}
+
 // accountsWithMerges returns the accounts, with all that they lead to.
 func (f *relatives) accountsWithMerges() (accounts, merges []Import) {
 	for domains := f.domains; f.err == nil; domains = nil {
-		accounts = append(accounts, f.read(scanned(f.tenant, scanAccount), lookup{accountsByID, f.accounts}, lookup{accountsByDomain, domains})...)
-		wanted := make([]engine.Args, len(accounts))
-		for i, item := range accounts {
+		found := f.read(scanned(f.tenant, scanAccount), lookup{accountsByID, f.accounts}, lookup{accountsByDomain, domains})
+		accounts = append(accounts, found...)
+		wanted := make([]engine.Args, len(found))
+		for i, item := range found {
 			wanted[i] = engine.Args{idArg(f.tenant), idArg(item.Record.(*atrium.Account).ID)}
 		}
 		f.accounts = nil
@@ -229,7 +273,7 @@ func (f *relatives) prospectsWithLinks() []Import {
 		p := item.Record.(*LinkedProspect)
 		_, f.err = f.tx.Batch(linksOfProspects, []engine.Args{{idArg(f.tenant), idArg(p.ID)}}, func(r engine.Row) error {
 			p.AccountIDs = append(p.AccountIDs, idAt[atrium.AccountID](r, 1))
-			return nil
+			return f.count()
 		})
 		f.want(p)
 	}

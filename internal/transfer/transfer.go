@@ -181,7 +181,7 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 		return s.Import(ctx, change, chunk)
 	}
 	if o.Check {
-		trial, err := s.NewTrial(ctx, tenant)
+		trial, err := s.NewTrial(ctx, tenant, func(ctx context.Context) (func(), error) { return acquire(ctx, o.Limits.Acquire) })
 		if err != nil {
 			return Report{}, err
 		}

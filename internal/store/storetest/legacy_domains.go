@@ -389,7 +389,7 @@ func legacyFormImported(t *testing.T, e *env) {
 // tried imports a chunk, of which a trial must have said the same before.
 func (e *env) tried(t tb, chunk []store.Import) (added int, err error) {
 	t.Helper()
-	trial, err := e.NewTrial(t.Context(), e.tenant)
+	trial, err := e.NewTrial(t.Context(), e.tenant, always)
 	if err != nil {
 		t.Fatalf("start a trial: %v", err)
 	}

@@ -1,9 +1,12 @@
 package storetest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"atrium"
 	"atrium/internal/store"
@@ -11,6 +14,7 @@ import (
 
 var trials = []guarantee{
 	{"a trial says of every chunk what an import would, and stores nothing", trialSaysWhatImportWould},
+	{"a trial works in parts, each of which has to be admitted, and ends with its context", trialInParts},
 	{"a trial sees what chunks before it would have stored", trialSeesEarlierChunks},
 }
 
@@ -101,7 +105,7 @@ func trialSaysWhatImportWould(t *testing.T, e *env) {
 			before := describeAll(e.records(t))
 			chunks := records(e, w)
 
-			trial, err := e.NewTrial(t.Context(), e.tenant)
+			trial, err := e.NewTrial(t.Context(), e.tenant, always)
 			if err != nil {
 				t.Fatalf("start a trial: %v", err)
 			}
@@ -151,7 +155,7 @@ func copied(records []store.Record) []store.Record {
 }
 
 func trialSeesEarlierChunks(t *testing.T, e *env) {
-	trial, err := e.NewTrial(t.Context(), e.tenant)
+	trial, err := e.NewTrial(t.Context(), e.tenant, always)
 	if err != nil {
 		t.Fatalf("start a trial: %v", err)
 	}
@@ -168,4 +172,64 @@ func trialSeesEarlierChunks(t *testing.T, e *env) {
 	_, err = trial.Import(t.Context(), items(e.newAccount("acme.example", "")))
 	wantRefused(t, err, 0, "domain")
 	e.wantRecords(t)
+}
+
+// always admits all work.
+func always(context.Context) (release func(), err error) { return func() {}, nil }
+
+func trialInParts(t *testing.T, e *env) {
+	const n = 1200
+	var chunk []store.Record
+	for i := range n {
+		chunk = append(chunk, e.newAccount(fmt.Sprintf("a%d.example", i), ""))
+	}
+	e.put(t, chunk...)
+	var prospects []store.Record
+	for part := range slices.Chunk(of[*atrium.Account](chunk), 600) {
+		prospects = append(prospects, e.newProspect(part...))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	parts, last, held := 0, -1, false
+	acquire := func(ctx context.Context) (func(), error) {
+		if parts++; parts == last {
+			cancel()
+		}
+		held = true
+		return func() { held = false }, ctx.Err()
+	}
+	watched := *e
+	watched.Store = store.New(e.db, func() time.Time {
+		if !held {
+			t.Error("a trial works without being admitted")
+		}
+		return e.clock.now()
+	})
+	trial, err := watched.NewTrial(ctx, e.tenant, acquire)
+	if err != nil {
+		t.Fatalf("start a trial: %v", err)
+	}
+	defer trial.Close()
+	if added, err := trial.Import(ctx, items(prospects...)); err != nil || added != 2 {
+		t.Errorf("tried: %d, %v", added, err)
+	}
+	if parts < n/500+3 {
+		t.Errorf("%d accounts were copied in %d parts", n, parts)
+	}
+	var many []store.Record
+	p := e.newProspect(of[*atrium.Account](chunk)[:1000]...)
+	e.put(t, p)
+	for range 12 {
+		other := *p
+		other.ID = atrium.NewID[atrium.ProspectID]()
+		e.put(t, &other)
+		many = append(many, &other)
+	}
+	if _, err := trial.Import(ctx, items(many...)); !errors.Is(err, store.ErrChunkTooLarge) {
+		t.Errorf("a trial of what has 12,000 links: %v", err)
+	}
+	last = parts + 3
+	if _, err := trial.Import(ctx, items(prospects...)); err == nil || parts != last {
+		t.Errorf("a trial whose context ended in part 3 ended in part %d with %v", parts-last+3, err)
+	}
 }
