@@ -3,7 +3,9 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -19,14 +21,17 @@ import (
 // after engine.DB.Purge: until then its row in erasures stays, and EraseEntries tries again,
 // also after the process was killed.
 
-// eraseAtOnce is how many entries one transaction deletes.
-const eraseAtOnce = 500
+// What one transaction deletes at most.
+const (
+	eraseAtOnce = 500     // entries, and as many rows about their moves
+	eraseBytes  = 4 << 20 // bytes of entries, and the entry that reaches it
+)
 
 // purgeInRequest is the size of an embedded database, in bytes, up to which the request
 // that erases something also purges it. A purge reads the whole file.
 const purgeInRequest = 32 << 20
 
-// eraseInRequest is how many entries at most are deleted before the request that
+// eraseInRequest is about how many rows at most are deleted before the request that
 // erases an account is answered.
 const eraseInRequest = 2_000
 
@@ -159,45 +164,39 @@ func (tx *changing) forgetRules(to atrium.AccountID) (moves []string, err error)
 	return moves, nil
 }
 
-// The accounts and entries that one call of EraseEntries works on at most.
+// The accounts of one tenant, and the rows, that one call of EraseEntries works on at most.
 const (
 	eraseAccounts = 200
 	eraseInRun    = 10_000
 )
 
 // EraseEntries deletes some entries of accounts that are erased, completes the erasures
-// that have no entries left, and returns whether more are left. What fails stays, and does
-// not keep others from being deleted; the first error is returned.
+// that have no entries left, and returns whether more are left. Tenants take turns: one
+// transaction of each, then a second of any. What fails stays, and does not keep others from
+// being deleted; the first error is returned.
 func (s *Store) EraseEntries(ctx context.Context) (more bool, err error) {
-	var tenants []atrium.TenantID // in order
-	accounts := map[atrium.TenantID][]atrium.AccountID{}
-	if err := s.query(ctx, `SELECT tenant_id, account_id FROM erasures WHERE tenant_id >= $1
-		ORDER BY tenant_id, account_id LIMIT $2`, engine.Args{[]byte{}, int64(eraseAccounts)}, func(r engine.Row) error {
-		tenant := idAt[atrium.TenantID](r, 0)
-		if len(accounts[tenant]) == 0 {
-			tenants = append(tenants, tenant)
-		}
-		accounts[tenant] = append(accounts[tenant], idAt[atrium.AccountID](r, 1))
-		return nil
-	}); err != nil || len(tenants) == 0 {
+	pending, err := s.pendingErasures(ctx)
+	if err != nil || len(pending) == 0 {
 		return false, err
 	}
-	left := eraseInRun
 	empty := map[atrium.TenantID][]atrium.AccountID{}
-	for _, tenant := range tenants {
-		for _, account := range accounts[tenant] {
-			for again := true; again && left > 0 && ctx.Err() == nil; {
-				n, rest, failure := s.eraseEntriesOf(ctx, tenant, account)
-				if failure != nil && err == nil {
-					err = fmt.Errorf("erase %s of %s: %w", account, tenant, failure)
-				}
-				if failure == nil && !rest {
-					empty[tenant] = append(empty[tenant], account)
-				}
-				again = rest && failure == nil
-				left -= n
+	for left, first := eraseInRun, true; len(pending) > 0 && (left > 0 || first) && ctx.Err() == nil; first = false {
+		for i := range pending {
+			p := &pending[i]
+			account := p.accounts[0]
+			n, rest, failure := s.eraseEntriesOf(ctx, p.tenant, account)
+			if failure != nil && err == nil {
+				err = fmt.Errorf("erase %s of %s: %w", account, p.tenant, failure)
 			}
+			if failure == nil && !rest {
+				empty[p.tenant] = append(empty[p.tenant], account)
+			}
+			if failure != nil || !rest {
+				p.accounts = p.accounts[1:]
+			}
+			left -= max(n, 1)
 		}
+		pending = slices.DeleteFunc(pending, func(p erasuresOf) bool { return len(p.accounts) == 0 })
 	}
 	if len(empty) > 0 {
 		if failure := s.db.Purge(ctx, 0); failure != nil {
@@ -212,33 +211,71 @@ func (s *Store) EraseEntries(ctx context.Context) (more bool, err error) {
 	return err == nil, cmp.Or(err, ctx.Err())
 }
 
-// eraseEntriesOf deletes up to eraseAtOnce entries of an erased account, and returns how
-// many, and whether it has more.
+// erasuresOf are accounts of a tenant whose erasures are not complete.
+type erasuresOf struct {
+	tenant   atrium.TenantID
+	accounts []atrium.AccountID
+}
+
+// pendingErasures returns some of each tenant's erasures that are not complete.
+func (s *Store) pendingErasures(ctx context.Context) (all []erasuresOf, err error) {
+	for last := []byte{}; ; {
+		var of erasuresOf
+		if err := s.query(ctx, `SELECT tenant_id, account_id FROM erasures WHERE tenant_id =
+				(SELECT tenant_id FROM erasures WHERE tenant_id > $1 ORDER BY tenant_id LIMIT 1)
+			ORDER BY account_id LIMIT $2`, engine.Args{last, int64(eraseAccounts)}, func(r engine.Row) error {
+			last, of.tenant = r.Bytes(0), idAt[atrium.TenantID](r, 0)
+			of.accounts = append(of.accounts, idAt[atrium.AccountID](r, 1))
+			return nil
+		}); err != nil || len(of.accounts) == 0 {
+			return all, err
+		}
+		all = append(all, of)
+	}
+}
+
+// eraseEntriesOf deletes entries of an erased account and what is noted of their moves, as
+// much as one transaction may, and returns how many rows these were, and whether the
+// account has more entries.
 func (s *Store) eraseEntriesOf(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID) (deleted int, more bool, err error) {
 	const some = "FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3"
+	type moved struct {
+		entry atrium.EntryID
+		last  atrium.MoveID
+	}
 	err = s.write(ctx, func(tx engine.Tx) error {
-		deleted, more = 0, false
-		moved := map[atrium.EntryID]atrium.MoveID{}
+		var found []moved
+		bytes := 0
 		args := engine.Args{idArg(tenant), idArg(account), int64(eraseAtOnce)}
-		if err := tx.Lock("SELECT entry_id, move_id "+some, args, func(r engine.Row) error {
-			deleted++
-			if !r.Null(1) {
-				moved[idAt[atrium.EntryID](r, 0)] = idAt[atrium.MoveID](r, 1)
+		if err := tx.Lock("SELECT entry_id, move_id, octet_length(payload), "+bytesOf("claimed_domain")+" "+some, args, func(r engine.Row) error {
+			found = append(found, moved{idAt[atrium.EntryID](r, 0), idAt[atrium.MoveID](r, 1)})
+			if bytes += int(r.Int(2) + r.Int(3)); bytes >= eraseBytes {
+				return errChunkFull
 			}
 			return nil
-		}); err != nil {
+		}); err != nil && !errors.Is(err, errChunkFull) {
 			return fmt.Errorf("find erased entries: %w", err)
 		}
-		for entry, move := range moved {
-			if err := forgetMoves(tx, tenant, entry, move); err != nil {
+		entries, left := 0, eraseAtOnce
+		for _, m := range found {
+			rest, err := forgetMoves(tx, tenant, m.entry, m.last, &left)
+			if err != nil {
 				return err
 			}
+			if rest != "" { // the next transaction goes on with it
+				if _, err := tx.Exec("UPDATE entries SET move_id = $1 WHERE tenant_id = $2 AND entry_id = $3", idArg(rest), idArg(tenant), idArg(m.entry)); err != nil {
+					return err
+				}
+				break
+			}
+			entries++
 		}
 		// Those that are locked: another node has at most deleted some before them.
 		if _, err := tx.Exec("DELETE FROM entries WHERE tenant_id = $1 AND entry_id IN (SELECT entry_id FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3)",
-			idArg(tenant), idArg(account), int64(deleted)); err != nil {
+			idArg(tenant), idArg(account), int64(entries)); err != nil {
 			return fmt.Errorf("delete erased entries: %w", err)
 		}
+		deleted, more = entries+eraseAtOnce-left, false
 		return tx.Query("SELECT entry_id "+some, engine.Args{idArg(tenant), idArg(account), int64(1)}, func(engine.Row) error {
 			more = true
 			return nil
@@ -247,41 +284,23 @@ func (s *Store) eraseEntriesOf(ctx context.Context, tenant atrium.TenantID, acco
 	return deleted, more, err
 }
 
-// eraseEntry deletes an entry of an erased account.
-func eraseEntry(tx engine.Tx, tenant atrium.TenantID, id atrium.EntryID) error {
-	args := engine.Args{idArg(tenant), idArg(id)}
-	var move atrium.MoveID
-	err := tx.Lock("SELECT move_id FROM entries WHERE tenant_id = $1 AND entry_id = $2", args, func(r engine.Row) error {
-		move = idAt[atrium.MoveID](r, 0)
-		return nil
-	})
-	if err == nil {
-		err = forgetMoves(tx, tenant, id, move)
-	}
-	if err == nil {
-		_, err = tx.Exec("DELETE FROM entries WHERE tenant_id = $1 AND entry_id = $2", args...)
-	}
-	if err != nil {
-		return fmt.Errorf("delete an erased entry: %w", err)
-	}
-	return nil
-}
-
-// forgetMoves deletes what is noted of the moves of an entry, from its last one back.
-func forgetMoves(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryID, last atrium.MoveID) error {
-	for last != "" {
+// forgetMoves deletes what is noted of the moves of an entry, from its last one back, while
+// any rows are left, and returns the last one that is not deleted; "" for none.
+func forgetMoves(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryID, last atrium.MoveID, left *int) (atrium.MoveID, error) {
+	for ; last != "" && *left > 0; *left-- {
 		args := engine.Args{idArg(tenant), idArg(last), idArg(entry)}
 		last = ""
-		if err := tx.Query("SELECT previous_move_id FROM moved_entries WHERE tenant_id = $1 AND move_id = $2 AND entry_id = $3", args,
+		if err := tx.Query("DELETE FROM moved_entries WHERE tenant_id = $1 AND move_id = $2 AND entry_id = $3 RETURNING previous_move_id", args,
 			func(r engine.Row) error {
 				last = idAt[atrium.MoveID](r, 0)
 				return nil
 			}); err != nil {
-			return err
-		}
-		if _, err := tx.Exec("DELETE FROM moved_entries WHERE tenant_id = $1 AND move_id = $2 AND entry_id = $3", args...); err != nil {
-			return err
+			return "", fmt.Errorf("delete moves of an erased entry: %w", err)
 		}
 	}
-	return nil
+	return last, nil
 }
+
+// freeKeys frees the idempotency keys of entries of erased accounts, which are deleted later.
+var freeKeys = engine.NewBatch(`UPDATE entries SET key_match = NULL FROM batch
+	WHERE entries.tenant_id = batch.tenant_id AND entries.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea")

@@ -36,12 +36,12 @@ func (b *appending) replayStored() (pending []int, err error) {
 		fingerprint []byte
 	}
 	bound := map[tenantKey]stored{}
-	var erased []tenantKey
+	var erased []engine.Args
 	scan := func(r engine.Row) {
 		b.repeats = true
 		receipt, account := scanReceipt(r, 2)
 		if !r.Null(9) {
-			erased = append(erased, tenantKey{idAt[atrium.TenantID](r, 0), string(receipt.EntryID)})
+			erased = append(erased, engine.Args{idArg(idAt[atrium.TenantID](r, 0)), idArg(receipt.EntryID)})
 			return
 		}
 		bound[tenantKey{idAt[atrium.TenantID](r, 0), string(r.Bytes(1))}] = stored{receipt, account, r.Bytes(8)}
@@ -65,9 +65,9 @@ func (b *appending) replayStored() (pending []int, err error) {
 	case ahead != nil && b.repeats:
 		return nil, errRepeats
 	}
-	for _, e := range erased { // those of erased accounts, for which their keys do not wait
-		if err := eraseEntry(b.tx, e.tenant, atrium.EntryID(e.key)); err != nil {
-			return nil, err
+	if len(erased) > 0 { // entries of erased accounts, for which their keys do not wait
+		if _, err := b.tx.Batch(freeKeys, erased, nil); err != nil {
+			return nil, fmt.Errorf("free keys of erased entries: %w", err)
 		}
 	}
 	for i, d := range b.drafts {

@@ -69,7 +69,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"terms", terms},
 		{"prospects", prospects},
 		{"merges", merges},
-		{"erasures", erasures},
+		{"erasures", slices.Concat(erasures, erasureBounds)},
 		{"pages", slices.Concat(pages, pageChanges)},
 		{"schedules", schedules},
 		{"audiences", audiences},
