@@ -160,7 +160,7 @@ func (tx *changing) changeDomain(g *group, root *atrium.Account, name, domain, l
 	}
 	var other *atrium.Account // that has the domain
 	for i := range owners {
-		if g.find(owners[i].ID) == nil {
+		if !g.has(owners[i].ID) {
 			return errDomainTaken
 		}
 		if owners[i].Domain == domain {

@@ -89,60 +89,59 @@ const (
 		(SELECT account_id FROM accounts WHERE tenant_id = $1 AND survivor_id = $2) ORDER BY account_id` // else SQLite reads all accounts
 )
 
-// A group is an account that stands for itself and all that lead to it.
+// A group is an account that stands for itself and all that lead to it. Of these it has the
+// identifiers, which an index has: finding the row of an account may read long domains of
+// several others.
 type group struct {
 	root    member
-	members []member // by their identifiers, atrium.MaxMerged at most
+	members []atrium.AccountID // in their order, atrium.MaxMerged at most
 }
 
 // ids returns the identifiers of the accounts of the group.
-func (g *group) ids() []atrium.AccountID {
-	all := []atrium.AccountID{g.root.ID}
-	for _, m := range g.members {
-		all = append(all, m.ID)
-	}
-	return all
+func (g *group) ids() []atrium.AccountID { return append([]atrium.AccountID{g.root.ID}, g.members...) }
+
+// has reports whether an account belongs to the group.
+func (g *group) has(id atrium.AccountID) bool {
+	return g.root.ID == id || slices.Contains(g.members, id)
 }
 
-// bytes returns the size of the domains and names of an account of the group and of what
-// was merged into it.
-func (g *group) bytes(top atrium.AccountID) (n int64) {
-	if top == g.root.ID {
-		n = g.root.bytes
-	}
-	for _, m := range g.below(top) {
+// bytes returns the size of the domains and names of the accounts of the group.
+func (g *group) bytes(tx engine.Tx, tenant atrium.TenantID) (int64, error) {
+	merged, err := mergedInto(tx, tenant, g.root.ID)
+	return g.root.bytes + bytesOfMembers(merged), err
+}
+
+func bytesOfMembers(members []*member) (n int64) {
+	for _, m := range members {
 		n += m.bytes
 	}
 	return n
 }
 
-// find returns one of the accounts of the group, or nil.
-func (g *group) find(id atrium.AccountID) *member {
-	if g.root.ID == id {
-		return &g.root
-	}
-	for i := range g.members {
-		if g.members[i].ID == id {
-			return &g.members[i]
-		}
-	}
-	return nil
+// mergedInto returns the accounts that lead to one that stands for itself.
+func mergedInto(tx engine.Tx, tenant atrium.TenantID, root atrium.AccountID) (all []*member, err error) {
+	err = tx.Query(selectMembers, engine.Args{idArg(tenant), idArg(root)}, func(r engine.Row) error {
+		m := scanMember(r)
+		all = append(all, &m)
+		return nil
+	})
+	return all, err
 }
 
-// below returns the members that lead to one of them, and that one.
-func (g *group) below(top atrium.AccountID) (all []*member) {
+// below returns those of the members that lead to one of them, and that one.
+func below(members []*member, top atrium.AccountID) (all []*member) {
 	under := map[atrium.AccountID]bool{top: true}
 	for grown := true; grown; {
 		grown = false
-		for i := range g.members {
-			if m := &g.members[i]; !under[m.ID] && under[m.into] {
+		for _, m := range members {
+			if !under[m.ID] && under[m.into] {
 				under[m.ID], grown = true, true
 			}
 		}
 	}
-	for i := range g.members {
-		if under[g.members[i].ID] {
-			all = append(all, &g.members[i])
+	for _, m := range members {
+		if under[m.ID] {
+			all = append(all, m)
 		}
 	}
 	return all
@@ -165,7 +164,7 @@ func (tx *changing) lockGroupAndDomain(id atrium.AccountID, domain string) (*gro
 	if domain != "" {
 		claim = func() error { return tx.claimDomain(domain) }
 	}
-	groups, err := lockInOrder(tx, tx.change.TenantID, string(hash16(domain)), claim, id)
+	groups, err := tx.lockInOrder(string(hash16(domain)), claim, id)
 	if err != nil {
 		return nil, err
 	}
@@ -174,25 +173,24 @@ func (tx *changing) lockGroupAndDomain(id atrium.AccountID, domain string) (*gro
 
 // lockGroups is lockGroup for several accounts. Accounts of one group have the same
 // *group. It is ErrNoRow if one of them does not exist.
-func lockGroups(tx engine.Tx, tenant atrium.TenantID, ids ...atrium.AccountID) ([]*group, error) {
-	return lockInOrder(tx, tenant, "", nil, ids...)
+func (tx *changing) lockGroups(ids ...atrium.AccountID) ([]*group, error) {
+	return tx.lockInOrder("", nil, ids...)
 }
 
 // lockInOrder is lockGroups that calls claim, unless it is nil, where the domain with the
-// hash has its place in the order.
-func lockInOrder(tx engine.Tx, tenant atrium.TenantID, hash string, claim func() error, ids ...atrium.AccountID) ([]*group, error) {
+// hash has its place in the order. Where one writes at a time there is nothing to lock.
+func (tx *changing) lockInOrder(hash string, claim func() error, ids ...atrium.AccountID) ([]*group, error) {
+	tenant := tx.change.TenantID
 	groups, err := findGroups(tx, tenant, ids)
+	if err != nil || !tx.store.db.Traits().Remote {
+		return groups, err
+	}
+	hashes, err := hashesOf(tx, tenant, groups)
 	if err != nil {
 		return nil, err
 	}
-	hashes := map[atrium.AccountID]string{}
 	if claim != nil {
 		hashes[""] = hash // which is none of an account
-	}
-	for _, g := range groups {
-		for _, m := range append(g.members, g.root) {
-			hashes[m.ID] = m.hash
-		}
 	}
 	order := slices.SortedFunc(maps.Keys(hashes), func(a, b atrium.AccountID) int { return strings.Compare(hashes[a], hashes[b]) })
 	for _, id := range order {
@@ -210,14 +208,38 @@ func lockInOrder(tx engine.Tx, tenant atrium.TenantID, hash string, claim func()
 	if groups, err = findGroups(tx, tenant, ids); err != nil {
 		return nil, err
 	}
-	for _, g := range groups {
-		for _, m := range append(g.members, g.root) {
-			if hashes[m.ID] != m.hash {
-				return nil, errRegrouped
-			}
+	locked, err := hashesOf(tx, tenant, groups)
+	if err != nil {
+		return nil, err
+	}
+	for id := range locked {
+		if hashes[id] != locked[id] {
+			return nil, errRegrouped
 		}
 	}
 	return groups, nil
+}
+
+// hashesOf returns the hashes of the domains of the accounts of groups.
+func hashesOf(tx engine.Tx, tenant atrium.TenantID, groups []*group) (map[atrium.AccountID]string, error) {
+	hashes := map[atrium.AccountID]string{}
+	for _, g := range groups {
+		merged, err := mergedInto(tx, tenant, g.root.ID)
+		if err != nil {
+			return nil, err
+		}
+		hashes[g.root.ID] = g.root.hash
+		for _, m := range merged {
+			hashes[m.ID] = m.hash
+		}
+	}
+	return hashes, nil
+}
+
+// findMember returns an account with its place among those that are merged.
+func findMember(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (m member, err error) {
+	err = engine.Find(tx.Query, selectMember, engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { m = scanMember(r) })
+	return m, err
 }
 
 // findGroups returns the groups that accounts belong to at the moment.
@@ -225,13 +247,9 @@ func findGroups(tx engine.Tx, tenant atrium.TenantID, ids []atrium.AccountID) ([
 	found := map[atrium.AccountID]*group{}
 	groups := make([]*group, len(ids))
 	for i, id := range ids {
-		account := func(id atrium.AccountID) (m member, err error) {
-			err = engine.Find(tx.Query, selectMember, engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { m = scanMember(r) })
-			return m, err
-		}
-		root, err := account(id)
+		root, err := findMember(tx, tenant, id)
 		if err == nil && root.survivor != "" {
-			root, err = account(root.survivor)
+			root, err = findMember(tx, tenant, root.survivor)
 		}
 		if err != nil {
 			return nil, err
@@ -239,14 +257,12 @@ func findGroups(tx engine.Tx, tenant atrium.TenantID, ids []atrium.AccountID) ([
 		if groups[i] = found[root.ID]; groups[i] != nil {
 			continue
 		}
-		g := &group{root: root}
-		if err := tx.Query(selectMembers, engine.Args{idArg(tenant), idArg(root.ID)}, func(r engine.Row) error {
-			g.members = append(g.members, scanMember(r))
-			return nil
-		}); err != nil {
+		all, err := members(tx.Query, tenant, root.ID)
+		if err != nil {
 			return nil, err
 		}
-		if root.survivor != "" || g.find(id) == nil {
+		g := &group{root: root, members: all[1:]}
+		if root.survivor != "" || !g.has(id) {
 			return nil, errRegrouped
 		}
 		groups[i], found[root.ID] = g, g

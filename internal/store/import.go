@@ -248,7 +248,7 @@ func identity(r Record) string {
 
 // An importing is one transaction of Import.
 type importing struct {
-	tx       engine.Tx
+	tx       *changing
 	tenant   atrium.TenantID
 	actor    string
 	now      atrium.Time

@@ -234,7 +234,11 @@ func (im *importing) merges(run importRun) error {
 			return err
 		}
 		from, to := im.groups[m.AccountID], im.groups[m.Into]
-		if is := from.find(m.AccountID); is.into != "" {
+		if from.root.ID != m.AccountID {
+			is, err := findMember(im.tx, im.tenant, m.AccountID)
+			if err != nil {
+				return err
+			}
 			if member := item.Differs(&Merge{m.AccountID, is.into}); member != "" {
 				return refuse(index, member, "is not what is stored under the same identifier")
 			}
@@ -261,21 +265,19 @@ func (im *importing) merges(run importRun) error {
 // has kept them up to date.
 func (im *importing) lockGroups(index int, m *Merge) error {
 	var ids []atrium.AccountID
-	for _, named := range []struct {
-		member string
-		id     atrium.AccountID
-	}{{"accountId", m.AccountID}, {"into", m.Into}} {
-		if im.groups[named.id] != nil {
-			continue
+	for _, id := range []atrium.AccountID{m.AccountID, m.Into} {
+		if im.groups[id] == nil {
+			ids = append(ids, id)
 		}
-		if _, err := leadsTo(im.tx, im.tenant, named.id); errors.Is(err, engine.ErrNoRow) {
-			return refuse(index, named.member, "names an account that does not exist")
-		} else if err != nil {
-			return err
-		}
-		ids = append(ids, named.id)
 	}
-	groups, err := lockGroups(im.tx, im.tenant, ids...)
+	groups, err := im.tx.lockGroups(ids...)
+	if errors.Is(err, engine.ErrNoRow) {
+		member := "into"
+		if _, err := leadsTo(im.tx, im.tenant, m.AccountID); errors.Is(err, engine.ErrNoRow) {
+			member = "accountId"
+		}
+		return refuse(index, member, "names an account that does not exist")
+	}
 	if err != nil {
 		return err
 	}
@@ -283,7 +285,7 @@ func (im *importing) lockGroups(index int, m *Merge) error {
 		for _, id := range g.ids() {
 			im.groups[id] = g
 		}
-		if err := im.regroups(len(g.members)+1, g.bytes(g.root.ID)); err != nil {
+		if err := im.regroups(len(g.members)+1, 0); err != nil {
 			return err
 		}
 	}
@@ -295,7 +297,10 @@ func (im *importing) moves(index int, from, to *group) error {
 	if im.copy {
 		return nil
 	}
-	moved := from.bytes(from.root.ID)
+	moved, err := from.bytes(im.tx, im.tenant)
+	if err != nil {
+		return err
+	}
 	if moved > maxRegroupedBytes {
 		return refuse(index, "accountId", tooLongDomains)
 	}
@@ -315,8 +320,8 @@ func (im *importing) moves(index int, from, to *group) error {
 	return nil
 }
 
-// regroups counts accounts that merges lock or change, with the bytes of their domains and
-// names, which are read or written with them. It is ErrChunkTooLarge if these are too many.
+// regroups counts accounts that merges lock or change, and the bytes of the domains and
+// names that are written with them. It is ErrChunkTooLarge if these are too many.
 func (im *importing) regroups(accounts int, bytes int64) error {
 	im.regrouped += accounts
 	im.regroupedBytes += bytes

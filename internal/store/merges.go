@@ -36,7 +36,7 @@ func (tx *changing) checkGroup(g *group, check func(atrium.AccountDetail) error)
 // prospects are linked to what is merged.
 func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atrium.AccountID, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
 	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing) (atrium.AccountID, error) {
-		groups, err := lockGroups(tx, c.TenantID, id, into)
+		groups, err := tx.lockGroups(id, into)
 		if err != nil {
 			return "", err
 		}
@@ -45,7 +45,11 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 			return "", err
 		}
 		if from == to {
-			if m := from.find(id); m.into != "" && (m.into == into || m.survivor == into) {
+			m, err := findMember(tx, c.TenantID, id)
+			if err != nil {
+				return "", err
+			}
+			if m.into != "" && (m.into == into || m.survivor == into) {
 				return to.root.ID, nil
 			}
 		}
@@ -55,7 +59,11 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 		if err := tx.checkLinks(from.ids()); err != nil {
 			return "", err
 		}
-		if from.bytes(from.root.ID) > maxRegroupedBytes {
+		moved, err := from.bytes(tx, c.TenantID)
+		if err != nil {
+			return "", err
+		}
+		if moved > maxRegroupedBytes {
 			return "", atrium.Errorf(atrium.CodeConflict, "The account %s.", tooLongDomains)
 		}
 		tx.recordDetail("account.merge", string(from.root.ID), map[string]any{"into": to.root.ID})
@@ -138,6 +146,10 @@ var (
 		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
 		"tenant_id bytea", "account_id bytea", "merged_into bytea", "survivor_id bytea")
 
+	moveMembers = engine.NewBatch(`UPDATE accounts SET survivor_id = batch.survivor_id
+		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
+		"tenant_id bytea", "account_id bytea", "survivor_id bytea")
+
 	// What is shown of a group.
 	updateSurvivors = engine.NewBatch(`UPDATE accounts SET
 			latest_activity_at = batch.latest_activity_at, active_minute = batch.active_minute, updated_at = batch.updated_at
@@ -160,16 +172,17 @@ func minuteOf(latest *atrium.Time) int64 {
 // joinGroups makes one group of two, both of which are locked: the root of one is
 // merged into an account of the other. What the other root shows follows from both.
 func joinGroups(tx engine.Tx, tenant atrium.TenantID, from, to *group, into atrium.AccountID) error {
-	from.root.into = into
-	rows := make([]engine.Args, 0, len(from.members)+1)
-	for _, m := range append([]member{from.root}, from.members...) {
-		m.survivor = to.root.ID
-		to.members = append(to.members, m)
-		rows = append(rows, engine.Args{idArg(tenant), idArg(m.ID), idArg(m.into), idArg(m.survivor)})
-	}
-	if _, err := tx.Batch(regroupAccounts, rows, nil); err != nil {
+	if _, err := tx.Batch(regroupAccounts, []engine.Args{{idArg(tenant), idArg(from.root.ID), idArg(into), idArg(to.root.ID)}}, nil); err != nil {
 		return err
 	}
+	rows := make([]engine.Args, len(from.members))
+	for i, id := range from.members {
+		rows[i] = engine.Args{idArg(tenant), idArg(id), idArg(to.root.ID)}
+	}
+	if _, err := tx.Batch(moveMembers, rows, nil); err != nil {
+		return err
+	}
+	to.members = slices.Sorted(slices.Values(append(to.members, from.ids()...)))
 	root := &to.root
 	if root.LatestActivityAt == nil || from.root.LatestActivityAt != nil && *from.root.LatestActivityAt > *root.LatestActivityAt {
 		root.LatestActivityAt = from.root.LatestActivityAt
@@ -210,26 +223,31 @@ func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account a
 		if err := tx.checkGroup(g, check); err != nil {
 			return "", err
 		}
-		top := g.find(account)
-		if top == nil || top.into == "" {
+		all, err := mergedInto(tx, c.TenantID, g.root.ID)
+		if err != nil {
+			return "", err
+		}
+		i := slices.IndexFunc(all, func(m *member) bool { return m.ID == account })
+		if i < 0 {
 			return "", atrium.NotFound()
 		}
+		top, out := all[i], below(all, account)
 		if err := tx.checkLinks(g.ids()); err != nil {
 			return "", err
 		}
-		if g.bytes(top.ID) > maxRegroupedBytes {
+		if bytesOfMembers(out) > maxRegroupedBytes {
 			return "", atrium.Errorf(atrium.CodeConflict, "The account to be split off %s.", tooLongDomains)
 		}
 		tx.recordDetail("account.split", string(top.ID), map[string]any{"from": g.root.ID})
-		return g.root.ID, tx.split(g, top)
+		return g.root.ID, tx.split(&g.root, all, out, top)
 	})
 	return d, err
 }
 
-// split takes a member out of its group.
-func (tx *changing) split(g *group, top *member) error {
+// split takes those of the members of a group out of it that lead to top, which is one of
+// them.
+func (tx *changing) split(root *member, all, out []*member, top *member) error {
 	tenant := tx.change.TenantID
-	out := g.below(top.ID)
 	top.into = ""
 	rows := make([]engine.Args, len(out))
 	for i, m := range out {
@@ -242,22 +260,26 @@ func (tx *changing) split(g *group, top *member) error {
 	if _, err := tx.Batch(regroupAccounts, rows, nil); err != nil {
 		return err
 	}
-	newest, err := newestEntries(tx, tenant, g.ids())
+	ids := []atrium.AccountID{root.ID}
+	for _, m := range all {
+		ids = append(ids, m.ID)
+	}
+	newest, err := newestEntries(tx, tenant, ids)
 	if err != nil {
 		return err
 	}
-	g.root.LatestActivityAt, top.LatestActivityAt = newest[g.root.ID], nil
-	for i := range g.members {
-		m, root := &g.members[i], &g.root
+	root.LatestActivityAt, top.LatestActivityAt = newest[root.ID], nil
+	for _, m := range all {
+		shows := root
 		if slices.Contains(out, m) {
-			root = top
+			shows = top
 		}
-		if at := newest[m.ID]; at != nil && (root.LatestActivityAt == nil || *at > *root.LatestActivityAt) {
-			root.LatestActivityAt = at
+		if at := newest[m.ID]; at != nil && (shows.LatestActivityAt == nil || *at > *shows.LatestActivityAt) {
+			shows.LatestActivityAt = at
 		}
 	}
-	g.root.UpdatedAt, top.UpdatedAt = max(g.root.UpdatedAt, tx.at), max(top.UpdatedAt, tx.at)
-	if err := showGroups(tx, tenant, &g.root, top); err != nil {
+	root.UpdatedAt, top.UpdatedAt = max(root.UpdatedAt, tx.at), max(top.UpdatedAt, tx.at)
+	if err := showGroups(tx, tenant, root, top); err != nil {
 		return err
 	}
 	if top.named { // it is found by its name again
@@ -271,7 +293,7 @@ func (tx *changing) split(g *group, top *member) error {
 			return err
 		}
 	}
-	return relink(tx, tenant, g.root.ID, top.ID)
+	return relink(tx, tenant, root.ID, top.ID)
 }
 
 var newestOfAccounts = engine.NewBatch(`SELECT batch.account_id, (SELECT e.created_at FROM entries e
