@@ -2,6 +2,7 @@ package atrium
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -35,6 +36,11 @@ type Change struct {
 	// returned again to the same request.
 	IdempotencyKey string
 	Fingerprint    []byte // what makes it the same request as another; nil without a key
+
+	// Admit waits until a transaction of the change may begin. It is called with large set
+	// if the transaction turned out to read or write much: only few of those run at a time.
+	// nil admits every transaction.
+	Admit func(ctx context.Context, large bool) (release func(), err error)
 }
 
 // CommandLine returns what a change to a tenant's data carries that is made at the

@@ -38,6 +38,30 @@ type Page struct {
 	DeletedAt      *Time
 }
 
+// MaxPageSize is the largest Size of a page that requests make.
+const MaxPageSize = 1 << 20
+
+// Size returns how many bytes the texts and documents of a page have as JSON.
+func (p *Page) Size() int {
+	size := len(p.BrandID) + len(p.Actions) + len(p.Scripts) + len(p.FooterLinks) + len(p.Metadata)
+	texts := []string{p.Name, p.Title, p.Context}
+	if p.HeaderActionID != nil {
+		texts = append(texts, *p.HeaderActionID)
+	}
+	for _, text := range texts {
+		size += len(text)
+		for _, c := range []byte(text) { // what is escaped (RFC 8259 section 7)
+			switch {
+			case c == '"', c == '\\', c >= '\b' && c <= '\r' && c != '\v':
+				size++
+			case c < ' ':
+				size += len(`\u0000`) - 1
+			}
+		}
+	}
+	return size
+}
+
 // A PageTransition is a step that an operator, or a schedule, takes a page by.
 type PageTransition string
 

@@ -25,7 +25,10 @@ func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Reques
 	o := transfer.Options{
 		Actor: who.Actor(), RequestID: r.ID(), FromLine: int(lineOf(q, "fromLine")),
 		MaxLine: int(a.MaxLine),
-		Limits:  transfer.Limits{Acquire: r.AcquireHeavy, AcquireCommit: r.AcquireLargeChange, Reserve: r.Reserve, Recheck: r.Recheck},
+		Limits: transfer.Limits{
+			Acquire: r.AcquireHeavy, Reserve: r.Reserve, Recheck: r.Recheck,
+			AcquireCommit: func(ctx context.Context) (func(), error) { return r.AcquireChange(ctx, true) },
+		},
 	}
 	switch check, given := q.Text("check"); {
 	case given && check != "true" && check != "false":

@@ -22,7 +22,7 @@ type session struct {
 	limits  *Limits
 	writer  http.ResponseWriter
 	tenant  atrium.TenantID
-	heavy   bool                        // the whole request is heavy work
+	heavy   bool                        // the whole request is heavy work, and holds a place for it
 	recheck func(context.Context) error // whether the key is still good for the route
 }
 
@@ -51,17 +51,38 @@ func (r *Request) AcquireHeavy(ctx context.Context) (release func(), err error) 
 	return func() { r.limits.Heavy.Release(r.tenant) }, nil
 }
 
-// AcquireLargeChange waits until the tenant of the request may run a transaction that
-// writes much. The caller releases it after the transaction. The error's code is
-// atrium.CodeUnavailable.
-func (r *Request) AcquireLargeChange(ctx context.Context) (release func(), err error) {
+// beginHeavy makes all of the request heavy work, until endHeavy.
+func (r *Request) beginHeavy(ctx context.Context) error {
+	err := admit(ctx, r.writer, r.limits.Heavy, r.tenant)
+	r.heavy = err == nil
+	return err
+}
+
+// endHeavy does nothing if the request is not heavy work.
+func (r *Request) endHeavy() {
+	if r.heavy {
+		r.heavy = false
+		r.limits.Heavy.Release(r.tenant)
+	}
+}
+
+// AcquireChange waits until the tenant of the request may run a transaction that changes
+// something; a large one reads or writes much. The caller releases it after the transaction.
+// A request that is heavy work ends that first: nothing waits for a place while it holds one
+// that others need. The error's code is atrium.CodeUnavailable.
+func (r *Request) AcquireChange(ctx context.Context, large bool) (release func(), err error) {
 	if r.limits == nil {
 		return func() {}, nil
 	}
-	if err := admit(ctx, r.writer, r.limits.LargeChanges, r.tenant); err != nil {
+	r.endHeavy()
+	places := r.limits.Changes
+	if large {
+		places = r.limits.LargeChanges
+	}
+	if err := admit(ctx, r.writer, places, r.tenant); err != nil {
 		return nil, err
 	}
-	return func() { r.limits.LargeChanges.Release(r.tenant) }, nil
+	return func() { places.Release(r.tenant) }, nil
 }
 
 // DecodeBody calls f, which decodes the body of the request: as heavy work if the body is

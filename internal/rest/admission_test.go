@@ -110,51 +110,120 @@ func TestWorkThatIsHeavyAsAWholeDoesNotWaitForItself(t *testing.T) {
 	places := func(n int) *limit.Semaphore[atrium.TenantID] {
 		return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: n})
 	}
-	a := &API{Limits: Limits{Heavy: places(2), Changes: places(2), LargeChanges: places(2)}}
-	r, _ := requestOf(&a.Limits, "a", strings.Repeat("x", heavyBody+1))
-	r.heavy = true
-	route := Route{Method: http.MethodPost, Heavy: true}
-	_, err := a.admitted(t.Context(), r.writer, route, r, func() (Response, error) {
-		if h, c, l := a.Limits.Heavy.Held(), a.Limits.Changes.Held(), a.Limits.LargeChanges.Held(); h != 1 || c != 1 || l != 1 {
-			t.Errorf("%d, %d and %d places are held", h, c, l)
+	limits := Limits{Heavy: places(2), Changes: places(2), LargeChanges: places(2)}
+	serve := func(get bool, f func(r *Request)) {
+		t.Helper()
+		method := map[bool]string{true: http.MethodGet, false: http.MethodPost}[get]
+		a := &API{Keys: tenantKeys{}, Log: slog.New(slog.DiscardHandler), Limits: limits}
+		h := a.Handler([]Route{{Method: method, Pattern: "/things", Scope: atrium.ScopeManage, Heavy: true, Handle: func(_ context.Context, _ auth.Principal, r *Request) (Response, error) {
+			if limits.Heavy.Held() != 1 {
+				t.Errorf("%d places for heavy work are held", limits.Heavy.Held())
+			}
+			f(r)
+			return NoContent, nil
+		}}}, nil)
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(method, "/things", strings.NewReader(strings.Repeat(" ", heavyBody+1)))
+		r.Header.Set("X-API-Key", "a")
+		r.Header.Set("Content-Type", "application/json")
+		if h.ServeHTTP(w, r); w.Code != http.StatusNoContent {
+			t.Error(w.Code, w.Body)
 		}
-		return Response{}, r.DecodeBody(t.Context(), func() error { return nil })
+		for name, held := range map[string]int{"heavy": limits.Heavy.Held(), "changes": limits.Changes.Held(), "large": limits.LargeChanges.Held()} {
+			if held != 0 {
+				t.Errorf("%s: %d places are held at the end", name, held)
+			}
+		}
+	}
+	serve(true, func(*Request) {})
+	serve(false, func(r *Request) {
+		if err := r.DecodeBody(t.Context(), func() error { return nil }); err != nil {
+			t.Error(err)
+		}
+		for _, large := range []bool{false, true} {
+			release, err := r.AcquireChange(t.Context(), large)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if held := limits.Heavy.Held() + limits.Changes.Held() + limits.LargeChanges.Held(); held != 1 {
+				t.Errorf("%d places are held", held)
+			}
+			release()
+		}
 	})
-	if err != nil {
-		t.Error(err)
-	}
-	for name, held := range map[string]int{"heavy": a.Limits.Heavy.Held(), "changes": a.Limits.Changes.Held(), "large": a.Limits.LargeChanges.Held()} {
-		if held != 0 {
-			t.Errorf("%s: %d places are held at the end", name, held)
+}
+
+func TestARequestWaitsForNothingWhileItHoldsAPlaceThatOthersNeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		places := func() *limit.Semaphore[atrium.TenantID] {
+			return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2, Waiting: 1})
 		}
-	}
+		limits := Limits{Heavy: places(), Changes: places(), LargeChanges: places()}
+		a := &API{Keys: tenantKeys{}, Log: slog.New(slog.DiscardHandler), Limits: limits}
+		h := a.Handler([]Route{{Method: http.MethodPost, Pattern: "/things", Scope: atrium.ScopeManage, Handle: func(ctx context.Context, who auth.Principal, r *Request) (Response, error) {
+			c, err := r.Change(who, nil)
+			if err != nil {
+				return Response{}, err
+			}
+			release, err := c.Admit(ctx, true)
+			if err == nil {
+				release()
+			}
+			return NoContent, err
+		}}}, nil)
+		waits := map[string]*limit.Semaphore[atrium.TenantID]{"heavy work": limits.Heavy, "large changes": limits.LargeChanges}
+		for name, waited := range waits {
+			if err := waited.Acquire(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan int)
+			go func() {
+				w := httptest.NewRecorder()
+				r := httptest.NewRequest(http.MethodPost, "/things", strings.NewReader("{"+strings.Repeat(" ", heavyBody)+"}"))
+				r.Header.Set("X-API-Key", "a")
+				r.Header.Set("Content-Type", "application/json")
+				h.ServeHTTP(w, r)
+				done <- w.Code
+			}()
+			synctest.Wait()
+			for other, places := range map[string]*limit.Semaphore[atrium.TenantID]{"changes": limits.Changes, "heavy work": limits.Heavy, "large changes": limits.LargeChanges} {
+				if places != waited && places.Held() != 0 {
+					t.Errorf("a request that waits for %s holds a place of %s", name, other)
+				}
+			}
+			waited.Release("a")
+			if status := <-done; status != http.StatusNoContent {
+				t.Errorf("the status is %d", status)
+			}
+		}
+	})
 }
 
 func TestAChangeThatIsNotAdmittedIsUnavailableAndHoldsNothing(t *testing.T) {
 	one := func() *limit.Semaphore[atrium.TenantID] {
 		return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2})
 	}
-	a := &API{Limits: Limits{Heavy: one(), Changes: one(), LargeChanges: one()}}
-	if err := a.Limits.LargeChanges.Acquire(t.Context(), "a"); err != nil {
+	limits := &Limits{Heavy: one(), Changes: one(), LargeChanges: one()}
+	if err := limits.LargeChanges.Acquire(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	run := func(tenant atrium.TenantID, route Route, size int) error {
-		r, _ := requestOf(&a.Limits, tenant, strings.Repeat("x", size))
-		_, err := a.admitted(t.Context(), r.writer, route, r, func() (Response, error) { return Response{}, nil })
-		return err
+	run := func(tenant atrium.TenantID, large bool) (*telemetry.Exchange, error) {
+		r, noted := requestOf(limits, tenant, "")
+		release, err := r.ChangeBy(auth.Principal{}).Admit(t.Context(), large)
+		if err == nil {
+			release()
+		}
+		return noted, err
 	}
-	change := Route{Method: http.MethodPost}
-	if err := run("a", change, heavyBody+1); atrium.CodeOf(err) != atrium.CodeUnavailable {
-		t.Errorf("a second large change of the tenant: %v", err)
+	if noted, err := run("a", true); atrium.CodeOf(err) != atrium.CodeUnavailable || noted.Refused != telemetry.ByOverload {
+		t.Errorf("a second large change of the tenant: %v, refused by %q", err, noted.Refused)
 	}
-	if a.Limits.Changes.Held() != 0 {
+	if limits.Changes.Held() != 0 {
 		t.Error("it holds a place")
 	}
-	for name, err := range map[string]error{
-		"a small change":                  run("a", change, 10),
-		"a large change of another":       run("b", change, heavyBody+1),
-		"large entries, which are queued": run("a", Route{Method: http.MethodPost, Queued: true}, heavyBody+1),
-	} {
+	_, small := run("a", false)
+	_, other := run("b", true)
+	for name, err := range map[string]error{"a small change": small, "a large change of another": other} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -14,7 +14,7 @@ import (
 // ChangeBy returns what the store is told of a change that the request asks for, without
 // an idempotency key, where something else reads the request.
 func (r *Request) ChangeBy(who auth.Principal) atrium.Change {
-	return atrium.Change{TenantID: who.TenantID, Actor: who.Actor(), RequestID: r.id}
+	return atrium.Change{TenantID: who.TenantID, Actor: who.Actor(), RequestID: r.id, Admit: r.AcquireChange}
 }
 
 // Change reads a request that asks for a change, strictly: its body is an object all

@@ -22,7 +22,6 @@ import (
 
 	"atrium"
 	"atrium/internal/auth"
-	"atrium/internal/limit"
 	"atrium/internal/telemetry"
 )
 
@@ -233,7 +232,7 @@ func (a *API) serve(route Route) http.Handler {
 }
 
 func (a *API) handle(route Route, reads *largeReads, w http.ResponseWriter, r *http.Request) (Response, error) {
-	ctx := r.Context()
+	ctx := r.Context() //nolint:contextcheck // the request has no other
 	who, err := a.authenticate(ctx, w, r)
 	if err != nil {
 		return Response{}, err
@@ -265,7 +264,7 @@ func (a *API) handle(route Route, reads *largeReads, w http.ResponseWriter, r *h
 	case route.Takes == Lines:
 		body := a.newUpload(ctx, w, r, request.recheck)
 		defer body.end()
-		ctx, request.Stream = body.ctx, body //nolint:contextcheck // made of that of the request
+		ctx, request.Stream = body.ctx, body
 	case route.Method != http.MethodGet:
 		body := a.newBody(w, r, who.TenantID)
 		defer body.end()
@@ -292,41 +291,20 @@ func (a *API) handle(route Route, reads *largeReads, w http.ResponseWriter, r *h
 		exchange.TenantID = who.TenantID
 	}
 	large := route.Method == http.MethodGet && reads.expected(who.TenantID)
-	route.Heavy = route.Heavy || large
-	request.tenant, request.heavy = who.TenantID, route.Heavy
-	response, err := a.admitted(ctx, w, route, request, func() (Response, error) {
-		response, err := route.Handle(ctx, who, request)
-		if err == nil && large && response.Body != nil {
-			response.Body, err = Encode(response.Body)
+	request.tenant = who.TenantID
+	if large || route.Heavy {
+		if err := request.beginHeavy(ctx); err != nil {
+			return Response{}, err
 		}
-		return response, err
-	})
+		defer request.endHeavy()
+	}
+	response, err := route.Handle(ctx, who, request)
+	if err == nil && large && response.Body != nil {
+		response.Body, err = Encode(response.Body)
+	}
 	response.recheck = request.recheck
 	if route.Method == http.MethodGet {
 		response.reads = reads
 	}
 	return response, err
-}
-
-// admitted calls f when the tenant may do what the route does. The order in which the
-// places are taken is the same everywhere, so that nothing waits in a circle.
-func (a *API) admitted(ctx context.Context, w http.ResponseWriter, route Route, request *Request, f func() (Response, error)) (Response, error) {
-	changes := route.Method != http.MethodGet && route.Takes == JSON && !route.Queued
-	for _, places := range []struct {
-		needed bool
-		of     *limit.Semaphore[atrium.TenantID]
-	}{
-		{changes, a.Limits.Changes},
-		{changes && len(request.Body) > heavyBody, a.Limits.LargeChanges},
-		{route.Heavy, a.Limits.Heavy},
-	} {
-		if !places.needed {
-			continue
-		}
-		if err := admit(ctx, w, places.of, request.tenant); err != nil {
-			return Response{}, err
-		}
-		defer places.of.Release(request.tenant)
-	}
-	return f()
 }

@@ -22,8 +22,8 @@ type Limits struct {
 	Rates           *Rates
 	Bodies          *limit.Pool[atrium.TenantID]      // bytes of memory for bodies that come or are worked on, and for answers that are sent
 	InFlight        *limit.Semaphore[atrium.TenantID] // held by every request that has arrived whole; streams do not count
-	Changes         *limit.Semaphore[atrium.TenantID] // held by requests that change something, apart from entries, which have a queue
-	LargeChanges    *limit.Semaphore[atrium.TenantID] // held by those whose transactions write much
+	Changes         *limit.Semaphore[atrium.TenantID] // held by transactions that change something, apart from entries, which have a queue
+	LargeChanges    *limit.Semaphore[atrium.TenantID] // held by those that read or write much, instead of Changes
 	Documents       *limit.Semaphore[atrium.TenantID] // held while a Document is sent, which keeps a snapshot of the database open
 	Heavy           *limit.Semaphore[atrium.TenantID] // held while a request takes more of the processor than a small one does
 }

@@ -23,6 +23,71 @@ type changing struct {
 	acts    []act
 	failure error         // the first one of what cannot return it
 	checked *accountState // what checkedChange has checked; nil for nothing
+	large   bool          // it was admitted as a large change
+	bytes   int           // that were weighed
+}
+
+// largeChange is how many bytes a change may write, and read of what it changes, until it
+// is a large one.
+const largeChange = 16 << 10
+
+// errLarge ends the transaction of a small change that turns out to be a large one.
+var errLarge = errors.New("the change is larger than what it was admitted for")
+
+// weigh counts bytes that the change reads or writes. Its error is errLarge, which ends the
+// transaction even if the caller drops it.
+func (tx *changing) weigh(bytes int) error {
+	if tx.bytes += bytes; tx.bytes > largeChange && !tx.large {
+		tx.failure = errLarge
+		return errLarge
+	}
+	return nil
+}
+
+// weighRows is weigh for arguments of a statement.
+func (tx *changing) weighRows(rows ...engine.Args) error {
+	bytes := 0
+	for _, args := range rows {
+		for _, arg := range args {
+			switch arg := arg.(type) {
+			case string:
+				bytes += len(arg)
+			case []byte:
+				bytes += len(arg)
+			default:
+				bytes += 8
+			}
+		}
+	}
+	return tx.weigh(bytes)
+}
+
+func (tx *changing) Exec(sql string, args ...any) (int64, error) {
+	if err := tx.weighRows(args); err != nil {
+		return 0, err
+	}
+	return tx.Tx.Exec(sql, args...)
+}
+
+func (tx *changing) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
+	if err := tx.weighRows(rows...); err != nil {
+		return 0, err
+	}
+	return tx.Tx.Batch(b, rows, each)
+}
+
+func (tx *changing) Ahead(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
+	if err := tx.weighRows(rows...); err != nil {
+		return err
+	}
+	return tx.Tx.Ahead(b, rows, each)
+}
+
+func (tx *changing) Defer(b *engine.Batch, rows []engine.Args) error {
+	if err := tx.weighRows(rows...); err != nil {
+		return err
+	}
+	return tx.Tx.Defer(b, rows)
 }
 
 // storedAt is the store's.
@@ -62,12 +127,19 @@ const changeTimeout = 20 * time.Second
 func change[T any](ctx context.Context, s *Store, c atrium.Change, f func(tx *changing) (T, error)) (result T, replayed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
-	for range maxRaces {
-		err = s.db.Write(ctx, func(tx engine.Tx) error {
-			t := &changing{Tx: tx, store: s, change: c, at: atrium.At(s.now())}
+	try := func(large bool) error {
+		if c.Admit != nil {
+			release, err := c.Admit(ctx, large)
+			if err != nil {
+				return err
+			}
+			defer release()
+		}
+		return s.db.Write(ctx, func(tx engine.Tx) error {
+			t := &changing{Tx: tx, store: s, change: c, at: atrium.At(s.now()), large: large}
 			var zero T
 			result = zero
-			if replayed, err = replay(tx, c, &result); err != nil || replayed {
+			if replayed, err = replay(tx, c, t.weigh, &result); err != nil || replayed {
 				return err
 			}
 			if result, err = f(t); err != nil {
@@ -81,6 +153,13 @@ func change[T any](ctx context.Context, s *Store, c atrium.Change, f func(tx *ch
 			}
 			return t.writeAudit()
 		})
+	}
+	large := c.Admit == nil
+	for range maxRaces {
+		if err = try(large); errors.Is(err, errLarge) {
+			large = true
+			err = try(large)
+		}
 		if engine.ClassOf(err) != engine.Conflict || isPublic(err) {
 			break
 		}
@@ -97,14 +176,14 @@ func answered[T any](ctx context.Context, s *Store, c atrium.Change) (result T, 
 	err = s.read(ctx, func(tx engine.Tx) error {
 		var zero T
 		result = zero
-		replayed, err = replay(tx, c, &result)
+		replayed, err = replay(tx, c, func(int) error { return nil }, &result)
 		return err
 	})
 	return result, replayed, err
 }
 
-// replay fills result if the request was answered before.
-func replay(tx engine.Tx, c atrium.Change, result any) (replayed bool, err error) {
+// replay fills result if the request was answered before. weigh is told its size first.
+func replay(tx engine.Tx, c atrium.Change, weigh func(bytes int) error, result any) (replayed bool, err error) {
 	if c.IdempotencyKey == "" {
 		return false, nil
 	}
@@ -119,6 +198,9 @@ func replay(tx engine.Tx, c atrium.Change, result any) (replayed bool, err error
 	if !bytes.Equal(fingerprint, c.Fingerprint) {
 		return false, reused()
 	}
+	if err := weigh(len(kept)); err != nil {
+		return false, err
+	}
 	if err := json.Unmarshal(kept, result); err != nil {
 		return false, fmt.Errorf("read a kept result: %w", err)
 	}
@@ -131,6 +213,9 @@ var errAnswered error = &engine.Error{Class: engine.Conflict, Err: errors.New("t
 // unlessAnswered returns the error of a change, or errAnswered if the same request
 // was answered meanwhile: then this one was refused for what that one has changed.
 func (tx *changing) unlessAnswered(refused error) error {
+	if errors.Is(tx.failure, errLarge) {
+		return errLarge
+	}
 	refuses := isPublic(refused) || errors.Is(refused, engine.ErrNoRow) || errors.Is(refused, errNothing)
 	if tx.change.IdempotencyKey == "" || !refuses { // after any other, the transaction may be of no use
 		return refused

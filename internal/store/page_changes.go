@@ -50,6 +50,9 @@ func (tx *changing) lockPage(id atrium.PageID) (p ScheduledPage, err error) {
 	if err := engine.Find(tx.Lock, selectPage, args, func(r engine.Row) { p.Page = scanPage(r, tx.change.TenantID) }); err != nil {
 		return p, err
 	}
+	if err := tx.weigh(p.Size()); err != nil {
+		return p, err
+	}
 	err = tx.Query("SELECT action, due_at FROM schedules WHERE tenant_id = $1 AND page_id = $2", args, func(r engine.Row) error {
 		if at := timeAt(r, 1); atrium.PageTransition(r.Text(0)) == atrium.PagePublish {
 			p.Schedule.PublishAt = at

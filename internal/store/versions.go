@@ -166,6 +166,9 @@ func (s *Store) changeVersion(ctx context.Context, c atrium.Change, page atrium.
 		}); err != nil {
 			return v, err
 		}
+		if err := tx.weigh(len(v.Content)); err != nil {
+			return v, err
+		}
 		if err := check(v); err != nil {
 			return v, err
 		}

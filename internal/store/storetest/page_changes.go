@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ var pageChanges = []guarantee{
 	{"pages are found by state, brand and deletion, each once, however many a page has", pagesFiltered},
 	{"a list whose filter has no index reads so many rows and goes on", pagesSifted},
 	{"another tenant's page is not there to be changed", pageOfAnother},
+	{"a change that reads or writes much is admitted as a large one", largeChanges},
 	{"every change of a page has its row in the audit log", pageAudited},
 }
 
@@ -385,5 +387,63 @@ func pageAudited(t *testing.T, e *env) {
 	}
 	if fmt.Sprint(acts[2].detail) != "map[after:map[status:published] before:map[status:draft]]" || acts[2].actor != "key_test" {
 		t.Errorf("the transition is recorded as %+v", acts[2])
+	}
+}
+
+func largeChanges(t *testing.T, e *env) {
+	var admitted []bool // each transaction of a change: whether as a large one
+	open := 0
+	c := e.change()
+	c.Admit = func(_ context.Context, large bool) (func(), error) {
+		admitted, open = append(admitted, large), open+1
+		return func() { open-- }, nil
+	}
+	want := func(what string, large bool, err error) {
+		t.Helper()
+		transactions := map[bool][]bool{false: {false}, true: {false, true}}[large]
+		if err != nil || !slices.Equal(admitted, transactions) || open != 0 {
+			t.Errorf("%s: %v, admitted as large: %v, %d not released", what, err, admitted, open)
+		}
+		admitted = nil
+	}
+	unchecked := func(store.ScheduledPage) error { return nil }
+	draft := e.pageDraft(t)
+	small, _, err := e.CreatePage(t.Context(), c, draft)
+	want("make a small page", false, err)
+	_, err = e.TakePage(t.Context(), c, small.ID, atrium.PagePublish, unchecked)
+	want("publish a small page", false, err)
+
+	draft.Context = strings.Repeat("x", 20<<10)
+	made := c
+	made.IdempotencyKey, made.Fingerprint = "large", []byte("same")
+	large, _, err := e.CreatePage(t.Context(), made, draft)
+	want("make a large page", true, err)
+	e.wantPage(t, large)
+	_, replayed, err := e.CreatePage(t.Context(), made, draft)
+	want("replay that", true, err)
+	if !replayed {
+		t.Error("the same request made another page")
+	}
+	_, err = e.TakePage(t.Context(), c, large.ID, atrium.PagePublish, unchecked)
+	want("publish a large page", true, err)
+	_, err = e.UpdatePage(t.Context(), c, small.ID, atrium.PageEdit{Context: &draft.Context}, unchecked)
+	want("make a small page large", true, err)
+	u, _, err := e.CreateAudience(t.Context(), c, large.ID, "all")
+	want("make an audience of a large page", true, err)
+	_, err = e.UpdatePage(t.Context(), c, large.ID, atrium.PageEdit{Context: new(string)}, unchecked)
+	want("make a large page small", true, err)
+
+	v, _, err := e.CreateVersion(t.Context(), c, large.ID, u.ID, []byte(`"`+draft.Context+`"`), "")
+	want("make a large version", true, err)
+	_, err = e.ArchiveVersion(t.Context(), c, large.ID, u.ID, v.Number, true, func(store.PublishedVersion) error { return nil })
+	want("archive a large version", true, err)
+
+	none := errors.New("not admitted")
+	c.Admit = func(context.Context, bool) (func(), error) { return nil, none }
+	if err := e.DeletePage(t.Context(), c, large.ID, unchecked); !errors.Is(err, none) {
+		t.Errorf("a change that is not admitted: %v", err)
+	}
+	if p, err := e.ScheduledPage(t.Context(), e.tenant, large.ID); err != nil || p.DeletedAt != nil {
+		t.Errorf("it was made: %v", err)
 	}
 }
