@@ -1,6 +1,9 @@
 package atrium
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // A PageStatus is where a page is in its life.
 type PageStatus string
@@ -38,8 +41,14 @@ type Page struct {
 	DeletedAt      *Time
 }
 
-// MaxPageSize is the largest Size of a page that requests make.
+// MaxPageSize is the maximum Size of a page, unless an operator has imported a larger one
+// at the command line.
 const MaxPageSize = 1 << 20
+
+// PageTooLarge returns the fault of a request or line that would give a page so many bytes.
+func PageTooLarge(size int) Fault {
+	return Fault{In: InBody, Detail: fmt.Sprintf("would give the page %d bytes of texts and documents, of which it may have %d", size, MaxPageSize)}
+}
 
 // Size returns how many bytes the texts and documents of a page have as JSON.
 func (p *Page) Size() int {

@@ -25,7 +25,7 @@ type API struct {
 	Imports  *limit.Semaphore[atrium.TenantID] // held by imports
 	Exports  *limit.Semaphore[atrium.TenantID] // held by exports, also of audit logs
 	MaxEntry int64                             // how large one of many entries may be, in bytes; 0 stands for rest.DefaultMaxBody
-	MaxLine  int64                             // how long a line of an import may be, in bytes; 0 stands for the most that can be
+	MaxLine  int64                             // how long a line of an import may be, in bytes; 0 for an operator with the database, who may also import pages of any size
 	MaxBatch int64                             // how large the body may be that has them; 0 stands for that of any other
 }
 

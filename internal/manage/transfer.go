@@ -24,7 +24,7 @@ func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Reques
 	q := r.Query()
 	o := transfer.Options{
 		Actor: who.Actor(), RequestID: r.ID(), FromLine: int(lineOf(q, "fromLine")),
-		MaxLine: int(a.MaxLine),
+		MaxLine: int(a.MaxLine), MaxPage: a.MaxLine > 0,
 		Limits: transfer.Limits{
 			Acquire: r.AcquireHeavy, Reserve: r.Reserve, Recheck: r.Recheck,
 			AcquireCommit: func(ctx context.Context) (func(), error) { return r.AcquireChange(ctx, true) },

@@ -16,8 +16,11 @@ import (
 
 // CreatePage makes a draft of what p says of its content. Its brand must be there
 // and stays for as long as a page has it; if it is not, that is a fault of the
-// request.
+// request, as is a Size above atrium.MaxPageSize.
 func (s *Store) CreatePage(ctx context.Context, c atrium.Change, p atrium.Page) (ScheduledPage, bool, error) {
+	if size := p.Size(); size > atrium.MaxPageSize {
+		return ScheduledPage{}, false, atrium.Invalid(atrium.PageTooLarge(size))
+	}
 	return change(ctx, s, c, func(tx *changing) (ScheduledPage, error) {
 		p.ID, p.TenantID, p.Status = atrium.NewID[atrium.PageID](), c.TenantID, atrium.PageDraft
 		p.CreatedAt, p.UpdatedAt = tx.at, tx.at
@@ -93,7 +96,8 @@ func (tx *changing) writePage(p *atrium.Page) error {
 // UpdatePage changes a page. The page as it stands is first given to check, whose
 // error ends the call. What is as it was, byte for byte, changes nothing. It is
 // NotFound if there is none, Conflict if it is deleted, and a fault of the request
-// if the brand that it is to have does not exist.
+// if the brand that it is to have does not exist or if it would grow above
+// atrium.MaxPageSize.
 func (s *Store) UpdatePage(ctx context.Context, c atrium.Change, id atrium.PageID, edit atrium.PageEdit, check func(ScheduledPage) error) (ScheduledPage, error) {
 	p, _, err := change(ctx, s, c, func(tx *changing) (ScheduledPage, error) {
 		if edit.BrandID != nil {
@@ -113,6 +117,9 @@ func (s *Store) UpdatePage(ctx context.Context, c atrium.Change, id atrium.PageI
 		}
 		before := p.Page
 		edit.Apply(&p.Page)
+		if size := p.Size(); size > max(atrium.MaxPageSize, before.Size()) {
+			return p, atrium.Invalid(atrium.PageTooLarge(size))
+		}
 		return p, tx.savePage("page.update", &before, &p.Page)
 	})
 	return p, err

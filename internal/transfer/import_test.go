@@ -329,3 +329,33 @@ func (r *callingReader) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+func TestAPageAboveTheLimitIsNotImported(t *testing.T) {
+	from := newPlace(t)
+	page := func(context string) string {
+		return `{"kind":"brand","brandId":"brand_00000000000000000000000001","name":"b"}` + "\n" +
+			`{"kind":"page","pageId":"page_00000000000000000000000001","brandId":"brand_00000000000000000000000001","name":"p","title":"","status":"draft","actions":[],"scripts":[],"footerLinks":[],"pageContext":"` + context + `"}` + "\n"
+	}
+	server := transfer.Options{MaxPage: true, MaxLine: 1<<20 + 64<<10}
+	large := strings.Repeat("x", atrium.MaxPageSize)
+	_, err := from.importFrom(t, strings.NewReader(page(large)), server)
+	if line, ok := errors.AsType[*transfer.LineError](err); !ok || line.Line != 2 || len(line.Faults) != 1 {
+		t.Errorf("by a request: %v", err)
+	}
+	if _, err := from.empty(t).importFrom(t, strings.NewReader(page(large)), transfer.Options{}); err != nil {
+		t.Errorf("at the command line: %v", err)
+	}
+	// What may be stored can be imported from its export, whatever is escaped there.
+	escaped := strings.Repeat(`\u0001\"`, (atrium.MaxPageSize-1000)/8)
+	if _, err := from.importFrom(t, strings.NewReader(page(escaped)), server); err != nil {
+		t.Fatal(err)
+	}
+	exported := from.export(t)
+	to := from.empty(t)
+	if _, err := to.importFrom(t, strings.NewReader(exported), server); err != nil {
+		t.Errorf("import an export: %v", err)
+	}
+	if to.export(t) != exported {
+		t.Error("its export differs")
+	}
+}

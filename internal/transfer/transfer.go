@@ -105,7 +105,8 @@ type Options struct {
 	Actor     string // "" for atrium.ActorCommandLine
 	RequestID string
 
-	MaxLine int // how long a line may be, in bytes; 0 stands for 32 MiB, which is the most
+	MaxLine int  // how long a line may be, in bytes; 0 stands for 32 MiB, which is the most
+	MaxPage bool // a page may have atrium.MaxPageSize at most
 	Limits  Limits
 }
 
@@ -196,7 +197,7 @@ func Import(ctx context.Context, s *store.Store, tenant atrium.TenantID, r io.Re
 		defer release()
 		return s.Unstored(ctx, tenant, chunk)
 	}
-	im := &importing{compare: compare, target: target, limits: o.Limits, maxLine: min(cmp.Or(o.MaxLine, maxLine), maxLine), from: max(o.FromLine, 1)}
+	im := &importing{compare: compare, target: target, limits: o.Limits, maxLine: min(cmp.Or(o.MaxLine, maxLine), maxLine), maxPage: o.MaxPage, from: max(o.FromLine, 1)}
 	defer im.free()
 	err := im.read(ctx, bufio.NewReaderSize(r, 256<<10))
 	if err == nil && o.FromLine > im.report.Lines+1 {
@@ -212,6 +213,7 @@ type importing struct {
 	target  func([]store.Import) (added int, err error)
 	limits  Limits
 	maxLine int
+	maxPage bool
 	from    int
 	report  Report
 
@@ -289,6 +291,9 @@ func (im *importing) decode(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if size := pageSize(item.Record); im.maxPage && size > atrium.MaxPageSize {
+			return im.stop(im.lines[len(im.chunk)], atrium.PageTooLarge(size))
+		}
 		im.chunk = append(im.chunk, item)
 		if p, ok := item.Record.(*store.LinkedProspect); ok {
 			im.links += len(p.AccountIDs)
@@ -297,6 +302,17 @@ func (im *importing) decode(ctx context.Context) error {
 	clear(im.raw) // or these lines would be kept until as many others are read
 	im.raw, im.rawBytes = im.raw[:0], 0
 	return nil
+}
+
+// pageSize returns the size of a page, and 0 for any other record.
+func pageSize(record store.Record) int {
+	switch r := record.(type) {
+	case *atrium.Page:
+		return r.Size()
+	case *store.ScheduledPage:
+		return r.Size()
+	}
+	return 0
 }
 
 // unreserved is how many bytes every import may hold, so that a small one finds room

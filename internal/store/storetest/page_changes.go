@@ -25,6 +25,7 @@ var pageChanges = []guarantee{
 	{"a list whose filter has no index reads so many rows and goes on", pagesSifted},
 	{"another tenant's page is not there to be changed", pageOfAnother},
 	{"a change that reads or writes much is admitted as a large one", largeChanges},
+	{"a page grows to its maximum size, and one above it shrinks only", pageSizes},
 	{"every change of a page has its row in the audit log", pageAudited},
 }
 
@@ -446,4 +447,48 @@ func largeChanges(t *testing.T, e *env) {
 	if p, err := e.ScheduledPage(t.Context(), e.tenant, large.ID); err != nil || p.DeletedAt != nil {
 		t.Errorf("it was made: %v", err)
 	}
+}
+
+func pageSizes(t *testing.T, e *env) {
+	wantTooLarge := func(what string, err error) {
+		t.Helper()
+		if atrium.CodeOf(err) != atrium.CodeInvalidRequest {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	update := func(p *store.ScheduledPage, context string) error {
+		changed, err := e.UpdatePage(t.Context(), e.change(), p.ID, atrium.PageEdit{Context: &context}, func(store.ScheduledPage) error { return nil })
+		if err == nil {
+			*p = changed
+		}
+		return err
+	}
+	draft := e.pageDraft(t)
+	room := atrium.MaxPageSize - draft.Size()
+	draft.Context = strings.Repeat("x", room+1)
+	_, _, err := e.CreatePage(t.Context(), e.change(), draft)
+	wantTooLarge("make a page above the maximum", err)
+
+	p := e.createPage(t)
+	if err := update(&p, strings.Repeat("x", room)); err != nil {
+		t.Errorf("grow to the maximum: %v", err)
+	}
+	wantTooLarge("grow above it", update(&p, strings.Repeat("x", room+1)))
+	wantTooLarge("grow above it by what JSON escapes", update(&p, strings.Repeat("\x01", room/6+1)))
+	e.wantPage(t, p)
+
+	large := p.Page
+	large.ID, large.Context = atrium.NewID[atrium.PageID](), strings.Repeat("x", room+100)
+	if _, err := e.Import(t.Context(), e.change(), []store.Import{{Record: &large}}); err != nil {
+		t.Fatal(err)
+	}
+	p, err = e.ScheduledPage(t.Context(), e.tenant, large.ID)
+	if err != nil || p.Size() <= atrium.MaxPageSize {
+		t.Fatalf("read what was imported: %v", err)
+	}
+	wantTooLarge("grow from above", update(&p, large.Context+"x"))
+	if err := update(&p, large.Context[1:]); err != nil {
+		t.Errorf("shrink: %v", err)
+	}
+	e.wantPage(t, p)
 }
