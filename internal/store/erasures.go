@@ -69,7 +69,7 @@ func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.Acc
 			left -= n
 		}
 	}
-	return s.completeErasures(ctx, c.TenantID, erased, purgeInRequest) == nil, nil
+	return s.completeErasures(ctx, c.TenantID, erased) == nil, nil
 }
 
 var (
@@ -79,10 +79,11 @@ var (
 		WHERE erasures.tenant_id = batch.tenant_id AND erasures.account_id = batch.account_id`, "tenant_id bytea", "account_id bytea")
 )
 
-// completeErasures purges the database if it has at most maxBytes (0 for any size), and then
-// deletes the rows of erasures whose accounts have no entries left.
-func (s *Store) completeErasures(ctx context.Context, tenant atrium.TenantID, accounts []atrium.AccountID, maxBytes int64) error {
-	if err := s.db.Purge(ctx, maxBytes); err != nil {
+// completeErasures purges the database if it has at most purgeInRequest bytes and no other
+// purge has just ended, and then deletes the rows of erasures whose accounts have no entries
+// left.
+func (s *Store) completeErasures(ctx context.Context, tenant atrium.TenantID, accounts []atrium.AccountID) error {
+	if err := s.purges.share(ctx, func() error { return s.db.Purge(ctx, purgeInRequest) }); err != nil {
 		return public(err)
 	}
 	return s.deleteErasures(ctx, tenant, accounts)
@@ -199,7 +200,15 @@ func (s *Store) EraseEntries(ctx context.Context) (more bool, err error) {
 		pending = slices.DeleteFunc(pending, func(p erasuresOf) bool { return len(p.accounts) == 0 })
 	}
 	if len(empty) > 0 {
-		if failure := s.db.Purge(ctx, 0); failure != nil {
+		wait := purgeWait
+		if len(pending) > 0 {
+			wait = 0 // there is other work
+		}
+		failure := s.purges.alone(ctx, wait, func() error { return s.db.Purge(ctx, 0) })
+		if errors.Is(failure, errPurgeLater) {
+			return err == nil, cmp.Or(err, ctx.Err())
+		}
+		if failure != nil {
 			return false, cmp.Or(err, fmt.Errorf("purge erased data: %w", public(failure)))
 		}
 	}

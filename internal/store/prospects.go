@@ -179,5 +179,5 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 	if err != nil {
 		return false, err
 	}
-	return s.completeErasures(ctx, c.TenantID, []atrium.AccountID{erased}, purgeInRequest) == nil, nil
+	return s.completeErasures(ctx, c.TenantID, []atrium.AccountID{erased}) == nil, nil
 }

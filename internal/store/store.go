@@ -37,6 +37,7 @@ type Store struct {
 	// is used.
 	AdmitCheck func(context.Context, atrium.TenantID) (yield func() error, release func(), err error)
 
+	purges  purges
 	merging sync.Map     // the tenants to one of whose merged accounts an entry has gone
 	careful atomic.Int32 // how many appends look for their keys first; see carefulBatches
 }
@@ -92,7 +93,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 
 // New returns the store on an open database. now is its clock.
 func New(db engine.DB, now func() time.Time) *Store {
-	return &Store{db: db, now: now}
+	return &Store{db: db, now: now, purges: purges{turn: make(chan struct{}, 1)}}
 }
 
 // Close releases the database when running calls have ended.

@@ -31,7 +31,8 @@ import (
 const (
 	scrubBatch    = 256     // pages that one transaction reads or writes
 	maxScrubPages = 2 << 24 // 128 GiB
-	truncateTries = 3
+	truncateTries = 10
+	truncateWait  = 5 * time.Millisecond // for reads of the WAL, while writes wait
 	truncatePause = 20 * time.Millisecond
 
 	checkpointWait = time.Second
@@ -148,7 +149,7 @@ func isDirty(space []byte) bool { return !bytes.Equal(space, zeros[:len(space)])
 
 // truncateLog has keepLogShort backfill all of the WAL and truncate it. It gives up after
 // truncateTries that a read transaction prevented, each of which blocks writes for up to
-// restartWait, or when another process's checkpoint has not ended within checkpointWait.
+// truncateWait, or when another process's checkpoint has not ended within checkpointWait.
 func (db *sqliteDB) truncateLog(ctx context.Context) error {
 	for tries, deadline := 0, time.Now().Add(checkpointWait); ; {
 		truncated := make(chan error, 1)
@@ -189,7 +190,7 @@ func (db *sqliteDB) truncate() error {
 	if !db.mayCheckpoint() {
 		return cmp.Or(db.Damage(), error(errClosed))
 	}
-	db.writer.conn.SetBusyTimeout(restartWait)
+	db.writer.conn.SetBusyTimeout(truncateWait)
 	defer db.writer.conn.SetBusyTimeout(0)
 	return db.checkpoint(db.writer, "truncate", "TRUNCATE")
 }
