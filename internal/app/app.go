@@ -68,7 +68,7 @@ type App struct {
 	keys        *auth.Authenticator
 	ready       atomic.Bool
 	jobs        []job
-	succeeded   func(job string) // called after each run without an error; may be nil
+	succeeded   func(job string)  // called after each run without an error; may be nil
 	leaving     atomic.Bool       // in the shutdown delay
 	export      *telemetry.Export // nil for none
 }
