@@ -116,7 +116,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	a.server = newServer(c, a.sendingAway(kit.Handler(slices.Concat(public.Routes(), private.Routes()), open)))
 	a.server.ConnContext = rest.ConnContext
 	a.server.RegisterOnShutdown(stop)
-	a.secureServer(c.Settings) //nolint:contextcheck // ctx is of the start, and the server outlives it
+	a.secureServer(c.Settings, limits.http2) //nolint:contextcheck // ctx is of the start, and the server outlives it
 	if c.Metrics != nil {
 		a.measure(c) //nolint:contextcheck // nobody gives a reading of metrics one
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"net"
 	"net/http"
 	"sync"
@@ -16,14 +17,18 @@ import (
 // SendPingTimeout is no remedy: it also closes connections whose clients are merely slow to
 // send, or wait for the source of an upload.
 //
-// So the frames are watched as they are read, between TLS and HTTP/2. The server of the API
-// still makes the TLS connections, and hands those with HTTP/2 over through TLSNextProto to
-// a second server, which takes them for unencrypted.
+// Nor does it limit what all connections hold together: open streams, with their headers and
+// with responses that the client does not read, and bodies that no handler reads.
+//
+// So the frames are watched as they are read and written, between TLS and HTTP/2. The server
+// of the API still makes the TLS connections, and hands those with HTTP/2 over through
+// TLSNextProto to a second server, which takes them for unencrypted.
 
 // An http2Server serves the connections of another server that have negotiated HTTP/2. It is
 // the listener of its own server.
 type http2Server struct {
 	server *http.Server
+	limits http2Limits
 	addr   net.Addr
 	conns  chan net.Conn
 	once   sync.Once
@@ -32,11 +37,13 @@ type http2Server struct {
 
 // newHTTP2Server takes over HTTP/2 from main. Its own server has the same handler and limits,
 // and stops with main.
-func newHTTP2Server(main *http.Server, addr net.Addr, config *http.HTTP2Config) *http2Server {
-	s := &http2Server{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
+func newHTTP2Server(main *http.Server, addr net.Addr, config *http.HTTP2Config, limits http2Limits) *http2Server {
+	s := &http2Server{addr: addr, limits: limits, conns: make(chan net.Conn), closed: make(chan struct{})}
 	s.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			r.TLS, _ = r.Context().Value(tlsStateKey{}).(*tls.ConnectionState)
+			c := r.Context().Value(http2ConnKey{}).(*http2Conn)
+			r.TLS = c.state
+			defer c.usage.begin()()
 			main.Handler.ServeHTTP(w, r)
 		}),
 		ReadHeaderTimeout:            main.ReadHeaderTimeout,
@@ -49,7 +56,7 @@ func newHTTP2Server(main *http.Server, addr net.Addr, config *http.HTTP2Config) 
 		HTTP2:                        config,
 		Protocols:                    new(http.Protocols),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, tlsStateKey{}, c.(*http2Conn).state)
+			return context.WithValue(ctx, http2ConnKey{}, c)
 		},
 	}
 	s.server.Protocols.SetUnencryptedHTTP2(true)
@@ -63,14 +70,16 @@ func newHTTP2Server(main *http.Server, addr net.Addr, config *http.HTTP2Config) 
 	return s
 }
 
-type tlsStateKey struct{}
+type http2ConnKey struct{}
 
 // handOver returns when the connection is closed.
 func (s *http2Server) handOver(c net.Conn, state *tls.ConnectionState) {
 	conn := &http2Conn{
 		Conn: c, state: state, timeout: s.server.ReadHeaderTimeout, done: make(chan struct{}),
-		frames: frameScanner{skip: prefaceBytes},
+		read:  frameScanner{skip: prefaceBytes},
+		usage: newHTTP2Usage(&s.limits, c.RemoteAddr()),
 	}
+	defer conn.usage.end()
 	select {
 	case s.conns <- conn:
 		<-conn.done
@@ -94,8 +103,8 @@ func (s *http2Server) Close() error {
 
 func (s *http2Server) Addr() net.Addr { return s.addr }
 
-// An http2Conn is a connection whose header blocks must end in time. It hides that it is one
-// with TLS, which net/http would not serve here.
+// An http2Conn is a connection whose header blocks must end in time, and whose streams and
+// bodies are counted. It hides that it is one with TLS, which net/http would not serve here.
 type http2Conn struct {
 	net.Conn
 	state   *tls.ConnectionState
@@ -103,21 +112,33 @@ type http2Conn struct {
 	once    sync.Once
 	done    chan struct{} // closed when the connection is
 
-	frames frameScanner // of the reader
+	read  frameScanner // of the reader
+	wrote frameScanner // of the writer
+	usage *http2Usage
 }
 
 func (c *http2Conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	before := c.frames.inHeaders
-	c.frames.scan(b[:n])
-	if c.frames.inHeaders == before {
+	before := c.read.inHeaders
+	if e := c.read.scan(b[:n], c.usage.received); e != nil {
+		return 0, e // net/http closes the connection
+	}
+	if c.read.inHeaders == before {
 		return n, err
 	}
 	deadline := time.Time{} // net/http has none while it serves HTTP/2
-	if c.frames.inHeaders {
+	if c.read.inHeaders {
 		deadline = time.Now().Add(c.timeout)
 	}
 	if e := c.SetReadDeadline(deadline); err == nil {
+		err = e
+	}
+	return n, err
+}
+
+func (c *http2Conn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if e := c.wrote.scan(b[:n], c.usage.sent); err == nil {
 		err = e
 	}
 	return n, err
@@ -129,49 +150,83 @@ func (c *http2Conn) Close() error {
 	return err
 }
 
-// Constants of RFC 9113, sections 3.4, 4.1, 6.2 and 6.10.
+// Constants of RFC 9113, sections 3.4, 4.1, 6 and 6.9.2.
 const (
 	prefaceBytes     = 24 // that a client sends before its first frame
 	frameHeaderBytes = 9
+	incrementBytes   = 4 // the payload of a WINDOW_UPDATE
+	firstWindow      = 65_535
+
+	typeData         = 0x0
 	typeHeaders      = 0x1
+	typeReset        = 0x3
+	typeWindowUpdate = 0x8
 	typeContinuation = 0x9
-	flagEndOfHeaders = 0x4 // of both types
+	flagEndOfStream  = 0x1 // of DATA and HEADERS
+	flagEndOfHeaders = 0x4 // of HEADERS and CONTINUATION
 )
 
-// A frameScanner finds the header blocks in what an HTTP/2 client sends.
+// A frame is what is counted of a frame of HTTP/2.
+type frame struct {
+	kind, flags byte
+	stream      uint32
+	length      int // of the payload
+	increment   int // of a WINDOW_UPDATE
+}
+
+// A frameScanner finds the frames in what one side of an HTTP/2 connection sends.
 type frameScanner struct {
 	inHeaders bool // a header block has begun and has not ended
 
 	skip   int  // bytes of the preface or of a frame's payload that are still to come
 	last   bool // the header block ends with this payload
-	header [frameHeaderBytes]byte
+	header [frameHeaderBytes + incrementBytes]byte
 	have   int // bytes in header, of the next frame
 }
 
-func (s *frameScanner) scan(b []byte) {
+// scan calls each for the frames whose headers end in b, until it returns an error.
+func (s *frameScanner) scan(b []byte, each func(frame) error) error {
 	for len(b) > 0 {
 		if s.skip > 0 {
 			n := min(s.skip, len(b))
 			s.skip, b = s.skip-n, b[n:]
 		} else {
-			n := copy(s.header[s.have:], b)
-			s.have, b = s.have+n, b[n:]
-			if s.have < frameHeaderBytes {
-				return
+			need := frameHeaderBytes
+			if s.have >= need { // the payload follows
+				need += incrementBytes
 			}
-			s.begin()
+			n := copy(s.header[s.have:need], b)
+			s.have, b = s.have+n, b[n:]
+			if s.have < need {
+				return nil
+			}
+			if f := s.frame(); s.have > frameHeaderBytes || f.kind != typeWindowUpdate || f.length != incrementBytes {
+				if err := s.begin(f, each); err != nil {
+					return err
+				}
+			}
 		}
 		if s.skip == 0 && s.last {
 			s.inHeaders, s.last = false, false
 		}
 	}
+	return nil
 }
 
-// begin takes the header of a frame, which is whole.
-func (s *frameScanner) begin() {
-	s.have = 0
-	s.skip = int(s.header[0])<<16 | int(s.header[1])<<8 | int(s.header[2])
-	if kind := s.header[3]; kind == typeHeaders || kind == typeContinuation {
-		s.inHeaders, s.last = true, s.header[4]&flagEndOfHeaders != 0
+// frame returns the frame whose header was read.
+func (s *frameScanner) frame() frame {
+	return frame{
+		kind: s.header[3], flags: s.header[4], stream: binary.BigEndian.Uint32(s.header[5:]) &^ (1 << 31),
+		length:    int(s.header[0])<<16 | int(s.header[1])<<8 | int(s.header[2]),
+		increment: int(binary.BigEndian.Uint32(s.header[frameHeaderBytes:]) &^ (1 << 31)),
 	}
+}
+
+func (s *frameScanner) begin(f frame, each func(frame) error) error {
+	s.skip = f.length - (s.have - frameHeaderBytes)
+	s.have = 0
+	if f.kind == typeHeaders || f.kind == typeContinuation {
+		s.inHeaders, s.last = true, f.flags&flagEndOfHeaders != 0
+	}
+	return each(f)
 }

@@ -28,7 +28,7 @@ func TestHTTP2ConnectionsOutliveTheHeaderTimeoutBetweenHeaders(t *testing.T) {
 				_, _ = w.Write(b)
 			}),
 		}
-		s := newHTTP2Server(main, nil, nil)
+		s := newHTTP2Server(main, nil, nil, http2Limits{})
 		served := make(chan error, 1)
 		go func() { served <- s.server.Serve(s) }()
 		dialed, handedBack := 0, make(chan struct{})
@@ -108,7 +108,9 @@ func TestAFrameScannerFindsHeaderBlocksInPiecesOfAnySize(t *testing.T) {
 		for size := 1; size <= len(text)+1; size++ {
 			s := frameScanner{skip: prefaceBytes}
 			for rest := []byte(text); len(rest) > 0; rest = rest[min(size, len(rest)):] {
-				s.scan(rest[:min(size, len(rest))])
+				if err := s.scan(rest[:min(size, len(rest))], func(frame) error { return nil }); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if s.inHeaders != open {
 				t.Errorf("%q in pieces of %d: a header block is open: %v, want %v", text[min(24, len(text)):], size, s.inHeaders, open)

@@ -80,6 +80,18 @@ func inFlight(c config.Config, database store.Traits) int {
 	return c.MaxRequests
 }
 
+// newHTTP2Limits returns what all HTTP/2 connections share. There are as many streams as
+// requests of one tenant and of all others may be in flight and wait, and one client has half
+// of them.
+func newHTTP2Limits(c config.Config, refused func(telemetry.Refusal)) http2Limits {
+	return http2Limits{
+		streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Places: 2 * c.MaxRequests}),
+		unread:  limit.NewPool[netip.Addr](int64(c.BodyMemory) / 4),
+		most:    c.HTTP2Streams,
+		refused: func() { refused(telemetry.ByHTTP2) },
+	}
+}
+
 // waiting returns how many may wait, for a time, for one of so many places.
 func waiting(places int, timeout time.Duration) int {
 	if timeout == 0 {
@@ -93,6 +105,7 @@ type limits struct {
 	bounds   limit.Bounds
 	failures *auth.Failures
 	rest     rest.Limits
+	http2    http2Limits
 }
 
 func newLimits(c config.Config, database store.Traits, refused func(telemetry.Refusal)) (l limits, err error) {
@@ -107,6 +120,7 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 			refused(telemetry.ByConnections)
 		}
 	}}
+	l.http2 = newHTTP2Limits(c, refused)
 	l.failures = limit.NewRates[netip.Addr](c.AuthFailures.Count, c.AuthFailures.Window, countedAtOnce)
 	l.rest = rest.Limits{
 		URL: int(c.MaxURL), HeaderFields: c.MaxHeaderFields, QueryParameters: c.MaxQueryParameters, Proxies: networks,

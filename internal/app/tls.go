@@ -200,7 +200,7 @@ func (a *App) serve() error {
 }
 
 // secureServer gives the server of the API TLS and HTTP/2, unless there is no certificate.
-func (a *App) secureServer(settings config.Config) {
+func (a *App) secureServer(settings config.Config, limits http2Limits) {
 	if a.certificate == nil {
 		return
 	}
@@ -211,7 +211,7 @@ func (a *App) secureServer(settings config.Config) {
 		MaxReceiveBufferPerStream:     maxAheadOfStream,
 		MaxReceiveBufferPerConnection: maxAheadOfConnected,
 		WriteByteTimeout:              settings.WriteTimeout,
-	})
+	}, limits)
 }
 
 // ReloadCertificate reads the certificate and its key again, if there are any. It

@@ -14,6 +14,7 @@ type Refusal string
 const (
 	ByConnections       Refusal = "connections"
 	ByClientConnections Refusal = "client_connections"
+	ByHTTP2             Refusal = "http2"
 	ByKeyRate           Refusal = "key_rate"
 	ByTenantRate        Refusal = "tenant_rate"
 	ByAuthFailures      Refusal = "auth_failures"
@@ -22,7 +23,7 @@ const (
 	ByStreams           Refusal = "streams"
 )
 
-var refusals = []Refusal{ByConnections, ByClientConnections, ByKeyRate, ByTenantRate, ByAuthFailures, ByOverload, ByBodyMemory, ByStreams}
+var refusals = []Refusal{ByConnections, ByClientConnections, ByHTTP2, ByKeyRate, ByTenantRate, ByAuthFailures, ByOverload, ByBodyMemory, ByStreams}
 
 // refusalPause is how long nothing is logged of a limit after a line on it.
 const refusalPause = 10 * time.Second

@@ -1,0 +1,151 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+
+	"atrium/internal/limit"
+)
+
+// http2Limits are what all HTTP/2 connections share, by client. The zero http2Limits limit
+// nothing.
+type http2Limits struct {
+	streams *limit.Semaphore[netip.Addr] // open ones; they hold headers and responses
+	unread  *limit.Pool[netip.Addr]      // bytes of bodies that no handler has read yet
+	most    int                          // streams of a connection that net/http handles at a time
+	refused func()
+}
+
+// maxUncounted is how much of the unread bytes of a connection is not counted: net/http
+// does not say at once what its handlers have read.
+const maxUncounted = 4 << 10
+
+// errHTTP2Limit closes a connection that would exceed the share of its client.
+var errHTTP2Limit = errors.New("too many streams, or too much of bodies, over HTTP/2")
+
+// An http2Usage is what a connection holds of the http2Limits. It follows from the frames
+// that either side sends, which say when a stream ends and how much of its body was read:
+// no handler runs for headers that are too large, and none after a response whose client
+// does not read it.
+type http2Usage struct {
+	limits *http2Limits
+	client netip.Addr
+
+	mu      sync.Mutex
+	ended   bool                // guarded by mu
+	last    uint32              // guarded by mu; the highest stream that the client has opened
+	open    map[uint32]struct{} // guarded by mu; each holds a place
+	running int                 // guarded by mu; handlers
+	reset   int                 // guarded by mu; streams that the client has reset and whose handlers may run; each holds a place
+	came    int64               // guarded by mu; bytes of bodies
+	granted int64               // guarded by mu; bytes that the client was allowed to send beyond the first window
+	held    int64               // guarded by mu; bytes of the pool
+}
+
+func newHTTP2Usage(limits *http2Limits, client net.Addr) *http2Usage {
+	return &http2Usage{limits: limits, client: limit.Network(limit.Address(client.String())), open: map[uint32]struct{}{}}
+}
+
+// received counts a frame of the client. Its error closes the connection.
+func (u *http2Usage) received(f frame) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch f.kind {
+	case typeHeaders:
+		if f.stream <= u.last { // trailers
+			return nil
+		}
+		u.last = f.stream
+		if u.limits.streams.Acquire(context.Background(), u.client) != nil {
+			return u.refuse()
+		}
+		u.open[f.stream] = struct{}{}
+	case typeReset:
+		if _, found := u.open[f.stream]; found {
+			delete(u.open, f.stream)
+			u.reset++ // its handler may not even have begun
+		}
+	case typeData:
+		u.came += int64(f.length)
+		return u.weigh()
+	}
+	return nil
+}
+
+// sent counts a frame of the server.
+func (u *http2Usage) sent(f frame) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case f.kind == typeReset, f.flags&flagEndOfStream != 0 && (f.kind == typeHeaders || f.kind == typeData):
+		if _, found := u.open[f.stream]; found {
+			delete(u.open, f.stream)
+			u.limits.streams.Release(u.client)
+		}
+	case f.kind == typeWindowUpdate && f.stream == 0:
+		u.granted += int64(f.increment)
+		return u.weigh()
+	}
+	return nil
+}
+
+// weigh takes as many bytes of the pool as are unread. u.mu is held.
+func (u *http2Usage) weigh() error {
+	const raise = maxAheadOfConnected - firstWindow // which net/http grants first
+	read := max(0, u.granted-raise)
+	more := max(0, u.came-read-maxUncounted) - u.held
+	switch {
+	case more < 0:
+		u.limits.unread.Return(u.client, -more)
+	case more > 0 && !u.limits.unread.Take(u.client, more):
+		return u.refuse()
+	}
+	u.held += more
+	return nil
+}
+
+func (u *http2Usage) refuse() error {
+	if u.limits.refused != nil {
+		u.limits.refused()
+	}
+	return errHTTP2Limit
+}
+
+// begin counts a handler until end is called.
+func (u *http2Usage) begin() (end func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.running++
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.running--
+		// Above that, requests that were reset may wait for a handler to end.
+		if u.ended || u.running+len(u.open) < u.limits.most {
+			u.forget()
+		}
+	}
+}
+
+// forget gives back the places of streams that were reset and whose handlers have ended.
+// u.mu is held.
+func (u *http2Usage) forget() {
+	for ; u.reset > u.running; u.reset-- {
+		u.limits.streams.Release(u.client)
+	}
+}
+
+// end gives back what the connection holds, apart from the places of handlers that run.
+func (u *http2Usage) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ended = true
+	u.reset += len(u.open)
+	clear(u.open)
+	u.forget()
+	u.limits.unread.Return(u.client, u.held)
+	u.held = 0
+}

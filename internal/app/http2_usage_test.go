@@ -1,0 +1,133 @@
+package app
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"atrium/internal/limit"
+)
+
+func TestHTTP2StreamsHoldPlacesUntilTheirResponsesAreSentAndTheirHandlersEnd(t *testing.T) {
+	refused := 0
+	limits := &http2Limits{
+		streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Places: 8}), most: 4, refused: func() { refused++ },
+	}
+	u := newHTTP2Usage(limits, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)})
+	want := func(what string, places int) {
+		t.Helper()
+		if held := limits.streams.Held(); held != places {
+			t.Errorf("%s: %d places are held, want %d", what, held, places)
+		}
+	}
+	step := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func(streams ...uint32) {
+		t.Helper()
+		for _, id := range streams {
+			step(u.received(frame{kind: typeHeaders, stream: id}))
+		}
+	}
+	open(1, 3, 3, 5, 7)
+	want("four requests, one with trailers", 4)
+	if err := u.received(frame{kind: typeHeaders, stream: 9}); !errors.Is(err, errHTTP2Limit) || refused != 1 {
+		t.Errorf("more than the share of a client: %v, refused %d times", err, refused)
+	}
+	other := newHTTP2Usage(limits, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2)})
+	step(other.received(frame{kind: typeHeaders, stream: 1}))
+	other.end()
+	want("those of another client that has gone", 4)
+
+	step(u.sent(frame{kind: typeHeaders, stream: 1}))
+	step(u.sent(frame{kind: typeData, stream: 1}))
+	want("a response that is not sent whole", 4)
+	step(u.sent(frame{kind: typeData, flags: flagEndOfStream, stream: 1}))
+	step(u.sent(frame{kind: typeReset, stream: 1}))
+	step(u.sent(frame{kind: typeReset, stream: 3}))
+	want("one that is sent, and one that the server resets", 2)
+
+	handled := u.begin()
+	step(u.received(frame{kind: typeReset, stream: 5}))
+	step(u.received(frame{kind: typeReset, stream: 5}))
+	want("one that the client resets, whose handler runs", 2)
+	handled()
+	want("its handler has ended", 1)
+
+	handled = u.begin()
+	u.end()
+	want("the connection has ended, and a handler runs", 1)
+	handled()
+	want("its handler has ended, too", 0)
+}
+
+func TestUnreadHTTP2BodiesAreTakenFromAPool(t *testing.T) {
+	limits := &http2Limits{unread: limit.NewPool[netip.Addr](1 << 20)}
+	connect := func(last byte) *http2Usage { return newHTTP2Usage(limits, &net.TCPAddr{IP: net.IPv4(192, 0, 2, last)}) }
+	data := func(u *http2Usage, bytes int) error {
+		return u.received(frame{kind: typeData, stream: 1, length: bytes})
+	}
+	grant := func(u *http2Usage, bytes int) {
+		t.Helper()
+		if err := u.sent(frame{kind: typeWindowUpdate, increment: bytes}); err != nil {
+			t.Error(err)
+		}
+	}
+	u := connect(1)
+	grant(u, maxAheadOfConnected-firstWindow)
+	for range 20 { // of which handlers read all
+		if err := data(u, 256<<10); err != nil {
+			t.Fatal(err)
+		}
+		grant(u, 256<<10)
+	}
+	if err := data(u, 512<<10); err != nil {
+		t.Errorf("the share of a client: %v", err)
+	}
+	if err := data(connect(1), 16<<10); !errors.Is(err, errHTTP2Limit) {
+		t.Errorf("more than that, on another connection: %v", err)
+	}
+	if err := data(connect(2), 8<<10); err != nil {
+		t.Errorf("of another client: %v", err)
+	}
+	u.end()
+	if err := data(connect(1), 256<<10); err != nil {
+		t.Errorf("after the connection has ended: %v", err)
+	}
+}
+
+func TestAFrameScannerFindsFramesInPiecesOfAnySize(t *testing.T) {
+	text := "\x00\x00\x04\x08\x00\x00\x00\x00\x00\x80\x00\x01\x02" + // WINDOW_UPDATE, with the reserved bit
+		"\x00\x00\x03\x00\x01\x80\x00\x00\x05abc" + // DATA
+		"\x00\x00\x05\x08\x00\x00\x00\x00\x00xxxxx" + // WINDOW_UPDATE of a wrong size
+		"\x00\x00\x00\x03\x00\x00\x00\x00\x07" // RST_STREAM without a payload
+	want := []frame{
+		{kind: typeWindowUpdate, length: 4, increment: 0x102},
+		{kind: typeData, flags: flagEndOfStream, stream: 5, length: 3},
+		{kind: typeWindowUpdate, length: 5},
+		{kind: typeReset, stream: 7},
+	}
+	for size := 1; size <= len(text); size++ {
+		var s frameScanner
+		var found []frame
+		for rest := []byte(text); len(rest) > 0; rest = rest[min(size, len(rest)):] {
+			if err := s.scan(rest[:min(size, len(rest))], func(f frame) error {
+				if f.kind != typeWindowUpdate || f.length != incrementBytes {
+					f.increment = 0 // of an earlier frame
+				}
+				found = append(found, f)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(found, want) {
+			t.Errorf("in pieces of %d: %+v, want %+v", size, found, want)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package secure
+
+import (
+	"bytes"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// A client cannot take more than its share of the memory of the process by what it leaves
+// unread, or by bodies that nobody asks for, however many connections and streams it opens.
+func TestAClientHasAShareOfTheStreamsAndUnreadBodiesOverHTTP2(t *testing.T) {
+	const connections = 8
+	value := strings.Repeat("x", 1000)
+	values := func(n int) (all []string) {
+		for range n {
+			all = append(all, value)
+		}
+		return all
+	}
+	for name, attack := range map[string]struct {
+		headers []string
+		streams int // of each connection
+		frames  int // of the body of each of them
+		most    int // connections that stay open
+	}{
+		"responses that nobody reads":                       {nil, 20, 0, 3},
+		"responses to large headers":                        {values(14), 20, 0, 3},
+		"responses to headers above the limit":              {values(20), 20, 0, 3},
+		"bodies of requests whose handlers do not read one": {nil, 5, 3, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, "--max-requests", "64", "--body-memory", "32MiB") // 64 streams and 4 MiB for one client
+			open := 0
+			var last *raw
+			for range connections {
+				r := s.connect(t)
+				if err := r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
+					t.Fatal(err)
+				}
+				for i := range uint32(attack.streams) {
+					_ = r.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: r.headers(attack.headers...), EndHeaders: true, EndStream: attack.frames == 0})
+					for range attack.frames {
+						_ = r.WriteData(2*i+1, false, bytes.Repeat([]byte(" "), 64_000))
+					}
+				}
+				_ = r.WritePing(false, [8]byte{1}) // what came before is counted when it is answered
+				if r.answersPing() {
+					open++
+				}
+				last = r
+			}
+			if open != attack.most {
+				t.Errorf("%d connections stayed open, want %d", open, attack.most)
+			}
+			ended(t, "the last connection", last.conn)
+			dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+			transport := &http.Transport{
+				DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: s.trust, ServerName: "atrium.test"}, ForceAttemptHTTP2: true,
+			}
+			defer transport.CloseIdleConnections()
+			client := &http.Client{Transport: transport, Timeout: patience}
+			response, err := client.Get("https://" + s.Addr + "/healthz")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _ = response.Body.Close(); response.StatusCode != http.StatusOK || response.ProtoMajor != 2 {
+				t.Errorf("another client gets %s over %s", response.Status, response.Proto)
+			}
+		})
+	}
+}
+
+// answersPing reports whether the server answers a ping before it ends the connection.
+func (r *raw) answersPing() bool {
+	_ = r.conn.SetReadDeadline(time.Now().Add(patience))
+	for {
+		f, err := r.ReadFrame()
+		if err != nil {
+			return false
+		}
+		if p, ok := f.(*http2.PingFrame); ok && p.IsAck() {
+			return true
+		}
+	}
+}
