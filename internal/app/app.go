@@ -66,6 +66,7 @@ type App struct {
 	certificate *certificate // nil for plain HTTP
 	writer      *ingest.Writer
 	keys        *auth.Authenticator
+	fatal       <-chan error // receives an error of the storage that ends the process
 	ready       atomic.Bool
 	jobs        []job
 	succeeded   func(job string)  // called after each run without an error; may be nil
@@ -85,7 +86,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{settings: c.Settings, log: c.Log, limits: limits.rest, export: c.Export}
+	a := &App{settings: c.Settings, log: c.Log, limits: limits.rest, export: c.Export, fatal: c.Store.Fatal()}
 	c.Store.AdmitCheck = limits.rest.AdmitCheck
 	if err := a.secure(); err != nil {
 		return nil, err
@@ -162,10 +163,10 @@ func newWriter(c Config, observer ingest.Observer, tracer ingest.Tracer) *ingest
 // their own.
 func (a *App) Handler() http.Handler { return a.server.Handler }
 
-// Run serves until ctx ends or a listener fails. Then it is not ready any more,
-// goes on for the shutdown delay, takes no new connections, answers the requests
-// that it has, commits what waits, and returns nil if no listener failed and all of
-// that was done within the limit.
+// Run serves until ctx ends, a listener fails, or the storage reports a fatal error. Then it is
+// not ready any more, goes on for the shutdown delay, takes no new connections, answers the requests
+// that it has, commits what waits, and returns nil if nothing failed and all of that was
+// done within the limit.
 func (a *App) Run(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -191,6 +192,8 @@ func (a *App) Run(ctx context.Context) error {
 	select {
 	case err := <-failed:
 		failure = fmt.Errorf("serve: %w", err)
+	case err := <-a.fatal:
+		failure = a.storageFailed(err)
 	case <-ctx.Done():
 	}
 	a.ready.Store(false)
@@ -209,17 +212,30 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	err = errors.Join(failure, err, a.writer.Close(drain))
 	jobs.wait(drain)
+	select {
+	case fatal := <-a.fatal:
+		err = errors.Join(err, a.storageFailed(fatal))
+	default:
+	}
 	if err := a.export.Close(drain); err != nil {
 		a.log.Warn("the last traces or metrics were not sent", "error", err)
 	}
 	return err
 }
 
-// linger serves for the shutdown delay, or until a listener fails.
+// storageFailed logs an error of the storage that ends the process, and returns it.
+func (a *App) storageFailed(err error) error {
+	a.log.Error("stopping: the database cannot be written safely any more", "error", err)
+	return fmt.Errorf("storage: %w", err)
+}
+
+// linger serves for the shutdown delay, or until a listener or the storage fails.
 func (a *App) linger(failed <-chan error) error {
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve: %w", err)
+	case err := <-a.fatal:
+		return a.storageFailed(err)
 	case <-time.After(a.settings.ShutdownDelay):
 		return nil
 	}

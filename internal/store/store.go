@@ -108,6 +108,10 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.find(ctx, "SELECT MAX(number) FROM schema_migrations", nil, func(engine.Row) {})
 }
 
+// Fatal returns the database's channel: see engine.DB. Whoever serves ends the process when
+// it receives an error.
+func (s *Store) Fatal() <-chan error { return s.db.Fatal() }
+
 // CheckFiles returns Unavailable if a file of an embedded database was removed or replaced
 // while it is open. Until it is back, nothing is written.
 func (s *Store) CheckFiles() error { return public(s.db.CheckFiles()) }

@@ -29,6 +29,11 @@ const serverVariable = "ATRIUM_CRASH_TEST_SERVER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serverVariable) != "" {
+		if dir := os.Getenv(diskVariable); dir != "" {
+			if err := failingDisk(dir); err != nil {
+				panic(err)
+			}
+		}
 		os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(postgrestest.Main(m))

@@ -27,9 +27,12 @@ type bench struct {
 	disk    *powercut.FS
 	path    string
 	tenants []*tenant
+	vfs     string // of the disk
 	db      engine.DB
-	base    string // URL of the service
-	stop    func() // ends the service and closes the database
+	base    string       // URL of the service
+	cancel  func()       // tells the service to end
+	ended   <-chan error // what Run has returned
+	stop    func()       // ends the service, and closes the database and the disk
 }
 
 var disks atomic.Int64
@@ -45,31 +48,18 @@ func newBench(t *testing.T, wrap func(engine.DB) engine.DB) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, disk: disk, path: filepath.Join(dir, databaseName)}
-	if b.db, err = engine.OpenSQLite(b.path, engine.SQLiteOptions{VFS: name}); err != nil {
-		t.Fatal(err)
-	}
+	b := &bench{t: t, disk: disk, path: filepath.Join(dir, databaseName), vfs: name}
+	b.open()
 	b.tenants = createTenants(t, store.New(b.db, time.Now), 2)
-
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	log := slog.New(slog.DiscardHandler)
-	settings := config.Default()
-	settings.Addr = "127.0.0.1:0"
-	service, err := app.New(ctx, app.Config{Settings: settings, Store: store.New(wrap(b.db), time.Now), Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.base = "http://" + service.Addr()
-	ended := make(chan error, 1)
-	go func() { ended <- service.Run(ctx) }()
+	b.serve(wrap)
 	stopped := false
 	b.stop = func() {
 		if stopped {
 			return
 		}
 		stopped = true
-		cancel()
-		if err := <-ended; err != nil {
+		b.cancel()
+		if err := <-b.ended; err != nil {
 			t.Errorf("stop: %v", err)
 		}
 		if err := b.db.Close(); err != nil {
@@ -81,6 +71,30 @@ func newBench(t *testing.T, wrap func(engine.DB) engine.DB) *bench {
 	}
 	t.Cleanup(b.stop)
 	return b
+}
+
+// open opens the database.
+func (b *bench) open() {
+	b.t.Helper()
+	var err error
+	if b.db, err = engine.OpenSQLite(b.path, engine.SQLiteOptions{VFS: b.vfs, Rewrite: b.disk.Rewrite}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// serve starts the service on the database. wrap changes the database that it is given.
+func (b *bench) serve(wrap func(engine.DB) engine.DB) {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
+	settings := config.Default()
+	settings.Addr = "127.0.0.1:0"
+	service, err := app.New(ctx, app.Config{Settings: settings, Store: store.New(wrap(b.db), time.Now), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	b.base, b.cancel, b.ended = "http://"+service.Addr(), cancel, ended
+	go func() { ended <- service.Run(ctx) }()
 }
 
 func asItIs(db engine.DB) engine.DB { return db }

@@ -104,6 +104,11 @@ type DB interface {
 	// more from then on, and is read as far as it can be.
 	Damage() error
 
+	// Fatal returns a channel that receives one error if a sync of an embedded database
+	// fails. The process must end then: nothing is written any more, and the database is
+	// recovered when it is opened the next time. It is nil on a server, which does the same.
+	Fatal() <-chan error
+
 	// CheckFiles returns an error of class Unavailable if a file of an embedded database
 	// was removed or replaced while it is open, and nil on a server. Until it is back, the
 	// database is not written to, and reads need a connection that is open already.

@@ -398,6 +398,9 @@ func (db *postgresDB) Tables(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
+// Fatal is nil: a server that fails to sync ends itself.
+func (db *postgresDB) Fatal() <-chan error { return nil }
+
 // Revision is false: what others commit is not known here.
 func (db *postgresDB) Revision(string) (Revision, bool) { return Revision{}, false }
 

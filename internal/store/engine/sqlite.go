@@ -45,8 +45,12 @@ const (
 
 // SQLiteOptions may all be left out.
 type SQLiteOptions struct {
-	VFS      string   // the name of a registered file system, for tests; "" for the default
 	Observer Observer // is told what the engine does; nil for nobody
+
+	// For tests: the name of a registered VFS, and what writes a file again and syncs it
+	// there. "" and nil stand for the operating system's.
+	VFS     string
+	Rewrite func(path string) error
 
 	// Whether a file of up to maxCheckedBytes is read as a whole before it is used, if
 	// whoever had it open has not closed it.
@@ -75,7 +79,6 @@ type sqliteDB struct {
 	checkpointer *sqliteConn       // of keepLogShort
 	long         chan struct{}     // holds a token when enough of the log waits to be moved
 	truncations  chan chan<- error // whose receiver, keepLogShort, truncates the log and sends the result
-	unsynced     bool              // a checkpoint has failed, and the next one would not move all again; of keepLogShort
 	nextTurn     atomic.Int64      // how many pages the log must have for the writer's turn to be taken for it
 	background   sync.WaitGroup
 
@@ -90,6 +93,9 @@ type sqliteDB struct {
 
 	logPages atomic.Int64          // in the write-ahead log, as of the last commit
 	damage   atomic.Pointer[error] // the first that was met; nil for none
+
+	syncFailure atomic.Pointer[error] // why nothing is written any more; nil if no sync has failed
+	fatal       chan error            // receives syncFailure once
 }
 
 // OpenSQLite opens the database file at path and makes it, readable by its
@@ -127,6 +133,7 @@ func openSQLite(path string, options SQLiteOptions) (db *sqliteDB, err error) {
 		closing:     make(chan struct{}),
 		long:        make(chan struct{}, 1),
 		truncations: make(chan chan<- error),
+		fatal:       make(chan error, 1),
 		readers:     make(chan struct{}, maxReaders),
 	}
 	if !options.Immutable {
@@ -152,6 +159,9 @@ func openSQLite(path string, options SQLiteOptions) (db *sqliteDB, err error) {
 			return nil, err
 		}
 		return db, nil
+	}
+	if err := db.recoverUnsynced(); err != nil {
+		return nil, err
 	}
 	if db.writer, err = db.open(false); err != nil {
 		return nil, err
@@ -388,10 +398,27 @@ func (db *sqliteDB) Close() error {
 	return db.closeErr
 }
 
+// closeConnections closes every connection but the checkpointer. After a failed sync they stay open
+// until the process ends if that is the only way to make no checkpoint. db.mu and the writer's lock are held.
+func (db *sqliteDB) closeConnections() error {
+	if db.syncFailure.Load() != nil {
+		end, err := db.withoutCheckpoint()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = end() }() // it has only read
+	}
+	var errs []error
+	for _, c := range db.idle {
+		errs = append(errs, c.conn.Close())
+	}
+	return errors.Join(append(errs, db.writer.conn.Close(), db.revisions.leave())...)
+}
+
 // release waits for what runs and closes every connection. Who comes later finds
 // the database closed.
 func (db *sqliteDB) release() error {
-	errs := []error{db.endCheckpoints()}
+	db.background.Wait()
 	for range maxReaders {
 		db.readers <- struct{}{}
 	}
@@ -401,14 +428,11 @@ func (db *sqliteDB) release() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.closed = true
-	for _, c := range db.idle {
-		errs = append(errs, c.conn.Close())
-	}
-	errs = append(errs, db.writer.conn.Close(), db.revisions.leave())
+	err := db.closeConnections()
 	db.idle, db.writer = nil, nil
 	db.turn.end()
 	for range maxReaders {
 		<-db.readers
 	}
-	return errors.Join(errs...)
+	return err
 }

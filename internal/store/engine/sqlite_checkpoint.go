@@ -6,8 +6,6 @@ import (
 	"errors"
 	"math"
 	"time"
-
-	"zombiezen.com/go/sqlite"
 )
 
 // The rules of this file.
@@ -56,7 +54,7 @@ func (db *sqliteDB) watchLog() {
 }
 
 // keepLogShort makes checkpoints until the database is closed. One that fails harms nothing
-// that is committed, and behind a later commit it is tried again.
+// that is committed. It is tried again after a later commit, unless a sync has failed.
 func (db *sqliteDB) keepLogShort() {
 	defer func() { _ = db.checkpointer.conn.Close() }() // which has nothing open
 	for {
@@ -69,10 +67,8 @@ func (db *sqliteDB) keepLogShort() {
 		}
 		var err error
 		switch {
-		case db.unsynced:
-			err = errBackfill
 		case !db.mayCheckpoint():
-			err = cmp.Or(db.Damage(), error(errClosed))
+			err = cmp.Or(db.refusal(), error(errClosed))
 		case truncated != nil:
 			err = db.truncate()
 		default:
@@ -81,10 +77,7 @@ func (db *sqliteDB) keepLogShort() {
 		if truncated != nil {
 			truncated <- err
 		}
-		db.unsynced = db.unsynced || sqlite.ErrCode(err).ToPrimary() == sqlite.ResultIOErr
-		if db.unsynced {
-			db.unsynced = db.revisions.moveAgain() != nil
-		} else if err == nil || truncated != nil && isInTheWay(err) {
+		if err == nil || truncated != nil && isInTheWay(err) {
 			continue
 		}
 		select {
@@ -93,16 +86,6 @@ func (db *sqliteDB) keepLogShort() {
 		case <-time.After(checkpointPause):
 		}
 	}
-}
-
-// endCheckpoints waits for keepLogShort. The last connection to be closed makes one more
-// checkpoint, which has to move all where the one before failed.
-func (db *sqliteDB) endCheckpoints() error {
-	db.background.Wait()
-	if db.unsynced {
-		return db.revisions.moveAgain()
-	}
-	return nil
 }
 
 // shortenLog moves what is in the log to the database, and lets a long one start over.
@@ -155,13 +138,13 @@ func (db *sqliteDB) finishLog() error {
 }
 
 // mayCheckpoint reports whether the database is neither being closed, which makes a
-// checkpoint as well, nor damaged, nor without one of its files.
+// checkpoint as well, nor damaged, nor without one of its files, and no sync has failed.
 func (db *sqliteDB) mayCheckpoint() bool {
 	select {
 	case <-db.closing:
 		return false
 	default:
-		return db.Damage() == nil && !db.files.lost.Load()
+		return db.refusal() == nil && !db.files.lost.Load()
 	}
 }
 

@@ -108,8 +108,11 @@ var syncDirectory = func(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// noting remembers that damage was met, and returns err.
+// noting remembers that damage was met or that a sync failed, and returns err.
 func (db *sqliteDB) noting(err error) error {
+	if isFailedSync(err) {
+		db.failSync(err)
+	}
 	if ClassOf(err) == Corrupt {
 		db.damage.CompareAndSwap(nil, &err)
 	}

@@ -42,7 +42,6 @@ var (
 	errPurgeSize = &Error{Unavailable, errors.New("the database is larger than the limit for a purge")}
 	errScrubSize = &Error{Unavailable, errors.New("a database of 128 GiB or more cannot be purged: move it to PostgreSQL")}
 	errReading   = &Error{Unavailable, errors.New("a read transaction keeps the WAL from being truncated")}
-	errBackfill  = &Error{Unavailable, errors.New("the WAL must be backfilled again after a failed checkpoint")}
 )
 
 // Purge truncates the WAL, zeroes the unallocated space of all b-tree pages, and truncates
@@ -188,7 +187,7 @@ func (db *sqliteDB) truncate() error {
 	defer db.endTurn()
 	db.commit()
 	if !db.mayCheckpoint() {
-		return cmp.Or(db.Damage(), error(errClosed))
+		return cmp.Or(db.refusal(), error(errClosed))
 	}
 	db.writer.conn.SetBusyTimeout(truncateWait)
 	defer db.writer.conn.SetBusyTimeout(0)

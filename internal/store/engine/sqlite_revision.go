@@ -116,28 +116,6 @@ func (r *revisions) share() {
 	r.shared = (*[walHeaderBytes / 8]atomic.Uint64)(unsafe.Pointer(&f.bytes[0])) // a page's beginning is aligned
 }
 
-// moveAgain has the next checkpoint move all of the log, after one that has failed: a sync
-// that fails may drop what those before have written, which SQLite counts as moved, synced
-// or not, while the log has more than they moved. How much that is stands behind the two
-// copies of the header, and 0 is always right. Checkpoints of other processes are kept out
-// meanwhile by their lock, which this process, as it makes none at the time, does not have.
-func (r *revisions) moveAgain() error {
-	const backfill, checkpointLock = 2 * walHeaderBytes, 121
-	sharedFilesMutex.Lock()
-	defer sharedFilesMutex.Unlock()
-	f := sharedFiles[r.path]
-	if err := f.open(r.path); err != nil {
-		return err
-	}
-	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Start: checkpointLock, Len: 1}
-	if err := syscall.FcntlFlock(f.file.Fd(), syscall.F_SETLK, &lock); err != nil {
-		return err
-	}
-	_, err := f.file.WriteAt(make([]byte, 4), backfill)
-	lock.Type = syscall.F_UNLCK
-	return errors.Join(err, syscall.FcntlFlock(f.file.Fd(), syscall.F_SETLK, &lock))
-}
-
 // forget is called in the turn of the writer before connections are closed: the header is
 // not that of the next ones.
 func (r *revisions) forget() {

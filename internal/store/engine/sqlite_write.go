@@ -67,8 +67,8 @@ func (db *sqliteDB) join(ctx context.Context) error {
 	if db.options.Immutable || db.options.ReadOnly {
 		return errReadOnly
 	}
-	if damage := db.Damage(); damage != nil {
-		return &Error{Unavailable, fmt.Errorf("nothing is written to a damaged database: %w", damage)}
+	if err := db.refusal(); err != nil {
+		return err
 	}
 	if db.group != nil {
 		return nil
@@ -111,6 +111,7 @@ func (db *sqliteDB) part(ctx context.Context, f func(Tx) error) (err error) {
 	kept := false
 	defer func() { // also if f panics
 		if !kept {
+			_ = db.noting(c.failed) // err may not say so
 			err = db.undo(first, err)
 		}
 	}()
@@ -173,8 +174,8 @@ func (db *sqliteDB) commit() {
 	if db.group == nil {
 		return
 	}
-	if damage := db.Damage(); damage != nil { // which one of them has met
-		_ = db.end(&Error{Unavailable, fmt.Errorf("nothing is written to a damaged database: %w", damage)})
+	if err := db.refusal(); err != nil { // for what one of them has met
+		_ = db.end(err)
 		return
 	}
 	_, err := db.writer.Exec("COMMIT")
@@ -186,6 +187,8 @@ func (db *sqliteDB) commit() {
 	if err == nil {
 		if lost := db.files.check(); lost != nil {
 			err = &Error{Uncertain, lost} // it is there if the file is put back
+		} else if failed := db.syncFailure.Load(); failed != nil { // of a checkpoint
+			err = &Error{Uncertain, *failed}
 		}
 	}
 	if err := db.noting(err); err != nil {

@@ -43,7 +43,9 @@ func (c checkpoints) want(t *testing.T, all ...string) {
 type filling struct {
 	engine.DB
 	fs    *powercut.FS
+	path  string
 	seen  checkpoints
+	vfs   string
 	count int
 }
 
@@ -55,8 +57,8 @@ func newFilling(t *testing.T) *filling {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = fs.Close() })
-	f := &filling{fs: fs, seen: make(checkpoints, 100)}
-	if f.DB, err = engine.OpenSQLite(filepath.Join(dir, dbName), engine.SQLiteOptions{VFS: name, Observer: f.seen}); err != nil {
+	f := &filling{fs: fs, path: filepath.Join(dir, dbName), seen: make(checkpoints, 100), vfs: name}
+	if err := f.open(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.Close() })
@@ -64,6 +66,15 @@ func newFilling(t *testing.T) *filling {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// open opens the database, again if it was closed.
+func (f *filling) open() error {
+	db, err := engine.OpenSQLite(f.path, engine.SQLiteOptions{Observer: f.seen, VFS: f.vfs, Rewrite: f.fs.Rewrite})
+	if err == nil {
+		f.DB = db
+	}
+	return err
 }
 
 // add commits so many pages, in time.
@@ -115,63 +126,6 @@ func TestACheckpointThatFailsIsReported(t *testing.T) {
 	f.fs.FailWrites(false)
 	f.add(t, 1)
 	f.seen.want(t, "passive true")
-}
-
-// A sync that fails takes along what checkpoints before it have written, where nothing
-// has synced that yet.
-func TestACheckpointBehindOneThatFailedMovesAllAgain(t *testing.T) {
-	f := newFilling(t)
-	f.fs.DropSync(true)
-	waits, goOn := f.holdWrites(t)
-	f.add(t, 10_000)
-	<-waits
-	f.add(t, 1) // so that the checkpoint does not sync
-	goOn()
-	f.seen.want(t, "passive true")
-	f.fs.FailSync(true, dbName)
-	f.add(t, 10_500)
-	f.seen.want(t, "passive false")
-	f.fs.FailSync(false)
-	f.add(t, 1)
-	f.seen.want(t, "passive true", "final true")
-	f.add(t, 1)
-	if n := f.Stats().LogBytes; n > 100_000 {
-		t.Errorf("the log has %d bytes behind it", n)
-	}
-	if r := restart(t, f.fs, 0); r.integrity != "ok" || !r.has(1, 5) {
-		t.Errorf("left: integrity %s, rows %v", r.integrity, r.ids)
-	}
-}
-
-// A commit that was refused because its sync failed is still in the log, until the next one
-// takes its place. What is acknowledged behind it must not rest on it.
-func TestWhatFollowsAFailedCheckpointDoesNotRestOnARefusedCommit(t *testing.T) {
-	f := newFilling(t)
-	f.fs.DropSync(true)
-	waits, goOn := f.holdWrites(t)
-	f.add(t, 10_000)
-	<-waits
-	f.fs.FailSync(true)
-	err := f.Write(t.Context(), func(tx engine.Tx) error {
-		_, err := tx.Exec("INSERT INTO t VALUES (1000, zeroblob(100000))")
-		return err
-	})
-	if engine.ClassOf(err) != engine.Uncertain {
-		t.Fatalf("%v, want an uncertain commit", err)
-	}
-	goOn()
-	f.seen.want(t, "passive false")
-	f.fs.FailSync(false)
-	for range 3 {
-		f.add(t, 1)
-		if r := restart(t, f.fs, 0); r.integrity != "ok" || !r.has(1, f.count) {
-			t.Fatalf("left: integrity %s, rows %v", r.integrity, r.ids)
-		}
-	}
-	f.seen.want(t, "passive true")
-	if r := restart(t, f.fs, 0); r.integrity != "ok" || !r.has(1, f.count) {
-		t.Errorf("left: integrity %s, rows %v", r.integrity, r.ids)
-	}
 }
 
 // Nobody waits for most of a checkpoint, which can take long in a large database. What is

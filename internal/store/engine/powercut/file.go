@@ -22,6 +22,7 @@ type file struct {
 	fd      *os.File // for reading only
 	handles int      // SQLite's, open now
 	pending []change // since the last completed sync, oldest first
+	failed  int      // how many syncs have failed
 
 	// What the disk has of the pages, by their number, that a failed sync dropped and
 	// nobody has written again.

@@ -1,10 +1,13 @@
 package powercut_test
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/powercut"
@@ -18,7 +21,7 @@ func TestACommitThatFailsFailsEveryWriteOfIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = fs.Close() })
-	db, err := engine.OpenSQLite(filepath.Join(dir, dbName), engine.SQLiteOptions{VFS: name})
+	db, err := engine.OpenSQLite(filepath.Join(dir, dbName), engine.SQLiteOptions{VFS: name, Rewrite: fs.Rewrite})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,13 +41,43 @@ func TestACommitThatFailsFailsEveryWriteOfIt(t *testing.T) {
 		}
 		all.Wait()
 	}
+	// One that holds the lock lets all others queue for the next commit.
+	holds, release := make(chan struct{}), make(chan struct{})
+	var first sync.WaitGroup
+	first.Go(func() {
+		_ = db.Write(t.Context(), func(engine.Tx) error {
+			close(holds)
+			<-release
+			return errors.New("refused")
+		})
+	})
+	<-holds
 	fs.FailSync(true)
+	time.AfterFunc(100*time.Millisecond, func() { close(release) })
+	var uncertain atomic.Int64
 	writeAll(func(n int, err error) {
-		if engine.ClassOf(err) != engine.Uncertain {
-			t.Errorf("write %d: %v, want an uncertain commit", n, err)
+		switch engine.ClassOf(err) {
+		case engine.Uncertain:
+			uncertain.Add(1)
+		case engine.Unavailable: // it came later
+		default:
+			t.Errorf("write %d: %v, want an uncertain commit or none", n, err)
 		}
 	})
+	if uncertain.Load() < 2 {
+		t.Errorf("%d writes shared the commit that failed", uncertain.Load())
+	}
+	first.Wait()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
 	fs.FailSync(false)
+	if db, err = engine.OpenSQLite(filepath.Join(dir, dbName), engine.SQLiteOptions{VFS: name, Rewrite: fs.Rewrite}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Write(t.Context(), func(tx engine.Tx) error { return tx.Script("DELETE FROM t") }); err != nil {
+		t.Fatal(err) // whatever of the uncertain commit is there
+	}
 	writeAll(func(n int, err error) {
 		if err != nil {
 			t.Errorf("write %d: %v", n, err)

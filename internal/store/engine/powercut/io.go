@@ -152,6 +152,8 @@ func ioSync(tls *libc.TLS, pFile uintptr, flags int32) int32 {
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	if h.fs.failSyncs.hits(h.f.name) {
+		h.f.failed++
+		h.seen = h.f.failed
 		if h.fs.dropSyncs && h.f.drop() != nil {
 			return sqlite3.SQLITE_IOERR_READ
 		}
@@ -165,6 +167,10 @@ func ioSync(tls *libc.TLS, pFile uintptr, flags int32) int32 {
 	if h.syncDir {
 		h.syncDir = false
 		h.fs.syncDir()
+	}
+	if h.seen < h.f.failed {
+		h.seen = h.f.failed
+		return sqlite3.SQLITE_IOERR_FSYNC
 	}
 	return rc
 }

@@ -49,6 +49,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -144,10 +145,21 @@ func (fs *FS) URI(file string) string {
 	return u.String()
 }
 
+// MakeDefault makes the VFS the one of connections that name none, until the process ends.
+func (fs *FS) MakeDefault() error {
+	registering.Lock()
+	defer registering.Unlock()
+	if rc := sqlite3.Xsqlite3_vfs_register(fs.tls, fs.cVFS, 1); rc != sqlite3.SQLITE_OK {
+		return fmt.Errorf("powercut: make VFS %s the default: result code %d", fs.name, rc)
+	}
+	return nil
+}
+
 // FailSync makes every xSync return SQLITE_IOERR_FSYNC while on, and every
 // xDelete that would sync the directory SQLITE_IOERR_DIR_FSYNC, with the file
 // deleted all the same. With names, only syncs of the files so called in the
-// directory fail. Each call replaces the one before.
+// directory fail. Each call replaces the one before. As on Linux since 4.13, the next xSync
+// of every other handle that was open when one failed fails, too.
 func (fs *FS) FailSync(on bool, names ...string) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -161,6 +173,28 @@ func (fs *FS) DropSync(on bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.dropSyncs = on
+}
+
+// Rewrite is what a program does that writes the content of a file of the directory over
+// itself and syncs it: nothing of it is pending or dropped any more.
+func (fs *FS) Rewrite(path string) error {
+	name, follow := fs.base(path)
+	if !follow {
+		return fmt.Errorf("powercut: rewrite %s: not a file of the directory", path)
+	}
+	fs.about(name)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	f := fs.live[name]
+	switch {
+	case f == nil:
+		return fmt.Errorf("powercut: rewrite %s: %w", name, os.ErrNotExist)
+	case fs.failSyncs.hits(name):
+		return fmt.Errorf("powercut: rewrite %s: %w", name, syscall.EIO)
+	}
+	f.dropped = nil
+	f.synced()
+	return nil
 }
 
 // FailWrites makes every xWrite return SQLITE_FULL while on, and write nothing.

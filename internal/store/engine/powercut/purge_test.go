@@ -69,7 +69,7 @@ func TestNoPowerCutBringsBackWhatWasPurgedBeforeACommit(t *testing.T) {
 }
 
 // A sync that fails may drop what checkpoints have written. A purge that has seen one fail is
-// not done, and the next one does not rely on any of it.
+// not done, and that of the next process does not rely on any of it.
 func TestAPurgeWhoseSyncFailsIsNotDone(t *testing.T) {
 	for _, name := range []string{dbName, dbName + "-wal"} {
 		t.Run(name, func(t *testing.T) {
@@ -80,6 +80,7 @@ func TestAPurgeWhoseSyncFailsIsNotDone(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 			f.fs.FailSync(false)
+			f.reopen(t)
 			if err := f.Purge(t.Context(), 0); err != nil {
 				t.Fatal(err)
 			}

@@ -38,6 +38,7 @@ type handle struct {
 	fs      *FS
 	f       *file // nil when the file is not followed
 	syncDir bool  // the next xSync syncs the directory too; under the mutex of fs
+	seen    int   // of the failed syncs of f; under the mutex of fs
 }
 
 // table leads callbacks from C to Go; there is one because SQLite's registry
@@ -222,6 +223,7 @@ func vfsOpen(tls *libc.TLS, pVfs, zName, pFile uintptr, flags int32, pOutFlags u
 		}
 		h.f = fs.live[name]
 		h.f.handles++
+		h.seen = h.f.failed
 	}
 	fs.open++
 	*at[header](pFile) = header{methods: methods, id: addHandle(h)}
