@@ -116,8 +116,8 @@ func (s *Store) Fatal() <-chan error { return s.db.Fatal() }
 // while it is open. Until it is back, nothing is written.
 func (s *Store) CheckFiles() error { return public(s.db.CheckFiles()) }
 
-// Revision is the database's: see engine.DB. An account is a subject by its identifier.
-func (s *Store) Revision(subject string) (engine.Revision, bool) { return s.db.Revision(subject) }
+// CacheVersion is the database's: see engine.DB. The cache tag of an account is its identifier.
+func (s *Store) CacheVersion(tag string) (engine.CacheVersion, bool) { return s.db.CacheVersion(tag) }
 
 // Traits are what a caller may know about the database to use it well.
 type Traits = engine.Traits

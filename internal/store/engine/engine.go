@@ -59,12 +59,11 @@ type DB interface {
 	// later, and hold up neither writers nor checkpoints, however long f runs.
 	Snapshot(ctx context.Context, f func(DB) error) error
 
-	// Revision returns a revision of a subject, "" for what has none of its own. While it is
-	// the same, every read of what is stored of the subject finds the same, in any
-	// process; what is said in no Tx.Changes is of every subject. It returns false where
-	// that is not known, which it may be a moment later, or never. It costs less than
-	// anything else here.
-	Revision(subject string) (Revision, bool)
+	// CacheVersion returns the version of what is stored under a cache tag, "" for what
+	// has no tag. While it stays the same, every read of that finds the same, whichever
+	// process writes. It returns false if the version is not known: for a moment, or always on
+	// a server. It costs less than any read.
+	CacheVersion(tag string) (CacheVersion, bool)
 
 	// Copy writes an embedded database to w as the file that it would be if nobody had
 	// it open, in one state that has all that was committed before the call. begin is
@@ -119,8 +118,8 @@ type DB interface {
 	Close() error
 }
 
-// A Revision can be compared with another one of the same DB and subject.
-type Revision = [2]uint64
+// A CacheVersion is compared with another one of the same DB and cache tag.
+type CacheVersion = [2]uint64
 
 // Traits are what callers may know about a database to use it well. What they do
 // must be right whatever the traits are.
@@ -214,9 +213,9 @@ type Tx interface {
 	// next one is, or with the commit. If it fails, so does that.
 	Defer(b *Batch, rows []Args) error
 
-	// Changes says that the transaction changes nothing but what is stored of these
-	// subjects. Without it, it may change everything. It may be called several times.
-	Changes(subjects ...string)
+	// Changes declares the cache tags whose versions the transaction changes. If it is not
+	// called, all versions change. It may be called several times.
+	Changes(tags ...string)
 
 	// Script runs statements that have no parameters, with ; between them.
 	Script(sql string) error

@@ -401,8 +401,8 @@ func (db *postgresDB) Tables(ctx context.Context) (names []string, err error) {
 // Fatal is nil: a server that fails to sync ends itself.
 func (db *postgresDB) Fatal() <-chan error { return nil }
 
-// Revision is false: what others commit is not known here.
-func (db *postgresDB) Revision(string) (Revision, bool) { return Revision{}, false }
+// CacheVersion is false: nothing tells this node of the commits of others.
+func (db *postgresDB) CacheVersion(string) (CacheVersion, bool) { return CacheVersion{}, false }
 
 // Copy is an error: a server has tools of its own, which know its logs.
 func (db *postgresDB) Copy(context.Context, io.Writer, func(int64)) error {

@@ -70,11 +70,11 @@ type sqliteDB struct {
 	options SQLiteOptions
 	flags   sqlite.OpenFlags // of the connections
 
-	revisions revisions
-	files     fileCheck
-	turn      turn // of the writer; what is below is used by who has it
-	writer    *sqliteConn
-	group     *group // whose transaction is open; nil if none is
+	versions cacheVersions
+	files    fileCheck
+	turn     turn // of the writer; what is below is used by who has it
+	writer   *sqliteConn
+	group    *group // whose transaction is open; nil if none is
 
 	checkpointer *sqliteConn       // of keepLogShort
 	long         chan struct{}     // holds a token when enough of the log waits to be moved
@@ -137,13 +137,6 @@ func openSQLite(path string, options SQLiteOptions) (db *sqliteDB, err error) {
 		readers:     make(chan struct{}, maxReaders),
 	}
 	if !options.Immutable {
-		revisions := &db.revisions
-		revisions.enter(path)
-		defer func() {
-			if err != nil {
-				_ = revisions.leave() // why it was not opened is more
-			}
-		}()
 		if err := db.examine(); err != nil {
 			return nil, err
 		}
@@ -179,8 +172,12 @@ func openSQLite(path string, options SQLiteOptions) (db *sqliteDB, err error) {
 		if err := db.files.watch(db.path); err != nil {
 			return nil, errors.Join(err, db.checkpointer.conn.Close(), db.writer.conn.Close())
 		}
-		db.revisions.share()
 	}
+	observer, err := db.open(true)
+	if err != nil {
+		return nil, errors.Join(err, db.checkpointer.conn.Close(), db.writer.conn.Close())
+	}
+	db.versions.open(observer)
 	db.background.Go(db.keepLogShort)
 	return db, nil
 }
@@ -408,11 +405,11 @@ func (db *sqliteDB) closeConnections() error {
 		}
 		defer func() { _ = end() }() // it has only read
 	}
-	var errs []error
+	errs := []error{db.versions.close()}
 	for _, c := range db.idle {
 		errs = append(errs, c.conn.Close())
 	}
-	return errors.Join(append(errs, db.writer.conn.Close(), db.revisions.leave())...)
+	return errors.Join(append(errs, db.writer.conn.Close())...)
 }
 
 // release waits for what runs and closes every connection. Who comes later finds
@@ -424,7 +421,6 @@ func (db *sqliteDB) release() error {
 	}
 	_ = db.turn.take(context.Background())
 	db.commit()
-	db.revisions.forget()
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.closed = true

@@ -129,25 +129,24 @@ func TestALargerDatabaseThanTheLimitIsNotPurged(t *testing.T) {
 	}
 }
 
-// What is cached stays valid while pages are scrubbed. Only the two truncations of the WAL
-// invalidate it, because they replace the header that revisions are told by.
-func TestPagesAreScrubbedWithoutANewRevision(t *testing.T) {
+// Cached responses stay valid while pages are scrubbed. Only the two truncations of the WAL
+// invalidate them, because they change PRAGMA data_version.
+func TestPagesAreScrubbedWithoutANewCacheVersion(t *testing.T) {
 	_, db, _ := newChurned(t)
-	revision := func() uint64 {
+	version := func() uint64 {
 		t.Helper()
-		_, _ = db.Revision("") // adopts the state that there is
-		r, ok := db.Revision("")
+		v, ok := db.CacheVersion("")
 		if !ok {
-			t.Fatal("there is no revision")
+			t.Fatal("there is no version")
 		}
-		return r[0]
+		return v[0]
 	}
-	before := revision()
+	before := version()
 	if err := db.Purge(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if after := revision(); after > before+2 {
-		t.Errorf("revision %d has become %d", before, after)
+	if after := version(); after > before+2 {
+		t.Errorf("version %d has become %d", before, after)
 	}
 }
 

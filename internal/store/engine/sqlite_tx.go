@@ -15,7 +15,7 @@ type sqliteConn struct {
 	statements map[string]*sqliteRow // by their text; the texts are constants of the store
 	failed     error                 // of a statement of the transaction
 	ctx        context.Context       // of the call that uses the connection; nil while there is none
-	changed    []string              // the subjects that the transaction changes; nil for everything
+	changed    []string              // the cache tags that the transaction changes; nil for everything
 }
 
 // transaction runs f, which only reads, in a transaction.
@@ -45,11 +45,11 @@ func (c *sqliteConn) transaction(ctx context.Context, f func(Tx) error) (err err
 	return nil
 }
 
-func (c *sqliteConn) Changes(subjects ...string) {
+func (c *sqliteConn) Changes(tags ...string) {
 	if c.changed == nil {
 		c.changed = []string{}
 	}
-	c.changed = append(c.changed, subjects...)
+	c.changed = append(c.changed, tags...)
 }
 
 // statement returns the prepared statement for sql, ready for its arguments.

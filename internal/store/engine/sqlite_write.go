@@ -30,8 +30,7 @@ const (
 // A group is the writes that share a transaction.
 type group struct {
 	writes  int
-	base    walHeader       // of what it goes out from
-	changed map[string]bool // the subjects that it changes; nil for everything
+	changed map[string]bool // the cache tags that it changes; nil for everything
 	began   time.Time
 	done    chan struct{} // closed when the transaction has ended
 	err     error         // why it was not committed; set before done is closed
@@ -76,12 +75,11 @@ func (db *sqliteDB) join(ctx context.Context) error {
 	if err := db.files.recheck(); err != nil {
 		return err
 	}
-	db.revisions.begin()
 	if err := db.begin(ctx); err != nil {
-		db.revisions.writing.Store(false)
 		return db.noting(err)
 	}
-	db.group = &group{base: db.revisions.base(), changed: map[string]bool{}, began: time.Now(), done: make(chan struct{})}
+	db.versions.begin(db.writer)
+	db.group = &group{changed: map[string]bool{}, began: time.Now(), done: make(chan struct{})}
 	return nil
 }
 
@@ -136,16 +134,16 @@ func (db *sqliteDB) part(ctx context.Context, f func(Tx) error) (err error) {
 	return nil
 }
 
-// change notes the subjects that one more write of the group changes, nil for everything.
-func (g *group) change(subjects []string) {
-	if subjects == nil {
+// change notes the cache tags that one more write of the group changes, nil for everything.
+func (g *group) change(tags []string) {
+	if tags == nil {
 		g.changed = nil
 	}
 	if g.changed == nil {
 		return
 	}
-	for _, subject := range subjects {
-		g.changed[subject] = true
+	for _, tag := range tags {
+		g.changed[tag] = true
 	}
 }
 
@@ -210,7 +208,7 @@ func (db *sqliteDB) end(why error) (failure error) {
 	if why != nil {
 		g.changed = nil // if it was committed all the same
 	}
-	db.revisions.end(g.base, g.changed)
+	db.versions.end(db.writer, g.changed)
 	g.err = why
 	close(g.done)
 	return failure

@@ -24,18 +24,18 @@ type pair struct {
 	t      *rapid.T
 	realms [2]*realm
 	drafts [2][]*atrium.Draft // that were appended before
-	kept   map[string]keptRead
+	cached map[string]cachedRead
 }
 
-// A keptRead is what a read has found, by what it was of.
-type keptRead struct {
-	revision engine.Revision
-	found    string
+// A cachedRead is what a read has found, with the version of its cache tag.
+type cachedRead struct {
+	version engine.CacheVersion
+	found   string
 }
 
 func storeIsLikeModel(t *testing.T, e *env) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := &pair{env: e, t: t, realms: [2]*realm{newRealm(e.newTenant(t)), newRealm(e.newTenant(t))}, kept: map[string]keptRead{}}
+		p := &pair{env: e, t: t, realms: [2]*realm{newRealm(e.newTenant(t)), newRealm(e.newTenant(t))}, cached: map[string]cachedRead{}}
 		for range rapid.IntRange(1, 8).Draw(t, "operations") {
 			e.clock.step(time.Duration(rapid.IntRange(-3, 6).Draw(t, "seconds")) * 500 * time.Millisecond)
 			side := rapid.IntRange(0, 1).Draw(t, "tenant")
@@ -241,25 +241,24 @@ func (p *pair) compare() {
 			}
 			p.compareLinked(r, id, linked)
 			if got.ID == id {
-				p.compareKept(string(r.tenant)+" account "+string(id), string(id), describe(&got)+fmt.Sprint(when(got.LatestActivityAt), len(linked)))
+				p.compareCached(string(r.tenant)+" account "+string(id), string(id), describe(&got)+fmt.Sprint(when(got.LatestActivityAt), len(linked)))
 			}
 		}
 		p.comparePages(e, r)
 	}
 }
 
-// compareKept holds that a read finds what the one before has found while the revision
-// of its subject is the same. Nobody writes meanwhile.
-func (p *pair) compareKept(what, subject, found string) {
-	_, _ = p.Revision(subject) // takes note of what others have done
-	revision, ok := p.Revision(subject)
+// compareCached holds that a read finds what the one before has found while the version of its
+// cache tag is the same. Nobody writes in the meantime.
+func (p *pair) compareCached(what, tag, found string) {
+	version, ok := p.CacheVersion(tag)
 	if !ok {
 		return
 	}
-	if k, was := p.kept[what]; was && k.revision == revision && k.found != found {
-		p.t.Fatalf("%s is %s, and was %s at the same revision", what, found, k.found)
+	if c, was := p.cached[what]; was && c.version == version && c.found != found {
+		p.t.Fatalf("%s is %s, and was %s at the same version", what, found, c.found)
 	}
-	p.kept[what] = keptRead{revision, found}
+	p.cached[what] = cachedRead{version, found}
 }
 
 func when(at *atrium.Time) string {
@@ -291,7 +290,7 @@ func (p *pair) comparePages(e *env, r *realm) {
 		if got := e.page(p.t, page.ID); got.AudiencesCount != page.AudiencesCount {
 			p.t.Fatalf("page %s counts %d audiences, want %d", page.ID, got.AudiencesCount, page.AudiencesCount)
 		} else {
-			p.compareKept(string(r.tenant)+" page "+string(page.ID), "", fmt.Sprint(describe(&got), got.AudiencesCount))
+			p.compareCached(string(r.tenant)+" page "+string(page.ID), "", fmt.Sprint(describe(&got), got.AudiencesCount))
 		}
 	}
 	status := draw(p, "filter", append(atrium.PageStatuses(), "")...)
@@ -310,7 +309,7 @@ func (p *pair) comparePages(e *env, r *realm) {
 		if got, total := e.numbers(p.t, &u, 0, 100); fmt.Sprint(got) != fmt.Sprint(want) || total != int64(len(want)) {
 			p.t.Fatalf("audience %s has versions %v of %d, want %v", u.ID, got, total, want)
 		} else {
-			p.compareKept(string(r.tenant)+" versions "+string(u.ID), "", fmt.Sprint(got))
+			p.compareCached(string(r.tenant)+" versions "+string(u.ID), "", fmt.Sprint(got))
 		}
 	}
 }

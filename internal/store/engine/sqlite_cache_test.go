@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -24,27 +25,26 @@ func counting(t *testing.T) (engine.DB, string) {
 	return db, path
 }
 
-// revisions returns those of a, of b and of what has none of its own.
-func revisions(t *testing.T, db engine.DB) (all [3]engine.Revision) {
+// versions returns those of the cache tags a and b, and of what has no tag.
+func versions(t *testing.T, db engine.DB) (all [3]engine.CacheVersion) {
 	t.Helper()
-	_, _ = db.Revision("") // takes note of what others have done
-	for i, subject := range []string{"a", "b", ""} {
-		r, ok := db.Revision(subject)
+	for i, tag := range []string{"a", "b", ""} {
+		v, ok := db.CacheVersion(tag)
 		if !ok {
-			t.Fatalf("the revision of %q is not known", subject)
+			t.Fatalf("the version of %q is not known", tag)
 		}
-		all[i] = r
+		all[i] = v
 	}
 	return all
 }
 
-func TestARevisionChangesWithWhatItIsOf(t *testing.T) {
+func TestACacheVersionChangesWithItsTag(t *testing.T) {
 	db, path := counting(t)
-	write := func(db engine.DB, subjects ...string) func() error {
+	write := func(db engine.DB, tags ...string) func() error {
 		return func() error {
 			return db.Write(t.Context(), func(tx engine.Tx) error {
-				if subjects != nil {
-					tx.Changes(subjects...)
+				if tags != nil {
+					tx.Changes(tags...)
 				}
 				return increment(tx, "a")
 			})
@@ -59,7 +59,7 @@ func TestARevisionChangesWithWhatItIsOf(t *testing.T) {
 	}{
 		{"nothing", func() error { return nil }, [3]bool{}},
 		{"a write that says what it changes", write(db, "a"), [3]bool{true, false, false}},
-		{"one that changes no subject", func() error {
+		{"one that changes no tag", func() error {
 			return db.Write(t.Context(), func(tx engine.Tx) error {
 				tx.Changes()
 				return increment(tx, "a")
@@ -83,44 +83,44 @@ func TestARevisionChangesWithWhatItIsOf(t *testing.T) {
 			return errors.Join(write(other, "b")(), write(db, "a")())
 		}, [3]bool{true, true, true}},
 	} {
-		before := revisions(t, db)
+		before := versions(t, db)
 		if err := step.do(); err != nil {
 			t.Fatalf("%s: %v", step.what, err)
 		}
-		after := revisions(t, db)
+		after := versions(t, db)
 		for i, changed := range step.changed {
 			if (before[i] != after[i]) != changed {
-				t.Errorf("%s: the revision of %q was %v and is %v", step.what, []string{"a", "b", ""}[i], before[i], after[i])
+				t.Errorf("%s: the version of %q was %v and is %v", step.what, []string{"a", "b", ""}[i], before[i], after[i])
 			}
 		}
 	}
 }
 
-func TestARevisionOutlivesTheStartOfALogAnew(t *testing.T) {
+func TestACacheVersionOutlivesARestartOfTheWAL(t *testing.T) {
 	db, path := counting(t)
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	before := revisions(t, db)
+	before := versions(t, db)
 	if err := sqlitex.ExecuteTransient(conn, "PRAGMA wal_checkpoint(RESTART)", nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Write(t.Context(), func(tx engine.Tx) error { // from the log's beginning
+	if err := db.Write(t.Context(), func(tx engine.Tx) error { // from the beginning of the WAL
 		tx.Changes("a")
 		return increment(tx, "a")
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if after := revisions(t, db); after[0] == before[0] || after[1] != before[1] || after[2] != before[2] {
-		t.Errorf("the revisions were %v and are %v", before, after)
+	if after := versions(t, db); after[0] == before[0] || after[1] != before[1] || after[2] != before[2] {
+		t.Errorf("the versions were %v and are %v", before, after)
 	}
 }
 
-// TestWhatIsKeptByItsRevisionIsNeverOlderThanWhatWasAcknowledged has two databases on one
-// file increment counters, while readers keep what they have read by its revision.
-func TestWhatIsKeptByItsRevisionIsNeverOlderThanWhatWasAcknowledged(t *testing.T) {
+// Two databases on one file increment counters, while readers cache what they have read under its
+// version.
+func TestNothingCachedIsOlderThanWhatWasAcknowledged(t *testing.T) {
 	one, path := counting(t)
 	dbs := []engine.DB{one, openFile(t, path)}
 	names := []string{"a", "b"}
@@ -156,10 +156,10 @@ func TestWhatIsKeptByItsRevisionIsNeverOlderThanWhatWasAcknowledged(t *testing.T
 		})
 	}
 	type read struct {
-		revision engine.Revision
-		n        int64
+		version engine.CacheVersion
+		n       int64
 	}
-	var kept [2]atomic.Pointer[read]
+	var cached [2]atomic.Pointer[read]
 	var hits atomic.Int64
 	for range 3 {
 		reading.Go(func() {
@@ -171,25 +171,25 @@ func TestWhatIsKeptByItsRevisionIsNeverOlderThanWhatWasAcknowledged(t *testing.T
 				}
 				i := rand.IntN(2)
 				floor := acknowledged[i].Load()
-				before, ok := dbs[0].Revision(names[i])
-				if k := kept[i].Load(); ok && k != nil && k.revision == before {
+				before, ok := dbs[0].CacheVersion(names[i])
+				if c := cached[i].Load(); ok && c != nil && c.version == before {
 					hits.Add(1)
-					if k.n < floor {
-						t.Errorf("%d was kept after %d was acknowledged", k.n, floor)
+					if c.n < floor {
+						t.Errorf("%d was cached after %d was acknowledged", c.n, floor)
 						return
 					}
 					continue
 				}
-				k := read{revision: before}
+				c := read{version: before}
 				if err := dbs[0].Query(t.Context(), "SELECT n FROM counters WHERE name = $1", engine.Args{names[i]}, func(r engine.Row) error {
-					k.n = r.Int(0)
+					c.n = r.Int(0)
 					return nil
 				}); err != nil {
 					t.Error(err)
 					return
 				}
-				if after, known := dbs[0].Revision(names[i]); ok && known && after == before {
-					kept[i].Store(&k)
+				if after, known := dbs[0].CacheVersion(names[i]); ok && known && after == before {
+					cached[i].Store(&c)
 				}
 			}
 		})
@@ -198,7 +198,7 @@ func TestWhatIsKeptByItsRevisionIsNeverOlderThanWhatWasAcknowledged(t *testing.T
 	close(done)
 	reading.Wait()
 	if hits.Load() == 0 {
-		t.Error("nothing was ever kept")
+		t.Error("nothing was ever cached")
 	}
 	var sum int64
 	for i := range names {
@@ -209,23 +209,100 @@ func TestWhatIsKeptByItsRevisionIsNeverOlderThanWhatWasAcknowledged(t *testing.T
 	}
 }
 
-func TestAClosedDatabaseHasNoRevisions(t *testing.T) {
+// Another process commits all the time, also between a commit of this one and the moment when its
+// cache tags change.
+func TestACommitHidesNoneOfAnotherProcess(t *testing.T) {
 	db, path := counting(t)
-	revisions(t, db)
+	other, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	if err := sqlitex.ExecuteTransient(other, "PRAGMA synchronous = OFF", nil); err != nil { // fast
+		t.Fatal(err)
+	}
+	var acknowledged atomic.Int64 // of b, which the other process increments
+	var all sync.WaitGroup
+	done := make(chan struct{})
+	running := func() bool {
+		select {
+		case <-done:
+			return false
+		default:
+			return true
+		}
+	}
+	all.Go(func() {
+		for running() {
+			switch err := sqlitex.ExecuteTransient(other, "UPDATE counters SET n = n + 1 WHERE name = 'b'", nil); sqlite.ErrCode(err) {
+			case sqlite.ResultOK:
+				acknowledged.Add(1)
+				time.Sleep(rand.N(50 * time.Microsecond))
+			case sqlite.ResultBusy:
+			default:
+				t.Error(err)
+				return
+			}
+		}
+	})
+	all.Go(func() {
+		var version engine.CacheVersion
+		cached := int64(-1)
+		for running() {
+			floor := acknowledged.Load()
+			before, ok := db.CacheVersion("b")
+			if ok && cached >= 0 && before == version {
+				if cached < floor {
+					t.Errorf("%d was cached after %d was acknowledged", cached, floor)
+					return
+				}
+				continue
+			}
+			var n int64
+			if err := db.Query(t.Context(), "SELECT n FROM counters WHERE name = 'b'", nil, func(r engine.Row) error {
+				n = r.Int(0)
+				return nil
+			}); err != nil {
+				t.Error(err)
+				return
+			}
+			if after, known := db.CacheVersion("b"); ok && known && after == before {
+				version, cached = before, n
+			}
+		}
+	})
+	for range 2000 {
+		if err := db.Write(t.Context(), func(tx engine.Tx) error {
+			tx.Changes("a")
+			return increment(tx, "a")
+		}); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(done)
+	all.Wait()
+	if acknowledged.Load() == 0 {
+		t.Error("the other process has committed nothing")
+	}
+}
+
+func TestAClosedDatabaseHasNoCacheVersions(t *testing.T) {
+	db, path := counting(t)
+	versions(t, db)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := openFile(t, path).Write(t.Context(), func(tx engine.Tx) error { return increment(tx, "a") }); err != nil {
 		t.Fatal(err)
 	}
-	if r, ok := db.Revision("a"); ok {
-		t.Errorf("one that is closed has the revision %v", r)
+	if v, ok := db.CacheVersion("a"); ok {
+		t.Errorf("one that is closed has the version %v", v)
 	}
 }
 
-// TestARevisionIsNotThatOfAFileThatWasThereBefore has a database take the place of one
-// that this process has open.
-func TestARevisionIsNotThatOfAFileThatWasThereBefore(t *testing.T) {
+// A database takes the place of one that this process has open.
+func TestACacheVersionIsOfTheFileThatIsOpen(t *testing.T) {
 	_, path := counting(t)
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		if err := os.Rename(path+suffix, path+".old"+suffix); err != nil {
@@ -233,13 +310,25 @@ func TestARevisionIsNotThatOfAFileThatWasThereBefore(t *testing.T) {
 		}
 	}
 	db := openFile(t, path)
+	script(t, db, "CREATE TABLE t (n INTEGER)")
 	for range 3 {
-		_, _ = db.Revision("")
-		before, known := db.Revision("")
-		script(t, db, "CREATE TABLE IF NOT EXISTS t (n INTEGER); INSERT INTO t VALUES (1)")
-		_, _ = db.Revision("")
-		if after, ok := db.Revision(""); known && ok && after == before {
-			t.Fatalf("the revision is %v before and after a commit", after)
+		before := versions(t, db)
+		script(t, db, "INSERT INTO t VALUES (1)")
+		if after := versions(t, db); after == before {
+			t.Fatalf("the versions are %v before and after a commit", after)
+		}
+	}
+}
+
+func BenchmarkCacheVersion(b *testing.B) {
+	db, err := engine.OpenSQLite(filepath.Join(b.TempDir(), "counters.db"), engine.SQLiteOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for b.Loop() {
+		if _, ok := db.CacheVersion("a"); !ok {
+			b.Fatal("the version is not known")
 		}
 	}
 }
