@@ -64,7 +64,7 @@ func command() error {
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each row, behind one that warms up")
 	flag.DurationVar(&o.roundLength, "round", 2*time.Second, "length of a round of each size, and of the reference")
 	flag.StringVar(&o.only, "only", "", `rows to measure, with semicolons between them; "start" is memory and start (default all)`)
-	flag.StringVar(&o.flags, "flags", "--metrics-addr 127.0.0.1:0 --answer-memory 0", "more flags for atrium serve, with spaces between them")
+	flag.StringVar(&o.flags, "flags", "--metrics-addr 127.0.0.1:0 --response-cache 0", "more flags for atrium serve, with spaces between them")
 	flag.BoolVar(&o.seedOnly, "seed", false, "only make the databases")
 	flag.StringVar(&o.docs, "docs", "", "only write what was measured in -dir to performance.md and images in this directory")
 	flag.Parse()

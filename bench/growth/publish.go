@@ -102,7 +102,7 @@ the goal.
 Everything grows together: each account has 10 entries and 3 prospects, for every 100
 entries there is a page, and one audience has as many versions as there are pages. One entry
 in 20 is of one account, whose activity is read. Accounts, keys and pages are taken at random
-over all that there are. No answers are kept,
+over all that there are. No responses are cached,
 which would hide what a read costs where all of them fit. What is equal is the binary, its settings, the connections, the
 requests, and that the whole file is held in the page cache (PostgreSQL
 has 1 GB of buffers). Payloads have 300 to 1,000 bytes. A file of fewer than 100,000 entries is put back

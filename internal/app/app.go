@@ -103,7 +103,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if a.certificate != nil {
 		kit.HSTS = c.Settings.HSTS
 	}
-	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Kept: &rest.Kept{Revision: c.Store.CacheVersion, Bytes: int64(c.Settings.AnswerMemory)}}
+	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Cache: &rest.ResponseCache{Version: c.Store.CacheVersion, Bytes: int64(c.Settings.ResponseCache)}}
 	private := newManage(c, cursors, a.keys, a.writer)
 	private.MaxLine = int64(c.Settings.MaxBody) + lineMembers
 

@@ -19,12 +19,12 @@ import (
 
 // gcPercent lets the heap grow to three times what is alive before it is collected,
 // unless GOGC says otherwise: what is alive is small, and collecting it often costs
-// throughput. With five times, kept answers had the process take 267 MB instead of 184,
-// and were no faster.
+// throughput. With five times, the process took 267 MB instead of 184 with the response cache,
+// and was no faster.
 const gcPercent = 200
 
 // memoryLimit is where the collector begins to work harder, unless GOMEMLIMIT says
-// otherwise, besides the answers that are kept. It is no limit to what may be alive.
+// otherwise, in addition to the response cache. It is no limit to what may be alive.
 const memoryLimit = 256 << 20
 
 func newServe() *cobra.Command {
@@ -73,7 +73,7 @@ func serve(ctx context.Context, c config.Config, warnings []string, stderr io.Wr
 		debug.SetGCPercent(gcPercent)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit + int64(c.AnswerMemory))
+		debug.SetMemoryLimit(memoryLimit + int64(c.ResponseCache))
 	}
 	lines := telemetry.NewLines(stderr)
 	defer func() { _ = lines.Close() }()

@@ -110,9 +110,9 @@ type Config struct {
 	// tenants share it fairly. Requests that do not fit get 503.
 	BodyMemory Size
 
-	// How much memory answers to GET of the external API may take that are kept until what
-	// they say changes, on SQLite. 0 keeps none.
-	AnswerMemory Size
+	// How much memory cached responses to GET of the external API may take, on SQLite. A
+	// response is cached until what it shows changes. 0 disables the cache.
+	ResponseCache Size
 
 	// Maximum requests in flight, not counting imports and exports. One tenant may have
 	// half of them; several tenants share them fairly. As many more of each tenant wait
@@ -202,7 +202,7 @@ func Default() Config {
 		MaxConnections:       8192,
 		MaxClientConnections: 4096,
 		BodyMemory:           256 << 20,
-		AnswerMemory:         32 << 20,
+		ResponseCache:        32 << 20,
 		MaxRequests:          2048,
 		RequestWait:          time.Second,
 		AuthFailures:         Rate{100, time.Minute},
@@ -262,7 +262,7 @@ func (c *Config) faults() (all []string) {
 	check(c.MaxClientConnections >= 1 && c.MaxClientConnections <= 1<<20, "max-client-connections", "must be from 1 to 1048576")
 	check(c.MaxClientConnections <= c.MaxConnections, "max-client-connections", "must be at most max-connections")
 	check(c.BodyMemory >= 2*max(c.MaxBody, c.BatchMaxBody), "body-memory", "must be at least twice max-body and batch-max-body")
-	check(c.AnswerMemory >= 0, "answer-memory", "must be a size, or 0")
+	check(c.ResponseCache >= 0, "response-cache", "must be a size, or 0")
 	check(c.MaxRequests >= 0 && c.MaxRequests <= 1<<20, "max-requests", "must be from 0 to 1048576")
 	check(c.RequestWait >= 0 && c.RequestWait <= time.Minute, "request-wait", "must be from 0s to "+time.Minute.String())
 	proxies, err := Networks(c.TrustedProxies)

@@ -29,7 +29,7 @@ var usage = map[string]string{
 	"MaxClientConnections": "Maximum open connections of one client: an IPv4 address or an IPv6 /64 network. The server closes further ones at once. Trusted proxies are exempt.",
 	"TrustedProxies":       "Proxies whose X-Forwarded-For header names the client: comma-separated `networks` such as 10.0.0.0/8, or addresses. The header is ignored in requests from others.",
 	"BodyMemory":           "Memory for request bodies in progress and for responses that clients have not read yet, not counting the first 16 KiB of each. One tenant may use half of it; several tenants share it fairly. Requests that do not fit get 503.",
-	"AnswerMemory":         "How much memory answers to GET of the external API may take that are kept until what they say changes, on SQLite. 0 keeps none.",
+	"ResponseCache":        "How much memory cached responses to GET of the external API may take, on SQLite. A response is cached until what it shows changes. 0 disables the cache.",
 	"MaxRequests":          "Maximum requests in flight, not counting imports and exports. One tenant may have half of them; several tenants share them fairly. As many more of each tenant wait for request-wait. 0 is unlimited. On PostgreSQL at most 32 for each of database-connections.",
 	"RequestWait":          "Maximum time that a request waits while max-requests are in flight. Then it gets 503.",
 	"KeyRate":              "Requests allowed per API key, such as 100/s. More get 429. 0 is unlimited. Each process counts separately.",

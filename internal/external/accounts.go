@@ -18,7 +18,7 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return a.Kept.Answer(r, who.TenantID, string(id), func() (rest.Response, bool, error) {
+	return a.Cache.Get(r, who.TenantID, string(id), func() (rest.Response, bool, error) {
 		found, linked, err := a.Store.Account(ctx, who.TenantID, id)
 		if errors.Is(err, store.ErrManyProspects) {
 			return rest.Response{Document: a.readAccount(who.TenantID, id)}, false, nil

@@ -25,7 +25,7 @@ func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return a.Kept.Answer(r, who.TenantID, "", func() (rest.Response, bool, error) {
+	return a.Cache.Get(r, who.TenantID, "", func() (rest.Response, bool, error) {
 		versions, total, err := a.Store.Versions(ctx, who.TenantID, page, audience, skip, limit)
 		return rest.Response{Body: &versionList{versions, withArchived, skip < total-int64(len(versions)), total}}, true, err
 	})

@@ -13,7 +13,7 @@ func (a *API) getPage(ctx context.Context, who auth.Principal, r *rest.Request) 
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return a.Kept.Answer(r, who.TenantID, "", func() (rest.Response, bool, error) {
+	return a.Cache.Get(r, who.TenantID, "", func() (rest.Response, bool, error) {
 		p, err := a.Store.Page(ctx, who.TenantID, id)
 		if err != nil {
 			return rest.Response{}, false, err
@@ -36,7 +36,7 @@ func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request
 	if err := q.Err(); err != nil {
 		return rest.Response{}, err
 	}
-	return a.Kept.Answer(r, who.TenantID, "", func() (rest.Response, bool, error) {
+	return a.Cache.Get(r, who.TenantID, "", func() (rest.Response, bool, error) {
 		pages, more, err := a.Store.Pages(ctx, who.TenantID, status, after, limit)
 		if err != nil {
 			return rest.Response{}, false, err

@@ -21,7 +21,7 @@ type API struct {
 	Store   *store.Store
 	Logs    Logs
 	Cursors rest.CursorKey
-	Kept    *rest.Kept // answers to reads; nil for none
+	Cache   *rest.ResponseCache // nil for none
 }
 
 // Routes are all operations that need a key.

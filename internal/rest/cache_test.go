@@ -15,38 +15,38 @@ import (
 	"atrium/internal/rest"
 )
 
-// A stored is what answers are made from, and counts how many were.
+// A stored is what responses are loaded from. It counts them.
 type stored struct {
-	kept     *rest.Kept
-	revision [2]uint64
-	unknown  bool   // nothing is known of the revision
-	body     string // of an answer, but for who asks what
-	made     int
-	during   func() // what happens while one is made
-	refused  bool   // none may be kept
-	failure  error
+	cache       *rest.ResponseCache
+	version     [2]uint64
+	unknown     bool   // the version is not known
+	body        string // of a response, without the tenant and the path
+	loaded      int
+	during      func() // what happens while one is loaded
+	uncacheable bool
+	failure     error
 }
 
 func (s *stored) handler() http.Handler {
-	s.kept = &rest.Kept{Revision: func(string) ([2]uint64, bool) { return s.revision, !s.unknown }, Bytes: 16 << 20}
+	s.cache = &rest.ResponseCache{Version: func(string) ([2]uint64, bool) { return s.version, !s.unknown }, Bytes: 16 << 20}
 	kit := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler)}
 	return kit.Handler([]rest.Route{{
 		Method: http.MethodGet, Pattern: "/things/{thing}", Scope: atrium.ScopePagesRead,
 		Handle: func(_ context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-			return s.kept.Answer(r, who.TenantID, "", func() (rest.Response, bool, error) {
-				s.made++
+			return s.cache.Get(r, who.TenantID, "", func() (rest.Response, bool, error) {
+				s.loaded++
 				body := fmt.Sprint(who.TenantID, " ", r.PathValue("thing"), " ", s.body)
 				if s.during != nil {
 					s.during()
 				}
-				return rest.Response{Body: body}, !s.refused, s.failure
+				return rest.Response{Body: body}, !s.uncacheable, s.failure
 			})
 		},
 	}}, nil)
 }
 
-func TestAnAnswerIsKeptWhileWhatIsStoredIsTheSame(t *testing.T) {
-	s := &stored{body: "1", revision: [2]uint64{1}}
+func TestAResponseIsCachedUntilTheVersionChanges(t *testing.T) {
+	s := &stored{body: "1", version: [2]uint64{1}}
 	handler := s.handler()
 	ask := func(tenant, target, tag string) *httptest.ResponseRecorder {
 		t.Helper()
@@ -59,11 +59,11 @@ func TestAnAnswerIsKeptWhileWhatIsStoredIsTheSame(t *testing.T) {
 		handler.ServeHTTP(w, r)
 		return w
 	}
-	want := func(what, tenant, target, body string, made int) *httptest.ResponseRecorder {
+	want := func(what, tenant, target, body string, loaded int) *httptest.ResponseRecorder {
 		t.Helper()
 		w := ask(tenant, target, "")
-		if got := w.Body.String(); w.Code != http.StatusOK || got != fmt.Sprintf("%q", body) || s.made != made {
-			t.Errorf("%s: %d %s, the %dth that was made, want %s and the %dth", what, w.Code, got, s.made, body, made)
+		if got := w.Body.String(); w.Code != http.StatusOK || got != fmt.Sprintf("%q", body) || s.loaded != loaded {
+			t.Errorf("%s: %d %s, the %dth that was loaded, want %s and the %dth", what, w.Code, got, s.loaded, body, loaded)
 		}
 		return w
 	}
@@ -81,28 +81,28 @@ func TestAnAnswerIsKeptWhileWhatIsStoredIsTheSame(t *testing.T) {
 	want("by a name that is escaped in another way", "one", "/things/%61", "one a 1", 5)
 	want("each of them again", "two", "/things/a", "two a 1", 5)
 
-	s.body, s.revision = "2", [2]uint64{2}
+	s.body, s.version = "2", [2]uint64{2}
 	want("after a change", "one", "/things/a", "one a 2", 6)
 	want("the same", "one", "/things/a", "one a 2", 6)
 
-	s.during = func() { s.body, s.revision = "4", [2]uint64{4} }
-	s.body, s.revision = "3", [2]uint64{3}
-	want("one that is old when it is made", "one", "/things/a", "one a 3", 7)
+	s.during = func() { s.body, s.version = "4", [2]uint64{4} }
+	s.body, s.version = "3", [2]uint64{3}
+	want("one that is old when it is loaded", "one", "/things/a", "one a 3", 7)
 	want("the one that follows", "one", "/things/a", "one a 4", 8)
 	s.during = nil
 
-	s.revision, s.refused = [2]uint64{5}, true
-	want("one that may not be kept", "one", "/things/a", "one a 4", 9)
+	s.version, s.uncacheable = [2]uint64{5}, true
+	want("one that is not cacheable", "one", "/things/a", "one a 4", 9)
 	want("the same", "one", "/things/a", "one a 4", 10)
 
-	s.refused, s.unknown = false, true
-	want("when nothing is known", "one", "/things/a", "one a 4", 11)
+	s.uncacheable, s.unknown = false, true
+	want("when the version is unknown", "one", "/things/a", "one a 4", 11)
 	want("the same", "one", "/things/a", "one a 4", 12)
 
-	s.unknown, s.kept.Bytes = false, 0
+	s.unknown, s.cache.Bytes = false, 0
 	want("when there is no memory for it", "one", "/things/a", "one a 4", 13)
 	want("the same", "one", "/things/a", "one a 4", 14)
-	s.kept.Bytes = 16 << 20
+	s.cache.Bytes = 16 << 20
 
 	s.unknown, s.failure = false, atrium.NotFound()
 	for range 2 {
@@ -110,13 +110,13 @@ func TestAnAnswerIsKeptWhileWhatIsStoredIsTheSame(t *testing.T) {
 			t.Errorf("a failure: %d %s", w.Code, w.Body)
 		}
 	}
-	if s.made != 16 {
-		t.Errorf("%d were made, failures among them, want 16", s.made)
+	if s.loaded != 16 {
+		t.Errorf("%d were loaded, failures among them, want 16", s.loaded)
 	}
 }
 
-func TestKeptAnswersTakeABoundedAmountOfMemory(t *testing.T) {
-	s := &stored{body: strings.Repeat("x", 100<<10), revision: [2]uint64{1}}
+func TestTheResponseCacheTakesABoundedAmountOfMemory(t *testing.T) {
+	s := &stored{body: strings.Repeat("x", 100<<10), version: [2]uint64{1}}
 	handler := s.handler()
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -129,7 +129,7 @@ func TestKeptAnswersTakeABoundedAmountOfMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 20<<20 {
-		t.Errorf("%d bytes are kept", grown)
+		t.Errorf("%d bytes are cached", grown)
 	}
 	runtime.KeepAlive(s)
 }

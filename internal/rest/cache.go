@@ -1,0 +1,120 @@
+package rest
+
+import (
+	"bytes"
+	"cmp"
+	"sync"
+
+	"atrium"
+)
+
+const (
+	maxCachedBody  = 256 << 10 // larger bodies are not cached
+	cachedOverhead = 256       // bytes that a cached response takes besides its texts, about
+)
+
+// A ResponseCache holds responses until the version of what they show changes. It is safe
+// for concurrent use. A nil cache holds nothing.
+//
+// Authorize the caller first: the cache distinguishes tenants, not keys.
+type ResponseCache struct {
+	// Version returns the version of a cache tag: see engine.DB's CacheVersion.
+	Version func(tag string) (version [2]uint64, known bool)
+
+	Bytes int64 // how much memory the responses may take, about; 0 for none
+
+	// The responses are in two generations. A response moves to the current one when it
+	// is found in the previous one. mu guards them.
+	mu                sync.Mutex
+	current, previous map[cacheKey]*cachedResponse
+	currentBytes      int64
+}
+
+// A cacheKey is what a response depends on, apart from what is stored.
+type cacheKey struct {
+	tenant      atrium.TenantID
+	path, query string
+}
+
+type cachedResponse struct {
+	version [2]uint64
+	body    Encoded
+	tag     string // the entity tag
+}
+
+func (a *cachedResponse) bytes(key cacheKey) int64 {
+	return int64(len(a.body) + len(a.tag) + len(key.path) + len(key.query) + cachedOverhead)
+}
+
+// Get returns the cached response to a request, or what load returns, with status 200. It caches the
+// latter if load says that it is cacheable: it depends on nothing but the tenant, the path and the
+// query of the request, and what is stored under the cache tag.
+func (c *ResponseCache) Get(r *Request, tenant atrium.TenantID, tag string, load func() (response Response, cacheable bool, err error)) (Response, error) {
+	var before [2]uint64
+	known := false
+	if c != nil && c.Bytes > 0 {
+		before, known = c.Version(tag)
+	}
+	if !known {
+		response, _, err := load()
+		return response, err
+	}
+	key := cacheKey{tenant, r.http.URL.EscapedPath(), r.http.URL.RawQuery}
+	if cached := c.find(key, before); cached != nil {
+		return Response{Body: cached.body, ETag: cached.tag}, nil
+	}
+	response, cacheable, err := load()
+	if err != nil || !cacheable {
+		return response, err
+	}
+	body, writer, err := encode(response.Body, r.http)
+	if err != nil {
+		giveBack(writer)
+		return response, err
+	}
+	if writer != nil {
+		body = bytes.Clone(body)
+		giveBack(writer)
+	}
+	loaded := &cachedResponse{before, body, cmp.Or(response.ETag, hashTag(body))}
+	if after, known := c.Version(tag); known && after == before && len(body) <= maxCachedBody {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.add(key, loaded)
+	}
+	return Response{Body: loaded.body, ETag: loaded.tag}, nil
+}
+
+// find returns the cached response of a version, or nil.
+func (c *ResponseCache) find(key cacheKey, version [2]uint64) *cachedResponse {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cached := c.current[key]
+	if cached == nil {
+		if cached = c.previous[key]; cached == nil {
+			return nil
+		}
+		if cached.version == version {
+			c.add(key, cached)
+		}
+	}
+	if cached.version != version {
+		return nil
+	}
+	return cached
+}
+
+// add puts a response into the current generation. When that takes half of the memory, it becomes the
+// previous one, and the former previous one is dropped. c.mu is held.
+func (c *ResponseCache) add(key cacheKey, response *cachedResponse) {
+	if c.current == nil {
+		c.current = map[cacheKey]*cachedResponse{}
+	}
+	if former := c.current[key]; former != nil {
+		c.currentBytes -= former.bytes(key)
+	}
+	c.current[key] = response
+	if c.currentBytes += response.bytes(key); c.currentBytes > c.Bytes/2 {
+		c.current, c.previous, c.currentBytes = nil, c.current, 0
+	}
+}
