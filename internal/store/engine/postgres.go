@@ -46,7 +46,8 @@ const (
 	healthCheckPeriod = 15 * time.Second
 	waitersPerConn    = 32
 	closePatience     = 100 * time.Millisecond
-	firstReplan       = time.Second
+	firstDiscard      = time.Second
+	statementCache    = 512            // prepared statements of a connection
 	migrationLock     = 0x61747269756d // "atrium"
 )
 
@@ -118,6 +119,11 @@ func OpenPostgres(ctx context.Context, url string, options PostgresOptions) (DB,
 		waiting: make(chan struct{}, waitersPerConn*options.Connections),
 		ending:  make(chan struct{}, options.Connections),
 	}
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	if options.Unprepared {
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	config.ConnConfig.StatementCacheCapacity, config.ConnConfig.DescriptionCacheCapacity = statementCache, statementCache
 	config.AfterConnect = db.prepareConn
 	if namesSeveral(config.ConnConfig) {
 		new(newestTimeline).guard(config)
@@ -140,8 +146,14 @@ func hasPasswordInHost(c *pgconn.Config) bool {
 	return at(c.Host) || slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return at(f.Host) })
 }
 
-// connState is the key under which a connection keeps what is ours.
-const connState = "atrium"
+// plansKey is the key under which a connection keeps the state of its plans.
+const plansKey = "atrium plans"
+
+// Plans is the state of the plans of a connection's prepared statements.
+type plans struct {
+	connectedAt time.Time
+	discardAt   time.Time // zero for never
+}
 
 // sessionSettings are made where a session is ours alone. Every statement of the
 // store finds its rows by an index, and is planned once for all arguments: a plan
@@ -160,23 +172,36 @@ func (db *postgresDB) prepareConn(ctx context.Context, c *pgx.Conn) error {
 	if encoding := c.PgConn().ParameterStatus("server_encoding"); encoding != "" && encoding != "UTF8" {
 		return fmt.Errorf("the database has the encoding %s: make one with UTF8", encoding)
 	}
-	state := &postgresConn{pg: c.PgConn(), timeout: db.options.Timeout, ctx: unwatched}
-	if !db.options.Unprepared {
-		state.prepared = map[string]*pgconn.StatementDescription{}
-		state.made = time.Now()
-		state.replanAt = state.made.Add(firstReplan)
-		// Twice the time of a statement: who is slower than that has gone away and
-		// may hold locks.
-		settings := fmt.Sprintf(sessionSettings, 2*db.options.Timeout.Milliseconds())
-		// The time-out of connecting is over, and the pool has none for this.
-		ctx, cancel := context.WithTimeout(ctx, min(connectTimeout, db.options.Timeout))
-		defer cancel()
-		if _, err := c.PgConn().Exec(ctx, settings).ReadAll(); err != nil {
-			return err
-		}
+	if db.options.Unprepared {
+		return nil
 	}
-	c.PgConn().CustomData()[connState] = state
-	return nil
+	now := time.Now()
+	c.PgConn().CustomData()[plansKey] = &plans{connectedAt: now, discardAt: now.Add(firstDiscard)}
+	// Twice the time of a statement: who is slower than that has gone away and
+	// may hold locks.
+	settings := fmt.Sprintf(sessionSettings, 2*db.options.Timeout.Milliseconds())
+	// The time-out of connecting is over, and the pool has none for this.
+	ctx, cancel := context.WithTimeout(ctx, min(connectTimeout, db.options.Timeout))
+	defer cancel()
+	_, err := c.Exec(ctx, settings)
+	return err
+}
+
+// refresh discards the plans whenever the connection has become twice as old. A server
+// keeps a plan until it has analyzed the tables, which may take minutes. In one that it
+// made while they were empty, any index of a tenant looks as good as that of an identifier.
+func (p *plans) refresh(t *postgresTx) error {
+	now := time.Now()
+	if p.discardAt.IsZero() || now.Before(p.discardAt) {
+		return nil
+	}
+	p.discardAt = now.Add(now.Sub(p.connectedAt))
+	err := t.exec("DISCARD PLANS")
+	if sqlState(err) != "" && !t.conn.IsClosed() {
+		p.discardAt = time.Time{} // this server does not support it
+		return nil
+	}
+	return err
 }
 
 // probe finds out whether the database is there, and whether it is sharded. It ends
@@ -206,17 +231,17 @@ func (db *postgresDB) Traits() Traits {
 }
 
 func (db *postgresDB) Read(ctx context.Context, f func(Tx) error) error {
-	return db.again(ctx, func(c *postgresConn) error {
-		return c.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", f)
+	return db.again(ctx, func(t *postgresTx) error {
+		return t.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", f)
 	})
 }
 
 func (db *postgresDB) Write(ctx context.Context, f func(Tx) error) error {
 	start, attempts := time.Now(), 0
-	err := db.again(ctx, func(c *postgresConn) error {
+	err := db.again(ctx, func(t *postgresTx) error {
 		attempts++
-		c.writes = true
-		return c.transaction("BEGIN ISOLATION LEVEL READ COMMITTED", f)
+		t.writes = true
+		return t.transaction("BEGIN ISOLATION LEVEL READ COMMITTED", f)
 	})
 	db.options.Observer.Wrote(ctx, time.Since(start), attempts, err == nil)
 	return err
@@ -226,10 +251,9 @@ func (db *postgresDB) Write(ctx context.Context, f func(Tx) error) error {
 // a pool that shares connections. It waits for the lock of a table a moment only, and
 // then tries again: who uses the table next would wait behind it.
 func (db *postgresDB) Migrate(ctx context.Context, f func(Tx) error) error {
-	return db.again(ctx, func(c *postgresConn) error {
-		c.writes, c.timeout, c.ctx = true, 0, ctx
-		defer func() { c.timeout, c.ctx = db.options.Timeout, unwatched }()
-		return c.transaction("BEGIN ISOLATION LEVEL READ COMMITTED", func(tx Tx) error {
+	return db.again(ctx, func(t *postgresTx) error {
+		t.writes, t.timeout = true, 0
+		return t.transaction("BEGIN ISOLATION LEVEL READ COMMITTED", func(tx Tx) error {
 			lock := fmt.Sprintf("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock(%d); SET LOCAL lock_timeout = '2s'", migrationLock)
 			if err := tx.Script(lock); err != nil {
 				return err
@@ -246,8 +270,8 @@ func (db *postgresDB) Purge(context.Context, int64) error { return nil }
 // rows that were replaced meanwhile, and a migration from changing the tables that
 // were read. f is called once at most: a row has come before.
 func (db *postgresDB) Snapshot(ctx context.Context, f func(DB) error) error {
-	return db.again(ctx, func(c *postgresConn) error {
-		return c.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", func(tx Tx) error {
+	return db.again(ctx, func(t *postgresTx) error {
+		return t.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", func(tx Tx) error {
 			if err := tx.Script("SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
 				return err
 			}
@@ -283,7 +307,7 @@ func (s *postgresSnapshot) Read(ctx context.Context, f func(Tx) error) error {
 
 // again calls once until it succeeds, or fails in a way that another try would
 // not change.
-func (db *postgresDB) again(ctx context.Context, f func(*postgresConn) error) error {
+func (db *postgresDB) again(ctx context.Context, f func(*postgresTx) error) error {
 	pause := firstPause
 	for try := 1; ; try++ {
 		passing, err := db.once(ctx, f)
@@ -307,7 +331,7 @@ var errTooMany = &Error{Unavailable, errors.New("too many wait for the database 
 
 // once calls f with a connection. passing says that f failed in a way that may
 // pass, and can be called again.
-func (db *postgresDB) once(ctx context.Context, f func(*postgresConn) error) (passing bool, err error) {
+func (db *postgresDB) once(ctx context.Context, f func(*postgresTx) error) (passing bool, err error) {
 	select {
 	case db.waiting <- struct{}{}:
 		defer func() { <-db.waiting }()
@@ -324,19 +348,17 @@ func (db *postgresDB) once(ctx context.Context, f func(*postgresConn) error) (pa
 		return false, &Error{Unavailable, fmt.Errorf("connect to the database: %w", err)}
 	}
 	defer db.release(conn)
-	c, ok := conn.Conn().PgConn().CustomData()[connState].(*postgresConn)
-	if !ok {
-		return false, errors.New("a connection without its state")
+	t := &postgresTx{conn: conn.Conn(), caller: ctx, timeout: db.options.Timeout, sharded: db.sharded.Load(), queued: &pgx.Batch{}}
+	if p, ok := t.conn.PgConn().CustomData()[plansKey].(*plans); ok {
+		err = p.refresh(t)
 	}
-	c.begin(ctx, db.sharded.Load())
-	defer c.end()
-	if err = c.replan(); err == nil {
-		err = f(c)
+	if err == nil {
+		err = f(t)
 	}
-	if isTimeout(err) && c.pg.IsClosed() {
+	if isTimeout(err) && t.conn.IsClosed() {
 		db.dropIdle()
 	}
-	return (c.writes || !c.rows) && (isLost(err) || isContended(err)), err
+	return (t.writes || !t.rows) && (isLost(err) || isContended(err)), err
 }
 
 // release gives a connection back to the pool, which drops it if a transaction is
@@ -366,8 +388,8 @@ func (db *postgresDB) release(conn *pgxpool.Conn) {
 
 // dropIdle closes the connections that nobody uses.
 func (db *postgresDB) dropIdle() {
-	for _, conn := range db.pool.AcquireAllIdle(unwatched) {
-		_ = conn.Conn().Close(unwatched) // which waits for nobody
+	for _, conn := range db.pool.AcquireAllIdle(context.Background()) {
+		_ = conn.Conn().Close(context.Background()) // which waits for nobody
 		conn.Release()
 	}
 }

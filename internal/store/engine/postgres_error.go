@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // postgresError gives an error its class, by its code (PostgreSQL documentation,
-// appendix A); nil stays nil. An error without a code is of the connection.
+// appendix A); nil stays nil. An error without a code is of the connection, unless
+// arguments do not fit their statement.
 func postgresError(err error) error {
 	if err == nil {
 		return nil
@@ -19,7 +23,23 @@ func postgresError(err error) error {
 	if code := sqlState(err); code != "" {
 		return &Error{classOfState(code), err}
 	}
+	if isUnsent(err) && !isNetwork(err) {
+		return &Error{Internal, err}
+	}
 	return &Error{Unavailable, &connError{err}}
+}
+
+// isUnsent reports whether no statement of a batch was sent: one of them could not be
+// prepared, or its arguments do not fit.
+func isUnsent(err error) bool {
+	_, ok := errors.AsType[pgx.ErrPreprocessingBatch](err)
+	return ok
+}
+
+// isNetwork reports whether a connection broke, or was too slow.
+func isNetwork(err error) bool {
+	_, ok := errors.AsType[net.Error](err)
+	return ok || pgconn.Timeout(err) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // A connError is a failure of a connection that was open.

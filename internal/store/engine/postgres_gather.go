@@ -127,7 +127,7 @@ func (db *postgresDB) Query(ctx context.Context, sql string, args Args, each fun
 }
 
 func (db *postgresDB) single(q *gathered) error {
-	return db.again(q.ctx, func(c *postgresConn) error { return c.Query(q.sql, q.args, q.each) })
+	return db.again(q.ctx, func(t *postgresTx) error { return t.Query(q.sql, q.args, q.each) })
 }
 
 // lead runs queries, the first of which is the caller's own.
@@ -143,15 +143,15 @@ func (db *postgresDB) lead(queries []*gathered) {
 		queries[0].err = db.single(queries[0])
 		return
 	}
-	steps := make([]*step, len(queries))
-	for i, q := range queries {
+	for _, q := range queries {
 		q.alone = true // unless this comes to an end
-		steps[i] = &step{sql: q.sql, set: func(v *values) error { return v.setArgs(q.args) }, each: q.handOut}
 	}
-	done := 0
-	_, err := db.once(unwatched, func(c *postgresConn) (err error) {
-		done, err = c.exchange(steps...)
-		return err
+	results := make([]result, len(queries))
+	_, err := db.once(context.Background(), func(t *postgresTx) error {
+		for i, q := range queries {
+			t.queue(&results[i], q.sql, q.args, q.handOut)
+		}
+		return t.send()
 	})
 	// What the server refuses is the fault of one query: each is run alone, and it
 	// is found. So is what a lost connection has left undone.
@@ -159,8 +159,8 @@ func (db *postgresDB) lead(queries []*gathered) {
 		away = err
 	}
 	for i, q := range queries {
-		if i < done {
-			q.err, q.alone = steps[i].err, false
+		if results[i].done {
+			q.err, q.alone = results[i].err, false
 		} else {
 			q.err, q.alone = err, away == nil && !q.rows
 		}

@@ -97,7 +97,7 @@ func TestAQueryThatFailsFailsAlone(t *testing.T) {
 			return s.Query(t.Context(), sql, args, count)
 		}
 	}
-	want := map[int]string{7: "division by zero", 9: "cancel", 11: "a int", 13: "on purpose", 17: "on purpose", 19: "terminat"}
+	want := map[int]string{7: "division by zero", 9: "cancel", 11: "unable to encode", 13: "on purpose", 17: "on purpose", 19: "terminat"}
 	for i, err := range gather(t, s.DB, queries...) {
 		switch {
 		case want[i] == "" && err != nil:

@@ -13,6 +13,7 @@ import (
 
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/postgrestest"
+	"atrium/test/cutproxy"
 )
 
 // What every engine must do is in storetest. These are the guarantees that only
@@ -153,6 +154,34 @@ func TestAConnectionThatIsLostBeforeTheCommitIsReplaced(t *testing.T) {
 		return increment(tx, "b")
 	}); err != nil || calls != 3 {
 		t.Errorf("%d calls, %v, want the third to succeed", calls, err)
+	}
+	if got := s.counters(t); got != "a1b0" {
+		t.Errorf("the counters are %s", got)
+	}
+}
+
+// The statement was not used on the connection before, and is prepared first.
+func TestAConnectionThatIsLostBeforeAStatementIsPreparedIsReplaced(t *testing.T) {
+	s := open(t, engine.PostgresOptions{})
+	p, through := cutproxy.New(t, s.url)
+	db, err := engine.OpenPostgres(t.Context(), through, engine.PostgresOptions{Connections: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	calls := 0
+	if err := db.Write(t.Context(), func(tx engine.Tx) error {
+		calls++
+		if _, err := pid(tx); err != nil {
+			return err
+		}
+		if calls == 1 {
+			p.Silence()
+			p.Wake()
+		}
+		return increment(tx, "a")
+	}); err != nil || calls != 2 {
+		t.Errorf("%d calls, %v, want the second to succeed", calls, err)
 	}
 	if got := s.counters(t); got != "a1b0" {
 		t.Errorf("the counters are %s", got)

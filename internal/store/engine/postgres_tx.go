@@ -1,111 +1,218 @@
 package engine
 
-import "errors"
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
 
-// transaction runs f between begin and COMMIT or ROLLBACK. begin goes with the
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// A postgresTx is one use of a connection: a transaction, or queries outside of one.
+// Statements are queued and sent in one round trip when a result is needed. One
+// goroutine uses it at a time.
+type postgresTx struct {
+	conn    *pgx.Conn
+	caller  context.Context // after its end no statement begins
+	timeout time.Duration   // of a round trip; 0 for until the caller's end
+	sharded bool
+	writes  bool
+
+	queued *pgx.Batch
+	rows   bool  // some rows have been handed out
+	failed error // of a statement; no other one is sent
+}
+
+// transaction runs f between begin and COMMIT or ROLLBACK. begin is sent with the
 // first statement.
-func (c *postgresConn) transaction(begin string, f func(Tx) error) (err error) {
-	c.held = append(c.held, &step{sql: begin})
+func (t *postgresTx) transaction(begin string, f func(Tx) error) error {
+	t.queued.Queue(begin)
 	defer func() {
-		if !c.pg.IsClosed() && c.pg.TxStatus() != 'I' {
-			c.held = nil
-			_ = c.Script("ROLLBACK") // else the pool drops the connection
+		if !t.conn.IsClosed() && t.conn.PgConn().TxStatus() != 'I' {
+			_ = t.exec("ROLLBACK") // else the pool drops the connection
 		}
 	}()
-	if err := f(c); err != nil {
+	if err := f(t); err != nil {
 		return err
 	}
 	switch {
-	case c.failed != nil:
-		return errFailed(c.failed)
-	case c.pg.TxStatus() == 'E':
+	case t.failed != nil:
+		return errFailed(t.failed)
+	case t.conn.PgConn().TxStatus() == 'E':
 		return errFailed(errors.New("which one is not known"))
-	case c.pg.TxStatus() == 'I' && len(c.held) == 1:
+	case t.conn.PgConn().TxStatus() == 'I' && t.queued.Len() == 1:
 		return nil // nothing was done
 	}
-	return c.commit()
+	return t.commit()
 }
 
-// commit runs what is held, and COMMIT.
-func (c *postgresConn) commit() error {
-	commit := &step{sql: "COMMIT"}
-	_, err := c.exchange(commit)
+// commit sends COMMIT with what is queued.
+func (t *postgresTx) commit() error {
+	var tag pgconn.CommandTag
+	t.queued.Queue("COMMIT").Exec(func(ct pgconn.CommandTag) error {
+		tag = ct
+		return nil
+	})
+	err := t.send()
 	switch {
-	case err == nil && commit.tag.String() != "COMMIT":
+	case err == nil && tag.String() != "COMMIT":
 		return errFailed(errors.New("which one is not known"))
-	case err == nil, !c.writes && undecided(err):
+	case err == nil, !t.writes && undecided(err):
 		return nil // what was read is right, however the transaction ends
-	case !c.sent, !undecided(err):
+	case isUnsent(err), !undecided(err):
 		return err
 	}
 	return &Error{Uncertain, err}
 }
 
-func (c *postgresConn) Query(sql string, args Args, each func(Row) error) error {
-	_, err := c.run(sql, args, each)
-	return err
-}
-
-func (c *postgresConn) Lock(sql string, args Args, each func(Row) error) error {
-	_, err := c.run(sql+" FOR UPDATE", args, each)
-	return err
-}
-
-func (c *postgresConn) Exec(sql string, args ...any) (int64, error) {
-	return c.run(sql, args, nil)
-}
-
-func (c *postgresConn) run(sql string, args Args, each func(Row) error) (changed int64, err error) {
-	return c.execute(&step{sql: sql, set: func(v *values) error { return v.setArgs(args) }, each: each})
-}
-
-func (c *postgresConn) execute(s *step) (changed int64, err error) {
-	if err := ended(c.caller); err != nil && c.failed == nil {
-		c.failed = err
-		return 0, err
+// deadline returns the context of a round trip. The end of the caller's context does not
+// cancel it, since that costs the connection; its deadline does.
+func (t *postgresTx) deadline() (context.Context, context.CancelFunc) {
+	if t.timeout == 0 {
+		return t.caller, func() {}
 	}
-	if _, err := c.exchange(s); err != nil {
-		return 0, err
+	until := time.Now().Add(t.timeout)
+	if d, ok := t.caller.Deadline(); ok && d.Before(until) {
+		until = d
 	}
-	return s.tag.RowsAffected(), s.err
+	return context.WithDeadline(context.WithoutCancel(t.caller), until)
 }
 
-func (c *postgresConn) Batch(b *Batch, rows []Args, each func(Row) error) (changed int64, err error) {
-	for _, s := range c.steps(b, rows, each) {
-		n, err := c.execute(s)
-		if err != nil {
-			return 0, err
+// send sends what is queued, in one round trip. When a statement fails, those behind it
+// are not run.
+func (t *postgresTx) send() error {
+	if t.failed != nil {
+		return errFailed(t.failed)
+	}
+	batch := t.queued
+	t.queued = &pgx.Batch{}
+	ctx, cancel := t.deadline()
+	defer cancel()
+	t.failed = postgresError(shared(t.conn.SendBatch(ctx, batch).Close()))
+	return t.failed
+}
+
+// exec runs a script at once.
+func (t *postgresTx) exec(sql string) error {
+	ctx, cancel := t.deadline()
+	defer cancel()
+	_, err := t.conn.Exec(ctx, sql)
+	return postgresError(err)
+}
+
+// A result is that of one or several queued statements.
+type result struct {
+	done    bool  // all rows have been read
+	changed int64 // rows
+	err     error // of the func that the rows are handed to
+}
+
+// queue queues a statement whose rows are handed to each, nil for none.
+func (t *postgresTx) queue(r *result, sql string, args Args, each func(Row) error) {
+	t.queued.Queue(sql, args...).Query(func(rows pgx.Rows) error {
+		for each != nil && r.err == nil && rows.Next() {
+			t.rows = true
+			r.err = each(postgresRow{rows.RawValues()})
 		}
-		changed += n
-	}
-	return changed, nil
+		rows.Close()
+		r.done = rows.Err() == nil
+		r.changed += rows.CommandTag().RowsAffected()
+		return nil
+	})
 }
 
-func (c *postgresConn) Ahead(b *Batch, rows []Args, each func(Row)) error {
-	c.held = append(c.held, c.steps(b, rows, func(r Row) error {
+// wait sends what is queued, unless the caller has given up, and returns r.
+func (t *postgresTx) wait(r *result) (changed int64, err error) {
+	if err := ended(t.caller); err != nil && t.failed == nil {
+		t.failed = err
+		return 0, err
+	}
+	if err := t.send(); err != nil {
+		return 0, err
+	}
+	return r.changed, r.err
+}
+
+func (t *postgresTx) Query(sql string, args Args, each func(Row) error) error {
+	_, err := t.run(sql, args, each)
+	return err
+}
+
+func (t *postgresTx) Lock(sql string, args Args, each func(Row) error) error {
+	_, err := t.run(sql+" FOR UPDATE", args, each)
+	return err
+}
+
+func (t *postgresTx) Exec(sql string, args ...any) (int64, error) {
+	return t.run(sql, args, nil)
+}
+
+func (t *postgresTx) run(sql string, args Args, each func(Row) error) (changed int64, err error) {
+	r := &result{}
+	t.queue(r, sql, args, each)
+	return t.wait(r)
+}
+
+func (t *postgresTx) Batch(b *Batch, rows []Args, each func(Row) error) (changed int64, err error) {
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	r, err := t.queueBatch(b, rows, each)
+	if err != nil {
+		return 0, err
+	}
+	return t.wait(r)
+}
+
+func (t *postgresTx) Ahead(b *Batch, rows []Args, each func(Row)) error {
+	_, err := t.queueBatch(b, rows, func(r Row) error {
 		each(r)
 		return nil
-	})...)
-	return nil
+	})
+	return err
 }
 
-func (c *postgresConn) Defer(b *Batch, rows []Args) error {
-	c.held = append(c.held, c.steps(b, rows, nil)...)
-	return nil
+func (t *postgresTx) Defer(b *Batch, rows []Args) error {
+	_, err := t.queueBatch(b, rows, nil)
+	return err
 }
 
-// steps returns the statements of a batch: one for all rows, or one for each tenant.
-func (c *postgresConn) steps(b *Batch, rows []Args, each func(Row) error) (steps []*step) {
-	if len(rows) == 0 {
-		return nil
+// queueBatch queues the statements of a batch: one for all rows, or one for each tenant.
+func (t *postgresTx) queueBatch(b *Batch, rows []Args, each func(Row) error) (*result, error) {
+	r := &result{}
+	for _, row := range rows {
+		if len(row) < len(b.columns) {
+			t.failed = fmt.Errorf("a row of a batch has %d columns", len(row))
+			return nil, t.failed
+		}
 	}
-	if !c.sharded || b.shard == "" {
-		return []*step{{sql: b.server, set: func(v *values) error { return v.setRows(b.columns, rows, 0) }, each: each}}
+	switch {
+	case len(rows) == 0:
+	case t.sharded && b.shard != "":
+		for _, ofTenant := range byTenant(rows) {
+			t.queue(r, b.shard, append(Args{ofTenant[0][0]}, arrays(ofTenant, 1, len(b.columns))...), each)
+		}
+	default:
+		t.queue(r, b.server, arrays(rows, 0, len(b.columns)), each)
 	}
-	for _, ofTenant := range byTenant(rows) {
-		steps = append(steps, &step{sql: b.shard, set: func(v *values) error { return v.setRows(b.columns, ofTenant, 1) }, each: each})
+	return r, nil
+}
+
+// arrays returns the columns of rows from one number up to another, each as an array.
+func arrays(rows []Args, from, to int) Args {
+	columns := make(Args, to-from)
+	for i := range columns {
+		column := make(pgtype.FlatArray[any], len(rows))
+		for n, row := range rows {
+			column[n] = row[from+i]
+		}
+		columns[i] = column
 	}
-	return steps
+	return columns
 }
 
 // byTenant groups rows by their first column.
@@ -124,18 +231,40 @@ func byTenant(rows []Args) (groups [][]Args) {
 	return groups
 }
 
-func (c *postgresConn) Changes(...string) {}
+func (t *postgresTx) Changes(...string) {}
 
 // Script uses the simple protocol, which takes several statements at once.
-func (c *postgresConn) Script(sql string) error {
-	if len(c.held) > 0 {
-		if _, err := c.exchange(); err != nil {
+func (t *postgresTx) Script(sql string) error {
+	if t.queued.Len() > 0 {
+		if err := t.send(); err != nil {
 			return err
 		}
 	}
-	if err := c.arm(); err != nil {
-		return err
+	return t.exec(sql)
+}
+
+// A postgresRow is a row as the server sent it: integers in their binary form, and text
+// and bytes, whose form is the value itself.
+type postgresRow struct{ values [][]byte }
+
+func (r postgresRow) Null(i int) bool   { return r.values[i] == nil }
+func (r postgresRow) Text(i int) string { return string(r.values[i]) }
+func (r postgresRow) View(i int) []byte { return r.values[i] }
+
+// Int reads what the server has as a bigint or, of a constant, as an integer.
+func (r postgresRow) Int(i int) int64 {
+	switch v := r.values[i]; len(v) {
+	case 8:
+		return int64(binary.BigEndian.Uint64(v))
+	case 4:
+		return int64(int32(binary.BigEndian.Uint32(v)))
 	}
-	_, err := c.pg.Exec(c.ctx, sql).ReadAll()
-	return postgresError(err)
+	return 0
+}
+
+func (r postgresRow) Bytes(i int) []byte {
+	if r.values[i] == nil {
+		return nil
+	}
+	return append(make([]byte, 0, len(r.values[i])), r.values[i]...)
 }
