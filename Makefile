@@ -30,7 +30,7 @@ test: prepare ## Run every test on SQLite and PostgreSQL, with the same choices 
 	scripts/test
 
 .PHONY: test-all
-test-all: prepare ## Run everything: the race detector everywhere, all shapes of PostgreSQL, browsers, fuzzing, the benchmarks' own tests
+test-all: prepare ## Run everything: also all shapes of PostgreSQL, browsers, fuzzing, the benchmarks' own tests
 	scripts/test -all
 	cd bench && $(GO) test ./...
 	$(MAKE) --no-print-directory fuzz FUZZTIME=3s

@@ -13,23 +13,23 @@ import (
 	"atrium/internal/store/storetest"
 )
 
-// Where the tenants are on several servers, each statement must name the one that
-// it is for. Such statements must be right on a plain server too.
-func TestPostgreSQLKeepsEveryGuaranteeWithAStatementForEachTenant(t *testing.T) {
-	r := &recorder{}
-	storetest.Run(t, postgresEngine(engine.PostgresOptions{Sharded: true}, func(db engine.DB) engine.DB { return recording.New(db, recording.Shard, r.note) }))
-	t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = \$\d+`)) })
-	t.Run("tenants", r.checkOneTenant)
-}
-
-// The tests of a cluster (citus_test.go) make a schema where others make a database.
-func TestPostgreSQLKeepsItsGuaranteesInASchema(t *testing.T) {
-	address := postgrestest.Shared(t).NewDatabase(t)
-	storetest.Run(t, clusterEngine(address, false), "idempotency", "nodes", "export", "migrations")
-}
-
-func TestPostgreSQLKeepsEveryGuaranteeWithUnpreparedStatements(t *testing.T) {
-	storetest.Run(t, postgresEngine(engine.PostgresOptions{Unprepared: true}, func(db engine.DB) engine.DB { return db }))
+func TestOtherShapesOfPostgreSQLKeepEveryGuarantee(t *testing.T) {
+	// Where the tenants are on several servers, each statement must name the one that
+	// it is for. Such statements must be right on a plain server too.
+	t.Run("a statement for each tenant", func(t *testing.T) {
+		r := &recorder{}
+		storetest.Run(t, postgresEngine(engine.PostgresOptions{Sharded: true}, func(db engine.DB) engine.DB { return recording.New(db, recording.Shard, r.note) }))
+		t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = \$\d+`)) })
+		t.Run("tenants", r.checkOneTenant)
+	})
+	// The tests of a cluster (citus_test.go) make a schema where others make a database.
+	t.Run("a schema", func(t *testing.T) {
+		address := postgrestest.Shared(t).NewDatabase(t)
+		storetest.Run(t, clusterEngine(address, false), "idempotency", "nodes", "export", "migrations")
+	})
+	t.Run("unprepared statements", func(t *testing.T) {
+		storetest.Run(t, postgresEngine(engine.PostgresOptions{Unprepared: true}, func(db engine.DB) engine.DB { return db }))
+	})
 }
 
 var insertion = regexp.MustCompile(`(?s)^INSERT INTO (\w+) \(([^)]*)\)\s+(?:SELECT|VALUES \()\s*([^,]*),`)

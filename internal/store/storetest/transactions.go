@@ -370,6 +370,7 @@ func checkPasses(t *testing.T, e *env) {
 }
 
 func copiesAreWhole(t *testing.T, e *env) {
+	e = e.fresh(t)
 	e.put(t, e.oneOfEach()...)
 	server, err := e.Server(t.Context())
 	if err != nil {
