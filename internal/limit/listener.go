@@ -47,13 +47,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if ok {
 			return &conn{Conn: c, leave: func() { l.leave(client) }}, nil
 		}
+		if l.bounds.Refused != nil {
+			l.bounds.Refused(ofClient)
+		}
 		if tcp, is := c.(*net.TCPConn); is {
 			_ = tcp.SetLinger(0) // nothing of it stays with the system
 		}
 		_ = c.Close()
-		if l.bounds.Refused != nil {
-			l.bounds.Refused(ofClient)
-		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"atrium"
 	"atrium/internal/canonical"
 	"atrium/internal/store"
@@ -147,18 +149,26 @@ func (c *churned) change(t *testing.T) {
 	}
 }
 
-// erase erases what contains gone, and returns when that is reported as done.
+// erase erases what contains gone, and returns when that is reported as done. It sends
+// many requests at once: those that wait share the next purge of the file.
 func (c *churned) erase(t *testing.T) {
 	t.Helper()
+	var requests errgroup.Group
+	requests.SetLimit(50)
 	for _, id := range c.prospects[gone] {
-		if _, err := c.DeleteProspect(t.Context(), atrium.CommandLine(c.tenant), id, func(store.LinkedProspect) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		requests.Go(func() error {
+			_, err := c.DeleteProspect(t.Context(), atrium.CommandLine(c.tenant), id, func(store.LinkedProspect) error { return nil })
+			return err
+		})
 	}
 	for _, id := range c.accounts[gone] {
-		if _, err := c.EraseAccount(t.Context(), atrium.CommandLine(c.tenant), id, func(atrium.AccountDetail) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		requests.Go(func() error {
+			_, err := c.EraseAccount(t.Context(), atrium.CommandLine(c.tenant), id, func(atrium.AccountDetail) error { return nil })
+			return err
+		})
+	}
+	if err := requests.Wait(); err != nil {
+		t.Fatal(err)
 	}
 	for more := true; more; {
 		var err error
