@@ -134,6 +134,7 @@ func (f *filling) partialCheckpoint(t *testing.T) {
 func TestAFailedSyncIsFatalAndLosesNothing(t *testing.T) {
 	for name, fail := range syncFaults {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := newFilling(t)
 			f.fs.DropSync(true)
 			f.add(t, 10)
@@ -162,6 +163,7 @@ func TestAFailedSyncIsFatalAndLosesNothing(t *testing.T) {
 func TestAPowerCutDuringRecoveryLosesNothing(t *testing.T) {
 	for name, fail := range syncFaults {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := newFilling(t)
 			f.fs.DropSync(true)
 			f.add(t, 10)
