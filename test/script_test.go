@@ -51,10 +51,24 @@ import (
 //	@stored PATTERN      exactly one line of north's export is so
 //	@count N TEXT        exactly N lines of north's export have the text
 func TestTheServiceAnswersAsTheScriptsSay(t *testing.T) {
+	runScripts(t, func(t *testing.T, name string, run runner) {
+		for _, e := range engines {
+			run(e.name, func(t *testing.T) *service { return start(t, e.open(t)) })
+		}
+		if !wireLevel[name] {
+			run("HTTP/2", func(t *testing.T) *service { return startTLS(t, engines[0].open(t)) })
+		}
+	})
+}
+
+// A runner runs one script on the service that start returns, as a subtest.
+type runner func(way string, start func(t *testing.T) *service)
+
+// runScripts runs every script in the ways that ways runs it.
+func runScripts(t *testing.T, ways func(t *testing.T, name string, run runner)) {
+	t.Helper()
 	t.Parallel()
-	scripts := findScripts(t)
-	nodes, pooled := startCluster(t, false), startCluster(t, true)
-	for name, file := range scripts {
+	for name, file := range findScripts(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(file)
@@ -62,7 +76,7 @@ func TestTheServiceAnswersAsTheScriptsSay(t *testing.T) {
 				t.Fatal(err)
 			}
 			blocks := parseScript(t, string(text))
-			run := func(way string, start func(t *testing.T) *service) {
+			ways(t, name, func(way string, start func(t *testing.T) *service) {
 				t.Run(way, func(t *testing.T) {
 					t.Parallel()
 					s := start(t)
@@ -70,20 +84,7 @@ func TestTheServiceAnswersAsTheScriptsSay(t *testing.T) {
 						s.runBlock(t, b)
 					}
 				})
-			}
-			for _, e := range engines {
-				run(e.name, func(t *testing.T) *service { return start(t, e.open(t)) })
-			}
-			if !wireLevel[name] {
-				run("HTTP/2", func(t *testing.T) *service { return startTLS(t, engines[0].open(t)) })
-			}
-			for way, c := range map[string]*cluster{"three nodes": nodes, "three nodes on a pool": pooled} {
-				addr := c.front
-				if wireLevel[name] {
-					addr = c.wire
-				}
-				run(way, func(t *testing.T) *service { return c.service(t, addr) })
-			}
+			})
 		})
 	}
 }

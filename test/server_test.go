@@ -122,44 +122,6 @@ func startTLS(t *testing.T, db engine.DB) *service {
 	return s
 }
 
-// A cluster is three processes on one PostgreSQL database, with HAProxy before them,
-// so that a request goes to another one than that before it.
-type cluster struct {
-	db    engine.DB
-	store *store.Store
-	front string // as deploy/haproxy.cfg has it
-	wire  string // passes on the very bytes
-}
-
-// startCluster starts a cluster. With a pool, its nodes share few connections to the
-// database.
-func startCluster(t *testing.T, pooled bool) *cluster {
-	t.Helper()
-	server := postgrestest.Shared(t)
-	database := server.NewDatabase(t)
-	db, err := engine.OpenPostgres(t.Context(), database, engine.PostgresOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cluster{db: db, store: store.New(db, time.Now)}
-	t.Cleanup(func() { _ = c.store.Close() })
-	var flags []string
-	if pooled {
-		database, flags = nodes.Pool(t, server, database), []string{"--database-statements", "unprepared"}
-	}
-	started := nodes.Start(t, 3, database, flags...)
-	c.front, c.wire = nodes.Proxy(t, started).Addr, nodes.RoundRobin(t, started).Addr
-	return c
-}
-
-// service returns the cluster with tenants that are the test's own.
-func (c *cluster) service(t *testing.T, addr string) *service {
-	t.Helper()
-	s := &service{addr: addr, proxied: true, db: c.db, store: c.store, vars: map[string]string{}}
-	s.fill(t)
-	return s
-}
-
 // fill makes the tenants and their keys.
 func (s *service) fill(t *testing.T) {
 	t.Helper()
