@@ -15,6 +15,7 @@ import (
 var layers = [][]string{
 	{"."},
 	{"api", "internal/auditlog", "internal/canonical", "internal/strictjson", "internal/jsonpatch", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry", "internal/limit"},
+	{"internal/store/engine/sqlite", "internal/store/engine/postgres"},
 	{"internal/store", "internal/ingest", "internal/submission", "internal/appendjson", "internal/config/reference"},
 	{"internal/auth", "internal/transfer", "internal/backup", "internal/config/reference/write"},
 	{"internal/rest", "internal/resource"},
@@ -35,9 +36,9 @@ type rule struct {
 }
 
 var rules = []rule{
-	{"zombiezen.com/go/sqlite", []string{"internal/store/engine"}, "only the engine knows which database it is: everything above runs on any"},
-	{"modernc.org/", []string{"internal/store/engine/powercut"}, "only the engine knows which database it is: everything above runs on any"},
-	{"github.com/jackc/pgx", []string{"internal/store/engine"}, "only the engine knows which database it is: everything above runs on any"},
+	{"zombiezen.com/go/sqlite", []string{"internal/store/engine/sqlite"}, "everything above the engines is the same on all of them"},
+	{"modernc.org/", []string{"internal/store/engine/powercut"}, "everything above the engines is the same on all of them"},
+	{"github.com/jackc/pgx", []string{"internal/store/engine/postgres", "internal/store/engine/postgrestest"}, "everything above the engines is the same on all of them"},
 	{"database/sql", nil, "the engines' own interfaces cost half as much"},
 	{"atrium/internal/store/engine", []string{"internal/store"}, "SQL is written in the store alone"},
 	{"atrium/internal/store", []string{"internal/store", "internal/external", "internal/manage", "internal/transfer", "internal/backup", "internal/app", "internal/cli"}, "ingest, auth and rest know the interfaces that they declare, not the store"},

@@ -9,6 +9,7 @@ import (
 
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/store/engine/recording"
 )
@@ -27,7 +28,7 @@ func init() {
 			t.Fatal("CITUS_URL must be the address of a database on a Citus coordinator: make test-citus CITUS_URL=postgres://…")
 		}
 		url := postgrestest.NewSchema(t, address)
-		db, err := engine.OpenPostgres(t.Context(), url, engine.PostgresOptions{})
+		db, err := postgres.Open(t.Context(), url, postgres.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,13 +8,14 @@ import (
 
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/engine/postgrestest"
 	"atrium/test/nodes"
 )
 
 func TestThreeNodesAnswerAsTheScriptsSay(t *testing.T) {
 	clusters := map[string]*cluster{"three nodes": startCluster(t, false), "three nodes on a pool": startCluster(t, true)}
-	runScripts(t, func(t *testing.T, name string, run runner) {
+	runScripts(t, func(name string, run runner) {
 		for way, c := range clusters {
 			addr := c.front
 			if wireLevel[name] {
@@ -40,7 +41,7 @@ func startCluster(t *testing.T, pooled bool) *cluster {
 	t.Helper()
 	server := postgrestest.Shared(t)
 	database := server.NewDatabase(t)
-	db, err := engine.OpenPostgres(t.Context(), database, engine.PostgresOptions{})
+	db, err := postgres.Open(t.Context(), database, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

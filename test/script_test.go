@@ -51,7 +51,7 @@ import (
 //	@stored PATTERN      exactly one line of north's export is so
 //	@count N TEXT        exactly N lines of north's export have the text
 func TestTheServiceAnswersAsTheScriptsSay(t *testing.T) {
-	runScripts(t, func(t *testing.T, name string, run runner) {
+	runScripts(t, func(name string, run runner) {
 		for _, e := range engines {
 			run(e.name, func(t *testing.T) *service { return start(t, e.open(t)) })
 		}
@@ -65,7 +65,7 @@ func TestTheServiceAnswersAsTheScriptsSay(t *testing.T) {
 type runner func(way string, start func(t *testing.T) *service)
 
 // runScripts runs every script in the ways that ways runs it.
-func runScripts(t *testing.T, ways func(t *testing.T, name string, run runner)) {
+func runScripts(t *testing.T, ways func(name string, run runner)) {
 	t.Helper()
 	t.Parallel()
 	for name, file := range findScripts(t) {
@@ -76,7 +76,7 @@ func runScripts(t *testing.T, ways func(t *testing.T, name string, run runner)) 
 				t.Fatal(err)
 			}
 			blocks := parseScript(t, string(text))
-			ways(t, name, func(way string, start func(t *testing.T) *service) {
+			ways(name, func(way string, start func(t *testing.T) *service) {
 				t.Run(way, func(t *testing.T) {
 					t.Parallel()
 					s := start(t)

@@ -25,8 +25,10 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/store/engine/recording"
+	"atrium/internal/store/engine/sqlite"
 	"atrium/internal/transfer"
 	"atrium/test/nodes"
 )
@@ -39,14 +41,14 @@ var engines = []struct {
 	open func(t *testing.T) engine.DB
 }{
 	{"sqlite", recording.Embedded, func(t *testing.T) engine.DB {
-		db, err := engine.OpenSQLite(filepath.Join(t.TempDir(), "atrium.db"), engine.SQLiteOptions{})
+		db, err := sqlite.Open(filepath.Join(t.TempDir(), "atrium.db"), sqlite.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return db
 	}},
 	{"postgres", recording.Server, func(t *testing.T) engine.DB {
-		db, err := engine.OpenPostgres(t.Context(), postgrestest.Shared(t).NewDatabase(t), engine.PostgresOptions{})
+		db, err := postgres.Open(t.Context(), postgrestest.Shared(t).NewDatabase(t), postgres.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

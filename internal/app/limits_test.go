@@ -19,6 +19,7 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/config"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/sqlite"
 )
 
 // want holds that an answer is a problem with the status and the code.
@@ -247,7 +248,7 @@ func (c *slow) finish() string {
 // holdWrites has whoever writes wait until the test calls the function that it returns.
 func (s *service) holdWrites(t *testing.T) (release func()) {
 	t.Helper()
-	db, err := engine.OpenSQLite(s.file, engine.SQLiteOptions{})
+	db, err := sqlite.Open(s.file, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,10 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"atrium"
 	"atrium/internal/config"
 	"atrium/internal/store"
-
-	"atrium"
 )
 
 func newDoctor() *cobra.Command {

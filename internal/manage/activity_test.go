@@ -21,7 +21,7 @@ import (
 	"atrium/internal/rest"
 	"atrium/internal/rest/resttest"
 	"atrium/internal/store"
-	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/sqlite"
 	"atrium/internal/strictjson"
 )
 
@@ -52,7 +52,7 @@ func FuzzCreateMoveBody(f *testing.F) {
 
 func TestCountsGoOnPastMidnightWithTheRangeTheyBeganWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, err := engine.OpenSQLite(filepath.Join(t.TempDir(), "atrium.db"), engine.SQLiteOptions{})
+		db, err := sqlite.Open(filepath.Join(t.TempDir(), "atrium.db"), sqlite.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

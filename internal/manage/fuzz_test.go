@@ -13,13 +13,13 @@ import (
 	"atrium/internal/rest"
 	"atrium/internal/rest/resttest"
 	"atrium/internal/store"
-	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/sqlite"
 )
 
 // routes are the routes on a database that holds nothing, not even the tenant.
 func routes(tb testing.TB) []rest.Route {
 	tb.Helper()
-	db, err := engine.OpenSQLite(filepath.Join(tb.TempDir(), "atrium.db"), engine.SQLiteOptions{})
+	db, err := sqlite.Open(filepath.Join(tb.TempDir(), "atrium.db"), sqlite.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}

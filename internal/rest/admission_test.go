@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"atrium/internal/auth"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/internal/auth"
 	"atrium/internal/limit"
 	"atrium/internal/telemetry"
 )

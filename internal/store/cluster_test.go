@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/store/storetest"
 )
@@ -15,6 +16,6 @@ import (
 func clusterEngine(address string, distributed bool) storetest.Engine {
 	return storetest.Engine{Name: "postgres", Distributed: distributed, New: func(t *testing.T) func() engine.DB {
 		url := postgrestest.NewSchema(t, address)
-		return func() engine.DB { return openPostgres(t, url, engine.PostgresOptions{}) }
+		return func() engine.DB { return openPostgres(t, url, postgres.Options{}) }
 	}}
 }

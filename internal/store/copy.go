@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/sqlite"
 )
 
 // Copy writes an embedded database to w as a file that can be opened, with all that was
@@ -18,7 +19,7 @@ func (s *Store) Copy(ctx context.Context, w io.Writer, begin func(size int64)) e
 // OpenCopy returns the store at a file that Copy has written and that nobody changes.
 // It can only be read, and nothing is made beside it.
 func OpenCopy(path string) (*Store, error) {
-	db, err := engine.OpenSQLite(path, engine.SQLiteOptions{Immutable: true})
+	db, err := sqlite.Open(path, sqlite.Options{Immutable: true})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 )
 
 // Citus is no part of the tests' server. What it is asked to do is recorded here by
@@ -36,7 +37,7 @@ const recordsCitus = `
 	END $$`
 
 func TestEveryTableIsDistributedOnce(t *testing.T) {
-	open := postgresEngine(engine.PostgresOptions{}, func(db engine.DB) engine.DB { return db }).New(t)
+	open := postgresEngine(postgres.Options{}, func(db engine.DB) engine.DB { return db }).New(t)
 	db := open()
 	s := store.New(db, time.Now)
 	if _, err := s.Migrate(t.Context()); err != nil {

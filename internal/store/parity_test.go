@@ -9,6 +9,7 @@ import (
 
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/migrations"
 )
 
@@ -52,7 +53,7 @@ func TestTheEnginesHaveOneSchema(t *testing.T) {
 				|| CASE WHEN i.partial THEN ' (partial)' ELSE '' END, m.name, c.name
 			FROM sqlite_master m JOIN pragma_index_list(m.name) i JOIN pragma_index_info(i.name) c
 			WHERE m.type = 'table' ORDER BY m.name, i.name, c.seqno`)
-	server := postgresEngine(engine.PostgresOptions{}, func(db engine.DB) engine.DB { return db }).New(t)()
+	server := postgresEngine(postgres.Options{}, func(db engine.DB) engine.DB { return db }).New(t)()
 	postgres := schemaOf(t, server,
 		`SELECT table_name::text, column_name::text, CASE udt_name WHEN 'bytea' THEN 'BLOB' WHEN 'int8' THEN 'INTEGER' WHEN 'text' THEN 'TEXT' ELSE udt_name END
 				|| CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END

@@ -11,6 +11,7 @@ import (
 
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/sqlite"
 )
 
 // This file holds that no statement reads more than it must, and none reads what
@@ -49,7 +50,7 @@ var (
 )
 
 func (r *recorder) checkPlans(t *testing.T) {
-	db, err := engine.OpenSQLite(filepath.Join(t.TempDir(), "plans.db"), engine.SQLiteOptions{})
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), "plans.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

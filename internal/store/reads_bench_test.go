@@ -12,7 +12,7 @@ import (
 
 	"atrium"
 	"atrium/internal/store"
-	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/sqlite"
 )
 
 // BenchmarkReads measures what the reads of the external API cost on a file of the shape
@@ -22,7 +22,7 @@ import (
 func BenchmarkReads(b *testing.B) {
 	path := b.TempDir() + "/bench.db"
 	open := func() *store.Store {
-		db, err := engine.OpenSQLite(path, engine.SQLiteOptions{})
+		db, err := sqlite.Open(path, sqlite.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"atrium"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/storetest"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestMergesAndSplitsCopyABoundedNumberOfLinks(t *testing.T) {
 	plain := func(db engine.DB) engine.DB { return db }
 	for name, e := range map[string]storetest.Engine{
-		"sqlite": sqliteEngine(plain), "postgres": postgresEngine(engine.PostgresOptions{}, plain),
+		"sqlite": sqliteEngine(plain), "postgres": postgresEngine(postgres.Options{}, plain),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := store.New(e.New(t)(), time.Now)

@@ -9,6 +9,7 @@ import (
 	"atrium/internal/canonical"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/engine/postgrestest"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestAnEntryThatNoStandbyHasIsNotAcknowledged(t *testing.T) {
 	server := postgrestest.Start(t)
 	url := server.NewDatabase(t)
-	db := openPostgres(t, url, engine.PostgresOptions{Timeout: 400 * time.Millisecond})
+	db := openPostgres(t, url, postgres.Options{Timeout: 400 * time.Millisecond})
 	s := store.New(db, time.Now)
 	if _, err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
@@ -113,8 +114,8 @@ func (tx *meanwhileTx) Batch(b *engine.Batch, rows []engine.Args, each func(engi
 // then.
 func TestWhatConfirmsAnEntryDoesNotRaiseTheActivityOfAnAccountThatItLeft(t *testing.T) {
 	url := postgrestest.Shared(t).NewDatabase(t)
-	db := &meanwhile{DB: openPostgres(t, url, engine.PostgresOptions{})}
-	s, other := store.New(db, time.Now), store.New(openPostgres(t, url, engine.PostgresOptions{}), time.Now)
+	db := &meanwhile{DB: openPostgres(t, url, postgres.Options{})}
+	s, other := store.New(db, time.Now), store.New(openPostgres(t, url, postgres.Options{}), time.Now)
 	if _, err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 )
 
 // This file holds of a server what plans_test.go holds of the embedded database.
@@ -23,7 +24,7 @@ var (
 // condition is bound to the tenant, by the same words for every table that has
 // what tenants have.
 func (r *recorder) checkServerPlans(t *testing.T, bound *regexp.Regexp) {
-	db := postgresEngine(engine.PostgresOptions{}, func(db engine.DB) engine.DB { return db }).New(t)()
+	db := postgresEngine(postgres.Options{}, func(db engine.DB) engine.DB { return db }).New(t)()
 	if _, err := store.New(db, time.Now).Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/store/engine/recording"
 	"atrium/internal/store/storetest"
@@ -18,7 +19,7 @@ func TestOtherShapesOfPostgreSQLKeepEveryGuarantee(t *testing.T) {
 	// it is for. Such statements must be right on a plain server too.
 	t.Run("a statement for each tenant", func(t *testing.T) {
 		r := &recorder{}
-		storetest.Run(t, postgresEngine(engine.PostgresOptions{Sharded: true}, func(db engine.DB) engine.DB { return recording.New(db, recording.Shard, r.note) }))
+		storetest.Run(t, postgresEngine(postgres.Options{Sharded: true}, func(db engine.DB) engine.DB { return recording.New(db, recording.Shard, r.note) }))
 		t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = \$\d+`)) })
 		t.Run("tenants", r.checkOneTenant)
 	})
@@ -28,7 +29,7 @@ func TestOtherShapesOfPostgreSQLKeepEveryGuarantee(t *testing.T) {
 		storetest.Run(t, clusterEngine(address, false), "idempotency", "nodes", "export", "migrations")
 	})
 	t.Run("unprepared statements", func(t *testing.T) {
-		storetest.Run(t, postgresEngine(engine.PostgresOptions{Unprepared: true}, func(db engine.DB) engine.DB { return db }))
+		storetest.Run(t, postgresEngine(postgres.Options{Unprepared: true}, func(db engine.DB) engine.DB { return db }))
 	})
 }
 

@@ -20,6 +20,8 @@ import (
 
 	"atrium"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
+	"atrium/internal/store/engine/sqlite"
 )
 
 // A Store is one database with its schema. It is safe for concurrent use.
@@ -73,11 +75,11 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	var err error
 	switch {
 	case scheme == "sqlite" && rest != "":
-		db, err = engine.OpenSQLite(rest, engine.SQLiteOptions{
+		db, err = sqlite.Open(rest, sqlite.Options{
 			Observer: options.Observer, CheckAfterCrash: options.CheckAfterCrash, ReadOnly: options.ReadOnly,
 		})
 	case scheme == "postgres" || scheme == "postgresql":
-		db, err = engine.OpenPostgres(ctx, url, engine.PostgresOptions{
+		db, err = postgres.Open(ctx, url, postgres.Options{
 			Connections: options.Connections, Timeout: options.Timeout, Unprepared: options.Unprepared, Observer: options.Observer,
 		})
 	default:

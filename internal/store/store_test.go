@@ -12,8 +12,10 @@ import (
 	"atrium"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/engine/postgrestest"
 	"atrium/internal/store/engine/recording"
+	"atrium/internal/store/engine/sqlite"
 	"atrium/internal/store/storetest"
 )
 
@@ -23,7 +25,7 @@ func sqliteEngine(wrap func(engine.DB) engine.DB) storetest.Engine {
 	return storetest.Engine{Name: "sqlite", New: func(t *testing.T) func() engine.DB {
 		path := filepath.Join(t.TempDir(), "test.db")
 		return func() engine.DB {
-			db, err := engine.OpenSQLite(path, engine.SQLiteOptions{})
+			db, err := sqlite.Open(path, sqlite.Options{})
 			if err != nil {
 				t.Fatalf("open: %v", err)
 			}
@@ -38,16 +40,16 @@ func sqliteEngine(wrap func(engine.DB) engine.DB) storetest.Engine {
 }
 
 // postgresEngine is a server, each database one of its own, with wrap around every DB.
-func postgresEngine(options engine.PostgresOptions, wrap func(engine.DB) engine.DB) storetest.Engine {
+func postgresEngine(options postgres.Options, wrap func(engine.DB) engine.DB) storetest.Engine {
 	return storetest.Engine{Name: "postgres", New: func(t *testing.T) func() engine.DB {
 		url := postgrestest.Shared(t).NewDatabase(t)
 		return func() engine.DB { return wrap(openPostgres(t, url, options)) }
 	}}
 }
 
-func openPostgres(t *testing.T, url string, options engine.PostgresOptions) engine.DB {
+func openPostgres(t *testing.T, url string, options postgres.Options) engine.DB {
 	t.Helper()
-	db, err := engine.OpenPostgres(t.Context(), url, options)
+	db, err := postgres.Open(t.Context(), url, options)
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
@@ -69,7 +71,7 @@ func TestSQLiteKeepsEveryGuarantee(t *testing.T) {
 
 func TestPostgreSQLKeepsEveryGuarantee(t *testing.T) {
 	r := &recorder{}
-	storetest.Run(t, postgresEngine(engine.PostgresOptions{}, func(db engine.DB) engine.DB { return recording.New(db, recording.Server, r.note) }))
+	storetest.Run(t, postgresEngine(postgres.Options{}, func(db engine.DB) engine.DB { return recording.New(db, recording.Server, r.note) }))
 	t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = `)) })
 }
 

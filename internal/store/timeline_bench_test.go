@@ -9,7 +9,9 @@ import (
 	"atrium/internal/canonical"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/engine/postgrestest"
+	"atrium/internal/store/engine/sqlite"
 )
 
 // BenchmarkTimeline holds what a page and counts cost against how many entries an
@@ -21,7 +23,7 @@ func BenchmarkTimeline(b *testing.B) {
 	}{
 		{"sqlite", func(b *testing.B) engine.DB {
 			b.Helper()
-			db, err := engine.OpenSQLite(b.TempDir()+"/bench.db", engine.SQLiteOptions{})
+			db, err := sqlite.Open(b.TempDir()+"/bench.db", sqlite.Options{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -29,7 +31,7 @@ func BenchmarkTimeline(b *testing.B) {
 		}},
 		{"postgres", func(b *testing.B) engine.DB {
 			b.Helper()
-			db, err := engine.OpenPostgres(b.Context(), postgrestest.Shared(b).NewDatabase(b), engine.PostgresOptions{})
+			db, err := postgres.Open(b.Context(), postgrestest.Shared(b).NewDatabase(b), postgres.Options{})
 			if err != nil {
 				b.Fatal(err)
 			}

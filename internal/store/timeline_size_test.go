@@ -9,13 +9,13 @@ import (
 	"atrium/internal/canonical"
 	"atrium/internal/jsonshape"
 	"atrium/internal/store"
-	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/sqlite"
 )
 
 // BenchmarkTimelineSizes reads pages of entries whose payloads have every size, on SQLite.
 // MB/s is that of the payloads of a page; it must not fall as the size grows.
 func BenchmarkTimelineSizes(b *testing.B) {
-	db, err := engine.OpenSQLite(b.TempDir()+"/bench.db", engine.SQLiteOptions{})
+	db, err := sqlite.Open(b.TempDir()+"/bench.db", sqlite.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

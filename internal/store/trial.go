@@ -10,6 +10,7 @@ import (
 
 	"atrium"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/sqlite"
 )
 
 // A Trial imports records without storing them: into a scratch database, to
@@ -36,7 +37,7 @@ func (s *Store) NewTrial(ctx context.Context, tenant atrium.TenantID, acquire fu
 	if err != nil {
 		return nil, fmt.Errorf("make a scratch directory: %w", err)
 	}
-	db, err := engine.OpenSQLite(filepath.Join(dir, "scratch.db"), engine.SQLiteOptions{})
+	db, err := sqlite.Open(filepath.Join(dir, "scratch.db"), sqlite.Options{})
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}

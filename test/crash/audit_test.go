@@ -14,7 +14,7 @@ import (
 
 	"atrium"
 	"atrium/internal/store"
-	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/sqlite"
 )
 
 // A content is what a database holds of a tenant.
@@ -26,7 +26,7 @@ type content struct {
 // readFile checks the integrity of a database file that nobody has open, and
 // returns what it holds.
 func readFile(ctx context.Context, path string, tenants []*tenant) (all map[*tenant]*content, err error) {
-	db, err := engine.OpenSQLite(path, engine.SQLiteOptions{})
+	db, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,9 @@ import (
 
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/engine/powercut"
+	"atrium/internal/store/engine/sqlite"
 	"atrium/internal/store/migrations"
 )
 
@@ -129,9 +131,9 @@ func openEngine(t *testing.T, url string) (db engine.DB) {
 	t.Helper()
 	var err error
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		db, err = engine.OpenSQLite(path, engine.SQLiteOptions{})
+		db, err = sqlite.Open(path, sqlite.Options{})
 	} else {
-		db, err = engine.OpenPostgres(t.Context(), url, engine.PostgresOptions{})
+		db, err = postgres.Open(t.Context(), url, postgres.Options{})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +150,7 @@ func TestMigrationCanBeCutBeforeAnyWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, databaseName)
-	db, err := engine.OpenSQLite(path, engine.SQLiteOptions{VFS: "migration"})
+	db, err := sqlite.Open(path, sqlite.Options{VFS: "migration"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/powercut"
+	"atrium/internal/store/engine/sqlite"
 )
 
 // A bench is the whole service in this process, on a disk whose power can be
@@ -77,7 +78,7 @@ func newBench(t *testing.T, wrap func(engine.DB) engine.DB) *bench {
 func (b *bench) open() {
 	b.t.Helper()
 	var err error
-	if b.db, err = engine.OpenSQLite(b.path, engine.SQLiteOptions{VFS: b.vfs, Rewrite: b.disk.Rewrite}); err != nil {
+	if b.db, err = sqlite.Open(b.path, sqlite.Options{VFS: b.vfs, Rewrite: b.disk.Rewrite}); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/engine/postgrestest"
 	"atrium/test/nodes"
 )
@@ -20,7 +21,7 @@ func TestAStatementOfAnotherClientOfAPoolIsNotTakenForOnesOwn(t *testing.T) {
 	server := postgrestest.Shared(t)
 	url := nodes.Pool(t, server, server.NewDatabase(t))
 	open := func() engine.DB {
-		db, err := engine.OpenPostgres(t.Context(), url, engine.PostgresOptions{Connections: 1})
+		db, err := postgres.Open(t.Context(), url, postgres.Options{Connections: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +56,7 @@ func TestAStatementOfAnotherClientOfAPoolIsNotTakenForOnesOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Whoever holds the connection that was used last, one gets that of the other.
-	holder, err := engine.OpenPostgres(t.Context(), url, engine.PostgresOptions{Unprepared: true})
+	holder, err := postgres.Open(t.Context(), url, postgres.Options{Unprepared: true})
 	if err != nil {
 		t.Fatal(err)
 	}

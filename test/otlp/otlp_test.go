@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/engine/postgrestest"
+	"atrium/internal/store/engine/sqlite"
 	"atrium/test/nodes"
 )
 
@@ -170,9 +172,9 @@ func hold(t *testing.T, name, database string) (release func()) {
 	var err error
 	lock := "SELECT 1"
 	if name == "sqlite" {
-		db, err = engine.OpenSQLite(strings.TrimPrefix(database, "sqlite:"), engine.SQLiteOptions{})
+		db, err = sqlite.Open(strings.TrimPrefix(database, "sqlite:"), sqlite.Options{})
 	} else {
-		db, err = engine.OpenPostgres(t.Context(), database, engine.PostgresOptions{})
+		db, err = postgres.Open(t.Context(), database, postgres.Options{})
 		lock = "LOCK TABLE entries IN EXCLUSIVE MODE"
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/sqlite"
 	"atrium/test/cutproxy"
 	"atrium/test/nodes"
 )
@@ -141,7 +142,7 @@ func (s *soak) stall(n *nodes.Node) {
 // holdFile writes to the file for a while as another process may, so that nobody else
 // can.
 func (s *soak) holdFile() {
-	db, err := engine.OpenSQLite(s.file, engine.SQLiteOptions{})
+	db, err := sqlite.Open(s.file, sqlite.Options{})
 	if err != nil {
 		s.t.Fatal(err)
 	}

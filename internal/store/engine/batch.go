@@ -14,11 +14,13 @@ import (
 // in one round trip, and a sharded one must be told the tenant apart from them.
 // The statement is the same.
 type Batch struct {
-	columns  []Column
-	embedded string // takes a row as $1, $2, …, each first used in that order
-	order    []int  // which column of a row each parameter of embedded is
-	server   string // takes an array for each column
-	shard    string // takes the tenant and an array for each other column; "" without one
+	Columns []Column
+
+	Embedded string // takes a row as $1, $2, …, each first used in that order
+	Order    []int  // the column of a row that is each parameter of Embedded
+
+	Server string // takes an array for each column
+	Shard  string // takes the tenant and an array for each other column; "" without a tenant
 }
 
 // A Column is a column of a batch.
@@ -37,8 +39,8 @@ const (
 	Bytes Type = "bytea"
 )
 
-// tenantColumn is the column by which data is sharded.
-const tenantColumn = "tenant_id"
+// TenantColumn is the column by which data is sharded.
+const TenantColumn = "tenant_id"
 
 var ofBatch = regexp.MustCompile(`\bbatch\.(\w+)`)
 
@@ -57,7 +59,7 @@ func NewBatch(body string, columns ...string) *Batch {
 		if t := Type(kind); t != Text && t != Int && t != Bytes {
 			panic(fmt.Sprintf("engine: batch column %q has no known type", c)) //nolint:forbidigo // a constant of the store
 		}
-		b.columns = append(b.columns, Column{name, Type(kind)})
+		b.Columns = append(b.Columns, Column{name, Type(kind)})
 	}
 	from := "FROM "
 	if strings.HasPrefix(body, "DELETE") {
@@ -67,20 +69,20 @@ func NewBatch(body string, columns ...string) *Batch {
 		panic(fmt.Sprintf("engine: not once %sbatch in %q", from, body)) //nolint:forbidigo // a constant of the store
 	}
 	b.embed(body, from)
-	b.server = strings.Replace(body, from+"batch", from+relation(b.columns, 1), 1)
-	if b.columns[0].Name == tenantColumn {
-		rest := relation(b.columns[1:], 2)
-		if len(b.columns) == 1 {
+	b.Server = strings.Replace(body, from+"batch", from+relation(b.Columns, 1), 1)
+	if b.Columns[0].Name == TenantColumn {
+		rest := relation(b.Columns[1:], 2)
+		if len(b.Columns) == 1 {
 			rest = "(SELECT 1) AS batch"
 		}
-		b.shard = strings.Replace(body, from+"batch", from+rest, 1)
-		b.shard = ofBatch.ReplaceAllStringFunc(b.shard, func(column string) string {
-			if column == "batch."+tenantColumn {
-				return "$1::" + string(b.columns[0].Type)
+		b.Shard = strings.Replace(body, from+"batch", from+rest, 1)
+		b.Shard = ofBatch.ReplaceAllStringFunc(b.Shard, func(column string) string {
+			if column == "batch."+TenantColumn {
+				return "$1::" + string(b.Columns[0].Type)
 			}
 			return column
 		})
-		if !strings.Contains(b.shard, "$1") {
+		if !strings.Contains(b.Shard, "$1") {
 			panic(fmt.Sprintf("engine: no batch.tenant_id in %q", body)) //nolint:forbidigo // a constant of the store
 		}
 	}
@@ -108,17 +110,17 @@ var insertsBatch = regexp.MustCompile(`(?s)^(INSERT .*\S)\s+SELECT (.*)\s+FROM b
 func (b *Batch) embed(body, from string) {
 	switch m := insertsBatch.FindStringSubmatch(body); {
 	case m != nil:
-		b.embedded = m[1] + " VALUES (" + b.withParameters(m[2], ofBatchAlone) + ")" + m[3]
+		b.Embedded = m[1] + " VALUES (" + b.withParameters(m[2], ofBatchAlone) + ")" + m[3]
 	case strings.HasPrefix(body, "UPDATE"), strings.HasPrefix(body, "DELETE"):
-		b.embedded = b.withParameters(strings.Replace(body, from+"batch", "", 1), ofBatch)
+		b.Embedded = b.withParameters(strings.Replace(body, from+"batch", "", 1), ofBatch)
 	default:
-		names, params := make([]string, len(b.columns)), make([]string, len(b.columns))
-		for i, c := range b.columns {
+		names, params := make([]string, len(b.Columns)), make([]string, len(b.Columns))
+		for i, c := range b.Columns {
 			names[i], params[i] = c.Name, "$"+strconv.Itoa(i+1)
-			b.order = append(b.order, i)
+			b.Order = append(b.Order, i)
 		}
 		body = strings.Replace(body, "FROM batch JOIN ", "FROM batch CROSS JOIN ", 1)
-		b.embedded = fmt.Sprintf("WITH batch(%s) AS (VALUES (%s))\n%s", strings.Join(names, ", "), strings.Join(params, ", "), body)
+		b.Embedded = fmt.Sprintf("WITH batch(%s) AS (VALUES (%s))\n%s", strings.Join(names, ", "), strings.Join(params, ", "), body)
 	}
 }
 
@@ -129,15 +131,15 @@ var ofBatchAlone = regexp.MustCompile(`\b(?:batch\.)?([a-z_]+)`)
 func (b *Batch) withParameters(text string, columns *regexp.Regexp) string {
 	return columns.ReplaceAllStringFunc(text, func(found string) string {
 		name, qualified := strings.CutPrefix(found, "batch.")
-		i := slices.IndexFunc(b.columns, func(c Column) bool { return c.Name == name })
+		i := slices.IndexFunc(b.Columns, func(c Column) bool { return c.Name == name })
 		switch {
 		case i < 0 && !qualified:
 			return found
 		case i < 0:
 			panic(fmt.Sprintf("engine: %s is no column of the batch in %q", found, text)) //nolint:forbidigo // a constant of the store
-		case !slices.Contains(b.order, i):
-			b.order = append(b.order, i)
+		case !slices.Contains(b.Order, i):
+			b.Order = append(b.Order, i)
 		}
-		return "$" + strconv.Itoa(slices.Index(b.order, i)+1)
+		return "$" + strconv.Itoa(slices.Index(b.Order, i)+1)
 	})
 }

@@ -92,7 +92,7 @@ type DB interface {
 	Stats() Stats
 
 	// Check looks for damage in what is stored and returns what it found, at most
-	// maxProblems, none if all is sound. A full check reads all of the database; one
+	// MaxProblems, none if all is sound. A full check reads all of the database; one
 	// that is not costs some milliseconds whatever the size, and finds what would
 	// keep the database from being used at all. The error says that the check could
 	// not be made.
@@ -159,9 +159,9 @@ type Stats struct {
 	LogBytes    int64 // in the write-ahead log of an embedded database
 }
 
-// maxProblems is how many problems a check names. Where there is one there are
+// MaxProblems is the largest number of problems that Check returns. Where there is one there are
 // often thousands, of one cause.
-const maxProblems = 100
+const MaxProblems = 100
 
 // A Problem is something that is wrong with what a database has stored.
 type Problem struct {
@@ -180,11 +180,11 @@ type Observer interface {
 	Checkpointed(mode string, d time.Duration, done bool)
 }
 
-// nobody is the Observer where there is none.
-type nobody struct{}
+// NoObserver is the Observer that does nothing.
+type NoObserver struct{}
 
-func (nobody) Wrote(context.Context, time.Duration, int, bool) {}
-func (nobody) Checkpointed(string, time.Duration, bool)        {}
+func (NoObserver) Wrote(context.Context, time.Duration, int, bool) {}
+func (NoObserver) Checkpointed(string, time.Duration, bool)        {}
 
 // A Tx is a transaction. It is used by one goroutine, inside the call that
 // handed it out. When one of its statements fails it can only be ended: it is not
@@ -270,14 +270,14 @@ func ClassOf(err error) Class {
 	return Internal
 }
 
-// errFailed is the error of a transaction one of whose statements had failed.
-func errFailed(statement error) error {
+// FailedTransaction returns the error of a call of a transaction in which a statement
+// has failed before.
+func FailedTransaction(statement error) error {
 	return fmt.Errorf("a statement of the transaction has failed: %w", statement)
 }
 
-// ended returns an error of class Unavailable if the caller of a DB, nil for nobody, does
-// not wait any more.
-func ended(ctx context.Context) error {
+// CheckCaller returns an error of class Unavailable if ctx has ended. A nil ctx does not end.
+func CheckCaller(ctx context.Context) error {
 	if ctx == nil || ctx.Err() == nil {
 		return nil
 	}

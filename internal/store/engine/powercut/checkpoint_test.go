@@ -11,6 +11,7 @@ import (
 
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/powercut"
+	"atrium/internal/store/engine/sqlite"
 )
 
 // checkpoints are told of those that there were.
@@ -70,7 +71,7 @@ func newFilling(t *testing.T) *filling {
 
 // open opens the database, again if it was closed.
 func (f *filling) open() error {
-	db, err := engine.OpenSQLite(f.path, engine.SQLiteOptions{Observer: f.seen, VFS: f.vfs, Rewrite: f.fs.Rewrite})
+	db, err := sqlite.Open(f.path, sqlite.Options{Observer: f.seen, VFS: f.vfs, Rewrite: f.fs.Rewrite})
 	if err == nil {
 		f.DB = db
 	}

@@ -11,6 +11,7 @@ import (
 
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/powercut"
+	"atrium/internal/store/engine/sqlite"
 )
 
 // Writes that share a commit are all in it or none is, and none returns before it.
@@ -21,7 +22,7 @@ func TestACommitThatFailsFailsEveryWriteOfIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = fs.Close() })
-	db, err := engine.OpenSQLite(filepath.Join(dir, dbName), engine.SQLiteOptions{VFS: name, Rewrite: fs.Rewrite})
+	db, err := sqlite.Open(filepath.Join(dir, dbName), sqlite.Options{VFS: name, Rewrite: fs.Rewrite})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestACommitThatFailsFailsEveryWriteOfIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	fs.FailSync(false)
-	if db, err = engine.OpenSQLite(filepath.Join(dir, dbName), engine.SQLiteOptions{VFS: name, Rewrite: fs.Rewrite}); err != nil {
+	if db, err = sqlite.Open(filepath.Join(dir, dbName), sqlite.Options{VFS: name, Rewrite: fs.Rewrite}); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Write(t.Context(), func(tx engine.Tx) error { return tx.Script("DELETE FROM t") }); err != nil {

@@ -3,7 +3,6 @@ package recording
 
 import (
 	"context"
-	"reflect"
 
 	"atrium/internal/store/engine"
 )
@@ -88,13 +87,14 @@ func (tx recordingTx) Defer(b *engine.Batch, rows []engine.Args) error {
 	return tx.Tx.Defer(b, rows)
 }
 
-// noteBatch notes the form of a batch's statement that the engine runs, which is
-// nobody else's business.
+// noteBatch notes the statement that the engine runs for a batch.
 func (tx recordingTx) noteBatch(b *engine.Batch) {
-	for _, form := range []string{tx.form, Server} {
-		if sql := reflect.ValueOf(b).Elem().FieldByName(form).String(); sql != "" {
-			tx.note(sql)
-			return
-		}
+	switch {
+	case tx.form == Embedded:
+		tx.note(b.Embedded)
+	case tx.form == Shard && b.Shard != "":
+		tx.note(b.Shard)
+	default:
+		tx.note(b.Server)
 	}
 }

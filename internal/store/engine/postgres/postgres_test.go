@@ -1,0 +1,399 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/postgres"
+	"atrium/internal/store/engine/postgrestest"
+	"atrium/test/cutproxy"
+)
+
+// What every engine must do is in storetest. These are the guarantees that only
+// a server can break.
+
+func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+
+// A server is a DB on a database of its own, with a table of counters a and b.
+type server struct {
+	*postgrestest.Server
+	engine.DB
+	url string
+}
+
+func open(t *testing.T, options postgres.Options) server {
+	t.Helper()
+	s := server{Server: postgrestest.Shared(t)}
+	s.url = s.NewDatabase(t)
+	s.DB = s.another(t, options)
+	if err := s.Migrate(t.Context(), func(tx engine.Tx) error {
+		return tx.Script("CREATE TABLE counters (name TEXT PRIMARY KEY, n BIGINT); INSERT INTO counters VALUES ('a', 0), ('b', 0)")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s server) another(t *testing.T, options postgres.Options) engine.DB {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), s.url, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func increment(tx engine.Tx, name string) error {
+	_, err := tx.Exec("UPDATE counters SET n = n + 1 WHERE name = $1", name)
+	return err
+}
+
+func (s server) counters(t *testing.T) (all string) {
+	t.Helper()
+	if err := s.Query(t.Context(), "SELECT name, n FROM counters ORDER BY name", nil, func(r engine.Row) error {
+		all += fmt.Sprint(r.Text(0), r.Int(1))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// pid returns the process of the server that runs the transaction.
+func pid(tx engine.Tx) (pid int64, err error) {
+	err = engine.Find(tx.Query, "SELECT pg_backend_pid()", nil, func(r engine.Row) { pid = r.Int(0) })
+	return pid, err
+}
+
+func (s server) terminate(t *testing.T, pid int64) {
+	t.Helper()
+	if err := s.Query(t.Context(), "SELECT 1 WHERE pg_terminate_backend($1::bigint::integer, 10000)", engine.Args{pid}, func(engine.Row) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTransactionsThatWaitForEachOtherBothCommit(t *testing.T) {
+	s := open(t, postgres.Options{})
+	var calls atomic.Int64
+	var both sync.WaitGroup
+	both.Add(2)
+	meet := [2]sync.Once{}
+	run := func(i int, first, second string) error {
+		return s.Write(t.Context(), func(tx engine.Tx) error {
+			calls.Add(1)
+			if err := increment(tx, first); err != nil {
+				return err
+			}
+			meet[i].Do(both.Done)
+			both.Wait() // each has what the other wants
+			return increment(tx, second)
+		})
+	}
+	other := make(chan error, 1)
+	go func() { other <- run(1, "b", "a") }()
+	if err := errors.Join(run(0, "a", "b"), <-other); err != nil {
+		t.Error(err)
+	}
+	if calls.Load() < 3 {
+		t.Errorf("%d calls: nothing was in the way", calls.Load())
+	}
+	if got := s.counters(t); got != "a2b2" {
+		t.Errorf("the counters are %s, want each counted once by each", got)
+	}
+}
+
+func TestATransactionThatTheServerGivesUpIsRunAgainAFewTimes(t *testing.T) {
+	s := open(t, postgres.Options{})
+	for _, code := range []string{"40001", "40P01"} {
+		failures := 2
+		calls := 0
+		run := func() error {
+			return s.Write(t.Context(), func(tx engine.Tx) error {
+				calls++
+				if err := increment(tx, "a"); err != nil || calls > failures {
+					return err
+				}
+				return tx.Script("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '" + code + "'; END $$")
+			})
+		}
+		if err := run(); err != nil || calls != 3 {
+			t.Errorf("%s: %d calls, %v, want the third to succeed", code, calls, err)
+		}
+		failures, calls = 1000, 0
+		if err := run(); engine.ClassOf(err) != engine.Unavailable || calls < 3 || calls > 20 {
+			t.Errorf("%s: %d calls, %v, want a few and then Unavailable", code, calls, err)
+		}
+	}
+	if got := s.counters(t); got != "a2b0" {
+		t.Errorf("the counters are %s, want what was committed alone", got)
+	}
+}
+
+func TestAConnectionThatIsLostBeforeTheCommitIsReplaced(t *testing.T) {
+	s := open(t, postgres.Options{})
+	admin := server{DB: s.another(t, postgres.Options{})}
+	calls := 0
+	if err := s.Write(t.Context(), func(tx engine.Tx) error {
+		calls++
+		if err := increment(tx, "a"); err != nil || calls > 2 {
+			return err
+		}
+		id, err := pid(tx)
+		if err != nil {
+			return err
+		}
+		admin.terminate(t, id)
+		return increment(tx, "b")
+	}); err != nil || calls != 3 {
+		t.Errorf("%d calls, %v, want the third to succeed", calls, err)
+	}
+	if got := s.counters(t); got != "a1b0" {
+		t.Errorf("the counters are %s", got)
+	}
+}
+
+// The statement was not used on the connection before, and is prepared first.
+func TestAConnectionThatIsLostBeforeAStatementIsPreparedIsReplaced(t *testing.T) {
+	s := open(t, postgres.Options{})
+	p, through := cutproxy.New(t, s.url)
+	db, err := postgres.Open(t.Context(), through, postgres.Options{Connections: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	calls := 0
+	if err := db.Write(t.Context(), func(tx engine.Tx) error {
+		calls++
+		if _, err := pid(tx); err != nil {
+			return err
+		}
+		if calls == 1 {
+			p.Silence()
+			p.Wake()
+		}
+		return increment(tx, "a")
+	}); err != nil || calls != 2 {
+		t.Errorf("%d calls, %v, want the second to succeed", calls, err)
+	}
+	if got := s.counters(t); got != "a1b0" {
+		t.Errorf("the counters are %s", got)
+	}
+}
+
+func TestAReadIsRunAgainOnlyBeforeItsFirstRow(t *testing.T) {
+	s := open(t, postgres.Options{Connections: 2})
+	admin := server{DB: s.another(t, postgres.Options{})}
+	calls := 0
+	err := s.Read(t.Context(), func(tx engine.Tx) error {
+		calls++
+		id, err := pid(tx) // a row
+		if err != nil {
+			return err
+		}
+		admin.terminate(t, id)
+		return tx.Query("SELECT n FROM counters", nil, func(engine.Row) error { return nil })
+	})
+	if engine.ClassOf(err) != engine.Unavailable || calls != 1 {
+		t.Errorf("%d calls, %v, want one and Unavailable", calls, err)
+	}
+	for range 10 { // the pool's connections are gone, and it has not noticed
+		admin.terminateOthers(t)
+		if got := s.counters(t); got != "a0b0" {
+			t.Errorf("the counters are %s", got)
+		}
+	}
+}
+
+func (s server) terminateOthers(t *testing.T) {
+	t.Helper()
+	if err := s.Query(t.Context(), `SELECT CASE WHEN pid <> pg_backend_pid() THEN pg_terminate_backend(pid, 10000)::integer END
+		FROM pg_stat_activity WHERE backend_type = 'client backend' AND datname = current_database()`, nil, func(engine.Row) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestASnapshotIsTakenOnAConnectionThatIsThere(t *testing.T) {
+	s := open(t, postgres.Options{Connections: 2})
+	admin := server{DB: s.another(t, postgres.Options{})}
+	s.counters(t) // so that there is a connection
+	admin.terminateOthers(t)
+	calls := 0
+	err := s.Snapshot(t.Context(), func(engine.DB) error {
+		calls++
+		return nil
+	})
+	if err != nil || calls != 1 {
+		t.Errorf("%d calls, %v, want one", calls, err)
+	}
+}
+
+func TestAStatementThatTakesTooLongIsEnded(t *testing.T) {
+	const limit = 300 * time.Millisecond
+	s := open(t, postgres.Options{Timeout: limit})
+	slow := "SELECT 1 FROM pg_sleep(3600)"
+	nothing := func(engine.Row) error { return nil }
+	ctx, cancel := context.WithTimeout(t.Context(), limit/3)
+	defer cancel()
+	for name, err := range map[string]error{
+		"query":       s.Query(t.Context(), slow, nil, nothing),
+		"read":        s.Read(t.Context(), func(tx engine.Tx) error { return tx.Query(slow, nil, nothing) }),
+		"write":       s.Write(t.Context(), func(tx engine.Tx) error { return tx.Query(slow, nil, nothing) }),
+		"caller's":    s.Query(ctx, slow, nil, nothing),
+		"caller's, 2": s.Query(ctx, slow, nil, nothing),
+	} {
+		if engine.ClassOf(err) != engine.Unavailable {
+			t.Errorf("%s: %v, want Unavailable", name, err)
+		}
+	}
+	if err := s.Migrate(t.Context(), func(tx engine.Tx) error { return tx.Script("SELECT pg_sleep(1)") }); err != nil {
+		t.Errorf("a migration takes longer: %v", err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		running := int64(0)
+		if err := s.Query(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3600)%' AND pid <> pg_backend_pid() AND state <> 'idle'",
+			nil, func(r engine.Row) error { running = r.Int(0); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if running == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the server still runs %d statements that nobody waits for", running)
+		}
+	}
+}
+
+func TestOnlySoManyWaitForAConnection(t *testing.T) {
+	s := open(t, postgres.Options{Connections: 2})
+	release := make(chan struct{})
+	var running, all sync.WaitGroup
+	running.Add(2)
+	for range 2 {
+		all.Go(func() {
+			_ = s.Read(t.Context(), func(engine.Tx) error {
+				running.Done()
+				<-release
+				return nil
+			})
+		})
+	}
+	running.Wait()
+	var refused atomic.Int64
+	const more = 200
+	var asked sync.WaitGroup
+	for range more {
+		asked.Add(1)
+		all.Go(func() {
+			err := s.Query(t.Context(), "SELECT 1", nil, func(engine.Row) error { return nil })
+			if err != nil && engine.ClassOf(err) == engine.Unavailable && strings.Contains(err.Error(), "too many") {
+				refused.Add(1)
+			} else if err != nil {
+				t.Error(err)
+			}
+			asked.Done()
+		})
+	}
+	for refused.Load() < more-64 {
+		time.Sleep(time.Millisecond)
+	}
+	close(release)
+	all.Wait()
+	if got := refused.Load(); got == more {
+		t.Error("nobody could wait")
+	}
+}
+
+func TestADatabaseThatCannotBeUsedIsRefusedWithTheReason(t *testing.T) {
+	s := open(t, postgres.Options{})
+	at := strings.Index(s.url, "?")
+	slash := strings.LastIndex(s.url[:at], "/") + 1
+	ascii := s.url[slash:at] + "_ascii"
+	if err := s.Query(t.Context(), "CREATE DATABASE "+ascii+" ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0",
+		nil, func(engine.Row) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{
+		s.url[:slash] + ascii + s.url[at:]:                "UTF8",
+		s.url[:slash] + "nowhere" + s.url[at:]:            "does not exist",
+		"postgres://u:secret@127.0.0.1:1/d":               "connect",
+		"postgres://u:secret@127.0.0.1:port/d":            "URL",
+		s.url + "&default_transaction_read_only=on":       "read only",
+		"postgres://u:secret@127.0.0.1:1/d?sslmode=magic": "sslmode",
+	} {
+		db, err := postgres.Open(t.Context(), url, postgres.Options{})
+		if err == nil {
+			_ = db.Close()
+			t.Errorf("%s was opened", url)
+			continue
+		}
+		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want one that tells of %s", url, err, want)
+		}
+	}
+}
+
+func TestArgumentsThatDoNotFitAreAnError(t *testing.T) {
+	s := open(t, postgres.Options{})
+	pair := engine.NewBatch("SELECT t, n FROM batch", "t text", "n bigint")
+	for name, f := range map[string]func(engine.Tx) error{
+		"too few":       func(tx engine.Tx) error { _, err := tx.Exec("SELECT $1::text, $2::text", "x"); return err },
+		"another type":  func(tx engine.Tx) error { _, err := tx.Exec("SELECT n + $1 FROM counters", "x"); return err },
+		"no such type":  func(tx engine.Tx) error { _, err := tx.Exec("SELECT $1", 1); return err },
+		"a short row":   func(tx engine.Tx) error { _, err := tx.Batch(pair, []engine.Args{{"x"}}, nil); return err },
+		"a wrong value": func(tx engine.Tx) error { _, err := tx.Batch(pair, []engine.Args{{"x", "y"}}, nil); return err },
+	} {
+		if err := s.Write(t.Context(), f); err == nil || engine.ClassOf(err) != engine.Internal {
+			t.Errorf("%s: %v, want a fault of the program", name, err)
+		}
+	}
+	if got := s.counters(t); got != "a0b0" {
+		t.Errorf("the counters are %s", got)
+	}
+}
+
+func TestASnapshotStaysWhatItWas(t *testing.T) {
+	s := open(t, postgres.Options{})
+	if err := s.Snapshot(t.Context(), func(snapshot engine.DB) error {
+		if err := s.Write(t.Context(), func(tx engine.Tx) error { return increment(tx, "a") }); err != nil {
+			return err
+		}
+		if got := (server{DB: snapshot}).counters(t); got != "a0b0" {
+			t.Errorf("the counters are %s, want those of the beginning", got)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.counters(t); got != "a1b0" {
+		t.Errorf("the counters are %s", got)
+	}
+}
+
+// What was acknowledged is on the disk, even where somebody has decided that
+// theirs need not be.
+func TestCommitsAreDurableWhateverTheDatabasesDefault(t *testing.T) {
+	s := open(t, postgres.Options{})
+	if err := s.Migrate(t.Context(), func(tx engine.Tx) error {
+		return tx.Script("DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET synchronous_commit = off'; END $$")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	fresh := s.another(t, postgres.Options{})
+	if err := fresh.Query(t.Context(), "SELECT current_setting('synchronous_commit')", nil, func(r engine.Row) error {
+		if r.Text(0) != "on" {
+			t.Errorf("synchronous_commit is %s", r.Text(0))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
