@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
 
 	"atrium"
 	"atrium/internal/canonical"
@@ -179,11 +178,9 @@ func (tx *changing) changeDomain(g *group, root *atrium.Account, name, domain, l
 		return tx.insertAccount(&former, root.ID)
 	}
 	// Both are there all the time: one of them has no domain for a moment.
-	nothing := make([]byte, 16)
-	_, _ = rand.Read(nothing) // never fails: crypto/rand ends the process instead
 	const set = "UPDATE accounts SET domain = $1, domain_hash = $2 WHERE tenant_id = $3 AND account_id = $4"
 	tenant := idArg(tx.change.TenantID)
-	if _, err := tx.Exec(set, other.Domain, nothing, tenant, idArg(other.ID)); err != nil {
+	if _, err := tx.Exec(set, other.Domain, randomHash(), tenant, idArg(other.ID)); err != nil {
 		return err
 	}
 	if err := tx.update(root, name, domain); err != nil {

@@ -100,7 +100,7 @@ func findAccount(query func(string, engine.Args, func(engine.Row) error) error, 
 const accountWithProspects = "SELECT " + accountColumns + ", a.survivor_id, " + prospectColumns + ` FROM accounts a
 	LEFT JOIN account_prospects l ON l.tenant_id = a.tenant_id AND l.account_id = a.account_id
 	LEFT JOIN prospects p ON p.tenant_id = l.tenant_id AND p.prospect_id = l.prospect_id
-	WHERE a.tenant_id = $1 AND a.account_id = $2
+	WHERE a.tenant_id = $1 AND a.account_id = $2 AND ` + notErased + `
 	ORDER BY l.prospect_created_at, l.prospect_id LIMIT $3`
 
 // textBytes returns the length of the texts of a prospect.
@@ -176,7 +176,7 @@ func (tx *changing) lockAccount(id atrium.AccountID) (atrium.AccountID, error) {
 			return id, err
 		}
 		var survivor atrium.AccountID
-		if err := engine.Find(tx.Query, "SELECT survivor_id FROM accounts WHERE tenant_id = $1 AND account_id = $2",
+		if err := engine.Find(tx.Query, "SELECT a.survivor_id FROM accounts a WHERE tenant_id = $1 AND account_id = $2 AND "+notErased,
 			engine.Args{tenant, idArg(id)}, func(r engine.Row) { survivor = idAt[atrium.AccountID](r, 0) }); err != nil {
 			return "", err
 		}

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,11 +12,15 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// An account may have millions of entries, more than a transaction should delete. So
-// the transaction that erases it takes out the account, by which alone its entries can
-// be seen, and notes that they are to be deleted, which others then do bit by bit.
-// Nothing can be added to them: whoever appends to an account touches it first, and
-// has committed before it can be taken out, or does not find it any more.
+// An account may have millions of entries and links, more than a transaction should delete.
+// So the transaction that erases it hides the account, by which alone they can be seen, and
+// notes that they are to be deleted, which other transactions then do in parts. Nothing can be
+// added to them: an append touches the account first, and has committed before the account
+// can be hidden, or does not find it any more.
+//
+// An account with few links is deleted at once. One with more stays, as its links refer to it,
+// until they are deleted: without domain and name, merged into itself, and not found by
+// anything that has the condition notErased.
 //
 // Deleted rows can stay in the files of an embedded database. So an erasure is done only
 // after engine.DB.Purge: until then its row in erasures stays, and EraseEntries tries again,
@@ -24,8 +29,23 @@ import (
 // What one transaction deletes at most.
 const (
 	eraseAtOnce = 500     // entries, and as many rows about their moves
-	eraseBytes  = 4 << 20 // bytes of entries, and the entry that reaches it
+	eraseBytes  = 4 << 20 // bytes of entries or rules, and the one that reaches it
+	redactParts = 100     // rows of the audit log, and rules of moves
 )
+
+// notErased is the condition that an account a is not being erased.
+const notErased = "(a.survivor_id IS NULL OR a.survivor_id <> a.account_id)"
+
+// hideAccount hides an account that has links, which refer to it, until they are deleted.
+const hideAccount = `UPDATE accounts SET domain = '', domain_hash = $1, name = NULL, name_hash = NULL, merged_into = NULL,
+	survivor_id = account_id WHERE tenant_id = $2 AND account_id = $3`
+
+// randomHash returns a domain_hash that no domain has.
+func randomHash() []byte {
+	hash := make([]byte, 16)
+	_, _ = rand.Read(hash) // never fails: crypto/rand ends the process instead
+	return hash
+}
 
 // purgeInRequest is the size of an embedded database, in bytes, up to which the request
 // that erases something also purges it. A purge reads the whole file.
@@ -56,15 +76,24 @@ func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.Acc
 	if err != nil {
 		return false, err
 	}
+	parts := make([]erasure, len(erased))
+	for i, account := range erased { // what is said of them elsewhere is gone before the response, however much it is
+		parts[i] = erasure{change: c, account: account}
+		for parts[i].stage < eraseLinks {
+			if _, err := s.erasePart(ctx, &parts[i]); err != nil {
+				return false, nil //nolint:nilerr // the account is erased, and the rest will be
+			}
+		}
+	}
 	left := eraseInRequest
-	for _, account := range erased {
-		for more := true; more; {
+	for i := range parts {
+		for parts[i].stage < eraseDone {
 			if left <= 0 {
 				return false, nil
 			}
-			var n int
-			if n, more, err = s.eraseEntriesOf(ctx, c.TenantID, account); err != nil {
-				return false, nil //nolint:nilerr // the account is erased, and its entries will be
+			n, err := s.erasePart(ctx, &parts[i])
+			if err != nil {
+				return false, nil //nolint:nilerr // as above
 			}
 			left -= n
 		}
@@ -74,7 +103,7 @@ func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.Acc
 
 var (
 	insertErasures = engine.NewBatch(`INSERT INTO erasures (tenant_id, account_id, requested_at)
-		SELECT batch.tenant_id, account_id, at FROM batch`, "tenant_id bytea", "account_id bytea", "at bigint")
+		SELECT batch.tenant_id, account_id, at FROM batch WHERE true ON CONFLICT DO NOTHING`, "tenant_id bytea", "account_id bytea", "at bigint")
 	deleteErasures = engine.NewBatch(`DELETE FROM erasures USING batch
 		WHERE erasures.tenant_id = batch.tenant_id AND erasures.account_id = batch.account_id`, "tenant_id bytea", "account_id bytea")
 )
@@ -100,12 +129,13 @@ func (s *Store) deleteErasures(ctx context.Context, tenant atrium.TenantID, acco
 	})
 }
 
-// erase takes out the accounts of a group.
+// erase hides the accounts of a group, and deletes those with few links.
 func (tx *changing) erase(g *group) error {
 	tenant, ids := idArg(tx.change.TenantID), g.ids()
 	rows := make([]engine.Args, len(ids))
 	names := make([]string, len(ids))
 	var x indexing
+	left := eraseAtOnce
 	for i, id := range ids {
 		rows[i], names[i] = engine.Args{tenant, idArg(id), int64(tx.at)}, string(id)
 		a, err := account(tx, tx.change.TenantID, id) // one at a time: domains may be long
@@ -113,24 +143,18 @@ func (tx *changing) erase(g *group) error {
 			return err
 		}
 		x.account(&a, nil)
-		for _, sql := range []string{
-			"DELETE FROM account_prospects WHERE tenant_id = $1 AND account_id = $2",
-			"DELETE FROM accounts WHERE tenant_id = $1 AND account_id = $2",
-		} {
-			if _, err := tx.Exec(sql, tenant, idArg(id)); err != nil {
-				return err
-			}
-		}
-		if err := tx.redact(string(id)); err != nil {
-			return err
-		}
-	}
-	for _, id := range ids {
-		rules, err := tx.forgetRules(id)
+		n, err := eraseSomeLinks(tx, tx.change.TenantID, id, left)
 		if err != nil {
 			return err
 		}
-		names = append(names, rules...)
+		if left -= n; left > 0 {
+			_, err = tx.Exec("DELETE FROM accounts WHERE tenant_id = $1 AND account_id = $2", tenant, idArg(id))
+		} else {
+			_, err = tx.Exec(hideAccount, randomHash(), tenant, idArg(id))
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if err := x.write(tx); err != nil {
 		return err
@@ -140,29 +164,160 @@ func (tx *changing) erase(g *group) error {
 	return err
 }
 
-// forgetRules takes the rules out of the moves to an account, which tell what its
-// entries claim and hold, and the details out of what the audit log has of these
-// moves. It returns the identifiers of the moves.
-func (tx *changing) forgetRules(to atrium.AccountID) (moves []string, err error) {
-	tenant := idArg(tx.change.TenantID)
-	// By the index alone: with another column, SQLite would rather read all moves.
-	if err := tx.Query(`SELECT m.move_id FROM moves i JOIN moves m ON m.tenant_id = i.tenant_id AND m.move_id = i.move_id
-		WHERE i.tenant_id = $1 AND i.to_account_id = $2 AND m.rule IS NOT NULL`,
-		engine.Args{tenant, idArg(to)}, func(r engine.Row) error {
-			moves = append(moves, string(idAt[atrium.MoveID](r, 0)))
+// eraseSomeLinks deletes up to so many links of an account, and returns how many.
+func eraseSomeLinks(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountID, most int) (int, error) {
+	var rows []engine.Args
+	if err := tx.Query("SELECT prospect_created_at, prospect_id FROM account_prospects WHERE tenant_id = $1 AND account_id = $2 LIMIT $3",
+		engine.Args{idArg(tenant), idArg(account), int64(most)}, func(r engine.Row) error {
+			rows = append(rows, engine.Args{idArg(tenant), idArg(account), r.Int(0), r.Bytes(1)})
 			return nil
-		}); err != nil || len(moves) == 0 {
-		return nil, err
+		}); err != nil || len(rows) == 0 {
+		return 0, err
 	}
-	for _, id := range moves {
-		if err := tx.redact(id); err != nil {
-			return nil, err
-		}
-		if _, err := tx.Exec("UPDATE moves SET rule = NULL WHERE tenant_id = $1 AND move_id = $2", tenant, idArg(atrium.MoveID(id))); err != nil {
-			return nil, err
-		}
+	_, err := tx.Batch(deleteLinks, rows, nil)
+	return len(rows), err
+}
+
+// What is left of an erased account is deleted in this order.
+const (
+	eraseDetails = iota // what the audit log says of it
+	eraseRules          // the rules of moves to it, which tell what its entries claim and hold
+	eraseLinks          // and the account
+	eraseEntries
+	eraseDone
+)
+
+// An erasure is what is done to complete that of one account.
+type erasure struct {
+	change  atrium.Change
+	account atrium.AccountID
+	stage   int
+	number  int64  // of the last row of the audit log that was redacted
+	move    []byte // the last move whose rule was deleted
+}
+
+// erasePart runs one transaction of an erasure or begins its next stage, and returns about how
+// many rows the transaction has changed.
+func (s *Store) erasePart(ctx context.Context, e *erasure) (n int, err error) {
+	more := false
+	switch e.stage {
+	case eraseDetails:
+		n, err = s.redactSome(ctx, e)
+		more = n > 0
+	case eraseRules:
+		n, err = s.forgetRules(ctx, e)
+		more = n > 0
+	case eraseLinks:
+		n, more, err = s.eraseLinksOf(ctx, e.change.TenantID, e.account)
+	case eraseEntries:
+		n, more, err = s.eraseEntriesOf(ctx, e.change.TenantID, e.account)
 	}
-	return moves, nil
+	if err == nil && !more {
+		e.stage++
+	}
+	return n, err
+}
+
+var redactRows = engine.NewBatch(`UPDATE audit SET detail = NULL, salt = NULL FROM batch
+	WHERE audit.tenant_id = batch.tenant_id AND audit.number = batch.number`, "tenant_id bytea", "number bigint")
+
+// detailed returns rows of redactRows for some rows about a subject behind a number that have
+// details.
+func (s *Store) detailed(ctx context.Context, tenant atrium.TenantID, subject string, after int64) (rows []engine.Args, err error) {
+	err = s.query(ctx, `SELECT number FROM audit WHERE tenant_id = $1 AND subject = $2 AND number > $3
+			AND action NOT IN ($4, $5) AND detail IS NOT NULL ORDER BY number LIMIT $6`,
+		engine.Args{idArg(tenant), subject, after, atrium.ActionEraseAccount, atrium.ActionDeleteProspect, int64(redactParts)}, func(r engine.Row) error {
+			rows = append(rows, engine.Args{idArg(tenant), r.Int(0)})
+			return nil
+		})
+	return rows, err
+}
+
+// redactSome takes the details out of some rows about the account, and returns how many. That
+// they are redacted was recorded before.
+func (s *Store) redactSome(ctx context.Context, e *erasure) (int, error) {
+	rows, err := s.detailed(ctx, e.change.TenantID, string(e.account), e.number)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	if err := s.write(ctx, func(tx engine.Tx) error {
+		_, err := tx.Batch(redactRows, rows, nil)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	e.number = rows[len(rows)-1][1].(int64)
+	return len(rows), nil
+}
+
+// forgetRules deletes the rules of some moves to the account, redacts the rows about these
+// moves, and records that. It returns how many moves there were.
+func (s *Store) forgetRules(ctx context.Context, e *erasure) (n int, err error) {
+	tenant := idArg(e.change.TenantID)
+	after := e.move
+	if after == nil {
+		after = []byte{}
+	}
+	var moves []engine.Args
+	var names []string
+	bytes := 0
+	// By the index alone: with another column, SQLite would rather read all moves.
+	err = s.query(ctx, `SELECT m.move_id, octet_length(m.rule) FROM moves i JOIN moves m ON m.tenant_id = i.tenant_id AND m.move_id = i.move_id
+		WHERE i.tenant_id = $1 AND i.to_account_id = $2 AND i.move_id > $3 AND m.rule IS NOT NULL ORDER BY i.move_id LIMIT $4`,
+		engine.Args{tenant, idArg(e.account), after, int64(redactParts)}, func(r engine.Row) error {
+			if bytes += int(r.Int(1)); bytes > eraseBytes && len(moves) > 0 {
+				return nil // the next ones are for the next transaction
+			}
+			moves = append(moves, engine.Args{tenant, r.Bytes(0)})
+			names = append(names, string(idAt[atrium.MoveID](r, 0)))
+			return nil
+		})
+	if err != nil || len(moves) == 0 {
+		return 0, err
+	}
+	c := e.change
+	c.IdempotencyKey = ""
+	_, _, err = change(ctx, s, c, func(tx *changing) (none struct{}, err error) {
+		for _, id := range names { // each has at most two rows: that it was made, and undone
+			if err := tx.redact(id); err != nil {
+				return none, err
+			}
+		}
+		tx.recordDetail(atrium.ActionEraseAccount, string(e.account), map[string]any{"redacted": names})
+		_, err = tx.Batch(deleteRules, moves, nil)
+		return none, err
+	})
+	if err == nil {
+		e.move = moves[len(moves)-1][1].([]byte)
+	}
+	return len(moves), err
+}
+
+var deleteRules = engine.NewBatch(`UPDATE moves SET rule = NULL FROM batch
+	WHERE moves.tenant_id = batch.tenant_id AND moves.move_id = batch.move_id`, "tenant_id bytea", "move_id bytea")
+
+// eraseLinksOf deletes some links of an account that was hidden, and the account with the last
+// of them.
+func (s *Store) eraseLinksOf(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID) (n int, more bool, err error) {
+	hidden := false
+	args := engine.Args{idArg(tenant), idArg(account)}
+	if err := s.query(ctx, "SELECT 1 FROM accounts a WHERE tenant_id = $1 AND account_id = $2 AND survivor_id = account_id", args, func(engine.Row) error {
+		hidden = true
+		return nil
+	}); err != nil || !hidden {
+		return 0, false, err
+	}
+	err = s.write(ctx, func(tx engine.Tx) error {
+		if n, err = eraseSomeLinks(tx, tenant, account, eraseAtOnce); err != nil {
+			return err
+		}
+		if more = n == eraseAtOnce; more {
+			return nil
+		}
+		_, err := tx.Exec("DELETE FROM accounts WHERE tenant_id = $1 AND account_id = $2 AND survivor_id = account_id", args...)
+		return err
+	})
+	return n, more, err
 }
 
 // The accounts of one tenant, and the rows, that one call of EraseEntries works on at most.
@@ -183,21 +338,20 @@ func (s *Store) EraseEntries(ctx context.Context) (more bool, err error) {
 	empty := map[atrium.TenantID][]atrium.AccountID{}
 	for left, first := eraseInRun, true; len(pending) > 0 && (left > 0 || first) && ctx.Err() == nil; first = false {
 		for i := range pending {
-			p := &pending[i]
-			account := p.accounts[0]
-			n, rest, failure := s.eraseEntriesOf(ctx, p.tenant, account)
+			e := &pending[i][0]
+			n, failure := s.eraseNext(ctx, e)
 			if failure != nil && err == nil {
-				err = fmt.Errorf("erase %s of %s: %w", account, p.tenant, failure)
+				err = fmt.Errorf("erase %s of %s: %w", e.account, e.change.TenantID, failure)
 			}
-			if failure == nil && !rest {
-				empty[p.tenant] = append(empty[p.tenant], account)
+			if failure == nil && e.stage == eraseDone {
+				empty[e.change.TenantID] = append(empty[e.change.TenantID], e.account)
 			}
-			if failure != nil || !rest {
-				p.accounts = p.accounts[1:]
+			if failure != nil || e.stage == eraseDone {
+				pending[i] = pending[i][1:]
 			}
 			left -= max(n, 1)
 		}
-		pending = slices.DeleteFunc(pending, func(p erasuresOf) bool { return len(p.accounts) == 0 })
+		pending = slices.DeleteFunc(pending, func(ofTenant []erasure) bool { return len(ofTenant) == 0 })
 	}
 	if len(empty) > 0 {
 		wait := purgeWait
@@ -220,26 +374,30 @@ func (s *Store) EraseEntries(ctx context.Context) (more bool, err error) {
 	return err == nil, cmp.Or(err, ctx.Err())
 }
 
-// erasuresOf are accounts of a tenant whose erasures are not complete.
-type erasuresOf struct {
-	tenant   atrium.TenantID
-	accounts []atrium.AccountID
+// eraseNext runs the next transaction of an erasure that changes something, and returns about
+// how many rows that has changed; 0 if the erasure is done.
+func (s *Store) eraseNext(ctx context.Context, e *erasure) (n int, err error) {
+	for n == 0 && e.stage < eraseDone && err == nil {
+		n, err = s.erasePart(ctx, e)
+	}
+	return n, err
 }
 
 // pendingErasures returns some of each tenant's erasures that are not complete.
-func (s *Store) pendingErasures(ctx context.Context) (all []erasuresOf, err error) {
+func (s *Store) pendingErasures(ctx context.Context) (all [][]erasure, err error) {
 	for last := []byte{}; ; {
-		var of erasuresOf
+		var ofTenant []erasure
 		if err := s.query(ctx, `SELECT tenant_id, account_id FROM erasures WHERE tenant_id =
 				(SELECT tenant_id FROM erasures WHERE tenant_id > $1 ORDER BY tenant_id LIMIT 1)
 			ORDER BY account_id LIMIT $2`, engine.Args{last, int64(eraseAccounts)}, func(r engine.Row) error {
-			last, of.tenant = r.Bytes(0), idAt[atrium.TenantID](r, 0)
-			of.accounts = append(of.accounts, idAt[atrium.AccountID](r, 1))
+			last = r.Bytes(0)
+			c := atrium.Change{TenantID: idAt[atrium.TenantID](r, 0), Actor: atrium.ActorSchedule}
+			ofTenant = append(ofTenant, erasure{change: c, account: idAt[atrium.AccountID](r, 1)})
 			return nil
-		}); err != nil || len(of.accounts) == 0 {
+		}); err != nil || len(ofTenant) == 0 {
 			return all, err
 		}
-		all = append(all, of)
+		all = append(all, ofTenant)
 	}
 }
 

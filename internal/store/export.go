@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"strings"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -185,7 +186,7 @@ func (x *exporting) accounts() error {
 	after := []byte{}
 	return x.each(func(tx engine.Tx, c *chunk) error {
 		return tx.Query("SELECT "+accountColumns+` FROM accounts a
-			WHERE a.tenant_id = $1 AND a.account_id > $2 AND a.stored_at <= $3 ORDER BY a.account_id LIMIT $4`,
+			WHERE a.tenant_id = $1 AND a.account_id > $2 AND a.stored_at <= $3 AND `+notErased+` ORDER BY a.account_id LIMIT $4`,
 			engine.Args{idArg(x.tenant), after, x.began, c.limit}, func(r engine.Row) error {
 				after = r.Bytes(0)
 				return c.add(r, func(r engine.Row) Record {
@@ -226,7 +227,7 @@ func (x *exporting) prospects() error {
 
 var exportedLinks = engine.NewBatch(`SELECT l.prospect_id, l.account_id FROM batch `+ownLinks+`
 	JOIN accounts a ON a.tenant_id = l.tenant_id AND a.account_id = l.account_id
-	WHERE a.stored_at <= batch.began ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea", "began bigint")
+	WHERE a.stored_at <= batch.began AND `+notErased+` ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea", "began bigint")
 
 // exportMerges is how many merges are read at once. They are small, and those that are
 // read by one statement do not contradict each other, whatever is merged and split
@@ -335,8 +336,8 @@ func (x *exporting) entries() error {
 	after := []byte{}
 	return x.each(func(tx engine.Tx, c *chunk) error {
 		return tx.Query("SELECT "+entryColumns+`, CASE WHEN a.stored_at <= $1 THEN 1 ELSE 0 END FROM entries e
-			LEFT JOIN accounts a ON a.tenant_id = e.tenant_id AND a.account_id = e.account_id
-			LEFT JOIN accounts k ON k.tenant_id = e.tenant_id AND k.account_id = e.acknowledged_account_id
+			LEFT JOIN accounts a ON a.tenant_id = e.tenant_id AND a.account_id = e.account_id AND `+notErased+`
+			LEFT JOIN accounts k ON k.tenant_id = e.tenant_id AND k.account_id = e.acknowledged_account_id AND `+strings.ReplaceAll(notErased, "a.", "k.")+`
 			WHERE e.tenant_id = $2 AND e.entry_id > $3 AND e.entry_id <= $4 AND (a.stored_at <= $1 OR k.stored_at <= $1)
 			ORDER BY e.entry_id LIMIT $5`,
 			engine.Args{x.began, idArg(x.tenant), after, x.lastEntry, c.limit}, func(r engine.Row) error {

@@ -14,7 +14,7 @@ import (
 // leadsTo returns the account that an account leads to: itself, or the one that it was
 // merged into in the end. It is engine.ErrNoRow if there is no such account.
 func leadsTo(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (survivor atrium.AccountID, err error) {
-	err = engine.Find(tx.Query, "SELECT survivor_id FROM accounts WHERE tenant_id = $1 AND account_id = $2",
+	err = engine.Find(tx.Query, "SELECT a.survivor_id FROM accounts a WHERE tenant_id = $1 AND account_id = $2 AND "+notErased,
 		engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { survivor = cmp.Or(idAt[atrium.AccountID](r, 0), id) })
 	return survivor, err
 }
@@ -77,7 +77,7 @@ func account(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (a atriu
 }
 
 var (
-	selectMember  = "SELECT " + memberColumns + " FROM accounts a WHERE tenant_id = $1 AND account_id = $2"
+	selectMember  = "SELECT " + memberColumns + " FROM accounts a WHERE tenant_id = $1 AND account_id = $2 AND " + notErased
 	selectMembers = "SELECT " + memberColumns + membersOf
 )
 

@@ -33,6 +33,9 @@ func (im *importing) accounts(run importRun) error {
 	if err != nil {
 		return err
 	}
+	if err := im.refuseErased(todo); err != nil {
+		return err
+	}
 	taken, err := im.legacyDomains(todo)
 	if err != nil {
 		return err
@@ -63,6 +66,33 @@ func (im *importing) accounts(run importRun) error {
 			}
 			return x.write(im.tx)
 		})
+}
+
+var findErasures = engine.NewBatch(`SELECT x.account_id, x.requested_at FROM batch
+	JOIN erasures x ON x.tenant_id = batch.tenant_id AND x.account_id = batch.account_id`, "tenant_id bytea", "account_id bytea")
+
+// refuseErased refuses accounts whose erasure under the same identifier is not complete: it
+// would take their entries and links along.
+func (im *importing) refuseErased(todo []pending[*atrium.Account]) error {
+	var rows []engine.Args
+	for _, p := range todo {
+		if p.record.ID != "" {
+			rows = append(rows, engine.Args{idArg(im.tenant), idArg(p.record.ID)})
+		}
+	}
+	erased := map[atrium.AccountID]bool{}
+	if _, err := im.tx.Batch(findErasures, rows, func(r engine.Row) error {
+		erased[idAt[atrium.AccountID](r, 0)] = true
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, p := range todo {
+		if erased[p.record.ID] {
+			return refuse(p.index, "accountId", "is of an account that is being erased: import it later")
+		}
+	}
+	return nil
 }
 
 // legacyDomains returns the legacy forms of the accounts' domains that stored accounts
@@ -217,9 +247,9 @@ func (im *importing) relink(links []engine.Args) error {
 
 var (
 	existingAccounts = engine.NewBatch(`SELECT a.account_id FROM batch JOIN accounts a
-		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id`, "tenant_id bytea", "id bytea")
+		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id AND `+notErased, "tenant_id bytea", "id bytea")
 	survivorsByID = engine.NewBatch(`SELECT a.account_id, a.survivor_id FROM batch JOIN accounts a
-		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id WHERE a.survivor_id IS NOT NULL`, "tenant_id bytea", "id bytea")
+		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id WHERE a.survivor_id IS NOT NULL AND `+notErased, "tenant_id bytea", "id bytea")
 	insertCopies = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id, via)
 		SELECT batch.tenant_id, account_id, prospect_created_at, prospect_id, via FROM batch WHERE true ON CONFLICT DO NOTHING`,
 		"tenant_id bytea", "account_id bytea", "prospect_created_at bigint", "prospect_id bytea", "via bytea")

@@ -143,6 +143,9 @@ func (s *Store) UpdateProspect(ctx context.Context, c atrium.Change, id atrium.P
 // the files of an embedded database; otherwise EraseEntries completes the erasure. It is
 // NotFound if there is none.
 func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(LinkedProspect) error) (done bool, err error) {
+	if err := s.redactProspect(ctx, c, id, check); err != nil {
+		return false, err
+	}
 	seen := map[atrium.AccountID]bool{}
 	// The row in erasures has an identifier that no account has: that of the prospect,
 	// without its prefix, may be an account's.
@@ -180,4 +183,30 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 		return false, err
 	}
 	return s.completeErasures(ctx, c.TenantID, []atrium.AccountID{erased}) == nil, nil
+}
+
+// redactProspect redacts a prospect that is to be deleted, unless the audit log has so few rows
+// about it that the deletion can redact them. Each transaction redacts some rows and records
+// that, as the deletion does.
+func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(LinkedProspect) error) error {
+	for more := true; more; {
+		rows, err := s.detailed(ctx, c.TenantID, string(id), 0)
+		if more = len(rows) == redactParts; err != nil || !more {
+			return err
+		}
+		if _, _, err := change(ctx, s, c, func(tx *changing) (none struct{}, err error) {
+			p, err := tx.lockProspect(id)
+			if err == nil {
+				err = check(p)
+			}
+			if err == nil {
+				_, err = tx.Batch(redactRows, rows, nil)
+			}
+			tx.recordDetail(atrium.ActionDeleteProspect, string(id), map[string]any{"complete": false})
+			return none, err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

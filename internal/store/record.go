@@ -100,12 +100,13 @@ const ownLinks = `JOIN account_prospects i ON i.tenant_id = batch.tenant_id AND 
 // unique about them.
 var (
 	accountsByID = engine.NewBatch("SELECT "+accountColumns+` FROM batch JOIN accounts a
-		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id`, "tenant_id bytea", "id bytea")
+		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id AND `+notErased, "tenant_id bytea", "id bytea")
 	accountsByDomain = engine.NewBatch("SELECT "+accountColumns+` FROM batch JOIN accounts a
 		ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.hash`, "tenant_id bytea", "hash bytea")
 	prospectsByID = engine.NewBatch("SELECT "+prospectColumns+` FROM batch JOIN prospects p
 		ON p.tenant_id = batch.tenant_id AND p.prospect_id = batch.id`, "tenant_id bytea", "id bytea")
 	linksOfProspects = engine.NewBatch(`SELECT l.prospect_id, l.account_id FROM batch `+ownLinks+`
+		JOIN accounts a ON a.tenant_id = l.tenant_id AND a.account_id = l.account_id WHERE `+notErased+`
 		ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea")
 	mergesByID = engine.NewBatch(`SELECT a.account_id, a.merged_into FROM batch JOIN accounts a
 		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id WHERE a.merged_into IS NOT NULL`, "tenant_id bytea", "id bytea")

@@ -205,7 +205,7 @@ func (tx *changing) lockAccounts(ids []atrium.AccountID) (leads map[atrium.Accou
 	for _, hash := range slices.Sorted(maps.Keys(hashes)) {
 		id := hashes[hash]
 		var is atrium.AccountID
-		if err := tx.Lock("SELECT survivor_id FROM accounts WHERE tenant_id = $1 AND account_id = $2",
+		if err := tx.Lock("SELECT a.survivor_id FROM accounts a WHERE tenant_id = $1 AND account_id = $2 AND "+notErased,
 			engine.Args{idArg(tx.change.TenantID), idArg(id)}, func(r engine.Row) error {
 				is = cmp.Or(idAt[atrium.AccountID](r, 0), id)
 				return nil

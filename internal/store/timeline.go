@@ -173,7 +173,7 @@ func (s *Store) TimelineEntry(ctx context.Context, tenant atrium.TenantID, id at
 
 const selectTimelineEntry = "SELECT e.created_at, e.entry_id, " + timelineColumns + `, e.account_id, a.survivor_id, e.payload
 	FROM entries e JOIN accounts a ON a.tenant_id = e.tenant_id AND a.account_id = e.account_id
-	WHERE e.tenant_id = $1 AND e.entry_id = $2`
+	WHERE e.tenant_id = $1 AND e.entry_id = $2 AND ` + notErased
 
 // scanTimelineEntry reads what selectTimelineEntry finds, and returns the account that
 // keeps the entry as well.

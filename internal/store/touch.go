@@ -38,7 +38,7 @@ var raiseMinutes = engine.NewBatch(`UPDATE accounts SET active_minute = batch.mi
 // The two ways to know of an account what the other one tells.
 var (
 	findAccounts = engine.NewBatch(`SELECT a.tenant_id, a.account_id, a.domain_hash, a.survivor_id, `+hashOfSurvivor+`
-		FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id`,
+		FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id AND `+notErased,
 		"tenant_id bytea", "account_id bytea")
 	findDomains = engine.NewBatch(`SELECT a.tenant_id, a.account_id, a.domain_hash, a.survivor_id, `+hashOfSurvivor+`
 		FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.domain_hash`,

@@ -61,17 +61,16 @@ const relatedAtOnce = 500
 // Import does what Store.Import would do with the chunk after those that were
 // tried before it. It is ErrChunkTooLarge also if the chunk is related to too much.
 func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err error) {
-	var related []Import
-	var numbers, shown []engine.Args
+	var related related
 	if err := t.part(ctx, func() error {
 		return t.store.read(ctx, func(tx engine.Tx) error {
-			related, numbers, shown, err = t.related(tx, chunk)
+			related, err = t.related(tx, chunk)
 			return err
 		})
 	}); err != nil {
 		return 0, err
 	}
-	for part := range slices.Chunk(related, relatedAtOnce) {
+	for part := range slices.Chunk(related.records, relatedAtOnce) {
 		if err := t.part(ctx, func() error {
 			_, err := t.scratch.importChunk(ctx, atrium.CommandLine(t.tenant), part, true)
 			return err
@@ -80,14 +79,8 @@ func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err erro
 		}
 	}
 	err = t.part(ctx, func() error {
-		if len(numbers) > 0 {
-			if err := t.scratch.write(ctx, func(tx engine.Tx) error {
-				if _, err := tx.Batch(raiseNumbers, numbers, nil); err != nil {
-					return err
-				}
-				_, err := tx.Batch(publishVersions, shown, nil)
-				return err
-			}); err != nil {
+		if len(related.numbers)+len(related.erased) > 0 {
+			if err := t.scratch.write(ctx, related.write); err != nil {
 				return err
 			}
 		}
@@ -107,14 +100,36 @@ func (t *Trial) part(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// related returns the stored records that the chunk names, refers to, or shares
-// a unique member with, each after those that it refers to itself, as rows of
-// raiseNumbers how far the numbers of the audiences have come, and as rows of
-// publishVersions what they show.
-func (t *Trial) related(tx engine.Tx, chunk []Import) (records []Import, numbers, shown []engine.Args, err error) {
+// related is what is stored that a chunk may depend on.
+type related struct {
+	records []Import      // each after those that it refers to
+	numbers []engine.Args // rows of raiseNumbers: how far the numbers of the audiences have come
+	shown   []engine.Args // rows of publishVersions: what the audiences show
+	erased  []engine.Args // rows of insertErasures
+}
+
+// write stores all but the records.
+func (r *related) write(tx engine.Tx) error {
+	if _, err := tx.Batch(raiseNumbers, r.numbers, nil); err != nil {
+		return err
+	}
+	if _, err := tx.Batch(publishVersions, r.shown, nil); err != nil {
+		return err
+	}
+	_, err := tx.Batch(insertErasures, r.erased, nil)
+	return err
+}
+
+// related returns the stored records that the chunk names, refers to, or shares a unique
+// member with, and the erasures of its accounts that are not complete.
+func (t *Trial) related(tx engine.Tx, chunk []Import) (found related, err error) {
 	f := &relatives{tx: tx, tenant: t.tenant, found: map[string]bool{}, single: len(chunk) == 1}
+	var named []engine.Args // rows of findErasures
 	for _, item := range chunk {
 		f.want(item.Record)
+		if a, ok := item.Record.(*atrium.Account); ok {
+			named = append(named, engine.Args{idArg(t.tenant), idArg(a.ID)})
+		}
 		if item.LegacyDomain != "" {
 			f.domains = append(f.domains, engine.Args{idArg(t.tenant), hash16(item.LegacyDomain)})
 		}
@@ -125,9 +140,9 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) (records []Import, numbers
 	versions := f.read(scanned(t.tenant, scanVersion), lookup{versionsByID, f.versions}, lookup{versionsByNumber, f.numbers})
 	audiences := f.read(func(r engine.Row) Record {
 		u := scanAudience(r, t.tenant)
-		numbers = append(numbers, engine.Args{idArg(t.tenant), idArg(u.ID), r.Int(8)})
+		found.numbers = append(found.numbers, engine.Args{idArg(t.tenant), idArg(u.ID), r.Int(8)})
 		if u.PublishedNumber > 0 {
-			shown = append(shown, engine.Args{idArg(t.tenant), idArg(u.ID), u.PublishedNumber})
+			found.shown = append(found.shown, engine.Args{idArg(t.tenant), idArg(u.ID), u.PublishedNumber})
 		}
 		return &u
 	}, lookup{audiencesByID, f.audiences})
@@ -135,7 +150,15 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) (records []Import, numbers
 	brands := f.read(scanned(t.tenant, scanBrand), lookup{brandsByID, f.brands})
 	prospects := f.prospectsWithLinks()
 	accounts, merges := f.accountsWithMerges()
-	return slices.Concat(accounts, merges, prospects, brands, pages, audiences, versions, entries), numbers, shown, f.err
+	found.records = slices.Concat(accounts, merges, prospects, brands, pages, audiences, versions, entries)
+	if f.err != nil {
+		return found, f.err
+	}
+	_, err = tx.Batch(findErasures, named, func(r engine.Row) error {
+		found.erased = append(found.erased, engine.Args{idArg(t.tenant), r.Bytes(0), r.Int(1)})
+		return nil
+	})
+	return found, err
 }
 
 // scanned returns a scan function that makes records.

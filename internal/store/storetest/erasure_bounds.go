@@ -15,6 +15,8 @@ var erasureBounds = []guarantee{
 	{"no transaction of an erasure deletes more than 1,000 rows, however often entries were moved", erasedMovesInParts},
 	{"no transaction of an erasure deletes much more than 4 MiB of entries", erasedBytesInParts},
 	{"the key of an erased entry is freed without deleting its moves", erasedKeyFreedAlone},
+	{"an account with many links is gone at once, and its links are deleted in parts", erasedWithManyLinks},
+	{"what is said of an erased account or prospect is deleted in parts, before the response", erasedDetailsInParts},
 	{"one tenant's erasures do not wait for all of another's", erasuresInTurn},
 }
 
@@ -201,5 +203,201 @@ func (e *env) takeKeys(t tb) {
 		return err
 	}); err != nil {
 		t.Fatalf("free the keys: %v", err)
+	}
+}
+
+// A once is a DB whose write transactions fail after the first one.
+type once struct {
+	engine.DB
+	written *bool
+}
+
+func (db once) Write(ctx context.Context, f func(engine.Tx) error) error {
+	if *db.written {
+		return &engine.Error{Class: engine.Unavailable, Err: errOnPurpose}
+	}
+	err := db.DB.Write(ctx, f)
+	*db.written = err == nil
+	return err
+}
+
+// interrupted returns the env of a node that is killed after its next transaction.
+func (e *env) interrupted() *env {
+	other := *e
+	other.Store = store.New(once{e.db, new(bool)}, e.clock.now)
+	return &other
+}
+
+func erasedWithManyLinks(t *testing.T, e *env) {
+	a, b, c := e.three(t)
+	e.merged(t, b.ID, a.ID)
+	entry := e.record(t, byID(a.ID))
+	other, kept := c.ID, e.record(t, byID(c.ID)).EntryID
+	var last *store.LinkedProspect
+	for range 4 {
+		var chunk []store.Record
+		for range 400 {
+			last = e.newProspect(a)
+			chunk = append(chunk, last)
+		}
+		e.put(t, chunk...)
+	}
+	if e.interrupted().erase(t, b.ID) {
+		t.Fatal("all is deleted in the first transaction")
+	}
+	for _, id := range []atrium.AccountID{a.ID, b.ID} {
+		_, _, read := e.Account(t.Context(), e.tenant, id)
+		_, detail := e.AccountDetail(t.Context(), e.tenant, id)
+		_, renamed := e.RenameAccount(t.Context(), e.change(), id, "New", nil)
+		_, updated := e.UpdateAccount(t.Context(), e.change(), id, atrium.AccountUpdate{Name: pointer("New")}, nil)
+		_, erased := e.EraseAccount(t.Context(), e.change(), id, nil)
+		_, linked := e.LinkProspect(t.Context(), e.change(), id, last.ID, func(store.LinkedProspect) error { return nil })
+		_, _, counted := e.Counts(t.Context(), e.tenant, id, atrium.TimelineFilter{}, nil, 10)
+		appended := e.append(t, e.draft(t, byID(id)))[0].Err
+		_, _, listed := e.Timeline(t.Context(), e.tenant, id, atrium.TimelineFilter{}, nil, 10, false)
+		unlinked := e.UnlinkProspect(t.Context(), e.change(), id, last.ID, func(store.LinkedProspect) error { return nil })
+		_, mergedFrom := e.MergeAccounts(t.Context(), e.change(), id, other, nil)
+		_, mergedInto := e.MergeAccounts(t.Context(), e.change(), other, id, nil)
+		_, split := e.SplitAccount(t.Context(), e.change(), id, id, nil)
+		_, _, moved := e.MoveEntry(t.Context(), e.change(), kept, id, func(atrium.TimelineEntry) error { return nil })
+		_, from := e.CheckMove(t.Context(), e.tenant, atrium.MoveRequest{From: id, To: other, Limit: 1})
+		for name, err := range map[string]error{
+			"read": read, "detail": detail, "rename": renamed, "update": updated, "erase": erased, "link": linked, "append": appended, "counts": counted,
+			"timeline": listed, "unlink": unlinked, "merge": mergedFrom, "merge into": mergedInto, "split": split, "move to": moved, "move from": from,
+		} {
+			if atrium.CodeOf(err) != atrium.CodeNotFound {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	for order, f := range map[atrium.AccountOrder]atrium.AccountFilter{
+		atrium.AccountsNewest: {}, atrium.AccountsActivity: {}, atrium.AccountsName: {}, atrium.AccountsWord: {Words: []string{"example"}},
+	} {
+		found, _, err := e.Accounts(t.Context(), e.tenant, f, order, nil, 10)
+		if err != nil || len(found) != 1 || found[0].ID != other {
+			t.Errorf("accounts in the order %v: %v, %v", order, found, err)
+		}
+	}
+	if linked, _, err := e.Prospects(t.Context(), e.tenant, atrium.ProspectFilter{AccountID: b.ID}, nil, 10); err != nil || len(linked) > 0 {
+		t.Errorf("prospects of the account: %d, %v", len(linked), err)
+	}
+	if _, err := e.TimelineEntry(t.Context(), e.tenant, entry.EntryID); atrium.CodeOf(err) != atrium.CodeNotFound {
+		t.Errorf("read an entry: %v", err)
+	}
+	if p, err := e.Prospect(t.Context(), e.tenant, last.ID); err != nil || len(p.AccountIDs) != 0 {
+		t.Errorf("a prospect has the accounts %v, %v", p.AccountIDs, err)
+	}
+	if _, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(a)); err == nil {
+		t.Error("the account can be imported while it is being erased")
+	}
+	e.refusesErased(t, a, last)
+	again := e.record(t, byDomain("a.example")).AccountID
+	for _, r := range e.records(t) {
+		switch r := r.(type) {
+		case *atrium.Account:
+			if r.ID == a.ID || r.ID == b.ID {
+				t.Errorf("account %s is exported", r.ID)
+			}
+		case *store.Merge:
+			t.Errorf("a merge is exported: %+v", r)
+		case *store.LinkedProspect:
+			for _, id := range r.AccountIDs {
+				if id == a.ID || id == b.ID {
+					t.Fatalf("a link to %s is exported", id)
+				}
+			}
+		case *atrium.Entry:
+			if r.AccountID == a.ID || r.AccountID == b.ID {
+				t.Errorf("entry %s is exported", r.ID)
+			}
+		}
+	}
+	measured, most := e.measured()
+	measured.eraseAll(t)
+	if most.rows > mostChanged {
+		t.Errorf("one transaction changed %d rows", most.rows)
+	}
+	if n := e.rowsOf(t, "account_prospects"); n != 1 || e.erased(t, a.ID) || e.entriesOf(t, a.ID)+e.entriesOf(t, b.ID) != 0 {
+		t.Errorf("%d links are left", n)
+	}
+	if n := e.rowsOf(t, "accounts"); n != 2 || e.account(t, again).Domain != "a.example" {
+		t.Errorf("there are %d accounts", n)
+	}
+	e.put(t, e.newAccount("a2.example", ""))
+	e.wantSoundGroups(t)
+	e.wantSound(t, nil)
+}
+
+// refusesErased expects that an import and a trial of one refuse an account that is being
+// erased, and what refers to it.
+func (e *env) refusesErased(t tb, a *atrium.Account, linked *store.LinkedProspect) {
+	t.Helper()
+	trial, err := e.NewTrial(t.Context(), e.tenant, always)
+	if err != nil {
+		t.Fatalf("start a trial: %v", err)
+	}
+	defer trial.Close()
+	other := e.newAccount("other.example", "")
+	for name, chunk := range map[string][]store.Record{
+		"the account":  {a},
+		"a prospect":   {e.newProspect(a)},
+		"a stored one": {linked},
+		"an entry":     {e.newEntry(a, "")},
+		"a merge":      {other, &store.Merge{AccountID: other.ID, Into: a.ID}},
+	} {
+		_, tried := trial.Import(t.Context(), items(copied(chunk)...))
+		_, imported := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(copied(chunk)...))
+		if imported == nil || fmt.Sprint(tried) != fmt.Sprint(imported) {
+			t.Errorf("%s: the trial says %v, the import %v", name, tried, imported)
+		}
+	}
+}
+
+func erasedDetailsInParts(t *testing.T, e *env) {
+	a := e.record(t, byDomain("a.example")).AccountID
+	p := e.prospect(t, "jane@acme.example")
+	for i := range 350 {
+		e.rename(t, a, fmt.Sprint("Secret ", i))
+		if _, err := e.UpdateProspect(t.Context(), e.change(), p.ID, func(p *atrium.Prospect) { p.Name = pointer(fmt.Sprint("Secret ", i)) },
+			func(store.LinkedProspect) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 120 {
+		name := fmt.Sprint("secret ", i)
+		e.record(t, byName(name))
+		request := atrium.MoveRequest{To: a, Rule: atrium.MoveRule{ClaimedName: name, Given: []byte(`{"claimedName":"` + name + `"}`)}, Limit: 10}
+		if _, _, err := e.Move(t.Context(), e.change(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	measured, most := e.measured()
+	measured.erase(t, a)
+	if _, err := measured.DeleteProspect(t.Context(), e.change(), p.ID, func(store.LinkedProspect) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if most.rows > 400 { // 100 moves with their rows of the audit log, or 120 entries and what is noted of their moves
+		t.Errorf("one transaction changed %d rows", most.rows)
+	}
+	if err := e.db.Query(t.Context(), "SELECT action, detail FROM audit WHERE tenant_id = $1", engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
+		if bytes.Contains(bytes.ToLower(r.Bytes(1)), []byte("secret")) {
+			t.Errorf("%s has %s", r.Text(0), r.Bytes(1))
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	made, _, err := e.Moves(t.Context(), e.tenant, nil, 200)
+	if err != nil || len(made) != 120 {
+		t.Errorf("%d moves, %v", len(made), err)
+	}
+	for _, m := range made {
+		if m.Rule != nil {
+			t.Errorf("the rule %s is left", m.Rule)
+		}
+	}
+	e.eraseAll(t)
+	if report := e.wantSound(t, nil); report.Redacted == 0 {
+		t.Error("no row was redacted")
 	}
 }
