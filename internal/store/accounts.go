@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"atrium"
 	"atrium/internal/canonical"
@@ -75,10 +76,11 @@ func findAccount(query func(string, engine.Args, func(engine.Row) error) error, 
 		var bytes int
 		d = atrium.AccountDetail{}
 		err = engine.Find(query, accountWithProspects, args, func(r engine.Row) {
-			if d.ID == "" {
+			if !r.Null(0) {
 				d.Account, survivor = scanAccount(r, tenant), idAt[atrium.AccountID](r, afterAccount)
+				return
 			}
-			if d.More || r.Null(afterAccount+1) {
+			if d.More {
 				return
 			}
 			p := scanProspect(r, afterAccount+1, tenant)
@@ -88,7 +90,13 @@ func findAccount(query func(string, engine.Args, func(engine.Row) error) error, 
 			}
 			d.Prospects = append(d.Prospects, p)
 		})
+		if err == nil && d.ID == "" { // it is being erased, and has links
+			err = engine.ErrNoRow
+		}
 		if err != nil || survivor == "" {
+			slices.SortFunc(d.Prospects, func(a, b atrium.Prospect) int {
+				return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID))
+			})
 			return d, err
 		}
 		args[1] = idArg(survivor)
@@ -96,12 +104,14 @@ func findAccount(query func(string, engine.Args, func(engine.Row) error) error, 
 	return d, atrium.Unavailable(errors.New("the account is merged again and again"))
 }
 
-// One statement is one round trip to a server, and needs no transaction.
-const accountWithProspects = "SELECT " + accountColumns + ", a.survivor_id, " + prospectColumns + ` FROM accounts a
-	LEFT JOIN account_prospects l ON l.tenant_id = a.tenant_id AND l.account_id = a.account_id
-	LEFT JOIN prospects p ON p.tenant_id = l.tenant_id AND p.prospect_id = l.prospect_id
+// One statement is one round trip to a server, and needs no transaction. It finds the account in
+// one row, and each of its first prospects in another one. A join of both would have a server read
+// and sort all links.
+const accountWithProspects = "SELECT " + accountColumns + `, a.survivor_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM accounts a
 	WHERE a.tenant_id = $1 AND a.account_id = $2 AND ` + notErased + `
-	ORDER BY l.prospect_created_at, l.prospect_id LIMIT $3`
+	UNION ALL SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, x.* FROM (SELECT ` + prospectColumns + ` FROM account_prospects l
+		JOIN prospects p ON p.tenant_id = l.tenant_id AND p.prospect_id = l.prospect_id
+		WHERE l.tenant_id = $1 AND l.account_id = $2 ORDER BY l.prospect_created_at, l.prospect_id LIMIT $3) x`
 
 // textBytes returns the length of the texts of a prospect.
 func textBytes(p *atrium.Prospect) (n int) {

@@ -227,7 +227,9 @@ func (im *importing) relink(links []engine.Args) error {
 	}
 	survivors := map[string][]byte{}
 	if _, err := im.tx.Batch(survivorsByID, slices.Collect(maps.Values(linked)), func(r engine.Row) error {
-		survivors[string(r.Bytes(0))] = r.Bytes(1)
+		if !r.Null(1) {
+			survivors[string(r.Bytes(0))] = r.Bytes(1)
+		}
 		return nil
 	}); err != nil {
 		return err
@@ -248,8 +250,9 @@ func (im *importing) relink(links []engine.Args) error {
 var (
 	existingAccounts = engine.NewBatch(`SELECT a.account_id FROM batch JOIN accounts a
 		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id AND `+notErased, "tenant_id bytea", "id bytea")
+	// With the condition that there is a survivor, a server may read all accounts that have one.
 	survivorsByID = engine.NewBatch(`SELECT a.account_id, a.survivor_id FROM batch JOIN accounts a
-		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id WHERE a.survivor_id IS NOT NULL AND `+notErased, "tenant_id bytea", "id bytea")
+		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id AND `+notErased, "tenant_id bytea", "id bytea")
 	insertCopies = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id, via)
 		SELECT batch.tenant_id, account_id, prospect_created_at, prospect_id, via FROM batch WHERE true ON CONFLICT DO NOTHING`,
 		"tenant_id bytea", "account_id bytea", "prospect_created_at bigint", "prospect_id bytea", "via bytea")
