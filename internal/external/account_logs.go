@@ -13,6 +13,14 @@ import (
 	"atrium/internal/submission"
 )
 
+type receipt struct {
+	AccountID    atrium.AccountID `json:"accountId"`
+	AccountLogID atrium.EntryID   `json:"accountLogId"`
+	CreatedAt    atrium.Time      `json:"createdAt"`
+	Source       string           `json:"source"`
+	Type         string           `json:"type"`
+}
+
 func (a *API) createAccountLog(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var draft *atrium.Draft
 	err := r.DecodeBody(ctx, func() error {
@@ -29,7 +37,7 @@ func (a *API) createAccountLog(ctx context.Context, who auth.Principal, r *rest.
 	if err != nil {
 		return rest.Response{}, err
 	}
-	response := rest.Response{Status: http.StatusCreated, Body: (*receipt)(&made)}
+	response := rest.Response{Status: http.StatusCreated, Body: receipt{made.AccountID, made.EntryID, made.CreatedAt, made.Source, made.Type}}
 	if made.Replayed {
 		response.Header = http.Header{"Idempotency-Replayed": {"true"}}
 	}

@@ -95,5 +95,5 @@ func decodeAccountUpdate(body []byte) (name string, err error) {
 }
 
 func accountResponse(a atrium.Account, linked []atrium.Prospect) rest.Response {
-	return rest.Response{Body: &resource.AccountBody{Account: a, Linked: linked}, ETag: resource.NewAccountTag(a, linked, nil).String()}
+	return rest.Response{Body: resource.NewAccount(a, linked), ETag: resource.NewAccountTag(a, linked, nil).String()}
 }

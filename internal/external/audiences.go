@@ -27,7 +27,12 @@ func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Requ
 	}
 	return a.Cache.Get(r, who.TenantID, "", func() (rest.Response, bool, error) {
 		versions, total, err := a.Store.Versions(ctx, who.TenantID, page, audience, skip, limit)
-		return rest.Response{Body: &versionList{versions, withArchived, skip < total-int64(len(versions)), total}}, true, err
+		if err != nil {
+			return rest.Response{}, false, err
+		}
+		more := skip < total-int64(len(versions))
+		body, err := encodeVersions(versions, withArchived, more, total)
+		return rest.Response{Body: body}, true, err
 	})
 }
 

@@ -18,7 +18,7 @@ func (a *API) getPage(ctx context.Context, who auth.Principal, r *rest.Request) 
 		if err != nil {
 			return rest.Response{}, false, err
 		}
-		body, err := r.EncodeBody(ctx, pageSize(&p), (*fullPage)(&p))
+		body, err := r.EncodeBody(ctx, pageSize(&p), func() (rest.Encoded, error) { return encodePage(&p) })
 		return rest.Response{Body: body}, true, err
 	})
 }
@@ -41,21 +41,14 @@ func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request
 		if err != nil {
 			return rest.Response{}, false, err
 		}
-		list := &pageList{pages: pages, more: more, limit: limit}
+		cursor := ""
 		if more {
 			last := &pages[len(pages)-1]
-			list.cursor = a.Cursors.SealPosition(atrium.PositionAt(last.CreatedAt, last.ID), binding...)
+			cursor = a.Cursors.SealPosition(atrium.PositionAt(last.CreatedAt, last.ID), binding...)
 		}
-		size := 0
-		for i := range pages {
-			size += pageSize(&pages[i])
-		}
-		body, err := r.EncodeBody(ctx, size, list)
+		body, err := r.EncodeBody(ctx, pagesSize(pages), func() (rest.Encoded, error) {
+			return encodePages(pages, limit, cursor)
+		})
 		return rest.Response{Body: body}, true, err
 	})
-}
-
-// pageSize returns about how many bytes a page has.
-func pageSize(p *atrium.Page) int {
-	return len(p.Name) + len(p.Title) + len(p.Context) + len(p.Actions) + len(p.Scripts) + len(p.FooterLinks) + len(p.Metadata)
 }

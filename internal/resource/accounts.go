@@ -2,10 +2,14 @@
 package resource
 
 import (
+	"bufio"
+	"bytes"
+	"io"
 	"strconv"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/go-json-experiment/json"
 
 	"atrium"
 )
@@ -46,12 +50,48 @@ func NewAccount(a atrium.Account, linked []atrium.Prospect) Account {
 		shown.Name = &a.Name
 	}
 	for i := range linked {
-		p := &linked[i]
-		shown.LinkedProspects[i] = Prospect{
-			p.ID, p.TenantID, p.Name, p.Email, p.Domain, p.Slug, p.PhoneNumber, p.LinkedinProfileURL, p.CreatedAt, p.UpdatedAt,
-		}
+		shown.LinkedProspects[i] = newProspect(&linked[i])
 	}
 	return shown
+}
+
+func newProspect(p *atrium.Prospect) Prospect {
+	return Prospect{
+		p.ID, p.TenantID, p.Name, p.Email, p.Domain, p.Slug, p.PhoneNumber, p.LinkedinProfileURL, p.CreatedAt, p.UpdatedAt,
+	}
+}
+
+// writeBytes is the size of most writes of WriteAccount.
+const writeBytes = 64 << 10
+
+// WriteAccount writes the JSON of an account up to the end of its array of prospects, as
+// NewAccount is encoded, and then tail, which ends the object. It returns the tag of the
+// account shown with the accounts merged into it. It holds one prospect and about writeBytes
+// of JSON. The error is that of reading the prospects or of w.
+func WriteAccount(
+	w io.Writer, d *atrium.AccountDetail, merged []atrium.MergedAccount, tail string,
+) (AccountTag, error) {
+	start, err := json.Marshal(NewAccount(d.Account, nil))
+	if err != nil {
+		return AccountTag{}, err
+	}
+	out := bufio.NewWriterSize(w, writeBytes)
+	_, _ = out.Write(bytes.TrimSuffix(start, []byte("]}"))) // Flush returns its error
+	separator := ""
+	tag, err := eachProspect(d, merged, func(p *atrium.Prospect) error {
+		_, err := out.WriteString(separator)
+		separator = ","
+		if err != nil {
+			return err
+		}
+		prospect := newProspect(p)
+		return json.MarshalWrite(out, &prospect)
+	})
+	if err != nil {
+		return AccountTag{}, err
+	}
+	_, _ = out.WriteString("]" + tail)
+	return tag, out.Flush()
 }
 
 // An AccountTag is the entity tag of an account. It has two parts: the account's own

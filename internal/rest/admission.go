@@ -98,18 +98,17 @@ func (r *Request) DecodeBody(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// EncodeBody returns a body of an answer ready to be sent: encoded as heavy work if it is
-// large, and else as it is. size is about how many bytes it has.
-func (r *Request) EncodeBody(ctx context.Context, size int, body any) (any, error) {
-	if size <= heavyBody {
-		return body, nil
+// EncodeBody calls encode, which returns the body of the response: as heavy work if the body
+// is large. size is its approximate size in bytes.
+func (r *Request) EncodeBody(ctx context.Context, size int, encode func() (Encoded, error)) (Encoded, error) {
+	if size > heavyBody {
+		release, err := r.AcquireHeavy(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
 	}
-	release, err := r.AcquireHeavy(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	return Encode(body)
+	return encode()
 }
 
 // largeReads remembers which tenants got a large body from a route the last time. Their

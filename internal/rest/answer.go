@@ -1,20 +1,17 @@
 package rest
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
-	"atrium/internal/appendjson"
 	"atrium/internal/telemetry"
 )
 
@@ -43,59 +40,16 @@ const (
 // else would take the white space out of it.
 type Encoded []byte
 
-// An appender is a body that is encoded without reflection.
-type appender interface {
-	AppendTo(*appendjson.Writer)
-}
-
-// Encode returns a body as it would be sent.
+// Encode returns the JSON of a body.
 func Encode(body any) (Encoded, error) {
-	switch body := body.(type) {
-	case Encoded:
-		return body, nil
-	case appender:
-		text, w, err := appended(body)
-		defer giveBack(w)
-		return bytes.Clone(text), err
+	if encoded, ok := body.(Encoded); ok {
+		return encoded, nil
 	}
 	b, err := json.Marshal(body, encoding)
 	if err != nil {
-		return nil, fmt.Errorf("encode an answer: %w", err)
+		return nil, fmt.Errorf("encode a response: %w", err)
 	}
 	return b, nil
-}
-
-// maxKept is how large the memory of an answer may be that is used for the next.
-const maxKept = 64 << 10
-
-// writers are used by one answer after the other.
-var writers = sync.Pool{New: func() any { return new(appendjson.Writer) }}
-
-// appended returns a body as it would be sent, until w is given back.
-func appended(body appender) (text Encoded, w *appendjson.Writer, err error) {
-	w = writers.Get().(*appendjson.Writer)
-	w.Text, w.Err = w.Text[:0], nil
-	if body.AppendTo(w); w.Err != nil {
-		return nil, w, fmt.Errorf("encode an answer: %w", w.Err)
-	}
-	return w.Text, w, nil
-}
-
-// giveBack takes nil as well.
-func giveBack(w *appendjson.Writer) {
-	if w != nil && cap(w.Text) <= maxKept {
-		writers.Put(w)
-	}
-}
-
-// encode is Encode for the answer to a request. w is given back when it was written.
-func encode(body any, r *http.Request) (text Encoded, w *appendjson.Writer, err error) {
-	// A write to a stream of HTTP/2 that is reset returns while its text may still be read.
-	if a, ok := body.(appender); ok && r.ProtoMajor == 1 {
-		return appended(a)
-	}
-	text, err = Encode(body)
-	return text, nil, err
 }
 
 func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Response) error {
@@ -110,8 +64,7 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Res
 		w.WriteHeader(response.Status)
 		return nil
 	}
-	body, writer, err := encode(response.Body, r)
-	defer giveBack(writer)
+	body, err := Encode(response.Body)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"bytes"
 	"cmp"
 	"sync"
 
@@ -67,14 +66,9 @@ func (c *ResponseCache) Get(r *Request, tenant atrium.TenantID, tag string, load
 	if err != nil || !cacheable {
 		return response, err
 	}
-	body, writer, err := encode(response.Body, r.http)
+	body, err := Encode(response.Body)
 	if err != nil {
-		giveBack(writer)
 		return response, err
-	}
-	if writer != nil {
-		body = bytes.Clone(body)
-		giveBack(writer)
 	}
 	loaded := &cachedResponse{before, body, cmp.Or(response.ETag, hashTag(body))}
 	if after, known := c.Version(tag); known && after == before && len(body) <= maxCachedBody {

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,55 +9,45 @@ import (
 	"pgregory.net/rapid"
 
 	"atrium"
-	"atrium/internal/appendjson"
 	"atrium/internal/canonical"
 	"atrium/internal/rest"
+	"atrium/internal/strictjson"
 )
 
-// What answers say, in the general form.
-type (
-	describedReceipt struct {
-		AccountID    atrium.AccountID `json:"accountId"`
-		AccountLogID atrium.EntryID   `json:"accountLogId"`
-		CreatedAt    atrium.Time      `json:"createdAt"`
-		Source       string           `json:"source"`
-		Type         string           `json:"type"`
-	}
+// describedPage and the types below are pages and versions for the general encoder.
+type describedPage struct {
+	PageID         atrium.PageID      `json:"pageId"`
+	TenantID       atrium.TenantID    `json:"tenantId"`
+	BrandID        string             `json:"brandId"`
+	Name           string             `json:"name"`
+	PageContext    string             `json:"pageContext"`
+	Title          *string            `json:"title,omitzero"`
+	Status         *atrium.PageStatus `json:"status,omitzero"`
+	Actions        jsontext.Value     `json:"actions"`
+	Scripts        jsontext.Value     `json:"scripts"`
+	FooterLinks    jsontext.Value     `json:"footerLinks"`
+	AudiencesCount int64              `json:"audiencesCount"`
+	CreatedAt      atrium.Time        `json:"createdAt"`
+	UpdatedAt      atrium.Time        `json:"updatedAt"`
+	DeletedAt      *atrium.Time       `json:"deletedAt"`
+	HeaderActionID *string            `json:"headerActionId,omitzero"`
+	Metadata       jsontext.Value     `json:"metadata,omitzero"`
+}
 
-	describedPage struct {
-		PageID         atrium.PageID      `json:"pageId"`
-		TenantID       atrium.TenantID    `json:"tenantId"`
-		BrandID        string             `json:"brandId"`
-		Name           string             `json:"name"`
-		PageContext    string             `json:"pageContext"`
-		Title          *string            `json:"title,omitzero"`
-		Status         *atrium.PageStatus `json:"status,omitzero"`
-		Actions        jsontext.Value     `json:"actions"`
-		Scripts        jsontext.Value     `json:"scripts"`
-		FooterLinks    jsontext.Value     `json:"footerLinks"`
-		AudiencesCount int64              `json:"audiencesCount"`
-		CreatedAt      atrium.Time        `json:"createdAt"`
-		UpdatedAt      atrium.Time        `json:"updatedAt"`
-		DeletedAt      *atrium.Time       `json:"deletedAt"`
-		HeaderActionID *string            `json:"headerActionId,omitzero"`
-		Metadata       jsontext.Value     `json:"metadata,omitzero"`
-	}
+type describedVersion struct {
+	ID            atrium.VersionID `json:"id"`
+	VersionNumber int64            `json:"versionNumber"`
+	CreatedAt     atrium.Time      `json:"createdAt"`
+	Archived      *bool            `json:"archived,omitzero"`
+}
 
-	describedVersion struct {
-		ID            atrium.VersionID `json:"id"`
-		VersionNumber int64            `json:"versionNumber"`
-		CreatedAt     atrium.Time      `json:"createdAt"`
-		Archived      *bool            `json:"archived,omitzero"`
-	}
-
-	describedVersions struct {
-		Items []describedVersion `json:"items"`
-		Page  struct {
-			HasMore    bool  `json:"hasMore"`
-			TotalCount int64 `json:"totalCount"`
-		} `json:"page"`
-	}
-)
+type describedVersions struct {
+	Items []describedVersion `json:"items"`
+	Page  struct {
+		HasMore    bool  `json:"hasMore"`
+		TotalCount int64 `json:"totalCount"`
+	} `json:"page"`
+}
 
 func describe(p *atrium.Page, listed bool) describedPage {
 	d := describedPage{
@@ -72,12 +63,11 @@ func describe(p *atrium.Page, listed bool) describedPage {
 	return d
 }
 
-// same holds what is sent against the general form, byte for byte.
-func same(t *rapid.T, got, general any) {
+// wantSame compares encoded JSON with that of the general encoder, byte for byte.
+func wantSame(t *rapid.T, got rest.Encoded, err error, general any) {
 	want, wantErr := rest.Encode(general)
-	sent, err := rest.Encode(got)
-	if (err != nil) != (wantErr != nil) || err == nil && string(sent) != string(want) {
-		t.Fatalf("%+v\nis  %s, %v\nnot %s, %v", general, sent, err, want, wantErr)
+	if (err != nil) != (wantErr != nil) || err == nil && string(got) != string(want) {
+		t.Fatalf("%+v\nis  %s, %v\nnot %s, %v", general, got, err, want, wantErr)
 	}
 }
 
@@ -104,37 +94,64 @@ var (
 	})
 )
 
-func TestAnswersAreEncodedAsTheyAreDescribed(t *testing.T) {
+func TestPagesAreEncodedAsByTheGeneralEncoder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pages := rapid.SliceOfN(pagesDrawn, 0, 3).Draw(t, "pages")
-		general := rest.List[describedPage]{HasMore: rapid.Bool().Draw(t, "more"), Limit: rapid.IntRange(1, 100).Draw(t, "limit"), NextCursor: texts.Draw(t, "cursor")}
+		limit, cursor := rapid.IntRange(1, 100).Draw(t, "limit"), texts.Draw(t, "cursor")
+		general := rest.List[describedPage]{HasMore: cursor != "", Limit: limit, NextCursor: cursor}
 		for i := range pages {
-			same(t, (*fullPage)(&pages[i]), describe(&pages[i], false))
+			got, err := encodePage(&pages[i])
+			wantSame(t, got, err, describe(&pages[i], false))
 			general.Items = append(general.Items, describe(&pages[i], true))
 		}
-		same(t, &pageList{pages, general.HasMore, general.Limit, general.NextCursor}, general)
+		got, err := encodePages(pages, limit, cursor)
+		wantSame(t, got, err, general)
 	})
+}
+
+func TestVersionsAreEncodedAsByTheGeneralEncoder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		list := versionList{archived: rapid.Bool().Draw(t, "archived"), more: rapid.Bool().Draw(t, "more"), total: rapid.Int64Min(0).Draw(t, "total")}
 		var general describedVersions
-		general.Page.HasMore, general.Page.TotalCount = list.more, list.total
+		general.Page.HasMore, general.Page.TotalCount = rapid.Bool().Draw(t, "more"), rapid.Int64Min(0).Draw(t, "total")
+		var versions []atrium.Version
+		withArchived := rapid.Bool().Draw(t, "archived")
 		for range rapid.IntRange(0, 3).Draw(t, "versions") {
 			v := atrium.Version{
 				ID: atrium.NewID[atrium.VersionID](), Number: rapid.Int64Min(1).Draw(t, "number"),
 				CreatedAt: times.Draw(t, "created"), Archived: rapid.Bool().Draw(t, "is archived"),
 			}
-			list.versions = append(list.versions, v)
+			versions = append(versions, v)
 			d := describedVersion{v.ID, v.Number, v.CreatedAt, nil}
-			if list.archived {
+			if withArchived {
 				d.Archived = &v.Archived
 			}
 			general.Items = append(general.Items, d)
 		}
-		same(t, &list, general)
+		got, err := encodeVersions(versions, withArchived, general.Page.HasMore, general.Page.TotalCount)
+		wantSame(t, got, err, general)
 	})
-	rapid.Check(t, func(t *rapid.T) {
-		r := receipt{AccountID: atrium.NewID[atrium.AccountID](), EntryID: atrium.NewID[atrium.EntryID](), CreatedAt: times.Draw(t, "created"), Source: texts.Draw(t, "source"), Type: texts.Draw(t, "type")}
-		same(t, &r, describedReceipt{r.AccountID, r.EntryID, r.CreatedAt, r.Source, r.Type})
+}
+
+func FuzzStoredValuesAreEncodedAsByTheGeneralEncoder(f *testing.F) {
+	for _, v := range []string{
+		`[]`, ` [ ] `, `"a b"`, `"a" `, `{"a b": 1}`, `{"a b":1}`, `{"a b":1 }`, `["a b","c d"]`, `["a b", "c d"]`, "[1,\n2]", "[1,\t2]", "[1\r]",
+		`["\" "]`, `["\\" ]`, `["\\ ","a"]`, `[" ", " "]`, `[" "," "]`, `{" ":[" ",{" ":" "}]}`, `[1e999,1.0,-0]`, `["\u0000\/"]`, `null`, `"é 漢 "`,
+	} {
+		f.Add([]byte(v))
+	}
+	f.Fuzz(func(t *testing.T, v []byte) {
+		o, err := strictjson.Parse(append(append([]byte(`{"v":`), v...), '}'))
+		if err != nil || len(o.Names()) != 1 {
+			return // would not have been stored
+		}
+		want, err := rest.Encode(jsontext.Value(v))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e encoder
+		if e.value("", v); string(e.json) != string(want) {
+			t.Fatalf("%q is %q, want %q", v, e.json, want)
+		}
 	})
 }
 
@@ -145,18 +162,13 @@ func BenchmarkTwentyPages(b *testing.B) {
 		Actions:     []byte(`[{"actionId":"action_1","actionIndex":0,"purpose":"primary","buttonTitle":"Book a call","actionType":"link","url":"https://example.com/call"}]`),
 		FooterLinks: []byte(`[{"id":"company","title":"Company","links":[{"id":"about","text":"About us","url":"https://example.com/about"}]}]`),
 	}
-	list := &pageList{limit: 20}
-	general := rest.List[describedPage]{Limit: 20}
-	for range list.limit {
-		list.pages = append(list.pages, page)
-		general.Items = append(general.Items, describe(&page, true))
-	}
-	b.Run("appended", func(b *testing.B) {
-		var w appendjson.Writer
+	const limit = 20
+	pages := slices.Repeat([]atrium.Page{page}, limit)
+	general := rest.List[describedPage]{Limit: limit, Items: slices.Repeat([]describedPage{describe(&page, true)}, limit)}
+	b.Run("by hand", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			w.Text = w.Text[:0]
-			list.AppendTo(&w)
+			_, _ = encodePages(pages, limit, "")
 		}
 	})
 	b.Run("general", func(b *testing.B) {
