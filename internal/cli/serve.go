@@ -75,9 +75,9 @@ func serve(ctx context.Context, c config.Config, warnings []string, stderr io.Wr
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit + int64(c.ResponseCache))
 	}
-	lines := telemetry.NewLines(stderr)
-	defer func() { _ = lines.Close() }()
-	log := telemetry.NewLogger(lines, c.LogFormat, c.LogLevel)
+	logWriter := telemetry.NewLogWriter(stderr)
+	defer func() { _ = logWriter.Close() }()
+	log := telemetry.NewLogger(logWriter, c.LogFormat, c.LogLevel)
 	if err := forbidDumps(); err != nil {
 		warnings = append(warnings, err.Error())
 	}

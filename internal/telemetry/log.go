@@ -1,5 +1,4 @@
-// Package telemetry is what the service says of itself: the log, the
-// metrics and the traces.
+// Package telemetry has the log, the metrics and the traces of the service.
 package telemetry
 
 import (
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -18,30 +16,29 @@ import (
 	"atrium"
 )
 
-// NewLogger returns a logger that writes to w, where the lines of requests are gathered if
-// that is *Lines. format is json, text, or auto, which is text if w is a terminal; level is
-// one that slog reads, or else info.
+// NewLogger returns a logger that writes to w. The lines of requests are coalesced if w is a
+// *LogWriter. format is json, text or auto, which is text if w is a terminal. level is the
+// minimum level, in the form that slog parses; an invalid one is info.
 func NewLogger(w io.Writer, format, level string) *slog.Logger {
-	var least slog.Level
-	if err := least.UnmarshalText([]byte(level)); err != nil {
-		least = slog.LevelInfo
+	var minimum slog.Level
+	if err := minimum.UnmarshalText([]byte(level)); err != nil {
+		minimum = slog.LevelInfo
 	}
-	lines, ok := w.(*Lines)
+	out, ok := w.(*LogWriter)
 	if !ok {
-		lines = &Lines{to: w, closed: true}
+		out = &LogWriter{to: w, closed: true}
 	}
-	options, requests := &slog.HandlerOptions{Level: least}, gatherer{lines}
-	if format == "text" || format == "auto" && isTerminal(lines.to) {
-		return slog.New(&handler{slog.NewTextHandler(lines, options), slog.NewTextHandler(requests, options), nil})
+	options := &slog.HandlerOptions{Level: minimum}
+	if format == "text" || format == "auto" && isTerminal(out.to) {
+		return slog.New(&handler{slog.NewTextHandler(out, options), slog.NewTextHandler(coalescer{out}, options)})
 	}
-	return slog.New(&handler{slog.NewJSONHandler(lines, options), slog.NewJSONHandler(requests, options), &requests})
+	return slog.New(&handler{slog.NewJSONHandler(out, options), slog.NewJSONHandler(coalescer{out}, options)})
 }
 
-// A handler of the log is one of slog, and has another for requests.
+// A handler logs requests through a handler of their own.
 type handler struct {
 	slog.Handler
 	requests slog.Handler
-	json     *gatherer // what these are written by; nil if the log is text
 }
 
 func isTerminal(w io.Writer) bool {
@@ -49,23 +46,23 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// An Exchange is a request that was answered.
+// An Exchange is a request and its response.
 type Exchange struct {
 	Context   context.Context
 	RequestID string
-	Method    string // as it was sent
+	Method    string // as sent
 	Route     string // the pattern of the path; "" if no route serves it
 	Status    int
-	Bytes     int // of the answer's body
+	Bytes     int // of the response body
 	Duration  time.Duration
 	TenantID  atrium.TenantID // "" if the caller was not identified
 	KeyID     atrium.KeyID
-	Client    netip.Addr // whom it came from; the zero Addr if that is not known
-	Refused   Refusal    // by which limit; "" for none
+	Client    netip.Addr // the client's address; the zero Addr if it is unknown
+	Refused   Refusal    // the limit that refused the request; "" for none
 }
 
-// method returns the method if HTTP defines it, and else "other": what it is then
-// is the client's choice, and there is no end to such texts.
+// method returns the method if HTTP defines it, and "other" otherwise: clients can send any
+// number of different methods.
 func (x *Exchange) method() string {
 	if isMethod(x.Method) {
 		return x.Method
@@ -82,7 +79,7 @@ func isMethod(text string) bool {
 	return false
 }
 
-// client returns the text of the client's address, "" if it is not known.
+// client returns the text of the client's address, "" if it is unknown.
 func (x *Exchange) client() string {
 	if !x.Client.IsValid() {
 		return ""
@@ -90,28 +87,25 @@ func (x *Exchange) client() string {
 	return x.Client.String()
 }
 
-// RequestLog returns what writes one line for a request: each that failed, and
-// one of so many that did not; none of these if sample is 0. Those that a limit
-// refused are for the RefusalLog: who sends too many must not fill the log with them.
+// RequestLog returns a function that logs a request: every failed one, and one in sample
+// successful ones, none if sample is 0. It skips requests that a limit refused, so that a
+// client that sends too many cannot fill the log; RefusalLog logs those.
 func RequestLog(log *slog.Logger, sample int) func(*Exchange) {
 	var count atomic.Uint64
-	var json *gatherer
-	if h, ok := log.Handler().(*handler); ok {
-		log, json = slog.New(h.requests), h.json
+	requests := log.Handler()
+	if h, ok := requests.(*handler); ok {
+		requests = h.requests
 	}
 	return func(x *Exchange) {
 		if x.Refused != "" || x.Status < 400 && (sample == 0 || sample > 1 && count.Add(1)%uint64(sample) != 0) {
 			return
 		}
-		if !log.Enabled(x.Context, slog.LevelInfo) {
+		if !requests.Enabled(x.Context, slog.LevelInfo) {
 			return
 		}
-		if json != nil && x.plain() {
-			var line [512]byte // on the stack, and enough for nearly all
-			_, _ = json.Write(x.appendLine(line[:0], time.Now()))
-			return
-		}
-		attrs := [...]slog.Attr{
+		// Unlike Logger.LogAttrs, this does not look up the caller, which no handler of ours logs.
+		record := slog.NewRecord(time.Now(), slog.LevelInfo, "request", 0)
+		record.AddAttrs(
 			slog.String("requestId", x.RequestID),
 			slog.String("method", x.method()),
 			slog.String("route", x.Route),
@@ -121,45 +115,10 @@ func RequestLog(log *slog.Logger, sample int) func(*Exchange) {
 			slog.String("tenantId", string(x.TenantID)),
 			slog.String("keyId", string(x.KeyID)),
 			slog.String("client", x.client()),
-			{}, // of the trace
-		}
-		all := attrs[:len(attrs)-1]
+		)
 		if id := traceOf(x.Context); id != "" {
-			all = append(all, slog.String("trace_id", id)) // as OpenTelemetry has it in logs of other formats
+			record.AddAttrs(slog.String("trace_id", id)) // OpenTelemetry's name in logs that are not OTLP
 		}
-		log.LogAttrs(x.Context, slog.LevelInfo, "request", all...)
+		_ = requests.Handle(x.Context, record) // an error of the log cannot be logged
 	}
-}
-
-// plain reports whether the line of the request has nothing in it that JSON escapes.
-func (x *Exchange) plain() bool {
-	for _, s := range [...]string{x.RequestID, x.Route, string(x.TenantID), string(x.KeyID), x.Client.Zone()} {
-		for i := range len(s) {
-			if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// appendLine appends the line that slog.JSONHandler would make of a plain request.
-func (x *Exchange) appendLine(b []byte, at time.Time) []byte {
-	b = at.AppendFormat(append(b, `{"time":"`...), time.RFC3339Nano)
-	b = append(append(b, `","level":"INFO","msg":"request","requestId":"`...), x.RequestID...)
-	b = append(append(b, `","method":"`...), x.method()...)
-	b = append(append(b, `","route":"`...), x.Route...)
-	b = strconv.AppendInt(append(b, `","status":`...), int64(x.Status), 10)
-	b = strconv.AppendInt(append(b, `,"duration":`...), int64(x.Duration.Round(time.Microsecond)), 10)
-	b = strconv.AppendInt(append(b, `,"bytes":`...), int64(x.Bytes), 10)
-	b = append(append(b, `,"tenantId":"`...), x.TenantID...)
-	b = append(append(b, `","keyId":"`...), x.KeyID...)
-	b = append(b, `","client":"`...)
-	if x.Client.IsValid() {
-		b = x.Client.AppendTo(b)
-	}
-	if id := traceOf(x.Context); id != "" {
-		b = append(append(b, `","trace_id":"`...), id...)
-	}
-	return append(b, "\"}\n"...)
 }

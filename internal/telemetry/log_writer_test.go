@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// writes are what was written, each time.
+// writes records every write.
 type writes struct {
 	mu  sync.Mutex
 	all []string
@@ -44,61 +44,62 @@ func wantLines(t *testing.T, w *writes, want ...int) {
 	}
 }
 
-// gathering calls f with a log whose lines are gathered, and what is called for a request.
-func gathering(t *testing.T, f func(t *testing.T, w *writes, lines *Lines, log *slog.Logger, request func())) {
+// coalescing calls f with a log whose lines of requests are coalesced, and a function that
+// logs a request.
+func coalescing(t *testing.T, f func(t *testing.T, w *writes, out *LogWriter, log *slog.Logger, request func())) {
 	for _, format := range []string{"json", "text"} {
 		t.Run(format, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &writes{}
-				lines := NewLines(w)
-				log := NewLogger(lines, format, "info")
+				out := NewLogWriter(w)
+				log := NewLogger(out, format, "info")
 				requests, x := RequestLog(log, 1), exchange(t, 200)
-				f(t, w, lines, log, func() { requests(x) })
+				f(t, w, out, log, func() { requests(x) })
 			})
 		})
 	}
 }
 
-func TestTheLineOfALoneRequestIsWrittenAtOnce(t *testing.T) {
-	gathering(t, func(t *testing.T, w *writes, _ *Lines, _ *slog.Logger, request func()) {
+func TestLineOfASingleRequestIsWrittenImmediately(t *testing.T) {
+	coalescing(t, func(t *testing.T, w *writes, _ *LogWriter, _ *slog.Logger, request func()) {
 		request()
 		wantLines(t, w, 1)
-		time.Sleep(gatherTime)
+		time.Sleep(coalesceTime)
 		request()
 		wantLines(t, w, 1, 1)
 	})
 }
 
-func TestLinesOfManyRequestsAreWrittenTogetherAndSoon(t *testing.T) {
-	gathering(t, func(t *testing.T, w *writes, _ *Lines, _ *slog.Logger, request func()) {
+func TestLinesOfManyRequestsAreCoalesced(t *testing.T) {
+	coalescing(t, func(t *testing.T, w *writes, _ *LogWriter, _ *slog.Logger, request func()) {
 		for range 10 {
 			request()
-			time.Sleep(gatherTime / 20)
+			time.Sleep(coalesceTime / 20)
 		}
 		wantLines(t, w, 1)
-		time.Sleep(gatherTime/2 + time.Millisecond)
+		time.Sleep(coalesceTime/2 + time.Millisecond)
 		synctest.Wait()
 		wantLines(t, w, 1, 9)
 	})
 }
 
-func TestLinesThatWaitTakeNoMoreMemoryThanTheyMay(t *testing.T) {
-	gathering(t, func(t *testing.T, w *writes, lines *Lines, _ *slog.Logger, request func()) {
+func TestMemoryOfWaitingLinesIsBounded(t *testing.T) {
+	coalescing(t, func(t *testing.T, w *writes, out *LogWriter, _ *slog.Logger, request func()) {
 		for range 3000 {
 			request()
 		}
 		for i, text := range w.texts()[1:] {
-			if len(text) < gatherBytes || len(text) > gatherBytes+512 {
+			if len(text) < coalesceBytes || len(text) > coalesceBytes+512 {
 				t.Errorf("write %d has %d bytes", i, len(text))
 			}
 		}
-		lines.mu.Lock()
-		room := cap(lines.waiting)
-		lines.mu.Unlock()
-		if n := len(w.lines()); n < 10 || room > 2*gatherBytes {
-			t.Errorf("%d writes, room for %d bytes", n, room)
+		out.mu.Lock()
+		size := cap(out.waiting)
+		out.mu.Unlock()
+		if n := len(w.lines()); n < 10 || size > 2*coalesceBytes {
+			t.Errorf("%d writes, a buffer of %d bytes", n, size)
 		}
-		time.Sleep(gatherTime)
+		time.Sleep(coalesceTime)
 		synctest.Wait()
 		sum := 0
 		for _, n := range w.lines() {
@@ -110,8 +111,8 @@ func TestLinesThatWaitTakeNoMoreMemoryThanTheyMay(t *testing.T) {
 	})
 }
 
-func TestOtherLinesAreWrittenAtOnceBehindThoseThatWait(t *testing.T) {
-	gathering(t, func(t *testing.T, w *writes, _ *Lines, log *slog.Logger, request func()) {
+func TestOtherLinesAreWrittenImmediatelyAndInOrder(t *testing.T) {
+	coalescing(t, func(t *testing.T, w *writes, _ *LogWriter, log *slog.Logger, request func()) {
 		request()
 		request()
 		log.With("a", 1).Error("something failed")
@@ -124,12 +125,12 @@ func TestOtherLinesAreWrittenAtOnceBehindThoseThatWait(t *testing.T) {
 	})
 }
 
-func TestNoLineIsLostWhenTheLogIsClosed(t *testing.T) {
-	gathering(t, func(t *testing.T, w *writes, lines *Lines, log *slog.Logger, request func()) {
+func TestCloseWritesWaitingLines(t *testing.T) {
+	coalescing(t, func(t *testing.T, w *writes, out *LogWriter, log *slog.Logger, request func()) {
 		request()
 		request()
 		request()
-		if err := lines.Close(); err != nil {
+		if err := out.Close(); err != nil {
 			t.Fatal(err)
 		}
 		wantLines(t, w, 1, 2)
