@@ -33,7 +33,7 @@ test: prepare ## Run every test on SQLite and PostgreSQL, with the same choices 
 test-all: prepare ## Run everything: also all shapes of PostgreSQL, browsers, fuzzing, the benchmarks' own tests
 	scripts/test -all
 	cd bench && $(GO) test ./...
-	$(MAKE) --no-print-directory fuzz FUZZTIME=3s
+	$(MAKE) --no-print-directory fuzz FUZZTIME=1s
 
 .PHONY: test-release
 test-release: ## Make a release of the last commit twice, and check that it is the same and what is said of it
@@ -94,12 +94,12 @@ soak: prepare ## Load both engines for SOAK (1h) while things fail at random, an
 	$(GO) test -v -count=1 -timeout 0 ./test/soak -run TestSoak -args -soak $(SOAK) -seed $(SEED) -report $(CURDIR)/$(BIN)
 
 .PHONY: bench
-bench: build prepare ## Measure the API beside bare net/http, the databases alone, pgbench and PocketBase; print the ratios, and write docs/performance.md
+bench: build prepare ## Compare the API with bare net/http, the databases alone, pgbench and PocketBase; print the ratios, and write docs/performance.md
 	cd bench/pocketbase && CGO_ENABLED=0 $(GO) build -trimpath -o ../../$(BIN)/pocketbase .
 	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -pocketbase ../$(BIN)/pocketbase -page ../docs/performance.md $(BENCH)
 
 .PHONY: bench-guard
-bench-guard: build prepare ## Fail if the API has become slower beside a bare net/http handler than bench/guard.json says, beyond the noise
+bench-guard: build prepare ## Fail if the API has become slower relative to bare net/http than bench/guard.json allows
 	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -guard guard.json
 
 .PHONY: bench-guard-update
@@ -109,7 +109,7 @@ bench-guard-update: build prepare ## Measure five times what bench-guard does, a
 .PHONY: bench-growth
 ENTRIES ?= 10000,1000000
 GROWTH ?= $(BIN)/growth
-bench-growth: build prepare ## Measure every request at ENTRIES (10000,1000000) entries on both engines, beside each other, and write docs/performance.md; GROWTH keeps the databases
+bench-growth: build prepare ## Measure every request at ENTRIES (10000,1000000) entries on both engines, and write docs/performance.md; GROWTH keeps the databases
 	mkdir -p $(GROWTH)
 	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes $(ENTRIES)
 	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes 10000,1000000 -each 100
