@@ -1,6 +1,6 @@
 // Command growth measures whether the service stays as fast as it was while what it
 // stores grows. It seeds databases of several sizes, serves all of them, each by a
-// server of its own, and sends each the same requests, in turns and beside a bare
+// server of its own, and sends each the same requests, in turns with a bare
 // net/http handler. It prints, for each request, the rate of each size as a ratio to
 // the reference and to the smallest size, what memory a server takes, and how long it
 // takes to start. Files are kept for the next run if their directory is named.

@@ -16,7 +16,7 @@ const (
 	sectionEnd   = "<!-- /growth -->\n"
 )
 
-// publish writes what was measured into the section of a page, and the plots beside it.
+// publish writes the results into the section of docs/performance.md, and the plots.
 func publish(dir, docs string) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "growth-*.json"))
 	if err != nil {
@@ -52,7 +52,7 @@ func publish(dir, docs string) error {
 	return os.WriteFile(page, replaceSection(text, section(all)), 0o644)
 }
 
-// replaceSection returns a page with its section anew, at the end if it had none.
+// replaceSection replaces the section of a page, or appends it if there is none.
 func replaceSection(page, section []byte) []byte {
 	before, rest, found := bytes.Cut(page, []byte(sectionBegin))
 	_, after, closed := bytes.Cut(rest, []byte(sectionEnd))
@@ -92,40 +92,39 @@ func section(all []*results) []byte {
 
 const introduction = `## As data grows
 
-The same requests are sent to servers on databases of several sizes, each a process of its
-own on the same machine, in turns: %d connections, medians of %d rounds of %s. "/ bare" is the
-rate divided by that of a net/http handler that answers with as many bytes in the same
-rounds. The first columns divide the rate of a larger database by that of the smallest one
-in the same round: 1.00 is as fast as when it was small, and at 10,000,000 entries 0.85 is
-the goal.
+The same requests run on servers with databases of several sizes, each a process on the same machine,
+in turns: %d connections, medians of %d rounds of %s. "/ bare" is the rate divided by that of a
+net/http handler that returns as many bytes in the same rounds. The first columns divide the rate
+of a larger database by that of the smallest one in the same round: 1.00 means as fast as at the
+smallest size. The goal is 0.85 at 10,000,000 entries.
 
-Everything grows together: each account has 10 entries and 3 prospects, for every 100
-entries there is a page, and one audience has as many versions as there are pages. One entry
-in 20 is of one account, whose activity is read. Accounts, keys and pages are taken at random
-over all that there are. No responses are cached,
-which would hide what a read costs where all of them fit. What is equal is the binary, its settings, the connections, the
-requests, and that the whole file is held in the page cache (PostgreSQL
-has 1 GB of buffers). Payloads have 300 to 1,000 bytes. A file of fewer than 100,000 entries is put back
-as it was before each round that adds to it; others keep what is added, as databases of a server do.
+All data grows together: an account has 10 entries and 3 prospects, there is a page for every 100
+entries, and one audience has as many versions as there are pages. One entry in 20 belongs to one
+account, whose activity is read. Accounts, keys and pages are chosen at random from all that exist.
+The response cache is off, because it would hide the cost of reads where all responses fit into it. The
+binary, its settings, the connections and the requests are the same for all sizes, and the page cache
+holds the whole file (PostgreSQL has 1 GB of shared buffers). Payloads have 300 to 1,000 bytes. A
+file with fewer than 100,000 entries is restored before each round that adds to it; larger ones keep
+what is added, as a server's database does.
 
 `
 
-const closing = `What is not flat is what reads pages that lie anywhere in a file of many gigabytes. Lists, and a
-page by its identifier, need few of them. An account is found with its prospects in three trees,
-of which each is deeper in a large database, and on five leaves of them; a commit of many entries
-changes as many leaves of the indexes of keys and of accounts. SQLite maps the first GiB of the
-file and copies other pages out of the system's cache, into one of its own for each connection that
-reads, which does not hold the inner pages of all trees. Where the last pages of a list are as fast
-as the first ones, they are found by an index.
+const closing = `Rates drop for requests that read pages spread over a file of many gigabytes. Lists, and a page by its
+identifier, need few of these. An account with its prospects is found in three B-trees, each of which
+is deeper in a large database, and on five of their leaf pages; a commit of many entries changes as many
+leaf pages of the indexes of keys and of accounts. SQLite maps the first GiB of the file. It copies
+other pages from the page cache into the cache of each reading connection, which is too small for
+the inner pages of all trees. The last pages of a list are as fast as the first because an index
+finds them.
 
-Where many tenants share a database, each request comes with another key, of which one that has
-not been seen for five seconds is looked up: that is what a page by its identifier costs more there.
+Where many tenants share a database, the requests use many keys, and a key is looked up if it was not used
+for five seconds: a page by its identifier costs more there.
 
-The binary has %s. Memory is what belongs to the process alone (RssAnon): the file is mapped
-besides, which the system takes back when it needs to. After kill -9 a file of up to 1 GiB is
-checked as a whole before it is used; a larger one is not.
+The binary has %s. Memory is that of the process itself (RssAnon), without the mapped file, whose pages
+the system reclaims when it needs to. After kill -9, a file of up to 1 GiB is checked completely before
+it is used; a larger one is not.
 
-` + "`make bench-growth`" + ` repeats it with 10,000 and 1,000,000 entries on both engines and writes this
-section; ` + "`make bench-growth ENTRIES=10000,1000000,10000000`" + ` with more. The databases of
-10,000,000 entries need 15 GB of disk, and are made in about 15 minutes.
+` + "`make bench-growth`" + ` measures 10,000 and 1,000,000 entries on both engines and writes this section;
+` + "`make bench-growth ENTRIES=10000,1000000,10000000`" + ` measures more. The databases of 10,000,000
+entries need 15 GB of disk and take about 15 minutes to make.
 `

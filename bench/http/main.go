@@ -1,4 +1,4 @@
-// Command http measures the HTTP API beside what bounds it and what is like it, in the
+// Command http compares the HTTP API with faster and similar programs, in the
 // same run on the same machine: a bare net/http handler with an answer of equal size, the
 // database by itself, and PocketBase.
 //
@@ -57,7 +57,7 @@ func main() {
 	var o options
 	var postgres bool
 	flag.StringVar(&o.atrium, "atrium", "../bin/atrium", "the binary to measure")
-	flag.StringVar(&o.pocketbase, "pocketbase", "", "a binary of bench/pocketbase to measure beside it (default none)")
+	flag.StringVar(&o.pocketbase, "pocketbase", "", "a binary of bench/pocketbase to compare with (default none)")
 	flag.StringVar(&o.serverFlags, "flags", "", "more flags for atrium serve, with spaces between them")
 	flag.StringVar(&o.engine, "engine", "", "sqlite or postgres (default both)")
 	flag.BoolVar(&postgres, "postgres", false, "the same as -engine postgres")

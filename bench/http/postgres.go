@@ -18,7 +18,7 @@ import (
 	"atrium/internal/store/engine/postgrestest"
 )
 
-// This file measures the service on PostgreSQL beside pgbench, which has nothing
+// This file measures the service on PostgreSQL next to pgbench, which has nothing
 // to do but the same statements on the same tables of the same server: an entry
 // and its account by one statement in a transaction of its own, and an account
 // with its prospects by one select. The server syncs every commit.
@@ -153,15 +153,15 @@ func (r *report) postgres(ctx context.Context) (err error) {
 		}
 		one := r.requests(k, nodes[0])
 		subjects := []subject{one, r.requests(server.BareKind(bare.Addr(), size), bare)}
-		beside := []string{"bare net/http"}
+		references := []string{"bare net/http"}
 		if script := scripts[k.Name]; script != "" {
-			subjects, beside = append(subjects, b.script(script)), append(beside, fmt.Sprintf("pgbench, %d clients", pgbenchClients))
+			subjects, references = append(subjects, b.script(script)), append(references, fmt.Sprintf("pgbench, %d clients", pgbenchClients))
 		}
 		figures, err := alternate(ctx, r.rounds, subjects...)
 		if err != nil {
 			return fmt.Errorf("%s: %w", k.Name, err)
 		}
-		for i, name := range beside {
+		for i, name := range references {
 			r.pairs = append(r.pairs, pair{"PostgreSQL", k.Name, name, size, figures[0], figures[1+i]})
 		}
 		if scripts[k.Name] == "" {

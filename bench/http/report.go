@@ -26,10 +26,10 @@ type report struct {
 
 // A target is what a row is to reach.
 type target struct {
-	engine string
-	name   string
-	beside string // how the reference's name begins
-	ratio  float64
+	engine    string
+	name      string
+	reference string // how the reference's name begins
+	ratio     float64
 }
 
 var targets = []target{
@@ -53,7 +53,7 @@ const (
 // targetOf returns the ratio that a row is to reach at least, 0 for none.
 func targetOf(p pair) float64 {
 	for _, t := range targets {
-		if t.engine == p.engine && t.name == p.name && strings.HasPrefix(p.beside, t.beside) {
+		if t.engine == p.engine && t.name == p.name && strings.HasPrefix(p.reference, t.reference) {
 			return t.ratio
 		}
 	}
@@ -77,7 +77,7 @@ func (r *report) markdown() string {
 // ratios is the one table of all rows with what they are to reach.
 func (r *report) ratios() *table {
 	t := &table{left: 2}
-	t.add("", "beside", "ratio", "spread", "goal", "requests/s", "reference/s", "CPU µs", "reference µs", "p50 ms", "p99 ms", "bytes")
+	t.add("", "reference", "ratio", "spread", "goal", "requests/s", "reference/s", "CPU µs", "reference µs", "p50 ms", "p99 ms", "bytes")
 	for _, p := range r.pairs {
 		ratios := p.ratios()
 		goal := ""
@@ -85,7 +85,7 @@ func (r *report) ratios() *table {
 			goal = verdict(median(ratios) >= least, "≥ "+strconv.FormatFloat(least, 'g', -1, 64))
 		}
 		rate, cpu := func(f figure) float64 { return f.rate }, func(f figure) time.Duration { return f.cpu }
-		t.add(p.name+", "+p.engine, p.beside, short(median(ratios)), short(slices.Min(ratios))+"–"+short(slices.Max(ratios)), goal,
+		t.add(p.name+", "+p.engine, p.reference, short(median(ratios)), short(slices.Min(ratios))+"–"+short(slices.Max(ratios)), goal,
 			whole(medianOf(p.ours, rate)), whole(medianOf(p.theirs, rate)), micros(medianOf(p.ours, cpu)), micros(medianOf(p.theirs, cpu)),
 			millis(medianOf(p.ours, func(f figure) time.Duration { return f.p50 })), millis(medianOf(p.ours, func(f figure) time.Duration { return f.p99 })),
 			whole(float64(p.bytes)))

@@ -71,8 +71,8 @@ func TestSubjectsTakeTurnsAndTheFirstRoundIsNotCounted(t *testing.T) {
 }
 
 func TestTheTableHasRatiosWithTheirGoals(t *testing.T) {
-	row := func(engine, name, beside string, ours, theirs float64) pair {
-		return pair{engine, name, beside, 100, []figure{{rate: ours, cpu: 20 * time.Microsecond, p50: time.Millisecond, p99: 2500 * time.Microsecond}}, []figure{{rate: theirs}}}
+	row := func(engine, name, reference string, ours, theirs float64) pair {
+		return pair{engine, name, reference, 100, []figure{{rate: ours, cpu: 20 * time.Microsecond, p50: time.Millisecond, p99: 2500 * time.Microsecond}}, []figure{{rate: theirs}}}
 	}
 	r := report{options: options{atrium: "/nothing"}, atRest: 30_000_000, loaded: 250_000_000, started: []time.Duration{50 * time.Millisecond}}
 	r.pairs = []pair{
@@ -82,7 +82,7 @@ func TestTheTableHasRatiosWithTheirGoals(t *testing.T) {
 		row("PostgreSQL", workload.GetPage, "bare net/http", 12_345, 1000),
 	}
 	want := `
-|                                       | beside              |    ratio |      spread |             goal | requests/s | reference/s | CPU µs | reference µs | p50 ms | p99 ms | bytes |
+|                                       | reference           |    ratio |      spread |             goal | requests/s | reference/s | CPU µs | reference µs | p50 ms | p99 ms | bytes |
 | ------------------------------------- | ------------------- | -------: | ----------: | ---------------: | ---------: | ----------: | -----: | -----------: | -----: | -----: | ----: |
 | GET page, SQLite                      | bare net/http       |     0.70 |   0.70–0.70 |            ≥ 0.6 |        700 |        1000 |     20 |              |   1.00 |   2.50 |   100 |
 | POST entry, SQLite                    | PocketBase          |     8.00 |   8.00–8.00 |      ≥ 9, missed |       8000 |        1000 |     20 |              |   1.00 |   2.50 |   100 |

@@ -52,14 +52,14 @@ func alternate(ctx context.Context, rounds int, subjects ...subject) ([][]figure
 	return all, nil
 }
 
-// A pair is a row: a kind of request, beside a reference that took turns with it.
+// A pair is a row: a kind of request, with a reference that took turns with it.
 type pair struct {
-	engine string
-	name   string
-	beside string
-	bytes  int // of an answer's body; 0 if that is not known
-	ours   []figure
-	theirs []figure
+	engine    string
+	name      string
+	reference string
+	bytes     int // of an answer's body; 0 if that is not known
+	ours      []figure
+	theirs    []figure
 }
 
 // ratios returns the ratio of the rates, ours to theirs, by round.

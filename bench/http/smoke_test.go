@@ -31,11 +31,11 @@ func TestEveryRowCanBeMeasured(t *testing.T) {
 	}
 	kinds := len((&workload.Workload{Accounts: 1}).Kinds())
 	if want := kinds + 2 + kinds + 4; len(r.pairs) != want {
-		t.Errorf("%d rows, want %d: each request on each engine, two of them beside SQLite alone, pgbench, and on two nodes", len(r.pairs), want)
+		t.Errorf("%d rows, want %d: each request on each engine, two of them next to SQLite alone, pgbench, and on two nodes", len(r.pairs), want)
 	}
 	for _, p := range r.pairs {
 		if median(p.ratios()) <= 0 {
-			t.Errorf("%s on %s beside %s: ratios %v", p.name, p.engine, p.beside, p.ratios())
+			t.Errorf("%s on %s next to %s: ratios %v", p.name, p.engine, p.reference, p.ratios())
 		}
 	}
 	if r.atRest == 0 || r.loaded < r.atRest || len(r.started) != 1 {

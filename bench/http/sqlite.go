@@ -87,24 +87,24 @@ func (r *report) rows(ctx context.Context, node *server.Atrium, w *workload.Work
 			return err
 		}
 		subjects := []subject{r.requests(k, node), r.requests(server.BareKind(bare.Addr(), size), bare)}
-		beside := []string{"bare net/http"}
+		references := []string{"bare net/http"}
 		switch k.Name {
 		case workload.PostEntry:
 			if alone.batch, err = r.batchOf(ctx, node, k); err != nil {
 				return err
 			}
-			subjects, beside = append(subjects, alone.write), append(beside, fmt.Sprintf("SQLite alone, %d rows a commit", alone.batch))
+			subjects, references = append(subjects, alone.write), append(references, fmt.Sprintf("SQLite alone, %d rows a commit", alone.batch))
 		case workload.GetAccount:
-			subjects, beside = append(subjects, alone.read), append(beside, "SQLite alone, the same select")
+			subjects, references = append(subjects, alone.read), append(references, "SQLite alone, the same select")
 		}
 		if like, ok := peers[k.Name]; ok {
-			subjects, beside = append(subjects, r.requests(like, peer)), append(beside, "PocketBase")
+			subjects, references = append(subjects, r.requests(like, peer)), append(references, "PocketBase")
 		}
 		figures, err := alternate(ctx, r.rounds, subjects...)
 		if err != nil {
 			return fmt.Errorf("%s: %w", k.Name, err)
 		}
-		for i, name := range beside {
+		for i, name := range references {
 			r.pairs = append(r.pairs, pair{"SQLite", k.Name, name, size, figures[0], figures[1+i]})
 		}
 	}
