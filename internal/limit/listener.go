@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"bytes"
 	"net"
 	"net/netip"
 	"sync"
@@ -98,10 +99,9 @@ type conn struct {
 	once  sync.Once
 	leave func()
 
-	// Of who writes.
-	holding bool
-	held    []byte           // what waits, in the buffer; nil for nothing
-	buffer  *[heldBytes]byte // back to heldBuffers when that was written
+	// Owned by the goroutine that writes.
+	corked bool          // hold the next write back
+	held   *bytes.Buffer // from heldWrites; nil if no write is held back
 }
 
 func (c *conn) Close() error {

@@ -132,48 +132,48 @@ func (a *API) JSON(body string, check func(*http.Request) error) http.Handler {
 	})
 }
 
-// write sends a whole answer. A client that has gone is nobody's fault.
+// write sends a whole response. An error of the connection is the client's concern.
 func write(w http.ResponseWriter, r *http.Request, status int, contentType []string, body []byte) {
 	h := w.Header()
 	h[headerType], h[headerCache] = contentType, forItsCaller
 	h[headerLength] = []string{strconv.Itoa(len(body))}
-	if len(body) > onePiece {
-		defer gather(w, r)()
+	if len(body) > maxSingleWrite {
+		defer cork(w, r)()
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
 
-// onePiece is how large a body may be that net/http sends in one piece with its head.
-const onePiece = 3 << 10
+// maxSingleWrite is the size of a body that net/http sends together with the headers: it
+// buffers 4 KiB.
+const maxSingleWrite = 3 << 10
 
-// A gatherer is a connection that sends several writes in one piece: an *limit.Listener's.
-type gatherer interface {
-	Hold()
-	Release() error
+// A corker is a connection that can combine two writes: that of a *limit.Listener.
+type corker interface {
+	Cork()
+	Uncork() error
 }
 
-type gathererKey struct{}
+type corkerKey struct{}
 
-// ConnContext lets answers that are large be sent in one piece with their heads. net/http
-// cuts them after 4 KiB, and each piece costs a system call and wakes the client. It is for
-// http.Server.
+// ConnContext lets a large body be sent together with the headers, by one system call that
+// wakes the client once. It is for http.Server.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
-	if g, ok := c.(gatherer); ok { // TLS has pieces of its own
-		return context.WithValue(ctx, gathererKey{}, g)
+	if c, ok := c.(corker); ok { // a TLS connection is none, and writes records
+		return context.WithValue(ctx, corkerKey{}, c)
 	}
 	return ctx
 }
 
-// gather has an answer sent in one piece when what it returns is called.
-func gather(w http.ResponseWriter, r *http.Request) (send func()) {
-	c, ok := r.Context().Value(gathererKey{}).(gatherer)
+// cork combines writes of a response until the returned function flushes them.
+func cork(w http.ResponseWriter, r *http.Request) (flush func()) {
+	c, ok := r.Context().Value(corkerKey{}).(corker)
 	if !ok {
 		return func() {}
 	}
-	c.Hold()
+	c.Cork()
 	return func() {
-		_ = http.NewResponseController(w).Flush() // the rest of it to the connection
-		_ = c.Release()
+		_ = http.NewResponseController(w).Flush()
+		_ = c.Uncork()
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"atrium/internal/limit"
 )
 
-// A wire is a connection that keeps what is written to it.
+// A wire is a connection that records writes.
 type wire struct {
 	net.Conn
 	sent bytes.Buffer
@@ -34,31 +34,31 @@ type one struct {
 
 func (o one) Accept() (net.Conn, error) { return o.conn, nil }
 
-type holder interface {
+type corker interface {
 	net.Conn
-	Hold()
-	Release() error
+	Cork()
+	Uncork() error
 }
 
-func accepted(t *testing.T, w *wire) holder {
+func accepted(t *testing.T, w *wire) corker {
 	t.Helper()
 	c, err := limit.NewListener(one{conn: w}, limit.Bounds{All: 1, Client: 1}).Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.(holder)
+	return c.(corker)
 }
 
-func TestWhatIsHeldIsSentWithTheNextWriteOrWhenItIsReleased(t *testing.T) {
-	head, body := bytes.Repeat([]byte("h"), 4096), bytes.Repeat([]byte("b"), 20_000)
+func TestCorkedWriteIsSentWithTheNextWriteOrByUncork(t *testing.T) {
+	headers, body := bytes.Repeat([]byte("h"), 4096), bytes.Repeat([]byte("b"), 20_000)
 	for name, c := range map[string]struct {
-		writes      [][]byte
-		beforeSends int // bytes, before the release
+		writes [][]byte
+		sent   int // bytes, before Uncork
 	}{
 		"nothing":          {nil, 0},
-		"a head":           {[][]byte{head}, 0},
-		"a head, a body":   {[][]byte{head, body}, 24_096},
-		"and more":         {[][]byte{head, body, head, body}, 24_096 * 2},
+		"headers":          {[][]byte{headers}, 0},
+		"headers, a body":  {[][]byte{headers, body}, 24_096},
+		"and more":         {[][]byte{headers, body, headers, body}, 24_096 * 2},
 		"a body":           {[][]byte{body}, 20_000},
 		"nothing and much": {[][]byte{{}, body}, 20_000},
 	} {
@@ -66,7 +66,7 @@ func TestWhatIsHeldIsSentWithTheNextWriteOrWhenItIsReleased(t *testing.T) {
 		conn := accepted(t, w)
 		for range 2 {
 			w.sent.Reset()
-			conn.Hold()
+			conn.Cork()
 			var want []byte
 			for _, b := range c.writes {
 				mine := bytes.Clone(b)
@@ -76,32 +76,32 @@ func TestWhatIsHeldIsSentWithTheNextWriteOrWhenItIsReleased(t *testing.T) {
 				clear(mine) // net/http uses its buffer again
 				want = append(want, b...)
 			}
-			if n := w.sent.Len(); n != c.beforeSends {
-				t.Errorf("%s: %d bytes were sent before the release, want %d", name, n, c.beforeSends)
+			if n := w.sent.Len(); n != c.sent {
+				t.Errorf("%s: %d bytes were sent before Uncork, want %d", name, n, c.sent)
 			}
-			if err := conn.Release(); err != nil || !bytes.Equal(w.sent.Bytes(), want) {
+			if err := conn.Uncork(); err != nil || !bytes.Equal(w.sent.Bytes(), want) {
 				t.Errorf("%s: %v, and %d bytes were sent, want %d", name, err, w.sent.Len(), len(want))
 			}
-			if _, err := conn.Write(head); err != nil || w.sent.Len() != len(want)+len(head) {
-				t.Errorf("%s: a write behind the release was held", name)
+			if _, err := conn.Write(headers); err != nil || w.sent.Len() != len(want)+len(headers) {
+				t.Errorf("%s: a write after Uncork was held back", name)
 			}
 		}
 	}
 }
 
-func TestAWriteThatFailsFailsForWhatWasHeld(t *testing.T) {
+func TestFailedWriteFailsForTheCorkedWrite(t *testing.T) {
 	w := &wire{fail: errors.New("gone")}
 	conn := accepted(t, w)
-	conn.Hold()
-	if _, err := conn.Write([]byte("head")); err != nil {
+	conn.Cork()
+	if _, err := conn.Write([]byte("headers")); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := conn.Write([]byte("body")); n != 0 || !errors.Is(err, w.fail) {
 		t.Errorf("wrote %d, %v", n, err)
 	}
-	conn.Hold()
-	_, _ = conn.Write([]byte("head"))
-	if err := conn.Release(); !errors.Is(err, w.fail) {
-		t.Errorf("released: %v", err)
+	conn.Cork()
+	_, _ = conn.Write([]byte("headers"))
+	if err := conn.Uncork(); !errors.Is(err, w.fail) {
+		t.Errorf("uncorked: %v", err)
 	}
 }

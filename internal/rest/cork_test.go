@@ -18,24 +18,24 @@ import (
 	"atrium/internal/rest"
 )
 
-// A counter is a connection that counts what is held and released.
+// A counter is a connection that counts calls of Cork and Uncork.
 type counter struct {
 	net.Conn
-	held, released *atomic.Int64
+	corked, uncorked *atomic.Int64
 }
 
-type holder interface {
-	Hold()
-	Release() error
+type corker interface {
+	Cork()
+	Uncork() error
 }
 
-func (c counter) Hold() { c.held.Add(1); c.Conn.(holder).Hold() }
+func (c counter) Cork() { c.corked.Add(1); c.Conn.(corker).Cork() }
 
-func (c counter) Release() error { c.released.Add(1); return c.Conn.(holder).Release() }
+func (c counter) Uncork() error { c.uncorked.Add(1); return c.Conn.(corker).Uncork() }
 
-func TestAnswersOfAnySizeArriveWhole(t *testing.T) {
-	kit := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler)}
-	handler := kit.Handler([]rest.Route{{
+func TestResponsesOfAnySizeArriveWhole(t *testing.T) {
+	api := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler)}
+	handler := api.Handler([]rest.Route{{
 		Method: http.MethodGet, Pattern: "/things/{size}", Scope: atrium.ScopePagesRead,
 		Handle: func(_ context.Context, _ auth.Principal, r *rest.Request) (rest.Response, error) {
 			size, err := strconv.Atoi(r.PathValue("size"))
@@ -44,15 +44,15 @@ func TestAnswersOfAnySizeArriveWhole(t *testing.T) {
 	}}, nil)
 	server := httptest.NewUnstartedServer(handler)
 	server.Listener = limit.NewListener(server.Listener, limit.Bounds{All: 10, Client: 10})
-	var held, released atomic.Int64
+	var corked, uncorked atomic.Int64
 	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		return rest.ConnContext(ctx, counter{c, &held, &released})
+		return rest.ConnContext(ctx, counter{c, &corked, &uncorked})
 	}
 	server.Start()
 	defer server.Close()
 
 	sizes := []int{0, 1, 2047, 2048, 2049, 3071, 3072, 3073, 20_000, 70_000, 1 << 20}
-	for size := 3500; size < 4200; size += 7 { // about where net/http cuts
+	for size := 3500; size < 4200; size += 7 { // around the buffer size of net/http
 		sizes = append(sizes, size)
 	}
 	for size := 7800; size < 8200; size += 13 {
@@ -66,26 +66,26 @@ func TestAnswersOfAnySizeArriveWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Header.Set("X-Api-Key", "a")
-			answer, err := server.Client().Do(r)
+			response, err := server.Client().Do(r)
 			if err != nil {
 				t.Fatalf("%s of %d bytes: %v", method, size, err)
 			}
-			body, err := io.ReadAll(answer.Body)
-			_ = answer.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			_ = response.Body.Close()
 			want := bytes.Repeat([]byte("0123456789"), size/10+1)[:size]
 			if method == http.MethodHead {
 				want = nil
 			}
-			if err != nil || answer.StatusCode != http.StatusOK || !bytes.Equal(body, want) || answer.ContentLength != int64(size) {
-				t.Errorf("%s of %d bytes: %d with %d bytes of %d, %v", method, size, answer.StatusCode, len(body), answer.ContentLength, err)
+			if err != nil || response.StatusCode != http.StatusOK || !bytes.Equal(body, want) || response.ContentLength != int64(size) {
+				t.Errorf("%s of %d bytes: %d with %d bytes of %d, %v", method, size, response.StatusCode, len(body), response.ContentLength, err)
 			}
 			if size > 3<<10 {
 				large++
 			}
 		}
 	}
-	server.Close() // and what it releases, is
-	if held.Load() != large || released.Load() != large {
-		t.Errorf("%d answers were held, %d released, of %d large ones", held.Load(), released.Load(), large)
+	server.Close() // waits for Uncork
+	if corked.Load() != large || uncorked.Load() != large {
+		t.Errorf("%d responses were corked and %d uncorked, of %d large ones", corked.Load(), uncorked.Load(), large)
 	}
 }
