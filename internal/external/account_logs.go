@@ -2,8 +2,6 @@ package external
 
 import (
 	"context"
-	"net/http"
-	"unicode/utf8"
 
 	"atrium"
 	"atrium/internal/auth"
@@ -37,42 +35,24 @@ func (a *API) createAccountLog(ctx context.Context, who auth.Principal, r *rest.
 	if err != nil {
 		return rest.Response{}, err
 	}
-	response := rest.Response{Status: http.StatusCreated, Body: receipt{made.AccountID, made.EntryID, made.CreatedAt, made.Source, made.Type}}
-	if made.Replayed {
-		response.Header = http.Header{"Idempotency-Replayed": {"true"}}
-	}
+	body := receipt{made.AccountID, made.EntryID, made.CreatedAt, made.Source, made.Type}
+	response := rest.Made(body, made.Replayed)
+	response.Tagged = false // an entry never changes
 	return response, nil
 }
 
-// decodeAccountLog reads a body and the values of the Idempotency-Key header.
-// Its error names every fault of both.
-func decodeAccountLog(body []byte, keys []string) (s atrium.Submission, err error) {
+// decodeAccountLog decodes a body and the values of the Idempotency-Key header. Its error
+// names every fault of both.
+func decodeAccountLog(body []byte, header []string) (s atrium.Submission, err error) {
 	o, err := strictjson.Parse(body)
 	if err != nil {
 		return s, err
 	}
 	s = submission.Decode(o)
-	faults := o.Faults()
-	if len(keys) > 0 {
-		key := keys[0]
-		switch fault := atrium.CheckText(key, 1, atrium.MaxIdempotencyKey); {
-		case len(keys) > 1:
-			faults = append(faults, headerFault("must be there once"))
-		case !utf8.ValidString(key):
-			faults = append(faults, headerFault("must be UTF-8"))
-		case fault != "":
-			faults = append(faults, headerFault(fault))
-		case s.IdempotencyKey != "" && s.IdempotencyKey != key:
-			faults = append(faults, headerFault("must not differ from the idempotencyKey of the body"))
-		}
-		s.IdempotencyKey = key
-	}
-	if len(faults) > 0 {
+	key, faults := rest.IdempotencyKey(header, s.IdempotencyKey)
+	s.IdempotencyKey = key
+	if faults = append(o.Faults(), faults...); len(faults) > 0 {
 		return s, atrium.Invalid(faults...)
 	}
 	return s, nil
-}
-
-func headerFault(detail string) atrium.Fault {
-	return atrium.Fault{In: atrium.InHeader, Where: "Idempotency-Key", Detail: detail}
 }

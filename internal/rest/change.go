@@ -56,10 +56,9 @@ func (r *Request) read(who auth.Principal, decode func(o *strictjson.Object), ke
 		o.Untaken()
 		faults = o.Faults()
 		if len(keys) > 0 {
-			c.IdempotencyKey = keys[0]
-			if detail := checkIdempotencyKey(keys); detail != "" {
-				faults = append(faults, atrium.Fault{In: atrium.InHeader, Where: headerIdempotency, Detail: detail})
-			}
+			var keyFaults []atrium.Fault
+			c.IdempotencyKey, keyFaults = IdempotencyKey(keys, "")
+			faults = append(faults, keyFaults...)
 			c.Fingerprint, err = canonical.RequestFingerprint(r.http.Method, r.http.URL.EscapedPath(), body)
 		}
 		return err
@@ -73,14 +72,27 @@ func (r *Request) read(who auth.Principal, decode func(o *strictjson.Object), ke
 	return c, nil
 }
 
-func checkIdempotencyKey(values []string) string {
-	switch {
-	case len(values) > 1:
-		return "must be there once"
-	case !utf8.ValidString(values[0]):
-		return "must be UTF-8"
+// IdempotencyKey returns the idempotency key of a request, "" for none, and what is wrong with
+// it. header has the values of the Idempotency-Key header. inBody is the key in the body, ""
+// for none.
+func IdempotencyKey(header []string, inBody string) (key string, faults []atrium.Fault) {
+	if len(header) == 0 {
+		return inBody, nil
 	}
-	return atrium.CheckText(values[0], 1, atrium.MaxIdempotencyKey)
+	key = header[0]
+	detail := atrium.CheckText(key, 1, atrium.MaxIdempotencyKey)
+	switch {
+	case len(header) > 1:
+		detail = "must be there once"
+	case !utf8.ValidString(key):
+		detail = "must be UTF-8"
+	case detail == "" && inBody != "" && inBody != key:
+		detail = "must not differ from the idempotencyKey of the body"
+	}
+	if detail != "" {
+		faults = []atrium.Fault{{In: atrium.InHeader, Where: headerIdempotency, Detail: detail}}
+	}
+	return key, faults
 }
 
 // StateTag returns the entity tag of an answer with the body, for one that shows more
@@ -125,8 +137,8 @@ func (r *Request) requireIfMatch() error {
 	return nil
 }
 
-// Made returns the answer to a request that made something, or that made it when it
-// came the first time.
+// Made returns the response to a request that creates something. replayed reports that an
+// earlier request with the same idempotency key created it.
 func Made(body any, replayed bool) Response {
 	response := Response{Status: http.StatusCreated, Body: body, Tagged: true}
 	if replayed {
