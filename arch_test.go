@@ -16,7 +16,7 @@ var layers = [][]string{
 	{"."},
 	{"api", "internal/auditlog", "internal/canonical", "internal/strictjson", "internal/jsonpatch", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry", "internal/limit"},
 	{"internal/store/engine/sqlite", "internal/store/engine/postgres"},
-	{"internal/store", "internal/ingest", "internal/submission", "internal/config/reference"},
+	{"internal/store", "internal/ingest", "internal/config/reference"},
 	{"internal/auth", "internal/transfer", "internal/backup", "internal/config/reference/write"},
 	{"internal/rest", "internal/resource"},
 	{"internal/external", "internal/manage", "internal/docsui"},

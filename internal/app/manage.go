@@ -10,6 +10,7 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/limit"
 	"atrium/internal/manage"
+	"atrium/internal/resource"
 	"atrium/internal/rest"
 )
 
@@ -38,7 +39,7 @@ func Manage(ctx context.Context, c Config) (http.Handler, error) {
 }
 
 // newManage returns the management API, as whoever asks for it has it.
-func newManage(c Config, cursors rest.CursorKey, keys manage.KeyMemory, logs manage.Logs) *manage.API {
+func newManage(c Config, cursors rest.CursorKey, keys manage.KeyMemory, logs resource.Logs) *manage.API {
 	exports := maxExports
 	if c.Store.Traits().Remote {
 		exports = min(exports, c.Settings.DatabaseConnections/2)

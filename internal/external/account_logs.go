@@ -6,9 +6,9 @@ import (
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/canonical"
+	"atrium/internal/resource"
 	"atrium/internal/rest"
 	"atrium/internal/strictjson"
-	"atrium/internal/submission"
 )
 
 type receipt struct {
@@ -48,7 +48,7 @@ func decodeAccountLog(body []byte, header []string) (s atrium.Submission, err er
 	if err != nil {
 		return s, err
 	}
-	s = submission.Decode(o)
+	s = resource.DecodeSubmission(o)
 	key, faults := rest.IdempotencyKey(header, s.IdempotencyKey)
 	s.IdempotencyKey = key
 	if faults = append(o.Faults(), faults...); len(faults) > 0 {

@@ -3,23 +3,18 @@
 package external
 
 import (
-	"context"
 	"net/http"
 
 	"atrium"
+	"atrium/internal/resource"
 	"atrium/internal/rest"
 	"atrium/internal/store"
 )
 
-// Logs records activity durably. internal/ingest has the one that is used.
-type Logs interface {
-	Submit(ctx context.Context, d *atrium.Draft) (atrium.Receipt, error)
-}
-
 // An API is the external API on a store.
 type API struct {
 	Store   *store.Store
-	Logs    Logs
+	Logs    resource.Logs
 	Cursors rest.CursorKey
 	Cache   *rest.ResponseCache // nil for none
 }

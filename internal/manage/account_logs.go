@@ -10,9 +10,9 @@ import (
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/canonical"
+	"atrium/internal/resource"
 	"atrium/internal/rest"
 	"atrium/internal/strictjson"
-	"atrium/internal/submission"
 )
 
 func (a *API) getAccountLog(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -180,7 +180,7 @@ func (a *API) decodeAccountLog(tenant atrium.TenantID, entry []byte) (*atrium.Dr
 	if err != nil {
 		return nil, err
 	}
-	s := submission.Decode(o)
+	s := resource.DecodeSubmission(o)
 	s.OccurredAt = instantIfGiven(o, "occurredAt")
 	o.Untaken()
 	if faults := o.Faults(); len(faults) > 0 {

@@ -6,12 +6,12 @@
 package manage
 
 import (
-	"context"
 	"net/http"
 	"slices"
 
 	"atrium"
 	"atrium/internal/limit"
+	"atrium/internal/resource"
 	"atrium/internal/rest"
 	"atrium/internal/store"
 )
@@ -19,7 +19,7 @@ import (
 // An API is the management API on a store.
 type API struct {
 	Store    *store.Store
-	Logs     Logs
+	Logs     resource.Logs
 	Cursors  rest.CursorKey
 	Keys     KeyMemory                         // is told of keys that were changed here
 	Imports  *limit.Semaphore[atrium.TenantID] // held by imports
@@ -27,11 +27,6 @@ type API struct {
 	MaxEntry int64                             // how large one of many entries may be, in bytes; 0 stands for rest.DefaultMaxBody
 	MaxLine  int64                             // how long a line of an import may be, in bytes; 0 for an operator with the database, who may also import pages of any size
 	MaxBatch int64                             // how large the body may be that has them; 0 stands for that of any other
-}
-
-// Logs records activity durably. internal/ingest has the one that is used.
-type Logs interface {
-	Submit(ctx context.Context, d *atrium.Draft) (atrium.Receipt, error)
 }
 
 // Routes are all operations.

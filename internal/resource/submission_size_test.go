@@ -1,19 +1,19 @@
-package submission_test
+package resource_test
 
 import (
 	"fmt"
 	"testing"
 
 	"atrium/internal/jsonshape"
+	"atrium/internal/resource"
 	"atrium/internal/strictjson"
-	"atrium/internal/submission"
 )
 
 const known = `{"source":"crm","domain":"acme.example","payload":{}}`
 
-// BenchmarkDecodeSizes decodes submissions with payloads of every shape, and some with
+// BenchmarkDecodeSubmissionSizes decodes submissions with payloads of every shape, and some with
 // many unknown members. MB/s must not fall as the size grows.
-func BenchmarkDecodeSizes(b *testing.B) {
+func BenchmarkDecodeSubmissionSizes(b *testing.B) {
 	for _, shape := range jsonshape.All {
 		for _, size := range jsonshape.Sizes {
 			payload := append([]byte(`{"payload":`), shape.Make(size)...)
@@ -36,7 +36,7 @@ func decode(b *testing.B, body []byte, valid bool) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		submission.Decode(o)
+		resource.DecodeSubmission(o)
 		o.Untaken()
 		if valid != (len(o.Faults()) == 0) {
 			b.Fatal(o.Faults())

@@ -1,15 +1,20 @@
-// Package submission reads pieces of account activity as upstream systems send them,
-// by one rule for every API that takes them.
-package submission
+package resource
 
 import (
+	"context"
+
 	"atrium"
 	"atrium/internal/strictjson"
 )
 
-// Decode takes the members of a submission out of an object, and notes what is wrong
-// with them there. Members that it does not know it leaves.
-func Decode(o *strictjson.Object) (s atrium.Submission) {
+// Logs records account activity durably. internal/ingest implements it.
+type Logs interface {
+	Submit(ctx context.Context, d *atrium.Draft) (atrium.Receipt, error)
+}
+
+// DecodeSubmission takes the members of a submission from an object, which collects their
+// faults. It leaves unknown members.
+func DecodeSubmission(o *strictjson.Object) (s atrium.Submission) {
 	s.Source, _ = o.Text("source", strictjson.Required, upTo(atrium.MaxSource))
 	if o.Has("type") {
 		s.Type, _ = o.Text("type", strictjson.Required, upTo(atrium.MaxType))
@@ -30,7 +35,7 @@ func Decode(o *strictjson.Object) (s atrium.Submission) {
 	return s
 }
 
-// upTo returns the check for a text of 1 to most code points.
-func upTo(most int) func(string) string {
-	return func(text string) string { return atrium.CheckText(text, 1, most) }
+// upTo returns the check of a text with 1 to maximum code points.
+func upTo(maximum int) func(string) string {
+	return func(text string) string { return atrium.CheckText(text, 1, maximum) }
 }
