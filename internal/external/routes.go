@@ -22,7 +22,7 @@ type API struct {
 // Routes are all operations that need a key.
 func (a *API) Routes() []rest.Route {
 	return []rest.Route{
-		{Method: http.MethodPost, Pattern: "/v0/account_logs", Scope: atrium.ScopeLogsWrite, Queued: true, Handle: a.createAccountLog},
+		{Method: http.MethodPost, Pattern: "/v0/account_logs", Scope: atrium.ScopeLogsWrite, Handle: a.createAccountLog},
 		{Method: http.MethodGet, Pattern: "/v0/accounts/{account_id}", Scope: atrium.ScopeAccountsRead, Handle: a.getAccount},
 		{Method: http.MethodPatch, Pattern: "/v0/accounts/{account_id}", Scope: atrium.ScopeAccountsWrite, Handle: a.updateAccount},
 		{Method: http.MethodGet, Pattern: "/v0/pages", Scope: atrium.ScopePagesRead, Handle: a.listPages},

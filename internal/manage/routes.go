@@ -83,7 +83,7 @@ func (a *API) accountRoutes() []rest.Route {
 func (a *API) activityRoutes() []rest.Route {
 	const area = atrium.ScopeManageAccounts
 	batch := changing(http.MethodPost, "/account_logs", area, a.createAccountLogs)
-	batch.MaxBody, batch.Queued = a.MaxBatch, true
+	batch.MaxBody = a.MaxBatch
 	move := changing(http.MethodPost, "/moves", area, a.createMove)
 	move.Heavy = true // it looks at many entries, and at their payloads
 	return []rest.Route{

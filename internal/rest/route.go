@@ -20,7 +20,6 @@ type Route struct {
 	Takes   Media // of the body; JSON unless it says otherwise
 	Answers Media
 	MaxBody int64 // in bytes, of a body that is JSON; 0 for that of the API
-	Queued  bool  // the route changes nothing itself: what it submits is queued and committed together
 	Heavy   bool  // the handler reads or compares much, and waits for no commit: it runs as heavy work
 	Handle  Handler
 }
