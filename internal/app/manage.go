@@ -40,6 +40,7 @@ func Manage(ctx context.Context, c Config) (http.Handler, error) {
 
 // newManage returns the management API, as whoever asks for it has it.
 func newManage(c Config, cursors rest.CursorKey, keys manage.KeyMemory, logs resource.Logs) *manage.API {
+	c.Store.KeepVersions = c.Settings.KeepVersions
 	exports := maxExports
 	if c.Store.Traits().Remote {
 		exports = min(exports, c.Settings.DatabaseConnections/2)

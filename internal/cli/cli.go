@@ -205,6 +205,6 @@ func lookAt(ctx context.Context, c config.Config) (*store.Store, error) {
 func storeOptions(c config.Config, observer store.Observer) store.Options {
 	return store.Options{
 		Observer: observer, Connections: c.DatabaseConnections, Timeout: c.DatabaseTimeout,
-		Unprepared: c.DatabaseStatements == config.Unprepared, KeepVersions: c.KeepVersions,
+		Unprepared: c.DatabaseStatements == config.Unprepared,
 	}
 }

@@ -49,8 +49,7 @@ type Observer = engine.Observer
 
 // Options are how a Store uses its database. They may all be left out.
 type Options struct {
-	Observer     Observer // is told what the database does; nil for nobody
-	KeepVersions int      // see Store.KeepVersions
+	Observer Observer // is told what the database does; nil for nobody
 
 	// Of an embedded database alone: whether one that was not closed is checked before
 	// it is used. That takes some seconds, and is not done above 1 GiB.
@@ -88,9 +87,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := New(db, time.Now)
-	s.KeepVersions = options.KeepVersions
-	return s, nil
+	return New(db, time.Now), nil
 }
 
 // New returns the store on an open database. now is its clock.
