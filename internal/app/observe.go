@@ -17,7 +17,7 @@ type watchers struct {
 	auth    auth.Observer
 	trace   ingest.Tracer
 	begin   func(*http.Request) context.Context
-	request func(*telemetry.Exchange)
+	request func(context.Context, *telemetry.Exchange)
 	refused func(telemetry.Refusal) // is told of connections
 
 	acceptFailed func(error)
@@ -25,18 +25,18 @@ type watchers struct {
 
 func newWatchers(c Config) (w watchers) {
 	log, refusals := telemetry.RequestLog(c.Log, c.Settings.LogSample), telemetry.NewRefusalLog(c.Log)
-	w.request = func(x *telemetry.Exchange) {
-		log(x)
-		refusals.Request(x)
+	w.request = func(ctx context.Context, x *telemetry.Exchange) {
+		log(ctx, x)
+		refusals.Request(ctx, x)
 	}
 	w.refused = refusals.Connection
 	w.acceptFailed = telemetry.AcceptErrorLog(c.Log)
 	if c.Metrics != nil {
 		w.ingest, w.auth = c.Metrics, c.Metrics
 		logged, warned, failed := w.request, w.refused, w.acceptFailed
-		w.request = func(x *telemetry.Exchange) {
+		w.request = func(ctx context.Context, x *telemetry.Exchange) {
 			c.Metrics.Request(x)
-			logged(x)
+			logged(ctx, x)
 		}
 		w.refused = func(by telemetry.Refusal) {
 			c.Metrics.Refused(by)
@@ -50,9 +50,9 @@ func newWatchers(c Config) (w watchers) {
 	if traces := c.Export.Traces(); traces != nil {
 		counted := w.request
 		w.trace, w.begin = traces, traces.Begin
-		w.request = func(x *telemetry.Exchange) {
-			counted(x)
-			traces.Request(x)
+		w.request = func(ctx context.Context, x *telemetry.Exchange) {
+			counted(ctx, x)
+			traces.Request(ctx, x)
 		}
 	}
 	return w

@@ -53,10 +53,12 @@ type API struct {
 	Tenants   func(context.Context, atrium.TenantID) error // NotFound for one that does not exist; nil if there are no operators
 	Log       *slog.Logger
 	Limits    Limits
-	MaxBody   int64                     // in bytes; 0 stands for DefaultMaxBody
-	MaxStream int64                     // of a body that is streamed, in bytes
-	Stopping  context.Context           // ends when streams are to end; nil for never
-	Observe   func(*telemetry.Exchange) // is called after every answer; nil for nobody
+	MaxBody   int64           // in bytes; 0 stands for DefaultMaxBody
+	MaxStream int64           // of a body that is streamed, in bytes
+	Stopping  context.Context // ends when streams are to end; nil for never
+
+	// Observe is called after every response, with the context of the request; nil for none.
+	Observe func(context.Context, *telemetry.Exchange)
 
 	// Begin returns the context of a request, made of its own; nil for that itself.
 	Begin func(*http.Request) context.Context
@@ -132,7 +134,7 @@ func (a *API) guard(next, nothing http.Handler) http.Handler {
 			ctx = a.Begin(r)
 		}
 		w := &recorder{plain, telemetry.Exchange{
-			Context: ctx, Method: r.Method, RequestID: requestID(r.Header[headerRequestID]),
+			Method: r.Method, RequestID: requestID(r.Header[headerRequestID]),
 			Client: a.Limits.Proxies.Client(r.RemoteAddr, r.Header["X-Forwarded-For"]),
 		}}
 		w.Header()[headerRequestID] = []string{w.RequestID}
@@ -146,7 +148,7 @@ func (a *API) guard(next, nothing http.Handler) http.Handler {
 		defer func() {
 			if a.Observe != nil {
 				w.Duration = time.Since(start)
-				a.Observe(&w.Exchange)
+				a.Observe(ctx, &w.Exchange)
 			}
 		}()
 		defer func() {

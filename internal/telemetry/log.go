@@ -48,7 +48,6 @@ func isTerminal(w io.Writer) bool {
 
 // An Exchange is a request and its response.
 type Exchange struct {
-	Context   context.Context
 	RequestID string
 	Method    string // as sent
 	Route     string // the pattern of the path; "" if no route serves it
@@ -90,17 +89,17 @@ func (x *Exchange) client() string {
 // RequestLog returns a function that logs a request: every failed one, and one in sample
 // successful ones, none if sample is 0. It skips requests that a limit refused, so that a
 // client that sends too many cannot fill the log; RefusalLog logs those.
-func RequestLog(log *slog.Logger, sample int) func(*Exchange) {
+func RequestLog(log *slog.Logger, sample int) func(context.Context, *Exchange) {
 	var count atomic.Uint64
 	requests := log.Handler()
 	if h, ok := requests.(*handler); ok {
 		requests = h.requests
 	}
-	return func(x *Exchange) {
+	return func(ctx context.Context, x *Exchange) {
 		if x.Refused != "" || x.Status < 400 && (sample == 0 || sample > 1 && count.Add(1)%uint64(sample) != 0) {
 			return
 		}
-		if !requests.Enabled(x.Context, slog.LevelInfo) {
+		if !requests.Enabled(ctx, slog.LevelInfo) {
 			return
 		}
 		// Unlike Logger.LogAttrs, this does not look up the caller, which no handler of ours logs.
@@ -116,9 +115,9 @@ func RequestLog(log *slog.Logger, sample int) func(*Exchange) {
 			slog.String("keyId", string(x.KeyID)),
 			slog.String("client", x.client()),
 		)
-		if id := traceOf(x.Context); id != "" {
+		if id := traceOf(ctx); id != "" {
 			record.AddAttrs(slog.String("trace_id", id)) // OpenTelemetry's name in logs that are not OTLP
 		}
-		_ = requests.Handle(x.Context, record) // an error of the log cannot be logged
+		_ = requests.Handle(ctx, record) // an error of the log cannot be logged
 	}
 }

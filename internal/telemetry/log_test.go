@@ -13,9 +13,9 @@ import (
 )
 
 // exchange returns a request with a response of the status.
-func exchange(t testing.TB, status int) *Exchange {
+func exchange(status int) *Exchange {
 	return &Exchange{
-		Context: t.Context(), RequestID: "req_1", Method: "GET", Route: "/v0/accounts/{account_id}", Status: status,
+		RequestID: "req_1", Method: "GET", Route: "/v0/accounts/{account_id}", Status: status,
 		Bytes: 321, Duration: 1234567 * time.Nanosecond, TenantID: "tenant_1", KeyID: "key_1",
 		Client: netip.MustParseAddr("2001:db8::1"),
 	}
@@ -24,7 +24,7 @@ func exchange(t testing.TB, status int) *Exchange {
 func TestRequestIsOneLineWithOnlyItsMembers(t *testing.T) {
 	for _, status := range []int{200, 304, 404, 503} {
 		var out bytes.Buffer
-		RequestLog(NewLogger(&out, "json", "info"), 1)(exchange(t, status))
+		RequestLog(NewLogger(&out, "json", "info"), 1)(t.Context(), exchange(status))
 		if n := strings.Count(out.String(), "\n"); n != 1 {
 			t.Fatalf("there are %d lines for a %d", n, status)
 		}
@@ -49,9 +49,9 @@ func TestRequestIsOneLineWithOnlyItsMembers(t *testing.T) {
 
 func TestUnknownMethodsAreLoggedAsOther(t *testing.T) {
 	var out bytes.Buffer
-	x := exchange(t, 405)
+	x := exchange(405)
 	x.Method = "FROB" + strings.Repeat("x", 9000)
-	RequestLog(NewLogger(&out, "json", "info"), 1)(x)
+	RequestLog(NewLogger(&out, "json", "info"), 1)(t.Context(), x)
 	if text := out.String(); strings.Contains(text, "FROB") || !strings.Contains(text, `"method":"other"`) {
 		t.Errorf("logged %s", text)
 	}
@@ -62,8 +62,8 @@ func TestSamplingDropsOnlySuccessesAndEvenly(t *testing.T) {
 		var out bytes.Buffer
 		log := RequestLog(NewLogger(&out, "text", "info"), sample)
 		for i := range 30 {
-			log(exchange(t, []int{200, 201, 304}[i%3]))
-			log(exchange(t, []int{400, 401, 404, 500, 503}[i%5]))
+			log(t.Context(), exchange([]int{200, 201, 304}[i%3]))
+			log(t.Context(), exchange([]int{400, 401, 404, 500, 503}[i%5]))
 		}
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		failures := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
@@ -112,18 +112,20 @@ func TestLevelIsTheMinimum(t *testing.T) {
 func BenchmarkRequestLog(b *testing.B) {
 	for _, format := range []string{"json", "text"} {
 		b.Run(format, func(b *testing.B) {
-			log, x := RequestLog(NewLogger(discard{}, format, "info"), 1), exchange(b, 200)
+			log, x := RequestLog(NewLogger(discard{}, format, "info"), 1), exchange(200)
 			b.ReportAllocs()
+			ctx := b.Context()
 			for b.Loop() {
-				log(x)
+				log(ctx, x)
 			}
 		})
 	}
 	b.Run("dropped", func(b *testing.B) {
-		log, x := RequestLog(NewLogger(discard{}, "json", "info"), 0), exchange(b, 200)
+		log, x := RequestLog(NewLogger(discard{}, "json", "info"), 0), exchange(200)
 		b.ReportAllocs()
+		ctx := b.Context()
 		for b.Loop() {
-			log(x)
+			log(ctx, x)
 		}
 	})
 }

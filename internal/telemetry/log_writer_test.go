@@ -53,8 +53,8 @@ func coalescing(t *testing.T, f func(t *testing.T, w *writes, out *LogWriter, lo
 				w := &writes{}
 				out := NewLogWriter(w)
 				log := NewLogger(out, format, "info")
-				requests, x := RequestLog(log, 1), exchange(t, 200)
-				f(t, w, out, log, func() { requests(x) })
+				requests, x := RequestLog(log, 1), exchange(200)
+				f(t, w, out, log, func() { requests(t.Context(), x) })
 			})
 		})
 	}

@@ -20,12 +20,12 @@ func scrape(t *testing.T, m *Metrics) string {
 // Whoever sends requests chooses the path and the method: neither makes a series.
 func TestNoRequestMakesSeriesOfItsOwn(t *testing.T) {
 	m := NewMetrics("v1")
-	m.Request(exchange(t, 200))
+	m.Request(exchange(200))
 	for _, text := range []string{"A", "B", "C"} {
-		unknown := exchange(t, 404)
+		unknown := exchange(404)
 		unknown.Route, unknown.Method = "", text
 		m.Request(unknown)
-		refused := exchange(t, 405)
+		refused := exchange(405)
 		refused.Method = text
 		m.Request(refused)
 	}
@@ -45,7 +45,7 @@ func TestNoRequestMakesSeriesOfItsOwn(t *testing.T) {
 }
 
 func BenchmarkMetricsRequest(b *testing.B) {
-	m, x := NewMetrics("v1"), exchange(b, 200)
+	m, x := NewMetrics("v1"), exchange(200)
 	b.ReportAllocs()
 	for b.Loop() {
 		m.Request(x)

@@ -66,11 +66,11 @@ func (l *RefusalLog) note(ctx context.Context, by Refusal, whose func() []slog.A
 }
 
 // Request notes a request that a limit has turned away, if one has.
-func (l *RefusalLog) Request(x *Exchange) {
+func (l *RefusalLog) Request(ctx context.Context, x *Exchange) {
 	if x.Refused == "" {
 		return
 	}
-	l.note(x.Context, x.Refused, func() []slog.Attr {
+	l.note(ctx, x.Refused, func() []slog.Attr {
 		return []slog.Attr{
 			slog.String("requestId", x.RequestID), slog.String("route", x.Route),
 			slog.String("tenantId", string(x.TenantID)), slog.String("keyId", string(x.KeyID)), slog.String("client", x.client()),

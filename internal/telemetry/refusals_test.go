@@ -18,17 +18,17 @@ func TestRefusalsAreALineInAWhileWithTheirCount(t *testing.T) {
 		l, requests := NewRefusalLog(logger), RequestLog(logger, 1)
 		refuse := func(by Refusal, times int) {
 			for range times {
-				x := exchange(t, 429)
+				x := exchange(429)
 				x.Refused = by
-				requests(x)
-				l.Request(x)
+				requests(t.Context(), x)
+				l.Request(t.Context(), x)
 			}
 		}
 		refuse(ByKeyRate, 1000)
 		refuse(ByOverload, 10)
 		time.Sleep(9 * time.Second)
 		refuse(ByKeyRate, 500)
-		l.Request(exchange(t, 429)) // which no limit refused
+		l.Request(t.Context(), exchange(429)) // which no limit refused
 		time.Sleep(time.Second)
 		refuse(ByKeyRate, 2)
 		l.Connection(ByConnections)
@@ -51,10 +51,11 @@ func TestRefusalsAreALineInAWhileWithTheirCount(t *testing.T) {
 }
 
 func TestARefusalThatIsNotLoggedTakesNoMemory(t *testing.T) {
-	l, x := NewRefusalLog(NewLogger(io.Discard, "text", "info")), exchange(t, 429)
+	l, x := NewRefusalLog(NewLogger(io.Discard, "text", "info")), exchange(429)
 	x.Refused = ByKeyRate
-	l.Request(x)
-	if n := testing.AllocsPerRun(1000, func() { l.Request(x) }); n > 0 {
+	ctx := t.Context()
+	l.Request(ctx, x)
+	if n := testing.AllocsPerRun(1000, func() { l.Request(ctx, x) }); n > 0 {
 		t.Errorf("it takes %v allocations", n)
 	}
 }

@@ -93,11 +93,11 @@ func caller(h http.Header) propagation.MapCarrier {
 }
 
 // Request ends the span of a request that was answered.
-func (t *Traces) Request(x *Exchange) {
+func (t *Traces) Request(ctx context.Context, x *Exchange) {
 	if t == nil {
 		return
 	}
-	span := trace.SpanFromContext(x.Context)
+	span := trace.SpanFromContext(ctx)
 	defer span.End()
 	if !span.IsRecording() {
 		return

@@ -43,10 +43,10 @@ func TestWithoutACollectorNothingIsMadeAndNothingCosts(t *testing.T) {
 		t.Fatalf("there is %v, %v", e, err)
 	}
 	off, ctx, r := e.Traces(), t.Context(), request("Traceparent", parent+"01")
-	requests, x := []context.Context{ctx}, exchange(t, 200)
+	requests, x := []context.Context{ctx}, exchange(200)
 	n := testing.AllocsPerRun(100, func() {
 		off.Begin(r)
-		off.Request(x)
+		off.Request(ctx, x)
 		commit, ended := off.Batch(requests)
 		off.Wrote(commit, time.Second, 1, true)
 		ended(nil)
@@ -58,8 +58,8 @@ func TestWithoutACollectorNothingIsMadeAndNothingCosts(t *testing.T) {
 
 func TestTheLineOfARequestCostsNothingMoreWithoutATrace(t *testing.T) {
 	log := RequestLog(slog.New(slog.DiscardHandler), 1)
-	x := exchange(t, 200)
-	if n := testing.AllocsPerRun(100, func() { log(x) }); n != 0 {
+	ctx, x := t.Context(), exchange(200)
+	if n := testing.AllocsPerRun(100, func() { log(ctx, x) }); n != 0 {
 		t.Errorf("a line that nobody reads costs %v allocations", n)
 	}
 }
@@ -150,9 +150,8 @@ func TestTheParentIsTheOneThatAGoodHeaderNames(t *testing.T) {
 		{},
 	} {
 		traces, spans := recorded()
-		x := exchange(t, 200)
-		x.Context = traces.Begin(request(c.header...))
-		traces.Request(x)
+		x := exchange(200)
+		traces.Request(traces.Begin(request(c.header...)), x)
 		ended := spans.Ended()
 		if c.never {
 			if len(ended) != 0 {
@@ -177,9 +176,9 @@ func TestASpanHasNothingThatAClientHasWritten(t *testing.T) {
 			for _, status := range []int{200, 404, 500} {
 				r := request("X-Api-Key", "c4n4ry", "User-Agent", "c4n4ry", "Traceparent", "c4n4ry", "X-Forwarded-For", "c4n4ry", "Baggage", "c4n4ry=c4n4ry")
 				r.Method = method
-				x := exchange(t, status)
-				x.Method, x.Route, x.RequestID, x.Context = method, route, "c4n4ry", traces.Begin(r)
-				traces.Request(x)
+				x := exchange(status)
+				x.Method, x.Route, x.RequestID = method, route, "c4n4ry"
+				traces.Request(traces.Begin(r), x)
 			}
 		}
 	}
@@ -242,9 +241,9 @@ func TestTheLogNamesTheTraceOfARequestIfItIsKept(t *testing.T) {
 	traces, _ := recorded()
 	for flags, kept := range map[string]bool{"01": true, "00": false} {
 		var out bytes.Buffer
-		x := exchange(t, 200)
-		x.Context = traces.Begin(request("Traceparent", parent+flags))
-		RequestLog(NewLogger(&out, "json", "info"), 1)(x)
+		x := exchange(200)
+		ctx := traces.Begin(request("Traceparent", parent+flags))
+		RequestLog(NewLogger(&out, "json", "info"), 1)(ctx, x)
 		if strings.Contains(out.String(), `"trace_id":"`+parentTrace+`"`) != kept || strings.Contains(out.String(), "trace_id") != kept {
 			t.Errorf("%s: logged %s", flags, &out)
 		}
@@ -275,14 +274,14 @@ func BenchmarkTraces(b *testing.B) {
 		flags  string
 	}{"off": {}, "unsampled": {traces, "00"}, "sampled": {newTraces(sdktrace.NewTracerProvider(), "sqlite:a"), "01"}} {
 		b.Run(name, func(b *testing.B) {
-			r, x := request("Traceparent", parent+c.flags), exchange(b, 200)
+			r, x := request("Traceparent", parent+c.flags), exchange(200)
 			b.ReportAllocs()
 			for b.Loop() {
-				x.Context = c.traces.Begin(r)
-				commit, ended := c.traces.Batch([]context.Context{x.Context})
+				ctx := c.traces.Begin(r)
+				commit, ended := c.traces.Batch([]context.Context{ctx})
 				c.traces.Wrote(commit, time.Millisecond, 1, true)
 				ended(nil)
-				c.traces.Request(x)
+				c.traces.Request(ctx, x)
 			}
 		})
 	}
