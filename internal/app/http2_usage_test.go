@@ -67,7 +67,7 @@ func TestHTTP2StreamsHoldPlacesUntilTheirResponsesAreSentAndTheirHandlersEnd(t *
 }
 
 func TestUnreadHTTP2BodiesAreTakenFromAPool(t *testing.T) {
-	limits := &http2Limits{unread: limit.NewPool[netip.Addr](1 << 20)}
+	limits := &http2Limits{unread: limit.NewQuota[netip.Addr](1 << 20)}
 	connect := func(last byte) *http2Usage { return newHTTP2Usage(limits, &net.TCPAddr{IP: net.IPv4(192, 0, 2, last)}) }
 	data := func(u *http2Usage, bytes int) error {
 		return u.received(frame{kind: typeData, stream: 1, length: bytes})

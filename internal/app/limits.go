@@ -86,7 +86,7 @@ func inFlight(c config.Config, database store.Traits) int {
 func newHTTP2Limits(c config.Config, refused func(telemetry.Refusal)) http2Limits {
 	return http2Limits{
 		streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Places: 2 * c.MaxRequests}),
-		unread:  limit.NewPool[netip.Addr](int64(c.BodyMemory) / 4),
+		unread:  limit.NewQuota[netip.Addr](int64(c.BodyMemory) / 4),
 		most:    c.HTTP2Streams,
 		refused: func() { refused(telemetry.ByHTTP2) },
 	}
@@ -128,7 +128,7 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 			limit.NewRates[atrium.KeyID](c.KeyRate.Count, c.KeyRate.Window, countedAtOnce),
 			limit.NewRates[atrium.TenantID](c.TenantRate.Count, c.TenantRate.Window, countedAtOnce),
 		),
-		Bodies: limit.NewPool[atrium.TenantID](int64(c.BodyMemory)).Guarantee(int64(c.MaxBody), int64(c.BodyMemory)/4),
+		Bodies: limit.NewQuota[atrium.TenantID](int64(c.BodyMemory)).Guarantee(int64(c.MaxBody), int64(c.BodyMemory)/4),
 		InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
 			Places: inFlight(c, database), Waiting: waiting(c.MaxRequests, c.RequestWait), Timeout: c.RequestWait,
 		}),

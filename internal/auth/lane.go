@@ -24,7 +24,7 @@ const (
 // between: whoever sends however many keys, it is asked ten times a second at most.
 type lane struct {
 	ask    func(context.Context, []*asked) error // gives each its verdict
-	places *limit.Pool[netip.Addr]               // of those who wait: no client fills the lane
+	places *limit.Quota[netip.Addr]               // of those who wait: no client fills the lane
 
 	mu      sync.Mutex
 	waiting []*asked // guarded by mu
@@ -32,7 +32,7 @@ type lane struct {
 }
 
 func newLane(ask func(context.Context, []*asked) error) *lane {
-	return &lane{ask: ask, places: limit.NewPool[netip.Addr](laneWaiting)}
+	return &lane{ask: ask, places: limit.NewQuota[netip.Addr](laneWaiting)}
 }
 
 // An asked question has its verdict when it is done.

@@ -32,7 +32,7 @@ func (l *failingListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-func TestAServerOutlivesAcceptErrorsThatPassAndReportsEach(t *testing.T) {
+func TestServerSurvivesTemporaryAcceptErrorsAndReportsThem(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,7 @@
-// Package limit bounds what clients may ask for: how many connections they have, at
-// what rate they come, how many requests are in work at once, and how much of what takes
-// much memory. It knows addresses and counts, and nothing of HTTP.
+// Package limit limits connections, request rates, requests in flight and memory. It knows
+// addresses and counts, and nothing of HTTP.
 //
-// Whatever clients send, each table here has a largest size.
+// Every table has a maximum size, whatever clients send.
 package limit
 
 import (
@@ -10,8 +9,7 @@ import (
 	"strings"
 )
 
-// Proxies are the networks whose hosts are trusted to say for whom they speak. None are
-// trusted without one.
+// Proxies are the networks of trusted proxies: Client believes their X-Forwarded-For.
 type Proxies []netip.Prefix
 
 // Trust reports whether the address is that of a trusted proxy.
@@ -24,12 +22,12 @@ func (p Proxies) Trust(addr netip.Addr) bool {
 	return false
 }
 
-// Client returns the address that a request comes from, without a zone. peer is the
-// other end of its connection, an address with a port; forwarded are the values of
-// X-Forwarded-For, in their order. Each proxy adds at the end whom it heard, so of a
-// trusted peer it is the last address there that is not itself a trusted proxy, or the
-// first if all are. A list that cannot be read up to there says nothing, and the
-// request comes from the peer. It is the zero Addr if peer is no address.
+// Client returns the address of the client of a request, without a zone. peer is the remote
+// address of the connection, with a port; forwarded has the values of X-Forwarded-For, in
+// order. Each proxy appends the address it received the request from. So if the peer is
+// trusted, the client is the last address that is not a trusted proxy, or the first if all
+// are. If the list is malformed up to there, the client is the peer. It is the zero Addr if
+// peer is not an address.
 func (p Proxies) Client(peer string, forwarded []string) netip.Addr {
 	from := Address(peer)
 	if len(forwarded) == 0 || !p.Trust(from) {
@@ -55,9 +53,8 @@ func (p Proxies) Client(peer string, forwarded []string) netip.Addr {
 	return client
 }
 
-// Address returns an IP address that is written with a port or without, the zero Addr
-// if it is none. One of IPv4 has that form, also where IPv6 carries it, and none has a
-// zone.
+// Address parses an IP address with or without a port; it returns the zero Addr for any other
+// text. An IPv4-mapped IPv6 address is returned as IPv4, and the zone is dropped.
 func Address(text string) netip.Addr {
 	if with, err := netip.ParseAddrPort(text); err == nil {
 		return with.Addr().Unmap().WithZone("")
@@ -69,19 +66,19 @@ func Address(text string) netip.Addr {
 	return addr.Unmap().WithZone("")
 }
 
-// clientBits is how much of an address of IPv6 names a client: a site has at least so
-// many addresses as the rest can tell apart (RFC 6177), and takes any of them at will.
+// clientBits is the length of the prefix that identifies an IPv6 client: a site has at least a
+// /64 (RFC 6177) and can use any address in it.
 const clientBits = 64
 
-// Network returns what limits count as one client: an address of IPv4, or the network that
-// the first 64 bits of one of IPv6 are.
+// Network returns the address that limits count as one client: an IPv4 address, or the /64
+// network of an IPv6 address.
 func Network(addr netip.Addr) netip.Addr {
 	if !addr.Is6() {
 		return addr
 	}
 	network, err := addr.Prefix(clientBits)
 	if err != nil {
-		return addr // not with 64 bits of an address of IPv6
+		return addr // cannot happen: every IPv6 address has a /64
 	}
 	return network.Addr()
 }

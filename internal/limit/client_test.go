@@ -10,7 +10,7 @@ import (
 
 var proxies = limit.Proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:ffff::/48")}
 
-func TestAForwardedAddressCountsFromATrustedProxyAlone(t *testing.T) {
+func TestForwardedAddressIsUsedOnlyFromTrustedProxies(t *testing.T) {
 	for _, c := range []struct {
 		peer, forwarded, want string // forwarded are values, with a | between
 	}{
@@ -64,7 +64,7 @@ func TestAForwardedAddressCountsFromATrustedProxyAlone(t *testing.T) {
 	}
 }
 
-func TestAClientOfIPv6IsItsNetwork(t *testing.T) {
+func TestIPv6ClientIsItsNetwork(t *testing.T) {
 	client := func(text string) netip.Addr { return limit.Network(limit.Address(text)) }
 	if client("2001:db8:0:1::1") != client("2001:db8:0:1:ffff:ffff:ffff:ffff") {
 		t.Error("two addresses of one network are two clients")

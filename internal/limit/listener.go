@@ -7,24 +7,24 @@ import (
 	"sync"
 )
 
-// A Listener accepts so many connections at a time in all, and so many of each client.
-// Those above it are closed at once, without a word: who connects learns it sooner than
-// from a connection that nobody takes, and a balancer goes elsewhere.
+// A Listener limits the connections that are open at once, in all and per client. It closes
+// those above a limit immediately: clients learn it sooner than from a full backlog, and a
+// load balancer tries another node.
 type Listener struct {
 	net.Listener
 	bounds Bounds
 
 	mu   sync.Mutex
 	open int                // guarded by mu
-	of   map[netip.Addr]int // guarded by mu; of each client, none of which has 0
+	of   map[netip.Addr]int // guarded by mu; open connections per client, no zeros
 }
 
-// Bounds are what a Listener goes by.
+// Bounds configure a Listener.
 type Bounds struct {
-	All     int                 // how many connections there are at most
-	Client  int                 // how many of them one client has
-	Proxies Proxies             // who may have them all, because many clients come by them
-	Refused func(ofClient bool) // is called for each that is closed; nil for nobody
+	All     int                 // maximum number of open connections
+	Client  int                 // maximum number of them per client
+	Proxies Proxies             // only All applies to these, as they have many clients
+	Refused func(ofClient bool) // is called for each refused connection; nil for none
 }
 
 // NewListener returns a Listener that accepts from inner.
@@ -32,7 +32,7 @@ func NewListener(inner net.Listener, b Bounds) *Listener {
 	return &Listener{Listener: inner, bounds: b, of: map[netip.Addr]int{}}
 }
 
-// Accept returns the next connection that is within the bounds.
+// Accept returns the next connection within the bounds.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -42,7 +42,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		addr := Address(c.RemoteAddr().String())
 		client := Network(addr)
 		if !addr.IsValid() || l.bounds.Proxies.Trust(addr) {
-			client = netip.Addr{} // counts in all alone
+			client = netip.Addr{} // counts only for All
 		}
 		ok, ofClient := l.enter(client)
 		if ok {
@@ -52,13 +52,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 			l.bounds.Refused(ofClient)
 		}
 		if tcp, is := c.(*net.TCPConn); is {
-			_ = tcp.SetLinger(0) // nothing of it stays with the system
+			_ = tcp.SetLinger(0) // keep no state in the kernel
 		}
 		_ = c.Close()
 	}
 }
 
-// Open returns how many connections are open.
+// Open returns the number of open connections.
 func (l *Listener) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *Listener) leave(client netip.Addr) {
 	}
 }
 
-// A conn is a connection that counts until it is closed.
+// A conn is a connection that counts as open until it is closed.
 type conn struct {
 	net.Conn
 	once  sync.Once
@@ -110,8 +110,8 @@ func (c *conn) Close() error {
 	return err
 }
 
-// CloseWrite lets net/http end an answer to a request that it has not read, so that its
-// client reads it before the connection is reset.
+// CloseWrite lets net/http finish the response to a request whose body it has not read, so
+// that the client can read the response before the connection is reset.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

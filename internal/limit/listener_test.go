@@ -76,7 +76,7 @@ func (f *front) want(t *testing.T, from string, taken bool) {
 	}
 }
 
-func TestConnectionsAboveTheLimitsAreClosedAtOnceAndThoseOfOthersAreNot(t *testing.T) {
+func TestConnectionsAboveALimitAreClosedAndOthersStay(t *testing.T) {
 	f := listen(t, limit.Bounds{All: 5, Client: 2})
 	f.want(t, "127.0.0.1", true)
 	f.want(t, "127.0.0.1", true)
@@ -99,7 +99,7 @@ func TestConnectionsAboveTheLimitsAreClosedAtOnceAndThoseOfOthersAreNot(t *testi
 	}
 }
 
-func TestAConnectionThatEndsMakesRoomForAnother(t *testing.T) {
+func TestClosedConnectionMakesRoom(t *testing.T) {
 	f := listen(t, limit.Bounds{All: 10, Client: 1})
 	for range 200 {
 		c, taken := f.dial(t, "127.0.0.1")
@@ -116,7 +116,7 @@ func TestAConnectionThatEndsMakesRoomForAnother(t *testing.T) {
 	}
 }
 
-func TestATrustedProxyMayHaveAllConnections(t *testing.T) {
+func TestTrustedProxyMayHaveAllConnections(t *testing.T) {
 	f := listen(t, limit.Bounds{All: 4, Client: 1, Proxies: limit.Proxies{netip.MustParsePrefix("127.0.0.2/32")}})
 	f.want(t, "127.0.0.1", true)
 	f.want(t, "127.0.0.1", false)
@@ -128,7 +128,7 @@ func TestATrustedProxyMayHaveAllConnections(t *testing.T) {
 
 // The ends of real connections of one network of IPv6 differ on loopback in nothing, so
 // the listener is given some.
-func TestConnectionsFromOneNetworkOfIPv6AreOfOneClient(t *testing.T) {
+func TestIPv6NetworkCountsAsOneClient(t *testing.T) {
 	var refused int
 	l := limit.NewListener(&given{addrs: []string{
 		"[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8::ffff:0:0:1]:1", "[2001:db8:0:1::1]:1",
@@ -166,7 +166,7 @@ func (g *given) Accept() (net.Conn, error) {
 	return from{addr: addr}, nil
 }
 
-func TestAnAnswerToARequestThatWasNotReadArrives(t *testing.T) {
+func TestResponseToAnUnreadRequestArrives(t *testing.T) {
 	f := listen(t, limit.Bounds{All: 1, Client: 1})
 	c, _ := f.dial(t, "127.0.0.1")
 	served := <-f.accepted

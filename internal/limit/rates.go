@@ -5,30 +5,29 @@ import (
 	"time"
 )
 
-// Rates hold each of many to a rate: so many in a window, which they may use at once,
-// and then evenly (GCRA). A nil *Rates lets everybody do everything. It is safe for
-// concurrent use.
+// Rates limit the rate of each key: a count per window, which may be used as one burst and is
+// then replenished evenly (GCRA). A nil *Rates limits nothing. Rates are safe for concurrent
+// use.
 type Rates[K comparable] struct {
 	count    int
 	window   time.Duration
-	interval time.Duration // in which one more is allowed
+	interval time.Duration // between two requests at the rate
 	size     int
-	start    time.Time // of what times here are relative to; it has a monotonic clock
+	start    time.Time // times are relative to it; it has a monotonic clock
 
 	mu   sync.Mutex
-	free map[K]time.Duration // guarded by mu; when each has all of its count again, at most size of them
+	free map[K]time.Duration // guarded by mu; when each key has its full count again; at most size keys
 }
 
-// A Budget is what there is after a request.
+// A Budget is what a key has left after a request.
 type Budget struct {
 	OK   bool          // the request was within the rate
-	Left int           // how many more may come at once
-	Wait time.Duration // until it is one more, and if not OK until one is taken
+	Left int           // how many more may come immediately
+	Wait time.Duration // until Left grows by one; if not OK, until a request is allowed
 }
 
-// NewRates returns Rates of count in a window, nil for 0. Those of size are remembered at
-// a time; of more, one that has used little is forgotten, and so may have all of its
-// count again.
+// NewRates returns Rates of count per window, or nil if count is 0. They remember up to size
+// keys. When more come, a key that has used little is forgotten and has its full count again.
 func NewRates[K comparable](count int, window time.Duration, size int) *Rates[K] {
 	if count == 0 {
 		return nil
@@ -39,7 +38,7 @@ func NewRates[K comparable](count int, window time.Duration, size int) *Rates[K]
 	}
 }
 
-// Policy returns what each is held to: so many in a window; 0 and 0 for nothing.
+// Policy returns the limit of each key; 0 and 0 for none.
 func (r *Rates[K]) Policy() (count int, window time.Duration) {
 	if r == nil {
 		return 0, 0
@@ -47,16 +46,16 @@ func (r *Rates[K]) Policy() (count int, window time.Duration) {
 	return r.count, r.window
 }
 
-// Take counts a request of one, if it is within the rate.
-func (r *Rates[K]) Take(who K) Budget {
+// Take counts a request of a key if it is within the rate.
+func (r *Rates[K]) Take(key K) Budget {
 	if r == nil {
 		return Budget{OK: true}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Since(r.start)
-	free, known := r.free[who]
-	all := r.interval * time.Duration(r.count) // the window, but for what the division left
+	free, known := r.free[key]
+	all := r.interval * time.Duration(r.count) // the window, rounded down by the division
 	used := max(free-now, 0) + r.interval
 	if over := used - all; over > 0 {
 		return Budget{Wait: over}
@@ -64,24 +63,24 @@ func (r *Rates[K]) Take(who K) Budget {
 	if !known && len(r.free) >= r.size {
 		r.forget(now)
 	}
-	r.free[who] = now + used
+	r.free[key] = now + used
 	unused := all - used
 	return Budget{OK: true, Left: int(unused / r.interval), Wait: r.interval - unused%r.interval}
 }
 
-// Return takes back that a request of one was counted.
-func (r *Rates[K]) Return(who K) {
+// Return undoes a Take of a key.
+func (r *Rates[K]) Return(key K) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if free, known := r.free[who]; known {
-		r.free[who] = free - r.interval
+	if free, known := r.free[key]; known {
+		r.free[key] = free - r.interval
 	}
 }
 
-// Len returns how many are remembered.
+// Len returns how many keys are remembered.
 func (r *Rates[K]) Len() int {
 	if r == nil {
 		return 0
@@ -91,22 +90,22 @@ func (r *Rates[K]) Len() int {
 	return len(r.free)
 }
 
-// looks is among how many of those remembered, taken at random, one is found to forget.
-const looks = 8
+// samples is the number of random keys that forget examines.
+const samples = 8
 
-// forget makes room for one more: those go that have all of their count again and so lose
-// nothing, or of those looked at the one that has used least. r.mu is held.
+// forget makes room for one key. Of a sample, it forgets the keys that have their full count
+// again, which lose nothing, or else the one that has used least. r.mu is held.
 func (r *Rates[K]) forget(now time.Duration) {
 	var least K
 	seen, gone := 0, false
-	for who, free := range r.free { // in random order
+	for key, free := range r.free { // in random order
 		if free <= now {
-			delete(r.free, who)
+			delete(r.free, key)
 			gone = true
 		} else if seen == 0 || free < r.free[least] {
-			least = who
+			least = key
 		}
-		if seen++; seen == looks {
+		if seen++; seen == samples {
 			break
 		}
 	}

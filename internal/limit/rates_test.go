@@ -8,7 +8,7 @@ import (
 	"atrium/internal/limit"
 )
 
-func TestARateIsUsedAtOnceAndThenEvenly(t *testing.T) {
+func TestRateAllowsABurstAndThenEvenRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := limit.NewRates[string](10, time.Second, 100)
 		for i := range 10 {
@@ -40,7 +40,7 @@ func TestARateIsUsedAtOnceAndThenEvenly(t *testing.T) {
 	})
 }
 
-func TestOverALongTimeNobodyExceedsTheRateOrIsHeldBelowIt(t *testing.T) {
+func TestRateIsExactOverALongTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := limit.NewRates[string](7, time.Second, 100)
 		taken := 0
@@ -56,7 +56,7 @@ func TestOverALongTimeNobodyExceedsTheRateOrIsHeldBelowIt(t *testing.T) {
 	})
 }
 
-func TestWhatIsReturnedCountsForNothing(t *testing.T) {
+func TestReturnedRequestsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := limit.NewRates[string](2, time.Hour, 100)
 		for range 100 {
@@ -74,7 +74,7 @@ func TestWhatIsReturnedCountsForNothing(t *testing.T) {
 	})
 }
 
-func TestTheTableOfRatesHasALargestSizeWhoeverComes(t *testing.T) {
+func TestTableOfRatesIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 1000
 		r := limit.NewRates[int](100, time.Minute, size)
@@ -100,7 +100,7 @@ func TestTheTableOfRatesHasALargestSizeWhoeverComes(t *testing.T) {
 	})
 }
 
-func TestNoRateHoldsNobody(t *testing.T) {
+func TestNilRatesLimitNothing(t *testing.T) {
 	r := limit.NewRates[string](0, time.Second, 1)
 	if r != nil {
 		t.Fatal("a rate of 0 is one")

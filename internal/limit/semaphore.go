@@ -16,7 +16,7 @@ var ErrBusy = errors.New("too much is in flight")
 // among keys, such as tenants. A key may hold one more place only while it holds fewer
 // than are free: alone it gets half of them, rounded up, and a key that holds none gets
 // one whenever any is free. So no key can take all places, however much it asks for.
-// (It is the rule of Pool, for things that can be waited for.)
+// (The rule is that of Quota, for things that can be waited for.)
 //
 // Those that find no place wait in a queue of their key. A place that becomes free goes
 // to the keys in turn, not to whoever has waited longest: a long queue of one key delays

@@ -56,7 +56,7 @@ func TestNoKeyHoldsMoreThanEach(t *testing.T) {
 	}
 }
 
-func TestALongQueueOfOneKeyDelaysNoOther(t *testing.T) {
+func TestLongQueueOfOneKeyDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := limit.NewSemaphore[string](limit.SemaphoreBounds{Places: 1, Waiting: 100})
 		acquire(t, s, "a")
@@ -88,7 +88,7 @@ func TestALongQueueOfOneKeyDelaysNoOther(t *testing.T) {
 	})
 }
 
-func TestAWaiterIsRefusedWhenTooManyOfItsKeyWaitOrForTooLong(t *testing.T) {
+func TestWaiterIsRefusedByQueueLengthOrTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := limit.NewSemaphore[string](limit.SemaphoreBounds{Places: 1, Waiting: 1, Timeout: time.Second})
 		acquire(t, s, "a")
@@ -114,7 +114,7 @@ func TestAWaiterIsRefusedWhenTooManyOfItsKeyWaitOrForTooLong(t *testing.T) {
 	})
 }
 
-func TestEveryPlaceIsGivenBackAndEveryWaiterServed(t *testing.T) {
+func TestEveryPlaceIsReturnedAndEveryWaiterServed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := limit.NewSemaphore[int](limit.SemaphoreBounds{Places: rapid.IntRange(1, 5).Draw(t, "places"), Waiting: 1000})
 		var all sync.WaitGroup
@@ -136,7 +136,7 @@ func TestEveryPlaceIsGivenBackAndEveryWaiterServed(t *testing.T) {
 	})
 }
 
-func TestNoSemaphoreAdmitsEveryone(t *testing.T) {
+func TestNilSemaphoreAdmitsEveryone(t *testing.T) {
 	s := limit.NewSemaphore[string](limit.SemaphoreBounds{})
 	for range 100 {
 		acquire(t, s, "a")

@@ -91,7 +91,7 @@ func TestOnlyLargeBodiesWaitForHeavyWork(t *testing.T) {
 }
 
 func TestReservedMemoryIsGivenBack(t *testing.T) {
-	limits := &Limits{Bodies: limit.NewPool[atrium.TenantID](100)}
+	limits := &Limits{Bodies: limit.NewQuota[atrium.TenantID](100)}
 	r, noted := requestOf(limits, "a", "")
 	release, err := r.Reserve(50)
 	if err != nil {
@@ -233,7 +233,7 @@ func TestAChangeThatIsNotAdmittedIsUnavailableAndHoldsNothing(t *testing.T) {
 
 func TestAnHTTP2BodyIsTakenFromThePoolFromItsFirstByte(t *testing.T) {
 	for major, refused := range map[int]bool{1: false, 2: true} {
-		a := &API{Limits: Limits{Bodies: limit.NewPool[atrium.TenantID](100)}}
+		a := &API{Limits: Limits{Bodies: limit.NewQuota[atrium.TenantID](100)}}
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 60)))
 		r.ProtoMajor = major
 		b := a.newBody(&recorder{httptest.NewRecorder(), telemetry.Exchange{}}, r, "a")

@@ -40,7 +40,7 @@ func TestAnswersThatNobodyReadsLeaveRoomForThoseOfOthers(t *testing.T) {
 	answer := func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 		return rest.Response{Body: large}, nil
 	}
-	kit := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler), Limits: rest.Limits{Bodies: limit.NewPool[atrium.TenantID](1 << 20)}}
+	kit := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler), Limits: rest.Limits{Bodies: limit.NewQuota[atrium.TenantID](1 << 20)}}
 	handler := kit.Handler([]rest.Route{
 		{Method: http.MethodGet, Pattern: "/things", Scope: atrium.ScopePagesRead, Handle: answer},
 		{Method: http.MethodPost, Pattern: "/things", Scope: atrium.ScopeLogsWrite, Handle: answer},
@@ -87,7 +87,7 @@ func TestAnswersThatNobodyReadsLeaveRoomForThoseOfOthers(t *testing.T) {
 
 // What is larger than all that a tenant may hold can be read all the same, one at a time.
 func TestAnAnswerThatIsLargerThanThePoolIsSent(t *testing.T) {
-	kit := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler), Limits: rest.Limits{Bodies: limit.NewPool[atrium.TenantID](1 << 20)}}
+	kit := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler), Limits: rest.Limits{Bodies: limit.NewQuota[atrium.TenantID](1 << 20)}}
 	handler := kit.Handler([]rest.Route{{
 		Method: http.MethodGet, Pattern: "/things", Scope: atrium.ScopePagesRead,
 		Handle: func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {

@@ -27,7 +27,7 @@ type body struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	from   io.Reader
-	pool   *limit.Pool[atrium.TenantID]
+	pool   *limit.Quota[atrium.TenantID]
 	tenant atrium.TenantID
 	free   int64 // how much is not taken from the pool
 	size   int64 // of what was read

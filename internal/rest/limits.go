@@ -20,7 +20,7 @@ type Limits struct {
 	QueryParameters int // how many a query may have
 	Proxies         limit.Proxies
 	Rates           *Rates
-	Bodies          *limit.Pool[atrium.TenantID]      // bytes of memory for bodies that come or are worked on, and for answers that are sent
+	Bodies          *limit.Quota[atrium.TenantID]      // bytes of memory for bodies that come or are worked on, and for answers that are sent
 	InFlight        *limit.Semaphore[atrium.TenantID] // held by every request that has arrived whole; streams do not count
 	Changes         *limit.Semaphore[atrium.TenantID] // held by transactions that change something, apart from entries, which have a queue
 	LargeChanges    *limit.Semaphore[atrium.TenantID] // held by those that read or write much, instead of Changes
