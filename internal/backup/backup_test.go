@@ -113,7 +113,7 @@ func TestABackupIsRestoredAsItWas(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
 	}
-	if m.Rows["entries"] != 20 || m.Rows["tenants"] != 1 || m.Schema != 5 || m.Atrium != "v1" || m.TakenAt < before {
+	if m.Rows["entries"] != 20 || m.Rows["tenants"] != 1 || m.Schema != 6 || m.Atrium != "v1" || m.TakenAt < before {
 		t.Errorf("the manifest says %+v", m)
 	}
 	if report, err := Verify(t.Context(), path, true, Options{}); err != nil || len(report.Audits) > 0 || report.SHA256 != m.SHA256 {

@@ -186,23 +186,23 @@ func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
 		}},
 		{"database", statusFail, "table entries does not begin on page", func(t *testing.T, _ *doctor, path string) error { damage(t, path, "entries", 0x77); return nil }},
 		{"integrity", statusFail, "problems, the first: ", func(t *testing.T, _ *doctor, path string) error { damage(t, path, "entries", 0x0d); return nil }},
-		{"schema", statusFail, "the database has migration 7, this binary knows 5", func(t *testing.T, _ *doctor, path string) error {
-			by(t, path, "INSERT INTO schema_migrations VALUES (6, 'newer', 0), (7, 'newer', 0)")
+		{"schema", statusFail, "the database has migration 8, this binary knows 6", func(t *testing.T, _ *doctor, path string) error {
+			by(t, path, "INSERT INTO schema_migrations VALUES (7, 'newer', 0), (8, 'newer', 0)")
 			return nil
 		}},
 		{"schema", statusWarn, "can work with it", func(t *testing.T, _ *doctor, path string) error {
-			by(t, path, "INSERT INTO schema_migrations VALUES (6, 'newer', 0)")
+			by(t, path, "INSERT INTO schema_migrations VALUES (7, 'newer', 0)")
 			return nil
 		}},
-		{"schema", statusWarn, "has migration 4 of 5", func(t *testing.T, _ *doctor, path string) error {
-			by(t, path, "DELETE FROM schema_migrations WHERE number = 5")
+		{"schema", statusWarn, "has migration 5 of 6", func(t *testing.T, _ *doctor, path string) error {
+			by(t, path, "DELETE FROM schema_migrations WHERE number = 6")
 			return nil
 		}},
 		{"database", statusFail, "does not answer", func(t *testing.T, _ *doctor, path string) error { // a table of somebody else
 			by(t, path, "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (other TEXT)")
 			return nil
 		}},
-		{"schema", statusWarn, "has migration 0 of 5", func(_ *testing.T, _ *doctor, path string) error { return os.Truncate(path, 0) }},
+		{"schema", statusWarn, "has migration 0 of 6", func(_ *testing.T, _ *doctor, path string) error { return os.Truncate(path, 0) }},
 		{"clock", statusFail, "and the newest of what is stored is of", func(_ *testing.T, d *doctor, _ string) error {
 			d.now = func() time.Time { return time.Now().Add(-time.Hour) }
 			return nil

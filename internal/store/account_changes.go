@@ -78,7 +78,7 @@ func (tx *changing) claimDomain(domain string) error {
 	}
 	tenant, id := idArg(tx.change.TenantID), idArg(atrium.NewID[atrium.AccountID]())
 	if _, err := tx.Exec(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, created_at, updated_at, stored_at)
-		VALUES ($1, $2, $3, $4, $5, $5, $5)`, tenant, id, domain, hash16(domain), int64(tx.at)); err != nil {
+		VALUES ($1, $2, $3, $4, $5, $5, $5)`, tenant, id, domainInRow(domain), hash16(domain), int64(tx.at)); err != nil {
 		return err
 	}
 	_, err := tx.Exec("DELETE FROM accounts WHERE tenant_id = $1 AND account_id = $2", tenant, id) // they wait all the same
@@ -91,13 +91,16 @@ func (tx *changing) insertAccount(a *atrium.Account, into atrium.AccountID) erro
 	_, err := tx.Exec(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
 			created_at, updated_at, stored_at, merged_into, survivor_id)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		idArg(tx.change.TenantID), idArg(a.ID), a.Domain, hash16(a.Domain), nullable(a.Name), nameHash(a.Domain, a.Name),
+		idArg(tx.change.TenantID), idArg(a.ID), domainInRow(a.Domain), hash16(a.Domain), nullable(a.Name), nameHash(a.Domain, a.Name),
 		int64(tx.at), int64(tx.at), tx.storedAt(), idArg(into), idArg(into))
 	if err != nil {
 		return err
 	}
 	var x indexing
 	a.TenantID = tx.change.TenantID
+	if err := tx.replaceLongDomain(nil, a); err != nil {
+		return err
+	}
 	x.account(nil, a)
 	return x.write(tx)
 }
@@ -128,8 +131,9 @@ func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 		if g.root.unattributed() {
 			return "", atrium.Errorf(atrium.CodeConflict, "The unattributed account cannot be changed.")
 		}
-		root, err := account(tx, c.TenantID, g.root.ID)
-		if err != nil {
+		var root atrium.Account
+		if err := engine.Find(tx.Query, selectAccount, engine.Args{idArg(c.TenantID), idArg(g.root.ID)},
+			func(r engine.Row) { root = scanAccount(r, c.TenantID) }); err != nil {
 			return "", err
 		}
 		name, domain := root.Name, root.Domain
@@ -149,6 +153,8 @@ func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 	})
 	return d, err
 }
+
+var selectAccount = "SELECT " + accountColumns("$1") + " FROM accounts a WHERE a.tenant_id = $1 AND a.account_id = $2"
 
 // changeDomain gives the account that stands for a group a name and another domain,
 // which may have a legacy form.
@@ -180,18 +186,21 @@ func (tx *changing) changeDomain(g *group, root *atrium.Account, name, domain, l
 	// Both are there all the time: one of them has no domain for a moment.
 	const set = "UPDATE accounts SET domain = $1, domain_hash = $2 WHERE tenant_id = $3 AND account_id = $4"
 	tenant := idArg(tx.change.TenantID)
-	if _, err := tx.Exec(set, other.Domain, randomHash(), tenant, idArg(other.ID)); err != nil {
+	if _, err := tx.Exec(set, domainInRow(other.Domain), randomHash(), tenant, idArg(other.ID)); err != nil {
 		return err
 	}
 	if err := tx.update(root, name, domain); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(set, former.Domain, hash16(former.Domain), tenant, idArg(other.ID)); err != nil {
+	if _, err := tx.Exec(set, domainInRow(former.Domain), hash16(former.Domain), tenant, idArg(other.ID)); err != nil {
 		return err
 	}
 	var x indexing
 	is := *other
 	is.Domain = former.Domain
+	if err := tx.replaceLongDomain(other, &is); err != nil {
+		return err
+	}
 	x.account(other, &is)
 	return x.write(tx)
 }

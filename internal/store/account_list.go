@@ -24,26 +24,25 @@ type listedAccount struct {
 
 func (a *listedAccount) bytes() int { return a.domainBytes + len(a.Name) }
 
-// listedDomain is as much of a domain as its terms are made of, and more than any host
-// name has.
-const listedDomain = "substr(a.domain, 1, 1024)"
+// listedColumns returns the columns of a listedAccount of a tenant, which is a parameter or a
+// column of a batch.
+func listedColumns(tenant string) string {
+	return accountRow + ", a.survivor_id, a.active_minute, " + wholeDomain(tenant, "octet_length(d.domain)", "octet_length(a.domain)")
+}
 
-var (
-	listedColumns  = strings.Replace(accountColumns, "a.domain", listedDomain, 1) + ", a.survivor_id, a.active_minute, " + bytesOf("a.domain")
-	selectAccounts = "SELECT " + listedColumns + " FROM accounts a WHERE tenant_id = "
-)
+var selectAccounts = "SELECT " + listedColumns("$1") + " FROM accounts a WHERE tenant_id = "
 
 func scanListed(r engine.Row, tenant atrium.TenantID) listedAccount {
 	return listedAccount{scanAccount(r, tenant), idAt[atrium.AccountID](r, afterAccount), r.Int(afterAccount + 1), int(r.Int(afterAccount + 2))}
 }
 
 var (
-	listedByID = engine.NewBatch("SELECT "+listedColumns+` FROM batch JOIN accounts a
+	listedByID = engine.NewBatch("SELECT "+listedColumns("batch.tenant_id")+` FROM batch JOIN accounts a
 		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id`, "tenant_id bytea", "id bytea")
-	listedByDomain = engine.NewBatch("SELECT "+listedColumns+` FROM batch JOIN accounts a
+	listedByDomain = engine.NewBatch("SELECT "+listedColumns("batch.tenant_id")+` FROM batch JOIN accounts a
 		ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.hash`, "tenant_id bytea", "hash bytea")
 	// By itself, the condition would not have SQLite use the index for the other columns.
-	listedBySurvivor = engine.NewBatch("SELECT "+listedColumns+` FROM batch
+	listedBySurvivor = engine.NewBatch("SELECT "+listedColumns("batch.tenant_id")+` FROM batch
 		JOIN accounts m ON m.tenant_id = batch.tenant_id AND m.survivor_id = batch.id
 		JOIN accounts a ON a.tenant_id = m.tenant_id AND a.account_id = m.account_id`, "tenant_id bytea", "id bytea")
 )

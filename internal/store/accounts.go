@@ -5,20 +5,27 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"atrium"
 	"atrium/internal/canonical"
 	"atrium/internal/store/engine"
 )
 
+// accountColumns returns the columns of an account a of a tenant, which is a parameter or a column
+// of a batch.
+func accountColumns(tenant string) string {
+	return strings.Replace(accountRow, "a.domain", wholeDomain(tenant, "domain", "a.domain"), 1)
+}
+
 const (
-	accountColumns  = "a.account_id, a.domain, a.name, a.created_at, a.updated_at, a.latest_activity_at"
-	afterAccount    = 6 // how many these are
+	accountRow      = "a.account_id, a.domain, a.name, a.created_at, a.updated_at, a.latest_activity_at" // with the beginning of a long domain
+	afterAccount    = 6                                                                                  // how many these are
 	prospectColumns = `p.prospect_id, p.name, p.email, p.domain, p.slug, p.phone_number, p.linkedin_profile_url,
 		p.created_at, p.updated_at`
 )
 
-// scanAccount reads accountColumns, which start at column 0.
+// scanAccount reads accountColumns or accountRow, which start at column 0.
 func scanAccount(r engine.Row, tenant atrium.TenantID) atrium.Account {
 	return atrium.Account{
 		ID: idAt[atrium.AccountID](r, 0), TenantID: tenant, Domain: r.Text(1), Name: r.Text(2),
@@ -107,7 +114,7 @@ func findAccount(query func(string, engine.Args, func(engine.Row) error) error, 
 // One statement is one round trip to a server, and needs no transaction. It finds the account in
 // one row, and each of its first prospects in another one. A join of both would have a server read
 // and sort all links.
-const accountWithProspects = "SELECT " + accountColumns + `, a.survivor_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM accounts a
+var accountWithProspects = "SELECT " + accountColumns("$1") + `, a.survivor_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM accounts a
 	WHERE a.tenant_id = $1 AND a.account_id = $2 AND ` + notErased + `
 	UNION ALL SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, x.* FROM (SELECT ` + prospectColumns + ` FROM account_prospects l
 		JOIN prospects p ON p.tenant_id = l.tenant_id AND p.prospect_id = l.prospect_id
@@ -145,7 +152,7 @@ func findAccountDetail(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID
 	if d, err = findAccount(tx.Query, tenant, id); err != nil {
 		return d, err
 	}
-	err = tx.Query("SELECT a.account_id, a.domain, a.name, a.merged_into"+membersOf, engine.Args{idArg(tenant), idArg(d.ID)}, func(r engine.Row) error {
+	err = tx.Query("SELECT a.account_id, "+wholeDomain("$1", "domain", "a.domain")+", a.name, a.merged_into"+membersOf, engine.Args{idArg(tenant), idArg(d.ID)}, func(r engine.Row) error {
 		d.Merged = append(d.Merged, atrium.MergedAccount{
 			ID: idAt[atrium.AccountID](r, 0), Domain: r.Text(1), Name: r.Text(2), MergedInto: idAt[atrium.AccountID](r, 3),
 		})
@@ -223,8 +230,11 @@ func (tx *changing) update(a *atrium.Account, name, domain string) error {
 		}
 		return x.write(tx)
 	}
+	if err := tx.replaceLongDomain(&was, a); err != nil {
+		return err
+	}
 	_, err := tx.Batch(updateAccounts, []engine.Args{
-		{tenant, account, domain, hash16(domain), nullable(name), nameHash(domain, name), int64(a.UpdatedAt)},
+		{tenant, account, domainInRow(domain), hash16(domain), nullable(name), nameHash(domain, name), int64(a.UpdatedAt)},
 	}, nil)
 	if err != nil {
 		return err

@@ -296,10 +296,11 @@ func (b *appending) upsert(byDomain targets) error {
 		a := atrium.Account{ID: atrium.NewID[atrium.AccountID](), TenantID: k.tenant, Domain: k.key, Name: name}
 		offered[h] = a
 		rows = append(rows, engine.Args{
-			idArg(k.tenant), idArg(a.ID), k.key, []byte(h.key), nullable(name), nameHash(k.key, name), int64(b.at), storedAt,
+			idArg(k.tenant), idArg(a.ID), domainInRow(k.key), []byte(h.key), nullable(name), nameHash(k.key, name), int64(b.at), storedAt,
 		})
 	}
 	var x indexing
+	var long longDomains
 	var touched touched
 	if _, err := b.tx.Batch(upsertAccounts, rows, func(r engine.Row) error {
 		k, survivor := touched.add(r)
@@ -317,12 +318,16 @@ func (b *appending) upsert(byDomain targets) error {
 			return errErased
 		default:
 			x.account(nil, &a)
+			long.add(&a)
 		}
 		return nil
 	}); err != nil {
 		return fmt.Errorf("upsert accounts: %w", err)
 	}
 	if err := touched.finish(b.tx); err != nil {
+		return err
+	}
+	if err := long.write(b.tx); err != nil {
 		return err
 	}
 	return x.write(b.tx)

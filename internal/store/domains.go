@@ -16,6 +16,74 @@ import (
 // domain with a legacy form finds the accounts of both forms, and the oldest of them is
 // the one that is meant. No account is made under a legacy form, except by an import.
 
+// searchedBytes is how much of a domain is searched for words. The row of an account has all of a
+// domain of so many bytes, and of any other one the first charactersInRow characters, which are
+// more: whoever reads the row knows that there may be more in long_domains, and finds the words.
+const (
+	searchedBytes   = 1 << 10
+	charactersInRow = searchedBytes + 1
+)
+
+// domainInRow returns what the row of an account has of its domain.
+func domainInRow(domain string) string {
+	if len(domain) <= charactersInRow {
+		return domain
+	}
+	n := 0
+	for i := range domain {
+		if n == charactersInRow {
+			return domain[:i]
+		}
+		n++
+	}
+	return domain
+}
+
+// wholeDomain returns SQL for an expression of the whole domain of an account a of a tenant, and
+// of what the row has if it is whole. long_domains is read for a long one alone.
+func wholeDomain(tenant, whole, row string) string {
+	return fmt.Sprintf(`CASE WHEN octet_length(a.domain) <= %d THEN %s ELSE COALESCE(
+		(SELECT %s FROM long_domains d WHERE d.tenant_id = %s AND d.account_id = a.account_id), %s) END`,
+		searchedBytes, row, whole, tenant, row)
+}
+
+var insertLongDomains = engine.NewBatch(`INSERT INTO long_domains (tenant_id, account_id, domain)
+	SELECT batch.tenant_id, account_id, domain FROM batch WHERE true ON CONFLICT (tenant_id, account_id) DO UPDATE SET domain = excluded.domain`,
+	"tenant_id bytea", "account_id bytea", "domain text")
+
+// longDomains are rows of insertLongDomains.
+type longDomains []engine.Args
+
+// add notes the domain of an account that is new, if its row does not have all of it.
+func (l *longDomains) add(a *atrium.Account) {
+	if len(domainInRow(a.Domain)) < len(a.Domain) {
+		*l = append(*l, engine.Args{idArg(a.TenantID), idArg(a.ID), a.Domain})
+	}
+}
+
+func (l longDomains) write(tx engine.Tx) error {
+	if len(l) == 0 {
+		return nil
+	}
+	_, err := tx.Batch(insertLongDomains, l, nil)
+	return err
+}
+
+// replaceLongDomain stores what the row of an account does not have of its domain. was and is
+// are nil for one that is new or is no more.
+func (tx *changing) replaceLongDomain(was, is *atrium.Account) error {
+	if was != nil && len(was.Domain) > searchedBytes {
+		if _, err := tx.Exec("DELETE FROM long_domains WHERE tenant_id = $1 AND account_id = $2", idArg(was.TenantID), idArg(was.ID)); err != nil {
+			return err
+		}
+	}
+	var long longDomains
+	if is != nil {
+		long.add(is)
+	}
+	return long.write(tx)
+}
+
 // formRows returns the rows of a batch that finds accounts by the forms of a domain, of
 // which legacy may be "".
 func formRows(tenant atrium.TenantID, domain, legacy string) []engine.Args {

@@ -138,11 +138,14 @@ func (tx *changing) erase(g *group) error {
 	left := eraseAtOnce
 	for i, id := range ids {
 		rows[i], names[i] = engine.Args{tenant, idArg(id), int64(tx.at)}, string(id)
-		a, err := account(tx, tx.change.TenantID, id) // one at a time: domains may be long
+		a, err := account(tx, tx.change.TenantID, id)
 		if err != nil {
 			return err
 		}
 		x.account(&a, nil)
+		if err := tx.replaceLongDomain(&a, nil); err != nil {
+			return err
+		}
 		n, err := eraseSomeLinks(tx, tx.change.TenantID, id, left)
 		if err != nil {
 			return err

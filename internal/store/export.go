@@ -185,7 +185,7 @@ func (x *exporting) each(read func(engine.Tx, *chunk) error) error {
 func (x *exporting) accounts() error {
 	after := []byte{}
 	return x.each(func(tx engine.Tx, c *chunk) error {
-		return tx.Query("SELECT "+accountColumns+` FROM accounts a
+		return tx.Query("SELECT "+accountColumns("$1")+` FROM accounts a
 			WHERE a.tenant_id = $1 AND a.account_id > $2 AND a.stored_at <= $3 AND `+notErased+` ORDER BY a.account_id LIMIT $4`,
 			engine.Args{idArg(x.tenant), after, x.began, c.limit}, func(r engine.Row) error {
 				after = r.Bytes(0)

@@ -52,37 +52,34 @@ type member struct {
 	survivor atrium.AccountID // in the end; "" if it stands for itself
 	hash     string           // of its domain
 	named    bool             // it has a name
-	bytes    int64            // of its domain and name
 }
 
-var memberColumns = `a.account_id, a.updated_at, a.latest_activity_at, a.merged_into, a.survivor_id, a.domain_hash,
-	CASE WHEN a.name IS NULL THEN 0 ELSE 1 END, ` + bytesOf("a.domain", "a.name")
+const memberColumns = `a.account_id, a.updated_at, a.latest_activity_at, a.merged_into, a.survivor_id, a.domain_hash,
+	CASE WHEN a.name IS NULL THEN 0 ELSE 1 END`
 
 func scanMember(r engine.Row) member {
 	return member{
 		ID: idAt[atrium.AccountID](r, 0), UpdatedAt: atrium.Time(r.Int(1)), LatestActivityAt: timeAt(r, 2),
 		into: idAt[atrium.AccountID](r, 3), survivor: idAt[atrium.AccountID](r, 4), hash: string(r.Bytes(5)),
-		named: r.Int(6) != 0, bytes: r.Int(7),
+		named: r.Int(6) != 0,
 	}
 }
 
 // unattributed reports whether it is the unattributed account.
 func (m *member) unattributed() bool { return m.hash == string(hash16(atrium.UnattributedDomain)) }
 
-// account returns an account that there is, which may be merged.
+// account returns an account that there is, which may be merged, with the beginning of a long
+// domain.
 func account(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (a atrium.Account, err error) {
-	err = engine.Find(tx.Query, "SELECT "+accountColumns+" FROM accounts a WHERE tenant_id = $1 AND account_id = $2",
+	err = engine.Find(tx.Query, "SELECT "+accountRow+" FROM accounts a WHERE tenant_id = $1 AND account_id = $2",
 		engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { a = scanAccount(r, tenant) })
 	return a, err
 }
 
-var (
+const (
 	selectMember  = "SELECT " + memberColumns + " FROM accounts a WHERE tenant_id = $1 AND account_id = $2 AND " + notErased
 	selectMembers = "SELECT " + memberColumns + membersOf
-)
-
-const (
-	lockMember = "SELECT account_id FROM accounts WHERE tenant_id = $1 AND account_id = $2"
+	lockMember    = "SELECT account_id FROM accounts WHERE tenant_id = $1 AND account_id = $2"
 
 	// The accounts that are merged into one.
 	membersOf = ` FROM accounts a WHERE tenant_id = $1 AND survivor_id = $2 AND account_id IN
@@ -90,8 +87,7 @@ const (
 )
 
 // A group is an account that stands for itself and all that lead to it. Of these it has the
-// identifiers, which an index has: finding the row of an account may read long domains of
-// several others.
+// identifiers, which an index has.
 type group struct {
 	root    member
 	members []atrium.AccountID // in their order, atrium.MaxMerged at most
@@ -103,19 +99,6 @@ func (g *group) ids() []atrium.AccountID { return append([]atrium.AccountID{g.ro
 // has reports whether an account belongs to the group.
 func (g *group) has(id atrium.AccountID) bool {
 	return g.root.ID == id || slices.Contains(g.members, id)
-}
-
-// bytes returns the size of the domains and names of the accounts of the group.
-func (g *group) bytes(tx engine.Tx, tenant atrium.TenantID) (int64, error) {
-	merged, err := mergedInto(tx, tenant, g.root.ID)
-	return g.root.bytes + bytesOfMembers(merged), err
-}
-
-func bytesOfMembers(members []*member) (n int64) {
-	for _, m := range members {
-		n += m.bytes
-	}
-	return n
 }
 
 // mergedInto returns the accounts that lead to one that stands for itself.

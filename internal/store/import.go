@@ -258,11 +258,10 @@ type importing struct {
 	compared int            // bytes of what is stored that were read
 	copied   int64          // links to prospects that were read or written
 
-	copy           bool                        // it is stored in another store already
-	bounded        bool                        // it is ErrChunkTooLarge if it takes too long; one record never is
-	groups         map[atrium.AccountID]*group // those that are locked, by each of their accounts
-	regrouped      int                         // accounts that merges have locked or changed
-	regroupedBytes int64                       // of their domains and names
+	copy      bool                        // it is stored in another store already
+	bounded   bool                        // it is ErrChunkTooLarge if it takes too long; one record never is
+	groups    map[atrium.AccountID]*group // those that are locked, by each of their accounts
+	regrouped int                         // accounts that merges have locked or changed
 }
 
 // count notes how many records of a run were added.

@@ -41,6 +41,7 @@ func (im *importing) accounts(run importRun) error {
 		return err
 	}
 	var x indexing
+	var long longDomains
 	rows := make([]engine.Args, len(todo))
 	for n, p := range todo {
 		a := p.record
@@ -51,9 +52,10 @@ func (im *importing) accounts(run importRun) error {
 		orMake(&a.ID)
 		a.TenantID = im.tenant
 		x.account(nil, a)
+		long.add(a)
 		im.dates(p.item, &a.CreatedAt, &a.UpdatedAt)
 		rows[n] = engine.Args{
-			idArg(im.tenant), idArg(a.ID), a.Domain, hash16(a.Domain), nullable(a.Name), nameHash(a.Domain, a.Name),
+			idArg(im.tenant), idArg(a.ID), domainInRow(a.Domain), hash16(a.Domain), nullable(a.Name), nameHash(a.Domain, a.Name),
 			int64(a.CreatedAt), int64(a.UpdatedAt), im.storedAt,
 		}
 	}
@@ -63,6 +65,9 @@ func (im *importing) accounts(run importRun) error {
 				if !added[string(p.record.ID)] {
 					return refuseTaken(p.index, "domain", "another account has it")
 				}
+			}
+			if err := long.write(im.tx); err != nil {
+				return err
 			}
 			return x.write(im.tx)
 		})
@@ -280,7 +285,7 @@ func (im *importing) merges(run importRun) error {
 		if refusal := mergeRefused(from, to); refusal != "" {
 			return refuse(index, "into", refusal)
 		}
-		if err := im.moves(index, from, to); err != nil {
+		if err := im.moves(index, from); err != nil {
 			return err
 		}
 		if err := joinGroups(im.tx, im.tenant, from, to, m.Into); err != nil {
@@ -318,7 +323,7 @@ func (im *importing) lockGroups(index int, m *Merge) error {
 		for _, id := range g.ids() {
 			im.groups[id] = g
 		}
-		if err := im.regroups(len(g.members)+1, 0); err != nil {
+		if err := im.regroups(len(g.members) + 1); err != nil {
 			return err
 		}
 	}
@@ -326,18 +331,11 @@ func (im *importing) lockGroups(index int, m *Merge) error {
 }
 
 // moves counts what a merge changes. The error refuses one that changes too much by itself.
-func (im *importing) moves(index int, from, to *group) error {
+func (im *importing) moves(index int, from *group) error {
 	if im.copy {
 		return nil
 	}
-	moved, err := from.bytes(im.tx, im.tenant)
-	if err != nil {
-		return err
-	}
-	if moved > maxRegroupedBytes {
-		return refuse(index, "accountId", tooLongDomains)
-	}
-	if err := im.regroups(len(from.members)+1, moved+to.root.bytes); err != nil {
+	if err := im.regroups(len(from.members) + 1); err != nil {
 		return err
 	}
 	left, err := linksLeft(im.tx, im.tenant, from.ids(), maxRegrouped-im.copied)
@@ -353,12 +351,11 @@ func (im *importing) moves(index int, from, to *group) error {
 	return nil
 }
 
-// regroups counts accounts that merges lock or change, and the bytes of the domains and
-// names that are written with them. It is ErrChunkTooLarge if these are too many.
-func (im *importing) regroups(accounts int, bytes int64) error {
+// regroups counts accounts that merges lock or change. It is ErrChunkTooLarge if these are too
+// many.
+func (im *importing) regroups(accounts int) error {
 	im.regrouped += accounts
-	im.regroupedBytes += bytes
-	if im.bounded && (im.regrouped > maxRegroupedAccounts || im.regroupedBytes > maxRegroupedBytes) {
+	if im.bounded && im.regrouped > maxRegroupedAccounts {
 		return ErrChunkTooLarge
 	}
 	return nil

@@ -59,13 +59,6 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 		if err := tx.checkLinks(from.ids()); err != nil {
 			return "", err
 		}
-		moved, err := from.bytes(tx, c.TenantID)
-		if err != nil {
-			return "", err
-		}
-		if moved > maxRegroupedBytes {
-			return "", atrium.Errorf(atrium.CodeConflict, "The account %s.", tooLongDomains)
-		}
 		tx.recordDetail("account.merge", string(from.root.ID), map[string]any{"into": to.root.ID})
 		to.root.UpdatedAt = max(to.root.UpdatedAt, tx.at)
 		if err := joinGroups(tx, c.TenantID, from, to, to.root.ID); err != nil {
@@ -90,12 +83,6 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 // maxRegrouped is how many links to prospects one transaction copies when accounts are
 // merged or split.
 const maxRegrouped = 10_000
-
-// maxRegroupedBytes is the most bytes of domains and names that one transaction moves with
-// their accounts when these are merged or split: their rows are written again.
-const maxRegroupedBytes = 8 << 20
-
-const tooLongDomains = "leads together with what was merged into it to more than 8 MiB of domains and names, of which some must be split off first"
 
 const tooManyLinks = "has more than 10,000 linked prospects, which must be unlinked first"
 
@@ -212,8 +199,7 @@ func showGroups(tx engine.Tx, tenant atrium.TenantID, roots ...*member) error {
 // that was merged into it, so that it stands for itself again, and returns the account
 // that it was taken from. That account as it stands is first given to check, whose error
 // ends the call; nil stands for no check. It is NotFound unless the account was merged into
-// that one, and Conflict if more than maxRegrouped prospects are linked to the group, or
-// the domains and names of what is taken out have more than maxRegroupedBytes.
+// that one, and Conflict if more than maxRegrouped prospects are linked to the group.
 func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account atrium.AccountID, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
 	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing) (atrium.AccountID, error) {
 		g, err := tx.lockGroup(id)
@@ -234,9 +220,6 @@ func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account a
 		top, out := all[i], below(all, account)
 		if err := tx.checkLinks(g.ids()); err != nil {
 			return "", err
-		}
-		if bytesOfMembers(out) > maxRegroupedBytes {
-			return "", atrium.Errorf(atrium.CodeConflict, "The account to be split off %s.", tooLongDomains)
 		}
 		tx.recordDetail("account.split", string(top.ID), map[string]any{"from": g.root.ID})
 		return g.root.ID, tx.split(&g.root, all, out, top)

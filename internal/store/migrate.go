@@ -16,7 +16,7 @@ import (
 var tables = engine.Tables{
 	Copied: []string{"settings", "tenants", "api_keys", "schedules", "erasures"}, // what is found across tenants
 	Sharded: []string{
-		"accounts", "prospects", "account_prospects", "search_terms", "entries", "moves", "moved_entries",
+		"accounts", "long_domains", "prospects", "account_prospects", "search_terms", "entries", "moves", "moved_entries",
 		"brands", "pages", "audiences", "versions", "audit", "audit_heads", "requests",
 	},
 }

@@ -131,9 +131,9 @@ func (tx *changing) noteChanged(accounts []atrium.AccountID) error {
 		ids[i] = engine.Args{tenant, idArg(id)}
 	}
 	byHash := map[string]engine.Args{}
-	if _, err := tx.Batch(accountsByID, ids, func(r engine.Row) error {
-		a := scanAccount(r, tx.change.TenantID)
-		byHash[string(hash16(a.Domain))] = engine.Args{tenant, idArg(a.ID), int64(tx.at)}
+	if _, err := tx.Batch(findAccounts, ids, func(r engine.Row) error {
+		k, a := scanKnown(r)
+		byHash[a.hash] = engine.Args{tenant, idArg(atrium.AccountID(k.key)), int64(tx.at)}
 		return nil
 	}); err != nil {
 		return err

@@ -85,6 +85,9 @@ func (c *churned) add(t *testing.T, n int) {
 		a := &atrium.Account{
 			ID: atrium.AccountID(atrium.AccountID("").Prefix() + c.id()), Domain: mark + c.id() + ".example", Name: c.text(mark, 20, 200),
 		}
+		if c.random.IntN(10) == 0 {
+			a.Domain += c.text(mark, 2_000, 20_000) // in a row of its own
+		}
 		p := &store.LinkedProspect{Prospect: atrium.Prospect{
 			ID:   atrium.ProspectID(atrium.ProspectID("").Prefix() + c.id()),
 			Name: new(c.text(mark, 20, 200)), Email: new(mark + c.id() + "@" + mark + ".example"), PhoneNumber: new("+1 " + mark + c.id()),

@@ -99,9 +99,9 @@ const ownLinks = `JOIN account_prospects i ON i.tenant_id = batch.tenant_id AND 
 // The batches that find records by their identifiers, and by what else must be
 // unique about them.
 var (
-	accountsByID = engine.NewBatch("SELECT "+accountColumns+` FROM batch JOIN accounts a
+	accountsByID = engine.NewBatch("SELECT "+accountColumns("batch.tenant_id")+` FROM batch JOIN accounts a
 		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id AND `+notErased, "tenant_id bytea", "id bytea")
-	accountsByDomain = engine.NewBatch("SELECT "+accountColumns+` FROM batch JOIN accounts a
+	accountsByDomain = engine.NewBatch("SELECT "+accountColumns("batch.tenant_id")+` FROM batch JOIN accounts a
 		ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.hash`, "tenant_id bytea", "hash bytea")
 	prospectsByID = engine.NewBatch("SELECT "+prospectColumns+` FROM batch JOIN prospects p
 		ON p.tenant_id = batch.tenant_id AND p.prospect_id = batch.id`, "tenant_id bytea", "id bytea")

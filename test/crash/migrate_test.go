@@ -42,9 +42,12 @@ func makeOld(t *testing.T, db engine.DB) {
 		}
 		for n := range oldAccounts {
 			domain := fmt.Sprintf("company-%d.example", n)
+			if n%100 == 0 {
+				domain += strings.Repeat("x", 10_000) // is stored apart later
+			}
 			hash := sha256.Sum256([]byte(domain))
 			if _, err := tx.Exec(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, created_at, updated_at, stored_at)
-				VALUES ($1, $2, $3, $4, $5, 0, 0, 0)`, tenant, binary.BigEndian.AppendUint64(make([]byte, 10), uint64(n)), domain, hash[:16], domain); err != nil {
+				VALUES ($1, $2, $3, $4, $5, 0, 0, 0)`, tenant, binary.BigEndian.AppendUint64(make([]byte, 10), uint64(n)), domain, hash[:16], fmt.Sprint("Company ", n)); err != nil {
 				return err
 			}
 		}
@@ -72,7 +75,8 @@ func wantMigrated(t *testing.T, db engine.DB) (left int) {
 	if found, err := s.Check(t.Context(), true); err != nil || len(found) > 0 {
 		t.Errorf("check: %v, %v", found, err)
 	}
-	for _, count := range []string{"SELECT count(*) FROM accounts", "SELECT count(*) FROM accounts a WHERE EXISTS (SELECT 1 FROM search_terms t WHERE t.tenant_id = a.tenant_id)"} {
+	for _, count := range []string{"SELECT count(*) FROM accounts", "SELECT count(*) FROM accounts a WHERE EXISTS (SELECT 1 FROM search_terms t WHERE t.tenant_id = a.tenant_id)",
+		"SELECT count(*) * 100 FROM long_domains"} {
 		if err := db.Query(t.Context(), count, nil, func(r engine.Row) error {
 			if r.Int(0) != oldAccounts {
 				t.Errorf("%s: %d, want %d", count, r.Int(0), oldAccounts)

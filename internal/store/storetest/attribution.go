@@ -1,10 +1,12 @@
 package storetest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"atrium"
+	"atrium/internal/store/engine"
 )
 
 var attribution = []guarantee{
@@ -12,6 +14,7 @@ var attribution = []guarantee{
 	{"an identifier that names no account is NotFound and records nothing", unknownAccount},
 	{"a domain is one account however it is written", oneAccountForADomain},
 	{"a domain may be as long as a request", longDomains},
+	{"domains of any length are given, taken, exported, imported and erased as a whole", domainsOfAnyLength},
 	{"a name that one account has leads to it whatever its case", nameOfOneAccount},
 	{"a name that nobody or several have leads nowhere", nameOfNoneOrSeveral},
 	{"a name is found and lost with a rename", nameFollowsRename},
@@ -81,6 +84,88 @@ func longDomains(t *testing.T, e *env) {
 	if a := e.account(t, again.AccountID); a.Domain != long+"y" {
 		t.Errorf("the domain came back with %d bytes, want %d", len(a.Domain), len(long)+1)
 	}
+	e.wantShortRows(t)
+}
+
+// wantShortRows holds that a statement which finds an account reads no long domain, and that
+// each long domain is that of an account.
+func (e *env) wantShortRows(t tb) {
+	t.Helper()
+	long, tenant := map[atrium.AccountID]bool{}, engine.Args{storedID(e.tenant)}
+	if err := e.db.Query(t.Context(), "SELECT account_id, octet_length(domain) FROM accounts WHERE tenant_id = $1", tenant, func(r engine.Row) error {
+		if r.Int(1) > 4100 {
+			t.Errorf("the row of %s has %d bytes of its domain", storedAccount(r, 0), r.Int(1))
+		}
+		long[storedAccount(r, 0)] = r.Int(1) > 1024
+		return nil
+	}); err != nil {
+		t.Fatalf("read the accounts: %v", err)
+	}
+	if err := e.db.Query(t.Context(), "SELECT account_id FROM long_domains WHERE tenant_id = $1", tenant, func(r engine.Row) error {
+		if id := storedAccount(r, 0); !long[id] {
+			t.Errorf("%s has a long domain and no account for it", id)
+		}
+		return nil
+	}); err != nil {
+		t.Fatalf("read the long domains: %v", err)
+	}
+}
+
+// domainsOfAnyLength changes the domain of an account from each length to each other one.
+func domainsOfAnyLength(t *testing.T, e *env) {
+	domains := []string{"short", strings.Repeat("a", 1024), strings.Repeat("b", 1025), strings.Repeat("c", 1026), strings.Repeat("ü", 513),
+		strings.Repeat("日", 1025), strings.Repeat("日", 1026), "end" + strings.Repeat("𐐨", 2000)}
+	a, p := e.record(t, byDomain("start")).AccountID, e.prospect(t, "jane@acme.example")
+	e.link(t, a, p.ID)
+	had := []string{"start"}
+	for range 2 { // the second time, it takes each domain from one that was merged into it
+		for _, domain := range domains {
+			if _, err := e.UpdateAccount(t.Context(), e.change(), a, atrium.AccountUpdate{Domain: domain}, nil); err != nil {
+				t.Fatalf("take a domain of %d bytes: %v", len(domain), err)
+			}
+			if !slices.Contains(had, domain) {
+				had = append(had, domain)
+			}
+			if got := e.account(t, a).Domain; got != domain {
+				t.Errorf("the domain has %d bytes, want %d", len(got), len(domain))
+			}
+			if found, _, err := e.Accounts(t.Context(), e.tenant, atrium.AccountFilter{Domain: domain}, atrium.AccountsNewest, nil, 2); err != nil || len(found) != 1 || found[0].Domain != domain {
+				t.Errorf("the list has %d accounts with the domain of %d bytes, %v", len(found), len(domain), err)
+			}
+			for _, domain := range had {
+				if r := e.record(t, byDomain(domain)); r.AccountID != a {
+					t.Errorf("the domain of %d bytes leads to %s", len(domain), r.AccountID)
+				}
+			}
+		}
+	}
+	e.wantShortRows(t)
+	var exported []string
+	for _, r := range of[*atrium.Account](e.records(t)) {
+		exported = append(exported, r.Domain)
+	}
+	slices.Sort(had)
+	if slices.Sort(exported); !slices.Equal(exported, had) {
+		t.Errorf("%d accounts are exported with other domains than the %d", len(exported), len(had))
+	}
+	e.erase(t, a)
+	if n := e.rowsOf(t, "long_domains"); n != 0 {
+		t.Errorf("%d long domains are left", n)
+	}
+	for i, domain := range domains { // which all are free
+		account := e.newAccount(domain, "")
+		e.put(t, account)
+		if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(account)); err != nil || added != 0 {
+			t.Errorf("imported again: %d, %v", added, err)
+		}
+		if i%2 == 0 {
+			e.rename(t, account.ID, "Named")
+		}
+		if got := e.account(t, account.ID).Domain; got != domain {
+			t.Errorf("the imported domain has %d bytes, want %d", len(got), len(domain))
+		}
+	}
+	e.wantShortRows(t)
 }
 
 func nameOfOneAccount(t *testing.T, e *env) {

@@ -20,6 +20,7 @@ var schema = []guarantee{
 	{"nodes that migrate at once run each migration once", migrationsConcurrent},
 	{"a migration that fails leaves nothing, and can be run again", migrationFails},
 	{"what was stored before there was a search is found after the migration, also if that was ended in its middle", migrationIndexes},
+	{"long domains that were stored with their accounts are stored apart after the migration", migrationMovesDomains},
 	{"a database that is newer by one step is used as it is", newerByOne},
 	{"a database that is newer by two steps is refused with what to do", newerByTwo},
 }
@@ -226,6 +227,35 @@ func beforeSearch(t *testing.T, db engine.DB, accounts int) (tenant atrium.Tenan
 		t.Fatalf("store: %v", err)
 	}
 	return tenant
+}
+
+func migrationMovesDomains(t *testing.T, e *env) {
+	s, db := e.until(t, 2)
+	tenant := beforeSearch(t, db, 4)
+	domains := []string{"first.example", strings.Repeat("日", 1025), strings.Repeat("日", 1026), strings.Repeat("z", 1<<20)}
+	for i, domain := range domains {
+		if err := db.Write(t.Context(), func(tx engine.Tx) error {
+			_, err := tx.Exec("UPDATE accounts SET domain = $1, domain_hash = $2 WHERE tenant_id = $3 AND domain_hash = $4",
+				domain, hashed(domain), storedID(tenant), hashed(fmt.Sprintf("d%d.example", i)))
+			return err
+		}); err != nil {
+			t.Fatalf("store: %v", err)
+		}
+	}
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatalf("migrate: %v", err)
+	}
+	e = (&env{Store: s, clock: e.clock, engine: e.engine, db: db}).as(tenant)
+	for _, domain := range domains {
+		if a := e.account(t, e.record(t, byDomain(domain)).AccountID); a.Domain != domain {
+			t.Errorf("the domain of %d bytes came back with %d", len(domain), len(a.Domain))
+		}
+	}
+	if n := e.rowsOf(t, "accounts"); n != int64(len(domains)) {
+		t.Errorf("there are %d accounts", n)
+	}
+	e.wantShortRows(t)
+	e.wantTerms(t)
 }
 
 func migrationIndexes(t *testing.T, e *env) {
