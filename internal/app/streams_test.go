@@ -1,14 +1,17 @@
 package app_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +21,7 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/config"
 	"atrium/internal/store"
+	"atrium/internal/store/engine"
 	"atrium/internal/telemetry"
 	"atrium/internal/transfer"
 )
@@ -114,6 +118,61 @@ func TestWhatIsImportedOverHTTPIsExportedAgain(t *testing.T) {
 	}
 	if got := s.exports(t); got != lines {
 		t.Errorf("exported %d bytes, imported %d", len(got), len(lines))
+	}
+}
+
+type writerFunc func(b []byte)
+
+func (f writerFunc) Write(b []byte) (int, error) {
+	f(b)
+	return len(b), nil
+}
+
+func TestACheckOfAnImportEndsWhenItsClientCloses(t *testing.T) {
+	db, err := engine.OpenSQLite(filepath.Join(t.TempDir(), "atrium.db"), engine.SQLiteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	var slow atomic.Bool
+	var changes atomic.Int64
+	s := store.New(db, func() time.Time {
+		if slow.Load() { // a trial asks for the time in each of its transactions
+			changes.Add(1)
+			time.Sleep(50 * time.Millisecond)
+		}
+		return time.Now()
+	})
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var ended atomic.Bool
+	addr := apptest.Start(t, s, func(c *app.Config) {
+		c.Log = slog.New(slog.NewTextHandler(writerFunc(func(b []byte) {
+			if bytes.Contains(b, []byte("/manage/v0/import")) {
+				ended.Store(true)
+			}
+		}), nil))
+	})
+	key := manageKey(t, s)
+	var lines strings.Builder
+	const chunks = 20
+	for i := range 500 * chunks {
+		fmt.Fprintf(&lines, `{"kind":"account","domain":"%d"}`+"\n", i)
+	}
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow.Store(true)
+	fmt.Fprintf(conn, "POST /manage/v0/import?check=true HTTP/1.1\r\nHost: atrium.test\r\nX-Api-Key: %s\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n%s",
+		key, lines.Len(), lines.String())
+	_ = conn.Close()
+	for !ended.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	if n := changes.Load(); n > 3*chunks { // each has four, and what is read at once fills several
+		t.Errorf("it went on for %d transactions", n)
 	}
 }
 

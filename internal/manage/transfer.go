@@ -39,6 +39,11 @@ func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Reques
 	if err := q.Err(); err != nil {
 		return rest.Response{}, err
 	}
+	if o.Check {
+		var cancel context.CancelFunc
+		ctx, cancel = r.UntilClosed(ctx)
+		defer cancel()
+	}
 	var done transfer.Report
 	err := openStream(ctx, a.Imports, who.TenantID, func() (err error) {
 		done, err = transfer.Import(ctx, a.Store, who.TenantID, r.Stream, o)

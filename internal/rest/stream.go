@@ -52,6 +52,18 @@ func (a *API) newUpload(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	return u
 }
 
+// UntilClosed returns ctx with an end when the client closes its connection or its side of it,
+// which net/http reports alike once it has read the body: for work that is of no use without its
+// response. Other work goes on (see guard).
+func (r *Request) UntilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(note(r.writer).Context, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
 // whenStopping calls f when streams are to end. What it returns takes that back.
 func (a *API) whenStopping(f func()) (stop func() bool) {
 	if a.Stopping == nil {
