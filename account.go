@@ -34,7 +34,11 @@ type MergedAccount struct {
 // An AccountDetail is an account that stands for itself with all that leads to it.
 type AccountDetail struct {
 	Account
-	Merged []MergedAccount // by their identifiers, MaxMerged at most
+
+	// Merged are by their identifiers, MaxMerged at most. If MoreMerged is true, their domains
+	// are too long to hold in memory together: Merged is nil and only EachMerged has them.
+	Merged     []MergedAccount
+	MoreMerged bool
 
 	// Prospects are linked to the account or to what was merged into it, ordered by their
 	// creation and then their identifier. If More is true there are too many to hold in
@@ -42,28 +46,43 @@ type AccountDetail struct {
 	Prospects []Prospect
 	More      bool
 
-	// Stream is EachProspect where More is true. It is nil if no read transaction is open.
-	Stream func(each func(*Prospect) error) error
+	// Stream is EachProspect where More is true, and StreamMerged is EachMerged where
+	// MoreMerged is. They are nil if no read transaction is open.
+	Stream       func(each func(*Prospect) error) error
+	StreamMerged func(each func(*MergedAccount) error) error
 }
 
-// errNoStream reports that EachProspect was called outside of a read transaction.
-var errNoStream = errors.New("the linked prospects can be read in a transaction only")
+// errNoStream reports that EachProspect or EachMerged was called outside of a read transaction.
+var errNoStream = errors.New("what is linked to an account or merged into it can be read in a transaction only")
+
+// Partial reports whether some of the account is not held in memory.
+func (d *AccountDetail) Partial() bool { return d.More || d.MoreMerged }
 
 // EachProspect calls each for every linked prospect, in order, until it returns an error.
 // It can be called several times. A prospect is valid during the call that gets it.
 func (d *AccountDetail) EachProspect(each func(*Prospect) error) error {
+	return eachOf(d.Prospects, d.More, d.Stream, each)
+}
+
+// EachMerged is EachProspect for what was merged into the account.
+func (d *AccountDetail) EachMerged(each func(*MergedAccount) error) error {
+	return eachOf(d.Merged, d.MoreMerged, d.StreamMerged, each)
+}
+
+// eachOf calls each for all that is held, or for all that stream has if there is more.
+func eachOf[T any](held []T, more bool, stream func(func(*T) error) error, each func(*T) error) error {
 	switch {
-	case !d.More:
-		for i := range d.Prospects {
-			if err := each(&d.Prospects[i]); err != nil {
+	case !more:
+		for i := range held {
+			if err := each(&held[i]); err != nil {
 				return err
 			}
 		}
 		return nil
-	case d.Stream == nil:
+	case stream == nil:
 		return errNoStream
 	}
-	return d.Stream(each)
+	return stream(each)
 }
 
 // An AccountUpdate is what is to be changed of an account.

@@ -20,7 +20,7 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 	}
 	return a.Cache.Get(r, who.TenantID, string(id), func() (rest.Response, bool, error) {
 		found, linked, err := a.Store.Account(ctx, who.TenantID, id)
-		if errors.Is(err, store.ErrManyProspects) {
+		if errors.Is(err, store.ErrPartial) {
 			return rest.Response{Document: a.readAccount(who.TenantID, id)}, false, nil
 		}
 		if err != nil {
@@ -59,7 +59,7 @@ func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Req
 	}
 	if renamed.More {
 		return rest.Response{Document: func(ctx context.Context, send func(rest.DocumentWriter) error) error {
-			return a.Store.ReadProspects(ctx, renamed, sendAccount(send))
+			return a.Store.ReadChanged(ctx, renamed, sendAccount(send))
 		}}, nil
 	}
 	return accountResponse(renamed.Account, renamed.Prospects), nil
@@ -76,7 +76,7 @@ func (a *API) readAccount(tenant atrium.TenantID, id atrium.AccountID) rest.Docu
 func sendAccount(send func(rest.DocumentWriter) error) func(atrium.AccountDetail) error {
 	return func(d atrium.AccountDetail) error {
 		return send(func(w io.Writer) (string, error) {
-			tag, err := resource.WriteAccount(w, &d, nil, "}")
+			tag, err := resource.WriteAccount(w, &d, nil, nil)
 			return tag.String(), err
 		})
 	}

@@ -33,11 +33,15 @@ func newAccount(d *atrium.AccountDetail) account {
 func mergedAccounts(d *atrium.AccountDetail) []mergedAccount {
 	shown := make([]mergedAccount, len(d.Merged))
 	for i := range d.Merged {
-		m := &d.Merged[i]
-		shown[i] = mergedAccount{AccountID: m.ID, Domain: m.Domain, MergedInto: m.MergedInto}
-		if m.Name != "" {
-			shown[i].Name = &m.Name
-		}
+		shown[i] = newMergedAccount(&d.Merged[i])
+	}
+	return shown
+}
+
+func newMergedAccount(m *atrium.MergedAccount) mergedAccount {
+	shown := mergedAccount{AccountID: m.ID, Domain: m.Domain, MergedInto: m.MergedInto}
+	if m.Name != "" {
+		shown.Name = &m.Name
 	}
 	return shown
 }
@@ -47,9 +51,9 @@ func (a *API) changedAccount(d atrium.AccountDetail, err error) (rest.Response, 
 	if err != nil {
 		return rest.Response{}, err
 	}
-	if d.More {
+	if d.Partial() {
 		return rest.Response{Document: func(ctx context.Context, send func(rest.DocumentWriter) error) error {
-			return a.Store.ReadProspects(ctx, d, sendAccount(send))
+			return a.Store.ReadChanged(ctx, d, sendAccount(send))
 		}}, nil
 	}
 	return accountResponse(&d), nil
@@ -62,12 +66,10 @@ func accountResponse(d *atrium.AccountDetail) rest.Response {
 // sendAccount returns what sends an account as newAccount shows it.
 func sendAccount(send func(rest.DocumentWriter) error) func(atrium.AccountDetail) error {
 	return func(d atrium.AccountDetail) error {
-		merged, err := rest.Encode(mergedAccounts(&d))
-		if err != nil {
-			return err
-		}
 		return send(func(w io.Writer) (string, error) {
-			tag, err := resource.WriteAccount(w, &d, d.Merged, `,"merged":`+string(merged)+"}")
+			tag, err := resource.WriteAccount(w, &d, d.EachMerged, func(m *atrium.MergedAccount) ([]byte, error) {
+				return rest.Encode(newMergedAccount(m))
+			})
 			return tag.String(), err
 		})
 	}
@@ -80,7 +82,7 @@ func sameAccount(r *rest.Request) func(atrium.AccountDetail) error {
 		return nil
 	}
 	return func(d atrium.AccountDetail) error {
-		tag, err := resource.DetailTag(&d, d.Merged)
+		tag, err := resource.DetailTag(&d, d.EachMerged)
 		if err != nil {
 			return err
 		}
@@ -110,7 +112,7 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 		return rest.Response{}, err
 	}
 	d, err := a.Store.AccountDetail(ctx, who.TenantID, id)
-	if errors.Is(err, store.ErrManyProspects) {
+	if errors.Is(err, store.ErrPartial) {
 		return rest.Response{Document: func(ctx context.Context, send func(rest.DocumentWriter) error) error {
 			return a.Store.ReadAccount(ctx, who.TenantID, id, sendAccount(send))
 		}}, nil

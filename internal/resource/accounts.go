@@ -64,21 +64,23 @@ func newProspect(p *atrium.Prospect) Prospect {
 // writeBytes is the size of most writes of WriteAccount.
 const writeBytes = 64 << 10
 
-// WriteAccount writes the JSON of an account up to the end of its array of prospects, as
-// NewAccount is encoded, and then tail, which ends the object. It returns the tag of the
-// account shown with the accounts merged into it. It holds one prospect and about writeBytes
-// of JSON. The error is that of reading the prospects or of w.
+// WriteAccount writes the JSON of an account as NewAccount is encoded, with a further member
+// "merged" unless merged is nil: an array of what encode returns for each. It returns the tag
+// of the account as it is shown. It holds one prospect or merged account, and about writeBytes
+// of JSON. The error is that of reading, of encode or of w.
 func WriteAccount(
-	w io.Writer, d *atrium.AccountDetail, merged []atrium.MergedAccount, tail string,
+	w io.Writer, d *atrium.AccountDetail, merged Merged, encode func(*atrium.MergedAccount) ([]byte, error),
 ) (AccountTag, error) {
 	start, err := json.Marshal(NewAccount(d.Account, nil))
 	if err != nil {
 		return AccountTag{}, err
 	}
 	out := bufio.NewWriterSize(w, writeBytes)
+	hash := newTagHash(&d.Account)
 	_, _ = out.Write(bytes.TrimSuffix(start, []byte("]}"))) // Flush returns its error
 	separator := ""
-	tag, err := eachProspect(d, merged, func(p *atrium.Prospect) error {
+	err = d.EachProspect(func(p *atrium.Prospect) error {
+		hash.prospect(p)
 		_, err := out.WriteString(separator)
 		separator = ","
 		if err != nil {
@@ -87,11 +89,28 @@ func WriteAccount(
 		prospect := newProspect(p)
 		return json.MarshalWrite(out, &prospect)
 	})
+	_ = out.WriteByte(']')
+	if err == nil && merged != nil {
+		_, _ = out.WriteString(`,"merged":[`)
+		separator = ""
+		err = merged(func(m *atrium.MergedAccount) error {
+			hash.merged(m)
+			encoded, err := encode(m)
+			if err != nil {
+				return err
+			}
+			_, _ = out.WriteString(separator)
+			separator = ","
+			_, err = out.Write(encoded)
+			return err
+		})
+		_ = out.WriteByte(']')
+	}
 	if err != nil {
 		return AccountTag{}, err
 	}
-	_, _ = out.WriteString("]" + tail)
-	return tag, out.Flush()
+	_ = out.WriteByte('}')
+	return hash.tag(&d.Account), out.Flush()
 }
 
 // An AccountTag is the entity tag of an account. It has two parts: the account's own
@@ -119,30 +138,55 @@ func NewAccountTag(a atrium.Account, linked []atrium.Prospect, merged []atrium.M
 	for i := range linked {
 		b = b.prospect(&linked[i])
 	}
-	return AccountTag{hashText(xxhash.Sum64(b.merged(merged))), activityPart(&a)}
-}
-
-// DetailTag is NewAccountTag for any number of prospects. The error is that of reading
-// them.
-func DetailTag(d *atrium.AccountDetail, merged []atrium.MergedAccount) (AccountTag, error) {
-	if !d.More {
-		return NewAccountTag(d.Account, d.Prospects, merged), nil
+	for i := range merged {
+		b = b.merged(&merged[i])
 	}
-	return eachProspect(d, merged, func(*atrium.Prospect) error { return nil })
+	return AccountTag{hashText(xxhash.Sum64(b)), activityPart(&a)}
 }
 
-// eachProspect calls each for every prospect of an account, and returns the account's tag.
-func eachProspect(d *atrium.AccountDetail, merged []atrium.MergedAccount, each func(*atrium.Prospect) error) (AccountTag, error) {
-	hash := xxhash.New()
-	text := make(tagText, 0, 2048)
-	_, _ = hash.Write(text.account(&d.Account)) // never fails
+// Merged calls each for what is shown as merged into an account, as
+// atrium.AccountDetail.EachMerged does. A nil Merged shows nothing.
+type Merged func(each func(*atrium.MergedAccount) error) error
+
+// DetailTag is NewAccountTag for any number of prospects and of what was merged into the
+// account. The error is that of reading them.
+func DetailTag(d *atrium.AccountDetail, merged Merged) (AccountTag, error) {
+	h := newTagHash(&d.Account)
 	err := d.EachProspect(func(p *atrium.Prospect) error {
-		text = text[:0].prospect(p)
-		_, _ = hash.Write(text)
-		return each(p)
+		h.prospect(p)
+		return nil
 	})
-	_, _ = hash.Write(text[:0].merged(merged))
-	return AccountTag{hashText(hash.Sum64()), activityPart(&d.Account)}, err
+	if err == nil && merged != nil {
+		err = merged(func(m *atrium.MergedAccount) error {
+			h.merged(m)
+			return nil
+		})
+	}
+	return h.tag(&d.Account), err
+}
+
+// A tagHash hashes what an AccountTag is made of, in parts.
+type tagHash struct {
+	hash *xxhash.Digest
+	text tagText
+}
+
+func newTagHash(a *atrium.Account) *tagHash {
+	h := &tagHash{xxhash.New(), make(tagText, 0, 2048)}
+	h.write(h.text.account(a))
+	return h
+}
+
+func (h *tagHash) write(text tagText) {
+	_, _ = h.hash.Write(text) // never fails
+	h.text = text[:0]
+}
+
+func (h *tagHash) prospect(p *atrium.Prospect)    { h.write(h.text.prospect(p)) }
+func (h *tagHash) merged(m *atrium.MergedAccount) { h.write(h.text.merged(m)) }
+
+func (h *tagHash) tag(a *atrium.Account) AccountTag {
+	return AccountTag{hashText(h.hash.Sum64()), activityPart(a)}
 }
 
 func hashText(sum uint64) string { return strconv.FormatUint(sum, 36) }
@@ -179,10 +223,6 @@ func (b tagText) prospect(p *atrium.Prospect) tagText {
 	return b.instant(p.CreatedAt).instant(p.UpdatedAt)
 }
 
-func (b tagText) merged(merged []atrium.MergedAccount) tagText {
-	for i := range merged {
-		m := &merged[i]
-		b = b.text((*string)(&m.ID)).text(&m.Domain).text(&m.Name).text((*string)(&m.MergedInto))
-	}
-	return b
+func (b tagText) merged(m *atrium.MergedAccount) tagText {
+	return b.text((*string)(&m.ID)).text(&m.Domain).text(&m.Name).text((*string)(&m.MergedInto))
 }

@@ -61,13 +61,14 @@ func TestAStreamedAccountHasTheBytesAndTheTagOfOneInMemory(t *testing.T) {
 			d.Merged = []atrium.MergedAccount{{ID: atrium.NewID[atrium.AccountID](), Domain: "acme.example", MergedInto: d.ID}}
 		}
 		want, wantErr := rest.Encode(resource.NewAccount(account.Account, account.linked))
-		wantTag := resource.NewAccountTag(account.Account, account.linked, d.Merged)
+		wantTag := resource.NewAccountTag(account.Account, account.linked, nil)
 		var got bytes.Buffer
-		tag, err := resource.WriteAccount(&got, &d, d.Merged, "}")
+		tag, err := resource.WriteAccount(&got, &d, nil, nil)
 		if (err != nil) != (wantErr != nil) || err == nil && (got.String() != string(want) || tag != wantTag) {
 			t.Fatalf("is  %s with %s, %v\nnot %s with %s, %v", got.String(), tag, err, want, wantTag, wantErr)
 		}
-		if tag, err := resource.DetailTag(&d, d.Merged); err != nil || tag != wantTag {
+		wantTag = resource.NewAccountTag(account.Account, account.Linked, d.Merged)
+		if tag, err := resource.DetailTag(&d, d.EachMerged); err != nil || tag != wantTag {
 			t.Fatalf("the tag is %s, %v, not %s", tag, err, wantTag)
 		}
 	})
@@ -78,11 +79,11 @@ func TestAStreamedAccountEndsWithTheErrorOfItsReaderOrWriter(t *testing.T) {
 	d, _ := streamed(account{linked: []atrium.Prospect{{Name: new("a text of some length")}}}, 2_000)
 	pipe, w := io.Pipe()
 	_ = pipe.CloseWithError(broken)
-	if _, err := resource.WriteAccount(w, &d, nil, "}"); !errors.Is(err, broken) {
+	if _, err := resource.WriteAccount(w, &d, nil, nil); !errors.Is(err, broken) {
 		t.Errorf("the writer is broken: %v", err)
 	}
 	d.Stream = func(func(*atrium.Prospect) error) error { return broken }
-	if _, err := resource.WriteAccount(io.Discard, &d, nil, "}"); !errors.Is(err, broken) {
+	if _, err := resource.WriteAccount(io.Discard, &d, nil, nil); !errors.Is(err, broken) {
 		t.Errorf("the reader is broken: %v", err)
 	}
 	if _, err := resource.DetailTag(&d, nil); !errors.Is(err, broken) {

@@ -9,8 +9,8 @@ import (
 )
 
 // This file checks the precondition of a change of an account, such as that of If-Match,
-// which may depend on all linked prospects. If there are more than are held in memory, the
-// check runs in a read transaction before the change. The change is then made only if the
+// which may depend on all linked prospects and on all that was merged into it. If there is more
+// than is held in memory, the check runs in a read transaction before the change. The change is then made only if the
 // account is still in the state that was checked.
 
 // An accountState is equal to another one of the same tenant if all that is shown of the
@@ -35,13 +35,13 @@ func stateOf(tx engine.Tx, a atrium.Account) (accountState, error) {
 var errUnchecked = errors.New("the account is not in a state that was checked")
 
 // check returns the error of check for an account that is locked and was read by the
-// transaction; nil stands for no check. It is errUnchecked if there are too many prospects
-// and the account is not in the state that checkedChange has checked.
+// transaction; nil stands for no check. It is errUnchecked if the account is not held in memory
+// as a whole and not in the state that checkedChange has checked.
 func (tx *changing) check(d atrium.AccountDetail, check func(atrium.AccountDetail) error) error {
 	switch {
 	case check == nil:
 		return nil
-	case !d.More:
+	case !d.Partial():
 		return check(d)
 	}
 	state, err := stateOf(tx, d.Account)
@@ -90,24 +90,24 @@ func (s *Store) checkOutside(ctx context.Context, tenant atrium.TenantID, id atr
 				return err
 			}
 			checked = &state
-			d.Stream = yielding(d.Stream, yield)
+			d.Stream, d.StreamMerged = yielding(d.Stream, prospectPage, yield), yielding(d.StreamMerged, 1, yield)
 			return check(d)
 		})
 	})
 	return checked, err
 }
 
-// yielding returns a stream that calls yield after each prospectPage of prospects.
-func yielding(s stream, yield func() error) stream {
-	return func(each func(*atrium.Prospect) error) error {
+// yielding returns a stream that calls yield after so many values.
+func yielding[T any](s stream[T], after int, yield func() error) stream[T] {
+	return func(each func(*T) error) error {
 		read := 0
-		return s(func(p *atrium.Prospect) error {
-			if read++; read%prospectPage == 0 {
+		return s(func(v *T) error {
+			if read++; read%after == 0 {
 				if err := yield(); err != nil {
 					return err
 				}
 			}
-			return each(p)
+			return each(v)
 		})
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// This file reads accounts that may have any number of linked prospects, in bounded
-// memory and never in a write transaction: that would hold up all other writers for as
+// This file reads accounts that may have any number of linked prospects, and long domains that
+// were merged into them, in bounded memory and never in a write transaction: that would hold up all other writers for as
 // long as it takes.
 
 // The prospects that one statement reads. Whoever reads them may write each to a slow
@@ -34,15 +34,21 @@ func readAccount(ctx context.Context, tx engine.Tx, tenant atrium.TenantID, id a
 	if err != nil {
 		return err
 	}
-	d.Stream = until(ctx, prospectStream(tx, tenant, d.ID))
+	setStreams(ctx, tx, &d)
 	return f(d)
 }
 
-// ReadProspects calls f with an account as a change has returned it, and the prospects
-// that are linked to it now, as ReadAccount does. Its error says that the change was made.
-func (s *Store) ReadProspects(ctx context.Context, d atrium.AccountDetail, f func(atrium.AccountDetail) error) error {
+// setStreams lets what is not held of an account be read in a transaction.
+func setStreams(ctx context.Context, tx engine.Tx, d *atrium.AccountDetail) {
+	d.Stream = until(ctx, prospectStream(tx, d.TenantID, d.ID))
+	d.StreamMerged = until(ctx, mergedStream(tx, d.TenantID, d.ID))
+}
+
+// ReadChanged calls f with an account as a change has returned it, and with what this does not
+// hold of it as it is now, as ReadAccount does. Its error says that the change was made.
+func (s *Store) ReadChanged(ctx context.Context, d atrium.AccountDetail, f func(atrium.AccountDetail) error) error {
 	err := s.read(ctx, func(tx engine.Tx) error {
-		d.Stream = until(ctx, prospectStream(tx, d.TenantID, d.ID))
+		setStreams(ctx, tx, &d)
 		return f(d)
 	})
 	if atrium.CodeOf(err) == atrium.CodeUnavailable {
@@ -51,24 +57,24 @@ func (s *Store) ReadProspects(ctx context.Context, d atrium.AccountDetail, f fun
 	return err
 }
 
-// A stream reads prospects, as atrium.AccountDetail has it.
-type stream = func(each func(*atrium.Prospect) error) error
+// A stream reads prospects or merged accounts, as atrium.AccountDetail has it.
+type stream[T any] = func(each func(*T) error) error
 
 // until returns a stream that is Unavailable when ctx has ended, which not every engine
 // notices in the middle of a transaction.
-func until(ctx context.Context, s stream) stream {
-	return func(each func(*atrium.Prospect) error) error {
-		return s(func(p *atrium.Prospect) error {
+func until[T any](ctx context.Context, s stream[T]) stream[T] {
+	return func(each func(*T) error) error {
+		return s(func(v *T) error {
 			if ctx.Err() != nil {
 				return &engine.Error{Class: engine.Unavailable, Err: context.Cause(ctx)}
 			}
-			return each(p)
+			return each(v)
 		})
 	}
 }
 
 // prospectStream returns what reads the prospects that are linked to an account, in pages.
-func prospectStream(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) stream {
+func prospectStream(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) stream[atrium.Prospect] {
 	return func(each func(*atrium.Prospect) error) error {
 		page := make([]atrium.Prospect, 0, prospectPage)
 		after := engine.Args{int64(math.MinInt64), []byte{}} // before all
@@ -109,3 +115,53 @@ const selectLinked = "SELECT " + prospectColumns + ` FROM account_prospects l
 	JOIN prospects p ON p.tenant_id = l.tenant_id AND p.prospect_id = l.prospect_id
 	WHERE l.tenant_id = $1 AND l.account_id = $2 AND (l.prospect_created_at, l.prospect_id) > ($3, $4)
 	ORDER BY l.prospect_created_at, l.prospect_id LIMIT $5`
+
+// A mergedRow is what the row of an account that was merged has: of a long domain the beginning.
+type mergedRow struct {
+	atrium.MergedAccount
+	domainBytes int
+}
+
+var selectMerged = "SELECT a.account_id, a.domain, a.name, a.merged_into, " +
+	wholeDomain("$1", "octet_length(d.domain)", "octet_length(a.domain)") + membersOf
+
+// mergedRows returns the rows of what was merged into an account, and how many bytes their texts
+// have with all of the domains.
+func mergedRows(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (rows []mergedRow, bytes int, err error) {
+	err = tx.Query(selectMerged, engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) error {
+		m := mergedRow{atrium.MergedAccount{
+			ID: idAt[atrium.AccountID](r, 0), Domain: r.Text(1), Name: r.Text(2), MergedInto: idAt[atrium.AccountID](r, 3),
+		}, int(r.Int(4))}
+		rows = append(rows, m)
+		bytes += m.domainBytes + len(m.Name)
+		return nil
+	})
+	return rows, bytes, err
+}
+
+// whole returns the account with all of its domain.
+func (m *mergedRow) whole(tx engine.Tx, tenant atrium.TenantID) (a atrium.MergedAccount, err error) {
+	if a = m.MergedAccount; m.domainBytes > len(m.Domain) {
+		err = engine.Find(tx.Query, "SELECT domain FROM long_domains WHERE tenant_id = $1 AND account_id = $2",
+			engine.Args{idArg(tenant), idArg(m.ID)}, func(r engine.Row) { a.Domain = r.Text(0) })
+	}
+	return a, err
+}
+
+// mergedStream returns what reads the accounts that were merged into one, with one long domain at
+// a time.
+func mergedStream(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) stream[atrium.MergedAccount] {
+	return func(each func(*atrium.MergedAccount) error) error {
+		rows, _, err := mergedRows(tx, tenant, id)
+		for i := range rows {
+			var a atrium.MergedAccount
+			if a, err = rows[i].whole(tx, tenant); err == nil {
+				err = each(&a)
+			}
+			if err != nil {
+				break
+			}
+		}
+		return err
+	}
+}

@@ -48,12 +48,12 @@ func scanProspect(r engine.Row, first int, tenant atrium.TenantID) atrium.Prospe
 	}
 }
 
-// ErrManyProspects is returned for an account with more linked prospects than are held in
-// memory. ReadAccount reads it.
-var ErrManyProspects = errors.New("the account has too many linked prospects to hold in memory")
+// ErrPartial is returned for an account with more linked prospects, or more bytes of what was
+// merged into it, than are held in memory. ReadAccount reads it.
+var ErrPartial = errors.New("the account is too large to hold in memory")
 
-// The prospects of an account that are held in memory. Above either limit they are read
-// page by page.
+// What is held in memory of the prospects of an account, and of what was merged into it. Above
+// either limit these are read in parts.
 const (
 	maxHeldProspects = 200
 	maxHeldBytes     = 256 << 10 // of their texts
@@ -61,14 +61,14 @@ const (
 
 // Account returns the account that an identifier leads to, which is another one where
 // that was merged, and the prospects linked to it, ordered by their creation and then
-// their identifier. It is NotFound if there is none, and ErrManyProspects if there are too
+// their identifier. It is NotFound if there is none, and ErrPartial if there are too
 // many prospects.
 func (s *Store) Account(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (atrium.Account, []atrium.Prospect, error) {
 	d, err := findAccount(func(sql string, args engine.Args, each func(engine.Row) error) error {
 		return s.db.Query(ctx, sql, args, each)
 	}, tenant, id)
 	if err == nil && d.More {
-		return d.Account, nil, ErrManyProspects
+		return d.Account, nil, ErrPartial
 	}
 	return d.Account, d.Prospects, public(err)
 }
@@ -132,13 +132,13 @@ func textBytes(p *atrium.Prospect) (n int) {
 
 // AccountDetail is Account with what was merged into it.
 func (s *Store) AccountDetail(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
-	if d, err = s.accountDetail(ctx, tenant, id); err == nil && d.More {
-		err = ErrManyProspects
+	if d, err = s.accountDetail(ctx, tenant, id); err == nil && d.Partial() {
+		err = ErrPartial
 	}
 	return d, err
 }
 
-// accountDetail is AccountDetail, which says by More that there are too many prospects.
+// accountDetail is AccountDetail, which leaves out what is not held.
 func (s *Store) accountDetail(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
 	err = s.read(ctx, func(tx engine.Tx) error {
 		d, err = findAccountDetail(tx, tenant, id)
@@ -152,13 +152,18 @@ func findAccountDetail(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID
 	if d, err = findAccount(tx.Query, tenant, id); err != nil {
 		return d, err
 	}
-	err = tx.Query("SELECT a.account_id, "+wholeDomain("$1", "domain", "a.domain")+", a.name, a.merged_into"+membersOf, engine.Args{idArg(tenant), idArg(d.ID)}, func(r engine.Row) error {
-		d.Merged = append(d.Merged, atrium.MergedAccount{
-			ID: idAt[atrium.AccountID](r, 0), Domain: r.Text(1), Name: r.Text(2), MergedInto: idAt[atrium.AccountID](r, 3),
-		})
-		return nil
-	})
-	return d, err
+	rows, bytes, err := mergedRows(tx, tenant, d.ID)
+	if d.MoreMerged = bytes > maxHeldBytes; d.MoreMerged || err != nil {
+		return d, err
+	}
+	for i := range rows {
+		m, err := rows[i].whole(tx, tenant)
+		if err != nil {
+			return d, err
+		}
+		d.Merged = append(d.Merged, m)
+	}
+	return d, nil
 }
 
 // RenameAccount gives the account that an identifier leads to a name and returns it

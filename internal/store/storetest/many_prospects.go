@@ -21,6 +21,7 @@ var manyProspects = []guarantee{
 	{"a change of an account with many prospects is checked in the state that it changes", manyChecked},
 	{"a change of an account that changes during each check is not made", manyCheckedInVain},
 	{"a change of an account with many prospects returns it as committed", manyAsCommitted},
+	{"an account into which long domains were merged is read and checked one domain at a time", longMergedBounded},
 }
 
 // A rowCounter is a DB that counts the rows which statements read.
@@ -138,10 +139,10 @@ func manyBounded(t *testing.T, e *env) {
 	id := e.withProspects(t, "acme.example", n)
 	var writes, reads atomic.Int64
 	e.Store = store.New(rowCounter{e.db, &writes, &reads}, e.clock.now)
-	if _, _, err := e.Account(t.Context(), e.tenant, id); !errors.Is(err, store.ErrManyProspects) {
+	if _, _, err := e.Account(t.Context(), e.tenant, id); !errors.Is(err, store.ErrPartial) {
 		t.Errorf("read all at once: %v", err)
 	}
-	if _, err := e.AccountDetail(t.Context(), e.tenant, id); !errors.Is(err, store.ErrManyProspects) {
+	if _, err := e.AccountDetail(t.Context(), e.tenant, id); !errors.Is(err, store.ErrPartial) {
 		t.Errorf("read all at once: %v", err)
 	}
 	if got := e.readEmails(t, id); len(got) != n {
@@ -180,7 +181,7 @@ func longTextsBounded(t *testing.T, e *env) {
 		chunk = append(chunk, p)
 	}
 	e.put(t, chunk...)
-	if _, _, err := e.Account(t.Context(), e.tenant, a.ID); !errors.Is(err, store.ErrManyProspects) {
+	if _, _, err := e.Account(t.Context(), e.tenant, a.ID); !errors.Is(err, store.ErrPartial) {
 		t.Errorf("read all at once: %v", err)
 	}
 	got := e.readEmails(t, a.ID)
@@ -264,6 +265,74 @@ func manyCheckedInVain(t *testing.T, e *env) {
 	}
 }
 
+func longMergedBounded(t *testing.T, e *env) {
+	const n, size = 12, 1 << 20
+	ids := e.longDomains(t, n, size)
+	root := e.record(t, byDomain("acme.example")).AccountID
+	for _, id := range ids {
+		e.merged(t, id, root)
+	}
+	want := map[atrium.AccountID]string{}
+	for _, a := range of[*atrium.Account](e.records(t)) {
+		want[a.ID] = a.Domain
+	}
+	merged := func(d atrium.AccountDetail) (all []atrium.AccountID) {
+		if err := d.EachMerged(func(m *atrium.MergedAccount) error {
+			if all = append(all, m.ID); m.Domain != want[m.ID] || m.MergedInto != root {
+				t.Errorf("%s has a domain of %d bytes and leads to %s", m.ID, len(m.Domain), m.MergedInto)
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("read what was merged: %v", err)
+		}
+		return all
+	}
+	if _, err := e.AccountDetail(t.Context(), e.tenant, root); !errors.Is(err, store.ErrPartial) {
+		t.Errorf("read all at once: %v", err)
+	}
+	if err := e.ReadAccount(t.Context(), e.tenant, ids[0], func(d atrium.AccountDetail) error {
+		if one, other := merged(d), merged(d); d.Merged != nil || len(one) != n || !slices.IsSorted(one) || !slices.Equal(one, other) {
+			t.Errorf("read %v, then %v", one, other)
+		}
+		return nil
+	}); err != nil {
+		t.Errorf("read the account: %v", err)
+	}
+	counted, most := e.writing()
+	checks := 0
+	check := func(d atrium.AccountDetail) error {
+		if checks++; len(merged(d)) == 0 {
+			t.Error("the check sees nothing of what was merged")
+		}
+		return nil
+	}
+	d, err := counted.UpdateAccount(t.Context(), e.change(), root, atrium.AccountUpdate{Name: pointer("Acme")}, check)
+	if err != nil || d.Name != "Acme" || !d.MoreMerged || d.Merged != nil {
+		t.Errorf("updated to %+v, %v", d.Account, err)
+	}
+	if err := e.ReadChanged(t.Context(), d, func(d atrium.AccountDetail) error {
+		if len(merged(d)) != n || d.Name != "Acme" {
+			t.Errorf("read %+v after the change", d.Account)
+		}
+		return nil
+	}); err != nil {
+		t.Errorf("read the account after a change: %v", err)
+	}
+	other := e.record(t, byDomain("other.example")).AccountID
+	if d, err = counted.SplitAccount(t.Context(), e.change(), root, ids[0], check); err != nil || !d.MoreMerged {
+		t.Errorf("split: %v", err)
+	}
+	if d, err = counted.MergeAccounts(t.Context(), e.change(), other, root, nil); err != nil || !d.MoreMerged {
+		t.Errorf("merged: %v", err)
+	}
+	if _, err := counted.EraseAccount(t.Context(), e.change(), root, func(atrium.AccountDetail) error { checks++; return nil }); err != nil {
+		t.Errorf("erase: %v", err)
+	}
+	if checks != 3 || most.bytes > size {
+		t.Errorf("%d checks, and a write transaction has read %d bytes", checks, most.bytes)
+	}
+}
+
 func manyAsCommitted(t *testing.T, e *env) {
 	id := e.withProspects(t, "acme.example", 250)
 	few := e.withProspects(t, "bolt.example", 2)
@@ -273,7 +342,7 @@ func manyAsCommitted(t *testing.T, e *env) {
 	}
 	e.splitOff(t, id, few)
 	e.rename(t, id, "Later")
-	if err := e.ReadProspects(t.Context(), d, func(now atrium.AccountDetail) error {
+	if err := e.ReadChanged(t.Context(), d, func(now atrium.AccountDetail) error {
 		if got := emails(t, now); now.Name != d.Name || len(now.Merged) != 1 || len(got) != 250 {
 			t.Errorf("read %+v with %d prospects, want the account as committed and the prospects that it has", now.Account, len(got))
 		}
@@ -295,7 +364,7 @@ func manyAsCommitted(t *testing.T, e *env) {
 	if d, err = broken.RenameAccount(t.Context(), e.change(), id, "Renamed", nil); err != nil || d.Name != "Renamed" {
 		t.Fatalf("renamed to %+v, %v", d, err)
 	}
-	err = broken.ReadProspects(t.Context(), d, agree)
+	err = broken.ReadChanged(t.Context(), d, agree)
 	wantCode(t, err, atrium.CodeUnavailable)
 	if err == nil || !strings.Contains(err.Error(), "The change was made") {
 		t.Errorf("reading what cannot be read: %v", err)
