@@ -8,19 +8,18 @@ import (
 	"strings"
 )
 
-// A Batch is a statement over the rows of a relation named batch, whose
-// columns the caller gives. Engines differ in how rows reach a statement
-// cheaply: an embedded one runs it once for each row, a server gets all of them
-// in one round trip, and a sharded one must be told the tenant apart from them.
-// The statement is the same.
+// A Batch is a statement over a relation named batch, whose rows the caller provides. Each engine
+// has its own efficient form: an embedded database runs the statement once per row, a server gets
+// all rows in one round trip, and a sharded server needs the tenant as a separate parameter. All
+// forms derive from one statement.
 type Batch struct {
 	Columns []Column
 
-	Embedded string // takes a row as $1, $2, …, each first used in that order
-	Order    []int  // the column of a row that is each parameter of Embedded
+	Embedded string // takes one row as $1, $2, …, numbered in the order of first use
+	Order    []int  // the column index of each parameter of Embedded
 
-	Server string // takes an array for each column
-	Shard  string // takes the tenant and an array for each other column; "" without a tenant
+	Server string // takes one array per column
+	Shard  string // takes the tenant and one array per other column; "" without a tenant column
 }
 
 // A Column is a column of a batch.
@@ -32,7 +31,7 @@ type Column struct {
 // A Type is the type of a column of a batch.
 type Type string
 
-// The types, by the names that a server has for them.
+// The types, by their PostgreSQL names.
 const (
 	Text  Type = "text"
 	Int   Type = "bigint"
@@ -42,22 +41,20 @@ const (
 // TenantColumn is the column by which data is sharded.
 const TenantColumn = "tenant_id"
 
-var ofBatch = regexp.MustCompile(`\bbatch\.(\w+)`)
+var batchColumn = regexp.MustCompile(`\bbatch\.(\w+)`)
 
-// NewBatch returns the batch whose columns are given as "name type" and whose
-// statement is body: a SELECT, or an INSERT … SELECT (with WHERE true before ON
-// CONFLICT), or an UPDATE, or a DELETE. It has the words FROM batch once, or USING
-// batch if it is a DELETE, and names a column as batch.name where it is the tenant's,
-// and everywhere in an UPDATE or a DELETE. If there is a column tenant_id it comes
-// first.
+// NewBatch returns a batch with columns given as "name type" and the statement body: a SELECT, an
+// INSERT … SELECT (with WHERE true before ON CONFLICT), an UPDATE or a DELETE. body contains FROM
+// batch exactly once, or USING batch if it is a DELETE. It must qualify a column as batch.name if
+// the column is the tenant, and everywhere in an UPDATE or DELETE. A column tenant_id comes first.
 //
-// It panics if a rule is broken: batches are made when the program starts.
+// NewBatch panics if body or columns break these rules: batches are created at program start.
 func NewBatch(body string, columns ...string) *Batch {
 	b := &Batch{}
 	for _, c := range columns {
 		name, kind, _ := strings.Cut(c, " ")
 		if t := Type(kind); t != Text && t != Int && t != Bytes {
-			panic(fmt.Sprintf("engine: batch column %q has no known type", c)) //nolint:forbidigo // a constant of the store
+			panic(fmt.Sprintf("engine: batch column %q: unknown type", c)) //nolint:forbidigo // a constant of the store
 		}
 		b.Columns = append(b.Columns, Column{name, Type(kind)})
 	}
@@ -66,7 +63,7 @@ func NewBatch(body string, columns ...string) *Batch {
 		from = "USING "
 	}
 	if strings.Count(body, from+"batch") != 1 {
-		panic(fmt.Sprintf("engine: not once %sbatch in %q", from, body)) //nolint:forbidigo // a constant of the store
+		panic(fmt.Sprintf("engine: %q must contain %sbatch once", body, from)) //nolint:forbidigo // a constant of the store
 	}
 	b.embed(body, from)
 	b.Server = strings.Replace(body, from+"batch", from+relation(b.Columns, 1), 1)
@@ -76,21 +73,20 @@ func NewBatch(body string, columns ...string) *Batch {
 			rest = "(SELECT 1) AS batch"
 		}
 		b.Shard = strings.Replace(body, from+"batch", from+rest, 1)
-		b.Shard = ofBatch.ReplaceAllStringFunc(b.Shard, func(column string) string {
+		b.Shard = batchColumn.ReplaceAllStringFunc(b.Shard, func(column string) string {
 			if column == "batch."+TenantColumn {
 				return "$1::" + string(b.Columns[0].Type)
 			}
 			return column
 		})
 		if !strings.Contains(b.Shard, "$1") {
-			panic(fmt.Sprintf("engine: no batch.tenant_id in %q", body)) //nolint:forbidigo // a constant of the store
+			panic(fmt.Sprintf("engine: %q must contain batch.tenant_id", body)) //nolint:forbidigo // a constant of the store
 		}
 	}
 	return b
 }
 
-// relation returns columns as what unnests arrays, the first of which is the
-// parameter of the given number.
+// relation returns a FROM item that unnests one array parameter per column, numbered from first.
 func relation(columns []Column, first int) string {
 	arrays, names := make([]string, len(columns)), make([]string, len(columns))
 	for i, c := range columns {
@@ -99,20 +95,20 @@ func relation(columns []Column, first int) string {
 	return fmt.Sprintf("unnest(%s) AS batch(%s)", strings.Join(arrays, ", "), strings.Join(names, ", "))
 }
 
-// insertsBatch is an INSERT of what batch alone has: what comes before the values, the
-// values, and what comes behind.
-var insertsBatch = regexp.MustCompile(`(?s)^(INSERT .*\S)\s+SELECT (.*)\s+FROM batch(?: WHERE true|$)(.*)$`)
+// insertBatch matches an INSERT whose only source is batch. Its groups are the text before the
+// values, the values, and the text after them.
+var insertBatch = regexp.MustCompile(`(?s)^(INSERT .*\S)\s+SELECT (.*)\s+FROM batch(?: WHERE true|$)(.*)$`)
 
-// embed makes the statement for one row. Where a relation of one row is joined, SQLite
-// makes a table for it, unless it has to read that first, which is what a CROSS JOIN
-// tells it. What is inserted from one is copied, and an UPDATE that joins one takes
-// several times as long as one whose values are parameters. A DELETE cannot join any.
+// embed builds the statement for one row. SQLite materializes a joined one-row relation unless a
+// CROSS JOIN forces it to be the outer loop. INSERT … SELECT from such a relation copies the row,
+// and an UPDATE that joins one takes several times as long as an UPDATE with parameters. DELETE
+// does not support joins. So all three use parameters instead.
 func (b *Batch) embed(body, from string) {
-	switch m := insertsBatch.FindStringSubmatch(body); {
+	switch m := insertBatch.FindStringSubmatch(body); {
 	case m != nil:
-		b.Embedded = m[1] + " VALUES (" + b.withParameters(m[2], ofBatchAlone) + ")" + m[3]
+		b.Embedded = m[1] + " VALUES (" + b.withParameters(m[2], unqualifiedColumn) + ")" + m[3]
 	case strings.HasPrefix(body, "UPDATE"), strings.HasPrefix(body, "DELETE"):
-		b.Embedded = b.withParameters(strings.Replace(body, from+"batch", "", 1), ofBatch)
+		b.Embedded = b.withParameters(strings.Replace(body, from+"batch", "", 1), batchColumn)
 	default:
 		names, params := make([]string, len(b.Columns)), make([]string, len(b.Columns))
 		for i, c := range b.Columns {
@@ -124,19 +120,19 @@ func (b *Batch) embed(body, from string) {
 	}
 }
 
-// ofBatchAlone finds the columns in an expression that has none of another relation.
-var ofBatchAlone = regexp.MustCompile(`\b(?:batch\.)?([a-z_]+)`)
+// unqualifiedColumn matches column names in an expression that refers to no other relation.
+var unqualifiedColumn = regexp.MustCompile(`\b(?:batch\.)?([a-z_]+)`)
 
-// withParameters replaces the columns that a pattern finds in a text.
-func (b *Batch) withParameters(text string, columns *regexp.Regexp) string {
-	return columns.ReplaceAllStringFunc(text, func(found string) string {
+// withParameters replaces each batch column that pattern matches in text with its parameter.
+func (b *Batch) withParameters(text string, pattern *regexp.Regexp) string {
+	return pattern.ReplaceAllStringFunc(text, func(found string) string {
 		name, qualified := strings.CutPrefix(found, "batch.")
 		i := slices.IndexFunc(b.Columns, func(c Column) bool { return c.Name == name })
 		switch {
 		case i < 0 && !qualified:
 			return found
 		case i < 0:
-			panic(fmt.Sprintf("engine: %s is no column of the batch in %q", found, text)) //nolint:forbidigo // a constant of the store
+			panic(fmt.Sprintf("engine: %s in %q is not a column of the batch", found, text)) //nolint:forbidigo // a constant of the store
 		case !slices.Contains(b.Order, i):
 			b.Order = append(b.Order, i)
 		}

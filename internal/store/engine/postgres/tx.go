@@ -129,7 +129,7 @@ func (t *transaction) queue(r *result, sql string, args engine.Args, each func(e
 
 // wait sends what is queued, unless the caller has given up, and returns r.
 func (t *transaction) wait(r *result) (changed int64, err error) {
-	if err := engine.CheckCaller(t.caller); err != nil && t.failed == nil {
+	if err := engine.CheckContext(t.caller); err != nil && t.failed == nil {
 		t.failed = err
 		return 0, err
 	}

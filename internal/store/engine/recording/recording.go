@@ -1,4 +1,4 @@
-// Package recording lets tests see the statements that a database is asked to run.
+// Package recording records the statements that a database runs, for tests.
 package recording
 
 import (
@@ -7,16 +7,15 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// The forms of a batch's statement, by who runs it.
+// The forms of a batch's statement.
 const (
-	Embedded = "embedded" // a file
+	Embedded = "embedded" // for an embedded database
 	Server   = "server"
-	Shard    = "shard" // a server that has some of the tenants
+	Shard    = "shard" // for a sharded server
 )
 
-// New returns a DB that runs each statement on db, and calls note with its text
-// before that. Of a batch it is the statement in the given form. note is called by
-// many goroutines at once.
+// New returns a DB that calls note with the text of each statement and then runs it on db. For a
+// batch, the text is the statement in the given form. note must be safe for concurrent use.
 func New(db engine.DB, form string, note func(sql string)) engine.DB {
 	return recording{db, recorder{form, note}}
 }
@@ -87,7 +86,7 @@ func (tx recordingTx) Defer(b *engine.Batch, rows []engine.Args) error {
 	return tx.Tx.Defer(b, rows)
 }
 
-// noteBatch notes the statement that the engine runs for a batch.
+// noteBatch records the form of a batch's statement.
 func (tx recordingTx) noteBatch(b *engine.Batch) {
 	switch {
 	case tx.form == Embedded:

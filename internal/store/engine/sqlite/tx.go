@@ -109,7 +109,7 @@ func (c *connection) within(ctx context.Context, f func() error) error {
 }
 
 func (c *connection) run(sql string, args engine.Args, each func(engine.Row) error) (err error) {
-	if err := engine.CheckCaller(c.ctx); err != nil {
+	if err := engine.CheckContext(c.ctx); err != nil {
 		c.failed = err
 		return err
 	}
@@ -136,7 +136,7 @@ func (c *connection) run(sql string, args engine.Args, each func(engine.Row) err
 		if !more {
 			return nil
 		}
-		if err := engine.CheckCaller(c.ctx); err != nil {
+		if err := engine.CheckContext(c.ctx); err != nil {
 			c.failed = err
 			return err
 		}
