@@ -52,7 +52,7 @@ func TestStartOnAFullFileSystem(t *testing.T) {
 // What keeps a server from writing is said at the start, and what to do about it.
 func TestStartOnAReadOnlyFileSystem(t *testing.T) {
 	t.Parallel()
-	if !mounting(t, "TestFileThatCannotBeWrittenIsRefusedWithAdvice") {
+	if !mounting(t, "TestAnUnwritableFileIsRefusedWithAdvice") {
 		return
 	}
 	disk := newMount(t, "size=24m")

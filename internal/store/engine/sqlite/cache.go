@@ -7,32 +7,33 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// The rules of this file.
+// Cache versions.
 //
-// A response that is cached under a CacheVersion is never older than an acknowledged write, whichever
-// process wrote. This follows from PRAGMA data_version
+// A response that is cached under a CacheVersion is never older than an acknowledged write,
+// whichever process wrote. This follows from PRAGMA data_version
 // (https://www.sqlite.org/pragma.html#pragma_data_version): its value on a connection changes when
-// any other connection, in any process, commits. It does not change when the connection itself commits.
-// Two connections are asked:
+// any other connection, in any process, commits. It does not change when the connection itself
+// commits. Two connections read it:
 //
 //   - The observer never writes, so its value changes with every commit.
 //   - The writer's value changes with every commit but its own.
 //
-// The versions belong to one value of the observer. A version is returned only while the observer still
-// has that value: then nothing was committed since, and all that was committed before is in the version.
-// So if a version is the same at two times, no commit in between has changed what it covers. Whoever finds
-// another value brings the versions up to date:
+// The versions belong to one value of the observer. A version is returned only while the observer
+// still has that value: then nothing was committed since, and the version covers everything
+// committed before. So if a version is the same at two times, no commit in between has changed the
+// data that it covers. When the observer's value has changed, the versions are updated:
 //
-//   - The writer, after its commit and before that is acknowledged, asks the observer, then itself. If
-//     its own value is the one from before, nobody else has committed up to the moment at which
-//     the observer was asked, and only the versions of the commit's cache tags change.
-//   - Otherwise another process has committed, and all versions change. The writer asks the observer again, so
-//     that no commit is in its own value that is not in the observer's.
-//   - A read changes all versions, too. While the writer is in a transaction, it does not, and gets
-//     no version, because the new value may be that of the writer's commit.
+//   - After its commit, and before that is acknowledged, the writer reads the observer's value,
+//     then its own. If its own value is unchanged, no other connection committed before the
+//     observer was read, and only the versions of the commit's cache tags change.
+//   - Otherwise another process has committed, and all versions change. The observer is read again,
+//     so that the writer's value includes no commit that the observer's value does not.
+//   - A read that finds a new value changes all versions, too, unless the writer is in a
+//     transaction: the new value may then be that of the writer's commit, so the read gets no
+//     version.
 //
-// The writer also asks itself at the beginning of a transaction, when nobody else can commit. That only
-// keeps a commit of another process from changing all versions twice.
+// The writer's value is also read at the beginning of a transaction, when no other connection can
+// commit. That only prevents a commit of another process from changing all versions twice.
 
 // tagSlots bounds the memory for cache tags. Tags that share a slot change together.
 const tagSlots = 4096
@@ -40,27 +41,27 @@ const tagSlots = 4096
 // unknownVersion stands for a data_version that could not be read.
 const unknownVersion = -1
 
-// cacheVersions are the versions of all cache tags of a database.
+// cacheVersions has the versions of all cache tags of a database.
 type cacheVersions struct {
-	mu       sync.Mutex  // held for all that follows
-	observer *connection // nil if there are no versions
-	observed int64       // the data_version of the observer that the versions belong to
-	foreign  int64       // the data_version of the writer when it was asked last
-	writing  bool        // the writer is in a transaction
-	all      uint64      // how often everything may have changed
-	tags     [tagSlots]uint64
+	mu       sync.Mutex       // guards all fields below
+	observer *connection      // nil if the database is closed or read-only
+	observed int64            // the observer's data_version that the versions belong to
+	foreign  int64            // the writer's data_version when it was last read
+	writing  bool             // the writer is in a transaction
+	all      uint64           // number of times that all versions changed
+	tags     [tagSlots]uint64 // number of changes per slot
 	seed     maphash.Seed
 }
 
-// open starts to track versions on a connection that only reads.
+// open starts to track versions with a read-only connection.
 func (v *cacheVersions) open(observer *connection) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	observer.conn.SetBusyTimeout(0) // a read does not wait for a version
+	observer.conn.SetBusyTimeout(0) // reading a version never waits
 	v.observer, v.observed, v.seed = observer, unknownVersion, maphash.MakeSeed()
 }
 
-// close closes the observer. There are no versions any more.
+// close closes the observer. From then on, no versions are known.
 func (v *cacheVersions) close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -91,7 +92,7 @@ func (v *cacheVersions) of(tag string) (engine.CacheVersion, bool) {
 	return version, true
 }
 
-// begin is called when the writer has begun a transaction, so that nobody else commits.
+// begin is called when the writer has begun a transaction, so that no other connection can commit.
 func (v *cacheVersions) begin(writer *connection) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -104,8 +105,8 @@ func (v *cacheVersions) begin(writer *connection) {
 	}
 }
 
-// end is called when a transaction of the writer has ended, before its commit is
-// acknowledged. changed has its cache tags, and is nil for everything.
+// end is called when a transaction of the writer has ended, before its commit is acknowledged.
+// changed has the cache tags that it changed, nil for all.
 func (v *cacheVersions) end(writer *connection, changed map[string]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -127,14 +128,15 @@ func (v *cacheVersions) end(writer *connection, changed map[string]bool) {
 	v.observed = now
 }
 
-// othersCommitted reports whether other connections may have committed since the last call. v.mu is held.
+// othersCommitted reports whether other connections may have committed since the last call. The
+// caller holds v.mu.
 func (v *cacheVersions) othersCommitted(writer *connection) bool {
 	before := v.foreign
 	v.foreign = dataVersion(writer)
 	return v.foreign != before || v.foreign == unknownVersion
 }
 
-// adopt changes all versions unless they belong to a value of the observer. v.mu is held.
+// adopt changes all versions if the observer's value is new or unknown. The caller holds v.mu.
 func (v *cacheVersions) adopt(now int64) {
 	if now != v.observed || now == unknownVersion {
 		v.all++
@@ -144,7 +146,7 @@ func (v *cacheVersions) adopt(now int64) {
 
 func (v *cacheVersions) slot(tag string) uint64 { return maphash.String(v.seed, tag) % tagSlots }
 
-// dataVersion returns what PRAGMA data_version says on a connection, unknownVersion if it fails.
+// dataVersion returns PRAGMA data_version of a connection, unknownVersion if it fails.
 func dataVersion(c *connection) int64 {
 	version := int64(unknownVersion)
 	if err := engine.Find(c.Query, "PRAGMA data_version", nil, func(r engine.Row) { version = r.Int(0) }); err != nil {

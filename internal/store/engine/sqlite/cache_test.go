@@ -22,22 +22,23 @@ func increment(tx engine.Tx, name string) error {
 	return err
 }
 
-// counting returns a database with the counters a and b, and its path.
-func counting(t *testing.T) (engine.DB, string) {
+// newCounters creates a database with the counters a and b, and returns its path.
+func newCounters(t *testing.T) (engine.DB, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "counters.db")
 	db := openFile(t, path)
-	script(t, db, "CREATE TABLE counters (name TEXT PRIMARY KEY, n INTEGER) STRICT; INSERT INTO counters VALUES ('a', 0), ('b', 0)")
+	script(t, db, `CREATE TABLE counters (name TEXT PRIMARY KEY, n INTEGER) STRICT;
+		INSERT INTO counters VALUES ('a', 0), ('b', 0)`)
 	return db, path
 }
 
-// versions returns those of the cache tags a and b, and of what has no tag.
+// versions returns the versions of the cache tags a and b, and of data without a tag.
 func versions(t *testing.T, db engine.DB) (all [3]engine.CacheVersion) {
 	t.Helper()
 	for i, tag := range []string{"a", "b", ""} {
 		v, ok := db.CacheVersion(tag)
 		if !ok {
-			t.Fatalf("the version of %q is not known", tag)
+			t.Fatalf("the version of %q is unknown", tag)
 		}
 		all[i] = v
 	}
@@ -45,7 +46,7 @@ func versions(t *testing.T, db engine.DB) (all [3]engine.CacheVersion) {
 }
 
 func TestACacheVersionChangesWithItsTag(t *testing.T) {
-	db, path := counting(t)
+	db, path := newCounters(t)
 	write := func(db engine.DB, tags ...string) func() error {
 		return func() error {
 			return db.Write(t.Context(), func(tx engine.Tx) error {
@@ -64,28 +65,30 @@ func TestACacheVersionChangesWithItsTag(t *testing.T) {
 		changed [3]bool
 	}{
 		{"nothing", func() error { return nil }, [3]bool{}},
-		{"a write that says what it changes", write(db, "a"), [3]bool{true, false, false}},
-		{"one that changes no tag", func() error {
+		{"a write with a tag", write(db, "a"), [3]bool{true, false, false}},
+		{"a write that changes no tag", func() error {
 			return db.Write(t.Context(), func(tx engine.Tx) error {
 				tx.Changes()
 				return increment(tx, "a")
 			})
 		}, [3]bool{}},
-		{"one that does not say what it changes", write(db), [3]bool{true, true, true}},
-		{"one that changes nothing", func() error { return db.Write(t.Context(), func(engine.Tx) error { return nil }) }, [3]bool{}},
-		{"one that is refused", func() error {
+		{"a write without Changes", write(db), [3]bool{true, true, true}},
+		{"an empty write", func() error {
+			return db.Write(t.Context(), func(engine.Tx) error { return nil })
+		}, [3]bool{}},
+		{"a failed write", func() error {
 			err := db.Write(t.Context(), func(tx engine.Tx) error { return errors.Join(increment(tx, "a"), refused) })
 			if !errors.Is(err, refused) {
 				return err
 			}
 			return nil
 		}, [3]bool{}},
-		{"one by another connection, which is as good as another process", write(other, "a"), [3]bool{true, true, true}},
-		{"one behind it that says what it changes", write(db, "b"), [3]bool{false, true, false}},
+		{"a write by another connection, as by another process", write(other, "a"), [3]bool{true, true, true}},
+		{"a write with a tag after it", write(db, "b"), [3]bool{false, true, false}},
 		{"a read", func() error {
 			return db.Query(t.Context(), "SELECT n FROM counters", nil, func(engine.Row) error { return nil })
 		}, [3]bool{}},
-		{"one by another connection, and one here that says what it changes", func() error {
+		{"a write by another connection, then one with a tag here", func() error {
 			return errors.Join(write(other, "b")(), write(db, "a")())
 		}, [3]bool{true, true, true}},
 	} {
@@ -102,8 +105,8 @@ func TestACacheVersionChangesWithItsTag(t *testing.T) {
 	}
 }
 
-func TestACacheVersionOutlivesARestartOfTheWAL(t *testing.T) {
-	db, path := counting(t)
+func TestACacheVersionSurvivesAWALReset(t *testing.T) {
+	db, path := newCounters(t)
 	conn, err := zombiezen.OpenConn(path, zombiezen.OpenReadWrite)
 	if err != nil {
 		t.Fatal(err)
@@ -124,10 +127,10 @@ func TestACacheVersionOutlivesARestartOfTheWAL(t *testing.T) {
 	}
 }
 
-// Two databases on one file increment counters, while readers cache what they have read under its
-// version.
-func TestNothingCachedIsOlderThanWhatWasAcknowledged(t *testing.T) {
-	one, path := counting(t)
+// Two databases on one file increment counters, while readers cache the values under their
+// versions.
+func TestACachedReadIsNeverOlderThanAnAcknowledgedWrite(t *testing.T) {
+	one, path := newCounters(t)
 	dbs := []engine.DB{one, openFile(t, path)}
 	names := []string{"a", "b"}
 	var acknowledged [2]atomic.Int64
@@ -156,7 +159,10 @@ func TestNothingCachedIsOlderThanWhatWasAcknowledged(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				for was := acknowledged[i].Load(); was < is && !acknowledged[i].CompareAndSwap(was, is); was = acknowledged[i].Load() {
+				for was := acknowledged[i].Load(); was < is; was = acknowledged[i].Load() {
+					if acknowledged[i].CompareAndSwap(was, is) {
+						break
+					}
 				}
 			}
 		})
@@ -187,7 +193,8 @@ func TestNothingCachedIsOlderThanWhatWasAcknowledged(t *testing.T) {
 					continue
 				}
 				c := read{version: before}
-				if err := dbs[0].Query(t.Context(), "SELECT n FROM counters WHERE name = $1", engine.Args{names[i]}, func(r engine.Row) error {
+				const sql = "SELECT n FROM counters WHERE name = $1"
+				if err := dbs[0].Query(t.Context(), sql, engine.Args{names[i]}, func(r engine.Row) error {
 					c.n = r.Int(0)
 					return nil
 				}); err != nil {
@@ -204,7 +211,7 @@ func TestNothingCachedIsOlderThanWhatWasAcknowledged(t *testing.T) {
 	close(done)
 	reading.Wait()
 	if hits.Load() == 0 {
-		t.Error("nothing was ever cached")
+		t.Error("no read was served from the cache")
 	}
 	var sum int64
 	for i := range names {
@@ -215,16 +222,16 @@ func TestNothingCachedIsOlderThanWhatWasAcknowledged(t *testing.T) {
 	}
 }
 
-// Another process commits all the time, also between a commit of this one and the moment when its
-// cache tags change.
-func TestACommitHidesNoneOfAnotherProcess(t *testing.T) {
-	db, path := counting(t)
+// Another process commits constantly, including between a commit of this one and the change of its
+// cache tags.
+func TestACommitDoesNotHideCommitsOfAnotherProcess(t *testing.T) {
+	db, path := newCounters(t)
 	other, err := zombiezen.OpenConn(path, zombiezen.OpenReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = other.Close() }()
-	if err := sqlitex.ExecuteTransient(other, "PRAGMA synchronous = OFF", nil); err != nil { // fast
+	if err := sqlitex.ExecuteTransient(other, "PRAGMA synchronous = OFF", nil); err != nil { // for speed
 		t.Fatal(err)
 	}
 	var acknowledged atomic.Int64 // of b, which the other process increments
@@ -240,7 +247,8 @@ func TestACommitHidesNoneOfAnotherProcess(t *testing.T) {
 	}
 	all.Go(func() {
 		for running() {
-			switch err := sqlitex.ExecuteTransient(other, "UPDATE counters SET n = n + 1 WHERE name = 'b'", nil); zombiezen.ErrCode(err) {
+			err := sqlitex.ExecuteTransient(other, "UPDATE counters SET n = n + 1 WHERE name = 'b'", nil)
+			switch zombiezen.ErrCode(err) {
 			case zombiezen.ResultOK:
 				acknowledged.Add(1)
 				time.Sleep(rand.N(50 * time.Microsecond))
@@ -289,12 +297,12 @@ func TestACommitHidesNoneOfAnotherProcess(t *testing.T) {
 	close(done)
 	all.Wait()
 	if acknowledged.Load() == 0 {
-		t.Error("the other process has committed nothing")
+		t.Error("the other process did not commit")
 	}
 }
 
 func TestAClosedDatabaseHasNoCacheVersions(t *testing.T) {
-	db, path := counting(t)
+	db, path := newCounters(t)
 	versions(t, db)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -303,13 +311,13 @@ func TestAClosedDatabaseHasNoCacheVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v, ok := db.CacheVersion("a"); ok {
-		t.Errorf("one that is closed has the version %v", v)
+		t.Errorf("a closed database has the version %v", v)
 	}
 }
 
-// A database takes the place of one that this process has open.
-func TestACacheVersionIsOfTheFileThatIsOpen(t *testing.T) {
-	_, path := counting(t)
+// Another database replaces one that this process has open.
+func TestCacheVersionsBelongToTheOpenFile(t *testing.T) {
+	_, path := newCounters(t)
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		if err := os.Rename(path+suffix, path+".old"+suffix); err != nil {
 			t.Fatal(err)
@@ -334,7 +342,7 @@ func BenchmarkCacheVersion(b *testing.B) {
 	defer func() { _ = db.Close() }()
 	for b.Loop() {
 		if _, ok := db.CacheVersion("a"); !ok {
-			b.Fatal("the version is not known")
+			b.Fatal("the version is unknown")
 		}
 	}
 }

@@ -7,33 +7,34 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// What the checks read, each a statement whose rows are problems.
+// The checks. Each is a statement that returns one problem per row.
 const (
-	// The header and the schema are read on the way to this: the file is a database,
-	// and is as long as it says. A page that begins a table or an index says so in its
-	// first byte (https://www.sqlite.org/fileformat.html, 1.6).
-	checkRoots = `SELECT type || ' ' || name || ' does not begin on page ' || rootpage FROM sqlite_schema LEFT JOIN sqlite_dbpage ON pgno = rootpage
+	// SQLite reads the header and the schema to run this, so it also verifies that the file is a
+	// database of the stated length. The first byte of a root page is the type of its b-tree
+	// (https://www.sqlite.org/fileformat.html, 1.6).
+	checkRoots = `SELECT type || ' ' || name || ' does not begin on page ' || rootpage
+		FROM sqlite_schema LEFT JOIN sqlite_dbpage ON pgno = rootpage
 		WHERE rootpage > 0 AND coalesce(hex(substr(data, 1, 1)), '') NOT IN ('02', '05', '0A', '0D')`
 
-	// Every page: that it is used once, that its rows are in order, and that columns
-	// hold what they may.
+	// Every page is used once, rows are in order, and columns satisfy their constraints.
 	checkPages = "PRAGMA quick_check"
 
-	// The same, and that indexes have what their tables have.
+	// The same, and indexes match their tables.
 	checkIndexes = "PRAGMA integrity_check"
 
-	checkReferences = `SELECT 'a row of ' || "table" || ' refers to none of ' || parent FROM pragma_foreign_key_check`
+	checkReferences = `SELECT 'foreign key violation: a row of ' || "table" || ' refers to no row of ' || parent
+		FROM pragma_foreign_key_check`
 )
 
-// Check that is full reads all of the file. One that is not reads the schema and where
-// each table and index begins.
+// A full Check reads the whole file. A quick one reads the schema and the root page of each table
+// and index.
 func (db *database) Check(ctx context.Context, full bool) ([]engine.Problem, error) {
 	checks := []string{checkRoots}
 	if full {
 		checks = append(checks, checkIndexes, checkReferences)
 	}
 	var found []engine.Problem
-	err := db.reading(ctx, func(c *connection) (err error) {
+	err := db.withReader(ctx, func(c *connection) (err error) {
 		if err := ctx.Err(); err != nil {
 			return &engine.Error{Class: engine.Unavailable, Err: fmt.Errorf("check: %w", context.Cause(ctx))}
 		}
@@ -48,8 +49,8 @@ func (db *database) Check(ctx context.Context, full bool) ([]engine.Problem, err
 	return found, err
 }
 
-// check runs checks until one has found something. Damage that keeps one from being
-// made is a problem that it has found.
+// check runs checks until one finds a problem. Corruption that makes a check fail is a problem,
+// too.
 func (c *connection) check(checks ...string) (found []engine.Problem, err error) {
 	for _, check := range checks {
 		err := c.run(check, nil, func(r engine.Row) error {

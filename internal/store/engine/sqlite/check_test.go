@@ -37,10 +37,11 @@ const sample = `
 	CREATE TABLE parents (id INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL) STRICT;
 	CREATE TABLE children (id INTEGER NOT NULL PRIMARY KEY, parent INTEGER NOT NULL REFERENCES parents (id)) STRICT;
 	CREATE INDEX parents_by_name ON parents (name);
-	WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) INSERT INTO parents SELECT i, hex(randomblob(20)) FROM n;
+	WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+		INSERT INTO parents SELECT i, hex(randomblob(20)) FROM n;
 	INSERT INTO children SELECT id, id FROM parents;`
 
-// rootOf returns the page that a table or an index begins on, counted from 1.
+// rootOf returns the number of the root page of a table or an index, from 1.
 func rootOf(t *testing.T, db engine.DB, name string) (page int64) {
 	t.Helper()
 	err := engine.Find(func(sql string, args engine.Args, each func(engine.Row) error) error {
@@ -52,7 +53,7 @@ func rootOf(t *testing.T, db engine.DB, name string) (page int64) {
 	return page
 }
 
-// overwrite writes into a file without the locks of SQLite.
+// overwrite writes to a file without SQLite's locks.
 func overwrite(t *testing.T, path string, at int64, with []byte) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -69,19 +70,19 @@ func overwrite(t *testing.T, path string, at int64, with []byte) {
 
 const page = 4096
 
-func TestCheckFindsWhatItIsFor(t *testing.T) {
+func TestCheckFindsDamage(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage      func(t *testing.T, db engine.DB, path string)
 		quick, full bool
 	}{
-		"nothing":                       {func(*testing.T, engine.DB, string) {}, false, false},
-		"a table that begins on zeros":  {zeros("parents"), true, true},
-		"an index that begins on zeros": {zeros("parents_by_name"), true, true},
-		"a page of zeros": {func(t *testing.T, _ engine.DB, path string) {
+		"nothing":                        {func(*testing.T, engine.DB, string) {}, false, false},
+		"a zeroed root page of a table":  {zeros("parents"), true, true},
+		"a zeroed root page of an index": {zeros("parents_by_name"), true, true},
+		"a zeroed page": {func(t *testing.T, _ engine.DB, path string) {
 			overwrite(t, path, 20*page, make([]byte, page))
 		}, false, true},
-		"a row that refers to none": {func(t *testing.T, _ engine.DB, path string) {
-			c, err := zombiezen.OpenConn(path, zombiezen.OpenReadWrite) // which does not look at references
+		"a foreign key violation": {func(t *testing.T, _ engine.DB, path string) {
+			c, err := zombiezen.OpenConn(path, zombiezen.OpenReadWrite) // does not enforce foreign keys
 			if err == nil {
 				err = errors.Join(sqlitex.ExecuteTransient(c, "DELETE FROM parents WHERE id = 7", nil), c.Close())
 			}
@@ -104,7 +105,7 @@ func TestCheckFindsWhatItIsFor(t *testing.T) {
 	}
 }
 
-// newSample makes a database with the sample, which nobody has open.
+// newSample creates a closed database with the sample data.
 func newSample(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "sample.db")
@@ -125,27 +126,27 @@ func newSample(t *testing.T) (path string) {
 	return path
 }
 
-// sampleFile is the database with the sample, which is made once.
+// The sample database is created only once.
 var (
 	sampled    sync.Once
 	sampleFile []byte
 )
 
-// zeros puts zeros where a table or an index begins.
+// zeros zeroes the root page of a table or an index.
 func zeros(name string) func(t *testing.T, db engine.DB, path string) {
 	return func(t *testing.T, db engine.DB, path string) {
 		overwrite(t, path, (rootOf(t, db, name)-1)*page, make([]byte, page))
 	}
 }
 
-func TestCheckEndsWithItsContext(t *testing.T) {
+func TestCheckStopsWhenItsContextIsCanceled(t *testing.T) {
 	db := openFile(t, newSample(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := db.Check(ctx, true); engine.ClassOf(err) != engine.Unavailable {
-		t.Errorf("a check that was cancelled: %v", err)
+		t.Errorf("a canceled check: %v", err)
 	}
 	if found, err := db.Check(t.Context(), true); err != nil || len(found) > 0 {
-		t.Errorf("the next one: %v, %v", found, err)
+		t.Errorf("the next check: %v, %v", found, err)
 	}
 }

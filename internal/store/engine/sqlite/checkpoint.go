@@ -10,76 +10,77 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// The rules of this file.
+// WAL checkpoints.
 //
-// SQLite's own checkpoints would run behind every commit once the log is long, and sync the
-// database each time. Here one runs when checkpointPages wait, on a connection of its own,
-// while others write: in a database of many gigabytes these pages lie anywhere, and to
-// write and sync them takes a third of a second.
+// SQLite's automatic checkpoints would run after every commit once the WAL is long, and sync the
+// database each time. Here, a checkpoint runs on its own connection, concurrently with writes, once
+// checkpointPages pages wait for backfill. In a database of many gigabytes these pages are
+// scattered, and to write and sync them takes a third of a second.
 //
-// The log starts over with a commit that finds all of it in the database. While others
-// write that is never so by itself. Of a long log, what was committed during a checkpoint is
-// left to another one, which has less to do, and so on until no more than lastPages wait, or
-// the writers are too fast. For the rest, and to sync the database, the writer's turn is taken.
+// The WAL is reset by the first commit after all of it was backfilled. Under constant writes that
+// never happens by itself. For a WAL of resetPages, checkpoints therefore repeat: each backfills
+// what was committed during the one before, and so has less to do, until at most maxFinalPages wait
+// or the writers are too fast. The final checkpoint, which backfills the rest and syncs the
+// database, holds the write lock.
 //
-// It starts over only when no read is in its way, so behind maxLogPages the turn is for a
-// checkpoint that waits, for a moment, for the reads that are. Where one stays in the way,
-// the turn is not taken again before the log has grown by as much as a checkpoint moves.
+// The WAL can be reset only when no reader uses it. From restartPages on, the final checkpoint is a
+// RESTART, which waits up to restartWait for readers. If a reader still prevents the reset, the
+// write lock is not taken again before the WAL has grown by checkpointPages.
 const (
-	checkpointPages = 8000
-	lastPages       = 500
-	longLog         = 20000 // in pages
-	maxLogPages     = 32000
-	keepLogBytes    = maxLogPages * pageBytes // what is left of a larger log when it starts over
-	restartWait     = 100 * time.Millisecond
-	checkpointPause = time.Second // behind one that failed
+	checkpointPages = 8000                     // pages to backfill at which a checkpoint starts
+	maxFinalPages   = 500                      // pages to leave for the final checkpoint if possible
+	resetPages      = 20000                    // WAL length at which it is reset
+	restartPages    = 32000                    // WAL length at which the final checkpoint waits for readers
+	walSizeLimit    = restartPages * pageBytes // a longer WAL file is truncated to this at a reset
+	restartWait     = 100 * time.Millisecond   // maximum wait for readers
+	checkpointPause = time.Second              // pause after a failed checkpoint
 )
 
-// watchLog has the log shortened if enough of it waits for that. It is called by who has the
-// writer's turn.
-func (db *database) watchLog() {
-	pages, waiting, err := db.runCheckpoint(db.writer, "NOOP")
+// checkpointIfDue wakes checkpointLoop if enough pages wait for backfill. The caller holds the
+// write lock.
+func (db *database) checkpointIfDue() {
+	pages, pending, err := db.runCheckpoint(db.writer, "NOOP")
 	if err != nil {
-		return // the next commit looks again
+		return // the next commit tries again
 	}
-	db.logPages.Store(pages)
-	if pages < longLog {
-		db.nextTurn.Store(longLog)
+	db.walPages.Store(pages)
+	if pages < resetPages {
+		db.blockingPages.Store(resetPages)
 	}
-	if waiting < checkpointPages && pages < db.nextTurn.Load() {
+	if pending < checkpointPages && pages < db.blockingPages.Load() {
 		return
 	}
 	select {
-	case db.long <- struct{}{}:
-	default: // it is known already
+	case db.checkpointDue <- struct{}{}:
+	default: // already signaled
 	}
 }
 
-// keepLogShort makes checkpoints until the database is closed. One that fails harms nothing
-// that is committed. It is tried again after a later commit, unless a sync has failed.
-func (db *database) keepLogShort() {
-	defer func() { _ = db.checkpointer.conn.Close() }() // which has nothing open
+// checkpointLoop runs checkpoints until the database is closed. A failed checkpoint loses nothing
+// that is committed. It is retried after a later commit, unless a sync has failed.
+func (db *database) checkpointLoop() {
+	defer func() { _ = db.checkpointer.conn.Close() }() // no transaction is open
 	for {
-		var truncated chan<- error // who waits for a truncation; nil for nobody
+		var truncated chan<- error // receives the result of a truncation; nil if none was requested
 		select {
 		case <-db.closing:
 			return
-		case <-db.long:
-		case truncated = <-db.truncations:
+		case <-db.checkpointDue:
+		case truncated = <-db.truncateRequests:
 		}
 		var err error
 		switch {
-		case !db.mayCheckpoint():
+		case !db.canCheckpoint():
 			err = cmp.Or(db.refusal(), error(errClosed))
 		case truncated != nil:
 			err = db.truncate()
 		default:
-			err = db.shortenLog(db.checkpointer)
+			err = db.checkpointWAL(db.checkpointer)
 		}
 		if truncated != nil {
 			truncated <- err
 		}
-		if err == nil || truncated != nil && isInTheWay(err) {
+		if err == nil || truncated != nil && isBlocked(err) {
 			continue
 		}
 		select {
@@ -90,58 +91,58 @@ func (db *database) keepLogShort() {
 	}
 }
 
-// shortenLog moves what is in the log to the database, and lets a long one start over.
-func (db *database) shortenLog(c *connection) error {
-	pages, waiting, err := db.runCheckpoint(c, "NOOP")
+// checkpointWAL backfills the WAL, and lets a long one be reset.
+func (db *database) checkpointWAL(c *connection) error {
+	pages, pending, err := db.runCheckpoint(c, "NOOP")
 	if err != nil {
 		return err
 	}
-	if pages < db.nextTurn.Load() {
-		if waiting < checkpointPages { // another one has moved it
+	if pages < db.blockingPages.Load() {
+		if pending < checkpointPages { // another process has backfilled them
 			return nil
 		}
 		return db.checkpoint(c, "passive", "PASSIVE")
 	}
-	before, most := int64(math.MaxInt64), pages+maxLogPages-longLog
-	for waiting > lastPages && waiting < before/4*3 && pages < most && db.mayCheckpoint() {
-		before = waiting
+	before, maxPages := int64(math.MaxInt64), pages+restartPages-resetPages
+	for pending > maxFinalPages && pending < before/4*3 && pages < maxPages && db.canCheckpoint() {
+		before = pending
 		if err := db.checkpoint(c, "passive", "PASSIVE"); err != nil {
 			return err
 		}
-		if pages, waiting, err = db.runCheckpoint(c, "NOOP"); err != nil {
+		if pages, pending, err = db.runCheckpoint(c, "NOOP"); err != nil {
 			return err
 		}
 	}
-	return db.finishLog()
+	return db.finalCheckpoint()
 }
 
-// finishLog moves the rest of the log while nobody writes.
-func (db *database) finishLog() error {
-	if err := db.takeTurn(context.Background()); err != nil {
+// finalCheckpoint backfills the rest of the WAL while it holds the write lock.
+func (db *database) finalCheckpoint() error {
+	if err := db.lockWriter(context.Background()); err != nil {
 		return err
 	}
-	defer db.endTurn()
+	defer db.unlockWriter()
 	db.commit()
-	if !db.mayCheckpoint() {
+	if !db.canCheckpoint() {
 		return nil
 	}
-	pages := db.logPages.Load()
-	name, mode, next := "final", "PASSIVE", min(pages+checkpointPages, maxLogPages)
-	if pages >= maxLogPages {
+	pages := db.walPages.Load()
+	name, mode, next := "final", "PASSIVE", min(pages+checkpointPages, restartPages)
+	if pages >= restartPages {
 		name, mode, next = "restart", "RESTART", pages+checkpointPages
 		db.writer.conn.SetBusyTimeout(restartWait)
 		defer db.writer.conn.SetBusyTimeout(0)
 	}
 	err := db.checkpoint(db.writer, name, mode)
 	if err == nil {
-		db.nextTurn.Store(next)
+		db.blockingPages.Store(next)
 	}
 	return err
 }
 
-// mayCheckpoint reports whether the database is neither being closed, which makes a
-// checkpoint as well, nor damaged, nor without one of its files, and no sync has failed.
-func (db *database) mayCheckpoint() bool {
+// canCheckpoint reports whether a checkpoint may run: the database is not being closed, which runs
+// one as well, is not damaged, has all its files, and no sync has failed.
+func (db *database) canCheckpoint() bool {
 	select {
 	case <-db.closing:
 		return false
@@ -150,29 +151,34 @@ func (db *database) mayCheckpoint() bool {
 	}
 }
 
-// errCheckpointing is the error of who finds another process at it.
-var errCheckpointing = &engine.Error{Class: engine.Unavailable, Err: errors.New("another process makes a checkpoint")}
+// errCheckpointing is returned while another process runs a checkpoint.
+var errCheckpointing = &engine.Error{
+	Class: engine.Unavailable, Err: errors.New("another process is running a checkpoint"),
+}
 
-// checkpoint makes one and reports it under a name, unless others hold it up.
+// checkpoint runs a checkpoint and reports it to the observer under name, unless readers or another
+// process blocked it.
 func (db *database) checkpoint(c *connection, name, mode string) error {
 	start := time.Now()
 	_, _, err := db.runCheckpoint(c, mode)
-	if !isInTheWay(err) {
+	if !isBlocked(err) {
 		db.options.Observer.Checkpointed(name, time.Since(start), err == nil)
 	}
 	return err
 }
 
-// runCheckpoint returns how many pages the log has, and how many of them are not in the
-// database yet. NOOP does nothing else.
-func (db *database) runCheckpoint(c *connection, mode string) (pages, waiting int64, err error) {
+// runCheckpoint runs a checkpoint. It returns the length of the WAL in pages, and how many of them
+// are not backfilled yet. NOOP only returns these numbers.
+func (db *database) runCheckpoint(c *connection, mode string) (pages, pending int64, err error) {
 	busy := false
-	err = engine.Find(c.Query, "PRAGMA wal_checkpoint("+mode+")", nil, func(r engine.Row) { busy, pages, waiting = r.Int(0) != 0, r.Int(1), r.Int(1)-r.Int(2) })
+	err = engine.Find(c.Query, "PRAGMA wal_checkpoint("+mode+")", nil, func(r engine.Row) {
+		busy, pages, pending = r.Int(0) != 0, r.Int(1), r.Int(1)-r.Int(2)
+	})
 	switch {
 	case err == nil && pages < 0:
 		return 0, 0, errCheckpointing
 	case err == nil && busy && mode == "TRUNCATE":
-		return pages, waiting, errReading
+		return pages, pending, errReadersActive
 	}
-	return pages, waiting, db.noting(err)
+	return pages, pending, db.recordFailure(err)
 }

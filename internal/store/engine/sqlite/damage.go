@@ -12,36 +12,35 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// The rules of this file.
+// Corruption.
 //
-// A damaged file is found before it is used where that costs little, and is left as it
-// was found: nothing is written to it, and its write-ahead log is not moved into it.
+// Open detects damage before the file is used, where that is cheap, and leaves a damaged file
+// unchanged: it writes nothing and does not backfill the WAL.
 //
-// What is damaged may be met at any later time. Reads go on as far as they can, but
-// nothing is written any more: what is acknowledged must be found again, also by those
-// who put a copy back.
+// Damage may also be detected at any later time. Reads that succeed continue, but writes are
+// refused: every acknowledged write must be readable later, also after a backup is restored.
 //
-// The directory is synced before the first commit. SQLite does so too when it makes
-// the log, but goes on if that fails (https://www.sqlite.org/src, os_unix.c, unixSync).
+// The directory is synced before the first commit. SQLite syncs it too when it creates the WAL, but
+// ignores a failure (https://www.sqlite.org/src, os_unix.c, unixSync).
 
-// maxCheckedBytes is the size of a file that is read as a whole at the start if it was
-// not closed. That takes about 2 ms for a megabyte that is in memory.
+// maxCheckedBytes is the maximum size of a file that is checked completely at the start if it was
+// not closed. The check takes about 2 ms per megabyte of cached file.
 const maxCheckedBytes = 1 << 30
 
-// examine looks for damage before anything is written. It uses a connection that can
-// only read, because the last one that can write moves the log into the database when
-// it is closed. What else is wrong is for those who open the file next to find.
-func (db *database) examine() error {
+// inspect looks for damage before anything is written. It uses a read-only connection, because the
+// last writable connection backfills the WAL when it is closed. It leaves other errors to the
+// connection that opens the file next.
+func (db *database) inspect() error {
 	size, err := sizeOf(db.path)
 	if err != nil {
 		return &engine.Error{Class: engine.Unavailable, Err: err}
 	}
-	log, err := sizeOf(db.path + "-wal")
+	wal, err := sizeOf(db.path + "-wal")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &engine.Error{Class: engine.Unavailable, Err: err}
 	}
 	if size == 0 {
-		if err := mustHaveNoLog(db.path); err != nil {
+		if err := rejectOrphanedWAL(db.path); err != nil {
 			return err
 		}
 	}
@@ -49,13 +48,14 @@ func (db *database) examine() error {
 	if err != nil {
 		return nil
 	}
-	defer func() { _ = conn.Close() }() // it has only read
+	defer func() { _ = conn.Close() }() // read-only
 	c := &connection{conn: conn, statements: map[string]*resultRow{}}
 	checks := []string{checkRoots}
-	if db.options.CheckAfterCrash && log > 0 && size <= maxCheckedBytes {
+	if db.options.CheckAfterCrash && wal > 0 && size <= maxCheckedBytes {
 		checks = append(checks, checkPages)
 	}
-	if err := runScript(conn, fmt.Sprintf("PRAGMA mmap_size = %d", mmapBytes)); err != nil && engine.ClassOf(classified(err)) != engine.Corrupt {
+	err = runScript(conn, fmt.Sprintf("PRAGMA mmap_size = %d", mmapBytes))
+	if err != nil && engine.ClassOf(classify(err)) != engine.Corrupt {
 		return nil
 	}
 	if found, err := c.check(checks...); err == nil && len(found) > 0 {
@@ -64,16 +64,17 @@ func (db *database) examine() error {
 	return nil
 }
 
-// mustHaveNoLog returns an error if the database at path, which is missing or empty, has
-// a log. SQLite would take it for a new one, and delete the log.
-func mustHaveNoLog(path string) error {
-	switch log, err := sizeOf(path + "-wal"); {
+// rejectOrphanedWAL returns an error if the database at path, which is missing or empty, has a WAL.
+// SQLite would treat it as a new database and delete the WAL.
+func rejectOrphanedWAL(path string) error {
+	switch wal, err := sizeOf(path + "-wal"); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return &engine.Error{Class: engine.Unavailable, Err: err}
-	case log > 0:
-		return &engine.Error{Class: engine.Corrupt, Err: fmt.Errorf("the file is missing or empty, and its write-ahead log %s-wal is not", path)}
+	case wal > 0:
+		err := fmt.Errorf("the file is missing or empty, but its write-ahead log %s-wal is not", path)
+		return &engine.Error{Class: engine.Corrupt, Err: err}
 	}
 	return nil
 }
@@ -86,12 +87,11 @@ func sizeOf(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// settle makes sure that commits can be made and will be found: that the file can be
-// written, and that the names of it and of its log, which is there by now, are on the
-// disk.
-func (db *database) settle() error {
-	// A write that has nothing to do. BEGIN IMMEDIATE takes what cannot be written for
-	// a wish to read.
+// ensureWritable verifies that the file is writable, and syncs the directory entries of the file
+// and of the WAL, which exists by now.
+func (db *database) ensureWritable() error {
+	// A write that changes nothing. BEGIN IMMEDIATE is not enough: on a read-only file it falls
+	// back to a read transaction.
 	_, err := db.writer.Exec("PRAGMA incremental_vacuum(1)")
 	if err != nil && sqlite.ErrCode(err).ToPrimary() != sqlite.ResultBusy { // by another process
 		return err
@@ -110,8 +110,8 @@ var syncDirectory = func(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// noting remembers that damage was met or that a sync failed, and returns err.
-func (db *database) noting(err error) error {
+// recordFailure records corruption and failed syncs, and returns err.
+func (db *database) recordFailure(err error) error {
 	if isFailedSync(err) {
 		db.failSync(err)
 	}
@@ -128,18 +128,20 @@ func (db *database) Damage() error {
 	return nil
 }
 
-// advised adds to the error of an opening what to do about it.
-func advised(err error) error {
+// withAdvice adds to an error of Open how to fix it.
+func withAdvice(err error) error {
 	var advice string
 	switch code := sqlite.ErrCode(err).ToPrimary(); {
 	case engine.ClassOf(err) == engine.Corrupt:
-		advice = "the database is damaged, or is none: nothing was changed; keep the file and its -wal, and restore a backup (atrium restore), " +
-			"or save what can be read with the .recover command of sqlite3 (docs/operations.md, \"The database is damaged\")"
-	case errors.Is(err, fs.ErrPermission), code == sqlite.ResultReadOnly, code == sqlite.ResultPerm, code == sqlite.ResultCantOpen:
-		advice = "the file, those beside it that end in -wal and -shm, and the directory must be writable for the user that runs this, " +
-			"on a file system that is not mounted read-only"
+		advice = "the file is damaged or not a database; nothing was changed: keep the file and its -wal, " +
+			"and restore a backup (atrium restore), or save what is readable with the .recover command of sqlite3 " +
+			"(docs/operations.md, \"The database is damaged\")"
+	case errors.Is(err, fs.ErrPermission), code == sqlite.ResultReadOnly,
+		code == sqlite.ResultPerm, code == sqlite.ResultCantOpen:
+		advice = "the file, its -wal and -shm files, and the directory must be writable by the user " +
+			"that runs this command, on a file system that is not mounted read-only"
 	case code == sqlite.ResultFull, code == sqlite.ResultIOErr:
-		advice = "look whether the disk is full or failing"
+		advice = "check whether the disk is full or failing"
 	default:
 		return err
 	}

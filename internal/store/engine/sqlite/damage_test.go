@@ -17,7 +17,7 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// copyFile copies a file if there is one.
+// copyFile copies a file if it exists.
 func copyFile(t *testing.T, to, from string) {
 	t.Helper()
 	b, err := os.ReadFile(from)
@@ -32,19 +32,19 @@ func copyFile(t *testing.T, to, from string) {
 	}
 }
 
-// newLeft makes a database as a process leaves it that is killed: what the statements
-// did is in the write-ahead log alone.
-func newLeft(t *testing.T, sql string) (path string) {
+// newCrashed creates the files that a killed process leaves behind: the changes of sql are in the
+// WAL only.
+func newCrashed(t *testing.T, sql string) (path string) {
 	t.Helper()
-	return leave(t, newSample(t), sql)
+	return crashed(t, newSample(t), sql)
 }
 
-// leave is newLeft for another database than the sample.
-func leave(t *testing.T, from, sql string) (path string) {
+// crashed is newCrashed for a database other than the sample.
+func crashed(t *testing.T, from, sql string) (path string) {
 	t.Helper()
 	db := openFile(t, from)
 	script(t, db, sql)
-	path = filepath.Join(t.TempDir(), "left.db")
+	path = filepath.Join(t.TempDir(), "crashed.db")
 	for _, end := range []string{"", "-wal", "-shm"} {
 		copyFile(t, path+end, from+end)
 	}
@@ -62,31 +62,31 @@ func count(t *testing.T, db engine.DB, table string) (n int64) {
 	return n
 }
 
-// What is found to be damaged is refused with a word on what to do, and left as it
-// is: a second look, or a better program, finds what the first one did.
-func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
+// The error says how to fix the damage, and the file stays unchanged, so later attempts and
+// recovery tools find the same content.
+func TestADamagedFileIsRefusedAndLeftUnchanged(t *testing.T) {
 	const grown = "INSERT INTO parents SELECT id + 10000, name FROM parents"
 	for name, damage := range map[string]func(t *testing.T) (path string){
-		"what is no database": func(t *testing.T) string {
+		"a file that is not a database": func(t *testing.T) string {
 			path := filepath.Join(t.TempDir(), "letter.txt")
 			if err := os.WriteFile(path, bytes.Repeat([]byte("Dear reader, "), 1000), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			return path
 		},
-		"a header of zeros": func(t *testing.T) string {
+		"a zeroed header": func(t *testing.T) string {
 			path := newSample(t)
 			overwrite(t, path, 0, make([]byte, 100))
 			return path
 		},
-		"a file that was cut off": func(t *testing.T) string {
+		"a truncated file": func(t *testing.T) string {
 			path := newSample(t)
 			if err := os.Truncate(path, 10*page); err != nil {
 				t.Fatal(err)
 			}
 			return path
 		},
-		"a table that begins on zeros": func(t *testing.T) string {
+		"a zeroed root page of a table": func(t *testing.T) string {
 			path := newSample(t)
 			db := openFile(t, path)
 			at := rootOf(t, db, "children")
@@ -96,31 +96,32 @@ func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 			overwrite(t, path, (at-1)*page, make([]byte, page))
 			return path
 		},
-		"a page of zeros after a crash": func(t *testing.T) string {
-			path := newLeft(t, "DELETE FROM children WHERE id = 1")
+		"a zeroed page after a crash": func(t *testing.T) string {
+			path := newCrashed(t, "DELETE FROM children WHERE id = 1")
 			overwrite(t, path, 20*page, make([]byte, page))
 			return path
 		},
-		"the log of another database": func(t *testing.T) string {
-			path := newLeft(t, grown)
+		"the WAL of another database": func(t *testing.T) string {
+			path := newCrashed(t, grown)
 			from := newSample(t)
 			db := openFile(t, from)
-			script(t, db, "DROP TABLE children; DELETE FROM parents WHERE id % 3 = 0; CREATE TABLE others (id INTEGER NOT NULL PRIMARY KEY) STRICT")
+			script(t, db, `DROP TABLE children; DELETE FROM parents WHERE id % 3 = 0;
+				CREATE TABLE others (id INTEGER NOT NULL PRIMARY KEY) STRICT`)
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
-			copyFile(t, path+"-wal", leave(t, from, grown)+"-wal")
+			copyFile(t, path+"-wal", crashed(t, from, grown)+"-wal")
 			return path
 		},
-		"a log without its database": func(t *testing.T) string {
-			path := newLeft(t, grown)
+		"a WAL without its database": func(t *testing.T) string {
+			path := newCrashed(t, grown)
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
 			return path
 		},
-		"a log beside an empty file": func(t *testing.T) string {
-			path := newLeft(t, grown)
+		"a WAL next to an empty file": func(t *testing.T) string {
+			path := newCrashed(t, grown)
 			if err := os.Truncate(path, 0); err != nil {
 				t.Fatal(err)
 			}
@@ -141,25 +142,25 @@ func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 				}
 				for _, word := range []string{path, "restore a backup", ".recover"} {
 					if !strings.Contains(err.Error(), word) {
-						t.Errorf("%q does not say %q", err, word)
+						t.Errorf("%q does not contain %q", err, word)
 					}
 				}
 				after := contents(t, path)
 				for end, was := range before {
 					if now := after[end]; !bytes.Equal(now, was) {
-						t.Errorf("the file %s was changed: %d bytes, were %d", end, len(now), len(was))
+						t.Errorf("the file %q was changed: %d bytes before, %d after", end, len(was), len(now))
 					}
 				}
 				if (after[""] == nil) != (before[""] == nil) {
-					t.Error("a file was made where there was none")
+					t.Error("a missing file was created")
 				}
 			}
 		})
 	}
 }
 
-// contents are those of a database file and its log, "" and "-wal", nil for one that is
-// not there.
+// contents returns the contents of a database file and its WAL by the suffixes "" and "-wal",
+// without missing files.
 func contents(t *testing.T, path string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -175,44 +176,44 @@ func contents(t *testing.T, path string) map[string][]byte {
 	return all
 }
 
-// What a crash leaves is no damage: the log ends in the middle of what was being
-// written, or the memory that processes share is not the log's.
-func TestWhatACrashLeavesIsOpened(t *testing.T) {
+// The files that a crash leaves are not damaged: the WAL may end in the middle of a write, and the
+// WAL-index may not match the WAL.
+func TestFilesLeftByACrashAreOpened(t *testing.T) {
 	const first, second = "INSERT INTO parents VALUES (-1, '')", "INSERT INTO parents VALUES (-2, '')"
-	log := func(path string) int64 { return int64(len(contents(t, path)["-wal"])) }
+	walSize := func(path string) int64 { return int64(len(contents(t, path)["-wal"])) }
 	for name, c := range map[string]struct {
 		leave func(t *testing.T) (path string)
 		rows  int64
 	}{
-		"all": {func(t *testing.T) string { return newLeft(t, first+";"+second) }, 2002},
-		"a log with a torn end": {func(t *testing.T) string {
-			path := newLeft(t, first)
-			if err := os.Truncate(path+"-wal", log(path)-page/2); err != nil {
+		"all": {func(t *testing.T) string { return newCrashed(t, first+";"+second) }, 2002},
+		"a WAL with a torn end": {func(t *testing.T) string {
+			path := newCrashed(t, first)
+			if err := os.Truncate(path+"-wal", walSize(path)-page/2); err != nil {
 				t.Fatal(err)
 			}
 			return path
 		}, 2000},
-		"a log with garbage at its end": {func(t *testing.T) string {
-			path := newLeft(t, first)
-			overwrite(t, path+"-wal", log(path), bytes.Repeat([]byte("garbage"), 3*page))
+		"a WAL with garbage at its end": {func(t *testing.T) string {
+			path := newCrashed(t, first)
+			overwrite(t, path+"-wal", walSize(path), bytes.Repeat([]byte("garbage"), 3*page))
 			return path
 		}, 2001},
-		"a log of half a header": {func(t *testing.T) string {
-			path := newLeft(t, first)
+		"a WAL with half a header": {func(t *testing.T) string {
+			path := newCrashed(t, first)
 			if err := os.Truncate(path+"-wal", 16); err != nil {
 				t.Fatal(err)
 			}
 			return path
 		}, 2000},
-		"an index of a log that is gone": {func(t *testing.T) string {
-			path := newLeft(t, first)
+		"a WAL-index without a WAL": {func(t *testing.T) string {
+			path := newCrashed(t, first)
 			if err := os.Remove(path + "-wal"); err != nil {
 				t.Fatal(err)
 			}
 			return path
 		}, 2000},
-		"an index of garbage": {func(t *testing.T) string {
-			path := newLeft(t, first)
+		"a WAL-index of garbage": {func(t *testing.T) string {
+			path := newCrashed(t, first)
 			overwrite(t, path+"-shm", 0, bytes.Repeat([]byte("garbage"), page))
 			return path
 		}, 2001},
@@ -235,18 +236,17 @@ func TestWhatACrashLeavesIsOpened(t *testing.T) {
 	}
 }
 
-// Damage that is met while the database is in use ends writing, and nothing else.
-func TestDamageThatIsMetEndsWritesAndNoOtherReads(t *testing.T) {
+func TestDamageStopsWritesButNotOtherReads(t *testing.T) {
 	path := newSample(t)
 	db := openFile(t, path)
 	zeros("children")(t, db, path)
 	for range 2 {
 		if n := count(t, db, "parents"); n != 2000 {
-			t.Errorf("%d rows of a sound table", n)
+			t.Errorf("%d rows in an undamaged table, want 2000", n)
 		}
 		err := db.Query(t.Context(), "SELECT id FROM children", nil, func(engine.Row) error { return nil })
 		if engine.ClassOf(err) != engine.Corrupt || engine.ClassOf(db.Damage()) != engine.Corrupt {
-			t.Errorf("a read of a damaged table: %v, noted: %v", err, db.Damage())
+			t.Errorf("a read of a damaged table: %v, recorded: %v", err, db.Damage())
 		}
 		err = db.Write(t.Context(), func(tx engine.Tx) error { return tx.Script("INSERT INTO parents VALUES (-1, '')") })
 		if engine.ClassOf(err) != engine.Unavailable {
@@ -255,14 +255,14 @@ func TestDamageThatIsMetEndsWritesAndNoOtherReads(t *testing.T) {
 	}
 }
 
-// A connection reads the schema when it is opened: so does the first read.
-func TestDamageThatAConnectionMeetsEndsWrites(t *testing.T) {
+// A connection reads the schema when it is opened, so the first read finds the damage.
+func TestDamageFoundWhileConnectingStopsWrites(t *testing.T) {
 	path := newSample(t)
 	db := openFile(t, path)
-	overwrite(t, path, 100, bytes.Repeat([]byte{0x77}, 100)) // where the schema is
+	overwrite(t, path, 100, bytes.Repeat([]byte{0x77}, 100)) // the schema
 	err := db.Query(t.Context(), "SELECT id FROM parents", nil, func(engine.Row) error { return nil })
 	if engine.ClassOf(err) != engine.Corrupt || engine.ClassOf(db.Damage()) != engine.Corrupt {
-		t.Errorf("the first read: %v, noted: %v", err, db.Damage())
+		t.Errorf("the first read: %v, recorded: %v", err, db.Damage())
 	}
 	err = db.Write(t.Context(), func(tx engine.Tx) error { return tx.Script("INSERT INTO parents VALUES (-1, '')") })
 	if engine.ClassOf(err) != engine.Unavailable {
@@ -270,13 +270,14 @@ func TestDamageThatAConnectionMeetsEndsWrites(t *testing.T) {
 	}
 }
 
-// Who has met damage saves what can be read.
-func TestWhatIsDamagedIsExportedAsFarAsItCanBeRead(t *testing.T) {
+// After damage was found, operators can still save the readable data.
+func TestADamagedDatabaseIsExportedAsFarAsItIsReadable(t *testing.T) {
 	path := newSample(t)
 	db := openFile(t, path)
 	zeros("children")(t, db, path)
-	if err := db.Query(t.Context(), "SELECT id FROM children", nil, func(engine.Row) error { return nil }); engine.ClassOf(db.Damage()) != engine.Corrupt {
-		t.Fatalf("no damage was met: %v", err)
+	err := db.Query(t.Context(), "SELECT id FROM children", nil, func(engine.Row) error { return nil })
+	if engine.ClassOf(db.Damage()) != engine.Corrupt {
+		t.Fatalf("no damage was found: %v", err)
 	}
 	rows := int64(0)
 	if err := db.Snapshot(t.Context(), func(snapshot engine.DB) error {
@@ -287,17 +288,19 @@ func TestWhatIsDamagedIsExportedAsFarAsItCanBeRead(t *testing.T) {
 	}
 }
 
-// What is only read stays as it is to the byte, whatever it is and whatever has left it:
-// it may be somebody else's, or evidence.
-func TestWhatIsOnlyReadIsNotChanged(t *testing.T) {
+// A read-only database stays unchanged to the byte, whatever its state: it may belong to others, or
+// be evidence.
+func TestReadOnlyLeavesTheFilesUnchanged(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(t *testing.T) (path string)
 		rows  int64
 	}{
-		"a database that was closed": {newSample, 2000},
-		"what a crash has left":      {func(t *testing.T) string { return newLeft(t, "INSERT INTO parents VALUES (-1, '')") }, 2001},
-		"a damaged table in what a crash has left": {func(t *testing.T) string {
-			path := newLeft(t, "INSERT INTO parents VALUES (-1, '')")
+		"a closed database": {newSample, 2000},
+		"a crashed database": {func(t *testing.T) string {
+			return newCrashed(t, "INSERT INTO parents VALUES (-1, '')")
+		}, 2001},
+		"a crashed database with a damaged table": {func(t *testing.T) string {
+			path := newCrashed(t, "INSERT INTO parents VALUES (-1, '')")
 			overwrite(t, path, 20*page, make([]byte, page))
 			return path
 		}, -1},
@@ -308,7 +311,7 @@ func TestWhatIsOnlyReadIsNotChanged(t *testing.T) {
 			}
 			return path
 		}, -1},
-		"one without a log, of another program": {func(t *testing.T) string {
+		"a database of another program without a WAL": {func(t *testing.T) string {
 			path := newSample(t)
 			c, err := zombiezen.OpenConn(path, zombiezen.OpenReadWrite)
 			if err == nil {
@@ -346,16 +349,16 @@ func TestWhatIsOnlyReadIsNotChanged(t *testing.T) {
 				t.Error(err)
 			}
 			if after := contents(t, path); !maps.EqualFunc(before, after, bytes.Equal) {
-				t.Errorf("the files %v have become %v", sizes(before), sizes(after))
+				t.Errorf("file sizes were %v and are %v", sizes(before), sizes(after))
 			}
 		})
 	}
 	path := filepath.Join(t.TempDir(), "none.db")
 	if _, err := sqlite.Open(path, sqlite.Options{ReadOnly: true}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("there is none: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 	if len(contents(t, path)) > 0 {
-		t.Error("one was made")
+		t.Error("a missing file was created")
 	}
 }
 
@@ -367,8 +370,8 @@ func sizes(files map[string][]byte) map[string]int {
 	return all
 }
 
-// A server writes while a backup or a doctor only reads.
-func TestWhoOnlyReadsSeesWhatOthersWrite(t *testing.T) {
+// Backups and the doctor read while a server writes.
+func TestAReadOnlyDatabaseSeesWritesOfOtherProcesses(t *testing.T) {
 	path := newSample(t)
 	writer := openFile(t, path)
 	reader, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
@@ -384,19 +387,19 @@ func TestWhoOnlyReadsSeesWhatOthersWrite(t *testing.T) {
 	}
 	script(t, writer, "INSERT INTO parents VALUES (-2, '')")
 	if n := count(t, writer, "parents"); n != 2002 {
-		t.Errorf("%d rows when it had gone, want 2002", n)
+		t.Errorf("%d rows after the reader was closed, want 2002", n)
 	}
 }
 
-// A name that is not on the disk is gone with the power, and all that was committed
-// to the file with it.
-func TestDirectoryThatCannotBeSyncedIsNotUsed(t *testing.T) {
+// A directory entry that is not on disk is lost in a power cut, and with it everything committed to
+// the file.
+func TestOpenFailsIfTheDirectoryCannotBeSynced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new.db")
 	synced := ""
 	defer sqlite.SetSyncDirectory(func(dir string) error {
 		synced = dir
 		if info, err := os.Stat(path + "-wal"); err != nil || info.IsDir() {
-			t.Errorf("the log is not there yet: %v", err)
+			t.Errorf("the WAL does not exist yet: %v", err)
 		}
 		return errors.New("input/output error")
 	})()
@@ -405,6 +408,6 @@ func TestDirectoryThatCannotBeSyncedIsNotUsed(t *testing.T) {
 		t.Error("it was opened")
 	}
 	if want, err := filepath.EvalSymlinks(filepath.Dir(path)); err != nil || synced != want {
-		t.Errorf("%s was synced, want %s, %v", synced, want, err)
+		t.Errorf("%q was synced, want %q, %v", synced, want, err)
 	}
 }

@@ -8,34 +8,33 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// The rules of this file.
+// Detection of removed and replaced files.
 //
-// A file that is removed or replaced while it is open still takes writes, but the next process
-// that opens its path does not find them. SQLite notices in rollback mode only. So each
-// commit is followed by a check that the paths still lead to the files that are open: what is
-// acknowledged was, at that moment, in the database that others find. The check comes after
-// the commit because a file can be removed during it.
+// A file that is removed or replaced while it is open still accepts writes, but the next process
+// that opens its path does not find them. SQLite detects this only in rollback mode. So every
+// commit is followed by a check that the paths still refer to the open files: data is acknowledged
+// only if it is, at that moment, in the database that other processes open. The check follows the
+// commit because a file can be removed during it.
 //
-// Without its file, the shared memory, another process would make a new one and take locks
-// there, and neither would see what the other writes. So it is checked as well.
+// The shared memory file (-shm) is checked as well. Without it, another process would create a new
+// one and take its locks there, and neither process would see what the other writes.
 //
-// While a file is missing, nothing is written and no connection is opened: it would be one to
-// other files. Reads go on, on connections that are open. All goes on once the file is back.
+// While a file is missing, nothing is written and no connection is opened, because it would refer
+// to other files. Reads continue on open connections. Everything resumes once the file is back.
 
-// A fileCheck knows the files of a database that is open. Its methods are safe for concurrent
-// use.
+// A fileCheck identifies the files of an open database. Its methods are safe for concurrent use.
 type fileCheck struct {
 	files []openFile
-	lost  atomic.Bool // as of the last check
+	lost  atomic.Bool // result of the last check
 }
 
-// An openFile is a file as it was when it was opened.
+// An openFile is the path and identity of a file when it was opened.
 type openFile struct {
 	path string
 	info os.FileInfo
 }
 
-// watch makes the check one of the files of the database at path, which are open.
+// watch records the open files of the database at path.
 func (c *fileCheck) watch(path string) error {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		info, err := os.Stat(path + suffix)
@@ -47,7 +46,7 @@ func (c *fileCheck) watch(path string) error {
 	return nil
 }
 
-// check returns an error of class Unavailable if a path does not lead to its file any more.
+// check returns an error of class Unavailable if a path no longer refers to its file.
 func (c *fileCheck) check() error {
 	for _, f := range c.files {
 		info, err := os.Stat(f.path)
@@ -56,15 +55,17 @@ func (c *fileCheck) check() error {
 		}
 		c.lost.Store(true)
 		if err == nil {
-			err = fmt.Errorf("%s is another file", f.path)
+			err = fmt.Errorf("%s is a different file", f.path)
 		}
-		return &engine.Error{Class: engine.Unavailable, Err: fmt.Errorf("a database file was removed or replaced while it is open: %w: put the original back, or stop the server and restore a backup", err)}
+		err = fmt.Errorf("a database file was removed or replaced while it is open: %w: "+
+			"put the original back, or stop the server and restore a backup", err)
+		return &engine.Error{Class: engine.Unavailable, Err: err}
 	}
 	c.lost.Store(false)
 	return nil
 }
 
-// recheck is check, but does nothing if the last check found every file.
+// recheck is check, but only if the last check failed.
 func (c *fileCheck) recheck() error {
 	if !c.lost.Load() {
 		return nil

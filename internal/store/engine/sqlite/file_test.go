@@ -11,22 +11,27 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// A lossCase takes a file of a database away while it is open, and puts it back.
+// A lossCase removes a file of an open database, and restores it.
 type lossCase struct{ lose, restore func() error }
 
-// losses are the ways to lose the file at path, which is in a folder of its own.
+// losses returns the ways to lose the file at path, which is in its own directory.
 func losses(path string) map[string]lossCase {
 	kept, folder := path+".kept", filepath.Dir(path)
 	putBack := func() error { return os.Rename(kept, path) }
 	return map[string]lossCase{
-		"moved away":            {func() error { return os.Rename(path, kept) }, putBack},
-		"removed":               {func() error { return errors.Join(os.Link(path, kept), os.Remove(path)) }, putBack},
-		"replaced":              {func() error { return errors.Join(os.Rename(path, kept), os.WriteFile(path, []byte("other"), 0o600)) }, putBack},
-		"moved with its folder": {func() error { return os.Rename(folder, folder+".kept") }, func() error { return os.Rename(folder+".kept", folder) }},
+		"moved away": {func() error { return os.Rename(path, kept) }, putBack},
+		"removed":    {func() error { return errors.Join(os.Link(path, kept), os.Remove(path)) }, putBack},
+		"replaced": {func() error {
+			return errors.Join(os.Rename(path, kept), os.WriteFile(path, []byte("other"), 0o600))
+		}, putBack},
+		"moved with its directory": {
+			func() error { return os.Rename(folder, folder+".kept") },
+			func() error { return os.Rename(folder+".kept", folder) },
+		},
 	}
 }
 
-// insert returns a write of a row.
+// insert returns a write that inserts a row.
 func insert(n int64) func(engine.Tx) error {
 	return func(tx engine.Tx) error {
 		_, err := tx.Exec("INSERT INTO rows (n) VALUES ($1)", n)
@@ -44,8 +49,8 @@ func rowsIn(t *testing.T, db engine.DB) (n int64) {
 	return n
 }
 
-// What is acknowledged is in the files that the next process opens.
-func TestNothingIsAcknowledgedOnceAFileIsRemovedOrReplaced(t *testing.T) {
+// Acknowledged data is in the files that the next process opens.
+func TestNoWriteIsAcknowledgedAfterAFileIsRemovedOrReplaced(t *testing.T) {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		for name := range losses("") {
 			t.Run("atrium.db"+suffix+" is "+name, func(t *testing.T) {
@@ -70,10 +75,10 @@ func TestNothingIsAcknowledgedOnceAFileIsRemovedOrReplaced(t *testing.T) {
 
 				err = write(func(tx engine.Tx) error { return errors.Join(insert(2)(tx), loss.lose()) })
 				if engine.ClassOf(err) != engine.Uncertain {
-					t.Errorf("a commit during which it is lost: %v", err)
+					t.Errorf("a commit during the loss: %v", err)
 				}
 				if err := write(func(engine.Tx) error {
-					t.Error("a write was begun")
+					t.Error("a write began")
 					return nil
 				}); engine.ClassOf(err) != engine.Unavailable || err == nil {
 					t.Errorf("a write afterwards: %v", err)
@@ -84,7 +89,7 @@ func TestNothingIsAcknowledgedOnceAFileIsRemovedOrReplaced(t *testing.T) {
 				if n := rowsIn(t, db); n != 2 {
 					t.Errorf("a read finds %d rows", n)
 				}
-				if err := db.Read(t.Context(), func(engine.Tx) error { // has the open connection
+				if err := db.Read(t.Context(), func(engine.Tx) error { // uses the open connection
 					return db.Query(t.Context(), "SELECT n FROM rows", nil, func(engine.Row) error { return nil })
 				}); engine.ClassOf(err) != engine.Unavailable || err == nil {
 					t.Errorf("a read on a new connection: %v", err)
@@ -94,7 +99,7 @@ func TestNothingIsAcknowledgedOnceAFileIsRemovedOrReplaced(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err := errors.Join(write(insert(3)), db.CheckFiles()); err != nil {
-					t.Errorf("once it is back: %v", err)
+					t.Errorf("after the file is restored: %v", err)
 				}
 				again, err := sqlite.Open(path, sqlite.Options{})
 				if err != nil {
@@ -111,8 +116,8 @@ func TestNothingIsAcknowledgedOnceAFileIsRemovedOrReplaced(t *testing.T) {
 	}
 }
 
-// A file that is lost while nothing is written is found before the next write begins.
-func TestAFileThatIsFoundMissingRefusesTheNextWrite(t *testing.T) {
+// A file that is lost while the database is idle is detected before the next write begins.
+func TestAMissingFileRefusesTheNextWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "atrium.db")
 	db, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
@@ -123,18 +128,18 @@ func TestAFileThatIsFoundMissingRefusesTheNextWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	if db.CheckFiles() == nil {
-		t.Error("the check finds nothing")
+		t.Error("the check did not detect the loss")
 	}
 	if err := db.Write(t.Context(), func(engine.Tx) error {
-		t.Error("a write was begun")
+		t.Error("a write began")
 		return nil
 	}); engine.ClassOf(err) != engine.Unavailable || err == nil {
 		t.Errorf("a write: %v", err)
 	}
 }
 
-// What was acknowledged is saved when the log alone was removed: closing moves it to the database.
-func TestARemovedLogIsMovedToTheDatabaseByClosing(t *testing.T) {
+// If only the WAL is removed, Close saves the acknowledged data: it backfills the WAL.
+func TestClosingBackfillsARemovedWAL(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "atrium.db")
 	db, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
@@ -153,12 +158,12 @@ func TestARemovedLogIsMovedToTheDatabaseByClosing(t *testing.T) {
 	}
 	defer func() { _ = again.Close() }()
 	if n := rowsIn(t, again); n != 1 {
-		t.Errorf("%d rows are there, want 1", n)
+		t.Errorf("%d rows, want 1", n)
 	}
 }
 
-// A database that took the place of one that is open keeps all it has when that is closed.
-func TestClosingALostDatabaseLeavesTheOneInItsPlace(t *testing.T) {
+// A database that replaced an open one loses nothing when the old one is closed.
+func TestClosingAReplacedDatabaseLeavesTheNewOneUnchanged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "atrium.db")
 	open := func() engine.DB {
 		db, err := sqlite.Open(path, sqlite.Options{})
@@ -168,43 +173,41 @@ func TestClosingALostDatabaseLeavesTheOneInItsPlace(t *testing.T) {
 		return db
 	}
 	lost := open()
-	if err := lost.Write(t.Context(), func(tx engine.Tx) error { return tx.Script("CREATE TABLE rows (n INTEGER)") }); err != nil {
-		t.Fatal(err)
-	}
+	script(t, lost, "CREATE TABLE rows (n INTEGER)")
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		if err := os.Rename(path+suffix, path+".lost"+suffix); err != nil {
 			t.Fatal(err)
 		}
 	}
-	made := open()
+	replacement := open()
 	if err := errors.Join(
-		made.Write(t.Context(), func(tx engine.Tx) error { return tx.Script("CREATE TABLE rows (n INTEGER)") }),
-		made.Write(t.Context(), insert(1)),
+		replacement.Write(t.Context(), func(tx engine.Tx) error { return tx.Script("CREATE TABLE rows (n INTEGER)") }),
+		replacement.Write(t.Context(), insert(1)),
 	); err != nil {
 		t.Fatal(err)
 	}
-	log, err := os.Stat(path + "-wal")
+	wal, err := os.Stat(path + "-wal")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := lost.Close(); err != nil {
 		t.Error(err)
 	}
-	if now, err := os.Stat(path + "-wal"); err != nil || !os.SameFile(log, now) || now.Size() != log.Size() {
-		t.Errorf("the log of the database in its place: %v", err)
+	if now, err := os.Stat(path + "-wal"); err != nil || !os.SameFile(wal, now) || now.Size() != wal.Size() {
+		t.Errorf("the WAL of the replacement has changed: %v", err)
 	}
-	if err := made.Write(t.Context(), insert(2)); err != nil {
+	if err := replacement.Write(t.Context(), insert(2)); err != nil {
 		t.Error(err)
 	}
-	if n := rowsIn(t, made); n != 2 {
-		t.Errorf("%d rows are there, want 2", n)
+	if n := rowsIn(t, replacement); n != 2 {
+		t.Errorf("%d rows, want 2", n)
 	}
-	if err := made.Close(); err != nil {
+	if err := replacement.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// Every commit pays for one check.
+// Every commit runs one check.
 func BenchmarkCheckFiles(b *testing.B) {
 	db, err := sqlite.Open(filepath.Join(b.TempDir(), "atrium.db"), sqlite.Options{})
 	if err != nil {

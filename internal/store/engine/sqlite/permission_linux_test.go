@@ -11,8 +11,7 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// asNobody runs f with the rights of a user who owns nothing, on its files alone. Root
-// may write whatever is forbidden.
+// asNobody runs f with the file permissions of the user nobody. Root ignores permissions.
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -33,12 +32,12 @@ func asNobody(t *testing.T, f func()) {
 	f()
 }
 
-func TestFileThatCannotBeWrittenIsRefusedWithAdvice(t *testing.T) {
+func TestAnUnwritableFileIsRefusedWithAdvice(t *testing.T) {
 	for name, mode := range map[string]struct{ file, directory os.FileMode }{
-		"a file that can be read":                {0o444, 0o777},
-		"a file of somebody else":                {0o000, 0o777},
-		"a directory that cannot be written":     {0o666, 0o555},
-		"a directory that cannot be looked into": {0o666, 0o000},
+		"a read-only file":                {0o444, 0o777},
+		"a file without permissions":      {0o000, 0o777},
+		"a read-only directory":           {0o666, 0o555},
+		"a directory without permissions": {0o666, 0o000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			top, err := os.MkdirTemp("", "atrium-permission-")
@@ -68,11 +67,11 @@ func TestFileThatCannotBeWrittenIsRefusedWithAdvice(t *testing.T) {
 				}
 				for _, word := range []string{path, "must be writable"} {
 					if !strings.Contains(err.Error(), word) {
-						t.Errorf("%q does not say %q", err, word)
+						t.Errorf("%q does not contain %q", err, word)
 					}
 				}
 			})
-			_ = os.Chmod(dir, 0o700) // to be removed
+			_ = os.Chmod(dir, 0o700) // so that it can be removed
 		})
 	}
 }

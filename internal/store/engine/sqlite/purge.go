@@ -12,38 +12,44 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// The rules of this file.
+// Removal of deleted content.
 //
 // SQLite keeps deleted content in four places:
 //
-//   - Freed cells and free pages. secure_delete=ON zeroes both in the transaction that
-//     frees them. FAST would leave the content of free pages
+//   - Freed cells and free pages. secure_delete=ON zeroes both in the transaction that frees them.
+//     FAST would leave the content of free pages
 //     (https://www.sqlite.org/pragma.html#pragma_secure_delete).
-//   - The unallocated space of b-tree pages. When SQLite splits or merges pages, it copies
-//     cells to sibling pages and leaves the old copies in place (rebuildPage and
-//     copyNodeContent in btree.c), whatever secure_delete says. scrub zeroes that space.
-//     Nothing copies it to another page, so one pass over the file is enough.
+//   - The unallocated space of b-tree pages. When SQLite splits or merges pages, it copies cells to
+//     sibling pages and leaves the old copies in place (rebuildPage and copyNodeContent in
+//     btree.c), whatever secure_delete says. scrub zeroes that space. SQLite never copies it to
+//     another page, so one pass over the file is enough.
 //   - The database file, until a checkpoint backfills the new version of a page.
 //   - The WAL, whose frames stay in the file until it is truncated.
 //
-// scrub writes pages through sqlite_dbpage (https://www.sqlite.org/dbpage.html), in
-// ordinary transactions. It recognizes a b-tree page by its first byte, 2, 5, 10 or 13. Overflow
-// pages and pages of the freelist begin with a page number instead, whose first byte is
-// 0 or 1 in a file of fewer than maxScrubPages, so that no other page is ever changed.
+// scrub writes pages through sqlite_dbpage (https://www.sqlite.org/dbpage.html), in ordinary
+// transactions. It recognizes a b-tree page by its first byte, 2, 5, 10 or 13. Overflow pages and
+// pages of the freelist begin with a page number instead, whose first byte is 0 or 1 in a file of
+// fewer than maxScrubPages, so no other page is ever changed.
 const (
-	scrubBatch    = 256     // pages that one transaction reads or writes
+	scrubBatch    = 256     // pages per transaction
 	maxScrubPages = 2 << 24 // 128 GiB
-	truncateTries = 10
-	truncateWait  = 5 * time.Millisecond // for reads of the WAL, while writes wait
-	truncatePause = 20 * time.Millisecond
 
-	checkpointWait = time.Second
+	maxTruncateTries = 10
+	truncateWait     = 5 * time.Millisecond // maximum wait for readers; blocks writes
+	truncatePause    = 20 * time.Millisecond
+	checkpointWait   = time.Second // maximum wait for another process's checkpoint
 )
 
 var (
-	errPurgeSize = &engine.Error{Class: engine.Unavailable, Err: errors.New("the database is larger than the limit for a purge")}
-	errScrubSize = &engine.Error{Class: engine.Unavailable, Err: errors.New("a database of 128 GiB or more cannot be purged: move it to PostgreSQL")}
-	errReading   = &engine.Error{Class: engine.Unavailable, Err: errors.New("a read transaction keeps the WAL from being truncated")}
+	errPurgeSize = &engine.Error{
+		Class: engine.Unavailable, Err: errors.New("the database is larger than the limit for a purge"),
+	}
+	errScrubSize = &engine.Error{
+		Class: engine.Unavailable, Err: errors.New("a database of 128 GiB or more cannot be purged: move it to PostgreSQL"),
+	}
+	errReadersActive = &engine.Error{
+		Class: engine.Unavailable, Err: errors.New("a read transaction prevents truncation of the WAL"),
+	}
 )
 
 // Purge truncates the WAL, zeroes the unallocated space of all b-tree pages, and truncates
@@ -66,7 +72,7 @@ func (db *database) Purge(ctx context.Context, maxBytes int64) error {
 	case pages >= maxScrubPages:
 		return errScrubSize
 	}
-	if err := db.truncateLog(ctx); err != nil {
+	if err := db.truncateWAL(ctx); err != nil {
 		return err
 	}
 	for first := int64(1); first <= pages; first += scrubBatch {
@@ -74,7 +80,7 @@ func (db *database) Purge(ctx context.Context, maxBytes int64) error {
 			return fmt.Errorf("zero unallocated space: %w", err)
 		}
 	}
-	return db.truncateLog(ctx)
+	return db.truncateWAL(ctx)
 }
 
 const (
@@ -97,9 +103,10 @@ func (db *database) scrub(ctx context.Context, first, last int64) error {
 		return err
 	}
 	return db.Write(ctx, func(tx engine.Tx) error {
-		tx.Changes() // nothing that is stored
+		tx.Changes() // no cached response changes
 		for _, number := range dirty {
-			if err := engine.Find(tx.Query, selectPage, engine.Args{number}, func(r engine.Row) { readPage(r, page) }); err != nil {
+			err := engine.Find(tx.Query, selectPage, engine.Args{number}, func(r engine.Row) { readPage(r, page) })
+			if err != nil {
 				return err
 			}
 			space := unallocated(page, number) // the page may have changed
@@ -126,7 +133,7 @@ func readPage(r engine.Row, page []byte) (number int64) {
 func unallocated(page []byte, number int64) []byte {
 	header := 0
 	if number == 1 {
-		header = 100 // behind the header of the file
+		header = 100 // after the database header
 	}
 	pointers := header + 8
 	switch page[header] {
@@ -139,7 +146,7 @@ func unallocated(page []byte, number int64) []byte {
 	from := pointers + 2*int(binary.BigEndian.Uint16(page[header+3:]))
 	to := int(binary.BigEndian.Uint16(page[header+5:]))
 	if from > to || to > len(page) {
-		return nil // no valid b-tree page
+		return nil // not a valid b-tree page
 	}
 	return page[from:to]
 }
@@ -148,47 +155,47 @@ var zeros [pageBytes]byte
 
 func isDirty(space []byte) bool { return !bytes.Equal(space, zeros[:len(space)]) }
 
-// truncateLog has keepLogShort backfill all of the WAL and truncate it. It gives up after
-// truncateTries that a read transaction prevented, each of which blocks writes for up to
+// truncateWAL requests that checkpointLoop backfill and truncate the WAL. It gives up after
+// maxTruncateTries attempts that a read transaction blocked, each of which blocks writes for up to
 // truncateWait, or when another process's checkpoint has not ended within checkpointWait.
-func (db *database) truncateLog(ctx context.Context) error {
+func (db *database) truncateWAL(ctx context.Context) error {
 	for tries, deadline := 0, time.Now().Add(checkpointWait); ; {
 		truncated := make(chan error, 1)
 		select {
-		case db.truncations <- truncated:
+		case db.truncateRequests <- truncated:
 		case <-db.closing:
 			return errClosed
 		case <-ctx.Done():
 			return &engine.Error{Class: engine.Unavailable, Err: fmt.Errorf("truncate the WAL: %w", context.Cause(ctx))}
 		}
 		err := <-truncated
-		if errors.Is(err, errReading) {
+		if errors.Is(err, errReadersActive) {
 			tries++
 		}
-		if !isInTheWay(err) || tries == truncateTries || time.Now().After(deadline) {
+		if !isBlocked(err) || tries == maxTruncateTries || time.Now().After(deadline) {
 			return err
 		}
 		time.Sleep(truncatePause)
 	}
 }
 
-// isInTheWay reports whether an error of a checkpoint says that others hold it up.
-func isInTheWay(err error) bool {
-	return errors.Is(err, errCheckpointing) || errors.Is(err, errReading)
+// isBlocked reports whether readers or another process blocked a checkpoint.
+func isBlocked(err error) bool {
+	return errors.Is(err, errCheckpointing) || errors.Is(err, errReadersActive)
 }
 
-// truncate backfills most of the WAL while others write, and the rest, before it truncates the
-// file, while nobody writes.
+// truncate backfills most of the WAL concurrently with writes. It then takes the write lock,
+// backfills the rest, and truncates the WAL.
 func (db *database) truncate() error {
 	if err := db.checkpoint(db.checkpointer, "passive", "PASSIVE"); err != nil {
 		return err
 	}
-	if err := db.takeTurn(context.Background()); err != nil {
+	if err := db.lockWriter(context.Background()); err != nil {
 		return err
 	}
-	defer db.endTurn()
+	defer db.unlockWriter()
 	db.commit()
-	if !db.mayCheckpoint() {
+	if !db.canCheckpoint() {
 		return cmp.Or(db.refusal(), error(errClosed))
 	}
 	db.writer.conn.SetBusyTimeout(truncateWait)

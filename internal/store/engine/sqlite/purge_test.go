@@ -12,8 +12,8 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// newChurned makes a database whose pages were split and merged in no order, deletes half of
-// its rows, and returns how often the values of that half are in its files.
+// newChurned creates a database whose pages were split and merged in random order, and deletes half
+// of its rows. remnants returns how often the values of that half are in each of its files.
 func newChurned(t *testing.T) (path string, db engine.DB, remnants func() map[string]int) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "test.db")
@@ -23,9 +23,11 @@ func newChurned(t *testing.T) (path string, db engine.DB, remnants func() map[st
 	for i := range 20 {
 		script(t, db, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
 			INSERT INTO t SELECT randomblob(8), i % 2, format('%.*c', abs(random()) % 40, 'x') FROM n`)
-		script(t, db, `UPDATE t SET v = replace(format('%.*c', 1 + abs(random()) % 40, 'x'), 'x', CASE gone WHEN 1 THEN 'deleted-' ELSE 'retained-' END)
+		script(t, db, `UPDATE t SET v = replace(format('%.*c', 1 + abs(random()) % 40, 'x'), 'x',
+				CASE gone WHEN 1 THEN 'deleted-' ELSE 'retained-' END)
 			WHERE abs(random()) % 3 = 0`)
-		script(t, db, fmt.Sprintf(`INSERT INTO u SELECT NULL, gone, replace(format('%%.*c', 1 + abs(random()) %% 1000, 'x'), 'x', CASE gone WHEN 1 THEN 'deleted-' ELSE 'retained-' END)
+		script(t, db, fmt.Sprintf(`INSERT INTO u SELECT NULL, gone,
+				replace(format('%%.*c', 1 + abs(random()) %% 1000, 'x'), 'x', CASE gone WHEN 1 THEN 'deleted-' ELSE 'retained-' END)
 			FROM t LIMIT 20 OFFSET %d`, i))
 	}
 	script(t, db, "DELETE FROM t WHERE gone = 1; DELETE FROM u WHERE gone = 1")
@@ -38,7 +40,7 @@ func newChurned(t *testing.T) (path string, db engine.DB, remnants func() map[st
 		}
 		files["copy"] = b.Bytes()
 		if !bytes.Contains(b.Bytes(), []byte("retained-")) {
-			t.Error("rows that were not deleted are gone")
+			t.Error("rows that were not deleted are missing")
 		}
 		for end, b := range files {
 			if n := bytes.Count(b, []byte("deleted-")); n > 0 {
@@ -49,9 +51,9 @@ func newChurned(t *testing.T) (path string, db engine.DB, remnants func() map[st
 	}
 }
 
-func TestNothingDeletedIsInTheFilesAfterAPurge(t *testing.T) {
+func TestAPurgeRemovesAllDeletedContentFromTheFiles(t *testing.T) {
 	_, db, remnants := newChurned(t)
-	// In the copy they are in unallocated space: secure_delete has zeroed the rest.
+	// In the copy, remnants are in unallocated space only: secure_delete has zeroed the rest.
 	if before := remnants(); before["-wal"] == 0 || before["copy"] == 0 {
 		t.Fatalf("before: %v", before)
 	}
@@ -67,16 +69,17 @@ func TestNothingDeletedIsInTheFilesAfterAPurge(t *testing.T) {
 	}
 }
 
-func TestPurgesAndWritesGoOnTogether(t *testing.T) {
+func TestPurgesRunConcurrentlyWithWrites(t *testing.T) {
 	path, db, remnants := newChurned(t)
 	other := openFile(t, path)
-	var all sync.WaitGroup
+	var writers sync.WaitGroup
 	stopped, stop := context.WithCancel(t.Context())
 	for _, db := range []engine.DB{db, other} {
-		all.Go(func() {
+		writers.Go(func() {
 			for stopped.Err() == nil {
 				if err := db.Write(t.Context(), func(tx engine.Tx) error {
-					return tx.Script("INSERT INTO t SELECT randomblob(8), 0, v FROM t ORDER BY random() LIMIT 20; DELETE FROM t WHERE abs(random()) % 20 = 0")
+					return tx.Script(`INSERT INTO t SELECT randomblob(8), 0, v FROM t ORDER BY random() LIMIT 20;
+						DELETE FROM t WHERE abs(random()) % 20 = 0`)
 				}); err != nil {
 					t.Error(err)
 				}
@@ -85,7 +88,7 @@ func TestPurgesAndWritesGoOnTogether(t *testing.T) {
 	}
 	for _, db := range []engine.DB{db, other, db} {
 		err := db.Purge(t.Context(), 0)
-		for tries := 0; engine.ClassOf(err) == engine.Unavailable && tries < 1000; tries++ { // the other one was in the way
+		for tries := 0; engine.ClassOf(err) == engine.Unavailable && tries < 1000; tries++ { // blocked by the other database
 			err = db.Purge(t.Context(), 0)
 		}
 		if err != nil {
@@ -93,7 +96,7 @@ func TestPurgesAndWritesGoOnTogether(t *testing.T) {
 		}
 	}
 	stop()
-	all.Wait()
+	writers.Wait()
 	if left := remnants(); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
@@ -102,7 +105,7 @@ func TestPurgesAndWritesGoOnTogether(t *testing.T) {
 	}
 }
 
-func TestAReadFromBeforeADeletionKeepsAPurgeFromSucceeding(t *testing.T) {
+func TestAReadTransactionOlderThanADeletionBlocksAPurge(t *testing.T) {
 	_, db, remnants := newChurned(t)
 	if err := db.Read(t.Context(), func(tx engine.Tx) error {
 		if err := tx.Query("SELECT count(*) FROM t", nil, func(engine.Row) error { return nil }); err != nil {
@@ -124,7 +127,7 @@ func TestAReadFromBeforeADeletionKeepsAPurgeFromSucceeding(t *testing.T) {
 	}
 }
 
-func TestALargerDatabaseThanTheLimitIsNotPurged(t *testing.T) {
+func TestADatabaseAboveTheSizeLimitIsNotPurged(t *testing.T) {
 	_, db, remnants := newChurned(t)
 	if err := db.Purge(t.Context(), 100_000); engine.ClassOf(err) != engine.Unavailable || remnants()["-wal"] == 0 {
 		t.Errorf("%v, left: %v", err, remnants())
@@ -136,13 +139,13 @@ func TestALargerDatabaseThanTheLimitIsNotPurged(t *testing.T) {
 
 // Cached responses stay valid while pages are scrubbed. Only the two truncations of the WAL
 // invalidate them, because they change PRAGMA data_version.
-func TestPagesAreScrubbedWithoutANewCacheVersion(t *testing.T) {
+func TestScrubbingDoesNotChangeCacheVersions(t *testing.T) {
 	_, db, _ := newChurned(t)
 	version := func() uint64 {
 		t.Helper()
 		v, ok := db.CacheVersion("")
 		if !ok {
-			t.Fatal("there is no version")
+			t.Fatal("the version is unknown")
 		}
 		return v[0]
 	}
@@ -151,11 +154,11 @@ func TestPagesAreScrubbedWithoutANewCacheVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := version(); after > before+2 {
-		t.Errorf("version %d has become %d", before, after)
+		t.Errorf("version %d, want at most %d", after, before+2)
 	}
 }
 
-func TestADatabaseThatIsOnlyReadIsNotPurged(t *testing.T) {
+func TestAReadOnlyDatabaseIsNotPurged(t *testing.T) {
 	path := newSample(t)
 	db, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
 	if err != nil {

@@ -1,13 +1,13 @@
-// Package sqlite runs the store on an SQLite file.
+// Package sqlite implements engine.DB on an SQLite file.
 //
-// One connection writes (write.go). Writers take turns in order of arrival; BEGIN IMMEDIATE
-// excludes other processes, and is retried often because a process under load leaves the
-// file free only for moments. Each read has a connection of its own, up to maxReaders, so no
-// read waits for a write or for another read.
+// One connection writes (write.go). Writers acquire the write lock in FIFO order. BEGIN IMMEDIATE
+// excludes other processes and is polled at a short interval, because a process under load frees
+// the file only for moments. Each read has its own connection, up to maxReaders, so reads wait
+// neither for writes nor for other reads.
 //
-// The file is in WAL mode. The WAL is synced before a commit returns (synchronous=FULL), and
-// checkpoints move it into the file (checkpoint.go). A failed sync is fatal (sync.go).
-// Deleted content is zeroed (secure_delete=ON); copies of it stay until a purge (purge.go).
+// The file is in WAL mode. The WAL is synced before a commit returns (synchronous=FULL) and
+// backfilled by checkpoints (checkpoint.go). A failed sync is fatal (sync.go). Deleted content is
+// zeroed (secure_delete=ON); copies of it remain until a purge (purge.go).
 package sqlite
 
 import (
@@ -28,8 +28,8 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// The writer's cache has fewer than 4,096 pages: a commit that has split a page looks
-// through all slots of the cache's hash table, which doubles when it is full.
+// The writer's page cache has fewer than 4,096 pages: a commit after a page split scans all slots
+// of the cache's hash table, which doubles when it is full.
 const (
 	maxReaders    = 64
 	readerCacheKB = 1024
@@ -40,84 +40,84 @@ const (
 	busyLimit     = 10 * time.Second
 )
 
-// Options of Open; the zero value is usable.
+// Options configure Open. The zero value is usable.
 type Options struct {
 	Observer engine.Observer // nil for none
 
-	// For tests: the name of a registered VFS, and a function that rewrites a file and syncs
-	// it there. "" and nil stand for the operating system's.
+	// For tests: the name of a registered VFS, and a function that rewrites a file and syncs it
+	// there. The defaults are the operating system's.
 	VFS     string
 	Rewrite func(path string) error
 
-	// Check a file of up to maxCheckedBytes as a whole before using it, if the last process
-	// that had it open did not close it.
+	// CheckAfterCrash runs quick_check on a file of up to maxCheckedBytes before it is used, if the
+	// last process did not close it.
 	CheckAfterCrash bool
 
-	// Only read a complete file that no process writes: without locks, and without creating
-	// files next to it.
+	// Immutable opens a complete file that no process writes, read-only, without locks and without
+	// creating files next to it.
 	Immutable bool
 
-	// Only read a file that other processes may write. Neither it nor its WAL is changed:
-	// what a crash has left stays as it is.
+	// ReadOnly opens a file that other processes may write. It changes neither the file nor its
+	// WAL, even after a crash.
 	ReadOnly bool
 }
 
 type database struct {
 	path    string
 	options Options
-	flags   sqlite.OpenFlags // of the connections
+	flags   sqlite.OpenFlags // of all connections
 
-	versions cacheVersions
-	files    fileCheck
-	turn     turn // of the writer; what is below is used by who has it
-	writer   *connection
-	group    *group // whose transaction is open; nil if none is
+	versions  cacheVersions
+	files     fileCheck
+	writeLock fifoLock     // guards writer and group
+	writer    *connection  // nil once the database is closed
+	group     *commitGroup // the group of the open transaction, nil if none is open
 
-	checkpointer *connection       // of keepLogShort
-	long         chan struct{}     // holds a token when enough of the log waits to be moved
-	truncations  chan chan<- error // whose receiver, keepLogShort, truncates the log and sends the result
-	nextTurn     atomic.Int64      // how many pages the log must have for the writer's turn to be taken for it
-	background   sync.WaitGroup
+	checkpointer     *connection       // used by checkpointLoop
+	checkpointDue    chan struct{}     // holds a token while enough pages wait for backfill
+	truncateRequests chan chan<- error // checkpointLoop truncates the WAL and sends the result
+	blockingPages    atomic.Int64      // WAL length in pages from which a checkpoint takes writeLock
+	background       sync.WaitGroup
 
-	closing   chan struct{} // closed when nothing may wait any more
+	closing   chan struct{} // closed by Close; ends all waits
 	closeOnce sync.Once
 	closeErr  error // set by the first Close
 
 	readers chan struct{} // holds a token for each reader in use
 	mu      sync.Mutex
-	idle    []*connection // guarded by mu; the last one used comes first
+	idle    []*connection // a stack, guarded by mu
 	closed  bool          // guarded by mu
 
-	logPages atomic.Int64          // in the write-ahead log, as of the last commit
-	damage   atomic.Pointer[error] // the first that was met; nil for none
+	walPages atomic.Int64          // WAL length in pages, as of the last commit
+	damage   atomic.Pointer[error] // first corruption error, nil for none
 
-	syncFailure atomic.Pointer[error] // why nothing is written any more; nil if no sync has failed
+	syncFailure atomic.Pointer[error] // first failed sync, nil for none; writes are refused after it
 	fatal       chan error            // receives syncFailure once
 }
 
-// Open opens the database file at path. It creates a missing file, readable by its owner
-// alone, unless the file is only read. The error says what to do. A damaged file is an error
-// of class Corrupt and is left as it is.
+// Open opens the database file at path. Unless the file is opened read-only, it creates a missing
+// file with mode 0600. Errors include how to fix them. A damaged file is left unchanged, and Open
+// returns an error of class Corrupt.
 func Open(path string, options Options) (engine.DB, error) {
 	db, err := open(path, options)
 	if err != nil && options.Immutable {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open database %s: %w", path, advised(err))
+		return nil, fmt.Errorf("open database %s: %w", path, withAdvice(err))
 	}
 	return db, nil
 }
 
 func open(path string, options Options) (db *database, err error) {
 	if !options.Immutable && !options.ReadOnly {
-		if err := makeFile(path); err != nil {
+		if err := createFile(path); err != nil {
 			return nil, err
 		}
 	}
 	path, err = filepath.Abs(path)
 	if err == nil {
-		path, err = filepath.EvalSymlinks(path) // as SQLite does to name the log
+		path, err = filepath.EvalSymlinks(path) // as SQLite does to name the WAL
 	}
 	if err != nil {
 		return nil, &engine.Error{Class: engine.Unavailable, Err: err}
@@ -127,24 +127,24 @@ func open(path string, options Options) (db *database, err error) {
 	}
 	db = &database{
 		path: path, options: options, flags: sqlite.OpenReadWrite,
-		closing:     make(chan struct{}),
-		long:        make(chan struct{}, 1),
-		truncations: make(chan chan<- error),
-		fatal:       make(chan error, 1),
-		readers:     make(chan struct{}, maxReaders),
+		closing:          make(chan struct{}),
+		checkpointDue:    make(chan struct{}, 1),
+		truncateRequests: make(chan chan<- error),
+		fatal:            make(chan error, 1),
+		readers:          make(chan struct{}, maxReaders),
 	}
 	if !options.Immutable {
-		if err := db.examine(); err != nil {
+		if err := db.inspect(); err != nil {
 			return nil, err
 		}
 	}
 	if options.Immutable || options.ReadOnly {
-		// The last connection to be closed that can write moves the log into the
-		// database. Where there is none, it takes away the empty one that reading makes.
-		if log, err := sizeOf(db.path + "-wal"); options.Immutable || err != nil || log > 0 {
+		// The last writable connection to close backfills the WAL. If the WAL is missing or empty,
+		// a writable connection is safe, and removes the empty WAL that reading creates.
+		if wal, err := sizeOf(db.path + "-wal"); options.Immutable || err != nil || wal > 0 {
 			db.flags = sqlite.OpenReadOnly
 		}
-		db.writer, err = db.open(true) // which cannot write
+		db.writer, err = db.open(true) // serves as a read-only writer
 		if err != nil {
 			return nil, err
 		}
@@ -156,15 +156,15 @@ func open(path string, options Options) (db *database, err error) {
 	if db.writer, err = db.open(false); err != nil {
 		return nil, err
 	}
-	db.writer.conn.SetBusyTimeout(0) // begin does the waiting
-	if err := db.settle(); err != nil {
+	db.writer.conn.SetBusyTimeout(0) // beginImmediate polls instead
+	if err := db.ensureWritable(); err != nil {
 		return nil, errors.Join(err, db.writer.conn.Close())
 	}
 	if db.checkpointer, err = db.open(false); err != nil {
 		return nil, errors.Join(err, db.writer.conn.Close())
 	}
 	db.checkpointer.conn.SetBusyTimeout(0)
-	db.nextTurn.Store(longLog)
+	db.blockingPages.Store(resetPages)
 	if options.VFS == "" {
 		if err := db.files.watch(db.path); err != nil {
 			return nil, errors.Join(err, db.checkpointer.conn.Close(), db.writer.conn.Close())
@@ -175,15 +175,14 @@ func open(path string, options Options) (db *database, err error) {
 		return nil, errors.Join(err, db.checkpointer.conn.Close(), db.writer.conn.Close())
 	}
 	db.versions.open(observer)
-	db.background.Go(db.keepLogShort)
+	db.background.Go(db.checkpointLoop)
 	return db, nil
 }
 
-// makeFile makes the database file unless it is there. One that is there is not
-// even opened: this process may have it open already, and on unix the closing of
-// any descriptor of a file drops all the locks that the process holds on it. None is
-// made beside the log of one that is missing.
-func makeFile(path string) error {
+// createFile creates the database file unless it exists. It does not open an existing file: this
+// process may have it open already, and on Unix, closing any descriptor of a file drops all locks
+// that the process holds on it. It creates no file next to the WAL of a missing one.
+func createFile(path string) error {
 	_, err := os.Stat(path)
 	if err == nil {
 		return nil
@@ -191,7 +190,7 @@ func makeFile(path string) error {
 	if !errors.Is(err, os.ErrNotExist) {
 		return &engine.Error{Class: engine.Unavailable, Err: err}
 	}
-	if err := mustHaveNoLog(path); err != nil {
+	if err := rejectOrphanedWAL(path); err != nil {
 		return err
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -204,7 +203,7 @@ func makeFile(path string) error {
 	return nil
 }
 
-// connect opens a connection without its settings.
+// connect opens a connection without configuring it.
 func (db *database) connect(flags sqlite.OpenFlags) (*sqlite.Conn, error) {
 	name := db.path
 	query := url.Values{}
@@ -220,14 +219,14 @@ func (db *database) connect(flags sqlite.OpenFlags) (*sqlite.Conn, error) {
 	}
 	c, err := sqlite.OpenConn(name, flags)
 	if err != nil {
-		return nil, classified(err)
+		return nil, classify(err)
 	}
 	c.SetBusyTimeout(busyLimit)
 	return c, nil
 }
 
 func (db *database) open(readOnly bool) (*connection, error) {
-	if err := db.files.check(); err != nil { // or SQLite may make a file in place of one that is missing
+	if err := db.files.check(); err != nil { // SQLite would create a missing file
 		return nil, err
 	}
 	c, err := db.connect(db.flags)
@@ -236,24 +235,25 @@ func (db *database) open(readOnly bool) (*connection, error) {
 	}
 	settings := fmt.Sprintf("PRAGMA cache_size = -%d; PRAGMA query_only = ON;", readerCacheKB)
 	if !readOnly {
-		settings = fmt.Sprintf(`PRAGMA journal_mode = WAL; PRAGMA cache_size = -%d;
-			PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON; PRAGMA journal_size_limit = %d; PRAGMA temp_store = MEMORY;`, writerCacheKB, keepLogBytes)
+		settings = fmt.Sprintf(`PRAGMA journal_mode = WAL; PRAGMA cache_size = -%d; PRAGMA temp_store = MEMORY;
+			PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON; PRAGMA journal_size_limit = %d;`,
+			writerCacheKB, walSizeLimit)
 	}
 	settings += fmt.Sprintf("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA mmap_size = %d;", mmapBytes)
 	if err := sqlitex.ExecuteTransient(c, "PRAGMA trusted_schema = OFF", nil); err != nil {
-		return nil, errors.Join(classified(err), c.Close())
+		return nil, errors.Join(classify(err), c.Close())
 	}
 	if err := runScript(c, settings); err != nil {
-		return nil, errors.Join(classified(err), c.Close())
+		return nil, errors.Join(classify(err), c.Close())
 	}
-	if err := db.files.check(); err != nil { // it may be connected to another file
+	if err := db.files.check(); err != nil { // the file may have been replaced during connect
 		return nil, errors.Join(err, c.Close())
 	}
 	return &connection{conn: c, statements: map[string]*resultRow{}}, nil
 }
 
-// runScript runs statements one by one: some settings cannot be changed inside
-// of the savepoint that the library's own script runner uses.
+// runScript runs statements one by one, outside a transaction: some settings cannot be changed
+// inside the savepoint that the library's own script runner uses.
 func runScript(c *sqlite.Conn, sql string) error {
 	for sql = strings.TrimSpace(sql); sql != ""; sql = strings.TrimSpace(sql) {
 		stmt, rest, err := c.PrepareTransient(sql)
@@ -276,17 +276,17 @@ func (db *database) Name() string { return "sqlite" }
 func (db *database) Traits() engine.Traits { return engine.Traits{Writers: 1} }
 
 func (db *database) Query(ctx context.Context, sql string, args engine.Args, each func(engine.Row) error) error {
-	return db.reading(ctx, func(c *connection) error {
-		return c.within(ctx, func() error { return c.run(sql, args, each) })
+	return db.withReader(ctx, func(c *connection) error {
+		return c.withContext(ctx, func() error { return c.run(sql, args, each) })
 	})
 }
 
 func (db *database) Read(ctx context.Context, f func(engine.Tx) error) error {
-	return db.reading(ctx, func(c *connection) error { return c.transaction(ctx, f) })
+	return db.withReader(ctx, func(c *connection) error { return c.transaction(ctx, f) })
 }
 
-// reading calls f with a connection that only reads.
-func (db *database) reading(ctx context.Context, f func(*connection) error) error {
+// withReader calls f with a read-only connection.
+func (db *database) withReader(ctx context.Context, f func(*connection) error) error {
 	select {
 	case db.readers <- struct{}{}:
 	case <-ctx.Done():
@@ -296,10 +296,10 @@ func (db *database) reading(ctx context.Context, f func(*connection) error) erro
 
 	c, err := db.takeReader()
 	if err != nil {
-		return db.noting(err) // a connection reads the schema when it is opened
+		return db.recordFailure(err) // opening a connection reads the schema
 	}
 	defer db.putReader(c)
-	return db.noting(f(c))
+	return db.recordFailure(f(c))
 }
 
 func (db *database) takeReader() (*connection, error) {
@@ -324,37 +324,38 @@ func (db *database) putReader(c *connection) {
 	db.idle = append(db.idle, c)
 }
 
-// Migrate is Write: there is one writer, in all processes. What an index is sorted with is
-// not kept in memory, as the writer's savepoints are.
+// Migrate is Write: there is one writer across all processes. Sorters of index builds spill to
+// temporary files instead of memory; the writer's savepoints stay in memory.
 func (db *database) Migrate(ctx context.Context, f func(engine.Tx) error) error {
-	if err := db.keepTemporary(ctx, "FILE"); err != nil {
+	if err := db.setTempStore(ctx, "FILE"); err != nil {
 		return err
 	}
 	err := db.Write(ctx, f)
-	if e := db.keepTemporary(context.WithoutCancel(ctx), "MEMORY"); err == nil {
+	if e := db.setTempStore(context.WithoutCancel(ctx), "MEMORY"); err == nil {
 		err = e
 	}
 	return err
 }
 
-// keepTemporary says where the writer keeps what no transaction needs for long.
-func (db *database) keepTemporary(ctx context.Context, where string) error {
-	if err := db.takeTurn(ctx); err != nil {
+// setTempStore sets PRAGMA temp_store of the writer.
+func (db *database) setTempStore(ctx context.Context, store string) error {
+	if err := db.lockWriter(ctx); err != nil {
 		return err
 	}
-	defer db.endTurn()
+	defer db.unlockWriter()
 	db.commit()
-	return db.writer.Script("PRAGMA temp_store = " + where)
+	return db.writer.Script("PRAGMA temp_store = " + store)
 }
 
-// Distribute is an error: a file has no servers.
+// Distribute always fails: an embedded database has no servers.
 func (db *database) Distribute(context.Context, engine.Tables) ([]string, error) {
 	return nil, errors.New("an embedded database cannot be distributed: use PostgreSQL with the extension citus")
 }
 
-// Tables leaves out SQLite's own.
+// Tables omits SQLite's internal tables.
 func (db *database) Tables(ctx context.Context) (names []string, err error) {
-	err = db.Query(ctx, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'", nil, func(r engine.Row) error {
+	const sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+	err = db.Query(ctx, sql, nil, func(r engine.Row) error {
 		names = append(names, r.Text(0))
 		return nil
 	})
@@ -362,26 +363,29 @@ func (db *database) Tables(ctx context.Context) (names []string, err error) {
 }
 
 func (db *database) Stats() engine.Stats {
-	return engine.Stats{Connections: len(db.readers) + db.turn.users(), LogBytes: db.logPages.Load() * pageBytes}
+	connections := len(db.readers)
+	if db.writeLock.held() {
+		connections++
+	}
+	return engine.Stats{Connections: connections, LogBytes: db.walPages.Load() * pageBytes}
 }
 
-// Snapshot passes through the writer's turn: what was begun before is committed
-// when it has had it. It begins no transaction: what is damaged, or is only read, can
-// be exported too. Long reads are left to be many short ones, because a read that
-// stays open keeps the write-ahead log from starting over.
+// Snapshot acquires the write lock once, so that writes that began before it are committed. It
+// opens no transaction, so it also works on a damaged or read-only database. Reads stay short
+// because an open read transaction prevents a WAL reset.
 func (db *database) Snapshot(ctx context.Context, f func(engine.DB) error) error {
-	if err := db.takeTurn(ctx); err != nil {
+	if err := db.lockWriter(ctx); err != nil {
 		return err
 	}
 	db.commit()
-	db.endTurn()
+	db.unlockWriter()
 	return f(db)
 }
 
-// errReadOnly is the error of whoever writes what was opened to be read.
-var errReadOnly = &engine.Error{Class: engine.Unavailable, Err: errors.New("the database was opened to be read only")}
+// errReadOnly is returned by writes to a database that was opened read-only.
+var errReadOnly = &engine.Error{Class: engine.Unavailable, Err: errors.New("the database was opened read-only")}
 
-// errClosed is the error of whoever comes after Close, or waited when it came.
+// errClosed is returned by calls after Close, and by calls that were waiting when it was called.
 var errClosed = &engine.Error{Class: engine.Unavailable, Err: errors.New("the database is closed")}
 
 func (db *database) Close() error {
@@ -392,15 +396,16 @@ func (db *database) Close() error {
 	return db.closeErr
 }
 
-// closeConnections closes every connection but the checkpointer. After a failed sync they stay open
-// until the process ends if that is the only way to make no checkpoint. db.mu and the writer's lock are held.
+// closeConnections closes all connections except the checkpointer. After a failed sync, they stay
+// open until the process exits if that is the only way to avoid a checkpoint. The caller holds
+// db.mu and the write lock.
 func (db *database) closeConnections() error {
 	if db.syncFailure.Load() != nil {
 		end, err := db.withoutCheckpoint()
 		if err != nil {
 			return err
 		}
-		defer func() { _ = end() }() // it has only read
+		defer func() { _ = end() }() // read-only
 	}
 	errs := []error{db.versions.close()}
 	for _, c := range db.idle {
@@ -409,21 +414,20 @@ func (db *database) closeConnections() error {
 	return errors.Join(append(errs, db.writer.conn.Close())...)
 }
 
-// release waits for what runs and closes every connection. Who comes later finds
-// the database closed.
+// release waits for running calls and closes all connections. Later calls return errClosed.
 func (db *database) release() error {
 	db.background.Wait()
 	for range maxReaders {
 		db.readers <- struct{}{}
 	}
-	_ = db.turn.take(context.Background())
+	_ = db.writeLock.lock(context.Background()) // never fails without a deadline
 	db.commit()
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.closed = true
 	err := db.closeConnections()
 	db.idle, db.writer = nil, nil
-	db.turn.end()
+	db.writeLock.unlock()
 	for range maxReaders {
 		<-db.readers
 	}

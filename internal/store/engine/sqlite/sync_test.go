@@ -10,11 +10,10 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// The files of a process that has ended after a failed sync are recovered, whatever it left of the WAL.
 func TestAMarkedDatabaseIsRecovered(t *testing.T) {
-	for name, left := range map[string][]string{"with its WAL": {"", "-wal"}, "without one": {""}} {
+	for name, left := range map[string][]string{"with its WAL": {"", "-wal"}, "without a WAL": {""}} {
 		t.Run(name, func(t *testing.T) {
-			db, path := counting(t)
+			db, path := newCounters(t)
 			if len(left) == 1 {
 				if err := db.Close(); err != nil { // removes the WAL
 					t.Fatal(err)

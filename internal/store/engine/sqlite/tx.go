@@ -10,17 +10,17 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// A connection is a connection with its prepared statements, and the
-// transaction that is open on it. One goroutine uses it at a time.
+// A connection is an SQLite connection with its prepared statements and its open transaction. It is
+// used by one goroutine at a time.
 type connection struct {
 	conn       *sqlite.Conn
-	statements map[string]*resultRow // by their text; the texts are constants of the store
-	failed     error                 // of a statement of the transaction
-	ctx        context.Context       // of the call that uses the connection; nil while there is none
-	changed    []string              // the cache tags that the transaction changes; nil for everything
+	statements map[string]*resultRow // by text; bounded, because all texts are constants of the store
+	failed     error                 // first error of a statement in the transaction
+	ctx        context.Context       // of the current call, nil between calls
+	changed    []string              // cache tags that the transaction changes; nil for all
 }
 
-// transaction runs f, which only reads, in a transaction.
+// transaction runs f in a read transaction.
 func (c *connection) transaction(ctx context.Context, f func(engine.Tx) error) (err error) {
 	if _, err := c.Exec("BEGIN"); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (c *connection) transaction(ctx context.Context, f func(engine.Tx) error) (
 			}
 		}
 	}()
-	if err := c.within(ctx, func() error { return f(c) }); err != nil {
+	if err := c.withContext(ctx, func() error { return f(c) }); err != nil {
 		return err
 	}
 	if c.failed != nil {
@@ -54,19 +54,19 @@ func (c *connection) Changes(tags ...string) {
 	c.changed = append(c.changed, tags...)
 }
 
-// statement returns the prepared statement for sql, ready for its arguments.
+// statement returns the prepared statement for sql, ready to bind.
 func (c *connection) statement(sql string) (*resultRow, error) {
 	if row, ok := c.statements[sql]; ok {
 		return row, nil
 	}
 	stmt, err := c.conn.Prepare(sql)
 	if err != nil {
-		return nil, classified(fmt.Errorf("prepare %q: %w", sql, err))
+		return nil, classify(fmt.Errorf("prepare %q: %w", sql, err))
 	}
-	// SQLite takes $1 for a name and numbers names as it meets them.
+	// SQLite treats $1 as a name and numbers names in the order of their first use.
 	for i := 1; i <= stmt.BindParamCount(); i++ {
 		if want := fmt.Sprintf("$%d", i); stmt.BindParamName(i) != want {
-			return nil, fmt.Errorf("parameter %s of %q is not the %dth to be used first", stmt.BindParamName(i), sql, i)
+			return nil, fmt.Errorf("parameter %d of %q: got %s, want %s", i, sql, stmt.BindParamName(i), want)
 		}
 	}
 	row := &resultRow{stmt: stmt}
@@ -74,10 +74,10 @@ func (c *connection) statement(sql string) (*resultRow, error) {
 	return row, nil
 }
 
-// bind gives a statement its arguments.
+// bind binds the arguments of a statement.
 func bind(stmt *sqlite.Stmt, sql string, args engine.Args) error {
 	if stmt.BindParamCount() != len(args) {
-		return fmt.Errorf("%d arguments for %q", len(args), sql)
+		return fmt.Errorf("%q: got %d arguments, want %d", sql, len(args), stmt.BindParamCount())
 	}
 	for i, arg := range args {
 		switch v := arg.(type) {
@@ -94,15 +94,15 @@ func bind(stmt *sqlite.Stmt, sql string, args engine.Args) error {
 		case nil:
 			stmt.BindNull(i + 1)
 		default:
-			return fmt.Errorf("argument %d of %q is a %T", i+1, sql, arg)
+			return fmt.Errorf("argument %d of %q: unsupported type %T", i+1, sql, arg)
 		}
 	}
 	return nil
 }
 
-// within calls f, none of whose statements runs, or goes on to another row, once ctx
-// has ended.
-func (c *connection) within(ctx context.Context, f func() error) error {
+// withContext calls f. Once ctx has ended, the connection starts no statement and returns no
+// further row.
+func (c *connection) withContext(ctx context.Context, f func() error) error {
 	c.ctx = ctx
 	defer func() { c.ctx = nil }()
 	return f()
@@ -124,13 +124,13 @@ func (c *connection) run(sql string, args engine.Args, each func(engine.Row) err
 	defer func() {
 		// Reset repeats the error of the step that failed.
 		if e := row.stmt.Reset(); e != nil && err == nil {
-			err = classified(e)
+			err = classify(e)
 		}
 	}()
 	for {
 		more, err := row.stmt.Step()
 		if err != nil {
-			c.failed = classified(err)
+			c.failed = classify(err)
 			return c.failed
 		}
 		if !more {
@@ -152,7 +152,7 @@ func (c *connection) Query(sql string, args engine.Args, each func(engine.Row) e
 	return c.run(sql, args, each)
 }
 
-// Lock is Query: who may write is the only one that does.
+// Lock is Query: there is only one writer.
 func (c *connection) Lock(sql string, args engine.Args, each func(engine.Row) error) error {
 	return c.run(sql, args, each)
 }
@@ -169,7 +169,7 @@ func (c *connection) Batch(b *engine.Batch, rows []engine.Args, each func(engine
 	args := make(engine.Args, len(b.Order))
 	for _, row := range rows {
 		if len(row) != len(b.Columns) {
-			return 0, fmt.Errorf("%d columns for %q", len(row), b.Embedded)
+			return 0, fmt.Errorf("%q: got %d columns, want %d", b.Embedded, len(row), len(b.Columns))
 		}
 		for i, column := range b.Order {
 			args[i] = row[column]
@@ -182,7 +182,7 @@ func (c *connection) Batch(b *engine.Batch, rows []engine.Args, each func(engine
 	return changed, nil
 }
 
-// Ahead runs the batch at once: nothing is saved by waiting.
+// Ahead runs the batch immediately: there is no round trip to save.
 func (c *connection) Ahead(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
 	_, err := c.Batch(b, rows, func(r engine.Row) error {
 		each(r)
@@ -191,20 +191,20 @@ func (c *connection) Ahead(b *engine.Batch, rows []engine.Args, each func(engine
 	return err
 }
 
-// Defer runs the batch at once: nothing is saved by waiting.
+// Defer runs the batch immediately: there is no round trip to save.
 func (c *connection) Defer(b *engine.Batch, rows []engine.Args) error {
 	_, err := c.Batch(b, rows, nil)
 	return err
 }
 
 func (c *connection) Script(sql string) error {
-	return classified(runScript(c.conn, sql))
+	return classify(runScript(c.conn, sql))
 }
 
-// A resultRow is a statement and the row at which it is.
+// A resultRow is a prepared statement and its current row.
 type resultRow struct {
 	stmt *sqlite.Stmt
-	view [64]byte // what View returns of shorter values; that of an identifier is
+	view [64]byte // backs View for short values such as identifiers
 }
 
 func (r *resultRow) Null(i int) bool   { return r.stmt.ColumnIsNull(i) }
@@ -228,8 +228,8 @@ func (r *resultRow) View(i int) []byte {
 	return r.Bytes(i)
 }
 
-// classified gives err its class; nil stays nil.
-func classified(err error) error {
+// classify returns err with its class, nil for nil.
+func classify(err error) error {
 	if err == nil {
 		return nil
 	}

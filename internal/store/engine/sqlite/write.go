@@ -13,58 +13,58 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// The rules of this file.
+// Group commit.
 //
-// Writes that wait for the same turn share a transaction, and so a commit and its sync.
-// The first one begins it. Each runs in its own goroutine, in the order of arrival, and
-// hands the turn on to the next one while there is one; the last one commits for all,
-// and none returns before. That holds for one that has failed, too: it may have been
-// refused for what another one has done.
+// Writes that wait for the write lock share one transaction, and so one commit and one sync: a
+// commit group. The first write begins the transaction. Each write runs in its own goroutine, in
+// FIFO order, and hands the lock to the next waiter. The last one commits for all, and no write
+// returns before that. This includes failed writes: a write may have failed because of uncommitted
+// changes of another.
 //
-// The second one and those behind it have a savepoint, so that one which fails leaves
-// nothing and takes nobody along. Only what makes SQLite give up a transaction, such as
-// a full disk, ends it for all.
+// Every write but the first runs in a savepoint, so a failed write is rolled back alone. Only an
+// error that makes SQLite roll back the whole transaction, such as a full disk, fails the group.
 const (
-	maxGroup     = 64                    // how many writes share a transaction
-	maxGroupTime = 20 * time.Millisecond // for how long others join it
+	maxGroupWrites = 64                    // maximum number of writes in a commit group
+	maxGroupAge    = 20 * time.Millisecond // a group accepts no more writes after this
 )
 
-// A group is the writes that share a transaction.
-type group struct {
+// A commitGroup is the writes that share a transaction.
+type commitGroup struct {
 	writes  int
-	changed map[string]bool // the cache tags that it changes; nil for everything
+	changed map[string]bool // cache tags that the group changes; nil for all
 	began   time.Time
 	done    chan struct{} // closed when the transaction has ended
-	err     error         // why it was not committed; set before done is closed
+	err     error         // why the transaction was rolled back; set before done is closed
 }
 
 func (db *database) Write(ctx context.Context, f func(engine.Tx) error) (err error) {
-	if err := db.takeTurn(ctx); err != nil {
+	if err := db.lockWriter(ctx); err != nil {
 		return err
 	}
-	if err := db.join(ctx); err != nil {
-		db.endTurn()
+	if err := db.joinGroup(ctx); err != nil {
+		db.unlockWriter()
 		return err
 	}
 	g, start := db.group, time.Now()
 	defer func() { // also if f panics
-		ended := db.group != g // for what has failed here
-		db.endTurn()
+		ended := db.group != g // this write has ended the group
+		db.unlockWriter()
 		<-g.done
 		switch {
 		case ended || g.err == nil:
 		case err == nil:
 			err = g.err
 		default:
-			err = &engine.Error{Class: engine.Unavailable, Err: fmt.Errorf("refused, perhaps for what was not committed: %w", errors.Join(err, g.err))}
+			err = &engine.Error{Class: engine.Unavailable, Err: fmt.Errorf(
+				"write failed, possibly because of changes that were rolled back: %w", errors.Join(err, g.err))}
 		}
 		db.options.Observer.Wrote(ctx, time.Since(start), 1, err == nil)
 	}()
-	return db.noting(db.part(ctx, f))
+	return db.recordFailure(db.runInGroup(ctx, f))
 }
 
-// join begins a transaction unless there is one to take part in.
-func (db *database) join(ctx context.Context) error {
+// joinGroup begins a commit group unless one is open.
+func (db *database) joinGroup(ctx context.Context) error {
 	if db.options.Immutable || db.options.ReadOnly {
 		return errReadOnly
 	}
@@ -77,17 +77,17 @@ func (db *database) join(ctx context.Context) error {
 	if err := db.files.recheck(); err != nil {
 		return err
 	}
-	if err := db.begin(ctx); err != nil {
-		return db.noting(err)
+	if err := db.beginImmediate(ctx); err != nil {
+		return db.recordFailure(err)
 	}
 	db.versions.begin(db.writer)
-	db.group = &group{changed: map[string]bool{}, began: time.Now(), done: make(chan struct{})}
+	db.group = &commitGroup{changed: map[string]bool{}, began: time.Now(), done: make(chan struct{})}
 	return nil
 }
 
-// begin starts a write transaction, and waits up to busyLimit for another
-// process that has one.
-func (db *database) begin(ctx context.Context) error {
+// beginImmediate begins a write transaction. It waits up to busyLimit for the write transaction of
+// another process.
+func (db *database) beginImmediate(ctx context.Context) error {
 	for deadline := time.Now().Add(busyLimit); ; {
 		_, err := db.writer.Exec("BEGIN IMMEDIATE")
 		if err == nil || engine.ClassOf(err) != engine.Unavailable || time.Now().After(deadline) {
@@ -98,46 +98,47 @@ func (db *database) begin(ctx context.Context) error {
 		case <-db.closing:
 			return errClosed
 		case <-ctx.Done():
-			return &engine.Error{Class: engine.Unavailable, Err: fmt.Errorf("wait for another process to finish writing: %w", context.Cause(ctx))}
+			return &engine.Error{Class: engine.Unavailable, Err: fmt.Errorf(
+				"wait for another process's write transaction: %w", context.Cause(ctx))}
 		}
 	}
 }
 
-// part runs f as a part of the open transaction.
-func (db *database) part(ctx context.Context, f func(engine.Tx) error) (err error) {
+// runInGroup runs f in the open transaction, and rolls back its changes if it fails.
+func (db *database) runInGroup(ctx context.Context, f func(engine.Tx) error) (err error) {
 	c, first := db.writer, db.group.writes == 0
 	db.group.writes++
 	c.failed, c.changed = nil, nil
-	kept := false
+	succeeded := false
 	defer func() { // also if f panics
-		if !kept {
-			_ = db.noting(c.failed) // err may not say so
-			err = db.undo(first, err)
+		if !succeeded {
+			_ = db.recordFailure(c.failed) // err may not include it
+			err = db.rollbackWrite(first, err)
 		}
 	}()
 	if !first {
-		if _, err := c.Exec("SAVEPOINT part"); err != nil {
+		if _, err := c.Exec("SAVEPOINT group_write"); err != nil {
 			return err
 		}
 	}
-	if err := c.within(ctx, func() error { return f(c) }); err != nil {
+	if err := c.withContext(ctx, func() error { return f(c) }); err != nil {
 		return err
 	}
 	if c.failed != nil {
 		return engine.FailedTransaction(c.failed)
 	}
 	if !first {
-		if _, err := c.Exec("RELEASE part"); err != nil {
+		if _, err := c.Exec("RELEASE group_write"); err != nil {
 			return err
 		}
 	}
-	kept = true
-	db.group.change(c.changed)
+	succeeded = true
+	db.group.addChanged(c.changed)
 	return nil
 }
 
-// change notes the cache tags that one more write of the group changes, nil for everything.
-func (g *group) change(tags []string) {
+// addChanged adds the cache tags that one write changes, nil for all.
+func (g *commitGroup) addChanged(tags []string) {
 	if tags == nil {
 		g.changed = nil
 	}
@@ -149,66 +150,67 @@ func (g *group) change(tags []string) {
 	}
 }
 
-// undo takes back what a part has done that failed with an error, nil for a panic. It
-// ends the transaction if there is nothing else in it, or SQLite has ended it.
-func (db *database) undo(first bool, failure error) error {
+// rollbackWrite rolls back a write that failed with the given error, nil for a panic. It rolls back
+// the transaction if the write is the only one in it, or if SQLite has already rolled it back.
+func (db *database) rollbackWrite(first bool, failure error) error {
 	c := db.writer
 	if !first && !c.conn.AutocommitEnabled() {
-		_, err := c.Exec("ROLLBACK TO part")
+		_, err := c.Exec("ROLLBACK TO group_write")
 		if err == nil {
-			_, err = c.Exec("RELEASE part")
+			_, err = c.Exec("RELEASE group_write")
 		}
 		if err == nil {
 			return failure
 		}
 		failure = errors.Join(failure, err)
 	}
-	if err := db.end(&engine.Error{Class: engine.Unavailable, Err: fmt.Errorf("another write has ended the transaction: %w", failure)}); err != nil {
+	why := fmt.Errorf("another write in the commit group failed: %w", failure)
+	if err := db.endGroup(&engine.Error{Class: engine.Unavailable, Err: why}); err != nil {
 		failure = errors.Join(failure, err)
 	}
 	return failure
 }
 
-// commit ends the open transaction, if there is one.
+// commit commits the open group, if there is one.
 func (db *database) commit() {
 	if db.group == nil {
 		return
 	}
-	if err := db.refusal(); err != nil { // for what one of them has met
-		_ = db.end(err)
+	if err := db.refusal(); err != nil { // a write of the group met damage or a failed sync
+		_ = db.endGroup(err)
 		return
 	}
 	_, err := db.writer.Exec("COMMIT")
 	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultIOErr {
-		// What was written may outlive a crash before the next commit, even
-		// though this process will not see it.
+		// The written frames may survive a crash before the next commit, even though this process
+		// ignores them.
 		err = &engine.Error{Class: engine.Uncertain, Err: err}
 	}
 	if err == nil {
 		if lost := db.files.check(); lost != nil {
-			err = &engine.Error{Class: engine.Uncertain, Err: lost} // it is there if the file is put back
+			err = &engine.Error{Class: engine.Uncertain, Err: lost} // committed if the file is put back
 		} else if failed := db.syncFailure.Load(); failed != nil { // of a checkpoint
 			err = &engine.Error{Class: engine.Uncertain, Err: *failed}
 		}
 	}
-	if err := db.noting(err); err != nil {
-		_ = db.end(err)
+	if err := db.recordFailure(err); err != nil {
+		_ = db.endGroup(err)
 		return
 	}
-	_ = db.end(nil)
-	db.watchLog()
+	_ = db.endGroup(nil)
+	db.checkpointIfDue()
 }
 
-// end tells those of the open transaction why it was not committed, nil if it was, and
-// rolls it back then, unless SQLite has.
-func (db *database) end(why error) (failure error) {
+// endGroup ends the group and wakes its writes. why is the reason for a rollback, nil after a
+// commit. It rolls back the transaction unless SQLite has done so.
+func (db *database) endGroup(why error) (failure error) {
 	if why != nil && !db.writer.conn.AutocommitEnabled() {
 		_, failure = db.writer.Exec("ROLLBACK")
 	}
 	g := db.group
 	db.group = nil
 	if why != nil {
-		g.changed = nil // if it was committed all the same
+		g.changed = nil // the commit may have succeeded
 	}
 	db.versions.end(db.writer, g.changed)
 	g.err = why
@@ -216,92 +218,89 @@ func (db *database) end(why error) (failure error) {
 	return failure
 }
 
-// takeTurn waits until this process writes nothing, but for what the next commit
-// has anyway. Who has the turn gives it to the next one with endTurn.
-func (db *database) takeTurn(ctx context.Context) error {
-	if err := db.turn.take(ctx); err != nil {
+// lockWriter acquires the write lock. A commit group may be open. The caller releases the lock with
+// unlockWriter.
+func (db *database) lockWriter(ctx context.Context) error {
+	if err := db.writeLock.lock(ctx); err != nil {
 		return err
 	}
 	if db.writer == nil {
-		db.turn.end()
+		db.writeLock.unlock()
 		return errClosed
 	}
 	return nil
 }
 
-// endTurn commits, unless somebody waits who may join.
-func (db *database) endTurn() {
+// unlockWriter releases the write lock. It commits the open group first, unless a waiter can join
+// it.
+func (db *database) unlockWriter() {
 	if g := db.group; g != nil {
-		if g.writes < maxGroup && time.Since(g.began) < maxGroupTime && db.turn.pass() {
+		if g.writes < maxGroupWrites && time.Since(g.began) < maxGroupAge && db.writeLock.handOff() {
 			return
 		}
 		db.commit()
 	}
-	db.turn.end()
+	db.writeLock.unlock()
 }
 
-// A turn is a lock that hands itself on in the order of arrival.
-type turn struct {
+// A fifoLock is a mutex that is granted in FIFO order.
+type fifoLock struct {
 	mu      sync.Mutex
-	taken   bool            // guarded by mu
-	waiting []chan struct{} // guarded by mu; what is closed for each when it has the turn
+	locked  bool            // guarded by mu
+	waiters []chan struct{} // guarded by mu; each is closed when its waiter is granted the lock
 }
 
-// take waits for the turn until ctx ends.
-func (t *turn) take(ctx context.Context) error {
-	t.mu.Lock()
-	if !t.taken {
-		t.taken = true
-		t.mu.Unlock()
+// lock acquires the lock. It returns an error if ctx ends first.
+func (l *fifoLock) lock(ctx context.Context) error {
+	l.mu.Lock()
+	if !l.locked {
+		l.locked = true
+		l.mu.Unlock()
 		return nil
 	}
-	mine := make(chan struct{})
-	t.waiting = append(t.waiting, mine)
-	t.mu.Unlock()
+	granted := make(chan struct{})
+	l.waiters = append(l.waiters, granted)
+	l.mu.Unlock()
 	select {
-	case <-mine:
+	case <-granted:
 		return nil
 	case <-ctx.Done():
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	i := slices.Index(t.waiting, mine)
-	if i < 0 { // it has come meanwhile
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.waiters, granted)
+	if i < 0 { // granted in the meantime
 		return nil
 	}
-	t.waiting = slices.Delete(t.waiting, i, i+1)
-	return &engine.Error{Class: engine.Unavailable, Err: fmt.Errorf("wait for the writer: %w", context.Cause(ctx))}
+	l.waiters = slices.Delete(l.waiters, i, i+1)
+	return &engine.Error{Class: engine.Unavailable, Err: fmt.Errorf("wait for the write lock: %w", context.Cause(ctx))}
 }
 
-// pass gives the turn to who has waited longest, or returns false.
-func (t *turn) pass() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.passLocked()
+// handOff grants the lock to the longest waiter. It returns false if there is none.
+func (l *fifoLock) handOff() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.handOffLocked()
 }
 
-func (t *turn) passLocked() bool {
-	if len(t.waiting) == 0 {
+func (l *fifoLock) handOffLocked() bool {
+	if len(l.waiters) == 0 {
 		return false
 	}
-	close(t.waiting[0])
-	t.waiting = slices.Delete(t.waiting, 0, 1)
+	close(l.waiters[0])
+	l.waiters = slices.Delete(l.waiters, 0, 1)
 	return true
 }
 
-// end gives the turn to who has waited longest, or to whoever comes next.
-func (t *turn) end() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.taken = t.passLocked()
+// unlock grants the lock to the longest waiter, or releases it.
+func (l *fifoLock) unlock() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.locked = l.handOffLocked()
 }
 
-// users returns how many have the turn, 0 or 1.
-func (t *turn) users() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.taken {
-		return 1
-	}
-	return 0
+func (l *fifoLock) held() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.locked
 }

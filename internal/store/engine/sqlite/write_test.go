@@ -17,11 +17,12 @@ import (
 
 var errRefused = errors.New("refused")
 
-type panicked struct{ with any }
+type panicked struct{ value any }
 
-// writeTogether runs writes at the same time on a database whose table t has the
-// number n of each that was kept, and returns their errors, or what they panicked with.
-func writeTogether(t *testing.T, db engine.DB, path string, writes []func(tx engine.Tx) error) (results []any) {
+// writeConcurrently runs writes concurrently, and makes all of them wait for the first. It returns
+// their errors, or the values that they panicked with. Table t of the database has the number n of
+// each write that succeeded.
+func writeConcurrently(t *testing.T, db engine.DB, path string, writes []func(tx engine.Tx) error) (results []any) {
 	t.Helper()
 	other, err := zombiezen.OpenConn(path, zombiezen.OpenReadWrite)
 	if err != nil {
@@ -38,7 +39,7 @@ func writeTogether(t *testing.T, db engine.DB, path string, writes []func(tx eng
 			t.Fatal(err)
 		}
 	}
-	must("BEGIN IMMEDIATE") // so that the first one has to wait, and the others for it
+	must("BEGIN IMMEDIATE") // the first write waits for this, and the others for the first
 	results = make([]any, len(writes))
 	var all sync.WaitGroup
 	for i, f := range writes {
@@ -54,12 +55,12 @@ func writeTogether(t *testing.T, db engine.DB, path string, writes []func(tx eng
 		})
 		for deadline := time.Now().Add(time.Minute); sqlite.WaitingToWrite(db) < i; {
 			if time.Now().After(deadline) {
-				t.Fatal("a write does not wait for its turn")
+				t.Fatal("a write does not wait for the write lock")
 			}
 			time.Sleep(time.Millisecond)
 		}
 	}
-	time.Sleep(5 * time.Millisecond) // the first one, too
+	time.Sleep(5 * time.Millisecond) // lets the first write poll
 	must("ROLLBACK")
 	all.Wait()
 	return results
@@ -82,7 +83,7 @@ func numbers(t *testing.T, db engine.DB) map[int]bool {
 	return found
 }
 
-func TestWritesThatWaitShareACommit(t *testing.T) {
+func TestConcurrentWritesShareACommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := openFile(t, path)
 	script(t, db, "CREATE TABLE t (n INTEGER PRIMARY KEY)")
@@ -92,7 +93,7 @@ func TestWritesThatWaitShareACommit(t *testing.T) {
 	for i := range inserts {
 		inserts[i] = func(tx engine.Tx) error { return insertNumber(tx, i) }
 	}
-	for i, result := range writeTogether(t, db, path, inserts) {
+	for i, result := range writeConcurrently(t, db, path, inserts) {
 		if result != nil {
 			t.Errorf("write %d: %v", i, result)
 		}
@@ -100,23 +101,23 @@ func TestWritesThatWaitShareACommit(t *testing.T) {
 	if found := numbers(t, db); len(found) != writes {
 		t.Errorf("%d rows, want %d", len(found), writes)
 	}
-	// Each commit writes the page of the table to the log once more.
+	// Each commit writes the table's page to the WAL once more.
 	if pages := (db.Stats().LogBytes - before) / 4096; pages >= writes/2 {
-		t.Errorf("%d writes have put %d pages into the log: they have not shared commits", writes, pages)
+		t.Errorf("%d writes wrote %d pages to the WAL: they did not share commits", writes, pages)
 	}
 }
 
-func TestAWriteThatFailsLeavesNothingAndTakesNobodyAlong(t *testing.T) {
+func TestAFailedWriteIsRolledBackAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := openFile(t, path)
 	script(t, db, "CREATE TABLE t (n INTEGER PRIMARY KEY)")
-	refuse := func(tx engine.Tx, n int) error { return errors.Join(insertNumber(tx, n), errRefused) }
-	for name, fails := range map[string]struct {
-		f     func(tx engine.Tx, n int) error
-		fatal bool // it panics
+	fail := func(tx engine.Tx, n int) error { return errors.Join(insertNumber(tx, n), errRefused) }
+	for name, failing := range map[string]struct {
+		f      func(tx engine.Tx, n int) error
+		panics bool
 	}{
-		"refuses": {refuse, false},
-		"passes over an error": {func(tx engine.Tx, n int) error {
+		"returns an error": {fail, false},
+		"ignores an error": {func(tx engine.Tx, n int) error {
 			_ = insertNumber(tx, n)
 			_ = insertNumber(tx, n)
 			return nil
@@ -132,26 +133,26 @@ func TestAWriteThatFailsLeavesNothingAndTakesNobodyAlong(t *testing.T) {
 			for i := range 9 {
 				if i%3 == 1 {
 					writes = append(writes, func(tx engine.Tx) error { return insertNumber(tx, i) })
-				} else { // among them the first and the last one
-					writes = append(writes, func(tx engine.Tx) error { return fails.f(tx, i) })
+				} else { // including the first and the last write
+					writes = append(writes, func(tx engine.Tx) error { return failing.f(tx, i) })
 				}
 			}
-			results := writeTogether(t, db, path, writes)
+			results := writeConcurrently(t, db, path, writes)
 			found := numbers(t, db)
 			for i, result := range results {
-				if kept := i%3 == 1; found[i] != kept || kept != (result == nil) {
-					t.Errorf("write %d: there %t, result %v", i, found[i], result)
+				if want := i%3 == 1; found[i] != want || want != (result == nil) {
+					t.Errorf("write %d: stored %t, result %v", i, found[i], result)
 				}
 			}
-			if _, panicked := results[0].(panicked); panicked != fails.fatal {
-				t.Errorf("the caller has %v", results[0])
+			if _, panicked := results[0].(panicked); panicked != failing.panics {
+				t.Errorf("the caller got %v", results[0])
 			}
 		})
 	}
 }
 
-// Who stops waiting for the turn must not take along those whose transaction is open.
-func TestAWriteThatStopsWaitingEndsNoOther(t *testing.T) {
+// A write that stops waiting for the lock must not end a commit group of others.
+func TestACanceledWaiterDoesNotAffectOtherWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := openFile(t, path)
 	script(t, db, "CREATE TABLE t (n INTEGER PRIMARY KEY)")
@@ -172,7 +173,7 @@ func TestAWriteThatStopsWaitingEndsNoOther(t *testing.T) {
 	found := numbers(t, db)
 	for i := range 200 {
 		if !found[i] {
-			t.Errorf("write %d is not there", i)
+			t.Errorf("write %d is missing", i)
 		}
 	}
 }
