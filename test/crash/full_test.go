@@ -132,10 +132,10 @@ func TestFullTablespaceIsAnswered503AndPasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if os.Geteuid() != 0 { // PostgreSQL would be root in a namespace, which it refuses
-		t.Log("only root can mount for PostgreSQL: TestFullDiskOfAServerIsUnavailable has its error alone")
+		t.Log("only root can mount for PostgreSQL: TestAFullDiskOfTheServerIsUnavailable has its error alone")
 		return
 	}
-	if !mounting(t, "TestFullDiskOfAServerIsUnavailable") {
+	if !mounting(t, "TestAFullDiskOfTheServerIsUnavailable") {
 		return
 	}
 	disk := newMount(t, fmt.Sprintf("size=48m,uid=%d,mode=700", owner.Uid))

@@ -7,18 +7,19 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// errNotDistributable says what a database lacks.
-var errNotDistributable = errors.New("the database has no extension citus: it must be the coordinator of a Citus cluster, with CREATE EXTENSION citus there and on every worker")
+// errNotDistributable is returned for a database that is not a Citus cluster.
+var errNotDistributable = errors.New("the database has no extension citus: " +
+	"use the coordinator of a Citus cluster, and run CREATE EXTENSION citus there and on every worker")
 
-// Distribute hands the tables to Citus, one after the other, with the rows that
-// they have. Those that are distributed already are left as they are, so that a
-// run which was interrupted is finished by the next.
+// Distribute distributes the tables, with their rows, one after the other. It skips tables that are
+// distributed already, so an interrupted run can be repeated.
 func (db *database) Distribute(ctx context.Context, tables engine.Tables) (done []string, err error) {
 	if db.options.Sharded {
 		return nil, nil // for tests, without a cluster
 	}
 	citus := false
-	if err := db.Query(ctx, "SELECT 1 WHERE to_regproc('create_distributed_table') IS NOT NULL AND to_regclass('pg_dist_partition') IS NOT NULL", nil, func(engine.Row) error {
+	if err := db.Query(ctx, `SELECT 1 WHERE to_regproc('create_distributed_table') IS NOT NULL
+		AND to_regclass('pg_dist_partition') IS NOT NULL`, nil, func(engine.Row) error {
 		citus = true
 		return nil
 	}); err != nil {
@@ -28,18 +29,19 @@ func (db *database) Distribute(ctx context.Context, tables engine.Tables) (done 
 		return nil, errNotDistributable
 	}
 	distribute := func(table, call string) error {
-		is := false
+		distributed := false
 		err := db.Migrate(ctx, func(tx engine.Tx) error {
-			is = false
-			if err := tx.Query("SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass($1)", engine.Args{table}, func(engine.Row) error {
-				is = true
+			distributed = false
+			const sql = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass($1)"
+			if err := tx.Query(sql, engine.Args{table}, func(engine.Row) error {
+				distributed = true
 				return nil
-			}); err != nil || is {
+			}); err != nil || distributed {
 				return err
 			}
 			return tx.Script("SELECT " + call)
 		})
-		if err == nil && !is {
+		if err == nil && !distributed {
 			done = append(done, table)
 		}
 		return err
@@ -52,7 +54,8 @@ func (db *database) Distribute(ctx context.Context, tables engine.Tables) (done 
 	for i, table := range tables.Sharded {
 		call := "create_distributed_table('" + table + "', '" + engine.TenantColumn + "')"
 		if i > 0 {
-			call = "create_distributed_table('" + table + "', '" + engine.TenantColumn + "', colocate_with => '" + tables.Sharded[0] + "')"
+			call = "create_distributed_table('" + table + "', '" + engine.TenantColumn +
+				"', colocate_with => '" + tables.Sharded[0] + "')"
 		}
 		if err := distribute(table, call); err != nil {
 			return done, err

@@ -13,32 +13,30 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A URL that names several hosts leads to the one that accepts writes. After a
-// failover that may be two for a while: the one that was promoted, and the former
-// primary, which was started again as it was and knows nothing. To be promoted is to
-// begin a timeline with a higher number (PostgreSQL documentation, section 26.3.6),
-// so whoever has seen the new primary can tell the former one.
+// A URL with several hosts connects to the host that accepts writes. After a failover, two may
+// accept writes for a while: the promoted one, and the former primary if it was restarted without
+// being demoted. A promotion begins a timeline with a higher number (PostgreSQL documentation,
+// section 26.3.6), so a process that has seen the new primary recognizes the former one.
 //
-// This is no substitute for fencing: a process that starts has seen nobody yet, and
-// two servers that were both promoted begin the same timeline.
+// This does not replace fencing: a process that just started has seen no server yet, and two
+// servers that were both promoted begin the same timeline.
 
-// namesSeveral reports whether a URL names several servers. Whether TLS is tried first
-// makes no difference to that.
-func namesSeveral(config *pgx.ConnConfig) bool {
+// hasSeveralHosts reports whether a URL names several servers. pgx also adds fallbacks that differ
+// only in TLS.
+func hasSeveralHosts(config *pgx.ConnConfig) bool {
 	return slices.ContainsFunc(config.Fallbacks, func(other *pgconn.FallbackConfig) bool {
 		return other.Host != config.Host || other.Port != config.Port
 	})
 }
 
-// timelineKey is the key under which a connection keeps its server's timeline.
+// timelineKey is the key of the server's timeline in a connection's CustomData.
 const timelineKey = "atrium timeline"
 
-// A newestTimeline is the highest that a server was seen on. The zero value is for
-// none yet.
+// A newestTimeline is the highest timeline seen on any server, zero if none was seen.
 type newestTimeline struct{ number atomic.Uint32 }
 
-// guard makes a pool refuse servers that another one has replaced, and give up its
-// connections to them.
+// guard makes a pool refuse servers that were replaced by another, and close its connections to
+// them.
 func (n *newestTimeline) guard(config *pgxpool.Config) {
 	validate := config.ConnConfig.ValidateConnect
 	config.ConnConfig.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
@@ -47,7 +45,7 @@ func (n *newestTimeline) guard(config *pgxpool.Config) {
 		}
 		timeline, known, err := timelineOf(ctx, conn)
 		if err != nil {
-			return fmt.Errorf("find out the timeline of the server, one of several: %w", err)
+			return fmt.Errorf("read the timeline of the server: %w", err)
 		}
 		if !known {
 			return nil
@@ -55,7 +53,7 @@ func (n *newestTimeline) guard(config *pgxpool.Config) {
 		conn.CustomData()[timelineKey] = timeline
 		for newest := n.number.Load(); timeline != newest; newest = n.number.Load() {
 			if timeline < newest {
-				return fmt.Errorf("the server is on timeline %d, and one on %d has replaced it", timeline, newest)
+				return fmt.Errorf("the server was replaced: it is on timeline %d, a newer server on %d", timeline, newest)
 			}
 			if n.number.CompareAndSwap(newest, timeline) {
 				break
@@ -69,9 +67,9 @@ func (n *newestTimeline) guard(config *pgxpool.Config) {
 	}
 }
 
-// timelineOf returns the timeline that a server writes: the first eight digits of a
-// file's name. Those that only speak PostgreSQL's protocol may have none. Any other
-// failure is an error: the server might be one that was replaced.
+// timelineOf returns the timeline that a server writes, which is the first eight digits of a WAL
+// file name. Servers that only speak PostgreSQL's protocol may have none. Any other failure is an
+// error, because the server might have been replaced.
 func timelineOf(ctx context.Context, conn *pgconn.PgConn) (timeline uint32, known bool, err error) {
 	results, err := conn.Exec(ctx, "SELECT pg_walfile_name(pg_current_wal_lsn())").ReadAll()
 	switch state := sqlState(err); {
@@ -80,7 +78,7 @@ func timelineOf(ctx context.Context, conn *pgconn.PgConn) (timeline uint32, know
 	case err != nil:
 		return 0, false, err
 	case len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0][0]) < 8:
-		return 0, false, errors.New("the name of its log file is none")
+		return 0, false, errors.New("invalid WAL file name")
 	}
 	number, err := strconv.ParseUint(string(results[0].Rows[0][0][:8]), 16, 32)
 	return uint32(number), err == nil, err

@@ -13,10 +13,9 @@ import (
 	"atrium/internal/store/engine/postgrestest"
 )
 
-// What a failover needs is in test/crash. This is a host that is gone for good, and
-// still in the URL.
-func TestAHostThatDoesNotAnswerIsGivenUpAfterTheTimeThatTheURLHas(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // the system accepts for it, and nobody reads
+// Failovers are tested in test/crash. Here, a host in the URL is gone for good.
+func TestAnUnresponsiveHostIsSkippedAfterTheConnectTimeoutOfTheURL(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // connections are accepted but never read
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +26,7 @@ func TestAHostThatDoesNotAnswerIsGivenUpAfterTheTimeThatTheURLHas(t *testing.T) 
 	}
 	u.Host = silent.Addr().String() + "," + u.Host
 	u.RawQuery += "&connect_timeout=1"
-	// Without it, all of the time that there is would be spent on the first host.
+	// Without connect_timeout, the whole timeout would be spent on the first host.
 	db, err := postgres.Open(t.Context(), u.String(), postgres.Options{Timeout: 4 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -37,8 +36,8 @@ func TestAHostThatDoesNotAnswerIsGivenUpAfterTheTimeThatTheURLHas(t *testing.T) 
 	}
 }
 
-// Who cannot find out whether a server was replaced does not write to it.
-func TestAServerThatDoesNotTellItsTimelineIsRefused(t *testing.T) {
+// If the timeline is unknown, the server may have been replaced.
+func TestAServerWithAnUnknownTimelineIsRefused(t *testing.T) {
 	server, err := postgrestest.Run()
 	if err != nil {
 		t.Fatal(err)
@@ -61,11 +60,12 @@ func TestAServerThatDoesNotTellItsTimelineIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = admin.Close(t.Context()) }()
-	if _, err := admin.Exec(t.Context(), `CREATE ROLE guest LOGIN PASSWORD 'guest'; GRANT ALL ON SCHEMA public TO guest`); err != nil {
+	const createRole = `CREATE ROLE guest LOGIN PASSWORD 'guest'; GRANT ALL ON SCHEMA public TO guest`
+	if _, err := admin.Exec(t.Context(), createRole); err != nil {
 		t.Fatal(err)
 	}
 	u.User = url.UserPassword("guest", "guest")
-	u.Host += ",127.0.0.1:1" // where nobody is
+	u.Host += ",127.0.0.1:1" // no server listens there
 	open := func() error {
 		db, err := postgres.Open(t.Context(), u.String(), postgres.Options{})
 		if err == nil {
@@ -74,12 +74,12 @@ func TestAServerThatDoesNotTellItsTimelineIsRefused(t *testing.T) {
 		return err
 	}
 	if err := open(); err != nil {
-		t.Errorf("a server that tells: %v", err)
+		t.Errorf("a server with a known timeline: %v", err)
 	}
 	if _, err := admin.Exec(t.Context(), `REVOKE EXECUTE ON FUNCTION pg_current_wal_lsn() FROM PUBLIC`); err != nil {
 		t.Fatal(err)
 	}
 	if err := open(); err == nil || !strings.Contains(err.Error(), "timeline") {
-		t.Errorf("a server that does not: %v", err)
+		t.Errorf("a server with an unknown timeline: %v", err)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"atrium/internal/store/engine/postgres"
 )
 
-// Before a server has analyzed a table that has grown, it goes on with the plan that it
-// made while there was nothing in it.
-func TestPlansFollowTablesThatGrow(t *testing.T) {
+// Until a server has analyzed a table that has grown, it reuses the plan that it made while the
+// table was empty.
+func TestPlansAdaptToGrowingTables(t *testing.T) {
 	s := open(t, postgres.Options{Connections: 1})
 	if err := s.Migrate(t.Context(), func(tx engine.Tx) error {
 		return tx.Script(`CREATE TABLE growing (tenant_id BYTEA, id BYTEA, hash BYTEA,
@@ -24,13 +24,13 @@ func TestPlansFollowTablesThatGrow(t *testing.T) {
 		ON a.tenant_id = batch.tenant_id AND a.id = batch.id`, "tenant_id bytea", "id bytea")
 	plan := func() (text string) {
 		if err := s.Read(t.Context(), func(tx engine.Tx) error {
-			if _, err := tx.Batch(byID, []engine.Args{{[]byte{1}, []byte{2}}}, func(engine.Row) error { return nil }); err != nil {
+			rows := []engine.Args{{[]byte{1}, []byte{2}}}
+			if _, err := tx.Batch(byID, rows, func(engine.Row) error { return nil }); err != nil {
 				return err
 			}
 			name := ""
-			err := engine.Find(tx.Query, "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'SELECT a.hash FROM %'", nil,
-				func(r engine.Row) { name = r.Text(0) })
-			if err != nil {
+			const sql = "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'SELECT a.hash FROM %'"
+			if err := engine.Find(tx.Query, sql, nil, func(r engine.Row) { name = r.Text(0) }); err != nil {
 				return err
 			}
 			return tx.Query("EXPLAIN EXECUTE "+name+"('{}', '{}')", nil, func(r engine.Row) error {
@@ -52,7 +52,7 @@ func TestPlansFollowTablesThatGrow(t *testing.T) {
 	end := time.Now().Add(20 * time.Second)
 	for ; !strings.Contains(plan(), "(id = batch.id)"); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("with 10,000 rows the plan is\n%swhich was made without one:\n%s", plan(), before)
+			t.Fatalf("the plan for 10,000 rows is\n%sthe plan for none was\n%s", plan(), before)
 		}
 	}
 }

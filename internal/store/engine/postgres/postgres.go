@@ -1,19 +1,19 @@
-// Package postgres runs the store on PostgreSQL and on servers that speak its protocol.
+// Package postgres implements engine.DB on PostgreSQL and on servers that speak its protocol.
 //
-// Transactions that write are READ COMMITTED. A row that must not change between a read and a
-// write is read with Lock; what two transactions may insert at once has a unique key.
+// Write transactions are READ COMMITTED. A row that must not change between a read and a write is
+// read with Lock; a unique key protects rows that two transactions may insert concurrently.
 //
-// A transaction that the server aborted in favor of another one, or whose connection was lost
-// before the commit was sent, is repeated a few times with growing pauses. If the response to a
-// commit is lost, only the caller can find out whether it took effect: the error is Uncertain.
+// A transaction is retried a few times with exponential backoff if the server aborted it in favor
+// of another one, or if its connection was lost before the commit was sent. If the response to a
+// commit is lost, only the caller can find out whether it took effect: the error is of class
+// Uncertain.
 //
-// Every exchange with the server has a deadline. So has the wait for a connection, and the
-// number of callers that wait is limited: a server that does not respond ties up a bounded
-// part of the process.
+// Every round trip has a deadline, and so has the wait for a connection. The number of waiting
+// calls is limited, so a server that does not respond ties up a bounded part of the process.
 //
-// If nothing arrives on a connection in time, it is closed together with all idle ones, since
-// a network that drops one usually drops all; the pool opens new ones at once. Connections are
-// not pinged before use: a ping would only wait as the statement does.
+// If a connection times out, it is closed together with all idle ones, since a network that drops
+// one usually drops all; the pool opens new ones at once. Connections are not pinged before use: a
+// ping would only wait as the statement does.
 package postgres
 
 import (
@@ -24,7 +24,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,17 +36,16 @@ import (
 
 const (
 	maxTries          = 8
-	firstPause        = 2 * time.Millisecond
-	maxPause          = 200 * time.Millisecond
+	firstBackoff      = 2 * time.Millisecond
+	maxBackoff        = 200 * time.Millisecond
 	connectTimeout    = 5 * time.Second
 	maxIdleTime       = 5 * time.Minute
 	maxLifetime       = time.Hour
 	healthCheckPeriod = 15 * time.Second
 	waitersPerConn    = 32
-	closePatience     = 100 * time.Millisecond
-	firstDiscard      = time.Second
-	statementCache    = 512            // prepared statements of a connection
-	migrationLock     = 0x61747269756d // "atrium"
+	closeTimeout      = 100 * time.Millisecond
+	statementCache    = 512            // prepared statements per connection
+	migrationLock     = 0x61747269756d // advisory lock: "atrium" in ASCII
 )
 
 // The defaults of Options.
@@ -56,11 +54,11 @@ const (
 	DefaultTimeout     = 10 * time.Second
 )
 
-// Options of Open; the zero value is usable.
+// Options configure Open. The zero value is usable.
 type Options struct {
-	Connections int             // the most connections; DefaultConnections if 0
-	Timeout     time.Duration   // of a statement, and of the wait for a connection; DefaultTimeout if 0
-	Unprepared  bool            // keep no state on the server between transactions, for a connection pooler
+	Connections int             // maximum number of connections; DefaultConnections if 0
+	Timeout     time.Duration   // of a statement and of the wait for a connection; DefaultTimeout if 0
+	Unprepared  bool            // keep no session state between transactions, for a connection pooler
 	Sharded     bool            // for tests: treat any server as a cluster
 	Observer    engine.Observer // nil for none
 }
@@ -69,20 +67,20 @@ type database struct {
 	pool    *pgxpool.Pool
 	options Options
 	sharded atomic.Bool
-	queries gathering
-	waiting chan struct{} // holds a token for each that has or waits for a connection
-	ending  chan struct{} // holds a token for each connection that was given up and is not closed yet
+	queries coalescer
+	waiting chan struct{} // holds a token for each call that has or waits for a connection
+	closing chan struct{} // holds a token for each hijacked connection that is not closed yet
 }
 
-// Open connects to the database at url, whose scheme is postgres, and
-// which may name several hosts. It must have the encoding UTF8 and accept writes.
+// Open connects to the database at url, which has the scheme postgres and may name several hosts.
+// The database must have the encoding UTF8 and accept writes.
 func Open(ctx context.Context, url string, options Options) (engine.DB, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("the database's URL: %w", err) // it has no password
+		return nil, fmt.Errorf("database URL: %w", err) // the error does not contain the password
 	}
 	if hasPasswordInHost(&config.ConnConfig.Config) {
-		return nil, errors.New("the database's URL: there is an @ in the host; one in a password is written %40")
+		return nil, errors.New("database URL: the host contains an @: write an @ in a password as %40")
 	}
 	if options.Connections == 0 {
 		options.Connections = DefaultConnections
@@ -100,13 +98,13 @@ func Open(ctx context.Context, url string, options Options) (engine.DB, error) {
 	config.MaxConnLifetimeJitter = maxLifetime / 4
 	config.HealthCheckPeriod = healthCheckPeriod
 	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
-	limit := min(connectTimeout, options.Timeout)
-	if asked := config.ConnConfig.ConnectTimeout; asked > 0 {
-		limit = min(limit, asked)
+	timeout := min(connectTimeout, options.Timeout)
+	if requested := config.ConnConfig.ConnectTimeout; requested > 0 {
+		timeout = min(timeout, requested)
 	}
-	config.ConnConfig.ConnectTimeout = limit // for each host
+	config.ConnConfig.ConnectTimeout = timeout // per host
 	if config.ConnConfig.ValidateConnect == nil {
-		// After a failover the old address may lead to a standby for a while.
+		// After a failover, the old address may refer to a standby for a while.
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
@@ -114,9 +112,12 @@ func Open(ctx context.Context, url string, options Options) (engine.DB, error) {
 	}
 	db := &database{
 		options: options,
-		queries: gathering{leaders: max(1, options.Connections/connsPerLeader), limit: waitersPerConn * options.Connections},
+		queries: coalescer{
+			maxLeaders: max(1, options.Connections/connsPerLeader),
+			maxQueries: waitersPerConn * options.Connections,
+		},
 		waiting: make(chan struct{}, waitersPerConn*options.Connections),
-		ending:  make(chan struct{}, options.Connections),
+		closing: make(chan struct{}, options.Connections),
 	}
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	if options.Unprepared {
@@ -124,90 +125,32 @@ func Open(ctx context.Context, url string, options Options) (engine.DB, error) {
 	}
 	config.ConnConfig.StatementCacheCapacity, config.ConnConfig.DescriptionCacheCapacity = statementCache, statementCache
 	config.AfterConnect = db.prepareConn
-	if namesSeveral(config.ConnConfig) {
+	if hasSeveralHosts(config.ConnConfig) {
 		new(newestTimeline).guard(config)
 	}
 	if db.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, &engine.Error{Class: engine.Unavailable, Err: err}
 	}
 	if err := db.probe(ctx); err != nil {
-		_ = db.Close() // who is told to stop does not wait for a server that hangs
+		_ = db.Close() // does not wait for a server that hangs
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	return db, nil
 }
 
-// hasPasswordInHost reports whether what is taken for a host is the end of a password
-// with an @ in it, as no name of a host has it: errors of connections show hosts. A
-// socket's name may begin with one.
+// hasPasswordInHost reports whether the parsed host contains the end of a password, because the
+// password has an unescaped @. Host names have none, and connection errors show the host. The path
+// of a Unix socket may contain one.
 func hasPasswordInHost(c *pgconn.Config) bool {
-	at := func(host string) bool { return !strings.HasPrefix(host, "/") && strings.LastIndexByte(host, '@') > 0 }
-	return at(c.Host) || slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return at(f.Host) })
+	hasAt := func(host string) bool { return !strings.HasPrefix(host, "/") && strings.LastIndexByte(host, '@') > 0 }
+	return hasAt(c.Host) || slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return hasAt(f.Host) })
 }
 
-// plansKey is the key under which a connection keeps the state of its plans.
-const plansKey = "atrium plans"
-
-// plans is the state of the plans of a connection's prepared statements.
-type plans struct {
-	connectedAt time.Time
-	discardAt   time.Time // zero for never
-}
-
-// sessionSettings are made where a session is ours alone. Every statement of the
-// store finds its rows by an index, and is planned once for all arguments: a plan
-// that was made while a table was small, by reading all of it, would be kept
-// after it has grown. Without costs to compare there is nothing to compile for.
-// What was acknowledged must be on disk, whatever the default of the database.
-const sessionSettings = `SELECT set_config(name, CASE name
-		WHEN 'plan_cache_mode' THEN 'force_generic_plan'
-		WHEN 'idle_in_transaction_session_timeout' THEN '%d'
-		ELSE 'off' END, false)
-	FROM pg_settings WHERE name IN ('plan_cache_mode', 'idle_in_transaction_session_timeout',
-		'enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit')
-	UNION ALL SELECT set_config(name, 'on', false) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'`
-
-func (db *database) prepareConn(ctx context.Context, c *pgx.Conn) error {
-	if encoding := c.PgConn().ParameterStatus("server_encoding"); encoding != "" && encoding != "UTF8" {
-		return fmt.Errorf("the database has the encoding %s: make one with UTF8", encoding)
-	}
-	if db.options.Unprepared {
-		return nil
-	}
-	now := time.Now()
-	c.PgConn().CustomData()[plansKey] = &plans{connectedAt: now, discardAt: now.Add(firstDiscard)}
-	// Twice the time of a statement: who is slower than that has gone away and
-	// may hold locks.
-	settings := fmt.Sprintf(sessionSettings, 2*db.options.Timeout.Milliseconds())
-	// The time-out of connecting is over, and the pool has none for this.
-	ctx, cancel := context.WithTimeout(ctx, min(connectTimeout, db.options.Timeout))
-	defer cancel()
-	_, err := c.Exec(ctx, settings)
-	return err
-}
-
-// refresh discards the plans whenever the connection has become twice as old. A server
-// keeps a plan until it has analyzed the tables, which may take minutes. In one that it
-// made while they were empty, any index of a tenant looks as good as that of an identifier.
-func (p *plans) refresh(t *transaction) error {
-	now := time.Now()
-	if p.discardAt.IsZero() || now.Before(p.discardAt) {
-		return nil
-	}
-	p.discardAt = now.Add(now.Sub(p.connectedAt))
-	err := t.exec("DISCARD PLANS")
-	if sqlState(err) != "" && !t.conn.IsClosed() {
-		p.discardAt = time.Time{} // this server does not support it
-		return nil
-	}
-	return err
-}
-
-// probe finds out whether the database is there, and whether it is sharded. It ends
-// with ctx, which queries that are sent together do not.
+// probe verifies that the database is reachable, and detects whether it is sharded. It bypasses the
+// coalescer, so that it ends with ctx.
 func (db *database) probe(ctx context.Context) error {
 	query := func(sql string, each func(engine.Row) error) error {
-		return db.single(&gathered{ctx: ctx, sql: sql, each: each})
+		return db.runAlone(&coalescedQuery{ctx: ctx, sql: sql, each: each})
 	}
 	db.sharded.Store(db.options.Sharded)
 	citus := false
@@ -217,7 +160,8 @@ func (db *database) probe(ctx context.Context) error {
 	}); err != nil || !citus {
 		return err
 	}
-	return query("SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('entries') AND partmethod = 'h'", func(engine.Row) error {
+	const isSharded = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('entries') AND partmethod = 'h'"
+	return query(isSharded, func(engine.Row) error {
 		db.sharded.Store(true)
 		return nil
 	})
@@ -226,18 +170,21 @@ func (db *database) probe(ctx context.Context) error {
 func (db *database) Name() string { return "postgres" }
 
 func (db *database) Traits() engine.Traits {
-	return engine.Traits{Writers: max(1, db.options.Connections-1), Sharded: db.sharded.Load(), Remote: true, Replicated: true, Snapshots: true}
+	return engine.Traits{
+		Writers: max(1, db.options.Connections-1), Sharded: db.sharded.Load(),
+		Remote: true, Replicated: true, Snapshots: true,
+	}
 }
 
 func (db *database) Read(ctx context.Context, f func(engine.Tx) error) error {
-	return db.again(ctx, func(t *transaction) error {
+	return db.retry(ctx, func(t *transaction) error {
 		return t.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", f)
 	})
 }
 
 func (db *database) Write(ctx context.Context, f func(engine.Tx) error) error {
 	start, attempts := time.Now(), 0
-	err := db.again(ctx, func(t *transaction) error {
+	err := db.retry(ctx, func(t *transaction) error {
 		attempts++
 		t.writes = true
 		return t.transaction("BEGIN ISOLATION LEVEL READ COMMITTED", f)
@@ -246,15 +193,16 @@ func (db *database) Write(ctx context.Context, f func(engine.Tx) error) error {
 	return err
 }
 
-// Migrate holds a lock that ends with its transaction, and so is the same behind
-// a pool that shares connections. It waits for the lock of a table a moment only, and
-// then tries again: who uses the table next would wait behind it.
+// Migrate holds a transaction-level advisory lock, which also works behind a pooler that shares
+// connections. It waits for the lock of a table only briefly and then retries, because the table's
+// next users would queue behind it.
 func (db *database) Migrate(ctx context.Context, f func(engine.Tx) error) error {
-	return db.again(ctx, func(t *transaction) error {
+	return db.retry(ctx, func(t *transaction) error {
 		t.writes, t.timeout = true, 0
 		return t.transaction("BEGIN ISOLATION LEVEL READ COMMITTED", func(tx engine.Tx) error {
-			lock := fmt.Sprintf("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock(%d); SET LOCAL lock_timeout = '2s'", migrationLock)
-			if err := tx.Script(lock); err != nil {
+			settings := fmt.Sprintf(`SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
+				SELECT pg_advisory_xact_lock(%d); SET LOCAL lock_timeout = '2s'`, migrationLock)
+			if err := tx.Script(settings); err != nil {
 				return err
 			}
 			return f(tx)
@@ -265,72 +213,34 @@ func (db *database) Migrate(ctx context.Context, f func(engine.Tx) error) error 
 // Purge does nothing: VACUUM and the recycling of the server's WAL remove deleted rows.
 func (db *database) Purge(context.Context, int64) error { return nil }
 
-// Snapshot holds one transaction open. That keeps the server from cleaning up
-// rows that were replaced meanwhile, and a migration from changing the tables that
-// were read. f is called once at most: a row has come before.
-func (db *database) Snapshot(ctx context.Context, f func(engine.DB) error) error {
-	return db.again(ctx, func(t *transaction) error {
-		return t.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", func(tx engine.Tx) error {
-			if err := tx.Script("SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
-				return err
-			}
-			// The snapshot is taken by the first statement.
-			if err := tx.Query("SELECT 1", nil, func(engine.Row) error { return nil }); err != nil {
-				return err
-			}
-			return f(&snapshot{DB: db, tx: tx})
-		})
-	})
-}
-
-// A snapshot is a DB whose reads are in one transaction.
-type snapshot struct {
-	engine.DB
-
-	mu sync.Mutex
-	tx engine.Tx
-}
-
-func (s *snapshot) Query(ctx context.Context, sql string, args engine.Args, each func(engine.Row) error) error {
-	return s.Read(ctx, func(tx engine.Tx) error { return tx.Query(sql, args, each) })
-}
-
-func (s *snapshot) Read(ctx context.Context, f func(engine.Tx) error) error {
-	if err := ctx.Err(); err != nil {
-		return &engine.Error{Class: engine.Unavailable, Err: err}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return f(s.tx)
-}
-
-// again calls once until it succeeds, or fails in a way that another try would
-// not change.
-func (db *database) again(ctx context.Context, f func(*transaction) error) error {
-	pause := firstPause
+// retry calls once until it succeeds or returns a permanent error.
+func (db *database) retry(ctx context.Context, f func(*transaction) error) error {
+	backoff := firstBackoff
 	for try := 1; ; try++ {
-		passing, err := db.once(ctx, f)
-		if !passing || try == maxTries {
+		retriable, err := db.once(ctx, f)
+		if !retriable || try == maxTries {
 			return err
 		}
 		if try == 2 && isLost(err) {
-			db.pool.Reset() // the others are no better
+			db.pool.Reset() // the other connections are probably lost, too
 		}
 		select {
-		case <-time.After(pause/2 + rand.N(pause)):
-			pause = min(2*pause, maxPause)
+		case <-time.After(backoff/2 + rand.N(backoff)):
+			backoff = min(2*backoff, maxBackoff)
 		case <-ctx.Done():
 			return err
 		}
 	}
 }
 
-// errTooMany is the error of whoever comes when so many wait already.
-var errTooMany = &engine.Error{Class: engine.Unavailable, Err: errors.New("too many wait for the database already")}
+// errTooMany is returned when the limit of waiting calls is reached.
+var errTooMany = &engine.Error{
+	Class: engine.Unavailable, Err: errors.New("too many calls are waiting for the database"),
+}
 
-// once calls f with a connection. passing says that f failed in a way that may
-// pass, and can be called again.
-func (db *database) once(ctx context.Context, f func(*transaction) error) (passing bool, err error) {
+// once calls f with a connection. retriable reports whether f failed with a transient error and may
+// be called again.
+func (db *database) once(ctx context.Context, f func(*transaction) error) (retriable bool, err error) {
 	select {
 	case db.waiting <- struct{}{}:
 		defer func() { <-db.waiting }()
@@ -338,7 +248,8 @@ func (db *database) once(ctx context.Context, f func(*transaction) error) (passi
 		return false, errTooMany
 	}
 	if err := ctx.Err(); err != nil {
-		return false, &engine.Error{Class: engine.Unavailable, Err: fmt.Errorf("wait for a connection: %w", context.Cause(ctx))}
+		err := fmt.Errorf("wait for a connection: %w", context.Cause(ctx))
+		return false, &engine.Error{Class: engine.Unavailable, Err: err}
 	}
 	wait, cancel := context.WithTimeout(ctx, db.options.Timeout)
 	conn, err := db.pool.Acquire(wait)
@@ -347,8 +258,10 @@ func (db *database) once(ctx context.Context, f func(*transaction) error) (passi
 		return false, &engine.Error{Class: engine.Unavailable, Err: fmt.Errorf("connect to the database: %w", err)}
 	}
 	defer db.release(conn)
-	t := &transaction{conn: conn.Conn(), caller: ctx, timeout: db.options.Timeout, sharded: db.sharded.Load(), queued: &pgx.Batch{}}
-	if p, ok := t.conn.PgConn().CustomData()[plansKey].(*plans); ok {
+	t := &transaction{
+		conn: conn.Conn(), caller: ctx, timeout: db.options.Timeout, sharded: db.sharded.Load(), queued: &pgx.Batch{},
+	}
+	if p, ok := t.conn.PgConn().CustomData()[planAgeKey].(*planAge); ok {
 		err = p.refresh(t)
 	}
 	if err == nil {
@@ -357,18 +270,18 @@ func (db *database) once(ctx context.Context, f func(*transaction) error) (passi
 	if isTimeout(err) && t.conn.IsClosed() {
 		db.dropIdle()
 	}
-	return (t.writes || !t.rows) && (isLost(err) || isContended(err)), err
+	return (t.writes || !t.returned) && (isLost(err) || isContended(err)), err
 }
 
-// release gives a connection back to the pool, which drops it if a transaction is
-// open or an answer outstanding. One that is closed already would keep its place
-// until its server has been heard of, for up to 15 seconds; it leaves it at once,
-// unless as many as the pool has are on their way out. These are given half the time
-// that the next ones take to be found silent, and so are out of their way.
+// release returns a connection to the pool, which closes it if a transaction is open or a response
+// outstanding. A closed connection would occupy its slot in the pool until its server responds, for
+// up to 15 seconds. So it is hijacked and closed in the background, unless as many as the pool's
+// connections are being closed already. They get half a timeout for this, so they are gone before
+// the next connections time out.
 func (db *database) release(conn *pgxpool.Conn) {
 	if conn.Conn().IsClosed() {
 		select {
-		case db.ending <- struct{}{}:
+		case db.closing <- struct{}{}:
 			pg := conn.Hijack().PgConn()
 			go func() {
 				select {
@@ -376,7 +289,7 @@ func (db *database) release(conn *pgxpool.Conn) {
 				case <-time.After(db.options.Timeout / 2):
 					_ = pg.Conn().Close()
 				}
-				<-db.ending
+				<-db.closing
 			}()
 			return
 		default:
@@ -385,10 +298,10 @@ func (db *database) release(conn *pgxpool.Conn) {
 	conn.Release()
 }
 
-// dropIdle closes the connections that nobody uses.
+// dropIdle closes all idle connections.
 func (db *database) dropIdle() {
 	for _, conn := range db.pool.AcquireAllIdle(context.Background()) {
-		_ = conn.Conn().Close(context.Background()) // which waits for nobody
+		_ = conn.Conn().Close(context.Background()) // does not wait for the server
 		conn.Release()
 	}
 }
@@ -398,62 +311,65 @@ func (db *database) Stats() engine.Stats {
 	return engine.Stats{Connections: used, Waiting: max(0, len(db.waiting)-used) + db.queries.size()}
 }
 
-// Server asks for what pg_settings has of it.
+// Server reads pg_settings.
 func (db *database) Server(ctx context.Context) (*engine.Server, error) {
 	server := &engine.Server{Settings: map[string]string{}}
-	err := db.Query(ctx, `SELECT name::text, setting::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM pg_settings
-		WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit', 'server_version', 'server_version_num',
-			'max_connections', 'superuser_reserved_connections', 'data_checksums')`, nil, func(r engine.Row) error {
+	err := db.Query(ctx, `SELECT name::text, setting::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+		FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit',
+			'server_version', 'server_version_num', 'max_connections',
+			'superuser_reserved_connections', 'data_checksums')`, nil, func(r engine.Row) error {
 		server.Settings[r.Text(0)], server.Now = r.Text(1), time.UnixMicro(r.Int(2))
 		return nil
 	})
 	return server, err
 }
 
-// Tables are those that a statement finds which names no schema, whoever may read them.
+// Tables returns the tables on the search path, including those that this user cannot read.
 func (db *database) Tables(ctx context.Context) (names []string, err error) {
-	err = db.Query(ctx, "SELECT tablename::text FROM pg_catalog.pg_tables WHERE schemaname = ANY (current_schemas(false))", nil, func(r engine.Row) error {
+	const sql = "SELECT tablename::text FROM pg_catalog.pg_tables WHERE schemaname = ANY (current_schemas(false))"
+	err = db.Query(ctx, sql, nil, func(r engine.Row) error {
 		names = append(names, r.Text(0))
 		return nil
 	})
 	return names, err
 }
 
-// Fatal is nil: a server that fails to sync ends itself.
+// Fatal returns nil: a server that fails to sync restarts itself.
 func (db *database) Fatal() <-chan error { return nil }
 
-// CacheVersion is false: nothing tells this node of the commits of others.
+// CacheVersion returns false: this node is not notified of other nodes' commits.
 func (db *database) CacheVersion(string) (engine.CacheVersion, bool) {
 	return engine.CacheVersion{}, false
 }
 
-// Copy is an error: a server has tools of its own, which know its logs.
+// Copy always fails: servers have their own backup tools.
 func (db *database) Copy(context.Context, io.Writer, func(int64)) error {
-	return errors.New("a database server is copied by its own tools: pg_dump, pg_basebackup")
+	return errors.New("a database server cannot be copied by Atrium: use pg_dump or pg_basebackup")
 }
 
-// Check finds indexes that the server does not trust. Damage to pages is the
-// server's own to find: by its checksums, and pg_amcheck.
+// Check finds invalid indexes. To find damaged pages is the server's task: checksums and pg_amcheck
+// do it.
 func (db *database) Check(ctx context.Context, _ bool) (found []engine.Problem, err error) {
-	err = db.Query(ctx, `SELECT c.relname::text FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+	err = db.Query(ctx, `SELECT c.relname::text FROM pg_catalog.pg_index i
+		JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
 		JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = current_schema() AND NOT (i.indisvalid AND i.indisready)`, nil, func(r engine.Row) error {
 		if len(found) < engine.MaxProblems {
-			found = append(found, engine.Problem{Detail: fmt.Sprintf("index %s is not valid: REINDEX it", r.Text(0))})
+			found = append(found, engine.Problem{Detail: fmt.Sprintf("index %s is invalid: run REINDEX", r.Text(0))})
 		}
 		return nil
 	})
 	return found, err
 }
 
-// Damage is nil: a server looks after its own, and others may have mended it.
+// Damage returns nil: the server handles its own corruption, and may have been repaired since.
 func (db *database) Damage() error { return nil }
 
-// CheckFiles is nil: the files are the server's.
+// CheckFiles returns nil: the server has its own files.
 func (db *database) CheckFiles() error { return nil }
 
-// Close waits for running transactions a moment only: one that hangs would hold up
-// the end of the process, and leaves nothing behind when that comes.
+// Close waits for running transactions only briefly: one that hangs would delay the exit of the
+// process, which ends it without a trace.
 func (db *database) Close() error {
 	closed := make(chan struct{})
 	go func() {
@@ -463,7 +379,7 @@ func (db *database) Close() error {
 	select {
 	case <-closed:
 		return nil
-	case <-time.After(closePatience):
+	case <-time.After(closeTimeout):
 		return nil
 	}
 }

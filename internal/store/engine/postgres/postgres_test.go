@@ -17,12 +17,11 @@ import (
 	"atrium/test/cutproxy"
 )
 
-// What every engine must do is in storetest. These are the guarantees that only
-// a server can break.
+// storetest tests what all engines guarantee. These tests are for failures that only a server has.
 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
-// A server is a DB on a database of its own, with a table of counters a and b.
+// A server is a DB on its own database, with a table of the counters a and b.
 type server struct {
 	*postgrestest.Server
 	engine.DB
@@ -35,7 +34,8 @@ func open(t *testing.T, options postgres.Options) server {
 	s.url = s.NewDatabase(t)
 	s.DB = s.another(t, options)
 	if err := s.Migrate(t.Context(), func(tx engine.Tx) error {
-		return tx.Script("CREATE TABLE counters (name TEXT PRIMARY KEY, n BIGINT); INSERT INTO counters VALUES ('a', 0), ('b', 0)")
+		return tx.Script(`CREATE TABLE counters (name TEXT PRIMARY KEY, n BIGINT);
+			INSERT INTO counters VALUES ('a', 0), ('b', 0)`)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func (s server) counters(t *testing.T) (all string) {
 	return all
 }
 
-// pid returns the process of the server that runs the transaction.
+// pid returns the ID of the server process that runs the transaction.
 func pid(tx engine.Tx) (pid int64, err error) {
 	err = engine.Find(tx.Query, "SELECT pg_backend_pid()", nil, func(r engine.Row) { pid = r.Int(0) })
 	return pid, err
@@ -76,12 +76,13 @@ func pid(tx engine.Tx) (pid int64, err error) {
 
 func (s server) terminate(t *testing.T, pid int64) {
 	t.Helper()
-	if err := s.Query(t.Context(), "SELECT 1 WHERE pg_terminate_backend($1::bigint::integer, 10000)", engine.Args{pid}, func(engine.Row) error { return nil }); err != nil {
+	const sql = "SELECT 1 WHERE pg_terminate_backend($1::bigint::integer, 10000)"
+	if err := s.Query(t.Context(), sql, engine.Args{pid}, func(engine.Row) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestTransactionsThatWaitForEachOtherBothCommit(t *testing.T) {
+func TestDeadlockedTransactionsBothCommit(t *testing.T) {
 	s := open(t, postgres.Options{})
 	var calls atomic.Int64
 	var both sync.WaitGroup
@@ -94,7 +95,7 @@ func TestTransactionsThatWaitForEachOtherBothCommit(t *testing.T) {
 				return err
 			}
 			meet[i].Do(both.Done)
-			both.Wait() // each has what the other wants
+			both.Wait() // each holds the lock that the other needs
 			return increment(tx, second)
 		})
 	}
@@ -104,14 +105,14 @@ func TestTransactionsThatWaitForEachOtherBothCommit(t *testing.T) {
 		t.Error(err)
 	}
 	if calls.Load() < 3 {
-		t.Errorf("%d calls: nothing was in the way", calls.Load())
+		t.Errorf("%d calls: there was no deadlock", calls.Load())
 	}
 	if got := s.counters(t); got != "a2b2" {
-		t.Errorf("the counters are %s, want each counted once by each", got)
+		t.Errorf("the counters are %s, want a2b2", got)
 	}
 }
 
-func TestATransactionThatTheServerGivesUpIsRunAgainAFewTimes(t *testing.T) {
+func TestAnAbortedTransactionIsRetriedAFewTimes(t *testing.T) {
 	s := open(t, postgres.Options{})
 	for _, code := range []string{"40001", "40P01"} {
 		failures := 2
@@ -134,11 +135,11 @@ func TestATransactionThatTheServerGivesUpIsRunAgainAFewTimes(t *testing.T) {
 		}
 	}
 	if got := s.counters(t); got != "a2b0" {
-		t.Errorf("the counters are %s, want what was committed alone", got)
+		t.Errorf("the counters are %s, want only the committed increments", got)
 	}
 }
 
-func TestAConnectionThatIsLostBeforeTheCommitIsReplaced(t *testing.T) {
+func TestAConnectionLostBeforeTheCommitIsReplaced(t *testing.T) {
 	s := open(t, postgres.Options{})
 	admin := server{DB: s.another(t, postgres.Options{})}
 	calls := 0
@@ -161,8 +162,8 @@ func TestAConnectionThatIsLostBeforeTheCommitIsReplaced(t *testing.T) {
 	}
 }
 
-// The statement was not used on the connection before, and is prepared first.
-func TestAConnectionThatIsLostBeforeAStatementIsPreparedIsReplaced(t *testing.T) {
+// The statement was not used on the connection before, so it is prepared first.
+func TestAConnectionLostBeforeAStatementIsPreparedIsReplaced(t *testing.T) {
 	s := open(t, postgres.Options{})
 	p, through := cutproxy.New(t, s.url)
 	db, err := postgres.Open(t.Context(), through, postgres.Options{Connections: 1})
@@ -189,7 +190,7 @@ func TestAConnectionThatIsLostBeforeAStatementIsPreparedIsReplaced(t *testing.T)
 	}
 }
 
-func TestAReadIsRunAgainOnlyBeforeItsFirstRow(t *testing.T) {
+func TestAReadIsRetriedOnlyBeforeItsFirstRow(t *testing.T) {
 	s := open(t, postgres.Options{Connections: 2})
 	admin := server{DB: s.another(t, postgres.Options{})}
 	calls := 0
@@ -205,7 +206,7 @@ func TestAReadIsRunAgainOnlyBeforeItsFirstRow(t *testing.T) {
 	if engine.ClassOf(err) != engine.Unavailable || calls != 1 {
 		t.Errorf("%d calls, %v, want one and Unavailable", calls, err)
 	}
-	for range 10 { // the pool's connections are gone, and it has not noticed
+	for range 10 { // the pool still has the terminated connections
 		admin.terminateOthers(t)
 		if got := s.counters(t); got != "a0b0" {
 			t.Errorf("the counters are %s", got)
@@ -215,16 +216,17 @@ func TestAReadIsRunAgainOnlyBeforeItsFirstRow(t *testing.T) {
 
 func (s server) terminateOthers(t *testing.T) {
 	t.Helper()
-	if err := s.Query(t.Context(), `SELECT CASE WHEN pid <> pg_backend_pid() THEN pg_terminate_backend(pid, 10000)::integer END
-		FROM pg_stat_activity WHERE backend_type = 'client backend' AND datname = current_database()`, nil, func(engine.Row) error { return nil }); err != nil {
+	const sql = `SELECT CASE WHEN pid <> pg_backend_pid() THEN pg_terminate_backend(pid, 10000)::integer END
+		FROM pg_stat_activity WHERE backend_type = 'client backend' AND datname = current_database()`
+	if err := s.Query(t.Context(), sql, nil, func(engine.Row) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestASnapshotIsTakenOnAConnectionThatIsThere(t *testing.T) {
+func TestASnapshotReplacesALostConnection(t *testing.T) {
 	s := open(t, postgres.Options{Connections: 2})
 	admin := server{DB: s.another(t, postgres.Options{})}
-	s.counters(t) // so that there is a connection
+	s.counters(t) // opens a connection
 	admin.terminateOthers(t)
 	calls := 0
 	err := s.Snapshot(t.Context(), func(engine.DB) error {
@@ -236,7 +238,7 @@ func TestASnapshotIsTakenOnAConnectionThatIsThere(t *testing.T) {
 	}
 }
 
-func TestAStatementThatTakesTooLongIsEnded(t *testing.T) {
+func TestAStatementIsCanceledAfterItsTimeout(t *testing.T) {
 	const limit = 300 * time.Millisecond
 	s := open(t, postgres.Options{Timeout: limit})
 	slow := "SELECT 1 FROM pg_sleep(3600)"
@@ -255,11 +257,12 @@ func TestAStatementThatTakesTooLongIsEnded(t *testing.T) {
 		}
 	}
 	if err := s.Migrate(t.Context(), func(tx engine.Tx) error { return tx.Script("SELECT pg_sleep(1)") }); err != nil {
-		t.Errorf("a migration takes longer: %v", err)
+		t.Errorf("a migration has no timeout: %v", err)
 	}
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		running := int64(0)
-		if err := s.Query(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3600)%' AND pid <> pg_backend_pid() AND state <> 'idle'",
+		if err := s.Query(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE query LIKE '%pg_sleep(3600)%' AND pid <> pg_backend_pid() AND state <> 'idle'`,
 			nil, func(r engine.Row) error { running = r.Int(0); return nil }); err != nil {
 			t.Fatal(err)
 		}
@@ -267,12 +270,12 @@ func TestAStatementThatTakesTooLongIsEnded(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the server still runs %d statements that nobody waits for", running)
+			t.Fatalf("the server still runs %d canceled statements", running)
 		}
 	}
 }
 
-func TestOnlySoManyWaitForAConnection(t *testing.T) {
+func TestTheNumberOfCallsWaitingForAConnectionIsLimited(t *testing.T) {
 	s := open(t, postgres.Options{Connections: 2})
 	release := make(chan struct{})
 	var running, all sync.WaitGroup
@@ -308,17 +311,17 @@ func TestOnlySoManyWaitForAConnection(t *testing.T) {
 	close(release)
 	all.Wait()
 	if got := refused.Load(); got == more {
-		t.Error("nobody could wait")
+		t.Error("all calls were refused")
 	}
 }
 
-func TestADatabaseThatCannotBeUsedIsRefusedWithTheReason(t *testing.T) {
+func TestOpenReportsWhyADatabaseIsUnusable(t *testing.T) {
 	s := open(t, postgres.Options{})
 	at := strings.Index(s.url, "?")
 	slash := strings.LastIndex(s.url[:at], "/") + 1
 	ascii := s.url[slash:at] + "_ascii"
-	if err := s.Query(t.Context(), "CREATE DATABASE "+ascii+" ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0",
-		nil, func(engine.Row) error { return nil }); err != nil {
+	create := "CREATE DATABASE " + ascii + " ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0"
+	if err := s.Query(t.Context(), create, nil, func(engine.Row) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for url, want := range map[string]string{
@@ -336,12 +339,12 @@ func TestADatabaseThatCannotBeUsedIsRefusedWithTheReason(t *testing.T) {
 			continue
 		}
 		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v, want one that tells of %s", url, err, want)
+			t.Errorf("%s: error %v does not contain %q", url, err, want)
 		}
 	}
 }
 
-func TestArgumentsThatDoNotFitAreAnError(t *testing.T) {
+func TestInvalidArgumentsAreAnInternalError(t *testing.T) {
 	s := open(t, postgres.Options{})
 	pair := engine.NewBatch("SELECT t, n FROM batch", "t text", "n bigint")
 	for name, f := range map[string]func(engine.Tx) error{
@@ -352,7 +355,7 @@ func TestArgumentsThatDoNotFitAreAnError(t *testing.T) {
 		"a wrong value": func(tx engine.Tx) error { _, err := tx.Batch(pair, []engine.Args{{"x", "y"}}, nil); return err },
 	} {
 		if err := s.Write(t.Context(), f); err == nil || engine.ClassOf(err) != engine.Internal {
-			t.Errorf("%s: %v, want a fault of the program", name, err)
+			t.Errorf("%s: %v, want an error of class Internal", name, err)
 		}
 	}
 	if got := s.counters(t); got != "a0b0" {
@@ -360,14 +363,14 @@ func TestArgumentsThatDoNotFitAreAnError(t *testing.T) {
 	}
 }
 
-func TestASnapshotStaysWhatItWas(t *testing.T) {
+func TestASnapshotDoesNotSeeLaterCommits(t *testing.T) {
 	s := open(t, postgres.Options{})
 	if err := s.Snapshot(t.Context(), func(snapshot engine.DB) error {
 		if err := s.Write(t.Context(), func(tx engine.Tx) error { return increment(tx, "a") }); err != nil {
 			return err
 		}
 		if got := (server{DB: snapshot}).counters(t); got != "a0b0" {
-			t.Errorf("the counters are %s, want those of the beginning", got)
+			t.Errorf("the counters are %s, want a0b0", got)
 		}
 		return nil
 	}); err != nil {
@@ -378,12 +381,12 @@ func TestASnapshotStaysWhatItWas(t *testing.T) {
 	}
 }
 
-// What was acknowledged is on the disk, even where somebody has decided that
-// theirs need not be.
+// Acknowledged data is on disk even if an administrator turned synchronous_commit off.
 func TestCommitsAreDurableWhateverTheDatabasesDefault(t *testing.T) {
 	s := open(t, postgres.Options{})
 	if err := s.Migrate(t.Context(), func(tx engine.Tx) error {
-		return tx.Script("DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET synchronous_commit = off'; END $$")
+		return tx.Script(`DO $$ BEGIN
+			EXECUTE 'ALTER DATABASE ' || current_database() || ' SET synchronous_commit = off'; END $$`)
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -10,9 +10,9 @@ import (
 	"atrium/test/cutproxy"
 )
 
-// Those that were given up cost the ones that follow them no place in the pool, however
-// long nothing is heard of them.
-func TestConnectionsThatAreSilencedAgainAndAgainAreReplaced(t *testing.T) {
+// Timed-out connections free their slots in the pool at once, although the server never responds on
+// them.
+func TestConnectionsThatTimeOutRepeatedlyAreReplaced(t *testing.T) {
 	const connections = 3
 	options := postgres.Options{Connections: connections, Timeout: time.Second}
 	s := open(t, options)

@@ -14,28 +14,27 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// A transaction is one use of a connection: a transaction, or queries outside of one.
-// Statements are queued and sent in one round trip when a result is needed. One
-// goroutine uses it at a time.
+// A transaction is one use of a connection: a transaction, or queries outside of one. Statements
+// are pipelined: they are queued, and sent in one round trip when a result is needed. It is used by
+// one goroutine at a time.
 type transaction struct {
 	conn    *pgx.Conn
-	caller  context.Context // after its end no statement begins
-	timeout time.Duration   // of a round trip; 0 for until the caller's end
+	caller  context.Context // no statement is sent after it has ended
+	timeout time.Duration   // of a round trip; 0 for no limit but caller's
 	sharded bool
 	writes  bool
 
-	queued *pgx.Batch
-	rows   bool  // some rows have been handed out
-	failed error // of a statement; no other one is sent
+	queued   *pgx.Batch
+	returned bool  // rows were passed to the caller
+	failed   error // first error of a statement; no more statements are sent after it
 }
 
-// transaction runs f between begin and COMMIT or ROLLBACK. begin is sent with the
-// first statement.
+// transaction runs f in a transaction. The statement begin is sent with the first statement of f.
 func (t *transaction) transaction(begin string, f func(engine.Tx) error) error {
 	t.queued.Queue(begin)
 	defer func() {
 		if !t.conn.IsClosed() && t.conn.PgConn().TxStatus() != 'I' {
-			_ = t.exec("ROLLBACK") // else the pool drops the connection
+			_ = t.exec("ROLLBACK") // if it fails, the pool closes the connection
 		}
 	}()
 	if err := f(t); err != nil {
@@ -45,14 +44,14 @@ func (t *transaction) transaction(begin string, f func(engine.Tx) error) error {
 	case t.failed != nil:
 		return engine.FailedTransaction(t.failed)
 	case t.conn.PgConn().TxStatus() == 'E':
-		return engine.FailedTransaction(errors.New("which one is not known"))
+		return engine.FailedTransaction(errors.New("unknown statement"))
 	case t.conn.PgConn().TxStatus() == 'I' && t.queued.Len() == 1:
-		return nil // nothing was done
+		return nil // no statement was queued
 	}
 	return t.commit()
 }
 
-// commit sends COMMIT with what is queued.
+// commit sends COMMIT together with the queued statements.
 func (t *transaction) commit() error {
 	var tag pgconn.CommandTag
 	t.queued.Queue("COMMIT").Exec(func(ct pgconn.CommandTag) error {
@@ -62,17 +61,17 @@ func (t *transaction) commit() error {
 	err := t.send()
 	switch {
 	case err == nil && tag.String() != "COMMIT":
-		return engine.FailedTransaction(errors.New("which one is not known"))
+		return engine.FailedTransaction(errors.New("unknown statement"))
 	case err == nil, !t.writes && undecided(err):
-		return nil // what was read is right, however the transaction ends
+		return nil // a read-only transaction needs no commit
 	case isUnsent(err), !undecided(err):
 		return err
 	}
 	return &engine.Error{Class: engine.Uncertain, Err: err}
 }
 
-// deadline returns the context of a round trip. The end of the caller's context does not
-// cancel it, since that costs the connection; its deadline does.
+// deadline returns the context of a round trip. It has the caller's deadline but not its
+// cancellation, because cancellation closes the connection.
 func (t *transaction) deadline() (context.Context, context.CancelFunc) {
 	if t.timeout == 0 {
 		return t.caller, func() {}
@@ -84,8 +83,8 @@ func (t *transaction) deadline() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.WithoutCancel(t.caller), until)
 }
 
-// send sends what is queued, in one round trip. When a statement fails, those behind it
-// are not run.
+// send sends the queued statements in one round trip. If one fails, the statements after it do not
+// run.
 func (t *transaction) send() error {
 	if t.failed != nil {
 		return engine.FailedTransaction(t.failed)
@@ -94,30 +93,30 @@ func (t *transaction) send() error {
 	t.queued = &pgx.Batch{}
 	ctx, cancel := t.deadline()
 	defer cancel()
-	t.failed = classified(shared(t.conn.SendBatch(ctx, batch).Close()))
+	t.failed = classify(explainPooler(t.conn.SendBatch(ctx, batch).Close()))
 	return t.failed
 }
 
-// exec runs a script at once.
+// exec runs a script immediately.
 func (t *transaction) exec(sql string) error {
 	ctx, cancel := t.deadline()
 	defer cancel()
 	_, err := t.conn.Exec(ctx, sql)
-	return classified(err)
+	return classify(err)
 }
 
-// A result is that of one or several queued statements.
+// A result is the combined result of one or more queued statements.
 type result struct {
-	done    bool  // all rows have been read
-	changed int64 // rows
-	err     error // of the func that the rows are handed to
+	done    bool  // all rows were read
+	changed int64 // number of rows changed
+	err     error // returned by the row callback
 }
 
-// queue queues a statement whose rows are handed to each, nil for none.
+// queue queues a statement and passes its rows to each, which may be nil.
 func (t *transaction) queue(r *result, sql string, args engine.Args, each func(engine.Row) error) {
 	t.queued.Queue(sql, args...).Query(func(rows pgx.Rows) error {
 		for each != nil && r.err == nil && rows.Next() {
-			t.rows = true
+			t.returned = true
 			r.err = each(resultRow{rows.RawValues()})
 		}
 		rows.Close()
@@ -127,7 +126,7 @@ func (t *transaction) queue(r *result, sql string, args engine.Args, each func(e
 	})
 }
 
-// wait sends what is queued, unless the caller has given up, and returns r.
+// wait sends the queued statements, unless the caller's context has ended, and returns r.
 func (t *transaction) wait(r *result) (changed int64, err error) {
 	if err := engine.CheckContext(t.caller); err != nil && t.failed == nil {
 		t.failed = err
@@ -159,7 +158,7 @@ func (t *transaction) run(sql string, args engine.Args, each func(engine.Row) er
 	return t.wait(r)
 }
 
-func (t *transaction) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (changed int64, err error) {
+func (t *transaction) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
 	if len(rows) == 0 {
 		return 0, nil
 	}
@@ -183,20 +182,21 @@ func (t *transaction) Defer(b *engine.Batch, rows []engine.Args) error {
 	return err
 }
 
-// queueBatch queues the statements of a batch: one for all rows, or one for each tenant.
+// queueBatch queues one statement for all rows of a batch, or one per tenant if the database is
+// sharded.
 func (t *transaction) queueBatch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (*result, error) {
 	r := &result{}
 	for _, row := range rows {
 		if len(row) < len(b.Columns) {
-			t.failed = fmt.Errorf("a row of a batch has %d columns", len(row))
+			t.failed = fmt.Errorf("batch row: got %d columns, want %d", len(row), len(b.Columns))
 			return nil, t.failed
 		}
 	}
 	switch {
 	case len(rows) == 0:
 	case t.sharded && b.Shard != "":
-		for _, ofTenant := range byTenant(rows) {
-			t.queue(r, b.Shard, append(engine.Args{ofTenant[0][0]}, arrays(ofTenant, 1, len(b.Columns))...), each)
+		for _, group := range byTenant(rows) {
+			t.queue(r, b.Shard, append(engine.Args{group[0][0]}, arrays(group, 1, len(b.Columns))...), each)
 		}
 	default:
 		t.queue(r, b.Server, arrays(rows, 0, len(b.Columns)), each)
@@ -204,7 +204,7 @@ func (t *transaction) queueBatch(b *engine.Batch, rows []engine.Args, each func(
 	return r, nil
 }
 
-// arrays returns the columns of rows from one number up to another, each as an array.
+// arrays returns the columns [from, to) of rows, each as an array.
 func arrays(rows []engine.Args, from, to int) engine.Args {
 	columns := make(engine.Args, to-from)
 	for i := range columns {
@@ -219,13 +219,13 @@ func arrays(rows []engine.Args, from, to int) engine.Args {
 
 // byTenant groups rows by their first column.
 func byTenant(rows []engine.Args) (groups [][]engine.Args) {
-	number := map[string]int{}
+	index := map[string]int{}
 	for _, row := range rows {
 		tenant, _ := row[0].([]byte)
-		n, ok := number[string(tenant)]
+		n, ok := index[string(tenant)]
 		if !ok {
 			n = len(groups)
-			number[string(tenant)] = n
+			index[string(tenant)] = n
 			groups = append(groups, nil)
 		}
 		groups[n] = append(groups[n], row)
@@ -235,7 +235,7 @@ func byTenant(rows []engine.Args) (groups [][]engine.Args) {
 
 func (t *transaction) Changes(...string) {}
 
-// Script uses the simple protocol, which takes several statements at once.
+// Script uses the simple query protocol, which accepts several statements at once.
 func (t *transaction) Script(sql string) error {
 	if t.queued.Len() > 0 {
 		if err := t.send(); err != nil {
@@ -245,8 +245,8 @@ func (t *transaction) Script(sql string) error {
 	return t.exec(sql)
 }
 
-// A resultRow is a row as the server sent it: integers in their binary form, and text
-// and bytes, whose form is the value itself.
+// A resultRow is a row in the server's wire format: integers in binary, and text and bytes as the
+// value itself.
 type resultRow struct{ values [][]byte }
 
 func (r resultRow) Null(i int) bool   { return r.values[i] == nil }
@@ -263,7 +263,7 @@ func (r resultRow) Int(i int) int64 {
 	case 8:
 		return int64(binary.BigEndian.Uint64(v))
 	default:
-		panic(fmt.Sprintf("postgres: column %d is not an integer: %d bytes", i, len(v))) //nolint:forbidigo // an error in a statement
+		panic(fmt.Sprintf("postgres: column %d: %d bytes, not an integer", i, len(v))) //nolint:forbidigo // invalid statement
 	}
 }
 
