@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	oldest    = 15 // the first major version of PostgreSQL that Atrium runs on
+	oldest    = 15 // oldest supported major version of PostgreSQL
 	superuser = "atrium"
 )
 
-// start makes a server's files, or copies those of a primary, to follow it if it has a name,
-// and starts it. Nothing is left of one that cannot be started.
+// start creates the files of a server and starts it. With a primary, it copies the primary's files;
+// with a name, the server is a standby. It removes the files if the server cannot be started.
 func start(primary *Server, name string, settings ...string) (s *Server, err error) {
 	s = &Server{settings: settings}
 	if s.bin, err = findBin(); err != nil {
@@ -52,12 +52,13 @@ func start(primary *Server, name string, settings ...string) (s *Server, err err
 		files = func() error { return s.copyOf(primary, name) }
 	}
 	if err := files(); owner != nil && errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("root may not run it, and the user %s cannot reach %s (TMPDIR) or %s: each folder on the way there must be open to all, as by mode 0711: %w", login, dir, s.bin, err)
+		return nil, fmt.Errorf("root cannot run PostgreSQL, and the user %s cannot reach %s (TMPDIR) or %s: "+
+			"make each parent directory accessible, as with mode 0711: %w", login, dir, s.bin, err)
 	} else if err != nil {
 		return nil, err
 	}
-	// Another process may take the port between our look and the server's. What
-	// fails three times has another reason.
+	// Another process may take the port before the server does. An error that repeats three times
+	// has another cause.
 	for range 3 {
 		if s.port, err = FreePort(); err != nil {
 			return nil, err
@@ -69,8 +70,8 @@ func start(primary *Server, name string, settings ...string) (s *Server, err err
 	return nil, err
 }
 
-// remove stops the server and removes its files. A killed server has left shared
-// memory in the system, which its next start finds and removes.
+// remove stops the server and removes its files. A killed server leaves shared memory segments
+// behind, which its next start removes.
 func (s *Server) remove() error {
 	if !s.running() {
 		_ = s.run() // a test may have damaged the files
@@ -78,14 +79,14 @@ func (s *Server) remove() error {
 	return errors.Join(s.stop(), os.RemoveAll(s.dir))
 }
 
-// initdb makes the files, with the first collation of a language that the server
-// and the system have.
+// initdb initializes the cluster with the first linguistic collation that the server and the system
+// have.
 func (s *Server) initdb() error {
 	languages := [][]string{
 		{"--locale-provider=icu", "--icu-locale=en-US", "--locale=C.UTF-8"},
 		{"--locale-provider=icu", "--icu-locale=en-US", "--locale=C"}, // for a system without C.UTF-8
 	}
-	all, _ := exec.Command("locale", "-a").Output() // a system without it has what ICU has
+	all, _ := exec.Command("locale", "-a").Output() // ICU is tried without it
 	for locale := range strings.FieldsSeq(string(all)) {
 		language, charset, _ := strings.Cut(strings.ToLower(locale), ".")
 		if language != "c" && (charset == "utf8" || charset == "utf-8") {
@@ -107,25 +108,27 @@ func (s *Server) initdb() error {
 		}
 		failed = errors.Join(failed, err)
 	}
-	return fmt.Errorf("initdb fails with ICU and with what `locale -a` has of languages in UTF-8: the tests need a collation that is not the order of bytes: %w", failed)
+	return fmt.Errorf("initdb fails with ICU and with the UTF-8 locale of `locale -a`: "+
+		"the tests need a collation that differs from byte order: %w", failed)
 }
 
-// copyOf makes the files from those of a primary, to follow it if there is a name.
+// copyOf creates the files with a base backup of a primary. With a name, the server becomes its
+// standby.
 func (s *Server) copyOf(primary *Server, name string) error {
 	args := []string{"--pgdata=data", "--wal-method=stream", "--checkpoint=fast", "--no-sync"}
 	if name != "" {
 		args = append(args, "--write-recovery-conf")
 	}
-	out, err := s.command("pg_basebackup", append(args,
-		fmt.Sprintf("--dbname=host=127.0.0.1 port=%d user=%s application_name=%s", primary.port, superuser, name))...).CombinedOutput()
+	dsn := fmt.Sprintf("host=127.0.0.1 port=%d user=%s application_name=%s", primary.port, superuser, name)
+	out, err := s.command("pg_basebackup", append(args, "--dbname="+dsn)...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("pg_basebackup: %w\n%s", err, out)
 	}
 	return nil
 }
 
-// command is a program of PostgreSQL, to run in the cluster's folder with none of
-// the environment: variables such as PGOPTIONS would reach it.
+// command returns a command that runs a PostgreSQL program in the cluster's directory with a clean
+// environment, since PostgreSQL reads variables such as PGOPTIONS.
 func (s *Server) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, program), args...)
 	cmd.Dir = s.dir
@@ -134,8 +137,8 @@ func (s *Server) command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// findBin returns the folder of the server that PATH has, or of the newest where
-// distributions put it.
+// findBin returns the directory of the server in PATH, or else of the newest server in the
+// directories that distributions use.
 func findBin() (bin string, err error) {
 	if path, err := exec.LookPath("postgres"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil && version(filepath.Dir(path)) >= oldest {
@@ -143,8 +146,10 @@ func findBin() (bin string, err error) {
 		}
 	}
 	newest := oldest - 1
-	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin"} {
-		found, _ := filepath.Glob(pattern) // no error but for a bad pattern
+	for _, pattern := range []string{
+		"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin",
+	} {
+		found, _ := filepath.Glob(pattern) // fails only for an invalid pattern
 		for _, dir := range found {
 			if v := version(dir); v > newest {
 				bin, newest = dir, v
@@ -152,19 +157,20 @@ func findBin() (bin string, err error) {
 		}
 	}
 	if bin == "" {
-		return "", fmt.Errorf("no initdb and postgres of version %d or later in PATH or where distributions put them: run `make prepare`", oldest)
+		return "", fmt.Errorf("PostgreSQL %d or later not found in PATH or the directories of distributions: "+
+			"run `make prepare`", oldest)
 	}
 	return bin, nil
 }
 
 var versionText = regexp.MustCompile(`^postgres \(PostgreSQL\) (\d+)`)
 
-// version returns the major version of the server in a folder, 0 if there is none.
+// version returns the major version of the server in a directory, 0 if there is none.
 func version(bin string) int {
 	if _, err := os.Stat(filepath.Join(bin, "initdb")); err != nil {
 		return 0
 	}
-	out, _ := exec.Command(filepath.Join(bin, "postgres"), "--version").Output() // nothing, then
+	out, _ := exec.Command(filepath.Join(bin, "postgres"), "--version").Output() // empty on failure
 	if match := versionText.FindSubmatch(out); match != nil {
 		major, _ := strconv.Atoi(string(match[1])) // digits
 		return major
@@ -172,8 +178,8 @@ func version(bin string) int {
 	return 0
 }
 
-// Unprivileged returns the user that the server runs as, nil when this process's
-// own will do. PostgreSQL refuses to run as root.
+// Unprivileged returns the user that runs the server, because PostgreSQL refuses to run as root. It
+// returns nil if this process is not root.
 func Unprivileged() (owner *syscall.Credential, name string, err error) {
 	if os.Geteuid() != 0 {
 		return nil, "", nil
@@ -183,7 +189,7 @@ func Unprivileged() (owner *syscall.Credential, name string, err error) {
 		u, err = user.Lookup("nobody")
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("it does not run as root, and there is no other user for it: %w", err)
+		return nil, "", fmt.Errorf("PostgreSQL cannot run as root, and the users postgres and nobody do not exist: %w", err)
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {
@@ -196,9 +202,8 @@ func Unprivileged() (owner *syscall.Credential, name string, err error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, u.Username, nil
 }
 
-// FreePort returns a port that nobody listens on now. It is none of those that the
-// system gives to whoever wants any: one of these could be in use by a client when
-// a killed server starts again.
+// FreePort returns an unused port outside the system's ephemeral range: a client could use an
+// ephemeral port by the time a killed server restarts.
 func FreePort() (port int, err error) {
 	for range 100 {
 		port = 16384 + rand.IntN(16384)

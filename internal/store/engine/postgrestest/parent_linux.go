@@ -2,6 +2,6 @@ package postgrestest
 
 import "syscall"
 
-// dieWithParent makes a process end with the thread that started it, however that
-// ends. SIGQUIT makes PostgreSQL end its children and then itself, at once.
+// dieWithParent makes the kernel send SIGQUIT to a process when the thread that started it ends.
+// PostgreSQL then stops immediately, with all its children.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGQUIT }

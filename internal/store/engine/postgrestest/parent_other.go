@@ -4,6 +4,6 @@ package postgrestest
 
 import "syscall"
 
-// dieWithParent does nothing: only Linux tells a process that its parent has died.
-// Tests that panic leave their server behind.
+// dieWithParent does nothing: only Linux signals the death of a parent. Tests that panic leave
+// their server running.
 func dieWithParent(*syscall.SysProcAttr) {}

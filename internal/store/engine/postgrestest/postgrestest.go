@@ -1,9 +1,9 @@
-// Package postgrestest starts PostgreSQL for tests: a throw-away cluster on a free
-// port of 127.0.0.1, as durable as PostgreSQL is by default, whose files and
-// processes are gone when the tests are.
+// Package postgrestest starts PostgreSQL servers for tests: throw-away clusters on a free port of
+// 127.0.0.1, with PostgreSQL's default durability. Their files and processes are removed when the
+// tests end.
 //
-// Its collation is a language's, on purpose: that text is compared by its bytes
-// must be the product's doing, not that of the system it was tested on.
+// The collation of the databases is linguistic on purpose: Atrium must compare text by bytes
+// whatever the default of the system.
 package postgrestest
 
 import (
@@ -22,37 +22,37 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// patience is how long a server may take for anything that is asked of it. Much
-// less is usual; a crash recovery on a busy disk can need it.
-const patience = time.Minute
+// serverTimeout is the maximum time of each operation of a server. Most take much less, but a crash
+// recovery on a busy disk can need it.
+const serverTimeout = time.Minute
 
-// A Server is a running cluster. NewDatabase and Terminate may be called
-// concurrently; what starts, stops and pauses it may not.
+// A Server is a running cluster. NewDatabase and Terminate are safe for concurrent use; methods
+// that start, stop or pause the server are not.
 type Server struct {
-	bin        string              // the folder of initdb and postgres
-	owner      *syscall.Credential // of files and processes; nil for this process's own user
-	settings   []string            // beside those of every server
+	bin        string              // the directory of initdb and postgres
+	owner      *syscall.Credential // of files and processes; nil for the user of this process
+	settings   []string            // in addition to the default ones
 	dir        string
 	port       int
 	postmaster *os.Process
 	ended      chan struct{} // closed when the postmaster has ended
-	databases  atomic.Int64  // made so far
+	databases  atomic.Int64  // number of databases created
 }
 
-// shared is the server that the tests of this process have in common.
+// shared is the server that the tests of this process share.
 var shared struct {
 	sync.Mutex
-	removed bool // when the tests have ended: Main runs them
+	removed bool // Main runs, and will remove the server
 	server  *Server
 	err     error
 }
 
-// Main runs the tests, and then stops the server of Shared and removes its files:
+// Main runs the tests, then stops the server of Shared and removes its files:
 //
 //	func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 //
-// A process that panics or is killed takes its servers with it (on Linux), but
-// leaves their files in TMPDIR.
+// On Linux, the servers of a process that panics or is killed stop as well, but their files stay in
+// TMPDIR.
 func Main(m *testing.M) (code int) {
 	shared.Lock()
 	shared.removed = true
@@ -69,16 +69,16 @@ func Main(m *testing.M) (code int) {
 	return code
 }
 
-// Shared returns the server that the tests of this process have in common, each
-// with databases of its own. The first call starts it. It is not for tests that
-// kill it or pause it: these have Start. With -short, Shared and Start skip the test.
+// Shared returns the server that the tests of this process share, each with its own databases. The
+// first call starts it. Tests that kill or pause a server must use Start. With -short, Shared and
+// Start skip the test.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	skipIfShort(tb)
 	shared.Lock()
 	defer shared.Unlock()
 	if !shared.removed {
-		tb.Fatal("postgrestest.Shared needs a TestMain that calls postgrestest.Main: nobody would remove the server's files")
+		tb.Fatal("postgrestest.Shared: the server would not be removed: add a TestMain that calls postgrestest.Main")
 	}
 	if shared.server == nil && shared.err == nil {
 		shared.server, shared.err = start(nil, "")
@@ -92,11 +92,11 @@ func Shared(tb testing.TB) *Server {
 func skipIfShort(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() {
-		tb.Skip("-short leaves out what needs PostgreSQL")
+		tb.Skip("-short skips tests that need PostgreSQL")
 	}
 }
 
-// Start returns a server of the test's own, which ends with the test.
+// Start starts a server for one test and removes it when the test ends.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	skipIfShort(tb)
@@ -112,24 +112,24 @@ func Start(tb testing.TB) *Server {
 	return s
 }
 
-// Run starts a server with more settings, such as "shared_buffers=1GB", for a command
-// that measures one. Close ends it and removes its files.
+// Run starts a server with additional settings, such as "shared_buffers=1GB", for benchmarks. Close
+// removes it.
 func Run(settings ...string) (*Server, error) { return start(nil, "", settings...) }
 
-// Close ends a server that Run has started.
+// Close stops a server that Run has started, and removes its files.
 func (s *Server) Close() error { return s.remove() }
 
-// Bin returns the folder of the server's programs.
+// Bin returns the directory of the server's programs.
 func (s *Server) Bin() string { return s.bin }
 
-// Create makes an empty database and returns its address.
+// Create creates an empty database and returns its URL.
 func (s *Server) Create(name string) (url string, err error) {
-	// Nobody can connect to template0, so nobody can be in the way of its copying.
+	// template0 accepts no connections, so none can block copying it.
 	return s.url(name), s.exec("CREATE DATABASE " + name + " TEMPLATE template0")
 }
 
-// NewDatabase makes an empty database and returns its address. It is dropped when
-// the test ends, whoever is still connected to it.
+// NewDatabase creates an empty database and returns its URL. The database is dropped when the test
+// ends, even if clients are still connected.
 func (s *Server) NewDatabase(tb testing.TB) (url string) {
 	tb.Helper()
 	name := "test" + strconv.FormatInt(s.databases.Add(1), 10)
@@ -139,7 +139,7 @@ func (s *Server) NewDatabase(tb testing.TB) (url string) {
 	}
 	tb.Cleanup(func() {
 		if !s.running() {
-			return // it goes with the server that the test killed
+			return // the files are removed with the server
 		}
 		if err := s.exec("DROP DATABASE " + name + " WITH (FORCE)"); err != nil {
 			tb.Error(err)
@@ -148,8 +148,7 @@ func (s *Server) NewDatabase(tb testing.TB) (url string) {
 	return url
 }
 
-// Port returns the port of 127.0.0.1 where the server listens, the same after a
-// Restart.
+// Port returns the server's port on 127.0.0.1. It stays the same after a Restart.
 func (s *Server) Port() int { return s.port }
 
 // Log returns the last lines of the server's log.
@@ -162,20 +161,19 @@ func (s *Server) Log() string {
 	return strings.Join(lines[max(0, len(lines)-30):], "")
 }
 
-// Terminate ends every connection to the server, as a failover or an administrator
-// does. It returns when they have ended.
+// Terminate closes all client connections, as a failover or an administrator does, and waits until
+// they are closed.
 func (s *Server) Terminate(tb testing.TB) {
 	tb.Helper()
 	err := s.exec("SELECT pg_terminate_backend(pid, $1) FROM pg_stat_activity"+
-		" WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()", patience.Milliseconds())
+		" WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()", serverTimeout.Milliseconds())
 	if err != nil {
 		tb.Fatal(err)
 	}
 }
 
-// Kill ends the server as a power cut of its machine does, but for what the
-// operating system had still to write: all its processes at once, without a chance
-// to do anything more. They are gone when it returns.
+// Kill kills all processes of the server at once with SIGKILL, and waits until they are gone.
+// Unlike in a power cut, the operating system still completes its writes.
 func (s *Server) Kill(tb testing.TB) {
 	tb.Helper()
 	if err := s.kill(); err != nil {
@@ -183,7 +181,7 @@ func (s *Server) Kill(tb testing.TB) {
 	}
 }
 
-// Stop ends the server in good order, as `pg_ctl stop -m fast` does.
+// Stop shuts the server down, as `pg_ctl stop -m fast` does.
 func (s *Server) Stop(tb testing.TB) {
 	tb.Helper()
 	if err := s.stop(); err != nil {
@@ -191,8 +189,8 @@ func (s *Server) Stop(tb testing.TB) {
 	}
 }
 
-// Standby starts a copy of the server that follows it by streaming replication, and
-// calls itself by a name that synchronous_standby_names can have. It ends with the test.
+// Standby starts a standby that follows the server by streaming replication. name is its
+// application_name, for synchronous_standby_names. The standby is removed when the test ends.
 func (s *Server) Standby(tb testing.TB, name string) *Server {
 	tb.Helper()
 	standby, err := start(s, name)
@@ -207,8 +205,8 @@ func (s *Server) Standby(tb testing.TB, name string) *Server {
 	return standby
 }
 
-// BaseBackup returns a server of its own on a copy of all that this one has, made while
-// it runs. It ends with the test.
+// BaseBackup starts an independent server on a base backup of this one, taken while it runs. The
+// new server is removed when the test ends.
 func (s *Server) BaseBackup(tb testing.TB) *Server {
 	tb.Helper()
 	copied, err := start(s, "")
@@ -223,7 +221,7 @@ func (s *Server) BaseBackup(tb testing.TB) *Server {
 	return copied
 }
 
-// Promote makes a standby a primary, which accepts writes when Promote returns.
+// Promote promotes a standby, and waits until it accepts writes.
 func (s *Server) Promote(tb testing.TB) {
 	tb.Helper()
 	if out, err := s.command("pg_ctl", "promote", "--wait", "--pgdata=data").CombinedOutput(); err != nil {
@@ -231,8 +229,8 @@ func (s *Server) Promote(tb testing.TB) {
 	}
 }
 
-// Restart starts a server that has ended, on the same port and the same files. It
-// has recovered and accepts connections when Restart returns.
+// Restart starts a stopped server on the same port and files, and waits until it has recovered and
+// accepts connections.
 func (s *Server) Restart(tb testing.TB) {
 	tb.Helper()
 	if s.running() {
@@ -243,9 +241,8 @@ func (s *Server) Restart(tb testing.TB) {
 	}
 }
 
-// Pause makes the server hang, as a machine or a network does that answers no
-// more: its connections stay open, and new ones are made but not heard. Resume
-// ends this, or the end of the test.
+// Pause makes the server hang like an unresponsive machine or network: its connections stay open,
+// and new ones are accepted by the kernel only. It lasts until Resume, or until the test ends.
 func (s *Server) Pause(tb testing.TB) {
 	tb.Helper()
 	tb.Cleanup(func() { s.Resume(tb) })
@@ -254,7 +251,7 @@ func (s *Server) Pause(tb testing.TB) {
 	}
 }
 
-// Resume lets a paused server go on.
+// Resume resumes a paused server.
 func (s *Server) Resume(tb testing.TB) {
 	tb.Helper()
 	if err := s.resume(); err != nil {
@@ -262,7 +259,7 @@ func (s *Server) Resume(tb testing.TB) {
 	}
 }
 
-// URL returns the address of a database on the server.
+// URL returns the URL of a database on the server.
 func (s *Server) URL(database string) string { return s.url(database) }
 
 func (s *Server) url(database string) string {
@@ -273,9 +270,9 @@ func (s *Server) exec(statement string, args ...any) error {
 	return execute(s.url("postgres"), statement, args...)
 }
 
-// execute runs a statement on a connection of its own, also when the test has ended.
+// execute runs a statement on a new connection, even after the test has ended.
 func execute(address, statement string, args ...any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), serverTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, address)
 	if err != nil {
@@ -288,9 +285,9 @@ func execute(address, statement string, args ...any) error {
 	return nil
 }
 
-// NewSchema makes an empty schema in a database that exists, and returns the address
-// whose sessions work in it: for a cluster, where a new database would have to be
-// set up on every server. It is dropped when the test ends.
+// NewSchema creates an empty schema in an existing database, and returns a URL with it in the
+// search path: on a cluster, a new database would have to be set up on every server. The schema is
+// dropped when the test ends.
 func NewSchema(tb testing.TB, address string) (url string) {
 	tb.Helper()
 	name := fmt.Sprintf("atrium_test_%d_%d", os.Getpid(), schemas.Add(1))
@@ -309,5 +306,5 @@ func NewSchema(tb testing.TB, address string) (url string) {
 	return address + separator + "search_path=" + name + ",public"
 }
 
-// schemas counts those that NewSchema has made.
+// schemas is the number of schemas that NewSchema has created.
 var schemas atomic.Int64

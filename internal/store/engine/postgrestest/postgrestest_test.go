@@ -32,7 +32,7 @@ func run(t *testing.T, conn *pgx.Conn, statement string) {
 	}
 }
 
-// value returns the one value that a query answers.
+// value returns the single value of a query's result.
 func value[T any](t *testing.T, conn *pgx.Conn, query string) (v T) {
 	t.Helper()
 	if err := conn.QueryRow(t.Context(), query).Scan(&v); err != nil {
@@ -41,10 +41,10 @@ func value[T any](t *testing.T, conn *pgx.Conn, query string) (v T) {
 	return v
 }
 
-func TestServerIsOfAVersionThatIsSupported(t *testing.T) {
+func TestTheServerHasASupportedVersion(t *testing.T) {
 	conn := connect(t, postgrestest.Shared(t).NewDatabase(t))
 	if v := value[int](t, conn, `SELECT current_setting('server_version_num')::int`); v < 150000 {
-		t.Errorf("the server is of version %d", v)
+		t.Errorf("the server has version %d, want 150000 or later", v)
 	}
 }
 
@@ -57,17 +57,17 @@ func TestCommitsAreSynced(t *testing.T) {
 	}
 }
 
-func TestCollationIsNotTheOrderOfBytes(t *testing.T) {
+func TestTheCollationDiffersFromByteOrder(t *testing.T) {
 	conn := connect(t, postgrestest.Shared(t).NewDatabase(t))
 	if !value[bool](t, conn, `SELECT 'a' < 'B'`) {
-		t.Error("a comes after B")
+		t.Error("a sorts after B")
 	}
 	if value[bool](t, conn, `SELECT 'a' < 'B' COLLATE "C"`) {
-		t.Error("a comes before B by bytes")
+		t.Error("a sorts before B by bytes")
 	}
 }
 
-func TestDatabasesDoNotSeeOneAnother(t *testing.T) {
+func TestDatabasesAreIsolated(t *testing.T) {
 	server := postgrestest.Shared(t)
 	one, other := connect(t, server.NewDatabase(t)), connect(t, server.NewDatabase(t))
 	run(t, one, `CREATE TABLE t (v INT)`)
@@ -76,7 +76,7 @@ func TestDatabasesDoNotSeeOneAnother(t *testing.T) {
 	}
 }
 
-func TestDatabasesAreMadeConcurrentlyAndDropped(t *testing.T) {
+func TestDatabasesAreCreatedConcurrentlyAndDropped(t *testing.T) {
 	server := postgrestest.Shared(t)
 	admin := connect(t, server.NewDatabase(t))
 	t.Run("tests", func(t *testing.T) {
@@ -89,17 +89,17 @@ func TestDatabasesAreMadeConcurrentlyAndDropped(t *testing.T) {
 	})
 	const count = `SELECT count(*) FROM pg_database WHERE datname ~ '^test'`
 	if n := value[int](t, admin, count); n != 1 {
-		t.Errorf("%d databases are there, want one", n)
+		t.Errorf("%d databases, want 1", n)
 	}
 }
 
-func TestConnectionsEndWhenTerminated(t *testing.T) {
+func TestTerminateClosesConnections(t *testing.T) {
 	server := postgrestest.Start(t)
 	url := server.NewDatabase(t)
 	conn := connect(t, url)
 	server.Terminate(t)
 	if err := conn.Ping(t.Context()); err == nil {
-		t.Error("the connection is still there")
+		t.Error("the connection is still open")
 	}
 	connect(t, url)
 }
@@ -116,7 +116,7 @@ func TestCommitsSurviveAKill(t *testing.T) {
 		run(t, conn, `INSERT INTO t VALUES (2)`)
 		server.Kill(t)
 		if err := conn.Ping(t.Context()); err == nil {
-			t.Fatal("the connection is still there")
+			t.Fatal("the connection is still open")
 		}
 		if _, err := pgx.Connect(t.Context(), url); err == nil {
 			t.Fatal("the killed server accepts connections")
@@ -124,45 +124,45 @@ func TestCommitsSurviveAKill(t *testing.T) {
 		server.Restart(t)
 		conn = connect(t, url)
 		if n := value[int](t, conn, `SELECT sum(v) FROM t`); n != round+1 || server.Port() != port {
-			t.Fatalf("after %d commits and a restart on port %d: %d on port %d\n%s", round+1, port, n, server.Port(), server.Log())
+			t.Fatalf("%d commits on port %d, want %d on port %d\n%s", n, server.Port(), round+1, port, server.Log())
 		}
 	}
 }
 
-func TestPausedServerHangsUntilItIsResumed(t *testing.T) {
+func TestAPausedServerHangsUntilItIsResumed(t *testing.T) {
 	server := postgrestest.Start(t)
 	conn := connect(t, server.NewDatabase(t))
 	server.Pause(t)
-	answer := make(chan error, 1)
-	go func() { answer <- conn.Ping(t.Context()) }()
+	response := make(chan error, 1)
+	go func() { response <- conn.Ping(t.Context()) }()
 	select {
-	case err := <-answer:
-		t.Fatalf("the paused server answered: %v", err)
+	case err := <-response:
+		t.Fatalf("the paused server responded: %v", err)
 	case <-time.After(200 * time.Millisecond):
 	}
 	server.Resume(t)
-	if err := <-answer; err != nil {
+	if err := <-response; err != nil {
 		t.Error(err)
 	}
 }
 
-func TestPausedServerCanBeKilledAndEnds(t *testing.T) {
+func TestAPausedServerCanBeKilledAndRemoved(t *testing.T) {
 	server := postgrestest.Start(t)
 	url := server.NewDatabase(t)
 	conn := connect(t, url)
 	server.Pause(t)
 	server.Kill(t)
 	if err := conn.Ping(t.Context()); err == nil {
-		t.Error("the connection is still there")
+		t.Error("the connection is still open")
 	}
 	server.Restart(t)
 	connect(t, url)
 	server.Pause(t)
 }
 
-// Every file of a server is below TMPDIR, which is this test's own here. An
-// unprivileged user has to get there.
-func TestNothingIsLeftOfAServer(t *testing.T) {
+// All files of a server are in TMPDIR, which the test sets. An unprivileged user must be able to
+// reach it.
+func TestRemovedServersLeaveNoFiles(t *testing.T) {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestNothingIsLeftOfAServer(t *testing.T) {
 		server.NewDatabase(t)
 		server.Kill(t)
 		if n := len(files()); n != 2 {
-			t.Errorf("%d folders, want one for each server", n)
+			t.Errorf("%d directories, want one per server", n)
 		}
 	})
 	if left := files(); len(left) > 0 {
@@ -193,7 +193,7 @@ func TestNothingIsLeftOfAServer(t *testing.T) {
 	}
 }
 
-func TestServerRunsAsAnUnprivilegedUser(t *testing.T) {
+func TestTheServerRunsAsAnUnprivilegedUser(t *testing.T) {
 	conn := connect(t, postgrestest.Shared(t).NewDatabase(t))
 	info, err := os.Stat(value[string](t, conn, `SHOW data_directory`))
 	if err != nil {

@@ -1,11 +1,10 @@
 package postgrestest
 
-// PostgreSQL is one process, the postmaster, and its children, one for every
-// connection and some more. Each child makes a process group of its own, so a
-// signal to the postmaster's group reaches the postmaster alone, and children
-// whose postmaster is gone cannot be told from other processes. Hence the rule
-// here: children are looked for while the postmaster is stopped, when it can make
-// no more of them and its dead ones keep their numbers.
+// PostgreSQL is one process, the postmaster, with one child per connection and some more.
+// Each child has its own process group, so a signal to the postmaster's group reaches only
+// the postmaster, and orphaned children cannot be identified. So children are listed only
+// while the postmaster is stopped: it then starts no new ones, and the IDs of its dead
+// children are not reused.
 
 import (
 	"errors"
@@ -31,18 +30,20 @@ func (s *Server) running() bool {
 
 // run starts the server and waits until it accepts connections.
 func (s *Server) run() error {
-	// One of a killed postmaster: its number may be somebody else's by now.
+	// A killed postmaster leaves its PID file behind, and the PID may belong to another process by
+	// now.
 	if err := os.Remove(s.pidFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	args := []string{"-D", "data"}
 	for _, setting := range append([]string{
-		"listen_addresses=127.0.0.1", "port=" + strconv.Itoa(s.port), "unix_socket_directories=", "max_connections=300", "shared_buffers=64MB",
+		"listen_addresses=127.0.0.1", "port=" + strconv.Itoa(s.port), "unix_socket_directories=",
+		"max_connections=300", "shared_buffers=64MB",
 	}, s.settings...) {
 		args = append(args, "-c", setting)
 	}
 	cmd := s.command("postgres", args...)
-	cmd.SysProcAttr.Setpgid = true // Ctrl-C is for the tests, which end the server
+	cmd.SysProcAttr.Setpgid = true // Ctrl-C reaches only the tests, which stop the server
 	dieWithParent(cmd.SysProcAttr)
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -53,15 +54,15 @@ func (s *Server) run() error {
 
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
-		// For the system, the parent is the thread: this one lives as long as the
-		// server does.
+		// The kernel treats the starting thread as the parent: this thread lives as long as the
+		// server.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(ended)
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is in its log
+			_ = cmd.Wait() // the log has the cause
 		}
 	}()
 	if err := <-started; err != nil {
@@ -70,39 +71,40 @@ func (s *Server) run() error {
 	s.postmaster, s.ended = cmd.Process, ended
 	err = s.until("ready", func() (bool, error) {
 		if !s.running() {
-			return false, errors.New("it ended")
+			return false, errors.New("the server exited")
 		}
 		return s.ready(), nil
 	})
 	if err != nil {
-		return fmt.Errorf("run PostgreSQL: %w; the end of its log:\n%s", errors.Join(err, s.kill()), s.Log())
+		return fmt.Errorf("run PostgreSQL: %w; last lines of its log:\n%s", errors.Join(err, s.kill()), s.Log())
 	}
 	return nil
 }
 
 func (s *Server) pidFile() string { return filepath.Join(s.dir, "data", "postmaster.pid") }
 
-// ready reports whether the postmaster has written that it accepts connections.
-// Unlike a connection to the port, that can be nobody else's word.
+// ready reports whether the postmaster's PID file says that it accepts connections. A connection to
+// the port would not prove which server accepts it.
 func (s *Server) ready() bool {
 	file, _ := os.ReadFile(s.pidFile()) // not there yet
 	lines := strings.Split(string(file), "\n")
 	const status = 7 // LOCK_FILE_LINE_PM_STATUS of pidfile.h, from 0
-	return len(lines) > status && lines[0] == strconv.Itoa(s.postmaster.Pid) && strings.TrimSpace(lines[status]) == "ready"
+	return len(lines) > status && lines[0] == strconv.Itoa(s.postmaster.Pid) &&
+		strings.TrimSpace(lines[status]) == "ready"
 }
 
-// stop ends the server in good order, or by force when it does not obey.
+// stop shuts the server down, or kills it after serverTimeout.
 func (s *Server) stop() error {
-	_ = s.postmaster.Signal(syscall.SIGINT) // a fast shutdown, unless it has ended
+	_ = s.postmaster.Signal(syscall.SIGINT) // a fast shutdown; fails if the server has ended
 	select {
 	case <-s.ended:
 		return nil
-	case <-time.After(patience):
-		return errors.Join(errors.New("stop PostgreSQL: it did not obey and was killed"), s.kill())
+	case <-time.After(serverTimeout):
+		return errors.Join(errors.New("stop PostgreSQL: killed after a timeout"), s.kill())
 	}
 }
 
-// kill ends all processes of the server and waits until they are gone.
+// kill kills all processes of the server and waits until they are gone.
 func (s *Server) kill() error {
 	if !s.running() {
 		return nil
@@ -116,7 +118,7 @@ func (s *Server) kill() error {
 		alive, _, err := s.children()
 		return len(alive) == 0, err
 	})
-	_ = s.postmaster.Kill() // no more than not running
+	_ = s.postmaster.Kill() // fails only if it has ended
 	<-s.ended
 	return err
 }
@@ -139,7 +141,7 @@ func (s *Server) pause() (children []int, err error) {
 	return children, err
 }
 
-// resume undoes pause. It does nothing to a server that is not paused.
+// resume resumes a paused server. It has no effect on a running one.
 func (s *Server) resume() error {
 	if !s.running() {
 		return nil
@@ -152,15 +154,14 @@ func (s *Server) resume() error {
 	return s.postmaster.Signal(syscall.SIGCONT)
 }
 
-// signal reaches those of a paused postmaster's children that have not ended.
+// signal sends a signal to children of a paused postmaster that have not ended.
 func signal(number syscall.Signal, children []int) {
 	for _, pid := range children {
-		_ = syscall.Kill(pid, number) // ended is as good
+		_ = syscall.Kill(pid, number) // fails only if the child has ended
 	}
 }
 
-// children returns the postmaster's children that have not ended, and whether the
-// postmaster itself was stopped when it was looked at.
+// children returns the postmaster's living children, and whether the postmaster is stopped.
 func (s *Server) children() (pids []int, stopped bool, err error) {
 	all, err := exec.Command("ps", "-A", "-o", "pid=,ppid=,stat=").Output()
 	if err != nil {
@@ -170,7 +171,7 @@ func (s *Server) children() (pids []int, stopped bool, err error) {
 		var pid, parent int
 		var state string
 		if _, err := fmt.Sscan(line, &pid, &parent, &state); err != nil {
-			return nil, false, fmt.Errorf("ps said %q: %w", line, err)
+			return nil, false, fmt.Errorf("parse output of ps %q: %w", line, err)
 		}
 		if pid == s.postmaster.Pid {
 			stopped = state[0] == 'T'
@@ -181,14 +182,14 @@ func (s *Server) children() (pids []int, stopped bool, err error) {
 	return pids, stopped, nil
 }
 
-// until waits for a condition, within patience.
-func (s *Server) until(what string, holds func() (bool, error)) error {
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if done, err := holds(); done || err != nil {
+// until polls a condition for up to serverTimeout.
+func (s *Server) until(state string, condition func() (bool, error)) error {
+	for deadline := time.Now().Add(serverTimeout); ; time.Sleep(5 * time.Millisecond) {
+		if done, err := condition(); done || err != nil {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("not %s after %s", what, patience)
+			return fmt.Errorf("not %s after %s", state, serverTimeout)
 		}
 	}
 }
