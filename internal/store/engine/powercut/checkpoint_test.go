@@ -14,7 +14,7 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// checkpoints are told of those that there were.
+// checkpoints receives the checkpoints that the engine reports.
 type checkpoints chan string
 
 func (checkpoints) Wrote(context.Context, time.Duration, int, bool) {}
@@ -23,7 +23,7 @@ func (c checkpoints) Checkpointed(mode string, _ time.Duration, done bool) {
 	c <- fmt.Sprintf("%s %t", mode, done)
 }
 
-// want waits for checkpoints.
+// want waits for the given checkpoints.
 func (c checkpoints) want(t *testing.T, all ...string) {
 	t.Helper()
 	var seen []string
@@ -40,8 +40,8 @@ func (c checkpoints) want(t *testing.T, all ...string) {
 	}
 }
 
-// A filling is a database whose log is filled.
-type filling struct {
+// A testDB is a database on a simulated disk.
+type testDB struct {
 	engine.DB
 	fs    *powercut.FS
 	path  string
@@ -50,7 +50,7 @@ type filling struct {
 	count int
 }
 
-func newFilling(t *testing.T) *filling {
+func newTestDB(t *testing.T) *testDB {
 	t.Helper()
 	dir, name := t.TempDir(), fmt.Sprintf("powercut%d", vfsCount.Add(1))
 	fs, err := powercut.Register(name, dir)
@@ -58,7 +58,7 @@ func newFilling(t *testing.T) *filling {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = fs.Close() })
-	f := &filling{fs: fs, path: filepath.Join(dir, dbName), seen: make(checkpoints, 100), vfs: name}
+	f := &testDB{fs: fs, path: filepath.Join(dir, dbName), seen: make(checkpoints, 100), vfs: name}
 	if err := f.open(); err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +69,8 @@ func newFilling(t *testing.T) *filling {
 	return f
 }
 
-// open opens the database, again if it was closed.
-func (f *filling) open() error {
+// open opens the database. It may be called again after Close.
+func (f *testDB) open() error {
 	db, err := sqlite.Open(f.path, sqlite.Options{Observer: f.seen, VFS: f.vfs, Rewrite: f.fs.Rewrite})
 	if err == nil {
 		f.DB = db
@@ -78,8 +78,8 @@ func (f *filling) open() error {
 	return err
 }
 
-// add commits so many pages, in time.
-func (f *filling) add(t *testing.T, pages int64) {
+// add commits a row of the given number of pages. It fails the test if the commit blocks.
+func (f *testDB) add(t *testing.T, pages int64) {
 	t.Helper()
 	f.count++
 	written := make(chan error, 1)
@@ -96,16 +96,17 @@ func (f *filling) add(t *testing.T, pages int64) {
 		}
 	case <-time.After(time.Minute):
 		f.fs.Before(nil)
-		t.Fatal("a commit waits for a checkpoint")
+		t.Fatal("a checkpoint blocks a commit")
 	}
 }
 
-// holdWrites keeps the next write of the database file waiting until go on is called.
-func (f *filling) holdWrites(t *testing.T) (waits <-chan struct{}, goOn func()) {
+// holdWrites blocks the next write of the database file until resume is called. The channel blocked
+// is closed when the write blocks.
+func (f *testDB) holdWrites(t *testing.T) (blocked <-chan struct{}, resume func()) {
 	t.Helper()
 	begun, end := make(chan struct{}), make(chan struct{})
-	goOn = sync.OnceFunc(func() { close(end) })
-	t.Cleanup(goOn) // before the database is closed
+	resume = sync.OnceFunc(func() { close(end) })
+	t.Cleanup(resume) // before the database is closed
 	held := false
 	f.fs.Before(func(name string) {
 		if name == dbName && !held {
@@ -114,13 +115,13 @@ func (f *filling) holdWrites(t *testing.T) (waits <-chan struct{}, goOn func()) 
 			<-end
 		}
 	})
-	return begun, goOn
+	return begun, resume
 }
 
-// A log that cannot be moved into the database grows until the disk is full: somebody has
-// to be told. What is committed is not concerned.
-func TestACheckpointThatFailsIsReported(t *testing.T) {
-	f := newFilling(t)
+// A WAL that cannot be backfilled grows until the disk is full, so failed checkpoints are reported.
+// Commits still succeed.
+func TestAFailedCheckpointIsReported(t *testing.T) {
+	f := newTestDB(t)
 	f.fs.FailWrites(true, dbName)
 	f.add(t, 10_000)
 	f.seen.want(t, "passive false")
@@ -129,28 +130,28 @@ func TestACheckpointThatFailsIsReported(t *testing.T) {
 	f.seen.want(t, "passive true")
 }
 
-// Nobody waits for most of a checkpoint, which can take long in a large database. What is
-// committed meanwhile is moved too, and the log starts over.
-func TestCommitsGoOnDuringACheckpoint(t *testing.T) {
-	f := newFilling(t)
-	waits, goOn := f.holdWrites(t)
+// Most of a checkpoint, which can take long in a large database, runs concurrently with commits.
+// Their pages are backfilled too, and the WAL is reset.
+func TestACheckpointDoesNotBlockCommits(t *testing.T) {
+	f := newTestDB(t)
+	blocked, resume := f.holdWrites(t)
 	f.add(t, 18_000)
-	<-waits
+	<-blocked
 	for range 3 {
 		f.add(t, 1000)
 	}
-	goOn()
+	resume()
 	f.seen.want(t, "passive true", "passive true", "final true")
 	f.add(t, 1)
 	if n := f.Stats().LogBytes; n > 100_000 {
-		t.Errorf("the log has %d bytes behind it", n)
+		t.Errorf("the WAL still has %d bytes", n)
 	}
 }
 
-// A read that goes on keeps the log from starting over. Nobody waits for it at every commit,
-// and once it has ended the log does.
-func TestALogThatAReadHoldsStartsOverBehindIt(t *testing.T) {
-	f := newFilling(t)
+// A long read prevents a WAL reset. Commits do not wait for it each time, and the WAL is reset once
+// it has ended.
+func TestAWALHeldByAReaderIsResetAfterIt(t *testing.T) {
+	f := newTestDB(t)
 	reader := open(t, f.fs)
 	run(t, reader, "BEGIN")
 	run(t, reader, "SELECT * FROM t")
@@ -167,28 +168,28 @@ func TestALogThatAReadHoldsStartsOverBehindIt(t *testing.T) {
 	f.seen.want(t, "passive true")
 	f.add(t, 1)
 	if n := f.Stats().LogBytes; n > 100_000 {
-		t.Errorf("the log has %d bytes behind it", n)
+		t.Errorf("the WAL still has %d bytes", n)
 	}
 }
 
-// Who closes a database waits for its checkpoint.
-func TestADatabaseIsClosedBehindACheckpoint(t *testing.T) {
-	f := newFilling(t)
-	waits, goOn := f.holdWrites(t)
+// Close waits for a running checkpoint.
+func TestCloseWaitsForARunningCheckpoint(t *testing.T) {
+	f := newTestDB(t)
+	blocked, resume := f.holdWrites(t)
 	f.add(t, 10_000)
-	<-waits
+	<-blocked
 	closed := make(chan error, 1)
 	go func() { closed <- f.Close() }()
 	select {
 	case err := <-closed:
-		t.Error("closed while a checkpoint was made:", err)
+		t.Error("closed during a checkpoint:", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	goOn()
+	resume()
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
 	if r := restart(t, f.fs, 0); r.integrity != "ok" || !r.has(1, 1) {
-		t.Errorf("left: integrity %s, rows %v", r.integrity, r.ids)
+		t.Errorf("after a power cut: integrity %s, rows %v", r.integrity, r.ids)
 	}
 }

@@ -17,8 +17,8 @@ const dbName = "test.db"
 
 var vfsCount atomic.Int64
 
-// register gives the test a VFS of its own on a new directory. Connections
-// opened after it are closed before it.
+// register creates a VFS on a new directory for one test. Connections opened after it are closed
+// before it.
 func register(t *testing.T) *powercut.FS {
 	t.Helper()
 	fs, err := powercut.Register(fmt.Sprintf("powercut%d", vfsCount.Add(1)), t.TempDir())
@@ -40,7 +40,7 @@ func open(t *testing.T, fs *powercut.FS, pragmas ...string) *sqlite.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() }) // a test may have closed it
+	t.Cleanup(func() { _ = conn.Close() }) // it may be closed already
 	for _, p := range pragmas {
 		run(t, conn, "PRAGMA "+p)
 	}
@@ -72,19 +72,19 @@ func column(conn *sqlite.Conn, query string) ([]string, error) {
 
 const createTable = `CREATE TABLE t (id INTEGER PRIMARY KEY, v BLOB NOT NULL)`
 
-// insert commits the row id with a value of size bytes.
+// insert commits a row with the given id and a value of size bytes.
 func insert(conn *sqlite.Conn, id, size int) error {
 	return exec(conn, `INSERT INTO t (id, v) VALUES (?, randomblob(?))`, id, size)
 }
 
-// recovered is what SQLite makes of a snapshot.
+// recovered is the state that SQLite recovers from a snapshot.
 type recovered struct {
-	integrity string // "ok", or what is wrong
+	integrity string // "ok" or the error
 	ids       map[string]bool
 }
 
-// restart takes a snapshot, in the worst case for seed 0, and opens it as a
-// restarted service would, with the ordinary VFS.
+// restart takes a snapshot, the worst case for seed 0, and opens it as a restarted service would,
+// with the default VFS.
 func restart(t *testing.T, fs *powercut.FS, seed uint64) recovered {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "snapshot")
@@ -110,7 +110,7 @@ func restart(t *testing.T, fs *powercut.FS, seed uint64) recovered {
 	r := recovered{integrity: "ok", ids: map[string]bool{}}
 	tables, err := column(conn, `SELECT name FROM sqlite_schema WHERE name = 't'`)
 	if err == nil && len(tables) == 0 {
-		return r // a cut before the table was durable
+		return r // the power cut came before the table was durable
 	}
 	ids, err := column(conn, `SELECT id FROM t`)
 	if err != nil {
@@ -122,7 +122,7 @@ func restart(t *testing.T, fs *powercut.FS, seed uint64) recovered {
 	return r
 }
 
-// has reports whether the rows from..to are all there.
+// has reports whether all rows from..to exist.
 func (r recovered) has(from, to int) bool {
 	for id := from; id <= to; id++ {
 		if !r.ids[strconv.Itoa(id)] {

@@ -12,7 +12,7 @@ import (
 	"atrium/internal/store/engine/powercut"
 )
 
-func TestFailedSyncFailsTheCommit(t *testing.T) {
+func TestAFailedSyncFailsTheCommit(t *testing.T) {
 	for name, pragmas := range durable {
 		t.Run(name, func(t *testing.T) {
 			fs := register(t)
@@ -41,7 +41,7 @@ func TestFailedSyncFailsTheCommit(t *testing.T) {
 	}
 }
 
-func TestFullDiskFailsTheCommitAndNotTheDatabase(t *testing.T) {
+func TestAFullDiskFailsOnlyTheCommit(t *testing.T) {
 	for name, pragmas := range durable {
 		t.Run(name, func(t *testing.T) {
 			fs := register(t)
@@ -69,9 +69,9 @@ func TestFullDiskFailsTheCommitAndNotTheDatabase(t *testing.T) {
 	}
 }
 
-// In WAL mode commits touch the WAL only, so they go on while the database
-// file takes neither writes nor syncs; its checkpoint fails.
-func TestFaultHitsOnlyTheNamedFile(t *testing.T) {
+// In WAL mode, commits write only the WAL, so they continue while the database file accepts neither
+// writes nor syncs. Only checkpoints fail.
+func TestFaultsAffectOnlyTheNamedFile(t *testing.T) {
 	fs := register(t)
 	conn := open(t, fs, "journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=0")
 	run(t, conn, createTable)
@@ -100,9 +100,8 @@ func TestFaultHitsOnlyTheNamedFile(t *testing.T) {
 	}
 }
 
-// Who makes an empty file for SQLite has not made its name durable: the first
-// commit does that.
-func TestNameOfAnEmptyFileIsPendingUntilTheFirstCommit(t *testing.T) {
+// Creating an empty file for SQLite does not make its name durable. The first commit does.
+func TestTheNameOfAnEmptyFileIsPendingUntilTheFirstCommit(t *testing.T) {
 	dir := t.TempDir()
 	fs, err := powercut.Register("powercut-empty", dir)
 	if err != nil {
@@ -135,13 +134,12 @@ func TestNameOfAnEmptyFileIsPendingUntilTheFirstCommit(t *testing.T) {
 	}
 }
 
-// The failed sync of a commit is all that the system ever says about what it dropped.
-// SQLite does not take the word of the next sync for it: it writes the log again from
-// where the last commit ended.
-func TestCommitAfterADroppedSyncIsDurable(t *testing.T) {
+// The system reports dropped data only once, by the failed sync of a commit. SQLite does not rely
+// on the next sync: it rewrites the WAL from the end of the last commit.
+func TestACommitAfterADroppedSyncIsDurable(t *testing.T) {
 	for name, pragmas := range durable {
 		if !strings.HasPrefix(name, "wal") {
-			continue // which the service does not use
+			continue // the service uses WAL mode only
 		}
 		t.Run(name, func(t *testing.T) {
 			fs := register(t)
@@ -170,8 +168,8 @@ func TestCommitAfterADroppedSyncIsDurable(t *testing.T) {
 	}
 }
 
-// A checkpoint writes what it wrote again too, before the log is given up.
-func TestCheckpointAfterADroppedSyncIsDurable(t *testing.T) {
+// A checkpoint also rewrites the pages of a failed one before the WAL is reset.
+func TestACheckpointAfterADroppedSyncIsDurable(t *testing.T) {
 	fs := register(t)
 	fs.DropSync(true)
 	conn := open(t, fs, "journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=0")
@@ -186,7 +184,7 @@ func TestCheckpointAfterADroppedSyncIsDurable(t *testing.T) {
 		}
 		fs.FailSync(false)
 		run(t, conn, `PRAGMA wal_checkpoint(RESTART)`)
-		run(t, conn, `UPDATE t SET v = randomblob(10) WHERE id = 1`) // the log starts over
+		run(t, conn, `UPDATE t SET v = randomblob(10) WHERE id = 1`) // resets the WAL
 		for seed := range uint64(4) {
 			if r := restart(t, fs, seed); r.integrity != "ok" || !r.has(1, id) {
 				t.Fatalf("after %d, seed %d: integrity %s, rows %v", id, seed, r.integrity, r.ids)
@@ -195,9 +193,8 @@ func TestCheckpointAfterADroppedSyncIsDurable(t *testing.T) {
 	}
 }
 
-// That what was dropped can be missed shows the same for the tests above: who relies
-// on a sync that comes later loses it.
-func TestDroppedSyncLosesWhatIsNotWrittenAgain(t *testing.T) {
+// Data that relies on a later sync is lost, which shows that the tests above can fail.
+func TestADroppedSyncLosesDataThatIsNotRewritten(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		fs := register(t)
 		fs.DropSync(drop)

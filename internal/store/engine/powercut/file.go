@@ -11,41 +11,40 @@ import (
 	"slices"
 )
 
-// sectorSize is the unit in which a disk writes: a power cut leaves each
-// sector as it was or as it should become.
+// sectorSize is the unit of atomic disk writes: a power cut leaves each sector either old or new.
 const sectorSize = 512
 
-// file is one file of the directory, whether or not it still has a name. The
-// mutex of its FS guards it.
+// file is one file of the directory, whether or not it still has a name. It is guarded by the mutex
+// of its FS.
 type file struct {
 	name    string
 	fd      *os.File // for reading only
-	handles int      // SQLite's, open now
-	pending []change // since the last completed sync, oldest first
-	failed  int      // how many syncs have failed
+	handles int      // number of open SQLite handles
+	pending []change // changes since the last completed sync, oldest first
+	failed  int      // number of failed syncs
 
-	// What the disk has of the pages, by their number, that a failed sync dropped and
-	// nobody has written again.
+	// dropped has the on-disk content of pages, by page number, that a failed sync dropped and that
+	// have not been rewritten.
 	dropped map[int64][]byte
 }
 
-// cachePage is the unit in which the system keeps what it has still to write: who
-// writes a byte of a page has the whole page written again.
+// cachePage is the page size of the system's page cache: a write of one byte makes the whole page
+// dirty.
 const cachePage = 4096
 
-// change is what undoes one write, truncation or extension of a file.
+// change has the undo data of one write, truncation or extension of a file.
 type change struct {
 	off    int64
 	size   int64  // bytes written at off; 0 when only the length changed
-	old    []byte // what was at off before, as far as the file reached
-	before int64  // length of the file
-	after  int64
+	old    []byte // previous content at off, up to the end of the file
+	before int64  // length of the file before the change
+	after  int64  // length of the file after it
 }
 
 func openFile(dir, name string) (*file, error) {
 	fd, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
-		return nil, fmt.Errorf("powercut: follow file: %w", err)
+		return nil, fmt.Errorf("powercut: track file: %w", err)
 	}
 	return &file{name: name, fd: fd}, nil
 }
@@ -58,7 +57,7 @@ func (f *file) length() (int64, error) {
 	return info.Size(), nil
 }
 
-// beforeWrite returns the change that a write of size bytes at off will be.
+// beforeWrite returns the change of an upcoming write of size bytes at off.
 func (f *file) beforeWrite(off, size int64) (change, error) {
 	before, err := f.length()
 	if err != nil {
@@ -67,7 +66,9 @@ func (f *file) beforeWrite(off, size int64) (change, error) {
 	for page := off / cachePage; page*cachePage < off+size; page++ {
 		if old, ok := f.dropped[page]; ok {
 			delete(f.dropped, page)
-			f.pending = append(f.pending, change{off: page * cachePage, size: int64(len(old)), old: old, before: before, after: before})
+			f.pending = append(f.pending, change{
+				off: page * cachePage, size: int64(len(old)), old: old, before: before, after: before,
+			})
 		}
 	}
 	c := change{off: off, size: size, before: before}
@@ -75,8 +76,8 @@ func (f *file) beforeWrite(off, size int64) (change, error) {
 	return c, err
 }
 
-// drop takes what is pending for written. What reaches beyond the end of the file as
-// the disk has it is zeros there.
+// drop treats the pending changes as written. Beyond the end of the file on disk, the content on
+// disk is zeros.
 func (f *file) drop() error {
 	length, err := f.length()
 	if err != nil {
@@ -105,7 +106,7 @@ func (f *file) drop() error {
 	return nil
 }
 
-// beforeResize returns the change that a new length of the file will be.
+// beforeResize returns the change of an upcoming truncation or extension to length.
 func (f *file) beforeResize(length int64) (change, error) {
 	before, err := f.length()
 	if err != nil {
@@ -116,8 +117,8 @@ func (f *file) beforeResize(length int64) (change, error) {
 	return c, err
 }
 
-// done records a change after the fact. A write that failed is recorded too,
-// since a part of it may be in the file.
+// done records a change after it was made. A failed write is recorded too, since a part of it may
+// be in the file.
 func (f *file) done(c change) error {
 	after, err := f.length()
 	if err != nil {
@@ -134,8 +135,8 @@ func (f *file) done(c change) error {
 // synced makes all changes durable.
 func (f *file) synced() { f.pending = nil }
 
-// copyDurable writes the durable content of f to the new file path. With a
-// non-nil rng it adds a random choice of the pending changes.
+// copyDurable writes the durable content of f to a new file at path. A non-nil rng adds a random
+// subset of the pending changes.
 func (f *file) copyDurable(path string, rng *rand.Rand) (err error) {
 	dst, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -149,9 +150,8 @@ func (f *file) copyDurable(path string, rng *rand.Rand) (err error) {
 		return fmt.Errorf("powercut: copy %s: %w", f.name, err)
 	}
 
-	// Going back change by change, the copy holds for a moment what each of
-	// them had written: the only place where a page that was overwritten since
-	// can be found.
+	// Undoing the changes one by one temporarily restores the content that each of them wrote,
+	// which may have been overwritten since.
 	kept := choose(len(f.pending), rng)
 	data := make([][]byte, len(f.pending))
 	for i := len(f.pending) - 1; i >= 0; i-- {
@@ -178,7 +178,7 @@ func (f *file) copyDurable(path string, rng *rand.Rand) (err error) {
 	return nil
 }
 
-// overlay writes what fits into the length of dst.
+// overlay writes the part of b that is within the length of dst.
 func overlay(dst *os.File, off int64, b []byte) error {
 	info, err := dst.Stat()
 	if err != nil || info.Size() <= off {
@@ -196,7 +196,7 @@ func (c change) undo(dst *os.File) error {
 	return err
 }
 
-// redo applies to dst the part of the change that reached the disk.
+// redo applies to dst the part of a change that reached the disk.
 func (c change) redo(dst *os.File, data []byte, part portion, rng *rand.Rand) error {
 	end := c.off + int64(len(data))
 	switch {
@@ -210,7 +210,7 @@ func (c change) redo(dst *os.File, data []byte, part portion, rng *rand.Rand) er
 		_, err := dst.WriteAt(data, c.off)
 		return err
 	}
-	// The length reached the disk, of the content only some sectors.
+	// The new length reached the disk, but only some sectors of the content did.
 	if err := extend(dst, end); err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func extend(dst *os.File, length int64) error {
 	return dst.Truncate(length)
 }
 
-// portion says how much of a change reached the disk.
+// portion is how much of a change reached the disk.
 type portion uint8
 
 const (
@@ -244,10 +244,10 @@ const (
 	whole
 )
 
-// choose decides for n changes how much of each is kept: nothing without rng.
-// A disk that keeps the order of writes leaves all the changes up to one, which
-// may be torn; any other disk leaves any of them. Either is chosen, with a
-// random number of survivors, so that both extremes are met too.
+// choose decides how much of each of n changes reached the disk: nothing if rng is nil. A disk that
+// preserves the order of writes has a prefix of the changes, whose last one may be torn; any other
+// disk has any subset. choose simulates both kinds, with a random size of the subset so that both
+// extremes occur.
 func choose(n int, rng *rand.Rand) []portion {
 	kept := make([]portion, n)
 	if rng == nil || n == 0 {
@@ -276,8 +276,7 @@ func choose(n int, rng *rand.Rand) []portion {
 	return kept
 }
 
-// readAt returns the size bytes at off, fewer where the file ends; none for a
-// size that is not positive.
+// readAt returns size bytes at off, fewer at the end of the file, and none if size is not positive.
 func readAt(fd *os.File, off, size int64) ([]byte, error) {
 	if size <= 0 {
 		return nil, nil

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A file under random writes and resizes, with the copy that a model keeps: the
-// content at the last sync and, for each sector, every content since.
+// A fileModel is a file under random writes and resizes, with a model of it: the content at the
+// last sync and, for each sector, every content since.
 type fileModel struct {
 	t       *testing.T
 	dir     string
@@ -48,7 +48,7 @@ func (m *fileModel) sync() {
 	m.see()
 }
 
-// see notes the present content of all sectors as one that may survive.
+// see records the current content of each sector as one that may survive.
 func (m *fileModel) see() {
 	b := m.read()
 	for off := int64(0); off < 32*sectorSize; off += sectorSize {
@@ -70,7 +70,7 @@ func (m *fileModel) must(err error) {
 	}
 }
 
-// step makes one random change. Writes are of whole sectors when aligned.
+// step makes one random change. If aligned, writes cover whole sectors.
 func (m *fileModel) step(rng *rand.Rand, aligned bool) {
 	switch rng.IntN(8) {
 	case 0:
@@ -112,7 +112,7 @@ func (m *fileModel) copyOf(rng *rand.Rand) []byte {
 	return b
 }
 
-func TestWorstCaseIsTheContentAtTheLastSync(t *testing.T) {
+func TestTheWorstCaseIsTheContentAtTheLastSync(t *testing.T) {
 	for seed := range uint64(10) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		m := newFileModel(t)
@@ -126,7 +126,7 @@ func TestWorstCaseIsTheContentAtTheLastSync(t *testing.T) {
 	}
 }
 
-func TestSubsetHoldsOnlySectorsThatWereWritten(t *testing.T) {
+func TestASubsetHasOnlyWrittenSectors(t *testing.T) {
 	differs, torn := false, false
 	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -138,7 +138,7 @@ func TestSubsetHoldsOnlySectorsThatWereWritten(t *testing.T) {
 				s := got[off:min(off+sectorSize, len(got))]
 				zero := bytes.Count(s, []byte{0}) == len(s) // a hole
 				if !zero && !m.sectors[int64(off)][string(s)] {
-					t.Fatalf("seed %d, step %d: the sector at %d never held this", seed, i, off)
+					t.Fatalf("seed %d, step %d: the sector at %d never had this content", seed, i, off)
 				}
 			}
 			differs = differs || !bytes.Equal(got, m.durable)
@@ -146,11 +146,11 @@ func TestSubsetHoldsOnlySectorsThatWereWritten(t *testing.T) {
 		}
 	}
 	if !differs || !torn {
-		t.Errorf("no copy differed from the worst case (%v) or was in between (%v)", differs, torn)
+		t.Errorf("a copy differed from the worst case: %v; a copy was torn: %v; want both", differs, torn)
 	}
 }
 
-func TestSubsetIsDecidedByItsSeed(t *testing.T) {
+func TestASubsetIsDeterminedByItsSeed(t *testing.T) {
 	m := newFileModel(t)
 	rng := rand.New(rand.NewPCG(7, 3))
 	for range 5 {
@@ -165,8 +165,8 @@ func TestSubsetIsDecidedByItsSeed(t *testing.T) {
 	}
 }
 
-// A write that fails half way is undone as far as it got.
-func TestPartOfAFailedWriteIsUndone(t *testing.T) {
+// A write that failed halfway is undone as far as it got.
+func TestAPartialWriteIsUndone(t *testing.T) {
 	m := newFileModel(t)
 	_, err := m.rw.WriteAt([]byte("0123456789"), 0)
 	m.must(err)
@@ -177,9 +177,9 @@ func TestPartOfAFailedWriteIsUndone(t *testing.T) {
 	m.must(err)
 	m.must(m.f.done(c))
 	if got := m.copyOf(nil); string(got) != "0123456789" {
-		t.Errorf("worst case holds %q", got)
+		t.Errorf("the worst case is %q", got)
 	}
 	if got := m.copyOf(rand.New(rand.NewPCG(1, 1))); len(got) > 12 {
-		t.Errorf("subset holds %q, more than was ever written", got)
+		t.Errorf("the subset is %q, more than was ever written", got)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// Writes that share a commit are all in it or none is, and none returns before it.
-func TestACommitThatFailsFailsEveryWriteOfIt(t *testing.T) {
+// A commit group is atomic, and no write returns before its commit.
+func TestAFailedCommitFailsAllWritesOfItsGroup(t *testing.T) {
 	dir, name := t.TempDir(), fmt.Sprintf("powercut%d", vfsCount.Add(1))
 	fs, err := powercut.Register(name, dir)
 	if err != nil {
@@ -30,11 +30,11 @@ func TestACommitThatFailsFailsEveryWriteOfIt(t *testing.T) {
 	if err := db.Write(t.Context(), func(tx engine.Tx) error { return tx.Script(createTable) }); err != nil {
 		t.Fatal(err)
 	}
-	writeAll := func(judge func(n int, err error)) {
+	writeAll := func(check func(n int, err error)) {
 		var all sync.WaitGroup
 		for n := 1; n <= 40; n++ {
 			all.Go(func() {
-				judge(n, db.Write(t.Context(), func(tx engine.Tx) error {
+				check(n, db.Write(t.Context(), func(tx engine.Tx) error {
 					_, err := tx.Exec("INSERT INTO t VALUES ($1, zeroblob(10))", int64(n))
 					return err
 				}))
@@ -42,7 +42,7 @@ func TestACommitThatFailsFailsEveryWriteOfIt(t *testing.T) {
 		}
 		all.Wait()
 	}
-	// One that holds the lock lets all others queue for the next commit.
+	// A write that holds the lock makes all others queue for the next commit.
 	holds, release := make(chan struct{}), make(chan struct{})
 	var first sync.WaitGroup
 	first.Go(func() {
@@ -60,13 +60,13 @@ func TestACommitThatFailsFailsEveryWriteOfIt(t *testing.T) {
 		switch engine.ClassOf(err) {
 		case engine.Uncertain:
 			uncertain.Add(1)
-		case engine.Unavailable: // it came later
+		case engine.Unavailable: // not in the group
 		default:
-			t.Errorf("write %d: %v, want an uncertain commit or none", n, err)
+			t.Errorf("write %d: %v, want class Uncertain or Unavailable", n, err)
 		}
 	})
 	if uncertain.Load() < 2 {
-		t.Errorf("%d writes shared the commit that failed", uncertain.Load())
+		t.Errorf("%d writes shared the failed commit, want several", uncertain.Load())
 	}
 	first.Wait()
 	if err := db.Close(); err != nil {
@@ -77,14 +77,14 @@ func TestACommitThatFailsFailsEveryWriteOfIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := db.Write(t.Context(), func(tx engine.Tx) error { return tx.Script("DELETE FROM t") }); err != nil {
-		t.Fatal(err) // whatever of the uncertain commit is there
+		t.Fatal(err) // the uncertain commit may have succeeded
 	}
 	writeAll(func(n int, err error) {
 		if err != nil {
 			t.Errorf("write %d: %v", n, err)
 		}
 		if r := restart(t, fs, 0); !r.has(n, n) {
-			t.Errorf("write %d has returned, and a power cut loses it", n)
+			t.Errorf("write %d has returned, but a power cut loses it", n)
 		}
 	})
 }

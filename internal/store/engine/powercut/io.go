@@ -7,8 +7,8 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// The methods of an open file. Those that change the file do so and record it
-// under the mutex of the FS; all others only pass on.
+// The methods of an open file. Methods that change the file record the change, both under the mutex
+// of the FS; all others only forward the call.
 
 type ioMethods = sqlite3.Tsqlite3_io_methods
 
@@ -27,9 +27,9 @@ type (
 	unfetchFunc = func(tls *libc.TLS, pFile uintptr, off int64, p uintptr) int32
 )
 
-// methodsFor returns our table for files whose own table is wrapped, 0 when
-// out of memory. SQLite takes a missing method for a missing ability (no shared
-// memory means no WAL), so what is missing there is missing here.
+// methodsFor returns our method table for files with the given wrapped table, 0 if out of memory. A
+// method that is missing there is missing here, because SQLite infers features from methods:
+// without shared memory methods, there is no WAL.
 func (fs *FS) methodsFor(tls *libc.TLS, wrapped uintptr) uintptr {
 	if m := fs.methods[wrapped]; m != 0 {
 		return m
@@ -103,7 +103,7 @@ func ioWrite(tls *libc.TLS, pFile, buf uintptr, n int32, off int64) int32 {
 	if h.f == nil {
 		return xWrite(tls, inner, buf, n, off)
 	}
-	h.fs.about(h.f.name)
+	h.fs.callBefore(h.f.name)
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	if h.fs.failWrites.hits(h.f.name) {
@@ -127,7 +127,7 @@ func ioTruncate(tls *libc.TLS, pFile uintptr, length int64) int32 {
 	if h.f == nil {
 		return xTruncate(tls, inner, length)
 	}
-	h.fs.about(h.f.name)
+	h.fs.callBefore(h.f.name)
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	c, err := h.f.beforeResize(length)
@@ -148,7 +148,7 @@ func ioSync(tls *libc.TLS, pFile uintptr, flags int32) int32 {
 	if h.f == nil {
 		return xSync(tls, inner, flags)
 	}
-	h.fs.about(h.f.name)
+	h.fs.callBefore(h.f.name)
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	if h.fs.failSyncs.hits(h.f.name) {
@@ -182,7 +182,7 @@ func ioFileControl(tls *libc.TLS, pFile uintptr, op int32, pArg uintptr) int32 {
 	if h.f == nil || op != sqlite3.SQLITE_FCNTL_SIZE_HINT {
 		return xFileControl(tls, inner, op, pArg)
 	}
-	// A hint makes a memory mapped file longer at once.
+	// A size hint extends a memory-mapped file immediately.
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	before, err := h.f.length()

@@ -16,7 +16,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// The settings that SQLite documents as durable.
+// durable has the settings that SQLite documents as durable.
 var durable = map[string][]string{
 	"wal":      {"journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=30"},
 	"wal mmap": {"journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=30", "mmap_size=268435456"},
@@ -42,7 +42,7 @@ func TestCommittedRowsSurviveAPowerCut(t *testing.T) {
 				if id%4 == 0 {
 					run(t, conn, `UPDATE t SET v = randomblob(3000) WHERE id % 3 = 0`)
 				}
-				// The worst case, and one of what else may have happened.
+				// The worst case, and one random outcome.
 				for _, seed := range []uint64{0, uint64(id)} {
 					r := restart(t, fs, seed)
 					if r.integrity != "ok" || !r.has(1, id) {
@@ -54,8 +54,8 @@ func TestCommittedRowsSurviveAPowerCut(t *testing.T) {
 	}
 }
 
-// Snapshots fall at any moment of a transaction or checkpoint here: what was
-// acknowledged before the snapshot began must be in it.
+// Snapshots are taken at any moment of a transaction or checkpoint. Rows acknowledged before a
+// snapshot began must be in it.
 func TestCommittedRowsSurviveAPowerCutAtAnyMoment(t *testing.T) {
 	for _, name := range []string{"wal", "wal mmap", "wal limited", "rollback mmap"} {
 		t.Run(name, func(t *testing.T) {
@@ -86,11 +86,11 @@ func TestCommittedRowsSurviveAPowerCutAtAnyMoment(t *testing.T) {
 				}
 			})
 			for round := uint64(0); round < 16 || committed.Load() < 10 && !t.Failed(); round++ {
-				seed := round % 2 * round // every other one the worst case
+				seed := round % 2 * round // every second snapshot is the worst case
 				acknowledged := int(committed.Load())
 				r := restart(t, fs, seed)
 				if r.integrity != "ok" || !r.has(1, acknowledged) {
-					t.Errorf("seed %d: integrity %s, %d rows, acknowledged %d", seed, r.integrity, len(r.ids), acknowledged)
+					t.Errorf("seed %d: integrity %s, %d rows, %d acknowledged", seed, r.integrity, len(r.ids), acknowledged)
 				}
 			}
 			done.Store(true)
@@ -99,7 +99,7 @@ func TestCommittedRowsSurviveAPowerCutAtAnyMoment(t *testing.T) {
 	}
 }
 
-// read checks that a reader misses no row committed before its query.
+// read verifies that a reader finds all rows committed before its query.
 func read(t *testing.T, conn *sqlite.Conn, committed *atomic.Int64, done *atomic.Bool) {
 	for ; !done.Load(); time.Sleep(time.Millisecond) {
 		want := committed.Load()
@@ -127,13 +127,13 @@ func checkpoint(t *testing.T, conn *sqlite.Conn, done *atomic.Bool) {
 	}
 }
 
-// That a committed row can be missing shows that the tests above can fail.
+// A committed row can be lost, which shows that the tests above can fail.
 func TestCommittedRowsAreLostWithoutSyncs(t *testing.T) {
 	for name, mode := range map[string]struct{ journal, synchronous string }{
 		"wal off":      {"WAL", "OFF"},
 		"wal normal":   {"WAL", "NORMAL"},
 		"rollback off": {"DELETE", "OFF"},
-		// The journal is deleted, but its name comes back.
+		// The journal is deleted, but its name reappears.
 		"rollback full": {"DELETE", "FULL"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestCommittedRowsAreLostWithoutSyncs(t *testing.T) {
 			}
 			r := restart(t, fs, 0)
 			if r.integrity != "ok" || !r.has(1, 1) {
-				t.Errorf("the synced part is damaged: integrity %s, rows %v", r.integrity, r.ids)
+				t.Errorf("the synced rows are damaged: integrity %s, rows %v", r.integrity, r.ids)
 			}
 			if r.has(2, 2) {
 				t.Error("a row that was never synced is in the worst case")
@@ -168,8 +168,8 @@ func TestCommittedRowsAreLostWithoutSyncs(t *testing.T) {
 	}
 }
 
-// That a database can be damaged shows the same for the integrity checks.
-func TestDatabaseIsDamagedWithoutSyncs(t *testing.T) {
+// A database can be damaged, which shows that the integrity checks can fail.
+func TestADatabaseIsDamagedWithoutSyncs(t *testing.T) {
 	for _, journal := range []string{"WAL", "DELETE"} {
 		t.Run(journal, func(t *testing.T) {
 			fs := register(t)
@@ -195,9 +195,9 @@ func TestDatabaseIsDamagedWithoutSyncs(t *testing.T) {
 	}
 }
 
-// In WAL mode NORMAL may lose the last commits, but none before the last
-// checkpoint, and none out of order.
-func TestCheckpointMakesNormalDurable(t *testing.T) {
+// In WAL mode, NORMAL may lose the last commits, but no commit before the last checkpoint, and none
+// out of order.
+func TestACheckpointMakesNormalDurable(t *testing.T) {
 	fs := register(t)
 	conn := open(t, fs, "journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0")
 	run(t, conn, createTable)
@@ -213,7 +213,7 @@ func TestCheckpointMakesNormalDurable(t *testing.T) {
 		for seed := range uint64(4) {
 			r := restart(t, fs, seed)
 			if synced == 0 {
-				continue // the database itself has no durable name yet
+				continue // the name of the database is not durable yet
 			}
 			if r.integrity != "ok" || !r.has(1, synced) || len(r.ids) > 0 && !r.has(1, len(r.ids)) {
 				t.Fatalf("after %d, seed %d: integrity %s, rows %v", id, seed, r.integrity, r.ids)
@@ -222,9 +222,9 @@ func TestCheckpointMakesNormalDurable(t *testing.T) {
 	}
 }
 
-// The closing of the last connection deletes the WAL without a sync of the
-// directory, so a power cut may bring it back, and a later WAL may replace it.
-func TestDeletedWALMayComeBack(t *testing.T) {
+// Closing the last connection deletes the WAL without a sync of the directory, so it may reappear
+// after a power cut, and a later WAL may replace it.
+func TestADeletedWALMayReappear(t *testing.T) {
 	fs := register(t)
 	for id := 1; id <= 3; id++ {
 		conn := open(t, fs, "journal_mode=WAL", "synchronous=FULL")
@@ -250,12 +250,12 @@ func TestDeletedWALMayComeBack(t *testing.T) {
 			}
 		}
 		if len(outcomes) != 2 {
-			t.Errorf("after %d: the WAL is there or not: only %v", id, outcomes)
+			t.Errorf("after %d: the WAL exists: only %v, want both outcomes", id, outcomes)
 		}
 	}
 }
 
-func TestSnapshotHoldsNoSharedMemoryAndNeedsAnEmptyDirectory(t *testing.T) {
+func TestASnapshotHasNoSharedMemoryAndNeedsAnEmptyDirectory(t *testing.T) {
 	fs := register(t)
 	conn := open(t, fs, "journal_mode=WAL", "synchronous=FULL")
 	run(t, conn, createTable)
@@ -275,12 +275,12 @@ func TestSnapshotHoldsNoSharedMemoryAndNeedsAnEmptyDirectory(t *testing.T) {
 		t.Errorf("snapshot holds %s, want %s", got, want)
 	}
 	if err := fs.Snapshot(dir); err == nil {
-		t.Error("a snapshot went over another one")
+		t.Error("a snapshot overwrote another one")
 	}
 }
 
-// A memory mapped database grows before it is written.
-func TestGrowthOfAMappedFileIsPending(t *testing.T) {
+// A memory-mapped database is extended before it is written.
+func TestGrowthOfAMemoryMappedFileIsPending(t *testing.T) {
 	fs := register(t)
 	conn := open(t, fs, "journal_mode=DELETE", "synchronous=EXTRA", "mmap_size=268435456",
 		"cache_size=5", "cache_spill=2")
@@ -310,7 +310,7 @@ func TestGrowthOfAMappedFileIsPending(t *testing.T) {
 	}
 }
 
-func TestFilesOfBeforeAreDurable(t *testing.T) {
+func TestExistingFilesAreDurable(t *testing.T) {
 	dir := t.TempDir()
 	conn, err := sqlite.OpenConn(filepath.Join(dir, dbName), sqlite.OpenReadWrite, sqlite.OpenCreate)
 	if err != nil {
@@ -332,7 +332,7 @@ func TestFilesOfBeforeAreDurable(t *testing.T) {
 	}
 }
 
-func TestCloseIsRefusedWhileAConnectionIsOpen(t *testing.T) {
+func TestCloseFailsWhileAConnectionIsOpen(t *testing.T) {
 	fs, err := powercut.Register("powercut-close", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -360,9 +360,9 @@ func TestCloseIsRefusedWhileAConnectionIsOpen(t *testing.T) {
 		t.Error(err)
 	}
 	if err := fs.Snapshot(t.TempDir()); err == nil {
-		t.Error("a snapshot of a closed FS")
+		t.Error("Snapshot of a closed FS succeeded")
 	}
 	if _, err := sqlite.OpenConn(fs.URI(dbName), sqlite.OpenReadWrite, sqlite.OpenURI); err == nil {
-		t.Error("a connection through a closed FS")
+		t.Error("a connection through a closed FS was opened")
 	}
 }

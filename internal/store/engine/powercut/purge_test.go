@@ -11,29 +11,29 @@ import (
 
 const deleted = "deleted-content"
 
-// write commits a statement.
-func (f *filling) write(t *testing.T, sql string) {
+// write commits a script.
+func (f *testDB) write(t *testing.T, sql string) {
 	t.Helper()
 	if err := f.Write(t.Context(), func(tx engine.Tx) error { return tx.Script(sql) }); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// newDeleted is a filling with content that is on the disk and was deleted since.
-func newDeleted(t *testing.T) *filling {
+// newDeleted returns a database with content that is on disk and was deleted since.
+func newDeleted(t *testing.T) *testDB {
 	t.Helper()
-	f := newFilling(t)
+	f := newTestDB(t)
 	f.write(t, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
 		INSERT INTO t SELECT i, replace(zeroblob(i * 20), x'00', '`+deleted+`') FROM n`)
-	if err := f.Purge(t.Context(), 0); err != nil { // so that it is in the file
+	if err := f.Purge(t.Context(), 0); err != nil { // writes it to the file
 		t.Fatal(err)
 	}
 	f.write(t, "DELETE FROM t")
 	return f
 }
 
-// wantNoneLeft holds that no power cut at this moment leaves deleted content.
-func wantNoneLeft(t *testing.T, f *filling) {
+// wantNoneLeft fails the test if a power cut at this moment could leave deleted content.
+func wantNoneLeft(t *testing.T, f *testDB) {
 	t.Helper()
 	for seed := range uint64(20) {
 		dir := filepath.Join(t.TempDir(), "snapshot")
@@ -50,16 +50,16 @@ func wantNoneLeft(t *testing.T, f *filling) {
 				t.Fatal(err)
 			}
 			if n := bytes.Count(b, []byte(deleted)); n > 0 {
-				t.Errorf("seed %d: %d times in %s", seed, n, name)
+				t.Errorf("seed %d: %d remnants in %s", seed, n, name)
 			}
 		}
 	}
 	if r := restart(t, f.fs, 0); r.integrity != "ok" || !r.has(1000, 1000) {
-		t.Errorf("left: integrity %s, rows %v", r.integrity, r.ids)
+		t.Errorf("after a power cut: integrity %s, rows %v", r.integrity, r.ids)
 	}
 }
 
-func TestNoPowerCutBringsBackWhatWasPurgedBeforeACommit(t *testing.T) {
+func TestAPowerCutDoesNotRestorePurgedContent(t *testing.T) {
 	f := newDeleted(t)
 	if err := f.Purge(t.Context(), 0); err != nil {
 		t.Fatal(err)
@@ -68,9 +68,9 @@ func TestNoPowerCutBringsBackWhatWasPurgedBeforeACommit(t *testing.T) {
 	wantNoneLeft(t, f)
 }
 
-// A sync that fails may drop what checkpoints have written. A purge that has seen one fail is
-// not done, and that of the next process does not rely on any of it.
-func TestAPurgeWhoseSyncFailsIsNotDone(t *testing.T) {
+// A failed sync may drop pages that checkpoints have written. The purge fails then, and that of the
+// next process does not rely on any of these pages.
+func TestAPurgeFailsIfASyncFails(t *testing.T) {
 	for _, name := range []string{dbName, dbName + "-wal"} {
 		t.Run(name, func(t *testing.T) {
 			f := newDeleted(t)
@@ -90,7 +90,7 @@ func TestAPurgeWhoseSyncFailsIsNotDone(t *testing.T) {
 	}
 }
 
-func TestAPurgeWhoseWritesFailIsNotDone(t *testing.T) {
+func TestAPurgeFailsIfAWriteFails(t *testing.T) {
 	f := newDeleted(t)
 	f.fs.FailWrites(true, dbName)
 	if err := f.Purge(t.Context(), 0); engine.ClassOf(err) != engine.Unavailable {

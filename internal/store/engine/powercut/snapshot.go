@@ -9,19 +9,17 @@ import (
 	"slices"
 )
 
-// Snapshot writes into the directory dst what a power cut now would have left
-// in the worst case: the durable names, each file with nothing but what its
-// last completed sync made durable. It is one moment for all files, also while
-// connections write. The directory dst is created if it is missing and must be
-// empty: a file left over from another snapshot would be taken for a WAL.
+// Snapshot writes to the directory dst the worst-case result of a power cut now: the durable names,
+// and of each file only the content that its last completed sync made durable. It is atomic across
+// files, even while connections write. dst is created if it does not exist, and must be empty:
+// files of an earlier snapshot would be mistaken for a WAL.
 func (fs *FS) Snapshot(dst string) error {
 	return fs.snapshot(dst, nil)
 }
 
-// SnapshotSubset is Snapshot for a disk that had written some of the pending
-// changes of its own accord: a random choice of them, some torn between
-// sectors, and a random choice of the pending names. The same seed makes the
-// same choice for the same state.
+// SnapshotSubset is Snapshot for a disk that has also written a random subset of the pending
+// changes, some torn between sectors, and of the pending names. For the same state, the same seed
+// selects the same subset.
 func (fs *FS) SnapshotSubset(dst string, seed uint64) error {
 	return fs.snapshot(dst, rand.New(rand.NewPCG(seed, 0)))
 }
@@ -47,7 +45,7 @@ func (fs *FS) snapshot(dst string, rng *rand.Rand) error {
 	if rng != nil {
 		names = fs.chooseNames(rng)
 	}
-	// In the order of the names, so that a seed decides the outcome.
+	// The sorted order makes the result depend only on the seed.
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if err := names[name].copyDurable(filepath.Join(dst, name), rng); err != nil {
 			return err
@@ -56,8 +54,7 @@ func (fs *FS) snapshot(dst string, rng *rand.Rand) error {
 	return nil
 }
 
-// chooseNames decides for each name whose creation or deletion is pending
-// whether that reached the disk.
+// chooseNames decides for each pending creation or deletion of a name whether it reached the disk.
 func (fs *FS) chooseNames(rng *rand.Rand) map[string]*file {
 	all := maps.Clone(fs.live)
 	maps.Copy(all, fs.durable)

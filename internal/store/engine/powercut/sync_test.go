@@ -12,30 +12,31 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// refusedID is the row of the commit whose sync fails.
-const refusedID = 1000
+// failedID is the row of the commit whose sync fails.
+const failedID = 1000
 
-// insertRefused makes the commit whose sync fails.
-func (f *filling) insertRefused(t *testing.T) error {
+// insertFailing runs the commit whose sync fails.
+func (f *testDB) insertFailing(t *testing.T) error {
 	t.Helper()
 	return f.Write(t.Context(), func(tx engine.Tx) error {
-		_, err := tx.Exec("INSERT INTO t VALUES ($1, zeroblob(100000))", int64(refusedID))
+		_, err := tx.Exec("INSERT INTO t VALUES ($1, zeroblob(100000))", int64(failedID))
 		return err
 	})
 }
 
-// wantFatal holds that the engine has reported a fatal error, and that nothing is written after it.
-func (f *filling) wantFatal(t *testing.T) {
+// wantFatal verifies that the engine has reported a fatal error, refuses writes and still serves
+// reads.
+func (f *testDB) wantFatal(t *testing.T) {
 	t.Helper()
 	select {
 	case err := <-f.Fatal():
 		if !strings.Contains(err.Error(), "start again") {
-			t.Errorf("the error does not say what to do: %v", err)
+			t.Errorf("the error does not say how to fix it: %v", err)
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("no fatal error was reported")
 	}
-	if err := f.insertRefused(t); engine.ClassOf(err) != engine.Unavailable {
+	if err := f.insertFailing(t); engine.ClassOf(err) != engine.Unavailable {
 		t.Errorf("a write after a failed sync: %v", err)
 	}
 	if err := f.Purge(t.Context(), 0); engine.ClassOf(err) != engine.Unavailable {
@@ -46,8 +47,8 @@ func (f *filling) wantFatal(t *testing.T) {
 	}
 }
 
-// reopen does what the next process does after this one has ended.
-func (f *filling) reopen(t *testing.T) {
+// reopen closes and opens the database, as by the next process.
+func (f *testDB) reopen(t *testing.T) {
 	t.Helper()
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
@@ -60,9 +61,9 @@ func (f *filling) reopen(t *testing.T) {
 	}
 }
 
-// mustKeep holds that a power cut at this moment loses none of what was acknowledged. It returns
-// what is left.
-func (f *filling) mustKeep(t *testing.T, when string) recovered {
+// mustKeep verifies that a power cut at this moment loses no acknowledged row. It returns the
+// recovered state.
+func (f *testDB) mustKeep(t *testing.T, when string) recovered {
 	t.Helper()
 	r := restart(t, f.fs, 0)
 	if r.integrity != "ok" || !r.has(1, f.count) {
@@ -71,71 +72,71 @@ func (f *filling) mustKeep(t *testing.T, when string) recovered {
 	return r
 }
 
-// syncFaults make a sync fail, of a commit or of a checkpoint that follows one that was not synced.
-var syncFaults = map[string]func(t *testing.T, f *filling){
-	"of a commit": func(t *testing.T, f *filling) {
+// syncFaults make a sync fail: of a commit, or of a checkpoint after one that was not synced.
+var syncFaults = map[string]func(t *testing.T, f *testDB){
+	"of a commit": func(t *testing.T, f *testDB) {
 		f.fs.FailSync(true)
-		if err := f.insertRefused(t); engine.ClassOf(err) != engine.Uncertain {
+		if err := f.insertFailing(t); engine.ClassOf(err) != engine.Uncertain {
 			t.Errorf("%v, want an uncertain commit", err)
 		}
 	},
-	"of the first commit of a WAL": func(t *testing.T, f *filling) {
+	"of the first commit of a WAL": func(t *testing.T, f *testDB) {
 		if err := f.Purge(t.Context(), 0); err != nil { // truncates the WAL
 			t.Fatal(err)
 		}
 		f.fs.FailSync(true)
-		if err := f.insertRefused(t); engine.ClassOf(err) != engine.Uncertain {
+		if err := f.insertFailing(t); engine.ClassOf(err) != engine.Uncertain {
 			t.Errorf("%v, want an uncertain commit", err)
 		}
 	},
-	"of a checkpoint": func(t *testing.T, f *filling) {
+	"of a checkpoint": func(t *testing.T, f *testDB) {
 		f.partialCheckpoint(t)
 		f.fs.FailSync(true, dbName)
 		f.add(t, 10_500)
 		f.seen.want(t, "passive false")
 	},
-	"of the writer's checkpoint": func(t *testing.T, f *filling) {
+	"of the writer's checkpoint": func(t *testing.T, f *testDB) {
 		f.partialCheckpoint(t)
-		waits, goOn := f.holdWrites(t)
+		blocked, resume := f.holdWrites(t)
 		f.add(t, 10_500)
-		<-waits
+		<-blocked
 		f.fs.FailSync(true, dbName)
 		f.add(t, 1)
-		goOn()
+		resume()
 		f.seen.want(t, "passive true", "final false")
 	},
-	"of a commit during a checkpoint": func(t *testing.T, f *filling) {
-		waits, goOn := f.holdWrites(t)
+	"of a commit during a checkpoint": func(t *testing.T, f *testDB) {
+		blocked, resume := f.holdWrites(t)
 		f.add(t, 10_000)
-		<-waits
+		<-blocked
 		f.fs.FailSync(true)
-		if err := f.insertRefused(t); engine.ClassOf(err) != engine.Uncertain {
+		if err := f.insertFailing(t); engine.ClassOf(err) != engine.Uncertain {
 			t.Errorf("%v, want an uncertain commit", err)
 		}
-		goOn()
+		resume()
 		f.seen.want(t, "passive false")
 	},
 }
 
-// partialCheckpoint makes a checkpoint that backfills pages without a sync, because there is a
-// commit that it does not backfill.
-func (f *filling) partialCheckpoint(t *testing.T) {
+// partialCheckpoint runs a checkpoint that backfills pages without a sync, because a concurrent
+// commit is not backfilled.
+func (f *testDB) partialCheckpoint(t *testing.T) {
 	t.Helper()
-	waits, goOn := f.holdWrites(t)
+	blocked, resume := f.holdWrites(t)
 	f.add(t, 10_000)
-	<-waits
+	<-blocked
 	f.add(t, 1)
-	goOn()
+	resume()
 	f.seen.want(t, "passive true")
 }
 
-// After a failed sync nothing is acknowledged, and the next process loses nothing that was: neither what
-// the failed sync dropped from the disk, nor what is committed later.
+// After a failed sync, no write is acknowledged, and the next process loses no acknowledged data:
+// neither data that the failed sync dropped, nor later commits.
 func TestAFailedSyncIsFatalAndLosesNothing(t *testing.T) {
 	for name, fail := range syncFaults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFilling(t)
+			f := newTestDB(t)
 			f.fs.DropSync(true)
 			f.add(t, 10)
 			fail(t, f)
@@ -143,7 +144,7 @@ func TestAFailedSyncIsFatalAndLosesNothing(t *testing.T) {
 			f.mustKeep(t, "after the failed sync")
 			f.fs.FailSync(false)
 			f.reopen(t)
-			refused := f.mustKeep(t, "after recovery").has(refusedID, refusedID)
+			recovered := f.mustKeep(t, "after recovery").has(failedID, failedID)
 			for range 2 {
 				f.add(t, 1)
 				f.mustKeep(t, "after a later commit")
@@ -152,19 +153,19 @@ func TestAFailedSyncIsFatalAndLosesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.add(t, 1)
-			if got := f.mustKeep(t, "after a later checkpoint").has(refusedID, refusedID); got != refused {
-				t.Errorf("the refused commit is there after recovery: %v, and later: %v", refused, got)
+			if got := f.mustKeep(t, "after a later checkpoint").has(failedID, failedID); got != recovered {
+				t.Errorf("the failed commit is there after recovery: %v, and later: %v", recovered, got)
 			}
 		})
 	}
 }
 
-// The power may go at any moment of a recovery.
+// Power cuts at random moments of a recovery.
 func TestAPowerCutDuringRecoveryLosesNothing(t *testing.T) {
 	for name, fail := range syncFaults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFilling(t)
+			f := newTestDB(t)
 			f.fs.DropSync(true)
 			f.add(t, 10)
 			fail(t, f)
@@ -179,9 +180,9 @@ func TestAPowerCutDuringRecoveryLosesNothing(t *testing.T) {
 				if changes > 4 && changes%6000 > 0 {
 					return
 				}
-				seed := uint64(changes % 2 * changes) // every other one the worst case
+				seed := uint64(changes % 2 * changes) // every second one is the worst case
 				if r := restart(t, f.fs, seed); r.integrity != "ok" || !r.has(1, f.count) {
-					t.Errorf("before change %d, of %s, seed %d: integrity %s, rows %v", changes, file, seed, r.integrity, r.ids)
+					t.Errorf("before change %d of %s, seed %d: integrity %s, rows %v", changes, file, seed, r.integrity, r.ids)
 				}
 			})
 			err := f.open()
@@ -190,18 +191,18 @@ func TestAPowerCutDuringRecoveryLosesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if changes == 0 {
-				t.Error("recovery has changed nothing")
+				t.Error("recovery has written nothing")
 			}
 			f.mustKeep(t, "after recovery")
 		})
 	}
 }
 
-// A sync that fails during recovery keeps the database from being opened, until one succeeds.
-func TestARecoveryWhoseSyncFailsIsRepeated(t *testing.T) {
+// The database cannot be opened until the syncs of its recovery succeed.
+func TestRecoveryIsRepeatedUntilItsSyncsSucceed(t *testing.T) {
 	for _, file := range []string{dbName, dbName + "-wal"} {
 		t.Run(file, func(t *testing.T) {
-			f := newFilling(t)
+			f := newTestDB(t)
 			f.fs.DropSync(true)
 			f.add(t, 10)
 			syncFaults["of a commit"](t, f)
@@ -224,9 +225,10 @@ func TestARecoveryWhoseSyncFailsIsRepeated(t *testing.T) {
 	}
 }
 
-// Another process keeps the WAL-index, and with it what a failed checkpoint counted as backfilled.
-func TestRecoveryWaitsUntilNoProcessHasTheDatabaseOpen(t *testing.T) {
-	f := newFilling(t)
+// Another process keeps the WAL-index, and in it the pages that a failed checkpoint counted as
+// backfilled.
+func TestRecoveryFailsWhileAnotherProcessHasTheDatabaseOpen(t *testing.T) {
+	f := newTestDB(t)
 	f.fs.DropSync(true)
 	other := open(t, f.fs)
 	run(t, other, "SELECT * FROM t")
@@ -239,7 +241,7 @@ func TestRecoveryWaitsUntilNoProcessHasTheDatabaseOpen(t *testing.T) {
 	if err := f.open(); engine.ClassOf(err) != engine.Unavailable || !strings.Contains(err.Error(), "another process") {
 		t.Fatalf("opened while another process has it open: %v", err)
 	}
-	f.mustKeep(t, "after a recovery that was refused")
+	f.mustKeep(t, "after the refused recovery")
 	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -11,21 +11,20 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// How Go and SQLite meet here. SQLite is translated C: its memory lies outside
-// the Go heap and holds addresses as uintptr, so the collector neither follows
-// nor corrects them. Therefore
+// The interface between Go and SQLite. SQLite is translated from C: its memory is outside the Go
+// heap and stores addresses as uintptr, so the garbage collector neither tracks nor updates them.
+// Therefore:
 //
-//   - everything SQLite points to (sqlite3_vfs, sqlite3_io_methods, the name)
-//     is allocated by libc, and no Go pointer is stored in it. A callback finds
-//     its Go state by a key: an FS by the address of its sqlite3_vfs, a handle
-//     by a number in the sqlite3_file.
-//   - a C function pointer is the value of a Go func variable, that is the
-//     address of a function descriptor. Only for a declared function is that
-//     in static memory; methods and closures must not be passed.
-//   - SQLite allocates szOsFile bytes for each file, aligned to 8. They hold our
-//     header, then the file of the wrapped VFS, aligned to 8 again.
+//   - Everything that SQLite points to (sqlite3_vfs, sqlite3_io_methods, the name) is allocated by
+//     libc and contains no Go pointers. A callback finds its Go state by a key: an FS by the
+//     address of its sqlite3_vfs, a handle by a number in the sqlite3_file.
+//   - A C function pointer is the value of a Go func variable, which is the address of a function
+//     descriptor. It is in static memory only for a declared function, so methods and closures must
+//     not be passed.
+//   - SQLite allocates szOsFile bytes for each file, aligned to 8. They contain our header, then
+//     the file of the wrapped VFS, again aligned to 8.
 
-// header is our part of a sqlite3_file.
+// header is our part of an sqlite3_file.
 type header struct {
 	methods uintptr // sqlite3_file.pMethods; must be first
 	id      uintptr // key in table.handles
@@ -36,14 +35,13 @@ const headerSize = (unsafe.Sizeof(header{}) + 7) &^ 7
 // handle is one open sqlite3_file.
 type handle struct {
 	fs      *FS
-	f       *file // nil when the file is not followed
-	syncDir bool  // the next xSync syncs the directory too; under the mutex of fs
-	seen    int   // of the failed syncs of f; under the mutex of fs
+	f       *file // nil if the file is not tracked
+	syncDir bool  // the next xSync also syncs the directory; guarded by fs.mu
+	seen    int   // number of failed syncs of f that were reported; guarded by fs.mu
 }
 
-// table leads callbacks from C to Go; there is one because SQLite's registry
-// of VFSs belongs to the process. A holder of the mutex of an FS may lock it,
-// not the other way round.
+// table maps callbacks from C to their Go state. It is global because SQLite's registry of VFSs is.
+// A goroutine that holds the mutex of an FS may lock it, but not the other way round.
 var table = struct {
 	sync.RWMutex
 	systems map[uintptr]*FS // by address of the sqlite3_vfs
@@ -80,8 +78,8 @@ func removeHandle(id uintptr) {
 	delete(table.handles, id)
 }
 
-// at returns the T in C memory at addr. The detour over the address of addr is
-// what tells vet and checkptr that this is not arithmetic on a Go pointer.
+// at returns the T in C memory at addr. Going through the address of addr tells vet and checkptr
+// that this is not arithmetic on a Go pointer.
 func at[T any](addr uintptr) *T {
 	return (*T)(*(*unsafe.Pointer)(unsafe.Pointer(&addr)))
 }
@@ -91,7 +89,7 @@ func cFunc[F any](f F) uintptr {
 	return *(*uintptr)(unsafe.Pointer(&f))
 }
 
-// goFunc returns the function of type F behind a C function pointer.
+// goFunc returns the function of type F that a C function pointer refers to.
 func goFunc[F any](p uintptr) F {
 	return *(*F)(unsafe.Pointer(&p))
 }
@@ -119,16 +117,15 @@ func (fs *FS) register() error {
 		return fail("allocate name: %w", err)
 	}
 	if sqlite3.Xsqlite3_vfs_find(fs.tls, fs.cName) != 0 {
-		return fail("a VFS called %q exists", fs.name)
+		return fail("a VFS called %q already exists", fs.name)
 	}
 	fs.cVFS = libc.Xcalloc(fs.tls, 1, libc.Tsize_t(unsafe.Sizeof(sqlite3.Tsqlite3_vfs{})))
 	if fs.cVFS == 0 {
 		return fail("out of memory")
 	}
 
-	// The methods that are not about files (time, randomness, loading, and so
-	// on) are the wrapped ones, as is pAppData, which its xOpen reads: called
-	// with our sqlite3_vfs they cannot tell the difference.
+	// Methods that do not concern files (time, randomness, loading and so on) are those of the
+	// wrapped VFS, as is pAppData, which its xOpen reads: they work with our sqlite3_vfs as well.
 	registering.Lock()
 	defer registering.Unlock()
 	vfs := at[sqlite3.Tsqlite3_vfs](fs.cVFS)
@@ -149,15 +146,15 @@ func (fs *FS) register() error {
 	return nil
 }
 
-// registering is held while SQLite's list of file systems changes: the wrapped one,
-// which is copied, has a link of it.
+// registering guards SQLite's linked list of VFSs: the wrapped VFS, which register copies, contains
+// a link.
 var registering sync.Mutex
 
 // unregister undoes register. No file may be open.
 func (fs *FS) unregister() {
 	registering.Lock()
 	defer registering.Unlock()
-	// It can only fail before SQLite is initialised, which register did.
+	// It fails only before SQLite is initialized, which register has done.
 	sqlite3.Xsqlite3_vfs_unregister(fs.tls, fs.cVFS)
 	fs.forget()
 	for _, m := range fs.methods {
@@ -188,12 +185,12 @@ func vfsOpen(tls *libc.TLS, pVfs, zName, pFile uintptr, flags int32, pOutFlags u
 	inner := pFile + headerSize
 	at[sqlite3.Tsqlite3_file](inner).FpMethods = 0
 	var name string
-	follow := false
+	track := false
 	if zName != 0 && flags&sqlite3.SQLITE_OPEN_DELETEONCLOSE == 0 {
-		name, follow = fs.base(libc.GoString(zName))
+		name, track = fs.base(libc.GoString(zName))
 	}
-	if follow && fs.live[name] == nil {
-		// Left by a copy or another VFS since Register, unless it is empty.
+	if track && fs.live[name] == nil {
+		// A nonempty file was created by other means since Register.
 		if info, err := os.Lstat(filepath.Join(fs.dir, name)); err == nil && info.Size() > 0 && fs.adopt(name) != nil {
 			return sqlite3.SQLITE_CANTOPEN
 		}
@@ -201,7 +198,7 @@ func vfsOpen(tls *libc.TLS, pVfs, zName, pFile uintptr, flags int32, pOutFlags u
 
 	xOpen := goFunc[openFunc](at[sqlite3.Tsqlite3_vfs](fs.realVFS).FxOpen)
 	rc := xOpen(tls, fs.realVFS, zName, inner, flags, pOutFlags)
-	// SQLite closes the file, even after an error, exactly if it has methods.
+	// SQLite closes the file, even after an error, if and only if it has methods.
 	wrapped := at[sqlite3.Tsqlite3_file](inner).FpMethods
 	if wrapped == 0 {
 		return rc
@@ -212,7 +209,7 @@ func vfsOpen(tls *libc.TLS, pVfs, zName, pFile uintptr, flags int32, pOutFlags u
 		return sqlite3.SQLITE_NOMEM
 	}
 	h := &handle{fs: fs, syncDir: syncsDir(flags)}
-	if follow && rc == sqlite3.SQLITE_OK {
+	if track && rc == sqlite3.SQLITE_OK {
 		if fs.live[name] == nil {
 			f, err := openFile(fs.dir, name)
 			if err != nil {
@@ -230,8 +227,8 @@ func vfsOpen(tls *libc.TLS, pVfs, zName, pFile uintptr, flags int32, pOutFlags u
 	return rc
 }
 
-// syncsDir reports whether the first sync through a handle opened with flags
-// also syncs the directory. The rule is that of unixOpen.
+// syncsDir reports whether the first sync through a handle opened with flags also syncs the
+// directory, by the rule of unixOpen.
 func syncsDir(flags int32) bool {
 	const journals = sqlite3.SQLITE_OPEN_SUPER_JOURNAL | sqlite3.SQLITE_OPEN_MAIN_JOURNAL | sqlite3.SQLITE_OPEN_WAL
 	return flags&sqlite3.SQLITE_OPEN_CREATE != 0 && flags&journals != 0
@@ -239,14 +236,14 @@ func syncsDir(flags int32) bool {
 
 func vfsDelete(tls *libc.TLS, pVfs, zName uintptr, syncDir int32) int32 {
 	fs := systemOf(pVfs)
-	name, follow := fs.base(libc.GoString(zName))
-	if follow {
-		fs.about(name)
+	name, track := fs.base(libc.GoString(zName))
+	if track {
+		fs.callBefore(name)
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	xDelete := goFunc[deleteFunc](at[sqlite3.Tsqlite3_vfs](fs.realVFS).FxDelete)
-	if !follow {
+	if !track {
 		return xDelete(tls, fs.realVFS, zName, syncDir)
 	}
 
