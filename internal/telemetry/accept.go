@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// acceptErrorPause is how long after a warning about accept errors the next one is logged.
-const acceptErrorPause = time.Minute
+// acceptErrorInterval is the minimum time between two warnings about accept errors.
+const acceptErrorInterval = time.Minute
 
 // AcceptErrorLog returns a function that warns about an error of Accept at most once in
-// acceptErrorPause, with the number of errors since the last warning. It is safe for
+// acceptErrorInterval, with the number of errors since the last warning. It is safe for
 // concurrent use.
 func AcceptErrorLog(log *slog.Logger) func(error) {
-	var s seldom
+	var limiter logLimiter
 	return func(err error) {
-		if count, now := s.tell(acceptErrorPause); now {
+		if count, ok := limiter.event(acceptErrorInterval); ok {
 			log.Warn("cannot accept connections, retrying", "count", count, "error", err)
 		}
 	}

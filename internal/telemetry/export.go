@@ -27,9 +27,9 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// An Export sends traces and metrics to a collector by OTLP over HTTP, behind the
-// requests that they are about: what a collector that is slow or away leaves waiting
-// is bounded, and then thrown away. A nil *Export sends nothing.
+// An Export sends traces and metrics to a collector by OTLP over HTTP, in the background. If
+// the collector is slow or unreachable, a bounded number of them waits; the rest is dropped. A
+// nil *Export sends nothing.
 type Export struct {
 	traces  *Traces
 	metrics bool
@@ -39,11 +39,11 @@ type Export struct {
 	closes []func(context.Context) error // guarded by mu
 }
 
-// flushTime is how long the end of the process waits for a collector at most.
-const flushTime = 2 * time.Second
+// flushTimeout bounds how long a shutdown waits for the collector.
+const flushTimeout = 2 * time.Second
 
-// What OTLP is configured by: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables
-// and .../protocol/exporter. The SDK itself reads what is not here.
+// The variables that configure OTLP: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables
+// and .../protocol/exporter. The SDK itself reads others.
 const (
 	otelDisabled = "OTEL_SDK_DISABLED"
 	otelEndpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -56,10 +56,10 @@ const (
 	otlpHTTP = "http/protobuf"
 )
 
-// NewExport returns what the environment asks for by OpenTelemetry's own variables, or
-// nil where these name no collector. version is the binary's; of the database's URL
-// the scheme is told. An error says which variable is wrong and not what it is: endpoints
-// and headers hold credentials.
+// NewExport returns the Export that OpenTelemetry's environment variables configure, or nil if
+// they name no collector. version is that of the binary. Of the URL of the database, only the
+// scheme is exported. Errors name the invalid variable without its value, as endpoints and
+// headers contain credentials.
 func NewExport(ctx context.Context, version, database string, log *slog.Logger) (*Export, error) {
 	if strings.EqualFold(os.Getenv(otelDisabled), "true") {
 		return nil, nil
@@ -70,7 +70,8 @@ func NewExport(ctx context.Context, version, database string, log *slog.Logger) 
 	}
 	metrics, metricsFaults := wanted("METRICS")
 	var all []error
-	for _, fault := range slices.Compact(slices.Sorted(slices.Values(append(faults, metricsFaults...)))) { // some are of both
+	faults = slices.Sorted(slices.Values(append(faults, metricsFaults...)))
+	for _, fault := range slices.Compact(faults) { // the signals share variables
 		all = append(all, errors.New(fault))
 	}
 	if len(all) > 0 || !traces && !metrics {
@@ -82,7 +83,7 @@ func NewExport(ctx context.Context, version, database string, log *slog.Logger) 
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	// The SDK has one place for all failures of a process, and one for its own log.
+	// The SDK has one error handler and one logger per process.
 	otel.SetErrorHandler(&failures{log: log})
 	otel.SetLogger(logr.New(sdkLog{log}))
 	e := &Export{metrics: metrics, about: about}
@@ -99,8 +100,8 @@ func NewExport(ctx context.Context, version, database string, log *slog.Logger) 
 	return e, nil
 }
 
-// wanted reports whether a signal, TRACES or METRICS, has somewhere to go, and what is
-// wrong with the variables that say so.
+// wanted reports whether a signal, TRACES or METRICS, is exported, and the faults of the
+// variables that configure it.
 func wanted(signal string) (_ bool, faults []string) {
 	exporter := "OTEL_" + signal + "_EXPORTER"
 	of := "OTEL_EXPORTER_OTLP_" + signal
@@ -128,14 +129,15 @@ func wanted(signal string) (_ bool, faults []string) {
 	}
 	for _, variable := range []string{otelHeaders, headers} {
 		if !areHeaders(strings.TrimSpace(os.Getenv(variable))) {
-			faults = append(faults, variable+" must be name=value, with a comma before another, and %xx for what is special in a value")
+			faults = append(faults, variable+
+				" must be name=value, with a comma before another, and %xx for what is special in a value")
 		}
 	}
 	return true, faults
 }
 
-// samplerFaults returns what is wrong with the variables that say which traces are kept:
-// the SDK would keep others.
+// samplerFaults returns the faults of the variables that configure sampling. The SDK would
+// use a default instead.
 func samplerFaults() (faults []string) {
 	switch sampler := os.Getenv(otelSampler); sampler {
 	case "", "always_on", "always_off", "parentbased_always_on", "parentbased_always_off":
@@ -145,23 +147,24 @@ func samplerFaults() (faults []string) {
 			faults = append(faults, otelSamplerArg+" must be from 0 to 1")
 		}
 	default:
-		faults = append(faults, otelSampler+" must be always_on, always_off, traceidratio, or one of these after parentbased_")
+		faults = append(faults, otelSampler+
+			" must be always_on, always_off, traceidratio, or one of these after parentbased_")
 	}
 	return faults
 }
 
-// isEndpoint reports whether a value names a collector, or nothing. The SDK would send to
-// another place.
+// isEndpoint reports whether a value is the URL of a collector, or empty. With an invalid one,
+// the SDK would use its default.
 func isEndpoint(value string) bool {
 	u, err := url.Parse(value)
 	return value == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// token is the name of a header: RFC 9110, section 5.6.2.
+// token matches the name of a header: RFC 9110, section 5.6.2.
 var token = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
 
-// areHeaders reports whether a value lists headers, or none. The SDK would leave out what
-// is wrong.
+// areHeaders reports whether a value is a list of headers, or empty. The SDK would skip invalid
+// ones.
 func areHeaders(list string) bool {
 	if list == "" {
 		return true
@@ -175,7 +178,7 @@ func areHeaders(list string) bool {
 	return true
 }
 
-// Traces returns what makes spans; nil for none.
+// Traces returns the Traces of the Export; nil for none.
 func (e *Export) Traces() *Traces {
 	if e == nil {
 		return nil
@@ -183,16 +186,17 @@ func (e *Export) Traces() *Traces {
 	return e.traces
 }
 
-// WantsMetrics reports whether there is a collector for metrics.
+// WantsMetrics reports whether metrics are exported.
 func (e *Export) WantsMetrics() bool { return e != nil && e.metrics }
 
-// Send begins to send the metrics, under the names that they are served with.
+// Send starts exporting the metrics, under the names that they are served with.
 func (e *Export) Send(ctx context.Context, m *Metrics) error {
 	exporter, err := otlpmetrichttp.New(ctx)
 	if err != nil {
 		return fmt.Errorf("send metrics: %w", err)
 	}
-	reader := sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(m))))
+	producer := bridge.NewMetricProducer(bridge.WithGatherer(m))
+	reader := sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithProducer(producer))
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(e.about))
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -200,13 +204,13 @@ func (e *Export) Send(ctx context.Context, m *Metrics) error {
 	return nil
 }
 
-// Close sends what waits, and returns when that is done, ctx ends, or two seconds are
-// over. What could not be sent by then is lost.
+// Close sends what waits. It returns when that is done, when ctx ends or after flushTimeout;
+// the rest is dropped.
 func (e *Export) Close(ctx context.Context) error {
 	if e == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, flushTime)
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -220,33 +224,34 @@ func (e *Export) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// failures logs what the SDK reports, once in failurePause at most. It is safe for
+// failures logs the errors of the SDK, at most once per failureInterval. It is safe for
 // concurrent use.
 type failures struct {
-	log    *slog.Logger
-	seldom seldom
+	log     *slog.Logger
+	limiter logLimiter
 }
 
 const (
-	failurePause = time.Minute
-	maxFailure   = 300 // bytes of a failure's text, which may hold the collector's answer
+	failureInterval = time.Minute
+	maxFailure      = 300 // bytes of an error's text, which may contain the collector's response
 )
 
 func (f *failures) Handle(err error) {
-	count, now := f.seldom.tell(failurePause)
-	if !now {
+	count, ok := f.limiter.event(failureInterval)
+	if !ok {
 		return
 	}
 	text := err.Error()
-	f.log.Warn("traces or metrics were not sent", "error", strings.ToValidUTF8(text[:min(len(text), maxFailure)], ""), "before", count-1)
+	text = strings.ToValidUTF8(text[:min(len(text), maxFailure)], "")
+	f.log.Warn("export of traces or metrics failed", "error", text, "before", count-1)
 }
 
-// An sdkLog says what the SDK could not do, in our log. What it could not do it with stays
-// out: the SDK hands over the values of the environment.
+// An sdkLog logs the errors of the SDK without their arguments, which contain values from the
+// environment.
 type sdkLog struct{ log *slog.Logger }
 
 func (s sdkLog) Error(_ error, message string, _ ...any) {
-	s.log.Warn("the OpenTelemetry SDK does not take a setting, or a metric", "failed", message)
+	s.log.Warn("the OpenTelemetry SDK rejected a setting or a metric", "failed", message)
 }
 
 func (s sdkLog) Init(logr.RuntimeInfo)          {}

@@ -13,9 +13,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Metrics are the service's Prometheus metrics. Its methods are what the other
-// packages report to; they are safe for concurrent use. docs/metrics.md explains
-// each metric, and a test compares it with what is registered here.
+// Metrics are the Prometheus metrics of the service. It implements the observers of the other
+// packages and is safe for concurrent use. docs/metrics.md explains each metric; a test
+// compares the page with the metrics registered here.
 type Metrics struct {
 	registry *prometheus.Registry
 	isReady  func() bool // nil until Ready
@@ -33,10 +33,10 @@ type Metrics struct {
 	ready       prometheus.Gauge
 }
 
-// durations reach from what a read takes to what a client waits for.
+// durations range from a fast read to the longest time that a client waits.
 var durations = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// NewMetrics returns metrics with nothing counted. version is the binary's.
+// NewMetrics returns metrics at zero. version is that of the binary.
 func NewMetrics(version string) *Metrics {
 	histogram := func(name, help string, buckets []float64) prometheus.HistogramOpts {
 		return prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}
@@ -50,7 +50,8 @@ func NewMetrics(version string) *Metrics {
 		wait: prometheus.NewHistogram(histogram("atrium_ingest_wait_seconds",
 			"Time from queuing an entry to the start of its commit.", durations)),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "atrium_ingest_rejected_total", Help: "Entries rejected because the queue was full or the service was stopping.",
+			Name: "atrium_ingest_rejected_total",
+			Help: "Entries rejected because the queue was full or the service was stopping.",
 		}),
 		transaction: prometheus.NewHistogramVec(histogram("atrium_store_write_duration_seconds",
 			"Duration of a write transaction, including the durable commit.", durations), []string{"result"}),
@@ -66,9 +67,12 @@ func NewMetrics(version string) *Metrics {
 			Name: "atrium_http_accept_errors_total", Help: "Failed attempts to accept a connection.",
 		}),
 		jobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "atrium_job_last_success_timestamp_seconds", Help: "When a background job last succeeded, or the process started.",
+			Name: "atrium_job_last_success_timestamp_seconds",
+			Help: "When a background job last succeeded, or the process started.",
 		}, []string{"name"}),
-		ready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "atrium_ready", Help: "1 if /readyz returns 200, otherwise 0."}),
+		ready: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "atrium_ready", Help: "1 if /readyz returns 200, otherwise 0.",
+		}),
 	}
 	for _, by := range refusals {
 		m.refused.WithLabelValues(string(by))
@@ -78,22 +82,23 @@ func NewMetrics(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.transaction, m.checkpoint, m.cache, m.refused, m.accept, m.jobs, m.ready, build,
+	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.transaction, m.checkpoint, m.cache,
+		m.refused, m.accept, m.jobs, m.ready, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-// Gauge registers a value that is asked for when metrics are read.
+// Gauge registers a value that is read when metrics are gathered.
 func (m *Metrics) Gauge(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
-// Ready gives what says whether the service is ready. It is called before metrics are
-// first read, and asked before all else when they are: its question to the database is
-// not to be found among the connections in use.
+// Ready sets the function that reports whether the service is ready. Call it before metrics
+// are first gathered. Gather calls the function first, so that the connection with which it
+// pings the database does not count as in use.
 func (m *Metrics) Ready(is func() bool) { m.isReady = is }
 
-// Gather returns the metrics as they are now.
+// Gather returns the current metrics.
 func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 	if m.isReady != nil {
 		ready := 0.0
@@ -105,13 +110,13 @@ func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 	return m.registry.Gather()
 }
 
-// Handler serves the metrics in the formats of Prometheus.
+// Handler serves the metrics in the Prometheus formats.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m, promhttp.HandlerOpts{})
 }
 
-// Request counts an answered request. The route is a pattern and the method one
-// that HTTP defines, so there are few of each, whatever clients send.
+// Request counts a request. The route is a pattern and the method one that HTTP defines, so
+// clients cannot create labels.
 func (m *Metrics) Request(x *Exchange) {
 	method, route := x.method(), x.Route
 	if route == "" {
@@ -123,19 +128,19 @@ func (m *Metrics) Request(x *Exchange) {
 	}
 }
 
-// Refused counts what a limit has turned away.
+// Refused counts a connection or request that a limit refused.
 func (m *Metrics) Refused(by Refusal) { m.refused.WithLabelValues(string(by)).Inc() }
 
 // AcceptFailed counts a failed attempt to accept a connection.
 func (m *Metrics) AcceptFailed() { m.accept.Inc() }
 
-// Batch counts a commit of so many entries.
+// Batch counts a commit and its entries.
 func (m *Metrics) Batch(entries int) { m.batch.Observe(float64(entries)) }
 
 // Waited counts the time that an entry spent in the queue.
 func (m *Metrics) Waited(d time.Duration) { m.wait.Observe(d.Seconds()) }
 
-// Rejected counts an entry that found no room.
+// Rejected counts an entry that was rejected.
 func (m *Metrics) Rejected() { m.rejected.Inc() }
 
 // Wrote counts a write transaction.

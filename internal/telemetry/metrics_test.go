@@ -17,8 +17,8 @@ func scrape(t *testing.T, m *Metrics) string {
 	return w.Body.String()
 }
 
-// Whoever sends requests chooses the path and the method: neither makes a series.
-func TestNoRequestMakesSeriesOfItsOwn(t *testing.T) {
+// Clients choose the path and the method: neither creates a series.
+func TestRequestsCannotCreateSeries(t *testing.T) {
 	m := NewMetrics("v1")
 	m.Request(exchange(200))
 	for _, text := range []string{"A", "B", "C"} {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// A Refusal is a limit that has turned something away.
+// A Refusal is the limit that refused a connection or request.
 type Refusal string
 
-// The limits that do.
+// The limits.
 const (
 	ByConnections       Refusal = "connections"
 	ByClientConnections Refusal = "client_connections"
@@ -23,49 +23,51 @@ const (
 	ByStreams           Refusal = "streams"
 )
 
-var refusals = []Refusal{ByConnections, ByClientConnections, ByHTTP2, ByKeyRate, ByTenantRate, ByAuthFailures, ByOverload, ByBodyMemory, ByStreams}
+var refusals = []Refusal{
+	ByConnections, ByClientConnections, ByHTTP2, ByKeyRate, ByTenantRate, ByAuthFailures, ByOverload, ByBodyMemory, ByStreams,
+}
 
-// refusalPause is how long nothing is logged of a limit after a line on it.
-const refusalPause = 10 * time.Second
+// refusalInterval is the minimum time between two warnings about one limit.
+const refusalInterval = 10 * time.Second
 
-// A RefusalLog warns that limits turn things away, of each once in refusalPause at most,
-// with how often since the line before. It is safe for concurrent use.
+// A RefusalLog warns about refused connections and requests: once per refusalInterval and
+// limit, with the number of refusals. It is safe for concurrent use.
 type RefusalLog struct {
 	log *slog.Logger
 
-	mu  sync.Mutex
-	all map[Refusal]*seldom // guarded by mu
+	mu       sync.Mutex
+	limiters map[Refusal]*logLimiter // guarded by mu
 }
 
 // NewRefusalLog returns a RefusalLog that writes to log.
 func NewRefusalLog(log *slog.Logger) *RefusalLog {
-	return &RefusalLog{log: log, all: map[Refusal]*seldom{}}
+	return &RefusalLog{log: log, limiters: map[Refusal]*logLimiter{}}
 }
 
-// Connection notes that a limit has turned a connection away.
+// Connection counts a refused connection.
 func (l *RefusalLog) Connection(by Refusal) { l.note(context.Background(), by, nil) }
 
-// note calls whose for what more there is to say of a refusal if it is logged.
-func (l *RefusalLog) note(ctx context.Context, by Refusal, whose func() []slog.Attr) {
+// note counts a refusal. If it is logged, details returns more attributes.
+func (l *RefusalLog) note(ctx context.Context, by Refusal, details func() []slog.Attr) {
 	l.mu.Lock()
-	s := l.all[by]
-	if s == nil {
-		s = &seldom{}
-		l.all[by] = s
+	limiter := l.limiters[by]
+	if limiter == nil {
+		limiter = &logLimiter{}
+		l.limiters[by] = limiter
 	}
 	l.mu.Unlock()
-	count, now := s.tell(refusalPause)
-	if !now {
+	count, ok := limiter.event(refusalInterval)
+	if !ok {
 		return
 	}
 	attrs := []slog.Attr{slog.String("limit", string(by)), slog.Int("count", count)}
-	if whose != nil {
-		attrs = append(attrs, whose()...)
+	if details != nil {
+		attrs = append(attrs, details()...)
 	}
-	l.log.LogAttrs(ctx, slog.LevelWarn, "a limit refuses", attrs...)
+	l.log.LogAttrs(ctx, slog.LevelWarn, "refused by a limit", attrs...)
 }
 
-// Request notes a request that a limit has turned away, if one has.
+// Request counts a request if a limit refused it.
 func (l *RefusalLog) Request(ctx context.Context, x *Exchange) {
 	if x.Refused == "" {
 		return
@@ -73,7 +75,8 @@ func (l *RefusalLog) Request(ctx context.Context, x *Exchange) {
 	l.note(ctx, x.Refused, func() []slog.Attr {
 		return []slog.Attr{
 			slog.String("requestId", x.RequestID), slog.String("route", x.Route),
-			slog.String("tenantId", string(x.TenantID)), slog.String("keyId", string(x.KeyID)), slog.String("client", x.client()),
+			slog.String("tenantId", string(x.TenantID)), slog.String("keyId", string(x.KeyID)),
+			slog.String("client", x.client()),
 		}
 	})
 }

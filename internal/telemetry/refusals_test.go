@@ -9,9 +9,7 @@ import (
 	"time"
 )
 
-// What clients send too much of does not fill the log: a line of each limit in ten
-// seconds, that says how many there were.
-func TestRefusalsAreALineInAWhileWithTheirCount(t *testing.T) {
+func TestRefusalsAreLoggedWithTheirCountAtALimitedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		logger := NewLogger(&out, "text", "info")
@@ -39,10 +37,10 @@ func TestRefusalsAreALineInAWhileWithTheirCount(t *testing.T) {
 		}
 		const whose = " requestId=req_1 route=/v0/accounts/{account_id} tenantId=tenant_1 keyId=key_1 client=2001:db8::1"
 		want := []string{
-			`WARN msg="a limit refuses" limit=key_rate count=1` + whose,
-			`WARN msg="a limit refuses" limit=overload count=1` + whose,
-			`WARN msg="a limit refuses" limit=key_rate count=1500` + whose,
-			`WARN msg="a limit refuses" limit=connections count=1`,
+			`WARN msg="refused by a limit" limit=key_rate count=1` + whose,
+			`WARN msg="refused by a limit" limit=overload count=1` + whose,
+			`WARN msg="refused by a limit" limit=key_rate count=1500` + whose,
+			`WARN msg="refused by a limit" limit=connections count=1`,
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -50,7 +48,7 @@ func TestRefusalsAreALineInAWhileWithTheirCount(t *testing.T) {
 	})
 }
 
-func TestARefusalThatIsNotLoggedTakesNoMemory(t *testing.T) {
+func TestUnloggedRefusalAllocatesNothing(t *testing.T) {
 	l, x := NewRefusalLog(NewLogger(io.Discard, "text", "info")), exchange(429)
 	x.Refused = ByKeyRate
 	ctx := t.Context()

@@ -17,24 +17,24 @@ import (
 	"atrium"
 )
 
-// Traces makes the spans of requests, commits and transactions. Its methods are safe
-// for concurrent use, return at once, and do nothing on a nil *Traces.
+// Traces creates the spans of requests, commits and transactions. Its methods are safe for
+// concurrent use, do not block, and do nothing on a nil *Traces.
 //
-// A span has what the log has of a request, and no more: patterns and identifiers that
-// were made here, never a path, a query, a header or a body.
+// A span has the attributes that the log has of a request: patterns and identifiers that the
+// service generated, never a path, query, header or body.
 type Traces struct {
 	tracer trace.Tracer
 	system attribute.KeyValue
 }
 
-// maxLinks is how many requests a commit is linked to.
+// maxLinks is the maximum number of requests that a commit links to.
 const maxLinks = 128
 
-// maxTraceState is how long a tracestate may be, in bytes: as long as one that has to
-// be passed on (W3C Trace Context, section 3.3.1.5).
+// maxTraceState is the maximum length of a tracestate, in bytes: the length that must be
+// propagated (W3C Trace Context, section 3.3.1.5).
 const maxTraceState = 512
 
-// Attributes that no convention has.
+// Attributes outside the semantic conventions.
 const (
 	attributeTenant   = attribute.Key("atrium.tenant.id")
 	attributeKey      = attribute.Key("atrium.key.id")
@@ -52,8 +52,8 @@ func newTraces(provider trace.TracerProvider, database string) *Traces {
 	return t
 }
 
-// Begin returns the context of a request, with a span that Request ends. Its parent is
-// the one that the headers traceparent and tracestate name, if they are good.
+// Begin returns the context of a request, with a span that Request ends. The headers
+// traceparent and tracestate name its parent, if they are valid.
 func (t *Traces) Begin(r *http.Request) context.Context {
 	if t == nil {
 		return r.Context()
@@ -72,14 +72,14 @@ func (t *Traces) Begin(r *http.Request) context.Context {
 		semconv.NetworkProtocolVersion(strings.TrimSuffix(strings.TrimPrefix(r.Proto, "HTTP/"), ".0")),
 	))
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		if here, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok { // the Host header is the client's
+		if here, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok { // not the Host header, which the client chooses
 			span.SetAttributes(semconv.ServerAddress(here.IP.String()), semconv.ServerPort(here.Port))
 		}
 	}
 	return ctx
 }
 
-// caller returns the headers that name a request's parent, as far as they are taken.
+// caller returns the headers that name the parent of a request, nil if they are invalid.
 func caller(h http.Header) propagation.MapCarrier {
 	parents, states := h["Traceparent"], h["Tracestate"]
 	if len(parents) != 1 {
@@ -92,7 +92,7 @@ func caller(h http.Header) propagation.MapCarrier {
 	return carrier
 }
 
-// Request ends the span of a request that was answered.
+// Request ends the span of a request.
 func (t *Traces) Request(ctx context.Context, x *Exchange) {
 	if t == nil {
 		return
@@ -123,10 +123,10 @@ func (t *Traces) Request(ctx context.Context, x *Exchange) {
 	}
 }
 
-// Batch returns the context of a commit of so many entries, and what is called with
-// its error when it has ended. requests are those of the entries. The commit is part of
-// the first trace that is kept of theirs; it is linked to each such request, up to a
-// bound, and they to it.
+// Batch returns the context of a commit of entries, and a function to call with its error when
+// it has ended. requests has the context of each entry. The span of the commit belongs to the
+// first sampled trace among them. It and the sampled requests link to each other, up to
+// maxLinks.
 func (t *Traces) Batch(requests []context.Context) (context.Context, func(error)) {
 	if t == nil {
 		return context.Background(), func(error) {}
@@ -157,19 +157,20 @@ func (t *Traces) Batch(requests []context.Context) (context.Context, func(error)
 	}
 }
 
-// Wrote makes the span of a write transaction that has just ended, if it was part of
-// something that has one.
+// Wrote records the span of a write transaction that has just ended, if its context has a
+// span.
 func (t *Traces) Wrote(ctx context.Context, d time.Duration, attempts int, committed bool) {
 	if t == nil || !trace.SpanFromContext(ctx).IsRecording() {
 		return
 	}
 	end := time.Now()
-	_, span := t.tracer.Start(ctx, "transaction", trace.WithTimestamp(end.Add(-d)), trace.WithSpanKind(trace.SpanKindClient),
+	_, span := t.tracer.Start(ctx, "transaction",
+		trace.WithTimestamp(end.Add(-d)), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(t.system, attributeAttempts.Int(attempts), attributeResult.String(transactionResult(committed))))
 	span.End(trace.WithTimestamp(end))
 }
 
-// traceOf returns the trace that a context is part of, if it is kept, and else "".
+// traceOf returns the trace of a context if it is sampled, and "" otherwise.
 func traceOf(ctx context.Context) string {
 	if c := trace.SpanContextFromContext(ctx); c.IsSampled() {
 		return c.TraceID().String()
@@ -177,13 +178,13 @@ func traceOf(ctx context.Context) string {
 	return ""
 }
 
-// Storage is what a database reports to. Both may be nil.
+// Storage is the observer of a database. Both fields may be nil.
 type Storage struct {
 	Metrics *Metrics
 	Traces  *Traces
 }
 
-// Wrote tells both of a write transaction.
+// Wrote reports a write transaction to both.
 func (s Storage) Wrote(ctx context.Context, d time.Duration, attempts int, committed bool) {
 	s.Traces.Wrote(ctx, d, attempts, committed)
 	if s.Metrics != nil {
@@ -191,7 +192,7 @@ func (s Storage) Wrote(ctx context.Context, d time.Duration, attempts int, commi
 	}
 }
 
-// Checkpointed tells the metrics.
+// Checkpointed reports a checkpoint to the metrics.
 func (s Storage) Checkpointed(mode string, d time.Duration, done bool) {
 	if s.Metrics != nil {
 		s.Metrics.Checkpointed(mode, d, done)

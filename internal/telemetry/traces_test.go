@@ -21,7 +21,7 @@ const (
 	parent      = "00-" + parentTrace + "-00f067aa0ba902b7-"
 )
 
-// recorded returns traces, and what has ended of them.
+// recorded returns traces that are recorded in memory.
 func recorded(options ...sdktrace.TracerProviderOption) (*Traces, *tracetest.SpanRecorder) {
 	spans := tracetest.NewSpanRecorder()
 	return newTraces(sdktrace.NewTracerProvider(append(options, sdktrace.WithSpanProcessor(spans))...), "sqlite:a"), spans
@@ -36,7 +36,7 @@ func request(header ...string) *http.Request {
 	return r
 }
 
-func TestWithoutACollectorNothingIsMadeAndNothingCosts(t *testing.T) {
+func TestWithoutACollectorTracingAllocatesNothing(t *testing.T) {
 	t.Setenv(otelEndpoint, "")
 	e, err := NewExport(t.Context(), "v1", "sqlite:a", slog.New(slog.DiscardHandler))
 	if e != nil || err != nil {
@@ -56,7 +56,7 @@ func TestWithoutACollectorNothingIsMadeAndNothingCosts(t *testing.T) {
 	}
 }
 
-func TestTheLineOfARequestCostsNothingMoreWithoutATrace(t *testing.T) {
+func TestDisabledRequestLogAllocatesNothing(t *testing.T) {
 	log := RequestLog(slog.New(slog.DiscardHandler), 1)
 	ctx, x := t.Context(), exchange(200)
 	if n := testing.AllocsPerRun(100, func() { log(ctx, x) }); n != 0 {
@@ -64,7 +64,7 @@ func TestTheLineOfARequestCostsNothingMoreWithoutATrace(t *testing.T) {
 	}
 }
 
-func TestVariablesThatAreWrongAreNamed(t *testing.T) {
+func TestInvalidVariablesAreNamed(t *testing.T) {
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/json",
 		"OTEL_TRACES_EXPORTER": "zipkin", "OTEL_METRICS_EXPORTER": "prometheus", "OTEL_RESOURCE_ATTRIBUTES": "a",
@@ -81,7 +81,7 @@ func TestVariablesThatAreWrongAreNamed(t *testing.T) {
 	}
 }
 
-func TestAllVariablesThatAreWrongAreNamedOnce(t *testing.T) {
+func TestEachInvalidVariableIsNamedOnce(t *testing.T) {
 	t.Setenv(otelEndpoint, "not-a-url")
 	t.Setenv(otelProtocol, "grpc")
 	t.Setenv(otelSampler, "parentbased_traceidratio")
@@ -98,7 +98,7 @@ func TestAllVariablesThatAreWrongAreNamedOnce(t *testing.T) {
 	}
 }
 
-func TestEachSignalIsAskedForByItself(t *testing.T) {
+func TestSignalsAreConfiguredSeparately(t *testing.T) {
 	for _, c := range []struct {
 		environment     []string
 		traces, metrics bool
@@ -127,7 +127,7 @@ func TestEachSignalIsAskedForByItself(t *testing.T) {
 	}
 }
 
-func TestTheParentIsTheOneThatAGoodHeaderNames(t *testing.T) {
+func TestValidHeaderNamesTheParent(t *testing.T) {
 	for _, c := range []struct {
 		header []string
 		child  bool
@@ -169,7 +169,7 @@ func TestTheParentIsTheOneThatAGoodHeaderNames(t *testing.T) {
 	}
 }
 
-func TestASpanHasNothingThatAClientHasWritten(t *testing.T) {
+func TestSpanHasNothingThatAClientChose(t *testing.T) {
 	traces, spans := recorded()
 	for _, method := range []string{http.MethodGet, "C4N4RY"} {
 		for _, route := range []string{"/v0/accounts/{account_id}", ""} {
@@ -204,7 +204,7 @@ func TestASpanHasNothingThatAClientHasWritten(t *testing.T) {
 	}
 }
 
-func TestACommitIsLinkedToSoManyRequestsAtMostAndOnceToEach(t *testing.T) {
+func TestCommitLinksAreBoundedAndUnique(t *testing.T) {
 	traces, spans := recorded()
 	var requests []context.Context
 	for range 2 * maxLinks {
@@ -224,7 +224,7 @@ func TestACommitIsLinkedToSoManyRequestsAtMostAndOnceToEach(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKeptHasNoCommit(t *testing.T) {
+func TestUnsampledRequestsHaveNoCommitSpan(t *testing.T) {
 	traces, spans := recorded(sdktrace.WithSampler(sdktrace.NeverSample()))
 	ctx := traces.Begin(request())
 	commit, ended := traces.Batch([]context.Context{ctx, ctx})
@@ -237,7 +237,7 @@ func TestWhatIsNotKeptHasNoCommit(t *testing.T) {
 	}
 }
 
-func TestTheLogNamesTheTraceOfARequestIfItIsKept(t *testing.T) {
+func TestLogNamesTheTraceIfItIsSampled(t *testing.T) {
 	traces, _ := recorded()
 	for flags, kept := range map[string]bool{"01": true, "00": false} {
 		var out bytes.Buffer
@@ -250,7 +250,7 @@ func TestTheLogNamesTheTraceOfARequestIfItIsKept(t *testing.T) {
 	}
 }
 
-func TestACollectorThatIsAwayIsLoggedOnceAMinute(t *testing.T) {
+func TestUnreachableCollectorIsLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		f := &failures{log: NewLogger(&out, "text", "info")}
@@ -265,8 +265,7 @@ func TestACollectorThatIsAwayIsLoggedOnceAMinute(t *testing.T) {
 	})
 }
 
-// What tracing costs a request: off it is nothing; one that is not kept is less than one
-// that is.
+// BenchmarkTraces measures what tracing costs a request.
 func BenchmarkTraces(b *testing.B) {
 	traces, _ := recorded(sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.NeverSample())))
 	for name, c := range map[string]struct {
