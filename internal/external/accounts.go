@@ -26,7 +26,7 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 		if err != nil {
 			return rest.Response{}, false, err
 		}
-		return accountResponse(found, linked), found.ID == id, nil // entries change what it leads to
+		return accountResponse(found, linked), found.ID == id, nil // entries can change where a merged account leads
 	})
 }
 
@@ -72,7 +72,7 @@ func (a *API) readAccount(tenant atrium.TenantID, id atrium.AccountID) rest.Docu
 	}
 }
 
-// sendAccount returns what sends an account as this API shows it.
+// sendAccount returns a function that sends an account.
 func sendAccount(send func(rest.DocumentWriter) error) func(atrium.AccountDetail) error {
 	return func(d atrium.AccountDetail) error {
 		return send(func(w io.Writer) (string, error) {
@@ -87,7 +87,9 @@ func decodeAccountUpdate(body []byte) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	name, _ = o.Text("name", strictjson.Required, func(text string) string { return atrium.CheckText(text, 1, atrium.MaxName) })
+	name, _ = o.Text("name", strictjson.Required, func(text string) string {
+		return atrium.CheckText(text, 1, atrium.MaxName)
+	})
 	if faults := o.Faults(); len(faults) > 0 {
 		return "", atrium.Invalid(faults...)
 	}
@@ -95,5 +97,8 @@ func decodeAccountUpdate(body []byte) (name string, err error) {
 }
 
 func accountResponse(a atrium.Account, linked []atrium.Prospect) rest.Response {
-	return rest.Response{Body: resource.NewAccount(a, linked), ETag: resource.NewAccountTag(a, linked, nil).String()}
+	return rest.Response{
+		Body: resource.NewAccount(a, linked),
+		ETag: resource.NewAccountTag(a, linked, nil).String(),
+	}
 }

@@ -36,8 +36,8 @@ func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Requ
 	})
 }
 
-// includeArchived takes the parameter include: names of members with commas
-// between them, of which archived is the only one there is.
+// includeArchived takes the parameter include, a comma-separated list of member names. The only
+// valid name is archived.
 func includeArchived(q *rest.Query) bool {
 	text, ok := q.Text("include")
 	if !ok {

@@ -179,7 +179,7 @@ func BenchmarkTwentyPages(b *testing.B) {
 	})
 }
 
-// BenchmarkDecodeEntry is of a body with a payload of a kilobyte and an idempotency key.
+// BenchmarkDecodeEntry decodes a body with a payload of 1 KB and an idempotency key.
 func BenchmarkDecodeEntry(b *testing.B) {
 	body := []byte(`{"source":"bench","type":"page.viewed","domain":"company-7.example","idempotencyKey":"0011223344556677-000000000001","payload":{"event":"page.viewed","text":"` + strings.Repeat("x", 988) + `"}}`)
 	b.ReportAllocs()

@@ -16,7 +16,7 @@ import (
 	"atrium/internal/rest/resttest"
 )
 
-// recorder acknowledges every entry and keeps none.
+// recorder acknowledges every entry and stores none.
 type recorder struct{}
 
 func (recorder) Submit(_ context.Context, d *atrium.Draft) (atrium.Receipt, error) {
@@ -26,7 +26,7 @@ func (recorder) Submit(_ context.Context, d *atrium.Draft) (atrium.Receipt, erro
 	}, nil
 }
 
-// routes are the routes without a storage.
+// routes returns the routes without a store.
 func routes() []rest.Route { return (&external.API{Logs: recorder{}}).Routes() }
 
 // addBodies seeds a target with bodies for both operations, each valid for one

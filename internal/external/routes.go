@@ -1,5 +1,4 @@
-// Package external is the external API: what upstream systems, sites and tools
-// speak, as api/openapi.yaml has it.
+// Package external is the API for sites and upstream systems, described in api/openapi.yaml.
 package external
 
 import (
@@ -11,7 +10,7 @@ import (
 	"atrium/internal/store"
 )
 
-// An API is the external API on a store.
+// An API serves the external API from a store.
 type API struct {
 	Store   *store.Store
 	Logs    resource.Logs
@@ -19,14 +18,18 @@ type API struct {
 	Cache   *rest.ResponseCache // nil for none
 }
 
-// Routes are all operations that need a key.
+// Routes returns the operations.
 func (a *API) Routes() []rest.Route {
+	route := func(method, pattern string, scope atrium.Scope, handle rest.Handler) rest.Route {
+		return rest.Route{Method: method, Pattern: "/v0" + pattern, Scope: scope, Handle: handle}
+	}
+	const versions = "/pages/{page_id}/audiences/{audience_id}/versions"
 	return []rest.Route{
-		{Method: http.MethodPost, Pattern: "/v0/account_logs", Scope: atrium.ScopeLogsWrite, Handle: a.createAccountLog},
-		{Method: http.MethodGet, Pattern: "/v0/accounts/{account_id}", Scope: atrium.ScopeAccountsRead, Handle: a.getAccount},
-		{Method: http.MethodPatch, Pattern: "/v0/accounts/{account_id}", Scope: atrium.ScopeAccountsWrite, Handle: a.updateAccount},
-		{Method: http.MethodGet, Pattern: "/v0/pages", Scope: atrium.ScopePagesRead, Handle: a.listPages},
-		{Method: http.MethodGet, Pattern: "/v0/pages/{page_id}", Scope: atrium.ScopePagesRead, Handle: a.getPage},
-		{Method: http.MethodGet, Pattern: "/v0/pages/{page_id}/audiences/{audience_id}/versions", Scope: atrium.ScopePagesRead, Handle: a.listVersions},
+		route(http.MethodPost, "/account_logs", atrium.ScopeLogsWrite, a.createAccountLog),
+		route(http.MethodGet, "/accounts/{account_id}", atrium.ScopeAccountsRead, a.getAccount),
+		route(http.MethodPatch, "/accounts/{account_id}", atrium.ScopeAccountsWrite, a.updateAccount),
+		route(http.MethodGet, "/pages", atrium.ScopePagesRead, a.listPages),
+		route(http.MethodGet, "/pages/{page_id}", atrium.ScopePagesRead, a.getPage),
+		route(http.MethodGet, versions, atrium.ScopePagesRead, a.listVersions),
 	}
 }

@@ -101,7 +101,8 @@ func EscapedNames(size int) []byte {
 func LongNumbers(size int) []byte {
 	head, tail := `{"a":[1`, `]}`
 	digits := (size - len(head) - len(tail) - len(`,0.,1e1,1e-1`)) / 4
-	numbers := strings.Repeat("9", digits) + ",0." + strings.Repeat("0", digits) + ",1e1" + strings.Repeat("0", digits) + ",1e-1" + strings.Repeat("9", digits)
+	zeros, nines := strings.Repeat("0", digits), strings.Repeat("9", digits)
+	numbers := nines + ",0." + zeros + ",1e1" + zeros + ",1e-1" + nines
 	return pad(size, head+numbers, tail)
 }
 

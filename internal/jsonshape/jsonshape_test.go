@@ -26,7 +26,7 @@ func TestEveryShapeIsStrictJSONOfItsSize(t *testing.T) {
 	}
 }
 
-// check reads an object and returns how deep it is nested.
+// check reads an object and returns its nesting depth.
 func check(t *testing.T, name string, b []byte) (depth int) {
 	t.Helper()
 	if b[0] != '{' {

@@ -1,4 +1,4 @@
-// Package resource has what more than one API shows, in its one form.
+// Package resource has the JSON form of the resources that both APIs take or return.
 package resource
 
 import (
@@ -26,7 +26,7 @@ type Account struct {
 	LinkedProspects  []Prospect       `json:"linkedProspects"`
 }
 
-// A Prospect is a prospect as accounts show it.
+// A Prospect is a prospect in an account.
 type Prospect struct {
 	ProspectID         atrium.ProspectID `json:"prospectId"`
 	TenantID           atrium.TenantID   `json:"tenantId"`
@@ -40,7 +40,7 @@ type Prospect struct {
 	UpdatedAt          atrium.Time       `json:"updatedAt"`
 }
 
-// NewAccount returns an account as it is shown.
+// NewAccount returns the JSON form of an account.
 func NewAccount(a atrium.Account, linked []atrium.Prospect) Account {
 	shown := Account{
 		AccountID: a.ID, TenantID: a.TenantID, Domain: a.Domain, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt,
@@ -113,10 +113,9 @@ func WriteAccount(
 	return hash.tag(&d.Account), out.Flush()
 }
 
-// An AccountTag is the entity tag of an account. It has two parts: the account's own
-// fields with all that is shown beside them, and its newest activity. A reader
-// compares both. Who changes the account compares the first alone, so that entries
-// that arrive meanwhile do not get in the way.
+// An AccountTag is the entity tag of an account. It has two parts: the first covers all that a
+// response shows except the newest activity, which is the second. Reads compare both. Changes
+// compare only the first, so that entries that arrive in the meantime do not conflict.
 type AccountTag struct{ fields, activity string }
 
 const tagSeparator = "-"
@@ -124,16 +123,16 @@ const tagSeparator = "-"
 // String returns the tag without quotes.
 func (t AccountTag) String() string { return t.fields + tagSeparator + t.activity }
 
-// SameFields reports whether another tag is of the same fields.
+// SameFields reports whether the first part of another tag is the same.
 func (t AccountTag) SameFields(tag string) bool {
 	fields, _, _ := strings.Cut(tag, tagSeparator)
 	return fields == t.fields
 }
 
-// NewAccountTag returns the tag of an account that is shown with prospects and what
-// was merged into it. It hashes each text with its length.
+// NewAccountTag returns the tag of an account shown with its prospects and the accounts merged
+// into it. It hashes each text with its length.
 func NewAccountTag(a atrium.Account, linked []atrium.Prospect, merged []atrium.MergedAccount) AccountTag {
-	b := make(tagText, 0, 2048) // on the stack, and enough for most
+	b := make(tagText, 0, 2048) // on the stack; enough for most accounts
 	b = b.account(&a)
 	for i := range linked {
 		b = b.prospect(&linked[i])
@@ -198,7 +197,7 @@ func activityPart(a *atrium.Account) string {
 	return strconv.FormatInt(int64(*a.LatestActivityAt), 36)
 }
 
-// A tagText is what the first part of an AccountTag is a hash of. Its methods append to it.
+// A tagText is the text that the first part of an AccountTag hashes. Its methods append to it.
 type tagText []byte
 
 func (b tagText) text(s *string) tagText {
@@ -219,7 +218,8 @@ func (b tagText) account(a *atrium.Account) tagText {
 }
 
 func (b tagText) prospect(p *atrium.Prospect) tagText {
-	b = b.text((*string)(&p.ID)).text(p.Name).text(p.Email).text(p.Domain).text(p.Slug).text(p.PhoneNumber).text(p.LinkedinProfileURL)
+	b = b.text((*string)(&p.ID)).text(p.Name).text(p.Email).text(p.Domain)
+	b = b.text(p.Slug).text(p.PhoneNumber).text(p.LinkedinProfileURL)
 	return b.instant(p.CreatedAt).instant(p.UpdatedAt)
 }
 

@@ -41,7 +41,7 @@ var accounts = rapid.Custom(func(t *rapid.T) account {
 	}, linked: rapid.SliceOfN(prospects, 0, 3).Draw(t, "linked")}
 })
 
-// streamed returns an account that has its prospects in a stream, repeated to be many.
+// streamed returns an account with a stream of its prospects, repeated.
 func streamed(a account, times int) (atrium.AccountDetail, account) {
 	a.linked = slices.Repeat(a.linked, times)
 	return atrium.AccountDetail{Account: a.Account, More: true, Stream: func(each func(*atrium.Prospect) error) error {
@@ -54,7 +54,7 @@ func streamed(a account, times int) (atrium.AccountDetail, account) {
 	}}, a
 }
 
-func TestAStreamedAccountHasTheBytesAndTheTagOfOneInMemory(t *testing.T) {
+func TestStreamedAccountHasTheSameBytesAndTag(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, account := streamed(accounts.Draw(t, "account"), rapid.SampledFrom([]int{1, 500}).Draw(t, "times"))
 		if rapid.Bool().Draw(t, "merged") {
@@ -74,7 +74,7 @@ func TestAStreamedAccountHasTheBytesAndTheTagOfOneInMemory(t *testing.T) {
 	})
 }
 
-func TestAStreamedAccountEndsWithTheErrorOfItsReaderOrWriter(t *testing.T) {
+func TestStreamedAccountReturnsErrorsOfReaderAndWriter(t *testing.T) {
 	broken := errors.New("broken")
 	d, _ := streamed(account{linked: []atrium.Prospect{{Name: new("a text of some length")}}}, 2_000)
 	pipe, w := io.Pipe()
@@ -95,7 +95,7 @@ func TestAStreamedAccountEndsWithTheErrorOfItsReaderOrWriter(t *testing.T) {
 	}
 }
 
-// BenchmarkAccount is one with three prospects.
+// BenchmarkAccount encodes and tags an account with three prospects.
 func BenchmarkAccount(b *testing.B) {
 	text := new("a text of some length")
 	p := atrium.Prospect{
