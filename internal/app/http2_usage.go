@@ -14,7 +14,7 @@ import (
 // nothing.
 type http2Limits struct {
 	streams *limit.Semaphore[netip.Addr] // open ones; they hold headers and responses
-	unread  *limit.Quota[netip.Addr]      // bytes of bodies that no handler has read yet
+	unread  *limit.Quota[netip.Addr]     // bytes of bodies that no handler has read yet
 	most    int                          // streams of a connection that net/http handles at a time
 	refused func()
 }

@@ -21,7 +21,7 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/config"
 	"atrium/internal/store"
-	"atrium/internal/store/engine"
+	"atrium/internal/store/engine/sqlite"
 	"atrium/internal/telemetry"
 	"atrium/internal/transfer"
 )
@@ -129,7 +129,7 @@ func (f writerFunc) Write(b []byte) (int, error) {
 }
 
 func TestACheckOfAnImportEndsWhenItsClientCloses(t *testing.T) {
-	db, err := engine.OpenSQLite(filepath.Join(t.TempDir(), "atrium.db"), engine.SQLiteOptions{})
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), "atrium.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

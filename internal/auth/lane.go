@@ -24,7 +24,7 @@ const (
 // between: whoever sends however many keys, it is asked ten times a second at most.
 type lane struct {
 	ask    func(context.Context, []*asked) error // gives each its verdict
-	places *limit.Quota[netip.Addr]               // of those who wait: no client fills the lane
+	places *limit.Quota[netip.Addr]              // of those who wait: no client fills the lane
 
 	mu      sync.Mutex
 	waiting []*asked // guarded by mu

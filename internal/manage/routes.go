@@ -57,7 +57,7 @@ func reading(pattern string, area atrium.Scope, handle rest.Handler) rest.Route 
 // streaming is reading for what is streamed, as slowly as its client likes.
 func streaming(pattern string, handle rest.Handler) rest.Route {
 	route := reading(pattern, "", handle)
-	route.Heavy, route.Answers = false, rest.Lines
+	route.Heavy, route.Produces = false, rest.Lines
 	return route
 }
 

@@ -114,6 +114,6 @@ func (a *API) exportData(ctx context.Context, who auth.Principal, r *rest.Reques
 
 func (a *API) transferRoutes() []rest.Route {
 	in := changing(http.MethodPost, "/import", atrium.ScopeManage, a.importData)
-	in.Takes = rest.Lines
+	in.Consumes = rest.Lines
 	return []rest.Route{in, streaming("/export", a.exportData)}
 }

@@ -67,7 +67,7 @@ func TestStreamedAccountHasTheSameBytesAndTag(t *testing.T) {
 		if (err != nil) != (wantErr != nil) || err == nil && (got.String() != string(want) || tag != wantTag) {
 			t.Fatalf("is  %s with %s, %v\nnot %s with %s, %v", got.String(), tag, err, want, wantTag, wantErr)
 		}
-		wantTag = resource.NewAccountTag(account.Account, account.Linked, d.Merged)
+		wantTag = resource.NewAccountTag(account.Account, account.linked, d.Merged)
 		if tag, err := resource.DetailTag(&d, d.EachMerged); err != nil || tag != wantTag {
 			t.Fatalf("the tag is %s, %v, not %s", tag, err, wantTag)
 		}

@@ -13,21 +13,23 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// recheckEvery is how often a stream asks again whether its key may go on. Verified keys
-// are cached for auth.CacheTime, so this bounds how long a revoked key is served.
-const recheckEvery = auth.CacheTime
+// recheckInterval is how often a stream checks its key again. Verified keys are cached for
+// auth.CacheTime, so this bounds how long a revoked key is served.
+const recheckInterval = auth.CacheTime
 
-// A session is what a request may ask for while it is handled.
+// A session has the limits that a request is subject to while it is handled.
 type session struct {
 	limits  *Limits
 	writer  http.ResponseWriter
 	tenant  atrium.TenantID
-	heavy   bool                        // the whole request is heavy work, and holds a place for it
-	recheck func(context.Context) error // whether the key is still good for the route
+	heavy   bool                        // the whole request is heavy work and holds a place
+	recheck func(context.Context) error // checks whether the key is still valid for the route
 }
 
-// admit waits for a place of a semaphore, which the caller releases.
-func admit(ctx context.Context, w http.ResponseWriter, places *limit.Semaphore[atrium.TenantID], tenant atrium.TenantID) error {
+// admit acquires a place of a semaphore, which the caller releases.
+func admit(
+	ctx context.Context, w http.ResponseWriter, places *limit.Semaphore[atrium.TenantID], tenant atrium.TenantID,
+) error {
 	err := places.Acquire(ctx, tenant)
 	if errors.Is(err, limit.ErrBusy) {
 		note(w).Refused = telemetry.ByOverload
@@ -38,9 +40,9 @@ func admit(ctx context.Context, w http.ResponseWriter, places *limit.Semaphore[a
 	return nil
 }
 
-// AcquireHeavy waits until the tenant of the request may do heavy work: what takes more of
-// the processor than a small request does. The caller releases it before it waits for a
-// commit or its client. The error's code is atrium.CodeUnavailable.
+// AcquireHeavy waits until the tenant of the request may do heavy work: work that takes more
+// processor time than a small request. The caller releases it before it waits for a commit or
+// the client. The error's code is atrium.CodeUnavailable.
 func (r *Request) AcquireHeavy(ctx context.Context) (release func(), err error) {
 	if r.limits == nil || r.heavy {
 		return func() {}, nil
@@ -58,7 +60,7 @@ func (r *Request) beginHeavy(ctx context.Context) error {
 	return err
 }
 
-// endHeavy does nothing if the request is not heavy work.
+// endHeavy ends heavy work, if the request is that.
 func (r *Request) endHeavy() {
 	if r.heavy {
 		r.heavy = false
@@ -66,10 +68,10 @@ func (r *Request) endHeavy() {
 	}
 }
 
-// AcquireChange waits until the tenant of the request may run a transaction that changes
-// something; a large one reads or writes much. The caller releases it after the transaction.
-// A request that is heavy work ends that first: nothing waits for a place while it holds one
-// that others need. The error's code is atrium.CodeUnavailable.
+// AcquireChange waits until the tenant of the request may run a write transaction; a large one
+// reads or writes much. The caller releases it after the transaction. It ends heavy work
+// first, so that no request waits for one place while it holds another. The error's code is
+// atrium.CodeUnavailable.
 func (r *Request) AcquireChange(ctx context.Context, large bool) (release func(), err error) {
 	if r.limits == nil {
 		return func() {}, nil
@@ -111,18 +113,17 @@ func (r *Request) EncodeBody(ctx context.Context, size int, encode func() (Encod
 	return encode()
 }
 
-// largeReads remembers which tenants got a large body from a route the last time. Their
-// next request of it is expected to be large again, and runs as heavy work. How large a
-// body is shows only after it was read, so the first one cannot be held back, but a
-// tenant that goes on reading large bodies can. A largeReads is safe for concurrent use;
-// nil expects nothing.
+// largeReads remembers the tenants whose last response of a route was large. Their next one is
+// expected to be large again, and runs as heavy work. The size is known only after the read,
+// so the first large one is not limited, but the following ones are. A largeReads is safe for
+// concurrent use. A nil one expects nothing.
 type largeReads struct {
 	mu      sync.Mutex
 	tenants map[atrium.TenantID]struct{} // guarded by mu; maxLargeReaders at most
 }
 
 const (
-	largeRead       = 128 << 10 // bytes of a body that take about a millisecond to read and encode
+	largeRead       = 128 << 10 // bytes; reading and encoding them takes about a millisecond
 	maxLargeReaders = 10_000
 )
 
@@ -134,8 +135,7 @@ func (l *largeReads) expected(tenant atrium.TenantID) bool {
 	return found
 }
 
-// record notes the size of a body, also of one that is not sent because the client has
-// it already.
+// record notes the size of a body, even if the client has it already and it is not sent.
 func (l *largeReads) record(tenant atrium.TenantID, size int) {
 	if l == nil {
 		return
@@ -152,8 +152,8 @@ func (l *largeReads) record(tenant atrium.TenantID, size int) {
 	}
 }
 
-// Reserve takes bytes from the memory that the bodies of all requests share. The error's
-// code is atrium.CodeUnavailable if there is too little for the tenant.
+// Reserve takes bytes from the quota that the bodies of all requests share. The error's code
+// is atrium.CodeUnavailable if the tenant may not have them.
 func (r *Request) Reserve(bytes int64) (release func(), err error) {
 	if r.limits == nil {
 		return func() {}, nil
@@ -165,9 +165,9 @@ func (r *Request) Reserve(bytes int64) (release func(), err error) {
 	return func() { r.limits.Bodies.Return(r.tenant, bytes) }, nil
 }
 
-// Recheck returns an error if the key of the request may no longer do what the request
-// asks for: it was revoked, or has expired. It is for what takes longer than a verified
-// key is cached, and is cheap.
+// Recheck returns an error if the key of the request is no longer valid for the route, as it
+// was revoked or has expired. It is for work that takes longer than a verified key is cached,
+// and is cheap.
 func (r *Request) Recheck(ctx context.Context) error {
 	if r.recheck == nil {
 		return nil
@@ -175,17 +175,16 @@ func (r *Request) Recheck(ctx context.Context) error {
 	return r.recheck(ctx)
 }
 
-// A rechecker asks from time to time whether a stream may go on. It is used by one
-// goroutine.
+// A rechecker periodically checks whether a stream may continue. It is for one goroutine.
 type rechecker struct {
 	recheck func(context.Context) error // nil for never
 	last    time.Time
 }
 
-// check asks if that was last done recheckEvery ago. That the store does not answer ends
-// no stream.
+// check checks the key if the last check was recheckInterval ago. An unavailable store does
+// not end a stream.
 func (c *rechecker) check(ctx context.Context) error {
-	if c.recheck == nil || time.Since(c.last) < recheckEvery {
+	if c.recheck == nil || time.Since(c.last) < recheckInterval {
 		return nil
 	}
 	c.last = time.Now()

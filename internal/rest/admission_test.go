@@ -21,7 +21,7 @@ import (
 	"atrium/internal/telemetry"
 )
 
-func TestAStreamAsksAboutItsKeyEveryFewSeconds(t *testing.T) {
+func TestStreamRechecksItsKeyPeriodically(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		var answer error
@@ -36,12 +36,12 @@ func TestAStreamAsksAboutItsKeyEveryFewSeconds(t *testing.T) {
 			t.Errorf("asked %d times in ten seconds, want 2", asked)
 		}
 		answer = atrium.Unavailable(errors.New("the store is away"))
-		time.Sleep(recheckEvery)
+		time.Sleep(recheckInterval)
 		if err := c.check(t.Context()); err != nil {
 			t.Errorf("the store is away: %v", err)
 		}
 		answer = atrium.Errorf(atrium.CodeUnauthenticated, "revoked")
-		time.Sleep(recheckEvery)
+		time.Sleep(recheckInterval)
 		if err := c.check(t.Context()); atrium.CodeOf(err) != atrium.CodeUnauthenticated {
 			t.Errorf("the key was revoked: %v", err)
 		}
@@ -50,7 +50,7 @@ func TestAStreamAsksAboutItsKeyEveryFewSeconds(t *testing.T) {
 
 // requestOf returns a request of a tenant with a body, and what is noted of it.
 func requestOf(limits *Limits, tenant atrium.TenantID, body string) (*Request, *telemetry.Exchange) {
-	w := &recorder{httptest.NewRecorder(), telemetry.Exchange{}}
+	w := &recorder{ResponseWriter: httptest.NewRecorder()}
 	return &Request{Body: []byte(body), session: session{limits: limits, writer: w, tenant: tenant}}, &w.Exchange
 }
 
@@ -107,7 +107,7 @@ func TestReservedMemoryIsGivenBack(t *testing.T) {
 	release()
 }
 
-func TestWorkThatIsHeavyAsAWholeDoesNotWaitForItself(t *testing.T) {
+func TestHeavyRequestDoesNotWaitForItself(t *testing.T) {
 	places := func(n int) *limit.Semaphore[atrium.TenantID] {
 		return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: n})
 	}
@@ -154,7 +154,7 @@ func TestWorkThatIsHeavyAsAWholeDoesNotWaitForItself(t *testing.T) {
 	})
 }
 
-func TestARequestWaitsForNothingWhileItHoldsAPlaceThatOthersNeed(t *testing.T) {
+func TestRequestReleasesHeavyWorkBeforeItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		places := func() *limit.Semaphore[atrium.TenantID] {
 			return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2, Waiting: 1})
@@ -200,7 +200,7 @@ func TestARequestWaitsForNothingWhileItHoldsAPlaceThatOthersNeed(t *testing.T) {
 	})
 }
 
-func TestAChangeThatIsNotAdmittedIsUnavailableAndHoldsNothing(t *testing.T) {
+func TestRefusedChangeIsUnavailableAndHoldsNothing(t *testing.T) {
 	one := func() *limit.Semaphore[atrium.TenantID] {
 		return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2})
 	}
@@ -231,12 +231,12 @@ func TestAChangeThatIsNotAdmittedIsUnavailableAndHoldsNothing(t *testing.T) {
 	}
 }
 
-func TestAnHTTP2BodyIsTakenFromThePoolFromItsFirstByte(t *testing.T) {
+func TestHTTP2BodyUsesQuotaFromItsFirstByte(t *testing.T) {
 	for major, refused := range map[int]bool{1: false, 2: true} {
 		a := &API{Limits: Limits{Bodies: limit.NewQuota[atrium.TenantID](100)}}
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 60)))
 		r.ProtoMajor = major
-		b := a.newBody(&recorder{httptest.NewRecorder(), telemetry.Exchange{}}, r, "a")
+		b := a.newBody(&recorder{ResponseWriter: httptest.NewRecorder()}, r, "a")
 		if _, err := b.read(1000); (err != nil) != refused || refused && atrium.CodeOf(err) != atrium.CodeUnavailable {
 			t.Errorf("HTTP/%d: %v", major, err)
 		}
@@ -244,7 +244,7 @@ func TestAnHTTP2BodyIsTakenFromThePoolFromItsFirstByte(t *testing.T) {
 	}
 }
 
-func TestOthersWorkBetweenTheWritesOfADocument(t *testing.T) {
+func TestDocumentYieldsBetweenWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		places := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 1, Waiting: 1})
 		work := heavyWork{ctx: t.Context(), w: httptest.NewRecorder(), places: places, tenant: "a"}
@@ -272,7 +272,7 @@ func TestOthersWorkBetweenTheWritesOfADocument(t *testing.T) {
 	})
 }
 
-func TestATenantThatReadsMuchWaitsForHeavyWork(t *testing.T) {
+func TestTenantWithLargeReadsWaitsForHeavyWork(t *testing.T) {
 	limits := Limits{Heavy: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2})}
 	var held []int
 	a := &API{Keys: tenantKeys{}, Log: slog.New(slog.DiscardHandler), Limits: limits}

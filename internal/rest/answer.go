@@ -15,20 +15,18 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// encoding leaves JSON that tenants gave us as it is: it was read strictly when
-// it came.
+// encoding does not validate JSON from tenants again: it was parsed strictly when it arrived.
 var encoding = json.JoinOptions(
 	jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true), json.FormatNilSliceAsNull(false))
 
-// What most answers say is shared by them and must not be written to. An answer is for its
-// caller alone, and is asked for again before it is used again.
+// Header values that responses share: do not modify. Caches must be private and revalidate.
 var (
 	typeJSON     = []string{"application/json"}
 	typeProblem  = []string{"application/problem+json"}
-	forItsCaller = []string{"private, no-cache"}
+	privateCache = []string{"private, no-cache"}
 )
 
-// Names of fields in the form that http.Header has them in.
+// Header names in canonical form.
 const (
 	headerType   = "Content-Type"
 	headerCache  = "Cache-Control"
@@ -36,8 +34,8 @@ const (
 	headerETag   = "Etag"
 )
 
-// An Encoded is a JSON text that is sent as it is. To encode it as part of something
-// else would take the white space out of it.
+// An Encoded is JSON that is sent unchanged. As part of another body, it would lose its white
+// space.
 type Encoded []byte
 
 // Encode returns the JSON of a body.
@@ -60,7 +58,7 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Res
 		return a.writeDocument(w, r, response)
 	}
 	if response.Status == http.StatusNoContent {
-		w.Header()[headerCache] = forItsCaller
+		w.Header()[headerCache] = privateCache
 		w.WriteHeader(response.Status)
 		return nil
 	}
@@ -70,7 +68,7 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Res
 	}
 	response.reads.record(note(w).TenantID, len(body))
 	if r.Method == http.MethodGet {
-		taken, err := a.takeAnswer(w, len(body))
+		taken, err := a.takeMemory(w, len(body))
 		if err != nil {
 			return err
 		}
@@ -100,15 +98,15 @@ func setTag(w http.ResponseWriter, r *http.Request, tag string) (done bool) {
 	if !reads || !noneMatch(r.Header["If-None-Match"], tag) {
 		return false
 	}
-	h[headerCache] = forItsCaller
+	h[headerCache] = privateCache
 	w.WriteHeader(http.StatusNotModified)
 	return true
 }
 
-// takeAnswer takes the memory of an answer from the pool of bodies until its client has
-// read it. That of a change is not refused: it was made. One that would never fit counts
-// for half of what a tenant may have alone.
-func (a *API) takeAnswer(w http.ResponseWriter, size int) (taken int64, err error) {
+// takeMemory takes the memory of a response from the quota of bodies until the client has read
+// it. The response to a change is not refused, as the change was made. A response that would
+// never fit counts as half of what a tenant may have alone.
+func (a *API) takeMemory(w http.ResponseWriter, size int) (taken int64, err error) {
 	if size <= smallBody {
 		return 0, nil
 	}
@@ -120,8 +118,7 @@ func (a *API) takeAnswer(w http.ResponseWriter, size int) (taken int64, err erro
 	return taken, nil
 }
 
-// JSON returns a handler that answers every request with one JSON text, unless
-// check returns an error.
+// JSON returns a handler that responds with body unless check returns an error.
 func (a *API) JSON(body string, check func(*http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := check(r); err != nil {
@@ -135,7 +132,7 @@ func (a *API) JSON(body string, check func(*http.Request) error) http.Handler {
 // write sends a whole response. An error of the connection is the client's concern.
 func write(w http.ResponseWriter, r *http.Request, status int, contentType []string, body []byte) {
 	h := w.Header()
-	h[headerType], h[headerCache] = contentType, forItsCaller
+	h[headerType], h[headerCache] = contentType, privateCache
 	h[headerLength] = []string{strconv.Itoa(len(body))}
 	if len(body) > maxSingleWrite {
 		defer cork(w, r)()

@@ -35,7 +35,7 @@ func (s stuck) Write(b []byte) (int, error) {
 	return s.ResponseRecorder.Write(b)
 }
 
-func TestAnswersThatNobodyReadsLeaveRoomForThoseOfOthers(t *testing.T) {
+func TestUnreadResponsesLeaveMemoryForOtherTenants(t *testing.T) {
 	large := strings.Repeat("x", 240<<10)
 	answer := func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 		return rest.Response{Body: large}, nil
@@ -86,7 +86,7 @@ func TestAnswersThatNobodyReadsLeaveRoomForThoseOfOthers(t *testing.T) {
 }
 
 // What is larger than all that a tenant may hold can be read all the same, one at a time.
-func TestAnAnswerThatIsLargerThanThePoolIsSent(t *testing.T) {
+func TestResponseLargerThanTheQuotaIsSent(t *testing.T) {
 	kit := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler), Limits: rest.Limits{Bodies: limit.NewQuota[atrium.TenantID](1 << 20)}}
 	handler := kit.Handler([]rest.Route{{
 		Method: http.MethodGet, Pattern: "/things", Scope: atrium.ScopePagesRead,

@@ -11,7 +11,7 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// authorize returns nil if the principal may ask for the operation.
+// authorize returns nil if the principal may call the operation.
 func authorize(route Route, who auth.Principal) error {
 	switch {
 	case route.For == AnyTenant && !who.Operator:
@@ -26,8 +26,8 @@ func authorize(route Route, who auth.Principal) error {
 	return atrium.Errorf(atrium.CodeForbidden, "The key needs the scope %s.", route.Scope)
 }
 
-// nameTenant gives an operator the tenant that the request names. Any other key has
-// its own, and may name it.
+// nameTenant sets the tenant of an operator to the one that the request names. Any other key
+// has its own tenant and may name only that.
 func (a *API) nameTenant(ctx context.Context, route Route, who *auth.Principal, r *http.Request) error {
 	named := r.Header[headerTenant]
 	if len(named) == 0 {

@@ -12,40 +12,39 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// smallBody is how much of a body of HTTP/1 is always taken: the limit of connections bounds
-// that. What is above it is taken from the pool that all bodies share, and so is every byte
-// with HTTP/2, where a connection has many requests at a time. It is also how much of
-// the stated length gets memory before any of it has come.
+// smallBody is how many bytes of an HTTP/1 body need no quota: the limit of connections bounds
+// them. The rest is taken from the quota that all bodies share, and so is every byte of an
+// HTTP/2 body, as a connection has many requests at once. smallBody also bounds the memory that
+// is allocated for a Content-Length before any of the body has arrived.
 const smallBody = 16 << 10
 
-// errBodies says why a body is not read on, or an answer not sent.
+// errBodies is the cause when a body is not read, or a response not sent, for lack of memory.
 var errBodies = fmt.Errorf("memory for bodies and answers: %w", limit.ErrBusy)
 
-// A body is read as a whole. What it takes from the pool of all bodies it has until it
-// ends, with the request.
+// A body is read as a whole. It holds its part of the quota until the request ends.
 type body struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	from   io.Reader
-	pool   *limit.Quota[atrium.TenantID]
+	quota  *limit.Quota[atrium.TenantID]
 	tenant atrium.TenantID
-	free   int64 // how much is not taken from the pool
-	size   int64 // of what was read
-	taken  int64 // from the pool
+	free   int64 // bytes that need no quota
+	size   int64 // bytes read
+	taken  int64 // bytes of the quota
 }
 
 func (a *API) newBody(w http.ResponseWriter, r *http.Request, tenant atrium.TenantID) *body {
-	b := &body{w: w, r: r, pool: a.Limits.Bodies, tenant: tenant}
+	b := &body{w: w, r: r, quota: a.Limits.Bodies, tenant: tenant}
 	if r.ProtoMajor == 1 {
 		b.free = smallBody
 	}
 	return b
 }
 
-func (b *body) end() { b.pool.Return(b.tenant, b.taken) }
+func (b *body) end() { b.quota.Return(b.tenant, b.taken) }
 
-// read returns the whole body, or an error as soon as it is known to be too large or to
-// find no room. It never holds more than the limit.
+// read returns the body, or an error as soon as the body is known to be too large or the quota
+// is used up. It never holds more than limit.
 func (b *body) read(limit int64) ([]byte, error) {
 	tooLarge := atrium.Errorf(atrium.CodePayloadTooLarge, "The body may have %d bytes at most.", limit)
 	if b.r.ContentLength > limit {
@@ -70,12 +69,12 @@ func (b *body) read(limit int64) ([]byte, error) {
 	return nil, atrium.Invalid(atrium.Fault{In: atrium.InBody, Detail: "ended before it was complete"}).Because(err)
 }
 
-// Read reads on and takes from the pool what has come.
+// Read reads from the client and takes the bytes from the quota.
 func (b *body) Read(to []byte) (int, error) {
 	n, err := b.from.Read(to)
 	b.size += int64(n)
 	if more := b.size - b.free - b.taken; more > 0 {
-		if !b.pool.Take(b.tenant, more) {
+		if !b.quota.Take(b.tenant, more) {
 			return n, errBodies
 		}
 		b.taken += more

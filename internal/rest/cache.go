@@ -48,7 +48,9 @@ func (a *cachedResponse) bytes(key cacheKey) int64 {
 // Get returns the cached response to a request, or what load returns, with status 200. It caches the
 // latter if load says that it is cacheable: it depends on nothing but the tenant, the path and the
 // query of the request, and what is stored under the cache tag.
-func (c *ResponseCache) Get(r *Request, tenant atrium.TenantID, tag string, load func() (response Response, cacheable bool, err error)) (Response, error) {
+func (c *ResponseCache) Get(
+	r *Request, tenant atrium.TenantID, tag string, load func() (response Response, cacheable bool, err error),
+) (Response, error) {
 	var before [2]uint64
 	known := false
 	if c != nil && c.Bytes > 0 {

@@ -45,7 +45,7 @@ func (s *stored) handler() http.Handler {
 	}}, nil)
 }
 
-func TestAResponseIsCachedUntilTheVersionChanges(t *testing.T) {
+func TestResponseIsCachedUntilTheVersionChanges(t *testing.T) {
 	s := &stored{body: "1", version: [2]uint64{1}}
 	handler := s.handler()
 	ask := func(tenant, target, tag string) *httptest.ResponseRecorder {
@@ -115,7 +115,7 @@ func TestAResponseIsCachedUntilTheVersionChanges(t *testing.T) {
 	}
 }
 
-func TestTheResponseCacheTakesABoundedAmountOfMemory(t *testing.T) {
+func TestResponseCacheHasBoundedMemory(t *testing.T) {
 	s := &stored{body: strings.Repeat("x", 100<<10), version: [2]uint64{1}}
 	handler := s.handler()
 	var before, after runtime.MemStats

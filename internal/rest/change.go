@@ -11,30 +11,29 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// ChangeBy returns what the store is told of a change that the request asks for, without
-// an idempotency key, where something else reads the request.
+// ChangeBy returns the change that the request asks for, without an idempotency key, for
+// handlers that decode the request themselves.
 func (r *Request) ChangeBy(who auth.Principal) atrium.Change {
 	return atrium.Change{TenantID: who.TenantID, Actor: who.Actor(), RequestID: r.id, Admit: r.AcquireChange}
 }
 
-// Change reads a request that asks for a change, strictly: its body is an object all
-// of whose members decode takes, so that a misspelt one is a fault, and an empty body
-// is an empty object; decode may be nil, for nothing. It returns what the store is
-// told of the change. The error names every fault.
+// Change decodes a request for a change strictly: decode must take every member of the body,
+// so that a misspelled one is a fault. An empty body is an empty object. decode may be nil if
+// there are no members. The error names every fault.
 func (r *Request) Change(who auth.Principal, decode func(o *strictjson.Object)) (atrium.Change, error) {
 	return r.read(who, decode, nil)
 }
 
-// Making is Change for a request that makes something. With an Idempotency-Key header
-// it is made once: the same request is one whose method, path and body say the same.
-// The error names the faults of the header, too.
+// Making is Change for a request that creates something. With an Idempotency-Key header it is
+// created once; requests are the same if their method, path and body are equivalent. The error
+// also names the faults of the header.
 func (r *Request) Making(who auth.Principal, decode func(o *strictjson.Object)) (atrium.Change, error) {
 	return r.read(who, decode, r.Header(headerIdempotency))
 }
 
-// read is Change with the values of the header Idempotency-Key, if it counts.
+// read is Change with the values of the Idempotency-Key header; nil to ignore it.
 //
-//nolint:contextcheck,nolintlint // it waits for nothing but to decode, which has a timeout of its own
+//nolint:contextcheck,nolintlint // only DecodeBody waits, with a timeout of its own
 func (r *Request) read(who auth.Principal, decode func(o *strictjson.Object), keys []string) (atrium.Change, error) {
 	c := r.ChangeBy(who)
 	if c.TenantID == "" {
@@ -95,8 +94,7 @@ func IdempotencyKey(header []string, inBody string) (key string, faults []atrium
 	return key, faults
 }
 
-// StateTag returns the entity tag of an answer with the body, for one that shows more
-// than what can change.
+// StateTag returns the entity tag of a body, for a response that shows more than it.
 func StateTag(body any) (string, error) {
 	b, err := Encode(body)
 	if err != nil {
@@ -105,8 +103,8 @@ func StateTag(body any) (string, error) {
 	return hashTag(b), nil
 }
 
-// CheckState is CheckIfMatch for what has the hash of its body as its entity tag.
-// body is what would be answered now.
+// CheckState is CheckIfMatch for a resource whose entity tag is the hash of its body. body is
+// the current one.
 func (r *Request) CheckState(body any) error {
 	if len(r.Header("If-Match")) == 0 {
 		return nil
@@ -124,15 +122,15 @@ func (r *Request) RequireState(body any) error {
 	return cmp.Or(r.requireIfMatch(), r.CheckState(body))
 }
 
-// RequireIfMatch is CheckIfMatch for a request that must have the header, as
-// RequireState says.
+// RequireIfMatch is CheckIfMatch for a request that must have the header, like RequireState.
 func (r *Request) RequireIfMatch(same func(tag string) bool) error {
 	return cmp.Or(r.requireIfMatch(), r.CheckIfMatch(same))
 }
 
 func (r *Request) requireIfMatch() error {
 	if len(r.Header("If-Match")) == 0 {
-		return atrium.Errorf(atrium.CodePreconditionRequired, "The request must have an If-Match header with the ETag of what it changes.")
+		return atrium.Errorf(atrium.CodePreconditionRequired,
+			"The request must have an If-Match header with the ETag of what it changes.")
 	}
 	return nil
 }

@@ -17,14 +17,14 @@ import (
 
 // A connection of HTTP/1.1 ends with a body that was not read to its end. One of HTTP/2
 // has other requests under way.
-func TestABodyThatIsRefusedEndsItsConnectionOnlyWhereNothingElseIsOnIt(t *testing.T) {
+func TestRefusedBodyClosesOnlyAnHTTP1Connection(t *testing.T) {
 	kit := &rest.API{Keys: anyone{atrium.ScopeLogsWrite}, Log: slog.New(slog.DiscardHandler), MaxBody: 4, MaxStream: 1 << 20}
 	handle := func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 		return rest.Response{}, atrium.NotFound()
 	}
 	handler := kit.Handler([]rest.Route{
 		{Method: http.MethodPost, Pattern: "/whole", Scope: atrium.ScopeLogsWrite, Handle: handle},
-		{Method: http.MethodPost, Pattern: "/stream", Scope: atrium.ScopeLogsWrite, Takes: rest.Lines, Handle: handle},
+		{Method: http.MethodPost, Pattern: "/stream", Scope: atrium.ScopeLogsWrite, Consumes: rest.Lines, Handle: handle},
 	}, nil)
 	known := func() io.Reader { return strings.NewReader(strings.Repeat("x", 1<<10)) }
 	unknown := func() io.Reader { return io.MultiReader(known()) }

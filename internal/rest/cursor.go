@@ -11,8 +11,7 @@ import (
 	"atrium"
 )
 
-// A CursorKey makes and opens cursors: positions in a list that callers carry
-// but cannot read, make or alter.
+// A CursorKey seals and opens cursors: positions in a list that clients cannot forge.
 type CursorKey []byte
 
 // cursorVersion is the first byte of every cursor.
@@ -20,19 +19,17 @@ const cursorVersion = 1
 
 const macLen = 16
 
-// strictBase64 has one text for each value, no padding and no spare bits, but
-// for the line breaks that its decoder passes over.
+// strictBase64 has one text for each value, except that its decoder ignores line breaks.
 var strictBase64 = base64.RawURLEncoding.Strict()
 
-// Seal returns a cursor for the position. It opens only with the same binding,
-// which names all that the position depends on: tenant, route, filters.
+// Seal returns a cursor for a position. It opens only with the same binding, which names all
+// that the position depends on: tenant, route, filters.
 func (k CursorKey) Seal(position []byte, binding ...string) string {
 	b := append([]byte{cursorVersion}, position...)
 	return strictBase64.EncodeToString(append(b, k.mac(b, binding)...))
 }
 
-// Open returns the position in a cursor, or false if Seal did not return it for
-// the binding.
+// Open returns the position in a cursor, or false if Seal did not return it for the binding.
 func (k CursorKey) Open(cursor string, binding ...string) ([]byte, bool) {
 	b, err := strictBase64.DecodeString(cursor)
 	if err != nil || strings.ContainsAny(cursor, "\r\n") || len(b) < 1+macLen || b[0] != cursorVersion {
@@ -45,8 +42,7 @@ func (k CursorKey) Open(cursor string, binding ...string) ([]byte, bool) {
 	return body[1:], true
 }
 
-// The cursor of an atrium.Position holds its number, in eight bytes, its identifier
-// and its text.
+// The cursor of an atrium.Position has its number in eight bytes, its identifier and its text.
 const positionLen = 8 + atrium.SuffixLen
 
 // SealPosition is Seal for a position of a list.
@@ -62,11 +58,12 @@ func (k CursorKey) OpenPosition(cursor string, binding ...string) (*atrium.Posit
 	if !ok || len(b) < positionLen {
 		return nil, false
 	}
-	return &atrium.Position{Key: int64(binary.BigEndian.Uint64(b)), ID: string(b[8:positionLen]), Text: string(b[positionLen:])}, true
+	key := int64(binary.BigEndian.Uint64(b))
+	return &atrium.Position{Key: key, ID: string(b[8:positionLen]), Text: string(b[positionLen:])}, true
 }
 
-// Cursor takes the parameter cursor: a position that SealPosition made for the
-// binding, or nil if it was not given.
+// Cursor takes the parameter cursor: a position that SealPosition sealed with the binding, or
+// nil if it is missing.
 func (q *Query) Cursor(k CursorKey, binding ...string) *atrium.Position {
 	text, ok := q.Text("cursor")
 	if !ok {
@@ -79,7 +76,7 @@ func (q *Query) Cursor(k CursorKey, binding ...string) *atrium.Position {
 	return p
 }
 
-// A List is one page of a list, as every list is answered.
+// A List is one page of a list.
 type List[T any] struct {
 	Items      []T    `json:"items"`
 	HasMore    bool   `json:"hasMore"`

@@ -9,7 +9,7 @@ import (
 
 var cursorKey = rest.CursorKey("0123456789abcdef0123456789abcdef")
 
-func TestACursorOpensWithItsOwnKeyAndBindingAlone(t *testing.T) {
+func TestCursorOpensOnlyWithItsKeyAndBinding(t *testing.T) {
 	position := []byte("position")
 	cursor := cursorKey.Seal(position, "tenant", "pages", "draft")
 	if got, ok := cursorKey.Open(cursor, "tenant", "pages", "draft"); !ok || !bytes.Equal(got, position) {
@@ -31,7 +31,7 @@ func TestACursorOpensWithItsOwnKeyAndBindingAlone(t *testing.T) {
 	}
 }
 
-func TestACursorWithAnyBitOrCharacterChangedDoesNotOpen(t *testing.T) {
+func TestChangedCursorDoesNotOpen(t *testing.T) {
 	for size := range 40 { // of every remainder by three, so that spare bits occur
 		cursor := cursorKey.Seal(bytes.Repeat([]byte{0x5a}, size), "binding")
 		try := func(altered string) {

@@ -15,12 +15,12 @@ import (
 	"atrium/internal/limit"
 )
 
-// A snapshot that is open uses a connection to the database and, on SQLite, keeps the WAL
-// from starting over. So a client may not take long to read a document.
+// An open snapshot uses a database connection and, on SQLite, keeps the WAL from being reset.
+// So the time that a client may take to read a document is bounded.
 const (
-	documentTimeout = time.Minute      // of a document where the server has no write timeout
+	documentTimeout = time.Minute      // of a document, if the server has no write timeout
 	documentStall   = 10 * time.Second // of each write
-	documentGrace   = 3 * time.Second  // that a document has to end when the server stops
+	documentGrace   = 3 * time.Second  // for a document when the server stops
 )
 
 // errDocumentSent ends a document whose snapshot was lost after its headers were sent.
@@ -35,7 +35,7 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.WriteTimeout > 0 {
 		timeout = server.WriteTimeout
 	} else {
-		defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the server does not for the next response
+		defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the server does not reset it for the next response
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
@@ -49,14 +49,14 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 	})()
 	tenant := note(w).TenantID
 	if err := admit(ctx, w, a.Limits.Documents, tenant); err != nil {
-		return madeAnyway(r, err)
+		return afterChange(r, err)
 	}
 	defer a.Limits.Documents.Release(tenant)
 	work := heavyWork{ctx: ctx, w: w, places: a.Limits.Heavy, tenant: tenant}
 	conn.work = &work
 	defer work.pause()
 	if err := work.resume(); err != nil {
-		return madeAnyway(r, err)
+		return afterChange(r, err)
 	}
 	sent := false
 	err := response.Document(ctx, func(write DocumentWriter) error {
@@ -74,7 +74,7 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 		if setTag(w, r, tag) {
 			return nil
 		}
-		h[headerType], h[headerCache], h[headerLength] = typeJSON, forItsCaller, []string{strconv.FormatInt(size.bytes, 10)}
+		h[headerType], h[headerCache], h[headerLength] = typeJSON, privateCache, []string{strconv.FormatInt(size.bytes, 10)}
 		w.WriteHeader(cmp.Or(response.Status, http.StatusOK))
 		if r.Method == http.MethodHead {
 			return nil
@@ -92,7 +92,7 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 // A byteCounter counts the bytes that are written to it.
 type byteCounter struct {
 	bytes int64
-	work  *heavyWork // which others may do between two writes
+	work  *heavyWork // paused between two writes
 }
 
 func (c *byteCounter) Write(b []byte) (int, error) {
@@ -108,7 +108,7 @@ type documentConn struct {
 	w       io.Writer
 	control *http.ResponseController
 	until   time.Time
-	work    *heavyWork // is not done while the client is waited for
+	work    *heavyWork // paused while waiting for the client
 
 	mu sync.Mutex // held while a deadline is set, so that stop sets the last one
 }
@@ -142,7 +142,7 @@ func (c *documentConn) Write(b []byte) (n int, err error) {
 	return c.w.Write(b)
 }
 
-// heavyWork is heavy work with pauses. It is used by one goroutine.
+// heavyWork is heavy work with pauses. It is for one goroutine.
 type heavyWork struct {
 	ctx    context.Context
 	w      http.ResponseWriter
@@ -151,14 +151,14 @@ type heavyWork struct {
 	held   bool
 }
 
-// resume waits until the work may go on.
+// resume waits until the work may continue.
 func (h *heavyWork) resume() error {
 	err := admit(h.ctx, h.w, h.places, h.tenant)
 	h.held = err == nil
 	return err
 }
 
-// pause lets others work, unless it does already.
+// pause lets others work.
 func (h *heavyWork) pause() {
 	if h.held {
 		h.places.Release(h.tenant)
@@ -166,11 +166,12 @@ func (h *heavyWork) pause() {
 	}
 }
 
-// madeAnyway returns why a document cannot be sent, to a client who must learn that the
-// change which it asked for was made.
-func madeAnyway(r *http.Request, err error) error {
+// afterChange returns the error of a response that cannot be sent. If the request was a change,
+// the error tells the client that the change was made.
+func afterChange(r *http.Request, err error) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return err
 	}
-	return atrium.Errorf(atrium.CodeUnavailable, "The change was made, but what it made cannot be sent right now.").Because(err)
+	return atrium.Errorf(atrium.CodeUnavailable,
+		"The change was made, but what it made cannot be sent right now.").Because(err)
 }

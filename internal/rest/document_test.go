@@ -68,7 +68,7 @@ func documentRequest(method, ifNoneMatch string) *http.Request {
 	return r
 }
 
-func TestADocumentHasItsTagAndLengthAndIsSentOnlyIfItIsNeeded(t *testing.T) {
+func TestDocumentHasTagAndLengthAndIsSentOnlyIfNeeded(t *testing.T) {
 	body := `"` + strings.Repeat("x", 200_000) + `"`
 	for _, c := range []struct {
 		method, ifNoneMatch string
@@ -100,7 +100,7 @@ func TestADocumentHasItsTagAndLengthAndIsSentOnlyIfItIsNeeded(t *testing.T) {
 	}
 }
 
-func TestADocumentArrivesWholeOrItsConnectionIsClosed(t *testing.T) {
+func TestDocumentArrivesWholeOrItsConnectionIsClosed(t *testing.T) {
 	broken := errors.New("sesame")
 	for name, c := range map[string]struct {
 		document document
@@ -162,7 +162,7 @@ func (s *slowReader) Write(b []byte) (int, error) {
 	return s.ResponseRecorder.Write(b)
 }
 
-func TestASlowClientKeepsASnapshotForTheWriteTimeoutAtMost(t *testing.T) {
+func TestSlowClientHoldsASnapshotAtMostForTheWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for takes, deadlines := range map[time.Duration][]time.Duration{
 			9 * time.Second:  {10 * time.Second, 15 * time.Second}, // of the whole document

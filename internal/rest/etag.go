@@ -9,21 +9,20 @@ import (
 	"atrium"
 )
 
-// hashTag returns the entity tag of a body: the same bytes have the same tag on
-// every node.
+// hashTag returns the entity tag of a body. It is the same on every node.
 func hashTag(body []byte) string {
 	return strconv.FormatUint(xxhash.Sum64(body), 36)
 }
 
-// noneMatch reports whether If-None-Match names the tag, or any: the client has
-// the current state. Weak tags count (RFC 9110 section 13.1.2).
+// noneMatch reports whether If-None-Match names the tag or is "*": the client has the current
+// state. The comparison is weak (RFC 9110 section 13.1.2).
 func noneMatch(header []string, tag string) bool {
 	return matches(header, func(_ bool, t string) bool { return t == tag })
 }
 
-// CheckIfMatch returns an error of CodePreconditionFailed unless the request has
-// no If-Match header, or one that names a tag which same takes for the current
-// one, or any. Weak tags do not count (RFC 9110 section 13.1.1).
+// CheckIfMatch returns an error with CodePreconditionFailed if the request has an If-Match
+// header that is not "*" and has no tag for which same reports true. The comparison is strong
+// (RFC 9110 section 13.1.1).
 func (r *Request) CheckIfMatch(same func(tag string) bool) error {
 	header := r.Header("If-Match")
 	if len(header) == 0 || matches(header, func(weak bool, t string) bool { return !weak && same(t) }) {
@@ -32,9 +31,8 @@ func (r *Request) CheckIfMatch(same func(tag string) bool) error {
 	return atrium.Errorf(atrium.CodePreconditionFailed, "It was changed since the state that If-Match names.")
 }
 
-// matches reports whether one of the tags in a header is taken by match, or the
-// header is "*". A header that is no list of tags matches nothing: what its sender
-// meant is not known.
+// matches reports whether match reports true for one of the tags in a header, or the header is
+// "*". A malformed header matches nothing.
 func matches(header []string, match func(weak bool, tag string) bool) bool {
 	found := false
 	for _, value := range header {

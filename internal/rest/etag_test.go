@@ -48,7 +48,7 @@ func TestEveryTagOfAListIsRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoListOfTagsMatchesNothing(t *testing.T) {
+func TestMalformedListOfTagsMatchesNothing(t *testing.T) {
 	for _, header := range [][]string{
 		{`x`}, {`"a`}, {`a"`}, {`w/"a"`}, {`W/ "a"`}, {`"a", *`}, {`*, "a"`}, {`"a" x`}, {`x "a"`}, {`"a""a"`}, {`"a" "a"`}, {`"a";q=1`},
 		{`"a", x, "a"`}, {`"a"`, `x`}, {`x`, `"a"`}, {`*`, `x`}, {`"a", "`},
@@ -59,7 +59,7 @@ func TestWhatIsNoListOfTagsMatchesNothing(t *testing.T) {
 	}
 }
 
-func TestWeakTagsCountForReadingAndNotForChanging(t *testing.T) {
+func TestWeakTagsMatchReadsButNotChanges(t *testing.T) {
 	for header, want := range map[string][2]bool{ // If-None-Match matches, If-Match holds
 		`"tag"`:          {true, true},
 		`W/"tag"`:        {true, false},

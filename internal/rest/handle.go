@@ -1,9 +1,8 @@
-// Package rest is the floor that every HTTP API of Atrium stands on: routing,
-// the order in which a request is judged, strict bodies and parameters, problem
-// documents, cursors and conditional requests.
+// Package rest is the framework of the HTTP APIs: routing, the checks that all operations
+// share, strict bodies and parameters, problem documents, cursors and conditional requests.
 //
-// A request is judged in one order: its head, path, method, key, rate, scope, media types and
-// size, content, existence, state. What a handler does begins with content.
+// Requests are checked in a fixed order: headers, path, method, key, rate, scope, media types
+// and size, content, existence, state. Handlers check from content on.
 package rest
 
 import (
@@ -34,15 +33,14 @@ const (
 	maxRequestID      = 128
 )
 
-// DefaultMaxBody is how large a body may be, in bytes, unless a setting says
-// otherwise.
+// DefaultMaxBody is the default maximum size of a body, in bytes.
 const DefaultMaxBody = 1 << 20
 
-// storageTimeout bounds how long a request waits for storage, once all of it has come.
+// storageTimeout bounds how long a request waits for the database once its body has arrived.
 // Streams have no such limit.
 const storageTimeout = 20 * time.Second
 
-// Keys say who holds a key: an *auth.Authenticator.
+// Keys authenticate callers: an *auth.Authenticator.
 type Keys interface {
 	Authenticate(ctx context.Context, client netip.Addr, key string) (auth.Principal, error)
 }
@@ -50,27 +48,29 @@ type Keys interface {
 // An API serves routes.
 type API struct {
 	Keys      Keys
-	Tenants   func(context.Context, atrium.TenantID) error // NotFound for one that does not exist; nil if there are no operators
+	Tenants   func(context.Context, atrium.TenantID) error // NotFound for an unknown one; nil without operators
 	Log       *slog.Logger
 	Limits    Limits
-	MaxBody   int64           // in bytes; 0 stands for DefaultMaxBody
-	MaxStream int64           // of a body that is streamed, in bytes
-	Stopping  context.Context // ends when streams are to end; nil for never
+	MaxBody   int64           // maximum size of a JSON body in bytes; 0 means DefaultMaxBody
+	MaxStream int64           // maximum size of a streamed body in bytes
+	Stopping  context.Context // ends when streams must end; nil for never
 
 	// Observe is called after every response, with the context of the request; nil for none.
 	Observe func(context.Context, *telemetry.Exchange)
 
-	// Begin returns the context of a request, made of its own; nil for that itself.
+	// Begin derives the context of a request from its own; nil to use that itself.
 	Begin func(*http.Request) context.Context
-	HSTS  time.Duration // how long browsers take TLS alone; 0 unless it is spoken
+	HSTS  time.Duration // how long browsers require TLS; 0 without TLS
 }
 
-// Handler returns what serves the routes, for callers with a key, and the open
-// ones, for everybody. Every answer, also to what no route serves, has a request
-// id, and every error is a problem document.
+// Handler returns a handler that serves routes to callers with a key, and open handlers to
+// everyone. Every response has a request id, even if no route matches, and every error is a
+// problem document.
 func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	nothing := shown(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeProblem(w, r, a.Log, atrium.NotFound()) }))
+	notFound := browserHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, r, a.Log, atrium.NotFound())
+	}))
 	patterns := map[string]methods{}
 	for _, route := range routes {
 		if patterns[route.Pattern] == nil {
@@ -79,25 +79,26 @@ func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler
 		patterns[route.Pattern][route.Method] = a.serve(route)
 	}
 	for pattern, handler := range open {
-		patterns[pattern] = methods{http.MethodGet: shown(handler)}
+		patterns[pattern] = methods{http.MethodGet: browserHeaders(handler)}
 	}
 	for pattern, m := range patterns {
 		if get := m[http.MethodGet]; get != nil {
-			m[http.MethodHead] = get // net/http leaves the body out
+			m[http.MethodHead] = get // net/http omits the body
 		}
 		mux.Handle(pattern, a.dispatch(pattern, m))
 		if bare, ok := strings.CutSuffix(pattern, "/{$}"); ok && bare != "" {
-			mux.Handle(bare, nothing) // which ServeMux would redirect
+			mux.Handle(bare, notFound) // ServeMux would redirect it
 		}
 	}
-	mux.Handle("/", nothing)
-	return a.guard(mux, nothing)
+	mux.Handle("/", notFound)
+	return a.guard(mux, notFound)
 }
 
-// A recorder is a ResponseWriter that notes what is answered, and to whom.
+// A recorder is a ResponseWriter that records the exchange.
 type recorder struct {
 	http.ResponseWriter
 	telemetry.Exchange
+	connection context.Context // ends when the client closes the connection
 }
 
 func (w *recorder) WriteHeader(status int) {
@@ -105,7 +106,7 @@ func (w *recorder) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap gives http.ResponseController what it controls.
+// Unwrap is for http.ResponseController.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *recorder) Write(b []byte) (int, error) {
@@ -114,8 +115,8 @@ func (w *recorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// note returns what is noted of the answer that w writes. Every w in this
-// package is a recorder, because guard comes first.
+// note returns the exchange that w records. Every w in this package is a recorder, because
+// guard comes first.
 func note(w http.ResponseWriter) *telemetry.Exchange {
 	if rec, ok := w.(*recorder); ok {
 		return &rec.Exchange
@@ -123,23 +124,23 @@ func note(w http.ResponseWriter) *telemetry.Exchange {
 	return &telemetry.Exchange{}
 }
 
-// guard gives every answer its request id, has nothing answer paths that ServeMux would
-// redirect, turns a panic into a problem, and tells the observer.
-func (a *API) guard(next, nothing http.Handler) http.Handler {
+// guard gives every response its request id, passes paths that ServeMux would redirect to
+// notFound, turns a panic into a problem, and reports to the observer.
+func (a *API) guard(next, notFound http.Handler) http.Handler {
 	transport := hsts(a.HSTS)
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		ctx := r.Context() //nolint:contextcheck // the request has no other
+		ctx := r.Context()
 		if a.Begin != nil {
-			ctx = a.Begin(r)
+			ctx = a.Begin(r) //nolint:contextcheck // derived from that of the request
 		}
 		w := &recorder{plain, telemetry.Exchange{
 			Method: r.Method, RequestID: requestID(r.Header[headerRequestID]),
 			Client: a.Limits.Proxies.Client(r.RemoteAddr, r.Header["X-Forwarded-For"]),
-		}}
+		}, ctx}
 		w.Header()[headerRequestID] = []string{w.RequestID}
-		// net/http ends the context of a request when its client sends no more, be it gone
-		// or not. Who has sent all of a request waits for its answer.
+		// net/http cancels the context when the client closes its side of the connection, but
+		// the client may still wait for the response.
 		r = r.WithContext(context.WithoutCancel(ctx))
 		if lastOfConnection(r) {
 			w.Header().Set("Connection", "close")
@@ -154,42 +155,42 @@ func (a *API) guard(next, nothing http.Handler) http.Handler {
 		defer func() {
 			if p := recover(); p != nil {
 				if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-					panic(p) //nolint:forbidigo // net/http ends the connection with it
+					panic(p) //nolint:forbidigo // net/http closes the connection
 				}
 				writeProblem(w, r, a.Log, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 			}
 		}()
-		if err := a.Limits.checkHead(r); err != nil {
+		if err := a.Limits.checkHeaders(r); err != nil {
 			writeProblem(w, r, a.Log, err)
 			return
 		}
 		if p := r.URL.EscapedPath(); p == "" || p[0] != '/' || p == "//" || path.Clean(p) != p && path.Clean(p)+"/" != p {
-			nothing.ServeHTTP(w, r)
+			notFound.ServeHTTP(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// lastOfConnection reports whether what follows the request on its connection may not be
-// taken for another one. RFC 9112 section 6.1 asks for that when a request has both
-// Transfer-Encoding and Content-Length, and when one of HTTP/1.0 has Transfer-Encoding:
-// whoever sent it on may have seen its end elsewhere. net/http takes both and does not tell.
+// lastOfConnection reports whether the connection must be closed after the response, because a
+// proxy may disagree about where the request ended. RFC 9112 section 6.1 requires that for a
+// request with both Transfer-Encoding and Content-Length, and for HTTP/1.0 with
+// Transfer-Encoding. net/http accepts both without telling.
 func lastOfConnection(r *http.Request) bool {
 	inChunks := r.ContentLength < 0
 	return r.ProtoMajor == 1 && (inChunks || r.ProtoMinor == 0)
 }
 
-// closeAfter ends a connection with the answer, because of what is left of the request on
-// it. One of HTTP/2 goes on: the rest of a stream is in the way of no other.
+// closeAfter closes an HTTP/1 connection after the response, as it still carries the rest of
+// the request. On HTTP/2, the rest of a stream does not affect others.
 func closeAfter(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
 }
 
-// requestID returns the caller's own identifier for the request if it is 1 to
-// 128 visible ASCII characters, and else a new one.
+// requestID returns the client's request id if it has 1 to 128 visible ASCII characters, and a
+// new one otherwise.
 func requestID(given []string) string {
 	if len(given) == 1 && given[0] != "" && len(given[0]) <= maxRequestID &&
 		strings.IndexFunc(given[0], func(c rune) bool { return c <= ' ' || c > '~' }) < 0 {
@@ -219,7 +220,7 @@ func (a *API) dispatch(pattern string, m methods) http.Handler {
 	})
 }
 
-// serve is the one adapter between HTTP and a handler.
+// serve adapts a route to net/http.
 func (a *API) serve(route Route) http.Handler {
 	reads := new(largeReads)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -245,8 +246,9 @@ func (a *API) handle(route Route, reads *largeReads, w http.ResponseWriter, r *h
 	if err := authorize(route, who); err != nil {
 		return Response{}, err
 	}
-	if !accepts(r.Header["Accept"], route.Answers) {
-		return Response{}, atrium.Errorf(atrium.CodeNotAcceptable, "The answer is %s, which the Accept header rules out.", route.Answers)
+	if !accepts(r.Header["Accept"], route.Produces) {
+		return Response{}, atrium.Errorf(atrium.CodeNotAcceptable,
+			"The answer is %s, which the Accept header rules out.", route.Produces)
 	}
 	exchange := note(w)
 	request := &Request{http: r, id: exchange.RequestID, log: a.Log, session: session{limits: &a.Limits, writer: w}}
@@ -258,12 +260,12 @@ func (a *API) handle(route Route, reads *largeReads, w http.ResponseWriter, r *h
 		return authorize(route, now)
 	}
 	if route.Method != http.MethodGet {
-		if err := checkContentType(w, r, route.Takes); err != nil {
+		if err := checkContentType(w, r, route.Consumes); err != nil {
 			return Response{}, err
 		}
 	}
 	switch {
-	case route.Takes == Lines:
+	case route.Consumes == Lines:
 		body := a.newUpload(ctx, w, r, request.recheck)
 		defer body.end()
 		ctx, request.Stream = body.ctx, body
@@ -274,16 +276,16 @@ func (a *API) handle(route Route, reads *largeReads, w http.ResponseWriter, r *h
 			return Response{}, err
 		}
 	}
-	if route.Takes != Lines && route.Answers != Lines {
-		sharer := who.TenantID // operators have a share of their own, whichever tenant they name
+	if route.Consumes != Lines && route.Produces != Lines {
+		sharer := who.TenantID // operators share one, whichever tenant they name
 		if err := admit(ctx, w, a.Limits.InFlight, sharer); err != nil {
 			return Response{}, err
 		}
 		defer a.Limits.InFlight.Release(sharer)
 	}
-	if route.Takes == JSON && route.Answers == JSON {
+	if route.Consumes == JSON && route.Produces == JSON {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, storageTimeout) // not before: how slowly a body comes is its sender's affair
+		ctx, cancel = context.WithTimeout(ctx, storageTimeout) // only now: a body may arrive slowly
 		defer cancel()
 	}
 	if route.For == OneTenant || route.For == Either {

@@ -13,32 +13,43 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// Limits are what holds callers back. The zero Limits hold back nobody.
+// Limits limit requests. The zero Limits limit nothing.
 type Limits struct {
-	URL             int // how long the target of a request may be, in bytes
-	HeaderFields    int // how many a request may have
-	QueryParameters int // how many a query may have
+	URL             int // maximum length of a request target, in bytes
+	HeaderFields    int // maximum number in a request
+	QueryParameters int // maximum number in a query
 	Proxies         limit.Proxies
 	Rates           *Rates
-	Bodies          *limit.Quota[atrium.TenantID]      // bytes of memory for bodies that come or are worked on, and for answers that are sent
-	InFlight        *limit.Semaphore[atrium.TenantID] // held by every request that has arrived whole; streams do not count
-	Changes         *limit.Semaphore[atrium.TenantID] // held by transactions that change something, apart from entries, which have a queue
-	LargeChanges    *limit.Semaphore[atrium.TenantID] // held by those that read or write much, instead of Changes
-	Documents       *limit.Semaphore[atrium.TenantID] // held while a Document is sent, which keeps a snapshot of the database open
-	Heavy           *limit.Semaphore[atrium.TenantID] // held while a request takes more of the processor than a small one does
+
+	// Bytes of request bodies, and of responses being sent.
+	Bodies *limit.Quota[atrium.TenantID]
+
+	// Held by every request whose body has arrived, except streams.
+	InFlight *limit.Semaphore[atrium.TenantID]
+
+	// Held by write transactions, except those of entries, which are queued. LargeChanges is
+	// for those that read or write much.
+	Changes, LargeChanges *limit.Semaphore[atrium.TenantID]
+
+	// Held while a Document is sent, with a snapshot of the database open.
+	Documents *limit.Semaphore[atrium.TenantID]
+
+	// Held while a request uses more processor time than a small one.
+	Heavy *limit.Semaphore[atrium.TenantID]
 }
 
-// heavyBody is the size in bytes above which a body is decoded as heavy work. Below it,
-// decoding takes half a millisecond at most, whatever the body holds.
+// heavyBody is the size in bytes above which a body is decoded as heavy work. Decoding a
+// smaller one takes at most half a millisecond.
 const heavyBody = 16 << 10
 
-// checkHead holds what a request says of itself against the limits.
-func (l *Limits) checkHead(r *http.Request) error {
+// checkHeaders checks the target and the headers of a request.
+func (l *Limits) checkHeaders(r *http.Request) error {
 	if l.URL > 0 && len(r.RequestURI) > l.URL {
 		return atrium.Errorf(atrium.CodeURITooLong, "The target of the request may have %d bytes at most.", l.URL)
 	}
 	if l.QueryParameters > 0 && strings.Count(r.URL.RawQuery, "&") >= l.QueryParameters {
-		return atrium.Errorf(atrium.CodeURITooLong, "The query of the request may have %d parameters at most.", l.QueryParameters)
+		return atrium.Errorf(atrium.CodeURITooLong,
+			"The query of the request may have %d parameters at most.", l.QueryParameters)
 	}
 	if l.HeaderFields == 0 {
 		return nil
@@ -53,17 +64,16 @@ func (l *Limits) checkHead(r *http.Request) error {
 	return nil
 }
 
-// Rates hold keys and tenants to their rates, and say so in answers
-// (draft-ietf-httpapi-ratelimit-headers-10). Nil Rates hold nobody to any.
+// Rates limit the request rates of keys and tenants, and report them in response headers
+// (draft-ietf-httpapi-ratelimit-headers-10). Nil Rates limit nothing.
 type Rates struct {
 	keys    *limit.Rates[atrium.KeyID]
 	tenants *limit.Rates[atrium.TenantID]
-	// The values of headerRatePolicy, shared by all answers: they must not be written to.
+	// The values of headerRatePolicy, shared by all responses: do not modify.
 	forOperators, forTenants []string
 }
 
-// NewRates returns Rates of keys and of tenants. Either may be nil, and with both there are
-// none.
+// NewRates returns Rates of keys and tenants, either of which may be nil; nil if both are.
 func NewRates(keys *limit.Rates[atrium.KeyID], tenants *limit.Rates[atrium.TenantID]) *Rates {
 	if keys == nil && tenants == nil {
 		return nil
@@ -83,24 +93,24 @@ func NewRates(keys *limit.Rates[atrium.KeyID], tenants *limit.Rates[atrium.Tenan
 	return r
 }
 
-// The fields in the form that http.Header has them in.
+// Header names in canonical form.
 const (
 	headerRatePolicy = "Ratelimit-Policy"
 	headerRate       = "Ratelimit"
 )
 
-// rateSize is more than most values of headerRate have.
+// rateSize is the length of most values of headerRate.
 const rateSize = 64
 
-// check counts a request of the caller, and has its answer say what is left. What the rate
-// of the tenant refuses does not count for the key.
+// check counts a request of the caller and sets the headers of its response. A request that
+// the rate of the tenant refuses does not count for the key.
 func (r *Rates) check(who auth.Principal, w http.ResponseWriter) error {
 	if r == nil {
 		return nil
 	}
 	policy, refused, wait := r.forTenants, telemetry.Refusal(""), time.Duration(0)
 	key, tenant := r.keys.Take(who.KeyID), limit.Budget{OK: true}
-	ofTenant := who.TenantID != "" && r.tenants != nil // an operator's key has none of its own
+	ofTenant := who.TenantID != "" && r.tenants != nil // operators have no tenant
 	if who.TenantID == "" {
 		policy = r.forOperators
 	}
@@ -146,13 +156,15 @@ func item(list []byte, name string, first byte, a int, second byte, b int) []byt
 	return strconv.AppendInt(list, int64(b), 10)
 }
 
-// seconds returns a time in whole seconds, none of which is too early.
+// seconds returns a duration in seconds, rounded up.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// AdmitCheck waits for what a check of an account with many prospects needs: a snapshot of
-// the database and a processor. yield lets other tenants have the processor for a moment.
-// The code of its errors is atrium.CodeUnavailable.
-func (l *Limits) AdmitCheck(ctx context.Context, tenant atrium.TenantID) (yield func() error, release func(), err error) {
+// AdmitCheck waits until an account with many prospects may be checked, which needs a snapshot
+// of the database and much processor time. yield lets other tenants run for a moment. The code
+// of its errors is atrium.CodeUnavailable.
+func (l *Limits) AdmitCheck(
+	ctx context.Context, tenant atrium.TenantID,
+) (yield func() error, release func(), err error) {
 	if err := l.Documents.Acquire(ctx, tenant); err != nil {
 		return nil, nil, atrium.Unavailable(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/limit"
-	"atrium/internal/telemetry"
 )
 
 // What the limits of a request cost: with none, with those that hold by default, and with
@@ -33,11 +32,11 @@ func pass(l *Limits) func(tb testing.TB) {
 	for _, name := range []string{"Accept", "User-Agent", "X-Api-Key", "If-None-Match", "Accept-Encoding", "X-Request-Id"} {
 		r.Header.Set(name, "a")
 	}
-	w := &recorder{httptest.NewRecorder(), telemetry.Exchange{}}
+	w := &recorder{ResponseWriter: httptest.NewRecorder()}
 	who := auth.Principal{KeyID: atrium.NewID[atrium.KeyID](), TenantID: atrium.NewID[atrium.TenantID]()}
 	return func(tb testing.TB) {
 		w.Client = l.Proxies.Client(r.RemoteAddr, r.Header["X-Forwarded-For"])
-		if err := l.checkHead(r); err != nil {
+		if err := l.checkHeaders(r); err != nil {
 			tb.Fatal(err)
 		}
 		if err := l.Rates.check(who, w); err != nil {
@@ -50,7 +49,7 @@ func pass(l *Limits) func(tb testing.TB) {
 	}
 }
 
-func TestLimitsTakeNoMemoryUnlessThereIsARate(t *testing.T) {
+func TestLimitsAllocateNothingWithoutRates(t *testing.T) {
 	for _, c := range costs {
 		request := pass(&c.limits)
 		if n := testing.AllocsPerRun(1000, func() { request(t) }); n > c.allocs {

@@ -9,8 +9,8 @@ import (
 	"atrium"
 )
 
-// accepts applies RFC 9110 section 12.5.1 to a form of answers: the most specific range
-// that covers it decides, and a range that cannot be read says nothing.
+// accepts reports whether an Accept header accepts a media type (RFC 9110 section 12.5.1): the
+// most specific range that covers it decides. Malformed ranges are ignored.
 func accepts(accept []string, form Media) bool {
 	if len(accept) == 1 && (accept[0] == "*/*" || accept[0] == form.String()) {
 		return true
@@ -42,8 +42,8 @@ func accepts(accept []string, form Media) bool {
 	return accepted
 }
 
-// checkContentType takes a body that has the form in UTF-8 without a content coding,
-// or says nothing of its type.
+// checkContentType returns nil for a body of the media type in UTF-8 without a content coding,
+// or without a Content-Type.
 func checkContentType(w http.ResponseWriter, r *http.Request, form Media) error {
 	for _, coding := range r.Header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(strings.TrimSpace(coding), "identity") {

@@ -8,7 +8,7 @@ import (
 	"atrium"
 )
 
-func TestTheMostSpecificRangeOfAcceptDecides(t *testing.T) {
+func TestMostSpecificRangeOfAcceptDecides(t *testing.T) {
 	for _, c := range []struct {
 		accept []string
 		want   bool
@@ -55,7 +55,7 @@ func TestTheMostSpecificRangeOfAcceptDecides(t *testing.T) {
 	}
 }
 
-func TestABodyMustBeJSONInUTF8WithoutACoding(t *testing.T) {
+func TestBodyMustBeJSONInUTF8WithoutContentCoding(t *testing.T) {
 	for _, c := range []struct {
 		types, codings []string
 		want           bool

@@ -15,12 +15,11 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// retryAfter is what Retry-After says with the codes that may pass by themselves, unless
-// the error knows better.
+// retryAfter is the default of Retry-After, which responses with temporary errors have.
 const retryAfter = time.Second
 
-// A CodeInfo is what there is to say about a code: its HTTP status, its title,
-// and for the page that explains it what it means and what to do.
+// A CodeInfo describes a code: its HTTP status and title, and for its page, what it means and
+// what to do.
 type CodeInfo struct {
 	Code    atrium.Code
 	Status  int
@@ -29,8 +28,7 @@ type CodeInfo struct {
 	Remedy  string
 }
 
-// Codes are all codes, in the order of their status. It is the only place where
-// a code gets its status.
+// Codes lists all codes by status.
 var Codes = []CodeInfo{
 	{
 		atrium.CodeInvalidRequest, http.StatusBadRequest, "The request is not valid",
@@ -119,8 +117,7 @@ var Codes = []CodeInfo{
 	},
 }
 
-// Info returns what there is to say about a code; that of CodeInternal for one
-// that is not known.
+// Info returns the description of a code; that of CodeInternal if it is unknown.
 func Info(code atrium.Code) CodeInfo {
 	internal := 0
 	for i := range Codes {
@@ -134,7 +131,7 @@ func Info(code atrium.Code) CodeInfo {
 	return Codes[internal]
 }
 
-// A problem is an error's body, in the form of RFC 9457.
+// A problem is the body of an error response (RFC 9457).
 type problem struct {
 	Type      string      `json:"type"`
 	Title     string      `json:"title"`
@@ -145,8 +142,8 @@ type problem struct {
 	Errors    []fault     `json:"errors,omitempty"`
 }
 
-// A fault is one member of errors: a place, under the name of its kind, and what
-// is wrong there.
+// A fault is an element of errors: one of pointer, parameter and header, and what is wrong
+// there.
 type fault struct {
 	Pointer   *string `json:"pointer,omitzero"` // "" is the whole body
 	Parameter *string `json:"parameter,omitzero"`
@@ -154,13 +151,14 @@ type fault struct {
 	Detail    string  `json:"detail"`
 }
 
-// told returns what a caller is told of an error. What is not an *atrium.Error is a
-// bug: it is logged, as every fault of the server, and told to nobody. That the server is
-// busy is none: a line for each refusal would make it more so.
-func told(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Error, CodeInfo) {
+// public returns the public form of an error. An error that is not an *atrium.Error is a bug:
+// its text is only logged. All errors of the server are logged, except that it is busy: a line
+// for each refusal would add load.
+func public(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Error, CodeInfo) {
 	e, ok := errors.AsType[*atrium.Error](err)
 	if !ok {
-		e = atrium.Errorf(atrium.CodeInternal, "Something went wrong here. The request id leads the operator to it.").Because(err)
+		e = atrium.Errorf(atrium.CodeInternal,
+			"Something went wrong here. The request id leads the operator to it.").Because(err)
 	}
 	info := Info(e.Code)
 	if info.Status >= http.StatusInternalServerError && !errors.Is(err, limit.ErrBusy) {
@@ -169,7 +167,7 @@ func told(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Erro
 	return e, info
 }
 
-func shownFaults(e *atrium.Error) (all []fault) {
+func publicFaults(e *atrium.Error) (all []fault) {
 	for _, f := range e.Faults {
 		shown := fault{Detail: f.Detail}
 		switch f.In {
@@ -185,8 +183,7 @@ func shownFaults(e *atrium.Error) (all []fault) {
 	return all
 }
 
-// A Refusal is what an answer says of one thing that was refused, among others that
-// the request asks for.
+// A Refusal is the error of one part of a request, in the response to all of it.
 type Refusal struct {
 	Status int         `json:"status"`
 	Code   atrium.Code `json:"code"`
@@ -194,20 +191,20 @@ type Refusal struct {
 	Errors []fault     `json:"errors,omitempty"`
 }
 
-// Refusal returns what is said of a thing that failed with an error.
+// Refusal returns the Refusal for an error.
 func (r *Request) Refusal(err error) Refusal {
-	e, info := told(r.http, r.id, r.log, err)
-	return Refusal{info.Status, info.Code, e.Detail, shownFaults(e)}
+	e, info := public(r.http, r.id, r.log, err)
+	return Refusal{info.Status, info.Code, e.Detail, publicFaults(e)}
 }
 
-// writeProblem answers a request with an error.
+// writeProblem sends an error as a problem document.
 func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	if errors.Is(err, ErrStreams) {
 		note(w).Refused = telemetry.ByStreams
 	}
 	id := w.Header().Get(headerRequestID)
-	e, info := told(r, id, log, err)
-	p := problem{"/errors/" + string(info.Code), info.Title, info.Status, e.Detail, info.Code, id, shownFaults(e)}
+	e, info := public(r, id, log, err)
+	p := problem{"/errors/" + string(info.Code), info.Title, info.Status, e.Detail, info.Code, id, publicFaults(e)}
 	switch info.Code {
 	case atrium.CodeUnauthenticated:
 		w.Header().Set("WWW-Authenticate", `ApiKey realm="atrium"`)
@@ -215,7 +212,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err 
 		w.Header().Set("Retry-After", strconv.Itoa(seconds(cmp.Or(e.Retry, retryAfter))))
 	}
 	body, err := json.Marshal(p)
-	if err != nil { // a problem holds nothing that cannot be encoded
+	if err != nil { // cannot happen: a problem can always be encoded
 		log.ErrorContext(r.Context(), "encode a problem", "requestId", id, "error", err)
 	}
 	write(w, r, info.Status, typeProblem, body)

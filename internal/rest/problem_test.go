@@ -58,7 +58,7 @@ func problemOf(t *testing.T, w *httptest.ResponseRecorder) (p problem) {
 	return p
 }
 
-func TestAnAnswerNames50FaultsAtMostEachInItsPlace(t *testing.T) {
+func TestProblemNamesAtMost50FaultsWithTheirPlaces(t *testing.T) {
 	w, _ := ask(func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 		var faults []atrium.Fault
 		for i := range 60 {
@@ -81,7 +81,7 @@ func TestAnAnswerNames50FaultsAtMostEachInItsPlace(t *testing.T) {
 	}
 }
 
-func TestWhatIsABugIsLoggedAndToldToNobody(t *testing.T) {
+func TestBugIsLoggedAndNotExposed(t *testing.T) {
 	for name, handle := range map[string]rest.Handler{
 		"an error": func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 			return rest.Response{}, errors.New("sesame")

@@ -11,8 +11,8 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// A Query takes parameters out of a query string and collects the faults of
-// those that are not as they must be. Parameters that nobody takes are ignored.
+// A Query takes parameters from a query string and collects their faults. Other parameters are
+// ignored.
 type Query struct {
 	raw    string
 	faults []atrium.Fault
@@ -21,7 +21,7 @@ type Query struct {
 // Query returns the query of the request.
 func (r *Request) Query() *Query { return &Query{raw: r.http.URL.RawQuery} }
 
-// Err returns nil, or the error that names every fault so far.
+// Err returns an error that names every fault so far, or nil.
 func (q *Query) Err() error {
 	if len(q.faults) == 0 {
 		return nil
@@ -29,13 +29,13 @@ func (q *Query) Err() error {
 	return atrium.Invalid(q.faults...)
 }
 
-// Fault notes a fault of a parameter.
+// Fault adds a fault of a parameter.
 func (q *Query) Fault(name, detail string) {
 	q.faults = append(q.faults, atrium.Fault{In: atrium.InQuery, Where: name, Detail: detail})
 }
 
-// Text takes a parameter, and "" and false if it was not given. Empty, given
-// twice, badly encoded or not UTF-8 is a fault.
+// Text takes a parameter. It returns "" and false if it is missing. An empty, repeated, badly
+// encoded or non-UTF-8 parameter is a fault.
 func (q *Query) Text(name string) (string, bool) {
 	value, count := "", 0
 	for part := range strings.SplitSeq(q.raw, "&") {
@@ -63,7 +63,7 @@ func (q *Query) Text(name string) (string, bool) {
 	return "", false
 }
 
-// Time takes a parameter that is an instant; nil if it was not given.
+// Time takes a parameter that is an instant; nil if it is missing.
 func (q *Query) Time(name string) *atrium.Time {
 	text, ok := q.Text(name)
 	if !ok {
@@ -83,7 +83,7 @@ const (
 	maxLimit     = 100
 )
 
-// Limit takes the parameter limit: 1 to 100, 20 if it was not given.
+// Limit takes the parameter limit: 1 to 100, 20 by default.
 func (q *Query) Limit() int {
 	text, ok := q.Text("limit")
 	if !ok {
@@ -97,9 +97,8 @@ func (q *Query) Limit() int {
 	return int(n)
 }
 
-// Page takes the parameter page, from 1, which is also what stands for one that
-// was not given, and returns how many of limit items each come before it. There
-// is no largest page: one too large to count is one past the end.
+// Page takes the parameter page, 1 by default, and returns how many items precede it if each
+// page has limit items. There is no largest page: one too large to count is past the end.
 func (q *Query) Page(limit int) (skip int64) {
 	text, ok := q.Text("page")
 	if !ok {

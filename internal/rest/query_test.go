@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAParameterIsTakenOnceAndDecoded(t *testing.T) {
+func TestParameterIsDecodedAndMustNotBeRepeated(t *testing.T) {
 	for raw, want := range map[string]string{ // "!" for a fault, "-" for none given
 		"":              "-",
 		"b=1":           "-",
@@ -88,7 +88,7 @@ func TestLimitAndPageAreDigits(t *testing.T) {
 	}
 }
 
-func TestAPageOfAnySizeSkipsNoLessThanTheOneBefore(t *testing.T) {
+func TestSkipNeverDecreasesWithThePage(t *testing.T) {
 	last := int64(0)
 	for n := range 5000 {
 		q := &Query{raw: "page=" + "1" + strings.Repeat("0", n)}

@@ -12,25 +12,25 @@ import (
 
 // A Route is one operation.
 type Route struct {
-	Method  string
-	Pattern string // as http.ServeMux has it, without the method
-	Scope   atrium.Scope
-	Or      atrium.Scope // another one that is enough; "" for none
-	For     Tenancy
-	Takes   Media // of the body; JSON unless it says otherwise
-	Answers Media
-	MaxBody int64 // in bytes, of a body that is JSON; 0 for that of the API
-	Heavy   bool  // the handler reads or compares much, and waits for no commit: it runs as heavy work
-	Handle  Handler
+	Method   string
+	Pattern  string // of http.ServeMux, without the method
+	Scope    atrium.Scope
+	Or       atrium.Scope // an alternative to Scope; "" for none
+	For      Tenancy
+	Consumes Media // of the request body
+	Produces Media // of the response body
+	MaxBody  int64 // maximum size of a JSON body in bytes; 0 for that of the API
+	Heavy    bool  // the handler reads or compares much and waits for no commit: it runs as heavy work
+	Handle   Handler
 }
 
-// A Media is the form of a body.
+// A Media is the media type of a body.
 type Media int
 
-// The forms.
+// The media types.
 const (
-	JSON  Media = iota // one text
-	Lines              // JSON texts of any number, one on a line, that are streamed
+	JSON  Media = iota // one JSON text
+	Lines              // NDJSON, which is streamed
 )
 
 func (m Media) String() string {
@@ -40,31 +40,30 @@ func (m Media) String() string {
 	return "application/json"
 }
 
-// A Tenancy says what an operation is about.
+// A Tenancy is the tenant that an operation concerns.
 type Tenancy int
 
 // The tenancies.
 const (
-	KeyTenant Tenancy = iota // the tenant of the key; nothing for an operator's
+	KeyTenant Tenancy = iota // the tenant of the key; not for operators
 	OneTenant                // the tenant of the key, or the one that an operator names
-	AnyTenant                // an operator's operation, that names none
-	Either                   // one of these
+	AnyTenant                // no tenant; only for operators
+	Either                   // OneTenant or AnyTenant
 )
 
-// A Handler does what an operation does, for the caller who was identified. An
-// error that is not an *atrium.Error is a bug.
+// A Handler runs an operation for an authenticated caller. An error that is not an
+// *atrium.Error is a bug.
 type Handler func(ctx context.Context, who auth.Principal, r *Request) (Response, error)
 
-// A Request is what a handler sees of a request.
+// A Request is a request as a handler sees it.
 type Request struct {
 	http *http.Request
 	id   string // the request id
 	log  *slog.Logger
-	Body []byte // empty unless the method has one, and the route takes JSON
+	Body []byte // empty unless the method has a body and the route consumes JSON
 
-	// Stream is the body if the route takes lines. It may be read as slowly as one
-	// likes, and ends with an error when the client has sent nothing for a while or more
-	// than it may.
+	// Stream is the body if the route consumes Lines. It may be read slowly. Reading fails if
+	// the client sends nothing for a while, or more than the maximum.
 	Stream io.Reader
 
 	session
@@ -73,11 +72,11 @@ type Request struct {
 // ID returns the identifier of the request.
 func (r *Request) ID() string { return r.id }
 
-// PathValue returns a segment of the path, decoded.
+// PathValue returns a decoded segment of the path.
 func (r *Request) PathValue(name string) string { return r.http.PathValue(name) }
 
-// PathID returns a segment of the path as an identifier. What has not the form of
-// one names nothing.
+// PathID returns a segment of the path as an identifier. The error of a malformed one has the
+// code atrium.CodeNotFound.
 func PathID[T atrium.Identifier](r *Request, name string) (T, error) {
 	id, ok := atrium.ParseID[T](r.PathValue(name))
 	if !ok {
@@ -89,30 +88,30 @@ func PathID[T atrium.Identifier](r *Request, name string) (T, error) {
 // Header returns the values of a header, in order.
 func (r *Request) Header(name string) []string { return r.http.Header.Values(name) }
 
-// A Response is a successful answer.
+// A Response is a successful response.
 type Response struct {
-	Status int                   // 0 stands for 200
-	Body   any                   // encoded as JSON, unless it is an Encoded; with 204 there is none
-	Stream func(io.Writer) error // writes the answer of a route that answers with lines, instead of Body
-	ETag   string                // without quotes; "" stands for a hash of the body
-	Tagged bool                  // the answer has its entity tag whatever the method: it is the state of a thing
+	Status int                   // 0 means 200
+	Body   any                   // encoded as JSON, unless it is an Encoded; ignored with 204
+	Stream func(io.Writer) error // writes the response of a route that produces Lines, instead of Body
+	ETag   string                // without quotes; "" means a hash of the body
+	Tagged bool                  // send the entity tag whatever the method: the body is the state of a resource
 	Header http.Header
 
 	Document Document // a JSON body that is too large to hold in memory, instead of Body
 
-	recheck func(context.Context) error // of the request; set for a Stream
+	recheck func(context.Context) error // of the request, for a Stream
 	reads   *largeReads                 // of the route; nil unless the request reads
 }
 
-// NoContent is the answer to a deletion.
+// NoContent is the response to a deletion.
 var NoContent = Response{Status: http.StatusNoContent}
 
-// A Document opens a snapshot of what is stored, calls send once with a function that
-// writes the JSON of it, and returns the error of send. The snapshot is open until send
-// returns. It ends with ctx.
+// A Document opens a snapshot of the database, calls send once with a function that writes
+// JSON from it, and returns the error of send. The snapshot stays open until send returns, or
+// ctx ends.
 type Document func(ctx context.Context, send func(DocumentWriter) error) error
 
-// A DocumentWriter writes a document and returns its entity tag, without quotes. It is
-// called twice, as the tag and the length of a body are sent before it. It must write the
-// same bytes both times, in writes of some size: they are not buffered.
+// A DocumentWriter writes a document and returns its entity tag, without quotes. It is called
+// twice, because the tag and the length are sent before the body, and must write the same
+// bytes both times. Its writes are not buffered.
 type DocumentWriter func(io.Writer) (tag string, err error)

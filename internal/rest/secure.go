@@ -6,12 +6,10 @@ import (
 	"time"
 )
 
-// The headers that tell browsers to do nothing clever with an answer. Not to guess what it
-// is: that holds for all. Where somebody looks at it: to run nothing in it, not to show it
-// in a frame or to another site, and not to tell others where they were; a page has a
-// policy of its own. Programs, who ask most, pay for none of that: with more than eight
-// fields a header takes ten times as much memory. Each value is shared by all answers and
-// must not be written to.
+// Security headers. Every response has noSniffing. Responses that browsers show also forbid
+// scripts, frames, use by other sites, and referrers; a page has a policy of its own. API
+// responses do without them: with more than eight fields, a http.Header takes ten times as much
+// memory. All responses share the values: do not modify.
 var (
 	noSniffing   = []string{"nosniff"}
 	noReferrer   = []string{"no-referrer"}
@@ -23,10 +21,10 @@ var (
 	headerPolicy = "Content-Security-Policy"
 )
 
-// headerHSTS is of RFC 6797, section 6.1, and is for answers over TLS alone (7.2).
+// headerHSTS is only for responses over TLS (RFC 6797, sections 6.1 and 7.2).
 const headerHSTS = "Strict-Transport-Security"
 
-// secure sets the headers that every answer has. hsts is nil for none.
+// secure sets the security headers of every response. hsts is nil for none.
 func secure(h http.Header, hsts []string) {
 	h[headerSniff] = noSniffing
 	if hsts != nil {
@@ -34,8 +32,8 @@ func secure(h http.Header, hsts []string) {
 	}
 }
 
-// shown sets the headers of what people look at in a browser.
-func shown(next http.Handler) http.Handler {
+// browserHeaders sets the headers of responses that browsers show.
+func browserHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h[headerRefer], h[headerOrigin], h[headerPolicy] = noReferrer, sameOrigin, noneOfIt
@@ -43,7 +41,7 @@ func shown(next http.Handler) http.Handler {
 	})
 }
 
-// hsts returns the value of headerHSTS; nil for no time.
+// hsts returns the value of headerHSTS; nil if age is 0.
 func hsts(age time.Duration) []string {
 	if age == 0 {
 		return nil

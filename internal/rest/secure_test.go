@@ -26,7 +26,7 @@ func answered() http.Header {
 }
 
 // A map of more than eight has ten times the memory of one that has no more.
-func TestAnAnswerOfTheAPIHasEightFieldsAtMost(t *testing.T) {
+func TestAPIResponseHasAtMostEightHeaders(t *testing.T) {
 	if h := answered(); len(h) > 8 {
 		t.Errorf("it has %d: %v", len(h), h)
 	}

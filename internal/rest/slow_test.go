@@ -36,7 +36,7 @@ func (l *late) Read(b []byte) (int, error) {
 	return l.Reader.Read(b)
 }
 
-func TestABodyThatComesSlowlyLeavesStorageItsWholeTime(t *testing.T) {
+func TestSlowBodyDoesNotShortenTheStorageTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var left time.Duration
 		kit := &rest.API{Keys: anyone{atrium.ScopeLogsWrite}, Log: slog.New(slog.DiscardHandler)}

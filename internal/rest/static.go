@@ -8,14 +8,13 @@ import (
 	"net/http"
 )
 
-// Static returns a handler that serves a document that never changes while the
-// process lives, with an entity tag.
+// Static returns a handler that serves a constant document with an entity tag.
 func Static(contentType string, body []byte) http.Handler {
 	tag, kind := hashTag(body), []string{contentType}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("ETag", `"`+tag+`"`)
-		h[headerCache] = forItsCaller
+		h[headerCache] = privateCache
 		if noneMatch(r.Header["If-None-Match"], tag) {
 			w.WriteHeader(http.StatusNotModified)
 			return
@@ -24,8 +23,8 @@ func Static(contentType string, body []byte) http.Handler {
 	})
 }
 
-// ErrorPages returns the handlers of the pages that explain the codes, by their
-// paths: what the type of a problem leads to.
+// ErrorPages returns the handlers of the pages that explain the codes, by path. The type of a
+// problem is the path of its page.
 func ErrorPages() map[string]http.Handler {
 	pages := map[string]http.Handler{"/errors/{$}": page(indexPage, Codes)}
 	for _, info := range Codes {
@@ -43,10 +42,9 @@ func Page(policy string, html []byte) http.Handler {
 	})
 }
 
-// page renders a template once. The policy lets nothing in that the page does
-// not carry itself, and of what it carries only its one style: by its hash, so
-// that 'unsafe-inline' is not needed. data: is for the icon, which is empty: a
-// browser would ask for /favicon.ico, and the policy would forbid it.
+// page renders a template once. The policy allows only the style of the page, by its hash, so
+// that 'unsafe-inline' is not needed, and its empty icon, a data: URL. Without one, browsers
+// would request /favicon.ico, which the policy forbids.
 func page(t *template.Template, data any) http.Handler {
 	var b bytes.Buffer
 	if err := t.Execute(&b, data); err != nil {

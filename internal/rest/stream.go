@@ -13,17 +13,17 @@ import (
 	"atrium/internal/limit"
 )
 
-// streamPatience is how long a stream waits for the other side to send or to take
-// its next part. Streams have no other limit in time.
-const streamPatience = time.Minute
+// streamTimeout bounds how long a stream waits for the client to send or receive. Streams have
+// no total time limit.
+const streamTimeout = time.Minute
 
-// An upload is a body that is read as it comes.
+// An upload is a body that is read while it arrives.
 type upload struct {
 	rechecker
 	body    io.Reader
 	w       http.ResponseWriter
 	r       *http.Request
-	done    bool // the body has come to its end
+	done    bool // the end of the body was read
 	control *http.ResponseController
 	ctx     context.Context
 	stop    func() bool
@@ -33,38 +33,47 @@ type upload struct {
 	stopped bool // guarded by mu; nothing more is read
 }
 
-// ErrStreams says that too many imports or exports are open, in all or of one tenant.
+// ErrStreams is the cause when too many imports or exports are open, in all or of one tenant.
 var ErrStreams = fmt.Errorf("imports and exports: %w", limit.ErrBusy)
 
-// ErrStopping ends streams when the server does.
+// ErrStopping ends streams when the server stops.
 var ErrStopping = errors.New("the server is stopping")
 
-func (a *API) newUpload(ctx context.Context, w http.ResponseWriter, r *http.Request, recheck func(context.Context) error) *upload {
-	u := &upload{rechecker: rechecker{recheck, time.Now()}, w: w, r: r, body: http.MaxBytesReader(w, r.Body, a.MaxStream), control: http.NewResponseController(w)}
+func (a *API) newUpload(
+	ctx context.Context, w http.ResponseWriter, r *http.Request, recheck func(context.Context) error,
+) *upload {
+	u := &upload{
+		rechecker: rechecker{recheck, time.Now()}, w: w, r: r,
+		body: http.MaxBytesReader(w, r.Body, a.MaxStream), control: http.NewResponseController(w),
+	}
 	u.ctx, u.cancel = context.WithCancelCause(ctx)
 	u.stop = a.whenStopping(func() {
 		u.cancel(ErrStopping)
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		u.stopped = true
-		_ = u.control.SetReadDeadline(time.Now()) // who is in Read returns
+		_ = u.control.SetReadDeadline(time.Now()) // unblocks Read
 	})
 	return u
 }
 
-// UntilClosed returns ctx with an end when the client closes its connection or its side of it,
-// which net/http reports alike once it has read the body: for work that is of no use without its
-// response. Other work goes on (see guard).
+// UntilClosed returns ctx with an end when the client closes its connection or its side of it.
+// net/http reports both alike, once it has read the body. It is for work that is useless without
+// its response; other work continues (see guard).
 func (r *Request) UntilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(note(r.writer).Context, cancel)
+	rec, ok := r.writer.(*recorder)
+	if !ok {
+		return ctx, cancel
+	}
+	stop := context.AfterFunc(rec.connection, cancel)
 	return ctx, func() {
 		stop()
 		cancel()
 	}
 }
 
-// whenStopping calls f when streams are to end. What it returns takes that back.
+// whenStopping calls f when streams must end, unless stop is called before.
 func (a *API) whenStopping(f func()) (stop func() bool) {
 	if a.Stopping == nil {
 		return func() bool { return true }
@@ -72,7 +81,7 @@ func (a *API) whenStopping(f func()) (stop func() bool) {
 	return context.AfterFunc(a.Stopping, f)
 }
 
-// Read reads what comes next, and gives the answer time until after it.
+// Read reads from the client. It extends the deadlines of the stream.
 func (u *upload) Read(b []byte) (int, error) {
 	if err := u.check(u.ctx); err != nil {
 		return 0, err
@@ -82,7 +91,9 @@ func (u *upload) Read(b []byte) (int, error) {
 		u.mu.Unlock()
 		return 0, ErrStopping
 	}
-	err := errors.Join(u.control.SetReadDeadline(time.Now().Add(streamPatience)), u.control.SetWriteDeadline(time.Now().Add(2*streamPatience)))
+	now := time.Now()
+	err := errors.Join(
+		u.control.SetReadDeadline(now.Add(streamTimeout)), u.control.SetWriteDeadline(now.Add(2*streamTimeout)))
 	u.mu.Unlock()
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
@@ -99,18 +110,18 @@ func (u *upload) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// end releases what the upload has. What was not read of the body is not waited for:
-// the connection ends with the answer.
+// end releases the upload. It does not wait for the unread rest of the body: the connection is
+// closed after the response.
 func (u *upload) end() {
 	if !u.done {
 		closeAfter(u.w, u.r)
-		_ = u.control.SetReadDeadline(time.Now().Add(time.Second)) // net/http reads on, to learn whether it ends soon
+		_ = u.control.SetReadDeadline(time.Now().Add(time.Second)) // net/http tries to read the rest
 	}
 	u.stop()
 	u.cancel(nil)
 }
 
-// A download is an answer that is sent as it is made.
+// A download is a response that is sent while it is generated.
 type download struct {
 	rechecker
 	w       http.ResponseWriter
@@ -121,7 +132,7 @@ type download struct {
 	mu sync.Mutex // held while a deadline is set, so that stop sets the last one
 }
 
-// stop ends the download, also while it waits for its client.
+// stop ends the download, even while it waits for the client.
 func (d *download) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +142,7 @@ func (d *download) stop() {
 func (d *download) begin() {
 	h := d.w.Header()
 	h.Set(headerType, Lines.String())
-	h[headerCache] = forItsCaller
+	h[headerCache] = privateCache
 	d.w.WriteHeader(http.StatusOK)
 	d.begun = true
 }
@@ -150,7 +161,7 @@ func (d *download) Write(b []byte) (int, error) {
 	d.mu.Lock()
 	err := context.Cause(d.ctx)
 	if err == nil {
-		err = d.control.SetWriteDeadline(time.Now().Add(streamPatience))
+		err = d.control.SetWriteDeadline(time.Now().Add(streamTimeout))
 	}
 	d.mu.Unlock()
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -159,13 +170,15 @@ func (d *download) Write(b []byte) (int, error) {
 	return d.w.Write(b)
 }
 
-// writeStream sends what the response streams. An error before the first byte is
-// answered like any; after it, the connection is ended before the end of the answer, so
-// that nobody takes what came for all of it.
+// writeStream sends a streamed response. An error before the first byte becomes a problem.
+// After it, the connection is closed before the end of the response, so that the client cannot
+// mistake a part for the whole.
 func (a *API) writeStream(w http.ResponseWriter, r *http.Request, response Response) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	d := &download{rechecker: rechecker{response.recheck, time.Now()}, w: w, control: http.NewResponseController(w), ctx: ctx}
+	d := &download{
+		rechecker: rechecker{response.recheck, time.Now()}, w: w, control: http.NewResponseController(w), ctx: ctx,
+	}
 	defer a.whenStopping(func() {
 		cancel(ErrStopping)
 		d.stop()
@@ -177,12 +190,12 @@ func (a *API) writeStream(w http.ResponseWriter, r *http.Request, response Respo
 	err := response.Stream(d)
 	switch {
 	case err != nil && d.begun:
-		a.Log.WarnContext(ctx, "an answer was cut off", "requestId", note(w).RequestID, "error", err)
-		panic(http.ErrAbortHandler) //nolint:forbidigo // the one way to end the connection
+		a.Log.WarnContext(ctx, "response aborted", "requestId", note(w).RequestID, "error", err)
+		panic(http.ErrAbortHandler) //nolint:forbidigo // the only way to close the connection
 	case errors.Is(err, ErrStopping):
 		return atrium.Unavailable(err)
 	case err != nil:
-		return fmt.Errorf("stream an answer: %w", err)
+		return fmt.Errorf("stream a response: %w", err)
 	case !d.begun:
 		d.begin()
 	}

@@ -26,8 +26,8 @@ func serveStreams(t *testing.T, stopping context.Context, in rest.Handler, out f
 		Keys: auth.New(oneKey{key: key, hash: hash}, time.Now, nil, nil), Log: slog.New(slog.DiscardHandler), MaxStream: 1 << 10, Stopping: stopping,
 	}
 	server := httptest.NewServer(kit.Handler([]rest.Route{
-		{Method: http.MethodPost, Pattern: "/in", Scope: atrium.ScopePagesRead, Takes: rest.Lines, Handle: in},
-		{Method: http.MethodGet, Pattern: "/out", Scope: atrium.ScopePagesRead, Answers: rest.Lines, Handle: func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
+		{Method: http.MethodPost, Pattern: "/in", Scope: atrium.ScopePagesRead, Consumes: rest.Lines, Handle: in},
+		{Method: http.MethodGet, Pattern: "/out", Scope: atrium.ScopePagesRead, Produces: rest.Lines, Handle: func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 			return rest.Response{Stream: out}, nil
 		}},
 	}, nil))
@@ -46,7 +46,7 @@ func serveStreams(t *testing.T, stopping context.Context, in rest.Handler, out f
 	}
 }
 
-func TestABodyOfLinesIsReadAsItComesUpToItsLimit(t *testing.T) {
+func TestStreamedBodyIsReadUpToItsLimit(t *testing.T) {
 	send := serveStreams(t, nil, func(_ context.Context, _ auth.Principal, r *rest.Request) (rest.Response, error) {
 		b, err := io.ReadAll(r.Stream)
 		return rest.Response{Body: string(b)}, err
@@ -77,7 +77,7 @@ func TestABodyOfLinesIsReadAsItComesUpToItsLimit(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfLinesIsWholeOrItsConnectionEnds(t *testing.T) {
+func TestStreamedResponseIsWholeOrItsConnectionIsClosed(t *testing.T) {
 	for name, c := range map[string]struct {
 		out    func(io.Writer) error
 		status int
@@ -112,7 +112,7 @@ func TestAnAnswerOfLinesIsWholeOrItsConnectionEnds(t *testing.T) {
 	}
 }
 
-func TestAStreamIsNotMadeForWhoDoesNotTakeIt(t *testing.T) {
+func TestStreamIsNotGeneratedIfNotAccepted(t *testing.T) {
 	send := serveStreams(t, nil, nil, func(io.Writer) error { t.Error("the answer was made"); return nil })
 	for _, c := range []struct {
 		method, header string

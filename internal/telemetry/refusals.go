@@ -24,7 +24,8 @@ const (
 )
 
 var refusals = []Refusal{
-	ByConnections, ByClientConnections, ByHTTP2, ByKeyRate, ByTenantRate, ByAuthFailures, ByOverload, ByBodyMemory, ByStreams,
+	ByConnections, ByClientConnections, ByHTTP2, ByKeyRate, ByTenantRate,
+	ByAuthFailures, ByOverload, ByBodyMemory, ByStreams,
 }
 
 // refusalInterval is the minimum time between two warnings about one limit.

@@ -72,7 +72,8 @@ func (t *Traces) Begin(r *http.Request) context.Context {
 		semconv.NetworkProtocolVersion(strings.TrimSuffix(strings.TrimPrefix(r.Proto, "HTTP/"), ".0")),
 	))
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		if here, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok { // not the Host header, which the client chooses
+		// Not the Host header, which the client chooses.
+		if here, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
 			span.SetAttributes(semconv.ServerAddress(here.IP.String()), semconv.ServerPort(here.Port))
 		}
 	}

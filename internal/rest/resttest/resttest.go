@@ -156,7 +156,10 @@ func AddBodies(f *testing.F, valid ...string) {
 	}
 	for _, body := range valid {
 		open := strings.TrimSuffix(body, "}")
-		for _, b := range []string{body, " " + body + "\n", body + "x", open, open + `,}`, open + `,"unknown":1}`, open + `,"":null}`, open + `,"a":"\ud800"}`, open + ",\"a\":\"\xff\"}"} {
+		for _, b := range []string{
+			body, " " + body + "\n", body + "x", open, open + `,}`, open + `,"unknown":1}`,
+			open + `,"":null}`, open + `,"a":"\ud800"}`, open + ",\"a\":\"\xff\"}",
+		} {
 			f.Add([]byte(b))
 		}
 	}
