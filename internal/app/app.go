@@ -218,7 +218,7 @@ func (a *App) Run(ctx context.Context) error {
 	default:
 	}
 	if err := a.export.Close(drain); err != nil {
-		a.log.Warn("the last traces or metrics were not sent", "error", err)
+		a.log.Warn("export of the last traces or metrics failed", "error", err)
 	}
 	return err
 }
