@@ -16,26 +16,25 @@ import (
 	"atrium/internal/limit"
 )
 
-// CacheTime is how long a verified key is trusted without asking the store: a
-// key that was revoked on another node stops working within it.
+// CacheTime is how long a lookup result is cached. A key that is revoked on another node stops
+// working within this time.
 const CacheTime = 5 * time.Second
 
-// UseTime is how often the last use of keys is written down.
+// UseTime is the interval at which the last use of keys is stored.
 const UseTime = time.Minute
 
-// maxCached bounds how many keys, working or not, are remembered at a time.
+// maxCached is the maximum number of cached results, for valid and invalid keys.
 const maxCached = 10_000
 
-// A Principal is who a request comes from. Its tenant is the only one that the
-// request can see.
+// A Principal is the authenticated caller of a request. The request can access its tenant only.
 type Principal struct {
-	TenantID atrium.TenantID // "" for an operator who has named none
-	KeyID    atrium.KeyID    // "" for who is at the command line, with the database
+	TenantID atrium.TenantID // "" for an operator who has not named a tenant
+	KeyID    atrium.KeyID    // "" for the command line with direct database access
 	Scopes   atrium.Scopes
-	Operator bool // the key is of no tenant: each request names the one that it is for
+	Operator bool // an operator key: each request names its tenant
 }
 
-// Actor returns what the audit log calls the principal.
+// Actor returns the principal's actor in the audit log.
 func (p *Principal) Actor() string {
 	if p.KeyID == "" {
 		return atrium.ActorCommandLine
@@ -43,47 +42,43 @@ func (p *Principal) Actor() string {
 	return string(p.KeyID)
 }
 
-// Keys are where keys are stored.
+// Keys is the store of keys.
 type Keys interface {
-	// Key finds a key by its identifier, with the hash of its secret and of the
-	// one before its last rotation, if there is one. For an identifier that
-	// nobody has, the error's code is atrium.CodeNotFound.
+	// Key returns a key by its identifier, with the hash of its secret and, if it was rotated, of
+	// its previous secret. If there is no such key, the error's code is atrium.CodeNotFound.
 	Key(ctx context.Context, id atrium.KeyID) (k atrium.APIKey, current, previous []byte, err error)
 
-	// EachKey calls f with each of the keys that there is, and is one question
-	// however many are asked for.
+	// EachKey calls f for each key that exists, in one query.
 	EachKey(ctx context.Context, ids []atrium.KeyID, f func(k atrium.APIKey, current, previous []byte)) error
 
-	// UseKeys notes when keys were last used.
+	// UseKeys stores when keys were last used.
 	UseKeys(ctx context.Context, used map[atrium.KeyID]atrium.Time) error
 }
 
-// Failures are what is counted of each client: keys that were not good.
+// Failures counts invalid keys per client.
 type Failures = limit.Rates[netip.Addr]
 
 // An Authenticator verifies keys. It is safe for concurrent use.
 //
-// A client that fails too often never makes a good key fail, and never makes the store
-// work: what is known to be no good is refused without asking, and what is not known is
-// asked for together with all else of that kind, in a lane that asks seldom. ADR 0016
-// has the reasons.
+// A client that exceeds the failure rate can neither make valid keys fail nor load the store: keys
+// that are known to be invalid are rejected without a lookup, and unknown keys are looked up in
+// rate-limited batches. ADR 0016 has the reasons.
 type Authenticator struct {
 	keys     Keys
 	now      func() time.Time
 	observer Observer
-	failures *Failures // nil for any number
+	failures *Failures // nil for no limit
 	lookups  singleflight.Group
-	lane     *lane
+	batcher  *batcher
 
-	mu    sync.RWMutex
-	known map[fingerprint]verdict      // guarded by mu; at most maxCached
-	used  map[atrium.KeyID]atrium.Time // guarded by mu; since they were last written down, at most maxCached
-
-	forgets uint64 // guarded by mu; how often Forget was called
+	mu         sync.RWMutex
+	cache      map[fingerprint]result       // limited by mu; at most maxCached
+	used       map[atrium.KeyID]atrium.Time // limited by mu; uses not stored yet, at most maxCached
+	generation uint64                       // limited by mu; number of calls of Forget
 }
 
-// An Observer is told where each verdict on a key came from. It is called by many
-// goroutines and returns at once.
+// An Observer receives cache hits and misses. Its method must return at once and be safe for
+// concurrent use.
 type Observer interface {
 	LookedUp(cached bool)
 }
@@ -91,148 +86,150 @@ type Observer interface {
 // A fingerprint is the hash of a whole key, so that no key stays in memory.
 type fingerprint [sha256.Size]byte
 
-type verdict struct {
-	key   *atrium.APIKey // nil if the key is not good
-	ends  *atrium.Time   // when this secret of it no longer works; nil for never
-	until time.Time      // when it must be asked for again, by the monotonic clock
+// A result is the cached result of a lookup.
+type result struct {
+	key     *atrium.APIKey // nil if the key is invalid
+	ends    *atrium.Time   // when this secret expires; nil for never
+	expires time.Time      // when the result leaves the cache, by the monotonic clock
 }
 
-func (v *verdict) good(now atrium.Time) bool {
-	return v.key != nil && v.key.WorksAt(now) && (v.ends == nil || now < *v.ends)
+func (r *result) valid(now atrium.Time) bool {
+	return r.key != nil && r.key.WorksAt(now) && (r.ends == nil || now < *r.ends)
 }
 
-// New returns an Authenticator for the keys. now is the clock by which they expire and
-// are used. How long a verdict is trusted is measured by the monotonic clock instead: a
-// clock that is set back must not keep a key alive that was revoked. failures and
-// observer may be nil.
+// New returns an Authenticator for keys. now is the clock for the expiry and use of keys. Cache
+// expiry uses the monotonic clock instead, so that setting the system clock back does not keep a
+// revoked key valid. failures and observer may be nil.
 func New(keys Keys, now func() time.Time, failures *Failures, observer Observer) *Authenticator {
 	a := &Authenticator{
 		keys: keys, now: now, observer: observer, failures: failures,
-		known: map[fingerprint]verdict{}, used: map[atrium.KeyID]atrium.Time{},
+		cache: map[fingerprint]result{}, used: map[atrium.KeyID]atrium.Time{},
 	}
-	a.lane = newLane(a.askTogether)
+	a.batcher = newBatcher(a.lookUpBatch)
 	return a
 }
 
-// unauthenticated is one and the same for every way in which a key can be bad.
+// unauthenticated is the same error for every reason why a key is invalid.
 func unauthenticated() error {
 	return atrium.Errorf(atrium.CodeUnauthenticated, "A valid API key is needed in the x-api-key header.")
 }
 
-// refuse counts a key of a client that is known to be no good, and returns what the
-// client is told.
-func (a *Authenticator) refuse(from netip.Addr) error {
+// reject counts an invalid key of a client and returns the client's error.
+func (a *Authenticator) reject(from netip.Addr) error {
 	b := a.failures.Take(from)
 	if b.OK {
 		return unauthenticated()
 	}
-	e := atrium.Errorf(atrium.CodeRateLimited, "Too many keys that are not valid came from this address. A valid one is taken all the same.")
+	e := atrium.Errorf(atrium.CodeRateLimited,
+		"Too many keys that are not valid came from this address. A valid one is taken all the same.")
 	e.Retry = b.Wait
 	return e
 }
 
-// Authenticate returns who holds a key that came from a client. The error's code is
+// Authenticate returns the principal of a key that a client has sent. The error's code is
 // atrium.CodeUnauthenticated for a key that is malformed, unknown, revoked or expired,
-// or atrium.CodeRateLimited if too many such came from the client, and
-// atrium.CodeUnavailable when that could not be found out.
+// atrium.CodeRateLimited if the client has sent too many of these, or atrium.CodeUnavailable if the
+// lookup failed.
 func (a *Authenticator) Authenticate(ctx context.Context, from netip.Addr, key string) (Principal, error) {
 	from = limit.Network(from)
 	if len(key) != keyLen {
-		return Principal{}, a.refuse(from)
+		return Principal{}, a.reject(from)
 	}
 	now := a.now()
-	q := question{digest: fingerprint(sha256.Sum256(append(make([]byte, 0, keyLen), key...)))}
+	l := lookup{digest: fingerprint(sha256.Sum256(append(make([]byte, 0, keyLen), key...)))}
 	a.mu.RLock()
-	v, remembered := a.known[q.digest]
-	q.forgets = a.forgets
+	r, found := a.cache[l.digest]
+	l.generation = a.generation
 	a.mu.RUnlock()
-	cached := remembered && time.Now().Before(v.until)
-	if !cached { // what is remembered had the form of a key
+	cached := found && time.Now().Before(r.expires)
+	if !cached { // a cached key is well-formed
 		var ok bool
-		if q.id, q.secret, ok = ParseKey(key); !ok {
-			return Principal{}, a.refuse(from)
+		if l.id, l.secret, ok = ParseKey(key); !ok {
+			return Principal{}, a.reject(from)
 		}
 	}
 	if a.observer != nil {
 		a.observer.LookedUp(cached)
 	}
-	if cached && !v.good(atrium.At(now)) {
-		return Principal{}, a.refuse(from)
+	if cached && !r.valid(atrium.At(now)) {
+		return Principal{}, a.reject(from)
 	}
 	if !cached {
 		var err error
-		if v, err = a.look(ctx, from, q, v.good(atrium.At(now))); err != nil {
+		if r, err = a.lookUpOnce(ctx, from, l, r.valid(atrium.At(now))); err != nil {
 			return Principal{}, err
 		}
-		if !v.good(atrium.At(now)) {
+		if !r.valid(atrium.At(now)) {
 			return Principal{}, unauthenticated()
 		}
 	}
-	return Principal{TenantID: v.key.TenantID, KeyID: v.key.ID, Scopes: v.key.Scopes, Operator: v.key.TenantID == ""}, nil
+	return Principal{
+		TenantID: r.key.TenantID, KeyID: r.key.ID, Scopes: r.key.Scopes, Operator: r.key.TenantID == "",
+	}, nil
 }
 
-// A question is what the store is asked about a key.
-type question struct {
-	id      atrium.KeyID
-	secret  string
-	digest  fingerprint
-	forgets uint64 // how often Forget had been called when it came up
+// A lookup is a query of the store about a key.
+type lookup struct {
+	id         atrium.KeyID
+	secret     string
+	digest     fingerprint
+	generation uint64 // of the cache when the lookup began
 }
 
-// look asks the store, once for all who ask about a key at the same time. It is not
-// called off with the first of them. Who comes after a call of Forget asks again: what
-// was asked before it may be what is to be forgotten.
-func (a *Authenticator) look(ctx context.Context, from netip.Addr, q question, proven bool) (verdict, error) {
-	text := binary.BigEndian.AppendUint64(q.digest[:], q.forgets)
-	result := a.lookups.DoChan(string(text), func() (any, error) {
-		return a.lookFor(context.WithoutCancel(ctx), from, q, proven)
+// lookUpOnce merges concurrent lookups of a key into one, which does not end with the context of
+// any of them. Lookups that begin after a call of Forget are not merged with earlier ones, which
+// may return the forgotten result.
+func (a *Authenticator) lookUpOnce(ctx context.Context, from netip.Addr, l lookup, proven bool) (result, error) {
+	key := binary.BigEndian.AppendUint64(l.digest[:], l.generation)
+	done := a.lookups.DoChan(string(key), func() (any, error) {
+		return a.lookUp(context.WithoutCancel(ctx), from, l, proven)
 	})
 	select {
-	case r := <-result:
+	case r := <-done:
 		if r.Err != nil {
-			return verdict{}, r.Err
+			return result{}, r.Err
 		}
-		return r.Val.(verdict), nil
+		return r.Val.(result), nil
 	case <-ctx.Done():
-		return verdict{}, atrium.Unavailable(context.Cause(ctx))
+		return result{}, atrium.Unavailable(context.Cause(ctx))
 	}
 }
 
-// lookFor asks the store for a client. Its failure is counted before anybody knows of it,
-// and taken back from a good key and when the store does not answer: many keys at once are
-// no more questions than one after the other. A proven key, whose last verdict was a good
-// one, counts for nothing unless it fails.
-func (a *Authenticator) lookFor(ctx context.Context, from netip.Addr, q question, proven bool) (verdict, error) {
+// lookUp looks up a key of a client. It counts a failure before the result is known, and returns it
+// if the key is valid or the store fails: many concurrent keys cause no more lookups than
+// sequential ones. A proven key, which was valid in its last result, is counted only if it is now
+// invalid.
+func (a *Authenticator) lookUp(ctx context.Context, from netip.Addr, l lookup, proven bool) (result, error) {
 	if !proven && !a.failures.Take(from).OK {
-		return a.lane.look(ctx, from, q)
+		return a.batcher.look(ctx, from, l)
 	}
-	at, until := a.now(), time.Now().Add(CacheTime) // before the store is asked: what it says is no newer
-	k, current, previous, err := a.keys.Key(ctx, q.id)
+	at, expires := a.now(), time.Now().Add(CacheTime) // before the query: the result may be that old
+	k, current, previous, err := a.keys.Key(ctx, l.id)
 	unknown := atrium.CodeOf(err) == atrium.CodeNotFound
 	if err != nil && !unknown {
 		if !proven {
 			a.failures.Return(from)
 		}
-		return verdict{}, err
+		return result{}, err
 	}
-	v := judge(q.secret, stored{k, current, previous}, !unknown, until)
-	a.remember(q.digest, v, atrium.At(at), q.forgets)
-	switch good := v.good(atrium.At(at)); {
-	case good && !proven:
+	r := verify(l.secret, stored{k, current, previous}, !unknown, expires)
+	a.store(l, r, atrium.At(at))
+	switch valid := r.valid(atrium.At(at)); {
+	case valid && !proven:
 		a.failures.Return(from)
-	case !good && proven:
+	case !valid && proven:
 		a.failures.Take(from)
 	}
-	return v, nil
+	return r, nil
 }
 
-// askTogether asks the store about many keys at once. Those that are no good are not
-// remembered: they would push others out that are.
-func (a *Authenticator) askTogether(ctx context.Context, all []*asked) error {
-	at, until := a.now(), time.Now().Add(CacheTime)
-	ids := make([]atrium.KeyID, len(all))
-	for i, q := range all {
-		ids[i] = q.id
+// lookUpBatch looks up many keys in one query. It does not cache invalid keys, which would evict
+// valid ones.
+func (a *Authenticator) lookUpBatch(ctx context.Context, batch []*batchedLookup) error {
+	at, expires := a.now(), time.Now().Add(CacheTime)
+	ids := make([]atrium.KeyID, len(batch))
+	for i, l := range batch {
+		ids[i] = l.id
 	}
 	found := make(map[atrium.KeyID]stored, len(ids))
 	if err := a.keys.EachKey(ctx, ids, func(k atrium.APIKey, current, previous []byte) {
@@ -240,78 +237,77 @@ func (a *Authenticator) askTogether(ctx context.Context, all []*asked) error {
 	}); err != nil {
 		return err
 	}
-	for _, q := range all {
-		s, known := found[q.id]
-		q.verdict = judge(q.secret, s, known, until)
-		if q.verdict.good(atrium.At(at)) {
-			a.remember(q.digest, q.verdict, atrium.At(at), q.forgets)
+	for _, l := range batch {
+		s, known := found[l.id]
+		l.result = verify(l.secret, s, known, expires)
+		if l.result.valid(atrium.At(at)) {
+			a.store(l.lookup, l.result, atrium.At(at))
 		}
 	}
 	return nil
 }
 
-// stored is what the store has of a key.
+// stored is a key in the store.
 type stored struct {
 	key               atrium.APIKey
 	current, previous []byte // hashes
 }
 
-// judge returns the verdict on a secret, of the key that is stored if it is known. All
-// is compared, in the same time, whether there is such a key or not.
-func judge(secret string, s stored, known bool, until time.Time) verdict {
-	v := verdict{until: until}
+// verify compares a secret with the stored key, if known. It runs in the same time whether or not
+// the key exists.
+func verify(secret string, s stored, known bool, expires time.Time) result {
+	r := result{expires: expires}
 	given := hashSecret(secret)
 	isCurrent, isPrevious := same(given, s.current), same(given, s.previous)
 	switch {
 	case !known:
 	case isCurrent:
-		v.key = &s.key
+		r.key = &s.key
 	case isPrevious:
-		v.key, v.ends = &s.key, s.key.PreviousEndsAt
+		r.key, r.ends = &s.key, s.key.PreviousEndsAt
 	}
-	return v
+	return r
 }
 
 // compare is a variable so that a test can count its calls.
 var compare = subtle.ConstantTimeCompare
 
-// dummy is compared with where there is nothing to compare with.
+// dummy is compared if no hash is stored.
 var dummy [sha256.Size]byte
 
-// same compares hashes in constant time, and takes the same time when none is stored.
+// same compares hashes in constant time, also if none is stored.
 func same(given, stored []byte) bool {
-	there := len(stored) == len(dummy)
-	if !there {
+	exists := len(stored) == len(dummy)
+	if !exists {
 		stored = dummy[:]
 	}
-	return compare(given, stored) == 1 && there
+	return compare(given, stored) == 1 && exists
 }
 
-// remember keeps a verdict and, if it is a good one, that the key was used: a key
-// in use comes here again every CacheTime, which is exact enough. When the cache
-// is full, some other verdict goes: keys that are in use come back with their
-// next request, and a flood of bad ones mostly pushes itself out. A verdict that
-// was asked for before the last call of Forget is not kept.
-func (a *Authenticator) remember(digest fingerprint, v verdict, at atrium.Time, forgets uint64) {
+// store caches a result and, if it is valid, records the use of the key: a key in use is looked up
+// every CacheTime, which is accurate enough. A full cache evicts a random result: keys in use
+// return with their next request, and a flood of invalid keys mostly evicts itself. A result whose
+// lookup began before the last call of Forget is not cached.
+func (a *Authenticator) store(l lookup, r result, at atrium.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.forgets != forgets {
+	if a.generation != l.generation {
 		return
 	}
-	if v.good(at) && len(a.used) < maxCached {
-		a.used[v.key.ID] = at
+	if r.valid(at) && len(a.used) < maxCached {
+		a.used[r.key.ID] = at
 	}
-	if _, ok := a.known[digest]; !ok && len(a.known) >= maxCached {
-		for other := range a.known { // in random order
-			delete(a.known, other)
+	if _, ok := a.cache[l.digest]; !ok && len(a.cache) >= maxCached {
+		for other := range a.cache { // in random order
+			delete(a.cache, other)
 			break
 		}
 	}
-	a.known[digest] = v
+	a.cache[l.digest] = r
 }
 
-// Run writes down the last use of keys every UseTime, and once more when ctx
-// ends. What cannot be written is tried again with the next.
+// Run stores the last use of keys every UseTime, and once more when ctx ends. Uses that cannot be
+// stored are retried the next time.
 func (a *Authenticator) Run(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(UseTime)
 	defer tick.Stop()
@@ -320,9 +316,9 @@ func (a *Authenticator) Run(ctx context.Context, log *slog.Logger) {
 		case <-tick.C:
 		case <-ctx.Done():
 		}
-		write, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
-		if err := a.writeUse(write); err != nil {
-			log.Warn("the last use of keys was not written", "error", err)
+		write, cancel := context.WithTimeout(context.WithoutCancel(ctx), useTimeout)
+		if err := a.storeUses(write); err != nil {
+			log.Warn("last use of keys not stored; retrying later", "error", err)
 		}
 		cancel()
 		if ctx.Err() != nil {
@@ -331,10 +327,10 @@ func (a *Authenticator) Run(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// lastWrite bounds how long writing down may take, at the end above all.
-const lastWrite = 500 * time.Millisecond
+// useTimeout limits storing the last use of keys, above all during shutdown.
+const useTimeout = 500 * time.Millisecond
 
-func (a *Authenticator) writeUse(ctx context.Context) error {
+func (a *Authenticator) storeUses(ctx context.Context) error {
 	a.mu.Lock()
 	used := a.used
 	a.used = map[atrium.KeyID]atrium.Time{}
@@ -355,22 +351,21 @@ func (a *Authenticator) writeUse(ctx context.Context) error {
 	return err
 }
 
-// Cached returns how many verdicts are remembered.
+// Cached returns the number of cached results.
 func (a *Authenticator) Cached() int {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	return len(a.known)
+	return len(a.cache)
 }
 
-// Forget makes the next use of a key ask the store. Whoever revokes a key on
-// this node calls it.
+// Forget removes a key from the cache. Call it after a key is revoked on this node.
 func (a *Authenticator) Forget(id atrium.KeyID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.forgets++
-	for digest, v := range a.known {
-		if v.key != nil && v.key.ID == id {
-			delete(a.known, digest)
+	a.generation++
+	for digest, r := range a.cache {
+		if r.key != nil && r.key.ID == id {
+			delete(a.cache, digest)
 		}
 	}
 }

@@ -17,16 +17,16 @@ import (
 	"atrium/internal/auth"
 )
 
-// client is where requests come from.
+// client is the address of the requests.
 var client = netip.MustParseAddr("192.0.2.1")
 
-// A ring is a set of keys that counts how often it is asked.
-type ring struct {
-	mu    sync.Mutex
-	keys  map[atrium.KeyID]stored // guarded by mu, like all below
-	asked int
-	away  error
-	used  map[atrium.KeyID]atrium.Time
+// A keyStore is an in-memory store of keys that counts its queries.
+type keyStore struct {
+	mu      sync.Mutex
+	keys    map[atrium.KeyID]stored // limited by mu, like all fields below
+	queries int
+	err     error // if set, the store is unavailable
+	used    map[atrium.KeyID]atrium.Time
 }
 
 type stored struct {
@@ -34,17 +34,17 @@ type stored struct {
 	current, previous []byte
 }
 
-func newRing() *ring {
-	return &ring{keys: map[atrium.KeyID]stored{}, used: map[atrium.KeyID]atrium.Time{}}
+func newKeyStore() *keyStore {
+	return &keyStore{keys: map[atrium.KeyID]stored{}, used: map[atrium.KeyID]atrium.Time{}}
 }
 
-func (r *ring) Key(_ context.Context, id atrium.KeyID) (atrium.APIKey, []byte, []byte, error) {
+func (r *keyStore) Key(_ context.Context, id atrium.KeyID) (atrium.APIKey, []byte, []byte, error) {
 	time.Sleep(time.Millisecond)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.asked++
-	if r.away != nil {
-		return atrium.APIKey{}, nil, nil, atrium.Unavailable(r.away)
+	r.queries++
+	if r.err != nil {
+		return atrium.APIKey{}, nil, nil, atrium.Unavailable(r.err)
 	}
 	s, ok := r.keys[id]
 	if !ok {
@@ -53,13 +53,13 @@ func (r *ring) Key(_ context.Context, id atrium.KeyID) (atrium.APIKey, []byte, [
 	return s.key, s.current, s.previous, nil
 }
 
-func (r *ring) EachKey(_ context.Context, ids []atrium.KeyID, f func(k atrium.APIKey, current, previous []byte)) error {
+func (r *keyStore) EachKey(_ context.Context, ids []atrium.KeyID, f func(atrium.APIKey, []byte, []byte)) error {
 	time.Sleep(time.Millisecond)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.asked++
-	if r.away != nil {
-		return atrium.Unavailable(r.away)
+	r.queries++
+	if r.err != nil {
+		return atrium.Unavailable(r.err)
 	}
 	for _, id := range ids {
 		if s, ok := r.keys[id]; ok {
@@ -69,37 +69,37 @@ func (r *ring) EachKey(_ context.Context, ids []atrium.KeyID, f func(k atrium.AP
 	return nil
 }
 
-func (r *ring) UseKeys(_ context.Context, used map[atrium.KeyID]atrium.Time) error {
+func (r *keyStore) UseKeys(_ context.Context, used map[atrium.KeyID]atrium.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.away != nil {
-		return r.away
+	if r.err != nil {
+		return r.err
 	}
 	maps.Copy(r.used, used)
 	return nil
 }
 
-func (r *ring) setAway(err error) {
+func (r *keyStore) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.away = err
+	r.err = err
 }
 
-// lastUse returns how many keys have a last use, and that of one.
-func (r *ring) lastUse(id atrium.KeyID) (keys int, at atrium.Time) {
+// lastUse returns the number of keys with a stored last use, and the last use of one key.
+func (r *keyStore) lastUse(id atrium.KeyID) (keys int, at atrium.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.used), r.used[id]
 }
 
-func (r *ring) count() int {
+func (r *keyStore) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.asked
+	return r.queries
 }
 
-// add makes a key that change may alter.
-func (r *ring) add(change func(*atrium.APIKey)) (text string, id atrium.KeyID) {
+// add creates a key, which change may modify.
+func (r *keyStore) add(change func(*atrium.APIKey)) (text string, id atrium.KeyID) {
 	id, text, hash := auth.NewKey()
 	k := atrium.APIKey{ID: id, TenantID: atrium.NewID[atrium.TenantID](), Scopes: atrium.ExternalScopes()}
 	if change != nil {
@@ -111,7 +111,7 @@ func (r *ring) add(change func(*atrium.APIKey)) (text string, id atrium.KeyID) {
 	return text, id
 }
 
-func (r *ring) change(id atrium.KeyID, f func(*stored)) {
+func (r *keyStore) change(id atrium.KeyID, f func(*stored)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.keys[id]
@@ -120,10 +120,10 @@ func (r *ring) change(id atrium.KeyID, f func(*stored)) {
 }
 
 // at runs a test on a fake clock.
-func at(t *testing.T, f func(t *testing.T, r *ring, a *auth.Authenticator)) {
+func at(t *testing.T, f func(t *testing.T, r *keyStore, a *auth.Authenticator)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRing()
+		r := newKeyStore()
 		f(t, r, auth.New(r, time.Now, nil, nil))
 	})
 }
@@ -135,18 +135,19 @@ func code(a *auth.Authenticator, key string) atrium.Code {
 	return "ok"
 }
 
-func TestAGoodKeyIsItsTenantWithItsScopes(t *testing.T) {
-	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestAValidKeyIdentifiesItsTenantAndScopes(t *testing.T) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		text, id := r.add(func(k *atrium.APIKey) { k.Scopes = atrium.Scopes{"pages:read"} })
 		who, err := a.Authenticate(t.Context(), client, text)
-		if err != nil || who.KeyID != id || who.TenantID != r.keys[id].key.TenantID || fmt.Sprint(who.Scopes) != "pages:read" {
+		tenant := r.keys[id].key.TenantID
+		if err != nil || who.KeyID != id || who.TenantID != tenant || fmt.Sprint(who.Scopes) != "pages:read" {
 			t.Errorf("%+v, %v", who, err)
 		}
 	})
 }
 
-func TestEveryBadKeyGetsOneAnswer(t *testing.T) {
-	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestEveryInvalidKeyGetsTheSameError(t *testing.T) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		good, _ := r.add(nil)
 		other, _ := r.add(nil)
 		now := atrium.At(time.Now())
@@ -166,7 +167,7 @@ func TestEveryBadKeyGetsOneAnswer(t *testing.T) {
 				first = err.Error()
 			}
 			if err.Error() != first {
-				t.Errorf("%q: %v, where another got %s", key, err, first)
+				t.Errorf("%q: %v, but the first error was %s", key, err, first)
 			}
 		}
 	})
@@ -181,29 +182,28 @@ func swap(key string, i int) string {
 	return key[:i] + string(c) + key[i+1:]
 }
 
-// withSecretOf returns a well-formed key with the identifier of one and the
-// secret of another.
+// withSecretOf returns a well-formed key with the identifier of one key and the secret of another.
 func withSecretOf(id, secret string) string {
 	body := id[:len("atr_")+atrium.SuffixLen+1] + secret[len("atr_")+atrium.SuffixLen+1:len(secret)-6]
 	return body + auth.Checksum(body)
 }
 
-func TestAWrongKeyIsFoundOutWithoutTheStore(t *testing.T) {
-	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestATypingErrorIsDetectedWithoutTheStore(t *testing.T) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		good, _ := r.add(nil)
 		for i := range good {
 			if c := code(a, swap(good, i)); c != atrium.CodeUnauthenticated {
-				t.Errorf("a typing error at %d is %s", i, c)
+				t.Errorf("a typing error at %d: %s", i, c)
 			}
 		}
 		if n := r.count(); n != 0 {
-			t.Errorf("the store was asked %d times", n)
+			t.Errorf("%d queries of the store", n)
 		}
 	})
 }
 
-func TestARevokedKeyStopsWithinTheCacheTime(t *testing.T) {
-	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestARevokedKeyStopsWorkingWithinTheCacheTime(t *testing.T) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		text, id := r.add(nil)
 		if c := code(a, text); c != "ok" {
 			t.Fatal(c)
@@ -212,13 +212,13 @@ func TestARevokedKeyStopsWithinTheCacheTime(t *testing.T) {
 		r.change(id, func(s *stored) { s.key.RevokedAt = &now })
 		time.Sleep(auth.CacheTime)
 		if c := code(a, text); c != atrium.CodeUnauthenticated {
-			t.Errorf("after the cache time it is %s", c)
+			t.Errorf("after the cache time: %s", c)
 		}
 	})
 }
 
-func TestAForgottenKeyIsAskedForAtOnce(t *testing.T) {
-	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestAForgottenKeyIsLookedUpAgain(t *testing.T) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		text, id := r.add(nil)
 		_ = code(a, text)
 		now := atrium.At(time.Now())
@@ -230,8 +230,8 @@ func TestAForgottenKeyIsAskedForAtOnce(t *testing.T) {
 	})
 }
 
-func TestAKeyExpiresInsideTheCacheTime(t *testing.T) {
-	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestAKeyExpiresWithinTheCacheTime(t *testing.T) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		end := atrium.At(time.Now().Add(time.Second))
 		text, _ := r.add(func(k *atrium.APIKey) { k.ExpiresAt = &end })
 		if c := code(a, text); c != "ok" {
@@ -245,7 +245,7 @@ func TestAKeyExpiresInsideTheCacheTime(t *testing.T) {
 }
 
 func TestANewKeyWorksAtOnce(t *testing.T) {
-	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		for range 100 {
 			text, _ := r.add(nil)
 			if c := code(a, text); c != "ok" {
@@ -255,8 +255,8 @@ func TestANewKeyWorksAtOnce(t *testing.T) {
 	})
 }
 
-func TestTheFormerSecretWorksForItsGrace(t *testing.T) {
-	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestThePreviousSecretWorksDuringItsGracePeriod(t *testing.T) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		old, id := r.add(nil)
 		_ = code(a, old)
 		rotated, hash := auth.NewSecret(id)
@@ -268,7 +268,7 @@ func TestTheFormerSecretWorksForItsGrace(t *testing.T) {
 		if c := code(a, rotated); c != "ok" {
 			t.Errorf("the new secret is %s", c)
 		}
-		time.Sleep(6 * time.Second) // the verdict on the old one has been renewed since
+		time.Sleep(6 * time.Second) // the cached result of the old secret has expired
 		if c := code(a, old); c != "ok" {
 			t.Errorf("within the grace the old secret is %s", c)
 		}
@@ -282,12 +282,12 @@ func TestTheFormerSecretWorksForItsGrace(t *testing.T) {
 	})
 }
 
-func TestStorageThatIsAwayIsNotABadKey(t *testing.T) {
-	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestUnavailableStorageDoesNotMakeAKeyInvalid(t *testing.T) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		known, _ := r.add(nil)
 		fresh, _ := r.add(nil)
 		_ = code(a, known)
-		r.setAway(errors.New("away"))
+		r.fail(errors.New("unreachable"))
 		if c := code(a, known); c != "ok" {
 			t.Errorf("a cached key is %s", c)
 		}
@@ -296,17 +296,17 @@ func TestStorageThatIsAwayIsNotABadKey(t *testing.T) {
 		}
 		time.Sleep(auth.CacheTime)
 		if c := code(a, known); c != atrium.CodeUnavailable {
-			t.Errorf("after the cache time it is %s", c)
+			t.Errorf("after the cache time: %s", c)
 		}
-		r.setAway(nil)
+		r.fail(nil)
 		if c := code(a, fresh); c != "ok" {
-			t.Errorf("when storage is back it is %s", c)
+			t.Errorf("after storage has recovered: %s", c)
 		}
 	})
 }
 
-func TestManyRequestsWithOneKeyAskOnce(t *testing.T) {
-	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestConcurrentRequestsWithOneKeyShareALookup(t *testing.T) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		text, _ := r.add(nil)
 		_, bad, _ := auth.NewKey()
 		var wg sync.WaitGroup
@@ -317,30 +317,30 @@ func TestManyRequestsWithOneKeyAskOnce(t *testing.T) {
 		wg.Wait()
 		_, _ = code(a, text), code(a, bad)
 		if n := r.count(); n != 2 {
-			t.Errorf("the store was asked %d times", n)
+			t.Errorf("%d queries of the store", n)
 		}
 	})
 }
 
 func TestTheCacheIsBounded(t *testing.T) {
-	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		for range auth.MaxCached + 500 {
 			_, bad, _ := auth.NewKey()
 			_ = code(a, bad)
 		}
 		if n := a.Cached(); n != auth.MaxCached {
-			t.Errorf("%d verdicts are cached", n)
+			t.Errorf("%d results are cached", n)
 		}
 		good, _ := r.add(nil)
 		if c := code(a, good); c != "ok" {
-			t.Errorf("in a full cache a good key is %s", c)
+			t.Errorf("a valid key with a full cache: %s", c)
 		}
 	})
 }
 
-func TestLastUseIsWrittenByTheMinuteAndAtTheEnd(t *testing.T) {
+func TestTheLastUseIsStoredEveryMinuteAndAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRing()
+		r := newKeyStore()
 		a := auth.New(r, time.Now, nil, nil)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -352,21 +352,21 @@ func TestLastUseIsWrittenByTheMinuteAndAtTheEnd(t *testing.T) {
 		}
 		first := atrium.At(time.Now())
 		if n, _ := r.lastUse(id); n != 0 {
-			t.Error("a use was written with a request")
+			t.Error("a use was stored during a request")
 		}
 		time.Sleep(auth.UseTime + time.Second)
 		if n, at := r.lastUse(id); n != 1 || at == 0 || at > first {
-			t.Errorf("%d uses are written, of %v, and it was used before %v", n, at, first)
+			t.Errorf("%d uses are stored, the last at %v; the key was used before %v", n, at, first)
 		}
 		_ = code(a, text)
 		second := atrium.At(time.Now())
-		r.setAway(errors.New("away")) // what cannot be written comes with the next
+		r.fail(errors.New("unreachable")) // uses that cannot be stored are retried
 		time.Sleep(auth.UseTime)
-		r.setAway(nil)
+		r.fail(nil)
 		stop()
 		<-ended
 		if _, at := r.lastUse(id); at <= first || at > second {
-			t.Errorf("at the end %v is written, used at %v", at, second)
+			t.Errorf("after Run, the stored last use is %v, want %v", at, second)
 		}
 	})
 }
@@ -395,36 +395,36 @@ func FuzzParseKey(f *testing.F) {
 		}
 		body := "atr_" + strings.TrimPrefix(string(id), id.Prefix()) + "_" + secret
 		if s != body+auth.Checksum(body) {
-			t.Errorf("%q was read as %s and %s", s, id, secret)
+			t.Errorf("%q was parsed as %s and %s", s, id, secret)
 		}
 	})
 }
 
-// The system's clock may be set at any time; what time.Now reads beside it may not.
-func TestAClockThatIsSetNeitherKeepsAKeyAliveNorForgetsAll(t *testing.T) {
+// The system clock may be set at any time; the monotonic clock may not.
+func TestSettingTheClockNeitherKeepsARevokedKeyValidNorClearsTheCache(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
-			r, set := newRing(), time.Duration(0)
+			r, set := newKeyStore(), time.Duration(0)
 			a := auth.New(r, func() time.Time { return time.Now().Add(set).Round(0) }, nil, nil)
 			text, id := r.add(nil)
 			_ = code(a, text)
 			set = step
 			if c, n := code(a, text), r.count(); c != "ok" || n != 1 {
-				t.Errorf("after a step of %s: %s, and the store was asked %d times", step, c, n)
+				t.Errorf("after a step of %s: %s, with %d queries of the store", step, c, n)
 			}
 			now := atrium.At(time.Now())
 			r.change(id, func(s *stored) { s.key.RevokedAt = &now })
 			time.Sleep(auth.CacheTime)
 			if c := code(a, text); c != atrium.CodeUnauthenticated {
-				t.Errorf("%s after it was revoked, with a step of %s between, the key is %s", auth.CacheTime, step, c)
+				t.Errorf("%s after the revocation, and after a step of %s: %s", auth.CacheTime, step, c)
 			}
 		})
 	}
 }
 
-// BenchmarkKnownKey is the cost of a key that was asked for before.
+// BenchmarkKnownKey measures a cached key.
 func BenchmarkKnownKey(b *testing.B) {
-	keys := newRing()
+	keys := newKeyStore()
 	id, key, hash := auth.NewKey()
 	keys.keys[id] = stored{key: atrium.APIKey{ID: id, TenantID: "tenant_1"}, current: hash}
 	a := auth.New(keys, time.Now, nil, nil)

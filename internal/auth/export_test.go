@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// What tests see of the package's inside.
+// Internals for tests.
 
 const (
-	MaxCached   = maxCached
-	LanePause   = lanePause
-	LaneKeys    = laneKeys
-	LaneWaiting = laneWaiting
+	MaxCached    = maxCached
+	BatchPause   = batchPause
+	MaxBatchKeys = maxBatchKeys
+	MaxWaiting   = maxWaiting
 )
 
 var Checksum = checksum
@@ -25,5 +25,5 @@ func init() {
 	}
 }
 
-// Compared returns how many hashes were compared so far, in constant time.
+// Compared returns the number of constant-time hash comparisons so far.
 func Compared() int { return int(compared.Load()) }

@@ -15,16 +15,16 @@ import (
 	"atrium/internal/limit"
 )
 
-// allowed is how often a client of these tests may fail in a minute.
+// allowed is the failure rate per minute in these tests.
 const allowed = 100
 
-// guarded runs a test on a fake clock, with a bound on failures.
-func guarded(t *testing.T, f func(t *testing.T, r *ring, a *auth.Authenticator)) {
+// limited runs a test on a fake clock, with a failure rate.
+func limited(t *testing.T, f func(t *testing.T, r *keyStore, a *auth.Authenticator)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRing()
+		r := newKeyStore()
 		f(t, r, auth.New(r, time.Now, limit.NewRates[netip.Addr](allowed, time.Minute, 1000), nil))
-		time.Sleep(time.Second) // until the lane has ended
+		time.Sleep(time.Second) // until the batcher has stopped
 	})
 }
 
@@ -40,7 +40,7 @@ func newKey() string {
 	return text
 }
 
-// block has a client fail as often as it may.
+// block makes a client reach its failure rate.
 func block(t *testing.T, a *auth.Authenticator) {
 	t.Helper()
 	for range allowed {
@@ -56,8 +56,8 @@ func block(t *testing.T, a *auth.Authenticator) {
 // other is another client.
 var other = netip.MustParseAddr("198.51.100.1")
 
-func TestTenThousandWrongKeysAtOnceAskTheStoreOnlyAFewTimesAndStopNoGoodOne(t *testing.T) {
-	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestTenThousandConcurrentInvalidKeysCauseFewQueriesAndBlockNoValidKey(t *testing.T) {
+	limited(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		good, fresh := make([]string, 50), make([]string, 50)
 		for i := range good {
 			good[i], _ = r.add(nil)
@@ -73,51 +73,51 @@ func TestTenThousandWrongKeysAtOnceAskTheStoreOnlyAFewTimesAndStopNoGoodOne(t *t
 			})
 		}
 		synctest.Wait()
-		asked := r.count()
-		for i := range good { // none of them has been seen before
+		before := r.count()
+		for i := range good { // none of them is cached
 			wg.Go(func() {
 				if c := code(a, good[i]); c != "ok" {
-					t.Errorf("a good key from the same client is %s", c)
+					t.Errorf("a valid key from the same client is %s", c)
 				}
 			})
 			start := time.Now()
 			if c := codeFrom(a, other, fresh[i]); c != "ok" || time.Since(start) > time.Millisecond {
-				t.Errorf("a good key from another client is %s after %v", c, time.Since(start))
+				t.Errorf("a valid key from another client is %s after %v", c, time.Since(start))
 			}
 		}
 		start := time.Now()
 		wg.Wait()
 		if took := time.Since(start); took > 2*time.Second {
-			t.Errorf("good keys waited %v", took)
+			t.Errorf("valid keys waited %v", took)
 		}
-		const most = allowed + 10_000/auth.LaneKeys + 2
+		const most = allowed + 10_000/auth.MaxBatchKeys + 2
 		if n := r.count() - len(fresh); n > most {
-			t.Errorf("the store was asked %d times (%d at first), want %d at most", n, asked, most)
+			t.Errorf("%d queries of the store (%d at first), want at most %d", n, before, most)
 		}
 	})
 }
 
-func TestTenThousandWrongKeysOneAfterTheOtherAskTheStoreTenTimesASecondAtMost(t *testing.T) {
-	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestTenThousandSequentialInvalidKeysCauseAtMostTenQueriesASecond(t *testing.T) {
+	limited(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		start := time.Now()
 		for range 10_000 {
 			_ = code(a, newKey())
 		}
 		took := time.Since(start)
-		most := allowed + int(took/auth.LanePause) + int(took.Minutes()*allowed) + 2
+		most := allowed + int(took/auth.BatchPause) + int(took.Minutes()*allowed) + 2
 		if n := r.count(); n > most {
-			t.Errorf("the store was asked %d times in %v, want %d at most", n, took, most)
+			t.Errorf("%d queries of the store in %v, want at most %d", n, took, most)
 		}
 	})
 }
 
-func TestAClientThatFailsTooOftenIsRefusedWithoutTheStoreAndToldHowLong(t *testing.T) {
-	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestAClientAboveTheFailureRateIsRejectedWithoutTheStoreAndWithARetryTime(t *testing.T) {
+	limited(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		known := newKey()
 		_ = code(a, known)
-		time.Sleep(time.Minute / allowed) // it is still remembered
+		time.Sleep(time.Minute / allowed) // it is still cached
 		block(t, a)
-		asked := r.count()
+		before := r.count()
 		for _, key := range []string{"", "x", known, swap(known, 40)} {
 			_, err := a.Authenticate(t.Context(), client, key)
 			e, ok := errors.AsType[*atrium.Error](err)
@@ -125,41 +125,41 @@ func TestAClientThatFailsTooOftenIsRefusedWithoutTheStoreAndToldHowLong(t *testi
 				t.Errorf("%q: %+v", key, err)
 			}
 		}
-		if n := r.count(); n != asked {
-			t.Errorf("the store was asked %d times", n-asked)
+		if n := r.count(); n != before {
+			t.Errorf("%d queries of the store", n-before)
 		}
 		if c := codeFrom(a, other, "x"); c != atrium.CodeUnauthenticated {
 			t.Errorf("the failure of another client is %s", c)
 		}
 		time.Sleep(time.Minute / allowed)
 		if c := code(a, "x"); c != atrium.CodeUnauthenticated {
-			t.Errorf("after the time it was told a failure is %s", c)
+			t.Errorf("a failure after the retry time: %s", c)
 		}
 	})
 }
 
-func TestGoodKeysCountForNothingHoweverManyThereAre(t *testing.T) {
-	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestValidKeysDoNotCountAsFailures(t *testing.T) {
+	limited(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		for range 10 * allowed {
 			text, _ := r.add(nil)
 			if c := code(a, text); c != "ok" {
 				t.Fatal(c)
 			}
 		}
-		block(t, a) // which holds that all of the rate is there
+		block(t, a) // fails if the rate was already used
 	})
 }
 
-func TestAKeyThatWasGoodIsAskedForAtOnceWhateverItsClientDoes(t *testing.T) {
-	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestAProvenKeyIsLookedUpAtOnceDespiteFailuresOfItsClient(t *testing.T) {
+	limited(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		text, id := r.add(nil)
 		_ = code(a, text)
 		block(t, a)
 		for range 3 {
 			time.Sleep(auth.CacheTime)
-			for code(a, "x") != atrium.CodeRateLimited { // the time has allowed some failures
+			for code(a, "x") != atrium.CodeRateLimited { // the pause has allowed some failures
 			}
-			_ = code(a, newKey()) // the lane is busy
+			_ = code(a, newKey()) // makes the batcher busy
 			start := time.Now()
 			if c := code(a, text); c != "ok" || time.Since(start) > time.Millisecond {
 				t.Errorf("it is %s after %v", c, time.Since(start))
@@ -169,19 +169,21 @@ func TestAKeyThatWasGoodIsAskedForAtOnceWhateverItsClientDoes(t *testing.T) {
 		r.change(id, func(s *stored) { s.key.RevokedAt = &now })
 		time.Sleep(auth.CacheTime)
 		if c := code(a, text); c != atrium.CodeUnauthenticated {
-			t.Errorf("revoked, it is %s", c)
+			t.Errorf("a revoked key: %s", c)
 		}
 	})
 }
 
-func TestARevokedKeyIsRefusedInTheLaneToo(t *testing.T) {
-	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestABatchedLookupRejectsARevokedKey(t *testing.T) {
+	limited(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		now := atrium.At(time.Now())
 		revoked, _ := r.add(func(k *atrium.APIKey) { k.RevokedAt = &now })
 		good, _ := r.add(nil)
 		second, _ := r.add(nil)
 		block(t, a)
-		for key, want := range map[string]atrium.Code{revoked: atrium.CodeUnauthenticated, withSecretOf(good, second): atrium.CodeUnauthenticated, good: "ok"} {
+		for key, want := range map[string]atrium.Code{
+			revoked: atrium.CodeUnauthenticated, withSecretOf(good, second): atrium.CodeUnauthenticated, good: "ok",
+		} {
 			if c := code(a, key); c != want {
 				t.Errorf("it is %s, want %s", c, want)
 			}
@@ -189,93 +191,93 @@ func TestARevokedKeyIsRefusedInTheLaneToo(t *testing.T) {
 	})
 }
 
-func TestStorageThatIsAwayIsNotABadKeyInTheLaneEither(t *testing.T) {
-	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestUnavailableStorageDoesNotMakeAKeyInvalidInABatchedLookup(t *testing.T) {
+	limited(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		good, _ := r.add(nil)
 		block(t, a)
-		r.setAway(errors.New("away"))
+		r.fail(errors.New("unreachable"))
 		if c := code(a, good); c != atrium.CodeUnavailable {
 			t.Errorf("it is %s", c)
 		}
-		r.setAway(nil)
+		r.fail(nil)
 		if c := code(a, good); c != "ok" {
-			t.Errorf("when storage is back it is %s", c)
+			t.Errorf("after storage has recovered: %s", c)
 		}
 	})
 }
 
-func TestStorageThatIsAwayIsNoFailureOfTheClient(t *testing.T) {
-	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestUnavailableStorageDoesNotCountAsAFailure(t *testing.T) {
+	limited(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		good, _ := r.add(nil)
-		r.setAway(errors.New("away"))
+		r.fail(errors.New("unreachable"))
 		for range 2 * allowed {
 			if c := code(a, good); c != atrium.CodeUnavailable {
 				t.Fatalf("it is %s", c)
 			}
 		}
-		r.setAway(nil)
-		block(t, a) // which holds that all of the rate is there
+		r.fail(nil)
+		block(t, a) // fails if the rate was already used
 	})
 }
 
-func TestARevokedKeyIsNoProvenOne(t *testing.T) {
-	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestARevokedKeyIsNotProven(t *testing.T) {
+	limited(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		now := atrium.At(time.Now())
 		revoked, _ := r.add(func(k *atrium.APIKey) { k.RevokedAt = &now })
 		_ = code(a, revoked)
 		time.Sleep(auth.CacheTime)
 		for code(a, "x") != atrium.CodeRateLimited {
 		}
-		_ = code(a, newKey()) // the lane is busy
+		_ = code(a, newKey()) // makes the batcher busy
 		start := time.Now()
-		if c := code(a, revoked); c != atrium.CodeUnauthenticated || time.Since(start) < auth.LanePause/2 {
-			t.Errorf("it is %s after %v, not in the lane", c, time.Since(start))
+		if c := code(a, revoked); c != atrium.CodeUnauthenticated || time.Since(start) < auth.BatchPause/2 {
+			t.Errorf("it is %s after %v, without waiting for a batch", c, time.Since(start))
 		}
 	})
 }
 
-func TestOneClientCannotFillTheLane(t *testing.T) {
-	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestOneClientCannotFillTheBatchQueue(t *testing.T) {
+	limited(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		good, _ := r.add(nil)
 		for range allowed {
 			_ = codeFrom(a, other, "x")
 		}
 		block(t, a)
 		var wg sync.WaitGroup
-		for range auth.LaneWaiting {
+		for range auth.MaxWaiting {
 			wrong := newKey()
 			wg.Go(func() { _ = code(a, wrong) })
 		}
 		synctest.Wait()
 		if c := codeFrom(a, other, good); c != "ok" {
-			t.Errorf("a good key of another client that fails too often is %s", c)
+			t.Errorf("a valid key of another client that exceeds its rate: %s", c)
 		}
 		wg.Wait()
 	})
 }
 
-func TestAKeyThatFindsNoPlaceInTheLaneIsNotTurnedAway(t *testing.T) {
-	guarded(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestAFullBatchQueueDoesNotRejectAKeyAsInvalid(t *testing.T) {
+	limited(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		block(t, a)
 		var wg sync.WaitGroup
-		for range auth.LaneWaiting/2 + 1 {
+		for range auth.MaxWaiting/2 + 1 {
 			wrong := newKey()
 			wg.Go(func() { _ = code(a, wrong) })
 		}
 		synctest.Wait()
 		good, _ := r.add(nil)
 		if c := code(a, good); c != atrium.CodeUnavailable {
-			t.Errorf("a good key is %s", c)
+			t.Errorf("a valid key is %s", c)
 		}
 		wg.Wait()
 		if c := code(a, good); c != "ok" {
-			t.Errorf("then it is %s", c)
+			t.Errorf("the next attempt: %s", c)
 		}
 	})
 }
 
-func TestBadKeysOfAClientThatFailsTooOftenPushNobodyOutOfTheCache(t *testing.T) {
-	guarded(t, func(t *testing.T, _ *ring, a *auth.Authenticator) {
+func TestInvalidKeysAboveTheFailureRateEvictNothingFromTheCache(t *testing.T) {
+	limited(t, func(t *testing.T, _ *keyStore, a *auth.Authenticator) {
 		block(t, a)
 		before := a.Cached()
 		var wg sync.WaitGroup
@@ -284,14 +286,14 @@ func TestBadKeysOfAClientThatFailsTooOftenPushNobodyOutOfTheCache(t *testing.T) 
 			wg.Go(func() { _ = code(a, wrong) })
 		}
 		wg.Wait()
-		if n := a.Cached(); n > before+1 { // the time it took has given the client one failure
-			t.Errorf("%d verdicts are cached, before it were %d", n, before)
+		if n := a.Cached(); n > before+1 { // the elapsed time has allowed one more failure
+			t.Errorf("%d results are cached, want %d", n, before)
 		}
 	})
 }
 
-func TestAClientOfIPv6FailsWithAllOfItsNetwork(t *testing.T) {
-	guarded(t, func(t *testing.T, _ *ring, a *auth.Authenticator) {
+func TestAnIPv6ClientSharesItsFailureRateWithItsNetwork(t *testing.T) {
+	limited(t, func(t *testing.T, _ *keyStore, a *auth.Authenticator) {
 		for i := range allowed {
 			_ = codeFrom(a, netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", i)), "x")
 		}

@@ -10,11 +10,11 @@ import (
 	"atrium/internal/auth"
 )
 
-// guesses are keys of somebody who has none, by what is wrong with them. right is
-// well-formed and somebody's.
+// guesses returns generators of guessed keys, by what is wrong with them. right is well-formed and
+// exists.
 func guesses(right string) map[string]func() string {
 	return map[string]func() string{
-		"wrong secret": func() string { // of an identifier that there is
+		"wrong secret": func() string { // of an existing identifier
 			_, other, _ := auth.NewKey()
 			return withSecretOf(right, other)
 		},
@@ -26,7 +26,7 @@ func guesses(right string) map[string]func() string {
 }
 
 func TestAWrongSecretAndAnUnknownIdentifierCostTheSame(t *testing.T) {
-	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		rotated, id := r.add(nil)
 		plain, _ := r.add(nil)
 		now := atrium.At(time.Now())
@@ -36,12 +36,12 @@ func TestAWrongSecretAndAnUnknownIdentifierCostTheSame(t *testing.T) {
 		for _, right := range []string{plain, rotated, revoked} {
 			for name, guess := range guesses(right) {
 				for range 10 {
-					asked, compared := r.count(), auth.Compared()
+					queries, compared := r.count(), auth.Compared()
 					if c := code(a, guess()); c != atrium.CodeUnauthenticated {
 						t.Errorf("a key with a %s is %s", name, c)
 					}
-					if asked, compared = r.count()-asked, auth.Compared()-compared; asked != 1 || compared != 2 {
-						t.Errorf("a key with a %s took %d questions and %d comparisons, want 1 and 2", name, asked, compared)
+					if queries, compared = r.count()-queries, auth.Compared()-compared; queries != 1 || compared != 2 {
+						t.Errorf("a key with a %s took %d queries and %d comparisons, want 1 and 2", name, queries, compared)
 					}
 				}
 			}
@@ -49,13 +49,15 @@ func TestAWrongSecretAndAnUnknownIdentifierCostTheSame(t *testing.T) {
 	})
 }
 
-func TestAMalformedKeyNeverReachesStorageOrTheCache(t *testing.T) {
-	at(t, func(t *testing.T, r *ring, a *auth.Authenticator) {
+func TestAMalformedKeyReachesNeitherTheStoreNorTheCache(t *testing.T) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		good, _ := r.add(nil)
 		compared := auth.Compared()
 		for _, key := range []string{
-			"", " ", good + " ", " " + good, good + good, good[:len(good)-1], strings.ToLower(good), strings.ToUpper(good), strings.Replace(good, "_", "-", 1),
-			good[:40] + "\x00" + good[41:], good[:40] + "é" + good[42:], strings.Repeat("a", len(good)), strings.Repeat("\xff", len(good)), strings.Repeat("a", 1<<20),
+			"", " ", good + " ", " " + good, good + good, good[:len(good)-1],
+			strings.ToLower(good), strings.ToUpper(good), strings.Replace(good, "_", "-", 1),
+			good[:40] + "\x00" + good[41:], good[:40] + "é" + good[42:],
+			strings.Repeat("a", len(good)), strings.Repeat("\xff", len(good)), strings.Repeat("a", 1<<20),
 			"atr_" + strings.Repeat("0", len(good)-4), "Bearer " + good, "'; DROP TABLE keys; --", "%00", "*",
 		} {
 			if c := code(a, key); c != atrium.CodeUnauthenticated {
@@ -63,13 +65,14 @@ func TestAMalformedKeyNeverReachesStorageOrTheCache(t *testing.T) {
 			}
 		}
 		if n := r.count(); n != 0 || a.Cached() != 0 || auth.Compared() != compared {
-			t.Errorf("the store was asked %d times, %d verdicts are cached, %d secrets were compared", n, a.Cached(), auth.Compared()-compared)
+			t.Errorf("%d queries of the store, %d results cached, %d secrets compared",
+				n, a.Cached(), auth.Compared()-compared)
 		}
 	})
 }
 
-// quick is a ring that takes no time.
-type quick struct{ *ring }
+// quick is a keyStore without latency.
+type quick struct{ *keyStore }
 
 func (q quick) Key(_ context.Context, id atrium.KeyID) (atrium.APIKey, []byte, []byte, error) {
 	s, ok := q.keys[id]
@@ -79,10 +82,10 @@ func (q quick) Key(_ context.Context, id atrium.KeyID) (atrium.APIKey, []byte, [
 	return s.key, s.current, s.previous, nil
 }
 
-// BenchmarkGuess prints how long each kind of guess takes when storage takes no time.
-// What the first two differ by, the network must hide.
+// BenchmarkGuess measures each kind of guess without the latency of storage. The network must hide
+// the difference between the first two.
 func BenchmarkGuess(b *testing.B) {
-	r := quick{newRing()}
+	r := quick{newKeyStore()}
 	right, _ := r.add(nil)
 	kinds := guesses(right)
 	kinds["malformed"] = func() string { return swap(right, len(right)-1) }
