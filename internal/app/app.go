@@ -155,7 +155,7 @@ func newWriter(c Config, observer ingest.Observer, tracer ingest.Tracer) *ingest
 	database := c.Store.Traits()
 	return ingest.NewWriter(c.Store, ingest.Limits{
 		QueueEntries: c.Settings.QueueEntries, QueueBytes: int(c.Settings.QueueBytes), BatchEntries: c.Settings.BatchEntries,
-		Lanes: min(c.Settings.WriteWorkers, database.Writers), OneTenant: database.Sharded,
+		Workers: min(c.Settings.WriteWorkers, database.Writers), OneTenant: database.Sharded,
 	}, c.Log, observer, tracer)
 }
 

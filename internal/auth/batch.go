@@ -24,7 +24,7 @@ const (
 // ten queries a second, however many keys clients send.
 type batcher struct {
 	lookUp func(context.Context, []*batchedLookup) error // sets the result of each lookup
-	quota  *limit.Pool[netip.Addr]                       // of waiting keys, so that no client fills the queue
+	quota  *limit.Quota[netip.Addr]                       // of waiting keys, so that no client fills the queue
 
 	mu      sync.Mutex
 	waiting []*batchedLookup // limited by mu
@@ -32,7 +32,7 @@ type batcher struct {
 }
 
 func newBatcher(lookUp func(context.Context, []*batchedLookup) error) *batcher {
-	return &batcher{lookUp: lookUp, quota: limit.NewPool[netip.Addr](maxWaiting)}
+	return &batcher{lookUp: lookUp, quota: limit.NewQuota[netip.Addr](maxWaiting)}
 }
 
 // A batchedLookup has its result when done is closed.

@@ -1,13 +1,13 @@
-// Package ingest makes many concurrent submissions share few durable commits.
+// Package ingest implements group commit: it turns many concurrent submissions into few durable
+// commits.
 //
-// A Writer has a bounded queue and a lane that commits, or a few. Whatever has
-// arrived while the lanes were busy is the next batch, so batches grow with the
-// load and a lone submission is committed at once. Nobody is answered before the
-// commit that holds their entry is durable.
+// A Writer has a bounded queue and one or more commit workers. Entries that arrive while the
+// workers are busy form the next batch, so batches grow with the load and a lone submission is
+// committed at once. Submit returns only after the commit is durable.
 //
-// Tenants take turns: a batch takes one entry of each waiting tenant before it
-// takes a second of any. When the queue is full, the newest entry is turned away of the
-// tenant that takes most of it, in entries or in bytes, whichever has run out.
+// Tenants are served round-robin: a batch takes one entry of each waiting tenant before it takes a
+// second of any. If the queue is full, in entries or in bytes, the tenant that uses most of that
+// resource loses its newest entry.
 package ingest
 
 import (
@@ -23,131 +23,133 @@ import (
 	"atrium/internal/limit"
 )
 
-// A Store records drafts as one durable transaction, all or none. The outcomes
-// are in the order of the drafts. An error of atrium.CodeUnavailable may pass by
-// itself; any other may be due to a single draft.
+// A Store appends drafts in one durable transaction, all or none. The outcomes are in the order of
+// the drafts. An error with atrium.CodeUnavailable is transient; any other may be caused by a
+// single draft.
 type Store interface {
 	Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error)
 }
 
-// An Observer is told what a Writer does. Its methods are called by many
-// goroutines and return at once.
+// An Observer receives the events of a Writer. Its methods must return at once and be safe for
+// concurrent use.
 type Observer interface {
-	Batch(entries int)      // a commit of so many entries begins
-	Waited(d time.Duration) // an entry of it was so long in the queue
-	Rejected()              // an entry found no room
+	Batch(entries int)      // a commit of this many entries begins
+	Waited(d time.Duration) // an entry of the batch waited in the queue for d
+	Rejected()              // an entry was rejected because the queue was full
 }
 
-// A Tracer follows a commit. Batch is called before one begins, with the contexts of
-// the submissions that it holds, and returns the context that the store is called
-// with, which nothing ends, and what is called with the error when it has ended.
+// A Tracer traces commits. Batch is called before a commit begins, with the contexts of its
+// submissions. It returns the context for the store, which is never canceled, and a function that
+// is called with the commit's error when it has ended.
 type Tracer interface {
 	Batch(requests []context.Context) (commit context.Context, ended func(error))
 }
 
-// Limits bound a Writer. A zero field stands for its default.
+// Limits configure a Writer. Zero fields have defaults.
 type Limits struct {
-	QueueEntries int // how many entries may wait; 4096
-	QueueBytes   int // how much they may hold together; 64 MiB
-	BatchEntries int // how many entries one commit may hold; 256
-	BatchBytes   int // how much these may hold, unless there is only one; 8 MiB
-	Lanes        int // how many commits may run at the same time; 1
+	QueueEntries int // maximum entries in the queue; default 4096
+	QueueBytes   int // maximum bytes in the queue; default 64 MiB
+	BatchEntries int // maximum entries of a commit; default 256
+	BatchBytes   int // maximum bytes of a commit with several entries; default 8 MiB
+	Workers      int // maximum concurrent commits; default 1
 
-	OneTenant bool // a commit holds entries of one tenant alone
+	OneTenant bool // a commit has entries of one tenant only
 }
 
-func (l Limits) orDefaults() Limits {
+func (l Limits) withDefaults() Limits {
 	for _, field := range []struct {
-		value *int
-		or    int
-	}{{&l.QueueEntries, 4096}, {&l.QueueBytes, 64 << 20}, {&l.BatchEntries, 256}, {&l.BatchBytes, 8 << 20}, {&l.Lanes, 1}} {
+		value    *int
+		fallback int
+	}{
+		{&l.QueueEntries, 4096}, {&l.QueueBytes, 64 << 20},
+		{&l.BatchEntries, 256}, {&l.BatchBytes, 8 << 20}, {&l.Workers, 1},
+	} {
 		if *field.value <= 0 {
-			*field.value = field.or
+			*field.value = field.fallback
 		}
 	}
 	return l
 }
 
-// worthALane is how many entries must wait before another lane takes them while one
-// is at work: fewer are cheaper in the next batch of that one. Entries of several
-// tenants that must not share a batch have nothing to gain from waiting, and nobody
-// has from waiting for a lane that takes long.
+// minParallelBatch is the queue length at which another worker starts a commit while one is in
+// flight: fewer entries are cheaper in the next batch of the same worker. It does not apply with
+// OneTenant, because entries of several tenants then cannot share a batch, nor while a commit takes
+// longer than slowCommit.
 const (
-	worthALane = 24
-	slowCommit = 50 * time.Millisecond
+	minParallelBatch = 24
+	slowCommit       = 50 * time.Millisecond
 )
 
-// ErrFull is the cause of the error for a submission that found no room.
+// ErrFull is the cause if the queue is full.
 var ErrFull = fmt.Errorf("the write queue is full: %w", limit.ErrBusy)
 
-// ErrClosed is the cause of the error for a submission to a Writer that has
-// begun to close.
+// ErrClosed is the cause if the Writer is closed or closing.
 var ErrClosed = errors.New("the writer is closed")
 
 // A Writer commits submissions in batches. It is safe for concurrent use.
 type Writer struct {
-	store  Store
-	log    *slog.Logger
-	limits Limits
-	watch  Observer      // nil for nobody
-	trace  Tracer        // nil for nobody
-	done   chan struct{} // closed when every lane has ended
+	store    Store
+	log      *slog.Logger
+	limits   Limits
+	observer Observer      // may be nil
+	tracer   Tracer        // may be nil
+	done     chan struct{} // closed when all workers have ended
 
-	mu     sync.Mutex
-	turn   *sync.Cond // there may be a batch to take, or the end
-	queue  queue      // guarded by mu
-	busy   int        // guarded by mu; lanes that commit
-	closed bool       // guarded by mu
+	mu       sync.Mutex
+	wake     *sync.Cond // signaled when a batch may be ready, or on Close
+	queue    queue      // guarded by mu
+	inFlight int        // guarded by mu; commits that are not slow
+	closed   bool       // guarded by mu
 }
 
-// A waiter is a draft in the queue with the channel that its answer comes on.
+// A waiter is a draft in the queue, with the channel for its outcome.
 type waiter struct {
-	draft  *atrium.Draft
-	answer chan atrium.Outcome // of capacity 1: an answer never waits for its taker
-	since  time.Time           // when it came to wait
-	ctx    context.Context     // of its submission, for a Tracer; nil if there is none
+	draft   *atrium.Draft
+	outcome chan atrium.Outcome // has capacity 1, so that sending never blocks
+	since   time.Time           // when it was queued
+	ctx     context.Context     // of the submission, for the Tracer; nil without one
 }
 
-// NewWriter starts a Writer on the store. Close ends it. watch and trace may be nil.
-func NewWriter(store Store, limits Limits, log *slog.Logger, watch Observer, trace Tracer) *Writer {
+// NewWriter starts a Writer on the store. observer and tracer may be nil. Call Close to stop it.
+func NewWriter(store Store, limits Limits, log *slog.Logger, observer Observer, tracer Tracer) *Writer {
 	w := &Writer{
-		store: store, log: log, limits: limits.orDefaults(), watch: watch, trace: trace,
+		store: store, log: log, limits: limits.withDefaults(), observer: observer, tracer: tracer,
 		done: make(chan struct{}), queue: newQueue(),
 	}
-	w.turn = sync.NewCond(&w.mu)
-	var lanes sync.WaitGroup
-	for range w.limits.Lanes {
-		lanes.Go(w.run)
+	w.wake = sync.NewCond(&w.mu)
+	var workers sync.WaitGroup
+	for range w.limits.Workers {
+		workers.Go(w.run)
 	}
 	go func() {
-		lanes.Wait()
+		workers.Wait()
 		close(w.done)
 	}()
 	return w
 }
 
-// Submit records a draft and returns its outcome once that is durable. It gives
-// the draft its identifier. When ctx ends first, the caller stops waiting but
-// the entry may still be recorded: its idempotency key makes a retry safe.
-// Without room in the queue it returns atrium.CodeUnavailable at once.
+// Submit stores a draft and returns its receipt once it is durable. It sets the draft's identifier.
+// If ctx ends first, Submit stops waiting, but the entry may still be stored; its idempotency key
+// makes a retry safe. If the queue is full, Submit immediately returns an error with
+// atrium.CodeUnavailable.
 func (w *Writer) Submit(ctx context.Context, d *atrium.Draft) (atrium.Receipt, error) {
-	me := &waiter{draft: d, answer: make(chan atrium.Outcome, 1), since: time.Now()}
-	if w.trace != nil {
-		me.ctx = ctx
+	submission := &waiter{draft: d, outcome: make(chan atrium.Outcome, 1), since: time.Now()}
+	if w.tracer != nil {
+		submission.ctx = ctx
 	}
-	if err := w.enqueue(me); err != nil {
+	if err := w.enqueue(submission); err != nil {
 		w.rejected()
 		return atrium.Receipt{}, atrium.Unavailable(err)
 	}
 	select {
-	case o := <-me.answer:
+	case o := <-submission.outcome:
 		return o.Receipt, o.Err
 	case <-ctx.Done():
 		return atrium.Receipt{}, atrium.Uncertain(context.Cause(ctx))
 	}
 }
 
-func (w *Writer) enqueue(me *waiter) error {
+func (w *Writer) enqueue(submission *waiter) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -155,14 +157,15 @@ func (w *Writer) enqueue(me *waiter) error {
 	}
 	var dropped []*waiter
 	for {
-		lacks := byEntries
+		exceeded := byEntries
 		if w.queue.entries < w.limits.QueueEntries {
-			if lacks = byBytes; w.queue.bytes+me.draft.Size() <= w.limits.QueueBytes || w.queue.entries == 0 {
+			exceeded = byBytes
+			if w.queue.bytes+submission.draft.Size() <= w.limits.QueueBytes || w.queue.entries == 0 {
 				break
 			}
 		}
-		d := w.queue.dropFor(me, lacks)
-		if d == nil { // there is no room even so: they stay where they were
+		d := w.queue.dropFor(submission, exceeded)
+		if d == nil { // dropping is not enough: restore the dropped entries
 			for _, d := range slices.Backward(dropped) {
 				w.queue.push(d)
 			}
@@ -172,44 +175,44 @@ func (w *Writer) enqueue(me *waiter) error {
 	}
 	for _, d := range dropped {
 		w.rejected()
-		d.answer <- atrium.Outcome{Err: atrium.Unavailable(ErrFull)}
+		d.outcome <- atrium.Outcome{Err: atrium.Unavailable(ErrFull)}
 	}
-	w.queue.push(me)
-	w.turn.Signal()
+	w.queue.push(submission)
+	w.wake.Signal()
 	return nil
 }
 
 func (w *Writer) rejected() {
-	if w.watch != nil {
-		w.watch.Rejected()
+	if w.observer != nil {
+		w.observer.Rejected()
 	}
 }
 
-// observe tells of a batch that was taken off the queue.
+// observe reports a batch that was taken from the queue.
 func (w *Writer) observe(batch []*waiter) {
-	if w.watch == nil {
+	if w.observer == nil {
 		return
 	}
 	now := time.Now()
-	w.watch.Batch(len(batch))
+	w.observer.Batch(len(batch))
 	for _, b := range batch {
-		w.watch.Waited(now.Sub(b.since))
+		w.observer.Waited(now.Sub(b.since))
 	}
 }
 
-// Waiting returns how many entries are in the queue.
+// Waiting returns the number of entries in the queue.
 func (w *Writer) Waiting() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.queue.entries
 }
 
-// Close takes no more submissions, commits those that wait, and returns when
-// all of them have their answer or ctx has ended.
+// Close refuses new submissions, commits the queued ones, and returns when all have their outcome
+// or ctx has ended.
 func (w *Writer) Close(ctx context.Context) error {
 	w.mu.Lock()
 	w.closed = true
-	w.turn.Broadcast()
+	w.wake.Broadcast()
 	w.mu.Unlock()
 	select {
 	case <-w.done:
@@ -219,7 +222,7 @@ func (w *Writer) Close(ctx context.Context) error {
 	}
 }
 
-// run is a lane: it commits batches until the Writer is closed and nothing waits.
+// run is a commit worker. It ends when the Writer is closed and the queue is empty.
 func (w *Writer) run() {
 	for {
 		batch := w.next()
@@ -227,53 +230,53 @@ func (w *Writer) run() {
 			return
 		}
 		w.observe(batch)
-		slow := time.AfterFunc(slowCommit, w.notBusy)
-		ctx, ended := w.follow(batch)
+		slow := time.AfterFunc(slowCommit, w.release)
+		ctx, ended := w.startTrace(batch)
 		ended(w.commit(ctx, batch))
 		if slow.Stop() {
-			w.notBusy()
+			w.release()
 		}
 	}
 }
 
-// follow returns the context of a commit: a batch belongs to many callers, and none of
-// them can call it off.
-func (w *Writer) follow(batch []*waiter) (commit context.Context, ended func(error)) {
-	if w.trace == nil {
+// startTrace returns the context of a commit. A batch belongs to many callers, so none of them can
+// cancel it.
+func (w *Writer) startTrace(batch []*waiter) (commit context.Context, ended func(error)) {
+	if w.tracer == nil {
 		return context.Background(), func(error) {}
 	}
 	requests := make([]context.Context, len(batch))
 	for i, b := range batch {
 		requests[i] = b.ctx
 	}
-	return w.trace.Batch(requests)
+	return w.tracer.Batch(requests)
 }
 
-// next waits for a batch; an empty one is the end.
+// next waits for a batch. An empty batch ends the worker.
 func (w *Writer) next() []*waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for !w.closed && (w.queue.entries == 0 || w.busy > 0 && w.queue.entries < worthALane && !w.limits.OneTenant) {
-		w.turn.Wait()
+	for !w.closed && (w.queue.entries == 0 ||
+		w.inFlight > 0 && w.queue.entries < minParallelBatch && !w.limits.OneTenant) {
+		w.wake.Wait()
 	}
 	batch := w.queue.take(w.limits.BatchEntries, w.limits.BatchBytes, w.limits.OneTenant)
 	if len(batch) > 0 {
-		w.busy++
+		w.inFlight++
 	}
 	return batch
 }
 
-// notBusy is called once for each batch: when it is done, or takes long.
-func (w *Writer) notBusy() {
+// release is called once per batch: when its commit has ended or exceeds slowCommit.
+func (w *Writer) release() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.busy--
-	w.turn.Signal()
+	w.inFlight--
+	w.wake.Signal()
 }
 
-// commit records a batch and answers its waiters. A batch that the store cannot
-// take is recorded entry by entry, so that a bad one fails alone. It returns why the
-// batch was not recorded as one.
+// commit stores a batch and sends the outcomes. If the store rejects a batch, commit stores it
+// entry by entry, so that an invalid entry fails alone. It returns the error of the batch.
 func (w *Writer) commit(ctx context.Context, batch []*waiter) error {
 	drafts := make([]*atrium.Draft, len(batch))
 	for i, b := range batch {
@@ -286,26 +289,26 @@ func (w *Writer) commit(ctx context.Context, batch []*waiter) error {
 	switch {
 	case err == nil:
 		for i, b := range batch {
-			b.answer <- outcomes[i]
+			b.outcome <- outcomes[i]
 		}
 	case len(batch) > 1 && atrium.CodeOf(err) != atrium.CodeUnavailable:
-		w.log.Error("a batch failed; its entries are tried one by one", "entries", len(batch), "error", err)
+		w.log.Error("batch failed; storing its entries one by one", "entries", len(batch), "error", err)
 		for _, b := range batch {
-			_ = w.commit(ctx, []*waiter{b}) // which has told its waiter
+			_ = w.commit(ctx, []*waiter{b}) // sends the outcome
 		}
 	default:
 		for _, b := range batch {
-			b.answer <- atrium.Outcome{Err: err}
+			b.outcome <- atrium.Outcome{Err: err}
 		}
 	}
 	return err
 }
 
-// append calls the store. A panic ends no one else's work.
+// append calls the store and returns a panic as an error, so that the worker survives.
 func (w *Writer) append(ctx context.Context, drafts []*atrium.Draft) (outcomes []atrium.Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic while entries were stored: %v", p)
+			err = fmt.Errorf("panic while storing entries: %v", p)
 		}
 	}()
 	return w.store.Append(ctx, drafts)

@@ -15,15 +15,15 @@ import (
 	"atrium/internal/ingest"
 )
 
-// A commits is a Store whose commits take a second, or what is said, and can be
-// looked at. With a gate, each waits for a token first.
+// A commits is a Store that records its batches. A commit takes one second, or the time given in
+// take. With a gate, each commit first waits for a token.
 type commits struct {
 	take time.Duration
 	gate chan struct{}
 	fail func([]*atrium.Draft) error
 
 	mu      sync.Mutex
-	batches [][]*atrium.Draft // guarded by mu; those that were committed
+	batches [][]*atrium.Draft // guarded by mu; the committed batches
 }
 
 func (c *commits) Append(_ context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
@@ -56,7 +56,10 @@ func (c *commits) sizes() (sizes []int) {
 }
 
 func draft(tenant, source string) *atrium.Draft {
-	return &atrium.Draft{TenantID: atrium.TenantID(tenant), Submission: atrium.Submission{Source: source, Type: "t", Payload: []byte("{}")}}
+	return &atrium.Draft{
+		TenantID:   atrium.TenantID(tenant),
+		Submission: atrium.Submission{Source: source, Type: "t", Payload: []byte("{}")},
+	}
 }
 
 func newWriter(t *testing.T, c *commits, limits ingest.Limits) *ingest.Writer {
@@ -79,7 +82,7 @@ func TestALoneEntryIsCommittedAtOnce(t *testing.T) {
 		if err != nil || r.EntryID == "" {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if took := time.Since(start); took != time.Second { // the commit alone, on the fake clock
+		if took := time.Since(start); took != time.Second { // only the commit, on the fake clock
 			t.Errorf("took %v", took)
 		}
 		if err := w.Close(t.Context()); err != nil {
@@ -88,7 +91,7 @@ func TestALoneEntryIsCommittedAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhatArrivesDuringACommitIsTheNextBatch(t *testing.T) {
+func TestEntriesThatArriveDuringACommitFormTheNextBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{}
 		w := newWriter(t, c, ingest.Limits{BatchEntries: 50})
@@ -111,30 +114,30 @@ func TestWhatArrivesDuringACommitIsTheNextBatch(t *testing.T) {
 	})
 }
 
-func TestNobodyIsAnsweredBeforeTheCommit(t *testing.T) {
+func TestSubmitReturnsAfterTheCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{gate: make(chan struct{})}
 		w := newWriter(t, c, ingest.Limits{})
-		answered := make(chan error, 1)
+		returned := make(chan error, 1)
 		go func() {
 			_, err := w.Submit(t.Context(), draft("a", "s"))
-			answered <- err
+			returned <- err
 		}()
 		synctest.Wait()
 		select {
-		case err := <-answered:
-			t.Fatalf("answered with %v before the commit", err)
+		case err := <-returned:
+			t.Fatalf("Submit returned %v before the commit", err)
 		default:
 		}
 		c.gate <- struct{}{}
-		if err := <-answered; err != nil || len(c.sizes()) != 1 {
+		if err := <-returned; err != nil || len(c.sizes()) != 1 {
 			t.Errorf("%v, batches %v", err, c.sizes())
 		}
 		_ = w.Close(t.Context())
 	})
 }
 
-func TestATenantThatFloodsDelaysAnotherByOneBatchAtMost(t *testing.T) {
+func TestAFloodingTenantDelaysAnotherByOneBatchAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{gate: make(chan struct{})}
 		w := newWriter(t, c, ingest.Limits{BatchEntries: 10})
@@ -164,35 +167,35 @@ func TestATenantThatFloodsDelaysAnotherByOneBatchAtMost(t *testing.T) {
 	})
 }
 
-func TestAFullQueueTurnsAwayTheTenantThatWaitsWithMost(t *testing.T) {
+func TestAFullQueueRejectsEntriesOfTheTenantWithMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{gate: make(chan struct{})}
 		w := newWriter(t, c, ingest.Limits{QueueEntries: 10, BatchEntries: 1})
-		type answer struct {
+		type result struct {
 			tenant string
 			err    error
 		}
-		answers := make(chan answer, 100)
+		results := make(chan result, 100)
 		submit := func(tenant string, n int) {
 			for range n {
 				go func() {
 					_, err := w.Submit(t.Context(), draft(tenant, "s"))
-					answers <- answer{tenant, err}
+					results <- result{tenant, err}
 				}()
 				synctest.Wait()
 			}
 		}
-		submit("flood", 20) // one is being committed, ten wait, nine are turned away
-		submit("other", 3)  // each makes room for itself
+		submit("flood", 20) // one is in flight, ten wait, nine are rejected
+		submit("other", 3)  // each displaces an entry of flood
 		if n := w.Waiting(); n != 10 {
 			t.Errorf("%d wait", n)
 		}
 		close(c.gate)
 		refused := map[string]int{}
 		for range 23 {
-			if a := <-answers; a.err != nil {
-				wantUnavailable(t, a.err, ingest.ErrFull)
-				refused[a.tenant]++
+			if r := <-results; r.err != nil {
+				wantUnavailable(t, r.err, ingest.ErrFull)
+				refused[r.tenant]++
 			}
 		}
 		if refused["flood"] != 12 || refused["other"] != 0 {
@@ -202,7 +205,7 @@ func TestAFullQueueTurnsAwayTheTenantThatWaitsWithMost(t *testing.T) {
 	})
 }
 
-func TestBytesBoundTheQueueAndTheBatch(t *testing.T) {
+func TestTheQueueAndBatchesAreLimitedInBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{gate: make(chan struct{})}
 		big := func() *atrium.Draft {
@@ -233,7 +236,7 @@ func TestBytesBoundTheQueueAndTheBatch(t *testing.T) {
 	})
 }
 
-func TestWhoGivesUpStopsWaitingAndTheEntryStillLands(t *testing.T) {
+func TestACanceledSubmissionIsStillStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{}
 		w := newWriter(t, c, ingest.Limits{})
@@ -247,7 +250,7 @@ func TestWhoGivesUpStopsWaitingAndTheEntryStillLands(t *testing.T) {
 	})
 }
 
-func TestABadEntryFailsAlone(t *testing.T) {
+func TestAnInvalidEntryFailsAlone(t *testing.T) {
 	for name, fault := range map[string]func() error{
 		"error": func() error { return errors.New("a bad entry") },
 		"panic": func() error { panic("a bad entry") },
@@ -284,11 +287,12 @@ func TestABadEntryFailsAlone(t *testing.T) {
 	}
 }
 
-func TestStorageThatIsAwayIsToldToEverybodyAtOnce(t *testing.T) {
+func TestUnavailableStorageFailsTheWholeBatchAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away := errors.New("away")
+		away := errors.New("unreachable")
 		calls := 0
-		c := &commits{gate: make(chan struct{}), fail: func([]*atrium.Draft) error { calls++; return atrium.Unavailable(away) }}
+		c := &commits{gate: make(chan struct{})}
+		c.fail = func([]*atrium.Draft) error { calls++; return atrium.Unavailable(away) }
 		w := newWriter(t, c, ingest.Limits{})
 		var wg sync.WaitGroup
 		for range 20 {
@@ -301,13 +305,13 @@ func TestStorageThatIsAwayIsToldToEverybodyAtOnce(t *testing.T) {
 		close(c.gate)
 		wg.Wait()
 		if calls != 2 {
-			t.Errorf("the store was asked %d times", calls)
+			t.Errorf("the store was called %d times, want 2", calls)
 		}
 		_ = w.Close(t.Context())
 	})
 }
 
-func TestCloseCommitsWhatWaitsAndTakesNoMore(t *testing.T) {
+func TestCloseCommitsQueuedEntriesAndRefusesNewOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{}
 		w := newWriter(t, c, ingest.Limits{BatchEntries: 2})
@@ -329,7 +333,7 @@ func TestCloseCommitsWhatWaitsAndTakesNoMore(t *testing.T) {
 	})
 }
 
-func TestCloseGivesUpWithItsContext(t *testing.T) {
+func TestCloseReturnsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{gate: make(chan struct{})}
 		w := newWriter(t, c, ingest.Limits{})

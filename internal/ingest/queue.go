@@ -2,48 +2,48 @@ package ingest
 
 import "atrium"
 
-// A queue holds what waits, in the order of arrival for each tenant. Its user
-// holds the lock.
+// A queue has the waiting entries, in FIFO order per tenant. It is guarded by the mutex of its
+// Writer.
 type queue struct {
-	tenants map[atrium.TenantID]*line
-	turns   []*line // the lines that are not empty, the next one to serve first
+	tenants map[atrium.TenantID]*tenantQueue
+	order   []*tenantQueue // the nonempty queues, in the order of service
 	entries int
 	bytes   int
 }
 
-// A line is what waits for one tenant.
-type line struct {
+// A tenantQueue has the waiting entries of one tenant.
+type tenantQueue struct {
 	tenant  atrium.TenantID
 	waiters []*waiter
 	bytes   int // of the waiters
 }
 
-func newQueue() queue { return queue{tenants: map[atrium.TenantID]*line{}} }
+func newQueue() queue { return queue{tenants: map[atrium.TenantID]*tenantQueue{}} }
 
 func (q *queue) push(w *waiter) {
 	l := q.tenants[w.draft.TenantID]
 	if l == nil {
-		l = &line{tenant: w.draft.TenantID}
+		l = &tenantQueue{tenant: w.draft.TenantID}
 		q.tenants[l.tenant] = l
-		q.turns = append(q.turns, l)
+		q.order = append(q.order, l)
 	}
 	l.waiters = append(l.waiters, w)
 	q.count(l, w, 1)
 }
 
-func (q *queue) count(l *line, w *waiter, sign int) {
+func (q *queue) count(l *tenantQueue, w *waiter, sign int) {
 	q.entries += sign
 	q.bytes += sign * w.draft.Size()
 	l.bytes += sign * w.draft.Size()
 }
 
-// take removes up to so many entries of about so many bytes, at least one if
-// there is one: the oldest of each tenant in turn, or of the one whose turn it is
-// alone.
+// take removes and returns a batch of up to the given entries and bytes, but at least one entry if
+// there is one. It takes the oldest entry of each tenant in turn, or with oneTenant, only entries
+// of the next tenant.
 func (q *queue) take(entries, bytes int, oneTenant bool) (batch []*waiter) {
 	taken := 0
-	for len(q.turns) > 0 && len(batch) < entries {
-		l := q.turns[0]
+	for len(q.order) > 0 && len(batch) < entries {
+		l := q.order[0]
 		if oneTenant && len(batch) > 0 && batch[0].draft.TenantID != l.tenant {
 			break
 		}
@@ -57,19 +57,19 @@ func (q *queue) take(entries, bytes int, oneTenant bool) (batch []*waiter) {
 		q.count(l, w, -1)
 		switch {
 		case len(l.waiters) == 0:
-			q.turns = q.turns[1:]
+			q.order = q.order[1:]
 			delete(q.tenants, l.tenant)
 		case !oneTenant:
-			q.turns = append(q.turns[1:], l)
+			q.order = append(q.order[1:], l)
 		}
 	}
-	if oneTenant && len(q.turns) > 0 && len(batch) > 0 && batch[0].draft.TenantID == q.turns[0].tenant {
-		q.turns = append(q.turns[1:], q.turns[0]) // the others come first now
+	if oneTenant && len(q.order) > 0 && len(batch) > 0 && batch[0].draft.TenantID == q.order[0].tenant {
+		q.order = append(q.order[1:], q.order[0]) // the other tenants come first now
 	}
 	return batch
 }
 
-// A measure says how much of the queue a tenant takes: the one that has run out.
+// A measure is a limited resource of the queue.
 type measure int
 
 const (
@@ -77,7 +77,7 @@ const (
 	byBytes
 )
 
-func (m measure) of(l *line) int {
+func (m measure) of(l *tenantQueue) int {
 	switch {
 	case l == nil:
 		return 0
@@ -94,12 +94,12 @@ func (m measure) ofOne(w *waiter) int {
 	return 1
 }
 
-// dropFor removes and returns the newest entry of the tenant that takes most of the
-// queue, to make room for a new one. It returns nil if that would leave that tenant with
-// less than the tenant of the new one has then.
+// dropFor removes and returns the newest entry of the tenant that uses most of a resource, to make
+// room for a new entry. It returns nil if that tenant would then use less than the tenant of the
+// new entry.
 func (q *queue) dropFor(newest *waiter, m measure) *waiter {
-	var largest *line
-	for _, l := range q.turns {
+	var largest *tenantQueue
+	for _, l := range q.order {
 		if largest == nil || m.of(l) > m.of(largest) {
 			largest = l
 		}

@@ -10,13 +10,13 @@ import (
 	"atrium"
 )
 
-// A queue is compared with the plainest one: the waiting drafts in the order of
-// their arrival, whose turns are looked up each time.
-func TestTheQueueServesTenantsInTurnAndEachInItsOrder(t *testing.T) {
+// The queue is compared with a simple model: the waiting drafts of each tenant, and the order of
+// the tenants.
+func TestTheQueueServesTenantsRoundRobinAndEachInFIFOOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := newQueue()
 		waiting := map[atrium.TenantID][]*waiter{}
-		var turns []atrium.TenantID // of those who wait
+		var order []atrium.TenantID // tenants with waiting drafts
 		arrived := 0
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			tenant := atrium.TenantID(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "tenant"))
@@ -28,7 +28,7 @@ func TestTheQueueServesTenantsInTurnAndEachInItsOrder(t *testing.T) {
 				}}}
 				q.push(w)
 				if len(waiting[tenant]) == 0 {
-					turns = append(turns, tenant)
+					order = append(order, tenant)
 				}
 				waiting[tenant] = append(waiting[tenant], w)
 			case "take":
@@ -36,8 +36,8 @@ func TestTheQueueServesTenantsInTurnAndEachInItsOrder(t *testing.T) {
 				oneTenant := rapid.Bool().Draw(t, "of one tenant")
 				var want []*waiter
 				size := 0
-				for len(turns) > 0 && len(want) < entries {
-					next := turns[0]
+				for len(order) > 0 && len(want) < entries {
+					next := order[0]
 					if oneTenant && len(want) > 0 {
 						next = want[0].draft.TenantID
 					}
@@ -50,9 +50,9 @@ func TestTheQueueServesTenantsInTurnAndEachInItsOrder(t *testing.T) {
 					}
 					want = append(want, w)
 					waiting[next] = waiting[next][1:]
-					turns = slices.DeleteFunc(turns, func(t atrium.TenantID) bool { return t == next })
+					order = slices.DeleteFunc(order, func(t atrium.TenantID) bool { return t == next })
 					if len(waiting[next]) > 0 {
-						turns = append(turns, next)
+						order = append(order, next)
 					}
 				}
 				if got := q.take(entries, bytes, oneTenant); !slices.Equal(got, want) {
@@ -79,17 +79,18 @@ func TestTheQueueServesTenantsInTurnAndEachInItsOrder(t *testing.T) {
 					switch {
 					case len(line) < 2:
 					case dropped == nil && m == byEntries && size(line[:len(line)-1]) >= own:
-						t.Fatalf("%s waits with %d and %s would with %d, and nothing is dropped", other, size(line), tenant, own)
+						t.Fatalf("%s uses %d and %s would use %d, but nothing was dropped", other, size(line), tenant, own)
 					case dropped != nil && size(line) > size(waiting[from]):
-						t.Fatalf("dropped from %s, but %s waits with more", from, other)
+						t.Fatalf("dropped from %s, but %s uses more", from, other)
 					}
 				}
 				if dropped == nil {
 					break
 				}
 				line := waiting[from]
-				if waiting[from] = line[:len(line)-1]; line[len(line)-1] != dropped || size(waiting[from]) < own || from == tenant {
-					t.Fatalf("dropped %s of %s for %s, waiting with %s", dropped.draft.Source, from, tenant, sources(line))
+				waiting[from] = line[:len(line)-1]
+				if line[len(line)-1] != dropped || size(waiting[from]) < own || from == tenant {
+					t.Fatalf("dropped %s of %s for %s, waiting: %s", dropped.draft.Source, from, tenant, sources(line))
 				}
 			}
 			entries, bytes := 0, 0

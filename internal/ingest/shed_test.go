@@ -9,17 +9,17 @@ import (
 	"atrium/internal/ingest"
 )
 
-func TestAnEntryThatFindsNoRoomEvenSoTurnsNobodyAway(t *testing.T) {
+func TestAnEntryThatCannotFitDisplacesNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{gate: make(chan struct{})}
 		large := draft("other", "large")
 		large.Payload = make([]byte, 10_000)
 		w := newWriter(t, c, ingest.Limits{QueueBytes: large.Size() + 100})
 		var wg sync.WaitGroup
-		for range 5 { // one is being committed, four wait
+		for range 5 { // one is in flight, four wait
 			wg.Go(func() {
 				if _, err := w.Submit(t.Context(), draft("a", "small")); err != nil {
-					t.Errorf("a small entry was turned away: %v", err)
+					t.Errorf("a small entry was rejected: %v", err)
 				}
 			})
 			synctest.Wait()
@@ -27,18 +27,18 @@ func TestAnEntryThatFindsNoRoomEvenSoTurnsNobodyAway(t *testing.T) {
 		_, err := w.Submit(t.Context(), large)
 		wantUnavailable(t, err, ingest.ErrFull)
 		if n := w.Waiting(); n != 4 {
-			t.Errorf("%d wait, want the 4 that did", n)
+			t.Errorf("%d entries wait, want 4", n)
 		}
 		close(c.gate)
 		wg.Wait()
 		if _, err := w.Submit(t.Context(), large); err != nil {
-			t.Errorf("there is room, and the large entry was turned away: %v", err)
+			t.Errorf("the large entry was rejected by an empty queue: %v", err)
 		}
 		_ = w.Close(t.Context())
 	})
 }
 
-func TestATenantWithManySmallEntriesDoesNotPayForLargeOnes(t *testing.T) {
+func TestLargeEntriesDoNotDisplaceSmallEntriesOfAnotherTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{gate: make(chan struct{})}
 		large := func(tenant string) *atrium.Draft {
@@ -56,14 +56,14 @@ func TestATenantWithManySmallEntriesDoesNotPayForLargeOnes(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		submit(draft("first", "is being committed"), false)
+		submit(draft("first", "in flight"), false)
 		for range 10 {
 			submit(draft("small", "small"), false)
 		}
 		for range 3 {
 			submit(large("greedy"), false)
 		}
-		submit(large("greedy"), true) // it makes room for the next one
+		submit(large("greedy"), true) // displaced by the next entry
 		submit(large("other"), false)
 		close(c.gate)
 		wg.Wait()

@@ -11,8 +11,7 @@ import (
 	"atrium/internal/ingest"
 )
 
-// submitAll submits so many entries, one after the other, and returns when they
-// have their answers.
+// submitAll submits n entries one after the other, and returns when all have their outcome.
 func submitAll(t *testing.T, w *ingest.Writer, n int) (took time.Duration) {
 	t.Helper()
 	start := time.Now()
@@ -32,10 +31,10 @@ func submitAll(t *testing.T, w *ingest.Writer, n int) (took time.Duration) {
 	return time.Since(start)
 }
 
-func TestAsManyCommitsRunAsThereAreLanes(t *testing.T) {
+func TestAsManyCommitsRunAsThereAreWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{}
-		w := newWriter(t, c, ingest.Limits{BatchEntries: 16, Lanes: 3})
+		w := newWriter(t, c, ingest.Limits{BatchEntries: 16, Workers: 3})
 		took := submitAll(t, w, 1+16+16+5)
 		first, rest := slices.Sorted(slices.Values(c.sizes()[:3])), c.sizes()[3:]
 		if took != 2*time.Second || fmt.Sprint(first, rest) != "[1 16 16] [5]" {
@@ -44,27 +43,27 @@ func TestAsManyCommitsRunAsThereAreLanes(t *testing.T) {
 	})
 }
 
-func TestAFewEntriesWaitForTheLaneThatIsAtWork(t *testing.T) {
+func TestAShortQueueWaitsForTheCommitInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{take: 10 * time.Millisecond}
-		w := newWriter(t, c, ingest.Limits{Lanes: 3})
+		w := newWriter(t, c, ingest.Limits{Workers: 3})
 		if took := submitAll(t, w, 1+15); took != 20*time.Millisecond || fmt.Sprint(c.sizes()) != "[1 15]" {
 			t.Errorf("took %v in batches of %v, want the second to have all others", took, c.sizes())
 		}
 	})
 }
 
-func TestNobodyWaitsForALaneThatTakesLong(t *testing.T) {
+func TestEntriesDoNotWaitForASlowCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{take: time.Minute}
-		w := newWriter(t, c, ingest.Limits{Lanes: 3})
+		w := newWriter(t, c, ingest.Limits{Workers: 3})
 		if took := submitAll(t, w, 1+15); took > time.Minute+time.Second || len(c.sizes()) != 2 {
 			t.Errorf("took %v in batches of %v, want the others not to wait for the first", took, c.sizes())
 		}
 	})
 }
 
-func TestACommitHoldsOneTenantAloneWhereItMust(t *testing.T) {
+func TestWithOneTenantACommitHasEntriesOfOneTenantOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &commits{gate: make(chan struct{})}
 		w := newWriter(t, c, ingest.Limits{BatchEntries: 3, OneTenant: true})
