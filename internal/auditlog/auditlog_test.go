@@ -17,12 +17,13 @@ import (
 
 const tenant = atrium.TenantID("tenant_01kerkhc50emq8k9w39qsaekf4")
 
-// chain makes so many rows of the tenant.
+// chain returns a chain of n rows of the tenant.
 func chain(n int) (rows []*atrium.AuditRow) {
 	var previous []byte
 	for i := range n {
 		row := &atrium.AuditRow{
-			Number: int64(i + 1), At: atrium.Time(i) * 1000, Actor: "key_x", Action: "thing.change", Subject: fmt.Sprint("thing_", i),
+			Number: int64(i + 1), At: atrium.Time(i) * 1000,
+			Actor: "key_x", Action: "thing.change", Subject: fmt.Sprint("thing_", i),
 			Detail: []byte(`{"text":"\u00e9<é>\u2028","n":1.50,"a":[]}`),
 		}
 		row.Seal(tenant, previous)
@@ -43,7 +44,7 @@ func lines(t *testing.T, rows ...*atrium.AuditRow) (all []byte) {
 	return all
 }
 
-func TestALineHasAllOfARowTheDetailByteForByte(t *testing.T) {
+func TestALineRoundTripsARowWithItsDetailByteForByte(t *testing.T) {
 	full := chain(1)[0]
 	redacted := *full
 	redacted.Detail, redacted.Salt = nil, nil
@@ -52,10 +53,10 @@ func TestALineHasAllOfARowTheDetailByteForByte(t *testing.T) {
 	for _, row := range []*atrium.AuditRow{full, &redacted, &bare} {
 		line := lines(t, row)
 		if got, err := auditlog.ParseLine(line); err != nil || !reflect.DeepEqual(got, row) {
-			t.Errorf("%s is read as %+v, %v, want %+v", line, got, err, row)
+			t.Errorf("%s is parsed as %+v, %v, want %+v", line, got, err, row)
 		}
 		if row.Detail != nil && !bytes.HasSuffix(line, append([]byte(`"detail":`+string(row.Detail)), "}\n"...)) {
-			t.Errorf("%s has not the detail %s", line, row.Detail)
+			t.Errorf("%s does not end with the detail %s", line, row.Detail)
 		}
 	}
 	for _, detail := range []string{"", "{", "{}{}", "{\n}", "\xff"} {
@@ -67,26 +68,28 @@ func TestALineHasAllOfARowTheDetailByteForByte(t *testing.T) {
 	}
 }
 
-func TestLinesAreVerifiedInTheirOrderAlone(t *testing.T) {
+func TestLinesMustBeInOrder(t *testing.T) {
 	rows := chain(4)
 	head := func(row *atrium.AuditRow) *auditlog.Head { return &auditlog.Head{Number: row.Number, Hash: row.Hash} }
+	fault := func(flaw auditlog.Flaw, row int64) *auditlog.Fault { return &auditlog.Fault{Flaw: flaw, Number: row} }
+	wrong := &auditlog.Head{Number: 2, Hash: rows[0].Hash}
 	for name, c := range map[string]struct {
 		rows  []*atrium.AuditRow
 		known *auditlog.Head
 		want  *auditlog.Fault
 	}{
-		"all":                          {rows, nil, nil},
-		"none":                         {nil, nil, nil},
-		"all, with a head":             {rows, head(rows[2]), nil},
-		"those behind a head":          {rows[2:], head(rows[1]), nil},
-		"those behind another head":    {rows[2:], &auditlog.Head{Number: 2, Hash: rows[0].Hash}, &auditlog.Fault{Flaw: auditlog.Altered, Number: 3}},
-		"those behind no head":         {rows[2:], nil, &auditlog.Fault{Flaw: auditlog.Missing, Number: 1}},
-		"those behind an earlier head": {rows[2:], head(rows[0]), &auditlog.Fault{Flaw: auditlog.Missing, Number: 1}},
-		"one twice":                    {[]*atrium.AuditRow{rows[0], rows[1], rows[1]}, nil, &auditlog.Fault{Flaw: auditlog.Misplaced, Number: 2}},
-		"two turned round":             {[]*atrium.AuditRow{rows[1], rows[0]}, nil, &auditlog.Fault{Flaw: auditlog.Missing, Number: 1}},
-		"the last cut off":             {rows[:3], head(rows[3]), &auditlog.Fault{Flaw: auditlog.Cut, Number: 3}},
-		"none, with a head":            {nil, head(rows[0]), &auditlog.Fault{Flaw: auditlog.Cut, Number: 0}},
-		"not those of the head":        {rows, &auditlog.Head{Number: 2, Hash: rows[0].Hash}, &auditlog.Fault{Flaw: auditlog.OtherHead, Number: 2}},
+		"all rows":                    {rows, nil, nil},
+		"no rows":                     {nil, nil, nil},
+		"all rows, with a head":       {rows, head(rows[2]), nil},
+		"rows after a head":           {rows[2:], head(rows[1]), nil},
+		"rows after a wrong head":     {rows[2:], wrong, fault(auditlog.Altered, 3)},
+		"later rows without a head":   {rows[2:], nil, fault(auditlog.Missing, 1)},
+		"rows after an earlier head":  {rows[2:], head(rows[0]), fault(auditlog.Missing, 1)},
+		"a duplicate row":             {[]*atrium.AuditRow{rows[0], rows[1], rows[1]}, nil, fault(auditlog.Misplaced, 2)},
+		"two rows in reverse order":   {[]*atrium.AuditRow{rows[1], rows[0]}, nil, fault(auditlog.Missing, 1)},
+		"without the last row":        {rows[:3], head(rows[3]), fault(auditlog.Cut, 3)},
+		"no rows, with a head":        {nil, head(rows[0]), fault(auditlog.Cut, 0)},
+		"all rows, with a wrong head": {rows, wrong, fault(auditlog.OtherHead, 2)},
 	} {
 		report, err := auditlog.VerifyLines(bytes.NewReader(lines(t, c.rows...)), tenant, c.known)
 		if err != nil || !reflect.DeepEqual(report.Fault, c.want) {
@@ -95,7 +98,7 @@ func TestLinesAreVerifiedInTheirOrderAlone(t *testing.T) {
 	}
 }
 
-func TestLinesOutsideOfAChainAreFound(t *testing.T) {
+func TestLinesOutsideAChainAreDetected(t *testing.T) {
 	rows := chain(4)
 	numbered := func(number int64) *atrium.AuditRow {
 		row := *rows[3]
@@ -103,18 +106,24 @@ func TestLinesOutsideOfAChainAreFound(t *testing.T) {
 		row.Seal(tenant, rows[3].Hash)
 		return &row
 	}
+	fault := func(flaw auditlog.Flaw, row int64) auditlog.Fault { return auditlog.Fault{Flaw: flaw, Number: row} }
+	last := &auditlog.Head{Number: 4, Hash: rows[3].Hash}
 	highest := &auditlog.Head{Number: math.MaxInt64, Hash: rows[3].Hash}
 	for name, c := range map[string]struct {
 		rows  []*atrium.AuditRow
 		known *auditlog.Head
 		want  auditlog.Fault
 	}{
-		"row 0, first":                  {[]*atrium.AuditRow{numbered(0), rows[0]}, nil, auditlog.Fault{Flaw: auditlog.Misplaced, Number: 0}},
-		"row 0, last":                   {append(slices.Clone(rows), numbered(0)), nil, auditlog.Fault{Flaw: auditlog.Misplaced, Number: 0}},
-		"row -1":                        {[]*atrium.AuditRow{numbered(-1), rows[0]}, nil, auditlog.Fault{Flaw: auditlog.Misplaced, Number: -1}},
-		"one left out":                  {append(slices.Clone(rows), numbered(6)), nil, auditlog.Fault{Flaw: auditlog.Missing, Number: 5}},
-		"after the highest number":      {[]*atrium.AuditRow{numbered(math.MinInt64)}, highest, auditlog.Fault{Flaw: auditlog.Misplaced, Number: math.MinInt64}},
-		"one with the number of a head": {[]*atrium.AuditRow{rows[0], rows[1], rows[2], numbered(4)}, &auditlog.Head{Number: 4, Hash: rows[3].Hash}, auditlog.Fault{Flaw: auditlog.Altered, Number: 4}},
+		"row 0, first": {[]*atrium.AuditRow{numbered(0), rows[0]}, nil, fault(auditlog.Misplaced, 0)},
+		"row 0, last":  {append(slices.Clone(rows), numbered(0)), nil, fault(auditlog.Misplaced, 0)},
+		"row -1":       {[]*atrium.AuditRow{numbered(-1), rows[0]}, nil, fault(auditlog.Misplaced, -1)},
+		"a gap":        {append(slices.Clone(rows), numbered(6)), nil, fault(auditlog.Missing, 5)},
+		"a row after the highest number": {
+			[]*atrium.AuditRow{numbered(math.MinInt64)}, highest, fault(auditlog.Misplaced, math.MinInt64),
+		},
+		"a forged row with the number of the head": {
+			[]*atrium.AuditRow{rows[0], rows[1], rows[2], numbered(4)}, last, fault(auditlog.Altered, 4),
+		},
 	} {
 		report, err := auditlog.VerifyLines(bytes.NewReader(lines(t, c.rows...)), tenant, c.known)
 		if err != nil || report.Fault == nil || *report.Fault != c.want {
@@ -123,20 +132,22 @@ func TestLinesOutsideOfAChainAreFound(t *testing.T) {
 	}
 }
 
-// A tail that was cut off is found with a head that has it, and not without one.
-func TestACutTailIsFoundWithAHeadAlone(t *testing.T) {
+// Deleted last rows are detected only with a head that covers them.
+func TestDeletedLastRowsAreDetectedOnlyWithAHead(t *testing.T) {
 	rows := chain(4)
 	head := auditlog.Head{Number: 4, Hash: rows[3].Hash}
 	cut := lines(t, rows[:2]...)
-	if report, err := auditlog.VerifyLines(bytes.NewReader(cut), tenant, &head); err != nil || report.Fault == nil || *report.Fault != (auditlog.Fault{Flaw: auditlog.Cut, Number: 2}) {
+	report, err := auditlog.VerifyLines(bytes.NewReader(cut), tenant, &head)
+	if err != nil || report.Fault == nil || *report.Fault != (auditlog.Fault{Flaw: auditlog.Cut, Number: 2}) {
 		t.Errorf("with the head: %v, %v", report.Fault, err)
 	}
-	if report, err := auditlog.VerifyLines(bytes.NewReader(cut), tenant, nil); err != nil || report.Fault != nil || report.Head.Number != 2 {
-		t.Errorf("without one: %+v, %v, %v", report, report.Fault, err)
+	report, err = auditlog.VerifyLines(bytes.NewReader(cut), tenant, nil)
+	if err != nil || report.Fault != nil || report.Head.Number != 2 {
+		t.Errorf("without a head: %+v, %v, %v", report, report.Fault, err)
 	}
 }
 
-// version1 is an export in which all rows have seals of version 1.
+// version1 returns an export whose rows all have seals of version 1.
 func version1(t testing.TB) (export []byte, head auditlog.Head) {
 	t.Helper()
 	export, err := os.ReadFile("testdata/version1.ndjson")
@@ -145,7 +156,7 @@ func version1(t testing.TB) (export []byte, head auditlog.Head) {
 	}
 	head, ok := auditlog.ParseHead("7:b5f7f25d21ce75c093212af70666796ca1e37e828a8f094aeb6cc2c555ba2c4f")
 	if !ok {
-		t.Fatal("no head")
+		t.Fatal("invalid head")
 	}
 	return export, head
 }
@@ -156,13 +167,18 @@ func TestAnExportOfVersion1IsVerified(t *testing.T) {
 	if err != nil || report.Fault != nil || report.Redacted != 3 || !reflect.DeepEqual(report.Head, head) {
 		t.Errorf("%+v, %v, %v", report, report.Fault, err)
 	}
-	next := &atrium.AuditRow{Number: 8, Actor: "key_x", Action: "thing.change", Subject: "thing_8", Detail: []byte("{}")}
+	next := &atrium.AuditRow{
+		Number: 8, Actor: "key_x", Action: "thing.change", Subject: "thing_8", Detail: []byte("{}"),
+	}
 	next.Seal(tenant, head.Hash)
 	export = append(export, lines(t, next)...)
-	if report, err := auditlog.VerifyLines(bytes.NewReader(export), tenant, nil); err != nil || report.Fault != nil || report.Head.Number != 8 {
+	report, err = auditlog.VerifyLines(bytes.NewReader(export), tenant, nil)
+	if err != nil || report.Fault != nil || report.Head.Number != 8 {
 		t.Errorf("with a row of version 2: %+v, %v, %v", report, report.Fault, err)
 	}
-	last := &atrium.AuditRow{Number: 9, Actor: "key_x", Action: "thing.change", Subject: "thing_9", Detail: []byte("{}"), Salt: make([]byte, 16)}
+	last := &atrium.AuditRow{
+		Number: 9, Actor: "key_x", Action: "thing.change", Subject: "thing_9", Detail: []byte("{}"), Salt: make([]byte, 16),
+	}
 	auditlogtest.Seal1(last, tenant, next.Hash)
 	export = append(export, lines(t, last)...)
 	downgraded := auditlog.Fault{Flaw: auditlog.Downgraded, Number: 9}
@@ -172,23 +188,25 @@ func TestAnExportOfVersion1IsVerified(t *testing.T) {
 	}{
 		"without a head":       {nil, &downgraded},
 		"with an earlier head": {&head, &downgraded},
-		"with a head of it":    {&auditlog.Head{Number: 9, Hash: last.Hash}, nil},
+		"with a head after it": {&auditlog.Head{Number: 9, Hash: last.Hash}, nil},
 	} {
-		if report, err := auditlog.VerifyLines(bytes.NewReader(export), tenant, c.known); err != nil || !reflect.DeepEqual(report.Fault, c.want) {
-			t.Errorf("a row of version 1 after it, %s: %v, %v, want %v", name, report.Fault, err, c.want)
+		report, err := auditlog.VerifyLines(bytes.NewReader(export), tenant, c.known)
+		if err != nil || !reflect.DeepEqual(report.Fault, c.want) {
+			t.Errorf("with a later row of version 1, %s: %v, %v, want %v", name, report.Fault, err, c.want)
 		}
 	}
 }
 
-func TestARowHasASaltAndADetailOrNeither(t *testing.T) {
+func TestARowHasBothSaltAndDetailOrNeither(t *testing.T) {
 	row := chain(1)[0]
 	row.Detail = nil
 	row.Seal(tenant, nil)
 	if v := row.SealVersion(tenant, nil); v != 0 {
-		t.Errorf("a row that was sealed without a detail has a seal of version %d", v)
+		t.Errorf("the seal of a row without a detail is accepted as version %d", v)
 	}
 	good := string(lines(t, chain(1)...))
-	salt, detail := good[strings.Index(good, `,"salt"`):strings.Index(good, `,"detailHash"`)], good[strings.Index(good, `,"detail":`):len(good)-2]
+	salt := good[strings.Index(good, `,"salt"`):strings.Index(good, `,"detailHash"`)]
+	detail := good[strings.Index(good, `,"detail":`) : len(good)-2]
 	without := func(parts ...string) string {
 		bad := good
 		for _, part := range parts {
@@ -200,26 +218,29 @@ func TestARowHasASaltAndADetailOrNeither(t *testing.T) {
 		return strings.Replace(line, `,"detailHash"`, ","+member+`,"detailHash"`, 1)
 	}
 	for name, bad := range map[string]string{
-		"neither, and not redacted":        without(salt, detail),
-		"both, and redacted":               with(good, `"redacted":true`),
-		"a salt alone":                     without(detail),
-		"a salt alone, and redacted":       with(without(detail), `"redacted":true`),
-		"a detail alone":                   without(salt),
-		"a detail alone, and redacted":     with(without(salt), `"redacted":true`),
-		"an empty salt, and redacted":      with(without(salt, detail), `"salt":"","redacted":true`),
-		"a detail of null, and redacted":   with(without(salt, detail), `"detail":null,"redacted":true`),
-		"an empty salt and a null, and no": with(without(salt, detail), `"salt":"","detail":null`),
+		"neither, not redacted":                         without(salt, detail),
+		"both, redacted":                                with(good, `"redacted":true`),
+		"only a salt":                                   without(detail),
+		"only a salt, redacted":                         with(without(detail), `"redacted":true`),
+		"only a detail":                                 without(salt),
+		"only a detail, redacted":                       with(without(salt), `"redacted":true`),
+		"an empty salt, redacted":                       with(without(salt, detail), `"salt":"","redacted":true`),
+		"a null detail, redacted":                       with(without(salt, detail), `"detail":null,"redacted":true`),
+		"an empty salt and a null detail, not redacted": with(without(salt, detail), `"salt":"","detail":null`),
 	} {
 		report, err := auditlog.VerifyLines(strings.NewReader(bad), tenant, nil)
 		if err == nil && (report.Fault == nil || *report.Fault != auditlog.Fault{Flaw: auditlog.Altered, Number: 1}) {
-			t.Errorf("%s: %s is verified: %+v", name, bad, report)
+			t.Errorf("%s: %s passes verification: %+v", name, bad, report)
 		}
 	}
 }
 
-func TestWhatIsNoLineIsNamedByItsNumber(t *testing.T) {
+func TestAParseErrorNamesTheLine(t *testing.T) {
 	good := string(lines(t, chain(1)...))
-	for _, bad := range []string{"", "[]", "{", good[:len(good)-3], strings.Replace(good, `"at"`, `"then"`, 1), strings.Replace(good, `"hash":"`, `"hash":"x`, 1)} {
+	for _, bad := range []string{
+		"", "[]", "{", good[:len(good)-3],
+		strings.Replace(good, `"at"`, `"then"`, 1), strings.Replace(good, `"hash":"`, `"hash":"x`, 1),
+	} {
 		_, err := auditlog.VerifyLines(strings.NewReader(good+bad+"\n"), tenant, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "line 2: ") {
 			t.Errorf("%s: %v", bad, err)
@@ -227,7 +248,7 @@ func TestWhatIsNoLineIsNamedByItsNumber(t *testing.T) {
 	}
 }
 
-func TestALineHasEachMemberOnce(t *testing.T) {
+func TestDuplicateMembersOfALineAreRejected(t *testing.T) {
 	row := chain(1)[0]
 	row.RequestID = "req_x"
 	good := string(lines(t, row))
@@ -242,25 +263,28 @@ func TestALineHasEachMemberOnce(t *testing.T) {
 	} {
 		bad := strings.Replace(good, c.member, c.other+","+c.member, 1)
 		if got, err := auditlog.ParseLine([]byte(bad)); err == nil || bad == good {
-			t.Errorf("%s is read as %+v", bad, got)
+			t.Errorf("%s is parsed as %+v", bad, got)
 		}
 	}
-	row.Detail = []byte(`{"after":{"a":1,"a":2}}`) // as it was sealed
+	row.Detail = []byte(`{"after":{"a":1,"a":2}}`) // duplicates in the detail are allowed
 	row.Seal(tenant, nil)
 	if got, err := auditlog.ParseLine(lines(t, row)); err != nil || !reflect.DeepEqual(got, row) {
 		t.Errorf("%+v, %v, want %+v", got, err, row)
 	}
 }
 
-func TestAHeadIsReadAsItIsWritten(t *testing.T) {
+func TestAHeadRoundTrips(t *testing.T) {
 	row := chain(1)[0]
 	head := auditlog.Head{Number: row.Number, Hash: row.Hash}
 	if got, ok := auditlog.ParseHead(head.String()); !ok || !reflect.DeepEqual(got, head) {
-		t.Errorf("%s is read as %v, %v", head, got, ok)
+		t.Errorf("%s is parsed as %v, %v", head, got, ok)
 	}
-	for _, text := range []string{"", ":", "1", "1:", "0:" + strings.Repeat("0", 64), "-1:" + strings.Repeat("0", 64), "1:" + strings.Repeat("0", 62), "1:" + strings.Repeat("g", 64), "1:" + strings.Repeat("0", 64) + " "} {
+	zeros := strings.Repeat("0", 64)
+	for _, text := range []string{
+		"", ":", "1", "1:", "0:" + zeros, "-1:" + zeros, "1:" + zeros[2:], "1:" + strings.Repeat("g", 64), "1:" + zeros + " ",
+	} {
 		if head, ok := auditlog.ParseHead(text); ok {
-			t.Errorf("%q is read as %v", text, head)
+			t.Errorf("%q is parsed as %v", text, head)
 		}
 	}
 }
@@ -273,7 +297,8 @@ func FuzzLine(f *testing.F) {
 		}
 		f.Add(line)
 	}
-	f.Add([]byte(`{"number":1,"at":"2026-03-02T09:14:07.321Z","actor":"","action":"","subject":"","redacted":true,"detailHash":"","hash":""}`))
+	f.Add([]byte(`{"number":1,"at":"2026-03-02T09:14:07.321Z","actor":"","action":"","subject":"",` +
+		`"redacted":true,"detailHash":"","hash":""}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		row, err := auditlog.ParseLine(b)
 		if err != nil {
@@ -281,17 +306,17 @@ func FuzzLine(f *testing.F) {
 		}
 		line, err := auditlog.AppendLine(nil, row)
 		if err != nil {
-			return // the detail has line breaks, or is there and null
+			return // the detail has line breaks or is null
 		}
 		again, err := auditlog.ParseLine(line)
 		if err != nil || !reflect.DeepEqual(again, row) {
-			t.Fatalf("%s is read as %+v, and %s as %+v, %v", b, row, line, again, err)
+			t.Fatalf("%s is parsed as %+v, and %s as %+v, %v", b, row, line, again, err)
 		}
 	})
 }
 
-// Whatever a file says, what is verified with the head of a chain is that chain, but for
-// details that it says were redacted.
+// A file that passes verification with the head of a chain is that chain, except for details that
+// it declares as redacted.
 func FuzzVerifyLines(f *testing.F) {
 	export, head := version1(f)
 	var sealed []*atrium.AuditRow
@@ -309,7 +334,7 @@ func FuzzVerifyLines(f *testing.F) {
 			return
 		}
 		if report.First != 1 && report.First != head.Number+1 || report.First == 1 && report.Head.Number < head.Number {
-			t.Fatalf("what is verified is %+v", report)
+			t.Fatalf("the report is %+v", report)
 		}
 		n := 0
 		for line := range bytes.Lines(file) {

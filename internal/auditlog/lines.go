@@ -14,11 +14,11 @@ import (
 	"atrium"
 )
 
-// maxLine bounds a line, in bytes.
+// maxLine is the maximum length of a line in bytes.
 const maxLine = 32 << 20
 
-// A line is a row as it is exported, with all that its verification needs. The detail
-// comes last, byte for byte as it was hashed.
+// A line is an exported row, with everything that its verification needs. The detail comes last,
+// byte for byte as it was hashed.
 type line struct {
 	Number     int64          `json:"number"`
 	At         atrium.Time    `json:"at"`
@@ -33,11 +33,12 @@ type line struct {
 	Detail     jsontext.Value `json:"detail,omitzero"`
 }
 
-// AppendLine appends a row as a line, with its line break.
+// AppendLine appends a row as a line, including the line break.
 func AppendLine(b []byte, row *atrium.AuditRow) ([]byte, error) {
 	l := line{
-		Number: row.Number, At: row.At, Actor: row.Actor, Action: row.Action, Subject: row.Subject, RequestID: row.RequestID,
-		Redacted: row.Redacted(), DetailHash: hex.EncodeToString(row.DetailHash), Hash: hex.EncodeToString(row.Hash),
+		Number: row.Number, At: row.At, Actor: row.Actor, Action: row.Action, Subject: row.Subject,
+		RequestID: row.RequestID, Redacted: row.Redacted(),
+		DetailHash: hex.EncodeToString(row.DetailHash), Hash: hex.EncodeToString(row.Hash),
 	}
 	if row.Salt != nil {
 		l.Salt = new(hex.EncodeToString(row.Salt))
@@ -49,17 +50,17 @@ func AppendLine(b []byte, row *atrium.AuditRow) ([]byte, error) {
 	b = append(b, head...)
 	if row.Detail != nil {
 		if !jsontext.Value(row.Detail).IsValid(jsontext.AllowDuplicateNames(true)) || bytes.ContainsAny(row.Detail, "\r\n") {
-			return b, fmt.Errorf("row %d: the detail is not JSON that was written here", row.Number)
+			return b, fmt.Errorf("row %d: the detail is not JSON on one line", row.Number)
 		}
-		b = append(b[:len(b)-1], `,"detail":`...) // in the place of the closing brace
+		b = append(b[:len(b)-1], `,"detail":`...) // replaces the closing brace
 		b = append(append(b, row.Detail...), '}')
 	}
 	return append(b, '\n'), nil
 }
 
-// ParseLine reads what AppendLine has written. A member that is there twice is refused:
-// other readers of the line may take the one that was not verified. In the detail, which
-// is verified byte for byte, it is not looked for.
+// ParseLine parses a line that AppendLine has written. It rejects duplicate members, because other
+// readers of the line may use the one that was not verified. It does not check the detail for
+// duplicates: the detail is verified byte for byte.
 func ParseLine(b []byte) (*atrium.AuditRow, error) {
 	var l line
 	if err := json.Unmarshal(b, &l, json.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true)); err != nil {
@@ -69,7 +70,8 @@ func ParseLine(b []byte) (*atrium.AuditRow, error) {
 		return nil, err
 	}
 	row := &atrium.AuditRow{
-		Number: l.Number, At: l.At, Actor: l.Actor, Action: l.Action, Subject: l.Subject, RequestID: l.RequestID, Detail: l.Detail,
+		Number: l.Number, At: l.At, Actor: l.Actor, Action: l.Action, Subject: l.Subject,
+		RequestID: l.RequestID, Detail: l.Detail,
 	}
 	var err error
 	if row.DetailHash, err = hex.DecodeString(l.DetailHash); err != nil {
@@ -83,13 +85,13 @@ func ParseLine(b []byte) (*atrium.AuditRow, error) {
 			return nil, err
 		}
 	}
-	if l.Redacted != row.Redacted() { // as other readers would believe
-		return nil, errors.New("redacted must be true exactly when there is neither salt nor detail")
+	if l.Redacted != row.Redacted() { // other readers would rely on the member
+		return nil, errors.New("redacted must be true if and only if there is neither salt nor detail")
 	}
 	return row, nil
 }
 
-// checkNames returns an error if an object, which is valid JSON, has a member twice.
+// checkNames returns an error if b, a valid JSON object, has duplicate members.
 func checkNames(b []byte) error {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true))
 	if _, err := dec.ReadToken(); err != nil {
@@ -103,7 +105,7 @@ func checkNames(b []byte) error {
 		}
 		name := token.String()
 		if seen[name] {
-			return fmt.Errorf("%s is there twice", name) // it is one of a line's: no other is taken
+			return fmt.Errorf("duplicate member %s", name) // one of line's members: safe to print
 		}
 		seen[name] = true
 		if err := dec.SkipValue(); err != nil {
@@ -113,8 +115,8 @@ func checkNames(b []byte) error {
 	return nil
 }
 
-// VerifyLines verifies exported rows of a tenant, all from the first, or from the one
-// behind the known head. The error says which line cannot be read.
+// VerifyLines verifies exported rows of a tenant, which begin at row 1, or after the known head.
+// Parse errors name the line.
 func VerifyLines(in io.Reader, tenant atrium.TenantID, known *Head) (Report, error) {
 	v := NewVerifier(tenant, known)
 	lines := bufio.NewScanner(in)

@@ -1,9 +1,9 @@
-// Package auditlog verifies the chain of a tenant's audit log, wherever its rows come
-// from, and reads and writes them as NDJSON.
+// Package auditlog verifies the hash chain of a tenant's audit log, from any source, and reads and
+// writes its rows as NDJSON.
 //
-// Who holds a [Head] that was kept elsewhere finds with it what was altered, taken
-// away or made up since, even by somebody with the database who sealed the chain
-// anew. Without one, whoever can write the database can also rewrite all of a chain.
+// A [Head] that is stored elsewhere reveals all rows that were altered, deleted or forged since,
+// even by someone with access to the database who resealed the chain. Without one, anyone who can
+// write the database can also rewrite the whole chain.
 package auditlog
 
 import (
@@ -19,17 +19,16 @@ import (
 	"atrium"
 )
 
-// A Head names the last row that a chain had at some time; number 0 for none.
+// A Head identifies the last row of a chain at some time. Number 0 stands for an empty chain.
 type Head struct {
 	Number int64
 	Hash   []byte
 }
 
-// String returns the form that ParseHead reads: the number, a colon and the hash in
-// hexadecimal digits.
+// String returns the format of ParseHead: the number, a colon and the hash in hexadecimal.
 func (h Head) String() string { return fmt.Sprintf("%d:%x", h.Number, h.Hash) }
 
-// ParseHead reads what Head.String writes of a head that has a row.
+// ParseHead parses the format of Head.String. It rejects the head of an empty chain.
 func ParseHead(text string) (Head, bool) {
 	digits, hash, ok := strings.Cut(text, ":")
 	number, err := strconv.ParseUint(digits, 10, 63)
@@ -42,27 +41,27 @@ func ParseHead(text string) (Head, bool) {
 
 const hashLen = 32
 
-// A Flaw is what is wrong with a chain at a row.
+// A Flaw is a kind of fault.
 type Flaw string
 
-// The flaws, each with the row that Fault.Number is.
+// The flaws, and the row to which Fault.Number refers.
 const (
-	Altered    Flaw = "altered"    // the row is not what was sealed, or not the one that belongs there
-	Missing    Flaw = "missing"    // there are rows behind it, and it is not there
-	Misplaced  Flaw = "misplaced"  // it is there again, out of order, or before row 1
-	Cut        Flaw = "cut"        // it is the last one, and there were others behind it
-	OtherHead  Flaw = "other_head" // it is not the one that a head names
-	Unrecorded Flaw = "unrecorded" // its detail was taken out, and no later row says so
-	Downgraded Flaw = "downgraded" // its seal has an older version than the one before it
+	Altered    Flaw = "altered"    // the row does not match its seal, or belongs to another position
+	Missing    Flaw = "missing"    // the row is missing, but later rows exist
+	Misplaced  Flaw = "misplaced"  // the row is duplicated, out of order, or before row 1
+	Cut        Flaw = "cut"        // the rows after this one were deleted
+	OtherHead  Flaw = "other_head" // the row does not match a head
+	Unrecorded Flaw = "unrecorded" // the row's detail was removed, and no later row says so
+	Downgraded Flaw = "downgraded" // the row's seal has an older version than the previous row's
 )
 
-// A Fault is the first thing wrong with a chain.
+// A Fault is the first fault of a chain.
 type Fault struct {
 	Flaw   Flaw
-	Number int64 // of the row; 0 for the beginning
+	Number int64 // of the row; 0 for the beginning of the chain
 }
 
-// String says what is wrong.
+// String describes the fault.
 func (f Fault) String() string {
 	switch f.Flaw {
 	case Altered:
@@ -73,47 +72,45 @@ func (f Fault) String() string {
 		if f.Number < 1 {
 			return fmt.Sprintf("row %d does not belong to the chain, which begins at row 1", f.Number)
 		}
-		return fmt.Sprintf("row %d is there twice or out of order", f.Number)
+		return fmt.Sprintf("row %d is duplicated or out of order", f.Number)
 	case Cut:
-		return fmt.Sprintf("what came after row %d was cut off", f.Number)
+		return fmt.Sprintf("the rows after row %d were deleted", f.Number)
 	case Downgraded:
 		return fmt.Sprintf("row %d has a seal of an older version than the row before it", f.Number)
 	case OtherHead:
-		return fmt.Sprintf("the head at row %d is not that of the chain", f.Number)
+		return fmt.Sprintf("the head at row %d does not match the chain", f.Number)
 	default:
 		return fmt.Sprintf("row %d was redacted, and no later row says that it was", f.Number)
 	}
 }
 
-// A Report is what a verification has found.
+// A Report is the result of a verification.
 type Report struct {
-	First    int64 // the number of the first row that was looked at; 0 for none
-	Head     Head  // of the last row that was found to be right
-	Redacted int64 // how many rows have no detail any more
+	First    int64 // number of the first row verified; 0 for none
+	Head     Head  // the last valid row
+	Redacted int64 // number of redacted rows
 	Fault    *Fault
 }
 
-// A Verifier takes the rows of one chain in their order. It holds no row, and of
-// those that were redacted the subjects that no later row has explained yet.
+// A Verifier verifies the rows of one chain in order. It keeps no rows, only the subjects of
+// redacted rows that no later row has explained yet.
 type Verifier struct {
 	tenant   atrium.TenantID
-	known    *Head // an earlier head that the chain must have; nil for none
+	known    *Head // an earlier head that the chain must contain; nil for none
 	report   Report
-	version  int              // of the last row's seal; 0 for none yet
-	redacted map[string]int64 // the first redacted row of each subject that is not explained
+	version  int              // seal version of the last row; 0 before the first row
+	redacted map[string]int64 // the first redacted row of each unexplained subject
 }
 
-// NewVerifier returns a Verifier for the chain of a tenant. known is an earlier head,
-// or nil.
+// NewVerifier returns a Verifier for the chain of a tenant. known is an earlier head or nil.
 func NewVerifier(tenant atrium.TenantID, known *Head) *Verifier {
 	return &Verifier{tenant: tenant, known: known, redacted: map[string]int64{}}
 }
 
-// Begin makes the row behind a head the first one to be looked at. It is called
-// before Add, if at all.
-func (v *Verifier) Begin(behind Head) { v.report.Head = behind }
+// Begin starts the verification after a head. Call it before Add, if at all.
+func (v *Verifier) Begin(head Head) { v.report.Head = head }
 
-// Add looks at the next row and reports whether the chain is right so far.
+// Add verifies the next row and reports whether the chain is valid so far.
 func (v *Verifier) Add(row *atrium.AuditRow) bool {
 	r := &v.report
 	if r.Fault != nil {
@@ -142,11 +139,11 @@ func (v *Verifier) Add(row *atrium.AuditRow) bool {
 	return r.Fault == nil
 }
 
-// covered reports whether the known head covers a row: the row had its seal when that
-// head was written down.
+// covered reports whether the known head covers a row: the row already had its seal when that head
+// was stored.
 func (v *Verifier) covered(number int64) bool { return v.known != nil && number <= v.known.Number }
 
-// explain notes a redacted row, or removes the subjects that a row's change redacted.
+// explain records a redacted row, or removes the subjects that the row's change has redacted.
 func (v *Verifier) explain(row *atrium.AuditRow) {
 	if row.Redacted() {
 		v.report.Redacted++
@@ -163,9 +160,9 @@ func (v *Verifier) explain(row *atrium.AuditRow) {
 	}
 }
 
-// redactedBy returns the subjects whose earlier rows the row's change may have redacted.
-// Erasing an account redacts accounts and moves, deleting a prospect redacts that
-// prospect. Any other subject, such as a key, is left out: Atrium never redacts it.
+// redactedBy returns the subjects whose earlier rows the row's change may have redacted. Erasing an
+// account redacts accounts and moves; deleting a prospect redacts that prospect. Atrium never
+// redacts other subjects, such as keys.
 func redactedBy(row *atrium.AuditRow) []string {
 	switch row.Action {
 	case atrium.ActionDeleteProspect:
@@ -175,25 +172,25 @@ func redactedBy(row *atrium.AuditRow) []string {
 			Redacted []string `json:"redacted"`
 		}
 		if err := json.Unmarshal(row.Detail, &detail); err != nil {
-			detail.Redacted = nil // a malformed array names nothing, not a part of it
+			detail.Redacted = nil // use no part of a malformed array
 		}
 		return ofKinds(append(detail.Redacted, row.Subject), atrium.AccountID("").Prefix(), atrium.MoveID("").Prefix())
 	}
 	return nil
 }
 
-// ofKinds returns the subjects that begin with one of the prefixes.
+// ofKinds returns the subjects with one of the prefixes.
 func ofKinds(subjects []string, prefixes ...string) []string {
 	return slices.DeleteFunc(subjects, func(subject string) bool {
 		return !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(subject, prefix) })
 	})
 }
 
-// Explained reports whether a later row says of every redacted one that it was.
+// Explained reports whether later rows explain all redacted ones.
 func (v *Verifier) Explained() bool { return len(v.redacted) == 0 }
 
-// End looks at what can be told behind the last row alone. stored is the head that is
-// kept beside the chain, nil where there is none.
+// End runs the checks that need all rows. stored is the head that is stored next to the chain, nil
+// if there is none.
 func (v *Verifier) End(stored *Head) Report {
 	r := &v.report
 	if r.Fault != nil {
