@@ -23,9 +23,9 @@ func accounts() group {
 	const one = "/accounts/{account_id}"
 	name := param{flag: "name", usage: "`name` of the account, 1 to 255 characters", nullable: true}
 	span := []param{
-		{flag: "since", usage: "only entries recorded at this `time`, in RFC 3339 form, or after it"},
-		{flag: "until", usage: "only entries recorded before this `time`"},
-		{flag: "source", usage: "only entries of this `source`"},
+		{flag: "since", usage: "only entries recorded at or after this RFC 3339 `time`"},
+		{flag: "until", usage: "only entries recorded before this RFC 3339 `time`"},
+		{flag: "source", usage: "only entries from this `source`"},
 		{flag: "type", usage: "only entries of this `type`"},
 	}
 	// with returns a command that says which other account one has to do with.
@@ -36,47 +36,47 @@ func accounts() group {
 			params: []param{other}, state: givenState, shows: upright, columns: whole, items: items,
 		}
 	}
-	return group{name: "accounts", short: "Find, make, change, merge and erase accounts", operations: []operation{
+	return group{name: "accounts", short: "Find, create, update, merge and erase accounts", operations: []operation{
 		{
 			use: "list", short: "List accounts",
 			example: "  atrium accounts list --tenant tenant_… --search northwind\n  atrium accounts list --tenant tenant_… --order activity --limit 20",
 			method:  http.MethodGet, path: "/accounts", shows: rows, columns: columns, params: []param{
 				{flag: "domain", usage: "only the account with this `domain`"},
-				{flag: "name-prefix", usage: "only accounts whose names begin with this `text`"},
-				{flag: "search", name: "q", usage: "only accounts with all of these `words`, or their beginnings, in name or domain"},
-				{flag: "active-since", usage: "only accounts with activity at this `time`, in RFC 3339 form, or after it"},
-				{flag: "order", usage: "what they are listed `by`: newest, activity or name", values: []string{"newest", "activity", "name"}},
+				{flag: "name-prefix", usage: "only accounts whose name starts with this `prefix`"},
+				{flag: "search", name: "q", usage: "only accounts with all of these `words` or word prefixes in name or domain"},
+				{flag: "active-since", usage: "only accounts with activity at or after this RFC 3339 `time`"},
+				{flag: "order", usage: "sort `order`: newest, activity or name", values: []string{"newest", "activity", "name"}},
 			},
 		},
 		{use: "get ACCOUNT_ID", short: "Show an account", method: http.MethodGet, path: one, shows: upright, columns: whole, items: items},
 		{
-			use: "create", short: "Make an account", method: http.MethodPost, path: "/accounts", once: true, shows: upright, columns: whole, items: items, params: []param{
-				{flag: "domain", usage: "`domain` that no other account has", required: true}, name,
+			use: "create", short: "Create an account", method: http.MethodPost, path: "/accounts", once: true, shows: upright, columns: whole, items: items, params: []param{
+				{flag: "domain", usage: "unique `domain` of the account", required: true}, name,
 			},
 		},
-		{use: "update ACCOUNT_ID", short: "Change the name or the domain of an account", method: http.MethodPatch, path: one, state: seenState, shows: upright, columns: whole, items: items, params: []param{
-			{flag: "domain", usage: "`domain` that no other account has"}, name,
+		{use: "update ACCOUNT_ID", short: "Change the name or domain of an account", method: http.MethodPatch, path: one, state: seenState, shows: upright, columns: whole, items: items, params: []param{
+			{flag: "domain", usage: "unique `domain` of the account"}, name,
 		}},
-		with("merge", "Make an account a part of another one", "Its entries and prospects are shown with the other one. It can be taken out again by split.",
-			param{flag: "into", usage: "`ID` of the other account"}),
-		with("split", "Take out an account that was merged", "",
-			param{flag: "merged", name: "accountId", usage: "`ID` of the account that was merged into this one"}),
+		with("merge", "Merge an account into another one", "The other account then includes its entries and prospects. To undo this, run atrium accounts split.",
+			param{flag: "into", usage: "`ID` of the account to merge into"}),
+		with("split", "Split off a merged account", "",
+			param{flag: "merged", name: "accountId", usage: "`ID` of the account to split off"}),
 		{
-			use: "erase ACCOUNT_ID", short: "Erase an account with all its activity, for good",
-			long: `One that was merged into another account is a part of that one: what is erased is the
-other account, with all that were merged into it. It is named in the question; --yes
-is for the account that it names alone. To erase a part, split it off before.
+			use: "erase ACCOUNT_ID", short: "Permanently erase an account and its activity",
+			long: `If the account was merged into another one, the command erases the surviving account with
+everything merged into it. The prompt names the survivor; --yes is accepted only if
+ACCOUNT_ID is the survivor. To erase only a part, split it off first.
 
-Where there is much to erase, or the SQLite database is large, a running server deletes the
-rest in the minutes after.`,
-			method: http.MethodDelete, path: one, state: givenState, confirm: "Erase for good", means: wholeAccount, shows: upright, columns: []column{{"Entries deleted", "entriesDeleted"}},
+If there is much to erase, or the SQLite database is large, a running server deletes the
+rest over the next minutes.`,
+			method: http.MethodDelete, path: one, state: givenState, confirm: "Permanently erase", means: wholeAccount, shows: upright, columns: []column{{"Entries deleted", "entriesDeleted"}},
 		},
 		{
 			use: "activity ACCOUNT_ID", short: "List the entries of an account, newest first",
 			example: "  atrium accounts activity account_… --tenant tenant_… --since 2026-03-01T00:00:00Z --source crm",
 			method:  http.MethodGet, path: one + "/activity", shows: rows, columns: []column{
 				{"ENTRY", "accountLogId"}, {"RECORDED", "createdAt"}, {"OCCURRED", "occurredAt"}, {"SOURCE", "source"}, {"TYPE", "type"}, {"BYTES", "payloadBytes"},
-			}, params: append(span[:len(span):len(span)], param{flag: "include", usage: "`payload` to have the payloads with -o json", values: []string{"payload"}}),
+			}, params: append(span[:len(span):len(span)], param{flag: "include", usage: "`field` to add to -o json: payload", values: []string{"payload"}}),
 		},
 		{
 			use: "counts ACCOUNT_ID", short: "Count the entries of an account by day, source and type",
@@ -94,7 +94,7 @@ func linkedProspect(v jsontext.Value) (string, error) {
 		Name, Email *string // null for none
 	}
 	if err := json.Unmarshal(v, &p, json.MatchCaseInsensitiveNames(true)); err != nil {
-		return "", fmt.Errorf("read the answer: %w", err)
+		return "", fmt.Errorf("read response: %w", err)
 	}
 	var words []string
 	if p.Name != nil && *p.Name != "" {
@@ -116,7 +116,7 @@ func mergedAccount(v jsontext.Value) (string, error) {
 		Domain    string `json:"domain"`
 	}
 	if err := json.Unmarshal(v, &a); err != nil {
-		return "", fmt.Errorf("read the answer: %w", err)
+		return "", fmt.Errorf("read response: %w", err)
 	}
 	return atrium.Printable(a.AccountID + ", " + a.Domain), nil
 }

@@ -7,21 +7,21 @@ func audiences() group {
 		{"AUDIENCE", "audienceId"}, {"NAME", "name"}, {"ARCHIVED", "archived"}, {"VERSIONS", "versionsCount"}, {"PUBLISHED", "publishedVersion"}, {"UPDATED", "updatedAt"},
 	}
 	const path = "/pages/{page_id}/audiences"
-	return group{name: "audiences", short: "Make, rename and archive the audiences of a page", operations: []operation{
+	return group{name: "audiences", short: "Create, rename and archive the audiences of a page", operations: []operation{
 		{
 			use: "list", short: "List the audiences of a page, newest first",
 			example: "  atrium audiences list --tenant tenant_… --page page_… --archived=false",
 			method:  http.MethodGet, path: path, shows: rows, columns: columns, params: []param{
-				{flag: "archived", kind: boolean, usage: "only those that are archived, or with =false those that are not"},
+				{flag: "archived", kind: boolean, usage: "only archived audiences; =false for all others"},
 			},
 		},
 		{use: "get AUDIENCE_ID", short: "Show an audience", method: http.MethodGet, path: path + "/{audience_id}", columns: columns},
 		{
-			use: "create", short: "Make an audience", example: "  atrium audiences create --tenant tenant_… --page page_… --name 'New visitors'",
+			use: "create", short: "Create an audience", example: "  atrium audiences create --tenant tenant_… --page page_… --name 'New visitors'",
 			method: http.MethodPost, path: path, params: []param{named("the audience", true)}, once: true, columns: columns,
 		},
 		{use: "update AUDIENCE_ID", short: "Rename an audience", method: http.MethodPatch, path: path + "/{audience_id}", params: []param{named("the audience", false)}, state: seenState, columns: columns},
 		{use: "archive AUDIENCE_ID", short: "Archive an audience", method: http.MethodPost, path: path + "/{audience_id}/archive", state: givenState, columns: columns},
-		{use: "restore AUDIENCE_ID", short: "Take an audience out of the archive", method: http.MethodPost, path: path + "/{audience_id}/restore", state: givenState, columns: columns},
+		{use: "restore AUDIENCE_ID", short: "Restore an archived audience", method: http.MethodPost, path: path + "/{audience_id}/restore", state: givenState, columns: columns},
 	}}
 }

@@ -18,22 +18,22 @@ import (
 func audit() group {
 	return group{name: "audit", short: "Read, export and verify the audit log", operations: []operation{
 		{
-			use: "list", short: "List who changed what and when, newest first",
+			use: "list", short: "List audit records, newest first",
 			example: "  atrium audit list --tenant tenant_… --subject page_…\n  atrium audit list --operator --action tenant. --limit 20",
 			method:  http.MethodGet, path: "/audit", owner: orOperators, shows: rows, columns: []column{
 				{"NUMBER", "number"}, {"AT", "at"}, {"ACTOR", "actor"}, {"ACTION", "action"}, {"SUBJECT", "subject"}, {"REQUEST", "requestId"}, {"DETAIL", "detail"},
 			}, params: []param{
-				{flag: "subject", usage: "only what was done to the thing with this `ID`"},
-				{flag: "actor", usage: "only what was done by this `key`, or by 'command line' or 'schedule'"},
-				{flag: "action", usage: "only this `action` or, if it ends in a dot, all that begin with it"},
-				{flag: "since", usage: "only what was done at this `time`, in RFC 3339 form, or after it"},
-				{flag: "until", usage: "only what was done before this `time`"},
+				{flag: "subject", usage: "only changes of the resource with this `ID`"},
+				{flag: "actor", usage: "only changes by this `actor`: a key ID, 'command line' or 'schedule'"},
+				{flag: "action", usage: "only this `action`; with a trailing dot, all actions that start with it"},
+				{flag: "since", usage: "only changes made at or after this RFC 3339 `time`"},
+				{flag: "until", usage: "only changes made before this RFC 3339 `time`"},
 			},
 		},
 		{
 			use: "head", short: "Print the head of the audit log",
-			long: `That is the number and the hash of the last row, as atrium audit verify --head takes
-them. Keep it where nobody with the database can change it.`,
+			long: `The head is the number and the hash of the last row. Store it where users of the database
+cannot change it, and pass it to atrium audit verify --head.`,
 			method: http.MethodGet, path: "/audit/head", owner: orOperators, shows: bare, columns: []column{{"HEAD", "number:hash"}},
 		},
 		exportingAudit,
@@ -42,7 +42,7 @@ them. Keep it where nobody with the database can change it.`,
 
 var exportingAudit = operation{
 	use: "export", short: "Write the audit log to stdout, oldest first",
-	long:    "That is NDJSON, a row on each line, with all that atrium audit verify needs.",
+	long:    "Write NDJSON, one row per line, with everything that atrium audit verify needs.",
 	example: "  atrium audit export --tenant tenant_… > audit.ndjson\n  atrium audit export --tenant tenant_… --from 1201 >> audit.ndjson",
 	method:  http.MethodGet, path: "/audit/export", owner: orOperators, shows: verbatim, params: []param{
 		{flag: "from", kind: integer, usage: "`number` of the first row (default 1)", least: 1},
@@ -51,23 +51,25 @@ var exportingAudit = operation{
 
 func newAuditVerify(t *target) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "verify [FILE]", Short: "Find out whether the audit log was tampered with", Args: cobra.MaximumNArgs(1),
-		Long: `Verify the chain of the audit log: in the database, as a server exports it, or in a
-FILE that atrium audit export has written, - for stdin. What is wrong is named by the
-first row that is, and the exit code is 1. A head that was kept elsewhere also finds
-what was cut off, or rewritten as a whole; a FILE may then begin with the row behind it.`,
+		Use: "verify [FILE]", Short: "Check the audit log for tampering", Args: cobra.MaximumNArgs(1),
+		Long: `Verify the hash chain of the audit log: in the database, through a server, or in a FILE
+written by atrium audit export (- for stdin). If the chain is broken, print the first
+faulty row and exit with code 1.
+
+With --head and a head that was stored elsewhere, also detect a log that was truncated or
+completely rewritten. FILE may then start with the row after that head.`,
 		Example: "  atrium audit verify --tenant tenant_…\n  atrium audit verify --tenant tenant_… --head 1200:5f1d… audit.ndjson",
 	}
 	operatorFlag(cmd, t)
 	out := outputFlag(cmd)
-	kept := cmd.Flags().String("head", "", "earlier `head` that the chain must have had, as atrium audit head prints it")
+	kept := cmd.Flags().String("head", "", "earlier `head` that the chain must contain, as printed by atrium audit head")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, orOperators) }
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		var known *auditlog.Head
 		if *kept != "" {
 			head, ok := auditlog.ParseHead(*kept)
 			if !ok {
-				return usageError{fmt.Errorf("%q is no head: atrium audit head prints them", *kept)}
+				return usageError{fmt.Errorf("--head: invalid head %q: run atrium audit head to print one", *kept)}
 			}
 			known = &head
 		}
@@ -132,7 +134,7 @@ func verifyFile(cmd *cobra.Command, path string, chain atrium.TenantID, known *a
 	}
 	report, err := auditlog.VerifyLines(in, chain, known)
 	if err == nil && report.Fault == nil && report.First == 0 { // as an export that failed leaves it
-		err = fmt.Errorf("there are no rows in %s: nothing was verified", path)
+		err = fmt.Errorf("%s has no rows: nothing was verified", path)
 	}
 	return report, err
 }
@@ -155,10 +157,10 @@ func printVerdict(cmd *cobra.Command, out *output, r auditlog.Report) error {
 	if r.Fault == nil || out.form == formJSON {
 		if err := out.print(cmd, view, func(w io.Writer) {
 			if r.First == 0 {
-				fmt.Fprintln(w, "The chain has no rows.")
+				fmt.Fprintln(w, "The audit log is empty.")
 				return
 			}
-			fmt.Fprintf(w, "The chain is sound from row %d to %d; %d of them are redacted.\nHead\t%s\n", r.First, r.Head.Number, r.Redacted, r.Head)
+			fmt.Fprintf(w, "The chain is intact from row %d to %d; redacted rows: %d.\nHead\t%s\n", r.First, r.Head.Number, r.Redacted, r.Head)
 		}); err != nil {
 			return err
 		}

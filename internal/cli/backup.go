@@ -19,17 +19,17 @@ import (
 func newBackup() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Copy a SQLite database to a new file while it is in use",
-		Long: `Copy the database to FILE, which must not exist yet, with everything that was
-acknowledged before the command began. Servers go on writing meanwhile. The file gets
-its name when it is whole, on disk, and was read back and found to be sound; FILE.sha256
-beside it says what it is, and sha256sum -c checks it. No migrations are applied.
+		Short: "Back up a SQLite database while it is in use",
+		Long: `Write a copy of the database to FILE, which must not exist. The copy contains everything
+that was acknowledged before the command started. Servers can keep writing. FILE appears
+only when the copy is complete, synced to disk and checked. The command also writes a
+manifest, FILE.sha256, which sha256sum -c accepts. It applies no migrations.
 
-The backup contains all that the database does, the hashes of keys and the key of the
-cursors included: only its owner may read it, and it should stay so.
+The backup contains everything in the database, including the hashes of keys and the
+cursor key. Only its owner can read it; keep it that way.
 
-What a killed backup or restore leaves has a name that begins with a dot and ends with .partial:
-it may be deleted. A database on PostgreSQL is copied by PostgreSQL's own tools.`,
+A backup or restore that is killed can leave a hidden file whose name ends with .partial.
+You can delete it. For PostgreSQL, use PostgreSQL's own tools.`,
 		Example: `  atrium backup /var/backups/atrium.db --database sqlite:/var/lib/atrium/atrium.db
   atrium backup "/var/backups/atrium-$(date -u +%FT%H%MZ).db" --rate 20MiB`,
 		Args: cobra.ExactArgs(1),
@@ -38,18 +38,18 @@ it may be deleted. A database on PostgreSQL is copied by PostgreSQL's own tools.
 	rate := rateFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		if args[0] == "-" {
-			return usageError{errors.New("a backup is checked before it has its name, and needs a file: stdout is none")}
+			return usageError{errors.New("FILE must be a file: a backup cannot be written to stdout")}
 		}
 		settings, err := database(cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
-		path, err := databaseFile(settings, "pg_dump or pg_basebackup copy it")
+		path, err := databaseFile(settings, "use pg_dump or pg_basebackup")
 		if err != nil {
 			return err
 		}
 		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("there is no database to copy: %w", err)
+			return fmt.Errorf("open database: %w", err)
 		}
 		s, err := lookAt(cmd.Context(), settings)
 		if err != nil {
@@ -66,7 +66,7 @@ it may be deleted. A database on PostgreSQL is copied by PostgreSQL's own tools.
 			return interrupted(err)
 		}
 		return out.print(cmd, m, func(w io.Writer) {
-			fmt.Fprintf(w, "%s has all that was acknowledged before %s: %s.\n", args[0], m.TakenAt, m.Described())
+			fmt.Fprintf(w, "%s contains everything acknowledged before %s: %s.\n", args[0], m.TakenAt, m.Described())
 			fmt.Fprintf(w, "%s in %s, SHA-256 %s\n", mebibytes(m.Bytes), time.Since(start).Round(time.Millisecond), m.SHA256)
 		})
 	})
@@ -76,25 +76,26 @@ it may be deleted. A database on PostgreSQL is copied by PostgreSQL's own tools.
 func newRestore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Check a backup and make a database from it",
-		Long: `Make the SQLite database that --database names from a backup, of which it takes the
-place as a whole or not at all. There must be none there, nor a -wal or -shm file of one.
-The checksum of the backup is compared, and the copy is read back and checked: its
-structures, that this binary can work with it, and that it has what its manifest says.
-A backup of an older version is migrated when a server or a command first opens it.
+		Short: "Check a backup and restore a database from it",
+		Long: `Create the SQLite database that --database names from a backup. The database, its -wal
+and its -shm file must not exist. The database appears only when it is complete.
 
-With --verify the backup is checked where it is and nothing is made. An audit log that
-was tampered with is then a failure; else it is told, and the database is made.
+The command compares the checksum of the backup, reads the copy back and checks its
+structure, its schema version and the row counts in the manifest. A backup of an older
+version is migrated when a server or a command first opens it.
 
-The clients' keys work again as they were when the backup was made: what was revoked
-since must be revoked again.`,
+With --verify, check the backup in place and create nothing. An audit log that was
+tampered with is then an error; without --verify it is a warning.
+
+API keys are restored as they were at the time of the backup: revoke again the keys that
+were revoked since.`,
 		Example: `  atrium restore /var/backups/atrium.db --database sqlite:/var/lib/atrium/atrium.db
   atrium restore /var/backups/atrium.db --verify`,
 		Args: cobra.ExactArgs(1),
 	}
 	database, out := databaseSettings(cmd.Flags()), outputFlag(cmd)
-	verify := cmd.Flags().Bool("verify", false, "check the backup, and make no database")
-	without := cmd.Flags().Bool("no-manifest", false, "take a backup that has no manifest, such as one that sqlite3 has made; its checksum is not compared")
+	verify := cmd.Flags().Bool("verify", false, "check the backup without restoring it")
+	without := cmd.Flags().Bool("no-manifest", false, "accept a backup without a manifest, such as one made by sqlite3; no checksum is compared")
 	rate := rateFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		settings, named, err := database(cmd.ErrOrStderr())
@@ -104,9 +105,9 @@ since must be revoked again.`,
 		path := ""
 		if !*verify {
 			if !named {
-				return usageError{errors.New("which database to make: --database, ATRIUM_DATABASE or the file must say, or --verify that none is")}
+				return usageError{errors.New("no database to restore to: pass --database or set ATRIUM_DATABASE, or pass --verify to only check the backup")}
 			}
-			if path, err = databaseFile(settings, "pg_restore puts back what pg_dump has made"); err != nil {
+			if path, err = databaseFile(settings, "use pg_restore"); err != nil {
 				return err
 			}
 		}
@@ -123,17 +124,17 @@ since must be revoked again.`,
 			return interrupted(err)
 		}
 		for _, f := range report.Audits {
-			fmt.Fprintf(cmd.ErrOrStderr(), "atrium: the audit log of %s was broken when the backup was made: %s\n", f.Tenant, f.What)
+			warn(cmd.ErrOrStderr(), fmt.Sprintf("audit log of %s was tampered with before the backup: %s", f.Tenant, f.What))
 		}
 		err = out.print(cmd, report, func(w io.Writer) {
 			if *verify {
-				fmt.Fprintf(w, "%s is sound: %s%s.\n", args[0], report.Described(), taken(report))
+				fmt.Fprintf(w, "%s is intact: %s%s.\n", args[0], report.Described(), taken(report))
 			} else {
-				fmt.Fprintf(w, "%s is restored: %s%s.\n", path, report.Described(), taken(report))
+				fmt.Fprintf(w, "Restored %s: %s%s.\n", path, report.Described(), taken(report))
 			}
 		})
 		if err == nil && *verify && len(report.Audits) > 0 {
-			err = errors.New("the backup is as it was made, with audit logs that were tampered with before")
+			err = errors.New("the backup is intact, but it contains an audit log that was tampered with")
 		}
 		return err
 	})
@@ -149,7 +150,7 @@ func taken(r backup.Report) string {
 
 func rateFlag(cmd *cobra.Command) *config.Size {
 	rate := new(config.Size)
-	cmd.Flags().Var(rate, "rate", "how much is copied in a second at most; 0 for as much as the disk takes")
+	cmd.Flags().Var(rate, "rate", "maximum bytes copied per second, such as 20MiB; 0 for no limit")
 	return rate
 }
 
@@ -158,7 +159,7 @@ func rateFlag(cmd *cobra.Command) *config.Size {
 func databaseFile(c config.Config, tools string) (string, error) {
 	path, ok := strings.CutPrefix(c.Database, "sqlite:")
 	if !ok || path == "" {
-		return "", fmt.Errorf("%s is not a file: %s (docs/backup.md)", config.Redact(c.Database), tools)
+		return "", fmt.Errorf("%s is not a SQLite file: %s (see docs/backup.md)", config.Redact(c.Database), tools)
 	}
 	return filepath.Clean(path), nil
 }
@@ -174,7 +175,7 @@ func withProgress(cmd *cobra.Command, verb string, o backup.Options, f func(back
 // interrupted says that a signal is what has ended a command, if it is.
 func interrupted(err error) error {
 	if errors.Is(err, context.Canceled) {
-		return errors.New("interrupted: nothing was made")
+		return errors.New("interrupted: nothing was created")
 	}
 	return err
 }

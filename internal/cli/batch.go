@@ -27,12 +27,11 @@ var batching = operation{use: "batch FILE", method: http.MethodPost, path: "/acc
 
 func newEntriesBatch(t *target) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "batch FILE", Short: "Record the entries of a file", Args: cobra.ExactArgs(1),
-		Long: `Record entries: NDJSON, on each line one in the form in which the external API takes
-it, with occurredAt if it happened before; - stands for stdin. What became of each is
-printed, in the order of the lines. One that is refused changes nothing for the others
-and makes the exit code 1. Give every entry an idempotencyKey: then the command can be
-repeated after whatever happened.`,
+		Use: "batch FILE", Short: "Record entries from a file", Args: cobra.ExactArgs(1),
+		Long: `Record entries from FILE (- for stdin): NDJSON, one entry per line in the format of the
+external API. Set occurredAt for entries that happened in the past. The command prints
+the result of each line, in order. A rejected entry does not affect the others; the exit
+code is then 1. Give every entry an idempotencyKey: then the command is safe to repeat.`,
 		Example: "  atrium entries batch --tenant tenant_… history.ndjson",
 	}
 	out := outputFlag(cmd)
@@ -78,7 +77,7 @@ func (b *batch) read(in io.Reader) error {
 		err = errors.Join(err, b.listing.end())
 	}
 	if err == nil && b.refused > 0 {
-		err = fmt.Errorf("%d of %d lines were refused", b.refused, n)
+		err = fmt.Errorf("%d of %d lines were rejected", b.refused, n)
 	}
 	return err
 }
@@ -94,7 +93,7 @@ func (b *batch) sendAll(in io.Reader) (n int, err error) {
 		case len(line) == 0:
 			continue
 		case !jsontext.Value(line).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)):
-			return n, errors.Join(b.flush(), fmt.Errorf("line %d is not one JSON value; the lines before it were sent", n))
+			return n, errors.Join(b.flush(), fmt.Errorf("line %d must be one JSON value: the lines before it were sent", n))
 		case len(b.lines) == batchEntries || len(b.body)+len(line) > batchBytes && len(b.lines) > 0:
 			if err := b.flush(); err != nil {
 				return n, err
@@ -111,7 +110,7 @@ func (b *batch) sendAll(in io.Reader) (n int, err error) {
 func withProblem(outcome jsontext.Value) (jsontext.Value, error) {
 	var p problem
 	if err := json.Unmarshal(outcome, &p, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read response: %w", err)
 	}
 	if p.Detail == "" {
 		return outcome, nil
@@ -126,7 +125,7 @@ func withProblem(outcome jsontext.Value) (jsontext.Value, error) {
 	}
 	text, err := jsontext.AppendQuote(nil, said)
 	if err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read response: %w", err)
 	}
 	return append(append([]byte(`{"problem":`), text...), append([]byte{','}, bytes.TrimPrefix(outcome, []byte("{"))...)...), nil
 }
@@ -139,13 +138,16 @@ func (b *batch) flush() error {
 	body := append([]byte(`{"entries":[`), b.body[:len(b.body)-1]...)
 	answer, err := b.send(append(body, "]}"...))
 	if err != nil {
-		return fmt.Errorf("from line %d on nothing is known: %w", b.lines[0], err)
+		return fmt.Errorf("send lines: the results from line %d on are unknown: %w", b.lines[0], err)
 	}
 	var page struct {
 		Outcomes []jsontext.Value `json:"outcomes"`
 	}
-	if err := json.Unmarshal(answer, &page); err != nil || len(page.Outcomes) != len(b.lines) {
-		return fmt.Errorf("read the answer: %d outcomes for %d lines (%w)", len(page.Outcomes), len(b.lines), err)
+	if err := json.Unmarshal(answer, &page); err != nil {
+		return fmt.Errorf("read response: %w", err)
+	}
+	if len(page.Outcomes) != len(b.lines) {
+		return fmt.Errorf("read response: %d outcomes for %d lines", len(page.Outcomes), len(b.lines))
 	}
 	for i, o := range page.Outcomes {
 		status, err := memberOf(o, "status")

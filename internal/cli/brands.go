@@ -4,7 +4,7 @@ import "net/http"
 
 func brands() group {
 	columns := []column{{"BRAND", "brandId"}, {"NAME", "name"}, {"CREATED", "createdAt"}, {"UPDATED", "updatedAt"}}
-	return group{name: "brands", short: "Make, list, rename and delete brands", operations: []operation{
+	return group{name: "brands", short: "Create, list, rename and delete brands", operations: []operation{
 		{
 			use: "list", short: "List the brands of a tenant, newest first",
 			example: "  atrium brands list --tenant tenant_…\n  ATRIUM_KEY=atr_… atrium brands list --server https://atrium.example -o json",
@@ -15,7 +15,7 @@ func brands() group {
 			method: http.MethodGet, path: "/brands/{brand_id}", columns: columns,
 		},
 		{
-			use: "create", short: "Make a brand",
+			use: "create", short: "Create a brand",
 			example: "  atrium brands create --tenant tenant_… --name 'Example Manufacturing'",
 			method:  http.MethodPost, path: "/brands", params: []param{named("the brand", true)}, once: true, columns: columns,
 		},
@@ -24,8 +24,8 @@ func brands() group {
 			method: http.MethodPatch, path: "/brands/{brand_id}", params: []param{named("the brand", false)}, state: seenState, columns: columns,
 		},
 		{
-			use: "delete BRAND_ID", short: "Delete a brand that no page has, for good",
-			method: http.MethodDelete, path: "/brands/{brand_id}", state: givenState, confirm: "Delete", shows: nothing,
+			use: "delete BRAND_ID", short: "Permanently delete an unused brand",
+			method: http.MethodDelete, path: "/brands/{brand_id}", state: givenState, confirm: "Permanently delete", shows: nothing,
 		},
 	}}
 }

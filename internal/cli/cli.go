@@ -51,7 +51,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if failed := (failure{}); errors.As(err, &failed) {
 		return exitFailed
 	}
-	fmt.Fprintf(stderr, "See %s --help.\n", cmd.CommandPath())
+	fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
 	return exitUsage
 }
 
@@ -106,11 +106,11 @@ type usageError struct{ error }
 func NewCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "atrium",
-		Short: "Account activity and pages, self-hosted",
-		Long: `Atrium takes account activity from upstream systems, each entry exactly once,
-and serves accounts, pages, audiences and their versions over HTTP.
+		Short: "Record account activity and manage pages",
+		Long: `Atrium records account activity from upstream systems, each entry exactly once, and
+serves accounts, pages, audiences and their versions over HTTP.
 
-Try it with: atrium demo`,
+To try it, run: atrium demo`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       version(),
@@ -145,7 +145,7 @@ func version() string {
 }
 
 func newVersion() *cobra.Command {
-	cmd := &cobra.Command{Use: "version", Short: "Print the version of this binary", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs}
 	out := outputFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		return out.print(cmd, map[string]string{"version": version()}, func(w io.Writer) { fmt.Fprintf(w, "atrium %s\n", version()) })

@@ -78,7 +78,7 @@ func (c *client) do(ctx context.Context, call call) (*http.Response, error) {
 	}
 	response, err := c.http.Do(r)
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
-		return nil, fmt.Errorf("the server %s does not answer: %w", c.base, reason(dial.Err))
+		return nil, fmt.Errorf("connect to server %s: %w", c.base, reason(dial.Err))
 	}
 	if asked, ok := errors.AsType[*url.Error](err); ok && c.base == inThisProcess {
 		return nil, asked.Err
@@ -107,7 +107,7 @@ func (c *client) mustBeOperators(ctx context.Context) error {
 	_, err := c.ownTenant(ctx)
 	switch e, ok := errors.AsType[*atrium.Error](err); {
 	case err == nil:
-		return errors.New("--operator needs an operator's key, and this is the key of a tenant")
+		return errors.New("--operator requires an operator key: this key belongs to a tenant")
 	case ok && e.Code == atrium.CodeInvalidRequest: // there is no tenant that would be its own
 		return nil
 	}
@@ -124,7 +124,7 @@ func (c *client) ownTenant(ctx context.Context) (atrium.TenantID, error) {
 		TenantID atrium.TenantID `json:"tenantId"`
 	}
 	if err := json.Unmarshal(a.body, &own); err != nil || own.TenantID == "" {
-		return "", fmt.Errorf("read the tenant of the key: %w", cmp.Or(err, errors.New("there is none")))
+		return "", fmt.Errorf("read the tenant of the key: %w", cmp.Or(err, errors.New("no tenantId in the response")))
 	}
 	return own.TenantID, nil
 }
@@ -149,10 +149,10 @@ func (c *client) ask(ctx context.Context, call call) (answer, error) {
 	defer func() { _ = response.Body.Close() }()
 	var b bytes.Buffer
 	if _, err := b.ReadFrom(io.LimitReader(response.Body, maxResponse+1)); err != nil {
-		return answer{}, fmt.Errorf("read the answer: %w", err)
+		return answer{}, fmt.Errorf("read response: %w", err)
 	}
 	if b.Len() > maxResponse {
-		return answer{}, fmt.Errorf("read the answer: it is larger than %s", mebibytes(maxResponse))
+		return answer{}, fmt.Errorf("read response: larger than %s", mebibytes(maxResponse))
 	}
 	return answer{response.Header, b.Bytes()}, nil
 }
@@ -182,11 +182,11 @@ func refusal(response *http.Response) error {
 		err = json.Unmarshal(b, &p)
 	}
 	if err != nil || p.Code == "" { // from something between here and there
-		return errors.New("the server answered " + atrium.Printable(response.Status))
+		return errors.New("server returned " + atrium.Printable(response.Status))
 	}
 	e := &atrium.Error{Code: p.Code, Detail: atrium.Printable(p.Detail), Faults: p.faults()} // a line break would fake a message of this program
 	if response.StatusCode >= http.StatusInternalServerError {
-		e.Detail += " (" + atrium.Printable(p.RequestID) + ")"
+		e.Detail += " (request ID " + atrium.Printable(p.RequestID) + ")"
 	}
 	return e
 }

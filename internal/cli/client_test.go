@@ -31,10 +31,10 @@ func TestWhatAServerSaysAgainstARequestIsShown(t *testing.T) {
 		{
 			"with what leads to the log of the server", "application/problem+json; charset=utf-8",
 			`{"detail":"The service cannot do this right now.","code":"unavailable","requestId":"req_1"}`,
-			http.StatusServiceUnavailable, "The service cannot do this right now. (req_1)",
+			http.StatusServiceUnavailable, "The service cannot do this right now. (request ID req_1)",
 		},
-		{"though it is something else that answers", "text/html", "<h1>Sorry</h1>", http.StatusBadGateway, "the server answered 502 Bad Gateway"},
-		{"though it is no problem document", "application/problem+json", "{", http.StatusNotFound, "the server answered 404 Not Found"},
+		{"though it is something else that answers", "text/html", "<h1>Sorry</h1>", http.StatusBadGateway, "server returned 502 Bad Gateway"},
+		{"though it is no problem document", "application/problem+json", "{", http.StatusNotFound, "server returned 404 Not Found"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client := answering(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -57,7 +57,7 @@ func TestARedirectDoesNotLeadTheKeyAway(t *testing.T) {
 		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 	})
 	_, err := client.ask(t.Context(), call{method: http.MethodGet, path: "/brands"})
-	if err == nil || err.Error() != "the server answered 307 Temporary Redirect" {
+	if err == nil || err.Error() != "server returned 307 Temporary Redirect" {
 		t.Error(err)
 	}
 }

@@ -32,7 +32,7 @@ func (o *operation) asks(cmd *cobra.Command) (bool, error) {
 	}
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return false, usageError{errors.New("there is no terminal to ask at: --yes says that this is meant")}
+		return false, usageError{errors.New("stdin is not a terminal: pass --yes to confirm")}
 	}
 	return true, nil
 }
@@ -51,7 +51,7 @@ func (o *operation) agree(cmd *cobra.Command, c *client, call *call, args []stri
 	}
 	switch {
 	case !asks && id != args[0]:
-		return fmt.Errorf("%s is a part of %s, and --yes is not for that one: nothing was done", args[0], shown)
+		return fmt.Errorf("%s is part of %s: nothing was changed: to confirm the whole, pass %s with --yes", args[0], shown, id)
 	case !asks:
 		return nil
 	}
@@ -61,7 +61,7 @@ func (o *operation) agree(cmd *cobra.Command, c *client, call *call, args []stri
 		return err
 	}
 	if said := strings.ToLower(strings.TrimSpace(line)); said != "y" && said != "yes" {
-		return errors.New("nothing was done")
+		return errors.New("canceled: nothing was changed")
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func wholeAccount(ctx context.Context, c *client, of *call) (shown, id string, e
 		Merged    []jsontext.Value `json:"merged"`
 	}
 	if err := json.Unmarshal(a.body, &account, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
-		return "", "", fmt.Errorf("read the account: %w", err)
+		return "", "", fmt.Errorf("read account: %w", err)
 	}
 	of.path = "/accounts/" + url.PathEscape(account.AccountID)
 	if tag := a.header.Get("ETag"); tag != "" && of.header.Get("If-Match") == "" {

@@ -27,11 +27,12 @@ const demoTenant = "Demo"
 func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Serve the API with a demo tenant and print lines to try",
-		Long: `Serve the API like atrium serve, with a demo tenant that has sample data and a
-new key for each API. The keys and curl lines that use them go to stdout. Every start
-makes two more keys, and the first one on a database the tenant: keep it apart from a
-real one, as the default does.`,
+		Short: "Serve the API with demo data and print example commands",
+		Long: `Serve the API like atrium serve, with a demo tenant, sample data and a new key for each
+API. Print the keys and curl commands that use them to stdout.
+
+Each start creates two keys; the first start also creates the demo tenant. Do not use it
+on a production database.`,
 		Args: cobra.NoArgs,
 	}
 	defaults := config.Default()
@@ -65,7 +66,7 @@ func prepareDemo(ctx context.Context, s *store.Store) (key, operator string, err
 			return "", "", err
 		}
 		if _, err := transfer.Import(ctx, s, tenant.ID, strings.NewReader(demoData), transfer.Options{}); err != nil {
-			return "", "", fmt.Errorf("import the sample data: %w", err)
+			return "", "", fmt.Errorf("import sample data: %w", err)
 		}
 	}
 	newKey := func(name string, scopes atrium.Scopes) (text string, err error) {
@@ -105,7 +106,7 @@ Atrium is running with a demo tenant. Paste these into another terminal:
 export ATRIUM_KEY=%[1]s
 export ATRIUM_MANAGE_KEY=%[3]s
 
-# record activity: an account is made for the domain
+# record activity; this creates an account for the domain
 curl -sw '\n' http://%[2]s/v0/account_logs -H "x-api-key: $ATRIUM_KEY" -H 'Content-Type: application/json' \
   -d '{"source":"crm","domain":"https://www.acme.example","name":"Acme","payload":{"event":"deal.won","amount":4200.00},"idempotencyKey":"deal-1"}'
 
@@ -124,7 +125,7 @@ curl -sw '\n' http://%[2]s/v0/pages/page_01kzdemo0000000000000000p1 -H "x-api-ke
 curl -sw '\n' "http://%[2]s/v0/pages/page_01kzdemo0000000000000000p1/audiences/audience_01kzdemo0000000000000000s1/versions?include=archived" \
   -H "x-api-key: $ATRIUM_KEY"
 
-# what operators do: find an account by a word, then see what was reported about it
+# as an operator: find an account by name, then list its activity
 curl -sw '\n' "http://%[2]s/manage/v0/accounts?q=north" -H "x-api-key: $ATRIUM_MANAGE_KEY"
 curl -sw '\n' http://%[2]s/manage/v0/accounts/account_01kzdemo0000000000000000a1/activity -H "x-api-key: $ATRIUM_MANAGE_KEY"
 

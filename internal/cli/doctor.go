@@ -19,21 +19,21 @@ import (
 func newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Find out whether a server can work well here",
-		Long: `Look at what atrium serve would work with, given the same flags, environment and file:
-the settings, the database and the state of its schema, the clock, the disk, the modes
-of files, the limits of this process, and how a database server is set up. It may be run
-while a server runs. It changes nothing, and makes no database.
+		Short: "Check the settings, database and machine of a server",
+		Long: `Check what atrium serve would use with the same flags, environment and file: settings,
+database, schema, clock, disk space, file modes, process limits, and the settings of a
+database server. The command changes nothing and creates no database. You can run it
+while a server is running.
 
-Each line is ok, warn or fail, with what was found and, if it is not ok, what to do. The
-exit code is 0 if nothing fails, warnings or not, and 1 else.`,
+Each check reports ok, warn or fail, what it found and, unless it is ok, how to fix it.
+The exit code is 1 if a check fails. Warnings do not change it.`,
 		Example: `  atrium doctor --config /etc/atrium.yaml
   atrium doctor --full -o json`,
 		Args: cobra.NoArgs,
 	}
 	load, loader := settingsFlags(cmd, config.Default())
 	out := outputFlag(cmd)
-	full := cmd.Flags().Bool("full", false, "read all of a SQLite database to find damage; else only where its parts begin")
+	full := cmd.Flags().Bool("full", false, "read the whole SQLite database to find damage (default: only root pages)")
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		settings, list, err := load()
 		d := &doctor{settings: settings, list: list, full: *full, now: time.Now, free: freeBytes, files: maxFiles}
@@ -42,7 +42,7 @@ exit code is 0 if nothing fails, warnings or not, and 1 else.`,
 		}
 		d.examine(cmd.Context(), err)
 		if cmd.Context().Err() != nil { // what was found then says nothing of what was looked at
-			return errors.New("interrupted: there is no verdict")
+			return errors.New("interrupted: the checks are incomplete")
 		}
 		if err := out.print(cmd, map[string]any{"checks": d.findings}, d.print); err != nil {
 			return err
@@ -128,7 +128,7 @@ func (d *doctor) setting(name string) string {
 // examine makes every check that can be made. faults are those of the settings.
 func (d *doctor) examine(ctx context.Context, faults error) {
 	if faults != nil {
-		d.fail("settings", "correct them: docs/configuration.md has the rules", "%s", strings.ReplaceAll(faults.Error(), "\n", "; "))
+		d.fail("settings", "fix the settings: see docs/configuration.md", "%s", strings.ReplaceAll(faults.Error(), "\n", "; "))
 	} else {
 		d.ok("settings", "%d settings are valid", len(d.list))
 	}
@@ -146,10 +146,10 @@ func (d *doctor) examine(ctx context.Context, faults error) {
 	}
 	defer func() { _ = s.Close() }()
 	if _, _, err := s.Schema(ctx); err != nil { // which is the first that it is asked for
-		d.fail("database", "see docs/operations.md, What to do when", "%s does not answer: %s", config.Redact(d.settings.Database), explain(err))
+		d.fail("database", "see docs/operations.md, What to do when", "%s cannot be queried: %s", config.Redact(d.settings.Database), explain(err))
 		return
 	}
-	d.ok("database", "%s answers", config.Redact(d.settings.Database))
+	d.ok("database", "connected to %s", config.Redact(d.settings.Database))
 	d.integrity(ctx, s)
 	if d.schema(ctx, s) {
 		d.clock(ctx, s)
@@ -163,13 +163,13 @@ func (d *doctor) integrity(ctx context.Context, s *store.Store) {
 	problems, err := s.Check(ctx, d.full)
 	switch {
 	case err != nil:
-		d.fail("integrity", "see docs/operations.md, The database is damaged", "the check could not be made: %s", explain(err))
+		d.fail("integrity", "see docs/operations.md, The database is damaged", "check failed: %s", explain(err))
 	case len(problems) > 0:
-		d.fail("integrity", "see docs/operations.md, The database is damaged", "%d problems, the first: %s", len(problems), problems[0].Detail)
+		d.fail("integrity", "see docs/operations.md, The database is damaged", "%d problems; first: %s", len(problems), problems[0].Detail)
 	case d.full:
-		d.ok("integrity", "all of it is sound")
+		d.ok("integrity", "no damage found")
 	default:
-		d.ok("integrity", "its parts begin where they should; --full reads all of it")
+		d.ok("integrity", "no damage found in root pages; --full reads the whole database")
 	}
 }
 
@@ -181,13 +181,13 @@ func (d *doctor) schema(ctx context.Context, s *store.Store) bool {
 		d.fail("schema", "see docs/operations.md", "%s", explain(err))
 		return false
 	case at > newest+1:
-		d.fail("schema", "use a newer binary, or put a backup back that this one can read", "the database has migration %d, this binary knows %d", at, newest)
+		d.fail("schema", "use a newer binary, or restore a backup that this binary supports", "database is at migration %d, this binary supports %d", at, newest)
 	case at > newest:
-		d.warn("schema", "use the newer binary again when you can", "the database has migration %d, this binary knows %d and can work with it", at, newest)
+		d.warn("schema", "switch back to the newer binary when you can", "database is at migration %d, this binary has %d and is compatible", at, newest)
 	case at < newest:
-		d.warn("schema", "take a backup; the next start of a server applies the rest", "the database has migration %d of %d", at, newest)
+		d.warn("schema", "take a backup; the next server start applies the rest", "database is at migration %d of %d", at, newest)
 	default:
-		d.ok("schema", "it has all %d migrations", newest)
+		d.ok("schema", "all %d migrations are applied", newest)
 	}
 	return at >= newest && at <= newest+1
 }
@@ -198,30 +198,30 @@ const maxClockSkew = 5 * time.Second
 func (d *doctor) clock(ctx context.Context, s *store.Store) {
 	newest, err := s.NewestInstant(ctx)
 	if err != nil {
-		d.fail("clock", "see docs/operations.md", "what is stored could not be read: %s", explain(err))
+		d.fail("clock", "see docs/operations.md", "cannot read the newest timestamp: %s", explain(err))
 		return
 	}
 	server, err := s.Server(ctx)
 	if err != nil {
-		d.fail("clock", "see docs/operations.md", "the server's clock could not be read: %s", explain(err))
+		d.fail("clock", "see docs/operations.md", "cannot read the clock of the database server: %s", explain(err))
 		return
 	}
 	now := d.now()
-	const do = "set the clock of this machine, and let NTP keep it"
+	const do = "synchronize the clock of this machine with NTP"
 	switch ahead := newest.Std().Sub(now); {
 	case server != nil && server.Now.Sub(now).Abs() > time.Minute:
-		d.fail("clock", do, "the database server's clock is %v away from this one", server.Now.Sub(now).Round(time.Second))
+		d.fail("clock", do, "clock differs by %v from the clock of the database server", server.Now.Sub(now).Round(time.Second))
 	case server != nil && server.Now.Sub(now).Abs() > maxClockSkew:
-		d.warn("clock", do, "the database server's clock is %v away from this one", server.Now.Sub(now).Round(time.Second))
+		d.warn("clock", do, "clock differs by %v from the clock of the database server", server.Now.Sub(now).Round(time.Second))
 	case ahead > time.Minute:
-		d.fail("clock", do, "it is %s, and the newest of what is stored is of %s", now.UTC().Format(time.RFC3339), newest)
+		d.fail("clock", do, "clock is at %s, but the newest record is from %s", now.UTC().Format(time.RFC3339), newest)
 	case ahead > maxClockSkew:
-		d.warn("clock", do, "it is %v behind the newest of what is stored", ahead.Round(time.Second))
+		d.warn("clock", do, "clock is %v behind the newest record", ahead.Round(time.Second))
 	default:
-		d.ok("clock", "%s, after all that is stored", now.UTC().Format(time.RFC3339))
+		d.ok("clock", "%s, later than all records", now.UTC().Format(time.RFC3339))
 	}
 }
 
 // noDatabase is what to do where there is no file.
-const noDatabase = "--database or ATRIUM_DATABASE names another; atrium serve and atrium migrate make one; " +
-	"if a server is using it, do not stop that: see docs/operations.md, A database file was removed or replaced"
+const noDatabase = "pass --database, set ATRIUM_DATABASE, or run atrium migrate to create it; " +
+	"if a server is using it, do not stop the server: see docs/operations.md, A database file was removed or replaced"

@@ -32,15 +32,15 @@ func (d *doctor) addresses() {
 	switch {
 	case d.settings.Addr == "":
 	case loopback(d.settings.Addr):
-		d.ok("address", "%s is reached from this machine alone", d.settings.Addr)
+		d.ok("address", "%s is reachable only from this machine", d.settings.Addr)
 	case secure:
-		d.ok("address", "%s is served with TLS", d.settings.Addr)
+		d.ok("address", "%s uses TLS", d.settings.Addr)
 	default:
-		d.warn("address", "listen on 127.0.0.1 behind a proxy that has TLS, or see that only such a proxy reaches it",
-			"%s is reached from other machines, and keys cross the network in the clear", d.settings.Addr)
+		d.warn("address", "configure TLS, or let only a proxy with TLS reach it",
+			"%s is reachable from other machines, and keys are sent unencrypted", d.settings.Addr)
 	}
 	if addr := d.settings.MetricsAddr; addr != "" && !loopback(addr) {
-		d.warn("metrics address", "listen on an address that only your monitoring reaches", "%s needs no key and is reached from other machines", addr)
+		d.warn("metrics address", "listen on an address that only your monitoring can reach", "%s requires no key and is reachable from other machines", addr)
 	}
 }
 
@@ -60,11 +60,11 @@ func (d *doctor) secrets() {
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
-			d.fail(check, "name a file that this user can read", "%v", err)
+			d.fail(check, "use a file that this user can read", "%v", err)
 		case info.Mode().Perm()&others != 0:
-			d.fail(check, "chmod 600 "+path, "%s has a secret, and others may use it: its mode is %04o", path, info.Mode().Perm())
+			d.fail(check, "run chmod 600 "+path, "%s contains a secret and is accessible to other users: mode is %04o", path, info.Mode().Perm())
 		default:
-			d.ok(check, "nobody else may use %s", path)
+			d.ok(check, "%s is not accessible to other users", path)
 		}
 	}
 	if d.setting("tls-cert") != "" && d.setting("tls-key") != "" {
@@ -85,32 +85,32 @@ func (d *doctor) certificate() {
 		d.fail("certificate", "see docs/tls.md", "tls-cert and tls-key: %v", err)
 		return
 	}
-	const do = "get a new one: docs/tls.md"
+	const do = "renew it: see docs/tls.md"
 	end := pair.Leaf.NotAfter
 	switch left := end.Sub(d.now()); {
 	case left <= 0:
-		d.fail("certificate", do, "it has expired: it ended on %s", end.UTC().Format(time.RFC3339))
+		d.fail("certificate", do, "certificate expired on %s", end.UTC().Format(time.RFC3339))
 	case d.now().Before(pair.Leaf.NotBefore):
-		d.fail("certificate", "look at the clock, or "+do, "it begins on %s only", pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
+		d.fail("certificate", "check the clock, or "+do, "certificate is not valid before %s", pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
 	case left < app.ExpiryNotice:
-		d.warn("certificate", do, "it ends soon: on %s", end.UTC().Format(time.RFC3339))
+		d.warn("certificate", do, "certificate expires soon, on %s", end.UTC().Format(time.RFC3339))
 	default:
-		d.ok("certificate", "it and its key belong together, until %s", end.UTC().Format(time.RFC3339))
+		d.ok("certificate", "certificate matches its key and is valid until %s", end.UTC().Format(time.RFC3339))
 	}
 }
 
 func (d *doctor) openFiles() {
 	n, err := d.files()
-	const do = "raise it: LimitNOFILE= of the systemd unit, or ulimit -n"
+	const do = "raise the limit: LimitNOFILE= in the systemd unit, or ulimit -n"
 	switch need := int64(d.settings.MaxConnections) + ownFiles; {
 	case err != nil:
-		d.warn("open files", do, "the limit could not be read: %v", err)
+		d.warn("open files", do, "cannot read the limit: %v", err)
 	case n < ownFiles:
-		d.fail("open files", do, "this process may have %d files and connections open", n)
+		d.fail("open files", do, "limit is %d files and connections", n)
 	case n < need:
-		d.warn("open files", do+", or lower max-connections", "this process may have %d files and connections open: max-connections needs %d", n, need)
+		d.warn("open files", do+", or lower max-connections", "limit is %d files and connections, max-connections requires %d", n, need)
 	default:
-		d.ok("open files", "%d may be open", n)
+		d.ok("open files", "limit is %d files and connections", n)
 	}
 }
 
@@ -118,11 +118,11 @@ func (d *doctor) openFiles() {
 func (d *doctor) databaseFiles(path string) bool {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		d.fail("database", noDatabase, "there is no file %s", path)
+		d.fail("database", noDatabase, "%s does not exist", path)
 		return false
 	}
 	if err != nil {
-		d.fail("database", "name a file that this user can read", "%v", err)
+		d.fail("database", "use a file that this user can read", "%v", err)
 		return false
 	}
 	d.modes(path)
@@ -131,20 +131,20 @@ func (d *doctor) databaseFiles(path string) bool {
 		log = info.Size()
 	}
 	if log > logWarn {
-		d.warn("write-ahead log", "see docs/operations.md, The -wal file does not stop growing", "it has %s: somebody keeps a read open", mebibytes(log))
+		d.warn("write-ahead log", "see docs/operations.md, The -wal file does not stop growing", "size is %s: a long-running read prevents its reset", mebibytes(log))
 	} else {
-		d.ok("write-ahead log", "it has %s", mebibytes(log))
+		d.ok("write-ahead log", "size is %s", mebibytes(log))
 	}
 	free, err := d.free(filepath.Dir(path))
 	switch needed := info.Size() + log; {
 	case err != nil:
-		d.warn("disk space", "look at it yourself", "it could not be read: %v", err)
+		d.warn("disk space", "check the free space manually", "cannot read the free space: %v", err)
 	case free < logRoom:
-		d.fail("disk space", "free some: writes fail when there is none", "%s are free, and the log alone may need %s", mebibytes(free), mebibytes(logRoom))
+		d.fail("disk space", "free some space: writes fail when the disk is full", "%s free, the write-ahead log alone can need %s", mebibytes(free), mebibytes(logRoom))
 	case free < needed+logRoom:
-		d.warn("disk space", "free some, and keep backups on another disk", "%s are free: too little for a copy of the database, which has %s", mebibytes(free), mebibytes(needed))
+		d.warn("disk space", "free some space, and store backups on another disk", "%s free: too little for a copy of the database (%s)", mebibytes(free), mebibytes(needed))
 	default:
-		d.ok("disk space", "%s are free, the database has %s", mebibytes(free), mebibytes(needed))
+		d.ok("disk space", "%s free, the database uses %s", mebibytes(free), mebibytes(needed))
 	}
 	return true
 }
@@ -161,13 +161,13 @@ func (d *doctor) modes(path string) {
 	dir, err := os.Stat(filepath.Dir(path))
 	switch {
 	case worst&othersUse != 0:
-		d.fail("file modes", "chmod 600 "+strings.Join(loose, " "), "others may write to %s", strings.Join(loose, ", "))
+		d.fail("file modes", "run chmod 600 "+strings.Join(loose, " "), "other users can write to %s", strings.Join(loose, ", "))
 	case err == nil && dir.Mode().Perm()&0o002 != 0 && dir.Mode()&fs.ModeSticky == 0:
-		d.fail("file modes", "chmod 700 "+filepath.Dir(path), "others may put files of theirs in the place of the database: the mode of %s is %04o", filepath.Dir(path), dir.Mode().Perm())
+		d.fail("file modes", "run chmod 700 "+filepath.Dir(path), "other users can replace the database: mode of %s is %04o", filepath.Dir(path), dir.Mode().Perm())
 	case worst != 0:
-		d.warn("file modes", "chmod 600 "+strings.Join(loose, " "), "others may read %s, with the hashes of keys", strings.Join(loose, ", "))
+		d.warn("file modes", "run chmod 600 "+strings.Join(loose, " "), "other users can read %s, including the hashes of keys", strings.Join(loose, ", "))
 	default:
-		d.ok("file modes", "the database is its owner's alone")
+		d.ok("file modes", "only the owner can access the database")
 	}
 }
 
@@ -175,7 +175,7 @@ func (d *doctor) modes(path string) {
 func (d *doctor) server(ctx context.Context, s *store.Store) {
 	server, err := s.Server(ctx)
 	if err != nil {
-		d.fail("database server", "see docs/scaling.md", "its settings could not be read: %s", explain(err))
+		d.fail("database server", "see docs/scaling.md", "cannot read the settings of the server: %s", explain(err))
 		return
 	}
 	number := func(name string) int {
@@ -183,9 +183,9 @@ func (d *doctor) server(ctx context.Context, s *store.Store) {
 		return n
 	}
 	if number("server_version_num") < 150000 {
-		d.fail("server version", "use PostgreSQL 15 or later", "it is PostgreSQL %s", server.Settings["server_version"])
+		d.fail("server version", "use PostgreSQL 15 or later", "PostgreSQL %s", server.Settings["server_version"])
 	} else {
-		d.ok("server version", "it is PostgreSQL %s", server.Settings["server_version"])
+		d.ok("server version", "PostgreSQL %s", server.Settings["server_version"])
 	}
 	var off []string
 	for _, name := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
@@ -194,22 +194,22 @@ func (d *doctor) server(ctx context.Context, s *store.Store) {
 		}
 	}
 	if len(off) > 0 {
-		d.fail("durability", "set it to on, and reload the server", "%s is off: what was acknowledged can be lost", strings.Join(off, ", "))
+		d.fail("durability", "set to on and reload the server", "off: %s: acknowledged writes can be lost", strings.Join(off, ", "))
 	} else {
-		d.ok("durability", "what is committed is on disk")
+		d.ok("durability", "commits are synced to disk")
 	}
 	room := number("max_connections") - number("superuser_reserved_connections")
 	switch need := d.settings.DatabaseConnections; {
 	case need > room:
-		d.fail("connections", "lower database-connections, or raise max_connections", "database-connections is %d, the server has room for %d", need, room)
+		d.fail("connections", "lower database-connections, or raise max_connections", "database-connections is %d, the server allows %d", need, room)
 	case 2*need > room:
-		d.warn("connections", "lower database-connections, or raise max_connections", "database-connections is %d and the server has room for %d: there is none for another process, also while one takes the place of another", need, room)
+		d.warn("connections", "lower database-connections, or raise max_connections", "database-connections is %d, the server allows %d: too few for a second process, such as during a restart", need, room)
 	default:
-		d.ok("connections", "the server has room for %d processes with %d connections each", room/need, need)
+		d.ok("connections", "the server allows %d processes with %d connections each", room/need, need)
 	}
 	if server.Settings["data_checksums"] == "off" {
-		d.warn("page checksums", "switch them on while the server is stopped: pg_checksums --enable", "the server does not notice when the disk alters a page")
+		d.warn("page checksums", "stop the server and run pg_checksums --enable", "the server does not detect corrupted pages")
 	} else {
-		d.ok("page checksums", "the server notices when the disk alters a page")
+		d.ok("page checksums", "the server detects corrupted pages")
 	}
 }

@@ -135,13 +135,13 @@ func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
 		spoil                func(t *testing.T, d *doctor, path string) error
 	}{
 		{"settings", statusFail, "addr must not be empty; log-sample must not be negative", func(*testing.T, *doctor, string) error { return faults }},
-		{"address", statusWarn, "0.0.0.0:80 is reached from other machines", func(_ *testing.T, d *doctor, _ string) error { d.settings.Addr = "0.0.0.0:80"; return nil }},
-		{"address", statusOK, "with TLS", func(_ *testing.T, d *doctor, _ string) error {
+		{"address", statusWarn, "0.0.0.0:80 is reachable from other machines", func(_ *testing.T, d *doctor, _ string) error { d.settings.Addr = "0.0.0.0:80"; return nil }},
+		{"address", statusOK, "uses TLS", func(_ *testing.T, d *doctor, _ string) error {
 			d.settings.Addr, d.list = ":443", []config.Setting{{Name: "tls-cert", Value: "cert.pem"}}
 			return nil
 		}},
-		{"metrics address", statusWarn, ":9090 needs no key", func(_ *testing.T, d *doctor, _ string) error { d.settings.MetricsAddr = ":9090"; return nil }},
-		{"TLS key", statusFail, "its mode is 0644", func(t *testing.T, d *doctor, path string) error {
+		{"metrics address", statusWarn, ":9090 requires no key", func(_ *testing.T, d *doctor, _ string) error { d.settings.MetricsAddr = ":9090"; return nil }},
+		{"TLS key", statusFail, "mode is 0644", func(t *testing.T, d *doctor, path string) error {
 			key := path + ".key"
 			d.list = []config.Setting{{Name: "tls-key", Value: key}}
 			err := os.WriteFile(key, nil, 0o600)
@@ -152,31 +152,31 @@ func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
 			d.list = []config.Setting{{Name: "tls-key", Value: path + ".key"}}
 			return nil
 		}},
-		{"profile", statusFail, "its mode is 0604", func(t *testing.T, _ *doctor, path string) error {
+		{"profile", statusFail, "mode is 0604", func(t *testing.T, _ *doctor, path string) error {
 			t.Setenv(envProfile, path+".json")
 			err := os.WriteFile(path+".json", nil, 0o600)
 			chmod(t, path+".json", 0o604)
 			return err
 		}},
-		{"open files", statusFail, "may have 100 files", func(_ *testing.T, d *doctor, _ string) error {
+		{"open files", statusFail, "limit is 100 files", func(_ *testing.T, d *doctor, _ string) error {
 			d.files = func() (int64, error) { return 100, nil }
 			return nil
 		}},
-		{"open files", statusWarn, "may have 1024 files and connections open: max-connections needs 8448", func(_ *testing.T, d *doctor, _ string) error {
+		{"open files", statusWarn, "limit is 1024 files and connections, max-connections requires 8448", func(_ *testing.T, d *doctor, _ string) error {
 			d.files = func() (int64, error) { return 1024, nil }
 			return nil
 		}},
-		{"database", statusFail, "there is no file", func(_ *testing.T, _ *doctor, path string) error { return os.Remove(path) }},
+		{"database", statusFail, "does not exist", func(_ *testing.T, _ *doctor, path string) error { return os.Remove(path) }},
 		{"database", statusFail, "not a database", func(_ *testing.T, _ *doctor, path string) error {
 			return os.WriteFile(path, []byte(strings.Repeat("this is none", 1000)), 0o600)
 		}},
-		{"file modes", statusFail, "others may write", func(t *testing.T, _ *doctor, path string) error { chmod(t, path, 0o660); return nil }},
-		{"file modes", statusWarn, "others may read", func(t *testing.T, _ *doctor, path string) error { chmod(t, path, 0o644); return nil }},
-		{"file modes", statusFail, "in the place of the database", func(t *testing.T, _ *doctor, path string) error { chmod(t, filepath.Dir(path), 0o777); return nil }},
-		{"write-ahead log", statusWarn, "has 200.0 MiB", func(_ *testing.T, _ *doctor, path string) error {
+		{"file modes", statusFail, "other users can write", func(t *testing.T, _ *doctor, path string) error { chmod(t, path, 0o660); return nil }},
+		{"file modes", statusWarn, "other users can read", func(t *testing.T, _ *doctor, path string) error { chmod(t, path, 0o644); return nil }},
+		{"file modes", statusFail, "can replace the database", func(t *testing.T, _ *doctor, path string) error { chmod(t, filepath.Dir(path), 0o777); return nil }},
+		{"write-ahead log", statusWarn, "size is 200.0 MiB", func(_ *testing.T, _ *doctor, path string) error {
 			return errors.Join(os.WriteFile(path+"-wal", nil, 0o600), os.Truncate(path+"-wal", 200<<20))
 		}},
-		{"disk space", statusFail, "100.0 MiB are free", func(_ *testing.T, d *doctor, _ string) error {
+		{"disk space", statusFail, "100.0 MiB free", func(_ *testing.T, d *doctor, _ string) error {
 			d.free = func(string) (int64, error) { return 100 << 20, nil }
 			return nil
 		}},
@@ -185,29 +185,29 @@ func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
 			return nil
 		}},
 		{"database", statusFail, "table entries does not begin on page", func(t *testing.T, _ *doctor, path string) error { damage(t, path, "entries", 0x77); return nil }},
-		{"integrity", statusFail, "problems, the first: ", func(t *testing.T, _ *doctor, path string) error { damage(t, path, "entries", 0x0d); return nil }},
-		{"schema", statusFail, "the database has migration 8, this binary knows 6", func(t *testing.T, _ *doctor, path string) error {
+		{"integrity", statusFail, "problems; first: ", func(t *testing.T, _ *doctor, path string) error { damage(t, path, "entries", 0x0d); return nil }},
+		{"schema", statusFail, "database is at migration 8, this binary supports 6", func(t *testing.T, _ *doctor, path string) error {
 			by(t, path, "INSERT INTO schema_migrations VALUES (7, 'newer', 0), (8, 'newer', 0)")
 			return nil
 		}},
-		{"schema", statusWarn, "can work with it", func(t *testing.T, _ *doctor, path string) error {
+		{"schema", statusWarn, "is compatible", func(t *testing.T, _ *doctor, path string) error {
 			by(t, path, "INSERT INTO schema_migrations VALUES (7, 'newer', 0)")
 			return nil
 		}},
-		{"schema", statusWarn, "has migration 5 of 6", func(t *testing.T, _ *doctor, path string) error {
+		{"schema", statusWarn, "is at migration 5 of 6", func(t *testing.T, _ *doctor, path string) error {
 			by(t, path, "DELETE FROM schema_migrations WHERE number = 6")
 			return nil
 		}},
-		{"database", statusFail, "does not answer", func(t *testing.T, _ *doctor, path string) error { // a table of somebody else
+		{"database", statusFail, "cannot be queried", func(t *testing.T, _ *doctor, path string) error { // a table of somebody else
 			by(t, path, "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (other TEXT)")
 			return nil
 		}},
-		{"schema", statusWarn, "has migration 0 of 6", func(_ *testing.T, _ *doctor, path string) error { return os.Truncate(path, 0) }},
-		{"clock", statusFail, "and the newest of what is stored is of", func(_ *testing.T, d *doctor, _ string) error {
+		{"schema", statusWarn, "is at migration 0 of 6", func(_ *testing.T, _ *doctor, path string) error { return os.Truncate(path, 0) }},
+		{"clock", statusFail, "but the newest record is from", func(_ *testing.T, d *doctor, _ string) error {
 			d.now = func() time.Time { return time.Now().Add(-time.Hour) }
 			return nil
 		}},
-		{"clock", statusWarn, "behind the newest", func(_ *testing.T, d *doctor, _ string) error {
+		{"clock", statusWarn, "behind the newest record", func(_ *testing.T, d *doctor, _ string) error {
 			d.now = func() time.Time { return time.Now().Add(-30 * time.Second) }
 			return nil
 		}},
@@ -305,9 +305,9 @@ func TestTheDoctorLoadsTheCertificateAsAServerDoes(t *testing.T) {
 	soon, soonKey := pair(t, now.Add(13*24*time.Hour))
 	old, oldKey := pair(t, now.Add(-time.Hour))
 	for _, c := range []struct{ chain, key, status, found string }{
-		{chain, key, statusOK, "belong together"},
-		{soon, soonKey, statusWarn, "ends soon"},
-		{old, oldKey, statusFail, "has expired"},
+		{chain, key, statusOK, "matches its key"},
+		{soon, soonKey, statusWarn, "expires soon"},
+		{old, oldKey, statusFail, "expired on"},
 		{chain, soonKey, statusFail, "does not match"},
 		{key, key, statusFail, "tls-cert and tls-key: "},
 		{"none.pem", key, statusFail, "no such file"},
@@ -328,7 +328,7 @@ func TestADoctorWhoIsInterruptedGivesNoVerdict(t *testing.T) {
 	root, said := NewCommand(), new(strings.Builder)
 	root.SetOut(said)
 	root.SetArgs([]string{"doctor", "--full", "--database", "sqlite:" + path})
-	if err := root.ExecuteContext(ctx); err == nil || err.Error() != "interrupted: there is no verdict" || said.Len() > 0 {
+	if err := root.ExecuteContext(ctx); err == nil || err.Error() != "interrupted: the checks are incomplete" || said.Len() > 0 {
 		t.Errorf("%v: %s", err, said)
 	}
 }
@@ -345,7 +345,7 @@ func TestTheDoctorFindsWhatIsWrongWithAServer(t *testing.T) {
 	for _, c := range []struct {
 		status, found string
 		off           time.Duration
-	}{{statusFail, "1h0m0s away", time.Hour}, {statusWarn, "30s away", 30 * time.Second}} {
+	}{{statusFail, "differs by 1h0m0s", time.Hour}, {statusWarn, "differs by 30s", 30 * time.Second}} {
 		d := healthy(t, good.NewDatabase(t))
 		d.now = func() time.Time { return time.Now().Add(-c.off) }
 		if f := d.found(t, "clock", nil); f.Status != c.status || !strings.Contains(f.Found, c.found) {
@@ -361,7 +361,7 @@ func TestTheDoctorFindsWhatIsWrongWithAServer(t *testing.T) {
 
 	d = healthy(t, good.NewDatabase(t))
 	onServer(t, d.settings.Database, "ALTER TABLE schema_migrations RENAME COLUMN number TO other")
-	if f := d.found(t, "database", nil); f.Status != statusFail || !strings.Contains(f.Found, "does not answer") {
+	if f := d.found(t, "database", nil); f.Status != statusFail || !strings.Contains(f.Found, "cannot be queried") {
 		t.Errorf("%+v", f)
 	}
 
@@ -385,12 +385,12 @@ func TestTheDoctorFindsWhatIsWrongWithAServer(t *testing.T) {
 		status      string
 		found       string
 	}{
-		{config.Prepared, 2, "durability", statusFail, "fsync, full_page_writes is off"}, // a session of ours has the third on
-		{config.Unprepared, 2, "durability", statusFail, "fsync, full_page_writes, synchronous_commit is off"},
-		{config.Prepared, 18, "connections", statusFail, "database-connections is 18, the server has room for 17"},
-		{config.Prepared, 10, "connections", statusWarn, "there is none for another process"},
-		{config.Prepared, 4, "connections", statusOK, "room for 4 processes"},
-		{config.Prepared, 2, "page checksums", statusWarn, "does not notice"},
+		{config.Prepared, 2, "durability", statusFail, "off: fsync, full_page_writes: "}, // a session of ours has the third on
+		{config.Unprepared, 2, "durability", statusFail, "off: fsync, full_page_writes, synchronous_commit: "},
+		{config.Prepared, 18, "connections", statusFail, "database-connections is 18, the server allows 17"},
+		{config.Prepared, 10, "connections", statusWarn, "too few for a second process"},
+		{config.Prepared, 4, "connections", statusOK, "allows 4 processes"},
+		{config.Prepared, 2, "page checksums", statusWarn, "does not detect"},
 	} {
 		d := healthy(t, url)
 		d.settings.DatabaseStatements, d.settings.DatabaseConnections = c.statements, c.connections

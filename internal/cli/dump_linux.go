@@ -11,10 +11,10 @@ import (
 // alone would not do: the kernel does not look at it where cores are piped to a program.
 func forbidDumps() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("forbid core files: %w", err)
+		return fmt.Errorf("disable core dumps: %w", err)
 	}
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
-		return fmt.Errorf("forbid core files: %w", err)
+		return fmt.Errorf("disable core dumps: %w", err)
 	}
 	return nil
 }

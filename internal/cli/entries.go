@@ -14,19 +14,19 @@ import (
 
 func entries() group {
 	const one = "/account_logs/{account_log_id}"
-	return group{name: "entries", short: "Read, move and record entries of activity", operations: []operation{
+	return group{name: "entries", short: "Read, record and move activity entries", operations: []operation{
 		{
 			use: "get ACCOUNT_LOG_ID", short: "Show an entry", method: http.MethodGet, path: one, shows: upright, columns: []column{
-				{"Entry", "accountLogId"}, {"Account", "accountId"}, {"Acknowledged as", "acknowledgedAccountId"}, {"Recorded", "createdAt"}, {"Occurred", "occurredAt"},
+				{"Entry", "accountLogId"}, {"Account", "accountId"}, {"Acknowledged account", "acknowledgedAccountId"}, {"Recorded", "createdAt"}, {"Occurred", "occurredAt"},
 				{"Source", "source"}, {"Type", "type"}, {"Claimed account", "claimed.accountId"}, {"Claimed domain", "claimed.domain"}, {"Claimed name", "claimed.name"},
 				{"Idempotency key", "idempotencyKey"}, {"Move", "moveId"}, {"Payload", "payload"},
 			},
 		},
-		{use: "payload ACCOUNT_LOG_ID", short: "Print the payload of an entry, as it was sent", method: http.MethodGet, path: one + "/payload", shows: verbatim},
+		{use: "payload ACCOUNT_LOG_ID", short: "Print the payload of an entry as it was sent", method: http.MethodGet, path: one + "/payload", shows: verbatim},
 		{
 			use: "move ACCOUNT_LOG_ID", short: "Move an entry to another account",
 			method: http.MethodPost, path: one + "/move", once: true, state: givenState, columns: moveColumns, params: []param{
-				{flag: "to", name: "accountId", usage: "`ID` of the account", required: true},
+				{flag: "to", name: "accountId", usage: "`ID` of the target account", required: true},
 			},
 		},
 	}, others: []func(*target) *cobra.Command{newEntriesBatch}}
@@ -43,41 +43,41 @@ func wouldMove(body jsontext.Value) (string, error) {
 		NextCursor string `json:"nextCursor"`
 	}
 	if err := json.Unmarshal(body, &report); err != nil {
-		return "", fmt.Errorf("read the answer: %w", err)
+		return "", fmt.Errorf("read response: %w", err)
 	}
 	text := fmt.Sprintf("%d entries would be moved", report.Moved)
 	if report.Moved == 1 {
 		text = "1 entry would be moved"
 	}
 	if report.NextCursor != "" {
-		text += "; there may be more, behind --cursor " + atrium.Printable(report.NextCursor)
+		text += "; to continue, pass --cursor " + atrium.Printable(report.NextCursor)
 	}
 	return text, nil
 }
 
 func moves() group {
 	report := []column{{"Move", "move.moveId"}, {"From", "move.fromAccountId"}, {"To", "move.toAccountId"}}
-	moved := slices.Concat(report, []column{{"Moved", "moved"}, {"Go on with", "nextCursor"}})
+	moved := slices.Concat(report, []column{{"Moved", "moved"}, {"Next cursor", "nextCursor"}})
 	restored := slices.Concat(report, []column{{"Restored", "restored"}, {"Skipped", "skipped"}})
-	return group{name: "moves", short: "Move entries from account to account by a rule, and back", operations: []operation{
-		{use: "list", short: "List moves, the last one first", method: http.MethodGet, path: "/moves", shows: rows, columns: moveColumns},
+	return group{name: "moves", short: "Move entries between accounts by rule, and undo moves", operations: []operation{
+		{use: "list", short: "List moves, newest first", method: http.MethodGet, path: "/moves", shows: rows, columns: moveColumns},
 		{use: "get MOVE_ID", short: "Show a move", method: http.MethodGet, path: "/moves/{move_id}", columns: moveColumns},
 		{
-			use: "create", short: "Move the entries that a rule takes",
-			long: `One move takes 1000 entries at most. If there may be more, what is printed has the
-cursor with which the same command goes on.`,
+			use: "create", short: "Move the entries that match a rule",
+			long: `One move contains at most 1000 entries. If more entries can match, the output includes a
+cursor: repeat the command with --cursor to continue.`,
 			example: "  atrium moves create --tenant tenant_… --to account_… --rule '{\"claimedName\":\"Example Manufacturing\"}' --check",
 			method:  http.MethodPost, path: "/moves", once: true, shows: upright, columns: moved, checked: wouldMove, params: []param{
-				{flag: "from", usage: "`ID` of the account that has them (default the unattributed one)"},
-				{flag: "to", usage: "`ID` of the account that gets them", required: true},
-				{flag: "rule", kind: document, usage: "JSON `object` that says which: claimedName, claimedDomain, payload with pointer and equals", required: true},
-				{flag: "limit", kind: integer, usage: "how many at most, up to 1000", least: 1},
-				{flag: "check", kind: boolean, usage: "count them, and move nothing"},
-				{flag: "cursor", usage: "`cursor` of the move before"},
+				{flag: "from", usage: "`ID` of the source account (default: the unattributed account)"},
+				{flag: "to", usage: "`ID` of the target account", required: true},
+				{flag: "rule", kind: document, usage: "JSON `object` with claimedName, claimedDomain or payload (pointer and equals)", required: true},
+				{flag: "limit", kind: integer, usage: "maximum `number` of entries, up to 1000", least: 1},
+				{flag: "check", kind: boolean, usage: "count the entries without moving them"},
+				{flag: "cursor", usage: "`cursor` printed by the previous move"},
 			},
 		},
 		{
-			use: "undo MOVE_ID", short: "Take the entries of a move back",
+			use: "undo MOVE_ID", short: "Undo a move",
 			method: http.MethodPost, path: "/moves/{move_id}/undo", state: givenState, shows: upright, columns: restored,
 		},
 	}}

@@ -55,10 +55,10 @@ func (o *operation) reword(cmd *cobra.Command, args []string, t *target, err err
 	case atrium.CodeNotFound:
 		said.Detail = o.notThere(cmd, args, t)
 	case atrium.CodePreconditionFailed:
-		said.Detail = "Somebody changed it meanwhile, and nothing was done. Look at it as it is now, and repeat the change if it still makes sense."
+		said.Detail = "It was changed in the meantime; nothing was changed by this command. Read it again and repeat the change if it still applies."
 		if cmd.Flags().Changed("if-match") {
-			said.Detail = "It is not in the state that --if-match names any more, and nothing was done. " +
-				"Look at it as it is now, and repeat the change with its tag if it still makes sense."
+			said.Detail = "Its current ETag does not match --if-match; nothing was changed by this command. " +
+				"Read it again and repeat the change with the current ETag if it still applies."
 		}
 	case atrium.CodeInvalidRequest:
 		inFlags := !slices.ContainsFunc(said.Faults, func(f atrium.Fault) bool { return !strings.HasPrefix(f.Where, "--") })
@@ -67,7 +67,7 @@ func (o *operation) reword(cmd *cobra.Command, args []string, t *target, err err
 		case len(said.Faults) == 1:
 			said.Detail, said.Faults = said.Faults[0].Where+" "+said.Faults[0].Detail, nil
 		default:
-			said.Detail = "this is not valid:"
+			said.Detail = "invalid values:"
 		}
 	}
 	return &said
@@ -96,7 +96,7 @@ func (o *operation) inWords(f atrium.Fault) atrium.Fault {
 	case f.In == atrium.InHeader:
 		f.Where = "--" + strings.ToLower(f.Where)
 	case f.In == atrium.InBody && f.Where == "":
-		f.Where = "the request"
+		f.Where = "request body"
 	}
 	return f
 }
@@ -116,11 +116,11 @@ func (o *operation) notThere(cmd *cobra.Command, args []string, t *target) strin
 		chain = append(chain, "tenant "+t.tenant)
 	}
 	if len(chain) == 0 {
-		return "the server does not know this operation: is it of the same version?"
+		return "the server does not support this operation: check its URL and version"
 	}
-	text := "there is no " + strings.Join(chain, " of ")
+	text := strings.Join(chain, " of ") + " not found"
 	if !t.remote() && t.asked != "" { // it may be in another one
-		text += " in the database " + t.asked
+		text += " in database " + t.asked
 	}
 	return text
 }

@@ -40,10 +40,10 @@ func checkID(kind, text string) error {
 		if text != "" && strings.Trim(text, "0123456789") == "" {
 			return nil
 		}
-		return usageError{fmt.Errorf("%q is not the number of %s: atrium %s shows them", text, i.noun, i.lister)}
+		return usageError{fmt.Errorf("invalid %s number %q: run atrium %s to list them", i.name, text, i.lister)}
 	}
 	if suffix, ok := strings.CutPrefix(text, i.prefix); ok && atrium.IsSuffix(suffix) {
 		return nil
 	}
-	return usageError{fmt.Errorf("%q is not the identifier of %s: atrium %s shows them", text, i.noun, i.lister)}
+	return usageError{fmt.Errorf("invalid %s ID %q: run atrium %s to list them", i.name, text, i.lister)}
 }

@@ -89,7 +89,7 @@ type pipedBody struct {
 
 // Close ends the request.
 func (b *pipedBody) Close() error {
-	b.cancel(errors.New("nobody reads the answer"))
+	b.cancel(errors.New("response body closed"))
 	return b.PipeReader.Close()
 }
 

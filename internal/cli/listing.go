@@ -29,11 +29,11 @@ type cursorCheck struct {
 func (c *cursorCheck) next(cursor string) error {
 	switch c.pages++; {
 	case cursor == "":
-		return errors.New("the server says that there is more, and not where")
+		return errors.New("read list: the response announces another page without a cursor")
 	case cursor == c.seen:
-		return errors.New("the server repeats a cursor: the list has no end")
+		return errors.New("read list: the server repeats a cursor")
 	case c.pages == maxPages:
-		return fmt.Errorf("the list has more than %d pages: use --limit, or atrium export", maxPages)
+		return fmt.Errorf("read list: more than %d pages: use --limit or atrium export", maxPages)
 	case c.pages&(c.pages-1) == 0:
 		c.seen = cursor
 	}
@@ -60,7 +60,7 @@ func printList(ctx context.Context, c *client, call call, most int, l *listing) 
 			NextCursor string           `json:"nextCursor"`
 		}
 		if err := json.Unmarshal(a.body, &page, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
-			return fmt.Errorf("read the answer: %w", err)
+			return fmt.Errorf("read response: %w", err)
 		}
 		if err := l.add(page.Items); err != nil {
 			return err
@@ -115,7 +115,7 @@ func (l *listing) addJSON(items []jsontext.Value) error {
 			before = "[\n  "
 		}
 		if err := item.Indent(jsontext.WithIndentPrefix("  "), jsontext.WithIndent("  ")); err != nil {
-			return fmt.Errorf("read the answer: %w", err)
+			return fmt.Errorf("read response: %w", err)
 		}
 		if _, err := fmt.Fprintf(l.table.w, "%s%s", before, item); err != nil {
 			return err

@@ -11,20 +11,19 @@ import (
 func newMigrate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the database's schema up to date",
-		Long: `Apply the migrations that the database does not have yet. Every command does
-that by itself.
+		Short: "Apply pending schema migrations",
+		Long: `Apply pending migrations to the database, and create it if it does not exist. The server
+and the management commands do this automatically.
 
-With --distribute=citus the tables are then spread over the servers of a Citus
-cluster, whose coordinator --database names, by tenant and with the rows that
-they have. Tables that are distributed already stay as they are: a run that was
-interrupted is finished by the next. Stop the nodes before, and start them again
-after.`,
+With --distribute=citus, then distribute the tables and their rows by tenant over a Citus
+cluster. --database names the coordinator. Tables that are already distributed stay as
+they are: if a run is interrupted, run the command again. Stop all Atrium nodes before,
+and start them again after.`,
 		Example: "  atrium migrate\n  atrium migrate --database postgres://atrium@db.internal/atrium --distribute=citus",
 		Args:    cobra.NoArgs,
 	}
 	database, out := databaseFlag(cmd), outputFlag(cmd)
-	distribute := cmd.Flags().String("distribute", "", "Spread the tables over a `cluster`: citus")
+	distribute := cmd.Flags().String("distribute", "", "`cluster` to distribute the tables over: citus")
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		if *distribute != "" && *distribute != "citus" {
 			return usageError{fmt.Errorf("--distribute must be citus, not %q", *distribute)}

@@ -117,20 +117,20 @@ func (o *operation) command(t *target) *cobra.Command {
 		o.params[i].addTo(cmd)
 	}
 	if o.shows == rows {
-		cmd.Flags().Int("limit", 0, "how many to print at most; 0 for all")
+		cmd.Flags().Int("limit", 0, "maximum number of items to print; 0 for all")
 	}
 	if o.once {
-		cmd.Flags().String("idempotency-key", "", "`key` that makes the command do this once, however often it is repeated")
+		cmd.Flags().String("idempotency-key", "", "`key` that makes the command safe to repeat: it takes effect once")
 	}
 	if o.state != anyState {
-		usage := "entity `tag` of the state that the change is based on"
+		usage := "`etag` that the resource must have for the change to apply"
 		if o.state == seenState {
-			usage += " (default that of the state which is read just before)"
+			usage += " (default: the current one, read just before the change)"
 		}
 		cmd.Flags().String("if-match", "", usage)
 	}
 	if o.confirm != "" {
-		cmd.Flags().Bool("yes", false, "do not ask whether this is meant")
+		cmd.Flags().Bool("yes", false, "skip the confirmation prompt")
 	}
 	var out *output
 	if o.shows != verbatim && o.shows != nothing {
@@ -206,7 +206,7 @@ func (o *operation) call(cmd *cobra.Command, args []string) (call, error) {
 	if b := body.bytes(); b != nil {
 		c.body = bytes.NewReader(b)
 	} else if len(o.params) > 0 && (o.method == http.MethodPatch || o.method == http.MethodPut) {
-		return c, usageError{errors.New("there is nothing to change: give at least one of " + o.flagNames())}
+		return c, usageError{errors.New("nothing to change: pass at least one of " + o.flagNames())}
 	}
 	if key, _ := cmd.Flags().GetString("idempotency-key"); o.once && cmd.Flags().Changed("idempotency-key") {
 		c.header.Set("Idempotency-Key", key)
@@ -276,7 +276,7 @@ func currentState(ctx context.Context, c *client, path string) (string, error) {
 	}
 	tag := a.header.Get("ETag")
 	if tag == "" {
-		return "", errors.New("the server's answer has no entity tag")
+		return "", errors.New("read response: no ETag header")
 	}
 	return tag, nil
 }

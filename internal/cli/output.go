@@ -23,7 +23,7 @@ type output struct{ form string }
 
 func outputFlag(cmd *cobra.Command) *output {
 	o := &output{formTable}
-	cmd.Flags().VarP(o, "output", "o", "`form` of the data on stdout: table or json")
+	cmd.Flags().VarP(o, "output", "o", "output `format`: table or json")
 	return o
 }
 
@@ -31,7 +31,7 @@ func outputFlag(cmd *cobra.Command) *output {
 func (o *output) String() string { return o.form }
 
 // Type returns what a form is called in help.
-func (o *output) Type() string { return "form" }
+func (o *output) Type() string { return "format" }
 
 // Set takes a form from the command line.
 func (o *output) Set(form string) error {

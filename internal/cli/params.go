@@ -83,7 +83,7 @@ func (p *param) addTo(cmd *cobra.Command) {
 		flags.Duration(p.flag, initial, usage)
 	case document:
 		flags.String(p.flag, "", usage)
-		flags.String(p.fileFlag(), "", "`file` with what --"+p.flag+" is; - stands for stdin")
+		flags.String(p.fileFlag(), "", "`file` that contains the value of --"+p.flag+"; - for stdin")
 		cmd.MarkFlagsMutuallyExclusive(p.flag, p.fileFlag())
 		if p.required {
 			cmd.MarkFlagsOneRequired(p.flag, p.fileFlag())
@@ -109,9 +109,9 @@ func (o *operation) takeTrailing(cmd *cobra.Command, args []string) error {
 		switch {
 		case !p.trailing:
 		case cmd.Flags().Changed(p.flag):
-			return usageError{fmt.Errorf("%s and --%s say the same: give one of them", last, p.flag)}
+			return usageError{fmt.Errorf("argument %s conflicts with --%s: pass only one of them", last, p.flag)}
 		case cmd.Flags().Set(p.flag, last) != nil:
-			return usageError{fmt.Errorf("%q cannot be what --%s is", last, p.flag)}
+			return usageError{fmt.Errorf("--%s: invalid value %q", p.flag, last)}
 		}
 	}
 	return nil
@@ -168,7 +168,7 @@ func named(noun string, required bool) param {
 func (p *param) judge(text string) error {
 	switch {
 	case p.values != nil && !slices.Contains(p.values, text):
-		return usageError{fmt.Errorf("there is no %s %q; the %[1]ss are %[3]s", p.flag, text, strings.Join(p.values, " "))}
+		return usageError{fmt.Errorf("--%s: invalid value %q: must be one of %s", p.flag, text, strings.Join(p.values, ", "))}
 	case p.check == nil || p.check(text) == "":
 		return nil
 	}
@@ -236,7 +236,7 @@ func (p *param) document(cmd *cobra.Command) (jsontext.Value, error) {
 		return nil, err
 	}
 	if !v.IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
-		return nil, usageError{errors.New(where + " is not one JSON value")}
+		return nil, usageError{errors.New(where + " must be one JSON value")}
 	}
 	return v, nil
 }

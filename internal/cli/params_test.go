@@ -72,15 +72,15 @@ func TestAFlagThatIsNoneOfWhatItCanBeIsRefused(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		{"none of some", param{flag: "state", values: []string{"draft", "archived"}}, []string{"--state", "drafd"}, `there is no state "drafd"; the states are draft archived`},
-		{"a list with one", param{flag: "scope", kind: list, values: []string{"a"}}, []string{"--scope", "a,b"}, `there is no scope "b"`},
+		{"none of some", param{flag: "state", values: []string{"draft", "archived"}}, []string{"--state", "drafd"}, `--state: invalid value "drafd": must be one of draft, archived`},
+		{"a list with one", param{flag: "scope", kind: list, values: []string{"a"}}, []string{"--scope", "a,b"}, `--scope: invalid value "b": must be one of a`},
 		{"negative", param{flag: "grace", kind: seconds}, []string{"--grace", "-1s"}, "--grace must not be negative"},
 		{"too short", param{flag: "expires-in", kind: seconds, least: 1}, []string{"--expires-in", "999ms"}, "--expires-in must be at least 1s"},
 		{"too small", param{flag: "from-line", kind: integer, least: 1}, []string{"--from-line", "0"}, "--from-line must be at least 1"},
 		{"no name", named("a page", true), []string{"--name", ""}, "--name must be 1 to 255 characters long"},
 		{"not whole", param{flag: "grace", kind: seconds}, []string{"--grace", "1500ms"}, "--grace must be whole seconds"},
-		{"more than a document", content, []string{"--content", `1,"name":"x"`}, "--content is not one JSON value"},
-		{"no document", content, []string{"--content", ""}, "--content is not one JSON value"},
+		{"more than a document", content, []string{"--content", `1,"name":"x"`}, "--content must be one JSON value"},
+		{"no document", content, []string{"--content", ""}, "--content must be one JSON value"},
 		{"both", content, []string{"--content", "1", "--content-file", "-"}, "none of the others can be"},
 		{"none", param{flag: "content", kind: document, required: true}, nil, "at least one of the flags"},
 	} {

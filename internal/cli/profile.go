@@ -22,25 +22,25 @@ type profile struct {
 func readProfile(path string) (p profile, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return p, fmt.Errorf("read the profile: %w", err)
+		return p, fmt.Errorf("read profile: %w", err)
 	}
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
 	if err != nil {
-		return p, fmt.Errorf("read the profile: %w", err)
+		return p, fmt.Errorf("read profile: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&^0o600 != 0 {
-		return p, fmt.Errorf("%s holds a key and others may use it (its mode is %04o): chmod 600 %[1]s", path, mode)
+		return p, fmt.Errorf("profile %s is accessible to other users: mode is %04o: run chmod 600 %[1]s", path, mode)
 	}
 	b, err := io.ReadAll(io.LimitReader(file, maxProfile))
 	if err != nil {
-		return p, fmt.Errorf("read the profile: %w", err)
+		return p, fmt.Errorf("read profile: %w", err)
 	}
 	if err := json.Unmarshal(b, &p, json.RejectUnknownMembers(true)); err != nil {
-		return p, fmt.Errorf(`%s must be {"server":…,"key":…}, and may have a tenant`, path) // without what is in it
+		return p, fmt.Errorf(`profile %s must be {"server":…,"key":…} with an optional tenant`, path) // without what is in it
 	}
 	if p.Server == "" || p.Key == "" {
-		return p, errors.New(path + " must have a server and a key")
+		return p, errors.New("profile " + path + " must contain a server and a key")
 	}
 	return p, nil
 }

@@ -74,7 +74,7 @@ func (p *progress) line(elapsed time.Duration) string {
 	if total > 0 && done > 0 {
 		share := min(float64(done)/float64(total), 1)
 		left := time.Duration(float64(elapsed) * (1 - share) / share)
-		text += fmt.Sprintf(", %.0f %%, %v left", 100*share, left.Round(time.Second))
+		text += fmt.Sprintf(", %.0f%%, %v left", 100*share, left.Round(time.Second))
 	}
 	return text
 }

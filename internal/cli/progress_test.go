@@ -16,7 +16,7 @@ func TestProgressTellsRateAndWhatIsLeft(t *testing.T) {
 	if _, err := io.Copy(io.Discard, countedReader{strings.NewReader(strings.Repeat("123456789\n", 10)), p}); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.line(5 * time.Second); got != "imported 10 lines, 2/s, 25 %, 15s left" {
+	if got := p.line(5 * time.Second); got != "imported 10 lines, 2/s, 25%, 15s left" {
 		t.Errorf("after some: %s", got)
 	}
 	p.finish()
@@ -30,7 +30,7 @@ func TestProgressTellsRateAndWhatIsLeft(t *testing.T) {
 	q.finish()
 	copying := startProgress(&screen, "copied", 0)
 	copying.at(3<<20, 12<<20)
-	if got := copying.line(2 * time.Second); got != "copied 3.0 MiB of 12.0 MiB, 1.5 MiB/s, 25 %, 6s left" {
+	if got := copying.line(2 * time.Second); got != "copied 3.0 MiB of 12.0 MiB, 1.5 MiB/s, 25%, 6s left" {
 		t.Errorf("of what has no lines: %s", got)
 	}
 	copying.finish()

@@ -30,11 +30,11 @@ const memoryLimit = 256 << 20
 func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the API",
+		Short: "Run the server",
 		Long: `Serve the API until SIGINT or SIGTERM. Pending migrations are applied first.
 
-On a signal the service stops being ready, finishes what it has accepted, and
-exits within 8 seconds. A second signal ends it at once.`,
+On a signal, the server becomes not ready, finishes the requests that it has accepted, and
+exits within 8 seconds. A second signal ends it immediately.`,
 		Example: `  atrium serve
   atrium serve --addr 0.0.0.0:8080 --database sqlite:/var/lib/atrium/atrium.db
   atrium serve --config /etc/atrium.yaml --metrics-addr 127.0.0.1:9090`,
@@ -104,7 +104,7 @@ func serve(ctx context.Context, c config.Config, warnings []string, stderr io.Wr
 	}
 	defer func() {
 		if err := s.Close(); err != nil {
-			log.Error("close the database", "error", err)
+			log.Error("close database", "error", err)
 		}
 	}()
 	a, err := app.New(ctx, app.Config{Settings: c, Store: s, Log: log, Metrics: metrics, Export: export})
@@ -155,10 +155,9 @@ func onHangup(c config.Config, f func()) (stop func()) {
 func newConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show the settings that serve would use, and where each comes from",
-		Long: `Show the settings that atrium serve would use with the same flags, environment
-and file, and where each comes from. Passwords are not shown. A fault in a
-setting is an error here as it is there.`,
+		Short: "Show the effective settings and where each comes from",
+		Long: `Show the settings that atrium serve would use with the same flags, environment and file,
+and where each comes from. Passwords are redacted. Invalid settings are errors.`,
 		Example: "  atrium config\n  ATRIUM_ADDR=0.0.0.0:80 atrium config --config /etc/atrium.yaml -o json",
 		Args:    cobra.NoArgs,
 	}
@@ -171,7 +170,7 @@ setting is an error here as it is there.`,
 		}
 		warn(cmd.ErrOrStderr(), loader.Warnings...)
 		return out.print(cmd, list, func(w io.Writer) {
-			fmt.Fprintln(w, "SETTING\tVALUE\tFROM")
+			fmt.Fprintln(w, "SETTING\tVALUE\tSOURCE")
 			for _, s := range list {
 				fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, s.Value, s.Source)
 			}

@@ -108,7 +108,7 @@ func TestASignalEndsAnExportAtOnceAlsoWhileNobodyReadsIt(t *testing.T) {
 			if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
 				t.Fatal(err, said)
 			}
-			wantInterrupted(t, cmd, said, s, "interrupted: what came is not all")
+			wantInterrupted(t, cmd, said, s, "interrupted: the output is incomplete")
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestASignalEndsARestoreAndNothingIsMade(t *testing.T) {
 				t.Fatal("it does not begin")
 			}
 		}
-		wantInterrupted(t, cmd, said, s, "interrupted: nothing was made")
+		wantInterrupted(t, cmd, said, s, "interrupted: nothing was created")
 		if left, _ := filepath.Glob(filepath.Join(dir, "*new.db*")); len(left) > 0 {
 			t.Errorf("%v left %v", s, left)
 		}

@@ -95,7 +95,7 @@ func itemsOf(object jsontext.Value, member string, shown inWords) ([]string, err
 	var items []jsontext.Value
 	if list.Kind() == '[' {
 		if err := json.Unmarshal(list, &items, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
-			return nil, fmt.Errorf("read the answer: %w", err)
+			return nil, fmt.Errorf("read response: %w", err)
 		}
 	}
 	if len(items) == 0 {
@@ -119,14 +119,14 @@ func tableOf(w io.Writer, body jsontext.Value, member string, columns []column) 
 		err = json.Unmarshal(members[member], &items, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	}
 	if err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+		return fmt.Errorf("read response: %w", err)
 	}
 	return newListing(w, formTable, columns).add(items)
 }
 
 func writeIndented(w io.Writer, v jsontext.Value) error {
 	if err := v.Indent(jsontext.WithIndent("  ")); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+		return fmt.Errorf("read response: %w", err)
 	}
 	_, err := fmt.Fprintf(w, "%s\n", v)
 	return err
@@ -167,7 +167,7 @@ func memberOf(v jsontext.Value, path string) (jsontext.Value, error) {
 			return nil, nil
 		}
 		if err := json.Unmarshal(v, &members, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
-			return nil, fmt.Errorf("read the answer: %w", err)
+			return nil, fmt.Errorf("read response: %w", err)
 		}
 		v = members[name]
 	}

@@ -30,11 +30,12 @@ const (
 )
 
 // targetHelp is what the help of every command says that has a target.
-const targetHelp = `Without --server the command works on the database itself, with everybody's rights.
-With it, it asks a running server for the same, with the rights of an API key. A key
-given by --key is seen in the list of processes: ` + envKey + `, a file that
-` + envKey + `_FILE names, and a profile are not.
-A profile is a JSON file that only its owner may read: {"server":…,"key":…,"tenant":…}.`
+const targetHelp = `By default, the command works directly on the database, with all permissions. With
+--server or a profile, it calls a running server, with the permissions of an API key.
+
+A key passed with --key is visible in the process list. Set ` + envKey + `, set
+` + envKey + `_FILE to the path of a file that contains the key, or use a profile: a
+JSON file with mode 0600 that contains {"server":…,"key":…,"tenant":…}.`
 
 // A target is what a command works on: the management API of a server, or the same
 // one on a database, in this process.
@@ -53,10 +54,10 @@ var served = []string{"max-body", "batch-max-body", "keep-versions"}
 // targetFlags adds the flags that say what commands work on.
 func targetFlags(flags *pflag.FlagSet) *target {
 	t := &target{}
-	flags.StringVar(&t.server, "server", "", "`URL` of a running server to ask, instead of the database (environment: "+envServer+")")
-	flags.StringVar(&t.key, "key", "", "API `key` for --server. Visible in ps: prefer "+envKey+" or "+envKey+"_FILE")
-	flags.StringVar(&t.profile, "profile", "", "JSON `file` with the server, the key and the tenant, readable by its owner alone (environment: "+envProfile+")")
-	flags.StringVar(&t.tenant, "tenant", "", "`ID` of the tenant; a server knows it by the key, unless that is an operator's")
+	flags.StringVar(&t.server, "server", "", "`URL` of a running server to call instead of the database (environment: "+envServer+")")
+	flags.StringVar(&t.key, "key", "", "API `key` for --server; visible in ps, prefer "+envKey+" or "+envKey+"_FILE")
+	flags.StringVar(&t.profile, "profile", "", "JSON `file` with server, key and tenant, mode 0600 (environment: "+envProfile+")")
+	flags.StringVar(&t.tenant, "tenant", "", "`ID` of the tenant; with --server, only for operator keys")
 	t.database = databaseFlags(flags, served...)
 	for _, name := range served {
 		_ = flags.MarkHidden(name)
@@ -66,7 +67,7 @@ func targetFlags(flags *pflag.FlagSet) *target {
 
 // operatorFlag adds the flag for what is no tenant's.
 func operatorFlag(cmd *cobra.Command, t *target) {
-	cmd.Flags().BoolVar(&t.operators, "operator", false, "what is the operators' and of no tenant")
+	cmd.Flags().BoolVar(&t.operators, "operator", false, "apply the command to operators instead of a tenant")
 }
 
 // excludeFlags refuses what contradicts itself. It is called after targetFlags, for
@@ -87,9 +88,9 @@ func (t *target) resolve(cmd *cobra.Command, of owner) error {
 	}
 	switch {
 	case t.operators && cmd.Flags().Changed("tenant"):
-		return usageError{errors.New("--operator and --tenant contradict each other")}
+		return usageError{errors.New("--operator and --tenant cannot be used together")}
 	case t.operators && t.remote() && of == operatorsHere: // which would take the tenant of the key
-		return usageError{errors.New("operators' keys are managed on the database alone: --operator is not for a server")}
+		return usageError{errors.New("operator keys cannot be managed through a server: run the command on the database")}
 	case t.operators:
 		t.tenant = "" // of a profile
 	case t.remote() || t.tenant != "": // a server knows the tenant of a key
@@ -114,7 +115,7 @@ func (t *target) find(cmd *cobra.Command) error {
 	case t.profile != "":
 		return t.readProfile(t.profile)
 	case !given && profile != "" && os.Getenv(envServer) != "":
-		return usageError{fmt.Errorf("%s and %s are both set", envProfile, envServer)}
+		return usageError{fmt.Errorf("%s and %s are both set: unset one of them", envProfile, envServer)}
 	case !given && profile != "":
 		return t.readProfile(profile)
 	}
@@ -123,11 +124,11 @@ func (t *target) find(cmd *cobra.Command) error {
 	}
 	switch {
 	case t.server == "" && given:
-		return usageError{errors.New("--key is for a server: --server says which")}
+		return usageError{errors.New("--key requires --server")}
 	case t.server == "":
 		return nil
 	case t.key != "":
-		warn(cmd.ErrOrStderr(), fmt.Sprintf("ps shows the key in --key: set %s or %[1]s_FILE instead", envKey))
+		warn(cmd.ErrOrStderr(), fmt.Sprintf("--key is visible in the process list: set %s or %[1]s_FILE instead", envKey))
 	default:
 		key, warning, err := config.ReadVariable(os.LookupEnv, envKey)
 		if err != nil {
@@ -138,7 +139,7 @@ func (t *target) find(cmd *cobra.Command) error {
 		}
 	}
 	if t.key == "" {
-		return usageError{fmt.Errorf("a server needs an API key: set %s, or name a --profile", envKey)}
+		return usageError{fmt.Errorf("no API key for the server: set %s or %[1]s_FILE, or pass --profile", envKey)}
 	}
 	return nil
 }
@@ -201,7 +202,7 @@ func (t *target) with(cmd *cobra.Command, key string, f func(*client) error) err
 
 func (t *target) checkTenant() error {
 	if t.tenant == string(atrium.OperatorChain) { // which the database takes for --operator
-		return errors.New("there is no tenant " + t.tenant)
+		return errors.New("tenant " + t.tenant + " not found")
 	}
 	if t.tenant == "" {
 		return nil
@@ -218,7 +219,7 @@ func (t *target) onDatabase(cmd *cobra.Command, f func(config.Config, *store.Sto
 	t.asked = config.Redact(settings.Database)
 	if path, ok := strings.CutPrefix(settings.Database, "sqlite:"); ok && path != "" && !t.mayMake {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("there is no database %s: --database or ATRIUM_DATABASE names another, and atrium migrate makes one", path)
+			return fmt.Errorf("database %s does not exist: pass --database, set ATRIUM_DATABASE, or run atrium migrate to create it", path)
 		}
 	}
 	s, err := openStore(cmd.Context(), settings)
@@ -242,7 +243,7 @@ func (t *target) tenantOn(ctx context.Context, s *store.Store, key string) (stri
 	}
 	k, _, _, err := s.Key(ctx, atrium.KeyID(key))
 	if atrium.CodeOf(err) == atrium.CodeNotFound {
-		return "", fmt.Errorf("there is no key %s in the database %s", key, t.asked)
+		return "", fmt.Errorf("key %s not found in database %s", key, t.asked)
 	}
 	return string(cmp.Or(k.TenantID, atrium.OperatorChain)), err
 }
@@ -251,7 +252,7 @@ func (t *target) tenantOn(ctx context.Context, s *store.Store, key string) (stri
 func parseServer(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", usageError{errors.New("the URL of the server must be http:// or https://, a host, and no user, query or fragment")}
+		return "", usageError{errors.New("server URL must be http:// or https:// and a host, without user, query or fragment")}
 	}
 	return strings.TrimSuffix(u.String(), "/"), nil
 }

@@ -8,7 +8,7 @@ import (
 
 func tenants() group {
 	columns := []column{{"TENANT", "tenantId"}, {"NAME", "name"}, {"CREATED", "createdAt"}}
-	return group{name: "tenants", short: "Make, list and rename tenants", operations: []operation{
+	return group{name: "tenants", short: "Create, list and rename tenants", operations: []operation{
 		{
 			use: "list", short: "List all tenants, newest first",
 			method: http.MethodGet, path: "/tenants", owner: nobody, shows: rows, columns: columns,
@@ -18,15 +18,15 @@ func tenants() group {
 			method: http.MethodGet, path: "/tenants/{tenant_id}", owner: nobody, columns: columns,
 		},
 		{
-			use: "own", short: "Show the tenant that the other commands work on",
+			use: "own", short: "Show the current tenant",
 			method: http.MethodGet, path: "/tenant", columns: columns,
 		},
 		{
-			use: "create", short: "Make a tenant",
+			use: "create", short: "Create a tenant",
 			example: "  atrium tenants create --name 'Example Corp'\n  atrium tenants create --name 'Example Corp' --id tenant_… --database postgres://atrium@db.internal/atrium",
 			method:  http.MethodPost, path: "/tenants", owner: nobody, first: true, once: true, columns: columns, params: []param{
 				named("the tenant", true),
-				{flag: "id", name: "tenantId", usage: "`ID` that the tenant has in another database and keeps here; made if not given", check: checkTenantID},
+				{flag: "id", name: "tenantId", usage: "`ID` of a tenant that moves from another database (default: generated)", check: checkTenantID},
 			},
 		},
 		{
@@ -38,7 +38,7 @@ func tenants() group {
 
 func checkTenantID(text string) string {
 	if _, ok := atrium.ParseID[atrium.TenantID](text); !ok {
-		return "must be tenant_ and 26 characters of a-z0-9"
+		return "must be tenant_ and 26 characters from a-z0-9"
 	}
 	return ""
 }

@@ -19,22 +19,21 @@ import (
 // What moves is no row of a table: it is streamed.
 var (
 	importing = operation{
-		use: "import FILE", short: "Import accounts, prospects, pages, audiences, versions and entries",
-		long: `That is NDJSON, one object on a line; - stands for stdin.
+		use: "import FILE", short: "Import a tenant's data from NDJSON",
+		long: `Import accounts, prospects, pages, audiences, versions and entries from FILE (- for stdin):
+NDJSON, one object per line.
 
-A line whose identifier is stored already is skipped if it says the same. The
-first line that cannot be taken ends the import; the message says what is wrong
-with it and from which line to go on.`,
+A line that is already stored is skipped if it is the same. The first invalid line ends
+the import; the error names the fault and the line to continue from.`,
 		example: "  atrium import --tenant tenant_… data.ndjson\n  atrium import --tenant tenant_… --check data.ndjson\n  atrium import --tenant tenant_… --from-line 1501 data.ndjson",
 		method:  http.MethodPost, path: "/import", shows: verbatim, params: []param{
-			{flag: "check", kind: boolean, usage: "read and judge every line, and store nothing", inQuery: true},
+			{flag: "check", kind: boolean, usage: "validate every line without storing anything", inQuery: true},
 			{flag: "from-line", kind: integer, usage: "first `line` to import (default 1)", inQuery: true, least: 1},
 		},
 	}
 	exporting = operation{
-		use: "export [FILE]", short: "Export everything that a tenant has",
-		long: `That is NDJSON, to a file that must not exist yet or to stdout. A server may go on
-writing meanwhile.`,
+		use: "export [FILE]", short: "Export a tenant's data as NDJSON",
+		long:    `Write NDJSON to a new FILE, or to stdout. Servers can keep writing during the export.`,
 		example: "  atrium export --tenant tenant_… data.ndjson\n  atrium export --tenant tenant_… | gzip > data.ndjson.gz",
 		method:  http.MethodGet, path: "/export", shows: verbatim,
 	}
@@ -73,7 +72,7 @@ func newImport() *cobra.Command {
 				return stopped(importing.reword(cmd, nil, t, err))
 			}
 			if err := upload.failure(); err != nil {
-				return fmt.Errorf("stopped: %w\nwhat was sent is stored; go on with --from-line %d", err, upload.lines()+1)
+				return fmt.Errorf("stopped: %w\nthe lines that were sent are stored: continue with --from-line %d", err, upload.lines()+1)
 			}
 			return printReport(cmd, out, a.body)
 		})
@@ -98,7 +97,7 @@ func stopped(err error) error {
 		case inLine:
 			said.Faults[i].Where = member + ":"
 		default:
-			said.Faults[i].Where = "the line:"
+			said.Faults[i].Where = "line:"
 		}
 	}
 	return &said
@@ -110,13 +109,13 @@ func printReport(cmd *cobra.Command, out *output, body []byte) error {
 	}
 	var report struct{ Lines, Added, Same int64 }
 	if err := json.Unmarshal(body, &report, json.MatchCaseInsensitiveNames(true)); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+		return fmt.Errorf("read response: %w", err)
 	}
 	verb := "added"
 	if check, _ := cmd.Flags().GetBool("check"); check {
 		verb = "would be added"
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d lines: %d %s, %d there already\n", report.Lines, report.Added, verb, report.Same)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d lines: %d %s, %d already stored\n", report.Lines, report.Added, verb, report.Same)
 	return err
 }
 
@@ -183,9 +182,9 @@ func pour(ctx context.Context, to io.Writer, answer io.Reader) error {
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return errors.New("interrupted: what came is not all")
+		return errors.New("interrupted: the output is incomplete")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the answer was cut off: what came is not all")
+		return errors.New("response was cut off: the output is incomplete")
 	}
 	return err
 }

@@ -45,10 +45,10 @@ func flagGroupError(err error) error {
 	}
 	flags := func(names string) []string { return strings.Fields("--" + strings.ReplaceAll(names, " ", " --")) }
 	if m := noneOfGroup.FindStringSubmatch(err.Error()); m != nil {
-		return errors.New("give " + strings.Join(flags(m[1]), " or "))
+		return errors.New("pass " + strings.Join(flags(m[1]), " or "))
 	}
 	if m := allOfGroup.FindStringSubmatch(err.Error()); m != nil {
-		return errors.New(strings.Join(flags(m[1]), " and ") + " exclude each other")
+		return errors.New(strings.Join(flags(m[1]), " and ") + " cannot be used together")
 	}
 	return err
 }

@@ -12,27 +12,27 @@ func versions() group {
 	}
 	const path = "/pages/{page_id}/audiences/{audience_id}/versions"
 	const one = path + "/{version_number}"
-	return group{name: "versions", short: "Make, compare, publish and archive the versions of an audience", operations: []operation{
-		{use: "list", short: "List the versions of an audience, the highest number first", method: http.MethodGet, path: path, shows: rows, columns: columns},
+	return group{name: "versions", short: "Create, compare, publish and archive audience versions", operations: []operation{
+		{use: "list", short: "List the versions of an audience, highest number first", method: http.MethodGet, path: path, shows: rows, columns: columns},
 		{use: "get VERSION_NUMBER", short: "Show a version with its content", method: http.MethodGet, path: one, shows: upright, columns: whole},
 		{
-			use: "create", short: "Make a version, with the next number",
+			use: "create", short: "Create a version with the next number",
 			example: "  atrium versions create --tenant tenant_… --page page_… --audience audience_… --content-file content.json --note 'Spring'",
 			method:  http.MethodPost, path: path, once: true, columns: columns, params: []param{
-				{flag: "content", kind: document, usage: "JSON `value`, which can never be changed", required: true},
-				{flag: "note", usage: "`text` about the version, for those who work on it"},
+				{flag: "content", kind: document, usage: "JSON `value`; cannot be changed later", required: true},
+				{flag: "note", usage: "internal `text` about the version"},
 			},
 		},
 		{
-			use: "diff VERSION_NUMBER [TO]", short: "Show what leads from one version to another",
-			long:    "That is a JSON Patch (RFC 6902), an operation on each line.",
+			use: "diff VERSION_NUMBER [TO]", short: "Show the difference between two versions",
+			long:    "Print a JSON Patch (RFC 6902), one operation per line.",
 			example: "  atrium versions diff 1 2 --tenant tenant_… --page page_… --audience audience_…",
 			method:  http.MethodGet, path: one + "/diff", shows: parts, partsIn: "patch", columns: []column{{"OPERATION", "op"}, {"PATH", "path"}, {"VALUE", "value"}}, params: []param{
-				{flag: "to", kind: integer, usage: "`number` of the other version, which may also be the second argument", required: true, trailing: true, least: 1},
+				{flag: "to", kind: integer, usage: "`number` of the other version; can also be the second argument", required: true, trailing: true, least: 1},
 			},
 		},
-		{use: "publish VERSION_NUMBER", short: "Publish a version instead of the one that is", method: http.MethodPost, path: one + "/publish", state: givenState, columns: columns},
+		{use: "publish VERSION_NUMBER", short: "Publish a version and unpublish the current one", method: http.MethodPost, path: one + "/publish", state: givenState, columns: columns},
 		{use: "archive VERSION_NUMBER", short: "Archive a version", method: http.MethodPost, path: one + "/archive", state: givenState, columns: columns},
-		{use: "restore VERSION_NUMBER", short: "Take a version out of the archive", method: http.MethodPost, path: one + "/restore", state: givenState, columns: columns},
+		{use: "restore VERSION_NUMBER", short: "Restore an archived version", method: http.MethodPost, path: one + "/restore", state: givenState, columns: columns},
 	}}
 }
