@@ -1,4 +1,4 @@
-// Command atrium is the account-activity and page service.
+// Command atrium is the server and its command-line tool.
 package main
 
 import (

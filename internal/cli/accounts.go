@@ -13,53 +13,68 @@ import (
 
 func accounts() group {
 	columns := []column{
-		{"ACCOUNT", "accountId"}, {"DOMAIN", "domain"}, {"NAME", "name"}, {"LATEST ACTIVITY", "latestActivityAt"}, {"CREATED", "createdAt"},
+		{"ACCOUNT", "accountId"}, {"DOMAIN", "domain"}, {"NAME", "name"}, {"LATEST ACTIVITY", "latestActivityAt"},
+		{"CREATED", "createdAt"},
 	}
-	whole := []column{
+	details := []column{
 		{"Account", "accountId"}, {"Domain", "domain"}, {"Name", "name"}, {"Latest activity", "latestActivityAt"},
 		{"Prospects", "linkedProspects"}, {"Merged", "merged"}, {"Created", "createdAt"}, {"Updated", "updatedAt"},
 	}
-	items := map[string]inWords{"linkedProspects": linkedProspect, "merged": mergedAccount}
-	const one = "/accounts/{account_id}"
+	items := map[string]formatFunc{"linkedProspects": formatProspect, "merged": formatMergedAccount}
+	const accountPath = "/accounts/{account_id}"
 	name := param{flag: "name", usage: "`name` of the account, 1 to 255 characters", nullable: true}
-	span := []param{
+	timeRange := []param{
 		{flag: "since", usage: "only entries recorded at or after this RFC 3339 `time`"},
 		{flag: "until", usage: "only entries recorded before this RFC 3339 `time`"},
 		{flag: "source", usage: "only entries from this `source`"},
 		{flag: "type", usage: "only entries of this `type`"},
 	}
-	// with returns a command that says which other account one has to do with.
-	with := func(name, short, long string, other param) operation {
+	// mergeOperation returns an operation on an account and the other account that a flag names.
+	mergeOperation := func(name, short, long string, other param) operation {
 		other.required = true
 		return operation{
-			use: name + " ACCOUNT_ID", short: short, long: long, method: http.MethodPost, path: one + "/" + name,
-			params: []param{other}, state: givenState, shows: upright, columns: whole, items: items,
+			use: name + " ACCOUNT_ID", short: short, long: long, method: http.MethodPost,
+			path:   accountPath + "/" + name,
+			params: []param{other}, ifMatch: optionalIfMatch, layout: layoutDetails, columns: details,
+			itemFormats: items,
 		}
 	}
 	return group{name: "accounts", short: "Find, create, update, merge and erase accounts", operations: []operation{
 		{
 			use: "list", short: "List accounts",
-			example: "  atrium accounts list --tenant tenant_… --search northwind\n  atrium accounts list --tenant tenant_… --order activity --limit 20",
-			method:  http.MethodGet, path: "/accounts", shows: rows, columns: columns, params: []param{
+			example: "  atrium accounts list --tenant tenant_… --search northwind\n" +
+				"  atrium accounts list --tenant tenant_… --order activity --limit 20",
+			method: http.MethodGet, path: "/accounts", layout: layoutList, columns: columns, params: []param{
 				{flag: "domain", usage: "only the account with this `domain`"},
 				{flag: "name-prefix", usage: "only accounts whose name starts with this `prefix`"},
-				{flag: "search", name: "q", usage: "only accounts with all of these `words` or word prefixes in name or domain"},
+				{flag: "search", name: "q",
+					usage: "only accounts with all of these `words` or word prefixes in name or domain"},
 				{flag: "active-since", usage: "only accounts with activity at or after this RFC 3339 `time`"},
-				{flag: "order", usage: "sort `order`: newest, activity or name", values: []string{"newest", "activity", "name"}},
+				{flag: "order", usage: "sort `order`: newest, activity or name",
+					values: []string{"newest", "activity", "name"}},
 			},
 		},
-		{use: "get ACCOUNT_ID", short: "Show an account", method: http.MethodGet, path: one, shows: upright, columns: whole, items: items},
 		{
-			use: "create", short: "Create an account", method: http.MethodPost, path: "/accounts", once: true, shows: upright, columns: whole, items: items, params: []param{
+			use: "get ACCOUNT_ID", short: "Show an account", method: http.MethodGet, path: accountPath,
+			layout: layoutDetails, columns: details, itemFormats: items,
+		},
+		{
+			use: "create", short: "Create an account", method: http.MethodPost, path: "/accounts", idempotent: true,
+			layout: layoutDetails, columns: details, itemFormats: items, params: []param{
 				{flag: "domain", usage: "unique `domain` of the account", required: true}, name,
 			},
 		},
-		{use: "update ACCOUNT_ID", short: "Change the name or domain of an account", method: http.MethodPatch, path: one, state: seenState, shows: upright, columns: whole, items: items, params: []param{
-			{flag: "domain", usage: "unique `domain` of the account"}, name,
-		}},
-		with("merge", "Merge an account into another one", "The other account then includes its entries and prospects. To undo this, run atrium accounts split.",
+		{
+			use: "update ACCOUNT_ID", short: "Change the name or domain of an account", method: http.MethodPatch,
+			path: accountPath, ifMatch: requiredIfMatch, layout: layoutDetails, columns: details, itemFormats: items,
+			params: []param{
+				{flag: "domain", usage: "unique `domain` of the account"}, name,
+			},
+		},
+		mergeOperation("merge", "Merge an account into another one",
+			"The other account then includes its entries and prospects. To undo this, run atrium accounts split.",
 			param{flag: "into", usage: "`ID` of the account to merge into"}),
-		with("split", "Split off a merged account", "",
+		mergeOperation("split", "Split off a merged account", "",
 			param{flag: "merged", name: "accountId", usage: "`ID` of the account to split off"}),
 		{
 			use: "erase ACCOUNT_ID", short: "Permanently erase an account and its activity",
@@ -69,29 +84,33 @@ ACCOUNT_ID is the survivor. To erase only a part, split it off first.
 
 If there is much to erase, or the SQLite database is large, a running server deletes the
 rest over the next minutes.`,
-			method: http.MethodDelete, path: one, state: givenState, confirm: "Permanently erase", means: wholeAccount, shows: upright, columns: []column{{"Entries deleted", "entriesDeleted"}},
+			method: http.MethodDelete, path: accountPath, ifMatch: optionalIfMatch, confirm: "Permanently erase",
+			affected: survivingAccount, layout: layoutDetails, columns: []column{{"Entries deleted", "entriesDeleted"}},
 		},
 		{
 			use: "activity ACCOUNT_ID", short: "List the entries of an account, newest first",
-			example: "  atrium accounts activity account_… --tenant tenant_… --since 2026-03-01T00:00:00Z --source crm",
-			method:  http.MethodGet, path: one + "/activity", shows: rows, columns: []column{
-				{"ENTRY", "accountLogId"}, {"RECORDED", "createdAt"}, {"OCCURRED", "occurredAt"}, {"SOURCE", "source"}, {"TYPE", "type"}, {"BYTES", "payloadBytes"},
-			}, params: append(span[:len(span):len(span)], param{flag: "include", usage: "`field` to add to -o json: payload", values: []string{"payload"}}),
+			example: "  atrium accounts activity account_… --tenant tenant_… " +
+				"--since 2026-03-01T00:00:00Z --source crm",
+			method: http.MethodGet, path: accountPath + "/activity", layout: layoutList, columns: []column{
+				{"ENTRY", "accountLogId"}, {"RECORDED", "createdAt"}, {"OCCURRED", "occurredAt"}, {"SOURCE", "source"},
+				{"TYPE", "type"}, {"BYTES", "payloadBytes"},
+			}, params: append(timeRange[:len(timeRange):len(timeRange)], param{flag: "include",
+				usage: "`field` to add to -o json: payload", values: []string{"payload"}}),
 		},
 		{
 			use: "counts ACCOUNT_ID", short: "Count the entries of an account by day, source and type",
-			method: http.MethodGet, path: one + "/activity/counts", shows: rows, params: span,
+			method: http.MethodGet, path: accountPath + "/activity/counts", layout: layoutList, params: timeRange,
 			columns: []column{{"DAY", "day"}, {"SOURCE", "source"}, {"TYPE", "type"}, {"ENTRIES", "count"}},
 		},
 	}}
 }
 
-// linkedProspect returns a prospect of an account for people: its identifier, its name
-// and its address, as far as it has them.
-func linkedProspect(v jsontext.Value) (string, error) {
+// formatProspect formats a linked prospect as its ID, its name and its email address, if it has
+// them.
+func formatProspect(v jsontext.Value) (string, error) {
 	var p struct {
 		ProspectID  string  `json:"prospectId"`
-		Name, Email *string // null for none
+		Name, Email *string // nil if null
 	}
 	if err := json.Unmarshal(v, &p, json.MatchCaseInsensitiveNames(true)); err != nil {
 		return "", fmt.Errorf("read response: %w", err)
@@ -109,8 +128,8 @@ func linkedProspect(v jsontext.Value) (string, error) {
 	return atrium.Printable(p.ProspectID + ", " + strings.Join(words, " ")), nil
 }
 
-// mergedAccount returns an account that was merged into another one for people.
-func mergedAccount(v jsontext.Value) (string, error) {
+// formatMergedAccount formats a merged account as its ID and its domain.
+func formatMergedAccount(v jsontext.Value) (string, error) {
 	var a struct {
 		AccountID string `json:"accountId"`
 		Domain    string `json:"domain"`

@@ -19,9 +19,11 @@ func audit() group {
 	return group{name: "audit", short: "Read, export and verify the audit log", operations: []operation{
 		{
 			use: "list", short: "List audit records, newest first",
-			example: "  atrium audit list --tenant tenant_… --subject page_…\n  atrium audit list --operator --action tenant. --limit 20",
-			method:  http.MethodGet, path: "/audit", owner: orOperators, shows: rows, columns: []column{
-				{"NUMBER", "number"}, {"AT", "at"}, {"ACTOR", "actor"}, {"ACTION", "action"}, {"SUBJECT", "subject"}, {"REQUEST", "requestId"}, {"DETAIL", "detail"},
+			example: "  atrium audit list --tenant tenant_… --subject page_…\n" +
+				"  atrium audit list --operator --action tenant. --limit 20",
+			method: http.MethodGet, path: "/audit", tenancy: tenantOrOperators, layout: layoutList, columns: []column{
+				{"NUMBER", "number"}, {"AT", "at"}, {"ACTOR", "actor"}, {"ACTION", "action"}, {"SUBJECT", "subject"},
+				{"REQUEST", "requestId"}, {"DETAIL", "detail"},
 			}, params: []param{
 				{flag: "subject", usage: "only changes of the resource with this `ID`"},
 				{flag: "actor", usage: "only changes by this `actor`: a key ID, 'command line' or 'schedule'"},
@@ -34,18 +36,20 @@ func audit() group {
 			use: "head", short: "Print the head of the audit log",
 			long: `The head is the number and the hash of the last row. Store it where users of the database
 cannot change it, and pass it to atrium audit verify --head.`,
-			method: http.MethodGet, path: "/audit/head", owner: orOperators, shows: bare, columns: []column{{"HEAD", "number:hash"}},
+			method: http.MethodGet, path: "/audit/head", tenancy: tenantOrOperators, layout: layoutValue,
+			columns: []column{{"HEAD", "number:hash"}},
 		},
-		exportingAudit,
-	}, others: []func(*target) *cobra.Command{newAuditVerify}}
+		auditExport,
+	}, extraCommands: []func(*target) *cobra.Command{newAuditVerify}}
 }
 
-var exportingAudit = operation{
+var auditExport = operation{
 	use: "export", short: "Write the audit log to stdout, oldest first",
-	long:    "Write NDJSON, one row per line, with everything that atrium audit verify needs.",
-	example: "  atrium audit export --tenant tenant_… > audit.ndjson\n  atrium audit export --tenant tenant_… --from 1201 >> audit.ndjson",
-	method:  http.MethodGet, path: "/audit/export", owner: orOperators, shows: verbatim, params: []param{
-		{flag: "from", kind: integer, usage: "`number` of the first row (default 1)", least: 1},
+	long: "Write NDJSON, one row per line, with everything that atrium audit verify needs.",
+	example: "  atrium audit export --tenant tenant_… > audit.ndjson\n" +
+		"  atrium audit export --tenant tenant_… --from 1201 >> audit.ndjson",
+	method: http.MethodGet, path: "/audit/export", tenancy: tenantOrOperators, layout: layoutRaw, params: []param{
+		{flag: "from", kind: integer, usage: "`number` of the first row (default 1)", minimum: 1},
 	},
 }
 
@@ -58,18 +62,20 @@ faulty row and exit with code 1.
 
 With --head and a head that was stored elsewhere, also detect a log that was truncated or
 completely rewritten. FILE may then start with the row after that head.`,
-		Example: "  atrium audit verify --tenant tenant_…\n  atrium audit verify --tenant tenant_… --head 1200:5f1d… audit.ndjson",
+		Example: "  atrium audit verify --tenant tenant_…\n" +
+			"  atrium audit verify --tenant tenant_… --head 1200:5f1d… audit.ndjson",
 	}
 	operatorFlag(cmd, t)
 	out := outputFlag(cmd)
-	kept := cmd.Flags().String("head", "", "earlier `head` that the chain must contain, as printed by atrium audit head")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, orOperators) }
+	headFlag := cmd.Flags().String("head", "",
+		"earlier `head` that the chain must contain, as printed by atrium audit head")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, tenantOrOperators) }
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		var known *auditlog.Head
-		if *kept != "" {
-			head, ok := auditlog.ParseHead(*kept)
+		if *headFlag != "" {
+			head, ok := auditlog.ParseHead(*headFlag)
 			if !ok {
-				return usageError{fmt.Errorf("--head: invalid head %q: run atrium audit head to print one", *kept)}
+				return usageError{fmt.Errorf("--head: invalid head %q: run atrium audit head to print one", *headFlag)}
 			}
 			known = &head
 		}
@@ -77,22 +83,22 @@ completely rewritten. FILE may then start with the row after that head.`,
 		if err != nil {
 			return err
 		}
-		return printVerdict(cmd, out, report)
+		return printVerification(cmd, out, report)
 	})
 	return cmd
 }
 
-// verify verifies the chain that the flags name, or else that of the tenant of the key,
-// in the file that the arguments name if they do.
+// verify verifies the chain of the tenant or the operators that the flags name, or else of the
+// tenant of the key. It reads the file in args, if there is one.
 func (t *target) verify(cmd *cobra.Command, args []string, known *auditlog.Head) (report auditlog.Report, err error) {
 	chain := atrium.OperatorChain
-	if !t.operators {
+	if !t.operator {
 		chain = atrium.TenantID(t.tenant)
 	}
-	if chain == "" { // resolve has made sure that there is a server to ask
-		if err := t.with(cmd, "", func(c *client) (err error) {
-			chain, err = c.ownTenant(cmd.Context())
-			return exportingAudit.reword(cmd, nil, t, err)
+	if chain == "" { // resolve ensured that there is a server
+		if err := t.withClient(cmd, "", func(c *client) (err error) {
+			chain, err = c.keyTenant(cmd.Context())
+			return auditExport.translate(cmd, nil, t, err)
 		}); err != nil {
 			return report, err
 		}
@@ -101,10 +107,10 @@ func (t *target) verify(cmd *cobra.Command, args []string, known *auditlog.Head)
 	case len(args) == 1:
 		return verifyFile(cmd, args[0], chain, known)
 	case t.remote():
-		err = t.with(cmd, "", func(c *client) error {
-			response, err := c.do(cmd.Context(), call{method: exportingAudit.method, path: exportingAudit.path})
+		err = t.withClient(cmd, "", func(c *client) error {
+			response, err := c.do(cmd.Context(), call{method: auditExport.method, path: auditExport.path})
 			if err != nil {
-				return exportingAudit.reword(cmd, nil, t, err)
+				return auditExport.translate(cmd, nil, t, err)
 			}
 			defer func() { _ = response.Body.Close() }()
 			report, err = auditlog.VerifyLines(response.Body, chain, known)
@@ -112,9 +118,9 @@ func (t *target) verify(cmd *cobra.Command, args []string, known *auditlog.Head)
 		})
 		return report, err
 	}
-	err = t.onDatabase(cmd, func(_ config.Config, s *store.Store) error {
-		if _, err := s.Tenant(cmd.Context(), chain); !t.operators && err != nil {
-			return exportingAudit.reword(cmd, nil, t, err)
+	err = t.withStore(cmd, func(_ config.Config, s *store.Store) error {
+		if _, err := s.Tenant(cmd.Context(), chain); !t.operator && err != nil {
+			return auditExport.translate(cmd, nil, t, err)
 		}
 		report, err = s.VerifyAudit(cmd.Context(), chain, known)
 		return err
@@ -133,24 +139,25 @@ func verifyFile(cmd *cobra.Command, path string, chain atrium.TenantID, known *a
 		in = file
 	}
 	report, err := auditlog.VerifyLines(in, chain, known)
-	if err == nil && report.Fault == nil && report.First == 0 { // as an export that failed leaves it
+	if err == nil && report.Fault == nil && report.First == 0 { // such as after a failed export
 		err = fmt.Errorf("%s has no rows: nothing was verified", path)
 	}
 	return report, err
 }
 
-type verdictView struct {
+type verification struct {
 	First    int64         `json:"first"`
 	Last     int64         `json:"last"`
 	Hash     string        `json:"hash"`
 	Redacted int64         `json:"redacted"`
 	Flaw     auditlog.Flaw `json:"flaw,omitzero"`
-	Row      *int64        `json:"row,omitzero"` // that the flaw is at
+	Row      *int64        `json:"row,omitzero"` // row of the flaw
 }
 
-// printVerdict prints what was found, and returns what is wrong as an error.
-func printVerdict(cmd *cobra.Command, out *output, r auditlog.Report) error {
-	view := verdictView{First: r.First, Last: r.Head.Number, Hash: hex.EncodeToString(r.Head.Hash), Redacted: r.Redacted}
+// printVerification prints the report, and returns a flaw as an error.
+func printVerification(cmd *cobra.Command, out *output, r auditlog.Report) error {
+	view := verification{First: r.First, Last: r.Head.Number, Hash: hex.EncodeToString(r.Head.Hash),
+		Redacted: r.Redacted}
 	if r.Fault != nil {
 		view.Flaw, view.Row = r.Fault.Flaw, &r.Fault.Number
 	}
@@ -160,7 +167,8 @@ func printVerdict(cmd *cobra.Command, out *output, r auditlog.Report) error {
 				fmt.Fprintln(w, "The audit log is empty.")
 				return
 			}
-			fmt.Fprintf(w, "The chain is intact from row %d to %d; redacted rows: %d.\nHead\t%s\n", r.First, r.Head.Number, r.Redacted, r.Head)
+			fmt.Fprintf(w, "The chain is intact from row %d to %d; redacted rows: %d.\nHead\t%s\n", r.First,
+				r.Head.Number, r.Redacted, r.Head)
 		}); err != nil {
 			return err
 		}

@@ -51,23 +51,26 @@ You can delete it. For PostgreSQL, use PostgreSQL's own tools.`,
 		if _, err := os.Stat(path); err != nil {
 			return fmt.Errorf("open database: %w", err)
 		}
-		s, err := lookAt(cmd.Context(), settings)
+		s, err := openReadOnly(cmd.Context(), settings)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = s.Close() }()
 		start := time.Now()
-		var m backup.Manifest
-		err = withProgress(cmd, "copied", backup.Options{Rate: int64(*rate), Version: version()}, func(o backup.Options) error {
-			m, err = backup.Make(cmd.Context(), s, args[0], o)
-			return err
-		})
+		var manifest backup.Manifest
+		err = withProgress(cmd, "copied", backup.Options{Rate: int64(*rate), Version: version()},
+			func(o backup.Options) error {
+				manifest, err = backup.Make(cmd.Context(), s, args[0], o)
+				return err
+			})
 		if err != nil {
-			return interrupted(err)
+			return interruptedError(err)
 		}
-		return out.print(cmd, m, func(w io.Writer) {
-			fmt.Fprintf(w, "%s contains everything acknowledged before %s: %s.\n", args[0], m.TakenAt, m.Described())
-			fmt.Fprintf(w, "%s in %s, SHA-256 %s\n", mebibytes(m.Bytes), time.Since(start).Round(time.Millisecond), m.SHA256)
+		return out.print(cmd, manifest, func(w io.Writer) {
+			fmt.Fprintf(w, "%s contains everything acknowledged before %s: %s.\n", args[0], manifest.TakenAt,
+				manifest.Described())
+			fmt.Fprintf(w, "%s in %s, SHA-256 %s\n", mebibytes(manifest.Bytes),
+				time.Since(start).Round(time.Millisecond), manifest.SHA256)
 		})
 	})
 	return cmd
@@ -95,17 +98,19 @@ were revoked since.`,
 	}
 	database, out := databaseSettings(cmd.Flags()), outputFlag(cmd)
 	verify := cmd.Flags().Bool("verify", false, "check the backup without restoring it")
-	without := cmd.Flags().Bool("no-manifest", false, "accept a backup without a manifest, such as one made by sqlite3; no checksum is compared")
+	noManifest := cmd.Flags().Bool("no-manifest", false,
+		"accept a backup without a manifest, such as one made by sqlite3; no checksum is compared")
 	rate := rateFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
-		settings, named, err := database(cmd.ErrOrStderr())
+		settings, explicit, err := database(cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
 		path := ""
 		if !*verify {
-			if !named {
-				return usageError{errors.New("no database to restore to: pass --database or set ATRIUM_DATABASE, or pass --verify to only check the backup")}
+			if !explicit {
+				return usageError{errors.New("no database to restore to: pass --database or set ATRIUM_DATABASE, " +
+					"or pass --verify to only check the backup")}
 			}
 			if path, err = databaseFile(settings, "use pg_restore"); err != nil {
 				return err
@@ -114,23 +119,24 @@ were revoked since.`,
 		var report backup.Report
 		err = withProgress(cmd, "read", backup.Options{Rate: int64(*rate)}, func(o backup.Options) error {
 			if *verify {
-				report, err = backup.Verify(cmd.Context(), args[0], !*without, o)
+				report, err = backup.Verify(cmd.Context(), args[0], !*noManifest, o)
 			} else {
-				report, err = backup.Restore(cmd.Context(), args[0], path, !*without, o)
+				report, err = backup.Restore(cmd.Context(), args[0], path, !*noManifest, o)
 			}
 			return err
 		})
 		if err != nil {
-			return interrupted(err)
+			return interruptedError(err)
 		}
 		for _, f := range report.Audits {
-			warn(cmd.ErrOrStderr(), fmt.Sprintf("audit log of %s was tampered with before the backup: %s", f.Tenant, f.What))
+			warn(cmd.ErrOrStderr(),
+				fmt.Sprintf("audit log of %s was tampered with before the backup: %s", f.Tenant, f.What))
 		}
 		err = out.print(cmd, report, func(w io.Writer) {
 			if *verify {
-				fmt.Fprintf(w, "%s is intact: %s%s.\n", args[0], report.Described(), taken(report))
+				fmt.Fprintf(w, "%s is intact: %s%s.\n", args[0], report.Described(), takenAt(report))
 			} else {
-				fmt.Fprintf(w, "Restored %s: %s%s.\n", path, report.Described(), taken(report))
+				fmt.Fprintf(w, "Restored %s: %s%s.\n", path, report.Described(), takenAt(report))
 			}
 		})
 		if err == nil && *verify && len(report.Audits) > 0 {
@@ -141,8 +147,8 @@ were revoked since.`,
 	return cmd
 }
 
-func taken(r backup.Report) string {
-	if r.TakenAt == 0 { // there is no manifest
+func takenAt(r backup.Report) string {
+	if r.TakenAt == 0 { // no manifest
 		return ""
 	}
 	return ", acknowledged before " + r.TakenAt.String()
@@ -154,8 +160,8 @@ func rateFlag(cmd *cobra.Command) *config.Size {
 	return rate
 }
 
-// databaseFile returns the path of the database file that the settings name. A server
-// has its own tools, which are named.
+// databaseFile returns the path of the SQLite database file. For another engine, the error names
+// the tools to use instead.
 func databaseFile(c config.Config, tools string) (string, error) {
 	path, ok := strings.CutPrefix(c.Database, "sqlite:")
 	if !ok || path == "" {
@@ -168,12 +174,12 @@ func databaseFile(c config.Config, tools string) (string, error) {
 func withProgress(cmd *cobra.Command, verb string, o backup.Options, f func(backup.Options) error) error {
 	p := startProgress(cmd.ErrOrStderr(), verb, 0)
 	defer p.finish()
-	o.Progress = p.at
+	o.Progress = p.setBytes
 	return f(o)
 }
 
-// interrupted says that a signal is what has ended a command, if it is.
-func interrupted(err error) error {
+// interruptedError replaces the error of a canceled context.
+func interruptedError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted: nothing was created")
 	}

@@ -8,13 +8,14 @@ import (
 	"testing"
 )
 
-// A signal is told where it has ended the command; a fault is told, signal or not.
-func TestAnInterruptHidesNoFault(t *testing.T) {
-	if err := interrupted(fmt.Errorf("check: %w", context.Canceled)); !strings.Contains(err.Error(), "nothing was created") {
+// A signal is reported only if it ended the command. Other errors are reported even after a signal.
+func TestInterruptDoesNotHideErrors(t *testing.T) {
+	err := interruptedError(fmt.Errorf("check: %w", context.Canceled))
+	if !strings.Contains(err.Error(), "nothing was created") {
 		t.Error(err)
 	}
-	whole := errors.New("the backup is whole, its manifest could not be written")
-	if err := interrupted(whole); !errors.Is(err, whole) {
+	other := errors.New("write manifest: disk full")
+	if err := interruptedError(other); !errors.Is(err, other) {
 		t.Error(err)
 	}
 }

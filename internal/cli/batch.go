@@ -15,15 +15,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The limits of one request with many entries.
+// Limits of one batch request.
 const (
 	batchEntries = 1000
 	batchBytes   = 8 << 20
-	maxEntryLine = 32 << 20 // whatever a server takes is less
+	maxEntryLine = 32 << 20 // more than any server accepts
 )
 
-// batching is the operation behind a batch. Its body is made of the lines of a file.
-var batching = operation{use: "batch FILE", method: http.MethodPost, path: "/account_logs"}
+// batchOperation is the operation that a batch calls. Its body consists of the lines of a file.
+var batchOperation = operation{use: "batch FILE", method: http.MethodPost, path: "/account_logs"}
 
 func newEntriesBatch(t *target) *cobra.Command {
 	cmd := &cobra.Command{
@@ -35,7 +35,7 @@ code is then 1. Give every entry an idempotencyKey: then the command is safe to 
 		Example: "  atrium entries batch --tenant tenant_… history.ndjson",
 	}
 	out := outputFlag(cmd)
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, oneTenant) }
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, tenantRequired) }
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		in := cmd.InOrStdin()
 		if args[0] != "-" {
@@ -46,12 +46,14 @@ code is then 1. Give every entry an idempotencyKey: then the command is safe to 
 			defer func() { _ = file.Close() }()
 			in = file
 		}
-		return t.with(cmd, "", func(c *client) error {
+		return t.withClient(cmd, "", func(c *client) error {
 			b := &batch{listing: newListing(cmd.OutOrStdout(), out.form, []column{
-				{"LINE", "line"}, {"STATUS", "status"}, {"ENTRY", "accountLogId"}, {"ACCOUNT", "accountId"}, {"REPLAYED", "replayed"}, {"PROBLEM", "problem"},
+				{"LINE", "line"}, {"STATUS", "status"}, {"ENTRY", "accountLogId"}, {"ACCOUNT", "accountId"},
+				{"REPLAYED", "replayed"}, {"PROBLEM", "problem"},
 			}), send: func(body []byte) ([]byte, error) {
-				a, err := c.ask(cmd.Context(), call{method: batching.method, path: batching.path, body: bytes.NewReader(body)})
-				return a.body, batching.reword(cmd, nil, t, err)
+				response, err := c.fetch(cmd.Context(),
+					call{method: batchOperation.method, path: batchOperation.path, body: bytes.NewReader(body)})
+				return response.body, batchOperation.translate(cmd, nil, t, err)
 			}}
 			return b.read(in)
 		})
@@ -59,30 +61,30 @@ code is then 1. Give every entry an idempotencyKey: then the command is safe to 
 	return cmd
 }
 
-// A batch collects lines for one request and prints what became of them.
+// A batch collects lines for a request and prints the outcome of each line.
 type batch struct {
 	listing *listing
 	send    func(body []byte) ([]byte, error)
 
-	body    []byte
-	lines   []int // the numbers of the lines in the body
-	refused int
+	body     []byte
+	lines    []int // line numbers of the entries in body
+	rejected int
 }
 
-// read sends all lines. When it fails in the middle, what became of those before is
-// complete and can be read: it says what need not be sent again.
+// read sends all lines. If it fails midway, it still prints complete outcomes of the lines before:
+// these need not be sent again.
 func (b *batch) read(in io.Reader) error {
 	n, err := b.sendAll(in)
-	if err == nil || b.listing.begun {
+	if err == nil || b.listing.started {
 		err = errors.Join(err, b.listing.end())
 	}
-	if err == nil && b.refused > 0 {
-		err = fmt.Errorf("%d of %d lines were rejected", b.refused, n)
+	if err == nil && b.rejected > 0 {
+		err = fmt.Errorf("%d of %d lines were rejected", b.rejected, n)
 	}
 	return err
 }
 
-// sendAll returns how many lines it read.
+// sendAll returns the number of lines that it read.
 func (b *batch) sendAll(in io.Reader) (n int, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxEntryLine)
@@ -92,8 +94,9 @@ func (b *batch) sendAll(in io.Reader) (n int, err error) {
 		switch {
 		case len(line) == 0:
 			continue
-		case !jsontext.Value(line).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)):
-			return n, errors.Join(b.flush(), fmt.Errorf("line %d must be one JSON value: the lines before it were sent", n))
+		case !jsontext.Value(line).IsValid(lenientJSON):
+			return n, errors.Join(b.flush(),
+				fmt.Errorf("line %d must be one JSON value: the lines before it were sent", n))
 		case len(b.lines) == batchEntries || len(b.body)+len(line) > batchBytes && len(b.lines) > 0:
 			if err := b.flush(); err != nil {
 				return n, err
@@ -105,57 +108,58 @@ func (b *batch) sendAll(in io.Reader) (n int, err error) {
 	return n, errors.Join(b.flush(), lines.Err())
 }
 
-// withProblem returns an outcome with the member problem, for a row of the table: every
-// fault of what was refused, or the detail of what has none.
+// withProblem adds the member problem to an outcome, for the table: all faults of a rejected entry,
+// or its detail if it has no faults.
 func withProblem(outcome jsontext.Value) (jsontext.Value, error) {
 	var p problem
-	if err := json.Unmarshal(outcome, &p, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+	if err := json.Unmarshal(outcome, &p, lenientJSON); err != nil {
 		return nil, fmt.Errorf("read response: %w", err)
 	}
 	if p.Detail == "" {
 		return outcome, nil
 	}
-	said := p.Detail
+	message := p.Detail
 	if faults := p.faults(); len(faults) > 0 {
 		texts := make([]string, len(faults))
 		for i, f := range faults {
 			texts[i] = strings.TrimSpace(strings.TrimPrefix(f.Where, "/") + " " + f.Detail)
 		}
-		said = strings.Join(texts, "; ")
+		message = strings.Join(texts, "; ")
 	}
-	text, err := jsontext.AppendQuote(nil, said)
+	text, err := jsontext.AppendQuote(nil, message)
 	if err != nil {
 		return nil, fmt.Errorf("read response: %w", err)
 	}
-	return append(append([]byte(`{"problem":`), text...), append([]byte{','}, bytes.TrimPrefix(outcome, []byte("{"))...)...), nil
+	return append(append([]byte(`{"problem":`), text...),
+		append([]byte{','}, bytes.TrimPrefix(outcome, []byte("{"))...)...), nil
 }
 
-// flush sends what was collected.
+// flush sends the collected lines.
 func (b *batch) flush() error {
 	if len(b.lines) == 0 {
 		return nil
 	}
 	body := append([]byte(`{"entries":[`), b.body[:len(b.body)-1]...)
-	answer, err := b.send(append(body, "]}"...))
+	response, err := b.send(append(body, "]}"...))
 	if err != nil {
 		return fmt.Errorf("send lines: the results from line %d on are unknown: %w", b.lines[0], err)
 	}
 	var page struct {
 		Outcomes []jsontext.Value `json:"outcomes"`
 	}
-	if err := json.Unmarshal(answer, &page); err != nil {
+	if err := json.Unmarshal(response, &page); err != nil {
 		return fmt.Errorf("read response: %w", err)
 	}
 	if len(page.Outcomes) != len(b.lines) {
 		return fmt.Errorf("read response: %d outcomes for %d lines", len(page.Outcomes), len(b.lines))
 	}
 	for i, o := range page.Outcomes {
-		status, err := memberOf(o, "status")
+		status, err := lookupMember(o, "status")
 		if err != nil {
 			return err
 		}
 		if string(status) >= "400" {
-			b.refused++
+			b.rejected++
 		}
 		page.Outcomes[i] = fmt.Appendf(nil, `{"line":%d,%s`, b.lines[i], bytes.TrimPrefix(o, []byte("{")))
 		if b.listing.form == formTable {

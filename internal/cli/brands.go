@@ -7,8 +7,9 @@ func brands() group {
 	return group{name: "brands", short: "Create, list, rename and delete brands", operations: []operation{
 		{
 			use: "list", short: "List the brands of a tenant, newest first",
-			example: "  atrium brands list --tenant tenant_…\n  ATRIUM_KEY=atr_… atrium brands list --server https://atrium.example -o json",
-			method:  http.MethodGet, path: "/brands", shows: rows, columns: columns,
+			example: "  atrium brands list --tenant tenant_…\n" +
+				"  ATRIUM_KEY=atr_… atrium brands list --server https://atrium.example -o json",
+			method: http.MethodGet, path: "/brands", layout: layoutList, columns: columns,
 		},
 		{
 			use: "get BRAND_ID", short: "Show a brand",
@@ -17,15 +18,18 @@ func brands() group {
 		{
 			use: "create", short: "Create a brand",
 			example: "  atrium brands create --tenant tenant_… --name 'Example Manufacturing'",
-			method:  http.MethodPost, path: "/brands", params: []param{named("the brand", true)}, once: true, columns: columns,
+			method:  http.MethodPost, path: "/brands", params: []param{nameParam("the brand", true)}, idempotent: true,
+			columns: columns,
 		},
 		{
 			use: "update BRAND_ID", short: "Rename a brand",
-			method: http.MethodPatch, path: "/brands/{brand_id}", params: []param{named("the brand", false)}, state: seenState, columns: columns,
+			method: http.MethodPatch, path: "/brands/{brand_id}", params: []param{nameParam("the brand", false)},
+			ifMatch: requiredIfMatch, columns: columns,
 		},
 		{
 			use: "delete BRAND_ID", short: "Permanently delete an unused brand",
-			method: http.MethodDelete, path: "/brands/{brand_id}", state: givenState, confirm: "Permanently delete", shows: nothing,
+			method: http.MethodDelete, path: "/brands/{brand_id}", ifMatch: optionalIfMatch,
+			confirm: "Permanently delete", layout: layoutNone,
 		},
 	}}
 }

@@ -1,9 +1,8 @@
-// Package cli is the command line: it reads flags and the environment, and
-// calls what does the work.
+// Package cli implements the command line: it reads flags and the environment, and calls the
+// packages that do the work.
 //
-// Data goes to stdout and everything else to stderr. The exit code is 0 when
-// what was asked for was done, 2 when the command line itself is wrong, and 1
-// for any other failure.
+// Data goes to stdout, everything else to stderr. The exit code is 0 on success, 2 for a usage
+// error, and 1 for any other failure.
 package cli
 
 import (
@@ -26,17 +25,17 @@ import (
 	"atrium/internal/store"
 )
 
-// The exit codes.
+// Exit codes.
 const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
 )
 
-// Main runs a command line and returns its exit code. SIGINT and SIGTERM end it
-// in good order, and SIGHUP does unless it serves; a second one ends it at once.
+// Main runs a command line and returns its exit code. SIGINT and SIGTERM end the command
+// gracefully, as does SIGHUP except for servers. A second signal ends it immediately.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := untilSignal(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := notifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := NewCommand()
 	root.SetArgs(args)
@@ -45,47 +44,47 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	cmd, err := execute(ctx, root, args)
 	if err == nil {
-		return exitDone
+		return exitOK
 	}
 	fmt.Fprintf(stderr, "atrium: %s\n", printableLines(explain(err)))
 	if failed := (failure{}); errors.As(err, &failed) {
-		return exitFailed
+		return exitFailure
 	}
 	fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
 	return exitUsage
 }
 
-// sameSignal is how long a second signal is taken for the first one: some send it to a
-// process and to the group that it is in.
-const sameSignal = 100 * time.Millisecond
+// signalDebounce is how long repeated signals count as one: some programs send a signal to a
+// process and also to its process group.
+const signalDebounce = 100 * time.Millisecond
 
-// untilSignal returns a context that ends with a signal, which has its default effect
-// when it comes again later.
-func untilSignal(ctx context.Context, signals ...os.Signal) (context.Context, context.CancelFunc) {
+// notifyContext returns a context that is canceled by a signal. After signalDebounce, signals have
+// their default effect again.
+func notifyContext(ctx context.Context, signals ...os.Signal) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, signals...)
 	context.AfterFunc(ctx, func() {
-		time.Sleep(sameSignal)
+		time.Sleep(signalDebounce)
 		stop()
 	})
 	return ctx, stop
 }
 
-// endOnHangup has SIGHUP end a command as SIGTERM does, unless it is to be ignored.
-func endOnHangup(cmd *cobra.Command) {
+// cancelOnHangup cancels the context of a command on SIGHUP, unless SIGHUP is ignored.
+func cancelOnHangup(cmd *cobra.Command) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return
 	}
-	ctx, _ := untilSignal(cmd.Context(), syscall.SIGHUP) // as long as the process
+	ctx, _ := notifyContext(cmd.Context(), syscall.SIGHUP) // never stopped: it lasts as long as the process
 	cmd.SetContext(ctx)
 }
 
-// A failure is an error of a command that was called correctly. All other errors
-// come from reading the command line.
+// A failure is an error of a command whose command line was valid. All other errors are usage
+// errors.
 type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
 
-// run makes a command's function one whose errors are failures.
+// run wraps the errors of a command in failure, except usage errors.
 func run(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := f(cmd, args)
@@ -99,7 +98,7 @@ func run(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, [
 	}
 }
 
-// A usageError is a wrong command line that only the command itself can see.
+// A usageError is a usage error that the command itself detects.
 type usageError struct{ error }
 
 // NewCommand returns the atrium command with all of its subcommands.
@@ -118,18 +117,19 @@ To try it, run: atrium demo`,
 	root.SetVersionTemplate("atrium {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
-		if cmd.Name() != "serve" && cmd.Name() != "demo" { // which have a meaning of their own for it
-			endOnHangup(cmd)
+		if cmd.Name() != "serve" && cmd.Name() != "demo" { // which handle SIGHUP themselves
+			cancelOnHangup(cmd)
 		}
 	}
-	root.AddCommand(newServe(), newDemo(), newConfig(), newMigrate(), newImport(), newExport(), newBackup(), newRestore(), newDoctor(), newVersion())
+	root.AddCommand(newServe(), newDemo(), newConfig(), newMigrate(), newImport(), newExport(), newBackup(),
+		newRestore(), newDoctor(), newVersion())
 	for _, g := range groups() {
 		root.AddCommand(newGroup(g))
 	}
 	return root
 }
 
-// version returns what this binary was built from.
+// version returns the module version, the VCS revision and the Go version of this binary.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -148,42 +148,46 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs}
 	out := outputFlag(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
-		return out.print(cmd, map[string]string{"version": version()}, func(w io.Writer) { fmt.Fprintf(w, "atrium %s\n", version()) })
+		return out.print(cmd, map[string]string{"version": version()},
+			func(w io.Writer) { fmt.Fprintf(w, "atrium %s\n", version()) })
 	})
 	return cmd
 }
 
-// databaseFlag adds the flags that say which database a command works on and how,
-// and returns what gives these settings once the command line is read.
+// databaseFlag adds the flags that select and configure the database. The function that it returns
+// loads these settings after flag parsing.
 func databaseFlag(cmd *cobra.Command) func(stderr io.Writer) (config.Config, error) {
 	return databaseFlags(cmd.Flags())
 }
 
-func databaseFlags(flags *pflag.FlagSet, others ...string) func(stderr io.Writer) (config.Config, error) {
-	load := databaseSettings(flags, others...)
+func databaseFlags(flags *pflag.FlagSet, extra ...string) func(stderr io.Writer) (config.Config, error) {
+	load := databaseSettings(flags, extra...)
 	return func(stderr io.Writer) (config.Config, error) {
 		settings, _, err := load(stderr)
 		return settings, err
 	}
 }
 
-// databaseSettings is databaseFlags, whose function says besides whether anybody has
-// named the database, or it is the default.
-func databaseSettings(flags *pflag.FlagSet, others ...string) func(stderr io.Writer) (settings config.Config, named bool, err error) {
+// databaseSettings is like databaseFlags. The function that it returns also reports whether the
+// database was set explicitly.
+func databaseSettings(
+	flags *pflag.FlagSet, extra ...string,
+) func(stderr io.Writer) (settings config.Config, explicit bool, err error) {
 	settings := config.Default()
-	loader := config.Bind(flags, &settings, append(others, "database", "database-timeout", "database-statements")...)
+	loader := config.Bind(flags, &settings, append(extra, "database", "database-timeout", "database-statements")...)
 	return func(stderr io.Writer) (config.Config, bool, error) {
 		list, err := loader.Load(os.LookupEnv)
 		if err != nil {
 			return config.Config{}, false, usageError{err}
 		}
 		warn(stderr, loader.Warnings...)
-		named := slices.ContainsFunc(list, func(s config.Setting) bool { return s.Name == "database" && s.Source != config.FromDefault })
-		return settings, named, nil
+		explicit := slices.ContainsFunc(list,
+			func(s config.Setting) bool { return s.Name == "database" && s.Source != config.FromDefault })
+		return settings, explicit, nil
 	}
 }
 
-// warn says what is unwise, each on a line of its own.
+// warn prints each warning on its own line.
 func warn(stderr io.Writer, warnings ...string) {
 	for _, w := range warnings {
 		fmt.Fprintf(stderr, "atrium: warning: %s\n", w)
@@ -195,8 +199,8 @@ func openStore(ctx context.Context, c config.Config) (*store.Store, error) {
 	return store.Open(ctx, c.Database, storeOptions(c, nil))
 }
 
-// lookAt opens the store that the settings name for those who change nothing there.
-func lookAt(ctx context.Context, c config.Config) (*store.Store, error) {
+// openReadOnly opens the store that the settings name for reading only.
+func openReadOnly(ctx context.Context, c config.Config) (*store.Store, error) {
 	options := storeOptions(c, nil)
 	options.ReadOnly = true
 	return store.Open(ctx, c.Database, options)

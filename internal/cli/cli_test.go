@@ -27,38 +27,39 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// A server runs the tests, and then ends the database server that they have used.
+// A server runs the tests, and then stops the database server that they used.
 type server struct{ *testing.M }
 
 func (s server) Run() int { return postgrestest.Main(s.M) }
 
-// The scripts are the specification of the command line. Beside the commands
-// that every script has there are
+// The scripts are the specification of the command line. In addition to the standard commands of
+// testscript, they can use:
 //
-//	exits CODE COMMAND…          run it; its exit code is CODE
-//	json FILE [MEMBER VARIABLE]… FILE is one JSON value; note members, by their path
-//	same ONE OTHER               they are the same text
-//	waitaddr FILE                wait until a server has logged its address to FILE: $ADDR
-//	waitline FILE TEXT           wait until a command has written the text to FILE
+//	exits CODE COMMAND…          run COMMAND; its exit code is CODE
+//	json FILE [MEMBER VARIABLE]… FILE is one JSON value; set variables to members, named by path
+//	same ONE OTHER               the two texts are equal
+//	waitaddr FILE                wait until a server has logged its address to FILE; set $ADDR
+//	waitline FILE TEXT           wait until a command has written TEXT to FILE
 //	http STATUS METHOD PATH [BODY]
-//	                             ask the server at $ADDR, with $KEY unless it is empty;
-//	                             the body of the answer is stdout
-//	post PATH FILE               send each line of FILE to the server; every answer is 201
-//	refused TIME METHOD PATH     ask until the answer is 401, as every one must be that
-//	                             was asked for after TIME
-//	curls N FILE                 the curl lines in FILE, N of them, all succeed
+//	                             send a request to $ADDR, with the key $KEY if it is set; print
+//	                             the body of the response
+//	post PATH FILE               send each line of FILE to the server; every response is 201
+//	refused TIME METHOD PATH     send requests until one gets 401; all that start
+//	                             after TIME must
+//	curls N FILE                 run the N curl lines in FILE; all succeed
 func TestCommandLine(t *testing.T) {
 	runScripts(t, testscript.Params{Dir: "testdata/script"}, nil)
 }
 
-// The commands do the same on a server, whose databases are empty and named by
-// $ATRIUM_DATABASE and $OTHER_DATABASE.
+// The commands behave the same on PostgreSQL. $ATRIUM_DATABASE and $OTHER_DATABASE name empty
+// databases.
 func TestCommandLineOnPostgreSQL(t *testing.T) {
 	both, err := filepath.Glob("testdata/postgres/*.txtar")
 	if err != nil || len(both) == 0 {
-		t.Fatal("there are no scripts", err)
+		t.Fatal("no scripts", err)
 	}
-	for _, name := range []string{"brands", "export", "import", "import_resume", "keys_revoke", "keys_rotate", "listing", "serve_revoke", "tenants"} {
+	for _, name := range []string{"brands", "export", "import", "import_resume", "keys_revoke", "keys_rotate",
+		"listing", "serve_revoke", "tenants"} {
 		both = append(both, "testdata/script/"+name+".txtar")
 	}
 	server := postgrestest.Shared(t)
@@ -72,11 +73,11 @@ func runScripts(t *testing.T, p testscript.Params, setup func(*testscript.Env)) 
 	t.Helper()
 	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
 		"exits": exits, "json": jsonMembers, "same": same, "waitaddr": waitAddr, "waitline": waitLine,
-		"http": httpRequest, "post": post, "refused": refused, "curls": curls,
+		"http": httpRequest, "post": post, "refused": expectRefused, "curls": curls,
 	}
 	p.Setup = func(env *testscript.Env) error {
-		env.Setenv("GORACE", "atexit_sleep_ms=0") // a race is reported without a wait at every exit
-		env.Setenv("ATRIUM_LOG_FORMAT", "text")   // which waitaddr reads
+		env.Setenv("GORACE", "atexit_sleep_ms=0") // report races without a delay at exit
+		env.Setenv("ATRIUM_LOG_FORMAT", "text")   // waitaddr parses it
 		if setup != nil {
 			setup(env)
 		}
@@ -87,8 +88,8 @@ func runScripts(t *testing.T, p testscript.Params, setup func(*testscript.Env)) 
 	testscript.Run(t, p)
 }
 
-// patience bounds how long a script waits for what has no limit of its own.
-const patience = 30 * time.Second
+// waitTimeout limits waits in scripts that have no other limit.
+const waitTimeout = 30 * time.Second
 
 func usage(ts *testscript.TestScript, ok bool, text string) {
 	if !ok {
@@ -115,7 +116,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 func jsonMembers(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, len(args)%2 == 1 && !neg, "json FILE [MEMBER VARIABLE]…")
 	var value any
-	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &value)) // which fails if anything follows
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &value)) // fails if anything follows the value
 	for i := 1; i < len(args); i += 2 {
 		member := value
 		for name := range strings.SplitSeq(args[i], ".") {
@@ -125,13 +126,13 @@ func jsonMembers(ts *testscript.TestScript, neg bool, args []string) {
 			case []any:
 				n, err := strconv.Atoi(name)
 				if err != nil || n >= len(v) {
-					ts.Fatalf("there is no %s", args[i])
+					ts.Fatalf("no member %s", args[i])
 				}
 				member = v[n]
 			}
 		}
 		if member == nil {
-			ts.Fatalf("there is no %s", args[i])
+			ts.Fatalf("no member %s", args[i])
 		}
 		ts.Setenv(args[i+1], fmt.Sprint(member))
 	}
@@ -144,11 +145,11 @@ func same(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-var serving = regexp.MustCompile(`msg=serving addr=(\S+)`)
+var servingLine = regexp.MustCompile(`msg=serving addr=(\S+)`)
 
 func waitAddr(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, len(args) == 1 && !neg, "waitaddr FILE")
-	ts.Setenv("ADDR", waitFor(ts, args[0], serving)[1])
+	ts.Setenv("ADDR", waitFor(ts, args[0], servingLine)[1])
 }
 
 func waitLine(ts *testscript.TestScript, neg bool, args []string) {
@@ -156,10 +157,10 @@ func waitLine(ts *testscript.TestScript, neg bool, args []string) {
 	waitFor(ts, args[0], regexp.MustCompile(regexp.QuoteMeta(args[1])))
 }
 
-// waitFor returns the match of a pattern in a file that a command writes.
+// waitFor waits for a match of a pattern in a file that a command writes.
 func waitFor(ts *testscript.TestScript, file string, pattern *regexp.Regexp) []string {
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		text, err := os.ReadFile(ts.MkAbs(file)) // there is none before the command has begun
+	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(5 * time.Millisecond) {
+		text, err := os.ReadFile(ts.MkAbs(file)) // the file may not exist yet
 		if m := pattern.FindStringSubmatch(string(text)); err == nil && m != nil {
 			return m
 		}
@@ -173,7 +174,7 @@ func httpRequest(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, (len(args) == 3 || len(args) == 4) && !neg, "http STATUS METHOD PATH [BODY]")
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	status, body := request(ts, args[1], args[2], strings.Join(args[3:], ""))
+	status, body := sendRequest(ts, args[1], args[2], strings.Join(args[3:], ""))
 	_, _ = ts.Stdout().Write(body)
 	if status != want {
 		ts.Fatalf("status %d, want %d", status, want)
@@ -183,44 +184,44 @@ func httpRequest(ts *testscript.TestScript, neg bool, args []string) {
 func post(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, len(args) == 2 && !neg, "post PATH FILE")
 	for line := range strings.Lines(ts.ReadFile(args[1])) {
-		if status, body := request(ts, http.MethodPost, args[0], line); status != http.StatusCreated {
+		if status, body := sendRequest(ts, http.MethodPost, args[0], line); status != http.StatusCreated {
 			ts.Fatalf("status %d: %s", status, body)
 		}
 	}
 }
 
-func request(ts *testscript.TestScript, method, path, body string) (status int, answer []byte) {
+func sendRequest(ts *testscript.TestScript, method, path, body string) (status int, response []byte) {
 	r, err := http.NewRequest(method, "http://"+ts.Getenv("ADDR")+path, strings.NewReader(body))
 	ts.Check(err)
 	if key := ts.Getenv("KEY"); key != "" {
 		r.Header.Set("x-api-key", key)
 	}
-	return do(ts, r)
+	return doRequest(ts, r)
 }
 
-func do(ts *testscript.TestScript, r *http.Request) (status int, answer []byte) {
+func doRequest(ts *testscript.TestScript, r *http.Request) (status int, response []byte) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	res, err := (&http.Client{Transport: transport, Timeout: patience}).Do(r)
+	res, err := (&http.Client{Transport: transport, Timeout: waitTimeout}).Do(r)
 	ts.Check(err)
 	defer func() { _ = res.Body.Close() }()
-	answer, err = io.ReadAll(res.Body)
+	response, err = io.ReadAll(res.Body)
 	ts.Check(err)
-	return res.StatusCode, answer
+	return res.StatusCode, response
 }
 
-func refused(ts *testscript.TestScript, neg bool, args []string) {
+func expectRefused(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, len(args) == 3 && !neg, "refused TIME METHOD PATH")
 	limit, err := time.ParseDuration(args[0])
 	ts.Check(err)
 	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		asked := time.Since(begin)
-		status, body := request(ts, args[1], args[2], "")
+		elapsed := time.Since(begin)
+		status, body := sendRequest(ts, args[1], args[2], "")
 		switch {
 		case status == http.StatusUnauthorized:
 			return
-		case asked > limit:
-			ts.Fatalf("status %d to what was asked %s later: %s", status, asked, body)
+		case elapsed > limit:
+			ts.Fatalf("status %d after %s: %s", status, elapsed, body)
 		}
 	}
 }

@@ -19,39 +19,41 @@ import (
 	"atrium"
 )
 
-// apiPrefix is what the paths of all operations begin with.
+// apiPrefix is the common prefix of the paths of all operations.
 const apiPrefix = "/manage/v0"
 
-// A client asks for operations of the management API.
+// A client calls operations of the management API.
 type client struct {
 	http              http.Client
 	base, key, tenant string
 }
 
-// newClient returns a client of the API behind the transport. key and tenant may be
-// "". A redirect is not followed: it would lead the key to where nobody sent it.
+// newClient returns a client that sends requests to base through the transport. key and tenant may
+// be empty. The client does not follow redirects: they would send the key to another server.
 func newClient(transport http.RoundTripper, base, key, tenant string) *client {
 	return &client{
-		http: http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		http: http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}},
 		base: base, key: key, tenant: tenant,
 	}
 }
 
-// traceparent is the form of the variable by which whoever runs the command names the
-// trace that it is part of (W3C Trace Context, section 3.2, version 00).
+// traceparent matches valid values of TRACEPARENT, which names the trace that the command is part
+// of (W3C Trace Context, section 3.2, version 00).
 var traceparent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
 // A call is a request for one operation.
 type call struct {
 	method string
-	path   string // escaped, behind apiPrefix
+	path   string // escaped, relative to apiPrefix
 	query  url.Values
 	header http.Header
-	body   io.Reader // nil for none
+	body   io.Reader // may be nil
 }
 
-// do sends a call and returns the answer, whose body the caller closes. What is not a
-// success is an error: an *atrium.Error if the API says so.
+// do sends a call and returns the response, whose body the caller closes. A status other than 2xx
+// is an error: an *atrium.Error if the response is a problem document.
 func (c *client) do(ctx context.Context, call call) (*http.Response, error) {
 	address := c.base + apiPrefix + call.path
 	if len(call.query) > 0 {
@@ -78,89 +80,90 @@ func (c *client) do(ctx context.Context, call call) (*http.Response, error) {
 	}
 	response, err := c.http.Do(r)
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
-		return nil, fmt.Errorf("connect to server %s: %w", c.base, reason(dial.Err))
+		return nil, fmt.Errorf("connect to server %s: %w", c.base, dialError(dial.Err))
 	}
-	if asked, ok := errors.AsType[*url.Error](err); ok && c.base == inThisProcess {
-		return nil, asked.Err
+	if requestErr, ok := errors.AsType[*url.Error](err); ok && c.base == inProcessURL {
+		return nil, requestErr.Err
 	}
 	if err != nil {
 		return nil, err
 	}
 	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusMultipleChoices {
 		defer func() { _ = response.Body.Close() }()
-		return nil, refusal(response)
+		return nil, responseError(response)
 	}
 	return response, nil
 }
 
-// reason returns why there is no connection, without the name of the system call.
-func reason(err error) error {
+// dialError returns the cause of a failed dial, without the name of the system call.
+func dialError(err error) error {
 	if call, ok := errors.AsType[*os.SyscallError](err); ok {
 		return call.Err
 	}
 	return err
 }
 
-// mustBeOperators returns an error unless the key is an operator's. A server takes one
-// of a tenant for that tenant wherever --operator stands for the chain of no tenant.
-func (c *client) mustBeOperators(ctx context.Context) error {
-	_, err := c.ownTenant(ctx)
+// requireOperatorKey returns an error unless the key is an operator key. With the key of a tenant,
+// the server would use that tenant although --operator was given.
+func (c *client) requireOperatorKey(ctx context.Context) error {
+	_, err := c.keyTenant(ctx)
 	switch e, ok := errors.AsType[*atrium.Error](err); {
 	case err == nil:
 		return errors.New("--operator requires an operator key: this key belongs to a tenant")
-	case ok && e.Code == atrium.CodeInvalidRequest: // there is no tenant that would be its own
+	case ok && e.Code == atrium.CodeInvalidRequest: // an operator key has no tenant
 		return nil
 	}
 	return err
 }
 
-// ownTenant returns the tenant that the key is for, or that the client names.
-func (c *client) ownTenant(ctx context.Context) (atrium.TenantID, error) {
-	a, err := c.ask(ctx, call{method: http.MethodGet, path: "/tenant"})
+// keyTenant returns the tenant that requests of the client are for: that of the key, or the one
+// that the client names.
+func (c *client) keyTenant(ctx context.Context) (atrium.TenantID, error) {
+	response, err := c.fetch(ctx, call{method: http.MethodGet, path: "/tenant"})
 	if err != nil {
 		return "", err
 	}
 	var own struct {
 		TenantID atrium.TenantID `json:"tenantId"`
 	}
-	if err := json.Unmarshal(a.body, &own); err != nil || own.TenantID == "" {
+	if err := json.Unmarshal(response.body, &own); err != nil || own.TenantID == "" {
 		return "", fmt.Errorf("read the tenant of the key: %w", cmp.Or(err, errors.New("no tenantId in the response")))
 	}
 	return own.TenantID, nil
 }
 
-// An answer is one that was read to its end.
-type answer struct {
+// A bufferedResponse is a response whose body was read completely.
+type bufferedResponse struct {
 	header http.Header
 	body   []byte
 }
 
-// maxResponse is the size of the largest response that is read into memory, in bytes. The
-// API sends far less: a page of a list ends after the item that exceeds 4 MiB, and an item is
-// at most as large as a request body, 64 MiB.
+// maxResponse is the size of the largest response that is read into memory, in bytes. The API sends
+// far less: a page of a list ends after the item that exceeds 4 MiB, and an item is at most as
+// large as a request body, 64 MiB.
 const maxResponse = 128 << 20
 
-// ask sends a call and reads the whole answer.
-func (c *client) ask(ctx context.Context, call call) (answer, error) {
+// fetch sends a call and reads the whole response.
+func (c *client) fetch(ctx context.Context, call call) (bufferedResponse, error) {
 	response, err := c.do(ctx, call)
 	if err != nil {
-		return answer{}, err
+		return bufferedResponse{}, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	var b bytes.Buffer
 	if _, err := b.ReadFrom(io.LimitReader(response.Body, maxResponse+1)); err != nil {
-		return answer{}, fmt.Errorf("read response: %w", err)
+		return bufferedResponse{}, fmt.Errorf("read response: %w", err)
 	}
 	if b.Len() > maxResponse {
-		return answer{}, fmt.Errorf("read response: larger than %s", mebibytes(maxResponse))
+		return bufferedResponse{}, fmt.Errorf("read response: larger than %s", mebibytes(maxResponse))
 	}
-	return answer{response.Header, b.Bytes()}, nil
+	return bufferedResponse{response.Header, b.Bytes()}, nil
 }
 
-// maxProblem is how much of an error's body is read, in bytes.
+// maxProblem is the maximum number of bytes read from an error response.
 const maxProblem = 1 << 20
 
-// A problem is an error's body, as the document of the API has it.
+// A problem is a problem document of the API.
 type problem struct {
 	Detail    string      `json:"detail"`
 	Code      atrium.Code `json:"code"`
@@ -173,18 +176,19 @@ type problem struct {
 	} `json:"errors"`
 }
 
-// refusal returns the error that an answer is.
-func refusal(response *http.Response) error {
+// responseError returns the error that an error response describes.
+func responseError(response *http.Response) error {
 	var p problem
 	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	b, err := io.ReadAll(io.LimitReader(response.Body, maxProblem))
 	if err == nil && media == "application/problem+json" {
 		err = json.Unmarshal(b, &p)
 	}
-	if err != nil || p.Code == "" { // from something between here and there
+	if err != nil || p.Code == "" { // not from the API, but from a proxy for example
 		return errors.New("server returned " + atrium.Printable(response.Status))
 	}
-	e := &atrium.Error{Code: p.Code, Detail: atrium.Printable(p.Detail), Faults: p.faults()} // a line break would fake a message of this program
+	// a line break could imitate a message of this program
+	e := &atrium.Error{Code: p.Code, Detail: atrium.Printable(p.Detail), Faults: p.faults()}
 	if response.StatusCode >= http.StatusInternalServerError {
 		e.Detail += " (request ID " + atrium.Printable(p.RequestID) + ")"
 	}

@@ -19,14 +19,14 @@ import (
 	"atrium"
 )
 
-// A meaning finds out what an argument stands for before somebody agrees to it, and
-// makes the call one for that alone. It returns that for people, and what identifies it.
-// nil stands for what the argument says.
-type meaning func(context.Context, *client, *call) (shown, id string, err error)
+// An affectedFunc determines the resource that a call affects if that can differ from the argument,
+// and changes the call to name it. It returns a description for the prompt and the ID of the
+// resource.
+type affectedFunc func(context.Context, *client, *call) (description, id string, err error)
 
-// asks reports whether somebody at a terminal must agree to what cannot be undone. It
-// is an error if nobody can.
-func (o *operation) asks(cmd *cobra.Command) (bool, error) {
+// needsPrompt reports whether to ask for confirmation. It returns an error if that is required but
+// stdin is not a terminal.
+func (o *operation) needsPrompt(cmd *cobra.Command) (bool, error) {
 	if yes, _ := cmd.Flags().GetBool("yes"); o.confirm == "" || yes {
 		return false, nil
 	}
@@ -37,39 +37,41 @@ func (o *operation) asks(cmd *cobra.Command) (bool, error) {
 	return true, nil
 }
 
-// agree asks, or has --yes speak for what the first argument names and nothing else.
-func (o *operation) agree(cmd *cobra.Command, c *client, call *call, args []string, asks bool) error {
+// confirmChange asks for confirmation. --yes confirms only changes of the resource that the first
+// argument names.
+func (o *operation) confirmChange(cmd *cobra.Command, c *client, call *call, args []string, prompt bool) error {
 	if o.confirm == "" {
 		return nil
 	}
-	shown, id := args[0], args[0]
-	if o.means != nil {
+	description, id := args[0], args[0]
+	if o.affected != nil {
 		var err error
-		if shown, id, err = o.means(cmd.Context(), c, call); err != nil {
+		if description, id, err = o.affected(cmd.Context(), c, call); err != nil {
 			return err
 		}
 	}
 	switch {
-	case !asks && id != args[0]:
-		return fmt.Errorf("%s is part of %s: nothing was changed: to confirm the whole, pass %s with --yes", args[0], shown, id)
-	case !asks:
+	case !prompt && id != args[0]:
+		return fmt.Errorf("%s is part of %s: nothing was changed: to confirm the whole, pass %s with --yes",
+			args[0], description, id)
+	case !prompt:
 		return nil
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s %s? [y/N] ", o.confirm, shown)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s %s? [y/N] ", o.confirm, description)
 	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if said := strings.ToLower(strings.TrimSpace(line)); said != "y" && said != "yes" {
+	if reply := strings.ToLower(strings.TrimSpace(line)); reply != "y" && reply != "yes" {
 		return errors.New("canceled: nothing was changed")
 	}
 	return nil
 }
 
-// wholeAccount is the meaning of an account: the one that it was merged into, with all
-// that were. The call is for the state that was shown, unless it names one itself.
-func wholeAccount(ctx context.Context, c *client, of *call) (shown, id string, err error) {
-	a, err := c.ask(ctx, call{method: http.MethodGet, path: of.path})
+// survivingAccount returns the account that an account was merged into, or the account itself.
+// Unless the call has If-Match, it gets the ETag of the state that is shown.
+func survivingAccount(ctx context.Context, c *client, request *call) (description, id string, err error) {
+	response, err := c.fetch(ctx, call{method: http.MethodGet, path: request.path})
 	if err != nil {
 		return "", "", err
 	}
@@ -78,20 +80,20 @@ func wholeAccount(ctx context.Context, c *client, of *call) (shown, id string, e
 		Domain    string           `json:"domain"`
 		Merged    []jsontext.Value `json:"merged"`
 	}
-	if err := json.Unmarshal(a.body, &account, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+	if err := json.Unmarshal(response.body, &account, lenientJSON); err != nil {
 		return "", "", fmt.Errorf("read account: %w", err)
 	}
-	of.path = "/accounts/" + url.PathEscape(account.AccountID)
-	if tag := a.header.Get("ETag"); tag != "" && of.header.Get("If-Match") == "" {
-		of.header.Set("If-Match", tag)
+	request.path = "/accounts/" + url.PathEscape(account.AccountID)
+	if tag := response.header.Get("ETag"); tag != "" && request.header.Get("If-Match") == "" {
+		request.header.Set("If-Match", tag)
 	}
-	shown = fmt.Sprintf("%s (%s)", atrium.Printable(account.AccountID), atrium.Printable(account.Domain))
+	description = fmt.Sprintf("%s (%s)", atrium.Printable(account.AccountID), atrium.Printable(account.Domain))
 	switch n := len(account.Merged); n {
 	case 0:
 	case 1:
-		shown += ", with 1 account merged into it"
+		description += ", with 1 account merged into it"
 	default:
-		shown += fmt.Sprintf(", with %d accounts merged into it", n)
+		description += fmt.Sprintf(", with %d accounts merged into it", n)
 	}
-	return shown, account.AccountID, nil
+	return description, account.AccountID, nil
 }

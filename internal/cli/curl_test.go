@@ -8,9 +8,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// curls does what the curl lines in a text would do, and what the lines say that
-// set variables for them. All that begins otherwise is prose. It knows what
-// these lines need of the shell and of curl, and fails for anything else.
+// curls runs the curl lines in a text, and the export lines that set variables for them. It ignores
+// other lines. It supports only the syntax of the shell and of curl that these lines need, and
+// fails on anything else.
 func curls(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, len(args) == 2 && !neg, "curls N FILE")
 	want, err := strconv.Atoi(args[0])
@@ -25,7 +25,7 @@ func curls(ts *testscript.TestScript, neg bool, args []string) {
 			variables[name] = value
 		case strings.HasPrefix(line, "curl "):
 			n++
-			status, body := do(ts, curlRequest(ts, words[1:]))
+			status, body := doRequest(ts, curlRequest(ts, words[1:]))
 			ts.Logf("%d %s", status, body)
 			if status >= http.StatusMultipleChoices {
 				ts.Fatalf("status %d: %s", status, line)
@@ -33,17 +33,17 @@ func curls(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	if n != want {
-		ts.Fatalf("%d lines", n)
+		ts.Fatalf("%d curl lines, want %d", n, want)
 	}
 }
 
-// curlRequest returns the request that curl makes of its arguments.
+// curlRequest returns the request that curl would send for its arguments.
 func curlRequest(ts *testscript.TestScript, words []string) *http.Request {
 	var method, url, body string
 	header := http.Header{}
 	next := func() (word string) {
 		if len(words) == 0 {
-			ts.Fatalf("an option has no value")
+			ts.Fatalf("missing value of an option")
 		}
 		word, words = words[0], words[1:]
 		return word
@@ -60,7 +60,7 @@ func curlRequest(ts *testscript.TestScript, words []string) *http.Request {
 		case word == "-d":
 			body = next()
 		case strings.HasPrefix(word, "-") || url != "":
-			ts.Fatalf("no rule for %q", word)
+			ts.Fatalf("unsupported argument %q", word)
 		default:
 			url = word
 		}
@@ -77,41 +77,41 @@ func curlRequest(ts *testscript.TestScript, words []string) *http.Request {
 	return r
 }
 
-// shellWords splits a line as a shell does: words, ” and "", and $NAME outside
-// of ”.
+// shellWords splits a line like a shell: into words with quotes, and with $NAME outside of single
+// quotes.
 func shellWords(ts *testscript.TestScript, line string, variables map[string]string) (words []string) {
 	var word strings.Builder
-	begun, quote := false, byte(0)
+	inWord, quote := false, byte(0)
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {
 		case quote != 0 && c == quote:
 			quote = 0
 		case quote == 0 && (c == '\'' || c == '"'):
-			begun, quote = true, c
+			inWord, quote = true, c
 		case quote == 0 && (c == ' ' || c == '\n'):
-			if begun {
+			if inWord {
 				words = append(words, word.String())
 			}
 			word.Reset()
-			begun = false
+			inWord = false
 		case quote != '\'' && c == '$':
 			name := line[i+1:]
 			end := strings.IndexFunc(name, func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') })
 			if end < 0 {
 				end = len(name)
 			}
-			begun = true
+			inWord = true
 			word.WriteString(variables[name[:end]])
 			i += end
 		case quote != '\'' && strings.IndexByte("\\`;|<>()!*?[]{}~", c) >= 0 && strings.HasPrefix(line, "curl "):
 			if quote == 0 || c == '\\' || c == '`' {
-				ts.Fatalf("a shell would make something of %q in %s", c, line)
+				ts.Fatalf("unsupported shell syntax %q in %s", c, line)
 			}
 			word.WriteByte(c)
 		case quote == 0 && c == '&' && strings.HasPrefix(line, "curl "):
-			ts.Fatalf("a shell would end the command at & in %s", line)
+			ts.Fatalf("unsupported shell syntax & in %s", line)
 		default:
-			begun = true
+			inWord = true
 			word.WriteByte(c)
 		}
 	}

@@ -16,8 +16,7 @@ import (
 	"atrium/internal/transfer"
 )
 
-// demoData is a small invented tenant, on domains that are reserved for
-// examples (RFC 2606).
+// demoData is a small fictional tenant, with domains that are reserved for examples (RFC 2606).
 //
 //go:embed demo.ndjson
 var demoData string
@@ -43,25 +42,26 @@ on a production database.`,
 		if err != nil {
 			return err
 		}
-		return serve(cmd.Context(), settings, loader.Warnings, cmd.ErrOrStderr(), func(a *app.App, s *store.Store) error {
-			key, operator, err := prepareDemo(cmd.Context(), s)
-			if err == nil {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), demoText, key, a.Addr(), operator)
-			}
-			return err
-		})
+		return serve(cmd.Context(), settings, loader.Warnings, cmd.ErrOrStderr(),
+			func(a *app.App, s *store.Store) error {
+				key, operator, err := prepareDemo(cmd.Context(), s)
+				if err == nil {
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), demoText, key, a.Addr(), operator)
+				}
+				return err
+			})
 	})
 	return cmd
 }
 
-// prepareDemo makes the demo tenant unless it is there, and two keys for it: one for
-// the external API, and one for the management API.
+// prepareDemo creates the demo tenant if it does not exist, and two keys for it: one for the
+// external API and one for the management API.
 func prepareDemo(ctx context.Context, s *store.Store) (key, operator string, err error) {
 	tenant, err := findDemo(ctx, s)
 	if err != nil {
 		return "", "", err
 	}
-	if tenant.ID == "" { // later starts leave alone what was changed since
+	if tenant.ID == "" { // later starts keep what was changed since
 		if tenant, _, err = s.CreateTenant(ctx, atrium.CommandLine(atrium.OperatorChain), demoTenant); err != nil {
 			return "", "", err
 		}
@@ -71,7 +71,8 @@ func prepareDemo(ctx context.Context, s *store.Store) (key, operator string, err
 	}
 	newKey := func(name string, scopes atrium.Scopes) (text string, err error) {
 		id, text, hash := auth.NewKey()
-		_, _, err = s.CreateKey(ctx, atrium.CommandLine(tenant.ID), atrium.APIKey{ID: id, Name: name, Scopes: scopes}, hash)
+		_, _, err = s.CreateKey(ctx, atrium.CommandLine(tenant.ID), atrium.APIKey{ID: id, Name: name, Scopes: scopes},
+			hash)
 		return text, err
 	}
 	if key, err = newKey("demo", atrium.ExternalScopes()); err != nil {
@@ -81,16 +82,15 @@ func prepareDemo(ctx context.Context, s *store.Store) (key, operator string, err
 	return key, operator, err
 }
 
-// findDemo returns the demo tenant that was made first; none has no identifier.
+// findDemo returns the oldest demo tenant. Its ID is empty if there is none.
 func findDemo(ctx context.Context, s *store.Store) (demo atrium.Tenant, err error) {
-	const atOnce = 100
 	var after *atrium.Position
 	for more := true; more; {
-		var part []atrium.Tenant
-		if part, more, err = s.Tenants(ctx, after, atOnce); err != nil {
+		var page []atrium.Tenant
+		if page, more, err = s.Tenants(ctx, after, pageSize); err != nil {
 			return demo, err
 		}
-		for _, t := range part {
+		for _, t := range page {
 			if t.Name == demoTenant {
 				demo = t
 			}

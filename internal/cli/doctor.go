@@ -40,8 +40,8 @@ The exit code is 1 if a check fails. Warnings do not change it.`,
 		for _, w := range loader.Warnings {
 			d.warn("secrets", "see docs/operations.md, Secrets", "%s", w)
 		}
-		d.examine(cmd.Context(), err)
-		if cmd.Context().Err() != nil { // what was found then says nothing of what was looked at
+		d.run(cmd.Context(), err)
+		if cmd.Context().Err() != nil { // findings after an interrupt are unreliable
 			return errors.New("interrupted: the checks are incomplete")
 		}
 		if err := out.print(cmd, map[string]any{"checks": d.findings}, d.print); err != nil {
@@ -55,47 +55,48 @@ The exit code is 1 if a check fails. Warnings do not change it.`,
 	return cmd
 }
 
-// The statuses of a finding.
+// Statuses of a finding.
 const (
 	statusOK   = "ok"
 	statusWarn = "warn"
 	statusFail = "fail"
 )
 
-// A finding is what one check has found.
+// A finding is the result of one check.
 type finding struct {
 	Check  string `json:"check"`
 	Status string `json:"status"`
 	Found  string `json:"found"`
-	Do     string `json:"do,omitzero"` // if it is not ok
+	Fix    string `json:"do,omitzero"` // how to fix it, unless it is ok
 }
 
-// A doctor examines what a server would work with.
+// A doctor checks what a server would use.
 type doctor struct {
 	settings config.Config
 	list     []config.Setting
 	full     bool
 
 	now   func() time.Time
-	free  func(path string) (int64, error) // bytes on the disk of a path
-	files func() (int64, error)            // that this process may have open
+	free  func(path string) (int64, error) // free bytes on the disk of a path
+	files func() (int64, error)            // limit of open files
 
 	findings []finding
 }
 
-func (d *doctor) ok(check, found string, args ...any) { d.note(check, statusOK, "", found, args) }
+func (d *doctor) ok(check, format string, args ...any) { d.add(check, statusOK, "", format, args) }
 
-func (d *doctor) warn(check, do, found string, args ...any) {
-	d.note(check, statusWarn, do, found, args)
+func (d *doctor) warn(check, fix, format string, args ...any) {
+	d.add(check, statusWarn, fix, format, args)
 }
 
-func (d *doctor) fail(check, do, found string, args ...any) {
-	d.note(check, statusFail, do, found, args)
+func (d *doctor) fail(check, fix, format string, args ...any) {
+	d.add(check, statusFail, fix, format, args)
 }
 
-// note adds a finding, in one line.
-func (d *doctor) note(check, status, do, found string, args []any) {
-	d.findings = append(d.findings, finding{check, status, strings.Join(strings.Fields(fmt.Sprintf(found, args...)), " "), do})
+// add adds a finding, on one line.
+func (d *doctor) add(check, status, fix, format string, args []any) {
+	d.findings = append(d.findings,
+		finding{check, status, strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "), fix})
 }
 
 func (d *doctor) failed() (n int) {
@@ -111,13 +112,13 @@ func (d *doctor) print(w io.Writer) {
 	fmt.Fprintln(w, "CHECK\tSTATUS\tFOUND")
 	for _, f := range d.findings {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Check, f.Status, atrium.Printable(f.Found))
-		if f.Do != "" {
-			fmt.Fprintf(w, "\t\t→ %s\n", f.Do)
+		if f.Fix != "" {
+			fmt.Fprintf(w, "\t\t→ %s\n", f.Fix)
 		}
 	}
 }
 
-// setting returns the value of a setting as it is shown, "" if there is none of the name.
+// setting returns the printed value of a setting, or "" if there is no setting with the name.
 func (d *doctor) setting(name string) string {
 	if i := slices.IndexFunc(d.list, func(s config.Setting) bool { return s.Name == name }); i >= 0 {
 		return d.list[i].Value
@@ -125,10 +126,11 @@ func (d *doctor) setting(name string) string {
 	return ""
 }
 
-// examine makes every check that can be made. faults are those of the settings.
-func (d *doctor) examine(ctx context.Context, faults error) {
-	if faults != nil {
-		d.fail("settings", "fix the settings: see docs/configuration.md", "%s", strings.ReplaceAll(faults.Error(), "\n", "; "))
+// run makes all checks that are possible. settingsErr is the error of loading the settings.
+func (d *doctor) run(ctx context.Context, settingsErr error) {
+	if settingsErr != nil {
+		d.fail("settings", "fix the settings: see docs/configuration.md", "%s",
+			strings.ReplaceAll(settingsErr.Error(), "\n", "; "))
 	} else {
 		d.ok("settings", "%d settings are valid", len(d.list))
 	}
@@ -139,14 +141,16 @@ func (d *doctor) examine(ctx context.Context, faults error) {
 	if embedded && !d.databaseFiles(path) {
 		return
 	}
-	s, err := lookAt(ctx, d.settings)
+	s, err := openReadOnly(ctx, d.settings)
 	if err != nil {
-		d.fail("database", "see docs/operations.md, What to do when", "%s cannot be opened: %v", config.Redact(d.settings.Database), err)
+		d.fail("database", "see docs/operations.md, What to do when", "%s cannot be opened: %v",
+			config.Redact(d.settings.Database), err)
 		return
 	}
 	defer func() { _ = s.Close() }()
-	if _, _, err := s.Schema(ctx); err != nil { // which is the first that it is asked for
-		d.fail("database", "see docs/operations.md, What to do when", "%s cannot be queried: %s", config.Redact(d.settings.Database), explain(err))
+	if _, _, err := s.Schema(ctx); err != nil { // the first query
+		d.fail("database", "see docs/operations.md, What to do when", "%s cannot be queried: %s",
+			config.Redact(d.settings.Database), explain(err))
 		return
 	}
 	d.ok("database", "connected to %s", config.Redact(d.settings.Database))
@@ -165,7 +169,8 @@ func (d *doctor) integrity(ctx context.Context, s *store.Store) {
 	case err != nil:
 		d.fail("integrity", "see docs/operations.md, The database is damaged", "check failed: %s", explain(err))
 	case len(problems) > 0:
-		d.fail("integrity", "see docs/operations.md, The database is damaged", "%d problems; first: %s", len(problems), problems[0].Detail)
+		d.fail("integrity", "see docs/operations.md, The database is damaged", "%d problems; first: %s", len(problems),
+			problems[0].Detail)
 	case d.full:
 		d.ok("integrity", "no damage found")
 	default:
@@ -173,7 +178,7 @@ func (d *doctor) integrity(ctx context.Context, s *store.Store) {
 	}
 }
 
-// schema reports whether this binary can read what is stored.
+// schema reports whether this binary can read the schema.
 func (d *doctor) schema(ctx context.Context, s *store.Store) bool {
 	at, newest, err := s.Schema(ctx)
 	switch {
@@ -181,18 +186,21 @@ func (d *doctor) schema(ctx context.Context, s *store.Store) bool {
 		d.fail("schema", "see docs/operations.md", "%s", explain(err))
 		return false
 	case at > newest+1:
-		d.fail("schema", "use a newer binary, or restore a backup that this binary supports", "database is at migration %d, this binary supports %d", at, newest)
+		d.fail("schema", "use a newer binary, or restore a backup that this binary supports",
+			"database is at migration %d, this binary supports %d", at, newest)
 	case at > newest:
-		d.warn("schema", "switch back to the newer binary when you can", "database is at migration %d, this binary has %d and is compatible", at, newest)
+		d.warn("schema", "switch back to the newer binary when you can",
+			"database is at migration %d, this binary has %d and is compatible", at, newest)
 	case at < newest:
-		d.warn("schema", "take a backup; the next server start applies the rest", "database is at migration %d of %d", at, newest)
+		d.warn("schema", "take a backup; the next server start applies the rest", "database is at migration %d of %d",
+			at, newest)
 	default:
 		d.ok("schema", "all %d migrations are applied", newest)
 	}
 	return at >= newest && at <= newest+1
 }
 
-// maxClockSkew is how far two clocks may be apart before somebody should know.
+// maxClockSkew is the largest difference between two clocks without a warning.
 const maxClockSkew = 5 * time.Second
 
 func (d *doctor) clock(ctx context.Context, s *store.Store) {
@@ -207,21 +215,23 @@ func (d *doctor) clock(ctx context.Context, s *store.Store) {
 		return
 	}
 	now := d.now()
-	const do = "synchronize the clock of this machine with NTP"
+	const fix = "synchronize the clock of this machine with NTP"
 	switch ahead := newest.Std().Sub(now); {
 	case server != nil && server.Now.Sub(now).Abs() > time.Minute:
-		d.fail("clock", do, "clock differs by %v from the clock of the database server", server.Now.Sub(now).Round(time.Second))
+		d.fail("clock", fix, "clock differs by %v from the clock of the database server",
+			server.Now.Sub(now).Round(time.Second))
 	case server != nil && server.Now.Sub(now).Abs() > maxClockSkew:
-		d.warn("clock", do, "clock differs by %v from the clock of the database server", server.Now.Sub(now).Round(time.Second))
+		d.warn("clock", fix, "clock differs by %v from the clock of the database server",
+			server.Now.Sub(now).Round(time.Second))
 	case ahead > time.Minute:
-		d.fail("clock", do, "clock is at %s, but the newest record is from %s", now.UTC().Format(time.RFC3339), newest)
+		d.fail("clock", fix, "clock is at %s, but the newest record is from %s", now.UTC().Format(time.RFC3339), newest)
 	case ahead > maxClockSkew:
-		d.warn("clock", do, "clock is %v behind the newest record", ahead.Round(time.Second))
+		d.warn("clock", fix, "clock is %v behind the newest record", ahead.Round(time.Second))
 	default:
 		d.ok("clock", "%s, later than all records", now.UTC().Format(time.RFC3339))
 	}
 }
 
-// noDatabase is what to do where there is no file.
-const noDatabase = "pass --database, set ATRIUM_DATABASE, or run atrium migrate to create it; " +
+// noDatabaseFix is how to fix a missing database file.
+const noDatabaseFix = "pass --database, set ATRIUM_DATABASE, or run atrium migrate to create it; " +
 	"if a server is using it, do not stop the server: see docs/operations.md, A database file was removed or replaced"

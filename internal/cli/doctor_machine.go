@@ -17,16 +17,16 @@ import (
 	"atrium/internal/store"
 )
 
-// What a server needs beside its database.
+// What a server needs in addition to its database.
 const (
-	logRoom    = 256 << 20 // bytes of disk: the write-ahead log takes half of it under load
-	logWarn    = 160 << 20 // bytes of a log that does not start over
-	ownFiles   = 256       // files that are open beside the clients' connections: those of reads, above all
-	othersRead = 0o044
-	othersUse  = 0o033
+	minFreeSpace     = 256 << 20 // bytes of disk: the WAL takes half of it under load
+	maxWALSize       = 160 << 20 // bytes of a WAL that is not reset
+	reservedFiles    = 256       // open files in addition to client connections, mainly for reads
+	readableByOthers = 0o044
+	writableByOthers = 0o033
 )
 
-// addresses looks at who can reach what a server listens on.
+// addresses checks who can reach the addresses that the server listens on.
 func (d *doctor) addresses() {
 	secure := d.setting("tls-cert") != ""
 	switch {
@@ -40,7 +40,8 @@ func (d *doctor) addresses() {
 			"%s is reachable from other machines, and keys are sent unencrypted", d.settings.Addr)
 	}
 	if addr := d.settings.MetricsAddr; addr != "" && !loopback(addr) {
-		d.warn("metrics address", "listen on an address that only your monitoring can reach", "%s requires no key and is reachable from other machines", addr)
+		d.warn("metrics address", "listen on an address that only your monitoring can reach",
+			"%s requires no key and is reachable from other machines", addr)
 	}
 }
 
@@ -53,16 +54,17 @@ func loopback(addr string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// secrets looks at who may read the files that have them, beside those that the loading
-// of the settings warns of. others is what a mode may not have.
+// secrets checks who can read files with secrets, except those that config.Loader checks. others is
+// a mask of forbidden permission bits.
 func (d *doctor) secrets() {
-	private := func(check, path string, others fs.FileMode) {
+	checkPrivate := func(check, path string, others fs.FileMode) {
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
 			d.fail(check, "use a file that this user can read", "%v", err)
 		case info.Mode().Perm()&others != 0:
-			d.fail(check, "run chmod 600 "+path, "%s contains a secret and is accessible to other users: mode is %04o", path, info.Mode().Perm())
+			d.fail(check, "run chmod 600 "+path, "%s contains a secret and is accessible to other users: mode is %04o",
+				path, info.Mode().Perm())
 		default:
 			d.ok(check, "%s is not accessible to other users", path)
 		}
@@ -71,29 +73,30 @@ func (d *doctor) secrets() {
 		d.certificate()
 	}
 	if key := d.setting("tls-key"); key != "" {
-		private("TLS key", key, 0o007) // a group may be that of all who serve with it
+		checkPrivate("TLS key", key, 0o007) // group access is allowed: servers can share a group
 	}
 	if profile := os.Getenv(envProfile); profile != "" {
-		private("profile", profile, 0o177)
+		checkPrivate("profile", profile, 0o177)
 	}
 }
 
-// certificate loads the pair as a server does.
+// certificate loads the certificate and its key like a server does.
 func (d *doctor) certificate() {
 	pair, err := tls.LoadX509KeyPair(d.settings.TLSCert, d.settings.TLSKey)
 	if err != nil {
 		d.fail("certificate", "see docs/tls.md", "tls-cert and tls-key: %v", err)
 		return
 	}
-	const do = "renew it: see docs/tls.md"
+	const fix = "renew it: see docs/tls.md"
 	end := pair.Leaf.NotAfter
 	switch left := end.Sub(d.now()); {
 	case left <= 0:
-		d.fail("certificate", do, "certificate expired on %s", end.UTC().Format(time.RFC3339))
+		d.fail("certificate", fix, "certificate expired on %s", end.UTC().Format(time.RFC3339))
 	case d.now().Before(pair.Leaf.NotBefore):
-		d.fail("certificate", "check the clock, or "+do, "certificate is not valid before %s", pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
+		d.fail("certificate", "check the clock, or "+fix, "certificate is not valid before %s",
+			pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
 	case left < app.ExpiryNotice:
-		d.warn("certificate", do, "certificate expires soon, on %s", end.UTC().Format(time.RFC3339))
+		d.warn("certificate", fix, "certificate expires soon, on %s", end.UTC().Format(time.RFC3339))
 	default:
 		d.ok("certificate", "certificate matches its key and is valid until %s", end.UTC().Format(time.RFC3339))
 	}
@@ -101,24 +104,25 @@ func (d *doctor) certificate() {
 
 func (d *doctor) openFiles() {
 	n, err := d.files()
-	const do = "raise the limit: LimitNOFILE= in the systemd unit, or ulimit -n"
-	switch need := int64(d.settings.MaxConnections) + ownFiles; {
+	const fix = "raise the limit: LimitNOFILE= in the systemd unit, or ulimit -n"
+	switch need := int64(d.settings.MaxConnections) + reservedFiles; {
 	case err != nil:
-		d.warn("open files", do, "cannot read the limit: %v", err)
-	case n < ownFiles:
-		d.fail("open files", do, "limit is %d files and connections", n)
+		d.warn("open files", fix, "cannot read the limit: %v", err)
+	case n < reservedFiles:
+		d.fail("open files", fix, "limit is %d files and connections", n)
 	case n < need:
-		d.warn("open files", do+", or lower max-connections", "limit is %d files and connections, max-connections requires %d", n, need)
+		d.warn("open files", fix+", or lower max-connections",
+			"limit is %d files and connections, max-connections requires %d", n, need)
 	default:
 		d.ok("open files", "limit is %d files and connections", n)
 	}
 }
 
-// databaseFiles looks at the files of a database, and reports whether there is one.
+// databaseFiles checks the files of the database, and reports whether the database exists.
 func (d *doctor) databaseFiles(path string) bool {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		d.fail("database", noDatabase, "%s does not exist", path)
+		d.fail("database", noDatabaseFix, "%s does not exist", path)
 		return false
 	}
 	if err != nil {
@@ -126,52 +130,58 @@ func (d *doctor) databaseFiles(path string) bool {
 		return false
 	}
 	d.modes(path)
-	log := int64(0)
+	walSize := int64(0)
 	if info, err := os.Stat(path + "-wal"); err == nil {
-		log = info.Size()
+		walSize = info.Size()
 	}
-	if log > logWarn {
-		d.warn("write-ahead log", "see docs/operations.md, The -wal file does not stop growing", "size is %s: a long-running read prevents its reset", mebibytes(log))
+	if walSize > maxWALSize {
+		d.warn("write-ahead log", "see docs/operations.md, The -wal file does not stop growing",
+			"size is %s: a long-running read prevents its reset", mebibytes(walSize))
 	} else {
-		d.ok("write-ahead log", "size is %s", mebibytes(log))
+		d.ok("write-ahead log", "size is %s", mebibytes(walSize))
 	}
 	free, err := d.free(filepath.Dir(path))
-	switch needed := info.Size() + log; {
+	switch needed := info.Size() + walSize; {
 	case err != nil:
 		d.warn("disk space", "check the free space manually", "cannot read the free space: %v", err)
-	case free < logRoom:
-		d.fail("disk space", "free some space: writes fail when the disk is full", "%s free, the write-ahead log alone can need %s", mebibytes(free), mebibytes(logRoom))
-	case free < needed+logRoom:
-		d.warn("disk space", "free some space, and store backups on another disk", "%s free: too little for a copy of the database (%s)", mebibytes(free), mebibytes(needed))
+	case free < minFreeSpace:
+		d.fail("disk space", "free some space: writes fail when the disk is full",
+			"%s free, the write-ahead log alone can need %s", mebibytes(free), mebibytes(minFreeSpace))
+	case free < needed+minFreeSpace:
+		d.warn("disk space", "free some space, and store backups on another disk",
+			"%s free: too little for a copy of the database (%s)", mebibytes(free), mebibytes(needed))
 	default:
 		d.ok("disk space", "%s free, the database uses %s", mebibytes(free), mebibytes(needed))
 	}
 	return true
 }
 
-// modes looks at who else may read or write the database, and whether this user may.
+// modes checks whether other users can read or write the database.
 func (d *doctor) modes(path string) {
-	var loose []string
-	var worst fs.FileMode
+	var exposed []string
+	var modes fs.FileMode
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
-		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&(othersRead|othersUse) != 0 {
-			loose, worst = append(loose, name), worst|info.Mode().Perm()
+		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&(readableByOthers|writableByOthers) != 0 {
+			exposed, modes = append(exposed, name), modes|info.Mode().Perm()
 		}
 	}
 	dir, err := os.Stat(filepath.Dir(path))
 	switch {
-	case worst&othersUse != 0:
-		d.fail("file modes", "run chmod 600 "+strings.Join(loose, " "), "other users can write to %s", strings.Join(loose, ", "))
+	case modes&writableByOthers != 0:
+		d.fail("file modes", "run chmod 600 "+strings.Join(exposed, " "), "other users can write to %s",
+			strings.Join(exposed, ", "))
 	case err == nil && dir.Mode().Perm()&0o002 != 0 && dir.Mode()&fs.ModeSticky == 0:
-		d.fail("file modes", "run chmod 700 "+filepath.Dir(path), "other users can replace the database: mode of %s is %04o", filepath.Dir(path), dir.Mode().Perm())
-	case worst != 0:
-		d.warn("file modes", "run chmod 600 "+strings.Join(loose, " "), "other users can read %s, including the hashes of keys", strings.Join(loose, ", "))
+		d.fail("file modes", "run chmod 700 "+filepath.Dir(path),
+			"other users can replace the database: mode of %s is %04o", filepath.Dir(path), dir.Mode().Perm())
+	case modes != 0:
+		d.warn("file modes", "run chmod 600 "+strings.Join(exposed, " "),
+			"other users can read %s, including the hashes of keys", strings.Join(exposed, ", "))
 	default:
 		d.ok("file modes", "only the owner can access the database")
 	}
 }
 
-// server looks at what durability and capacity of a database server hang on.
+// server checks the durability and capacity settings of a database server.
 func (d *doctor) server(ctx context.Context, s *store.Store) {
 	server, err := s.Server(ctx)
 	if err != nil {
@@ -194,21 +204,26 @@ func (d *doctor) server(ctx context.Context, s *store.Store) {
 		}
 	}
 	if len(off) > 0 {
-		d.fail("durability", "set to on and reload the server", "off: %s: acknowledged writes can be lost", strings.Join(off, ", "))
+		d.fail("durability", "set to on and reload the server", "off: %s: acknowledged writes can be lost",
+			strings.Join(off, ", "))
 	} else {
 		d.ok("durability", "commits are synced to disk")
 	}
-	room := number("max_connections") - number("superuser_reserved_connections")
+	available := number("max_connections") - number("superuser_reserved_connections")
 	switch need := d.settings.DatabaseConnections; {
-	case need > room:
-		d.fail("connections", "lower database-connections, or raise max_connections", "database-connections is %d, the server allows %d", need, room)
-	case 2*need > room:
-		d.warn("connections", "lower database-connections, or raise max_connections", "database-connections is %d, the server allows %d: too few for a second process, such as during a restart", need, room)
+	case need > available:
+		d.fail("connections", "lower database-connections, or raise max_connections",
+			"database-connections is %d, the server allows %d", need, available)
+	case 2*need > available:
+		d.warn("connections", "lower database-connections, or raise max_connections",
+			"database-connections is %d, the server allows %d: too few for a second process, such as during a restart",
+			need, available)
 	default:
-		d.ok("connections", "the server allows %d processes with %d connections each", room/need, need)
+		d.ok("connections", "the server allows %d processes with %d connections each", available/need, need)
 	}
 	if server.Settings["data_checksums"] == "off" {
-		d.warn("page checksums", "stop the server and run pg_checksums --enable", "the server does not detect corrupted pages")
+		d.warn("page checksums", "stop the server and run pg_checksums --enable",
+			"the server does not detect corrupted pages")
 	} else {
 		d.ok("page checksums", "the server detects corrupted pages")
 	}

@@ -29,9 +29,9 @@ import (
 	"atrium/internal/store/engine/postgrestest"
 )
 
-// healthy returns a doctor for a machine with nothing wrong, and a database that was
-// migrated and has a change.
-func healthy(t *testing.T, database string) *doctor {
+// healthyDoctor returns a doctor for a machine without problems and a migrated database with a
+// change.
+func healthyDoctor(t *testing.T, database string) *doctor {
 	t.Helper()
 	s, err := store.Open(t.Context(), database, store.Options{})
 	if err != nil {
@@ -54,38 +54,38 @@ func healthy(t *testing.T, database string) *doctor {
 	return d
 }
 
-func newFile(t *testing.T) (d *doctor, path string) {
+func newSQLiteDoctor(t *testing.T) (d *doctor, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "atrium.db")
-	return healthy(t, "sqlite:"+path), path
+	return healthyDoctor(t, "sqlite:"+path), path
 }
 
-// found examines and returns the one finding of a check.
-func (d *doctor) found(t *testing.T, check string, faults error) finding {
+// findingFor runs the doctor and returns the finding of a check.
+func (d *doctor) findingFor(t *testing.T, check string, settingsErr error) finding {
 	t.Helper()
-	d.examine(t.Context(), faults)
+	d.run(t.Context(), settingsErr)
 	i := slices.IndexFunc(d.findings, func(f finding) bool { return f.Check == check })
 	if i < 0 {
-		t.Fatalf("there is no check %q in %+v", check, d.findings)
+		t.Fatalf("no check %q in %+v", check, d.findings)
 	}
 	return d.findings[i]
 }
 
-func TestNothingFailsWhereNothingIsWrong(t *testing.T) {
-	d, _ := newFile(t)
-	d.examine(t.Context(), nil)
+func TestDoctorPassesOnHealthySystem(t *testing.T) {
+	d, _ := newSQLiteDoctor(t)
+	d.run(t.Context(), nil)
 	if len(d.findings) < 9 {
-		t.Errorf("there are %d checks", len(d.findings))
+		t.Errorf("only %d checks", len(d.findings))
 	}
 	for _, f := range d.findings {
-		if f.Status != statusOK || f.Found == "" || f.Do != "" {
+		if f.Status != statusOK || f.Found == "" || f.Fix != "" {
 			t.Errorf("%+v", f)
 		}
 	}
 }
 
-// by changes a database file by hand.
-func by(t *testing.T, path, script string) {
+// execSQL changes a database file directly.
+func execSQL(t *testing.T, path, script string) {
 	t.Helper()
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {
@@ -96,17 +96,18 @@ func by(t *testing.T, path, script string) {
 	}
 }
 
-// damage writes nonsense to the page on which a table begins, behind a first byte.
-func damage(t *testing.T, path, table string, first byte) {
+// corruptPage overwrites the root page of a table, starting with the byte first.
+func corruptPage(t *testing.T, path, table string, first byte) {
 	t.Helper()
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var root int64
-	err = sqlitex.ExecuteTransient(c, "SELECT rootpage FROM sqlite_schema WHERE name = '"+table+"'", &sqlitex.ExecOptions{
-		ResultFunc: func(row *sqlite.Stmt) error { root = row.ColumnInt64(0); return nil },
-	})
+	err = sqlitex.ExecuteTransient(c, "SELECT rootpage FROM sqlite_schema WHERE name = '"+table+"'",
+		&sqlitex.ExecOptions{
+			ResultFunc: func(row *sqlite.Stmt) error { root = row.ColumnInt64(0); return nil },
+		})
 	if err := errors.Join(err, c.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -127,20 +128,30 @@ func chmod(t *testing.T, path string, mode os.FileMode) {
 	}
 }
 
-// Each check finds what it is for, says what to do, and takes what is bad for bad.
-func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
-	faults := errors.New("addr must not be empty\nlog-sample must not be negative")
+// Every check detects its problem, with the expected status and a fix.
+func TestDoctorFindsProblems(t *testing.T) {
+	settingsErr := errors.New("addr must not be empty\nlog-sample must not be negative")
 	for _, c := range []struct {
 		check, status, found string
 		spoil                func(t *testing.T, d *doctor, path string) error
 	}{
-		{"settings", statusFail, "addr must not be empty; log-sample must not be negative", func(*testing.T, *doctor, string) error { return faults }},
-		{"address", statusWarn, "0.0.0.0:80 is reachable from other machines", func(_ *testing.T, d *doctor, _ string) error { d.settings.Addr = "0.0.0.0:80"; return nil }},
+		{"settings", statusFail, "addr must not be empty; log-sample must not be negative",
+			func(*testing.T, *doctor, string) error {
+				return settingsErr
+			}},
+		{"address", statusWarn, "0.0.0.0:80 is reachable from other machines",
+			func(_ *testing.T, d *doctor, _ string) error {
+				d.settings.Addr = "0.0.0.0:80"
+				return nil
+			}},
 		{"address", statusOK, "uses TLS", func(_ *testing.T, d *doctor, _ string) error {
 			d.settings.Addr, d.list = ":443", []config.Setting{{Name: "tls-cert", Value: "cert.pem"}}
 			return nil
 		}},
-		{"metrics address", statusWarn, ":9090 requires no key", func(_ *testing.T, d *doctor, _ string) error { d.settings.MetricsAddr = ":9090"; return nil }},
+		{"metrics address", statusWarn, ":9090 requires no key", func(_ *testing.T, d *doctor, _ string) error {
+			d.settings.MetricsAddr = ":9090"
+			return nil
+		}},
 		{"TLS key", statusFail, "mode is 0644", func(t *testing.T, d *doctor, path string) error {
 			key := path + ".key"
 			d.list = []config.Setting{{Name: "tls-key", Value: key}}
@@ -162,17 +173,29 @@ func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
 			d.files = func() (int64, error) { return 100, nil }
 			return nil
 		}},
-		{"open files", statusWarn, "limit is 1024 files and connections, max-connections requires 8448", func(_ *testing.T, d *doctor, _ string) error {
-			d.files = func() (int64, error) { return 1024, nil }
+		{"open files", statusWarn, "limit is 1024 files and connections, max-connections requires 8448",
+			func(_ *testing.T, d *doctor, _ string) error {
+				d.files = func() (int64, error) { return 1024, nil }
+				return nil
+			}},
+		{"database", statusFail, "does not exist", func(_ *testing.T, _ *doctor, path string) error {
+			return os.Remove(path)
+		}},
+		{"database", statusFail, "not a database", func(_ *testing.T, _ *doctor, path string) error {
+			return os.WriteFile(path, []byte(strings.Repeat("not a database", 1000)), 0o600)
+		}},
+		{"file modes", statusFail, "other users can write", func(t *testing.T, _ *doctor, path string) error {
+			chmod(t, path, 0o660)
 			return nil
 		}},
-		{"database", statusFail, "does not exist", func(_ *testing.T, _ *doctor, path string) error { return os.Remove(path) }},
-		{"database", statusFail, "not a database", func(_ *testing.T, _ *doctor, path string) error {
-			return os.WriteFile(path, []byte(strings.Repeat("this is none", 1000)), 0o600)
+		{"file modes", statusWarn, "other users can read", func(t *testing.T, _ *doctor, path string) error {
+			chmod(t, path, 0o644)
+			return nil
 		}},
-		{"file modes", statusFail, "other users can write", func(t *testing.T, _ *doctor, path string) error { chmod(t, path, 0o660); return nil }},
-		{"file modes", statusWarn, "other users can read", func(t *testing.T, _ *doctor, path string) error { chmod(t, path, 0o644); return nil }},
-		{"file modes", statusFail, "can replace the database", func(t *testing.T, _ *doctor, path string) error { chmod(t, filepath.Dir(path), 0o777); return nil }},
+		{"file modes", statusFail, "can replace the database", func(t *testing.T, _ *doctor, path string) error {
+			chmod(t, filepath.Dir(path), 0o777)
+			return nil
+		}},
 		{"write-ahead log", statusWarn, "size is 200.0 MiB", func(_ *testing.T, _ *doctor, path string) error {
 			return errors.Join(os.WriteFile(path+"-wal", nil, 0o600), os.Truncate(path+"-wal", 200<<20))
 		}},
@@ -181,28 +204,39 @@ func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
 			return nil
 		}},
 		{"disk space", statusWarn, "too little for a copy", func(_ *testing.T, d *doctor, _ string) error {
-			d.free = func(string) (int64, error) { return logRoom, nil }
+			d.free = func(string) (int64, error) { return minFreeSpace, nil }
 			return nil
 		}},
-		{"database", statusFail, "table entries does not begin on page", func(t *testing.T, _ *doctor, path string) error { damage(t, path, "entries", 0x77); return nil }},
-		{"integrity", statusFail, "problems; first: ", func(t *testing.T, _ *doctor, path string) error { damage(t, path, "entries", 0x0d); return nil }},
-		{"schema", statusFail, "database is at migration 8, this binary supports 6", func(t *testing.T, _ *doctor, path string) error {
-			by(t, path, "INSERT INTO schema_migrations VALUES (7, 'newer', 0), (8, 'newer', 0)")
+		{"database", statusFail, "table entries does not begin on page",
+			func(t *testing.T, _ *doctor, path string) error {
+				corruptPage(t, path, "entries", 0x77)
+				return nil
+			}},
+		{"integrity", statusFail, "problems; first: ", func(t *testing.T, _ *doctor, path string) error {
+			corruptPage(t, path, "entries", 0x0d)
 			return nil
 		}},
+		{"schema", statusFail, "database is at migration 7, this binary supports 5",
+			func(t *testing.T, _ *doctor, path string) error {
+				execSQL(t, path, "INSERT INTO schema_migrations VALUES (6, 'newer', 0), (7, 'newer', 0)")
+				return nil
+			}},
 		{"schema", statusWarn, "is compatible", func(t *testing.T, _ *doctor, path string) error {
-			by(t, path, "INSERT INTO schema_migrations VALUES (7, 'newer', 0)")
+			execSQL(t, path, "INSERT INTO schema_migrations VALUES (7, 'newer', 0)")
 			return nil
 		}},
 		{"schema", statusWarn, "is at migration 5 of 6", func(t *testing.T, _ *doctor, path string) error {
-			by(t, path, "DELETE FROM schema_migrations WHERE number = 6")
+			execSQL(t, path, "DELETE FROM schema_migrations WHERE number = 6")
 			return nil
 		}},
-		{"database", statusFail, "cannot be queried", func(t *testing.T, _ *doctor, path string) error { // a table of somebody else
-			by(t, path, "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (other TEXT)")
+		// a table of another application
+		{"database", statusFail, "cannot be queried", func(t *testing.T, _ *doctor, path string) error {
+			execSQL(t, path, "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (other TEXT)")
 			return nil
 		}},
-		{"schema", statusWarn, "is at migration 0 of 6", func(_ *testing.T, _ *doctor, path string) error { return os.Truncate(path, 0) }},
+		{"schema", statusWarn, "is at migration 0 of 6", func(_ *testing.T, _ *doctor, path string) error {
+			return os.Truncate(path, 0)
+		}},
 		{"clock", statusFail, "but the newest record is from", func(_ *testing.T, d *doctor, _ string) error {
 			d.now = func() time.Time { return time.Now().Add(-time.Hour) }
 			return nil
@@ -213,26 +247,26 @@ func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
 		}},
 	} {
 		t.Run(c.check+" "+c.status+" "+c.found[:min(len(c.found), 12)], func(t *testing.T) {
-			d, path := newFile(t)
-			f := d.found(t, c.check, c.spoil(t, d, path))
-			if f.Status != c.status || !strings.Contains(f.Found, c.found) || (f.Do == "") != (c.status == statusOK) {
+			d, path := newSQLiteDoctor(t)
+			f := d.findingFor(t, c.check, c.spoil(t, d, path))
+			if f.Status != c.status || !strings.Contains(f.Found, c.found) || (f.Fix == "") != (c.status == statusOK) {
 				t.Errorf("%+v, want %s with %q", f, c.status, c.found)
 			}
 		})
 	}
 }
 
-// What is looked at may be somebody else's, or evidence: of what a crash has left, the log
-// is kept, too.
-func TestLookingAtADatabaseChangesNothing(t *testing.T) {
-	d, closed := newFile(t)
+// The database can belong to another application, or be evidence: the WAL that a crash left must be
+// kept.
+func TestDoctorAndBackupDoNotChangeTheDatabase(t *testing.T) {
+	d, closed := newSQLiteDoctor(t)
 	left := filepath.Join(t.TempDir(), "left.db")
 	c, err := sqlite.OpenConn(closed, sqlite.OpenReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = sqlitex.ExecuteTransient(c, "UPDATE tenants SET name = 'Other'", nil)
-	for _, end := range []string{"", "-wal", "-shm"} { // as they are while the database is open
+	for _, end := range []string{"", "-wal", "-shm"} { // copy the files while the database is open
 		b, e := os.ReadFile(closed + end)
 		err = errors.Join(err, e, os.WriteFile(left+end, b, 0o600))
 	}
@@ -240,11 +274,11 @@ func TestLookingAtADatabaseChangesNothing(t *testing.T) {
 	if err := errors.Join(err, c.Close(), os.WriteFile(foreign, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	by(t, foreign, "CREATE TABLE schema_migrations (number INTEGER); CREATE TABLE things (n INTEGER)")
+	execSQL(t, foreign, "CREATE TABLE schema_migrations (number INTEGER); CREATE TABLE things (n INTEGER)")
 	for _, path := range []string{closed, left, foreign} {
 		before := filesOf(t, path)
 		d.settings.Database = "sqlite:" + path
-		d.examine(t.Context(), nil)
+		d.run(t.Context(), nil)
 		root := NewCommand()
 		root.SetArgs([]string{"backup", filepath.Join(t.TempDir(), "backup.db"), "--database", "sqlite:" + path})
 		root.SetOut(io.Discard)
@@ -252,12 +286,12 @@ func TestLookingAtADatabaseChangesNothing(t *testing.T) {
 			t.Errorf("backup of %s: %v", path, err)
 		}
 		if after := filesOf(t, path); !maps.Equal(before, after) {
-			t.Errorf("the files of %s were changed", filepath.Base(path))
+			t.Errorf("%s was changed", filepath.Base(path))
 		}
 	}
 }
 
-// filesOf returns what is in a database file and in its log.
+// filesOf returns the contents of a database file and its WAL.
 func filesOf(t *testing.T, path string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -272,9 +306,8 @@ func filesOf(t *testing.T, path string) map[string]string {
 	return files
 }
 
-// What a server's settings do to durability and capacity is found too.
-// pair writes a certificate that ends at an instant, and its key.
-func pair(t *testing.T, end time.Time) (chain, key string) {
+// writeCertificate writes a certificate that expires at end, and its key.
+func writeCertificate(t *testing.T, end time.Time) (chain, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -291,7 +324,8 @@ func pair(t *testing.T, end time.Time) (chain, key string) {
 	}
 	dir := t.TempDir()
 	chain, key = filepath.Join(dir, "chain.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{chain: {Type: "CERTIFICATE", Bytes: certificate}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+	for path, block := range map[string]*pem.Block{chain: {Type: "CERTIFICATE", Bytes: certificate},
+		key: {Type: "PRIVATE KEY", Bytes: secret}} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -299,11 +333,11 @@ func pair(t *testing.T, end time.Time) (chain, key string) {
 	return chain, key
 }
 
-func TestTheDoctorLoadsTheCertificateAsAServerDoes(t *testing.T) {
+func TestDoctorLoadsCertificateLikeServer(t *testing.T) {
 	now := time.Now()
-	chain, key := pair(t, now.Add(15*24*time.Hour))
-	soon, soonKey := pair(t, now.Add(13*24*time.Hour))
-	old, oldKey := pair(t, now.Add(-time.Hour))
+	chain, key := writeCertificate(t, now.Add(15*24*time.Hour))
+	soon, soonKey := writeCertificate(t, now.Add(13*24*time.Hour))
+	old, oldKey := writeCertificate(t, now.Add(-time.Hour))
 	for _, c := range []struct{ chain, key, status, found string }{
 		{chain, key, statusOK, "matches its key"},
 		{soon, soonKey, statusWarn, "expires soon"},
@@ -312,31 +346,32 @@ func TestTheDoctorLoadsTheCertificateAsAServerDoes(t *testing.T) {
 		{key, key, statusFail, "tls-cert and tls-key: "},
 		{"none.pem", key, statusFail, "no such file"},
 	} {
-		d, _ := newFile(t)
+		d, _ := newSQLiteDoctor(t)
 		d.settings.TLSCert, d.settings.TLSKey = c.chain, c.key
 		d.list = []config.Setting{{Name: "tls-cert", Value: c.chain}, {Name: "tls-key", Value: c.key}}
-		if f := d.found(t, "certificate", nil); f.Status != c.status || !strings.Contains(f.Found, c.found) {
+		if f := d.findingFor(t, "certificate", nil); f.Status != c.status || !strings.Contains(f.Found, c.found) {
 			t.Errorf("%+v, want %s: %s", f, c.status, c.found)
 		}
 	}
 }
 
-func TestADoctorWhoIsInterruptedGivesNoVerdict(t *testing.T) {
-	_, path := newFile(t)
+func TestInterruptedDoctorPrintsNoResult(t *testing.T) {
+	_, path := newSQLiteDoctor(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	root, said := NewCommand(), new(strings.Builder)
-	root.SetOut(said)
+	root, out := NewCommand(), new(strings.Builder)
+	root.SetOut(out)
 	root.SetArgs([]string{"doctor", "--full", "--database", "sqlite:" + path})
-	if err := root.ExecuteContext(ctx); err == nil || err.Error() != "interrupted: the checks are incomplete" || said.Len() > 0 {
-		t.Errorf("%v: %s", err, said)
+	if err := root.ExecuteContext(ctx); err == nil || err.Error() != "interrupted: the checks are incomplete" ||
+		out.Len() > 0 {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
-func TestTheDoctorFindsWhatIsWrongWithAServer(t *testing.T) {
+func TestDoctorFindsProblemsOfPostgreSQL(t *testing.T) {
 	good := postgrestest.Shared(t)
-	d := healthy(t, good.NewDatabase(t))
-	d.examine(t.Context(), nil)
+	d := healthyDoctor(t, good.NewDatabase(t))
+	d.run(t.Context(), nil)
 	for _, f := range d.findings {
 		if f.Status == statusFail {
 			t.Errorf("%+v", f)
@@ -346,22 +381,24 @@ func TestTheDoctorFindsWhatIsWrongWithAServer(t *testing.T) {
 		status, found string
 		off           time.Duration
 	}{{statusFail, "differs by 1h0m0s", time.Hour}, {statusWarn, "differs by 30s", 30 * time.Second}} {
-		d := healthy(t, good.NewDatabase(t))
+		d := healthyDoctor(t, good.NewDatabase(t))
 		d.now = func() time.Time { return time.Now().Add(-c.off) }
-		if f := d.found(t, "clock", nil); f.Status != c.status || !strings.Contains(f.Found, c.found) {
+		if f := d.findingFor(t, "clock", nil); f.Status != c.status || !strings.Contains(f.Found, c.found) {
 			t.Errorf("%+v", f)
 		}
 	}
-	d = healthy(t, good.NewDatabase(t))
+	d = healthyDoctor(t, good.NewDatabase(t))
 	index := "accounts_by_domain"
-	onServer(t, d.settings.Database, fmt.Sprintf("UPDATE pg_index SET indisvalid = false WHERE indexrelid = '%s'::regclass", index))
-	if f := d.found(t, "integrity", nil); f.Status != statusFail || !strings.Contains(f.Found, index) {
+	onServer(t, d.settings.Database,
+		fmt.Sprintf("UPDATE pg_index SET indisvalid = false WHERE indexrelid = '%s'::regclass", index))
+	if f := d.findingFor(t, "integrity", nil); f.Status != statusFail || !strings.Contains(f.Found, index) {
 		t.Errorf("%+v", f)
 	}
 
-	d = healthy(t, good.NewDatabase(t))
+	d = healthyDoctor(t, good.NewDatabase(t))
 	onServer(t, d.settings.Database, "ALTER TABLE schema_migrations RENAME COLUMN number TO other")
-	if f := d.found(t, "database", nil); f.Status != statusFail || !strings.Contains(f.Found, "cannot be queried") {
+	if f := d.findingFor(t, "database", nil); f.Status != statusFail ||
+		!strings.Contains(f.Found, "cannot be queried") {
 		t.Errorf("%+v", f)
 	}
 
@@ -385,22 +422,23 @@ func TestTheDoctorFindsWhatIsWrongWithAServer(t *testing.T) {
 		status      string
 		found       string
 	}{
-		{config.Prepared, 2, "durability", statusFail, "off: fsync, full_page_writes: "}, // a session of ours has the third on
+		// prepared sessions set synchronous_commit to on
+		{config.Prepared, 2, "durability", statusFail, "off: fsync, full_page_writes: "},
 		{config.Unprepared, 2, "durability", statusFail, "off: fsync, full_page_writes, synchronous_commit: "},
 		{config.Prepared, 18, "connections", statusFail, "database-connections is 18, the server allows 17"},
 		{config.Prepared, 10, "connections", statusWarn, "too few for a second process"},
 		{config.Prepared, 4, "connections", statusOK, "allows 4 processes"},
 		{config.Prepared, 2, "page checksums", statusWarn, "does not detect"},
 	} {
-		d := healthy(t, url)
+		d := healthyDoctor(t, url)
 		d.settings.DatabaseStatements, d.settings.DatabaseConnections = c.statements, c.connections
-		if f := d.found(t, c.check, nil); f.Status != c.status || !strings.Contains(f.Found, c.found) {
+		if f := d.findingFor(t, c.check, nil); f.Status != c.status || !strings.Contains(f.Found, c.found) {
 			t.Errorf("%+v, want %s with %q", f, c.status, c.found)
 		}
 	}
-	d = healthy(t, url)
+	d = healthyDoctor(t, url)
 	d.settings.Database = strings.Replace(url, "/doctor", "/nothing", 1)
-	if f := d.found(t, "database", nil); f.Status != statusFail || !strings.Contains(f.Found, "does not exist") {
+	if f := d.findingFor(t, "database", nil); f.Status != statusFail || !strings.Contains(f.Found, "does not exist") {
 		t.Errorf("%+v", f)
 	}
 }

@@ -11,24 +11,23 @@ import (
 	"atrium/api"
 )
 
-// withoutRow are the operations that no row of the table is, and why.
-var withoutRow = map[string]string{
-	"createAccountLogs": "atrium entries batch makes its body of the lines of a file",
+// operationsWithoutRow maps operations that are not in the table of operations to the reason.
+var operationsWithoutRow = map[string]string{
+	"createAccountLogs": "atrium entries batch builds its body from the lines of a file",
 }
 
-// undone are deletions that another command takes back.
-var undone = []string{"unlinkProspect", "unschedulePage"}
+// reversibleDeletions are deletions that another command can undo.
+var reversibleDeletions = []string{"unlinkProspect", "unschedulePage"}
 
-// tree is a part of the document of the management API.
+// A tree is a part of the OpenAPI document of the management API.
 type tree = map[string]any
 
-// at returns what the path of member names leads to, through references; nil if it
-// leads nowhere.
-func at(root tree, from any, path ...string) any {
+// lookup returns the value at a path of member names, following references, or nil.
+func lookup(root tree, from any, path ...string) any {
 	for {
 		node, _ := from.(tree)
 		if ref, ok := node["$ref"].(string); ok {
-			from = at(root, root, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
+			from = lookup(root, root, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
 			continue
 		}
 		if len(path) == 0 || node == nil {
@@ -41,9 +40,9 @@ func at(root tree, from any, path ...string) any {
 	}
 }
 
-// members returns the schemas of all members that a value of the schema may have.
+// members returns the schemas of all members that a value of the schema can have.
 func members(root tree, schema any) tree {
-	s, _ := at(root, schema).(tree)
+	s, _ := lookup(root, schema).(tree)
 	all := tree{}
 	if properties, ok := s["properties"].(tree); ok {
 		maps.Copy(all, properties)
@@ -57,7 +56,7 @@ func members(root tree, schema any) tree {
 	return all
 }
 
-// hasMember reports whether a value of the schema may have what a column shows.
+// hasMember reports whether a value of the schema can have the member of a column.
 func hasMember(root tree, schema any, path string) bool {
 	first, rest, deeper := strings.Cut(path, ".")
 	member, ok := members(root, schema)[first]
@@ -74,9 +73,9 @@ func words(list any) (all []string) {
 	return all
 }
 
-// types returns the types that a value of the schema may have.
+// types returns the types that a value of the schema can have.
 func types(root tree, schema any) []string {
-	s, _ := at(root, schema).(tree)
+	s, _ := lookup(root, schema).(tree)
 	all := words(s["type"])
 	if one, ok := s["type"].(string); ok {
 		all = append(all, one)
@@ -90,10 +89,10 @@ func types(root tree, schema any) []string {
 	return all
 }
 
-// A documented operation, with what is said of it on any level.
+// A documented is an operation of the document, with the parameters of its path.
 type documented struct {
 	id         string
-	parameters map[string]tree // by their names
+	parameters map[string]tree // by name
 	op         tree
 }
 
@@ -105,7 +104,8 @@ func readDocument(t *testing.T) (root tree, operations map[string]documented) {
 	operations = map[string]documented{}
 	for path, item := range root["paths"].(tree) {
 		rest, ok := strings.CutPrefix(path, apiPrefix)
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
+			http.MethodDelete} {
 			op, has := item.(tree)[strings.ToLower(method)].(tree)
 			if !ok || !has {
 				continue
@@ -114,7 +114,7 @@ func readDocument(t *testing.T) (root tree, operations map[string]documented) {
 			for _, list := range []any{item.(tree)["parameters"], op["parameters"]} {
 				list, _ := list.([]any)
 				for _, p := range list {
-					p := at(root, p).(tree)
+					p := lookup(root, p).(tree)
 					d.parameters[p["name"].(string)] = p
 				}
 			}
@@ -124,10 +124,11 @@ func readDocument(t *testing.T) (root tree, operations map[string]documented) {
 	return root, operations
 }
 
-func TestEveryOperationOfTheManagementAPIHasACommand(t *testing.T) {
+func TestEveryManagementOperationHasACommand(t *testing.T) {
 	root, operations := readDocument(t)
 	commands := map[string]bool{}
-	for _, g := range append(groups(), group{name: "streams", operations: []operation{importing, exporting}}) {
+	for _, g := range append(groups(),
+		group{name: "streams", operations: []operation{importOperation, exportOperation}}) {
 		for i := range g.operations {
 			o := &g.operations[i]
 			where := o.method + " " + o.path
@@ -137,61 +138,64 @@ func TestEveryOperationOfTheManagementAPIHasACommand(t *testing.T) {
 				t.Errorf("%s %s: the document has no %s", g.name, o.use, where)
 				continue
 			}
-			t.Run(d.id, func(t *testing.T) { compare(t, root, o, d) })
+			t.Run(d.id, func(t *testing.T) { compareOperation(t, root, o, d) })
 		}
 	}
 	ids := map[string]bool{}
 	for where, d := range operations {
 		ids[d.id] = true
-		if withoutRow[d.id] != "" == commands[where] {
-			t.Errorf("%s (%s): has a row: %v; why it needs none: %q", d.id, where, commands[where], withoutRow[d.id])
+		if operationsWithoutRow[d.id] != "" == commands[where] {
+			t.Errorf("%s (%s): in the table: %v; reason why not: %q", d.id, where, commands[where],
+				operationsWithoutRow[d.id])
 		}
 	}
-	for id := range withoutRow {
+	for id := range operationsWithoutRow {
 		if !ids[id] {
-			t.Errorf("there is no operation %s", id)
+			t.Errorf("the document has no operation %s", id)
 		}
 	}
 }
 
-// compare holds a row of the table to what the document says.
-func compare(t *testing.T, root tree, o *operation, d documented) {
+// compareOperation compares a row of the table of operations with the document.
+func compareOperation(t *testing.T, root tree, o *operation, d documented) {
 	for _, m := range pathParam.FindAllStringSubmatch(o.path, -1) {
 		if _, ok := identifiers[m[1]]; !ok {
-			t.Errorf("nothing is known of %s", m[1])
+			t.Errorf("unknown path parameter %s", m[1])
 		}
 	}
 	for _, word := range strings.Fields(o.use)[1:] {
-		trailing := slices.ContainsFunc(o.params, func(p param) bool { return p.trailing && "["+strings.ToUpper(p.flag)+"]" == word })
-		if strings.Trim(word, "[]") != "FILE" && !trailing && !slices.Contains(o.arguments(), strings.ToLower(word)) {
-			t.Errorf("%s is no parameter of the path", word)
+		trailing := slices.ContainsFunc(o.params,
+			func(p param) bool { return p.trailing && "["+strings.ToUpper(p.flag)+"]" == word })
+		if strings.Trim(word, "[]") != "FILE" && !trailing && !slices.Contains(o.pathArgs(), strings.ToLower(word)) {
+			t.Errorf("%s is not a path parameter", word)
 		}
 	}
-	if once := d.parameters["Idempotency-Key"] != nil; once != o.once {
-		t.Errorf("takes an idempotency key: %v in the document, %v here", once, o.once)
+	if idempotent := d.parameters["Idempotency-Key"] != nil; idempotent != o.idempotent {
+		t.Errorf("takes an idempotency key: %v in the document, %v here", idempotent, o.idempotent)
 	}
-	want := anyState
+	want := noIfMatch
 	if match := d.parameters["If-Match"]; match["required"] == true {
-		want = seenState
+		want = requiredIfMatch
 	} else if match != nil {
-		want = givenState
+		want = optionalIfMatch
 	}
-	if o.state != want {
-		t.Errorf("the state that it takes is %v, want %v", o.state, want)
+	if o.ifMatch != want {
+		t.Errorf("If-Match is %v, want %v", o.ifMatch, want)
 	}
-	if (o.shows == rows) != (d.parameters["cursor"] != nil) {
-		t.Error("a list has a cursor, and nothing else has")
+	if (o.layout == layoutList) != (d.parameters["cursor"] != nil) {
+		t.Error("exactly lists must have a cursor")
 	}
-	if o.method == http.MethodDelete && !slices.Contains(undone, d.id) && o.confirm == "" || o.confirm != "" && len(o.arguments()) == 0 {
-		t.Error("a deletion must be confirmed, and says of what")
+	if o.method == http.MethodDelete && !slices.Contains(reversibleDeletions, d.id) && o.confirm == "" ||
+		o.confirm != "" && len(o.pathArgs()) == 0 {
+		t.Error("a deletion requires a prompt, and a prompt requires an argument")
 	}
 	compareParams(t, root, o, d)
 	compareColumns(t, root, o, d)
 }
 
 func compareParams(t *testing.T, root tree, o *operation, d documented) {
-	schema := at(root, d.op, "requestBody", "content", "application/json", "schema")
-	body, required := members(root, schema), words(at(root, schema, "required"))
+	schema := lookup(root, d.op, "requestBody", "content", "application/json", "schema")
+	body, required := members(root, schema), words(lookup(root, schema, "required"))
 	left := maps.Clone(body)
 	for name, p := range d.parameters {
 		if p["in"] == "query" && name != "cursor" && name != "limit" {
@@ -205,13 +209,13 @@ func compareParams(t *testing.T, root tree, o *operation, d documented) {
 		if p.inQuery || o.method == http.MethodGet {
 			parameter := d.parameters[p.member()]
 			if parameter["in"] != "query" {
-				t.Errorf("--%s is no parameter of the query", p.flag)
+				t.Errorf("--%s is not a query parameter", p.flag)
 				continue
 			}
 			s, must = parameter["schema"], parameter["required"] == true
 		}
 		if s == nil {
-			t.Errorf("--%s is no member of the body", p.flag)
+			t.Errorf("--%s is not a member of the body", p.flag)
 			continue
 		}
 		if must != p.required {
@@ -220,11 +224,11 @@ func compareParams(t *testing.T, root tree, o *operation, d documented) {
 		compareKind(t, root, p, s)
 	}
 	for name := range left {
-		t.Errorf("there is no flag for %s", name)
+		t.Errorf("no flag for %s", name)
 	}
 }
 
-// kindTypes are the types of JSON that a flag of a kind can have in the API.
+// kindTypes maps kinds of flags to the JSON types that they can have in the API.
 var kindTypes = map[kind][]string{
 	text: {"string"}, integer: {"integer"}, boolean: {"boolean"}, list: {"array", "string"},
 	seconds: {"integer"}, document: {"array", "object", "string", "number", "integer", "boolean", "null"},
@@ -241,11 +245,12 @@ func compareKind(t *testing.T, root tree, p *param, schema any) {
 			t.Errorf("--%s is %s in the document", p.flag, name)
 		}
 	}
-	enum := at(root, schema, "enum")
+	enum := lookup(root, schema, "enum")
 	if p.kind == list && enum == nil {
-		enum = at(root, schema, "items", "enum")
+		enum = lookup(root, schema, "items", "enum")
 	}
-	if have, want := slices.Sorted(slices.Values(p.values)), slices.Sorted(slices.Values(words(enum))); !slices.Equal(have, want) {
+	have, want := slices.Sorted(slices.Values(p.values)), slices.Sorted(slices.Values(words(enum)))
+	if !slices.Equal(have, want) {
 		t.Errorf("--%s can be %q, in the document %q", p.flag, have, want)
 	}
 }
@@ -253,25 +258,25 @@ func compareKind(t *testing.T, root tree, p *param, schema any) {
 func compareColumns(t *testing.T, root tree, o *operation, d documented) {
 	var schema any
 	for _, status := range []string{"200", "201", "202"} {
-		if schema = at(root, d.op, "responses", status, "content", "application/json", "schema"); schema != nil {
+		if schema = lookup(root, d.op, "responses", status, "content", "application/json", "schema"); schema != nil {
 			break
 		}
 	}
-	if shown := o.shows != verbatim && o.shows != nothing; shown != (len(o.columns) > 0) {
-		t.Errorf("the columns are %v", o.columns)
-	} else if !shown {
+	if printed := o.layout != layoutRaw && o.layout != layoutNone; printed != (len(o.columns) > 0) {
+		t.Errorf("columns: %v", o.columns)
+	} else if !printed {
 		return
 	}
-	switch o.shows {
-	case parts:
-		schema = at(root, members(root, schema)[o.partsIn], "items")
-	case rows:
-		schema = at(root, members(root, schema)["items"], "items")
+	switch o.layout {
+	case layoutMember:
+		schema = lookup(root, members(root, schema)[o.rowsMember], "items")
+	case layoutList:
+		schema = lookup(root, members(root, schema)["items"], "items")
 	}
 	for _, c := range o.columns {
 		for member := range strings.SplitSeq(c.member, ":") {
 			if !hasMember(root, schema, member) {
-				t.Errorf("the answer has no %s", member)
+				t.Errorf("the response has no %s", member)
 			}
 		}
 	}

@@ -2,5 +2,5 @@
 
 package cli
 
-// forbidDumps does nothing where the system has no such thing.
-func forbidDumps() error { return nil }
+// disableCoreDumps does nothing on systems other than Linux.
+func disableCoreDumps() error { return nil }

@@ -13,31 +13,39 @@ import (
 )
 
 func entries() group {
-	const one = "/account_logs/{account_log_id}"
+	const entryPath = "/account_logs/{account_log_id}"
 	return group{name: "entries", short: "Read, record and move activity entries", operations: []operation{
 		{
-			use: "get ACCOUNT_LOG_ID", short: "Show an entry", method: http.MethodGet, path: one, shows: upright, columns: []column{
-				{"Entry", "accountLogId"}, {"Account", "accountId"}, {"Acknowledged account", "acknowledgedAccountId"}, {"Recorded", "createdAt"}, {"Occurred", "occurredAt"},
-				{"Source", "source"}, {"Type", "type"}, {"Claimed account", "claimed.accountId"}, {"Claimed domain", "claimed.domain"}, {"Claimed name", "claimed.name"},
+			use: "get ACCOUNT_LOG_ID", short: "Show an entry", method: http.MethodGet, path: entryPath,
+			layout: layoutDetails, columns: []column{
+				{"Entry", "accountLogId"}, {"Account", "accountId"}, {"Acknowledged account", "acknowledgedAccountId"},
+				{"Recorded", "createdAt"}, {"Occurred", "occurredAt"},
+				{"Source", "source"}, {"Type", "type"}, {"Claimed account", "claimed.accountId"},
+				{"Claimed domain", "claimed.domain"}, {"Claimed name", "claimed.name"},
 				{"Idempotency key", "idempotencyKey"}, {"Move", "moveId"}, {"Payload", "payload"},
 			},
 		},
-		{use: "payload ACCOUNT_LOG_ID", short: "Print the payload of an entry as it was sent", method: http.MethodGet, path: one + "/payload", shows: verbatim},
+		{
+			use: "payload ACCOUNT_LOG_ID", short: "Print the payload of an entry as it was sent",
+			method: http.MethodGet, path: entryPath + "/payload", layout: layoutRaw,
+		},
 		{
 			use: "move ACCOUNT_LOG_ID", short: "Move an entry to another account",
-			method: http.MethodPost, path: one + "/move", once: true, state: givenState, columns: moveColumns, params: []param{
+			method: http.MethodPost, path: entryPath + "/move", idempotent: true, ifMatch: optionalIfMatch,
+			columns: moveColumns, params: []param{
 				{flag: "to", name: "accountId", usage: "`ID` of the target account", required: true},
 			},
 		},
-	}, others: []func(*target) *cobra.Command{newEntriesBatch}}
+	}, extraCommands: []func(*target) *cobra.Command{newEntriesBatch}}
 }
 
 var moveColumns = []column{
-	{"MOVE", "moveId"}, {"FROM", "fromAccountId"}, {"TO", "toAccountId"}, {"ENTRIES", "moved"}, {"CREATED", "createdAt"}, {"UNDONE", "undoneAt"},
+	{"MOVE", "moveId"}, {"FROM", "fromAccountId"}, {"TO", "toAccountId"}, {"ENTRIES", "moved"},
+	{"CREATED", "createdAt"}, {"UNDONE", "undoneAt"},
 }
 
-// wouldMove says what a move would do that was only checked.
-func wouldMove(body jsontext.Value) (string, error) {
+// formatMoveCheck formats the response to a move with --check.
+func formatMoveCheck(body jsontext.Value) (string, error) {
 	var report struct {
 		Moved      int64  `json:"moved"`
 		NextCursor string `json:"nextCursor"`
@@ -60,25 +68,36 @@ func moves() group {
 	moved := slices.Concat(report, []column{{"Moved", "moved"}, {"Next cursor", "nextCursor"}})
 	restored := slices.Concat(report, []column{{"Restored", "restored"}, {"Skipped", "skipped"}})
 	return group{name: "moves", short: "Move entries between accounts by rule, and undo moves", operations: []operation{
-		{use: "list", short: "List moves, newest first", method: http.MethodGet, path: "/moves", shows: rows, columns: moveColumns},
-		{use: "get MOVE_ID", short: "Show a move", method: http.MethodGet, path: "/moves/{move_id}", columns: moveColumns},
+		{
+			use: "list", short: "List moves, newest first", method: http.MethodGet, path: "/moves", layout: layoutList,
+			columns: moveColumns,
+		},
+		{
+			use: "get MOVE_ID", short: "Show a move", method: http.MethodGet, path: "/moves/{move_id}",
+			columns: moveColumns,
+		},
 		{
 			use: "create", short: "Move the entries that match a rule",
 			long: `One move contains at most 1000 entries. If more entries can match, the output includes a
 cursor: repeat the command with --cursor to continue.`,
-			example: "  atrium moves create --tenant tenant_… --to account_… --rule '{\"claimedName\":\"Example Manufacturing\"}' --check",
-			method:  http.MethodPost, path: "/moves", once: true, shows: upright, columns: moved, checked: wouldMove, params: []param{
+			example: "  atrium moves create --tenant tenant_… --to account_… " +
+				"--rule '{\"claimedName\":\"Example Manufacturing\"}' --check",
+			method: http.MethodPost, path: "/moves", idempotent: true, layout: layoutDetails, columns: moved,
+			checkFormat: formatMoveCheck, params: []param{
 				{flag: "from", usage: "`ID` of the source account (default: the unattributed account)"},
 				{flag: "to", usage: "`ID` of the target account", required: true},
-				{flag: "rule", kind: document, usage: "JSON `object` with claimedName, claimedDomain or payload (pointer and equals)", required: true},
-				{flag: "limit", kind: integer, usage: "maximum `number` of entries, up to 1000", least: 1},
+				{flag: "rule", kind: document,
+					usage:    "JSON `object` with claimedName, claimedDomain or payload (pointer and equals)",
+					required: true},
+				{flag: "limit", kind: integer, usage: "maximum `number` of entries, up to 1000", minimum: 1},
 				{flag: "check", kind: boolean, usage: "count the entries without moving them"},
 				{flag: "cursor", usage: "`cursor` printed by the previous move"},
 			},
 		},
 		{
 			use: "undo MOVE_ID", short: "Undo a move",
-			method: http.MethodPost, path: "/moves/{move_id}/undo", state: givenState, shows: upright, columns: restored,
+			method: http.MethodPost, path: "/moves/{move_id}/undo", ifMatch: optionalIfMatch, layout: layoutDetails,
+			columns: restored,
 		},
 	}}
 }

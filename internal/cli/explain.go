@@ -12,7 +12,7 @@ import (
 	"atrium"
 )
 
-// explain returns the text of an error for a person at a terminal.
+// explain returns the text of an error for the terminal.
 func explain(err error) string {
 	e, ok := errors.AsType[*atrium.Error](err)
 	if !ok {
@@ -29,8 +29,8 @@ func explain(err error) string {
 	return b.String()
 }
 
-// printableLines makes the text of an error safe for a terminal and keeps its lines. It may
-// quote what others wrote: servers, certificates, files.
+// printableLines replaces characters that could control a terminal, except line breaks and tabs.
+// Errors can quote texts of servers, certificates and files.
 func printableLines(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
@@ -40,41 +40,45 @@ func printableLines(text string) string {
 	}, text)
 }
 
-// reword puts an error of the API into the words of the command line.
-func (o *operation) reword(cmd *cobra.Command, args []string, t *target, err error) error {
+// translate rewrites an error of the API for the command line: flags instead of fields, and IDs
+// instead of paths.
+func (o *operation) translate(cmd *cobra.Command, args []string, t *target, err error) error {
 	e, ok := errors.AsType[*atrium.Error](err)
 	if !ok {
 		return err
 	}
-	said := *e
-	said.Faults = make([]atrium.Fault, len(e.Faults))
+	translated := *e
+	translated.Faults = make([]atrium.Fault, len(e.Faults))
 	for i, f := range e.Faults {
-		said.Faults[i] = o.inWords(f)
+		translated.Faults[i] = o.translateFault(f)
 	}
 	switch e.Code {
 	case atrium.CodeNotFound:
-		said.Detail = o.notThere(cmd, args, t)
+		translated.Detail = o.notFoundDetail(cmd, args, t)
 	case atrium.CodePreconditionFailed:
-		said.Detail = "It was changed in the meantime; nothing was changed by this command. Read it again and repeat the change if it still applies."
+		translated.Detail = "It was changed in the meantime; nothing was changed by this command. Read it again " +
+			"and repeat the change if it still applies."
 		if cmd.Flags().Changed("if-match") {
-			said.Detail = "Its current ETag does not match --if-match; nothing was changed by this command. " +
+			translated.Detail = "Its current ETag does not match --if-match; nothing was changed by this command. " +
 				"Read it again and repeat the change with the current ETag if it still applies."
 		}
 	case atrium.CodeInvalidRequest:
-		inFlags := !slices.ContainsFunc(said.Faults, func(f atrium.Fault) bool { return !strings.HasPrefix(f.Where, "--") })
+		inFlags := !slices.ContainsFunc(translated.Faults,
+			func(f atrium.Fault) bool { return !strings.HasPrefix(f.Where, "--") })
 		switch {
-		case !inFlags || len(said.Faults) == 0:
-		case len(said.Faults) == 1:
-			said.Detail, said.Faults = said.Faults[0].Where+" "+said.Faults[0].Detail, nil
+		case !inFlags || len(translated.Faults) == 0:
+		case len(translated.Faults) == 1:
+			translated.Detail, translated.Faults = translated.Faults[0].Where+" "+translated.Faults[0].Detail, nil
 		default:
-			said.Detail = "invalid values:"
+			translated.Detail = "invalid values:"
 		}
 	}
-	return &said
+	return &translated
 }
 
-// inWords returns a fault with the name that the command line has for its place.
-func (o *operation) inWords(f atrium.Fault) atrium.Fault {
+// translateFault returns a fault that names a flag instead of a field or a parameter, if there is
+// one for it.
+func (o *operation) translateFault(f atrium.Fault) atrium.Fault {
 	name, below, _ := strings.Cut(strings.TrimPrefix(f.Where, "/"), "/")
 	if f.In != atrium.InBody {
 		name = f.Where
@@ -101,13 +105,13 @@ func (o *operation) inWords(f atrium.Fault) atrium.Fault {
 	return f
 }
 
-// notThere says what there is not: the thing, with what it would belong to.
-func (o *operation) notThere(cmd *cobra.Command, args []string, t *target) string {
+// notFoundDetail names the resource that was not found, with its parents.
+func (o *operation) notFoundDetail(cmd *cobra.Command, args []string, t *target) string {
 	var chain []string
 	names := pathParam.FindAllStringSubmatch(o.path, -1)
 	for _, m := range slices.Backward(names) {
 		value, _ := cmd.Flags().GetString(identifiers[m[1]].flag())
-		if i := slices.Index(o.arguments(), m[1]); i >= 0 {
+		if i := slices.Index(o.pathArgs(), m[1]); i >= 0 {
 			value = args[i]
 		}
 		chain = append(chain, identifiers[m[1]].name+" "+value)
@@ -119,8 +123,8 @@ func (o *operation) notThere(cmd *cobra.Command, args []string, t *target) strin
 		return "the server does not support this operation: check its URL and version"
 	}
 	text := strings.Join(chain, " of ") + " not found"
-	if !t.remote() && t.asked != "" { // it may be in another one
-		text += " in database " + t.asked
+	if !t.remote() && t.databaseName != "" { // it may be in another database
+		text += " in database " + t.databaseName
 	}
 	return text
 }

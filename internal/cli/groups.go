@@ -4,28 +4,28 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A group is the commands for one kind of thing.
+// A group is the set of commands for one kind of resource.
 type group struct {
-	name, short string
-	operations  []operation
-	others      []func(*target) *cobra.Command // those that are more than one operation
+	name, short   string
+	operations    []operation
+	extraCommands []func(*target) *cobra.Command // commands that are not a single operation
 }
 
-// groups are the commands that are operations of the management API.
+// groups returns the groups of commands for the management API.
 func groups() []group {
-	return []group{tenants(), keys(), accounts(), entries(), moves(), prospects(), brands(), pages(), audiences(), versions(), audit()}
+	return []group{tenants(), keys(), accounts(), entries(), moves(), prospects(), brands(), pages(), audiences(),
+		versions(), audit()}
 }
 
-// newGroup returns the command of a group, with the flags for the target of all its
-// commands.
+// newGroup returns the command of a group. Its target flags apply to all of its commands.
 func newGroup(g group) *cobra.Command {
 	cmd := &cobra.Command{Use: g.name, Short: g.short, Long: g.short + ".\n\n" + targetHelp}
 	t := targetFlags(cmd.PersistentFlags())
-	excludeFlags(cmd)
+	markExclusiveFlags(cmd)
 	for i := range g.operations {
 		cmd.AddCommand(g.operations[i].command(t))
 	}
-	for _, other := range g.others {
+	for _, other := range g.extraCommands {
 		cmd.AddCommand(other(t))
 	}
 	return cmd

@@ -7,18 +7,18 @@ import (
 	"atrium"
 )
 
-// An identifier is a kind of thing, as the command line speaks of it.
+// An identifier describes the IDs of one kind of resource.
 type identifier struct {
-	name   string // of the thing
-	noun   string // the name with its article
-	prefix string // of what identifies one; "" if that is a number
-	lister string // the command that shows them
+	name        string // name of the kind
+	noun        string // name with its article
+	prefix      string // prefix of the IDs; "" for numbers
+	listCommand string // command that lists the resources
 }
 
-// flag returns the flag that names one.
+// flag returns the name of the flag for an ID of this kind.
 func (i identifier) flag() string { return strings.ReplaceAll(i.name, " ", "-") }
 
-// identifiers are the kinds, by the parameter that the paths of the API have for them.
+// identifiers maps path parameters of the API to their kinds.
 var identifiers = map[string]identifier{
 	"account_id":     {"account", "an account", atrium.AccountID("").Prefix(), "accounts list"},
 	"account_log_id": {"entry", "an entry", atrium.EntryID("").Prefix(), "accounts activity"},
@@ -32,18 +32,18 @@ var identifiers = map[string]identifier{
 	"version_number": {"version", "a version", "", "versions list"},
 }
 
-// checkID says whether text has the form of an identifier of the kind, and where to
-// find one if not.
+// checkID returns an error that names the command to list IDs, unless text has the form of an ID of
+// the kind.
 func checkID(kind, text string) error {
 	i := identifiers[kind]
 	if i.prefix == "" {
 		if text != "" && strings.Trim(text, "0123456789") == "" {
 			return nil
 		}
-		return usageError{fmt.Errorf("invalid %s number %q: run atrium %s to list them", i.name, text, i.lister)}
+		return usageError{fmt.Errorf("invalid %s number %q: run atrium %s to list them", i.name, text, i.listCommand)}
 	}
 	if suffix, ok := strings.CutPrefix(text, i.prefix); ok && atrium.IsSuffix(suffix) {
 		return nil
 	}
-	return usageError{fmt.Errorf("invalid %s ID %q: run atrium %s to list them", i.name, text, i.lister)}
+	return usageError{fmt.Errorf("invalid %s ID %q: run atrium %s to list them", i.name, text, i.listCommand)}
 }

@@ -11,45 +11,44 @@ import (
 	"time"
 )
 
-// inThisProcess is what stands for the server where there is none.
-const inThisProcess = "http://database.invalid"
+// inProcessURL is the base URL of requests to the handler in this process.
+const inProcessURL = "http://database.invalid"
 
-// inProcess is an http.RoundTripper to a handler in this process, as a server is to
-// its clients: the answer is there when its header is, and its body is read while it
-// is written. To close a body before its end calls the request off, as the end of its
-// context does.
+// inProcess is an http.RoundTripper that calls a handler in this process. Like a network transport,
+// it returns the response once the headers are written and streams the body. Closing the body
+// before its end cancels the request.
 type inProcess struct {
 	handler http.Handler
-	running sync.WaitGroup // the requests that are being answered
+	running sync.WaitGroup // requests in flight
 }
 
-// RoundTrip asks the handler.
+// RoundTrip calls the handler.
 func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	body, written := io.Pipe()
-	w := &pipedAnswer{header: http.Header{}, body: written, begun: make(chan struct{})}
+	w := &pipedResponse{header: http.Header{}, body: written, started: make(chan struct{})}
 	request := r.Clone(ctx)
 	request.RequestURI = r.URL.RequestURI()
 	request.Body = untilDone(ctx, r.Body)
 	t.running.Go(func() {
 		defer cancel(nil)
-		err := w.answer(t.handler, request)
+		err := w.serve(t.handler, request)
 		_ = written.CloseWithError(err)
 	})
-	// A handler goes on when its client has left, but nobody takes what it writes.
+	// A handler may continue after its client has gone: its writes then fail.
 	context.AfterFunc(ctx, func() { _ = written.CloseWithError(context.Cause(ctx)) })
 	select {
-	case <-w.begun:
+	case <-w.started:
 	case <-ctx.Done():
 		select {
-		case <-w.begun: // and ended
+		case <-w.started: // the handler has finished too
 		default:
 			_ = body.CloseWithError(context.Cause(ctx))
 			return nil, context.Cause(ctx)
 		}
 	}
-	if w.failure != nil {
-		return nil, w.failure
+	if w.err != nil {
+		return nil, w.err
 	}
 	response := &http.Response{
 		Status: fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)), StatusCode: w.status,
@@ -62,8 +61,8 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// untilDone returns what reads from a body, nil for an empty one, until ctx is done.
-// Then it returns an error, even while the body itself waits for somebody to type.
+// untilDone returns a reader of the body, which may be nil, that fails as soon as ctx is done, even
+// while a read of the body blocks, such as on a terminal.
 func untilDone(ctx context.Context, body io.ReadCloser) io.ReadCloser {
 	if body == nil {
 		return http.NoBody
@@ -78,85 +77,85 @@ func untilDone(ctx context.Context, body io.ReadCloser) io.ReadCloser {
 	return read
 }
 
-// wait returns when no request is being answered any more.
+// wait returns when no request is in flight.
 func (t *inProcess) wait() { t.running.Wait() }
 
-// A pipedBody is the body of an answer. Closing it ends the request.
+// A pipedBody is the body of a response. Closing it cancels the request.
 type pipedBody struct {
 	*io.PipeReader
 	cancel context.CancelCauseFunc
 }
 
-// Close ends the request.
+// Close cancels the request.
 func (b *pipedBody) Close() error {
 	b.cancel(errors.New("response body closed"))
 	return b.PipeReader.Close()
 }
 
-// A pipedAnswer is the http.ResponseWriter of a request in this process. A handler
-// may flush it and set deadlines, which it has no use for.
-type pipedAnswer struct {
+// A pipedResponse is the http.ResponseWriter of a request in this process. It accepts flushes and
+// deadlines, which have no effect.
+type pipedResponse struct {
 	header http.Header
 	body   *io.PipeWriter
 
-	begun   chan struct{} // closed when what follows is set
+	started chan struct{} // closed when the fields below are set
 	sent    http.Header
 	status  int
-	failure error // why there is no answer
+	err     error // why there is no response
 }
 
-// answer calls the handler, and returns the error that a reader of the body gets
-// after what was written: nil, which is the end, or why that is not all.
-func (w *pipedAnswer) answer(handler http.Handler, r *http.Request) (err error) {
+// serve calls the handler. It returns the error that a reader of the body gets after the data that
+// was written: nil for a complete response.
+func (w *pipedResponse) serve(handler http.Handler, r *http.Request) (err error) {
 	defer func() {
 		p := recover()
 		switch cause, ok := p.(error); {
 		case p == nil:
 			w.WriteHeader(http.StatusOK)
 			return
-		case ok && errors.Is(cause, http.ErrAbortHandler): // with which a handler breaks off
+		case ok && errors.Is(cause, http.ErrAbortHandler): // the handler aborted the response
 			err = io.ErrUnexpectedEOF
 		default:
 			err = fmt.Errorf("panic: %v", p)
 		}
 		if w.status == 0 {
-			w.failure = err
-			close(w.begun)
+			w.err = err
+			close(w.started)
 		}
 	}()
 	handler.ServeHTTP(w, r)
 	return nil
 }
 
-// Header returns the header as the handler has set it.
-func (w *pipedAnswer) Header() http.Header { return w.header }
+// Header returns the headers that the handler sets.
+func (w *pipedResponse) Header() http.Header { return w.header }
 
-// WriteHeader begins the answer, the first time. An informational status is not one.
-func (w *pipedAnswer) WriteHeader(status int) {
+// WriteHeader starts the response. Informational statuses and further calls have no effect.
+func (w *pipedResponse) WriteHeader(status int) {
 	if w.status != 0 || status < http.StatusOK {
 		return
 	}
 	w.status, w.sent = status, w.header.Clone()
-	close(w.begun)
+	close(w.started)
 }
 
-// Write blocks until what it writes is read.
-func (w *pipedAnswer) Write(b []byte) (int, error) {
+// Write blocks until the data is read.
+func (w *pipedResponse) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return w.body.Write(b)
 }
 
-// FlushError has nothing to do: nothing is buffered.
-func (w *pipedAnswer) FlushError() error {
+// FlushError only starts the response: nothing is buffered.
+func (w *pipedResponse) FlushError() error {
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-// SetReadDeadline does nothing: what is read comes from this process.
-func (w *pipedAnswer) SetReadDeadline(time.Time) error { return nil }
+// SetReadDeadline has no effect: the client is in this process.
+func (w *pipedResponse) SetReadDeadline(time.Time) error { return nil }
 
-// SetWriteDeadline does nothing: what is written is read by this process.
-func (w *pipedAnswer) SetWriteDeadline(time.Time) error { return nil }
+// SetWriteDeadline has no effect: the client is in this process.
+func (w *pipedResponse) SetWriteDeadline(time.Time) error { return nil }
 
-// EnableFullDuplex has nothing to do: an answer may begin while the body is read.
-func (w *pipedAnswer) EnableFullDuplex() error { return nil }
+// EnableFullDuplex has no effect: a response can always start before the body is read.
+func (w *pipedResponse) EnableFullDuplex() error { return nil }

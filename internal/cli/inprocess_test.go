@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 )
 
-// asked sends a request to a handler in this process.
-func asked(ctx context.Context, t *testing.T, handler http.HandlerFunc, body io.Reader) (*http.Response, error) {
+// roundTrip sends a request to a handler in this process.
+func roundTrip(ctx context.Context, t *testing.T, handler http.HandlerFunc, body io.Reader) (*http.Response, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://database.invalid/manage/v0/brands?limit=1", body)
 	if err != nil {
@@ -20,10 +20,10 @@ func asked(ctx context.Context, t *testing.T, handler http.HandlerFunc, body io.
 	return (&inProcess{handler: handler}).RoundTrip(r)
 }
 
-func TestAnAnswerIsReadWhileItIsWritten(t *testing.T) {
+func TestResponseIsStreamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := make(chan struct{})
-		response, err := asked(t.Context(), t, func(w http.ResponseWriter, r *http.Request) {
+		response, err := roundTrip(t.Context(), t, func(w http.ResponseWriter, r *http.Request) {
 			if r.RequestURI != "/manage/v0/brands?limit=1" {
 				t.Errorf("the handler sees %q", r.RequestURI)
 			}
@@ -48,10 +48,10 @@ func TestAnAnswerIsReadWhileItIsWritten(t *testing.T) {
 	})
 }
 
-func TestARequestIsReadWhileItIsWritten(t *testing.T) {
+func TestRequestIsStreamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, out := io.Pipe()
-		response, err := asked(t.Context(), t, func(w http.ResponseWriter, r *http.Request) {
+		response, err := roundTrip(t.Context(), t, func(w http.ResponseWriter, r *http.Request) {
 			if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 				t.Error(err)
 			}
@@ -77,12 +77,12 @@ func TestARequestIsReadWhileItIsWritten(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatBreaksOffIsAnError(t *testing.T) {
+func TestAbortedResponseIsAnError(t *testing.T) {
 	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
-	if response, err := asked(t.Context(), t, abort, nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if response, err := roundTrip(t.Context(), t, abort, nil); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%v, %v", response, err)
 	}
-	response, err := asked(t.Context(), t, func(w http.ResponseWriter, r *http.Request) {
+	response, err := roundTrip(t.Context(), t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "half")
 		abort(w, r)
 	}, nil)
@@ -94,32 +94,32 @@ func TestAnAnswerThatBreaksOffIsAnError(t *testing.T) {
 	}
 }
 
-func TestWhoLeavesEndsTheRequest(t *testing.T) {
+func TestClosingTheBodyCancelsTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan error)
 		endless := func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusOK)
 			<-r.Context().Done()
-			_, err := io.WriteString(w, "nobody reads this")
+			_, err := io.WriteString(w, "never read")
 			ended <- err
 		}
-		response, err := asked(t.Context(), t, endless, nil)
+		response, err := roundTrip(t.Context(), t, endless, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = response.Body.Close()
 		if err := <-ended; err == nil {
-			t.Error("what nobody reads was written")
+			t.Error("a write to a closed body succeeded")
 		}
 
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
 		silent := func(_ http.ResponseWriter, r *http.Request) {
-			_, err := io.Copy(io.Discard, r.Body) // which never ends by itself
+			_, err := io.Copy(io.Discard, r.Body) // blocks until the request is canceled
 			ended <- err
 		}
 		in, out := io.Pipe()
-		if response, err := asked(ctx, t, silent, in); !errors.Is(err, context.Canceled) {
+		if response, err := roundTrip(ctx, t, silent, in); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v, %v", response, err)
 		}
 		if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -129,8 +129,8 @@ func TestWhoLeavesEndsTheRequest(t *testing.T) {
 	})
 }
 
-func TestAHandlerSaysHowLongItsAnswerIs(t *testing.T) {
-	response, err := asked(t.Context(), t, func(w http.ResponseWriter, _ *http.Request) {
+func TestContentLengthOfHandlerIsKept(t *testing.T) {
+	response, err := roundTrip(t.Context(), t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "3")
 		_, _ = io.WriteString(w, "one")
 	}, strings.NewReader("{}"))

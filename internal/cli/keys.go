@@ -13,9 +13,10 @@ func keys() group {
 		{"KEY", "keyId"}, {"NAME", "name"}, {"SCOPES", "scopes"}, {"CREATED", "createdAt"}, {"LAST USED", "lastUsedAt"},
 		{"EXPIRES", "expiresAt"}, {"PREVIOUS SECRET ENDS", "previousEndsAt"}, {"REVOKED", "revokedAt"},
 	}
-	made := []column{{"Key", "key"}, {"ID", "keyId"}, {"Name", "name"}, {"Scopes", "scopes"}, {"Expires", "expiresAt"}}
-	rotated := slices.Concat(made, []column{{"Previous secret ends", "previousEndsAt"}})
-	const onlyNow = "(shown only once)"
+	created := []column{{"Key", "key"}, {"ID", "keyId"}, {"Name", "name"}, {"Scopes", "scopes"},
+		{"Expires", "expiresAt"}}
+	rotated := slices.Concat(created, []column{{"Previous secret ends", "previousEndsAt"}})
+	const shownOnce = "(shown only once)"
 	var scopes []string
 	for _, scope := range atrium.AllScopes() {
 		scopes = append(scopes, string(scope))
@@ -23,13 +24,15 @@ func keys() group {
 	return group{name: "keys", short: "Create, list, rotate and revoke API keys", operations: []operation{
 		{
 			use: "list", short: "List API keys, newest first",
-			method: http.MethodGet, path: "/keys", owner: operatorsHere, shows: rows, columns: columns, params: []param{
-				{flag: "state", usage: "only keys in this `state`: active, expired or revoked", values: []string{"active", "expired", "revoked"}},
+			method: http.MethodGet, path: "/keys", tenancy: tenantOrLocalOperators, layout: layoutList,
+			columns: columns, params: []param{
+				{flag: "state", usage: "only keys in this `state`: active, expired or revoked",
+					values: []string{"active", "expired", "revoked"}},
 			},
 		},
 		{
 			use: "get KEY_ID", short: "Show a key without its secret",
-			method: http.MethodGet, path: "/keys/{key_id}", owner: ofTheKey, columns: columns,
+			method: http.MethodGet, path: "/keys/{key_id}", tenancy: tenantOfKey, columns: columns,
 		},
 		{
 			use: "create", short: "Create an API key",
@@ -44,11 +47,16 @@ The scopes of the management API are
 ` + atrium.ManageScopes().String() + `.
 The scope ` + string(atrium.ScopeManage) + ` includes the others and is the default for an operator key, which
 cannot have scopes of the external API.`,
-			example: "  atrium keys create --tenant tenant_… --name crm\n  atrium keys create --tenant tenant_… --name website --scope pages:read --expires-in 720h -o json\n  atrium keys create --operator --name platform",
-			method:  http.MethodPost, path: "/keys", owner: operatorsHere, first: true, once: true, shows: upright, columns: made, remark: onlyNow, params: []param{
-				named("the key", true),
-				{flag: "scope", name: "scopes", kind: list, usage: "`scope` of the key; may be repeated", values: scopes},
-				{flag: "expires-in", name: "expiresInSeconds", kind: seconds, usage: "`duration` after which the key expires, such as 720h (default never)", least: 1},
+			example: "  atrium keys create --tenant tenant_… --name crm\n" +
+				"  atrium keys create --tenant tenant_… --name website --scope pages:read --expires-in 720h -o json\n" +
+				"  atrium keys create --operator --name platform",
+			method: http.MethodPost, path: "/keys", tenancy: tenantOrLocalOperators, createsDatabase: true,
+			idempotent: true, layout: layoutDetails, columns: created, note: shownOnce, params: []param{
+				nameParam("the key", true),
+				{flag: "scope", name: "scopes", kind: list, usage: "`scope` of the key; may be repeated",
+					values: scopes},
+				{flag: "expires-in", name: "expiresInSeconds", kind: seconds,
+					usage: "`duration` after which the key expires, such as 720h (default never)", minimum: 1},
 			},
 		},
 		{
@@ -58,13 +66,17 @@ that clients can switch without an interruption. A key has at most two secrets: 
 again within the grace period ends the oldest one. Running servers reject an ended
 secret within ` + auth.CacheTime.String() + `.`,
 			example: "  atrium keys rotate key_… --grace 1h\n  atrium keys rotate key_… --grace 0s -o json",
-			method:  http.MethodPost, path: "/keys/{key_id}/rotate", owner: ofTheKey, state: givenState, shows: upright, columns: rotated, remark: onlyNow, params: []param{
-				{flag: "grace", name: "graceSeconds", kind: seconds, usage: "`duration` for which the previous secret keeps working", initial: "24h"},
+			method:  http.MethodPost, path: "/keys/{key_id}/rotate", tenancy: tenantOfKey, ifMatch: optionalIfMatch,
+			layout: layoutDetails, columns: rotated, note: shownOnce, params: []param{
+				{flag: "grace", name: "graceSeconds", kind: seconds,
+					usage: "`duration` for which the previous secret keeps working", defaultValue: "24h"},
 			},
 		},
 		{
-			use: "revoke KEY_ID", short: "Permanently revoke a key", long: "This cannot be undone. Running servers reject the key within " + auth.CacheTime.String() + ".",
-			method: http.MethodPost, path: "/keys/{key_id}/revoke", owner: ofTheKey, confirm: "Permanently revoke", state: givenState, columns: columns,
+			use: "revoke KEY_ID", short: "Permanently revoke a key",
+			long:   "This cannot be undone. Running servers reject the key within " + auth.CacheTime.String() + ".",
+			method: http.MethodPost, path: "/keys/{key_id}/revoke", tenancy: tenantOfKey, confirm: "Permanently revoke",
+			ifMatch: optionalIfMatch, columns: columns,
 		},
 	}}
 }

@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// A lineUpload is a body of lines that ends with a whole one, also when somebody
-// stops it or it cannot be read on: then all that was sent counts, and its sender knows
-// how much that is.
+// A lineUpload is a request body that always ends after a complete line, even if it is canceled or
+// its source fails. The sender knows how many lines were sent, so that the import can continue
+// there.
 type lineUpload struct {
 	*io.PipeReader
 	out *io.PipeWriter
@@ -22,36 +22,37 @@ type lineUpload struct {
 	err   error // guarded by mu; why it ended early
 }
 
-// lineBuffer is how much is read at once; a line may be longer.
+// lineBuffer is the size of one read in bytes. Lines can be longer.
 const lineBuffer = 64 << 10
 
-// wholeLines returns the lines of in, until ctx is done.
-func wholeLines(ctx context.Context, in io.Reader) *lineUpload {
+// newLineUpload returns an upload of the lines of in that ends when ctx is done.
+func newLineUpload(ctx context.Context, in io.Reader) *lineUpload {
 	read, written := io.Pipe()
 	u := &lineUpload{PipeReader: read, out: written}
 	context.AfterFunc(ctx, func() { u.end(context.Cause(ctx)) })
-	go u.pump(in)
+	go u.copyLines(in)
 	return u
 }
 
-func (u *lineUpload) pump(in io.Reader) {
-	var held []byte // what is read and not sent: a part of a line
+// copyLines sends in, line by line, until its end or an error.
+func (u *lineUpload) copyLines(in io.Reader) {
+	var buffered []byte // incomplete last line, not sent yet
 	for {
-		held = slices.Grow(held, lineBuffer)
-		before := len(held)
-		n, err := in.Read(held[before:cap(held)])
-		held = held[:before+n]
-		whole := 0
-		if i := bytes.LastIndexByte(held[before:], '\n'); i >= 0 {
-			whole = before + i + 1
+		buffered = slices.Grow(buffered, lineBuffer)
+		before := len(buffered)
+		n, err := in.Read(buffered[before:cap(buffered)])
+		buffered = buffered[:before+n]
+		complete := 0
+		if i := bytes.LastIndexByte(buffered[before:], '\n'); i >= 0 {
+			complete = before + i + 1
 		}
 		if errors.Is(err, io.EOF) {
-			whole = len(held)
+			complete = len(buffered)
 		}
-		if !u.send(held[:whole]) {
+		if !u.send(buffered[:complete]) {
 			return
 		}
-		held = append(held[:0], held[whole:]...)
+		buffered = append(buffered[:0], buffered[complete:]...)
 		switch {
 		case errors.Is(err, io.EOF):
 			u.end(nil)
@@ -63,7 +64,7 @@ func (u *lineUpload) pump(in io.Reader) {
 	}
 }
 
-// send reports whether the upload goes on.
+// send sends lines and reports whether to continue.
 func (u *lineUpload) send(lines []byte) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -72,10 +73,10 @@ func (u *lineUpload) send(lines []byte) bool {
 	}
 	_, err := u.out.Write(lines)
 	u.sent += int64(bytes.Count(lines, []byte{'\n'}))
-	return err == nil // or nobody reads them any more
+	return err == nil // fails if the reader was closed
 }
 
-// end ends the upload between two lines.
+// end ends the upload after the last line that was sent.
 func (u *lineUpload) end(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -85,14 +86,14 @@ func (u *lineUpload) end(err error) {
 	}
 }
 
-// failure returns why the upload ended early, nil if it did not.
+// failure returns why the upload ended early, or nil.
 func (u *lineUpload) failure() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.err
 }
 
-// lines returns how many were sent.
+// lines returns the number of lines sent.
 func (u *lineUpload) lines() int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()

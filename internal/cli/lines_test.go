@@ -10,11 +10,12 @@ import (
 	"testing/synctest"
 )
 
-func TestAnUploadHasEveryByte(t *testing.T) {
+func TestUploadContainsEveryByte(t *testing.T) {
 	long := strings.Repeat("x", lineBuffer+7) + "\n"
 	for _, text := range []string{"", "\n", "one\ntwo\n", "one\ntwo", long + "two\n" + long, long[:len(long)-1]} {
-		for _, in := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)), iotest.DataErrReader(strings.NewReader(text))} {
-			u := wholeLines(t.Context(), in)
+		for _, in := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)),
+			iotest.DataErrReader(strings.NewReader(text))} {
+			u := newLineUpload(t.Context(), in)
 			b, err := io.ReadAll(u)
 			if err != nil || string(b) != text || u.failure() != nil || u.lines() != int64(strings.Count(text, "\n")) {
 				t.Errorf("%d bytes of %d, %v, %v, %d lines", len(b), len(text), err, u.failure(), u.lines())
@@ -23,33 +24,35 @@ func TestAnUploadHasEveryByte(t *testing.T) {
 	}
 }
 
-// Half a line would be taken for a whole one that is wrong.
-func TestAnUploadThatIsStoppedEndsWithAWholeLine(t *testing.T) {
+// The server would take an incomplete line for an invalid one.
+func TestStoppedUploadEndsWithCompleteLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
-		u := wholeLines(t.Context(), io.MultiReader(strings.NewReader("one\ntwo\nthr"), iotest.ErrReader(broken)))
-		if b, err := io.ReadAll(u); err != nil || string(b) != "one\ntwo\n" || !errors.Is(u.failure(), broken) || u.lines() != 2 {
+		u := newLineUpload(t.Context(), io.MultiReader(strings.NewReader("one\ntwo\nthr"), iotest.ErrReader(broken)))
+		if b, err := io.ReadAll(u); err != nil || string(b) != "one\ntwo\n" ||
+			!errors.Is(u.failure(), broken) || u.lines() != 2 {
 			t.Errorf("%q, %v, %v, %d lines", b, err, u.failure(), u.lines())
 		}
 
 		ctx, cancel := context.WithCancel(t.Context())
 		in, typed := io.Pipe()
-		u = wholeLines(ctx, in)
+		u = newLineUpload(ctx, in)
 		go func() {
 			_, _ = io.WriteString(typed, "one\ntw")
 			synctest.Wait() // the upload waits for the rest of the line
 			cancel()
 		}()
-		if b, err := io.ReadAll(u); err != nil || string(b) != "one\n" || !errors.Is(u.failure(), context.Canceled) || u.lines() != 1 {
+		if b, err := io.ReadAll(u); err != nil || string(b) != "one\n" ||
+			!errors.Is(u.failure(), context.Canceled) || u.lines() != 1 {
 			t.Errorf("%q, %v, %v, %d lines", b, err, u.failure(), u.lines())
 		}
 		_ = typed.Close()
 	})
 }
 
-func TestAnUploadThatNobodyReadsEnds(t *testing.T) {
+func TestUnreadUploadEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := wholeLines(t.Context(), strings.NewReader("one\ntwo\n"))
+		u := newLineUpload(t.Context(), strings.NewReader("one\ntwo\n"))
 		_ = u.Close()
 		synctest.Wait()
 		if _, err := u.Read(make([]byte, 1)); !errors.Is(err, io.ErrClosedPipe) {

@@ -11,21 +11,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// pageSize is how many items of a list are asked for at once: as many as may be.
+// pageSize is the number of items per request, the maximum of the API.
 const pageSize = 100
 
-// maxPages is the number of pages after which a list is taken for endless.
+// maxPages is the number of pages after which a list counts as endless.
 const maxPages = 1_000_000
 
-// A cursorCheck finds a list that never ends, in constant memory.
+// A cursorCheck detects endless lists in constant memory.
 type cursorCheck struct {
 	pages int
 	seen  string
 }
 
-// next takes the cursor of the next page. A list that repeats its cursors, in a cycle of any
-// length, is found by Brent's algorithm: a cursor is compared with one before it, which is
-// replaced after 1, 2, 4, 8 and so on pages.
+// next takes the cursor of the next page. It detects cycles of any length with Brent's algorithm:
+// it compares each cursor with an earlier one, which it replaces after 1, 2, 4, 8, … pages.
 func (c *cursorCheck) next(cursor string) error {
 	switch c.pages++; {
 	case cursor == "":
@@ -40,17 +39,16 @@ func (c *cursorCheck) next(cursor string) error {
 	return nil
 }
 
-// printList prints the items of a list, page by page as they come: most of them, or
-// all for 0.
-func printList(ctx context.Context, c *client, call call, most int, l *listing) error {
+// printList prints the items of a list page by page, up to limit, or all if limit is 0.
+func printList(ctx context.Context, c *client, call call, limit int, l *listing) error {
 	var cursors cursorCheck
 	for n := 0; ; {
 		size := pageSize
-		if most > 0 {
-			size = min(size, most-n)
+		if limit > 0 {
+			size = min(size, limit-n)
 		}
 		call.query.Set("limit", strconv.Itoa(size))
-		a, err := c.ask(ctx, call)
+		response, err := c.fetch(ctx, call)
 		if err != nil {
 			return err
 		}
@@ -59,14 +57,14 @@ func printList(ctx context.Context, c *client, call call, most int, l *listing) 
 			HasMore    bool             `json:"hasMore"`
 			NextCursor string           `json:"nextCursor"`
 		}
-		if err := json.Unmarshal(a.body, &page, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+		if err := json.Unmarshal(response.body, &page, lenientJSON); err != nil {
 			return fmt.Errorf("read response: %w", err)
 		}
 		if err := l.add(page.Items); err != nil {
 			return err
 		}
 		n += len(page.Items)
-		if !page.HasMore || most > 0 && n >= most {
+		if !page.HasMore || limit > 0 && n >= limit {
 			return l.end()
 		}
 		if err := cursors.next(page.NextCursor); err != nil {
@@ -76,12 +74,12 @@ func printList(ctx context.Context, c *client, call call, most int, l *listing) 
 	}
 }
 
-// A listing prints the items of a list as they come.
+// A listing prints the items of a list as they arrive.
 type listing struct {
 	form    string
 	columns []column
 	table   table
-	begun   bool // something was printed
+	started bool // something was printed
 }
 
 func newListing(w io.Writer, form string, columns []column) *listing {
@@ -93,12 +91,12 @@ func (l *listing) add(items []jsontext.Value) error {
 		return l.addJSON(items)
 	}
 	lines := make([][]string, 0, len(items)+1)
-	if !l.begun {
-		l.begun = true
-		lines = append(lines, headings(l.columns))
+	if !l.started {
+		l.started = true
+		lines = append(lines, headingsOf(l.columns))
 	}
 	for _, item := range items {
-		cells, err := cellsOf(item, l.columns)
+		cells, err := rowCells(item, l.columns)
 		if err != nil {
 			return err
 		}
@@ -110,8 +108,8 @@ func (l *listing) add(items []jsontext.Value) error {
 func (l *listing) addJSON(items []jsontext.Value) error {
 	for _, item := range items {
 		before := ",\n  "
-		if !l.begun {
-			l.begun = true
+		if !l.started {
+			l.started = true
 			before = "[\n  "
 		}
 		if err := item.Indent(jsontext.WithIndentPrefix("  "), jsontext.WithIndent("  ")); err != nil {
@@ -124,13 +122,13 @@ func (l *listing) addJSON(items []jsontext.Value) error {
 	return nil
 }
 
-// end completes a list whose items were all added.
+// end completes the output after all items were added.
 func (l *listing) end() error {
 	if l.form != formJSON {
 		return nil
 	}
 	last := "\n]\n"
-	if !l.begun {
+	if !l.started {
 		last = "[]\n"
 	}
 	_, err := io.WriteString(l.table.w, last)

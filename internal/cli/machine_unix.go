@@ -4,7 +4,7 @@ package cli
 
 import "syscall"
 
-// freeBytes returns how much this process may still write to the disk of a path.
+// freeBytes returns the free disk space that this process can use on the disk of a path.
 func freeBytes(path string) (int64, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(path, &fs); err != nil {
@@ -13,8 +13,8 @@ func freeBytes(path string) (int64, error) {
 	return int64(fs.Bavail * uint64(fs.Bsize)), nil
 }
 
-// maxFiles returns how many files and connections this process may have open. Go has
-// raised it as far as it may be.
+// maxFiles returns the limit of open files of this process. Go raises the soft limit to the hard
+// limit at startup.
 func maxFiles() (int64, error) {
 	var limit syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)

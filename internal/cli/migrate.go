@@ -19,8 +19,9 @@ With --distribute=citus, then distribute the tables and their rows by tenant ove
 cluster. --database names the coordinator. Tables that are already distributed stay as
 they are: if a run is interrupted, run the command again. Stop all Atrium nodes before,
 and start them again after.`,
-		Example: "  atrium migrate\n  atrium migrate --database postgres://atrium@db.internal/atrium --distribute=citus",
-		Args:    cobra.NoArgs,
+		Example: "  atrium migrate\n" +
+			"  atrium migrate --database postgres://atrium@db.internal/atrium --distribute=citus",
+		Args: cobra.NoArgs,
 	}
 	database, out := databaseFlag(cmd), outputFlag(cmd)
 	distribute := cmd.Flags().String("distribute", "", "`cluster` to distribute the tables over: citus")
@@ -51,7 +52,7 @@ and start them again after.`,
 	return cmd
 }
 
-// migrated is what atrium migrate did.
+// migrated is the output of atrium migrate.
 type migrated struct {
 	Applied     []string `json:"applied"`
 	Distributed []string `json:"distributed,omitempty"`

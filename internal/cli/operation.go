@@ -15,95 +15,96 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// An operation is a command that is one operation of the management API.
+// An operation is a command that calls one operation of the management API.
 type operation struct {
-	use     string // the name, and the arguments: parameters of the path in capitals
+	use     string // name, and path parameters as arguments in capitals
 	short   string
-	long    string // besides; "" for nothing
+	long    string // appended to short; may be empty
 	example string
 
 	method string
-	path   string  // a parameter that is no argument has a flag: {page_id} has --page
-	params []param // of the query if the method is GET, else of the body
+	path   string  // path parameters without an argument have a flag: {page_id} has --page
+	params []param // query parameters of GET, otherwise members of the body
 
-	once    bool    // takes an idempotency key
-	state   state   // whether it takes If-Match
-	confirm string  // what somebody must agree to, with the first argument; "" for nothing
-	means   meaning // of that argument
-	first   bool    // what a database may begin with: it is made if there is none
-	owner   owner   // whose data it works on
-	shows   shape
-	columns []column
-	items   map[string]inWords // of the items of a member, each on a line of its own if it shows upright
-	partsIn string             // the member that the rows are in if it shows parts
-	checked inWords            // with --check
-	remark  string             // on a line of its own, below the first one that is upright
+	idempotent      bool         // accepts --idempotency-key
+	ifMatch         ifMatch      // accepts --if-match
+	confirm         string       // verb of the prompt, followed by the first argument; "" for no prompt
+	affected        affectedFunc // resource that the call affects; nil for the first argument
+	createsDatabase bool         // with noTenant or --operator, creates a missing database
+	tenancy         tenancy      // whose data it works on
+	layout          layout
+	columns         []column
+	itemFormats     map[string]formatFunc // formats of list items by member, one line per item, for layoutDetails
+	rowsMember      string                // member that contains the rows, for layoutMember
+	checkFormat     formatFunc            // format of the response with --check
+	note            string                // printed below the first line, for layoutDetails
 }
 
-// An inWords puts a JSON value into words for people.
-type inWords func(jsontext.Value) (string, error)
+// A formatFunc formats a JSON value for people.
+type formatFunc func(jsontext.Value) (string, error)
 
-// An owner says whose data an operation works on.
-type owner int
+// A tenancy is whose data an operation works on.
+type tenancy int
 
-// The owners. A server knows the tenant of a key, so that it is needed on the database
-// alone.
+// Tenancies. With a server, the tenant follows from the key, so --tenant is required only on the
+// database.
 const (
-	oneTenant     owner = iota // that of --tenant
-	nobody                     // no tenant's
-	orOperators                // that of --tenant, or with --operator what is no tenant's
-	operatorsHere              // the same, but --operator is for the database alone
-	ofTheKey                   // that of --tenant, or else of the key that the argument names
+	tenantRequired         tenancy = iota // --tenant
+	noTenant                              // data outside of tenants
+	tenantOrOperators                     // --tenant or --operator
+	tenantOrLocalOperators                // --tenant, or --operator on the database only
+	tenantOfKey                           // --tenant, or the tenant of the key that the argument names
 )
 
-// A state says what an operation must know of the thing that it changes.
-type state int
+// An ifMatch is how an operation uses the If-Match header.
+type ifMatch int
 
-// The states.
+// Uses of If-Match.
 const (
-	anyState   state = iota
-	givenState       // the one that --if-match names
-	seenState        // the one that --if-match names, or else the current one, which is read before
+	noIfMatch       ifMatch = iota
+	optionalIfMatch         // sent if --if-match is given
+	requiredIfMatch         // always sent; the default is the current ETag, which is read first
 )
 
-// A shape is what is printed of an answer.
-type shape int
+// A layout is how a response is printed.
+type layout int
 
-// The shapes.
+// Layouts.
 const (
-	oneRow   shape = iota // a table with a row
-	upright               // a line for each column
-	rows                  // a table with a row for each item of a list, all of whose pages are read
-	bare                  // a line, without headings
-	parts                 // a table with a row for each item of a member
-	verbatim              // the body as it comes
-	nothing
+	layoutRow     layout = iota // table with one row
+	layoutDetails               // one line per column
+	layoutList                  // table of all pages of a list, one row per item
+	layoutValue                 // one line without headings
+	layoutMember                // table of the items of one member
+	layoutRaw                   // unmodified body
+	layoutNone
 )
 
 var pathParam = regexp.MustCompile(`\{([a-z_]+)\}`)
 
-// arguments are the words of the use line that are parameters of the path.
-func (o *operation) arguments() []string {
+// pathArgs returns the path parameters that are arguments.
+func (o *operation) pathArgs() []string {
 	return slices.DeleteFunc(strings.Fields(strings.ToLower(o.use)), func(word string) bool {
 		return !strings.Contains(o.path, "{"+word+"}")
 	})
 }
 
-// pathFlags are the other parameters of the path.
+// pathFlags returns the path parameters that are flags.
 func (o *operation) pathFlags() (names []string) {
 	for _, m := range pathParam.FindAllStringSubmatch(o.path, -1) {
-		if !slices.Contains(o.arguments(), m[1]) {
+		if !slices.Contains(o.pathArgs(), m[1]) {
 			names = append(names, m[1])
 		}
 	}
 	return names
 }
 
-// command returns the command that is the operation.
+// command returns the cobra command of the operation.
 func (o *operation) command(t *target) *cobra.Command {
-	cmd := &cobra.Command{Use: o.use, Short: o.short, Long: o.short + ".", Example: o.example, Args: cobra.ExactArgs(len(o.arguments()))}
+	cmd := &cobra.Command{Use: o.use, Short: o.short, Long: o.short + ".", Example: o.example,
+		Args: cobra.ExactArgs(len(o.pathArgs()))}
 	if slices.ContainsFunc(o.params, func(p param) bool { return p.trailing }) {
-		cmd.Args = cobra.RangeArgs(len(o.arguments()), len(o.arguments())+1)
+		cmd.Args = cobra.RangeArgs(len(o.pathArgs()), len(o.pathArgs())+1)
 	}
 	if o.long != "" {
 		cmd.Long += "\n\n" + o.long
@@ -114,17 +115,17 @@ func (o *operation) command(t *target) *cobra.Command {
 		_ = cmd.MarkFlagRequired(kind.flag())
 	}
 	for i := range o.params {
-		o.params[i].addTo(cmd)
+		o.params[i].addFlag(cmd)
 	}
-	if o.shows == rows {
+	if o.layout == layoutList {
 		cmd.Flags().Int("limit", 0, "maximum number of items to print; 0 for all")
 	}
-	if o.once {
+	if o.idempotent {
 		cmd.Flags().String("idempotency-key", "", "`key` that makes the command safe to repeat: it takes effect once")
 	}
-	if o.state != anyState {
+	if o.ifMatch != noIfMatch {
 		usage := "`etag` that the resource must have for the change to apply"
-		if o.state == seenState {
+		if o.ifMatch == requiredIfMatch {
 			usage += " (default: the current one, read just before the change)"
 		}
 		cmd.Flags().String("if-match", "", usage)
@@ -133,47 +134,47 @@ func (o *operation) command(t *target) *cobra.Command {
 		cmd.Flags().Bool("yes", false, "skip the confirmation prompt")
 	}
 	var out *output
-	if o.shows != verbatim && o.shows != nothing {
+	if o.layout != layoutRaw && o.layout != layoutNone {
 		out = outputFlag(cmd)
 	}
-	if o.owner == orOperators || o.owner == operatorsHere {
+	if o.tenancy == tenantOrOperators || o.tenancy == tenantOrLocalOperators {
 		operatorFlag(cmd, t)
 	}
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if err := o.takeTrailing(cmd, args); err != nil {
+		if err := o.setTrailing(cmd, args); err != nil {
 			return err
 		}
-		return t.resolve(cmd, o.owner)
+		return t.resolve(cmd, o.tenancy)
 	}
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
-		call, err := o.call(cmd, args)
+		call, err := o.newCall(cmd, args)
 		if err != nil {
 			return err
 		}
-		asks, err := o.asks(cmd)
+		prompt, err := o.needsPrompt(cmd)
 		if err != nil {
 			return err
 		}
 		var key string
-		if o.owner == ofTheKey {
+		if o.tenancy == tenantOfKey {
 			key = args[0]
 		}
-		t.mayMake = o.first && (o.owner == nobody || t.operators)
-		return t.with(cmd, key, func(c *client) error {
-			if err := o.agree(cmd, c, &call, args, asks); err != nil {
-				return o.reword(cmd, args, t, err)
+		t.createDatabase = o.createsDatabase && (o.tenancy == noTenant || t.operator)
+		return t.withClient(cmd, key, func(c *client) error {
+			if err := o.confirmChange(cmd, c, &call, args, prompt); err != nil {
+				return o.translate(cmd, args, t, err)
 			}
-			return o.reword(cmd, args, t, o.do(cmd, c, call, out))
+			return o.translate(cmd, args, t, o.do(cmd, c, call, out))
 		})
 	})
 	return cmd
 }
 
-// call returns the request that the command line stands for.
-func (o *operation) call(cmd *cobra.Command, args []string) (call, error) {
+// newCall builds the request from the command line.
+func (o *operation) newCall(cmd *cobra.Command, args []string) (call, error) {
 	c := call{method: o.method, query: url.Values{}, header: http.Header{}}
 	values := map[string]string{}
-	for i, name := range o.arguments() {
+	for i, name := range o.pathArgs() {
 		values[name] = args[i]
 	}
 	for _, name := range o.pathFlags() {
@@ -184,7 +185,8 @@ func (o *operation) call(cmd *cobra.Command, args []string) (call, error) {
 			return c, err
 		}
 	}
-	c.path = pathParam.ReplaceAllStringFunc(o.path, func(m string) string { return url.PathEscape(values[m[1:len(m)-1]]) })
+	c.path = pathParam.ReplaceAllStringFunc(o.path,
+		func(m string) string { return url.PathEscape(values[m[1:len(m)-1]]) })
 	var body object
 	for i := range o.params {
 		p := &o.params[i]
@@ -208,16 +210,16 @@ func (o *operation) call(cmd *cobra.Command, args []string) (call, error) {
 	} else if len(o.params) > 0 && (o.method == http.MethodPatch || o.method == http.MethodPut) {
 		return c, usageError{errors.New("nothing to change: pass at least one of " + o.flagNames())}
 	}
-	if key, _ := cmd.Flags().GetString("idempotency-key"); o.once && cmd.Flags().Changed("idempotency-key") {
+	if key, _ := cmd.Flags().GetString("idempotency-key"); o.idempotent && cmd.Flags().Changed("idempotency-key") {
 		c.header.Set("Idempotency-Key", key)
 	}
-	if tag, _ := cmd.Flags().GetString("if-match"); o.state != anyState && cmd.Flags().Changed("if-match") {
+	if tag, _ := cmd.Flags().GetString("if-match"); o.ifMatch != noIfMatch && cmd.Flags().Changed("if-match") {
 		c.header.Set("If-Match", tag)
 	}
 	return c, nil
 }
 
-// flagNames are the flags of the params, for people.
+// flagNames returns the names of all flags of the params, for an error.
 func (o *operation) flagNames() string {
 	var names []string
 	for i := range o.params {
@@ -226,55 +228,55 @@ func (o *operation) flagNames() string {
 	return strings.Join(names, ", ")
 }
 
-// do sends the call and prints the answer.
+// do sends the call and prints the response.
 func (o *operation) do(cmd *cobra.Command, c *client, call call, out *output) error {
 	ctx := cmd.Context()
-	if o.state == seenState && call.header.Get("If-Match") == "" {
-		tag, err := currentState(ctx, c, call.path)
+	if o.ifMatch == requiredIfMatch && call.header.Get("If-Match") == "" {
+		tag, err := currentETag(ctx, c, call.path)
 		if err != nil {
 			return err
 		}
 		call.header.Set("If-Match", tag)
 	}
-	switch o.shows {
-	case rows:
-		most, _ := cmd.Flags().GetInt("limit")
-		if most < 0 {
+	switch o.layout {
+	case layoutList:
+		limit, _ := cmd.Flags().GetInt("limit")
+		if limit < 0 {
 			return usageError{errors.New("--limit must not be negative")}
 		}
-		return printList(ctx, c, call, most, newListing(cmd.OutOrStdout(), out.form, o.columns))
-	case verbatim:
+		return printList(ctx, c, call, limit, newListing(cmd.OutOrStdout(), out.form, o.columns))
+	case layoutRaw:
 		response, err := c.do(ctx, call)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = response.Body.Close() }()
-		return pour(ctx, cmd.OutOrStdout(), response.Body)
+		return copyResponse(ctx, cmd.OutOrStdout(), response.Body)
 	}
-	a, err := c.ask(ctx, call)
-	if err != nil || len(a.body) == 0 {
+	response, err := c.fetch(ctx, call)
+	if err != nil || len(response.body) == 0 {
 		return err
 	}
 	if out.form == formJSON {
-		return writeIndented(cmd.OutOrStdout(), a.body)
+		return writeIndented(cmd.OutOrStdout(), response.body)
 	}
-	if check, _ := cmd.Flags().GetBool("check"); check && o.checked != nil {
-		text, err := o.checked(a.body)
+	if check, _ := cmd.Flags().GetBool("check"); check && o.checkFormat != nil {
+		text, err := o.checkFormat(response.body)
 		if err == nil {
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 		}
 		return err
 	}
-	return o.table(cmd.OutOrStdout(), a.body)
+	return o.writeTable(cmd.OutOrStdout(), response.body)
 }
 
-// currentState returns the entity tag of what is at the path.
-func currentState(ctx context.Context, c *client, path string) (string, error) {
-	a, err := c.ask(ctx, call{method: http.MethodGet, path: path})
+// currentETag returns the ETag of the resource at the path.
+func currentETag(ctx context.Context, c *client, path string) (string, error) {
+	response, err := c.fetch(ctx, call{method: http.MethodGet, path: path})
 	if err != nil {
 		return "", err
 	}
-	tag := a.header.Get("ETag")
+	tag := response.header.Get("ETag")
 	if tag == "" {
 		return "", errors.New("read response: no ETag header")
 	}

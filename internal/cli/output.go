@@ -11,14 +11,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The forms of output.
+// Output formats.
 const (
 	formTable = "table"
 	formJSON  = "json"
 )
 
-// An output is the form in which a command prints its data. It is the value of
-// a flag, so that an unknown form is refused before the command does anything.
+// An output is the format in which a command prints its data. It implements pflag.Value, so that
+// invalid formats are rejected before the command runs.
 type output struct{ form string }
 
 func outputFlag(cmd *cobra.Command) *output {
@@ -27,13 +27,13 @@ func outputFlag(cmd *cobra.Command) *output {
 	return o
 }
 
-// String returns the form.
+// String returns the format.
 func (o *output) String() string { return o.form }
 
-// Type returns what a form is called in help.
+// Type returns the name of the type in help.
 func (o *output) Type() string { return "format" }
 
-// Set takes a form from the command line.
+// Set sets the format.
 func (o *output) Set(form string) error {
 	if form != formTable && form != formJSON {
 		return errors.New("must be table or json")
@@ -42,7 +42,7 @@ func (o *output) Set(form string) error {
 	return nil
 }
 
-// print writes data as JSON, or calls table to write it for people.
+// print writes data as JSON, or calls table to write a table.
 func (o *output) print(cmd *cobra.Command, data any, table func(io.Writer)) error {
 	if o.form == formJSON {
 		b, err := json.Marshal(data, jsontext.WithIndent("  "), json.Deterministic(true))

@@ -18,34 +18,33 @@ import (
 	"atrium"
 )
 
-// A param is a flag of a command that is a member of the body or a parameter of the
-// query.
+// A param is a flag that sets a member of the body or a query parameter.
 type param struct {
-	flag     string
-	name     string // in the API; "" stands for that of the flag in camelCase
-	kind     kind
-	usage    string
-	required bool
-	nullable bool                     // an empty text stands for null
-	trailing bool                     // may be given as an argument instead, behind those of the path
-	inQuery  bool                     // also of what is not GET
-	check    func(text string) string // says what is wrong with a text, or ""; nil for what the API alone can judge
-	least    int64                    // of a number, or of seconds
-	values   []string                 // all that it can be, or can have in it; nil if nobody can list them
-	initial  string                   // what it is unless it is given; "" for nothing
+	flag         string
+	name         string // name in the API; defaults to flag in camelCase
+	kind         kind
+	usage        string
+	required     bool
+	nullable     bool                     // an empty text means null
+	trailing     bool                     // can also be the last argument
+	inQuery      bool                     // in the query even if the method is not GET
+	check        func(text string) string // returns what is wrong with a text, or ""; nil if only the API checks it
+	minimum      int64                    // for integer and seconds
+	values       []string                 // allowed values; nil for any
+	defaultValue string                   // used if the flag is not given; "" for none
 }
 
-// A kind is what a flag is and what becomes of it.
+// A kind is the type of a flag and its encoding in JSON.
 type kind int
 
-// The kinds.
+// Kinds.
 const (
 	text     kind = iota
-	integer       // a whole number
+	integer       // integer
 	boolean       // true or false
-	list          // texts, with commas or by repeating the flag
-	document      // a JSON value, or the file that has it in the flag with -file
-	seconds       // a duration, that becomes a number of seconds
+	list          // array of texts, separated by commas or by repeating the flag
+	document      // JSON value, or the file named by the flag with -file
+	seconds       // duration, sent as a number of seconds
 )
 
 // member returns the name of the param in the API.
@@ -60,18 +59,18 @@ func (p *param) member() string {
 	return strings.Join(words, "")
 }
 
-// fileFlag returns the flag for the file that has a document.
+// fileFlag returns the name of the flag for a file with the document.
 func (p *param) fileFlag() string { return p.flag + "-file" }
 
-// addTo adds the flag to a command.
-func (p *param) addTo(cmd *cobra.Command) {
+// addFlag adds the flag to a command.
+func (p *param) addFlag(cmd *cobra.Command) {
 	flags, usage := cmd.Flags(), p.usage
 	if p.nullable {
 		usage += "; '' for none"
 	}
 	switch p.kind {
 	case text:
-		flags.String(p.flag, p.initial, usage)
+		flags.String(p.flag, p.defaultValue, usage)
 	case integer:
 		flags.Int64(p.flag, 0, usage)
 	case boolean:
@@ -79,8 +78,8 @@ func (p *param) addTo(cmd *cobra.Command) {
 	case list:
 		flags.StringSlice(p.flag, nil, usage)
 	case seconds:
-		initial, _ := time.ParseDuration(p.initial) // 0 for ""
-		flags.Duration(p.flag, initial, usage)
+		defaultValue, _ := time.ParseDuration(p.defaultValue) // 0 if empty
+		flags.Duration(p.flag, defaultValue, usage)
 	case document:
 		flags.String(p.flag, "", usage)
 		flags.String(p.fileFlag(), "", "`file` that contains the value of --"+p.flag+"; - for stdin")
@@ -98,9 +97,9 @@ func (p *param) addTo(cmd *cobra.Command) {
 	}
 }
 
-// takeTrailing sets the flag that may be given as the last argument, if it is.
-func (o *operation) takeTrailing(cmd *cobra.Command, args []string) error {
-	if len(args) == len(o.arguments()) {
+// setTrailing sets the flag of the trailing param from the last argument, if there is one.
+func (o *operation) setTrailing(cmd *cobra.Command, args []string) error {
+	if len(args) == len(o.pathArgs()) {
 		return nil
 	}
 	last := args[len(args)-1]
@@ -117,13 +116,13 @@ func (o *operation) takeTrailing(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// value returns what the command line says, as JSON; nil if it says nothing.
+// value returns the value on the command line as JSON, or nil if there is none.
 func (p *param) value(cmd *cobra.Command) (jsontext.Value, error) {
 	flags := cmd.Flags()
 	if p.kind == document {
 		return p.document(cmd)
 	}
-	if !flags.Changed(p.flag) && p.initial == "" {
+	if !flags.Changed(p.flag) && p.defaultValue == "" {
 		return nil, nil
 	}
 	var v any
@@ -135,7 +134,7 @@ func (p *param) value(cmd *cobra.Command) (jsontext.Value, error) {
 		if v = t; t == "" && p.nullable {
 			v = nil
 		} else if err == nil {
-			err = p.judge(t)
+			err = p.validate(t)
 		}
 	case integer:
 		v, err = p.integer(cmd)
@@ -156,51 +155,52 @@ func (p *param) value(cmd *cobra.Command) (jsontext.Value, error) {
 	return b, nil
 }
 
-// named returns the flag for the name of a thing.
-func named(noun string, required bool) param {
+// nameParam returns the param for the name of a resource.
+func nameParam(noun string, required bool) param {
 	return param{
 		flag: "name", usage: "`name` of " + noun + ", 1 to 255 characters", required: required,
 		check: func(text string) string { return atrium.CheckText(text, 1, atrium.MaxName) },
 	}
 }
 
-// judge says whether a text is what the param can be.
-func (p *param) judge(text string) error {
+// validate checks a text against the allowed values and check.
+func (p *param) validate(text string) error {
 	switch {
 	case p.values != nil && !slices.Contains(p.values, text):
-		return usageError{fmt.Errorf("--%s: invalid value %q: must be one of %s", p.flag, text, strings.Join(p.values, ", "))}
+		return usageError{fmt.Errorf("--%s: invalid value %q: must be one of %s", p.flag, text,
+			strings.Join(p.values, ", "))}
 	case p.check == nil || p.check(text) == "":
 		return nil
 	}
 	return usageError{fmt.Errorf("--%s %s", p.flag, p.check(text))}
 }
 
-// list returns the texts of a list, each once.
-func (p *param) list(cmd *cobra.Command) (texts []string, err error) {
-	given, err := cmd.Flags().GetStringSlice(p.flag)
-	for _, t := range given {
-		if err := p.judge(t); err != nil {
+// list returns the values of a list without duplicates.
+func (p *param) list(cmd *cobra.Command) (unique []string, err error) {
+	values, err := cmd.Flags().GetStringSlice(p.flag)
+	for _, t := range values {
+		if err := p.validate(t); err != nil {
 			return nil, err
 		}
-		if !slices.Contains(texts, t) {
-			texts = append(texts, t)
+		if !slices.Contains(unique, t) {
+			unique = append(unique, t)
 		}
 	}
-	return texts, err
+	return unique, err
 }
 
 func (p *param) integer(cmd *cobra.Command) (int64, error) {
 	n, err := cmd.Flags().GetInt64(p.flag)
-	if err == nil && n < p.least {
-		err = usageError{fmt.Errorf("--%s must be at least %d", p.flag, p.least)}
+	if err == nil && n < p.minimum {
+		err = usageError{fmt.Errorf("--%s must be at least %d", p.flag, p.minimum)}
 	}
 	return n, err
 }
 
-// seconds returns a duration as the API has it.
+// seconds returns a duration as a number of seconds.
 func (p *param) seconds(cmd *cobra.Command) (int64, error) {
 	d, err := cmd.Flags().GetDuration(p.flag)
-	switch least := time.Duration(p.least) * time.Second; {
+	switch least := time.Duration(p.minimum) * time.Second; {
 	case err != nil:
 		return 0, err
 	case d < 0:
@@ -213,8 +213,8 @@ func (p *param) seconds(cmd *cobra.Command) (int64, error) {
 	return int64(d / time.Second), nil
 }
 
-// document returns a JSON value as it was given. Only that it is one is checked here,
-// so that it can be put into a body: the API is stricter.
+// document returns a JSON value unmodified. It checks only the syntax, so that the value can be put
+// into a body: the API is stricter.
 func (p *param) document(cmd *cobra.Command) (jsontext.Value, error) {
 	var v jsontext.Value
 	var err error
@@ -235,13 +235,13 @@ func (p *param) document(cmd *cobra.Command) (jsontext.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !v.IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
+	if !v.IsValid(lenientJSON) {
 		return nil, usageError{errors.New(where + " must be one JSON value")}
 	}
 	return v, nil
 }
 
-// queryText returns a value as it stands in a query.
+// queryText returns a value as text for a query.
 func queryText(v jsontext.Value) (string, error) {
 	switch v.Kind() {
 	case '"':
@@ -255,7 +255,8 @@ func queryText(v jsontext.Value) (string, error) {
 	return string(v), nil
 }
 
-// An object is a JSON object of members in their order, with their values as they are.
+// An object builds a JSON object. It keeps the order of the members and does not modify their
+// values.
 type object struct{ b []byte }
 
 func (o *object) add(name string, v jsontext.Value) {
@@ -266,7 +267,7 @@ func (o *object) add(name string, v jsontext.Value) {
 	o.b = append(append(append(append(o.b, separator), strconv.Quote(name)...), ':'), v...)
 }
 
-// bytes returns the whole; nil without members.
+// bytes returns the object, or nil if it has no members.
 func (o *object) bytes() []byte {
 	if o.b == nil {
 		return nil

@@ -9,16 +9,16 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// A profile is how a server is reached, kept in a file: nothing of it is on a command
+// A profile contains the settings for a server, in a file, so that no secret is on the command
 // line.
 type profile struct {
 	Server string `json:"server"`
 	Key    string `json:"key"`
-	Tenant string `json:"tenant,omitzero"` // for an operator's key
+	Tenant string `json:"tenant,omitzero"` // for operator keys
 }
 
-// readProfile reads a profile, which nobody but its owner may read or write. That is
-// asked of the file that was opened, so that it cannot be another one meanwhile.
+// readProfile reads a profile. It rejects a file that others can read or write; it checks the
+// opened file, which cannot be replaced in between.
 func readProfile(path string) (p profile, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -37,7 +37,8 @@ func readProfile(path string) (p profile, err error) {
 		return p, fmt.Errorf("read profile: %w", err)
 	}
 	if err := json.Unmarshal(b, &p, json.RejectUnknownMembers(true)); err != nil {
-		return p, fmt.Errorf(`profile %s must be {"server":…,"key":…} with an optional tenant`, path) // without what is in it
+		// do not quote the content, which has the key
+		return p, fmt.Errorf(`profile %s must be {"server":…,"key":…} with an optional tenant`, path)
 	}
 	if p.Server == "" || p.Key == "" {
 		return p, errors.New("profile " + path + " must contain a server and a key")
@@ -45,5 +46,5 @@ func readProfile(path string) (p profile, err error) {
 	return p, nil
 }
 
-// maxProfile is how much of a file is read as a profile, in bytes.
+// maxProfile is the maximum number of bytes read from a profile.
 const maxProfile = 64 << 10

@@ -12,29 +12,29 @@ import (
 	"golang.org/x/term"
 )
 
-// progressEvery is how often a progress line is renewed.
-const progressEvery = 250 * time.Millisecond
+// progressInterval is the time between updates of the progress line.
+const progressInterval = 250 * time.Millisecond
 
-// A progress shows how far a transfer has come, on a terminal: lines, their
-// rate, and when the whole is known, how much of it is done and how long the rest
-// will take.
+// A progress shows the progress of a transfer on a terminal: lines and their rate and, if the total
+// is known, the share that is done and the remaining time.
 type progress struct {
 	out   io.Writer
 	verb  string
-	total int64 // in bytes; 0 if nobody knows
+	total int64 // in bytes; 0 if unknown
 
 	bytes, lines atomic.Int64
-	size         atomic.Int64 // in bytes, of what has no lines; 0 for what has
+	size         atomic.Int64 // in bytes, for transfers without lines; otherwise 0
 	start        time.Time
 	stop, ended  chan struct{}
 	once         sync.Once
 }
 
-// startProgress shows progress on stderr if that is a terminal. total is in bytes,
-// 0 if nobody knows. finish must be called.
+// startProgress shows progress on stderr if that is a terminal. total is in bytes, or 0 if unknown.
+// The caller must call finish.
 func startProgress(stderr io.Writer, verb string, total int64) *progress {
-	p := &progress{out: stderr, verb: verb, total: total, start: time.Now(), stop: make(chan struct{}), ended: make(chan struct{})}
-	if !onTerminal(stderr) {
+	p := &progress{out: stderr, verb: verb, total: total, start: time.Now(), stop: make(chan struct{}),
+		ended: make(chan struct{})}
+	if !isTerminal(stderr) {
 		close(p.ended)
 		return p
 	}
@@ -42,14 +42,14 @@ func startProgress(stderr io.Writer, verb string, total int64) *progress {
 	return p
 }
 
-func onTerminal(w io.Writer) bool {
+func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 func (p *progress) show() {
 	defer close(p.ended)
-	tick := time.NewTicker(progressEvery)
+	tick := time.NewTicker(progressInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -62,14 +62,15 @@ func (p *progress) show() {
 	}
 }
 
-// line returns what is shown after so much time.
+// line returns the progress line after the elapsed time.
 func (p *progress) line(elapsed time.Duration) string {
 	lines, done, total := p.lines.Load(), p.bytes.Load(), p.total
 	seconds := max(elapsed.Seconds(), 0.001)
 	text := fmt.Sprintf("%s %d lines, %.0f/s", p.verb, lines, float64(lines)/seconds)
 	if size := p.size.Load(); size > 0 {
 		total = size
-		text = fmt.Sprintf("%s %s of %s, %s/s", p.verb, mebibytes(done), mebibytes(size), mebibytes(int64(float64(done)/seconds)))
+		text = fmt.Sprintf("%s %s of %s, %s/s", p.verb, mebibytes(done), mebibytes(size),
+			mebibytes(int64(float64(done)/seconds)))
 	}
 	if total > 0 && done > 0 {
 		share := min(float64(done)/float64(total), 1)
@@ -79,16 +80,16 @@ func (p *progress) line(elapsed time.Duration) string {
 	return text
 }
 
-// at says how far something has come that has no lines, in bytes.
-func (p *progress) at(done, total int64) {
+// setBytes sets the progress of a transfer without lines, in bytes.
+func (p *progress) setBytes(done, total int64) {
 	p.bytes.Store(done)
 	p.size.Store(total)
 }
 
-// mebibytes returns a number of bytes as people read it.
+// mebibytes formats a number of bytes.
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// finish may be called more than once, by one goroutine.
+// finish stops the progress line. It can be called more than once, by one goroutine.
 func (p *progress) finish() {
 	p.once.Do(func() { close(p.stop) })
 	<-p.ended
@@ -99,13 +100,13 @@ func (p *progress) count(b []byte) {
 	p.lines.Add(int64(bytes.Count(b, []byte{'\n'})))
 }
 
-// A countedReader counts what is read.
-type countedReader struct {
+// A countingReader counts the bytes and lines that are read.
+type countingReader struct {
 	io.Reader
 	*progress
 }
 
-func (r countedReader) Read(b []byte) (int, error) {
+func (r countingReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	r.count(b[:n])
 	return n, err

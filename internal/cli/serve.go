@@ -17,14 +17,13 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// gcPercent lets the heap grow to three times what is alive before it is collected,
-// unless GOGC says otherwise: what is alive is small, and collecting it often costs
-// throughput. With five times, the process took 267 MB instead of 184 with the response cache,
-// and was no faster.
+// gcPercent lets the heap grow to three times the live heap before a collection, unless GOGC is
+// set: the live heap is small, and frequent collections cost throughput. With five times, the
+// process took 267 MB instead of 184 MB with the response cache, and was no faster.
 const gcPercent = 200
 
-// memoryLimit is where the collector begins to work harder, unless GOMEMLIMIT says
-// otherwise, in addition to the response cache. It is no limit to what may be alive.
+// memoryLimit is the soft memory limit of the Go runtime, unless GOMEMLIMIT is set. The size of the
+// response cache is added to it.
 const memoryLimit = 256 << 20
 
 func newServe() *cobra.Command {
@@ -46,14 +45,18 @@ exits within 8 seconds. A second signal ends it immediately.`,
 		if err != nil {
 			return err
 		}
-		return serve(cmd.Context(), settings, loader.Warnings, cmd.ErrOrStderr(), func(*app.App, *store.Store) error { return nil })
+		return serve(cmd.Context(), settings, loader.Warnings, cmd.ErrOrStderr(), func(*app.App, *store.Store) error {
+			return nil
+		})
 	})
 	return cmd
 }
 
-// settingsFlags adds a flag for every setting, and returns what gives the settings
-// once the command line is read, and their loader, which has warnings then.
-func settingsFlags(cmd *cobra.Command, defaults config.Config) (func() (config.Config, []config.Setting, error), *config.Loader) {
+// settingsFlags adds a flag for every setting. It returns a function that loads the settings after
+// flag parsing, and the loader, which then has the warnings.
+func settingsFlags(
+	cmd *cobra.Command, defaults config.Config,
+) (func() (config.Config, []config.Setting, error), *config.Loader) {
 	settings := defaults
 	loader := config.Bind(cmd.Flags(), &settings)
 	return func() (config.Config, []config.Setting, error) {
@@ -65,10 +68,12 @@ func settingsFlags(cmd *cobra.Command, defaults config.Config) (func() (config.C
 	}, loader
 }
 
-// serve runs the service, and logs the warnings first. started is called once it
-// listens.
-func serve(ctx context.Context, c config.Config, warnings []string, stderr io.Writer, started func(*app.App, *store.Store) error) error {
-	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may go away
+// serve logs the warnings and runs the server. It calls started once the server listens.
+func serve(
+	ctx context.Context, c config.Config, warnings []string, stderr io.Writer,
+	started func(*app.App, *store.Store) error,
+) error {
+	signal.Ignore(syscall.SIGPIPE) // the reader of the log may exit
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -78,7 +83,7 @@ func serve(ctx context.Context, c config.Config, warnings []string, stderr io.Wr
 	logWriter := telemetry.NewLogWriter(stderr)
 	defer func() { _ = logWriter.Close() }()
 	log := telemetry.NewLogger(logWriter, c.LogFormat, c.LogLevel)
-	if err := forbidDumps(); err != nil {
+	if err := disableCoreDumps(); err != nil {
 		warnings = append(warnings, err.Error())
 	}
 	for _, w := range warnings {
@@ -127,8 +132,8 @@ func serve(ctx context.Context, c config.Config, warnings []string, stderr io.Wr
 	return nil
 }
 
-// onHangup calls f at every SIGHUP, with TLS, until stop is called. Without TLS there is
-// nothing to read again, and the signal ends the process as it ends any.
+// onHangup calls f on every SIGHUP until stop is called, if TLS is configured. Without TLS there is
+// nothing to reload, and SIGHUP keeps its default effect.
 func onHangup(c config.Config, f func()) (stop func()) {
 	if c.TLSCert == "" {
 		return func() {}

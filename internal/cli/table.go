@@ -12,17 +12,19 @@ import (
 	"atrium"
 )
 
-// gap is between two columns.
-const gap = 2
+// lenientJSON accepts duplicate names and invalid UTF-8: strictness is up to the API.
+var lenientJSON = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// A table is written as its rows come: columns are as wide as the rows so far need
-// them.
+// columnGap is the number of spaces between columns.
+const columnGap = 2
+
+// A table is written incrementally: each column is as wide as its widest cell so far.
 type table struct {
 	w      io.Writer
 	widths []int
 }
 
-// write adds rows. All of a table have as many cells.
+// write adds rows. All rows of a table have the same number of cells.
 func (t *table) write(rows [][]string) error {
 	for _, cells := range rows {
 		if t.widths == nil {
@@ -37,7 +39,7 @@ func (t *table) write(rows [][]string) error {
 		for i, cell := range cells {
 			b.WriteString(cell)
 			if i < len(cells)-1 {
-				b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(cell)+gap))
+				b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(cell)+columnGap))
 			}
 		}
 		b.WriteByte('\n')
@@ -46,55 +48,55 @@ func (t *table) write(rows [][]string) error {
 	return err
 }
 
-// A column is one of a table: a heading, and the member that it shows, with dots
-// between the members on the way to it, or several with colons between them.
+// A column is a heading and the member that it shows: a path with dots, or several paths joined by
+// colons.
 type column struct{ heading, member string }
 
-// table prints the answer of the operation for people.
-func (o *operation) table(w io.Writer, body jsontext.Value) error {
-	if o.shows == parts {
-		return tableOf(w, body, o.partsIn, o.columns)
+// writeTable prints the response of the operation in its layout.
+func (o *operation) writeTable(w io.Writer, body jsontext.Value) error {
+	if o.layout == layoutMember {
+		return writeMemberRows(w, body, o.rowsMember, o.columns)
 	}
-	cells, err := cellsOf(body, o.columns)
+	cells, err := rowCells(body, o.columns)
 	if err != nil {
 		return err
 	}
 	t := table{w: w}
-	switch o.shows {
-	case oneRow:
-		return t.write([][]string{headings(o.columns), cells})
-	case bare:
+	switch o.layout {
+	case layoutRow:
+		return t.write([][]string{headingsOf(o.columns), cells})
+	case layoutValue:
 		return t.write([][]string{cells})
 	}
 	lines := make([][]string, 0, len(o.columns)+1)
 	for i, c := range o.columns {
-		texts := []string{cells[i]}
-		if shown := o.items[c.member]; shown != nil {
-			if texts, err = itemsOf(body, c.member, shown); err != nil {
+		values := []string{cells[i]}
+		if format := o.itemFormats[c.member]; format != nil {
+			if values, err = formatItems(body, c.member, format); err != nil {
 				return err
 			}
 		}
 		heading := c.heading
-		for _, text := range texts {
+		for _, text := range values {
 			lines = append(lines, []string{heading, text})
 			heading = ""
 		}
-		if i == 0 && o.remark != "" {
-			lines = append(lines, []string{"", o.remark})
+		if i == 0 && o.note != "" {
+			lines = append(lines, []string{"", o.note})
 		}
 	}
 	return t.write(lines)
 }
 
-// itemsOf returns what the items of a list are for people; one dash for none.
-func itemsOf(object jsontext.Value, member string, shown inWords) ([]string, error) {
-	list, err := memberOf(object, member)
+// formatItems formats the items of a list member. It returns a dash for an empty list.
+func formatItems(object jsontext.Value, member string, format formatFunc) ([]string, error) {
+	list, err := lookupMember(object, member)
 	if err != nil {
 		return nil, err
 	}
 	var items []jsontext.Value
 	if list.Kind() == '[' {
-		if err := json.Unmarshal(list, &items, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+		if err := json.Unmarshal(list, &items, lenientJSON); err != nil {
 			return nil, fmt.Errorf("read response: %w", err)
 		}
 	}
@@ -103,20 +105,20 @@ func itemsOf(object jsontext.Value, member string, shown inWords) ([]string, err
 	}
 	texts := make([]string, len(items))
 	for i, item := range items {
-		if texts[i], err = shown(item); err != nil {
+		if texts[i], err = format(item); err != nil {
 			return nil, err
 		}
 	}
 	return texts, nil
 }
 
-// tableOf prints the items of a member of a JSON object for people.
-func tableOf(w io.Writer, body jsontext.Value, member string, columns []column) error {
+// writeMemberRows prints the items of a member of a JSON object as a table.
+func writeMemberRows(w io.Writer, body jsontext.Value, member string, columns []column) error {
 	var members map[string]jsontext.Value
 	var items []jsontext.Value
-	err := json.Unmarshal(body, &members, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	err := json.Unmarshal(body, &members, lenientJSON)
 	if err == nil {
-		err = json.Unmarshal(members[member], &items, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+		err = json.Unmarshal(members[member], &items, lenientJSON)
 	}
 	if err != nil {
 		return fmt.Errorf("read response: %w", err)
@@ -132,7 +134,7 @@ func writeIndented(w io.Writer, v jsontext.Value) error {
 	return err
 }
 
-func headings(columns []column) []string {
+func headingsOf(columns []column) []string {
 	heads := make([]string, len(columns))
 	for i, c := range columns {
 		heads[i] = c.heading
@@ -140,17 +142,17 @@ func headings(columns []column) []string {
 	return heads
 }
 
-// cellsOf returns what a JSON object has in the columns.
-func cellsOf(object jsontext.Value, columns []column) ([]string, error) {
+// rowCells returns the cells of a JSON object.
+func rowCells(object jsontext.Value, columns []column) ([]string, error) {
 	cells := make([]string, len(columns))
 	for i, c := range columns {
 		var texts []string
 		for member := range strings.SplitSeq(c.member, ":") {
-			v, err := memberOf(object, member)
+			v, err := lookupMember(object, member)
 			if err != nil {
 				return nil, err
 			}
-			texts = append(texts, shown(v))
+			texts = append(texts, formatValue(v))
 		}
 		if cells[i] = strings.Join(texts, ":"); strings.Trim(cells[i], ":") == "" {
 			cells[i] = "-"
@@ -159,14 +161,14 @@ func cellsOf(object jsontext.Value, columns []column) ([]string, error) {
 	return cells, nil
 }
 
-// memberOf returns what a path of member names leads to; nil if it leads nowhere.
-func memberOf(v jsontext.Value, path string) (jsontext.Value, error) {
+// lookupMember returns the value at a path of member names, or nil.
+func lookupMember(v jsontext.Value, path string) (jsontext.Value, error) {
 	for name := range strings.SplitSeq(path, ".") {
 		var members map[string]jsontext.Value
 		if v.Kind() != '{' {
 			return nil, nil
 		}
-		if err := json.Unmarshal(v, &members, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+		if err := json.Unmarshal(v, &members, lenientJSON); err != nil {
 			return nil, fmt.Errorf("read response: %w", err)
 		}
 		v = members[name]
@@ -174,9 +176,9 @@ func memberOf(v jsontext.Value, path string) (jsontext.Value, error) {
 	return v, nil
 }
 
-// shown returns a JSON value for a table: texts without quotes, those of a list with
-// a space between them, and nothing for none.
-func shown(v jsontext.Value) string {
+// formatValue formats a JSON value for a table: texts without quotes, list items separated by
+// spaces, and "" for null.
+func formatValue(v jsontext.Value) string {
 	switch v.Kind() {
 	case jsontext.KindInvalid, 'n':
 		return ""
@@ -188,12 +190,12 @@ func shown(v jsontext.Value) string {
 		return atrium.Printable(string(b))
 	case '[':
 		var items []jsontext.Value
-		if err := json.Unmarshal(v, &items, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+		if err := json.Unmarshal(v, &items, lenientJSON); err != nil {
 			return ""
 		}
 		texts := make([]string, len(items))
 		for i, item := range items {
-			texts[i] = shown(item)
+			texts[i] = formatValue(item)
 		}
 		return strings.Join(texts, " ")
 	}

@@ -22,14 +22,14 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// The environment variables that say what the commands work on.
+// Environment variables that select the target.
 const (
 	envServer  = "ATRIUM_SERVER"
 	envKey     = "ATRIUM_KEY"
 	envProfile = "ATRIUM_PROFILE"
 )
 
-// targetHelp is what the help of every command says that has a target.
+// targetHelp is part of the help of every command with a target.
 const targetHelp = `By default, the command works directly on the database, with all permissions. With
 --server or a profile, it calls a running server, with the permissions of an API key.
 
@@ -37,42 +37,44 @@ A key passed with --key is visible in the process list. Set ` + envKey + `, set
 ` + envKey + `_FILE to the path of a file that contains the key, or use a profile: a
 JSON file with mode 0600 that contains {"server":…,"key":…,"tenant":…}.`
 
-// A target is what a command works on: the management API of a server, or the same
-// one on a database, in this process.
+// A target is what a command works on: the management API of a server, or the same API on a
+// database, in this process.
 type target struct {
 	server, key, profile, tenant string
-	operators                    bool   // what is no tenant's, instead of a tenant
-	mayMake                      bool   // makes the database if there is none
-	asked                        string // the database, without its password; "" before it is opened
+	operator                     bool   // operators instead of a tenant
+	createDatabase               bool   // create the database if it does not exist
+	databaseName                 string // database without its password; "" until it is opened
 	database                     func(stderr io.Writer) (config.Config, error)
 }
 
-// served are settings of a server that hold for the same operations on the database.
-// The environment and the file may have them.
-var served = []string{"max-body", "batch-max-body", "keep-versions"}
+// serverSettings are settings of a server that also apply to operations on the database. They can
+// be set in the environment or the settings file.
+var serverSettings = []string{"max-body", "batch-max-body", "keep-versions"}
 
-// targetFlags adds the flags that say what commands work on.
+// targetFlags adds the flags that select the target.
 func targetFlags(flags *pflag.FlagSet) *target {
 	t := &target{}
-	flags.StringVar(&t.server, "server", "", "`URL` of a running server to call instead of the database (environment: "+envServer+")")
+	flags.StringVar(&t.server, "server", "",
+		"`URL` of a running server to call instead of the database (environment: "+envServer+")")
 	flags.StringVar(&t.key, "key", "", "API `key` for --server; visible in ps, prefer "+envKey+" or "+envKey+"_FILE")
-	flags.StringVar(&t.profile, "profile", "", "JSON `file` with server, key and tenant, mode 0600 (environment: "+envProfile+")")
+	flags.StringVar(&t.profile, "profile", "",
+		"JSON `file` with server, key and tenant, mode 0600 (environment: "+envProfile+")")
 	flags.StringVar(&t.tenant, "tenant", "", "`ID` of the tenant; with --server, only for operator keys")
-	t.database = databaseFlags(flags, served...)
-	for _, name := range served {
+	t.database = databaseFlags(flags, serverSettings...)
+	for _, name := range serverSettings {
 		_ = flags.MarkHidden(name)
 	}
 	return t
 }
 
-// operatorFlag adds the flag for what is no tenant's.
+// operatorFlag adds the flag that selects operators instead of a tenant.
 func operatorFlag(cmd *cobra.Command, t *target) {
-	cmd.Flags().BoolVar(&t.operators, "operator", false, "apply the command to operators instead of a tenant")
+	cmd.Flags().BoolVar(&t.operator, "operator", false, "apply the command to operators instead of a tenant")
 }
 
-// excludeFlags refuses what contradicts itself. It is called after targetFlags, for
-// the command that has them.
-func excludeFlags(cmd *cobra.Command) {
+// markExclusiveFlags makes conflicting flags an error. Call it after targetFlags, on the command
+// that has these flags.
+func markExclusiveFlags(cmd *cobra.Command) {
 	for _, other := range []string{"server", "key", "database"} {
 		cmd.MarkFlagsMutuallyExclusive("profile", other)
 	}
@@ -80,55 +82,55 @@ func excludeFlags(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("database", "key")
 }
 
-// resolve decides what the command works on, once its line is read, and says what of
-// that is missing.
-func (t *target) resolve(cmd *cobra.Command, of owner) error {
-	if err := t.find(cmd); err != nil {
+// resolve determines the target after flag parsing. It returns an error if something is missing.
+func (t *target) resolve(cmd *cobra.Command, tenancy tenancy) error {
+	if err := t.resolveServer(cmd); err != nil {
 		return err
 	}
 	switch {
-	case t.operators && cmd.Flags().Changed("tenant"):
+	case t.operator && cmd.Flags().Changed("tenant"):
 		return usageError{errors.New("--operator and --tenant cannot be used together")}
-	case t.operators && t.remote() && of == operatorsHere: // which would take the tenant of the key
-		return usageError{errors.New("operator keys cannot be managed through a server: run the command on the database")}
-	case t.operators:
-		t.tenant = "" // of a profile
-	case t.remote() || t.tenant != "": // a server knows the tenant of a key
-	case of == oneTenant:
+	case t.operator && t.remote() && tenancy == tenantOrLocalOperators: // the server would use the tenant of the key
+		return usageError{errors.New("operator keys cannot be managed through a server: run the command on the " +
+			"database")}
+	case t.operator:
+		t.tenant = "" // the profile may have one
+	case t.remote() || t.tenant != "": // the server knows the tenant of the key
+	case tenancy == tenantRequired:
 		return cmd.MarkFlagRequired("tenant")
-	case of == orOperators, of == operatorsHere:
+	case tenancy == tenantOrOperators, tenancy == tenantOrLocalOperators:
 		cmd.MarkFlagsOneRequired("tenant", "operator")
 	}
 	return nil
 }
 
-// find takes the server and its key from where they are: a flag comes before the
-// environment, and a profile is taken as a whole or not at all, so that no key is sent
-// to a server that it is not for.
-func (t *target) find(cmd *cobra.Command) error {
+// resolveServer sets the server and its key. Flags override the environment. A profile is used
+// completely or not at all, so that no key is sent to a different server.
+func (t *target) resolveServer(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("database") {
 		return nil
 	}
-	given := cmd.Flags().Changed("server") || cmd.Flags().Changed("key")
+	explicit := cmd.Flags().Changed("server") || cmd.Flags().Changed("key")
 	profile := os.Getenv(envProfile)
 	switch {
 	case t.profile != "":
 		return t.readProfile(t.profile)
-	case !given && profile != "" && os.Getenv(envServer) != "":
+	case !explicit && profile != "" && os.Getenv(envServer) != "":
 		return usageError{fmt.Errorf("%s and %s are both set: unset one of them", envProfile, envServer)}
-	case !given && profile != "":
+	case !explicit && profile != "":
 		return t.readProfile(profile)
 	}
 	if t.server == "" {
 		t.server = os.Getenv(envServer)
 	}
 	switch {
-	case t.server == "" && given:
+	case t.server == "" && explicit:
 		return usageError{errors.New("--key requires --server")}
 	case t.server == "":
 		return nil
 	case t.key != "":
-		warn(cmd.ErrOrStderr(), fmt.Sprintf("--key is visible in the process list: set %s or %[1]s_FILE instead", envKey))
+		warn(cmd.ErrOrStderr(),
+			fmt.Sprintf("--key is visible in the process list: set %s or %[1]s_FILE instead", envKey))
 	default:
 		key, warning, err := config.ReadVariable(os.LookupEnv, envKey)
 		if err != nil {
@@ -144,8 +146,7 @@ func (t *target) find(cmd *cobra.Command) error {
 	return nil
 }
 
-// readProfile takes the server and the key of a profile, and its tenant unless there
-// is one.
+// readProfile sets the server and the key from a profile, and the tenant unless it is set.
 func (t *target) readProfile(path string) error {
 	p, err := readProfile(path)
 	if err != nil {
@@ -161,9 +162,9 @@ func (t *target) readProfile(path string) error {
 // remote reports whether the target is a server.
 func (t *target) remote() bool { return t.server != "" }
 
-// with calls f with a client of the target. On the database, the tenant is that of the
-// key unless one is named; key may be "".
-func (t *target) with(cmd *cobra.Command, key string, f func(*client) error) error {
+// withClient calls f with a client of the target. On the database, the tenant defaults to that of
+// the key with the ID key, which may be empty.
+func (t *target) withClient(cmd *cobra.Command, key string, f func(*client) error) error {
 	if err := t.checkTenant(); err != nil {
 		return err
 	}
@@ -172,22 +173,23 @@ func (t *target) with(cmd *cobra.Command, key string, f func(*client) error) err
 		if err != nil {
 			return err
 		}
-		transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, ExpectContinueTimeout: time.Second}
+		transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+			ExpectContinueTimeout: time.Second}
 		defer transport.CloseIdleConnections()
 		c := newClient(transport, base, t.key, t.tenant)
-		if t.operators {
-			if err := c.mustBeOperators(cmd.Context()); err != nil {
+		if t.operator {
+			if err := c.requireOperatorKey(cmd.Context()); err != nil {
 				return err
 			}
 		}
 		return f(c)
 	}
-	return t.onDatabase(cmd, func(settings config.Config, s *store.Store) error {
-		tenant, err := t.tenantOn(cmd.Context(), s, key)
+	return t.withStore(cmd, func(settings config.Config, s *store.Store) error {
+		tenant, err := t.tenantFor(cmd.Context(), s, key)
 		if err != nil {
 			return err
 		}
-		log := telemetry.NewLogger(cmd.ErrOrStderr(), "text", "error") // the command says itself what else went wrong
+		log := telemetry.NewLogger(cmd.ErrOrStderr(), "text", "error") // the command prints other errors itself
 		ctx, cancel := context.WithCancel(cmd.Context())
 		defer cancel()
 		handler, err := app.Manage(ctx, app.Config{Settings: settings, Store: s, Log: log})
@@ -196,12 +198,12 @@ func (t *target) with(cmd *cobra.Command, key string, f func(*client) error) err
 		}
 		transport := &inProcess{handler: handler}
 		defer transport.wait() // before the store is closed
-		return f(newClient(transport, inThisProcess, "", tenant))
+		return f(newClient(transport, inProcessURL, "", tenant))
 	})
 }
 
 func (t *target) checkTenant() error {
-	if t.tenant == string(atrium.OperatorChain) { // which the database takes for --operator
+	if t.tenant == string(atrium.OperatorChain) { // stands for operators in the database
 		return errors.New("tenant " + t.tenant + " not found")
 	}
 	if t.tenant == "" {
@@ -210,16 +212,17 @@ func (t *target) checkTenant() error {
 	return checkID("tenant_id", t.tenant)
 }
 
-// onDatabase calls f with the migrated store that --database names.
-func (t *target) onDatabase(cmd *cobra.Command, f func(config.Config, *store.Store) error) (err error) {
+// withStore calls f with the store that --database names, after applying migrations.
+func (t *target) withStore(cmd *cobra.Command, f func(config.Config, *store.Store) error) (err error) {
 	settings, err := t.database(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	t.asked = config.Redact(settings.Database)
-	if path, ok := strings.CutPrefix(settings.Database, "sqlite:"); ok && path != "" && !t.mayMake {
+	t.databaseName = config.Redact(settings.Database)
+	if path, ok := strings.CutPrefix(settings.Database, "sqlite:"); ok && path != "" && !t.createDatabase {
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("database %s does not exist: pass --database, set ATRIUM_DATABASE, or run atrium migrate to create it", path)
+			return fmt.Errorf("database %s does not exist: pass --database, set ATRIUM_DATABASE, or run atrium "+
+				"migrate to create it", path)
 		}
 	}
 	s, err := openStore(cmd.Context(), settings)
@@ -228,31 +231,33 @@ func (t *target) onDatabase(cmd *cobra.Command, f func(config.Config, *store.Sto
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if _, err := s.Migrate(cmd.Context()); err != nil {
-		return fmt.Errorf("migrate %s: %w", t.asked, err)
+		return fmt.Errorf("migrate %s: %w", t.databaseName, err)
 	}
 	return f(settings, s)
 }
 
-// tenantOn returns the tenant that a request to the database is for.
-func (t *target) tenantOn(ctx context.Context, s *store.Store, key string) (string, error) {
+// tenantFor returns the tenant of a request on the database.
+func (t *target) tenantFor(ctx context.Context, s *store.Store, key string) (string, error) {
 	switch {
-	case t.operators:
+	case t.operator:
 		return string(atrium.OperatorChain), nil
 	case t.tenant != "" || key == "":
 		return t.tenant, nil
 	}
 	k, _, _, err := s.Key(ctx, atrium.KeyID(key))
 	if atrium.CodeOf(err) == atrium.CodeNotFound {
-		return "", fmt.Errorf("key %s not found in database %s", key, t.asked)
+		return "", fmt.Errorf("key %s not found in database %s", key, t.databaseName)
 	}
 	return string(cmp.Or(k.TenantID, atrium.OperatorChain)), err
 }
 
-// parseServer returns the URL of a server without a slash at its end.
+// parseServer returns the URL of a server without a trailing slash.
 func parseServer(text string) (string, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", usageError{errors.New("server URL must be http:// or https:// and a host, without user, query or fragment")}
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
+		return "", usageError{errors.New("server URL must be http:// or https:// and a host, without user, query " +
+			"or fragment")}
 	}
 	return strings.TrimSuffix(u.String(), "/"), nil
 }

@@ -11,11 +11,11 @@ func tenants() group {
 	return group{name: "tenants", short: "Create, list and rename tenants", operations: []operation{
 		{
 			use: "list", short: "List all tenants, newest first",
-			method: http.MethodGet, path: "/tenants", owner: nobody, shows: rows, columns: columns,
+			method: http.MethodGet, path: "/tenants", tenancy: noTenant, layout: layoutList, columns: columns,
 		},
 		{
 			use: "get TENANT_ID", short: "Show a tenant",
-			method: http.MethodGet, path: "/tenants/{tenant_id}", owner: nobody, columns: columns,
+			method: http.MethodGet, path: "/tenants/{tenant_id}", tenancy: noTenant, columns: columns,
 		},
 		{
 			use: "own", short: "Show the current tenant",
@@ -23,15 +23,21 @@ func tenants() group {
 		},
 		{
 			use: "create", short: "Create a tenant",
-			example: "  atrium tenants create --name 'Example Corp'\n  atrium tenants create --name 'Example Corp' --id tenant_… --database postgres://atrium@db.internal/atrium",
-			method:  http.MethodPost, path: "/tenants", owner: nobody, first: true, once: true, columns: columns, params: []param{
-				named("the tenant", true),
-				{flag: "id", name: "tenantId", usage: "`ID` of a tenant that moves from another database (default: generated)", check: checkTenantID},
+			example: "  atrium tenants create --name 'Example Corp'\n" +
+				"  atrium tenants create --name 'Example Corp' --id tenant_… --database " +
+				"postgres://atrium@db.internal/atrium",
+			method: http.MethodPost, path: "/tenants", tenancy: noTenant, createsDatabase: true, idempotent: true,
+			columns: columns, params: []param{
+				nameParam("the tenant", true),
+				{flag: "id", name: "tenantId",
+					usage: "`ID` of a tenant that moves from another database (default: generated)",
+					check: checkTenantID},
 			},
 		},
 		{
 			use: "update TENANT_ID", short: "Rename a tenant",
-			method: http.MethodPatch, path: "/tenants/{tenant_id}", owner: nobody, state: seenState, params: []param{named("the tenant", false)}, columns: columns,
+			method: http.MethodPatch, path: "/tenants/{tenant_id}", tenancy: noTenant, ifMatch: requiredIfMatch,
+			params: []param{nameParam("the tenant", false)}, columns: columns,
 		},
 	}}
 }

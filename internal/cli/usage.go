@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// maxTypos is how many letters may be wrong in a name for it to be recognised.
+// maxTypos is the maximum edit distance of a suggestion.
 const maxTypos = 2
 
-// execute runs a command line and returns the command that it was for.
+// execute runs a command line and returns the command that it selected.
 func execute(ctx context.Context, root *cobra.Command, args []string) (*cobra.Command, error) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd(args...)
@@ -32,13 +32,13 @@ func execute(ctx context.Context, root *cobra.Command, args []string) (*cobra.Co
 	return cmd, flagGroupError(err)
 }
 
-// The errors that cobra has for flags that belong together.
+// Errors of cobra for flag groups.
 var (
 	noneOfGroup = regexp.MustCompile(`^at least one of the flags in the group \[(.+)\] is required$`)
 	allOfGroup  = regexp.MustCompile(`^if any flags in the group \[.+\] are set none of the others can be; \[(.+)\] were all set$`)
 )
 
-// flagGroupError says such an error in the words of the command line.
+// flagGroupError rewords errors of cobra for flag groups.
 func flagGroupError(err error) error {
 	if err == nil {
 		return nil
@@ -53,21 +53,20 @@ func flagGroupError(err error) error {
 	return err
 }
 
-// unknownCommand returns the error for a name that none of a group's commands
-// has. Cobra has one for the root only: for other groups it shows help, as if
-// that had been asked for.
+// unknownCommand returns the error for an unknown command of a group. Cobra returns an error for
+// the root command only; for other groups it prints help.
 func unknownCommand(group *cobra.Command, name string) error {
 	group.SuggestionsMinimumDistance = maxTypos
 	return fmt.Errorf("unknown command %q for %q%s", name, group.CommandPath(), didYouMean(group.SuggestionsFor(name)))
 }
 
-// flagError adds what may have been meant to the error for an unknown flag.
+// flagError adds suggestions to the error for an unknown flag.
 func flagError(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return err
 	}
-	// Cobra compares names for commands only.
+	// Cobra suggests names for commands only.
 	flags := &cobra.Command{SuggestionsMinimumDistance: maxTypos}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
@@ -79,7 +78,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w%s", err, didYouMean(names))
 }
 
-// didYouMean has the form of cobra's own suggestions.
+// didYouMean formats suggestions like cobra does.
 func didYouMean(names []string) string {
 	if len(names) == 0 {
 		return ""

@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// write makes one page for each command in dir, which it creates.
+// write creates dir with one page for each command.
 func write(date, dir string) error {
 	at, err := time.Parse(time.DateOnly, date)
 	if err != nil {

@@ -32,6 +32,6 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 	}
 	check(cli.NewCommand())
 	if err := write("January", dir); err == nil {
-		t.Error("a date that is none is accepted")
+		t.Error("an invalid date is accepted")
 	}
 }
