@@ -216,9 +216,9 @@ func TestDoctorFindsProblems(t *testing.T) {
 			corruptPage(t, path, "entries", 0x0d)
 			return nil
 		}},
-		{"schema", statusFail, "database is at migration 7, this binary supports 5",
+		{"schema", statusFail, "database is at migration 8, this binary supports 6",
 			func(t *testing.T, _ *doctor, path string) error {
-				execSQL(t, path, "INSERT INTO schema_migrations VALUES (6, 'newer', 0), (7, 'newer', 0)")
+				execSQL(t, path, "INSERT INTO schema_migrations VALUES (7, 'newer', 0), (8, 'newer', 0)")
 				return nil
 			}},
 		{"schema", statusWarn, "is compatible", func(t *testing.T, _ *doctor, path string) error {
