@@ -1,8 +1,8 @@
-// Package backup copies an embedded database into one file while it is in use, checks
-// such files, and puts them back.
+// Package backup copies an embedded database to one file while it is in use, verifies such backups,
+// and restores them.
 //
-// A file gets its name when it is whole, on disk and was found to be sound, and takes
-// nobody else's. Beside it, with .sha256 behind its name, is its manifest.
+// A backup appears under its name only when it is complete, synced and verified, and never
+// overwrites a file. Its manifest is next to it, with the suffix .sha256.
 package backup
 
 import (
@@ -22,28 +22,30 @@ import (
 	"atrium/internal/store"
 )
 
-// syncEvery is how much is written before it is synced, in bytes: what waits in memory
-// holds up whoever syncs the same disk, as every commit does.
+// syncEvery is the number of bytes between syncs: more dirty pages would delay other syncs of the
+// same disk, such as those of commits.
 const syncEvery = 8 << 20
 
-// Options may all be left out.
+// Options are all optional.
 type Options struct {
-	Rate     int64                   // bytes a second that are copied at most; 0 for no bound
-	Progress func(done, total int64) // is told how far the copy is, in bytes; nil for nobody
-	Version  string                  // of this binary, for the manifest
+	Rate     int64                   // maximum bytes per second; 0 for no limit
+	Progress func(done, total int64) // called with the progress in bytes; may be nil
+	Version  string                  // version of this binary, for the manifest
 }
 
-// Make copies the database of s to a new file, which has everything that was acknowledged
-// before the call. Writers go on. The copy is read back and checked before it is called
-// path. It is an error, and nothing stays, if there is a file at path.
+// Make copies the database of s to a new file at path, with everything that was acknowledged before
+// the call. It does not block writers. It reads the copy back and verifies it before it gets its
+// name. If a file exists at path, Make returns an error and leaves nothing behind.
 func Make(ctx context.Context, s *store.Store, path string, o Options) (m Manifest, err error) {
 	m = Manifest{File: filepath.Base(path), Atrium: o.Version}
-	if err := mustBeFree(path); err != nil {
+	if err := checkNotExist(path); err != nil {
 		return m, err
 	}
 	err = place(path, func(file *os.File) (err error) {
 		m.TakenAt = atrium.At(time.Now())
-		m.SHA256, m.Bytes, err = o.write(ctx, file, func(w io.Writer, begin func(int64)) error { return s.Copy(ctx, w, begin) })
+		m.SHA256, m.Bytes, err = o.write(ctx, file, func(w io.Writer, begin func(int64)) error {
+			return s.Copy(ctx, w, begin)
+		})
 		return err
 	}, func(partial string) error {
 		fault, err := readBack(ctx, partial, m.SHA256)
@@ -51,31 +53,35 @@ func Make(ctx context.Context, s *store.Store, path string, o Options) (m Manife
 			m.Contents, fault, err = inspect(ctx, partial)
 		}
 		if err == nil && fault != "" {
-			err = fmt.Errorf("the copy is not sound, and was not kept: %s", fault)
+			err = fmt.Errorf("the copy is damaged and was deleted: %s", fault)
 		}
 		return err
-	}, name)
+	}, linkOrRename)
 	if err != nil {
 		return m, err
 	}
-	if err := m.write(path + manifestEnd); err != nil {
-		return m, fmt.Errorf("%s is whole, its manifest could not be written: %w", path, err)
+	if err := m.write(path + manifestSuffix); err != nil {
+		return m, fmt.Errorf("%s is complete, but its manifest could not be written: %w", path, err)
 	}
 	return m, nil
 }
 
-// write lets fill write to a file, paced, and returns the checksum and how many bytes it
-// were.
-func (o Options) write(ctx context.Context, file *os.File, fill func(w io.Writer, begin func(int64)) error) (sum string, bytes int64, err error) {
-	w := &pacedWriter{ctx: ctx, file: file, sum: sha256.New(), rate: o.Rate, start: time.Now(), progress: o.Progress}
+// write lets fill write to a file at the configured rate. It returns the checksum and the number of
+// bytes.
+func (o Options) write(
+	ctx context.Context, file *os.File, fill func(w io.Writer, begin func(int64)) error,
+) (sum string, bytes int64, err error) {
+	w := &rateLimitedWriter{
+		ctx: ctx, file: file, sum: sha256.New(), rate: o.Rate, start: time.Now(), progress: o.Progress,
+	}
 	if err := fill(w, func(size int64) { w.total = size }); err != nil {
 		return "", 0, err
 	}
 	return hex.EncodeToString(w.sum.Sum(nil)), w.done, nil
 }
 
-// A pacedWriter writes no faster than it may, and leaves little to be synced.
-type pacedWriter struct {
+// A rateLimitedWriter limits the rate of writes, syncs regularly, and computes the checksum.
+type rateLimitedWriter struct {
 	ctx         context.Context
 	file        *os.File
 	sum         hash.Hash
@@ -85,8 +91,8 @@ type pacedWriter struct {
 	progress    func(done, total int64)
 }
 
-// Write writes all of b unless the context ends.
-func (w *pacedWriter) Write(b []byte) (int, error) {
+// Write writes all of b, unless the context ends.
+func (w *rateLimitedWriter) Write(b []byte) (int, error) {
 	n, err := w.file.Write(b)
 	w.sum.Write(b[:n])
 	before := w.done
@@ -105,13 +111,13 @@ func (w *pacedWriter) Write(b []byte) (int, error) {
 	return n, w.pause()
 }
 
-// pause waits until so much may have been written.
-func (w *pacedWriter) pause() error {
+// pause waits until the rate allows the bytes written so far.
+func (w *rateLimitedWriter) pause() error {
 	var ahead time.Duration
 	if w.rate > 0 {
 		ahead = time.Duration(float64(w.done)/float64(w.rate)*float64(time.Second)) - time.Since(w.start)
 	}
-	if ahead < 10*time.Millisecond { // which is less than a pause may take by itself
+	if ahead < 10*time.Millisecond { // shorter than the accuracy of timers
 		return context.Cause(w.ctx)
 	}
 	select {
@@ -122,21 +128,21 @@ func (w *pacedWriter) pause() error {
 	}
 }
 
-// A Fault is an audit log that was tampered with.
+// A Fault is a broken audit log.
 type Fault struct {
-	Tenant atrium.TenantID `json:"tenantId"` // atrium.OperatorChain for that of the operators
+	Tenant atrium.TenantID `json:"tenantId"` // atrium.OperatorChain for the operators' log
 	What   string          `json:"what"`
 }
 
-// A Report is what a check of a backup has found.
+// A Report is the result of verifying a backup.
 type Report struct {
 	Manifest
-	Audits []Fault `json:"audits"` // those that are broken; they were so when the backup was made
+	Audits []Fault `json:"audits"` // audit logs that were broken when the backup was made
 }
 
-// Verify checks a backup where it is: its checksum, its structures, whether this binary
-// can work with it, whether it has what its manifest says, and its audit logs. Without
-// a manifest there is nothing to compare it with.
+// Verify verifies a backup in place: its checksum and structure, whether this binary supports its
+// schema, whether its contents match the manifest, and its audit logs. Without a manifest, it skips
+// the comparisons.
 func Verify(ctx context.Context, path string, withManifest bool, o Options) (Report, error) {
 	report, err := begin(path, withManifest)
 	if err != nil {
@@ -152,19 +158,18 @@ func Verify(ctx context.Context, path string, withManifest bool, o Options) (Rep
 		err = report.compare(path, sum, bytes)
 	}
 	if err == nil {
-		err = report.examine(ctx, path, path)
+		err = report.checkDatabase(ctx, path, path)
 	}
 	return report, err
 }
 
-// Restore copies a backup to a new database, which appears at path when it has been
-// found to be as Verify would have it. An audit log that is broken is reported, and
-// does not keep the backup from being restored. It is an error, and nothing is changed,
-// if there is a database at path or something of one.
+// Restore verifies a backup as Verify does and copies it to a new database at path, which appears
+// only after the verification. A broken audit log is reported but does not prevent the restore. If
+// a database, or one of its files, exists at path, Restore returns an error and changes nothing.
 func Restore(ctx context.Context, from, path string, withManifest bool, o Options) (Report, error) {
 	for _, end := range []string{"", "-wal", "-shm", "-journal"} {
-		if err := mustBeFree(path + end); err != nil {
-			return Report{}, fmt.Errorf("%w: stop the server, and move the database away with its -wal and -shm", err)
+		if err := checkNotExist(path + end); err != nil {
+			return Report{}, fmt.Errorf("%w: stop the server, and move the database with its -wal and -shm", err)
 		}
 	}
 	report, err := begin(from, withManifest)
@@ -193,51 +198,53 @@ func Restore(ctx context.Context, from, path string, withManifest bool, o Option
 	}, func(partial string) error {
 		fault, err := readBack(ctx, partial, report.SHA256)
 		if err == nil && fault != "" {
-			err = fmt.Errorf("the copy is not sound, and was not kept: %s", fault)
+			err = fmt.Errorf("the copy is damaged and was deleted: %s", fault)
 		}
 		if err == nil {
-			err = report.examine(ctx, partial, from)
+			err = report.checkDatabase(ctx, partial, from)
 		}
 		return err
-	}, name)
+	}, linkOrRename)
 	return report, err
 }
 
-// begin returns a report with the manifest of a backup, an empty one without.
+// begin returns a report with the manifest of a backup, or an empty one.
 func begin(path string, withManifest bool) (Report, error) {
 	report := Report{Audits: []Fault{}}
 	if _, err := os.Stat(path); err != nil || !withManifest {
 		return report, err
 	}
-	m, err := readManifest(path + manifestEnd)
+	m, err := readManifest(path + manifestSuffix)
 	if errors.Is(err, os.ErrNotExist) {
-		err = fmt.Errorf("%w: copy it from where the backup was made; without it nothing tells whether the backup is as it was, but --no-manifest takes it", err)
+		err = fmt.Errorf("%w: copy the manifest from where the backup was made, or pass --no-manifest "+
+			"to skip its comparison, which does not detect all damage", err)
 	}
 	report.Manifest = m
 	return report, err
 }
 
-// errDamaged is what to do about a backup that is not as it was.
+// errDamaged says how to replace a damaged backup.
 var errDamaged = errors.New("copy it again from where it was made, or take another backup")
 
-// compare reports what the bytes of a backup tell, and notes them where there is no
-// manifest.
+// compare compares the size and checksum of a backup with its manifest, or adds them to the report
+// if there is none.
 func (r *Report) compare(path, sum string, bytes int64) error {
 	if r.SHA256 == "" {
 		r.File, r.SHA256, r.Bytes = filepath.Base(path), sum, bytes
 		return nil
 	}
 	if bytes != r.Bytes {
-		return fmt.Errorf("%s is damaged: it has %d bytes, not the %d that were written: %w", path, bytes, r.Bytes, errDamaged)
+		return fmt.Errorf("%s is damaged: it has %d bytes, want %d: %w", path, bytes, r.Bytes, errDamaged)
 	}
 	if sum != r.SHA256 {
-		return fmt.Errorf("%s is damaged: its SHA-256 is %s, not %s: %w", path, sum, r.SHA256, errDamaged)
+		return fmt.Errorf("%s is damaged: its SHA-256 is %s, want %s: %w", path, sum, r.SHA256, errDamaged)
 	}
 	return nil
 }
 
-// examine checks the database at path, a copy of the backup whose bytes were compared.
-func (r *Report) examine(ctx context.Context, path, from string) error {
+// checkDatabase verifies the database at path, which is the backup or a copy of it. Errors name the
+// backup from.
+func (r *Report) checkDatabase(ctx context.Context, path, from string) error {
 	contents, fault, err := inspect(ctx, path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
@@ -246,7 +253,7 @@ func (r *Report) examine(ctx context.Context, path, from string) error {
 		return fmt.Errorf("%s is damaged: %s: %w", from, fault, errDamaged)
 	}
 	if contents.Schema == 0 {
-		return fmt.Errorf("%s is no database of Atrium", from)
+		return fmt.Errorf("%s is not an Atrium database", from)
 	}
 	s, err := store.OpenCopy(path)
 	if err != nil {
@@ -262,11 +269,13 @@ func (r *Report) examine(ctx context.Context, path, from string) error {
 			from, contents.Schema, newest, r.by())
 	}
 	if r.Schema > 0 && r.Schema != contents.Schema { // 0 without a manifest
-		return fmt.Errorf("%s is damaged: it has migration %d, its manifest says %d: %w", from, contents.Schema, r.Schema, errDamaged)
+		return fmt.Errorf("%s is damaged: it has migration %d, but its manifest says %d: %w",
+			from, contents.Schema, r.Schema, errDamaged)
 	}
 	for table, n := range r.Rows {
 		if contents.Rows[table] != n {
-			return fmt.Errorf("%s is damaged: %s has %d rows, its manifest says %d: %w", from, table, contents.Rows[table], n, errDamaged)
+			return fmt.Errorf("%s is damaged: %s has %d rows, but its manifest says %d: %w",
+				from, table, contents.Rows[table], n, errDamaged)
 		}
 	}
 	r.Contents = contents
@@ -278,7 +287,7 @@ func (r *Report) examine(ctx context.Context, path, from string) error {
 	})
 }
 
-// by names the binary that made the backup, where that is known.
+// by names the binary that made the backup, if known.
 func (r *Report) by() string {
 	if r.Atrium == "" {
 		return ""
@@ -286,26 +295,26 @@ func (r *Report) by() string {
 	return " (" + r.Atrium + ")"
 }
 
-// readBack reads what was written from the disk, and returns what is wrong with it, ""
-// for nothing. The error says that it could not be read.
+// readBack reads a file from disk and compares its checksum. fault describes a mismatch, "" for
+// none. The error says that the file could not be read.
 func readBack(ctx context.Context, path, sum string) (fault string, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = file.Close() }()
-	if err := forget(file); err != nil {
+	if err := dropPageCache(file); err != nil {
 		return "", err
 	}
 	found, _, err := digest(ctx, file, Options{})
 	if err != nil || found == sum {
 		return "", err
 	}
-	return fmt.Sprintf("what was read back is not what was written: its SHA-256 is %s, not %s", found, sum), nil
+	return fmt.Sprintf("read back with the SHA-256 %s, want %s", found, sum), nil
 }
 
-// inspect reads all of a database that nobody changes, and returns what it holds, and
-// what is wrong with it, "" for nothing. The error says that it could not be read.
+// inspect checks a whole database that is not in use, and returns its contents. fault describes
+// damage, "" for none. The error says that the database could not be read.
 func inspect(ctx context.Context, path string) (c store.Contents, fault string, err error) {
 	defer func() {
 		if store.Damaged(err) {
@@ -328,7 +337,7 @@ func inspect(ctx context.Context, path string) (c store.Contents, fault string, 
 	return c, "", err
 }
 
-// digest returns the checksum of what there is to read, and how much that is.
+// digest returns the checksum and the size of the rest of a file.
 func digest(ctx context.Context, file *os.File, o Options) (sum string, bytes int64, err error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -351,19 +360,21 @@ func digest(ctx context.Context, file *os.File, o Options) (sum string, bytes in
 	}
 }
 
-// partialEnd is how the name of a file ends that is not whole: what was killed leaves it,
-// and it may be deleted.
-const partialEnd = ".partial"
+// partialSuffix is the suffix of an incomplete file. A killed process may leave one behind; it can
+// be deleted.
+const partialSuffix = ".partial"
 
-// place makes the file at path: write fills it, check looks at it under another name when
-// it is on disk, and name gives it its own. If one of them fails, nothing stays.
-func place(path string, write func(*os.File) error, check func(partial string) error, name func(from, to string) error) (err error) {
+// place creates the file at path: write fills a temporary file, check verifies it after it is
+// synced, and name moves it to path. If one of them fails, the temporary file is removed.
+func place(
+	path string, write func(*os.File) error, check func(partial string) error, name func(from, to string) error,
+) (err error) {
 	dir := filepath.Dir(path)
-	file, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*"+partialEnd) // for its owner alone
+	file, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*"+partialSuffix) // with mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // a link to the same file stays
+	defer func() { _ = os.Remove(file.Name()) }() // the link at path stays
 	err = write(file)
 	if err == nil {
 		err = file.Sync()
@@ -380,23 +391,23 @@ func place(path string, write func(*os.File) error, check func(partial string) e
 	return syncDir(dir)
 }
 
-// name gives a file a name that nobody has. Where a file cannot have two names, it is
-// renamed, and the name was free a moment before.
-func name(from, to string) error {
+// linkOrRename moves a file to an unused name. If the file system has no hard links, it renames the
+// file after a check, so another process may create the name in between.
+func linkOrRename(from, to string) error {
 	err := os.Link(from, to)
 	if err == nil || errors.Is(err, os.ErrExist) {
 		return err
 	}
-	if err := mustBeFree(to); err != nil {
+	if err := checkNotExist(to); err != nil {
 		return err
 	}
 	return os.Rename(from, to)
 }
 
-func mustBeFree(path string) error {
+func checkNotExist(path string) error {
 	_, err := os.Lstat(path)
 	if err == nil {
-		return fmt.Errorf("%s exists, and is not overwritten", path)
+		return fmt.Errorf("%s already exists", path)
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -23,8 +23,8 @@ import (
 	"atrium/internal/store/migrations"
 )
 
-// newDatabase makes a database with a tenant and so many entries, and returns its path
-// and the store, which is open.
+// newDatabase creates a database with a tenant and the given number of entries, and returns its
+// path and the open store.
 func newDatabase(t *testing.T, entries int) (path string, s *store.Store) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "atrium.db")
@@ -49,7 +49,7 @@ func newDatabase(t *testing.T, entries int) (path string, s *store.Store) {
 	return path, s
 }
 
-// open opens a store, migrates it, and closes it when the test ends.
+// open opens and migrates a store, and closes it when the test ends.
 func open(t *testing.T, path string) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
@@ -63,7 +63,7 @@ func open(t *testing.T, path string) *store.Store {
 	return s
 }
 
-// newBackup makes a backup of a database with a few entries.
+// newBackup creates a backup of a database with a few entries.
 func newBackup(t *testing.T) (path string, m Manifest) {
 	t.Helper()
 	_, s := newDatabase(t, 20)
@@ -75,7 +75,7 @@ func newBackup(t *testing.T) (path string, m Manifest) {
 	return path, m
 }
 
-// names returns the files of a folder.
+// names returns the files of a directory.
 func names(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
@@ -88,7 +88,7 @@ func names(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// execute changes a database by hand.
+// execute runs a script on a database, without the store.
 func execute(t *testing.T, path, script string) {
 	t.Helper()
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
@@ -100,15 +100,15 @@ func execute(t *testing.T, path, script string) {
 	}
 }
 
-func TestABackupIsRestoredAsItWas(t *testing.T) {
-	old := syscall.Umask(0) // so that the mode is ours alone
+func TestARestoredBackupHasTheSameContents(t *testing.T) {
+	old := syscall.Umask(0) // the mode must not depend on the umask
 	defer syscall.Umask(old)
 	before := atrium.At(time.Now())
 	path, m := newBackup(t)
 	if got, want := names(t, filepath.Dir(path)), []string{"backup.db", "backup.db.sha256"}; !slices.Equal(got, want) {
-		t.Errorf("there are %v, want %v", got, want)
+		t.Errorf("the files are %v, want %v", got, want)
 	}
-	for _, name := range []string{path, path + manifestEnd} {
+	for _, name := range []string{path, path + manifestSuffix} {
 		if info, err := os.Stat(name); err != nil || info.Mode() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
@@ -116,7 +116,8 @@ func TestABackupIsRestoredAsItWas(t *testing.T) {
 	if m.Rows["entries"] != 20 || m.Rows["tenants"] != 1 || m.Schema != 6 || m.Atrium != "v1" || m.TakenAt < before {
 		t.Errorf("the manifest says %+v", m)
 	}
-	if report, err := Verify(t.Context(), path, true, Options{}); err != nil || len(report.Audits) > 0 || report.SHA256 != m.SHA256 {
+	report, err := Verify(t.Context(), path, true, Options{})
+	if err != nil || len(report.Audits) > 0 || report.SHA256 != m.SHA256 {
 		t.Errorf("verify: %+v, %v", report, err)
 	}
 	to := filepath.Join(t.TempDir(), "restored.db")
@@ -132,15 +133,15 @@ func TestABackupIsRestoredAsItWas(t *testing.T) {
 	}
 }
 
-// The manifest is for other programs too.
+// Manifests work with sha256sum.
 func TestSha256sumChecksABackup(t *testing.T) {
 	sha256sum, err := exec.LookPath("sha256sum")
 	if err != nil {
-		t.Fatal(err) // it is part of coreutils and of busybox
+		t.Fatal(err) // part of coreutils and busybox
 	}
 	path, _ := newBackup(t)
 	check := func() error {
-		cmd := exec.Command(sha256sum, "-c", filepath.Base(path)+manifestEnd)
+		cmd := exec.Command(sha256sum, "-c", filepath.Base(path)+manifestSuffix)
 		cmd.Dir = filepath.Dir(path)
 		return cmd.Run()
 	}
@@ -149,11 +150,11 @@ func TestSha256sumChecksABackup(t *testing.T) {
 	}
 	flip(t, path, 4096)
 	if check() == nil {
-		t.Error("a damaged backup was found to be right")
+		t.Error("a damaged backup passed the check")
 	}
 }
 
-// flip changes a byte of a file.
+// flip changes one byte of a file.
 func flip(t *testing.T, path string, at int64) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -171,8 +172,7 @@ func flip(t *testing.T, path string, at int64) {
 	}
 }
 
-// Wherever a backup is damaged, neither a check nor a restore takes it, and what to do
-// is said.
+// Verify and Restore detect damage anywhere in a backup, and the error says how to fix it.
 func TestADamagedBackupIsRefused(t *testing.T) {
 	path, m := newBackup(t)
 	refused := func(how string) {
@@ -181,17 +181,18 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 		_, verify := Verify(t.Context(), path, true, Options{})
 		_, restore := Restore(t.Context(), path, to, true, Options{})
 		for _, err := range []error{verify, restore} {
-			if err == nil || !strings.Contains(err.Error(), "take another backup") && !strings.Contains(err.Error(), "is no manifest") {
+			if err == nil ||
+				!strings.Contains(err.Error(), "take another backup") && !strings.Contains(err.Error(), "is not a manifest") {
 				t.Errorf("%s: %v", how, err)
 			}
 		}
 		if left := names(t, filepath.Dir(to)); len(left) > 0 {
-			t.Errorf("%s: it left %v", how, left)
+			t.Errorf("%s: left behind %v", how, left)
 		}
 	}
-	for at := int64(0); at < m.Bytes; at += m.Bytes / 50 { // the head, every kind of page, and payloads
+	for at := int64(0); at < m.Bytes; at += m.Bytes / 50 { // the header, every kind of page, and payloads
 		flip(t, path, at)
-		refused(fmt.Sprintf("byte %d is another", at))
+		refused(fmt.Sprintf("byte %d is changed", at))
 		flip(t, path, at)
 	}
 	whole, err := os.ReadFile(path)
@@ -220,34 +221,36 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 		"cut off":          right[:len(right)/2],
 		"empty":            "",
 		"other rows":       strings.Replace(right, `"entries":20`, `"entries":21`, 1),
-		"another schema":   strings.Replace(right, fmt.Sprintf(`"schema":%d`, m.Schema), fmt.Sprintf(`"schema":%d`, m.Schema-1), 1),
+		"another schema":   strings.Replace(right, fmt.Sprint(`"schema":`, m.Schema), fmt.Sprint(`"schema":`, m.Schema-1), 1),
 		"another checksum": strings.ReplaceAll(right, m.SHA256, hex.EncodeToString(make([]byte, 32))),
 		"two checksums":    strings.Replace(right, m.SHA256, hex.EncodeToString(make([]byte, 32)), 1),
 	} {
-		if err := os.WriteFile(path+manifestEnd, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(path+manifestSuffix, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		refused("the manifest: " + how)
 	}
-	if err := os.Remove(path + manifestEnd); err != nil {
+	if err := os.Remove(path + manifestSuffix); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Verify(t.Context(), path, true, Options{}); err == nil || !strings.Contains(err.Error(), "--no-manifest") {
+	_, err = Verify(t.Context(), path, true, Options{})
+	if err == nil || !strings.Contains(err.Error(), "--no-manifest") {
 		t.Errorf("without a manifest: %v", err)
 	}
 	if report, err := Verify(t.Context(), path, false, Options{}); err != nil || report.SHA256 != m.SHA256 {
-		t.Errorf("when nothing is compared: %v", err)
+		t.Errorf("with --no-manifest: %v", err)
 	}
 	if err := os.Truncate(path, m.Bytes/2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Verify(t.Context(), path, false, Options{}); err == nil || !strings.Contains(err.Error(), "another backup") {
-		t.Error("half of a database was found to be sound where nothing is compared")
+	_, err = Verify(t.Context(), path, false, Options{})
+	if err == nil || !strings.Contains(err.Error(), "another backup") {
+		t.Error("half a database passed the check without a manifest")
 	}
 }
 
-// What is there stays, whatever it is, and nothing is left beside it.
-func TestNothingIsOverwritten(t *testing.T) {
+// Existing files stay unchanged, and no files are left next to them.
+func TestExistingFilesAreNotOverwritten(t *testing.T) {
 	backup, _ := newBackup(t)
 	_, s := newDatabase(t, 0)
 	for _, there := range []string{"x.db", "x.db-wal", "x.db-shm", "x.db-journal"} {
@@ -255,17 +258,20 @@ func TestNothingIsOverwritten(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, there), []byte("mine"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Restore(t.Context(), backup, filepath.Join(dir, "x.db"), true, Options{}); err == nil || !strings.Contains(err.Error(), "is not overwritten") {
-			t.Errorf("restore beside %s: %v", there, err)
+		_, err := Restore(t.Context(), backup, filepath.Join(dir, "x.db"), true, Options{})
+		if err == nil || !strings.Contains(err.Error(), "already exists") {
+			t.Errorf("restore next to %s: %v", there, err)
 		}
-		if _, err := Make(t.Context(), s, filepath.Join(dir, there), Options{}); err == nil || !strings.Contains(err.Error(), "is not overwritten") {
+		_, err = Make(t.Context(), s, filepath.Join(dir, there), Options{})
+		if err == nil || !strings.Contains(err.Error(), "already exists") {
 			t.Errorf("backup to %s: %v", there, err)
 		}
-		if text, err := os.ReadFile(filepath.Join(dir, there)); err != nil || string(text) != "mine" || len(names(t, dir)) != 1 {
-			t.Errorf("%s has become %q, %v, among %v", there, text, err, names(t, dir))
+		text, err := os.ReadFile(filepath.Join(dir, there))
+		if err != nil || string(text) != "mine" || len(names(t, dir)) != 1 {
+			t.Errorf("%s is now %q, %v, among %v", there, text, err, names(t, dir))
 		}
 	}
-	// What comes while the backup is made stays too.
+	// A file that is created during the backup is not overwritten either.
 	path := filepath.Join(t.TempDir(), "x.db")
 	_, err := Make(t.Context(), s, path, Options{Progress: func(done, total int64) {
 		if done == total {
@@ -274,12 +280,13 @@ func TestNothingIsOverwritten(t *testing.T) {
 			}
 		}
 	}})
-	if text, e := os.ReadFile(path); !errors.Is(err, os.ErrExist) || e != nil || string(text) != "mine" || len(names(t, filepath.Dir(path))) != 1 {
+	text, e := os.ReadFile(path)
+	if !errors.Is(err, os.ErrExist) || e != nil || string(text) != "mine" || len(names(t, filepath.Dir(path))) != 1 {
 		t.Errorf("%v: %q, %v, among %v", err, text, e, names(t, filepath.Dir(path)))
 	}
-	// The manifest of a backup that was deleted is not what a new one has.
+	// A new backup replaces the manifest of a deleted one.
 	path = filepath.Join(t.TempDir(), "x.db")
-	if err := os.WriteFile(path+manifestEnd, []byte("of another"), 0o600); err != nil {
+	if err := os.WriteFile(path+manifestSuffix, []byte("of another"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Make(t.Context(), s, path, Options{}); err != nil {
@@ -290,7 +297,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsCalledOffLeavesNothing(t *testing.T) {
+func TestACanceledBackupOrRestoreLeavesNoFiles(t *testing.T) {
 	_, s := newDatabase(t, 20)
 	backup, _ := newBackup(t)
 	for what, do := range map[string]func(context.Context, string, Options) error{
@@ -312,10 +319,10 @@ func TestWhatIsCalledOffLeavesNothing(t *testing.T) {
 		}})
 		cancel()
 		if err == nil || len(names(t, dir)) > 0 {
-			t.Errorf("%s: %v, and there are %v", what, err, names(t, dir))
+			t.Errorf("%s: %v, left behind %v", what, err, names(t, dir))
 		}
 		if err := do(t.Context(), filepath.Join(dir, "no", "folder"), Options{}); err == nil {
-			t.Errorf("%s to a folder that is not there", what)
+			t.Errorf("%s to a missing directory succeeded", what)
 		}
 		if err := do(t.Context(), filepath.Join(dir, "x.db"), Options{}); err != nil {
 			t.Errorf("the next %s: %v", what, err)
@@ -323,20 +330,20 @@ func TestWhatIsCalledOffLeavesNothing(t *testing.T) {
 	}
 }
 
-// Who calls off a check, or has a disk that cannot be read, has not been told that a
-// backup is damaged.
-func TestACheckThatIsCalledOffSaysNothingOfDamage(t *testing.T) {
+// A check that is canceled, or whose file cannot be read, does not report damage.
+func TestACanceledCheckDoesNotReportDamage(t *testing.T) {
 	path, m := newBackup(t)
 	of := func(what string, check func(ctx context.Context, o Options) error) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		err := check(ctx, Options{Progress: func(done, total int64) {
-			if done == total { // the checksum is known, and the database is not checked yet
+			if done == total { // after the checksum, before the check of the database
 				cancel()
 			}
 		}})
-		if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "sound") || strings.Contains(err.Error(), "another backup") {
+		if !errors.Is(err, context.Canceled) ||
+			strings.Contains(err.Error(), "damaged") || strings.Contains(err.Error(), "another backup") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -353,15 +360,15 @@ func TestACheckThatIsCalledOffSaysNothingOfDamage(t *testing.T) {
 		return err
 	})
 	if fault, err := readBack(t.Context(), filepath.Dir(path), m.SHA256); fault != "" || err == nil {
-		t.Errorf("what cannot be read: %q, %v", fault, err)
+		t.Errorf("an unreadable file: %q, %v", fault, err)
 	}
 	flip(t, path, 4096)
 	if fault, err := readBack(t.Context(), path, m.SHA256); fault == "" || err != nil {
-		t.Errorf("what is another: %q, %v", fault, err)
+		t.Errorf("a changed file: %q, %v", fault, err)
 	}
 }
 
-func TestACopyIsNoFasterThanItMayBe(t *testing.T) {
+func TestACopyKeepsToItsRate(t *testing.T) {
 	_, s := newDatabase(t, 20)
 	start := time.Now()
 	m, err := Make(t.Context(), s, filepath.Join(t.TempDir(), "x.db"), Options{Rate: 1 << 20})
@@ -369,12 +376,12 @@ func TestACopyIsNoFasterThanItMayBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if took, least := time.Since(start), time.Duration(m.Bytes)*time.Second>>20-10*time.Millisecond; took < least {
-		t.Errorf("%d bytes took %s, at 1 MiB a second it is %s at least", m.Bytes, took, least)
+		t.Errorf("%d bytes took %s, want at least %s at 1 MiB/s", m.Bytes, took, least)
 	}
 }
 
-// A database that is damaged is no reason to have a backup that is.
-func TestADamagedDatabaseIsNotCalledABackup(t *testing.T) {
+// A backup of a damaged database fails.
+func TestABackupOfADamagedDatabaseFails(t *testing.T) {
 	path, s := newDatabase(t, 20)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -390,22 +397,23 @@ func TestADamagedDatabaseIsNotCalledABackup(t *testing.T) {
 	if err := errors.Join(err, c.Close()); err != nil {
 		t.Fatal(err)
 	}
-	flip(t, path, (root-1)*4096+3) // how many rows the page has
+	flip(t, path, (root-1)*4096+3) // the number of cells of the page
 	damaged, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = damaged.Close() }()
 	dir := t.TempDir()
-	if _, err := Make(t.Context(), damaged, filepath.Join(dir, "x.db"), Options{}); err == nil || !strings.Contains(err.Error(), "not sound") {
-		t.Errorf("a backup was made of it: %v", err)
+	_, err = Make(t.Context(), damaged, filepath.Join(dir, "x.db"), Options{})
+	if err == nil || !strings.Contains(err.Error(), "the copy is damaged") {
+		t.Errorf("error %v, want one about damage", err)
 	}
 	if left := names(t, dir); len(left) > 0 {
-		t.Errorf("it left %v", left)
+		t.Errorf("left behind %v", left)
 	}
 }
 
-func TestABackupOfANewerBinaryIsRefused(t *testing.T) {
+func TestABackupOfANewerSchemaIsRefused(t *testing.T) {
 	path, s := newDatabase(t, 1)
 	all, err := migrations.For("sqlite")
 	if err != nil {
@@ -419,16 +427,17 @@ func TestABackupOfANewerBinaryIsRefused(t *testing.T) {
 		}
 		to := filepath.Join(t.TempDir(), "restored.db")
 		_, err := Restore(t.Context(), backup, to, true, Options{})
-		if ahead == 1 && err != nil { // as a server starts on it too
-			t.Errorf("of one step ahead: %v", err)
+		if ahead == 1 && err != nil { // servers accept this, too
+			t.Errorf("one migration ahead: %v", err)
 		}
-		if ahead > 1 && (err == nil || !strings.Contains(err.Error(), "use a newer binary") || !strings.Contains(err.Error(), "v9") || len(names(t, filepath.Dir(to))) > 0) {
-			t.Errorf("of %d steps ahead: %v", ahead, err)
+		if ahead > 1 && (err == nil || !strings.Contains(err.Error(), "use a newer binary") ||
+			!strings.Contains(err.Error(), "v9") || len(names(t, filepath.Dir(to))) > 0) {
+			t.Errorf("%d migrations ahead: %v", ahead, err)
 		}
 	}
 }
 
-func TestABackupOfAnOlderBinaryIsMigratedWhenItIsOpened(t *testing.T) {
+func TestABackupOfAnOlderSchemaIsMigratedAfterRestore(t *testing.T) {
 	all, err := migrations.For("sqlite")
 	if err != nil {
 		t.Fatal(err)
@@ -460,16 +469,17 @@ func TestABackupOfAnOlderBinaryIsMigratedWhenItIsOpened(t *testing.T) {
 	}
 }
 
-func TestABackupOfSomethingElseIsRefused(t *testing.T) {
+func TestABackupOfAnotherDatabaseIsRefused(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other.db")
 	execute(t, other, "CREATE TABLE things (n INTEGER)")
-	if _, err := Verify(t.Context(), other, false, Options{}); err == nil || !strings.Contains(err.Error(), "no database of Atrium") {
+	_, err := Verify(t.Context(), other, false, Options{})
+	if err == nil || !strings.Contains(err.Error(), "not an Atrium database") {
 		t.Error(err)
 	}
 }
 
-// An audit log that somebody tampered with is told, and does not cost the data.
-func TestABrokenAuditLogIsToldAndRestored(t *testing.T) {
+// A broken audit log is reported, but does not prevent a restore.
+func TestABrokenAuditLogIsReportedAndRestored(t *testing.T) {
 	path, s := newDatabase(t, 1)
 	execute(t, path, "UPDATE audit SET actor = 'nobody'")
 	backup, to := filepath.Join(t.TempDir(), "backup.db"), filepath.Join(t.TempDir(), "restored.db")
@@ -486,13 +496,16 @@ func TestABrokenAuditLogIsToldAndRestored(t *testing.T) {
 	}
 	for _, report := range []Report{verified, restored} {
 		if len(report.Audits) != 1 || report.Audits[0] != (Fault{atrium.OperatorChain, "row 1 was altered"}) {
-			t.Errorf("it tells %v", report.Audits)
+			t.Errorf("the report has %v", report.Audits)
 		}
 	}
 }
 
 func FuzzManifest(f *testing.F) {
-	m := Manifest{File: "b.db", SHA256: strings.Repeat("0a", 32), Bytes: 4096, TakenAt: 1_000_000, Contents: store.Contents{Schema: 1, Rows: map[string]int64{"entries": 1}}}
+	m := Manifest{
+		File: "b.db", SHA256: strings.Repeat("0a", 32), Bytes: 4096, TakenAt: 1_000_000,
+		Contents: store.Contents{Schema: 1, Rows: map[string]int64{"entries": 1}},
+	}
 	text, err := m.text()
 	if err != nil {
 		f.Fatal(err)
@@ -512,7 +525,7 @@ func FuzzManifest(f *testing.F) {
 		if err == nil {
 			var twice string
 			if twice, err = again.text(); twice != text {
-				t.Errorf("%q is read as %q, and that as %q", b, text, twice)
+				t.Errorf("%q is parsed as %q, and that as %q", b, text, twice)
 			}
 		}
 		if err != nil {

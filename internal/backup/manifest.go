@@ -15,33 +15,33 @@ import (
 	"atrium/internal/store"
 )
 
-// manifestEnd is what a manifest has behind the name of its backup.
-const manifestEnd = ".sha256"
+// manifestSuffix is the suffix of a manifest after the name of its backup.
+const manifestSuffix = ".sha256"
 
-// maxManifest is more than any manifest has, in bytes.
+// maxManifest is the maximum size of a manifest in bytes.
 const maxManifest = 64 << 10
 
-// A Manifest says what a backup is. Its file is two lines: the one that sha256sum -c
-// takes, and # with all of it as JSON, which that program passes over.
+// A Manifest describes a backup. Its file has two lines: one for sha256sum -c, and the manifest as
+// JSON after a #, which sha256sum ignores.
 type Manifest struct {
-	File   string `json:"file"` // without its folder
+	File   string `json:"file"` // base name
 	SHA256 string `json:"sha256"`
 	Bytes  int64  `json:"bytes"`
 
-	// Everything that was acknowledged before this instant is in the backup.
+	// The backup has everything that was acknowledged before TakenAt.
 	TakenAt atrium.Time `json:"takenAt"`
-	Atrium  string      `json:"atrium"` // the version of the binary that made it
+	Atrium  string      `json:"atrium"` // version of the binary that made the backup
 
 	store.Contents
 }
 
-// text returns what is in the manifest's file.
+// text returns the content of the manifest's file.
 func (m *Manifest) text() (string, error) {
 	b, err := json.Marshal(m, json.Deterministic(true))
 	return fmt.Sprintf("%s  %s\n# %s\n", m.SHA256, m.File, b), err
 }
 
-// write writes the manifest to a file, instead of the one of a backup that was deleted.
+// write writes the manifest to a file. It overwrites the manifest of a deleted backup.
 func (m *Manifest) write(path string) error {
 	text, err := m.text()
 	if err != nil {
@@ -53,7 +53,7 @@ func (m *Manifest) write(path string) error {
 	}, func(string) error { return nil }, os.Rename)
 }
 
-// Described returns a sentence for people about what a backup holds.
+// Described returns a summary of the backup's contents for people.
 func (m *Manifest) Described() string {
 	var words []string
 	for _, table := range []string{"tenants", "accounts", "entries", "pages"} {
@@ -76,17 +76,17 @@ func readManifest(path string) (Manifest, error) {
 	}
 	m, err := parseManifest(b)
 	if err != nil {
-		return m, fmt.Errorf("%s is no manifest: %w", path, err)
+		return m, fmt.Errorf("%s is not a manifest: %w", path, err)
 	}
 	return m, nil
 }
 
-// parseManifest reads the text of a manifest's file.
+// parseManifest parses the content of a manifest's file.
 func parseManifest(b []byte) (m Manifest, err error) {
 	line, rest, ok := bytes.Cut(b, []byte("\n"))
 	text, hasJSON := bytes.CutPrefix(rest, []byte("# "))
 	if !ok || !hasJSON {
-		return m, errors.New("it has to be a line with the SHA-256, and one with # and JSON")
+		return m, errors.New("want a line with the SHA-256, and a line with # and JSON")
 	}
 	if err := json.Unmarshal(bytes.TrimSuffix(text, []byte("\n")), &m); err != nil {
 		return m, err
@@ -94,9 +94,9 @@ func parseManifest(b []byte) (m Manifest, err error) {
 	sum, err := hex.DecodeString(m.SHA256)
 	switch {
 	case err != nil || len(sum) != 32 || m.Bytes <= 0 || m.Schema <= 0:
-		return m, errors.New("it does not say what the backup is")
+		return m, errors.New("checksum, size or schema is missing or invalid")
 	case !strings.HasPrefix(string(line), m.SHA256+"  "):
-		return m, errors.New("its lines contradict each other")
+		return m, errors.New("the SHA-256 of its two lines differs")
 	}
 	return m, nil
 }

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forget has what was synced of a file read from the disk the next time, and not from
-// memory. A file system may have no such thing.
-func forget(file *os.File) error {
+// dropPageCache evicts a synced file from the page cache, so that the next read comes from disk.
+// File systems that do not support this are ignored.
+func dropPageCache(file *os.File) error {
 	err := unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
 	if err == unix.ENOSYS || err == unix.EINVAL || err == unix.EOPNOTSUPP {
 		return nil
