@@ -12,14 +12,13 @@ import (
 	"atrium/internal/transfer"
 )
 
-// checkThenImport holds that a check says what the import then does, and that it
-// stores nothing.
+// checkThenImport verifies that a check predicts the result of the import, and stores nothing.
 func checkThenImport(t tb, p *place, file string) {
 	t.Helper()
 	before := p.export(t)
 	checked, faults := p.importFrom(t, strings.NewReader(file), transfer.Options{Check: true})
 	if after := p.export(t); after != before {
-		t.Errorf("the check of\n%s\nleft\n%s\nwant\n%s", file, after, before)
+		t.Errorf("after the check of\n%s\nthe tenant has\n%s\nwant\n%s", file, after, before)
 	}
 	imported, err := p.importFrom(t, strings.NewReader(file), transfer.Options{})
 	if checked != imported || fmt.Sprint(faults) != fmt.Sprint(err) {
@@ -27,7 +26,7 @@ func checkThenImport(t tb, p *place, file string) {
 	}
 }
 
-func TestACheckSaysWhatTheImportDoes(t *testing.T) {
+func TestACheckPredictsTheImport(t *testing.T) {
 	p := newPlace(t)
 	second := func(line, member, id string) string { return with(line, member, `"`+id+`00000000000000000000000002"`) }
 	for _, lines := range [][]string{
@@ -52,7 +51,7 @@ func TestACheckSaysWhatTheImportDoes(t *testing.T) {
 	}
 }
 
-func TestACheckOfAnyTenantSaysWhatTheImportDoes(t *testing.T) {
+func TestACheckOfAnyTenantPredictsTheImport(t *testing.T) {
 	type drawn struct{ stored, shuffled []string }
 	draw := rapid.Custom(func(t *rapid.T) drawn {
 		var lines []string
@@ -63,7 +62,7 @@ func TestACheckOfAnyTenantSaysWhatTheImportDoes(t *testing.T) {
 		return drawn{lines[:stored], rapid.Permutation(lines).Draw(t, "order")}
 	})
 	p := newPlace(t)
-	for seed := range 12 { // each makes a database for the check
+	for seed := range 12 { // each check creates a database
 		d := draw.Example(seed)
 		p := p.empty(t)
 		p.put(t, d.stored...)
@@ -71,7 +70,7 @@ func TestACheckOfAnyTenantSaysWhatTheImportDoes(t *testing.T) {
 	}
 }
 
-func TestACheckLeavesNoFileBehind(t *testing.T) {
+func TestACheckLeavesNoFiles(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	p := newPlace(t)
@@ -79,7 +78,7 @@ func TestACheckLeavesNoFileBehind(t *testing.T) {
 		_, _ = p.importFrom(t, strings.NewReader(file), transfer.Options{Check: true}) // whatever it says
 		left, err := filepath.Glob(filepath.Join(dir, "atrium*"))
 		if err != nil || len(left) > 0 {
-			t.Errorf("%v was left behind, %v", left, err)
+			t.Errorf("left behind: %v, %v", left, err)
 		}
 	}
 	if _, err := os.Stat(dir); err != nil {

@@ -14,12 +14,11 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// maxNames is how many member names a line may have, in all objects together. What is kept
-// of each to find duplicates takes more memory than a short name.
+// maxNames is the maximum number of member names in all objects of a line together: detecting
+// duplicates takes more memory than a short name.
 const maxNames = 500_000
 
-// decode reads a line. Its error is an *atrium.Error that names the first
-// atrium.MaxFaults faults.
+// decode decodes a line. Its error is an *atrium.Error with the first atrium.MaxFaults faults.
 func decode(line []byte) (store.Import, error) {
 	if strictjson.HasMoreNames(line, maxNames) {
 		return store.Import{}, atrium.Invalid(atrium.Fault{In: atrium.InBody, Detail: "has more than 500,000 member names"})
@@ -66,7 +65,7 @@ func decode(line []byte) (store.Import, error) {
 	return d.item, nil
 }
 
-// A decoder takes the members of one line.
+// A decoder decodes the members of one line.
 type decoder struct {
 	*strictjson.Object
 	item store.Import
@@ -76,10 +75,10 @@ func (d *decoder) account() {
 	a := &atrium.Account{ID: identifier[atrium.AccountID](d, "accountId", strictjson.Optional)}
 	domain, _ := d.Text("domain", strictjson.Required, atrium.CheckDomain)
 	a.Domain, d.item.LegacyDomain = canonical.DomainForms(domain)
-	if a.ID != "" && domain == d.item.LegacyDomain { // as an export has it of an account of an earlier version
+	if a.ID != "" && domain == d.item.LegacyDomain { // an account of an earlier version, from an export
 		a.Domain, d.item.LegacyDomain = domain, ""
 	}
-	a.Name, _ = d.Text("name", strictjson.Nullable, func(s string) string { return atrium.CheckText(s, 1, atrium.MaxName) })
+	a.Name, _ = d.Text("name", strictjson.Nullable, textOf(1, atrium.MaxName))
 	d.dates(&a.CreatedAt, &a.UpdatedAt)
 	d.item.Record = a
 }
@@ -95,15 +94,15 @@ func (d *decoder) prospect() {
 	d.item.Record = p
 }
 
-// accountIDs takes the accounts of a prospect, which are a set.
+// accountIDs decodes the set of accounts of a prospect.
 func (d *decoder) accountIDs() []atrium.AccountID {
 	v := d.Array("accountIds", strictjson.Optional)
 	if v == nil {
 		return nil
 	}
-	ids := map[atrium.AccountID]bool{} // a long array may repeat a few
+	ids := map[atrium.AccountID]bool{} // deduplicates long arrays
 	dec := jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true))
-	for _, _ = dec.ReadToken(); dec.PeekKind() != ']'; { // it was read strictly as a part of the line
+	for _, _ = dec.ReadToken(); dec.PeekKind() != ']'; { // already parsed strictly with the line
 		token, err := dec.ReadToken()
 		if err != nil || token.Kind() != '"' {
 			d.Fault("accountIds", "must be an array of strings")
@@ -131,14 +130,14 @@ func (d *decoder) merge() {
 
 func (d *decoder) brand() {
 	b := &atrium.Brand{ID: identifier[atrium.BrandID](d, "brandId", strictjson.Optional)}
-	b.Name, _ = d.Text("name", strictjson.Required, func(s string) string { return atrium.CheckText(s, 1, atrium.MaxName) })
+	b.Name, _ = d.Text("name", strictjson.Required, textOf(1, atrium.MaxName))
 	d.dates(&b.CreatedAt, &b.UpdatedAt)
 	d.item.Record = b
 }
 
 func (d *decoder) page() {
 	p := &atrium.Page{ID: identifier[atrium.PageID](d, "pageId", strictjson.Optional)}
-	p.BrandID, _ = d.Text("brandId", strictjson.Required, func(s string) string { return atrium.CheckText(s, 1, atrium.Unbounded) })
+	p.BrandID, _ = d.Text("brandId", strictjson.Required, textOf(1, atrium.Unbounded))
 	p.Name, _ = d.Text("name", strictjson.Required, anyText)
 	p.Context, _ = d.Text("pageContext", strictjson.Required, anyText)
 	p.Title, _ = d.Text("title", strictjson.Required, anyText)
@@ -195,7 +194,7 @@ func (d *decoder) audienceVersion() {
 	if v.Published = d.Bool("published"); v.Published && v.Archived {
 		d.Fault("published", "must not be true of an archived version")
 	}
-	v.Note, _ = d.Text("note", strictjson.Nullable, func(s string) string { return atrium.CheckText(s, 0, atrium.MaxNote) })
+	v.Note, _ = d.Text("note", strictjson.Nullable, textOf(0, atrium.MaxNote))
 	v.Content = compacted(d.Value("content"))
 	d.dates(&v.CreatedAt, nil)
 	d.item.Record = v
@@ -206,15 +205,13 @@ func (d *decoder) accountLog() {
 		ID:        identifier[atrium.EntryID](d, "accountLogId", strictjson.Optional),
 		AccountID: identifier[atrium.AccountID](d, "accountId", strictjson.Required),
 	}
-	e.Source, _ = d.Text("source", strictjson.Required, func(s string) string { return atrium.CheckText(s, 1, atrium.MaxSource) })
+	e.Source, _ = d.Text("source", strictjson.Required, textOf(1, atrium.MaxSource))
 	e.Type = atrium.DefaultType
 	if d.Has("type") {
-		e.Type, _ = d.Text("type", strictjson.Required, func(s string) string { return atrium.CheckText(s, 1, atrium.MaxType) })
+		e.Type, _ = d.Text("type", strictjson.Required, textOf(1, atrium.MaxType))
 	}
 	e.Payload = compacted(d.Object.Object("payload", strictjson.Required))
-	e.IdempotencyKey, _ = d.Text("idempotencyKey", strictjson.Nullable, func(s string) string {
-		return atrium.CheckText(s, 1, atrium.MaxIdempotencyKey)
-	})
+	e.IdempotencyKey, _ = d.Text("idempotencyKey", strictjson.Nullable, textOf(1, atrium.MaxIdempotencyKey))
 	if o := d.Inner("claimed", strictjson.Nullable); o != nil {
 		e.Claim = claim(&decoder{Object: o})
 		o.Untaken()
@@ -232,12 +229,11 @@ func (d *decoder) accountLog() {
 func claim(d *decoder) (c atrium.Claim) {
 	c.AccountID = identifier[atrium.AccountID](d, "accountId", strictjson.Nullable)
 	c.Domain, _ = d.Text("domain", strictjson.Nullable, atrium.CheckDomain)
-	c.Name, _ = d.Text("name", strictjson.Nullable, func(s string) string { return atrium.CheckText(s, 1, atrium.MaxName) })
+	c.Name, _ = d.Text("name", strictjson.Nullable, textOf(1, atrium.MaxName))
 	return c
 }
 
-// compacted returns a value without the white space between its tokens; nil
-// stays nil.
+// compacted returns a value without insignificant white space, nil for nil.
 func compacted(v []byte) []byte {
 	if v == nil {
 		return nil
@@ -245,10 +241,15 @@ func compacted(v []byte) []byte {
 	return strictjson.Compact(v)
 }
 
-func anyText(s string) string { return atrium.CheckText(s, 0, atrium.Unbounded) }
+// textOf returns a check of the length of a text.
+func textOf(least, most int) func(string) string {
+	return func(s string) string { return atrium.CheckText(s, least, most) }
+}
+
+var anyText = textOf(0, atrium.Unbounded)
 
 func (d *decoder) optionalText(name string, most int) *string {
-	text, ok := d.Text(name, strictjson.Nullable, func(s string) string { return atrium.CheckText(s, 0, most) })
+	text, ok := d.Text(name, strictjson.Nullable, textOf(0, most))
 	if !ok {
 		return nil
 	}
@@ -277,7 +278,7 @@ func (d *decoder) instant(name string, need strictjson.Need) (at atrium.Time, ok
 	return at, ok
 }
 
-// dates takes createdAt and, unless updated is nil, updatedAt.
+// dates decodes createdAt and, unless updated is nil, updatedAt.
 func (d *decoder) dates(created, updated *atrium.Time) {
 	*created, d.item.Created = d.instant("createdAt", strictjson.Optional)
 	if updated != nil {
@@ -285,9 +286,9 @@ func (d *decoder) dates(created, updated *atrium.Time) {
 	}
 }
 
-// differs returns what compares the given members of a line with a stored
-// record: both are looked at in the form in which they are exported, so that
-// 12:00Z and 14:00+02:00 are the same.
+// differs returns a function that compares the members of a line with a stored record and returns
+// the name of the first member that differs, "" for none. It compares the exported forms, so that
+// 12:00Z equals 14:00+02:00.
 func differs(line []byte, record store.Record) func(store.Record) string {
 	return func(stored store.Record) string {
 		want, err := encode(record)
@@ -301,10 +302,10 @@ func differs(line []byte, record store.Record) func(store.Record) string {
 		if bytes.Equal(want, have) {
 			return ""
 		}
-		given, _ := strictjson.Parse(line)
+		members, _ := strictjson.Parse(line)
 		a, _ := strictjson.Parse(want)
 		b, _ := strictjson.Parse(have)
-		for _, name := range given.Names() {
+		for _, name := range members.Names() {
 			if !bytes.Equal(a.Value(name), b.Value(name)) {
 				return name
 			}

@@ -56,7 +56,7 @@ func FuzzImportLine(f *testing.F) {
 	})
 }
 
-// complete sets what the store would make.
+// complete sets the members that the store would generate.
 func complete(record store.Record) {
 	switch r := record.(type) {
 	case *atrium.Account:
@@ -82,24 +82,26 @@ func orNew[T atrium.Identifier](id *T) {
 	}
 }
 
-func TestALineMayBeAsLongAsTheLimitAndNoLonger(t *testing.T) {
+func TestTheLengthOfALineIsLimited(t *testing.T) {
 	long := strings.Repeat("x", maxLine)
 	for _, end := range []string{"", "\n", "\r\n"} {
-		line, err := (&importing{maxLine: maxLine}).readLine(bufio.NewReader(strings.NewReader(long+end)), false)
+		line, err := (&importer{maxLine: maxLine}).readLine(bufio.NewReader(strings.NewReader(long+end)), false)
 		if err != nil || len(line) != maxLine {
 			t.Errorf("a line at the limit: %d bytes, %v", len(line), err)
 		}
-		if _, err = (&importing{maxLine: maxLine}).readLine(bufio.NewReader(strings.NewReader(long+"x"+end)), false); !errors.Is(err, errLineTooLong) {
+		tooLong := bufio.NewReader(strings.NewReader(long + "x" + end))
+		if _, err = (&importer{maxLine: maxLine}).readLine(tooLong, false); !errors.Is(err, errLineTooLong) {
 			t.Errorf("a line over the limit: %v", err)
 		}
 	}
-	if _, err := (&importing{maxLine: maxLine}).readLine(bufio.NewReader(strings.NewReader("")), false); !errors.Is(err, io.EOF) {
+	empty := bufio.NewReader(strings.NewReader(""))
+	if _, err := (&importer{maxLine: maxLine}).readLine(empty, false); !errors.Is(err, io.EOF) {
 		t.Errorf("no line: %v", err)
 	}
 }
 
-func TestALineOfAnyShapeIsDecodedInAFewTimesItsSize(t *testing.T) {
-	const times, size = 12, 1 << 20 // as much is allocated in all, counting what grew and was given up
+func TestDecodingALineAllocatesAFewTimesItsSize(t *testing.T) {
+	const times, size = 12, 1 << 20 // total allocations, including buffers discarded on growth
 	const id = `"account_00000000000000000000000001"`
 	lines := map[string][]byte{
 		"links":       []byte(`{"kind":"prospect","accountIds":[` + strings.Repeat(id+",", size/len(id)) + id + `]}`),
@@ -119,7 +121,7 @@ func TestALineOfAnyShapeIsDecodedInAFewTimesItsSize(t *testing.T) {
 			t.Errorf("%s: %.200v", name, err)
 		}
 		if got, most := int(after.TotalAlloc-before.TotalAlloc), times*len(line)+64<<10; got > most {
-			t.Errorf("%s: allocated %d bytes for %d, want %d at most", name, got, len(line), most)
+			t.Errorf("%s: allocated %d bytes for %d, want at most %d", name, got, len(line), most)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"atrium/internal/transfer"
 )
 
-// The members of lines that can be taken, one of each kind, to break.
+// Valid lines of each kind.
 const (
 	accountID  = "account_00000000000000000000000001"
 	pageID     = "page_00000000000000000000000001"
@@ -31,7 +31,7 @@ const (
 
 var oneOfEach = []string{accountLine, prospectLine, brandLine, pageLine, audienceLine, versionLine, entryLine}
 
-// with replaces the value of a member of a line, or leaves the member out for "".
+// with replaces the value of a member of a line, or removes the member if value is "".
 func with(line, name, value string) string {
 	key := `"` + name + `":`
 	start := strings.Index(line, key)
@@ -67,7 +67,7 @@ func with(line, name, value string) string {
 	return line[:start] + key + value + line[end:]
 }
 
-func TestEveryConstraintThatIsBrokenIsNamed(t *testing.T) {
+func TestEveryViolatedConstraintIsNamed(t *testing.T) {
 	long := func(n int) string { return `"` + strings.Repeat("😀", n) + `"` }
 	id := func(prefix string) []string {
 		return []string{
@@ -90,7 +90,7 @@ func TestEveryConstraintThatIsBrokenIsNamed(t *testing.T) {
 		{accountLine, "name", text(`""`, long(256), `"\u0000"`)},
 		{accountLine, "createdAt", instants},
 		{accountLine, "updatedAt", instants},
-		{accountLine, "latestActivityAt", []string{`null`, `"2026-01-02T03:04:05.678Z"`}}, // follows from the entries
+		{accountLine, "latestActivityAt", []string{`null`, `"2026-01-02T03:04:05.678Z"`}}, // derived from the entries
 		{accountLine, "tenantId", []string{`"tenant_00000000000000000000000001"`}},
 		{accountLine, "Domain", []string{`"acme.example"`}},
 		{prospectLine, "prospectId", append(id("prospect_"), `null`)},
@@ -120,7 +120,7 @@ func TestEveryConstraintThatIsBrokenIsNamed(t *testing.T) {
 		{pageLine, "publishAt", instants[:8]},
 		{pageLine, "unpublishAt", instants[:8]},
 		{with(pageLine, "publishAt", `"2026-01-02T03:04:05.678Z"`), "unpublishAt", []string{`"2026-01-02T03:04:05.678Z"`, `"2026-01-01T00:00:00Z"`}},
-		{pageLine, "audiencesCount", []string{`1`}}, // follows from the audiences
+		{pageLine, "audiencesCount", []string{`1`}}, // derived from the audiences
 		{audienceLine, "audienceId", append(id("audience_"), `null`)},
 		{audienceLine, "pageId", append(id("page_"), `null`)},
 		{audienceLine, "name", text(`"\u0000"`)},
@@ -152,17 +152,17 @@ func TestEveryConstraintThatIsBrokenIsNamed(t *testing.T) {
 			report, err := p.importFrom(t, strings.NewReader("\n"+with(c.line, c.member, value)), transfer.Options{})
 			wantStopped(t, err, 2, 2, "/"+c.member)
 			if message := err.Error(); !strings.Contains(message, "line 2") || !strings.Contains(message, c.member) {
-				t.Errorf("the message does not name line and member: %s", message)
+				t.Errorf("the message does not name the line and the member: %s", message)
 			}
 			wantReport(t, report, 2, 0, 0)
 		}
 	}
 	if file := p.export(t); file != "" {
-		t.Errorf("lines that cannot be taken left %s", file)
+		t.Errorf("invalid lines stored %s", file)
 	}
 }
 
-func TestEveryMemberThatIsNeededIsAskedFor(t *testing.T) {
+func TestRequiredMembersMustBePresent(t *testing.T) {
 	p := newPlace(t)
 	for line, needed := range map[string][]string{
 		accountLine:  {"domain"},
@@ -178,7 +178,7 @@ func TestEveryMemberThatIsNeededIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestAllFaultsOfALineAreNamedAtOnce(t *testing.T) {
+func TestAllFaultsOfALineAreReportedTogether(t *testing.T) {
 	p := newPlace(t)
 	line := with(with(with(with(entryLine, "source", `""`), "createdAt", `"today"`), "extra~/", "1"), "claimed", `{"accountId":"x","domain":" ","name":"","more":1}`)
 	_, err := p.importFrom(t, strings.NewReader(line), transfer.Options{})
@@ -191,7 +191,7 @@ func TestAllFaultsOfALineAreNamedAtOnce(t *testing.T) {
 	}
 }
 
-func TestALineThatIsNotStrictJSONIsNotTaken(t *testing.T) {
+func TestALineMustBeStrictJSON(t *testing.T) {
 	p := newPlace(t)
 	deep := strings.Repeat("[", 64) + strings.Repeat("]", 64)
 	for line, where := range map[string]string{
@@ -222,7 +222,7 @@ func TestALineThatIsNotStrictJSONIsNotTaken(t *testing.T) {
 	}
 }
 
-func TestWhatIsAtTheLimitIsTaken(t *testing.T) {
+func TestValuesAtTheirLimitAreValid(t *testing.T) {
 	p := newPlace(t)
 	long := func(n int) string { return `"` + strings.Repeat("😀", n) + `"` }
 	deep := strings.Repeat("[", 62) + strings.Repeat("]", 62)
@@ -240,7 +240,7 @@ func TestWhatIsAtTheLimitIsTaken(t *testing.T) {
 	}
 }
 
-func TestMembersThatAreLeftOutOrNullHaveTheirDefault(t *testing.T) {
+func TestMissingAndNullMembersHaveDefaults(t *testing.T) {
 	p := newPlace(t)
 	p.put(t,
 		`{"kind":"account","accountId":"`+accountID+`","domain":"HTTPS://Acme.Example/","name":null,"createdAt":"2026-01-02T03:04:05.6789+02:00"}`,
@@ -263,7 +263,7 @@ func TestMembersThatAreLeftOutOrNullHaveTheirDefault(t *testing.T) {
 	}
 }
 
-// accountsTo is an array of so many identifiers of accounts.
+// accountsTo returns a JSON array of account identifiers.
 func accountsTo(n int) string {
 	ids := make([]string, n)
 	for i := range ids {
@@ -272,7 +272,7 @@ func accountsTo(n int) string {
 	return "[" + strings.Join(ids, ",") + "]"
 }
 
-func TestALineNamesItsFirstFaults(t *testing.T) {
+func TestTheNumberOfReportedFaultsOfALineIsLimited(t *testing.T) {
 	p := newPlace(t)
 	line := jsonshape.Extend([]byte(`{"kind":"account"}`), jsonshape.Wide(1<<20))
 	_, err := p.importFrom(t, bytes.NewReader(line), transfer.Options{})
@@ -282,7 +282,7 @@ func TestALineNamesItsFirstFaults(t *testing.T) {
 	}
 }
 
-func TestALineHasABoundedNumberOfNames(t *testing.T) {
+func TestTheNumberOfMemberNamesOfALineIsLimited(t *testing.T) {
 	p := newPlace(t)
 	p.put(t, accountLine)
 	const most, others = 500_000, 4 // the members of the line

@@ -14,12 +14,12 @@ import (
 	"atrium"
 )
 
-// This file draws tenants as the lines of their export, and the same lines as
-// somebody else might write them.
+// This file draws tenants as the lines of their export, and in equivalent forms as other programs
+// may write them.
 
-// A line is one line of an export, member by member.
+// A line is one line of an export, by members.
 type line struct {
-	place   string // by which lines of an export are sorted
+	place   string // sort key of the lines of an export
 	members []member
 }
 
@@ -27,7 +27,7 @@ type member struct{ name, value string }
 
 func (l *line) add(name, value string) { l.members = append(l.members, member{name, value}) }
 
-// exported returns the line as an export has it.
+// exported returns the line as in an export.
 func (l *line) exported() string {
 	parts := make([]string, len(l.members))
 	for i, m := range l.members {
@@ -36,8 +36,8 @@ func (l *line) exported() string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// written returns the line with its members and sets in any order, white space
-// between tokens, and instants in any zone.
+// written returns an equivalent line: with members and sets in any order, white space between
+// tokens, and instants in any zone.
 func (l *line) written(t *rapid.T) string {
 	space := func() string { return rapid.SampledFrom([]string{"", "", " ", "\t ", "\r"}).Draw(t, "space") }
 	var parts []string
@@ -58,7 +58,7 @@ func (l *line) written(t *rapid.T) string {
 	return space() + "{" + strings.Join(parts, ",") + "}" + space()
 }
 
-// spread puts white space around every token of a value.
+// spread adds white space around every token of a value.
 func spread(value, space string) string {
 	var b strings.Builder
 	inString, escaped := false, false
@@ -83,8 +83,8 @@ func spread(value, space string) string {
 	return b.String()
 }
 
-// inSomeZone writes an exported instant with another offset, and with digits
-// behind the milliseconds.
+// inSomeZone formats an exported instant with another offset, and with digits after the
+// milliseconds.
 func inSomeZone(t *rapid.T, value string) string {
 	at, err := time.Parse(`"`+time.RFC3339Nano+`"`, value)
 	if err != nil || at.Year() < 2 || at.Year() > 9997 {
@@ -105,13 +105,13 @@ func text(t *rapid.T, least, most int) string {
 	return rapid.StringOfN(runes.Filter(func(r rune) bool { return r != 0 }), least, most, -1).Draw(t, "text")
 }
 
-// jsonText draws a JSON string as it may have been written.
+// jsonText draws a JSON string in any valid encoding.
 func jsonText(t *rapid.T) string {
 	pieces := rapid.SampledFrom([]string{`a`, `é`, `\u00e9`, `\u00E9`, `\u0000`, `\/`, `/`, `\n`, `\"`, `\\`, `\ud83d\ude00`, `😀`, `\u2028`, "\u2028", `<`, ` `})
 	return `"` + strings.Join(rapid.SliceOfN(pieces, 0, 4).Draw(t, "pieces"), "") + `"`
 }
 
-// jsonValue draws a JSON value without white space between its tokens.
+// jsonValue draws a JSON value without white space between tokens.
 func jsonValue(t *rapid.T, depth int) string {
 	kinds := []string{"number", "number", "text", "literal"}
 	if depth > 0 {
@@ -146,7 +146,7 @@ func jsonObject(t *rapid.T, depth int) string {
 	var parts []string
 	for i := range rapid.IntRange(0, 3).Draw(t, "members") {
 		name := jsonText(t)
-		name = fmt.Sprintf(`%s%d"`, name[:len(name)-1], 9-i) // no name twice
+		name = fmt.Sprintf(`%s%d"`, name[:len(name)-1], 9-i) // no duplicate names
 		parts = append(parts, name+":"+jsonValue(t, depth-1))
 	}
 	return "{" + strings.Join(parts, ",") + "}"
@@ -157,7 +157,7 @@ func instant(t *rapid.T) string {
 	return quote(atrium.Time(ms * 1000).String())
 }
 
-// identifiers draws different identifiers of one kind, in their order.
+// identifiers draws distinct identifiers of one kind, sorted.
 func identifiers(t *rapid.T, prefix string, most int) []string {
 	suffix := rapid.StringOfN(rapid.RuneFrom([]rune("0123456789abcdefghijklmnopqrstuvwxyz")), 26, 26, -1)
 	ids := rapid.SliceOfNDistinct(suffix, 0, most, rapid.ID).Draw(t, prefix)
@@ -175,7 +175,7 @@ func maybe(t *rapid.T, what string, add func()) {
 	}
 }
 
-// tenantLines draws all that a tenant has, in the order of an export.
+// tenantLines draws all data of a tenant, in the order of an export.
 func tenantLines(t *rapid.T) []*line {
 	var all []*line
 	begin := func(kind, idName, id string) *line {
@@ -245,7 +245,7 @@ func tenantLines(t *rapid.T) []*line {
 
 var kinds = []string{"account", "merge", "prospect", "brand", "page", "audience", "audienceVersion", "accountLog"}
 
-// mergesOf draws which accounts are merged into which others, in any direction.
+// mergesOf draws merges of accounts, in any direction.
 func mergesOf(t *rapid.T, accounts []string, begin func(kind, idName, id string) *line) {
 	into := map[string]string{}
 	order := rapid.Permutation(accounts).Draw(t, "order")

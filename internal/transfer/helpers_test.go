@@ -15,7 +15,7 @@ import (
 	"atrium/internal/transfer"
 )
 
-// tb is what a helper needs of a test; *rapid.T has it too.
+// tb is the part of testing.TB that helpers need. *rapid.T implements it, too.
 type tb interface {
 	Helper()
 	Context() context.Context
@@ -23,13 +23,13 @@ type tb interface {
 	Fatalf(format string, args ...any)
 }
 
-// A place is a store with a tenant to import into and export from.
+// A place is a store with a tenant to import into and to export from.
 type place struct {
 	*store.Store
 	tenant atrium.TenantID
 }
 
-// newPlace makes a store in a directory of the test, with a tenant.
+// newPlace creates a store with a tenant in a temporary directory.
 func newPlace(t testing.TB) *place {
 	t.Helper()
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "test.db"), store.Options{})
@@ -65,7 +65,7 @@ func (p *place) export(t tb) string {
 		t.Fatalf("export: %v", err)
 	}
 	if lines := strings.Count(b.String(), "\n"); lines != n {
-		t.Errorf("export said %d lines and wrote %d", n, lines)
+		t.Errorf("Export returned %d lines and wrote %d", n, lines)
 	}
 	return b.String()
 }
@@ -75,7 +75,7 @@ func (p *place) importFrom(t tb, r io.Reader, o transfer.Options) (transfer.Repo
 	return transfer.Import(t.Context(), p.Store, p.tenant, r, o)
 }
 
-// put imports lines, all of which must be taken.
+// put imports lines, all of which must be valid.
 func (p *place) put(t tb, lines ...string) transfer.Report {
 	t.Helper()
 	report, err := p.importFrom(t, strings.NewReader(strings.Join(lines, "\n")), transfer.Options{})
@@ -85,7 +85,7 @@ func (p *place) put(t tb, lines ...string) transfer.Report {
 	return report
 }
 
-// wantReport holds what an import did.
+// wantReport verifies the report of an import.
 func wantReport(t tb, got transfer.Report, lines, added, same int) {
 	t.Helper()
 	if want := (transfer.Report{Lines: lines, Added: added, Same: same}); got != want {
@@ -93,7 +93,7 @@ func wantReport(t tb, got transfer.Report, lines, added, same int) {
 	}
 }
 
-// wantStopped holds where an import stopped, and for the sake of which members.
+// wantStopped verifies where an import stopped, and the members with faults.
 func wantStopped(t tb, err error, line, resumeFrom int, members ...string) {
 	t.Helper()
 	stopped, ok := errors.AsType[*transfer.LineError](err)
@@ -101,13 +101,14 @@ func wantStopped(t tb, err error, line, resumeFrom int, members ...string) {
 		t.Fatalf("error %v, want one that names line %d", err, line)
 	}
 	if stopped.Line != line || stopped.ResumeFrom != resumeFrom {
-		t.Errorf("stopped at line %d, to go on from %d, want %d and %d: %v", stopped.Line, stopped.ResumeFrom, line, resumeFrom, err)
+		t.Errorf("stopped at line %d, resume from %d, want %d and %d: %v",
+			stopped.Line, stopped.ResumeFrom, line, resumeFrom, err)
 	}
 	var got []string
 	for _, f := range stopped.Faults {
 		got = append(got, f.Where)
 		if f.Detail == "" {
-			t.Errorf("the fault of %q says nothing", f.Where)
+			t.Errorf("the fault of %q has no detail", f.Where)
 		}
 	}
 	if strings.Join(got, " ") != strings.Join(members, " ") {
@@ -115,7 +116,7 @@ func wantStopped(t tb, err error, line, resumeFrom int, members ...string) {
 	}
 }
 
-// draft makes a draft of the place's tenant, as the external API does.
+// draft creates a draft of the place's tenant, as the external API does.
 func (p *place) draft(t tb, s atrium.Submission) *atrium.Draft {
 	t.Helper()
 	if s.Source == "" {
@@ -126,7 +127,7 @@ func (p *place) draft(t tb, s atrium.Submission) *atrium.Draft {
 	}
 	d, err := canonical.Draft(p.tenant, s)
 	if err != nil {
-		t.Fatalf("make a draft: %v", err)
+		t.Fatalf("create a draft: %v", err)
 	}
 	d.ID = atrium.NewID[atrium.EntryID]()
 	return d

@@ -26,9 +26,9 @@ func TestImportingTwiceAddsNothing(t *testing.T) {
 	wantReport(t, p.empty(t).put(t, append(oneOfEach, oneOfEach...)...), 2*n, n, n)
 }
 
-// Accounts of earlier versions may be stored under a legacy form of their domain. A file
-// that was written by hand must not make more of them.
-func TestALegacyFormOfADomainIsKeptInALineOfAnExportAlone(t *testing.T) {
+// Accounts of earlier versions may be stored under a legacy form of their domain. A handwritten
+// file must not create more of them.
+func TestALegacyFormOfADomainIsAcceptedOnlyInALineOfAnExport(t *testing.T) {
 	p := newPlace(t)
 	old := with(accountLine, "domain", `"https://ab--cd.example"`)
 	current := with(with(accountLine, "accountId", `"account_00000000000000000000000002"`), "domain", `"ab--cd.example"`)
@@ -89,7 +89,7 @@ func TestAMemberThatDiffersIsNamed(t *testing.T) {
 	}
 }
 
-func TestMembersThatAreLeftOutAreNotCompared(t *testing.T) {
+func TestMissingMembersAreNotCompared(t *testing.T) {
 	p := newPlace(t)
 	p.put(t, oneOfEach...)
 	for _, c := range []struct {
@@ -121,7 +121,7 @@ func TestTheSameInstantInAnotherZoneIsTheSame(t *testing.T) {
 	}
 }
 
-func TestReferencesMustBeThereBefore(t *testing.T) {
+func TestReferencedRecordsMustComeFirst(t *testing.T) {
 	p := newPlace(t)
 	for _, c := range []struct {
 		member string
@@ -142,7 +142,7 @@ func TestReferencesMustBeThereBefore(t *testing.T) {
 	wantStopped(t, err, 1, 1, "/pageId")
 }
 
-func TestNumbersThatAreLeftOutAreGivenInTheirOrder(t *testing.T) {
+func TestMissingVersionNumbersAreAssignedInOrder(t *testing.T) {
 	p := newPlace(t)
 	lines := []string{pageLine, audienceLine}
 	for i, number := range []string{"", "7", "", "3", ""} {
@@ -164,7 +164,7 @@ func TestNumbersThatAreLeftOutAreGivenInTheirOrder(t *testing.T) {
 	wantReport(t, p.put(t, lines...), 7, 0, 7)
 }
 
-func TestAnImportDerivesWhatFollowsAndTouchesNothingElse(t *testing.T) {
+func TestAnImportUpdatesOnlyDerivedMembers(t *testing.T) {
 	p := newPlace(t)
 	p.put(t, oneOfEach...)
 	p.put(t, with(with(with(entryLine, "accountLogId", `"prospectlog_00000000000000000000000002"`), "idempotencyKey", ""), "createdAt", `"2025-01-01T00:00:00Z"`))
@@ -178,12 +178,12 @@ func TestAnImportDerivesWhatFollowsAndTouchesNothingElse(t *testing.T) {
 	}
 	for _, at := range []atrium.Time{a.UpdatedAt, a.CreatedAt, page.UpdatedAt} {
 		if at.String() != "2026-01-02T03:04:05.678Z" {
-			t.Errorf("something was updated at %s", at)
+			t.Errorf("a record was updated at %s", at)
 		}
 	}
 }
 
-func TestAKeyThatWasImportedIsReplayed(t *testing.T) {
+func TestAnImportedIdempotencyKeyIsReplayed(t *testing.T) {
 	p := newPlace(t)
 	p.put(t, oneOfEach...)
 	s := atrium.Submission{Source: "crm", Type: "webhook", Payload: []byte(`{"n":15e-1}`), Claim: atrium.Claim{Domain: "acme.example"}, IdempotencyKey: "k"}
@@ -201,7 +201,7 @@ func TestAKeyThatWasImportedIsReplayed(t *testing.T) {
 	}
 }
 
-// numbered returns n lines of accounts, the first with the number from.
+// numbered returns the lines of n accounts, numbered from from.
 func numbered(from, n int) []string {
 	lines := make([]string, n)
 	for i := range lines {
@@ -210,7 +210,7 @@ func numbered(from, n int) []string {
 	return lines
 }
 
-func TestAChunkIsTakenAsAWholeAndTheImportCanBeResumed(t *testing.T) {
+func TestAChunkIsAtomicAndAnImportCanBeResumed(t *testing.T) {
 	p := newPlace(t)
 	lines := numbered(1, 1200)
 	bad := lines[700]
@@ -221,7 +221,7 @@ func TestAChunkIsTakenAsAWholeAndTheImportCanBeResumed(t *testing.T) {
 		wantStopped(t, err, 701, 501, name)
 		wantReport(t, report, 701, 500, 0)
 	}
-	lines[700] = with(bad, "domain", `"d1.example"`) // found by the store, not by reading
+	lines[700] = with(bad, "domain", `"d1.example"`) // detected by the store, not by the decoder
 	file := strings.Join(lines, "\n")
 	report, err := p.importFrom(t, strings.NewReader(file), transfer.Options{})
 	wantStopped(t, err, 701, 501, "/domain")
@@ -239,7 +239,7 @@ func TestAChunkIsTakenAsAWholeAndTheImportCanBeResumed(t *testing.T) {
 	wantReport(t, report, 1200, 700, 0)
 	report, err = p.importFrom(t, strings.NewReader(file), transfer.Options{FromLine: 1201})
 	if err != nil {
-		t.Fatalf("resume behind the end: %v", err)
+		t.Fatalf("resume after the end: %v", err)
 	}
 	wantReport(t, report, 1200, 0, 0)
 	if n := strings.Count(p.export(t), "\n"); n != 1200 {
@@ -247,7 +247,7 @@ func TestAChunkIsTakenAsAWholeAndTheImportCanBeResumed(t *testing.T) {
 	}
 }
 
-func TestLinesThatAreSkippedMayBeAnything(t *testing.T) {
+func TestSkippedLinesMayHaveAnyContent(t *testing.T) {
 	p := newPlace(t)
 	junk := io.MultiReader(strings.NewReader("not JSON\n"), &zeros{n: 40 << 20}, strings.NewReader("\n"+accountLine))
 	report, err := p.importFrom(t, junk, transfer.Options{FromLine: 3})
@@ -257,7 +257,7 @@ func TestLinesThatAreSkippedMayBeAnything(t *testing.T) {
 	wantReport(t, report, 3, 1, 0)
 }
 
-// zeros reads so many bytes of one line.
+// zeros is a reader of one line of the given length.
 type zeros struct{ n int }
 
 func (z *zeros) Read(p []byte) (int, error) {
@@ -270,7 +270,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestALineThatIsTooLongIsNotHeldInMemory(t *testing.T) {
+func TestAnOverlongLineIsNotBuffered(t *testing.T) {
 	p := newPlace(t)
 	endless := io.MultiReader(strings.NewReader(accountLine+"\n"), &zeros{n: 1 << 40})
 	report, err := p.importFrom(t, endless, transfer.Options{})
@@ -286,14 +286,14 @@ func TestBlankLinesAndLineEndsDoNotCount(t *testing.T) {
 	}
 }
 
-func TestAReaderThatFailsOrAContextThatEndsSaysFromWhereToGoOn(t *testing.T) {
+func TestAFailedReaderOrACanceledContextReportsWhereToResume(t *testing.T) {
 	p := newPlace(t)
 	broken := errors.New("broken")
 	in := io.MultiReader(strings.NewReader(strings.Join(numbered(1, 600), "\n")+"\n"), failingReader{broken})
 	report, err := p.importFrom(t, in, transfer.Options{})
 	stop, ok := errors.AsType[*transfer.StopError](err)
 	if !ok || !errors.Is(err, broken) || !strings.Contains(err.Error(), "line 601") || stop.ResumeFrom != 501 {
-		t.Errorf("error %#v, want the reader's, with its line and the one to go on from", err)
+		t.Errorf("error %#v, want the reader's, with its line and the one to resume from", err)
 	}
 	wantReport(t, report, 601, 500, 0)
 
@@ -304,7 +304,7 @@ func TestAReaderThatFailsOrAContextThatEndsSaysFromWhereToGoOn(t *testing.T) {
 	report, err = transfer.Import(ctx, p.Store, p.tenant, &callingReader{ended, 30_000, cancel}, transfer.Options{})
 	stop, ok = errors.AsType[*transfer.StopError](err)
 	if !ok || !errors.Is(err, context.Canceled) || stop.ResumeFrom != report.Added+1 {
-		t.Errorf("error %#v after %d lines were stored, want one that goes on with the next", err, report.Added)
+		t.Errorf("error %#v after %d lines were stored, want one that resumes from the next", err, report.Added)
 	}
 	if n := strings.Count(p.export(t), "\n"); n != report.Added || n%500 != 0 {
 		t.Errorf("%d records are stored and %d were reported, want whole chunks", n, report.Added)
@@ -315,7 +315,7 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-// callingReader calls f when so many bytes have been read.
+// callingReader calls f when the given number of bytes has been read.
 type callingReader struct {
 	io.Reader
 	left int
@@ -345,7 +345,7 @@ func TestAPageAboveTheLimitIsNotImported(t *testing.T) {
 	if _, err := from.empty(t).importFrom(t, strings.NewReader(page(large)), transfer.Options{}); err != nil {
 		t.Errorf("at the command line: %v", err)
 	}
-	// What may be stored can be imported from its export, whatever is escaped there.
+	// A page within the limit can be imported from its export, whatever is escaped there.
 	escaped := strings.Repeat(`\u0001\"`, (atrium.MaxPageSize-1000)/8)
 	if _, err := from.importFrom(t, strings.NewReader(page(escaped)), server); err != nil {
 		t.Fatal(err)

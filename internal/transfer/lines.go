@@ -11,8 +11,7 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// The lines of each kind, with their members in the order in which they are
-// exported.
+// The lines of each kind, with their members in the order of an export.
 type (
 	accountLine struct {
 		Kind      string           `json:"kind"`
@@ -107,7 +106,7 @@ type (
 	}
 )
 
-// encoding leaves the JSON that tenants gave as it is, but for white space.
+// encoding preserves the JSON of tenants except for white space.
 var encoding = json.JoinOptions(
 	jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true), json.FormatNilSliceAsNull(false))
 
@@ -140,14 +139,17 @@ func lineOf(record store.Record) (any, error) {
 	case *atrium.Audience:
 		return audienceLine{"audience", r.ID, r.PageID, r.Name, r.Archived, r.CreatedAt, r.UpdatedAt}, nil
 	case *store.AudienceVersion:
-		return versionLine{"audienceVersion", r.ID, r.PageID, r.AudienceID, r.Number, r.Archived, r.Published, r.Note, optional(r.Content), r.CreatedAt}, nil
+		return versionLine{
+			"audienceVersion", r.ID, r.PageID, r.AudienceID, r.Number, r.Archived, r.Published, r.Note,
+			optional(r.Content), r.CreatedAt,
+		}, nil
 	case *atrium.Entry:
 		return accountLogLine{
 			"accountLog", r.ID, r.AccountID, r.Source, r.Type, strictjson.Compact(r.Payload), r.IdempotencyKey,
 			claimed{r.Claim.AccountID, r.Claim.Domain, r.Claim.Name}, r.OccurredAt, r.AcknowledgedID, r.CreatedAt,
 		}, nil
 	default:
-		return nil, fmt.Errorf("no kind of line holds a %T", record)
+		return nil, fmt.Errorf("%T has no kind of line", record)
 	}
 }
 

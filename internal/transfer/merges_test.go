@@ -8,8 +8,8 @@ import (
 	"atrium/internal/transfer"
 )
 
-// mergedPlace returns a tenant with the accounts 1 to 4 and the unattributed account 5,
-// of which 1 is merged into 2, and 2 into 3.
+// mergedPlace returns a tenant with the accounts 1 to 4 and the unattributed account 5. Account 1
+// is merged into 2, and 2 into 3.
 func mergedPlace(t *testing.T) *place {
 	t.Helper()
 	p := newPlace(t)
@@ -26,28 +26,28 @@ func mergeOf(account, into int) string {
 	return fmt.Sprintf(`{"kind":"merge","accountId":%q,"into":%q}`, accountOf(account), accountOf(into))
 }
 
-func TestAMergeIsImportedOnceAndNeverInPlaceOfAnother(t *testing.T) {
+func TestAMergeIsImportedOnceAndNeverReplacesAnother(t *testing.T) {
 	p := mergedPlace(t)
 	before := p.export(t)
 	wantReport(t, p.put(t, mergeOf(2, 3), mergeOf(1, 2)), 2, 0, 2)
 	for line, member := range map[string]string{
-		mergeOf(1, 3): "into", // which it leads to, and was not merged into
+		mergeOf(1, 3): "into", // the survivor, but not by a direct merge
 		mergeOf(1, 4): "into", mergeOf(3, 1): "into", mergeOf(3, 3): "into", mergeOf(4, 5): "into", mergeOf(5, 4): "into",
 		mergeOf(6, 4): "accountId", mergeOf(4, 6): "into",
 	} {
 		for _, check := range []bool{true, false} {
 			_, err := p.importFrom(t, strings.NewReader(line+"\n"), transfer.Options{Check: check})
 			if err == nil || !strings.Contains(err.Error(), "\n  "+member+": ") {
-				t.Errorf("%s, checked %v: %v, want a fault of %s", line, check, err, member)
+				t.Errorf("%s, check %v: %v, want a fault of %s", line, check, err, member)
 			}
 		}
 	}
 	if after := p.export(t); after != before {
-		t.Errorf("exported\n%s\nand before\n%s", after, before)
+		t.Errorf("exported\n%s\nwant\n%s", after, before)
 	}
 }
 
-func TestLinksAndEntriesOfMergedAccountsAreShownByTheSurvivor(t *testing.T) {
+func TestTheSurvivorHasLinksAndEntriesOfMergedAccounts(t *testing.T) {
 	p := mergedPlace(t)
 	p.put(t, fmt.Sprintf(`{"kind":"prospect","name":"Dana","accountIds":[%q]}`, accountOf(1)),
 		fmt.Sprintf(`{"kind":"accountLog","accountId":%q,"source":"crm","payload":{},"createdAt":"2026-01-02T03:04:05.678Z"}`, accountOf(2)))

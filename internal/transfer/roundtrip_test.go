@@ -10,7 +10,7 @@ import (
 	"atrium/internal/transfer"
 )
 
-func TestWhatIsImportedIsExportedByteForByte(t *testing.T) {
+func TestAnImportRoundTripsByteForByte(t *testing.T) {
 	p := newPlace(t)
 	rapid.Check(t, func(t *rapid.T) {
 		lines := tenantLines(t)
@@ -34,15 +34,15 @@ func TestWhatIsImportedIsExportedByteForByte(t *testing.T) {
 		}
 		wantReport(t, second.put(t, strings.TrimSuffix(got, "\n")), len(lines), 0, len(lines))
 		if report := second.put(t, written.String()); report.Added != 0 || report.Same != len(lines) {
-			t.Fatalf("imported as it was written: %+v", report)
+			t.Fatalf("imported in an equivalent form: %+v", report)
 		}
 		if again := second.export(t); again != got {
-			t.Fatalf("exported after importing it twice\n%s\nwant\n%s", again, got)
+			t.Fatalf("exported after importer it twice\n%s\nwant\n%s", again, got)
 		}
 	})
 }
 
-func TestWhatIsAppendedIsExportedAndImported(t *testing.T) {
+func TestAppendedEntriesRoundTrip(t *testing.T) {
 	p := newPlace(t)
 	var drafts []*atrium.Draft
 	for _, s := range []atrium.Submission{
@@ -66,7 +66,7 @@ func TestWhatIsAppendedIsExportedAndImported(t *testing.T) {
 		t.Errorf("exported again\n%s\nwant\n%s", again, file)
 	}
 
-	// A sender that retries after the move gets the receipt that it had.
+	// A sender that retries after the move gets its original receipt.
 	for i := range drafts {
 		drafts[i] = other.draft(t, drafts[i].Submission)
 	}
@@ -91,7 +91,7 @@ func TestAnEmptyTenantIsAnEmptyExport(t *testing.T) {
 	wantReport(t, p.put(t), 0, 0, 0)
 }
 
-func TestATenantThatDoesNotExistIsNotFound(t *testing.T) {
+func TestAMissingTenantIsNotFound(t *testing.T) {
 	p := newPlace(t)
 	p.tenant = atrium.NewID[atrium.TenantID]()
 	_, exported := transfer.Export(t.Context(), p.Store, p.tenant, &strings.Builder{}, transfer.Limits{})

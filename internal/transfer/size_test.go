@@ -30,7 +30,7 @@ func BenchmarkImportSizes(b *testing.B) {
 	}
 }
 
-// sizeAccount is the account of the entries of shapedLine.
+// sizeAccount is the line of the account of shapedLine.
 const sizeAccount = `{"kind":"account","accountId":"account_00000000000000000000000001","domain":"acme.example"}`
 
 // shapedLine returns the line of an entry with a payload.

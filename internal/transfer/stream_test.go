@@ -15,13 +15,13 @@ import (
 	"atrium/internal/transfer"
 )
 
-// A watcher samples how much memory is in use while bytes pass through it.
-type watcher struct {
+// A memorySampler samples the heap while bytes pass through it.
+type memorySampler struct {
 	passed, sampled int64
 	most            uint64
 }
 
-func (w *watcher) pass(n int) {
+func (w *memorySampler) pass(n int) {
 	if w.passed += int64(n); w.passed-w.sampled < 2<<20 {
 		return
 	}
@@ -32,10 +32,10 @@ func (w *watcher) pass(n int) {
 	w.most = max(w.most, m.HeapAlloc)
 }
 
-// generator reads the line of an account and then lines of its entries, with
-// payloads of the sizes.
+// generator is a reader of an account's line, followed by lines of its entries with payloads of the
+// given sizes.
 type generator struct {
-	watcher
+	memorySampler
 	i     int
 	sizes []int
 	rest  string
@@ -47,8 +47,8 @@ func (g *generator) Read(p []byte) (int, error) {
 		case g.i == 1:
 			g.rest = accountLine + "\n"
 		case g.i-2 < len(g.sizes):
-			g.rest = fmt.Sprintf(`{"kind":"accountLog","accountLogId":"prospectlog_%026d","accountId":"%s","source":"crm","payload":{"s":"%s"}}`+"\n",
-				g.i, accountID, strings.Repeat("x", g.sizes[g.i-2]))
+			g.rest = fmt.Sprintf(`{"kind":"accountLog","accountLogId":"prospectlog_%026d","accountId":"%s",`+
+				`"source":"crm","payload":{"s":"%s"}}`+"\n", g.i, accountID, strings.Repeat("x", g.sizes[g.i-2]))
 		default:
 			return 0, io.EOF
 		}
@@ -59,9 +59,9 @@ func (g *generator) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-type watchingWriter struct{ watcher }
+type samplingWriter struct{ memorySampler }
 
-func (w *watchingWriter) Write(p []byte) (int, error) {
+func (w *samplingWriter) Write(p []byte) (int, error) {
 	w.pass(len(p))
 	return len(p), nil
 }
@@ -76,29 +76,32 @@ func TestMemoryDoesNotGrowWithTheFile(t *testing.T) {
 	}
 	lines := len(in.sizes) + 1
 	wantReport(t, report, lines, lines, 0)
-	out := &watchingWriter{}
+	out := &samplingWriter{}
 	if n, err := transfer.Export(t.Context(), p.Store, p.tenant, out, transfer.Limits{}); err != nil || n != lines {
 		t.Fatalf("exported %d lines, %v", n, err)
 	}
-	for what, w := range map[string]watcher{"import": in.watcher, "export": out.watcher} {
+	for what, w := range map[string]memorySampler{"import": in.memorySampler, "export": out.memorySampler} {
 		bound := uint64(32 << 20)
 		if what == "export" {
 			bound = 20 << 20
 		}
 		if w.passed < passes || w.most == 0 || w.most > bound {
-			t.Errorf("the %s of %d MB took %d MB of memory, want %d at most", what, w.passed>>20, w.most>>20, bound>>20)
+			t.Errorf("the %s of %d MB took %d MB of memory, want at most %d", what, w.passed>>20, w.most>>20, bound>>20)
 		}
 	}
 }
 
-func TestAnExportBesideAppendsHasAllFromBeforeAndImportsCleanly(t *testing.T) {
+func TestAnExportDuringAppendsIsCompleteAndImportable(t *testing.T) {
 	p := newPlace(t)
 	var stop atomic.Bool
 	var all sync.WaitGroup
 	var n atomic.Int64
 	appendOne := func() (atrium.EntryID, error) {
 		i := n.Add(1)
-		d := p.draft(t, atrium.Submission{Claim: atrium.Claim{Domain: fmt.Sprintf("d%d.example", i%300), Name: fmt.Sprintf("Name %d", i%7)}, IdempotencyKey: strconv.FormatInt(i, 10)})
+		d := p.draft(t, atrium.Submission{
+			Claim:          atrium.Claim{Domain: fmt.Sprintf("d%d.example", i%300), Name: fmt.Sprintf("Name %d", i%7)},
+			IdempotencyKey: strconv.FormatInt(i, 10),
+		})
 		outcomes, err := p.Append(t.Context(), []*atrium.Draft{d})
 		if err == nil {
 			err = outcomes[0].Err
@@ -117,7 +120,7 @@ func TestAnExportBesideAppendsHasAllFromBeforeAndImportsCleanly(t *testing.T) {
 		all.Go(func() {
 			for !stop.Load() {
 				if _, err := appendOne(); err != nil {
-					t.Errorf("append beside an export: %v", err)
+					t.Errorf("append during an export: %v", err)
 					return
 				}
 			}
@@ -127,15 +130,15 @@ func TestAnExportBesideAppendsHasAllFromBeforeAndImportsCleanly(t *testing.T) {
 		file := p.export(t)
 		for _, id := range before {
 			if !strings.Contains(file, string(id)) {
-				t.Errorf("the export left out %s, which was there before it", id)
+				t.Errorf("the export lacks %s, which existed before it", id)
 			}
 		}
 		other := p.empty(t)
 		if report := other.put(t, strings.TrimSuffix(file, "\n")); report.Same != 0 {
-			t.Errorf("the export has something twice: %+v", report)
+			t.Errorf("the export has duplicates: %+v", report)
 		}
 		if again := other.export(t); again != file {
-			t.Error("the export was not as clean as its import")
+			t.Error("the export differs from the export of its import")
 		}
 	}
 	stop.Store(true)
