@@ -35,7 +35,7 @@ func TestStartSaysWhatIsWrongWithTheDatabase(t *testing.T) {
 		{"of another encoding", func(t *testing.T, _ *postgrestest.Server, db *database) {
 			execute(t, db.connect(t), `CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C'`)
 			db.url = strings.Replace(db.url, "/test1", "/ascii", 1)
-		}, `open database: .*the database has the encoding SQL_ASCII: make one with UTF8`},
+		}, `open database: .*the database has the encoding SQL_ASCII: create one with the encoding UTF8`},
 		{"of a newer binary", func(t *testing.T, _ *postgrestest.Server, db *database) {
 			execute(t, db.connect(t), `INSERT INTO schema_migrations SELECT number + n, 'newer', 0
 				FROM (SELECT max(number) AS number FROM schema_migrations) AS newest, generate_series(1, 2) AS n`)
