@@ -230,7 +230,7 @@ func (tx *changing) update(a *atrium.Account, name, domain string) error {
 	tx.record("account.update", string(a.ID), before, accountFields(a))
 	tenant, account := idArg(tx.change.TenantID), idArg(a.ID)
 	if x.account(&was, a); !moved { // the index by domain is not written
-		if err := tx.Defer(renameAccounts, []engine.Args{{tenant, account, nullable(name), nameHash(domain, name), int64(a.UpdatedAt)}}); err != nil {
+		if err := tx.PipelineExec(renameAccounts, []engine.Args{{tenant, account, nullable(name), nameHash(domain, name), int64(a.UpdatedAt)}}); err != nil {
 			return err
 		}
 		return x.write(tx)

@@ -263,5 +263,5 @@ func (b *appending) insert(recorded []int) error {
 		}
 		rows[n] = entryRow(&e, b.keyMatch[i], d.Fingerprint)
 	}
-	return b.tx.Defer(insertEntries, rows)
+	return b.tx.PipelineExec(insertEntries, rows)
 }

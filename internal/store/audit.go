@@ -149,10 +149,10 @@ func (tx *changing) writeAudit() error {
 			row.Detail, row.Salt, row.DetailHash, row.Hash,
 		}
 	}
-	if err := tx.Defer(insertAudit, rows); err != nil {
+	if err := tx.PipelineExec(insertAudit, rows); err != nil {
 		return err
 	}
-	return tx.Defer(moveHeads, []engine.Args{{tenant, number, previous}})
+	return tx.PipelineExec(moveHeads, []engine.Args{{tenant, number, previous}})
 }
 
 // redact takes the details out of all rows about a subject that are written

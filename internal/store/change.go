@@ -76,18 +76,18 @@ func (tx *changing) Batch(b *engine.Batch, rows []engine.Args, each func(engine.
 	return tx.Tx.Batch(b, rows, each)
 }
 
-func (tx *changing) Ahead(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
+func (tx *changing) PipelineQuery(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
 	if err := tx.weighRows(rows...); err != nil {
 		return err
 	}
-	return tx.Tx.Ahead(b, rows, each)
+	return tx.Tx.PipelineQuery(b, rows, each)
 }
 
-func (tx *changing) Defer(b *engine.Batch, rows []engine.Args) error {
+func (tx *changing) PipelineExec(b *engine.Batch, rows []engine.Args) error {
 	if err := tx.weighRows(rows...); err != nil {
 		return err
 	}
-	return tx.Tx.Defer(b, rows)
+	return tx.Tx.PipelineExec(b, rows)
 }
 
 // storedAt is the store's.

@@ -98,7 +98,7 @@ func (tx *changing) relocate(m *atrium.Move, entries []placed[struct{}]) (int64,
 		idArg(tenant), idArg(m.ID), idArg(m.From), idArg(m.To), m.Rule, m.Moved, int64(m.CreatedAt)); err != nil {
 		return 0, err
 	}
-	if err := tx.Defer(insertMoved, moved); err != nil {
+	if err := tx.PipelineExec(insertMoved, moved); err != nil {
 		return 0, err
 	}
 	if err := tx.put(to); err != nil {
@@ -176,7 +176,7 @@ func (tx *changing) restore(m *atrium.Move) (int64, error) {
 	for id := range back {
 		rows = append(rows, engine.Args{idArg(tx.change.TenantID), idArg(m.ID), idArg(id)})
 	}
-	if err := tx.Defer(deleteMoved, rows); err != nil {
+	if err := tx.PipelineExec(deleteMoved, rows); err != nil {
 		return 0, err
 	}
 	return int64(len(back)), tx.readActivity(touched, leads)

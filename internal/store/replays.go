@@ -50,7 +50,7 @@ func (b *appending) replayStored() (pending []int, err error) {
 	if ahead != nil {
 		ahead.hash()
 		b.met = ahead
-		if err = b.tx.Ahead(findKeys, rows, scan); err == nil {
+		if err = b.tx.PipelineQuery(findKeys, rows, scan); err == nil {
 			err = b.upsert(ahead)
 		}
 	} else {

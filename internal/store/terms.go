@@ -170,12 +170,12 @@ func (x *indexing) note(tenant, subject any, was, is terms) {
 // write changes the index. The transaction holds the rows of all subjects.
 func (x *indexing) write(tx engine.Tx) error {
 	if len(x.gone) > 0 {
-		if err := tx.Defer(deleteTerms, x.gone); err != nil {
+		if err := tx.PipelineExec(deleteTerms, x.gone); err != nil {
 			return err
 		}
 	}
 	if len(x.come) > 0 {
-		return tx.Defer(insertTerms, x.come)
+		return tx.PipelineExec(insertTerms, x.come)
 	}
 	return nil
 }

@@ -154,4 +154,4 @@ func (t *touched) add(r engine.Row) (account tenantKey, survivor atrium.AccountI
 }
 
 // finish brings the minutes up to date.
-func (t touched) finish(tx engine.Tx) error { return tx.Defer(raiseMinutes, t) }
+func (t touched) finish(tx engine.Tx) error { return tx.PipelineExec(raiseMinutes, t) }

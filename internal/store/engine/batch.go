@@ -116,7 +116,8 @@ func (b *Batch) embed(body, from string) {
 			b.Order = append(b.Order, i)
 		}
 		body = strings.Replace(body, "FROM batch JOIN ", "FROM batch CROSS JOIN ", 1)
-		b.Embedded = fmt.Sprintf("WITH batch(%s) AS (VALUES (%s))\n%s", strings.Join(names, ", "), strings.Join(params, ", "), body)
+		b.Embedded = fmt.Sprintf("WITH batch(%s) AS (VALUES (%s))\n%s",
+			strings.Join(names, ", "), strings.Join(params, ", "), body)
 	}
 }
 
@@ -132,7 +133,7 @@ func (b *Batch) withParameters(text string, pattern *regexp.Regexp) string {
 		case i < 0 && !qualified:
 			return found
 		case i < 0:
-			panic(fmt.Sprintf("engine: %s in %q is not a column of the batch", found, text)) //nolint:forbidigo // a constant of the store
+			panic(fmt.Sprintf("engine: unknown batch column %s in %q", found, text)) //nolint:forbidigo // a constant of the store
 		case !slices.Contains(b.Order, i):
 			b.Order = append(b.Order, i)
 		}

@@ -127,7 +127,7 @@ type Traits struct {
 
 	// Reads may return data that is less durable than a commit guarantees: data that was committed
 	// a moment ago and has not reached the synchronous standbys. A caller that acknowledges such
-	// data must first commit a write of its own, which waits for the standbys.
+	// data must first commit another write, which waits for the standbys.
 	Replicated bool
 
 	// DB.Snapshot is one consistent snapshot, as of its start.
@@ -151,7 +151,7 @@ type Server struct {
 type Stats struct {
 	Connections int   // connections in use
 	Waiting     int   // calls that wait for a connection to a server
-	LogBytes    int64 // size of an embedded database's WAL
+	WALBytes    int64 // size of an embedded database's WAL
 }
 
 // MaxProblems is the maximum number of problems that Check returns. One cause often damages
@@ -198,13 +198,14 @@ type Tx interface {
 	// no particular order. each may be nil. Batch returns the number of rows changed.
 	Batch(b *Batch, rows []Args, each func(Row) error) (int64, error)
 
-	// Ahead pipelines a Batch: the statement is sent with the next one and runs before it, and each
-	// is called before the next one returns.
-	Ahead(b *Batch, rows []Args, each func(Row)) error
+	// PipelineQuery is Batch without an extra round trip: the statement is sent with the next
+	// one and runs before it. each is called before the next one returns.
+	PipelineQuery(b *Batch, rows []Args, each func(Row)) error
 
-	// Defer pipelines a Batch without a result: the statement is sent with the next one, or with
-	// the commit. If it fails, the next statement or the commit fails.
-	Defer(b *Batch, rows []Args) error
+	// PipelineExec is Batch without a result or an extra round trip: the statement is
+	// sent with the next one, or with the commit. If it fails, the next statement or the commit
+	// fails.
+	PipelineExec(b *Batch, rows []Args) error
 
 	// Changes declares cache tags whose versions the transaction changes. It may be called several
 	// times. If it is never called, all versions change.

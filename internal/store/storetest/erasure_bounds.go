@@ -77,9 +77,9 @@ func (tx *measuredTx) Batch(b *engine.Batch, rows []engine.Args, each func(engin
 	return n, err
 }
 
-func (tx *measuredTx) Defer(b *engine.Batch, rows []engine.Args) error {
+func (tx *measuredTx) PipelineExec(b *engine.Batch, rows []engine.Args) error {
 	tx.rows += int64(len(rows))
-	return tx.Tx.Defer(b, rows)
+	return tx.Tx.PipelineExec(b, rows)
 }
 
 // moved returns an account with entries, each of which was moved to and fro.

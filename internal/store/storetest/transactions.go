@@ -342,7 +342,7 @@ func aheadIsAnswered(t *testing.T, e *env) {
 	row := func(text string) []engine.Args { return []engine.Args{{nil, text, nil}} }
 	if err := e.db.Write(t.Context(), func(tx engine.Tx) error {
 		got = nil
-		if err := tx.Ahead(echo, row("ahead"), note); err != nil {
+		if err := tx.PipelineQuery(echo, row("ahead"), note); err != nil {
 			return err
 		}
 		if _, err := tx.Batch(echo, row("behind"), func(r engine.Row) error {
@@ -351,7 +351,7 @@ func aheadIsAnswered(t *testing.T, e *env) {
 		}); err != nil {
 			return err
 		}
-		return tx.Ahead(echo, row("last"), note)
+		return tx.PipelineQuery(echo, row("last"), note)
 	}); err != nil || !slices.Equal(got, []string{"ahead", "behind", "last"}) {
 		t.Errorf("answered %q, %v", got, err)
 	}

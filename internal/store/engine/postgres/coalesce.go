@@ -16,7 +16,7 @@ import (
 // connection and in one round trip. The cost of a small query is mostly its round trip: under load,
 // coalescing saves most of it, and a lone query is sent at once.
 //
-// Coalescing needs no goroutine of its own. The first query becomes a leader: it runs a group of
+// Coalescing needs no separate goroutine. The first query becomes a leader: it runs a group of
 // queries, and then hands the lead to one of those that have arrived in the meantime.
 const (
 	connsPerLeader = 4  // one leader per 4 connections of the pool; the others are for transactions

@@ -80,7 +80,8 @@ func classOfState(code string) engine.Class {
 	switch code[:min(2, len(code))] {
 	case "23": // integrity constraint violation
 		return engine.Conflict
-	// Connection, transaction state such as read-only, authorization, resources, operator intervention, system.
+	// Connection, transaction state such as read-only, authorization, resources, operator
+	// intervention, system.
 	case "08", "25", "28", "53", "57", "58":
 		return engine.Unavailable
 	}

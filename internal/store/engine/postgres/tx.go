@@ -169,7 +169,7 @@ func (t *transaction) Batch(b *engine.Batch, rows []engine.Args, each func(engin
 	return t.wait(r)
 }
 
-func (t *transaction) Ahead(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
+func (t *transaction) PipelineQuery(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
 	_, err := t.queueBatch(b, rows, func(r engine.Row) error {
 		each(r)
 		return nil
@@ -177,7 +177,7 @@ func (t *transaction) Ahead(b *engine.Batch, rows []engine.Args, each func(engin
 	return err
 }
 
-func (t *transaction) Defer(b *engine.Batch, rows []engine.Args) error {
+func (t *transaction) PipelineExec(b *engine.Batch, rows []engine.Args) error {
 	_, err := t.queueBatch(b, rows, nil)
 	return err
 }

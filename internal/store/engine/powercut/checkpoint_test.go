@@ -143,7 +143,7 @@ func TestACheckpointDoesNotBlockCommits(t *testing.T) {
 	resume()
 	f.seen.want(t, "passive true", "passive true", "final true")
 	f.add(t, 1)
-	if n := f.Stats().LogBytes; n > 100_000 {
+	if n := f.Stats().WALBytes; n > 100_000 {
 		t.Errorf("the WAL still has %d bytes", n)
 	}
 }
@@ -167,7 +167,7 @@ func TestAWALHeldByAReaderIsResetAfterIt(t *testing.T) {
 	f.add(t, 1)
 	f.seen.want(t, "passive true")
 	f.add(t, 1)
-	if n := f.Stats().LogBytes; n > 100_000 {
+	if n := f.Stats().WALBytes; n > 100_000 {
 		t.Errorf("the WAL still has %d bytes", n)
 	}
 }

@@ -76,14 +76,14 @@ func (tx recordingTx) Batch(b *engine.Batch, rows []engine.Args, each func(engin
 	return tx.Tx.Batch(b, rows, each)
 }
 
-func (tx recordingTx) Ahead(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
+func (tx recordingTx) PipelineQuery(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
 	tx.noteBatch(b)
-	return tx.Tx.Ahead(b, rows, each)
+	return tx.Tx.PipelineQuery(b, rows, each)
 }
 
-func (tx recordingTx) Defer(b *engine.Batch, rows []engine.Args) error {
+func (tx recordingTx) PipelineExec(b *engine.Batch, rows []engine.Args) error {
 	tx.noteBatch(b)
-	return tx.Tx.Defer(b, rows)
+	return tx.Tx.PipelineExec(b, rows)
 }
 
 // noteBatch records the form of a batch's statement.

@@ -367,7 +367,7 @@ func (db *database) Stats() engine.Stats {
 	if db.writeLock.held() {
 		connections++
 	}
-	return engine.Stats{Connections: connections, LogBytes: db.walPages.Load() * pageBytes}
+	return engine.Stats{Connections: connections, WALBytes: db.walPages.Load() * pageBytes}
 }
 
 // Snapshot acquires the write lock once, so that writes that began before it are committed. It

@@ -182,8 +182,8 @@ func (c *connection) Batch(b *engine.Batch, rows []engine.Args, each func(engine
 	return changed, nil
 }
 
-// Ahead runs the batch immediately: there is no round trip to save.
-func (c *connection) Ahead(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
+// PipelineQuery runs the batch immediately: there is no round trip to save.
+func (c *connection) PipelineQuery(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
 	_, err := c.Batch(b, rows, func(r engine.Row) error {
 		each(r)
 		return nil
@@ -191,8 +191,8 @@ func (c *connection) Ahead(b *engine.Batch, rows []engine.Args, each func(engine
 	return err
 }
 
-// Defer runs the batch immediately: there is no round trip to save.
-func (c *connection) Defer(b *engine.Batch, rows []engine.Args) error {
+// PipelineExec runs the batch immediately: there is no round trip to save.
+func (c *connection) PipelineExec(b *engine.Batch, rows []engine.Args) error {
 	_, err := c.Batch(b, rows, nil)
 	return err
 }

@@ -88,7 +88,7 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 	db := openFile(t, path)
 	script(t, db, "CREATE TABLE t (n INTEGER PRIMARY KEY)")
 	const writes = 30
-	before := db.Stats().LogBytes
+	before := db.Stats().WALBytes
 	inserts := make([]func(engine.Tx) error, writes)
 	for i := range inserts {
 		inserts[i] = func(tx engine.Tx) error { return insertNumber(tx, i) }
@@ -102,7 +102,7 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 		t.Errorf("%d rows, want %d", len(found), writes)
 	}
 	// Each commit writes the table's page to the WAL once more.
-	if pages := (db.Stats().LogBytes - before) / 4096; pages >= writes/2 {
+	if pages := (db.Stats().WALBytes - before) / 4096; pages >= writes/2 {
 		t.Errorf("%d writes wrote %d pages to the WAL: they did not share commits", writes, pages)
 	}
 }
