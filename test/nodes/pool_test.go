@@ -131,16 +131,16 @@ func TestNodesThatPrepareStatementsBehindAPoolSayWhatIsWrong(t *testing.T) {
 	if _, entries := s.export(t); len(entries) != acknowledged {
 		t.Errorf("%d entries are stored, %d were acknowledged", len(entries), acknowledged)
 	}
-	told := 0
+	reported := 0
 	for _, n := range s.nodes {
-		if strings.Contains(n.Log(), "needs unprepared statements (database-statements)") {
-			told++
+		if strings.Contains(n.Log(), "a pooler shares this connection between transactions: use ") {
+			reported++
 		}
 	}
-	if told == 0 {
-		t.Error("no node says what to do")
+	if reported == 0 {
+		t.Error("no node logs how to fix it")
 	}
-	t.Logf("%d nodes say what to do; answers: %v", told, figures)
+	t.Logf("%d nodes log how to fix it; responses: %v", reported, figures)
 }
 
 // patience bounds what has no limit of its own.
