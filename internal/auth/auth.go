@@ -72,9 +72,9 @@ type Authenticator struct {
 	batcher  *batcher
 
 	mu         sync.RWMutex
-	cache      map[fingerprint]result       // limited by mu; at most maxCached
-	used       map[atrium.KeyID]atrium.Time // limited by mu; uses not stored yet, at most maxCached
-	generation uint64                       // limited by mu; number of calls of Forget
+	cache      map[fingerprint]result       // guarded by mu; at most maxCached
+	used       map[atrium.KeyID]atrium.Time // guarded by mu; uses not stored yet, at most maxCached
+	generation uint64                       // guarded by mu; number of calls of Forget
 }
 
 // An Observer receives cache hits and misses. Its method must return at once and be safe for

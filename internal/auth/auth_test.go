@@ -23,7 +23,7 @@ var client = netip.MustParseAddr("192.0.2.1")
 // A keyStore is an in-memory store of keys that counts its queries.
 type keyStore struct {
 	mu      sync.Mutex
-	keys    map[atrium.KeyID]stored // limited by mu, like all fields below
+	keys    map[atrium.KeyID]stored // guarded by mu, like all fields below
 	queries int
 	err     error // if set, the store is unavailable
 	used    map[atrium.KeyID]atrium.Time

@@ -27,8 +27,8 @@ type batcher struct {
 	quota  *limit.Quota[netip.Addr]                       // of waiting keys, so that no client fills the queue
 
 	mu      sync.Mutex
-	waiting []*batchedLookup // limited by mu
-	running bool             // limited by mu
+	waiting []*batchedLookup // guarded by mu
+	running bool             // guarded by mu
 }
 
 func newBatcher(lookUp func(context.Context, []*batchedLookup) error) *batcher {

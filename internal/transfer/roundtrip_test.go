@@ -37,7 +37,7 @@ func TestAnImportRoundTripsByteForByte(t *testing.T) {
 			t.Fatalf("imported in an equivalent form: %+v", report)
 		}
 		if again := second.export(t); again != got {
-			t.Fatalf("exported after importer it twice\n%s\nwant\n%s", again, got)
+			t.Fatalf("exported after importing it twice\n%s\nwant\n%s", again, got)
 		}
 	})
 }
