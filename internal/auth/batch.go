@@ -24,7 +24,7 @@ const (
 // ten queries a second, however many keys clients send.
 type batcher struct {
 	lookUp func(context.Context, []*batchedLookup) error // sets the result of each lookup
-	quota  *limit.Quota[netip.Addr]                       // of waiting keys, so that no client fills the queue
+	quota  *limit.Quota[netip.Addr]                      // of waiting keys, so that no client fills the queue
 
 	mu      sync.Mutex
 	waiting []*batchedLookup // guarded by mu
