@@ -27,23 +27,22 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// How many imports and exports are open at once. A tenant has streamsOfTenant of each at
-// most. Imports hold nothing while they wait for their clients, and may be as many as
-// connections. An export holds a chunk of some megabytes and, on a server, a connection to
-// it.
+// Limits of open imports and exports. Imports hold nothing while they wait for their clients,
+// so there is no limit for all tenants together. An export holds a chunk of a few megabytes
+// and, on PostgreSQL, a connection.
 const (
-	streamsOfTenant = 2
+	streamsOfTenant = 2 // of each kind
 	maxExports      = 32
 )
 
-// lineMembers is how much longer than max-body a line of an import may be: what a body makes
-// has a few more members in an export. So whatever is imported is no larger than what
-// requests make, and takes no more memory to read.
+// lineMembers is by how many bytes a line of an import may exceed max-body: an exported record
+// has a few members more than the request that created it. Imported records are therefore no
+// larger than those that requests create.
 const lineMembers = 64 << 10
 
 const statusOK = `{"status":"ok"}`
 
-// A Config is what the service is made from.
+// Config has the parts that New needs.
 type Config struct {
 	Settings config.Config
 	Store    *store.Store // migrated by New, closed by the caller
@@ -57,11 +56,11 @@ type App struct {
 	settings    config.Config
 	log         *slog.Logger
 	listener    net.Listener
-	connections *limit.Listener // what the listener is, or accepts from
+	connections *limit.Listener // is listener, or wraps it
 	limits      rest.Limits
 	server      *http.Server
 	http2       *http2Server // nil for plain HTTP
-	measured    net.Listener // of the metrics; nil for none
+	measured    net.Listener // for metrics; nil for none
 	metrics     *http.Server // nil for none
 	certificate *certificate // nil for plain HTTP
 	writer      *ingest.Writer
@@ -70,7 +69,7 @@ type App struct {
 	ready       atomic.Bool
 	jobs        []job
 	succeeded   func(job string)  // called after each run without an error; may be nil
-	leaving     atomic.Bool       // in the shutdown delay
+	draining    atomic.Bool       // during the shutdown delay
 	export      *telemetry.Export // nil for none
 }
 
@@ -81,8 +80,8 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	watch := newWatchers(c)
-	limits, err := newLimits(c.Settings, c.Store.Traits(), watch.refused)
+	observe := newObservers(c)
+	limits, err := newLimits(c.Settings, c.Store.Traits(), observe.refused)
 	if err != nil {
 		return nil, err
 	}
@@ -91,35 +90,35 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err := a.secure(); err != nil {
 		return nil, err
 	}
-	if err := a.listen(c.Metrics != nil && c.Settings.MetricsAddr != "", limits.bounds, watch.acceptFailed); err != nil {
+	if err := a.listen(c.Metrics != nil && c.Settings.MetricsAddr != "", limits.bounds, observe.acceptFailed); err != nil {
 		return nil, err
 	}
-	a.writer = newWriter(c, watch.ingest, watch.trace)
-	a.keys = auth.New(c.Store, c.Store.Now, limits.failures, watch.auth)
+	a.writer = newWriter(c, observe.ingest, observe.trace)
+	a.keys = auth.New(c.Store, c.Store.Now, limits.failures, observe.auth)
 	a.jobs = newJobs(c.Store)
 	stopping, stop := context.WithCancel(context.Background())
-	kit := newKit(c, a.keys)
-	kit.Begin, kit.Observe, kit.Stopping, kit.Limits = watch.begin, watch.request, stopping, limits.rest
+	api := newAPI(c, a.keys)
+	api.Begin, api.Observe, api.Stopping, api.Limits = observe.begin, observe.request, stopping, limits.rest
 	if a.certificate != nil {
-		kit.HSTS = c.Settings.HSTS
+		api.HSTS = c.Settings.HSTS
 	}
 	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Cache: &rest.ResponseCache{Version: c.Store.CacheVersion, Bytes: int64(c.Settings.ResponseCache)}}
 	private := newManage(c, cursors, a.keys, a.writer)
 	private.MaxLine = int64(c.Settings.MaxBody) + lineMembers
 
 	open := map[string]http.Handler{
-		"/healthz": kit.JSON(statusOK, healthy),
-		"/readyz":  kit.JSON(statusOK, a.readiness(c.Store)),
+		"/healthz": api.JSON(statusOK, healthy),
+		"/readyz":  api.JSON(statusOK, a.readiness(c.Store)),
 	}
 	for _, pages := range []map[string]http.Handler{rest.ErrorPages(), docsui.Documents(), docsui.Pages()} {
 		maps.Copy(open, pages)
 	}
-	a.server = newServer(c, a.sendingAway(kit.Handler(slices.Concat(public.Routes(), private.Routes()), open)))
+	a.server = newServer(c, a.closeWhenDraining(api.Handler(slices.Concat(public.Routes(), private.Routes()), open)))
 	a.server.ConnContext = rest.ConnContext
 	a.server.RegisterOnShutdown(stop)
 	a.secureServer(c.Settings, limits.http2) //nolint:contextcheck // ctx is of the start, and the server outlives it
 	if c.Metrics != nil {
-		a.measure(c) //nolint:contextcheck // nobody gives a reading of metrics one
+		a.measure(c) //nolint:contextcheck // metrics are read without a context
 	}
 	return a, nil
 }
@@ -140,8 +139,8 @@ func prepare(ctx context.Context, c Config) (rest.CursorKey, error) {
 	return cursors, nil
 }
 
-// newKit returns what serves operations on the store to those who hold the keys.
-func newKit(c Config, keys rest.Keys) *rest.API {
+// newAPI returns the HTTP framework with authentication by keys.
+func newAPI(c Config, keys rest.Keys) *rest.API {
 	return &rest.API{
 		Keys: keys, Log: c.Log, MaxBody: int64(c.Settings.MaxBody), MaxStream: int64(c.Settings.ImportMaxBody),
 		Tenants: func(ctx context.Context, id atrium.TenantID) error {
@@ -159,14 +158,13 @@ func newWriter(c Config, observer ingest.Observer, tracer ingest.Tracer) *ingest
 	}, c.Log, observer, tracer)
 }
 
-// Handler returns what answers requests, for those who bring connections of
-// their own.
+// Handler returns the handler of the API, for callers with their own connections.
 func (a *App) Handler() http.Handler { return a.server.Handler }
 
-// Run serves until ctx ends, a listener fails, or the storage reports a fatal error. Then it is
-// not ready any more, goes on for the shutdown delay, takes no new connections, answers the requests
-// that it has, commits what waits, and returns nil if nothing failed and all of that was
-// done within the limit.
+// Run serves until ctx ends, a listener fails, or the storage reports a fatal error. Then it
+// reports that it is not ready, serves for the shutdown delay, stops accepting connections,
+// completes requests in flight and commits queued entries. It returns nil if nothing failed
+// and all of that was done within the drain timeout.
 func (a *App) Run(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -200,11 +198,11 @@ func (a *App) Run(ctx context.Context) error {
 	drain, cancel := context.WithTimeout(background, a.settings.DrainTimeout)
 	defer cancel()
 	if a.settings.ShutdownDelay > 0 && failure == nil {
-		a.leaving.Store(true)
-		a.log.Info("stopping: not ready, and going on for the shutdown delay", "delay", a.settings.ShutdownDelay)
+		a.draining.Store(true)
+		a.log.Info("stopping: not ready, serving for the shutdown delay", "delay", a.settings.ShutdownDelay)
 		failure = a.linger(failed)
 	}
-	a.log.Info("stopping: finishing what was accepted")
+	a.log.Info("stopping: completing requests in flight")
 	jobs.stop()
 	err := a.server.Shutdown(drain)
 	if err != nil {
@@ -225,7 +223,7 @@ func (a *App) Run(ctx context.Context) error {
 
 // storageFailed logs an error of the storage that ends the process, and returns it.
 func (a *App) storageFailed(err error) error {
-	a.log.Error("stopping: the database cannot be written safely any more", "error", err)
+	a.log.Error("stopping: the database can no longer be written safely", "error", err)
 	return fmt.Errorf("storage: %w", err)
 }
 

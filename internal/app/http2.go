@@ -10,22 +10,20 @@ import (
 	"time"
 )
 
-// The rules of this file.
-//
 // net/http applies ReadHeaderTimeout to HTTP/1.1 only. An HTTP/2 client that begins a header
 // block (RFC 9113, section 4.3) and does not end it keeps its connection until IdleTimeout.
-// SendPingTimeout is no remedy: it also closes connections whose clients are merely slow to
-// send, or wait for the source of an upload.
+// SendPingTimeout does not help: it also closes connections of clients that only send slowly or
+// wait for the source of an upload.
 //
-// Nor does it limit what all connections hold together: open streams, with their headers and
-// with responses that the client does not read, and bodies that no handler reads.
+// Nor does net/http limit the total of open streams, with their headers and unread responses,
+// and of bodies that no handler reads.
 //
-// So the frames are watched as they are read and written, between TLS and HTTP/2. The server
-// of the API still makes the TLS connections, and hands those with HTTP/2 over through
-// TLSNextProto to a second server, which takes them for unencrypted.
+// This file therefore inspects the frames between TLS and HTTP/2. The server of the API makes
+// the TLS connections and passes those with HTTP/2 through TLSNextProto to a second server,
+// which treats them as unencrypted.
 
 // An http2Server serves the connections of another server that have negotiated HTTP/2. It is
-// the listener of its own server.
+// also the listener of its http.Server.
 type http2Server struct {
 	server *http.Server
 	limits http2Limits
@@ -103,8 +101,8 @@ func (s *http2Server) Close() error {
 
 func (s *http2Server) Addr() net.Addr { return s.addr }
 
-// An http2Conn is a connection whose header blocks must end in time, and whose streams and
-// bodies are counted. It hides that it is one with TLS, which net/http would not serve here.
+// An http2Conn is a connection with a timeout for header blocks, whose streams and bodies are
+// counted. It does not show that it uses TLS, because net/http would not serve it here.
 type http2Conn struct {
 	net.Conn
 	state   *tls.ConnectionState
@@ -166,7 +164,7 @@ const (
 	flagEndOfHeaders = 0x4 // of HEADERS and CONTINUATION
 )
 
-// A frame is what is counted of a frame of HTTP/2.
+// A frame has the fields of an HTTP/2 frame that are counted.
 type frame struct {
 	kind, flags byte
 	stream      uint32
@@ -174,7 +172,7 @@ type frame struct {
 	increment   int // of a WINDOW_UPDATE
 }
 
-// A frameScanner finds the frames in what one side of an HTTP/2 connection sends.
+// A frameScanner finds the frames in the bytes of one direction of an HTTP/2 connection.
 type frameScanner struct {
 	inHeaders bool // a header block has begun and has not ended
 
@@ -184,7 +182,7 @@ type frameScanner struct {
 	have   int // bytes in header, of the next frame
 }
 
-// scan calls each for the frames whose headers end in b, until it returns an error.
+// scan calls each for every frame whose header ends in b, until each returns an error.
 func (s *frameScanner) scan(b []byte, each func(frame) error) error {
 	for len(b) > 0 {
 		if s.skip > 0 {
@@ -213,7 +211,7 @@ func (s *frameScanner) scan(b []byte, each func(frame) error) error {
 	return nil
 }
 
-// frame returns the frame whose header was read.
+// frame decodes the header that was read.
 func (s *frameScanner) frame() frame {
 	return frame{
 		kind: s.header[3], flags: s.header[4], stream: binary.BigEndian.Uint32(s.header[5:]) &^ (1 << 31),

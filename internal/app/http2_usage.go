@@ -10,8 +10,8 @@ import (
 	"atrium/internal/limit"
 )
 
-// http2Limits are what all HTTP/2 connections share, by client. The zero http2Limits limit
-// nothing.
+// http2Limits are shared by all HTTP/2 connections, with a share for each client. The zero
+// value limits nothing.
 type http2Limits struct {
 	streams *limit.Semaphore[netip.Addr] // open ones; they hold headers and responses
 	unread  *limit.Quota[netip.Addr]     // bytes of bodies that no handler has read yet
@@ -19,17 +19,17 @@ type http2Limits struct {
 	refused func()
 }
 
-// maxUncounted is how much of the unread bytes of a connection is not counted: net/http
-// does not say at once what its handlers have read.
+// maxUncounted is the number of unread bytes of a connection that are not counted: net/http
+// reports what its handlers have read with a delay.
 const maxUncounted = 4 << 10
 
 // errHTTP2Limit closes a connection that would exceed the share of its client.
 var errHTTP2Limit = errors.New("too many streams, or too much of bodies, over HTTP/2")
 
-// An http2Usage is what a connection holds of the http2Limits. It follows from the frames
-// that either side sends, which say when a stream ends and how much of its body was read:
-// no handler runs for headers that are too large, and none after a response whose client
-// does not read it.
+// An http2Usage is the part of the http2Limits that a connection holds. It is computed from
+// the frames in both directions, which show when a stream ends and how much of its body was
+// read. Handlers do not show it: none runs for headers that are too large, and none while a
+// client does not read its response.
 type http2Usage struct {
 	limits *http2Limits
 	client netip.Addr
@@ -37,12 +37,12 @@ type http2Usage struct {
 	mu      sync.Mutex
 	ended   bool                // guarded by mu
 	last    uint32              // guarded by mu; the highest stream that the client has opened
-	open    map[uint32]struct{} // guarded by mu; each holds a place
+	open    map[uint32]struct{} // guarded by mu; each holds a slot
 	running int                 // guarded by mu; handlers
-	reset   int                 // guarded by mu; streams that the client has reset and whose handlers may run; each holds a place
+	reset   int                 // guarded by mu; streams that the client has reset and whose handlers may run; each holds a slot
 	came    int64               // guarded by mu; bytes of bodies
 	granted int64               // guarded by mu; bytes that the client was allowed to send beyond the first window
-	held    int64               // guarded by mu; bytes of the pool
+	held    int64               // guarded by mu; bytes of the quota
 }
 
 func newHTTP2Usage(limits *http2Limits, client net.Addr) *http2Usage {
@@ -92,7 +92,7 @@ func (u *http2Usage) sent(f frame) error {
 	return nil
 }
 
-// weigh takes as many bytes of the pool as are unread. u.mu is held.
+// weigh takes as many bytes of the quota as are unread. u.mu is held.
 func (u *http2Usage) weigh() error {
 	const raise = maxAheadOfConnected - firstWindow // which net/http grants first
 	read := max(0, u.granted-raise)
@@ -130,7 +130,7 @@ func (u *http2Usage) begin() (end func()) {
 	}
 }
 
-// forget gives back the places of streams that were reset and whose handlers have ended.
+// forget releases the slots of streams that were reset and whose handlers have ended.
 // u.mu is held.
 func (u *http2Usage) forget() {
 	for ; u.reset > u.running; u.reset-- {
@@ -138,7 +138,7 @@ func (u *http2Usage) forget() {
 	}
 }
 
-// end gives back what the connection holds, apart from the places of handlers that run.
+// end releases what the connection holds, except the slots of handlers that still run.
 func (u *http2Usage) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

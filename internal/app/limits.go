@@ -15,26 +15,26 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// How many are remembered at a time of those whose requests, or failures, are counted:
-// some megabytes of each, whoever comes.
+// countedAtOnce is the number of keys, and of client addresses, whose rates are tracked: a few
+// megabytes each.
 const countedAtOnce = 50_000
 
-// Heavy work takes a processor for as long as it holds a place of Limits.Heavy. There are as
-// many places as processors, of which a tenant alone gets half: the other half is there
-// for small requests, and for other tenants.
+// Heavy work occupies a processor while it holds a slot of Limits.Heavy. There are as many
+// slots as processors. One tenant gets half of them; the others are for small requests and
+// other tenants.
 const (
-	maxHeavyWaiting = 1024             // of one tenant; each holds a place in flight, too
+	maxHeavyWaiting = 1024             // of one tenant; each also counts as in flight
 	heavyTimeout    = 20 * time.Second // as long as a request waits for storage
 )
 
-// A document, which is sent from a snapshot of the database, keeps a connection to it.
+// A document is streamed from a snapshot of the database, which occupies a connection.
 const (
 	maxDocuments        = 32
 	maxDocumentsWaiting = 64 // of one tenant
 )
 
-// snapshots returns how many documents are sent at once: on a server, as many as leave it
-// three connections in four.
+// snapshots returns the limit of concurrent documents: on PostgreSQL, a quarter of the
+// connections.
 func snapshots(c config.Config, database store.Traits) int {
 	if database.Remote {
 		return min(maxDocuments, max(1, c.DatabaseConnections/4))
@@ -42,16 +42,14 @@ func snapshots(c config.Config, database store.Traits) int {
 	return maxDocuments
 }
 
-// Changes wait for each other: on SQLite for its one writer, on a server for the head of their
-// tenant's audit log. What waits there is served in the order of arrival, so no tenant may
-// have much waiting.
+// Changes wait for each other: on SQLite for the only writer, on PostgreSQL for the head of
+// the tenant's audit log. Both queues are FIFO, so no tenant may occupy much of them.
 const (
 	maxChanges      = 64 // as many as share a commit of SQLite
 	maxLargeChanges = 2
 )
 
-// changes returns how many changes are in progress at once: on a server, as many as leave
-// it half of its connections.
+// changes returns the limit of concurrent changes: on PostgreSQL, half of the connections.
 func changes(c config.Config, database store.Traits) int {
 	if database.Remote {
 		return max(1, c.DatabaseConnections/2)
@@ -59,7 +57,8 @@ func changes(c config.Config, database store.Traits) int {
 	return maxChanges
 }
 
-// documentsOfTenant returns how many of them one tenant has: their clients may read slowly.
+// documentsOfTenant returns the limit of concurrent documents of a tenant: its clients may
+// read slowly.
 func documentsOfTenant(database store.Traits) int {
 	if database.Remote {
 		return 1
@@ -67,12 +66,11 @@ func documentsOfTenant(database store.Traits) int {
 	return 2
 }
 
-// waitingPerConnection is how many queries wait for each connection to a server
-// (docs/limits.md). Requests that are in flight must find room there, or those of one tenant
-// would keep those of others out.
+// waitingPerConnection is the number of queries that may wait for each PostgreSQL connection
+// (docs/limits.md). All requests in flight must fit, or one tenant could fill the queue.
 const waitingPerConnection = 32
 
-// inFlight returns how many requests are in flight at once.
+// inFlight returns the limit of requests in flight.
 func inFlight(c config.Config, database store.Traits) int {
 	if database.Remote && c.MaxRequests > 0 {
 		return min(c.MaxRequests, waitingPerConnection*c.DatabaseConnections)
@@ -80,9 +78,8 @@ func inFlight(c config.Config, database store.Traits) int {
 	return c.MaxRequests
 }
 
-// newHTTP2Limits returns what all HTTP/2 connections share. There are as many streams as
-// requests of one tenant and of all others may be in flight and wait, and one client has half
-// of them.
+// newHTTP2Limits returns the limits that all HTTP/2 connections share: twice as many streams
+// as requests in flight, half of them for one client.
 func newHTTP2Limits(c config.Config, refused func(telemetry.Refusal)) http2Limits {
 	return http2Limits{
 		streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Places: 2 * c.MaxRequests}),
@@ -92,7 +89,7 @@ func newHTTP2Limits(c config.Config, refused func(telemetry.Refusal)) http2Limit
 	}
 }
 
-// waiting returns how many may wait, for a time, for one of so many places.
+// waiting returns the limit of a queue for a number of slots; 0 without a timeout.
 func waiting(places int, timeout time.Duration) int {
 	if timeout == 0 {
 		return 0
@@ -100,7 +97,7 @@ func waiting(places int, timeout time.Duration) int {
 	return places
 }
 
-// limits are what holds clients back, as the settings have it.
+// limits are the limits of clients, from the settings.
 type limits struct {
 	bounds   limit.Bounds
 	failures *auth.Failures

@@ -14,20 +14,19 @@ import (
 	"atrium/internal/rest"
 )
 
-// Manage migrates the store's schema and returns the management API on it for
-// somebody who has the database, and so may do everything: no key is asked for, and
-// requests name their tenant as with an operator's. Here that can be
-// atrium.OperatorChain, for the keys and the audit log that are no tenant's. It serves
-// until ctx ends.
+// Manage migrates the store's schema and returns its management API for the command line,
+// whose access to the database permits everything: requests need no key, and name their tenant
+// as requests with an operator's key do. The tenant may be atrium.OperatorChain, for the
+// operators' own keys and audit log. The handler works until ctx ends.
 func Manage(ctx context.Context, c Config) (http.Handler, error) {
 	cursors, err := prepare(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	kit := newKit(c, commandLine{})
-	kit.MaxStream = math.MaxInt64 // what is read is here already
-	exists := kit.Tenants
-	kit.Tenants = func(ctx context.Context, id atrium.TenantID) error {
+	api := newAPI(c, commandLine{})
+	api.MaxStream = math.MaxInt64 // local input
+	exists := api.Tenants
+	api.Tenants = func(ctx context.Context, id atrium.TenantID) error {
 		if id == atrium.OperatorChain {
 			return nil
 		}
@@ -35,10 +34,10 @@ func Manage(ctx context.Context, c Config) (http.Handler, error) {
 	}
 	writer := newWriter(c, nil, nil)
 	context.AfterFunc(ctx, func() { _ = writer.Close(context.WithoutCancel(ctx)) })
-	return kit.Handler(newManage(c, cursors, commandLine{}, writer).Routes(), nil), nil
+	return api.Handler(newManage(c, cursors, commandLine{}, writer).Routes(), nil), nil
 }
 
-// newManage returns the management API, as whoever asks for it has it.
+// newManage returns the management API for callers that keys identifies.
 func newManage(c Config, cursors rest.CursorKey, keys manage.KeyMemory, logs resource.Logs) *manage.API {
 	c.Store.KeepVersions = c.Settings.KeepVersions
 	exports := maxExports

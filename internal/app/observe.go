@@ -10,20 +10,19 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// watchers are whom the parts of the service report to; nil where there is
-// nobody.
-type watchers struct {
+// observers are called by the parts of the service; a nil one is not called.
+type observers struct {
 	ingest  ingest.Observer
 	auth    auth.Observer
 	trace   ingest.Tracer
 	begin   func(*http.Request) context.Context
 	request func(context.Context, *telemetry.Exchange)
-	refused func(telemetry.Refusal) // is told of connections
+	refused func(telemetry.Refusal) // reports a refused connection
 
 	acceptFailed func(error)
 }
 
-func newWatchers(c Config) (w watchers) {
+func newObservers(c Config) (w observers) {
 	log, refusals := telemetry.RequestLog(c.Log, c.Settings.LogSample), telemetry.NewRefusalLog(c.Log)
 	w.request = func(ctx context.Context, x *telemetry.Exchange) {
 		log(ctx, x)
@@ -58,8 +57,7 @@ func newWatchers(c Config) (w watchers) {
 	return w
 }
 
-// measure serves the metrics on a listener of their own, if there is one, with what is asked for
-// when they are read.
+// measure registers the gauges, and serves the metrics if they have a listener.
 func (a *App) measure(c Config) {
 	m, s := c.Metrics, c.Store
 	m.Gauge("atrium_ingest_queue_entries", "Entries in the queue.", func() float64 { return float64(a.writer.Waiting()) })
@@ -80,7 +78,7 @@ func (a *App) measure(c Config) {
 	}
 
 	if a.measured == nil {
-		return // they are sent, not served
+		return // exported, not served
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.Handler())

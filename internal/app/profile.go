@@ -2,12 +2,12 @@ package app
 
 import (
 	"net/http"
-	"net/http/pprof" // its handlers; nothing serves the mux that it puts them on by itself
+	"net/http/pprof" // the default mux, on which it registers its handlers, is not served
 	"strconv"
 	"time"
 )
 
-// maxProfile is how long one profile is taken at most.
+// maxProfile is the longest duration of a profile.
 const maxProfile = 5 * time.Minute
 
 // profile serves profiles of the process.
@@ -19,8 +19,8 @@ func profile(mux *http.ServeMux) {
 	}
 }
 
-// bounded bounds how long a profile is taken. The handlers themselves lengthen the time
-// for the answer by as much.
+// bounded limits the duration of a profile. The handlers extend the write deadline by it
+// themselves.
 func bounded(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if seconds, err := strconv.ParseFloat(r.FormValue("seconds"), 64); err == nil && seconds > maxProfile.Seconds() {

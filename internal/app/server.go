@@ -10,8 +10,7 @@ import (
 	"atrium/internal/limit"
 )
 
-// listen opens the listeners, all or none: what cannot be served is known before
-// anything is.
+// listen opens all listeners or none, so that an error is known before anything is served.
 func (a *App) listen(metrics bool, b limit.Bounds, acceptFailed func(error)) error {
 	api, err := net.Listen("tcp", a.settings.Addr)
 	if err != nil {
@@ -55,12 +54,12 @@ func newServer(c Config, handler http.Handler) *http.Server {
 	}
 }
 
-// sendingAway asks clients to take a new connection, which a load balancer leads to
-// another node, for their next request while this one is about to stop. To close
-// connections that are idle could lose a request that is on its way.
-func (a *App) sendingAway(next http.Handler) http.Handler {
+// closeWhenDraining asks clients to reconnect for their next request while the server drains:
+// the load balancer then selects another node. Closing idle connections instead could lose a
+// request on its way.
+func (a *App) closeWhenDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.leaving.Load() {
+		if a.draining.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

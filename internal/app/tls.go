@@ -20,23 +20,23 @@ import (
 	"atrium/internal/config"
 )
 
-// certificatePause is how long it takes until a changed certificate is noticed.
+// certificatePause is the time between two checks for a changed certificate.
 const certificatePause = 5 * time.Second
 
-// ExpiryNotice is how much a certificate has left when it is warned of once a day, or a
-// sixth of its time where that is less.
+// ExpiryNotice is the remaining validity below which a warning is logged daily, or a sixth of
+// the validity of the certificate if that is less.
 const ExpiryNotice = 14 * 24 * time.Hour
 
-// The limits of a connection with HTTP/2. One stream takes no more than a part of what
-// a connection may send ahead, so that a request that waits holds no other up.
+// Flow-control windows of an HTTP/2 connection. The window of a stream is a part of that of
+// the connection, so that a request that waits does not block the others.
 const (
 	maxFrame            = 64 << 10
 	maxAheadOfStream    = 256 << 10
 	maxAheadOfConnected = 1 << 20
 )
 
-// A certificate is the pair of files that the service identifies itself with, as they
-// were when they last made a whole. It is safe for concurrent use.
+// A certificate is the last valid state of the files of a TLS certificate and its private key.
+// It is safe for concurrent use.
 type certificate struct {
 	chainFile, keyFile string
 	log                *slog.Logger
@@ -44,16 +44,16 @@ type certificate struct {
 	current            atomic.Pointer[tls.Certificate]
 
 	mu         sync.Mutex
-	chain, key []byte    // guarded by mu; the files as they were last tried
+	chain, key []byte    // guarded by mu; contents of the files when last read
 	warned     time.Time // guarded by mu; of the expiry
 }
 
-// openCertificate reads the pair, which must be whole. One that has expired is served:
-// to be away is no better.
+// openCertificate reads the pair, which must be valid but may have expired: an expired
+// certificate is no worse than no service.
 func openCertificate(chainFile, keyFile string, log *slog.Logger) (*certificate, error) {
 	c := &certificate{chainFile: chainFile, keyFile: keyFile, log: log, now: time.Now}
 	if info, err := os.Stat(keyFile); err == nil && othersMayUse(info) {
-		log.Warn("others may read the private key: take that right from them", "file", keyFile, "mode", info.Mode().Perm().String())
+		log.Warn("other users can read the private key: run chmod 600", "file", keyFile, "mode", info.Mode().Perm().String())
 	}
 	if _, err := c.read(); err != nil {
 		return nil, fmt.Errorf("tls-cert and tls-key: %w", err)
@@ -88,28 +88,27 @@ func (c *certificate) read() (changed bool, err error) {
 	}
 	before := c.current.Load()
 	if now := c.now(); before != nil && now.After(pair.Leaf.NotAfter) && now.Before(before.Leaf.NotAfter) {
-		return false, errors.New("it has expired, and the one before has not")
+		return false, errors.New("it has expired, and the current one has not")
 	}
 	c.current.Store(&pair)
 	c.warned = time.Time{}
-	c.log.Info("took a certificate", "names", names(pair.Leaf), "serial", pair.Leaf.SerialNumber.Text(16), "notAfter", pair.Leaf.NotAfter)
+	c.log.Info("loaded a certificate", "names", names(pair.Leaf), "serial", pair.Leaf.SerialNumber.Text(16), "notAfter", pair.Leaf.NotAfter)
 	return true, nil
 }
 
-// reload reads the pair again, changed or not, and says what came of it. What is under
-// way is not touched; new connections get the new pair, or the old one if the new one
-// is broken.
+// reload reads the pair again, changed or not, and logs the result. Open connections keep
+// theirs; new ones get the new pair, or the current one if the new one is invalid.
 func (c *certificate) reload() {
 	c.mu.Lock()
 	c.chain, c.key = nil, nil
 	c.mu.Unlock()
 	if _, err := c.read(); err != nil {
-		c.log.Error("the certificate was not taken, and the one before goes on", "error", err)
+		c.log.Error("the new certificate cannot be loaded; the current one stays in use", "error", err)
 	}
 	c.notice()
 }
 
-// names returns what a certificate is for: hosts, and addresses.
+// names returns the host names and addresses of a certificate.
 func names(leaf *x509.Certificate) []string {
 	all := slices.Concat([]string{}, leaf.DNSNames)
 	for _, ip := range leaf.IPAddresses {
@@ -118,7 +117,7 @@ func names(leaf *x509.Certificate) []string {
 	return all
 }
 
-// notice warns of the expiry in time.
+// notice logs a warning before the certificate expires, once a day.
 func (c *certificate) notice() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,16 +128,16 @@ func (c *certificate) notice() {
 		if left <= 0 {
 			c.log.Error("the certificate has expired", "notAfter", leaf.NotAfter)
 		} else {
-			c.log.Warn("the certificate ends soon", "notAfter", leaf.NotAfter)
+			c.log.Warn("the certificate expires soon", "notAfter", leaf.NotAfter)
 		}
 	}
 }
 
-// watch reloads the pair when it has changed, until ctx ends. It looks at what is in the
-// files: their times do not tell when a folder or a link is put in their place. A file
-// that cannot be read is told once, like a broken one.
+// watch reloads the pair when it has changed, until ctx ends. It compares contents, because
+// modification times do not show that a directory or a symbolic link was replaced. An error is
+// logged once.
 func (c *certificate) watch(ctx context.Context) {
-	var told string
+	var logged string
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -148,16 +147,16 @@ func (c *certificate) watch(ctx context.Context) {
 		changed, err := c.read()
 		switch {
 		case changed:
-			told = ""
-		case err != nil && err.Error() != told:
-			c.log.Error("the certificate was not taken, and the one before goes on", "error", err)
-			told = err.Error()
+			logged = ""
+		case err != nil && err.Error() != logged:
+			c.log.Error("the new certificate cannot be loaded; the current one stays in use", "error", err)
+			logged = err.Error()
 		}
 		c.notice()
 	}
 }
 
-// expiry returns when the certificate ends, in seconds since 1970; for none, never.
+// expiry returns when the certificate expires, in seconds since 1970; +Inf without one.
 func (c *certificate) expiry() float64 {
 	if c == nil {
 		return math.Inf(1)
@@ -165,9 +164,9 @@ func (c *certificate) expiry() float64 {
 	return float64(c.current.Load().Leaf.NotAfter.Unix())
 }
 
-// config returns what connections are made with: TLS 1.3, or 1.2 with the suites that
-// have forward secrecy and authenticated encryption (RFC 9325, section 4.2), which are
-// those that HTTP/2 allows (RFC 9113, section 9.2.2). Go orders them.
+// config allows TLS 1.3, and 1.2 with the cipher suites that have forward secrecy and
+// authenticated encryption (RFC 9325, section 4.2), which HTTP/2 allows (RFC 9113, section
+// 9.2.2). Go selects the order.
 func (c *certificate) config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,

@@ -126,7 +126,7 @@ func TestSecondSignalEndsTheShutdownDelay(t *testing.T) {
 	s.signal(syscall.SIGTERM)
 	s.waitLog(stopping)
 	s.signalUntilEnded(syscall.SIGTERM)
-	if status := s.wait().Sys().(syscall.WaitStatus); !status.Signaled() || strings.Contains(s.log.String(), "finishing what was accepted") {
+	if status := s.wait().Sys().(syscall.WaitStatus); !status.Signaled() || strings.Contains(s.log.String(), "completing requests in flight") {
 		t.Errorf("the server ended with %s:\n%s", s.cmd.ProcessState, s.log)
 	}
 	db.read(t)

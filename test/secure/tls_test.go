@@ -159,7 +159,7 @@ func TestAKeyThatOthersMayReadIsWarnedOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := nodes.Start(t, 1, "sqlite:"+filepath.Join(dir, "atrium.db"), "--tls-cert", chain, "--tls-key", key)[0]
-	for _, warning := range []string{"others may read the private key", "the certificate ends soon"} {
+	for _, warning := range []string{"other users can read the private key", "the certificate expires soon"} {
 		if !strings.Contains(n.Log(), warning) {
 			t.Errorf("the log does not say %q:\n%s", warning, n.Log())
 		}
