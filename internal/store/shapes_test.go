@@ -28,8 +28,11 @@ func TestOtherShapesOfPostgreSQLKeepEveryGuarantee(t *testing.T) {
 		address := postgrestest.Shared(t).NewDatabase(t)
 		storetest.Run(t, clusterEngine(address, false), "idempotency", "nodes", "export", "migrations")
 	})
+	// The statements are the same; pgx only sends them in another way. These groups have all
+	// kinds of statements, arguments and columns.
 	t.Run("unprepared statements", func(t *testing.T) {
-		storetest.Run(t, postgresEngine(postgres.Options{Unprepared: true}, func(db engine.DB) engine.DB { return db }))
+		storetest.Run(t, postgresEngine(postgres.Options{Unprepared: true}, func(db engine.DB) engine.DB { return db }),
+			"attribution", "idempotency", "nodes", "audit", "moves", "values", "import", "export", "transactions", "migrations", "model")
 	})
 }
 
