@@ -64,12 +64,14 @@ func openPostgres(t *testing.T, url string, options postgres.Options) engine.DB 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
 func TestSQLiteKeepsEveryGuarantee(t *testing.T) {
+	t.Parallel()
 	r := &recorder{}
 	storetest.Run(t, sqliteEngine(func(db engine.DB) engine.DB { return recording.New(db, recording.Embedded, r.note) }))
 	t.Run("plans", r.checkPlans)
 }
 
 func TestPostgreSQLKeepsEveryGuarantee(t *testing.T) {
+	t.Parallel()
 	r := &recorder{}
 	storetest.Run(t, postgresEngine(postgres.Options{}, func(db engine.DB) engine.DB { return recording.New(db, recording.Server, r.note) }))
 	t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = `)) })
@@ -78,6 +80,7 @@ func TestPostgreSQLKeepsEveryGuarantee(t *testing.T) {
 // A transaction that the engine starts over must leave nothing behind in memory:
 // not in what it returns, nor in what it was given.
 func TestGuaranteesHoldWhenTransactionsStartOver(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, sqliteEngine(func(db engine.DB) engine.DB { return startingOver{db, func() {}} }),
 		"attribution", "names", "idempotency", "nodes", "tenants", "keys", "moves", "terms", "accounts", "prospects",
 		"pages", "audiences", "versions", "import", "migrations", "model")
