@@ -1,9 +1,8 @@
-// Command growth measures whether the service stays as fast as it was while what it
-// stores grows. It seeds databases of several sizes, serves all of them, each by a
-// server of its own, and sends each the same requests, in turns with a bare
-// net/http handler. It prints, for each request, the rate of each size as a ratio to
-// the reference and to the smallest size, what memory a server takes, and how long it
-// takes to start. Files are kept for the next run if their directory is named.
+// Command growth measures whether the service stays fast as its data grows. It seeds databases
+// of several sizes, starts a server for each, and sends the same requests to all of them and to
+// a bare net/http handler, in turns. For each request it prints the rate at each size as a ratio
+// to the reference and to the smallest size, then the memory of each server and the time it
+// takes to start. With a named directory, the files are kept for the next run.
 package main
 
 import (

@@ -1,5 +1,5 @@
 // Command pocketbase is PocketBase with the collections that hold what the service holds,
-// for measurements next to it. It is a module of its own for its many dependencies.
+// for comparison. It is a separate module because it has many dependencies.
 //
 // It reads records from its standard input, in the form that an import of the service
 // takes, writes a token of a superuser to the file token of its folder, and serves. Its

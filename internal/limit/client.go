@@ -1,7 +1,7 @@
 // Package limit limits connections, request rates, requests in flight and memory. It knows
 // addresses and counts, and nothing of HTTP.
 //
-// Every table has a maximum size, whatever clients send.
+// Every table has a maximum size.
 package limit
 
 import (

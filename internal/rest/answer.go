@@ -156,7 +156,7 @@ type corkerKey struct{}
 // ConnContext lets a large body be sent together with the headers, by one system call that
 // wakes the client once. It is for http.Server.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
-	if c, ok := c.(corker); ok { // a TLS connection is none, and writes records
+	if c, ok := c.(corker); ok { // a TLS connection is not a corker: it writes records
 		return context.WithValue(ctx, corkerKey{}, c)
 	}
 	return ctx

@@ -33,7 +33,7 @@ func (r *Request) Making(who auth.Principal, decode func(o *strictjson.Object)) 
 
 // read is Change with the values of the Idempotency-Key header; nil to ignore it.
 //
-//nolint:contextcheck,nolintlint // only DecodeBody waits, with a timeout of its own
+//nolint:contextcheck,nolintlint // only DecodeBody waits, with its own timeout
 func (r *Request) read(who auth.Principal, decode func(o *strictjson.Object), keys []string) (atrium.Change, error) {
 	c := r.ChangeBy(who)
 	if c.TenantID == "" {

@@ -94,7 +94,7 @@ type Response struct {
 	Body   any                   // encoded as JSON, unless it is an Encoded; ignored with 204
 	Stream func(io.Writer) error // writes the response of a route that produces Lines, instead of Body
 	ETag   string                // without quotes; "" means a hash of the body
-	Tagged bool                  // send the entity tag whatever the method: the body is the state of a resource
+	Tagged bool                  // send the entity tag with every method: the body is the state of a resource
 	Header http.Header
 
 	Document Document // a JSON body that is too large to hold in memory, instead of Body

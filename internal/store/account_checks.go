@@ -9,9 +9,9 @@ import (
 )
 
 // This file checks the precondition of a change of an account, such as that of If-Match,
-// which may depend on all linked prospects and on all that was merged into it. If there is more
-// than is held in memory, the check runs in a read transaction before the change. The change is then made only if the
-// account is still in the state that was checked.
+// which may depend on all linked prospects and merged accounts. If these are too large to hold in
+// memory, the check runs in a read transaction before the change. The change is then made only
+// if the account is still in the state that was checked.
 
 // An accountState is equal to another one of the same tenant if all that is shown of the
 // account is the same, except for its latest activity.
@@ -97,7 +97,7 @@ func (s *Store) checkOutside(ctx context.Context, tenant atrium.TenantID, id atr
 	return checked, err
 }
 
-// yielding returns a stream that calls yield after so many values.
+// yielding returns the stream with a call of yield after each batch of the given size.
 func yielding[T any](s stream[T], after int, yield func() error) stream[T] {
 	return func(each func(*T) error) error {
 		read := 0

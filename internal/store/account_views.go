@@ -9,9 +9,9 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// This file reads accounts that may have any number of linked prospects, and long domains that
-// were merged into them, in bounded memory and never in a write transaction: that would hold up all other writers for as
-// long as it takes.
+// This file reads accounts with any number of linked prospects, and with merged accounts that
+// have long domains. It uses bounded memory, and never a write transaction, which would block
+// all other writers.
 
 // The prospects that one statement reads. Whoever reads them may write each to a slow
 // client, which the statement must not wait for: a page is read before it is handed out.
@@ -38,14 +38,14 @@ func readAccount(ctx context.Context, tx engine.Tx, tenant atrium.TenantID, id a
 	return f(d)
 }
 
-// setStreams lets what is not held of an account be read in a transaction.
+// setStreams sets the streams of an account to read in a transaction.
 func setStreams(ctx context.Context, tx engine.Tx, d *atrium.AccountDetail) {
 	d.Stream = until(ctx, prospectStream(tx, d.TenantID, d.ID))
 	d.StreamMerged = until(ctx, mergedStream(tx, d.TenantID, d.ID))
 }
 
-// ReadChanged calls f with an account as a change has returned it, and with what this does not
-// hold of it as it is now, as ReadAccount does. Its error says that the change was made.
+// ReadChanged calls f, as ReadAccount does, with an account that a change has returned: what the
+// account does not hold is read from the current state. Its error says that the change was made.
 func (s *Store) ReadChanged(ctx context.Context, d atrium.AccountDetail, f func(atrium.AccountDetail) error) error {
 	err := s.read(ctx, func(tx engine.Tx) error {
 		setStreams(ctx, tx, &d)
@@ -116,7 +116,7 @@ const selectLinked = "SELECT " + prospectColumns + ` FROM account_prospects l
 	WHERE l.tenant_id = $1 AND l.account_id = $2 AND (l.prospect_created_at, l.prospect_id) > ($3, $4)
 	ORDER BY l.prospect_created_at, l.prospect_id LIMIT $5`
 
-// A mergedRow is what the row of an account that was merged has: of a long domain the beginning.
+// A mergedRow is the row of a merged account, which has only the beginning of a long domain.
 type mergedRow struct {
 	atrium.MergedAccount
 	domainBytes int
@@ -125,8 +125,8 @@ type mergedRow struct {
 var selectMerged = "SELECT a.account_id, a.domain, a.name, a.merged_into, " +
 	wholeDomain("$1", "octet_length(d.domain)", "octet_length(a.domain)") + membersOf
 
-// mergedRows returns the rows of what was merged into an account, and how many bytes their texts
-// have with all of the domains.
+// mergedRows returns the rows of the accounts merged into one, and the size in bytes of their
+// names and whole domains.
 func mergedRows(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (rows []mergedRow, bytes int, err error) {
 	err = tx.Query(selectMerged, engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) error {
 		m := mergedRow{atrium.MergedAccount{
@@ -139,7 +139,7 @@ func mergedRows(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (rows
 	return rows, bytes, err
 }
 
-// whole returns the account with all of its domain.
+// whole returns the account with its whole domain.
 func (m *mergedRow) whole(tx engine.Tx, tenant atrium.TenantID) (a atrium.MergedAccount, err error) {
 	if a = m.MergedAccount; m.domainBytes > len(m.Domain) {
 		err = engine.Find(tx.Query, "SELECT domain FROM long_domains WHERE tenant_id = $1 AND account_id = $2",
@@ -148,8 +148,8 @@ func (m *mergedRow) whole(tx engine.Tx, tenant atrium.TenantID) (a atrium.Merged
 	return a, err
 }
 
-// mergedStream returns what reads the accounts that were merged into one, with one long domain at
-// a time.
+// mergedStream returns a stream of the accounts merged into one. It holds one long domain at a
+// time.
 func mergedStream(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) stream[atrium.MergedAccount] {
 	return func(each func(*atrium.MergedAccount) error) error {
 		rows, _, err := mergedRows(tx, tenant, id)

@@ -16,15 +16,16 @@ import (
 // domain with a legacy form finds the accounts of both forms, and the oldest of them is
 // the one that is meant. No account is made under a legacy form, except by an import.
 
-// searchedBytes is how much of a domain is searched for words. The row of an account has all of a
-// domain of so many bytes, and of any other one the first charactersInRow characters, which are
-// more: whoever reads the row knows that there may be more in long_domains, and finds the words.
+// The words of the first searchedBytes of a domain can be searched. The row of an account has a
+// domain of up to searchedBytes as a whole. Of a longer one it has the first charactersInRow
+// characters, which exceed searchedBytes: that tells a reader to look into long_domains, and
+// the row still contains all words that can be searched.
 const (
 	searchedBytes   = 1 << 10
 	charactersInRow = searchedBytes + 1
 )
 
-// domainInRow returns what the row of an account has of its domain.
+// domainInRow returns the part of a domain that the row of an account has.
 func domainInRow(domain string) string {
 	if len(domain) <= charactersInRow {
 		return domain
@@ -39,8 +40,9 @@ func domainInRow(domain string) string {
 	return domain
 }
 
-// wholeDomain returns SQL for an expression of the whole domain of an account a of a tenant, and
-// of what the row has if it is whole. long_domains is read for a long one alone.
+// wholeDomain returns a SQL expression about the domain of an account a of a tenant: whole, in
+// terms of d.domain, if the domain is in long_domains d, and row, in terms of a.domain,
+// otherwise. It reads long_domains only for long domains.
 func wholeDomain(tenant, whole, row string) string {
 	return fmt.Sprintf(`CASE WHEN octet_length(a.domain) <= %d THEN %s ELSE COALESCE(
 		(SELECT %s FROM long_domains d WHERE d.tenant_id = %s AND d.account_id = a.account_id), %s) END`,
@@ -54,7 +56,7 @@ var insertLongDomains = engine.NewBatch(`INSERT INTO long_domains (tenant_id, ac
 // longDomains are rows of insertLongDomains.
 type longDomains []engine.Args
 
-// add notes the domain of an account that is new, if its row does not have all of it.
+// add adds the domain of a new account, unless the row of the account has all of it.
 func (l *longDomains) add(a *atrium.Account) {
 	if len(domainInRow(a.Domain)) < len(a.Domain) {
 		*l = append(*l, engine.Args{idArg(a.TenantID), idArg(a.ID), a.Domain})
@@ -69,8 +71,8 @@ func (l longDomains) write(tx engine.Tx) error {
 	return err
 }
 
-// replaceLongDomain stores what the row of an account does not have of its domain. was and is
-// are nil for one that is new or is no more.
+// replaceLongDomain updates long_domains for an account that changes from was to is. was is nil
+// for a new account, and is for a deleted one.
 func (tx *changing) replaceLongDomain(was, is *atrium.Account) error {
 	if was != nil && len(was.Domain) > searchedBytes {
 		if _, err := tx.Exec("DELETE FROM long_domains WHERE tenant_id = $1 AND account_id = $2", idArg(was.TenantID), idArg(was.ID)); err != nil {

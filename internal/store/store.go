@@ -49,7 +49,7 @@ type Observer = engine.Observer
 
 // Options are how a Store uses its database. They may all be left out.
 type Options struct {
-	Observer Observer // is told what the database does; nil for nobody
+	Observer Observer // nil for none
 
 	// Of an embedded database alone: whether one that was not closed is checked before
 	// it is used. That takes some seconds, and is not done above 1 GiB.

@@ -1,10 +1,10 @@
--- Plans are made once for all tenants (engine/postgres.go). Where most tenants have one row in a
--- table, the planner takes an index by tenant alone, with a filter or a join filter, for as good as
--- one by the whole key, and reads all rows of a large tenant for each row that it looks for. With
--- one distinct value it expects as many rows as the most common tenant has, or all of them. The
--- same holds for the versions of an audience.
+-- Statements are planned once for all tenants (store/engine/postgres). If most tenants have one row
+-- in a table, the planner considers an index condition on the tenant alone, with a filter or a join
+-- filter, as cheap as one on the whole key, and then reads all rows of a large tenant for each row
+-- that it needs. With n_distinct = 1 it expects as many rows as the most common tenant has, or
+-- all of them. The same is true of the versions of an audience.
 --
--- Citus does not pass such options on to the tables on its servers.
+-- Citus does not apply such options to the shards.
 DO $$
 DECLARE
     name TEXT;

@@ -1,5 +1,6 @@
--- The domains of more than 1,025 characters, of which accounts have the beginning: as much as is
--- searched for words (store/domains.go). The statements that find or touch accounts do not read them.
+-- Domains of more than 1,025 characters. The rows of accounts have their beginning, which contains
+-- all words that can be searched (store/domains.go). Statements that find or touch accounts do
+-- not read the rest.
 CREATE TABLE long_domains (
     tenant_id  BYTEA            NOT NULL,
     account_id BYTEA            NOT NULL,

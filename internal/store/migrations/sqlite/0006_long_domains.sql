@@ -1,5 +1,6 @@
--- The domains of more than 1,025 characters, of which accounts have the beginning: as much as is
--- searched for words (store/domains.go). A search in accounts reads all of each row that it passes.
+-- Domains of more than 1,025 characters. The rows of accounts have their beginning, which contains
+-- all words that can be searched (store/domains.go). A search by key in accounts reads the whole
+-- row of each account that it passes.
 CREATE TABLE long_domains (
     tenant_id  BLOB NOT NULL,
     account_id BLOB NOT NULL,
