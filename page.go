@@ -144,3 +144,16 @@ type Schedule struct {
 	PublishAt   *Time
 	UnpublishAt *Time
 }
+
+// A ScheduledPage is a page with what is scheduled for it.
+type ScheduledPage struct {
+	Page
+	Schedule Schedule
+}
+
+// A PageFilter says which pages a list has. What is empty lets all through.
+type PageFilter struct {
+	Status  PageStatus
+	BrandID BrandID
+	Deleted bool // those that are deleted, instead of those that are not
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"atrium"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -88,7 +89,7 @@ func TestRoundsTogetherAreTheWholeShape(t *testing.T) {
 		for round := range s.rounds() {
 			for r := range s.records(round) {
 				counts[fmt.Sprintf("%T", r)]++
-				if p, ok := r.(*store.LinkedProspect); ok {
+				if p, ok := r.(*atrium.LinkedProspect); ok {
 					if seen[string(p.ID)] {
 						t.Fatalf("%v: two prospects %s", s, p.ID)
 					}
@@ -100,8 +101,8 @@ func TestRoundsTogetherAreTheWholeShape(t *testing.T) {
 			}
 		}
 		want := map[string]int{
-			"*atrium.Account": s.accounts(), "*store.LinkedProspect": prospectsEach * s.accounts(), "*atrium.Page": s.pages(),
-			"*atrium.Audience": 1, "*store.AudienceVersion": s.versions(), "entry": s.entries,
+			"*atrium.Account": s.accounts(), "*atrium.LinkedProspect": prospectsEach * s.accounts(), "*atrium.Page": s.pages(),
+			"*atrium.Audience": 1, "*atrium.AudienceVersion": s.versions(), "entry": s.entries,
 		}
 		if fmt.Sprint(counts) != fmt.Sprint(want) {
 			t.Errorf("%v: %v, want %v", s, counts, want)

@@ -98,7 +98,7 @@ func (s shape) prospect(account, nth, round int) store.Record {
 	name, email, of := fmt.Sprintf("Person %d", number), fmt.Sprintf("person%d@%s", number, domain(account)), domain(account)
 	slug, phone, profile := fmt.Sprintf("person-%d", number), "+15555550100", fmt.Sprintf("https://linkedin.example/in/person-%d", number)
 	at := s.at(round, s.rounds())
-	return &store.LinkedProspect{
+	return &atrium.LinkedProspect{
 		Prospect: atrium.Prospect{
 			// By its number an identifier has its place among the others.
 			ID: id[atrium.ProspectID](round*prospectsEach*s.accounts() + number), Name: &name, Email: &email, Domain: &of, Slug: &slug,
@@ -132,7 +132,7 @@ func (s shape) pagesOf(round int, yield func(store.Record) bool) bool {
 	}
 	part = s.part(s.versions(), round)
 	for n := part.from; n < part.to; n++ {
-		if !yield(&store.AudienceVersion{Version: atrium.Version{
+		if !yield(&atrium.AudienceVersion{Version: atrium.Version{
 			ID: id[atrium.VersionID](n), AudienceID: fullAudience, Number: int64(n + 1), Content: fmt.Appendf(nil, `{"n":%d}`, n), CreatedAt: s.at(n, s.versions()),
 		}}) {
 			return false

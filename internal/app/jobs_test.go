@@ -180,7 +180,7 @@ func TestARunningServicePublishesWhatIsScheduled(t *testing.T) {
 		t.Fatal(err)
 	}
 	soon := atrium.At(time.Now().Add(200 * time.Millisecond))
-	if _, err := s.SchedulePage(t.Context(), change, page.ID, atrium.Schedule{PublishAt: &soon}, func(store.ScheduledPage) error { return nil }); err != nil {
+	if _, err := s.SchedulePage(t.Context(), change, page.ID, atrium.Schedule{PublishAt: &soon}, func(atrium.ScheduledPage) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

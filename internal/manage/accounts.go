@@ -10,7 +10,6 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/resource"
 	"atrium/internal/rest"
-	"atrium/internal/store"
 	"atrium/internal/strictjson"
 )
 
@@ -112,7 +111,7 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 		return rest.Response{}, err
 	}
 	d, err := a.Store.AccountDetail(ctx, who.TenantID, id)
-	if errors.Is(err, store.ErrPartial) {
+	if errors.Is(err, atrium.ErrPartial) {
 		return rest.Response{Document: func(ctx context.Context, send func(rest.DocumentWriter) error) error {
 			return a.Store.ReadAccount(ctx, who.TenantID, id, sendAccount(send))
 		}}, nil

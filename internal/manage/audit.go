@@ -12,7 +12,6 @@ import (
 	"atrium/internal/auditlog"
 	"atrium/internal/auth"
 	"atrium/internal/rest"
-	"atrium/internal/store"
 	"atrium/internal/strictjson"
 )
 
@@ -49,7 +48,7 @@ func chain(who auth.Principal) atrium.TenantID {
 func (a *API) listAudit(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
 	limit := q.Limit()
-	var f store.AuditFilter
+	var f atrium.AuditFilter
 	f.Subject, f.Actor, f.Action = textParameter(q, "subject", anyText), textParameter(q, "actor", anyText), textParameter(q, "action", anyText)
 	f.Since, f.Until = q.Time("since"), q.Time("until")
 	binding := []string{string(chain(who)), "audit", f.Subject, f.Actor, f.Action, textOf(f.Since), textOf(f.Until)}

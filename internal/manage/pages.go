@@ -9,7 +9,6 @@ import (
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/rest"
-	"atrium/internal/store"
 	"atrium/internal/strictjson"
 )
 
@@ -51,7 +50,7 @@ func newListedPage(p atrium.Page) page {
 	}
 }
 
-func newPage(p store.ScheduledPage) page {
+func newPage(p atrium.ScheduledPage) page {
 	view := newListedPage(p.Page)
 	view.Metadata = p.Metadata
 	view.Schedule = &schedule{p.Schedule.PublishAt, p.Schedule.UnpublishAt}
@@ -61,7 +60,7 @@ func newPage(p store.ScheduledPage) page {
 func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
 	limit := q.Limit()
-	var filter store.PageFilter
+	var filter atrium.PageFilter
 	if text, ok := q.Text("status"); ok {
 		if filter.Status = atrium.PageStatus(text); !filter.Status.Valid() {
 			q.Fault("status", "must be one of archived, draft, published")
@@ -144,13 +143,13 @@ func (a *API) updatePage(ctx context.Context, who auth.Principal, r *rest.Reques
 	if err != nil {
 		return rest.Response{}, err
 	}
-	p, err := a.Store.UpdatePage(ctx, c, id, edit, func(p store.ScheduledPage) error { return r.RequireState(newPage(p)) })
+	p, err := a.Store.UpdatePage(ctx, c, id, edit, func(p atrium.ScheduledPage) error { return r.RequireState(newPage(p)) })
 	return rest.Response{Body: newPage(p), Tagged: true}, err
 }
 
 // checkPage returns the check for a change of a page that may name its state.
-func checkPage(r *rest.Request) func(store.ScheduledPage) error {
-	return func(p store.ScheduledPage) error { return r.CheckState(newPage(p)) }
+func checkPage(r *rest.Request) func(atrium.ScheduledPage) error {
+	return func(p atrium.ScheduledPage) error { return r.CheckState(newPage(p)) }
 }
 
 // takePage returns the handler of a transition.

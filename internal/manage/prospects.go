@@ -7,7 +7,6 @@ import (
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/rest"
-	"atrium/internal/store"
 	"atrium/internal/strictjson"
 )
 
@@ -48,7 +47,7 @@ type prospect struct {
 	AccountIDsHasMore bool               `json:"accountIdsHasMore"`
 }
 
-func newProspect(p store.LinkedProspect) prospect {
+func newProspect(p atrium.LinkedProspect) prospect {
 	return prospect{newProspectItem(p.Prospect), p.AccountIDs, p.More}
 }
 
@@ -136,7 +135,7 @@ func (a *API) updateProspect(ctx context.Context, who auth.Principal, r *rest.Re
 	if err != nil {
 		return rest.Response{}, err
 	}
-	p, err := a.Store.UpdateProspect(ctx, c, id, edit, func(p store.LinkedProspect) error { return r.RequireState(newProspect(p)) })
+	p, err := a.Store.UpdateProspect(ctx, c, id, edit, func(p atrium.LinkedProspect) error { return r.RequireState(newProspect(p)) })
 	return rest.Response{Body: newProspect(p), Tagged: true}, err
 }
 
@@ -191,6 +190,6 @@ func takeLink(who auth.Principal, r *rest.Request) (c atrium.Change, account atr
 }
 
 // unchangedProspect returns what finds a prospect as If-Match says, if there is one.
-func unchangedProspect(r *rest.Request) func(store.LinkedProspect) error {
-	return func(p store.LinkedProspect) error { return r.CheckState(newProspect(p)) }
+func unchangedProspect(r *rest.Request) func(atrium.LinkedProspect) error {
+	return func(p atrium.LinkedProspect) error { return r.CheckState(newProspect(p)) }
 }

@@ -10,7 +10,6 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/jsonpatch"
 	"atrium/internal/rest"
-	"atrium/internal/store"
 	"atrium/internal/strictjson"
 )
 
@@ -28,7 +27,7 @@ type version struct {
 	Content       jsontext.Value    `json:"content,omitzero"`
 }
 
-func newVersion(v store.PublishedVersion) version {
+func newVersion(v atrium.PublishedVersion) version {
 	return version{
 		ID: v.ID, TenantID: v.TenantID, AudienceID: v.AudienceID, VersionNumber: v.Number,
 		Archived: v.Archived, Published: v.Published, Note: v.Note, CreatedAt: v.CreatedAt,
@@ -68,7 +67,7 @@ func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return listed(a.Cursors, found, more, limit, newVersion, func(v store.PublishedVersion) *atrium.Position {
+	return listed(a.Cursors, found, more, limit, newVersion, func(v atrium.PublishedVersion) *atrium.Position {
 		return atrium.PositionAt(atrium.Time(v.Number), v.ID)
 	}, binding), nil
 }
@@ -154,8 +153,8 @@ func (a *API) compareVersions(ctx context.Context, who auth.Principal, r *rest.R
 }
 
 // checkVersion returns the check for a change of a version that may name its state.
-func checkVersion(r *rest.Request) func(store.PublishedVersion) error {
-	return func(v store.PublishedVersion) error { return r.CheckState(newVersion(v)) }
+func checkVersion(r *rest.Request) func(atrium.PublishedVersion) error {
+	return func(v atrium.PublishedVersion) error { return r.CheckState(newVersion(v)) }
 }
 
 func (a *API) publishVersion(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {

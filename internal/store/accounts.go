@@ -48,10 +48,6 @@ func scanProspect(r engine.Row, first int, tenant atrium.TenantID) atrium.Prospe
 	}
 }
 
-// ErrPartial is returned for an account with more linked prospects, or more bytes of what was
-// merged into it, than are held in memory. ReadAccount reads it.
-var ErrPartial = errors.New("the account is too large to hold in memory")
-
 // What is held in memory of the prospects of an account, and of what was merged into it. Above
 // either limit these are read in parts.
 const (
@@ -68,7 +64,7 @@ func (s *Store) Account(ctx context.Context, tenant atrium.TenantID, id atrium.A
 		return s.db.Query(ctx, sql, args, each)
 	}, tenant, id)
 	if err == nil && d.More {
-		return d.Account, nil, ErrPartial
+		return d.Account, nil, atrium.ErrPartial
 	}
 	return d.Account, d.Prospects, public(err)
 }
@@ -133,7 +129,7 @@ func textBytes(p *atrium.Prospect) (n int) {
 // AccountDetail is Account with what was merged into it.
 func (s *Store) AccountDetail(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
 	if d, err = s.accountDetail(ctx, tenant, id); err == nil && d.Partial() {
-		err = ErrPartial
+		err = atrium.ErrPartial
 	}
 	return d, err
 }

@@ -12,17 +12,8 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// An AuditFilter says which rows of an audit log are listed. What is left out does
-// not matter.
-type AuditFilter struct {
-	Subject      string
-	Actor        string
-	Action       string // exactly, or all that begin with it if it ends in a dot
-	Since, Until *atrium.Time
-}
-
-// add appends the conditions but that of the subject.
-func (f *AuditFilter) add(q *selection) {
+// addFilter appends the conditions of a filter but that of the subject.
+func addFilter(q *selection, f *atrium.AuditFilter) {
 	if f.Actor != "" {
 		q.add(" AND actor = ", f.Actor)
 	}
@@ -45,7 +36,7 @@ func (f *AuditFilter) add(q *selection) {
 // number below which the list goes on, 0 at its end: it reads scanLimit rows at most
 // and may find fewer than there are, or none. The error is CodeInternal if the log has
 // rows outside of 1 to its head or, without a filter, if one of them is missing.
-func (s *Store) AuditRows(ctx context.Context, tenant atrium.TenantID, f AuditFilter, below int64, limit int) (rows []atrium.AuditRow, next int64, err error) {
+func (s *Store) AuditRows(ctx context.Context, tenant atrium.TenantID, f atrium.AuditFilter, below int64, limit int) (rows []atrium.AuditRow, next int64, err error) {
 	head, err := s.checkAuditEnds(ctx, tenant)
 	if err != nil {
 		return nil, 0, err
@@ -62,7 +53,7 @@ func (s *Store) AuditRows(ctx context.Context, tenant atrium.TenantID, f AuditFi
 		args = engine.Args{idArg(tenant), f.Subject, below, int64(scanLimit)}
 	}
 	var least int64 // that is read; 0 if the limit alone bounds what is
-	if f != (AuditFilter{Subject: f.Subject}) {
+	if f != (atrium.AuditFilter{Subject: f.Subject}) {
 		if err := s.query(ctx, edge, args, func(r engine.Row) error {
 			least = r.Int(0) + 1
 			return nil
@@ -72,13 +63,13 @@ func (s *Store) AuditRows(ctx context.Context, tenant atrium.TenantID, f AuditFi
 	}
 	q.add(" AND number < ", below)
 	q.add(" AND number >= ", least)
-	f.add(q)
+	addFilter(q, &f)
 	q.add(" ORDER BY number DESC LIMIT ", int64(limit)+1)
 	rows, more, err := list(ctx, s, q, limit, scanAudit)
 	if err != nil {
 		return nil, 0, err
 	}
-	if f == (AuditFilter{}) {
+	if f == (atrium.AuditFilter{}) {
 		if below > head.Number {
 			below = head.Number + 1
 			if len(rows) > 0 { // some may have been added since the head was read

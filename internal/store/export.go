@@ -204,15 +204,15 @@ func (x *exporting) prospects() error {
 			WHERE p.tenant_id = $1 AND p.prospect_id > $2 ORDER BY p.prospect_id LIMIT $3`,
 			engine.Args{idArg(x.tenant), after, c.limit}, func(r engine.Row) error {
 				after = r.Bytes(0)
-				return c.add(r, func(r engine.Row) Record { return &LinkedProspect{Prospect: scanProspect(r, 0, x.tenant)} })
+				return c.add(r, func(r engine.Row) Record { return &atrium.LinkedProspect{Prospect: scanProspect(r, 0, x.tenant)} })
 			})
 		if err != nil && !errors.Is(err, errChunkFull) {
 			return err
 		}
-		byID := make(map[atrium.ProspectID]*LinkedProspect, len(c.records))
+		byID := make(map[atrium.ProspectID]*atrium.LinkedProspect, len(c.records))
 		rows := make([]engine.Args, len(c.records))
 		for i, r := range c.records {
-			p := r.(*LinkedProspect)
+			p := r.(*atrium.LinkedProspect)
 			byID[p.ID] = p
 			rows[i] = engine.Args{idArg(x.tenant), idArg(p.ID), x.began}
 		}
@@ -237,7 +237,7 @@ const exportMerges = 20_000
 func (x *exporting) merges() error {
 	survivor, after := []byte{}, []byte{}
 	for {
-		var found []Merge
+		var found []atrium.Merge
 		err := x.db.Read(x.ctx, func(tx engine.Tx) error {
 			found = nil
 			return tx.Query(`SELECT a.account_id, a.merged_into, a.survivor_id FROM accounts a
@@ -245,7 +245,7 @@ func (x *exporting) merges() error {
 				WHERE a.tenant_id = $1 AND (a.survivor_id, a.account_id) > ($2, $3) AND a.survivor_id IS NOT NULL
 					AND a.stored_at <= $4 AND p.stored_at <= $5 ORDER BY a.survivor_id, a.account_id LIMIT $6`,
 				engine.Args{idArg(x.tenant), survivor, after, x.began, x.began, int64(exportMerges)}, func(r engine.Row) error {
-					found = append(found, Merge{idAt[atrium.AccountID](r, 0), idAt[atrium.AccountID](r, 1)})
+					found = append(found, atrium.Merge{AccountID: idAt[atrium.AccountID](r, 0), Into: idAt[atrium.AccountID](r, 1)})
 					after, survivor = r.Bytes(0), r.Bytes(2)
 					return nil
 				})

@@ -123,10 +123,10 @@ func (s *Store) Unstored(ctx context.Context, tenant atrium.TenantID, chunk []Im
 		switch item.Record.(type) {
 		case *atrium.Entry:
 			lookups[l].batch = entriesByID
-		case *AudienceVersion:
+		case *atrium.AudienceVersion:
 			l = 1
 			lookups[l].batch = versionsByID
-		case *atrium.Page, *ScheduledPage:
+		case *atrium.Page, *atrium.ScheduledPage:
 			l = 2
 			lookups[l].batch = pagesByID
 		default:
@@ -185,11 +185,11 @@ func packedID(r Record) any {
 	switch r := r.(type) {
 	case *atrium.Entry:
 		return idArg(r.ID)
-	case *AudienceVersion:
+	case *atrium.AudienceVersion:
 		return idArg(r.ID)
 	case *atrium.Page:
 		return idArg(r.ID)
-	case *ScheduledPage:
+	case *atrium.ScheduledPage:
 		return idArg(r.ID)
 	}
 	return nil
@@ -226,19 +226,19 @@ func identity(r Record) string {
 	switch r := r.(type) {
 	case *atrium.Account:
 		return string(r.ID)
-	case *LinkedProspect:
+	case *atrium.LinkedProspect:
 		return string(r.ID)
-	case *Merge:
+	case *atrium.Merge:
 		return "merge of " + string(r.AccountID)
 	case *atrium.Brand:
 		return string(r.ID)
 	case *atrium.Page:
 		return string(r.ID)
-	case *ScheduledPage:
+	case *atrium.ScheduledPage:
 		return string(r.ID)
 	case *atrium.Audience:
 		return string(r.ID)
-	case *AudienceVersion:
+	case *atrium.AudienceVersion:
 		return string(r.ID)
 	case *atrium.Entry:
 		return string(r.ID)
@@ -273,17 +273,17 @@ func (im *importing) count(run importRun, added int) {
 	switch run.items[0].Record.(type) {
 	case *atrium.Account:
 		kind = "accounts"
-	case *LinkedProspect:
+	case *atrium.LinkedProspect:
 		kind = "prospects"
-	case *Merge:
+	case *atrium.Merge:
 		kind = "merges"
 	case *atrium.Brand:
 		kind = "brands"
-	case *atrium.Page, *ScheduledPage:
+	case *atrium.Page, *atrium.ScheduledPage:
 		kind = "pages"
 	case *atrium.Audience:
 		kind = "audiences"
-	case *AudienceVersion:
+	case *atrium.AudienceVersion:
 		kind = "versions"
 	case *atrium.Entry:
 		kind = "entries"
@@ -296,17 +296,17 @@ func (im *importing) run(run importRun) error {
 	switch run.items[0].Record.(type) {
 	case *atrium.Account:
 		return im.accounts(run)
-	case *LinkedProspect:
+	case *atrium.LinkedProspect:
 		return im.prospects(run)
-	case *Merge:
+	case *atrium.Merge:
 		return im.merges(run)
 	case *atrium.Brand:
 		return im.brands(run)
-	case *atrium.Page, *ScheduledPage:
+	case *atrium.Page, *atrium.ScheduledPage:
 		return im.pages(run)
 	case *atrium.Audience:
 		return im.audiences(run)
-	case *AudienceVersion:
+	case *atrium.AudienceVersion:
 		return im.versions(run)
 	case *atrium.Entry:
 		return im.entries(run)

@@ -154,19 +154,19 @@ func prospectRow(p *atrium.Prospect) engine.Args {
 func (im *importing) prospects(run importRun) error {
 	ids := identities[atrium.ProspectID](im.tenant, run)
 	stored, err := im.find(prospectsByID, ids, func(r engine.Row) Record {
-		return &LinkedProspect{Prospect: scanProspect(r, 0, im.tenant)}
+		return &atrium.LinkedProspect{Prospect: scanProspect(r, 0, im.tenant)}
 	})
 	if err != nil {
 		return err
 	}
 	if _, err := im.tx.Batch(linksOfProspects, ids, func(r engine.Row) error {
-		p := stored[string(idAt[atrium.ProspectID](r, 0))].(*LinkedProspect)
+		p := stored[string(idAt[atrium.ProspectID](r, 0))].(*atrium.LinkedProspect)
 		p.AccountIDs = append(p.AccountIDs, idAt[atrium.AccountID](r, 1))
 		return im.links(1)
 	}); err != nil {
 		return err
 	}
-	todo, err := fresh[*LinkedProspect](run, stored)
+	todo, err := fresh[*atrium.LinkedProspect](run, stored)
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ var (
 // into. What the accounts are called stays as it was given.
 func (im *importing) merges(run importRun) error {
 	for i, item := range run.items {
-		m, index := item.Record.(*Merge), run.first+i
+		m, index := item.Record.(*atrium.Merge), run.first+i
 		if err := im.lockGroups(index, m); err != nil {
 			return err
 		}
@@ -277,7 +277,7 @@ func (im *importing) merges(run importRun) error {
 			if err != nil {
 				return err
 			}
-			if member := item.Differs(&Merge{m.AccountID, is.into}); member != "" {
+			if member := item.Differs(&atrium.Merge{AccountID: m.AccountID, Into: is.into}); member != "" {
 				return refuse(index, member, "is not what is stored under the same identifier")
 			}
 			continue
@@ -301,7 +301,7 @@ func (im *importing) merges(run importRun) error {
 
 // lockGroups locks the groups of the accounts of a merge, unless they are: then joinGroups
 // has kept them up to date.
-func (im *importing) lockGroups(index int, m *Merge) error {
+func (im *importing) lockGroups(index int, m *atrium.Merge) error {
 	var ids []atrium.AccountID
 	for _, id := range []atrium.AccountID{m.AccountID, m.Into} {
 		if im.groups[id] == nil {

@@ -177,7 +177,7 @@ func (im *importing) versions(run importRun) error {
 	if err != nil {
 		return err
 	}
-	todo, err := fresh[*AudienceVersion](run, stored)
+	todo, err := fresh[*atrium.AudienceVersion](run, stored)
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ var publishVersions = engine.NewBatch(`UPDATE audiences SET published_number = b
 
 // publish makes versions with their numbers those that their audiences show, if they
 // are to be.
-func (im *importing) publish(versions []pending[*AudienceVersion], numbers []int64) error {
+func (im *importing) publish(versions []pending[*atrium.AudienceVersion], numbers []int64) error {
 	var rows []engine.Args
 	index := map[atrium.AudienceID]int{}
 	for n, p := range versions {

@@ -17,15 +17,15 @@ import (
 // CreatePage makes a draft of what p says of its content. Its brand must be there
 // and stays for as long as a page has it; if it is not, that is a fault of the
 // request, as is a Size above atrium.MaxPageSize.
-func (s *Store) CreatePage(ctx context.Context, c atrium.Change, p atrium.Page) (ScheduledPage, bool, error) {
+func (s *Store) CreatePage(ctx context.Context, c atrium.Change, p atrium.Page) (atrium.ScheduledPage, bool, error) {
 	if size := p.Size(); size > atrium.MaxPageSize {
-		return ScheduledPage{}, false, atrium.Invalid(atrium.PageTooLarge(size))
+		return atrium.ScheduledPage{}, false, atrium.Invalid(atrium.PageTooLarge(size))
 	}
-	return change(ctx, s, c, func(tx *changing) (ScheduledPage, error) {
+	return change(ctx, s, c, func(tx *changing) (atrium.ScheduledPage, error) {
 		p.ID, p.TenantID, p.Status = atrium.NewID[atrium.PageID](), c.TenantID, atrium.PageDraft
 		p.CreatedAt, p.UpdatedAt = tx.at, tx.at
 		if err := tx.lockBrandOfPage(atrium.BrandID(p.BrandID)); err != nil {
-			return ScheduledPage{}, err
+			return atrium.ScheduledPage{}, err
 		}
 		tx.record("page.create", string(p.ID), nil, pageFields(&p))
 		_, err := tx.Exec(`INSERT INTO pages (tenant_id, page_id, brand_id, name, page_context, title, status, header_action_id,
@@ -33,7 +33,7 @@ func (s *Store) CreatePage(ctx context.Context, c atrium.Change, p atrium.Page) 
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11, $12, $13, $14, $15)`,
 			idArg(c.TenantID), idArg(p.ID), p.BrandID, p.Name, p.Context, p.Title, string(p.Status), nullableText(p.HeaderActionID),
 			int64(p.CreatedAt), int64(p.UpdatedAt), tx.storedAt(), p.Actions, p.Scripts, p.FooterLinks, p.Metadata)
-		return ScheduledPage{Page: p}, err
+		return atrium.ScheduledPage{Page: p}, err
 	})
 }
 
@@ -48,7 +48,7 @@ func (tx *changing) lockBrandOfPage(id atrium.BrandID) error {
 
 // lockPage returns a page with its schedule; both stay as they are until the
 // transaction ends.
-func (tx *changing) lockPage(id atrium.PageID) (p ScheduledPage, err error) {
+func (tx *changing) lockPage(id atrium.PageID) (p atrium.ScheduledPage, err error) {
 	args := engine.Args{idArg(tx.change.TenantID), idArg(id)}
 	if err := engine.Find(tx.Lock, selectPage, args, func(r engine.Row) { p.Page = scanPage(r, tx.change.TenantID) }); err != nil {
 		return p, err
@@ -98,11 +98,11 @@ func (tx *changing) writePage(p *atrium.Page) error {
 // NotFound if there is none, Conflict if it is deleted, and a fault of the request
 // if the brand that it is to have does not exist or if it would grow above
 // atrium.MaxPageSize.
-func (s *Store) UpdatePage(ctx context.Context, c atrium.Change, id atrium.PageID, edit atrium.PageEdit, check func(ScheduledPage) error) (ScheduledPage, error) {
-	p, _, err := change(ctx, s, c, func(tx *changing) (ScheduledPage, error) {
+func (s *Store) UpdatePage(ctx context.Context, c atrium.Change, id atrium.PageID, edit atrium.PageEdit, check func(atrium.ScheduledPage) error) (atrium.ScheduledPage, error) {
+	p, _, err := change(ctx, s, c, func(tx *changing) (atrium.ScheduledPage, error) {
 		if edit.BrandID != nil {
 			if err := tx.lockBrandOfPage(*edit.BrandID); err != nil {
-				return ScheduledPage{}, err
+				return atrium.ScheduledPage{}, err
 			}
 		}
 		p, err := tx.lockPage(id)
@@ -128,8 +128,8 @@ func (s *Store) UpdatePage(ctx context.Context, c atrium.Change, id atrium.PageI
 // TakePage takes a page by a transition. The page as it stands is first given to
 // check, whose error ends the call. It is NotFound if there is none, and Conflict
 // if it is deleted or its state does not allow the transition.
-func (s *Store) TakePage(ctx context.Context, c atrium.Change, id atrium.PageID, t atrium.PageTransition, check func(ScheduledPage) error) (ScheduledPage, error) {
-	p, _, err := change(ctx, s, c, func(tx *changing) (ScheduledPage, error) {
+func (s *Store) TakePage(ctx context.Context, c atrium.Change, id atrium.PageID, t atrium.PageTransition, check func(atrium.ScheduledPage) error) (atrium.ScheduledPage, error) {
+	p, _, err := change(ctx, s, c, func(tx *changing) (atrium.ScheduledPage, error) {
 		p, err := tx.lockPage(id)
 		if err != nil {
 			return p, err
@@ -170,7 +170,7 @@ func notAllowed(p *atrium.Page) error {
 // DeletePage marks a page as deleted and takes its schedule away; one that is
 // deleted stays as it is. The page as it stands is first given to check, whose error
 // ends the call. It is NotFound if there is none.
-func (s *Store) DeletePage(ctx context.Context, c atrium.Change, id atrium.PageID, check func(ScheduledPage) error) error {
+func (s *Store) DeletePage(ctx context.Context, c atrium.Change, id atrium.PageID, check func(atrium.ScheduledPage) error) error {
 	_, _, err := change(ctx, s, c, func(tx *changing) (none struct{}, err error) {
 		p, err := tx.lockPage(id)
 		if err != nil {
@@ -192,8 +192,8 @@ func (s *Store) DeletePage(ctx context.Context, c atrium.Change, id atrium.PageI
 // UndeletePage makes a deleted page what it was, without the schedule. The page as
 // it stands is first given to check, whose error ends the call. It is NotFound if
 // there is none, and Conflict if it is not deleted.
-func (s *Store) UndeletePage(ctx context.Context, c atrium.Change, id atrium.PageID, check func(ScheduledPage) error) (ScheduledPage, error) {
-	p, _, err := change(ctx, s, c, func(tx *changing) (ScheduledPage, error) {
+func (s *Store) UndeletePage(ctx context.Context, c atrium.Change, id atrium.PageID, check func(atrium.ScheduledPage) error) (atrium.ScheduledPage, error) {
+	p, _, err := change(ctx, s, c, func(tx *changing) (atrium.ScheduledPage, error) {
 		p, err := tx.lockPage(id)
 		if err != nil {
 			return p, err

@@ -7,12 +7,6 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// A ScheduledPage is a page with what is scheduled for it.
-type ScheduledPage struct {
-	atrium.Page
-	Schedule atrium.Schedule
-}
-
 const pageColumns = `p.page_id, p.brand_id, p.name, p.page_context, p.title, p.status, p.header_action_id, p.audiences_count,
 	p.created_at, p.updated_at, p.deleted_at, p.actions, p.scripts, p.footer_links, p.metadata`
 
@@ -105,18 +99,11 @@ func (s *Store) listPages(ctx context.Context, tenant atrium.TenantID, q *select
 
 func pageID(p *atrium.Page) atrium.PageID { return p.ID }
 
-// A PageFilter says which pages a list has. What is empty lets all through.
-type PageFilter struct {
-	Status  atrium.PageStatus
-	BrandID atrium.BrandID
-	Deleted bool // those that are deleted, instead of those that are not
-}
-
 // FilteredPages returns up to limit pages that the filter lets through, as Pages has
 // them and in its order, after the position, or from the first for nil. next is where
 // the list goes on, nil at its end. Where no index serves the filter, one call reads
 // scanLimit rows at most and may find fewer pages than there are, or none.
-func (s *Store) FilteredPages(ctx context.Context, tenant atrium.TenantID, filter PageFilter, after *atrium.Position, limit int) (pages []atrium.Page, next *atrium.Position, err error) {
+func (s *Store) FilteredPages(ctx context.Context, tenant atrium.TenantID, filter atrium.PageFilter, after *atrium.Position, limit int) (pages []atrium.Page, next *atrium.Position, err error) {
 	position := func(p atrium.Page) *atrium.Position { return atrium.PositionAt(p.CreatedAt, p.ID) }
 	if filter.BrandID == "" && (!filter.Deleted || filter.Status == "") {
 		var more bool
@@ -164,7 +151,7 @@ func (s *Store) deletedPages(ctx context.Context, tenant atrium.TenantID, after 
 }
 
 // ScheduledPage returns a page, deleted or not, with its schedule, or NotFound.
-func (s *Store) ScheduledPage(ctx context.Context, tenant atrium.TenantID, id atrium.PageID) (p ScheduledPage, err error) {
+func (s *Store) ScheduledPage(ctx context.Context, tenant atrium.TenantID, id atrium.PageID) (p atrium.ScheduledPage, err error) {
 	err = s.find(ctx, "SELECT "+pageColumns+`,
 			`+scheduleColumns+` FROM pages p WHERE p.tenant_id = $1 AND p.page_id = $2`,
 		engine.Args{idArg(tenant), idArg(id)}, func(r engine.Row) { p = scanScheduledPage(r, tenant) })
@@ -175,6 +162,6 @@ func (s *Store) ScheduledPage(ctx context.Context, tenant atrium.TenantID, id at
 const scheduleColumns = `(SELECT due_at FROM schedules s WHERE s.tenant_id = p.tenant_id AND s.page_id = p.page_id AND s.action = 'publish'),
 	(SELECT due_at FROM schedules s WHERE s.tenant_id = p.tenant_id AND s.page_id = p.page_id AND s.action = 'unpublish')`
 
-func scanScheduledPage(r engine.Row, tenant atrium.TenantID) ScheduledPage {
-	return ScheduledPage{scanPage(r, tenant), atrium.Schedule{PublishAt: timeAt(r, 15), UnpublishAt: timeAt(r, 16)}}
+func scanScheduledPage(r engine.Row, tenant atrium.TenantID) atrium.ScheduledPage {
+	return atrium.ScheduledPage{Page: scanPage(r, tenant), Schedule: atrium.Schedule{PublishAt: timeAt(r, 15), UnpublishAt: timeAt(r, 16)}}
 }

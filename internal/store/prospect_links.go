@@ -20,8 +20,8 @@ import (
 // already, and returns the prospect. The prospect as it stands is first given to
 // check, whose error ends the call. It is NotFound if one of them does not exist, and
 // Conflict if the prospect would have more than atrium.MaxLinks.
-func (s *Store) LinkProspect(ctx context.Context, c atrium.Change, account atrium.AccountID, id atrium.ProspectID, check func(LinkedProspect) error) (LinkedProspect, error) {
-	p, _, err := change(ctx, s, c, func(tx *changing) (LinkedProspect, error) {
+func (s *Store) LinkProspect(ctx context.Context, c atrium.Change, account atrium.AccountID, id atrium.ProspectID, check func(atrium.LinkedProspect) error) (atrium.LinkedProspect, error) {
+	p, _, err := change(ctx, s, c, func(tx *changing) (atrium.LinkedProspect, error) {
 		p, g, err := tx.lockLink(account, id)
 		if err != nil {
 			return p, err
@@ -69,7 +69,7 @@ var linkProspect = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, ac
 // it, which changes nothing if it is not linked. The prospect as it stands is first
 // given to check, whose error ends the call. It is NotFound if one of them does not
 // exist.
-func (s *Store) UnlinkProspect(ctx context.Context, c atrium.Change, account atrium.AccountID, id atrium.ProspectID, check func(LinkedProspect) error) error {
+func (s *Store) UnlinkProspect(ctx context.Context, c atrium.Change, account atrium.AccountID, id atrium.ProspectID, check func(atrium.LinkedProspect) error) error {
 	_, _, err := change(ctx, s, c, func(tx *changing) (none struct{}, err error) {
 		p, g, err := tx.lockLink(account, id)
 		if err != nil {
@@ -148,7 +148,7 @@ func (tx *changing) noteChanged(accounts []atrium.AccountID) error {
 
 // lockLink returns a prospect and the group of an account, both of which stay as they
 // are until the transaction ends.
-func (tx *changing) lockLink(account atrium.AccountID, id atrium.ProspectID) (p LinkedProspect, g *group, err error) {
+func (tx *changing) lockLink(account atrium.AccountID, id atrium.ProspectID) (p atrium.LinkedProspect, g *group, err error) {
 	if g, err = tx.lockGroup(account); err != nil {
 		return p, nil, err
 	}
@@ -159,7 +159,7 @@ func (tx *changing) lockLink(account atrium.AccountID, id atrium.ProspectID) (p 
 // lockLinked returns a prospect and the accounts that it is linked to, which are noted
 // as changed. They and the links stay until the transaction ends. seen is kept from try
 // to try: accounts that were linked once may be again, and are locked too.
-func (tx *changing) lockLinked(id atrium.ProspectID, seen map[atrium.AccountID]bool) (p LinkedProspect, linked []atrium.AccountID, err error) {
+func (tx *changing) lockLinked(id atrium.ProspectID, seen map[atrium.AccountID]bool) (p atrium.LinkedProspect, linked []atrium.AccountID, err error) {
 	if linked, err = tx.accountsOf(id); err != nil {
 		return p, nil, err
 	}

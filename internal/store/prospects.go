@@ -25,7 +25,7 @@ func prospectFields(p *atrium.Prospect) []field {
 // CreateProspect makes a prospect with the texts of what is given. A request with an
 // idempotency key is answered the same when it comes again, until the prospect is
 // deleted; then it is NotFound.
-func (s *Store) CreateProspect(ctx context.Context, c atrium.Change, given atrium.Prospect) (LinkedProspect, bool, error) {
+func (s *Store) CreateProspect(ctx context.Context, c atrium.Change, given atrium.Prospect) (atrium.LinkedProspect, bool, error) {
 	p, replayed, err := change(ctx, s, c, func(tx *changing) (atrium.Prospect, error) {
 		p := given
 		p.ID, p.TenantID, p.CreatedAt, p.UpdatedAt = atrium.NewID[atrium.ProspectID](), c.TenantID, tx.at, tx.at
@@ -40,7 +40,7 @@ func (s *Store) CreateProspect(ctx context.Context, c atrium.Change, given atriu
 	if err == nil && replayed && p.TenantID == "" {
 		err = atrium.NotFound() // see forgetResult
 	}
-	return LinkedProspect{Prospect: p}, replayed, err
+	return atrium.LinkedProspect{Prospect: p}, replayed, err
 }
 
 // forgetResult takes what a prospect was made as from what is kept with the
@@ -71,7 +71,7 @@ func (tx *changing) forgetResult(p *atrium.Prospect) error {
 // Prospect returns a prospect and the accounts that it is linked to, in the order of
 // their identifiers: the first hundred of those that stand for themselves. It is
 // NotFound if there is none.
-func (s *Store) Prospect(ctx context.Context, tenant atrium.TenantID, id atrium.ProspectID) (p LinkedProspect, err error) {
+func (s *Store) Prospect(ctx context.Context, tenant atrium.TenantID, id atrium.ProspectID) (p atrium.LinkedProspect, err error) {
 	err = s.read(ctx, func(tx engine.Tx) error {
 		p, err = linkedProspect(tx.Query, tx, tenant, id)
 		return err
@@ -81,7 +81,7 @@ func (s *Store) Prospect(ctx context.Context, tenant atrium.TenantID, id atrium.
 
 // linkedProspect reads a prospect by find, a method Query or Lock of the transaction.
 func linkedProspect(find func(string, engine.Args, func(engine.Row) error) error, tx engine.Tx, tenant atrium.TenantID, id atrium.ProspectID,
-) (p LinkedProspect, err error) {
+) (p atrium.LinkedProspect, err error) {
 	args := engine.Args{idArg(tenant), idArg(id)}
 	if err := engine.Find(find, "SELECT "+prospectColumns+" FROM prospects p WHERE tenant_id = $1 AND prospect_id = $2", args, func(r engine.Row) {
 		p.Prospect = scanProspect(r, 0, tenant)
@@ -102,15 +102,15 @@ func linkedProspect(find func(string, engine.Args, func(engine.Row) error) error
 
 // lockProspect returns a prospect that stays as it is until the transaction ends, and
 // so do its links: who changes them locks it too. Accounts are locked before it.
-func (tx *changing) lockProspect(id atrium.ProspectID) (LinkedProspect, error) {
+func (tx *changing) lockProspect(id atrium.ProspectID) (atrium.LinkedProspect, error) {
 	return linkedProspect(tx.Lock, tx, tx.change.TenantID, id)
 }
 
 // UpdateProspect lets edit change the texts of a prospect. The prospect as it stands
 // is first given to check, whose error ends the call. What is as it was changes
 // nothing. It is NotFound if there is none.
-func (s *Store) UpdateProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, edit func(*atrium.Prospect), check func(LinkedProspect) error) (LinkedProspect, error) {
-	p, _, err := change(ctx, s, c, func(tx *changing) (LinkedProspect, error) {
+func (s *Store) UpdateProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, edit func(*atrium.Prospect), check func(atrium.LinkedProspect) error) (atrium.LinkedProspect, error) {
+	p, _, err := change(ctx, s, c, func(tx *changing) (atrium.LinkedProspect, error) {
 		p, err := tx.lockProspect(id)
 		if err != nil {
 			return p, err
@@ -142,7 +142,7 @@ func (s *Store) UpdateProspect(ctx context.Context, c atrium.Change, id atrium.P
 // first given to check, whose error ends the call. done reports that nothing of it is left in
 // the files of an embedded database; otherwise EraseEntries completes the erasure. It is
 // NotFound if there is none.
-func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(LinkedProspect) error) (done bool, err error) {
+func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) (done bool, err error) {
 	if err := s.redactProspect(ctx, c, id, check); err != nil {
 		return false, err
 	}
@@ -188,7 +188,7 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 // redactProspect redacts a prospect that is to be deleted, unless the audit log has so few rows
 // about it that the deletion can redact them. Each transaction redacts some rows and records
 // that, as the deletion does.
-func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(LinkedProspect) error) error {
+func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) error {
 	for more := true; more; {
 		rows, err := s.detailed(ctx, c.TenantID, string(id), 0)
 		if more = len(rows) == redactParts; err != nil || !more {

@@ -88,7 +88,7 @@ func (c *churned) add(t *testing.T, n int) {
 		if c.random.IntN(10) == 0 {
 			a.Domain += c.text(mark, 2_000, 20_000) // in a row of its own
 		}
-		p := &store.LinkedProspect{Prospect: atrium.Prospect{
+		p := &atrium.LinkedProspect{Prospect: atrium.Prospect{
 			ID:   atrium.ProspectID(atrium.ProspectID("").Prefix() + c.id()),
 			Name: new(c.text(mark, 20, 200)), Email: new(mark + c.id() + "@" + mark + ".example"), PhoneNumber: new("+1 " + mark + c.id()),
 			LinkedinProfileURL: new("https://linkedin.example/" + mark + c.id()),
@@ -145,7 +145,7 @@ func (c *churned) change(t *testing.T) {
 			}
 			c.prospects[mark] = append(c.prospects[mark], p.ID)
 			if _, err := c.UpdateProspect(t.Context(), atrium.CommandLine(c.tenant), prospect, func(p *atrium.Prospect) { p.Name = new(c.text(mark, 20, 900)) },
-				func(store.LinkedProspect) error { return nil }); err != nil {
+				func(atrium.LinkedProspect) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -160,7 +160,7 @@ func (c *churned) erase(t *testing.T) {
 	requests.SetLimit(50)
 	for _, id := range c.prospects[gone] {
 		requests.Go(func() error {
-			_, err := c.DeleteProspect(t.Context(), atrium.CommandLine(c.tenant), id, func(store.LinkedProspect) error { return nil })
+			_, err := c.DeleteProspect(t.Context(), atrium.CommandLine(c.tenant), id, func(atrium.LinkedProspect) error { return nil })
 			return err
 		})
 	}

@@ -135,7 +135,7 @@ func fillReads(b *testing.B, s *store.Store, tenant atrium.TenantID) {
 	}
 	for n := range 3 * readAccounts {
 		text := func(format string, args ...any) *string { return new(fmt.Sprintf(format, args...)) }
-		add(&store.LinkedProspect{Prospect: atrium.Prospect{
+		add(&atrium.LinkedProspect{Prospect: atrium.Prospect{
 			ID: numbered[atrium.ProspectID](n), Name: text("Person %d", n), Email: text("person%d@%s", n, domain(n/3)), Domain: text("%s", domain(n/3)),
 			Slug: text("person-%d", n), PhoneNumber: text("+15555550100"), LinkedinProfileURL: text("https://linkedin.example/in/person-%d", n),
 		}, AccountIDs: []atrium.AccountID{numbered[atrium.AccountID](n / 3)}}, false)
@@ -151,7 +151,7 @@ func fillReads(b *testing.B, s *store.Store, tenant atrium.TenantID) {
 	}
 	add(&atrium.Audience{ID: numbered[atrium.AudienceID](0), PageID: numbered[atrium.PageID](0), Name: "All"}, false)
 	for n := range 1000 {
-		add(&store.AudienceVersion{Version: atrium.Version{
+		add(&atrium.AudienceVersion{Version: atrium.Version{
 			ID: numbered[atrium.VersionID](n), AudienceID: numbered[atrium.AudienceID](0), Content: fmt.Appendf(nil, `{"n":%d}`, n),
 		}}, false)
 	}

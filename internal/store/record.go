@@ -6,31 +6,9 @@ import (
 )
 
 // A Record is one thing that a tenant has, as it is imported and exported:
-// a *atrium.Account, *LinkedProspect, *Merge, *atrium.Brand, *atrium.Page or, with a
-// schedule, *ScheduledPage, *atrium.Audience, *AudienceVersion or *atrium.Entry.
+// a *atrium.Account, *atrium.LinkedProspect, *atrium.Merge, *atrium.Brand, *atrium.Page or, with a
+// schedule, *atrium.ScheduledPage, *atrium.Audience, *atrium.AudienceVersion or *atrium.Entry.
 type Record any
-
-// A Merge says that an account was merged into another one, directly.
-type Merge struct {
-	AccountID atrium.AccountID
-	Into      atrium.AccountID
-}
-
-// A LinkedProspect is a prospect with the accounts that it is linked to itself, in the
-// order of their identifiers: what follows from merging accounts is left out.
-type LinkedProspect struct {
-	atrium.Prospect
-	AccountIDs []atrium.AccountID
-	More       bool // it is linked to others as well; only where AccountIDs is bounded
-}
-
-// An AudienceVersion is a version with the page of its audience, and whether it is the
-// one that the audience shows.
-type AudienceVersion struct {
-	atrium.Version
-	PageID    atrium.PageID
-	Published bool
-}
 
 // pageRecord returns a page of the columns of scanScheduledPage as a record.
 func pageRecord(r engine.Row, tenant atrium.TenantID) Record {
@@ -43,13 +21,11 @@ func pageRecord(r engine.Row, tenant atrium.TenantID) Record {
 
 // pageOf returns the page that a record is, and its schedule.
 func pageOf(record Record) (*atrium.Page, atrium.Schedule) {
-	if p, ok := record.(*ScheduledPage); ok {
+	if p, ok := record.(*atrium.ScheduledPage); ok {
 		return &p.Page, p.Schedule
 	}
 	return record.(*atrium.Page), atrium.Schedule{}
 }
-
-func (v AudienceVersion) shown() PublishedVersion { return PublishedVersion{v.Version, v.Published} }
 
 // The columns of each kind of record, in the order in which its scan function
 // reads them. Entries and versions come with what is joined to them.
@@ -70,8 +46,8 @@ func scanAudience(r engine.Row, tenant atrium.TenantID) atrium.Audience {
 	}
 }
 
-func scanVersion(r engine.Row, tenant atrium.TenantID) AudienceVersion {
-	return AudienceVersion{PageID: idAt[atrium.PageID](r, 2), Published: r.Int(8) == r.Int(3), Version: atrium.Version{
+func scanVersion(r engine.Row, tenant atrium.TenantID) atrium.AudienceVersion {
+	return atrium.AudienceVersion{PageID: idAt[atrium.PageID](r, 2), Published: r.Int(8) == r.Int(3), Version: atrium.Version{
 		ID: idAt[atrium.VersionID](r, 0), TenantID: tenant, AudienceID: idAt[atrium.AudienceID](r, 1),
 		Number: r.Int(3), Archived: r.Int(4) != 0, CreatedAt: atrium.Time(r.Int(5)), Content: r.Bytes(6), Note: r.Text(7),
 	}}

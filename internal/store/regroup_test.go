@@ -40,7 +40,7 @@ func TestMergesAndSplitsCopyABoundedNumberOfLinks(t *testing.T) {
 				id := atrium.NewID[atrium.AccountID]()
 				chunk := []store.Import{{Record: &atrium.Account{ID: id, Domain: fmt.Sprintf("a%d.example", n)}}}
 				for range prospects {
-					chunk = append(chunk, store.Import{Record: &store.LinkedProspect{AccountIDs: []atrium.AccountID{id}}})
+					chunk = append(chunk, store.Import{Record: &atrium.LinkedProspect{AccountIDs: []atrium.AccountID{id}}})
 				}
 				for part := range slices.Chunk(chunk, 5_000) {
 					if err := put(part...); err != nil {
@@ -51,7 +51,7 @@ func TestMergesAndSplitsCopyABoundedNumberOfLinks(t *testing.T) {
 			}
 			few, many, some, others := account(1, 1), account(2, 10_001), account(3, 6_000), account(4, 6_000)
 			merge := func(id, into atrium.AccountID) store.Import {
-				return store.Import{Record: &store.Merge{AccountID: id, Into: into}, Differs: func(store.Record) string { return "" }}
+				return store.Import{Record: &atrium.Merge{AccountID: id, Into: into}, Differs: func(store.Record) string { return "" }}
 			}
 			if _, err := s.MergeAccounts(t.Context(), c, many, few, nil); atrium.CodeOf(err) != atrium.CodeConflict {
 				t.Errorf("a merge that copies 10,001 links: %v", err)

@@ -22,10 +22,10 @@ func scheduleFields(s *atrium.Schedule) []field {
 // it stands is first given to check, whose error ends the call. Instants that are
 // not in the future, or not in their order, are faults of the request. It is NotFound if there is no such
 // page, and Conflict if it is deleted. What is as it was changes nothing.
-func (s *Store) SchedulePage(ctx context.Context, c atrium.Change, id atrium.PageID, schedule atrium.Schedule, check func(ScheduledPage) error) (ScheduledPage, error) {
-	p, _, err := change(ctx, s, c, func(tx *changing) (ScheduledPage, error) {
+func (s *Store) SchedulePage(ctx context.Context, c atrium.Change, id atrium.PageID, schedule atrium.Schedule, check func(atrium.ScheduledPage) error) (atrium.ScheduledPage, error) {
+	p, _, err := change(ctx, s, c, func(tx *changing) (atrium.ScheduledPage, error) {
 		if faults := tx.misplaced(schedule); len(faults) > 0 {
-			return ScheduledPage{}, atrium.Invalid(faults...)
+			return atrium.ScheduledPage{}, atrium.Invalid(faults...)
 		}
 		p, err := tx.lockPage(id)
 		if err != nil {
@@ -101,7 +101,7 @@ func (tx *changing) writeSchedule(id atrium.PageID, schedule *atrium.Schedule) e
 // UnschedulePage takes the schedule of a page away, if it has one. The page as it
 // stands is first given to check, whose error ends the call. It is NotFound if there
 // is no such page.
-func (s *Store) UnschedulePage(ctx context.Context, c atrium.Change, id atrium.PageID, check func(ScheduledPage) error) error {
+func (s *Store) UnschedulePage(ctx context.Context, c atrium.Change, id atrium.PageID, check func(atrium.ScheduledPage) error) error {
 	_, _, err := change(ctx, s, c, func(tx *changing) (none struct{}, err error) {
 		p, err := tx.lockPage(id)
 		if err != nil {
@@ -116,7 +116,7 @@ func (s *Store) UnschedulePage(ctx context.Context, c atrium.Change, id atrium.P
 }
 
 // unschedule takes the schedule of a page away.
-func (tx *changing) unschedule(p *ScheduledPage) error {
+func (tx *changing) unschedule(p *atrium.ScheduledPage) error {
 	if p.Schedule == (atrium.Schedule{}) {
 		return nil
 	}

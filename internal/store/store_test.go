@@ -112,7 +112,7 @@ func TestANumberIsGivenAnewWhenTheTransactionStartsOver(t *testing.T) {
 		}
 	}
 	version := func() store.Record {
-		return &store.AudienceVersion{Version: atrium.Version{AudienceID: audience.ID}}
+		return &atrium.AudienceVersion{Version: atrium.Version{AudienceID: audience.ID}}
 	}
 	put(other, page, audience)
 	put(store.New(startingOver{db, func() { put(other, version()) }}, time.Now), version())

@@ -198,12 +198,12 @@ func (f *relatives) want(record Record) {
 	switch r := record.(type) {
 	case *atrium.Account:
 		f.accounts, f.domains = append(f.accounts, args(idArg(r.ID))), append(f.domains, args(hash16(r.Domain)))
-	case *LinkedProspect:
+	case *atrium.LinkedProspect:
 		f.prospects = append(f.prospects, args(idArg(r.ID)))
 		for _, id := range r.AccountIDs {
 			f.accounts = append(f.accounts, args(idArg(id)))
 		}
-	case *Merge:
+	case *atrium.Merge:
 		for _, id := range []atrium.AccountID{r.AccountID, r.Into} {
 			f.accounts = append(f.accounts, args(idArg(id)))
 		}
@@ -211,11 +211,11 @@ func (f *relatives) want(record Record) {
 		f.brands = append(f.brands, args(idArg(r.ID)))
 	case *atrium.Page:
 		f.pages = append(f.pages, args(idArg(r.ID)))
-	case *ScheduledPage:
+	case *atrium.ScheduledPage:
 		f.pages = append(f.pages, args(idArg(r.ID)))
 	case *atrium.Audience:
 		f.audiences, f.pages = append(f.audiences, args(idArg(r.ID))), append(f.pages, args(idArg(r.PageID)))
-	case *AudienceVersion:
+	case *atrium.AudienceVersion:
 		f.versions, f.audiences = append(f.versions, args(idArg(r.ID))), append(f.audiences, args(idArg(r.AudienceID)))
 		f.numbers = append(f.numbers, args(idArg(r.AudienceID), r.Number))
 	case *atrium.Entry:
@@ -277,7 +277,7 @@ func (f *relatives) accountsWithMerges() (accounts, merges []Import) {
 		}
 		f.accounts = nil
 		merges = append(merges, f.read(func(r engine.Row) Record {
-			return &Merge{idAt[atrium.AccountID](r, 0), idAt[atrium.AccountID](r, 1)}
+			return &atrium.Merge{AccountID: idAt[atrium.AccountID](r, 0), Into: idAt[atrium.AccountID](r, 1)}
 		}, lookup{mergesByID, wanted})...)
 		if len(f.accounts) == 0 {
 			break
@@ -288,13 +288,13 @@ func (f *relatives) accountsWithMerges() (accounts, merges []Import) {
 
 func (f *relatives) prospectsWithLinks() []Import {
 	records := f.read(func(r engine.Row) Record {
-		return &LinkedProspect{Prospect: scanProspect(r, 0, f.tenant)}
+		return &atrium.LinkedProspect{Prospect: scanProspect(r, 0, f.tenant)}
 	}, lookup{prospectsByID, f.prospects})
 	for _, item := range records {
 		if f.err != nil {
 			return nil
 		}
-		p := item.Record.(*LinkedProspect)
+		p := item.Record.(*atrium.LinkedProspect)
 		_, f.err = f.tx.Batch(linksOfProspects, []engine.Args{{idArg(f.tenant), idArg(p.ID)}}, func(r engine.Row) error {
 			p.AccountIDs = append(p.AccountIDs, idAt[atrium.AccountID](r, 1))
 			return f.count()

@@ -17,12 +17,6 @@ import (
 // retireAtOnce is how many versions one new version deletes at most.
 const retireAtOnce = 100
 
-// A PublishedVersion is a version, and whether it is the one that is published.
-type PublishedVersion struct {
-	atrium.Version
-	Published bool
-}
-
 // versionDetail is what the audit log shows of a version whose content has a hash.
 func versionDetail(v *atrium.Version, sum []byte) map[string]any {
 	detail := map[string]any{"audienceId": v.AudienceID, "versionNumber": v.Number}
@@ -46,13 +40,18 @@ func notForArchived() error {
 	return atrium.Errorf(atrium.CodeConflict, "The audience is archived, which allows: restore.")
 }
 
+// published returns a version without the page of its audience.
+func published(v atrium.AudienceVersion) atrium.PublishedVersion {
+	return atrium.PublishedVersion{Version: v.Version, Published: v.Published}
+}
+
 // CreateVersion makes a version of an audience of a page, with the number after the
 // highest that one has ever had. What is returned has no content. If so many are
 // kept only, the oldest ones beyond them that are not published are deleted, some at
 // a time. It is NotFound if the page has no such audience, and Conflict if the page
 // is deleted, the audience archived, or the numbers have come to their end.
-func (s *Store) CreateVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, content []byte, note string) (PublishedVersion, bool, error) {
-	return change(ctx, s, c, func(tx *changing) (v PublishedVersion, err error) {
+func (s *Store) CreateVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, content []byte, note string) (atrium.PublishedVersion, bool, error) {
+	return change(ctx, s, c, func(tx *changing) (v atrium.PublishedVersion, err error) {
 		u, lastNumber, err := tx.lockAudience(page, audience)
 		switch {
 		case err != nil:
@@ -110,12 +109,12 @@ func (tx *changing) retire(u *atrium.Audience, count int64) (retired int64, err 
 // content, highest number first: those with a number below before, or from the
 // highest for 0. more says whether others follow. It is NotFound unless the page has
 // the audience.
-func (s *Store) VersionHistory(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, before int64, limit int) (versions []PublishedVersion, more bool, err error) {
+func (s *Store) VersionHistory(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, before int64, limit int) (versions []atrium.PublishedVersion, more bool, err error) {
 	if before == 0 {
 		before = atrium.MaxVersionNumber + 1
 	}
 	err = s.read(ctx, func(tx engine.Tx) error {
-		versions, more = make([]PublishedVersion, 0, limit), false
+		versions, more = make([]atrium.PublishedVersion, 0, limit), false
 		var u atrium.Audience
 		if err := engine.Find(tx.Query, selectAudience, engine.Args{idArg(tenant), idArg(audience), idArg(page)},
 			func(r engine.Row) { u = scanAudience(r, tenant) }); err != nil {
@@ -125,10 +124,10 @@ func (s *Store) VersionHistory(ctx context.Context, tenant atrium.TenantID, page
 			WHERE tenant_id = $1 AND audience_id = $2 AND number < $3 ORDER BY number DESC LIMIT $4`,
 			engine.Args{idArg(tenant), idArg(audience), before, int64(limit) + 1}, func(r engine.Row) error {
 				if more = len(versions) == limit; !more {
-					versions = append(versions, PublishedVersion{atrium.Version{
+					versions = append(versions, atrium.PublishedVersion{Version: atrium.Version{
 						ID: idAt[atrium.VersionID](r, 0), TenantID: tenant, AudienceID: audience, Number: r.Int(1),
 						Archived: r.Int(2) != 0, CreatedAt: atrium.Time(r.Int(3)), Note: r.Text(4),
-					}, r.Int(1) == u.PublishedNumber})
+					}, Published: r.Int(1) == u.PublishedNumber})
 				}
 				return nil
 			})
@@ -142,9 +141,9 @@ const selectVersion = "SELECT " + versionColumns + ` FROM audiences u
 
 // Version returns the version of an audience of a page that has the number, with
 // its content, or NotFound.
-func (s *Store) Version(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, number int64) (v PublishedVersion, err error) {
+func (s *Store) Version(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, number int64) (v atrium.PublishedVersion, err error) {
 	err = s.find(ctx, selectVersion, engine.Args{idArg(tenant), idArg(audience), idArg(page), number}, func(r engine.Row) {
-		v = scanVersion(r, tenant).shown()
+		v = published(scanVersion(r, tenant))
 	})
 	return v, err
 }
@@ -153,16 +152,16 @@ func (s *Store) Version(ctx context.Context, tenant atrium.TenantID, page atrium
 // check and then, with the audience, to f, whose errors end the call. What is
 // returned has no content.
 func (s *Store) changeVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, number int64,
-	check func(PublishedVersion) error, f func(*changing, *atrium.Audience, *PublishedVersion) error,
-) (PublishedVersion, error) {
-	v, _, err := change(ctx, s, c, func(tx *changing) (v PublishedVersion, err error) {
+	check func(atrium.PublishedVersion) error, f func(*changing, *atrium.Audience, *atrium.PublishedVersion) error,
+) (atrium.PublishedVersion, error) {
+	v, _, err := change(ctx, s, c, func(tx *changing) (v atrium.PublishedVersion, err error) {
 		u, _, err := tx.lockAudience(page, audience)
 		if err != nil {
 			return v, err
 		}
 		// Nothing but this audience's lock lets a version be changed.
 		if err := engine.Find(tx.Query, selectVersion, engine.Args{idArg(c.TenantID), idArg(audience), idArg(page), number}, func(r engine.Row) {
-			v = scanVersion(r, c.TenantID).shown()
+			v = published(scanVersion(r, c.TenantID))
 		}); err != nil {
 			return v, err
 		}
@@ -184,8 +183,8 @@ func (s *Store) changeVersion(ctx context.Context, c atrium.Change, page atrium.
 // nothing. The version as it stands is first given to check, whose error ends the
 // call. It is NotFound if there is no such version, and Conflict if the page is
 // deleted or the audience or the version archived.
-func (s *Store) PublishVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, number int64, check func(PublishedVersion) error) (PublishedVersion, error) {
-	return s.changeVersion(ctx, c, page, audience, number, check, func(tx *changing, u *atrium.Audience, v *PublishedVersion) error {
+func (s *Store) PublishVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, number int64, check func(atrium.PublishedVersion) error) (atrium.PublishedVersion, error) {
+	return s.changeVersion(ctx, c, page, audience, number, check, func(tx *changing, u *atrium.Audience, v *atrium.PublishedVersion) error {
 		switch {
 		case u.Archived:
 			return notForArchived()
@@ -210,8 +209,8 @@ func (s *Store) PublishVersion(ctx context.Context, c atrium.Change, page atrium
 // first given to check, whose error ends the call. It is NotFound if there is no
 // such version, and Conflict if the page is deleted, the version is that already, or
 // the one that is to be archived is published.
-func (s *Store) ArchiveVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, number int64, archived bool, check func(PublishedVersion) error) (PublishedVersion, error) {
-	return s.changeVersion(ctx, c, page, audience, number, check, func(tx *changing, _ *atrium.Audience, v *PublishedVersion) error {
+func (s *Store) ArchiveVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, number int64, archived bool, check func(atrium.PublishedVersion) error) (atrium.PublishedVersion, error) {
+	return s.changeVersion(ctx, c, page, audience, number, check, func(tx *changing, _ *atrium.Audience, v *atrium.PublishedVersion) error {
 		action := "version.restore"
 		switch {
 		case archived && v.Archived:

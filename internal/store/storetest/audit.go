@@ -11,7 +11,6 @@ import (
 
 	"atrium"
 	"atrium/internal/auditlog"
-	"atrium/internal/store"
 	"atrium/internal/store/engine"
 )
 
@@ -36,7 +35,7 @@ var audits = []guarantee{
 }
 
 // auditRows reads a list to its end.
-func (e *env) auditRows(t tb, f store.AuditFilter, limit int) (rows []atrium.AuditRow) {
+func (e *env) auditRows(t tb, f atrium.AuditFilter, limit int) (rows []atrium.AuditRow) {
 	t.Helper()
 	for next, first := int64(0), true; first || next != 0; first = false {
 		found, below, err := e.AuditRows(t.Context(), e.tenant, f, next, limit)
@@ -63,7 +62,7 @@ func changesAreRecorded(t *testing.T, e *env) {
 	if _, err := e.UpdateBrand(t.Context(), c, b.ID, pointer("Home"), agree); err != nil {
 		t.Fatal(err)
 	}
-	rows := e.auditRows(t, store.AuditFilter{}, 10)
+	rows := e.auditRows(t, atrium.AuditFilter{}, 10)
 	if len(rows) != 2 {
 		t.Fatalf("rows %+v", rows)
 	}
@@ -88,7 +87,7 @@ func nothingIsNotRecorded(t *testing.T, e *env) {
 	if _, _, err := e.CreateBrand(t.Context(), e.keyed("once", "Other"), "Other"); err != nil {
 		t.Fatal(err)
 	}
-	if rows := e.auditRows(t, store.AuditFilter{}, 10); len(rows) != 2 {
+	if rows := e.auditRows(t, atrium.AuditFilter{}, 10); len(rows) != 2 {
 		t.Errorf("two changes are %d rows", len(rows))
 	}
 	if head, err := e.as(e.newTenant(t)).head(t), error(nil); head.Number != 0 || err != nil {
@@ -110,7 +109,7 @@ func importIsRecorded(t *testing.T, e *env) {
 	if _, err := e.Import(t.Context(), c, items(e.newAccount("lost.example", ""), e.newAccount("acme.example", ""))); err == nil {
 		t.Fatal("a domain was taken twice")
 	}
-	rows := e.auditRows(t, store.AuditFilter{}, 10)
+	rows := e.auditRows(t, atrium.AuditFilter{}, 10)
 	if len(rows) != 2 || rows[0].Action != "import" || rows[0].Subject != string(e.tenant) || rows[0].Actor != "key_test" || rows[0].RequestID != "req_test" ||
 		string(rows[0].Detail) != `{"accounts":2,"pages":1}` || string(rows[1].Detail) != `{"accounts":1,"audiences":1,"entries":1,"pages":1,"prospects":1,"versions":1}` {
 		t.Errorf("rows %+v", rows)
@@ -145,19 +144,19 @@ func rowsListed(t *testing.T, e *env) {
 	}
 	second := pointer(began + 1_000_000)
 	for name, c := range map[string]struct {
-		filter store.AuditFilter
+		filter atrium.AuditFilter
 		want   []int64
 	}{
-		"all":                      {store.AuditFilter{}, []int64{8, 7, 6, 5, 4, 3, 2, 1}},
-		"of a subject":             {store.AuditFilter{Subject: string(first.ID)}, []int64{8, 1}},
-		"of a subject and one act": {store.AuditFilter{Subject: string(first.ID), Action: "brand.create"}, []int64{1}},
-		"by an actor":              {store.AuditFilter{Actor: "key_other"}, []int64{7, 5, 3}},
-		"of an action":             {store.AuditFilter{Action: "brand.create"}, []int64{6, 4, 2, 1}},
-		"of the actions on brands": {store.AuditFilter{Action: "brand."}, []int64{8, 6, 4, 2, 1}},
-		"of no such action":        {store.AuditFilter{Action: "bran."}, nil},
-		"since":                    {store.AuditFilter{Since: second}, []int64{8, 7, 6, 5, 4, 3, 2}},
-		"until":                    {store.AuditFilter{Until: second}, []int64{1}},
-		"all of these":             {store.AuditFilter{Actor: "key_test", Action: "brand.", Since: second, Until: pointer(began + 3_000_000)}, []int64{4, 2}},
+		"all":                      {atrium.AuditFilter{}, []int64{8, 7, 6, 5, 4, 3, 2, 1}},
+		"of a subject":             {atrium.AuditFilter{Subject: string(first.ID)}, []int64{8, 1}},
+		"of a subject and one act": {atrium.AuditFilter{Subject: string(first.ID), Action: "brand.create"}, []int64{1}},
+		"by an actor":              {atrium.AuditFilter{Actor: "key_other"}, []int64{7, 5, 3}},
+		"of an action":             {atrium.AuditFilter{Action: "brand.create"}, []int64{6, 4, 2, 1}},
+		"of the actions on brands": {atrium.AuditFilter{Action: "brand."}, []int64{8, 6, 4, 2, 1}},
+		"of no such action":        {atrium.AuditFilter{Action: "bran."}, nil},
+		"since":                    {atrium.AuditFilter{Since: second}, []int64{8, 7, 6, 5, 4, 3, 2}},
+		"until":                    {atrium.AuditFilter{Until: second}, []int64{1}},
+		"all of these":             {atrium.AuditFilter{Actor: "key_test", Action: "brand.", Since: second, Until: pointer(began + 3_000_000)}, []int64{4, 2}},
 	} {
 		for _, limit := range []int{1, 2, 3, 9} {
 			if got := numbersOf(e.auditRows(t, c.filter, limit)); !slices.Equal(got, c.want) {
@@ -172,7 +171,7 @@ func rowsListedInParts(t *testing.T, e *env) {
 	for range 1005 { // by SQL alone: the list does not ask whether the chain is right
 		e.forge(t, atrium.AuditRow{Action: "brand.update", Subject: string(b.ID), Actor: "key_test", Detail: []byte("{}")})
 	}
-	for name, f := range map[string]store.AuditFilter{
+	for name, f := range map[string]atrium.AuditFilter{
 		"all": {Action: "brand.create"}, "of a subject": {Subject: string(b.ID), Action: "brand.create"},
 	} {
 		none, next, err := e.AuditRows(t.Context(), e.tenant, f, 0, 10)
@@ -192,10 +191,10 @@ func chainsApart(t *testing.T, e *env) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows := ops.auditRows(t, store.AuditFilter{Subject: string(made.ID)}, 10); len(rows) != 1 || rows[0].Action != "tenant.create" {
+	if rows := ops.auditRows(t, atrium.AuditFilter{Subject: string(made.ID)}, 10); len(rows) != 1 || rows[0].Action != "tenant.create" {
 		t.Errorf("the operators have %+v", rows)
 	}
-	if rows := e.as(made.ID).auditRows(t, store.AuditFilter{}, 10); len(rows) != 0 {
+	if rows := e.as(made.ID).auditRows(t, atrium.AuditFilter{}, 10); len(rows) != 0 {
 		t.Errorf("the tenant has %+v", rows)
 	}
 	ops.wantSound(t, nil)

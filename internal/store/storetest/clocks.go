@@ -230,7 +230,7 @@ func chainAcrossJumps(t *testing.T, e *env) {
 		node.brand(t, fmt.Sprint("Brand ", i))
 		e.wantSound(t, &head)
 	}
-	numbers := numbersOf(e.auditRows(t, store.AuditFilter{}, 3))
+	numbers := numbersOf(e.auditRows(t, atrium.AuditFilter{}, 3))
 	for i, n := range numbers {
 		if n != int64(len(numbers)-i) {
 			t.Fatalf("the list has the rows %v", numbers)

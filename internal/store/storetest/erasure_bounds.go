@@ -233,7 +233,7 @@ func erasedWithManyLinks(t *testing.T, e *env) {
 	e.merged(t, b.ID, a.ID)
 	entry := e.record(t, byID(a.ID))
 	other, kept := c.ID, e.record(t, byID(c.ID)).EntryID
-	var last *store.LinkedProspect
+	var last *atrium.LinkedProspect
 	for range 4 {
 		var chunk []store.Record
 		for range 400 {
@@ -251,11 +251,11 @@ func erasedWithManyLinks(t *testing.T, e *env) {
 		_, renamed := e.RenameAccount(t.Context(), e.change(), id, "New", nil)
 		_, updated := e.UpdateAccount(t.Context(), e.change(), id, atrium.AccountUpdate{Name: pointer("New")}, nil)
 		_, erased := e.EraseAccount(t.Context(), e.change(), id, nil)
-		_, linked := e.LinkProspect(t.Context(), e.change(), id, last.ID, func(store.LinkedProspect) error { return nil })
+		_, linked := e.LinkProspect(t.Context(), e.change(), id, last.ID, func(atrium.LinkedProspect) error { return nil })
 		_, _, counted := e.Counts(t.Context(), e.tenant, id, atrium.TimelineFilter{}, nil, 10)
 		appended := e.append(t, e.draft(t, byID(id)))[0].Err
 		_, _, listed := e.Timeline(t.Context(), e.tenant, id, atrium.TimelineFilter{}, nil, 10, false)
-		unlinked := e.UnlinkProspect(t.Context(), e.change(), id, last.ID, func(store.LinkedProspect) error { return nil })
+		unlinked := e.UnlinkProspect(t.Context(), e.change(), id, last.ID, func(atrium.LinkedProspect) error { return nil })
 		_, mergedFrom := e.MergeAccounts(t.Context(), e.change(), id, other, nil)
 		_, mergedInto := e.MergeAccounts(t.Context(), e.change(), other, id, nil)
 		_, split := e.SplitAccount(t.Context(), e.change(), id, id, nil)
@@ -298,9 +298,9 @@ func erasedWithManyLinks(t *testing.T, e *env) {
 			if r.ID == a.ID || r.ID == b.ID {
 				t.Errorf("account %s is exported", r.ID)
 			}
-		case *store.Merge:
+		case *atrium.Merge:
 			t.Errorf("a merge is exported: %+v", r)
-		case *store.LinkedProspect:
+		case *atrium.LinkedProspect:
 			for _, id := range r.AccountIDs {
 				if id == a.ID || id == b.ID {
 					t.Fatalf("a link to %s is exported", id)
@@ -330,7 +330,7 @@ func erasedWithManyLinks(t *testing.T, e *env) {
 
 // refusesErased expects that an import and a trial of one refuse an account that is being
 // erased, and what refers to it.
-func (e *env) refusesErased(t tb, a *atrium.Account, linked *store.LinkedProspect) {
+func (e *env) refusesErased(t tb, a *atrium.Account, linked *atrium.LinkedProspect) {
 	t.Helper()
 	trial, err := e.NewTrial(t.Context(), e.tenant, always)
 	if err != nil {
@@ -343,7 +343,7 @@ func (e *env) refusesErased(t tb, a *atrium.Account, linked *store.LinkedProspec
 		"a prospect":   {e.newProspect(a)},
 		"a stored one": {linked},
 		"an entry":     {e.newEntry(a, "")},
-		"a merge":      {other, &store.Merge{AccountID: other.ID, Into: a.ID}},
+		"a merge":      {other, &atrium.Merge{AccountID: other.ID, Into: a.ID}},
 	} {
 		_, tried := trial.Import(t.Context(), items(copied(chunk)...))
 		_, imported := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(copied(chunk)...))
@@ -359,7 +359,7 @@ func erasedDetailsInParts(t *testing.T, e *env) {
 	for i := range 350 {
 		e.rename(t, a, fmt.Sprint("Secret ", i))
 		if _, err := e.UpdateProspect(t.Context(), e.change(), p.ID, func(p *atrium.Prospect) { p.Name = pointer(fmt.Sprint("Secret ", i)) },
-			func(store.LinkedProspect) error { return nil }); err != nil {
+			func(atrium.LinkedProspect) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -373,7 +373,7 @@ func erasedDetailsInParts(t *testing.T, e *env) {
 	}
 	measured, most := e.measured()
 	measured.erase(t, a)
-	if _, err := measured.DeleteProspect(t.Context(), e.change(), p.ID, func(store.LinkedProspect) error { return nil }); err != nil {
+	if _, err := measured.DeleteProspect(t.Context(), e.change(), p.ID, func(atrium.LinkedProspect) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if most.rows > 400 { // 100 moves with their rows of the audit log, or 120 entries and what is noted of their moves

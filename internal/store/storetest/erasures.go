@@ -78,7 +78,7 @@ func erasedIsGone(t *testing.T, e *env) {
 	if got := e.detail(t, c.ID); got.ID != kept.ID || len(got.Prospects) != 1 || *got.LatestActivityAt != *kept.LatestActivityAt {
 		t.Errorf("another account became %+v", got)
 	}
-	if records := e.records(t); len(of[*atrium.Account](records)) != 1 || len(of[*atrium.Entry](records)) != 1 || len(of[*store.LinkedProspect](records)) != 3 {
+	if records := e.records(t); len(of[*atrium.Account](records)) != 1 || len(of[*atrium.Entry](records)) != 1 || len(of[*atrium.LinkedProspect](records)) != 3 {
 		t.Errorf("the tenant has %q", describeAll(records))
 	}
 	e.wantSoundGroups(t)

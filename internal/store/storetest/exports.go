@@ -36,19 +36,19 @@ func wantOrder(t tb, records []store.Record) {
 		switch r := r.(type) {
 		case *atrium.Account:
 			return 0, string(r.ID)
-		case *store.LinkedProspect:
+		case *atrium.LinkedProspect:
 			return 1, string(r.ID)
-		case *store.Merge:
+		case *atrium.Merge:
 			return 2, "" // by the account that it leads to in the end
 		case *atrium.Brand:
 			return 3, string(r.ID)
 		case *atrium.Page:
 			return 4, string(r.ID)
-		case *store.ScheduledPage:
+		case *atrium.ScheduledPage:
 			return 4, string(r.ID)
 		case *atrium.Audience:
 			return 5, string(r.ID)
-		case *store.AudienceVersion:
+		case *atrium.AudienceVersion:
 			return 6, fmt.Sprintf("%s %016d", r.AudienceID, r.Number)
 		case *atrium.Entry:
 			return 7, string(r.ID)
@@ -65,15 +65,15 @@ func wantOrder(t tb, records []store.Record) {
 		lastPlace, lastID = place, id
 		var needs []string
 		switch r := r.(type) {
-		case *store.LinkedProspect:
+		case *atrium.LinkedProspect:
 			for _, a := range r.AccountIDs {
 				needs = append(needs, string(a))
 			}
-		case *store.Merge:
+		case *atrium.Merge:
 			needs = append(needs, string(r.AccountID), string(r.Into))
 		case *atrium.Audience:
 			needs = append(needs, string(r.PageID))
-		case *store.AudienceVersion:
+		case *atrium.AudienceVersion:
 			id = string(r.ID)
 			needs = append(needs, string(r.PageID), string(r.AudienceID))
 		case *atrium.Entry:
@@ -134,8 +134,8 @@ func exportHasTheRest(t *testing.T, e *env) {
 	shows, none := e.newAudience(p, false), e.newAudience(p, false)
 	noted := published(e.newVersion(shows, 2))
 	noted.Note = "Grüße"
-	both := &store.ScheduledPage{Page: *e.newPage(atrium.PageDraft), Schedule: atrium.Schedule{PublishAt: pointer(entry.CreatedAt), UnpublishAt: pointer(entry.CreatedAt + 1000)}}
-	one := &store.ScheduledPage{Page: *e.newPage(atrium.PagePublished), Schedule: atrium.Schedule{UnpublishAt: pointer(entry.CreatedAt)}}
+	both := &atrium.ScheduledPage{Page: *e.newPage(atrium.PageDraft), Schedule: atrium.Schedule{PublishAt: pointer(entry.CreatedAt), UnpublishAt: pointer(entry.CreatedAt + 1000)}}
+	one := &atrium.ScheduledPage{Page: *e.newPage(atrium.PagePublished), Schedule: atrium.Schedule{UnpublishAt: pointer(entry.CreatedAt)}}
 	all = append(all, a, entry, p, both, one, shows, none, e.newVersion(shows, 1), noted, e.newVersion(shows, 3), e.newVersion(none, 1))
 	e.put(t, all...)
 	other := e.as(e.newTenant(t))
@@ -155,7 +155,7 @@ func exportHasTheRest(t *testing.T, e *env) {
 }
 
 func kindOrder(r store.Record) int {
-	return slices.Index([]string{"*atrium.Account", "*store.LinkedProspect", "*atrium.Brand", "*atrium.Page", "*atrium.Audience", "*store.AudienceVersion", "*atrium.Entry"}, fmt.Sprintf("%T", r))
+	return slices.Index([]string{"*atrium.Account", "*atrium.LinkedProspect", "*atrium.Brand", "*atrium.Page", "*atrium.Audience", "*atrium.AudienceVersion", "*atrium.Entry"}, fmt.Sprintf("%T", r))
 }
 
 func exportHasLarge(t *testing.T, e *env) {

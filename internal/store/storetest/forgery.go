@@ -8,7 +8,6 @@ import (
 
 	"atrium"
 	"atrium/internal/auditlog"
-	"atrium/internal/store"
 )
 
 // exportedFault verifies what is exported. A log that cannot be exported, or not be read
@@ -99,7 +98,7 @@ func (c *tampered) listIsRefused(t tb, limit int) bool {
 	t.Helper()
 	for next, first := int64(0), true; first || next != 0; first = false {
 		var err error
-		if _, next, err = c.AuditRows(t.Context(), c.tenant, store.AuditFilter{}, next, limit); err != nil {
+		if _, next, err = c.AuditRows(t.Context(), c.tenant, atrium.AuditFilter{}, next, limit); err != nil {
 			if atrium.CodeOf(err) != atrium.CodeInternal || !strings.Contains(err.Error(), "atrium audit verify") {
 				t.Errorf("error %v", err)
 			}
@@ -112,14 +111,14 @@ func (c *tampered) listIsRefused(t tb, limit int) bool {
 func endOfAListIsChecked(t *testing.T, e *env) {
 	c := &tampered{env: e.as(e.newTenant(t))}
 	c.fill(t)
-	_, next, err := c.AuditRows(t.Context(), c.tenant, store.AuditFilter{}, 0, 6)
+	_, next, err := c.AuditRows(t.Context(), c.tenant, atrium.AuditFilter{}, 0, 6)
 	if err != nil || next != 5 {
 		t.Fatalf("the first page ends before row %d, %v", next, err)
 	}
 	for n := int64(1); n < 5; n++ {
 		c.remove(t, n)
 	}
-	if rows, _, err := c.AuditRows(t.Context(), c.tenant, store.AuditFilter{}, next, 6); atrium.CodeOf(err) != atrium.CodeInternal {
+	if rows, _, err := c.AuditRows(t.Context(), c.tenant, atrium.AuditFilter{}, next, 6); atrium.CodeOf(err) != atrium.CodeInternal {
 		t.Errorf("the last page has the rows %v, %v", numbersOf(rows), err)
 	}
 }
@@ -132,7 +131,7 @@ func filteredListsAreChecked(t *testing.T, e *env) {
 		row.Number = number
 		row.Seal(c.tenant, c.rows[9].Hash)
 		c.insert(t, &row)
-		for _, f := range []store.AuditFilter{{Subject: row.Subject}, {Actor: row.Actor}, {Subject: "page_other"}} {
+		for _, f := range []atrium.AuditFilter{{Subject: row.Subject}, {Actor: row.Actor}, {Subject: "page_other"}} {
 			if rows, _, err := c.AuditRows(t.Context(), c.tenant, f, 0, 100); atrium.CodeOf(err) != atrium.CodeInternal {
 				t.Errorf("with row %d, %+v lists %v, %v", number, f, numbersOf(rows), err)
 			}

@@ -44,9 +44,9 @@ func identifiersRoundTrip(t *testing.T, e *env) {
 		e := e.as(e.newTenant(t))
 		suffix := suffixes().Draw(t, "suffix")
 		records := e.oneOfEach()
-		a, p := records[0].(*atrium.Account), records[1].(*store.LinkedProspect)
+		a, p := records[0].(*atrium.Account), records[1].(*atrium.LinkedProspect)
 		page, u := records[2].(*atrium.Page), records[3].(*atrium.Audience)
-		v, entry := records[4].(*store.AudienceVersion), records[5].(*atrium.Entry)
+		v, entry := records[4].(*atrium.AudienceVersion), records[5].(*atrium.Entry)
 		a.ID, p.ID, page.ID = as[atrium.AccountID](suffix), as[atrium.ProspectID](suffix), as[atrium.PageID](suffix)
 		u.ID, v.ID, entry.ID = as[atrium.AudienceID](suffix), as[atrium.VersionID](suffix), as[atrium.EntryID](suffix)
 		p.AccountIDs = []atrium.AccountID{a.ID}

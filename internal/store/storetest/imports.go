@@ -156,9 +156,9 @@ func importedWithout(t *testing.T, e *env) {
 	} {
 		e := e.as(e.newTenant(t))
 		records := e.oneOfEach()
-		a, p := records[0].(*atrium.Account), records[1].(*store.LinkedProspect)
+		a, p := records[0].(*atrium.Account), records[1].(*atrium.LinkedProspect)
 		page, u := records[2].(*atrium.Page), records[3].(*atrium.Audience)
-		v, entry := records[4].(*store.AudienceVersion), records[5].(*atrium.Entry)
+		v, entry := records[4].(*atrium.AudienceVersion), records[5].(*atrium.Entry)
 		p.ID, v.ID, entry.ID = "", "", ""
 		for _, at := range []*atrium.Time{
 			&a.CreatedAt, &a.UpdatedAt, &p.CreatedAt, &p.UpdatedAt, &page.CreatedAt, &page.UpdatedAt, &u.CreatedAt, &u.UpdatedAt, &v.CreatedAt, &entry.CreatedAt,
@@ -173,10 +173,10 @@ func importedWithout(t *testing.T, e *env) {
 			t.Fatalf("import: %d, %v", added, err)
 		}
 		got := e.records(t)
-		if got[1].(*store.LinkedProspect).ID == "" || got[4].(*store.AudienceVersion).ID == "" || got[5].(*atrium.Entry).ID == "" {
+		if got[1].(*atrium.LinkedProspect).ID == "" || got[4].(*atrium.AudienceVersion).ID == "" || got[5].(*atrium.Entry).ID == "" {
 			t.Errorf("not every record has an identifier: %q", describeAll(got))
 		}
-		account, prospect := got[0].(*atrium.Account), got[1].(*store.LinkedProspect)
+		account, prospect := got[0].(*atrium.Account), got[1].(*atrium.LinkedProspect)
 		gotPage, audience := got[2].(*atrium.Page), got[3].(*atrium.Audience)
 		for what, at := range map[string][2]atrium.Time{
 			"account": {account.CreatedAt, account.UpdatedAt}, "prospect": {prospect.CreatedAt, prospect.UpdatedAt},

@@ -104,7 +104,7 @@ func listsBoundedInBytes(t *testing.T, e *env) {
 		if size == 10 {
 			draft.Metadata = []byte(`"` + strings.Repeat("x", listBytes) + `"`) // which lists have not
 		}
-		p := &store.LinkedProspect{Prospect: atrium.Prospect{
+		p := &atrium.LinkedProspect{Prospect: atrium.Prospect{
 			ID: atrium.NewID[atrium.ProspectID](), Slug: &text, CreatedAt: draft.CreatedAt, UpdatedAt: draft.CreatedAt, Name: pointer("Sized"),
 		}, AccountIDs: []atrium.AccountID{account.ID}}
 		e.put(t, draft, gone, u, p)
@@ -119,7 +119,7 @@ func listsBoundedInBytes(t *testing.T, e *env) {
 		}
 		return newPageOf(found, next, ofPage), err
 	})
-	for what, f := range map[string]store.PageFilter{"pages of a brand": {BrandID: branded}, "deleted drafts": {Deleted: true, Status: atrium.PageDraft}, "deleted pages": {Deleted: true}} {
+	for what, f := range map[string]atrium.PageFilter{"pages of a brand": {BrandID: branded}, "deleted drafts": {Deleted: true, Status: atrium.PageDraft}, "deleted pages": {Deleted: true}} {
 		want := drafts
 		if f.Deleted {
 			want = deleted

@@ -139,10 +139,10 @@ func manyBounded(t *testing.T, e *env) {
 	id := e.withProspects(t, "acme.example", n)
 	var writes, reads atomic.Int64
 	e.Store = store.New(rowCounter{e.db, &writes, &reads}, e.clock.now)
-	if _, _, err := e.Account(t.Context(), e.tenant, id); !errors.Is(err, store.ErrPartial) {
+	if _, _, err := e.Account(t.Context(), e.tenant, id); !errors.Is(err, atrium.ErrPartial) {
 		t.Errorf("read all at once: %v", err)
 	}
-	if _, err := e.AccountDetail(t.Context(), e.tenant, id); !errors.Is(err, store.ErrPartial) {
+	if _, err := e.AccountDetail(t.Context(), e.tenant, id); !errors.Is(err, atrium.ErrPartial) {
 		t.Errorf("read all at once: %v", err)
 	}
 	if got := e.readEmails(t, id); len(got) != n {
@@ -181,7 +181,7 @@ func longTextsBounded(t *testing.T, e *env) {
 		chunk = append(chunk, p)
 	}
 	e.put(t, chunk...)
-	if _, _, err := e.Account(t.Context(), e.tenant, a.ID); !errors.Is(err, store.ErrPartial) {
+	if _, _, err := e.Account(t.Context(), e.tenant, a.ID); !errors.Is(err, atrium.ErrPartial) {
 		t.Errorf("read all at once: %v", err)
 	}
 	got := e.readEmails(t, a.ID)
@@ -212,7 +212,7 @@ func manyOneState(t *testing.T, e *env) {
 
 func manyChecked(t *testing.T, e *env) {
 	id := e.withProspects(t, "acme.example", 250)
-	first := of[*store.LinkedProspect](e.records(t))[0].ID
+	first := of[*atrium.LinkedProspect](e.records(t))[0].ID
 	for what, meanwhile := range map[string]func(){
 		"a prospect is changed": func() {
 			if _, err := e.UpdateProspect(t.Context(), e.change(), first, func(p *atrium.Prospect) { p.Email = pointer("changed@acme.example") }, agree); err != nil {
@@ -287,7 +287,7 @@ func longMergedBounded(t *testing.T, e *env) {
 		}
 		return all
 	}
-	if _, err := e.AccountDetail(t.Context(), e.tenant, root); !errors.Is(err, store.ErrPartial) {
+	if _, err := e.AccountDetail(t.Context(), e.tenant, root); !errors.Is(err, atrium.ErrPartial) {
 		t.Errorf("read all at once: %v", err)
 	}
 	if err := e.ReadAccount(t.Context(), e.tenant, ids[0], func(d atrium.AccountDetail) error {

@@ -488,7 +488,7 @@ func mergeReadsNoDomains(t *testing.T, e *env) {
 	ids := e.longDomains(t, n, size)
 	lines := make([]store.Record, 0, n)
 	for _, id := range ids[1:] {
-		lines = append(lines, &store.Merge{AccountID: id, Into: ids[0]})
+		lines = append(lines, &atrium.Merge{AccountID: id, Into: ids[0]})
 	}
 	counted, most := e.writing()
 	counted.put(t, lines...)
@@ -530,7 +530,7 @@ func mergesCounted(t *testing.T, e *env) {
 			roots = append(roots, a)
 			continue
 		}
-		lines = append(lines, &store.Merge{AccountID: a.ID, Into: roots[len(roots)-1].ID})
+		lines = append(lines, &atrium.Merge{AccountID: a.ID, Into: roots[len(roots)-1].ID})
 	}
 	for chunk := range slices.Chunk(accounts, 500) {
 		e.put(t, chunk...)
@@ -539,7 +539,7 @@ func mergesCounted(t *testing.T, e *env) {
 		e.put(t, chunk...)
 	}
 	for i := range groups / 2 {
-		joined = append(joined, &store.Merge{AccountID: roots[2*i].ID, Into: roots[2*i+1].ID})
+		joined = append(joined, &atrium.Merge{AccountID: roots[2*i].ID, Into: roots[2*i+1].ID})
 	}
 	if _, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(joined...)); !errors.Is(err, store.ErrChunkTooLarge) {
 		t.Errorf("an import of %d merges of groups of %d accounts: %v", len(joined), size, err)

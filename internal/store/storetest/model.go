@@ -17,10 +17,10 @@ type realm struct {
 	tenant    atrium.TenantID
 	accounts  map[atrium.AccountID]atrium.Account   // without their newest activity
 	merged    map[atrium.AccountID]atrium.AccountID // into what, directly
-	prospects map[atrium.ProspectID]store.LinkedProspect
+	prospects map[atrium.ProspectID]atrium.LinkedProspect
 	pages     map[atrium.PageID]atrium.Page
 	audiences map[atrium.AudienceID]atrium.Audience
-	versions  map[atrium.VersionID]store.AudienceVersion
+	versions  map[atrium.VersionID]atrium.AudienceVersion
 	entries   map[atrium.EntryID]atrium.Entry
 	keys      map[string]binding
 }
@@ -33,9 +33,9 @@ type binding struct {
 
 func newRealm(tenant atrium.TenantID) *realm {
 	return &realm{
-		tenant: tenant, accounts: map[atrium.AccountID]atrium.Account{}, merged: map[atrium.AccountID]atrium.AccountID{}, prospects: map[atrium.ProspectID]store.LinkedProspect{},
+		tenant: tenant, accounts: map[atrium.AccountID]atrium.Account{}, merged: map[atrium.AccountID]atrium.AccountID{}, prospects: map[atrium.ProspectID]atrium.LinkedProspect{},
 		pages: map[atrium.PageID]atrium.Page{}, audiences: map[atrium.AudienceID]atrium.Audience{},
-		versions: map[atrium.VersionID]store.AudienceVersion{}, entries: map[atrium.EntryID]atrium.Entry{}, keys: map[string]binding{},
+		versions: map[atrium.VersionID]atrium.AudienceVersion{}, entries: map[atrium.EntryID]atrium.Entry{}, keys: map[string]binding{},
 	}
 }
 
@@ -52,7 +52,7 @@ func (r *realm) records() (all []store.Record) {
 		all = append(all, &v)
 	}
 	for id, into := range r.merged {
-		all = append(all, &store.Merge{AccountID: id, Into: into})
+		all = append(all, &atrium.Merge{AccountID: id, Into: into})
 	}
 	for _, v := range r.prospects {
 		all = append(all, &v)

@@ -18,14 +18,14 @@ func (r *realm) take(record store.Record) (added, ok bool) {
 			return false, false
 		}
 		r.accounts[v.ID] = *v
-	case *store.LinkedProspect:
+	case *atrium.LinkedProspect:
 		for _, id := range v.AccountIDs {
 			if _, ok := r.accounts[id]; !ok {
 				return false, false
 			}
 		}
 		r.prospects[v.ID] = *v
-	case *store.Merge:
+	case *atrium.Merge:
 		if _, ok := r.accounts[v.AccountID]; !ok || !r.mayMerge(v.AccountID, v.Into) {
 			return false, false
 		}
@@ -42,7 +42,7 @@ func (r *realm) take(record store.Record) (added, ok bool) {
 			r.pages[p.ID] = p
 		}
 		r.audiences[v.ID] = *v
-	case *store.AudienceVersion:
+	case *atrium.AudienceVersion:
 		return r.takeVersion(*v)
 	case *atrium.Entry:
 		return r.takeEntry(*v)
@@ -57,13 +57,13 @@ func (r *realm) same(record store.Record) store.Record {
 		if s, ok := r.accounts[v.ID]; ok {
 			return &s
 		}
-	case *store.LinkedProspect:
+	case *atrium.LinkedProspect:
 		if s, ok := r.prospects[v.ID]; ok {
 			return &s
 		}
-	case *store.Merge:
+	case *atrium.Merge:
 		if into := r.merged[v.AccountID]; into != "" {
-			return &store.Merge{AccountID: v.AccountID, Into: into}
+			return &atrium.Merge{AccountID: v.AccountID, Into: into}
 		}
 	case *atrium.Page:
 		if s, ok := r.pages[v.ID]; ok {
@@ -73,7 +73,7 @@ func (r *realm) same(record store.Record) store.Record {
 		if s, ok := r.audiences[v.ID]; ok {
 			return &s
 		}
-	case *store.AudienceVersion:
+	case *atrium.AudienceVersion:
 		if s, ok := r.versions[v.ID]; ok {
 			return &s
 		}
@@ -85,7 +85,7 @@ func (r *realm) same(record store.Record) store.Record {
 	return nil
 }
 
-func (r *realm) takeVersion(v store.AudienceVersion) (added, ok bool) {
+func (r *realm) takeVersion(v atrium.AudienceVersion) (added, ok bool) {
 	u, ok := r.audiences[v.AudienceID]
 	if !ok || v.PageID != u.PageID {
 		return false, false

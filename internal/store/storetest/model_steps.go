@@ -201,9 +201,9 @@ func (p *pair) record() store.Record {
 	case "account":
 		return &atrium.Account{ID: account, Domain: draw(p, "domain", "a.example", "c.example", "unattributed.invalid", "https://ab--cd.example", "ab--cd.example"), Name: draw(p, "name", "", "Acme"), CreatedAt: at, UpdatedAt: at}
 	case "prospect":
-		return &store.LinkedProspect{Prospect: atrium.Prospect{ID: as[atrium.ProspectID](suffix()), CreatedAt: at, UpdatedAt: at}, AccountIDs: []atrium.AccountID{account}}
+		return &atrium.LinkedProspect{Prospect: atrium.Prospect{ID: as[atrium.ProspectID](suffix()), CreatedAt: at, UpdatedAt: at}, AccountIDs: []atrium.AccountID{account}}
 	case "merge":
-		return &store.Merge{AccountID: account, Into: as[atrium.AccountID](suffix())}
+		return &atrium.Merge{AccountID: account, Into: as[atrium.AccountID](suffix())}
 	case "page":
 		made := p.newPage(draw(p, "status", atrium.PageStatuses()...))
 		made.ID, made.CreatedAt, made.UpdatedAt = page, at, at
@@ -211,7 +211,7 @@ func (p *pair) record() store.Record {
 	case "audience":
 		return &atrium.Audience{ID: audience, PageID: page, Archived: rapid.Bool().Draw(p.t, "archived"), CreatedAt: at, UpdatedAt: at}
 	case "version":
-		return &store.AudienceVersion{PageID: page, Version: atrium.Version{
+		return &atrium.AudienceVersion{PageID: page, Version: atrium.Version{
 			ID: atrium.NewID[atrium.VersionID](), AudienceID: audience, Number: draw(p, "number", int64(0), 0, 1, 2, 5), CreatedAt: at,
 		}}
 	default:

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"atrium"
-	"atrium/internal/store"
 )
 
 func ruleMatches(t *testing.T, e *env) {
@@ -161,7 +160,7 @@ func ruleReadsBounded(t *testing.T, e *env) {
 	if err != nil || report.Moved != 2 {
 		t.Fatalf("move by a long domain: %+v, %v", report, err)
 	}
-	rows, _, err := e.AuditRows(t.Context(), e.tenant, store.AuditFilter{Action: "move.create"}, 0, 1)
+	rows, _, err := e.AuditRows(t.Context(), e.tenant, atrium.AuditFilter{Action: "move.create"}, 0, 1)
 	if err != nil || len(rows) != 1 || len(rows[0].Detail) > 1000 {
 		t.Errorf("the audit log has %d rows of the move, or all of the domain: %v", len(rows), err)
 	}

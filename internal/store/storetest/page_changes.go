@@ -38,7 +38,7 @@ func (e *env) pageDraft(t tb) atrium.Page {
 	}
 }
 
-func (e *env) createPage(t tb) store.ScheduledPage {
+func (e *env) createPage(t tb) atrium.ScheduledPage {
 	t.Helper()
 	p, _, err := e.CreatePage(t.Context(), e.change(), e.pageDraft(t))
 	if err != nil {
@@ -47,7 +47,7 @@ func (e *env) createPage(t tb) store.ScheduledPage {
 	return p
 }
 
-func (e *env) wantPage(t tb, want store.ScheduledPage) {
+func (e *env) wantPage(t tb, want atrium.ScheduledPage) {
 	t.Helper()
 	got, err := e.ScheduledPage(t.Context(), e.tenant, want.ID)
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -64,7 +64,7 @@ type auditedAct struct {
 // acts returns what was recorded of a subject, the oldest first.
 func (e *env) acts(t tb, subject string) (acts []auditedAct) {
 	t.Helper()
-	for _, r := range slices.Backward(e.auditRows(t, store.AuditFilter{Subject: subject}, 100)) {
+	for _, r := range slices.Backward(e.auditRows(t, atrium.AuditFilter{Subject: subject}, 100)) {
 		a := auditedAct{actor: r.Actor, action: r.Action}
 		if err := json.Unmarshal(r.Detail, &a.detail); err != nil {
 			t.Errorf("the detail %s: %v", r.Detail, err)
@@ -90,7 +90,7 @@ func pageAsMade(t *testing.T, e *env) {
 	draft := e.pageDraft(t)
 	draft.HeaderActionID = pointer("action_1")
 	made, replayed, err := e.CreatePage(t.Context(), e.keyed("page", "same"), draft)
-	want := store.ScheduledPage{Page: draft}
+	want := atrium.ScheduledPage{Page: draft}
 	want.ID, want.TenantID, want.Status = made.ID, e.tenant, atrium.PageDraft
 	want.CreatedAt, want.UpdatedAt = e.clock.shows(), e.clock.shows()
 	if err != nil || replayed || !reflect.DeepEqual(made, want) {
@@ -132,7 +132,7 @@ func pageAsMade(t *testing.T, e *env) {
 func pageRefused(t *testing.T, e *env) {
 	made := e.createPage(t)
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
-	refuse := func(p store.ScheduledPage) error {
+	refuse := func(p atrium.ScheduledPage) error {
 		if !reflect.DeepEqual(p, made) {
 			t.Errorf("asked about %+v", p)
 		}
@@ -147,7 +147,7 @@ func pageRefused(t *testing.T, e *env) {
 }
 
 // everyChange makes every change of a page and returns what came of each.
-func (e *env) everyChange(t tb, id atrium.PageID, check func(store.ScheduledPage) error) map[string]error {
+func (e *env) everyChange(t tb, id atrium.PageID, check func(atrium.ScheduledPage) error) map[string]error {
 	t.Helper()
 	ctx, c := t.Context(), e.change()
 	errs := map[string]error{}
@@ -217,7 +217,7 @@ func pageTransitions(t *testing.T, e *env) {
 			p := e.newPage(from)
 			e.put(t, p)
 			e.clock.step(1e9)
-			want := store.ScheduledPage{Page: e.page(t, p.ID)}
+			want := atrium.ScheduledPage{Page: e.page(t, p.ID)}
 			got, err := e.TakePage(t.Context(), e.change(), p.ID, step, agree)
 			if to, ok := steps[step]; ok {
 				want.Status, want.UpdatedAt = to, e.clock.shows()
@@ -250,7 +250,7 @@ func deletedPage(t *testing.T, e *env) {
 	e.wantPage(t, deleted)
 
 	e.clock.step(1e9)
-	for what, err := range e.everyChange(t, made.ID, func(p store.ScheduledPage) error {
+	for what, err := range e.everyChange(t, made.ID, func(p atrium.ScheduledPage) error {
 		if p.DeletedAt == nil {
 			return atrium.NotFound() // it must not come to its undeletion
 		}
@@ -272,7 +272,7 @@ func deletedPage(t *testing.T, e *env) {
 }
 
 // filtered follows a list to its end.
-func (e *env) filtered(t tb, filter store.PageFilter, limit int) (ids []atrium.PageID, parts int) {
+func (e *env) filtered(t tb, filter atrium.PageFilter, limit int) (ids []atrium.PageID, parts int) {
 	t.Helper()
 	var after *atrium.Position
 	for {
@@ -313,7 +313,7 @@ func pagesFiltered(t *testing.T, e *env) {
 	for _, status := range append(atrium.PageStatuses(), "") {
 		for _, brand := range append(brands, "", atrium.NewID[atrium.BrandID]()) {
 			for _, deleted := range []bool{false, true} {
-				filter := store.PageFilter{Status: status, BrandID: brand, Deleted: deleted}
+				filter := atrium.PageFilter{Status: status, BrandID: brand, Deleted: deleted}
 				var want []atrium.PageID
 				for _, p := range all {
 					if (status == "" || p.Status == status) && (brand == "" || p.BrandID == string(brand)) && (p.DeletedAt != nil) == deleted {
@@ -343,7 +343,7 @@ func pagesSifted(t *testing.T, e *env) {
 		records = append(records, p)
 	}
 	e.put(t, records...)
-	filter := store.PageFilter{Status: atrium.PagePublished, BrandID: brand}
+	filter := atrium.PageFilter{Status: atrium.PagePublished, BrandID: brand}
 	if got, parts := e.filtered(t, filter, 20); len(got) != 1 || parts != 3 {
 		t.Errorf("found %v in %d parts, want the oldest in the third", got, parts)
 	}
@@ -359,7 +359,7 @@ func pageOfAnother(t *testing.T, e *env) {
 	if _, err := other.ScheduledPage(t.Context(), other.tenant, made.ID); atrium.CodeOf(err) != atrium.CodeNotFound {
 		t.Errorf("read: %v", err)
 	}
-	for _, filter := range []store.PageFilter{{}, {BrandID: atrium.BrandID(made.BrandID)}, {Deleted: true}} {
+	for _, filter := range []atrium.PageFilter{{}, {BrandID: atrium.BrandID(made.BrandID)}, {Deleted: true}} {
 		if got, _ := other.filtered(t, filter, 10); len(got) > 0 {
 			t.Errorf("%+v: %v", filter, got)
 		}
@@ -407,7 +407,7 @@ func largeChanges(t *testing.T, e *env) {
 		}
 		admitted = nil
 	}
-	unchecked := func(store.ScheduledPage) error { return nil }
+	unchecked := func(atrium.ScheduledPage) error { return nil }
 	draft := e.pageDraft(t)
 	small, _, err := e.CreatePage(t.Context(), c, draft)
 	want("make a small page", false, err)
@@ -436,7 +436,7 @@ func largeChanges(t *testing.T, e *env) {
 
 	v, _, err := e.CreateVersion(t.Context(), c, large.ID, u.ID, []byte(`"`+draft.Context+`"`), "")
 	want("make a large version", true, err)
-	_, err = e.ArchiveVersion(t.Context(), c, large.ID, u.ID, v.Number, true, func(store.PublishedVersion) error { return nil })
+	_, err = e.ArchiveVersion(t.Context(), c, large.ID, u.ID, v.Number, true, func(atrium.PublishedVersion) error { return nil })
 	want("archive a large version", true, err)
 
 	none := errors.New("not admitted")
@@ -456,8 +456,8 @@ func pageSizes(t *testing.T, e *env) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	update := func(p *store.ScheduledPage, context string) error {
-		changed, err := e.UpdatePage(t.Context(), e.change(), p.ID, atrium.PageEdit{Context: &context}, func(store.ScheduledPage) error { return nil })
+	update := func(p *atrium.ScheduledPage, context string) error {
+		changed, err := e.UpdatePage(t.Context(), e.change(), p.ID, atrium.PageEdit{Context: &context}, func(atrium.ScheduledPage) error { return nil })
 		if err == nil {
 			*p = changed
 		}

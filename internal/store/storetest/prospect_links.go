@@ -153,7 +153,7 @@ func linksAndMergesInOneOrder(t *testing.T, e *env) {
 	p := e.prospect(t, "jane@acme.example")
 	e.link(t, a.ID, p.ID)
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
-	refuse := func(store.LinkedProspect) error { return no }
+	refuse := func(atrium.LinkedProspect) error { return no }
 	parallel(2*writers, func(i int) {
 		for range 10 {
 			var err error
@@ -186,7 +186,7 @@ func copiesNotExported(t *testing.T, e *env) {
 	p := e.newProspect(old)
 	e.put(t, survivor, old, p)
 	e.merged(t, old.ID, survivor.ID)
-	if exported := of[*store.LinkedProspect](e.records(t)); len(exported) != 1 || !slices.Equal(exported[0].AccountIDs, p.AccountIDs) {
+	if exported := of[*atrium.LinkedProspect](e.records(t)); len(exported) != 1 || !slices.Equal(exported[0].AccountIDs, p.AccountIDs) {
 		t.Errorf("exported %+v, want the one link", exported)
 	}
 	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(p)); err != nil || added != 0 {

@@ -14,7 +14,6 @@ import (
 
 	"atrium"
 	"atrium/internal/canonical"
-	"atrium/internal/store"
 	"atrium/internal/store/engine"
 )
 
@@ -34,7 +33,7 @@ var prospects = []guarantee{
 	{"another tenant's prospect is not there, and cannot be linked", prospectOfAnother},
 }
 
-func (e *env) prospect(t tb, email string) store.LinkedProspect {
+func (e *env) prospect(t tb, email string) atrium.LinkedProspect {
 	t.Helper()
 	p, _, err := e.CreateProspect(t.Context(), e.change(), atrium.Prospect{Email: &email})
 	if err != nil {
@@ -66,7 +65,7 @@ func (e *env) linked(t tb, account atrium.AccountID, id atrium.ProspectID) error
 }
 
 // wantProspect holds that a prospect is so, linked to the accounts.
-func (e *env) wantProspect(t tb, want store.LinkedProspect, accounts ...atrium.AccountID) {
+func (e *env) wantProspect(t tb, want atrium.LinkedProspect, accounts ...atrium.AccountID) {
 	t.Helper()
 	want.AccountIDs = accounts
 	got, err := e.Prospect(t.Context(), e.tenant, want.ID)
@@ -102,7 +101,7 @@ func prospectAsMade(t *testing.T, e *env) {
 func prospectRefused(t *testing.T, e *env) {
 	made := e.prospect(t, "jane@acme.example")
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
-	refuse := func(p store.LinkedProspect) error {
+	refuse := func(p atrium.LinkedProspect) error {
 		if !reflect.DeepEqual(p, made) {
 			t.Errorf("asked about %+v", p)
 		}
@@ -128,7 +127,7 @@ func prospectRefused(t *testing.T, e *env) {
 }
 
 func prospectMadeOnce(t *testing.T, e *env) {
-	made := make([]store.LinkedProspect, 2*writers)
+	made := make([]atrium.LinkedProspect, 2*writers)
 	replays := make([]bool, 2*writers)
 	e.both(func(e *env, i int) {
 		var err error
@@ -222,7 +221,7 @@ func prospectsLikeModel(t *testing.T, e *env) {
 		e := e.as(e.newTenant(t))
 		accounts := []atrium.AccountID{"", e.record(t, byDomain("a.example")).AccountID, e.record(t, byDomain("b.example")).AccountID}
 		type model struct {
-			p       store.LinkedProspect
+			p       atrium.LinkedProspect
 			account atrium.AccountID
 		}
 		var all []model
@@ -326,7 +325,7 @@ func prospectRaces(t *testing.T, e *env) {
 		}
 	})
 	want := int64(0)
-	for _, p := range of[*store.LinkedProspect](e.records(t)) {
+	for _, p := range of[*atrium.LinkedProspect](e.records(t)) {
 		if p.ID == all[0] || p.ID == all[1] {
 			t.Errorf("a deleted prospect is there")
 		}

@@ -58,7 +58,7 @@ func describe(r store.Record) string {
 		a := *original
 		a.TenantID, a.LatestActivityAt = "", nil
 		r = a
-	case *store.LinkedProspect:
+	case *atrium.LinkedProspect:
 		p := *original
 		p.TenantID, p.AccountIDs = "", append([]atrium.AccountID(nil), p.AccountIDs...) // none is nil
 		slices.Sort(p.AccountIDs)
@@ -71,7 +71,7 @@ func describe(r store.Record) string {
 		p := *original
 		p.TenantID, p.AudiencesCount = "", 0
 		r = p
-	case *store.ScheduledPage:
+	case *atrium.ScheduledPage:
 		p := *original
 		p.TenantID, p.AudiencesCount = "", 0
 		r = p
@@ -79,7 +79,7 @@ func describe(r store.Record) string {
 		u := *original
 		u.TenantID, u.VersionsCount, u.PublishedNumber = "", 0, 0
 		r = u
-	case *store.AudienceVersion:
+	case *atrium.AudienceVersion:
 		v := *original
 		v.TenantID = ""
 		r = v
@@ -121,9 +121,9 @@ func (e *env) newAccount(domain, name string) *atrium.Account {
 	return &atrium.Account{ID: atrium.NewID[atrium.AccountID](), Domain: domain, Name: name, CreatedAt: at, UpdatedAt: at}
 }
 
-func (e *env) newProspect(accounts ...*atrium.Account) *store.LinkedProspect {
+func (e *env) newProspect(accounts ...*atrium.Account) *atrium.LinkedProspect {
 	at := e.clock.shows()
-	p := &store.LinkedProspect{Prospect: atrium.Prospect{ID: atrium.NewID[atrium.ProspectID](), CreatedAt: at, UpdatedAt: at}}
+	p := &atrium.LinkedProspect{Prospect: atrium.Prospect{ID: atrium.NewID[atrium.ProspectID](), CreatedAt: at, UpdatedAt: at}}
 	for _, a := range accounts {
 		p.AccountIDs = append(p.AccountIDs, a.ID)
 	}
@@ -148,8 +148,8 @@ func (e *env) newAudience(page *atrium.Page, archived bool) *atrium.Audience {
 }
 
 // newVersion makes a version; number 0 asks for the next one.
-func (e *env) newVersion(audience *atrium.Audience, number int64) *store.AudienceVersion {
-	return &store.AudienceVersion{PageID: audience.PageID, Version: atrium.Version{
+func (e *env) newVersion(audience *atrium.Audience, number int64) *atrium.AudienceVersion {
+	return &atrium.AudienceVersion{PageID: audience.PageID, Version: atrium.Version{
 		ID: atrium.NewID[atrium.VersionID](), AudienceID: audience.ID, Number: number, Content: []byte(`{}`), CreatedAt: e.clock.shows(),
 	}}
 }
@@ -162,7 +162,7 @@ func (e *env) newEntry(account *atrium.Account, key string) *atrium.Entry {
 }
 
 // published makes a version the one that its audience shows.
-func published(v *store.AudienceVersion) *store.AudienceVersion {
+func published(v *atrium.AudienceVersion) *atrium.AudienceVersion {
 	v.Published = true
 	return v
 }

@@ -30,7 +30,7 @@ func (e *env) in(d time.Duration) *atrium.Time {
 	return pointer(e.clock.shows() + atrium.At(time.UnixMicro(d.Microseconds())))
 }
 
-func (e *env) schedule(t tb, id atrium.PageID, publish, unpublish *atrium.Time) store.ScheduledPage {
+func (e *env) schedule(t tb, id atrium.PageID, publish, unpublish *atrium.Time) atrium.ScheduledPage {
 	t.Helper()
 	p, err := e.SchedulePage(t.Context(), e.change(), id, atrium.Schedule{PublishAt: publish, UnpublishAt: unpublish}, agree)
 	if err != nil {

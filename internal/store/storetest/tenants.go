@@ -202,13 +202,13 @@ func tenantsNeverMeet(t *testing.T, e *env) {
 			switch r := r.(type) {
 			case *atrium.Account:
 				r.Name = text
-			case *store.LinkedProspect:
+			case *atrium.LinkedProspect:
 				r.Name = &text
 			case *atrium.Page:
 				r.Title = text
 			case *atrium.Audience:
 				r.Name = text
-			case *store.AudienceVersion:
+			case *atrium.AudienceVersion:
 				r.Content = []byte(`"` + text + `"`)
 			case *atrium.Entry:
 				r.Source = text

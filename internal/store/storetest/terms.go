@@ -10,7 +10,6 @@ import (
 
 	"atrium"
 	"atrium/internal/canonical"
-	"atrium/internal/store"
 	"atrium/internal/store/engine"
 )
 
@@ -46,7 +45,7 @@ func (e *env) wantTerms(t tb) {
 		switch r := r.(type) {
 		case *atrium.Account:
 			again.put(t, r)
-		case *store.LinkedProspect:
+		case *atrium.LinkedProspect:
 			p := *r
 			p.AccountIDs = nil
 			again.put(t, &p)
@@ -153,7 +152,7 @@ func (e *env) groupSteps(t *rapid.T) {
 
 // prospectSteps makes, changes or deletes a prospect.
 func (e *env) prospectSteps(t *rapid.T, text func() string) {
-	all := of[*store.LinkedProspect](e.records(t))
+	all := of[*atrium.LinkedProspect](e.records(t))
 	if len(all) == 0 || rapid.Bool().Draw(t, "new") {
 		if _, _, err := e.CreateProspect(t.Context(), e.change(), atrium.Prospect{Name: pointer(text()), Email: pointer(text())}); err != nil {
 			t.Fatalf("create a prospect: %v", err)

@@ -23,13 +23,13 @@ var trials = []guarantee{
 func trialSaysWhatImportWould(t *testing.T, e *env) {
 	type world struct {
 		account, other           *atrium.Account
-		prospect                 *store.LinkedProspect
+		prospect                 *atrium.LinkedProspect
 		page, otherPage          *atrium.Page
 		audience, numbered, last *atrium.Audience
-		version                  *store.AudienceVersion
+		version                  *atrium.AudienceVersion
 		entry                    *atrium.Entry
 	}
-	at := func(v *store.AudienceVersion, change func(*store.AudienceVersion)) *store.AudienceVersion {
+	at := func(v *atrium.AudienceVersion, change func(*atrium.AudienceVersion)) *atrium.AudienceVersion {
 		change(v)
 		return v
 	}
@@ -66,7 +66,7 @@ func trialSaysWhatImportWould(t *testing.T, e *env) {
 		},
 		"no next number": func(e *env, w *world) [][]store.Record { return one(e.newVersion(w.last, 0)) },
 		"a version of another page": func(e *env, w *world) [][]store.Record {
-			return one(at(e.newVersion(w.audience, 0), func(v *store.AudienceVersion) { v.PageID = w.otherPage.ID }))
+			return one(at(e.newVersion(w.audience, 0), func(v *atrium.AudienceVersion) { v.PageID = w.otherPage.ID }))
 		},
 		"a second published version": func(e *env, w *world) [][]store.Record {
 			return one(published(e.newVersion(w.numbered, 9)))
@@ -85,7 +85,7 @@ func trialSaysWhatImportWould(t *testing.T, e *env) {
 			return one(p)
 		},
 		"another version with an identifier": func(e *env, w *world) [][]store.Record {
-			return one(at(e.newVersion(w.audience, 5), func(v *store.AudienceVersion) { v.ID = w.version.ID }))
+			return one(at(e.newVersion(w.audience, 5), func(v *atrium.AudienceVersion) { v.ID = w.version.ID }))
 		},
 		"another entry with an identifier": func(e *env, w *world) [][]store.Record {
 			entry := e.newEntry(w.account, "")
@@ -137,15 +137,15 @@ func copied(records []store.Record) []store.Record {
 		switch r := r.(type) {
 		case *atrium.Account:
 			all[i] = pointer(*r)
-		case *store.LinkedProspect:
+		case *atrium.LinkedProspect:
 			all[i] = pointer(*r)
-		case *store.Merge:
+		case *atrium.Merge:
 			all[i] = pointer(*r)
 		case *atrium.Page:
 			all[i] = pointer(*r)
 		case *atrium.Audience:
 			all[i] = pointer(*r)
-		case *store.AudienceVersion:
+		case *atrium.AudienceVersion:
 			all[i] = pointer(*r)
 		case *atrium.Entry:
 			all[i] = pointer(*r)

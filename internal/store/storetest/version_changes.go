@@ -27,7 +27,7 @@ var versionChanges = []guarantee{
 	{"another audience's version is not there", versionOfAnother},
 }
 
-func (e *env) createVersion(t tb, u atrium.Audience, content string) store.PublishedVersion {
+func (e *env) createVersion(t tb, u atrium.Audience, content string) atrium.PublishedVersion {
 	t.Helper()
 	v, _, err := e.CreateVersion(t.Context(), e.change(), u.PageID, u.ID, []byte(content), "")
 	if err != nil {
@@ -87,7 +87,7 @@ func versionAsMade(t *testing.T, e *env) {
 	u := e.createAudience(t, e.createPage(t).ID, "Visitors")
 	const content = `{"b":[1.0,9007199254740993],"a":"\u00e9"}`
 	made, _, err := e.CreateVersion(t.Context(), e.keyed("version", "same"), u.PageID, u.ID, []byte(content), "First")
-	want := store.PublishedVersion{Version: atrium.Version{
+	want := atrium.PublishedVersion{Version: atrium.Version{
 		ID: made.ID, TenantID: e.tenant, AudienceID: u.ID, Number: 1, Note: "First", CreatedAt: e.clock.shows(),
 	}}
 	if err != nil || fmt.Sprint(made) != fmt.Sprint(want) {
@@ -170,7 +170,7 @@ func versionArchived(t *testing.T, e *env) {
 	e.wantActs(t, string(v.ID), "version.create", "version.archive", "version.restore", "version.publish")
 
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
-	refuse := func(store.PublishedVersion) error { return no }
+	refuse := func(atrium.PublishedVersion) error { return no }
 	if _, err := e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, 2, refuse); !errors.Is(err, no) {
 		t.Errorf("publish: %v", err)
 	}

@@ -71,7 +71,7 @@ func versionsListed(t *testing.T, e *env) {
 		t.Fatalf("%d versions of %d, %v, want 4", len(got), total, err)
 	}
 	for i := range want {
-		if describe(&store.AudienceVersion{Version: got[i]}) != describe(&store.AudienceVersion{Version: want[i]}) {
+		if describe(&atrium.AudienceVersion{Version: got[i]}) != describe(&atrium.AudienceVersion{Version: want[i]}) {
 			t.Errorf("place %d has %+v, want %+v", i, got[i], want[i])
 		}
 	}
