@@ -14,10 +14,10 @@ import (
 // too many to hold: what was changed must not be answered with a failure. That can only be
 // after a replay, which changes nothing.
 func (s *Store) changeAccount(ctx context.Context, c atrium.Change, checkedID atrium.AccountID, check func(atrium.AccountDetail) error,
-	f func(tx *changing) (atrium.AccountID, error),
+	f func(*changing, precondition) (atrium.AccountID, error),
 ) (d atrium.AccountDetail, replayed bool, err error) {
-	id, replayed, err := checkedChange(ctx, s, c, checkedID, check, func(tx *changing) (id atrium.AccountID, err error) {
-		if id, err = f(tx); err == nil {
+	id, replayed, err := checkedChange(ctx, s, c, checkedID, check, func(tx *changing, p precondition) (id atrium.AccountID, err error) {
+		if id, err = f(tx, p); err == nil {
 			d, err = findAccountDetail(tx, c.TenantID, id)
 		}
 		return id, err
@@ -38,7 +38,7 @@ var errDomainTaken = atrium.Errorf(atrium.CodeConflict, "Another account has the
 // for that of the unattributed account.
 func (s *Store) CreateAccount(ctx context.Context, c atrium.Change, domain, name string) (d atrium.AccountDetail, replayed bool, err error) {
 	domain, legacy := canonical.DomainForms(domain)
-	return s.changeAccount(ctx, c, "", nil, func(tx *changing) (atrium.AccountID, error) {
+	return s.changeAccount(ctx, c, "", nil, func(tx *changing, _ precondition) (atrium.AccountID, error) {
 		owners, err := tx.withDomain(domain, legacy)
 		switch {
 		case err != nil:
@@ -120,12 +120,12 @@ func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 	if u.Domain != "" {
 		wanted, legacy = canonical.DomainForms(u.Domain)
 	}
-	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing) (atrium.AccountID, error) {
+	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing, p precondition) (atrium.AccountID, error) {
 		g, err := tx.lockGroupAndDomain(id, wanted)
 		if err != nil {
 			return "", err
 		}
-		if err := tx.checkGroup(g, check); err != nil {
+		if err := p.testGroup(tx, g); err != nil {
 			return "", err
 		}
 		if g.root.unattributed() {

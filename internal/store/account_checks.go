@@ -34,39 +34,54 @@ func stateOf(tx engine.Tx, a atrium.Account) (accountState, error) {
 // outside of it first.
 var errUnchecked = errors.New("the account is not in a state that was checked")
 
-// check returns the error of check for an account that is locked and was read by the
-// transaction; nil stands for no check. It is errUnchecked if the account is not held in memory
-// as a whole and not in the state that checkedChange has checked.
-func (tx *changing) check(d atrium.AccountDetail, check func(atrium.AccountDetail) error) error {
+// A precondition is what an account must be like for a change.
+type precondition struct {
+	check   func(atrium.AccountDetail) error // nil for none
+	checked *accountState                    // in which check was called before the transaction; nil for none
+}
+
+// test returns the error of the check for an account that is locked and was read by the
+// transaction. It is errUnchecked if the account is not held in memory as a whole and not in
+// the state that was checked.
+func (p precondition) test(tx *changing, d atrium.AccountDetail) error {
 	switch {
-	case check == nil:
+	case p.check == nil:
 		return nil
 	case !d.Partial():
-		return check(d)
+		return p.check(d)
 	}
 	state, err := stateOf(tx, d.Account)
-	if err == nil && (tx.checked == nil || *tx.checked != state) {
+	if err == nil && (p.checked == nil || *p.checked != state) {
 		err = errUnchecked
 	}
 	return err
 }
 
-// checkedChange is change for an f that calls check for the account that id leads to. It
-// is Unavailable if the state of the account changes maxRaces times between being checked
+// testGroup is test for the account that stands for a group.
+func (p precondition) testGroup(tx *changing, g *group) error {
+	if p.check == nil {
+		return nil
+	}
+	d, err := findAccountDetail(tx, tx.change.TenantID, g.root.ID)
+	if err != nil {
+		return err
+	}
+	return p.test(tx, d)
+}
+
+// checkedChange is change for an f that tests a precondition, which is check, of the account
+// that id leads to. It is Unavailable if the state of the account changes maxRaces times between being checked
 // and being locked.
 func checkedChange[T any](ctx context.Context, s *Store, c atrium.Change, id atrium.AccountID, check func(atrium.AccountDetail) error,
-	f func(tx *changing) (T, error),
+	f func(*changing, precondition) (T, error),
 ) (result T, replayed bool, err error) {
-	var checked *accountState
+	p := precondition{check: check}
 	for range maxRaces {
-		result, replayed, err = change(ctx, s, c, func(tx *changing) (T, error) {
-			tx.checked = checked
-			return f(tx)
-		})
+		result, replayed, err = change(ctx, s, c, func(tx *changing) (T, error) { return f(tx, p) })
 		if !errors.Is(err, errUnchecked) {
 			return result, replayed, err
 		}
-		if checked, err = s.checkOutside(ctx, c.TenantID, id, check); err != nil {
+		if p.checked, err = s.checkOutside(ctx, c.TenantID, id, check); err != nil {
 			return result, false, err
 		}
 	}

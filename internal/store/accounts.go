@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
@@ -167,13 +168,13 @@ func findAccountDetail(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID
 // stands is first given to check, whose error ends the call; nil stands for no check. A
 // name that it has already changes nothing. It is NotFound if there is none.
 func (s *Store) RenameAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, name string, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
-	d, _, err := checkedChange(ctx, s, c, id, check, func(tx *changing) (d atrium.AccountDetail, err error) {
+	d, _, err := checkedChange(ctx, s, c, id, check, func(tx *changing, p precondition) (d atrium.AccountDetail, err error) {
 		if id, err := tx.lockAccount(id); err != nil {
 			return d, err
 		} else if d, err = findAccount(tx.Query, c.TenantID, id); err != nil {
 			return d, err
 		}
-		if err := tx.check(d, check); err != nil || d.Name == name {
+		if err := p.test(tx, d); err != nil || d.Name == name {
 			return d, err
 		}
 		tx.Changes(string(d.ID))
@@ -203,8 +204,8 @@ func (tx *changing) lockAccount(id atrium.AccountID) (atrium.AccountID, error) {
 	return "", errRegrouped
 }
 
-func accountFields(a *atrium.Account) []field {
-	return []field{{"domain", a.Domain}, {"name", nullable(a.Name)}}
+func accountFields(a *atrium.Account) fields {
+	return fields{"domain": a.Domain, "name": nullable(a.Name)}
 }
 
 var updateAccounts = engine.NewBatch(`UPDATE accounts SET domain = batch.domain, domain_hash = batch.domain_hash,
@@ -251,3 +252,19 @@ func nameHash(domain, name string) any {
 	}
 	return hash16(canonical.Name(name))
 }
+
+// notErased is the condition that an account a is not being erased.
+const notErased = "(a.survivor_id IS NULL OR a.survivor_id <> a.account_id)"
+
+// randomHash returns a domain_hash that no domain has.
+func randomHash() []byte {
+	hash := make([]byte, 16)
+	_, _ = rand.Read(hash) // never fails: crypto/rand ends the process instead
+	return hash
+}
+
+var accountsByID = engine.NewBatch("SELECT "+accountColumns("batch.tenant_id")+` FROM batch JOIN accounts a
+	ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id AND `+notErased, "tenant_id bytea", "id bytea")
+
+var accountsByDomain = engine.NewBatch("SELECT "+accountColumns("batch.tenant_id")+` FROM batch JOIN accounts a
+	ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.hash`, "tenant_id bytea", "hash bytea")

@@ -3,22 +3,15 @@ package store
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"atrium"
 	"atrium/internal/store/engine"
 )
-
-// maxRaces is how often an append starts over because another node bound one of
-// its keys meanwhile, or because nobody knows what became of its commit. Each time
-// at least one key is found bound, so more than a few mean that something is wrong.
-const maxRaces = 8
 
 // maxUncertain is how many of these tries may end with nobody knowing. Each of them may
 // have waited for as long as a statement may take, and the senders have only so much
@@ -103,35 +96,6 @@ type appending struct {
 	ahead   bool    // accounts are touched or made before it is known whether entries have the keys
 	met     targets // those that were; nil for none
 	repeats bool    // entries have some of the keys
-}
-
-// A key as the index has it: all of it up to shortKey bytes, and else its first
-// keyPrefix bytes and enough of its SHA-256 to make longKey in all, so that no
-// short one can be equal. Most senders number their entries or date them, and
-// an index that keeps that order stores them at more than the rate of one that
-// hashes them.
-const (
-	shortKey  = 32
-	longKey   = 33
-	keyPrefix = 16
-)
-
-func keyMatch(key string) []byte {
-	if len(key) <= shortKey {
-		return []byte(key)
-	}
-	sum := sha256.Sum256([]byte(key))
-	return append([]byte(key[:keyPrefix]), sum[:longKey-keyPrefix]...)
-}
-
-// A tenantKey is a tenant with a hash or an identifier of something it has.
-type tenantKey struct {
-	tenant atrium.TenantID
-	key    string
-}
-
-func compareKeys(a, b tenantKey) int {
-	return cmp.Or(strings.Compare(string(a.tenant), string(b.tenant)), strings.Compare(a.key, b.key))
 }
 
 func newAppending(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt func(engine.Tx) (int64, error)) *appending {
@@ -264,4 +228,23 @@ func (b *appending) insert(recorded []int) error {
 		rows[n] = entryRow(&e, b.keyMatch[i], d.Fingerprint)
 	}
 	return b.tx.PipelineExec(insertEntries, rows)
+}
+
+// The columns of an entry e in the order in which scanEntry reads them.
+const (
+	entryColumns = `e.entry_id, e.account_id, e.created_at, e.source, e.type, e.claimed_account_id, e.claimed_domain,
+		e.claimed_name, e.idempotency_key, e.acknowledged_account_id, e.occurred_at, e.payload`
+	entryColumnsLen = 12
+)
+
+func scanEntry(r engine.Row, tenant atrium.TenantID) atrium.Entry {
+	return atrium.Entry{
+		ID: idAt[atrium.EntryID](r, 0), TenantID: tenant, AccountID: idAt[atrium.AccountID](r, 1), CreatedAt: atrium.Time(r.Int(2)),
+		AcknowledgedID: idAt[atrium.AccountID](r, 9),
+		Submission: atrium.Submission{
+			Source: r.Text(3), Type: r.Text(4),
+			Claim:          atrium.Claim{AccountID: idAt[atrium.AccountID](r, 5), Domain: r.Text(6), Name: r.Text(7)},
+			IdempotencyKey: r.Text(8), OccurredAt: timeAt(r, 10), Payload: r.Bytes(11),
+		},
+	}
 }

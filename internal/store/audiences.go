@@ -8,8 +8,8 @@ import (
 	"atrium/internal/store/engine"
 )
 
-func audienceFields(u *atrium.Audience) []field {
-	return []field{{"pageId", u.PageID}, {"name", u.Name}, {"archived", u.Archived}}
+func audienceFields(u *atrium.Audience) fields {
+	return fields{"pageId": u.PageID, "name": u.Name, "archived": u.Archived}
 }
 
 const selectAudience = "SELECT " + audienceColumns + " FROM audiences u WHERE tenant_id = $1 AND audience_id = $2 AND page_id = $3"
@@ -223,3 +223,20 @@ const selectFarVersions = `WITH counted AS (
 	SELECT (SELECT total FROM first), version_id, number, archived, created_at FROM versions
 	WHERE tenant_id = $1 AND audience_id = $2 AND number < (SELECT below FROM first)
 	ORDER BY number DESC LIMIT $5 OFFSET COALESCE((SELECT skipped FROM first), 0)`
+
+// The columns of an audience u in the order in which scanAudience reads them.
+const (
+	audienceColumns = "u.audience_id, u.page_id, u.name, u.archived, u.created_at, u.updated_at, u.published_number, u.versions_count"
+	afterAudience   = 8 // how many these are
+)
+
+func scanAudience(r engine.Row, tenant atrium.TenantID) atrium.Audience {
+	return atrium.Audience{
+		ID: idAt[atrium.AudienceID](r, 0), TenantID: tenant, PageID: idAt[atrium.PageID](r, 1), Name: r.Text(2),
+		Archived: r.Int(3) != 0, CreatedAt: atrium.Time(r.Int(4)), UpdatedAt: atrium.Time(r.Int(5)),
+		PublishedNumber: r.Int(6), VersionsCount: r.Int(7),
+	}
+}
+
+var audiencesByID = engine.NewBatch("SELECT "+audienceColumns+`, u.last_number FROM batch JOIN audiences u
+	ON u.tenant_id = batch.tenant_id AND u.audience_id = batch.id`, "tenant_id bytea", "id bytea")

@@ -4,8 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"reflect"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,11 +19,8 @@ import (
 // the chain as the last thing, so that changes wait for each other only while they
 // commit. Entries are not audited, and never come near it.
 
-// A field is a member of a thing as the audit log shows it.
-type field struct {
-	name  string
-	value any
-}
+// Fields are the members of a thing as the audit log shows them, by their names.
+type fields map[string]any
 
 // maxAudited is how much of one member the audit log keeps, in bytes. Of a longer
 // one it has the length and the SHA-256.
@@ -38,12 +35,15 @@ type act struct {
 // record notes what was done to a subject, the identifier of a thing: its fields
 // before, nil if it was not there, and after, nil if it is no more. Of a thing that
 // was there all the time, only what differs is kept.
-func (tx *changing) record(action, subject string, before, after []field) {
+func (tx *changing) record(action, subject string, before, after fields) {
 	if before != nil && after != nil {
-		differs := func(one, other []field) []field {
-			return slices.DeleteFunc(slices.Clone(one), func(f field) bool {
-				return slices.ContainsFunc(other, func(g field) bool { return f.name == g.name && reflect.DeepEqual(f.value, g.value) })
+		differs := func(one, other fields) fields {
+			one = maps.Clone(one)
+			maps.DeleteFunc(one, func(name string, value any) bool {
+				has, ok := other[name]
+				return ok && reflect.DeepEqual(value, has)
 			})
+			return one
 		}
 		before, after = differs(before, after), differs(after, before)
 	}
@@ -69,18 +69,18 @@ func (tx *changing) recordDetail(action, subject string, detail map[string]any) 
 }
 
 // audited returns fields as they are kept.
-func audited(fields []field) map[string]any {
-	kept := make(map[string]any, len(fields))
-	for _, f := range fields {
-		b, err := json.Marshal(f.value, json.Deterministic(true), jsontext.AllowDuplicateNames(true))
+func audited(all fields) map[string]any {
+	kept := make(map[string]any, len(all))
+	for name, value := range all {
+		b, err := json.Marshal(value, json.Deterministic(true), jsontext.AllowDuplicateNames(true))
 		switch {
 		case err != nil:
-			kept[f.name] = nil // nothing that is not JSON
+			kept[name] = nil // nothing that is not JSON
 		case len(b) > maxAudited:
 			sum := sha256.Sum256(b)
-			kept[f.name] = map[string]any{"bytes": len(b), "sha256": hex.EncodeToString(sum[:])}
+			kept[name] = map[string]any{"bytes": len(b), "sha256": hex.EncodeToString(sum[:])}
 		default:
-			kept[f.name] = jsontext.Value(b)
+			kept[name] = jsontext.Value(b)
 		}
 	}
 	return kept

@@ -253,19 +253,18 @@ func (s *Store) VerifyAudits(ctx context.Context, broken func(atrium.TenantID, a
 		return err
 	}
 	const chunk = 100
-	for after := (*atrium.Position)(nil); ; {
-		tenants, more, err := s.Tenants(ctx, after, chunk)
+	for after := atrium.TenantID(""); ; {
+		tenants, err := s.tenantsAfter(ctx, after, chunk)
 		if err != nil {
 			return err
 		}
-		for _, t := range tenants {
-			if err := verify(t.ID); err != nil {
+		for _, after = range tenants {
+			if err := verify(after); err != nil {
 				return err
 			}
 		}
-		if !more {
+		if len(tenants) < chunk {
 			return nil
 		}
-		after = atrium.PositionAt(tenants[len(tenants)-1].CreatedAt, tenants[len(tenants)-1].ID)
 	}
 }

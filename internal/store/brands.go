@@ -16,7 +16,7 @@ func scanBrand(r engine.Row, tenant atrium.TenantID) atrium.Brand {
 	}
 }
 
-func brandFields(b *atrium.Brand) []field { return []field{{"name", b.Name}} }
+func brandFields(b *atrium.Brand) fields { return fields{"name": b.Name} }
 
 // CreateBrand makes a brand with the name.
 func (s *Store) CreateBrand(ctx context.Context, c atrium.Change, name string) (atrium.Brand, bool, error) {

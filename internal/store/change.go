@@ -21,10 +21,9 @@ type changing struct {
 	change  atrium.Change
 	at      atrium.Time // when it began
 	acts    []act
-	failure error         // the first one of what cannot return it
-	checked *accountState // what checkedChange has checked; nil for nothing
-	large   bool          // it was admitted as a large change
-	bytes   int           // that were weighed
+	failure error // the first one of what cannot return it
+	large   bool  // it was admitted as a large change
+	bytes   int   // that were weighed
 }
 
 // largeChange is how many bytes a change may write, and read of what it changes, until it
@@ -254,3 +253,15 @@ func (tx *changing) bind(result any) error {
 
 const forgetRequests = `DELETE FROM requests WHERE tenant_id = $1 AND key_match IN
 	(SELECT key_match FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)`
+
+// maxRaces is how often an append starts over because another node bound one of
+// its keys meanwhile, or because nobody knows what became of its commit. Each time
+// at least one key is found bound, so more than a few mean that something is wrong.
+const maxRaces = 8
+
+// errMeanwhile says that another transaction changed where entries or accounts are
+// after they were read. The next try reads them again.
+var errMeanwhile error = &engine.Error{Class: engine.Conflict, Err: errors.New("an entry or an account was moved meanwhile")}
+
+// errNothing ends a move that would move nothing, so that it binds no key.
+var errNothing = errors.New("there is nothing to move")

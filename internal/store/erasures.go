@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,19 +32,9 @@ const (
 	redactParts = 100     // rows of the audit log, and rules of moves
 )
 
-// notErased is the condition that an account a is not being erased.
-const notErased = "(a.survivor_id IS NULL OR a.survivor_id <> a.account_id)"
-
 // hideAccount hides an account that has links, which refer to it, until they are deleted.
 const hideAccount = `UPDATE accounts SET domain = '', domain_hash = $1, name = NULL, name_hash = NULL, merged_into = NULL,
 	survivor_id = account_id WHERE tenant_id = $2 AND account_id = $3`
-
-// randomHash returns a domain_hash that no domain has.
-func randomHash() []byte {
-	hash := make([]byte, 16)
-	_, _ = rand.Read(hash) // never fails: crypto/rand ends the process instead
-	return hash
-}
 
 // purgeInRequest is the size of an embedded database, in bytes, up to which the request
 // that erases something also purges it. A purge reads the whole file.
@@ -63,12 +52,12 @@ const eraseInRequest = 2_000
 // database; otherwise EraseEntries completes the erasure. It is NotFound if there is no
 // such account.
 func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, check func(atrium.AccountDetail) error) (done bool, err error) {
-	erased, _, err := checkedChange(ctx, s, c, id, check, func(tx *changing) ([]atrium.AccountID, error) {
+	erased, _, err := checkedChange(ctx, s, c, id, check, func(tx *changing, p precondition) ([]atrium.AccountID, error) {
 		g, err := tx.lockGroup(id)
 		if err != nil {
 			return nil, err
 		}
-		if err := tx.checkGroup(g, check); err != nil {
+		if err := p.testGroup(tx, g); err != nil {
 			return nil, err
 		}
 		return g.ids(), tx.erase(g)
@@ -420,10 +409,10 @@ func (s *Store) eraseEntriesOf(ctx context.Context, tenant atrium.TenantID, acco
 		if err := tx.Lock("SELECT entry_id, move_id, octet_length(payload), "+bytesOf("claimed_domain")+" "+some, args, func(r engine.Row) error {
 			found = append(found, moved{idAt[atrium.EntryID](r, 0), idAt[atrium.MoveID](r, 1)})
 			if bytes += int(r.Int(2) + r.Int(3)); bytes >= eraseBytes {
-				return errChunkFull
+				return errFull
 			}
 			return nil
-		}); err != nil && !errors.Is(err, errChunkFull) {
+		}); err != nil && !errors.Is(err, errFull) {
 			return fmt.Errorf("find erased entries: %w", err)
 		}
 		entries, left := 0, eraseAtOnce
@@ -470,7 +459,3 @@ func forgetMoves(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryID, las
 	}
 	return last, nil
 }
-
-// freeKeys frees the idempotency keys of entries of erased accounts, which are deleted later.
-var freeKeys = engine.NewBatch(`UPDATE entries SET key_match = NULL FROM batch
-	WHERE entries.tenant_id = batch.tenant_id AND entries.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea")

@@ -21,9 +21,6 @@ const (
 	exportBytes = 4 << 20
 )
 
-// errChunkFull ends a chunk before its last row.
-var errChunkFull = errors.New("chunk is full")
-
 // Export calls emit with every record of a tenant: accounts, merges, prospects,
 // brands, pages, audiences, versions and entries, each kind in the order of its
 // identifiers (merges in the order of the accounts at their ends and then of those
@@ -118,18 +115,6 @@ func latestExport(tx engine.Tx) (began int64, err error) {
 	return began, err
 }
 
-// storedAt returns what rows that a transaction stores have in stored_at: after the
-// start of every export that may be under way. Where exports have snapshots, nothing
-// depends on it.
-func (s *Store) storedAt(tx engine.Tx) (at int64, err error) {
-	at = s.now().UnixMicro()
-	if s.db.Traits().Snapshots {
-		return at, nil
-	}
-	began, err := latestExport(tx)
-	return max(at, began+1), err
-}
-
 // begin finds out where the entries of the export end.
 func (x *exporting) begin() error {
 	return x.db.Query(x.ctx, "SELECT entry_id FROM entries WHERE tenant_id = $1 ORDER BY entry_id DESC LIMIT 1",
@@ -151,7 +136,7 @@ func (c *chunk) add(r engine.Row, scan func(engine.Row) Record) error {
 	c.Row = r
 	c.records = append(c.records, scan(c))
 	if c.bytes >= exportBytes {
-		return errChunkFull
+		return errFull
 	}
 	return nil
 }
@@ -165,7 +150,7 @@ func (x *exporting) each(read func(engine.Tx, *chunk) error) error {
 			c = chunk{limit: int64(rows)}
 			return read(tx, &c)
 		})
-		if err != nil && !errors.Is(err, errChunkFull) {
+		if err != nil && !errors.Is(err, errFull) {
 			return err
 		}
 		if rows = min(2*rows, exportRows); err != nil {
@@ -206,7 +191,7 @@ func (x *exporting) prospects() error {
 				after = r.Bytes(0)
 				return c.add(r, func(r engine.Row) Record { return &atrium.LinkedProspect{Prospect: scanProspect(r, 0, x.tenant)} })
 			})
-		if err != nil && !errors.Is(err, errChunkFull) {
+		if err != nil && !errors.Is(err, errFull) {
 			return err
 		}
 		byID := make(map[atrium.ProspectID]*atrium.LinkedProspect, len(c.records))

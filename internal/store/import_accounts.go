@@ -133,23 +133,10 @@ func (im *importing) insert(b *engine.Batch, rows []engine.Args, id func(engine.
 }
 
 var (
-	insertProspects = engine.NewBatch(`INSERT INTO prospects (tenant_id, prospect_id, name, email, domain, slug, phone_number,
-			linkedin_profile_url, created_at, updated_at)
-		SELECT batch.tenant_id, prospect_id, name, email, domain, slug, phone_number, linkedin_profile_url, created_at, updated_at FROM batch`,
-		"tenant_id bytea", "prospect_id bytea", "name text", "email text", "domain text", "slug text", "phone_number text",
-		"linkedin_profile_url text", "created_at bigint", "updated_at bigint")
 	importLinks = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id)
 		SELECT batch.tenant_id, account_id, prospect_created_at, prospect_id FROM batch`,
 		"tenant_id bytea", "account_id bytea", "prospect_created_at bigint", "prospect_id bytea")
 )
-
-// prospectRow returns the row of insertProspects for a prospect.
-func prospectRow(p *atrium.Prospect) engine.Args {
-	return engine.Args{
-		idArg(p.TenantID), idArg(p.ID), nullableText(p.Name), nullableText(p.Email), nullableText(p.Domain), nullableText(p.Slug),
-		nullableText(p.PhoneNumber), nullableText(p.LinkedinProfileURL), int64(p.CreatedAt), int64(p.UpdatedAt),
-	}
-}
 
 func (im *importing) prospects(run importRun) error {
 	ids := identities[atrium.ProspectID](im.tenant, run)

@@ -20,8 +20,8 @@ func scanKey(r engine.Row) atrium.APIKey {
 	}
 }
 
-func keyFields(k *atrium.APIKey) []field {
-	return []field{{"name", k.Name}, {"scopes", k.Scopes}, {"expiresAt", k.ExpiresAt}, {"revokedAt", k.RevokedAt}, {"previousEndsAt", k.PreviousEndsAt}}
+func keyFields(k *atrium.APIKey) fields {
+	return fields{"name": k.Name, "scopes": k.Scopes, "expiresAt": k.ExpiresAt, "revokedAt": k.RevokedAt, "previousEndsAt": k.PreviousEndsAt}
 }
 
 // ownerArg returns the tenant of keys that a change is about: null for an
@@ -43,7 +43,10 @@ func (s *Store) CreateKey(ctx context.Context, c atrium.Change, k atrium.APIKey,
 		if made.CreatedAt, made.TenantID = tx.at, c.TenantID; c.TenantID == atrium.OperatorChain {
 			made.TenantID = ""
 		}
-		tx.record("key.create", string(made.ID), nil, keyFields(&made)[:3]) // a new one has not ended
+		given := keyFields(&made)
+		delete(given, "revokedAt") // a new one has not ended
+		delete(given, "previousEndsAt")
+		tx.record("key.create", string(made.ID), nil, given)
 		_, err := tx.Exec(`INSERT INTO api_keys (key_id, tenant_id, name, scopes, secret_hash, created_at, expires_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			idArg(made.ID), ownerArg(c.TenantID), made.Name, made.Scopes.String(), secretHash, int64(made.CreatedAt), nullableTime(made.ExpiresAt))

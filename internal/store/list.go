@@ -116,16 +116,6 @@ func (all *items[T]) add(i item[T]) {
 // full reports whether the page ends.
 func (all *items[T]) full(limit int) bool { return len(all.values) == limit || all.bytes >= listBytes }
 
-// A query runs a statement, as engine.Tx.Query does.
-type query func(sql string, args engine.Args, each func(engine.Row) error) error
-
-// alone returns a query that is no part of a transaction.
-func (s *Store) alone(ctx context.Context) query {
-	return func(sql string, args engine.Args, each func(engine.Row) error) error {
-		return s.query(ctx, sql, args, each)
-	}
-}
-
 // list returns up to limit, and about listBytes, of what a selection with a limit of
 // one more finds, and whether there is more.
 func list[T any](ctx context.Context, s *Store, q *selection, limit int, scan func(engine.Row) T) (found []T, more bool, err error) {

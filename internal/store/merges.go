@@ -14,19 +14,6 @@ import (
 // Whoever changes groups locks all of their accounts first, in the order of their
 // domains, as appends do.
 
-// checkGroup returns the error of check for the account that stands for a group; nil
-// stands for no check.
-func (tx *changing) checkGroup(g *group, check func(atrium.AccountDetail) error) error {
-	if check == nil {
-		return nil
-	}
-	d, err := findAccountDetail(tx, tx.change.TenantID, g.root.ID)
-	if err != nil {
-		return err
-	}
-	return tx.check(d, check)
-}
-
 // MergeAccounts merges the account that one identifier leads to, with all that was
 // merged into it, into the account that another one leads to, and returns that one.
 // The account as it stands is first given to check, whose error ends the call; nil stands
@@ -35,13 +22,13 @@ func (tx *changing) checkGroup(g *group, check func(atrium.AccountDetail) error)
 // account, more than atrium.MaxMerged would be merged into one, or more than maxRegrouped
 // prospects are linked to what is merged.
 func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atrium.AccountID, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
-	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing) (atrium.AccountID, error) {
+	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing, p precondition) (atrium.AccountID, error) {
 		groups, err := tx.lockGroups(id, into)
 		if err != nil {
 			return "", err
 		}
 		from, to := groups[0], groups[1]
-		if err := tx.checkGroup(from, check); err != nil {
+		if err := p.testGroup(tx, from); err != nil {
 			return "", err
 		}
 		if from == to {
@@ -201,12 +188,12 @@ func showGroups(tx engine.Tx, tenant atrium.TenantID, roots ...*member) error {
 // ends the call; nil stands for no check. It is NotFound unless the account was merged into
 // that one, and Conflict if more than maxRegrouped prospects are linked to the group.
 func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account atrium.AccountID, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
-	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing) (atrium.AccountID, error) {
+	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *changing, p precondition) (atrium.AccountID, error) {
 		g, err := tx.lockGroup(id)
 		if err != nil {
 			return "", err
 		}
-		if err := tx.checkGroup(g, check); err != nil {
+		if err := p.testGroup(tx, g); err != nil {
 			return "", err
 		}
 		all, err := mergedInto(tx, c.TenantID, g.root.ID)

@@ -57,10 +57,6 @@ var (
 		"tenant_id bytea", "id bytea")
 )
 
-// errMeanwhile says that another transaction changed where entries or accounts are
-// after they were read. The next try reads them again.
-var errMeanwhile error = &engine.Error{Class: engine.Conflict, Err: errors.New("an entry or an account was moved meanwhile")}
-
 func errSameAccount() error {
 	return atrium.Errorf(atrium.CodeConflict, "It is in that account already. Entries are moved to another one.")
 }
@@ -162,8 +158,8 @@ func (s *Store) moveOnce(ctx context.Context, c atrium.Change, request atrium.Mo
 			return report, errNothing
 		}
 		m.Rule, report.Move = nil, &m
-		tx.record("move.create", string(m.ID), nil, []field{
-			{"fromAccountId", m.From}, {"toAccountId", m.To}, {"moved", m.Moved}, {"rule", ruleDetail(&request.Rule)},
+		tx.record("move.create", string(m.ID), nil, fields{
+			"fromAccountId": m.From, "toAccountId": m.To, "moved": m.Moved, "rule": ruleDetail(&request.Rule),
 		})
 		return report, nil
 	})
@@ -173,17 +169,14 @@ func (s *Store) moveOnce(ctx context.Context, c atrium.Change, request atrium.Mo
 	return report, replayed, err
 }
 
-// errNothing ends a move that would move nothing, so that it binds no key.
-var errNothing = errors.New("there is nothing to move")
-
 // ruleDetail returns a rule without what it says of payloads, but for a hash of it.
 func ruleDetail(r *atrium.MoveRule) map[string]any {
-	var claims []field
+	claims := fields{}
 	if r.ClaimedName != "" {
-		claims = append(claims, field{"claimedName", r.ClaimedName})
+		claims["claimedName"] = r.ClaimedName
 	}
 	if r.ClaimedDomain != "" {
-		claims = append(claims, field{"claimedDomain", r.ClaimedDomain})
+		claims["claimedDomain"] = r.ClaimedDomain
 	}
 	detail := audited(claims)
 	if r.Pointer != "" {

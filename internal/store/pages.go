@@ -49,11 +49,11 @@ func scanPage(r engine.Row, tenant atrium.TenantID) atrium.Page {
 	}
 }
 
-func pageFields(p *atrium.Page) []field {
-	return []field{
-		{"brandId", p.BrandID}, {"name", p.Name}, {"title", p.Title}, {"pageContext", p.Context}, {"status", p.Status},
-		{"actions", raw(p.Actions)}, {"scripts", raw(p.Scripts)}, {"footerLinks", raw(p.FooterLinks)},
-		{"headerActionId", p.HeaderActionID}, {"metadata", raw(p.Metadata)}, {"deletedAt", p.DeletedAt},
+func pageFields(p *atrium.Page) fields {
+	return fields{
+		"brandId": p.BrandID, "name": p.Name, "title": p.Title, "pageContext": p.Context, "status": p.Status,
+		"actions": raw(p.Actions), "scripts": raw(p.Scripts), "footerLinks": raw(p.FooterLinks),
+		"headerActionId": p.HeaderActionID, "metadata": raw(p.Metadata), "deletedAt": p.DeletedAt,
 	}
 }
 

@@ -1,12 +1,8 @@
 package store
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"reflect"
-
-	"github.com/go-json-experiment/json"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -15,10 +11,10 @@ import (
 // maxLinksShown is how many of its accounts a prospect is shown with.
 const maxLinksShown = 100
 
-func prospectFields(p *atrium.Prospect) []field {
-	return []field{
-		{"name", p.Name}, {"email", p.Email}, {"domain", p.Domain}, {"slug", p.Slug},
-		{"phoneNumber", p.PhoneNumber}, {"linkedinProfileUrl", p.LinkedinProfileURL},
+func prospectFields(p *atrium.Prospect) fields {
+	return fields{
+		"name": p.Name, "email": p.Email, "domain": p.Domain, "slug": p.Slug,
+		"phoneNumber": p.PhoneNumber, "linkedinProfileUrl": p.LinkedinProfileURL,
 	}
 }
 
@@ -41,31 +37,6 @@ func (s *Store) CreateProspect(ctx context.Context, c atrium.Change, given atriu
 		err = atrium.NotFound() // see forgetResult
 	}
 	return atrium.LinkedProspect{Prospect: p}, replayed, err
-}
-
-// forgetResult takes what a prospect was made as from what is kept with the
-// idempotency key that it was made with. The key stays bound.
-func (tx *changing) forgetResult(p *atrium.Prospect) error {
-	rest, err := json.Marshal(atrium.Prospect{ID: p.ID})
-	if err != nil {
-		return fmt.Errorf("forget a result: %w", err)
-	}
-	var keys [][]byte
-	if err := tx.Query("SELECT key_match, result FROM requests WHERE tenant_id = $1 AND created_at = $2",
-		engine.Args{idArg(tx.change.TenantID), int64(p.CreatedAt)}, func(r engine.Row) error {
-			if bytes.Contains(r.Bytes(1), []byte(p.ID)) {
-				keys = append(keys, r.Bytes(0))
-			}
-			return nil
-		}); err != nil {
-		return err
-	}
-	for _, key := range keys {
-		if _, err := tx.Exec("UPDATE requests SET result = $1 WHERE tenant_id = $2 AND key_match = $3", rest, idArg(tx.change.TenantID), key); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Prospect returns a prospect and the accounts that it is linked to, in the order of
@@ -137,76 +108,19 @@ func (s *Store) UpdateProspect(ctx context.Context, c atrium.Change, id atrium.P
 	return p, err
 }
 
-// DeleteProspect deletes a prospect and its links for good, and takes out of the audit
-// log and out of what is kept with idempotency keys what it was. The prospect as it stands is
-// first given to check, whose error ends the call. done reports that nothing of it is left in
-// the files of an embedded database; otherwise EraseEntries completes the erasure. It is
-// NotFound if there is none.
-func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) (done bool, err error) {
-	if err := s.redactProspect(ctx, c, id, check); err != nil {
-		return false, err
-	}
-	seen := map[atrium.AccountID]bool{}
-	// The row in erasures has an identifier that no account has: that of the prospect,
-	// without its prefix, may be an account's.
-	erased, _, err := change(ctx, s, c, func(tx *changing) (erased atrium.AccountID, err error) {
-		p, linked, err := tx.lockLinked(id, seen)
-		if err != nil {
-			return "", err
-		}
-		if err := check(p); err != nil {
-			return "", err
-		}
-		if err := tx.redact(string(id)); err != nil {
-			return "", err
-		}
-		if err := tx.forgetResult(&p.Prospect); err != nil {
-			return "", err
-		}
-		tx.recordDetail(atrium.ActionDeleteProspect, string(id), map[string]any{})
-		if _, err := tx.deleteLinks(&p.Prospect, linked); err != nil {
-			return "", err
-		}
-		if _, err := tx.Exec("DELETE FROM prospects WHERE tenant_id = $1 AND prospect_id = $2", idArg(c.TenantID), idArg(id)); err != nil {
-			return "", err
-		}
-		var x indexing
-		x.prospect(&p.Prospect, nil)
-		if err := x.write(tx); err != nil {
-			return "", err
-		}
-		erased = atrium.NewID[atrium.AccountID]()
-		_, err = tx.Batch(insertErasures, []engine.Args{{idArg(c.TenantID), idArg(erased), int64(tx.at)}}, nil)
-		return erased, err
-	})
-	if err != nil {
-		return false, err
-	}
-	return s.completeErasures(ctx, c.TenantID, []atrium.AccountID{erased}) == nil, nil
-}
+var prospectsByID = engine.NewBatch("SELECT "+prospectColumns+` FROM batch JOIN prospects p
+	ON p.tenant_id = batch.tenant_id AND p.prospect_id = batch.id`, "tenant_id bytea", "id bytea")
 
-// redactProspect redacts a prospect that is to be deleted, unless the audit log has so few rows
-// about it that the deletion can redact them. Each transaction redacts some rows and records
-// that, as the deletion does.
-func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) error {
-	for more := true; more; {
-		rows, err := s.detailed(ctx, c.TenantID, string(id), 0)
-		if more = len(rows) == redactParts; err != nil || !more {
-			return err
-		}
-		if _, _, err := change(ctx, s, c, func(tx *changing) (none struct{}, err error) {
-			p, err := tx.lockProspect(id)
-			if err == nil {
-				err = check(p)
-			}
-			if err == nil {
-				_, err = tx.Batch(redactRows, rows, nil)
-			}
-			tx.recordDetail(atrium.ActionDeleteProspect, string(id), map[string]any{"complete": false})
-			return none, err
-		}); err != nil {
-			return err
-		}
+var insertProspects = engine.NewBatch(`INSERT INTO prospects (tenant_id, prospect_id, name, email, domain, slug, phone_number,
+		linkedin_profile_url, created_at, updated_at)
+	SELECT batch.tenant_id, prospect_id, name, email, domain, slug, phone_number, linkedin_profile_url, created_at, updated_at FROM batch`,
+	"tenant_id bytea", "prospect_id bytea", "name text", "email text", "domain text", "slug text", "phone_number text",
+	"linkedin_profile_url text", "created_at bigint", "updated_at bigint")
+
+// prospectRow returns the row of insertProspects for a prospect.
+func prospectRow(p *atrium.Prospect) engine.Args {
+	return engine.Args{
+		idArg(p.TenantID), idArg(p.ID), nullableText(p.Name), nullableText(p.Email), nullableText(p.Domain), nullableText(p.Slug),
+		nullableText(p.PhoneNumber), nullableText(p.LinkedinProfileURL), int64(p.CreatedAt), int64(p.UpdatedAt),
 	}
-	return nil
 }

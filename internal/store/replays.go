@@ -155,7 +155,6 @@ func (b *appending) replay(i int, receipt atrium.Receipt, fingerprint []byte) {
 	b.outcomes[i].Receipt = receipt
 }
 
-// reused is the error for an idempotency key that another request had.
-func reused() error {
-	return atrium.Errorf(atrium.CodeIdempotencyKeyReused, "The idempotency key belongs to an earlier request that was not the same as this one.")
-}
+// freeKeys frees the idempotency keys of entries of erased accounts, which are deleted later.
+var freeKeys = engine.NewBatch(`UPDATE entries SET key_match = NULL FROM batch
+	WHERE entries.tenant_id = batch.tenant_id AND entries.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea")

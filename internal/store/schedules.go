@@ -14,8 +14,8 @@ import (
 // it stays if the node dies. Whoever changes rows of a page's schedule holds the
 // lock of the page.
 
-func scheduleFields(s *atrium.Schedule) []field {
-	return []field{{"publishAt", s.PublishAt}, {"unpublishAt", s.UnpublishAt}}
+func scheduleFields(s *atrium.Schedule) fields {
+	return fields{"publishAt": s.PublishAt, "unpublishAt": s.UnpublishAt}
 }
 
 // SchedulePage gives a page a schedule in place of the one that it has. The page as

@@ -10,9 +10,7 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -145,100 +143,3 @@ func Damaged(err error) bool { return engine.ClassOf(err) == engine.Corrupt }
 // Now returns what the Store's clock shows. Instants that are stored come from it, so
 // whoever compares one with the present asks it, and not another clock.
 func (s *Store) Now() time.Time { return s.now() }
-
-// query runs one statement that reads, find one that must find a row,
-// and read and write run a transaction. They translate its error.
-func (s *Store) query(ctx context.Context, sql string, args engine.Args, each func(engine.Row) error) error {
-	return public(s.db.Query(ctx, sql, args, each))
-}
-
-func (s *Store) find(ctx context.Context, sql string, args engine.Args, scan func(engine.Row)) error {
-	return public(engine.Find(func(sql string, args engine.Args, each func(engine.Row) error) error {
-		return s.db.Query(ctx, sql, args, each)
-	}, sql, args, scan))
-}
-
-func (s *Store) read(ctx context.Context, f func(engine.Tx) error) error {
-	return public(s.db.Read(ctx, f))
-}
-
-func (s *Store) write(ctx context.Context, f func(engine.Tx) error) error {
-	return public(s.db.Write(ctx, f))
-}
-
-// public turns what an engine reports into what a caller may see.
-func public(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case isPublic(err):
-		return err
-	case errors.Is(err, engine.ErrNoRow):
-		return atrium.NotFound()
-	case engine.ClassOf(err) == engine.Unavailable:
-		return atrium.Unavailable(err)
-	case engine.ClassOf(err) == engine.Uncertain:
-		return atrium.Uncertain(err)
-	}
-	return fmt.Errorf("store: %w", err)
-}
-
-func isPublic(err error) bool {
-	_, ok := errors.AsType[*atrium.Error](err)
-	return ok
-}
-
-// hash16 is the form of a text in a *_hash column.
-func hash16(text string) []byte {
-	sum := sha256.Sum256([]byte(text))
-	return sum[:16]
-}
-
-// nullable returns nil, which is stored as null, for "".
-func nullable(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
-}
-
-func nullableText(text *string) any {
-	if text == nil {
-		return nil
-	}
-	return *text
-}
-
-func nullableTime(t *atrium.Time) any {
-	if t == nil {
-		return nil
-	}
-	return int64(*t)
-}
-
-func textAt(r engine.Row, column int) *string {
-	return orNull(r, column, new(r.Text(column)))
-}
-
-// orNull returns text, which is what a column has, or nil for null.
-func orNull(r engine.Row, column int, text *string) *string {
-	if *text == "" && r.Null(column) {
-		return nil
-	}
-	return text
-}
-
-func timeAt(r engine.Row, column int) *atrium.Time {
-	if r.Null(column) {
-		return nil
-	}
-	t := atrium.Time(r.Int(column))
-	return &t
-}
-
-func boolInt(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}

@@ -40,7 +40,7 @@ func (s *Store) createTenant(ctx context.Context, c atrium.Change, id func() atr
 	})
 }
 
-func tenantFields(t *atrium.Tenant) []field { return []field{{"name", t.Name}} }
+func tenantFields(t *atrium.Tenant) fields { return fields{"name": t.Name} }
 
 const selectTenant = "SELECT " + tenantColumns + " FROM tenants WHERE tenant_id = $1"
 

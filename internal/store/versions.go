@@ -229,3 +229,14 @@ func (s *Store) ArchiveVersion(ctx context.Context, c atrium.Change, page atrium
 		return err
 	})
 }
+
+// versionColumns are those of a version v of an audience u, in the order in which scanVersion
+// reads them.
+const versionColumns = "v.version_id, v.audience_id, u.page_id, v.number, v.archived, v.created_at, v.content, v.note, u.published_number"
+
+func scanVersion(r engine.Row, tenant atrium.TenantID) atrium.AudienceVersion {
+	return atrium.AudienceVersion{PageID: idAt[atrium.PageID](r, 2), Published: r.Int(8) == r.Int(3), Version: atrium.Version{
+		ID: idAt[atrium.VersionID](r, 0), TenantID: tenant, AudienceID: idAt[atrium.AudienceID](r, 1),
+		Number: r.Int(3), Archived: r.Int(4) != 0, CreatedAt: atrium.Time(r.Int(5)), Content: r.Bytes(6), Note: r.Text(7),
+	}}
+}
