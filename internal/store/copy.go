@@ -7,13 +7,14 @@ import (
 
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/sqlite"
+	"atrium/internal/store/kernel"
 )
 
 // Copy writes an embedded database to w as a file that can be opened, with all that was
 // acknowledged before the call. begin is told first how many bytes that will be. It is
 // an error on a database server.
 func (s *Store) Copy(ctx context.Context, w io.Writer, begin func(size int64)) error {
-	return public(s.db.Copy(ctx, w, begin))
+	return kernel.Public(s.db.Engine.Copy(ctx, w, begin))
 }
 
 // OpenCopy returns the store at a file that Copy has written and that nobody changes.
@@ -35,11 +36,11 @@ type Contents struct {
 // Contents counts what an embedded database holds. It reads all of it.
 func (s *Store) Contents(ctx context.Context) (Contents, error) {
 	c := Contents{Rows: map[string]int64{}}
-	names, err := s.db.Tables(ctx)
+	names, err := s.db.Engine.Tables(ctx)
 	if err != nil {
-		return c, public(err)
+		return c, kernel.Public(err)
 	}
-	err = s.read(ctx, func(tx engine.Tx) error {
+	err = s.db.Read(ctx, func(tx engine.Tx) error {
 		for _, name := range names {
 			if err := engine.Find(tx.Query, `SELECT COUNT(*) FROM "`+name+`"`, nil, func(r engine.Row) { c.Rows[name] = r.Int(0) }); err != nil {
 				return err

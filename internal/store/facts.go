@@ -5,6 +5,7 @@ import (
 
 	"atrium"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
 )
 
 // A Server is how a database server is set up.
@@ -12,8 +13,8 @@ type Server = engine.Server
 
 // Server returns how the database server is set up, nil for an embedded database.
 func (s *Store) Server(ctx context.Context) (*Server, error) {
-	server, err := s.db.Server(ctx)
-	return server, public(err)
+	server, err := s.db.Engine.Server(ctx)
+	return server, kernel.Public(err)
 }
 
 // newestOf is how many tenants NewestInstant looks at, the newest ones. Each is asked for
@@ -25,7 +26,7 @@ const newestOf = 100
 // with any. 0 if there is nothing. The schema is up to date.
 func (s *Store) NewestInstant(ctx context.Context) (newest atrium.Time, err error) {
 	latest := func(sql string, args ...any) error {
-		return s.query(ctx, sql, args, func(r engine.Row) error {
+		return s.db.Query(ctx, sql, args, func(r engine.Row) error {
 			newest = max(newest, atrium.Time(r.Int(0)))
 			return nil
 		})
@@ -38,7 +39,7 @@ func (s *Store) NewestInstant(ctx context.Context) (newest atrium.Time, err erro
 		return 0, err
 	}
 	for _, t := range append(tenants, atrium.Tenant{ID: atrium.OperatorChain}) {
-		if err := latest("SELECT at FROM audit WHERE tenant_id = $1 ORDER BY number DESC LIMIT 1", idArg(t.ID)); err != nil {
+		if err := latest("SELECT at FROM audit WHERE tenant_id = $1 ORDER BY number DESC LIMIT 1", kernel.IDArg(t.ID)); err != nil {
 			return 0, err
 		}
 	}

@@ -12,34 +12,45 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"atrium"
+	"atrium/internal/store/access"
+	"atrium/internal/store/accounts"
+	"atrium/internal/store/audit"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/engine/sqlite"
+	"atrium/internal/store/entries"
+	"atrium/internal/store/erasures"
+	"atrium/internal/store/kernel"
+	"atrium/internal/store/pages"
+	"atrium/internal/store/records"
+)
+
+// The parts of a Store. Their names are not exported, so that a Store has their methods and
+// settings, and not the parts themselves.
+type (
+	accountStore = accounts.Store
+	entryStore   = entries.Store
+	erasureStore = erasures.Store
+	pageStore    = pages.Store
+	accessStore  = access.Store
+	auditStore   = audit.Store
+	recordStore  = records.Store
 )
 
 // A Store is one database with its schema. It is safe for concurrent use.
 type Store struct {
-	db  engine.DB
-	now func() time.Time
+	db *kernel.DB
 
-	// How many versions an audience keeps beside the one that is published, the newest
-	// ones; 0 for all. It is set before the Store is used.
-	KeepVersions int
-
-	// AdmitCheck waits until a tenant may have a precondition checked that depends on many
-	// prospects: that takes a connection and a processor. yield is called from time to time,
-	// so that others can have the processor. nil admits everyone. It is set before the Store
-	// is used.
-	AdmitCheck func(context.Context, atrium.TenantID) (yield func() error, release func(), err error)
-
-	purges  purges
-	merging sync.Map     // the tenants to one of whose merged accounts an entry has gone
-	careful atomic.Int32 // how many appends look for their keys first; see carefulBatches
+	*accountStore
+	*entryStore
+	*erasureStore
+	*pageStore
+	*accessStore
+	*auditStore
+	*recordStore
 }
 
 // An Observer is told what the database does; see engine.Observer.
@@ -90,40 +101,60 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 
 // New returns the store on an open database. now is its clock.
 func New(db engine.DB, now func() time.Time) *Store {
-	return &Store{db: db, now: now, purges: purges{turn: make(chan struct{}, 1)}}
+	k := &kernel.DB{Engine: db, Now: now}
+	s := &Store{
+		db: k, accountStore: accounts.New(k), entryStore: entries.New(k), pageStore: pages.New(k), accessStore: access.New(k), auditStore: audit.New(k),
+	}
+	s.erasureStore = erasures.New(k, s.accountStore)
+	s.recordStore = records.New(k, s.accessStore)
+	return s
 }
 
 // Close releases the database when running calls have ended.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return s.db.Engine.Close() }
 
 // Ping returns nil if the database answers with something that it has stored, its files are
 // in their place, and no damage to it has been met.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := errors.Join(s.db.Damage(), s.db.CheckFiles()); err != nil {
-		return public(err)
+	if err := errors.Join(s.db.Engine.Damage(), s.db.Engine.CheckFiles()); err != nil {
+		return kernel.Public(err)
 	}
-	return s.find(ctx, "SELECT MAX(number) FROM schema_migrations", nil, func(engine.Row) {})
+	return s.db.Find(ctx, "SELECT MAX(number) FROM schema_migrations", nil, func(engine.Row) {})
 }
 
 // Fatal returns the database's channel: see engine.DB. Whoever serves ends the process when
 // it receives an error.
-func (s *Store) Fatal() <-chan error { return s.db.Fatal() }
+func (s *Store) Fatal() <-chan error { return s.db.Engine.Fatal() }
 
 // CheckFiles returns Unavailable if a file of an embedded database was removed or replaced
 // while it is open. Until it is back, nothing is written.
-func (s *Store) CheckFiles() error { return public(s.db.CheckFiles()) }
+func (s *Store) CheckFiles() error { return kernel.Public(s.db.Engine.CheckFiles()) }
 
 // CacheVersion is the database's: see engine.DB. The cache tag of an account is its identifier.
-func (s *Store) CacheVersion(tag string) (engine.CacheVersion, bool) { return s.db.CacheVersion(tag) }
+func (s *Store) CacheVersion(tag string) (engine.CacheVersion, bool) {
+	return s.db.Engine.CacheVersion(tag)
+}
 
 // Traits are what a caller may know about the database to use it well.
 type Traits = engine.Traits
 
 // Traits returns what the database is like.
-func (s *Store) Traits() Traits { return s.db.Traits() }
+func (s *Store) Traits() Traits { return s.db.Engine.Traits() }
+
+// Secret returns 32 random bytes that every node on this database shares under
+// the name. The first one to ask makes them.
+func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
+	return s.db.Secret(ctx, name)
+}
+
+// ForgetRequests deletes the requests with an idempotency key that need not be known
+// any more, of a bounded number of tenants; see kernel.DB.
+func (s *Store) ForgetRequests(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
+	return s.db.ForgetRequests(ctx, after)
+}
 
 // Stats returns what the database is doing at the moment.
-func (s *Store) Stats() engine.Stats { return s.db.Stats() }
+func (s *Store) Stats() engine.Stats { return s.db.Engine.Stats() }
 
 // A Problem is something that is wrong with what the database has stored.
 type Problem = engine.Problem
@@ -133,8 +164,8 @@ type Problem = engine.Problem
 // one that is not takes some milliseconds. The error says that the check could not
 // be made.
 func (s *Store) Check(ctx context.Context, full bool) ([]Problem, error) {
-	found, err := s.db.Check(ctx, full)
-	return found, public(err)
+	found, err := s.db.Engine.Check(ctx, full)
+	return found, kernel.Public(err)
 }
 
 // Damaged reports whether an error of a Store says that what is stored is damaged.
@@ -142,4 +173,4 @@ func Damaged(err error) bool { return engine.ClassOf(err) == engine.Corrupt }
 
 // Now returns what the Store's clock shows. Instants that are stored come from it, so
 // whoever compares one with the present asks it, and not another clock.
-func (s *Store) Now() time.Time { return s.now() }
+func (s *Store) Now() time.Time { return s.db.Now() }

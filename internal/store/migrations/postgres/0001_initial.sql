@@ -1,7 +1,7 @@
 -- Identifiers are stored without their prefix (store/id.go). Instants are
 -- microseconds since 1970. Columns named *_hash are the first 16 bytes of a
 -- SHA-256, because what they stand for may be longer than an index can hold;
--- key_match is an idempotency key, shortened if it is long (store/activity.go).
+-- key_match is an idempotency key, shortened if it is long (store/kernel/idempotency.go).
 --
 -- Every primary and unique key of what a tenant has begins with the tenant, and so
 -- does every reference: the tables can be distributed by it. Texts are compared

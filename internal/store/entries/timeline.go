@@ -1,0 +1,258 @@
+package entries
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"atrium"
+	"atrium/internal/store/accounts"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+)
+
+// How much one answer reads at most.
+const (
+	timelineLimit = 1000   // entries of which a filter may leave out all
+	countLimit    = 10_000 // entries that are counted
+)
+
+// Behind these columns comes what an interleaving has in front of its own.
+const timelineColumns = `e.source, e.type, e.claimed_account_id, e.claimed_domain, e.claimed_name, e.idempotency_key,
+	e.acknowledged_account_id, e.occurred_at, e.move_id, octet_length(e.payload)`
+
+// listedTimeline are the columns of lists: an entry can claim a domain of any length.
+var listedTimeline = strings.Replace(timelineColumns, "e.claimed_domain", kernel.Inline("e.claimed_domain"), 1) +
+	", e.account_id, " + kernel.BytesOf("e.claimed_domain")
+
+// scanTimeline reads an entry of what created_at, entry_id and timelineColumns have,
+// shown under an account and kept under one.
+func scanTimeline(r engine.Row, tenant atrium.TenantID, shown, kept atrium.AccountID) atrium.TimelineEntry {
+	e := atrium.TimelineEntry{
+		Entry: atrium.Entry{
+			CreatedAt: atrium.Time(r.Int(0)), ID: kernel.IDAt[atrium.EntryID](r, 1), TenantID: tenant,
+			AccountID: shown, AcknowledgedID: cmp.Or(kernel.IDAt[atrium.AccountID](r, 8), kept),
+			Submission: atrium.Submission{
+				Source: r.Text(2), Type: r.Text(3),
+				Claim:          atrium.Claim{AccountID: kernel.IDAt[atrium.AccountID](r, 4), Domain: r.Text(5), Name: r.Text(6)},
+				IdempotencyKey: r.Text(7), OccurredAt: kernel.TimeAt(r, 9),
+			},
+		},
+		MoveID: kernel.IDAt[atrium.MoveID](r, 10), PayloadBytes: r.Int(11),
+	}
+	if e.AcknowledgedID == shown {
+		e.AcknowledgedID = ""
+	}
+	return e
+}
+
+// A listedEntry is an entry of a list, with the size of its claimed domain, which is left
+// out where it is long.
+type listedEntry struct {
+	atrium.TimelineEntry
+	bytes       int // of its texts, all of its domain included
+	domainBytes int
+}
+
+func (e *listedEntry) lacksDomain() bool { return e.domainBytes > len(e.Claim.Domain) }
+
+// Timeline returns up to limit entries of an account and of those merged into it,
+// newest first, that come behind the position, or from the first for nil, with their
+// payloads if these are asked for. next is where to go on, nil at the end. A page may
+// be short, even empty, before that: it looks at no more than timelineLimit entries, and
+// ends with the entry that brings it to kernel.ListBytes. It is NotFound if there is no such
+// account.
+func (s *Store) Timeline(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID, f atrium.TimelineFilter,
+	after *atrium.Position, limit int, payloads bool,
+) (entries []atrium.TimelineEntry, next *atrium.Position, err error) {
+	err = s.db.Read(ctx, func(tx engine.Tx) error {
+		survivor, kept, err := accounts.Shown(tx, tenant, account)
+		if err != nil {
+			return err
+		}
+		m := interleave(tx, tenant, kept, &f, after, limit+1, listedTimeline, func(r engine.Row) listedEntry {
+			w := &kernel.SizedRow{Row: r}
+			e := listedEntry{TimelineEntry: scanTimeline(w, tenant, survivor, kernel.IDAt[atrium.AccountID](r, 12)), domainBytes: int(r.Int(13))}
+			e.bytes = w.Size - len(e.Claim.Domain) + e.domainBytes
+			return e
+		})
+		var found []listedEntry
+		if found, next, err = timelinePage(m, &f, after, limit, payloads); err != nil {
+			return err
+		}
+		entries, err = wholeEntries(tx, tenant, found, payloads)
+		return err
+	})
+	return entries, next, err
+}
+
+// timelinePage takes one page off an interleaving.
+func timelinePage(m *interleaving[listedEntry], f *atrium.TimelineFilter, last *atrium.Position, limit int, payloads bool,
+) (entries []listedEntry, next *atrium.Position, err error) {
+	bytes := 0
+	for looked := 0; ; looked++ {
+		p, err := m.next()
+		if err != nil || p == nil {
+			return entries, nil, err
+		}
+		if looked == timelineLimit || len(entries) == limit || bytes >= kernel.ListBytes {
+			return entries, last, nil
+		}
+		if last = &p.at; !f.Has(p.value.Source, p.value.Type) {
+			continue
+		}
+		entries = append(entries, p.value)
+		if bytes += p.value.bytes; payloads {
+			bytes += int(p.value.PayloadBytes)
+		}
+	}
+}
+
+var (
+	findPayloads = engine.NewBatch(`SELECT e.entry_id, e.payload
+		FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`,
+		"tenant_id bytea", "entry_id bytea")
+	findClaimedDomains = engine.NewBatch(`SELECT e.entry_id, e.claimed_domain
+		FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`,
+		"tenant_id bytea", "entry_id bytea")
+)
+
+// wholeEntries returns entries with what they lack, and their payloads if these are
+// asked for.
+func wholeEntries(tx engine.Tx, tenant atrium.TenantID, found []listedEntry, payloads bool) ([]atrium.TimelineEntry, error) {
+	entries := make([]atrium.TimelineEntry, len(found))
+	var all, lacking []atrium.EntryID
+	for i := range found {
+		entries[i] = found[i].TimelineEntry
+		if all = append(all, entries[i].ID); found[i].lacksDomain() {
+			lacking = append(lacking, entries[i].ID)
+		}
+	}
+	domains, err := columnOf(tx, tenant, findClaimedDomains, lacking)
+	if err != nil {
+		return nil, err
+	}
+	var held map[atrium.EntryID][]byte
+	if payloads {
+		if held, err = columnOf(tx, tenant, findPayloads, all); err != nil {
+			return nil, err
+		}
+	}
+	for i := range entries {
+		e := &entries[i]
+		e.Payload = held[e.ID]
+		if found[i].lacksDomain() {
+			e.Claim.Domain = string(domains[e.ID])
+		}
+	}
+	return entries, nil
+}
+
+// columnOf returns what a batch finds of the entries that there are.
+func columnOf(tx engine.Tx, tenant atrium.TenantID, batch *engine.Batch, ids []atrium.EntryID) (map[atrium.EntryID][]byte, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows := make([]engine.Args, len(ids))
+	for i, id := range ids {
+		rows[i] = engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}
+	}
+	found := make(map[atrium.EntryID][]byte, len(ids))
+	_, err := tx.Batch(batch, rows, func(r engine.Row) error {
+		found[kernel.IDAt[atrium.EntryID](r, 0)] = r.Bytes(1)
+		return nil
+	})
+	return found, err
+}
+
+// TimelineEntry returns an entry with its payload. It is NotFound if there is none,
+// or if its account was erased.
+func (s *Store) TimelineEntry(ctx context.Context, tenant atrium.TenantID, id atrium.EntryID) (e atrium.TimelineEntry, err error) {
+	err = s.db.Find(ctx, selectTimelineEntry, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(r engine.Row) { e, _ = scanTimelineEntry(r, tenant) })
+	return e, err
+}
+
+const selectTimelineEntry = "SELECT e.created_at, e.entry_id, " + timelineColumns + `, e.account_id, a.survivor_id, e.payload
+	FROM entries e JOIN accounts a ON a.tenant_id = e.tenant_id AND a.account_id = e.account_id
+	WHERE e.tenant_id = $1 AND e.entry_id = $2 AND ` + accounts.NotErased
+
+// scanTimelineEntry reads what selectTimelineEntry finds, and returns the account that
+// keeps the entry as well.
+func scanTimelineEntry(r engine.Row, tenant atrium.TenantID) (atrium.TimelineEntry, atrium.AccountID) {
+	kept := kernel.IDAt[atrium.AccountID](r, 12)
+	e := scanTimeline(r, tenant, cmp.Or(kernel.IDAt[atrium.AccountID](r, 13), kept), kept)
+	e.Payload = r.Bytes(14)
+	return e, kept
+}
+
+// A dayKey is what entries are counted by.
+type dayKey struct {
+	day          int64
+	source, kind string
+}
+
+const dayMicros = 24 * 60 * 60 * 1_000_000
+
+// Counts counts the entries of an account and of those merged into it by day, source
+// and type: newest day first, and within a day by source and then type, by their
+// bytes. It looks at countLimit entries at most, newest first, behind the position,
+// nil for the first, and returns up to limit counts; next is where to go on, nil at
+// the end. A day may then have counts in both parts, to be added. It is NotFound if
+// there is no such account.
+func (s *Store) Counts(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID, f atrium.TimelineFilter,
+	after *atrium.Position, limit int,
+) (counts []atrium.DayCount, next *atrium.Position, err error) {
+	err = s.db.Read(ctx, func(tx engine.Tx) error {
+		counts, next = nil, nil
+		_, kept, err := accounts.Shown(tx, tenant, account)
+		if err != nil {
+			return err
+		}
+		m := interleave(tx, tenant, kept, &f, after, countLimit+1, "e.source, e.type", func(r engine.Row) dayKey {
+			return dayKey{floorDay(r.Int(0)), r.Text(2), r.Text(3)}
+		})
+		found, last := map[dayKey]int64{}, after
+		for looked := 0; ; looked++ {
+			p, err := m.next()
+			if err != nil {
+				return err
+			}
+			if p == nil {
+				break
+			}
+			wanted := f.Has(p.value.source, p.value.kind)
+			if looked == countLimit || wanted && len(found) == limit && found[p.value] == 0 {
+				next = last
+				break
+			}
+			if last = &p.at; wanted {
+				found[p.value]++
+			}
+		}
+		counts = dayCounts(found)
+		return nil
+	})
+	return counts, next, err
+}
+
+// floorDay returns the first instant of the day of an instant, which may be before
+// 1970.
+func floorDay(at int64) int64 {
+	day := at - at%dayMicros
+	if day > at {
+		day -= dayMicros
+	}
+	return day
+}
+
+func dayCounts(found map[dayKey]int64) []atrium.DayCount {
+	counts := make([]atrium.DayCount, 0, len(found))
+	for k, n := range found {
+		counts = append(counts, atrium.DayCount{Day: atrium.Time(k.day), Source: k.source, Type: k.kind, Count: n})
+	}
+	slices.SortFunc(counts, func(a, b atrium.DayCount) int {
+		return cmp.Or(cmp.Compare(b.Day, a.Day), strings.Compare(a.Source, b.Source), strings.Compare(a.Type, b.Type))
+	})
+	return counts
+}
