@@ -20,7 +20,7 @@ CREATE INDEX accounts_by_survivor ON accounts (tenant_id, survivor_id, account_i
 CREATE INDEX accounts_by_time ON accounts (tenant_id, created_at, account_id) WHERE survivor_id IS NULL;
 CREATE INDEX accounts_by_activity ON accounts (tenant_id, active_minute, account_id) WHERE survivor_id IS NULL;
 
--- The words by which accounts and prospects are found (store/terms.go).
+-- The words by which accounts and prospects are found (store/accounts/terms.go).
 CREATE TABLE search_terms (
     tenant_id  BYTEA            NOT NULL,
     term       TEXT COLLATE "C" NOT NULL,

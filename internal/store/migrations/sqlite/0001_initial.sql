@@ -1,4 +1,4 @@
--- Identifiers are stored without their prefix (store/id.go). Instants are
+-- Identifiers are stored without their prefix (store/kernel/id.go). Instants are
 -- microseconds since 1970. Columns named *_hash are the first 16 bytes of a
 -- SHA-256, because what they stand for may be longer than an index can hold;
 -- key_match is an idempotency key, shortened if it is long (store/kernel/idempotency.go).
