@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -70,6 +71,21 @@ func TestMergesAndSplitsCopyABoundedNumberOfLinks(t *testing.T) {
 			}
 			if _, err := s.MergeAccounts(t.Context(), c, account(5, 1), many, nil); err != nil {
 				t.Errorf("a merge of one link into an account with many: %v", err)
+			}
+			for n, prospects := range []int{1, 300} {
+				large := false
+				c := c
+				c.Admit = func(_ context.Context, is bool) (func(), error) {
+					large = is
+					return func() {}, nil
+				}
+				id, into := account(10+2*n, prospects), account(11+2*n, 0)
+				if _, err := s.MergeAccounts(t.Context(), c, id, into, nil); err != nil || large != (prospects > 1) {
+					t.Errorf("a merge of %d links: %v; is it admitted as large? %v", prospects, err, large)
+				}
+				if _, err := s.SplitAccount(t.Context(), c, into, id, nil); err != nil || large != (prospects > 1) {
+					t.Errorf("a split of %d links: %v; is it admitted as large? %v", prospects, err, large)
+				}
 			}
 		})
 	}

@@ -75,13 +75,20 @@ const MaxRegrouped = 10_000
 // TooManyLinks says of an account why it cannot be merged.
 const TooManyLinks = "has more than 10,000 linked prospects, which must be unlinked first"
 
-// checkLinks returns an error if accounts have more than MaxRegrouped links together.
+// linkBytes is about how many bytes a copy of a link has in its table and index.
+const linkBytes = 150
+
+// checkLinks returns an error if accounts have more than MaxRegrouped links together, and weighs the
+// copies of these that are made or deleted.
 func checkLinks(tx *kernel.Mutation, accounts []atrium.AccountID) error {
 	left, err := LinksLeft(tx, tx.Change.TenantID, accounts, MaxRegrouped)
-	if err == nil && left < 0 {
-		err = atrium.Errorf(atrium.CodeConflict, "The account %s.", TooManyLinks)
+	switch {
+	case err != nil:
+		return err
+	case left < 0:
+		return atrium.Errorf(atrium.CodeConflict, "The account %s.", TooManyLinks)
 	}
-	return err
+	return tx.Weigh(linkBytes * int(MaxRegrouped-left))
 }
 
 // LinksLeft returns how many links to prospects are left of most when those of the accounts

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -154,7 +155,13 @@ func Mutate[T any](ctx context.Context, s *DB, c atrium.Change, f func(tx *Mutat
 		})
 	}
 	large := c.Admit == nil
-	for range MaxRaces {
+	for n := range MaxRaces {
+		if n > 1 { // the second try nearly always succeeds
+			select {
+			case <-time.After(rand.N(raceDelay << n)):
+			case <-ctx.Done():
+			}
+		}
 		if err = try(large); errors.Is(err, errLarge) {
 			large = true
 			err = try(large)
@@ -162,6 +169,9 @@ func Mutate[T any](ctx context.Context, s *DB, c atrium.Change, f func(tx *Mutat
 		if engine.ClassOf(err) != engine.Conflict || isPublic(err) {
 			break
 		}
+	}
+	if engine.ClassOf(err) == engine.Conflict && !isPublic(err) {
+		err = atrium.Unavailable(err) // others were faster each time
 	}
 	return result, replayed, Public(err)
 }
@@ -254,10 +264,13 @@ func (tx *Mutation) bind(result any) error {
 const forgetRequests = `DELETE FROM requests WHERE tenant_id = $1 AND key_match IN
 	(SELECT key_match FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)`
 
-// MaxRaces is how often an append starts over because another node bound one of
-// its keys meanwhile, or because nobody knows what became of its commit. Each time
-// at least one key is found bound, so more than a few mean that something is wrong.
+// MaxRaces is how often a transaction starts over because another one has taken what it needs, or
+// because nobody knows what became of its commit.
 const MaxRaces = 8
+
+// raceDelay is about how long a change waits before its third try, by twice the time before each
+// further one.
+const raceDelay = time.Millisecond
 
 // ErrRace says that another transaction changed where entries or accounts are
 // after they were read. The next try reads them again.
