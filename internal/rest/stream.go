@@ -17,6 +17,14 @@ import (
 // no total time limit.
 const streamTimeout = time.Minute
 
+// minDownloadRate is how many bytes per second the client of a download must receive on average,
+// after streamTimeout and apart from the time that the server needs. A download of a server's
+// database holds a snapshot, which keeps VACUUM from removing rows of any tenant.
+const minDownloadRate = 1 << 20
+
+// errSlow is the error of a download whose client is below minDownloadRate.
+var errSlow = fmt.Errorf("the client received less than %d bytes per second", minDownloadRate)
+
 // An upload is a body that is read while it arrives.
 type upload struct {
 	rechecker
@@ -128,6 +136,8 @@ type download struct {
 	control *http.ResponseController
 	ctx     context.Context
 	begun   bool
+	sent    int64         // bytes
+	waited  time.Duration // for the client
 
 	mu sync.Mutex // held while a deadline is set, so that stop sets the last one
 }
@@ -158,16 +168,24 @@ func (d *download) Write(b []byte) (int, error) {
 	if !d.begun {
 		d.begin()
 	}
+	left := streamTimeout + time.Duration(d.sent/minDownloadRate)*time.Second - d.waited
+	if left <= 0 {
+		return 0, errSlow
+	}
+	began := time.Now()
 	d.mu.Lock()
 	err := context.Cause(d.ctx)
 	if err == nil {
-		err = d.control.SetWriteDeadline(time.Now().Add(streamTimeout))
+		err = d.control.SetWriteDeadline(began.Add(min(left, streamTimeout)))
 	}
 	d.mu.Unlock()
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
-	return d.w.Write(b)
+	n, err := d.w.Write(b)
+	d.sent += int64(n)
+	d.waited += time.Since(began)
+	return n, err
 }
 
 // writeStream sends a streamed response. An error before the first byte becomes a problem.
