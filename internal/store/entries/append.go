@@ -33,11 +33,33 @@ const raceDelay = time.Millisecond
 // another request. Then its account is found, as atrium's documentation says; an
 // identifier that names none is NotFound, and leaves the key free.
 func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
+	return s.append(ctx, drafts, 0)
+}
+
+// The limits of TryAppend: to the wait for a lock, which another append holds until it is committed,
+// and to how often it starts over.
+const (
+	lockWait = 50 * time.Millisecond
+	maxTries = 3
+)
+
+// TryAppend is Append, but soon returns atrium.ErrLocked if other transactions, such as merges or
+// imports, hold locks of the same accounts or keep changing them.
+func (s *Store) TryAppend(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
+	return s.append(ctx, drafts, lockWait)
+}
+
+// append is Append with a limit to the wait for a lock; 0 for none.
+func (s *Store) append(ctx context.Context, drafts []*atrium.Draft, wait time.Duration) ([]atrium.Outcome, error) {
 	var uncertain, err error
 	unknown := 0
 	remote := s.db.Engine.Traits().Remote
 	ahead := remote && s.careful.Load() <= 0
-	for try := range kernel.MaxRaces {
+	tries := kernel.MaxRaces
+	if wait > 0 {
+		tries = maxTries
+	}
+	for try := range tries {
 		if try > 1 { // the second try is nearly always the last
 			select {
 			case <-time.After(rand.N(raceDelay << try)):
@@ -50,6 +72,9 @@ func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Ou
 			b = newAppending(tx, drafts, atrium.At(s.db.Now()), s.db.StoredAt)
 			b.replicated, b.merging = s.db.Engine.Traits().Replicated, &s.merging
 			b.ahead = ahead && try == 0
+			if wait > 0 {
+				tx.LockWait(wait)
+			}
 			return b.run(try > 0)
 		})
 		if remote && b != nil && b.repeats {
@@ -68,9 +93,17 @@ func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Ou
 			}
 		case engine.ClassOf(err) == engine.Conflict:
 			// A key or an identifier was taken between looking and storing.
+		case engine.ClassOf(err) == engine.Locked:
+			return nil, atrium.ErrLocked // what an uncertain try has recorded is found by the next append
 		default:
 			return nil, kernel.Public(errors.Join(uncertain, err))
 		}
+	}
+	switch {
+	case wait > 0:
+		return nil, atrium.ErrLocked
+	case len(drafts) == 1:
+		return nil, atrium.Unavailable(errors.Join(uncertain, err)) // others were faster each time
 	}
 	return nil, kernel.Public(errors.Join(uncertain, err))
 }
