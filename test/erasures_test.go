@@ -9,14 +9,14 @@ import (
 	"atrium/internal/store/engine"
 )
 
-func TestARunningServiceDeletesWhatIsTooMuchForARequestThatErases(t *testing.T) {
+func TestLargeErasureCompletesInTheBackground(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		size := func() int { return len(s.export(t, s.north)) }
 		before := size()
 		const account = "account_00000000000000000000erased"
 		var lines strings.Builder
 		fmt.Fprintf(&lines, `{"kind":"account","accountId":%q,"domain":"erased.example"}`, account)
-		for range 8000 { // the request deletes 2,000; meanwhile the service deletes others
+		for range 8000 { // the request deletes 2,000, the background job the others
 			fmt.Fprintf(&lines, "\n"+`{"kind":"accountLog","accountId":%q,"source":"crm","payload":{}}`, account)
 		}
 		s.load(t, s.north, lines.String())
@@ -40,7 +40,7 @@ func TestARunningServiceDeletesWhatIsTooMuchForARequestThatErases(t *testing.T) 
 	})
 }
 
-func TestAnErasureThatAReadHoldsUpIsCompletedAfterIt(t *testing.T) {
+func TestErasureCompletesAfterAConcurrentRead(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		s.load(t, s.north, `{"kind":"account","accountId":"account_00000000000000000000erased","domain":"erased.example"}
 {"kind":"prospect","prospectId":"prospect_00000000000000000000erased","name":"Erased"}`)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// prospectLines are import lines of an account and of prospects that are linked to it.
+// prospectLines are import lines of an account and of prospects linked to it.
 func prospectLines(account string, n int) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"kind":"account","accountId":%q,"domain":"crowded.example"}`+"\n", account)
@@ -28,7 +28,7 @@ const (
 	crowdSize = 20_000
 )
 
-// crowdedAccount is what both APIs show of an account, as far as it is compared.
+// crowdedAccount has the compared members of an account, as both APIs show it.
 type crowdedAccount struct {
 	AccountID, Name string
 	LinkedProspects []struct{ ProspectID, Slug string }
@@ -43,7 +43,7 @@ func decodeCrowded(t *testing.T, a answer) (shown crowdedAccount) {
 	return shown
 }
 
-// wantCrowd holds that a response has all of the prospects in order.
+// wantCrowd checks that a response has all prospects in order.
 func wantCrowd(t *testing.T, a answer) {
 	t.Helper()
 	shown := decodeCrowded(t, a)
@@ -57,7 +57,8 @@ func wantCrowd(t *testing.T, a answer) {
 	}
 }
 
-// onEachEngine is onEveryEngine for a test that measures the process: no other one runs at the same time.
+// onEachEngine is onEveryEngine for a test that measures the process, so engines do not
+// run in parallel.
 func onEachEngine(t *testing.T, test func(t *testing.T, s *service)) {
 	t.Helper()
 	for _, e := range engines {
@@ -65,7 +66,7 @@ func onEachEngine(t *testing.T, test func(t *testing.T, s *service)) {
 	}
 }
 
-func TestAnAccountWithManyProspectsIsServedInBoundedMemory(t *testing.T) {
+func TestAccountWithManyProspectsUsesBoundedMemory(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, s *service) {
 		s.load(t, s.north, prospectLines(crowded, crowdSize))
 		r := get("/v0/accounts/"+crowded, "x-api-key: "+s.north.key)
@@ -99,7 +100,7 @@ func TestAnAccountWithManyProspectsIsServedInBoundedMemory(t *testing.T) {
 	})
 }
 
-func TestAnAccountWithManyProspectsIsConditionalAsAnyOther(t *testing.T) {
+func TestAccountWithManyProspectsSupportsConditionalRequests(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		s.load(t, s.north, prospectLines(crowded, 300))
 		external, manage := "/v0/accounts/"+crowded, "/manage/v0/accounts/"+crowded
@@ -150,7 +151,7 @@ func TestAnAccountWithManyProspectsIsConditionalAsAnyOther(t *testing.T) {
 			}
 			want("the same again", send(http.MethodPatch, target, `{"name":"Other"}`, "If-Match: "+tag), 412)
 
-			// Entries do not get in the way.
+			// Entries are allowed.
 			want("an entry", s.send(t, post(s.north.key, `{"source":"a","payload":{},"accountId":"`+crowded+`"}`)), 201)
 			want("a change after an entry", send(http.MethodPatch, target, `{"name":"After"}`, "If-Match: "+now.header.Get("ETag")), 200)
 			want("a change without a condition that there is", send(http.MethodPatch, target, `{"name":"Any"}`, "If-Match: *"), 200)

@@ -18,8 +18,8 @@ import (
 
 const crowd = 500
 
-// Paces of storage: as it is, or held up until what was sent has piled up, so
-// that many requests are met in one transaction.
+// Paces of storage: at normal speed, or blocked until all requests are queued, so that
+// they share a transaction.
 const (
 	running = "as they come"
 	heldUp  = "piled up"
@@ -38,8 +38,8 @@ func inEveryPace(t *testing.T, test func(t *testing.T, s *service, pace string))
 	}
 }
 
-// holdUp keeps storage from committing for a while. An entry that waits for it
-// keeps those that come later waiting together.
+// holdUp blocks commits for a while. An entry that waits for the commit makes the writer
+// queue later ones.
 func (s *service) holdUp(t *testing.T) (wait func()) {
 	t.Helper()
 	var once sync.Once
@@ -64,14 +64,14 @@ func (s *service) holdUp(t *testing.T) (wait func()) {
 	}
 }
 
-// atOnce sends n requests that wait for each other, each on a connection of its
-// own, and returns the answers in their order.
+// atOnce sends n concurrent requests, each on a new connection, and returns the responses
+// in the order of the requests.
 func (s *service) atOnce(t *testing.T, pace string, n int, of func(i int) request) []answer {
 	t.Helper()
 	if pace == heldUp {
 		defer s.holdUp(t)()
 	}
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: n}}
+	client := &http.Client{Timeout: exchangeTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: n}}
 	defer client.CloseIdleConnections()
 	answers, errs := make([]answer, n), make([]error, n)
 	var ready, done sync.WaitGroup
@@ -118,7 +118,7 @@ func receiptOf(t *testing.T, a answer) (r receipt) {
 	return r
 }
 
-func TestOneRequestSentByManyAtOnceMakesOneEntryAndAnswersAll(t *testing.T) {
+func TestConcurrentReplaysCreateOneEntry(t *testing.T) {
 	inEveryPace(t, func(t *testing.T, s *service, pace string) {
 		body := `{"source":"crowd","payload":{"a":1},"domain":"crowd.example","name":"Crowd","idempotencyKey":"crowd"}`
 		answers := s.atOnce(t, pace, crowd, func(int) request { return post(s.north.key, body) })
@@ -144,7 +144,7 @@ func TestOneRequestSentByManyAtOnceMakesOneEntryAndAnswersAll(t *testing.T) {
 	})
 }
 
-func TestTheFirstEntriesOfADomainSentAtOnceMakeOneAccount(t *testing.T) {
+func TestConcurrentFirstEntriesCreateOneAccount(t *testing.T) {
 	inEveryPace(t, func(t *testing.T, s *service, pace string) {
 		answers := s.atOnce(t, pace, crowd, func(i int) request {
 			spelling := []string{"new.example", "WWW.New.Example", "https://new.example/a"}[i%3]
@@ -178,7 +178,7 @@ func TestTheFirstEntriesOfADomainSentAtOnceMakeOneAccount(t *testing.T) {
 	})
 }
 
-func TestOfDifferentRequestsWithOneKeyExactlyOneWins(t *testing.T) {
+func TestConcurrentRequestsWithOneKeyHaveOneWinner(t *testing.T) {
 	const bodies = 25
 	inEveryPace(t, func(t *testing.T, s *service, pace string) {
 		for round := range 3 {
@@ -208,7 +208,7 @@ func TestOfDifferentRequestsWithOneKeyExactlyOneWins(t *testing.T) {
 	})
 }
 
-func TestAKeyThatSomeRequestsCannotUseIsBoundByOneThatCan(t *testing.T) {
+func TestRejectedRequestsLeaveTheKeyFree(t *testing.T) {
 	inEveryPace(t, func(t *testing.T, s *service, pace string) {
 		answers := s.atOnce(t, pace, crowd/2, func(i int) request {
 			account := s.vars["acme"]
@@ -228,12 +228,12 @@ func TestAKeyThatSomeRequestsCannotUseIsBoundByOneThatCan(t *testing.T) {
 	})
 }
 
-func TestOfManyRenamesOfOneStateExactlyOneSucceeds(t *testing.T) {
+func TestConcurrentConditionalRenamesHaveOneWinner(t *testing.T) {
 	inEveryPace(t, func(t *testing.T, s *service, pace string) {
 		path := "/v0/accounts/" + s.vars["acme"]
 		tag := s.send(t, get(path, "x-api-key: "+s.north.key)).header.Get("ETag")
 		answers := s.atOnce(t, pace, 100, func(i int) request {
-			if i%2 == 0 { // activity, which must not get in the way
+			if i%2 == 0 { // concurrent activity
 				return post(s.north.key, fmt.Sprintf(`{"source":"busy","payload":{},"accountId":%q}`, s.vars["acme"]))
 			}
 			return patch(s, "acme", fmt.Sprintf(`{"name":"Name %d"}`, i), "If-Match: "+tag)

@@ -9,13 +9,12 @@ import (
 	"strings"
 )
 
-// A block is a fenced block of a page. One in the language sh that calls curl or
-// atrium is run.
+// A block is a fenced code block. One in the language sh that calls curl or atrium is run.
 type block struct {
 	line     int // of its fence
 	language string
 	text     string
-	answer   *block // the one that follows with nothing but blank lines between
+	answer   *block // the next block, if only blank lines separate it
 	isAnswer bool
 }
 
@@ -32,7 +31,7 @@ func (b block) runs() bool {
 func readBlocks(text string) ([]block, error) {
 	var blocks []block
 	var open *block
-	adjacent := false // nothing but blank lines since the last block
+	adjacent := false // only blank lines since the last block
 	for n, line := range strings.Split(text, "\n") {
 		fence, isFence := strings.CutPrefix(strings.TrimLeft(line, " "), "```")
 		switch {
@@ -257,7 +256,7 @@ func (s *shell) endCommand() error {
 	return nil
 }
 
-// A curl is a call of curl.
+// A curl is an invocation of curl.
 type curl struct {
 	method  string
 	url     string
@@ -268,7 +267,7 @@ type curl struct {
 	write   string // -w
 }
 
-// readCurl reads the arguments of curl: those that the pages use, as curl does.
+// readCurl parses the arguments of curl. It supports those that the pages use.
 func readCurl(args []string, stdin string) (*curl, error) {
 	c := &curl{}
 	for len(args) > 0 {
@@ -330,7 +329,7 @@ func readCurl(args []string, stdin string) (*curl, error) {
 	return c, nil
 }
 
-// written returns what -w writes.
+// written returns the output of -w.
 func (c *curl) written(status int) (string, error) {
 	text := strings.NewReplacer(`\n`, "\n", "%{http_code}", strconv.Itoa(status)).Replace(c.write)
 	if strings.ContainsAny(text, `\%`) {

@@ -1,6 +1,5 @@
-// Package secure holds the tests of what lies between the service and who would listen
-// in: TLS, HTTP/2, and the secrets that must not come out anywhere. They speak to
-// processes of atrium serve.
+// Package secure tests protection against eavesdroppers and leaks: TLS, HTTP/2, and
+// secrets in any output. The tests talk to processes of atrium serve.
 package secure
 
 import (
@@ -24,10 +23,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(nodes.Main(m)) }
 
-// patience bounds every exchange and every wait; it decides nothing else.
-const patience = 30 * time.Second
+// exchangeTimeout bounds every exchange and every wait. No result depends on it.
+const exchangeTimeout = 30 * time.Second
 
-// A server is a process with TLS on a database of its own, with a tenant.
+// A server is a process with TLS and a tenant, on a new database.
 type server struct {
 	*nodes.Node
 	dir    string // of the certificate
@@ -48,7 +47,7 @@ func start(t *testing.T, flags ...string) *server {
 	return s
 }
 
-// put writes a pair and trusts it.
+// put writes a key pair and trusts it.
 func (s *server) put(t *testing.T, p apptest.Pair) (chainFile, keyFile string) {
 	t.Helper()
 	s.pair = p
@@ -56,7 +55,7 @@ func (s *server) put(t *testing.T, p apptest.Pair) (chainFile, keyFile string) {
 	return p.Write(t, s.dir)
 }
 
-// newTenant makes a tenant and a key of it past the server.
+// newTenant creates a tenant and a key directly in the database.
 func newTenant(t *testing.T, database string) (id atrium.TenantID, key string) {
 	t.Helper()
 	st, err := store.Open(t.Context(), database, store.Options{})
@@ -80,10 +79,10 @@ func (s *server) client(t *testing.T, http2 bool) *http.Client {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.trust.Clone()}, ForceAttemptHTTP2: http2, MaxIdleConnsPerHost: 8}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: patience}
+	return &http.Client{Transport: transport, Timeout: exchangeTimeout}
 }
 
-// An answer is what came back.
+// An answer is a response.
 type answer struct {
 	status int
 	proto  string
