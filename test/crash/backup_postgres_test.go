@@ -10,9 +10,9 @@ import (
 	"atrium/internal/store"
 )
 
-// PostgreSQL's own backups, made under load as docs/backup.md says, have all that was
-// acknowledged before they began.
-func TestBackupsOfPostgreSQLUnderLoadHaveAllThatWasAcknowledged(t *testing.T) {
+// PostgreSQL's own backups, made under load as docs/backup.md describes, have everything
+// that was acknowledged before they began.
+func TestPostgreSQLBackupsUnderLoadAreComplete(t *testing.T) {
 	o := newOutage(t, clientCount, nil)
 	tool := func(name string, args ...string) {
 		t.Helper()

@@ -12,9 +12,9 @@ import (
 
 const clientCount = 16
 
-// However often the server is killed, an acknowledged entry is there exactly
-// once, and so is one that was sent again until it was acknowledged.
-func TestKillLosesAndDoublesNothing(t *testing.T) {
+// Kills the server repeatedly. Each acknowledged entry must exist exactly once, including
+// those that were retried.
+func TestKillLosesAndDuplicatesNothing(t *testing.T) {
 	for name, newDatabase := range engines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,8 +68,7 @@ func killUnderLoad(t *testing.T, db *database) {
 		*rounds, f.sent, f.acknowledged, f.retried, f.unanswered, f.renamed, lost, doubled)
 }
 
-// A server that is killed while it makes its database leaves one that the next
-// server completes.
+// If a server is killed while it creates its database, the next one completes it.
 func TestKillDuringTheFirstStart(t *testing.T) {
 	rng := random(t)
 	for range 5 {

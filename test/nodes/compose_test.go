@@ -18,7 +18,7 @@ import (
 	"atrium/test/nodes"
 )
 
-// composition is what deploy/compose.yaml may have: another member is a mistake.
+// composition has the members that deploy/compose.yaml may have. Any other is a mistake.
 type composition struct {
 	Node     composed            `yaml:"x-node"`
 	Services map[string]composed `yaml:"services"`
@@ -43,7 +43,7 @@ type composed struct {
 	StopGracePeriod string            `yaml:"stop_grace_period"`
 }
 
-// needs returns the services that must run first.
+// needs returns the services that must start first.
 func (c *composed) needs(t *testing.T) (names []string) {
 	t.Helper()
 	var conditions map[string]struct {
@@ -78,7 +78,7 @@ func readComposition(t *testing.T) (c composition) {
 	return c
 }
 
-func TestTheCompositionNamesOnlyWhatIsThere(t *testing.T) {
+func TestComposeFileRefersToExistingFiles(t *testing.T) {
 	c := readComposition(t)
 	for _, name := range []string{"postgres", "pgbouncer", "node1", "node2", "node3", "haproxy"} {
 		if _, ok := c.Services[name]; !ok {
@@ -119,7 +119,7 @@ func TestTheCompositionNamesOnlyWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestTheCompositionAndTheFrontNameTheSameNodes(t *testing.T) {
+func TestComposeFileAndHAProxyHaveTheSameNodes(t *testing.T) {
 	c := readComposition(t)
 	front := c.Services["haproxy"]
 	for _, name := range []string{"node1", "node2", "node3"} {
@@ -133,10 +133,10 @@ func TestTheCompositionAndTheFrontNameTheSameNodes(t *testing.T) {
 	}
 }
 
-// fallback is a variable of a composition with its default.
+// fallback matches a variable with a default.
 var fallback = regexp.MustCompile(`^\$\{\w+:-(.*)\}$`)
 
-func TestTheCompositionGivesItsNodesSettingsThatThereAre(t *testing.T) {
+func TestComposeFileUsesExistingSettings(t *testing.T) {
 	c := readComposition(t)
 	var settings config.Config
 	for _, name := range []string{"node1", "node2", "node3"} {
@@ -159,7 +159,7 @@ func TestTheCompositionGivesItsNodesSettingsThatThereAre(t *testing.T) {
 	}
 }
 
-func TestTheImageIsMadeFromFilesThatTheBuildLeaves(t *testing.T) {
+func TestImageCopiesFilesOfTheBuild(t *testing.T) {
 	c := readComposition(t)
 	build := c.Services["node1"].Build
 	if build == nil {

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	crowd  = 90 // requests that are sent at once, a third of them to each node
+	crowd  = 90 // concurrent requests, a third of them to each node
 	rounds = 3
 )
 
-// atOnce sends requests that wait for each other to the nodes in turn, and returns
-// the answers in their order.
+// atOnce sends concurrent requests to the nodes in turn, and returns the responses in the
+// order of the requests.
 func (s *service) atOnce(t *testing.T, body func(i int) string) []answer {
 	t.Helper()
 	client := &http.Client{Timeout: settled, Transport: &http.Transport{MaxIdleConnsPerHost: crowd}}
@@ -38,8 +38,8 @@ func (s *service) atOnce(t *testing.T, body func(i int) string) []answer {
 	return answers
 }
 
-// onEveryWay runs a test on nodes that have the database for themselves, and on
-// nodes that share a pool of connections to it.
+// onEveryWay runs a test on nodes with direct connections to the database, and on nodes
+// behind a pool.
 func onEveryWay(t *testing.T, test func(t *testing.T, s *service)) {
 	t.Helper()
 	t.Run("directly", func(t *testing.T) { test(t, newService(t)) })
@@ -52,7 +52,7 @@ func newPooledService(t *testing.T) *service {
 	return serviceAt(t, nodes.Pool(t, server, server.NewDatabase(t)), "--database-statements", "unprepared")
 }
 
-func TestOneRequestSentToAllNodesAtOnceMakesOneEntryAndAnswersAll(t *testing.T) {
+func TestConcurrentReplaysOnAllNodesCreateOneEntry(t *testing.T) {
 	onEveryWay(t, func(t *testing.T, s *service) {
 		for round := range rounds {
 			answers := s.atOnce(t, func(int) string {
@@ -77,8 +77,8 @@ func TestOneRequestSentToAllNodesAtOnceMakesOneEntryAndAnswersAll(t *testing.T) 
 	})
 }
 
-func TestOfDifferentRequestsWithOneKeyOnAllNodesExactlyOneWins(t *testing.T) {
-	const bodies = 10 // no multiple of the nodes: each of them gets all
+func TestRequestsWithOneKeyOnAllNodesHaveOneWinner(t *testing.T) {
+	const bodies = 10 // not a multiple of the number of nodes, so that each node gets all of them
 	onEveryWay(t, func(t *testing.T, s *service) {
 		for round := range rounds {
 			answers := s.atOnce(t, func(i int) string {
@@ -106,7 +106,7 @@ func TestOfDifferentRequestsWithOneKeyOnAllNodesExactlyOneWins(t *testing.T) {
 	})
 }
 
-func TestTheFirstEntriesOfADomainOnAllNodesMakeOneAccount(t *testing.T) {
+func TestFirstEntriesOnAllNodesCreateOneAccount(t *testing.T) {
 	onEveryWay(t, func(t *testing.T, s *service) {
 		for round := range rounds {
 			answers := s.atOnce(t, func(i int) string {

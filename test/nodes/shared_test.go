@@ -14,11 +14,11 @@ import (
 	"atrium/test/nodes"
 )
 
-// forgotten is when every node must refuse a key that was revoked, with some time
-// for a slow machine.
+// forgotten is the time after which every node must refuse a revoked key, with a margin
+// for slow machines.
 const forgotten = auth.CacheTime + 3*time.Second
 
-// get sends a read to a node.
+// get sends a GET request to a node.
 func (s *service) get(t *testing.T, n *nodes.Node, path string, key string) answer {
 	t.Helper()
 	a := send(nodes.Client(t), "GET", "http://"+n.Addr+path, key, "")
@@ -28,13 +28,13 @@ func (s *service) get(t *testing.T, n *nodes.Node, path string, key string) answ
 	return a
 }
 
-// load fills the tenant with the fixtures of the scripts.
+// load imports the fixtures of the scripts into the tenant.
 func (s *service) load(t *testing.T) {
 	t.Helper()
 	nodes.Must(t, "import", "--database", s.database, "--tenant", string(s.tenant), filepath.Join("..", "testdata", "north.ndjson"))
 }
 
-// list reads all pages, each part from the next node, beginning behind the cursor.
+// list reads all pages after the cursor, each response from the next node.
 func (s *service) list(t *testing.T, cursor string) (ids []string, first string) {
 	t.Helper()
 	for part := 0; ; part++ {
@@ -60,7 +60,7 @@ func (s *service) list(t *testing.T, cursor string) (ids []string, first string)
 	}
 }
 
-func TestACursorOfOneNodeIsGoodOnTheOthersAndAfterTheyWereRestarted(t *testing.T) {
+func TestCursorIsValidOnAllNodesAndAfterRestarts(t *testing.T) {
 	s := newService(t)
 	s.load(t)
 	ids, cursor := s.list(t, "")
@@ -78,7 +78,7 @@ func TestACursorOfOneNodeIsGoodOnTheOthersAndAfterTheyWereRestarted(t *testing.T
 	}
 }
 
-func TestAnEntityTagOfOneNodeIsGoodOnTheOthers(t *testing.T) {
+func TestEntityTagIsValidOnAllNodes(t *testing.T) {
 	s := newService(t)
 	client, target := nodes.Client(t), ""
 	for i := range 3 {
@@ -106,7 +106,7 @@ func TestAnEntityTagOfOneNodeIsGoodOnTheOthers(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsRevokedIsRefusedByEveryNodeWithinFiveSeconds(t *testing.T) {
+func TestRevokedKeyIsRejectedByAllNodesWithinFiveSeconds(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	for _, n := range s.nodes {
@@ -131,7 +131,7 @@ func (s *service) rotate(t *testing.T, grace string) (key string) {
 	return made.Key
 }
 
-func TestAKeyThatIsRotatedWorksOnEveryNodeAsItsGraceSays(t *testing.T) {
+func TestRotatedKeyFollowsItsGracePeriodOnAllNodes(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	works := func(key string) func(*nodes.Node) bool {

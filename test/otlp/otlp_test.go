@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
-	endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
-	entry    = `{"source":"c4n4ry","domain":"c4n4ry.example","payload":{"c4n4ry":"c4n4ry"}}`
+	exchangeTimeout = 30 * time.Second
+	endpoint        = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	entry           = `{"source":"c4n4ry","domain":"c4n4ry.example","payload":{"c4n4ry":"c4n4ry"}}`
 )
 
 func traceparent(trace, flags string) string { return "00-" + trace + "-00f067aa0ba902b7-" + flags }
@@ -136,7 +136,7 @@ func TestGroupCommitIsLinkedToItsRequests(t *testing.T) {
 					}
 				})
 			}
-			nodes.Until(t, "all requests to wait for commits, of which there are fewer", patience, func() bool { return inWork(t, metrics) == many })
+			nodes.Until(t, "all requests to wait for commits, of which there are fewer", exchangeTimeout, func() bool { return inWork(t, metrics) == many })
 			release()
 			sending.Wait()
 			s.Stop(t)

@@ -10,21 +10,21 @@ import (
 	"atrium"
 )
 
-// A manager does what operators do, one thing after the other, and notes what was
+// A manager does what operators do, one request after the other, and records what was
 // acknowledged.
 type manager struct {
 	*client
 	brand    string
-	accounts []string // of which it may change the names
+	accounts []string // that it may rename
 	pages    []*managedPage
-	keys     []string // identifiers of keys that work
+	keys     []string // identifiers of active keys
 	secrets  map[string]string
 }
 
-// A managedPage comes, changes and goes.
+// A managedPage is created, changed and deleted.
 type managedPage struct {
 	path     string
-	audience string // the path of its audience
+	audience string // path of its audience
 	status   string
 	versions int
 }
@@ -62,10 +62,10 @@ func (m *manager) step() {
 	}
 }
 
-// text returns a name that is used once, with the mark of the tenant.
+// text returns a unique name with the mark of the tenant.
 func (m *manager) text() string { return m.of.mark + " " + m.unique() }
 
-// make makes a thing, notes its members as facts and returns its identifier.
+// make creates a resource, records its members as facts and returns its identifier.
 func (m *manager) make(op, path, id string, members map[string]any) string {
 	a := m.sure(m.making(op, path, members))
 	made := a.text(id)
@@ -76,9 +76,9 @@ func (m *manager) make(op, path, id string, members map[string]any) string {
 	return made
 }
 
-// take sends a change that says what is to be, and notes what it acknowledged. It may
-// have been carried out by an attempt that got no answer: then the second one may find
-// the thing in a state in which it is refused, with one of the statuses of again.
+// take sends an idempotent change and records its acknowledgement. An attempt without a
+// response may have been executed: the next one may then find a state in which the change
+// is rejected, with one of the statuses of again.
 func (m *manager) take(op, method, path string, body any, fact map[string]any, at string, again ...int) bool {
 	q := m.managing(op, method, path, body)
 	if method == http.MethodPatch {
@@ -116,7 +116,7 @@ func (m *manager) wrong(format string, args ...any) {
 }
 
 func (m *manager) changeBrand() {
-	if m.rng.IntN(4) == 0 { // one that comes and goes
+	if m.rng.IntN(4) == 0 { // a temporary one
 		id := m.make("create brand", "/brands", "brandId", map[string]any{"name": m.text()})
 		if id == "" {
 			return
@@ -131,7 +131,7 @@ func (m *manager) changeBrand() {
 	m.take("update brand", http.MethodPatch, path, map[string]any{"name": name}, map[string]any{"name": name}, path)
 }
 
-// changeAccount makes an account, or changes the name of one under the tag that was read.
+// changeAccount creates an account, or renames one with If-Match.
 func (m *manager) changeAccount() {
 	if len(m.accounts) < 10 {
 		if id := m.make("create account", "/accounts", "accountId", map[string]any{"domain": m.unique() + "." + m.of.mark + ".example", "name": m.text()}); id != "" {
@@ -160,8 +160,8 @@ func (m *manager) changeAccount() {
 
 const managedPages = 6
 
-// changePage takes one of a few pages through its life: changes, versions and states,
-// until it is deleted and another one takes its place.
+// changePage takes one of a few pages through its life cycle: changes, versions and
+// states, until it is deleted and replaced.
 func (m *manager) changePage() {
 	if len(m.pages) < managedPages {
 		p := &managedPage{status: "draft"}
@@ -229,8 +229,8 @@ func (m *manager) changePage() {
 	}
 }
 
-// changeKey takes keys through their lives. Who changed one learns at once that it holds;
-// what other nodes say is looked at in the end.
+// changeKey takes keys through their life cycle. The change applies immediately on one
+// node; the other nodes are checked at the end.
 func (m *manager) changeKey() {
 	if len(m.keys) < 4 {
 		a := m.sure(m.making("create key", "/keys", map[string]any{"name": m.text()}))
@@ -239,7 +239,7 @@ func (m *manager) changeKey() {
 			return
 		}
 		m.s.ledger.learn(m.of, "/keys/"+id, map[string]any{"keyId": id})
-		if secret != "" { // a repeated request does not show it again
+		if secret != "" { // replays omit it
 			m.secrets[id] = secret
 			m.s.ledger.answersTo(secret, http.StatusOK)
 			m.sure(call{op: "GET /v0/pages, new key", method: http.MethodGet, path: "/v0/pages?limit=1", key: secret, want: []int{http.StatusOK}})
@@ -275,7 +275,7 @@ func (m *manager) changeKey() {
 	m.keys = append(m.keys[:i], m.keys[i+1:]...)
 }
 
-// entries posts some entries with these members until they are acknowledged.
+// entries posts entries with these members until they are acknowledged.
 func (m *manager) entries(n int, members map[string]any) (all []*posting) {
 	for range n {
 		p := &posting{tenant: m.of, marker: m.of.mark + "-" + m.unique(), source: "operator", kind: atrium.DefaultType}
@@ -294,7 +294,7 @@ func (m *manager) entries(n int, members map[string]any) (all []*posting) {
 	return all
 }
 
-// merge merges two accounts with entries, and mostly takes that back.
+// merge merges two accounts with entries, and usually splits them again.
 func (m *manager) merge() {
 	domains := []string{m.unique() + "." + m.of.mark + ".example", m.unique() + "." + m.of.mark + ".example"}
 	one, other := m.entries(2, map[string]any{"domain": domains[0]}), m.entries(1, map[string]any{"domain": domains[1]})
@@ -326,7 +326,7 @@ func (m *manager) merge() {
 	}
 }
 
-// move takes entries without an account to one by a rule, and sometimes back.
+// move moves entries without an account to one by a rule, and sometimes back.
 func (m *manager) move() {
 	name := m.text()
 	entries := m.entries(2, map[string]any{"name": name})
@@ -362,7 +362,7 @@ func (m *manager) move() {
 	}
 }
 
-// erase erases an account, of which nothing may come back.
+// erase erases an account, whose data must not reappear.
 func (m *manager) erase() {
 	entries := m.entries(1+m.rng.IntN(3), map[string]any{"domain": m.unique() + "." + m.of.mark + ".example"})
 	if entries == nil {
@@ -371,7 +371,7 @@ func (m *manager) erase() {
 	m.s.ledger.rehomed(entries, "", open)
 	path := "/accounts/" + string(entries[0].receipt.AccountID)
 	a := m.sure(m.managing("erase account", http.MethodDelete, path, nil))
-	// 202 is for entries that the database has no time for now: nobody sees them either.
+	// 202 means that entries remain in the database for now. They are not visible either.
 	if a.status == http.StatusNoContent || a.status == http.StatusAccepted || a.status == http.StatusNotFound && a.repeated {
 		m.s.ledger.rehomed(entries, "", erased)
 		m.s.ledger.forget(m.of, path)
@@ -387,7 +387,7 @@ func (m *manager) batch() {
 	for range 5 + m.rng.IntN(40) {
 		p := m.newPosting(true)
 		if p.header || len(p.body) > 64<<10 {
-			continue // such a key is not in the body, and large ones are posted alone
+			continue // its key is not in the body, or it is large: posted alone
 		}
 		all = append(all, p)
 	}
@@ -410,8 +410,7 @@ func (m *manager) batch() {
 	}
 }
 
-// outcomes notes what became of each of many entries and returns those that have to be
-// sent again.
+// outcomes records the outcome of each of many entries, and returns those to retry.
 func (m *manager) outcomes(all []*posting, a answer) (again []*posting) {
 	var said struct{ Outcomes []json.RawMessage }
 	if err := json.Unmarshal(a.body, &said); err != nil || len(said.Outcomes) != len(all) {
@@ -445,7 +444,7 @@ func (m *manager) outcomes(all []*posting, a answer) (again []*posting) {
 	return again
 }
 
-// prospect makes a prospect and links it to an account, which shows it from then on.
+// prospect creates a prospect and links it to an account, which then shows it.
 func (m *manager) prospect() {
 	if len(m.accounts) == 0 {
 		return
@@ -470,7 +469,7 @@ func (m *manager) prospect() {
 	name := m.text()
 	m.take("update prospect", http.MethodPatch, "/prospects/"+id, map[string]any{"name": name}, map[string]any{"name": name}, "/prospects/"+id)
 	if m.rng.IntN(8) == 0 {
-		return // so that accounts do not collect thousands of them
+		return // keeps accounts from collecting thousands of them
 	}
 	m.sure(m.managing("unlink prospect", http.MethodDelete, link, nil, http.StatusNoContent, http.StatusNotFound))
 	if shows() {
@@ -481,7 +480,7 @@ func (m *manager) prospect() {
 	}
 }
 
-// look reads what operators look at.
+// look reads what operators read.
 func (m *manager) look() {
 	paths := []string{"/accounts?limit=20&q=mark", "/prospects?limit=20", "/moves?limit=20", "/keys", "/audit?limit=20", "/audit/head", "/tenant", "/brands"}
 	if id := m.s.ledger.accountOf(m.of, m.rng.IntN); id != "" {
@@ -491,8 +490,8 @@ func (m *manager) look() {
 	m.sure(m.managing("look around", http.MethodGet, path, nil, http.StatusOK))
 }
 
-// A carrier exports a tenant that nobody else writes to, and imports that into another
-// one, which then has the same.
+// A carrier exports a tenant that no other client writes to, and imports it into another
+// one, which must then have the same data.
 type carrier struct {
 	*client
 	to *client
@@ -505,7 +504,7 @@ func (s *soak) newCarrier(from, to *tenant) *carrier {
 func (x *carrier) step() {
 	for range 5 {
 		p := x.newPosting(true)
-		if x.made < 1000 && len(p.body) < 8<<10 { // all of it goes back and forth again and again
+		if x.made < 1000 && len(p.body) < 8<<10 { // everything is exported and imported repeatedly
 			x.post(p)
 			p.body = nil
 		}

@@ -18,29 +18,29 @@ import (
 	"atrium/test/nodes"
 )
 
-// A report is what an audit found.
+// A report has the results of an audit.
 type report struct {
 	Engine     string                     `json:"engine"`
 	Seconds    float64                    `json:"seconds"`
 	Faults     map[string]int             `json:"faults"`
 	Operations map[string]operationReport `json:"operations"`
 	Counts     map[string]int             `json:"counts"`
-	Growth     map[string][]size          `json:"growth"` // samples of each life of a process
+	Growth     map[string][]size          `json:"growth"` // samples of each run of a process
 	Timing     map[string]spread          `json:"timing"`
 	Likeness   []likeness                 `json:"likeness"`
-	Database   int64                      `json:"database"` // bytes
-	Failures   []string                   `json:"failures"` // what must not be
-	names      []string                   // of the counts, in their order
+	Database   int64                      `json:"database"` // size in bytes
+	Failures   []string                   `json:"failures"` // all faults
+	names      []string                   // of the counts, in order
 }
 
 type operationReport struct {
-	Answers map[string]int `json:"answers"` // by class, such as 2xx; "none" for requests without one
+	Answers map[string]int `json:"answers"` // by class, such as 2xx; "none" for requests without a response
 	P50     time.Duration  `json:"p50"`     // nanoseconds, in quiet phases
 	P95     time.Duration  `json:"p95"`
 	P99     time.Duration  `json:"p99"`
 }
 
-// audit ends the service and compares what it stored with what it acknowledged.
+// audit stops the service and compares the stored data with what it acknowledged.
 func (s *soak) audit() *report {
 	lost := s.checkFacts()
 	for _, n := range s.nodes {
@@ -77,10 +77,10 @@ func (s *soak) audit() *report {
 	return s.report(v, lost, size)
 }
 
-// checkFacts compares what the management API acknowledged with what it shows, and
-// returns how much of it is lost.
+// checkFacts compares what the management API acknowledged with what it shows, and returns
+// how many facts are lost.
 func (s *soak) checkFacts() (lost int) {
-	time.Sleep(forgotten) // for what nodes remember of keys
+	time.Sleep(forgotten) // until the nodes' key caches expire
 	clients := map[*tenant]*client{}
 	for _, of := range s.tenants {
 		clients[of] = s.newClient("auditor", of)
@@ -102,7 +102,7 @@ func (s *soak) checkFacts() (lost int) {
 	return lost
 }
 
-// checkLog looks for what a node does not log whatever happens.
+// checkLog looks for log lines that a node must never write.
 func (s *soak) checkLog(n *nodes.Node) {
 	for line := range strings.Lines(n.Log()) {
 		for _, bad := range []string{"DATA RACE", "panic", "status=500"} {
@@ -178,12 +178,12 @@ func (s *soak) report(v *verdict, lostChanges int, size int64) *report {
 func (r *report) json() []byte {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		panic(err) // all of it is text and numbers
+		panic(err) // strings and numbers can always be encoded
 	}
 	return append(b, '\n')
 }
 
-// String returns the report as tables.
+// String formats the report as tables.
 func (r *report) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', tabwriter.AlignRight)
@@ -234,7 +234,7 @@ func (r *report) String() string {
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }
 
-// short cuts a duration to what can be compared at a glance.
+// short rounds a duration for display.
 func short(d time.Duration) time.Duration {
 	if d > 10*time.Millisecond {
 		return d.Round(time.Millisecond)
@@ -242,7 +242,7 @@ func short(d time.Duration) time.Duration {
 	return d.Round(10 * time.Microsecond)
 }
 
-// serverSize asks the database server.
+// serverSize returns the size of the database from its server.
 func (s *soak) serverSize() (size int64) {
 	conn, err := pgx.Connect(s.t.Context(), s.direct)
 	if err != nil {
