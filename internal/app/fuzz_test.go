@@ -19,8 +19,8 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// served returns the whole service without a network, and keys of a tenant: {{key}} with
-// all scopes of the external API, {{manage}} with the scope manage.
+// served returns the whole service without a network, and a replacer for keys of a tenant:
+// {{key}} has all scopes of the external API, {{manage}} the scope manage.
 func served(f *testing.F) (http.Handler, *strings.Replacer) {
 	f.Helper()
 	s, err := store.Open(f.Context(), "sqlite:"+filepath.Join(f.TempDir(), "atrium.db"), store.Options{})
@@ -53,8 +53,8 @@ func served(f *testing.F) (http.Handler, *strings.Replacer) {
 	return a.Handler(), strings.NewReplacer("{{key}}", key(atrium.ExternalScopes()), "{{manage}}", key([]atrium.Scope{atrium.ScopeManage}))
 }
 
-// FuzzRequest holds that whatever net/http takes for a request is answered as the
-// documents say, and never with a fault of the server.
+// FuzzRequest checks that every request that net/http accepts gets a response as
+// documented, and never a 500.
 func FuzzRequest(f *testing.F) {
 	handler, keys := served(f)
 	for _, seed := range []string{
@@ -77,7 +77,7 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(keys.Replace(string(raw)))))
 		if err != nil {
-			return // net/http answers it
+			return // net/http responds to it
 		}
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
@@ -87,7 +87,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// judge says what is wrong with an answer, or "".
+// judge returns the fault of a response, or "".
 func judge(r *http.Request, w *httptest.ResponseRecorder) string {
 	id := w.Header().Get("X-Request-Id")
 	switch {

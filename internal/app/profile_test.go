@@ -13,8 +13,8 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// profiled returns the addresses of a service, and of its metrics, with profiles. A
-// request has a second to be read and answered.
+// profiled returns the addresses of a service with profiles, and of its metrics. Requests
+// have a timeout of a second.
 func profiled(t *testing.T) (addr, private string) {
 	t.Helper()
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
@@ -33,7 +33,7 @@ func profiled(t *testing.T) (addr, private string) {
 	return addr, private
 }
 
-func TestProfilesAreServedBesideTheMetricsAlone(t *testing.T) {
+func TestProfilesAreServedOnlyOnTheMetricsListener(t *testing.T) {
 	addr, private := profiled(t)
 	for _, path := range []string{"", "cmdline", "profile", "symbol", "trace", "heap", "goroutine"} {
 		if a := send(t, http.MethodGet, "http://"+addr+"/debug/pprof/"+path+"?seconds=1", ""); a.status != http.StatusNotFound {
@@ -47,7 +47,7 @@ func TestProfilesAreServedBesideTheMetricsAlone(t *testing.T) {
 	}
 }
 
-func TestAProfileMayTakeLongerThanARequestAndIsBounded(t *testing.T) {
+func TestProfilesHaveTheirOwnTimeLimit(t *testing.T) {
 	_, private := profiled(t)
 	for _, path := range []string{"profile", "trace", "heap"} {
 		start := time.Now()

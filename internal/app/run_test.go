@@ -13,7 +13,7 @@ import (
 	"atrium/internal/telemetry"
 )
 
-func TestAListenerThatFailsStopsTheWholeService(t *testing.T) {
+func TestFailedListenerStopsTheService(t *testing.T) {
 	for name, listener := range map[string]func(*App) net.Listener{
 		"the API":     func(a *App) net.Listener { return a.listener },
 		"the metrics": func(a *App) net.Listener { return a.measured },
@@ -48,7 +48,7 @@ func TestAListenerThatFailsStopsTheWholeService(t *testing.T) {
 	}
 }
 
-func TestWithAShutdownDelayTheServiceGoesOnButIsNotReady(t *testing.T) {
+func TestShutdownDelayServesButIsNotReady(t *testing.T) {
 	const delay = 2 * time.Second
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
 	if err != nil {

@@ -19,20 +19,20 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// A service runs with metrics on a database of its own.
+// A service runs with metrics on a new database.
 type service struct {
 	addr        string
 	metricsAddr string
-	file        string // of the database
+	file        string // path of the database
 	store       *store.Store
 	metrics     *telemetry.Metrics
 	log         *output
 	tenant      atrium.TenantID
 	key         string // with every scope
-	pages       string // with pages:read alone
+	pages       string // with only the scope pages:read
 }
 
-// output takes what a logger writes. It is safe for concurrent use.
+// An output collects the output of a logger. It is safe for concurrent use.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -98,7 +98,7 @@ type answer struct {
 	body   string
 }
 
-// send sends a request. Each of header is a name and a value with a colon between.
+// send sends a request. Each header is "name:value".
 func send(t *testing.T, method, url, body string, header ...string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -109,7 +109,7 @@ func send(t *testing.T, method, url, body string, header ...string) answer {
 		name, value, _ := strings.Cut(line, ":")
 		r.Header.Add(name, strings.TrimSpace(value))
 	}
-	response, err := http.DefaultTransport.RoundTrip(r) // which follows no redirects
+	response, err := http.DefaultTransport.RoundTrip(r) // follows no redirects
 	if err != nil {
 		t.Fatal(err)
 	}

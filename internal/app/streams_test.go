@@ -66,11 +66,11 @@ func importRequest(ctx context.Context, addr, key, query string, body io.Reader)
 	return patient.Do(r)
 }
 
-// patient sends a body only when the server has begun to read it, so that who has
-// written to it knows that the import is under way.
+// patient sends a body only once the server has begun to read it: when a write succeeds,
+// the import has begun.
 var patient = &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
 
-// imports sends lines and returns the answer.
+// imports sends lines and returns the response.
 func (s *streamer) imports(t *testing.T, query string, body io.Reader) (status int, answer string) {
 	t.Helper()
 	response, err := importRequest(t.Context(), s.addr, s.key, query, body)
@@ -94,7 +94,7 @@ func (s *streamer) exports(t *testing.T) string {
 	return a.body
 }
 
-// accountLines are so many lines, in the order and form of an export.
+// accountLines returns n lines in the order and form of an export.
 func accountLines(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -103,7 +103,7 @@ func accountLines(n int) string {
 	return b.String()
 }
 
-func TestWhatIsImportedOverHTTPIsExportedAgain(t *testing.T) {
+func TestImportOverHTTPRoundTrips(t *testing.T) {
 	s := startStreamer(t)
 	lines := accountLines(1200)
 	for _, c := range []struct{ query, want string }{
@@ -128,7 +128,7 @@ func (f writerFunc) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestACheckOfAnImportEndsWhenItsClientCloses(t *testing.T) {
+func TestImportCheckEndsWhenTheClientDisconnects(t *testing.T) {
 	db, err := sqlite.Open(filepath.Join(t.TempDir(), "atrium.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestACheckOfAnImportEndsWhenItsClientCloses(t *testing.T) {
 	var slow atomic.Bool
 	var changes atomic.Int64
 	s := store.New(db, func() time.Time {
-		if slow.Load() { // a trial asks for the time in each of its transactions
+		if slow.Load() { // a check reads the clock in each of its transactions
 			changes.Add(1)
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -171,12 +171,12 @@ func TestACheckOfAnImportEndsWhenItsClientCloses(t *testing.T) {
 	for !ended.Load() {
 		time.Sleep(time.Millisecond)
 	}
-	if n := changes.Load(); n > 3*chunks { // each has four, and what is read at once fills several
+	if n := changes.Load(); n > 3*chunks { // each has four changes, and one read fills several chunks
 		t.Errorf("it went on for %d transactions", n)
 	}
 }
 
-func TestAnImportSaysWhichLineItCannotTakeAndHowToGoOn(t *testing.T) {
+func TestImportErrorsHaveTheLineAndWhereToResume(t *testing.T) {
 	s := startStreamer(t)
 	lines := strings.SplitAfter(accountLines(1200), "\n")
 	lines[799] = `{"kind":"account","domain":"","tall":1}` + "\n"
@@ -208,7 +208,7 @@ func TestAnImportSaysWhichLineItCannotTakeAndHowToGoOn(t *testing.T) {
 	}
 }
 
-func TestAnImportMayTakeLongerThanARequestAndNoMoreThanItsLimit(t *testing.T) {
+func TestImportsHaveTheirOwnTimeAndSizeLimits(t *testing.T) {
 	s := startStreamer(t, func(c *app.Config) {
 		c.Settings.ReadTimeout, c.Settings.WriteTimeout, c.Settings.ImportMaxBody = time.Second, time.Second, 1<<20
 	})
@@ -225,18 +225,18 @@ func TestAnImportMayTakeLongerThanARequestAndNoMoreThanItsLimit(t *testing.T) {
 	if status, answer := s.imports(t, "", body); status != http.StatusOK || answer != `{"lines":4,"added":4,"same":0}` {
 		t.Errorf("a slow import: %d %s", status, answer)
 	}
-	// What comes without a length is read until it is too much.
+	// A body without a length is read up to the limit.
 	large := strings.NewReader(accountLines(600) + strings.Repeat(" \n", 500_000))
 	if status, answer := s.imports(t, "", io.MultiReader(large)); status != http.StatusRequestEntityTooLarge || !strings.Contains(answer, "fromLine=501.") {
 		t.Errorf("a large import: %d %s", status, answer)
 	}
 }
 
-func TestATenantHasTwoImportsOpenAndNoneOfThemIsInTheWayOfAnother(t *testing.T) {
+func TestATenantHasTwoConcurrentImports(t *testing.T) {
 	log := &output{}
 	s := startStreamer(t, func(c *app.Config) { c.Log = telemetry.NewLogger(log, "json", "info") })
 	keys := []string{s.key, s.key}
-	for range 10 { // tenants with imports that send nothing
+	for range 10 { // tenants with stalled imports
 		key := manageKey(t, s.store)
 		keys = append(keys, key, key)
 	}
@@ -290,7 +290,7 @@ func TestATenantHasTwoImportsOpenAndNoneOfThemIsInTheWayOfAnother(t *testing.T) 
 	third.exports(t)
 }
 
-func TestAnImportThatIsUnderWayDoesNotHoldUpTheEndOfTheService(t *testing.T) {
+func TestRunningImportDoesNotBlockTheShutdown(t *testing.T) {
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +320,7 @@ func TestAnImportThatIsUnderWayDoesNotHoldUpTheEndOfTheService(t *testing.T) {
 		b, _ := io.ReadAll(response.Body)
 		answered <- fmt.Sprint(response.StatusCode, " ", string(b))
 	}()
-	if _, err := io.WriteString(w, accountLines(501)); err != nil { // which is read a little later
+	if _, err := io.WriteString(w, accountLines(501)); err != nil { // read a little later
 		t.Fatal(err)
 	}
 	for stored := 0; stored < 500; {
