@@ -245,7 +245,7 @@ func TestSlowBodiesBlockNoOtherRequest(t *testing.T) {
 			}
 		}
 		if a := s.send(t, post(s.north.key, `{"source":"quick","payload":{}}`)); a.status != 201 {
-			t.Errorf("meanwhile, another request: %s", a)
+			t.Errorf("another request at that time: %s", a)
 		}
 		for i, conn := range conns {
 			r := post(s.north.key, fmt.Sprintf(`{"source":"slow","payload":{"n":%d}}`, i))

@@ -30,7 +30,7 @@ func rgb(hex uint32) color.Color {
 	return color.NRGBA{uint8(hex >> 16), uint8(hex >> 8), uint8(hex), 0xff}
 }
 
-var grey = rgb(0x999999)
+var gray = rgb(0x999999)
 
 // newPlot returns a plot whose x axis is the number of entries.
 func (r *results) newPlot(title string, fontSize vg.Length, label func(int) string) *plot.Plot {
@@ -66,7 +66,7 @@ func (r *results) relative() ([]byte, error) {
 	p.X.Label.Text, p.Y.Label.Text = "entries", "rate / rate at "+short(r.Sizes[0].Entries)+" entries"
 	least, greatest := 0.5, 1.2
 	dashed := plotter.NewFunction(func(float64) float64 { return goal })
-	dashed.Color, dashed.Dashes, dashed.Width = grey, []vg.Length{4, 4}, 1
+	dashed.Color, dashed.Dashes, dashed.Width = gray, []vg.Length{4, 4}, 1
 	p.Add(plotter.NewGrid(), dashed)
 	legend := plot.NewLegend()
 	legend.TextStyle, legend.Top, legend.Left, legend.Padding, legend.ThumbnailWidth = p.Legend.TextStyle, true, true, 4, 24

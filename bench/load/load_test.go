@@ -188,9 +188,9 @@ func TestMixFollowsItsWeights(t *testing.T) {
 			}
 		}
 	}
-	even := Mix{{Kind{Name: "often"}, 90}, {Kind{Name: "seldom"}, 10}}
+	even := Mix{{Kind{Name: "often"}, 90}, {Kind{Name: "rare"}, 10}}
 	for n, gap := 0, 0; n < 200; n, gap = n+1, gap+1 {
-		if even.kind(n).Name == "seldom" {
+		if even.kind(n).Name == "rare" {
 			gap = 0
 		}
 		if gap > 20 {

@@ -309,7 +309,7 @@ func TestBodyMemoryIsSharedBetweenTenants(t *testing.T) {
 		}
 	}
 	if refused != 3 {
-		t.Error("a second large body of the tenant was taken beside the first")
+		t.Error("a second large body of the tenant was accepted during the first")
 	}
 	for key, bytes := range map[string]int{others: 400 << 10, s.key: 10 << 10} {
 		if a := s.send(t, http.MethodPost, "/v0/account_logs", key, entry(bytes)); a.status != http.StatusCreated {
@@ -366,7 +366,7 @@ func TestOverloadIsRejectedEarlyExceptProbesAndStreams(t *testing.T) {
 	release()
 	for range 2 {
 		if a := <-answers; a.status != http.StatusCreated {
-			t.Errorf("who was in work: %d %s", a.status, a.body)
+			t.Errorf("a request in flight: %d %s", a.status, a.body)
 		}
 	}
 	if a := s.get(t, "/v0/pages", s.key); a.status != http.StatusOK {

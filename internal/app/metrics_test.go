@@ -188,11 +188,11 @@ func TestMetricsCountEvents(t *testing.T) {
 func TestMetricsListenerServesOnlyMetrics(t *testing.T) {
 	s := start(t)
 	if a := s.get(t, "/metrics", s.key); a.status != http.StatusNotFound {
-		t.Errorf("/metrics beside the API: %d", a.status)
+		t.Errorf("/metrics on the API's listener: %d", a.status)
 	}
 	for _, target := range []string{"/", "/metrics/", "/metrics/x", "/healthz", "/v0/pages", "/openapi.yaml", "/docs", "/errors/", "/debug/pprof/"} {
 		if a := send(t, http.MethodGet, "http://"+s.metricsAddr+target, "", "x-api-key: "+s.key); a.status != http.StatusNotFound {
-			t.Errorf("%s beside the metrics: %d", target, a.status)
+			t.Errorf("%s on the metrics listener: %d", target, a.status)
 		}
 	}
 	if a := send(t, http.MethodPost, "http://"+s.metricsAddr+"/metrics", ""); a.status != http.StatusMethodNotAllowed {

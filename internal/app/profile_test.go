@@ -37,12 +37,12 @@ func TestProfilesAreServedOnlyOnTheMetricsListener(t *testing.T) {
 	addr, private := profiled(t)
 	for _, path := range []string{"", "cmdline", "profile", "symbol", "trace", "heap", "goroutine"} {
 		if a := send(t, http.MethodGet, "http://"+addr+"/debug/pprof/"+path+"?seconds=1", ""); a.status != http.StatusNotFound {
-			t.Errorf("%s beside the API: %d", path, a.status)
+			t.Errorf("%s on the API's listener: %d", path, a.status)
 		}
 	}
 	for _, path := range []string{"", "cmdline", "symbol", "heap", "goroutine", "allocs", "block", "mutex", "threadcreate"} {
 		if a := send(t, http.MethodGet, "http://"+private+"/debug/pprof/"+path, ""); a.status != http.StatusOK || a.body == "" {
-			t.Errorf("%s beside the metrics: %d", path, a.status)
+			t.Errorf("%s on the metrics listener: %d", path, a.status)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestSlowSendersAreCutOffAndBlockNobody(t *testing.T) {
 				c := s.dial(t)
 				c.send(s.post("quick", ""))
 				if a := c.must(http.MethodPost); a.status != 201 {
-					t.Errorf("meanwhile, another request: %v", a)
+					t.Errorf("another request at that time: %v", a)
 				}
 				c.end()
 			}
@@ -170,7 +170,7 @@ func TestIdleConnectionsDoNotSlowOthersDown(t *testing.T) {
 							c.send(s.get("/v0/pages", ""))
 						} else {
 							want = 201
-							c.send(s.post("beside", ""))
+							c.send(s.post("other", ""))
 						}
 						if a := c.must(http.MethodGet); a.status != want {
 							t.Errorf("%v, want %d", a, want)
@@ -182,7 +182,7 @@ func TestIdleConnectionsDoNotSlowOthersDown(t *testing.T) {
 			all.Wait()
 			slices.Sort(times)
 			p99 := times[requests*99/100]
-			t.Logf("beside %d idle connections: p50 %s, p99 %s, of %d requests", idle, times[requests/2], p99, requests)
+			t.Logf("with %d idle connections: p50 %s, p99 %s, of %d requests", idle, times[requests/2], p99, requests)
 			if p99 > bound {
 				t.Errorf("p99 is %s", p99)
 			}

@@ -16,7 +16,7 @@ func TestHAProxyForwardsRequestsAndResponses(t *testing.T) {
 	s := newService(t)
 	front, client := "http://"+nodes.Proxy(t, s.nodes).Addr, nodes.Client(t)
 	if a := send(client, "GET", front+"/v0/pages", s.key, "", "X-Request-Id: mine.1"); a.status != 200 || a.header.Get("X-Request-Id") != "mine.1" {
-		t.Errorf("a request with an id of its own: %s %v", a, a.header)
+		t.Errorf("a request with its own ID: %s %v", a, a.header)
 	}
 	a := send(client, "GET", front+"/v0/pages", "", "")
 	if id := a.header.Get("X-Request-Id"); a.status != 401 || !strings.HasPrefix(id, "req_") || !strings.Contains(a.body, id) {

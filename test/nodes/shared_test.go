@@ -156,7 +156,7 @@ func TestRotatedKeyFollowsItsGracePeriodOnAllNodes(t *testing.T) {
 	})
 	for _, n := range s.nodes {
 		if !works(last)(n) {
-			t.Error("the new secret does not work any more")
+			t.Error("the new secret no longer works")
 		}
 	}
 }

@@ -107,18 +107,18 @@ func TestRelease(t *testing.T) {
 			t.Error("man/atrium.1 has no synopsis")
 		}
 	})
-	t.Run("has the licence of every module that is in the binary", func(t *testing.T) {
+	t.Run("has the license of every module in the binary", func(t *testing.T) {
 		for _, path := range append([]string{"swagger-ui"}, paths(info)...) {
-			if !hasLicence(filepath.Join(dist, "licenses", path)) {
-				t.Errorf("there is no licence of %s", path)
+			if !hasLicense(filepath.Join(dist, "licenses", path)) {
+				t.Errorf("no license of %s", path)
 			}
 		}
 	})
 }
 
-// hasLicence reports whether a directory or one below it has a license. A module of which
+// hasLicense reports whether a directory or one below it has a license. A module of which
 // only some packages are used has it next to those.
-func hasLicence(dir string) (found bool) {
+func hasLicense(dir string) (found bool) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, _ error) error {
 		found = found || d != nil && strings.HasPrefix(d.Name(), "LICENSE")
 		return nil

@@ -42,7 +42,7 @@ func TestHTTP2HeaderBlockTimeout(t *testing.T) {
 			err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: r.headers(), EndStream: true, EndHeaders: true})
 			return errors.Join(err, begin(r, 3))
 		},
-		"while another request is under way": func(r *raw) error {
+		"while another request is in flight": func(r *raw) error {
 			err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: r.headers(), EndHeaders: true})
 			return errors.Join(err, begin(r, 3))
 		},
