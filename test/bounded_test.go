@@ -33,7 +33,7 @@ func TestListResponseIsBounded(t *testing.T) {
 				t.Fatalf("%d: %v", a.status, err)
 			}
 			if most := 1<<20 + size + 4<<10; len(a.body) > most {
-				t.Errorf("an answer has %d bytes, want %d at most", len(a.body), most)
+				t.Errorf("a response has %d bytes, want at most %d", len(a.body), most)
 			}
 			for _, item := range l.Items {
 				if met++; item.Claimed.Domain != domain {

@@ -34,7 +34,7 @@ func TestLargeErasureCompletesInTheBackground(t *testing.T) {
 		}
 		for deadline := time.Now().Add(20 * time.Second); size() > before; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("%d records are left, and there were %d before", size(), before)
+				t.Fatalf("%d records are left of %d", size(), before)
 			}
 		}
 	})

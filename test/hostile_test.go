@@ -191,7 +191,7 @@ func TestOversizedBodiesAreRejectedEarly(t *testing.T) {
 		} {
 			a, written := s.large(t, c.head, c.piece, c.times)
 			if a.status != 413 || written >= whole {
-				t.Errorf("%s: the server took %d bytes and answered %s", name, written, a)
+				t.Errorf("%s: the server read %d bytes and returned %s", name, written, a)
 			}
 			for _, fault := range checkExchange(t, post(s.north.key, ""), a) {
 				t.Errorf("%s: %s", name, fault)

@@ -121,10 +121,10 @@ func TestMemberNamesAreCaseSensitive(t *testing.T) {
 					a := s.ask(t, client, o.method, target, `{"`+other+`":null}`)
 					if isManaged(target) { // unknown in the management API
 						if a.status != 400 || !strings.Contains(string(a.body), `"is not a member that is known here"`) {
-							t.Errorf("%s %s takes %q: %s", o.method, target, other, a)
+							t.Errorf("%s %s accepts %q: %s", o.method, target, other, a)
 						}
 					} else if a.status != 400 || placesOf(a) != "/name" && placesOf(a) != "/payload /source" { // missing members
-						t.Errorf("%s %s takes %q: %s", o.method, target, other, a)
+						t.Errorf("%s %s accepts %q: %s", o.method, target, other, a)
 					}
 				}
 			}

@@ -92,7 +92,7 @@ func TestAccountWithManyProspectsUsesBoundedMemory(t *testing.T) {
 			t.Fatalf("%.100s, %v", part, err)
 		}
 		if grown := heap() - before; grown > most {
-			t.Errorf("a reader in the middle of its response holds %d bytes, want %d at most", grown, most)
+			t.Errorf("a reader in the middle of its response holds %d bytes, want at most %d", grown, most)
 		}
 		if n, err := io.Copy(io.Discard, conn); err != nil || n < crowdSize*500-int64(len(part)) {
 			t.Errorf("the rest has %d bytes, %v", n, err)
@@ -136,7 +136,7 @@ func TestAccountWithManyProspectsSupportsConditionalRequests(t *testing.T) {
 			head := send(http.MethodHead, target, "", `If-None-Match: "other"`)
 			want("its headers", head, 200)
 			if head.header.Get("ETag") != tag || head.header.Get("Content-Length") != strconv.Itoa(len(a.body)) {
-				t.Errorf("HEAD says %v, and the body has %d bytes", head.header, len(a.body))
+				t.Errorf("HEAD has %v, but the body has %d bytes", head.header, len(a.body))
 			}
 
 			want("a change of another state", send(http.MethodPatch, target, `{"name":"Other"}`, `If-Match: "other"`), 412)

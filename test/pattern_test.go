@@ -64,7 +64,7 @@ func expand(text string, vars map[string]string) (expanded string, err error) {
 		}
 		value, ok := vars[inside]
 		if !ok {
-			err = fmt.Errorf("there is no variable %q", inside)
+			err = fmt.Errorf("unknown variable %q", inside)
 		}
 		return value
 	})

@@ -113,7 +113,7 @@ type receipt struct{ AccountID, AccountLogID, CreatedAt string }
 func receiptOf(t *testing.T, a answer) (r receipt) {
 	t.Helper()
 	if err := json.Unmarshal(a.body, &r); err != nil || r.AccountLogID == "" {
-		t.Fatalf("%s is no receipt: %v", a, err)
+		t.Fatalf("%s is not a receipt: %v", a, err)
 	}
 	return r
 }
@@ -125,18 +125,18 @@ func TestConcurrentReplaysCreateOneEntry(t *testing.T) {
 		first := 0
 		for i, a := range answers {
 			if a.status != 201 || !bytes.Equal(a.body, answers[0].body) || receiptOf(t, a).CreatedAt < "2020" {
-				t.Fatalf("answer %d is %s, the first %s", i, a, answers[0])
+				t.Fatalf("response %d is %s, the first %s", i, a, answers[0])
 			}
 			switch a.header.Get("Idempotency-Replayed") {
 			case "":
 				first++
 			case "true":
 			default:
-				t.Fatalf("answer %d has %v", i, a.header)
+				t.Fatalf("response %d has %v", i, a.header)
 			}
 		}
 		if first != 1 {
-			t.Errorf("%d answers are no replay, want 1", first)
+			t.Errorf("%d responses are not replays, want 1", first)
 		}
 		if n := s.count(t, s.north, `"idempotencyKey":"crowd"`); n != 1 {
 			t.Errorf("%d entries are stored, want 1", n)
@@ -198,7 +198,7 @@ func TestConcurrentRequestsWithOneKeyHaveOneWinner(t *testing.T) {
 			for i, a := range answers {
 				won, ok := winners[i%bodies]
 				if ok && (a.status != 201 || string(a.body) != won) || !ok && a.status != 422 {
-					t.Fatalf("answer %d, of a body that won %v: %s", i, ok, a)
+					t.Fatalf("response %d, of a body that won %v: %s", i, ok, a)
 				}
 			}
 			if n := s.count(t, s.north, fmt.Sprintf(`"idempotencyKey":"mixed %d"`, round)); n != 1 {
@@ -219,7 +219,7 @@ func TestRejectedRequestsLeaveTheKeyFree(t *testing.T) {
 		})
 		for i, a := range answers {
 			if i%2 == 1 && a.status != 201 || i%2 == 0 && a.status != 404 && a.status != 422 {
-				t.Fatalf("answer %d: %s", i, a)
+				t.Fatalf("response %d: %s", i, a)
 			}
 		}
 		if n := s.count(t, s.north, `"idempotencyKey":"half"`); n != 1 {
@@ -245,7 +245,7 @@ func TestConcurrentConditionalRenamesHaveOneWinner(t *testing.T) {
 			case i%2 == 1 && a.status == 200 && renamed == "":
 				renamed = fmt.Sprintf(`"name":"Name %d"`, i)
 			default:
-				t.Fatalf("answer %d: %s", i, a)
+				t.Fatalf("response %d: %s", i, a)
 			}
 		}
 		if a := s.send(t, get(path, "x-api-key: "+s.north.key)); renamed == "" || !strings.Contains(string(a.body), renamed) {

@@ -180,7 +180,7 @@ func parseStep(t *testing.T, line int, lines []string) step {
 	m := methodLine.FindStringSubmatch(lines[0])
 	at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "HTTP ") })
 	if m == nil || at < 0 {
-		t.Fatalf("line %d: %q is no request with an answer", line, lines[0])
+		t.Fatalf("line %d: %q is not a request with a response", line, lines[0])
 	}
 	header, body := headerAndBody(lines[1:at])
 	s.request = request{method: m[1], target: m[2]}
@@ -307,11 +307,11 @@ func matchBody(pattern string, body []byte, vars map[string]string) []string {
 	}
 	want, err := readJSON([]byte(pattern))
 	if err != nil {
-		return []string{"the body that is wanted is no JSON: " + err.Error()}
+		return []string{"the expected body is not JSON:  " + err.Error()}
 	}
 	got, err := readJSON(body)
 	if err != nil {
-		return []string{"the body is no JSON: " + err.Error()}
+		return []string{"the body is not JSON:  " + err.Error()}
 	}
 	return matchJSON("", want, got, vars)
 }
@@ -343,7 +343,7 @@ func (s *service) runCommand(t *testing.T, command, argument string) []string {
 			return []string{fmt.Sprintf("%d lines of the export have %q, want %s", n, value, name)}
 		}
 	default:
-		t.Fatalf("there is no command @%s", command)
+		t.Fatalf("unknown command @%s", command)
 	}
 	return nil
 }

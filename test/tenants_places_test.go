@@ -40,7 +40,7 @@ func TestTenantMatrixIsComplete(t *testing.T) {
 	for _, d := range []api.Document{api.External, api.Manage} {
 		for _, place := range identifiersIn(t, d) {
 			if !asked[place] {
-				t.Errorf("nobody asks for what another tenant has in: %s", place)
+				t.Errorf("no request with another tenant's data in: %s", place)
 			}
 		}
 	}

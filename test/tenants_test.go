@@ -133,12 +133,12 @@ func (s *service) checkMatrix(t *testing.T, run *statements, name string, caller
 			got, forOther := s.sendNoting(t, run, r)
 			want, forNobody := s.sendNoting(t, run, u)
 			if !refuses(got) || got.String() != want.String() || !maps.EqualFunc(got.header, want.header, slices.Equal) {
-				t.Errorf("%s: %s:\n\t%s %v\nand for what nobody has:\n\t%s %v", name, place, got, got.header, want, want.header)
+				t.Errorf("%s: %s:\n\t%s %v\nand for nonexistent data:\n\t%s %v", name, place, got, got.header, want, want.header)
 				break
 			}
 			same = slices.Equal(forOther, forNobody)
 			if !same && attempt == 4 {
-				t.Errorf("%s: %s ran\n%s\nand for what nobody has\n%s", name, place, strings.Join(forOther, "\n"), strings.Join(forNobody, "\n"))
+				t.Errorf("%s: %s ran\n%s\nand for nonexistent data\n%s", name, place, strings.Join(forOther, "\n"), strings.Join(forNobody, "\n"))
 			}
 		}
 	}
@@ -203,7 +203,7 @@ func TestTenantsDoNotShareState(t *testing.T) {
 			answers[string(a.body)] = true
 		}
 		if len(answers) != 2 {
-			t.Errorf("got %d different answers, want one for each tenant", len(answers))
+			t.Errorf("got %d different responses, want one per tenant", len(answers))
 		}
 		for _, tn := range []tenant{s.north, s.south} {
 			if n := s.count(t, tn, `"kind":"accountLog"`, `"twins"`); n != 1 {

@@ -153,10 +153,10 @@ func (s *service) sendHTTP2(t *testing.T, r request) answer {
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		t.Fatalf("read the body of an answer: %v", err)
+		t.Fatalf("read the body of a response: %v", err)
 	}
 	if response.ProtoMajor != 2 {
-		t.Errorf("the answer came with %s", response.Proto)
+		t.Errorf("the response used %s", response.Proto)
 	}
 	return answer{response.StatusCode, response.Header, body}
 }
@@ -167,7 +167,7 @@ func receive(t *testing.T, conn net.Conn, method string) answer {
 	in := bufio.NewReader(conn)
 	a := readAnswer(t, in, method)
 	if more, _ := io.ReadAll(in); len(more) > 0 { // however the connection ends
-		t.Fatalf("%s: the server sent %d bytes behind its answer: %.80q", method, len(more), more)
+		t.Fatalf("%s: the server sent %d bytes after its response: %.80q", method, len(more), more)
 	}
 	return a
 }
@@ -176,11 +176,11 @@ func readAnswer(t *testing.T, in *bufio.Reader, method string) answer {
 	t.Helper()
 	response, err := http.ReadResponse(in, &http.Request{Method: method})
 	if err != nil {
-		t.Fatalf("read the answer to a %s: %v", method, err)
+		t.Fatalf("read the response to a %s: %v", method, err)
 	}
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		t.Fatalf("read the body of an answer: %v", err)
+		t.Fatalf("read the body of a response: %v", err)
 	}
 	return answer{response.StatusCode, response.Header, body}
 }

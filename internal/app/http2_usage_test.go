@@ -127,7 +127,7 @@ func TestFrameScannerFindsSplitFrames(t *testing.T) {
 			}
 		}
 		if !slices.Equal(found, want) {
-			t.Errorf("in pieces of %d: %+v, want %+v", size, found, want)
+			t.Errorf("with a piece size of %d: %+v, want %+v", size, found, want)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (s *service) wantRefused(t *testing.T, limit string, count int) {
 	t.Helper()
 	text := s.scrape(t)
 	if series := fmt.Sprintf("\natrium_limit_refused_total{limit=%q} %d\n", limit, count); !strings.Contains(text, series) {
-		t.Errorf("there is no %s in\n%s", strings.TrimSpace(series), text)
+		t.Errorf("no %s in\n%s", strings.TrimSpace(series), text)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestInvalidKeysAreLimitedPerAddress(t *testing.T) {
 	s.get(t, "/v0/pages", "x").want(t, http.StatusUnauthorized, atrium.CodeUnauthenticated)
 	s.wantRefused(t, "auth_failures", 1)
 	if log := s.log.String(); strings.Count(log, `"limit":"auth_failures"`) != 1 || !strings.Contains(log, `"client":"192.0.2.1"`) {
-		t.Error("the log does not name the client once")
+		t.Error("the log does not have the client exactly once")
 	}
 }
 
@@ -321,7 +321,7 @@ func TestBodyMemoryIsSharedBetweenTenants(t *testing.T) {
 	}
 	for range 5 { // the memory of rejected bodies is returned
 		if a := s.send(t, http.MethodPost, "/v0/account_logs", s.key, entry(900<<10)); a.status != http.StatusCreated {
-			t.Errorf("when the first has gone: %d %s", a.status, a.body)
+			t.Errorf("after the first connection closed: %d %s", a.status, a.body)
 		}
 	}
 	s.wantRefused(t, "body_memory", refused+replaced)
@@ -473,6 +473,6 @@ func TestTwoThousandConcurrentConnectionsAreServed(t *testing.T) {
 	close(begin)
 	clients.Wait()
 	if got["HTTP/1.1 201 Created<nil>"] != all {
-		t.Errorf("the answers are %v", got)
+		t.Errorf("responses: %v", got)
 	}
 }

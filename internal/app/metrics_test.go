@@ -177,11 +177,11 @@ func TestMetricsCountEvents(t *testing.T) {
 		`atrium_auth_cached_keys 2`,
 	} {
 		if !strings.Contains(text, "\n"+series+"\n") {
-			t.Errorf("there is no %s", series)
+			t.Errorf("missing series %s", series)
 		}
 	}
 	if regexp.MustCompile(`(?m)^atrium_sqlite_wal_bytes 0$`).MatchString(text) {
-		t.Error("the log is empty behind a commit")
+		t.Error("the WAL is empty after a commit")
 	}
 }
 
@@ -249,7 +249,7 @@ func TestMetricsReportNotReadyWithoutADatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := s.scrape(t); !strings.Contains(text, "\natrium_ready 0\n") {
-		t.Error("it says that it is ready")
+		t.Error("the metrics report ready")
 	}
 }
 
@@ -259,7 +259,7 @@ func TestMetricsHaveTheLastSuccessOfEachJob(t *testing.T) {
 	for _, job := range []string{"erasures", "requests", "schedules"} {
 		m := regexp.MustCompile(`\natrium_job_last_success_timestamp_seconds\{name="` + job + `"\} (\S+)\n`).FindStringSubmatch(text)
 		if m == nil {
-			t.Fatalf("there is no metric of %s", job)
+			t.Fatalf("no metric for %s", job)
 		}
 		at, err := strconv.ParseFloat(m[1], 64)
 		if age := time.Since(time.UnixMilli(int64(at * 1000))); err != nil || age < -time.Minute || age > time.Minute {

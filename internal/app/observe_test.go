@@ -44,7 +44,7 @@ func TestEveryRequestHasOneLogLine(t *testing.T) {
 			t.Errorf("the line has %v", names)
 		}
 		if line["client"] != "127.0.0.1" {
-			t.Errorf("the request came from %v", line["client"])
+			t.Errorf("client address: %v", line["client"])
 		}
 	}
 	want := []string{
@@ -55,7 +55,7 @@ func TestEveryRequestHasOneLogLine(t *testing.T) {
 		t.Errorf("logged %q, want %q", got, want)
 	}
 	if line := lines[len(lines)-1]; line["requestId"] != last.header.Get("X-Request-Id") || line["bytes"] != float64(len(last.body)) {
-		t.Errorf("the last line is %v, the answer has %v and %d bytes", line, last.header, len(last.body))
+		t.Errorf("the last line is %v, the response has %v and %d bytes", line, last.header, len(last.body))
 	}
 }
 

@@ -152,7 +152,7 @@ func checkProblems(t *testing.T, d api.Document, sent map[string]bool) {
 		}
 		rare := details[p.Detail] && p.Status >= 500
 		if !rare && !sent[identity(t, b)] {
-			t.Errorf("%s: nobody sends %q with %s", p.Code, p.Detail, p.Errors)
+			t.Errorf("%s: no response has %q with %s", p.Code, p.Detail, p.Errors)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func TestShutdownDelayServesButIsNotReady(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if status, last := get("/healthz"); status != http.StatusOK || last {
-		t.Errorf("before it was told to stop: %d, and the connection is closed: %v", status, last)
+		t.Errorf("before the stop: %d, connection closed: %v", status, last)
 	}
 	told := time.Now()
 	stop()

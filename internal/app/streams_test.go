@@ -197,7 +197,7 @@ func TestImportErrorsHaveTheLineAndWhereToResume(t *testing.T) {
 	}
 	lines[799] = "\n"
 	if status, answer := s.imports(t, "?fromLine=501", strings.NewReader(strings.Join(lines, ""))); status != http.StatusOK || answer != `{"lines":1200,"added":699,"same":0}` {
-		t.Errorf("going on: %d %s", status, answer)
+		t.Errorf("resumed import: %d %s", status, answer)
 	}
 	for query, want := range map[string]string{
 		"?fromLine=1202": `"parameter":"fromLine"`, "?fromLine=0": `"parameter":"fromLine"`, "?check=yes": `"parameter":"check"`,
@@ -284,7 +284,7 @@ func TestATenantHasTwoConcurrentImports(t *testing.T) {
 		}
 	}
 	if text := log.String(); strings.Contains(text, "request failed") || strings.Count(text, `"limit":"streams"`) != 1 {
-		t.Error("what is refused is no line of the log for each, and one in a while")
+		t.Error("rejected imports must not log a line each, but a rate-limited one")
 	}
 	s.exports(t)
 	third.exports(t)
@@ -330,7 +330,7 @@ func TestRunningImportDoesNotBlockTheShutdown(t *testing.T) {
 	}
 	stop()
 	if answer := <-answered; !strings.HasPrefix(answer, "503 ") || !strings.Contains(answer, "fromLine=501.") {
-		t.Errorf("the import was answered with %s", answer)
+		t.Errorf("the import got %s", answer)
 	}
 	if err := <-stopped; err != nil {
 		t.Errorf("the service stopped with %v", err)
@@ -371,7 +371,7 @@ func TestAnImportStoresNothingOnceItsKeyIsRevoked(t *testing.T) {
 		_ = w.Close()
 	}()
 	if answer := <-answered; !strings.HasPrefix(answer, "401 ") || !strings.Contains(answer, "fromLine=501.") {
-		t.Errorf("the import was answered with %s", answer)
+		t.Errorf("the import got %s", answer)
 	}
 	if stored := strings.Count(s.exports(t), "\n"); stored != 500 {
 		t.Errorf("%d lines are stored, want the 500 from before the key was revoked", stored)

@@ -59,7 +59,7 @@ func (l *logs) Submit(_ context.Context, d *atrium.Draft) (atrium.Receipt, error
 	case d.Source == "panic":
 		panic("out of order")
 	case d.IdempotencyKey != "" && together > 1:
-		return atrium.Receipt{}, atrium.Errorf(atrium.CodeConflict, "two of one key at once")
+		return atrium.Receipt{}, atrium.Errorf(atrium.CodeConflict, "two concurrent submissions with one key")
 	}
 	return atrium.Receipt{EntryID: atrium.NewID[atrium.EntryID](), Source: d.Source, Type: d.Type}, nil
 }

@@ -117,7 +117,7 @@ func TestAlertsAndRunbooksMatch(t *testing.T) {
 		if i := slices.Index(named, m[1]); i >= 0 {
 			named = slices.Delete(named, i, i+1)
 		} else {
-			t.Errorf("the page has the runbook %s, which is no alert", m[1])
+			t.Errorf("runbook %s has no alert", m[1])
 		}
 	}
 	if len(named) > 0 {
@@ -224,7 +224,7 @@ func TestDashboardIsComplete(t *testing.T) {
 			}
 			for _, m := range regexp.MustCompile(`\$\{?(\w+)`).FindAllStringSubmatch(q.Expr, -1) {
 				if !variables[m[1]] {
-					t.Errorf("%s: there is no variable %s", p.Title, m[1])
+					t.Errorf("%s: unknown variable %s", p.Title, m[1])
 				}
 			}
 		}

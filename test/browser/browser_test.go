@@ -107,7 +107,7 @@ func readOperations(t *testing.T, d api.Document) []operation {
 		}
 	}
 	if len(all) < 12 {
-		t.Fatalf("the document has %d operations; are they still found?", len(all))
+		t.Fatalf("found only %d operations", len(all))
 	}
 	return all
 }
@@ -219,7 +219,7 @@ func checkOperation(b *tab, op operation) {
 	answers := b.seen(op.block() + " .responses-table")
 	for status := range op.Responses {
 		if !strings.Contains(answers, status) {
-			b.t.Errorf("%s does not show the answer %s", op.ID, status)
+			b.t.Errorf("%s does not show the response %s", op.ID, status)
 		}
 	}
 }
@@ -232,10 +232,10 @@ func checkCall(b *tab, op operation, want string) {
 	answer := op.block() + " .live-responses-table .response"
 	b.until(fmt.Sprintf(`document.querySelector('%s .response-col_status') !== null`, answer))
 	if status := b.seen(answer + " .response-col_status"); strings.TrimSpace(status) != "200" {
-		b.t.Errorf("the answer to %s is %q", op.ID, status)
+		b.t.Errorf("the response to %s is %q", op.ID, status)
 	}
 	if body := b.seen(answer + " .response-col_description"); !strings.Contains(body, want) {
-		b.t.Errorf("the answer to %s has no %q: %s", op.ID, want, body)
+		b.t.Errorf("the response to %s has no %q: %s", op.ID, want, body)
 	}
 	b.screenshot("docs-answer")
 	b.checkLook("/docs with an answer")

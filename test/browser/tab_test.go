@@ -37,7 +37,7 @@ func newBrowser(t *testing.T) context.Context {
 		}
 	}
 	if path == "" {
-		t.Fatal("there is no chromium, chromium-browser or google-chrome on the PATH: make prepare installs one")
+		t.Fatal("no chromium, chromium-browser or google-chrome on the PATH: run make prepare")
 	}
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(path),

@@ -14,7 +14,7 @@ func TestKilledDatabaseLosesAndDuplicatesNothing(t *testing.T) {
 	for range kills {
 		o.workABit()
 		o.server.Kill(t)
-		waitUntil(t, "the service is not ready", startLimit, func() bool { return o.atrium.status("/readyz") == http.StatusServiceUnavailable })
+		waitUntil(t, "the service to be not ready", startLimit, func() bool { return o.atrium.status("/readyz") == http.StatusServiceUnavailable })
 		if status := o.atrium.status("/healthz"); status != http.StatusOK {
 			t.Errorf("/healthz without a database: %d", status)
 		}
@@ -37,7 +37,7 @@ func TestClosedConnectionsFailFewRequests(t *testing.T) {
 	}
 	o.finish()
 	f := o.ledger.figures
-	t.Logf("all connections were ended %d times", times)
+	t.Logf("all connections were closed %d times", times)
 	if limit := times * 2; f.refused > limit {
 		t.Errorf("%d of %d requests were refused", f.refused, f.sent)
 	}
@@ -52,7 +52,7 @@ func TestHangingDatabaseReturns503AndRecovers(t *testing.T) {
 	calm := o.atrium.metric("go_goroutines")
 	o.server.Pause(t)
 	paused := time.Now()
-	waitUntil(t, "the service is not ready", 3*time.Second, func() bool { return o.atrium.status("/readyz") == http.StatusServiceUnavailable })
+	waitUntil(t, "the service to be not ready", 3*time.Second, func() bool { return o.atrium.status("/readyz") == http.StatusServiceUnavailable })
 	t.Logf("not ready after %s", time.Since(paused).Round(time.Millisecond))
 	refused := o.ledger.figuresNow().refused
 	goroutines, memory := 0.0, 0.0
@@ -72,7 +72,7 @@ func TestHangingDatabaseReturns503AndRecovers(t *testing.T) {
 	}
 	o.server.Resume(t)
 	resumed := time.Now()
-	waitUntil(t, "the service is ready", 3*time.Second, func() bool { return o.atrium.status("/readyz") == http.StatusOK })
+	waitUntil(t, "the service to be ready", 3*time.Second, func() bool { return o.atrium.status("/readyz") == http.StatusOK })
 	t.Logf("ready again after %s", time.Since(resumed).Round(time.Millisecond))
 	o.waitForService()
 
@@ -85,7 +85,7 @@ func TestHangingDatabaseReturns503AndRecovers(t *testing.T) {
 	if limit := float64(512 << 20); memory > limit { // including the race detector's
 		t.Errorf("%.0f bytes of memory, more than %.0f", memory, limit)
 	}
-	waitUntil(t, "the goroutines of the outage have ended", startLimit, func() bool {
+	waitUntil(t, "the goroutines of the outage to end", startLimit, func() bool {
 		return o.atrium.metric("go_goroutines") <= calm+50
 	})
 	o.finish()

@@ -32,7 +32,7 @@ func TestPostgreSQLBackupsUnderLoadAreComplete(t *testing.T) {
 		}
 		v := o.ledger.audit(stored, before)
 		v.report(t)
-		t.Logf("%s: lost %d, doubled %d of the %d that are acknowledged by now", how, v.lost, v.doubled, o.ledger.acks())
+		t.Logf("%s: lost %d, duplicated %d of the %d that are acknowledged by now", how, v.lost, v.doubled, o.ledger.acks())
 	}
 
 	before := o.ledger.now()

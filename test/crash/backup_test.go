@@ -56,7 +56,7 @@ func TestBackupsUnderLoadAreComplete(t *testing.T) {
 		}
 		v := l.audit(stored, before)
 		v.report(t)
-		t.Logf("%d were acknowledged before the backup began, %d while it was made: lost %d, doubled %d", acks, while, v.lost, v.doubled)
+		t.Logf("%d were acknowledged before the backup began, %d while it was made: lost %d, duplicated %d", acks, while, v.lost, v.doubled)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -96,13 +96,13 @@ func TestKilledBackupOrRestoreDoesNotLookComplete(t *testing.T) {
 			t.Error("it was never killed while it copied")
 		}
 		if whole, _ := filepath.Glob(made + "*"); len(whole) > 0 {
-			t.Errorf("there are %v", whole)
+			t.Errorf("complete files: %v", whole)
 		}
 	}
 	backup, restored := filepath.Join(dir, "backup.db"), filepath.Join(dir, "restored.db")
 	kill(backup, "backup", backup, "--database", db.url)
 	acks := l.acks()
-	waitUntil(t, "the service goes on", startLimit, func() bool { return l.acks() > acks })
+	waitUntil(t, "the service to continue", startLimit, func() bool { return l.acks() > acks })
 	before := l.now()
 	atriumCommand(t, "backup", filepath.Join(dir, "next.db"), "--database", db.url)
 	kill(restored, "restore", filepath.Join(dir, "next.db"), "--database", "sqlite:"+restored)

@@ -53,10 +53,10 @@ func TestStartReportsDatabaseErrors(t *testing.T) {
 			}
 			log := s.log.String()
 			if code := s.cmd.ProcessState.ExitCode(); code != 1 || !regexp.MustCompile(c.says).MatchString(log) {
-				t.Errorf("exit code %d, and it said: %s", code, log)
+				t.Errorf("exit code %d, log: %s", code, log)
 			}
 			if strings.Contains(log, password) {
-				t.Errorf("the password is told: %s", log)
+				t.Errorf("the log has the password: %s", log)
 			}
 		})
 	}

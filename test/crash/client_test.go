@@ -257,14 +257,14 @@ func (c *client) carry(p *posting) bool {
 			err = c.ledger.acknowledged(p, a.body, r, a.header.Get("Idempotency-Replayed") == "true")
 		}
 		if err != nil {
-			c.t.Errorf("answer to %s: %v", p.marker, err)
+			c.t.Errorf("response to %s: %v", p.marker, err)
 		}
 	case http.StatusServiceUnavailable:
 		if a.uncertain() {
 			c.ledger.undecided(p)
 		}
 	default:
-		c.t.Errorf("answer to %s: %d %s", p.marker, a.status, a.body)
+		c.t.Errorf("response to %s: %d %s", p.marker, a.status, a.body)
 	}
 	return true
 }

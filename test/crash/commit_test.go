@@ -102,7 +102,7 @@ func TestKeyWithACutCommitIsNotCreatedTwice(t *testing.T) {
 				t.Errorf("exit code %d", code)
 			}
 			if log := s.log.String(); !strings.Contains(log, "It is not known whether this was done.") || strings.Contains(log, password) {
-				t.Errorf("it said: %s", log)
+				t.Errorf("log: %s", log)
 			}
 			if n := p.Count(f); n != 1 {
 				t.Errorf("%d commits were cut, want one", n)
@@ -118,7 +118,7 @@ func TestKeyWithACutCommitIsNotCreatedTwice(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := len(keys) - 1; n != made {
-				t.Errorf("%d keys were made, want %d", n, made)
+				t.Errorf("%d keys were created, want %d", n, made)
 			}
 		})
 	}

@@ -103,7 +103,7 @@ func TestFailoverLosesAndDuplicatesNothing(t *testing.T) {
 			p := newPair(t)
 			p.workABit()
 			c.falls(p.primary, t)
-			waitUntil(t, "the service is not ready", startLimit, func() bool { return p.atrium.status("/readyz") == http.StatusServiceUnavailable })
+			waitUntil(t, "the service to be not ready", startLimit, func() bool { return p.atrium.status("/readyz") == http.StatusServiceUnavailable })
 			p.standby.Promote(t)
 			promoted := time.Now()
 			p.waitForService()
@@ -116,10 +116,10 @@ func TestFailoverLosesAndDuplicatesNothing(t *testing.T) {
 			p.standby.Terminate(t) // and new connections try it first
 			p.waitForService()
 			if after := former.entries(t); after != before {
-				t.Errorf("%d entries came to the former primary", after-before)
+				t.Errorf("%d entries were written to the former primary", after-before)
 			}
 			if acks := p.ledger.acks(); acks <= before {
-				t.Errorf("%d acknowledged, %d on the former primary: it tells nothing", acks, before)
+				t.Errorf("%d acknowledged, %d on the former primary: the test proves nothing", acks, before)
 			}
 			p.primary.Kill(t)
 			p.finish()

@@ -131,7 +131,7 @@ func (p *probe) mustBeRefused() {
 	keyed, unkeyed := p.newPosting(of, true), p.newPosting(of, false)
 	for _, posting := range []*posting{keyed, unkeyed} {
 		if !p.carryNew(posting) || posting.answer != nil {
-			p.t.Errorf("a posting during the fault was answered with %s", posting.answer)
+			p.t.Errorf("a posting during the fault got %s", posting.answer)
 		}
 	}
 	for _, request := range []struct {

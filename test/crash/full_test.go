@@ -83,9 +83,9 @@ func (b *overload) lift() {
 	v := b.ledger.audit(b.db.read(b.t), forever)
 	v.report(b.t)
 	f := b.ledger.figures
-	b.t.Logf("sent %d, acknowledged %d, refused %d, of these uncertain %d, lost %d, doubled %d", f.sent, f.acknowledged, f.refused, f.uncertain, v.lost, v.doubled)
+	b.t.Logf("sent %d, acknowledged %d, refused %d, of these uncertain %d, lost %d, duplicated %d", f.sent, f.acknowledged, f.refused, f.uncertain, v.lost, v.doubled)
 	if f.unanswered > 0 {
-		b.t.Errorf("%d requests got no answer", f.unanswered)
+		b.t.Errorf("%d requests got no response", f.unanswered)
 	}
 }
 

@@ -80,7 +80,7 @@ func (db *database) imported(t *testing.T) map[atrium.EntryID]bool {
 	if err := s.Export(t.Context(), db.tenants[0].id, func(r store.Record) error {
 		if e, ok := r.(*atrium.Entry); ok {
 			if all[e.ID] {
-				t.Errorf("%s is there twice", e.ID)
+				t.Errorf("%s is duplicated", e.ID)
 			}
 			all[e.ID] = true
 		}
@@ -128,6 +128,6 @@ func TestTwoServersStartConcurrentlyOnOneFile(t *testing.T) {
 	l.audit(readCopy(t, path, tenants), forever).report(t)
 	t.Logf("sent %d, acknowledged %d, refused %d", l.figures.sent, l.figures.acknowledged, l.figures.refused)
 	if n := strings.Count(first.log.String()+second.log.String(), `msg="migrated the database"`); n == 0 {
-		t.Error("nobody migrated the database")
+		t.Error("no server migrated the database")
 	}
 }

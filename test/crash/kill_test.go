@@ -60,11 +60,11 @@ func killUnderLoad(t *testing.T, db *database) {
 	examine(db.read(t))
 	for _, c := range clients {
 		if len(c.pending) > 0 {
-			t.Errorf("%d requests of %s are without an answer", len(c.pending), c.name)
+			t.Errorf("%d requests of %s have no response", len(c.pending), c.name)
 		}
 	}
 	f := l.figures
-	t.Logf("killed %d times: sent %d, acknowledged %d, retried %d, unanswered %d, renamed %d, lost %d, doubled %d",
+	t.Logf("killed %d times: sent %d, acknowledged %d, retried %d, unanswered %d, renamed %d, lost %d, duplicated %d",
 		*rounds, f.sent, f.acknowledged, f.retried, f.unanswered, f.renamed, lost, doubled)
 }
 
@@ -79,7 +79,7 @@ func TestKillDuringTheFirstStart(t *testing.T) {
 				break
 			}
 			if time.Now().After(limit) {
-				t.Fatal("the server made no file")
+				t.Fatal("the server created no file")
 			}
 		}
 		time.Sleep(time.Duration(rng.IntN(int(20 * time.Millisecond))))
@@ -94,7 +94,7 @@ func TestKillDuringTheFirstStart(t *testing.T) {
 			t.Errorf("check: %v, %v", found, err)
 		}
 		if ran, err := again.Migrate(t.Context()); err != nil || len(ran) > 0 {
-			t.Errorf("migrations were left: %v, %v", ran, err)
+			t.Errorf("remaining migrations: %v, %v", ran, err)
 		}
 		if err := again.Close(); err != nil {
 			t.Error(err)

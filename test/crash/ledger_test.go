@@ -121,7 +121,7 @@ func (l *ledger) acknowledged(p *posting, body []byte, r receipt, replayed bool)
 	}
 	if p.answer != nil {
 		if string(body) != string(p.answer) {
-			return fmt.Errorf("another answer: %s after %s", body, p.answer)
+			return fmt.Errorf("different response: %s after %s", body, p.answer)
 		}
 		return nil
 	}

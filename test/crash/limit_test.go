@@ -69,7 +69,7 @@ func TestSoftLimitOfFileDescriptorsIsRaised(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the system tells no limit of open files")
+	t.Error("no limit of open files found")
 }
 
 // crowd opens connections until the server accepts no more, calls during, and closes them.

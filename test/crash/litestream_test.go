@@ -68,7 +68,7 @@ func TestLitestreamReplicatesAcknowledgedEntries(t *testing.T) {
 	cancel()
 	wait()
 	l.ended()
-	t.Logf("the log started over %d times while Litestream ran, and had %d MiB at the end; Litestream said:\n%s", logs, size(path+"-wal")>>20, log)
+	t.Logf("the WAL restarted %d times while Litestream ran, and had %d MiB at the end; output of Litestream:\n%s", logs, size(path+"-wal")>>20, log)
 	restored := filepath.Join(dir, "restored.db")
 	if out, err := exec.Command(binary, "restore", "-o", restored, replica).CombinedOutput(); err != nil {
 		t.Fatalf("restore: %v\n%s", err, out)
@@ -79,7 +79,7 @@ func TestLitestreamReplicatesAcknowledgedEntries(t *testing.T) {
 	}
 	v := l.audit(stored, before)
 	v.report(t)
-	t.Logf("%d were acknowledged %s before both were killed, %d at the end: lost %d, doubled %d", acks, lag, l.acks(), v.lost, v.doubled)
+	t.Logf("%d were acknowledged %s before both were killed, %d at the end: lost %d, duplicated %d", acks, lag, l.acks(), v.lost, v.doubled)
 }
 
 // countLogs runs begin for a duration, and returns how many times the WAL restarted: its

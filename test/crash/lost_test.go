@@ -65,7 +65,7 @@ func TestFileRemovedOrReplacedUnderARunningServer(t *testing.T) {
 					t.Fatal(err)
 				}
 				if ready := s.status("/readyz"); ready != http.StatusOK {
-					t.Errorf("/readyz once it is back: %d", ready)
+					t.Errorf("/readyz after the file was restored: %d", ready)
 				}
 				during, _ := send("during", http.StatusCreated)
 				s.signalAndWait()

@@ -193,7 +193,7 @@ func TestMigrationSurvivesACutBeforeAnyWrite(t *testing.T) {
 	for _, dir := range left {
 		ran = append(ran, wantMigrated(t, openEngine(t, "sqlite:"+filepath.Join(dir, databaseName))))
 	}
-	t.Logf("%d writes; migrations that were left: %v", writes, ran)
+	t.Logf("%d writes; remaining migrations: %v", writes, ran)
 	if !slices.Contains(ran, 2) || !slices.Contains(ran, 1) {
 		t.Error("no cut was between the migrations")
 	}

@@ -39,7 +39,7 @@ func mounting(t *testing.T, otherwise string) bool {
 	}
 	ended, err := nodes.Begin(cmd)
 	if err != nil {
-		t.Logf("this machine lets nobody mount (%v): %s looks at the same with other means", err, otherwise)
+		t.Logf("mounting is not permitted here (%v): %s covers the same", err, otherwise)
 		return false
 	}
 	<-ended

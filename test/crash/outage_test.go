@@ -75,7 +75,7 @@ func newOutageOf(t *testing.T, server *postgrestest.Server, db *database, n int,
 // waitForService waits until the service is ready and acknowledges entries.
 func (o *outage) waitForService() {
 	o.t.Helper()
-	waitUntil(o.t, "the service is ready", startLimit, func() bool { return o.atrium.status("/readyz") == http.StatusOK })
+	waitUntil(o.t, "the service to be ready", startLimit, func() bool { return o.atrium.status("/readyz") == http.StatusOK })
 	acks := o.ledger.acks()
 	waitUntil(o.t, "the service records entries", startLimit, func() bool { return o.ledger.acks() > acks+2*len(o.clients) })
 }
@@ -101,13 +101,13 @@ func (o *outage) finish() {
 	v := o.ledger.audit(o.db.read(o.t), forever)
 	v.report(o.t)
 	f := o.ledger.figures
-	o.t.Logf("sent %d, acknowledged %d, retried %d, refused %d, of these uncertain %d, slowest %s, lost %d, doubled %d",
+	o.t.Logf("sent %d, acknowledged %d, retried %d, refused %d, of these uncertain %d, slowest %s, lost %d, duplicated %d",
 		f.sent, f.acknowledged, f.retried, f.refused, f.uncertain, f.slowest.Round(time.Millisecond), v.lost, v.doubled)
 	if f.unanswered > 0 {
-		o.t.Errorf("%d requests got no answer", f.unanswered)
+		o.t.Errorf("%d requests got no response", f.unanswered)
 	}
 	if f.slowest > answerLimit {
-		o.t.Errorf("a request waited %s for its answer", f.slowest)
+		o.t.Errorf("a request waited %s for its response", f.slowest)
 	}
 }
 

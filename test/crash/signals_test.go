@@ -89,10 +89,10 @@ func TestStopEndsRunningImportsAndExports(t *testing.T) {
 			s.wait()
 			t.Logf("ended with exit code %d after %s", s.cmd.ProcessState.ExitCode(), time.Since(began).Round(time.Millisecond))
 			if res, err := http.ReadResponse(answer, nil); err == nil && res.StatusCode < 400 {
-				t.Errorf("an import that was cut off was answered %s", res.Status)
+				t.Errorf("an interrupted import got %s", res.Status)
 			}
 			if _, err := io.Copy(io.Discard, download.Body); err == nil {
-				t.Error("an export that was cut off looks like a whole one")
+				t.Error("an interrupted export looks complete")
 			}
 			for _, bad := range []string{"DATA RACE", "panic"} {
 				if strings.Contains(s.log.String(), bad) {
@@ -111,7 +111,7 @@ func TestStopDoesNotWaitForAnUnreachableDatabase(t *testing.T) {
 	t.Parallel() // it mostly waits
 	o := newOutage(t, clientCount, nil)
 	o.server.Kill(t)
-	waitUntil(t, "the service is not ready", startLimit, func() bool { return o.atrium.status("/readyz") == http.StatusServiceUnavailable })
+	waitUntil(t, "the service to be not ready", startLimit, func() bool { return o.atrium.status("/readyz") == http.StatusServiceUnavailable })
 	o.atrium.signalAndWait()
 	o.atrium.checkRefusals()
 	o.stop()

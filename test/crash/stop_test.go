@@ -139,7 +139,7 @@ func (h *halfPosting) finish() {
 	}
 	res, err := http.ReadResponse(h.in, nil)
 	if err != nil {
-		h.t.Fatalf("a request that was accepted got no answer: %v", err)
+		h.t.Fatalf("an accepted request got no response: %v", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusCreated {

@@ -150,7 +150,7 @@ func TestFailedSyncEndsTheProcess(t *testing.T) {
 		t.Errorf("the log does not say what to do: %s", s.log)
 	}
 	if _, err := os.Stat(path + "-unsynced"); err != nil {
-		t.Errorf("there is no marker: %v", err)
+		t.Errorf("no marker: %v", err)
 	}
 	refuses(t, launchOnDisk(t, dir, db.url), path, "sync")
 

@@ -100,11 +100,11 @@ func (v *values) compareBody(page, got string) []string {
 	}
 	want, err := readJSON(page)
 	if err != nil {
-		return []string{"the page's answer is no JSON: " + err.Error()}
+		return []string{"the page's response is not JSON:  " + err.Error()}
 	}
 	have, err := readJSON(got)
 	if err != nil {
-		return []string{fmt.Sprintf("is no JSON: %v: %q", err, got)}
+		return []string{fmt.Sprintf("is not JSON: %v: %q", err, got)}
 	}
 	return v.compareJSON("", want, have)
 }
@@ -151,7 +151,7 @@ func readJSON(text string) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.UseNumber()
 	if err = d.Decode(&v); err == nil && d.More() {
-		err = fmt.Errorf("something follows at byte %d", d.InputOffset())
+		err = fmt.Errorf("unexpected data at byte %d", d.InputOffset())
 	}
 	return v, err
 }

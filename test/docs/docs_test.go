@@ -59,7 +59,7 @@ func TestExamplesOfEveryPageWork(t *testing.T) {
 		}
 	}
 	if exchanges < 30 {
-		t.Errorf("the pages hold %d requests; are they still found?", exchanges)
+		t.Errorf("found only %d requests", exchanges)
 	}
 }
 
@@ -121,12 +121,12 @@ func TestEveryErrorCodeIsDocumented(t *testing.T) {
 			t.Errorf("no row of the table begins with %q", row)
 		}
 		if section := fmt.Sprintf("\n## %s\n\n%d. ", info.Code, info.Status); !strings.Contains(text, section) {
-			t.Errorf("there is no section that begins with %q", section)
+			t.Errorf("no section begins with %q", section)
 		}
 	}
 	for _, m := range regexp.MustCompile(`(?m)^## ([a-z_]+)$`).FindAllStringSubmatch(text, -1) {
 		if !codes[m[1]] {
-			t.Errorf("there is a section on %s, which is no code", m[1])
+			t.Errorf("section on unknown code %s", m[1])
 		}
 	}
 }
@@ -195,7 +195,7 @@ func TestImportTablesAreComplete(t *testing.T) {
 			_, err := transfer.Import(t.Context(), s, tenant, strings.NewReader(string(shorter)), transfer.Options{})
 			required := err != nil && strings.Contains(err.Error(), name+": is required")
 			if said := without == "required"; said != required {
-				t.Errorf("%s of %s: the table says %q, an import without it: %v", name, kind, without, err)
+				t.Errorf("%s of %s: the table has %q, an import without it: %v", name, kind, without, err)
 			}
 		}
 	}

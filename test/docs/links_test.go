@@ -47,7 +47,7 @@ func TestRelativeLinksResolve(t *testing.T) {
 		t.Fatal(err)
 	}
 	if links < 20 {
-		t.Errorf("found %d links; are they still found?", links)
+		t.Errorf("found only %d links", links)
 	}
 }
 

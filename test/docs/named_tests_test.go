@@ -31,7 +31,7 @@ func TestNamedTestsExist(t *testing.T) {
 		for _, m := range regexp.MustCompile("`((?:Test|Fuzz|Benchmark)\\w+)`").FindAllStringSubmatch(read(t, file), -1) {
 			named++
 			if !there[m[1]] {
-				t.Errorf("%s names %s, which is not there", filepath.Base(file), m[1])
+				t.Errorf("%s names %s, which does not exist", filepath.Base(file), m[1])
 			}
 		}
 	}

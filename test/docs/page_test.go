@@ -67,7 +67,7 @@ func (p *page) run(t *testing.T, b *block) {
 			answer = nil
 		}
 		for _, fault := range p.check(r, answer) {
-			t.Errorf("line %d: the answer %s", c.line, fault)
+			t.Errorf("line %d: the response %s", c.line, fault)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func (p *page) execute(name string, args []string, stdin string) (*result, error
 	case "make":
 		for _, target := range args {
 			if !strings.Contains("\n"+p.makefile, "\n"+target+":") {
-				return nil, fmt.Errorf("there is no target %s", target)
+				return nil, fmt.Errorf("unknown target %s", target)
 			}
 		}
 		return &result{}, nil

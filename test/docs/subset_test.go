@@ -56,7 +56,7 @@ func readBlocks(text string) ([]block, error) {
 		case b.isAnswer:
 			blocks[i-1].answer = b
 		case b.language == "http":
-			return nil, fmt.Errorf("line %d: this answer stands behind no request", b.line)
+			return nil, fmt.Errorf("line %d: a response without a request", b.line)
 		case b.language != "sh" && callLine.MatchString(b.text):
 			return nil, fmt.Errorf("line %d: a block that calls the service has the language sh, so that it is tested", b.line)
 		}
@@ -333,7 +333,7 @@ func readCurl(args []string, stdin string) (*curl, error) {
 func (c *curl) written(status int) (string, error) {
 	text := strings.NewReplacer(`\n`, "\n", "%{http_code}", strconv.Itoa(status)).Replace(c.write)
 	if strings.ContainsAny(text, `\%`) {
-		return "", fmt.Errorf("-w %q has more in it than this test knows", c.write)
+		return "", fmt.Errorf("-w %q is not supported by this test", c.write)
 	}
 	return text, nil
 }

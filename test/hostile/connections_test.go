@@ -77,7 +77,7 @@ func TestSlowSendersAreCutOffAndBlockNobody(t *testing.T) {
 						t.Errorf("%s is still waited for", name)
 					}
 					if a, err := c.answer(http.MethodPost); err == nil && a.status != 100 && (a.status < 400 || a.status >= 500) {
-						t.Errorf("%s is answered with %v", name, a)
+						t.Errorf("%s gets %v", name, a)
 					}
 				}))
 			}
@@ -121,7 +121,7 @@ func TestClientsThatDoNotReadAreCutOffWithoutMemoryGrowth(t *testing.T) {
 						return
 					}
 					if time.Now().After(deadline) {
-						t.Error("an answer that nobody takes is still being sent")
+						t.Error("the server is still sending an unread response")
 						return
 					}
 				}
@@ -220,7 +220,7 @@ func TestPipelinedRequestsGetOrderedResponses(t *testing.T) {
 		c.send(all.String())
 		for i := range n {
 			if a, err := c.answer(http.MethodGet); err != nil || a.status != want[i] || a.header.Get("X-Request-Id") != fmt.Sprintf("r%d", i) {
-				t.Fatalf("answer %d: %v %v, want %d", i, a, err, want[i])
+				t.Fatalf("response %d: %v %v, want %d", i, a, err, want[i])
 			}
 		}
 		c.usable("after all of them")
@@ -350,7 +350,7 @@ func Test100ContinueIsSentOnlyIfTheBodyIsNeeded(t *testing.T) {
 			return err != nil || line == "HTTP/1.1 100 Continue\r\n"
 		})
 		if line, err := c.in.ReadString('\n'); line != "\r\n" {
-			t.Fatalf("behind it comes %q, %v", line, err)
+			t.Fatalf("unexpected line %q, %v", line, err)
 		}
 		c.send(body)
 		if a := c.must(http.MethodPost); a.status != 201 {

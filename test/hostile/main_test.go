@@ -224,7 +224,7 @@ func (c *conn) must(method string) answer {
 	c.t.Helper()
 	a, err := c.answer(method)
 	if err != nil {
-		c.t.Errorf("there is no answer: %v", err)
+		c.t.Errorf("no response: %v", err)
 	}
 	return a
 }

@@ -82,7 +82,7 @@ func TestComposeFileRefersToExistingFiles(t *testing.T) {
 	c := readComposition(t)
 	for _, name := range []string{"postgres", "pgbouncer", "node1", "node2", "node3", "haproxy"} {
 		if _, ok := c.Services[name]; !ok {
-			t.Errorf("there is no service %s", name)
+			t.Errorf("unknown service %s", name)
 		}
 	}
 	for name, s := range c.Services {
@@ -91,7 +91,7 @@ func TestComposeFileRefersToExistingFiles(t *testing.T) {
 		}
 		for _, other := range s.needs(t) {
 			if _, ok := c.Services[other]; !ok {
-				t.Errorf("%s depends on %s, which is no service", name, other)
+				t.Errorf("%s depends on unknown service %s", name, other)
 			}
 		}
 		for _, v := range s.Volumes {
@@ -155,7 +155,7 @@ func TestComposeFileUsesExistingSettings(t *testing.T) {
 		t.Errorf("the database is %s: %v", settings.Database, err)
 	}
 	if settings.ShutdownDelay == 0 {
-		t.Error("nodes leave before haproxy knows")
+		t.Error("nodes stop before HAProxy notices")
 	}
 }
 
@@ -186,7 +186,7 @@ func TestImageCopiesFilesOfTheBuild(t *testing.T) {
 		instruction, rest, _ := strings.Cut(line, " ")
 		words = append(words, instruction)
 		if instruction == "COPY" && rest != "bin/atrium /atrium" {
-			t.Errorf("COPY %s: nothing makes that", rest)
+			t.Errorf("COPY %s: the build does not create it", rest)
 		}
 		if instruction == "USER" && rest == "root" {
 			t.Error("it runs as root")

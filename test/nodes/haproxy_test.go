@@ -23,7 +23,7 @@ func TestHAProxyForwardsRequestsAndResponses(t *testing.T) {
 		t.Errorf("a request without an id: %s %v", a, a.header)
 	}
 	if a := send(client, "GET", front+"/v0/pages", s.key, "", "X-Large: "+strings.Repeat("x", 20<<10)); a.status != 431 {
-		t.Errorf("a head of 20 KiB: %s, want what a node says", a)
+		t.Errorf("headers of 20 KiB: %s, want the response of a node", a)
 	}
 	large := `{"source":"a","payload":{"x":"` + strings.Repeat("x", 1_000_000) + `"},"domain":"a.example"}`
 	if a := send(client, "POST", front+"/v0/account_logs", s.key, large, "Idempotency-Key: large"); a.status != 201 {

@@ -163,16 +163,16 @@ func (l *load) end(t *testing.T) (failed int) {
 		}
 		if p.id != "" && (len(found) == 0 || found[0] != p.id) {
 			lost++
-			t.Errorf("%s was acknowledged as %s, and %v is stored", p.key, p.id, found)
+			t.Errorf("%s was acknowledged as %s, but %v is stored", p.key, p.id, found)
 		}
 	}
 	if len(stored) > 0 {
-		t.Errorf("%d entries are stored that nobody sent", len(stored))
+		t.Errorf("%d stored entries were never sent", len(stored))
 	}
 	for _, n := range l.failures {
 		failed += n
 	}
-	t.Logf("sent %d, acknowledged %d, retried %d, lost %d, doubled %d, read %d; failed: %v",
+	t.Logf("sent %d, acknowledged %d, retried %d, lost %d, duplicated %d, read %d; failed: %v",
 		sent, acknowledged, retried, lost, doubled, l.reads, l.failures)
 	return failed
 }

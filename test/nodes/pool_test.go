@@ -65,7 +65,7 @@ func TestPooledClientsDoNotShareStatements(t *testing.T) {
 	err = holder.Read(t.Context(), func(tx engine.Tx) error {
 		ask(tx.Query, "of the holder") // its transaction begins with its first statement
 		if got := ask(queryOf(one), "of one"); got != "of one" {
-			t.Errorf("the answer is %q", got)
+			t.Errorf("got %q", got)
 		}
 		return nil
 	})

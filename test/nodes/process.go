@@ -242,7 +242,7 @@ func Deployed(tb testing.TB, name string) []byte {
 			break
 		}
 		if filepath.Dir(dir) == dir {
-			tb.Fatal("there is no go.mod above the test")
+			tb.Fatal("no go.mod above the test")
 		}
 		dir = filepath.Dir(dir)
 	}

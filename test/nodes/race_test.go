@@ -61,14 +61,14 @@ func TestConcurrentReplaysOnAllNodesCreateOneEntry(t *testing.T) {
 			first := 0
 			for i, a := range answers {
 				if a.status != 201 || a.body != answers[0].body {
-					t.Fatalf("answer %d is %s, the first %s", i, a, answers[0])
+					t.Fatalf("response %d is %s, the first %s", i, a, answers[0])
 				}
 				if a.header.Get("Idempotency-Replayed") == "" {
 					first++
 				}
 			}
 			if first != 1 {
-				t.Errorf("%d answers are no replay, want 1", first)
+				t.Errorf("%d responses are not replays, want 1", first)
 			}
 		}
 		if accounts, entries := s.export(t); len(accounts) != rounds || len(entries) != rounds {
@@ -96,7 +96,7 @@ func TestRequestsWithOneKeyOnAllNodesHaveOneWinner(t *testing.T) {
 			for i, a := range answers {
 				won, ok := winners[i%bodies]
 				if ok && (a.status != 201 || a.body != won) || !ok && a.status != 422 {
-					t.Fatalf("answer %d, of a body that won %v: %s", i, ok, a)
+					t.Fatalf("response %d, of a body that won %v: %s", i, ok, a)
 				}
 			}
 		}
@@ -122,7 +122,7 @@ func TestFirstEntriesOnAllNodesCreateOneAccount(t *testing.T) {
 				seen[r.AccountID] = true
 			}
 			if len(seen) != 1 {
-				t.Errorf("the answers name %d accounts, want 1", len(seen))
+				t.Errorf("the responses have %d accounts, want 1", len(seen))
 			}
 		}
 		accounts, entries := s.export(t)

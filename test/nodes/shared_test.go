@@ -74,7 +74,7 @@ func TestCursorIsValidOnAllNodesAndAfterRestarts(t *testing.T) {
 		n.Restart(t)
 	}
 	if after, _ := s.list(t, cursor); !slices.Equal(after, ids[1:]) {
-		t.Errorf("behind the cursor are %v, want %v", after, ids[1:])
+		t.Errorf("after the cursor: %v, want %v", after, ids[1:])
 	}
 }
 
@@ -148,7 +148,7 @@ func TestRotatedKeyFollowsItsGracePeriodOnAllNodes(t *testing.T) {
 	last := s.rotate(t, "0s")
 	for _, n := range s.nodes {
 		if !works(last)(n) {
-			t.Error("the new secret does not work at once")
+			t.Error("the new secret does not work immediately")
 		}
 	}
 	nodes.Until(t, "every node to refuse the former secrets", forgotten, func() bool {

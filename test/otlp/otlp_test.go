@@ -281,7 +281,7 @@ func TestMetricsAreExportedWithoutAListener(t *testing.T) {
 		"atrium_build_info", "go_goroutines", "process_resident_memory_bytes",
 	} {
 		if !c.metrics[name] {
-			t.Errorf("there is no %s in %v", name, c.metrics)
+			t.Errorf("no %s in %v", name, c.metrics)
 		}
 	}
 	if len(c.spans) != 0 || strings.Contains(c.raw.String(), "c4n4ry") {

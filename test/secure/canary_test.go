@@ -298,7 +298,7 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 	sendAll()
 	for _, status := range []int{200, 201, 400, 401, 403, 404, 405, 406, 413, 415, 422} {
 		if refused[status] == 0 {
-			t.Errorf("nothing was answered with %d: %v", status, refused)
+			t.Errorf("no request got %d: %v", status, refused)
 		}
 	}
 
@@ -344,7 +344,7 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 		send("POST", logs, key, x(`{"source":"crm","domain":"DOMAIN","payload":{"a":"PAYLOAD 4"},"idempotencyKey":"IDEM 4"}`))
 		send("POST", manage+"/brands", manager, x(`{"name":"NAME 4"}`))
 		if refused[http.StatusServiceUnavailable]-before < 2 {
-			t.Errorf("with commits of which nobody knows: %v", refused)
+			t.Errorf("with commits of unknown outcome: %v", refused)
 		}
 		cut(false)
 		away()
@@ -365,7 +365,7 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 	for _, l := range leaks {
 		search(t, l.where, l.text, append(secrets, member)...)
 		if len(l.text) < 20 || l.where == "what a collector was sent" && !strings.Contains(l.text, "/v0/account_logs") {
-			t.Errorf("%s says nothing: %.100q", l.where, l.text)
+			t.Errorf("%s is empty: %.100q", l.where, l.text)
 		}
 	}
 	if !strings.Contains(s.Log(), "status=400") || !strings.Contains(s.Log(), "level=DEBUG") && away != nil && !strings.Contains(s.Log(), "level=ERROR") {
@@ -442,7 +442,7 @@ func TestCollectorErrorsOmitCredentials(t *testing.T) {
 			}
 			for line := range strings.Lines(stderr) {
 				if code == 1 && !strings.HasPrefix(line, "{") && !strings.HasPrefix(line, "time=") && !strings.HasPrefix(line, "atrium") {
-					t.Errorf("with %s, this is no line of the log: %s", c.value, line)
+					t.Errorf("with %s, not a log line: %s", c.value, line)
 				}
 			}
 		})

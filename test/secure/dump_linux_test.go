@@ -56,7 +56,7 @@ func TestNoCoreDumpsAndNoSecretsInStacks(t *testing.T) {
 		search(t, signal.String()+" stacks", s.Log(), s.key)
 	}
 	if found, _ := filepath.Glob("core*"); len(found) > 1 { // the control's
-		t.Errorf("there are %q", found)
+		t.Errorf("core files: %q", found)
 	}
 }
 

@@ -131,7 +131,7 @@ func TestHTTP2FragmentedHeaderBlocksAreAccepted(t *testing.T) {
 	for answered < requests || pings < requests {
 		f, err := r.ReadFrame()
 		if err != nil {
-			t.Fatalf("after %d answers and %d pings: %v", answered, pings, err)
+			t.Fatalf("after %d responses and %d pings: %v", answered, pings, err)
 		}
 		switch f := f.(type) {
 		case *http2.HeadersFrame:

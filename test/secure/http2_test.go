@@ -133,7 +133,7 @@ func TestHTTP2RapidResetBlocksNobody(t *testing.T) {
 	s.holds(t, before)
 	_ = r.conn.Close()
 	code := <-away
-	t.Logf("%d requests were taken back, and the server said %s", sent, code)
+	t.Logf("%d requests were reset, and the server sent %s", sent, code)
 	if sent < 20_000 && code != http2.ErrCodeEnhanceYourCalm {
 		t.Errorf("the connection ended after %d requests with %s", sent, code)
 	}

@@ -107,7 +107,7 @@ func (s *server) send(ctx context.Context, c *http.Client, method, path, body st
 	defer func() { _ = response.Body.Close() }()
 	b, err := io.ReadAll(response.Body)
 	if err != nil {
-		return a, fmt.Errorf("read the answer: %w", err)
+		return a, fmt.Errorf("read the response: %w", err)
 	}
 	return answer{response.StatusCode, response.Proto, response.Header, string(b), response.TLS.PeerCertificates[0].SerialNumber.Text(16)}, nil
 }

@@ -111,12 +111,12 @@ func TestCertificateRenewalLosesNoRequest(t *testing.T) {
 	broken.Key = next[2].Key // the key of another certificate
 	broken.Write(t, s.dir)
 	s.Signal(t, syscall.SIGHUP)
-	nodes.Until(t, "the broken pair to be told", exchangeTimeout, func() bool { return strings.Contains(s.Log(), "private key does not match public key") })
+	nodes.Until(t, "the invalid pair to be logged", exchangeTimeout, func() bool { return strings.Contains(s.Log(), "private key does not match public key") })
 	becomes("before the broken pair", next[0])
 	if err := os.Remove(filepath.Join(s.dir, "key.pem")); err != nil {
 		t.Fatal(err)
 	}
-	nodes.Until(t, "the missing file to be told", exchangeTimeout, func() bool { return strings.Contains(s.Log(), "no such file") })
+	nodes.Until(t, "the missing file to be logged", exchangeTimeout, func() bool { return strings.Contains(s.Log(), "no such file") })
 	becomes("before the missing file", next[0])
 
 	s.put(t, next[2]) // without a signal
@@ -124,7 +124,7 @@ func TestCertificateRenewalLosesNoRequest(t *testing.T) {
 	close(stop)
 	asking.Wait()
 	if answered.Load() < 30 {
-		t.Errorf("%d requests were answered", answered.Load())
+		t.Errorf("%d requests succeeded", answered.Load())
 	}
 	s.Stop(t)
 }
@@ -180,6 +180,6 @@ func TestCommandLineTrustsSSL_CERT_FILE(t *testing.T) {
 	}
 	t.Setenv("SSL_CERT_FILE", filepath.Join(s.dir, "none.pem"))
 	if _, stderr, code := nodes.Command(t, args...); code != 1 || !strings.Contains(stderr, "certificate") {
-		t.Errorf("a server with a certificate that nobody trusts: exit code %d, %s", code, stderr)
+		t.Errorf("a server with an untrusted certificate: exit code %d, %s", code, stderr)
 	}
 }

@@ -104,7 +104,7 @@ func TestAuditFindsLostDuplicatedAndAlteredEntries(t *testing.T) {
 			l, of, stored := newSampleLedger(t)
 			v := examine(l, of, c.spoil(l, stored))
 			if v.lost != c.lost || v.doubled != c.doubled || v.wrong != c.wrong {
-				t.Errorf("lost %d, doubled %d, wrong %d; want %d, %d, %d: %q", v.lost, v.doubled, v.wrong, c.lost, c.doubled, c.wrong, v.faults)
+				t.Errorf("lost %d, duplicated %d, wrong %d; want %d, %d, %d: %q", v.lost, v.doubled, v.wrong, c.lost, c.doubled, c.wrong, v.faults)
 			}
 		})
 	}
@@ -116,7 +116,7 @@ func TestInconsistentReplayIsAFault(t *testing.T) {
 	other := p.receipt
 	other.CreatedAt = "2026-01-01T00:00:00.000Z"
 	if err := l.acknowledged(p, encode(other), true); err == nil {
-		t.Error("it was taken")
+		t.Error("it was accepted")
 	}
 }
 

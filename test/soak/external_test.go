@@ -174,7 +174,7 @@ func (c *client) postOnce(p *posting) answer {
 	switch {
 	case a.status == http.StatusCreated:
 		if err := c.s.ledger.acknowledged(p, a.body, a.header.Get("Idempotency-Replayed") == "true"); err != nil {
-			c.s.tally.fault(&c.s.tally.wrong, "answer to %s: %v", p.marker, err)
+			c.s.tally.fault(&c.s.tally.wrong, "response to %s: %v", p.marker, err)
 		}
 	case a.failed():
 		c.s.ledger.undecided(p)
@@ -214,7 +214,7 @@ func (p *poster) postImpatiently(q *posting) {
 	defer cancel()
 	if a, err := p.send(ctx, p.postCall(q)); err == nil && a.status == http.StatusCreated {
 		if err := p.s.ledger.acknowledged(q, a.body, a.header.Get("Idempotency-Replayed") == "true"); err != nil {
-			p.s.tally.fault(&p.s.tally.wrong, "answer to %s: %v", q.marker, err)
+			p.s.tally.fault(&p.s.tally.wrong, "response to %s: %v", q.marker, err)
 		}
 	}
 	p.post(q)

@@ -114,7 +114,7 @@ func (l *ledger) acknowledged(p *posting, body []byte, replayed bool) error {
 	digest := sha256.Sum256(body)
 	if p.receipt.EntryID != "" {
 		if digest != p.answer {
-			return fmt.Errorf("another answer than before: %s", body)
+			return fmt.Errorf("different response than before: %s", body)
 		}
 		return nil
 	}
