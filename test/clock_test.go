@@ -106,7 +106,7 @@ func (s *service) pages(t *testing.T, key string) (ids []string) {
 }
 
 // entriesIn counts the distinct entries of a list.
-func entriesIn(t *testing.T, a answer) int {
+func entriesIn(t *testing.T, a response) int {
 	t.Helper()
 	var list struct {
 		Items []struct{ AccountLogID string }

@@ -86,7 +86,7 @@ var statuses = map[string]int{
 
 // checkExchange checks a response against the rules that hold for all of them, and against
 // the OpenAPI document of its API.
-func checkExchange(t *testing.T, r request, a answer) (faults []string) {
+func checkExchange(t *testing.T, r request, a response) (faults []string) {
 	t.Helper()
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if id := a.header.Get("X-Request-Id"); len(id) < 1 || len(id) > 128 || strings.Trim(id, visible) != "" {
@@ -106,9 +106,9 @@ func checkExchange(t *testing.T, r request, a answer) (faults []string) {
 	case a.status >= 300 && a.status != http.StatusNotModified && a.status < 400:
 		fault("status %d sends the client elsewhere", a.status)
 	case bare && len(a.body) > 0:
-		fault("the answer has a body of %d bytes", len(a.body))
+		fault("the response has a body of %d bytes", len(a.body))
 	case !bare && !streamed && len(a.body) == 0:
-		fault("the answer has no body")
+		fault("the response has no body")
 	}
 	if length, err := strconv.Atoi(a.header.Get("Content-Length")); !bare && !streamed && (err != nil || length != len(a.body)) {
 		fault("Content-Length is %q for %d bytes", a.header.Get("Content-Length"), len(a.body))
@@ -144,7 +144,7 @@ var visible = func() string {
 	return string(b)
 }()
 
-func (d *document) checkProblem(a answer) (faults []string) {
+func (d *document) checkProblem(a response) (faults []string) {
 	if media := a.header.Get("Content-Type"); media != "application/problem+json" {
 		return []string{fmt.Sprintf("an error is %q: %s", media, clip(string(a.body)))}
 	}
@@ -161,18 +161,18 @@ func (d *document) checkProblem(a answer) (faults []string) {
 		faults = append(faults, err.Error())
 	}
 	if p.Status != a.status || statuses[p.Code] != a.status || p.Type != "/errors/"+p.Code || p.RequestID != a.header.Get("X-Request-Id") {
-		faults = append(faults, fmt.Sprintf("the problem contradicts its answer, a %d with X-Request-Id %q: %s",
+		faults = append(faults, fmt.Sprintf("the problem contradicts its response, a %d with X-Request-Id %q: %s",
 			a.status, a.header.Get("X-Request-Id"), a.body))
 	}
 	if invalid := p.Code == "invalid_request"; invalid != (len(p.Errors) > 0) {
-		faults = append(faults, fmt.Sprintf("an answer with the code %s names %d faults", p.Code, len(p.Errors)))
+		faults = append(faults, fmt.Sprintf("a response with the code %s names %d faults", p.Code, len(p.Errors)))
 	}
 	return faults
 }
 
 // checkByDocument skips what the validator does not support: paths and methods that the
 // document does not have, targets that it cannot parse as URLs, and streams of lines.
-func (d *document) checkByDocument(r request, a answer) (faults []string) {
+func (d *document) checkByDocument(r request, a response) (faults []string) {
 	sent, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(r.bytes())))
 	if err != nil || a.status == http.StatusMethodNotAllowed || oddPath(r.target) || isStreamed(r.target) {
 		return nil
@@ -188,7 +188,7 @@ func (d *document) checkByDocument(r request, a answer) (faults []string) {
 	}
 	ok, errs := d.validator.ValidateHttpResponse(sent, received)
 	if !ok && decodable(a.body) && (a.status != http.StatusNotFound || !unknownPath(errs)) {
-		faults = append(faults, "the document does not have this answer: "+explain(errs))
+		faults = append(faults, "the document does not have this response: "+explain(errs))
 	}
 	switch {
 	case a.status < 400 && decodable(r.body) && !hugeNumber.MatchString(r.target):
@@ -236,7 +236,7 @@ var undocumented = []string{
 }
 
 // onlyUndocumented reports whether all faults of a problem are undocumented.
-func onlyUndocumented(a answer) bool {
+func onlyUndocumented(a response) bool {
 	var p struct{ Errors []struct{ Detail string } }
 	_ = json.Unmarshal(a.body, &p) // anything but a problem has no faults
 	for _, e := range p.Errors {
@@ -249,7 +249,7 @@ func onlyUndocumented(a answer) bool {
 
 // placesOf returns the sorted locations of a problem's faults: /member, (body), ?parameter
 // or Header:.
-func placesOf(a answer) string {
+func placesOf(a response) string {
 	var p struct {
 		Errors []struct{ Pointer, Parameter, Header *string }
 	}

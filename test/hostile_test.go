@@ -152,7 +152,7 @@ func TestNestingIsLimitedTo64Levels(t *testing.T) {
 
 // large writes a body until the server stops reading. It returns the response and the
 // number of bytes written.
-func (s *service) large(t *testing.T, head string, piece []byte, times int) (a answer, written int) {
+func (s *service) large(t *testing.T, head string, piece []byte, times int) (a response, written int) {
 	t.Helper()
 	conn := s.dial(t)
 	defer func() { _ = conn.Close() }()

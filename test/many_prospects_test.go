@@ -35,7 +35,7 @@ type crowdedAccount struct {
 	Merged          []struct{ AccountID string }
 }
 
-func decodeCrowded(t *testing.T, a answer) (shown crowdedAccount) {
+func decodeCrowded(t *testing.T, a response) (shown crowdedAccount) {
 	t.Helper()
 	if err := json.Unmarshal(a.body, &shown); err != nil {
 		t.Fatalf("%d with %d bytes: %v", a.status, len(a.body), err)
@@ -44,7 +44,7 @@ func decodeCrowded(t *testing.T, a answer) (shown crowdedAccount) {
 }
 
 // wantCrowd checks that a response has all prospects in order.
-func wantCrowd(t *testing.T, a answer) {
+func wantCrowd(t *testing.T, a response) {
 	t.Helper()
 	shown := decodeCrowded(t, a)
 	for i, p := range shown.LinkedProspects {
@@ -104,7 +104,7 @@ func TestAccountWithManyProspectsSupportsConditionalRequests(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		s.load(t, s.north, prospectLines(crowded, 300))
 		external, manage := "/v0/accounts/"+crowded, "/manage/v0/accounts/"+crowded
-		send := func(method, target, body string, header ...string) answer {
+		send := func(method, target, body string, header ...string) response {
 			t.Helper()
 			r := request{method: method, target: target, header: append([]string{"x-api-key: " + s.north.keyFor(target)}, header...)}
 			if body != "" {
@@ -116,7 +116,7 @@ func TestAccountWithManyProspectsSupportsConditionalRequests(t *testing.T) {
 			}
 			return a
 		}
-		want := func(what string, a answer, status int) {
+		want := func(what string, a response, status int) {
 			t.Helper()
 			if a.status != status {
 				t.Errorf("%s: %d %.200s, want %d", what, a.status, a.body, status)

@@ -108,7 +108,7 @@ var parameter = regexp.MustCompile(`{[a-z_]+}`)
 
 // ask sends a request with a key that has all scopes, and returns the response. It reuses
 // connections, because there are many requests and only their bodies are unusual.
-func (s *service) ask(t *testing.T, client *http.Client, method, target, body string) answer {
+func (s *service) ask(t *testing.T, client *http.Client, method, target, body string) response {
 	t.Helper()
 	r, err := http.NewRequest(method, "http://"+s.addr+target, strings.NewReader(body))
 	if err != nil {
@@ -123,16 +123,16 @@ func (s *service) ask(t *testing.T, client *http.Client, method, target, body st
 	if method != http.MethodGet && method != http.MethodPost {
 		r.Header.Set("If-Match", "*")
 	}
-	response, err := client.Do(r)
+	res, err := client.Do(r)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, target, err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	got, err := io.ReadAll(response.Body)
+	defer func() { _ = res.Body.Close() }()
+	got, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{response.StatusCode, response.Header, got}
+	return response{res.StatusCode, res.Header, got}
 }
 
 // newClient returns a client that reuses its connection.

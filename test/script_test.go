@@ -275,7 +275,7 @@ func (s *service) runStep(t *testing.T, p step) (faults []string) {
 	return append(faults, matchBody(x(p.body), a.body, s.vars)...)
 }
 
-func matchHeader(h string, a answer, vars map[string]string) string {
+func matchHeader(h string, a response, vars map[string]string) string {
 	if name, ok := strings.CutPrefix(h, "!"); ok {
 		if values := a.header.Values(name); len(values) > 0 {
 			return fmt.Sprintf("header %s is there: %q", name, values)

@@ -66,10 +66,10 @@ func TestUnreadBodyIsNotParsedAsARequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			in := bufio.NewReader(conn)
-			if a := readAnswer(t, in, c.r.method); a.status != c.status {
+			if a := readResponse(t, in, c.r.method); a.status != c.status {
 				t.Errorf("%s: %s, want %d", name, a, c.status)
 			}
-			a := readAnswer(t, in, http.MethodGet)
+			a := readResponse(t, in, http.MethodGet)
 			if a.status != 200 {
 				t.Errorf("%s: the next request on the connection: %s", name, a)
 			}

@@ -166,7 +166,7 @@ func (run *statements) note(sql string) {
 
 // sendNoting returns the response, without the parts that always differ, and the
 // statements that were executed for it.
-func (s *service) sendNoting(t *testing.T, run *statements, r request) (answer, []string) {
+func (s *service) sendNoting(t *testing.T, run *statements, r request) (response, []string) {
 	t.Helper()
 	run.Lock()
 	run.all = nil
@@ -180,7 +180,7 @@ func (s *service) sendNoting(t *testing.T, run *statements, r request) (answer, 
 
 // refuses reports whether a response reveals nothing: it rejects the whole request or each
 // requested item, or is an empty list.
-func refuses(a answer) bool {
+func refuses(a response) bool {
 	body := string(a.body)
 	switch {
 	case a.status >= 400:
@@ -194,16 +194,16 @@ func refuses(a answer) bool {
 func TestTenantsDoNotShareState(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		body := `{"source":"twins","payload":{"a":1},"domain":"twins.example","name":"Twins","idempotencyKey":"twins"}`
-		answers := map[string]bool{}
+		responses := map[string]bool{}
 		for _, key := range []string{s.north.key, s.south.key, s.north.key, s.south.key} {
 			a := s.send(t, post(key, body))
 			if a.status != 201 {
 				t.Fatal(a)
 			}
-			answers[string(a.body)] = true
+			responses[string(a.body)] = true
 		}
-		if len(answers) != 2 {
-			t.Errorf("got %d different responses, want one per tenant", len(answers))
+		if len(responses) != 2 {
+			t.Errorf("got %d different responses, want one per tenant", len(responses))
 		}
 		for _, tn := range []tenant{s.north, s.south} {
 			if n := s.count(t, tn, `"kind":"accountLog"`, `"twins"`); n != 1 {

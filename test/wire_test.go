@@ -76,14 +76,14 @@ func (r request) bytes() []byte {
 	return b.Bytes()
 }
 
-// An answer is a complete response.
-type answer struct {
+// An response is a complete response.
+type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-func (a answer) String() string { return fmt.Sprintf("%d %s", a.status, a.body) }
+func (a response) String() string { return fmt.Sprintf("%d %s", a.status, a.body) }
 
 func (s *service) dial(t *testing.T) net.Conn {
 	t.Helper()
@@ -99,7 +99,7 @@ func (s *service) dial(t *testing.T) net.Conn {
 
 // send sends a request on a new connection and returns the response. The server must send
 // nothing else and close the connection, unless a proxy keeps it open.
-func (s *service) send(t *testing.T, r request) answer {
+func (s *service) send(t *testing.T, r request) response {
 	t.Helper()
 	if s.http2 != nil {
 		return s.sendHTTP2(t, r)
@@ -108,14 +108,14 @@ func (s *service) send(t *testing.T, r request) answer {
 	defer func() { _ = conn.Close() }()
 	go func() { _, _ = conn.Write(r.bytes()) }() // the response may come before the end of the body
 	if s.proxied {
-		return readAnswer(t, bufio.NewReader(conn), r.method)
+		return readResponse(t, bufio.NewReader(conn), r.method)
 	}
 	return receive(t, conn, r.method)
 }
 
 // sendHTTP2 sends a request over the shared connection, with the headers that HTTP/2
 // allows. A body that is shorter than its stated length does not end.
-func (s *service) sendHTTP2(t *testing.T, r request) answer {
+func (s *service) sendHTTP2(t *testing.T, r request) response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), exchangeTimeout)
 	defer cancel()
@@ -146,41 +146,41 @@ func (s *service) sendHTTP2(t *testing.T, r request) answer {
 			sent.Header.Add(name, value)
 		}
 	}
-	response, err := s.http2.Transport.RoundTrip(sent) // follows no redirects
+	res, err := s.http2.Transport.RoundTrip(sent) // follows no redirects
 	if err != nil {
 		t.Fatalf("%s %s: %v", r.method, r.target, err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatalf("read the body of a response: %v", err)
 	}
-	if response.ProtoMajor != 2 {
-		t.Errorf("the response used %s", response.Proto)
+	if res.ProtoMajor != 2 {
+		t.Errorf("the response used %s", res.Proto)
 	}
-	return answer{response.StatusCode, response.Header, body}
+	return response{res.StatusCode, res.Header, body}
 }
 
 // receive reads the only response on a connection.
-func receive(t *testing.T, conn net.Conn, method string) answer {
+func receive(t *testing.T, conn net.Conn, method string) response {
 	t.Helper()
 	in := bufio.NewReader(conn)
-	a := readAnswer(t, in, method)
+	a := readResponse(t, in, method)
 	if more, _ := io.ReadAll(in); len(more) > 0 { // however the connection ends
 		t.Fatalf("%s: the server sent %d bytes after its response: %.80q", method, len(more), more)
 	}
 	return a
 }
 
-func readAnswer(t *testing.T, in *bufio.Reader, method string) answer {
+func readResponse(t *testing.T, in *bufio.Reader, method string) response {
 	t.Helper()
-	response, err := http.ReadResponse(in, &http.Request{Method: method})
+	res, err := http.ReadResponse(in, &http.Request{Method: method})
 	if err != nil {
 		t.Fatalf("read the response to a %s: %v", method, err)
 	}
-	body, err := io.ReadAll(response.Body)
+	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatalf("read the body of a response: %v", err)
 	}
-	return answer{response.StatusCode, response.Header, body}
+	return response{res.StatusCode, res.Header, body}
 }

@@ -95,7 +95,7 @@ func (r *report) ratios() *table {
 		t.add("anonymous memory, the most under load", "", megabytes(r.loaded), "", verdict(r.loaded <= loadTarget, "≤ "+megabytes(loadTarget)))
 	}
 	if len(r.started) > 0 {
-		t.add("start until the first answer, SQLite", "", millis(median(r.started))+" ms", millis(slices.Min(r.started))+"–"+millis(slices.Max(r.started)))
+		t.add("start to first response, SQLite", "", millis(median(r.started))+" ms", millis(slices.Min(r.started))+"–"+millis(slices.Max(r.started)))
 	}
 	if info, err := os.Stat(r.atrium); err == nil {
 		t.add("binary", "", megabytes(info.Size()))

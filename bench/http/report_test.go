@@ -90,7 +90,7 @@ func TestTableHasRatiosWithTargets(t *testing.T) {
 | GET page, PostgreSQL                  | bare net/http       |     12.3 |   12.3–12.3 |                  |      12345 |        1000 |     20 |              |   1.00 |   2.50 |   100 |
 | anonymous memory, idle                |                     |    30 MB |             |          ≤ 40 MB |            |             |        |              |        |        |       |
 | anonymous memory, the most under load |                     |   250 MB |             | ≤ 200 MB, missed |            |             |        |              |        |        |       |
-| start until the first answer, SQLite  |                     | 50.00 ms | 50.00–50.00 |                  |            |             |        |              |        |        |       |
+| start to first response, SQLite       |                     | 50.00 ms | 50.00–50.00 |                  |            |             |        |              |        |        |       |
 `
 	if got := "\n" + r.ratios().String(); got != want {
 		t.Errorf("got%s\nwant%s", got, want)

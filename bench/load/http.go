@@ -16,28 +16,28 @@ import (
 // This file implements the part of HTTP/1.1 that a load needs. An HTTP client library
 // would use more CPU, which the servers share, than the servers do.
 
-// An Answer is a complete response.
-type Answer struct {
+// A Response is a complete response.
+type Response struct {
 	Status int
 	Body   []byte
 }
 
 // Once sends a request on a new connection.
-func Once(addr string, request []byte) (Answer, error) {
+func Once(addr string, request []byte) (Response, error) {
 	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
 	if err != nil {
-		return Answer{}, err
+		return Response{}, err
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(longest)); err != nil {
-		return Answer{}, err
+		return Response{}, err
 	}
 	if _, err := conn.Write(request); err != nil {
-		return Answer{}, err
+		return Response{}, err
 	}
 	var body bytes.Buffer
-	status, err := readAnswer(bufio.NewReader(conn), &body)
-	return Answer{status, body.Bytes()}, err
+	status, err := readResponse(bufio.NewReader(conn), &body)
+	return Response{status, body.Bytes()}, err
 }
 
 // Get returns a GET request. Headers are lines without a line ending.
@@ -65,9 +65,9 @@ func request(method, addr, path string, body []byte, headers []string) []byte {
 	return append(append(b, "\r\n"...), body...)
 }
 
-// readAnswer reads one response from a connection, and copies its body to body unless that
+// readResponse reads one response from a connection, and copies its body to body unless that
 // is nil. It supports Content-Length, and chunks without trailers.
-func readAnswer(r *bufio.Reader, body io.Writer) (status int, err error) {
+func readResponse(r *bufio.Reader, body io.Writer) (status int, err error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {
 		return 0, err

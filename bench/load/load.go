@@ -201,7 +201,7 @@ func (c *connection) roundTrip(request []byte) (status int, err error) {
 	if _, err := c.conn.Write(request); err != nil {
 		return 0, err
 	}
-	return readAnswer(c.in, nil)
+	return readResponse(c.in, nil)
 }
 
 func (c *connection) close() {

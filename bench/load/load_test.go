@@ -224,13 +224,13 @@ func TestReadsContentLengthAndChunks(t *testing.T) {
 }
 
 func TestMalformedResponseIsAnError(t *testing.T) {
-	for _, answer := range []string{
+	for _, response := range []string{
 		"", "no\r\n", "HTTP/1.1 xyz OK\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfour", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nfour\r\n",
 	} {
-		if status, err := readAnswer(bufio.NewReader(strings.NewReader(answer)), &bytes.Buffer{}); err == nil {
-			t.Errorf("%q was read as a response with status %d", answer, status)
+		if status, err := readResponse(bufio.NewReader(strings.NewReader(response)), &bytes.Buffer{}); err == nil {
+			t.Errorf("%q was read as a response with status %d", response, status)
 		}
 	}
 }

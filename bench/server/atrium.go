@@ -68,11 +68,11 @@ func (a *Atrium) Command(ctx context.Context, into any, stdin io.Reader, args ..
 
 // Metric returns the value of a metric without labels.
 func (a *Atrium) Metric(name string) (float64, error) {
-	answer, err := load.Once(a.metrics, load.Get(a.metrics, "/metrics"))
+	response, err := load.Once(a.metrics, load.Get(a.metrics, "/metrics"))
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(string(answer.Body)) {
+	for line := range strings.Lines(string(response.Body)) {
 		if value, found := strings.CutPrefix(line, name+" "); found {
 			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}

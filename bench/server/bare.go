@@ -23,7 +23,7 @@ func BeBare() {
 	if !bare {
 		return
 	}
-	fmt.Fprintln(os.Stderr, http.ListenAndServe(addr, http.HandlerFunc(answer)))
+	fmt.Fprintln(os.Stderr, http.ListenAndServe(addr, http.HandlerFunc(response)))
 	os.Exit(1)
 }
 
@@ -51,7 +51,7 @@ func BareKind(addr string, size int) load.Kind {
 
 var filler = bytes.Repeat([]byte("x"), 1<<20)
 
-func answer(w http.ResponseWriter, r *http.Request) {
+func response(w http.ResponseWriter, r *http.Request) {
 	n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(n))

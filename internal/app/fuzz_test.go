@@ -92,7 +92,7 @@ func judge(r *http.Request, w *httptest.ResponseRecorder) string {
 	id := w.Header().Get("X-Request-Id")
 	switch {
 	case w.Code < 200 || w.Code >= 500 || w.Code >= 300 && w.Code < 400 && w.Code != http.StatusNotModified:
-		return "this is no answer to anything that a client sends"
+		return "not a response to a client"
 	case id == "" || len(id) > 128 || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }):
 		return "the request id is none"
 	case w.Code < 400 || r.Method == http.MethodHead:
@@ -107,7 +107,7 @@ func judge(r *http.Request, w *httptest.ResponseRecorder) string {
 	known := slices.ContainsFunc(rest.Codes, func(c rest.CodeInfo) bool { return c.Status == w.Code })
 	if err := d.Decode(&problem); err != nil || d.More() || !known || w.Header().Get("Content-Type") != "application/problem+json" ||
 		problem.Status != w.Code || rest.Info(problem.Code).Status != w.Code || problem.Type != "/errors/"+string(problem.Code) || problem.RequestID != id {
-		return "this is no problem document"
+		return "not a problem document"
 	}
 	return ""
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // want checks that a response is a problem with the status and the code.
-func (a answer) want(t *testing.T, status int, code atrium.Code) {
+func (a response) want(t *testing.T, status int, code atrium.Code) {
 	t.Helper()
 	var p struct {
 		Code      atrium.Code
@@ -73,7 +73,7 @@ func TestTooManyHeaderFieldsReturn431(t *testing.T) {
 	}
 }
 
-func rateOf(a answer) string {
+func rateOf(a response) string {
 	return a.header.Get("RateLimit-Policy") + " | " + a.header.Get("RateLimit")
 }
 
@@ -337,10 +337,10 @@ func TestOverloadIsRejectedEarlyExceptProbesAndStreams(t *testing.T) {
 	others, _ := apptest.Key(t, s.store, other.ID)
 	release := s.holdWrites(t)
 	defer release()
-	answers := make(chan answer)
+	responses := make(chan response)
 	for range 2 {
 		go func() {
-			answers <- s.send(t, http.MethodPost, "/v0/account_logs", s.key, `{"source":"a","payload":{}}`)
+			responses <- s.send(t, http.MethodPost, "/v0/account_logs", s.key, `{"source":"a","payload":{}}`)
 		}()
 	}
 	for !strings.Contains(s.scrape(t), "\natrium_http_requests_in_flight 2\n") {
@@ -365,7 +365,7 @@ func TestOverloadIsRejectedEarlyExceptProbesAndStreams(t *testing.T) {
 	s.get(t, "/v0/pages", "").want(t, http.StatusUnauthorized, atrium.CodeUnauthenticated)
 	release()
 	for range 2 {
-		if a := <-answers; a.status != http.StatusCreated {
+		if a := <-responses; a.status != http.StatusCreated {
 			t.Errorf("a request in flight: %d %s", a.status, a.body)
 		}
 	}

@@ -69,7 +69,7 @@ func TestProblemsMatchTheExternalDocument(t *testing.T) {
 	account := s.post(t, `{"source":"a","domain":"acme.example","payload":{},"idempotencyKey":"k"}`)
 	const post, logs = http.MethodPost, "/v0/account_logs"
 	sent := map[string]bool{}
-	for _, a := range []answer{
+	for _, a := range []response{
 		s.get(t, "/v0/pages", ""),
 		s.send(t, http.MethodGet, "/v0/pages", s.newKey(t, atrium.Scopes{atrium.ScopeLogsWrite}), ""),
 		s.get(t, "/nowhere", ""),
@@ -102,7 +102,7 @@ func TestProblemsMatchTheManagementDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent := map[string]bool{}
-	for _, a := range []answer{
+	for _, a := range []response{
 		s.get(t, brands, ""),
 		s.get(t, brands, s.key),
 		s.get(t, "/manage/nowhere", ""),

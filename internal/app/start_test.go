@@ -92,14 +92,14 @@ func (s *service) newKey(t *testing.T, scopes atrium.Scopes) string {
 	return text
 }
 
-type answer struct {
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
 // send sends a request. Each header is "name:value".
-func send(t *testing.T, method, url, body string, header ...string) answer {
+func send(t *testing.T, method, url, body string, header ...string) response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -109,19 +109,19 @@ func send(t *testing.T, method, url, body string, header ...string) answer {
 		name, value, _ := strings.Cut(line, ":")
 		r.Header.Add(name, strings.TrimSpace(value))
 	}
-	response, err := http.DefaultTransport.RoundTrip(r) // follows no redirects
+	res, err := http.DefaultTransport.RoundTrip(r) // follows no redirects
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	b, err := io.ReadAll(response.Body)
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{response.StatusCode, response.Header, string(b)}
+	return response{res.StatusCode, res.Header, string(b)}
 }
 
-func (s *service) send(t *testing.T, method, target, key, body string, header ...string) answer {
+func (s *service) send(t *testing.T, method, target, key, body string, header ...string) response {
 	t.Helper()
 	if key != "" {
 		header = append(header, "x-api-key: "+key)
@@ -129,7 +129,7 @@ func (s *service) send(t *testing.T, method, target, key, body string, header ..
 	return send(t, method, "http://"+s.addr+target, body, header...)
 }
 
-func (s *service) get(t *testing.T, target, key string) answer {
+func (s *service) get(t *testing.T, target, key string) response {
 	t.Helper()
 	return s.send(t, http.MethodGet, target, key, "")
 }

@@ -71,7 +71,7 @@ func importRequest(ctx context.Context, addr, key, query string, body io.Reader)
 var patient = &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
 
 // imports sends lines and returns the response.
-func (s *streamer) imports(t *testing.T, query string, body io.Reader) (status int, answer string) {
+func (s *streamer) imports(t *testing.T, query string, body io.Reader) (status int, text string) {
 	t.Helper()
 	response, err := importRequest(t.Context(), s.addr, s.key, query, body)
 	if err != nil {
@@ -112,8 +112,8 @@ func TestImportOverHTTPRoundTrips(t *testing.T) {
 		{"", `{"lines":1200,"added":0,"same":1200}`},
 		{"?fromLine=1001", `{"lines":1200,"added":0,"same":200}`},
 	} {
-		if status, answer := s.imports(t, c.query, strings.NewReader(lines)); status != http.StatusOK || answer != c.want {
-			t.Errorf("import %s: %d %s, want %s", c.query, status, answer, c.want)
+		if status, response := s.imports(t, c.query, strings.NewReader(lines)); status != http.StatusOK || response != c.want {
+			t.Errorf("import %s: %d %s, want %s", c.query, status, response, c.want)
 		}
 	}
 	if got := s.exports(t); got != lines {
@@ -180,30 +180,30 @@ func TestImportErrorsHaveTheLineAndWhereToResume(t *testing.T) {
 	s := startStreamer(t)
 	lines := strings.SplitAfter(accountLines(1200), "\n")
 	lines[799] = `{"kind":"account","domain":"","tall":1}` + "\n"
-	status, answer := s.imports(t, "", strings.NewReader(strings.Join(lines, "")))
+	status, response := s.imports(t, "", strings.NewReader(strings.Join(lines, "")))
 	var p struct {
 		Code, Detail string
 		Errors       []struct{ Pointer, Detail string }
 	}
-	if err := json.Unmarshal([]byte(answer), &p); err != nil || status != http.StatusBadRequest || p.Code != "invalid_request" {
-		t.Fatalf("%d %s: %v", status, answer, err)
+	if err := json.Unmarshal([]byte(response), &p); err != nil || status != http.StatusBadRequest || p.Code != "invalid_request" {
+		t.Fatalf("%d %s: %v", status, response, err)
 	}
 	if !strings.HasPrefix(p.Detail, "Line 800 ") || !strings.HasSuffix(p.Detail, "fromLine=501.") ||
 		len(p.Errors) != 2 || p.Errors[0].Pointer != "/800/domain" || p.Errors[1].Pointer != "/800/tall" {
-		t.Errorf("%s", answer)
+		t.Errorf("%s", response)
 	}
 	if got, want := s.exports(t), accountLines(500); got != want {
 		t.Errorf("stored were %d bytes of %d", len(got), len(want))
 	}
 	lines[799] = "\n"
-	if status, answer := s.imports(t, "?fromLine=501", strings.NewReader(strings.Join(lines, ""))); status != http.StatusOK || answer != `{"lines":1200,"added":699,"same":0}` {
-		t.Errorf("resumed import: %d %s", status, answer)
+	if status, response := s.imports(t, "?fromLine=501", strings.NewReader(strings.Join(lines, ""))); status != http.StatusOK || response != `{"lines":1200,"added":699,"same":0}` {
+		t.Errorf("resumed import: %d %s", status, response)
 	}
 	for query, want := range map[string]string{
 		"?fromLine=1202": `"parameter":"fromLine"`, "?fromLine=0": `"parameter":"fromLine"`, "?check=yes": `"parameter":"check"`,
 	} {
-		if status, answer := s.imports(t, query, strings.NewReader(strings.Join(lines, ""))); status != http.StatusBadRequest || !strings.Contains(answer, want) {
-			t.Errorf("%s: %d %s", query, status, answer)
+		if status, response := s.imports(t, query, strings.NewReader(strings.Join(lines, ""))); status != http.StatusBadRequest || !strings.Contains(response, want) {
+			t.Errorf("%s: %d %s", query, status, response)
 		}
 	}
 }
@@ -222,13 +222,13 @@ func TestImportsHaveTheirOwnTimeAndSizeLimits(t *testing.T) {
 		}
 		_ = w.Close()
 	}()
-	if status, answer := s.imports(t, "", body); status != http.StatusOK || answer != `{"lines":4,"added":4,"same":0}` {
-		t.Errorf("a slow import: %d %s", status, answer)
+	if status, response := s.imports(t, "", body); status != http.StatusOK || response != `{"lines":4,"added":4,"same":0}` {
+		t.Errorf("a slow import: %d %s", status, response)
 	}
 	// A body without a length is read up to the limit.
 	large := strings.NewReader(accountLines(600) + strings.Repeat(" \n", 500_000))
-	if status, answer := s.imports(t, "", io.MultiReader(large)); status != http.StatusRequestEntityTooLarge || !strings.Contains(answer, "fromLine=501.") {
-		t.Errorf("a large import: %d %s", status, answer)
+	if status, response := s.imports(t, "", io.MultiReader(large)); status != http.StatusRequestEntityTooLarge || !strings.Contains(response, "fromLine=501.") {
+		t.Errorf("a large import: %d %s", status, response)
 	}
 }
 
@@ -262,8 +262,8 @@ func TestATenantHasTwoConcurrentImports(t *testing.T) {
 	}
 	refused := func(of *streamer, what string) {
 		t.Helper()
-		if status, answer := of.imports(t, "", strings.NewReader("")); status != http.StatusServiceUnavailable {
-			t.Errorf("an import %s: %d %s", what, status, answer)
+		if status, response := of.imports(t, "", strings.NewReader("")); status != http.StatusServiceUnavailable {
+			t.Errorf("an import %s: %d %s", what, status, response)
 		}
 	}
 	var open []*io.PipeWriter
@@ -272,8 +272,8 @@ func TestATenantHasTwoConcurrentImports(t *testing.T) {
 	}
 	refused(s, "next to two of its tenant")
 	third.exports(t)
-	if status, answer := third.imports(t, "", strings.NewReader("")); status != http.StatusOK {
-		t.Errorf("an import of a tenant that has none open: %d %s", status, answer)
+	if status, response := third.imports(t, "", strings.NewReader("")); status != http.StatusOK {
+		t.Errorf("an import of a tenant that has none open: %d %s", status, response)
 	}
 	for _, w := range open {
 		_ = w.Close()
@@ -329,8 +329,8 @@ func TestRunningImportDoesNotBlockTheShutdown(t *testing.T) {
 		}
 	}
 	stop()
-	if answer := <-answered; !strings.HasPrefix(answer, "503 ") || !strings.Contains(answer, "fromLine=501.") {
-		t.Errorf("the import got %s", answer)
+	if response := <-answered; !strings.HasPrefix(response, "503 ") || !strings.Contains(response, "fromLine=501.") {
+		t.Errorf("the import got %s", response)
 	}
 	if err := <-stopped; err != nil {
 		t.Errorf("the service stopped with %v", err)
@@ -370,8 +370,8 @@ func TestAnImportStoresNothingOnceItsKeyIsRevoked(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Join(lines[600:], ""))
 		_ = w.Close()
 	}()
-	if answer := <-answered; !strings.HasPrefix(answer, "401 ") || !strings.Contains(answer, "fromLine=501.") {
-		t.Errorf("the import got %s", answer)
+	if response := <-answered; !strings.HasPrefix(response, "401 ") || !strings.Contains(response, "fromLine=501.") {
+		t.Errorf("the import got %s", response)
 	}
 	if stored := strings.Count(s.exports(t), "\n"); stored != 500 {
 		t.Errorf("%d lines are stored, want the 500 from before the key was revoked", stored)

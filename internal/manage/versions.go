@@ -134,7 +134,7 @@ func (a *API) compareVersions(ctx context.Context, who auth.Principal, r *rest.R
 	if err != nil {
 		return rest.Response{}, err
 	}
-	answer := comparison{From: from, To: to}
+	response := comparison{From: from, To: to}
 	var contents [2][]byte
 	for i, number := range []int64{from, to} {
 		v, err := a.Store.Version(ctx, who.TenantID, page, id, number)
@@ -148,8 +148,8 @@ func (a *API) compareVersions(ctx context.Context, who auth.Principal, r *rest.R
 	if len(contents[0])+len(contents[1]) > maxCompared {
 		return rest.Response{}, atrium.Errorf(atrium.CodeConflict, "Versions with more than %d bytes of content together cannot be compared.", maxCompared)
 	}
-	answer.Patch, err = jsonpatch.Diff(contents[0], contents[1])
-	return rest.Response{Body: answer}, err
+	response.Patch, err = jsonpatch.Diff(contents[0], contents[1])
+	return rest.Response{Body: response}, err
 }
 
 // checkVersion returns a function that checks a version against If-Match, if the request

@@ -216,9 +216,9 @@ func checkOperation(b *tab, op operation) {
 			b.t.Errorf("%s does not show the parameter %s", op.ID, p.Name)
 		}
 	}
-	answers := b.seen(op.block() + " .responses-table")
+	responses := b.seen(op.block() + " .responses-table")
 	for status := range op.Responses {
-		if !strings.Contains(answers, status) {
+		if !strings.Contains(responses, status) {
 			b.t.Errorf("%s does not show the response %s", op.ID, status)
 		}
 	}
@@ -229,16 +229,16 @@ func checkCall(b *tab, op operation, want string) {
 	b.t.Helper()
 	b.click(op.block() + " .try-out__btn")
 	b.click(op.block() + " .execute")
-	answer := op.block() + " .live-responses-table .response"
-	b.until(fmt.Sprintf(`document.querySelector('%s .response-col_status') !== null`, answer))
-	if status := b.seen(answer + " .response-col_status"); strings.TrimSpace(status) != "200" {
+	response := op.block() + " .live-responses-table .response"
+	b.until(fmt.Sprintf(`document.querySelector('%s .response-col_status') !== null`, response))
+	if status := b.seen(response + " .response-col_status"); strings.TrimSpace(status) != "200" {
 		b.t.Errorf("the response to %s is %q", op.ID, status)
 	}
-	if body := b.seen(answer + " .response-col_description"); !strings.Contains(body, want) {
+	if body := b.seen(response + " .response-col_description"); !strings.Contains(body, want) {
 		b.t.Errorf("the response to %s has no %q: %s", op.ID, want, body)
 	}
-	b.screenshot("docs-answer")
-	b.checkLook("/docs with an answer")
+	b.screenshot("docs-response")
+	b.checkLook("/docs with a response")
 }
 
 func TestErrorPagesExplainTheirCode(t *testing.T) {

@@ -188,16 +188,16 @@ func (l *ledger) auditPosting(v *verdict, p *posting, found []*atrium.Entry, in 
 	case n == 0 && p.ackedAt < before:
 		v.lost++
 		v.fault("%s was acknowledged as %s and is lost", p.marker, p.receipt.EntryID)
-	case n == 1 && p.answer == nil && p.unknown == 0 && before == forever:
+	case n == 1 && p.response == nil && p.unknown == 0 && before == forever:
 		v.fault("%s was refused and is there", p.marker)
-	case p.fresh > 1 || p.fresh == 0 && p.answer != nil && p.unknown == 0 && before == forever:
-		v.fault("%s has %d first answers", p.marker, p.fresh)
+	case p.fresh > 1 || p.fresh == 0 && p.response != nil && p.unknown == 0 && before == forever:
+		v.fault("%s has %d first responses", p.marker, p.fresh)
 	}
 	for _, e := range found {
 		if string(e.Payload) != p.data || e.Claim != p.claim || e.IdempotencyKey != p.key || e.Source != p.source {
 			v.fault("%s is not stored as it was sent: %+v", p.marker, e)
 		}
-		if p.answer != nil && p.receipt != (receipt{e.AccountID, e.ID, e.CreatedAt.String(), e.Source, e.Type}) {
+		if p.response != nil && p.receipt != (receipt{e.AccountID, e.ID, e.CreatedAt.String(), e.Source, e.Type}) {
 			v.fault("%s was acknowledged as %+v and stored as %+v", p.marker, p.receipt, e)
 		}
 		a := in.accounts[e.AccountID]

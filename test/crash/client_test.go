@@ -186,20 +186,20 @@ func (p *posting) encode(payload string) []byte {
 	return body
 }
 
-// An answer is a complete response.
-type answer struct {
+// An response is a complete response.
+type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
 // uncertain reports whether the response leaves the outcome of the request open.
-func (a *answer) uncertain() bool {
+func (a *response) uncertain() bool {
 	return a.status == http.StatusServiceUnavailable && bytes.Contains(a.body, []byte("It is not known whether this was done."))
 }
 
 // send returns false without a complete response.
-func (c *client) send(method, path, key string, idempotencyKey string, body []byte) (a answer, ok bool) {
+func (c *client) send(method, path, key string, idempotencyKey string, body []byte) (a response, ok bool) {
 	r, err := http.NewRequestWithContext(context.Background(), method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		c.t.Error(err)
@@ -216,7 +216,7 @@ func (c *client) send(method, path, key string, idempotencyKey string, body []by
 		return a, false
 	}
 	defer func() { _ = res.Body.Close() }()
-	a = answer{status: res.StatusCode, header: res.Header}
+	a = response{status: res.StatusCode, header: res.Header}
 	if a.body, err = io.ReadAll(res.Body); err != nil {
 		return a, false
 	}
@@ -275,7 +275,7 @@ func (c *client) keep(p *posting) {
 	defer c.ledger.mu.Unlock()
 	switch {
 	case p.key == "" || p.kept:
-	case p.answer == nil:
+	case p.response == nil:
 		c.pending = append(c.pending, p)
 	default:
 		p.kept = true

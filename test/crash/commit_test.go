@@ -55,7 +55,7 @@ func TestRenameWithACutCommitIsNotRepeated(t *testing.T) {
 			c := clients[0]
 			c.base = s.base
 			first := c.newPosting(db.tenants[0], false)
-			if !c.post(first) || first.answer == nil {
+			if !c.post(first) || first.response == nil {
 				t.Fatal("the service does not work")
 			}
 			account := "/v0/accounts/" + string(first.receipt.AccountID)

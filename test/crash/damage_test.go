@@ -33,7 +33,7 @@ func TestCorruptionUnderARunningServer(t *testing.T) {
 	c := clients[0]
 	c.base = s.base
 	before := c.newPosting(db.tenants[0], false)
-	if !c.post(before) || before.answer == nil {
+	if !c.post(before) || before.response == nil {
 		t.Fatal("the server does not work before the damage")
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)

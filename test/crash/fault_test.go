@@ -76,7 +76,7 @@ func TestFailedCheckpointLosesNothing(t *testing.T) {
 	b.disk.FailWrites(true, databaseName)
 	for after := 0; after < 3; {
 		p := c.newPosting(b.tenants[0], false)
-		if !c.post(p) || p.answer == nil || c.made > 1000 {
+		if !c.post(p) || p.response == nil || c.made > 1000 {
 			t.Fatalf("posting %d was not acknowledged", c.made)
 		}
 		if attempts.Load() > 0 {
@@ -105,7 +105,7 @@ func newProbe(t *testing.T, rng *rand.Rand, b *bench, l *ledger) *probe {
 	c := clients[0]
 	c.name, c.ledger, c.base = "probe", l, b.base
 	p := &probe{c, c.newPosting(b.tenants[0], false)}
-	if !c.post(p.first) || p.first.answer == nil {
+	if !c.post(p.first) || p.first.response == nil {
 		t.Fatal("the service does not work before the fault")
 	}
 	return p
@@ -116,7 +116,7 @@ func (p *probe) waitForService() {
 	p.t.Helper()
 	for limit := time.Now().Add(startLimit); time.Now().Before(limit); time.Sleep(time.Millisecond) {
 		posting := p.newPosting(p.tenants[1], false)
-		if p.post(posting) && posting.answer != nil {
+		if p.post(posting) && posting.response != nil {
 			return
 		}
 	}
@@ -130,8 +130,8 @@ func (p *probe) mustBeRefused() {
 	id := string(p.first.receipt.AccountID)
 	keyed, unkeyed := p.newPosting(of, true), p.newPosting(of, false)
 	for _, posting := range []*posting{keyed, unkeyed} {
-		if !p.carryNew(posting) || posting.answer != nil {
-			p.t.Errorf("a posting during the fault got %s", posting.answer)
+		if !p.carryNew(posting) || posting.response != nil {
+			p.t.Errorf("a posting during the fault got %s", posting.response)
 		}
 	}
 	for _, request := range []struct {

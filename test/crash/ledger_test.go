@@ -46,13 +46,13 @@ type posting struct {
 	header bool   // the key is sent in the header
 	body   []byte
 
-	sent    int
-	unknown int     // requests without a response, or with one that leaves the outcome open
-	fresh   int     // responses that were not marked as replays
-	answer  []byte  // body of the first 201
-	receipt receipt // decoded from it
-	ackedAt int64   // tick of the first 201; forever before
-	kept    bool    // remembered by its client for a replay
+	sent     int
+	unknown  int     // requests without a response, or with one that leaves the outcome open
+	fresh    int     // responses that were not marked as replays
+	response []byte  // body of the first 201
+	receipt  receipt // decoded from it
+	ackedAt  int64   // tick of the first 201; forever before
+	kept     bool    // remembered by its client for a replay
 }
 
 // A receipt is the response to a posting.
@@ -119,13 +119,13 @@ func (l *ledger) acknowledged(p *posting, body []byte, r receipt, replayed bool)
 	if !replayed {
 		p.fresh++
 	}
-	if p.answer != nil {
-		if string(body) != string(p.answer) {
-			return fmt.Errorf("different response: %s after %s", body, p.answer)
+	if p.response != nil {
+		if string(body) != string(p.response) {
+			return fmt.Errorf("different response: %s after %s", body, p.response)
 		}
 		return nil
 	}
-	p.answer, p.receipt, p.ackedAt = body, r, l.tick()
+	p.response, p.receipt, p.ackedAt = body, r, l.tick()
 	l.figures.acknowledged++
 	if at, ok := l.newest[r.AccountID]; !ok || createdAt > at {
 		l.newest[r.AccountID] = createdAt

@@ -65,7 +65,7 @@ func TestStopEndsRunningImportsAndExports(t *testing.T) {
 				p := c.newPosting(db.tenants[0], true)
 				p.data = fmt.Sprintf(`{"marker":%q,"fill":%q}`, p.marker, strings.Repeat("x", c.bulk))
 				p.body = p.encode(p.data)
-				if !c.post(p) || p.answer == nil {
+				if !c.post(p) || p.response == nil {
 					t.Fatal("the service does not work")
 				}
 			}
@@ -75,9 +75,9 @@ func TestStopEndsRunningImportsAndExports(t *testing.T) {
 				t.Fatalf("the export: %v, %v", download, err)
 			}
 			defer func() { _ = download.Body.Close() }()
-			importing, answer := s.dial(t, "POST /manage/v0/import HTTP/1.1\nHost: atrium\nx-api-key: "+key+
+			importing, response := s.dial(t, "POST /manage/v0/import HTTP/1.1\nHost: atrium\nx-api-key: "+key+
 				"\nContent-Type: application/x-ndjson\nTransfer-Encoding: chunked\nExpect: 100-continue\n\n")
-			if res, err := http.ReadResponse(answer, nil); err != nil || res.StatusCode != http.StatusContinue {
+			if res, err := http.ReadResponse(response, nil); err != nil || res.StatusCode != http.StatusContinue {
 				t.Fatalf("the server did not ask for the body: %v, %v", res, err)
 			}
 			line := `{"kind":"brand","brandId":"brand_0000000000000000000000000a","name":"A","createdAt":"2026-01-01T00:00:00Z"}` + "\n"
@@ -88,7 +88,7 @@ func TestStopEndsRunningImportsAndExports(t *testing.T) {
 			began := time.Now()
 			s.wait()
 			t.Logf("ended with exit code %d after %s", s.cmd.ProcessState.ExitCode(), time.Since(began).Round(time.Millisecond))
-			if res, err := http.ReadResponse(answer, nil); err == nil && res.StatusCode < 400 {
+			if res, err := http.ReadResponse(response, nil); err == nil && res.StatusCode < 400 {
 				t.Errorf("an interrupted import got %s", res.Status)
 			}
 			if _, err := io.Copy(io.Discard, download.Body); err == nil {

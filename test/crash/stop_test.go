@@ -155,7 +155,7 @@ func (l *ledger) posted(p *posting) {
 	l.sending(p)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.answer, p.ackedAt, p.fresh = []byte(p.marker), l.tick(), 1
+	p.response, p.ackedAt, p.fresh = []byte(p.marker), l.tick(), 1
 	l.figures.acknowledged++
 }
 

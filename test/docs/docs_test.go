@@ -30,7 +30,7 @@ const root = "../.."
 
 // Runs every block of commands that calls the service, page by page and in order, on a
 // server with the demo data, on each engine. subset_test.go defines which commands are
-// supported, and answer_test.go how responses are compared.
+// supported, and response_test.go how responses are compared.
 func TestExamplesOfEveryPageWork(t *testing.T) {
 	files := append(glob(t, root+"/docs/*.md"), root+"/README.md")
 	makefile, demo := read(t, root+"/Makefile"), read(t, root+"/internal/cli/demo.ndjson")

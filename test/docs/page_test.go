@@ -62,11 +62,11 @@ func (p *page) run(t *testing.T, b *block) {
 			t.Errorf("line %d: %v", c.line, err)
 			return
 		}
-		answer := b.answer
+		response := b.response
 		if i < len(commands)-1 {
-			answer = nil
+			response = nil
 		}
-		for _, fault := range p.check(r, answer) {
+		for _, fault := range p.check(r, response) {
 			t.Errorf("line %d: the response %s", c.line, fault)
 		}
 	}
@@ -262,35 +262,35 @@ func (p *page) curl(args []string, stdin string) (*result, error) {
 // check returns the faults of a result. A response states its status in the status line of
 // an http block, in the member status of a problem, or in the output of -w. Otherwise the
 // status must be 2xx.
-func (p *page) check(r *result, answer *block) (faults []string) {
-	if answer != nil && r.curl != nil && r.curl.include != (answer.language == "http") {
+func (p *page) check(r *result, response *block) (faults []string) {
+	if response != nil && r.curl != nil && r.curl.include != (response.language == "http") {
 		return []string{"of curl -i, and of that alone, is a block in the language http"}
 	}
-	if answer != nil && answer.language == "http" {
+	if response != nil && response.language == "http" {
 		if r.curl == nil {
 			return []string{"of this command is none of HTTP"}
 		}
-		return p.checkHTTP(r, answer.text)
+		return p.checkHTTP(r, response.text)
 	}
-	if answer != nil {
-		faults = p.values.compareBody(answer.text, r.output)
+	if response != nil {
+		faults = p.values.compareBody(response.text, r.output)
 	}
-	if r.curl == nil || strings.Contains(r.curl.write, "%{http_code}") && answer != nil {
+	if r.curl == nil || strings.Contains(r.curl.write, "%{http_code}") && response != nil {
 		return faults
 	}
-	if want, got := problemStatus(answer), r.response.StatusCode; got != want && (want != 0 || got < 200 || got > 299) {
+	if want, got := problemStatus(response), r.response.StatusCode; got != want && (want != 0 || got < 200 || got > 299) {
 		faults = append(faults, fmt.Sprintf("has the status %d: %s", got, r.body))
 	}
 	return faults
 }
 
 // problemStatus returns the status in a problem, or 0 for anything else.
-func problemStatus(answer *block) int {
+func problemStatus(response *block) int {
 	var problem struct {
 		Status json.Number
 		Code   string
 	}
-	if answer == nil || json.Unmarshal([]byte(answer.text), &problem) != nil || problem.Code == "" {
+	if response == nil || json.Unmarshal([]byte(response.text), &problem) != nil || problem.Code == "" {
 		return 0
 	}
 	status, _ := strconv.Atoi(string(problem.Status))
@@ -299,8 +299,8 @@ func problemStatus(answer *block) int {
 
 // checkHTTP compares the status line, the headers on the page, and the body if there is
 // one.
-func (p *page) checkHTTP(r *result, answer string) (faults []string) {
-	head, body, _ := strings.Cut(answer, "\n\n")
+func (p *page) checkHTTP(r *result, response string) (faults []string) {
+	head, body, _ := strings.Cut(response, "\n\n")
 	lines := strings.Split(strings.TrimSpace(head), "\n")
 	if status := r.response.Proto + " " + r.response.Status; lines[0] != status {
 		faults = append(faults, fmt.Sprintf("begins with %q, on the page with %q: %s", status, lines[0], r.body))

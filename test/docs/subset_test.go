@@ -11,11 +11,11 @@ import (
 
 // A block is a fenced code block. One in the language sh that calls curl or atrium is run.
 type block struct {
-	line     int // of its fence
-	language string
-	text     string
-	answer   *block // the next block, if only blank lines separate it
-	isAnswer bool
+	line       int // of its fence
+	language   string
+	text       string
+	response   *block // the next block, if only blank lines separate it
+	isResponse bool
 }
 
 var (
@@ -38,7 +38,7 @@ func readBlocks(text string) ([]block, error) {
 		case isFence && open == nil:
 			open = &block{line: n + 1, language: fence}
 		case isFence:
-			open.isAnswer = adjacent && blocks[len(blocks)-1].runs() && answerLanguages[open.language]
+			open.isResponse = adjacent && blocks[len(blocks)-1].runs() && responseLanguages[open.language]
 			blocks = append(blocks, *open)
 			open, adjacent = nil, true
 		case open != nil:
@@ -53,8 +53,8 @@ func readBlocks(text string) ([]block, error) {
 	for i := range blocks {
 		b := &blocks[i]
 		switch {
-		case b.isAnswer:
-			blocks[i-1].answer = b
+		case b.isResponse:
+			blocks[i-1].response = b
 		case b.language == "http":
 			return nil, fmt.Errorf("line %d: a response without a request", b.line)
 		case b.language != "sh" && callLine.MatchString(b.text):
@@ -64,7 +64,7 @@ func readBlocks(text string) ([]block, error) {
 	return blocks, nil
 }
 
-var answerLanguages = map[string]bool{"json": true, "http": true, "text": true}
+var responseLanguages = map[string]bool{"json": true, "http": true, "text": true}
 
 // A command is one line of a shell, as far as the pages need one.
 type command struct {

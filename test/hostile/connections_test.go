@@ -76,7 +76,7 @@ func TestSlowSendersAreCutOffAndBlockNobody(t *testing.T) {
 					if !c.drip(endless) {
 						t.Errorf("%s is still waited for", name)
 					}
-					if a, err := c.answer(http.MethodPost); err == nil && a.status != 100 && (a.status < 400 || a.status >= 500) {
+					if a, err := c.response(http.MethodPost); err == nil && a.status != 100 && (a.status < 400 || a.status >= 500) {
 						t.Errorf("%s gets %v", name, a)
 					}
 				}))
@@ -128,7 +128,7 @@ func TestClientsThatDoNotReadAreCutOffWithoutMemoryGrowth(t *testing.T) {
 			})
 			other := s.dial(t)
 			defer other.end()
-			other.usable("while nobody takes answers")
+			other.usable("while clients do not read responses")
 			wait()
 		})
 	}, impatient...)
@@ -219,7 +219,7 @@ func TestPipelinedRequestsGetOrderedResponses(t *testing.T) {
 		defer c.end()
 		c.send(all.String())
 		for i := range n {
-			if a, err := c.answer(http.MethodGet); err != nil || a.status != want[i] || a.header.Get("X-Request-Id") != fmt.Sprintf("r%d", i) {
+			if a, err := c.response(http.MethodGet); err != nil || a.status != want[i] || a.header.Get("X-Request-Id") != fmt.Sprintf("r%d", i) {
 				t.Fatalf("response %d: %v %v, want %d", i, a, err, want[i])
 			}
 		}
@@ -248,7 +248,7 @@ func TestHalfClosedConnectionGetsItsResponse(t *testing.T) {
 			if a := c.must(http.MethodGet); a.status != want {
 				t.Errorf("request %d: %v, want %d", i, a, want)
 			}
-			c.ended("after the only answer")
+			c.ended("after the only response")
 			c.end()
 		}
 		if got := s.stored(t, "half"); got != n/2 {
@@ -320,7 +320,7 @@ func TestEndlessBodiesUseNoMemory(t *testing.T) {
 						}
 						sent <- n
 					}()
-					if a, err := c.answer(http.MethodPost); err == nil && (a.status < 200 || a.status >= 500) {
+					if a, err := c.response(http.MethodPost); err == nil && (a.status < 200 || a.status >= 500) {
 						t.Errorf("%s: %v", name, a)
 					}
 					c.end()

@@ -133,7 +133,7 @@ func TestRequestSmugglingIsImpossible(t *testing.T) {
 			for name, f := range framings {
 				c := s.dial(t)
 				c.send(f.sent)
-				a, err := c.answer("POST")
+				a, err := c.response("POST")
 				if err != nil || a.status != f.status {
 					t.Errorf("%s: %v %v, want %d", name, a, err, f.status)
 				}

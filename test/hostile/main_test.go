@@ -197,32 +197,32 @@ func (c *conn) end() { _ = c.Close() }
 // server may not read all of it.
 func (c *conn) send(text string) { go func() { _, _ = io.WriteString(c, text) }() }
 
-// An answer is a complete response.
-type answer struct {
+// An response is a complete response.
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-func (a answer) String() string { return fmt.Sprintf("%d %v %.300s", a.status, a.header, a.body) }
+func (a response) String() string { return fmt.Sprintf("%d %v %.300s", a.status, a.header, a.body) }
 
-// answer reads the next response. It returns an error if there is none.
-func (c *conn) answer(method string) (answer, error) {
-	response, err := http.ReadResponse(c.in, &http.Request{Method: method})
+// response reads the next response. It returns an error if there is none.
+func (c *conn) response(method string) (response, error) {
+	res, err := http.ReadResponse(c.in, &http.Request{Method: method})
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
-	body, err := io.ReadAll(response.Body)
-	if response.ContentLength < 0 && len(response.TransferEncoding) == 0 {
+	body, err := io.ReadAll(res.Body)
+	if res.ContentLength < 0 && len(res.TransferEncoding) == 0 {
 		err = nil // the body ends with the connection, however that ends
 	}
-	return answer{response.StatusCode, response.Header, string(body)}, err
+	return response{res.StatusCode, res.Header, string(body)}, err
 }
 
-// must is answer for a response that must come.
-func (c *conn) must(method string) answer {
+// must is response for a response that must come.
+func (c *conn) must(method string) response {
 	c.t.Helper()
-	a, err := c.answer(method)
+	a, err := c.response(method)
 	if err != nil {
 		c.t.Errorf("no response: %v", err)
 	}
@@ -233,7 +233,7 @@ func (c *conn) must(method string) answer {
 func (c *conn) usable(what string) {
 	c.t.Helper()
 	c.send("GET /healthz HTTP/1.1\r\nHost: atrium.test\r\nX-Request-Id: usable\r\n\r\n")
-	if a, err := c.answer(http.MethodGet); err != nil || a.status != 200 || a.header.Get("X-Request-Id") != "usable" {
+	if a, err := c.response(http.MethodGet); err != nil || a.status != 200 || a.header.Get("X-Request-Id") != "usable" {
 		c.t.Errorf("%s: another request on the connection: %v, %v", what, a, err)
 	}
 }

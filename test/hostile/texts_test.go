@@ -44,7 +44,7 @@ func TestUnusualTargetsDoNotMatchRoutes(t *testing.T) {
 		} {
 			c := s.dial(t)
 			c.send(s.get(target, "X-Request-Id: here\r\n"))
-			a, err := c.answer(http.MethodGet)
+			a, err := c.response(http.MethodGet)
 			if err != nil || a.status != status || a.header.Get("Location") != "" || a.header.Get("X-Forged") != "" {
 				t.Errorf("%q: %v %v, want %d", target, a, err, status)
 			}
@@ -63,7 +63,7 @@ func TestUnusualTargetsDoNotMatchRoutes(t *testing.T) {
 		} {
 			c := s.dial(t)
 			c.send(strings.Replace(s.get("/v0/pages", ""), "GET", method, 1))
-			if a, err := c.answer(http.MethodPost); err != nil || a.status != status || strings.Contains(a.body, s.key) {
+			if a, err := c.response(http.MethodPost); err != nil || a.status != status || strings.Contains(a.body, s.key) {
 				t.Errorf("the method %.20q: %v %v, want %d", method, a, err, status)
 			}
 			c.end()

@@ -108,12 +108,12 @@ func (f *Front) table(tb testing.TB) (rows []map[string]string) {
 }
 
 // Served returns how many responses of a node the front has forwarded.
-func (f *Front) Served(tb testing.TB, node int) (answers int) {
+func (f *Front) Served(tb testing.TB, node int) (responses int) {
 	tb.Helper()
 	for _, row := range f.table(tb) {
 		if row["svname"] == fmt.Sprintf("node%d", node+1) {
-			_, _ = fmt.Sscan(row["hrsp_2xx"], &answers) // empty before the first
+			_, _ = fmt.Sscan(row["hrsp_2xx"], &responses) // empty before the first
 		}
 	}
-	return answers
+	return responses
 }

@@ -106,12 +106,12 @@ func (l *load) read(t *testing.T, client *http.Client, addr, account string) {
 
 // failed counts a failed request. A 503 from HAProxy or a node, or no response, is
 // expected; any other failure is a fault.
-func (l *load) failed(t *testing.T, a answer, of string) {
+func (l *load) failed(t *testing.T, a response, of string) {
 	t.Helper()
 	what := strconv.Itoa(a.status)
 	switch {
 	case a.err != nil:
-		what = "no answer"
+		what = "no response"
 	case a.status < 502 || a.status > 504 || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, `"code":"unavailable"`):
 		t.Errorf("a request%s got %s %v", of, a, a.header)
 	}

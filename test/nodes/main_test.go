@@ -88,21 +88,21 @@ func (s *service) export(t *testing.T) (accounts, entries []line) {
 	return accounts, entries
 }
 
-// An answer is a response, or the error instead of one.
-type answer struct {
+// An response is a response, or the error instead of one.
+type response struct {
 	status int
 	header http.Header
 	body   string
 	err    error
 }
 
-func (a answer) String() string { return fmt.Sprintf("%d %s%v", a.status, a.body, a.err) }
+func (a response) String() string { return fmt.Sprintf("%d %s%v", a.status, a.body, a.err) }
 
 // send sends a request once.
-func send(client *http.Client, method, url, key, body string, header ...string) (a answer) {
+func send(client *http.Client, method, url, key, body string, header ...string) (a response) {
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
-		return answer{err: err}
+		return response{err: err}
 	}
 	r.GetBody = nil // keeps net/http from retrying
 	if key != "" {
@@ -112,14 +112,14 @@ func send(client *http.Client, method, url, key, body string, header ...string) 
 		name, value, _ := strings.Cut(h, ": ")
 		r.Header.Set(name, value)
 	}
-	response, err := client.Do(r)
+	res, err := client.Do(r)
 	if err != nil {
-		return answer{err: err}
+		return response{err: err}
 	}
-	defer func() { _ = response.Body.Close() }()
-	b, err := io.ReadAll(response.Body)
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
 	if err != nil {
-		return answer{err: err}
+		return response{err: err}
 	}
-	return answer{response.StatusCode, response.Header, string(b), nil}
+	return response{res.StatusCode, res.Header, string(b), nil}
 }

@@ -19,7 +19,7 @@ import (
 const forgotten = auth.CacheTime + 3*time.Second
 
 // get sends a GET request to a node.
-func (s *service) get(t *testing.T, n *nodes.Node, path string, key string) answer {
+func (s *service) get(t *testing.T, n *nodes.Node, path string, key string) response {
 	t.Helper()
 	a := send(nodes.Client(t), "GET", "http://"+n.Addr+path, key, "")
 	if a.err != nil {

@@ -246,7 +246,7 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 		b, _ := io.ReadAll(response.Body)
 		refused[response.StatusCode]++
 		if response.StatusCode >= 400 {
-			search(t, fmt.Sprintf("the answer %d to %s %s", response.StatusCode, method, path), fmt.Sprint(response.Header)+string(b), secrets...)
+			search(t, fmt.Sprintf("the response %d to %s %s", response.StatusCode, method, path), fmt.Sprint(response.Header)+string(b), secrets...)
 		}
 	}
 	x := strings.NewReplacer("PAYLOAD", canaries["payload"], "NAME", canaries["name"], "DOMAIN", canaries["domain"]+".example", "IDEM", canaries["idempotency key"], "NOTE", canaries["note"], "MEMBER", member).Replace

@@ -82,8 +82,8 @@ func (s *server) client(t *testing.T, http2 bool) *http.Client {
 	return &http.Client{Transport: transport, Timeout: exchangeTimeout}
 }
 
-// An answer is a response.
-type answer struct {
+// An response is a response.
+type response struct {
 	status int
 	proto  string
 	header http.Header
@@ -91,7 +91,7 @@ type answer struct {
 	serial string // of the certificate
 }
 
-func (s *server) send(ctx context.Context, c *http.Client, method, path, body string) (a answer, err error) {
+func (s *server) send(ctx context.Context, c *http.Client, method, path, body string) (a response, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, "https://"+s.Addr+path, strings.NewReader(body))
 	if err != nil {
 		return a, err
@@ -100,19 +100,19 @@ func (s *server) send(ctx context.Context, c *http.Client, method, path, body st
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	response, err := c.Do(r)
+	res, err := c.Do(r)
 	if err != nil {
 		return a, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	b, err := io.ReadAll(response.Body)
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
 	if err != nil {
 		return a, fmt.Errorf("read the response: %w", err)
 	}
-	return answer{response.StatusCode, response.Proto, response.Header, string(b), response.TLS.PeerCertificates[0].SerialNumber.Text(16)}, nil
+	return response{res.StatusCode, res.Proto, res.Header, string(b), res.TLS.PeerCertificates[0].SerialNumber.Text(16)}, nil
 }
 
-func (s *server) must(t *testing.T, c *http.Client, method, path, body string) answer {
+func (s *server) must(t *testing.T, c *http.Client, method, path, body string) response {
 	t.Helper()
 	a, err := s.send(t.Context(), c, method, path, body)
 	if err != nil {

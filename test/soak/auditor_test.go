@@ -86,7 +86,7 @@ func TestAuditFindsLostDuplicatedAndAlteredEntries(t *testing.T) {
 			first(l).receipt = receipt{}
 			return s
 		}, 0, 0, 1},
-		{"one without an answer is there", func(l *ledger, s []*atrium.Entry) []*atrium.Entry {
+		{"one without a response is there", func(l *ledger, s []*atrium.Entry) []*atrium.Entry {
 			first(l).receipt, first(l).unsure = receipt{}, true
 			return s
 		}, 0, 0, 0},
@@ -98,7 +98,7 @@ func TestAuditFindsLostDuplicatedAndAlteredEntries(t *testing.T) {
 			l.rehomed([]*posting{first(l)}, "", erased)
 			return s[1:]
 		}, 0, 0, 0},
-		{"two answers were the first", func(l *ledger, s []*atrium.Entry) []*atrium.Entry { first(l).fresh = 2; return s }, 0, 1, 0},
+		{"two responses were the first", func(l *ledger, s []*atrium.Entry) []*atrium.Entry { first(l).fresh = 2; return s }, 0, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, of, stored := newSampleLedger(t)
@@ -128,27 +128,27 @@ func TestLostChangeIsFound(t *testing.T) {
 		`{"name":"new","deletedAt":null}`:                       false,
 		`{"name":"new"}`:                                        false,
 	} {
-		if got := f.differs(answer{status: http.StatusOK, body: []byte(body)}) == ""; got != right {
+		if got := f.differs(response{status: http.StatusOK, body: []byte(body)}) == ""; got != right {
 			t.Errorf("%s is right: %t", body, got)
 		}
 	}
-	if f.differs(answer{status: http.StatusNotFound}) == "" {
+	if f.differs(response{status: http.StatusNotFound}) == "" {
 		t.Error("it is not missed")
 	}
 	f.want = nil
-	if f.differs(answer{status: http.StatusOK, body: []byte("{}")}) == "" {
+	if f.differs(response{status: http.StatusOK, body: []byte("{}")}) == "" {
 		t.Error("what was removed may be there")
 	}
 }
 
 // A 5xx is allowed only during a fault, and only with Retry-After.
 func TestFailuresAreAllowedOnlyDuringFaults(t *testing.T) {
-	fair := answer{status: 503, header: http.Header{"Retry-After": {"1"}}, body: []byte(`{"code":"unavailable"}`)}
+	fair := response{status: 503, header: http.Header{"Retry-After": {"1"}}, body: []byte(`{"code":"unavailable"}`)}
 	bare, broken, gateway := fair, fair, fair
 	bare.header, broken.status, gateway.status = http.Header{}, 500, 502
 	for _, c := range []struct {
 		name  string
-		a     answer
+		a     response
 		quiet bool
 		want  int
 	}{

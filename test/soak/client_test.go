@@ -69,8 +69,8 @@ type call struct {
 	want   []int
 }
 
-// An answer is a complete response, or has status 0.
-type answer struct {
+// An response is a complete response, or has status 0.
+type response struct {
 	status   int
 	header   http.Header
 	body     []byte
@@ -84,22 +84,22 @@ func (q call) with(header string) call {
 }
 
 // failed reports whether the request must be retried.
-func (a answer) failed() bool { return a.status == 0 || a.status >= 500 }
+func (a response) failed() bool { return a.status == 0 || a.status >= 500 }
 
 // decode decodes the body, which must be an object.
-func (a answer) decode() map[string]any {
+func (a response) decode() map[string]any {
 	var m map[string]any
 	_ = json.Unmarshal(a.body, &m) // nothing, then
 	return m
 }
 
-func (a answer) text(member string) string {
+func (a response) text(member string) string {
 	text, _ := a.decode()[member].(string)
 	return text
 }
 
 // once sends a request once and checks the response.
-func (c *client) once(q call) answer {
+func (c *client) once(q call) response {
 	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	defer cancel()
 	before, began := c.s.phases.now(), time.Now()
@@ -127,7 +127,7 @@ func (c *client) once(q call) answer {
 
 // judgeRefusal checks a 5xx: during a fault, the service or the load balancer may return
 // 503 with Retry-After.
-func (s *soak) judgeRefusal(q call, a answer, quiet bool) {
+func (s *soak) judgeRefusal(q call, a response, quiet bool) {
 	allowed := []int{http.StatusServiceUnavailable}
 	if s.front != nil {
 		allowed = append(allowed, http.StatusBadGateway, http.StatusGatewayTimeout)
@@ -161,10 +161,10 @@ func (s *soak) foreignMark(body []byte, own *tenant) string {
 }
 
 // send returns an error without a complete response.
-func (c *client) send(ctx context.Context, q call) (a answer, err error) {
+func (c *client) send(ctx context.Context, q call) (a response, err error) {
 	r, err := http.NewRequestWithContext(ctx, q.method, c.s.base+q.path, bytes.NewReader(q.body))
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	r.GetBody = nil // keeps net/http from retrying
 	if q.key != "" {
@@ -176,19 +176,19 @@ func (c *client) send(ctx context.Context, q call) (a answer, err error) {
 	}
 	res, err := c.http.Do(r)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
-	return answer{status: res.StatusCode, header: res.Header, body: body}, nil
+	return response{status: res.StatusCode, header: res.Header, body: body}, nil
 }
 
 // sure retries a request until the response is not a 5xx, like a sender that must lose
 // nothing. The request has an idempotency key or is idempotent.
-func (c *client) sure(q call) answer {
+func (c *client) sure(q call) response {
 	began := time.Now()
 	for repeated := false; ; repeated = true {
 		a := c.once(q)

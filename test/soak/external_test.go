@@ -168,7 +168,7 @@ func (c *client) post(p *posting) {
 	}
 }
 
-func (c *client) postOnce(p *posting) answer {
+func (c *client) postOnce(p *posting) response {
 	c.s.ledger.sending(p)
 	a := c.once(c.postCall(p))
 	switch {

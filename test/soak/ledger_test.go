@@ -39,12 +39,12 @@ type posting struct {
 	header bool   // the key is sent in the header
 	body   []byte // until it need not be sent any longer
 
-	unsure  bool // a request got no response, or one that leaves its outcome open
-	fresh   int  // responses that were not marked as replays
-	answer  [sha256.Size]byte
-	receipt receipt          // of the first response; its EntryID is "" before
-	account atrium.AccountID // that has it now; "" for any
-	gone    fate             // of its account
+	unsure   bool // a request got no response, or one that leaves its outcome open
+	fresh    int  // responses that were not marked as replays
+	response [sha256.Size]byte
+	receipt  receipt          // of the first response; its EntryID is "" before
+	account  atrium.AccountID // that has it now; "" for any
+	gone     fate             // of its account
 }
 
 // mayBeSentOn reports whether a load balancer may retry a request of the posting on
@@ -113,12 +113,12 @@ func (l *ledger) acknowledged(p *posting, body []byte, replayed bool) error {
 	}
 	digest := sha256.Sum256(body)
 	if p.receipt.EntryID != "" {
-		if digest != p.answer {
+		if digest != p.response {
 			return fmt.Errorf("different response than before: %s", body)
 		}
 		return nil
 	}
-	p.answer, p.receipt = digest, r
+	p.response, p.receipt = digest, r
 	if p.domain != "" {
 		known := l.known[p.tenant]
 		if known == nil {
@@ -283,9 +283,9 @@ func (a *auditor) finish() {
 		case a.found[p] == 0 && p.gone == stays:
 			v.fault(&v.lost, "%s was acknowledged as %s and is lost", p.marker, p.receipt.EntryID)
 		case p.fresh > 1:
-			v.fault(&v.doubled, "%s has %d first answers", p.marker, p.fresh)
+			v.fault(&v.doubled, "%s has %d first responses", p.marker, p.fresh)
 		case p.fresh == 0 && !p.unsure && !p.mayBeSentOn():
-			v.fault(&v.wrong, "%s has no first answer", p.marker)
+			v.fault(&v.wrong, "%s has no first response", p.marker)
 		}
 	}
 }
@@ -301,7 +301,7 @@ func markerOf(payload []byte) string {
 }
 
 // differs returns the difference between a response and a fact, or "".
-func (f *fact) differs(a answer) string {
+func (f *fact) differs(a response) string {
 	if f.want == nil {
 		if a.status != 404 {
 			return fmt.Sprintf("%s is there again: %d", f.path, a.status)

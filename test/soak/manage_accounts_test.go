@@ -172,7 +172,7 @@ func (m *manager) batch() {
 }
 
 // outcomes records the outcome of each of many entries, and returns those to retry.
-func (m *manager) outcomes(all []*posting, a answer) (again []*posting) {
+func (m *manager) outcomes(all []*posting, a response) (again []*posting) {
 	var said struct{ Outcomes []json.RawMessage }
 	if err := json.Unmarshal(a.body, &said); err != nil || len(said.Outcomes) != len(all) {
 		m.wrong("%d entries: %.300s", len(all), a.body)

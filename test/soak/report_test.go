@@ -34,10 +34,10 @@ type report struct {
 }
 
 type operationReport struct {
-	Answers map[string]int `json:"answers"` // by class, such as 2xx; "none" for requests without a response
-	P50     time.Duration  `json:"p50"`     // nanoseconds, in quiet phases
-	P95     time.Duration  `json:"p95"`
-	P99     time.Duration  `json:"p99"`
+	Responses map[string]int `json:"responses"` // by class, such as 2xx; "none" for requests without a response
+	P50       time.Duration  `json:"p50"`       // nanoseconds, in quiet phases
+	P95       time.Duration  `json:"p95"`
+	P99       time.Duration  `json:"p99"`
 }
 
 // audit stops the service and compares the stored data with what it acknowledged.
@@ -96,7 +96,7 @@ func (s *soak) checkFacts() (lost int) {
 	for key, status := range s.ledger.keys {
 		q := call{op: "audit: keys", method: http.MethodGet, path: "/v0/pages?limit=1", key: key}
 		if a, err := c.send(s.t.Context(), q); err != nil || a.status != status {
-			s.tally.fault(&lost, "a key is answered %d, not %d: %v", a.status, status, err)
+			s.tally.fault(&lost, "a key got %d, want %d: %v", a.status, status, err)
 		}
 	}
 	return lost
@@ -135,7 +135,7 @@ func (s *soak) report(v *verdict, lostChanges int, size int64) *report {
 		o := operationReport{map[string]int{}, op.quiet.quantile(0.5), op.quiet.quantile(0.95), op.quiet.quantile(0.99)}
 		for class, n := range op.classes {
 			if n > 0 {
-				o.Answers[[]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}[class]] = n
+				o.Responses[[]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}[class]] = n
 			}
 		}
 		r.Operations[name] = o
@@ -153,15 +153,15 @@ func (s *soak) report(v *verdict, lostChanges int, size int64) *report {
 	count("entries sent, requests", l.sent, false)
 	count("entries acknowledged", v.acknowledged, false)
 	count("entries stored", v.stored, false)
-	count("answers that repeat another", l.replayed, false)
+	count("responses that repeat another", l.replayed, false)
 	count("lost", v.lost, true)
 	count("doubled", v.doubled, true)
 	count("wrong, stored", v.wrong, true)
-	count("wrong, answered", t.wrong, true)
+	count("wrong, with a response", t.wrong, true)
 	count("changes acknowledged", l.changes, false)
 	count("changes lost", lostChanges, true)
 	count("refused or unanswered in a fault", t.refused, false)
-	count("5xx or no answer, unexpected", t.unexpected, true)
+	count("5xx or no response, unexpected", t.unexpected, true)
 	count("hangs", t.hangs, true)
 	count("tenant leaks", t.leaks, true)
 	var growth []string
@@ -199,11 +199,11 @@ func (r *report) String() string {
 	}
 	fmt.Fprintf(&b, "soak of %s for %s, database of %.1f MiB\n", r.Engine, time.Duration(r.Seconds*float64(time.Second)).Round(time.Second), mib(r.Database))
 	fmt.Fprintf(&b, "faults: %v\n", r.Faults)
-	part("Requests, and how long answers took in quiet phases")
+	part("Requests, and how long responses took in quiet phases")
 	line("", "2xx", "3xx", "4xx", "5xx", "none", "p50", "p95", "p99")
 	for _, name := range slices.Sorted(maps.Keys(r.Operations)) {
 		o := r.Operations[name]
-		line(name, o.Answers["2xx"], o.Answers["3xx"], o.Answers["4xx"], o.Answers["5xx"], o.Answers["none"], short(o.P50), short(o.P95), short(o.P99))
+		line(name, o.Responses["2xx"], o.Responses["3xx"], o.Responses["4xx"], o.Responses["5xx"], o.Responses["none"], short(o.P50), short(o.P95), short(o.P99))
 	}
 	part("Audit")
 	for _, name := range r.names {

@@ -108,7 +108,7 @@ func (s *soak) timed(client *http.Client, kind, key, id string, want int) {
 	_, _ = io.Copy(io.Discard, res.Body)
 	_ = res.Body.Close()
 	took := time.Since(began)
-	s.tally.answered("verdicts, timed", res.StatusCode, took, true)
+	s.tally.answered("key lookups, timed", res.StatusCode, took, true)
 	switch {
 	case res.StatusCode >= 500:
 		s.tally.fault(&s.tally.unexpected, "%s in a quiet phase: %s", kind, res.Status)
