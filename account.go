@@ -4,10 +4,10 @@ import "errors"
 
 // UnattributedDomain is the domain of the account that takes a tenant's
 // entries that name no account. The top-level domain is reserved (RFC 2606
-// section 2), so no organisation can have it.
+// section 2), so no organization can have it.
 const UnattributedDomain = "unattributed.invalid"
 
-// An Account is an organisation, unique in its tenant by its canonical domain.
+// An Account is an organization, unique in its tenant by its canonical domain.
 type Account struct {
 	ID               AccountID
 	TenantID         TenantID
@@ -23,7 +23,7 @@ type Account struct {
 const MaxMerged = 100
 
 // A MergedAccount is an account that was merged into another one, or a domain that
-// an account had before, which has an identifier of its own since then.
+// an account had before, which has had its own identifier since then.
 type MergedAccount struct {
 	ID         AccountID
 	Domain     string

@@ -45,7 +45,7 @@ type Page struct {
 // at the command line.
 const MaxPageSize = 1 << 20
 
-// PageTooLarge returns the fault of a request or line that would give a page so many bytes.
+// PageTooLarge returns the fault of a request or line that would give a page this size in bytes.
 func PageTooLarge(size int) Fault {
 	return Fault{In: InBody, Detail: fmt.Sprintf("would give the page %d bytes of texts and documents, of which it may have %d", size, MaxPageSize)}
 }

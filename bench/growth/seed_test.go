@@ -15,7 +15,7 @@ import (
 	"atrium/internal/store"
 )
 
-// What the seeder writes itself must be what the service would have.
+// The seeder's own inserts must store what the service would store.
 func TestBulkStoresWhatAnImportStores(t *testing.T) {
 	ctx, s := t.Context(), shape{tenants: 2, entries: 3000}
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func TestBulkStoresWhatAnImportStores(t *testing.T) {
 	} {
 		got, want := rows(t, bulk, table.query), rows(t, imported, table.query)
 		if len(want) == 0 || !slices.Equal(got, want) {
-			t.Errorf("%s: %d rows that are not the %d of an import", table.query, len(got), len(want))
+			t.Errorf("%s: %d rows differ from the %d of an import", table.query, len(got), len(want))
 		}
 	}
 }
@@ -82,8 +82,8 @@ func rows(t *testing.T, path, query string) (all []string) {
 	return all
 }
 
-// However much of it there is, a tenant gets all of everything, each once.
-func TestRoundsTogetherAreTheWholeShape(t *testing.T) {
+// At every size, a tenant gets each record of its shape exactly once.
+func TestRoundsAddUpToTheShape(t *testing.T) {
 	for _, s := range []shape{{1, 10}, {1, 1000}, {3, 25_000}} {
 		counts, seen := map[string]int{}, map[string]bool{}
 		for round := range s.rounds() {
@@ -91,7 +91,7 @@ func TestRoundsTogetherAreTheWholeShape(t *testing.T) {
 				counts[fmt.Sprintf("%T", r)]++
 				if p, ok := r.(*atrium.LinkedProspect); ok {
 					if seen[string(p.ID)] {
-						t.Fatalf("%v: two prospects %s", s, p.ID)
+						t.Fatalf("%v: duplicate prospect %s", s, p.ID)
 					}
 					seen[string(p.ID)] = true
 				}

@@ -1,5 +1,5 @@
-// Package app puts the service together. Run reads from top to bottom as the
-// architecture, and tests call it like main does.
+// Package app builds the service from its parts. Run reads from top to bottom as the
+// architecture, and tests call it as main does.
 package app
 
 import (
@@ -116,7 +116,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	a.server = newServer(c, a.closeWhenDraining(api.Handler(slices.Concat(public.Routes(), private.Routes()), open)))
 	a.server.ConnContext = rest.ConnContext
 	a.server.RegisterOnShutdown(stop)
-	a.secureServer(c.Settings, limits.http2) //nolint:contextcheck // ctx is of the start, and the server outlives it
+	a.secureServer(c.Settings, limits.http2) //nolint:contextcheck // ctx is that of the start, and the server outlives it
 	if c.Metrics != nil {
 		a.measure(c) //nolint:contextcheck // metrics are read without a context
 	}
@@ -239,11 +239,11 @@ func (a *App) linger(failed <-chan error) error {
 	}
 }
 
-// healthy tells that the process serves requests, whatever its storage does.
+// healthy reports that the process serves requests, whatever the state of its storage.
 func healthy(*http.Request) error { return nil }
 
-// readiness tells a load balancer whether to send requests here: not before the
-// service runs, not while it stops, and not while its storage is away.
+// readiness tells a load balancer whether to send requests here: not before the service
+// runs, not while it stops, and not while its storage is unavailable.
 func (a *App) readiness(s *store.Store) func(*http.Request) error {
 	return func(r *http.Request) error {
 		if !a.ready.Load() {
@@ -253,7 +253,7 @@ func (a *App) readiness(s *store.Store) func(*http.Request) error {
 	}
 }
 
-// ping asks the storage, for a second at most.
+// ping checks the storage, with a timeout of a second.
 func ping(ctx context.Context, s *store.Store) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

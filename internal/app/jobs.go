@@ -77,7 +77,7 @@ func startJobs(ctx context.Context, all []job, log *slog.Logger, succeeded func(
 }
 
 // wait returns when all jobs have finished or ctx has ended. A statement on a database that
-// hangs cannot be cancelled; the database rolls it back when the process exits.
+// hangs cannot be canceled; the database rolls it back when the process exits.
 func (r *jobRunner) wait(ctx context.Context) {
 	select {
 	case <-r.ended:

@@ -7,7 +7,7 @@
 //
 // A commit waits only briefly for locks that other transactions hold, such as a merge or an import of
 // the same accounts. If one is held for longer, the batch is divided until the tenant is known whose
-// entries have to wait. That tenant is then delayed: a worker of its own commits the entries of
+// entries have to wait. That tenant is then delayed: a separate worker commits the entries of
 // delayed tenants, which wait for each other, but not others for them.
 //
 // Tenants are served round-robin: a batch takes one entry of each waiting tenant before it takes a

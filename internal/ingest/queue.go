@@ -15,7 +15,7 @@ const delayTime = 10 * time.Second
 // Writer.
 //
 // A tenant is delayed while other transactions hold locks on its accounts. Its entries would delay
-// those of other tenants in the same commit, so they are in a lane of their own.
+// those of other tenants in the same commit, so they are in a separate lane.
 type queue struct {
 	tenants map[atrium.TenantID]*tenantQueue
 	normal  lane

@@ -181,10 +181,10 @@ func TestStreamsEndWhenTheServerStops(t *testing.T) {
 	}
 }
 
-// A slowClient is a client that receives so many bytes per second.
+// A slowClient receives bytes at a fixed rate.
 type slowClient struct {
 	httptest.ResponseRecorder
-	rate int
+	rate int // bytes per second
 }
 
 func (c *slowClient) Write(b []byte) (int, error) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The kinds of values that are new in every run. A page shows one of the kind.
+// kinds are the kinds of values that differ in every run. A page shows an example of each.
 var kinds = map[string]*regexp.Regexp{
 	"identifier": regexp.MustCompile(`^[a-z]+_[a-z0-9]{26}$`),
 	"day":        regexp.MustCompile(`^\d{4}-\d\d-\d\d$`),
@@ -20,23 +20,22 @@ var kinds = map[string]*regexp.Regexp{
 	"key":        regexp.MustCompile(`^atr_[a-z0-9]{26}_[0-9A-Za-z]{33}$`),
 }
 
-// values knows which values of a page stand for which of this run. Everywhere in
-// the page the same one stands for the same, and values that the page or the demo
-// give stand for themselves.
+// values maps the example values of a page to the values of this run. Each example maps to
+// one value throughout the page. Values that the page or the demo set map to themselves.
 type values struct {
 	given  string
-	actual map[string]string // by the page's
-	shown  map[string]string // the page's, by the actual identifier or key
+	actual map[string]string // by the page's value
+	shown  map[string]string // the page's value, by the actual identifier or key
 }
 
 func newValues(given string) values {
 	return values{given, map[string]string{}, map[string]string{}}
 }
 
-// give notes values that the page sends.
+// give records the values that the page sends.
 func (v *values) give(text string) { v.given += "\n" + text }
 
-// expand replaces the page's values in a text by those of this run.
+// expand replaces the page's values in a text with those of this run.
 func (v *values) expand(text string) string {
 	for page, actual := range v.actual {
 		text = strings.ReplaceAll(text, page, actual)
@@ -44,7 +43,7 @@ func (v *values) expand(text string) string {
 	return text
 }
 
-// compare returns what is wrong with a value, given the page's.
+// compare compares a value with that of the page and returns the difference.
 func (v *values) compare(page, got string) string {
 	wrong := fmt.Sprintf("is %q, the page has %q", got, page)
 	if actual, known := v.actual[page]; known {
@@ -79,7 +78,7 @@ func (v *values) compare(page, got string) string {
 	return wrong
 }
 
-// compareText compares texts word by word, whatever the space between.
+// compareText compares texts word by word, ignoring white space.
 func (v *values) compareText(page, got string) []string {
 	want, have := strings.Fields(page), strings.Fields(got)
 	if len(want) != len(have) {
@@ -101,11 +100,11 @@ func (v *values) compareBody(page, got string) []string {
 	}
 	want, err := readJSON(page)
 	if err != nil {
-		return []string{"the page's answer is no JSON: " + err.Error()}
+		return []string{"the page's response is not JSON:  " + err.Error()}
 	}
 	have, err := readJSON(got)
 	if err != nil {
-		return []string{fmt.Sprintf("is no JSON: %v: %q", err, got)}
+		return []string{fmt.Sprintf("is not JSON: %v: %q", err, got)}
 	}
 	return v.compareJSON("", want, have)
 }
@@ -147,12 +146,12 @@ func (v *values) compareJSON(at string, want, got any) (faults []string) {
 	return faults
 }
 
-// readJSON keeps numbers as they are written.
+// readJSON decodes JSON and keeps the text of numbers.
 func readJSON(text string) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.UseNumber()
 	if err = d.Decode(&v); err == nil && d.More() {
-		err = fmt.Errorf("something follows at byte %d", d.InputOffset())
+		err = fmt.Errorf("unexpected data at byte %d", d.InputOffset())
 	}
 	return v, err
 }
