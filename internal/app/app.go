@@ -74,7 +74,7 @@ type App struct {
 }
 
 // New migrates the store's schema, listens, and returns the service, which
-// serves once Run is called.
+// serves once Run is called. Close releases it if Run is not called.
 func New(ctx context.Context, c Config) (*App, error) {
 	cursors, err := prepare(ctx, c)
 	if err != nil {
@@ -219,6 +219,19 @@ func (a *App) Run(ctx context.Context) error {
 		a.log.Warn("export of the last traces or metrics failed", "error", err)
 	}
 	return err
+}
+
+// Close stops listening and commits queued entries. It is for an App that is not run; after Run
+// it does nothing.
+func (a *App) Close(ctx context.Context) error {
+	err := a.listener.Close()
+	if a.measured != nil {
+		err = errors.Join(err, a.measured.Close())
+	}
+	if errors.Is(err, net.ErrClosed) { // by Run
+		err = nil
+	}
+	return errors.Join(err, a.writer.Close(ctx))
 }
 
 // storageFailed logs an error of the storage that ends the process, and returns it.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -205,6 +206,28 @@ func TestNoMetricsListenerByDefault(t *testing.T) {
 	if err != nil || a.MetricsAddr() != "" {
 		t.Errorf("the metrics are at %q, %v", a.MetricsAddr(), err)
 	}
+	_ = a.Close(t.Context())
+}
+
+func TestCloseReleasesAServiceThatIsNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		a, err := newApp(t, "127.0.0.1:0", "127.0.0.1:0", telemetry.NewMetrics("v1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := a.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, addr := range []string{a.Addr(), a.MetricsAddr()} {
+			l, err := net.Listen("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = l.Close()
+		}
+	})
 }
 
 func TestAddressInUseIsReportedBeforeServing(t *testing.T) {
