@@ -26,7 +26,7 @@ type planAge struct {
 // costs, which these settings make meaningless. Acknowledged data must be on disk, whatever the
 // default of the database.
 const sessionSettings = `SELECT set_config(name, CASE name
-		WHEN 'plan_cache_mode' THEN 'force_generic_plan'
+		WHEN 'plan_cache_mode' THEN CASE WHEN to_regclass('pg_dist_partition') IS NULL THEN 'force_generic_plan' ELSE 'auto' END
 		WHEN 'idle_in_transaction_session_timeout' THEN '%d'
 		ELSE 'off' END, false)
 	FROM pg_settings WHERE name IN ('plan_cache_mode', 'idle_in_transaction_session_timeout',
