@@ -54,7 +54,7 @@ func (s *Store) Migrate(ctx context.Context) ([]string, error) {
 			ran = append(ran, fmt.Sprintf("%04d_%s", m.Number, m.Name))
 		}
 	}
-	if len(ran) > 0 && s.db.Traits().Sharded {
+	if s.db.Traits().Sharded { // also what an interrupted migration has left
 		_, err = s.Distribute(ctx)
 	}
 	return ran, err
