@@ -40,9 +40,10 @@ test-release: ## Make a release of the last commit twice, and check that it is t
 	$(GO) test -count=1 -timeout 30m -tags release ./test/release
 
 .PHONY: test-citus
-test-citus: ## Run the suite, the HTTP scripts and the races on a Citus cluster: CITUS_URL=postgres://… of its coordinator
+test-citus: ## Run the suite, the HTTP scripts, the races and the faults on a Citus cluster: CITUS_URL=postgres://… of its coordinator
 	CITUS_URL='$(CITUS_URL)' $(GO) test -count=1 -timeout 60m -tags citus -run 'Citus' ./internal/store
 	CITUS_URL='$(CITUS_URL)' $(GO) test -count=1 -timeout 60m -tags citus -run '/^citus$$|//^citus$$' ./test
+	CITUS_URL='$(CITUS_URL)' $(GO) test -count=1 -timeout 60m -tags citus -run 'Citus' ./test/nodes
 
 .PHONY: prepare
 prepare: ## Install what the tests need and Go does not bring: a C compiler for the race detector, a browser, PostgreSQL, PgBouncer, HAProxy and promtool

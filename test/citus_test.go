@@ -27,8 +27,8 @@ func init() {
 		if address == "" {
 			t.Fatal("CITUS_URL must be the address of a database on a Citus coordinator: make test-citus CITUS_URL=postgres://…")
 		}
-		url := postgrestest.NewSchema(t, address)
-		db, err := postgres.Open(t.Context(), url, postgres.Options{})
+		url := postgrestest.NewSchema(t, address, "citus.shard_count=4")
+		db, err := postgres.Open(t.Context(), url, postgres.Options{Connections: 8})
 		if err != nil {
 			t.Fatal(err)
 		}

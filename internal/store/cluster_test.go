@@ -13,9 +13,14 @@ import (
 
 // clusterEngine is a cluster of servers at an address, each database a schema of its
 // own there.
-func clusterEngine(address string, distributed bool) storetest.Engine {
+func clusterEngine(address string, distributed bool, wrap func(engine.DB) engine.DB) storetest.Engine {
 	return storetest.Engine{Name: "postgres", Distributed: distributed, New: func(t *testing.T) func() engine.DB {
-		url := postgrestest.NewSchema(t, address)
-		return func() engine.DB { return openPostgres(t, url, postgres.Options{}) }
+		var options postgres.Options
+		var settings []string
+		if distributed { // creating shards takes most of the time, and servers connect to each other
+			options.Connections, settings = 2, []string{"citus.shard_count=4"}
+		}
+		url := postgrestest.NewSchema(t, address, settings...)
+		return func() engine.DB { return wrap(openPostgres(t, url, options)) }
 	}}
 }

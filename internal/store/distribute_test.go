@@ -14,11 +14,12 @@ import (
 
 // Citus is no part of the tests' server. What it is asked to do is recorded here by
 // functions of its names, which keep to its rules: a table is distributed once, and
-// after those that it refers to. `make test-citus` runs against a real one.
+// after those that it refers to; what refers to a copied table is added to the catalog. `make test-citus` runs against a real one.
 const recordsCitus = `
-	CREATE TABLE pg_dist_partition (logicalrelid regclass, partmethod text, partkey text, colocated text, n serial);
+	CREATE TABLE pg_dist_partition (logicalrelid regclass, partmethod text, partkey text, colocated text, repmodel text, n serial);
 	CREATE FUNCTION keep_rules(t regclass) RETURNS void LANGUAGE plpgsql AS $$
 	BEGIN
+		DELETE FROM pg_dist_partition WHERE logicalrelid = t AND partmethod = 'n' AND repmodel = 's';
 		IF EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = t) THEN RAISE 'distributed twice: %', t; END IF;
 		IF EXISTS (SELECT FROM pg_constraint WHERE conrelid = t AND contype = 'f' AND confrelid NOT IN (SELECT logicalrelid FROM pg_dist_partition)) THEN
 			RAISE 'refers to a table that is not distributed: %', t;
@@ -27,13 +28,15 @@ const recordsCitus = `
 	CREATE FUNCTION create_reference_table(t regclass) RETURNS void LANGUAGE plpgsql AS $$
 	BEGIN
 		PERFORM keep_rules(t);
-		INSERT INTO pg_dist_partition VALUES (t, 'n', '', '');
+		INSERT INTO pg_dist_partition VALUES (t, 'n', '', '', 't');
+		INSERT INTO pg_dist_partition SELECT conrelid, 'n', '', '', 's' FROM pg_constraint WHERE confrelid = t;
 	END $$;
+	CREATE FUNCTION truncate_local_data_after_distributing_table(t regclass) RETURNS void LANGUAGE sql AS '';
 	CREATE FUNCTION create_distributed_table(t regclass, key text, colocate_with text DEFAULT 'default') RETURNS void LANGUAGE plpgsql AS $$
 	BEGIN
 		PERFORM keep_rules(t);
 		IF t = 'entries'::regclass AND current_setting('test.fails', true) = 'yes' THEN RAISE 'on purpose'; END IF;
-		INSERT INTO pg_dist_partition VALUES (t, 'h', key, colocate_with);
+		INSERT INTO pg_dist_partition VALUES (t, 'h', key, colocate_with, 's');
 	END $$`
 
 func TestEveryTableIsDistributedOnce(t *testing.T) {

@@ -56,7 +56,7 @@ func (s *Store) Migrate(ctx context.Context) ([]string, error) {
 			ran = append(ran, fmt.Sprintf("%04d_%s", m.Number, m.Name))
 		}
 	}
-	if len(ran) > 0 && s.db.Engine.Traits().Sharded {
+	if s.db.Engine.Traits().Sharded { // also what an interrupted migration has left
 		_, err = s.Distribute(ctx)
 	}
 	return ran, err

@@ -186,7 +186,7 @@ func LockLinked(tx *kernel.Mutation, id atrium.ProspectID, seen map[atrium.Accou
 }
 
 var copyLinks = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id, via)
-	SELECT batch.tenant_id, batch.account_id, l.prospect_created_at, l.prospect_id, l.account_id
+	SELECT l.tenant_id, batch.account_id, l.prospect_created_at, l.prospect_id, l.account_id
 	FROM batch JOIN account_prospects l ON l.tenant_id = batch.tenant_id AND l.account_id = batch.member_id
 	WHERE l.via IS NULL ON CONFLICT DO NOTHING`, "tenant_id bytea", "account_id bytea", "member_id bytea")
 

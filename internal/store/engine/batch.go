@@ -20,6 +20,8 @@ type Batch struct {
 
 	Server string // takes one array per column
 	Shard  string // takes the tenant and one array per other column; "" without a tenant column
+
+	inserts []func() string // of ShardInsert
 }
 
 // A Column is a column of a batch.
@@ -82,6 +84,7 @@ func NewBatch(body string, columns ...string) *Batch {
 		if !strings.Contains(b.Shard, "$1") {
 			panic(fmt.Sprintf("engine: %q must contain batch.tenant_id", body)) //nolint:forbidigo // a constant of the store
 		}
+		b.inserts = b.shardInserts(body)
 	}
 	return b
 }

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"atrium/internal/store/engine"
 )
@@ -12,7 +14,8 @@ var errNotDistributable = errors.New("the database has no extension citus: " +
 	"use the coordinator of a Citus cluster, and run CREATE EXTENSION citus there and on every worker")
 
 // Distribute distributes the tables, with their rows, one after the other. It skips tables that are
-// distributed already, so an interrupted run can be repeated.
+// distributed already, so an interrupted run can be repeated. At the end it removes the rows that
+// remain on the coordinator: Citus copies them to the shards and hides the originals.
 func (db *database) Distribute(ctx context.Context, tables engine.Tables) (done []string, err error) {
 	if db.options.Sharded {
 		return nil, nil // for tests, without a cluster
@@ -28,39 +31,84 @@ func (db *database) Distribute(ctx context.Context, tables engine.Tables) (done 
 	if !citus {
 		return nil, errNotDistributable
 	}
-	distribute := func(table, call string) error {
-		distributed := false
-		err := db.Migrate(ctx, func(tx engine.Tx) error {
-			distributed = false
-			const sql = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass($1)"
-			if err := tx.Query(sql, engine.Args{table}, func(engine.Row) error {
-				distributed = true
-				return nil
-			}); err != nil || distributed {
-				return err
-			}
-			return tx.Script("SELECT " + call)
-		})
-		if err == nil && !distributed {
+	isDistributed, err := distributedTables(func(sql string, each func(engine.Row) error) error {
+		return db.Query(ctx, sql, nil, each)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, table := range slices.Concat(tables.Copied, tables.Sharded) {
+		if isDistributed[table] {
+			continue
+		}
+		did, err := db.distribute(ctx, table, distribution(tables, table))
+		if err != nil {
+			return done, err
+		}
+		if did {
 			done = append(done, table)
-		}
-		return err
-	}
-	for _, table := range tables.Copied {
-		if err := distribute(table, "create_reference_table('"+table+"')"); err != nil {
-			return done, err
-		}
-	}
-	for i, table := range tables.Sharded {
-		call := "create_distributed_table('" + table + "', '" + engine.TenantColumn + "')"
-		if i > 0 {
-			call = "create_distributed_table('" + table + "', '" + engine.TenantColumn +
-				"', colocate_with => '" + tables.Sharded[0] + "')"
-		}
-		if err := distribute(table, call); err != nil {
-			return done, err
 		}
 	}
 	db.sharded.Store(true)
-	return done, nil
+	return done, db.truncateOriginals(ctx)
+}
+
+// truncateOriginals removes the rows of distributed tables that are still stored on the coordinator
+// as well.
+func (db *database) truncateOriginals(ctx context.Context) error {
+	var calls []string
+	err := db.Query(ctx, `SELECT 'SELECT truncate_local_data_after_distributing_table(' || quote_literal(c.relname) || ')'
+		FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid
+		WHERE pg_table_is_visible(c.oid) AND pg_relation_size(c.oid) > 0`, nil, func(r engine.Row) error {
+		calls = append(calls, r.Text(0))
+		return nil
+	})
+	if err != nil || len(calls) == 0 {
+		return err
+	}
+	return db.Migrate(ctx, func(tx engine.Tx) error { return tx.Script(strings.Join(calls, ";")) })
+}
+
+// distribution returns the call that distributes a table.
+func distribution(tables engine.Tables, table string) string {
+	first := tables.Sharded[0]
+	switch {
+	case slices.Contains(tables.Copied, table):
+		return "create_reference_table('" + table + "')"
+	case table == first:
+		return "create_distributed_table('" + table + "', '" + engine.TenantColumn + "')"
+	default:
+		return "create_distributed_table('" + table + "', '" + engine.TenantColumn + "', colocate_with => '" + first + "')"
+	}
+}
+
+// distribute runs call, unless the table was distributed in the meantime, and reports whether it
+// did.
+func (db *database) distribute(ctx context.Context, table, call string) (did bool, err error) {
+	err = db.Migrate(ctx, func(tx engine.Tx) error {
+		did = false
+		isDistributed, err := distributedTables(func(sql string, each func(engine.Row) error) error {
+			return tx.Query(sql, nil, each)
+		})
+		if err != nil || isDistributed[table] {
+			return err
+		}
+		did = true
+		return tx.Script("SELECT " + call)
+	})
+	return did && err == nil, err
+}
+
+// distributedTables returns the names of the tables on the search path that are sharded or copied
+// to all servers. When a table is distributed, Citus adds the tables that reference it to its
+// catalog, as tables of the coordinator.
+func distributedTables(query func(sql string, each func(engine.Row) error) error) (names map[string]bool, err error) {
+	names = map[string]bool{}
+	err = query(`SELECT c.relname::text FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid
+		WHERE pg_table_is_visible(c.oid) AND (p.partmethod = 'h' OR p.partmethod = 'n' AND p.repmodel = 't')`,
+		func(r engine.Row) error {
+			names[r.Text(0)] = true
+			return nil
+		})
+	return names, err
 }

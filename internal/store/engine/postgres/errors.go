@@ -124,6 +124,13 @@ func isLost(err error) bool {
 	}
 }
 
+// isRemote reports whether a Citus coordinator has lost a connection to a worker. The connection to
+// the coordinator is still usable.
+func isRemote(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.SeverityUnlocalized == "ERROR" && (strings.HasPrefix(e.Code, "08") || strings.HasPrefix(e.Code, "57P"))
+}
+
 // isTimeout reports whether a deadline of this process has passed. A timeout of the operating
 // system is a lost connection instead.
 func isTimeout(err error) bool {

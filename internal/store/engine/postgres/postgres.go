@@ -221,7 +221,7 @@ func (db *database) retry(ctx context.Context, f func(*transaction) error) error
 		if !retriable || try == maxTries {
 			return err
 		}
-		if try == 2 && isLost(err) {
+		if try == 2 && isLost(err) && !isRemote(err) {
 			db.pool.Reset() // the other connections are probably lost, too
 		}
 		select {

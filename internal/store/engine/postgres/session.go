@@ -27,7 +27,7 @@ type planAge struct {
 // and starting processes for it would cost far more. Acknowledged data must be on disk, whatever the
 // default of the database.
 const sessionSettings = `SELECT set_config(name, CASE name
-		WHEN 'plan_cache_mode' THEN 'force_generic_plan'
+		WHEN 'plan_cache_mode' THEN CASE WHEN to_regclass('pg_dist_partition') IS NULL THEN 'force_generic_plan' ELSE 'auto' END
 		WHEN 'idle_in_transaction_session_timeout' THEN '%d'
 		WHEN 'max_parallel_workers_per_gather' THEN '0'
 		ELSE 'off' END, false)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,6 +67,8 @@ func (t *transaction) commit() error {
 		return engine.FailedTransaction(errors.New("unknown statement"))
 	case err == nil, !t.writes && undecided(err):
 		return nil // a read-only transaction needs no commit
+	case t.sharded && sqlState(err) == "XX000":
+		// A coordinator reports it if it cannot tell whether the shard has committed.
 	case isUnsent(err), !undecided(err):
 		return err
 	}
@@ -201,12 +204,30 @@ func (t *transaction) queueBatch(b *engine.Batch, rows []engine.Args, each func(
 	case len(rows) == 0:
 	case t.sharded && b.Shard != "":
 		for _, group := range byTenant(rows) {
-			t.queue(r, b.Shard, append(engine.Args{group[0][0]}, arrays(group, 1, len(b.Columns))...), each)
+			t.queueGroup(r, b, group, each)
 		}
 	default:
 		t.queue(r, b.Server, arrays(rows, 0, len(b.Columns)), each)
 	}
 	return r, nil
+}
+
+// queueGroup queues the statements for rows of one tenant on a sharded database.
+func (t *transaction) queueGroup(r *result, b *engine.Batch, rows []engine.Args, each func(engine.Row) error) {
+	tenant := engine.Args{rows[0][0]}
+	if _, n := b.ShardInsert(len(rows)); n == 0 {
+		t.queue(r, b.Shard, append(tenant, arrays(rows, 1, len(b.Columns))...), each)
+		return
+	}
+	for len(rows) > 0 {
+		sql, n := b.ShardInsert(len(rows))
+		args := slices.Clone(tenant)
+		for _, row := range rows[:n] {
+			args = append(args, row[1:len(b.Columns)]...)
+		}
+		t.queue(r, sql, args, each)
+		rows = rows[n:]
+	}
 }
 
 // arrays returns the columns [from, to) of rows, each as an array.

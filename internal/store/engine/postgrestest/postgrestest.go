@@ -8,6 +8,7 @@ package postgrestest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // serverTimeout is the maximum time of each operation of a server. Most take much less, but a crash
@@ -286,16 +288,17 @@ func execute(address, statement string, args ...any) error {
 }
 
 // NewSchema creates an empty schema in an existing database, and returns a URL with it in the
-// search path: on a cluster, a new database would have to be set up on every server. The schema is
-// dropped when the test ends.
-func NewSchema(tb testing.TB, address string) (url string) {
+// search path: on a cluster, a new database would have to be set up on every server. The sessions of
+// the URL have the given settings, such as "citus.shard_count=4". The schema is dropped when the
+// test ends.
+func NewSchema(tb testing.TB, address string, settings ...string) (url string) {
 	tb.Helper()
 	name := fmt.Sprintf("atrium_test_%d_%d", os.Getpid(), schemas.Add(1))
 	if err := execute(address, "CREATE SCHEMA "+name); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := execute(address, "DROP SCHEMA "+name+" CASCADE"); err != nil {
+		if err := dropSchema(address, name); err != nil {
 			tb.Error(err)
 		}
 	})
@@ -303,7 +306,18 @@ func NewSchema(tb testing.TB, address string) (url string) {
 	if strings.Contains(address, "?") {
 		separator = "&"
 	}
-	return address + separator + "search_path=" + name + ",public"
+	return address + separator + strings.Join(append(settings, "search_path="+name+",public"), "&")
+}
+
+// dropSchema drops a schema. On a cluster it may deadlock with tests that distribute their tables,
+// so it is tried again.
+func dropSchema(address, name string) error {
+	for end := time.Now().Add(serverTimeout); ; {
+		err := execute(address, "DROP SCHEMA "+name+" CASCADE")
+		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "40P01" || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // schemas is the number of schemas that NewSchema has created.

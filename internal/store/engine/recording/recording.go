@@ -92,6 +92,10 @@ func (tx recordingTx) noteBatch(b *engine.Batch) {
 	case tx.form == Embedded:
 		tx.note(b.Embedded)
 	case tx.form == Shard && b.Shard != "":
+		if insert, n := b.ShardInsert(2); n > 0 {
+			tx.note(insert)
+			return
+		}
 		tx.note(b.Shard)
 	default:
 		tx.note(b.Server)
