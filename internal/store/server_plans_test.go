@@ -48,7 +48,7 @@ func (r *recorder) checkServerPlans(t *testing.T, bound *regexp.Regexp) {
 				t.Errorf("%s in\n%s", line.node, sql)
 			}
 			m := scanned.FindStringSubmatch(line.node)
-			if filled && keys.MatchString(line.filter) && !strings.Contains(sql, fewMembers) {
+			if filled && keys.MatchString(strings.ReplaceAll(line.filter, "tenant_id = ", "")) && !strings.Contains(sql, fewMembers) {
 				t.Errorf("%s with %q\nfilters by %s in\n%s", line.node, line.condition, line.filter, sql)
 			}
 			if m == nil || slices.Contains(shared, m[2]) || m[1] == "Bitmap Heap" {
@@ -99,7 +99,7 @@ func fillTables(t *testing.T, db engine.DB) {
 	}
 }
 
-// fillOneAccount stores 1,000 accounts of a tenant, one of which has 100,000 links, entries and rows of
+// fillOneAccount stores 20,000 accounts of a tenant, one of which has 100,000 links, entries and rows of
 // the audit log. It returns an expression that matches statements about other tables.
 func fillOneAccount(t *testing.T, db engine.DB) (small *regexp.Regexp) {
 	t.Helper()
@@ -108,7 +108,7 @@ func fillOneAccount(t *testing.T, db engine.DB) (small *regexp.Regexp) {
 			CREATE TEMP TABLE one AS SELECT decode(md5('one'), 'hex') AS id;
 			INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, created_at, updated_at, active_minute, stored_at)
 				SELECT id, CASE n WHEN 1 THEN id ELSE decode(md5('a' || n), 'hex') END, '', decode(md5('d' || n), 'hex'), 1, 1, 1, 1
-				FROM one, generate_series(1, 1000) n;
+				FROM one, generate_series(1, 20000) n;
 			INSERT INTO prospects (tenant_id, prospect_id, created_at, updated_at)
 				SELECT id, decode(md5('p' || n), 'hex'), 1, 1 FROM one, generate_series(1, 100000) n;
 			INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id)
