@@ -7,8 +7,8 @@
 //
 // A commit waits only briefly for locks that other transactions hold, such as a merge or an import of
 // the same accounts. If one is held for longer, the batch is divided until the tenant is known whose
-// entries have to wait. That tenant is then delayed: a separate worker commits the entries of
-// delayed tenants, which wait for each other, but not others for them.
+// entries have to wait. That tenant is then delayed: separate workers commit the entries of delayed
+// tenants, a batch of one tenant at a time. Other entries do not wait for them.
 //
 // Tenants are served round-robin: a batch takes one entry of each waiting tenant before it takes a
 // second of any. If the queue is full, in entries or in bytes, the tenant that uses most of that
@@ -88,6 +88,10 @@ const (
 	slowCommit       = 50 * time.Millisecond
 )
 
+// delayedWorkers is how many commits of delayed tenants wait for locks at the same time, one of each
+// tenant.
+const delayedWorkers = 4
+
 // ErrFull is the cause if the queue is full.
 var ErrFull = fmt.Errorf("the write queue is full: %w", limit.ErrBusy)
 
@@ -132,7 +136,9 @@ func NewWriter(store Store, limits Limits, log *slog.Logger, observer Observer, 
 	for range w.limits.Workers {
 		workers.Go(w.run)
 	}
-	workers.Go(w.runDelayed)
+	for range delayedWorkers {
+		workers.Go(w.runDelayed)
+	}
 	go func() {
 		workers.Wait()
 		close(w.done)
@@ -244,7 +250,7 @@ func (w *Writer) run() {
 		if len(batch) == 0 {
 			w.mu.Lock()
 			w.running--
-			w.wakeDelayed.Signal()
+			w.wakeDelayed.Broadcast()
 			w.mu.Unlock()
 			return
 		}
@@ -258,17 +264,11 @@ func (w *Writer) run() {
 	}
 }
 
-// runDelayed is the commit worker of the delayed tenants. It ends after all others, which may delay
-// tenants until then.
+// runDelayed is a commit worker of the delayed tenants. It ends after the workers of the normal
+// lane, which may delay tenants until then.
 func (w *Writer) runDelayed() {
 	for {
-		w.mu.Lock()
-		for w.queue.delayed.entries == 0 && w.running > 0 {
-			w.wakeDelayed.Wait()
-		}
-		batch := w.queue.takeDelayed(w.limits.BatchEntries, w.limits.BatchBytes, !w.closed)
-		w.wake.Signal() // the rest of the tenant's entries may be in the other lane now
-		w.mu.Unlock()
+		batch := w.nextDelayed()
 		if len(batch) == 0 {
 			return
 		}
@@ -276,11 +276,28 @@ func (w *Writer) runDelayed() {
 		began := time.Now()
 		ctx, ended := w.startTrace(batch)
 		ended(w.commit(ctx, batch, w.store.Append))
+		w.mu.Lock()
+		tenant := batch[0].draft.TenantID
 		if time.Since(began) > slowCommit {
-			w.mu.Lock()
-			w.queue.delay(batch[0].draft.TenantID)
-			w.mu.Unlock()
+			w.queue.delay(tenant)
 		}
+		w.queue.ended(tenant, !w.closed)
+		w.wake.Signal() // the rest of the tenant's entries may be in the other lane now
+		w.wakeDelayed.Broadcast()
+		w.mu.Unlock()
+	}
+}
+
+// nextDelayed waits for a batch of a delayed tenant. An empty batch ends the worker.
+func (w *Writer) nextDelayed() (batch []*waiter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		batch = w.queue.takeDelayed(w.limits.BatchEntries, w.limits.BatchBytes)
+		if len(batch) > 0 || w.running == 0 && w.queue.delayed.entries == 0 {
+			return batch
+		}
+		w.wakeDelayed.Wait()
 	}
 }
 

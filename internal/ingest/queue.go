@@ -21,6 +21,7 @@ type queue struct {
 	normal  lane
 	delayed lane
 	until   map[atrium.TenantID]time.Time // until when tenants are delayed
+	waiting map[atrium.TenantID]bool      // the delayed tenants with a commit in flight
 	entries int
 	bytes   int
 }
@@ -40,7 +41,9 @@ type tenantQueue struct {
 }
 
 func newQueue() *queue {
-	return &queue{tenants: map[atrium.TenantID]*tenantQueue{}, until: map[atrium.TenantID]time.Time{}}
+	return &queue{
+		tenants: map[atrium.TenantID]*tenantQueue{}, until: map[atrium.TenantID]time.Time{}, waiting: map[atrium.TenantID]bool{},
+	}
 }
 
 // of returns the queue of a tenant, which the caller fills if it is new.
@@ -132,18 +135,26 @@ func (q *queue) take(from *lane, entries, bytes int, oneTenant bool) (batch []*w
 	return batch
 }
 
-// takeDelayed removes and returns a batch of the next delayed tenant. If its time has ended and
-// mayEnd is true, the rest of its queue is no longer delayed.
-func (q *queue) takeDelayed(entries, bytes int, mayEnd bool) (batch []*waiter) {
-	batch = q.take(&q.delayed, entries, bytes, true)
-	if len(batch) == 0 {
+// takeDelayed removes and returns a batch of the next delayed tenant that has no commit in flight,
+// nil for none. The caller calls ended after the commit.
+func (q *queue) takeDelayed(entries, bytes int) (batch []*waiter) {
+	i := slices.IndexFunc(q.delayed.order, func(l *tenantQueue) bool { return !q.waiting[l.tenant] })
+	if i < 0 {
 		return nil
 	}
-	tenant := batch[0].draft.TenantID
-	if l := q.tenants[tenant]; l != nil && mayEnd && time.Now().After(q.until[tenant]) {
+	l := q.delayed.order[i]
+	q.delayed.order = slices.Insert(slices.Delete(q.delayed.order, i, i+1), 0, l)
+	q.waiting[l.tenant] = true
+	return q.take(&q.delayed, entries, bytes, true)
+}
+
+// ended ends a commit of takeDelayed. If the time of the tenant has ended and mayReturn is true, the
+// rest of its queue is no longer delayed.
+func (q *queue) ended(tenant atrium.TenantID, mayReturn bool) {
+	delete(q.waiting, tenant)
+	if l := q.tenants[tenant]; l != nil && l.lane == &q.delayed && mayReturn && time.Now().After(q.until[tenant]) {
 		q.change(l, &q.normal)
 	}
-	return batch
 }
 
 // A measure is a limited resource of the queue.

@@ -22,8 +22,15 @@ const streamTimeout = time.Minute
 // database holds a snapshot, which keeps VACUUM from removing rows of any tenant.
 const minDownloadRate = 1 << 20
 
-// errSlow is the error of a download whose client is below minDownloadRate.
-var errSlow = fmt.Errorf("the client received less than %d bytes per second", minDownloadRate)
+// slowestDownload is how many bytes per second a download must send on average after maxPause,
+// with the time that the server needs. A tenant may delay that with other requests.
+const (
+	slowestDownload = 256 << 10
+	maxPause        = 5 * time.Minute
+)
+
+// errSlow is the error of a download that is below one of these rates.
+var errSlow = fmt.Errorf("the client received less than %d bytes per second, or all less than %d", minDownloadRate, slowestDownload)
 
 // An upload is a body that is read while it arrives.
 type upload struct {
@@ -136,6 +143,7 @@ type download struct {
 	control *http.ResponseController
 	ctx     context.Context
 	begun   bool
+	began   time.Time
 	sent    int64         // bytes
 	waited  time.Duration // for the client
 
@@ -169,10 +177,10 @@ func (d *download) Write(b []byte) (int, error) {
 		d.begin()
 	}
 	left := streamTimeout + time.Duration(d.sent/minDownloadRate)*time.Second - d.waited
-	if left <= 0 {
+	began := time.Now()
+	if left <= 0 || began.Sub(d.began) > maxPause+time.Duration(d.sent/slowestDownload)*time.Second {
 		return 0, errSlow
 	}
-	began := time.Now()
 	d.mu.Lock()
 	err := context.Cause(d.ctx)
 	if err == nil {
@@ -196,6 +204,7 @@ func (a *API) writeStream(w http.ResponseWriter, r *http.Request, response Respo
 	defer cancel(nil)
 	d := &download{
 		rechecker: rechecker{response.recheck, time.Now()}, w: w, control: http.NewResponseController(w), ctx: ctx,
+		began: time.Now(),
 	}
 	defer a.whenStopping(func() {
 		cancel(ErrStopping)

@@ -201,7 +201,8 @@ func TestDownloadEndsIfItsClientIsTooSlow(t *testing.T) {
 	}{
 		{"a fast client", 2 << 20, 0, true},
 		{"a slow client", 512 << 10, 0, false},
-		{"a slow server", 2 << 20, 10 * time.Second, true},
+		{"a slow server", 2 << 20, 3 * time.Second, true},
+		{"a very slow server", 2 << 20, 10 * time.Second, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
