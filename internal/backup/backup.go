@@ -148,7 +148,7 @@ func Verify(ctx context.Context, path string, withManifest bool, o Options) (Rep
 	if err != nil {
 		return report, err
 	}
-	file, err := os.Open(path)
+	file, err := openRegular(path)
 	if err != nil {
 		return report, err
 	}
@@ -176,7 +176,7 @@ func Restore(ctx context.Context, from, path string, withManifest bool, o Option
 	if err != nil {
 		return report, err
 	}
-	source, err := os.Open(from)
+	source, err := openRegular(from)
 	if err != nil {
 		return report, err
 	}
@@ -211,7 +211,7 @@ func Restore(ctx context.Context, from, path string, withManifest bool, o Option
 // begin returns a report with the manifest of a backup, or an empty one.
 func begin(path string, withManifest bool) (Report, error) {
 	report := Report{Audits: []Fault{}}
-	if _, err := os.Stat(path); err != nil || !withManifest {
+	if err := checkRegular(path); err != nil || !withManifest {
 		return report, err
 	}
 	m, err := readManifest(path + manifestSuffix)
@@ -221,6 +221,24 @@ func begin(path string, withManifest bool) (Report, error) {
 	}
 	report.Manifest = m
 	return report, err
+}
+
+// checkRegular returns an error unless path is a regular file. Opening a named pipe would block until
+// a process writes to it.
+func checkRegular(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file: write its content to a file, and pass that", path)
+	}
+	return err
+}
+
+// openRegular opens a regular file for reading.
+func openRegular(path string) (*os.File, error) {
+	if err := checkRegular(path); err != nil {
+		return nil, err
+	}
+	return os.Open(path)
 }
 
 // errDamaged says how to replace a damaged backup.

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -181,6 +183,44 @@ func TestABackupOfADamagedDatabaseFails(t *testing.T) {
 	}
 	if left := names(t, dir); len(left) > 0 {
 		t.Errorf("left behind %v", left)
+	}
+}
+
+// Opening a named pipe blocks until a process writes to it.
+func TestABackupThatIsNotARegularFileIsRefused(t *testing.T) {
+	path, _ := newBackup(t)
+	pipe := filepath.Join(t.TempDir(), "backup.db")
+	withPipe := filepath.Join(t.TempDir(), "backup.db") // a backup whose manifest is a pipe
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Link(path, withPipe),
+		syscall.Mkfifo(withPipe+manifestSuffix, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		backup       string
+		withManifest bool
+		want         string
+	}{
+		{pipe, true, pipe}, {pipe, false, pipe}, {withPipe, true, withPipe + manifestSuffix},
+		{t.TempDir(), false, ""}, {os.DevNull, false, os.DevNull},
+	} {
+		to := filepath.Join(t.TempDir(), "restored.db")
+		done := make(chan error, 2)
+		go func() {
+			_, err := Verify(t.Context(), c.backup, c.withManifest, Options{})
+			done <- err
+			_, err = Restore(t.Context(), c.backup, to, c.withManifest, Options{})
+			done <- err
+		}()
+		for range cap(done) {
+			select {
+			case err := <-done:
+				if err == nil || !strings.Contains(err.Error(), c.want+" is not a regular file") {
+					t.Errorf("%s: %v", c.backup, err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s: the command hangs", c.backup)
+			}
+		}
 	}
 }
 
