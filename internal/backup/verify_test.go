@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -181,6 +183,80 @@ func TestABackupOfADamagedDatabaseFails(t *testing.T) {
 	}
 	if left := names(t, dir); len(left) > 0 {
 		t.Errorf("left behind %v", left)
+	}
+}
+
+// The copy is made nevertheless: without it, a database whose schema cannot be repaired at once would
+// have no backup.
+func TestABackupWithAnAlteredSchemaIsRefused(t *testing.T) {
+	const key = "entries (tenant_id, key_match) WHERE key_match IS NOT NULL"
+	for script, want := range map[string]string{
+		"CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END": `trigger "t" on "entries" was added`,
+		"DROP TABLE brands; CREATE VIEW brands AS SELECT * FROM pages":            "brands is of type view, want table",
+		"DROP INDEX entries_by_key":                                               "index entries_by_key is missing",
+		"DROP INDEX entries_by_key; CREATE INDEX entries_by_key ON " + key:        "index entries_by_key lacks",
+		"CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)":      "",
+	} {
+		path, s := newDatabase(t, 1)
+		execute(t, path, script)
+		backup := filepath.Join(t.TempDir(), "backup.db")
+		_, err := Make(t.Context(), s, backup, Options{})
+		if got := names(t, filepath.Dir(backup)); len(got) != 2 {
+			t.Errorf("%s: the files are %v", script, got)
+		}
+		errs := []error{err}
+		for _, withManifest := range []bool{true, false} {
+			to := filepath.Join(t.TempDir(), "restored.db")
+			_, verify := Verify(t.Context(), backup, withManifest, Options{})
+			_, restore := Restore(t.Context(), backup, to, withManifest, Options{})
+			errs = append(errs, verify, restore)
+			if left := names(t, filepath.Dir(to)); want != "" && len(left) > 0 {
+				t.Errorf("%s: left behind %v", script, left)
+			}
+		}
+		for i, err := range errs {
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s, %d: %v", script, i, err)
+			}
+		}
+	}
+}
+
+// Opening a named pipe blocks until a process writes to it.
+func TestABackupThatIsNotARegularFileIsRefused(t *testing.T) {
+	path, _ := newBackup(t)
+	pipe := filepath.Join(t.TempDir(), "backup.db")
+	withPipe := filepath.Join(t.TempDir(), "backup.db") // a backup whose manifest is a pipe
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Link(path, withPipe),
+		syscall.Mkfifo(withPipe+manifestSuffix, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		backup       string
+		withManifest bool
+		want         string
+	}{
+		{pipe, true, pipe}, {pipe, false, pipe}, {withPipe, true, withPipe + manifestSuffix},
+		{t.TempDir(), false, ""}, {os.DevNull, false, os.DevNull},
+	} {
+		to := filepath.Join(t.TempDir(), "restored.db")
+		done := make(chan error, 2)
+		go func() {
+			_, err := Verify(t.Context(), c.backup, c.withManifest, Options{})
+			done <- err
+			_, err = Restore(t.Context(), c.backup, to, c.withManifest, Options{})
+			done <- err
+		}()
+		for range cap(done) {
+			select {
+			case err := <-done:
+				if err == nil || !strings.Contains(err.Error(), c.want+" is not a regular file") {
+					t.Errorf("%s: %v", c.backup, err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s: the command hangs", c.backup)
+			}
+		}
 	}
 }
 

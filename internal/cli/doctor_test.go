@@ -229,6 +229,12 @@ func TestDoctorFindsProblems(t *testing.T) {
 			execSQL(t, path, "DELETE FROM schema_migrations WHERE number = 7")
 			return nil
 		}},
+		{"schema", statusFail, `altered: index entries_by_key is missing; trigger "t" on "entries" was added`,
+			func(t *testing.T, _ *doctor, path string) error {
+				execSQL(t, path, `DROP INDEX entries_by_key;
+					CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END`)
+				return nil
+			}},
 		// a table of another application
 		{"database", statusFail, "cannot be queried", func(t *testing.T, _ *doctor, path string) error {
 			execSQL(t, path, "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (other TEXT)")

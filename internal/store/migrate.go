@@ -28,6 +28,9 @@ var steps = map[int64]func(engine.Tx) error{
 	3: accounts.IndexAll,
 }
 
+const createMigrationsTable = `CREATE TABLE IF NOT EXISTS schema_migrations (
+	number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)`
+
 // Distribute spreads what tenants have over the servers of a cluster, by tenant,
 // and returns the tables that were not yet. Nodes that are running go on with a
 // database that they took for a single one: they must be started again.
@@ -66,8 +69,7 @@ func (s *Store) Migrate(ctx context.Context) ([]string, error) {
 func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int64) (did bool, err error) {
 	err = kernel.Public(s.db.Engine.Migrate(ctx, func(tx engine.Tx) error {
 		did = false
-		if err := tx.Script(`CREATE TABLE IF NOT EXISTS schema_migrations (
-			number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)`); err != nil {
+		if err := tx.Script(createMigrationsTable); err != nil {
 			return err
 		}
 		var at int64
