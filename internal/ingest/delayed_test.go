@@ -136,7 +136,7 @@ func TestATenantIsDelayedUntilItsLocksAreReleased(t *testing.T) {
 		submit("a")
 		l.release()
 		time.Sleep(time.Minute)
-		l.commits.take = 10 * time.Second // the next ones arrive during a commit, and share the one after it
+		l.take = 10 * time.Second // the next ones arrive during a commit, and share the one after it
 		var wg sync.WaitGroup
 		wg.Go(func() { submit("b") })
 		synctest.Wait()
