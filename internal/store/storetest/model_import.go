@@ -6,9 +6,9 @@ import (
 	"atrium/internal/store"
 )
 
-// take imports a record into the realm and returns whether it is new, or that
-// it cannot be taken.
-func (r *realm) take(record store.Record) (added, ok bool) {
+// take imports a record into the model. added reports whether it is new, ok whether it is
+// accepted.
+func (r *tenantModel) take(record store.Record) (added, ok bool) {
 	if stored := r.same(record); stored != nil {
 		return false, describe(stored) == describe(record)
 	}
@@ -50,8 +50,8 @@ func (r *realm) take(record store.Record) (added, ok bool) {
 	return true, true
 }
 
-// same returns the record of the realm with the same identifier, or nil.
-func (r *realm) same(record store.Record) store.Record {
+// same returns the record of the model with the same identifier, or nil.
+func (r *tenantModel) same(record store.Record) store.Record {
 	switch v := record.(type) {
 	case *atrium.Account:
 		if s, ok := r.accounts[v.ID]; ok {
@@ -85,7 +85,7 @@ func (r *realm) same(record store.Record) store.Record {
 	return nil
 }
 
-func (r *realm) takeVersion(v atrium.AudienceVersion) (added, ok bool) {
+func (r *tenantModel) takeVersion(v atrium.AudienceVersion) (added, ok bool) {
 	u, ok := r.audiences[v.AudienceID]
 	if !ok || v.PageID != u.PageID {
 		return false, false
@@ -109,7 +109,7 @@ func (r *realm) takeVersion(v atrium.AudienceVersion) (added, ok bool) {
 	return true, true
 }
 
-func (r *realm) takeEntry(e atrium.Entry) (added, ok bool) {
+func (r *tenantModel) takeEntry(e atrium.Entry) (added, ok bool) {
 	if _, ok := r.accounts[e.AccountID]; !ok {
 		return false, false
 	}

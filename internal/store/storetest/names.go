@@ -9,21 +9,21 @@ import (
 )
 
 var names = []guarantee{
-	{"an account is made with the first name that came with its domain", firstNameOfNewAccount},
-	{"a null name is filled once and never overwritten", nullNameFilledOnce},
-	{"filling a name moves updatedAt, and entries alone do not", fillMovesUpdatedAt},
-	{"updatedAt is never before createdAt and never goes back", updatedAtNeverGoesBack},
-	{"latestActivityAt is the newest createdAt and never goes back", latestActivityNeverGoesBack},
-	{"createdAt of an entry is when it was recorded, cut to milliseconds", createdAtIsCut},
-	{"a rename gives the name and moves updatedAt", renameMovesUpdatedAt},
-	{"a rename to the same name moves nothing", renameToSameName},
-	{"a rename is judged by the account as it stands", renameIsChecked},
-	{"a rename of what does not exist is NotFound", renameUnknown},
-	{"an account comes with its prospects in the order of their creation", linkedProspectsOrder},
+	{"a new account takes the first name claimed with its domain", firstNameOfNewAccount},
+	{"a missing name is set once and never overwritten by entries", nullNameFilledOnce},
+	{"setting a missing name changes updatedAt, entries alone do not", fillMovesUpdatedAt},
+	{"updatedAt is never before createdAt and never decreases", updatedAtNeverGoesBack},
+	{"latestActivityAt is the newest createdAt and never decreases", latestActivityNeverGoesBack},
+	{"createdAt of an entry is the time of recording, truncated to milliseconds", createdAtIsCut},
+	{"a rename sets the name and updatedAt", renameMovesUpdatedAt},
+	{"a rename to the same name changes nothing", renameToSameName},
+	{"a failed precondition prevents a rename", renameIsChecked},
+	{"renaming an unknown account is NotFound", renameUnknown},
+	{"an account has its prospects in the order of their creation", linkedProspectsOrder},
 }
 
 func firstNameOfNewAccount(t *testing.T, e *env) {
-	r := recorded(t, e.append(t, e.draft(t, byDomain("acme.example")),
+	r := receipts(t, e.append(t, e.draft(t, byDomain("acme.example")),
 		e.draft(t, atrium.Claim{Domain: "ACME.example", Name: "First"}), e.draft(t, atrium.Claim{Domain: "acme.example", Name: "Second"})))
 	want := atrium.Account{
 		ID: r[0].AccountID, TenantID: e.tenant, Domain: "acme.example", Name: "First",
@@ -143,7 +143,7 @@ func renameMovesUpdatedAt(t *testing.T, e *env) {
 		e.clock.step(time.Minute)
 		want := a
 		want.Name, want.UpdatedAt = name, e.clock.shows()
-		got, err := e.RenameAccount(t.Context(), e.change(), a.ID, name, agree)
+		got, err := e.RenameAccount(t.Context(), e.change(), a.ID, name, accept)
 		if err != nil || describe(&got.Account) != describe(&want) || len(got.Prospects) != 1 || got.Prospects[0].ID != p.ID {
 			t.Errorf("renamed to %+v, %v, want %+v", got, err, want)
 		}
@@ -169,7 +169,7 @@ func renameIsChecked(t *testing.T, e *env) {
 	p := e.newProspect(&a)
 	e.put(t, p)
 	refused := atrium.Errorf(atrium.CodePreconditionFailed, "no")
-	for _, name := range []string{"Bolt", "Acme"} { // even if nothing would change
+	for _, name := range []string{"Bolt", "Acme"} { // even if nothing changes
 		_, err := e.RenameAccount(t.Context(), e.change(), a.ID, name, func(current atrium.AccountDetail) error {
 			if describe(&current.Account) != describe(&a) || len(current.Prospects) != 1 || current.Prospects[0].ID != p.ID {
 				t.Errorf("check was given %+v, want %+v with one prospect", current, a)
@@ -203,7 +203,7 @@ func linkedProspectsOrder(t *testing.T, e *env) {
 	for i, at := range []atrium.Time{5000, 3000, 3000, -7000, 9000} {
 		p := e.newProspect(a)
 		p.CreatedAt = at
-		if i == 2 { // the same instant, the smaller identifier
+		if i == 2 { // the same instant with a smaller identifier
 			p.ID = as[atrium.ProspectID]("00000000000000000000000000")
 		}
 		e.put(t, p)

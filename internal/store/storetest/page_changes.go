@@ -15,21 +15,21 @@ import (
 )
 
 var pageChanges = []guarantee{
-	{"a page is what it was made as, and what it was changed to, byte for byte", pageAsMade},
-	{"a change that does not suit the page as it stands is not made", pageRefused},
-	{"a page is made, or moved, only under a brand of its tenant", pageUnderBrand},
-	{"a brand is not deleted while a page is made under it", brandStaysForPage},
-	{"a page takes the transitions that its state has, and no other", pageTransitions},
-	{"a deleted page is changed by nothing but being undeleted", deletedPage},
-	{"pages are found by state, brand and deletion, each once, however many a page has", pagesFiltered},
-	{"a list whose filter has no index reads so many rows and goes on", pagesSifted},
-	{"another tenant's page is not there to be changed", pageOfAnother},
-	{"a change that reads or writes much is admitted as a large one", largeChanges},
-	{"a page grows to its maximum size, and one above it shrinks only", pageSizes},
-	{"every change of a page has its row in the audit log", pageAudited},
+	{"a page is stored and changed byte for byte as requested", pageAsMade},
+	{"a failed precondition leaves a page unchanged", pageRefused},
+	{"a page can only have a brand of its tenant", pageUnderBrand},
+	{"a brand cannot be deleted while a page is created with it", brandStaysForPage},
+	{"a page allows exactly the transitions of its state", pageTransitions},
+	{"a deleted page can only be undeleted", deletedPage},
+	{"pages are filtered by status, brand and deletion, each once, at any page size", pagesFiltered},
+	{"a filter without an index reads a bounded number of rows per page of the list", pagesSifted},
+	{"a page of another tenant is NotFound", pageOfAnother},
+	{"a change that reads or writes much is admitted as a large change", largeChanges},
+	{"a page can grow up to its maximum size, and a larger one can only shrink", pageSizes},
+	{"every change of a page has an audit row", pageAudited},
 }
 
-// pageDraft returns what a page is made of, under a brand of its own.
+// pageDraft returns the content of a page with a new brand.
 func (e *env) pageDraft(t tb) atrium.Page {
 	t.Helper()
 	return atrium.Page{
@@ -55,13 +55,13 @@ func (e *env) wantPage(t tb, want atrium.ScheduledPage) {
 	}
 }
 
-// An auditedAct is what a test reads of a row of the audit log.
+// An auditedAct is a row of the audit log.
 type auditedAct struct {
 	actor, action string
 	detail        map[string]any
 }
 
-// acts returns what was recorded of a subject, the oldest first.
+// acts returns the audit rows of a subject, the oldest first.
 func (e *env) acts(t tb, subject string) (acts []auditedAct) {
 	t.Helper()
 	for _, r := range slices.Backward(e.auditRows(t, atrium.AuditFilter{Subject: subject}, 100)) {
@@ -74,7 +74,7 @@ func (e *env) acts(t tb, subject string) (acts []auditedAct) {
 	return acts
 }
 
-// wantActs holds that these actions, and no others, were recorded of a subject.
+// wantActs fails the test unless exactly these actions on a subject were recorded.
 func (e *env) wantActs(t tb, subject string, want ...string) {
 	t.Helper()
 	var got []string
@@ -106,7 +106,7 @@ func pageAsMade(t *testing.T, e *env) {
 	changed, err := e.UpdatePage(t.Context(), e.change(), made.ID, atrium.PageEdit{
 		BrandID: &other.ID, Name: pointer("n"), Context: pointer("c"), Title: pointer(""), Actions: []byte(`[{"actionIndex":1}]`),
 		Scripts: []byte(`[1]`), FooterLinks: []byte(`["<"]`), HeaderActionID: pointer("action_2"), Metadata: []byte(`{"b":1e2,"a":false}`),
-	}, agree)
+	}, accept)
 	want.BrandID, want.Name, want.Context, want.Title, want.UpdatedAt = string(other.ID), "n", "c", "", e.clock.shows()
 	want.Actions, want.Scripts, want.FooterLinks = []byte(`[{"actionIndex":1}]`), []byte(`[1]`), []byte(`["<"]`)
 	want.HeaderActionID, want.Metadata = pointer("action_2"), []byte(`{"b":1e2,"a":false}`)
@@ -117,11 +117,11 @@ func pageAsMade(t *testing.T, e *env) {
 
 	e.clock.step(1e9)
 	for _, same := range []atrium.PageEdit{{}, {Name: pointer("n"), Actions: want.Actions, Metadata: want.Metadata, HeaderActionID: pointer("action_2")}} {
-		if got, err := e.UpdatePage(t.Context(), e.change(), made.ID, same, agree); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := e.UpdatePage(t.Context(), e.change(), made.ID, same, accept); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("what it has changed it to %+v, %v", got, err)
 		}
 	}
-	unset, err := e.UpdatePage(t.Context(), e.change(), made.ID, atrium.PageEdit{HeaderActionID: pointer(""), Metadata: []byte("null")}, agree)
+	unset, err := e.UpdatePage(t.Context(), e.change(), made.ID, atrium.PageEdit{HeaderActionID: pointer(""), Metadata: []byte("null")}, accept)
 	want.HeaderActionID, want.Metadata, want.UpdatedAt = nil, nil, e.clock.shows()
 	if err != nil || !reflect.DeepEqual(unset, want) {
 		t.Errorf("without them it is %+v, %v, want %+v", unset, err, want)
@@ -146,7 +146,7 @@ func pageRefused(t *testing.T, e *env) {
 	e.wantPage(t, made)
 }
 
-// everyChange makes every change of a page and returns what came of each.
+// everyChange calls every method that changes a page and returns the errors.
 func (e *env) everyChange(t tb, id atrium.PageID, check func(atrium.ScheduledPage) error) map[string]error {
 	t.Helper()
 	ctx, c := t.Context(), e.change()
@@ -169,7 +169,7 @@ func pageUnderBrand(t *testing.T, e *env) {
 		draft.BrandID = string(brand)
 		_, _, err := e.CreatePage(t.Context(), e.change(), draft)
 		wantFaultAt(t, err, "/brandId")
-		_, err = e.UpdatePage(t.Context(), e.change(), made.ID, atrium.PageEdit{BrandID: &brand}, agree)
+		_, err = e.UpdatePage(t.Context(), e.change(), made.ID, atrium.PageEdit{BrandID: &brand}, accept)
 		wantFaultAt(t, err, "/brandId")
 	}
 	e.wantPage(t, made)
@@ -178,7 +178,7 @@ func pageUnderBrand(t *testing.T, e *env) {
 func wantFaultAt(t tb, err error, where ...string) {
 	t.Helper()
 	var got []string
-	if refused, ok := err.(*atrium.Error); ok { //nolint:errorlint // it is returned as it is
+	if refused, ok := err.(*atrium.Error); ok { //nolint:errorlint // returned without a wrapper
 		for _, f := range refused.Faults {
 			got = append(got, f.Where)
 		}
@@ -197,7 +197,7 @@ func brandStaysForPage(t *testing.T, e *env) {
 			if i == 0 {
 				_, _, made = e.CreatePage(t.Context(), e.change(), draft)
 			} else {
-				deleted = other.DeleteBrand(t.Context(), other.change(), atrium.BrandID(draft.BrandID), agree)
+				deleted = other.DeleteBrand(t.Context(), other.change(), atrium.BrandID(draft.BrandID), accept)
 			}
 		})
 		if (made == nil) == (deleted == nil) {
@@ -218,7 +218,7 @@ func pageTransitions(t *testing.T, e *env) {
 			e.put(t, p)
 			e.clock.step(1e9)
 			want := atrium.ScheduledPage{Page: e.page(t, p.ID)}
-			got, err := e.TakePage(t.Context(), e.change(), p.ID, step, agree)
+			got, err := e.TakePage(t.Context(), e.change(), p.ID, step, accept)
 			if to, ok := steps[step]; ok {
 				want.Status, want.UpdatedAt = to, e.clock.shows()
 				if err != nil || !reflect.DeepEqual(got, want) {
@@ -239,10 +239,10 @@ func pageTransitions(t *testing.T, e *env) {
 
 func deletedPage(t *testing.T, e *env) {
 	made := e.createPage(t)
-	_, err := e.UndeletePage(t.Context(), e.change(), made.ID, agree)
+	_, err := e.UndeletePage(t.Context(), e.change(), made.ID, accept)
 	wantCode(t, err, atrium.CodeConflict)
 	e.clock.step(1e9)
-	if err := e.DeletePage(t.Context(), e.change(), made.ID, agree); err != nil {
+	if err := e.DeletePage(t.Context(), e.change(), made.ID, accept); err != nil {
 		t.Fatal(err)
 	}
 	deleted := made
@@ -252,7 +252,7 @@ func deletedPage(t *testing.T, e *env) {
 	e.clock.step(1e9)
 	for what, err := range e.everyChange(t, made.ID, func(p atrium.ScheduledPage) error {
 		if p.DeletedAt == nil {
-			return atrium.NotFound() // it must not come to its undeletion
+			return atrium.NotFound() // the page must stay deleted
 		}
 		return nil
 	}) {
@@ -271,7 +271,7 @@ func deletedPage(t *testing.T, e *env) {
 	e.wantActs(t, string(made.ID), "page.create", "page.delete", "page.undelete")
 }
 
-// filtered follows a list to its end.
+// filtered reads a filtered list to its end.
 func (e *env) filtered(t tb, filter atrium.PageFilter, limit int) (ids []atrium.PageID, parts int) {
 	t.Helper()
 	var after *atrium.Position
@@ -351,7 +351,7 @@ func pagesSifted(t *testing.T, e *env) {
 
 func pageOfAnother(t *testing.T, e *env) {
 	made, other := e.createPage(t), e.as(e.newTenant(t))
-	for what, err := range other.everyChange(t, made.ID, agree) {
+	for what, err := range other.everyChange(t, made.ID, accept) {
 		if atrium.CodeOf(err) != atrium.CodeNotFound {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -371,10 +371,10 @@ func pageAudited(t *testing.T, e *env) {
 	made := e.createPage(t)
 	if _, err := e.UpdatePage(t.Context(), e.change(), made.ID, atrium.PageEdit{
 		Title: pointer("New"), Actions: []byte(`["` + strings.Repeat("x", 5000) + `"]`),
-	}, agree); err != nil {
+	}, accept); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.TakePage(t.Context(), e.change(), made.ID, atrium.PagePublish, agree); err != nil {
+	if _, err := e.TakePage(t.Context(), e.change(), made.ID, atrium.PagePublish, accept); err != nil {
 		t.Fatal(err)
 	}
 	acts := e.acts(t, string(made.ID))
@@ -392,7 +392,7 @@ func pageAudited(t *testing.T, e *env) {
 }
 
 func largeChanges(t *testing.T, e *env) {
-	var admitted []bool // each transaction of a change: whether as a large one
+	var admitted []bool // for each transaction: whether it was admitted as large
 	open := 0
 	c := e.change()
 	c.Admit = func(_ context.Context, large bool) (func(), error) {

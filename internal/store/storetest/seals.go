@@ -9,8 +9,8 @@ import (
 	"atrium/internal/auditlog/auditlogtest"
 )
 
-// seal1 seals the rows again from a number to another one in version 1, each with the salt
-// that it has, and replaces those that are stored.
+// seal1 seals the rows between two numbers again in version 1, each with its salt, and stores
+// them.
 func (c *tampered) seal1(t tb, from, to int64) {
 	t.Helper()
 	var previous []byte
@@ -89,12 +89,13 @@ func formerSealsHold(t *testing.T, e *env) {
 		c.wantFound(t, fmt.Sprintf("a salt of %d bytes", length), auditlog.Fault{Flaw: auditlog.Altered, Number: 6})
 	}
 
-	// Rows of a former binary behind those of this one: a rollback, or a forgery.
+	// Rows with seals of the former version after those of the current one: a rollback, or a
+	// forgery.
 	c = &tampered{env: e.as(e.newTenant(t))}
 	c.fill(t)
 	c.seal1(t, 7, 10)
 	c.wantFound(t, "version 1 after version 2", auditlog.Fault{Flaw: auditlog.Downgraded, Number: 7})
-	later := c.head(t) // which says that somebody knows
+	later := c.head(t) // a known head
 	c.wantSound(t, &later)
 	c.seal1(t, 7, 9)
 	c.remove(t, 10)
