@@ -121,7 +121,7 @@ func checkPlan(t *testing.T, db engine.DB, sql string) {
 		return tx.Query("EXPLAIN QUERY PLAN "+sql, make(engine.Args, len(distinct)), func(row engine.Row) error {
 			step := row.Text(3)
 			if strings.HasPrefix(step, "USE TEMP B-TREE FOR ORDER BY") && !strings.HasPrefix(sql, "WITH batch") { // a batch sorts what one row finds
-				t.Errorf("sorts what it finds:\n%s", sql)
+				t.Errorf("sorts its rows:\n%s", sql)
 			}
 			m := planned.FindStringSubmatch(step)
 			if m == nil || aliases[m[2]] == "" || aliases[m[2]] == "batch" {

@@ -86,7 +86,7 @@ func (c *fragmentedDB) add(t *testing.T, n int) {
 			ID: atrium.AccountID(atrium.AccountID("").Prefix() + c.id()), Domain: mark + c.id() + ".example", Name: c.text(mark, 20, 200),
 		}
 		if c.random.IntN(10) == 0 {
-			a.Domain += c.text(mark, 2_000, 20_000) // in a row of its own
+			a.Domain += c.text(mark, 2_000, 20_000) // in its own row of long_domains
 		}
 		p := &atrium.LinkedProspect{Prospect: atrium.Prospect{
 			ID:   atrium.ProspectID(atrium.ProspectID("").Prefix() + c.id()),

@@ -16,7 +16,7 @@ import (
 type (
 	// Record is one object of a tenant; see records.Record.
 	Record = records.Record
-	// Import is one record to be stored; see records.Import.
+	// Import is a record to store; see records.Import.
 	Import = records.Import
 	// ImportError says which record cannot be stored; see records.ImportError.
 	ImportError = records.ImportError

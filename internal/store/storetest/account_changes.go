@@ -33,7 +33,7 @@ func accountMade(t *testing.T, e *env) {
 			t.Error(err)
 		}
 	})
-	want := atrium.Account{ID: results[0].ID, TenantID: e.tenant, Domain: "a.example", Name: "A", CreatedAt: e.clock.shows(), UpdatedAt: e.clock.shows()}
+	want := atrium.Account{ID: results[0].ID, TenantID: e.tenant, Domain: "a.example", Name: "A", CreatedAt: e.clock.instant(), UpdatedAt: e.clock.instant()}
 	for _, d := range results {
 		if d.Account != want {
 			t.Errorf("made %+v, want %+v", d.Account, want)
@@ -42,7 +42,7 @@ func accountMade(t *testing.T, e *env) {
 	if r := e.record(t, byName("a")); r.AccountID != want.ID {
 		t.Errorf("its name led to %s", r.AccountID)
 	}
-	if acts := e.actsOf(t, string(want.ID)); !slices.Equal(acts, []string{`account.create {"after":{"domain":"a.example","name":"A"}}`}) {
+	if acts := e.auditLines(t, string(want.ID)); !slices.Equal(acts, []string{`account.create {"after":{"domain":"a.example","name":"A"}}`}) {
 		t.Errorf("recorded %q", acts)
 	}
 	e.wantSoundGroups(t)
@@ -56,7 +56,7 @@ func (writeOnly) Read(context.Context, func(engine.Tx) error) error {
 }
 
 func changeAnswered(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	broken := *e
 	broken.Store = store.New(writeOnly{e.db}, e.clock.now)
 	for _, change := range []func() (atrium.AccountDetail, error){
@@ -87,7 +87,7 @@ func changeAnswered(t *testing.T, e *env) {
 }
 
 func domainTaken(t *testing.T, e *env) {
-	a, b, c := e.three(t)
+	a, b, c := e.threeAccounts(t)
 	e.merge(t, a.ID, b.ID)
 	e.changeDomain(t, c.ID, "d.example")
 	other := e.as(e.newTenant(t))
@@ -110,7 +110,7 @@ func domainTaken(t *testing.T, e *env) {
 }
 
 func accountChanged(t *testing.T, e *env) {
-	a, _, _ := e.three(t)
+	a, _, _ := e.threeAccounts(t)
 	before := e.detail(t, a.ID)
 	update := func(u atrium.AccountUpdate) atrium.AccountDetail {
 		t.Helper()
@@ -124,10 +124,10 @@ func accountChanged(t *testing.T, e *env) {
 	if d := update(atrium.AccountUpdate{Name: pointer("A"), Domain: "a.example"}); d.UpdatedAt != before.UpdatedAt {
 		t.Errorf("its own domain and name changed it to %+v", d)
 	}
-	if d := update(atrium.AccountUpdate{Name: pointer("New")}); d.Name != "New" || d.Domain != "a.example" || d.UpdatedAt != e.clock.shows() {
+	if d := update(atrium.AccountUpdate{Name: pointer("New")}); d.Name != "New" || d.Domain != "a.example" || d.UpdatedAt != e.clock.instant() {
 		t.Errorf("a name changed it to %+v", d)
 	}
-	if d := update(atrium.AccountUpdate{Name: pointer(""), Domain: "z.example"}); d.Name != "" || d.Domain != "z.example" || d.UpdatedAt != e.clock.shows() {
+	if d := update(atrium.AccountUpdate{Name: pointer(""), Domain: "z.example"}); d.Name != "" || d.Domain != "z.example" || d.UpdatedAt != e.clock.instant() {
 		t.Errorf("a domain without a name changed it to %+v", d)
 	}
 	if r := e.record(t, byName("New")); r.AccountID == a.ID {
@@ -146,7 +146,7 @@ func accountChanged(t *testing.T, e *env) {
 }
 
 func formerDomainLeads(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	e.changeDomain(t, a.ID, "a2.example")
 	d := e.changeDomain(t, a.ID, "a3.example")
 	if d.Domain != "a3.example" || len(d.Merged) != 2 {
@@ -168,7 +168,7 @@ func formerDomainLeads(t *testing.T, e *env) {
 }
 
 func formerDomainTakenBack(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	e.changeDomain(t, a.ID, "a2.example")
 	e.record(t, byDomain("a.example"))
 	d := e.changeDomain(t, a.ID, "a.example")

@@ -95,8 +95,8 @@ type listed struct {
 	minute int64
 }
 
-// has reports whether the account matches a filter.
-func (a *listed) has(f atrium.AccountFilter) bool {
+// matches reports whether the account matches a filter.
+func (a *listed) matches(f atrium.AccountFilter) bool {
 	return (f.Domain == "" || slices.ContainsFunc(a.group, func(m atrium.Account) bool { return m.Domain == f.Domain })) &&
 		strings.HasPrefix(strings.ToLower(a.Name), strings.ToLower(f.NamePrefix)) &&
 		(f.ActiveSince == nil || a.LatestActivityAt != nil && *a.LatestActivityAt >= *f.ActiveSince) &&
@@ -152,7 +152,7 @@ func accountsLikeModel(t *testing.T, e *env) {
 			f.NamePrefix = rapid.SampledFrom([]string{"", "", "a", "AC", "Acme ", "x"}).Draw(t, "prefix")
 			f.Words = canonical.Sought(rapid.SampledFrom([]string{"", "", "a", "acme", "ac CORP", "exam", "d1", "d1.ex corp", "nobody"}).Draw(t, "query"))
 			if rapid.IntRange(0, 3).Draw(t, "by activity") == 0 {
-				since := e.clock.shows() - atrium.Time(rapid.IntRange(-1, 8).Draw(t, "half minutes"))*30_000_000
+				since := e.clock.instant() - atrium.Time(rapid.IntRange(-1, 8).Draw(t, "half minutes"))*30_000_000
 				f.ActiveSince = &since
 			}
 			orders := []atrium.AccountOrder{atrium.AccountsNewest, atrium.AccountsActivity, atrium.AccountsName}
@@ -163,7 +163,7 @@ func accountsLikeModel(t *testing.T, e *env) {
 			var want []string
 			slices.SortFunc(model, func(a, b *listed) int { return a.compare(b, order) })
 			for _, a := range model {
-				if a.has(f) {
+				if a.matches(f) {
 					want = append(want, a.Domain)
 				}
 			}
@@ -190,7 +190,7 @@ func (e *env) drawAccounts(t *rapid.T) (model []*listed) {
 		a := &listed{Account: *made, minute: noActivity}
 		if rapid.Bool().Draw(t, "active") {
 			e.record(t, byID(made.ID))
-			a.LatestActivityAt, a.minute = pointer(e.clock.shows()), int64(e.clock.shows())/60_000_000
+			a.LatestActivityAt, a.minute = pointer(e.clock.instant()), int64(e.clock.instant())/60_000_000
 		}
 		a.group = []atrium.Account{a.Account}
 		if len(model) > 0 && rapid.IntRange(0, 3).Draw(t, "merge") == 0 {

@@ -331,7 +331,7 @@ func claimsAreKept(t *testing.T, e *env) {
 	}
 	for _, entry := range e.entries(t) {
 		if claim, ok := claims[entry.ID]; ok && entry.Claim != claim {
-			t.Errorf("the entry has %+v, want what was claimed, %+v", entry.Claim, claim)
+			t.Errorf("the entry has %+v, want the claim %+v", entry.Claim, claim)
 		}
 		delete(claims, entry.ID)
 	}

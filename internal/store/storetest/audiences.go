@@ -46,7 +46,7 @@ func audienceAsMade(t *testing.T, e *env) {
 	p := e.createPage(t)
 	e.clock.step(1e9)
 	u, _, err := e.CreateAudience(t.Context(), e.keyed("audience", "same"), p.ID, "Visitors")
-	want := atrium.Audience{ID: u.ID, TenantID: e.tenant, PageID: p.ID, Name: "Visitors", CreatedAt: e.clock.shows(), UpdatedAt: e.clock.shows()}
+	want := atrium.Audience{ID: u.ID, TenantID: e.tenant, PageID: p.ID, Name: "Visitors", CreatedAt: e.clock.instant(), UpdatedAt: e.clock.instant()}
 	if err != nil || u != want {
 		t.Fatalf("made %+v, %v, want %+v", u, err, want)
 	}
@@ -56,7 +56,7 @@ func audienceAsMade(t *testing.T, e *env) {
 	p.AudiencesCount = 1
 	e.wantPage(t, p) // not updated
 	e.clock.step(1e9)
-	want.Name, want.UpdatedAt = "Guests", e.clock.shows()
+	want.Name, want.UpdatedAt = "Guests", e.clock.instant()
 	for range 2 {
 		if got, err := e.UpdateAudience(t.Context(), e.change(), p.ID, u.ID, pointer("Guests"), accept); err != nil || got != want {
 			t.Errorf("changed to %+v, %v, want %+v", got, err, want)
@@ -65,7 +65,7 @@ func audienceAsMade(t *testing.T, e *env) {
 	}
 	for _, archived := range []bool{true, false} {
 		e.clock.step(1e9)
-		want.Archived, want.UpdatedAt = archived, e.clock.shows()
+		want.Archived, want.UpdatedAt = archived, e.clock.instant()
 		if got := e.archiveAudience(t, u, archived); got != want {
 			t.Errorf("archived %v: %+v, want %+v", archived, got, want)
 		}
@@ -73,7 +73,7 @@ func audienceAsMade(t *testing.T, e *env) {
 		wantCode(t, err, atrium.CodeConflict)
 		e.wantAudience(t, want)
 	}
-	e.wantActs(t, string(u.ID), "audience.create", "audience.update", "audience.archive", "audience.restore")
+	e.wantAuditActions(t, string(u.ID), "audience.create", "audience.update", "audience.archive", "audience.restore")
 
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
 	refuse := func(u atrium.Audience) error {

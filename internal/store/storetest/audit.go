@@ -71,7 +71,7 @@ func changesAreRecorded(t *testing.T, e *env) {
 		first.At != b.CreatedAt || string(first.Detail) != `{"after":{"name":"Hearth"}}` {
 		t.Errorf("the first is %+v, %s", first, first.Detail)
 	}
-	if second.Number != 2 || second.Actor != "command line" || second.RequestID != "" || second.Action != "brand.update" || second.At != e.clock.shows() ||
+	if second.Number != 2 || second.Actor != "command line" || second.RequestID != "" || second.Action != "brand.update" || second.At != e.clock.instant() ||
 		string(second.Detail) != `{"after":{"name":"Home"},"before":{"name":"Hearth"}}` {
 		t.Errorf("the second is %+v, %s", second, second.Detail)
 	}
@@ -129,7 +129,7 @@ func (e *env) head(t tb) auditlog.Head {
 
 func rowsListed(t *testing.T, e *env) {
 	first := e.brand(t, "first") // row 1
-	began := e.clock.shows()
+	began := e.clock.instant()
 	for i := range 3 { // rows 2 to 7: a brand by one key, a key by another
 		e.clock.step(time.Second)
 		e.brand(t, strconv.Itoa(i))
@@ -176,11 +176,11 @@ func rowsListedInParts(t *testing.T, e *env) {
 	} {
 		none, next, err := e.AuditRows(t.Context(), e.tenant, f, 0, 10)
 		if err != nil || len(none) != 0 || next != 7 {
-			t.Errorf("%s: the first page has %d rows and goes on below %d, %v", name, len(none), next, err)
+			t.Errorf("%s: the first page has %d rows and continues below %d, %v", name, len(none), next, err)
 		}
 		one, next, err := e.AuditRows(t.Context(), e.tenant, f, next, 10)
 		if err != nil || len(one) != 1 || next != 0 {
-			t.Errorf("%s: the second page has %d rows and goes on below %d, %v", name, len(one), next, err)
+			t.Errorf("%s: the second page has %d rows and continues below %d, %v", name, len(one), next, err)
 		}
 	}
 }

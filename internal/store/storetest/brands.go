@@ -50,7 +50,7 @@ func brandAsMade(t *testing.T, e *env) {
 	e.clock.step(1e9)
 	changed, err := e.UpdateBrand(t.Context(), e.change(), made.ID, pointer("Hearth & Home"), accept)
 	want := made
-	want.Name, want.UpdatedAt = "Hearth & Home", e.clock.shows()
+	want.Name, want.UpdatedAt = "Hearth & Home", e.clock.instant()
 	if err != nil || changed != want {
 		t.Fatalf("changed to %+v, %v, want %+v", changed, err, want)
 	}

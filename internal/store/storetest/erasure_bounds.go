@@ -155,7 +155,7 @@ func erasedKeyFreedAlone(t *testing.T, e *env) {
 		e.move(t, a.EntryID, []atrium.AccountID{b.AccountID, a.AccountID}[i%2])
 	}
 	broken := *e // its erasure job deletes nothing
-	broken.Store = store.New(stuck{e.db, []atrium.AccountID{a.AccountID}}, e.clock.now)
+	broken.Store = store.New(failingLocks{e.db, []atrium.AccountID{a.AccountID}}, e.clock.now)
 	broken.erase(t, a.AccountID)
 	measured, most := e.measured()
 	if r := measured.record(t, byDomain("c.example"), key("k")); r.Replayed {
@@ -180,11 +180,11 @@ func erasuresInTurn(t *testing.T, e *env) {
 		}
 		a, b := large.record(t, byDomain("a.example")).AccountID, small.record(t, byDomain("b.example")).AccountID
 		for range 5 {
-			large.many(t, a)
+			large.importManyEntries(t, a)
 			large.freeKeys(t)
 		}
-		large.unpurged().erase(t, a)
-		small.unpurged().erase(t, b)
+		large.withoutPurges().erase(t, a)
+		small.withoutPurges().erase(t, b)
 		if more, err := large.EraseEntries(t.Context()); err != nil || !more || !large.erased(t, a) {
 			t.Fatalf("more %v, %v", more, err)
 		}
@@ -229,7 +229,7 @@ func (e *env) interrupted() *env {
 }
 
 func erasedWithManyLinks(t *testing.T, e *env) {
-	a, b, c := e.three(t)
+	a, b, c := e.threeAccounts(t)
 	e.merge(t, b.ID, a.ID)
 	entry := e.record(t, byID(a.ID))
 	other, kept := c.ID, e.record(t, byID(c.ID)).EntryID

@@ -53,7 +53,7 @@ func (e *env) eraseAll(t tb) {
 
 func erasedIsGone(t *testing.T, e *env) {
 	e = e.fresh(t) // small enough to be purged within the request
-	a, b, c := e.three(t)
+	a, b, c := e.threeAccounts(t)
 	e.merge(t, a.ID, b.ID)
 	e.changeDomain(t, b.ID, "b2.example")
 	kept := e.detail(t, c.ID)
@@ -85,7 +85,7 @@ func erasedIsGone(t *testing.T, e *env) {
 }
 
 func erasedMadeAnew(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	e.merge(t, a.ID, b.ID)
 	e.erase(t, b.ID)
 	for _, claim := range []atrium.Claim{byDomain("a.example"), byDomain("b.example")} {
@@ -103,7 +103,7 @@ func erasedMadeAnew(t *testing.T, e *env) {
 
 func erasedKeysFree(t *testing.T, e *env) {
 	first := e.record(t, byDomain("a.example"), key("k"))
-	e.many(t, first.AccountID)
+	e.importManyEntries(t, first.AccountID)
 	if e.erase(t, first.AccountID) {
 		t.Fatal("all entries are deleted in the request")
 	}
@@ -117,12 +117,12 @@ func erasedKeysFree(t *testing.T, e *env) {
 	}
 	e.eraseAll(t)
 	if r := e.record(t, byDomain("other.example"), key("last")); r.EntryID != rs[0].EntryID {
-		t.Errorf("the key stands for %s, want %s", r.EntryID, rs[0].EntryID)
+		t.Errorf("the key is bound to %s, want %s", r.EntryID, rs[0].EntryID)
 	}
 }
 
-// many imports more entries of an account than one request deletes, the newest with a key.
-func (e *env) many(t tb, id atrium.AccountID) {
+// importManyEntries imports more entries of an account than one request deletes, the newest with a key.
+func (e *env) importManyEntries(t tb, id atrium.AccountID) {
 	t.Helper()
 	e.clock.step(1e9)
 	account := &atrium.Account{ID: id}
@@ -139,7 +139,7 @@ func (e *env) many(t tb, id atrium.AccountID) {
 
 func erasedLater(t *testing.T, e *env) {
 	a := e.record(t, byDomain("a.example")).AccountID
-	e.many(t, a)
+	e.importManyEntries(t, a)
 	if e.erase(t, a) || e.entriesOf(t, a) == 0 || !e.erased(t, a) {
 		t.Fatal("all entries are deleted in the request")
 	}
@@ -161,22 +161,22 @@ func erasedLater(t *testing.T, e *env) {
 	e.wantSoundGroups(t)
 }
 
-// A stuck is a DB that cannot lock the entries of some accounts.
-type stuck struct {
+// A failingLocks is a DB that cannot lock the entries of some accounts.
+type failingLocks struct {
 	engine.DB
 	accounts []atrium.AccountID
 }
 
-func (s stuck) Write(ctx context.Context, do func(engine.Tx) error) error {
-	return s.DB.Write(ctx, func(tx engine.Tx) error { return do(stuckTx{tx, s.accounts}) })
+func (s failingLocks) Write(ctx context.Context, do func(engine.Tx) error) error {
+	return s.DB.Write(ctx, func(tx engine.Tx) error { return do(failingLocksTx{tx, s.accounts}) })
 }
 
-type stuckTx struct {
+type failingLocksTx struct {
 	engine.Tx
 	accounts []atrium.AccountID
 }
 
-func (s stuckTx) Lock(sql string, args engine.Args, each func(engine.Row) error) error {
+func (s failingLocksTx) Lock(sql string, args engine.Args, each func(engine.Row) error) error {
 	for _, id := range s.accounts {
 		if strings.Contains(sql, "FROM entries") && slices.ContainsFunc(args, func(arg any) bool { return reflect.DeepEqual(arg, storedID(id)) }) {
 			return errOnPurpose
@@ -186,11 +186,11 @@ func (s stuckTx) Lock(sql string, args engine.Args, each func(engine.Row) error)
 }
 
 func erasedBesideFailure(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	ids := slices.Sorted(slices.Values([]atrium.AccountID{a.ID, b.ID}))
 	with := func(ids ...atrium.AccountID) *env {
 		broken := *e
-		broken.Store = store.New(stuck{e.db, ids}, e.clock.now)
+		broken.Store = store.New(failingLocks{e.db, ids}, e.clock.now)
 		return &broken
 	}
 	for _, id := range ids {
@@ -213,7 +213,7 @@ func erasedBesideFailure(t *testing.T, e *env) {
 }
 
 func erasedNotAudited(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	e.rename(t, a.ID, "Secret")
 	e.changeDomain(t, b.ID, "secret.example")
 	alias := e.detail(t, b.ID).Merged[0].ID
@@ -226,11 +226,11 @@ func erasedNotAudited(t *testing.T, e *env) {
 	e.erase(t, made)
 	ids := []string{string(b.ID)}
 	ids = append(ids, slices.Sorted(slices.Values([]string{string(a.ID), string(alias)}))...)
-	if acts, want := e.actsOf(t, string(a.ID)), []string{"account.update ", "account.merge "}; !slices.Equal(acts, want) {
+	if acts, want := e.auditLines(t, string(a.ID)), []string{"account.update ", "account.merge "}; !slices.Equal(acts, want) {
 		t.Errorf("of the merged account there is %q, want %q", acts, want)
 	}
 	want := []string{"account.update ", `account.erase {"members":2,"redacted":["` + strings.Join(ids, `","`) + `"]}`}
-	if acts := e.actsOf(t, string(b.ID)); !slices.Equal(acts, want) {
+	if acts := e.auditLines(t, string(b.ID)); !slices.Equal(acts, want) {
 		t.Errorf("of the survivor there is %q, want %q", acts, want)
 	}
 	if _, _, err := e.CreateAccount(t.Context(), e.keyed("made", "it"), "made.example", "Secret"); atrium.CodeOf(err) != atrium.CodeNotFound {
@@ -265,7 +265,7 @@ func erasedRules(t *testing.T, e *env) {
 		if err != nil || string(m.Rule) != c.rule {
 			t.Errorf("the rule is %s, %v, want %s", m.Rule, err, c.rule)
 		}
-		if acts := e.actsOf(t, string(c.move.ID)); len(acts) != 1 || strings.Contains(acts[0], "claimedName") != c.audit {
+		if acts := e.auditLines(t, string(c.move.ID)); len(acts) != 1 || strings.Contains(acts[0], "claimedName") != c.audit {
 			t.Errorf("the audit log has %q", acts)
 		}
 	}
@@ -334,14 +334,14 @@ func erasedOfAnother(t *testing.T, e *env) {
 	theirs := other.record(t, byDomain("a.example")).AccountID
 	other.erase(t, theirs)
 	if e.entriesOf(t, a) != 1 || e.account(t, a).Domain != "a.example" {
-		t.Error("the account of the first tenant is not as it was")
+		t.Error("the account of the first tenant changed")
 	}
 }
 
 func erasuresAndEntriesTogether(t *testing.T, e *env) {
 	for range 3 {
 		e := e.as(e.newTenant(t))
-		a, b, _ := e.three(t)
+		a, b, _ := e.threeAccounts(t)
 		e.merge(t, a.ID, b.ID)
 		e.onTwoNodes(func(e *env, i int) {
 			for n := range 5 {

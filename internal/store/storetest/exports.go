@@ -305,7 +305,7 @@ func exportWithClockBack(t *testing.T, e *env) {
 // export, with entries, between any two records of it.
 func exportLeavesOutTogether(t *testing.T, e *env) {
 	for _, step := range []time.Duration{time.Second, 0, -time.Hour} {
-		t.Run(fmt.Sprint("the clock goes on by ", step), func(t *testing.T) {
+		t.Run(fmt.Sprint("the clock advances by ", step), func(t *testing.T) {
 			e := e.as(e.newTenant(t))
 			e.exportBeside(t, e, func() { e.clock.step(step) })
 		})

@@ -144,8 +144,8 @@ func (e *env) entriesOf(t tb, id atrium.AccountID) (n int) {
 	return n
 }
 
-// actsOf returns the audited actions on a subject, each followed by its detail.
-func (e *env) actsOf(t tb, subject string) (acts []string) {
+// auditLines returns the audited actions on a subject, each followed by its detail.
+func (e *env) auditLines(t tb, subject string) (acts []string) {
 	t.Helper()
 	if err := e.db.Query(t.Context(), "SELECT action, detail FROM audit WHERE tenant_id = $1 AND subject = $2 ORDER BY number",
 		engine.Args{storedID(e.tenant), subject}, func(r engine.Row) error {

@@ -37,7 +37,7 @@ func wantReplay(t tb, r, first atrium.Receipt) {
 
 func replayGetsFirstReceipt(t *testing.T, e *env) {
 	first := e.record(t, byDomain("acme.example"), key("k"), payload(`{"a":1,"b":2}`))
-	if first.Replayed || first.EntryID == "" || first.AccountID == "" || first.CreatedAt != e.clock.shows() || first.Source != "crm" || first.Type != "webhook" {
+	if first.Replayed || first.EntryID == "" || first.AccountID == "" || first.CreatedAt != e.clock.instant() || first.Source != "crm" || first.Type != "webhook" {
 		t.Errorf("the first receipt is %+v", first)
 	}
 	e.clock.step(time.Hour)
@@ -59,7 +59,7 @@ func replayInOneTransaction(t *testing.T, e *env) {
 		drafts[i] = e.draft(t, atrium.Claim{Domain: "acme.example", Name: "Acme"}, key("k"))
 	}
 	receipts := receipts(t, e.append(t, drafts...))
-	if receipts[0].EntryID != drafts[0].ID || receipts[0].CreatedAt != e.clock.shows() {
+	if receipts[0].EntryID != drafts[0].ID || receipts[0].CreatedAt != e.clock.instant() {
 		t.Errorf("the first receipt is %+v", receipts[0])
 	}
 	for _, r := range receipts[1:] {
@@ -257,7 +257,7 @@ func draftFoundAgain(t *testing.T, e *env) {
 		if again[0] != first[0] {
 			t.Errorf("%s: %+v, then %+v", name, first[0], again[0])
 		}
-		if r := again[1]; r.Err != nil || r.EntryID != drafts[1].ID || r.CreatedAt != e.clock.shows() {
+		if r := again[1]; r.Err != nil || r.EntryID != drafts[1].ID || r.CreatedAt != e.clock.instant() {
 			t.Errorf("%s: the other draft: %+v", name, r)
 		}
 		wantCode(t, again[2].Err, atrium.CodeNotFound)

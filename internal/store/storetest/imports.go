@@ -141,17 +141,17 @@ func importedUniques(t *testing.T, e *env) {
 }
 
 func importedWithout(t *testing.T, e *env) {
-	past, future := e.clock.shows()-5000, e.clock.shows()+5000
+	past, future := e.clock.instant()-5000, e.clock.instant()+5000
 	for _, c := range []struct {
 		created, updated         bool
 		at                       atrium.Time
 		wantCreated, wantUpdated atrium.Time
 	}{
-		{false, false, 0, e.clock.shows(), e.clock.shows()},
+		{false, false, 0, e.clock.instant(), e.clock.instant()},
 		{true, false, past, past, past},
 		{true, false, future, future, future},
 		{false, true, past, past, past}, // createdAt is no later than updatedAt
-		{false, true, future, e.clock.shows(), future},
+		{false, true, future, e.clock.instant(), future},
 	} {
 		e := e.as(e.newTenant(t))
 		records := e.oneOfEach()
@@ -196,7 +196,7 @@ func importedWithout(t *testing.T, e *env) {
 
 func importedActivity(t *testing.T, e *env) {
 	a, b := e.newAccount("a.example", ""), e.newAccount("b.example", "")
-	now := e.clock.shows()
+	now := e.clock.instant()
 	first, second, third := e.newEntry(a, ""), e.newEntry(a, ""), e.newEntry(a, "")
 	first.CreatedAt, second.CreatedAt, third.CreatedAt = now-3000, now-1000, now-2000
 	first.Claim.Name = "Claimed"
@@ -206,7 +206,7 @@ func importedActivity(t *testing.T, e *env) {
 		t.Helper()
 		got := e.account(t, a.ID)
 		if got.LatestActivityAt == nil || *got.LatestActivityAt != want || got.UpdatedAt != now || got.CreatedAt != now || got.Name != "" {
-			t.Errorf("account %+v, active %s, want %s and the rest as it was", got, got.LatestActivityAt, want)
+			t.Errorf("account %+v, active %s, want %s and no other change", got, got.LatestActivityAt, want)
 		}
 	}
 	e.put(t, first)

@@ -32,7 +32,7 @@ var keys = []guarantee{
 func keyAsMade(t *testing.T, e *env) {
 	for _, k := range []atrium.APIKey{
 		{Name: "plain", Scopes: atrium.ExternalScopes()},
-		{Name: strings.Repeat("\U0001f600", atrium.MaxName), Scopes: atrium.Scopes{"pages:read"}, ExpiresAt: pointer(e.clock.shows() + 1000)},
+		{Name: strings.Repeat("\U0001f600", atrium.MaxName), Scopes: atrium.Scopes{"pages:read"}, ExpiresAt: pointer(e.clock.instant() + 1000)},
 		{Name: "new", Scopes: atrium.Scopes{"some:later", "thing:read"}, ExpiresAt: pointer(atrium.Time(-1000))},
 		{Name: "none"},
 	} {
@@ -40,7 +40,7 @@ func keyAsMade(t *testing.T, e *env) {
 		k.ID, k.TenantID = atrium.NewID[atrium.KeyID](), e.tenant
 		hash := bytes.Repeat([]byte{0, 255}, 16)
 		made, _, err := e.CreateKey(t.Context(), e.change(), k, hash)
-		k.CreatedAt = e.clock.shows()
+		k.CreatedAt = e.clock.instant()
 		if err != nil || !reflect.DeepEqual(made, k) {
 			t.Fatalf("made %+v, %v, want %+v", made, err, k)
 		}
@@ -175,11 +175,11 @@ func keysOfOperators(t *testing.T, e *env) {
 	if ids := e.keyIDs(t, nil, 2); !slices.Equal(ids, []atrium.KeyID{other.ID}) {
 		t.Errorf("the tenant has %v", ids)
 	}
-	k.PreviousEndsAt = pointer(e.clock.shows() + 1000)
+	k.PreviousEndsAt = pointer(e.clock.instant() + 1000)
 	if got, _, err := ops.RotateKey(t.Context(), ops.change(), k.ID, secretHash(2), time.Millisecond, accept); err != nil || !reflect.DeepEqual(got, k) {
 		t.Errorf("rotated %+v, %v, want %+v", got, err, k)
 	}
-	k.RevokedAt = pointer(e.clock.shows())
+	k.RevokedAt = pointer(e.clock.instant())
 	if got, err := ops.RevokeKey(t.Context(), ops.change(), k.ID, accept); err != nil || !reflect.DeepEqual(got, k) {
 		t.Errorf("revoked %+v, %v, want %+v", got, err, k)
 	}
@@ -242,18 +242,18 @@ func keyRefused(t *testing.T, e *env) {
 
 func revokedOnce(t *testing.T, e *env) {
 	k, other := e.newKey(t, atrium.NewID[atrium.KeyID]()), e.newKey(t, atrium.NewID[atrium.KeyID]())
-	if !k.WorksAt(e.clock.shows()) {
+	if !k.WorksAt(e.clock.instant()) {
 		t.Error("a new key does not work")
 	}
 	e.clock.step(time.Hour)
-	k.RevokedAt = pointer(e.clock.shows())
+	k.RevokedAt = pointer(e.clock.instant())
 	for range 2 {
 		got, err := e.RevokeKey(t.Context(), e.change(), k.ID, accept)
 		if err != nil || !reflect.DeepEqual(got, k) {
 			t.Errorf("revoked %+v, %v, want %+v", got, err, k)
 		}
 		e.wantKey(t, k, secretHash(1), nil)
-		if k.WorksAt(e.clock.shows()) {
+		if k.WorksAt(e.clock.instant()) {
 			t.Error("a revoked key works")
 		}
 		e.clock.step(time.Hour)
@@ -296,7 +296,7 @@ func endedKeysDoNotRotate(t *testing.T, e *env) {
 		t.Fatalf("revoke a key: %v", err)
 	}
 	expired, _, err := e.CreateKey(t.Context(), e.change(), atrium.APIKey{
-		ID: atrium.NewID[atrium.KeyID](), Name: "key", ExpiresAt: pointer(e.clock.shows()),
+		ID: atrium.NewID[atrium.KeyID](), Name: "key", ExpiresAt: pointer(e.clock.instant()),
 	}, secretHash(1))
 	if err != nil {
 		t.Fatalf("create a key: %v", err)

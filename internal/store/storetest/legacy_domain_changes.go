@@ -23,7 +23,7 @@ var legacyDomainChanges = []guarantee{
 
 func legacyFormTaken(t *testing.T, e *env) {
 	old := e.importAccount(t, legacyURL, "")
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	e.merge(t, old.ID, a.ID)
 	wantTaken := func(domain string) {
 		t.Helper()

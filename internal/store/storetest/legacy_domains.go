@@ -118,7 +118,7 @@ func legacyFormFinds(t *testing.T, e *env) {
 	for _, domain := range []string{legacyURL, spelledURL, spelledURL2} {
 		e.wantAccountFor(t, domain, old.ID)
 	}
-	if a := e.account(t, old.ID); when(a.LatestActivityAt) != e.clock.shows().String() {
+	if a := e.account(t, old.ID); when(a.LatestActivityAt) != e.clock.instant().String() {
 		t.Errorf("its newest activity was %s", when(a.LatestActivityAt))
 	}
 	e.clock.step(1e9)
@@ -188,7 +188,7 @@ func legacyFormIsNamed(t *testing.T, e *env) {
 
 func legacyFormMerged(t *testing.T, e *env) {
 	old := e.importAccount(t, legacyURL, "")
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	e.merge(t, old.ID, a.ID)
 	e.wantAccountFor(t, spelledURL, a.ID)
 	e.node().wantAccountFor(t, spelledURL, a.ID)

@@ -29,14 +29,14 @@ var (
 	sizedPages = []int{2, 2, 1}
 )
 
-// A pageOf is a page of a list.
-type pageOf struct {
+// A listPage is a page of a list.
+type listPage struct {
 	ids   []string
 	bytes int // of all texts and documents
 	next  *atrium.Position
 }
 
-func newPageOf[T any](found []T, next *atrium.Position, describe func(T) (id string, texts []string)) (p pageOf) {
+func newListPage[T any](found []T, next *atrium.Position, describe func(T) (id string, texts []string)) (p listPage) {
 	p.next = next
 	for _, v := range found {
 		id, texts := describe(v)
@@ -48,7 +48,7 @@ func newPageOf[T any](found []T, next *atrium.Position, describe func(T) (id str
 
 // wantPages reads a list to its end. It must return the items made, newest first, on pages of
 // sizedPages, and read little more than they hold.
-func wantPages(t *testing.T, e *env, what string, made []string, list func(e *env, after *atrium.Position) (pageOf, error)) {
+func wantPages(t *testing.T, e *env, what string, made []string, list func(e *env, after *atrium.Position) (listPage, error)) {
 	t.Helper()
 	var after *atrium.Position
 	var met []string
@@ -111,36 +111,36 @@ func listsBoundedInBytes(t *testing.T, e *env) {
 		drafts, deleted, audiences = append(drafts, string(draft.ID)), append(deleted, string(gone.ID)), append(audiences, string(u.ID))
 		prospects = append(prospects, string(p.ID))
 	}
-	wantPages(t, e, "pages", drafts, func(e *env, after *atrium.Position) (pageOf, error) {
+	wantPages(t, e, "pages", drafts, func(e *env, after *atrium.Position) (listPage, error) {
 		found, more, err := e.Pages(ctx, e.tenant, atrium.PageDraft, after, limit)
 		var next *atrium.Position
 		if more {
 			next = atrium.PositionAt(found[len(found)-1].CreatedAt, found[len(found)-1].ID)
 		}
-		return newPageOf(found, next, ofPage), err
+		return newListPage(found, next, ofPage), err
 	})
 	for what, f := range map[string]atrium.PageFilter{"pages of a brand": {BrandID: branded}, "deleted drafts": {Deleted: true, Status: atrium.PageDraft}, "deleted pages": {Deleted: true}} {
 		want := drafts
 		if f.Deleted {
 			want = deleted
 		}
-		wantPages(t, e, what, want, func(e *env, after *atrium.Position) (pageOf, error) {
+		wantPages(t, e, what, want, func(e *env, after *atrium.Position) (listPage, error) {
 			found, next, err := e.FilteredPages(ctx, e.tenant, f, after, limit)
-			return newPageOf(found, next, ofPage), err
+			return newListPage(found, next, ofPage), err
 		})
 	}
 	for what, archived := range map[string]*bool{"audiences": nil, "audiences that are not archived": pointer(false)} {
-		wantPages(t, e, what, audiences, func(e *env, after *atrium.Position) (pageOf, error) {
+		wantPages(t, e, what, audiences, func(e *env, after *atrium.Position) (listPage, error) {
 			found, next, err := e.Audiences(ctx, e.tenant, kept.ID, archived, after, limit)
-			return newPageOf(found, next, func(u atrium.Audience) (string, []string) { return string(u.ID), []string{u.Name} }), err
+			return newListPage(found, next, func(u atrium.Audience) (string, []string) { return string(u.ID), []string{u.Name} }), err
 		})
 	}
 	for what, f := range map[string]atrium.ProspectFilter{
 		"prospects": {}, "prospects of an account": {AccountID: account.ID}, "prospects of an account with a word": {AccountID: account.ID, Words: []string{"sized"}},
 	} {
-		wantPages(t, e, what, prospects, func(e *env, after *atrium.Position) (pageOf, error) {
+		wantPages(t, e, what, prospects, func(e *env, after *atrium.Position) (listPage, error) {
 			found, next, err := e.Prospects(ctx, e.tenant, f, after, limit)
-			return newPageOf(found, next, func(p atrium.Prospect) (string, []string) { return string(p.ID), []string{*p.Slug} }), err
+			return newListPage(found, next, func(p atrium.Prospect) (string, []string) { return string(p.ID), []string{*p.Slug} }), err
 		})
 	}
 	e.sizedBrands(t)
@@ -157,13 +157,13 @@ func (e *env) sizedBrands(t *testing.T) {
 		e.clock.step(time.Second)
 		made = append(made, string(e.brand(t, strings.Repeat("x", size)).ID))
 	}
-	wantPages(t, e, "brands", made, func(e *env, after *atrium.Position) (pageOf, error) {
+	wantPages(t, e, "brands", made, func(e *env, after *atrium.Position) (listPage, error) {
 		found, more, err := e.Brands(t.Context(), e.tenant, after, 100)
 		var next *atrium.Position
 		if more {
 			next = atrium.PositionAt(found[len(found)-1].CreatedAt, found[len(found)-1].ID)
 		}
-		return newPageOf(found, next, func(b atrium.Brand) (string, []string) { return string(b.ID), []string{b.Name} }), err
+		return newListPage(found, next, func(b atrium.Brand) (string, []string) { return string(b.ID), []string{b.Name} }), err
 	})
 }
 
@@ -189,9 +189,9 @@ func (e *env) sizedAccounts(t *testing.T) {
 		"accounts by name":          {atrium.AccountFilter{NamePrefix: "sized"}, atrium.AccountsName},
 		"accounts by name and word": {atrium.AccountFilter{Words: []string{"sized"}}, atrium.AccountsName},
 	} {
-		wantPages(t, e, what, made, func(e *env, after *atrium.Position) (pageOf, error) {
+		wantPages(t, e, what, made, func(e *env, after *atrium.Position) (listPage, error) {
 			found, next, err := e.Accounts(t.Context(), e.tenant, by.AccountFilter, by.order, after, 100)
-			return newPageOf(found, next, func(a atrium.Account) (string, []string) { return string(a.ID), []string{a.Domain, a.Name} }), err
+			return newListPage(found, next, func(a atrium.Account) (string, []string) { return string(a.ID), []string{a.Domain, a.Name} }), err
 		})
 	}
 }
@@ -209,10 +209,10 @@ func (e *env) sizedActivity(t *testing.T) {
 		claims = append(claims, string(e.record(t, atrium.Claim{AccountID: claiming.ID, Domain: text}).EntryID))
 		payloads = append(payloads, string(e.record(t, byID(holding.ID), payload(`{"text":"`+text+`"}`)).EntryID))
 	}
-	list := func(id atrium.AccountID, payloads bool) func(e *env, after *atrium.Position) (pageOf, error) {
-		return func(e *env, after *atrium.Position) (pageOf, error) {
+	list := func(id atrium.AccountID, payloads bool) func(e *env, after *atrium.Position) (listPage, error) {
+		return func(e *env, after *atrium.Position) (listPage, error) {
 			found, next, err := e.Timeline(t.Context(), e.tenant, id, atrium.TimelineFilter{}, after, 100, payloads)
-			return newPageOf(found, next, func(v atrium.TimelineEntry) (string, []string) {
+			return newListPage(found, next, func(v atrium.TimelineEntry) (string, []string) {
 				if payloads && int64(len(v.Payload)) != v.PayloadBytes {
 					t.Errorf("%s has a payload of %d bytes and says %d", v.ID, len(v.Payload), v.PayloadBytes)
 				}
@@ -248,13 +248,13 @@ func (e *env) sizedMoves(t *testing.T) {
 		made = append(made, string(report.Move.ID))
 	}
 	slices.Sort(made) // moves are listed by their identifiers
-	wantPages(t, e, "moves", made, func(e *env, after *atrium.Position) (pageOf, error) {
+	wantPages(t, e, "moves", made, func(e *env, after *atrium.Position) (listPage, error) {
 		found, more, err := e.Moves(t.Context(), e.tenant, after, 100)
 		var next *atrium.Position
 		if more {
 			next = atrium.PositionAt(found[len(found)-1].CreatedAt, found[len(found)-1].ID)
 		}
-		return newPageOf(found, next, func(m atrium.Move) (string, []string) { return string(m.ID), []string{string(m.Rule)} }), err
+		return newListPage(found, next, func(m atrium.Move) (string, []string) { return string(m.ID), []string{string(m.Rule)} }), err
 	})
 }
 

@@ -28,7 +28,7 @@ var merges = []guarantee{
 }
 
 func splitKeepsOtherLinks(t *testing.T, e *env) {
-	a, b, c := e.three(t)
+	a, b, c := e.threeAccounts(t)
 	shared := e.newProspect(a, b)
 	ofAll := e.newProspect(a, b, c)
 	e.put(t, shared, ofAll)
@@ -51,8 +51,8 @@ func splitKeepsOtherLinks(t *testing.T, e *env) {
 	e.wantSoundGroups(t)
 }
 
-// three creates three accounts at different instants, each with an entry and a prospect.
-func (e *env) three(t tb) (a, b, c *atrium.Account) {
+// threeAccounts creates three accounts at different instants, each with an entry and a prospect.
+func (e *env) threeAccounts(t tb) (a, b, c *atrium.Account) {
 	t.Helper()
 	var all []*atrium.Account
 	for _, name := range []string{"A", "B", "C"} {
@@ -67,7 +67,7 @@ func (e *env) three(t tb) (a, b, c *atrium.Account) {
 }
 
 func oldLeadsToSurvivor(t *testing.T, e *env) {
-	a, b, c := e.three(t)
+	a, b, c := e.threeAccounts(t)
 	if d := e.merge(t, a.ID, b.ID); d.ID != b.ID {
 		t.Errorf("the merge returned %s, want %s", d.ID, b.ID)
 	}
@@ -76,7 +76,7 @@ func oldLeadsToSurvivor(t *testing.T, e *env) {
 		if r := e.record(t, claim); r.AccountID != b.ID {
 			t.Errorf("%+v led to %s, want %s", claim, r.AccountID, b.ID)
 		}
-		if d := e.detail(t, a.ID); d.ID != b.ID || *d.LatestActivityAt != e.clock.shows() {
+		if d := e.detail(t, a.ID); d.ID != b.ID || *d.LatestActivityAt != e.clock.instant() {
 			t.Errorf("the account is %+v", d)
 		}
 	}
@@ -107,7 +107,7 @@ func oldLeadsToSurvivor(t *testing.T, e *env) {
 }
 
 func receiptOutlastsMerge(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	claim := byDomain("a.example")
 	before := e.record(t, claim, key("before"))
 	e.merge(t, a.ID, b.ID)
@@ -125,12 +125,12 @@ func receiptOutlastsMerge(t *testing.T, e *env) {
 }
 
 func survivorShowsAll(t *testing.T, e *env) {
-	a, b, c := e.three(t)
+	a, b, c := e.threeAccounts(t)
 	shared := e.newProspect(a, b)
 	e.put(t, shared)
 	newest := e.detail(t, c.ID).LatestActivityAt
 	d := e.merge(t, c.ID, a.ID)
-	if d.Name != "A" || *d.LatestActivityAt != *newest || len(d.Prospects) != 3 || d.UpdatedAt != e.clock.shows() {
+	if d.Name != "A" || *d.LatestActivityAt != *newest || len(d.Prospects) != 3 || d.UpdatedAt != e.clock.instant() {
 		t.Errorf("the survivor is %+v", d)
 	}
 	d = e.merge(t, b.ID, a.ID)
@@ -139,12 +139,12 @@ func survivorShowsAll(t *testing.T, e *env) {
 	}
 	e.wantSoundGroups(t)
 	e.clock.step(1e9)
-	if d = e.split(t, a.ID, c.ID); len(d.Prospects) != 3 || *d.LatestActivityAt == *newest || d.UpdatedAt != e.clock.shows() {
+	if d = e.split(t, a.ID, c.ID); len(d.Prospects) != 3 || *d.LatestActivityAt == *newest || d.UpdatedAt != e.clock.instant() {
 		t.Errorf("after a split it is %+v", d)
 	}
 	e.split(t, a.ID, b.ID)
-	if d := e.detail(t, b.ID); len(d.Prospects) != 2 || d.UpdatedAt != e.clock.shows() {
-		t.Errorf("what was split off is %+v", d)
+	if d := e.detail(t, b.ID); len(d.Prospects) != 2 || d.UpdatedAt != e.clock.instant() {
+		t.Errorf("the account that was split off is %+v", d)
 	}
 	e.wantSoundGroups(t)
 	for _, p := range e.records(t) {
@@ -156,7 +156,7 @@ func survivorShowsAll(t *testing.T, e *env) {
 }
 
 func mergedHasNoName(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	e.merge(t, a.ID, b.ID)
 	if r := e.record(t, byName("A")); e.account(t, r.AccountID).Domain != atrium.UnattributedDomain {
 		t.Errorf("the name of a merged account led to %s", r.AccountID)
@@ -175,7 +175,7 @@ func claimedNameFillsSurvivor(t *testing.T, e *env) {
 	e.merge(t, a, b)
 	e.clock.step(1e9)
 	e.record(t, atrium.Claim{Domain: "a.example", Name: "Filled"})
-	if d := e.detail(t, b); d.Name != "Filled" || d.UpdatedAt != e.clock.shows() || d.Merged[0].Name != "" {
+	if d := e.detail(t, b); d.Name != "Filled" || d.UpdatedAt != e.clock.instant() || d.Merged[0].Name != "" {
 		t.Errorf("the survivor is %+v", d)
 	}
 	e.record(t, atrium.Claim{AccountID: a, Name: "Later"})
@@ -191,7 +191,7 @@ func claimedNameFillsSurvivor(t *testing.T, e *env) {
 }
 
 func groupsMoveTogether(t *testing.T, e *env) {
-	a, b, c := e.three(t)
+	a, b, c := e.threeAccounts(t)
 	d := e.newAccount("d.example", "")
 	e.put(t, d)
 	e.merge(t, a.ID, b.ID)
@@ -225,19 +225,19 @@ func groupsMoveTogether(t *testing.T, e *env) {
 }
 
 func mergeAgain(t *testing.T, e *env) {
-	a, b, c := e.three(t)
+	a, b, c := e.threeAccounts(t)
 	e.merge(t, a.ID, b.ID)
 	want := e.merge(t, b.ID, c.ID)
 	e.clock.step(1e9)
 	for _, again := range [][2]atrium.AccountID{{a.ID, b.ID}, {b.ID, c.ID}, {a.ID, c.ID}} {
 		if d := e.merge(t, again[0], again[1]); d.UpdatedAt != want.UpdatedAt || !slices.Equal(d.Merged, want.Merged) {
-			t.Errorf("a second merge made it %+v", d)
+			t.Errorf("a second merge changed it to %+v", d)
 		}
 	}
 }
 
 func mergeRefused(t *testing.T, e *env) {
-	a, b, c := e.three(t)
+	a, b, c := e.threeAccounts(t)
 	none := e.record(t, atrium.Claim{}).AccountID
 	e.merge(t, a.ID, b.ID)
 	e.merge(t, c.ID, b.ID)
@@ -245,7 +245,7 @@ func mergeRefused(t *testing.T, e *env) {
 	theirs := other.record(t, byDomain("a.example")).AccountID
 	before := describeAll(e.records(t))
 	for what, ids := range map[string][2]atrium.AccountID{
-		"itself": {b.ID, b.ID}, "what was merged into it": {b.ID, a.ID}, "its sibling": {a.ID, c.ID},
+		"itself": {b.ID, b.ID}, "a member of its group": {b.ID, a.ID}, "its sibling": {a.ID, c.ID},
 		"the unattributed account": {a.ID, none}, "an account from the unattributed one": {none, a.ID},
 	} {
 		if _, err := e.MergeAccounts(t.Context(), e.change(), ids[0], ids[1], accept); atrium.CodeOf(err) != atrium.CodeConflict {
@@ -265,7 +265,7 @@ func mergeRefused(t *testing.T, e *env) {
 }
 
 func splitRefused(t *testing.T, e *env) {
-	a, b, c := e.three(t)
+	a, b, c := e.threeAccounts(t)
 	e.merge(t, a.ID, b.ID)
 	other := e.as(e.newTenant(t))
 	for what, ids := range map[string][2]atrium.AccountID{
@@ -283,7 +283,7 @@ func splitRefused(t *testing.T, e *env) {
 }
 
 func mergeIsChecked(t *testing.T, e *env) {
-	a, b, c := e.three(t)
+	a, b, c := e.threeAccounts(t)
 	e.merge(t, a.ID, b.ID)
 	no := errors.New("no")
 	refuse := func(d atrium.AccountDetail) error {
@@ -308,7 +308,7 @@ func mergeIsChecked(t *testing.T, e *env) {
 }
 
 func mergeAudited(t *testing.T, e *env) {
-	a, b, c := e.three(t)
+	a, b, c := e.threeAccounts(t)
 	for range 2 {
 		e.merge(t, a.ID, b.ID)
 	}
@@ -324,7 +324,7 @@ func mergeAudited(t *testing.T, e *env) {
 		b.ID: {`account.update {"after":{"name":"New"},"before":{"name":"B"}}`},
 		c.ID: {`account.update {"after":{"domain":"d.example"},"before":{"domain":"c.example"}}`},
 	} {
-		if got := e.actsOf(t, string(subject)); !slices.Equal(got, want) {
+		if got := e.auditLines(t, string(subject)); !slices.Equal(got, want) {
 			t.Errorf("recorded %q, want %q", got, want)
 		}
 	}
@@ -333,7 +333,7 @@ func mergeAudited(t *testing.T, e *env) {
 // mergesAndEntriesTogether merges and splits accounts on one node while the other appends entries
 // with all kinds of claims for them.
 func mergesAndEntriesTogether(t *testing.T, e *env) {
-	a, b, c := e.three(t)
+	a, b, c := e.threeAccounts(t)
 	ids := []atrium.AccountID{a.ID, b.ID, c.ID}
 	all := make([][]atrium.Receipt, 2*writers)
 	e.onTwoNodes(func(e *env, i int) {
@@ -379,7 +379,7 @@ func mergesAndEntriesTogether(t *testing.T, e *env) {
 func crossingMerges(t *testing.T, e *env) {
 	for range 5 {
 		e := e.as(e.newTenant(t))
-		a, b, c := e.three(t)
+		a, b, c := e.threeAccounts(t)
 		ids := []atrium.AccountID{a.ID, b.ID, c.ID}
 		e.onTwoNodes(func(e *env, i int) {
 			_, err := e.MergeAccounts(t.Context(), e.change(), ids[i%3], ids[(i+1)%3], accept)

@@ -80,7 +80,7 @@ func (p *pair) mergeStep(side int) {
 			a.Name = r.accounts[from].Name
 		}
 		r.accounts[to], r.merged[from] = a, to
-		r.touch(p.clock.shows(), to)
+		r.touch(p.clock.instant(), to)
 	}
 	p.wantDetail(r, d, to)
 }
@@ -115,7 +115,7 @@ func (p *pair) splitStep(side int) {
 		return
 	}
 	delete(r.merged, account)
-	r.touch(p.clock.shows(), from, account)
+	r.touch(p.clock.instant(), from, account)
 	p.wantDetail(r, d, from)
 }
 
@@ -144,7 +144,7 @@ func (p *pair) domainStep(side int) {
 		return
 	}
 	if a.Domain != domain {
-		now := p.clock.shows()
+		now := p.clock.instant()
 		former := atrium.Account{TenantID: r.tenant, Domain: a.Domain, CreatedAt: now, UpdatedAt: now}
 		if taken {
 			owner.Domain, former = a.Domain, owner
@@ -179,7 +179,7 @@ func (p *pair) createStep(side int) {
 	if _, known := r.accounts[d.ID]; known {
 		p.t.Fatalf("created %s twice", d.ID)
 	}
-	now := p.clock.shows()
+	now := p.clock.instant()
 	r.accounts[d.ID] = atrium.Account{ID: d.ID, TenantID: r.tenant, Domain: domain, Name: name, CreatedAt: now, UpdatedAt: now}
 	p.wantDetail(r, d, d.ID)
 }

@@ -117,7 +117,7 @@ func (p *pair) append() {
 				drafts, outcomes = append(drafts, d), append(outcomes, got[i])
 			}
 		}
-		want := r.append(drafts, p.clock.shows(), outcomes, func(id atrium.AccountID) string { return p.as(r.tenant).account(p.t, id).Name })
+		want := r.append(drafts, p.clock.instant(), outcomes, func(id atrium.AccountID) string { return p.as(r.tenant).account(p.t, id).Name })
 		for i := range want {
 			if outcomes[i].Receipt != want[i].Receipt || !sameCode(outcomes[i].Err, want[i].Err) {
 				p.t.Fatalf("draft %s of %s: %+v, want %+v", drafts[i].ID, r.tenant, outcomes[i], want[i])
@@ -153,7 +153,7 @@ func (p *pair) rename(side int) {
 			p.t.Fatalf("error %v, want that of check", err)
 		}
 	default:
-		r.rename(id, name, p.clock.shows())
+		r.rename(id, name, p.clock.instant())
 		if want := r.accounts[r.root(id)]; err != nil || describe(&got.Account) != describe(&want) {
 			p.t.Fatalf("renamed %+v, %v, want %+v", got, err, want)
 		}
@@ -171,7 +171,7 @@ func (p *pair) importChunk(side int) {
 	}
 	after, added, refused := r.clone(), 0, false
 	for _, record := range chunk {
-		isNew, ok := after.take(record)
+		isNew, ok := after.importRecord(record)
 		if refused = !ok; refused {
 			break
 		}

@@ -101,7 +101,7 @@ func entryMoved(t *testing.T, e *env) {
 	before := e.account(t, a.AccountID)
 	e.clock.step(time.Hour)
 	m := e.move(t, second.EntryID, b.AccountID)
-	if m.From != a.AccountID || m.To != b.AccountID || m.Moved != 1 || m.CreatedAt != e.clock.shows() || m.UndoneAt != nil || m.Rule != nil {
+	if m.From != a.AccountID || m.To != b.AccountID || m.Moved != 1 || m.CreatedAt != e.clock.instant() || m.UndoneAt != nil || m.Rule != nil {
 		t.Errorf("the move is %+v", m)
 	}
 	got := e.entry(t, second.EntryID)
@@ -174,11 +174,11 @@ func moveUndone(t *testing.T, e *env) {
 	again := e.move(t, a.EntryID, a.AccountID)
 	e.clock.step(time.Hour)
 	for _, m := range []atrium.Move{again, *report.Move, one} {
-		if r := e.undo(t, m.ID); r.Restored != m.Moved || r.Skipped != 0 || r.Move.UndoneAt == nil || *r.Move.UndoneAt != e.clock.shows() {
+		if r := e.undo(t, m.ID); r.Restored != m.Moved || r.Skipped != 0 || r.Move.UndoneAt == nil || *r.Move.UndoneAt != e.clock.instant() {
 			t.Errorf("undone: %+v", r)
 		}
 		got, err := e.FindMove(t.Context(), e.tenant, m.ID)
-		if m.UndoneAt = pointer(e.clock.shows()); err != nil || describeMove(got) != describeMove(m) {
+		if m.UndoneAt = pointer(e.clock.instant()); err != nil || describeMove(got) != describeMove(m) {
 			t.Errorf("the move is %s, %v, want %s", describeMove(got), err, describeMove(m))
 		}
 	}
@@ -237,13 +237,13 @@ func moveRefused(t *testing.T, e *env) {
 	if after := e.state(t); !slices.Equal(after, before) {
 		t.Errorf("the tenant has\n%q\nwant\n%q", after, before)
 	}
-	if all, _, err := e.Moves(t.Context(), e.tenant, nil, 10); err != nil || len(all) > 0 || e.audited(t) != "" {
-		t.Errorf("there are moves %+v, %v, and audited %s", all, err, e.audited(t))
+	if all, _, err := e.Moves(t.Context(), e.tenant, nil, 10); err != nil || len(all) > 0 || e.auditText(t) != "" {
+		t.Errorf("there are moves %+v, %v, and audited %s", all, err, e.auditText(t))
 	}
 }
 
-// audited returns all actions and details in the tenant's audit log.
-func (e *env) audited(t tb) string {
+// auditText returns all actions and details in the tenant's audit log.
+func (e *env) auditText(t tb) string {
 	t.Helper()
 	var b strings.Builder
 	if err := e.db.Query(t.Context(), "SELECT action, subject, detail FROM audit WHERE tenant_id = $1 ORDER BY number", engine.Args{storedID(e.tenant)},
@@ -328,7 +328,7 @@ func moveAudited(t *testing.T, e *env) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	e.undo(t, one.ID)
-	log := e.audited(t)
+	log := e.auditText(t)
 	for _, part := range []string{
 		"account_log.move " + string(a[0].EntryID), "move.create " + string(report.Move.ID), "move.undo " + string(one.ID), string(a[0].AccountID), string(b),
 		`"pointer":"/secret"`, fmt.Sprintf(`"equalsSha256":"%x"`, sha256.Sum256([]byte(`"hunter2"`))),

@@ -27,10 +27,10 @@ func firstNameOfNewAccount(t *testing.T, e *env) {
 		e.draft(t, atrium.Claim{Domain: "ACME.example", Name: "First"}), e.draft(t, atrium.Claim{Domain: "acme.example", Name: "Second"})))
 	want := atrium.Account{
 		ID: r[0].AccountID, TenantID: e.tenant, Domain: "acme.example", Name: "First",
-		CreatedAt: e.clock.shows(), UpdatedAt: e.clock.shows(),
+		CreatedAt: e.clock.instant(), UpdatedAt: e.clock.instant(),
 	}
 	got := e.account(t, want.ID)
-	if got.LatestActivityAt == nil || *got.LatestActivityAt != e.clock.shows() {
+	if got.LatestActivityAt == nil || *got.LatestActivityAt != e.clock.instant() {
 		t.Errorf("latest activity at %v, want now", got.LatestActivityAt)
 	}
 	if got.LatestActivityAt = nil; got != want {
@@ -63,7 +63,7 @@ func fillMovesUpdatedAt(t *testing.T, e *env) {
 	at := func(claim atrium.Claim, want atrium.Time) {
 		t.Helper()
 		e.clock.step(time.Second)
-		now := e.clock.shows()
+		now := e.clock.instant()
 		e.record(t, claim)
 		if want == 0 {
 			want = now
@@ -76,7 +76,7 @@ func fillMovesUpdatedAt(t *testing.T, e *env) {
 	at(byDomain("acme.example"), made.CreatedAt)
 	at(byID(made.AccountID), made.CreatedAt)
 	at(atrium.Claim{AccountID: made.AccountID, Name: "Acme"}, 0)
-	filled := e.clock.shows()
+	filled := e.clock.instant()
 	at(atrium.Claim{Domain: "acme.example", Name: "Bolt"}, filled)
 	at(byName("acme"), filled)
 }
@@ -90,7 +90,7 @@ func updatedAtNeverGoesBack(t *testing.T, e *env) {
 	}
 	e.clock.step(2 * time.Hour)
 	e.rename(t, made.AccountID, "Bolt")
-	renamed := e.clock.shows()
+	renamed := e.clock.instant()
 	e.clock.step(-time.Hour)
 	if a := e.rename(t, made.AccountID, "Cord"); a.UpdatedAt != renamed || a.Name != "Cord" {
 		t.Errorf("renamed an hour before its last update: %+v, want updated at %s", a, renamed)
@@ -112,8 +112,8 @@ func latestActivityNeverGoesBack(t *testing.T, e *env) {
 		if at := e.account(t, a.ID).LatestActivityAt; at == nil || *at != newest {
 			t.Errorf("the latest activity is at %s, want %s", at, newest)
 		}
-		if r.CreatedAt != e.clock.shows() {
-			t.Errorf("an entry was recorded at %s, want %s", r.CreatedAt, e.clock.shows())
+		if r.CreatedAt != e.clock.instant() {
+			t.Errorf("an entry was recorded at %s, want %s", r.CreatedAt, e.clock.instant())
 		}
 	}
 }
@@ -142,7 +142,7 @@ func renameMovesUpdatedAt(t *testing.T, e *env) {
 	for _, name := range []string{"Acme", "acme", "Bolt"} {
 		e.clock.step(time.Minute)
 		want := a
-		want.Name, want.UpdatedAt = name, e.clock.shows()
+		want.Name, want.UpdatedAt = name, e.clock.instant()
 		got, err := e.RenameAccount(t.Context(), e.change(), a.ID, name, accept)
 		if err != nil || describe(&got.Account) != describe(&want) || len(got.Prospects) != 1 || got.Prospects[0].ID != p.ID {
 			t.Errorf("renamed to %+v, %v, want %+v", got, err, want)
@@ -157,10 +157,10 @@ func renameToSameName(t *testing.T, e *env) {
 	a := e.account(t, e.record(t, atrium.Claim{Domain: "acme.example", Name: "Acme"}).AccountID)
 	e.clock.step(time.Minute)
 	if got := e.rename(t, a.ID, "Acme"); describe(&got) != describe(&a) {
-		t.Errorf("renamed to %+v, want it as it was, %+v", got, a)
+		t.Errorf("renamed to %+v, want no change, %+v", got, a)
 	}
 	if got := e.account(t, a.ID); describe(&got) != describe(&a) {
-		t.Errorf("stored %+v, want it as it was, %+v", got, a)
+		t.Errorf("stored %+v, want no change, %+v", got, a)
 	}
 }
 

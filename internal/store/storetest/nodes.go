@@ -95,7 +95,7 @@ func renamesAndEntriesTogether(t *testing.T, e *env) {
 		e.record(t, byID(id))
 	})
 	a := e.account(t, id)
-	if a.Name == "" || *a.LatestActivityAt != e.clock.shows() || a.UpdatedAt != e.clock.shows() {
+	if a.Name == "" || *a.LatestActivityAt != e.clock.instant() || a.UpdatedAt != e.clock.instant() {
 		t.Errorf("the account is %+v", a)
 	}
 	if n := len(e.entries(t)); n != 2*writers+1 {

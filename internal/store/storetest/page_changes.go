@@ -55,17 +55,17 @@ func (e *env) wantPage(t tb, want atrium.ScheduledPage) {
 	}
 }
 
-// An auditedAct is a row of the audit log.
-type auditedAct struct {
+// An auditRecord is a row of the audit log.
+type auditRecord struct {
 	actor, action string
 	detail        map[string]any
 }
 
-// acts returns the audit rows of a subject, the oldest first.
-func (e *env) acts(t tb, subject string) (acts []auditedAct) {
+// auditRecords returns the audit rows of a subject, the oldest first.
+func (e *env) auditRecords(t tb, subject string) (acts []auditRecord) {
 	t.Helper()
 	for _, r := range slices.Backward(e.auditRows(t, atrium.AuditFilter{Subject: subject}, 100)) {
-		a := auditedAct{actor: r.Actor, action: r.Action}
+		a := auditRecord{actor: r.Actor, action: r.Action}
 		if err := json.Unmarshal(r.Detail, &a.detail); err != nil {
 			t.Errorf("the detail %s: %v", r.Detail, err)
 		}
@@ -74,11 +74,11 @@ func (e *env) acts(t tb, subject string) (acts []auditedAct) {
 	return acts
 }
 
-// wantActs fails the test unless exactly these actions on a subject were recorded.
-func (e *env) wantActs(t tb, subject string, want ...string) {
+// wantAuditActions fails the test unless exactly these actions on a subject were recorded.
+func (e *env) wantAuditActions(t tb, subject string, want ...string) {
 	t.Helper()
 	var got []string
-	for _, a := range e.acts(t, subject) {
+	for _, a := range e.auditRecords(t, subject) {
 		got = append(got, a.action)
 	}
 	if !slices.Equal(got, want) {
@@ -92,7 +92,7 @@ func pageAsMade(t *testing.T, e *env) {
 	made, replayed, err := e.CreatePage(t.Context(), e.keyed("page", "same"), draft)
 	want := atrium.ScheduledPage{Page: draft}
 	want.ID, want.TenantID, want.Status = made.ID, e.tenant, atrium.PageDraft
-	want.CreatedAt, want.UpdatedAt = e.clock.shows(), e.clock.shows()
+	want.CreatedAt, want.UpdatedAt = e.clock.instant(), e.clock.instant()
 	if err != nil || replayed || !reflect.DeepEqual(made, want) {
 		t.Fatalf("made %+v, %v, want %+v", made, err, want)
 	}
@@ -107,7 +107,7 @@ func pageAsMade(t *testing.T, e *env) {
 		BrandID: &other.ID, Name: pointer("n"), Context: pointer("c"), Title: pointer(""), Actions: []byte(`[{"actionIndex":1}]`),
 		Scripts: []byte(`[1]`), FooterLinks: []byte(`["<"]`), HeaderActionID: pointer("action_2"), Metadata: []byte(`{"b":1e2,"a":false}`),
 	}, accept)
-	want.BrandID, want.Name, want.Context, want.Title, want.UpdatedAt = string(other.ID), "n", "c", "", e.clock.shows()
+	want.BrandID, want.Name, want.Context, want.Title, want.UpdatedAt = string(other.ID), "n", "c", "", e.clock.instant()
 	want.Actions, want.Scripts, want.FooterLinks = []byte(`[{"actionIndex":1}]`), []byte(`[1]`), []byte(`["<"]`)
 	want.HeaderActionID, want.Metadata = pointer("action_2"), []byte(`{"b":1e2,"a":false}`)
 	if err != nil || !reflect.DeepEqual(changed, want) {
@@ -118,11 +118,11 @@ func pageAsMade(t *testing.T, e *env) {
 	e.clock.step(1e9)
 	for _, same := range []atrium.PageEdit{{}, {Name: pointer("n"), Actions: want.Actions, Metadata: want.Metadata, HeaderActionID: pointer("action_2")}} {
 		if got, err := e.UpdatePage(t.Context(), e.change(), made.ID, same, accept); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("what it has changed it to %+v, %v", got, err)
+			t.Errorf("the same values changed it to %+v, %v", got, err)
 		}
 	}
 	unset, err := e.UpdatePage(t.Context(), e.change(), made.ID, atrium.PageEdit{HeaderActionID: pointer(""), Metadata: []byte("null")}, accept)
-	want.HeaderActionID, want.Metadata, want.UpdatedAt = nil, nil, e.clock.shows()
+	want.HeaderActionID, want.Metadata, want.UpdatedAt = nil, nil, e.clock.instant()
 	if err != nil || !reflect.DeepEqual(unset, want) {
 		t.Errorf("without them it is %+v, %v, want %+v", unset, err, want)
 	}
@@ -152,7 +152,7 @@ func (e *env) everyChange(t tb, id atrium.PageID, check func(atrium.ScheduledPag
 	ctx, c := t.Context(), e.change()
 	errs := map[string]error{}
 	_, errs["update"] = e.UpdatePage(ctx, c, id, atrium.PageEdit{Name: pointer("x")}, check)
-	_, errs["schedule"] = e.SchedulePage(ctx, c, id, atrium.Schedule{PublishAt: pointer(e.clock.shows() + 1000)}, check)
+	_, errs["schedule"] = e.SchedulePage(ctx, c, id, atrium.Schedule{PublishAt: pointer(e.clock.instant() + 1000)}, check)
 	errs["unschedule"] = e.UnschedulePage(ctx, c, id, check)
 	for _, transition := range []atrium.PageTransition{atrium.PagePublish, atrium.PageUnpublish, atrium.PageArchive, atrium.PageRestore} {
 		_, errs[string(transition)] = e.TakePage(ctx, c, id, transition, check)
@@ -220,7 +220,7 @@ func pageTransitions(t *testing.T, e *env) {
 			want := atrium.ScheduledPage{Page: e.page(t, p.ID)}
 			got, err := e.TakePage(t.Context(), e.change(), p.ID, step, accept)
 			if to, ok := steps[step]; ok {
-				want.Status, want.UpdatedAt = to, e.clock.shows()
+				want.Status, want.UpdatedAt = to, e.clock.instant()
 				if err != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("%s of one in state %s: %+v, %v", step, from, got, err)
 				}
@@ -246,7 +246,7 @@ func deletedPage(t *testing.T, e *env) {
 		t.Fatal(err)
 	}
 	deleted := made
-	deleted.DeletedAt, deleted.UpdatedAt = pointer(e.clock.shows()), e.clock.shows()
+	deleted.DeletedAt, deleted.UpdatedAt = pointer(e.clock.instant()), e.clock.instant()
 	e.wantPage(t, deleted)
 
 	e.clock.step(1e9)
@@ -266,9 +266,9 @@ func deletedPage(t *testing.T, e *env) {
 		}
 	}
 	back := made
-	back.UpdatedAt = e.clock.shows()
+	back.UpdatedAt = e.clock.instant()
 	e.wantPage(t, back)
-	e.wantActs(t, string(made.ID), "page.create", "page.delete", "page.undelete")
+	e.wantAuditActions(t, string(made.ID), "page.create", "page.delete", "page.undelete")
 }
 
 // filtered reads a filtered list to its end.
@@ -377,8 +377,8 @@ func pageAudited(t *testing.T, e *env) {
 	if _, err := e.TakePage(t.Context(), e.change(), made.ID, atrium.PagePublish, accept); err != nil {
 		t.Fatal(err)
 	}
-	acts := e.acts(t, string(made.ID))
-	e.wantActs(t, string(made.ID), "page.create", "page.update", "page.publish")
+	acts := e.auditRecords(t, string(made.ID))
+	e.wantAuditActions(t, string(made.ID), "page.create", "page.update", "page.publish")
 	after := acts[1].detail["after"].(map[string]any)
 	if before := acts[1].detail["before"].(map[string]any); len(before) != 2 || before["title"] != "A faster way" || after["title"] != "New" {
 		t.Errorf("the update is recorded as %v", acts[1].detail)
@@ -484,7 +484,7 @@ func pageSizes(t *testing.T, e *env) {
 	}
 	p, err = e.ScheduledPage(t.Context(), e.tenant, large.ID)
 	if err != nil || p.Size() <= atrium.MaxPageSize {
-		t.Fatalf("read what was imported: %v", err)
+		t.Fatalf("read the imported page: %v", err)
 	}
 	wantTooLarge("grow from above", update(&p, large.Context+"x"))
 	if err := update(&p, large.Context[1:]); err != nil {

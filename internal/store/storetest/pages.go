@@ -35,7 +35,7 @@ func pageAsGiven(t *testing.T, e *env) {
 	plain := e.newPage(atrium.PageDraft)
 	full := e.newPage(atrium.PageArchived)
 	full.Actions, full.Scripts, full.FooterLinks = []byte(`[{"b":1,"a":1.50}]`), []byte(`[[]]`), []byte(`["\u0000"]`)
-	full.HeaderActionID, full.Metadata, full.DeletedAt = pointer(""), []byte(`false`), pointer(e.clock.shows()+1000)
+	full.HeaderActionID, full.Metadata, full.DeletedAt = pointer(""), []byte(`false`), pointer(e.clock.instant()+1000)
 	full.UpdatedAt += 5000
 	e.put(t, plain, full)
 	for _, want := range []*atrium.Page{plain, full} {
@@ -98,7 +98,7 @@ func (e *env) manyPages(t tb, n int) (all []*atrium.Page) {
 	var records []store.Record
 	for i := range n {
 		p := e.newPage(atrium.PageStatuses()[i%3])
-		p.CreatedAt = e.clock.shows() + atrium.Time(i/4*1000) - 4000
+		p.CreatedAt = e.clock.instant() + atrium.Time(i/4*1000) - 4000
 		if i%5 == 4 {
 			p.DeletedAt = pointer(p.CreatedAt + 1000)
 		}
@@ -184,7 +184,7 @@ func positionWithoutPage(t *testing.T, e *env) {
 
 func audiencesCounted(t *testing.T, e *env) {
 	p, other := e.newPage(atrium.PagePublished), e.newPage(atrium.PagePublished)
-	p.DeletedAt = pointer(e.clock.shows())
+	p.DeletedAt = pointer(e.clock.instant())
 	e.put(t, p, other)
 	for i, archived := range []bool{true, false, false, true, false} {
 		e.put(t, e.newAudience(p, archived))

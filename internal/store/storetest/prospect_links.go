@@ -33,7 +33,7 @@ func prospectLinked(t *testing.T, e *env) {
 		e.link(t, b, p.ID)
 		e.link(t, a, p.ID)
 	}
-	linkedAt := e.clock.shows() - 1_000_000
+	linkedAt := e.clock.instant() - 1_000_000
 	e.wantProspect(t, p, a, b)
 	for _, id := range []atrium.AccountID{a, b} {
 		if linked, updated := shown(id); !slices.Equal(linked, []atrium.ProspectID{p.ID}) || updated != linkedAt {
@@ -53,7 +53,7 @@ func prospectLinked(t *testing.T, e *env) {
 	if _, err := e.DeleteProspect(t.Context(), e.change(), p.ID, accept); err != nil {
 		t.Fatal(err)
 	}
-	if linked, updated := shown(b); len(linked) != 0 || updated != e.clock.shows() {
+	if linked, updated := shown(b); len(linked) != 0 || updated != e.clock.instant() {
 		t.Errorf("the account has %v since %s", linked, updated)
 	}
 	wantCode(t, e.linkErr(t, a, p.ID), atrium.CodeNotFound)
@@ -149,7 +149,7 @@ func (w deadlockCounter) Write(ctx context.Context, do func(engine.Tx) error) er
 func linksAndMergesInOneOrder(t *testing.T, e *env) {
 	var deadlocks atomic.Int64
 	e.Store = store.New(deadlockCounter{e.db, &deadlocks}, e.clock.now)
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	p := e.prospect(t, "jane@acme.example")
 	e.link(t, a.ID, p.ID)
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")

@@ -80,20 +80,20 @@ func prospectAsMade(t *testing.T, e *env) {
 		LinkedinProfileURL: pointer("x"),
 	}
 	made, _, err := e.CreateProspect(t.Context(), e.change(), given)
-	if err != nil || made.ID == "" || made.CreatedAt != e.clock.shows() || *made.Domain != "" {
+	if err != nil || made.ID == "" || made.CreatedAt != e.clock.instant() || *made.Domain != "" {
 		t.Fatalf("made %+v, %v", made, err)
 	}
 	e.wantProspect(t, made)
 	e.clock.step(time.Second)
 	changed, err := e.UpdateProspect(t.Context(), e.change(), made.ID, func(p *atrium.Prospect) { p.Name, p.Email = nil, pointer("jane@acme.example") }, accept)
 	want := made
-	want.Name, want.Email, want.UpdatedAt = nil, pointer("jane@acme.example"), e.clock.shows()
+	want.Name, want.Email, want.UpdatedAt = nil, pointer("jane@acme.example"), e.clock.instant()
 	if err != nil || !reflect.DeepEqual(changed, want) {
 		t.Fatalf("changed to %+v, %v, want %+v", changed, err, want)
 	}
 	e.clock.step(time.Second)
 	if same, err := e.UpdateProspect(t.Context(), e.change(), made.ID, func(p *atrium.Prospect) { p.Email = pointer("jane@acme.example") }, accept); err != nil || !reflect.DeepEqual(same, want) {
-		t.Errorf("what it has changed it to %+v, %v", same, err)
+		t.Errorf("the same values changed it to %+v, %v", same, err)
 	}
 	e.wantProspect(t, want)
 }

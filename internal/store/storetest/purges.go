@@ -11,17 +11,17 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// An unpurged is a DB whose purges fail.
-type unpurged struct{ engine.DB }
+// A failingPurges is a DB whose purges fail.
+type failingPurges struct{ engine.DB }
 
-func (unpurged) Purge(context.Context, int64) error {
+func (failingPurges) Purge(context.Context, int64) error {
 	return &engine.Error{Class: engine.Unavailable, Err: errOnPurpose}
 }
 
-// unpurged returns the env of a node that cannot purge the database.
-func (e *env) unpurged() *env {
+// withoutPurges returns the env of a node that cannot purge the database.
+func (e *env) withoutPurges() *env {
 	other := *e
-	other.Store = store.New(unpurged{e.db}, e.clock.now)
+	other.Store = store.New(failingPurges{e.db}, e.clock.now)
 	return &other
 }
 
@@ -41,7 +41,7 @@ func (e *env) erasures(t tb) (n int) {
 func (e *env) wantUncompleted(t tb) {
 	t.Helper()
 	n := e.erasures(t)
-	if _, err := e.unpurged().EraseEntries(t.Context()); !errors.Is(err, errOnPurpose) {
+	if _, err := e.withoutPurges().EraseEntries(t.Context()); !errors.Is(err, errOnPurpose) {
 		t.Errorf("without a purge: %v", err)
 	}
 	if left := e.erasures(t); n == 0 || left != n {
@@ -54,9 +54,9 @@ func (e *env) wantUncompleted(t tb) {
 }
 
 func erasedAfterPurge(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	e.merge(t, a.ID, b.ID)
-	if e.unpurged().erase(t, a.ID) {
+	if e.withoutPurges().erase(t, a.ID) {
 		t.Error("the erasure is complete without a purge")
 	}
 	if n := e.entriesOf(t, a.ID) + e.entriesOf(t, b.ID); n != 0 {
@@ -68,7 +68,7 @@ func erasedAfterPurge(t *testing.T, e *env) {
 func deletedAfterPurge(t *testing.T, e *env) {
 	e = e.fresh(t) // small enough to be purged within the request
 	p, other := e.prospect(t, "jane@acme.example"), e.prospect(t, "joe@acme.example")
-	if done, err := e.unpurged().DeleteProspect(t.Context(), e.change(), p.ID, accept); err != nil || done {
+	if done, err := e.withoutPurges().DeleteProspect(t.Context(), e.change(), p.ID, accept); err != nil || done {
 		t.Errorf("done %v without a purge, %v", done, err)
 	}
 	if _, err := e.Prospect(t.Context(), e.tenant, p.ID); atrium.CodeOf(err) != atrium.CodeNotFound {
@@ -85,7 +85,7 @@ func deletedBesideAccount(t *testing.T, e *env) {
 	account := &atrium.Account{ID: sameDigits(t, p.ID), Domain: "acme.example"}
 	e.put(t, account)
 	e.put(t, e.newEntry(account, ""))
-	if _, err := e.unpurged().DeleteProspect(t.Context(), e.change(), p.ID, accept); err != nil {
+	if _, err := e.withoutPurges().DeleteProspect(t.Context(), e.change(), p.ID, accept); err != nil {
 		t.Fatal(err)
 	}
 	e.eraseAll(t)

@@ -117,12 +117,12 @@ func (e *env) wantRecords(t *testing.T, want ...store.Record) {
 // Functions that make records with the current time.
 
 func (e *env) newAccount(domain, name string) *atrium.Account {
-	at := e.clock.shows()
+	at := e.clock.instant()
 	return &atrium.Account{ID: atrium.NewID[atrium.AccountID](), Domain: domain, Name: name, CreatedAt: at, UpdatedAt: at}
 }
 
 func (e *env) newProspect(accounts ...*atrium.Account) *atrium.LinkedProspect {
-	at := e.clock.shows()
+	at := e.clock.instant()
 	p := &atrium.LinkedProspect{Prospect: atrium.Prospect{ID: atrium.NewID[atrium.ProspectID](), CreatedAt: at, UpdatedAt: at}}
 	for _, a := range accounts {
 		p.AccountIDs = append(p.AccountIDs, a.ID)
@@ -133,7 +133,7 @@ func (e *env) newProspect(accounts ...*atrium.Account) *atrium.LinkedProspect {
 }
 
 func (e *env) newPage(status atrium.PageStatus) *atrium.Page {
-	at := e.clock.shows()
+	at := e.clock.instant()
 	return &atrium.Page{
 		ID: atrium.NewID[atrium.PageID](), BrandID: "brand", Name: "Name", Context: "Context", Title: "Title", Status: status,
 		Actions: []byte("[]"), Scripts: []byte("[]"), FooterLinks: []byte("[]"), CreatedAt: at, UpdatedAt: at,
@@ -141,7 +141,7 @@ func (e *env) newPage(status atrium.PageStatus) *atrium.Page {
 }
 
 func (e *env) newAudience(page *atrium.Page, archived bool) *atrium.Audience {
-	at := e.clock.shows()
+	at := e.clock.instant()
 	return &atrium.Audience{
 		ID: atrium.NewID[atrium.AudienceID](), PageID: page.ID, Name: "Audience", Archived: archived, CreatedAt: at, UpdatedAt: at,
 	}
@@ -150,13 +150,13 @@ func (e *env) newAudience(page *atrium.Page, archived bool) *atrium.Audience {
 // newVersion makes a version. Number 0 means the next number.
 func (e *env) newVersion(audience *atrium.Audience, number int64) *atrium.AudienceVersion {
 	return &atrium.AudienceVersion{PageID: audience.PageID, Version: atrium.Version{
-		ID: atrium.NewID[atrium.VersionID](), AudienceID: audience.ID, Number: number, Content: []byte(`{}`), CreatedAt: e.clock.shows(),
+		ID: atrium.NewID[atrium.VersionID](), AudienceID: audience.ID, Number: number, Content: []byte(`{}`), CreatedAt: e.clock.instant(),
 	}}
 }
 
 func (e *env) newEntry(account *atrium.Account, key string) *atrium.Entry {
 	return &atrium.Entry{
-		ID: atrium.NewID[atrium.EntryID](), AccountID: account.ID, CreatedAt: e.clock.shows(),
+		ID: atrium.NewID[atrium.EntryID](), AccountID: account.ID, CreatedAt: e.clock.instant(),
 		Submission: atrium.Submission{Source: "crm", Type: atrium.DefaultType, Payload: []byte(`{}`), IdempotencyKey: key},
 	}
 }

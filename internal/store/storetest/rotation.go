@@ -42,8 +42,8 @@ func rotationIsSeen(t *testing.T, e *env) {
 	other.wantKey(t, k, secretHash(2), secretHash(1))
 	k = other.rotate(t, k.ID, secretHash(3), 0)
 	e.wantKey(t, k, secretHash(3), nil)
-	if want := e.clock.shows(); k.PreviousEndsAt == nil || *k.PreviousEndsAt != want {
-		t.Errorf("without a grace the former secret ends at %v, want %s", k.PreviousEndsAt, want)
+	if want := e.clock.instant(); k.PreviousEndsAt == nil || *k.PreviousEndsAt != want {
+		t.Errorf("without a grace period the previous secret ends at %v, want %s", k.PreviousEndsAt, want)
 	}
 }
 
@@ -91,9 +91,9 @@ func rotationsAtOnce(t *testing.T, e *env) {
 func revokedAfterRotation(t *testing.T, e *env) {
 	k := e.newKey(t, atrium.NewID[atrium.KeyID]())
 	k = e.rotate(t, k.ID, secretHash(2), time.Hour)
-	k.RevokedAt = pointer(e.clock.shows())
+	k.RevokedAt = pointer(e.clock.instant())
 	got, err := e.RevokeKey(t.Context(), e.change(), k.ID, accept)
-	if err != nil || !reflect.DeepEqual(got, k) || got.WorksAt(e.clock.shows()) {
+	if err != nil || !reflect.DeepEqual(got, k) || got.WorksAt(e.clock.instant()) {
 		t.Errorf("revoked %+v, %v, want %+v", got, err, k)
 	}
 	_, _, err = e.RotateKey(t.Context(), e.change(), k.ID, secretHash(3), time.Hour, accept)

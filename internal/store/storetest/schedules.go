@@ -27,7 +27,7 @@ var schedules = []guarantee{
 
 // in returns the instant after d.
 func (e *env) in(d time.Duration) *atrium.Time {
-	return pointer(e.clock.shows() + atrium.At(time.UnixMicro(d.Microseconds())))
+	return pointer(e.clock.instant() + atrium.At(time.UnixMicro(d.Microseconds())))
 }
 
 func (e *env) schedule(t tb, id atrium.PageID, publish, unpublish *atrium.Time) atrium.ScheduledPage {
@@ -66,7 +66,7 @@ func scheduleAsGiven(t *testing.T, e *env) {
 		}
 		e.wantPage(t, want)
 	}
-	for _, past := range []atrium.Time{e.clock.shows(), e.clock.shows() - 1000} {
+	for _, past := range []atrium.Time{e.clock.instant(), e.clock.instant() - 1000} {
 		_, err := e.SchedulePage(t.Context(), e.change(), want.ID, atrium.Schedule{PublishAt: &past, UnpublishAt: &past}, accept)
 		wantFaultAt(t, err, "/publishAt", "/unpublishAt")
 	}
@@ -91,9 +91,9 @@ func scheduleAsGiven(t *testing.T, e *env) {
 	if err := e.DeletePage(t.Context(), e.change(), want.ID, accept); err != nil {
 		t.Fatal(err)
 	}
-	want.DeletedAt = pointer(e.clock.shows())
+	want.DeletedAt = pointer(e.clock.instant())
 	e.wantPage(t, want)
-	e.wantActs(t, string(want.ID), "page.create", "page.schedule", "page.schedule", "page.schedule", "page.publish",
+	e.wantAuditActions(t, string(want.ID), "page.create", "page.schedule", "page.schedule", "page.schedule", "page.publish",
 		"page.unschedule", "page.schedule", "page.unschedule", "page.delete")
 }
 
@@ -106,15 +106,15 @@ func scheduleDone(t *testing.T, e *env) {
 	e.runDue(t, 0)
 	e.clock.step(time.Millisecond)
 	e.runDue(t, 1)
-	p.Status, p.UpdatedAt, p.Schedule = atrium.PagePublished, e.clock.shows(), atrium.Schedule{UnpublishAt: unpublish}
+	p.Status, p.UpdatedAt, p.Schedule = atrium.PagePublished, e.clock.instant(), atrium.Schedule{UnpublishAt: unpublish}
 	e.wantPage(t, p)
 	e.clock.step(time.Hour)
 	e.runDue(t, 1)
 	e.runDue(t, 0)
-	p.Status, p.UpdatedAt, p.Schedule = atrium.PageDraft, e.clock.shows(), atrium.Schedule{}
+	p.Status, p.UpdatedAt, p.Schedule = atrium.PageDraft, e.clock.instant(), atrium.Schedule{}
 	e.wantPage(t, p)
-	e.wantActs(t, string(p.ID), "page.create", "page.schedule", "page.publish", "page.unpublish")
-	act := e.acts(t, string(p.ID))[2]
+	e.wantAuditActions(t, string(p.ID), "page.create", "page.schedule", "page.publish", "page.unpublish")
+	act := e.auditRecords(t, string(p.ID))[2]
 	if want := fmt.Sprintf("map[after:map[status:published] before:map[status:draft] dueAt:%s scheduledBy:key_test]", publish); act.actor != atrium.ActorSchedule || fmt.Sprint(act.detail) != want {
 		t.Errorf("recorded %+v, want %s", act, want)
 	}
@@ -132,8 +132,8 @@ func scheduleSkipped(t *testing.T, e *env) {
 	e.runDue(t, 0)
 	p.Status = atrium.PageArchived
 	e.wantPage(t, p)
-	e.wantActs(t, string(p.ID), "page.create", "page.schedule", "page.archive", "page.schedule.skipped")
-	detail := e.acts(t, string(p.ID))[3].detail
+	e.wantAuditActions(t, string(p.ID), "page.create", "page.schedule", "page.archive", "page.schedule.skipped")
+	detail := e.auditRecords(t, string(p.ID))[3].detail
 	if detail["action"] != "publish" || detail["scheduledBy"] != "key_test" || detail["reason"] != "The page is in the state archived, which allows: restore." {
 		t.Errorf("recorded %v", detail)
 	}
@@ -150,12 +150,12 @@ func scheduleOnce(t *testing.T, e *env) {
 	e.clock.step(time.Hour)
 	e.onTwoNodes(func(e *env, _ int) {
 		if _, _, err := e.RunDue(t.Context(), "", 100); err != nil {
-			t.Errorf("run what is due: %v", err)
+			t.Errorf("run due actions: %v", err)
 		}
 	})
 	for _, id := range all {
 		e.wantStatus(t, id, atrium.PagePublished)
-		e.wantActs(t, string(id), "page.create", "page.schedule", "page.publish")
+		e.wantAuditActions(t, string(id), "page.create", "page.schedule", "page.publish")
 	}
 	e.runDue(t, 0)
 }
@@ -189,7 +189,7 @@ func scheduleSurvives(t *testing.T, e *env) {
 	e.wantStatus(t, p.ID, atrium.PageDraft)
 	e.runDue(t, 1)
 	e.wantStatus(t, p.ID, atrium.PagePublished)
-	e.wantActs(t, string(p.ID), "page.create", "page.schedule", "page.publish")
+	e.wantAuditActions(t, string(p.ID), "page.create", "page.schedule", "page.publish")
 }
 
 func scheduleInTurn(t *testing.T, e *env) {

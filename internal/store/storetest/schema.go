@@ -83,22 +83,22 @@ func migrationsConcurrent(t *testing.T, e *env) {
 	}
 }
 
-// A failing is a DB whose migrations fail at a statement.
-type failing struct {
+// A failingMigrations is a DB whose migrations fail at a statement.
+type failingMigrations struct {
 	engine.DB
 	at string // the beginning of the statement
 }
 
-func (f failing) Migrate(ctx context.Context, do func(engine.Tx) error) error {
-	return f.DB.Migrate(ctx, func(tx engine.Tx) error { return do(failingTx{tx, f.at}) })
+func (f failingMigrations) Migrate(ctx context.Context, do func(engine.Tx) error) error {
+	return f.DB.Migrate(ctx, func(tx engine.Tx) error { return do(failingMigrationsTx{tx, f.at}) })
 }
 
-type failingTx struct {
+type failingMigrationsTx struct {
 	engine.Tx
 	at string
 }
 
-func (f failingTx) Exec(sql string, args ...any) (int64, error) {
+func (f failingMigrationsTx) Exec(sql string, args ...any) (int64, error) {
 	if strings.HasPrefix(sql, f.at) {
 		return 0, errOnPurpose
 	}
@@ -108,7 +108,7 @@ func (f failingTx) Exec(sql string, args ...any) (int64, error) {
 func migrationFails(t *testing.T, e *env) {
 	_, open, all := e.unmigrated(t)
 	db := open()
-	broken := store.New(failing{db, "INSERT INTO schema_migrations"}, time.Now)
+	broken := store.New(failingMigrations{db, "INSERT INTO schema_migrations"}, time.Now)
 	if ran, err := broken.Migrate(t.Context()); !errors.Is(err, errOnPurpose) || len(ran) != 0 {
 		t.Errorf("ran %v, %v, want none", ran, err)
 	}
@@ -127,8 +127,8 @@ func migrationFails(t *testing.T, e *env) {
 	}
 }
 
-// newer returns a store on a database that a later binary has migrated by a number of steps.
-func (e *env) newer(t *testing.T, steps int) *store.Store {
+// migratedAhead returns a store on a database that a later binary has migrated by a number of steps.
+func (e *env) migratedAhead(t *testing.T, steps int) *store.Store {
 	t.Helper()
 	s, open, all := e.unmigrated(t)
 	if _, err := s.Migrate(t.Context()); err != nil {
@@ -148,7 +148,7 @@ func (e *env) newer(t *testing.T, steps int) *store.Store {
 }
 
 func newerByOne(t *testing.T, e *env) {
-	s := e.newer(t, 1)
+	s := e.migratedAhead(t, 1)
 	if ran, err := s.Migrate(t.Context()); err != nil || len(ran) != 0 {
 		t.Errorf("ran %v, %v, want none", ran, err)
 	}
@@ -161,7 +161,7 @@ func newerByOne(t *testing.T, e *env) {
 }
 
 func newerByTwo(t *testing.T, e *env) {
-	s := e.newer(t, 2)
+	s := e.migratedAhead(t, 2)
 	_, err := s.Migrate(t.Context())
 	for _, err := range []error{err, s.Migrated(t.Context())} {
 		if err == nil || !strings.Contains(err.Error(), "newer binary") {
@@ -170,8 +170,8 @@ func newerByTwo(t *testing.T, e *env) {
 	}
 }
 
-// until returns a store on a database with the migrations up to a number.
-func (e *env) until(t *testing.T, number int64) (s *store.Store, db engine.DB) {
+// migratedTo returns a store on a database with the migrations up to a number.
+func (e *env) migratedTo(t *testing.T, number int64) (s *store.Store, db engine.DB) {
 	t.Helper()
 	steps, err := migrations.For(e.engine.Name)
 	if err != nil {
@@ -227,7 +227,7 @@ func beforeSearch(t *testing.T, db engine.DB, accounts int) (tenant atrium.Tenan
 }
 
 func migrationMovesDomains(t *testing.T, e *env) {
-	s, db := e.until(t, 2)
+	s, db := e.migratedTo(t, 2)
 	tenant := beforeSearch(t, db, 4)
 	domains := []string{"first.example", strings.Repeat("日", 1025), strings.Repeat("日", 1026), strings.Repeat("z", 1<<20)}
 	for i, domain := range domains {
@@ -257,12 +257,12 @@ func migrationMovesDomains(t *testing.T, e *env) {
 
 func migrationIndexes(t *testing.T, e *env) {
 	const accounts = 1100 // more than one batch
-	s, db := e.until(t, 2)
+	s, db := e.migratedTo(t, 2)
 	var tenants []atrium.TenantID
 	for range 2 {
 		tenants = append(tenants, beforeSearch(t, db, accounts))
 	}
-	broken := store.New(failing{db, "INSERT INTO schema_migrations"}, time.Now) // the last statement
+	broken := store.New(failingMigrations{db, "INSERT INTO schema_migrations"}, time.Now) // the last statement
 	if ran, err := broken.Migrate(t.Context()); !errors.Is(err, errOnPurpose) || len(ran) != 0 {
 		t.Fatalf("ran %v, %v, want none", ran, err)
 	}

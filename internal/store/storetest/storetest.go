@@ -182,8 +182,8 @@ func (c *clock) step(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// shows returns the time of the clock with the precision of stored instants.
-func (c *clock) shows() atrium.Time { return atrium.At(c.now()) }
+// instant returns the time of the clock with the precision of stored instants.
+func (c *clock) instant() atrium.Time { return atrium.At(c.now()) }
 
 // parallel runs f n times at once and waits for all.
 func parallel(n int, f func(i int)) {

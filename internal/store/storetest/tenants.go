@@ -92,7 +92,7 @@ func tenantAsMade(t *testing.T, e *env) {
 	for _, name := range []string{"Acme", "Acme", long} {
 		e.clock.step(time.Minute)
 		made, _, err := e.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), name)
-		if err != nil || made.Name != name || made.CreatedAt != e.clock.shows() {
+		if err != nil || made.Name != name || made.CreatedAt != e.clock.instant() {
 			t.Fatalf("made %+v, %v", made, err)
 		}
 		if got, err := e.Tenant(t.Context(), made.ID); err != nil || got != made {
@@ -249,7 +249,7 @@ func tenantsNeverMeet(t *testing.T, e *env) {
 	e.clock.step(time.Hour)
 	e.rename(t, a, "renamed")
 	e.record(t, byID(a))
-	if got := them.account(t, a); got.Name != "theirs" || *got.LatestActivityAt == e.clock.shows() {
+	if got := them.account(t, a); got.Name != "theirs" || *got.LatestActivityAt == e.clock.instant() {
 		t.Errorf("what one tenant did changed the other's account to %+v", got)
 	}
 	if n := len(them.entries(t)); n != 4 {

@@ -164,7 +164,7 @@ func timelineFiltered(t *testing.T, e *env) {
 		if i%2 == 0 {
 			e.clock.step(time.Second)
 		}
-		s := sent{source: []string{"crm", "CRM", "ads"}[i%3], kind: []string{"webhook", "visit"}[i%2], at: e.clock.shows()}
+		s := sent{source: []string{"crm", "CRM", "ads"}[i%3], kind: []string{"webhook", "visit"}[i%2], at: e.clock.instant()}
 		r := e.record(t, byDomain("acme.example"), func(d *atrium.Submission) { d.Source, d.Type = s.source, s.kind })
 		s.id, account = r.EntryID, r.AccountID
 		all = append(all, s)
@@ -250,7 +250,7 @@ func timelinePayloads(t *testing.T, e *env) {
 
 func timelineEntry(t *testing.T, e *env) {
 	const sent = "{ \"b\" : 1.0e3,\t\"a\" : \"\\u00e9\\/\" }"
-	at := e.clock.shows() - 5_000_000
+	at := e.clock.instant() - 5_000_000
 	claim := atrium.Claim{Domain: "ACME.example", Name: "Acme"}
 	r := e.record(t, claim, key("k"), payload(sent), func(s *atrium.Submission) { s.Type, s.OccurredAt = "visit", &at })
 	got, err := e.TimelineEntry(t.Context(), e.tenant, r.EntryID)
@@ -367,7 +367,7 @@ func timelineCountsCut(t *testing.T, e *env) {
 		t.Errorf("%d entries are counted in %d parts", counted, parts)
 	}
 	e.recordMany(t, 3, byDomain("acme.example"), func(s *atrium.Submission) { s.Source = "ads" })
-	day := atrium.Time(int64(e.clock.shows()) / 86_400_000_000 * 86_400_000_000)
+	day := atrium.Time(int64(e.clock.instant()) / 86_400_000_000 * 86_400_000_000)
 	want := map[atrium.DayCount]int64{{Day: day, Source: "crm", Type: "webhook"}: counted, {Day: day, Source: "ads", Type: "webhook"}: 3}
 	if sum, parts := e.counted(t, account, atrium.TimelineFilter{}, 100); parts != 2 || !maps.Equal(sum, want) {
 		t.Errorf("in %d parts: %v, want %v", parts, sum, want)

@@ -106,21 +106,21 @@ func writeRollsBack(t *testing.T, e *env) {
 	}
 	func() {
 		defer func() {
-			if p := recover(); p != errOnPurpose { //nolint:errorlint // the very value
-				t.Errorf("recovered %v, want what was panicked with", p)
+			if p := recover(); p != errOnPurpose { //nolint:errorlint // the same value
+				t.Errorf("recovered %v, want the value of the panic", p)
 			}
 		}()
 		_ = e.db.Write(t.Context(), func(tx engine.Tx) error {
 			if err := set(tx, "kept", "newer"); err != nil {
 				return err
 			}
-			panic(errOnPurpose) //nolint:forbidigo // to see what becomes of the transaction
+			panic(errOnPurpose) //nolint:forbidigo // to test the rollback
 		})
 	}()
 	func() {
 		defer func() { _ = recover() }()
 		_ = e.db.Read(t.Context(), func(engine.Tx) error {
-			panic(errOnPurpose) //nolint:forbidigo // to see that the reader is released
+			panic(errOnPurpose) //nolint:forbidigo // to test that the reader is released
 		})
 	}()
 	wantSetting(t, e.db, "kept", "old")
@@ -166,7 +166,7 @@ func ignoredError(t *testing.T, e *env) {
 	}
 	mustSet(t, e.db, "there", "already")
 	for name, f := range map[string]func(engine.Tx) error{
-		"in the middle": func(tx engine.Tx) error {
+		"later statement": func(tx engine.Tx) error {
 			if err := set(tx, "ignored error", "before"); err != nil {
 				return err
 			}
@@ -174,22 +174,22 @@ func ignoredError(t *testing.T, e *env) {
 			_ = set(tx, "ignored error", "after")
 			return nil
 		},
-		"at first": func(tx engine.Tx) error {
+		"first statement": func(tx engine.Tx) error {
 			fails(tx)
 			_ = set(tx, "ignored error", "after")
 			return nil
 		},
-		"at first, and wrong": func(tx engine.Tx) error {
+		"first statement, invalid": func(tx engine.Tx) error {
 			_, _ = tx.Exec("UPDATE settings SET no_such_column = $1", "x")
 			_ = set(tx, "ignored error", "after")
 			return nil
 		},
-		"at first, wrong, and it says so": func(tx engine.Tx) error {
+		"first statement, invalid, and an error is returned": func(tx engine.Tx) error {
 			_, _ = tx.Exec("UPDATE settings SET no_such_column = $1", "x")
 			_ = set(tx, "ignored error", "after")
 			return errOnPurpose
 		},
-		"at first, with a wrong argument": func(tx engine.Tx) error {
+		"first statement, with an invalid argument": func(tx engine.Tx) error {
 			_, _ = tx.Exec("UPDATE settings SET value = value WHERE name = $1", 1)
 			_ = set(tx, "ignored error", "after")
 			return nil
@@ -236,7 +236,7 @@ func endedContext(t *testing.T, e *env) {
 		}
 	}
 
-	// One waits for the writer and gives up.
+	// A call that waits for the writer is canceled.
 	waiting, giveUp := context.WithCancel(t.Context())
 	gaveUp := make(chan error, 1)
 	mustSet(t, e.db, "turn", "free")
@@ -275,7 +275,7 @@ func snapshotSeesCommitted(t *testing.T, e *env) {
 	if err := e.db.Snapshot(t.Context(), func(db engine.DB) error {
 		err := db.Read(t.Context(), func(tx engine.Tx) error {
 			if got, err := get(tx, "snapshot"); err != nil || got != "before" {
-				t.Errorf("read %q, %v, want what was committed before", got, err)
+				t.Errorf("read %q, %v, want the value committed before", got, err)
 			}
 			return nil
 		})
@@ -353,7 +353,7 @@ func pipelinedResults(t *testing.T, e *env) {
 		}
 		return tx.PipelineQuery(echo, row("last"), note)
 	}); err != nil || !slices.Equal(got, []string{"before", "after", "last"}) {
-		t.Errorf("answered %q, %v", got, err)
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 
@@ -416,7 +416,7 @@ func newestIsKnown(t *testing.T, e *env) {
 	e = e.fresh(t)
 	e.clock.step(time.Hour)
 	e.brand(t, "Brand")
-	want := e.clock.shows()
+	want := e.clock.instant()
 	e.put(t, e.oneOfEach()...) // their own instants do not count
 	e.clock.step(time.Hour)
 	if newest, err := e.NewestInstant(t.Context()); err != nil || newest != want {

@@ -91,7 +91,7 @@ func emptyIsNotNull(t *testing.T, e *env) {
 	e.put(t, want...)
 	e.wantRecords(t, want...)
 	if p := e.page(t, page.ID); p.HeaderActionID != nil || p.Metadata != nil || p.DeletedAt != nil {
-		t.Errorf("what was not given is %+v", p)
+		t.Errorf("members that were not given are %+v", p)
 	}
 }
 
@@ -120,7 +120,7 @@ func jsonRoundTrips(t *testing.T, e *env) {
 
 		draft := e.draft(t, byID(a.ID), payload(json), key(strconv.Itoa(i)))
 		e.append(t, draft)
-		appended := &atrium.Entry{ID: draft.ID, AccountID: a.ID, CreatedAt: e.clock.shows(), Submission: draft.Submission}
+		appended := &atrium.Entry{ID: draft.ID, AccountID: a.ID, CreatedAt: e.clock.instant(), Submission: draft.Submission}
 		want = append(want, page, u, v, entry, appended)
 	}
 	e.wantRecords(t, want...)
@@ -204,7 +204,7 @@ func largeRecords(t *testing.T, e *env) {
 	draft := e.draft(t, byID(a.ID), payload(string(large)), key("k"))
 	first := receipts(t, e.append(t, draft))[0]
 	wantReplay(t, e.record(t, byID(a.ID), payload(string(large)), key("k")), first)
-	want = append(want, &atrium.Entry{ID: draft.ID, AccountID: a.ID, CreatedAt: e.clock.shows(), Submission: draft.Submission})
+	want = append(want, &atrium.Entry{ID: draft.ID, AccountID: a.ID, CreatedAt: e.clock.instant(), Submission: draft.Submission})
 	got, wanted := describeAll(e.records(t)), describeAll(want)
 	slices.Sort(got)
 	slices.Sort(wanted)

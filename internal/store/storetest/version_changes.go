@@ -88,7 +88,7 @@ func versionAsMade(t *testing.T, e *env) {
 	const content = `{"b":[1.0,9007199254740993],"a":"\u00e9"}`
 	made, _, err := e.CreateVersion(t.Context(), e.keyed("version", "same"), u.PageID, u.ID, []byte(content), "First")
 	want := atrium.PublishedVersion{Version: atrium.Version{
-		ID: made.ID, TenantID: e.tenant, AudienceID: u.ID, Number: 1, Note: "First", CreatedAt: e.clock.shows(),
+		ID: made.ID, TenantID: e.tenant, AudienceID: u.ID, Number: 1, Note: "First", CreatedAt: e.clock.instant(),
 	}}
 	if err != nil || fmt.Sprint(made) != fmt.Sprint(want) {
 		t.Fatalf("made %+v, %v, want %+v", made, err, want)
@@ -135,9 +135,9 @@ func versionPublished(t *testing.T, e *env) {
 		e.publish(t, u, number)
 		e.wantHistory(t, u, number, 2, 1)
 	}
-	u.UpdatedAt, u.PublishedNumber, u.VersionsCount = e.clock.shows()-1e6, 1, 2 // the last call changed nothing
+	u.UpdatedAt, u.PublishedNumber, u.VersionsCount = e.clock.instant()-1e6, 1, 2 // the last call changed nothing
 	e.wantAudience(t, u)
-	e.wantActs(t, string(first.ID), "version.create", "version.publish", "version.publish")
+	e.wantAuditActions(t, string(first.ID), "version.create", "version.publish", "version.publish")
 }
 
 func versionArchived(t *testing.T, e *env) {
@@ -167,7 +167,7 @@ func versionArchived(t *testing.T, e *env) {
 	e.publish(t, u, 1)
 	wantCode(t, archive(true), atrium.CodeConflict)
 	e.wantHistory(t, u, 1, 2, 1)
-	e.wantActs(t, string(v.ID), "version.create", "version.archive", "version.restore", "version.publish")
+	e.wantAuditActions(t, string(v.ID), "version.create", "version.archive", "version.restore", "version.publish")
 
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
 	refuse := func(atrium.PublishedVersion) error { return no }
@@ -253,7 +253,7 @@ func versionsKept(t *testing.T, e *env) {
 	e.createVersion(t, u, `8`)
 	e.wantHistory(t, u, 6, 8, 6)
 	var retired []any
-	for _, a := range e.acts(t, string(u.ID)) {
+	for _, a := range e.auditRecords(t, string(u.ID)) {
 		if a.action == "version.retire" {
 			retired = append(retired, a.detail["versionNumbers"])
 		}
@@ -295,8 +295,8 @@ func versionAudited(t *testing.T, e *env) {
 	v := e.createVersion(t, u, content)
 	e.publish(t, u, 1)
 	sum := sha256.Sum256([]byte(content))
-	acts := e.acts(t, string(v.ID))
-	e.wantActs(t, string(v.ID), "version.create", "version.publish")
+	acts := e.auditRecords(t, string(v.ID))
+	e.wantAuditActions(t, string(v.ID), "version.create", "version.publish")
 	for _, a := range acts {
 		after := a.detail["after"].(map[string]any)
 		if after["versionNumber"] != 1.0 || after["sha256"] != hex.EncodeToString(sum[:]) || after["audienceId"] != string(u.ID) {

@@ -149,7 +149,7 @@ func versionsNotFound(t *testing.T, e *env) {
 
 func versionsOfDeleted(t *testing.T, e *env) {
 	p := e.newPage(atrium.PageArchived)
-	p.DeletedAt = pointer(e.clock.shows())
+	p.DeletedAt = pointer(e.clock.instant())
 	u := e.newAudience(p, true)
 	e.put(t, p, u, e.newVersion(u, 0))
 	e.wantNumbers(t, u, 1)
