@@ -8,22 +8,22 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// A Server is how a database server is set up.
+// A Server describes the settings of a database server.
 type Server = engine.Server
 
-// Server returns how the database server is set up, nil for an embedded database.
+// Server returns the settings of the database server, or nil for an embedded database.
 func (s *Store) Server(ctx context.Context) (*Server, error) {
 	server, err := s.db.Engine.Server(ctx)
 	return server, kernel.Public(err)
 }
 
-// newestOf is how many tenants NewestInstant looks at, the newest ones. Each is asked for
-// by itself, as every statement keeps to one tenant: that is a round trip to a server.
+// newestOf is how many tenants NewestInstant looks at, newest first. It runs one query for each,
+// because every statement must name one tenant: that is a round trip to a server each.
 const newestOf = 100
 
-// NewestInstant returns the latest of the instants that clocks of this service have given:
-// to uses of keys, and to the newest change of each tenant. An entry may have been imported
-// with any. 0 if there is nothing. The schema is up to date.
+// NewestInstant returns the latest instant that a clock of this service has stored as the last
+// use of a key or as the time of a tenant's newest change, or 0 if there is none. Imported
+// records do not count: they can have any instant. The schema must be up to date.
 func (s *Store) NewestInstant(ctx context.Context) (newest atrium.Time, err error) {
 	latest := func(sql string, args ...any) error {
 		return s.db.Query(ctx, sql, args, func(r engine.Row) error {

@@ -14,15 +14,15 @@ import (
 
 // The types of records that callers of the store need.
 type (
-	// Record is one thing that a tenant has; see records.Record.
+	// Record is one object of a tenant; see records.Record.
 	Record = records.Record
-	// Import is one record to be stored; see records.Import.
+	// Import is a record to store; see records.Import.
 	Import = records.Import
 	// ImportError says which record cannot be stored; see records.ImportError.
 	ImportError = records.ImportError
 )
 
-// ErrChunkTooLarge says that a chunk must be imported in parts; see records.
+// ErrChunkTooLarge says that a chunk must be split before it is imported; see records.
 var ErrChunkTooLarge = records.ErrChunkTooLarge
 
 // A Trial imports records without storing them; see records.Trial. Close removes its scratch
@@ -33,8 +33,8 @@ type Trial struct {
 	dir     string
 }
 
-// NewTrial returns a Trial for a tenant. acquire waits until the Trial may use the processor,
-// which it gives back between parts of its work.
+// NewTrial returns a Trial for a tenant. acquire waits until the Trial may use the CPU; the Trial
+// releases it between parts of its work.
 func (s *Store) NewTrial(ctx context.Context, tenant atrium.TenantID, acquire func(context.Context) (release func(), err error)) (*Trial, error) {
 	release, err := acquire(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Store) NewTrial(ctx context.Context, tenant atrium.TenantID, acquire fu
 	return t, nil
 }
 
-// Close removes what the Trial has written.
+// Close removes the scratch database.
 func (t *Trial) Close() {
 	_ = t.scratch.Close()
 	_ = os.RemoveAll(t.dir)

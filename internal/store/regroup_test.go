@@ -15,8 +15,8 @@ import (
 	"atrium/internal/store/storetest"
 )
 
-// A transaction that copies the links of an account with many prospects would hold up all
-// other writers, so there is a bound.
+// Copying the links of an account with many prospects in one transaction would block all other
+// writers, so the number of links is limited.
 func TestMergesAndSplitsCopyABoundedNumberOfLinks(t *testing.T) {
 	plain := func(db engine.DB) engine.DB { return db }
 	for name, e := range map[string]storetest.Engine{
@@ -58,7 +58,7 @@ func TestMergesAndSplitsCopyABoundedNumberOfLinks(t *testing.T) {
 				t.Errorf("a merge that copies 10,001 links: %v", err)
 			}
 			if _, ok := errors.AsType[*store.ImportError](put(merge(many, few))); !ok {
-				t.Error("a line that copies 10,001 links is taken")
+				t.Error("a line that copies 10,001 links was imported")
 			}
 			if err := put(merge(some, few), merge(others, few)); !errors.Is(err, store.ErrChunkTooLarge) {
 				t.Errorf("lines that copy 12,000 links in one transaction: %v", err)

@@ -1,11 +1,10 @@
-// Package store keeps everything that tenants have, on any engine: it owns the
-// schema, all SQL, and the rules that must hold inside of a transaction.
+// Package store keeps the data of all tenants in a database: embedded SQLite or a PostgreSQL
+// server. It owns the schema, all SQL, and the rules that must hold within a transaction.
 //
-// Every method that touches what a tenant has takes the tenant, and finds
-// nothing of another one. Errors that a caller may see are *atrium.Error:
-// NotFound, Conflict and so on as the method says, and Unavailable whenever the
-// database could not do its work and nothing was changed. Any other error is a
-// bug or a damaged database.
+// A method that reads or changes the data of a tenant takes the tenant's identifier and finds
+// only the data of this tenant. Errors that a caller may see are *atrium.Error: NotFound,
+// Conflict and so on as each method says, and Unavailable if the database failed and nothing was
+// changed. Any other error is a bug or a damaged database.
 package store
 
 import (
@@ -28,8 +27,8 @@ import (
 	"atrium/internal/store/records"
 )
 
-// The parts of a Store. Their names are not exported, so that a Store has their methods and
-// settings, and not the parts themselves.
+// The parts of a Store. Their names are not exported: a Store exports their methods and settings,
+// but not the parts themselves.
 type (
 	accountStore = accounts.Store
 	entryStore   = entries.Store
@@ -53,30 +52,30 @@ type Store struct {
 	*recordStore
 }
 
-// An Observer is told what the database does; see engine.Observer.
+// An Observer receives events of the database; see engine.Observer.
 type Observer = engine.Observer
 
-// Options are how a Store uses its database. They may all be left out.
+// Options configure how a Store uses its database. The zero value is valid.
 type Options struct {
 	Observer Observer // nil for none
 
-	// Of an embedded database alone: whether one that was not closed is checked before
-	// it is used. That takes some seconds, and is not done above 1 GiB.
+	// Embedded database only: check a database that was not closed cleanly before it is used. The
+	// check takes some seconds and is skipped for databases larger than 1 GiB.
 	CheckAfterCrash bool
 
-	// Of an embedded database alone: it is there, and is only read. Neither it nor its log
-	// is changed.
+	// Embedded database only: the file must exist and is opened for reading. Neither it nor its
+	// WAL is changed.
 	ReadOnly bool
 
-	// Of a server alone.
-	Connections int           // how many at most; 0 for the engine's default
+	// Server only.
+	Connections int           // maximum; 0 for the engine's default
 	Timeout     time.Duration // of a statement, and of the wait for a connection; 0 for the engine's default
-	Unprepared  bool          // keep nothing on the server between transactions, for a pool that shares connections
+	Unprepared  bool          // keep no state on the server between transactions, for a pooler that shares connections
 }
 
-// Open returns the store at a database URL: "sqlite:" and the path of a file,
-// which is made if there is none, or the postgres:// URL of a server that answers.
-// Migrations are the caller's to run.
+// Open opens the store at a database URL: "sqlite:" and the path of a file, which is created if
+// it does not exist, or the postgres:// URL of a reachable server. The caller runs the
+// migrations.
 func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
 	var db engine.DB
@@ -110,11 +109,11 @@ func New(db engine.DB, now func() time.Time) *Store {
 	return s
 }
 
-// Close releases the database when running calls have ended.
+// Close waits for running calls to end and releases the database.
 func (s *Store) Close() error { return s.db.Engine.Close() }
 
-// Ping returns nil if the database answers with something that it has stored, its files are
-// in their place, and no damage to it has been met.
+// Ping returns nil if a query of stored data succeeds, the database files are in place, and no
+// corruption was found since the database was opened.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := errors.Join(s.db.Engine.Damage(), s.db.Engine.CheckFiles()); err != nil {
 		return kernel.Public(err)
@@ -122,55 +121,55 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.db.Find(ctx, "SELECT MAX(number) FROM schema_migrations", nil, func(engine.Row) {})
 }
 
-// Fatal returns the database's channel: see engine.DB. Whoever serves ends the process when
-// it receives an error.
+// Fatal returns the channel of fatal database errors: see engine.DB. A server process must exit
+// when it receives an error.
 func (s *Store) Fatal() <-chan error { return s.db.Engine.Fatal() }
 
-// CheckFiles returns Unavailable if a file of an embedded database was removed or replaced
-// while it is open. Until it is back, nothing is written.
+// CheckFiles returns Unavailable if a file of an embedded database was removed or replaced since
+// it was opened. Writes fail until the file is back.
 func (s *Store) CheckFiles() error { return kernel.Public(s.db.Engine.CheckFiles()) }
 
-// CacheVersion is the database's: see engine.DB. The cache tag of an account is its identifier.
+// CacheVersion returns the version of a cache tag: see engine.DB. The cache tag of an account is
+// its identifier.
 func (s *Store) CacheVersion(tag string) (engine.CacheVersion, bool) {
 	return s.db.Engine.CacheVersion(tag)
 }
 
-// Traits are what a caller may know about the database to use it well.
+// Traits describe the database; see engine.Traits.
 type Traits = engine.Traits
 
-// Traits returns what the database is like.
+// Traits returns the traits of the database.
 func (s *Store) Traits() Traits { return s.db.Engine.Traits() }
 
-// Secret returns 32 random bytes that every node on this database shares under
-// the name. The first one to ask makes them.
+// Secret returns 32 random bytes that all nodes on this database share under the name. The first
+// call creates them.
 func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 	return s.db.Secret(ctx, name)
 }
 
-// ForgetRequests deletes the requests with an idempotency key that need not be known
-// any more, of a bounded number of tenants; see kernel.DB.
+// ForgetRequests deletes expired requests with an idempotency key, for a bounded number of
+// tenants; see kernel.DB.
 func (s *Store) ForgetRequests(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
 	return s.db.ForgetRequests(ctx, after)
 }
 
-// Stats returns what the database is doing at the moment.
+// Stats returns statistics of the current activity of the database.
 func (s *Store) Stats() engine.Stats { return s.db.Engine.Stats() }
 
-// A Problem is something that is wrong with what the database has stored.
+// A Problem is a fault that Check found in the stored data.
 type Problem = engine.Problem
 
-// Check looks for damage in what is stored and returns what it found, none if all
-// is sound. A full check reads all of an embedded database, and can be ended by ctx;
-// one that is not takes some milliseconds. The error says that the check could not
-// be made.
+// Check looks for damage in the stored data and returns the problems that it found. A full check
+// reads a whole embedded database and can be canceled by ctx; any other takes some milliseconds.
+// The error says that the check could not be made.
 func (s *Store) Check(ctx context.Context, full bool) ([]Problem, error) {
 	found, err := s.db.Engine.Check(ctx, full)
 	return found, kernel.Public(err)
 }
 
-// Damaged reports whether an error of a Store says that what is stored is damaged.
+// Damaged reports whether an error of a Store says that the stored data is damaged.
 func Damaged(err error) bool { return engine.ClassOf(err) == engine.Corrupt }
 
-// Now returns what the Store's clock shows. Instants that are stored come from it, so
-// whoever compares one with the present asks it, and not another clock.
+// Now returns the time of the Store's clock. Stored instants come from this clock: compare them
+// with it, not with another clock.
 func (s *Store) Now() time.Time { return s.db.Now() }

@@ -25,8 +25,8 @@ func keyFields(k *atrium.APIKey) kernel.Fields {
 	return kernel.Fields{"name": k.Name, "scopes": k.Scopes, "expiresAt": k.ExpiresAt, "revokedAt": k.RevokedAt, "previousEndsAt": k.PreviousEndsAt}
 }
 
-// ownerArg returns the tenant of keys that a change is about: null for an
-// operator's, whose changes are in the chain that is no tenant's.
+// ownerArg returns the tenant_id of the keys of a change: null for keys of operators, whose
+// changes are in the operators' audit log.
 func ownerArg(tenant atrium.TenantID) any {
 	if tenant == atrium.OperatorChain {
 		return nil
@@ -34,10 +34,10 @@ func ownerArg(tenant atrium.TenantID) any {
 	return kernel.IDArg(tenant)
 }
 
-// CreateKey stores a key with the hash of its secret, and returns it with the
-// time at which that was, and whether it was stored by the same request before: then
-// nobody has its secret any more. It is the tenant's of the change, or an operator's
-// for atrium.OperatorChain. It is NotFound if there is no such tenant.
+// CreateKey stores a key with the hash of its secret. It returns the key with its creation time,
+// and whether the same request created it before: then its secret is lost. The key belongs to the
+// tenant of the change, or to an operator for atrium.OperatorChain. It returns NotFound if the
+// tenant does not exist.
 func (s *Store) CreateKey(ctx context.Context, c atrium.Change, k atrium.APIKey, secretHash []byte) (atrium.APIKey, bool, error) {
 	return kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.APIKey, error) {
 		made := k
@@ -45,22 +45,21 @@ func (s *Store) CreateKey(ctx context.Context, c atrium.Change, k atrium.APIKey,
 			made.TenantID = ""
 		}
 		given := keyFields(&made)
-		delete(given, "revokedAt") // a new one has not ended
+		delete(given, "revokedAt") // null in a new key
 		delete(given, "previousEndsAt")
 		tx.Record("key.create", string(made.ID), nil, given)
 		_, err := tx.Exec(`INSERT INTO api_keys (key_id, tenant_id, name, scopes, secret_hash, created_at, expires_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			kernel.IDArg(made.ID), ownerArg(c.TenantID), made.Name, made.Scopes.String(), secretHash, int64(made.CreatedAt), kernel.NullableTime(made.ExpiresAt))
-		if engine.ClassOf(err) == engine.Conflict { // it is the tenant that is missing: identifiers are new
+		if engine.ClassOf(err) == engine.Conflict { // the tenant does not exist: identifiers are new
 			err = atrium.NotFound()
 		}
 		return made, err
 	})
 }
 
-// Key returns a key, whether it works or not, with the hash of its secret and of
-// the one before its last rotation, nil if there is none. It is NotFound if there
-// is no such key.
+// Key returns a key, valid or not, with the hash of its current secret and of its previous
+// secret, nil if there is none. It returns NotFound if the key does not exist.
 func (s *Store) Key(ctx context.Context, id atrium.KeyID) (k atrium.APIKey, current, previous []byte, err error) {
 	err = s.db.Find(ctx, "SELECT "+keyColumns+", secret_hash, previous_hash FROM api_keys WHERE key_id = $1", engine.Args{kernel.IDArg(id)},
 		func(r engine.Row) { k, current, previous = scanKey(r), r.Bytes(9), r.Bytes(10) })
@@ -70,8 +69,8 @@ func (s *Store) Key(ctx context.Context, id atrium.KeyID) (k atrium.APIKey, curr
 var keysByID = engine.NewBatch(`SELECT api_keys.key_id, api_keys.tenant_id, name, scopes, created_at, expires_at, revoked_at,
 	previous_ends_at, last_used_at, secret_hash, previous_hash FROM batch JOIN api_keys ON api_keys.key_id = batch.key_id`, "key_id bytea")
 
-// EachKey calls f with each of the keys that there is, whether it works or not, and the
-// hashes as Key has them, in any order.
+// EachKey calls f with each of the keys that exist, valid or not, and with the hashes that Key
+// returns, in any order.
 func (s *Store) EachKey(ctx context.Context, ids []atrium.KeyID, f func(k atrium.APIKey, current, previous []byte)) error {
 	rows := make([]engine.Args, len(ids))
 	for i, id := range ids {
@@ -86,9 +85,8 @@ func (s *Store) EachKey(ctx context.Context, ids []atrium.KeyID, f func(k atrium
 	})
 }
 
-// TenantKey returns a key of a tenant, or of the operators for
-// atrium.OperatorChain, whether it works or not. It is NotFound if there is no such
-// key.
+// TenantKey returns a key of a tenant, or of an operator for atrium.OperatorChain, valid or not.
+// It returns NotFound if the key does not exist.
 func (s *Store) TenantKey(ctx context.Context, tenant atrium.TenantID, id atrium.KeyID) (k atrium.APIKey, err error) {
 	err = s.db.Find(ctx, selectKey, engine.Args{ownerArg(tenant), kernel.IDArg(id)}, func(r engine.Row) { k = scanKey(r) })
 	return k, err
@@ -96,11 +94,11 @@ func (s *Store) TenantKey(ctx context.Context, tenant atrium.TenantID, id atrium
 
 const selectKey = "SELECT " + keyColumns + " FROM api_keys WHERE tenant_id IS NOT DISTINCT FROM $1 AND key_id = $2"
 
-// Keys returns up to limit keys of a tenant, or of the operators for
-// atrium.OperatorChain, by descending identifier: those that keep takes, all for nil,
-// and that come after the position, or from the first for nil. It returns the position
-// at which the list goes on, nil at its end: it reads kernel.ScanLimit rows at most and may
-// find fewer keys than there are, or none.
+// Keys returns up to limit keys of a tenant, or of operators for atrium.OperatorChain, by
+// descending identifier, after the position, or from the first if it is nil. If keep is not nil,
+// it returns only the keys for which keep returns true. next is the position to continue after,
+// nil at the end of the list. One call reads at most kernel.ScanLimit rows and may return fewer
+// keys than limit before the end, or none.
 func (s *Store) Keys(ctx context.Context, tenant atrium.TenantID, keep func(atrium.APIKey) bool, after *atrium.Position, limit int) (keys []atrium.APIKey, next *atrium.Position, err error) {
 	most := kernel.ScanLimit
 	if keep == nil {
@@ -123,27 +121,27 @@ func (s *Store) Keys(ctx context.Context, tenant atrium.TenantID, keep func(atri
 	return found.Values, next, err
 }
 
-// idBefore returns what the identifiers are less than that come after a position of a
-// list by descending identifier.
+// idBefore returns the exclusive upper bound of the identifiers after a position of a list by
+// descending identifier.
 func idBefore(p *atrium.Position) []byte {
 	if p == nil {
-		return []byte{0xff} // more than any
+		return []byte{0xff} // greater than all identifiers
 	}
 	return kernel.Packed(p.ID)
 }
 
-// lockKey returns a key that stays as it is until the transaction ends.
+// lockKey locks a key until the end of the transaction and returns it.
 func lockKey(tx *kernel.Mutation, id atrium.KeyID) (k atrium.APIKey, err error) {
 	err = engine.Find(tx.Lock, selectKey, engine.Args{ownerArg(tx.Change.TenantID), kernel.IDArg(id)}, func(r engine.Row) { k = scanKey(r) })
 	return k, err
 }
 
-// RotateKey gives a key a new secret and returns it, and whether the same request did
-// so before: then the hash is not stored. The secret that it had goes on working for
-// the grace; without one it is gone, so that no clock which is behind brings it back, and
-// one that was rotated out before ends now. The key as it stands is first
-// given to check, whose error ends the call. It is NotFound if the tenant has no such
-// key, and Conflict if it is revoked or expired.
+// RotateKey gives a key a new secret and returns the key, and whether the same request rotated it
+// before: then the hash is not stored. The current secret becomes the previous one and works
+// until the grace period ends; with a grace of 0 it is removed, so that it stops working even on
+// nodes whose clock is behind. The secret of an earlier rotation stops working now. RotateKey
+// first calls check with the current key; an error of check ends the call. It returns NotFound if
+// the tenant has no such key, and Conflict if it is revoked or expired.
 func (s *Store) RotateKey(ctx context.Context, c atrium.Change, id atrium.KeyID, secretHash []byte, grace time.Duration, check func(atrium.APIKey) error) (atrium.APIKey, bool, error) {
 	return kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.APIKey, error) {
 		k, err := lockKey(tx, id)
@@ -173,23 +171,23 @@ var useKeys = engine.NewBatch(`UPDATE api_keys SET last_used_at = batch.at FROM 
 	WHERE api_keys.key_id = batch.key_id AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < batch.at)`,
 	"key_id bytea", "at bigint")
 
-// UseKeys notes when keys were last used. Keys that are not there any more, or
-// that were used later, are left alone.
+// UseKeys stores when keys were last used. It ignores keys that do not exist, and times before
+// the stored one.
 func (s *Store) UseKeys(ctx context.Context, used map[atrium.KeyID]atrium.Time) error {
 	rows := make([]engine.Args, 0, len(used))
 	for _, id := range slices.Sorted(maps.Keys(used)) {
 		rows = append(rows, engine.Args{kernel.IDArg(id), int64(used[id])})
 	}
 	return s.db.Write(ctx, func(tx engine.Tx) error {
-		tx.Changes() // nothing that is read but the keys
+		tx.Changes() // none: no cached response has last_used_at
 		_, err := tx.Batch(useKeys, rows, nil)
 		return err
 	})
 }
 
-// RevokeKey ends a key for good and returns it. A key that was revoked before
-// keeps its first time. The key as it stands is first given to check, whose error
-// ends the call. It is NotFound if the tenant has no such key.
+// RevokeKey revokes a key permanently and returns it. A key that was revoked before keeps its
+// revocation time. RevokeKey first calls check with the current key; an error of check ends the
+// call. It returns NotFound if the tenant has no such key.
 func (s *Store) RevokeKey(ctx context.Context, c atrium.Change, id atrium.KeyID, check func(atrium.APIKey) error) (atrium.APIKey, error) {
 	k, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.APIKey, error) {
 		k, err := lockKey(tx, id)

@@ -1,9 +1,9 @@
-// Package access keeps tenants and API keys.
+// Package access stores tenants and API keys.
 package access
 
 import "atrium/internal/store/kernel"
 
-// A Store keeps tenants and API keys. It is safe for concurrent use.
+// A Store reads and changes tenants and API keys. It is safe for concurrent use.
 type Store struct {
 	db *kernel.DB
 }

@@ -14,14 +14,14 @@ func scanTenant(r engine.Row) atrium.Tenant {
 	return atrium.Tenant{ID: kernel.IDAt[atrium.TenantID](r, 0), Name: r.Text(1), CreatedAt: atrium.Time(r.Int(2))}
 }
 
-// CreateTenant makes a tenant with the name, as a change in the operators' chain, and
-// returns whether the same request made it before.
+// CreateTenant creates a tenant and records it in the operators' audit log. The second result
+// reports whether the same request created it before.
 func (s *Store) CreateTenant(ctx context.Context, c atrium.Change, name string) (atrium.Tenant, bool, error) {
 	return s.createTenant(ctx, c, func() atrium.TenantID { return atrium.NewID[atrium.TenantID]() }, name)
 }
 
-// AdoptTenant is CreateTenant with an identifier that the tenant has elsewhere. It is
-// Conflict if there is one with it, or if no tenant may have it.
+// AdoptTenant is CreateTenant with a given identifier, for a tenant of another installation. It
+// returns Conflict if a tenant has the identifier, or if it is reserved.
 func (s *Store) AdoptTenant(ctx context.Context, c atrium.Change, id atrium.TenantID, name string) (atrium.Tenant, bool, error) {
 	if id == atrium.OperatorChain {
 		return atrium.Tenant{}, false, atrium.Errorf(atrium.CodeConflict, "No tenant can have this identifier.")
@@ -51,17 +51,17 @@ func (s *Store) Tenant(ctx context.Context, id atrium.TenantID) (t atrium.Tenant
 	return t, err
 }
 
-// Tenants returns up to limit tenants by descending identifier that come after the
-// position, or from the first for nil. more says whether others follow.
+// Tenants returns up to limit tenants by descending identifier, after the position, or from the
+// first if it is nil. more reports whether others follow.
 func (s *Store) Tenants(ctx context.Context, after *atrium.Position, limit int) (tenants []atrium.Tenant, more bool, err error) {
 	q := kernel.Select("SELECT "+tenantColumns+" FROM tenants WHERE tenant_id < ", idBefore(after))
 	q.Add(" ORDER BY tenant_id DESC LIMIT ", int64(limit)+1)
 	return kernel.List(ctx, s.db, q, limit, scanTenant)
 }
 
-// UpdateTenant gives a tenant a name, as a change in the operators' chain, unless name
-// is nil. The tenant as it stands is first given to check, whose error ends the call.
-// It is NotFound if there is none.
+// UpdateTenant sets the name of a tenant, unless name is nil, and records it in the operators'
+// audit log. It first calls check with the current tenant; an error of check ends the call. It
+// returns NotFound if the tenant does not exist.
 func (s *Store) UpdateTenant(ctx context.Context, c atrium.Change, id atrium.TenantID, name *string, check func(atrium.Tenant) error) (atrium.Tenant, error) {
 	t, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (t atrium.Tenant, err error) {
 		if err := engine.Find(tx.Lock, selectTenant, engine.Args{kernel.IDArg(id)}, func(r engine.Row) { t = scanTenant(r) }); err != nil {

@@ -13,14 +13,14 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// addFilter appends the conditions of a filter but that of the subject.
+// addFilter adds the conditions of a filter, except the subject.
 func addFilter(q *kernel.Selection, f *atrium.AuditFilter) {
 	if f.Actor != "" {
 		q.Add(" AND actor = ", f.Actor)
 	}
 	if prefix, ok := strings.CutSuffix(f.Action, "."); ok {
 		q.Add(" AND action >= ", f.Action)
-		q.Add(" AND action < ", prefix+"/") // which comes after the dot
+		q.Add(" AND action < ", prefix+"/") // the character after the dot
 	} else if f.Action != "" {
 		q.Add(" AND action = ", f.Action)
 	}
@@ -32,11 +32,11 @@ func addFilter(q *kernel.Selection, f *atrium.AuditFilter) {
 	}
 }
 
-// AuditRows returns up to limit rows of a tenant's audit log that the filter takes,
-// highest number first: those below a number, or from the last for 0. It returns the
-// number below which the list goes on, 0 at its end: it reads kernel.ScanLimit rows at most
-// and may find fewer than there are, or none. The error is CodeInternal if the log has
-// rows outside of 1 to its head or, without a filter, if one of them is missing.
+// AuditRows returns up to limit rows of a tenant's audit log that match the filter, highest
+// number first: those below a number, or from the last row if it is 0. next is the number to
+// continue below, 0 at the end of the list. One call reads at most kernel.ScanLimit rows and may
+// return fewer than limit before the end, or none. The error is CodeInternal if the log has rows
+// outside of the range from 1 to its head, or, without a filter, if a row is missing.
 func (s *Store) AuditRows(ctx context.Context, tenant atrium.TenantID, f atrium.AuditFilter, below int64, limit int) (rows []atrium.AuditRow, next int64, err error) {
 	head, err := s.checkAuditEnds(ctx, tenant)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Store) AuditRows(ctx context.Context, tenant atrium.TenantID, f atrium.
 		edge = "SELECT number FROM audit WHERE tenant_id = $1 AND subject = $2 AND number < $3 ORDER BY number DESC LIMIT 1 OFFSET $4"
 		args = engine.Args{kernel.IDArg(tenant), f.Subject, below, int64(kernel.ScanLimit)}
 	}
-	var least int64 // that is read; 0 if the limit alone bounds what is
+	var least int64 // the lowest number to read; 0 if only the limit bounds the rows
 	if f != (atrium.AuditFilter{Subject: f.Subject}) {
 		if err := s.db.Query(ctx, edge, args, func(r engine.Row) error {
 			least = r.Int(0) + 1
@@ -73,7 +73,7 @@ func (s *Store) AuditRows(ctx context.Context, tenant atrium.TenantID, f atrium.
 	if f == (atrium.AuditFilter{}) {
 		if below > head.Number {
 			below = head.Number + 1
-			if len(rows) > 0 { // some may have been added since the head was read
+			if len(rows) > 0 { // rows may have been added since the head was read
 				below = rows[0].Number + 1
 			}
 		}
@@ -87,8 +87,8 @@ func (s *Store) AuditRows(ctx context.Context, tenant atrium.TenantID, f atrium.
 	return rows, least, nil
 }
 
-// checkConsecutive returns an error unless the rows are those below a number without gaps,
-// down to row 1 if there are no more.
+// checkConsecutive returns an error unless the rows are consecutive from the number before below,
+// and reach row 1 if no more follow.
 func checkConsecutive(rows []atrium.AuditRow, below int64, more bool) error {
 	for i := range rows {
 		if below--; rows[i].Number != below {
@@ -107,8 +107,7 @@ func scanAuditHead(r engine.Row) auditlog.Head {
 	return auditlog.Head{Number: r.Int(0), Hash: r.Bytes(1)}
 }
 
-// AuditHead returns the head of a tenant's audit log, number 0 if nothing was
-// recorded yet.
+// AuditHead returns the head of a tenant's audit log. Its number is 0 if the log is empty.
 func (s *Store) AuditHead(ctx context.Context, tenant atrium.TenantID) (head auditlog.Head, err error) {
 	err = s.db.Query(ctx, selectAuditHead, engine.Args{kernel.IDArg(tenant)}, func(r engine.Row) error {
 		head = scanAuditHead(r)
@@ -117,11 +116,11 @@ func (s *Store) AuditHead(ctx context.Context, tenant atrium.TenantID) (head aud
 	return head, err
 }
 
-// auditEnds are the two ends of an audit log at one instant.
+// auditEnds are the first and last row of an audit log and its head, read in one transaction.
 type auditEnds struct {
-	first int64         // the lowest number of a row; 1 if there is none
+	first int64         // the lowest number of a row; 1 if there are no rows
 	last  auditlog.Head // of the row with the highest number
-	head  auditlog.Head // that is stored with the log
+	head  auditlog.Head // as stored
 }
 
 func (s *Store) auditEnds(ctx context.Context, tenant atrium.TenantID) (ends auditEnds, err error) {
@@ -148,8 +147,8 @@ func (s *Store) auditEnds(ctx context.Context, tenant atrium.TenantID) (ends aud
 	return ends, err
 }
 
-// checkAuditEnds returns the head of a tenant's audit log, and an error of CodeInternal
-// unless all rows have numbers from 1 to that of the head.
+// checkAuditEnds returns the head of a tenant's audit log, and an error of CodeInternal if a row
+// has a number below 1 or above the head.
 func (s *Store) checkAuditEnds(ctx context.Context, tenant atrium.TenantID) (auditlog.Head, error) {
 	ends, err := s.auditEnds(ctx, tenant)
 	switch {
@@ -162,20 +161,20 @@ func (s *Store) checkAuditEnds(ctx context.Context, tenant atrium.TenantID) (aud
 	return ends.head, err
 }
 
-// auditBroken returns the error that tells a caller what is wrong with an audit log.
+// auditBroken returns the error that reports a fault of an audit log to a caller.
 func auditBroken(flaw auditlog.Flaw, number int64) error {
 	return atrium.Errorf(atrium.CodeInternal, "The audit log is broken: %s. Run atrium audit verify on the database.",
 		auditlog.Fault{Flaw: flaw, Number: number})
 }
 
-// auditChunk is how many rows of an audit log are read at once.
+// auditChunk is how many rows of an audit log one query reads.
 const auditChunk = 200
 
-// ExportAudit calls emit with the rows of a tenant's audit log from a number to the
-// last one there is when it begins, lowest number first. It holds a few rows in memory
-// and no transaction while emit runs. The error is CodeInternal, and nothing is emitted,
-// if there are rows outside of 1 to the head or if the last ones are missing: what is
-// exported alone would not tell.
+// ExportAudit calls emit with the rows of a tenant's audit log from a number to the last row when
+// it begins, lowest number first. It holds a few rows in memory, and no transaction while emit
+// runs. The error is CodeInternal, and nothing is emitted, if there are rows outside of the range
+// from 1 to the head or if the last rows are missing: the exported rows alone would not show
+// this.
 func (s *Store) ExportAudit(ctx context.Context, tenant atrium.TenantID, from int64, emit func(*atrium.AuditRow) error) error {
 	head, err := s.checkAuditEnds(ctx, tenant)
 	if err != nil {
@@ -184,7 +183,7 @@ func (s *Store) ExportAudit(ctx context.Context, tenant atrium.TenantID, from in
 	return s.eachAudit(ctx, tenant, from, head.Number, emit)
 }
 
-// eachAudit calls emit with the rows that have the numbers from first to last.
+// eachAudit calls emit with the rows numbered first to last.
 func (s *Store) eachAudit(ctx context.Context, tenant atrium.TenantID, first, last int64, emit func(*atrium.AuditRow) error) error {
 	for first <= last {
 		var rows []atrium.AuditRow
@@ -202,7 +201,7 @@ func (s *Store) eachAudit(ctx context.Context, tenant atrium.TenantID, first, la
 			}
 		}
 		read := rows[len(rows)-1].Number
-		if read == last { // which may be the highest number there is
+		if read == last { // which may be the maximum int64
 			return nil
 		}
 		first = read + 1
@@ -210,12 +209,11 @@ func (s *Store) eachAudit(ctx context.Context, tenant atrium.TenantID, first, la
 	return nil
 }
 
-// errBroken ends the reading of a chain at its first fault.
+// errBroken stops reading a chain at its first fault.
 var errBroken = errors.New("the chain is broken")
 
-// VerifyAudit verifies the chain of a tenant's audit log, all of its rows and the head
-// that is stored with it, and that the known head, nil for none, was one of it.
-// It may run while rows are added.
+// VerifyAudit verifies the hash chain of a tenant's audit log: all rows, the stored head, and
+// that the chain contains the known head, unless it is nil. Rows may be added while it runs.
 func (s *Store) VerifyAudit(ctx context.Context, tenant atrium.TenantID, known *auditlog.Head) (auditlog.Report, error) {
 	v := auditlog.NewVerifier(tenant, known)
 	for first, right := int64(math.MinInt64), true; ; { // forged rows may have any number
@@ -232,7 +230,7 @@ func (s *Store) VerifyAudit(ctx context.Context, tenant atrium.TenantID, known *
 		}); err != nil && !errors.Is(err, errBroken) {
 			return auditlog.Report{}, err
 		}
-		// A row may have been redacted since the first chunk, by one behind the last.
+		// A row may have been redacted by a row that was added after the first chunk was read.
 		if !right || v.Explained() || last < first {
 			return v.End(&ends.head), nil
 		}
@@ -240,8 +238,8 @@ func (s *Store) VerifyAudit(ctx context.Context, tenant atrium.TenantID, known *
 	}
 }
 
-// VerifyAudits verifies the audit logs of all tenants and of the operators, and calls
-// broken with each that has a fault. The schema has audit logs.
+// VerifyAudits verifies the audit logs of all tenants and of the operators, and calls broken with
+// each that has a fault. The schema must have audit logs.
 func (s *Store) VerifyAudits(ctx context.Context, broken func(atrium.TenantID, auditlog.Fault)) error {
 	verify := func(chain atrium.TenantID) error {
 		report, err := s.VerifyAudit(ctx, chain, nil)

@@ -3,7 +3,7 @@ package audit
 
 import "atrium/internal/store/kernel"
 
-// A Store reads audit logs, which the transactions of changes write. It is safe for concurrent
+// A Store reads audit logs. The transactions of changes write them. It is safe for concurrent
 // use.
 type Store struct {
 	db *kernel.DB

@@ -22,11 +22,11 @@ func (s *Store) Audience(ctx context.Context, tenant atrium.TenantID, page atriu
 	return u, err
 }
 
-// Audiences returns up to limit audiences of a page, newest first, after the
-// position, or from the first for nil: those that are archived or not, or all for
-// nil. next is where the list goes on, nil at its end; with archived given, one call
-// reads kernel.ScanLimit rows at most and may find fewer than there are, or none. It is
-// NotFound if there is no such page.
+// Audiences returns up to limit audiences of a page, newest first, after the position, or from
+// the first if it is nil. If archived is not nil, it returns only those with this value. next is
+// the position to continue after, nil at the end of the list. With archived given, one call reads
+// at most kernel.ScanLimit rows and may return fewer than limit before the end, or none. It
+// returns NotFound if the page does not exist.
 func (s *Store) Audiences(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, archived *bool, after *atrium.Position, limit int) (audiences []atrium.Audience, next *atrium.Position, err error) {
 	if err := s.db.Find(ctx, "SELECT page_id FROM pages WHERE tenant_id = $1 AND page_id = $2",
 		engine.Args{kernel.IDArg(tenant), kernel.IDArg(page)}, func(engine.Row) {}); err != nil {
@@ -56,9 +56,8 @@ func (s *Store) Audiences(ctx context.Context, tenant atrium.TenantID, page atri
 
 var listedAudience = strings.Replace(AudienceColumns, "u.name", kernel.Inline("u.name"), 1) + ", " + kernel.BytesOf("u.name")
 
-// CreateAudience makes an audience of a page. It is NotFound if there is no such
-// page, and Conflict if it is deleted. Audiences are counted with their page, whose
-// updatedAt stays.
+// CreateAudience creates an audience of a page and counts it in the page, whose updatedAt does
+// not change. It returns NotFound if the page does not exist, and Conflict if it is deleted.
 func (s *Store) CreateAudience(ctx context.Context, c atrium.Change, page atrium.PageID, name string) (atrium.Audience, bool, error) {
 	return kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (u atrium.Audience, err error) {
 		p, err := lockPage(tx, page)
@@ -81,16 +80,16 @@ func (s *Store) CreateAudience(ctx context.Context, c atrium.Change, page atrium
 	})
 }
 
-// countAudiences adds n to the audiences of a page that are not archived.
+// countAudiences adds n to a page's count of audiences that are not archived.
 func countAudiences(tx *kernel.Mutation, page atrium.PageID, n int64) error {
 	_, err := tx.Exec("UPDATE pages SET audiences_count = audiences_count + $1 WHERE tenant_id = $2 AND page_id = $3",
 		n, kernel.IDArg(tx.Change.TenantID), kernel.IDArg(page))
 	return err
 }
 
-// lockAudience returns an audience of a page, both of which stay as they are until
-// the transaction ends, and the highest number that a version of it has had. It is
-// Conflict if the page is deleted.
+// lockAudience locks a page and its audience until the end of the transaction, and returns the
+// audience and the highest number that a version of it has had. It returns Conflict if the page
+// is deleted.
 func lockAudience(tx *kernel.Mutation, page atrium.PageID, id atrium.AudienceID) (u atrium.Audience, lastNumber int64, err error) {
 	p, err := lockPage(tx, page)
 	if err != nil {
@@ -106,8 +105,8 @@ func lockAudience(tx *kernel.Mutation, page atrium.PageID, id atrium.AudienceID)
 	return u, lastNumber, err
 }
 
-// changeAudience locks an audience of a page, gives it to check and then to edit,
-// whose errors end the call, and writes what edit has changed, under an action.
+// changeAudience locks an audience of a page, calls check and then edit with it, and stores and
+// audits the change that edit made as action. An error of check or edit ends the call.
 func (s *Store) changeAudience(ctx context.Context, c atrium.Change, action string, page atrium.PageID, id atrium.AudienceID,
 	check func(atrium.Audience) error, edit func(*atrium.Audience) error,
 ) (atrium.Audience, error) {
@@ -137,10 +136,10 @@ func (s *Store) changeAudience(ctx context.Context, c atrium.Change, action stri
 	return u, err
 }
 
-// UpdateAudience gives an audience of a page a name, unless name is nil. The
-// audience as it stands is first given to check, whose error ends the call. What is
-// as it was changes nothing. It is NotFound if the page has no such audience, and
-// Conflict if the page is deleted.
+// UpdateAudience sets the name of an audience of a page, unless name is nil. It first calls check
+// with the current audience; an error of check ends the call. If the name is the same, nothing
+// changes. It returns NotFound if the page has no such audience, and Conflict if the page is
+// deleted.
 func (s *Store) UpdateAudience(ctx context.Context, c atrium.Change, page atrium.PageID, id atrium.AudienceID, name *string, check func(atrium.Audience) error) (atrium.Audience, error) {
 	return s.changeAudience(ctx, c, "audience.update", page, id, check, func(u *atrium.Audience) error {
 		if name != nil {
@@ -150,10 +149,9 @@ func (s *Store) UpdateAudience(ctx context.Context, c atrium.Change, page atrium
 	})
 }
 
-// ArchiveAudience archives an audience of a page, or restores it. The audience as it
-// stands is first given to check, whose error ends the call. It is NotFound if the
-// page has no such audience, and Conflict if the page is deleted or the audience is
-// that already.
+// ArchiveAudience archives or restores an audience of a page. It first calls check with the
+// current audience; an error of check ends the call. It returns NotFound if the page has no such
+// audience, and Conflict if the page is deleted or the audience is already in this state.
 func (s *Store) ArchiveAudience(ctx context.Context, c atrium.Change, page atrium.PageID, id atrium.AudienceID, archived bool, check func(atrium.Audience) error) (atrium.Audience, error) {
 	action := "audience.restore"
 	if archived {
@@ -171,13 +169,13 @@ func (s *Store) ArchiveAudience(ctx context.Context, c atrium.Change, page atriu
 	})
 }
 
-// Versions returns up to limit versions of an audience of a page, highest
-// number first, after leaving out the first skip, and how many there are in
-// all. Their content is left out. It is NotFound unless the page has the
-// audience; whether either is deleted or archived makes no difference.
+// Versions returns up to limit versions of an audience of a page, highest number first and
+// without content, after skipping the first skip, and the total number of versions. It returns
+// NotFound unless the page has the audience. Deleted pages and archived audiences have versions
+// too.
 func (s *Store) Versions(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, skip int64, limit int) (versions []atrium.Version, total int64, err error) {
 	sql, args := selectVersions, engine.Args{kernel.IDArg(tenant), kernel.IDArg(audience), kernel.IDArg(page), int64(limit), skip}
-	if skip > nearVersions {
+	if skip > maxSkipped {
 		sql, args = selectFarVersions, engine.Args{kernel.IDArg(tenant), kernel.IDArg(audience), kernel.IDArg(page), skip, int64(limit)}
 	}
 	versions = make([]atrium.Version, 0, limit)
@@ -196,20 +194,20 @@ func (s *Store) Versions(ctx context.Context, tenant atrium.TenantID, page atriu
 	return versions, total, err
 }
 
-// selectVersions finds nothing behind the last version. The audience comes first in the
-// join, for SQLite: it is one row, so that the index of the versions gives the order.
+// selectVersions finds no rows after the last version. For SQLite, the audience is the outer loop
+// of the join: it is one row, so that the index of the versions gives the order.
 const selectVersions = `SELECT u.versions_count, v.version_id, v.number, v.archived, v.created_at
 	FROM audiences u CROSS JOIN versions v
 	WHERE u.tenant_id = $1 AND u.audience_id = $2 AND u.page_id = $3 AND v.tenant_id = $1 AND v.audience_id = $2
 	ORDER BY v.number DESC LIMIT $4 OFFSET $5`
 
-// nearVersions is how many versions are stepped over sooner than they are counted.
-const nearVersions = 100
+// maxSkipped is the largest offset that selectVersions is used for.
+const maxSkipped = 100
 
-// selectFarVersions is selectVersions for those that are far down. Where no number is
-// missing, the first of them is known by its number: that none is follows from the last
-// one, or if the oldest versions are gone from what is left. Otherwise those before it are
-// stepped over.
+// selectFarVersions is selectVersions for large offsets. If no number is missing between the
+// oldest and the newest version, it computes the number to start from. Otherwise it skips rows by
+// OFFSET. No number is missing if there are as many versions as the last number, or, when the
+// oldest versions were deleted, as many as between the lowest and the highest number.
 const selectFarVersions = `WITH counted AS (
 		SELECT u.versions_count AS total, u.last_number,
 			(SELECT MAX(number) FROM versions WHERE tenant_id = $1 AND audience_id = $2) AS newest,
@@ -228,7 +226,7 @@ const selectFarVersions = `WITH counted AS (
 // The columns of an audience u in the order in which ScanAudience reads them.
 const (
 	AudienceColumns = "u.audience_id, u.page_id, u.name, u.archived, u.created_at, u.updated_at, u.published_number, u.versions_count"
-	afterAudience   = 8 // how many these are
+	afterAudience   = 8 // their number
 )
 
 // ScanAudience reads AudienceColumns, which start at column 0.
@@ -240,7 +238,7 @@ func ScanAudience(r engine.Row, tenant atrium.TenantID) atrium.Audience {
 	}
 }
 
-// AudiencesByID finds audiences by their identifiers and returns AudienceColumns and the last number
-// that a version got.
+// AudiencesByID finds audiences by their identifiers and returns AudienceColumns and the highest
+// number that a version has had.
 var AudiencesByID = engine.NewBatch("SELECT "+AudienceColumns+`, u.last_number FROM batch JOIN audiences u
 	ON u.tenant_id = batch.tenant_id AND u.audience_id = batch.id`, "tenant_id bytea", "id bytea")

@@ -8,7 +8,7 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// BrandColumns are those of a brand b in the order in which ScanBrand reads them.
+// BrandColumns are the columns of a brand b in the order in which ScanBrand reads them.
 const BrandColumns = "b.brand_id, b.name, b.created_at, b.updated_at"
 
 // ScanBrand reads BrandColumns, which start at column 0.
@@ -21,7 +21,8 @@ func ScanBrand(r engine.Row, tenant atrium.TenantID) atrium.Brand {
 
 func brandFields(b *atrium.Brand) kernel.Fields { return kernel.Fields{"name": b.Name} }
 
-// CreateBrand makes a brand with the name.
+// CreateBrand creates a brand. The second result reports whether the same request created it
+// before.
 func (s *Store) CreateBrand(ctx context.Context, c atrium.Change, name string) (atrium.Brand, bool, error) {
 	return kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.Brand, error) {
 		b := atrium.Brand{ID: atrium.NewID[atrium.BrandID](), TenantID: c.TenantID, Name: name, CreatedAt: tx.At, UpdatedAt: tx.At}
@@ -40,8 +41,8 @@ func (s *Store) Brand(ctx context.Context, tenant atrium.TenantID, id atrium.Bra
 
 const selectBrand = "SELECT " + BrandColumns + " FROM brands b WHERE tenant_id = $1 AND brand_id = $2"
 
-// Brands returns up to limit brands, newest first, that come after the position, or
-// from the first for nil. more says whether others follow.
+// Brands returns up to limit brands, newest first, after the position, or from the first if it is
+// nil. more reports whether others follow.
 func (s *Store) Brands(ctx context.Context, tenant atrium.TenantID, after *atrium.Position, limit int) (brands []atrium.Brand, more bool, err error) {
 	q := kernel.Select("SELECT "+BrandColumns+" FROM brands b WHERE tenant_id = ", kernel.IDArg(tenant))
 	q.After("created_at", "brand_id", after)
@@ -50,16 +51,16 @@ func (s *Store) Brands(ctx context.Context, tenant atrium.TenantID, after *atriu
 	return brands, more, err
 }
 
-// lockBrand returns a brand that stays as it is until the transaction ends.
+// lockBrand locks a brand until the end of the transaction and returns it.
 func lockBrand(tx *kernel.Mutation, id atrium.BrandID) (b atrium.Brand, err error) {
 	err = engine.Find(tx.Lock, selectBrand, engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)},
 		func(r engine.Row) { b = ScanBrand(r, tx.Change.TenantID) })
 	return b, err
 }
 
-// UpdateBrand gives a brand a name, unless name is nil. The brand as it stands is
-// first given to check, whose error ends the call. What is as it was changes
-// nothing. It is NotFound if there is none.
+// UpdateBrand sets the name of a brand, unless name is nil. It first calls check with the current
+// brand; an error of check ends the call. If the name is the same, nothing changes. It returns
+// NotFound if the brand does not exist.
 func (s *Store) UpdateBrand(ctx context.Context, c atrium.Change, id atrium.BrandID, name *string, check func(atrium.Brand) error) (atrium.Brand, error) {
 	b, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.Brand, error) {
 		b, err := lockBrand(tx, id)
@@ -79,9 +80,9 @@ func (s *Store) UpdateBrand(ctx context.Context, c atrium.Change, id atrium.Bran
 	return b, err
 }
 
-// DeleteBrand deletes a brand for good. The brand as it stands is first given to
-// check, whose error ends the call. It is Conflict while a page names the brand,
-// deleted pages included, and NotFound if there is none.
+// DeleteBrand deletes a brand permanently. It first calls check with the current brand; an error
+// of check ends the call. It returns Conflict while a page has the brand, including deleted
+// pages, and NotFound if the brand does not exist.
 func (s *Store) DeleteBrand(ctx context.Context, c atrium.Change, id atrium.BrandID, check func(atrium.Brand) error) error {
 	_, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
 		b, err := lockBrand(tx, id)

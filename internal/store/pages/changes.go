@@ -12,12 +12,12 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// This file has the changes of pages. Whoever locks several rows takes them in one
-// order: the brand, the page, its audience.
+// Changes of pages. A transaction that locks several rows locks them in this order: the brand,
+// the page, its audience.
 
-// CreatePage makes a draft of what p says of its content. Its brand must be there
-// and stays for as long as a page has it; if it is not, that is a fault of the
-// request, as is a Size above atrium.MaxPageSize.
+// CreatePage creates a draft with the content of p. The brand must exist; it cannot be deleted
+// while a page has it. A missing brand and a Size above atrium.MaxPageSize are faults of the
+// request. The second result reports whether the same request created the page before.
 func (s *Store) CreatePage(ctx context.Context, c atrium.Change, p atrium.Page) (atrium.ScheduledPage, bool, error) {
 	if size := p.Size(); size > atrium.MaxPageSize {
 		return atrium.ScheduledPage{}, false, atrium.Invalid(atrium.PageTooLarge(size))
@@ -38,7 +38,7 @@ func (s *Store) CreatePage(ctx context.Context, c atrium.Change, p atrium.Page) 
 	})
 }
 
-// lockBrandOfPage keeps a brand from being deleted until the transaction ends.
+// lockBrandOfPage locks a brand until the end of the transaction, so that it cannot be deleted.
 func lockBrandOfPage(tx *kernel.Mutation, id atrium.BrandID) error {
 	_, err := lockBrand(tx, id)
 	if atrium.CodeOf(kernel.Public(err)) == atrium.CodeNotFound {
@@ -47,8 +47,7 @@ func lockBrandOfPage(tx *kernel.Mutation, id atrium.BrandID) error {
 	return err
 }
 
-// lockPage returns a page with its schedule; both stay as they are until the
-// transaction ends.
+// lockPage locks a page and its schedule until the end of the transaction and returns them.
 func lockPage(tx *kernel.Mutation, id atrium.PageID) (p atrium.ScheduledPage, err error) {
 	args := engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)}
 	if err := engine.Find(tx.Lock, selectPage, args, func(r engine.Row) { p.Page = scanPage(r, tx.Change.TenantID) }); err != nil {
@@ -72,8 +71,8 @@ func deleted() error {
 	return atrium.Errorf(atrium.CodeConflict, "The page is deleted. It can be undeleted.")
 }
 
-// savePage writes what was changed of a page, under an action, and moves its
-// updatedAt. Without a difference there is nothing to write.
+// savePage stores and audits the change of a page as action and sets its updatedAt. If nothing
+// changed, it does nothing.
 func savePage(tx *kernel.Mutation, action string, before, p *atrium.Page) error {
 	was, is := pageFields(before), pageFields(p)
 	if reflect.DeepEqual(was, is) {
@@ -94,11 +93,10 @@ func writePage(tx *kernel.Mutation, p *atrium.Page) error {
 	return err
 }
 
-// UpdatePage changes a page. The page as it stands is first given to check, whose
-// error ends the call. What is as it was, byte for byte, changes nothing. It is
-// NotFound if there is none, Conflict if it is deleted, and a fault of the request
-// if the brand that it is to have does not exist or if it would grow above
-// atrium.MaxPageSize.
+// UpdatePage changes a page. It first calls check with the current page; an error of check ends
+// the call. If every member is the same, byte for byte, nothing changes. It returns NotFound if
+// the page does not exist and Conflict if it is deleted. A new brand that does not exist, and
+// growth above atrium.MaxPageSize, are faults of the request.
 func (s *Store) UpdatePage(ctx context.Context, c atrium.Change, id atrium.PageID, edit atrium.PageEdit, check func(atrium.ScheduledPage) error) (atrium.ScheduledPage, error) {
 	p, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.ScheduledPage, error) {
 		if edit.BrandID != nil {
@@ -126,9 +124,9 @@ func (s *Store) UpdatePage(ctx context.Context, c atrium.Change, id atrium.PageI
 	return p, err
 }
 
-// TakePage takes a page by a transition. The page as it stands is first given to
-// check, whose error ends the call. It is NotFound if there is none, and Conflict
-// if it is deleted or its state does not allow the transition.
+// TakePage applies a transition to a page. It first calls check with the current page; an error
+// of check ends the call. It returns NotFound if the page does not exist, and Conflict if it is
+// deleted or its state does not allow the transition.
 func (s *Store) TakePage(ctx context.Context, c atrium.Change, id atrium.PageID, t atrium.PageTransition, check func(atrium.ScheduledPage) error) (atrium.ScheduledPage, error) {
 	p, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.ScheduledPage, error) {
 		p, err := lockPage(tx, id)
@@ -147,8 +145,8 @@ func (s *Store) TakePage(ctx context.Context, c atrium.Change, id atrium.PageID,
 	return p, err
 }
 
-// transition returns the state that a page comes to, or a Conflict that says what
-// can be done instead.
+// transition returns the state of a page after a transition, or a Conflict that lists the allowed
+// transitions.
 func transition(p *atrium.Page, t atrium.PageTransition) (atrium.PageStatus, error) {
 	if p.DeletedAt != nil {
 		return p.Status, deleted()
@@ -168,9 +166,9 @@ func notAllowed(p *atrium.Page) error {
 	return atrium.Errorf(atrium.CodeConflict, "The page is in the state %s, which allows: %s.", p.Status, strings.Join(names, ", "))
 }
 
-// DeletePage marks a page as deleted and takes its schedule away; one that is
-// deleted stays as it is. The page as it stands is first given to check, whose error
-// ends the call. It is NotFound if there is none.
+// DeletePage marks a page as deleted and removes its schedule. If the page is deleted already,
+// nothing changes. It first calls check with the current page; an error of check ends the call.
+// It returns NotFound if the page does not exist.
 func (s *Store) DeletePage(ctx context.Context, c atrium.Change, id atrium.PageID, check func(atrium.ScheduledPage) error) error {
 	_, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
 		p, err := lockPage(tx, id)
@@ -190,9 +188,9 @@ func (s *Store) DeletePage(ctx context.Context, c atrium.Change, id atrium.PageI
 	return err
 }
 
-// UndeletePage makes a deleted page what it was, without the schedule. The page as
-// it stands is first given to check, whose error ends the call. It is NotFound if
-// there is none, and Conflict if it is not deleted.
+// UndeletePage restores a deleted page in its former state, without its schedule. It first calls
+// check with the current page; an error of check ends the call. It returns NotFound if the page
+// does not exist, and Conflict if it is not deleted.
 func (s *Store) UndeletePage(ctx context.Context, c atrium.Change, id atrium.PageID, check func(atrium.ScheduledPage) error) (atrium.ScheduledPage, error) {
 	p, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.ScheduledPage, error) {
 		p, err := lockPage(tx, id)

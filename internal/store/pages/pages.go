@@ -8,12 +8,12 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// PageColumns are those of a page p in the order in which ScanScheduledPage reads them.
+// PageColumns are the columns of a page p in the order in which ScanScheduledPage reads them.
 const PageColumns = `p.page_id, p.brand_id, p.name, p.page_context, p.title, p.status, p.header_action_id, p.audiences_count,
 	p.created_at, p.updated_at, p.deleted_at, p.actions, p.scripts, p.footer_links, p.metadata`
 
-// listedPage is what lists have of a page, with the texts and documents as column has
-// them: not the metadata.
+// listedPage returns the columns of a page in lists: all but the metadata. column maps the names
+// of texts and documents to expressions.
 func listedPage(column func(string) string) string {
 	return "p.page_id, " + column("p.brand_id") + ", " + column("p.name") + ", " + column("p.page_context") + ", " + column("p.title") +
 		", p.status, " + column("p.header_action_id") + ", p.audiences_count, p.created_at, p.updated_at, p.deleted_at, " +
@@ -32,9 +32,9 @@ var (
 		"tenant_id bytea", "id bytea")
 )
 
-// selectPages returns the beginning of a statement for listPages. Of a file, only the rows
-// that the page has a place for are read, and conditions on so many columns would take as
-// long as to read them.
+// selectPages returns the beginning of a statement for listPages. An embedded database reads only
+// the rows of the current page of the list: there, expressions that leave out long values would
+// cost as much as reading them.
 func (s *Store) selectPages() string {
 	if s.db.Engine.Traits().Remote {
 		return selectServerPages
@@ -67,10 +67,10 @@ func (s *Store) Page(ctx context.Context, tenant atrium.TenantID, id atrium.Page
 
 const selectPage = "SELECT " + PageColumns + " FROM pages p WHERE tenant_id = $1 AND page_id = $2"
 
-// Pages returns up to limit pages, and about kernel.ListBytes, without their metadata, that
-// are not deleted, newest first and by descending identifier among equals: those of the
-// status, or all for "", and those after the position, or from the first for nil. more
-// says whether others follow.
+// Pages returns up to limit pages that are not deleted, and about kernel.ListBytes, without their
+// metadata, newest first and by descending identifier if they were created at the same instant.
+// It returns the pages with the status, or all if it is "", after the position, or from the first
+// if it is nil. more reports whether others follow.
 func (s *Store) Pages(ctx context.Context, tenant atrium.TenantID, status atrium.PageStatus, after *atrium.Position, limit int) (pages []atrium.Page, more bool, err error) {
 	q := kernel.Select(s.selectPages()+"deleted_at IS NULL AND tenant_id = ", kernel.IDArg(tenant))
 	if status != "" {
@@ -81,7 +81,8 @@ func (s *Store) Pages(ctx context.Context, tenant atrium.TenantID, status atrium
 	return s.listPages(ctx, tenant, q, limit)
 }
 
-// listPages is list for a selection of selectPages.
+// listPages runs a selection of selectPages and returns up to limit pages, and whether more
+// follow.
 func (s *Store) listPages(ctx context.Context, tenant atrium.TenantID, q *kernel.Selection, limit int) (pages []atrium.Page, more bool, err error) {
 	scan := func(r engine.Row) atrium.Page { return scanPage(r, tenant) }
 	pages, err = kernel.ReadWhole(ctx, s.db, tenant, func(run kernel.Query) (found kernel.Items[atrium.Page], err error) {
@@ -101,10 +102,10 @@ func (s *Store) listPages(ctx context.Context, tenant atrium.TenantID, q *kernel
 
 func pageID(p *atrium.Page) atrium.PageID { return p.ID }
 
-// FilteredPages returns up to limit pages that the filter lets through, as Pages has
-// them and in its order, after the position, or from the first for nil. next is where
-// the list goes on, nil at its end. Where no index serves the filter, one call reads
-// kernel.ScanLimit rows at most and may find fewer pages than there are, or none.
+// FilteredPages returns up to limit pages that match the filter, in the order and form of Pages,
+// after the position, or from the first if it is nil. next is the position to continue after, nil
+// at the end of the list. If no index supports the filter, one call reads at most
+// kernel.ScanLimit rows and may return fewer pages than limit before the end, or none.
 func (s *Store) FilteredPages(ctx context.Context, tenant atrium.TenantID, filter atrium.PageFilter, after *atrium.Position, limit int) (pages []atrium.Page, next *atrium.Position, err error) {
 	position := func(p atrium.Page) *atrium.Position { return atrium.PositionAt(p.CreatedAt, p.ID) }
 	if filter.BrandID == "" && (!filter.Deleted || filter.Status == "") {
@@ -160,7 +161,7 @@ func (s *Store) ScheduledPage(ctx context.Context, tenant atrium.TenantID, id at
 	return p, err
 }
 
-// ScheduleColumns are what ScanScheduledPage reads behind those of a page.
+// ScheduleColumns are the columns that ScanScheduledPage reads after PageColumns.
 const ScheduleColumns = `(SELECT due_at FROM schedules s WHERE s.tenant_id = p.tenant_id AND s.page_id = p.page_id AND s.action = 'publish'),
 	(SELECT due_at FROM schedules s WHERE s.tenant_id = p.tenant_id AND s.page_id = p.page_id AND s.action = 'unpublish')`
 

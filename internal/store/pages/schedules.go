@@ -10,22 +10,22 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// What is scheduled is a row that is found by its time, and deleted in the
-// transaction that does it: it is done once, however many nodes look for it, and
-// it stays if the node dies. Whoever changes rows of a page's schedule holds the
-// lock of the page.
+// A scheduled action is a row that is found by its time and deleted in the transaction that runs
+// the action: the action runs once, however many nodes look for it, and a crash of a node leaves
+// it to the others. A transaction that changes the rows of a page's schedule holds the lock of
+// the page.
 
 func scheduleFields(s *atrium.Schedule) kernel.Fields {
 	return kernel.Fields{"publishAt": s.PublishAt, "unpublishAt": s.UnpublishAt}
 }
 
-// SchedulePage gives a page a schedule in place of the one that it has. The page as
-// it stands is first given to check, whose error ends the call. Instants that are
-// not in the future, or not in their order, are faults of the request. It is NotFound if there is no such
-// page, and Conflict if it is deleted. What is as it was changes nothing.
+// SchedulePage replaces the schedule of a page. It first calls check with the current page; an
+// error of check ends the call. Instants in the past or in the wrong order are faults of the
+// request. If the schedule is the same, nothing changes. It returns NotFound if the page does not
+// exist, and Conflict if it is deleted.
 func (s *Store) SchedulePage(ctx context.Context, c atrium.Change, id atrium.PageID, schedule atrium.Schedule, check func(atrium.ScheduledPage) error) (atrium.ScheduledPage, error) {
 	p, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.ScheduledPage, error) {
-		if faults := misplaced(tx, schedule); len(faults) > 0 {
+		if faults := instantFaults(tx, schedule); len(faults) > 0 {
 			return atrium.ScheduledPage{}, atrium.Invalid(faults...)
 		}
 		p, err := lockPage(tx, id)
@@ -50,15 +50,14 @@ func (s *Store) SchedulePage(ctx context.Context, c atrium.Change, id atrium.Pag
 
 func sameTime(a, b *atrium.Time) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// misplaced returns the faults of instants that are not in the future, or not in
-// their order.
-func misplaced(tx *kernel.Mutation, s atrium.Schedule) (faults []atrium.Fault) {
-	for _, moment := range []struct {
+// instantFaults returns the faults of instants that are not in the future or in the wrong order.
+func instantFaults(tx *kernel.Mutation, s atrium.Schedule) (faults []atrium.Fault) {
+	for _, instant := range []struct {
 		name string
 		at   *atrium.Time
 	}{{"/publishAt", s.PublishAt}, {"/unpublishAt", s.UnpublishAt}} {
-		if moment.at != nil && *moment.at <= tx.At {
-			faults = append(faults, atrium.Fault{In: atrium.InBody, Where: moment.name, Detail: "must be in the future"})
+		if instant.at != nil && *instant.at <= tx.At {
+			faults = append(faults, atrium.Fault{In: atrium.InBody, Where: instant.name, Detail: "must be in the future"})
 		}
 	}
 	if len(faults) == 0 && s.PublishAt != nil && s.UnpublishAt != nil && *s.UnpublishAt <= *s.PublishAt {
@@ -67,30 +66,30 @@ func misplaced(tx *kernel.Mutation, s atrium.Schedule) (faults []atrium.Fault) {
 	return faults
 }
 
-// A moment is what is done at a time.
-type moment struct {
+// A scheduledAction is an action of a schedule and its time.
+type scheduledAction struct {
 	Action atrium.PageTransition
 	At     atrium.Time
 }
 
-// Moments returns what a schedule says.
-func Moments(s *atrium.Schedule) (all []moment) {
+// ScheduledActions returns the actions of a schedule.
+func ScheduledActions(s *atrium.Schedule) (all []scheduledAction) {
 	if s.PublishAt != nil {
-		all = append(all, moment{atrium.PagePublish, *s.PublishAt})
+		all = append(all, scheduledAction{atrium.PagePublish, *s.PublishAt})
 	}
 	if s.UnpublishAt != nil {
-		all = append(all, moment{atrium.PageUnpublish, *s.UnpublishAt})
+		all = append(all, scheduledAction{atrium.PageUnpublish, *s.UnpublishAt})
 	}
 	return all
 }
 
-// writeSchedule makes a schedule the only one of a page.
+// writeSchedule replaces the schedule of a page.
 func writeSchedule(tx *kernel.Mutation, id atrium.PageID, schedule *atrium.Schedule) error {
 	tenant := kernel.IDArg(tx.Change.TenantID)
 	if _, err := tx.Exec("DELETE FROM schedules WHERE tenant_id = $1 AND page_id = $2", tenant, kernel.IDArg(id)); err != nil {
 		return err
 	}
-	for _, m := range Moments(schedule) {
+	for _, m := range ScheduledActions(schedule) {
 		if _, err := tx.Exec("INSERT INTO schedules (tenant_id, page_id, action, due_at, actor, created_at) VALUES ($1, $2, $3, $4, $5, $6)",
 			tenant, kernel.IDArg(id), string(m.Action), int64(m.At), tx.Change.Actor, int64(tx.At)); err != nil {
 			return err
@@ -99,9 +98,8 @@ func writeSchedule(tx *kernel.Mutation, id atrium.PageID, schedule *atrium.Sched
 	return nil
 }
 
-// UnschedulePage takes the schedule of a page away, if it has one. The page as it
-// stands is first given to check, whose error ends the call. It is NotFound if there
-// is no such page.
+// UnschedulePage removes the schedule of a page, if it has one. It first calls check with the
+// current page; an error of check ends the call. It returns NotFound if the page does not exist.
 func (s *Store) UnschedulePage(ctx context.Context, c atrium.Change, id atrium.PageID, check func(atrium.ScheduledPage) error) error {
 	_, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
 		p, err := lockPage(tx, id)
@@ -116,7 +114,7 @@ func (s *Store) UnschedulePage(ctx context.Context, c atrium.Change, id atrium.P
 	return err
 }
 
-// unschedule takes the schedule of a page away.
+// unschedule removes the schedule of a page.
 func unschedule(tx *kernel.Mutation, p *atrium.ScheduledPage) error {
 	if p.Schedule == (atrium.Schedule{}) {
 		return nil
@@ -127,31 +125,30 @@ func unschedule(tx *kernel.Mutation, p *atrium.ScheduledPage) error {
 	return writeSchedule(tx, p.ID, &none)
 }
 
-// A due is a row of a schedule whose time has come.
-type due struct {
+// A dueAction is a scheduled action whose time has come.
+type dueAction struct {
 	tenant atrium.TenantID
 	page   atrium.PageID
 	action atrium.PageTransition
 	at     atrium.Time
-	actor  string // who scheduled it
+	actor  string // that scheduled it
 }
 
 const dueColumns = "SELECT tenant_id, page_id, action, due_at, actor FROM schedules WHERE "
 
-func scanDue(r engine.Row) due {
-	return due{
+func scanDue(r engine.Row) dueAction {
+	return dueAction{
 		kernel.IDAt[atrium.TenantID](r, 0), kernel.IDAt[atrium.PageID](r, 1), atrium.PageTransition(r.Text(2)), atrium.Time(r.Int(3)), r.Text(4),
 	}
 }
 
-// RunDue runs up to limit schedules that are due, each in a transaction of its own, and
-// returns how many it ran or found done by another node. If no more than limit are due, the
-// earliest run first. If more are due, tenants take turns, beginning after the tenant after,
-// so that one with many does not delay those of others; next is the tenant to go on after.
-// A schedule that fails remains, and does not prevent those after it, unless the database
-// is unavailable.
+// RunDue runs up to limit actions that are due, each in its own transaction, and returns how many
+// it ran or found run by another node. If no more than limit are due, the earliest run first. If
+// more are due, tenants take turns, starting after the tenant after, so that one tenant with many
+// does not delay the others; next is the tenant to continue after. An action that fails stays due
+// and does not prevent the others, unless the database is unavailable.
 func (s *Store) RunDue(ctx context.Context, after atrium.TenantID, limit int) (done int, next atrium.TenantID, err error) {
-	var all []due
+	var all []dueAction
 	now := int64(atrium.At(s.db.Now()))
 	if err := s.db.Query(ctx, dueColumns+"due_at <= $1 ORDER BY due_at, tenant_id, page_id, action LIMIT $2",
 		engine.Args{now, int64(limit) + 1}, func(r engine.Row) error {
@@ -170,15 +167,15 @@ func (s *Store) RunDue(ctx context.Context, after atrium.TenantID, limit int) (d
 	return done, next, err
 }
 
-// How RunDue shares its limit when more schedules are due.
+// How RunDue divides its limit among tenants when more actions are due.
 const (
-	dueTenants = 100 // looked at in one run
+	dueTenants = 100 // tenants in one run
 	dueShare   = 10  // a tenant gets 1/dueShare of the limit
 )
 
-// dueInTurns returns up to limit schedules that are due, of tenants after the given one, and
-// from the first again, as many of each.
-func (s *Store) dueInTurns(ctx context.Context, now int64, after atrium.TenantID, limit int) (all []due, next atrium.TenantID, err error) {
+// dueInTurns returns up to limit due actions of tenants after the given one, wrapping around to
+// the first, with an equal share for each.
+func (s *Store) dueInTurns(ctx context.Context, now int64, after atrium.TenantID, limit int) (all []dueAction, next atrium.TenantID, err error) {
 	tenants, err := s.db.TenantsAfter(ctx, after, dueTenants)
 	if err == nil && len(tenants) < dueTenants && after != "" {
 		var first []atrium.TenantID
@@ -209,8 +206,8 @@ func (s *Store) dueInTurns(ctx context.Context, now int64, after atrium.TenantID
 	return all, next, nil
 }
 
-// runAll runs schedules and returns how many were run.
-func (s *Store) runAll(ctx context.Context, all []due) (done int, err error) {
+// runAll runs due actions and returns how many it ran.
+func (s *Store) runAll(ctx context.Context, all []dueAction) (done int, err error) {
 	var failed []error
 	for _, d := range all {
 		err := s.runDue(ctx, d)
@@ -226,9 +223,9 @@ func (s *Store) runAll(ctx context.Context, all []due) (done int, err error) {
 	return done, errors.Join(failed...)
 }
 
-// runDue does what is due, unless it was done or called off meanwhile. If the page
-// does not allow it, that is recorded instead.
-func (s *Store) runDue(ctx context.Context, d due) error {
+// runDue runs an action unless it was run or canceled since it was found. If the state of the
+// page does not allow it, the audit log gets the reason instead.
+func (s *Store) runDue(ctx context.Context, d dueAction) error {
 	c := atrium.Change{TenantID: d.tenant, Actor: atrium.ActorSchedule}
 	_, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
 		p, err := lockPage(tx, d.page)

@@ -1,14 +1,14 @@
-// Package pages keeps brands, their pages, and the audiences and versions of pages.
+// Package pages stores brands, their pages, and the audiences and versions of pages.
 package pages
 
 import "atrium/internal/store/kernel"
 
-// A Store keeps brands and pages. It is safe for concurrent use.
+// A Store reads and changes brands and pages. It is safe for concurrent use.
 type Store struct {
 	db *kernel.DB
 
-	// How many versions an audience keeps beside the one that is published, the newest
-	// ones; 0 for all. It is set before the Store is used.
+	// KeepVersions is how many versions an audience keeps in addition to the published one,
+	// newest first; 0 keeps all. Set it before the Store is used.
 	KeepVersions int
 }
 

@@ -11,14 +11,14 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// Versions are never changed, but for being archived, and an audience shows one of
-// them: to publish is to move the pointer that the audience has. The audit log
-// names versions, and has the SHA-256 of what is in them.
+// Versions are immutable except that they can be archived. An audience points to its published
+// version: publishing moves this pointer. The audit log records versions with the SHA-256 of
+// their content.
 
-// retireAtOnce is how many versions one new version deletes at most.
+// retireAtOnce is how many old versions one new version deletes at most.
 const retireAtOnce = 100
 
-// versionDetail is what the audit log shows of a version whose content has a hash.
+// versionDetail is the audit detail of a version whose content has the hash sum.
 func versionDetail(v *atrium.Version, sum []byte) map[string]any {
 	detail := map[string]any{"audienceId": v.AudienceID, "versionNumber": v.Number}
 	if sum != nil {
@@ -27,7 +27,7 @@ func versionDetail(v *atrium.Version, sum []byte) map[string]any {
 	return detail
 }
 
-// contentSum returns the SHA-256 of a content, and nil if there is none.
+// contentSum returns the SHA-256 of a content, or nil if there is none.
 func contentSum(content []byte) []byte {
 	if content == nil {
 		return nil
@@ -36,21 +36,22 @@ func contentSum(content []byte) []byte {
 	return sum[:]
 }
 
-// notForArchived is what keeps an archived audience from getting anything new.
-func notForArchived() error {
+// audienceArchived returns the Conflict of a change that an archived audience does not allow.
+func audienceArchived() error {
 	return atrium.Errorf(atrium.CodeConflict, "The audience is archived, which allows: restore.")
 }
 
-// published returns a version without the page of its audience.
+// published returns a version without its page identifier.
 func published(v atrium.AudienceVersion) atrium.PublishedVersion {
 	return atrium.PublishedVersion{Version: v.Version, Published: v.Published}
 }
 
-// CreateVersion makes a version of an audience of a page, with the number after the
-// highest that one has ever had. What is returned has no content. If so many are
-// kept only, the oldest ones beyond them that are not published are deleted, some at
-// a time. It is NotFound if the page has no such audience, and Conflict if the page
-// is deleted, the audience archived, or the numbers have come to their end.
+// CreateVersion creates a version of an audience of a page, numbered one above the highest number
+// that a version of it has had, and returns it without content. If KeepVersions is set, it
+// deletes some of the oldest unpublished versions above this number. The second result reports
+// whether the same request created the version before. It returns NotFound if the page has no
+// such audience, and Conflict if the page is deleted, the audience is archived, or the numbers
+// are exhausted.
 func (s *Store) CreateVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, content []byte, note string) (atrium.PublishedVersion, bool, error) {
 	return kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (v atrium.PublishedVersion, err error) {
 		u, lastNumber, err := lockAudience(tx, page, audience)
@@ -58,7 +59,7 @@ func (s *Store) CreateVersion(ctx context.Context, c atrium.Change, page atrium.
 		case err != nil:
 			return v, err
 		case u.Archived:
-			return v, notForArchived()
+			return v, audienceArchived()
 		case lastNumber == atrium.MaxVersionNumber:
 			return v, atrium.Errorf(atrium.CodeConflict, "The numbers of this audience have come to their end.")
 		}
@@ -81,8 +82,8 @@ func (s *Store) CreateVersion(ctx context.Context, c atrium.Change, page atrium.
 	})
 }
 
-// retire deletes the oldest of count versions of an audience that are more than are
-// kept, and returns how many it deleted. The one that is published stays.
+// retire deletes the oldest of the count versions of an audience that exceed KeepVersions, except
+// the published one, and returns how many it deleted.
 func (s *Store) retire(tx *kernel.Mutation, u *atrium.Audience, count int64) (retired int64, err error) {
 	keep := int64(s.KeepVersions)
 	if keep == 0 || count <= keep {
@@ -106,10 +107,9 @@ func (s *Store) retire(tx *kernel.Mutation, u *atrium.Audience, count int64) (re
 		tenant, audience, slices.Max(numbers), u.PublishedNumber)
 }
 
-// VersionHistory returns up to limit versions of an audience of a page, without
-// content, highest number first: those with a number below before, or from the
-// highest for 0. more says whether others follow. It is NotFound unless the page has
-// the audience.
+// VersionHistory returns up to limit versions of an audience of a page, without content, highest
+// number first: those with a number below before, or from the highest if it is 0. more reports
+// whether others follow. It returns NotFound unless the page has the audience.
 func (s *Store) VersionHistory(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, before int64, limit int) (versions []atrium.PublishedVersion, more bool, err error) {
 	if before == 0 {
 		before = atrium.MaxVersionNumber + 1
@@ -140,8 +140,8 @@ const selectVersion = "SELECT " + VersionColumns + ` FROM audiences u
 	JOIN versions v ON v.tenant_id = u.tenant_id AND v.audience_id = u.audience_id
 	WHERE u.tenant_id = $1 AND u.audience_id = $2 AND u.page_id = $3 AND v.number = $4`
 
-// Version returns the version of an audience of a page that has the number, with
-// its content, or NotFound.
+// Version returns a version of an audience of a page by its number, with its content, or
+// NotFound.
 func (s *Store) Version(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, audience atrium.AudienceID, number int64) (v atrium.PublishedVersion, err error) {
 	err = s.db.Find(ctx, selectVersion, engine.Args{kernel.IDArg(tenant), kernel.IDArg(audience), kernel.IDArg(page), number}, func(r engine.Row) {
 		v = published(ScanVersion(r, tenant))
@@ -149,9 +149,9 @@ func (s *Store) Version(ctx context.Context, tenant atrium.TenantID, page atrium
 	return v, err
 }
 
-// changeVersion locks an audience of a page, gives its version with the number to
-// check and then, with the audience, to f, whose errors end the call. What is
-// returned has no content.
+// changeVersion locks an audience of a page and calls check with its version of the number, and
+// then f with the audience and the version. An error of either ends the call. It returns the
+// version without content.
 func (s *Store) changeVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, number int64,
 	check func(atrium.PublishedVersion) error, f func(*kernel.Mutation, *atrium.Audience, *atrium.PublishedVersion) error,
 ) (atrium.PublishedVersion, error) {
@@ -160,7 +160,7 @@ func (s *Store) changeVersion(ctx context.Context, c atrium.Change, page atrium.
 		if err != nil {
 			return v, err
 		}
-		// Nothing but this audience's lock lets a version be changed.
+		// Versions change only under the lock of their audience.
 		if err := engine.Find(tx.Query, selectVersion, engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(audience), kernel.IDArg(page), number}, func(r engine.Row) {
 			v = published(ScanVersion(r, c.TenantID))
 		}); err != nil {
@@ -179,16 +179,15 @@ func (s *Store) changeVersion(ctx context.Context, c atrium.Change, page atrium.
 	return v, err
 }
 
-// PublishVersion makes a version the one that its audience shows, in place of any
-// other; an earlier one is what a rollback is. One that is published already changes
-// nothing. The version as it stands is first given to check, whose error ends the
-// call. It is NotFound if there is no such version, and Conflict if the page is
-// deleted or the audience or the version archived.
+// PublishVersion makes a version the published one of its audience. Publishing an earlier version
+// is a rollback. If the version is published already, nothing changes. It first calls check with
+// the current version; an error of check ends the call. It returns NotFound if the version does
+// not exist, and Conflict if the page is deleted or the audience or the version is archived.
 func (s *Store) PublishVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, number int64, check func(atrium.PublishedVersion) error) (atrium.PublishedVersion, error) {
 	return s.changeVersion(ctx, c, page, audience, number, check, func(tx *kernel.Mutation, u *atrium.Audience, v *atrium.PublishedVersion) error {
 		switch {
 		case u.Archived:
-			return notForArchived()
+			return audienceArchived()
 		case v.Archived:
 			return atrium.Errorf(atrium.CodeConflict, "The version is archived, which allows: restore.")
 		case v.Published:
@@ -206,10 +205,10 @@ func (s *Store) PublishVersion(ctx context.Context, c atrium.Change, page atrium
 	})
 }
 
-// ArchiveVersion archives a version, or restores it. The version as it stands is
-// first given to check, whose error ends the call. It is NotFound if there is no
-// such version, and Conflict if the page is deleted, the version is that already, or
-// the one that is to be archived is published.
+// ArchiveVersion archives or restores a version. It first calls check with the current version;
+// an error of check ends the call. It returns NotFound if the version does not exist, and
+// Conflict if the page is deleted, the version is already in this state, or the version to
+// archive is published.
 func (s *Store) ArchiveVersion(ctx context.Context, c atrium.Change, page atrium.PageID, audience atrium.AudienceID, number int64, archived bool, check func(atrium.PublishedVersion) error) (atrium.PublishedVersion, error) {
 	return s.changeVersion(ctx, c, page, audience, number, check, func(tx *kernel.Mutation, _ *atrium.Audience, v *atrium.PublishedVersion) error {
 		action := "version.restore"
@@ -231,8 +230,8 @@ func (s *Store) ArchiveVersion(ctx context.Context, c atrium.Change, page atrium
 	})
 }
 
-// VersionColumns are those of a version v of an audience u, in the order in which ScanVersion
-// reads them.
+// VersionColumns are the columns of a version v of an audience u, in the order in which
+// ScanVersion reads them.
 const VersionColumns = "v.version_id, v.audience_id, u.page_id, v.number, v.archived, v.created_at, v.content, v.note, u.published_number"
 
 // ScanVersion reads VersionColumns, which start at column 0.

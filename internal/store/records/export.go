@@ -16,23 +16,21 @@ import (
 	"atrium/internal/store/pages"
 )
 
-// An export reads in chunks: each is one short transaction, of at most so many
-// rows and about so many bytes. It asks for few rows first, and for no more than the
-// last chunk had room for: a server sends all that it is asked for.
+// An export reads in chunks. Each is one short transaction of at most exportRows rows and about
+// exportBytes bytes. The first chunk asks for few rows, and each later one for as many as the
+// last chunk had room for, because a server sends all rows that a query asks for.
 const (
 	firstRows   = 4
 	exportRows  = 500
 	exportBytes = 4 << 20
 )
 
-// Export calls emit with every record of a tenant: accounts, merges, prospects,
-// brands, pages, audiences, versions and entries, each kind in the order of its
-// identifiers (merges in the order of the accounts at their ends and then of those
-// that were merged, versions in the order of their audiences and numbers). It has what was
-// stored when it began, save what was deleted meanwhile, and nothing that refers
-// to what it leaves out; it ends however fast entries are appended. It holds one
-// chunk in memory and no transaction while emit runs. It is NotFound if there is
-// no such tenant.
+// Export calls emit with every record of a tenant: accounts, merges, prospects, brands, pages,
+// audiences, versions and entries, each kind sorted by identifier (merges by the surviving
+// account and then by the merged one, versions by audience and number). It emits the records that
+// were stored when it began, except those deleted while it runs, and no record that refers to one
+// that it leaves out. It ends however fast entries are appended. It holds one chunk in memory,
+// and no transaction while emit runs. It returns NotFound if the tenant does not exist.
 func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Record) error) error {
 	if _, err := s.access.Tenant(ctx, tenant); err != nil {
 		return err
@@ -45,7 +43,7 @@ func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Re
 		}
 	}
 	return kernel.Public(s.db.Engine.Snapshot(ctx, func(db engine.DB) error {
-		x := &exporting{ctx: ctx, db: db, tenant: tenant, began: began, emit: emit}
+		x := &exporter{ctx: ctx, db: db, tenant: tenant, began: began, emit: emit}
 		if err := x.begin(); err != nil {
 			return err
 		}
@@ -58,23 +56,23 @@ func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Re
 	}))
 }
 
-// An exporting is one run of Export. Rows that were stored after it began are
-// left out together with all that refers to them: a new account may come behind
-// the place where the accounts have been read already.
-type exporting struct {
+// An exporter is one run of Export. Rows that were stored after it began are left out together
+// with all that refers to them, because a new account can sort before the accounts that were
+// already read.
+type exporter struct {
 	ctx       context.Context
 	db        engine.DB
 	tenant    atrium.TenantID
-	began     int64  // as beginExport says
+	began     int64  // the result of beginExport
 	lastEntry []byte // the highest identifier of an entry when it began
 	emit      func(Record) error
 }
 
-// beginExport returns the latest stored_at that belongs to an export which begins now,
-// in microseconds since 1970: what is there belongs to it, even if it was stored by a
-// clock that was ahead of this one. From then on whatever is stored has a later one, in
-// all processes and by whatever clock. If that cannot be written down, hardly anything
-// else can be stored meanwhile, and the export is made all the same.
+// beginExport returns the latest stored_at, in microseconds since 1970, of the rows that belong
+// to an export that begins now. All rows that are stored already belong to it, even if the clock
+// that dated them was ahead of this one. All processes give rows that they store later a later
+// stored_at, whatever their clock is. If the database cannot be written, the export runs
+// nevertheless: then hardly anything else can be stored either.
 func (s *Store) beginExport(ctx context.Context, tenant atrium.TenantID) (began int64, err error) {
 	began = s.db.Now().UnixMicro()
 	if err := s.db.Engine.Read(ctx, func(tx engine.Tx) error {
@@ -108,8 +106,8 @@ func (s *Store) beginExport(ctx context.Context, tenant atrium.TenantID) (began 
 	return began, err
 }
 
-// begin finds out where the entries of the export end.
-func (x *exporting) begin() error {
+// begin finds the last entry of the export.
+func (x *exporter) begin() error {
 	return x.db.Query(x.ctx, "SELECT entry_id FROM entries WHERE tenant_id = $1 ORDER BY entry_id DESC LIMIT 1",
 		engine.Args{kernel.IDArg(x.tenant)}, func(r engine.Row) error {
 			x.lastEntry = r.Bytes(0)
@@ -117,14 +115,14 @@ func (x *exporting) begin() error {
 		})
 }
 
-// A chunk is what one transaction of an export has read.
+// A chunk is the result of one transaction of an export.
 type chunk struct {
 	kernel.SizedRow
-	limit   int64 // of the rows to ask for
+	limit   int64 // how many rows to ask for
 	records []Record
 }
 
-// add adds the record that scan reads of a row.
+// add adds the record that scan makes of a row.
 func (c *chunk) add(r engine.Row, scan func(engine.Row) Record) error {
 	c.Row = r
 	c.records = append(c.records, scan(c))
@@ -134,9 +132,9 @@ func (c *chunk) add(r engine.Row, scan func(engine.Row) Record) error {
 	return nil
 }
 
-// each reads chunks until one is empty, and emits their records. read fills a
-// chunk with the records that follow those it was called for before.
-func (x *exporting) each(read func(engine.Tx, *chunk) error) error {
+// each reads chunks until one is empty, and emits their records. read fills a chunk with the
+// records after those of the previous chunk.
+func (x *exporter) each(read func(engine.Tx, *chunk) error) error {
 	for rows := firstRows; ; {
 		var c chunk
 		err := x.db.Read(x.ctx, func(tx engine.Tx) error {
@@ -160,7 +158,7 @@ func (x *exporting) each(read func(engine.Tx, *chunk) error) error {
 	}
 }
 
-func (x *exporting) accounts() error {
+func (x *exporter) accounts() error {
 	after := []byte{}
 	return x.each(func(tx engine.Tx, c *chunk) error {
 		return tx.Query("SELECT "+accounts.AccountColumns("$1")+` FROM accounts a
@@ -175,7 +173,7 @@ func (x *exporting) accounts() error {
 	})
 }
 
-func (x *exporting) prospects() error {
+func (x *exporter) prospects() error {
 	after := []byte{}
 	return x.each(func(tx engine.Tx, c *chunk) error {
 		err := tx.Query("SELECT "+accounts.ProspectColumns+` FROM prospects p
@@ -209,12 +207,11 @@ var exportedLinks = engine.NewBatch(`SELECT l.prospect_id, l.account_id FROM bat
 	JOIN accounts a ON a.tenant_id = l.tenant_id AND a.account_id = l.account_id
 	WHERE a.stored_at <= batch.began AND `+accounts.NotErased+` ORDER BY l.prospect_id, l.account_id`, "tenant_id bytea", "id bytea", "began bigint")
 
-// exportMerges is how many merges are read at once. They are small, and those that are
-// read by one statement do not contradict each other, whatever is merged and split
-// meanwhile.
+// exportMerges is how many merges one statement reads. They are small. Merges that one statement
+// reads are consistent with each other, even if accounts are merged and split during the export.
 const exportMerges = 20_000
 
-func (x *exporting) merges() error {
+func (x *exporter) merges() error {
 	survivor, after := []byte{}, []byte{}
 	for {
 		var found []atrium.Merge
@@ -241,7 +238,7 @@ func (x *exporting) merges() error {
 	}
 }
 
-func (x *exporting) brands() error {
+func (x *exporter) brands() error {
 	after := []byte{}
 	return x.each(func(tx engine.Tx, c *chunk) error {
 		return tx.Query("SELECT "+pages.BrandColumns+` FROM brands b
@@ -256,7 +253,7 @@ func (x *exporting) brands() error {
 	})
 }
 
-func (x *exporting) pages() error {
+func (x *exporter) pages() error {
 	after := []byte{}
 	return x.each(func(tx engine.Tx, c *chunk) error {
 		return tx.Query("SELECT "+pages.PageColumns+", "+pages.ScheduleColumns+` FROM pages p
@@ -268,7 +265,7 @@ func (x *exporting) pages() error {
 	})
 }
 
-func (x *exporting) audiences() error {
+func (x *exporter) audiences() error {
 	after := []byte{}
 	return x.each(func(tx engine.Tx, c *chunk) error {
 		return tx.Query("SELECT "+pages.AudienceColumns+` FROM audiences u
@@ -285,9 +282,9 @@ func (x *exporting) audiences() error {
 	})
 }
 
-// versions takes what an audience shows from the row of its first version: it may be
-// another one when the others are read.
-func (x *exporting) versions() error {
+// versions reads which version of an audience is published with the row of its first version: it
+// may change before the others are read.
+func (x *exporter) versions() error {
 	audience, number := []byte{}, int64(0)
 	var shows int64
 	return x.each(func(tx engine.Tx, c *chunk) error {
@@ -310,9 +307,9 @@ func (x *exporting) versions() error {
 	})
 }
 
-// entries leaves no entry out that was moved meanwhile to an account which the export
-// has not: that one is where it was recorded.
-func (x *exporting) entries() error {
+// entries includes entries that were moved during the export to an account that is not exported.
+// It exports them in the account in which they were recorded.
+func (x *exporter) entries() error {
 	after := []byte{}
 	return x.each(func(tx engine.Tx, c *chunk) error {
 		return tx.Query("SELECT "+entries.EntryColumns+`, CASE WHEN a.stored_at <= $1 THEN 1 ELSE 0 END FROM entries e

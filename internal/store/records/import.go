@@ -13,25 +13,24 @@ import (
 	"atrium/internal/store/pages"
 )
 
-// An Import is one record to be stored. An identifier that is "" is made when it
-// is, and so are the instants that were not given. Number 0 of a version stands
-// for the next one.
+// An Import is a record to store. An empty identifier is generated, and instants that were not
+// given are set. Number 0 of a version means the next number.
 type Import struct {
 	Record  Record
 	Created bool // its CreatedAt was given
 	Updated bool // its UpdatedAt was given
 
-	// Fingerprint is that of an entry with an idempotency key (canonical.Fingerprint): it
-	// takes too long to be made in a transaction.
+	// Fingerprint is the fingerprint of an entry with an idempotency key (canonical.Fingerprint).
+	// It is computed before the transaction, because that takes long.
 	Fingerprint []byte
 
-	// LegacyDomain is the legacy form of an account's domain (canonical.DomainForms),
-	// under which the account may be stored already; "" if there is none.
+	// LegacyDomain is the legacy form of an account's domain (canonical.DomainForms), under which
+	// the account may be stored already; "" if there is none.
 	LegacyDomain string
 
-	// Differs returns the name of a member in which the stored record with the
-	// same identifier is not what is imported, or "". It is called in a
-	// transaction and must not call the store.
+	// Differs compares the stored record with the same identifier with this one. It returns the
+	// name of the first member that differs, or "". It is called within a transaction and must
+	// not call the store.
 	Differs func(stored Record) string
 }
 
@@ -41,25 +40,25 @@ type ImportError struct {
 	Member string // of the record
 	Detail string
 
-	taken bool // something else has what must be unique
+	taken bool // another record has the unique member
 }
 
-// Error names the member and the reason.
+// Error returns the member and the reason.
 func (e *ImportError) Error() string { return e.Member + ": " + e.Detail }
 
-// ErrChunkTooLarge says that a chunk would take more than one transaction should: it names
-// too much of what is stored, links too many prospects, or merges too many accounts. Nothing of it is
-// stored: it is to be imported in parts, of which Unstored leaves out what is stored.
+// ErrChunkTooLarge says that a chunk is too large for one transaction: it refers to too many
+// stored records, links too many prospects, or merges too many accounts. Nothing of it is stored.
+// Import it in smaller parts, without the records that Unstored leaves out.
 var ErrChunkTooLarge = errors.New("the chunk is too much for one transaction")
 
-// How much of what is stored, in bytes, one chunk is compared with.
+// How many bytes of stored records one chunk is compared with.
 const (
 	comparedBytes         = 16 << 20 // by Unstored, unless it is one record
-	comparedInTransaction = 4 << 20  // what another import has stored since
+	comparedInTransaction = 4 << 20  // with what other imports have stored since Unstored
 )
 
-// maxRegroupedAccounts is how many accounts the merges of one chunk lock or change. A single
-// merge has two groups of atrium.MaxMerged at most.
+// maxRegroupedAccounts is how many accounts the merges of one chunk may lock or change. A single
+// merge has at most two groups of atrium.MaxMerged accounts.
 const maxRegroupedAccounts = 1000
 
 func refuse(index int, member, detail string) error {
@@ -70,21 +69,21 @@ func refuseTaken(index int, member, detail string) error {
 	return &ImportError{Index: index, Member: member, Detail: detail, taken: true}
 }
 
-// Import stores a chunk of records as one change and returns how many were new; the
-// others were there already. When one cannot be stored, nothing of the chunk is, and
-// the error is an *ImportError. A record may refer to those before it. The audit log
-// has how many of each kind were new, if any. It is ErrChunkTooLarge if that is too much
-// for one transaction.
+// Import stores a chunk of records as one change and returns how many of them were new. If a
+// record cannot be stored, nothing of the chunk is, and the error is an *ImportError. A record
+// may refer to records before it. If any records were new, the audit log gets one row with how
+// many there were of each kind. It returns ErrChunkTooLarge if the chunk is too large for one
+// transaction.
 func (s *Store) Import(ctx context.Context, c atrium.Change, chunk []Import) (added int, err error) {
 	return s.importChunk(ctx, c, chunk, false)
 }
 
-// importChunk is Import. What is copied from another store has no bounds: it is stored
-// there already.
+// importChunk is Import. A copy from another store is not bounded, because that store has
+// accepted it.
 func (s *Store) importChunk(ctx context.Context, c atrium.Change, chunk []Import, copied bool) (added int, err error) {
 	for try := range importTries {
 		added, _, err = kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (int, error) {
-			im := &importing{
+			im := &importTx{
 				tx: tx, tenant: c.TenantID, actor: c.Actor, now: tx.At, storedAt: tx.StoredAt(), kinds: map[string]any{},
 				copy: copied, bounded: !copied && len(chunk) > 1, groups: map[atrium.AccountID]*accounts.Group{},
 			}
@@ -100,8 +99,8 @@ func (s *Store) importChunk(ctx context.Context, c atrium.Change, chunk []Import
 			}
 			return im.added, nil
 		})
-		// What was not there when it was looked for, and is taken when it is to be
-		// stored, may be this chunk's own, from another node. The next try finds it.
+		// A record that was not found and then conflicted with a stored one may have been stored
+		// by a concurrent import of the same chunk. The next attempt finds it.
 		refused, ok := errors.AsType[*ImportError](err)
 		if ok && refused.taken && try+1 < importTries {
 			continue
@@ -114,14 +113,13 @@ func (s *Store) importChunk(ctx context.Context, c atrium.Change, chunk []Import
 	return added, err
 }
 
-// Unstored returns the indexes of the records of a chunk that are to be imported: those
-// that are not stored, and those of kinds whose records are small. What is stored under the
-// same identifier and is not the same is an *ImportError. It takes as long as comparing
-// takes, and holds up no writer. It is ErrChunkTooLarge if that is too much at once; a
-// chunk of one record never is.
+// Unstored returns the indexes of the records of a chunk that must be imported: those that are
+// not stored, and those of kinds whose records are small. It returns an *ImportError for a record
+// that differs from the stored one with the same identifier. The comparison blocks no writer. It
+// returns ErrChunkTooLarge if the chunk has several records and there is too much to compare.
 func (s *Store) Unstored(ctx context.Context, tenant atrium.TenantID, chunk []Import) (indexes []int, err error) {
 	var lookups [3]lookup
-	at := map[string][]int{} // the indexes of each identity that is looked for
+	at := map[string][]int{} // indexes by identity
 	for i, item := range chunk {
 		l, id := 0, identity(item.Record)
 		switch item.Record.(type) {
@@ -184,7 +182,7 @@ func (s *Store) Unstored(ctx context.Context, tenant atrium.TenantID, chunk []Im
 	return indexes, nil
 }
 
-// packedID returns the argument by which a record of a large kind is found.
+// packedID returns the stored form of the identifier of a record of a large kind, to find it by.
 func packedID(r Record) any {
 	switch r := r.(type) {
 	case *atrium.Entry:
@@ -199,11 +197,11 @@ func packedID(r Record) any {
 	return nil
 }
 
-// importTries is how often a chunk is stored that finds things taken.
+// importTries is how often a chunk is tried that conflicts with concurrent imports.
 const importTries = kernel.MaxRaces
 
-// An importRun is a part of a chunk that is stored at once: records of one
-// kind, none of which has an identifier twice.
+// An importRun is a part of a chunk that is stored by the same statements: records of one kind
+// with distinct identifiers.
 type importRun struct {
 	first int // index in the chunk
 	items []Import
@@ -250,26 +248,26 @@ func identity(r Record) string {
 	return ""
 }
 
-// An importing is one transaction of Import.
-type importing struct {
+// An importTx is one transaction of Import.
+type importTx struct {
 	tx       *kernel.Mutation
 	tenant   atrium.TenantID
 	actor    string
 	now      atrium.Time
 	storedAt int64
 	added    int
-	kinds    map[string]any // how many were added of each, by the name of its plural
-	compared int            // bytes of what is stored that were read
+	kinds    map[string]any // how many records of each kind were added, by its plural name
+	compared int            // bytes of stored records that were read
 	copied   int64          // links to prospects that were read or written
 
-	copy      bool                                 // it is stored in another store already
-	bounded   bool                                 // it is ErrChunkTooLarge if it takes too long; one record never is
-	groups    map[atrium.AccountID]*accounts.Group // those that are locked, by each of their accounts
+	copy      bool                                 // the records are copied from another store
+	bounded   bool                                 // the chunk has several records, so that it can be split
+	groups    map[atrium.AccountID]*accounts.Group // locked groups, by each of their accounts
 	regrouped int                                  // accounts that merges have locked or changed
 }
 
-// count notes how many records of a run were added.
-func (im *importing) count(run importRun, added int) {
+// count counts the records of a run that were added.
+func (im *importTx) count(run importRun, added int) {
 	if added == 0 {
 		return
 	}
@@ -296,7 +294,7 @@ func (im *importing) count(run importRun, added int) {
 	im.kinds[kind] = before + added
 }
 
-func (im *importing) run(run importRun) error {
+func (im *importTx) run(run importRun) error {
 	switch run.items[0].Record.(type) {
 	case *atrium.Account:
 		return im.accounts(run)
@@ -319,16 +317,16 @@ func (im *importing) run(run importRun) error {
 	}
 }
 
-// A pending is a record of a run that is not stored yet, with its place.
+// A pending is a record of a run that must be stored, with its index.
 type pending[R any] struct {
 	index  int
 	item   Import
 	record R
 }
 
-// fresh returns the records of a run that are not stored under their
-// identifiers. One that is, and differs, is refused.
-func fresh[R any](run importRun, stored map[string]Record) (todo []pending[R], err error) {
+// notStored returns the records of a run that are not stored under their identifiers. It refuses
+// a record that differs from the stored one.
+func notStored[R any](run importRun, stored map[string]Record) (todo []pending[R], err error) {
 	for i, item := range run.items {
 		have, ok := stored[identity(item.Record)]
 		if !ok {
@@ -342,8 +340,7 @@ func fresh[R any](run importRun, stored map[string]Record) (todo []pending[R], e
 	return todo, nil
 }
 
-// identities returns the arguments by which the stored records of a run are
-// found.
+// identities returns the arguments that find the stored records of a run.
 func identities[T atrium.Identifier](tenant atrium.TenantID, run importRun) (rows []engine.Args) {
 	for _, item := range run.items {
 		if id := identity(item.Record); id != "" {
@@ -353,9 +350,8 @@ func identities[T atrium.Identifier](tenant atrium.TenantID, run importRun) (row
 	return rows
 }
 
-// find runs one of the batches that find records, and returns what scan makes
-// of the rows, by identity.
-func (im *importing) find(b *engine.Batch, rows []engine.Args, scan func(engine.Row) Record) (map[string]Record, error) {
+// find runs a batch that finds records, and returns what scan makes of the rows, by identity.
+func (im *importTx) find(b *engine.Batch, rows []engine.Args, scan func(engine.Row) Record) (map[string]Record, error) {
 	found := make(map[string]Record, len(rows))
 	_, err := im.tx.Batch(b, rows, func(r engine.Row) error {
 		w := kernel.SizedRow{Row: r}
@@ -369,16 +365,16 @@ func (im *importing) find(b *engine.Batch, rows []engine.Args, scan func(engine.
 	return found, err
 }
 
-// orMake sets an identifier that was not given.
-func orMake[T atrium.Identifier](id *T) {
+// setID generates an identifier if it is empty.
+func setID[T atrium.Identifier](id *T) {
 	if *id == "" {
 		*id = atrium.NewID[T]()
 	}
 }
 
-// dates sets instants that were not given: an update that nobody dated was at
-// the creation, and a creation was no later than the update.
-func (im *importing) dates(item Import, created, updated *atrium.Time) {
+// setInstants sets instants that were not given: an update is at the creation, and a creation is
+// no later than the update.
+func (im *importTx) setInstants(item Import, created, updated *atrium.Time) {
 	switch {
 	case item.Created && item.Updated:
 	case item.Created:

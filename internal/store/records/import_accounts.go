@@ -19,7 +19,7 @@ var importAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_i
 	"tenant_id bytea", "account_id bytea", "domain text", "domain_hash bytea", "name text", "name_hash bytea",
 	"created_at bigint", "updated_at bigint", "stored_at bigint")
 
-func (im *importing) accounts(run importRun) error {
+func (im *importTx) accounts(run importRun) error {
 	stored, err := im.find(accounts.AccountsByID, identities[atrium.AccountID](im.tenant, run), func(r engine.Row) Record {
 		a := accounts.ScanAccount(r, im.tenant)
 		return &a
@@ -27,12 +27,12 @@ func (im *importing) accounts(run importRun) error {
 	if err != nil {
 		return err
 	}
-	for _, item := range run.items { // a domain that is stored in its legacy form is the same
+	for _, item := range run.items { // an account stored under the legacy form of its domain is the same
 		if a, ok := stored[identity(item.Record)].(*atrium.Account); ok && a.Domain == item.LegacyDomain {
 			a.Domain = item.Record.(*atrium.Account).Domain
 		}
 	}
-	todo, err := fresh[*atrium.Account](run, stored)
+	todo, err := notStored[*atrium.Account](run, stored)
 	if err != nil {
 		return err
 	}
@@ -52,11 +52,11 @@ func (im *importing) accounts(run importRun) error {
 			return refuse(p.index, "domain", "another account has it")
 		}
 		taken[a.Domain] = true
-		orMake(&a.ID)
+		setID(&a.ID)
 		a.TenantID = im.tenant
 		x.Account(nil, a)
 		long.Add(a)
-		im.dates(p.item, &a.CreatedAt, &a.UpdatedAt)
+		im.setInstants(p.item, &a.CreatedAt, &a.UpdatedAt)
 		rows[n] = engine.Args{
 			kernel.IDArg(im.tenant), kernel.IDArg(a.ID), accounts.DomainInRow(a.Domain), kernel.Hash16(a.Domain), kernel.Nullable(a.Name), accounts.NameHash(a.Domain, a.Name),
 			int64(a.CreatedAt), int64(a.UpdatedAt), im.storedAt,
@@ -79,9 +79,9 @@ func (im *importing) accounts(run importRun) error {
 var findErasures = engine.NewBatch(`SELECT x.account_id, x.requested_at FROM batch
 	JOIN erasures x ON x.tenant_id = batch.tenant_id AND x.account_id = batch.account_id`, "tenant_id bytea", "account_id bytea")
 
-// refuseErased refuses accounts whose erasure under the same identifier is not complete: it
-// would take their entries and links along.
-func (im *importing) refuseErased(todo []pending[*atrium.Account]) error {
+// refuseErased refuses accounts with the identifier of an account that is being erased: the
+// erasure would delete their entries and links too.
+func (im *importTx) refuseErased(todo []pending[*atrium.Account]) error {
 	var rows []engine.Args
 	for _, p := range todo {
 		if p.record.ID != "" {
@@ -103,9 +103,8 @@ func (im *importing) refuseErased(todo []pending[*atrium.Account]) error {
 	return nil
 }
 
-// legacyDomains returns the legacy forms of the accounts' domains that stored accounts
-// have.
-func (im *importing) legacyDomains(todo []pending[*atrium.Account]) (taken map[string]bool, err error) {
+// legacyDomains returns those legacy forms of the accounts' domains that stored accounts have.
+func (im *importTx) legacyDomains(todo []pending[*atrium.Account]) (taken map[string]bool, err error) {
 	var rows []engine.Args
 	for _, p := range todo {
 		if legacy := p.item.LegacyDomain; legacy != "" {
@@ -120,9 +119,9 @@ func (im *importing) legacyDomains(todo []pending[*atrium.Account]) (taken map[s
 	return taken, err
 }
 
-// insert stores rows and hands the identities of those that were new, as the
-// statement returns them, to check.
-func (im *importing) insert(b *engine.Batch, rows []engine.Args, id func(engine.Row) string, check func(map[string]bool) error) error {
+// insert stores rows and calls check with the identities of those that were new, as the statement
+// returns them.
+func (im *importTx) insert(b *engine.Batch, rows []engine.Args, id func(engine.Row) string, check func(map[string]bool) error) error {
 	added := make(map[string]bool, len(rows))
 	_, err := im.tx.Batch(b, rows, func(r engine.Row) error {
 		added[id(r)] = true
@@ -141,7 +140,7 @@ var (
 		"tenant_id bytea", "account_id bytea", "prospect_created_at bigint", "prospect_id bytea")
 )
 
-func (im *importing) prospects(run importRun) error {
+func (im *importTx) prospects(run importRun) error {
 	ids := identities[atrium.ProspectID](im.tenant, run)
 	stored, err := im.find(accounts.ProspectsByID, ids, func(r engine.Row) Record {
 		return &atrium.LinkedProspect{Prospect: accounts.ScanProspect(r, 0, im.tenant)}
@@ -152,11 +151,11 @@ func (im *importing) prospects(run importRun) error {
 	if _, err := im.tx.Batch(linksOfProspects, ids, func(r engine.Row) error {
 		p := stored[string(kernel.IDAt[atrium.ProspectID](r, 0))].(*atrium.LinkedProspect)
 		p.AccountIDs = append(p.AccountIDs, kernel.IDAt[atrium.AccountID](r, 1))
-		return im.links(1)
+		return im.countLinks(1)
 	}); err != nil {
 		return err
 	}
-	todo, err := fresh[*atrium.LinkedProspect](run, stored)
+	todo, err := notStored[*atrium.LinkedProspect](run, stored)
 	if err != nil {
 		return err
 	}
@@ -165,7 +164,7 @@ func (im *importing) prospects(run importRun) error {
 		for _, id := range p.record.AccountIDs {
 			wanted[id] = engine.Args{kernel.IDArg(im.tenant), kernel.IDArg(id)}
 		}
-		if err := im.links(len(p.record.AccountIDs)); err != nil {
+		if err := im.countLinks(len(p.record.AccountIDs)); err != nil {
 			return err
 		}
 	}
@@ -180,10 +179,10 @@ func (im *importing) prospects(run importRun) error {
 	var rows, links []engine.Args
 	for _, item := range todo {
 		p := item.record
-		orMake(&p.ID)
+		setID(&p.ID)
 		p.TenantID = im.tenant
 		x.Prospect(nil, &p.Prospect)
-		im.dates(item.item, &p.CreatedAt, &p.UpdatedAt)
+		im.setInstants(item.item, &p.CreatedAt, &p.UpdatedAt)
 		rows = append(rows, accounts.ProspectRow(&p.Prospect))
 		for _, id := range p.AccountIDs {
 			if !exists[id] {
@@ -199,23 +198,24 @@ func (im *importing) prospects(run importRun) error {
 	if _, err = im.tx.Batch(importLinks, links, nil); err != nil {
 		return err
 	}
-	if err := im.relink(links); err != nil {
+	if err := im.copyLinks(links); err != nil {
 		return err
 	}
 	return x.Write(im.tx)
 }
 
-// links counts links that are read or written. It is ErrChunkTooLarge if these are too many.
-func (im *importing) links(n int) error {
+// countLinks counts links that are read or written. It returns ErrChunkTooLarge if there are too
+// many.
+func (im *importTx) countLinks(n int) error {
 	if im.copied += int64(n); im.bounded && im.copied > accounts.MaxRegrouped {
 		return ErrChunkTooLarge
 	}
 	return nil
 }
 
-// relink gives the accounts that others are merged into copies of new links which those
-// were given. It comes behind these: until they are stored, a merge may come between.
-func (im *importing) relink(links []engine.Args) error {
+// copyLinks copies new links of merged accounts to their survivors. It must run after the links
+// are stored, because an account may be merged before that.
+func (im *importTx) copyLinks(links []engine.Args) error {
 	linked := map[string]engine.Args{} // rows of survivorsByID
 	for _, l := range links {
 		linked[string(l[1].([]byte))] = l[:2]
@@ -235,7 +235,7 @@ func (im *importing) relink(links []engine.Args) error {
 			rows = append(rows, engine.Args{l[0], survivor, l[2], l[3], l[1]})
 		}
 	}
-	if err := im.links(len(rows)); err != nil {
+	if err := im.countLinks(len(rows)); err != nil {
 		return err
 	}
 	_, err := im.tx.Batch(insertCopies, rows, nil)
@@ -245,7 +245,7 @@ func (im *importing) relink(links []engine.Args) error {
 var (
 	existingAccounts = engine.NewBatch(`SELECT a.account_id FROM batch JOIN accounts a
 		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id AND `+accounts.NotErased, "tenant_id bytea", "id bytea")
-	// With the condition that there is a survivor, a server may read all accounts that have one.
+	// No condition on survivor_id: with one, a server may read all merged accounts.
 	survivorsByID = engine.NewBatch(`SELECT a.account_id, a.survivor_id FROM batch JOIN accounts a
 		ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id AND `+accounts.NotErased, "tenant_id bytea", "id bytea")
 	insertCopies = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id, via)
@@ -253,9 +253,9 @@ var (
 		"tenant_id bytea", "account_id bytea", "prospect_created_at bigint", "prospect_id bytea", "via bytea")
 )
 
-// merges makes merges again, one after the other: one may be of what another one was
-// into. What the accounts are called stays as it was given.
-func (im *importing) merges(run importRun) error {
+// merges makes merges one after the other, because one may need the result of another. It does
+// not change the names of accounts: they are imported.
+func (im *importTx) merges(run importRun) error {
 	for i, item := range run.items {
 		m, index := item.Record.(*atrium.Merge), run.first+i
 		if err := im.lockGroups(index, m); err != nil {
@@ -275,7 +275,7 @@ func (im *importing) merges(run importRun) error {
 		if refusal := accounts.MergeRefused(from, to); refusal != "" {
 			return refuse(index, "into", refusal)
 		}
-		if err := im.moves(index, from); err != nil {
+		if err := im.countMerge(index, from); err != nil {
 			return err
 		}
 		if err := accounts.JoinGroups(im.tx, im.tenant, from, to, m.Into); err != nil {
@@ -289,9 +289,9 @@ func (im *importing) merges(run importRun) error {
 	return nil
 }
 
-// LockGroups locks the groups of the accounts of a merge, unless they are: then accounts.JoinGroups
-// has kept them up to date.
-func (im *importing) lockGroups(index int, m *atrium.Merge) error {
+// lockGroups locks the groups of the two accounts of a merge, unless they are locked already:
+// accounts.JoinGroups keeps locked groups up to date.
+func (im *importTx) lockGroups(index int, m *atrium.Merge) error {
 	var ids []atrium.AccountID
 	for _, id := range []atrium.AccountID{m.AccountID, m.Into} {
 		if im.groups[id] == nil {
@@ -313,19 +313,20 @@ func (im *importing) lockGroups(index int, m *atrium.Merge) error {
 		for _, id := range g.IDs() {
 			im.groups[id] = g
 		}
-		if err := im.regroups(len(g.Members) + 1); err != nil {
+		if err := im.countRegrouped(len(g.Members) + 1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// moves counts what a merge changes. The error refuses one that changes too much by itself.
-func (im *importing) moves(index int, from *accounts.Group) error {
+// countMerge counts the accounts and links that a merge changes. It refuses a merge that alone
+// changes too many.
+func (im *importTx) countMerge(index int, from *accounts.Group) error {
 	if im.copy {
 		return nil
 	}
-	if err := im.regroups(len(from.Members) + 1); err != nil {
+	if err := im.countRegrouped(len(from.Members) + 1); err != nil {
 		return err
 	}
 	left, err := accounts.LinksLeft(im.tx, im.tenant, from.IDs(), accounts.MaxRegrouped-im.copied)
@@ -341,9 +342,9 @@ func (im *importing) moves(index int, from *accounts.Group) error {
 	return nil
 }
 
-// regroups counts accounts that merges lock or change. It is ErrChunkTooLarge if these are too
-// many.
-func (im *importing) regroups(accounts int) error {
+// countRegrouped counts accounts that merges lock or change. It returns ErrChunkTooLarge if there
+// are too many.
+func (im *importTx) countRegrouped(accounts int) error {
 	im.regrouped += accounts
 	if im.bounded && im.regrouped > maxRegroupedAccounts {
 		return ErrChunkTooLarge
@@ -353,7 +354,7 @@ func (im *importing) regroups(accounts int) error {
 
 var errNoFingerprint = errors.New("an entry with an idempotency key is imported without its fingerprint")
 
-func (im *importing) entries(run importRun) error {
+func (im *importTx) entries(run importRun) error {
 	stored, err := im.find(entriesByID, identities[atrium.EntryID](im.tenant, run), func(r engine.Row) Record {
 		e := entries.ScanEntry(r, im.tenant)
 		return &e
@@ -361,7 +362,7 @@ func (im *importing) entries(run importRun) error {
 	if err != nil {
 		return err
 	}
-	todo, err := fresh[*atrium.Entry](run, stored)
+	todo, err := notStored[*atrium.Entry](run, stored)
 	if err != nil {
 		return err
 	}
@@ -369,8 +370,8 @@ func (im *importing) entries(run importRun) error {
 	rows := make([]engine.Args, len(todo))
 	for n, p := range todo {
 		e := p.record
-		orMake(&e.ID)
-		im.dates(p.item, &e.CreatedAt, new(atrium.Time))
+		setID(&e.ID)
+		im.setInstants(p.item, &e.CreatedAt, new(atrium.Time))
 		k := kernel.TenantKey{Tenant: im.tenant, Key: string(e.AccountID)}
 		if at, ok := touched[k]; !ok || e.CreatedAt > at {
 			touched[k] = e.CreatedAt
@@ -404,8 +405,8 @@ func (im *importing) entries(run importRun) error {
 		})
 }
 
-// touch notes the newest activity of accounts, and returns which of them exist.
-func (im *importing) touch(newest map[kernel.TenantKey]atrium.Time) (exists map[atrium.AccountID]bool, err error) {
+// touch raises the latest activity of accounts, and returns which of them exist.
+func (im *importTx) touch(newest map[kernel.TenantKey]atrium.Time) (exists map[atrium.AccountID]bool, err error) {
 	known, err := accounts.FindKnown(im.tx, slices.Collect(maps.Keys(newest)))
 	if err != nil {
 		return nil, err

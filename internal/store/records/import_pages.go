@@ -16,7 +16,7 @@ var importBrands = engine.NewBatch(`INSERT INTO brands (tenant_id, brand_id, nam
 	SELECT batch.tenant_id, brand_id, name, created_at, updated_at, stored_at FROM batch`,
 	"tenant_id bytea", "brand_id bytea", "name text", "created_at bigint", "updated_at bigint", "stored_at bigint")
 
-func (im *importing) brands(run importRun) error {
+func (im *importTx) brands(run importRun) error {
 	stored, err := im.find(brandsByID, identities[atrium.BrandID](im.tenant, run), func(r engine.Row) Record {
 		b := pages.ScanBrand(r, im.tenant)
 		return &b
@@ -24,15 +24,15 @@ func (im *importing) brands(run importRun) error {
 	if err != nil {
 		return err
 	}
-	todo, err := fresh[*atrium.Brand](run, stored)
+	todo, err := notStored[*atrium.Brand](run, stored)
 	if err != nil {
 		return err
 	}
 	rows := make([]engine.Args, len(todo))
 	for n, item := range todo {
 		b := item.record
-		orMake(&b.ID)
-		im.dates(item.item, &b.CreatedAt, &b.UpdatedAt)
+		setID(&b.ID)
+		im.setInstants(item.item, &b.CreatedAt, &b.UpdatedAt)
 		rows[n] = engine.Args{kernel.IDArg(im.tenant), kernel.IDArg(b.ID), b.Name, int64(b.CreatedAt), int64(b.UpdatedAt), im.storedAt}
 	}
 	if _, err := im.tx.Batch(importBrands, rows, nil); err != nil {
@@ -50,12 +50,12 @@ var importPages = engine.NewBatch(`INSERT INTO pages (tenant_id, page_id, brand_
 	"header_action_id text", "created_at bigint", "updated_at bigint", "deleted_at bigint", "stored_at bigint",
 	"actions bytea", "scripts bytea", "footer_links bytea", "metadata bytea")
 
-func (im *importing) pages(run importRun) error {
+func (im *importTx) pages(run importRun) error {
 	stored, err := im.findPages(identities[atrium.PageID](im.tenant, run))
 	if err != nil {
 		return err
 	}
-	todo, err := fresh[Record](run, stored)
+	todo, err := notStored[Record](run, stored)
 	if err != nil {
 		return err
 	}
@@ -63,9 +63,9 @@ func (im *importing) pages(run importRun) error {
 	rows := make([]engine.Args, len(todo))
 	for n, item := range todo {
 		p, schedule := pageOf(item.record)
-		orMake(&p.ID)
-		im.dates(item.item, &p.CreatedAt, &p.UpdatedAt)
-		for _, m := range pages.Moments(&schedule) {
+		setID(&p.ID)
+		im.setInstants(item.item, &p.CreatedAt, &p.UpdatedAt)
+		for _, m := range pages.ScheduledActions(&schedule) {
 			due = append(due, engine.Args{kernel.IDArg(im.tenant), kernel.IDArg(p.ID), string(m.Action), int64(m.At), im.actor, int64(im.now)})
 		}
 		rows[n] = engine.Args{
@@ -86,13 +86,13 @@ var importSchedules = engine.NewBatch(`INSERT INTO schedules (tenant_id, page_id
 	SELECT batch.tenant_id, page_id, action, due_at, actor, created_at FROM batch`,
 	"tenant_id bytea", "page_id bytea", "action text", "due_at bigint", "actor text", "created_at bigint")
 
-func (im *importing) findPages(rows []engine.Args) (map[string]Record, error) {
+func (im *importTx) findPages(rows []engine.Args) (map[string]Record, error) {
 	return im.find(pagesByID, rows, func(r engine.Row) Record { return pageRecord(r, im.tenant) })
 }
 
-// findAudiences returns audiences by their identity, and the highest number of
-// a version that each has had.
-func (im *importing) findAudiences(rows []engine.Args) (audiences map[string]Record, lastNumber map[string]int64, err error) {
+// findAudiences returns audiences by identity, and the highest number that a version of each has
+// had.
+func (im *importTx) findAudiences(rows []engine.Args) (audiences map[string]Record, lastNumber map[string]int64, err error) {
 	lastNumber = map[string]int64{}
 	audiences, err = im.find(pages.AudiencesByID, rows, func(r engine.Row) Record {
 		u := pages.ScanAudience(r, im.tenant)
@@ -112,12 +112,12 @@ var (
 		WHERE pages.tenant_id = batch.tenant_id AND pages.page_id = batch.page_id`, "tenant_id bytea", "page_id bytea", "n bigint")
 )
 
-func (im *importing) audiences(run importRun) error {
+func (im *importTx) audiences(run importRun) error {
 	stored, _, err := im.findAudiences(identities[atrium.AudienceID](im.tenant, run))
 	if err != nil {
 		return err
 	}
-	todo, err := fresh[*atrium.Audience](run, stored)
+	todo, err := notStored[*atrium.Audience](run, stored)
 	if err != nil {
 		return err
 	}
@@ -136,8 +136,8 @@ func (im *importing) audiences(run importRun) error {
 		if pages[string(u.PageID)] == nil {
 			return refuse(p.index, "pageId", "names a page that does not exist")
 		}
-		orMake(&u.ID)
-		im.dates(p.item, &u.CreatedAt, &u.UpdatedAt)
+		setID(&u.ID)
+		im.setInstants(p.item, &u.CreatedAt, &u.UpdatedAt)
 		active[u.PageID] += 1 - kernel.BoolInt(u.Archived)
 		rows[n] = engine.Args{
 			kernel.IDArg(im.tenant), kernel.IDArg(u.ID), kernel.IDArg(u.PageID), u.Name, kernel.BoolInt(u.Archived),
@@ -171,7 +171,7 @@ var (
 			AND audiences.last_number < batch.last_number`, "tenant_id bytea", "audience_id bytea", "last_number bigint")
 )
 
-func (im *importing) versions(run importRun) error {
+func (im *importTx) versions(run importRun) error {
 	stored, err := im.find(versionsByID, identities[atrium.VersionID](im.tenant, run), func(r engine.Row) Record {
 		v := pages.ScanVersion(r, im.tenant)
 		return &v
@@ -179,7 +179,7 @@ func (im *importing) versions(run importRun) error {
 	if err != nil {
 		return err
 	}
-	todo, err := fresh[*atrium.AudienceVersion](run, stored)
+	todo, err := notStored[*atrium.AudienceVersion](run, stored)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (im *importing) versions(run importRun) error {
 		return err
 	}
 	rows := make([]engine.Args, len(todo))
-	numbers := make([]int64, len(todo)) // the record keeps its 0, in case the transaction starts over
+	numbers := make([]int64, len(todo)) // not in the records: the transaction may be retried
 	more := map[string]int64{}
 	for n, p := range todo {
 		v, audience := p.record, string(p.record.AudienceID)
@@ -211,8 +211,8 @@ func (im *importing) versions(run importRun) error {
 		}
 		lastNumber[audience] = max(lastNumber[audience], numbers[n])
 		more[audience]++
-		orMake(&v.ID)
-		im.dates(p.item, &v.CreatedAt, new(atrium.Time))
+		setID(&v.ID)
+		im.setInstants(p.item, &v.CreatedAt, new(atrium.Time))
 		rows[n] = engine.Args{kernel.IDArg(im.tenant), kernel.IDArg(v.AudienceID), numbers[n], kernel.IDArg(v.ID), kernel.BoolInt(v.Archived), int64(v.CreatedAt), v.Content, kernel.Nullable(v.Note)}
 	}
 	err = im.insert(importVersions, rows, func(r engine.Row) string { return string(kernel.IDAt[atrium.VersionID](r, 0)) },
@@ -242,9 +242,8 @@ var publishVersions = engine.NewBatch(`UPDATE audiences SET published_number = b
 		AND (audiences.published_number IS NULL OR audiences.published_number = batch.number) RETURNING audiences.audience_id`,
 	"tenant_id bytea", "audience_id bytea", "number bigint")
 
-// publish makes versions with their numbers those that their audiences show, if they
-// are to be.
-func (im *importing) publish(versions []pending[*atrium.AudienceVersion], numbers []int64) error {
+// publish sets the published versions of audiences. versions have the given numbers.
+func (im *importTx) publish(versions []pending[*atrium.AudienceVersion], numbers []int64) error {
 	var rows []engine.Args
 	index := map[atrium.AudienceID]int{}
 	for n, p := range versions {

@@ -8,12 +8,12 @@ import (
 	"atrium/internal/store/pages"
 )
 
-// A Record is one thing that a tenant has, as it is imported and exported:
-// a *atrium.Account, *atrium.LinkedProspect, *atrium.Merge, *atrium.Brand, *atrium.Page or, with a
-// schedule, *atrium.ScheduledPage, *atrium.Audience, *atrium.AudienceVersion or *atrium.Entry.
+// A Record is one object of a tenant in an import or export: a *atrium.Account,
+// *atrium.LinkedProspect, *atrium.Merge, *atrium.Brand, *atrium.Page or, with a schedule,
+// *atrium.ScheduledPage, *atrium.Audience, *atrium.AudienceVersion or *atrium.Entry.
 type Record any
 
-// pageRecord returns a page of the columns of pages.ScanScheduledPage as a record.
+// pageRecord makes a record of a row that pages.ScanScheduledPage reads.
 func pageRecord(r engine.Row, tenant atrium.TenantID) Record {
 	p := pages.ScanScheduledPage(r, tenant)
 	if p.Schedule == (atrium.Schedule{}) {
@@ -22,7 +22,7 @@ func pageRecord(r engine.Row, tenant atrium.TenantID) Record {
 	return &p
 }
 
-// pageOf returns the page that a record is, and its schedule.
+// pageOf returns the page and the schedule of a record.
 func pageOf(record Record) (*atrium.Page, atrium.Schedule) {
 	if p, ok := record.(*atrium.ScheduledPage); ok {
 		return &p.Page, p.Schedule
@@ -30,15 +30,14 @@ func pageOf(record Record) (*atrium.Page, atrium.Schedule) {
 	return record.(*atrium.Page), atrium.Schedule{}
 }
 
-// ownLinks joins the links l of the prospects of a batch that are no copies. The index
-// finds them; by itself, the condition on the other column would have SQLite read all
-// links of the tenant in the table instead.
+// ownLinks joins the links l of the prospects of a batch, without copies. It joins them through
+// their index: with the condition on via alone, SQLite would read all links of the tenant in the
+// table.
 const ownLinks = `JOIN account_prospects i ON i.tenant_id = batch.tenant_id AND i.prospect_id = batch.id
 	JOIN account_prospects l ON l.tenant_id = i.tenant_id AND l.account_id = i.account_id
 		AND l.prospect_created_at = i.prospect_created_at AND l.prospect_id = i.prospect_id AND l.via IS NULL`
 
-// The batches that find records by their identifiers, and by what else must be
-// unique about them.
+// Batches that find records by their identifiers and by their other unique members.
 var (
 	linksOfProspects = engine.NewBatch(`SELECT l.prospect_id, l.account_id FROM batch `+ownLinks+`
 		JOIN accounts a ON a.tenant_id = l.tenant_id AND a.account_id = l.account_id WHERE `+accounts.NotErased+`

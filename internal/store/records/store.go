@@ -1,4 +1,4 @@
-// Package records exports and imports everything that a tenant has.
+// Package records exports and imports all data of a tenant.
 package records
 
 import (

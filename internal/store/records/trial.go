@@ -14,10 +14,10 @@ import (
 	"atrium/internal/store/pages"
 )
 
-// A Trial imports records without storing them: into a scratch database, to
-// which it first copies whatever the records refer to or could be in conflict
-// with. It sees what is stored when each chunk is tried, and takes no lock on
-// the store. It is used by one goroutine.
+// A Trial imports records without storing them. It imports them into a scratch database, into
+// which it first copies the stored records that they refer to or could conflict with. Each chunk
+// is tried against the store's current state, without locks on the store. A Trial is not safe for
+// concurrent use.
 type Trial struct {
 	store   *Store
 	scratch *Store
@@ -25,18 +25,18 @@ type Trial struct {
 	acquire func(context.Context) (release func(), err error)
 }
 
-// NewTrial returns a Trial for a tenant of a store, on a scratch store that has nothing but the
-// schema. acquire waits until the Trial may use the processor, which it gives back between parts
-// of its work.
+// NewTrial returns a Trial for a tenant of a store, with a scratch store that has an empty
+// schema. acquire waits until the Trial may use the CPU; the Trial releases it between parts of
+// its work.
 func NewTrial(store, scratch *Store, tenant atrium.TenantID, acquire func(context.Context) (release func(), err error)) *Trial {
 	return &Trial{store: store, scratch: scratch, tenant: tenant, acquire: acquire}
 }
 
-// relatedAtOnce is how many related records are copied before others may use the processor.
+// relatedAtOnce is how many related records are copied before the CPU is released.
 const relatedAtOnce = 500
 
-// Import does what Store.Import would do with the chunk after those that were
-// tried before it. It is ErrChunkTooLarge also if the chunk is related to too much.
+// Import returns what Store.Import would return for the chunk after the chunks that were tried
+// before. It also returns ErrChunkTooLarge if the chunk has too many related records.
 func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err error) {
 	var related related
 	if err := t.part(ctx, func() error {
@@ -67,7 +67,7 @@ func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err erro
 	return added, err
 }
 
-// part does a part of the work when the Trial may use the processor.
+// part runs f when the Trial may use the CPU.
 func (t *Trial) part(ctx context.Context, f func() error) error {
 	release, err := t.acquire(ctx)
 	if err != nil {
@@ -77,15 +77,15 @@ func (t *Trial) part(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// related is what is stored that a chunk may depend on.
+// related is the stored data that a chunk may depend on.
 type related struct {
-	records []Import      // each after those that it refers to
-	numbers []engine.Args // rows of raiseNumbers: how far the numbers of the audiences have come
-	shown   []engine.Args // rows of publishVersions: what the audiences show
+	records []Import      // each after the records that it refers to
+	numbers []engine.Args // rows of raiseNumbers: the highest number of each audience
+	shown   []engine.Args // rows of publishVersions: the published version of each audience
 	erased  []engine.Args // rows of erasures.InsertErasures
 }
 
-// write stores all but the records.
+// write stores everything except the records.
 func (r *related) write(tx engine.Tx) error {
 	if _, err := tx.Batch(raiseNumbers, r.numbers, nil); err != nil {
 		return err
@@ -97,13 +97,13 @@ func (r *related) write(tx engine.Tx) error {
 	return err
 }
 
-// related returns the stored records that the chunk names, refers to, or shares a unique
-// member with, and the erasures of its accounts that are not complete.
+// related returns the stored records that the chunk names, refers to or shares a unique member
+// with, and the incomplete erasures of its accounts.
 func (t *Trial) related(tx engine.Tx, chunk []Import) (found related, err error) {
-	f := &relatives{tx: tx, tenant: t.tenant, found: map[string]bool{}, single: len(chunk) == 1}
+	f := &relatedFinder{tx: tx, tenant: t.tenant, found: map[string]bool{}, single: len(chunk) == 1}
 	var named []engine.Args // rows of findErasures
 	for _, item := range chunk {
-		f.want(item.Record)
+		f.add(item.Record)
 		if a, ok := item.Record.(*atrium.Account); ok {
 			named = append(named, engine.Args{kernel.IDArg(t.tenant), kernel.IDArg(a.ID)})
 		}
@@ -111,8 +111,7 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) (found related, err error)
 			f.domains = append(f.domains, engine.Args{kernel.IDArg(t.tenant), kernel.Hash16(item.LegacyDomain)})
 		}
 	}
-	// What refers to others is read first, so that these are known when their
-	// turn comes.
+	// Records that refer to others are read first: they add lookups of the others.
 	allEntries := f.read(scanned(t.tenant, entries.ScanEntry), lookup{entriesByID, f.entries}, lookup{entriesByKey, f.entryKeys})
 	allVersions := f.read(scanned(t.tenant, pages.ScanVersion), lookup{versionsByID, f.versions}, lookup{versionsByNumber, f.numbers})
 	allAudiences := f.read(func(r engine.Row) Record {
@@ -138,7 +137,7 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) (found related, err error)
 	return found, err
 }
 
-// scanned returns a scan function that makes records.
+// scanned returns a function that scans records.
 func scanned[T any](tenant atrium.TenantID, scan func(engine.Row, atrium.TenantID) T) func(engine.Row) Record {
 	return func(r engine.Row) Record {
 		v := scan(r, tenant)
@@ -146,21 +145,21 @@ func scanned[T any](tenant atrium.TenantID, scan func(engine.Row, atrium.TenantI
 	}
 }
 
-// relatives collects the arguments by which related records are found.
-type relatives struct {
+// A relatedFinder collects the arguments of the lookups of related records and runs them.
+type relatedFinder struct {
 	tx     engine.Tx
 	tenant atrium.TenantID
-	found  map[string]bool // by identity
-	err    error           // the first one
-	single bool            // they are of one record
-	rows   int             // how many were read
-	bytes  int             // of these
+	found  map[string]bool // read already, by identity
+	err    error           // the first error
+	single bool            // the chunk has one record
+	rows   int             // how many rows were read
+	bytes  int             // how many bytes they have
 
 	accounts, domains, prospects, brands, pages, audiences, versions, numbers, entries, entryKeys []engine.Args
 }
 
-// unknownFingerprint stands in a scratch database for the fingerprints of what is stored:
-// no request is compared with them.
+// unknownFingerprint is the fingerprint of stored entries in a scratch database, where no request
+// is compared with it.
 var unknownFingerprint = []byte{0}
 
 type lookup struct {
@@ -168,9 +167,9 @@ type lookup struct {
 	rows  []engine.Args
 }
 
-// want asks for a record with the same identifier or another unique member, and
-// for what the record refers to.
-func (f *relatives) want(record Record) {
+// add adds lookups of a record with the same identifier or another unique member, and of the
+// records that it refers to.
+func (f *relatedFinder) add(record Record) {
 	args := func(rest ...any) engine.Args { return append(engine.Args{kernel.IDArg(f.tenant)}, rest...) }
 	switch r := record.(type) {
 	case *atrium.Account:
@@ -203,9 +202,9 @@ func (f *relatives) want(record Record) {
 	}
 }
 
-// read returns the records that the lookups find, each once, and asks for what
+// read returns the records that the lookups find, each once, and adds lookups of the records that
 // they refer to.
-func (f *relatives) read(scan func(engine.Row) Record, lookups ...lookup) (records []Import) {
+func (f *relatedFinder) read(scan func(engine.Row) Record, lookups ...lookup) (records []Import) {
 	for _, l := range lookups {
 		if f.err != nil {
 			return nil
@@ -227,24 +226,24 @@ func (f *relatives) read(scan func(engine.Row) Record, lookups ...lookup) (recor
 		})
 	}
 	for _, item := range records {
-		f.want(item.Record)
+		f.add(item.Record)
 	}
 	return records
 }
 
-// maxRelated is how many rows a chunk may be related to, unless it is one record.
+// maxRelated is how many related rows a chunk of several records may have.
 const maxRelated = 10_000
 
-// count counts a row. It is ErrChunkTooLarge if there are too many.
-func (f *relatives) count() error {
+// count counts a row. It returns ErrChunkTooLarge if there are too many.
+func (f *relatedFinder) count() error {
 	if f.rows++; (f.rows > maxRelated || f.bytes > comparedBytes) && !f.single {
 		return ErrChunkTooLarge
 	}
 	return nil
 }
 
-// accountsWithMerges returns the accounts, with all that they lead to.
-func (f *relatives) accountsWithMerges() (allAccounts, allMerges []Import) {
+// accountsWithMerges returns the accounts, and those into which they are merged, with the merges.
+func (f *relatedFinder) accountsWithMerges() (allAccounts, allMerges []Import) {
 	for domains := f.domains; f.err == nil; domains = nil {
 		found := f.read(scanned(f.tenant, accounts.ScanAccount), lookup{accounts.AccountsByID, f.accounts}, lookup{accounts.AccountsByDomain, domains})
 		allAccounts = append(allAccounts, found...)
@@ -263,7 +262,7 @@ func (f *relatives) accountsWithMerges() (allAccounts, allMerges []Import) {
 	return allAccounts, allMerges
 }
 
-func (f *relatives) prospectsWithLinks() []Import {
+func (f *relatedFinder) prospectsWithLinks() []Import {
 	records := f.read(func(r engine.Row) Record {
 		return &atrium.LinkedProspect{Prospect: accounts.ScanProspect(r, 0, f.tenant)}
 	}, lookup{accounts.ProspectsByID, f.prospects})
@@ -276,7 +275,7 @@ func (f *relatives) prospectsWithLinks() []Import {
 			p.AccountIDs = append(p.AccountIDs, kernel.IDAt[atrium.AccountID](r, 1))
 			return f.count()
 		})
-		f.want(p)
+		f.add(p)
 	}
 	return records
 }

@@ -10,8 +10,8 @@ import (
 	"atrium/internal/auditlog"
 )
 
-// exportedFault verifies what is exported. A log that cannot be exported, or not be read
-// back, is found as well: with want for its fault.
+// exportedFault returns the fault of an exported audit log. If the log cannot be exported or read
+// back, that counts as want.
 func (c *tampered) exportedFault(t tb, known *auditlog.Head, want auditlog.Fault) *auditlog.Fault {
 	t.Helper()
 	var lines []byte
@@ -28,7 +28,7 @@ func (c *tampered) exportedFault(t tb, known *auditlog.Head, want auditlog.Fault
 	return report.Fault
 }
 
-// wantFound holds that a fault is found in the database and in an export.
+// wantFound checks that a fault is found in the database and in an export.
 func (c *tampered) wantFound(t tb, name string, want auditlog.Fault) {
 	t.Helper()
 	for head, known := range map[string]*auditlog.Head{"": nil, ", with a head": &c.early} {
@@ -53,12 +53,12 @@ func numbersAreChecked(t *testing.T, e *env) {
 		want   auditlog.Fault
 		tamper func(t tb, c *tampered)
 	}{
-		"row 0":                   {fault(auditlog.Misplaced, 0), forge(0)},
-		"row -1":                  {fault(auditlog.Misplaced, -1), forge(-1)},
-		"the lowest number":       {fault(auditlog.Misplaced, math.MinInt64), forge(math.MinInt64)},
-		"the one behind the head": {fault(auditlog.OtherHead, 10), forge(11)},
-		"one far behind the head": {fault(auditlog.Missing, 11), forge(1000)},
-		"the highest number":      {fault(auditlog.Missing, 11), forge(math.MaxInt64)},
+		"row 0":                       {fault(auditlog.Misplaced, 0), forge(0)},
+		"row -1":                      {fault(auditlog.Misplaced, -1), forge(-1)},
+		"the lowest number":           {fault(auditlog.Misplaced, math.MinInt64), forge(math.MinInt64)},
+		"the number after the head":   {fault(auditlog.OtherHead, 10), forge(11)},
+		"a number far after the head": {fault(auditlog.Missing, 11), forge(1000)},
+		"the highest number":          {fault(auditlog.Missing, 11), forge(math.MaxInt64)},
 		"the highest number in the head too": {fault(auditlog.Missing, 11), func(t tb, c *tampered) {
 			forge(math.MaxInt64)(t, c)
 			c.setHead(t, math.MaxInt64, c.rows[9].Hash)
@@ -83,7 +83,7 @@ func numbersAreChecked(t *testing.T, e *env) {
 	}
 }
 
-// onlyRow leaves one row of a chain, with another number.
+// onlyRow deletes all rows of a chain but one, and changes its number.
 func onlyRow(number int64) func(tb, *tampered) {
 	return func(t tb, c *tampered) {
 		for n := int64(2); n <= 10; n++ {
@@ -93,7 +93,7 @@ func onlyRow(number int64) func(tb, *tampered) {
 	}
 }
 
-// listIsRefused reports whether one of the pages of a list says that the log is broken.
+// listIsRefused reports whether a page of a list returns the error of a broken log.
 func (c *tampered) listIsRefused(t tb, limit int) bool {
 	t.Helper()
 	for next, first := int64(0), true; first || next != 0; first = false {

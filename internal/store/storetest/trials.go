@@ -13,13 +13,13 @@ import (
 )
 
 var trials = []guarantee{
-	{"a trial says of every chunk what an import would, and stores nothing", trialSaysWhatImportWould},
-	{"a trial works in parts, each of which has to be admitted, and ends with its context", trialInParts},
-	{"a trial sees what chunks before it would have stored", trialSeesEarlierChunks},
+	{"a trial returns what an import would return, and stores nothing", trialSaysWhatImportWould},
+	{"a trial works in parts that are admitted separately, and ends with its context", trialInParts},
+	{"a trial sees the records of earlier chunks", trialSeesEarlierChunks},
 }
 
-// trialSaysWhatImportWould tries each list of chunks and then imports it, into
-// tenants that are alike.
+// trialSaysWhatImportWould tries each list of chunks and then imports it, in tenants with the
+// same data.
 func trialSaysWhatImportWould(t *testing.T, e *env) {
 	type world struct {
 		account, other           *atrium.Account
@@ -130,7 +130,7 @@ func trialSaysWhatImportWould(t *testing.T, e *env) {
 	}
 }
 
-// copied returns copies of records, because an import sets what was not given.
+// copied returns copies of records: an import sets members that were not given.
 func copied(records []store.Record) []store.Record {
 	all := make([]store.Record, len(records))
 	for i, r := range records {
@@ -201,7 +201,7 @@ func trialInParts(t *testing.T, e *env) {
 	watched := *e
 	watched.Store = store.New(e.db, func() time.Time {
 		if !held {
-			t.Error("a trial works without being admitted")
+			t.Error("a trial worked without being admitted")
 		}
 		return e.clock.now()
 	})

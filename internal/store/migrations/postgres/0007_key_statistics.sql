@@ -1,7 +1,7 @@
--- Statements are planned once for all values. If one account has most of the links, the planner
--- expects that every account has, and reads the links of all accounts of a tenant instead of those
--- of one. With a negative n_distinct it expects few rows for each value, however many rows there
--- are: the index of the value is then always the better one.
+-- PostgreSQL plans each statement once for all values. If one account has most of the links, the
+-- planner expects that every account has as many, and reads the links of all accounts of a tenant
+-- instead of those of one. With a negative n_distinct it expects few rows for each value, however
+-- many rows there are, and always prefers the index of the value.
 --
 -- Citus does not apply such options to the shards.
 DO $$
