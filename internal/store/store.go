@@ -147,10 +147,10 @@ func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 	return s.db.Secret(ctx, name)
 }
 
-// ForgetRequests deletes the requests with an idempotency key that need not be known
+// DeleteExpiredRequests deletes the requests with an idempotency key that need not be known
 // any more, of a bounded number of tenants; see kernel.DB.
-func (s *Store) ForgetRequests(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
-	return s.db.ForgetRequests(ctx, after)
+func (s *Store) DeleteExpiredRequests(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
+	return s.db.DeleteExpiredRequests(ctx, after)
 }
 
 // Stats returns what the database is doing at the moment.

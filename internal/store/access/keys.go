@@ -106,7 +106,7 @@ func (s *Store) Keys(ctx context.Context, tenant atrium.TenantID, keep func(atri
 	if keep == nil {
 		most, keep = limit, func(atrium.APIKey) bool { return true }
 	}
-	q := &kernel.Selection{}
+	q := &kernel.SelectBuilder{}
 	q.SQL.WriteString("SELECT " + keyColumns + " FROM api_keys WHERE ")
 	if tenant == atrium.OperatorChain {
 		q.Add("tenant_id IS NULL AND key_id < ", idBefore(after))
@@ -115,7 +115,7 @@ func (s *Store) Keys(ctx context.Context, tenant atrium.TenantID, keep func(atri
 		q.Add(" AND key_id < ", idBefore(after))
 	}
 	q.Add(" ORDER BY key_id DESC LIMIT ", int64(most)+1)
-	found, next, err := kernel.Filter(s.db.NoTx(ctx), q, limit, func(r *kernel.SizedRow) kernel.Item[atrium.APIKey] {
+	found, next, err := kernel.Filter(s.db.OutsideTx(ctx), q, limit, func(r *kernel.SizedRow) kernel.Item[atrium.APIKey] {
 		before := r.Size
 		k := scanKey(r)
 		return kernel.Item[atrium.APIKey]{Value: k, Bytes: r.Size - before}
@@ -129,7 +129,7 @@ func idBefore(p *atrium.Position) []byte {
 	if p == nil {
 		return []byte{0xff} // more than any
 	}
-	return kernel.Packed(p.ID)
+	return kernel.PackID(p.ID)
 }
 
 // lockKey returns a key that stays as it is until the transaction ends.

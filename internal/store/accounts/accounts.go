@@ -44,7 +44,7 @@ func ScanProspect(r engine.Row, first int, tenant atrium.TenantID) atrium.Prospe
 	for i := range texts {
 		texts[i] = r.Text(first + 1 + i)
 	}
-	text := func(i int) *string { return kernel.OrNull(r, first+1+i, &texts[i]) }
+	text := func(i int) *string { return kernel.TextOrNil(r, first+1+i, &texts[i]) }
 	return atrium.Prospect{
 		ID: kernel.IDAt[atrium.ProspectID](r, first), TenantID: tenant,
 		Name: text(0), Email: text(1), Domain: text(2), Slug: text(3), PhoneNumber: text(4), LinkedinProfileURL: text(5),
@@ -78,7 +78,7 @@ func (s *Store) Account(ctx context.Context, tenant atrium.TenantID, id atrium.A
 func findAccount(query func(string, engine.Args, func(engine.Row) error) error, tenant atrium.TenantID, id atrium.AccountID,
 ) (d atrium.AccountDetail, err error) {
 	args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), int64(maxHeldProspects) + 1}
-	for range kernel.MaxRaces {
+	for range kernel.MaxTries {
 		var survivor atrium.AccountID
 		var bytes int
 		d = atrium.AccountDetail{}
@@ -191,7 +191,7 @@ func (s *Store) RenameAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 // locked, so that the locks have one order.
 func lockAccount(tx *kernel.Mutation, id atrium.AccountID) (atrium.AccountID, error) {
 	tenant := kernel.IDArg(tx.Change.TenantID)
-	for range kernel.MaxRaces {
+	for range kernel.MaxTries {
 		err := engine.Find(tx.Lock, "SELECT account_id FROM accounts WHERE tenant_id = $1 AND account_id = $2 AND survivor_id IS NULL",
 			engine.Args{tenant, kernel.IDArg(id)}, func(engine.Row) {})
 		if !errors.Is(err, engine.ErrNoRow) {

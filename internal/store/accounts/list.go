@@ -84,17 +84,17 @@ func (s *Store) Accounts(ctx context.Context, tenant atrium.TenantID, f atrium.A
 		} else if (order == atrium.AccountsNewest || order == atrium.AccountsActivity) && f.NamePrefix == "" && f.ActiveSince == nil && len(f.Words) == 0 {
 			judge = nil
 		}
-		page, position, err := kernel.Scan(after, limit, read, judge)
+		page, position, err := kernel.ScanPage(after, limit, read, judge)
 		if err != nil {
 			return err
 		}
 		accounts := kernel.Items[atrium.Account]{Values: make([]atrium.Account, 0, len(page))}
 		for i := range page {
 			a := &page[i].shown
-			accounts.Add(kernel.Item[atrium.Account]{Value: a.Account, Part: a.domainBytes > len(a.Domain)})
+			accounts.Add(kernel.Item[atrium.Account]{Value: a.Account, Partial: a.domainBytes > len(a.Domain)})
 		}
 		next = position
-		found, err = kernel.Whole(tx, tenant, accounts, AccountsByID, func(r engine.Row) atrium.Account { return ScanAccount(r, tenant) },
+		found, err = kernel.CompleteItems(tx, tenant, accounts, AccountsByID, func(r engine.Row) atrium.Account { return ScanAccount(r, tenant) },
 			func(a *atrium.Account) atrium.AccountID { return a.ID })
 		return err
 	})
@@ -102,7 +102,7 @@ func (s *Store) Accounts(ctx context.Context, tenant atrium.TenantID, f atrium.A
 }
 
 // read returns rows in the order of the list.
-func (l *accountList) read(after *atrium.Position, n int) ([]kernel.ListRow[candidate], error) {
+func (l *accountList) read(after *atrium.Position, n int) ([]kernel.ScannedRow[candidate], error) {
 	switch l.order {
 	case atrium.AccountsName:
 		prefix := accountNamed + canonical.Cut(l.filter.NamePrefix, maxTerm)
@@ -127,18 +127,18 @@ func (l *accountList) read(after *atrium.Position, n int) ([]kernel.ListRow[cand
 }
 
 // inOrder returns accounts that stand for themselves, those with the highest key first.
-func (l *accountList) inOrder(q *kernel.Selection, key string, after *atrium.Position, n int, keyOf func(*listedAccount) int64) (rows []kernel.ListRow[candidate], err error) {
+func (l *accountList) inOrder(q *kernel.SelectBuilder, key string, after *atrium.Position, n int, keyOf func(*listedAccount) int64) (rows []kernel.ScannedRow[candidate], err error) {
 	q.SQL.WriteString(" AND survivor_id IS NULL")
 	q.After(key, "account_id", after)
 	q.Add(" ORDER BY "+key+" DESC, account_id DESC LIMIT ", int64(n))
 	bytes := 0
 	err = l.tx.Query(q.SQL.String(), q.Args, func(r engine.Row) error {
 		if bytes >= kernel.ListBytes {
-			return kernel.ErrFull
+			return kernel.ErrPageFull
 		}
 		a := scanListed(r, l.tenant)
 		at := atrium.PositionAt(atrium.Time(keyOf(&a)), a.ID)
-		rows = append(rows, kernel.ListRow[candidate]{Thing: candidate{shown: a, own: a}, At: *at, Bytes: a.bytes()})
+		rows = append(rows, kernel.ScannedRow[candidate]{Value: candidate{shown: a, own: a}, Position: *at, Bytes: a.bytes()})
 		bytes += a.bytes()
 		return nil
 	})
@@ -146,7 +146,7 @@ func (l *accountList) inOrder(q *kernel.Selection, key string, after *atrium.Pos
 }
 
 // withDomain returns the account that a domain leads to, in any spelling.
-func (l *accountList) withDomain(*atrium.Position, int) (rows []kernel.ListRow[candidate], err error) {
+func (l *accountList) withDomain(*atrium.Position, int) (rows []kernel.ScannedRow[candidate], err error) {
 	var own listedAccount
 	domain, legacy := canonical.DomainForms(l.filter.Domain)
 	if _, err := l.tx.Batch(listedByDomain, FormRows(l.tenant, domain, legacy), func(r engine.Row) error {
@@ -158,16 +158,16 @@ func (l *accountList) withDomain(*atrium.Position, int) (rows []kernel.ListRow[c
 		return nil, err
 	}
 	shown, err := l.survivors(map[atrium.AccountID]listedAccount{own.ID: own})
-	return []kernel.ListRow[candidate]{{Thing: candidate{shown: shown[own.ID], own: own}}}, err
+	return []kernel.ScannedRow[candidate]{{Value: candidate{shown: shown[own.ID], own: own}}}, err
 }
 
 // search returns the accounts of terms.
-func (l *accountList) search(from, to string, after *atrium.Position, n int) (rows []kernel.ListRow[candidate], err error) {
+func (l *accountList) search(from, to string, after *atrium.Position, n int) (rows []kernel.ScannedRow[candidate], err error) {
 	found, err := hits(l.tx, l.tenant, from, to, after, n)
 	if err != nil {
 		return nil, err
 	}
-	_, err = kernel.Halve(found, func(found []hit) (err error) {
+	_, err = kernel.HalveUntilFits(found, func(found []hit) (err error) {
 		rows, err = l.ofHits(found)
 		return err
 	})
@@ -175,10 +175,10 @@ func (l *accountList) search(from, to string, after *atrium.Position, n int) (ro
 }
 
 // ofHits returns the accounts of terms, or kernel.ErrFull if several have more than kernel.ListBytes.
-func (l *accountList) ofHits(found []hit) (rows []kernel.ListRow[candidate], err error) {
+func (l *accountList) ofHits(found []hit) (rows []kernel.ScannedRow[candidate], err error) {
 	ids := make([]engine.Args, len(found))
 	for i, h := range found {
-		ids[i] = engine.Args{kernel.IDArg(l.tenant), kernel.Packed(h.id)}
+		ids[i] = engine.Args{kernel.IDArg(l.tenant), kernel.PackID(h.id)}
 	}
 	own, err := l.byID(ids)
 	if err != nil {
@@ -188,7 +188,7 @@ func (l *accountList) ofHits(found []hit) (rows []kernel.ListRow[candidate], err
 	for _, h := range found {
 		a := own[atrium.AccountID(atrium.AccountID("").Prefix()+h.id)]
 		survivor := shown[a.ID]
-		rows = append(rows, kernel.ListRow[candidate]{Thing: candidate{survivor, a, h}, At: h.position(), Bytes: survivor.bytes()})
+		rows = append(rows, kernel.ScannedRow[candidate]{Value: candidate{survivor, a, h}, Position: h.position(), Bytes: survivor.bytes()})
 	}
 	return rows, err
 }
@@ -199,7 +199,7 @@ func (l *accountList) byID(ids []engine.Args) (map[atrium.AccountID]listedAccoun
 	found, bytes := make(map[atrium.AccountID]listedAccount, len(ids)), 0
 	_, err := l.tx.Batch(listedByID, ids, func(r engine.Row) error {
 		if bytes > kernel.ListBytes && len(ids) > 1 {
-			return kernel.ErrFull
+			return kernel.ErrPageFull
 		}
 		a := scanListed(r, l.tenant)
 		found[a.ID] = a
@@ -230,11 +230,11 @@ func (l *accountList) survivors(own map[atrium.AccountID]listedAccount) (map[atr
 }
 
 // judge says which of the first rows belong to the list.
-func (l *accountList) judge(rows []kernel.ListRow[candidate]) (passes []bool, others int, err error) {
+func (l *accountList) judge(rows []kernel.ScannedRow[candidate]) (passes []bool, others int, err error) {
 	f := &l.filter
 	passes = make([]bool, len(rows))
 	for i := range rows {
-		c := &rows[i].Thing
+		c := &rows[i].Value
 		passes[i] = c.shown.ID != "" && (f.NamePrefix == "" || strings.HasPrefix(canonical.Name(c.shown.Name), f.NamePrefix)) &&
 			(f.ActiveSince == nil || c.shown.LatestActivityAt != nil && *c.shown.LatestActivityAt >= *f.ActiveSince) &&
 			(l.order != atrium.AccountsName || c.own.survivor == "") // or it would be shown in the place of another
@@ -245,11 +245,11 @@ func (l *accountList) judge(rows []kernel.ListRow[candidate]) (passes []bool, ot
 	if l.atOnce > 0 {
 		rows = rows[:min(len(rows), 2*l.atOnce)]
 	}
-	rows, err = kernel.Halve(rows, func(rows []kernel.ListRow[candidate]) (err error) {
+	rows, err = kernel.HalveUntilFits(rows, func(rows []kernel.ScannedRow[candidate]) (err error) {
 		others, err = l.judgeWords(rows, passes[:len(rows)])
 		return err
 	})
-	if errors.Is(err, kernel.ErrFull) {
+	if errors.Is(err, kernel.ErrPageFull) {
 		l.atOnce, err = len(rows), nil
 	}
 	return passes[:len(rows)], others, err
@@ -259,11 +259,11 @@ func (l *accountList) judge(rows []kernel.ListRow[candidate]) (passes []bool, ot
 // an account by each of its terms, and by those of each account merged into it, and
 // passes it at the first of them all. It returns how many accounts it has read, and
 // kernel.ErrFull if those of several rows are more than kernel.ScanLimit or have more than kernel.ListBytes.
-func (l *accountList) judgeWords(rows []kernel.ListRow[candidate], passes []bool) (others int, err error) {
+func (l *accountList) judgeWords(rows []kernel.ScannedRow[candidate], passes []bool) (others int, err error) {
 	searching := l.order == atrium.AccountsWord
 	groups := map[atrium.AccountID][]listedAccount{} // of the accounts of whose own words it cannot be told
 	for i := range rows {
-		c := &rows[i].Thing
+		c := &rows[i].Value
 		if !passes[i] {
 			continue
 		}
@@ -281,7 +281,7 @@ func (l *accountList) judgeWords(rows []kernel.ListRow[candidate], passes []bool
 	bytes := 0
 	if _, err := l.tx.Batch(listedBySurvivor, ids, func(r engine.Row) error {
 		if len(rows) > 1 && (others == kernel.ScanLimit || bytes > kernel.ListBytes) {
-			return kernel.ErrFull
+			return kernel.ErrPageFull
 		}
 		a := scanListed(r, l.tenant)
 		groups[a.survivor] = append(groups[a.survivor], a)
@@ -292,7 +292,7 @@ func (l *accountList) judgeWords(rows []kernel.ListRow[candidate], passes []bool
 		return others, err
 	}
 	for i := range rows {
-		c := &rows[i].Thing
+		c := &rows[i].Value
 		group, unsure := groups[c.shown.ID]
 		if !passes[i] || !unsure {
 			continue

@@ -88,7 +88,7 @@ func checkLinks(tx *kernel.Mutation, accounts []atrium.AccountID) error {
 	case left < 0:
 		return atrium.Errorf(atrium.CodeConflict, "The account %s.", TooManyLinks)
 	}
-	return tx.Weigh(linkBytes * int(MaxRegrouped-left))
+	return tx.CountBytes(linkBytes * int(MaxRegrouped-left))
 }
 
 // LinksLeft returns how many links to prospects are left of most when those of the accounts

@@ -77,7 +77,7 @@ func CheckedChange[T any](ctx context.Context, s *Store, c atrium.Change, id atr
 	f func(*kernel.Mutation, Precondition) (T, error),
 ) (result T, replayed bool, err error) {
 	p := Precondition{check: check}
-	for range kernel.MaxRaces {
+	for range kernel.MaxTries {
 		result, replayed, err = kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (T, error) { return f(tx, p) })
 		if !errors.Is(err, errUnchecked) {
 			return result, replayed, err

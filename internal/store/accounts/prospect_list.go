@@ -46,7 +46,7 @@ func (s *Store) Prospects(ctx context.Context, tenant atrium.TenantID, f atrium.
 		if len(f.Words) == 0 {
 			judge = nil
 		}
-		page, position, err := kernel.Scan(after, limit, read, judge)
+		page, position, err := kernel.ScanPage(after, limit, read, judge)
 		found, next = make([]atrium.Prospect, len(page)), position
 		for i := range page {
 			found[i] = page[i].Prospect
@@ -56,14 +56,14 @@ func (s *Store) Prospects(ctx context.Context, tenant atrium.TenantID, f atrium.
 	return found, next, err
 }
 
-func (l *prospectList) newest(after *atrium.Position, n int) ([]kernel.ListRow[foundProspect], error) {
+func (l *prospectList) newest(after *atrium.Position, n int) ([]kernel.ScannedRow[foundProspect], error) {
 	q := kernel.Select("SELECT "+ProspectColumns+" FROM prospects p WHERE tenant_id = ", kernel.IDArg(l.tenant))
 	q.After("created_at", "prospect_id", after)
 	q.Add(" ORDER BY created_at DESC, prospect_id DESC LIMIT ", int64(n))
 	return l.inOrder(q)
 }
 
-func (l *prospectList) linked(after *atrium.Position, n int) ([]kernel.ListRow[foundProspect], error) {
+func (l *prospectList) linked(after *atrium.Position, n int) ([]kernel.ScannedRow[foundProspect], error) {
 	q := kernel.Select("SELECT "+ProspectColumns+` FROM account_prospects l
 		JOIN prospects p ON p.tenant_id = l.tenant_id AND p.prospect_id = l.prospect_id WHERE l.tenant_id = `, kernel.IDArg(l.tenant))
 	q.Add(" AND l.account_id = ", kernel.IDArg(l.account))
@@ -74,15 +74,15 @@ func (l *prospectList) linked(after *atrium.Position, n int) ([]kernel.ListRow[f
 
 // inOrder returns what a statement finds, the newest first, with kernel.ErrFull if that is
 // more than kernel.ListBytes.
-func (l *prospectList) inOrder(q *kernel.Selection) (rows []kernel.ListRow[foundProspect], err error) {
+func (l *prospectList) inOrder(q *kernel.SelectBuilder) (rows []kernel.ScannedRow[foundProspect], err error) {
 	bytes := 0
 	err = l.tx.Query(q.SQL.String(), q.Args, func(r engine.Row) error {
 		if bytes >= kernel.ListBytes {
-			return kernel.ErrFull
+			return kernel.ErrPageFull
 		}
 		w := &kernel.SizedRow{Row: r}
 		p := ScanProspect(w, 0, l.tenant)
-		rows = append(rows, kernel.ListRow[foundProspect]{Thing: foundProspect{Prospect: p}, At: *atrium.PositionAt(p.CreatedAt, p.ID), Bytes: w.Size})
+		rows = append(rows, kernel.ScannedRow[foundProspect]{Value: foundProspect{Prospect: p}, Position: *atrium.PositionAt(p.CreatedAt, p.ID), Bytes: w.Size})
 		bytes += w.Size
 		return nil
 	})
@@ -90,13 +90,13 @@ func (l *prospectList) inOrder(q *kernel.Selection) (rows []kernel.ListRow[found
 }
 
 // search returns the prospects of terms.
-func (l *prospectList) search(after *atrium.Position, n int) (rows []kernel.ListRow[foundProspect], err error) {
+func (l *prospectList) search(after *atrium.Position, n int) (rows []kernel.ScannedRow[foundProspect], err error) {
 	prefix := sought(prospectWord, l.words)
 	found, err := hits(l.tx, l.tenant, prefix, prefix, after, n)
 	if err != nil {
 		return nil, err
 	}
-	_, err = kernel.Halve(found, func(found []hit) (err error) {
+	_, err = kernel.HalveUntilFits(found, func(found []hit) (err error) {
 		rows, err = l.ofHits(found)
 		return err
 	})
@@ -104,25 +104,25 @@ func (l *prospectList) search(after *atrium.Position, n int) (rows []kernel.List
 }
 
 // ofHits returns the prospects of terms, or kernel.ErrFull if several have more than kernel.ListBytes.
-func (l *prospectList) ofHits(found []hit) (rows []kernel.ListRow[foundProspect], err error) {
+func (l *prospectList) ofHits(found []hit) (rows []kernel.ScannedRow[foundProspect], err error) {
 	ids := make([]engine.Args, len(found))
 	for i, h := range found {
-		ids[i] = engine.Args{kernel.IDArg(l.tenant), kernel.Packed(h.id)}
+		ids[i] = engine.Args{kernel.IDArg(l.tenant), kernel.PackID(h.id)}
 	}
-	prospects, bytes := make(map[string]kernel.ListRow[foundProspect], len(found)), 0
+	prospects, bytes := make(map[string]kernel.ScannedRow[foundProspect], len(found)), 0
 	_, err = l.tx.Batch(ProspectsByID, ids, func(r engine.Row) error {
 		if bytes > kernel.ListBytes && len(ids) > 1 {
-			return kernel.ErrFull
+			return kernel.ErrPageFull
 		}
 		w := &kernel.SizedRow{Row: r}
 		p := ScanProspect(w, 0, l.tenant)
-		prospects[suffix(p.ID)] = kernel.ListRow[foundProspect]{Thing: foundProspect{Prospect: p}, Bytes: w.Size}
+		prospects[suffix(p.ID)] = kernel.ScannedRow[foundProspect]{Value: foundProspect{Prospect: p}, Bytes: w.Size}
 		bytes += w.Size
 		return nil
 	})
 	for _, h := range found {
 		p := prospects[h.id]
-		p.Thing.hit, p.At = h, h.position()
+		p.Value.hit, p.Position = h, h.position()
 		rows = append(rows, p)
 	}
 	return rows, err
@@ -130,10 +130,10 @@ func (l *prospectList) ofHits(found []hit) (rows []kernel.ListRow[foundProspect]
 
 // judge says which of the rows have all words. A search comes upon a prospect by each
 // of its terms, and passes it at the first.
-func (l *prospectList) judge(rows []kernel.ListRow[foundProspect]) ([]bool, int, error) {
+func (l *prospectList) judge(rows []kernel.ScannedRow[foundProspect]) ([]bool, int, error) {
 	passes := make([]bool, len(rows))
 	for i := range rows {
-		p := &rows[i].Thing
+		p := &rows[i].Value
 		terms := prospectTerms(&p.Prospect)
 		first := terms.beginning(prospectWord, longest(l.words))
 		passes[i] = terms.beginAll(prospectWord, l.words) && (p.hit.term == "" || p.hit.term == first)

@@ -28,7 +28,7 @@ func (h hit) compare(other hit) int {
 func hits(tx engine.Tx, tenant atrium.TenantID, from, to string, after *atrium.Position, n int) (found []hit, err error) {
 	term, id := from, []byte{}
 	if after != nil {
-		term, id = after.Text, kernel.Packed(after.ID)
+		term, id = after.Text, kernel.PackID(after.ID)
 	}
 	err = tx.Query(`SELECT term, subject_id FROM search_terms
 		WHERE tenant_id = $1 AND (term, subject_id) > ($2, $3) AND term < $4 ORDER BY term, subject_id LIMIT $5`,

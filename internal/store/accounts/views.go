@@ -84,14 +84,14 @@ func prospectStream(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) s
 			page = page[:0]
 			err := tx.Query(selectLinked, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), after[0], after[1], int64(limit)}, func(r engine.Row) error {
 				if bytes >= prospectPageBytes {
-					return kernel.ErrFull
+					return kernel.ErrPageFull
 				}
 				p := ScanProspect(r, 0, tenant)
 				bytes += textBytes(&p)
 				page = append(page, p)
 				return nil
 			})
-			full := errors.Is(err, kernel.ErrFull)
+			full := errors.Is(err, kernel.ErrPageFull)
 			if err != nil && !full {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // addFilter appends the conditions of a filter but that of the subject.
-func addFilter(q *kernel.Selection, f *atrium.AuditFilter) {
+func addFilter(q *kernel.SelectBuilder, f *atrium.AuditFilter) {
 	if f.Actor != "" {
 		q.Add(" AND actor = ", f.Actor)
 	}

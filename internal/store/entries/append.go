@@ -55,7 +55,7 @@ func (s *Store) append(ctx context.Context, drafts []*atrium.Draft, wait time.Du
 	unknown := 0
 	remote := s.db.Engine.Traits().Remote
 	ahead := remote && s.careful.Load() <= 0
-	tries := kernel.MaxRaces
+	tries := kernel.MaxTries
 	if wait > 0 {
 		tries = maxTries
 	}

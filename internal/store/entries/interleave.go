@@ -104,14 +104,14 @@ func (m *interleaving[T]) fill(l *lane[T]) error {
 	w := &kernel.SizedRow{}
 	err := m.tx.Query(q.SQL.String(), q.Args, func(r engine.Row) error {
 		if w.Size >= kernel.ListBytes/len(m.lanes) {
-			return kernel.ErrFull
+			return kernel.ErrPageFull
 		}
 		w.Row = r
 		at := atrium.PositionAt(atrium.Time(r.Int(0)), kernel.IDAt[atrium.EntryID](r, 1))
 		l.rows = append(l.rows, placed[T]{*at, l.account, m.scan(w)})
 		return nil
 	})
-	full := errors.Is(err, kernel.ErrFull)
+	full := errors.Is(err, kernel.ErrPageFull)
 	if err != nil && !full {
 		return err
 	}

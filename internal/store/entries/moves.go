@@ -39,14 +39,14 @@ func (s *Store) FindMove(ctx context.Context, tenant atrium.TenantID, id atrium.
 func (s *Store) Moves(ctx context.Context, tenant atrium.TenantID, after *atrium.Position, limit int) (moves []atrium.Move, more bool, err error) {
 	q := kernel.Select("SELECT "+listedMove+" FROM moves v WHERE tenant_id = ", kernel.IDArg(tenant))
 	if after != nil {
-		q.Add(" AND move_id < ", kernel.Packed(after.ID))
+		q.Add(" AND move_id < ", kernel.PackID(after.ID))
 	}
 	q.Add(" ORDER BY move_id DESC LIMIT ", int64(limit)+1)
 	scan := func(r engine.Row) atrium.Move { return scanMove(r, tenant) }
-	moves, err = kernel.ReadWhole(ctx, s.db, tenant, func(run kernel.Query) (found kernel.Items[atrium.Move], err error) {
+	moves, err = kernel.ListComplete(ctx, s.db, tenant, func(run kernel.QueryFunc) (found kernel.Items[atrium.Move], err error) {
 		found, more, err = kernel.ListItems(run, q, limit, func(r *kernel.SizedRow) kernel.Item[atrium.Move] {
 			m, bytes := scan(r), int(r.Int(7))
-			return kernel.Item[atrium.Move]{Value: m, Bytes: bytes, Part: bytes > len(m.Rule)}
+			return kernel.Item[atrium.Move]{Value: m, Bytes: bytes, Partial: bytes > len(m.Rule)}
 		})
 		return found, err
 	}, movesByID, scan, func(m *atrium.Move) atrium.MoveID { return m.ID })
@@ -54,7 +54,7 @@ func (s *Store) Moves(ctx context.Context, tenant atrium.TenantID, after *atrium
 }
 
 var (
-	listedMove = strings.Replace(moveColumns, "v.rule", kernel.Inline("v.rule"), 1) + ", " + kernel.BytesOf("v.rule")
+	listedMove = strings.Replace(moveColumns, "v.rule", kernel.InlineOrNull("v.rule"), 1) + ", " + kernel.OctetLength("v.rule")
 	movesByID  = engine.NewBatch("SELECT "+moveColumns+" FROM batch JOIN moves v ON v.tenant_id = batch.tenant_id AND v.move_id = batch.id",
 		"tenant_id bytea", "id bytea")
 )
@@ -132,13 +132,13 @@ func (s *Store) setRule(ctx context.Context, m *atrium.Move, rule []byte, replay
 
 // moveOnce is Move, and leaves out the rule.
 func (s *Store) moveOnce(ctx context.Context, c atrium.Change, request atrium.MoveRequest) (atrium.MoveReport, bool, error) {
-	if report, replayed, err := kernel.Answered[atrium.MoveReport](ctx, s.db, c); err != nil || replayed {
+	if report, replayed, err := kernel.StoredResult[atrium.MoveReport](ctx, s.db, c); err != nil || replayed {
 		return report, replayed, err
 	}
 	matching, next, err := s.match(ctx, c.TenantID, &request)
 	if err != nil {
 		// The same request may have been answered before what it is refused for.
-		if report, replayed, err := kernel.Answered[atrium.MoveReport](ctx, s.db, c); err != nil || replayed {
+		if report, replayed, err := kernel.StoredResult[atrium.MoveReport](ctx, s.db, c); err != nil || replayed {
 			return report, replayed, err
 		}
 		return atrium.MoveReport{}, false, err
@@ -146,7 +146,7 @@ func (s *Store) moveOnce(ctx context.Context, c atrium.Change, request atrium.Mo
 	report, replayed, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.MoveReport, error) {
 		report := atrium.MoveReport{Next: next}
 		if len(matching) == 0 {
-			return report, kernel.ErrNothing
+			return report, kernel.ErrNothingToMove
 		}
 		from, to, err := between(tx, c.TenantID, request.From, request.To)
 		if err != nil {
@@ -157,7 +157,7 @@ func (s *Store) moveOnce(ctx context.Context, c atrium.Change, request atrium.Mo
 			return report, err
 		}
 		if report.Moved == 0 {
-			return report, kernel.ErrNothing
+			return report, kernel.ErrNothingToMove
 		}
 		m.Rule, report.Move = nil, &m
 		tx.Record("move.create", string(m.ID), nil, kernel.Fields{
@@ -165,7 +165,7 @@ func (s *Store) moveOnce(ctx context.Context, c atrium.Change, request atrium.Mo
 		})
 		return report, nil
 	})
-	if errors.Is(err, kernel.ErrNothing) {
+	if errors.Is(err, kernel.ErrNothingToMove) {
 		return atrium.MoveReport{Next: next}, false, nil
 	}
 	return report, replayed, err
@@ -180,7 +180,7 @@ func ruleDetail(r *atrium.MoveRule) map[string]any {
 	if r.ClaimedDomain != "" {
 		claims["claimedDomain"] = r.ClaimedDomain
 	}
-	detail := kernel.Audited(claims)
+	detail := kernel.AuditValues(claims)
 	if r.Pointer != "" {
 		sum := sha256.Sum256(r.Equals)
 		detail["payload"] = map[string]any{"pointer": r.Pointer, "equalsSha256": hex.EncodeToString(sum[:])}
@@ -262,7 +262,7 @@ type claimed struct {
 
 func (c *claimed) lacksDomain() bool { return c.domainBytes > len(c.domain) }
 
-var claimedColumns = "e.claimed_name, " + kernel.Inline("e.claimed_domain") + ", " + kernel.BytesOf("e.claimed_domain") + ", octet_length(e.payload)"
+var claimedColumns = "e.claimed_name, " + kernel.InlineOrNull("e.claimed_domain") + ", " + kernel.OctetLength("e.claimed_domain") + ", octet_length(e.payload)"
 
 func scanClaimed(r engine.Row) claimed {
 	return claimed{r.Text(2), r.Text(3), int(r.Int(4)), int(r.Int(5))}

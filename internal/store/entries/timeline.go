@@ -23,8 +23,8 @@ const timelineColumns = `e.source, e.type, e.claimed_account_id, e.claimed_domai
 	e.acknowledged_account_id, e.occurred_at, e.move_id, octet_length(e.payload)`
 
 // listedTimeline are the columns of lists: an entry can claim a domain of any length.
-var listedTimeline = strings.Replace(timelineColumns, "e.claimed_domain", kernel.Inline("e.claimed_domain"), 1) +
-	", e.account_id, " + kernel.BytesOf("e.claimed_domain")
+var listedTimeline = strings.Replace(timelineColumns, "e.claimed_domain", kernel.InlineOrNull("e.claimed_domain"), 1) +
+	", e.account_id, " + kernel.OctetLength("e.claimed_domain")
 
 // scanTimeline reads an entry of what created_at, entry_id and timelineColumns have,
 // shown under an account and kept under one.

@@ -409,13 +409,13 @@ func (s *Store) eraseEntriesOf(ctx context.Context, tenant atrium.TenantID, acco
 		var found []moved
 		bytes := 0
 		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(eraseAtOnce)}
-		if err := tx.Lock("SELECT entry_id, move_id, octet_length(payload), "+kernel.BytesOf("claimed_domain")+" "+some, args, func(r engine.Row) error {
+		if err := tx.Lock("SELECT entry_id, move_id, octet_length(payload), "+kernel.OctetLength("claimed_domain")+" "+some, args, func(r engine.Row) error {
 			found = append(found, moved{kernel.IDAt[atrium.EntryID](r, 0), kernel.IDAt[atrium.MoveID](r, 1)})
 			if bytes += int(r.Int(2) + r.Int(3)); bytes >= eraseBytes {
-				return kernel.ErrFull
+				return kernel.ErrPageFull
 			}
 			return nil
-		}); err != nil && !errors.Is(err, kernel.ErrFull) {
+		}); err != nil && !errors.Is(err, kernel.ErrPageFull) {
 			return fmt.Errorf("find erased entries: %w", err)
 		}
 		entries, left := 0, eraseAtOnce

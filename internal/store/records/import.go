@@ -200,7 +200,7 @@ func packedID(r Record) any {
 }
 
 // importTries is how often a chunk is stored that finds things taken.
-const importTries = kernel.MaxRaces
+const importTries = kernel.MaxTries
 
 // An importRun is a part of a chunk that is stored at once: records of one
 // kind, none of which has an identifier twice.
