@@ -34,7 +34,7 @@ var upsertAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_i
 	ON CONFLICT (tenant_id, domain_hash) DO UPDATE SET latest_activity_at =
 		CASE WHEN accounts.latest_activity_at >= excluded.latest_activity_at THEN accounts.latest_activity_at ELSE excluded.latest_activity_at END
 	RETURNING accounts.tenant_id, accounts.account_id, CASE WHEN accounts.name IS NULL THEN 1 ELSE 0 END,
-		accounts.survivor_id, `+accounts.MinuteBehind+`, accounts.domain_hash`,
+		accounts.survivor_id, `+accounts.StaleMinute+`, accounts.domain_hash`,
 	"tenant_id bytea", "account_id bytea", "domain text", "domain_hash bytea", "name text", "name_hash bytea", "at bigint", "stored_at bigint")
 
 // fillNames comes after the others so that they, which are most of the work,
@@ -227,7 +227,7 @@ func (b *appending) touchKnown(byID, byDomain targets) error {
 		}
 	}
 	b.confirmed = nil
-	known, err := accounts.FindKnown(b.tx, slices.Collect(maps.Keys(named)))
+	known, err := accounts.FindAccountRefs(b.tx, slices.Collect(maps.Keys(named)))
 	if err != nil {
 		return err
 	}
@@ -237,8 +237,8 @@ func (b *appending) touchKnown(byID, byDomain targets) error {
 		byHash[kernel.TenantKey{Tenant: k.Tenant, Key: t.hash}] = t
 		rows = append(rows, engine.Args{kernel.IDArg(k.Tenant), []byte(t.hash)})
 	}
-	if _, err := b.tx.Batch(accounts.FindDomains, rows, func(r engine.Row) error {
-		k, a := accounts.ScanKnown(r)
+	if _, err := b.tx.Batch(accounts.AccountRefsByDomain, rows, func(r engine.Row) error {
+		k, a := accounts.ScanAccountRef(r)
 		known[k] = a
 		named[k] = append(named[k], byHash[kernel.TenantKey{Tenant: k.Tenant, Key: a.Hash}])
 		return nil
@@ -253,7 +253,7 @@ func (b *appending) touchKnown(byID, byDomain targets) error {
 			}
 		}
 	}
-	unnamed, err := accounts.Touch(b.tx, known, newest)
+	unnamed, err := accounts.RecordActivity(b.tx, known, newest)
 	if err != nil {
 		return err
 	}
@@ -296,14 +296,14 @@ func (b *appending) upsert(byDomain targets) error {
 			kernel.IDArg(k.Tenant), kernel.IDArg(a.ID), accounts.DomainInRow(k.Key), []byte(h.Key), kernel.Nullable(name), accounts.NameHash(k.Key, name), int64(b.at), storedAt,
 		})
 	}
-	var x accounts.Indexing
+	var x accounts.IndexUpdate
 	var long accounts.LongDomains
-	var touched accounts.Touched
+	var touched accounts.MinuteUpdates
 	if _, err := b.tx.Batch(upsertAccounts, rows, func(r engine.Row) error {
 		k, survivor := touched.Add(r)
 		if survivor != "" {
 			b.merging.Store(k.Tenant, true)
-			return accounts.ErrRegrouped
+			return accounts.ErrGroupChanged
 		}
 		h := kernel.TenantKey{Tenant: k.Tenant, Key: string(r.Bytes(5))}
 		t := byDomain[byHash[h]]
@@ -321,7 +321,7 @@ func (b *appending) upsert(byDomain targets) error {
 	}); err != nil {
 		return fmt.Errorf("upsert accounts: %w", err)
 	}
-	if err := touched.Finish(b.tx); err != nil {
+	if err := touched.Write(b.tx); err != nil {
 		return err
 	}
 	if err := long.Write(b.tx); err != nil {
@@ -354,7 +354,7 @@ func (b *appending) fillNames(byID, byDomain targets) error {
 	for _, k := range kernel.SortedKeys(names) {
 		rows = append(rows, engine.Args{kernel.IDArg(k.Tenant), kernel.IDArg(atrium.AccountID(k.Key)), names[k], accounts.NameHash("", names[k]), int64(b.at)})
 	}
-	var x accounts.Indexing
+	var x accounts.IndexUpdate
 	if _, err := b.tx.Batch(fillNames, rows, func(r engine.Row) error {
 		was := atrium.Account{TenantID: kernel.IDAt[atrium.TenantID](r, 0), ID: kernel.IDAt[atrium.AccountID](r, 1), Domain: r.Text(2)}
 		is := was
@@ -380,7 +380,7 @@ func (b *appending) matchForms(drafts []int, byDomain targets) error {
 	rows := make(map[kernel.TenantKey]engine.Args, 2*len(drafts))
 	for _, i := range drafts {
 		d := b.drafts[i]
-		for _, row := range accounts.FormRows(d.TenantID, d.Domain, d.LegacyDomain) {
+		for _, row := range accounts.DomainFormRows(d.TenantID, d.Domain, d.LegacyDomain) {
 			rows[kernel.TenantKey{Tenant: d.TenantID, Key: string(row[1].([]byte))}] = row
 		}
 	}

@@ -75,7 +75,7 @@ func (s *Store) MoveEntry(ctx context.Context, c atrium.Change, id atrium.EntryI
 			func(r engine.Row) { entry, kept = scanTimelineEntry(r, c.TenantID) }); err != nil {
 			return m, err
 		}
-		into, err := accounts.LeadsTo(tx, c.TenantID, to)
+		into, err := accounts.FindSurvivor(tx, c.TenantID, to)
 		if err != nil {
 			return m, err
 		}
@@ -222,7 +222,7 @@ func (s *Store) match(ctx context.Context, tenant atrium.TenantID, request *atri
 				return err
 			}
 			if request.From == "" { // nothing is unattributed
-				_, err := accounts.LeadsTo(tx, tenant, request.To)
+				_, err := accounts.FindSurvivor(tx, tenant, request.To)
 				return err
 			}
 		}
@@ -230,7 +230,7 @@ func (s *Store) match(ctx context.Context, tenant atrium.TenantID, request *atri
 		if err != nil {
 			return err
 		}
-		kept, err := accounts.Members(tx.Query, tenant, from)
+		kept, err := accounts.GroupIDs(tx.Query, tenant, from)
 		if err != nil {
 			return err
 		}
@@ -244,10 +244,10 @@ func (s *Store) match(ctx context.Context, tenant atrium.TenantID, request *atri
 
 // between returns what two accounts lead to, which must not be the same.
 func between(tx engine.Tx, tenant atrium.TenantID, from, to atrium.AccountID) (one, other atrium.AccountID, err error) {
-	if other, err = accounts.LeadsTo(tx, tenant, to); err != nil {
+	if other, err = accounts.FindSurvivor(tx, tenant, to); err != nil {
 		return "", "", err
 	}
-	if one, err = accounts.LeadsTo(tx, tenant, from); err == nil && one == other {
+	if one, err = accounts.FindSurvivor(tx, tenant, from); err == nil && one == other {
 		err = errSameAccount()
 	}
 	return one, other, err

@@ -194,7 +194,7 @@ func lockAccounts(tx *kernel.Mutation, ids []atrium.AccountID) (leads map[atrium
 	}
 	hashes := map[string]atrium.AccountID{}
 	leads = map[atrium.AccountID]atrium.AccountID{}
-	if _, err := tx.Batch(accounts.FindAccounts, rows, func(r engine.Row) error {
+	if _, err := tx.Batch(accounts.AccountRefsByID, rows, func(r engine.Row) error {
 		id, survivor := kernel.IDAt[atrium.AccountID](r, 1), kernel.IDAt[atrium.AccountID](r, 3)
 		hashes[string(r.Bytes(2))], leads[id] = id, cmp.Or(survivor, id)
 		if survivor != "" {
@@ -237,7 +237,7 @@ func readActivity(tx *kernel.Mutation, changed map[atrium.AccountID]bool, leads 
 			continue
 		}
 		counts[id] = []atrium.AccountID{id}
-		all, err := accounts.Members(tx.Query, tenant, leads[id])
+		all, err := accounts.GroupIDs(tx.Query, tenant, leads[id])
 		if err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ func readActivity(tx *kernel.Mutation, changed map[atrium.AccountID]bool, leads 
 				latest = at
 			}
 		}
-		rows = append(rows, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), kernel.NullableTime(latest), accounts.MinuteOf(latest)})
+		rows = append(rows, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), kernel.NullableTime(latest), accounts.ActiveMinute(latest)})
 	}
 	_, err = tx.Batch(updateActivity, rows, nil)
 	return err

@@ -67,7 +67,7 @@ func (s *Store) Timeline(ctx context.Context, tenant atrium.TenantID, account at
 	after *atrium.Position, limit int, payloads bool,
 ) (entries []atrium.TimelineEntry, next *atrium.Position, err error) {
 	err = s.db.Read(ctx, func(tx engine.Tx) error {
-		survivor, kept, err := accounts.Shown(tx, tenant, account)
+		survivor, kept, err := accounts.FindGroupIDs(tx, tenant, account)
 		if err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (s *Store) Counts(ctx context.Context, tenant atrium.TenantID, account atri
 ) (counts []atrium.DayCount, next *atrium.Position, err error) {
 	err = s.db.Read(ctx, func(tx engine.Tx) error {
 		counts, next = nil, nil
-		_, kept, err := accounts.Shown(tx, tenant, account)
+		_, kept, err := accounts.FindGroupIDs(tx, tenant, account)
 		if err != nil {
 			return err
 		}

@@ -126,11 +126,11 @@ func erase(tx *kernel.Mutation, g *accounts.Group) error {
 	tenant, ids := kernel.IDArg(tx.Change.TenantID), g.IDs()
 	rows := make([]engine.Args, len(ids))
 	names := make([]string, len(ids))
-	var x accounts.Indexing
+	var x accounts.IndexUpdate
 	left := eraseAtOnce
 	for i, id := range ids {
 		rows[i], names[i] = engine.Args{tenant, kernel.IDArg(id), int64(tx.At)}, string(id)
-		a, err := accounts.Account(tx, tx.Change.TenantID, id)
+		a, err := accounts.FindAccountRow(tx, tx.Change.TenantID, id)
 		if err != nil {
 			return err
 		}

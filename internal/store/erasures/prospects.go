@@ -71,7 +71,7 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 		if _, err := tx.Exec("DELETE FROM prospects WHERE tenant_id = $1 AND prospect_id = $2", kernel.IDArg(c.TenantID), kernel.IDArg(id)); err != nil {
 			return "", err
 		}
-		var x accounts.Indexing
+		var x accounts.IndexUpdate
 		x.Prospect(&p.Prospect, nil)
 		if err := x.Write(tx); err != nil {
 			return "", err

@@ -43,7 +43,7 @@ func (im *importing) accounts(run importRun) error {
 	if err != nil {
 		return err
 	}
-	var x accounts.Indexing
+	var x accounts.IndexUpdate
 	var long accounts.LongDomains
 	rows := make([]engine.Args, len(todo))
 	for n, p := range todo {
@@ -176,7 +176,7 @@ func (im *importing) prospects(run importRun) error {
 	}); err != nil {
 		return err
 	}
-	var x accounts.Indexing
+	var x accounts.IndexUpdate
 	var rows, links []engine.Args
 	for _, item := range todo {
 		p := item.record
@@ -207,7 +207,7 @@ func (im *importing) prospects(run importRun) error {
 
 // links counts links that are read or written. It is ErrChunkTooLarge if these are too many.
 func (im *importing) links(n int) error {
-	if im.copied += int64(n); im.bounded && im.copied > accounts.MaxRegrouped {
+	if im.copied += int64(n); im.bounded && im.copied > accounts.MaxCopiedLinks {
 		return ErrChunkTooLarge
 	}
 	return nil
@@ -267,18 +267,18 @@ func (im *importing) merges(run importRun) error {
 			if err != nil {
 				return err
 			}
-			if member := item.Differs(&atrium.Merge{AccountID: m.AccountID, Into: is.Into}); member != "" {
+			if member := item.Differs(&atrium.Merge{AccountID: m.AccountID, Into: is.MergedInto}); member != "" {
 				return refuse(index, member, "is not what is stored under the same identifier")
 			}
 			continue
 		}
-		if refusal := accounts.MergeRefused(from, to); refusal != "" {
+		if refusal := accounts.MergeRefusal(from, to); refusal != "" {
 			return refuse(index, "into", refusal)
 		}
 		if err := im.moves(index, from); err != nil {
 			return err
 		}
-		if err := accounts.JoinGroups(im.tx, im.tenant, from, to, m.Into); err != nil {
+		if err := accounts.MergeGroups(im.tx, im.tenant, from, to, m.Into); err != nil {
 			return err
 		}
 		for _, id := range from.IDs() {
@@ -289,7 +289,7 @@ func (im *importing) merges(run importRun) error {
 	return nil
 }
 
-// LockGroups locks the groups of the accounts of a merge, unless they are: then accounts.JoinGroups
+// LockGroups locks the groups of the accounts of a merge, unless they are: then accounts.MergeGroups
 // has kept them up to date.
 func (im *importing) lockGroups(index int, m *atrium.Merge) error {
 	var ids []atrium.AccountID
@@ -301,7 +301,7 @@ func (im *importing) lockGroups(index int, m *atrium.Merge) error {
 	groups, err := accounts.LockGroups(im.tx, ids...)
 	if errors.Is(err, engine.ErrNoRow) {
 		member := "into"
-		if _, err := accounts.LeadsTo(im.tx, im.tenant, m.AccountID); errors.Is(err, engine.ErrNoRow) {
+		if _, err := accounts.FindSurvivor(im.tx, im.tenant, m.AccountID); errors.Is(err, engine.ErrNoRow) {
 			member = "accountId"
 		}
 		return refuse(index, member, "names an account that does not exist")
@@ -328,7 +328,7 @@ func (im *importing) moves(index int, from *accounts.Group) error {
 	if err := im.regroups(len(from.Members) + 1); err != nil {
 		return err
 	}
-	left, err := accounts.LinksLeft(im.tx, im.tenant, from.IDs(), accounts.MaxRegrouped-im.copied)
+	left, err := accounts.RemainingLinks(im.tx, im.tenant, from.IDs(), accounts.MaxCopiedLinks-im.copied)
 	switch {
 	case err != nil:
 		return err
@@ -337,7 +337,7 @@ func (im *importing) moves(index int, from *accounts.Group) error {
 	case left < 0:
 		return refuse(index, "accountId", accounts.TooManyLinks)
 	}
-	im.copied = accounts.MaxRegrouped - left
+	im.copied = accounts.MaxCopiedLinks - left
 	return nil
 }
 
@@ -406,11 +406,11 @@ func (im *importing) entries(run importRun) error {
 
 // touch notes the newest activity of accounts, and returns which of them exist.
 func (im *importing) touch(newest map[kernel.TenantKey]atrium.Time) (exists map[atrium.AccountID]bool, err error) {
-	known, err := accounts.FindKnown(im.tx, slices.Collect(maps.Keys(newest)))
+	known, err := accounts.FindAccountRefs(im.tx, slices.Collect(maps.Keys(newest)))
 	if err != nil {
 		return nil, err
 	}
-	touched, err := accounts.Touch(im.tx, known, newest)
+	touched, err := accounts.RecordActivity(im.tx, known, newest)
 	exists = make(map[atrium.AccountID]bool, len(touched))
 	for k := range touched {
 		exists[atrium.AccountID(k.Key)] = true
