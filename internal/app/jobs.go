@@ -25,7 +25,7 @@ func newJobs(s *store.Store) []job {
 	all := []job{
 		{"erasures", pollInterval, s.EraseEntries},
 		{"requests", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
-			after, err = s.ForgetRequests(ctx, after)
+			after, err = s.DeleteExpiredRequests(ctx, after)
 			return after != "", err
 		}},
 		{"schedules", pollInterval, func(ctx context.Context) (_ bool, err error) {

@@ -147,10 +147,10 @@ func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 	return s.db.Secret(ctx, name)
 }
 
-// ForgetRequests deletes expired requests with an idempotency key, for a bounded number of
+// DeleteExpiredRequests deletes expired requests with an idempotency key, for a bounded number of
 // tenants; see kernel.DB.
-func (s *Store) ForgetRequests(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
-	return s.db.ForgetRequests(ctx, after)
+func (s *Store) DeleteExpiredRequests(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
+	return s.db.DeleteExpiredRequests(ctx, after)
 }
 
 // Stats returns statistics of the current activity of the database.

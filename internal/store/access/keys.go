@@ -104,7 +104,7 @@ func (s *Store) Keys(ctx context.Context, tenant atrium.TenantID, keep func(atri
 	if keep == nil {
 		most, keep = limit, func(atrium.APIKey) bool { return true }
 	}
-	q := &kernel.Selection{}
+	q := &kernel.SelectBuilder{}
 	q.SQL.WriteString("SELECT " + keyColumns + " FROM api_keys WHERE ")
 	if tenant == atrium.OperatorChain {
 		q.Add("tenant_id IS NULL AND key_id < ", idBefore(after))
@@ -113,7 +113,7 @@ func (s *Store) Keys(ctx context.Context, tenant atrium.TenantID, keep func(atri
 		q.Add(" AND key_id < ", idBefore(after))
 	}
 	q.Add(" ORDER BY key_id DESC LIMIT ", int64(most)+1)
-	found, next, err := kernel.Filter(s.db.NoTx(ctx), q, limit, func(r *kernel.SizedRow) kernel.Item[atrium.APIKey] {
+	found, next, err := kernel.Filter(s.db.OutsideTx(ctx), q, limit, func(r *kernel.SizedRow) kernel.Item[atrium.APIKey] {
 		before := r.Size
 		k := scanKey(r)
 		return kernel.Item[atrium.APIKey]{Value: k, Bytes: r.Size - before}
@@ -127,7 +127,7 @@ func idBefore(p *atrium.Position) []byte {
 	if p == nil {
 		return []byte{0xff} // greater than all identifiers
 	}
-	return kernel.Packed(p.ID)
+	return kernel.PackID(p.ID)
 }
 
 // lockKey locks a key until the end of the transaction and returns it.

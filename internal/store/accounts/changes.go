@@ -9,11 +9,11 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// changeAccount is CheckedChange for what ends with an account that is to be shown. Only
-// its identifier is kept with an idempotency key: what an account is called must not
-// outlast it. It is read in the transaction of the change, apart from prospects that are
-// too many to hold: what was changed must not be answered with a failure. That can only be
-// after a replay, which changes nothing.
+// changeAccount is CheckedChange for changes that return an account. It stores only the identifier
+// with the idempotency key, because names and domains must not outlive the account. It reads the
+// account in the transaction of the change, so that a committed change does not fail afterwards.
+// It leaves out prospects that are too many to buffer. Only a replay, which changes nothing, reads
+// the account separately.
 func (s *Store) changeAccount(ctx context.Context, c atrium.Change, checkedID atrium.AccountID, check func(atrium.AccountDetail) error,
 	f func(*kernel.Mutation, Precondition) (atrium.AccountID, error),
 ) (d atrium.AccountDetail, replayed bool, err error) {
@@ -26,7 +26,7 @@ func (s *Store) changeAccount(ctx context.Context, c atrium.Change, checkedID at
 	switch {
 	case err != nil:
 		return atrium.AccountDetail{}, false, err
-	case replayed: // perhaps after a try that was not committed
+	case replayed: // d may be from an earlier try that was not committed
 		d, err = s.accountDetail(ctx, c.TenantID, id)
 	}
 	return d, replayed, err
@@ -34,13 +34,13 @@ func (s *Store) changeAccount(ctx context.Context, c atrium.Change, checkedID at
 
 var errDomainTaken = atrium.Errorf(atrium.CodeConflict, "Another account has the domain, or had it before.")
 
-// CreateAccount makes an account with a domain, in any spelling, and a name, "" for
-// none. It is Conflict if an account has the domain in any form, or had it before, and
-// for that of the unattributed account.
+// CreateAccount creates an account. The domain can be in any spelling; the name can be "". It
+// returns Conflict if an account has or had the domain in any form, and for the unattributed
+// domain.
 func (s *Store) CreateAccount(ctx context.Context, c atrium.Change, domain, name string) (d atrium.AccountDetail, replayed bool, err error) {
 	domain, legacy := canonical.DomainForms(domain)
 	return s.changeAccount(ctx, c, "", nil, func(tx *kernel.Mutation, _ Precondition) (atrium.AccountID, error) {
-		owners, err := withDomain(tx, domain, legacy)
+		owners, err := findDomainOwners(tx, domain, legacy)
 		switch {
 		case err != nil:
 			return "", err
@@ -53,28 +53,28 @@ func (s *Store) CreateAccount(ctx context.Context, c atrium.Change, domain, name
 	})
 }
 
-// withDomain returns the accounts that have a domain or its legacy form, "" for none.
-// It is Conflict for that of the unattributed account, whether there is one or not.
-func withDomain(tx *kernel.Mutation, domain, legacy string) (owners []atrium.Account, err error) {
+// findDomainOwners returns the accounts that have the domain or its legacy form, which can be "".
+// For the unattributed domain it returns Conflict, whether or not that account exists.
+func findDomainOwners(tx *kernel.Mutation, domain, legacy string) (owners []atrium.Account, err error) {
 	if domain == atrium.UnattributedDomain {
 		return nil, atrium.Errorf(atrium.CodeConflict, "The domain is that of the unattributed account.")
 	}
 	tenant := tx.Change.TenantID
-	_, err = tx.Batch(AccountsByDomain, FormRows(tenant, domain, legacy), func(r engine.Row) error {
+	_, err = tx.Batch(AccountsByDomain, DomainFormRows(tenant, domain, legacy), func(r engine.Row) error {
 		owners = append(owners, ScanAccount(r, tenant))
 		return nil
 	})
 	return owners, err
 }
 
-// claimDomain has whoever else wants a domain that is free wait for this transaction,
-// which may give it to an account that it holds. Where one writes at a time it does
-// nothing.
-func claimDomain(tx *kernel.Mutation, domain string) error {
+// lockDomain makes other transactions that want a free domain wait until this transaction ends, so
+// that this one can give it to an account that it has locked. It does nothing on an embedded
+// engine, which runs one write transaction at a time.
+func lockDomain(tx *kernel.Mutation, domain string) error {
 	if !tx.DB.Engine.Traits().Remote || domain == atrium.UnattributedDomain {
 		return nil
 	}
-	if owners, err := withDomain(tx, domain, ""); err != nil || len(owners) > 0 {
+	if owners, err := findDomainOwners(tx, domain, ""); err != nil || len(owners) > 0 {
 		return err
 	}
 	tenant, id := kernel.IDArg(tx.Change.TenantID), kernel.IDArg(atrium.NewID[atrium.AccountID]())
@@ -82,12 +82,12 @@ func claimDomain(tx *kernel.Mutation, domain string) error {
 		VALUES ($1, $2, $3, $4, $5, $5, $5)`, tenant, id, DomainInRow(domain), kernel.Hash16(domain), int64(tx.At)); err != nil {
 		return err
 	}
-	_, err := tx.Exec("DELETE FROM accounts WHERE tenant_id = $1 AND account_id = $2", tenant, id) // they wait all the same
+	_, err := tx.Exec("DELETE FROM accounts WHERE tenant_id = $1 AND account_id = $2", tenant, id) // others still wait for the deleted row
 	return err
 }
 
-// insertAccount stores an account that is new now, merged into another one unless that is
-// "". One that is merged has no name.
+// insertAccount inserts a new account. If into is not "", the account is merged into that one and
+// must have no name.
 func insertAccount(tx *kernel.Mutation, a *atrium.Account, into atrium.AccountID) error {
 	_, err := tx.Exec(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
 			created_at, updated_at, stored_at, merged_into, survivor_id)
@@ -97,32 +97,33 @@ func insertAccount(tx *kernel.Mutation, a *atrium.Account, into atrium.AccountID
 	if err != nil {
 		return err
 	}
-	var x Indexing
+	var index IndexUpdate
 	a.TenantID = tx.Change.TenantID
 	if err := ReplaceLongDomain(tx, nil, a); err != nil {
 		return err
 	}
-	x.Account(nil, a)
-	return x.Write(tx)
+	index.Account(nil, a)
+	return index.Write(tx)
 }
 
-// UpdateAccount changes the account that an identifier leads to. The account as it
-// stands is first given to check, whose error ends the call; nil stands for no check. What
-// is as it was changes nothing.
+// UpdateAccount changes the name and domain of the account that id leads to. It first calls check,
+// if not nil, with the current account, and returns its error. Fields that already have their
+// value are not changed.
 //
-// The account gets the current form of the domain, unless it has the legacy form already.
-// A domain that the account gives up goes on leading to it, as that of an account
-// which is merged into it. It may take the domain of one that is: the two change
-// theirs. It is Conflict if any other account has the domain in any form or had it
-// before, if too much would be merged into this one, and for the unattributed account,
-// of which nothing can be changed. It is NotFound if there is no such account.
+// The account gets the current form of the domain, unless it already has the legacy form. The
+// previous domain keeps leading to the account, as the domain of an account merged into it. If a
+// merged account of the group has the new domain, the two swap domains.
+//
+// It returns NotFound if there is no such account, and Conflict if an account outside of the group
+// has or had the domain in any form, if too many accounts would be merged into this one, and for
+// the unattributed account, which cannot be changed.
 func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, u atrium.AccountUpdate, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
-	var wanted, legacy string
+	var domainForm, legacy string
 	if u.Domain != "" {
-		wanted, legacy = canonical.DomainForms(u.Domain)
+		domainForm, legacy = canonical.DomainForms(u.Domain)
 	}
 	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *kernel.Mutation, p Precondition) (atrium.AccountID, error) {
-		g, err := lockGroupAndDomain(tx, id, wanted)
+		g, err := lockGroupAndDomain(tx, id, domainForm)
 		if err != nil {
 			return "", err
 		}
@@ -141,14 +142,14 @@ func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 		if u.Name != nil {
 			name = *u.Name
 		}
-		if wanted != "" && legacy != domain {
-			domain = wanted
+		if domainForm != "" && legacy != domain {
+			domain = domainForm
 		}
 		switch {
 		case domain != root.Domain:
 			err = changeDomain(tx, g, &root, name, domain, legacy)
 		case name != root.Name:
-			err = update(tx, &root, name, domain)
+			err = updateAccount(tx, &root, name, domain)
 		}
 		return g.Root.ID, err
 	})
@@ -157,14 +158,14 @@ func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 
 var selectAccount = "SELECT " + AccountColumns("$1") + " FROM accounts a WHERE a.tenant_id = $1 AND a.account_id = $2"
 
-// changeDomain gives the account that stands for a group a name and another domain,
-// which may have a legacy form.
+// changeDomain sets the name and domain of the root of a group. legacy is the legacy form of the
+// domain, "" if it has none.
 func changeDomain(tx *kernel.Mutation, g *Group, root *atrium.Account, name, domain, legacy string) error {
-	owners, err := withDomain(tx, domain, legacy)
+	owners, err := findDomainOwners(tx, domain, legacy)
 	if err != nil {
 		return err
 	}
-	var other *atrium.Account // that has the domain
+	var other *atrium.Account // merged account that has the domain
 	for i := range owners {
 		if !g.has(owners[i].ID) {
 			return errDomainTaken
@@ -178,30 +179,30 @@ func changeDomain(tx *kernel.Mutation, g *Group, root *atrium.Account, name, dom
 		if len(g.Members) == atrium.MaxMerged {
 			return atrium.Errorf(atrium.CodeConflict, "Too many accounts and domains would lead to this one.")
 		}
-		if err := update(tx, root, name, domain); err != nil {
+		if err := updateAccount(tx, root, name, domain); err != nil {
 			return err
 		}
 		former.ID = atrium.NewID[atrium.AccountID]()
 		return insertAccount(tx, &former, root.ID)
 	}
-	// Both are there all the time: one of them has no domain for a moment.
+	// The two swap domains. Domains are unique, so one gets a random hash first.
 	const set = "UPDATE accounts SET domain = $1, domain_hash = $2 WHERE tenant_id = $3 AND account_id = $4"
 	tenant := kernel.IDArg(tx.Change.TenantID)
 	if _, err := tx.Exec(set, DomainInRow(other.Domain), RandomHash(), tenant, kernel.IDArg(other.ID)); err != nil {
 		return err
 	}
-	if err := update(tx, root, name, domain); err != nil {
+	if err := updateAccount(tx, root, name, domain); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(set, DomainInRow(former.Domain), kernel.Hash16(former.Domain), tenant, kernel.IDArg(other.ID)); err != nil {
 		return err
 	}
-	var x Indexing
-	is := *other
-	is.Domain = former.Domain
-	if err := ReplaceLongDomain(tx, other, &is); err != nil {
+	var index IndexUpdate
+	changed := *other
+	changed.Domain = former.Domain
+	if err := ReplaceLongDomain(tx, other, &changed); err != nil {
 		return err
 	}
-	x.Account(other, &is)
-	return x.Write(tx)
+	index.Account(other, &changed)
+	return index.Write(tx)
 }

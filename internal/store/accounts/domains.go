@@ -10,21 +10,21 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// This file finds accounts by their domains. An account that an earlier version made
-// may be stored under a legacy form of its domain (canonical.DomainForms, ADR 0022). A
-// domain with a legacy form finds the accounts of both forms, and the oldest of them is
-// the one that is meant. No account is made under a legacy form, except by an import.
+// This file finds accounts by domain. An account created by an earlier version may be stored under
+// a legacy form of its domain (canonical.DomainForms, ADR 0022). A domain with a legacy form
+// matches the accounts of both forms, and the oldest of them is used. Only imports create accounts
+// under a legacy form.
 
-// The words of the first searchedBytes of a domain can be searched. The row of an account has a
-// domain of up to searchedBytes as a whole. Of a longer one it has the first charactersInRow
-// characters, which exceed searchedBytes: that tells a reader to look into long_domains, and
-// the row still contains all words that can be searched.
+// The words in the first searchedBytes of a domain are searchable. An account's row stores domains
+// of up to searchedBytes completely. It stores the first charactersInRow characters of longer
+// ones. These are more than searchedBytes, which tells readers to use long_domains, and they
+// contain all searchable words.
 const (
 	searchedBytes   = 1 << 10
 	charactersInRow = searchedBytes + 1
 )
 
-// DomainInRow returns the part of a domain that the row of an account has.
+// DomainInRow returns the part of a domain that is stored in the account's row.
 func DomainInRow(domain string) string {
 	if len(domain) <= charactersInRow {
 		return domain
@@ -39,10 +39,10 @@ func DomainInRow(domain string) string {
 	return domain
 }
 
-// wholeDomain returns a SQL expression about the domain of an account a of a tenant: whole, in
-// terms of d.domain, if the domain is in long_domains d, and row, in terms of a.domain,
-// otherwise. It reads long_domains only for long domains.
-func wholeDomain(tenant, whole, row string) string {
+// domainSQL returns a SQL expression about the domain of an account a: whole, an expression about
+// d.domain, if the domain is in long_domains d, and row, an expression about a.domain, otherwise.
+// tenant is SQL for the tenant. The expression reads long_domains only for long domains.
+func domainSQL(tenant, whole, row string) string {
 	return fmt.Sprintf(`CASE WHEN octet_length(a.domain) <= %d THEN %s ELSE COALESCE(
 		(SELECT %s FROM long_domains d WHERE d.tenant_id = %s AND d.account_id = a.account_id), %s) END`,
 		searchedBytes, row, whole, tenant, row)
@@ -52,10 +52,10 @@ var insertLongDomains = engine.NewBatch(`INSERT INTO long_domains (tenant_id, ac
 	SELECT batch.tenant_id, account_id, domain FROM batch WHERE true ON CONFLICT (tenant_id, account_id) DO UPDATE SET domain = excluded.domain`,
 	"tenant_id bytea", "account_id bytea", "domain text")
 
-// LongDomains are rows of insertLongDomains.
+// LongDomains collects the long domains of new accounts.
 type LongDomains []engine.Args
 
-// Add adds the domain of a new account, unless the row of the account has all of it.
+// Add adds the domain of a new account, unless the row stores it completely.
 func (l *LongDomains) Add(a *atrium.Account) {
 	if len(DomainInRow(a.Domain)) < len(a.Domain) {
 		*l = append(*l, engine.Args{kernel.IDArg(a.TenantID), kernel.IDArg(a.ID), a.Domain})
@@ -70,24 +70,24 @@ func (l LongDomains) Write(tx engine.Tx) error {
 	return err
 }
 
-// ReplaceLongDomain updates long_domains for an account that changes from was to is. was is nil
-// for a new account, and is for a deleted one.
-func ReplaceLongDomain(tx *kernel.Mutation, was, is *atrium.Account) error {
-	if was != nil && len(was.Domain) > searchedBytes {
-		if _, err := tx.Exec("DELETE FROM long_domains WHERE tenant_id = $1 AND account_id = $2", kernel.IDArg(was.TenantID), kernel.IDArg(was.ID)); err != nil {
+// ReplaceLongDomain updates long_domains for a changed account. before is nil for a new account,
+// after is nil for a deleted one.
+func ReplaceLongDomain(tx *kernel.Mutation, before, after *atrium.Account) error {
+	if before != nil && len(before.Domain) > searchedBytes {
+		if _, err := tx.Exec("DELETE FROM long_domains WHERE tenant_id = $1 AND account_id = $2", kernel.IDArg(before.TenantID), kernel.IDArg(before.ID)); err != nil {
 			return err
 		}
 	}
 	var long LongDomains
-	if is != nil {
-		long.Add(is)
+	if after != nil {
+		long.Add(after)
 	}
 	return long.Write(tx)
 }
 
-// FormRows returns the rows of a batch that finds accounts by the forms of a domain, of
-// which legacy may be "".
-func FormRows(tenant atrium.TenantID, domain, legacy string) []engine.Args {
+// DomainFormRows returns batch rows that find accounts by a domain and its legacy form, which can
+// be "".
+func DomainFormRows(tenant atrium.TenantID, domain, legacy string) []engine.Args {
 	rows := []engine.Args{{kernel.IDArg(tenant), kernel.Hash16(domain)}}
 	if legacy != "" {
 		rows = append(rows, engine.Args{kernel.IDArg(tenant), kernel.Hash16(legacy)})
@@ -95,7 +95,7 @@ func FormRows(tenant atrium.TenantID, domain, legacy string) []engine.Args {
 	return rows
 }
 
-// CompareAge orders accounts of one tenant by age, the oldest first.
+// CompareAge orders accounts of one tenant by age, oldest first.
 func CompareAge(a, b *atrium.Account) int {
 	return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), strings.Compare(string(a.ID), string(b.ID)))
 }

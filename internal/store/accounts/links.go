@@ -10,17 +10,17 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// This file links prospects to accounts. What is asked of an account that was merged
-// is done to its survivor. A survivor shows the prospects of all accounts that were
-// merged into it by links that are copies: these have in via where they come from.
+// This file links prospects to accounts. Changes of a merged account's links apply to its
+// survivor. A survivor shows the prospects of all accounts merged into it: it has copies of their
+// links, which name the original account in the column via.
 //
-// Whoever changes a link locks the accounts first, as all do who lock some, and then
-// the prospect, which a merge that copies the link refers to.
+// A change of a link locks accounts first, like every transaction that locks accounts, and then
+// the prospect, because a merge that copies the link references it.
 
-// LinkProspect links a prospect to an account, which changes nothing if it is linked
-// already, and returns the prospect. The prospect as it stands is first given to
-// check, whose error ends the call. It is NotFound if one of them does not exist, and
-// Conflict if the prospect would have more than atrium.MaxLinks.
+// LinkProspect links a prospect to an account and returns the prospect. If it is already linked,
+// nothing changes. It first calls check with the current prospect, and returns its error. It
+// returns NotFound if the account or the prospect does not exist, and Conflict if the prospect
+// would have more than atrium.MaxLinks links.
 func (s *Store) LinkProspect(ctx context.Context, c atrium.Change, account atrium.AccountID, id atrium.ProspectID, check func(atrium.LinkedProspect) error) (atrium.LinkedProspect, error) {
 	p, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.LinkedProspect, error) {
 		p, g, err := lockLink(tx, account, id)
@@ -34,10 +34,10 @@ func (s *Store) LinkProspect(ctx context.Context, c atrium.Change, account atriu
 		if err != nil || linked == 0 {
 			return p, err
 		}
-		if err := boundLinks(tx, id); err != nil {
+		if err := checkLinkLimit(tx, id); err != nil {
 			return p, err
 		}
-		if err := noteLink(tx, "prospect.link", g.Root.ID, id); err != nil {
+		if err := recordLinkChange(tx, "prospect.link", g.Root.ID, id); err != nil {
 			return p, err
 		}
 		return linkedProspect(tx.Query, tx, c.TenantID, id)
@@ -45,8 +45,9 @@ func (s *Store) LinkProspect(ctx context.Context, c atrium.Change, account atriu
 	return p, err
 }
 
-// boundLinks is Conflict if a prospect has too many links, one of which is new.
-func boundLinks(tx *kernel.Mutation, id atrium.ProspectID) error {
+// checkLinkLimit returns Conflict if a prospect has more than atrium.MaxLinks links, including a
+// new one.
+func checkLinkLimit(tx *kernel.Mutation, id atrium.ProspectID) error {
 	links := 0
 	err := tx.Query("SELECT account_id FROM account_prospects WHERE tenant_id = $1 AND prospect_id = $2 AND via IS NULL LIMIT $3",
 		engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id), int64(atrium.MaxLinks) + 1}, func(engine.Row) error {
@@ -59,17 +60,15 @@ func boundLinks(tx *kernel.Mutation, id atrium.ProspectID) error {
 	return err
 }
 
-// A copy becomes a link of the account itself, which it keeps whatever becomes of the
-// account that it came from.
+// A copy becomes the account's own link, which stays when the original link is removed.
 var linkProspect = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id)
 	SELECT batch.tenant_id, account_id, prospect_created_at, prospect_id FROM batch WHERE true
 	ON CONFLICT (tenant_id, account_id, prospect_created_at, prospect_id) DO UPDATE SET via = NULL WHERE account_prospects.via IS NOT NULL`,
 	"tenant_id bytea", "account_id bytea", "prospect_created_at bigint", "prospect_id bytea")
 
-// UnlinkProspect takes a prospect from an account and from all that were merged into
-// it, which changes nothing if it is not linked. The prospect as it stands is first
-// given to check, whose error ends the call. It is NotFound if one of them does not
-// exist.
+// UnlinkProspect removes the links of a prospect to an account and to all accounts merged into it.
+// If there are none, nothing changes. It first calls check with the current prospect, and returns
+// its error. It returns NotFound if the account or the prospect does not exist.
 func (s *Store) UnlinkProspect(ctx context.Context, c atrium.Change, account atrium.AccountID, id atrium.ProspectID, check func(atrium.LinkedProspect) error) error {
 	_, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
 		p, g, err := lockLink(tx, account, id)
@@ -82,35 +81,34 @@ func (s *Store) UnlinkProspect(ctx context.Context, c atrium.Change, account atr
 		if ended, err := Unlink(tx, &p.Prospect, g.IDs()); err != nil || ended == 0 {
 			return none, err
 		}
-		return none, noteLink(tx, "prospect.unlink", g.Root.ID, id)
+		return none, recordLinkChange(tx, "prospect.unlink", g.Root.ID, id)
 	})
 	return err
 }
 
-// noteLink records a change of a link, which is one of the account.
-func noteLink(tx *kernel.Mutation, action string, account atrium.AccountID, id atrium.ProspectID) error {
+// recordLinkChange writes an audit record for a link and updates updated_at of the account.
+func recordLinkChange(tx *kernel.Mutation, action string, account atrium.AccountID, id atrium.ProspectID) error {
 	tx.RecordDetail(action, string(id), map[string]any{"accountId": account})
-	return noteChanged(tx, []atrium.AccountID{account})
+	return raiseUpdatedAt(tx, []atrium.AccountID{account})
 }
 
-// DeleteLinks deletes links by their keys.
+// DeleteLinks deletes links by key.
 var DeleteLinks = engine.NewBatch(`DELETE FROM account_prospects USING batch
 	WHERE account_prospects.tenant_id = batch.tenant_id AND account_prospects.account_id = batch.account_id
 		AND account_prospects.prospect_created_at = batch.prospect_created_at AND account_prospects.prospect_id = batch.prospect_id`,
 	"tenant_id bytea", "account_id bytea", "prospect_created_at bigint", "prospect_id bytea")
 
-// Unlink ends the links of a prospect to accounts, and returns how many there
-// were.
-func Unlink(tx *kernel.Mutation, p *atrium.Prospect, accounts []atrium.AccountID) (int64, error) {
-	rows := make([]engine.Args, len(accounts))
-	for i, id := range accounts {
+// Unlink removes the links of a prospect to accounts and returns how many there were.
+func Unlink(tx *kernel.Mutation, p *atrium.Prospect, accountIDs []atrium.AccountID) (int64, error) {
+	rows := make([]engine.Args, len(accountIDs))
+	for i, id := range accountIDs {
 		rows[i] = engine.Args{kernel.IDArg(p.TenantID), kernel.IDArg(id), int64(p.CreatedAt), kernel.IDArg(p.ID)}
 	}
 	return tx.Batch(DeleteLinks, rows, nil)
 }
 
-// accountsOf returns all accounts that a prospect is linked to, merged ones too.
-func accountsOf(tx *kernel.Mutation, id atrium.ProspectID) (linked []atrium.AccountID, err error) {
+// linkedAccounts returns all accounts that a prospect is linked to, including merged ones.
+func linkedAccounts(tx *kernel.Mutation, id atrium.ProspectID) (linked []atrium.AccountID, err error) {
 	err = tx.Query("SELECT account_id FROM account_prospects WHERE tenant_id = $1 AND prospect_id = $2", engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)},
 		func(r engine.Row) error {
 			linked = append(linked, kernel.IDAt[atrium.AccountID](r, 0))
@@ -119,22 +117,22 @@ func accountsOf(tx *kernel.Mutation, id atrium.ProspectID) (linked []atrium.Acco
 	return linked, err
 }
 
-var noteUpdated = engine.NewBatch(`UPDATE accounts SET
+var raiseUpdated = engine.NewBatch(`UPDATE accounts SET
 		updated_at = CASE WHEN accounts.updated_at > batch.at THEN accounts.updated_at ELSE batch.at END
 	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
 	"tenant_id bytea", "account_id bytea", "at bigint")
 
-// noteChanged notes that the own fields of accounts were changed, in the order in
-// which accounts are locked.
-func noteChanged(tx *kernel.Mutation, accounts []atrium.AccountID) error {
+// raiseUpdatedAt sets updated_at of accounts to the time of the change, unless it is later. It
+// locks the accounts in lock order.
+func raiseUpdatedAt(tx *kernel.Mutation, accounts []atrium.AccountID) error {
 	tenant := kernel.IDArg(tx.Change.TenantID)
 	ids := make([]engine.Args, len(accounts))
 	for i, id := range accounts {
 		ids[i] = engine.Args{tenant, kernel.IDArg(id)}
 	}
 	byHash := map[string]engine.Args{}
-	if _, err := tx.Batch(FindAccounts, ids, func(r engine.Row) error {
-		k, a := ScanKnown(r)
+	if _, err := tx.Batch(AccountRefsByID, ids, func(r engine.Row) error {
+		k, a := ScanAccountRef(r)
 		byHash[a.Hash] = engine.Args{tenant, kernel.IDArg(atrium.AccountID(k.Key)), int64(tx.At)}
 		return nil
 	}); err != nil {
@@ -144,12 +142,11 @@ func noteChanged(tx *kernel.Mutation, accounts []atrium.AccountID) error {
 	for _, hash := range slices.Sorted(maps.Keys(byHash)) {
 		rows = append(rows, byHash[hash])
 	}
-	_, err := tx.Batch(noteUpdated, rows, nil)
+	_, err := tx.Batch(raiseUpdated, rows, nil)
 	return err
 }
 
-// lockLink returns a prospect and the group of an account, both of which stay as they
-// are until the transaction ends.
+// lockLink locks the group of an account and a prospect, and returns both.
 func lockLink(tx *kernel.Mutation, account atrium.AccountID, id atrium.ProspectID) (p atrium.LinkedProspect, g *Group, err error) {
 	if g, err = LockGroup(tx, account); err != nil {
 		return p, nil, err
@@ -158,27 +155,27 @@ func lockLink(tx *kernel.Mutation, account atrium.AccountID, id atrium.ProspectI
 	return p, g, err
 }
 
-// LockLinked returns a prospect and the accounts that it is linked to, which are noted
-// as changed. They and the links stay until the transaction ends. seen is kept from try
-// to try: accounts that were linked once may be again, and are locked too.
+// LockLinked locks a prospect and the accounts that it is linked to, returns them, and updates
+// updated_at of the accounts. The caller passes the same seen map in every retry: LockLinked adds
+// linked accounts to it and locks all of them, in case links come back.
 func LockLinked(tx *kernel.Mutation, id atrium.ProspectID, seen map[atrium.AccountID]bool) (p atrium.LinkedProspect, linked []atrium.AccountID, err error) {
-	if linked, err = accountsOf(tx, id); err != nil {
+	if linked, err = linkedAccounts(tx, id); err != nil {
 		return p, nil, err
 	}
 	for _, account := range linked {
 		seen[account] = true
 	}
-	if err := noteChanged(tx, slices.Collect(maps.Keys(seen))); err != nil { // which locks them
+	if err := raiseUpdatedAt(tx, slices.Collect(maps.Keys(seen))); err != nil { // locks them
 		return p, nil, err
 	}
 	if p, err = LockProspect(tx, id); err != nil {
 		return p, nil, err
 	}
-	if linked, err = accountsOf(tx, id); err != nil {
+	if linked, err = linkedAccounts(tx, id); err != nil {
 		return p, nil, err
 	}
 	for _, account := range linked {
-		if !seen[account] { // nor locked
+		if !seen[account] { // not locked either
 			return p, nil, kernel.ErrRace
 		}
 	}
@@ -190,8 +187,7 @@ var copyLinks = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, accou
 	FROM batch JOIN account_prospects l ON l.tenant_id = batch.tenant_id AND l.account_id = batch.member_id
 	WHERE l.via IS NULL ON CONFLICT DO NOTHING`, "tenant_id bytea", "account_id bytea", "member_id bytea")
 
-// copyLinksOf gives an account copies of the links of what was merged into it. A link of
-// its own stays as it is.
+// copyLinksOf copies the links of merged accounts to account. Existing links stay as they are.
 func copyLinksOf(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountID, merged []atrium.AccountID) error {
 	rows := make([]engine.Args, len(merged))
 	for i, id := range merged {
@@ -201,19 +197,20 @@ func copyLinksOf(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountID,
 	return err
 }
 
-// deleteCopies deletes the copies of links that an account has.
+// deleteCopies deletes an account's copies of links.
 func deleteCopies(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountID) error {
 	_, err := tx.Exec("DELETE FROM account_prospects WHERE tenant_id = $1 AND account_id = $2 AND via IS NOT NULL", kernel.IDArg(tenant), kernel.IDArg(account))
 	return err
 }
 
-// relink replaces the copies that accounts have by those of what is merged into them now.
-func relink(tx engine.Tx, tenant atrium.TenantID, accounts ...atrium.AccountID) error {
+// replaceCopies deletes the copies of links that accounts have, and copies the links of the
+// accounts that are now merged into them.
+func replaceCopies(tx engine.Tx, tenant atrium.TenantID, accounts ...atrium.AccountID) error {
 	for _, id := range accounts {
 		if err := deleteCopies(tx, tenant, id); err != nil {
 			return err
 		}
-		group, err := Members(tx.Query, tenant, id)
+		group, err := GroupIDs(tx.Query, tenant, id)
 		if err != nil {
 			return err
 		}

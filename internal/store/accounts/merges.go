@@ -9,19 +9,17 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// A merge moves no entries. An account that was merged into another one stays, with
-// its entries and links, and says where it leads to: merged_into is the account that
-// it was merged into and survivor_id the one at the end, which stands for all of them.
-// Whoever changes groups locks all of their accounts first, in the order of their
-// domains, as appends do.
+// A merge does not move entries. A merged account keeps its entries and links, and points to other
+// accounts: merged_into is the account that it was merged into, and survivor_id is the root of the
+// resulting tree, which is shown for the whole group. Changes of groups first lock all of their
+// accounts in the order of domain hashes, as appends do.
 
-// MergeAccounts merges the account that one identifier leads to, with all that was
-// merged into it, into the account that another one leads to, and returns that one.
-// The account as it stands is first given to check, whose error ends the call; nil stands
-// for no check. One that is merged into the other already changes nothing. It is NotFound if there is
-// no such account, and Conflict if they are the same, one of them is the unattributed
-// account, more than atrium.MaxMerged would be merged into one, or more than MaxRegrouped
-// prospects are linked to what is merged.
+// MergeAccounts merges the group of the account id into the account that into leads to, and
+// returns that account. It first calls check, if not nil, with the account that id leads to, and
+// returns its error. If id was already merged into that account, nothing changes. It returns
+// NotFound if one of the accounts does not exist, and Conflict if they are the same account, if
+// one is the unattributed account, if more than atrium.MaxMerged accounts would be merged into
+// one, or if the merged group has more than MaxCopiedLinks links.
 func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atrium.AccountID, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
 	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *kernel.Mutation, p Precondition) (atrium.AccountID, error) {
 		groups, err := LockGroups(tx, id, into)
@@ -37,11 +35,11 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 			if err != nil {
 				return "", err
 			}
-			if m.Into != "" && (m.Into == into || m.survivor == into) {
+			if m.MergedInto != "" && (m.MergedInto == into || m.survivor == into) {
 				return to.Root.ID, nil
 			}
 		}
-		if refusal := MergeRefused(from, to); refusal != "" {
+		if refusal := MergeRefusal(from, to); refusal != "" {
 			return "", atrium.Errorf(atrium.CodeConflict, "It cannot be merged: %s.", refusal)
 		}
 		if err := checkLinks(tx, from.IDs()); err != nil {
@@ -49,52 +47,52 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 		}
 		tx.RecordDetail("account.merge", string(from.Root.ID), map[string]any{"into": to.Root.ID})
 		to.Root.UpdatedAt = max(to.Root.UpdatedAt, tx.At)
-		if err := JoinGroups(tx, c.TenantID, from, to, to.Root.ID); err != nil {
+		if err := MergeGroups(tx, c.TenantID, from, to, to.Root.ID); err != nil {
 			return "", err
 		}
 		if to.Root.named || !from.Root.named {
 			return to.Root.ID, nil
 		}
-		named, err := Account(tx, c.TenantID, from.Root.ID)
+		named, err := FindAccountRow(tx, c.TenantID, from.Root.ID)
 		if err != nil {
 			return "", err
 		}
-		root, err := Account(tx, c.TenantID, to.Root.ID)
+		root, err := FindAccountRow(tx, c.TenantID, to.Root.ID)
 		if err != nil {
 			return "", err
 		}
-		return root.ID, update(tx, &root, named.Name, root.Domain)
+		return root.ID, updateAccount(tx, &root, named.Name, root.Domain)
 	})
 	return d, err
 }
 
-// MaxRegrouped is how many links to prospects one transaction copies when accounts are
-// merged or split.
-const MaxRegrouped = 10_000
+// MaxCopiedLinks is how many links a merge or split copies at most.
+const MaxCopiedLinks = 10_000
 
-// TooManyLinks says of an account why it cannot be merged.
+// TooManyLinks is why an account with more than MaxCopiedLinks links cannot be merged, as a
+// predicate for error messages.
 const TooManyLinks = "has more than 10,000 linked prospects, which must be unlinked first"
 
-// linkBytes is about how many bytes a copy of a link has in its table and index.
+// linkBytes is the approximate size of a link in its table and index.
 const linkBytes = 150
 
-// checkLinks returns an error if accounts have more than MaxRegrouped links together, and weighs the
-// copies of these that are made or deleted.
+// checkLinks returns Conflict if accounts have more than MaxCopiedLinks links in total, and counts
+// the bytes of the copies that the change writes or deletes.
 func checkLinks(tx *kernel.Mutation, accounts []atrium.AccountID) error {
-	left, err := LinksLeft(tx, tx.Change.TenantID, accounts, MaxRegrouped)
+	left, err := RemainingLinks(tx, tx.Change.TenantID, accounts, MaxCopiedLinks)
 	switch {
 	case err != nil:
 		return err
 	case left < 0:
 		return atrium.Errorf(atrium.CodeConflict, "The account %s.", TooManyLinks)
 	}
-	return tx.Weigh(linkBytes * int(MaxRegrouped-left))
+	return tx.CountBytes(linkBytes * int(MaxCopiedLinks-left))
 }
 
-// LinksLeft returns how many links to prospects are left of most when those of the accounts
-// are taken away; less than 0 if there are more.
-func LinksLeft(tx engine.Tx, tenant atrium.TenantID, accounts []atrium.AccountID, most int64) (left int64, err error) {
-	left = most
+// RemainingLinks returns limit minus the number of links of the accounts. The result is negative
+// if they have more links than limit.
+func RemainingLinks(tx engine.Tx, tenant atrium.TenantID, accounts []atrium.AccountID, limit int64) (left int64, err error) {
+	left = limit
 	for _, id := range accounts {
 		if left < 0 {
 			break
@@ -110,8 +108,8 @@ func LinksLeft(tx engine.Tx, tenant atrium.TenantID, accounts []atrium.AccountID
 	return left, nil
 }
 
-// MergeRefused says why a group cannot be merged into another one, or "".
-func MergeRefused(from, to *Group) string {
+// MergeRefusal returns why a group cannot be merged into another one, or "".
+func MergeRefusal(from, to *Group) string {
 	switch {
 	case from == to:
 		return "the accounts are one already"
@@ -124,17 +122,17 @@ func MergeRefused(from, to *Group) string {
 }
 
 var (
-	// Nobody finds what is merged by its name.
-	regroupAccounts = engine.NewBatch(`UPDATE accounts SET merged_into = batch.merged_into, survivor_id = batch.survivor_id, name_hash = NULL
+	// Merged accounts are not found by name.
+	updateMergedInto = engine.NewBatch(`UPDATE accounts SET merged_into = batch.merged_into, survivor_id = batch.survivor_id, name_hash = NULL
 		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
 		"tenant_id bytea", "account_id bytea", "merged_into bytea", "survivor_id bytea")
 
-	moveMembers = engine.NewBatch(`UPDATE accounts SET survivor_id = batch.survivor_id
+	updateSurvivorIDs = engine.NewBatch(`UPDATE accounts SET survivor_id = batch.survivor_id
 		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
 		"tenant_id bytea", "account_id bytea", "survivor_id bytea")
 
-	// What is shown of a group.
-	updateSurvivors = engine.NewBatch(`UPDATE accounts SET
+	// The fields of a root that depend on its group.
+	updateRootRows = engine.NewBatch(`UPDATE accounts SET
 			latest_activity_at = batch.latest_activity_at, active_minute = batch.active_minute, updated_at = batch.updated_at
 		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
 		"tenant_id bytea", "account_id bytea", "latest_activity_at bigint", "active_minute bigint", "updated_at bigint")
@@ -143,26 +141,25 @@ var (
 // noActivity is the active_minute of an account without activity.
 const noActivity = -2_000_000_000
 
-// MinuteOf returns the active_minute of an account whose newest activity was then; nil
-// stands for none.
-func MinuteOf(latest *atrium.Time) int64 {
+// ActiveMinute returns the active_minute for the time of the latest activity, which can be nil.
+func ActiveMinute(latest *atrium.Time) int64 {
 	if latest == nil {
 		return noActivity
 	}
-	return int64(*latest) / perMinute
+	return int64(*latest) / microsPerMinute
 }
 
-// JoinGroups makes one group of two, both of which are locked: the root of one is
-// merged into an account of the other. What the other root shows follows from both.
-func JoinGroups(tx engine.Tx, tenant atrium.TenantID, from, to *Group, into atrium.AccountID) error {
-	if _, err := tx.Batch(regroupAccounts, []engine.Args{{kernel.IDArg(tenant), kernel.IDArg(from.Root.ID), kernel.IDArg(into), kernel.IDArg(to.Root.ID)}}, nil); err != nil {
+// MergeGroups merges the root of group from into an account of group to, and updates to. Both
+// groups must be locked.
+func MergeGroups(tx engine.Tx, tenant atrium.TenantID, from, to *Group, into atrium.AccountID) error {
+	if _, err := tx.Batch(updateMergedInto, []engine.Args{{kernel.IDArg(tenant), kernel.IDArg(from.Root.ID), kernel.IDArg(into), kernel.IDArg(to.Root.ID)}}, nil); err != nil {
 		return err
 	}
 	rows := make([]engine.Args, len(from.Members))
 	for i, id := range from.Members {
 		rows[i] = engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), kernel.IDArg(to.Root.ID)}
 	}
-	if _, err := tx.Batch(moveMembers, rows, nil); err != nil {
+	if _, err := tx.Batch(updateSurvivorIDs, rows, nil); err != nil {
 		return err
 	}
 	to.Members = slices.Sorted(slices.Values(append(to.Members, from.IDs()...)))
@@ -170,7 +167,7 @@ func JoinGroups(tx engine.Tx, tenant atrium.TenantID, from, to *Group, into atri
 	if root.LatestActivityAt == nil || from.Root.LatestActivityAt != nil && *from.Root.LatestActivityAt > *root.LatestActivityAt {
 		root.LatestActivityAt = from.Root.LatestActivityAt
 	}
-	if err := showGroups(tx, tenant, root); err != nil {
+	if err := updateRoots(tx, tenant, root); err != nil {
 		return err
 	}
 	if err := deleteCopies(tx, tenant, from.Root.ID); err != nil {
@@ -179,23 +176,22 @@ func JoinGroups(tx engine.Tx, tenant atrium.TenantID, from, to *Group, into atri
 	return copyLinksOf(tx, tenant, root.ID, from.IDs())
 }
 
-// showGroups stores what accounts that stand for themselves show.
-func showGroups(tx engine.Tx, tenant atrium.TenantID, roots ...*member) error {
+// updateRoots stores the fields of roots that depend on their groups.
+func updateRoots(tx engine.Tx, tenant atrium.TenantID, roots ...*member) error {
 	rows := make([]engine.Args, len(roots))
 	for i, m := range roots {
 		rows[i] = engine.Args{
-			kernel.IDArg(tenant), kernel.IDArg(m.ID), kernel.NullableTime(m.LatestActivityAt), MinuteOf(m.LatestActivityAt), int64(m.UpdatedAt),
+			kernel.IDArg(tenant), kernel.IDArg(m.ID), kernel.NullableTime(m.LatestActivityAt), ActiveMinute(m.LatestActivityAt), int64(m.UpdatedAt),
 		}
 	}
-	_, err := tx.Batch(updateSurvivors, rows, nil)
+	_, err := tx.Batch(updateRootRows, rows, nil)
 	return err
 }
 
-// SplitAccount takes an account out of the group that another one leads to, with all
-// that was merged into it, so that it stands for itself again, and returns the account
-// that it was taken from. That account as it stands is first given to check, whose error
-// ends the call; nil stands for no check. It is NotFound unless the account was merged into
-// that one, and Conflict if more than MaxRegrouped prospects are linked to the group.
+// SplitAccount takes an account, with all accounts merged into it, out of the group of the account
+// id. It returns the account that id leads to. It first calls check, if not nil, with that
+// account, and returns its error. It returns NotFound if account is not merged into it, and
+// Conflict if the group has more than MaxCopiedLinks links.
 func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account atrium.AccountID, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
 	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *kernel.Mutation, p Precondition) (atrium.AccountID, error) {
 		g, err := LockGroup(tx, id)
@@ -205,7 +201,7 @@ func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account a
 		if err := p.CheckGroup(tx, g); err != nil {
 			return "", err
 		}
-		all, err := mergedInto(tx, c.TenantID, g.Root.ID)
+		all, err := findMerged(tx, c.TenantID, g.Root.ID)
 		if err != nil {
 			return "", err
 		}
@@ -213,30 +209,30 @@ func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account a
 		if i < 0 {
 			return "", atrium.NotFound()
 		}
-		top, out := all[i], below(all, account)
+		top, out := all[i], subtree(all, account)
 		if err := checkLinks(tx, g.IDs()); err != nil {
 			return "", err
 		}
 		tx.RecordDetail("account.split", string(top.ID), map[string]any{"from": g.Root.ID})
-		return g.Root.ID, split(tx, &g.Root, all, out, top)
+		return g.Root.ID, splitGroup(tx, &g.Root, all, out, top)
 	})
 	return d, err
 }
 
-// split takes those of the members of a group out of it that lead to top, which is one of
-// them.
-func split(tx *kernel.Mutation, root *member, all, out []*member, top *member) error {
+// splitGroup makes top the root of a group of its own. all are the members merged into root; out
+// are those in the subtree of top, including top.
+func splitGroup(tx *kernel.Mutation, root *member, all, out []*member, top *member) error {
 	tenant := tx.Change.TenantID
-	top.Into = ""
+	top.MergedInto = ""
 	rows := make([]engine.Args, len(out))
 	for i, m := range out {
 		m.survivor = top.ID
 		if m == top {
 			m.survivor = ""
 		}
-		rows[i] = engine.Args{kernel.IDArg(tenant), kernel.IDArg(m.ID), kernel.IDArg(m.Into), kernel.IDArg(m.survivor)}
+		rows[i] = engine.Args{kernel.IDArg(tenant), kernel.IDArg(m.ID), kernel.IDArg(m.MergedInto), kernel.IDArg(m.survivor)}
 	}
-	if _, err := tx.Batch(regroupAccounts, rows, nil); err != nil {
+	if _, err := tx.Batch(updateMergedInto, rows, nil); err != nil {
 		return err
 	}
 	ids := []atrium.AccountID{root.ID}
@@ -249,20 +245,20 @@ func split(tx *kernel.Mutation, root *member, all, out []*member, top *member) e
 	}
 	root.LatestActivityAt, top.LatestActivityAt = newest[root.ID], nil
 	for _, m := range all {
-		shows := root
+		owner := root
 		if slices.Contains(out, m) {
-			shows = top
+			owner = top
 		}
-		if at := newest[m.ID]; at != nil && (shows.LatestActivityAt == nil || *at > *shows.LatestActivityAt) {
-			shows.LatestActivityAt = at
+		if at := newest[m.ID]; at != nil && (owner.LatestActivityAt == nil || *at > *owner.LatestActivityAt) {
+			owner.LatestActivityAt = at
 		}
 	}
 	root.UpdatedAt, top.UpdatedAt = max(root.UpdatedAt, tx.At), max(top.UpdatedAt, tx.At)
-	if err := showGroups(tx, tenant, root, top); err != nil {
+	if err := updateRoots(tx, tenant, root, top); err != nil {
 		return err
 	}
-	if top.named { // it is found by its name again
-		a, err := Account(tx, tenant, top.ID)
+	if top.named { // restore its name_hash
+		a, err := FindAccountRow(tx, tenant, top.ID)
 		if err != nil {
 			return err
 		}
@@ -272,14 +268,14 @@ func split(tx *kernel.Mutation, root *member, all, out []*member, top *member) e
 			return err
 		}
 	}
-	return relink(tx, tenant, root.ID, top.ID)
+	return replaceCopies(tx, tenant, root.ID, top.ID)
 }
 
 var newestOfAccounts = engine.NewBatch(`SELECT batch.account_id, (SELECT e.created_at FROM entries e
 		WHERE e.tenant_id = batch.tenant_id AND e.account_id = batch.account_id ORDER BY e.created_at DESC LIMIT 1)
 	FROM batch`, "tenant_id bytea", "account_id bytea")
 
-// NewestEntries returns when the newest entry of each of the accounts was recorded.
+// NewestEntries returns the created_at of each account's newest entry, nil if it has none.
 func NewestEntries(tx engine.Tx, tenant atrium.TenantID, accounts []atrium.AccountID) (map[atrium.AccountID]*atrium.Time, error) {
 	rows := make([]engine.Args, len(accounts))
 	for i, id := range accounts {

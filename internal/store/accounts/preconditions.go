@@ -9,16 +9,17 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// This file checks the precondition of a change of an account, such as that of If-Match,
-// which may depend on all linked prospects and merged accounts. If these are too large to hold in
-// memory, the check runs in a read transaction before the change. The change is then made only
-// if the account is still in the state that was checked.
+// This file checks preconditions of account changes, such as If-Match, which may depend on all
+// linked prospects and merged accounts. If these are too large to buffer, the check runs in a read
+// transaction before the change, and the change is made only if the account is still in the
+// checked state.
 
-// An accountState is equal to another one of the same tenant if all that is shown of the
-// Account is the same, except for its latest activity.
+// An accountState identifies a state of an account: if two states of a tenant are equal, all
+// fields of the account except its latest activity are equal, and so are its prospects and merged
+// accounts.
 type accountState struct {
-	audit   int64          // the last number of the audit log: every change but those that entries make has one
-	account atrium.Account // without LatestActivityAt; an entry can give it a name
+	audit   int64          // last number of the audit log, which every change except appends increments
+	account atrium.Account // without LatestActivityAt; an append can set the name
 }
 
 func stateOf(tx engine.Tx, a atrium.Account) (accountState, error) {
@@ -31,19 +32,18 @@ func stateOf(tx engine.Tx, a atrium.Account) (accountState, error) {
 	return state, err
 }
 
-// errUnchecked ends a transaction because the state of an account has to be checked
-// outside of it first.
-var errUnchecked = errors.New("the account is not in a state that was checked")
+// errUnchecked aborts a transaction because the state of the account must first be checked in a
+// read transaction.
+var errUnchecked = errors.New("the state of the account has not been checked")
 
-// A Precondition is what an account must be like for a change.
+// A Precondition is a check of an account that a change depends on.
 type Precondition struct {
-	check   func(atrium.AccountDetail) error // nil for none
-	checked *accountState                    // in which check was called before the transaction; nil for none
+	check        func(atrium.AccountDetail) error // nil if there is no precondition
+	checkedState *accountState                    // the state for which checkInReadTx has called check; nil if it has not
 }
 
-// test returns the error of the check for an account that is locked and was read by the
-// transaction. It is errUnchecked if the account is not held in memory as a whole and not in
-// the state that was checked.
+// test returns the error of the check for d, an account that the transaction has locked and read.
+// If d is partial, it returns errUnchecked unless the account is in the state checked before.
 func (p Precondition) test(tx *kernel.Mutation, d atrium.AccountDetail) error {
 	switch {
 	case p.check == nil:
@@ -52,13 +52,13 @@ func (p Precondition) test(tx *kernel.Mutation, d atrium.AccountDetail) error {
 		return p.check(d)
 	}
 	state, err := stateOf(tx, d.Account)
-	if err == nil && (p.checked == nil || *p.checked != state) {
+	if err == nil && (p.checkedState == nil || *p.checkedState != state) {
 		err = errUnchecked
 	}
 	return err
 }
 
-// CheckGroup is test for the account that stands for a group.
+// CheckGroup is test for the root of a group.
 func (p Precondition) CheckGroup(tx *kernel.Mutation, g *Group) error {
 	if p.check == nil {
 		return nil
@@ -70,27 +70,27 @@ func (p Precondition) CheckGroup(tx *kernel.Mutation, g *Group) error {
 	return p.test(tx, d)
 }
 
-// CheckedChange is change for an f that tests a precondition, which is check, of the account
-// that id leads to. It is Unavailable if the state of the account changes kernel.MaxRaces times between being checked
-// and being locked.
+// CheckedChange is kernel.Mutate for a change of the account that id leads to, with the
+// precondition check. f must test the Precondition after locking the account. It returns
+// Unavailable if the account changes kernel.MaxTries times between check and lock.
 func CheckedChange[T any](ctx context.Context, s *Store, c atrium.Change, id atrium.AccountID, check func(atrium.AccountDetail) error,
 	f func(*kernel.Mutation, Precondition) (T, error),
 ) (result T, replayed bool, err error) {
 	p := Precondition{check: check}
-	for range kernel.MaxRaces {
+	for range kernel.MaxTries {
 		result, replayed, err = kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (T, error) { return f(tx, p) })
 		if !errors.Is(err, errUnchecked) {
 			return result, replayed, err
 		}
-		if p.checked, err = s.checkOutside(ctx, c.TenantID, id, check); err != nil {
+		if p.checkedState, err = s.checkInReadTx(ctx, c.TenantID, id, check); err != nil {
 			return result, false, err
 		}
 	}
-	return result, false, atrium.Unavailable(errors.New("the account is changed again and again"))
+	return result, false, atrium.Unavailable(errors.New("the account is being changed too often"))
 }
 
-// checkOutside calls check for an account, and returns the state that it had.
-func (s *Store) checkOutside(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID, check func(atrium.AccountDetail) error) (checked *accountState, err error) {
+// checkInReadTx calls check in a read transaction, and returns the checked state.
+func (s *Store) checkInReadTx(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID, check func(atrium.AccountDetail) error) (checked *accountState, err error) {
 	yield := func() error { return nil }
 	if s.AdmitCheck != nil {
 		var release func()
@@ -113,7 +113,7 @@ func (s *Store) checkOutside(ctx context.Context, tenant atrium.TenantID, id atr
 	return checked, err
 }
 
-// yielding returns the stream with a call of yield after each batch of the given size.
+// yielding returns a stream that calls yield after every batch of the given size.
 func yielding[T any](s stream[T], after int, yield func() error) stream[T] {
 	return func(each func(*T) error) error {
 		read := 0

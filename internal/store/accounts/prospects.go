@@ -9,7 +9,7 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// maxLinksShown is how many of its accounts a prospect is shown with.
+// maxLinksShown is how many linked accounts a prospect is returned with at most.
 const maxLinksShown = 100
 
 func prospectFields(p *atrium.Prospect) kernel.Fields {
@@ -19,9 +19,8 @@ func prospectFields(p *atrium.Prospect) kernel.Fields {
 	}
 }
 
-// CreateProspect makes a prospect with the texts of what is given. A request with an
-// idempotency key is answered the same when it comes again, until the prospect is
-// deleted; then it is NotFound.
+// CreateProspect creates a prospect with the texts of given. A request with an idempotency key
+// returns the same result when it is repeated, and NotFound after the prospect was deleted.
 func (s *Store) CreateProspect(ctx context.Context, c atrium.Change, given atrium.Prospect) (atrium.LinkedProspect, bool, error) {
 	p, replayed, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.Prospect, error) {
 		p := given
@@ -30,19 +29,18 @@ func (s *Store) CreateProspect(ctx context.Context, c atrium.Change, given atriu
 		if _, err := tx.Batch(InsertProspects, []engine.Args{ProspectRow(&p)}, nil); err != nil {
 			return p, err
 		}
-		var x Indexing
-		x.Prospect(nil, &p)
-		return p, x.Write(tx)
+		var index IndexUpdate
+		index.Prospect(nil, &p)
+		return p, index.Write(tx)
 	})
 	if err == nil && replayed && p.TenantID == "" {
-		err = atrium.NotFound() // see forgetResult
+		err = atrium.NotFound() // the result was redacted when the prospect was deleted
 	}
 	return atrium.LinkedProspect{Prospect: p}, replayed, err
 }
 
-// Prospect returns a prospect and the accounts that it is linked to, in the order of
-// their identifiers: the first hundred of those that stand for themselves. It is
-// NotFound if there is none.
+// Prospect returns a prospect and its linked accounts, without merged ones: the first
+// maxLinksShown, sorted by identifier. It returns NotFound if there is no such prospect.
 func (s *Store) Prospect(ctx context.Context, tenant atrium.TenantID, id atrium.ProspectID) (p atrium.LinkedProspect, err error) {
 	err = s.db.Read(ctx, func(tx engine.Tx) error {
 		p, err = linkedProspect(tx.Query, tx, tenant, id)
@@ -51,7 +49,7 @@ func (s *Store) Prospect(ctx context.Context, tenant atrium.TenantID, id atrium.
 	return p, err
 }
 
-// linkedProspect reads a prospect by find, a method Query or Lock of the transaction.
+// linkedProspect reads the prospect with find, which is tx.Query or tx.Lock.
 func linkedProspect(find func(string, engine.Args, func(engine.Row) error) error, tx engine.Tx, tenant atrium.TenantID, id atrium.ProspectID,
 ) (p atrium.LinkedProspect, err error) {
 	args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}
@@ -72,15 +70,15 @@ func linkedProspect(find func(string, engine.Args, func(engine.Row) error) error
 	return p, err
 }
 
-// LockProspect returns a prospect that stays as it is until the transaction ends, and
-// so do its links: who changes them locks it too. Accounts are locked before it.
+// LockProspect locks a prospect and returns it. Its links are then locked too, because changes of
+// links lock the prospect. Accounts must be locked before prospects.
 func LockProspect(tx *kernel.Mutation, id atrium.ProspectID) (atrium.LinkedProspect, error) {
 	return linkedProspect(tx.Lock, tx, tx.Change.TenantID, id)
 }
 
-// UpdateProspect lets edit change the texts of a prospect. The prospect as it stands
-// is first given to check, whose error ends the call. What is as it was changes
-// nothing. It is NotFound if there is none.
+// UpdateProspect changes the texts of a prospect with edit. It first calls check with the current
+// prospect, and returns its error. If edit changes nothing, nothing is written. It returns
+// NotFound if there is no such prospect.
 func (s *Store) UpdateProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, edit func(*atrium.Prospect), check func(atrium.LinkedProspect) error) (atrium.LinkedProspect, error) {
 	p, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.LinkedProspect, error) {
 		p, err := LockProspect(tx, id)
@@ -102,25 +100,25 @@ func (s *Store) UpdateProspect(ctx context.Context, c atrium.Change, id atrium.P
 			kernel.NullableText(p.LinkedinProfileURL), int64(p.UpdatedAt), kernel.IDArg(c.TenantID), kernel.IDArg(id)); err != nil {
 			return p, err
 		}
-		var x Indexing
-		x.Prospect(&was, &p.Prospect)
-		return p, x.Write(tx)
+		var index IndexUpdate
+		index.Prospect(&was, &p.Prospect)
+		return p, index.Write(tx)
 	})
 	return p, err
 }
 
-// ProspectsByID finds prospects by their identifiers and returns ProspectColumns.
+// ProspectsByID finds prospects by identifier and returns ProspectColumns.
 var ProspectsByID = engine.NewBatch("SELECT "+ProspectColumns+` FROM batch JOIN prospects p
 	ON p.tenant_id = batch.tenant_id AND p.prospect_id = batch.id`, "tenant_id bytea", "id bytea")
 
-// InsertProspects inserts rows that ProspectRow returns.
+// InsertProspects inserts rows of ProspectRow.
 var InsertProspects = engine.NewBatch(`INSERT INTO prospects (tenant_id, prospect_id, name, email, domain, slug, phone_number,
 		linkedin_profile_url, created_at, updated_at)
 	SELECT batch.tenant_id, prospect_id, name, email, domain, slug, phone_number, linkedin_profile_url, created_at, updated_at FROM batch`,
 	"tenant_id bytea", "prospect_id bytea", "name text", "email text", "domain text", "slug text", "phone_number text",
 	"linkedin_profile_url text", "created_at bigint", "updated_at bigint")
 
-// ProspectRow returns the row of InsertProspects for a prospect.
+// ProspectRow returns a row for InsertProspects.
 func ProspectRow(p *atrium.Prospect) engine.Args {
 	return engine.Args{
 		kernel.IDArg(p.TenantID), kernel.IDArg(p.ID), kernel.NullableText(p.Name), kernel.NullableText(p.Email), kernel.NullableText(p.Domain), kernel.NullableText(p.Slug),

@@ -1,5 +1,4 @@
-// Package accounts keeps accounts and prospects, what is merged and linked, and the terms by
-// which they are found.
+// Package accounts stores accounts and prospects, with merges, links and search terms.
 package accounts
 
 import (
@@ -9,16 +8,16 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// A Store keeps accounts and prospects. It is safe for concurrent use.
+// A Store stores accounts and prospects. It is safe for concurrent use.
 type Store struct {
 	db *kernel.DB
 
-	// AdmitCheck waits until a tenant may have a precondition checked that depends on many
-	// prospects: that takes a connection and a processor. yield is called from time to time,
-	// so that others can have the processor. nil admits everyone. It is set before the Store
-	// is used.
+	// AdmitCheck waits until a tenant may run an expensive precondition check, which depends on
+	// many prospects and uses a connection and a CPU. The check calls yield regularly, to let
+	// others use the CPU, and release at the end. A nil AdmitCheck admits all checks. It must be
+	// set before the Store is used.
 	AdmitCheck func(context.Context, atrium.TenantID) (yield func() error, release func(), err error)
 }
 
-// New returns the Store on a database.
+// New returns a Store on a database.
 func New(db *kernel.DB) *Store { return &Store{db: db} }

@@ -12,53 +12,53 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// This file keeps the words by which accounts and prospects are found. The terms of a
-// thing follow from its fields alone, so that those that it had can be told from
-// what it was. They are written in the transaction that changes the fields, while it
-// holds the row of the thing. An account that was merged keeps its own.
+// This file maintains the search terms of accounts and prospects. Terms depend only on a
+// resource's fields, so its previous terms can be computed from its previous fields. Terms are
+// written in the transaction that changes the fields and locks the row. A merged account keeps its
+// terms.
 
-// The kinds of terms, by what they begin with.
+// The kinds of terms, as prefixes.
 const (
 	accountWord    = "aw:" // a word of an account's domain or name
-	accountNamed   = "an:" // the whole name of an account, for their order
-	accountUnnamed = "ao:" // the domain of one that has no name: these come behind the others
-	prospectWord   = "pw:" // a word of a prospect's name, e-mail address or domain
+	accountNamed   = "an:" // an account's whole name, for sorting
+	accountUnnamed = "ao:" // the domain of an account without a name; sorts after all names
+	prospectWord   = "pw:" // a word of a prospect's name, email address or domain
 )
 
-// The bounds of what one thing is found by.
+// Limits of the terms of a resource.
 const (
-	maxTerms = 32  // how many terms it has
-	maxPart  = 10  // how many of them come from one field, but for the name
-	maxTerm  = 100 // bytes of a term behind its kind
+	maxTerms      = 32
+	maxFieldTerms = 10  // terms from one field, except the name
+	maxTermBytes  = 100 // bytes of a term without its kind
 )
 
-// terms are those of one thing.
+// terms are the search terms of a resource.
 type terms []string
 
 func (t *terms) add(kind, text string) {
-	term := kind + canonical.Cut(text, maxTerm)
+	term := kind + canonical.Cut(text, maxTermBytes)
 	if len(*t) < maxTerms && !slices.Contains(*t, term) {
 		*t = append(*t, term)
 	}
 }
 
-// words adds the first words of a text, up to as many terms in all.
-func (t *terms) words(kind, text string, most int) {
+// words adds the first words of a text, until there are limit terms in total.
+func (t *terms) words(kind, text string, limit int) {
 	for word := range canonical.Words(text) {
-		if len(*t) >= most {
+		if len(*t) >= limit {
 			return
 		}
 		t.add(kind, word)
 	}
 }
 
-// sorted returns the terms in the order of the index.
+// sorted sorts the terms in index order.
 func (t terms) sorted() terms {
 	slices.Sort(t)
 	return t
 }
 
-// accountTerms returns the terms of an account.
+// accountTerms returns the sorted terms of an account.
 func accountTerms(a *atrium.Account) terms {
 	var t terms
 	if a.Name == "" {
@@ -66,20 +66,20 @@ func accountTerms(a *atrium.Account) terms {
 	} else {
 		t.add(accountNamed, canonical.Name(a.Name))
 	}
-	t.words(accountWord, a.Domain, maxPart)
+	t.words(accountWord, a.Domain, maxFieldTerms)
 	if readable := canonical.Readable(a.Domain); readable != a.Domain {
-		t.words(accountWord, readable, 2*maxPart)
+		t.words(accountWord, readable, 2*maxFieldTerms)
 	}
 	t.words(accountWord, a.Name, maxTerms)
 	return t.sorted()
 }
 
-// prospectTerms returns the terms of a prospect.
+// prospectTerms returns the sorted terms of a prospect.
 func prospectTerms(p *atrium.Prospect) terms {
 	var t terms
 	for i, text := range []*string{p.Email, p.Domain} {
 		if text != nil {
-			t.words(prospectWord, *text, (i+1)*maxPart)
+			t.words(prospectWord, *text, (i+1)*maxFieldTerms)
 		}
 	}
 	if p.Name != nil {
@@ -88,27 +88,27 @@ func prospectTerms(p *atrium.Prospect) terms {
 	return t.sorted()
 }
 
-// beginning returns the first of the terms of a kind that begins with a word, or "".
-func (t terms) beginning(kind, word string) string {
-	sought := kind + canonical.Cut(word, maxTerm)
-	if i, _ := slices.BinarySearch(t, sought); i < len(t) && strings.HasPrefix(t[i], sought) {
+// firstWithPrefix returns the first term of a kind that begins with word, or "".
+func (t terms) firstWithPrefix(kind, word string) string {
+	prefix := kind + canonical.Cut(word, maxTermBytes)
+	if i, _ := slices.BinarySearch(t, prefix); i < len(t) && strings.HasPrefix(t[i], prefix) {
 		return t[i]
 	}
 	return ""
 }
 
-// beginAll reports whether each word begins one of the terms of a kind.
-func (t terms) beginAll(kind string, words []string) bool {
-	return !slices.ContainsFunc(words, func(word string) bool { return t.beginning(kind, word) == "" })
+// matchAll reports whether every word is a prefix of a term of the kind.
+func (t terms) matchAll(kind string, words []string) bool {
+	return !slices.ContainsFunc(words, func(word string) bool { return t.firstWithPrefix(kind, word) == "" })
 }
 
-// behind returns a text that comes right after all that begin with a prefix. UTF-8 has
-// the order of the characters.
-func behind(prefix string) string {
+// prefixEnd returns the smallest text that is greater than all texts with the prefix. UTF-8 sorts
+// in code point order.
+func prefixEnd(prefix string) string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)
 		if prefix = prefix[:len(prefix)-size]; last < utf8.MaxRune {
-			return prefix + string(last+1) // for a surrogate U+FFFD, which comes later still
+			return prefix + string(last+1) // U+FFFD for a surrogate, which is also greater
 		}
 	}
 	return ""
@@ -123,69 +123,69 @@ var (
 		"tenant_id bytea", "term text", "subject_id bytea")
 )
 
-// An Indexing collects what a transaction does to the index of terms.
-type Indexing struct{ gone, come []engine.Args }
+// An IndexUpdate collects a transaction's changes to the search index.
+type IndexUpdate struct{ deletes, inserts []engine.Args }
 
-// Account notes what an account was, nil if it is new, and is, nil if it is no more.
-func (x *Indexing) Account(before, after *atrium.Account) {
-	var was, is terms
+// Account adds a change of an account. before is nil if it is new; after is nil if it is deleted.
+func (u *IndexUpdate) Account(before, after *atrium.Account) {
+	var oldTerms, newTerms terms
 	if before != nil {
-		was = accountTerms(before)
+		oldTerms = accountTerms(before)
 	}
 	if after != nil {
-		is = accountTerms(after)
+		newTerms = accountTerms(after)
 	}
 	a := cmp.Or(after, before)
-	x.note(kernel.IDArg(a.TenantID), kernel.IDArg(a.ID), was, is)
+	u.note(kernel.IDArg(a.TenantID), kernel.IDArg(a.ID), oldTerms, newTerms)
 }
 
-// Prospect notes what a prospect was, nil if it is new, and is, nil if it is no more.
-func (x *Indexing) Prospect(before, after *atrium.Prospect) {
-	var was, is terms
+// Prospect adds a change of a prospect. before is nil if it is new; after is nil if it is deleted.
+func (u *IndexUpdate) Prospect(before, after *atrium.Prospect) {
+	var oldTerms, newTerms terms
 	if before != nil {
-		was = prospectTerms(before)
+		oldTerms = prospectTerms(before)
 	}
 	if after != nil {
-		is = prospectTerms(after)
+		newTerms = prospectTerms(after)
 	}
 	p := cmp.Or(after, before)
-	x.note(kernel.IDArg(p.TenantID), kernel.IDArg(p.ID), was, is)
+	u.note(kernel.IDArg(p.TenantID), kernel.IDArg(p.ID), oldTerms, newTerms)
 }
 
-// note stores all that the subject is found by, also what should be there: a binary
-// that knew nothing of terms may have made it.
-func (x *Indexing) note(tenant, subject any, was, is terms) {
-	if slices.Equal(was, is) {
+// note adds a change of terms. It inserts unchanged terms too, because a version without search
+// terms may have written the resource.
+func (u *IndexUpdate) note(tenant, subject any, oldTerms, newTerms terms) {
+	if slices.Equal(oldTerms, newTerms) {
 		return
 	}
-	for _, term := range was {
-		if !slices.Contains(is, term) {
-			x.gone = append(x.gone, engine.Args{tenant, term, subject})
+	for _, term := range oldTerms {
+		if !slices.Contains(newTerms, term) {
+			u.deletes = append(u.deletes, engine.Args{tenant, term, subject})
 		}
 	}
-	for _, term := range is {
-		x.come = append(x.come, engine.Args{tenant, term, subject})
+	for _, term := range newTerms {
+		u.inserts = append(u.inserts, engine.Args{tenant, term, subject})
 	}
 }
 
-// write changes the index. The transaction holds the rows of all subjects.
-func (x *Indexing) Write(tx engine.Tx) error {
-	if len(x.gone) > 0 {
-		if err := tx.PipelineExec(deleteTerms, x.gone); err != nil {
+// Write writes the changes. The transaction must have locked the rows of all changed resources.
+func (u *IndexUpdate) Write(tx engine.Tx) error {
+	if len(u.deletes) > 0 {
+		if err := tx.PipelineExec(deleteTerms, u.deletes); err != nil {
 			return err
 		}
 	}
-	if len(x.come) > 0 {
-		return tx.PipelineExec(insertTerms, x.come)
+	if len(u.inserts) > 0 {
+		return tx.PipelineExec(insertTerms, u.inserts)
 	}
 	return nil
 }
 
-// termsAtOnce is how many things IndexAll reads at once.
-const termsAtOnce = 500
+// indexBatch is how many resources IndexAll reads at a time.
+const indexBatch = 500
 
-// IndexAll makes the terms of everything that was stored before there were any. It
-// holds a few hundred things in memory, however many there are.
+// IndexAll creates the terms of all resources that were stored before terms were introduced. It
+// uses bounded memory.
 func IndexAll(tx engine.Tx) error {
 	for last := []byte{}; ; {
 		var tenant atrium.TenantID
@@ -196,38 +196,39 @@ func IndexAll(tx engine.Tx) error {
 			return err
 		}
 		if err := indexEach(tx, tenant, "SELECT a.account_id, a.domain, a.name FROM accounts a WHERE tenant_id = $1 AND account_id > $2 ORDER BY account_id LIMIT $3",
-			func(x *Indexing, r engine.Row) {
-				x.Account(nil, &atrium.Account{ID: kernel.IDAt[atrium.AccountID](r, 0), TenantID: tenant, Domain: r.Text(1), Name: r.Text(2)})
+			func(index *IndexUpdate, r engine.Row) {
+				index.Account(nil, &atrium.Account{ID: kernel.IDAt[atrium.AccountID](r, 0), TenantID: tenant, Domain: r.Text(1), Name: r.Text(2)})
 			}); err != nil {
 			return err
 		}
 		if err := indexEach(tx, tenant, "SELECT "+ProspectColumns+" FROM prospects p WHERE tenant_id = $1 AND prospect_id > $2 ORDER BY prospect_id LIMIT $3",
-			func(x *Indexing, r engine.Row) {
+			func(index *IndexUpdate, r engine.Row) {
 				p := ScanProspect(r, 0, tenant)
-				x.Prospect(nil, &p)
+				index.Prospect(nil, &p)
 			}); err != nil {
 			return err
 		}
 	}
 }
 
-// indexEach makes the terms of what a statement finds behind an identifier.
-func indexEach(tx engine.Tx, tenant atrium.TenantID, sql string, note func(*Indexing, engine.Row)) error {
+// indexEach creates the terms of the resources that a query returns, in batches after an
+// identifier.
+func indexEach(tx engine.Tx, tenant atrium.TenantID, sql string, note func(*IndexUpdate, engine.Row)) error {
 	for after, more := []byte{}, true; more; {
-		var x Indexing
+		var index IndexUpdate
 		n := 0
-		if err := tx.Query(sql, engine.Args{kernel.IDArg(tenant), after, int64(termsAtOnce)}, func(r engine.Row) error {
+		if err := tx.Query(sql, engine.Args{kernel.IDArg(tenant), after, int64(indexBatch)}, func(r engine.Row) error {
 			n++
 			after = r.Bytes(0)
-			note(&x, r)
+			note(&index, r)
 			return nil
 		}); err != nil {
 			return err
 		}
-		if err := x.Write(tx); err != nil {
+		if err := index.Write(tx); err != nil {
 			return err
 		}
-		more = n == termsAtOnce
+		more = n == indexBatch
 	}
 	return nil
 }

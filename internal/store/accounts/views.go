@@ -10,21 +10,20 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// This file reads accounts with any number of linked prospects, and with merged accounts that
-// have long domains. It uses bounded memory, and never a write transaction, which would block
-// all other writers.
+// This file reads accounts with any number of linked prospects, and with merged accounts that have
+// long domains. It uses bounded memory and no write transactions, which would block all other
+// writers.
 
-// The prospects that one statement reads. Whoever reads them may write each to a slow
-// client, which the statement must not wait for: a page is read before it is handed out.
+// Limits of one page of prospects. A page is buffered before its prospects are passed on, so that
+// a slow client does not keep the statement open.
 const (
 	prospectPage      = 200
-	prospectPageBytes = 64 << 10 // of their texts; the last one may exceed it
+	prospectPageBytes = 64 << 10 // of texts; the last prospect may exceed it
 )
 
-// ReadAccount calls f with the account that an identifier leads to and with what was
-// merged into it. All that EachProspect reads until f returns is of the same state. f
-// should not take long: the state is kept in the database for as long. It is NotFound if
-// there is no such account.
+// ReadAccount calls f with the account that id leads to and its merged accounts. Until f returns,
+// EachProspect reads from the same snapshot, which the database must retain, so f should not take
+// long. It returns NotFound if there is no such account.
 func (s *Store) ReadAccount(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID, f func(atrium.AccountDetail) error) error {
 	return s.db.Read(ctx, func(tx engine.Tx) error { return readAccount(ctx, tx, tenant, id, f) })
 }
@@ -39,14 +38,14 @@ func readAccount(ctx context.Context, tx engine.Tx, tenant atrium.TenantID, id a
 	return f(d)
 }
 
-// setStreams sets the streams of an account to read in a transaction.
+// setStreams sets the streams of d to read in tx.
 func setStreams(ctx context.Context, tx engine.Tx, d *atrium.AccountDetail) {
-	d.Stream = until(ctx, prospectStream(tx, d.TenantID, d.ID))
-	d.StreamMerged = until(ctx, mergedStream(tx, d.TenantID, d.ID))
+	d.Stream = untilDone(ctx, prospectStream(tx, d.TenantID, d.ID))
+	d.StreamMerged = untilDone(ctx, mergedStream(tx, d.TenantID, d.ID))
 }
 
-// ReadChanged calls f, as ReadAccount does, with an account that a change has returned: what the
-// Account does not hold is read from the current state. Its error says that the change was made.
+// ReadChanged calls f, as ReadAccount does, with an account that a change has returned. Streams
+// read the current state. Errors tell the client that the change was made.
 func (s *Store) ReadChanged(ctx context.Context, d atrium.AccountDetail, f func(atrium.AccountDetail) error) error {
 	err := s.db.Read(ctx, func(tx engine.Tx) error {
 		setStreams(ctx, tx, &d)
@@ -58,12 +57,12 @@ func (s *Store) ReadChanged(ctx context.Context, d atrium.AccountDetail, f func(
 	return err
 }
 
-// A stream reads prospects or merged accounts, as atrium.AccountDetail has it.
+// A stream reads prospects or merged accounts for an atrium.AccountDetail.
 type stream[T any] = func(each func(*T) error) error
 
-// until returns a stream that is Unavailable when ctx has ended, which not every engine
-// notices in the middle of a transaction.
-func until[T any](ctx context.Context, s stream[T]) stream[T] {
+// untilDone returns a stream that fails with Unavailable after ctx is done. Some engines do not
+// check ctx within a transaction.
+func untilDone[T any](ctx context.Context, s stream[T]) stream[T] {
 	return func(each func(*T) error) error {
 		return s(func(v *T) error {
 			if ctx.Err() != nil {
@@ -74,24 +73,25 @@ func until[T any](ctx context.Context, s stream[T]) stream[T] {
 	}
 }
 
-// prospectStream returns what reads the prospects that are linked to an account, in pages.
+// prospectStream returns a stream of the prospects linked to an account, which reads them in
+// pages.
 func prospectStream(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) stream[atrium.Prospect] {
 	return func(each func(*atrium.Prospect) error) error {
 		page := make([]atrium.Prospect, 0, prospectPage)
-		after := engine.Args{int64(math.MinInt64), []byte{}} // before all
+		after := engine.Args{int64(math.MinInt64), []byte{}} // before all prospects
 		for limit := prospectPage; ; {
 			bytes := 0
 			page = page[:0]
 			err := tx.Query(selectLinked, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), after[0], after[1], int64(limit)}, func(r engine.Row) error {
 				if bytes >= prospectPageBytes {
-					return kernel.ErrFull
+					return kernel.ErrPageFull
 				}
 				p := ScanProspect(r, 0, tenant)
 				bytes += textBytes(&p)
 				page = append(page, p)
 				return nil
 			})
-			full := errors.Is(err, kernel.ErrFull)
+			full := errors.Is(err, kernel.ErrPageFull)
 			if err != nil && !full {
 				return err
 			}
@@ -106,7 +106,7 @@ func prospectStream(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) s
 			last := &page[len(page)-1]
 			after = engine.Args{int64(last.CreatedAt), kernel.IDArg(last.ID)}
 			if limit = min(2*limit, prospectPage); full {
-				limit = len(page) // a server sends all rows that the statement finds
+				limit = len(page) // a database server sends all rows that the statement returns
 			}
 		}
 	}
@@ -117,17 +117,17 @@ const selectLinked = "SELECT " + ProspectColumns + ` FROM account_prospects l
 	WHERE l.tenant_id = $1 AND l.account_id = $2 AND (l.prospect_created_at, l.prospect_id) > ($3, $4)
 	ORDER BY l.prospect_created_at, l.prospect_id LIMIT $5`
 
-// A mergedRow is the row of a merged account, which has only the beginning of a long domain.
+// A mergedRow is a merged account with a truncated domain if that is long.
 type mergedRow struct {
 	atrium.MergedAccount
 	domainBytes int
 }
 
 var selectMerged = "SELECT a.account_id, a.domain, a.name, a.merged_into, " +
-	wholeDomain("$1", "octet_length(d.domain)", "octet_length(a.domain)") + membersOf
+	domainSQL("$1", "octet_length(d.domain)", "octet_length(a.domain)") + membersOf
 
-// mergedRows returns the rows of the accounts merged into one, and the size in bytes of their
-// names and whole domains.
+// mergedRows returns the accounts merged into an account, and the total size in bytes of their
+// names and complete domains.
 func mergedRows(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (rows []mergedRow, bytes int, err error) {
 	err = tx.Query(selectMerged, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(r engine.Row) error {
 		m := mergedRow{atrium.MergedAccount{
@@ -140,7 +140,7 @@ func mergedRows(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (rows
 	return rows, bytes, err
 }
 
-// whole returns the account with its whole domain.
+// whole returns the merged account with its complete domain.
 func (m *mergedRow) whole(tx engine.Tx, tenant atrium.TenantID) (a atrium.MergedAccount, err error) {
 	if a = m.MergedAccount; m.domainBytes > len(m.Domain) {
 		err = engine.Find(tx.Query, "SELECT domain FROM long_domains WHERE tenant_id = $1 AND account_id = $2",
@@ -149,8 +149,8 @@ func (m *mergedRow) whole(tx engine.Tx, tenant atrium.TenantID) (a atrium.Merged
 	return a, err
 }
 
-// mergedStream returns a stream of the accounts merged into one. It holds one long domain at a
-// time.
+// mergedStream returns a stream of the accounts merged into an account. It buffers one long domain
+// at a time.
 func mergedStream(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) stream[atrium.MergedAccount] {
 	return func(each func(*atrium.MergedAccount) error) error {
 		rows, _, err := mergedRows(tx, tenant, id)

@@ -14,7 +14,7 @@ import (
 )
 
 // addFilter adds the conditions of a filter, except the subject.
-func addFilter(q *kernel.Selection, f *atrium.AuditFilter) {
+func addFilter(q *kernel.SelectBuilder, f *atrium.AuditFilter) {
 	if f.Actor != "" {
 		q.Add(" AND actor = ", f.Actor)
 	}

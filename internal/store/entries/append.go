@@ -14,87 +14,86 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// maxUncertain is how many of these tries may end with nobody knowing. Each of them may
-// have waited for as long as a statement may take, and the senders have only so much
-// patience: a database on which commits hang has to be told to them.
+// maxUncertain is how many tries of an append may end with an unknown commit outcome. Each may
+// have waited for a whole statement timeout, and clients time out too: they need an error if
+// commits hang.
 const maxUncertain = 3
 
-// raceDelay is about how long an append waits before its third try. It doubles with
-// each.
-const raceDelay = time.Millisecond
+// retryDelay is the base of the random delay before the third and later tries. It doubles with
+// each try.
+const retryDelay = time.Millisecond
 
-// Append records drafts in one durable transaction and returns what became of
-// each, in their order. Every draft must have an identifier of its own; a draft
-// that is appended again is found, not doubled. Either the error is nil or nothing
-// was recorded, unless it is atrium.Uncertain's.
+// Append stores drafts in one durable transaction and returns the outcome of each, in order. Every
+// draft must have its own identifier; a draft that is already stored is not stored again. If the
+// error is not nil, nothing was stored, except for atrium.Uncertain, where the outcome is unknown.
 //
-// A draft is judged by its idempotency key first. If an entry has it, the
-// outcome is that entry's receipt, or CodeIdempotencyKeyReused when it was for
-// another request. Then its account is found, as atrium's documentation says; an
-// identifier that names none is NotFound, and leaves the key free.
+// An idempotency key takes precedence: if a stored entry has it, the outcome is the receipt of
+// that entry, or CodeIdempotencyKeyReused if that was for a different request. Otherwise, the
+// draft is attributed to an account as documented in package atrium. If it names the identifier of
+// an account that does not exist, the outcome is NotFound, and the key stays free.
 func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
-	return s.append(ctx, drafts, 0)
+	return s.appendDrafts(ctx, drafts, 0)
 }
 
-// The limits of TryAppend: to the wait for a lock, which another append holds until it is committed,
-// and to how often it starts over.
+// The limits of TryAppend: how long it waits for a lock, which another append holds until it has
+// committed, and how often it tries.
 const (
 	lockWait = 50 * time.Millisecond
 	maxTries = 3
 )
 
-// TryAppend is Append, but soon returns atrium.ErrLocked if other transactions, such as merges or
+// TryAppend is Append, but returns atrium.ErrLocked early if other transactions, such as merges or
 // imports, hold locks of the same accounts or keep changing them.
 func (s *Store) TryAppend(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
-	return s.append(ctx, drafts, lockWait)
+	return s.appendDrafts(ctx, drafts, lockWait)
 }
 
-// append is Append with a limit to the wait for a lock; 0 for none.
-func (s *Store) append(ctx context.Context, drafts []*atrium.Draft, wait time.Duration) ([]atrium.Outcome, error) {
+// appendDrafts is Append with a limit to the wait for a lock; 0 for no limit.
+func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait time.Duration) ([]atrium.Outcome, error) {
 	var uncertain, err error
-	unknown := 0
+	uncertainTries := 0
 	remote := s.db.Engine.Traits().Remote
-	ahead := remote && s.careful.Load() <= 0
-	tries := kernel.MaxRaces
+	pipelined := remote && s.checkKeysFirst.Load() <= 0
+	tries := kernel.MaxTries
 	if wait > 0 {
 		tries = maxTries
 	}
 	for try := range tries {
-		if try > 1 { // the second try is nearly always the last
+		if try > 1 { // the second try nearly always succeeds
 			select {
-			case <-time.After(rand.N(raceDelay << try)):
+			case <-time.After(rand.N(retryDelay << try)):
 			case <-ctx.Done():
 				return nil, kernel.Public(errors.Join(uncertain, err))
 			}
 		}
-		var b *appending
+		var b *appendTx
 		err = s.db.Engine.Write(ctx, func(tx engine.Tx) error {
-			b = newAppending(tx, drafts, atrium.At(s.db.Now()), s.db.StoredAt)
-			b.replicated, b.merging = s.db.Engine.Traits().Replicated, &s.merging
-			b.ahead = ahead && try == 0
+			b = newAppendTx(tx, drafts, atrium.At(s.db.Now()), s.db.StoredAt)
+			b.replicated, b.mergedTenants = s.db.Engine.Traits().Replicated, &s.mergedTenants
+			b.pipelined = pipelined && try == 0
 			if wait > 0 {
 				tx.LockWait(wait)
 			}
 			return b.run(try > 0)
 		})
-		if remote && b != nil && b.repeats {
-			s.careful.Store(carefulBatches)
+		if remote && b != nil && b.foundKeys {
+			s.checkKeysFirst.Store(keysFirstAppends)
 		}
 		switch {
 		case err == nil:
-			if remote && !ahead && !b.repeats {
-				s.careful.Add(-1)
+			if remote && !pipelined && !b.foundKeys {
+				s.checkKeysFirst.Add(-1)
 			}
 			return b.outcomes, nil
 		case engine.ClassOf(err) == engine.Uncertain:
-			uncertain = err // what was recorded is found by the next try, or keeps it waiting until it is
-			if unknown++; unknown == maxUncertain {
+			uncertain = err // the next try finds the entries if they were committed, and waits if they are about to be
+			if uncertainTries++; uncertainTries == maxUncertain {
 				return nil, kernel.Public(uncertain)
 			}
 		case engine.ClassOf(err) == engine.Conflict:
-			// A key or an identifier was taken between looking and storing.
+			// A concurrent transaction used a key or an identifier first: try again.
 		case engine.ClassOf(err) == engine.Locked:
-			return nil, atrium.ErrLocked // what an uncertain try has recorded is found by the next append
+			return nil, atrium.ErrLocked // the next append finds the entries of an uncertain try
 		default:
 			return nil, kernel.Public(errors.Join(uncertain, err))
 		}
@@ -103,43 +102,43 @@ func (s *Store) append(ctx context.Context, drafts []*atrium.Draft, wait time.Du
 	case wait > 0:
 		return nil, atrium.ErrLocked
 	case len(drafts) == 1:
-		return nil, atrium.Unavailable(errors.Join(uncertain, err)) // others were faster each time
+		return nil, atrium.Unavailable(errors.Join(uncertain, err)) // every try lost the race
 	}
 	return nil, kernel.Public(errors.Join(uncertain, err))
 }
 
-// carefulBatches is how many appends after one that met a key which an entry had look
-// for their keys before they do anything else: who sends again sends much.
-const carefulBatches = 16
+// keysFirstAppends is how many appends look for their keys first after one has found existing
+// entries: a client that repeats a request often repeats many.
+const keysFirstAppends = 16
 
-// An appending is one transaction of Append.
-type appending struct {
-	tx       engine.Tx
-	drafts   []*atrium.Draft
-	at       atrium.Time                    // when the transaction began
-	storedAt func(engine.Tx) (int64, error) // what accounts that are made have in stored_at
-	outcomes []atrium.Outcome
-	keyMatch [][]byte                 // by draft; nil without a key
-	leaders  map[kernel.TenantKey]int // which draft binds a key that no stored entry has
-	stored   []atrium.AccountID       // by draft: where its entry goes, which may lead to that of the outcome
+// An appendTx is one transaction of Append.
+type appendTx struct {
+	tx         engine.Tx
+	drafts     []*atrium.Draft
+	at         atrium.Time
+	storedAt   func(engine.Tx) (int64, error) // returns stored_at of new accounts
+	outcomes   []atrium.Outcome
+	keyMatch   [][]byte                 // by draft; nil if it has no key
+	firstByKey map[kernel.TenantKey]int // the draft that uses a key that no stored entry has
+	storedIn   []atrium.AccountID       // by draft: the account of its entry, which may be merged into the account of its outcome
 
-	merging    *sync.Map // the tenants that are known to have merged accounts
-	replicated bool      // what is read has to be confirmed
-	confirmed  targets   // the accounts of entries that are acknowledged and were there
+	mergedTenants *sync.Map // tenants known to have merged accounts
+	replicated    bool      // existing entries need a new commit before they are acknowledged
+	toConfirm     targets   // accounts of existing entries that are acknowledged
 
-	ahead   bool    // accounts are touched or made before it is known whether entries have the keys
-	met     targets // those that were; nil for none
-	repeats bool    // entries have some of the keys
+	pipelined bool    // upsert accounts before the result of the lookup of keys is known
+	upserted  targets // the accounts upserted that way; nil for none
+	foundKeys bool    // some keys belong to stored entries
 }
 
-func newAppending(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt func(engine.Tx) (int64, error)) *appending {
-	b := &appending{
+func newAppendTx(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt func(engine.Tx) (int64, error)) *appendTx {
+	b := &appendTx{
 		tx: tx, drafts: drafts, at: at, storedAt: storedAt,
-		outcomes:  make([]atrium.Outcome, len(drafts)),
-		keyMatch:  make([][]byte, len(drafts)),
-		leaders:   make(map[kernel.TenantKey]int, len(drafts)),
-		stored:    make([]atrium.AccountID, len(drafts)),
-		confirmed: targets{},
+		outcomes:   make([]atrium.Outcome, len(drafts)),
+		keyMatch:   make([][]byte, len(drafts)),
+		firstByKey: make(map[kernel.TenantKey]int, len(drafts)),
+		storedIn:   make([]atrium.AccountID, len(drafts)),
+		toConfirm:  targets{},
 	}
 	for i, d := range drafts {
 		if d.IdempotencyKey != "" {
@@ -149,16 +148,15 @@ func newAppending(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt
 	return b
 }
 
-func (b *appending) key(i int) kernel.TenantKey {
+func (b *appendTx) key(i int) kernel.TenantKey {
 	return kernel.TenantKey{Tenant: b.drafts[i].TenantID, Key: string(b.keyMatch[i])}
 }
 
-// run records the drafts. again says that a transaction with them has failed
-// because something was there already: maybe they were, from a commit whose
-// answer was lost.
-func (b *appending) run(again bool) error {
+// run stores the drafts. retry reports that an earlier transaction failed because of a conflict.
+// Its cause may be the drafts themselves, stored by a commit whose outcome was unknown.
+func (b *appendTx) run(retry bool) error {
 	pending, err := b.replayStored()
-	if err == nil && again {
+	if err == nil && retry {
 		pending, err = b.findStored(pending)
 	}
 	if err != nil {
@@ -166,10 +164,10 @@ func (b *appending) run(again bool) error {
 	}
 	var recorded []int
 	for len(pending) > 0 {
-		// One draft for each key goes first. When its account does not exist it
-		// binds nothing, and the next one with the key gets its chance.
-		leading, following := b.lead(pending)
-		found, err := b.resolve(leading)
+		// Of the drafts with the same key, only the first is stored. If its account does not
+		// exist, the key stays free for the next draft.
+		first, rest := b.splitByKey(pending)
+		found, err := b.resolve(first)
 		if err != nil {
 			return err
 		}
@@ -179,49 +177,48 @@ func (b *appending) run(again bool) error {
 		}
 		recorded = append(recorded, found...)
 		pending = pending[:0]
-		for _, i := range following {
-			if leader := b.leaders[b.key(i)]; b.outcomes[leader].Err == nil {
-				b.replay(i, b.outcomes[leader].Receipt, b.drafts[leader].Fingerprint)
+		for _, i := range rest {
+			if owner := b.firstByKey[b.key(i)]; b.outcomes[owner].Err == nil {
+				b.replay(i, b.outcomes[owner].Receipt, b.drafts[owner].Fingerprint)
 			} else {
 				pending = append(pending, i)
 			}
 		}
 		for _, i := range pending {
-			delete(b.leaders, b.key(i)) // free for the first of those that are left
+			delete(b.firstByKey, b.key(i)) // free for the next draft
 		}
 	}
-	if len(b.confirmed) > 0 { // there was nothing to resolve
-		if err := b.touchKnown(nil, nil); err != nil {
+	if len(b.toConfirm) > 0 { // resolve was not called
+		if err := b.updateExisting(nil, nil); err != nil {
 			return err
 		}
 	}
-	// Who reads an account, or one that leads there, reads of no entries.
+	// Responses about an account, or about one merged into it, contain no entries: only the
+	// version of the account changes.
 	for _, i := range recorded {
 		b.tx.Changes(string(b.outcomes[i].AccountID))
 	}
 	b.tx.Changes()
-	// In the order of their keys, so that two nodes that are sent the same ones do
-	// not wait for each other.
+	// Insert in key order, so that nodes that receive the same keys do not deadlock.
 	slices.SortFunc(recorded, func(i, j int) int { return cmp.Or(kernel.CompareKeys(b.key(i), b.key(j)), cmp.Compare(i, j)) })
 	return b.insert(recorded)
 }
 
-// lead splits drafts into those that may bind their key, or have none, and those
-// whose key another one of them comes first with.
-func (b *appending) lead(pending []int) (leading, following []int) {
+// splitByKey separates the first draft of each key, and drafts without a key, from the rest.
+func (b *appendTx) splitByKey(pending []int) (first, rest []int) {
 	for _, i := range pending {
 		if b.keyMatch[i] == nil {
-			leading = append(leading, i)
+			first = append(first, i)
 			continue
 		}
-		if _, taken := b.leaders[b.key(i)]; taken {
-			following = append(following, i)
+		if _, taken := b.firstByKey[b.key(i)]; taken {
+			rest = append(rest, i)
 			continue
 		}
-		b.leaders[b.key(i)] = i
-		leading = append(leading, i)
+		b.firstByKey[b.key(i)] = i
+		first = append(first, i)
 	}
-	return leading, following
+	return first, rest
 }
 
 const insertEntry = `INSERT INTO entries (tenant_id, entry_id, account_id, created_at, source, type,
@@ -239,12 +236,12 @@ var (
 		"fingerprint bytea", "acknowledged_account_id bytea", "occurred_at bigint", "payload bytea",
 	}
 	insertEntries = engine.NewBatch(insertEntry, entryBatch...)
-	// ImportEntries inserts rows that EntryRow returns, unless there are entries with their identifiers or
-	// keys, and returns the identifiers of those that it has inserted.
+	// ImportEntries inserts rows of EntryRow, skips entries whose identifiers or keys are in use,
+	// and returns the identifiers of the inserted entries.
 	ImportEntries = engine.NewBatch(insertEntry+" WHERE true ON CONFLICT DO NOTHING RETURNING entry_id", entryBatch...)
 )
 
-// EntryRow returns the row of an entryBatch for an entry.
+// EntryRow returns the row of an entry for ImportEntries.
 func EntryRow(e *atrium.Entry, keyMatch, fingerprint []byte) engine.Args {
 	return engine.Args{
 		kernel.IDArg(e.TenantID), kernel.IDArg(e.ID), kernel.IDArg(e.AccountID), int64(e.CreatedAt), e.Source, e.Type,
@@ -253,13 +250,13 @@ func EntryRow(e *atrium.Entry, keyMatch, fingerprint []byte) engine.Args {
 	}
 }
 
-func (b *appending) insert(recorded []int) error {
+func (b *appendTx) insert(recorded []int) error {
 	rows := make([]engine.Args, len(recorded))
 	for n, i := range recorded {
 		d := b.drafts[i]
-		e := atrium.Entry{ID: d.ID, TenantID: d.TenantID, AccountID: b.stored[i], CreatedAt: b.at, Submission: d.Submission}
-		if shown := b.outcomes[i].AccountID; shown != e.AccountID {
-			e.AcknowledgedID = shown
+		e := atrium.Entry{ID: d.ID, TenantID: d.TenantID, AccountID: b.storedIn[i], CreatedAt: b.at, Submission: d.Submission}
+		if shownID := b.outcomes[i].AccountID; shownID != e.AccountID {
+			e.AcknowledgedID = shownID
 		}
 		rows[n] = EntryRow(&e, b.keyMatch[i], d.Fingerprint)
 	}
@@ -273,7 +270,7 @@ const (
 	EntryColumnsLen = 12
 )
 
-// ScanEntry reads EntryColumns, which start at column 0.
+// ScanEntry reads EntryColumns, starting at column 0.
 func ScanEntry(r engine.Row, tenant atrium.TenantID) atrium.Entry {
 	return atrium.Entry{
 		ID: kernel.IDAt[atrium.EntryID](r, 0), TenantID: tenant, AccountID: kernel.IDAt[atrium.AccountID](r, 1), CreatedAt: atrium.Time(r.Int(2)),

@@ -13,20 +13,18 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// This file finds the account of each draft of a transaction. Within one transaction
-// any order of the drafts is as good as another. Those that give only a name come
-// first, so that only what is stored already is found by its name; then accounts are
-// touched or made in the order of their domains' hashes, on every node, so that two
-// which write for the same accounts hardly ever wait for each other. They still can
-// where drafts name accounts by identifier and make others: the engine runs one of
-// them again.
+// This file finds the account of each draft of a transaction. The order of drafts within a
+// transaction does not matter. Drafts with only a name are resolved first, so that names match
+// only accounts that are already stored. Then accounts are updated or newAccounts in the order of
+// their domain hashes, on every node, so that transactions for the same accounts rarely deadlock.
+// They still can if drafts name accounts by identifier and also create accounts; the engine then
+// retries one of them.
 //
-// An account that was merged into another one takes entries as before, so that a
-// split takes them along, and its survivor is touched in its place. For that the
-// survivor must be known before. Whether a tenant has any is known from the
-// first entry of it that has gone to one: until then nothing is asked. Nobody merges
-// or splits between the touch and the commit, because whoever does has to lock what
-// was touched.
+// A merged account still gets new entries, so that a split takes them along. Its survivor is
+// locked and updated instead, so the survivor must be known first. That takes an extra query,
+// which is skipped until an append has found the first merged account of a tenant. No merge or
+// split can happen between the update and the commit, because it would need a lock on the
+// survivor.
 
 var upsertAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
 		created_at, updated_at, latest_activity_at, active_minute, stored_at)
@@ -34,11 +32,10 @@ var upsertAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_i
 	ON CONFLICT (tenant_id, domain_hash) DO UPDATE SET latest_activity_at =
 		CASE WHEN accounts.latest_activity_at >= excluded.latest_activity_at THEN accounts.latest_activity_at ELSE excluded.latest_activity_at END
 	RETURNING accounts.tenant_id, accounts.account_id, CASE WHEN accounts.name IS NULL THEN 1 ELSE 0 END,
-		accounts.survivor_id, `+accounts.MinuteBehind+`, accounts.domain_hash`,
+		accounts.survivor_id, `+accounts.StaleMinute+`, accounts.domain_hash`,
 	"tenant_id bytea", "account_id bytea", "domain text", "domain_hash bytea", "name text", "name_hash bytea", "at bigint", "stored_at bigint")
 
-// fillNames comes after the others so that they, which are most of the work,
-// need not touch the index by name.
+// fillNames is a separate statement so that most appends do not write the index by name.
 var fillNames = engine.NewBatch(`UPDATE accounts SET name = batch.name, name_hash = batch.name_hash,
 		updated_at = CASE WHEN accounts.updated_at > batch.at THEN accounts.updated_at ELSE batch.at END
 	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id
@@ -46,8 +43,7 @@ var fillNames = engine.NewBatch(`UPDATE accounts SET name = batch.name, name_has
 	RETURNING accounts.tenant_id, accounts.account_id, accounts.domain, accounts.name`,
 	"tenant_id bytea", "account_id bytea", "name text", "name_hash bytea", "at bigint")
 
-// The first and the last account of a name are the same one if it is one
-// account's alone, however many have it.
+// If the first and the last account with a name are the same, no other account has that name.
 var findNames = engine.NewBatch(`SELECT batch.tenant_id, batch.name_hash,
 		(SELECT a.account_id FROM accounts a WHERE a.tenant_id = batch.tenant_id AND a.name_hash = batch.name_hash
 			ORDER BY a.account_id LIMIT 1),
@@ -55,24 +51,23 @@ var findNames = engine.NewBatch(`SELECT batch.tenant_id, batch.name_hash,
 			ORDER BY a.account_id DESC LIMIT 1)
 	FROM batch`, "tenant_id bytea", "name_hash bytea")
 
-// A target is an account that drafts of the transaction go to.
+// A target is an account that drafts go to.
 type target struct {
-	id       atrium.AccountID // "" until it is known, or if there is none
-	survivor atrium.AccountID // what it was merged into; "" if it stands for itself
-	hash     string           // of its domain; "" until it is known
-	unnamed  bool             // it has no name, or what it was merged into has none
-	legacy   bool             // its domain is a legacy form, under which no account is made
+	id       atrium.AccountID // "" if it is not known yet or does not exist
+	survivor atrium.AccountID // "" if it is not merged
+	hash     string           // of its domain; "" if it is not known yet
+	unnamed  bool             // the account, or its survivor if it is merged, has no name
+	legacy   bool             // the domain is a legacy form, for which no account is created
 	drafts   []int
 }
 
-// leads returns the account that is shown for the target.
-func (t *target) leads() atrium.AccountID { return cmp.Or(t.survivor, t.id) }
+// shownID returns the account that is shown for the target.
+func (t *target) shownID() atrium.AccountID { return cmp.Or(t.survivor, t.id) }
 
-// targets are those that drafts name in one way, by the identifier or the domain
-// that they give.
+// targets are accounts by the identifier or by the domain that drafts give.
 type targets map[kernel.TenantKey]*target
 
-// add gives drafts to the target with the key.
+// add adds drafts to the target with the key.
 func (all targets) add(tenant atrium.TenantID, key string, drafts ...int) {
 	k := kernel.TenantKey{Tenant: tenant, Key: key}
 	if all[k] == nil {
@@ -81,8 +76,8 @@ func (all targets) add(tenant atrium.TenantID, key string, drafts ...int) {
 	all[k].drafts = append(all[k].drafts, drafts...)
 }
 
-// hash sets the hashes of targets that are named by their domains.
-func (all targets) hash() {
+// setHashes sets the domain hashes of targets with domains as keys.
+func (all targets) setHashes() {
 	for k, t := range all {
 		if t.hash == "" {
 			t.hash = string(kernel.Hash16(k.Key))
@@ -90,25 +85,24 @@ func (all targets) hash() {
 	}
 }
 
-// resolve gives each of the drafts its account, made if need be, with its
-// newest activity noted. It returns those that have one; the others' outcome
-// is NotFound.
-func (b *appending) resolve(drafts []int) (found []int, err error) {
-	byID, byDomain, byName := targets{}, b.met, targets{}
+// resolve finds or creates the account of each draft and records its activity. It returns the
+// drafts that have an account; the outcome of the others is NotFound.
+func (b *appendTx) resolve(drafts []int) (found []int, err error) {
+	byID, byDomain, byName := targets{}, b.upserted, targets{}
 	var byForms []int
-	if b.met == nil {
+	if b.upserted == nil {
 		byID, byDomain, byName, byForms = b.targets(drafts)
 	}
-	b.met = nil // they are those of the drafts that lead at first
+	b.upserted = nil // only the first drafts of each key were upserted
 	if err := b.matchNames(byName, byID, byDomain); err != nil {
 		return nil, err
 	}
 	if err := b.matchForms(byForms, byDomain); err != nil {
 		return nil, err
 	}
-	byDomain.hash()
-	if len(byID)+len(b.confirmed) > 0 || b.mayBeMerged(byDomain) { // else all of them are touched or made by one statement
-		if err := b.touchKnown(byID, byDomain); err != nil {
+	byDomain.setHashes()
+	if len(byID)+len(b.toConfirm) > 0 || b.mayHaveMerged(byDomain) { // otherwise, upsert updates or inserts all of them in one statement
+		if err := b.updateExisting(byID, byDomain); err != nil {
 			return nil, err
 		}
 	}
@@ -128,7 +122,7 @@ func (b *appending) resolve(drafts []int) (found []int, err error) {
 					b.outcomes[i].Err = atrium.NotFound()
 					continue
 				}
-				b.outcomes[i].AccountID, b.stored[i] = t.leads(), t.id
+				b.outcomes[i].AccountID, b.storedIn[i] = t.shownID(), t.id
 				found = append(found, i)
 			}
 		}
@@ -136,9 +130,9 @@ func (b *appending) resolve(drafts []int) (found []int, err error) {
 	return found, nil
 }
 
-// targets returns what drafts name, by the way in which they do, and the drafts whose
-// domains have legacy forms.
-func (b *appending) targets(drafts []int) (byID, byDomain, byName targets, byForms []int) {
+// targets groups drafts by identifier, domain or name. It returns the drafts whose domains have
+// legacy forms separately.
+func (b *appendTx) targets(drafts []int) (byID, byDomain, byName targets, byForms []int) {
 	byID, byDomain, byName = targets{}, targets{}, targets{}
 	for _, i := range drafts {
 		switch d := b.drafts[i]; {
@@ -157,47 +151,48 @@ func (b *appending) targets(drafts []int) (byID, byDomain, byName targets, byFor
 	return byID, byDomain, byName, byForms
 }
 
-// aheadOf returns what can be touched or made before it is known whether entries have the keys
-// of the drafts, nil for nothing: domains alone, so that all is touched in one order.
-func (b *appending) aheadOf() targets {
-	if !b.ahead {
+// pipelineTargets returns the accounts that can be upserted before the result of the lookup of
+// keys is known; nil for none. It returns accounts only if all drafts have just domains, so that
+// one statement locks all accounts in order.
+func (b *appendTx) pipelineTargets() targets {
+	if !b.pipelined {
 		return nil
 	}
 	all := make([]int, len(b.drafts))
 	for i := range all {
 		all[i] = i
 	}
-	leading, _ := b.lead(all)
-	clear(b.leaders)
-	byID, byDomain, byName, byForms := b.targets(leading)
-	if len(byID)+len(byName)+len(byForms) > 0 || b.mayBeMerged(byDomain) {
+	first, _ := b.splitByKey(all)
+	clear(b.firstByKey)
+	byID, byDomain, byName, byForms := b.targets(first)
+	if len(byID)+len(byName)+len(byForms) > 0 || b.mayHaveMerged(byDomain) {
 		return nil
 	}
 	return byDomain
 }
 
-// errErased says that an account was erased after it was found by its name or by a
-// legacy form of its domain. The next try does not find it.
-var errErased error = &engine.Error{Class: engine.Conflict, Err: errors.New("an account was erased meanwhile")}
+// errErased reports that an account was erased after it was found by name or by a legacy form of
+// its domain. The append is retried and does not find it again.
+var errErased error = &engine.Error{Class: engine.Conflict, Err: errors.New("an account was erased concurrently")}
 
-// matchNames gives the drafts of a name that exactly one account has to it, and
-// those of the others to the unattributed account.
-func (b *appending) matchNames(byName, byID, byDomain targets) error {
+// matchNames attributes drafts with a name to the account with that name if exactly one has it,
+// and to the unattributed account otherwise.
+func (b *appendTx) matchNames(byName, byID, byDomain targets) error {
 	rows := make([]engine.Args, 0, len(byName))
 	for k := range byName {
 		rows = append(rows, engine.Args{kernel.IDArg(k.Tenant), kernel.Hash16(k.Key)})
 	}
-	only := map[kernel.TenantKey]atrium.AccountID{} // by the hash of the name
+	unique := map[kernel.TenantKey]atrium.AccountID{} // by name hash
 	if _, err := b.tx.Batch(findNames, rows, func(r engine.Row) error {
 		if first := kernel.IDAt[atrium.AccountID](r, 2); first == kernel.IDAt[atrium.AccountID](r, 3) {
-			only[kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(r.Bytes(1))}] = first
+			unique[kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(r.Bytes(1))}] = first
 		}
 		return nil
 	}); err != nil {
 		return fmt.Errorf("find names: %w", err)
 	}
 	for k, t := range byName {
-		if id := only[kernel.TenantKey{Tenant: k.Tenant, Key: string(kernel.Hash16(k.Key))}]; id != "" {
+		if id := unique[kernel.TenantKey{Tenant: k.Tenant, Key: string(kernel.Hash16(k.Key))}]; id != "" {
 			byID.add(k.Tenant, string(id), t.drafts...)
 		} else {
 			byDomain.add(k.Tenant, atrium.UnattributedDomain, t.drafts...)
@@ -206,28 +201,26 @@ func (b *appending) matchNames(byName, byID, byDomain targets) error {
 	return nil
 }
 
-// mayBeMerged reports whether one of the targets is of a tenant that is known to have
-// merged accounts.
-func (b *appending) mayBeMerged(all targets) bool {
+// mayHaveMerged reports whether a tenant of the targets is known to have merged accounts.
+func (b *appendTx) mayHaveMerged(all targets) bool {
 	for k := range all {
-		if _, ok := b.merging.Load(k.Tenant); ok {
+		if _, ok := b.mergedTenants.Load(k.Tenant); ok {
 			return true
 		}
 	}
 	return false
 }
 
-// touchKnown notes the activity of the accounts that there are, and of those that
-// have to be confirmed.
-func (b *appending) touchKnown(byID, byDomain targets) error {
-	named := map[kernel.TenantKey][]*target{} // by account; one can be named in several ways
-	for _, all := range []targets{byID, b.confirmed} {
+// updateExisting records the activity of the accounts that exist, and locks those in toConfirm.
+func (b *appendTx) updateExisting(byID, byDomain targets) error {
+	byAccount := map[kernel.TenantKey][]*target{} // drafts can name an account in several ways
+	for _, all := range []targets{byID, b.toConfirm} {
 		for k, t := range all {
-			named[k] = append(named[k], t)
+			byAccount[k] = append(byAccount[k], t)
 		}
 	}
-	b.confirmed = nil
-	known, err := accounts.FindKnown(b.tx, slices.Collect(maps.Keys(named)))
+	b.toConfirm = nil
+	refs, err := accounts.FindAccountRefs(b.tx, slices.Collect(maps.Keys(byAccount)))
 	if err != nil {
 		return err
 	}
@@ -237,38 +230,37 @@ func (b *appending) touchKnown(byID, byDomain targets) error {
 		byHash[kernel.TenantKey{Tenant: k.Tenant, Key: t.hash}] = t
 		rows = append(rows, engine.Args{kernel.IDArg(k.Tenant), []byte(t.hash)})
 	}
-	if _, err := b.tx.Batch(accounts.FindDomains, rows, func(r engine.Row) error {
-		k, a := accounts.ScanKnown(r)
-		known[k] = a
-		named[k] = append(named[k], byHash[kernel.TenantKey{Tenant: k.Tenant, Key: a.Hash}])
+	if _, err := b.tx.Batch(accounts.AccountRefsByDomain, rows, func(r engine.Row) error {
+		k, a := accounts.ScanAccountRef(r)
+		refs[k] = a
+		byAccount[k] = append(byAccount[k], byHash[kernel.TenantKey{Tenant: k.Tenant, Key: a.Hash}])
 		return nil
 	}); err != nil {
 		return fmt.Errorf("find domains: %w", err)
 	}
 	newest := map[kernel.TenantKey]atrium.Time{}
-	for k := range known {
-		for _, t := range named[k] {
-			if len(t.drafts) > 0 { // else it is to be confirmed alone: its entry may just have been moved
+	for k := range refs {
+		for _, t := range byAccount[k] {
+			if len(t.drafts) > 0 { // accounts that are only confirmed get no activity: the entry may have been moved since
 				newest[k] = b.at
 			}
 		}
 	}
-	unnamed, err := accounts.Touch(b.tx, known, newest)
+	unnamed, err := accounts.RecordActivity(b.tx, refs, newest)
 	if err != nil {
 		return err
 	}
 	for k := range unnamed {
-		for _, t := range named[k] {
-			t.id, t.survivor = atrium.AccountID(k.Key), known[k].Survivor
-			t.unnamed = unnamed[kernel.TenantKey{Tenant: k.Tenant, Key: string(t.leads())}]
+		for _, t := range byAccount[k] {
+			t.id, t.survivor = atrium.AccountID(k.Key), refs[k].Survivor
+			t.unnamed = unnamed[kernel.TenantKey{Tenant: k.Tenant, Key: string(t.shownID())}]
 		}
 	}
 	return nil
 }
 
-// upsert touches or makes the accounts with the domains, but for those that are
-// known already.
-func (b *appending) upsert(byDomain targets) error {
+// upsert updates or inserts the accounts with the domains, except those that are already resolved.
+func (b *appendTx) upsert(byDomain targets) error {
 	byHash := map[kernel.TenantKey]kernel.TenantKey{}
 	for k, t := range byDomain {
 		if t.id == "" {
@@ -283,7 +275,7 @@ func (b *appending) upsert(byDomain targets) error {
 		return fmt.Errorf("find the latest export: %w", err)
 	}
 	rows := make([]engine.Args, 0, len(byHash))
-	offered := make(map[kernel.TenantKey]atrium.Account, len(byHash)) // what is made if there is none
+	newAccounts := make(map[kernel.TenantKey]atrium.Account, len(byHash)) // by domain hash; inserted if no account has the domain
 	for _, h := range kernel.SortedKeys(byHash) {
 		k := byHash[h]
 		name := b.claimedName(byDomain[k])
@@ -291,47 +283,47 @@ func (b *appending) upsert(byDomain targets) error {
 			name = ""
 		}
 		a := atrium.Account{ID: atrium.NewID[atrium.AccountID](), TenantID: k.Tenant, Domain: k.Key, Name: name}
-		offered[h] = a
+		newAccounts[h] = a
 		rows = append(rows, engine.Args{
 			kernel.IDArg(k.Tenant), kernel.IDArg(a.ID), accounts.DomainInRow(k.Key), []byte(h.Key), kernel.Nullable(name), accounts.NameHash(k.Key, name), int64(b.at), storedAt,
 		})
 	}
-	var x accounts.Indexing
+	var index accounts.IndexUpdate
 	var long accounts.LongDomains
-	var touched accounts.Touched
+	var minutes accounts.MinuteUpdates
 	if _, err := b.tx.Batch(upsertAccounts, rows, func(r engine.Row) error {
-		k, survivor := touched.Add(r)
+		k, survivor := minutes.Add(r)
 		if survivor != "" {
-			b.merging.Store(k.Tenant, true)
-			return accounts.ErrRegrouped
+			b.mergedTenants.Store(k.Tenant, true)
+			return accounts.ErrGroupChanged
 		}
 		h := kernel.TenantKey{Tenant: k.Tenant, Key: string(r.Bytes(5))}
 		t := byDomain[byHash[h]]
 		t.id, t.unnamed = atrium.AccountID(k.Key), r.Int(2) == 1
-		a := offered[h]
+		a := newAccounts[h]
 		switch {
 		case t.id != a.ID:
 		case t.legacy:
 			return errErased
 		default:
-			x.Account(nil, &a)
+			index.Account(nil, &a)
 			long.Add(&a)
 		}
 		return nil
 	}); err != nil {
 		return fmt.Errorf("upsert accounts: %w", err)
 	}
-	if err := touched.Finish(b.tx); err != nil {
+	if err := minutes.Write(b.tx); err != nil {
 		return err
 	}
 	if err := long.Write(b.tx); err != nil {
 		return err
 	}
-	return x.Write(b.tx)
+	return index.Write(b.tx)
 }
 
-// claimedName returns the first name that one of the target's drafts claims.
-func (b *appending) claimedName(t *target) string {
+// claimedName returns the first name that a draft of the target claims.
+func (b *appendTx) claimedName(t *target) string {
 	for _, i := range t.drafts {
 		if name := b.drafts[i].Claim.Name; name != "" {
 			return name
@@ -340,13 +332,13 @@ func (b *appending) claimedName(t *target) string {
 	return ""
 }
 
-// fillNames names the accounts that have no name yet.
-func (b *appending) fillNames(byID, byDomain targets) error {
-	names := map[kernel.TenantKey]string{} // by account: one can be named in both ways
+// fillNames sets the names of accounts that have none.
+func (b *appendTx) fillNames(byID, byDomain targets) error {
+	names := map[kernel.TenantKey]string{} // drafts can name an account in both ways
 	for _, all := range []targets{byDomain, byID} {
 		for k, t := range all {
 			if name := b.claimedName(t); t.unnamed && name != "" {
-				names[kernel.TenantKey{Tenant: k.Tenant, Key: string(t.leads())}] = name
+				names[kernel.TenantKey{Tenant: k.Tenant, Key: string(t.shownID())}] = name
 			}
 		}
 	}
@@ -354,33 +346,33 @@ func (b *appending) fillNames(byID, byDomain targets) error {
 	for _, k := range kernel.SortedKeys(names) {
 		rows = append(rows, engine.Args{kernel.IDArg(k.Tenant), kernel.IDArg(atrium.AccountID(k.Key)), names[k], accounts.NameHash("", names[k]), int64(b.at)})
 	}
-	var x accounts.Indexing
+	var index accounts.IndexUpdate
 	if _, err := b.tx.Batch(fillNames, rows, func(r engine.Row) error {
 		was := atrium.Account{TenantID: kernel.IDAt[atrium.TenantID](r, 0), ID: kernel.IDAt[atrium.AccountID](r, 1), Domain: r.Text(2)}
-		is := was
-		is.Name = r.Text(3)
-		x.Account(&was, &is)
+		named := was
+		named.Name = r.Text(3)
+		index.Account(&was, &named)
 		return nil
 	}); err != nil {
 		return fmt.Errorf("fill names: %w", err)
 	}
-	return x.Write(b.tx)
+	return index.Write(b.tx)
 }
 
 var findForms = engine.NewBatch(`SELECT a.tenant_id, a.domain_hash, a.created_at, a.account_id
 	FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.domain_hash`,
 	"tenant_id bytea", "domain_hash bytea")
 
-// matchForms gives drafts whose domains have legacy forms to the form under which the
-// oldest account is stored, and to the current one if there is none.
-func (b *appending) matchForms(drafts []int, byDomain targets) error {
+// matchForms attributes drafts whose domains have legacy forms: to the oldest account of either
+// form, or to the current form if there is none.
+func (b *appendTx) matchForms(drafts []int, byDomain targets) error {
 	if len(drafts) == 0 {
 		return nil
 	}
 	rows := make(map[kernel.TenantKey]engine.Args, 2*len(drafts))
 	for _, i := range drafts {
 		d := b.drafts[i]
-		for _, row := range accounts.FormRows(d.TenantID, d.Domain, d.LegacyDomain) {
+		for _, row := range accounts.DomainFormRows(d.TenantID, d.Domain, d.LegacyDomain) {
 			rows[kernel.TenantKey{Tenant: d.TenantID, Key: string(row[1].([]byte))}] = row
 		}
 	}

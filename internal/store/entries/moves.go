@@ -33,20 +33,19 @@ func (s *Store) FindMove(ctx context.Context, tenant atrium.TenantID, id atrium.
 	return m, err
 }
 
-// Moves returns up to limit moves in the order of their identifiers, the last one
-// first, that come after the position, or from the first for nil. more says whether
-// others follow.
+// Moves returns up to limit moves, sorted by identifier, highest first, after a position, nil for
+// the first page. more reports whether others follow.
 func (s *Store) Moves(ctx context.Context, tenant atrium.TenantID, after *atrium.Position, limit int) (moves []atrium.Move, more bool, err error) {
 	q := kernel.Select("SELECT "+listedMove+" FROM moves v WHERE tenant_id = ", kernel.IDArg(tenant))
 	if after != nil {
-		q.Add(" AND move_id < ", kernel.Packed(after.ID))
+		q.Add(" AND move_id < ", kernel.PackID(after.ID))
 	}
 	q.Add(" ORDER BY move_id DESC LIMIT ", int64(limit)+1)
 	scan := func(r engine.Row) atrium.Move { return scanMove(r, tenant) }
-	moves, err = kernel.ReadWhole(ctx, s.db, tenant, func(run kernel.Query) (found kernel.Items[atrium.Move], err error) {
+	moves, err = kernel.ListComplete(ctx, s.db, tenant, func(run kernel.QueryFunc) (found kernel.Items[atrium.Move], err error) {
 		found, more, err = kernel.ListItems(run, q, limit, func(r *kernel.SizedRow) kernel.Item[atrium.Move] {
 			m, bytes := scan(r), int(r.Int(7))
-			return kernel.Item[atrium.Move]{Value: m, Bytes: bytes, Part: bytes > len(m.Rule)}
+			return kernel.Item[atrium.Move]{Value: m, Bytes: bytes, Partial: bytes > len(m.Rule)}
 		})
 		return found, err
 	}, movesByID, scan, func(m *atrium.Move) atrium.MoveID { return m.ID })
@@ -54,7 +53,7 @@ func (s *Store) Moves(ctx context.Context, tenant atrium.TenantID, after *atrium
 }
 
 var (
-	listedMove = strings.Replace(moveColumns, "v.rule", kernel.Inline("v.rule"), 1) + ", " + kernel.BytesOf("v.rule")
+	listedMove = strings.Replace(moveColumns, "v.rule", kernel.InlineOrNull("v.rule"), 1) + ", " + kernel.OctetLength("v.rule")
 	movesByID  = engine.NewBatch("SELECT "+moveColumns+" FROM batch JOIN moves v ON v.tenant_id = batch.tenant_id AND v.move_id = batch.id",
 		"tenant_id bytea", "id bytea")
 )
@@ -63,19 +62,18 @@ func errSameAccount() error {
 	return atrium.Errorf(atrium.CodeConflict, "It is in that account already. Entries are moved to another one.")
 }
 
-// MoveEntry moves an entry to another account, or to the one which that was merged
-// into. The entry as it stands is first given to check, whose error ends the call. It
-// is NotFound if there is no such entry or account, and Conflict if the entry is
-// there already.
+// MoveEntry moves an entry to the account that to leads to. It first calls check with the current
+// entry, and returns its error. It returns NotFound if the entry or the account does not exist,
+// and Conflict if the entry is already in that account.
 func (s *Store) MoveEntry(ctx context.Context, c atrium.Change, id atrium.EntryID, to atrium.AccountID, check func(atrium.TimelineEntry) error) (atrium.Move, bool, error) {
 	return kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (m atrium.Move, err error) {
 		var entry atrium.TimelineEntry
-		var kept atrium.AccountID
+		var storedIn atrium.AccountID
 		if err := engine.Find(tx.Query, selectTimelineEntry, engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(id)},
-			func(r engine.Row) { entry, kept = scanTimelineEntry(r, c.TenantID) }); err != nil {
+			func(r engine.Row) { entry, storedIn = scanTimelineEntry(r, c.TenantID) }); err != nil {
 			return m, err
 		}
-		into, err := accounts.LeadsTo(tx, c.TenantID, to)
+		into, err := accounts.FindSurvivor(tx, c.TenantID, to)
 		if err != nil {
 			return m, err
 		}
@@ -86,7 +84,7 @@ func (s *Store) MoveEntry(ctx context.Context, c atrium.Change, id atrium.EntryI
 			return m, errSameAccount()
 		}
 		m = newMove(tx, entry.AccountID, into, nil)
-		found, err := relocate(tx, &m, []placed[struct{}]{{at: *atrium.PositionAt(entry.CreatedAt, id), account: kept}})
+		found, err := relocate(tx, &m, []entryRow[struct{}]{{position: *atrium.PositionAt(entry.CreatedAt, id), account: storedIn}})
 		if err == nil && found == 0 {
 			err = kernel.ErrRace
 		}
@@ -106,21 +104,20 @@ func newMove(tx *kernel.Mutation, from, to atrium.AccountID, rule []byte) atrium
 	}
 }
 
-// Move moves the entries of an account that the request says, newest first, and
-// those of accounts merged into it, all in one transaction. It looks at a bounded
-// number of them, and the report says where to go on. Entries that are moved by
-// somebody else meanwhile are left. It is NotFound if there is no such account, and
-// Conflict if both are the same.
+// Move moves the entries that match the request, newest first, from an account and all accounts
+// merged into it. It uses one transaction and searches a limited number of entries; the report
+// contains the position to continue after. Entries that are moved concurrently are skipped. It
+// returns NotFound if one of the accounts does not exist, and Conflict if they are the same.
 func (s *Store) Move(ctx context.Context, c atrium.Change, request atrium.MoveRequest) (atrium.MoveReport, bool, error) {
-	report, replayed, err := s.moveOnce(ctx, c, request)
+	report, replayed, err := s.moveWithoutRule(ctx, c, request)
 	if err == nil && report.Move != nil {
 		err = s.setRule(ctx, report.Move, request.Rule.Given, replayed)
 	}
 	return report, replayed, err
 }
 
-// setRule gives a move that was changed its rule, which its result was kept without, so
-// that it is forgotten in one place: a replay gets what is left of it.
+// setRule sets the rule of a move that was returned by a change. Stored results contain no rules,
+// so that an erasure has to delete a rule in one place only: a replay reads what is left of it.
 func (s *Store) setRule(ctx context.Context, m *atrium.Move, rule []byte, replayed bool) error {
 	if m.Rule = rule; !replayed {
 		return nil
@@ -130,15 +127,15 @@ func (s *Store) setRule(ctx context.Context, m *atrium.Move, rule []byte, replay
 	return err
 }
 
-// moveOnce is Move, and leaves out the rule.
-func (s *Store) moveOnce(ctx context.Context, c atrium.Change, request atrium.MoveRequest) (atrium.MoveReport, bool, error) {
-	if report, replayed, err := kernel.Answered[atrium.MoveReport](ctx, s.db, c); err != nil || replayed {
+// moveWithoutRule is Move, but leaves out the rule.
+func (s *Store) moveWithoutRule(ctx context.Context, c atrium.Change, request atrium.MoveRequest) (atrium.MoveReport, bool, error) {
+	if report, replayed, err := kernel.StoredResult[atrium.MoveReport](ctx, s.db, c); err != nil || replayed {
 		return report, replayed, err
 	}
 	matching, next, err := s.match(ctx, c.TenantID, &request)
 	if err != nil {
-		// The same request may have been answered before what it is refused for.
-		if report, replayed, err := kernel.Answered[atrium.MoveReport](ctx, s.db, c); err != nil || replayed {
+		// A concurrent request with the same key may have moved the entries and caused this error.
+		if report, replayed, err := kernel.StoredResult[atrium.MoveReport](ctx, s.db, c); err != nil || replayed {
 			return report, replayed, err
 		}
 		return atrium.MoveReport{}, false, err
@@ -146,9 +143,9 @@ func (s *Store) moveOnce(ctx context.Context, c atrium.Change, request atrium.Mo
 	report, replayed, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.MoveReport, error) {
 		report := atrium.MoveReport{Next: next}
 		if len(matching) == 0 {
-			return report, kernel.ErrNothing
+			return report, kernel.ErrNothingToMove
 		}
-		from, to, err := between(tx, c.TenantID, request.From, request.To)
+		from, to, err := findSurvivors(tx, c.TenantID, request.From, request.To)
 		if err != nil {
 			return report, err
 		}
@@ -157,7 +154,7 @@ func (s *Store) moveOnce(ctx context.Context, c atrium.Change, request atrium.Mo
 			return report, err
 		}
 		if report.Moved == 0 {
-			return report, kernel.ErrNothing
+			return report, kernel.ErrNothingToMove
 		}
 		m.Rule, report.Move = nil, &m
 		tx.Record("move.create", string(m.ID), nil, kernel.Fields{
@@ -165,13 +162,13 @@ func (s *Store) moveOnce(ctx context.Context, c atrium.Change, request atrium.Mo
 		})
 		return report, nil
 	})
-	if errors.Is(err, kernel.ErrNothing) {
+	if errors.Is(err, kernel.ErrNothingToMove) {
 		return atrium.MoveReport{Next: next}, false, nil
 	}
 	return report, replayed, err
 }
 
-// ruleDetail returns a rule without what it says of payloads, but for a hash of it.
+// ruleDetail returns a rule for the audit log. Payload values are replaced with their hash.
 func ruleDetail(r *atrium.MoveRule) map[string]any {
 	claims := kernel.Fields{}
 	if r.ClaimedName != "" {
@@ -180,7 +177,7 @@ func ruleDetail(r *atrium.MoveRule) map[string]any {
 	if r.ClaimedDomain != "" {
 		claims["claimedDomain"] = r.ClaimedDomain
 	}
-	detail := kernel.Audited(claims)
+	detail := kernel.AuditValues(claims)
 	if r.Pointer != "" {
 		sum := sha256.Sum256(r.Equals)
 		detail["payload"] = map[string]any{"pointer": r.Pointer, "equalsSha256": hex.EncodeToString(sum[:])}
@@ -188,24 +185,22 @@ func ruleDetail(r *atrium.MoveRule) map[string]any {
 	return detail
 }
 
-// CheckMove returns what Move would report, as far as it was looked at, and moves
-// nothing.
+// CheckMove returns the report that Move would return, but moves nothing.
 func (s *Store) CheckMove(ctx context.Context, tenant atrium.TenantID, request atrium.MoveRequest) (atrium.MoveReport, error) {
 	matching, next, err := s.match(ctx, tenant, &request)
 	return atrium.MoveReport{Moved: int64(len(matching)), Next: next}, err
 }
 
-// What a search for the entries of a move reads at most.
+// Limits of one search for matching entries.
 const (
-	matchLimit = 10_000  // entries
-	matchBytes = 4 << 20 // bytes of claims and payloads, and the entry that reaches it
-	matchBatch = 1 << 20 // bytes of claims and payloads at a time, unless one entry has more
+	maxMatchEntries = 10_000
+	maxMatchBytes   = 4 << 20 // of claims and payloads; the entry that reaches it is included
+	maxBatchBytes   = 1 << 20 // of claims and payloads read at a time, unless one entry has more
 )
 
-// match returns up to the limit of the entries that a request says, and sets the
-// account that it names as From if it names none. What an entry claims and what it
-// holds never changes, so nothing has to be locked for this.
-func (s *Store) match(ctx context.Context, tenant atrium.TenantID, request *atrium.MoveRequest) (matching []placed[struct{}], next *atrium.Position, err error) {
+// match returns the entries that match a request, up to its limit. If request.From is empty, it
+// sets it to the unattributed account. It locks nothing, because claims and payloads never change.
+func (s *Store) match(ctx context.Context, tenant atrium.TenantID, request *atrium.MoveRequest) (matching []entryRow[struct{}], next *atrium.Position, err error) {
 	rule, err := newMatcher(&request.Rule)
 	if err != nil {
 		return nil, nil, err
@@ -221,57 +216,56 @@ func (s *Store) match(ctx context.Context, tenant atrium.TenantID, request *atri
 				}); err != nil {
 				return err
 			}
-			if request.From == "" { // nothing is unattributed
-				_, err := accounts.LeadsTo(tx, tenant, request.To)
+			if request.From == "" { // there is no unattributed account
+				_, err := accounts.FindSurvivor(tx, tenant, request.To)
 				return err
 			}
 		}
-		from, _, err := between(tx, tenant, request.From, request.To)
+		from, _, err := findSurvivors(tx, tenant, request.From, request.To)
 		if err != nil {
 			return err
 		}
-		kept, err := accounts.Members(tx.Query, tenant, from)
+		group, err := accounts.GroupIDs(tx.Query, tenant, from)
 		if err != nil {
 			return err
 		}
-		m := interleave(tx, tenant, kept, &atrium.TimelineFilter{}, request.After, mostChunk,
+		it := newEntryIterator(tx, tenant, group, &atrium.TimelineFilter{}, request.After, maxChunk,
 			claimedColumns, scanClaimed)
-		matching, next, err = rule.search(m, request.Limit)
+		matching, next, err = rule.search(it, request.Limit)
 		return err
 	})
 	return matching, next, err
 }
 
-// between returns what two accounts lead to, which must not be the same.
-func between(tx engine.Tx, tenant atrium.TenantID, from, to atrium.AccountID) (one, other atrium.AccountID, err error) {
-	if other, err = accounts.LeadsTo(tx, tenant, to); err != nil {
+// findSurvivors returns the accounts that two accounts lead to, or Conflict if they are the same.
+func findSurvivors(tx engine.Tx, tenant atrium.TenantID, from, to atrium.AccountID) (fromSurvivor, toSurvivor atrium.AccountID, err error) {
+	if toSurvivor, err = accounts.FindSurvivor(tx, tenant, to); err != nil {
 		return "", "", err
 	}
-	if one, err = accounts.LeadsTo(tx, tenant, from); err == nil && one == other {
+	if fromSurvivor, err = accounts.FindSurvivor(tx, tenant, from); err == nil && fromSurvivor == toSurvivor {
 		err = errSameAccount()
 	}
-	return one, other, err
+	return fromSurvivor, toSurvivor, err
 }
 
-// A claimed is what a rule is compared with first. The domain is left out where it is
-// long.
-type claimed struct {
+// A claimRow is what an entry claims. A long domain is left out.
+type claimRow struct {
 	name, domain              string
 	domainBytes, payloadBytes int
 }
 
-func (c *claimed) lacksDomain() bool { return c.domainBytes > len(c.domain) }
+func (c *claimRow) domainOmitted() bool { return c.domainBytes > len(c.domain) }
 
-var claimedColumns = "e.claimed_name, " + kernel.Inline("e.claimed_domain") + ", " + kernel.BytesOf("e.claimed_domain") + ", octet_length(e.payload)"
+var claimedColumns = "e.claimed_name, " + kernel.InlineOrNull("e.claimed_domain") + ", " + kernel.OctetLength("e.claimed_domain") + ", octet_length(e.payload)"
 
-func scanClaimed(r engine.Row) claimed {
-	return claimed{r.Text(2), r.Text(3), int(r.Int(4)), int(r.Int(5))}
+func scanClaimed(r engine.Row) claimRow {
+	return claimRow{r.Text(2), r.Text(3), int(r.Int(4)), int(r.Int(5))}
 }
 
-// A matcher is a rule, ready to be compared.
+// A matcher is a parsed rule.
 type matcher struct {
 	name, domain string
-	pointer      canonical.Pointer // nil for none
+	pointer      canonical.Pointer // nil to match any payload
 	equals       []byte
 }
 
@@ -289,17 +283,17 @@ func newMatcher(rule *atrium.MoveRule) (m matcher, err error) {
 	return m, err
 }
 
-func (m *matcher) claims(c *claimed) bool {
-	return (m.name == "" || c.name != "" && canonical.Name(c.name) == m.name) && (m.domain == "" || c.lacksDomain() || m.claimsDomain(c.domain))
+func (m *matcher) matchesClaim(c *claimRow) bool {
+	return (m.name == "" || c.name != "" && canonical.Name(c.name) == m.name) && (m.domain == "" || c.domainOmitted() || m.matchesDomain(c.domain))
 }
 
-func (m *matcher) claimsDomain(domain string) bool {
+func (m *matcher) matchesDomain(domain string) bool {
 	return domain != "" && canonical.Domain(domain) == m.domain
 }
 
-// missing returns how many bytes of an entry have to be read to compare the rest.
-func (m *matcher) missing(c *claimed) (bytes int) {
-	if m.domain != "" && c.lacksDomain() {
+// unreadBytes returns how many more bytes of the entry must be read to match it.
+func (m *matcher) unreadBytes(c *claimRow) (bytes int) {
+	if m.domain != "" && c.domainOmitted() {
 		bytes += c.domainBytes
 	}
 	if m.pointer != nil {
@@ -308,7 +302,7 @@ func (m *matcher) missing(c *claimed) (bytes int) {
 	return bytes
 }
 
-func (m *matcher) holds(payload []byte) bool {
+func (m *matcher) matchesPayload(payload []byte) bool {
 	found := m.pointer.In(payload)
 	if found == nil || found[0] == '{' || found[0] == '[' {
 		return false
@@ -317,27 +311,27 @@ func (m *matcher) holds(payload []byte) bool {
 	return err == nil && bytes.Equal(value, m.equals)
 }
 
-// search returns up to limit of the entries that match, and the place of the last one
-// that was looked at, nil at the end.
-func (m *matcher) search(all *interleaving[claimed], limit int) (matching []placed[struct{}], next *atrium.Position, err error) {
-	var batch []placed[claimed] // from the first one of which more has to be read: matching stays in order
+// search returns up to limit matching entries, and the position of the last entry searched, nil at
+// the end.
+func (m *matcher) search(it *entryIterator[claimRow], limit int) (matching []entryRow[struct{}], next *atrium.Position, err error) {
+	var batch []entryRow[claimRow] // entries that need more data, and all that follow, to keep the order of matching
 	var last *atrium.Position
-	held, read := 0, 0
-	for looked := 0; ; looked++ {
-		p, err := all.next()
+	pendingBytes, readBytes := 0, 0
+	for scanned := 0; ; scanned++ {
+		p, err := it.next()
 		if err != nil {
 			return nil, nil, err
 		}
-		ended := p == nil || looked == matchLimit || len(matching) == limit || read >= matchBytes
-		if len(batch) > 0 && (ended || held+m.missing(&p.value) > matchBatch || len(batch) == mostChunk) {
-			found, err := m.compare(all, batch)
+		ended := p == nil || scanned == maxMatchEntries || len(matching) == limit || readBytes >= maxMatchBytes
+		if len(batch) > 0 && (ended || pendingBytes+m.unreadBytes(&p.value) > maxBatchBytes || len(batch) == maxChunk) {
+			found, err := m.matchUnread(it, batch)
 			if err != nil {
 				return nil, nil, err
 			}
-			if room := limit - len(matching); len(found) > room { // the others come the next time
-				return append(matching, found[:room]...), &found[room-1].at, nil
+			if room := limit - len(matching); len(found) > room { // the next search finds the others
+				return append(matching, found[:room]...), &found[room-1].position, nil
 			}
-			matching, batch, held = append(matching, found...), nil, 0
+			matching, batch, pendingBytes = append(matching, found...), nil, 0
 			ended = ended || len(matching) == limit
 		}
 		switch {
@@ -346,52 +340,52 @@ func (m *matcher) search(all *interleaving[claimed], limit int) (matching []plac
 		case ended:
 			return matching, last, nil
 		}
-		last = &p.at
-		read += len(p.value.name) + len(p.value.domain)
-		switch missing := m.missing(&p.value); {
-		case !m.claims(&p.value):
+		last = &p.position
+		readBytes += len(p.value.name) + len(p.value.domain)
+		switch missing := m.unreadBytes(&p.value); {
+		case !m.matchesClaim(&p.value):
 		case missing == 0 && len(batch) == 0:
-			matching = append(matching, placed[struct{}]{at: p.at, account: p.account})
+			matching = append(matching, entryRow[struct{}]{position: p.position, account: p.account})
 		default:
-			batch, held, read = append(batch, *p), held+missing, read+missing
+			batch, pendingBytes, readBytes = append(batch, *p), pendingBytes+missing, readBytes+missing
 		}
 	}
 }
 
-// compare returns those of the entries that match in what is read of them only now.
-func (m *matcher) compare(all *interleaving[claimed], entries []placed[claimed]) (some []placed[struct{}], err error) {
-	var lacking, ids []atrium.EntryID
+// matchUnread reads the missing data of entries and returns those that match.
+func (m *matcher) matchUnread(it *entryIterator[claimRow], entries []entryRow[claimRow]) (matching []entryRow[struct{}], err error) {
+	var toRead, ids []atrium.EntryID
 	for i := range entries {
-		if m.domain != "" && entries[i].value.lacksDomain() {
-			lacking = append(lacking, entries[i].entry())
+		if m.domain != "" && entries[i].value.domainOmitted() {
+			toRead = append(toRead, entries[i].entryID())
 		}
 	}
-	domains, err := columnOf(all.tx, all.tenant, findClaimedDomains, lacking)
+	domains, err := readColumn(it.tx, it.tenant, findClaimedDomains, toRead)
 	if err != nil {
 		return nil, err
 	}
-	entries = slices.DeleteFunc(entries, func(p placed[claimed]) bool {
-		domain, lacked := domains[p.entry()]
-		return lacked && !m.claimsDomain(string(domain))
+	entries = slices.DeleteFunc(entries, func(p entryRow[claimRow]) bool {
+		domain, omitted := domains[p.entryID()]
+		return omitted && !m.matchesDomain(string(domain))
 	})
 	if m.pointer != nil {
 		for i := range entries {
-			ids = append(ids, entries[i].entry())
+			ids = append(ids, entries[i].entryID())
 		}
 	}
-	payloads, err := columnOf(all.tx, all.tenant, findPayloads, ids)
+	payloads, err := readColumn(it.tx, it.tenant, findPayloads, ids)
 	if err != nil {
 		return nil, err
 	}
 	for i := range entries {
-		if m.pointer == nil || m.holds(payloads[entries[i].entry()]) {
-			some = append(some, placed[struct{}]{at: entries[i].at, account: entries[i].account})
+		if m.pointer == nil || m.matchesPayload(payloads[entries[i].entryID()]) {
+			matching = append(matching, entryRow[struct{}]{position: entries[i].position, account: entries[i].account})
 		}
 	}
-	return some, nil
+	return matching, nil
 }
 
-// entry returns the identifier of the entry.
-func (p *placed[T]) entry() atrium.EntryID {
-	return atrium.EntryID(atrium.EntryID("").Prefix() + p.at.ID)
+// entryID returns the identifier of the entry.
+func (p *entryRow[T]) entryID() atrium.EntryID {
+	return atrium.EntryID(atrium.EntryID("").Prefix() + p.position.ID)
 }

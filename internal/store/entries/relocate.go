@@ -12,17 +12,16 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// This file changes which accounts entries are kept under. Whoever does that locks
-// the accounts first, in the order in which appends touch them: then no entry comes to
-// them or leaves them until the transaction ends, and what their newest activity is
-// can be read.
+// This file changes the accounts of entries. Such a change first locks the accounts in the order
+// in which appends lock them. Then no entries are added to or moved from them until the
+// transaction ends, and their latest activity can be computed.
 
 var (
-	findPlaces = engine.NewBatch(`SELECT e.entry_id, e.account_id, e.move_id
+	selectLocations = engine.NewBatch(`SELECT e.entry_id, e.account_id, e.move_id
 		FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`,
 		"tenant_id bytea", "entry_id bytea")
-	// An entry that comes back to the account that was acknowledged is as it was.
-	updatePlaces = engine.NewBatch(`UPDATE entries SET account_id = batch.account_id, move_id = batch.move_id, acknowledged_account_id =
+	// acknowledged_account_id is NULL if the entry is back in the account that was acknowledged.
+	updateLocationRows = engine.NewBatch(`UPDATE entries SET account_id = batch.account_id, move_id = batch.move_id, acknowledged_account_id =
 			CASE WHEN COALESCE(entries.acknowledged_account_id, entries.account_id) = batch.account_id THEN NULL
 			ELSE COALESCE(entries.acknowledged_account_id, entries.account_id) END
 		FROM batch WHERE entries.tenant_id = batch.tenant_id AND entries.entry_id = batch.entry_id`,
@@ -30,67 +29,67 @@ var (
 	insertMoved = engine.NewBatch(`INSERT INTO moved_entries (tenant_id, move_id, entry_id, from_account_id, previous_move_id)
 		SELECT batch.tenant_id, move_id, entry_id, from_account_id, previous_move_id FROM batch`,
 		"tenant_id bytea", "move_id bytea", "entry_id bytea", "from_account_id bytea", "previous_move_id bytea")
-	// No entry leads to these any more, so that its erasure would not find them.
+	// Rows must be deleted when no entry leads to them: an erasure would not find them.
 	deleteMoved = engine.NewBatch(`DELETE FROM moved_entries USING batch
 		WHERE moved_entries.tenant_id = batch.tenant_id AND moved_entries.move_id = batch.move_id AND moved_entries.entry_id = batch.entry_id`,
 		"tenant_id bytea", "move_id bytea", "entry_id bytea")
 )
 
-// A place is the account that keeps an entry, and the move that brought it there.
-type place struct {
+// A location is the account that stores an entry, and the last move of the entry.
+type location struct {
 	account atrium.AccountID
 	move    atrium.MoveID
 }
 
-// places returns where entries are that there are.
-func places(tx *kernel.Mutation, ids []atrium.EntryID) (map[atrium.EntryID]place, error) {
+// findLocations returns the locations of those of the entries that exist.
+func findLocations(tx *kernel.Mutation, ids []atrium.EntryID) (map[atrium.EntryID]location, error) {
 	rows := make([]engine.Args, len(ids))
 	for i, id := range ids {
 		rows[i] = engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)}
 	}
-	found := make(map[atrium.EntryID]place, len(ids))
-	_, err := tx.Batch(findPlaces, rows, func(r engine.Row) error {
-		found[kernel.IDAt[atrium.EntryID](r, 0)] = place{kernel.IDAt[atrium.AccountID](r, 1), kernel.IDAt[atrium.MoveID](r, 2)}
+	found := make(map[atrium.EntryID]location, len(ids))
+	_, err := tx.Batch(selectLocations, rows, func(r engine.Row) error {
+		found[kernel.IDAt[atrium.EntryID](r, 0)] = location{kernel.IDAt[atrium.AccountID](r, 1), kernel.IDAt[atrium.MoveID](r, 2)}
 		return nil
 	})
 	return found, err
 }
 
-// put keeps entries at other places.
-func put(tx *kernel.Mutation, places map[atrium.EntryID]place) error {
-	rows := make([]engine.Args, 0, len(places))
-	for _, id := range slices.Sorted(maps.Keys(places)) {
-		rows = append(rows, engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id), kernel.IDArg(places[id].account), kernel.IDArg(places[id].move)})
+// updateLocations stores new locations of entries.
+func updateLocations(tx *kernel.Mutation, locations map[atrium.EntryID]location) error {
+	rows := make([]engine.Args, 0, len(locations))
+	for _, id := range slices.Sorted(maps.Keys(locations)) {
+		rows = append(rows, engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id), kernel.IDArg(locations[id].account), kernel.IDArg(locations[id].move)})
 	}
-	_, err := tx.Batch(updatePlaces, rows, nil)
+	_, err := tx.Batch(updateLocationRows, rows, nil)
 	return err
 }
 
-// relocate makes a move of those of the entries that are still where they were found,
-// and shown under m.From, and returns how many these are. Without any it does nothing.
-func relocate(tx *kernel.Mutation, m *atrium.Move, entries []placed[struct{}]) (int64, error) {
+// relocate stores a move of entries and returns how many it moved. It skips entries that are no
+// longer in the given account or no longer shown under m.From. If none are left, it does nothing.
+func relocate(tx *kernel.Mutation, m *atrium.Move, entries []entryRow[struct{}]) (int64, error) {
 	tenant := tx.Change.TenantID
 	accounts, ids := []atrium.AccountID{m.To}, make([]atrium.EntryID, len(entries))
 	for i := range entries {
-		accounts, ids[i] = append(accounts, entries[i].account), entries[i].entry()
+		accounts, ids[i] = append(accounts, entries[i].account), entries[i].entryID()
 	}
-	leads, err := lockAccounts(tx, accounts)
+	survivors, err := lockAccounts(tx, accounts)
 	if err != nil {
 		return 0, err
 	}
-	if leads[m.To] != m.To {
+	if survivors[m.To] != m.To {
 		return 0, kernel.ErrRace
 	}
-	found, err := places(tx, ids)
+	found, err := findLocations(tx, ids)
 	if err != nil {
 		return 0, err
 	}
-	to, touched := make(map[atrium.EntryID]place, len(ids)), map[atrium.AccountID]bool{m.To: true}
+	to, changed := make(map[atrium.EntryID]location, len(ids)), map[atrium.AccountID]bool{m.To: true}
 	var moved []engine.Args
 	for i, id := range ids {
-		if is, ok := found[id]; ok && is.account == entries[i].account && leads[is.account] == m.From {
-			to[id], touched[is.account] = place{m.To, m.ID}, true
-			moved = append(moved, engine.Args{kernel.IDArg(tenant), kernel.IDArg(m.ID), kernel.IDArg(id), kernel.IDArg(is.account), kernel.IDArg(is.move)})
+		if now, ok := found[id]; ok && now.account == entries[i].account && survivors[now.account] == m.From {
+			to[id], changed[now.account] = location{m.To, m.ID}, true
+			moved = append(moved, engine.Args{kernel.IDArg(tenant), kernel.IDArg(m.ID), kernel.IDArg(id), kernel.IDArg(now.account), kernel.IDArg(now.move)})
 		}
 	}
 	if m.Moved = int64(len(moved)); m.Moved == 0 {
@@ -103,15 +102,15 @@ func relocate(tx *kernel.Mutation, m *atrium.Move, entries []placed[struct{}]) (
 	if err := tx.PipelineExec(insertMoved, moved); err != nil {
 		return 0, err
 	}
-	if err := put(tx, to); err != nil {
+	if err := updateLocations(tx, to); err != nil {
 		return 0, err
 	}
-	return m.Moved, readActivity(tx, touched, leads)
+	return m.Moved, recomputeActivity(tx, changed, survivors)
 }
 
-// UndoMove takes the entries of a move that no other one has moved since back to where
-// they were. The move as it stands is first given to check, whose error ends the call.
-// It is NotFound if there is no such move, and Conflict if it was undone already.
+// UndoMove moves the entries of a move back, except those that were moved again. It first calls
+// check with the current move, and returns its error. It returns NotFound if there is no such
+// move, and Conflict if it was already undone.
 func (s *Store) UndoMove(ctx context.Context, c atrium.Change, id atrium.MoveID, check func(atrium.Move) error) (atrium.UndoReport, bool, error) {
 	var rule []byte
 	report, replayed, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (report atrium.UndoReport, err error) {
@@ -141,37 +140,37 @@ func (s *Store) UndoMove(ctx context.Context, c atrium.Change, id atrium.MoveID,
 	return report, replayed, err
 }
 
-// restore puts the entries of a move back and returns how many it has put.
+// restore moves the entries of a move back and returns how many it moved.
 func restore(tx *kernel.Mutation, m *atrium.Move) (int64, error) {
-	accounts, back := []atrium.AccountID{m.To}, map[atrium.EntryID]place{}
+	accounts, back := []atrium.AccountID{m.To}, map[atrium.EntryID]location{}
 	if err := tx.Query("SELECT entry_id, from_account_id, previous_move_id FROM moved_entries WHERE tenant_id = $1 AND move_id = $2",
 		engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(m.ID)}, func(r engine.Row) error {
-			was := place{kernel.IDAt[atrium.AccountID](r, 1), kernel.IDAt[atrium.MoveID](r, 2)}
+			was := location{kernel.IDAt[atrium.AccountID](r, 1), kernel.IDAt[atrium.MoveID](r, 2)}
 			accounts, back[kernel.IDAt[atrium.EntryID](r, 0)] = append(accounts, was.account), was
 			return nil
 		}); err != nil {
 		return 0, err
 	}
-	leads, err := lockAccounts(tx, accounts)
+	survivors, err := lockAccounts(tx, accounts)
 	if err != nil {
 		return 0, err
 	}
-	found, err := places(tx, slices.Collect(maps.Keys(back)))
+	found, err := findLocations(tx, slices.Collect(maps.Keys(back)))
 	if err != nil {
 		return 0, err
 	}
-	touched := map[atrium.AccountID]bool{m.To: true}
+	changed := map[atrium.AccountID]bool{m.To: true}
 	for id, was := range back {
-		if is := found[id]; is.move != m.ID || leads[is.account] == "" || leads[was.account] == "" {
+		if now := found[id]; now.move != m.ID || survivors[now.account] == "" || survivors[was.account] == "" {
 			delete(back, id)
 			continue
 		}
-		touched[was.account] = true
+		changed[was.account] = true
 	}
 	if len(back) == 0 {
 		return 0, nil
 	}
-	if err := put(tx, back); err != nil {
+	if err := updateLocations(tx, back); err != nil {
 		return 0, err
 	}
 	rows := make([]engine.Args, 0, len(back))
@@ -181,24 +180,24 @@ func restore(tx *kernel.Mutation, m *atrium.Move) (int64, error) {
 	if err := tx.PipelineExec(deleteMoved, rows); err != nil {
 		return 0, err
 	}
-	return int64(len(back)), readActivity(tx, touched, leads)
+	return int64(len(back)), recomputeActivity(tx, changed, survivors)
 }
 
-// lockAccounts locks accounts and those that they were merged into, and returns what
-// each leads to. Those that do not exist are left out.
-func lockAccounts(tx *kernel.Mutation, ids []atrium.AccountID) (leads map[atrium.AccountID]atrium.AccountID, err error) {
+// lockAccounts locks accounts and their survivors. It returns the account that each leads to;
+// accounts that do not exist are missing.
+func lockAccounts(tx *kernel.Mutation, ids []atrium.AccountID) (survivors map[atrium.AccountID]atrium.AccountID, err error) {
 	slices.Sort(ids)
 	var rows []engine.Args
 	for _, id := range slices.Compact(ids) {
 		rows = append(rows, engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)})
 	}
 	hashes := map[string]atrium.AccountID{}
-	leads = map[atrium.AccountID]atrium.AccountID{}
-	if _, err := tx.Batch(accounts.FindAccounts, rows, func(r engine.Row) error {
+	survivors = map[atrium.AccountID]atrium.AccountID{}
+	if _, err := tx.Batch(accounts.AccountRefsByID, rows, func(r engine.Row) error {
 		id, survivor := kernel.IDAt[atrium.AccountID](r, 1), kernel.IDAt[atrium.AccountID](r, 3)
-		hashes[string(r.Bytes(2))], leads[id] = id, cmp.Or(survivor, id)
+		hashes[string(r.Bytes(2))], survivors[id] = id, cmp.Or(survivor, id)
 		if survivor != "" {
-			hashes[string(r.Bytes(4))], leads[survivor] = survivor, survivor
+			hashes[string(r.Bytes(4))], survivors[survivor] = survivor, survivor
 		}
 		return nil
 	}); err != nil {
@@ -206,57 +205,57 @@ func lockAccounts(tx *kernel.Mutation, ids []atrium.AccountID) (leads map[atrium
 	}
 	for _, hash := range slices.Sorted(maps.Keys(hashes)) {
 		id := hashes[hash]
-		var is atrium.AccountID
+		var now atrium.AccountID
 		if err := tx.Lock("SELECT a.survivor_id FROM accounts a WHERE tenant_id = $1 AND account_id = $2 AND "+accounts.NotErased,
 			engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)}, func(r engine.Row) error {
-				is = cmp.Or(kernel.IDAt[atrium.AccountID](r, 0), id)
+				now = cmp.Or(kernel.IDAt[atrium.AccountID](r, 0), id)
 				return nil
 			}); err != nil {
 			return nil, err
 		}
-		if is != leads[id] {
+		if now != survivors[id] {
 			return nil, kernel.ErrRace
 		}
 	}
-	return leads, nil
+	return survivors, nil
 }
 
 var updateActivity = engine.NewBatch(`UPDATE accounts SET latest_activity_at = batch.at, active_minute = batch.minute
 	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
 	"tenant_id bytea", "account_id bytea", "at bigint", "minute bigint")
 
-// readActivity notes the newest activity of accounts that are locked, and of those that
-// they lead to: of its own entries for an account that was merged into another one,
-// and of all that are shown under it for any other.
-func readActivity(tx *kernel.Mutation, changed map[atrium.AccountID]bool, leads map[atrium.AccountID]atrium.AccountID) error {
+// recomputeActivity sets the latest activity of the changed accounts and of those that they lead
+// to. For a merged account, only its own entries count; for others, those of all accounts merged
+// into it count too. All accounts must be locked.
+func recomputeActivity(tx *kernel.Mutation, changed map[atrium.AccountID]bool, survivors map[atrium.AccountID]atrium.AccountID) error {
 	tenant := tx.Change.TenantID
-	counts := map[atrium.AccountID][]atrium.AccountID{} // the accounts whose entries count, by the account
-	var wanted []atrium.AccountID
+	sources := map[atrium.AccountID][]atrium.AccountID{} // by account: the accounts whose entries count
+	var members []atrium.AccountID
 	for id := range changed {
-		if leads[id] == "" {
+		if survivors[id] == "" {
 			continue
 		}
-		counts[id] = []atrium.AccountID{id}
-		all, err := accounts.Members(tx.Query, tenant, leads[id])
+		sources[id] = []atrium.AccountID{id}
+		ids, err := accounts.GroupIDs(tx.Query, tenant, survivors[id])
 		if err != nil {
 			return err
 		}
-		counts[leads[id]], wanted = all, append(wanted, all...)
+		sources[survivors[id]], members = ids, append(members, ids...)
 	}
-	slices.Sort(wanted)
-	newest, err := accounts.NewestEntries(tx, tenant, slices.Compact(wanted))
+	slices.Sort(members)
+	newest, err := accounts.NewestEntries(tx, tenant, slices.Compact(members))
 	if err != nil {
 		return err
 	}
-	rows := make([]engine.Args, 0, len(counts))
-	for id, all := range counts {
+	rows := make([]engine.Args, 0, len(sources))
+	for id, ids := range sources {
 		var latest *atrium.Time
-		for _, member := range all {
+		for _, member := range ids {
 			if at := newest[member]; at != nil && (latest == nil || *at > *latest) {
 				latest = at
 			}
 		}
-		rows = append(rows, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), kernel.NullableTime(latest), accounts.MinuteOf(latest)})
+		rows = append(rows, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), kernel.NullableTime(latest), accounts.ActiveMinute(latest)})
 	}
 	_, err = tx.Batch(updateActivity, rows, nil)
 	return err

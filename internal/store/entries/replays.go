@@ -11,8 +11,8 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// This file settles the drafts of an append whose entries are stored already: under
-// their keys, or under their identifiers when the answer to a commit was lost.
+// This file resolves drafts of an append that are already stored: under their idempotency keys, or
+// under their identifiers if the outcome of an earlier commit was unknown.
 
 var findKeys = engine.NewBatch(`SELECT e.tenant_id, e.key_match, e.entry_id, e.account_id, e.created_at, e.source, e.type,
 		e.acknowledged_account_id, e.fingerprint,
@@ -20,14 +20,14 @@ var findKeys = engine.NewBatch(`SELECT e.tenant_id, e.key_match, e.entry_id, e.a
 	FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.key_match = batch.key_match`,
 	"tenant_id bytea", "key_match bytea")
 
-// replayStored settles the drafts whose keys stored entries have, and returns
-// the others.
-func (b *appending) replayStored() (pending []int, err error) {
+// replayStored sets the outcomes of drafts whose keys belong to stored entries, and returns the
+// other drafts.
+func (b *appendTx) replayStored() (pending []int, err error) {
 	var rows []engine.Args
-	asked := map[kernel.TenantKey]bool{}
+	seen := map[kernel.TenantKey]bool{}
 	for i, d := range b.drafts {
-		if b.keyMatch[i] != nil && !asked[b.key(i)] {
-			asked[b.key(i)] = true
+		if b.keyMatch[i] != nil && !seen[b.key(i)] {
+			seen[b.key(i)] = true
 			rows = append(rows, engine.Args{kernel.IDArg(d.TenantID), b.keyMatch[i]})
 		}
 	}
@@ -36,23 +36,23 @@ func (b *appending) replayStored() (pending []int, err error) {
 		account     atrium.AccountID
 		fingerprint []byte
 	}
-	bound := map[kernel.TenantKey]stored{}
+	byKey := map[kernel.TenantKey]stored{}
 	var erased []engine.Args
 	scan := func(r engine.Row) {
-		b.repeats = true
+		b.foundKeys = true
 		receipt, account := scanReceipt(r, 2)
 		if !r.Null(9) {
 			erased = append(erased, engine.Args{kernel.IDArg(kernel.IDAt[atrium.TenantID](r, 0)), kernel.IDArg(receipt.EntryID)})
 			return
 		}
-		bound[kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(r.Bytes(1))}] = stored{receipt, account, r.Bytes(8)}
+		byKey[kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(r.Bytes(1))}] = stored{receipt, account, r.Bytes(8)}
 	}
-	ahead := b.aheadOf()
-	if ahead != nil {
-		ahead.hash()
-		b.met = ahead
+	pipelinedTargets := b.pipelineTargets()
+	if pipelinedTargets != nil {
+		pipelinedTargets.setHashes()
+		b.upserted = pipelinedTargets
 		if err = b.tx.PipelineQuery(findKeys, rows, scan); err == nil {
-			err = b.upsert(ahead)
+			err = b.upsert(pipelinedTargets)
 		}
 	} else {
 		_, err = b.tx.Batch(findKeys, rows, func(r engine.Row) error {
@@ -63,20 +63,20 @@ func (b *appending) replayStored() (pending []int, err error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("find keys: %w", err)
-	case ahead != nil && b.repeats:
-		return nil, errRepeats
+	case pipelinedTargets != nil && b.foundKeys:
+		return nil, errKeysFound
 	}
-	if len(erased) > 0 { // entries of erased accounts, for which their keys do not wait
+	if len(erased) > 0 { // entries of erased accounts, whose keys are free before the entries are deleted
 		if _, err := b.tx.Batch(freeKeys, erased, nil); err != nil {
 			return nil, fmt.Errorf("free keys of erased entries: %w", err)
 		}
 	}
 	for i, d := range b.drafts {
-		entry, ok := bound[b.key(i)]
+		entry, ok := byKey[b.key(i)]
 		switch {
 		case b.keyMatch[i] == nil || !ok:
 			pending = append(pending, i)
-		case entry.receipt.EntryID == d.ID: // this very draft, in a commit whose answer was lost
+		case entry.receipt.EntryID == d.ID: // the same draft, stored by a commit whose outcome was unknown
 			b.outcomes[i].Receipt = entry.receipt
 			b.confirm(d.TenantID, entry.account)
 		default:
@@ -87,13 +87,13 @@ func (b *appending) replayStored() (pending []int, err error) {
 	return pending, nil
 }
 
-// errRepeats says that accounts were touched for entries that were there already. The
-// next try looks for these first.
-var errRepeats error = &engine.Error{Class: engine.Conflict, Err: errors.New("entries were there already")}
+// errKeysFound rolls back accounts that were upserted for drafts that are already stored. The
+// append is retried and looks for keys first.
+var errKeysFound error = &engine.Error{Class: engine.Conflict, Err: errors.New("entries are already stored")}
 
-// scanReceipt reads the receipt of an entry, and the account that it is in now, which
-// an operator may have moved it to since: entry_id, account_id, created_at, source,
-// type and acknowledged_account_id from the given column.
+// scanReceipt reads the receipt of an entry from entry_id, account_id, created_at, source, type
+// and acknowledged_account_id, starting at the given column. account is the current account of the
+// entry: an operator may have moved it.
 func scanReceipt(r engine.Row, first int) (receipt atrium.Receipt, account atrium.AccountID) {
 	account = kernel.IDAt[atrium.AccountID](r, first+1)
 	return atrium.Receipt{
@@ -106,9 +106,9 @@ var findEntries = engine.NewBatch(`SELECT e.tenant_id, e.entry_id, e.account_id,
 	FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`,
 	"tenant_id bytea", "entry_id bytea")
 
-// findStored settles the drafts without a key that are stored under their
-// identifiers, and returns the others.
-func (b *appending) findStored(drafts []int) (pending []int, err error) {
+// findStored sets the outcomes of drafts without a key that are stored under their identifiers,
+// and returns the other drafts.
+func (b *appendTx) findStored(drafts []int) (pending []int, err error) {
 	var rows []engine.Args
 	for _, i := range drafts {
 		if d := b.drafts[i]; b.keyMatch[i] == nil {
@@ -136,18 +136,17 @@ func (b *appending) findStored(drafts []int) (pending []int, err error) {
 	return pending, nil
 }
 
-// confirm makes the commit as durable as that of an entry which was there. Where
-// commits wait for standbys, one whose answer was lost may not have reached them: to
-// acknowledge its entry, the account is touched again as the entry did, so that
-// there is a commit behind it to wait for.
-func (b *appending) confirm(tenant atrium.TenantID, account atrium.AccountID) {
+// confirm makes the acknowledgment of an existing entry as durable as that of a new one. If
+// commits wait for standbys, an entry whose commit had an unknown outcome may not have reached
+// them. Writing its account again produces a later commit to wait for.
+func (b *appendTx) confirm(tenant atrium.TenantID, account atrium.AccountID) {
 	if b.replicated {
-		b.confirmed.add(tenant, string(account))
+		b.toConfirm.add(tenant, string(account))
 	}
 }
 
-// replay settles draft i, whose key an entry already has.
-func (b *appending) replay(i int, receipt atrium.Receipt, fingerprint []byte) {
+// replay sets the outcome of draft i, whose key belongs to an existing entry.
+func (b *appendTx) replay(i int, receipt atrium.Receipt, fingerprint []byte) {
 	if !bytes.Equal(fingerprint, b.drafts[i].Fingerprint) {
 		b.outcomes[i].Err = kernel.KeyReused()
 		return

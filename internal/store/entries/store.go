@@ -1,4 +1,5 @@
-// Package entries appends entries to accounts, reads their timelines, and moves them.
+// Package entries appends entries to accounts, reads their timelines, and moves entries between
+// accounts.
 package entries
 
 import (
@@ -8,13 +9,13 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// A Store keeps entries. It is safe for concurrent use.
+// A Store stores entries. It is safe for concurrent use.
 type Store struct {
 	db *kernel.DB
 
-	merging sync.Map     // the tenants to one of whose merged accounts an entry has gone
-	careful atomic.Int32 // how many appends look for their keys first; see carefulBatches
+	mergedTenants  sync.Map     // tenants for which an append has found merged accounts
+	checkKeysFirst atomic.Int32 // if positive, how many appends must look for keys first
 }
 
-// New returns the Store on a database.
+// New returns a Store on a database.
 func New(db *kernel.DB) *Store { return &Store{db: db} }

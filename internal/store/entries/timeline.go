@@ -12,27 +12,27 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// How much one answer reads at most.
+// Limits of what one request reads.
 const (
-	timelineLimit = 1000   // entries of which a filter may leave out all
-	countLimit    = 10_000 // entries that are counted
+	timelineLimit = 1000   // entries, including those that the filter skips
+	countLimit    = 10_000 // entries to count
 )
 
-// Behind these columns comes what an interleaving has in front of its own.
+// These columns follow created_at and entry_id, which an entryIterator selects first.
 const timelineColumns = `e.source, e.type, e.claimed_account_id, e.claimed_domain, e.claimed_name, e.idempotency_key,
 	e.acknowledged_account_id, e.occurred_at, e.move_id, octet_length(e.payload)`
 
-// listedTimeline are the columns of lists: an entry can claim a domain of any length.
-var listedTimeline = strings.Replace(timelineColumns, "e.claimed_domain", kernel.Inline("e.claimed_domain"), 1) +
-	", e.account_id, " + kernel.BytesOf("e.claimed_domain")
+// listedTimeline is timelineColumns for lists, where a long claimed domain is left out.
+var listedTimeline = strings.Replace(timelineColumns, "e.claimed_domain", kernel.InlineOrNull("e.claimed_domain"), 1) +
+	", e.account_id, " + kernel.OctetLength("e.claimed_domain")
 
-// scanTimeline reads an entry of what created_at, entry_id and timelineColumns have,
-// shown under an account and kept under one.
-func scanTimeline(r engine.Row, tenant atrium.TenantID, shown, kept atrium.AccountID) atrium.TimelineEntry {
+// scanTimeline reads created_at, entry_id and timelineColumns. shown is the account that the entry
+// is shown under; storedIn is the account that stores it.
+func scanTimeline(r engine.Row, tenant atrium.TenantID, shown, storedIn atrium.AccountID) atrium.TimelineEntry {
 	e := atrium.TimelineEntry{
 		Entry: atrium.Entry{
 			CreatedAt: atrium.Time(r.Int(0)), ID: kernel.IDAt[atrium.EntryID](r, 1), TenantID: tenant,
-			AccountID: shown, AcknowledgedID: cmp.Or(kernel.IDAt[atrium.AccountID](r, 8), kept),
+			AccountID: shown, AcknowledgedID: cmp.Or(kernel.IDAt[atrium.AccountID](r, 8), storedIn),
 			Submission: atrium.Submission{
 				Source: r.Text(2), Type: r.Text(3),
 				Claim:          atrium.Claim{AccountID: kernel.IDAt[atrium.AccountID](r, 4), Domain: r.Text(5), Name: r.Text(6)},
@@ -47,59 +47,57 @@ func scanTimeline(r engine.Row, tenant atrium.TenantID, shown, kept atrium.Accou
 	return e
 }
 
-// A listedEntry is an entry of a list, with the size of its claimed domain, which is left
-// out where it is long.
+// A listedEntry is an entry of a list. A long claimed domain is left out.
 type listedEntry struct {
 	atrium.TimelineEntry
-	bytes       int // of its texts, all of its domain included
+	bytes       int // of its texts, including the complete domain
 	domainBytes int
 }
 
-func (e *listedEntry) lacksDomain() bool { return e.domainBytes > len(e.Claim.Domain) }
+func (e *listedEntry) domainOmitted() bool { return e.domainBytes > len(e.Claim.Domain) }
 
-// Timeline returns up to limit entries of an account and of those merged into it,
-// newest first, that come behind the position, or from the first for nil, with their
-// payloads if these are asked for. next is where to go on, nil at the end. A page may
-// be short, even empty, before that: it looks at no more than timelineLimit entries, and
-// ends with the entry that brings it to kernel.ListBytes. It is NotFound if there is no such
-// account.
+// Timeline returns a page of up to limit entries of an account and of all accounts merged into it,
+// newest first, after a position, nil for the first page. It returns payloads if requested. next
+// is the position to continue after, nil at the end. A page may be short, or even empty, before
+// the end: it reads at most timelineLimit entries, and ends with the entry that reaches
+// kernel.ListBytes. It returns NotFound if there is no such account.
 func (s *Store) Timeline(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID, f atrium.TimelineFilter,
 	after *atrium.Position, limit int, payloads bool,
 ) (entries []atrium.TimelineEntry, next *atrium.Position, err error) {
 	err = s.db.Read(ctx, func(tx engine.Tx) error {
-		survivor, kept, err := accounts.Shown(tx, tenant, account)
+		survivor, group, err := accounts.FindGroupIDs(tx, tenant, account)
 		if err != nil {
 			return err
 		}
-		m := interleave(tx, tenant, kept, &f, after, limit+1, listedTimeline, func(r engine.Row) listedEntry {
+		it := newEntryIterator(tx, tenant, group, &f, after, limit+1, listedTimeline, func(r engine.Row) listedEntry {
 			w := &kernel.SizedRow{Row: r}
 			e := listedEntry{TimelineEntry: scanTimeline(w, tenant, survivor, kernel.IDAt[atrium.AccountID](r, 12)), domainBytes: int(r.Int(13))}
 			e.bytes = w.Size - len(e.Claim.Domain) + e.domainBytes
 			return e
 		})
 		var found []listedEntry
-		if found, next, err = timelinePage(m, &f, after, limit, payloads); err != nil {
+		if found, next, err = timelinePage(it, &f, after, limit, payloads); err != nil {
 			return err
 		}
-		entries, err = wholeEntries(tx, tenant, found, payloads)
+		entries, err = completeEntries(tx, tenant, found, payloads)
 		return err
 	})
 	return entries, next, err
 }
 
-// timelinePage takes one page off an interleaving.
-func timelinePage(m *interleaving[listedEntry], f *atrium.TimelineFilter, last *atrium.Position, limit int, payloads bool,
+// timelinePage reads one page from an iterator.
+func timelinePage(it *entryIterator[listedEntry], f *atrium.TimelineFilter, last *atrium.Position, limit int, payloads bool,
 ) (entries []listedEntry, next *atrium.Position, err error) {
 	bytes := 0
-	for looked := 0; ; looked++ {
-		p, err := m.next()
+	for scanned := 0; ; scanned++ {
+		p, err := it.next()
 		if err != nil || p == nil {
 			return entries, nil, err
 		}
-		if looked == timelineLimit || len(entries) == limit || bytes >= kernel.ListBytes {
+		if scanned == timelineLimit || len(entries) == limit || bytes >= kernel.ListBytes {
 			return entries, last, nil
 		}
-		if last = &p.at; !f.Has(p.value.Source, p.value.Type) {
+		if last = &p.position; !f.Has(p.value.Source, p.value.Type) {
 			continue
 		}
 		entries = append(entries, p.value)
@@ -118,39 +116,39 @@ var (
 		"tenant_id bytea", "entry_id bytea")
 )
 
-// wholeEntries returns entries with what they lack, and their payloads if these are
-// asked for.
-func wholeEntries(tx engine.Tx, tenant atrium.TenantID, found []listedEntry, payloads bool) ([]atrium.TimelineEntry, error) {
+// completeEntries returns entries with the domains that were left out, and with payloads if
+// requested.
+func completeEntries(tx engine.Tx, tenant atrium.TenantID, found []listedEntry, payloads bool) ([]atrium.TimelineEntry, error) {
 	entries := make([]atrium.TimelineEntry, len(found))
-	var all, lacking []atrium.EntryID
+	var all, toRead []atrium.EntryID
 	for i := range found {
 		entries[i] = found[i].TimelineEntry
-		if all = append(all, entries[i].ID); found[i].lacksDomain() {
-			lacking = append(lacking, entries[i].ID)
+		if all = append(all, entries[i].ID); found[i].domainOmitted() {
+			toRead = append(toRead, entries[i].ID)
 		}
 	}
-	domains, err := columnOf(tx, tenant, findClaimedDomains, lacking)
+	domains, err := readColumn(tx, tenant, findClaimedDomains, toRead)
 	if err != nil {
 		return nil, err
 	}
-	var held map[atrium.EntryID][]byte
+	var payloadOf map[atrium.EntryID][]byte
 	if payloads {
-		if held, err = columnOf(tx, tenant, findPayloads, all); err != nil {
+		if payloadOf, err = readColumn(tx, tenant, findPayloads, all); err != nil {
 			return nil, err
 		}
 	}
 	for i := range entries {
 		e := &entries[i]
-		e.Payload = held[e.ID]
-		if found[i].lacksDomain() {
+		e.Payload = payloadOf[e.ID]
+		if found[i].domainOmitted() {
 			e.Claim.Domain = string(domains[e.ID])
 		}
 	}
 	return entries, nil
 }
 
-// columnOf returns what a batch finds of the entries that there are.
-func columnOf(tx engine.Tx, tenant atrium.TenantID, batch *engine.Batch, ids []atrium.EntryID) (map[atrium.EntryID][]byte, error) {
+// readColumn returns a column of those of the entries that exist.
+func readColumn(tx engine.Tx, tenant atrium.TenantID, batch *engine.Batch, ids []atrium.EntryID) (map[atrium.EntryID][]byte, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -166,7 +164,7 @@ func columnOf(tx engine.Tx, tenant atrium.TenantID, batch *engine.Batch, ids []a
 	return found, err
 }
 
-// TimelineEntry returns an entry with its payload. It is NotFound if there is none,
+// TimelineEntry returns an entry with its payload. It returns NotFound if there is no such entry,
 // or if its account was erased.
 func (s *Store) TimelineEntry(ctx context.Context, tenant atrium.TenantID, id atrium.EntryID) (e atrium.TimelineEntry, err error) {
 	err = s.db.Find(ctx, selectTimelineEntry, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(r engine.Row) { e, _ = scanTimelineEntry(r, tenant) })
@@ -177,16 +175,16 @@ const selectTimelineEntry = "SELECT e.created_at, e.entry_id, " + timelineColumn
 	FROM entries e JOIN accounts a ON a.tenant_id = e.tenant_id AND a.account_id = e.account_id
 	WHERE e.tenant_id = $1 AND e.entry_id = $2 AND ` + accounts.NotErased
 
-// scanTimelineEntry reads what selectTimelineEntry finds, and returns the account that
-// keeps the entry as well.
+// scanTimelineEntry reads a row of selectTimelineEntry. It also returns the account that stores
+// the entry.
 func scanTimelineEntry(r engine.Row, tenant atrium.TenantID) (atrium.TimelineEntry, atrium.AccountID) {
-	kept := kernel.IDAt[atrium.AccountID](r, 12)
-	e := scanTimeline(r, tenant, cmp.Or(kernel.IDAt[atrium.AccountID](r, 13), kept), kept)
+	storedIn := kernel.IDAt[atrium.AccountID](r, 12)
+	e := scanTimeline(r, tenant, cmp.Or(kernel.IDAt[atrium.AccountID](r, 13), storedIn), storedIn)
 	e.Payload = r.Bytes(14)
-	return e, kept
+	return e, storedIn
 }
 
-// A dayKey is what entries are counted by.
+// A dayKey groups entries for counting.
 type dayKey struct {
 	day          int64
 	source, kind string
@@ -194,27 +192,27 @@ type dayKey struct {
 
 const dayMicros = 24 * 60 * 60 * 1_000_000
 
-// Counts counts the entries of an account and of those merged into it by day, source
-// and type: newest day first, and within a day by source and then type, by their
-// bytes. It looks at countLimit entries at most, newest first, behind the position,
-// nil for the first, and returns up to limit counts; next is where to go on, nil at
-// the end. A day may then have counts in both parts, to be added. It is NotFound if
-// there is no such account.
+// Counts counts the entries of an account and of all accounts merged into it by day, source and
+// type. Counts are sorted by day, newest first, and then by source and type, bytewise. One call
+// reads at most countLimit entries, newest first, after a position, nil for the first page, and
+// returns up to limit counts. next is the position to continue after, nil at the end. If a page
+// ends within a day, the next page continues that day, and the caller must add up the counts. It
+// returns NotFound if there is no such account.
 func (s *Store) Counts(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID, f atrium.TimelineFilter,
 	after *atrium.Position, limit int,
 ) (counts []atrium.DayCount, next *atrium.Position, err error) {
 	err = s.db.Read(ctx, func(tx engine.Tx) error {
 		counts, next = nil, nil
-		_, kept, err := accounts.Shown(tx, tenant, account)
+		_, group, err := accounts.FindGroupIDs(tx, tenant, account)
 		if err != nil {
 			return err
 		}
-		m := interleave(tx, tenant, kept, &f, after, countLimit+1, "e.source, e.type", func(r engine.Row) dayKey {
-			return dayKey{floorDay(r.Int(0)), r.Text(2), r.Text(3)}
+		it := newEntryIterator(tx, tenant, group, &f, after, countLimit+1, "e.source, e.type", func(r engine.Row) dayKey {
+			return dayKey{startOfDay(r.Int(0)), r.Text(2), r.Text(3)}
 		})
 		found, last := map[dayKey]int64{}, after
-		for looked := 0; ; looked++ {
-			p, err := m.next()
+		for scanned := 0; ; scanned++ {
+			p, err := it.next()
 			if err != nil {
 				return err
 			}
@@ -222,11 +220,11 @@ func (s *Store) Counts(ctx context.Context, tenant atrium.TenantID, account atri
 				break
 			}
 			wanted := f.Has(p.value.source, p.value.kind)
-			if looked == countLimit || wanted && len(found) == limit && found[p.value] == 0 {
+			if scanned == countLimit || wanted && len(found) == limit && found[p.value] == 0 {
 				next = last
 				break
 			}
-			if last = &p.at; wanted {
+			if last = &p.position; wanted {
 				found[p.value]++
 			}
 		}
@@ -236,9 +234,8 @@ func (s *Store) Counts(ctx context.Context, tenant atrium.TenantID, account atri
 	return counts, next, err
 }
 
-// floorDay returns the first instant of the day of an instant, which may be before
-// 1970.
-func floorDay(at int64) int64 {
+// startOfDay returns the start of the day of an instant, which may be before 1970.
+func startOfDay(at int64) int64 {
 	day := at - at%dayMicros
 	if day > at {
 		day -= dayMicros

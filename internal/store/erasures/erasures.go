@@ -13,46 +13,44 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// An account may have millions of entries and links, more than a transaction should delete.
-// So the transaction that erases it hides the account, by which alone they can be seen, and
-// notes that they are to be deleted, which other transactions then do in parts. Nothing can be
-// added to them: an append touches the account first, and has committed before the account
-// can be hidden, or does not find it any more.
+// An account may have millions of entries and links, too many for one transaction to delete. The
+// transaction that erases an account therefore only hides it, which also hides its entries and
+// links, and inserts a row into erasures. Later transactions delete the data in batches. No new
+// entries can appear: an append locks the account first, so it either commits before the account
+// is hidden or no longer finds it.
 //
-// An account with few links is deleted at once. One with more stays, as its links refer to it,
-// until they are deleted: without domain and name, merged into itself, and not found by
-// anything that has the condition accounts.NotErased.
+// An account with few links is deleted at once. An account with more links has to stay until they
+// are deleted, because they reference it. Until then it has no domain and no name, is its own
+// survivor, and is excluded by the condition accounts.NotErased.
 //
-// Deleted rows can stay in the files of an embedded database. So an erasure is done only
-// after engine.DB.Purge: until then its row in erasures stays, and EraseEntries tries again,
-// also after the process was killed.
+// Deleted rows can remain in the files of an embedded database. An erasure is therefore complete
+// only after engine.DB.Purge. Until then its row in erasures stays, and EraseEntries retries, even
+// after a crash.
 
-// What one transaction deletes at most.
+// Limits of one transaction.
 const (
-	eraseAtOnce = 500     // entries, and as many rows about their moves
-	eraseBytes  = 4 << 20 // bytes of entries or rules, and the one that reaches it
-	redactParts = 100     // rows of the audit log, and rules of moves
+	eraseBatchRows  = 500     // entries, and as many rows of their move history
+	eraseBatchBytes = 4 << 20 // bytes of entries or rules; the row that reaches it is included
+	redactBatchRows = 100     // audit rows, and rules of moves
 )
 
-// hideAccount hides an account that has links, which refer to it, until they are deleted.
+// hideAccount hides an account until the links that reference it are deleted.
 const hideAccount = `UPDATE accounts SET domain = '', domain_hash = $1, name = NULL, name_hash = NULL, merged_into = NULL,
 	survivor_id = account_id WHERE tenant_id = $2 AND account_id = $3`
 
-// purgeInRequest is the size of an embedded database, in bytes, up to which the request
-// that erases something also purges it. A purge reads the whole file.
-const purgeInRequest = 32 << 20
+// maxPurgeInRequest is the size in bytes of the largest embedded database that an erasing request
+// purges itself. A purge reads the whole file.
+const maxPurgeInRequest = 32 << 20
 
-// eraseInRequest is about how many rows at most are deleted before the request that
-// erases an account is answered.
-const eraseInRequest = 2_000
+// maxRowsInRequest is about how many rows an erasing request deletes itself.
+const maxRowsInRequest = 2_000
 
-// EraseAccount erases the account that an identifier leads to for good, with all that
-// was merged into it, and their entries. The account as it stands is first given to
-// check, whose error ends the call; nil stands for no check. From then on nothing of it can be seen, and a
-// later entry for one of its domains makes a new account. done reports that all entries
-// are deleted, and that nothing of what was erased is left in the files of an embedded
-// database; otherwise EraseEntries completes the erasure. It is NotFound if there is no
-// such account.
+// EraseAccount permanently erases the account that id leads to, all accounts merged into it, and
+// their entries. It first calls check, if not nil, with the current account, and returns its
+// error. When EraseAccount returns, the data is no longer visible, and a new entry for one of the
+// domains creates a new account. done reports whether all entries are deleted and nothing remains
+// in the files of an embedded database; if not, EraseEntries completes the erasure. It returns
+// NotFound if there is no such account.
 func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, check func(atrium.AccountDetail) error) (done bool, err error) {
 	erased, _, err := accounts.CheckedChange(ctx, s.accounts, c, id, check, func(tx *kernel.Mutation, p accounts.Precondition) ([]atrium.AccountID, error) {
 		g, err := accounts.LockGroup(tx, id)
@@ -67,22 +65,22 @@ func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.Acc
 	if err != nil {
 		return false, err
 	}
-	parts := make([]erasure, len(erased))
-	for i, account := range erased { // what is said of them elsewhere is gone before the response, however much it is
-		parts[i] = erasure{change: c, account: account}
-		for parts[i].stage < eraseLinks {
-			if _, err := s.erasePart(ctx, &parts[i]); err != nil {
+	progress := make([]erasure, len(erased))
+	for i, account := range erased { // audit details and rules are always redacted before the response
+		progress[i] = erasure{change: c, account: account}
+		for progress[i].stage < eraseLinks {
+			if _, err := s.eraseStep(ctx, &progress[i]); err != nil {
 				return false, nil //nolint:nilerr // the account is erased, and the rest will be
 			}
 		}
 	}
-	left := eraseInRequest
-	for i := range parts {
-		for parts[i].stage < eraseDone {
+	left := maxRowsInRequest
+	for i := range progress {
+		for progress[i].stage < eraseDone {
 			if left <= 0 {
 				return false, nil
 			}
-			n, err := s.erasePart(ctx, &parts[i])
+			n, err := s.eraseStep(ctx, &progress[i])
 			if err != nil {
 				return false, nil //nolint:nilerr // as above
 			}
@@ -93,18 +91,18 @@ func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.Acc
 }
 
 var (
-	// InsertErasures notes that accounts are to be erased.
+	// InsertErasures marks accounts for erasure.
 	InsertErasures = engine.NewBatch(`INSERT INTO erasures (tenant_id, account_id, requested_at)
 		SELECT batch.tenant_id, account_id, at FROM batch WHERE true ON CONFLICT DO NOTHING`, "tenant_id bytea", "account_id bytea", "at bigint")
 	deleteErasures = engine.NewBatch(`DELETE FROM erasures USING batch
 		WHERE erasures.tenant_id = batch.tenant_id AND erasures.account_id = batch.account_id`, "tenant_id bytea", "account_id bytea")
 )
 
-// completeErasures purges the database if it has at most purgeInRequest bytes and no other
-// purge has just ended, and then deletes the rows of erasures whose accounts have no entries
-// left.
+// completeErasures purges the database if it has at most maxPurgeInRequest bytes and no other
+// purge has just ended. Then it deletes the rows in erasures, which must be of accounts without
+// entries.
 func (s *Store) completeErasures(ctx context.Context, tenant atrium.TenantID, accounts []atrium.AccountID) error {
-	if err := s.purges.share(ctx, func() error { return s.db.Engine.Purge(ctx, purgeInRequest) }); err != nil {
+	if err := s.purges.runShared(ctx, func() error { return s.db.Engine.Purge(ctx, maxPurgeInRequest) }); err != nil {
 		return kernel.Public(err)
 	}
 	return s.deleteErasures(ctx, tenant, accounts)
@@ -126,19 +124,19 @@ func erase(tx *kernel.Mutation, g *accounts.Group) error {
 	tenant, ids := kernel.IDArg(tx.Change.TenantID), g.IDs()
 	rows := make([]engine.Args, len(ids))
 	names := make([]string, len(ids))
-	var x accounts.Indexing
-	left := eraseAtOnce
+	var index accounts.IndexUpdate
+	left := eraseBatchRows
 	for i, id := range ids {
 		rows[i], names[i] = engine.Args{tenant, kernel.IDArg(id), int64(tx.At)}, string(id)
-		a, err := accounts.Account(tx, tx.Change.TenantID, id)
+		a, err := accounts.FindAccountRow(tx, tx.Change.TenantID, id)
 		if err != nil {
 			return err
 		}
-		x.Account(&a, nil)
+		index.Account(&a, nil)
 		if err := accounts.ReplaceLongDomain(tx, &a, nil); err != nil {
 			return err
 		}
-		n, err := eraseSomeLinks(tx, tx.Change.TenantID, id, left)
+		n, err := deleteLinkBatch(tx, tx.Change.TenantID, id, left)
 		if err != nil {
 			return err
 		}
@@ -151,7 +149,7 @@ func erase(tx *kernel.Mutation, g *accounts.Group) error {
 			return err
 		}
 	}
-	if err := x.Write(tx); err != nil {
+	if err := index.Write(tx); err != nil {
 		return err
 	}
 	tx.RecordDetail(atrium.ActionEraseAccount, string(g.Root.ID), map[string]any{"members": len(g.Members), "redacted": names})
@@ -159,11 +157,11 @@ func erase(tx *kernel.Mutation, g *accounts.Group) error {
 	return err
 }
 
-// eraseSomeLinks deletes up to so many links of an account, and returns how many.
-func eraseSomeLinks(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountID, most int) (int, error) {
+// deleteLinkBatch deletes up to limit links of an account and returns how many it deleted.
+func deleteLinkBatch(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountID, limit int) (int, error) {
 	var rows []engine.Args
 	if err := tx.Query("SELECT prospect_created_at, prospect_id FROM account_prospects WHERE tenant_id = $1 AND account_id = $2 LIMIT $3",
-		engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(most)}, func(r engine.Row) error {
+		engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(limit)}, func(r engine.Row) error {
 			rows = append(rows, engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), r.Int(0), r.Bytes(1)})
 			return nil
 		}); err != nil || len(rows) == 0 {
@@ -173,39 +171,39 @@ func eraseSomeLinks(tx engine.Tx, tenant atrium.TenantID, account atrium.Account
 	return len(rows), err
 }
 
-// What is left of an erased account is deleted in this order.
+// The stages of erasing a hidden account.
 const (
-	eraseDetails = iota // what the audit log says of it
-	eraseRules          // the rules of moves to it, which tell what its entries claim and hold
-	eraseLinks          // and the account
+	eraseDetails = iota // details of audit rows about the account
+	eraseRules          // rules of moves to the account, which contain claims and payload values of entries
+	eraseLinks          // links, then the account itself
 	eraseEntries
 	eraseDone
 )
 
-// An erasure is what is done to complete that of one account.
+// An erasure is the progress of erasing one account.
 type erasure struct {
 	change  atrium.Change
 	account atrium.AccountID
 	stage   int
-	number  int64  // of the last row of the audit log that was redacted
+	number  int64  // the last redacted audit row
 	move    []byte // the last move whose rule was deleted
 }
 
-// erasePart runs one transaction of an erasure or begins its next stage, and returns about how
-// many rows the transaction has changed.
-func (s *Store) erasePart(ctx context.Context, e *erasure) (n int, err error) {
+// eraseStep runs one transaction of the current stage, or advances to the next stage if nothing is
+// left. It returns about how many rows the transaction changed.
+func (s *Store) eraseStep(ctx context.Context, e *erasure) (n int, err error) {
 	more := false
 	switch e.stage {
 	case eraseDetails:
-		n, err = s.redactSome(ctx, e)
+		n, err = s.redactAccountBatch(ctx, e)
 		more = n > 0
 	case eraseRules:
-		n, err = s.forgetRules(ctx, e)
+		n, err = s.deleteRuleBatch(ctx, e)
 		more = n > 0
 	case eraseLinks:
-		n, more, err = s.eraseLinksOf(ctx, e.change.TenantID, e.account)
+		n, more, err = s.eraseLinkBatch(ctx, e.change.TenantID, e.account)
 	case eraseEntries:
-		n, more, err = s.eraseEntriesOf(ctx, e.change.TenantID, e.account)
+		n, more, err = s.eraseEntryBatch(ctx, e.change.TenantID, e.account)
 	}
 	if err == nil && !more {
 		e.stage++
@@ -216,22 +214,22 @@ func (s *Store) erasePart(ctx context.Context, e *erasure) (n int, err error) {
 var redactRows = engine.NewBatch(`UPDATE audit SET detail = NULL, salt = NULL FROM batch
 	WHERE audit.tenant_id = batch.tenant_id AND audit.number = batch.number`, "tenant_id bytea", "number bigint")
 
-// detailed returns rows of redactRows for some rows about a subject behind a number that have
-// details.
-func (s *Store) detailed(ctx context.Context, tenant atrium.TenantID, subject string, after int64) (rows []engine.Args, err error) {
+// findDetailRows returns rows for redactRows: audit rows about a subject, after a number, that
+// still have details. It returns at most redactBatchRows.
+func (s *Store) findDetailRows(ctx context.Context, tenant atrium.TenantID, subject string, after int64) (rows []engine.Args, err error) {
 	err = s.db.Query(ctx, `SELECT number FROM audit WHERE tenant_id = $1 AND subject = $2 AND number > $3
 			AND action NOT IN ($4, $5) AND detail IS NOT NULL ORDER BY number LIMIT $6`,
-		engine.Args{kernel.IDArg(tenant), subject, after, atrium.ActionEraseAccount, atrium.ActionDeleteProspect, int64(redactParts)}, func(r engine.Row) error {
+		engine.Args{kernel.IDArg(tenant), subject, after, atrium.ActionEraseAccount, atrium.ActionDeleteProspect, int64(redactBatchRows)}, func(r engine.Row) error {
 			rows = append(rows, engine.Args{kernel.IDArg(tenant), r.Int(0)})
 			return nil
 		})
 	return rows, err
 }
 
-// redactSome takes the details out of some rows about the account, and returns how many. That
-// they are redacted was recorded before.
-func (s *Store) redactSome(ctx context.Context, e *erasure) (int, error) {
-	rows, err := s.detailed(ctx, e.change.TenantID, string(e.account), e.number)
+// redactAccountBatch deletes the details of a batch of audit rows about the account and returns
+// how many it redacted. The erasure itself has already recorded the redaction.
+func (s *Store) redactAccountBatch(ctx context.Context, e *erasure) (int, error) {
+	rows, err := s.findDetailRows(ctx, e.change.TenantID, string(e.account), e.number)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
@@ -245,9 +243,9 @@ func (s *Store) redactSome(ctx context.Context, e *erasure) (int, error) {
 	return len(rows), nil
 }
 
-// forgetRules deletes the rules of some moves to the account, redacts the rows about these
-// moves, and records that. It returns how many moves there were.
-func (s *Store) forgetRules(ctx context.Context, e *erasure) (n int, err error) {
+// deleteRuleBatch deletes the rules of a batch of moves to the account, redacts the audit rows
+// about these moves, and records the redaction. It returns the number of moves.
+func (s *Store) deleteRuleBatch(ctx context.Context, e *erasure) (n int, err error) {
 	tenant := kernel.IDArg(e.change.TenantID)
 	after := e.move
 	if after == nil {
@@ -256,12 +254,12 @@ func (s *Store) forgetRules(ctx context.Context, e *erasure) (n int, err error) 
 	var moves []engine.Args
 	var names []string
 	bytes := 0
-	// By the index alone: with another column, SQLite would rather read all moves.
+	// The subquery reads only the index: with another column, SQLite scans all moves.
 	err = s.db.Query(ctx, `SELECT m.move_id, octet_length(m.rule) FROM moves i JOIN moves m ON m.tenant_id = i.tenant_id AND m.move_id = i.move_id
 		WHERE i.tenant_id = $1 AND i.to_account_id = $2 AND i.move_id > $3 AND m.rule IS NOT NULL ORDER BY i.move_id LIMIT $4`,
-		engine.Args{tenant, kernel.IDArg(e.account), after, int64(redactParts)}, func(r engine.Row) error {
-			if bytes += int(r.Int(1)); bytes > eraseBytes && len(moves) > 0 {
-				return nil // the next ones are for the next transaction
+		engine.Args{tenant, kernel.IDArg(e.account), after, int64(redactBatchRows)}, func(r engine.Row) error {
+			if bytes += int(r.Int(1)); bytes > eraseBatchBytes && len(moves) > 0 {
+				return nil // left for the next transaction
 			}
 			moves = append(moves, engine.Args{tenant, r.Bytes(0)})
 			names = append(names, string(kernel.IDAt[atrium.MoveID](r, 0)))
@@ -273,7 +271,7 @@ func (s *Store) forgetRules(ctx context.Context, e *erasure) (n int, err error) 
 	c := e.change
 	c.IdempotencyKey = ""
 	_, _, err = kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
-		for _, id := range names { // each has at most two rows: that it was made, and undone
+		for _, id := range names { // a move has at most two rows: created and undone
 			if err := tx.Redact(id); err != nil {
 				return none, err
 			}
@@ -291,9 +289,9 @@ func (s *Store) forgetRules(ctx context.Context, e *erasure) (n int, err error) 
 var deleteRules = engine.NewBatch(`UPDATE moves SET rule = NULL FROM batch
 	WHERE moves.tenant_id = batch.tenant_id AND moves.move_id = batch.move_id`, "tenant_id bytea", "move_id bytea")
 
-// eraseLinksOf deletes some links of an account that was hidden, and the account with the last
-// of them.
-func (s *Store) eraseLinksOf(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID) (n int, more bool, err error) {
+// eraseLinkBatch deletes a batch of links of a hidden account. With the last links it deletes the
+// account.
+func (s *Store) eraseLinkBatch(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID) (n int, more bool, err error) {
 	hidden := false
 	args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(account)}
 	if err := s.db.Query(ctx, "SELECT 1 FROM accounts a WHERE tenant_id = $1 AND account_id = $2 AND survivor_id = account_id", args, func(engine.Row) error {
@@ -303,10 +301,10 @@ func (s *Store) eraseLinksOf(ctx context.Context, tenant atrium.TenantID, accoun
 		return 0, false, err
 	}
 	err = s.db.Write(ctx, func(tx engine.Tx) error {
-		if n, err = eraseSomeLinks(tx, tenant, account, eraseAtOnce); err != nil {
+		if n, err = deleteLinkBatch(tx, tenant, account, eraseBatchRows); err != nil {
 			return err
 		}
-		if more = n == eraseAtOnce; more {
+		if more = n == eraseBatchRows; more {
 			return nil
 		}
 		_, err := tx.Exec("DELETE FROM accounts WHERE tenant_id = $1 AND account_id = $2 AND survivor_id = account_id", args...)
@@ -315,33 +313,33 @@ func (s *Store) eraseLinksOf(ctx context.Context, tenant atrium.TenantID, accoun
 	return n, more, err
 }
 
-// The accounts of one tenant, and the rows, that one call of EraseEntries works on at most.
+// Limits of one call of EraseEntries.
 const (
-	eraseAccounts = 200
-	eraseInRun    = 10_000
+	maxAccountsPerTenant = 200
+	maxRowsPerRun        = 10_000
 )
 
-// EraseEntries deletes some entries of accounts that are erased, completes the erasures
-// that have no entries left, and returns whether more are left. Tenants take turns: one
-// transaction of each, then a second of any. What fails stays, and does not keep others from
-// being deleted; the first error is returned.
+// EraseEntries deletes a batch of erased data, completes erasures that have no entries left, and
+// reports whether more work remains. It processes one transaction per tenant in turn, so that a
+// large tenant does not delay the others. After an error it continues with other accounts, and
+// returns the first error.
 func (s *Store) EraseEntries(ctx context.Context) (more bool, err error) {
 	pending, err := s.pendingErasures(ctx)
 	if err != nil || len(pending) == 0 {
 		return false, err
 	}
 	empty := map[atrium.TenantID][]atrium.AccountID{}
-	for left, first := eraseInRun, true; len(pending) > 0 && (left > 0 || first) && ctx.Err() == nil; first = false {
+	for left, first := maxRowsPerRun, true; len(pending) > 0 && (left > 0 || first) && ctx.Err() == nil; first = false {
 		for i := range pending {
 			e := &pending[i][0]
-			n, failure := s.eraseNext(ctx, e)
-			if failure != nil && err == nil {
-				err = fmt.Errorf("erase %s of %s: %w", e.account, e.change.TenantID, failure)
+			n, stepErr := s.eraseNext(ctx, e)
+			if stepErr != nil && err == nil {
+				err = fmt.Errorf("erase %s of %s: %w", e.account, e.change.TenantID, stepErr)
 			}
-			if failure == nil && e.stage == eraseDone {
+			if stepErr == nil && e.stage == eraseDone {
 				empty[e.change.TenantID] = append(empty[e.change.TenantID], e.account)
 			}
-			if failure != nil || e.stage == eraseDone {
+			if stepErr != nil || e.stage == eraseDone {
 				pending[i] = pending[i][1:]
 			}
 			left -= max(n, 1)
@@ -351,40 +349,40 @@ func (s *Store) EraseEntries(ctx context.Context) (more bool, err error) {
 	if len(empty) > 0 {
 		wait := purgeWait
 		if len(pending) > 0 {
-			wait = 0 // there is other work
+			wait = 0 // do not wait: there is other work
 		}
-		failure := s.purges.alone(ctx, wait, func() error { return s.db.Engine.Purge(ctx, 0) })
-		if errors.Is(failure, errPurgeLater) {
+		stepErr := s.purges.runAlone(ctx, wait, func() error { return s.db.Engine.Purge(ctx, 0) })
+		if errors.Is(stepErr, errPurgeBusy) {
 			return err == nil, cmp.Or(err, ctx.Err())
 		}
-		if failure != nil {
-			return false, cmp.Or(err, fmt.Errorf("purge erased data: %w", kernel.Public(failure)))
+		if stepErr != nil {
+			return false, cmp.Or(err, fmt.Errorf("purge erased data: %w", kernel.Public(stepErr)))
 		}
 	}
 	for tenant, accounts := range empty {
-		if failure := s.deleteErasures(ctx, tenant, accounts); failure != nil {
-			err = cmp.Or(err, fmt.Errorf("complete erasures of %s: %w", tenant, failure))
+		if stepErr := s.deleteErasures(ctx, tenant, accounts); stepErr != nil {
+			err = cmp.Or(err, fmt.Errorf("complete erasures of %s: %w", tenant, stepErr))
 		}
 	}
 	return err == nil, cmp.Or(err, ctx.Err())
 }
 
-// eraseNext runs the next transaction of an erasure that changes something, and returns about
-// how many rows that has changed; 0 if the erasure is done.
+// eraseNext runs transactions of an erasure until one of them changes rows. It returns about how
+// many rows changed, 0 if the erasure is done.
 func (s *Store) eraseNext(ctx context.Context, e *erasure) (n int, err error) {
 	for n == 0 && e.stage < eraseDone && err == nil {
-		n, err = s.erasePart(ctx, e)
+		n, err = s.eraseStep(ctx, e)
 	}
 	return n, err
 }
 
-// pendingErasures returns some of each tenant's erasures that are not complete.
+// pendingErasures returns incomplete erasures by tenant, at most maxAccountsPerTenant of each.
 func (s *Store) pendingErasures(ctx context.Context) (all [][]erasure, err error) {
 	for last := []byte{}; ; {
 		var ofTenant []erasure
 		if err := s.db.Query(ctx, `SELECT tenant_id, account_id FROM erasures WHERE tenant_id =
 				(SELECT tenant_id FROM erasures WHERE tenant_id > $1 ORDER BY tenant_id LIMIT 1)
-			ORDER BY account_id LIMIT $2`, engine.Args{last, int64(eraseAccounts)}, func(r engine.Row) error {
+			ORDER BY account_id LIMIT $2`, engine.Args{last, int64(maxAccountsPerTenant)}, func(r engine.Row) error {
 			last = r.Bytes(0)
 			c := atrium.Change{TenantID: kernel.IDAt[atrium.TenantID](r, 0), Actor: atrium.ActorSchedule}
 			ofTenant = append(ofTenant, erasure{change: c, account: kernel.IDAt[atrium.AccountID](r, 1)})
@@ -396,10 +394,9 @@ func (s *Store) pendingErasures(ctx context.Context) (all [][]erasure, err error
 	}
 }
 
-// eraseEntriesOf deletes entries of an erased account and what is noted of their moves, as
-// much as one transaction may, and returns how many rows these were, and whether the
-// account has more entries.
-func (s *Store) eraseEntriesOf(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID) (deleted int, more bool, err error) {
+// eraseEntryBatch deletes a batch of entries of an erased account together with their move
+// history. It returns how many rows it deleted, and whether entries remain.
+func (s *Store) eraseEntryBatch(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID) (deleted int, more bool, err error) {
 	const some = "FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3"
 	type moved struct {
 		entry atrium.EntryID
@@ -408,23 +405,23 @@ func (s *Store) eraseEntriesOf(ctx context.Context, tenant atrium.TenantID, acco
 	err = s.db.Write(ctx, func(tx engine.Tx) error {
 		var found []moved
 		bytes := 0
-		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(eraseAtOnce)}
-		if err := tx.Lock("SELECT entry_id, move_id, octet_length(payload), "+kernel.BytesOf("claimed_domain")+" "+some, args, func(r engine.Row) error {
+		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(eraseBatchRows)}
+		if err := tx.Lock("SELECT entry_id, move_id, octet_length(payload), "+kernel.OctetLength("claimed_domain")+" "+some, args, func(r engine.Row) error {
 			found = append(found, moved{kernel.IDAt[atrium.EntryID](r, 0), kernel.IDAt[atrium.MoveID](r, 1)})
-			if bytes += int(r.Int(2) + r.Int(3)); bytes >= eraseBytes {
-				return kernel.ErrFull
+			if bytes += int(r.Int(2) + r.Int(3)); bytes >= eraseBatchBytes {
+				return kernel.ErrPageFull
 			}
 			return nil
-		}); err != nil && !errors.Is(err, kernel.ErrFull) {
+		}); err != nil && !errors.Is(err, kernel.ErrPageFull) {
 			return fmt.Errorf("find erased entries: %w", err)
 		}
-		entries, left := 0, eraseAtOnce
+		entries, budget := 0, eraseBatchRows
 		for _, m := range found {
-			rest, err := forgetMoves(tx, tenant, m.entry, m.last, &left)
+			rest, err := deleteMoveHistory(tx, tenant, m.entry, m.last, &budget)
 			if err != nil {
 				return err
 			}
-			if rest != "" { // the next transaction goes on with it
+			if rest != "" { // the next transaction continues from here
 				if _, err := tx.Exec("UPDATE entries SET move_id = $1 WHERE tenant_id = $2 AND entry_id = $3", kernel.IDArg(rest), kernel.IDArg(tenant), kernel.IDArg(m.entry)); err != nil {
 					return err
 				}
@@ -432,12 +429,12 @@ func (s *Store) eraseEntriesOf(ctx context.Context, tenant atrium.TenantID, acco
 			}
 			entries++
 		}
-		// Those that are locked: another node has at most deleted some before them.
+		// These are the locked rows: a concurrent eraser can only have deleted rows before them.
 		if _, err := tx.Exec("DELETE FROM entries WHERE tenant_id = $1 AND entry_id IN (SELECT entry_id FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3)",
 			kernel.IDArg(tenant), kernel.IDArg(account), int64(entries)); err != nil {
 			return fmt.Errorf("delete erased entries: %w", err)
 		}
-		deleted, more = entries+eraseAtOnce-left, false
+		deleted, more = entries+eraseBatchRows-budget, false
 		return tx.Query("SELECT entry_id "+some, engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(1)}, func(engine.Row) error {
 			more = true
 			return nil
@@ -446,10 +443,10 @@ func (s *Store) eraseEntriesOf(ctx context.Context, tenant atrium.TenantID, acco
 	return deleted, more, err
 }
 
-// forgetMoves deletes what is noted of the moves of an entry, from its last one back, while
-// any rows are left, and returns the last one that is not deleted; "" for none.
-func forgetMoves(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryID, last atrium.MoveID, left *int) (atrium.MoveID, error) {
-	for ; last != "" && *left > 0; *left-- {
+// deleteMoveHistory deletes the move history of an entry, newest first, and decrements budget for
+// each row until it is 0. It returns the newest move that remains, "" if none does.
+func deleteMoveHistory(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryID, last atrium.MoveID, budget *int) (atrium.MoveID, error) {
+	for ; last != "" && *budget > 0; *budget-- {
 		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(last), kernel.IDArg(entry)}
 		last = ""
 		if err := tx.Query("DELETE FROM moved_entries WHERE tenant_id = $1 AND move_id = $2 AND entry_id = $3 RETURNING previous_move_id", args,

@@ -13,12 +13,12 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// forgetResult takes what a prospect was made as from what is kept with the
-// idempotency key that it was made with. The key stays bound.
-func forgetResult(tx *kernel.Mutation, p *atrium.Prospect) error {
+// redactResult removes the prospect's fields from the result stored with the idempotency key of
+// its creation. The key stays in use.
+func redactResult(tx *kernel.Mutation, p *atrium.Prospect) error {
 	rest, err := json.Marshal(atrium.Prospect{ID: p.ID})
 	if err != nil {
-		return fmt.Errorf("forget a result: %w", err)
+		return fmt.Errorf("redact a stored result: %w", err)
 	}
 	var keys [][]byte
 	if err := tx.Query("SELECT key_match, result FROM requests WHERE tenant_id = $1 AND created_at = $2",
@@ -38,18 +38,17 @@ func forgetResult(tx *kernel.Mutation, p *atrium.Prospect) error {
 	return nil
 }
 
-// DeleteProspect deletes a prospect and its links for good, and takes out of the audit
-// log and out of what is kept with idempotency keys what it was. The prospect as it stands is
-// first given to check, whose error ends the call. done reports that nothing of it is left in
-// the files of an embedded database; otherwise EraseEntries completes the erasure. It is
-// NotFound if there is none.
+// DeleteProspect permanently deletes a prospect and its links, and removes its fields from the
+// audit log and from stored results. It first calls check with the current prospect, and returns
+// its error. done reports whether nothing remains in the files of an embedded database; if not,
+// EraseEntries completes the erasure. It returns NotFound if there is no such prospect.
 func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) (done bool, err error) {
 	if err := s.redactProspect(ctx, c, id, check); err != nil {
 		return false, err
 	}
 	seen := map[atrium.AccountID]bool{}
-	// The row in erasures has an identifier that no account has: that of the prospect,
-	// without its prefix, may be an account's.
+	// The row in erasures gets a new account identifier. The prospect's identifier without its
+	// prefix could be that of an account.
 	erased, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (erased atrium.AccountID, err error) {
 		p, linked, err := accounts.LockLinked(tx, id, seen)
 		if err != nil {
@@ -61,7 +60,7 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 		if err := tx.Redact(string(id)); err != nil {
 			return "", err
 		}
-		if err := forgetResult(tx, &p.Prospect); err != nil {
+		if err := redactResult(tx, &p.Prospect); err != nil {
 			return "", err
 		}
 		tx.RecordDetail(atrium.ActionDeleteProspect, string(id), map[string]any{})
@@ -71,9 +70,9 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 		if _, err := tx.Exec("DELETE FROM prospects WHERE tenant_id = $1 AND prospect_id = $2", kernel.IDArg(c.TenantID), kernel.IDArg(id)); err != nil {
 			return "", err
 		}
-		var x accounts.Indexing
-		x.Prospect(&p.Prospect, nil)
-		if err := x.Write(tx); err != nil {
+		var index accounts.IndexUpdate
+		index.Prospect(&p.Prospect, nil)
+		if err := index.Write(tx); err != nil {
 			return "", err
 		}
 		erased = atrium.NewID[atrium.AccountID]()
@@ -86,13 +85,12 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 	return s.completeErasures(ctx, c.TenantID, []atrium.AccountID{erased}) == nil, nil
 }
 
-// redactProspect redacts a prospect that is to be deleted, unless the audit log has so few rows
-// about it that the deletion can redact them. Each transaction redacts some rows and records
-// that, as the deletion does.
+// redactProspect redacts the audit rows about a prospect that is about to be deleted, if there are
+// too many for the deletion itself. Each transaction redacts a batch and records the redaction.
 func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) error {
 	for more := true; more; {
-		rows, err := s.detailed(ctx, c.TenantID, string(id), 0)
-		if more = len(rows) == redactParts; err != nil || !more {
+		rows, err := s.findDetailRows(ctx, c.TenantID, string(id), 0)
+		if more = len(rows) == redactBatchRows; err != nil || !more {
 			return err
 		}
 		if _, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {

@@ -9,100 +9,100 @@ import (
 	"atrium"
 )
 
-// purges runs the purges of a store, each of which reads the whole file of an embedded
-// database: one at a time, and for a tenth of the time at most. It is safe for concurrent use.
+// purges schedules the purges of a store. Each purge reads the whole file of an embedded database,
+// so purges run one at a time and take at most a tenth of the time. It is safe for concurrent use.
 type purges struct {
-	turn chan struct{} // holds one value while a purge runs or is about to
-	due  time.Time     // when the next one may begin; guarded by turn
+	slot      chan struct{} // a semaphore for the running purge
+	notBefore time.Time     // earliest start of the next purge; guarded by slot
 
 	mu   sync.Mutex
-	next *purge // guarded by mu; the one that has not begun, nil for none
+	next *purge // the next shared purge, nil if there is none; guarded by mu
 }
 
-// A purge is one that several requests wait for.
+// A purge runs once for several calls of runShared.
 type purge struct {
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when the purge has ended
 	err  error         // set before done is closed
 }
 
 const (
-	purgePause = 9           // pause after a purge, by the time that it took
-	purgeWait  = time.Second // how long a request waits for the pause to end
+	purgePause = 9           // pause after a purge, as a multiple of its duration
+	purgeWait  = time.Second // how long a request waits for its purge to start
 )
 
-var errPurgeLater = atrium.Unavailable(errors.New("other purges come first"))
+var errPurgeBusy = atrium.Unavailable(errors.New("other purges are running"))
 
-// share runs f for all that have called share before it begins, and returns its error. It
-// returns errPurgeLater if f cannot begin within purgeWait.
-func (p *purges) share(ctx context.Context, f func() error) error {
+// runShared runs f once for all callers that arrive before f starts, and returns its error. It
+// returns errPurgeBusy if f cannot start within purgeWait.
+func (p *purges) runShared(ctx context.Context, f func() error) error {
 	p.mu.Lock()
-	mine, leads := p.next, p.next == nil
-	if leads {
-		mine = &purge{done: make(chan struct{})}
-		p.next = mine
+	shared, first := p.next, p.next == nil
+	if first {
+		shared = &purge{done: make(chan struct{})}
+		p.next = shared
 	}
 	p.mu.Unlock()
-	if !leads {
+	if !first {
 		select {
-		case <-mine.done:
-			return mine.err
+		case <-shared.done:
+			return shared.err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-	defer close(mine.done)
-	mine.err = p.begin(ctx, purgeWait)
+	defer close(shared.done)
+	shared.err = p.acquire(ctx, purgeWait)
 	p.mu.Lock()
-	p.next = nil // whoever comes from now on has deleted something that f may miss
+	p.next = nil // f may miss what later callers have deleted
 	p.mu.Unlock()
-	if mine.err != nil {
-		return mine.err
+	if shared.err != nil {
+		return shared.err
 	}
-	mine.err = p.run(f)
-	return mine.err
+	shared.err = p.runAndRelease(f)
+	return shared.err
 }
 
-// alone runs f, or returns errPurgeLater if it cannot begin within the time.
-func (p *purges) alone(ctx context.Context, wait time.Duration, f func() error) error {
-	if err := p.begin(ctx, wait); err != nil {
+// runAlone runs f, or returns errPurgeBusy if it cannot start within wait.
+func (p *purges) runAlone(ctx context.Context, wait time.Duration, f func() error) error {
+	if err := p.acquire(ctx, wait); err != nil {
 		return err
 	}
-	return p.run(f)
+	return p.runAndRelease(f)
 }
 
-// begin waits until a purge may run. Call run then.
-func (p *purges) begin(ctx context.Context, wait time.Duration) error {
+// acquire waits until a purge may run. The caller must then call runAndRelease.
+func (p *purges) acquire(ctx context.Context, wait time.Duration) error {
 	timeout := time.After(wait)
 	select {
-	case p.turn <- struct{}{}: // also without any wait
+	case p.slot <- struct{}{}: // even if wait is 0
 	default:
 		select {
-		case p.turn <- struct{}{}:
+		case p.slot <- struct{}{}:
 		case <-timeout:
-			return errPurgeLater
+			return errPurgeBusy
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-	if pause := time.Until(p.due); pause > 0 {
+	if pause := time.Until(p.notBefore); pause > 0 {
 		select {
 		case <-time.After(pause):
 			return nil
 		case <-timeout:
 		case <-ctx.Done():
 		}
-		<-p.turn
-		return errPurgeLater
+		<-p.slot
+		return errPurgeBusy
 	}
 	return nil
 }
 
-// run calls f and ends the turn.
-func (p *purges) run(f func() error) error {
+// runAndRelease calls f, starts the pause, and releases the slot.
+func (p *purges) runAndRelease(f func() error) error {
 	began := time.Now()
 	defer func() {
-		p.due = time.Now().Add(purgePause * time.Since(began))
-		<-p.turn
+		p.notBefore = time.Now().Add(purgePause * time.Since(began))
+		<-p.slot
 	}()
 	return f()
 }

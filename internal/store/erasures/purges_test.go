@@ -12,7 +12,7 @@ import (
 
 func TestPurgesTakeATenthOfTheTimeAndAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &purges{turn: make(chan struct{}, 1)}
+		p := &purges{slot: make(chan struct{}, 1)}
 		began := time.Now()
 		var runs atomic.Int64
 		var all sync.WaitGroup
@@ -20,7 +20,7 @@ func TestPurgesTakeATenthOfTheTimeAndAreShared(t *testing.T) {
 			all.Go(func() {
 				for range 10 {
 					before := runs.Load()
-					if err := p.share(t.Context(), func() error {
+					if err := p.runShared(t.Context(), func() error {
 						runs.Add(1)
 						time.Sleep(20 * time.Millisecond)
 						return nil
@@ -39,21 +39,21 @@ func TestPurgesTakeATenthOfTheTimeAndAreShared(t *testing.T) {
 
 func TestAPurgeThatCannotBeginSoonIsLeftForLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &purges{turn: make(chan struct{}, 1)}
+		p := &purges{slot: make(chan struct{}, 1)}
 		long := func() error { time.Sleep(time.Second); return nil }
-		if err := p.alone(t.Context(), 0, long); err != nil {
+		if err := p.runAlone(t.Context(), 0, long); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.share(t.Context(), long); !errors.Is(err, errPurgeLater) {
-			t.Errorf("within the pause: %v", err)
+		if err := p.runShared(t.Context(), long); !errors.Is(err, errPurgeBusy) {
+			t.Errorf("during the pause: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := p.share(ctx, long); err == nil {
-			t.Error("it ran for a client that had gone")
+		if err := p.runShared(ctx, long); err == nil {
+			t.Error("it ran after the request was canceled")
 		}
 		time.Sleep(10 * time.Second)
-		if err := p.share(t.Context(), long); err != nil {
+		if err := p.runShared(t.Context(), long); err != nil {
 			t.Errorf("after the pause: %v", err)
 		}
 	})

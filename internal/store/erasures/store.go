@@ -1,5 +1,5 @@
-// Package erasures deletes accounts and prospects for good, in parts, with everything that says
-// something of them.
+// Package erasures permanently deletes accounts and prospects, and all data about them, in
+// batches.
 package erasures
 
 import (
@@ -14,7 +14,7 @@ type Store struct {
 	purges   purges
 }
 
-// New returns the Store on a database.
+// New returns a Store on a database.
 func New(db *kernel.DB, accounts *accounts.Store) *Store {
-	return &Store{db: db, accounts: accounts, purges: purges{turn: make(chan struct{}, 1)}}
+	return &Store{db: db, accounts: accounts, purges: purges{slot: make(chan struct{}, 1)}}
 }

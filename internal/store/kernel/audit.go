@@ -14,79 +14,80 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// This file writes the audit log: a row for each change, in the transaction of the
-// change, in one chain for each tenant. Whoever changes something locks the head of
-// the chain as the last thing, so that changes wait for each other only while they
-// commit. Entries are not audited, and never come near it.
+// This file writes the audit log: one row per change, in the transaction of the change, in one
+// hash chain per tenant. A change locks the head of the chain as its last step, so changes of a
+// tenant wait for each other only while they commit. Appends are not audited and never lock the
+// head.
 
-// Fields are the members of a thing as the audit log shows them, by their names.
+// Fields maps the names of a resource's fields to the values that the audit log shows.
 type Fields map[string]any
 
-// maxAudited is how much of one member the audit log keeps, in bytes. Of a longer
-// one it has the length and the SHA-256.
-const maxAudited = 4 << 10
+// maxAuditedBytes is the size up to which the audit log stores the JSON of a field. For longer
+// JSON it stores the length and the SHA-256.
+const maxAuditedBytes = 4 << 10
 
-// An act is a row that a transaction is going to write.
-type act struct {
+// An auditRecord is an audit row that the transaction will write.
+type auditRecord struct {
 	action, subject string
 	detail          []byte
 }
 
-// Record notes what was done to a subject, the identifier of a thing: its fields
-// before, nil if it was not there, and after, nil if it is no more. Of a thing that
-// was there all the time, only what differs is kept.
+// Record adds an audit record about subject, the identifier of a resource. before holds its fields
+// before the change, nil if the change creates it; after holds them after the change, nil if the
+// change deletes it. If both are set, the record contains only the fields that differ.
 func (tx *Mutation) Record(action, subject string, before, after Fields) {
 	if before != nil && after != nil {
-		differs := func(one, other Fields) Fields {
-			one = maps.Clone(one)
-			maps.DeleteFunc(one, func(name string, value any) bool {
-				has, ok := other[name]
-				return ok && reflect.DeepEqual(value, has)
+		changed := func(a, b Fields) Fields {
+			a = maps.Clone(a)
+			maps.DeleteFunc(a, func(name string, value any) bool {
+				other, ok := b[name]
+				return ok && reflect.DeepEqual(value, other)
 			})
-			return one
+			return a
 		}
-		before, after = differs(before, after), differs(after, before)
+		before, after = changed(before, after), changed(after, before)
 	}
 	detail := map[string]any{}
 	if before != nil {
-		detail["before"] = Audited(before)
+		detail["before"] = AuditValues(before)
 	}
 	if after != nil {
-		detail["after"] = Audited(after)
+		detail["after"] = AuditValues(after)
 	}
 	tx.RecordDetail(action, subject, detail)
 }
 
-// RecordDetail is record with a detail of another form, which holds no secret and
-// no payload.
+// RecordDetail is Record with a detail of any form. detail must contain no secrets and no
+// payloads.
 func (tx *Mutation) RecordDetail(action, subject string, detail map[string]any) {
 	b, err := json.Marshal(detail, json.Deterministic(true), jsontext.AllowDuplicateNames(true))
 	if err != nil {
-		tx.failure = fmt.Errorf("audit %s: %w", action, err)
+		tx.err = fmt.Errorf("audit %s: %w", action, err)
 		return
 	}
-	tx.acts = append(tx.acts, act{action, subject, b})
+	tx.records = append(tx.records, auditRecord{action, subject, b})
 }
 
-// Audited returns fields as they are kept.
-func Audited(all Fields) map[string]any {
-	kept := make(map[string]any, len(all))
+// AuditValues returns fields as the audit log stores them: a value with more than maxAuditedBytes
+// of JSON becomes its length and SHA-256.
+func AuditValues(all Fields) map[string]any {
+	values := make(map[string]any, len(all))
 	for name, value := range all {
 		b, err := json.Marshal(value, json.Deterministic(true), jsontext.AllowDuplicateNames(true))
 		switch {
 		case err != nil:
-			kept[name] = nil // nothing that is not JSON
-		case len(b) > maxAudited:
+			values[name] = nil // the value is not valid JSON
+		case len(b) > maxAuditedBytes:
 			sum := sha256.Sum256(b)
-			kept[name] = map[string]any{"bytes": len(b), "sha256": hex.EncodeToString(sum[:])}
+			values[name] = map[string]any{"bytes": len(b), "sha256": hex.EncodeToString(sum[:])}
 		default:
-			kept[name] = jsontext.Value(b)
+			values[name] = jsontext.Value(b)
 		}
 	}
-	return kept
+	return values
 }
 
-// RawJSON returns JSON that a thing has as a value of a field; nil for none.
+// RawJSON returns b as a value for Fields, or nil if b is nil.
 func RawJSON(b []byte) any {
 	if b == nil {
 		return nil
@@ -94,10 +95,10 @@ func RawJSON(b []byte) any {
 	return jsontext.Value(b)
 }
 
-// AuditColumns are those of a row of the audit log in the order in which ScanAudit reads them.
+// AuditColumns lists the columns of an audit row in the order in which ScanAudit reads them.
 const AuditColumns = "number, at, actor, action, subject, request_id, detail, salt, detail_hash, hash"
 
-// ScanAudit reads AuditColumns, which start at column 0.
+// ScanAudit reads AuditColumns, starting at column 0.
 func ScanAudit(r engine.Row) atrium.AuditRow {
 	return atrium.AuditRow{
 		Number: r.Int(0), At: atrium.Time(r.Int(1)), Actor: r.Text(2), Action: r.Text(3), Subject: r.Text(4), RequestID: r.Text(5),
@@ -110,19 +111,19 @@ var insertAudit = engine.NewBatch(`INSERT INTO audit (tenant_id, `+AuditColumns+
 	"tenant_id bytea", "number bigint", "at bigint", "actor text", "action text", "subject text", "request_id text",
 	"detail bytea", "salt bytea", "detail_hash bytea", "hash bytea")
 
-var moveHeads = engine.NewBatch(`UPDATE audit_heads SET number = batch.number, hash = batch.hash
+var updateAuditHeads = engine.NewBatch(`UPDATE audit_heads SET number = batch.number, hash = batch.hash
 	FROM batch WHERE audit_heads.tenant_id = batch.tenant_id`, "tenant_id bytea", "number bigint", "hash bytea")
 
-// writeAudit adds what was recorded to the tenant's chain. On a server that is one
-// round trip: the rows go with the commit.
+// writeAudit appends the records to the tenant's chain. On a database server it takes one round
+// trip: the inserts are sent with the commit.
 func (tx *Mutation) writeAudit() error {
-	if len(tx.acts) == 0 {
+	if len(tx.records) == 0 {
 		return nil
 	}
 	tenant := IDArg(tx.Change.TenantID)
 	var number int64
 	var previous []byte
-	for found := false; !found; { // there is no head before the first row
+	for found := false; !found; { // a tenant has no head before its first row
 		if err := tx.Lock("SELECT number, hash FROM audit_heads WHERE tenant_id = $1", engine.Args{tenant}, func(r engine.Row) error {
 			found, number, previous = true, r.Int(0), r.Bytes(1)
 			return nil
@@ -137,8 +138,8 @@ func (tx *Mutation) writeAudit() error {
 			return err
 		}
 	}
-	rows := make([]engine.Args, len(tx.acts))
-	for i, a := range tx.acts {
+	rows := make([]engine.Args, len(tx.records))
+	for i, a := range tx.records {
 		number++
 		row := atrium.AuditRow{
 			Number: number, At: tx.At, Actor: tx.Change.Actor, Action: a.action, Subject: a.subject,
@@ -154,14 +155,14 @@ func (tx *Mutation) writeAudit() error {
 	if err := tx.PipelineExec(insertAudit, rows); err != nil {
 		return err
 	}
-	return tx.PipelineExec(moveHeads, []engine.Args{{tenant, number, previous}})
+	return tx.PipelineExec(updateAuditHeads, []engine.Args{{tenant, number, previous}})
 }
 
-// Redact takes the details out of all rows about a subject that are written
-// already. The chain holds on: it covers their hashes. What redacts is recorded as
-// well, under the same subject or with it in the member "redacted" of its detail,
-// which is how a verifier knows that nobody else did it. So those records stay: an
-// account that was erased, imported and erased again has two.
+// Redact deletes the details of all committed audit rows about a subject. The chain stays valid
+// because it covers hashes of the details. The caller must also record the redaction, either under
+// the same subject or with the subject in the member "redacted" of a detail: a verifier accepts
+// missing details only with such a record. Redact keeps these records, so an account that was
+// erased, imported and erased again has two.
 func (tx *Mutation) Redact(subject string) error {
 	_, err := tx.Exec("UPDATE audit SET detail = NULL, salt = NULL WHERE tenant_id = $1 AND subject = $2 AND action NOT IN ($3, $4)",
 		IDArg(tx.Change.TenantID), subject, atrium.ActionEraseAccount, atrium.ActionDeleteProspect)

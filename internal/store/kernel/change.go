@@ -14,38 +14,38 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// A Mutation is the transaction of a change that is made for an operator. It ends
-// with a row of the audit log for everything that was recorded.
+// A Mutation is the transaction of an operator's change. Before it commits, it writes an audit row
+// for each record.
 type Mutation struct {
 	engine.Tx
 	DB      *DB
 	Change  atrium.Change
-	At      atrium.Time // when it began
-	acts    []act
-	failure error // the first one of what cannot return it
-	large   bool  // it was admitted as a large change
-	bytes   int   // that were weighed
+	At      atrium.Time // when the transaction began
+	records []auditRecord
+	err     error // of a method that cannot return it
+	large   bool  // admitted as a large change
+	size    int   // bytes counted by CountBytes
 }
 
-// largeChange is how many bytes a change may write, and read of what it changes, until it
-// is a large one.
-const largeChange = 16 << 10
+// largeChangeBytes is how many bytes a small change may read and write.
+const largeChangeBytes = 16 << 10
 
-// errLarge ends the transaction of a small change that turns out to be a large one.
-var errLarge = errors.New("the change is larger than what it was admitted for")
+// errLargeChange aborts a change that was admitted as small but is large.
+var errLargeChange = errors.New("the change was admitted as small but is large")
 
-// Weigh counts bytes that the change reads or writes. Its error is errLarge, which ends the
-// transaction even if the caller drops it.
-func (tx *Mutation) Weigh(bytes int) error {
-	if tx.bytes += bytes; tx.bytes > largeChange && !tx.large {
-		tx.failure = errLarge
-		return errLarge
+// CountBytes adds to the number of bytes that the change reads or writes. It returns
+// errLargeChange if a small change exceeds largeChangeBytes; the transaction then fails even if
+// the caller ignores the error.
+func (tx *Mutation) CountBytes(bytes int) error {
+	if tx.size += bytes; tx.size > largeChangeBytes && !tx.large {
+		tx.err = errLargeChange
+		return errLargeChange
 	}
 	return nil
 }
 
-// weighRows is weigh for arguments of a statement.
-func (tx *Mutation) weighRows(rows ...engine.Args) error {
+// countRows is CountBytes for the arguments of a statement.
+func (tx *Mutation) countRows(rows ...engine.Args) error {
 	bytes := 0
 	for _, args := range rows {
 		for _, arg := range args {
@@ -59,72 +59,72 @@ func (tx *Mutation) weighRows(rows ...engine.Args) error {
 			}
 		}
 	}
-	return tx.Weigh(bytes)
+	return tx.CountBytes(bytes)
 }
 
 func (tx *Mutation) Exec(sql string, args ...any) (int64, error) {
-	if err := tx.weighRows(args); err != nil {
+	if err := tx.countRows(args); err != nil {
 		return 0, err
 	}
 	return tx.Tx.Exec(sql, args...)
 }
 
 func (tx *Mutation) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
-	if err := tx.weighRows(rows...); err != nil {
+	if err := tx.countRows(rows...); err != nil {
 		return 0, err
 	}
 	return tx.Tx.Batch(b, rows, each)
 }
 
 func (tx *Mutation) PipelineQuery(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
-	if err := tx.weighRows(rows...); err != nil {
+	if err := tx.countRows(rows...); err != nil {
 		return err
 	}
 	return tx.Tx.PipelineQuery(b, rows, each)
 }
 
 func (tx *Mutation) PipelineExec(b *engine.Batch, rows []engine.Args) error {
-	if err := tx.weighRows(rows...); err != nil {
+	if err := tx.countRows(rows...); err != nil {
 		return err
 	}
 	return tx.Tx.PipelineExec(b, rows)
 }
 
-// StoredAt is the store's.
+// StoredAt is DB.StoredAt. If it fails, so does Mutate.
 func (tx *Mutation) StoredAt() int64 {
 	at, err := tx.DB.StoredAt(tx)
-	if err != nil && tx.failure == nil {
-		tx.failure = err
+	if err != nil && tx.err == nil {
+		tx.err = err
 	}
 	return at
 }
 
-// NotBefore returns when the change was made, or what came before it if the clock says
-// that it is later.
+// NotBefore returns the time of the change, or earlier if the clock went backwards.
 func (tx *Mutation) NotBefore(earlier atrium.Time) *atrium.Time {
 	at := max(tx.At, earlier)
 	return &at
 }
 
-// keepRequests is how long a request with an idempotency key is known at least.
-const keepRequests = 24 * time.Hour
+// requestRetention is how long idempotency keys and their results are kept at least.
+const requestRetention = 24 * time.Hour
 
-// forgetAtOnce is how many requests that need not be known any more one change
-// deletes.
-const forgetAtOnce = 20
+// expiredPerChange is how many expired requests a change deletes.
+const expiredPerChange = 20
 
-// changeTimeout bounds how long a change takes, waiting for others included. What a change
-// reads and writes is bounded as well, so this is for a machine that hardly moves.
+// changeTimeout is the maximum duration of a change, including waiting for locks. A change also
+// has limits on what it reads and writes, so only an overloaded machine reaches the timeout.
 const changeTimeout = 20 * time.Second
 
-// Mutate runs f as one durable change and returns what f did. With an idempotency
-// key, the result is kept with it: the same request gets it again, with replayed
-// true, and another one is CodeIdempotencyKeyReused. f may be called again, so all
-// that it changes outside of the transaction it must first set back.
+// Mutate runs f in one durable transaction and returns its result. With an idempotency key, it
+// stores the result with the key. A repeated request gets the stored result with replayed true; a
+// different request with the same key gets CodeIdempotencyKeyReused. Results must contain no
+// secrets.
 //
-// A result holds no secret. What another transaction took in between is of class
-// Conflict and runs f again; where that is no race, f must tell it itself.
-func Mutate[T any](ctx context.Context, s *DB, c atrium.Change, f func(tx *Mutation) (T, error)) (result T, replayed bool, err error) {
+// Mutate retries f, up to MaxTries times, on an error of class Conflict, such as a unique key that
+// a concurrent transaction inserted. f must therefore reset any state outside of the transaction
+// first, and must check for conflicts that are not races itself. If all tries fail, the error is
+// Unavailable.
+func Mutate[T any](ctx context.Context, db *DB, c atrium.Change, f func(tx *Mutation) (T, error)) (result T, replayed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
 	try := func(large bool) error {
@@ -135,34 +135,34 @@ func Mutate[T any](ctx context.Context, s *DB, c atrium.Change, f func(tx *Mutat
 			}
 			defer release()
 		}
-		return s.Engine.Write(ctx, func(tx engine.Tx) error {
-			t := &Mutation{Tx: tx, DB: s, Change: c, At: atrium.At(s.Now()), large: large}
+		return db.Engine.Write(ctx, func(tx engine.Tx) error {
+			t := &Mutation{Tx: tx, DB: db, Change: c, At: atrium.At(db.Now()), large: large}
 			var zero T
 			result = zero
-			if replayed, err = replay(tx, c, t.Weigh, &result); err != nil || replayed {
+			if replayed, err = replay(tx, c, t.CountBytes, &result); err != nil || replayed {
 				return err
 			}
 			if result, err = f(t); err != nil {
-				return t.unlessAnswered(err)
+				return t.preferReplay(err)
 			}
-			if err := t.bind(result); err != nil {
+			if err := t.storeResult(result); err != nil {
 				return err
 			}
-			if t.failure != nil {
-				return t.failure
+			if t.err != nil {
+				return t.err
 			}
 			return t.writeAudit()
 		})
 	}
 	large := c.Admit == nil
-	for n := range MaxRaces {
+	for n := range MaxTries {
 		if n > 1 { // the second try nearly always succeeds
 			select {
-			case <-time.After(rand.N(raceDelay << n)):
+			case <-time.After(rand.N(retryDelay << n)):
 			case <-ctx.Done():
 			}
 		}
-		if err = try(large); errors.Is(err, errLarge) {
+		if err = try(large); errors.Is(err, errLargeChange) {
 			large = true
 			err = try(large)
 		}
@@ -171,18 +171,18 @@ func Mutate[T any](ctx context.Context, s *DB, c atrium.Change, f func(tx *Mutat
 		}
 	}
 	if engine.ClassOf(err) == engine.Conflict && !isPublic(err) {
-		err = atrium.Unavailable(err) // others were faster each time
+		err = atrium.Unavailable(err) // every try lost the race
 	}
 	return result, replayed, Public(err)
 }
 
-// Answered returns what is kept with the idempotency key, for a change that has much to
-// read before its transaction begins.
-func Answered[T any](ctx context.Context, s *DB, c atrium.Change) (result T, replayed bool, err error) {
+// StoredResult returns the result stored with the idempotency key of c. Use it before a change
+// that reads a lot before its transaction.
+func StoredResult[T any](ctx context.Context, db *DB, c atrium.Change) (result T, replayed bool, err error) {
 	if c.IdempotencyKey == "" {
 		return result, false, nil
 	}
-	err = s.Read(ctx, func(tx engine.Tx) error {
+	err = db.Read(ctx, func(tx engine.Tx) error {
 		var zero T
 		result = zero
 		replayed, err = replay(tx, c, func(int) error { return nil }, &result)
@@ -191,15 +191,16 @@ func Answered[T any](ctx context.Context, s *DB, c atrium.Change) (result T, rep
 	return result, replayed, err
 }
 
-// replay fills result if the request was answered before. weigh is told its size first.
-func replay(tx engine.Tx, c atrium.Change, weigh func(bytes int) error, result any) (replayed bool, err error) {
+// replay reads the stored result of the request, if there is one, into result. It calls countBytes
+// with the size first.
+func replay(tx engine.Tx, c atrium.Change, countBytes func(bytes int) error, result any) (replayed bool, err error) {
 	if c.IdempotencyKey == "" {
 		return false, nil
 	}
-	var fingerprint, kept []byte
+	var fingerprint, stored []byte
 	if err := tx.Query("SELECT fingerprint, result FROM requests WHERE tenant_id = $1 AND key_match = $2",
 		engine.Args{IDArg(c.TenantID), KeyMatch(c.IdempotencyKey)}, func(r engine.Row) error {
-			fingerprint, kept = r.Bytes(0), r.Bytes(1)
+			fingerprint, stored = r.Bytes(0), r.Bytes(1)
 			return nil
 		}); err != nil || fingerprint == nil {
 		return false, err
@@ -207,74 +208,76 @@ func replay(tx engine.Tx, c atrium.Change, weigh func(bytes int) error, result a
 	if !bytes.Equal(fingerprint, c.Fingerprint) {
 		return false, KeyReused()
 	}
-	if err := weigh(len(kept)); err != nil {
+	if err := countBytes(len(stored)); err != nil {
 		return false, err
 	}
-	if err := json.Unmarshal(kept, result); err != nil {
-		return false, fmt.Errorf("read a kept result: %w", err)
+	if err := json.Unmarshal(stored, result); err != nil {
+		return false, fmt.Errorf("decode a stored result: %w", err)
 	}
 	return true, nil
 }
 
-// errAnswered says that the request was answered after the transaction had looked.
-var errAnswered error = &engine.Error{Class: engine.Conflict, Err: errors.New("the request was answered meanwhile")}
+// errResultStored reports that a concurrent request with the same key committed after this
+// transaction looked for its result.
+var errResultStored error = &engine.Error{Class: engine.Conflict, Err: errors.New("a concurrent request with the same idempotency key committed first")}
 
-// unlessAnswered returns the error of a change, or errAnswered if the same request
-// was answered meanwhile: then this one was refused for what that one has changed.
-func (tx *Mutation) unlessAnswered(refused error) error {
-	if errors.Is(tx.failure, errLarge) {
-		return errLarge
+// preferReplay returns errResultStored if a concurrent request with the same key has committed,
+// and failed otherwise. In the first case the change may have failed because of that request's
+// effects: the retry returns its stored result instead.
+func (tx *Mutation) preferReplay(failed error) error {
+	if errors.Is(tx.err, errLargeChange) {
+		return errLargeChange
 	}
-	refuses := isPublic(refused) || errors.Is(refused, engine.ErrNoRow) || errors.Is(refused, ErrNothing)
-	if tx.Change.IdempotencyKey == "" || !refuses { // after any other, the transaction may be of no use
-		return refused
+	isRefusal := isPublic(failed) || errors.Is(failed, engine.ErrNoRow) || errors.Is(failed, ErrNothingToMove)
+	if tx.Change.IdempotencyKey == "" || !isRefusal { // after other errors, the transaction may be unusable
+		return failed
 	}
-	answered := false
+	stored := false
 	if err := tx.Query("SELECT created_at FROM requests WHERE tenant_id = $1 AND key_match = $2",
 		engine.Args{IDArg(tx.Change.TenantID), KeyMatch(tx.Change.IdempotencyKey)}, func(engine.Row) error {
-			answered = true
+			stored = true
 			return nil
 		}); err != nil {
 		return err
 	}
-	if answered {
-		return errAnswered
+	if stored {
+		return errResultStored
 	}
-	return refused
+	return failed
 }
 
-// bind keeps the result with the idempotency key, and forgets some that are old.
-func (tx *Mutation) bind(result any) error {
+// storeResult stores the result with the idempotency key, and deletes some expired requests.
+func (tx *Mutation) storeResult(result any) error {
 	if tx.Change.IdempotencyKey == "" {
 		return nil
 	}
-	kept, err := json.Marshal(result, json.FormatNilSliceAsNull(true))
+	stored, err := json.Marshal(result, json.FormatNilSliceAsNull(true))
 	if err != nil {
-		return fmt.Errorf("keep a result: %w", err)
+		return fmt.Errorf("encode a result: %w", err)
 	}
 	tenant := IDArg(tx.Change.TenantID)
 	if _, err := tx.Exec("INSERT INTO requests (tenant_id, key_match, fingerprint, result, created_at) VALUES ($1, $2, $3, $4, $5)",
-		tenant, KeyMatch(tx.Change.IdempotencyKey), tx.Change.Fingerprint, kept, int64(tx.At)); err != nil {
+		tenant, KeyMatch(tx.Change.IdempotencyKey), tx.Change.Fingerprint, stored, int64(tx.At)); err != nil {
 		return err
 	}
-	_, err = tx.Exec(forgetRequests, tenant, int64(tx.At)-keepRequests.Microseconds(), int64(forgetAtOnce))
+	_, err = tx.Exec(deleteExpired, tenant, int64(tx.At)-requestRetention.Microseconds(), int64(expiredPerChange))
 	return err
 }
 
-const forgetRequests = `DELETE FROM requests WHERE tenant_id = $1 AND key_match IN
+const deleteExpired = `DELETE FROM requests WHERE tenant_id = $1 AND key_match IN
 	(SELECT key_match FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)`
 
-// MaxRaces is how often a transaction starts over because another one has taken what it needs, or
-// because nobody knows what became of its commit.
-const MaxRaces = 8
+// MaxTries is how often a transaction runs if it conflicts with others or if the outcome of its
+// commit is unknown.
+const MaxTries = 8
 
-// raceDelay is about how long a change waits before its third try, by twice the time before each
-// further one.
-const raceDelay = time.Millisecond
+// retryDelay is the base of the random delay before the third and later tries. It doubles with
+// each try.
+const retryDelay = time.Millisecond
 
-// ErrRace says that another transaction changed where entries or accounts are
-// after they were read. The next try reads them again.
-var ErrRace error = &engine.Error{Class: engine.Conflict, Err: errors.New("an entry or an account was moved meanwhile")}
+// ErrRace reports that a concurrent transaction moved entries or accounts after they were read. It
+// is retried.
+var ErrRace error = &engine.Error{Class: engine.Conflict, Err: errors.New("an entry or account was moved concurrently")}
 
-// ErrNothing ends a move that would move nothing, so that it binds no key.
-var ErrNothing = errors.New("there is nothing to move")
+// ErrNothingToMove rolls back a move without entries, so that its idempotency key stays free.
+var ErrNothingToMove = errors.New("there is nothing to move")

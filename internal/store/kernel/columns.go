@@ -7,13 +7,13 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// Hash16 is the form of a text in a *_hash column.
+// Hash16 returns the hash of a text for a *_hash column.
 func Hash16(text string) []byte {
 	sum := sha256.Sum256([]byte(text))
 	return sum[:16]
 }
 
-// Nullable returns the argument for a column that is null for "".
+// Nullable returns text as an argument, NULL for "".
 func Nullable(text string) any {
 	if text == "" {
 		return nil
@@ -21,7 +21,7 @@ func Nullable(text string) any {
 	return text
 }
 
-// NullableText returns the argument for a column that is null for nil.
+// NullableText returns text as an argument, NULL for nil.
 func NullableText(text *string) any {
 	if text == nil {
 		return nil
@@ -29,7 +29,7 @@ func NullableText(text *string) any {
 	return *text
 }
 
-// NullableTime returns the argument for a column that is null for nil.
+// NullableTime returns t as an argument, NULL for nil.
 func NullableTime(t *atrium.Time) any {
 	if t == nil {
 		return nil
@@ -37,20 +37,20 @@ func NullableTime(t *atrium.Time) any {
 	return int64(*t)
 }
 
-// TextAt returns the text in a column, nil for null.
+// TextAt returns the text in a column, nil for NULL.
 func TextAt(r engine.Row, column int) *string {
-	return OrNull(r, column, new(r.Text(column)))
+	return TextOrNil(r, column, new(r.Text(column)))
 }
 
-// OrNull returns text, which is what a column has, or nil for null.
-func OrNull(r engine.Row, column int, text *string) *string {
+// TextOrNil returns text, which must be the value of the column, or nil for NULL.
+func TextOrNil(r engine.Row, column int, text *string) *string {
 	if *text == "" && r.Null(column) {
 		return nil
 	}
 	return text
 }
 
-// TimeAt returns the instant in a column, nil for null.
+// TimeAt returns the time in a column, nil for NULL.
 func TimeAt(r engine.Row, column int) *atrium.Time {
 	if r.Null(column) {
 		return nil
@@ -59,7 +59,7 @@ func TimeAt(r engine.Row, column int) *atrium.Time {
 	return &t
 }
 
-// BoolInt returns the argument for a column that has 1 for true and 0 for false.
+// BoolInt returns b as an argument: 1 for true, 0 for false.
 func BoolInt(b bool) int64 {
 	if b {
 		return 1

@@ -6,17 +6,17 @@ import (
 	"atrium"
 )
 
-// The index of idempotency keys has a key of up to shortKey bytes as a whole, and of a longer
-// one the first keyPrefix bytes and so much of its SHA-256 that it has longKey bytes, so that it
-// equals no short one. Most senders number or date their keys. An index in that order is
-// faster than one of hashes.
+// The index of idempotency keys stores keys of up to shortKey bytes as they are. A longer key is
+// stored as its first keyPrefix bytes and a part of its SHA-256, longKey bytes in total, so that
+// it never equals a short key. Keeping the prefix is faster than hashing: most clients number or
+// date their keys, which keeps inserts close together in the index.
 const (
 	shortKey  = 32
 	longKey   = 33
 	keyPrefix = 16
 )
 
-// KeyMatch returns an idempotency key as the index has it.
+// KeyMatch returns the indexed form of an idempotency key, for key_match columns.
 func KeyMatch(key string) []byte {
 	if len(key) <= shortKey {
 		return []byte(key)
@@ -25,7 +25,7 @@ func KeyMatch(key string) []byte {
 	return append([]byte(key[:keyPrefix]), sum[:longKey-keyPrefix]...)
 }
 
-// KeyReused is the error for an idempotency key that another request had.
+// KeyReused returns the error for an idempotency key that was used for a different request.
 func KeyReused() error {
 	return atrium.Errorf(atrium.CodeIdempotencyKeyReused, "The idempotency key belongs to an earlier request that was not the same as this one.")
 }

@@ -1,5 +1,5 @@
-// Package kernel is what all parts of the store share: transactions, changes with their record
-// in the audit log, idempotency keys, identifiers and columns, and pages of lists.
+// Package kernel contains what all parts of the store share: transactions, audited changes,
+// idempotency keys, identifiers, columns and pagination.
 package kernel
 
 import (
@@ -10,6 +10,6 @@ import (
 
 // A DB is a database with its schema. It is safe for concurrent use.
 type DB struct {
-	Engine engine.DB        // its errors are not public
-	Now    func() time.Time // the clock
+	Engine engine.DB // returns engine errors; see Public
+	Now    func() time.Time
 }

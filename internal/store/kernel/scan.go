@@ -7,80 +7,80 @@ import (
 	"atrium"
 )
 
-// This file pages through lists with conditions that no index has: rows are read in
-// the order of an index and judged here, ScanLimit of them for one page at most. A page may
-// come back short, and even empty, with a position from which the list goes on.
+// This file paginates lists with filters that no index serves: it reads rows in index order and
+// filters them in Go, at most ScanLimit rows per page. A page may therefore be short, or even
+// empty, and still have a position to continue from.
 
-// firstScan is how many rows are read at once at first, if not for a larger page.
+// firstScan is the minimum number of rows in the first read of a filtered page.
 const firstScan = 25
 
-// A ListRow is one of a list, with the position behind it.
-type ListRow[T any] struct {
-	Thing T
-	At    atrium.Position
-	Bytes int // that it has in the list
+// A ScannedRow is a row of a list with its position.
+type ScannedRow[T any] struct {
+	Value    T
+	Position atrium.Position
+	Bytes    int // counted against ListBytes
 }
 
-// Scan returns up to limit, and about ListBytes, of the things that judge lets pass, in
-// the order in which read returns their rows, and the position from which the list goes
-// on; nil at its end. read returns up to n rows behind a position, with ErrFull if there
-// would be more of these n but for their bytes. judge says of each of the first rows, one
-// at least, whether it belongs to the list, and how many other rows it has read to tell;
-// nil for all.
-func Scan[T any](after *atrium.Position, limit int, read func(after *atrium.Position, n int) ([]ListRow[T], error),
-	judge func([]ListRow[T]) (passes []bool, others int, err error),
-) (found []T, next *atrium.Position, err error) {
+// ScanPage returns a page of up to limit rows and about ListBytes that pass filter, in the order
+// of read, and the position to continue after, nil at the end.
+//
+// read returns up to n rows after a position. It returns ErrPageFull, together with the rows, if a
+// byte limit cut them short. filter reports for a non-empty prefix of the rows which ones pass,
+// and how many extra rows it read to decide. A nil filter passes all rows.
+func ScanPage[T any](after *atrium.Position, limit int, read func(after *atrium.Position, n int) ([]ScannedRow[T], error),
+	filter func([]ScannedRow[T]) (keep []bool, extra int, err error),
+) (page []T, next *atrium.Position, err error) {
 	n := limit + 1
-	if judge != nil {
+	if filter != nil {
 		n = max(n, firstScan)
 	}
-	listed, looked := 0, 0 // bytes
-	for seen := 0; ; n = min(2*n, ScanLimit-seen) {
+	pageBytes, scannedBytes := 0, 0
+	for scanned := 0; ; n = min(2*n, ScanLimit-scanned) {
 		rows, err := read(after, n)
-		cut := errors.Is(err, ErrFull)
+		cut := errors.Is(err, ErrPageFull)
 		if err != nil && !cut {
 			return nil, nil, err
 		}
-		var passes []bool
-		if judge != nil && len(rows) > 0 {
-			var others int
-			if passes, others, err = judge(rows); err != nil {
+		var keep []bool
+		if filter != nil && len(rows) > 0 {
+			var extra int
+			if keep, extra, err = filter(rows); err != nil {
 				return nil, nil, err
 			}
-			cut = cut || len(passes) < len(rows)
-			rows, seen = rows[:len(passes)], seen+others
+			cut = cut || len(keep) < len(rows)
+			rows, scanned = rows[:len(keep)], scanned+extra
 		}
 		for i := range rows {
-			looked += rows[i].Bytes
-			if judge != nil && !passes[i] {
-				after = &rows[i].At
+			scannedBytes += rows[i].Bytes
+			if filter != nil && !keep[i] {
+				after = &rows[i].Position
 				continue
 			}
-			if len(found) == limit || listed >= ListBytes {
-				return found, after, nil
+			if len(page) == limit || pageBytes >= ListBytes {
+				return page, after, nil
 			}
-			found = append(found, rows[i].Thing)
-			listed += rows[i].Bytes
-			after = &rows[i].At
+			page = append(page, rows[i].Value)
+			pageBytes += rows[i].Bytes
+			after = &rows[i].Position
 		}
 		if len(rows) < n && !cut {
-			return found, nil, nil
+			return page, nil, nil
 		}
-		if seen += len(rows); seen >= ScanLimit || looked >= ListBytes {
-			return found, after, nil
+		if scanned += len(rows); scanned >= ScanLimit || scannedBytes >= ListBytes {
+			return page, after, nil
 		}
 	}
 }
 
-// Halve calls f with things, and as long as that returns ErrFull with half of them. It
-// returns those that f took, and ErrFull if these are not all.
-func Halve[T any](things []T, f func([]T) error) ([]T, error) {
+// HalveUntilFits calls f with items, and again with the first half as long as f returns
+// ErrPageFull. It returns the items of the last call, and ErrPageFull if these are not all.
+func HalveUntilFits[T any](items []T, f func([]T) error) ([]T, error) {
 	var cut error
 	for {
-		err := f(things)
-		if !errors.Is(err, ErrFull) || len(things) < 2 {
-			return things, cmp.Or(err, cut)
+		err := f(items)
+		if !errors.Is(err, ErrPageFull) || len(items) < 2 {
+			return items, cmp.Or(err, cut)
 		}
-		things, cut = things[:len(things)/2], ErrFull
+		items, cut = items[:len(items)/2], ErrPageFull
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// Secret returns 32 random bytes that every node on this database shares under
-// the name. The first one to ask makes them.
+// Secret returns the 32 random bytes stored under name, which all nodes on this database share.
+// The first call generates them.
 func (db *DB) Secret(ctx context.Context, name string) (secret []byte, err error) {
 	fresh := make([]byte, 32)
-	_, _ = rand.Read(fresh) // never fails: crypto/rand ends the process instead
+	_, _ = rand.Read(fresh) // never fails: crypto/rand crashes the process instead
 	err = db.Write(ctx, func(tx engine.Tx) error {
 		if _, err := tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", name, fresh); err != nil {
 			return err

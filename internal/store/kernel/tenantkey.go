@@ -9,18 +9,18 @@ import (
 	"atrium"
 )
 
-// A TenantKey is a tenant with a hash or an identifier of something it has.
+// A TenantKey is a key within a tenant, such as an identifier or a hash.
 type TenantKey struct {
 	Tenant atrium.TenantID
 	Key    string
 }
 
-// CompareKeys is the order of SortedKeys.
+// CompareKeys compares keys by tenant and then by key.
 func CompareKeys(a, b TenantKey) int {
 	return cmp.Or(strings.Compare(string(a.Tenant), string(b.Tenant)), strings.Compare(a.Key, b.Key))
 }
 
-// SortedKeys returns the keys of a map in one order on every node.
+// SortedKeys returns the keys of a map, sorted with CompareKeys.
 func SortedKeys[V any](all map[TenantKey]V) []TenantKey {
 	return slices.SortedFunc(maps.Keys(all), CompareKeys)
 }

@@ -41,11 +41,11 @@ func (s *Store) Audiences(ctx context.Context, tenant atrium.TenantID, page atri
 	}
 	q.Add(" ORDER BY created_at DESC, audience_id DESC LIMIT ", int64(rows)+1)
 	scan := func(r engine.Row) atrium.Audience { return ScanAudience(r, tenant) }
-	audiences, err = kernel.ReadWhole(ctx, s.db, tenant, func(run kernel.Query) (found kernel.Items[atrium.Audience], err error) {
+	audiences, err = kernel.ListComplete(ctx, s.db, tenant, func(run kernel.QueryFunc) (found kernel.Items[atrium.Audience], err error) {
 		found, next, err = kernel.Filter(run, q, limit,
 			func(r *kernel.SizedRow) kernel.Item[atrium.Audience] {
 				u, bytes := scan(r), int(r.Int(afterAudience))
-				return kernel.Item[atrium.Audience]{Value: u, Bytes: bytes, Part: bytes > len(u.Name)}
+				return kernel.Item[atrium.Audience]{Value: u, Bytes: bytes, Partial: bytes > len(u.Name)}
 			},
 			func(u atrium.Audience) bool { return archived == nil || u.Archived == *archived },
 			func(u atrium.Audience) *atrium.Position { return atrium.PositionAt(u.CreatedAt, u.ID) })
@@ -54,7 +54,7 @@ func (s *Store) Audiences(ctx context.Context, tenant atrium.TenantID, page atri
 	return audiences, next, err
 }
 
-var listedAudience = strings.Replace(AudienceColumns, "u.name", kernel.Inline("u.name"), 1) + ", " + kernel.BytesOf("u.name")
+var listedAudience = strings.Replace(AudienceColumns, "u.name", kernel.InlineOrNull("u.name"), 1) + ", " + kernel.OctetLength("u.name")
 
 // CreateAudience creates an audience of a page and counts it in the page, whose updatedAt does
 // not change. It returns NotFound if the page does not exist, and Conflict if it is deleted.

@@ -53,7 +53,7 @@ func lockPage(tx *kernel.Mutation, id atrium.PageID) (p atrium.ScheduledPage, er
 	if err := engine.Find(tx.Lock, selectPage, args, func(r engine.Row) { p.Page = scanPage(r, tx.Change.TenantID) }); err != nil {
 		return p, err
 	}
-	if err := tx.Weigh(p.Size()); err != nil {
+	if err := tx.CountBytes(p.Size()); err != nil {
 		return p, err
 	}
 	err = tx.Query("SELECT action, due_at FROM schedules WHERE tenant_id = $1 AND page_id = $2", args, func(r engine.Row) error {

@@ -23,9 +23,9 @@ func listedPage(column func(string) string) string {
 func asIs(column string) string { return column }
 
 var (
-	pageBytes = kernel.BytesOf("p.brand_id", "p.name", "p.page_context", "p.title", "p.header_action_id", "p.actions", "p.scripts", "p.footer_links")
+	pageBytes = kernel.OctetLength("p.brand_id", "p.name", "p.page_context", "p.title", "p.header_action_id", "p.actions", "p.scripts", "p.footer_links")
 
-	selectServerPages = "SELECT " + listedPage(kernel.Inline) + ", " + pageBytes + " FROM pages p WHERE "
+	selectServerPages = "SELECT " + listedPage(kernel.InlineOrNull) + ", " + pageBytes + " FROM pages p WHERE "
 	selectFilePages   = "SELECT " + listedPage(asIs) + ", 0 FROM pages p WHERE "
 
 	listedPagesByID = engine.NewBatch("SELECT "+listedPage(asIs)+" FROM batch JOIN pages p ON p.tenant_id = batch.tenant_id AND p.page_id = batch.id",
@@ -83,9 +83,9 @@ func (s *Store) Pages(ctx context.Context, tenant atrium.TenantID, status atrium
 
 // listPages runs a selection of selectPages and returns up to limit pages, and whether more
 // follow.
-func (s *Store) listPages(ctx context.Context, tenant atrium.TenantID, q *kernel.Selection, limit int) (pages []atrium.Page, more bool, err error) {
+func (s *Store) listPages(ctx context.Context, tenant atrium.TenantID, q *kernel.SelectBuilder, limit int) (pages []atrium.Page, more bool, err error) {
 	scan := func(r engine.Row) atrium.Page { return scanPage(r, tenant) }
-	pages, err = kernel.ReadWhole(ctx, s.db, tenant, func(run kernel.Query) (found kernel.Items[atrium.Page], err error) {
+	pages, err = kernel.ListComplete(ctx, s.db, tenant, func(run kernel.QueryFunc) (found kernel.Items[atrium.Page], err error) {
 		found, more, err = kernel.ListItems(run, q, limit, func(w *kernel.SizedRow) kernel.Item[atrium.Page] {
 			p := scan(w)
 			read := len(p.BrandID) + len(p.Name) + len(p.Context) + len(p.Title) + len(p.Actions) + len(p.Scripts) + len(p.FooterLinks)
@@ -93,7 +93,7 @@ func (s *Store) listPages(ctx context.Context, tenant atrium.TenantID, q *kernel
 				read += len(*p.HeaderActionID)
 			}
 			bytes := int(w.Int(15))
-			return kernel.Item[atrium.Page]{Value: p, Bytes: max(bytes, read), Part: bytes > read}
+			return kernel.Item[atrium.Page]{Value: p, Bytes: max(bytes, read), Partial: bytes > read}
 		})
 		return found, err
 	}, listedPagesByID, scan, pageID)
@@ -124,7 +124,7 @@ func (s *Store) FilteredPages(ctx context.Context, tenant atrium.TenantID, filte
 	scan := func(r *kernel.SizedRow) kernel.Item[atrium.Page] {
 		return kernel.Item[atrium.Page]{Value: atrium.Page{
 			ID: kernel.IDAt[atrium.PageID](r, 0), CreatedAt: atrium.Time(r.Int(1)), Status: atrium.PageStatus(r.Text(2)), DeletedAt: kernel.TimeAt(r, 3),
-		}, Bytes: int(r.Int(4)), Part: true}
+		}, Bytes: int(r.Int(4)), Partial: true}
 	}
 	q := kernel.Select(columns+"deleted_at IS NOT NULL AND tenant_id = ", kernel.IDArg(tenant))
 	if filter.BrandID != "" {
@@ -140,7 +140,7 @@ func (s *Store) FilteredPages(ctx context.Context, tenant atrium.TenantID, filte
 		}, position); err != nil {
 			return err
 		}
-		pages, err = kernel.Whole(tx, tenant, found, listedPagesByID, func(r engine.Row) atrium.Page { return scanPage(r, tenant) }, pageID)
+		pages, err = kernel.CompleteItems(tx, tenant, found, listedPagesByID, func(r engine.Row) atrium.Page { return scanPage(r, tenant) }, pageID)
 		return err
 	})
 	return pages, next, err

@@ -166,7 +166,7 @@ func (s *Store) changeVersion(ctx context.Context, c atrium.Change, page atrium.
 		}); err != nil {
 			return v, err
 		}
-		if err := tx.Weigh(len(v.Content)); err != nil {
+		if err := tx.CountBytes(len(v.Content)); err != nil {
 			return v, err
 		}
 		if err := check(v); err != nil {

@@ -97,7 +97,7 @@ func (s *Store) beginExport(ctx context.Context, tenant atrium.TenantID) (began 
 			return err
 		}
 		_, err = tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-			kernel.ExportsBegan, binary.BigEndian.AppendUint64(nil, uint64(began)))
+			kernel.LatestExportSetting, binary.BigEndian.AppendUint64(nil, uint64(began)))
 		return err
 	})
 	if engine.ClassOf(err) == engine.Unavailable {
@@ -127,7 +127,7 @@ func (c *chunk) add(r engine.Row, scan func(engine.Row) Record) error {
 	c.Row = r
 	c.records = append(c.records, scan(c))
 	if c.Size >= exportBytes {
-		return kernel.ErrFull
+		return kernel.ErrPageFull
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (x *exporter) each(read func(engine.Tx, *chunk) error) error {
 			c = chunk{limit: int64(rows)}
 			return read(tx, &c)
 		})
-		if err != nil && !errors.Is(err, kernel.ErrFull) {
+		if err != nil && !errors.Is(err, kernel.ErrPageFull) {
 			return err
 		}
 		if rows = min(2*rows, exportRows); err != nil {
@@ -184,7 +184,7 @@ func (x *exporter) prospects() error {
 					return &atrium.LinkedProspect{Prospect: accounts.ScanProspect(r, 0, x.tenant)}
 				})
 			})
-		if err != nil && !errors.Is(err, kernel.ErrFull) {
+		if err != nil && !errors.Is(err, kernel.ErrPageFull) {
 			return err
 		}
 		byID := make(map[atrium.ProspectID]*atrium.LinkedProspect, len(c.records))

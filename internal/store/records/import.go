@@ -198,7 +198,7 @@ func packedID(r Record) any {
 }
 
 // importTries is how often a chunk is tried that conflicts with concurrent imports.
-const importTries = kernel.MaxRaces
+const importTries = kernel.MaxTries
 
 // An importRun is a part of a chunk that is stored by the same statements: records of one kind
 // with distinct identifiers.

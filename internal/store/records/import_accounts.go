@@ -43,7 +43,7 @@ func (im *importTx) accounts(run importRun) error {
 	if err != nil {
 		return err
 	}
-	var x accounts.Indexing
+	var x accounts.IndexUpdate
 	var long accounts.LongDomains
 	rows := make([]engine.Args, len(todo))
 	for n, p := range todo {
@@ -175,7 +175,7 @@ func (im *importTx) prospects(run importRun) error {
 	}); err != nil {
 		return err
 	}
-	var x accounts.Indexing
+	var x accounts.IndexUpdate
 	var rows, links []engine.Args
 	for _, item := range todo {
 		p := item.record
@@ -207,7 +207,7 @@ func (im *importTx) prospects(run importRun) error {
 // countLinks counts links that are read or written. It returns ErrChunkTooLarge if there are too
 // many.
 func (im *importTx) countLinks(n int) error {
-	if im.copied += int64(n); im.bounded && im.copied > accounts.MaxRegrouped {
+	if im.copied += int64(n); im.bounded && im.copied > accounts.MaxCopiedLinks {
 		return ErrChunkTooLarge
 	}
 	return nil
@@ -267,18 +267,18 @@ func (im *importTx) merges(run importRun) error {
 			if err != nil {
 				return err
 			}
-			if member := item.Differs(&atrium.Merge{AccountID: m.AccountID, Into: is.Into}); member != "" {
+			if member := item.Differs(&atrium.Merge{AccountID: m.AccountID, Into: is.MergedInto}); member != "" {
 				return refuse(index, member, "is not what is stored under the same identifier")
 			}
 			continue
 		}
-		if refusal := accounts.MergeRefused(from, to); refusal != "" {
+		if refusal := accounts.MergeRefusal(from, to); refusal != "" {
 			return refuse(index, "into", refusal)
 		}
 		if err := im.countMerge(index, from); err != nil {
 			return err
 		}
-		if err := accounts.JoinGroups(im.tx, im.tenant, from, to, m.Into); err != nil {
+		if err := accounts.MergeGroups(im.tx, im.tenant, from, to, m.Into); err != nil {
 			return err
 		}
 		for _, id := range from.IDs() {
@@ -290,7 +290,7 @@ func (im *importTx) merges(run importRun) error {
 }
 
 // lockGroups locks the groups of the two accounts of a merge, unless they are locked already:
-// accounts.JoinGroups keeps locked groups up to date.
+// accounts.MergeGroups keeps locked groups up to date.
 func (im *importTx) lockGroups(index int, m *atrium.Merge) error {
 	var ids []atrium.AccountID
 	for _, id := range []atrium.AccountID{m.AccountID, m.Into} {
@@ -301,7 +301,7 @@ func (im *importTx) lockGroups(index int, m *atrium.Merge) error {
 	groups, err := accounts.LockGroups(im.tx, ids...)
 	if errors.Is(err, engine.ErrNoRow) {
 		member := "into"
-		if _, err := accounts.LeadsTo(im.tx, im.tenant, m.AccountID); errors.Is(err, engine.ErrNoRow) {
+		if _, err := accounts.FindSurvivor(im.tx, im.tenant, m.AccountID); errors.Is(err, engine.ErrNoRow) {
 			member = "accountId"
 		}
 		return refuse(index, member, "names an account that does not exist")
@@ -329,7 +329,7 @@ func (im *importTx) countMerge(index int, from *accounts.Group) error {
 	if err := im.countRegrouped(len(from.Members) + 1); err != nil {
 		return err
 	}
-	left, err := accounts.LinksLeft(im.tx, im.tenant, from.IDs(), accounts.MaxRegrouped-im.copied)
+	left, err := accounts.RemainingLinks(im.tx, im.tenant, from.IDs(), accounts.MaxCopiedLinks-im.copied)
 	switch {
 	case err != nil:
 		return err
@@ -338,7 +338,7 @@ func (im *importTx) countMerge(index int, from *accounts.Group) error {
 	case left < 0:
 		return refuse(index, "accountId", accounts.TooManyLinks)
 	}
-	im.copied = accounts.MaxRegrouped - left
+	im.copied = accounts.MaxCopiedLinks - left
 	return nil
 }
 
@@ -407,11 +407,11 @@ func (im *importTx) entries(run importRun) error {
 
 // touch raises the latest activity of accounts, and returns which of them exist.
 func (im *importTx) touch(newest map[kernel.TenantKey]atrium.Time) (exists map[atrium.AccountID]bool, err error) {
-	known, err := accounts.FindKnown(im.tx, slices.Collect(maps.Keys(newest)))
+	known, err := accounts.FindAccountRefs(im.tx, slices.Collect(maps.Keys(newest)))
 	if err != nil {
 		return nil, err
 	}
-	touched, err := accounts.Touch(im.tx, known, newest)
+	touched, err := accounts.RecordActivity(im.tx, known, newest)
 	exists = make(map[atrium.AccountID]bool, len(touched))
 	for k := range touched {
 		exists[atrium.AccountID(k.Key)] = true

@@ -53,7 +53,7 @@ func requestsForgotten(t *testing.T, e *env) {
 		t.Helper()
 		for after := atrium.TenantID(""); calls == 0 || after != ""; calls++ {
 			var err error
-			if after, err = e.ForgetRequests(t.Context(), after); err != nil {
+			if after, err = e.DeleteExpiredRequests(t.Context(), after); err != nil {
 				t.Fatal(err)
 			}
 		}
