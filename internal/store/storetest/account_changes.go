@@ -137,10 +137,10 @@ func accountChanged(t *testing.T, e *env) {
 	unknown := []atrium.AccountID{atrium.NewID[atrium.AccountID](), e.as(e.newTenant(t)).record(t, byDomain("a.example")).AccountID}
 	for _, id := range unknown {
 		if _, err := e.UpdateAccount(t.Context(), e.change(), id, atrium.AccountUpdate{Domain: "y.example"}, accept); atrium.CodeOf(err) != atrium.CodeNotFound {
-			t.Errorf("what does not exist: %v", err)
+			t.Errorf("change an unknown account: %v", err)
 		}
 		if _, err := e.AccountDetail(t.Context(), e.tenant, id); atrium.CodeOf(err) != atrium.CodeNotFound {
-			t.Errorf("what does not exist is shown: %v", err)
+			t.Errorf("read an unknown account: %v", err)
 		}
 	}
 }

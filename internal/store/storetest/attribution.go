@@ -201,7 +201,7 @@ func nameOfNoneOrSeveral(t *testing.T, e *env) {
 		}
 	}
 	if d := e.account(t, unattributed).Domain; d != atrium.UnattributedDomain {
-		t.Errorf("the account of what leads nowhere has domain %q", d)
+		t.Errorf("the account of unattributed entries has domain %q", d)
 	}
 }
 
@@ -235,7 +235,7 @@ func namesBeforeDomains(t *testing.T, e *env) {
 		t.Error("a name led to an account that got it in the same transaction")
 	}
 	if r[4].AccountID != known {
-		t.Error("a name did not lead to the account that alone had it before the transaction")
+		t.Error("a name did not lead to the only account that had it before the transaction")
 	}
 	for name, want := range map[string]atrium.AccountID{"Acme": r[1].AccountID, "Delta": unnamed, "Known": unattributed} {
 		if got := e.record(t, byName(name)).AccountID; got != want {
@@ -276,7 +276,7 @@ func unattributedHasNoName(t *testing.T, e *env) {
 		t.Errorf("a name that one account and an imported unattributed one have led to %s, want %s", r.AccountID, b.ID)
 	}
 	if r := imported.record(t, atrium.Claim{}); r.AccountID != a.ID {
-		t.Errorf("what names nothing went to %s, want the imported %s", r.AccountID, a.ID)
+		t.Errorf("an entry without a claim went to %s, want the imported %s", r.AccountID, a.ID)
 	}
 }
 
@@ -308,14 +308,14 @@ func everyCombination(t *testing.T, e *env) {
 	}
 	for i, r := range receipts(t, e.append(t, drafts...)) {
 		if r.AccountID != want[i] {
-			t.Errorf("together: %+v went to %s, want %s", claims[i], r.AccountID, want[i])
+			t.Errorf("in one batch: %+v went to %s, want %s", claims[i], r.AccountID, want[i])
 		}
 	}
 	e.rename(t, a, "A") // the batch has also named a and b
 	e.rename(t, b, "B")
 	for i, claim := range claims {
 		if r := e.record(t, claim); r.AccountID != want[i] {
-			t.Errorf("apart: %+v went to %s, want %s", claim, r.AccountID, want[i])
+			t.Errorf("separately: %+v went to %s, want %s", claim, r.AccountID, want[i])
 		}
 	}
 }

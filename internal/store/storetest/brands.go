@@ -164,7 +164,7 @@ func brandMadeOnce(t *testing.T, e *env) {
 		}
 	}
 	if list, _, err := e.Brands(t.Context(), e.tenant, nil, 10); err != nil || len(list) != 1 || first != 1 {
-		t.Errorf("%d brands were made by %d, %v", len(list), first, err)
+		t.Errorf("%d brands by %d requests, %v", len(list), first, err)
 	}
 	if _, _, err := e.CreateBrand(t.Context(), e.keyed("once", "Other"), "Other"); atrium.CodeOf(err) != atrium.CodeIdempotencyKeyReused {
 		t.Errorf("another request with the key: %v", err)

@@ -348,7 +348,7 @@ func (e *env) refusesErased(t tb, a *atrium.Account, linked *atrium.LinkedProspe
 		_, tried := trial.Import(t.Context(), items(copied(chunk)...))
 		_, imported := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(copied(chunk)...))
 		if imported == nil || fmt.Sprint(tried) != fmt.Sprint(imported) {
-			t.Errorf("%s: the trial says %v, the import %v", name, tried, imported)
+			t.Errorf("%s: the trial returned %v, the import %v", name, tried, imported)
 		}
 	}
 }

@@ -113,7 +113,7 @@ func erasedKeysFree(t *testing.T, e *env) {
 	rs := receipts(t, e.append(t,
 		e.draft(t, byDomain("other.example"), key("last")), e.draft(t, byDomain("other.example"), key("last")), e.draft(t, byDomain("other.example"), key("k"))))
 	if rs[0].Replayed || !rs[1].Replayed || rs[1].EntryID != rs[0].EntryID || rs[2].Replayed {
-		t.Errorf("the keys of erased entries are answered %+v", rs)
+		t.Errorf("the receipts of the keys of erased entries are %+v", rs)
 	}
 	e.eraseAll(t)
 	if r := e.record(t, byDomain("other.example"), key("last")); r.EntryID != rs[0].EntryID {
@@ -227,14 +227,14 @@ func erasedNotAudited(t *testing.T, e *env) {
 	ids := []string{string(b.ID)}
 	ids = append(ids, slices.Sorted(slices.Values([]string{string(a.ID), string(alias)}))...)
 	if acts, want := e.auditLines(t, string(a.ID)), []string{"account.update ", "account.merge "}; !slices.Equal(acts, want) {
-		t.Errorf("of the merged account there is %q, want %q", acts, want)
+		t.Errorf("the audit log of the merged account is %q, want %q", acts, want)
 	}
 	want := []string{"account.update ", `account.erase {"members":2,"redacted":["` + strings.Join(ids, `","`) + `"]}`}
 	if acts := e.auditLines(t, string(b.ID)); !slices.Equal(acts, want) {
-		t.Errorf("of the survivor there is %q, want %q", acts, want)
+		t.Errorf("the audit log of the survivor is %q, want %q", acts, want)
 	}
 	if _, _, err := e.CreateAccount(t.Context(), e.keyed("made", "it"), "made.example", "Secret"); atrium.CodeOf(err) != atrium.CodeNotFound {
-		t.Errorf("the request that made an erased account, again: %v", err)
+		t.Errorf("repeating the request that created an erased account: %v", err)
 	}
 	if report := e.wantSound(t, nil); report.Redacted == 0 {
 		t.Error("no row was redacted")
@@ -310,10 +310,10 @@ func moveKeepsNoRule(t *testing.T, e *env) {
 			made.Move.Rule, undone.Move.Rule = nil, nil
 		}
 		if again, replayed, err := e.Move(t.Context(), e.keyed("move", "a"), request); err != nil || !replayed || describeMove(*again.Move) != describeMove(*made.Move) {
-			t.Errorf("erased %v, the move is answered %+v, %v, %v", erased, again, replayed, err)
+			t.Errorf("erased %v, the move returned %+v, %v, %v", erased, again, replayed, err)
 		}
 		if again, replayed, err := e.UndoMove(t.Context(), e.keyed("undo", "a"), made.Move.ID, accept); err != nil || !replayed || describeMove(again.Move) != describeMove(undone.Move) {
-			t.Errorf("erased %v, the undoing is answered %+v, %v, %v", erased, again, replayed, err)
+			t.Errorf("erased %v, the undo returned %+v, %v, %v", erased, again, replayed, err)
 		}
 	}
 	var kept []byte
@@ -321,7 +321,7 @@ func moveKeepsNoRule(t *testing.T, e *env) {
 		kept = append(kept, r.Bytes(0)...)
 		return nil
 	}); err != nil || len(kept) == 0 || bytes.Contains(kept, []byte(base64.StdEncoding.EncodeToString(request.Rule.Given)[:20])) {
-		t.Errorf("with the keys there is %s, %v", kept, err)
+		t.Errorf("the keys have the results %s, %v", kept, err)
 	}
 }
 

@@ -90,7 +90,7 @@ func keysTogether(t *testing.T, e *env) {
 	}
 	for _, id := range ids {
 		if got[id] != want[id] {
-			t.Errorf("together it is %s, alone %s", got[id], want[id])
+			t.Errorf("EachKey returned %s, Key %s", got[id], want[id])
 		}
 	}
 }

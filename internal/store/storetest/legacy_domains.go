@@ -87,7 +87,7 @@ func hyphenatedHost(t *testing.T, e *env) {
 	together := receipts(t, e.append(t, drafts...))
 	for i, domain := range spellings {
 		if together[i].AccountID != together[0].AccountID {
-			t.Errorf("together %q went to %s, want %s", domain, together[i].AccountID, together[0].AccountID)
+			t.Errorf("in one batch %q went to %s, want %s", domain, together[i].AccountID, together[0].AccountID)
 		}
 		e.wantAccountFor(t, domain, together[0].AccountID)
 	}
@@ -131,7 +131,7 @@ func legacyFormFinds(t *testing.T, e *env) {
 	e.wantAccountFor(t, legacyURL, old.ID)
 	r := receipts(t, e.append(t, e.draft(t, byDomain(hostOfForms)), e.draft(t, byDomain(legacyURL)), e.draft(t, byDomain(legacyWWW)), e.draft(t, byDomain("c.example")), e.draft(t, byID(old.ID))))
 	if r[0].AccountID != current || r[1].AccountID != old.ID || r[2].AccountID != current || r[4].AccountID != old.ID {
-		t.Errorf("together they went to %v", r)
+		t.Errorf("in one batch they went to %v", r)
 	}
 	e.wantDomains(t, hostOfForms, legacyURL, "c.example", atrium.UnattributedDomain)
 }
@@ -165,7 +165,7 @@ func legacyFormOfAnother(t *testing.T, e *env) {
 	old := theirs.importAccount(t, legacyURL, "")
 	mixed := receipts(t, e.append(t, e.draft(t, byDomain(legacyURL)), theirs.draft(t, byDomain(legacyURL))))
 	if mixed[0].AccountID == old.ID || mixed[1].AccountID != old.ID {
-		t.Errorf("they went to %v, want the second alone in %s", mixed, old.ID)
+		t.Errorf("they went to %v, want only the second in %s", mixed, old.ID)
 	}
 	e.wantDomains(t, hostOfForms)
 	theirs.wantDomains(t, legacyURL)

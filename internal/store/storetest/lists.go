@@ -214,7 +214,7 @@ func (e *env) sizedActivity(t *testing.T) {
 			found, next, err := e.Timeline(t.Context(), e.tenant, id, atrium.TimelineFilter{}, after, 100, payloads)
 			return newListPage(found, next, func(v atrium.TimelineEntry) (string, []string) {
 				if payloads && int64(len(v.Payload)) != v.PayloadBytes {
-					t.Errorf("%s has a payload of %d bytes and says %d", v.ID, len(v.Payload), v.PayloadBytes)
+					t.Errorf("%s has a payload of %d bytes, but PayloadBytes is %d", v.ID, len(v.Payload), v.PayloadBytes)
 				}
 				return string(v.ID), []string{v.Claim.Domain, string(v.Payload)}
 			}), err
@@ -330,7 +330,7 @@ func longDomainFound(t *testing.T, e *env) {
 		for _, order := range []atrium.AccountOrder{atrium.AccountsWord, atrium.AccountsNewest, atrium.AccountsName} {
 			all, _ := e.allAccounts(t, atrium.AccountFilter{Words: []string{"shop"}}, order, 10)
 			if len(all) != 1 || all[0].Domain != domain {
-				t.Errorf("by %s, %.20q… finds %d accounts, or without their whole domains", order, domain, len(all))
+				t.Errorf("by %s, %.20q… finds %d accounts, or their domains are cut", order, domain, len(all))
 			}
 		}
 		e.put(t, other)

@@ -182,7 +182,7 @@ func importLinksBounded(t *testing.T, e *env) {
 	p.Email = pointer("new@acme.example")
 	e.put(t, p)
 	if got := e.readEmails(t, survivor); len(got) != 1 {
-		t.Errorf("the survivor has %d prospects, want the new one alone", len(got))
+		t.Errorf("the survivor has %d prospects, want only the new one", len(got))
 	}
 
 	var accounts []*atrium.Account

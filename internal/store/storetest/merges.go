@@ -82,7 +82,7 @@ func oldLeadsToSurvivor(t *testing.T, e *env) {
 	}
 	both := receipts(t, e.append(t, e.draft(t, byDomain("a.example")), e.draft(t, byDomain("b.example")), e.draft(t, byDomain("c.example"))))
 	if both[0].AccountID != b.ID || both[1].AccountID != b.ID || both[2].AccountID != c.ID {
-		t.Errorf("together they led to %v", both)
+		t.Errorf("in one batch they led to %v", both)
 	}
 	if got, _, err := e.Account(t.Context(), e.tenant, a.ID); err != nil || got.ID != b.ID {
 		t.Errorf("the old identifier shows %+v, %v", got, err)
@@ -152,7 +152,7 @@ func survivorShowsAll(t *testing.T, e *env) {
 			return
 		}
 	}
-	t.Error("the links of a prospect are not what they were")
+	t.Error("the links of a prospect changed")
 }
 
 func mergedHasNoName(t *testing.T, e *env) {
@@ -213,7 +213,7 @@ func groupsMoveTogether(t *testing.T, e *env) {
 	wantMerged(t, e.detail(t, c.ID), merged[2])
 	wantMerged(t, e.detail(t, b.ID), merged[0])
 	if r := e.record(t, byDomain("a.example")); r.AccountID != b.ID {
-		t.Errorf("what went along led to %s, want %s", r.AccountID, b.ID)
+		t.Errorf("an account merged with its target led to %s, want %s", r.AccountID, b.ID)
 	}
 	e.wantSoundGroups(t)
 	e.split(t, b.ID, a.ID)

@@ -29,7 +29,7 @@ func moveOnce(t *testing.T, e *env) {
 		}
 	}
 	if all, _, err := e.Moves(t.Context(), e.tenant, nil, 10); err != nil || len(all) != 1 || first != 1 {
-		t.Errorf("%d moves were made by %d, %v", len(all), first, err)
+		t.Errorf("%d moves by %d requests, %v", len(all), first, err)
 	}
 
 	unnamed := e.recordMany(t, 3, byName("Nobody"))
@@ -94,7 +94,7 @@ func ruleOnce(t *testing.T, e *env) {
 		}
 	}
 	if first != 1 {
-		t.Errorf("it was made %d times", first)
+		t.Errorf("it was created %d times", first)
 	}
 }
 

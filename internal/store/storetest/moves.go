@@ -238,7 +238,7 @@ func moveRefused(t *testing.T, e *env) {
 		t.Errorf("the tenant has\n%q\nwant\n%q", after, before)
 	}
 	if all, _, err := e.Moves(t.Context(), e.tenant, nil, 10); err != nil || len(all) > 0 || e.auditText(t) != "" {
-		t.Errorf("there are moves %+v, %v, and audited %s", all, err, e.auditText(t))
+		t.Errorf("there are moves %+v, %v, audit log %s", all, err, e.auditText(t))
 	}
 }
 
@@ -277,7 +277,7 @@ func moveOfMerged(t *testing.T, e *env) {
 	e.wantActivity(t, b.AccountID, d.AccountID)
 	for _, entry := range e.entries(t) {
 		if entry.ID == late.EntryID && entry.AccountID != d.AccountID {
-			t.Errorf("it is kept under %s, want %s", entry.AccountID, d.AccountID)
+			t.Errorf("it is stored under %s, want %s", entry.AccountID, d.AccountID)
 		}
 	}
 	e.undo(t, report.Move.ID)

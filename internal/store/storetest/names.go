@@ -86,7 +86,7 @@ func updatedAtNeverGoesBack(t *testing.T, e *env) {
 	e.clock.step(-time.Hour)
 	e.record(t, atrium.Claim{Domain: "acme.example", Name: "Acme"})
 	if a := e.account(t, made.AccountID); a.Name != "Acme" || a.UpdatedAt != made.CreatedAt || a.CreatedAt != made.CreatedAt {
-		t.Errorf("filled an hour before it was made: %+v", a)
+		t.Errorf("named an hour before its creation: %+v", a)
 	}
 	e.clock.step(2 * time.Hour)
 	e.rename(t, made.AccountID, "Bolt")

@@ -203,11 +203,11 @@ func audiencesCounted(t *testing.T, e *env) {
 		t.Errorf("imported again: %d, %v", added, err)
 	}
 	if after := e.page(t, p.ID); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("importing again made %+v of %+v", after, before)
+		t.Errorf("importing again: %+v, before %+v", after, before)
 	}
 	e.clock.step(time.Hour)
 	e.put(t, e.newAudience(other, false))
 	if got := e.page(t, other.ID); got.UpdatedAt != other.UpdatedAt || got.AudiencesCount != 2 {
-		t.Errorf("an audience made %+v of the page %+v", got, other)
+		t.Errorf("after an audience the page is %+v, before %+v", got, other)
 	}
 }

@@ -145,13 +145,13 @@ func prospectMadeOnce(t *testing.T, e *env) {
 		}
 	}
 	if first != 1 {
-		t.Errorf("it was made %d times", first)
+		t.Errorf("it was created %d times", first)
 	}
 	if _, err := e.UpdateProspect(t.Context(), e.change(), made[0].ID, func(p *atrium.Prospect) { p.Name = nil }, accept); err != nil {
 		t.Fatal(err)
 	}
 	if again, replayed, err := e.CreateProspect(t.Context(), e.keyed("once", "Jane"), atrium.Prospect{Name: pointer("Jane")}); err != nil || !replayed || !reflect.DeepEqual(again, made[0]) {
-		t.Errorf("after a change it is answered %+v, %v, %v", again, replayed, err)
+		t.Errorf("after a change the result is %+v, %v, %v", again, replayed, err)
 	}
 	if _, err := e.DeleteProspect(t.Context(), e.change(), made[0].ID, accept); err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func prospectMadeOnce(t *testing.T, e *env) {
 	if err := e.db.Read(t.Context(), func(tx engine.Tx) error {
 		return tx.Query("SELECT result FROM requests WHERE tenant_id = $1", engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
 			if strings.Contains(string(r.Bytes(0)), "Jane") {
-				t.Errorf("with the key there is %s", r.Bytes(0))
+				t.Errorf("the key has the result %s", r.Bytes(0))
 			}
 			return nil
 		})

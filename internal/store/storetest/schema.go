@@ -165,7 +165,7 @@ func newerByTwo(t *testing.T, e *env) {
 	_, err := s.Migrate(t.Context())
 	for _, err := range []error{err, s.Migrated(t.Context())} {
 		if err == nil || !strings.Contains(err.Error(), "newer binary") {
-			t.Errorf("error %v, want one that says to use a newer binary", err)
+			t.Errorf("error %v, want an error that says to use a newer binary", err)
 		}
 	}
 }

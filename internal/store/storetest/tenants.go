@@ -250,7 +250,7 @@ func tenantsNeverMeet(t *testing.T, e *env) {
 	e.rename(t, a, "renamed")
 	e.record(t, byID(a))
 	if got := them.account(t, a); got.Name != "theirs" || *got.LatestActivityAt == e.clock.instant() {
-		t.Errorf("what one tenant did changed the other's account to %+v", got)
+		t.Errorf("changes of one tenant changed the other's account to %+v", got)
 	}
 	if n := len(them.entries(t)); n != 4 {
 		t.Errorf("the other tenant has %d entries, want 4", n)

@@ -83,7 +83,7 @@ func accountFoundByWords(t *testing.T, e *env) {
 		}
 	}
 	if got := e.found(t, "example"); len(got) != 2 {
-		t.Errorf("what both have finds %v", got)
+		t.Errorf("words of both accounts find %v", got)
 	}
 	if got := e.as(e.newTenant(t)).found(t, "acme"); len(got) != 0 {
 		t.Errorf("another tenant finds %v", got)

@@ -211,7 +211,7 @@ func timelineScanned(t *testing.T, e *env) {
 	f := atrium.TimelineFilter{Source: "rare"}
 	part, next, err := e.Timeline(t.Context(), e.tenant, rare.AccountID, f, nil, 10, false)
 	if err != nil || len(part) != 0 || next == nil {
-		t.Fatalf("behind %d others: %v, %v, %v", looked, idsOf(part), next, err)
+		t.Fatalf("after %d others: %v, %v, %v", looked, idsOf(part), next, err)
 	}
 	part, next, err = e.Timeline(t.Context(), e.tenant, rare.AccountID, f, next, 10, false)
 	if err != nil || !slices.Equal(idsOf(part), []atrium.EntryID{rare.EntryID}) || next != nil {
@@ -235,7 +235,7 @@ func timelinePayloads(t *testing.T, e *env) {
 		}
 		for _, entry := range part {
 			if left--; string(entry.Payload) != big(left) || entry.PayloadBytes != int64(len(big(left))) {
-				t.Errorf("entry %d has a payload of %d bytes and says %d", left, len(entry.Payload), entry.PayloadBytes)
+				t.Errorf("entry %d has a payload of %d bytes, but PayloadBytes is %d", left, len(entry.Payload), entry.PayloadBytes)
 			}
 		}
 		after = next

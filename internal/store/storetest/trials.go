@@ -124,7 +124,7 @@ func trialSaysWhatImportWould(t *testing.T, e *env) {
 				done = append(done, fmt.Sprint(added, " ", err))
 			}
 			if !slices.Equal(tried, done) {
-				t.Errorf("the trial said %q, the import %q", tried, done)
+				t.Errorf("the trial returned %q, the import %q", tried, done)
 			}
 		})
 	}
@@ -230,6 +230,6 @@ func trialInParts(t *testing.T, e *env) {
 	}
 	last = parts + 3
 	if _, err := trial.Import(ctx, items(prospects...)); err == nil || parts != last {
-		t.Errorf("a trial whose context ended in part 3 ended in part %d with %v", parts-last+3, err)
+		t.Errorf("the context ended in part 3, the trial in part %d with %v", parts-last+3, err)
 	}
 }
