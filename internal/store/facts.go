@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -10,9 +11,17 @@ import (
 // A Server is how a database server is set up.
 type Server = engine.Server
 
+// A Cluster is the state of the servers and tables of a cluster.
+type Cluster = engine.Cluster
+
 // Server returns how the database server is set up, nil for an embedded database.
 func (s *Store) Server(ctx context.Context) (*Server, error) {
 	server, err := s.db.Server(ctx)
+	if err == nil && server != nil && server.Cluster != nil {
+		server.Cluster.NotDistributed = slices.DeleteFunc(server.Cluster.NotDistributed, func(table string) bool {
+			return !slices.Contains(tables.Copied, table) && !slices.Contains(tables.Sharded, table)
+		})
+	}
 	return server, public(err)
 }
 
