@@ -160,6 +160,7 @@ func (d *doctor) run(ctx context.Context, settingsErr error) {
 	}
 	if !embedded {
 		d.server(ctx, s)
+		d.cluster(ctx, s)
 	}
 }
 

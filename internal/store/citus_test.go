@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +155,11 @@ func TestCitusDistributesTheRowsOfADatabase(t *testing.T) {
 				if n := count("SELECT count(*) FROM " + table); n != 1000 {
 					t.Errorf("%s has %d rows, want %d", table, n, 1000)
 				}
+			}
+			server, err := s.Server(t.Context())
+			if err != nil || server.Cluster == nil || len(server.Cluster.NotDistributed) > 0 || server.Cluster.Colocations != 1 ||
+				len(server.Cluster.Versions) < 3 || slices.Contains(server.Cluster.Versions, "") {
+				t.Errorf("the cluster is %+v, %v, want 3 servers that respond, and all tables in one group", server.Cluster, err)
 			}
 			const own = "FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid WHERE c.relnamespace = current_schema()::regnamespace"
 			if n := count("SELECT count(*) " + own + " AND pg_relation_size(c.oid) > 0"); n > 0 {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -11,9 +12,17 @@ import (
 // A Server describes the settings of a database server.
 type Server = engine.Server
 
+// A Cluster is the state of the servers and tables of a cluster.
+type Cluster = engine.Cluster
+
 // Server returns the settings of the database server, or nil for an embedded database.
 func (s *Store) Server(ctx context.Context) (*Server, error) {
 	server, err := s.db.Engine.Server(ctx)
+	if err == nil && server != nil && server.Cluster != nil {
+		server.Cluster.NotDistributed = slices.DeleteFunc(server.Cluster.NotDistributed, func(table string) bool {
+			return !slices.Contains(tables.Copied, table) && !slices.Contains(tables.Sharded, table)
+		})
+	}
 	return server, kernel.Public(err)
 }
 

@@ -145,6 +145,14 @@ type Tables struct {
 type Server struct {
 	Now      time.Time         // by the server's clock
 	Settings map[string]string // the session's effective settings that durability and capacity depend on
+	Cluster  *Cluster          // nil unless the tables are distributed
+}
+
+// A Cluster is the state of a sharded database.
+type Cluster struct {
+	Versions       []string // of the extension, one per server, "" for a server that does not respond
+	NotDistributed []string // tables that only the coordinator has
+	Colocations    int      // groups of sharded tables; 1, unless a tenant's rows are on several servers
 }
 
 // Stats are gauges of an engine.

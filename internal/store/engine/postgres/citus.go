@@ -112,3 +112,37 @@ func distributedTables(query func(sql string, each func(engine.Row) error) error
 		})
 	return names, err
 }
+
+// cluster asks every server of a Citus cluster for its version, and the coordinator for its tables.
+func (db *database) cluster(ctx context.Context) (*engine.Cluster, error) {
+	c := &engine.Cluster{}
+	if err := db.Query(ctx, `SELECT CASE WHEN success THEN result ELSE '' END FROM run_command_on_all_nodes(
+		'SELECT extversion FROM pg_extension WHERE extname = ''citus''', give_warning_for_connection_errors => true)
+		ORDER BY nodeid`, nil, func(r engine.Row) error {
+		c.Versions = append(c.Versions, r.Text(0))
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	err := db.Query(ctx, `SELECT count(DISTINCT p.colocationid) FROM pg_dist_partition p
+		WHERE p.partmethod = 'h' AND pg_table_is_visible(p.logicalrelid)`, nil, func(r engine.Row) error {
+		c.Colocations = int(r.Int(0))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	isDistributed, err := distributedTables(func(sql string, each func(engine.Row) error) error {
+		return db.Query(ctx, sql, nil, each)
+	})
+	if err != nil {
+		return nil, err
+	}
+	tables, err := db.Tables(ctx)
+	for _, table := range tables {
+		if !isDistributed[table] {
+			c.NotDistributed = append(c.NotDistributed, table)
+		}
+	}
+	return c, err
+}

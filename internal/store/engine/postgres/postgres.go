@@ -321,6 +321,9 @@ func (db *database) Server(ctx context.Context) (*engine.Server, error) {
 		server.Settings[r.Text(0)], server.Now = r.Text(1), time.UnixMicro(r.Int(2))
 		return nil
 	})
+	if err == nil && db.sharded.Load() && !db.options.Sharded {
+		server.Cluster, err = db.cluster(ctx)
+	}
 	return server, err
 }
 
