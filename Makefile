@@ -76,11 +76,11 @@ verify: ## Check that the modules are tidy and as they were published, and that 
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -o $(BIN)/atrium ./cmd/atrium
 
 .PHONY: supply
-supply: ## Check the licences of what the binary is made of, and that no vulnerability is known in it
+supply: ## Check the licenses of the binary's modules, and that none has a known vulnerability
 	scripts/supply
 
 .PHONY: dist
-dist: ## Make what a release hands out, in dist: binaries that anyone can make again, what they are made of, licences, checksums
+dist: ## Build a release in dist: reproducible binaries, their SBOMs, licenses, checksums
 	scripts/dist
 
 .PHONY: crash

@@ -4,10 +4,10 @@ import "errors"
 
 // UnattributedDomain is the domain of the account that takes a tenant's
 // entries that name no account. The top-level domain is reserved (RFC 2606
-// section 2), so no organisation can have it.
+// section 2), so no organization can have it.
 const UnattributedDomain = "unattributed.invalid"
 
-// An Account is an organisation, unique in its tenant by its canonical domain.
+// An Account is an organization, unique in its tenant by its canonical domain.
 type Account struct {
 	ID               AccountID
 	TenantID         TenantID
@@ -23,7 +23,7 @@ type Account struct {
 const MaxMerged = 100
 
 // A MergedAccount is an account that was merged into another one, or a domain that
-// an account had before, which has an identifier of its own since then.
+// an account had before, which has had its own identifier since then.
 type MergedAccount struct {
 	ID         AccountID
 	Domain     string
@@ -54,6 +54,10 @@ type AccountDetail struct {
 
 // errNoStream reports that EachProspect or EachMerged was called outside of a read transaction.
 var errNoStream = errors.New("what is linked to an account or merged into it can be read in a transaction only")
+
+// ErrPartial is returned for an account with more linked prospects, or more bytes of what was
+// merged into it, than are held in memory.
+var ErrPartial = errors.New("the account is too large to hold in memory")
 
 // Partial reports whether some of the account is not held in memory.
 func (d *AccountDetail) Partial() bool { return d.More || d.MoreMerged }
@@ -135,4 +139,18 @@ const (
 type ProspectFilter struct {
 	AccountID AccountID // the prospect is linked to the account
 	Words     []string  // each begins a word of the prospect (canonical.Sought)
+}
+
+// A Merge says that an account was merged into another one, directly.
+type Merge struct {
+	AccountID AccountID
+	Into      AccountID
+}
+
+// A LinkedProspect is a prospect with the accounts that it is linked to itself, in the
+// order of their identifiers: what follows from merging accounts is left out.
+type LinkedProspect struct {
+	Prospect
+	AccountIDs []AccountID
+	More       bool // it is linked to others as well; only where AccountIDs is bounded
 }

@@ -4,10 +4,10 @@
 // A [Tenant] owns everything below it; nothing is shared between two of them.
 // An [APIKey] lets one caller act for one tenant, within its [Scopes].
 //
-// An [Account] is an organisation known by its domain. [Prospect] values are
+// An [Account] is an organization known by its domain. [Prospect] values are
 // people linked to accounts. An [Entry] is one piece of activity that an
 // upstream system reported: which account it goes to is decided once, when it
-// is recorded, and what the sender claimed is kept beside it as [Claim].
+// is recorded, and what the sender claimed is kept with it as [Claim].
 //
 // A [Page] is a published document of a brand. It has audiences, and each
 // [Audience] has a history of immutable [Version] values.

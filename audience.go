@@ -29,3 +29,17 @@ type Version struct {
 	Note       string // up to MaxNote code points; "" for none
 	CreatedAt  Time
 }
+
+// An AudienceVersion is a version with the page of its audience, and whether it is the
+// one that the audience shows.
+type AudienceVersion struct {
+	Version
+	PageID    PageID
+	Published bool
+}
+
+// A PublishedVersion is a version, and whether it is the one that is published.
+type PublishedVersion struct {
+	Version
+	Published bool
+}

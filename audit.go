@@ -128,3 +128,12 @@ func hashParts(version byte, parts ...[]byte) []byte {
 	sum := sha256.Sum256(b)
 	return sum[:]
 }
+
+// An AuditFilter says which rows of an audit log are listed. What is left out does
+// not matter.
+type AuditFilter struct {
+	Subject      string
+	Actor        string
+	Action       string // exactly, or all that begin with it if it ends in a dot
+	Since, Until *Time
+}

@@ -88,6 +88,9 @@ func NotFound() *Error {
 	return &Error{Code: CodeNotFound, Detail: "There is nothing here for this key."}
 }
 
+// ErrLocked says that nothing was done, because another transaction held a lock for long.
+var ErrLocked = errors.New("another transaction holds a lock on what this one needs")
+
 // Unavailable returns the Error for work that could not be done now, was not
 // half done, and may be tried again.
 func Unavailable(cause error) *Error {

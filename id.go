@@ -11,7 +11,7 @@ import (
 // characters. Those that Atrium makes are TypeIDs (a UUIDv7, RFC 9562 section
 // 5.7, in lower-case Crockford base32), so they sort by the time at which
 // they were made. Those that arrive may be any [a-z0-9]{26}: they are compared
-// as they are and never normalised.
+// as they are and never normalized.
 type Identifier interface {
 	~string
 	// Prefix returns what every identifier of the kind begins with.

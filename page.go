@@ -45,7 +45,7 @@ type Page struct {
 // at the command line.
 const MaxPageSize = 1 << 20
 
-// PageTooLarge returns the fault of a request or line that would give a page so many bytes.
+// PageTooLarge returns the fault of a request or line that would give a page this size in bytes.
 func PageTooLarge(size int) Fault {
 	return Fault{In: InBody, Detail: fmt.Sprintf("would give the page %d bytes of texts and documents, of which it may have %d", size, MaxPageSize)}
 }
@@ -143,4 +143,17 @@ func (e *PageEdit) Apply(p *Page) {
 type Schedule struct {
 	PublishAt   *Time
 	UnpublishAt *Time
+}
+
+// A ScheduledPage is a page with what is scheduled for it.
+type ScheduledPage struct {
+	Page
+	Schedule Schedule
+}
+
+// A PageFilter says which pages a list has. What is empty lets all through.
+type PageFilter struct {
+	Status  PageStatus
+	BrandID BrandID
+	Deleted bool // those that are deleted, instead of those that are not
 }

@@ -22,7 +22,7 @@ const Unbounded = -1
 
 // CheckText returns what is wrong with s as a text of least to most code
 // points, or "". U+0000 is refused everywhere outside payloads: PostgreSQL
-// cannot hold it in text, and behaviour is the same on every engine.
+// cannot hold it in text, and behavior is the same on every engine.
 func CheckText(s string, least, most int) string {
 	n := utf8.RuneCountInString(s)
 	switch {

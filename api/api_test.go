@@ -158,7 +158,7 @@ func TestOperationsSayWhatTheyNeedAndHowTheyFail(t *testing.T) {
 	})
 }
 
-// failures are the answers that an operation has to describe beside its success.
+// failures are the responses that an operation has to describe in addition to its success.
 func failures(method string, op object) []string {
 	keyed := len(scopesOf(op)) > 0
 	want := []string{"500"}

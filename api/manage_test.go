@@ -91,7 +91,7 @@ func TestOperationsOfTheManagementAPIAgreeOnHeadersAndAnswers(t *testing.T) {
 }
 
 // Of a body, every object is closed, at any depth: a schema that describes members
-// and takes others would take misspelt ones.
+// and accepts others would accept misspelled ones.
 func TestNoRequestOfTheManagementAPITakesAnUnknownMember(t *testing.T) {
 	var check func(at string, schema any)
 	check = func(at string, schema any) {

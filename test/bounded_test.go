@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAnAnswerToAListHasOneMiBAndAnItem(t *testing.T) {
+func TestListResponseIsBounded(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		const entries, size = 8, 700 << 10
 		domain := strings.Repeat("d", size)
@@ -33,7 +33,7 @@ func TestAnAnswerToAListHasOneMiBAndAnItem(t *testing.T) {
 				t.Fatalf("%d: %v", a.status, err)
 			}
 			if most := 1<<20 + size + 4<<10; len(a.body) > most {
-				t.Errorf("an answer has %d bytes, want %d at most", len(a.body), most)
+				t.Errorf("a response has %d bytes, want at most %d", len(a.body), most)
 			}
 			for _, item := range l.Items {
 				if met++; item.Claimed.Domain != domain {
@@ -51,7 +51,7 @@ func TestAnAnswerToAListHasOneMiBAndAnItem(t *testing.T) {
 	})
 }
 
-func TestVersionsThatAreTooLargeAreNotCompared(t *testing.T) {
+func TestLargeVersionsAreNotCompared(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		const page, audience = "page_00000000000000000000large1", "audience_00000000000000000000large1"
 		content := strings.Repeat("x", 2<<20)

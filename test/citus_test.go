@@ -14,8 +14,8 @@ import (
 	"atrium/internal/store/engine/recording"
 )
 
-// A cluster is one more engine: a schema of its own on the coordinator that
-// CITUS_URL names, with its tables distributed.
+// A Citus cluster is one more engine. It is a separate schema on the coordinator that
+// CITUS_URL names, with distributed tables.
 func init() {
 	engines = append(engines, struct {
 		name string

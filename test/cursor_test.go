@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// lists returns the targets of all lists of both APIs, each with filters that it does
-// not have by default, and makes two of what the fixtures have less of. A list whose
-// target has no cursor fails the test: there must be two of what it lists.
+// lists returns the targets of all lists of both APIs, each with filters that differ from
+// the defaults. It creates a second item where the fixtures have too few. A list without a
+// cursor fails the test: it needs two items.
 func lists(t *testing.T, s *service) map[string][]string {
 	t.Helper()
 	ids := strings.NewReplacer("{account_id}", s.vars["quiet"], "{page_id}", s.vars["full"], "{audience_id}", s.vars["readers"])
@@ -22,7 +22,7 @@ func lists(t *testing.T, s *service) map[string][]string {
 			t.Fatal(a)
 		}
 	}
-	for _, source := range []string{"one", "two"} { // and so counts of their own
+	for _, source := range []string{"one", "two"} { // two sources, so that there are two counts
 		if a := s.ask(t, client, "POST", "/v0/account_logs", fmt.Sprintf(`{"source":%q,"payload":{},"accountId":%q}`, source, s.vars["quiet"])); a.status != 201 {
 			t.Fatal(a)
 		}
@@ -44,7 +44,7 @@ func lists(t *testing.T, s *service) map[string][]string {
 	return targets
 }
 
-// cursorOf returns the cursor behind the first item of a list.
+// cursorOf returns the cursor after the first item of a list.
 func (s *service) cursorOf(t *testing.T, target string) string {
 	t.Helper()
 	a := s.ask(t, newClient(t), "GET", target+"?limit=1", "")
@@ -55,7 +55,7 @@ func (s *service) cursorOf(t *testing.T, target string) string {
 	return list.NextCursor
 }
 
-func TestEveryBitAndEveryCharacterOfEveryCursorCounts(t *testing.T) {
+func TestAlteredCursorsAreRejected(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		client := newClient(t)
 		for target := range lists(t, s) {
@@ -77,14 +77,14 @@ func TestEveryBitAndEveryCharacterOfEveryCursorCounts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i := range raw { // every bit of what it means
+			for i := range raw { // every bit of its decoded form
 				for bit := range 8 {
 					altered := append([]byte{}, raw...)
 					altered[i] ^= 1 << bit
 					try(base64.RawURLEncoding.EncodeToString(altered))
 				}
 			}
-			for i := range cursor { // every character of how it is written
+			for i := range cursor { // every character of its encoded form
 				try(cursor[:i])
 				try(cursor[:i] + cursor[i+1:])
 				if i%9 != 0 {
@@ -97,7 +97,7 @@ func TestEveryBitAndEveryCharacterOfEveryCursorCounts(t *testing.T) {
 					try(swapped)
 				}
 			}
-			spare := []byte(cursor) // bits that mean nothing
+			spare := []byte(cursor) // padding bits
 			for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" {
 				if spare[len(spare)-1] = byte(c); string(spare) != cursor {
 					try(string(spare))
@@ -123,10 +123,10 @@ func TestEveryBitAndEveryCharacterOfEveryCursorCounts(t *testing.T) {
 	})
 }
 
-func TestACursorIsOfOneListOfOneTenantAlone(t *testing.T) {
+func TestCursorIsBoundToItsListAndTenant(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		client, targets := newClient(t), lists(t, s)
-		elsewhere := start(t, engines[0].open(t)) // a service with a database of its own
+		elsewhere := start(t, engines[0].open(t)) // a service with another database
 		refused := func(what, target, query string) {
 			t.Helper()
 			if a := s.ask(t, client, "GET", target+"?"+query, ""); a.status != 400 || !strings.Contains(placesOf(a), "?cursor") {
@@ -151,7 +151,7 @@ func TestACursorIsOfOneListOfOneTenantAlone(t *testing.T) {
 			if !isManaged(target) {
 				r = get(target+"?cursor="+cursor, "x-api-key: "+s.south.key)
 			}
-			if a := s.send(t, r); target != "/manage/v0/tenants" && a.status != 400 && a.status != 404 { // 404 where the other has not even what the list is of
+			if a := s.send(t, r); target != "/manage/v0/tenants" && a.status != 400 && a.status != 404 { // 404 where the other service lacks the parent resource
 				t.Errorf("%s for another tenant: %s", target, a)
 			}
 		}

@@ -24,7 +24,7 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// A document is one of the OpenAPI documents, ready to judge exchanges. Its mutex
+// A document is one of the OpenAPI documents, ready to validate exchanges. The mutex
 // guards it.
 type document struct {
 	sync.Mutex
@@ -45,8 +45,8 @@ func documentOf(target string) (*document, error) {
 	return external()
 }
 
-// isManaged reports whether a target is one of the management API.
-// isStreamed reports whether a target takes or answers lines of any number.
+// isManaged reports whether a target belongs to the management API, and isStreamed whether
+// it consumes or produces a stream of lines.
 func isStreamed(target string) bool {
 	path, _, _ := strings.Cut(target, "?")
 	return slices.Contains([]string{"/manage/v0/import", "/manage/v0/export", "/manage/v0/audit/export"}, path)
@@ -76,7 +76,7 @@ func newDocument(d api.Document) (*document, error) {
 	return &document{validator: v, problem: problem}, err
 }
 
-// statuses are those of the codes that requests can be answered with here.
+// statuses are the expected statuses, by error code.
 var statuses = map[string]int{
 	"invalid_request": 400, "unauthenticated": 401, "forbidden": 403, "not_found": 404, "method_not_allowed": 405,
 	"not_acceptable": 406, "conflict": 409, "precondition_failed": 412, "payload_too_large": 413, "unsupported_media_type": 415,
@@ -84,9 +84,9 @@ var statuses = map[string]int{
 	"uri_too_long": 414, "rate_limited": 429, "header_too_large": 431,
 }
 
-// checkExchange returns what is wrong with an answer by the rules that hold for
-// all of them, and by the OpenAPI document that has the request.
-func checkExchange(t *testing.T, r request, a answer) (faults []string) {
+// checkExchange checks a response against the rules that hold for all of them, and against
+// the OpenAPI document of its API.
+func checkExchange(t *testing.T, r request, a response) (faults []string) {
 	t.Helper()
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if id := a.header.Get("X-Request-Id"); len(id) < 1 || len(id) > 128 || strings.Trim(id, visible) != "" {
@@ -106,9 +106,9 @@ func checkExchange(t *testing.T, r request, a answer) (faults []string) {
 	case a.status >= 300 && a.status != http.StatusNotModified && a.status < 400:
 		fault("status %d sends the client elsewhere", a.status)
 	case bare && len(a.body) > 0:
-		fault("the answer has a body of %d bytes", len(a.body))
+		fault("the response has a body of %d bytes", len(a.body))
 	case !bare && !streamed && len(a.body) == 0:
-		fault("the answer has no body")
+		fault("the response has no body")
 	}
 	if length, err := strconv.Atoi(a.header.Get("Content-Length")); !bare && !streamed && (err != nil || length != len(a.body)) {
 		fault("Content-Length is %q for %d bytes", a.header.Get("Content-Length"), len(a.body))
@@ -119,7 +119,7 @@ func checkExchange(t *testing.T, r request, a answer) (faults []string) {
 		}
 	}
 	path, _, _ := strings.Cut(r.target, "?")
-	report := r.method == http.MethodPost && a.header.Get("ETag") == "" // of what was done, not the state of anything
+	report := r.method == http.MethodPost && a.header.Get("ETag") == "" // a report of an action, not the state of a resource
 	if tag := a.header.Get("ETag"); !strings.HasSuffix(path, "z") && !report && !streamed && (a.status == 200 || a.status == 304) && !kinds["tag"].MatchString(tag) {
 		fault("ETag is %q", tag)
 	}
@@ -135,7 +135,7 @@ func checkExchange(t *testing.T, r request, a answer) (faults []string) {
 	return append(faults, d.checkByDocument(r, a)...)
 }
 
-// visible are the characters of a request id.
+// visible are the characters of a request ID.
 var visible = func() string {
 	var b []byte
 	for c := byte('!'); c <= '~'; c++ {
@@ -144,7 +144,7 @@ var visible = func() string {
 	return string(b)
 }()
 
-func (d *document) checkProblem(a answer) (faults []string) {
+func (d *document) checkProblem(a response) (faults []string) {
 	if media := a.header.Get("Content-Type"); media != "application/problem+json" {
 		return []string{fmt.Sprintf("an error is %q: %s", media, clip(string(a.body)))}
 	}
@@ -161,35 +161,34 @@ func (d *document) checkProblem(a answer) (faults []string) {
 		faults = append(faults, err.Error())
 	}
 	if p.Status != a.status || statuses[p.Code] != a.status || p.Type != "/errors/"+p.Code || p.RequestID != a.header.Get("X-Request-Id") {
-		faults = append(faults, fmt.Sprintf("the problem contradicts its answer, a %d with X-Request-Id %q: %s",
+		faults = append(faults, fmt.Sprintf("the problem contradicts its response, a %d with X-Request-Id %q: %s",
 			a.status, a.header.Get("X-Request-Id"), a.body))
 	}
 	if invalid := p.Code == "invalid_request"; invalid != (len(p.Errors) > 0) {
-		faults = append(faults, fmt.Sprintf("an answer with the code %s names %d faults", p.Code, len(p.Errors)))
+		faults = append(faults, fmt.Sprintf("a response with the code %s names %d faults", p.Code, len(p.Errors)))
 	}
 	return faults
 }
 
-// checkByDocument leaves out what the validator cannot judge: paths and methods
-// that the document does not have, targets that are no URL in the form that it
-// expects, and lines, which it takes for one JSON text.
-func (d *document) checkByDocument(r request, a answer) (faults []string) {
+// checkByDocument skips what the validator does not support: paths and methods that the
+// document does not have, targets that it cannot parse as URLs, and streams of lines.
+func (d *document) checkByDocument(r request, a response) (faults []string) {
 	sent, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(r.bytes())))
 	if err != nil || a.status == http.StatusMethodNotAllowed || oddPath(r.target) || isStreamed(r.target) {
 		return nil
 	}
 	sent.Body = io.NopCloser(bytes.NewReader(r.body))
 	if sent.Header.Get("Content-Type") == "" && r.body != nil {
-		sent.Header.Set("Content-Type", "application/json") // what a missing one means
+		sent.Header.Set("Content-Type", "application/json") // the default
 	}
 	received := &http.Response{StatusCode: a.status, Header: a.header.Clone(), Body: http.NoBody}
-	received.Header.Set("X-Request-Id", "checked") // before; the validator reads 1 and true as no strings
+	received.Header.Set("X-Request-Id", "checked") // already checked; the validator would read 1 and true as other types
 	if len(a.body) > 0 {
 		received.Body = io.NopCloser(bytes.NewReader(a.body))
 	}
 	ok, errs := d.validator.ValidateHttpResponse(sent, received)
 	if !ok && decodable(a.body) && (a.status != http.StatusNotFound || !unknownPath(errs)) {
-		faults = append(faults, "the document does not have this answer: "+explain(errs))
+		faults = append(faults, "the document does not have this response: "+explain(errs))
 	}
 	switch {
 	case a.status < 400 && decodable(r.body) && !hugeNumber.MatchString(r.target):
@@ -206,7 +205,7 @@ func (d *document) checkByDocument(r request, a answer) (faults []string) {
 	return faults
 }
 
-// oddPath tells of paths that the validator takes for others, or breaks on.
+// oddPath reports whether the validator misreads the path or fails on it.
 func oddPath(target string) bool {
 	path, _, _ := strings.Cut(target, "?")
 	return !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") || strings.Contains(path, "//") ||
@@ -217,8 +216,8 @@ func unknownPath(errs []*validation.ValidationError) bool {
 	return len(errs) == 1 && errs[0].ValidationType == "path"
 }
 
-// decodable reports whether the validator can read the body: it has no place for
-// numbers beyond those of float64, nor in parameters for those beyond int64.
+// decodable reports whether the validator can decode the body: it does not support numbers
+// beyond float64, nor parameters beyond int64.
 func decodable(body []byte) bool {
 	var v any
 	return !json.Valid(body) || json.Unmarshal(body, &v) == nil
@@ -226,20 +225,20 @@ func decodable(body []byte) bool {
 
 var hugeNumber = regexp.MustCompile(`=[0-9]{19,}`)
 
-// undocumented are the details of faults that no schema can have: they are about
-// what is stored, about the time, or about how two members go together.
+// undocumented are details of faults that a schema cannot express: they depend on stored
+// data, on the time, or on a combination of members.
 var undocumented = []string{
 	"names a brand that does not exist",
 	"must be in the future",
 	"must be after publishAt",
 	"is not a date-time such as 2026-01-02T15:04:05.678Z, with any offset, between the years 0000 and 9999 (UTC)",
-	"is not a nextCursor of such a move",
+	"is not a nextCursor of the same move",
 }
 
-// onlyUndocumented reports whether a problem has no other faults.
-func onlyUndocumented(a answer) bool {
+// onlyUndocumented reports whether all faults of a problem are undocumented.
+func onlyUndocumented(a response) bool {
 	var p struct{ Errors []struct{ Detail string } }
-	_ = json.Unmarshal(a.body, &p) // what is no problem has no faults
+	_ = json.Unmarshal(a.body, &p) // anything but a problem has no faults
 	for _, e := range p.Errors {
 		if !slices.Contains(undocumented, e.Detail) {
 			return false
@@ -248,13 +247,13 @@ func onlyUndocumented(a answer) bool {
 	return true
 }
 
-// placesOf returns the places that a problem's faults are at, sorted: /member,
-// (body), ?parameter or Header:.
-func placesOf(a answer) string {
+// placesOf returns the sorted locations of a problem's faults: /member, (body), ?parameter
+// or Header:.
+func placesOf(a response) string {
 	var p struct {
 		Errors []struct{ Pointer, Parameter, Header *string }
 	}
-	_ = json.Unmarshal(a.body, &p) // what is no problem has no faults
+	_ = json.Unmarshal(a.body, &p) // anything but a problem has no faults
 	var places []string
 	for _, e := range p.Errors {
 		switch {

@@ -9,14 +9,14 @@ import (
 	"atrium/internal/store/engine"
 )
 
-func TestARunningServiceDeletesWhatIsTooMuchForARequestThatErases(t *testing.T) {
+func TestLargeErasureCompletesInTheBackground(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		size := func() int { return len(s.export(t, s.north)) }
 		before := size()
 		const account = "account_00000000000000000000erased"
 		var lines strings.Builder
 		fmt.Fprintf(&lines, `{"kind":"account","accountId":%q,"domain":"erased.example"}`, account)
-		for range 8000 { // the request deletes 2,000; meanwhile the service deletes others
+		for range 8000 { // the request deletes 2,000, the background job the others
 			fmt.Fprintf(&lines, "\n"+`{"kind":"accountLog","accountId":%q,"source":"crm","payload":{}}`, account)
 		}
 		s.load(t, s.north, lines.String())
@@ -34,13 +34,13 @@ func TestARunningServiceDeletesWhatIsTooMuchForARequestThatErases(t *testing.T) 
 		}
 		for deadline := time.Now().Add(20 * time.Second); size() > before; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("%d records are left, and there were %d before", size(), before)
+				t.Fatalf("%d records are left of %d", size(), before)
 			}
 		}
 	})
 }
 
-func TestAnErasureThatAReadHoldsUpIsCompletedAfterIt(t *testing.T) {
+func TestErasureCompletesAfterAConcurrentRead(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		s.load(t, s.north, `{"kind":"account","accountId":"account_00000000000000000000erased","domain":"erased.example"}
 {"kind":"prospect","prospectId":"prospect_00000000000000000000erased","name":"Erased"}`)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// notStrict are bodies that are no strict JSON, or no object, with the place
-// that the answer names ("" for any one).
+// notStrict are bodies that are not strict JSON, or not an object, each with the location
+// in the response ("" for any location).
 var notStrict = map[string]string{
 	``:     "(body)",
 	` `:    "(body)",
@@ -21,7 +21,7 @@ var notStrict = map[string]string{
 	`[]`:   "(body)",
 	`[{"source":"a","payload":{},"name":"a"}]`: "(body)",
 
-	// the same name twice, at any depth and however it is spelled
+	// duplicate names, at any depth and with any escapes
 	`{"source":"a","source":"a","payload":{},"name":"a"}`:            "/source",
 	`{"source":"a","payload":{},"name":"a","name":"b"}`:              "/name",
 	`{"source":"a","payload":{},"name":"a","x":1,"x":2}`:             "/x",
@@ -33,7 +33,7 @@ var notStrict = map[string]string{
 	`{"source":"a","payload":{"😀":1,"\ud83d\ude00":1},"name":"a"}`:   "/payload/😀",
 	`{"unknown":{"a":{},"a":{}},"source":"a","payload":{},"name":1}`: "/unknown/a",
 
-	// text that is none
+	// invalid text
 	"{\"source\":\"\xff\",\"payload\":{},\"name\":\"a\"}":                "/source",
 	"{\"source\":\"a\",\"payload\":{\"a\":\"\xc3\"},\"name\":\"a\"}":     "/payload/a",
 	"{\"source\":\"a\",\"payload\":{\"a\":\"\xc0\xaf\"},\"name\":\"a\"}": "/payload/a",
@@ -92,7 +92,7 @@ var notStrict = map[string]string{
 	`{"source":"a","payload":{"a":[}},"name":"a"}`:            "",
 }
 
-func TestABodyThatIsNotStrictJSONIsRefusedWithThePlaceOfItsFirstFault(t *testing.T) {
+func TestInvalidJSONIsRejectedWithTheLocationOfItsFirstFault(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		before := s.export(t, s.north)
 		for body, place := range notStrict {
@@ -119,10 +119,10 @@ func patch(s *service, account, body string, header ...string) request {
 	}
 }
 
-func TestNestingOf64LevelsIsTakenAndOneMoreIsRefused(t *testing.T) {
+func TestNestingIsLimitedTo64Levels(t *testing.T) {
 	nest := func(n int, open, shut string) string { return strings.Repeat(open, n) + strings.Repeat(shut, n) }
 	onEveryEngine(t, func(t *testing.T, s *service) {
-		for form, levels := range map[string]int{ // of the body, as the form has them
+		for form, levels := range map[string]int{ // of the body in this form
 			`{"source":"a","name":"a","payload":{"a":%s}}`:        2,
 			`{"source":"a","name":"a","payload":{},"x":%s}`:       1,
 			`{"x":%s,"source":"a","name":"a","payload":{}}`:       1,
@@ -150,9 +150,9 @@ func TestNestingOf64LevelsIsTakenAndOneMoreIsRefused(t *testing.T) {
 	})
 }
 
-// large writes a body until the server has enough, and returns the answer and
-// how much of it the network took.
-func (s *service) large(t *testing.T, head string, piece []byte, times int) (a answer, written int) {
+// large writes a body until the server stops reading. It returns the response and the
+// number of bytes written.
+func (s *service) large(t *testing.T, head string, piece []byte, times int) (a response, written int) {
 	t.Helper()
 	conn := s.dial(t)
 	defer func() { _ = conn.Close() }()
@@ -172,7 +172,7 @@ func (s *service) large(t *testing.T, head string, piece []byte, times int) (a a
 	return a, <-total
 }
 
-func TestALargeOrEndlessBodyIsCutOffEarly(t *testing.T) {
+func TestOversizedBodiesAreRejectedEarly(t *testing.T) {
 	piece := bytes.Repeat([]byte("x"), 64<<10)
 	chunk := fmt.Appendf(nil, "%x\r\n%s\r\n", len(piece), piece)
 	start := "POST /v0/account_logs HTTP/1.1\r\nHost: atrium.test\r\nConnection: close\r\nx-api-key: %s\r\n"
@@ -191,7 +191,7 @@ func TestALargeOrEndlessBodyIsCutOffEarly(t *testing.T) {
 		} {
 			a, written := s.large(t, c.head, c.piece, c.times)
 			if a.status != 413 || written >= whole {
-				t.Errorf("%s: the server took %d bytes and answered %s", name, written, a)
+				t.Errorf("%s: the server read %d bytes and returned %s", name, written, a)
 			}
 			for _, fault := range checkExchange(t, post(s.north.key, ""), a) {
 				t.Errorf("%s: %s", name, fault)
@@ -200,7 +200,7 @@ func TestALargeOrEndlessBodyIsCutOffEarly(t *testing.T) {
 	})
 }
 
-func TestABodyThatBreaksOffIsRefusedAndNotKept(t *testing.T) {
+func TestTruncatedBodyIsNotStored(t *testing.T) {
 	const body = `{"source":"broken off","payload":{}}`
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		for name, framed := range map[string]string{
@@ -231,7 +231,7 @@ func TestABodyThatBreaksOffIsRefusedAndNotKept(t *testing.T) {
 	})
 }
 
-func TestSlowBodiesHoldUpNobodyAndAreTakenWhenTheyCome(t *testing.T) {
+func TestSlowBodiesBlockNoOtherRequest(t *testing.T) {
 	const slow = 200
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		conns := make([]net.Conn, slow)
@@ -245,7 +245,7 @@ func TestSlowBodiesHoldUpNobodyAndAreTakenWhenTheyCome(t *testing.T) {
 			}
 		}
 		if a := s.send(t, post(s.north.key, `{"source":"quick","payload":{}}`)); a.status != 201 {
-			t.Errorf("meanwhile, another request: %s", a)
+			t.Errorf("another request at that time: %s", a)
 		}
 		for i, conn := range conns {
 			r := post(s.north.key, fmt.Sprintf(`{"source":"slow","payload":{"n":%d}}`, i))
@@ -263,7 +263,7 @@ func TestSlowBodiesHoldUpNobodyAndAreTakenWhenTheyCome(t *testing.T) {
 	})
 }
 
-func TestNoProblemEchoesWhatWasSent(t *testing.T) {
+func TestProblemsNeverEchoInput(t *testing.T) {
 	const secret = "sesame7f3a"
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		long := strings.Repeat(secret, 40)

@@ -12,7 +12,7 @@ import (
 )
 
 // suite returns the cases of the JSON test suite whose names begin with one of the
-// letters (internal/strictjson has the rules), by their names.
+// letters, by name (see internal/strictjson).
 func suite(t *testing.T, letters string) map[string]string {
 	t.Helper()
 	file, err := os.Open("../internal/strictjson/testdata/jsontestsuite/parsing.ndjson")
@@ -33,7 +33,7 @@ func suite(t *testing.T, letters string) map[string]string {
 	return cases
 }
 
-// broken are bodies that are nothing for any operation, beside those of notStrict.
+// broken are bodies that no operation accepts, in addition to notStrict.
 func broken(t *testing.T) map[string]string {
 	t.Helper()
 	all := suite(t, "n")
@@ -76,7 +76,7 @@ func broken(t *testing.T) map[string]string {
 	return all
 }
 
-func TestWhatIsNoStrictJSONIsRefusedByEveryOperation(t *testing.T) {
+func TestEveryOperationRejectsInvalidJSON(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		client, broken := newClient(t), broken(t)
 		before := s.export(t, s.north)
@@ -107,7 +107,7 @@ func TestWhatIsNoStrictJSONIsRefusedByEveryOperation(t *testing.T) {
 	})
 }
 
-func TestAMemberInAnotherCaseIsAnotherMember(t *testing.T) {
+func TestMemberNamesAreCaseSensitive(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		client := newClient(t)
 		for _, o := range operations(t) {
@@ -119,12 +119,12 @@ func TestAMemberInAnotherCaseIsAnotherMember(t *testing.T) {
 						continue
 					}
 					a := s.ask(t, client, o.method, target, `{"`+other+`":null}`)
-					if isManaged(target) { // where it is unknown
+					if isManaged(target) { // unknown in the management API
 						if a.status != 400 || !strings.Contains(string(a.body), `"is not a member that is known here"`) {
-							t.Errorf("%s %s takes %q: %s", o.method, target, other, a)
+							t.Errorf("%s %s accepts %q: %s", o.method, target, other, a)
 						}
-					} else if a.status != 400 || placesOf(a) != "/name" && placesOf(a) != "/payload /source" { // what is missing
-						t.Errorf("%s %s takes %q: %s", o.method, target, other, a)
+					} else if a.status != 400 || placesOf(a) != "/name" && placesOf(a) != "/payload /source" { // missing members
+						t.Errorf("%s %s accepts %q: %s", o.method, target, other, a)
 					}
 				}
 			}
@@ -132,7 +132,7 @@ func TestAMemberInAnotherCaseIsAnotherMember(t *testing.T) {
 	})
 }
 
-// kept are values that a payload may have, and that come back as they are.
+// kept are values that a payload may have, which must be returned unchanged.
 func kept(t *testing.T) map[string]string {
 	t.Helper()
 	all := suite(t, "yi")
@@ -155,7 +155,7 @@ func kept(t *testing.T) map[string]string {
 	return all
 }
 
-func TestAPayloadComesBackByteForByte(t *testing.T) {
+func TestPayloadIsReturnedByteForByte(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		client := newClient(t)
 		back := func(name, id, payload string) {
@@ -190,7 +190,7 @@ func TestAPayloadComesBackByteForByte(t *testing.T) {
 	})
 }
 
-func TestAPayloadThatIsNoStrictJSONIsRefused(t *testing.T) {
+func TestInvalidPayloadIsRejected(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		client := newClient(t)
 		for name, value := range suite(t, "n") {

@@ -12,7 +12,7 @@ import (
 )
 
 // A managedOperation is an operation of the management API that needs a key, with a
-// request for it that names nothing.
+// request for resources that do not exist.
 type managedOperation struct {
 	scopes  []atrium.Scope
 	request request
@@ -35,7 +35,7 @@ func managedOperations(t *testing.T) (all []managedOperation) {
 				RequestBody *struct{}
 			}
 			if json.Unmarshal(raw, &operation) != nil || operation.Scopes == nil {
-				continue // not an operation, or an open one
+				continue // not an operation, or one that needs no key
 			}
 			r := request{method: strings.ToUpper(method), target: pathParameter.ReplaceAllString(path, "none")}
 			if operation.RequestBody != nil {
@@ -50,7 +50,7 @@ func managedOperations(t *testing.T) (all []managedOperation) {
 	return all
 }
 
-func TestEveryOperationOfTheManagementAPIIsServedToTheScopesThatItNames(t *testing.T) {
+func TestManagementOperationsRequireTheirScopes(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		keys := map[atrium.Scope]string{}
 		for _, scope := range append(atrium.ManageScopes(), atrium.ExternalScopes()...) {
@@ -75,7 +75,7 @@ func TestEveryOperationOfTheManagementAPIIsServedToTheScopesThatItNames(t *testi
 	})
 }
 
-func TestEveryRequestOfTheManagementAPIWithAnUnknownMemberIsRefusedByItsName(t *testing.T) {
+func TestManagementOperationsRejectUnknownMembers(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		for _, op := range managedOperations(t) {
 			r := op.request

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// prospectLines are import lines of an account and of prospects that are linked to it.
+// prospectLines are import lines of an account and of prospects linked to it.
 func prospectLines(account string, n int) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"kind":"account","accountId":%q,"domain":"crowded.example"}`+"\n", account)
@@ -28,14 +28,14 @@ const (
 	crowdSize = 20_000
 )
 
-// crowdedAccount is what both APIs show of an account, as far as it is compared.
+// crowdedAccount has the compared members of an account, as both APIs show it.
 type crowdedAccount struct {
 	AccountID, Name string
 	LinkedProspects []struct{ ProspectID, Slug string }
 	Merged          []struct{ AccountID string }
 }
 
-func decodeCrowded(t *testing.T, a answer) (shown crowdedAccount) {
+func decodeCrowded(t *testing.T, a response) (shown crowdedAccount) {
 	t.Helper()
 	if err := json.Unmarshal(a.body, &shown); err != nil {
 		t.Fatalf("%d with %d bytes: %v", a.status, len(a.body), err)
@@ -43,8 +43,8 @@ func decodeCrowded(t *testing.T, a answer) (shown crowdedAccount) {
 	return shown
 }
 
-// wantCrowd holds that a response has all of the prospects in order.
-func wantCrowd(t *testing.T, a answer) {
+// wantCrowd checks that a response has all prospects in order.
+func wantCrowd(t *testing.T, a response) {
 	t.Helper()
 	shown := decodeCrowded(t, a)
 	for i, p := range shown.LinkedProspects {
@@ -57,7 +57,8 @@ func wantCrowd(t *testing.T, a answer) {
 	}
 }
 
-// onEachEngine is onEveryEngine for a test that measures the process: no other one runs at the same time.
+// onEachEngine is onEveryEngine for a test that measures the process, so engines do not
+// run in parallel.
 func onEachEngine(t *testing.T, test func(t *testing.T, s *service)) {
 	t.Helper()
 	for _, e := range engines {
@@ -65,7 +66,7 @@ func onEachEngine(t *testing.T, test func(t *testing.T, s *service)) {
 	}
 }
 
-func TestAnAccountWithManyProspectsIsServedInBoundedMemory(t *testing.T) {
+func TestAccountWithManyProspectsUsesBoundedMemory(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, s *service) {
 		s.load(t, s.north, prospectLines(crowded, crowdSize))
 		r := get("/v0/accounts/"+crowded, "x-api-key: "+s.north.key)
@@ -91,7 +92,7 @@ func TestAnAccountWithManyProspectsIsServedInBoundedMemory(t *testing.T) {
 			t.Fatalf("%.100s, %v", part, err)
 		}
 		if grown := heap() - before; grown > most {
-			t.Errorf("a reader in the middle of its response holds %d bytes, want %d at most", grown, most)
+			t.Errorf("a reader in the middle of its response holds %d bytes, want at most %d", grown, most)
 		}
 		if n, err := io.Copy(io.Discard, conn); err != nil || n < crowdSize*500-int64(len(part)) {
 			t.Errorf("the rest has %d bytes, %v", n, err)
@@ -99,11 +100,11 @@ func TestAnAccountWithManyProspectsIsServedInBoundedMemory(t *testing.T) {
 	})
 }
 
-func TestAnAccountWithManyProspectsIsConditionalAsAnyOther(t *testing.T) {
+func TestAccountWithManyProspectsSupportsConditionalRequests(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		s.load(t, s.north, prospectLines(crowded, 300))
 		external, manage := "/v0/accounts/"+crowded, "/manage/v0/accounts/"+crowded
-		send := func(method, target, body string, header ...string) answer {
+		send := func(method, target, body string, header ...string) response {
 			t.Helper()
 			r := request{method: method, target: target, header: append([]string{"x-api-key: " + s.north.keyFor(target)}, header...)}
 			if body != "" {
@@ -115,7 +116,7 @@ func TestAnAccountWithManyProspectsIsConditionalAsAnyOther(t *testing.T) {
 			}
 			return a
 		}
-		want := func(what string, a answer, status int) {
+		want := func(what string, a response, status int) {
 			t.Helper()
 			if a.status != status {
 				t.Errorf("%s: %d %.200s, want %d", what, a.status, a.body, status)
@@ -135,7 +136,7 @@ func TestAnAccountWithManyProspectsIsConditionalAsAnyOther(t *testing.T) {
 			head := send(http.MethodHead, target, "", `If-None-Match: "other"`)
 			want("its headers", head, 200)
 			if head.header.Get("ETag") != tag || head.header.Get("Content-Length") != strconv.Itoa(len(a.body)) {
-				t.Errorf("HEAD says %v, and the body has %d bytes", head.header, len(a.body))
+				t.Errorf("HEAD has %v, but the body has %d bytes", head.header, len(a.body))
 			}
 
 			want("a change of another state", send(http.MethodPatch, target, `{"name":"Other"}`, `If-Match: "other"`), 412)
@@ -150,7 +151,7 @@ func TestAnAccountWithManyProspectsIsConditionalAsAnyOther(t *testing.T) {
 			}
 			want("the same again", send(http.MethodPatch, target, `{"name":"Other"}`, "If-Match: "+tag), 412)
 
-			// Entries do not get in the way.
+			// Entries are allowed.
 			want("an entry", s.send(t, post(s.north.key, `{"source":"a","payload":{},"accountId":"`+crowded+`"}`)), 201)
 			want("a change after an entry", send(http.MethodPatch, target, `{"name":"After"}`, "If-Match: "+now.header.Get("ETag")), 200)
 			want("a change without a condition that there is", send(http.MethodPatch, target, `{"name":"Any"}`, "If-Match: *"), 200)

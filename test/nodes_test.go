@@ -13,7 +13,7 @@ import (
 	"atrium/test/nodes"
 )
 
-func TestThreeNodesAnswerAsTheScriptsSay(t *testing.T) {
+func TestScriptsOnThreeNodes(t *testing.T) {
 	clusters := map[string]*cluster{"three nodes": startCluster(t, false), "three nodes on a pool": startCluster(t, true)}
 	runScripts(t, func(name string, run runner) {
 		for way, c := range clusters {
@@ -26,17 +26,16 @@ func TestThreeNodesAnswerAsTheScriptsSay(t *testing.T) {
 	})
 }
 
-// A cluster is three processes on one PostgreSQL database, with HAProxy before them,
-// so that a request goes to another one than that before it.
+// A cluster is three processes on one PostgreSQL database behind HAProxy, which sends
+// consecutive requests to different nodes.
 type cluster struct {
 	db    engine.DB
 	store *store.Store
-	front string // as deploy/haproxy.cfg has it
-	wire  string // passes on the very bytes
+	front string // HTTP front end, as in deploy/haproxy.cfg
+	wire  string // TCP front end, which forwards bytes unchanged
 }
 
-// startCluster starts a cluster. With a pool, its nodes share few connections to the
-// database.
+// startCluster starts a cluster. If pooled, its nodes share a small connection pool.
 func startCluster(t *testing.T, pooled bool) *cluster {
 	t.Helper()
 	server := postgrestest.Shared(t)
@@ -56,7 +55,7 @@ func startCluster(t *testing.T, pooled bool) *cluster {
 	return c
 }
 
-// service returns the cluster with tenants that are the test's own.
+// service returns the cluster with new tenants.
 func (c *cluster) service(t *testing.T, addr string) *service {
 	t.Helper()
 	s := &service{addr: addr, proxied: true, db: c.db, store: c.store, vars: map[string]string{}}

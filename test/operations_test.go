@@ -15,18 +15,18 @@ import (
 	"atrium/api"
 )
 
-// An operation is one of the documents', whichever it is: what holds for all of them is
-// tested for those that will be added.
+// An operation is an operation of either document. Tests that cover all of them also cover
+// operations that are added later.
 type operation struct {
 	method, path string
 	takesJSON    bool
 	needsBody    bool
-	members      []string // of the body
-	list         bool     // it has the parameter cursor
-	filters      []string // the other parameters of a list, each as it is not by default
+	members      []string // of the request body
+	list         bool     // has the parameter cursor
+	filters      []string // other parameters of a list, each with a value other than its default
 }
 
-// operations returns those of both documents.
+// operations returns the operations of both documents.
 func operations(t *testing.T) (all []operation) {
 	t.Helper()
 	for _, d := range []api.Document{api.External, api.Manage} {
@@ -34,7 +34,7 @@ func operations(t *testing.T) (all []operation) {
 		if err := json.Unmarshal(d.JSON(), &document); err != nil {
 			t.Fatal(err)
 		}
-		// at follows names into the document, and references where they are.
+		// at returns the value at a path in the document, and follows references.
 		var at func(v any, names ...string) any
 		at = func(v any, names ...string) any {
 			object, _ := v.(map[string]any)
@@ -66,7 +66,7 @@ func operations(t *testing.T) (all []operation) {
 				for _, p := range parameters {
 					name, _ := at(p, "name").(string)
 					switch {
-					case at(p, "in") != "query", name == "limit", name == "include": // which change nothing of what is in the list
+					case at(p, "in") != "query", name == "limit", name == "include": // these do not change which items the list has
 					case name == "cursor":
 						found.list = true
 					default:
@@ -83,7 +83,7 @@ func operations(t *testing.T) (all []operation) {
 	return all
 }
 
-// sample returns a value of a parameter that is not its default.
+// sample returns a value of a parameter other than its default.
 func sample(schema any, at func(v any, names ...string) any) string {
 	if values, ok := at(schema, "enum").([]any); ok {
 		for _, v := range slices.Backward(values) {
@@ -106,10 +106,9 @@ func sample(schema any, at func(v any, names ...string) any) string {
 
 var parameter = regexp.MustCompile(`{[a-z_]+}`)
 
-// ask asks for an operation on a path, as whoever may ask for any, and returns the
-// answer. Connections are used again: it is for many requests, none of which is odd
-// before its body.
-func (s *service) ask(t *testing.T, client *http.Client, method, target, body string) answer {
+// ask sends a request with a key that has all scopes, and returns the response. It reuses
+// connections, because there are many requests and only their bodies are unusual.
+func (s *service) ask(t *testing.T, client *http.Client, method, target, body string) response {
 	t.Helper()
 	r, err := http.NewRequest(method, "http://"+s.addr+target, strings.NewReader(body))
 	if err != nil {
@@ -124,21 +123,21 @@ func (s *service) ask(t *testing.T, client *http.Client, method, target, body st
 	if method != http.MethodGet && method != http.MethodPost {
 		r.Header.Set("If-Match", "*")
 	}
-	response, err := client.Do(r)
+	res, err := client.Do(r)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, target, err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	got, err := io.ReadAll(response.Body)
+	defer func() { _ = res.Body.Close() }()
+	got, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{response.StatusCode, response.Header, got}
+	return response{res.StatusCode, res.Header, got}
 }
 
-// newClient returns a client that keeps a connection.
+// newClient returns a client that reuses its connection.
 func newClient(t *testing.T) *http.Client {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: patience}
+	return &http.Client{Transport: transport, Timeout: exchangeTimeout}
 }

@@ -34,8 +34,7 @@ func (s *service) list(t *testing.T, query string) (l list) {
 	return l
 }
 
-// pageLines are import lines of pages with few creation times, so that many are
-// equal.
+// pageLines are import lines of pages with only a few different creation times.
 func pageLines(r *rand.Rand, prefix string, n int) string {
 	var b bytes.Buffer
 	for i := range n {
@@ -47,9 +46,9 @@ func pageLines(r *rand.Rand, prefix string, n int) string {
 	return b.String()
 }
 
-func TestAListThatIsFollowedWhilePagesComeAndGoMeetsEachThatStaysOnce(t *testing.T) {
+func TestPagingDuringChangesReturnsEachRemainingItemOnce(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
-		r := rand.New(rand.NewPCG(1, 2)) // the same course every time
+		r := rand.New(rand.NewPCG(1, 2)) // deterministic
 		s.load(t, s.north, pageLines(r, "first", 300))
 		for round, filter := range []string{"", "status=draft&"} {
 			stays := map[string]bool{}

@@ -25,7 +25,7 @@ const (
 	instant = `[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z`
 )
 
-// kinds are what a matcher can ask of a text.
+// kinds are the kinds of text that a matcher can require.
 var kinds = map[string]*regexp.Regexp{
 	"account":  regexp.MustCompile(`^account_` + id26 + `$`),
 	"audience": regexp.MustCompile(`^audience_` + id26 + `$`),
@@ -46,8 +46,8 @@ var kinds = map[string]*regexp.Regexp{
 	"hash":     regexp.MustCompile(`^[0-9a-f]{64}$`),
 }
 
-// expand replaces {{name}} by the variable and {{"text"*3}} by a Go string, so
-// many times. Matchers stay.
+// expand replaces {{name}} with the variable and {{"text"*3}} with a Go string, repeated.
+// It leaves matchers unchanged.
 func expand(text string, vars map[string]string) (expanded string, err error) {
 	expanded = placeholder.ReplaceAllStringFunc(text, func(whole string) string {
 		inside := whole[2 : len(whole)-2]
@@ -64,16 +64,16 @@ func expand(text string, vars map[string]string) (expanded string, err error) {
 		}
 		value, ok := vars[inside]
 		if !ok {
-			err = fmt.Errorf("there is no variable %q", inside)
+			err = fmt.Errorf("unknown variable %q", inside)
 		}
 		return value
 	})
 	return expanded, err
 }
 
-// matchText compares a text with a pattern: a matcher, or the text itself. A
-// matcher asks for a kind, or compares with a variable: instants are in the order
-// of their texts. One with a name sets the variable.
+// matchText compares a text with a pattern: a matcher, or the text itself. A matcher
+// requires a kind, or compares with a variable; times compare as texts. A matcher with a
+// name sets the variable.
 func matchText(want, got string, vars map[string]string) string {
 	m := matcher.FindStringSubmatch(want)
 	if m == nil {
@@ -98,8 +98,8 @@ func matchText(want, got string, vars map[string]string) string {
 	return ""
 }
 
-// matchJSON compares JSON values. In want, a string may be a matcher, and a
-// member or a last element "..." allows others beside those that are named.
+// matchJSON compares JSON values. In want, a string may be a matcher, and a member or last
+// element "..." allows additional ones.
 func matchJSON(at string, want, got any, vars map[string]string) (faults []string) {
 	fault := func(format string, args ...any) []string {
 		return append(faults, at+": "+fmt.Sprintf(format, args...))
@@ -148,7 +148,7 @@ func matchJSON(at string, want, got any, vars map[string]string) (faults []strin
 		if wrong := matchText(want, text, vars); wrong != "" {
 			return fault("%s", wrong)
 		}
-	default: // a number, as it is written, or a literal
+	default: // a number, compared as text, or a literal
 		if want != got {
 			return fault("is %s, want %s", show(got), show(want))
 		}
@@ -156,7 +156,7 @@ func matchJSON(at string, want, got any, vars map[string]string) (faults []strin
 	return faults
 }
 
-// readJSON keeps numbers as they are written.
+// readJSON decodes JSON and keeps the text of numbers.
 func readJSON(text []byte) (any, error) {
 	return jsonschema.UnmarshalJSON(bytes.NewReader(text))
 }

@@ -18,8 +18,8 @@ import (
 
 const crowd = 500
 
-// Paces of storage: as it is, or held up until what was sent has piled up, so
-// that many requests are met in one transaction.
+// Paces of storage: at normal speed, or blocked until all requests are queued, so that
+// they share a transaction.
 const (
 	running = "as they come"
 	heldUp  = "piled up"
@@ -38,8 +38,8 @@ func inEveryPace(t *testing.T, test func(t *testing.T, s *service, pace string))
 	}
 }
 
-// holdUp keeps storage from committing for a while. An entry that waits for it
-// keeps those that come later waiting together.
+// holdUp blocks commits for a while. An entry that waits for the commit makes the writer
+// queue later ones.
 func (s *service) holdUp(t *testing.T) (wait func()) {
 	t.Helper()
 	var once sync.Once
@@ -64,16 +64,16 @@ func (s *service) holdUp(t *testing.T) (wait func()) {
 	}
 }
 
-// atOnce sends n requests that wait for each other, each on a connection of its
-// own, and returns the answers in their order.
-func (s *service) atOnce(t *testing.T, pace string, n int, of func(i int) request) []answer {
+// atOnce sends n concurrent requests, each on a new connection, and returns the responses
+// in the order of the requests.
+func (s *service) atOnce(t *testing.T, pace string, n int, of func(i int) request) []response {
 	t.Helper()
 	if pace == heldUp {
 		defer s.holdUp(t)()
 	}
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: n}}
+	client := &http.Client{Timeout: exchangeTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: n}}
 	defer client.CloseIdleConnections()
-	answers, errs := make([]answer, n), make([]error, n)
+	responses, errs := make([]response, n), make([]error, n)
 	var ready, done sync.WaitGroup
 	ready.Add(n)
 	for i := range n {
@@ -89,14 +89,14 @@ func (s *service) atOnce(t *testing.T, pace string, n int, of func(i int) reques
 		done.Go(func() {
 			ready.Done()
 			ready.Wait()
-			response, err := client.Do(sent)
+			res, err := client.Do(sent)
 			if err != nil {
 				errs[i] = err
 				return
 			}
-			defer func() { _ = response.Body.Close() }()
-			b, err := io.ReadAll(response.Body)
-			answers[i], errs[i] = answer{response.StatusCode, response.Header, b}, err
+			defer func() { _ = res.Body.Close() }()
+			b, err := io.ReadAll(res.Body)
+			responses[i], errs[i] = response{res.StatusCode, res.Header, b}, err
 		})
 	}
 	done.Wait()
@@ -105,38 +105,38 @@ func (s *service) atOnce(t *testing.T, pace string, n int, of func(i int) reques
 			t.Fatalf("request %d: %v", i, err)
 		}
 	}
-	return answers
+	return responses
 }
 
 type receipt struct{ AccountID, AccountLogID, CreatedAt string }
 
-func receiptOf(t *testing.T, a answer) (r receipt) {
+func receiptOf(t *testing.T, a response) (r receipt) {
 	t.Helper()
 	if err := json.Unmarshal(a.body, &r); err != nil || r.AccountLogID == "" {
-		t.Fatalf("%s is no receipt: %v", a, err)
+		t.Fatalf("%s is not a receipt: %v", a, err)
 	}
 	return r
 }
 
-func TestOneRequestSentByManyAtOnceMakesOneEntryAndAnswersAll(t *testing.T) {
+func TestConcurrentReplaysCreateOneEntry(t *testing.T) {
 	inEveryPace(t, func(t *testing.T, s *service, pace string) {
 		body := `{"source":"crowd","payload":{"a":1},"domain":"crowd.example","name":"Crowd","idempotencyKey":"crowd"}`
-		answers := s.atOnce(t, pace, crowd, func(int) request { return post(s.north.key, body) })
+		responses := s.atOnce(t, pace, crowd, func(int) request { return post(s.north.key, body) })
 		first := 0
-		for i, a := range answers {
-			if a.status != 201 || !bytes.Equal(a.body, answers[0].body) || receiptOf(t, a).CreatedAt < "2020" {
-				t.Fatalf("answer %d is %s, the first %s", i, a, answers[0])
+		for i, a := range responses {
+			if a.status != 201 || !bytes.Equal(a.body, responses[0].body) || receiptOf(t, a).CreatedAt < "2020" {
+				t.Fatalf("response %d is %s, the first %s", i, a, responses[0])
 			}
 			switch a.header.Get("Idempotency-Replayed") {
 			case "":
 				first++
 			case "true":
 			default:
-				t.Fatalf("answer %d has %v", i, a.header)
+				t.Fatalf("response %d has %v", i, a.header)
 			}
 		}
 		if first != 1 {
-			t.Errorf("%d answers are no replay, want 1", first)
+			t.Errorf("%d responses are not replays, want 1", first)
 		}
 		if n := s.count(t, s.north, `"idempotencyKey":"crowd"`); n != 1 {
 			t.Errorf("%d entries are stored, want 1", n)
@@ -144,14 +144,14 @@ func TestOneRequestSentByManyAtOnceMakesOneEntryAndAnswersAll(t *testing.T) {
 	})
 }
 
-func TestTheFirstEntriesOfADomainSentAtOnceMakeOneAccount(t *testing.T) {
+func TestConcurrentFirstEntriesCreateOneAccount(t *testing.T) {
 	inEveryPace(t, func(t *testing.T, s *service, pace string) {
-		answers := s.atOnce(t, pace, crowd, func(i int) request {
+		responses := s.atOnce(t, pace, crowd, func(i int) request {
 			spelling := []string{"new.example", "WWW.New.Example", "https://new.example/a"}[i%3]
 			return post(s.north.key, fmt.Sprintf(`{"source":"rush","payload":{"n":%d},"domain":%q,"name":"Name %d"}`, i, spelling, i))
 		})
 		accounts, entries, newest := map[string]bool{}, map[string]bool{}, ""
-		for _, a := range answers {
+		for _, a := range responses {
 			if a.status != 201 {
 				t.Fatal(a)
 			}
@@ -178,16 +178,16 @@ func TestTheFirstEntriesOfADomainSentAtOnceMakeOneAccount(t *testing.T) {
 	})
 }
 
-func TestOfDifferentRequestsWithOneKeyExactlyOneWins(t *testing.T) {
+func TestConcurrentRequestsWithOneKeyHaveOneWinner(t *testing.T) {
 	const bodies = 25
 	inEveryPace(t, func(t *testing.T, s *service, pace string) {
 		for round := range 3 {
-			answers := s.atOnce(t, pace, crowd/2, func(i int) request {
+			responses := s.atOnce(t, pace, crowd/2, func(i int) request {
 				return post(s.north.key, fmt.Sprintf(`{"source":"mixed","payload":{"n":%d},"domain":"d%d.example"}`, i%bodies, i%bodies),
 					fmt.Sprintf("Idempotency-Key: mixed %d", round))
 			})
 			winners := map[int]string{}
-			for i, a := range answers {
+			for i, a := range responses {
 				if a.status == 201 {
 					winners[i%bodies] = string(a.body)
 				}
@@ -195,10 +195,10 @@ func TestOfDifferentRequestsWithOneKeyExactlyOneWins(t *testing.T) {
 			if len(winners) != 1 {
 				t.Fatalf("%d bodies have won: %v", len(winners), winners)
 			}
-			for i, a := range answers {
+			for i, a := range responses {
 				won, ok := winners[i%bodies]
 				if ok && (a.status != 201 || string(a.body) != won) || !ok && a.status != 422 {
-					t.Fatalf("answer %d, of a body that won %v: %s", i, ok, a)
+					t.Fatalf("response %d, of a body that won %v: %s", i, ok, a)
 				}
 			}
 			if n := s.count(t, s.north, fmt.Sprintf(`"idempotencyKey":"mixed %d"`, round)); n != 1 {
@@ -208,18 +208,18 @@ func TestOfDifferentRequestsWithOneKeyExactlyOneWins(t *testing.T) {
 	})
 }
 
-func TestAKeyThatSomeRequestsCannotUseIsBoundByOneThatCan(t *testing.T) {
+func TestRejectedRequestsLeaveTheKeyFree(t *testing.T) {
 	inEveryPace(t, func(t *testing.T, s *service, pace string) {
-		answers := s.atOnce(t, pace, crowd/2, func(i int) request {
+		responses := s.atOnce(t, pace, crowd/2, func(i int) request {
 			account := s.vars["acme"]
 			if i%2 == 0 {
 				account = "account_" + s.vars["nobody"]
 			}
 			return post(s.north.key, fmt.Sprintf(`{"source":"half","payload":{},"accountId":%q,"idempotencyKey":"half"}`, account))
 		})
-		for i, a := range answers {
+		for i, a := range responses {
 			if i%2 == 1 && a.status != 201 || i%2 == 0 && a.status != 404 && a.status != 422 {
-				t.Fatalf("answer %d: %s", i, a)
+				t.Fatalf("response %d: %s", i, a)
 			}
 		}
 		if n := s.count(t, s.north, `"idempotencyKey":"half"`); n != 1 {
@@ -228,24 +228,24 @@ func TestAKeyThatSomeRequestsCannotUseIsBoundByOneThatCan(t *testing.T) {
 	})
 }
 
-func TestOfManyRenamesOfOneStateExactlyOneSucceeds(t *testing.T) {
+func TestConcurrentConditionalRenamesHaveOneWinner(t *testing.T) {
 	inEveryPace(t, func(t *testing.T, s *service, pace string) {
 		path := "/v0/accounts/" + s.vars["acme"]
 		tag := s.send(t, get(path, "x-api-key: "+s.north.key)).header.Get("ETag")
-		answers := s.atOnce(t, pace, 100, func(i int) request {
-			if i%2 == 0 { // activity, which must not get in the way
+		responses := s.atOnce(t, pace, 100, func(i int) request {
+			if i%2 == 0 { // concurrent activity
 				return post(s.north.key, fmt.Sprintf(`{"source":"busy","payload":{},"accountId":%q}`, s.vars["acme"]))
 			}
 			return patch(s, "acme", fmt.Sprintf(`{"name":"Name %d"}`, i), "If-Match: "+tag)
 		})
 		renamed := ""
-		for i, a := range answers {
+		for i, a := range responses {
 			switch {
 			case i%2 == 0 && a.status == 201, i%2 == 1 && a.status == 412:
 			case i%2 == 1 && a.status == 200 && renamed == "":
 				renamed = fmt.Sprintf(`"name":"Name %d"`, i)
 			default:
-				t.Fatalf("answer %d: %s", i, a)
+				t.Fatalf("response %d: %s", i, a)
 			}
 		}
 		if a := s.send(t, get(path, "x-api-key: "+s.north.key)); renamed == "" || !strings.Contains(string(a.body), renamed) {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A script is a text of blocks. A block has a title that says what holds, and
-// steps, with "then" between them:
+// A script is a text file of blocks. A block has a title that states a rule, and steps,
+// separated by "then":
 //
 //	### a name fills an account that has none
 //	| name | how         |
@@ -28,29 +28,28 @@ import (
 //
 //	{"accountId":"{{bare}}","createdAt":"{{at is time}}","...":"..."}
 //
-// With a table, the block runs once for each row, whose cells are variables
-// there. A request is sent byte for byte as it is written. It has the x-api-key
-// of the tenant north and, with a body, the Content-Type application/json unless
-// it has the header itself or leaves it out with "!Name".
+// With a table, the block runs once per row, with the cells as variables. A request is
+// sent byte for byte as written. It has the x-api-key of the tenant north and, with a
+// body, the Content-Type application/json, unless it sets the header itself or omits it
+// with "!Name".
 //
 // Scripts of the external API are in http/, those of the management API in manage/.
-// A target under /manage has north's key with the scope manage instead.
+// Requests to /manage use a key of north with the scope manage.
 //
-// Of an answer, the status is compared and all that follows: the places of all
-// faults, behind a 400 (/member, (body), ?parameter, Header:); headers, "!Name"
-// for one that must not be there; and the body: JSON with every member, the very
-// bytes behind "= ", or a part of them behind "~ ". What every answer must be,
-// checkExchange knows.
+// Of a response, the status is compared, and everything that follows: the locations of all
+// faults after a 400 (/member, (body), ?parameter, Header:); headers, "!Name" for one that
+// must be absent; and the body: JSON with every member, exact bytes after "= ", or a
+// substring after "~ ". checkExchange checks the rules for all responses.
 //
-// pattern_test.go has the placeholders. Lines that begin with # are comments.
-// A step may also be one of:
+// pattern_test.go has the placeholders. Lines that begin with # are comments. A step may
+// also be one of:
 //
 //	@let NAME VALUE      set a variable
 //	@import LINE         import a line into north
 //	@delete NAME         soft-delete the page with the name
 //	@stored PATTERN      exactly one line of north's export is so
 //	@count N TEXT        exactly N lines of north's export have the text
-func TestTheServiceAnswersAsTheScriptsSay(t *testing.T) {
+func TestScripts(t *testing.T) {
 	runScripts(t, func(name string, run runner) {
 		for _, e := range engines {
 			run(e.name, func(t *testing.T) *service { return start(t, e.open(t)) })
@@ -61,10 +60,10 @@ func TestTheServiceAnswersAsTheScriptsSay(t *testing.T) {
 	})
 }
 
-// A runner runs one script on the service that start returns, as a subtest.
+// A runner runs one script as a subtest on the service that start returns.
 type runner func(way string, start func(t *testing.T) *service)
 
-// runScripts runs every script in the ways that ways runs it.
+// runScripts runs every script with the runners of ways.
 func runScripts(t *testing.T, ways func(name string, run runner)) {
 	t.Helper()
 	t.Parallel()
@@ -89,8 +88,7 @@ func runScripts(t *testing.T, ways func(name string, run runner)) {
 	}
 }
 
-// findScripts returns the files of the scripts by their names: those of manage/ have
-// it before theirs.
+// findScripts returns the scripts' files by name. Scripts in manage/ have that prefix.
 func findScripts(t *testing.T) map[string]string {
 	t.Helper()
 	scripts := map[string]string{}
@@ -109,8 +107,8 @@ func findScripts(t *testing.T) map[string]string {
 	return scripts
 }
 
-// wireLevel are the scripts with requests that no proxy of HTTP lets through: bytes
-// in a target that no URL has, and methods that are none. Nor does HTTP/2.
+// wireLevel are the scripts with requests that HTTP proxies and HTTP/2 reject: bytes that
+// are invalid in a URL, and invalid methods.
 var wireLevel = map[string]bool{"paths": true, "methods": true}
 
 type block struct {
@@ -119,15 +117,15 @@ type block struct {
 	steps []step
 }
 
-// A step is a command, or an exchange.
+// A step is a command or an exchange.
 type step struct {
 	line     int
 	command  string
 	argument string
 
 	request request
-	omitted []string // default headers that are left out
-	status  string   // with the places of faults behind it
+	omitted []string // default headers that are omitted
+	status  string   // followed by the locations of faults
 	header  []string
 	body    string // "" for any
 }
@@ -182,7 +180,7 @@ func parseStep(t *testing.T, line int, lines []string) step {
 	m := methodLine.FindStringSubmatch(lines[0])
 	at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "HTTP ") })
 	if m == nil || at < 0 {
-		t.Fatalf("line %d: %q is no request with an answer", line, lines[0])
+		t.Fatalf("line %d: %q is not a request with a response", line, lines[0])
 	}
 	header, body := headerAndBody(lines[1:at])
 	s.request = request{method: m[1], target: m[2]}
@@ -277,7 +275,7 @@ func (s *service) runStep(t *testing.T, p step) (faults []string) {
 	return append(faults, matchBody(x(p.body), a.body, s.vars)...)
 }
 
-func matchHeader(h string, a answer, vars map[string]string) string {
+func matchHeader(h string, a response, vars map[string]string) string {
 	if name, ok := strings.CutPrefix(h, "!"); ok {
 		if values := a.header.Values(name); len(values) > 0 {
 			return fmt.Sprintf("header %s is there: %q", name, values)
@@ -309,11 +307,11 @@ func matchBody(pattern string, body []byte, vars map[string]string) []string {
 	}
 	want, err := readJSON([]byte(pattern))
 	if err != nil {
-		return []string{"the body that is wanted is no JSON: " + err.Error()}
+		return []string{"the expected body is not JSON:  " + err.Error()}
 	}
 	got, err := readJSON(body)
 	if err != nil {
-		return []string{"the body is no JSON: " + err.Error()}
+		return []string{"the body is not JSON:  " + err.Error()}
 	}
 	return matchJSON("", want, got, vars)
 }
@@ -345,7 +343,7 @@ func (s *service) runCommand(t *testing.T, command, argument string) []string {
 			return []string{fmt.Sprintf("%d lines of the export have %q, want %s", n, value, name)}
 		}
 	default:
-		t.Fatalf("there is no command @%s", command)
+		t.Fatalf("unknown command @%s", command)
 	}
 	return nil
 }

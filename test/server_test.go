@@ -1,9 +1,9 @@
-// Package test holds black-box tests of the whole service: every test starts it
-// as main does, on a database of its own, and speaks to it over a network.
+// Package test holds black-box tests of the whole service: every test starts it as main
+// does, on a new database, and talks to it over a network.
 //
 // The scripts in http/ and manage/ state the rules of the two APIs one by one;
-// script_test.go says how they are read. What needs many requests at once, or bodies that no
-// file should hold, is in Go.
+// script_test.go describes their format. Tests with many concurrent requests, or with
+// large bodies, are in Go.
 package test
 
 import (
@@ -33,8 +33,8 @@ import (
 	"atrium/test/nodes"
 )
 
-// The engines that everything here must hold on. open returns a database that
-// holds nothing and is the test's alone; form is that of the statements of its batches.
+// engines are the engines that every test runs on. open returns an empty database for one
+// test; form describes the statements of its batches.
 var engines = []struct {
 	name string
 	form string
@@ -70,29 +70,29 @@ func onEveryEngine(t *testing.T, test func(t *testing.T, s *service)) {
 	}
 }
 
-// A service is a running Atrium with two tenants, north and south, that have the
-// fixtures of testdata.
+// A service is a running Atrium with two tenants, north and south, each with the fixtures
+// of testdata.
 type service struct {
 	addr    string
-	proxied bool         // addr is not that of the server itself
-	http2   *http.Client // sends every request, if it is there
+	proxied bool         // addr is that of a proxy
+	http2   *http.Client // sends every request, if not nil
 
 	store *store.Store
 	db    engine.DB
 	north tenant
 	south tenant
-	// vars are what scripts may name: keys, tenants, and every identifier of the
-	// fixtures by the end of its text, behind the zeros.
+	// vars are the variables of scripts: keys, tenants, and every identifier of the
+	// fixtures, named by its end without leading zeros.
 	vars map[string]string
 }
 
 type tenant struct {
 	id     atrium.TenantID
 	key    string // with all scopes of the external API
-	manage string // a key with the scope manage
+	manage string // with the scope manage
 }
 
-// keyFor returns the key that may ask for anything of the API which a target is of.
+// keyFor returns the key with all scopes for the API of a target.
 func (tn tenant) keyFor(target string) string {
 	if isManaged(target) {
 		return tn.manage
@@ -100,7 +100,7 @@ func (tn tenant) keyFor(target string) string {
 	return tn.key
 }
 
-// start serves a database that holds nothing, in this process.
+// start serves an empty database in this process.
 func start(t *testing.T, db engine.DB) *service {
 	t.Helper()
 	s := &service{db: db, store: store.New(db, time.Now), vars: map[string]string{}}
@@ -110,13 +110,12 @@ func start(t *testing.T, db engine.DB) *service {
 	return s
 }
 
-// startTLS serves a database that holds nothing, in this process, with TLS, and speaks
-// HTTP/2 to it.
+// startTLS serves an empty database in this process, with TLS, and uses HTTP/2.
 func startTLS(t *testing.T, db engine.DB) *service {
 	t.Helper()
 	pair := apptest.NewPair(t, time.Now().Add(time.Hour))
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pair.Trust}, ForceAttemptHTTP2: true, DisableCompression: true}
-	s := &service{db: db, store: store.New(db, time.Now), vars: map[string]string{}, http2: &http.Client{Transport: transport, Timeout: patience}}
+	s := &service{db: db, store: store.New(db, time.Now), vars: map[string]string{}, http2: &http.Client{Transport: transport, Timeout: exchangeTimeout}}
 	t.Cleanup(func() { _ = s.store.Close() })
 	s.addr = apptest.Start(t, s.store, func(c *app.Config) { c.Settings.TLSCert, c.Settings.TLSKey = pair.Write(t, t.TempDir()) })
 	t.Cleanup(transport.CloseIdleConnections)
@@ -124,7 +123,7 @@ func startTLS(t *testing.T, db engine.DB) *service {
 	return s
 }
 
-// fill makes the tenants and their keys.
+// fill creates the tenants and their keys.
 func (s *service) fill(t *testing.T) {
 	t.Helper()
 	s.north, s.south = s.tenant(t, "north"), s.tenant(t, "south")
@@ -132,7 +131,7 @@ func (s *service) fill(t *testing.T) {
 	s.vars["operator"] = s.key(t, atrium.APIKey{Scopes: atrium.Scopes{atrium.ScopeManage}})
 }
 
-// tenant makes a tenant with its fixtures, its keys and their variables.
+// tenant creates a tenant with fixtures, keys and variables.
 func (s *service) tenant(t *testing.T, name string) tenant {
 	t.Helper()
 	made, _, err := s.store.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), t.Name()+" "+name)
@@ -164,7 +163,7 @@ func (s *service) tenant(t *testing.T, name string) tenant {
 	return tn
 }
 
-// load imports lines and makes a variable of every identifier that they give.
+// load imports lines and sets a variable for every identifier in them.
 func (s *service) load(t *testing.T, tn tenant, lines string) {
 	t.Helper()
 	if _, err := transfer.Import(t.Context(), s.store, tn.id, strings.NewReader(lines), transfer.Options{}); err != nil {
@@ -185,7 +184,7 @@ func (s *service) key(t *testing.T, k atrium.APIKey) string {
 	return text
 }
 
-// badKeys makes a variable for each way in which a key can be no good.
+// badKeys sets a variable for each kind of invalid key.
 func (s *service) badKeys(t *testing.T) {
 	t.Helper()
 	past := atrium.At(time.Now().Add(-time.Hour))
@@ -214,7 +213,7 @@ func (s *service) badKeys(t *testing.T) {
 	s.vars["key.no-scope"] = s.key(t, atrium.APIKey{TenantID: s.north.id})
 }
 
-// export returns all that a tenant has, a line each.
+// export returns the lines of a tenant's export.
 func (s *service) export(t *testing.T, tn tenant) []string {
 	t.Helper()
 	var b bytes.Buffer
@@ -224,7 +223,7 @@ func (s *service) export(t *testing.T, tn tenant) []string {
 	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 }
 
-// count returns how many lines of the export hold all of the texts.
+// count returns how many lines of the export contain all texts.
 func (s *service) count(t *testing.T, tn tenant, texts ...string) (n int) {
 	t.Helper()
 lines:
@@ -239,7 +238,7 @@ lines:
 	return n
 }
 
-// deletePage sets deletedAt of north's page with the name, which must be one alone.
+// deletePage sets deletedAt of north's only page with the name.
 func (s *service) deletePage(t *testing.T, name string) {
 	t.Helper()
 	err := s.db.Write(t.Context(), func(tx engine.Tx) error {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestStorageThatIsAwayIsUnavailableAndNoBadKey(t *testing.T) {
+func TestStorageOutageReturns503Not401(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		cached := s.send(t, get("/v0/pages", "x-api-key: "+s.north.key))
 		if err := s.store.Close(); err != nil {
@@ -15,7 +15,7 @@ func TestStorageThatIsAwayIsUnavailableAndNoBadKey(t *testing.T) {
 		for _, r := range []request{
 			get("/readyz"),
 			get("/v0/pages", "x-api-key: "+s.north.key),
-			get("/v0/pages", "x-api-key: "+s.south.key), // which was never looked up
+			get("/v0/pages", "x-api-key: "+s.south.key), // never looked up before
 			get("/v0/pages", "x-api-key: "+s.vars["key.unknown"]),
 			get("/v0/pages/"+s.vars["full"], "x-api-key: "+s.north.key),
 			get("/v0/accounts/"+s.vars["acme"], "x-api-key: "+s.north.key),
@@ -42,7 +42,7 @@ func TestStorageThatIsAwayIsUnavailableAndNoBadKey(t *testing.T) {
 	})
 }
 
-func TestABodyThatIsNotReadIsNotTakenForTheNextRequest(t *testing.T) {
+func TestUnreadBodyIsNotParsedAsARequest(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		smuggled := string(get("/healthz").bytes())
 		for name, c := range map[string]struct {
@@ -66,10 +66,10 @@ func TestABodyThatIsNotReadIsNotTakenForTheNextRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			in := bufio.NewReader(conn)
-			if a := readAnswer(t, in, c.r.method); a.status != c.status {
+			if a := readResponse(t, in, c.r.method); a.status != c.status {
 				t.Errorf("%s: %s, want %d", name, a, c.status)
 			}
-			a := readAnswer(t, in, http.MethodGet)
+			a := readResponse(t, in, http.MethodGet)
 			if a.status != 200 {
 				t.Errorf("%s: the next request on the connection: %s", name, a)
 			}

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// managedResources are the resources of the management API, each in a file of its
-// own.
+// managedResources are the resources of the management API. Each has a file.
 var managedResources = []resource{
 	// accounts
 	accountResource,
@@ -29,8 +28,8 @@ var managedResources = []resource{
 	// transfer
 }
 
-// made makes something by a POST with the tenant's key, and returns the member of the
-// answer that identifies it.
+// made creates a resource by a POST with the tenant's key, and returns the member of the
+// response that identifies it.
 func (s *service) made(t *testing.T, tn tenant, target, body, member string) string {
 	t.Helper()
 	a := s.send(t, request{

@@ -11,8 +11,7 @@ import (
 	"atrium/api"
 )
 
-// operators are the places that only an operator's key comes to, for which there is
-// no other tenant.
+// operators are the places that only operator keys reach. They have no other tenant.
 var operators = []string{
 	"GET /manage/v0/tenants query cursor",
 	"POST /manage/v0/tenants body tenantId",
@@ -20,9 +19,9 @@ var operators = []string{
 	"PATCH /manage/v0/tenants/{tenant_id} path tenant_id",
 }
 
-// The matrix has every place of both documents that takes an identifier or a cursor,
-// also when an operation is added to them.
-func TestTheMatrixOfTenantsIsComplete(t *testing.T) {
+// The matrix must have every place of both documents that takes an identifier or a cursor,
+// including those of operations that are added later.
+func TestTenantMatrixIsComplete(t *testing.T) {
 	db := engines[0].open(t)
 	s := start(t, db)
 	asked := map[string]bool{}
@@ -41,7 +40,7 @@ func TestTheMatrixOfTenantsIsComplete(t *testing.T) {
 	for _, d := range []api.Document{api.External, api.Manage} {
 		for _, place := range identifiersIn(t, d) {
 			if !asked[place] {
-				t.Errorf("nobody asks for what another tenant has in: %s", place)
+				t.Errorf("no request with another tenant's data in: %s", place)
 			}
 		}
 	}
@@ -83,8 +82,8 @@ func differences(t *testing.T, a, b request) (places []string) {
 	return places
 }
 
-// different returns the members in which two values of one shape differ; an item of
-// any array is [].
+// different returns the members in which two values of the same shape differ. Items of any
+// array are named [].
 func different(a, b any, at string) (members []string) {
 	switch a := a.(type) {
 	case map[string]any:
@@ -108,7 +107,7 @@ func jsonOf(body []byte) (value any) {
 	return value
 }
 
-// templateOf returns the path of a document that a path is one of.
+// templateOf returns the path template of a document that a path matches.
 func templateOf(t *testing.T, d api.Document, path string) string {
 	t.Helper()
 	segments := strings.Split(path, "/")
@@ -136,8 +135,8 @@ func treeOf(t *testing.T, d api.Document) (tree map[string]any) {
 	return tree
 }
 
-// identifiersIn returns every place of a document that takes a cursor, or what its
-// pattern says is an identifier of something that a tenant has.
+// identifiersIn returns every place of a document that takes a cursor, or an identifier of
+// a tenant's resource according to its pattern.
 func identifiersIn(t *testing.T, d api.Document) (places []string) {
 	t.Helper()
 	tree := treeOf(t, d)
@@ -181,7 +180,7 @@ func identifiersIn(t *testing.T, d api.Document) (places []string) {
 		shared, _ := item.(map[string]any)["parameters"].([]any)
 		for method, node := range item.(map[string]any) {
 			operation, ok := node.(map[string]any)
-			if !ok || operation["responses"] == nil || method == "head" { // which is GET's
+			if !ok || operation["responses"] == nil || method == "head" { // same as GET
 				continue
 			}
 			name := strings.ToUpper(method) + " " + path

@@ -11,18 +11,17 @@ import (
 	"atrium/internal/store/engine/recording"
 )
 
-// A resource is one part of the matrix: what tenants have, and the requests that
-// can name it.
+// A resource is one part of the matrix: resources of tenants, and the requests that can
+// name them.
 type resource struct {
-	// has returns what a tenant has, by names of the resource's own: identifiers and
-	// cursors.
+	// has returns the identifiers and cursors of a tenant, by name.
 	has func(t *testing.T, s *service, tn tenant) map[string]string
-	// places are all places of all operations that take something of a tenant. own
-	// is what the caller has itself.
+	// places are all places of all operations that take something of a tenant. own has the
+	// caller's identifiers.
 	places func(own, of map[string]string) map[string]request
 }
 
-// externalResources are in one part, since the API is frozen.
+// externalResources are in one part, because the API is frozen.
 var externalResources = resource{
 	has: func(t *testing.T, s *service, tn tenant) map[string]string {
 		t.Helper()
@@ -63,7 +62,7 @@ func externalPlaces(own, of map[string]string) map[string]request {
 	return requests
 }
 
-// reads adds the requests that read each of the targets.
+// reads adds a GET request for each target.
 func reads(requests map[string]request, targets map[string]string) {
 	for place, target := range targets {
 		requests["GET "+place] = get(target)
@@ -72,7 +71,7 @@ func reads(requests map[string]request, targets map[string]string) {
 	}
 }
 
-// firstCursor returns the cursor behind the first item of a list.
+// firstCursor returns the cursor after the first item of a list.
 func (s *service) firstCursor(t *testing.T, tn tenant, target string) string {
 	t.Helper()
 	a := s.send(t, get(target+"?limit=1", "x-api-key: "+tn.keyFor(target)))
@@ -83,8 +82,8 @@ func (s *service) firstCursor(t *testing.T, tn tenant, target string) string {
 	return strings.TrimSuffix(after, `"}`)
 }
 
-// nobodys returns what looks like has and is nobody's: identifiers of the same kind,
-// and texts of the same length.
+// nobodys returns values like those of has that do not exist: identifiers of the same
+// kind, and texts of the same length.
 func (s *service) nobodys(has map[string]string) map[string]string {
 	like := map[string]string{}
 	for name, value := range has {
@@ -96,9 +95,9 @@ func (s *service) nobodys(has map[string]string) map[string]string {
 	return like
 }
 
-// What the caller may infer is in the answer, and in how long it takes: both are the
-// same, and so are the statements that are run.
-func TestWhatAnotherTenantHasIsAnsweredLikeWhatNobodyHas(t *testing.T) {
+// A caller could infer another tenant's data from a response or from its timing. Both must
+// be the same as for data that does not exist, and so must the executed statements.
+func TestOtherTenantsDataLooksNonexistent(t *testing.T) {
 	t.Parallel()
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
@@ -117,9 +116,9 @@ func TestWhatAnotherTenantHasIsAnsweredLikeWhatNobodyHas(t *testing.T) {
 	}
 }
 
-// checkMatrix sends the caller's requests for what the other has, and those for what
-// nobody has, and compares the answers and the statements, and what both have before
-// and after.
+// checkMatrix sends the caller's requests with the other tenant's identifiers and with
+// nonexistent ones. It compares the responses, the statements, and both tenants' data
+// before and after.
 func (s *service) checkMatrix(t *testing.T, run *statements, name string, caller, other tenant, places, unknown map[string]request) {
 	t.Helper()
 	mine, others := s.export(t, caller), s.export(t, other)
@@ -128,18 +127,18 @@ func (s *service) checkMatrix(t *testing.T, run *statements, name string, caller
 		r.header = append(r.header, keyed...)
 		u := unknown[place]
 		u.header = append(u.header, keyed...)
-		// What the service does by itself comes between now and then, not each time.
+		// Retried, because background jobs can run statements in between.
 		same := false
 		for attempt := 0; attempt < 5 && !same; attempt++ {
 			got, forOther := s.sendNoting(t, run, r)
 			want, forNobody := s.sendNoting(t, run, u)
 			if !refuses(got) || got.String() != want.String() || !maps.EqualFunc(got.header, want.header, slices.Equal) {
-				t.Errorf("%s: %s:\n\t%s %v\nand for what nobody has:\n\t%s %v", name, place, got, got.header, want, want.header)
+				t.Errorf("%s: %s:\n\t%s %v\nand for nonexistent data:\n\t%s %v", name, place, got, got.header, want, want.header)
 				break
 			}
 			same = slices.Equal(forOther, forNobody)
 			if !same && attempt == 4 {
-				t.Errorf("%s: %s ran\n%s\nand for what nobody has\n%s", name, place, strings.Join(forOther, "\n"), strings.Join(forNobody, "\n"))
+				t.Errorf("%s: %s ran\n%s\nand for nonexistent data\n%s", name, place, strings.Join(forOther, "\n"), strings.Join(forNobody, "\n"))
 			}
 		}
 	}
@@ -151,11 +150,11 @@ func (s *service) checkMatrix(t *testing.T, run *statements, name string, caller
 	}
 }
 
-// statements are what a database was asked to run. Its mutex guards it.
+// statements are the statements that a database executed. The mutex guards them.
 type statements struct {
 	sync.Mutex
 	all   []string
-	count int // since the beginning
+	count int // since the start
 }
 
 func (run *statements) note(sql string) {
@@ -165,9 +164,9 @@ func (run *statements) note(sql string) {
 	run.count++
 }
 
-// sendNoting returns the answer, without what no two answers share, and the
-// statements that were run for it.
-func (s *service) sendNoting(t *testing.T, run *statements, r request) (answer, []string) {
+// sendNoting returns the response, without the parts that always differ, and the
+// statements that were executed for it.
+func (s *service) sendNoting(t *testing.T, run *statements, r request) (response, []string) {
 	t.Helper()
 	run.Lock()
 	run.all = nil
@@ -179,9 +178,9 @@ func (s *service) sendNoting(t *testing.T, run *statements, r request) (answer, 
 	return a, slices.Clone(run.all)
 }
 
-// refuses reports whether an answer gives nothing away: it refuses the whole request,
-// or each of the things that were asked for, or is a list of nothing.
-func refuses(a answer) bool {
+// refuses reports whether a response reveals nothing: it rejects the whole request or each
+// requested item, or is an empty list.
+func refuses(a response) bool {
 	body := string(a.body)
 	switch {
 	case a.status >= 400:
@@ -192,19 +191,19 @@ func refuses(a answer) bool {
 	return strings.HasPrefix(body, `{"outcomes":[{"status":4`) && !strings.Contains(body, `"status":2`)
 }
 
-func TestTheSameRequestsOfTwoTenantsMeetNothingOfEachOther(t *testing.T) {
+func TestTenantsDoNotShareState(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		body := `{"source":"twins","payload":{"a":1},"domain":"twins.example","name":"Twins","idempotencyKey":"twins"}`
-		answers := map[string]bool{}
+		responses := map[string]bool{}
 		for _, key := range []string{s.north.key, s.south.key, s.north.key, s.south.key} {
 			a := s.send(t, post(key, body))
 			if a.status != 201 {
 				t.Fatal(a)
 			}
-			answers[string(a.body)] = true
+			responses[string(a.body)] = true
 		}
-		if len(answers) != 2 {
-			t.Errorf("got %d different answers, want one for each tenant", len(answers))
+		if len(responses) != 2 {
+			t.Errorf("got %d different responses, want one per tenant", len(responses))
 		}
 		for _, tn := range []tenant{s.north, s.south} {
 			if n := s.count(t, tn, `"kind":"accountLog"`, `"twins"`); n != 1 {

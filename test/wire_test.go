@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// patience bounds every exchange: it ends a test that would hang, and decides
-// nothing else.
-const patience = 30 * time.Second
+// exchangeTimeout ends a test that would hang. No result depends on it.
+const exchangeTimeout = 30 * time.Second
 
 // A request is sent as it is: nothing escapes, cleans or checks any of it.
 type request struct {
@@ -47,8 +46,8 @@ func (r request) has(name string) bool {
 	return false
 }
 
-// bytes returns what goes over the wire. A body has its length stated, or goes
-// in chunks of 1000 bytes if the header says so.
+// bytes returns the bytes to send. A body has a Content-Length, or is sent in chunks of
+// 1000 bytes if the header says so.
 func (r request) bytes() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: atrium.test\r\n", r.method, r.target)
@@ -77,14 +76,14 @@ func (r request) bytes() []byte {
 	return b.Bytes()
 }
 
-// An answer is all that came back.
-type answer struct {
+// An response is a complete response.
+type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-func (a answer) String() string { return fmt.Sprintf("%d %s", a.status, a.body) }
+func (a response) String() string { return fmt.Sprintf("%d %s", a.status, a.body) }
 
 func (s *service) dial(t *testing.T) net.Conn {
 	t.Helper()
@@ -92,39 +91,39 @@ func (s *service) dial(t *testing.T) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(exchangeTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	return conn
 }
 
-// send sends a request on a connection of its own and returns the answer, which
-// must be all that the server sends. A proxy ends a connection in its own time.
-func (s *service) send(t *testing.T, r request) answer {
+// send sends a request on a new connection and returns the response. The server must send
+// nothing else and close the connection, unless a proxy keeps it open.
+func (s *service) send(t *testing.T, r request) response {
 	t.Helper()
 	if s.http2 != nil {
 		return s.sendHTTP2(t, r)
 	}
 	conn := s.dial(t)
 	defer func() { _ = conn.Close() }()
-	go func() { _, _ = conn.Write(r.bytes()) }() // the answer may come before the end of the body
+	go func() { _, _ = conn.Write(r.bytes()) }() // the response may come before the end of the body
 	if s.proxied {
-		return readAnswer(t, bufio.NewReader(conn), r.method)
+		return readResponse(t, bufio.NewReader(conn), r.method)
 	}
 	return receive(t, conn, r.method)
 }
 
-// sendHTTP2 sends a request over the connection that all share, with the headers that
-// HTTP/2 has. A body that is shorter than is stated does not come to its end.
-func (s *service) sendHTTP2(t *testing.T, r request) answer {
+// sendHTTP2 sends a request over the shared connection, with the headers that HTTP/2
+// allows. A body that is shorter than its stated length does not end.
+func (s *service) sendHTTP2(t *testing.T, r request) response {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), exchangeTimeout)
 	defer cancel()
 	sent, err := http.NewRequestWithContext(ctx, r.method, "https://"+s.addr, bytes.NewReader(r.body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sent.URL.Opaque = r.target; strings.HasPrefix(r.target, "//") { // which net/url takes for a host
+	if sent.URL.Opaque = r.target; strings.HasPrefix(r.target, "//") { // net/url would parse it as a host
 		sent.URL.Opaque, sent.URL.Path = "", r.target
 	}
 	sent.Header.Set("User-Agent", "")
@@ -147,41 +146,41 @@ func (s *service) sendHTTP2(t *testing.T, r request) answer {
 			sent.Header.Add(name, value)
 		}
 	}
-	response, err := s.http2.Transport.RoundTrip(sent) // which follows no redirects
+	res, err := s.http2.Transport.RoundTrip(sent) // follows no redirects
 	if err != nil {
 		t.Fatalf("%s %s: %v", r.method, r.target, err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
 	if err != nil {
-		t.Fatalf("read the body of an answer: %v", err)
+		t.Fatalf("read the body of a response: %v", err)
 	}
-	if response.ProtoMajor != 2 {
-		t.Errorf("the answer came with %s", response.Proto)
+	if res.ProtoMajor != 2 {
+		t.Errorf("the response used %s", res.Proto)
 	}
-	return answer{response.StatusCode, response.Header, body}
+	return response{res.StatusCode, res.Header, body}
 }
 
-// receive reads the only answer on a connection.
-func receive(t *testing.T, conn net.Conn, method string) answer {
+// receive reads the only response on a connection.
+func receive(t *testing.T, conn net.Conn, method string) response {
 	t.Helper()
 	in := bufio.NewReader(conn)
-	a := readAnswer(t, in, method)
+	a := readResponse(t, in, method)
 	if more, _ := io.ReadAll(in); len(more) > 0 { // however the connection ends
-		t.Fatalf("%s: the server sent %d bytes behind its answer: %.80q", method, len(more), more)
+		t.Fatalf("%s: the server sent %d bytes after its response: %.80q", method, len(more), more)
 	}
 	return a
 }
 
-func readAnswer(t *testing.T, in *bufio.Reader, method string) answer {
+func readResponse(t *testing.T, in *bufio.Reader, method string) response {
 	t.Helper()
-	response, err := http.ReadResponse(in, &http.Request{Method: method})
+	res, err := http.ReadResponse(in, &http.Request{Method: method})
 	if err != nil {
-		t.Fatalf("read the answer to a %s: %v", method, err)
+		t.Fatalf("read the response to a %s: %v", method, err)
 	}
-	body, err := io.ReadAll(response.Body)
+	body, err := io.ReadAll(res.Body)
 	if err != nil {
-		t.Fatalf("read the body of an answer: %v", err)
+		t.Fatalf("read the body of a response: %v", err)
 	}
-	return answer{response.StatusCode, response.Header, body}
+	return response{res.StatusCode, res.Header, body}
 }

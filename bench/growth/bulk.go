@@ -13,22 +13,23 @@ import (
 	"atrium/internal/canonical"
 )
 
-// A bulk writes entries into a file that nobody else uses, and what they change in their
-// accounts. The service's import commits durably every few thousand, each of which is in
-// another page of two indexes: at ten million entries that writes 30 KB for each. Here a
-// round is one transaction, without a log, and what is stored is the same (TestBulk…).
+// A bulk writes entries into a file that no other process uses, and updates their
+// accounts. The service's import commits durably every few thousand entries, each of which
+// lies in another page of two indexes: at ten million entries it writes 30 KB per entry. A
+// bulk writes each round in one transaction without a journal, and stores the same
+// (TestBulkStoresWhatAnImportStores).
 type bulk struct {
 	path    string
 	shape   shape
 	tenants []tenant
-	newest  []atrium.Time // of the entries of each account, tenant by tenant
+	newest  []atrium.Time // time of the newest entry of each account, tenant by tenant
 }
 
 func newBulk(path string, s shape, tenants []tenant) *bulk {
 	return &bulk{path, s, tenants, make([]atrium.Time, s.tenants*s.accounts())}
 }
 
-// bulkCacheKB holds the pages that a round changes, as far as that is bounded.
+// bulkCacheKB is the size of the page cache, which holds the pages that a round changes.
 const bulkCacheKB = 1 << 20
 
 func (b *bulk) transaction(f func(*sqlite.Conn) error) (err error) {
@@ -50,7 +51,7 @@ func (b *bulk) transaction(f func(*sqlite.Conn) error) (err error) {
 	return f(c)
 }
 
-// entries writes those of a round.
+// entries writes the entries of a round.
 func (b *bulk) entries(ctx context.Context, round int) error {
 	return b.transaction(func(c *sqlite.Conn) error {
 		insert := c.Prep(`INSERT INTO entries (tenant_id, entry_id, account_id, created_at, source, type, claimed_domain,
@@ -69,7 +70,7 @@ func (b *bulk) entries(ctx context.Context, round int) error {
 				insert.BindText(6, e.Type)
 				insert.BindText(7, e.Claim.Domain)
 				insert.BindText(8, e.IdempotencyKey)
-				insert.BindBytes(9, []byte(e.IdempotencyKey)) // as short keys are kept
+				insert.BindBytes(9, []byte(e.IdempotencyKey)) // in the stored form of short keys
 				insert.BindBytes(10, fingerprint)
 				insert.BindBytes(11, e.Payload)
 				if err := step(insert); err != nil {
@@ -86,7 +87,7 @@ func (b *bulk) entries(ctx context.Context, round int) error {
 	})
 }
 
-// activity writes what the entries changed in their accounts.
+// activity updates the accounts of the entries.
 func (b *bulk) activity() error {
 	return b.transaction(func(c *sqlite.Conn) error {
 		update := c.Prep("UPDATE accounts SET latest_activity_at = ?1, active_minute = ?1 / 60000000 WHERE tenant_id = ?2 AND account_id = ?3")
@@ -110,7 +111,7 @@ func step(s *sqlite.Stmt) error {
 	return errors.Join(err, s.Reset())
 }
 
-// packed returns an identifier as the service stores it: numbers to the base 36.
+// packed returns an identifier in the service's stored form: base-36 numbers.
 func packed[T atrium.Identifier](id T) []byte {
 	text := string(id)[len(id.Prefix()):]
 	b := make([]byte, 0, 18)

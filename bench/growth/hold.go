@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold reads a file into the page cache and keeps it there until release: otherwise what
-// is in the cache, after a while, is a matter of what else the machine does.
+// hold reads a file into the page cache and locks it there until release. Otherwise other
+// programs on the machine decide how much of the file is cached.
 func hold(path string) (release func(), err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAFileThatIsHeldCanStillBeWrittenAndRemoved(t *testing.T) {
+func TestLockedFileCanBeWrittenAndRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "held")
 	if err := os.WriteFile(path, make([]byte, 10_000), 0o600); err != nil {
 		t.Fatal(err)
@@ -23,6 +23,6 @@ func TestAFileThatIsHeldCanStillBeWrittenAndRemoved(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := hold(path); err == nil {
-		t.Error("a file that is not there is held")
+		t.Error("hold succeeded for a missing file")
 	}
 }

@@ -38,7 +38,7 @@ type options struct {
 	docs        string
 }
 
-// wants reports whether a row, or "start", is to be measured.
+// wants reports whether a row, or "start", was selected.
 func (o options) wants(row string) bool {
 	return o.only == "" || slices.Contains(strings.Split(o.only, ";"), row)
 }
@@ -55,17 +55,17 @@ func command() error {
 	var o options
 	var sizes string
 	flag.StringVar(&o.binary, "atrium", "../bin/atrium", "the binary to measure")
-	flag.StringVar(&o.dir, "dir", "", "where the databases and what was measured are kept for the next run (default a new directory that is removed)")
-	flag.StringVar(&sizes, "sizes", "10000,1000000", "how many entries there are, in each database, the smallest number first")
-	flag.IntVar(&o.each, "each", 0, "how many of these one tenant has (default all of them)")
-	flag.BoolVar(&o.postgres, "postgres", false, "measure on a throw-away PostgreSQL")
-	flag.IntVar(&o.connections, "connections", 48, "connections, each with one request at a time")
-	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each row, behind one that warms up")
-	flag.DurationVar(&o.roundLength, "round", 2*time.Second, "length of a round of each size, and of the reference")
-	flag.StringVar(&o.only, "only", "", `rows to measure, with semicolons between them; "start" is memory and start (default all)`)
-	flag.StringVar(&o.flags, "flags", "--metrics-addr 127.0.0.1:0 --response-cache 0", "more flags for atrium serve, with spaces between them")
-	flag.BoolVar(&o.seedOnly, "seed", false, "only make the databases")
-	flag.StringVar(&o.docs, "docs", "", "only write what was measured in -dir to performance.md and images in this directory")
+	flag.StringVar(&o.dir, "dir", "", "directory that keeps the databases and results for the next run (default a temporary directory)")
+	flag.StringVar(&sizes, "sizes", "10000,1000000", "number of entries of each database, in increasing order")
+	flag.IntVar(&o.each, "each", 0, "entries per tenant (default all in one tenant)")
+	flag.BoolVar(&o.postgres, "postgres", false, "measure on a temporary PostgreSQL server")
+	flag.IntVar(&o.connections, "connections", 48, "connections, each with one request in flight")
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds per row, after a warm-up round")
+	flag.DurationVar(&o.roundLength, "round", 2*time.Second, "length of a round")
+	flag.StringVar(&o.only, "only", "", `rows to measure, separated by semicolons; "start" measures memory and start-up (default all)`)
+	flag.StringVar(&o.flags, "flags", "--metrics-addr 127.0.0.1:0 --response-cache 0", "additional flags for atrium serve, separated by spaces")
+	flag.BoolVar(&o.seedOnly, "seed", false, "create the databases and stop")
+	flag.StringVar(&o.docs, "docs", "", "write the results in -dir to performance.md and images in this directory, and stop")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -83,12 +83,12 @@ func (o *options) parse(sizes string) error {
 	for text := range strings.SplitSeq(sizes, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || o.each > 0 && n%o.each != 0 {
-			return fmt.Errorf("%q is no number of entries, or not so many for each tenant", text)
+			return fmt.Errorf("%q is not a number of entries, or not a multiple of -each", text)
 		}
 		o.sizes = append(o.sizes, n)
 	}
 	if !slices.IsSorted(o.sizes) {
-		return errors.New("the sizes must rise")
+		return errors.New("sizes must increase")
 	}
 	return nil
 }
@@ -157,8 +157,8 @@ func run(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// onFiles makes the nodes on SQLite files. Large ones are held in the page cache, as far
-// as that is allowed.
+// onFiles creates the nodes on SQLite files. It locks large files in the page cache if it
+// is permitted to.
 func (e *experiment) onFiles(ctx context.Context) error {
 	for _, s := range e.shapes() {
 		d, err := files(ctx, e.dir, s)
@@ -179,10 +179,10 @@ func (e *experiment) onFiles(ctx context.Context) error {
 	return nil
 }
 
-// onServer makes the nodes on databases of one server of PostgreSQL.
+// onServer creates the nodes on databases of one PostgreSQL server.
 func (e *experiment) onServer(ctx context.Context, pg *postgrestest.Server) error {
 	for _, s := range e.shapes() {
-		url, err := pg.Create(fmt.Sprintf("growth%d", s.total())) //nolint:contextcheck // it takes none
+		url, err := pg.Create(fmt.Sprintf("growth%d", s.total())) //nolint:contextcheck // Create takes no context
 		if err != nil {
 			return err
 		}

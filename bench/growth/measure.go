@@ -15,27 +15,28 @@ import (
 	"atrium/bench/server"
 )
 
-// A sample is what came of one round. Times are in microseconds.
+// A sample is the result of one round. Times are in microseconds.
 type sample struct {
-	Rate float64 `json:"rate"` // answers a second
-	CPU  int64   `json:"cpu"`  // of the server, for a request
+	Rate float64 `json:"rate"` // responses per second
+	CPU  int64   `json:"cpu"`  // CPU time of the server per request
 	P50  int64   `json:"p50"`
 	P99  int64   `json:"p99"`
 }
 
-// A row is one kind of request, measured: round by round, the reference and each size.
+// A row has the measurements of one kind of request: per round, the reference and each
+// size.
 type row struct {
 	Name  string     `json:"name"`
-	Bytes int        `json:"bytes"` // of an answer, at the smallest size
+	Bytes int        `json:"bytes"` // of a response, at the smallest size
 	Bare  []sample   `json:"bare"`
 	Sizes [][]sample `json:"sizes"` // by size, then by round
 }
 
-// ofSmallest returns how the rate of a size compares with the rate of the smallest one in
-// the same round: the median of the rounds.
+// ofSmallest returns the median over all rounds of the rate of a size, divided by the rate
+// of the smallest size in the same round.
 func (r row) ofSmallest(size int) float64 { return medianRatio(r.Sizes[size], r.Sizes[0]) }
 
-// ofBare compares it with the reference.
+// ofBare is ofSmallest with the rate of the reference.
 func (r row) ofBare(size int) float64 { return medianRatio(r.Sizes[size], r.Bare) }
 
 func medianRatio(of, to []sample) float64 {
@@ -46,7 +47,7 @@ func medianRatio(of, to []sample) float64 {
 	return median(ratios)
 }
 
-// p50 returns the median of the rounds' medians, p99 of their 99th percentiles.
+// p50 returns the median of the rounds' medians, and p99 that of their 99th percentiles.
 func (r row) p50(size int) time.Duration {
 	return medianOf(r.Sizes[size], func(s sample) int64 { return s.P50 })
 }
@@ -62,7 +63,8 @@ func medianOf(samples []sample, value func(sample) int64) time.Duration {
 	return time.Duration(median(values)) * time.Microsecond
 }
 
-// median returns the middle value, the mean of two where there is none, and NaN of nothing.
+// median returns the middle value, or the mean of the two middle values. It returns NaN
+// without values.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -72,27 +74,27 @@ func median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// A node is a server on a dataset, which can be put back as it was when it is small.
+// A node is a server on a dataset. A small dataset can be restored to its seeded state.
 type node struct {
 	*dataset
 	url     string
 	atrium  *server.Atrium
-	peak    int64  // of its anonymous memory, in bytes, as far as it was looked at
-	release func() // of a file that is held in memory; nil for none
+	peak    int64  // the highest anonymous memory seen, in bytes
+	release func() // unlocks the file from memory; nil if it is not locked
 }
 
-// freshBelow is the size below which a database is put back before each round that adds
-// to it: it would be another size soon.
+// freshBelow is the size below which a database is restored before each round that adds to
+// it, because the additions would soon change its size.
 const freshBelow = 100_000
 
-// An experiment is servers on databases of several sizes, the smallest one first.
+// An experiment runs servers on databases of several sizes, the smallest first.
 type experiment struct {
 	options
 	nodes []*node
 	bare  *server.Process
 }
 
-// measure takes the rows that are wanted, one after the other.
+// measure measures the selected rows one after the other.
 func (e *experiment) measure(ctx context.Context, done func(row) error) error {
 	for i, k := range e.nodes[0].kinds("") {
 		if !e.wants(k.Name) {
@@ -109,8 +111,8 @@ func (e *experiment) measure(ctx context.Context, done func(row) error) error {
 	return nil
 }
 
-// row measures the nth kind of request. Sizes and reference take turns, forth and back,
-// so that what else the machine does falls on all of them.
+// row measures the nth kind of request. Sizes and reference take turns, in alternating
+// order, so that other load on the machine affects all of them.
 func (e *experiment) row(ctx context.Context, nth int) (row, error) {
 	kinds := make([]kind, len(e.nodes))
 	var r row
@@ -167,7 +169,7 @@ func (e *experiment) row(ctx context.Context, nth int) (row, error) {
 	return r, nil
 }
 
-// round loads a server. A failure of any request is an error.
+// round loads a server. It returns an error if any request fails.
 func (e *experiment) round(ctx context.Context, k load.Kind, to load.Server, n *node) (sample, error) {
 	l := load.Load{To: []load.Server{to}, Mix: load.Only(k), Connections: e.connections, For: e.roundLength}
 	report, err := l.Run(ctx)
@@ -185,14 +187,14 @@ func (e *experiment) round(ctx context.Context, k load.Kind, to load.Server, n *
 	return sample{report.Rate(), report.CPUPerRequest().Microseconds(), report.Latency(50).Microseconds(), report.Latency(99).Microseconds()}, nil
 }
 
-// look notes how much memory the server has.
+// look records the server's current memory if it is the highest so far.
 func (n *node) look() error {
 	anonymous, err := n.atrium.Anonymous()
 	n.peak = max(n.peak, anonymous)
 	return err
 }
 
-// kind returns the kind of request of a name that the dataset has.
+// kind returns the kind of request with a name.
 func (n *node) kind(name string) (found load.Kind) {
 	for _, k := range n.kinds(n.atrium.Addr()) {
 		if k.Name == name {
@@ -202,7 +204,7 @@ func (n *node) kind(name string) (found load.Kind) {
 	return found
 }
 
-// file is where the database is, and pristine makes it there as it was seeded.
+// file is the path of the database, and pristine that of its seeded copy.
 func (n *node) file() string { return strings.TrimPrefix(n.url, "sqlite:") }
 
 func (n *node) pristine() error {
@@ -211,7 +213,7 @@ func (n *node) pristine() error {
 
 func (n *node) isFile() bool { return strings.HasPrefix(n.url, "sqlite:") }
 
-// refresh puts a database back as it was seeded, and loads the new server for a moment.
+// refresh restores a database to its seeded state, and warms the new server up.
 func (e *experiment) refresh(ctx context.Context, n *node) (err error) {
 	n.atrium.Stop()
 	if err := n.pristine(); err != nil {
@@ -231,7 +233,7 @@ func (e *experiment) start(ctx context.Context, n *node) (err error) {
 	return err
 }
 
-// stop ends all servers.
+// stop stops all servers.
 func (e *experiment) stop() {
 	for _, n := range e.nodes {
 		if n.atrium != nil {
@@ -246,7 +248,7 @@ func (e *experiment) stop() {
 	}
 }
 
-// copyFile makes a copy that is on the disk.
+// copyFile makes a copy and syncs it.
 func copyFile(from, to string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// goal is what a rate must have of that of the smallest size.
+// goal is the minimum ratio of a rate to that of the smallest size.
 const goal = 0.85
 
-// palette has colours that are told apart by most eyes, on white (P. Tol, "Colour
-// schemes", muted).
+// palette has colors that people with color blindness can tell apart, on white (P. Tol,
+// "Colour schemes", muted).
 var palette = []color.Color{
 	rgb(0x332288), rgb(0x117733), rgb(0xcc6677), rgb(0x44aa99), rgb(0x882255),
 	rgb(0xaa4499), rgb(0x999933), rgb(0x0077bb), rgb(0xee7733), rgb(0x555555),
@@ -30,12 +30,12 @@ func rgb(hex uint32) color.Color {
 	return color.NRGBA{uint8(hex >> 16), uint8(hex >> 8), uint8(hex), 0xff}
 }
 
-var grey = rgb(0x999999)
+var gray = rgb(0x999999)
 
-// newPlot returns a plot over the number of entries.
+// newPlot returns a plot whose x axis is the number of entries.
 func (r *results) newPlot(title string, fontSize vg.Length, label func(int) string) *plot.Plot {
 	p := plot.New()
-	p.BackgroundColor = nil // the picture has one
+	p.BackgroundColor = nil // picture draws it
 	for _, style := range []*font.Font{
 		&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font,
 		&p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font,
@@ -60,13 +60,13 @@ func (r *results) points(y func(size int) float64) (all plotter.XYs) {
 	return all
 }
 
-// relative draws the rates of each request as ratios to that of the smallest size.
+// relative plots the rates of each request relative to the smallest size.
 func (r *results) relative() ([]byte, error) {
 	p := r.newPlot("Rate, relative to the smallest database ("+r.title()+")", 12, short)
 	p.X.Label.Text, p.Y.Label.Text = "entries", "rate / rate at "+short(r.Sizes[0].Entries)+" entries"
 	least, greatest := 0.5, 1.2
 	dashed := plotter.NewFunction(func(float64) float64 { return goal })
-	dashed.Color, dashed.Dashes, dashed.Width = grey, []vg.Length{4, 4}, 1
+	dashed.Color, dashed.Dashes, dashed.Width = gray, []vg.Length{4, 4}, 1
 	p.Add(plotter.NewGrid(), dashed)
 	legend := plot.NewLegend()
 	legend.TextStyle, legend.Top, legend.Left, legend.Padding, legend.ThumbnailWidth = p.Legend.TextStyle, true, true, 4, 24
@@ -93,8 +93,8 @@ func (r *results) relative() ([]byte, error) {
 
 var shapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.BoxGlyph{}}
 
-// latencies draws the median and the 99th percentile of each request, one panel each,
-// all to the same scale.
+// latencies plots the median and the 99th percentile of each request, one panel each, with
+// a common scale.
 func (r *results) latencies() ([]byte, error) {
 	least, greatest := 1.0, 1.0 // in milliseconds
 	for _, row := range r.Rows {
@@ -148,7 +148,7 @@ func (r *results) latencies() ([]byte, error) {
 	}), nil
 }
 
-// tenths are the ticks of a range of ratios.
+// tenths returns the ticks of a range of ratios.
 func tenths(least, greatest float64) (ticks plot.ConstantTicks) {
 	for n := int(math.Ceil(least * 10)); float64(n) <= greatest*10; n++ {
 		ticks = append(ticks, plot.Tick{Value: float64(n) / 10, Label: strconv.FormatFloat(float64(n)/10, 'f', 1, 64)})
@@ -156,7 +156,7 @@ func tenths(least, greatest float64) (ticks plot.ConstantTicks) {
 	return ticks
 }
 
-// shortest writes a number of things in thousands or millions, where it is so many.
+// shortest formats a number in thousands or millions if it is a multiple.
 func shortest(n int) string {
 	switch {
 	case n >= 1_000_000 && n%1_000_000 == 0:
@@ -167,7 +167,7 @@ func shortest(n int) string {
 	return strconv.Itoa(n)
 }
 
-// decades are the ticks of a range of milliseconds.
+// decades returns the ticks of a range of milliseconds.
 func decades(least, greatest float64) (ticks plot.ConstantTicks) {
 	for _, t := range []struct {
 		value float64
@@ -180,19 +180,19 @@ func decades(least, greatest float64) (ticks plot.ConstantTicks) {
 	return ticks
 }
 
-// picture returns an SVG on white: a reader's page may be dark.
+// picture returns an SVG with a white background, which stays legible on a dark page.
 func picture(width, height vg.Length, f func(draw.Canvas)) []byte {
 	svg := vgsvg.New(width, height)
 	whole := draw.New(svg)
 	whole.FillPolygon(color.White, whole.ClipPolygonXY([]vg.Point{{}, {X: width}, {X: width, Y: height}, {Y: height}}))
 	f(draw.Crop(whole, 12, -12, 10, -10))
 	var b bytes.Buffer
-	_, _ = svg.WriteTo(&b) // to memory
-	// Whoever has not this font has one as wide.
+	_, _ = svg.WriteTo(&b) // a bytes.Buffer never fails
+	// A fallback font of the same width, for machines without this one.
 	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
 }
 
-// draw writes the pictures into a directory, and returns their names.
+// draw writes the plots into a directory and returns their file names.
 func (r *results) draw(dir string) (names []string, err error) {
 	r.order()
 	for _, p := range []struct {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The section of docs/performance.md that publish writes is between these lines.
+// Markers of the section of docs/performance.md that publish writes.
 const (
 	sectionBegin = "<!-- growth -->\n"
 	sectionEnd   = "<!-- /growth -->\n"
@@ -42,7 +42,7 @@ func publish(dir, docs string) error {
 		}
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("nothing was measured in %s", dir)
+		return fmt.Errorf("no results in %s", dir)
 	}
 	page := filepath.Join(docs, "performance.md")
 	text, err := os.ReadFile(page)

@@ -12,8 +12,8 @@ import (
 	"atrium/bench/load"
 )
 
-// The kinds of request, in the order of the tables. Those of the ends of lists are asked
-// where one tenant has everything: elsewhere lists are short.
+// The kinds of request, in the order of the tables. Requests for the ends of lists are
+// sent only if one tenant has everything: otherwise lists are short.
 const (
 	postEntry     = "POST entry"
 	getAccount    = "GET account"
@@ -27,13 +27,14 @@ const (
 	deepTimeline  = "GET 20 of activity, deep"
 )
 
-// listed is how many things a list shows at once where nothing else is asked for.
+// listed is the default number of items in a page of a list.
 const listed = 20
 
-// walked is how many pages of a list are read on the way to one that is deep in it.
+// walked is how many pages of a list are read to reach a deep one.
 const walked = 5000
 
-// payloads are what entries are posted with, so that it takes the sender no time to make them.
+// payloads are the payloads of posted entries, built once so that the sender spends no
+// time on them.
 var payloads = func() (all [256][]byte) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range all {
@@ -42,8 +43,8 @@ var payloads = func() (all [256][]byte) {
 	return all
 }()
 
-// kinds are the requests about a dataset, to a server on it. The accounts, keys and
-// pages of those that name one are taken at random.
+// kinds returns the requests to a server on a dataset. Requests that name an account, key
+// or page choose it at random.
 func (d *dataset) kinds(addr string) []kind {
 	anyTenant := func() (n int, auth string) {
 		n = rand.IntN(len(d.tenants))
@@ -90,15 +91,15 @@ func (d *dataset) kinds(addr string) []kind {
 	return some
 }
 
-// A kind is a kind of request, and what must be known to measure it.
+// A kind is a kind of request, with what is needed to measure it.
 type kind struct {
 	load.Kind
-	list  string // whose deep page is asked for: Request is to be made by deep
-	whole bool   // it is of the end of a list
-	adds  bool   // it makes the database larger
+	list  string // list whose deep page is requested; deep sets Request
+	whole bool   // reads the end of a list
+	adds  bool   // adds to the database
 }
 
-// deep makes the request for the last page of a list, or one so deep in it as is walked.
+// deep sets the request to the last page of a list, or to the page after walked pages.
 func (k *kind) deep(d *dataset, addr string) error {
 	request, auth := []byte(nil), "x-api-key: "+d.tenants[0].Key
 	cursor := ""

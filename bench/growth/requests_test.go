@@ -11,7 +11,7 @@ import (
 	"atrium/bench/load"
 )
 
-func TestTheDeepRequestIsForTheLastPage(t *testing.T) {
+func TestDeepRequestReadsTheLastPage(t *testing.T) {
 	list := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
 		if n == 7 {
@@ -27,20 +27,20 @@ func TestTheDeepRequestIsForTheLastPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := string(k.Request(0)); !strings.HasPrefix(got, "GET /things?cursor=7 ") {
-		t.Errorf("asks for %q", got)
+		t.Errorf("request %q", got)
 	}
 	k.Status = http.StatusTeapot
 	if err := k.deep(d, list.Listener.Addr().String()); err == nil {
-		t.Error("another status is no error")
+		t.Error("no error for an unexpected status")
 	}
 }
 
-// Where each tenant has little, its lists have no end that is far away.
-func TestManyTenantsAreNotAskedForTheEndsOfLists(t *testing.T) {
+// With many small tenants, lists are too short to have a distant end.
+func TestManyTenantsSkipTheEndsOfLists(t *testing.T) {
 	one := &dataset{shape: shape{tenants: 1, entries: 1000}, tenants: make([]tenant, 1)}
 	many := &dataset{shape: shape{tenants: 3, entries: 1000}, tenants: make([]tenant, 3)}
 	if got := len(one.kinds("")) - len(many.kinds("")); got != 3 {
-		t.Errorf("%d kinds less, want 3", got)
+		t.Errorf("%d fewer kinds, want 3", got)
 	}
 	for _, k := range many.kinds("") {
 		if k.Request == nil {

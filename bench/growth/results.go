@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Results are what was measured of one engine and one way to share the entries among
-// tenants. Rows that are measured again take the place of those before.
+// Results has the measurements of one engine and one distribution of entries among
+// tenants. A row that is measured again replaces the earlier one.
 type results struct {
 	Engine      string  `json:"engine"`
-	Each        int     `json:"each"` // entries of a tenant; 0 for one tenant with all of them
+	Each        int     `json:"each"` // entries per tenant; 0 for one tenant with all of them
 	Sizes       []size  `json:"sizes"`
 	Rows        []row   `json:"rows"`
 	Starts      []start `json:"starts"`
-	Binary      int64   `json:"binary"` // bytes of it
+	Binary      int64   `json:"binary"` // size of the binary in bytes
 	Day         string  `json:"day"`
 	Connections int     `json:"connections"`
 	Rounds      int     `json:"rounds"`
@@ -31,16 +31,16 @@ type results struct {
 	path string
 }
 
-// A size is what one database held before it was measured.
+// A size describes one database before it was measured.
 type size struct {
 	Entries  int   `json:"entries"`
 	Accounts int   `json:"accounts"`
 	Pages    int   `json:"pages"`
 	Tenants  int   `json:"tenants"`
-	Bytes    int64 `json:"bytes"` // of the file; 0 for a server
+	Bytes    int64 `json:"bytes"` // size of the file; 0 for a server
 }
 
-// openResults returns those of the experiment that the directory has, for more to be added.
+// openResults reads the results of the experiment from the directory, to add to them.
 func openResults(e *experiment) (*results, error) {
 	r := &results{Engine: "SQLite", Each: e.each, Connections: e.connections, Rounds: e.rounds, Round: e.roundLength.String(), Day: time.Now().UTC().Format(time.DateOnly)}
 	if e.postgres {
@@ -83,7 +83,7 @@ func readResults(path string) (r *results, err error) {
 	return r, json.Unmarshal(text, r)
 }
 
-// name is that of the file, and of the plots.
+// name is the name of the file and the prefix of the plots.
 func (r *results) name() string {
 	name := "growth-" + strings.ToLower(r.Engine)
 	if r.Each > 0 {
@@ -111,7 +111,7 @@ func (r *results) save() error {
 	return os.WriteFile(r.path, text, 0o600)
 }
 
-// order puts the rows into that of the kinds.
+// order sorts the rows in the order of the kinds.
 func (r *results) order() {
 	place := map[string]int{}
 	for i, k := range (&dataset{shape: shape{tenants: 1, entries: 1}, tenants: make([]tenant, 1)}).kinds("") {
@@ -159,7 +159,7 @@ func (r *results) print(w io.Writer) {
 	r.printStarts(w)
 }
 
-// printStarts leaves out of a server what is the file's.
+// printStarts omits the columns that apply only to files for a server.
 func (r *results) printStarts(w io.Writer) {
 	file := r.Sizes[0].Bytes > 0
 	line := func(entries, size, idle, loaded, stopped, killed, log, cold string) {
@@ -178,7 +178,7 @@ func (r *results) printStarts(w io.Writer) {
 	}
 }
 
-// short writes a number of things with spaces for the eye.
+// short formats a number with spaces between groups of three digits.
 func short(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

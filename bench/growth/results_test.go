@@ -18,17 +18,18 @@ func rates(all ...float64) (samples []sample) {
 	return samples
 }
 
-// What disturbs one round must not count, as it would if rates were compared across rounds.
-func TestARatioIsTheMedianOfWhatRoundsSayEach(t *testing.T) {
+// A disturbance in one round must not count. It would if rates were compared across
+// rounds.
+func TestRatioIsTheMedianOfTheRounds(t *testing.T) {
 	r := row{Bare: rates(1000, 2000, 4000), Sizes: [][]sample{rates(500, 1000, 4000), rates(400, 900, 1000)}}
 	if got := r.ofSmallest(1); got != 0.8 {
-		t.Errorf("of the smallest: %v, want 0.8", got)
+		t.Errorf("relative to the smallest: %v, want 0.8", got)
 	}
 	if got := r.ofBare(0); got != 0.5 {
-		t.Errorf("of the reference: %v, want 0.5", got)
+		t.Errorf("relative to the reference: %v, want 0.5", got)
 	}
 	if got := r.ofSmallest(0); got != 1 {
-		t.Errorf("the smallest of itself: %v", got)
+		t.Errorf("smallest relative to itself: %v", got)
 	}
 	for _, c := range []struct {
 		of   []float64
@@ -39,7 +40,7 @@ func TestARatioIsTheMedianOfWhatRoundsSayEach(t *testing.T) {
 		}
 	}
 	if !math.IsNaN(median(nil)) {
-		t.Error("nothing has a median")
+		t.Error("median of no values is not NaN")
 	}
 }
 
@@ -54,7 +55,7 @@ func some() *results {
 	}
 }
 
-func TestTablesHaveRowsInTheirOrderWithEachRatio(t *testing.T) {
+func TestTablesHaveSortedRowsWithRatios(t *testing.T) {
 	var b strings.Builder
 	some().print(&b)
 	want := `| request | 1,000,000 / 10,000 | 10,000 / bare | 1,000,000 / bare | p50, p99 at 10,000 | p50, p99 at 1,000,000 |
@@ -72,7 +73,7 @@ func TestTablesHaveRowsInTheirOrderWithEachRatio(t *testing.T) {
 	}
 }
 
-func TestARowThatIsMeasuredAgainTakesThePlaceOfTheFormer(t *testing.T) {
+func TestRepeatedRowReplacesTheEarlierOne(t *testing.T) {
 	r := some()
 	r.path = filepath.Join(t.TempDir(), "growth.json")
 	if err := r.add(row{Name: postEntry, Bare: rates(1), Sizes: [][]sample{rates(1), rates(1)}}); err != nil {
@@ -84,7 +85,7 @@ func TestARowThatIsMeasuredAgainTakesThePlaceOfTheFormer(t *testing.T) {
 	}
 }
 
-func TestPicturesAreWholeAndOnWhite(t *testing.T) {
+func TestPlotsAreCompleteWithAWhiteBackground(t *testing.T) {
 	for _, draw := range []func() ([]byte, error){some().relative, some().latencies} {
 		text, err := draw()
 		if err != nil {
@@ -97,12 +98,12 @@ func TestPicturesAreWholeAndOnWhite(t *testing.T) {
 			_, err = d.Token()
 		}
 		if !errors.Is(err, io.EOF) {
-			t.Errorf("is no XML: %v", err)
+			t.Errorf("not XML: %v", err)
 		}
 	}
 }
 
-func TestTheSectionOfAPageIsReplacedAndTheRestKept(t *testing.T) {
+func TestPublishReplacesOnlyItsSection(t *testing.T) {
 	const section = "new\n"
 	for page, want := range map[string]string{
 		"":          sectionBegin + section + sectionEnd,
@@ -115,7 +116,7 @@ func TestTheSectionOfAPageIsReplacedAndTheRestKept(t *testing.T) {
 	}
 }
 
-func TestSizesMustRiseAndDivide(t *testing.T) {
+func TestSizesMustIncreaseAndDivideEvenly(t *testing.T) {
 	for _, c := range []struct {
 		sizes string
 		each  int

@@ -20,17 +20,17 @@ import (
 	"atrium/internal/store"
 )
 
-// chunk is how many records are stored in one transaction at most.
+// chunk is the maximum number of records per transaction.
 const chunk = 5000
 
-// A tenant is one of a database, with a key of its own.
+// A tenant is a tenant of the database, with an API key.
 type tenant struct {
 	ID  atrium.TenantID `json:"id"`
 	Key string          `json:"key"`
 }
 
-// seed fills a database as the service would have filled it: by its own import, but for
-// the entries of a file, which are most of it.
+// seed fills a database with the records that the service would have stored. It uses the
+// service's import, except for the entries of a file, which are most of the data.
 func seed(ctx context.Context, url string, s shape) (tenants []tenant, err error) {
 	err = with(ctx, url, func(db *store.Store) error {
 		if _, err := db.Migrate(ctx); err != nil {
@@ -81,7 +81,7 @@ func seed(ctx context.Context, url string, s shape) (tenants []tenant, err error
 	return tenants, err
 }
 
-// with opens the store for f alone.
+// with opens the store for the duration of f.
 func with(ctx context.Context, url string, f func(*store.Store) error) error {
 	db, err := store.Open(ctx, url, store.Options{Timeout: time.Minute})
 	if err != nil {
@@ -101,7 +101,7 @@ func newTenant(ctx context.Context, db *store.Store, n int) (tenant, error) {
 	return tenant{t.ID, text}, err
 }
 
-// put stores records of a tenant.
+// put imports records of a tenant.
 func put(ctx context.Context, db *store.Store, id atrium.TenantID, records iter.Seq[store.Record]) error {
 	items := make([]store.Import, 0, chunk)
 	flush := func() error {
@@ -127,18 +127,18 @@ func put(ctx context.Context, db *store.Store, id atrium.TenantID, records iter.
 	return flush()
 }
 
-// A dataset is a database that was seeded, with what is needed to ask for what it holds.
+// A dataset is a seeded database, with the identifiers that requests need.
 type dataset struct {
 	shape
 	path    string
 	tenants []tenant
 }
 
-// files returns the dataset of a shape in a directory, and makes it if it is not there.
+// files returns the dataset of a shape in a directory. It creates a missing one.
 func files(ctx context.Context, dir string, s shape) (*dataset, error) {
 	name := fmt.Sprintf("%d-of-%d", s.total(), s.tenants)
 	d := &dataset{shape: s, path: filepath.Join(dir, name+".db")}
-	list := filepath.Join(dir, name+".json") // which is written last
+	list := filepath.Join(dir, name+".json") // written last
 	text, err := os.ReadFile(list)
 	if err == nil {
 		return d, json.Unmarshal(text, &d.tenants)
@@ -163,7 +163,7 @@ func files(ctx context.Context, dir string, s shape) (*dataset, error) {
 	return d, os.WriteFile(list, text, 0o600)
 }
 
-// remove takes away a database file, if there is one, with its log.
+// remove deletes a database file and its WAL, if they exist.
 func remove(path string) (err error) {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		err = errors.Join(err, os.RemoveAll(path+suffix))
@@ -171,7 +171,7 @@ func remove(path string) (err error) {
 	return err
 }
 
-// forget takes a file out of the page cache.
+// forget evicts a file from the page cache.
 func forget(path string) (err error) {
 	f, err := os.Open(path)
 	if err != nil {

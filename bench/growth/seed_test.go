@@ -1,6 +1,7 @@
 package main
 
 import (
+	"atrium"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 	"atrium/internal/store"
 )
 
-// What the seeder writes itself must be what the service would have.
+// The seeder's own inserts must store what the service would store.
 func TestBulkStoresWhatAnImportStores(t *testing.T) {
 	ctx, s := t.Context(), shape{tenants: 2, entries: 3000}
 	dir := t.TempDir()
@@ -32,7 +33,7 @@ func TestBulkStoresWhatAnImportStores(t *testing.T) {
 	} {
 		got, want := rows(t, bulk, table.query), rows(t, imported, table.query)
 		if len(want) == 0 || !slices.Equal(got, want) {
-			t.Errorf("%s: %d rows that are not the %d of an import", table.query, len(got), len(want))
+			t.Errorf("%s: %d rows differ from the %d of an import", table.query, len(got), len(want))
 		}
 	}
 }
@@ -81,16 +82,16 @@ func rows(t *testing.T, path, query string) (all []string) {
 	return all
 }
 
-// However much of it there is, a tenant gets all of everything, each once.
-func TestRoundsTogetherAreTheWholeShape(t *testing.T) {
+// At every size, a tenant gets each record of its shape exactly once.
+func TestRoundsAddUpToTheShape(t *testing.T) {
 	for _, s := range []shape{{1, 10}, {1, 1000}, {3, 25_000}} {
 		counts, seen := map[string]int{}, map[string]bool{}
 		for round := range s.rounds() {
 			for r := range s.records(round) {
 				counts[fmt.Sprintf("%T", r)]++
-				if p, ok := r.(*store.LinkedProspect); ok {
+				if p, ok := r.(*atrium.LinkedProspect); ok {
 					if seen[string(p.ID)] {
-						t.Fatalf("%v: two prospects %s", s, p.ID)
+						t.Fatalf("%v: duplicate prospect %s", s, p.ID)
 					}
 					seen[string(p.ID)] = true
 				}
@@ -100,8 +101,8 @@ func TestRoundsTogetherAreTheWholeShape(t *testing.T) {
 			}
 		}
 		want := map[string]int{
-			"*atrium.Account": s.accounts(), "*store.LinkedProspect": prospectsEach * s.accounts(), "*atrium.Page": s.pages(),
-			"*atrium.Audience": 1, "*store.AudienceVersion": s.versions(), "entry": s.entries,
+			"*atrium.Account": s.accounts(), "*atrium.LinkedProspect": prospectsEach * s.accounts(), "*atrium.Page": s.pages(),
+			"*atrium.Audience": 1, "*atrium.AudienceVersion": s.versions(), "entry": s.entries,
 		}
 		if fmt.Sprint(counts) != fmt.Sprint(want) {
 			t.Errorf("%v: %v, want %v", s, counts, want)

@@ -11,22 +11,22 @@ import (
 	"atrium/internal/store"
 )
 
-// A shape is what a database holds: tenants that are all alike. Everything a tenant
-// has grows with its entries, in the proportions of perEntries.
+// A shape describes the contents of a database: tenants that are all alike. All records of
+// a tenant grow with its entries, in fixed proportions.
 type shape struct {
 	tenants int
-	entries int // of each tenant
+	entries int // per tenant
 }
 
-// How many entries there are for each account, and for each page and version.
-// An account has prospectsEach prospects.
+// How many entries there are per account, per page and per version. An account has
+// prospectsEach prospects.
 const (
 	entriesPerAccount = 10
 	entriesPerPage    = 100
 	prospectsEach     = 3
 )
 
-// One entry in busyShare is of the first account of a tenant.
+// One entry in busyShare belongs to the first account of a tenant.
 const busyShare = 20
 
 func (s shape) accounts() int { return max(s.entries/entriesPerAccount, 1) }
@@ -38,25 +38,25 @@ func (s shape) String() string {
 	return fmt.Sprintf("%d entries, %d accounts, %d pages and versions, of %d tenants", s.total(), s.tenants*s.accounts(), s.tenants*s.pages(), s.tenants)
 }
 
-// rounds is how often each tenant gets a part of everything, so that the rows of a
-// table lie among those of the others and of other tenants, as they do where time passes.
+// rounds is how many times each tenant gets a part of its records. The rows of different
+// tables and tenants are then interleaved, as they are in a database that grows over time.
 func (s shape) rounds() int { return min(s.pages(), 20) }
 
-// lag is how many rounds lie between two prospects of an account.
+// lag is the number of rounds between two prospects of an account.
 func (s shape) lag() int { return max(s.rounds()/10, 1) }
 
-// records returns what a tenant gets in a round, from 0 to rounds()-1, but its entries.
-// Like these they are the same whenever it is asked.
+// records returns the records of a tenant in a round, from 0 to rounds()-1, without its
+// entries. It is deterministic, as are the entries.
 func (s shape) records(round int) iter.Seq[store.Record] {
 	return func(yield func(store.Record) bool) {
 		_ = s.accountsOf(round, yield) && s.prospectsOf(round, yield) && s.pagesOf(round, yield)
 	}
 }
 
-// A span is things by their numbers, the last one excluded.
+// A span is a half-open range of numbers.
 type span struct{ from, to int }
 
-// part returns those of n things that come in a round.
+// part returns which of n records belong to a round.
 func (s shape) part(n, round int) span {
 	return span{n * round / s.rounds(), n * (round + 1) / s.rounds()}
 }
@@ -72,8 +72,8 @@ func (s shape) accountsOf(round int, yield func(store.Record) bool) bool {
 	return true
 }
 
-// prospectsOf gives accounts their first prospect in the round in which they come, and
-// the others later, or in the last round: an account's prospects do not lie together.
+// prospectsOf returns the first prospect of each new account, and later prospects of
+// earlier accounts. The prospects of an account are thus not adjacent.
 func (s shape) prospectsOf(round int, yield func(store.Record) bool) bool {
 	for nth := range prospectsEach {
 		last := round - nth*s.lag()
@@ -98,9 +98,9 @@ func (s shape) prospect(account, nth, round int) store.Record {
 	name, email, of := fmt.Sprintf("Person %d", number), fmt.Sprintf("person%d@%s", number, domain(account)), domain(account)
 	slug, phone, profile := fmt.Sprintf("person-%d", number), "+15555550100", fmt.Sprintf("https://linkedin.example/in/person-%d", number)
 	at := s.at(round, s.rounds())
-	return &store.LinkedProspect{
+	return &atrium.LinkedProspect{
 		Prospect: atrium.Prospect{
-			// By its number an identifier has its place among the others.
+			// The number in an identifier determines its order.
 			ID: id[atrium.ProspectID](round*prospectsEach*s.accounts() + number), Name: &name, Email: &email, Domain: &of, Slug: &slug,
 			PhoneNumber: &phone, LinkedinProfileURL: &profile, CreatedAt: at, UpdatedAt: at,
 		},
@@ -113,7 +113,7 @@ const (
 	footer = `{"id":"company","title":"Company","links":[{"id":"about","text":"About us","url":"https://example.com/about"}]}`
 )
 
-// pagesOf are pages and, of an audience of the first of them, versions.
+// pagesOf returns pages, and versions of an audience of the first page.
 func (s shape) pagesOf(round int, yield func(store.Record) bool) bool {
 	part := s.part(s.pages(), round)
 	for n := part.from; n < part.to; n++ {
@@ -132,7 +132,7 @@ func (s shape) pagesOf(round int, yield func(store.Record) bool) bool {
 	}
 	part = s.part(s.versions(), round)
 	for n := part.from; n < part.to; n++ {
-		if !yield(&store.AudienceVersion{Version: atrium.Version{
+		if !yield(&atrium.AudienceVersion{Version: atrium.Version{
 			ID: id[atrium.VersionID](n), AudienceID: fullAudience, Number: int64(n + 1), Content: fmt.Appendf(nil, `{"n":%d}`, n), CreatedAt: s.at(n, s.versions()),
 		}}) {
 			return false
@@ -141,8 +141,8 @@ func (s shape) pagesOf(round int, yield func(store.Record) bool) bool {
 	return true
 }
 
-// entriesOf are of accounts that there are by then, at random; account is the number of
-// an entry's.
+// entriesOf returns entries of random accounts among those that exist in the round, each
+// with the number of its account.
 func (s shape) entriesOf(tenant, round int) iter.Seq2[int, *atrium.Entry] {
 	return func(yield func(account int, e *atrium.Entry) bool) {
 		r := rand.New(rand.NewPCG(uint64(tenant), uint64(round)))
@@ -166,7 +166,7 @@ func (s shape) entriesOf(tenant, round int) iter.Seq2[int, *atrium.Entry] {
 	}
 }
 
-// entryRecords are the entries as records.
+// entryRecords returns the entries as records.
 func (s shape) entryRecords(tenant, round int) iter.Seq[store.Record] {
 	return func(yield func(store.Record) bool) {
 		for _, e := range s.entriesOf(tenant, round) {
@@ -177,7 +177,8 @@ func (s shape) entryRecords(tenant, round int) iter.Seq[store.Record] {
 	}
 }
 
-// payload returns an object of 300 to 1,000 bytes, more often a small one; 475 on average.
+// payload returns an object of 300 to 1,000 bytes. Small ones are more frequent; the mean
+// is 475.
 func payload(r *rand.Rand) []byte {
 	size := 300 + min(r.IntN(701), r.IntN(701), r.IntN(701))
 	b := fmt.Appendf(make([]byte, 0, size), `{"event":"page.viewed","visit":"%016x","text":"`, r.Uint64())
@@ -189,15 +190,15 @@ func payload(r *rand.Rand) []byte {
 
 var begin = atrium.At(time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC))
 
-// at spreads things over a year.
+// at distributes n records over a year.
 func (s shape) at(n, of int) atrium.Time {
 	return begin + atrium.Time(int64(n)*int64(365*24*time.Hour/time.Millisecond)/int64(of)*1000)
 }
 
 func domain(n int) string { return fmt.Sprintf("company-%d.example", n) }
 
-// id returns the identifier of the nth thing of a kind. As in those that the service
-// makes, what comes first grows with time and the rest is as if by chance.
+// id returns the identifier of the nth record of a kind. As in the service's identifiers,
+// the first part grows with time and the rest looks random.
 func id[T atrium.Identifier](n int) T {
 	var zero T
 	return T(fmt.Sprintf("%s%010d%016x", zero.Prefix(), n, scatter(uint64(n))))

@@ -10,17 +10,17 @@ import (
 	"atrium/bench/load"
 )
 
-// A start is what a server on one size takes of memory, and how long until it answers.
+// A start has the memory use and the start-up time of a server on one size.
 type start struct {
-	Idle   int64         `json:"idle"`   // anonymous memory in bytes, before anything was asked
-	Loaded int64         `json:"loaded"` // at most, while all connections ask for everything
-	Clean  time.Duration `json:"clean"`  // until /readyz answers, after a stop
-	Cold   time.Duration `json:"cold"`   // the same with nothing of the file in the page cache; 0 if not measured
+	Idle   int64         `json:"idle"`   // anonymous memory in bytes, before any request
+	Loaded int64         `json:"loaded"` // the highest, while all connections send all kinds of request
+	Clean  time.Duration `json:"clean"`  // until /readyz returns 200, after a clean stop
+	Cold   time.Duration `json:"cold"`   // the same with an empty page cache; 0 if not measured
 	Killed time.Duration `json:"killed"` // the same after kill -9 under load
-	Log    int64         `json:"log"`    // bytes of the write-ahead log that it found then
+	Log    int64         `json:"log"`    // bytes of the WAL that it recovered then
 }
 
-// idleAfter is how long a server is left alone before it counts as idle.
+// idleAfter is how long a server runs without requests before it counts as idle.
 const idleAfter = 3 * time.Second
 
 // starts measures each size.
@@ -50,7 +50,7 @@ func (e *experiment) starting(ctx context.Context, n *node) (s start, err error)
 	}
 	s.Loaded = n.peak
 
-	// Writes until the end, so that there is a log to be read.
+	// Write until the kill, so that there is a WAL to recover.
 	l := load.Load{To: []load.Server{n.atrium}, Mix: load.Only(n.kind(postEntry)), Connections: e.connections, For: e.roundLength}
 	if _, err := l.Run(ctx); err != nil {
 		return s, err
@@ -76,7 +76,7 @@ func (e *experiment) starting(ctx context.Context, n *node) (s start, err error)
 	return s, err
 }
 
-// ready starts a server and returns how long it took until /readyz answered.
+// ready starts a server and returns the time until /readyz returned 200.
 func (e *experiment) ready(ctx context.Context, n *node) (time.Duration, error) {
 	began := time.Now()
 	if err := e.start(ctx, n); err != nil {
@@ -95,7 +95,7 @@ func (e *experiment) ready(ctx context.Context, n *node) (time.Duration, error) 
 	}
 }
 
-// everything asks a server for all kinds at once, and looks at its memory meanwhile.
+// everything sends all kinds of request at once, and watches the server's memory.
 func (e *experiment) everything(ctx context.Context, n *node) (err error) {
 	var mix load.Mix
 	for _, k := range n.kinds(n.atrium.Addr()) {

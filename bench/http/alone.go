@@ -19,19 +19,18 @@ import (
 	"atrium/bench/workload"
 )
 
-// An engineAlone is SQLite without a service: a file that the service has made and filled,
-// in the hands of a loop in this process, with the settings that the service gives it.
-// It does what SQLite cannot be spared: what is refused, replayed, or belongs elsewhere is
-// not looked for.
+// An engineAlone is SQLite without a service: a loop in this process uses a file that the
+// service created and filled, with the service's settings. It executes only the statements
+// that storage requires, without checks for rejected or replayed requests.
 type engineAlone struct {
 	dir      string
-	conns    []*sqlite.Conn // one for each processor; the first one writes
+	conns    []*sqlite.Conn // one per CPU; the first one writes
 	tenant   []byte
 	accounts []account
 	payload  []byte
 	length   time.Duration
-	batch    int   // rows a commit
-	written  int64 // rows so far, which makes keys and identifiers
+	batch    int   // rows per commit
+	written  int64 // rows so far, from which keys and identifiers are made
 	run      uint64
 }
 
@@ -97,8 +96,8 @@ func bytesAt(s *sqlite.Stmt, column int) []byte {
 
 func (a *engineAlone) any() account { return a.accounts[mathrand.IntN(len(a.accounts))] }
 
-// write stores entries for a round, in batches, each with its account found by the domain
-// and touched.
+// write stores entries for a round, in batches. Each looks its account up by domain and
+// updates it.
 func (a *engineAlone) write(ctx context.Context) (figure, error) {
 	c := a.conns[0]
 	rows, start := 0, time.Now()
@@ -132,7 +131,7 @@ func (a *engineAlone) insert(c *sqlite.Conn, now int64) error {
 	touch.SetBytes("$tenant", a.tenant)
 	touch.SetBytes("$hash", a.any().hash)
 	if more, err := touch.Step(); err != nil || !more {
-		return errors.Join(err, touch.Reset(), errors.New("an account is not there"))
+		return errors.Join(err, touch.Reset(), errors.New("account not found"))
 	}
 	id := bytesAt(touch, 0)
 	if err := touch.Reset(); err != nil {
@@ -140,9 +139,9 @@ func (a *engineAlone) insert(c *sqlite.Conn, now int64) error {
 	}
 	a.written++
 	entry, fingerprint := make([]byte, 18), make([]byte, 32)
-	_, _ = rand.Read(fingerprint) // which never fails (crypto/rand)
+	_, _ = rand.Read(fingerprint) // never fails (crypto/rand)
 	_, _ = rand.Read(entry[10:])
-	binary.BigEndian.PutUint64(entry[2:], uint64(a.written)) // in the order of time, as the service's are
+	binary.BigEndian.PutUint64(entry[2:], uint64(a.written)) // in the order of time, as in the service
 	key := fmt.Sprintf("%x-%012d", a.run, a.written)
 	insert := c.Prep(`INSERT INTO entries (tenant_id, entry_id, account_id, created_at, source, type, claimed_domain, idempotency_key, key_match, fingerprint, payload)
 		VALUES ($tenant, $entry, $account, $at, 'bench', 'page.viewed', $domain, $key, $match, $fingerprint, $payload)`)
@@ -159,7 +158,7 @@ func (a *engineAlone) insert(c *sqlite.Conn, now int64) error {
 	return errors.Join(err, insert.Reset())
 }
 
-// read finds accounts with their prospects for a round, on each processor.
+// read reads accounts with their prospects for a round, on every CPU.
 func (a *engineAlone) read(ctx context.Context) (figure, error) {
 	counts, errs := make([]int, len(a.conns)), make([]error, len(a.conns))
 	start := time.Now()

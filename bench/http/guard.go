@@ -19,25 +19,24 @@ import (
 )
 
 // The guard compares ratios with those of a file in the repository. It never compares
-// times, which are the machine's.
+// times, which depend on the machine.
 //
-// For each row it looks at two ratios to a bare net/http handler that takes turns with the
-// service in short rounds: of the rates, which fall with anything that a request has to
-// wait for, and of the processor time, which hardly depends on who else uses the machine.
-// A neighbour that takes the processor away from single rounds does not move a median. One
-// that does for long is met by a second try with twice the rounds: a row has fallen only
-// if both tries say so.
+// For each row it has two ratios to a bare net/http handler that takes turns with the
+// service in short rounds: that of the rates, which drops with any wait in a request, and
+// that of the CPU time, which hardly depends on other load on the machine. Other load in a
+// few rounds does not change a median. To tolerate longer disturbances, a failed row is
+// measured again with twice the rounds: it fails only if both attempts do.
 //
-// How far a ratio may fall is measured too: the file has the least of several whole
-// measurements, and a tolerance from how far these lay apart.
+// The tolerance is measured too. The file has the lowest of several complete measurements,
+// and a tolerance that is derived from their spread.
 
-// A reference is what the file says of one ratio of a row.
+// A reference is the expected value of one ratio of a row.
 type reference struct {
 	Engine    string  `json:"engine"`
 	Row       string  `json:"row"`
 	Ratio     string  `json:"ratio"`     // rate or processor
-	Least     float64 `json:"least"`     // the least median of the measurements
-	Tolerance float64 `json:"tolerance"` // the part of it by which a median may be less
+	Least     float64 `json:"least"`     // the lowest median of the measurements
+	Tolerance float64 `json:"tolerance"` // fraction by which a median may be lower
 }
 
 func (r reference) floor() float64 { return r.Least * (1 - r.Tolerance) }
@@ -54,7 +53,7 @@ const (
 	processorRatio = "processor"
 )
 
-// The file has references.
+// References are the contents of the file.
 type references struct {
 	Comment string      `json:"comment"`
 	Rows    []reference `json:"rows"`
@@ -69,18 +68,18 @@ var guarded = map[string][]string{
 }
 
 const (
-	guardProcessors = 2 // on which all of it runs, however many there are
+	guardProcessors = 2 // CPUs that all processes run on, even if there are more
 
 	guardRounds   = 9
 	guardRound    = 500 * time.Millisecond
 	guardAccounts = 2000
 
-	leastTolerance = 0.15 // however alike the measurements were: they are of one day
-	mostTolerance  = 0.30 // what varies more is not guarded well, but a fall to the half is seen
-	spreads        = 2    // how many times their spread the tolerance is
+	leastTolerance = 0.15 // even if the measurements agree: they were made on one day
+	mostTolerance  = 0.30 // a row that varies more is guarded poorly, but a drop to half is still detected
+	spreads        = 2    // the tolerance, as a multiple of the spread
 )
 
-// guard fails if a ratio has fallen.
+// guard fails if a ratio has dropped below its reference.
 func guard(ctx context.Context, o options) error {
 	if err := narrow(guardProcessors); err != nil {
 		return err
@@ -96,7 +95,7 @@ func guard(ctx context.Context, o options) error {
 		return fmt.Errorf("%s: %w", o.guard, err)
 	}
 	if n := runtime.NumCPU(); n < guardProcessors {
-		say("the ratios of %s are of %d processors, and there is %d", o.guard, guardProcessors, n)
+		say("the ratios in %s are for %d CPUs; this machine has %d", o.guard, guardProcessors, n)
 	}
 	first, err := o.guarded(ctx, guardRounds, nil)
 	if err != nil {
@@ -104,7 +103,7 @@ func guard(ctx context.Context, o options) error {
 	}
 	file.Rows = slices.DeleteFunc(file.Rows, func(r reference) bool { return !o.wants(r.Row) || !o.on(r.Engine) })
 	if missing := unguarded(file.Rows, first); len(missing) > 0 {
-		return fmt.Errorf("%s has nothing to compare %v with: run make bench-guard-update", o.guard, missing)
+		return fmt.Errorf("%s has no reference for %v: run make bench-guard-update", o.guard, missing)
 	}
 	t, fallen, err := judge(file.Rows, first)
 	if err != nil {
@@ -114,7 +113,7 @@ func guard(ctx context.Context, o options) error {
 	if len(fallen) == 0 {
 		return nil
 	}
-	say("another look at %d", len(fallen))
+	say("measuring %d rows again", len(fallen))
 	second, err := o.guarded(ctx, 2*guardRounds, fallen)
 	if err != nil {
 		return err
@@ -125,20 +124,20 @@ func guard(ctx context.Context, o options) error {
 	}
 	fmt.Fprintln(os.Stdout, t)
 	if len(again) > 0 {
-		return fmt.Errorf("%d of the ratios fell, twice: see CONTRIBUTING.md", len(again))
+		return fmt.Errorf("%d ratios dropped in both attempts: see CONTRIBUTING.md", len(again))
 	}
 	return nil
 }
 
-// judge compares medians with what they should be at least, and returns the references
-// below which they fell. Each reference must have been measured.
+// judge compares medians with their references, and returns the references that they fall
+// below. Every reference must have a measurement.
 func judge(rows []reference, measured map[key]float64) (t *table, fallen []reference, err error) {
 	t = &table{left: 1}
 	t.add("guard", "ratio", "at least", "of", "")
 	for _, r := range rows {
 		got, found := measured[r.key()]
 		if !found || math.IsNaN(got) {
-			return nil, nil, fmt.Errorf("nothing is known of %s", r.key())
+			return nil, nil, fmt.Errorf("no measurement of %s", r.key())
 		}
 		verdict := ""
 		if got < r.floor() {
@@ -150,7 +149,7 @@ func judge(rows []reference, measured map[key]float64) (t *table, fallen []refer
 	return t, fallen, nil
 }
 
-// unguarded returns what was measured and has no reference.
+// unguarded returns the measurements without a reference.
 func unguarded(rows []reference, measured map[key]float64) (all []key) {
 	for k := range measured {
 		if !slices.ContainsFunc(rows, func(r reference) bool { return r.key() == k }) {
@@ -163,7 +162,7 @@ func unguarded(rows []reference, measured map[key]float64) (all []key) {
 // updateGuard measures all rows several times, and writes the file.
 func updateGuard(ctx context.Context, o options) error {
 	if o.guard == "" {
-		return errors.New("-update needs the file, by -guard")
+		return errors.New("-update needs -guard")
 	}
 	if err := narrow(guardProcessors); err != nil {
 		return err
@@ -187,7 +186,7 @@ func updateGuard(ctx context.Context, o options) error {
 	return os.WriteFile(o.guard, append(text, '\n'), 0o644)
 }
 
-// refer returns what medians of several measurements are to be compared with.
+// refer derives references from the medians of several measurements.
 func refer(runs map[key][]float64) (rows []reference) {
 	for k, medians := range runs {
 		least, most := slices.Min(medians), slices.Max(medians)
@@ -200,14 +199,14 @@ func refer(runs map[key][]float64) (rows []reference) {
 	return rows
 }
 
-// digits rounds to three digits that count.
+// digits rounds to three significant digits.
 func digits(v float64) float64 {
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64) // of what it has written itself
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64) // parses its own output
 	return rounded
 }
 
-// guarded measures the guarded rows, or those of some references, and returns the medians
-// of their ratios.
+// guarded measures the guarded rows, or only those of the given references, and returns
+// the medians of their ratios.
 func (o options) guarded(ctx context.Context, rounds int, only []reference) (map[key]float64, error) {
 	o.rounds, o.round, o.accounts = rounds, guardRound, guardAccounts
 	measured := map[key]float64{}
@@ -228,7 +227,7 @@ func (o options) guarded(ctx context.Context, rounds int, only []reference) (map
 func (o options) guardedOn(ctx context.Context, engine string, names []string, measured map[key]float64) error {
 	database, settle := "", func(*server.Atrium, *workload.Workload) error { return nil }
 	if engine == postgresEngine {
-		db, url, err := startPostgres() //nolint:contextcheck // it is for tests, and takes none
+		db, url, err := startPostgres() //nolint:contextcheck // it is for tests, and takes no context
 		if err != nil {
 			return err
 		}

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestARatioFallsBelowItsToleranceAndNotWithinIt(t *testing.T) {
+func TestRatioFailsOnlyBelowItsTolerance(t *testing.T) {
 	rows := []reference{
 		{"sqlite", "GET", rateRatio, 0.50, 0.20},
 		{"sqlite", "GET", processorRatio, 0.60, 0.10},
 		{"postgres", "GET", rateRatio, 0.30, 0.40},
 	}
 	measured := map[key]float64{
-		{"sqlite", "GET", rateRatio}:      0.41, // of 0.40
-		{"sqlite", "GET", processorRatio}: 0.53, // of 0.54
+		{"sqlite", "GET", rateRatio}:      0.41, // reference 0.40
+		{"sqlite", "GET", processorRatio}: 0.53, // reference 0.54
 		{"postgres", "GET", rateRatio}:    0.90,
 	}
 	_, fallen, err := judge(rows, measured)
@@ -25,14 +25,14 @@ func TestARatioFallsBelowItsToleranceAndNotWithinIt(t *testing.T) {
 	}
 }
 
-func TestARowThatIsNotMeasuredOrHasNoReferenceIsAFault(t *testing.T) {
+func TestMissingMeasurementOrReferenceFails(t *testing.T) {
 	k := key{"sqlite", "GET", rateRatio}
 	rows := []reference{{"sqlite", "GET", rateRatio, 0.5, 0.2}}
 	if _, _, err := judge(rows, map[key]float64{}); err == nil {
-		t.Error("a row was not measured, and did not fall")
+		t.Error("a missing measurement did not fail")
 	}
 	if _, _, err := judge(rows, map[key]float64{k: math.NaN()}); err == nil {
-		t.Error("a row without a figure did not fall")
+		t.Error("a NaN ratio did not fail")
 	}
 	if got := unguarded(rows, map[key]float64{k: 0.5}); len(got) != 0 {
 		t.Errorf("%v has a reference", got)
@@ -42,7 +42,7 @@ func TestARowThatIsNotMeasuredOrHasNoReferenceIsAFault(t *testing.T) {
 	}
 }
 
-func TestTheToleranceComesFromTheSpreadAndHasLimits(t *testing.T) {
+func TestToleranceFollowsTheSpreadWithinLimits(t *testing.T) {
 	for _, test := range []struct {
 		medians          []float64
 		least, tolerance float64
@@ -58,8 +58,8 @@ func TestTheToleranceComesFromTheSpreadAndHasLimits(t *testing.T) {
 	}
 }
 
-// A machine, in figures: rounds vary by a fifth either way, and every fifth one by as much
-// as a busy neighbour makes it.
+// A simulated machine: rounds vary by a fifth in either direction, and every fifth round
+// is disturbed by as much as a busy neighbor would.
 func measurement(r *rand.Rand, ratio float64, rounds int) float64 {
 	all := make([]float64, rounds)
 	for i := range all {
@@ -71,7 +71,7 @@ func measurement(r *rand.Rand, ratio float64, rounds int) float64 {
 	return median(all)
 }
 
-func TestTheGuardSeesAFallAndNotTheNoise(t *testing.T) {
+func TestGuardDetectsADropAndToleratesNoise(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	k := key{"sqlite", "GET", rateRatio}
 	falls := func(ratio float64) (n int) {
@@ -95,14 +95,14 @@ func TestTheGuardSeesAFallAndNotTheNoise(t *testing.T) {
 		return n
 	}
 	if n := falls(0.5); n > 0 {
-		t.Errorf("the same speed fails %d times of 1000", n)
+		t.Errorf("the same speed failed %d of 1000 times", n)
 	}
 	if n := falls(0.5 / 2); n < 990 {
-		t.Errorf("half of the speed fails only %d times of 1000", n)
+		t.Errorf("half the speed failed only %d of 1000 times", n)
 	}
 }
 
-func TestTheGuardTakesNoMoreProcessorsThanThereAre(t *testing.T) {
+func TestGuardUsesAvailableCPUsOnly(t *testing.T) {
 	set := func(cpus ...int) (s unix.CPUSet) {
 		for _, cpu := range cpus {
 			s.Set(cpu)

@@ -16,7 +16,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// describe notes the machine and the versions.
+// describe records the machine and the versions.
 func (r *report) describe() error {
 	cpuinfo, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *report) describe() error {
 	return nil
 }
 
-// binaries returns the versions of what was measured, as the binaries have them.
+// binaries returns the versions of the measured programs, from their build information.
 func (r *report) binaries() (versions []string) {
 	if out, err := exec.Command(r.atrium, "version").Output(); err == nil {
 		versions = append(versions, strings.Replace(strings.TrimSpace(string(out)), "atrium", "Atrium", 1))
@@ -77,7 +77,7 @@ func sqliteVersion() (version string, err error) {
 	}})
 }
 
-// field returns the first value of a name in a file of /proc that has a line for each.
+// field returns the first value of a field in a file of /proc with one field per line.
 func field(text []byte, name string) string {
 	for line := range strings.Lines(string(text)) {
 		if n, value, _ := strings.Cut(line, ":"); strings.TrimSpace(n) == name {
@@ -87,7 +87,7 @@ func field(text []byte, name string) string {
 	return "unknown " + name
 }
 
-// memory writes what /proc/meminfo says in kB.
+// memory formats a value of /proc/meminfo, in kB.
 func memory(kilobytes string) string {
 	n, err := strconv.ParseInt(strings.TrimSuffix(kilobytes, " kB"), 10, 64)
 	if err != nil {
@@ -96,7 +96,7 @@ func memory(kilobytes string) string {
 	return fmt.Sprintf("%.1f GB", float64(n)*1024/1e9)
 }
 
-// fileSystem returns the type and the device of the one that a folder is on
+// fileSystem returns the type and the device of the file system of a directory
 // (/proc/self/mountinfo, proc(5)).
 func fileSystem(mounts []byte, dir string) string {
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
@@ -118,7 +118,7 @@ func fileSystem(mounts []byte, dir string) string {
 
 const syncs = 200
 
-// syncTime returns how long it takes to write 4 KB and sync them, in the median.
+// syncTime returns the median time to write and sync 4 KB.
 func syncTime() (time.Duration, error) {
 	file, err := os.CreateTemp("", "atrium-bench-")
 	if err != nil {

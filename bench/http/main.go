@@ -1,11 +1,11 @@
-// Command http compares the HTTP API with faster and similar programs, in the
-// same run on the same machine: a bare net/http handler with an answer of equal size, the
-// database by itself, and PocketBase.
+// Command http compares the HTTP API with faster and similar programs, in the same run on
+// the same machine: a bare net/http handler with a response of equal size, the database
+// alone, and PocketBase.
 //
-// All are processes of their own, but for SQLite by itself. They take turns in short
-// rounds, so that what else the machine does falls on all of them; a ratio is the median
-// of the rounds, and its spread their least and greatest. Ratios can be compared between
-// machines of a kind, rates cannot. What the service acknowledges is on the disk.
+// Each is a separate process, except SQLite alone. They take turns in short rounds, so
+// that other load on the machine affects all of them. A ratio is the median of the rounds;
+// its spread is their minimum and maximum. Ratios can be compared between similar
+// machines, rates cannot. The service acknowledges a write only after it is on disk.
 package main
 
 import (
@@ -41,7 +41,7 @@ type options struct {
 	update      int
 }
 
-// wants reports whether a row, or a part of the page, is asked for.
+// wants reports whether a row, or a part of the page, was selected.
 func (o options) wants(row string) bool {
 	return o.only == "" || slices.Contains(strings.Split(o.only, ","), row)
 }
@@ -58,18 +58,18 @@ func main() {
 	var postgres bool
 	flag.StringVar(&o.atrium, "atrium", "../bin/atrium", "the binary to measure")
 	flag.StringVar(&o.pocketbase, "pocketbase", "", "a binary of bench/pocketbase to compare with (default none)")
-	flag.StringVar(&o.serverFlags, "flags", "", "more flags for atrium serve, with spaces between them")
+	flag.StringVar(&o.serverFlags, "flags", "", "additional flags for atrium serve, separated by spaces")
 	flag.StringVar(&o.engine, "engine", "", "sqlite or postgres (default both)")
 	flag.BoolVar(&postgres, "postgres", false, "the same as -engine postgres")
-	flag.IntVar(&o.connections, "connections", 48, "connections, each with one request at a time")
-	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each row")
-	flag.DurationVar(&o.round, "round", 2*time.Second, "length of a round of the server and of one of each reference")
+	flag.IntVar(&o.connections, "connections", 48, "connections, each with one request in flight")
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds per row")
+	flag.DurationVar(&o.round, "round", 2*time.Second, "length of a round")
 	flag.IntVar(&o.accounts, "accounts", 10_000, "accounts, each with three prospects")
-	flag.IntVar(&o.payload, "payload", 1024, "bytes of an entry's payload")
-	flag.StringVar(&o.only, "only", "", "rows to run, or mixes, or process, with commas between them (default all)")
-	flag.StringVar(&o.page, "page", "", "a page to write the tables into, between the lines "+opening+" and "+closing)
-	flag.StringVar(&o.guard, "guard", "", "compare with the ratios in this file instead, and fail if one fell")
-	flag.IntVar(&o.update, "update", 0, "measure so many times what -guard does, and write its file")
+	flag.IntVar(&o.payload, "payload", 1024, "size of an entry's payload in bytes")
+	flag.StringVar(&o.only, "only", "", "rows to run, mixes or process, separated by commas (default all)")
+	flag.StringVar(&o.page, "page", "", "page to update with the tables, between the lines "+opening+" and "+closing)
+	flag.StringVar(&o.guard, "guard", "", "compare with the ratios in this file, and fail if one has dropped")
+	flag.IntVar(&o.update, "update", 0, "number of -guard measurements to write to its file")
 	flag.Parse()
 	if postgres {
 		o.engine = postgresEngine
@@ -112,7 +112,7 @@ func run(ctx context.Context, o options) error {
 	return errors.Join(ctx.Err(), writeInto(o.page, text))
 }
 
-// say tells who waits what is going on.
+// say prints the progress to standard error.
 func say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }
@@ -127,7 +127,7 @@ func (o options) startAtrium(ctx context.Context, database string) (*server.Atri
 	return server.StartAtrium(ctx, o.atrium, database, strings.Fields(o.serverFlags)...)
 }
 
-// sizeOf returns the bytes of the body that a kind of request is answered with.
+// sizeOf returns the size of the response body of a kind of request.
 func sizeOf(addr string, k load.Kind) (int, error) {
 	first, err := load.Once(addr, k.Request(0))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"atrium/bench/workload"
 )
 
-// An opened is a mix under an open loop.
+// An opened is the result of a mix in an open loop.
 type opened struct {
 	mix   string
 	of    string // the rate, in words
@@ -18,11 +18,11 @@ type opened struct {
 	tried load.Report
 }
 
-// openFor is how many rounds an open loop is long: its percentiles need more of them.
+// openFor is the length of an open loop, in rounds: its percentiles need more requests.
 const openFor = 5
 
-// mixes finds how much the node does of each mix in a closed loop, and how long requests
-// take when they are due at half of that rate and at four fifths.
+// mixes measures the maximum rate of each mix in a closed loop, and then the latencies in
+// an open loop at half and at four fifths of that rate.
 func (r *report) mixes(ctx context.Context, node *server.Atrium, w *workload.Workload) error {
 	for _, m := range w.Mixes() {
 		say("SQLite: %s", m.Name)
@@ -53,14 +53,14 @@ func (r *report) tried(ctx context.Context, l load.Load) (load.Report, error) {
 	return report, err
 }
 
-// idle notes the memory of a node that nobody asks anything.
+// idle records the memory of a node without requests.
 func (r *report) idle(node *server.Atrium) (err error) {
-	time.Sleep(2 * time.Second) // what it does at its start is done
+	time.Sleep(2 * time.Second) // let it finish starting
 	r.atRest, err = node.Anonymous()
 	return err
 }
 
-// starts notes how long a node takes until it answers, on the database that there is.
+// starts records the start-up time of a node on the existing database.
 func (r *report) starts(ctx context.Context, database string) error {
 	say("SQLite: starts")
 	for range r.rounds {

@@ -18,18 +18,19 @@ import (
 	"atrium/internal/store/engine/postgrestest"
 )
 
-// This file measures the service on PostgreSQL next to pgbench, which has nothing
-// to do but the same statements on the same tables of the same server: an entry
-// and its account by one statement in a transaction of its own, and an account
-// with its prospects by one select. The server syncs every commit.
+// This file measures the service on PostgreSQL against pgbench, which executes only the
+// same statements on the same tables of the same server: one statement that stores an
+// entry and its account, in its own transaction, and one select of an account with its
+// prospects. The server syncs every commit.
 
-// pgbenchClients are as many as let pgbench commit at its best rate here.
+// pgbenchClients is the number of clients at which pgbench had its highest commit rate
+// here.
 const pgbenchClients = 32
 
 const pgbenchTenant = "000000000000000000000000000000000001"
 
-// pgbenchSetup makes accounts with three prospects each, as the service stores
-// them, whose identifiers pgbench can compute.
+// pgbenchSetup creates accounts with three prospects each, in the service's stored form,
+// with identifiers that pgbench can compute.
 const pgbenchSetup = `
 	INSERT INTO tenants (tenant_id, name, created_at) VALUES (decode('%[2]s', 'hex'), 'pgbench', 0);
 	INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash, created_at, updated_at, stored_at)
@@ -41,9 +42,9 @@ const pgbenchSetup = `
 	INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id)
 		SELECT decode('%[2]s', 'hex'), decode(lpad(to_hex(n / 3), 36, '0'), 'hex'), 0, decode(lpad(to_hex(n), 36, '0'), 'hex') FROM generate_series(0, 3 * %[1]d - 1) n`
 
-// pgbenchWrite stores what a POST stores, with a new key. The account that it would make has
-// a new identifier: what two clients that meet at one account disagree about is its domain
-// alone, which the statement resolves.
+// pgbenchWrite stores what a POST stores, with a new key. The account has a new
+// identifier, so two clients that create the same account conflict only on its domain,
+// which the statement resolves.
 const pgbenchWrite = `\set account random(0, %[1]d - 1)
 \set high random(1, 9000000000000000000)
 \set low random(1, 9000000000000000000)
@@ -70,7 +71,7 @@ WHERE a.tenant_id = decode('%[2]s', 'hex') AND a.account_id = decode(lpad(to_hex
 ORDER BY l.prospect_created_at, l.prospect_id;
 `
 
-// startPostgres starts a throw-away server with an empty database, and returns its URL.
+// startPostgres starts a temporary server with an empty database and returns its URL.
 func startPostgres() (*postgrestest.Server, string, error) {
 	db, err := postgrestest.Run("shared_buffers=512MB", "max_wal_size=4GB")
 	if err != nil {
@@ -83,9 +84,8 @@ func startPostgres() (*postgrestest.Server, string, error) {
 	return db, url, nil
 }
 
-// settle lets a server know its tables, when each of them has rows: it plans by that, and
-// keeps the plans that it made for tables that it takes for empty until it looks again,
-// which may be a minute later.
+// settle makes a server collect statistics once every table has rows. Until then it uses
+// plans for empty tables, for up to a minute.
 func (o options) settle(ctx context.Context, bin, url string, kinds []load.Kind, nodes ...*server.Atrium) error {
 	for _, k := range kinds {
 		if k.Name != workload.PostEntry && k.Name != workload.PatchName {
@@ -108,10 +108,10 @@ func psql(ctx context.Context, bin, url, statement string) error {
 	return nil
 }
 
-// postgres measures nodes on a throw-away server, which syncs every commit.
+// postgres measures nodes on a temporary server, which syncs every commit.
 func (r *report) postgres(ctx context.Context) (err error) {
 	say("PostgreSQL: %d accounts", r.accounts)
-	db, database, err := startPostgres() //nolint:contextcheck // it is for tests, and takes none
+	db, database, err := startPostgres() //nolint:contextcheck // it is for tests, and takes no context
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (r *report) postgres(ctx context.Context) (err error) {
 		if scripts[k.Name] == "" {
 			continue
 		}
-		// The connections are as many, half of them to each node.
+		// The same number of connections, half of them to each node.
 		figures, err = alternate(ctx, r.rounds, r.requests(k, nodes[0], nodes[1]), one)
 		if err != nil {
 			return fmt.Errorf("%s on two nodes: %w", k.Name, err)
@@ -182,7 +182,7 @@ type pgbench struct {
 	bin     string
 	url     string
 	dir     string
-	seconds int // of a round; it takes whole ones
+	seconds int // per round; whole seconds only
 	version string
 }
 
@@ -210,7 +210,7 @@ func (o options) preparePgbench(ctx context.Context, db *postgrestest.Server, ur
 
 func (b *pgbench) close() { _ = os.RemoveAll(b.dir) }
 
-// script is the subject of one of the scripts.
+// script returns the subject that runs a script.
 func (b *pgbench) script(name string) subject {
 	return func(ctx context.Context) (figure, error) {
 		cmd := exec.CommandContext(ctx, filepath.Join(b.bin, "pgbench"), "-n", "-M", "prepared", "-c", strconv.Itoa(pgbenchClients), "-j", "2",
@@ -228,7 +228,7 @@ func (b *pgbench) script(name string) subject {
 
 var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)`)
 
-// rateOf reads the transactions a second out of what pgbench prints.
+// rateOf parses the transactions per second from the output of pgbench.
 func rateOf(printed []byte) (float64, error) {
 	m := tps.FindSubmatch(printed)
 	if m == nil {

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// narrowed says that a process has its processors already.
+// narrowed marks a process whose CPUs are already restricted.
 const narrowed = "ATRIUM_BENCH_NARROWED"
 
-// narrow runs this command anew on so many processors, and with it all that it will start,
-// so that ratios are those of a machine that has no more. It returns once that is so, or if
-// there are no more.
+// narrow restarts this command on the given number of CPUs. Its child processes inherit
+// them, so ratios are those of a machine with no more CPUs. It returns in the restarted
+// process, or if there are no more CPUs.
 func narrow(processors int) error {
 	if os.Getenv(narrowed) != "" || runtime.NumCPU() <= processors {
 		return nil
 	}
-	runtime.LockOSThread() // the set is the thread's, and stays with it in the new program
+	runtime.LockOSThread() // the affinity belongs to the thread and survives exec
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		return err
@@ -34,7 +34,7 @@ func narrow(processors int) error {
 	return syscall.Exec(self, os.Args, append(os.Environ(), narrowed+"=1"))
 }
 
-// firstOf returns the first n processors of a set, or all if there are fewer.
+// firstOf returns the first n CPUs of a set, or all if there are fewer.
 func firstOf(all unix.CPUSet, n int) (some unix.CPUSet) {
 	for cpu := 0; cpu < len(all)*64 && some.Count() < n; cpu++ {
 		if all.IsSet(cpu) {

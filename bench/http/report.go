@@ -12,23 +12,23 @@ import (
 	"atrium/bench/workload"
 )
 
-// A report is what was measured.
+// A report has all measurements.
 type report struct {
 	options
 	pairs    []pair
 	opened   []opened
 	atRest   int64 // anonymous bytes of a node that has just started; 0 if not measured
-	loaded   int64 // the most of them under load
+	loaded   int64 // the highest under load
 	started  []time.Duration
 	machine  []string
 	versions []string
 }
 
-// A target is what a row is to reach.
+// A target is the minimum ratio of a row.
 type target struct {
 	engine    string
 	name      string
-	reference string // how the reference's name begins
+	reference string // prefix of the reference's name
 	ratio     float64
 }
 
@@ -44,13 +44,13 @@ var targets = []target{
 	{"PostgreSQL", workload.GetAccount, "pgbench", 0.5},
 }
 
-// What a node may take of memory, in bytes: megabytes are of 10⁶.
+// The memory limits of a node, in bytes. A megabyte is 10⁶ bytes.
 const (
 	restTarget = 40_000_000
 	loadTarget = 200_000_000
 )
 
-// targetOf returns the ratio that a row is to reach at least, 0 for none.
+// targetOf returns the minimum ratio of a row, or 0 if there is none.
 func targetOf(p pair) float64 {
 	for _, t := range targets {
 		if t.engine == p.engine && t.name == p.name && strings.HasPrefix(p.reference, t.reference) {
@@ -60,7 +60,7 @@ func targetOf(p pair) float64 {
 	return 0
 }
 
-// markdown returns all that was measured, as a part of a page.
+// markdown returns all measurements as a section of a page.
 func (r *report) markdown() string {
 	var b strings.Builder
 	for _, line := range slices.Concat(r.machine, []string{strings.Join(r.versions, ", ") + "."}) {
@@ -74,7 +74,7 @@ func (r *report) markdown() string {
 	return b.String()
 }
 
-// ratios is the one table of all rows with what they are to reach.
+// ratios returns the table of all rows with their targets.
 func (r *report) ratios() *table {
 	t := &table{left: 2}
 	t.add("", "reference", "ratio", "spread", "goal", "requests/s", "reference/s", "CPU µs", "reference µs", "p50 ms", "p99 ms", "bytes")
@@ -95,7 +95,7 @@ func (r *report) ratios() *table {
 		t.add("anonymous memory, the most under load", "", megabytes(r.loaded), "", verdict(r.loaded <= loadTarget, "≤ "+megabytes(loadTarget)))
 	}
 	if len(r.started) > 0 {
-		t.add("start until the first answer, SQLite", "", millis(median(r.started))+" ms", millis(slices.Min(r.started))+"–"+millis(slices.Max(r.started)))
+		t.add("start to first response, SQLite", "", millis(median(r.started))+" ms", millis(slices.Min(r.started))+"–"+millis(slices.Max(r.started)))
 	}
 	if info, err := os.Stat(r.atrium); err == nil {
 		t.add("binary", "", megabytes(info.Size()))
@@ -123,7 +123,7 @@ func verdict(met bool, goal string) string {
 	return goal + ", missed"
 }
 
-// short writes a ratio with two decimals below 10, and with one above.
+// short formats a ratio with two decimals below 10 and one above.
 func short(ratio float64) string {
 	if ratio < 9.995 {
 		return strconv.FormatFloat(ratio, 'f', 2, 64)
@@ -131,7 +131,7 @@ func short(ratio float64) string {
 	return strconv.FormatFloat(ratio, 'f', 1, 64)
 }
 
-// whole, micros and millis write nothing for what is not known.
+// whole, micros and millis return "" for an unknown value.
 func whole(v float64) string {
 	if v == 0 {
 		return ""
@@ -150,13 +150,13 @@ func millis(d time.Duration) string {
 
 func megabytes(n int64) string { return strconv.FormatInt((n+500_000)/1_000_000, 10) + " MB" }
 
-// A table is written as Markdown that can be read as it is. Its first row is the head.
+// A table is written as aligned Markdown. Its first row is the header.
 type table struct {
-	left int // how many columns are set to the left; the others are numbers
+	left int // number of left-aligned columns; the others are numbers
 	rows [][]string
 }
 
-// add adds a row, which may leave out its last cells.
+// add adds a row. Missing cells at its end are empty.
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
 func (t *table) String() string {
@@ -200,13 +200,13 @@ func (t *table) String() string {
 	return b.String()
 }
 
-// The lines of a page between which the tables are.
+// Markers of the section of the page that has the tables.
 const (
 	opening = "<!-- bench -->"
 	closing = "<!-- /bench -->"
 )
 
-// writeInto puts a text between the lines of a page that are meant for it.
+// writeInto replaces the marked section of a page.
 func writeInto(page, text string) error {
 	old, err := os.ReadFile(page)
 	if err != nil {
@@ -223,7 +223,7 @@ func between(page, text string) (string, error) {
 	before, rest, opened := strings.Cut(page, opening+"\n")
 	_, after, closed := strings.Cut(rest, closing+"\n")
 	if !opened || !closed {
-		return "", fmt.Errorf("it has no lines %s and %s", opening, closing)
+		return "", fmt.Errorf("missing lines %s and %s", opening, closing)
 	}
 	return before + opening + "\n" + text + closing + "\n" + after, nil
 }

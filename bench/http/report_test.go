@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestAMedianIsInTheMiddle(t *testing.T) {
+func TestMedian(t *testing.T) {
 	for _, test := range []struct {
 		values []float64
 		want   float64
@@ -32,8 +32,8 @@ func TestAMedianIsInTheMiddle(t *testing.T) {
 	}
 }
 
-// A round in which the machine was busy with something else is one on both sides.
-func TestARatioIsOfTheSameRound(t *testing.T) {
+// Other load on the machine in a round affects both sides.
+func TestRatioComparesTheSameRound(t *testing.T) {
 	p := pair{
 		ours:   []figure{{rate: 50, cpu: 40}, {rate: 5, cpu: 50}, {rate: 60, cpu: 40}},
 		theirs: []figure{{rate: 100, cpu: 10}, {rate: 10, cpu: 10}, {rate: 100, cpu: 20}},
@@ -46,7 +46,7 @@ func TestARatioIsOfTheSameRound(t *testing.T) {
 	}
 }
 
-func TestSubjectsTakeTurnsAndTheFirstRoundIsNotCounted(t *testing.T) {
+func TestSubjectsAlternateAfterAWarmUp(t *testing.T) {
 	var order []string
 	of := func(name string) subject {
 		n := 0.0
@@ -70,7 +70,7 @@ func TestSubjectsTakeTurnsAndTheFirstRoundIsNotCounted(t *testing.T) {
 	}
 }
 
-func TestTheTableHasRatiosWithTheirGoals(t *testing.T) {
+func TestTableHasRatiosWithTargets(t *testing.T) {
 	row := func(engine, name, reference string, ours, theirs float64) pair {
 		return pair{engine, name, reference, 100, []figure{{rate: ours, cpu: 20 * time.Microsecond, p50: time.Millisecond, p99: 2500 * time.Microsecond}}, []figure{{rate: theirs}}}
 	}
@@ -90,45 +90,45 @@ func TestTheTableHasRatiosWithTheirGoals(t *testing.T) {
 | GET page, PostgreSQL                  | bare net/http       |     12.3 |   12.3–12.3 |                  |      12345 |        1000 |     20 |              |   1.00 |   2.50 |   100 |
 | anonymous memory, idle                |                     |    30 MB |             |          ≤ 40 MB |            |             |        |              |        |        |       |
 | anonymous memory, the most under load |                     |   250 MB |             | ≤ 200 MB, missed |            |             |        |              |        |        |       |
-| start until the first answer, SQLite  |                     | 50.00 ms | 50.00–50.00 |                  |            |             |        |              |        |        |       |
+| start to first response, SQLite       |                     | 50.00 ms | 50.00–50.00 |                  |            |             |        |              |        |        |       |
 `
 	if got := "\n" + r.ratios().String(); got != want {
 		t.Errorf("got%s\nwant%s", got, want)
 	}
 }
 
-// A target whose row was renamed would never be missed.
-func TestEveryTargetIsOfARow(t *testing.T) {
+// A target for a renamed row would never fail.
+func TestEveryTargetHasARow(t *testing.T) {
 	var names []string
 	for _, k := range (&workload.Workload{Accounts: 1}).Kinds() {
 		names = append(names, k.Name)
 	}
 	for _, target := range targets {
 		if !slices.Contains(names, target.name) {
-			t.Errorf("%s is no row", target.name)
+			t.Errorf("%s is not a row", target.name)
 		}
 	}
 	for engine, rows := range guarded {
 		for _, row := range rows {
 			if !slices.Contains(names, row) {
-				t.Errorf("%s, %s: there is no such row", engine, row)
+				t.Errorf("%s, %s: no such row", engine, row)
 			}
 		}
 	}
 }
 
-func TestOnlyItsPartOfThePageIsWritten(t *testing.T) {
+func TestWriteIntoReplacesOnlyItsSection(t *testing.T) {
 	page := "# Title\n\n" + opening + "\nold\n" + closing + "\n\nmore\n<!-- growth -->\nkept\n<!-- /growth -->\n"
 	got, err := between(page, "new\ntable\n")
 	if want := strings.Replace(page, "old\n", "new\ntable\n", 1); err != nil || got != want {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := between("# Title\n", "new\n"); err == nil {
-		t.Error("a page without the lines is written")
+		t.Error("no error for a page without the lines")
 	}
 }
 
-func TestWhatTheMachineSaysIsRead(t *testing.T) {
+func TestMachineDescriptionIsParsed(t *testing.T) {
 	if got := field([]byte("processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\nmodel name\t: another\n"), "model name"); got != "Some CPU @ 3 GHz" {
 		t.Errorf("the processor is %q", got)
 	}
@@ -145,6 +145,6 @@ func TestWhatTheMachineSaysIsRead(t *testing.T) {
 		t.Errorf("pgbench: %v, %v", rate, err)
 	}
 	if _, err := rateOf([]byte("tps = none\n")); err == nil {
-		t.Error("a rate was read where there is none")
+		t.Error("no error for output without a rate")
 	}
 }

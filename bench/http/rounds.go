@@ -9,18 +9,18 @@ import (
 	"atrium/bench/load"
 )
 
-// A figure is what a round of something gave. What is not known of it is 0.
+// A figure is the result of a round. Unknown values are 0.
 type figure struct {
-	rate float64       // requests or rows a second
-	cpu  time.Duration // of the server, for one
+	rate float64       // requests or rows per second
+	cpu  time.Duration // of the server, per request or row
 	p50  time.Duration
 	p99  time.Duration
 }
 
-// A subject is measured: it runs one round.
+// A subject is something to measure. It runs one round.
 type subject func(context.Context) (figure, error)
 
-// requests is the subject of a kind of request to servers.
+// requests returns the subject that sends a kind of request to servers.
 func (o options) requests(k load.Kind, to ...load.Server) subject {
 	return func(ctx context.Context) (figure, error) {
 		r, err := load.Load{To: to, Mix: load.Only(k), Connections: o.connections, For: o.round}.Run(ctx)
@@ -34,8 +34,8 @@ func (o options) requests(k load.Kind, to ...load.Server) subject {
 	}
 }
 
-// alternate runs rounds of the subjects in turn, and one more before that warms them up.
-// It returns the figures of each subject.
+// alternate runs rounds of the subjects in turn, after a warm-up round. It returns the
+// figures of each subject.
 func alternate(ctx context.Context, rounds int, subjects ...subject) ([][]figure, error) {
 	all := make([][]figure, len(subjects))
 	for n := range rounds + 1 {
@@ -52,23 +52,23 @@ func alternate(ctx context.Context, rounds int, subjects ...subject) ([][]figure
 	return all, nil
 }
 
-// A pair is a row: a kind of request, with a reference that took turns with it.
+// A pair is a row: a kind of request, and a reference that took turns with it.
 type pair struct {
 	engine    string
 	name      string
 	reference string
-	bytes     int // of an answer's body; 0 if that is not known
+	bytes     int // of a response body; 0 if unknown
 	ours      []figure
 	theirs    []figure
 }
 
-// ratios returns the ratio of the rates, ours to theirs, by round.
+// ratios returns the ratio of our rate to theirs, per round.
 func (p pair) ratios() []float64 {
 	return p.each(func(ours, theirs figure) float64 { return ours.rate / theirs.rate })
 }
 
-// costs returns the ratio of the processor time that a request takes, theirs to ours, by
-// round: as with the rates, more is better.
+// costs returns the ratio of their CPU time per request to ours, per round. As with rates,
+// higher is better.
 func (p pair) costs() []float64 {
 	return p.each(func(ours, theirs figure) float64 { return float64(theirs.cpu) / float64(ours.cpu) })
 }
@@ -89,7 +89,7 @@ func medianOf[T float64 | time.Duration](figures []figure, of func(figure) T) T 
 	return median(values)
 }
 
-// median returns the one in the middle, or the mean of both; 0 of nothing.
+// median returns the middle value, or the mean of the two middle values; 0 without values.
 func median[T float64 | time.Duration](values []T) T {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)

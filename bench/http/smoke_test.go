@@ -10,11 +10,11 @@ import (
 	"atrium/bench/workload"
 )
 
-// The statements of SQLite alone and of pgbench are copies, and stop working when the
-// schema changes. This runs all but PocketBase, for as short a time as it can.
+// The statements for SQLite alone and for pgbench are copies, which a change of the schema
+// breaks. This runs everything except PocketBase, as briefly as possible.
 func TestEveryRowCanBeMeasured(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "atrium")
-	build := exec.Command("go", "build", "-trimpath", "-o", bin, "./cmd/atrium") // as make verify does, whose cache it uses
+	build := exec.Command("go", "build", "-trimpath", "-o", bin, "./cmd/atrium") // as in make verify, whose build cache it shares
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -27,7 +27,7 @@ func (r *report) sqlite(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer node.Stop() // which may be stopped before
+	defer node.Stop() // has no effect on a stopped node
 	w, err := workload.Prepare(ctx, node, r.size())
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (r *report) rows(ctx context.Context, node *server.Atrium, w *workload.Work
 	return nil
 }
 
-// batchOf returns how many entries the node commits together under the load.
+// batchOf returns the node's mean number of entries per commit under the load.
 func (r *report) batchOf(ctx context.Context, node *server.Atrium, k load.Kind) (int, error) {
 	committed := func() (entries, commits float64, err error) {
 		entries, err = node.Metric("atrium_ingest_batch_entries_sum")
@@ -122,7 +122,7 @@ func (r *report) batchOf(ctx context.Context, node *server.Atrium, k load.Kind) 
 	}
 	entriesBefore, commitsBefore, err := committed()
 	if err != nil {
-		say("SQLite alone commits as many entries as half of the connections: %v", err)
+		say("no batch size from the node, SQLite alone uses half of the connections: %v", err)
 		return max(1, r.connections/2), nil
 	}
 	if _, err := r.requests(k, node)(ctx); err != nil {
@@ -135,8 +135,8 @@ func (r *report) batchOf(ctx context.Context, node *server.Atrium, k load.Kind) 
 	return max(1, int(math.Round((entries-entriesBefore)/(commits-commitsBefore)))), nil
 }
 
-// watch looks for the most anonymous memory that a process has until the function that it
-// returns is called, which returns that.
+// watch samples the anonymous memory of a process until stop is called, which returns the
+// highest value.
 func watch(p *server.Process) (stop func() int64) {
 	end, most := make(chan struct{}), make(chan int64)
 	go func() {

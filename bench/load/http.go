@@ -13,34 +13,34 @@ import (
 	"time"
 )
 
-// This file knows as much of HTTP/1.1 as a load needs. A client library would take
-// more of the processor that the servers run on than they do.
+// This file implements the part of HTTP/1.1 that a load needs. An HTTP client library
+// would use more CPU, which the servers share, than the servers do.
 
-// An Answer is a whole one.
-type Answer struct {
+// A Response is a complete response.
+type Response struct {
 	Status int
 	Body   []byte
 }
 
-// Once sends a request on a connection of its own.
-func Once(addr string, request []byte) (Answer, error) {
+// Once sends a request on a new connection.
+func Once(addr string, request []byte) (Response, error) {
 	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
 	if err != nil {
-		return Answer{}, err
+		return Response{}, err
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(longest)); err != nil {
-		return Answer{}, err
+		return Response{}, err
 	}
 	if _, err := conn.Write(request); err != nil {
-		return Answer{}, err
+		return Response{}, err
 	}
 	var body bytes.Buffer
-	status, err := readAnswer(bufio.NewReader(conn), &body)
-	return Answer{status, body.Bytes()}, err
+	status, err := readResponse(bufio.NewReader(conn), &body)
+	return Response{status, body.Bytes()}, err
 }
 
-// Get returns a GET request. Headers are lines without their end.
+// Get returns a GET request. Headers are lines without a line ending.
 func Get(addr, path string, headers ...string) []byte {
 	return request("GET", addr, path, nil, headers)
 }
@@ -65,9 +65,9 @@ func request(method, addr, path string, body []byte, headers []string) []byte {
 	return append(append(b, "\r\n"...), body...)
 }
 
-// readAnswer takes one answer off a connection, and writes its body to body unless
-// that is nil. It takes a length, or chunks without trailers.
-func readAnswer(r *bufio.Reader, body io.Writer) (status int, err error) {
+// readResponse reads one response from a connection, and copies its body to body unless that
+// is nil. It supports Content-Length, and chunks without trailers.
+func readResponse(r *bufio.Reader, body io.Writer) (status int, err error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {
 		return 0, err
@@ -101,7 +101,7 @@ func readAnswer(r *bufio.Reader, body io.Writer) (status int, err error) {
 	case chunked:
 		return status, readChunks(r, body)
 	case length < 0:
-		return 0, errors.New("an answer of no known length")
+		return 0, errors.New("response has neither Content-Length nor chunks")
 	}
 	return status, take(r, length, body)
 }
@@ -125,7 +125,7 @@ func readChunks(r *bufio.Reader, body io.Writer) error {
 	}
 }
 
-// take moves n bytes to a writer, or nowhere.
+// take copies n bytes to a writer, or discards them.
 func take(r *bufio.Reader, n int, to io.Writer) (err error) {
 	if to == nil {
 		_, err = r.Discard(n)

@@ -1,15 +1,15 @@
-// Package load sends requests to HTTP servers and says what came of it.
+// Package load sends requests to HTTP servers and measures rates and latencies.
 //
-// In a closed loop each connection sends its next request when the last one is
-// answered: it shows how much a server can do. A server that stands still is then
-// asked nothing, so the wait of everybody who would have asked is missing from the
-// latencies, which Gil Tene calls coordinated omission ("How NOT to Measure Latency",
-// and the README of his wrk2). In an open loop requests are due at a fixed rate
-// whatever the server does, and a latency counts from the instant at which its request
-// was due, not from when a connection was free to send it.
+// In a closed loop, each connection sends its next request after the response to the last:
+// this measures the capacity of a server. A server that stalls receives no requests, so
+// the waits of the requests that would have been sent are missing from the latencies. Gil
+// Tene calls this coordinated omission ("How NOT to Measure Latency", and the README of
+// his wrk2). In an open loop, requests are due at a fixed rate, whatever the server does,
+// and a latency counts from the instant at which its request was due, not from when it was
+// sent.
 //
-// Latencies go into histograms of a fixed size (HdrHistogram, three digits), so that a
-// load takes as much memory after an hour as after a second.
+// Latencies are stored in histograms of fixed size (HdrHistogram, three digits), so the
+// memory use does not grow with the length of a load.
 package load
 
 import (
@@ -26,33 +26,34 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A Server is what a load is sent to.
+// A Server is the target of a load.
 type Server interface {
-	Addr() string       // of its listener: host and port
-	CPU() time.Duration // the processor time that it has used; 0 if that is not known
+	Addr() string       // host and port
+	CPU() time.Duration // CPU time used so far; 0 if unknown
 }
 
-// A Load is requests of a mix, sent for a time.
+// A Load sends requests of a mix for a period.
 type Load struct {
-	To          []Server // the connections go to them in turn
+	To          []Server // connections are distributed over them in turn
 	Mix         Mix
-	Connections int // each has one request at a time
+	Connections int // each has one request in flight
 	For         time.Duration
-	Rate        float64 // requests a second that are due, of all connections; 0 for a closed loop
+	Rate        float64 // requests due per second, over all connections; 0 for a closed loop
 }
 
-// longest is the longest latency that is told apart from longer ones.
+// longest is the upper limit of the latency histogram.
 const longest = time.Minute
 
-// overtime is how many times its length an open loop may take to send what was due.
+// overtime is how long an open loop may take to send its requests, as a multiple of its
+// length.
 const overtime = 2
 
-// sent numbers all requests of this process, so that no two are the same.
+// sent numbers all requests of this process, so that each is unique.
 var sent atomic.Int64
 
-// Run returns when the time is over and every request that was sent has its answer,
-// or ctx is done. Requests that fail are in the report; its error is for a load that
-// cannot be sent at all.
+// Run returns when the time is over and every request has its response, or when ctx is
+// done. Failed requests are counted in the report; the error is for a load that cannot be
+// sent at all.
 func (l Load) Run(ctx context.Context) (Report, error) {
 	if len(l.To) == 0 || l.Connections < 1 || l.Mix.total() < 1 {
 		return Report{}, errors.New("a load needs servers, connections and requests")
@@ -82,7 +83,7 @@ func (l Load) Run(ctx context.Context) (Report, error) {
 		loops.Go(func() { each[i] = c.loop(ctx, l.Mix, next) })
 	}
 	loops.Wait()
-	cancel() // a pace that nobody follows any more
+	cancel() // stops a pace without connections
 	pacing.Wait()
 
 	report := newReport()
@@ -92,7 +93,7 @@ func (l Load) Run(ctx context.Context) (Report, error) {
 	report.Elapsed, report.CPU = time.Since(start), l.cpu()-before
 	report.Unsent += unsent
 	if report.Answered == 0 {
-		return report, fmt.Errorf("nothing was answered: %w", report.Failure)
+		return report, fmt.Errorf("no request succeeded: %w", report.Failure)
 	}
 	return report, nil
 }
@@ -104,7 +105,7 @@ func (l Load) cpu() (total time.Duration) {
 	return total
 }
 
-// A schedule is when the requests of an open loop are due.
+// A schedule says when the requests of an open loop are due.
 type schedule struct {
 	start  time.Time
 	length time.Duration
@@ -117,8 +118,8 @@ func (s schedule) at(n int) (time.Time, bool) {
 	return s.start.Add(offset), offset < s.length
 }
 
-// pace hands out instants when they have come, and all of them, however late somebody
-// takes them. It returns how many nobody took before ctx was done.
+// pace sends each instant once it has come, even if it is late. It returns the number of
+// instants that were not received before ctx was done.
 func (s schedule) pace(ctx context.Context, due chan<- time.Time) (unsent int) {
 	defer close(due)
 	for n := 0; ; n++ {
@@ -135,8 +136,8 @@ func (s schedule) pace(ctx context.Context, due chan<- time.Time) (unsent int) {
 	}
 }
 
-// sleepUntil does not use the timers of the runtime, which may be a millisecond late, as
-// epoll's time-outs are. It looks at ctx once a tenth of a second.
+// sleepUntil does not use the timers of the runtime, which can be a millisecond late
+// because of epoll's timeouts. It checks ctx every tenth of a second.
 func sleepUntil(ctx context.Context, at time.Time) {
 	for wait := time.Until(at); wait > 0 && ctx.Err() == nil; wait = time.Until(at) {
 		t := syscall.NsecToTimespec(int64(min(wait, 100*time.Millisecond)))
@@ -144,15 +145,15 @@ func sleepUntil(ctx context.Context, at time.Time) {
 	}
 }
 
-// A connection is opened when it is needed, and again when it broke.
+// A connection is opened when it is needed, and reopened after an error.
 type connection struct {
 	addr string
 	conn net.Conn
 	in   *bufio.Reader
 }
 
-// loop sends a request for each instant that it is given, and counts its latency from
-// there.
+// loop sends one request per instant that next returns, and measures its latency from that
+// instant.
 func (c *connection) loop(ctx context.Context, mix Mix, next func() (time.Time, bool)) Report {
 	defer c.close()
 	r := newReport()
@@ -176,7 +177,7 @@ func (c *connection) exchange(k Kind, n int) error {
 	status, err := c.roundTrip(k.Request(n))
 	if err != nil {
 		c.close()
-		time.Sleep(10 * time.Millisecond) // a server that is away is not asked all the time
+		time.Sleep(10 * time.Millisecond) // do not busy-loop on a server that is down
 		return err
 	}
 	if status != k.Status {
@@ -193,14 +194,14 @@ func (c *connection) roundTrip(request []byte) (status int, err error) {
 		}
 		c.in = bufio.NewReaderSize(c.conn, 64<<10)
 	}
-	// A deadline for each request would be a timer for each; one that hangs is cut off late.
+	// Coarse on purpose: a deadline per request would cost a timer per request.
 	if err := c.conn.SetDeadline(time.Now().Add(longest)); err != nil {
 		return 0, err
 	}
 	if _, err := c.conn.Write(request); err != nil {
 		return 0, err
 	}
-	return readAnswer(c.in, nil)
+	return readResponse(c.in, nil)
 }
 
 func (c *connection) close() {

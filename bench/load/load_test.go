@@ -20,7 +20,7 @@ type address string
 func (a address) Addr() string     { return string(a) }
 func (address) CPU() time.Duration { return 0 }
 
-// serve returns the address of a server, and a kind of request that it answers.
+// serve returns the address of a server, and a kind of request for it.
 func serve(t *testing.T, handler http.HandlerFunc) (address, Kind) {
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
@@ -60,11 +60,11 @@ func TestLatenciesArePercentilesToThreeDigits(t *testing.T) {
 	r.record(time.Hour)
 	r.record(0)
 	if got := r.Latency(100); got < longest || got > longest*1001/1000 || r.Answered != 2 {
-		t.Errorf("an hour counts as %v, of %d", got, r.Answered)
+		t.Errorf("latency of an hour: %v, of %d requests", got, r.Answered)
 	}
 }
 
-func TestRateAndProcessorTimeAreForAnswers(t *testing.T) {
+func TestRateAndCPUTimeCountResponses(t *testing.T) {
 	r := Report{Answered: 200, Failed: 100, Elapsed: 2 * time.Second, CPU: 10 * time.Millisecond}
 	if r.Rate() != 100 || r.CPUPerRequest() != 50*time.Microsecond {
 		t.Errorf("%v/s, %v each", r.Rate(), r.CPUPerRequest())
@@ -89,7 +89,7 @@ func TestRequestsAreDueAtTheRate(t *testing.T) {
 	}
 }
 
-// stalls returns a handler that stands still once, for half of a second.
+// stalls returns a handler that stalls once, for half a second.
 func stalls() http.HandlerFunc {
 	var requests atomic.Int64
 	return func(http.ResponseWriter, *http.Request) {
@@ -99,9 +99,9 @@ func stalls() http.HandlerFunc {
 	}
 }
 
-// 50 requests are due while the server stands still, of 100 in all. In a closed loop
-// only one sees it.
-func TestAnOpenLoopCountsWhoWouldHaveWaited(t *testing.T) {
+// 50 of 100 requests are due while the server stalls. In a closed loop, only one request
+// would show the stall.
+func TestOpenLoopHasNoCoordinatedOmission(t *testing.T) {
 	addr, kind := serve(t, stalls())
 	l := Load{To: []Server{addr}, Mix: Only(kind), Connections: 1, For: 2 * time.Second, Rate: 100}
 	r := run(t, l)
@@ -109,17 +109,17 @@ func TestAnOpenLoopCountsWhoWouldHaveWaited(t *testing.T) {
 		t.Fatalf("%d answered, %d failed, %d unsent, want 200", r.Answered, r.Failed, r.Unsent)
 	}
 	if got := r.Latency(85); got < 100*time.Millisecond {
-		t.Errorf("85 %% took %v at most: who was to wait for the server is not counted", got)
+		t.Errorf("85th percentile is %v: waits for the server are not counted", got)
 	}
 
 	addr, kind = serve(t, stalls())
 	l.To, l.Mix, l.Rate = []Server{addr}, Only(kind), 0
 	if r := run(t, l); r.Answered < 200 || r.Latency(85) >= 100*time.Millisecond {
-		t.Errorf("in a closed loop 85 %% of %d took %v at most", r.Answered, r.Latency(85))
+		t.Errorf("closed loop: 85th percentile of %d requests is %v", r.Answered, r.Latency(85))
 	}
 }
 
-func TestWhatIsDueAndCannotBeSentIsReported(t *testing.T) {
+func TestUnsentRequestsAreReported(t *testing.T) {
 	addr, kind := serve(t, func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) })
 	r := run(t, Load{To: []Server{addr}, Mix: Only(kind), Connections: 1, For: 500 * time.Millisecond, Rate: 1000})
 	if r.Answered+r.Unsent != 500 || r.Unsent < 400 {
@@ -127,7 +127,7 @@ func TestWhatIsDueAndCannotBeSentIsReported(t *testing.T) {
 	}
 }
 
-func TestAnotherStatusIsAFailure(t *testing.T) {
+func TestUnexpectedStatusIsAFailure(t *testing.T) {
 	var n atomic.Int64
 	addr, kind := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		switch n.Add(1) % 4 {
@@ -146,18 +146,18 @@ func TestAnotherStatusIsAFailure(t *testing.T) {
 	}
 }
 
-func TestALoadOfNothingIsAnError(t *testing.T) {
+func TestEmptyLoadIsAnError(t *testing.T) {
 	_, kind := serve(t, nil)
 	gone := address("127.0.0.1:1")
 	if _, err := (Load{To: []Server{gone}, Mix: Only(kind), Connections: 1, For: 50 * time.Millisecond}).Run(t.Context()); err == nil {
-		t.Error("nobody answered, and there is no error")
+		t.Error("no error without a response")
 	}
 	if _, err := (Load{To: []Server{gone}, Connections: 1, For: time.Second}).Run(t.Context()); err == nil {
-		t.Error("a load without requests is none")
+		t.Error("no error for a load without requests")
 	}
 }
 
-func TestALoadEndsWithItsContext(t *testing.T) {
+func TestLoadStopsWhenItsContextIsDone(t *testing.T) {
 	addr, kind := serve(t, func(http.ResponseWriter, *http.Request) {})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -166,11 +166,11 @@ func TestALoadEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	if time.Since(start) > 20*time.Second {
-		t.Errorf("it went on for %v", time.Since(start))
+		t.Errorf("it ran for %v", time.Since(start))
 	}
 }
 
-func TestAMixHasKindsByTheirWeights(t *testing.T) {
+func TestMixFollowsItsWeights(t *testing.T) {
 	for _, weights := range [][]int{{1}, {90, 10}, {5, 20, 25}, {1, 1, 1, 1}, {7, 3, 97}} {
 		var m Mix
 		for i, w := range weights {
@@ -188,18 +188,18 @@ func TestAMixHasKindsByTheirWeights(t *testing.T) {
 			}
 		}
 	}
-	even := Mix{{Kind{Name: "often"}, 90}, {Kind{Name: "seldom"}, 10}}
+	even := Mix{{Kind{Name: "often"}, 90}, {Kind{Name: "rare"}, 10}}
 	for n, gap := 0, 0; n < 200; n, gap = n+1, gap+1 {
-		if even.kind(n).Name == "seldom" {
+		if even.kind(n).Name == "rare" {
 			gap = 0
 		}
 		if gap > 20 {
-			t.Fatalf("at %d nothing seldom for %d requests: they come in a row", n, gap)
+			t.Fatalf("at %d the rare kind is missing for %d requests: kinds are not interleaved", n, gap)
 		}
 	}
 }
 
-func TestAnswersAreReadWithALengthOrInChunks(t *testing.T) {
+func TestReadsContentLengthAndChunks(t *testing.T) {
 	long := strings.Repeat("long ", 10_000)
 	addr, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -223,14 +223,14 @@ func TestAnswersAreReadWithALengthOrInChunks(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotAnAnswerIsAnError(t *testing.T) {
-	for _, answer := range []string{
+func TestMalformedResponseIsAnError(t *testing.T) {
+	for _, response := range []string{
 		"", "no\r\n", "HTTP/1.1 xyz OK\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfour", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nfour\r\n",
 	} {
-		if status, err := readAnswer(bufio.NewReader(strings.NewReader(answer)), &bytes.Buffer{}); err == nil {
-			t.Errorf("%q is read as an answer of status %d", answer, status)
+		if status, err := readResponse(bufio.NewReader(strings.NewReader(response)), &bytes.Buffer{}); err == nil {
+			t.Errorf("%q was read as a response with status %d", response, status)
 		}
 	}
 }

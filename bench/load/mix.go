@@ -3,14 +3,14 @@ package load
 // A Kind is one kind of request.
 type Kind struct {
 	Name    string
-	Status  int                // of the answer; any other is a failure
-	Request func(n int) []byte // the nth one, complete with its head; called by many goroutines
+	Status  int                // expected; any other is a failure
+	Request func(n int) []byte // the complete nth request; called concurrently
 }
 
-// A Mix is kinds of request, each with how many of all are of it.
+// A Mix has several kinds of request, each with a weight.
 type Mix []Share
 
-// A Share is a kind and its weight, which is at least 1.
+// A Share is a kind and its weight, at least 1.
 type Share struct {
 	Kind   Kind
 	Weight int
@@ -26,22 +26,21 @@ func (m Mix) total() (weights int) {
 	return weights
 }
 
-// kind returns the kind of the nth request. As many requests in a row as the weights
-// sum up to have each kind as often as its weight says.
+// kind returns the kind of the nth request. Any total consecutive requests, where total is
+// the sum of the weights, have each kind as many times as its weight.
 func (m Mix) kind(n int) Kind {
 	total := m.total()
-	// Steps that share no divisor with the total meet every place once, and spread the
-	// requests of a kind among the others.
+	// A step that is coprime to total visits each place once and interleaves the kinds.
 	place := n * spread(total) % total
 	for _, s := range m {
 		if place -= s.Weight; place < 0 {
 			return s.Kind
 		}
 	}
-	return m[len(m)-1].Kind // not reached: a place is below the total
+	return m[len(m)-1].Kind // unreachable: place < total
 }
 
-// spread returns a step near the golden section of total that shares no divisor with it.
+// spread returns a number near the golden section of total that is coprime to it.
 func spread(total int) int {
 	step := total * 618 / 1000
 	for ; step > 1 && gcd(step, total) > 1; step-- {

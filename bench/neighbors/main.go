@@ -1,11 +1,11 @@
 // Command neighbors measures how much one tenant can slow down another.
 //
-// A noisy tenant sends requests of one kind from many connections: once cheap ones and
-// once the most expensive ones that its limits allow, with as many bytes. A quiet tenant
-// sends a few small requests a second in an open loop. The command prints the quiet
-// tenant's latencies and failures in both cases, their ratio, and the most memory that the
-// server took. With -check it fails if the quiet tenant failed, or if the ratio of the
-// medians is above 2 and the slower one above -floor.
+// A noisy tenant sends requests of one kind over many connections: first cheap requests,
+// then the most expensive ones that its limits allow, with equally large bodies. A quiet
+// tenant sends a few small requests per second in an open loop. The command prints the
+// quiet tenant's latencies and failures in both cases, their ratio, and the server's peak
+// memory. With -check it fails if a request of the quiet tenant failed, or if the ratio of
+// the medians is above 2 and the higher median above -floor.
 package main
 
 import (
@@ -42,13 +42,13 @@ func main() {
 	var o options
 	flag.StringVar(&o.atrium, "atrium", "../bin/atrium", "the binary to measure")
 	flag.StringVar(&o.engine, "engine", "", "sqlite or postgres (default both)")
-	flag.StringVar(&o.only, "only", "", "names of cases, with commas between them (default all)")
+	flag.StringVar(&o.only, "only", "", "names of cases, separated by commas (default all)")
 	flag.IntVar(&o.connections, "connections", 16, "connections of the noisy tenant")
-	flag.Float64Var(&o.rate, "rate", 40, "requests a second of the quiet tenant")
+	flag.Float64Var(&o.rate, "rate", 40, "requests per second of the quiet tenant")
 	flag.DurationVar(&o.length, "length", 10*time.Second, "length of a round")
 	flag.IntVar(&o.rounds, "rounds", 1, "rounds of each case, cheap and expensive in turn")
-	flag.DurationVar(&o.floor, "floor", 5*time.Millisecond, "with -check, a median that is fast enough whatever the ratio")
-	flag.BoolVar(&o.check, "check", false, "fail if the quiet tenant is slowed down or refused")
+	flag.DurationVar(&o.floor, "floor", 5*time.Millisecond, "with -check, median below which the ratio does not matter")
+	flag.BoolVar(&o.check, "check", false, "fail if the quiet tenant is slowed down or its requests fail")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
@@ -72,12 +72,12 @@ func run(ctx context.Context, o options) error {
 		slowed = append(slowed, found...)
 	}
 	if o.check && len(slowed) > 0 {
-		return fmt.Errorf("a quiet tenant was slowed down or refused: %s", strings.Join(slowed, ", "))
+		return fmt.Errorf("the quiet tenant was slowed down or its requests failed: %s", strings.Join(slowed, ", "))
 	}
 	return nil
 }
 
-// measure runs all cases on an engine and returns the names of those that slowed the
+// measure runs all cases on an engine and returns the names of the cases that slowed the
 // quiet tenant down.
 func measure(ctx context.Context, o options, engine string) (slowed []string, err error) {
 	database := ""
@@ -138,10 +138,10 @@ func measure(ctx context.Context, o options, engine string) (slowed []string, er
 	return slowed, nil
 }
 
-// A result is of one kind of the noisy tenant's requests.
+// A result is that of one kind of the noisy tenant's requests.
 type result struct {
 	noisy, quiet load.Report
-	memory       int64 // the most anonymous memory that was seen, in bytes
+	memory       int64 // peak anonymous memory, in bytes
 }
 
 // compare runs the cheap and the expensive requests of a case in turn.
@@ -158,7 +158,7 @@ func (o options) compare(ctx context.Context, a *server.Atrium, c comparison, qu
 			measured := make(chan int64, 1)
 			watching, stop := context.WithCancel(ctx)
 			go func() { measured <- peakMemory(watching, a) }()
-			time.Sleep(o.length / 10) // until the noise is there
+			time.Sleep(o.length / 10) // let the noise begin
 			heard, err := load.Load{To: []load.Server{a}, Mix: quiet.mix(), Connections: 8, For: o.length * 8 / 10, Rate: o.rate}.Run(ctx)
 			err = errors.Join(err, ignoreUnanswered(<-done, noisy))
 			stop()
@@ -173,7 +173,7 @@ func (o options) compare(ctx context.Context, a *server.Atrium, c comparison, qu
 	return results, nil
 }
 
-// peakMemory returns the most anonymous memory that the server had until ctx ended.
+// peakMemory returns the server's peak anonymous memory until ctx is done.
 func peakMemory(ctx context.Context, a *server.Atrium) (peak int64) {
 	for ctx.Err() == nil {
 		if now, err := a.Anonymous(); err == nil {
@@ -184,7 +184,7 @@ func peakMemory(ctx context.Context, a *server.Atrium) (peak int64) {
 	return peak
 }
 
-// ignoreUnanswered returns nil for a noisy tenant all of whose requests were refused.
+// ignoreUnanswered returns nil if all requests of the noisy tenant were rejected.
 func ignoreUnanswered(err error, r load.Report) error {
 	if r.Failed > 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"atrium/internal/jsonshape"
 )
 
-// What the noisy tenant has stored. The account and the page of number small are small.
+// What the noisy tenant stores. The account and the page with the number small are small.
 const (
 	small = iota
 	withProspects
@@ -60,7 +60,7 @@ func newTenant(ctx context.Context, a *server.Atrium, name string) (*tenant, err
 	return t, nil
 }
 
-// imports stores records, as an import takes them.
+// imports imports the records that write adds.
 func (t *tenant) imports(write func(add func(record map[string]any)) error) error {
 	body, to := io.Pipe()
 	go func() {
@@ -96,7 +96,7 @@ func entryRecord(n, account int, payload any) map[string]any {
 	}
 }
 
-// prepareQuiet stores the account that the quiet tenant reads.
+// prepareQuiet creates the account that the quiet tenant reads.
 func (t *tenant) prepareQuiet() error {
 	return t.imports(func(add func(map[string]any)) error {
 		add(accountRecord(small))
@@ -104,7 +104,7 @@ func (t *tenant) prepareQuiet() error {
 	})
 }
 
-// prepare stores what makes requests of the noisy tenant expensive.
+// prepare stores the data that makes requests of the noisy tenant expensive.
 func (t *tenant) prepare(context.Context) error {
 	text := strings.Repeat("x", megabyte-1000)
 	return t.imports(func(add func(map[string]any)) error {
@@ -151,7 +151,7 @@ func (t *tenant) prepare(context.Context) error {
 	})
 }
 
-// mix is what the quiet tenant sends.
+// mix returns the quiet tenant's requests.
 func (t *tenant) mix() load.Mix {
 	body := []byte(`{"source":"quiet","domain":"` + workload.Domain(small) + `","payload":{"event":"page.viewed"}}`)
 	return load.Mix{
@@ -164,8 +164,7 @@ func (t *tenant) mix() load.Mix {
 	}
 }
 
-// A comparison is of a cheap and an expensive request. If they have bodies, these are of
-// equal length.
+// A comparison has a cheap and an expensive request. Their bodies have equal length.
 type comparison struct {
 	name             string
 	cheap, expensive load.Kind

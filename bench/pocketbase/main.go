@@ -1,11 +1,10 @@
-// Command pocketbase is PocketBase with the collections that hold what the service holds,
-// for comparison. It is a separate module because it has many dependencies.
+// Command pocketbase is PocketBase with collections like those of the service, for
+// comparison. It is a separate module because it has many dependencies.
 //
-// It reads records from its standard input, in the form that an import of the service
-// takes, writes a token of a superuser to the file token of its folder, and serves. Its
-// log of requests is off. Everything else is PocketBase's default, of which one matters
-// most: it commits with synchronous=NORMAL, so that a loss of power may take away what it
-// has acknowledged.
+// It reads records from standard input, in the format of the service's import, writes a
+// superuser token to the file token in its directory, and serves. Request logging is off.
+// All other settings are PocketBase's defaults. The most important one is that it commits
+// with synchronous=NORMAL, so that a power failure can lose acknowledged writes.
 package main
 
 import (
@@ -26,8 +25,8 @@ import (
 )
 
 func main() {
-	addr := flag.String("addr", "127.0.0.1:8090", "where to serve")
-	dir := flag.String("dir", "pb_data", "the folder of its data, which must be new")
+	addr := flag.String("addr", "127.0.0.1:8090", "listen address")
+	dir := flag.String("dir", "pb_data", "data directory, which must not exist")
 	flag.Parse()
 	if err := run(*addr, *dir); err != nil {
 		fmt.Fprintln(os.Stderr, "pocketbase:", err)
@@ -63,8 +62,8 @@ func run(addr, dir string) error {
 	return apis.Serve(app, apis.ServeConfig{HttpAddr: addr})
 }
 
-// makeToken returns one of a superuser: what PocketBase has in place of keys. Its rules do
-// not apply to it, which spares it their queries.
+// makeToken returns a superuser token, PocketBase's counterpart of an API key. API rules
+// do not apply to superusers, which saves PocketBase their queries.
 func makeToken(app core.App) (string, error) {
 	superusers, err := app.FindCollectionByNameOrId(core.CollectionNameSuperusers)
 	if err != nil {
@@ -126,7 +125,7 @@ func makeCollections(app core.App) error {
 	return errors.Join(entries, pages, versions)
 }
 
-// A record is one line, of any kind that is stored here.
+// A record is one line of an import, of any kind that is stored here.
 type record struct {
 	Kind                                             string
 	AccountID, ProspectID, PageID, AudienceID, ID    string
@@ -137,13 +136,13 @@ type record struct {
 	Actions, Scripts, FooterLinks, Metadata, Content json.RawMessage
 }
 
-// id returns the part of an identifier that PocketBase has room for.
+// id returns the last 15 characters of an identifier, the length that PocketBase allows.
 func id(full string) string { return full[len(full)-15:] }
 
-// fill stores the records of the standard input as a save would, without its hooks.
+// fill stores the records of standard input as a save would, without hooks.
 func fill(app core.App) error {
 	now := time.Now().UTC().Format("2006-01-02 15:04:05.000Z")
-	prospects := map[string][]string{} // of each account
+	prospects := map[string][]string{} // by account
 	number := 0
 	lines := json.NewDecoder(bufio.NewReader(os.Stdin))
 	for {

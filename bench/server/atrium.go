@@ -15,17 +15,17 @@ import (
 	"atrium/bench/load"
 )
 
-// An Atrium is a node of the service.
+// An Atrium is a running node of the service.
 type Atrium struct {
 	*Process
 	bin     string
 	env     []string
-	metrics string // the address of its metrics
+	metrics string // address of its metrics
 }
 
-// StartAtrium starts a binary of the service with more flags of serve. A database of ""
-// is a new SQLite file that is removed again. Flags may put the metrics elsewhere, but then
-// Metric fails.
+// StartAtrium starts a binary of the service with additional flags of serve. If database
+// is "", it uses a new SQLite file and removes it afterwards. Flags may change the address
+// of the metrics, but Metric fails then.
 func StartAtrium(ctx context.Context, bin, database string, flags ...string) (*Atrium, error) {
 	bin, err := filepath.Abs(bin)
 	if err != nil {
@@ -53,7 +53,7 @@ func StartAtrium(ctx context.Context, bin, database string, flags ...string) (*A
 	return a, err
 }
 
-// Command runs a command of the binary on the same database, and decodes what it prints.
+// Command runs a command of the binary on the same database, and decodes its output.
 func (a *Atrium) Command(ctx context.Context, into any, stdin io.Reader, args ...string) error {
 	cmd := exec.CommandContext(ctx, a.bin, append(args, "-o", "json")...)
 	cmd.Env, cmd.Stdin = a.env, stdin
@@ -68,14 +68,14 @@ func (a *Atrium) Command(ctx context.Context, into any, stdin io.Reader, args ..
 
 // Metric returns the value of a metric without labels.
 func (a *Atrium) Metric(name string) (float64, error) {
-	answer, err := load.Once(a.metrics, load.Get(a.metrics, "/metrics"))
+	response, err := load.Once(a.metrics, load.Get(a.metrics, "/metrics"))
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(string(answer.Body)) {
+	for line := range strings.Lines(string(response.Body)) {
 		if value, found := strings.CutPrefix(line, name+" "); found {
 			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}
 	}
-	return 0, fmt.Errorf("there is no metric %s", name)
+	return 0, fmt.Errorf("no metric %s", name)
 }

@@ -13,22 +13,22 @@ import (
 	"atrium/bench/load"
 )
 
-// bareVariable tells a process of this program that it is the reference.
+// bareVariable marks a process of this program as the reference.
 const bareVariable = "ATRIUM_BENCH_BARE"
 
-// BeBare must be called first by the main function, or TestMain, of a program that calls
-// StartBare. In the process that StartBare starts it does not return.
+// BeBare must be called first in main or TestMain of a program that calls StartBare. In
+// the process that StartBare starts, it does not return.
 func BeBare() {
 	addr, bare := os.LookupEnv(bareVariable)
 	if !bare {
 		return
 	}
-	fmt.Fprintln(os.Stderr, http.ListenAndServe(addr, http.HandlerFunc(answer)))
+	fmt.Fprintln(os.Stderr, http.ListenAndServe(addr, http.HandlerFunc(response)))
 	os.Exit(1)
 }
 
-// StartBare starts what a service in Go costs at least: net/http with a handler that
-// answers GET /N with N bytes.
+// StartBare starts the least expensive HTTP service in Go: net/http with a handler that
+// responds to GET /N with N bytes.
 func StartBare(ctx context.Context) (*Process, error) {
 	addr, err := freeAddr()
 	if err != nil {
@@ -43,7 +43,7 @@ func StartBare(ctx context.Context) (*Process, error) {
 	return start(ctx, cmd, addr, "/0", "")
 }
 
-// BareKind is a request that the reference answers with so many bytes, at most 1 MiB.
+// BareKind is a request to which the reference responds with size bytes, at most 1 MiB.
 func BareKind(addr string, size int) load.Kind {
 	request := load.Get(addr, "/"+strconv.Itoa(size))
 	return load.Kind{Name: "bare", Status: http.StatusOK, Request: func(int) []byte { return request }}
@@ -51,7 +51,7 @@ func BareKind(addr string, size int) load.Kind {
 
 var filler = bytes.Repeat([]byte("x"), 1<<20)
 
-func answer(w http.ResponseWriter, r *http.Request) {
+func response(w http.ResponseWriter, r *http.Request) {
 	n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(n))

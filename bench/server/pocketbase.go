@@ -15,8 +15,8 @@ type PocketBase struct {
 	Token string // of a superuser
 }
 
-// StartPocketBase starts a binary of bench/pocketbase on new files, which are removed
-// again, and gives it records. It answers when it has them all.
+// StartPocketBase starts a binary of bench/pocketbase on new files, which Stop removes,
+// and sends it records. It returns once all records are stored.
 func StartPocketBase(ctx context.Context, bin string, records io.Reader) (*PocketBase, error) {
 	bin, err := filepath.Abs(bin)
 	if err != nil {

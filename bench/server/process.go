@@ -1,5 +1,5 @@
-// Package server starts the servers that are measured, each as a process of its own, and
-// says what they take of the machine. It reads /proc, which Linux has.
+// Package server starts the measured servers as separate processes and reads their
+// resource use from /proc, which needs Linux.
 package server
 
 import (
@@ -18,20 +18,20 @@ import (
 	"atrium/bench/load"
 )
 
-// A Process is a server that this process started.
+// A Process is a server started by this program.
 type Process struct {
 	cmd   *exec.Cmd
 	addr  string
-	dir   string // its own, removed when it stops; "" for none
+	dir   string // removed by Stop; "" if there is none
 	log   *os.File
 	ready time.Duration
 }
 
-// patience is how long a server may take to answer for the first time.
-const patience = time.Minute
+// startTimeout is how long a server may take to start.
+const startTimeout = time.Minute
 
-// start runs a server that is to listen at addr, and waits until it answers GET path with
-// 200. Dir is taken over, and removed also if it cannot be started.
+// start runs a server that listens on addr, and waits until GET path returns 200. It takes
+// ownership of dir and removes it if the server does not start.
 func start(ctx context.Context, cmd *exec.Cmd, addr, path, dir string) (_ *Process, err error) {
 	p := &Process{cmd: cmd, addr: addr, dir: dir}
 	defer func() {
@@ -42,13 +42,13 @@ func start(ctx context.Context, cmd *exec.Cmd, addr, path, dir string) (_ *Proce
 	if p.log, err = os.CreateTemp("", "atrium-bench-log-"); err != nil {
 		return nil, err
 	}
-	_ = os.Remove(p.log.Name()) // which leaves it open
+	_ = os.Remove(p.log.Name()) // stays open
 	cmd.Stderr = p.log
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	for time.Since(began) < patience {
+	for time.Since(began) < startTimeout {
 		if a, err := load.Once(addr, load.Get(addr, path)); err == nil && a.Status == http.StatusOK {
 			p.ready = time.Since(began)
 			return p, nil
@@ -59,10 +59,10 @@ func start(ctx context.Context, cmd *exec.Cmd, addr, path, dir string) (_ *Proce
 			return nil, ctx.Err()
 		}
 	}
-	return nil, fmt.Errorf("%s does not answer: %s", cmd, p.Log())
+	return nil, fmt.Errorf("%s did not respond: %s", cmd, p.Log())
 }
 
-// Stop ends the server, gracefully, and waits for it.
+// Stop stops the server gracefully and waits for it.
 func (p *Process) Stop() {
 	if p.cmd.Process != nil {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
@@ -76,13 +76,13 @@ func (p *Process) Stop() {
 	}
 }
 
-// Addr returns where it listens.
+// Addr returns the address that it listens on.
 func (p *Process) Addr() string { return p.addr }
 
-// Ready returns how long it took from its start until it answered.
+// Ready returns how long it took to start.
 func (p *Process) Ready() time.Duration { return p.ready }
 
-// Log returns the end of what it wrote to its standard error.
+// Log returns the end of its standard error.
 func (p *Process) Log() string {
 	const most = 4 << 10
 	info, err := p.log.Stat()
@@ -94,7 +94,7 @@ func (p *Process) Log() string {
 	return string(text[:n])
 }
 
-// CPU returns the processor time that it has used, to 10 ms.
+// CPU returns the CPU time that it has used, to 10 ms.
 func (p *Process) CPU() time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
@@ -103,9 +103,9 @@ func (p *Process) CPU() time.Duration {
 	return cpuOf(stat)
 }
 
-// cpuOf reads the processor time out of /proc/PID/stat (proc(5)).
+// cpuOf parses the CPU time in /proc/PID/stat (proc(5)).
 func cpuOf(stat []byte) time.Duration {
-	// The second field is the name in brackets, which may hold anything.
+	// The second field is the name in parentheses, which may contain any character.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 13 {
 		return 0
@@ -115,7 +115,7 @@ func cpuOf(stat []byte) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 on Linux
 }
 
-// Anonymous returns the bytes of its resident memory that are no mapping of a file.
+// Anonymous returns its resident anonymous memory in bytes.
 func (p *Process) Anonymous() (bytes int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
@@ -124,7 +124,7 @@ func (p *Process) Anonymous() (bytes int64, err error) {
 	return statusBytes(status, "RssAnon")
 }
 
-// statusBytes reads an amount out of /proc/PID/status (proc(5)).
+// statusBytes parses an amount in /proc/PID/status (proc(5)).
 func statusBytes(status []byte, field string) (bytes int64, err error) {
 	for line := range strings.Lines(string(status)) {
 		if value, found := strings.CutPrefix(line, field+":"); found {
@@ -135,7 +135,7 @@ func statusBytes(status []byte, field string) (bytes int64, err error) {
 	return 0, fmt.Errorf("/proc has no %s", field)
 }
 
-// freeAddr returns a loopback address that was free a moment ago.
+// freeAddr returns a free loopback address. Another process may take it.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -15,26 +15,26 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestProcessorTimeIsReadBehindAnyName(t *testing.T) {
+func TestCPUTimeWithSpecialCharactersInTheName(t *testing.T) {
 	if got := cpuOf([]byte("7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 9 9 20 0 5 0 100 1 2\n")); got != 3*time.Second {
 		t.Errorf("got %v, want 3s", got)
 	}
 	if got := cpuOf(nil); got != 0 {
-		t.Errorf("got %v of nothing", got)
+		t.Errorf("got %v for an empty stat", got)
 	}
 }
 
-func TestAnonymousMemoryLeavesOutMappingsOfFiles(t *testing.T) {
+func TestAnonymousMemoryExcludesFileMappings(t *testing.T) {
 	got, err := statusBytes([]byte("VmRSS:\t   90000 kB\nRssAnon:\t   40000 kB\nRssFile:\t   50000 kB\n"), "RssAnon")
 	if err != nil || got != 40000<<10 {
 		t.Errorf("%d, %v", got, err)
 	}
 	if _, err := statusBytes([]byte("VmRSS:\t 1 kB\n"), "RssAnon"); err == nil {
-		t.Error("a status without it is no error")
+		t.Error("no error for a missing field")
 	}
 }
 
-func TestTheReferenceAnswersWithSoManyBytes(t *testing.T) {
+func TestReferenceRespondsWithTheRequestedSize(t *testing.T) {
 	p, err := StartBare(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -46,14 +46,14 @@ func TestTheReferenceAnswersWithSoManyBytes(t *testing.T) {
 		t.Errorf("status %d, %d bytes, %v", a.Status, len(a.Body), err)
 	}
 	if memory, err := p.Anonymous(); err != nil || memory < 1<<20 {
-		t.Errorf("it has %d bytes of memory, %v", memory, err)
+		t.Errorf("memory: %d bytes, %v", memory, err)
 	}
 	if p.Ready() <= 0 {
-		t.Error("it was ready in no time")
+		t.Error("Ready returned 0")
 	}
 }
 
-func TestAServerThatCannotStartIsAnError(t *testing.T) {
+func TestStartFailureIsAnError(t *testing.T) {
 	dir := t.TempDir() + "/own"
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -62,11 +62,11 @@ func TestAServerThatCannotStartIsAnError(t *testing.T) {
 		t.Error("started")
 	}
 	if _, err := os.Stat(dir); err == nil {
-		t.Error("its folder is left")
+		t.Error("its directory was not removed")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := start(ctx, exec.Command("sleep", "60"), "127.0.0.1:1", "/", ""); err == nil {
-		t.Error("a server that never answers has started")
+		t.Error("start succeeded for a server that never responds")
 	}
 }

@@ -1,8 +1,7 @@
-// Command size moves a large tenant out of a database and into another: it makes
-// accounts and entries, imports them, exports them, imports the export into an
-// empty database, exports that, and compares the two exports byte for byte. It
-// prints what each step took, how much memory it used at most, and how large the
-// files are.
+// Command size moves a large tenant from one database to another: it generates accounts
+// and entries, imports them, exports them, imports the export into an empty database,
+// exports that, and compares the two exports byte for byte. It prints the duration and the
+// peak memory of each step, and the sizes of the files.
 package main
 
 import (
@@ -37,10 +36,10 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.atrium, "atrium", "../bin/atrium", "the binary to measure")
-	flag.StringVar(&o.dir, "dir", "", "where a new directory for the files is made (default the system's)")
+	flag.StringVar(&o.dir, "dir", "", "parent of the temporary directory for the files (default the system's)")
 	flag.IntVar(&o.accounts, "accounts", 1_000_000, "accounts")
 	flag.IntVar(&o.entries, "entries", 5_000_000, "entries, one in two with an idempotency key")
-	flag.IntVar(&o.payload, "payload", 200, "bytes of a payload")
+	flag.IntVar(&o.payload, "payload", 200, "size of a payload in bytes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -54,7 +53,7 @@ func main() {
 type step struct {
 	name  string
 	took  time.Duration
-	rss   int64 // resident memory at most, in bytes
+	rss   int64 // peak resident memory, in bytes
 	lines int
 }
 
@@ -120,8 +119,8 @@ func run(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// generate writes the lines of the tenant: as other systems have them, in no
-// particular order of identifiers.
+// generate writes the lines of the tenant as another system would, in random order of
+// identifiers.
 func generate(o options, path string) (err error) {
 	f, err := os.Create(path)
 	if err != nil {

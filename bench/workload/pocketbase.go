@@ -9,14 +9,14 @@ import (
 	"atrium/bench/server"
 )
 
-// PocketBaseKinds are what comes closest to the six operations on PocketBase that
-// has the records of Write. Where there is a choice, it is what costs PocketBase least: an
-// account names its prospects, so that to expand them is one query; a list does not count
-// what it leaves out; an entry names its account by the identifier.
+// PocketBaseKinds are the closest equivalents of the six operations on a PocketBase that
+// has the records of Write. Where there is a choice, it is the one that costs PocketBase
+// least: an account lists its prospects, so that one query expands them; a list does not
+// count the excluded items; an entry names its account by identifier.
 func PocketBaseKinds(p *server.PocketBase, accounts, payload int) []load.Kind {
 	auth := "Authorization: " + p.Token
 	run, body := rand.Uint64(), Payload(payload)
-	// An identifier there has the last 15 digits of the one here.
+	// PocketBase identifiers are the last 15 digits of ours.
 	path := func(collection string, n int) string {
 		return fmt.Sprintf("/api/collections/%s/records/%015d", collection, n)
 	}

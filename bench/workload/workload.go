@@ -1,4 +1,4 @@
-// Package workload has the data of the measurements and the requests about them.
+// Package workload has the test data of the benchmarks and the requests for it.
 package workload
 
 import (
@@ -14,30 +14,31 @@ import (
 	"atrium/bench/server"
 )
 
-// What there is of each thing, whatever the size.
+// Numbers of records that do not depend on the Size.
 const (
 	Pages     = 1000
 	Versions  = 1000 // of one audience
-	Prospects = 3    // of each account
+	Prospects = 3    // per account
 )
 
-// A Size is how much there is.
+// A Size says how many records there are.
 type Size struct {
 	Accounts int
-	Payload  int // bytes of the payload of an entry that is posted
+	Payload  int // size of the payload of a posted entry, in bytes
 }
 
-// A Workload is a tenant with its data, and a key.
+// A Workload is a tenant with its data and a key.
 type Workload struct {
 	Tenant   string
 	Key      string
 	Accounts int
 	Payload  string // of each entry, JSON
 	addr     string
-	run      uint64 // makes the idempotency keys of this run its own
+	run      uint64 // makes the idempotency keys of this run unique
 }
 
-// Prepare makes the tenant and its data on the database of a node. Requests go to that.
+// Prepare creates the tenant and its data in the database of a node, which receives the
+// requests.
 func Prepare(ctx context.Context, a *server.Atrium, size Size) (*Workload, error) {
 	var tenant struct{ TenantID string }
 	if err := a.Command(ctx, &tenant, nil, "tenants", "create", "--name", "Bench"); err != nil {
@@ -56,24 +57,24 @@ func Prepare(ctx context.Context, a *server.Atrium, size Size) (*Workload, error
 	return &Workload{Tenant: tenant.TenantID, Key: key.Key, Accounts: size.Accounts, Payload: Payload(size.Payload), addr: a.Addr(), run: rand.Uint64()}, nil
 }
 
-// At returns the same workload with its requests for another node.
+// At returns the same workload with another node as its target.
 func (w Workload) At(a *server.Atrium) *Workload {
 	w.addr = a.Addr()
 	return &w
 }
 
-// Payload returns the payload of an entry, of so many bytes, but at least 33.
+// Payload returns the payload of an entry with the given size, at least 33 bytes.
 func Payload(bytes int) string {
-	payload, _ := json.Marshal(map[string]any{"event": "page.viewed", "text": strings.Repeat("x", max(bytes-len(`{"event":"page.viewed","text":""}`), 0))}) // which has nothing that JSON cannot say
+	payload, _ := json.Marshal(map[string]any{"event": "page.viewed", "text": strings.Repeat("x", max(bytes-len(`{"event":"page.viewed","text":""}`), 0))}) // all values can be encoded
 	return string(payload)
 }
 
-// Account returns the nth one, as an import takes it.
+// Account returns the nth account, in the format of an import.
 func Account(n int) map[string]any {
 	return map[string]any{"kind": "account", "accountId": ID("account", n), "domain": Domain(n), "name": fmt.Sprintf("Example %d", n)}
 }
 
-// Prospect returns the nth one, of the account n / Prospects.
+// Prospect returns the nth prospect, which belongs to account n / Prospects.
 func Prospect(n int) map[string]any {
 	account := n / Prospects
 	return map[string]any{
@@ -83,7 +84,7 @@ func Prospect(n int) map[string]any {
 	}
 }
 
-// Page returns the nth one, which has no audience but the first.
+// Page returns the nth page. Only the first has an audience.
 func Page(n int) map[string]any {
 	action := map[string]any{"actionId": "action_1", "actionIndex": 0, "purpose": "primary", "buttonTitle": "Book a call", "actionType": "link", "url": "https://example.com/call"}
 	footer := map[string]any{"id": "company", "title": "Company", "links": []any{map[string]any{"id": "about", "text": "About us", "url": "https://example.com/about"}}}
@@ -95,12 +96,12 @@ func Page(n int) map[string]any {
 	}
 }
 
-// Version returns the nth one of the audience.
+// Version returns the nth version of the audience.
 func Version(n int) map[string]any {
 	return map[string]any{"kind": "audienceVersion", "id": ID("version", n), "audienceId": ID("audience", 0), "content": map[string]any{"n": n}}
 }
 
-// Write writes all records, as an import takes them.
+// Write writes all records, in the format of an import.
 func Write(to io.Writer, accounts int) error {
 	lines := json.NewEncoder(to)
 	for _, records := range []struct {
@@ -125,10 +126,10 @@ func Write(to io.Writer, accounts int) error {
 // ID returns the nth identifier of a kind.
 func ID(prefix string, n int) string { return fmt.Sprintf("%s_%026d", prefix, n) }
 
-// Domain returns that of the nth account.
+// Domain returns the domain of the nth account.
 func Domain(n int) string { return fmt.Sprintf("company-%d.example", n) }
 
-// The names of the kinds, which are those of the rows.
+// The names of the kinds, which are also those of the rows.
 const (
 	GetAccount  = "GET account"
 	PostEntry   = "POST entry"
@@ -139,8 +140,8 @@ const (
 	GetVersions = "GET 20 versions"
 )
 
-// Kinds are the six operations, and a second form of the writing one. Accounts are
-// taken at random.
+// Kinds are the six operations, and a second form of the write operation. Accounts are
+// chosen at random.
 func (w *Workload) Kinds() []load.Kind {
 	auth := "x-api-key: " + w.Key
 	account := func() int { return rand.IntN(w.Accounts) }
@@ -164,14 +165,14 @@ func (w *Workload) Kinds() []load.Kind {
 	}
 }
 
-// A NamedMix is a mix that stands for a use.
+// A NamedMix is a mix that stands for a use case.
 type NamedMix struct {
 	Name string
 	load.Mix
 }
 
-// Mixes are what a day of the service may be like: events that come in and are looked at
-// now and then, a site that shows pages and who is asked about, and both.
+// Mixes model typical uses of the service: activity that is recorded and sometimes read, a
+// website that shows pages and looks up accounts, and both.
 func (w *Workload) Mixes() []NamedMix {
 	named := func(name string, weights map[string]int) NamedMix {
 		m := NamedMix{Name: name}

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestAPayloadIsAsLongAsAskedFor(t *testing.T) {
+func TestPayloadHasTheRequestedSize(t *testing.T) {
 	for _, n := range []int{33, 200, 1024} {
 		if got := len(Payload(n)); got != n {
 			t.Errorf("a payload of %d bytes, want %d", got, n)
@@ -12,7 +12,7 @@ func TestAPayloadIsAsLongAsAskedFor(t *testing.T) {
 	}
 }
 
-func TestEveryMixIsOfAHundred(t *testing.T) {
+func TestMixWeightsAddUpTo100(t *testing.T) {
 	w := Workload{Accounts: 1, Payload: "{}"}
 	for _, m := range w.Mixes() {
 		total := 0

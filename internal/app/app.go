@@ -1,5 +1,5 @@
-// Package app puts the service together. Run reads from top to bottom as the
-// architecture, and tests call it like main does.
+// Package app builds the service from its parts. Run reads from top to bottom as the
+// architecture, and tests call it as main does.
 package app
 
 import (
@@ -74,7 +74,7 @@ type App struct {
 }
 
 // New migrates the store's schema, listens, and returns the service, which
-// serves once Run is called.
+// serves once Run is called. Close releases it if Run is not called.
 func New(ctx context.Context, c Config) (*App, error) {
 	cursors, err := prepare(ctx, c)
 	if err != nil {
@@ -113,10 +113,10 @@ func New(ctx context.Context, c Config) (*App, error) {
 	for _, pages := range []map[string]http.Handler{rest.ErrorPages(), docsui.Documents(), docsui.Pages()} {
 		maps.Copy(open, pages)
 	}
-	a.server = newServer(c, a.closeWhenDraining(api.Handler(slices.Concat(public.Routes(), private.Routes()), open)))
+	a.server = newServer(c, yielding(a.closeWhenDraining(api.Handler(slices.Concat(public.Routes(), private.Routes()), open))))
 	a.server.ConnContext = rest.ConnContext
 	a.server.RegisterOnShutdown(stop)
-	a.secureServer(c.Settings, limits.http2) //nolint:contextcheck // ctx is of the start, and the server outlives it
+	a.secureServer(c.Settings, limits.http2) //nolint:contextcheck // ctx is that of the start, and the server outlives it
 	if c.Metrics != nil {
 		a.measure(c) //nolint:contextcheck // metrics are read without a context
 	}
@@ -221,6 +221,19 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
+// Close stops listening and commits queued entries. It is for an App that is not run; after Run
+// it does nothing.
+func (a *App) Close(ctx context.Context) error {
+	err := a.listener.Close()
+	if a.measured != nil {
+		err = errors.Join(err, a.measured.Close())
+	}
+	if errors.Is(err, net.ErrClosed) { // by Run
+		err = nil
+	}
+	return errors.Join(err, a.writer.Close(ctx))
+}
+
 // storageFailed logs an error of the storage that ends the process, and returns it.
 func (a *App) storageFailed(err error) error {
 	a.log.Error("stopping: the database can no longer be written safely", "error", err)
@@ -239,11 +252,11 @@ func (a *App) linger(failed <-chan error) error {
 	}
 }
 
-// healthy tells that the process serves requests, whatever its storage does.
+// healthy reports that the process serves requests, whatever the state of its storage.
 func healthy(*http.Request) error { return nil }
 
-// readiness tells a load balancer whether to send requests here: not before the
-// service runs, not while it stops, and not while its storage is away.
+// readiness tells a load balancer whether to send requests here: not before the service
+// runs, not while it stops, and not while its storage is unavailable.
 func (a *App) readiness(s *store.Store) func(*http.Request) error {
 	return func(r *http.Request) error {
 		if !a.ready.Load() {
@@ -253,7 +266,7 @@ func (a *App) readiness(s *store.Store) func(*http.Request) error {
 	}
 }
 
-// ping asks the storage, for a second at most.
+// ping checks the storage, with a timeout of a second.
 func ping(ctx context.Context, s *store.Store) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -19,8 +19,8 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// served returns the whole service without a network, and keys of a tenant: {{key}} with
-// all scopes of the external API, {{manage}} with the scope manage.
+// served returns the whole service without a network, and a replacer for keys of a tenant:
+// {{key}} has all scopes of the external API, {{manage}} the scope manage.
 func served(f *testing.F) (http.Handler, *strings.Replacer) {
 	f.Helper()
 	s, err := store.Open(f.Context(), "sqlite:"+filepath.Join(f.TempDir(), "atrium.db"), store.Options{})
@@ -53,8 +53,8 @@ func served(f *testing.F) (http.Handler, *strings.Replacer) {
 	return a.Handler(), strings.NewReplacer("{{key}}", key(atrium.ExternalScopes()), "{{manage}}", key([]atrium.Scope{atrium.ScopeManage}))
 }
 
-// FuzzRequest holds that whatever net/http takes for a request is answered as the
-// documents say, and never with a fault of the server.
+// FuzzRequest checks that every request that net/http accepts gets a response as
+// documented, and never a 500.
 func FuzzRequest(f *testing.F) {
 	handler, keys := served(f)
 	for _, seed := range []string{
@@ -77,7 +77,7 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(keys.Replace(string(raw)))))
 		if err != nil {
-			return // net/http answers it
+			return // net/http responds to it
 		}
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
@@ -87,12 +87,12 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// judge says what is wrong with an answer, or "".
+// judge returns the fault of a response, or "".
 func judge(r *http.Request, w *httptest.ResponseRecorder) string {
 	id := w.Header().Get("X-Request-Id")
 	switch {
 	case w.Code < 200 || w.Code >= 500 || w.Code >= 300 && w.Code < 400 && w.Code != http.StatusNotModified:
-		return "this is no answer to anything that a client sends"
+		return "not a response to a client"
 	case id == "" || len(id) > 128 || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }):
 		return "the request id is none"
 	case w.Code < 400 || r.Method == http.MethodHead:
@@ -107,7 +107,7 @@ func judge(r *http.Request, w *httptest.ResponseRecorder) string {
 	known := slices.ContainsFunc(rest.Codes, func(c rest.CodeInfo) bool { return c.Status == w.Code })
 	if err := d.Decode(&problem); err != nil || d.More() || !known || w.Header().Get("Content-Type") != "application/problem+json" ||
 		problem.Status != w.Code || rest.Info(problem.Code).Status != w.Code || problem.Type != "/errors/"+string(problem.Code) || problem.RequestID != id {
-		return "this is no problem document"
+		return "not a problem document"
 	}
 	return ""
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The time for headers does not run while a connection is idle, or waits for a body.
-func TestHTTP2ConnectionsOutliveTheHeaderTimeoutBetweenHeaders(t *testing.T) {
+// The header timeout does not apply while a connection is idle or waits for a body.
+func TestHTTP2HeaderTimeoutAppliesOnlyToHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		main := &http.Server{
 			ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Hour, IdleTimeout: time.Hour,
@@ -74,15 +74,15 @@ func TestHTTP2ConnectionsOutliveTheHeaderTimeoutBetweenHeaders(t *testing.T) {
 		}
 		transport.CloseIdleConnections()
 		<-handedBack
-		if err := <-served; err != http.ErrServerClosed { //nolint:errorlint // as net/http returns it
+		if err := <-served; err != http.ErrServerClosed { //nolint:errorlint // net/http returns it unwrapped
 			t.Errorf("HTTP/2 ended with %v", err)
 		}
 		time.Sleep(time.Minute) // Shutdown of the second server polls, in the background
 	})
 }
 
-// However a client cuts frames into writes, the header blocks are found.
-func TestAFrameScannerFindsHeaderBlocksInPiecesOfAnySize(t *testing.T) {
+// Header blocks are found however a client splits frames into writes.
+func TestFrameScannerFindsSplitHeaderBlocks(t *testing.T) {
 	const (
 		end    = "\x00\x00\x02\x01\x04\x00\x00\x00\x01\x82\x84" // HEADERS with END_HEADERS
 		begin  = "\x00\x00\x01\x01\x01\x00\x00\x00\x03\x82"     // HEADERS
@@ -100,7 +100,7 @@ func TestAFrameScannerFindsHeaderBlocksInPiecesOfAnySize(t *testing.T) {
 		preface + begin + middle + last: false,
 		preface + end + begin:           true,
 		preface + begin + last + ping:   false,
-		preface + begin[:5]:             false, // which may become a PING
+		preface + begin[:5]:             false, // could become a PING
 		preface + begin[:9]:             true,
 		preface + end[:10]:              true,
 		preface + end[:9]:               true,

@@ -10,7 +10,7 @@ import (
 	"atrium/internal/limit"
 )
 
-func TestHTTP2StreamsHoldPlacesUntilTheirResponsesAreSentAndTheirHandlersEnd(t *testing.T) {
+func TestHTTP2StreamsHoldSlotsUntilTheyEnd(t *testing.T) {
 	refused := 0
 	limits := &http2Limits{
 		streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Places: 8}), most: 4, refused: func() { refused++ },
@@ -66,7 +66,7 @@ func TestHTTP2StreamsHoldPlacesUntilTheirResponsesAreSentAndTheirHandlersEnd(t *
 	want("its handler has ended, too", 0)
 }
 
-func TestUnreadHTTP2BodiesAreTakenFromAPool(t *testing.T) {
+func TestUnreadHTTP2BodiesCountTowardTheQuota(t *testing.T) {
 	limits := &http2Limits{unread: limit.NewQuota[netip.Addr](1 << 20)}
 	connect := func(last byte) *http2Usage { return newHTTP2Usage(limits, &net.TCPAddr{IP: net.IPv4(192, 0, 2, last)}) }
 	data := func(u *http2Usage, bytes int) error {
@@ -80,7 +80,7 @@ func TestUnreadHTTP2BodiesAreTakenFromAPool(t *testing.T) {
 	}
 	u := connect(1)
 	grant(u, maxAheadOfConnected-firstWindow)
-	for range 20 { // of which handlers read all
+	for range 20 { // handlers read all of them
 		if err := data(u, 256<<10); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestUnreadHTTP2BodiesAreTakenFromAPool(t *testing.T) {
 	}
 }
 
-func TestAFrameScannerFindsFramesInPiecesOfAnySize(t *testing.T) {
+func TestFrameScannerFindsSplitFrames(t *testing.T) {
 	text := "\x00\x00\x04\x08\x00\x00\x00\x00\x00\x80\x00\x01\x02" + // WINDOW_UPDATE, with the reserved bit
 		"\x00\x00\x03\x00\x01\x80\x00\x00\x05abc" + // DATA
 		"\x00\x00\x05\x08\x00\x00\x00\x00\x00xxxxx" + // WINDOW_UPDATE of a wrong size
@@ -127,7 +127,7 @@ func TestAFrameScannerFindsFramesInPiecesOfAnySize(t *testing.T) {
 			}
 		}
 		if !slices.Equal(found, want) {
-			t.Errorf("in pieces of %d: %+v, want %+v", size, found, want)
+			t.Errorf("with a piece size of %d: %+v, want %+v", size, found, want)
 		}
 	}
 }

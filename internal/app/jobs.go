@@ -25,7 +25,7 @@ func newJobs(s *store.Store) []job {
 	all := []job{
 		{"erasures", pollInterval, s.EraseEntries},
 		{"requests", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
-			after, err = s.ForgetRequests(ctx, after)
+			after, err = s.DeleteExpiredRequests(ctx, after)
 			return after != "", err
 		}},
 		{"schedules", pollInterval, func(ctx context.Context) (_ bool, err error) {
@@ -77,7 +77,7 @@ func startJobs(ctx context.Context, all []job, log *slog.Logger, succeeded func(
 }
 
 // wait returns when all jobs have finished or ctx has ended. A statement on a database that
-// hangs cannot be cancelled; the database rolls it back when the process exits.
+// hangs cannot be canceled; the database rolls it back when the process exits.
 func (r *jobRunner) wait(ctx context.Context) {
 	select {
 	case <-r.ended:

@@ -17,7 +17,7 @@ import (
 	"atrium/internal/telemetry"
 )
 
-func TestAJobRunsUntilNothingIsLeftAndThenEverySecond(t *testing.T) {
+func TestJobRunsUntilNothingIsLeftAndThenEverySecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var at []time.Duration
@@ -50,7 +50,7 @@ func TestAJobRunsUntilNothingIsLeftAndThenEverySecond(t *testing.T) {
 	})
 }
 
-func TestACleanupJobRunsEveryTenMinutes(t *testing.T) {
+func TestCleanupJobRunsEveryTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var at []time.Time
@@ -71,7 +71,7 @@ func TestACleanupJobRunsEveryTenMinutes(t *testing.T) {
 	})
 }
 
-func TestAFailedJobIsLoggedAndRetriedWithBackoff(t *testing.T) {
+func TestFailedJobIsLoggedAndRetriedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var log bytes.Buffer
@@ -118,7 +118,7 @@ func TestStoppingAJobIsNotAFailure(t *testing.T) {
 	})
 }
 
-func TestAJobThatHangsDoesNotBlockTheShutdown(t *testing.T) {
+func TestHangingJobDoesNotBlockTheShutdown(t *testing.T) {
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestAJobThatHangsDoesNotBlockTheShutdown(t *testing.T) {
 	}
 }
 
-func TestARunningServicePublishesWhatIsScheduled(t *testing.T) {
+func TestScheduledPagesArePublished(t *testing.T) {
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestARunningServicePublishesWhatIsScheduled(t *testing.T) {
 		t.Fatal(err)
 	}
 	soon := atrium.At(time.Now().Add(200 * time.Millisecond))
-	if _, err := s.SchedulePage(t.Context(), change, page.ID, atrium.Schedule{PublishAt: &soon}, func(store.ScheduledPage) error { return nil }); err != nil {
+	if _, err := s.SchedulePage(t.Context(), change, page.ID, atrium.Schedule{PublishAt: &soon}, func(atrium.ScheduledPage) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -22,8 +22,8 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// want holds that an answer is a problem with the status and the code.
-func (a answer) want(t *testing.T, status int, code atrium.Code) {
+// want checks that a response is a problem with the status and the code.
+func (a response) want(t *testing.T, status int, code atrium.Code) {
 	t.Helper()
 	var p struct {
 		Code      atrium.Code
@@ -39,11 +39,11 @@ func (s *service) wantRefused(t *testing.T, limit string, count int) {
 	t.Helper()
 	text := s.scrape(t)
 	if series := fmt.Sprintf("\natrium_limit_refused_total{limit=%q} %d\n", limit, count); !strings.Contains(text, series) {
-		t.Errorf("there is no %s in\n%s", strings.TrimSpace(series), text)
+		t.Errorf("no %s in\n%s", strings.TrimSpace(series), text)
 	}
 }
 
-func TestATargetAboveTheLimitsIsA414WhoeverSendsIt(t *testing.T) {
+func TestLongTargetReturns414ToEveryone(t *testing.T) {
 	s := start(t, func(c *config.Config) { c.MaxURL, c.MaxQueryParameters = 2<<10, 50 })
 	long := func(n int) string { return "/v0/pages?x=" + strings.Repeat("y", n-len("/v0/pages?x=")) }
 	many := func(n int) string { return "/v0/pages?limit=1" + strings.Repeat("&x=1", n-1) }
@@ -59,10 +59,10 @@ func TestATargetAboveTheLimitsIsA414WhoeverSendsIt(t *testing.T) {
 	}
 }
 
-func TestMoreHeaderFieldsThanTheLimitAreA431(t *testing.T) {
+func TestTooManyHeaderFieldsReturn431(t *testing.T) {
 	s := start(t)
 	for _, name := range []string{"Same: 1", "Different-%d: 1"} {
-		fields := make([]string, 97) // and User-Agent, Accept-Encoding and x-api-key
+		fields := make([]string, 97) // in addition to User-Agent, Accept-Encoding and x-api-key
 		for i := range fields {
 			fields[i] = strings.ReplaceAll(name, "%d", strconv.Itoa(i))
 		}
@@ -73,11 +73,11 @@ func TestMoreHeaderFieldsThanTheLimitAreA431(t *testing.T) {
 	}
 }
 
-func rateOf(a answer) string {
+func rateOf(a response) string {
 	return a.header.Get("RateLimit-Policy") + " | " + a.header.Get("RateLimit")
 }
 
-func TestAKeyAboveItsRateIsA429AndSoIsATenantWithAllOfItsKeys(t *testing.T) {
+func TestKeyAndTenantRatesReturn429(t *testing.T) {
 	s := start(t, func(c *config.Config) {
 		c.KeyRate, c.TenantRate = config.Rate{Count: 4, Window: time.Hour}, config.Rate{Count: 6, Window: 2 * time.Hour}
 	})
@@ -97,7 +97,7 @@ func TestAKeyAboveItsRateIsA429AndSoIsATenantWithAllOfItsKeys(t *testing.T) {
 			t.Errorf("%s %s: %d with %s, want %s", c.method, c.target, a.status, rateOf(a), policy+left)
 		}
 	}
-	a := s.send(t, http.MethodPost, "/manage/v0/brands", s.key, "") // also without the scope
+	a := s.send(t, http.MethodPost, "/manage/v0/brands", s.key, "") // even without the scope
 	a.want(t, http.StatusTooManyRequests, atrium.CodeRateLimited)
 	if after, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || after < 890 || after > 900 || rateOf(a) != policy+fmt.Sprintf(`"key";r=0;t=%d`, after) {
 		t.Errorf("Retry-After is %d, the rate %s", after, rateOf(a))
@@ -107,7 +107,7 @@ func TestAKeyAboveItsRateIsA429AndSoIsATenantWithAllOfItsKeys(t *testing.T) {
 			t.Errorf("another key: %d %s", a.status, a.body)
 		}
 	}
-	for range 2 { // the second of which has as much of its key's rate as the first
+	for range 2 { // the second key has an equal rate
 		a = s.get(t, "/v0/pages", s.pages)
 		a.want(t, http.StatusTooManyRequests, atrium.CodeRateLimited)
 		if !strings.HasPrefix(rateOf(a), policy+`"key";r=2;t=`) || !strings.Contains(a.header.Get("RateLimit"), `"tenant";r=0;t=`) {
@@ -123,7 +123,7 @@ func TestAKeyAboveItsRateIsA429AndSoIsATenantWithAllOfItsKeys(t *testing.T) {
 	s.wantRefused(t, "tenant_rate", 2)
 }
 
-func TestAnOperatorIsHeldToNoRateOfATenant(t *testing.T) {
+func TestOperatorsAreExemptFromTenantRates(t *testing.T) {
 	s := start(t, func(c *config.Config) { c.TenantRate = config.Rate{Count: 1, Window: time.Hour} })
 	operator, _ := apptest.Key(t, s.store, atrium.OperatorChain, atrium.ScopeManage)
 	for range 3 {
@@ -134,7 +134,7 @@ func TestAnOperatorIsHeldToNoRateOfATenant(t *testing.T) {
 	}
 }
 
-func TestWithoutARateThereIsNoWordOfOne(t *testing.T) {
+func TestNoRateLimitHeadersWithoutARate(t *testing.T) {
 	s := start(t)
 	for range 300 {
 		if a := s.get(t, "/v0/pages", s.key); a.status != http.StatusOK || rateOf(a) != " | " {
@@ -143,7 +143,7 @@ func TestWithoutARateThereIsNoWordOfOne(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatSendsWrongKeysIsHeldBackAndNoGoodKeyIs(t *testing.T) {
+func TestInvalidKeysAreLimitedPerAddress(t *testing.T) {
 	s := start(t, func(c *config.Config) {
 		c.TrustedProxies, c.AuthFailures = "127.0.0.1", config.Rate{Count: 100, Window: 24 * time.Hour}
 	})
@@ -162,7 +162,7 @@ func TestAnAddressThatSendsWrongKeysIsHeldBackAndNoGoodKeyIs(t *testing.T) {
 			}
 		})
 	}
-	for range 30 { // none of which has been seen before
+	for range 30 { // all with an unknown key
 		a := s.send(t, http.MethodGet, "/v0/pages", s.newKey(t, atrium.ExternalScopes()), "", from("192.0.2.1"))
 		if a.status != http.StatusOK {
 			t.Errorf("a good key: %d %s", a.status, a.body)
@@ -178,11 +178,11 @@ func TestAnAddressThatSendsWrongKeysIsHeldBackAndNoGoodKeyIs(t *testing.T) {
 	s.get(t, "/v0/pages", "x").want(t, http.StatusUnauthorized, atrium.CodeUnauthenticated)
 	s.wantRefused(t, "auth_failures", 1)
 	if log := s.log.String(); strings.Count(log, `"limit":"auth_failures"`) != 1 || !strings.Contains(log, `"client":"192.0.2.1"`) {
-		t.Error("the log does not name the client once")
+		t.Error("the log does not have the client exactly once")
 	}
 }
 
-func TestAForwardedAddressOfNoTrustedProxyIsIgnored(t *testing.T) {
+func TestForwardedAddressOfAnUntrustedProxyIsIgnored(t *testing.T) {
 	s := start(t, func(c *config.Config) { c.AuthFailures = config.Rate{Count: 3, Window: time.Hour} })
 	for i := range 3 {
 		s.send(t, http.MethodGet, "/v0/pages", "x", "", fmt.Sprintf("X-Forwarded-For: 192.0.2.%d", i)).want(t, http.StatusUnauthorized, atrium.CodeUnauthenticated)
@@ -193,19 +193,19 @@ func TestAForwardedAddressOfNoTrustedProxyIsIgnored(t *testing.T) {
 	}
 }
 
-// A slow is a sender of an entry that has begun.
+// A slow is a client that has begun to send an entry.
 type slow struct {
 	net.Conn
 	in   *bufio.Reader
 	rest string // of the body
 }
 
-// entry is one with a payload of about so many bytes.
+// entry returns an entry with a payload of about the given size.
 func entry(bytes int) string {
 	return `{"source":"a","payload":{"x":"` + strings.Repeat("x", bytes) + `"}}`
 }
 
-// begin sends a body but for its last bytes.
+// begin sends a body without its last bytes.
 func (s *service) begin(t *testing.T, target, key, body string) *slow {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.addr)
@@ -218,7 +218,7 @@ func (s *service) begin(t *testing.T, target, key, body string) *slow {
 		t.Fatal(err)
 	}
 	c := &slow{conn, bufio.NewReader(conn), body[len(body)-2:]}
-	if line := c.line(); line != "HTTP/1.1 100 Continue" { // its body is being read
+	if line := c.line(); line != "HTTP/1.1 100 Continue" { // the service reads its body
 		t.Fatal(line)
 	}
 	c.line()
@@ -231,7 +231,7 @@ func (c *slow) line() string {
 	return strings.TrimSpace(line)
 }
 
-// answered reports whether an answer has come before the body was sent.
+// answered reports whether a response came before the end of the body.
 func (c *slow) answered() bool {
 	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
 	_, err := c.in.Peek(1)
@@ -239,13 +239,13 @@ func (c *slow) answered() bool {
 	return err == nil
 }
 
-// finish sends what is left and returns the first line of the answer.
+// finish sends the rest and returns the first line of the response.
 func (c *slow) finish() string {
 	_, _ = io.WriteString(c, c.rest)
 	return c.line()
 }
 
-// holdWrites has whoever writes wait until the test calls the function that it returns.
+// holdWrites blocks all writers until release is called.
 func (s *service) holdWrites(t *testing.T) (release func()) {
 	t.Helper()
 	db, err := sqlite.Open(s.file, sqlite.Options{})
@@ -269,7 +269,7 @@ func (s *service) holdWrites(t *testing.T) (release func()) {
 	})
 }
 
-func TestWhoSendsABodySlowlyTakesNoPlaceInWork(t *testing.T) {
+func TestSlowBodiesDoNotCountAsInFlight(t *testing.T) {
 	s := start(t, func(c *config.Config) { c.MaxRequests, c.RequestWait = 1, 0 })
 	var senders []*slow
 	for range 3 {
@@ -285,7 +285,7 @@ func TestWhoSendsABodySlowlyTakesNoPlaceInWork(t *testing.T) {
 	}
 }
 
-func TestBodiesOfATenantLeaveRoomForThoseOfOthers(t *testing.T) {
+func TestBodyMemoryIsSharedBetweenTenants(t *testing.T) {
 	s := start(t, func(c *config.Config) { c.MaxBody, c.BatchMaxBody, c.BodyMemory = 1<<20, 1<<20, 2<<20 })
 	other, _, err := s.store.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Other")
 	if err != nil {
@@ -294,9 +294,9 @@ func TestBodiesOfATenantLeaveRoomForThoseOfOthers(t *testing.T) {
 	others, _ := apptest.Key(t, s.store, other.ID)
 	first := s.begin(t, "/v0/account_logs", s.key, entry(900<<10))
 	refused, replaced := 0, 0
-	for deadline := time.Now().Add(20 * time.Second); refused < 3 && time.Now().Before(deadline); { // once the first has come
+	for deadline := time.Now().Add(20 * time.Second); refused < 3 && time.Now().Before(deadline); { // after the first
 		a := s.send(t, http.MethodPost, "/v0/account_logs", s.key, entry(900<<10))
-		if a.status == http.StatusCreated { // it was quicker, and the first may have been refused beside it
+		if a.status == http.StatusCreated { // it was faster, and the first may have been rejected
 			if first.answered() {
 				first = s.begin(t, "/v0/account_logs", s.key, entry(900<<10))
 				replaced++
@@ -309,7 +309,7 @@ func TestBodiesOfATenantLeaveRoomForThoseOfOthers(t *testing.T) {
 		}
 	}
 	if refused != 3 {
-		t.Error("a second large body of the tenant was taken beside the first")
+		t.Error("a second large body of the tenant was accepted during the first")
 	}
 	for key, bytes := range map[string]int{others: 400 << 10, s.key: 10 << 10} {
 		if a := s.send(t, http.MethodPost, "/v0/account_logs", key, entry(bytes)); a.status != http.StatusCreated {
@@ -319,15 +319,15 @@ func TestBodiesOfATenantLeaveRoomForThoseOfOthers(t *testing.T) {
 	if line := first.finish(); line != "HTTP/1.1 201 Created" {
 		t.Error(line)
 	}
-	for range 5 { // what was taken is returned
+	for range 5 { // the memory of rejected bodies is returned
 		if a := s.send(t, http.MethodPost, "/v0/account_logs", s.key, entry(900<<10)); a.status != http.StatusCreated {
-			t.Errorf("when the first has gone: %d %s", a.status, a.body)
+			t.Errorf("after the first connection closed: %d %s", a.status, a.body)
 		}
 	}
 	s.wantRefused(t, "body_memory", refused+replaced)
 }
 
-func TestAnOverloadIsRefusedEarlyAndProbesAndStreamsAreNot(t *testing.T) {
+func TestOverloadIsRejectedEarlyExceptProbesAndStreams(t *testing.T) {
 	s := start(t, func(c *config.Config) { c.MaxRequests, c.RequestWait = 4, 50*time.Millisecond })
 	importer := s.newKey(t, atrium.Scopes{atrium.ScopeManage})
 	other, _, err := s.store.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Other")
@@ -337,10 +337,10 @@ func TestAnOverloadIsRefusedEarlyAndProbesAndStreamsAreNot(t *testing.T) {
 	others, _ := apptest.Key(t, s.store, other.ID)
 	release := s.holdWrites(t)
 	defer release()
-	answers := make(chan answer)
+	responses := make(chan response)
 	for range 2 {
 		go func() {
-			answers <- s.send(t, http.MethodPost, "/v0/account_logs", s.key, `{"source":"a","payload":{}}`)
+			responses <- s.send(t, http.MethodPost, "/v0/account_logs", s.key, `{"source":"a","payload":{}}`)
 		}()
 	}
 	for !strings.Contains(s.scrape(t), "\natrium_http_requests_in_flight 2\n") {
@@ -356,7 +356,7 @@ func TestAnOverloadIsRefusedEarlyAndProbesAndStreamsAreNot(t *testing.T) {
 	if a := s.get(t, "/v0/pages", others); a.status != http.StatusOK {
 		t.Errorf("another tenant: %d %s", a.status, a.body)
 	}
-	s.begin(t, "/manage/v0/import", importer, "{}\n") // goes on: its body is asked for
+	s.begin(t, "/manage/v0/import", importer, "{}\n") // continues, because its body is requested
 	for _, target := range []string{"/healthz", "/readyz", "/openapi.json"} {
 		if a := s.get(t, target, ""); a.status != http.StatusOK {
 			t.Errorf("%s: %d %s", target, a.status, a.body)
@@ -365,8 +365,8 @@ func TestAnOverloadIsRefusedEarlyAndProbesAndStreamsAreNot(t *testing.T) {
 	s.get(t, "/v0/pages", "").want(t, http.StatusUnauthorized, atrium.CodeUnauthenticated)
 	release()
 	for range 2 {
-		if a := <-answers; a.status != http.StatusCreated {
-			t.Errorf("who was in work: %d %s", a.status, a.body)
+		if a := <-responses; a.status != http.StatusCreated {
+			t.Errorf("a request in flight: %d %s", a.status, a.body)
 		}
 	}
 	if a := s.get(t, "/v0/pages", s.key); a.status != http.StatusOK {
@@ -378,7 +378,7 @@ func TestAnOverloadIsRefusedEarlyAndProbesAndStreamsAreNot(t *testing.T) {
 	}
 }
 
-func TestABurstAboveTheLimitIsWorkedOff(t *testing.T) {
+func TestBurstAboveTheLimitIsQueued(t *testing.T) {
 	s := start(t, func(c *config.Config) { c.MaxRequests, c.RequestWait = 6, time.Minute })
 	var clients sync.WaitGroup
 	for range 8 {
@@ -437,7 +437,7 @@ func TestConnectionsAboveTheLimitAreClosedAndCounted(t *testing.T) {
 	}
 }
 
-func TestATrustedProxyHasMoreConnectionsThanAClientMay(t *testing.T) {
+func TestTrustedProxiesAreExemptFromTheClientLimit(t *testing.T) {
 	s := start(t, func(c *config.Config) { c.MaxClientConnections, c.TrustedProxies = 2, "127.0.0.0/8" })
 	for range 20 {
 		if _, served := s.dial(t); !served {
@@ -446,8 +446,8 @@ func TestATrustedProxyHasMoreConnectionsThanAClientMay(t *testing.T) {
 	}
 }
 
-func TestTwoThousandConnectionsAtOnceAreAllServed(t *testing.T) {
-	s := start(t, func(c *config.Config) { c.RequestWait = time.Minute }) // not to depend on the speed of the machine
+func TestTwoThousandConcurrentConnectionsAreServed(t *testing.T) {
+	s := start(t, func(c *config.Config) { c.RequestWait = time.Minute }) // independent of the speed of the machine
 	const all = 2000
 	var clients sync.WaitGroup
 	begin := make(chan struct{})
@@ -473,6 +473,6 @@ func TestTwoThousandConnectionsAtOnceAreAllServed(t *testing.T) {
 	close(begin)
 	clients.Wait()
 	if got["HTTP/1.1 201 Created<nil>"] != all {
-		t.Errorf("the answers are %v", got)
+		t.Errorf("responses: %v", got)
 	}
 }

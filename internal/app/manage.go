@@ -38,7 +38,7 @@ func Manage(ctx context.Context, c Config) (http.Handler, error) {
 }
 
 // newManage returns the management API for callers that keys identifies.
-func newManage(c Config, cursors rest.CursorKey, keys manage.KeyMemory, logs resource.Logs) *manage.API {
+func newManage(c Config, cursors rest.CursorKey, keys manage.KeyCache, logs resource.Logs) *manage.API {
 	c.Store.KeepVersions = c.Settings.KeepVersions
 	exports := maxExports
 	if c.Store.Traits().Remote {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -24,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// busy returns a service that has met requests of every kind.
+// busy returns a service that has handled requests of every kind.
 func busy(t *testing.T) *service {
 	t.Helper()
 	s := start(t)
@@ -35,7 +36,7 @@ func busy(t *testing.T) *service {
 	}
 	s.get(t, "/v0/pages", "")                                                 // 401
 	s.get(t, "/v0/accounts/"+account, s.pages)                                // 403
-	s.get(t, "/nowhere", s.key)                                               // 404, and no route
+	s.get(t, "/nowhere", s.key)                                               // 404, without a route
 	s.send(t, "FROB", "/v0/pages", s.key, "")                                 // 405
 	s.send(t, http.MethodPost, "/v0/account_logs", s.key, `{}`)               // 400
 	s.send(t, http.MethodPatch, "/v0/accounts/"+account, s.key, `{"name":1}`) // 400
@@ -53,8 +54,8 @@ func (s *service) scrape(t *testing.T) string {
 
 var label = regexp.MustCompile(`([a-z_]+)="(?:[^"\\]|\\.)*"`)
 
-// described returns of each of our metrics its name, type, label names and help,
-// in the order of the names. A metric without a series has no labels here.
+// described returns the name, type, label names and help of each of our metrics, by name.
+// A metric without a series has no labels here.
 func described(text string) (all []string) {
 	help, kind, labels := map[string]string{}, map[string]string{}, map[string][]string{}
 	var names []string
@@ -82,7 +83,7 @@ func described(text string) (all []string) {
 	return all
 }
 
-func TestTheMetricsAreThoseOfTheGoldenFile(t *testing.T) {
+func TestMetricsMatchTheGoldenFile(t *testing.T) {
 	got := strings.Join(described(scrapeAll(t)), "\n") + "\n"
 	file := filepath.Join("testdata", "metrics.golden")
 	if *update {
@@ -99,9 +100,9 @@ func TestTheMetricsAreThoseOfTheGoldenFile(t *testing.T) {
 	}
 }
 
-// scrapeAll returns the metrics of a service on which everything has happened that
-// makes a series; a vector without one is not exposed. Only a large log has
-// checkpoints, so the metrics are told of one.
+// scrapeAll returns the metrics of a service after every event that creates a series; a
+// vector without one is not exposed. A checkpoint is simulated, because only a large WAL
+// has one.
 func scrapeAll(t *testing.T) string {
 	t.Helper()
 	s := busy(t)
@@ -109,7 +110,7 @@ func scrapeAll(t *testing.T) string {
 	return s.scrape(t)
 }
 
-func TestThePageExplainsEveryMetricAndNoOther(t *testing.T) {
+func TestMetricsPageIsComplete(t *testing.T) {
 	b, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +158,7 @@ func TestMetricsFollowTheConventionsOfPrometheus(t *testing.T) {
 	}
 }
 
-func TestMetricsCountWhatHappened(t *testing.T) {
+func TestMetricsCountEvents(t *testing.T) {
 	text := busy(t).scrape(t)
 	for _, series := range []string{
 		`atrium_http_request_duration_seconds_count{method="POST",route="/v0/account_logs",status="201"} 1`,
@@ -177,22 +178,22 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		`atrium_auth_cached_keys 2`,
 	} {
 		if !strings.Contains(text, "\n"+series+"\n") {
-			t.Errorf("there is no %s", series)
+			t.Errorf("missing series %s", series)
 		}
 	}
 	if regexp.MustCompile(`(?m)^atrium_sqlite_wal_bytes 0$`).MatchString(text) {
-		t.Error("the log is empty behind a commit")
+		t.Error("the WAL is empty after a commit")
 	}
 }
 
-func TestMetricsHaveAListenerOfTheirOwnAndItHasNothingElse(t *testing.T) {
+func TestMetricsListenerServesOnlyMetrics(t *testing.T) {
 	s := start(t)
 	if a := s.get(t, "/metrics", s.key); a.status != http.StatusNotFound {
-		t.Errorf("/metrics beside the API: %d", a.status)
+		t.Errorf("/metrics on the API's listener: %d", a.status)
 	}
 	for _, target := range []string{"/", "/metrics/", "/metrics/x", "/healthz", "/v0/pages", "/openapi.yaml", "/docs", "/errors/", "/debug/pprof/"} {
 		if a := send(t, http.MethodGet, "http://"+s.metricsAddr+target, "", "x-api-key: "+s.key); a.status != http.StatusNotFound {
-			t.Errorf("%s beside the metrics: %d", target, a.status)
+			t.Errorf("%s on the metrics listener: %d", target, a.status)
 		}
 	}
 	if a := send(t, http.MethodPost, "http://"+s.metricsAddr+"/metrics", ""); a.status != http.StatusMethodNotAllowed {
@@ -200,14 +201,36 @@ func TestMetricsHaveAListenerOfTheirOwnAndItHasNothingElse(t *testing.T) {
 	}
 }
 
-func TestWithoutMetricsThereIsNoListenerOfThem(t *testing.T) {
+func TestNoMetricsListenerByDefault(t *testing.T) {
 	a, err := newApp(t, "127.0.0.1:0", "", nil)
 	if err != nil || a.MetricsAddr() != "" {
 		t.Errorf("the metrics are at %q, %v", a.MetricsAddr(), err)
 	}
+	_ = a.Close(t.Context())
 }
 
-func TestAnAddressThatIsInUseIsToldBeforeAnythingIsServed(t *testing.T) {
+func TestCloseReleasesAServiceThatIsNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		a, err := newApp(t, "127.0.0.1:0", "127.0.0.1:0", telemetry.NewMetrics("v1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := a.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, addr := range []string{a.Addr(), a.MetricsAddr()} {
+			l, err := net.Listen("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = l.Close()
+		}
+	})
+}
+
+func TestAddressInUseIsReportedBeforeServing(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -243,13 +266,13 @@ func newApp(t *testing.T, addr, metricsAddr string, m *telemetry.Metrics) (*app.
 	return app.New(t.Context(), app.Config{Settings: c, Store: s, Log: telemetry.NewLogger(t.Output(), "text", "warn"), Metrics: m})
 }
 
-func TestMetricsTellThatTheServiceIsNotReadyWithoutItsDatabase(t *testing.T) {
+func TestMetricsReportNotReadyWithoutADatabase(t *testing.T) {
 	s := start(t)
 	if err := s.store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if text := s.scrape(t); !strings.Contains(text, "\natrium_ready 0\n") {
-		t.Error("it says that it is ready")
+		t.Error("the metrics report ready")
 	}
 }
 
@@ -259,14 +282,14 @@ func TestMetricsHaveTheLastSuccessOfEachJob(t *testing.T) {
 	for _, job := range []string{"erasures", "requests", "schedules"} {
 		m := regexp.MustCompile(`\natrium_job_last_success_timestamp_seconds\{name="` + job + `"\} (\S+)\n`).FindStringSubmatch(text)
 		if m == nil {
-			t.Fatalf("there is no metric of %s", job)
+			t.Fatalf("no metric for %s", job)
 		}
 		at, err := strconv.ParseFloat(m[1], 64)
 		if age := time.Since(time.UnixMilli(int64(at * 1000))); err != nil || age < -time.Minute || age > time.Minute {
 			t.Errorf("%s last succeeded %s ago, %v", job, age, err)
 		}
 	}
-	if err := s.store.Close(); err != nil { // from now on they fail
+	if err := s.store.Close(); err != nil { // later statements fail
 		t.Fatal(err)
 	}
 	last := func() string {

@@ -27,9 +27,9 @@ func (o *output) requests(t *testing.T) (all []map[string]any) {
 	return all
 }
 
-func TestEveryRequestIsOneLineOfTheLog(t *testing.T) {
+func TestEveryRequestHasOneLogLine(t *testing.T) {
 	s := start(t)
-	before := len(s.log.requests(t)) // of /readyz
+	before := len(s.log.requests(t)) // from /readyz
 	account := s.post(t, `{"source":"crm","domain":"acme.example","payload":{}}`)
 	s.get(t, "/v0/accounts/"+account, s.key)
 	s.send(t, http.MethodHead, "/v0/accounts/"+account, s.key, "")
@@ -44,7 +44,7 @@ func TestEveryRequestIsOneLineOfTheLog(t *testing.T) {
 			t.Errorf("the line has %v", names)
 		}
 		if line["client"] != "127.0.0.1" {
-			t.Errorf("the request came from %v", line["client"])
+			t.Errorf("client address: %v", line["client"])
 		}
 	}
 	want := []string{
@@ -55,13 +55,13 @@ func TestEveryRequestIsOneLineOfTheLog(t *testing.T) {
 		t.Errorf("logged %q, want %q", got, want)
 	}
 	if line := lines[len(lines)-1]; line["requestId"] != last.header.Get("X-Request-Id") || line["bytes"] != float64(len(last.body)) {
-		t.Errorf("the last line is %v, the answer has %v and %d bytes", line, last.header, len(last.body))
+		t.Errorf("the last line is %v, the response has %v and %d bytes", line, last.header, len(last.body))
 	}
 }
 
-// What a client sends is its own: of all of it, the log has the request id and the
-// method, and the metrics the method, if HTTP defines it.
-func TestNothingThatAClientSendsIsLoggedOrMeasured(t *testing.T) {
+// Of a request, the log has only the request ID and the method, and the metrics have the
+// method if HTTP defines it.
+func TestClientInputIsNotLoggedOrMeasured(t *testing.T) {
 	s := start(t)
 	const canary = "c4n4ry"
 	_, secret, _ := strings.Cut(strings.TrimPrefix(s.key, "atr_"), "_")
@@ -70,7 +70,7 @@ func TestNothingThatAClientSendsIsLoggedOrMeasured(t *testing.T) {
 	everywhere := []string{
 		"User-Agent: " + canary, "Referer: http://" + canary + "/", "Cookie: a=" + canary, "Authorization: Bearer " + canary,
 		"Idempotency-Key: " + canary + "2", "If-Match: \"" + canary + "\"", "If-None-Match: \"" + canary + "\"",
-		"X-Forwarded-For: " + canary, "X-" + canary + ": 1", "X-Request-Id: " + canary + " a", // which is replaced: it has a space
+		"X-Forwarded-For: " + canary, "X-" + canary + ": 1", "X-Request-Id: " + canary + " a", // replaced, because it contains a space
 	}
 	all := func() {
 		for _, key := range []string{s.key, s.pages, s.key[:len(s.key)-1] + "x", canary, ""} {
@@ -94,7 +94,7 @@ func TestNothingThatAClientSendsIsLoggedOrMeasured(t *testing.T) {
 		garble(t, s.addr, canary)
 	}
 	all()
-	if err := s.store.Close(); err != nil { // from now on requests fail with causes that are logged
+	if err := s.store.Close(); err != nil { // later requests fail with causes that are logged
 		t.Fatal(err)
 	}
 	all()
@@ -115,7 +115,7 @@ func TestNothingThatAClientSendsIsLoggedOrMeasured(t *testing.T) {
 	}
 }
 
-// garble sends what is no proper HTTP.
+// garble sends malformed HTTP.
 func garble(t *testing.T, addr, text string) {
 	t.Helper()
 	for _, sent := range []string{

@@ -15,7 +15,7 @@ import (
 	"atrium/internal/transfer"
 )
 
-// A problem is what of a problem document is the same for all who get it.
+// A problem has the members of a problem document that do not depend on the request.
 type problem struct {
 	Title, Detail string
 	Status        int
@@ -64,12 +64,12 @@ func problems(t *testing.T, d api.Document) (all []problem) {
 	return all
 }
 
-func TestTheProblemsOfTheExternalDocumentAreThoseThatTheServerSends(t *testing.T) {
+func TestProblemsMatchTheExternalDocument(t *testing.T) {
 	s := start(t)
 	account := s.post(t, `{"source":"a","domain":"acme.example","payload":{},"idempotencyKey":"k"}`)
 	const post, logs = http.MethodPost, "/v0/account_logs"
 	sent := map[string]bool{}
-	for _, a := range []answer{
+	for _, a := range []response{
 		s.get(t, "/v0/pages", ""),
 		s.send(t, http.MethodGet, "/v0/pages", s.newKey(t, atrium.Scopes{atrium.ScopeLogsWrite}), ""),
 		s.get(t, "/nowhere", ""),
@@ -88,7 +88,7 @@ func TestTheProblemsOfTheExternalDocumentAreThoseThatTheServerSends(t *testing.T
 	checkProblems(t, api.External, sent)
 }
 
-func TestTheProblemsOfTheManagementDocumentAreThoseThatTheServerSends(t *testing.T) {
+func TestProblemsMatchTheManagementDocument(t *testing.T) {
 	s := start(t)
 	const post, brands = http.MethodPost, "/manage/v0/brands"
 	key := s.newKey(t, atrium.Scopes{atrium.ScopeManage})
@@ -102,7 +102,7 @@ func TestTheProblemsOfTheManagementDocumentAreThoseThatTheServerSends(t *testing
 		t.Fatal(err)
 	}
 	sent := map[string]bool{}
-	for _, a := range []answer{
+	for _, a := range []response{
 		s.get(t, brands, ""),
 		s.get(t, brands, s.key),
 		s.get(t, "/manage/nowhere", ""),
@@ -123,7 +123,7 @@ func TestTheProblemsOfTheManagementDocumentAreThoseThatTheServerSends(t *testing
 	checkProblems(t, api.Manage, sent)
 }
 
-// checkProblems holds the problems of a document against those that were sent.
+// checkProblems compares the problems of a document with those that were sent.
 func checkProblems(t *testing.T, d api.Document, sent map[string]bool) {
 	t.Helper()
 	limited := start(t, func(c *config.Config) {
@@ -136,7 +136,7 @@ func checkProblems(t *testing.T, d api.Document, sent map[string]bool) {
 			}
 		}
 	}
-	// These need a fault of the server, or a storage that hangs.
+	// These need an internal error or a hanging storage.
 	why := errors.New("a test")
 	details := map[string]bool{
 		atrium.Unavailable(why).Detail: true, atrium.Uncertain(why).Detail: true,
@@ -152,12 +152,12 @@ func checkProblems(t *testing.T, d api.Document, sent map[string]bool) {
 		}
 		rare := details[p.Detail] && p.Status >= 500
 		if !rare && !sent[identity(t, b)] {
-			t.Errorf("%s: nobody sends %q with %s", p.Code, p.Detail, p.Errors)
+			t.Errorf("%s: no response has %q with %s", p.Code, p.Detail, p.Errors)
 		}
 	}
 }
 
-// identity returns a problem in one form, whatever the order of its members.
+// identity returns a problem in a canonical form.
 func identity(t *testing.T, body []byte) string {
 	t.Helper()
 	var p struct {

@@ -24,7 +24,7 @@ func profile(mux *http.ServeMux) {
 func bounded(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if seconds, err := strconv.ParseFloat(r.FormValue("seconds"), 64); err == nil && seconds > maxProfile.Seconds() {
-			http.Error(w, "a profile is taken for "+maxProfile.String()+" at most", http.StatusBadRequest)
+			http.Error(w, "a profile is limited to "+maxProfile.String(), http.StatusBadRequest)
 			return
 		}
 		next(w, r)

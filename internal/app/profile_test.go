@@ -13,8 +13,8 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// profiled returns the addresses of a service, and of its metrics, with profiles. A
-// request has a second to be read and answered.
+// profiled returns the addresses of a service with profiles, and of its metrics. Requests
+// have a timeout of a second.
 func profiled(t *testing.T) (addr, private string) {
 	t.Helper()
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
@@ -33,21 +33,21 @@ func profiled(t *testing.T) (addr, private string) {
 	return addr, private
 }
 
-func TestProfilesAreServedBesideTheMetricsAlone(t *testing.T) {
+func TestProfilesAreServedOnlyOnTheMetricsListener(t *testing.T) {
 	addr, private := profiled(t)
 	for _, path := range []string{"", "cmdline", "profile", "symbol", "trace", "heap", "goroutine"} {
 		if a := send(t, http.MethodGet, "http://"+addr+"/debug/pprof/"+path+"?seconds=1", ""); a.status != http.StatusNotFound {
-			t.Errorf("%s beside the API: %d", path, a.status)
+			t.Errorf("%s on the API's listener: %d", path, a.status)
 		}
 	}
 	for _, path := range []string{"", "cmdline", "symbol", "heap", "goroutine", "allocs", "block", "mutex", "threadcreate"} {
 		if a := send(t, http.MethodGet, "http://"+private+"/debug/pprof/"+path, ""); a.status != http.StatusOK || a.body == "" {
-			t.Errorf("%s beside the metrics: %d", path, a.status)
+			t.Errorf("%s on the metrics listener: %d", path, a.status)
 		}
 	}
 }
 
-func TestAProfileMayTakeLongerThanARequestAndIsBounded(t *testing.T) {
+func TestProfilesHaveTheirOwnTimeLimit(t *testing.T) {
 	_, private := profiled(t)
 	for _, path := range []string{"profile", "trace", "heap"} {
 		start := time.Now()

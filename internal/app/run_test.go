@@ -13,7 +13,7 @@ import (
 	"atrium/internal/telemetry"
 )
 
-func TestAListenerThatFailsStopsTheWholeService(t *testing.T) {
+func TestFailedListenerStopsTheService(t *testing.T) {
 	for name, listener := range map[string]func(*App) net.Listener{
 		"the API":     func(a *App) net.Listener { return a.listener },
 		"the metrics": func(a *App) net.Listener { return a.measured },
@@ -48,7 +48,7 @@ func TestAListenerThatFailsStopsTheWholeService(t *testing.T) {
 	}
 }
 
-func TestWithAShutdownDelayTheServiceGoesOnButIsNotReady(t *testing.T) {
+func TestShutdownDelayServesButIsNotReady(t *testing.T) {
 	const delay = 2 * time.Second
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
 	if err != nil {
@@ -80,7 +80,7 @@ func TestWithAShutdownDelayTheServiceGoesOnButIsNotReady(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if status, last := get("/healthz"); status != http.StatusOK || last {
-		t.Errorf("before it was told to stop: %d, and the connection is closed: %v", status, last)
+		t.Errorf("before the stop: %d, connection closed: %v", status, last)
 	}
 	told := time.Now()
 	stop()

@@ -19,20 +19,20 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// A service runs with metrics on a database of its own.
+// A service runs with metrics on a new database.
 type service struct {
 	addr        string
 	metricsAddr string
-	file        string // of the database
+	file        string // path of the database
 	store       *store.Store
 	metrics     *telemetry.Metrics
 	log         *output
 	tenant      atrium.TenantID
 	key         string // with every scope
-	pages       string // with pages:read alone
+	pages       string // with only the scope pages:read
 }
 
-// output takes what a logger writes. It is safe for concurrent use.
+// An output collects the output of a logger. It is safe for concurrent use.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -92,14 +92,14 @@ func (s *service) newKey(t *testing.T, scopes atrium.Scopes) string {
 	return text
 }
 
-type answer struct {
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// send sends a request. Each of header is a name and a value with a colon between.
-func send(t *testing.T, method, url, body string, header ...string) answer {
+// send sends a request. Each header is "name:value".
+func send(t *testing.T, method, url, body string, header ...string) response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -109,19 +109,19 @@ func send(t *testing.T, method, url, body string, header ...string) answer {
 		name, value, _ := strings.Cut(line, ":")
 		r.Header.Add(name, strings.TrimSpace(value))
 	}
-	response, err := http.DefaultTransport.RoundTrip(r) // which follows no redirects
+	res, err := http.DefaultTransport.RoundTrip(r) // follows no redirects
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	b, err := io.ReadAll(response.Body)
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{response.StatusCode, response.Header, string(b)}
+	return response{res.StatusCode, res.Header, string(b)}
 }
 
-func (s *service) send(t *testing.T, method, target, key, body string, header ...string) answer {
+func (s *service) send(t *testing.T, method, target, key, body string, header ...string) response {
 	t.Helper()
 	if key != "" {
 		header = append(header, "x-api-key: "+key)
@@ -129,7 +129,7 @@ func (s *service) send(t *testing.T, method, target, key, body string, header ..
 	return send(t, method, "http://"+s.addr+target, body, header...)
 }
 
-func (s *service) get(t *testing.T, target, key string) answer {
+func (s *service) get(t *testing.T, target, key string) response {
 	t.Helper()
 	return s.send(t, http.MethodGet, target, key, "")
 }

@@ -66,12 +66,12 @@ func importRequest(ctx context.Context, addr, key, query string, body io.Reader)
 	return patient.Do(r)
 }
 
-// patient sends a body only when the server has begun to read it, so that who has
-// written to it knows that the import is under way.
+// patient sends a body only once the server has begun to read it: when a write succeeds,
+// the import has begun.
 var patient = &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
 
-// imports sends lines and returns the answer.
-func (s *streamer) imports(t *testing.T, query string, body io.Reader) (status int, answer string) {
+// imports sends lines and returns the response.
+func (s *streamer) imports(t *testing.T, query string, body io.Reader) (status int, text string) {
 	t.Helper()
 	response, err := importRequest(t.Context(), s.addr, s.key, query, body)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *streamer) exports(t *testing.T) string {
 	return a.body
 }
 
-// accountLines are so many lines, in the order and form of an export.
+// accountLines returns n lines in the order and form of an export.
 func accountLines(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -103,7 +103,7 @@ func accountLines(n int) string {
 	return b.String()
 }
 
-func TestWhatIsImportedOverHTTPIsExportedAgain(t *testing.T) {
+func TestImportOverHTTPRoundTrips(t *testing.T) {
 	s := startStreamer(t)
 	lines := accountLines(1200)
 	for _, c := range []struct{ query, want string }{
@@ -112,8 +112,8 @@ func TestWhatIsImportedOverHTTPIsExportedAgain(t *testing.T) {
 		{"", `{"lines":1200,"added":0,"same":1200}`},
 		{"?fromLine=1001", `{"lines":1200,"added":0,"same":200}`},
 	} {
-		if status, answer := s.imports(t, c.query, strings.NewReader(lines)); status != http.StatusOK || answer != c.want {
-			t.Errorf("import %s: %d %s, want %s", c.query, status, answer, c.want)
+		if status, response := s.imports(t, c.query, strings.NewReader(lines)); status != http.StatusOK || response != c.want {
+			t.Errorf("import %s: %d %s, want %s", c.query, status, response, c.want)
 		}
 	}
 	if got := s.exports(t); got != lines {
@@ -128,7 +128,7 @@ func (f writerFunc) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestACheckOfAnImportEndsWhenItsClientCloses(t *testing.T) {
+func TestImportCheckEndsWhenTheClientDisconnects(t *testing.T) {
 	db, err := sqlite.Open(filepath.Join(t.TempDir(), "atrium.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestACheckOfAnImportEndsWhenItsClientCloses(t *testing.T) {
 	var slow atomic.Bool
 	var changes atomic.Int64
 	s := store.New(db, func() time.Time {
-		if slow.Load() { // a trial asks for the time in each of its transactions
+		if slow.Load() { // a check reads the clock in each of its transactions
 			changes.Add(1)
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -171,44 +171,44 @@ func TestACheckOfAnImportEndsWhenItsClientCloses(t *testing.T) {
 	for !ended.Load() {
 		time.Sleep(time.Millisecond)
 	}
-	if n := changes.Load(); n > 3*chunks { // each has four, and what is read at once fills several
+	if n := changes.Load(); n > 3*chunks { // each has four changes, and one read fills several chunks
 		t.Errorf("it went on for %d transactions", n)
 	}
 }
 
-func TestAnImportSaysWhichLineItCannotTakeAndHowToGoOn(t *testing.T) {
+func TestImportErrorsHaveTheLineAndWhereToResume(t *testing.T) {
 	s := startStreamer(t)
 	lines := strings.SplitAfter(accountLines(1200), "\n")
 	lines[799] = `{"kind":"account","domain":"","tall":1}` + "\n"
-	status, answer := s.imports(t, "", strings.NewReader(strings.Join(lines, "")))
+	status, response := s.imports(t, "", strings.NewReader(strings.Join(lines, "")))
 	var p struct {
 		Code, Detail string
 		Errors       []struct{ Pointer, Detail string }
 	}
-	if err := json.Unmarshal([]byte(answer), &p); err != nil || status != http.StatusBadRequest || p.Code != "invalid_request" {
-		t.Fatalf("%d %s: %v", status, answer, err)
+	if err := json.Unmarshal([]byte(response), &p); err != nil || status != http.StatusBadRequest || p.Code != "invalid_request" {
+		t.Fatalf("%d %s: %v", status, response, err)
 	}
 	if !strings.HasPrefix(p.Detail, "Line 800 ") || !strings.HasSuffix(p.Detail, "fromLine=501.") ||
 		len(p.Errors) != 2 || p.Errors[0].Pointer != "/800/domain" || p.Errors[1].Pointer != "/800/tall" {
-		t.Errorf("%s", answer)
+		t.Errorf("%s", response)
 	}
 	if got, want := s.exports(t), accountLines(500); got != want {
 		t.Errorf("stored were %d bytes of %d", len(got), len(want))
 	}
 	lines[799] = "\n"
-	if status, answer := s.imports(t, "?fromLine=501", strings.NewReader(strings.Join(lines, ""))); status != http.StatusOK || answer != `{"lines":1200,"added":699,"same":0}` {
-		t.Errorf("going on: %d %s", status, answer)
+	if status, response := s.imports(t, "?fromLine=501", strings.NewReader(strings.Join(lines, ""))); status != http.StatusOK || response != `{"lines":1200,"added":699,"same":0}` {
+		t.Errorf("resumed import: %d %s", status, response)
 	}
 	for query, want := range map[string]string{
 		"?fromLine=1202": `"parameter":"fromLine"`, "?fromLine=0": `"parameter":"fromLine"`, "?check=yes": `"parameter":"check"`,
 	} {
-		if status, answer := s.imports(t, query, strings.NewReader(strings.Join(lines, ""))); status != http.StatusBadRequest || !strings.Contains(answer, want) {
-			t.Errorf("%s: %d %s", query, status, answer)
+		if status, response := s.imports(t, query, strings.NewReader(strings.Join(lines, ""))); status != http.StatusBadRequest || !strings.Contains(response, want) {
+			t.Errorf("%s: %d %s", query, status, response)
 		}
 	}
 }
 
-func TestAnImportMayTakeLongerThanARequestAndNoMoreThanItsLimit(t *testing.T) {
+func TestImportsHaveTheirOwnTimeAndSizeLimits(t *testing.T) {
 	s := startStreamer(t, func(c *app.Config) {
 		c.Settings.ReadTimeout, c.Settings.WriteTimeout, c.Settings.ImportMaxBody = time.Second, time.Second, 1<<20
 	})
@@ -222,21 +222,21 @@ func TestAnImportMayTakeLongerThanARequestAndNoMoreThanItsLimit(t *testing.T) {
 		}
 		_ = w.Close()
 	}()
-	if status, answer := s.imports(t, "", body); status != http.StatusOK || answer != `{"lines":4,"added":4,"same":0}` {
-		t.Errorf("a slow import: %d %s", status, answer)
+	if status, response := s.imports(t, "", body); status != http.StatusOK || response != `{"lines":4,"added":4,"same":0}` {
+		t.Errorf("a slow import: %d %s", status, response)
 	}
-	// What comes without a length is read until it is too much.
+	// A body without a length is read up to the limit.
 	large := strings.NewReader(accountLines(600) + strings.Repeat(" \n", 500_000))
-	if status, answer := s.imports(t, "", io.MultiReader(large)); status != http.StatusRequestEntityTooLarge || !strings.Contains(answer, "fromLine=501.") {
-		t.Errorf("a large import: %d %s", status, answer)
+	if status, response := s.imports(t, "", io.MultiReader(large)); status != http.StatusRequestEntityTooLarge || !strings.Contains(response, "fromLine=501.") {
+		t.Errorf("a large import: %d %s", status, response)
 	}
 }
 
-func TestATenantHasTwoImportsOpenAndNoneOfThemIsInTheWayOfAnother(t *testing.T) {
+func TestATenantHasTwoConcurrentImports(t *testing.T) {
 	log := &output{}
 	s := startStreamer(t, func(c *app.Config) { c.Log = telemetry.NewLogger(log, "json", "info") })
 	keys := []string{s.key, s.key}
-	for range 10 { // tenants with imports that send nothing
+	for range 10 { // tenants with stalled imports
 		key := manageKey(t, s.store)
 		keys = append(keys, key, key)
 	}
@@ -262,8 +262,8 @@ func TestATenantHasTwoImportsOpenAndNoneOfThemIsInTheWayOfAnother(t *testing.T) 
 	}
 	refused := func(of *streamer, what string) {
 		t.Helper()
-		if status, answer := of.imports(t, "", strings.NewReader("")); status != http.StatusServiceUnavailable {
-			t.Errorf("an import %s: %d %s", what, status, answer)
+		if status, response := of.imports(t, "", strings.NewReader("")); status != http.StatusServiceUnavailable {
+			t.Errorf("an import %s: %d %s", what, status, response)
 		}
 	}
 	var open []*io.PipeWriter
@@ -272,8 +272,8 @@ func TestATenantHasTwoImportsOpenAndNoneOfThemIsInTheWayOfAnother(t *testing.T) 
 	}
 	refused(s, "next to two of its tenant")
 	third.exports(t)
-	if status, answer := third.imports(t, "", strings.NewReader("")); status != http.StatusOK {
-		t.Errorf("an import of a tenant that has none open: %d %s", status, answer)
+	if status, response := third.imports(t, "", strings.NewReader("")); status != http.StatusOK {
+		t.Errorf("an import of a tenant that has none open: %d %s", status, response)
 	}
 	for _, w := range open {
 		_ = w.Close()
@@ -284,13 +284,13 @@ func TestATenantHasTwoImportsOpenAndNoneOfThemIsInTheWayOfAnother(t *testing.T) 
 		}
 	}
 	if text := log.String(); strings.Contains(text, "request failed") || strings.Count(text, `"limit":"streams"`) != 1 {
-		t.Error("what is refused is no line of the log for each, and one in a while")
+		t.Error("rejected imports must not log a line each, but a rate-limited one")
 	}
 	s.exports(t)
 	third.exports(t)
 }
 
-func TestAnImportThatIsUnderWayDoesNotHoldUpTheEndOfTheService(t *testing.T) {
+func TestRunningImportDoesNotBlockTheShutdown(t *testing.T) {
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +320,7 @@ func TestAnImportThatIsUnderWayDoesNotHoldUpTheEndOfTheService(t *testing.T) {
 		b, _ := io.ReadAll(response.Body)
 		answered <- fmt.Sprint(response.StatusCode, " ", string(b))
 	}()
-	if _, err := io.WriteString(w, accountLines(501)); err != nil { // which is read a little later
+	if _, err := io.WriteString(w, accountLines(501)); err != nil { // read a little later
 		t.Fatal(err)
 	}
 	for stored := 0; stored < 500; {
@@ -329,8 +329,8 @@ func TestAnImportThatIsUnderWayDoesNotHoldUpTheEndOfTheService(t *testing.T) {
 		}
 	}
 	stop()
-	if answer := <-answered; !strings.HasPrefix(answer, "503 ") || !strings.Contains(answer, "fromLine=501.") {
-		t.Errorf("the import was answered with %s", answer)
+	if response := <-answered; !strings.HasPrefix(response, "503 ") || !strings.Contains(response, "fromLine=501.") {
+		t.Errorf("the import got %s", response)
 	}
 	if err := <-stopped; err != nil {
 		t.Errorf("the service stopped with %v", err)
@@ -370,8 +370,8 @@ func TestAnImportStoresNothingOnceItsKeyIsRevoked(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Join(lines[600:], ""))
 		_ = w.Close()
 	}()
-	if answer := <-answered; !strings.HasPrefix(answer, "401 ") || !strings.Contains(answer, "fromLine=501.") {
-		t.Errorf("the import was answered with %s", answer)
+	if response := <-answered; !strings.HasPrefix(response, "401 ") || !strings.Contains(response, "fromLine=501.") {
+		t.Errorf("the import got %s", response)
 	}
 	if stored := strings.Count(s.exports(t), "\n"); stored != 500 {
 		t.Errorf("%d lines are stored, want the 500 from before the key was revoked", stored)

@@ -65,8 +65,7 @@ func openCertificate(chainFile, keyFile string, log *slog.Logger) (*certificate,
 // othersMayUse reports whether the rights to a file go beyond its owner and group.
 func othersMayUse(info fs.FileInfo) bool { return info.Mode().Perm()&0o007 != 0 }
 
-// read takes the pair that the files are now, if they have changed since it was last
-// called and it is a whole.
+// read loads the pair of the files if they have changed since the last call and are valid.
 func (c *certificate) read() (changed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,9 +186,9 @@ func (a *App) secure() (err error) {
 	return err
 }
 
-// serve answers the connections of the listener, until it fails or is closed. Without
-// TLS there is no HTTP/2: proxies speak HTTP/1.1, and one connection with many requests
-// would be counted as one.
+// serve serves the connections of the listener, until it fails or is closed. Without TLS
+// there is no HTTP/2: proxies speak HTTP/1.1, and a connection with many requests would
+// count as one.
 func (a *App) serve() error {
 	if a.certificate == nil {
 		return a.server.Serve(a.listener)
@@ -198,7 +197,8 @@ func (a *App) serve() error {
 	return a.server.ServeTLS(a.listener, "", "")
 }
 
-// secureServer gives the server of the API TLS and HTTP/2, unless there is no certificate.
+// secureServer configures TLS and HTTP/2 on the server of the API if there is a
+// certificate.
 func (a *App) secureServer(settings config.Config, limits http2Limits) {
 	if a.certificate == nil {
 		return
@@ -213,8 +213,8 @@ func (a *App) secureServer(settings config.Config, limits http2Limits) {
 	}, limits)
 }
 
-// ReloadCertificate reads the certificate and its key again, if there are any. It
-// never harms: a broken pair is logged and not taken.
+// ReloadCertificate reloads the certificate and its key, if there are any. It logs and
+// ignores an invalid pair.
 func (a *App) ReloadCertificate() {
 	if a.certificate != nil {
 		a.certificate.reload()

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"atrium"
@@ -35,7 +36,8 @@ type Options struct {
 
 // Make copies the database of s to a new file at path, with everything that was acknowledged before
 // the call. It does not block writers. It reads the copy back and verifies it before it gets its
-// name. If a file exists at path, Make returns an error and leaves nothing behind.
+// name. If a file exists at path, Make returns an error and leaves nothing behind. If the schema is
+// not the one that the migrations create, it leaves the backup and returns an error.
 func Make(ctx context.Context, s *store.Store, path string, o Options) (m Manifest, err error) {
 	m = Manifest{File: filepath.Base(path), Atrium: o.Version}
 	if err := checkNotExist(path); err != nil {
@@ -63,7 +65,29 @@ func Make(ctx context.Context, s *store.Store, path string, o Options) (m Manife
 	if err := m.write(path + manifestSuffix); err != nil {
 		return m, fmt.Errorf("%s is complete, but its manifest could not be written: %w", path, err)
 	}
+	if m.Schema == 0 {
+		return m, nil
+	}
+	made, err := store.OpenCopy(path)
+	if err != nil {
+		return m, err
+	}
+	defer func() { _ = made.Close() }()
+	if err := checkSchema(context.WithoutCancel(ctx), made); err != nil { // the backup exists: too late to cancel
+		return m, fmt.Errorf("%s is complete, but cannot be restored: %w", path, err)
+	}
 	return m, nil
+}
+
+// checkSchema returns an error that lists the differences between the schema of a copy and that of
+// its migrations.
+func checkSchema(ctx context.Context, s *store.Store) error {
+	faults, err := s.SchemaFaults(ctx)
+	if err == nil && len(faults) > 0 {
+		err = fmt.Errorf("the schema was altered: %s: to repair it, see docs/operations.md, The schema was altered",
+			strings.Join(faults, "; "))
+	}
+	return err
 }
 
 // write lets fill write to a file at the configured rate. It returns the checksum and the number of
@@ -141,14 +165,15 @@ type Report struct {
 }
 
 // Verify verifies a backup in place: its checksum and structure, whether this binary supports its
-// schema, whether its contents match the manifest, and its audit logs. Without a manifest, it skips
+// schema, whether its migrations create that schema, whether its contents match the manifest, and
+// its audit logs. Without a manifest, it skips
 // the comparisons.
 func Verify(ctx context.Context, path string, withManifest bool, o Options) (Report, error) {
 	report, err := begin(path, withManifest)
 	if err != nil {
 		return report, err
 	}
-	file, err := os.Open(path)
+	file, err := openRegular(path)
 	if err != nil {
 		return report, err
 	}
@@ -176,7 +201,7 @@ func Restore(ctx context.Context, from, path string, withManifest bool, o Option
 	if err != nil {
 		return report, err
 	}
-	source, err := os.Open(from)
+	source, err := openRegular(from)
 	if err != nil {
 		return report, err
 	}
@@ -211,7 +236,7 @@ func Restore(ctx context.Context, from, path string, withManifest bool, o Option
 // begin returns a report with the manifest of a backup, or an empty one.
 func begin(path string, withManifest bool) (Report, error) {
 	report := Report{Audits: []Fault{}}
-	if _, err := os.Stat(path); err != nil || !withManifest {
+	if err := checkRegular(path); err != nil || !withManifest {
 		return report, err
 	}
 	m, err := readManifest(path + manifestSuffix)
@@ -221,6 +246,24 @@ func begin(path string, withManifest bool) (Report, error) {
 	}
 	report.Manifest = m
 	return report, err
+}
+
+// checkRegular returns an error unless path is a regular file. Opening a named pipe would block until
+// a process writes to it.
+func checkRegular(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file: write its content to a file, and pass that", path)
+	}
+	return err
+}
+
+// openRegular opens a regular file for reading.
+func openRegular(path string) (*os.File, error) {
+	if err := checkRegular(path); err != nil {
+		return nil, err
+	}
+	return os.Open(path)
 }
 
 // errDamaged says how to replace a damaged backup.
@@ -267,6 +310,9 @@ func (r *Report) checkDatabase(ctx context.Context, path, from string) error {
 	case contents.Schema > newest+1:
 		return fmt.Errorf("%s has migration %d and this binary knows %d: use a newer binary, such as the one that made it%s",
 			from, contents.Schema, newest, r.by())
+	}
+	if err := checkSchema(ctx, s); err != nil {
+		return fmt.Errorf("%s: %w", from, err)
 	}
 	if r.Schema > 0 && r.Schema != contents.Schema { // 0 without a manifest
 		return fmt.Errorf("%s is damaged: it has migration %d, but its manifest says %d: %w",

@@ -65,7 +65,7 @@ func (m *Manifest) Described() string {
 }
 
 func readManifest(path string) (Manifest, error) {
-	file, err := os.Open(path)
+	file, err := openRegular(path)
 	if err != nil {
 		return Manifest{}, err
 	}

@@ -60,8 +60,8 @@ func punctuation(c rune) bool {
 	return !unicode.IsLetter(c) && !unicode.IsNumber(c) && !unicode.IsMark(c)
 }
 
-// Cut returns the beginning of a text that has at most so many bytes, in whole
-// characters.
+// Cut returns the longest prefix of a text with whole characters and no more than most
+// bytes.
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text

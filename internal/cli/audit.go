@@ -48,9 +48,8 @@ var auditExport = operation{
 	long: "Write NDJSON, one row per line, with everything that atrium audit verify needs.",
 	example: "  atrium audit export --tenant tenant_… > audit.ndjson\n" +
 		"  atrium audit export --tenant tenant_… --from 1201 >> audit.ndjson",
-	method: http.MethodGet, path: "/audit/export", tenancy: tenantOrOperators, layout: layoutRaw, params: []param{
-		{flag: "from", kind: integer, usage: "`number` of the first row (default 1)", minimum: 1},
-	},
+	method: http.MethodGet, path: "/audit/export", tenancy: tenantOrOperators, layout: layoutRaw, mediaType: ndjson,
+	params: []param{{flag: "from", kind: integer, usage: "`number` of the first row (default 1)", minimum: 1}},
 }
 
 func newAuditVerify(t *target) *cobra.Command {
@@ -108,7 +107,8 @@ func (t *target) verify(cmd *cobra.Command, args []string, known *auditlog.Head)
 		return verifyFile(cmd, args[0], chain, known)
 	case t.remote():
 		err = t.withClient(cmd, "", func(c *client) error {
-			response, err := c.do(cmd.Context(), call{method: auditExport.method, path: auditExport.path})
+			export := call{method: auditExport.method, path: auditExport.path}
+			response, err := auditExport.stream(cmd.Context(), c, export)
 			if err != nil {
 				return auditExport.translate(cmd, nil, t, err)
 			}

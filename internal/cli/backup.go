@@ -84,8 +84,8 @@ func newRestore() *cobra.Command {
 and its -shm file must not exist. The database appears only when it is complete.
 
 The command compares the checksum of the backup, reads the copy back and checks its
-structure, its schema version and the row counts in the manifest. A backup of an older
-version is migrated when a server or a command first opens it.
+structure, its schema and the row counts in the manifest. A backup of an older version is
+migrated when a server or a command first opens it.
 
 With --verify, check the backup in place and create nothing. An audit log that was
 tampered with is then an error; without --verify it is a warning.

@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -64,6 +68,38 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	_, err := client.fetch(t.Context(), call{method: http.MethodGet, path: "/brands"})
 	if err == nil || err.Error() != "server returned 307 Temporary Redirect" {
 		t.Error(err)
+	}
+}
+
+// A proxy may answer with a page of its own and 200.
+func TestExportOfAnotherMediaTypeIsAnError(t *testing.T) {
+	t.Setenv(envKey, "atr_key")
+	file := filepath.Join(t.TempDir(), "export.ndjson")
+	for _, args := range [][]string{
+		{"export"}, {"export", file}, {"audit", "export"},
+		{"entries", "payload", "prospectlog_01kghg01ftes8r65rzyjka792g"},
+	} {
+		for contentType, ok := range map[string]bool{
+			"": false, "text/html; charset=utf-8": false, "text/plain": false, "\"": false,
+			"application/x-ndjson": args[0] != "entries", "application/json": args[0] == "entries",
+		} {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header()["Content-Type"] = []string{contentType}
+				_, _ = io.WriteString(w, "{}\n")
+			}))
+			var out, stderr bytes.Buffer
+			code := Main(append(args, "--server", server.URL), strings.NewReader(""), &out, &stderr)
+			server.Close()
+			_, err := os.Stat(file)
+			if created := err == nil; code == 0 != ok || !ok && (created || out.Len() > 0) {
+				t.Errorf("%v of %q: exit code %d, file created: %t, %q", args, contentType, code, created, out.String())
+			}
+			want := fmt.Sprintf("server returned 200 OK with content type %q, want application/", contentType)
+			if !ok && !strings.Contains(stderr.String(), want) {
+				t.Errorf("%v of %q: %s", args, contentType, stderr.String())
+			}
+			_ = os.Remove(file)
+		}
 	}
 }
 

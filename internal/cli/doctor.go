@@ -182,9 +182,16 @@ func (d *doctor) integrity(ctx context.Context, s *store.Store) {
 // schema reports whether this binary can read the schema.
 func (d *doctor) schema(ctx context.Context, s *store.Store) bool {
 	at, newest, err := s.Schema(ctx)
+	var faults []string
+	if err == nil && at > 0 {
+		faults, err = s.SchemaFaults(ctx)
+	}
 	switch {
 	case err != nil:
 		d.fail("schema", "see docs/operations.md", "%s", explain(err))
+		return false
+	case len(faults) > 0:
+		d.fail("schema", "see docs/operations.md, The schema was altered", "altered: %s", strings.Join(faults, "; "))
 		return false
 	case at > newest+1:
 		d.fail("schema", "use a newer binary, or restore a backup that this binary supports",

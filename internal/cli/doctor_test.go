@@ -216,25 +216,31 @@ func TestDoctorFindsProblems(t *testing.T) {
 			corruptPage(t, path, "entries", 0x0d)
 			return nil
 		}},
-		{"schema", statusFail, "database is at migration 8, this binary supports 6",
+		{"schema", statusFail, "database is at migration 9, this binary supports 7",
 			func(t *testing.T, _ *doctor, path string) error {
-				execSQL(t, path, "INSERT INTO schema_migrations VALUES (7, 'newer', 0), (8, 'newer', 0)")
+				execSQL(t, path, "INSERT INTO schema_migrations VALUES (8, 'newer', 0), (9, 'newer', 0)")
 				return nil
 			}},
 		{"schema", statusWarn, "is compatible", func(t *testing.T, _ *doctor, path string) error {
-			execSQL(t, path, "INSERT INTO schema_migrations VALUES (7, 'newer', 0)")
+			execSQL(t, path, "INSERT INTO schema_migrations VALUES (8, 'newer', 0)")
 			return nil
 		}},
-		{"schema", statusWarn, "is at migration 5 of 6", func(t *testing.T, _ *doctor, path string) error {
-			execSQL(t, path, "DELETE FROM schema_migrations WHERE number = 6")
+		{"schema", statusWarn, "is at migration 6 of 7", func(t *testing.T, _ *doctor, path string) error {
+			execSQL(t, path, "DELETE FROM schema_migrations WHERE number = 7")
 			return nil
 		}},
+		{"schema", statusFail, `altered: index entries_by_key is missing; trigger "t" on "entries" was added`,
+			func(t *testing.T, _ *doctor, path string) error {
+				execSQL(t, path, `DROP INDEX entries_by_key;
+					CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END`)
+				return nil
+			}},
 		// a table of another application
 		{"database", statusFail, "cannot be queried", func(t *testing.T, _ *doctor, path string) error {
 			execSQL(t, path, "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (other TEXT)")
 			return nil
 		}},
-		{"schema", statusWarn, "is at migration 0 of 6", func(_ *testing.T, _ *doctor, path string) error {
+		{"schema", statusWarn, "is at migration 0 of 7", func(_ *testing.T, _ *doctor, path string) error {
 			return os.Truncate(path, 0)
 		}},
 		{"clock", statusFail, "but the newest record is from", func(_ *testing.T, d *doctor, _ string) error {

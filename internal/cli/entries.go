@@ -27,7 +27,7 @@ func entries() group {
 		},
 		{
 			use: "payload ACCOUNT_LOG_ID", short: "Print the payload of an entry as it was sent",
-			method: http.MethodGet, path: entryPath + "/payload", layout: layoutRaw,
+			method: http.MethodGet, path: entryPath + "/payload", layout: layoutRaw, mediaType: "application/json",
 		},
 		{
 			use: "move ACCOUNT_LOG_ID", short: "Move an entry to another account",

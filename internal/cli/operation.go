@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
+
+	"atrium"
 )
 
 // An operation is a command that calls one operation of the management API.
@@ -33,6 +36,7 @@ type operation struct {
 	createsDatabase bool         // with noTenant or --operator, creates a missing database
 	tenancy         tenancy      // whose data it works on
 	layout          layout
+	mediaType       string // that the response must have, for layoutRaw; "" for any
 	columns         []column
 	itemFormats     map[string]formatFunc // formats of list items by member, one line per item, for layoutDetails
 	rowsMember      string                // member that contains the rows, for layoutMember
@@ -246,7 +250,7 @@ func (o *operation) do(cmd *cobra.Command, c *client, call call, out *output) er
 		}
 		return printList(ctx, c, call, limit, newListing(cmd.OutOrStdout(), out.form, o.columns))
 	case layoutRaw:
-		response, err := c.do(ctx, call)
+		response, err := o.stream(ctx, c, call)
 		if err != nil {
 			return err
 		}
@@ -268,6 +272,23 @@ func (o *operation) do(cmd *cobra.Command, c *client, call call, out *output) er
 		return err
 	}
 	return o.writeTable(cmd.OutOrStdout(), response.body)
+}
+
+// stream sends the call and returns the response, whose body the caller closes. A response with
+// another media type is an error: it is not from the API, but from a proxy for example.
+func (o *operation) stream(ctx context.Context, c *client, call call) (*http.Response, error) {
+	response, err := c.do(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	found := response.Header.Get("Content-Type")
+	if media, _, _ := mime.ParseMediaType(found); o.mediaType != "" && media != o.mediaType {
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("server returned %s with content type %q, want %s: "+
+			"check the server's address and the proxies in front of it", atrium.Printable(response.Status),
+			atrium.Printable(found), o.mediaType)
+	}
+	return response, nil
 }
 
 // currentETag returns the ETag of the resource at the path.

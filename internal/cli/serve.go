@@ -116,6 +116,7 @@ func serve(
 	if err != nil {
 		return err
 	}
+	defer func() { _ = a.Close(context.WithoutCancel(ctx)) }() // if it does not come to Run
 	if export.WantsMetrics() {
 		if err := export.Send(ctx, metrics); err != nil {
 			return err

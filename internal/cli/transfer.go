@@ -16,6 +16,9 @@ import (
 	"atrium"
 )
 
+// ndjson is the media type of imports and exports.
+const ndjson = "application/x-ndjson"
+
 // Streaming operations, which do not fit the table of operations.
 var (
 	importOperation = operation{
@@ -38,7 +41,7 @@ the import; the error names the fault and the line to continue from.`,
 		long: `Write NDJSON to a new FILE, or to stdout. Servers can keep writing during the export.`,
 		example: "  atrium export --tenant tenant_… data.ndjson\n" +
 			"  atrium export --tenant tenant_… | gzip > data.ndjson.gz",
-		method: http.MethodGet, path: "/export", layout: layoutRaw,
+		method: http.MethodGet, path: "/export", layout: layoutRaw, mediaType: ndjson,
 	}
 )
 
@@ -67,7 +70,7 @@ func newImport() *cobra.Command {
 			p := startProgress(cmd.ErrOrStderr(), "imported", size)
 			upload := newLineUpload(cmd.Context(), countingReader{in, p})
 			request.body = upload
-			request.header.Set("Content-Type", "application/x-ndjson")
+			request.header.Set("Content-Type", ndjson)
 			request.header.Set("Expect", "100-continue") // learn of a rejection before sending the body
 			response, err := c.fetch(context.WithoutCancel(cmd.Context()), request)
 			p.finish()
@@ -135,7 +138,7 @@ func newExport() *cobra.Command {
 			p := startProgress(cmd.ErrOrStderr(), "exported", 0)
 			defer p.finish()
 			export := func(to io.Writer) error {
-				response, err := c.do(cmd.Context(), request)
+				response, err := exportOperation.stream(cmd.Context(), c, request)
 				if err != nil {
 					return exportOperation.translate(cmd, nil, t, err)
 				}

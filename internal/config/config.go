@@ -1,6 +1,5 @@
-// Package config holds every setting of the service in one struct, and reads it
-// from the command line, the environment, a file and the defaults, in this
-// order of precedence.
+// Package config has every setting of the service in one struct, and reads it from the
+// command line, the environment, a file and the defaults, in this order of precedence.
 package config
 
 import (

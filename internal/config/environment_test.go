@@ -10,7 +10,7 @@ import (
 
 const canary = "c4n4ry"
 
-// secretFile writes a file as only its owner may read it.
+// secretFile writes a file that only its owner may read.
 func secretFile(t *testing.T, content string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "secret")
@@ -20,7 +20,7 @@ func secretFile(t *testing.T, content string) (path string) {
 	return path
 }
 
-func TestAnySettingMayBeInAFileThatAVariableNames(t *testing.T) {
+func TestAnySettingCanBeReadFromASecretFile(t *testing.T) {
 	for _, end := range []string{"", "\n", "\r\n", "\n\n"} {
 		c, settings, err := load(t, nil, map[string]string{"ATRIUM_DATABASE_FILE": secretFile(t, "postgres://me:"+canary+"@db/x"+end)}, "database: sqlite:x.db\n")
 		if err != nil || c.Database != "postgres://me:"+canary+"@db/x" {
@@ -37,7 +37,7 @@ func TestAnySettingMayBeInAFileThatAVariableNames(t *testing.T) {
 	}
 }
 
-func TestAFileWithoutOneLineIsAFaultThatNamesItAndNotWhatIsInIt(t *testing.T) {
+func TestInvalidSecretFileIsReportedWithoutItsContent(t *testing.T) {
 	for _, c := range []struct{ content, variable, fault string }{
 		{"", "ATRIUM_DATABASE", "is empty"},
 		{"\n", "ATRIUM_DATABASE", "is empty"},
@@ -59,7 +59,7 @@ func TestAFileWithoutOneLineIsAFaultThatNamesItAndNotWhatIsInIt(t *testing.T) {
 	wantFaults(t, err, "ATRIUM_DATABASE and ATRIUM_DATABASE_FILE are both set")
 }
 
-func TestASecretThatOthersSeeIsWarnedOf(t *testing.T) {
+func TestReadableSecretsCauseAWarning(t *testing.T) {
 	const secret = "postgres://me:" + canary + "@db/x"
 	open := secretFile(t, secret)
 	if err := os.Chmod(open, 0o644); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// load reads settings from a command line, an environment and the text of a file.
+// load loads settings from a command line, an environment and the text of a file.
 func load(t *testing.T, args []string, environment map[string]string, file string, only ...string) (Config, []Setting, error) {
 	t.Helper()
 	c := Default()
@@ -34,7 +34,7 @@ func load(t *testing.T, args []string, environment map[string]string, file strin
 	return c, settings, err
 }
 
-// warnings returns those of a command line and an environment without faults.
+// warnings returns the warnings of a valid command line and environment.
 func warnings(t *testing.T, args []string, environment map[string]string) []string {
 	t.Helper()
 	c := Default()
@@ -53,7 +53,7 @@ func warnings(t *testing.T, args []string, environment map[string]string) []stri
 	return l.Warnings
 }
 
-// wantFaults holds that the error names these faults and no others, in order.
+// wantFaults checks that the error has exactly these faults, in order.
 func wantFaults(t *testing.T, err error, want ...string) {
 	t.Helper()
 	var got []string
@@ -69,10 +69,10 @@ func wantFaults(t *testing.T, err error, want ...string) {
 	}
 }
 
-func TestEachKindOfValueComesFromTheStrongestSource(t *testing.T) {
+func TestSourcesHavePrecedence(t *testing.T) {
 	for _, c := range []struct {
 		name                        string
-		flag, variable, file, unset string // as String writes them
+		flag, variable, file, unset string // in the form of String
 		value                       func(*Config) string
 	}{
 		{"addr", "a:1", "b:2", "c:3", "127.0.0.1:8080", func(c *Config) string { return c.Addr }},
@@ -111,21 +111,21 @@ func TestEachKindOfValueComesFromTheStrongestSource(t *testing.T) {
 	}
 }
 
-func TestAnEmptyVariableCountsAsNone(t *testing.T) {
+func TestEmptyVariableCountsAsUnset(t *testing.T) {
 	c, _, err := load(t, nil, map[string]string{"ATRIUM_ADDR": "", "ATRIUM_CONFIG": "", "ATRIUM_MAX_BODY": ""}, "")
 	if err != nil || c != Default() {
 		t.Errorf("loaded %+v, %v, want the defaults", c, err)
 	}
 }
 
-func TestAnEmptyFlagIsGiven(t *testing.T) {
+func TestEmptyFlagCountsAsSet(t *testing.T) {
 	c, _, err := load(t, []string{"--metrics-addr", ""}, map[string]string{"ATRIUM_METRICS_ADDR": ":9090"}, "")
 	if err != nil || c.MetricsAddr != "" {
 		t.Errorf("metrics-addr is %q, %v, want none", c.MetricsAddr, err)
 	}
 }
 
-func TestTheFileIsNamedByFlagOrElseByVariable(t *testing.T) {
+func TestConfigFileFromFlagOrVariable(t *testing.T) {
 	missing := map[string]string{"ATRIUM_CONFIG": filepath.Join(t.TempDir(), "none.yaml")}
 	if c, _, err := load(t, nil, missing, "log-sample: 5\n"); err != nil || c.LogSample != 5 {
 		t.Errorf("with a flag: %d, %v", c.LogSample, err)
@@ -135,7 +135,7 @@ func TestTheFileIsNamedByFlagOrElseByVariable(t *testing.T) {
 	}
 }
 
-func TestAllFaultsAreNamedAtOnce(t *testing.T) {
+func TestAllFaultsAreReportedTogether(t *testing.T) {
 	_, _, err := load(t,
 		[]string{"--log-sample", "-1", "--max-header", "1", "--database", "", "--tls-cert", "chain.pem", "--hsts", "1500ms", "--http2-streams", "0"},
 		map[string]string{"ATRIUM_READ_TIMEOUT": "soon", "ATRIUM_MAX_BODY": "1GB", "ATRIUM_LOG_LEVEL": "loud", "ATRIUM_DRAIN_TIMEOUT": "8s", "ATRIUM_SHUTDOWN_DELAY": "6s"},
@@ -163,7 +163,7 @@ func TestAllFaultsAreNamedAtOnce(t *testing.T) {
 	)
 }
 
-func TestAFileIsOneListOfSettings(t *testing.T) {
+func TestConfigFileIsOneMapping(t *testing.T) {
 	for text, fault := range map[string]string{
 		"":                                  "",
 		"# nothing\n":                       "",
@@ -183,7 +183,7 @@ func TestAFileIsOneListOfSettings(t *testing.T) {
 }
 
 // A command that needs one setting takes the file of a server as it is.
-func TestACommandIgnoresTheOtherSettingsOfAFile(t *testing.T) {
+func TestCommandIgnoresUnusedSettingsInAFile(t *testing.T) {
 	c, settings, err := load(t, nil, nil, "database: sqlite:x.db\nqueue-entries: many\n", "database")
 	if err != nil || c.Database != "sqlite:x.db" || len(settings) != 1 {
 		t.Errorf("loaded %q and %v, %v", c.Database, settings, err)
@@ -192,14 +192,14 @@ func TestACommandIgnoresTheOtherSettingsOfAFile(t *testing.T) {
 	wantFaults(t, err, "atrium.yaml: unknown setting databas")
 }
 
-func TestTheDefaultsAreValid(t *testing.T) {
+func TestDefaultsAreValid(t *testing.T) {
 	c := Default()
 	if faults := c.faults(); len(faults) > 0 {
 		t.Error(faults)
 	}
 }
 
-func TestEverySettingHasItsFlagAndItsText(t *testing.T) {
+func TestEverySettingHasAFlagAndHelp(t *testing.T) {
 	c := Default()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	l := Bind(flags, &c)
@@ -292,7 +292,7 @@ func TestDurationsAreWrittenWithTheirUnit(t *testing.T) {
 	wantFaults(t, err, `ATRIUM_IDLE_TIMEOUT: "60" is not a duration such as 90s`)
 }
 
-func TestWhatCannotWorkIsAFaultOfItsSetting(t *testing.T) {
+func TestInvalidSettingsAreReported(t *testing.T) {
 	const address, database = "must be host:port, with a port from 0 to 65535", "must be sqlite: and a path, or postgres:// and a URL"
 	for _, c := range []struct{ args, fault string }{
 		{"--addr=nonsense", "addr " + address},

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestARateIsACountInATime(t *testing.T) {
+func TestRateFormats(t *testing.T) {
 	for text, want := range map[string]Rate{
 		"0": {}, "100/s": {100, time.Second}, "1/h": {1, time.Hour}, "6000/m": {6000, time.Minute}, "500/10s": {500, 10 * time.Second},
 		"1000000/24h": {1_000_000, 24 * time.Hour}, "5/60s": {5, time.Minute}, "007/1s": {7, time.Second},
@@ -34,7 +34,7 @@ func TestARateIsACountInATime(t *testing.T) {
 func TestTrustedProxiesAreNetworksOrAddresses(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "[]", "10.0.0.0/8": "[10.0.0.0/8]", "10.1.2.3": "[10.1.2.3/32]", "10.1.2.3/8": "[10.0.0.0/8]",
-		"::ffff:10.0.0.1":              "[10.0.0.1/32]", // that is an address of IPv4, and compared as one
+		"::ffff:10.0.0.1":              "[10.0.0.1/32]", // an IPv4-mapped address, compared as IPv4
 		"::1, 2001:db8::/32,192.0.2.7": "[::1/128 2001:db8::/32 192.0.2.7/32]",
 	} {
 		all, err := Networks(text)
@@ -51,7 +51,7 @@ func TestTrustedProxiesAreNetworksOrAddresses(t *testing.T) {
 	}
 }
 
-func TestALimitThatWouldLetNobodyInIsAFault(t *testing.T) {
+func TestLimitsOutOfRangeAreInvalid(t *testing.T) {
 	_, _, err := load(t, []string{
 		"--max-url", "100", "--max-header-fields", "1", "--max-query-parameters", "0", "--max-connections", "0", "--max-client-connections", "0",
 		"--max-requests", "-1", "--request-wait", "2m",

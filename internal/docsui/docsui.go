@@ -1,5 +1,5 @@
 // Package docsui serves the OpenAPI documents, and a viewer for them: Swagger UI,
-// vendored in swagger-ui/ with its licence, so that it works offline and asks
+// vendored in swagger-ui/ with its license, so that it works offline and asks
 // nobody.
 package docsui
 

@@ -9,7 +9,6 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/resource"
 	"atrium/internal/rest"
-	"atrium/internal/store"
 	"atrium/internal/strictjson"
 )
 
@@ -20,7 +19,7 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 	}
 	return a.Cache.Get(r, who.TenantID, string(id), func() (rest.Response, bool, error) {
 		found, linked, err := a.Store.Account(ctx, who.TenantID, id)
-		if errors.Is(err, store.ErrPartial) {
+		if errors.Is(err, atrium.ErrPartial) {
 			return rest.Response{Document: a.readAccount(who.TenantID, id)}, false, nil
 		}
 		if err != nil {

@@ -5,6 +5,11 @@
 // workers are busy form the next batch, so batches grow with the load and a lone submission is
 // committed at once. Submit returns only after the commit is durable.
 //
+// A commit waits only briefly for locks that other transactions hold, such as a merge or an import of
+// the same accounts. If one is held for longer, the batch is divided until the tenant is known whose
+// entries have to wait. That tenant is then delayed: separate workers commit the entries of delayed
+// tenants, a batch of one tenant at a time. Other entries do not wait for them.
+//
 // Tenants are served round-robin: a batch takes one entry of each waiting tenant before it takes a
 // second of any. If the queue is full, in entries or in bytes, the tenant that uses most of that
 // resource loses its newest entry.
@@ -28,6 +33,9 @@ import (
 // single draft.
 type Store interface {
 	Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error)
+
+	// TryAppend is Append, but returns atrium.ErrLocked instead of waiting for long for a lock.
+	TryAppend(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error)
 }
 
 // An Observer receives the events of a Writer. Its methods must return at once and be safe for
@@ -80,6 +88,10 @@ const (
 	slowCommit       = 50 * time.Millisecond
 )
 
+// delayedWorkers is how many commits of delayed tenants wait for locks at the same time, one of each
+// tenant.
+const delayedWorkers = 4
+
 // ErrFull is the cause if the queue is full.
 var ErrFull = fmt.Errorf("the write queue is full: %w", limit.ErrBusy)
 
@@ -95,11 +107,13 @@ type Writer struct {
 	tracer   Tracer        // may be nil
 	done     chan struct{} // closed when all workers have ended
 
-	mu       sync.Mutex
-	wake     *sync.Cond // signaled when a batch may be ready, or on Close
-	queue    queue      // guarded by mu
-	inFlight int        // guarded by mu; commits that are not slow
-	closed   bool       // guarded by mu
+	mu          sync.Mutex
+	wake        *sync.Cond // signaled when a batch may be ready, or on Close
+	wakeDelayed *sync.Cond // signaled when a delayed tenant has entries, or when all workers have ended
+	queue       *queue     // guarded by mu
+	inFlight    int        // guarded by mu; commits of the normal lane that are not slow
+	running     int        // guarded by mu; workers of the normal lane
+	closed      bool       // guarded by mu
 }
 
 // A waiter is a draft in the queue, with the channel for its outcome.
@@ -116,10 +130,14 @@ func NewWriter(store Store, limits Limits, log *slog.Logger, observer Observer, 
 		store: store, log: log, limits: limits.withDefaults(), observer: observer, tracer: tracer,
 		done: make(chan struct{}), queue: newQueue(),
 	}
-	w.wake = sync.NewCond(&w.mu)
+	w.wake, w.wakeDelayed = sync.NewCond(&w.mu), sync.NewCond(&w.mu)
 	var workers sync.WaitGroup
+	w.running = w.limits.Workers
 	for range w.limits.Workers {
 		workers.Go(w.run)
+	}
+	for range delayedWorkers {
+		workers.Go(w.runDelayed)
 	}
 	go func() {
 		workers.Wait()
@@ -177,8 +195,11 @@ func (w *Writer) enqueue(submission *waiter) error {
 		w.rejected()
 		d.outcome <- atrium.Outcome{Err: atrium.Unavailable(ErrFull)}
 	}
-	w.queue.push(submission)
-	w.wake.Signal()
+	if w.queue.push(submission) == &w.queue.delayed {
+		w.wakeDelayed.Signal()
+	} else {
+		w.wake.Signal()
+	}
 	return nil
 }
 
@@ -222,20 +243,61 @@ func (w *Writer) Close(ctx context.Context) error {
 	}
 }
 
-// run is a commit worker. It ends when the Writer is closed and the queue is empty.
+// run is a commit worker of the normal lane. It ends when the Writer is closed and the lane is empty.
 func (w *Writer) run() {
 	for {
 		batch := w.next()
 		if len(batch) == 0 {
+			w.mu.Lock()
+			w.running--
+			w.wakeDelayed.Broadcast()
+			w.mu.Unlock()
 			return
 		}
 		w.observe(batch)
 		slow := time.AfterFunc(slowCommit, w.release)
 		ctx, ended := w.startTrace(batch)
-		ended(w.commit(ctx, batch))
+		ended(w.commit(ctx, batch, w.store.TryAppend))
 		if slow.Stop() {
 			w.release()
 		}
+	}
+}
+
+// runDelayed is a commit worker of the delayed tenants. It ends after the workers of the normal
+// lane, which may delay tenants until then.
+func (w *Writer) runDelayed() {
+	for {
+		batch := w.nextDelayed()
+		if len(batch) == 0 {
+			return
+		}
+		w.observe(batch)
+		began := time.Now()
+		ctx, ended := w.startTrace(batch)
+		ended(w.commit(ctx, batch, w.store.Append))
+		w.mu.Lock()
+		tenant := batch[0].draft.TenantID
+		if time.Since(began) > slowCommit {
+			w.queue.delay(tenant)
+		}
+		w.queue.ended(tenant, !w.closed)
+		w.wake.Signal() // the rest of the tenant's entries may be in the other lane now
+		w.wakeDelayed.Broadcast()
+		w.mu.Unlock()
+	}
+}
+
+// nextDelayed waits for a batch of a delayed tenant. An empty batch ends the worker.
+func (w *Writer) nextDelayed() (batch []*waiter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		batch = w.queue.takeDelayed(w.limits.BatchEntries, w.limits.BatchBytes)
+		if len(batch) > 0 || w.running == 0 && w.queue.delayed.entries == 0 {
+			return batch
+		}
+		w.wakeDelayed.Wait()
 	}
 }
 
@@ -256,11 +318,12 @@ func (w *Writer) startTrace(batch []*waiter) (commit context.Context, ended func
 func (w *Writer) next() []*waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for !w.closed && (w.queue.entries == 0 ||
-		w.inFlight > 0 && w.queue.entries < minParallelBatch && !w.limits.OneTenant) {
+	lane := &w.queue.normal
+	for !w.closed && (lane.entries == 0 ||
+		w.inFlight > 0 && lane.entries < minParallelBatch && !w.limits.OneTenant) {
 		w.wake.Wait()
 	}
-	batch := w.queue.take(w.limits.BatchEntries, w.limits.BatchBytes, w.limits.OneTenant)
+	batch := w.queue.take(lane, w.limits.BatchEntries, w.limits.BatchBytes, w.limits.OneTenant)
 	if len(batch) > 0 {
 		w.inFlight++
 	}
@@ -275,9 +338,12 @@ func (w *Writer) release() {
 	w.wake.Signal()
 }
 
+// An appender is a method of a Store that appends.
+type appender func(context.Context, []*atrium.Draft) ([]atrium.Outcome, error)
+
 // commit stores a batch and sends the outcomes. If the store rejects a batch, commit stores it
 // entry by entry, so that an invalid entry fails alone. It returns the error of the batch.
-func (w *Writer) commit(ctx context.Context, batch []*waiter) error {
+func (w *Writer) commit(ctx context.Context, batch []*waiter, appendAll appender) error {
 	drafts := make([]*atrium.Draft, len(batch))
 	for i, b := range batch {
 		if b.draft.ID == "" {
@@ -285,16 +351,18 @@ func (w *Writer) commit(ctx context.Context, batch []*waiter) error {
 		}
 		drafts[i] = b.draft
 	}
-	outcomes, err := w.append(ctx, drafts)
+	outcomes, err := protected(ctx, drafts, appendAll)
 	switch {
 	case err == nil:
 		for i, b := range batch {
 			b.outcome <- outcomes[i]
 		}
+	case errors.Is(err, atrium.ErrLocked):
+		w.divide(ctx, batch, appendAll)
 	case len(batch) > 1 && atrium.CodeOf(err) != atrium.CodeUnavailable:
 		w.log.Error("batch failed; storing its entries one by one", "entries", len(batch), "error", err)
 		for _, b := range batch {
-			_ = w.commit(ctx, []*waiter{b}) // sends the outcome
+			_ = w.commit(ctx, []*waiter{b}, appendAll) // sends the outcome
 		}
 	default:
 		for _, b := range batch {
@@ -304,12 +372,41 @@ func (w *Writer) commit(ctx context.Context, batch []*waiter) error {
 	return err
 }
 
-// append calls the store and returns a panic as an error, so that the worker survives.
-func (w *Writer) append(ctx context.Context, drafts []*atrium.Draft) (outcomes []atrium.Outcome, err error) {
+// divide commits the two halves of a batch that found a lock, by tenant, and delays the tenant of a
+// batch that has only one.
+func (w *Writer) divide(ctx context.Context, batch []*waiter, appendAll appender) {
+	tenants := map[atrium.TenantID]int{} // numbered in their order
+	for _, b := range batch {
+		if _, ok := tenants[b.draft.TenantID]; !ok {
+			tenants[b.draft.TenantID] = len(tenants)
+		}
+	}
+	if len(tenants) == 1 {
+		w.mu.Lock()
+		w.queue.delay(batch[0].draft.TenantID)
+		w.queue.pushBack(batch)
+		w.wakeDelayed.Signal()
+		w.mu.Unlock()
+		return
+	}
+	var first, second []*waiter
+	for _, b := range batch {
+		if 2*tenants[b.draft.TenantID] < len(tenants) {
+			first = append(first, b)
+		} else {
+			second = append(second, b)
+		}
+	}
+	_ = w.commit(ctx, first, appendAll) // sends the outcomes
+	_ = w.commit(ctx, second, appendAll)
+}
+
+// protected calls appendAll and returns a panic as an error, so that the worker survives.
+func protected(ctx context.Context, drafts []*atrium.Draft, appendAll appender) (outcomes []atrium.Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic while storing entries: %v", p)
 		}
 	}()
-	return w.store.Append(ctx, drafts)
+	return appendAll(ctx, drafts)
 }

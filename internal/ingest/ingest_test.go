@@ -46,6 +46,10 @@ func (c *commits) Append(_ context.Context, drafts []*atrium.Draft) ([]atrium.Ou
 	return outcomes, nil
 }
 
+func (c *commits) TryAppend(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
+	return c.Append(ctx, drafts)
+}
+
 func (c *commits) sizes() (sizes []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,49 +1,115 @@
 package ingest
 
-import "atrium"
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"atrium"
+)
+
+// delayTime is how long a tenant stays delayed after a commit that had to wait.
+const delayTime = 10 * time.Second
 
 // A queue has the waiting entries, in FIFO order per tenant. It is guarded by the mutex of its
 // Writer.
+//
+// A tenant is delayed while other transactions hold locks on its accounts. Its entries would delay
+// those of other tenants in the same commit, so they are in a separate lane.
 type queue struct {
 	tenants map[atrium.TenantID]*tenantQueue
-	order   []*tenantQueue // the nonempty queues, in the order of service
+	normal  lane
+	delayed lane
+	until   map[atrium.TenantID]time.Time // until when tenants are delayed
+	waiting map[atrium.TenantID]bool      // the delayed tenants with a commit in flight
 	entries int
 	bytes   int
+}
+
+// A lane has the nonempty queues of some tenants.
+type lane struct {
+	order   []*tenantQueue // in the order of service
+	entries int
 }
 
 // A tenantQueue has the waiting entries of one tenant.
 type tenantQueue struct {
 	tenant  atrium.TenantID
+	lane    *lane
 	waiters []*waiter
 	bytes   int // of the waiters
 }
 
-func newQueue() queue { return queue{tenants: map[atrium.TenantID]*tenantQueue{}} }
-
-func (q *queue) push(w *waiter) {
-	l := q.tenants[w.draft.TenantID]
-	if l == nil {
-		l = &tenantQueue{tenant: w.draft.TenantID}
-		q.tenants[l.tenant] = l
-		q.order = append(q.order, l)
+func newQueue() *queue {
+	return &queue{
+		tenants: map[atrium.TenantID]*tenantQueue{}, until: map[atrium.TenantID]time.Time{}, waiting: map[atrium.TenantID]bool{},
 	}
+}
+
+// of returns the queue of a tenant, which the caller fills if it is new.
+func (q *queue) of(tenant atrium.TenantID) *tenantQueue {
+	l := q.tenants[tenant]
+	if l == nil {
+		l = &tenantQueue{tenant: tenant, lane: &q.normal}
+		if until, ok := q.until[tenant]; ok && time.Now().Before(until) {
+			l.lane = &q.delayed
+		}
+		q.tenants[tenant] = l
+		l.lane.order = append(l.lane.order, l)
+	}
+	return l
+}
+
+// push adds an entry, and returns the lane that it is in.
+func (q *queue) push(w *waiter) *lane {
+	l := q.of(w.draft.TenantID)
 	l.waiters = append(l.waiters, w)
 	q.count(l, w, 1)
+	return l.lane
+}
+
+// pushBack puts entries of one tenant before those that wait.
+func (q *queue) pushBack(batch []*waiter) {
+	l := q.of(batch[0].draft.TenantID)
+	l.waiters = slices.Concat(batch, l.waiters)
+	for _, w := range batch {
+		q.count(l, w, 1)
+	}
+}
+
+// delay delays a tenant from now on.
+func (q *queue) delay(tenant atrium.TenantID) {
+	now := time.Now()
+	maps.DeleteFunc(q.until, func(_ atrium.TenantID, until time.Time) bool { return until.Before(now) })
+	q.until[tenant] = now.Add(delayTime)
+	if l := q.tenants[tenant]; l != nil && l.lane != &q.delayed {
+		q.change(l, &q.delayed)
+	}
+}
+
+// change moves the queue of a tenant to another lane.
+func (q *queue) change(l *tenantQueue, to *lane) {
+	l.lane.order = slices.DeleteFunc(l.lane.order, func(other *tenantQueue) bool { return other == l })
+	l.lane.entries -= len(l.waiters)
+	l.lane = to
+	to.order = append(to.order, l)
+	to.entries += len(l.waiters)
 }
 
 func (q *queue) count(l *tenantQueue, w *waiter, sign int) {
 	q.entries += sign
+	l.lane.entries += sign
 	q.bytes += sign * w.draft.Size()
 	l.bytes += sign * w.draft.Size()
 }
 
-// take removes and returns a batch of up to the given entries and bytes, but at least one entry if
-// there is one. It takes the oldest entry of each tenant in turn, or with oneTenant, only entries
-// of the next tenant.
-func (q *queue) take(entries, bytes int, oneTenant bool) (batch []*waiter) {
+// take removes and returns a batch of up to the given entries and bytes from a lane, but at least
+// one entry if there is one. It takes the oldest entry of each tenant in turn, or with oneTenant,
+// only entries of the next tenant.
+func (q *queue) take(from *lane, entries, bytes int, oneTenant bool) (batch []*waiter) {
 	taken := 0
-	for len(q.order) > 0 && len(batch) < entries {
-		l := q.order[0]
+	for len(from.order) > 0 && len(batch) < entries {
+		l := from.order[0]
 		if oneTenant && len(batch) > 0 && batch[0].draft.TenantID != l.tenant {
 			break
 		}
@@ -57,16 +123,38 @@ func (q *queue) take(entries, bytes int, oneTenant bool) (batch []*waiter) {
 		q.count(l, w, -1)
 		switch {
 		case len(l.waiters) == 0:
-			q.order = q.order[1:]
+			from.order = from.order[1:]
 			delete(q.tenants, l.tenant)
 		case !oneTenant:
-			q.order = append(q.order[1:], l)
+			from.order = append(from.order[1:], l)
 		}
 	}
-	if oneTenant && len(q.order) > 0 && len(batch) > 0 && batch[0].draft.TenantID == q.order[0].tenant {
-		q.order = append(q.order[1:], q.order[0]) // the other tenants come first now
+	if oneTenant && len(from.order) > 0 && len(batch) > 0 && batch[0].draft.TenantID == from.order[0].tenant {
+		from.order = append(from.order[1:], from.order[0]) // the other tenants come first now
 	}
 	return batch
+}
+
+// takeDelayed removes and returns a batch of the next delayed tenant that has no commit in flight,
+// nil for none. The caller calls ended after the commit.
+func (q *queue) takeDelayed(entries, bytes int) (batch []*waiter) {
+	i := slices.IndexFunc(q.delayed.order, func(l *tenantQueue) bool { return !q.waiting[l.tenant] })
+	if i < 0 {
+		return nil
+	}
+	l := q.delayed.order[i]
+	q.delayed.order = slices.Insert(slices.Delete(q.delayed.order, i, i+1), 0, l)
+	q.waiting[l.tenant] = true
+	return q.take(&q.delayed, entries, bytes, true)
+}
+
+// ended ends a commit of takeDelayed. If the time of the tenant has ended and mayReturn is true, the
+// rest of its queue is no longer delayed.
+func (q *queue) ended(tenant atrium.TenantID, mayReturn bool) {
+	delete(q.waiting, tenant)
+	if l := q.tenants[tenant]; l != nil && l.lane == &q.delayed && mayReturn && time.Now().After(q.until[tenant]) {
+		q.change(l, &q.normal)
+	}
 }
 
 // A measure is a limited resource of the queue.
@@ -99,9 +187,11 @@ func (m measure) ofOne(w *waiter) int {
 // new entry.
 func (q *queue) dropFor(newest *waiter, m measure) *waiter {
 	var largest *tenantQueue
-	for _, l := range q.order {
-		if largest == nil || m.of(l) > m.of(largest) {
-			largest = l
+	for _, from := range []*lane{&q.normal, &q.delayed} {
+		for _, l := range from.order {
+			if largest == nil || m.of(l) > m.of(largest) {
+				largest = l
+			}
 		}
 	}
 	if largest == nil {

@@ -55,7 +55,7 @@ func TestTheQueueServesTenantsRoundRobinAndEachInFIFOOrder(t *testing.T) {
 						order = append(order, next)
 					}
 				}
-				if got := q.take(entries, bytes, oneTenant); !slices.Equal(got, want) {
+				if got := q.take(&q.normal, entries, bytes, oneTenant); !slices.Equal(got, want) {
 					t.Fatalf("took %s, want %s", sources(got), sources(want))
 				}
 			case "drop":

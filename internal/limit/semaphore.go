@@ -19,7 +19,7 @@ var ErrBusy = errors.New("too much is in flight")
 // (The rule is that of Quota, for things that can be waited for.)
 //
 // Those that find no place wait in a queue of their key. A place that becomes free goes
-// to the keys in turn, not to whoever has waited longest: a long queue of one key delays
+// to the keys in turn, not to the longest waiter: a long queue of one key delays
 // no other.
 //
 // A nil Semaphore admits everyone. A Semaphore is safe for concurrent use.

@@ -28,7 +28,7 @@ func newAccountItem(a atrium.Account) accountItem {
 	return item
 }
 
-// accountOrders are those that a request may ask for.
+// accountOrders are the values of the parameter order.
 var accountOrders = map[string]atrium.AccountOrder{
 	"newest": atrium.AccountsNewest, "activity": atrium.AccountsActivity, "name": atrium.AccountsName,
 }
@@ -46,12 +46,12 @@ func (a *API) listAccounts(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return listedTo(a.Cursors, found, next, limit, newAccountItem, binding), nil
+	return pageResponseTo(a.Cursors, found, next, limit, newAccountItem, binding), nil
 }
 
-// accountFilter takes the parameters that say which accounts are listed, and how. What
-// they say is returned as it was given, too, for cursors to be bound to.
-func accountFilter(q *rest.Query) (f atrium.AccountFilter, order atrium.AccountOrder, given []string) {
+// accountFilter decodes the parameters that filter and order the list. binding is their
+// values as given, which cursors are bound to.
+func accountFilter(q *rest.Query) (f atrium.AccountFilter, order atrium.AccountOrder, binding []string) {
 	domain := textParameter(q, "domain", atrium.CheckDomain)
 	prefix := textParameter(q, "namePrefix", checkName)
 	words, text := wordsParameter(q)
@@ -80,10 +80,10 @@ func accountFilter(q *rest.Query) (f atrium.AccountFilter, order atrium.AccountO
 	return f, order, []string{string(order), domain, prefix, text, since}
 }
 
-// maxQuery is how long the parameter q may be, in code points.
+// maxQuery is the maximum length of the parameter q, in code points.
 const maxQuery = 255
 
-// wordsParameter takes the parameter q: the words to look for, and as it was given.
+// wordsParameter decodes the parameter q into search words. given is its value.
 func wordsParameter(q *rest.Query) (words []string, given string) {
 	given = textParameter(q, "q", func(text string) string {
 		if fault := atrium.CheckText(text, 1, maxQuery); fault != "" {

@@ -37,15 +37,15 @@ func (a *API) getPayload(ctx context.Context, who auth.Principal, r *rest.Reques
 	return rest.Response{Body: rest.Encoded(e.Payload)}, err
 }
 
-// maxEntries is how many entries one request sends at most, and submitAtOnce how many
-// of them wait to be written at once.
+// maxEntries is the maximum number of entries in a request, and maxConcurrentSubmits how
+// many of them wait for the writer at a time.
 const (
-	maxEntries   = 1000
-	submitAtOnce = 256
+	maxEntries           = 1000
+	maxConcurrentSubmits = 256
 )
 
-// A recordedLog is what is said of an entry that was recorded.
-type recordedLog struct {
+// An outcome reports a recorded entry.
+type outcome struct {
 	Status       int              `json:"status"`
 	AccountLogID atrium.EntryID   `json:"accountLogId"`
 	AccountID    atrium.AccountID `json:"accountId"`
@@ -56,19 +56,18 @@ type recordedLog struct {
 }
 
 type outcomes struct {
-	Outcomes []any `json:"outcomes"` // of recordedLog and rest.Refusal, in the order of the entries
+	Outcomes []any `json:"outcomes"` // outcome or rest.Refusal, in the order of the entries
 }
 
-// A sentLog is one of many entries: a draft, or what is wrong with it.
-type sentLog struct {
+// A submission is one of many entries: a draft, or the reason that it is invalid.
+type submission struct {
 	draft *atrium.Draft
 	err   error
-	after chan struct{} // is closed when the entry before it with its key has its answer; nil for none
+	after chan struct{} // closed when the previous entry with the same key is done; nil if there is none
 	done  chan struct{}
 }
 
-// createAccountLogs records many entries, each by itself: what is wrong with one is
-// said of it alone.
+// createAccountLogs records many entries. An entry that fails does not affect the others.
 func (a *API) createAccountLogs(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	sent, err := a.decodeAccountLogs(ctx, who.TenantID, r)
 	if err != nil {
@@ -77,7 +76,7 @@ func (a *API) createAccountLogs(ctx context.Context, who auth.Principal, r *rest
 	body := outcomes{make([]any, len(sent))}
 	next := make(chan int)
 	var submitting sync.WaitGroup
-	for range min(submitAtOnce, len(sent)) {
+	for range min(maxConcurrentSubmits, len(sent)) {
 		submitting.Go(func() {
 			for i := range next {
 				body.Outcomes[i] = a.submit(ctx, r, &sent[i])
@@ -85,20 +84,20 @@ func (a *API) createAccountLogs(ctx context.Context, who auth.Principal, r *rest
 		})
 	}
 	for i := range sent {
-		next <- i // in order, so that what an entry waits for is under way
+		next <- i // in order, so that the entry that another one waits for is in flight
 	}
 	close(next)
 	submitting.Wait()
 	return rest.Response{Body: body}, nil
 }
 
-// submit records one entry and returns what is said of it. A panic is said of the entry
-// alone: nobody above a goroutine of its own would stop it.
-func (a *API) submit(ctx context.Context, r *rest.Request, s *sentLog) (said any) {
+// submit records one entry and returns its outcome. It recovers a panic, which would
+// otherwise end the process: the panic becomes the outcome of this entry.
+func (a *API) submit(ctx context.Context, r *rest.Request, s *submission) (result any) {
 	defer close(s.done)
 	defer func() {
 		if p := recover(); p != nil {
-			said = r.Refusal(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			result = r.Refusal(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
 	if s.after != nil {
@@ -111,15 +110,16 @@ func (a *API) submit(ctx context.Context, r *rest.Request, s *sentLog) (said any
 	if err != nil {
 		return r.Refusal(err)
 	}
-	return recordedLog{201, receipt.EntryID, receipt.AccountID, receipt.CreatedAt, receipt.Source, receipt.Type, receipt.Replayed}
+	return outcome{201, receipt.EntryID, receipt.AccountID, receipt.CreatedAt, receipt.Source, receipt.Type, receipt.Replayed}
 }
 
-// decodeAtOnce is how many bytes of entries are decoded before another tenant may decode
-// what it has sent.
+// decodeAtOnce is how many bytes of entries are decoded before another tenant gets its
+// turn to decode.
 const decodeAtOnce = 1 << 20
 
-// decodeAccountLogs reads a body. Its error is of what makes all of it unreadable.
-func (a *API) decodeAccountLogs(ctx context.Context, tenant atrium.TenantID, r *rest.Request) (sent []sentLog, err error) {
+// decodeAccountLogs decodes a body. It returns an error only if the whole body is
+// unusable.
+func (a *API) decodeAccountLogs(ctx context.Context, tenant atrium.TenantID, r *rest.Request) (sent []submission, err error) {
 	var entries [][]byte
 	if err := r.DecodeBody(ctx, func() (err error) {
 		entries, err = splitAccountLogs(r)
@@ -127,7 +127,7 @@ func (a *API) decodeAccountLogs(ctx context.Context, tenant atrium.TenantID, r *
 	}); err != nil {
 		return nil, err
 	}
-	sent, last := make([]sentLog, len(entries)), map[string]chan struct{}{}
+	sent, last := make([]submission, len(entries)), map[string]chan struct{}{}
 	for next := 0; next < len(sent); {
 		if err := r.DecodeBody(ctx, func() error {
 			for bytes := 0; next < len(sent) && bytes < decodeAtOnce; next++ {
@@ -146,7 +146,7 @@ func (a *API) decodeAccountLogs(ctx context.Context, tenant atrium.TenantID, r *
 	return sent, nil
 }
 
-// splitAccountLogs returns the entries of a body, each as it was sent.
+// splitAccountLogs returns the raw bytes of each entry in a body.
 func splitAccountLogs(r *rest.Request) (entries [][]byte, err error) {
 	o, err := strictjson.ParseBatch(r.Body)
 	if err != nil {
@@ -162,7 +162,7 @@ func splitAccountLogs(r *rest.Request) (entries [][]byte, err error) {
 	faults := o.Faults()
 	if len(r.Header("Idempotency-Key")) > 0 {
 		faults = append(faults, atrium.Fault{
-			In: atrium.InHeader, Where: "Idempotency-Key", Detail: "is for one entry: each of these has its own idempotencyKey",
+			In: atrium.InHeader, Where: "Idempotency-Key", Detail: "is not supported here: set idempotencyKey in each entry",
 		})
 	}
 	if len(faults) > 0 {
@@ -171,17 +171,17 @@ func splitAccountLogs(r *rest.Request) (entries [][]byte, err error) {
 	return entries, nil
 }
 
-// decodeAccountLog reads one of many entries. Its error names every fault of it.
+// decodeAccountLog decodes one of many entries. Its error has every fault of the entry.
 func (a *API) decodeAccountLog(tenant atrium.TenantID, entry []byte) (*atrium.Draft, error) {
 	if limit := cmp.Or(a.MaxEntry, rest.DefaultMaxBody); int64(len(entry)) > limit {
-		return nil, atrium.Errorf(atrium.CodePayloadTooLarge, "An entry may have %d bytes at most.", limit)
+		return nil, atrium.Errorf(atrium.CodePayloadTooLarge, "An entry has at most %d bytes.", limit)
 	}
 	o, err := strictjson.Parse(entry)
 	if err != nil {
 		return nil, err
 	}
 	s := resource.DecodeSubmission(o)
-	s.OccurredAt = instantIfGiven(o, "occurredAt")
+	s.OccurredAt = optionalTime(o, "occurredAt")
 	o.Untaken()
 	if faults := o.Faults(); len(faults) > 0 {
 		return nil, atrium.Invalid(faults...)

@@ -21,14 +21,14 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// logs records nothing, and notes what it is asked for.
+// logs records nothing. It counts and orders the entries that are submitted.
 type logs struct {
 	mu      sync.Mutex
-	at      map[string]int // guarded by mu; how many of a key are under way
-	most    int            // guarded by mu; of all, at once
+	at      map[string]int // guarded by mu; entries in flight, by key
+	most    int            // guarded by mu; the maximum number in flight
 	order   []string       // guarded by mu; sources
-	arrived chan struct{}  // gets one for each; nil for nobody
-	hold    chan struct{}  // is closed when they may be answered; nil for at once
+	arrived chan struct{}  // receives one value per entry, if not nil
+	hold    chan struct{}  // if not nil, submissions wait until it is closed
 }
 
 func (l *logs) Submit(_ context.Context, d *atrium.Draft) (atrium.Receipt, error) {
@@ -59,12 +59,12 @@ func (l *logs) Submit(_ context.Context, d *atrium.Draft) (atrium.Receipt, error
 	case d.Source == "panic":
 		panic("out of order")
 	case d.IdempotencyKey != "" && together > 1:
-		return atrium.Receipt{}, atrium.Errorf(atrium.CodeConflict, "two of one key at once")
+		return atrium.Receipt{}, atrium.Errorf(atrium.CodeConflict, "two concurrent submissions with one key")
 	}
 	return atrium.Receipt{EntryID: atrium.NewID[atrium.EntryID](), Source: d.Source, Type: d.Type}, nil
 }
 
-// key is whoever may do everything.
+// key is a principal with every scope, in a new tenant.
 type key struct{}
 
 func (key) Authenticate(context.Context, netip.Addr, string) (auth.Principal, error) {
@@ -75,26 +75,26 @@ func (key) Authenticate(context.Context, netip.Addr, string) (auth.Principal, er
 func (l *logs) record(t *testing.T, log *slog.Logger, entries ...string) (outcomes []string) {
 	t.Helper()
 	l.at = map[string]int{}
-	kit := &rest.API{Keys: key{}, Log: log}
+	server := &rest.API{Keys: key{}, Log: log}
 	w := httptest.NewRecorder()
 	body := `{"entries":[` + strings.Join(entries, ",") + `]}`
-	kit.Handler((&manage.API{Logs: l}).Routes(), nil).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/manage/v0/account_logs", strings.NewReader(body)))
-	var answer struct {
+	server.Handler((&manage.API{Logs: l}).Routes(), nil).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/manage/v0/account_logs", strings.NewReader(body)))
+	var response struct {
 		Outcomes []struct {
 			Status       int
 			Source, Code string
 		}
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK || len(answer.Outcomes) != len(entries) {
+	if err := json.Unmarshal(w.Body.Bytes(), &response); err != nil || w.Code != http.StatusOK || len(response.Outcomes) != len(entries) {
 		t.Fatalf("%d entries: %d %s", len(entries), w.Code, w.Body)
 	}
-	for _, o := range answer.Outcomes {
+	for _, o := range response.Outcomes {
 		outcomes = append(outcomes, fmt.Sprint(o.Status, o.Source, o.Code))
 	}
 	return outcomes
 }
 
-func TestAnEntryThatFailsFailsAlone(t *testing.T) {
+func TestFailedEntryDoesNotAffectOthers(t *testing.T) {
 	var log bytes.Buffer
 	l := &logs{}
 	entry := func(source string) string { return fmt.Sprintf(`{"source":%q,"payload":{}}`, source) }
@@ -102,14 +102,14 @@ func TestAnEntryThatFailsFailsAlone(t *testing.T) {
 	if want := "[201a 503unavailable 400invalid_request 500internal 500internal 201b]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
-	for _, said := range []string{"a bug", "panic: out of order", "the write queue is full"} {
-		if !strings.Contains(log.String(), said) {
-			t.Errorf("the log does not say %s: %s", said, log.String())
+	for _, text := range []string{"a bug", "panic: out of order", "the write queue is full"} {
+		if !strings.Contains(log.String(), text) {
+			t.Errorf("the log does not contain %s: %s", text, log.String())
 		}
 	}
 }
 
-func TestAnEntryNestsAsDeepAmongOthersAsByItself(t *testing.T) {
+func TestNestingLimitAppliesPerEntry(t *testing.T) {
 	entry := func(levels int) string {
 		return `{"source":"s","payload":` + strings.Repeat(`{"a":`, levels-1) + "1" + strings.Repeat("}", levels)
 	}
@@ -119,9 +119,9 @@ func TestAnEntryNestsAsDeepAmongOthersAsByItself(t *testing.T) {
 	}
 }
 
-// It is the whole that is JSON or not, however deep: what is no JSON anywhere has no
-// entries that could be told apart.
-func TestABatchThatIsNotStrictJSONIsRefusedAsAWhole(t *testing.T) {
+// The batch as a whole must be JSON, at any depth: entries cannot be told apart in a body
+// that is not.
+func TestInvalidJSONRejectsTheWholeBatch(t *testing.T) {
 	for body, where := range map[string]string{
 		`{"entries":[{"source":"a","payload":{}},{"source":"b","payload":{"x":1,"x":2}}]}`: "/entries/1/payload/x",
 		`{"entries":[{"source":"a","payload":{}},{"source":"\ud800","payload":{}}]}`:       "/entries/1/source",
@@ -129,8 +129,8 @@ func TestABatchThatIsNotStrictJSONIsRefusedAsAWhole(t *testing.T) {
 		`{"entries":` + strings.Repeat("[", 20_000):                                        "/entries" + strings.Repeat("/0", 124),
 	} {
 		w := httptest.NewRecorder()
-		kit := &rest.API{Keys: key{}, Log: slog.New(slog.DiscardHandler)}
-		kit.Handler((&manage.API{Logs: &logs{at: map[string]int{}}}).Routes(), nil).
+		server := &rest.API{Keys: key{}, Log: slog.New(slog.DiscardHandler)}
+		server.Handler((&manage.API{Logs: &logs{at: map[string]int{}}}).Routes(), nil).
 			ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/manage/v0/account_logs", strings.NewReader(body)))
 		var problem struct{ Errors []struct{ Pointer string } }
 		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Code != http.StatusBadRequest || len(problem.Errors) != 1 || problem.Errors[0].Pointer != where {
@@ -139,7 +139,7 @@ func TestABatchThatIsNotStrictJSONIsRefusedAsAWhole(t *testing.T) {
 	}
 }
 
-func TestManyEntriesWaitTogetherAndNotTooMany(t *testing.T) {
+func TestConcurrentSubmitsAreBounded(t *testing.T) {
 	const sent, together = 600, 256
 	l := &logs{arrived: make(chan struct{}), hold: make(chan struct{})}
 	go func() {
@@ -164,7 +164,7 @@ func TestManyEntriesWaitTogetherAndNotTooMany(t *testing.T) {
 	}
 }
 
-func TestEntriesWithOneKeyAreRecordedInTheirOrder(t *testing.T) {
+func TestEntriesWithTheSameKeyKeepTheirOrder(t *testing.T) {
 	l := &logs{}
 	var entries []string
 	var want []string

@@ -10,7 +10,6 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/resource"
 	"atrium/internal/rest"
-	"atrium/internal/store"
 	"atrium/internal/strictjson"
 )
 
@@ -46,7 +45,7 @@ func newMergedAccount(m *atrium.MergedAccount) mergedAccount {
 	return shown
 }
 
-// changedAccount returns the response to a change with an account as it was committed.
+// changedAccount returns the response to a change, with the account as it was committed.
 func (a *API) changedAccount(d atrium.AccountDetail, err error) (rest.Response, error) {
 	if err != nil {
 		return rest.Response{}, err
@@ -63,7 +62,7 @@ func accountResponse(d *atrium.AccountDetail) rest.Response {
 	return rest.Response{Body: newAccount(d), ETag: resource.NewAccountTag(d.Account, d.Prospects, d.Merged).String()}
 }
 
-// sendAccount returns what sends an account as newAccount shows it.
+// sendAccount returns a function that streams an account in the form of newAccount.
 func sendAccount(send func(rest.DocumentWriter) error) func(atrium.AccountDetail) error {
 	return func(d atrium.AccountDetail) error {
 		return send(func(w io.Writer) (string, error) {
@@ -75,9 +74,9 @@ func sendAccount(send func(rest.DocumentWriter) error) func(atrium.AccountDetail
 	}
 }
 
-// sameAccount returns what compares an account as it stands with If-Match, nil if the
-// request does not have it.
-func sameAccount(r *rest.Request) func(atrium.AccountDetail) error {
+// checkAccount returns a function that checks an account against If-Match, or nil if the
+// request has no such header.
+func checkAccount(r *rest.Request) func(atrium.AccountDetail) error {
 	if len(r.Header("If-Match")) == 0 {
 		return nil
 	}
@@ -112,7 +111,7 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 		return rest.Response{}, err
 	}
 	d, err := a.Store.AccountDetail(ctx, who.TenantID, id)
-	if errors.Is(err, store.ErrPartial) {
+	if errors.Is(err, atrium.ErrPartial) {
 		return rest.Response{Document: func(ctx context.Context, send func(rest.DocumentWriter) error) error {
 			return a.Store.ReadAccount(ctx, who.TenantID, id, sendAccount(send))
 		}}, nil
@@ -123,14 +122,14 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var u atrium.AccountUpdate
 	c, err := r.Change(who, func(o *strictjson.Object) {
-		if o.Has("name") { // null takes it away
+		if o.Has("name") { // null removes the name
 			name, _ := o.Text("name", strictjson.Nullable, checkName)
 			u.Name = &name
 		}
-		if domain := textIfGiven(o, "domain", atrium.CheckDomain); domain != nil {
+		if domain := optionalText(o, "domain", atrium.CheckDomain); domain != nil {
 			u.Domain = *domain
 		}
-		needMember(o)
+		requireMember(o)
 	})
 	if err != nil {
 		return rest.Response{}, err
@@ -139,8 +138,8 @@ func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Req
 	if err != nil {
 		return rest.Response{}, err
 	}
-	check := sameAccount(r)
-	if check == nil { // the account must exist first
+	check := checkAccount(r)
+	if check == nil { // without If-Match, the account must still exist
 		check = func(atrium.AccountDetail) error { return r.RequireIfMatch(nil) }
 	}
 	return a.changedAccount(a.Store.UpdateAccount(ctx, c, id, u, check))
@@ -154,7 +153,7 @@ func (a *API) splitAccount(ctx context.Context, who auth.Principal, r *rest.Requ
 	return a.regroupAccount(ctx, who, r, "accountId", a.Store.SplitAccount)
 }
 
-// regroupAccount does what is done with an account and another one, which a member of
+// regroupAccount calls do with the account in the path and the account that a member of
 // the body names.
 func (a *API) regroupAccount(ctx context.Context, who auth.Principal, r *rest.Request, member string,
 	do func(context.Context, atrium.Change, atrium.AccountID, atrium.AccountID, func(atrium.AccountDetail) error) (atrium.AccountDetail, error),
@@ -170,10 +169,10 @@ func (a *API) regroupAccount(ctx context.Context, who auth.Principal, r *rest.Re
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return a.changedAccount(do(ctx, c, id, atrium.AccountID(other), sameAccount(r)))
+	return a.changedAccount(do(ctx, c, id, atrium.AccountID(other), checkAccount(r)))
 }
 
-// An erasure is the answer to one that goes on.
+// An erasure is the response to an erasure that is not complete yet.
 type erasure struct {
 	EntriesDeleted bool `json:"entriesDeleted"`
 }
@@ -187,7 +186,7 @@ func (a *API) eraseAccount(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err != nil {
 		return rest.Response{}, err
 	}
-	done, err := a.Store.EraseAccount(ctx, c, id, sameAccount(r))
+	done, err := a.Store.EraseAccount(ctx, c, id, checkAccount(r))
 	if done {
 		return rest.NoContent, err
 	}

@@ -10,7 +10,7 @@ import (
 	"atrium/internal/rest"
 )
 
-// An accountLog is an entry, but for its payload.
+// An accountLog is an entry without its payload.
 type accountLog struct {
 	AccountLogID          atrium.EntryID   `json:"accountLogId"`
 	AccountID             atrium.AccountID `json:"accountId"`
@@ -38,7 +38,7 @@ func newAccountLog(e atrium.TimelineEntry) accountLog {
 	}
 }
 
-// appendAccountLog appends an entry with its payload, byte for byte as it was sent.
+// appendAccountLog appends the JSON of an entry, with its payload byte for byte as sent.
 func appendAccountLog(b []byte, e atrium.TimelineEntry) ([]byte, error) {
 	encoded, err := rest.Encode(newAccountLog(e))
 	if err != nil {
@@ -71,10 +71,10 @@ func (a *API) listActivity(ctx context.Context, who auth.Principal, r *rest.Requ
 		return rest.Response{}, err
 	}
 	if !payloads {
-		return listedTo(a.Cursors, found, next, limit, newAccountLog, binding), nil
+		return pageResponseTo(a.Cursors, found, next, limit, newAccountLog, binding), nil
 	}
-	// The list without its items begins with them.
-	list, err := rest.Encode(listedTo(a.Cursors, nil, next, limit, newAccountLog, binding).Body)
+	// The response begins with the JSON of a list without items.
+	list, err := rest.Encode(pageResponseTo(a.Cursors, nil, next, limit, newAccountLog, binding).Body)
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -91,7 +91,7 @@ func (a *API) listActivity(ctx context.Context, who auth.Principal, r *rest.Requ
 	return rest.Response{Body: rest.Encoded(append(body, list[len(empty):]...))}, nil
 }
 
-// activityBinding is what the cursors of a list of an account's entries open with.
+// activityBinding returns what the cursors of a list of an account's entries are bound to.
 func activityBinding(who auth.Principal, r *rest.Request, list string, f *atrium.TimelineFilter) []string {
 	binding := []string{string(who.TenantID), list, r.PathValue("account_id"), f.Source, f.Type}
 	for _, t := range []*atrium.Time{f.Since, f.Until} {
@@ -131,7 +131,7 @@ func (a *API) countActivity(ctx context.Context, who auth.Principal, r *rest.Req
 	if after == nil {
 		boundDays(q, &f, a.Store.Now())
 	} else if since, err := atrium.ParseTime(after.Text); err == nil {
-		f.Since = &since // the list goes on with the range that it began with
+		f.Since = &since // a cursor keeps the range of the first request
 	} else {
 		return rest.Response{}, err
 	}
@@ -149,12 +149,12 @@ func (a *API) countActivity(ctx context.Context, who auth.Principal, r *rest.Req
 	if next != nil {
 		next.Text = f.Since.String()
 	}
-	return listedTo(a.Cursors, found, next, limit, newDayCount, binding), nil
+	return pageResponseTo(a.Cursors, found, next, limit, newDayCount, binding), nil
 }
 
-// boundDays gives the range of counts the beginning that it has if none is given: so
-// that it is of defaultDays whole days, today or the one of its end among them. A
-// longer range than maxDays, today not counted, is a fault.
+// boundDays sets the default start of the range of counts: the range has defaultDays whole
+// days, including the day in which it ends. A range of more than maxDays, without today,
+// is a fault.
 func boundDays(q *rest.Query, f *atrium.TimelineFilter, now time.Time) {
 	const day = 24 * time.Hour
 	end := now.UTC().Truncate(day).Add(day)

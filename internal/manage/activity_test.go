@@ -35,7 +35,7 @@ func FuzzMoveAccountLogBody(f *testing.F) {
 	fuzz(f, "moveAccountLog", http.StatusNotFound, `{"accountId":"account_01kghg01ftes8r65rzyjka792g"}`, `{"accountId":"x"}`)
 }
 
-// What a cursor is, no document can say.
+// The document cannot describe which cursors are valid, so bodies with one are skipped.
 func FuzzCreateMoveBody(f *testing.F) {
 	const to = `{"to":"account_01kghg01ftes8r65rzyjka792g",`
 	resttest.AddBodies(f, to+`"rule":{"claimedName":"a"}}`, to+`"rule":{}}`, to+`"rule":{"claimedDomain":" "},"limit":1000,"check":true}`,
@@ -50,7 +50,7 @@ func FuzzCreateMoveBody(f *testing.F) {
 	})
 }
 
-func TestCountsGoOnPastMidnightWithTheRangeTheyBeganWith(t *testing.T) {
+func TestCursorOfCountsKeepsItsRangePastMidnight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := sqlite.Open(filepath.Join(t.TempDir(), "atrium.db"), sqlite.Options{})
 		if err != nil {
@@ -81,8 +81,8 @@ func TestCountsGoOnPastMidnightWithTheRangeTheyBeganWith(t *testing.T) {
 			}
 			account = outcomes[0].AccountID
 		}
-		kit := &rest.API{Keys: keyOf(tenant.ID), Log: slog.New(slog.DiscardHandler)}
-		h := kit.Handler((&manage.API{Store: s, Cursors: rest.CursorKey("k")}).Routes(), nil)
+		server := &rest.API{Keys: tenantKey(tenant.ID), Log: slog.New(slog.DiscardHandler)}
+		h := server.Handler((&manage.API{Store: s, Cursors: rest.CursorKey("k")}).Routes(), nil)
 		days, cursor := 0, ""
 		for more := true; more; time.Sleep(24 * time.Hour) {
 			w := httptest.NewRecorder()
@@ -99,10 +99,10 @@ func TestCountsGoOnPastMidnightWithTheRangeTheyBeganWith(t *testing.T) {
 	})
 }
 
-// keyOf is who may do everything to a tenant.
-type keyOf atrium.TenantID
+// tenantKey is a principal with every scope in a tenant.
+type tenantKey atrium.TenantID
 
-func (k keyOf) Authenticate(context.Context, netip.Addr, string) (auth.Principal, error) {
+func (k tenantKey) Authenticate(context.Context, netip.Addr, string) (auth.Principal, error) {
 	return auth.Principal{TenantID: atrium.TenantID(k), KeyID: atrium.NewID[atrium.KeyID](), Scopes: atrium.ManageScopes()}, nil
 }
 

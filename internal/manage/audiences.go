@@ -32,7 +32,7 @@ func newAudience(u atrium.Audience) audience {
 	return view
 }
 
-// pathAudience returns the page and the audience that the path names.
+// pathAudience returns the page and the audience in the path.
 func pathAudience(r *rest.Request) (page atrium.PageID, id atrium.AudienceID, err error) {
 	if page, err = rest.PathID[atrium.PageID](r, "page_id"); err != nil {
 		return page, id, err
@@ -43,7 +43,7 @@ func pathAudience(r *rest.Request) (page atrium.PageID, id atrium.AudienceID, er
 
 func (a *API) listAudiences(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
-	limit, archived := q.Limit(), yesOrNo(q, "archived")
+	limit, archived := q.Limit(), boolParameter(q, "archived")
 	which := ""
 	if archived != nil {
 		which, _ = q.Text("archived")
@@ -61,7 +61,7 @@ func (a *API) listAudiences(ctx context.Context, who auth.Principal, r *rest.Req
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return listedTo(a.Cursors, found, next, limit, newAudience, binding), nil
+	return pageResponseTo(a.Cursors, found, next, limit, newAudience, binding), nil
 }
 
 func (a *API) createAudience(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -92,8 +92,8 @@ func (a *API) getAudience(ctx context.Context, who auth.Principal, r *rest.Reque
 func (a *API) updateAudience(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name *string
 	c, err := r.Change(who, func(o *strictjson.Object) {
-		name = textIfGiven(o, "name", checkName)
-		needMember(o)
+		name = optionalText(o, "name", checkName)
+		requireMember(o)
 	})
 	if err != nil {
 		return rest.Response{}, err
@@ -106,7 +106,7 @@ func (a *API) updateAudience(ctx context.Context, who auth.Principal, r *rest.Re
 	return rest.Response{Body: newAudience(u), Tagged: true}, err
 }
 
-// archiveAudience returns the handler that archives an audience, or restores it.
+// archiveAudience returns the handler that archives or restores an audience.
 func (a *API) archiveAudience(archived bool) rest.Handler {
 	return func(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 		c, err := r.Change(who, nil)

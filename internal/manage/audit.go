@@ -12,7 +12,6 @@ import (
 	"atrium/internal/auditlog"
 	"atrium/internal/auth"
 	"atrium/internal/rest"
-	"atrium/internal/store"
 	"atrium/internal/strictjson"
 )
 
@@ -37,8 +36,8 @@ type auditHead struct {
 	Hash   string `json:"hash"`
 }
 
-// chain returns whose chain a request is about: that of no tenant for an operator who
-// has named none.
+// chain returns the audit chain of a request: the operators' chain for an operator who
+// names no tenant.
 func chain(who auth.Principal) atrium.TenantID {
 	if who.TenantID == "" {
 		return atrium.OperatorChain
@@ -49,7 +48,7 @@ func chain(who auth.Principal) atrium.TenantID {
 func (a *API) listAudit(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
 	limit := q.Limit()
-	var f store.AuditFilter
+	var f atrium.AuditFilter
 	f.Subject, f.Actor, f.Action = textParameter(q, "subject", anyText), textParameter(q, "actor", anyText), textParameter(q, "action", anyText)
 	f.Since, f.Until = q.Time("since"), q.Time("until")
 	binding := []string{string(chain(who)), "audit", f.Subject, f.Actor, f.Action, textOf(f.Since), textOf(f.Until)}
@@ -66,9 +65,9 @@ func (a *API) listAudit(ctx context.Context, who auth.Principal, r *rest.Request
 	}
 	var position *atrium.Position
 	if next > 0 {
-		position = atrium.PositionAt(atrium.Time(next), atrium.OperatorChain) // a number is enough
+		position = atrium.PositionAt(atrium.Time(next), atrium.OperatorChain) // the position needs only a number
 	}
-	return listedTo(a.Cursors, found, position, limit, newAuditRow, binding), nil
+	return pageResponseTo(a.Cursors, found, position, limit, newAuditRow, binding), nil
 }
 
 func textOf(t *atrium.Time) string {
@@ -85,7 +84,7 @@ func (a *API) getAuditHead(ctx context.Context, who auth.Principal, _ *rest.Requ
 
 func (a *API) exportAudit(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
-	from := lineOf(q, "from")
+	from := numberParameter(q, "from")
 	if err := q.Err(); err != nil {
 		return rest.Response{}, err
 	}
@@ -107,15 +106,14 @@ func (a *API) exportAudit(ctx context.Context, who auth.Principal, r *rest.Reque
 	}}, nil
 }
 
-// streamBuffer is how much of a streamed answer is sent at once, in bytes.
+// streamBuffer is the buffer size of a streamed response, in bytes.
 const streamBuffer = 64 << 10
 
-// maxLineNumber is the highest number that every reader of JSON takes exactly.
+// maxLineNumber is the highest integer that every JSON parser reads exactly.
 const maxLineNumber = atrium.MaxVersionNumber
 
-// lineOf takes a parameter that is a number from 1, which is also what stands for one
-// that was not given.
-func lineOf(q *rest.Query, name string) int64 {
+// numberParameter decodes a number from 1. The default is 1.
+func numberParameter(q *rest.Query, name string) int64 {
 	text, ok := q.Text(name)
 	if !ok {
 		return 1
@@ -128,13 +126,13 @@ func lineOf(q *rest.Query, name string) int64 {
 	return n
 }
 
-// auditRoutes are about the tenant's chain or, for an operator who names no tenant,
-// about the operators'.
+// auditRoutes return the tenant's chain or, for an operator who names no tenant, the
+// operators' chain.
 func (a *API) auditRoutes() []rest.Route {
 	routes := []rest.Route{
-		reading("/audit", "", a.listAudit),
-		reading("/audit/head", "", a.getAuditHead),
-		streaming("/audit/export", a.exportAudit),
+		read("/audit", "", a.listAudit),
+		read("/audit/head", "", a.getAuditHead),
+		stream("/audit/export", a.exportAudit),
 	}
 	for i := range routes {
 		routes[i].For = rest.Either

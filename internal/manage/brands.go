@@ -30,7 +30,7 @@ func (a *API) listBrands(ctx context.Context, who auth.Principal, r *rest.Reques
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return listed(a.Cursors, found, more, limit, newBrand, func(b atrium.Brand) *atrium.Position {
+	return pageResponse(a.Cursors, found, more, limit, newBrand, func(b atrium.Brand) *atrium.Position {
 		return atrium.PositionAt(b.CreatedAt, b.ID)
 	}, binding), nil
 }
@@ -59,8 +59,8 @@ func (a *API) getBrand(ctx context.Context, who auth.Principal, r *rest.Request)
 func (a *API) updateBrand(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name *string
 	c, err := r.Change(who, func(o *strictjson.Object) {
-		name = textIfGiven(o, "name", checkName)
-		needMember(o)
+		name = optionalText(o, "name", checkName)
+		requireMember(o)
 	})
 	if err != nil {
 		return rest.Response{}, err

@@ -8,11 +8,11 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// checkName says what is wrong with a name, or "".
+// checkName returns the fault of a name, or "".
 func checkName(text string) string { return atrium.CheckText(text, 1, atrium.MaxName) }
 
-// textIfGiven takes a text of a partial update, and nil if it is to stay as it is.
-func textIfGiven(o *strictjson.Object, name string, check func(string) string) *string {
+// optionalText decodes a text of a partial update. It returns nil if the text is absent.
+func optionalText(o *strictjson.Object, name string, check func(string) string) *string {
 	text, ok := o.Text(name, strictjson.Optional, check)
 	if !ok {
 		return nil
@@ -20,24 +20,24 @@ func textIfGiven(o *strictjson.Object, name string, check func(string) string) *
 	return &text
 }
 
-// needMember notes a fault if a partial update says nothing.
-func needMember(o *strictjson.Object) {
+// requireMember adds a fault if a partial update is empty.
+func requireMember(o *strictjson.Object) {
 	if len(o.Names()) == 0 {
-		o.WholeFault("must have a member")
+		o.WholeFault("must have at least one member")
 	}
 }
 
-// jsonIfGiven returns a value as it is kept, without the white space between its
-// tokens; nil stays nil.
-func jsonIfGiven(v []byte) []byte {
+// compactJSON returns a value in its stored form, without white space between tokens. It
+// returns nil for nil.
+func compactJSON(v []byte) []byte {
 	if v == nil {
 		return nil
 	}
 	return strictjson.Compact(v)
 }
 
-// instantIfGiven takes an instant, and nil if there is none.
-func instantIfGiven(o *strictjson.Object, name string) *atrium.Time {
+// optionalTime decodes a time. It returns nil if there is none.
+func optionalTime(o *strictjson.Object, name string) *atrium.Time {
 	var at atrium.Time
 	if _, ok := o.Text(name, strictjson.Optional, func(text string) string {
 		var err error
@@ -51,7 +51,7 @@ func instantIfGiven(o *strictjson.Object, name string) *atrium.Time {
 	return &at
 }
 
-// checkID returns the check for an identifier of kind T.
+// checkID returns the fault of an identifier of kind T, or "".
 func checkID[T atrium.Identifier](text string) string {
 	if _, ok := atrium.ParseID[T](text); !ok {
 		var kind T
@@ -60,8 +60,8 @@ func checkID[T atrium.Identifier](text string) string {
 	return ""
 }
 
-// yesOrNo takes a parameter that is true or false, and nil if it was not given.
-func yesOrNo(q *rest.Query, name string) *bool {
+// boolParameter decodes a parameter that is true or false. It returns nil if it is absent.
+func boolParameter(q *rest.Query, name string) *bool {
 	text, ok := q.Text(name)
 	if ok && text != "true" && text != "false" {
 		q.Fault(name, "must be true or false")
@@ -73,18 +73,18 @@ func yesOrNo(q *rest.Query, name string) *bool {
 	return &yes
 }
 
-// listed answers one page of a list. binding is what its cursors open with.
-func listed[T, V any](k rest.CursorKey, found []T, more bool, limit int, view func(T) V, position func(T) *atrium.Position, binding []string) rest.Response {
+// pageResponse returns one page of a list. Its cursor is bound to binding.
+func pageResponse[T, V any](k rest.CursorKey, found []T, more bool, limit int, view func(T) V, position func(T) *atrium.Position, binding []string) rest.Response {
 	var next *atrium.Position
 	if more {
 		next = position(found[len(found)-1])
 	}
-	return listedTo(k, found, next, limit, view, binding)
+	return pageResponseTo(k, found, next, limit, view, binding)
 }
 
-// listedTo is listed for a list that goes on at a position, nil for one that ends,
-// whatever was found before it.
-func listedTo[T, V any](k rest.CursorKey, found []T, next *atrium.Position, limit int, view func(T) V, binding []string) rest.Response {
+// pageResponseTo is pageResponse for a list whose next position is known: nil at the end
+// of the list. A page that is empty can have a next position.
+func pageResponseTo[T, V any](k rest.CursorKey, found []T, next *atrium.Position, limit int, view func(T) V, binding []string) rest.Response {
 	list := rest.List[V]{Items: make([]V, len(found)), HasMore: next != nil, Limit: limit}
 	for i := range found {
 		list.Items[i] = view(found[i])
@@ -95,11 +95,10 @@ func listedTo[T, V any](k rest.CursorKey, found []T, next *atrium.Position, limi
 	return rest.Response{Body: list}
 }
 
-// anyText says what is wrong with a text of any length, or "".
+// anyText returns the fault of a text of any length, or "".
 func anyText(text string) string { return atrium.CheckText(text, 1, atrium.Unbounded) }
 
-// textParameter takes a parameter that check finds nothing wrong with, and "" without
-// it.
+// textParameter decodes a text parameter and checks it. It returns "" if it is absent.
 func textParameter(q *rest.Query, name string, check func(string) string) string {
 	text, ok := q.Text(name)
 	if !ok {

@@ -16,7 +16,7 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// routes are the routes on a database that holds nothing, not even the tenant.
+// routes returns the routes on an empty database, without even a tenant.
 func routes(tb testing.TB) []rest.Route {
 	tb.Helper()
 	db, err := sqlite.Open(filepath.Join(tb.TempDir(), "atrium.db"), sqlite.Options{})
@@ -33,17 +33,17 @@ func routes(tb testing.TB) []rest.Route {
 	return (&manage.API{Store: s, Logs: writer}).Routes()
 }
 
-// fuzz holds that the operation takes a body exactly when the document does. valid
-// are bodies to begin with.
-func fuzz(f *testing.F, operationID string, taken int, valid ...string) {
+// fuzz checks that the operation accepts a body exactly when the document does. accepted
+// is the status of an accepted body; valid is the seed corpus.
+func fuzz(f *testing.F, operationID string, accepted int, valid ...string) {
 	f.Helper()
-	fuzzTaken(f, operationID, []int{taken}, valid...)
+	fuzzAny(f, operationID, []int{accepted}, valid...)
 }
 
-// fuzzTaken is fuzz for a body that may be answered in several ways when it is taken.
-func fuzzTaken(f *testing.F, operationID string, taken []int, valid ...string) {
+// fuzzAny is fuzz for an operation that has several statuses for an accepted body.
+func fuzzAny(f *testing.F, operationID string, accepted []int, valid ...string) {
 	f.Helper()
 	resttest.AddBodies(f, valid...)
-	o := resttest.New(f, api.Manage, operationID, routes(f), taken...)
+	o := resttest.New(f, api.Manage, operationID, routes(f), accepted...)
 	f.Fuzz(func(t *testing.T, body []byte) { o.Check(t, body) })
 }

@@ -15,14 +15,14 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// A KeyMemory is what remembers keys: an *auth.Authenticator.
-type KeyMemory interface {
+// A KeyCache caches keys: an *auth.Authenticator.
+type KeyCache interface {
 	Forget(id atrium.KeyID)
 }
 
 type key struct {
 	KeyID          atrium.KeyID    `json:"keyId"`
-	TenantID       atrium.TenantID `json:"tenantId,omitzero"` // none for an operator's, which the command line has
+	TenantID       atrium.TenantID `json:"tenantId,omitzero"` // absent in operator keys, which only the command line creates
 	Name           string          `json:"name"`
 	Scopes         atrium.Scopes   `json:"scopes"`
 	CreatedAt      atrium.Time     `json:"createdAt"`
@@ -30,15 +30,15 @@ type key struct {
 	RevokedAt      *atrium.Time    `json:"revokedAt,omitzero"`
 	PreviousEndsAt *atrium.Time    `json:"previousEndsAt,omitzero"`
 	LastUsedAt     *atrium.Time    `json:"lastUsedAt,omitzero"`
-	Key            string          `json:"key,omitzero"` // only when its secret was just made
+	Key            string          `json:"key,omitzero"` // only in the response that creates the secret
 }
 
 func newKey(k atrium.APIKey) key {
 	return key{k.ID, k.TenantID, k.Name, k.Scopes, k.CreatedAt, k.ExpiresAt, k.RevokedAt, k.PreviousEndsAt, k.LastUsedAt, ""}
 }
 
-// shown returns a key with its text, unless its secret is that of an earlier answer.
-func shown(k atrium.APIKey, text string, replayed bool) key {
+// keyWithSecret returns a key with its secret, unless an earlier response had it.
+func keyWithSecret(k atrium.APIKey, text string, replayed bool) key {
 	view := newKey(k)
 	if !replayed {
 		view.Key = text
@@ -46,7 +46,7 @@ func shown(k atrium.APIKey, text string, replayed bool) key {
 	return view
 }
 
-// A keyState is what a list of keys can be asked for.
+// A keyState is a value of the parameter state.
 type keyState string
 
 const (
@@ -55,8 +55,8 @@ const (
 	keyRevoked keyState = "revoked"
 )
 
-// takes reports whether a key is in the state.
-func (s keyState) takes(k *atrium.APIKey, now atrium.Time) bool {
+// matches reports whether a key is in the state.
+func (s keyState) matches(k *atrium.APIKey, now atrium.Time) bool {
 	switch s {
 	case keyActive:
 		return k.WorksAt(now)
@@ -82,16 +82,16 @@ func (a *API) listKeys(ctx context.Context, who auth.Principal, r *rest.Request)
 	now := atrium.At(a.Store.Now())
 	var keep func(atrium.APIKey) bool
 	if given {
-		keep = func(k atrium.APIKey) bool { return keyState(state).takes(&k, now) }
+		keep = func(k atrium.APIKey) bool { return keyState(state).matches(&k, now) }
 	}
 	found, next, err := a.Store.Keys(ctx, who.TenantID, keep, after, limit)
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return listedTo(a.Cursors, found, next, limit, newKey, binding), nil
+	return pageResponseTo(a.Cursors, found, next, limit, newKey, binding), nil
 }
 
-// The bounds of how long a key works that is to expire, and a former secret still does.
+// The limits of a key's lifetime and of the grace period of a former secret.
 const (
 	maxLife      = 10 * 365 * 24 * time.Hour
 	defaultGrace = 24 * time.Hour
@@ -107,19 +107,19 @@ func (a *API) createKey(ctx context.Context, who auth.Principal, r *rest.Request
 		return rest.Response{}, err
 	}
 	if !who.Scopes.MayGrant(k.Scopes) {
-		return rest.Response{}, atrium.Errorf(atrium.CodeForbidden, "A key can give others its own scopes and those of the external API.")
+		return rest.Response{}, atrium.Errorf(atrium.CodeForbidden, "A key can grant only its own scopes and those of the external API.")
 	}
 	id, text, hash := auth.NewKey()
 	k.ID = id
 	k, replayed, err := a.Store.CreateKey(ctx, c, k, hash)
-	return rest.Made(shown(k, text, replayed), replayed), err
+	return rest.Made(keyWithSecret(k, text, replayed), replayed), err
 }
 
 func decodeKey(o *strictjson.Object, who auth.Principal, now time.Time) (k atrium.APIKey) {
 	k.Name, _ = o.Text("name", strictjson.Required, checkName)
 	all := atrium.AllScopes()
 	if k.Scopes = atrium.ExternalScopes(); who.TenantID == atrium.OperatorChain {
-		all, k.Scopes = atrium.ManageScopes(), atrium.Scopes{atrium.ScopeManage} // the external API is that of one tenant
+		all, k.Scopes = atrium.ManageScopes(), atrium.Scopes{atrium.ScopeManage} // the external API needs a tenant
 	}
 	if given := o.Array("scopes", strictjson.Optional); given != nil {
 		k.Scopes = decodeScopes(o, given, all)
@@ -142,14 +142,14 @@ func decodeScopes(o *strictjson.Object, array []byte, all atrium.Scopes) (scopes
 	}
 	for _, text := range texts {
 		if !slices.Contains(all, atrium.Scope(text)) {
-			o.Fault("scopes", fmt.Sprintf("must hold these scopes alone: %s", all))
+			o.Fault("scopes", fmt.Sprintf("must have only these scopes: %s", all))
 			return nil
 		}
 		scopes = append(scopes, atrium.Scope(text))
 	}
 	slices.Sort(scopes)
 	if len(slices.Compact(slices.Clone(scopes))) < len(scopes) {
-		o.Fault("scopes", "must hold each scope once")
+		o.Fault("scopes", "must not repeat a scope")
 	}
 	return scopes
 }
@@ -188,7 +188,7 @@ func (a *API) rotateKey(ctx context.Context, who auth.Principal, r *rest.Request
 		return rest.Response{}, err
 	}
 	a.Keys.Forget(id)
-	return rest.Response{Body: shown(k, text, false), Tagged: true}, nil
+	return rest.Response{Body: keyWithSecret(k, text, false), Tagged: true}, nil
 }
 
 func (a *API) revokeKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// There is no tenant to make a key for.
+// The tenant does not exist, so a valid body returns 404.
 func FuzzCreateKeyBody(f *testing.F) {
 	fuzz(f, "createKey", http.StatusNotFound, `{"name":"a","scopes":["pages:read","manage:keys"],"expiresInSeconds":1}`,
 		`{"name":"a","scopes":[]}`, `{"name":"a","scopes":["pages:read","pages:read"]}`, `{"name":"a","scopes":["pages:reed"]}`,

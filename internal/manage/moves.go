@@ -27,15 +27,15 @@ func newMove(m atrium.Move) move {
 	return move{m.ID, m.TenantID, m.From, m.To, m.Rule, m.Moved, m.CreatedAt, m.UndoneAt}
 }
 
-// takeAccountID takes the identifier of an account; "" if there is none.
-func takeAccountID(o *strictjson.Object, name string, need strictjson.Need) atrium.AccountID {
+// decodeAccountID decodes the identifier of an account. It returns "" if there is none.
+func decodeAccountID(o *strictjson.Object, name string, need strictjson.Need) atrium.AccountID {
 	id, _ := o.Text(name, need, checkID[atrium.AccountID])
 	return atrium.AccountID(id)
 }
 
 func (a *API) moveAccountLog(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var to atrium.AccountID
-	c, err := r.Making(who, func(o *strictjson.Object) { to = takeAccountID(o, "accountId", strictjson.Required) })
+	c, err := r.Making(who, func(o *strictjson.Object) { to = decodeAccountID(o, "accountId", strictjson.Required) })
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -53,7 +53,7 @@ func (a *API) moveAccountLog(ctx context.Context, who auth.Principal, r *rest.Re
 	return rest.Made(newMove(m), replayed), err
 }
 
-// A moveReport is what came of asking for a move by a rule.
+// A moveReport is the response to a move by a rule.
 type moveReport struct {
 	Move       *move  `json:"move,omitzero"`
 	Moved      int64  `json:"moved"`
@@ -66,9 +66,9 @@ func (a *API) createMove(ctx context.Context, who auth.Principal, r *rest.Reques
 	var binding []string
 	check := false
 	c, err := r.Making(who, func(o *strictjson.Object) {
-		request.From = takeAccountID(o, "from", strictjson.Optional)
-		request.To = takeAccountID(o, "to", strictjson.Required)
-		takeRule(o, &request.Rule)
+		request.From = decodeAccountID(o, "from", strictjson.Optional)
+		request.To = decodeAccountID(o, "to", strictjson.Required)
+		decodeRule(o, &request.Rule)
 		if o.Has("limit") {
 			request.Limit = int(o.Integer("limit", 1, atrium.MaxMoved))
 		}
@@ -77,7 +77,7 @@ func (a *API) createMove(ctx context.Context, who auth.Principal, r *rest.Reques
 		o.Text("cursor", strictjson.Optional, func(text string) string {
 			after, ok := a.Cursors.OpenPosition(text, binding...)
 			if request.After = after; !ok {
-				return "is not a nextCursor of such a move"
+				return "is not a nextCursor of the same move"
 			}
 			return ""
 		})
@@ -109,28 +109,28 @@ func (a *API) createMove(ctx context.Context, who auth.Principal, r *rest.Reques
 	return response, nil
 }
 
-// maxPointer is how long the pointer of a rule may be, in code points.
+// maxPointer is the maximum length of the pointer of a rule, in code points.
 const maxPointer = 1024
 
-// takeRule takes the member rule, and notes what is wrong with it.
-func takeRule(o *strictjson.Object, rule *atrium.MoveRule) {
+// decodeRule decodes the member rule and adds its faults to o.
+func decodeRule(o *strictjson.Object, rule *atrium.MoveRule) {
 	inner := o.Inner("rule", strictjson.Required)
 	if inner == nil {
 		return
 	}
 	rule.Given = strictjson.Compact(o.Value("rule"))
 	if len(inner.Names()) == 0 {
-		inner.WholeFault("must have a member")
+		inner.WholeFault("must have at least one member")
 	}
 	rule.ClaimedName, _ = inner.Text("claimedName", strictjson.Optional, checkName)
 	rule.ClaimedDomain, _ = inner.Text("claimedDomain", strictjson.Optional, atrium.CheckDomain)
 	if payload := inner.Inner("payload", strictjson.Optional); payload != nil {
-		takePayloadRule(payload, rule)
+		decodePayloadRule(payload, rule)
 	}
 	inner.Untaken()
 }
 
-func takePayloadRule(o *strictjson.Object, rule *atrium.MoveRule) {
+func decodePayloadRule(o *strictjson.Object, rule *atrium.MoveRule) {
 	rule.Pointer, _ = o.Text("pointer", strictjson.Required, func(text string) string {
 		if _, ok := canonical.ParsePointer(text); !ok || text == "" {
 			return "must be a JSON Pointer to a member"
@@ -158,7 +158,7 @@ func (a *API) listMoves(ctx context.Context, who auth.Principal, r *rest.Request
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return listed(a.Cursors, found, more, limit, newMove, func(m atrium.Move) *atrium.Position {
+	return pageResponse(a.Cursors, found, more, limit, newMove, func(m atrium.Move) *atrium.Position {
 		return atrium.PositionAt(m.CreatedAt, m.ID)
 	}, binding), nil
 }

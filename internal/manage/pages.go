@@ -9,15 +9,13 @@ import (
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/rest"
-	"atrium/internal/store"
 	"atrium/internal/strictjson"
 )
 
 // A page in a list has neither its metadata nor its schedule.
 //
-// audiencesCount and the schedule are part of what the entity tag stands for: they
-// change by what operators do, seldom enough that who edits a page meanwhile may be
-// asked to look again.
+// The entity tag covers audiencesCount and the schedule. Only operators change them, and
+// rarely: a concurrent edit of the page then fails with 412, and its client reads again.
 type page struct {
 	PageID         atrium.PageID     `json:"pageId"`
 	TenantID       atrium.TenantID   `json:"tenantId"`
@@ -51,7 +49,7 @@ func newListedPage(p atrium.Page) page {
 	}
 }
 
-func newPage(p store.ScheduledPage) page {
+func newPage(p atrium.ScheduledPage) page {
 	view := newListedPage(p.Page)
 	view.Metadata = p.Metadata
 	view.Schedule = &schedule{p.Schedule.PublishAt, p.Schedule.UnpublishAt}
@@ -61,7 +59,7 @@ func newPage(p store.ScheduledPage) page {
 func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
 	limit := q.Limit()
-	var filter store.PageFilter
+	var filter atrium.PageFilter
 	if text, ok := q.Text("status"); ok {
 		if filter.Status = atrium.PageStatus(text); !filter.Status.Valid() {
 			q.Fault("status", "must be one of archived, draft, published")
@@ -73,7 +71,7 @@ func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request
 			q.Fault("brandId", fault)
 		}
 	}
-	if deleted := yesOrNo(q, "deleted"); deleted != nil {
+	if deleted := boolParameter(q, "deleted"); deleted != nil {
 		filter.Deleted = *deleted
 	}
 	binding := []string{string(who.TenantID), "manage pages", string(filter.Status), string(filter.BrandID), strconv.FormatBool(filter.Deleted)}
@@ -85,10 +83,10 @@ func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return listedTo(a.Cursors, found, next, limit, newListedPage, binding), nil
+	return pageResponseTo(a.Cursors, found, next, limit, newListedPage, binding), nil
 }
 
-// pageEdit takes what a page is made of, or what is changed of it.
+// pageEdit decodes the members of a new page or of a change.
 func pageEdit(o *strictjson.Object, need strictjson.Need) (edit atrium.PageEdit) {
 	if text, ok := o.Text("brandId", need, checkID[atrium.BrandID]); ok {
 		id := atrium.BrandID(text)
@@ -97,15 +95,15 @@ func pageEdit(o *strictjson.Object, need strictjson.Need) (edit atrium.PageEdit)
 	if text, ok := o.Text("name", need, checkName); ok {
 		edit.Name = &text
 	}
-	edit.Title = textIfGiven(o, "title", func(text string) string { return atrium.CheckText(text, 0, atrium.MaxName) })
-	edit.Context = textIfGiven(o, "pageContext", func(text string) string { return atrium.CheckText(text, 0, atrium.Unbounded) })
-	edit.Actions = jsonIfGiven(o.Array("actions", strictjson.Optional))
-	edit.Scripts = jsonIfGiven(o.Array("scripts", strictjson.Optional))
-	edit.FooterLinks = jsonIfGiven(o.Array("footerLinks", strictjson.Optional))
+	edit.Title = optionalText(o, "title", func(text string) string { return atrium.CheckText(text, 0, atrium.MaxName) })
+	edit.Context = optionalText(o, "pageContext", func(text string) string { return atrium.CheckText(text, 0, atrium.Unbounded) })
+	edit.Actions = compactJSON(o.Array("actions", strictjson.Optional))
+	edit.Scripts = compactJSON(o.Array("scripts", strictjson.Optional))
+	edit.FooterLinks = compactJSON(o.Array("footerLinks", strictjson.Optional))
 	if text, _ := o.Text("headerActionId", strictjson.Nullable, checkName); o.Has("headerActionId") {
 		edit.HeaderActionID = &text
 	}
-	edit.Metadata = jsonIfGiven(o.Value("metadata"))
+	edit.Metadata = compactJSON(o.Value("metadata"))
 	return edit
 }
 
@@ -135,7 +133,7 @@ func (a *API) updatePage(ctx context.Context, who auth.Principal, r *rest.Reques
 	var edit atrium.PageEdit
 	c, err := r.Change(who, func(o *strictjson.Object) {
 		edit = pageEdit(o, strictjson.Optional)
-		needMember(o)
+		requireMember(o)
 	})
 	if err != nil {
 		return rest.Response{}, err
@@ -144,17 +142,17 @@ func (a *API) updatePage(ctx context.Context, who auth.Principal, r *rest.Reques
 	if err != nil {
 		return rest.Response{}, err
 	}
-	p, err := a.Store.UpdatePage(ctx, c, id, edit, func(p store.ScheduledPage) error { return r.RequireState(newPage(p)) })
+	p, err := a.Store.UpdatePage(ctx, c, id, edit, func(p atrium.ScheduledPage) error { return r.RequireState(newPage(p)) })
 	return rest.Response{Body: newPage(p), Tagged: true}, err
 }
 
-// checkPage returns the check for a change of a page that may name its state.
-func checkPage(r *rest.Request) func(store.ScheduledPage) error {
-	return func(p store.ScheduledPage) error { return r.CheckState(newPage(p)) }
+// checkPage returns a function that checks a page against If-Match, if the request has it.
+func checkPage(r *rest.Request) func(atrium.ScheduledPage) error {
+	return func(p atrium.ScheduledPage) error { return r.CheckState(newPage(p)) }
 }
 
-// takePage returns the handler of a transition.
-func (a *API) takePage(t atrium.PageTransition) rest.Handler {
+// transitionPage returns the handler of a transition.
+func (a *API) transitionPage(t atrium.PageTransition) rest.Handler {
 	return func(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 		c, id, err := commandFor[atrium.PageID](r, who, "page_id")
 		if err != nil {
@@ -165,7 +163,7 @@ func (a *API) takePage(t atrium.PageTransition) rest.Handler {
 	}
 }
 
-// commandFor reads a request without members, for what the path names.
+// commandFor decodes a request with an empty body and the identifier in its path.
 func commandFor[T atrium.Identifier](r *rest.Request, who auth.Principal, name string) (atrium.Change, T, error) {
 	c, err := r.Change(who, nil)
 	if err != nil {
@@ -195,8 +193,8 @@ func (a *API) undeletePage(ctx context.Context, who auth.Principal, r *rest.Requ
 func (a *API) schedulePage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var s atrium.Schedule
 	c, err := r.Change(who, func(o *strictjson.Object) {
-		s.PublishAt, s.UnpublishAt = instantIfGiven(o, "publishAt"), instantIfGiven(o, "unpublishAt")
-		needMember(o)
+		s.PublishAt, s.UnpublishAt = optionalTime(o, "publishAt"), optionalTime(o, "unpublishAt")
+		requireMember(o)
 	})
 	if err != nil {
 		return rest.Response{}, err

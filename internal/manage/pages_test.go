@@ -24,8 +24,7 @@ var pageBodies = []string{
 	`{` + brand + `,"name":"n","actions":{}}`, `{` + brand + `,"name":"n","headerActionId":""}`, `{` + brand + `,"name":"n","title":"\u0000"}`,
 }
 
-// There is no brand: of a page that is taken this is the one fault, and stands for
-// its having been taken.
+// The brand does not exist. The fault of brandId alone means that the body was accepted.
 func FuzzCreatePageBody(f *testing.F) {
 	resttest.AddBodies(f, pageBodies...)
 	all := routes(f)
@@ -48,7 +47,7 @@ func FuzzUpdatePageBody(f *testing.F) {
 
 var instant = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$`)
 
-// A day that no calendar has is beyond what a pattern can say.
+// The pattern in the document cannot exclude dates that do not exist.
 func FuzzSchedulePageBody(f *testing.F) {
 	resttest.AddBodies(f, `{"publishAt":"2030-01-01T00:00:00Z"}`, `{"unpublishAt":"2030-01-01T00:00:00.123456+14:00","publishAt":"2029-01-01T00:00:00Z"}`,
 		`{"publishAt":null}`, `{"publishAt":"2030-01-01"}`, `{"publishAt":"2030-01-01T00:00:00,5Z"}`, `{"publishAt":"2030-01-01t00:00:00z"}`)

@@ -7,7 +7,6 @@ import (
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/rest"
-	"atrium/internal/store"
 	"atrium/internal/strictjson"
 )
 
@@ -41,14 +40,14 @@ func newProspectItem(p atrium.Prospect) prospectItem {
 	return item
 }
 
-// A prospect is one with the accounts that it is linked to.
+// A prospect has the accounts that it is linked to.
 type prospect struct {
 	prospectItem
 	AccountIDs        []atrium.AccountID `json:"accountIds"`
 	AccountIDsHasMore bool               `json:"accountIdsHasMore"`
 }
 
-func newProspect(p store.LinkedProspect) prospect {
+func newProspect(p atrium.LinkedProspect) prospect {
 	return prospect{newProspectItem(p.Prospect), p.AccountIDs, p.More}
 }
 
@@ -68,10 +67,10 @@ func (a *API) listProspects(ctx context.Context, who auth.Principal, r *rest.Req
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return listedTo(a.Cursors, found, next, limit, newProspectItem, binding), nil
+	return pageResponseTo(a.Cursors, found, next, limit, newProspectItem, binding), nil
 }
 
-// prospectTexts are the members of a prospect that operators give.
+// prospectTexts are the members of a prospect that operators can set.
 var prospectTexts = []struct {
 	name string
 	of   func(*atrium.Prospect) **string
@@ -84,9 +83,9 @@ var prospectTexts = []struct {
 	{"linkedinProfileUrl", func(p *atrium.Prospect) **string { return &p.LinkedinProfileURL }},
 }
 
-// takeProspect takes the texts of a prospect and returns what sets those that were
-// given. One that is null is unset.
-func takeProspect(o *strictjson.Object) (edit func(*atrium.Prospect)) {
+// decodeProspect decodes the texts of a prospect and returns a function that sets the
+// given ones. null removes a text.
+func decodeProspect(o *strictjson.Object) (edit func(*atrium.Prospect)) {
 	given := map[string]*string{}
 	for _, text := range prospectTexts {
 		if !o.Has(text.name) {
@@ -97,7 +96,7 @@ func takeProspect(o *strictjson.Object) (edit func(*atrium.Prospect)) {
 			given[text.name] = &value
 		}
 	}
-	needMember(o)
+	requireMember(o)
 	return func(p *atrium.Prospect) {
 		for _, text := range prospectTexts {
 			if value, ok := given[text.name]; ok {
@@ -109,7 +108,7 @@ func takeProspect(o *strictjson.Object) (edit func(*atrium.Prospect)) {
 
 func (a *API) createProspect(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var given atrium.Prospect
-	c, err := r.Making(who, func(o *strictjson.Object) { takeProspect(o)(&given) })
+	c, err := r.Making(who, func(o *strictjson.Object) { decodeProspect(o)(&given) })
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -128,7 +127,7 @@ func (a *API) getProspect(ctx context.Context, who auth.Principal, r *rest.Reque
 
 func (a *API) updateProspect(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var edit func(*atrium.Prospect)
-	c, err := r.Change(who, func(o *strictjson.Object) { edit = takeProspect(o) })
+	c, err := r.Change(who, func(o *strictjson.Object) { edit = decodeProspect(o) })
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -136,11 +135,11 @@ func (a *API) updateProspect(ctx context.Context, who auth.Principal, r *rest.Re
 	if err != nil {
 		return rest.Response{}, err
 	}
-	p, err := a.Store.UpdateProspect(ctx, c, id, edit, func(p store.LinkedProspect) error { return r.RequireState(newProspect(p)) })
+	p, err := a.Store.UpdateProspect(ctx, c, id, edit, func(p atrium.LinkedProspect) error { return r.RequireState(newProspect(p)) })
 	return rest.Response{Body: newProspect(p), Tagged: true}, err
 }
 
-// A deletion is the response to one whose data is not yet purged.
+// A deletion is the response to a deletion whose data is not purged yet.
 type deletion struct {
 	Purged bool `json:"purged"`
 }
@@ -154,7 +153,7 @@ func (a *API) deleteProspect(ctx context.Context, who auth.Principal, r *rest.Re
 	if err != nil {
 		return rest.Response{}, err
 	}
-	done, err := a.Store.DeleteProspect(ctx, c, id, unchangedProspect(r))
+	done, err := a.Store.DeleteProspect(ctx, c, id, checkProspect(r))
 	if done {
 		return rest.NoContent, err
 	}
@@ -162,24 +161,24 @@ func (a *API) deleteProspect(ctx context.Context, who auth.Principal, r *rest.Re
 }
 
 func (a *API) linkProspect(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, account, id, err := takeLink(who, r)
+	c, account, id, err := decodeLink(who, r)
 	if err != nil {
 		return rest.Response{}, err
 	}
-	p, err := a.Store.LinkProspect(ctx, c, account, id, unchangedProspect(r))
+	p, err := a.Store.LinkProspect(ctx, c, account, id, checkProspect(r))
 	return rest.Response{Body: newProspect(p), Tagged: true}, err
 }
 
 func (a *API) unlinkProspect(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, account, id, err := takeLink(who, r)
+	c, account, id, err := decodeLink(who, r)
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return rest.NoContent, a.Store.UnlinkProspect(ctx, c, account, id, unchangedProspect(r))
+	return rest.NoContent, a.Store.UnlinkProspect(ctx, c, account, id, checkProspect(r))
 }
 
-// takeLink reads a request about a link.
-func takeLink(who auth.Principal, r *rest.Request) (c atrium.Change, account atrium.AccountID, id atrium.ProspectID, err error) {
+// decodeLink decodes a request about a link.
+func decodeLink(who auth.Principal, r *rest.Request) (c atrium.Change, account atrium.AccountID, id atrium.ProspectID, err error) {
 	if c, err = r.Change(who, nil); err != nil {
 		return c, "", "", err
 	}
@@ -190,7 +189,8 @@ func takeLink(who auth.Principal, r *rest.Request) (c atrium.Change, account atr
 	return c, account, id, err
 }
 
-// unchangedProspect returns what finds a prospect as If-Match says, if there is one.
-func unchangedProspect(r *rest.Request) func(store.LinkedProspect) error {
-	return func(p store.LinkedProspect) error { return r.CheckState(newProspect(p)) }
+// checkProspect returns a function that checks a prospect against If-Match, if the request
+// has it.
+func checkProspect(r *rest.Request) func(atrium.LinkedProspect) error {
+	return func(p atrium.LinkedProspect) error { return r.CheckState(newProspect(p)) }
 }

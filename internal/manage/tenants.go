@@ -28,7 +28,7 @@ func (a *API) listTenants(ctx context.Context, _ auth.Principal, r *rest.Request
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return listed(a.Cursors, found, more, limit, newTenant, func(t atrium.Tenant) *atrium.Position {
+	return pageResponse(a.Cursors, found, more, limit, newTenant, func(t atrium.Tenant) *atrium.Position {
 		return atrium.PositionAt(0, t.ID)
 	}, binding), nil
 }
@@ -61,7 +61,7 @@ func (a *API) getTenant(ctx context.Context, _ auth.Principal, r *rest.Request) 
 	return rest.Response{Body: newTenant(t)}, err
 }
 
-// ownTenant shows the tenant that the request is for.
+// ownTenant returns the tenant that the request is for.
 func (a *API) ownTenant(ctx context.Context, who auth.Principal, _ *rest.Request) (rest.Response, error) {
 	t, err := a.Store.Tenant(ctx, who.TenantID)
 	return rest.Response{Body: newTenant(t)}, err
@@ -70,8 +70,8 @@ func (a *API) ownTenant(ctx context.Context, who auth.Principal, _ *rest.Request
 func (a *API) updateTenant(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name *string
 	c, err := r.Change(who, func(o *strictjson.Object) {
-		name = textIfGiven(o, "name", checkName)
-		needMember(o)
+		name = optionalText(o, "name", checkName)
+		requireMember(o)
 	})
 	if err != nil {
 		return rest.Response{}, err

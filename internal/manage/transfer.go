@@ -23,7 +23,7 @@ type report struct {
 func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
 	o := transfer.Options{
-		Actor: who.Actor(), RequestID: r.ID(), FromLine: int(lineOf(q, "fromLine")),
+		Actor: who.Actor(), RequestID: r.ID(), FromLine: int(numberParameter(q, "fromLine")),
 		MaxLine: int(a.MaxLine), MaxPage: a.MaxLine > 0,
 		Limits: transfer.Limits{
 			Acquire: r.AcquireHeavy, Reserve: r.Reserve, Recheck: r.Recheck,
@@ -50,22 +50,22 @@ func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Reques
 		return err
 	})
 	if err != nil {
-		return rest.Response{}, stopped(err, o.Check)
+		return rest.Response{}, importError(err, o.Check)
 	}
 	return rest.Response{Body: report(done)}, nil
 }
 
-// stopped is the error that ended an import, with how to go on. The pointer of a fault
-// begins with the number of its line.
-func stopped(err error, check bool) error {
-	goOn := func(from int) string {
+// importError returns the error for an import that ended early, and says how to resume.
+// The pointer of a fault begins with its line number.
+func importError(err error, check bool) error {
+	resume := func(from int) string {
 		if check {
 			return "Nothing was stored: this was a check."
 		}
-		return fmt.Sprintf("What comes before line %d is stored, and nothing from there on: go on with fromLine=%d.", from, from)
+		return fmt.Sprintf("All lines before line %d are stored: resume with fromLine=%d.", from, from)
 	}
 	if line, ok := errors.AsType[*transfer.LineError](err); ok {
-		e := atrium.Errorf(atrium.CodeInvalidRequest, "Line %d cannot be taken. %s", line.Line, goOn(line.ResumeFrom))
+		e := atrium.Errorf(atrium.CodeInvalidRequest, "Line %d was rejected. %s", line.Line, resume(line.ResumeFrom))
 		for _, f := range line.Faults {
 			f.In, f.Where = atrium.InBody, fmt.Sprintf("/%d%s", line.Line, f.Where)
 			e.Faults = append(e.Faults, f)
@@ -81,20 +81,20 @@ func stopped(err error, check bool) error {
 	}
 	switch e, public := errors.AsType[*atrium.Error](stop.Err); {
 	case errors.Is(stop.Err, rest.ErrStopping), errors.Is(stop.Err, context.Canceled):
-		return atrium.Errorf(atrium.CodeUnavailable, "The import was broken off. %s", goOn(stop.ResumeFrom)).Because(stop.Err)
+		return atrium.Errorf(atrium.CodeUnavailable, "The import was interrupted. %s", resume(stop.ResumeFrom)).Because(stop.Err)
 	case public && (stop.Reading || e.Code == atrium.CodeUnauthenticated || e.Code == atrium.CodeForbidden):
-		return atrium.Errorf(e.Code, "%s %s", e.Detail, goOn(stop.ResumeFrom)).Because(stop.Err)
+		return atrium.Errorf(e.Code, "%s %s", e.Detail, resume(stop.ResumeFrom)).Because(stop.Err)
 	case stop.Reading:
-		e := atrium.Errorf(atrium.CodeInvalidRequest, "The body ended before it was complete. %s", goOn(stop.ResumeFrom))
+		e := atrium.Errorf(atrium.CodeInvalidRequest, "The body ended before it was complete. %s", resume(stop.ResumeFrom))
 		e.Faults = []atrium.Fault{{In: atrium.InBody, Detail: "ended before it was complete"}}
 		return e.Because(stop.Err)
 	case public && e.Code == atrium.CodeUnavailable:
-		return atrium.Errorf(atrium.CodeUnavailable, "The import was broken off. %s", goOn(stop.ResumeFrom)).Because(stop.Err)
+		return atrium.Errorf(atrium.CodeUnavailable, "The import was interrupted. %s", resume(stop.ResumeFrom)).Because(stop.Err)
 	}
 	return err
 }
 
-// openStream calls f, which imports or exports, unless too many are open.
+// openStream calls f, an import or export, unless too many are in progress.
 func openStream(ctx context.Context, open *limit.Semaphore[atrium.TenantID], tenant atrium.TenantID, f func() error) error {
 	if open.Acquire(ctx, tenant) != nil {
 		return atrium.Unavailable(rest.ErrStreams)
@@ -113,7 +113,7 @@ func (a *API) exportData(ctx context.Context, who auth.Principal, r *rest.Reques
 }
 
 func (a *API) transferRoutes() []rest.Route {
-	in := changing(http.MethodPost, "/import", atrium.ScopeManage, a.importData)
+	in := write(http.MethodPost, "/import", atrium.ScopeManage, a.importData)
 	in.Consumes = rest.Lines
-	return []rest.Route{in, streaming("/export", a.exportData)}
+	return []rest.Route{in, stream("/export", a.exportData)}
 }

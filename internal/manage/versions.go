@@ -10,12 +10,11 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/jsonpatch"
 	"atrium/internal/rest"
-	"atrium/internal/store"
 	"atrium/internal/strictjson"
 )
 
-// A version has its content where it is read alone. That never changes, so the
-// entity tag of a version is made of all the rest.
+// A version has its content only where it is read alone. The content never changes, so the
+// entity tag of a version covers everything else.
 type version struct {
 	ID            atrium.VersionID  `json:"id"`
 	TenantID      atrium.TenantID   `json:"tenantId"`
@@ -28,15 +27,14 @@ type version struct {
 	Content       jsontext.Value    `json:"content,omitzero"`
 }
 
-func newVersion(v store.PublishedVersion) version {
+func newVersion(v atrium.PublishedVersion) version {
 	return version{
 		ID: v.ID, TenantID: v.TenantID, AudienceID: v.AudienceID, VersionNumber: v.Number,
 		Archived: v.Archived, Published: v.Published, Note: v.Note, CreatedAt: v.CreatedAt,
 	}
 }
 
-// pathVersion returns the audience and the number of the version that the path
-// names.
+// pathVersion returns the audience and the version number in the path.
 func pathVersion(r *rest.Request) (page atrium.PageID, id atrium.AudienceID, number int64, err error) {
 	if page, id, err = pathAudience(r); err != nil {
 		return page, id, 0, err
@@ -68,7 +66,7 @@ func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return listed(a.Cursors, found, more, limit, newVersion, func(v store.PublishedVersion) *atrium.Position {
+	return pageResponse(a.Cursors, found, more, limit, newVersion, func(v atrium.PublishedVersion) *atrium.Position {
 		return atrium.PositionAt(atrium.Time(v.Number), v.ID)
 	}, binding), nil
 }
@@ -77,7 +75,7 @@ func (a *API) createVersion(ctx context.Context, who auth.Principal, r *rest.Req
 	var content []byte
 	var note string
 	c, err := r.Making(who, func(o *strictjson.Object) {
-		if content = jsonIfGiven(o.Value("content")); content == nil {
+		if content = compactJSON(o.Value("content")); content == nil {
 			o.Fault("content", "is required")
 		}
 		note, _ = o.Text("note", strictjson.Optional, func(text string) string { return atrium.CheckText(text, 0, atrium.MaxNote) })
@@ -108,8 +106,9 @@ func (a *API) getVersion(ctx context.Context, who auth.Principal, r *rest.Reques
 	return rest.Response{Body: view, ETag: tag}, err
 }
 
-// maxCompared is how large the contents of two versions that are compared may be together,
-// in bytes: it takes several times as much, and some tens of milliseconds for each MiB.
+// maxCompared is the maximum size of the contents of two versions that are compared, added
+// up, in bytes. A comparison takes several times as much memory, and some tens of
+// milliseconds per MiB.
 const maxCompared = 4 << 20
 
 type comparison struct {
@@ -135,7 +134,7 @@ func (a *API) compareVersions(ctx context.Context, who auth.Principal, r *rest.R
 	if err != nil {
 		return rest.Response{}, err
 	}
-	answer := comparison{From: from, To: to}
+	response := comparison{From: from, To: to}
 	var contents [2][]byte
 	for i, number := range []int64{from, to} {
 		v, err := a.Store.Version(ctx, who.TenantID, page, id, number)
@@ -149,13 +148,14 @@ func (a *API) compareVersions(ctx context.Context, who auth.Principal, r *rest.R
 	if len(contents[0])+len(contents[1]) > maxCompared {
 		return rest.Response{}, atrium.Errorf(atrium.CodeConflict, "Versions with more than %d bytes of content together cannot be compared.", maxCompared)
 	}
-	answer.Patch, err = jsonpatch.Diff(contents[0], contents[1])
-	return rest.Response{Body: answer}, err
+	response.Patch, err = jsonpatch.Diff(contents[0], contents[1])
+	return rest.Response{Body: response}, err
 }
 
-// checkVersion returns the check for a change of a version that may name its state.
-func checkVersion(r *rest.Request) func(store.PublishedVersion) error {
-	return func(v store.PublishedVersion) error { return r.CheckState(newVersion(v)) }
+// checkVersion returns a function that checks a version against If-Match, if the request
+// has it.
+func checkVersion(r *rest.Request) func(atrium.PublishedVersion) error {
+	return func(v atrium.PublishedVersion) error { return r.CheckState(newVersion(v)) }
 }
 
 func (a *API) publishVersion(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -171,7 +171,7 @@ func (a *API) publishVersion(ctx context.Context, who auth.Principal, r *rest.Re
 	return rest.Response{Body: newVersion(v), Tagged: true}, err
 }
 
-// archiveVersion returns the handler that archives a version, or restores it.
+// archiveVersion returns the handler that archives or restores a version.
 func (a *API) archiveVersion(archived bool) rest.Handler {
 	return func(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 		c, err := r.Change(who, nil)

@@ -87,6 +87,30 @@ func (r *Request) AcquireChange(ctx context.Context, large bool) (release func()
 	return func() { places.Release(r.tenant) }, nil
 }
 
+// A large change that takes longer than longChange keeps its place for largePause times as long
+// after it has ended: a tenant that makes such changes continuously leaves most of the only writer
+// of SQLite to others.
+const (
+	longChange = 10 * time.Millisecond
+	largePause = 3
+)
+
+// admitChange is AcquireChange for a change of one resource, with a pause after a long one.
+func (r *Request) admitChange(ctx context.Context, large bool) (func(), error) {
+	release, err := r.AcquireChange(ctx, large)
+	if err != nil || !large {
+		return release, err
+	}
+	began := time.Now()
+	return func() {
+		if took := time.Since(began); took > longChange {
+			time.AfterFunc(largePause*took, release)
+			return
+		}
+		release()
+	}, nil
+}
+
 // DecodeBody calls f, which decodes the body of the request: as heavy work if the body is
 // large.
 func (r *Request) DecodeBody(ctx context.Context, f func() error) error {

@@ -310,3 +310,32 @@ type tenantKeys struct{}
 func (tenantKeys) Authenticate(_ context.Context, _ netip.Addr, text string) (auth.Principal, error) {
 	return auth.Principal{TenantID: atrium.TenantID(text), Scopes: atrium.Scopes{atrium.ScopeManage}}, nil
 }
+
+func TestTenantPausesAfterALongChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		places := func() *limit.Semaphore[atrium.TenantID] {
+			return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2, Waiting: 1})
+		}
+		r := &Request{session: session{limits: &Limits{Changes: places(), LargeChanges: places()}, tenant: "a", writer: httptest.NewRecorder()}}
+		for _, c := range []struct {
+			large bool
+			takes time.Duration
+			pause time.Duration
+		}{{true, time.Second, 3 * time.Second}, {true, 5 * time.Millisecond, 0}, {false, time.Second, 0}} {
+			release, err := r.admitChange(t.Context(), c.large)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(c.takes)
+			release()
+			ended := time.Now()
+			if release, err = r.admitChange(t.Context(), c.large); err != nil {
+				t.Fatal(err)
+			}
+			if waited := time.Since(ended); waited != c.pause {
+				t.Errorf("after a change of %v, large: %v, the next one waited for %v, want %v", c.takes, c.large, waited, c.pause)
+			}
+			release()
+		}
+	})
+}

@@ -14,7 +14,7 @@ import (
 // ChangeBy returns the change that the request asks for, without an idempotency key, for
 // handlers that decode the request themselves.
 func (r *Request) ChangeBy(who auth.Principal) atrium.Change {
-	return atrium.Change{TenantID: who.TenantID, Actor: who.Actor(), RequestID: r.id, Admit: r.AcquireChange}
+	return atrium.Change{TenantID: who.TenantID, Actor: who.Actor(), RequestID: r.id, Admit: r.admitChange}
 }
 
 // Change decodes a request for a change strictly: decode must take every member of the body,

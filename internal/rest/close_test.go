@@ -16,7 +16,7 @@ import (
 )
 
 // A connection of HTTP/1.1 ends with a body that was not read to its end. One of HTTP/2
-// has other requests under way.
+// has other requests in flight.
 func TestRefusedBodyClosesOnlyAnHTTP1Connection(t *testing.T) {
 	kit := &rest.API{Keys: anyone{atrium.ScopeLogsWrite}, Log: slog.New(slog.DiscardHandler), MaxBody: 4, MaxStream: 1 << 20}
 	handle := func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {

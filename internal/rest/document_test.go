@@ -42,7 +42,7 @@ func (d *document) write(w io.Writer) (string, error) {
 	return "tag-1", nil
 }
 
-// handler serves the document to whoever asks for it.
+// handler serves the document without authentication.
 func (d *document) handler() http.Handler {
 	kit := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler)}
 	handle := func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {

@@ -17,6 +17,21 @@ import (
 // no total time limit.
 const streamTimeout = time.Minute
 
+// minDownloadRate is how many bytes per second the client of a download must receive on average,
+// after streamTimeout and apart from the time that the server needs. A download of a server's
+// database holds a snapshot, which keeps VACUUM from removing rows of any tenant.
+const minDownloadRate = 1 << 20
+
+// slowestDownload is how many bytes per second a download must send on average after maxPause,
+// with the time that the server needs. A tenant may delay that with other requests.
+const (
+	slowestDownload = 256 << 10
+	maxPause        = 5 * time.Minute
+)
+
+// errSlow is the error of a download that is below one of these rates.
+var errSlow = fmt.Errorf("the client received less than %d bytes per second, or all less than %d", minDownloadRate, slowestDownload)
+
 // An upload is a body that is read while it arrives.
 type upload struct {
 	rechecker
@@ -128,6 +143,9 @@ type download struct {
 	control *http.ResponseController
 	ctx     context.Context
 	begun   bool
+	began   time.Time
+	sent    int64         // bytes
+	waited  time.Duration // for the client
 
 	mu sync.Mutex // held while a deadline is set, so that stop sets the last one
 }
@@ -158,16 +176,24 @@ func (d *download) Write(b []byte) (int, error) {
 	if !d.begun {
 		d.begin()
 	}
+	left := streamTimeout + time.Duration(d.sent/minDownloadRate)*time.Second - d.waited
+	began := time.Now()
+	if left <= 0 || began.Sub(d.began) > maxPause+time.Duration(d.sent/slowestDownload)*time.Second {
+		return 0, errSlow
+	}
 	d.mu.Lock()
 	err := context.Cause(d.ctx)
 	if err == nil {
-		err = d.control.SetWriteDeadline(time.Now().Add(streamTimeout))
+		err = d.control.SetWriteDeadline(began.Add(min(left, streamTimeout)))
 	}
 	d.mu.Unlock()
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
-	return d.w.Write(b)
+	n, err := d.w.Write(b)
+	d.sent += int64(n)
+	d.waited += time.Since(began)
+	return n, err
 }
 
 // writeStream sends a streamed response. An error before the first byte becomes a problem.
@@ -178,6 +204,7 @@ func (a *API) writeStream(w http.ResponseWriter, r *http.Request, response Respo
 	defer cancel(nil)
 	d := &download{
 		rechecker: rechecker{response.recheck, time.Now()}, w: w, control: http.NewResponseController(w), ctx: ctx,
+		began: time.Now(),
 	}
 	defer a.whenStopping(func() {
 		cancel(ErrStopping)

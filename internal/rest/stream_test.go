@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"atrium"
@@ -177,5 +178,59 @@ func TestStreamsEndWhenTheServerStops(t *testing.T) {
 	}
 	if err := <-out; err == nil {
 		t.Error("the download came to its end")
+	}
+}
+
+// A slowClient receives bytes at a fixed rate.
+type slowClient struct {
+	httptest.ResponseRecorder
+	rate int // bytes per second
+}
+
+func (c *slowClient) Write(b []byte) (int, error) {
+	time.Sleep(time.Duration(len(b)) * time.Second / time.Duration(c.rate))
+	return len(b), nil
+}
+
+func TestDownloadEndsIfItsClientIsTooSlow(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		rate   int           // bytes per second that the client receives
+		server time.Duration // how long the server takes for each MiB
+		done   bool
+	}{
+		{"a fast client", 2 << 20, 0, true},
+		{"a slow client", 512 << 10, 0, false},
+		{"a slow server", 2 << 20, 3 * time.Second, true},
+		{"a very slow server", 2 << 20, 10 * time.Second, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sent := 0
+				kit := &rest.API{Keys: anyone{atrium.ScopePagesRead}, Log: slog.New(slog.DiscardHandler)}
+				handler := kit.Handler([]rest.Route{{
+					Method: http.MethodGet, Pattern: "/out", Scope: atrium.ScopePagesRead, Produces: rest.Lines,
+					Handle: func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
+						return rest.Response{Stream: func(w io.Writer) error {
+							for range 200 {
+								time.Sleep(c.server)
+								n, err := w.Write(make([]byte, 1<<20))
+								if sent += n; err != nil {
+									return err
+								}
+							}
+							return nil
+						}}, nil
+					},
+				}}, nil)
+				defer func() {
+					aborted := recover() != nil
+					if aborted == c.done || (sent == 200<<20) != c.done {
+						t.Errorf("aborted: %v after %d MiB", aborted, sent>>20)
+					}
+				}()
+				handler.ServeHTTP(&slowClient{*httptest.NewRecorder(), c.rate}, httptest.NewRequest(http.MethodGet, "/out", http.NoBody))
+			})
+		})
 	}
 }

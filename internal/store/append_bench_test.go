@@ -15,8 +15,8 @@ import (
 	"atrium/internal/store"
 )
 
-// BenchmarkAppend measures what a commit of entries for random ones of 10,000 accounts
-// costs a file on a disk, by how many entries it holds.
+// BenchmarkAppend measures the cost of a commit by how many entries it has, on a file. The
+// entries go to random ones of 10,000 accounts.
 func BenchmarkAppend(b *testing.B) {
 	const accounts = 10_000
 	s, err := store.Open(b.Context(), "sqlite:"+filepath.Join(b.TempDir(), "bench.db"), store.Options{})

@@ -14,9 +14,9 @@ import (
 	"atrium/internal/store"
 )
 
-// An export may wait for its taker for hours. A read transaction that was open
-// all that time would keep the write-ahead log growing.
-func TestTheLogStartsOverWhileAnExportWaits(t *testing.T) {
+// The client of an export may read slowly for hours. A read transaction that stayed open all that
+// time would let the write-ahead log grow.
+func TestTheWALIsResetDuringASlowExport(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	s, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
 	if err != nil {
@@ -69,7 +69,7 @@ func TestTheLogStartsOverWhileAnExportWaits(t *testing.T) {
 		write()
 		return sqlitex.ExecuteTransient(other, "PRAGMA wal_checkpoint(TRUNCATE)", &sqlitex.ExecOptions{ResultFunc: func(row *sqlite.Stmt) error {
 			if busy, left := row.ColumnInt(0), row.ColumnInt(1); busy != 0 || left != 0 {
-				t.Errorf("at record %d the log does not start over: busy %d, %d pages are left", emitted, busy, left)
+				t.Errorf("at record %d the WAL is not reset: busy %d, %d pages are left", emitted, busy, left)
 			}
 			return nil
 		}})
@@ -77,6 +77,6 @@ func TestTheLogStartsOverWhileAnExportWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if emitted != 10 {
-		t.Errorf("%d records, want the 10 that were there", emitted)
+		t.Errorf("%d records, want the 10 from before the export", emitted)
 	}
 }

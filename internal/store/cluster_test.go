@@ -11,8 +11,8 @@ import (
 	"atrium/internal/store/storetest"
 )
 
-// clusterEngine is a cluster of servers at an address, each database a schema of its
-// own there.
+// clusterEngine is a database on a server or cluster at an address. Each test database is a
+// schema in it.
 func clusterEngine(address string, distributed bool, wrap func(engine.DB) engine.DB) storetest.Engine {
 	return storetest.Engine{Name: "postgres", Distributed: distributed, New: func(t *testing.T) func() engine.DB {
 		var options postgres.Options

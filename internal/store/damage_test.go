@@ -13,9 +13,8 @@ import (
 	"atrium/internal/store"
 )
 
-// A bit that flips in what says where a page has its rows is found, in whichever table
-// or index it is.
-func TestAFlippedBitInTheStructureOfATableIsFound(t *testing.T) {
+// Check finds a flipped bit in the header of a B-tree page, in every table and index.
+func TestAFlippedBitInABTreeHeaderIsFound(t *testing.T) {
 	const pageBytes = 4096
 	rng := rand.New(rand.NewPCG(1, 2))
 	sound := filepath.Join(t.TempDir(), "sound.db")
@@ -37,14 +36,14 @@ func TestAFlippedBitInTheStructureOfATableIsFound(t *testing.T) {
 	for name, root := range rootsOf(t, sound) {
 		roots++
 		damaged := append([]byte(nil), content...)
-		bit := 8 + rng.IntN(7*8) // of the header (https://www.sqlite.org/fileformat.html, 1.6)
+		bit := 8 + rng.IntN(7*8) // in the page header (https://www.sqlite.org/fileformat.html, 1.6)
 		damaged[(root-1)*pageBytes+int64(bit/8)] ^= 1 << (bit % 8)
 		path := filepath.Join(t.TempDir(), "damaged.db")
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if found, err := checkFile(t, path); err == nil && len(found) == 0 {
-			t.Errorf("bit %d of %s was flipped, and nobody saw it", bit, name)
+			t.Errorf("flipped bit %d of %s was not found", bit, name)
 		}
 	}
 	if roots < 30 {
@@ -52,7 +51,7 @@ func TestAFlippedBitInTheStructureOfATableIsFound(t *testing.T) {
 	}
 }
 
-// checkFile opens a database and checks it whole, if it is opened.
+// checkFile opens a database and runs a full check. An error of either is returned.
 func checkFile(t *testing.T, path string) ([]store.Problem, error) {
 	t.Helper()
 	s, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
@@ -63,7 +62,7 @@ func checkFile(t *testing.T, path string) ([]store.Problem, error) {
 	return s.Check(t.Context(), true)
 }
 
-// rootsOf returns the page that each table and index begins on, counted from 1.
+// rootsOf returns the number of the root page of each table and index.
 func rootsOf(t *testing.T, path string) map[string]int64 {
 	t.Helper()
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)

@@ -12,10 +12,10 @@ import (
 	"atrium/internal/store/engine/postgres"
 )
 
-// Citus is no part of the tests' server. What it is asked to do is recorded here by
-// functions of its names, which keep to its rules: a table is distributed once, and
-// after those that it refers to; what refers to a copied table is added to the catalog. `make test-citus` runs against a real one.
-const recordsCitus = `
+// The test server does not have Citus. Functions with the names of those of Citus record the
+// calls and enforce its rules: a table is distributed once, and after the tables that it refers
+// to. A table that refers to a copied one is added to the catalog. `make test-citus` runs against a real cluster.
+const fakeCitus = `
 	CREATE TABLE pg_dist_partition (logicalrelid regclass, partmethod text, partkey text, colocated text, repmodel text, n serial);
 	CREATE FUNCTION keep_rules(t regclass) RETURNS void LANGUAGE plpgsql AS $$
 	BEGIN
@@ -55,22 +55,22 @@ func TestEveryTableIsDistributedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	script(recordsCitus)
+	script(fakeCitus)
 	script("DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET test.fails = yes'; END $$")
 	interrupted := open()
 	before, err := store.New(interrupted, time.Now).Distribute(t.Context())
 	if err == nil || len(before) == 0 || slices.Contains(before, "entries") || interrupted.Traits().Sharded {
-		t.Fatalf("what fails in the middle did %v, %v", before, err)
+		t.Fatalf("the interrupted run distributed %v, %v", before, err)
 	}
 	after, err := s.Distribute(t.Context())
 	if err != nil || !slices.Contains(after, "entries") || !db.Traits().Sharded {
-		t.Fatalf("the run after it did %v, %v", after, err)
+		t.Fatalf("the next run distributed %v, %v", after, err)
 	}
 	if again, err := s.Distribute(t.Context()); err != nil || len(again) > 0 {
-		t.Errorf("a third did %v, %v", again, err)
+		t.Errorf("a third run distributed %v, %v", again, err)
 	}
 	if !open().Traits().Sharded {
-		t.Error("a node that is started now does not know it")
+		t.Error("a node that starts now does not report a sharded database")
 	}
 
 	var got, tables []string
@@ -89,28 +89,28 @@ func TestEveryTableIsDistributedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got) != len(tables) {
-		t.Errorf("distributed are %q, of the tables %q", got, tables)
+		t.Errorf("the distributed tables are %q, want %q", got, tables)
 	}
 	for _, line := range got {
 		name, how, _ := strings.Cut(line, " ")
 		switch {
-		case slices.Contains(shared, name):
+		case slices.Contains(sharedTables, name):
 			if how != "n" {
 				t.Errorf("%s is %q, want a copy on each server", name, how)
 			}
 		case name == "accounts":
 			if how != "h tenant_id default" {
-				t.Errorf("%s is %q, want it spread by tenant", name, how)
+				t.Errorf("%s is %q, want it distributed by tenant", name, how)
 			}
 		default:
 			if how != "h tenant_id accounts" {
-				t.Errorf("%s is %q, want it spread by tenant together with the accounts", name, how)
+				t.Errorf("%s is %q, want it distributed by tenant together with the accounts", name, how)
 			}
 		}
 	}
 }
 
-func TestAFileIsNotDistributed(t *testing.T) {
+func TestSQLiteCannotBeDistributed(t *testing.T) {
 	db := sqliteEngine(func(db engine.DB) engine.DB { return db }).New(t)()
 	s := store.New(db, time.Now)
 	if _, err := s.Migrate(t.Context()); err != nil {

@@ -14,8 +14,8 @@ import (
 	"atrium/internal/store"
 )
 
-// BenchmarkErase measures how long it takes until the erasure of an account with 10 entries
-// is complete, by how many entries a file on a disk has.
+// BenchmarkErase measures the time until the erasure of an account with 10 entries is complete,
+// by how many entries the file has.
 func BenchmarkErase(b *testing.B) {
 	for _, entries := range []int{5_000, 100_000} {
 		b.Run(fmt.Sprintf("entries=%d", entries), func(b *testing.B) { benchmarkErase(b, entries) })
@@ -71,7 +71,7 @@ func benchmarkErase(b *testing.B, entries int) {
 		}
 	}
 	next := entries
-	erase(appendTo(func() int { return next }, 10)) // the first purge has more to do
+	erase(appendTo(func() int { return next }, 10)) // the first purge takes longer
 	for b.Loop() {
 		b.StopTimer()
 		next++

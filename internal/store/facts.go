@@ -6,35 +6,36 @@ import (
 
 	"atrium"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
 )
 
-// A Server is how a database server is set up.
+// A Server describes the settings of a database server.
 type Server = engine.Server
 
 // A Cluster is the state of the servers and tables of a cluster.
 type Cluster = engine.Cluster
 
-// Server returns how the database server is set up, nil for an embedded database.
+// Server returns the settings of the database server, or nil for an embedded database.
 func (s *Store) Server(ctx context.Context) (*Server, error) {
-	server, err := s.db.Server(ctx)
+	server, err := s.db.Engine.Server(ctx)
 	if err == nil && server != nil && server.Cluster != nil {
 		server.Cluster.NotDistributed = slices.DeleteFunc(server.Cluster.NotDistributed, func(table string) bool {
 			return !slices.Contains(tables.Copied, table) && !slices.Contains(tables.Sharded, table)
 		})
 	}
-	return server, public(err)
+	return server, kernel.Public(err)
 }
 
-// newestOf is how many tenants NewestInstant looks at, the newest ones. Each is asked for
-// by itself, as every statement keeps to one tenant: that is a round trip to a server.
+// newestOf is how many tenants NewestInstant looks at, newest first. It runs one query for each,
+// because every statement must name one tenant: that is a round trip to a server each.
 const newestOf = 100
 
-// NewestInstant returns the latest of the instants that clocks of this service have given:
-// to uses of keys, and to the newest change of each tenant. An entry may have been imported
-// with any. 0 if there is nothing. The schema is up to date.
+// NewestInstant returns the latest instant that a clock of this service has stored as the last
+// use of a key or as the time of a tenant's newest change, or 0 if there is none. Imported
+// records do not count: they can have any instant. The schema must be up to date.
 func (s *Store) NewestInstant(ctx context.Context) (newest atrium.Time, err error) {
 	latest := func(sql string, args ...any) error {
-		return s.query(ctx, sql, args, func(r engine.Row) error {
+		return s.db.Query(ctx, sql, args, func(r engine.Row) error {
 			newest = max(newest, atrium.Time(r.Int(0)))
 			return nil
 		})
@@ -47,7 +48,7 @@ func (s *Store) NewestInstant(ctx context.Context) (newest atrium.Time, err erro
 		return 0, err
 	}
 	for _, t := range append(tenants, atrium.Tenant{ID: atrium.OperatorChain}) {
-		if err := latest("SELECT at FROM audit WHERE tenant_id = $1 ORDER BY number DESC LIMIT 1", idArg(t.ID)); err != nil {
+		if err := latest("SELECT at FROM audit WHERE tenant_id = $1 ORDER BY number DESC LIMIT 1", kernel.IDArg(t.ID)); err != nil {
 			return 0, err
 		}
 	}

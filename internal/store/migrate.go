@@ -7,40 +7,43 @@ import (
 	"slices"
 
 	"atrium"
+	"atrium/internal/store/accounts"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
 	"atrium/internal/store/migrations"
 )
 
-// tables are those of the schema, but for the one that says which migrations there
-// were.
+// tables are all tables of the schema except schema_migrations.
 var tables = engine.Tables{
-	Copied: []string{"settings", "tenants", "api_keys", "schedules", "erasures"}, // what is found across tenants
+	Copied: []string{"settings", "tenants", "api_keys", "schedules", "erasures"}, // those that are searched across tenants
 	Sharded: []string{
 		"accounts", "long_domains", "prospects", "account_prospects", "search_terms", "entries", "moves", "moved_entries",
 		"brands", "pages", "audiences", "versions", "audit", "audit_heads", "requests",
 	},
 }
 
-// steps are what migrations do behind their SQL, by number.
+// steps run after the SQL of the migration with the number, in its transaction.
 var steps = map[int64]func(engine.Tx) error{
-	3: indexAll,
+	3: accounts.IndexAll,
 }
 
-// Distribute spreads what tenants have over the servers of a cluster, by tenant,
-// and returns the tables that were not yet. Nodes that are running go on with a
-// database that they took for a single one: they must be started again.
+const createMigrationsTable = `CREATE TABLE IF NOT EXISTS schema_migrations (
+	number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)`
+
+// Distribute distributes the tables of tenants over the servers of a Citus cluster, by tenant,
+// and returns the tables that were not distributed before. Nodes that are running treat the
+// database as a single server until they are restarted.
 func (s *Store) Distribute(ctx context.Context) (done []string, err error) {
-	done, err = s.db.Distribute(ctx, tables)
-	return done, public(err)
+	done, err = s.db.Engine.Distribute(ctx, tables)
+	return done, kernel.Public(err)
 }
 
-// Migrate brings the schema up to date and returns the names of the migrations
-// that it ran. Each runs in a transaction of its own, on one node however many
-// ask for it; the others wait. What it adds to a distributed database is
-// distributed. It refuses a database that a newer binary has migrated by more than
-// one step.
+// Migrate brings the schema up to date and returns the names of the migrations that it ran. Each
+// migration runs once, in its own transaction; concurrent callers wait. New tables of a
+// distributed database are distributed. Migrate refuses a database that a newer binary has
+// migrated by more than one step.
 func (s *Store) Migrate(ctx context.Context) ([]string, error) {
-	all, err := migrations.For(s.db.Name())
+	all, err := migrations.For(s.db.Engine.Name())
 	if err != nil {
 		return nil, err
 	}
@@ -54,18 +57,17 @@ func (s *Store) Migrate(ctx context.Context) ([]string, error) {
 			ran = append(ran, fmt.Sprintf("%04d_%s", m.Number, m.Name))
 		}
 	}
-	if s.db.Traits().Sharded { // also what an interrupted migration has left
+	if s.db.Engine.Traits().Sharded { // also what an interrupted migration has left
 		_, err = s.Distribute(ctx)
 	}
 	return ran, err
 }
 
-// migrate runs m unless the database has it, and reports whether it did.
+// migrate runs m unless the database has it, and reports whether it ran.
 func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int64) (did bool, err error) {
-	err = public(s.db.Migrate(ctx, func(tx engine.Tx) error {
+	err = kernel.Public(s.db.Engine.Migrate(ctx, func(tx engine.Tx) error {
 		did = false
-		if err := tx.Script(`CREATE TABLE IF NOT EXISTS schema_migrations (
-			number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)`); err != nil {
+		if err := tx.Script(createMigrationsTable); err != nil {
 			return err
 		}
 		var at int64
@@ -88,7 +90,7 @@ func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int6
 		}
 		did = true
 		_, err := tx.Exec("INSERT INTO schema_migrations (number, name, applied_at) VALUES ($1, $2, $3)",
-			m.Number, m.Name, int64(atrium.At(s.now())))
+			m.Number, m.Name, int64(atrium.At(s.db.Now())))
 		return err
 	}))
 	return did, err
@@ -106,26 +108,25 @@ func tooNew(at, newest int64) error {
 // Schema returns the newest migration that the database has, 0 for none, and the newest
 // that this binary has for it.
 func (s *Store) Schema(ctx context.Context) (at, newest int64, err error) {
-	all, err := migrations.For(s.db.Name())
+	all, err := migrations.For(s.db.Engine.Name())
 	if err != nil {
 		return 0, 0, err
 	}
-	names, err := s.db.Tables(ctx)
+	names, err := s.db.Engine.Tables(ctx)
 	if err == nil && slices.Contains(names, "schema_migrations") { // which the first migration makes
-		err = s.find(ctx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) })
+		err = s.db.Find(ctx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) })
 	}
-	return at, int64(len(all)), public(err)
+	return at, int64(len(all)), kernel.Public(err)
 }
 
-// Migrated returns an error that says what to do unless the schema is one that
-// this binary can work with.
+// Migrated returns an error that says how to fix it if this binary cannot use the schema.
 func (s *Store) Migrated(ctx context.Context) error {
-	all, err := migrations.For(s.db.Name())
+	all, err := migrations.For(s.db.Engine.Name())
 	if err != nil {
 		return err
 	}
 	var at int64
-	err = s.find(ctx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) })
+	err = s.db.Find(ctx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) })
 	if err == nil && at < int64(len(all)) {
 		err = fmt.Errorf("the database has migration %d of %d", at, len(all))
 	}

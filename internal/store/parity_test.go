@@ -13,11 +13,11 @@ import (
 	"atrium/internal/store/migrations"
 )
 
-// The schema is written once for each engine. These tests hold the two to each
-// other, and to what lets the data of tenants be spread over servers.
+// The schema is written separately for each engine. These tests compare the two, and check that
+// the tables of tenants can be distributed by tenant.
 
-// A schema is the columns and the indexes of a database, each by its name after
-// the table's, described in one way for all engines.
+// A schema has a description of each column and index of a database, the same for all engines, by
+// the names of the table and of the column or index.
 type schema map[string]string
 
 func schemaOf(t *testing.T, db engine.DB, columns, indexes string) schema {
@@ -33,7 +33,7 @@ func schemaOf(t *testing.T, db engine.DB, columns, indexes string) schema {
 		t.Fatal(err)
 	}
 	if err := db.Query(t.Context(), indexes, nil, func(r engine.Row) error {
-		key := "index " + r.Text(0) + " of " + r.Text(1) // one column a row, in their order
+		key := "index " + r.Text(0) + " of " + r.Text(1) // one row for each column, in order
 		if found[key] != "" {
 			found[key] += ", "
 		}
@@ -45,7 +45,7 @@ func schemaOf(t *testing.T, db engine.DB, columns, indexes string) schema {
 	return found
 }
 
-func TestTheEnginesHaveOneSchema(t *testing.T) {
+func TestBothEnginesHaveTheSameSchema(t *testing.T) {
 	sqlite := schemaOf(t, sqliteEngine(func(db engine.DB) engine.DB { return db }).New(t)(),
 		`SELECT m.name, c.name, c.type || CASE WHEN c."notnull" THEN ' NOT NULL' ELSE '' END
 			FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`,
@@ -63,8 +63,8 @@ func TestTheEnginesHaveOneSchema(t *testing.T) {
 			FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
 			JOIN pg_attribute a ON a.attrelid = x.oid WHERE c.relnamespace = current_schema()::regnamespace
 			ORDER BY c.relname, x.relname, a.attnum`)
-	// The table of migrations is made by one statement, whose types each engine
-	// reads in its own way.
+	// The statement that creates the table of migrations is shared. Each engine maps its types in
+	// its own way.
 	for _, s := range []schema{sqlite, postgres} {
 		maps.DeleteFunc(s, func(name, _ string) bool { return strings.Contains(name, "schema_migrations") })
 	}
@@ -80,13 +80,13 @@ func TestTheEnginesHaveOneSchema(t *testing.T) {
 	for name, is := range postgres {
 		t.Errorf("%s is %q in PostgreSQL and not in SQLite", name, is)
 	}
-	ofTenantsFirst(t, server)
-	comparedByBytes(t, server)
+	checkTenantInKeys(t, server)
+	checkByteCollation(t, server)
 }
 
-// ofTenantsFirst holds that what a tenant has can be distributed by tenant: every
-// primary and unique key begins with it, and every reference carries it.
-func ofTenantsFirst(t *testing.T, db engine.DB) {
+// checkTenantInKeys fails the test unless the tables of tenants can be distributed by tenant:
+// every primary and unique key begins with the tenant, and every reference includes it.
+func checkTenantInKeys(t *testing.T, db engine.DB) {
 	t.Helper()
 	checked := 0
 	if err := db.Query(t.Context(), `SELECT c.relname::text, k.conname::text, k.contype::text, pg_get_constraintdef(k.oid)
@@ -95,7 +95,7 @@ func ofTenantsFirst(t *testing.T, db engine.DB) {
 		FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
 		WHERE c.relnamespace = current_schema()::regnamespace AND i.indisunique`, nil, func(r engine.Row) error {
 		table, definition := r.Text(0), r.Text(3)
-		if slices.Contains(shared, table) {
+		if slices.Contains(sharedTables, table) {
 			return nil
 		}
 		checked++
@@ -104,7 +104,7 @@ func ofTenantsFirst(t *testing.T, db engine.DB) {
 			t.Errorf("%s of %s does not begin with the tenant: %s", r.Text(1), table, definition)
 		}
 		if _, references, ok := strings.Cut(definition, "REFERENCES "); ok && !strings.Contains(references, "(tenant_id, ") {
-			t.Errorf("%s of %s refers to what may be another tenant's: %s", r.Text(1), table, definition)
+			t.Errorf("%s of %s may refer to another tenant's row: %s", r.Text(1), table, definition)
 		}
 		return nil
 	}); err != nil {
@@ -115,9 +115,9 @@ func ofTenantsFirst(t *testing.T, db engine.DB) {
 	}
 }
 
-// comparedByBytes holds that no column is compared in the order of a language,
-// which this database has.
-func comparedByBytes(t *testing.T, db engine.DB) {
+// checkByteCollation fails the test if a column is compared in the order of a language, which is
+// the default collation of this database.
+func checkByteCollation(t *testing.T, db engine.DB) {
 	t.Helper()
 	if err := db.Query(t.Context(), `SELECT table_name::text, column_name::text FROM information_schema.columns
 		WHERE table_schema = current_schema() AND udt_name = 'text' AND collation_name IS DISTINCT FROM 'C'`, nil, func(r engine.Row) error {
@@ -130,7 +130,7 @@ func comparedByBytes(t *testing.T, db engine.DB) {
 	}
 }
 
-func TestTheEnginesHaveTheSameMigrations(t *testing.T) {
+func TestBothEnginesHaveTheSameMigrations(t *testing.T) {
 	sqlite, err := migrations.For("sqlite")
 	if err != nil {
 		t.Fatal(err)

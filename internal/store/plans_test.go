@@ -14,16 +14,14 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// This file holds that no statement reads more than it must, and none reads what
-// belongs to more than one tenant: of every statement that the suite has run, it
-// asks the database for its plan.
+// These tests ask the database for the plan of every statement that the suite has run. No
+// statement may read more rows than it must, or rows of several tenants.
 
-// shared are the tables that belong to no one tenant, or are found by what only
-// one tenant can know.
-var shared = []string{"tenants", "api_keys", "settings", "schedules", "erasures", "schema_migrations"}
+// sharedTables are the tables that do not belong to a tenant or are searched across tenants.
+var sharedTables = []string{"tenants", "api_keys", "settings", "schedules", "erasures", "schema_migrations"}
 
-// scans are the statements that may read a table from one end to the other.
-var scans = []string{
+// allowedScans are the statements that may scan a whole table.
+var allowedScans = []string{
 	"SELECT tenant_id, name, created_at FROM tenants ORDER BY tenant_id", // the list of tenants, for the operator
 }
 
@@ -87,7 +85,7 @@ func (r *recorder) each(t *testing.T, check func(sql string)) {
 
 // ofTenant reports whether one of the tables has what belongs to a tenant.
 func ofTenant(tables []string) bool {
-	return slices.ContainsFunc(tables, func(table string) bool { return !slices.Contains(shared, table) })
+	return slices.ContainsFunc(tables, func(table string) bool { return !slices.Contains(sharedTables, table) })
 }
 
 // tablesOf returns the tables that a statement names.
@@ -123,16 +121,16 @@ func checkPlan(t *testing.T, db engine.DB, sql string) {
 		return tx.Query("EXPLAIN QUERY PLAN "+sql, make(engine.Args, len(distinct)), func(row engine.Row) error {
 			step := row.Text(3)
 			if strings.HasPrefix(step, "USE TEMP B-TREE FOR ORDER BY") && !strings.HasPrefix(sql, "WITH batch") { // a batch sorts what one row finds
-				t.Errorf("sorts what it finds:\n%s", sql)
+				t.Errorf("sorts its rows:\n%s", sql)
 			}
 			m := planned.FindStringSubmatch(step)
 			if m == nil || aliases[m[2]] == "" || aliases[m[2]] == "batch" {
 				return nil // no table is read
 			}
 			switch table := aliases[m[2]]; {
-			case m[1] == "SCAN" && !slices.Contains(scans, sql):
+			case m[1] == "SCAN" && !slices.Contains(allowedScans, sql):
 				t.Errorf("%s\nin\n%s", step, sql)
-			case m[1] == "SEARCH" && !slices.Contains(shared, table) && !strings.HasPrefix(m[4], "tenant_id=?"):
+			case m[1] == "SEARCH" && !slices.Contains(sharedTables, table) && !strings.HasPrefix(m[4], "tenant_id=?"):
 				t.Errorf("%s\nof every tenant in\n%s", step, sql)
 			case m[4] == "tenant_id=?" && selective.MatchString(sql) && !strings.Contains(sql, "LIMIT"):
 				t.Errorf("%s\nreads all that the tenant has there in\n%s", step, sql)

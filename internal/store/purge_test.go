@@ -16,9 +16,9 @@ import (
 	"atrium/internal/store"
 )
 
-// A churned is a database file whose pages were split and merged by writes, in random
-// order, of two kinds of data: every text of the one contains gone, of the other stays.
-type churned struct {
+// A fragmentedDB is a database file whose pages were split and merged by random writes of two
+// kinds of texts: those with erasedMark and those with keptMark.
+type fragmentedDB struct {
 	*store.Store
 	path      string
 	tenant    atrium.TenantID
@@ -28,11 +28,11 @@ type churned struct {
 }
 
 const (
-	gone  = "zqerased"
-	stays = "zqretained"
+	erasedMark = "zqerased"
+	keptMark   = "zqretained"
 )
 
-func newChurned(t *testing.T) *churned {
+func newFragmentedDB(t *testing.T) *fragmentedDB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.db")
 	s, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
@@ -47,7 +47,7 @@ func newChurned(t *testing.T) *churned {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &churned{
+	c := &fragmentedDB{
 		Store: s, path: path, tenant: tenant.ID, random: rand.New(rand.NewPCG(1, 2)),
 		accounts: map[string][]atrium.AccountID{}, prospects: map[string][]atrium.ProspectID{},
 	}
@@ -58,16 +58,16 @@ func newChurned(t *testing.T) *churned {
 	return c
 }
 
-// text returns text that contains a mark all over.
-func (c *churned) text(mark string, least, most int) string {
+// text returns a random text that repeats a mark.
+func (c *fragmentedDB) text(mark string, shortest, longest int) string {
 	var b strings.Builder
-	for n := least + c.random.IntN(most-least+1); b.Len() < n; {
+	for n := shortest + c.random.IntN(longest-shortest+1); b.Len() < n; {
 		fmt.Fprintf(&b, "%s%04x ", mark, c.random.IntN(1<<16))
 	}
 	return strings.TrimSpace(b.String())
 }
 
-func (c *churned) id() string {
+func (c *fragmentedDB) id() string {
 	var b strings.Builder
 	for range atrium.SuffixLen {
 		b.WriteByte("0123456789abcdefghijklmnopqrstuvwxyz"[c.random.IntN(36)])
@@ -75,20 +75,20 @@ func (c *churned) id() string {
 	return b.String()
 }
 
-// add imports accounts and prospects with identifiers in no order, and appends entries to
-// all that there are.
-func (c *churned) add(t *testing.T, n int) {
+// add imports accounts and prospects with random identifiers, and appends entries to all
+// accounts.
+func (c *fragmentedDB) add(t *testing.T, n int) {
 	t.Helper()
 	var chunk []store.Import
 	for i := range n {
-		mark := []string{gone, stays}[i%2]
+		mark := []string{erasedMark, keptMark}[i%2]
 		a := &atrium.Account{
 			ID: atrium.AccountID(atrium.AccountID("").Prefix() + c.id()), Domain: mark + c.id() + ".example", Name: c.text(mark, 20, 200),
 		}
 		if c.random.IntN(10) == 0 {
-			a.Domain += c.text(mark, 2_000, 20_000) // in a row of its own
+			a.Domain += c.text(mark, 2_000, 20_000) // in its own row of long_domains
 		}
-		p := &store.LinkedProspect{Prospect: atrium.Prospect{
+		p := &atrium.LinkedProspect{Prospect: atrium.Prospect{
 			ID:   atrium.ProspectID(atrium.ProspectID("").Prefix() + c.id()),
 			Name: new(c.text(mark, 20, 200)), Email: new(mark + c.id() + "@" + mark + ".example"), PhoneNumber: new("+1 " + mark + c.id()),
 			LinkedinProfileURL: new("https://linkedin.example/" + mark + c.id()),
@@ -102,12 +102,12 @@ func (c *churned) add(t *testing.T, n int) {
 	var drafts []*atrium.Draft
 	for mark, accounts := range c.accounts {
 		for _, id := range accounts {
-			most := 300
+			longest := 300
 			if c.random.IntN(10) == 0 {
-				most = 20_000 // on overflow pages
+				longest = 20_000 // on overflow pages
 			}
 			d, err := canonical.Draft(c.tenant, atrium.Submission{
-				Source: mark, Type: mark + ".viewed", IdempotencyKey: mark + c.id(), Payload: []byte(`{"text":"` + c.text(mark, 10, most) + `"}`),
+				Source: mark, Type: mark + ".viewed", IdempotencyKey: mark + c.id(), Payload: []byte(`{"text":"` + c.text(mark, 10, longest) + `"}`),
 				Claim: atrium.Claim{AccountID: id, Domain: mark + "claimed.example", Name: c.text(mark, 10, 100)},
 			})
 			if err != nil {
@@ -127,8 +127,8 @@ func (c *churned) add(t *testing.T, n int) {
 	}
 }
 
-// change gives accounts and prospects texts of other lengths.
-func (c *churned) change(t *testing.T) {
+// change updates accounts and prospects with texts of other lengths.
+func (c *fragmentedDB) change(t *testing.T) {
 	t.Helper()
 	for mark := range c.accounts {
 		for range 20 {
@@ -145,26 +145,26 @@ func (c *churned) change(t *testing.T) {
 			}
 			c.prospects[mark] = append(c.prospects[mark], p.ID)
 			if _, err := c.UpdateProspect(t.Context(), atrium.CommandLine(c.tenant), prospect, func(p *atrium.Prospect) { p.Name = new(c.text(mark, 20, 900)) },
-				func(store.LinkedProspect) error { return nil }); err != nil {
+				func(atrium.LinkedProspect) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 }
 
-// erase erases what contains gone, and returns when that is reported as done. It sends
-// many requests at once: those that wait share the next purge of the file.
-func (c *churned) erase(t *testing.T) {
+// erase erases everything that contains erasedMark, and returns when the erasures are complete.
+// It sends many requests at once: requests that wait share the next purge of the file.
+func (c *fragmentedDB) erase(t *testing.T) {
 	t.Helper()
 	var requests errgroup.Group
 	requests.SetLimit(50)
-	for _, id := range c.prospects[gone] {
+	for _, id := range c.prospects[erasedMark] {
 		requests.Go(func() error {
-			_, err := c.DeleteProspect(t.Context(), atrium.CommandLine(c.tenant), id, func(store.LinkedProspect) error { return nil })
+			_, err := c.DeleteProspect(t.Context(), atrium.CommandLine(c.tenant), id, func(atrium.LinkedProspect) error { return nil })
 			return err
 		})
 	}
-	for _, id := range c.accounts[gone] {
+	for _, id := range c.accounts[erasedMark] {
 		requests.Go(func() error {
 			_, err := c.EraseAccount(t.Context(), atrium.CommandLine(c.tenant), id, func(atrium.AccountDetail) error { return nil })
 			return err
@@ -181,8 +181,8 @@ func (c *churned) erase(t *testing.T) {
 	}
 }
 
-// marks returns how often a mark is in each file, in any case.
-func marks(mark string, files map[string][]byte) map[string]int {
+// countMark returns how often each file contains a mark, in any case.
+func countMark(mark string, files map[string][]byte) map[string]int {
 	counts := map[string]int{}
 	for name, b := range files {
 		counts[name] = bytes.Count(bytes.ToLower(b), []byte(mark))
@@ -190,9 +190,9 @@ func marks(mark string, files map[string][]byte) map[string]int {
 	return counts
 }
 
-// files returns the bytes of the database file, of its write-ahead log if there is one, and
-// of a copy, as a backup makes it.
-func (c *churned) files(t *testing.T, withCopy bool) map[string][]byte {
+// files returns the content of the database file, of its WAL if there is one, and of a copy as in
+// a backup.
+func (c *fragmentedDB) files(t *testing.T, withCopy bool) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
 	for _, end := range []string{"", "-wal"} {
@@ -212,13 +212,13 @@ func (c *churned) files(t *testing.T, withCopy bool) map[string][]byte {
 	return files
 }
 
-func TestNothingOfWhatWasErasedIsInTheDatabaseFile(t *testing.T) {
-	c := newChurned(t)
-	if n := marks(gone, c.files(t, true)); n["copy"] == 0 {
+func TestErasedTextIsNotInTheDatabaseFile(t *testing.T) {
+	c := newFragmentedDB(t)
+	if n := countMark(erasedMark, c.files(t, true)); n["copy"] == 0 {
 		t.Fatalf("before the erasure: %v", n)
 	}
 	c.erase(t)
-	for name, n := range marks(gone, c.files(t, true)) {
+	for name, n := range countMark(erasedMark, c.files(t, true)) {
 		if n > 0 {
 			t.Errorf("%d times in %q", n, name)
 		}
@@ -229,13 +229,13 @@ func TestNothingOfWhatWasErasedIsInTheDatabaseFile(t *testing.T) {
 		case *atrium.Account:
 			kept++
 		case *atrium.Entry:
-			if !strings.Contains(string(r.Payload), stays) {
+			if !strings.Contains(string(r.Payload), keptMark) {
 				t.Errorf("an entry has the payload %.50s", r.Payload)
 			}
 		}
 		return nil
-	}); err != nil || kept != len(c.accounts[stays]) {
-		t.Errorf("%d accounts are left of %d, %v", kept, len(c.accounts[stays]), err)
+	}); err != nil || kept != len(c.accounts[keptMark]) {
+		t.Errorf("%d accounts of %d are kept, %v", kept, len(c.accounts[keptMark]), err)
 	}
 	if found, err := c.Check(t.Context(), true); err != nil || len(found) > 0 {
 		t.Errorf("check: %v, %v", found, err)
@@ -243,7 +243,7 @@ func TestNothingOfWhatWasErasedIsInTheDatabaseFile(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for name, n := range marks(gone, c.files(t, false)) {
+	for name, n := range countMark(erasedMark, c.files(t, false)) {
 		if n > 0 {
 			t.Errorf("%d times in %q after a clean stop", n, name)
 		}

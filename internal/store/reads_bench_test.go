@@ -15,10 +15,10 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// BenchmarkReads measures what the reads of the external API cost on a file of the shape
-// that bench/http has: 10,000 accounts with three prospects each, 1,000 pages, and an
-// audience with 1,000 versions. Wall time says little where the machine has few cores:
-// cpu-µs/op is what an operation takes of the process, collector and all.
+// BenchmarkReads measures the reads of the external API on a file with the data of bench/http:
+// 10,000 accounts with three prospects each, 1,000 pages, and an audience with 1,000 versions.
+// cpu-µs/op is the CPU time of the process per operation, including garbage collection: wall time
+// says little on a machine with few cores.
 func BenchmarkReads(b *testing.B) {
 	path := b.TempDir() + "/bench.db"
 	open := func() *store.Store {
@@ -37,7 +37,7 @@ func BenchmarkReads(b *testing.B) {
 		b.Fatal(err)
 	}
 	fillReads(b, s, tenant.ID)
-	if err := s.Close(); err != nil { // which leaves nothing in the log
+	if err := s.Close(); err != nil { // which empties the WAL
 		b.Fatal(err)
 	}
 	s = open()
@@ -78,12 +78,12 @@ func numbered[T atrium.Identifier](n int) T {
 
 func want(err error, got, want int) error {
 	if err == nil && got != want {
-		err = fmt.Errorf("%d were found, not %d", got, want)
+		err = fmt.Errorf("found %d, want %d", got, want)
 	}
 	return err
 }
 
-// readAtOnce reads from so many goroutines.
+// readAtOnce reads from several goroutines.
 func readAtOnce(b *testing.B, readers int, read func(ctx context.Context, n int) error) {
 	b.Helper()
 	b.ReportAllocs()
@@ -105,7 +105,7 @@ func readAtOnce(b *testing.B, readers int, read func(ctx context.Context, n int)
 	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/1e3/float64(b.N), "cpu-µs/op")
 }
 
-// cpuTime returns how long the process has computed.
+// cpuTime returns the CPU time of the process.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -135,7 +135,7 @@ func fillReads(b *testing.B, s *store.Store, tenant atrium.TenantID) {
 	}
 	for n := range 3 * readAccounts {
 		text := func(format string, args ...any) *string { return new(fmt.Sprintf(format, args...)) }
-		add(&store.LinkedProspect{Prospect: atrium.Prospect{
+		add(&atrium.LinkedProspect{Prospect: atrium.Prospect{
 			ID: numbered[atrium.ProspectID](n), Name: text("Person %d", n), Email: text("person%d@%s", n, domain(n/3)), Domain: text("%s", domain(n/3)),
 			Slug: text("person-%d", n), PhoneNumber: text("+15555550100"), LinkedinProfileURL: text("https://linkedin.example/in/person-%d", n),
 		}, AccountIDs: []atrium.AccountID{numbered[atrium.AccountID](n / 3)}}, false)
@@ -151,7 +151,7 @@ func fillReads(b *testing.B, s *store.Store, tenant atrium.TenantID) {
 	}
 	add(&atrium.Audience{ID: numbered[atrium.AudienceID](0), PageID: numbered[atrium.PageID](0), Name: "All"}, false)
 	for n := range 1000 {
-		add(&store.AudienceVersion{Version: atrium.Version{
+		add(&atrium.AudienceVersion{Version: atrium.Version{
 			ID: numbered[atrium.VersionID](n), AudienceID: numbered[atrium.AudienceID](0), Content: fmt.Appendf(nil, `{"n":%d}`, n),
 		}}, false)
 	}

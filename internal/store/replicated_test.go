@@ -13,9 +13,9 @@ import (
 	"atrium/internal/store/engine/postgrestest"
 )
 
-// Where commits wait for a standby, an entry is acknowledged when the standby has it.
-// A server that stops waiting has the entry itself: who finds it there, because of a
-// retry of the service's own or of its sender, must not take that for more.
+// If commits wait for a standby, an entry is acknowledged only after the standby has it. A server
+// that stops waiting has the entry itself. A retry by the service or the client that finds it
+// there must not acknowledge it either.
 func TestAnEntryThatNoStandbyHasIsNotAcknowledged(t *testing.T) {
 	server := postgrestest.Start(t)
 	url := server.NewDatabase(t)
@@ -35,7 +35,7 @@ func TestAnEntryThatNoStandbyHasIsNotAcknowledged(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(500 * time.Millisecond) // the server reads it in its own time
+		time.Sleep(500 * time.Millisecond) // the server reloads its configuration asynchronously
 	}
 	draft := func(key string) *atrium.Draft {
 		t.Helper()
@@ -55,7 +55,7 @@ func TestAnEntryThatNoStandbyHasIsNotAcknowledged(t *testing.T) {
 	}
 	standby("nobody")
 	keyed, keyless := draft("key"), draft("")
-	for name, d := range map[string]*atrium.Draft{"with a key": keyed, "without a key": keyless, "a sender's retry": draft("key")} {
+	for name, d := range map[string]*atrium.Draft{"with a key": keyed, "without a key": keyless, "a client's retry": draft("key")} {
 		if r, err := appendOne(d); err == nil {
 			t.Errorf("%s: acknowledged %+v, which no standby has", name, r)
 		}
@@ -79,42 +79,42 @@ func TestAnEntryThatNoStandbyHasIsNotAcknowledged(t *testing.T) {
 	}
 }
 
-// meanwhile is a DB that claims to have standbys, and in whose next write something is
-// done behind the first statement.
-type meanwhile struct {
+// A hookedDB is a DB that reports synchronous standbys and calls afterBatch once, after the next
+// batch of a write.
+type hookedDB struct {
 	engine.DB
-	do func()
+	afterBatch func()
 }
 
-func (db *meanwhile) Traits() engine.Traits {
+func (db *hookedDB) Traits() engine.Traits {
 	traits := db.DB.Traits()
-	traits.Replicated, traits.Remote = true, false // entries are found first, and nothing is locked with them
+	traits.Replicated, traits.Remote = true, false // look entries up first, and without locks
 	return traits
 }
 
-func (db *meanwhile) Write(ctx context.Context, f func(engine.Tx) error) error {
-	return db.DB.Write(ctx, func(tx engine.Tx) error { return f(&meanwhileTx{tx, db}) })
+func (db *hookedDB) Write(ctx context.Context, f func(engine.Tx) error) error {
+	return db.DB.Write(ctx, func(tx engine.Tx) error { return f(&hookedTx{tx, db}) })
 }
 
-type meanwhileTx struct {
+type hookedTx struct {
 	engine.Tx
-	db *meanwhile
+	db *hookedDB
 }
 
-func (tx *meanwhileTx) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
+func (tx *hookedTx) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
 	n, err := tx.Tx.Batch(b, rows, each)
-	if do := tx.db.do; do != nil {
-		tx.db.do = nil
+	if do := tx.db.afterBatch; do != nil {
+		tx.db.afterBatch = nil
 		do()
 	}
 	return n, err
 }
 
-// To confirm an entry, its account is touched; but the entry may be in another one by
-// then.
-func TestWhatConfirmsAnEntryDoesNotRaiseTheActivityOfAnAccountThatItLeft(t *testing.T) {
+// Confirming an entry touches its account. The entry may have been moved to another account in
+// the meantime.
+func TestConfirmingAMovedEntryDoesNotTouchItsFormerAccount(t *testing.T) {
 	url := postgrestest.Shared(t).NewDatabase(t)
-	db := &meanwhile{DB: openPostgres(t, url, postgres.Options{})}
+	db := &hookedDB{DB: openPostgres(t, url, postgres.Options{})}
 	s, other := store.New(db, time.Now), store.New(openPostgres(t, url, postgres.Options{}), time.Now)
 	if _, err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestWhatConfirmsAnEntryDoesNotRaiseTheActivityOfAnAccountThatItLeft(t *test
 		return outcomes[0].Receipt
 	}
 	first, elsewhere := record("a.example", "k"), record("b.example", "")
-	db.do = func() {
+	db.afterBatch = func() {
 		c := atrium.Change{TenantID: tenant.ID, Actor: "key_test"}
 		if _, _, err := other.MoveEntry(t.Context(), c, first.EntryID, elsewhere.AccountID, func(atrium.TimelineEntry) error { return nil }); err != nil {
 			t.Error(err)
@@ -148,7 +148,7 @@ func TestWhatConfirmsAnEntryDoesNotRaiseTheActivityOfAnAccountThatItLeft(t *test
 	if again := record("a.example", "k"); !again.Replayed || again.EntryID != first.EntryID {
 		t.Errorf("replayed as %+v", again)
 	}
-	if a, _, err := s.Account(t.Context(), tenant.ID, first.AccountID); err != nil || a.LatestActivityAt != nil || db.do != nil {
+	if a, _, err := s.Account(t.Context(), tenant.ID, first.AccountID); err != nil || a.LatestActivityAt != nil || db.afterBatch != nil {
 		t.Errorf("the account without entries is %+v, %v", a, err)
 	}
 }

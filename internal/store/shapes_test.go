@@ -15,21 +15,21 @@ import (
 )
 
 func TestOtherShapesOfPostgreSQLKeepEveryGuarantee(t *testing.T) {
-	// Where the tenants are on several servers, each statement must name the one that
-	// it is for. Such statements must be right on a plain server too.
+	// If tenants are distributed over several servers, each statement must name one tenant. Such
+	// statements must work on a single server too.
 	t.Run("a statement for each tenant", func(t *testing.T) {
 		r := &recorder{}
 		storetest.Run(t, postgresEngine(postgres.Options{Sharded: true}, func(db engine.DB) engine.DB { return recording.New(db, recording.Shard, r.note) }))
 		t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = \$\d+`)) })
 		t.Run("tenants", r.checkOneTenant)
 	})
-	// The tests of a cluster (citus_test.go) make a schema where others make a database.
+	// The tests of a cluster (citus_test.go) use a schema for each database.
 	t.Run("a schema", func(t *testing.T) {
 		address := postgrestest.Shared(t).NewDatabase(t)
 		storetest.Run(t, clusterEngine(address, false, func(db engine.DB) engine.DB { return db }), "idempotency", "nodes", "export", "migrations")
 	})
-	// The statements are the same; pgx only sends them in another way. These groups have all
-	// kinds of statements, arguments and columns.
+	// The statements are the same, but pgx sends them in another way. These groups have all kinds
+	// of statements, arguments and columns.
 	t.Run("unprepared statements", func(t *testing.T) {
 		storetest.Run(t, postgresEngine(postgres.Options{Unprepared: true}, func(db engine.DB) engine.DB { return db }),
 			"attribution", "idempotency", "nodes", "audit", "moves", "values", "import", "export", "transactions", "migrations", "model")
@@ -38,8 +38,8 @@ func TestOtherShapesOfPostgreSQLKeepEveryGuarantee(t *testing.T) {
 
 var insertion = regexp.MustCompile(`(?s)^INSERT INTO (\w+) \(([^)]*)\)\s+(?:SELECT|VALUES \()\s*([^,]*),`)
 
-// checkOneTenant holds that a statement stores what it stores for the tenant that
-// is its first parameter, or the one that it names in VALUES.
+// checkOneTenant fails the test if a statement may insert rows of a tenant other than the one in
+// its first parameter.
 func (r *recorder) checkOneTenant(t *testing.T) {
 	inserts := 0
 	r.each(t, func(sql string) {

@@ -1,73 +1,81 @@
-// Package store keeps everything that tenants have, on any engine: it owns the
-// schema, all SQL, and the rules that must hold inside of a transaction.
+// Package store keeps the data of all tenants in a database: embedded SQLite or a PostgreSQL
+// server. It owns the schema, all SQL, and the rules that must hold within a transaction.
 //
-// Every method that touches what a tenant has takes the tenant, and finds
-// nothing of another one. Errors that a caller may see are *atrium.Error:
-// NotFound, Conflict and so on as the method says, and Unavailable whenever the
-// database could not do its work and nothing was changed. Any other error is a
-// bug or a damaged database.
+// A method that reads or changes the data of a tenant takes the tenant's identifier and finds
+// only the data of this tenant. Errors that a caller may see are *atrium.Error: NotFound,
+// Conflict and so on as each method says, and Unavailable if the database failed and nothing was
+// changed. Any other error is a bug or a damaged database.
 package store
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"atrium"
+	"atrium/internal/store/access"
+	"atrium/internal/store/accounts"
+	"atrium/internal/store/audit"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/postgres"
 	"atrium/internal/store/engine/sqlite"
+	"atrium/internal/store/entries"
+	"atrium/internal/store/erasures"
+	"atrium/internal/store/kernel"
+	"atrium/internal/store/pages"
+	"atrium/internal/store/records"
+)
+
+// The parts of a Store. Their names are not exported: a Store exports their methods and settings,
+// but not the parts themselves.
+type (
+	accountStore = accounts.Store
+	entryStore   = entries.Store
+	erasureStore = erasures.Store
+	pageStore    = pages.Store
+	accessStore  = access.Store
+	auditStore   = audit.Store
+	recordStore  = records.Store
 )
 
 // A Store is one database with its schema. It is safe for concurrent use.
 type Store struct {
-	db  engine.DB
-	now func() time.Time
+	db *kernel.DB
 
-	// How many versions an audience keeps beside the one that is published, the newest
-	// ones; 0 for all. It is set before the Store is used.
-	KeepVersions int
-
-	// AdmitCheck waits until a tenant may have a precondition checked that depends on many
-	// prospects: that takes a connection and a processor. yield is called from time to time,
-	// so that others can have the processor. nil admits everyone. It is set before the Store
-	// is used.
-	AdmitCheck func(context.Context, atrium.TenantID) (yield func() error, release func(), err error)
-
-	purges  purges
-	merging sync.Map     // the tenants to one of whose merged accounts an entry has gone
-	careful atomic.Int32 // how many appends look for their keys first; see carefulBatches
+	*accountStore
+	*entryStore
+	*erasureStore
+	*pageStore
+	*accessStore
+	*auditStore
+	*recordStore
 }
 
-// An Observer is told what the database does; see engine.Observer.
+// An Observer receives events of the database; see engine.Observer.
 type Observer = engine.Observer
 
-// Options are how a Store uses its database. They may all be left out.
+// Options configure how a Store uses its database. The zero value is valid.
 type Options struct {
 	Observer Observer // nil for none
 
-	// Of an embedded database alone: whether one that was not closed is checked before
-	// it is used. That takes some seconds, and is not done above 1 GiB.
+	// Embedded database only: check a database that was not closed cleanly before it is used. The
+	// check takes some seconds and is skipped for databases larger than 1 GiB.
 	CheckAfterCrash bool
 
-	// Of an embedded database alone: it is there, and is only read. Neither it nor its log
-	// is changed.
+	// Embedded database only: the file must exist and is opened for reading. Neither it nor its
+	// WAL is changed.
 	ReadOnly bool
 
-	// Of a server alone.
-	Connections int           // how many at most; 0 for the engine's default
+	// Server only.
+	Connections int           // maximum; 0 for the engine's default
 	Timeout     time.Duration // of a statement, and of the wait for a connection; 0 for the engine's default
-	Unprepared  bool          // keep nothing on the server between transactions, for a pool that shares connections
+	Unprepared  bool          // keep no state on the server between transactions, for a pooler that shares connections
 }
 
-// Open returns the store at a database URL: "sqlite:" and the path of a file,
-// which is made if there is none, or the postgres:// URL of a server that answers.
-// Migrations are the caller's to run.
+// Open opens the store at a database URL: "sqlite:" and the path of a file, which is created if
+// it does not exist, or the postgres:// URL of a reachable server. The caller runs the
+// migrations.
 func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
 	var db engine.DB
@@ -92,153 +100,76 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 
 // New returns the store on an open database. now is its clock.
 func New(db engine.DB, now func() time.Time) *Store {
-	return &Store{db: db, now: now, purges: purges{turn: make(chan struct{}, 1)}}
-}
-
-// Close releases the database when running calls have ended.
-func (s *Store) Close() error { return s.db.Close() }
-
-// Ping returns nil if the database answers with something that it has stored, its files are
-// in their place, and no damage to it has been met.
-func (s *Store) Ping(ctx context.Context) error {
-	if err := errors.Join(s.db.Damage(), s.db.CheckFiles()); err != nil {
-		return public(err)
+	k := &kernel.DB{Engine: db, Now: now}
+	s := &Store{
+		db: k, accountStore: accounts.New(k), entryStore: entries.New(k), pageStore: pages.New(k), accessStore: access.New(k), auditStore: audit.New(k),
 	}
-	return s.find(ctx, "SELECT MAX(number) FROM schema_migrations", nil, func(engine.Row) {})
+	s.erasureStore = erasures.New(k, s.accountStore)
+	s.recordStore = records.New(k, s.accessStore)
+	return s
 }
 
-// Fatal returns the database's channel: see engine.DB. Whoever serves ends the process when
-// it receives an error.
-func (s *Store) Fatal() <-chan error { return s.db.Fatal() }
+// Close waits for running calls to end and releases the database.
+func (s *Store) Close() error { return s.db.Engine.Close() }
 
-// CheckFiles returns Unavailable if a file of an embedded database was removed or replaced
-// while it is open. Until it is back, nothing is written.
-func (s *Store) CheckFiles() error { return public(s.db.CheckFiles()) }
+// Ping returns nil if a query of stored data succeeds, the database files are in place, and no
+// corruption was found since the database was opened.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := errors.Join(s.db.Engine.Damage(), s.db.Engine.CheckFiles()); err != nil {
+		return kernel.Public(err)
+	}
+	return s.db.Find(ctx, "SELECT MAX(number) FROM schema_migrations", nil, func(engine.Row) {})
+}
 
-// CacheVersion is the database's: see engine.DB. The cache tag of an account is its identifier.
-func (s *Store) CacheVersion(tag string) (engine.CacheVersion, bool) { return s.db.CacheVersion(tag) }
+// Fatal returns the channel of fatal database errors: see engine.DB. A server process must exit
+// when it receives an error.
+func (s *Store) Fatal() <-chan error { return s.db.Engine.Fatal() }
 
-// Traits are what a caller may know about the database to use it well.
+// CheckFiles returns Unavailable if a file of an embedded database was removed or replaced since
+// it was opened. Writes fail until the file is back.
+func (s *Store) CheckFiles() error { return kernel.Public(s.db.Engine.CheckFiles()) }
+
+// CacheVersion returns the version of a cache tag: see engine.DB. The cache tag of an account is
+// its identifier.
+func (s *Store) CacheVersion(tag string) (engine.CacheVersion, bool) {
+	return s.db.Engine.CacheVersion(tag)
+}
+
+// Traits describe the database; see engine.Traits.
 type Traits = engine.Traits
 
-// Traits returns what the database is like.
-func (s *Store) Traits() Traits { return s.db.Traits() }
+// Traits returns the traits of the database.
+func (s *Store) Traits() Traits { return s.db.Engine.Traits() }
 
-// Stats returns what the database is doing at the moment.
-func (s *Store) Stats() engine.Stats { return s.db.Stats() }
+// Secret returns 32 random bytes that all nodes on this database share under the name. The first
+// call creates them.
+func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
+	return s.db.Secret(ctx, name)
+}
 
-// A Problem is something that is wrong with what the database has stored.
+// DeleteExpiredRequests deletes expired requests with an idempotency key, for a bounded number of
+// tenants; see kernel.DB.
+func (s *Store) DeleteExpiredRequests(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
+	return s.db.DeleteExpiredRequests(ctx, after)
+}
+
+// Stats returns statistics of the current activity of the database.
+func (s *Store) Stats() engine.Stats { return s.db.Engine.Stats() }
+
+// A Problem is a fault that Check found in the stored data.
 type Problem = engine.Problem
 
-// Check looks for damage in what is stored and returns what it found, none if all
-// is sound. A full check reads all of an embedded database, and can be ended by ctx;
-// one that is not takes some milliseconds. The error says that the check could not
-// be made.
+// Check looks for damage in the stored data and returns the problems that it found. A full check
+// reads a whole embedded database and can be canceled by ctx; any other takes some milliseconds.
+// The error says that the check could not be made.
 func (s *Store) Check(ctx context.Context, full bool) ([]Problem, error) {
-	found, err := s.db.Check(ctx, full)
-	return found, public(err)
+	found, err := s.db.Engine.Check(ctx, full)
+	return found, kernel.Public(err)
 }
 
-// Damaged reports whether an error of a Store says that what is stored is damaged.
+// Damaged reports whether an error of a Store says that the stored data is damaged.
 func Damaged(err error) bool { return engine.ClassOf(err) == engine.Corrupt }
 
-// Now returns what the Store's clock shows. Instants that are stored come from it, so
-// whoever compares one with the present asks it, and not another clock.
-func (s *Store) Now() time.Time { return s.now() }
-
-// query runs one statement that reads, find one that must find a row,
-// and read and write run a transaction. They translate its error.
-func (s *Store) query(ctx context.Context, sql string, args engine.Args, each func(engine.Row) error) error {
-	return public(s.db.Query(ctx, sql, args, each))
-}
-
-func (s *Store) find(ctx context.Context, sql string, args engine.Args, scan func(engine.Row)) error {
-	return public(engine.Find(func(sql string, args engine.Args, each func(engine.Row) error) error {
-		return s.db.Query(ctx, sql, args, each)
-	}, sql, args, scan))
-}
-
-func (s *Store) read(ctx context.Context, f func(engine.Tx) error) error {
-	return public(s.db.Read(ctx, f))
-}
-
-func (s *Store) write(ctx context.Context, f func(engine.Tx) error) error {
-	return public(s.db.Write(ctx, f))
-}
-
-// public turns what an engine reports into what a caller may see.
-func public(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case isPublic(err):
-		return err
-	case errors.Is(err, engine.ErrNoRow):
-		return atrium.NotFound()
-	case engine.ClassOf(err) == engine.Unavailable:
-		return atrium.Unavailable(err)
-	case engine.ClassOf(err) == engine.Uncertain:
-		return atrium.Uncertain(err)
-	}
-	return fmt.Errorf("store: %w", err)
-}
-
-func isPublic(err error) bool {
-	_, ok := errors.AsType[*atrium.Error](err)
-	return ok
-}
-
-// hash16 is the form of a text in a *_hash column.
-func hash16(text string) []byte {
-	sum := sha256.Sum256([]byte(text))
-	return sum[:16]
-}
-
-// nullable returns nil, which is stored as null, for "".
-func nullable(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
-}
-
-func nullableText(text *string) any {
-	if text == nil {
-		return nil
-	}
-	return *text
-}
-
-func nullableTime(t *atrium.Time) any {
-	if t == nil {
-		return nil
-	}
-	return int64(*t)
-}
-
-func textAt(r engine.Row, column int) *string {
-	return orNull(r, column, new(r.Text(column)))
-}
-
-// orNull returns text, which is what a column has, or nil for null.
-func orNull(r engine.Row, column int, text *string) *string {
-	if *text == "" && r.Null(column) {
-		return nil
-	}
-	return text
-}
-
-func timeAt(r engine.Row, column int) *atrium.Time {
-	if r.Null(column) {
-		return nil
-	}
-	t := atrium.Time(r.Int(column))
-	return &t
-}
-
-func boolInt(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
+// Now returns the time of the Store's clock. Stored instants come from this clock: compare them
+// with it, not with another clock.
+func (s *Store) Now() time.Time { return s.db.Now() }

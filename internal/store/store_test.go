@@ -19,8 +19,8 @@ import (
 	"atrium/internal/store/storetest"
 )
 
-// sqliteEngine is the embedded engine, each database in a directory of its test, with
-// wrap around every DB.
+// sqliteEngine is the embedded engine. Each database is in a directory of its test. wrap wraps
+// every DB.
 func sqliteEngine(wrap func(engine.DB) engine.DB) storetest.Engine {
 	return storetest.Engine{Name: "sqlite", New: func(t *testing.T) func() engine.DB {
 		path := filepath.Join(t.TempDir(), "test.db")
@@ -39,7 +39,7 @@ func sqliteEngine(wrap func(engine.DB) engine.DB) storetest.Engine {
 	}}
 }
 
-// postgresEngine is a server, each database one of its own, with wrap around every DB.
+// postgresEngine is a PostgreSQL server. Each test has its own database. wrap wraps every DB.
 func postgresEngine(options postgres.Options, wrap func(engine.DB) engine.DB) storetest.Engine {
 	return storetest.Engine{Name: "postgres", New: func(t *testing.T) func() engine.DB {
 		url := postgrestest.Shared(t).NewDatabase(t)
@@ -77,16 +77,16 @@ func TestPostgreSQLKeepsEveryGuarantee(t *testing.T) {
 	t.Run("plans", func(t *testing.T) { r.checkServerPlans(t, regexp.MustCompile(`tenant_id = `)) })
 }
 
-// A transaction that the engine starts over must leave nothing behind in memory:
-// not in what it returns, nor in what it was given.
-func TestGuaranteesHoldWhenTransactionsStartOver(t *testing.T) {
+// A retried transaction must not depend on results that the first attempt left in memory, in
+// return values or in arguments.
+func TestGuaranteesHoldWhenTransactionsAreRetried(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, sqliteEngine(func(db engine.DB) engine.DB { return startingOver{db, func() {}} }),
+	storetest.Run(t, sqliteEngine(func(db engine.DB) engine.DB { return retryingDB{db, func() {}} }),
 		"attribution", "names", "idempotency", "nodes", "tenants", "keys", "moves", "terms", "accounts", "prospects",
 		"pages", "audiences", "versions", "import", "migrations", "model")
 }
 
-func TestANumberIsGivenAnewWhenTheTransactionStartsOver(t *testing.T) {
+func TestARetriedTransactionAssignsVersionNumbersAgain(t *testing.T) {
 	db := sqliteEngine(func(db engine.DB) engine.DB { return db }).New(t)()
 	other := store.New(db, time.Now)
 	if _, err := other.Migrate(t.Context()); err != nil {
@@ -112,10 +112,10 @@ func TestANumberIsGivenAnewWhenTheTransactionStartsOver(t *testing.T) {
 		}
 	}
 	version := func() store.Record {
-		return &store.AudienceVersion{Version: atrium.Version{AudienceID: audience.ID}}
+		return &atrium.AudienceVersion{Version: atrium.Version{AudienceID: audience.ID}}
 	}
 	put(other, page, audience)
-	put(store.New(startingOver{db, func() { put(other, version()) }}, time.Now), version())
+	put(store.New(retryingDB{db, func() { put(other, version()) }}, time.Now), version())
 
 	versions, _, err := other.Versions(t.Context(), tenant.ID, page.ID, audience.ID, 0, 9)
 	if err != nil || len(versions) != 2 || versions[0].Number != 2 || versions[1].Number != 1 {
@@ -123,35 +123,35 @@ func TestANumberIsGivenAnewWhenTheTransactionStartsOver(t *testing.T) {
 	}
 }
 
-// startingOver is a DB that runs every write transaction twice, and rolls back
-// the first. In between, something else may be done.
-type startingOver struct {
+// A retryingDB is a DB that runs every write transaction twice and rolls the first attempt back.
+// It calls between after that.
+type retryingDB struct {
 	engine.DB
 	between func()
 }
 
-var errStartOver = errors.New("start over")
+var errRetry = errors.New("retry")
 
-func (db startingOver) Write(ctx context.Context, f func(engine.Tx) error) error {
+func (db retryingDB) Write(ctx context.Context, f func(engine.Tx) error) error {
 	return db.twice(ctx, db.DB.Write, f)
 }
 
-func (db startingOver) Migrate(ctx context.Context, f func(engine.Tx) error) error {
+func (db retryingDB) Migrate(ctx context.Context, f func(engine.Tx) error) error {
 	return db.twice(ctx, db.DB.Migrate, f)
 }
 
-func (db startingOver) twice(ctx context.Context, write func(context.Context, func(engine.Tx) error) error, f func(engine.Tx) error) error {
+func (db retryingDB) twice(ctx context.Context, write func(context.Context, func(engine.Tx) error) error, f func(engine.Tx) error) error {
 	err := write(ctx, func(tx engine.Tx) error {
-		_ = f(tx) // whatever came of it is not so any more
-		return errStartOver
+		_ = f(tx) // the result of the first attempt does not count
+		return errRetry
 	})
-	if !errors.Is(err, errStartOver) {
+	if !errors.Is(err, errRetry) {
 		return err
 	}
 	db.between()
 	return write(ctx, f)
 }
 
-func (db startingOver) Snapshot(ctx context.Context, f func(engine.DB) error) error {
-	return db.DB.Snapshot(ctx, func(snapshot engine.DB) error { return f(startingOver{snapshot, db.between}) })
+func (db retryingDB) Snapshot(ctx context.Context, f func(engine.DB) error) error {
+	return db.DB.Snapshot(ctx, func(snapshot engine.DB) error { return f(retryingDB{snapshot, db.between}) })
 }

@@ -14,8 +14,9 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// BenchmarkTimeline holds what a page and counts cost against how many entries an
-// account has: a page of 50 must not tell 500 from 50,000, and counts stop at 10,000.
+// BenchmarkTimeline measures a page of a timeline and its counts by the number of entries of the
+// account. A page of 50 entries should take as long among 50,000 entries as among 500. Counts
+// read at most 10,000 entries.
 func BenchmarkTimeline(b *testing.B) {
 	for _, kind := range []struct {
 		name string
@@ -68,7 +69,7 @@ func readTimeline(b *testing.B, s *store.Store, tenant atrium.TenantID, account 
 			found, _, err := s.Timeline(b.Context(), tenant, account, atrium.TimelineFilter{}, nil, 50, true)
 			return len(found), err
 		},
-		"filter": func() (int, error) { // that leaves out all of a page
+		"filter": func() (int, error) { // that matches no entry
 			_, _, err := s.Timeline(b.Context(), tenant, account, atrium.TimelineFilter{Source: "none"}, nil, 50, false)
 			return 50, err
 		},

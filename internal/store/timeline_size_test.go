@@ -12,8 +12,8 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// BenchmarkTimelineSizes reads pages of entries whose payloads have every size, on SQLite.
-// MB/s is that of the payloads of a page; it must not fall as the size grows.
+// BenchmarkTimelineSizes reads pages of entries with payloads of several sizes, on SQLite. MB/s
+// is the throughput of the payloads: it should not drop for large ones.
 func BenchmarkTimelineSizes(b *testing.B) {
 	db, err := sqlite.Open(b.TempDir()+"/bench.db", sqlite.Options{})
 	if err != nil {

@@ -69,7 +69,7 @@ func wholeNumber(number []byte) (n int64, ok bool) {
 }
 
 // exponent returns the exponent of a JSON number. One whose absolute value is above
-// maxExponent stands for that: no mantissa has so many digits.
+// maxExponent stands for that: no mantissa has that many digits.
 func exponent(text []byte) (e int64) {
 	const maxExponent = 1 << 40
 	negative := text[0] == '-'

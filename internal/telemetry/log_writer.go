@@ -22,7 +22,7 @@ type LogWriter struct {
 	waiting []byte      // guarded by mu; lines of requests
 	written time.Time   // guarded by mu; when lines of requests were last written
 	flush   *time.Timer // guarded by mu; nil if nothing waits
-	closed  bool        // guarded by mu; nothing waits any more
+	closed  bool        // guarded by mu; no line is waiting
 }
 
 // NewLogWriter returns a LogWriter that writes to w.

@@ -75,7 +75,7 @@ func TestACheckLeavesNoFiles(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 	p := newPlace(t)
 	for _, file := range []string{strings.Join(oneOfEach, "\n"), "not JSON", entryLine} {
-		_, _ = p.importFrom(t, strings.NewReader(file), transfer.Options{Check: true}) // whatever it says
+		_, _ = p.importFrom(t, strings.NewReader(file), transfer.Options{Check: true}) // whatever the result
 		left, err := filepath.Glob(filepath.Join(dir, "atrium*"))
 		if err != nil || len(left) > 0 {
 			t.Errorf("left behind: %v, %v", left, err)

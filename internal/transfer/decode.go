@@ -84,7 +84,7 @@ func (d *decoder) account() {
 }
 
 func (d *decoder) prospect() {
-	p := &store.LinkedProspect{}
+	p := &atrium.LinkedProspect{}
 	p.ID = identifier[atrium.ProspectID](d, "prospectId", strictjson.Optional)
 	text := func(name string) *string { return d.optionalText(name, atrium.MaxProspectText) }
 	p.Name, p.Email, p.Domain = text("name"), text("email"), text("domain")
@@ -122,7 +122,7 @@ func (d *decoder) accountIDs() []atrium.AccountID {
 }
 
 func (d *decoder) merge() {
-	d.item.Record = &store.Merge{
+	d.item.Record = &atrium.Merge{
 		AccountID: identifier[atrium.AccountID](d, "accountId", strictjson.Required),
 		Into:      identifier[atrium.AccountID](d, "into", strictjson.Required),
 	}
@@ -170,7 +170,7 @@ func (d *decoder) page() {
 		}
 	}
 	if schedule != (atrium.Schedule{}) {
-		d.item.Record = &store.ScheduledPage{Page: *p, Schedule: schedule}
+		d.item.Record = &atrium.ScheduledPage{Page: *p, Schedule: schedule}
 	}
 }
 
@@ -186,7 +186,7 @@ func (d *decoder) audience() {
 }
 
 func (d *decoder) audienceVersion() {
-	v := &store.AudienceVersion{PageID: identifier[atrium.PageID](d, "pageId", strictjson.Optional)}
+	v := &atrium.AudienceVersion{PageID: identifier[atrium.PageID](d, "pageId", strictjson.Optional)}
 	v.ID = identifier[atrium.VersionID](d, "id", strictjson.Optional)
 	v.AudienceID = identifier[atrium.AudienceID](d, "audienceId", strictjson.Required)
 	v.Number = d.Integer("versionNumber", 1, atrium.MaxVersionNumber)

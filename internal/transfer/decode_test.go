@@ -61,13 +61,13 @@ func complete(record store.Record) {
 	switch r := record.(type) {
 	case *atrium.Account:
 		orNew(&r.ID)
-	case *store.LinkedProspect:
+	case *atrium.LinkedProspect:
 		orNew(&r.ID)
 	case *atrium.Page:
 		orNew(&r.ID)
 	case *atrium.Audience:
 		orNew(&r.ID)
-	case *store.AudienceVersion:
+	case *atrium.AudienceVersion:
 		orNew(&r.ID)
 		orNew(&r.PageID)
 		r.Number = max(r.Number, 1)

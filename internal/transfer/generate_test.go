@@ -14,8 +14,8 @@ import (
 	"atrium"
 )
 
-// This file draws tenants as the lines of their export, and in equivalent forms as other programs
-// may write them.
+// This file generates random tenants as the lines of their export, and in equivalent forms
+// that other programs may write.
 
 // A line is one line of an export, by members.
 type line struct {
@@ -36,8 +36,8 @@ func (l *line) exported() string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// written returns an equivalent line: with members and sets in any order, white space between
-// tokens, and instants in any zone.
+// written returns an equivalent line: with members and sets in any order, white space
+// between tokens, and times with any offset.
 func (l *line) written(t *rapid.T) string {
 	space := func() string { return rapid.SampledFrom([]string{"", "", " ", "\t ", "\r"}).Draw(t, "space") }
 	var parts []string

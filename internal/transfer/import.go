@@ -213,7 +213,7 @@ func (im *importer) decode(ctx context.Context) error {
 			return im.stop(im.lines[len(im.chunk)], atrium.PageTooLarge(size))
 		}
 		im.chunk = append(im.chunk, item)
-		if p, ok := item.Record.(*store.LinkedProspect); ok {
+		if p, ok := item.Record.(*atrium.LinkedProspect); ok {
 			im.links += len(p.AccountIDs)
 		}
 	}
@@ -227,7 +227,7 @@ func pageSize(record store.Record) int {
 	switch r := record.(type) {
 	case *atrium.Page:
 		return r.Size()
-	case *store.ScheduledPage:
+	case *atrium.ScheduledPage:
 		return r.Size()
 	}
 	return 0

@@ -123,22 +123,22 @@ func lineOf(record store.Record) (any, error) {
 	switch r := record.(type) {
 	case *atrium.Account:
 		return accountLine{"account", r.ID, r.Domain, r.Name, r.CreatedAt, r.UpdatedAt}, nil
-	case *store.LinkedProspect:
+	case *atrium.LinkedProspect:
 		return prospectLine{
 			"prospect", r.ID, r.Name, r.Email, r.Domain, r.Slug, r.PhoneNumber, r.LinkedinProfileURL,
 			r.AccountIDs, r.CreatedAt, r.UpdatedAt,
 		}, nil
-	case *store.Merge:
+	case *atrium.Merge:
 		return mergeLine{"merge", r.AccountID, r.Into}, nil
 	case *atrium.Brand:
 		return brandLine{"brand", r.ID, r.Name, r.CreatedAt, r.UpdatedAt}, nil
 	case *atrium.Page:
 		return newPageLine(r, &atrium.Schedule{}), nil
-	case *store.ScheduledPage:
+	case *atrium.ScheduledPage:
 		return newPageLine(&r.Page, &r.Schedule), nil
 	case *atrium.Audience:
 		return audienceLine{"audience", r.ID, r.PageID, r.Name, r.Archived, r.CreatedAt, r.UpdatedAt}, nil
-	case *store.AudienceVersion:
+	case *atrium.AudienceVersion:
 		return versionLine{
 			"audienceVersion", r.ID, r.PageID, r.AudienceID, r.Number, r.Archived, r.Published, r.Note,
 			optional(r.Content), r.CreatedAt,

@@ -9,8 +9,8 @@ import (
 	"atrium/internal/transfer"
 )
 
-// BenchmarkImportSizes imports lines of every shape into SQLite. MB/s must not fall as
-// the size grows.
+// BenchmarkImportSizes imports lines of every shape into SQLite. MB/s must not decrease
+// with the size.
 func BenchmarkImportSizes(b *testing.B) {
 	p := newPlace(b)
 	p.put(b, sizeAccount)

@@ -1,5 +1,5 @@
-// Package alerts holds tests of what is deployed to watch the service with: the alerts
-// and the dashboard. The first are checked by Prometheus' own promtool.
+// Package alerts tests the alerts and the dashboard that deploy has for operators. It
+// checks the alerts with Prometheus's promtool.
 package alerts
 
 import (
@@ -16,13 +16,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// foreign are the metrics that Prometheus and its node exporter have.
+// foreign are the metrics of Prometheus and its node exporter.
 var foreign = []string{"up", "node_filesystem_avail_bytes", "node_filesystem_size_bytes", "node_filesystem_readonly"}
 
-// of the histograms' names in expressions.
+// part matches the suffix of a histogram's series.
 var part = regexp.MustCompile(`_(bucket|count|sum)$`)
 
-// promtool runs Prometheus' checker.
+// promtool runs promtool.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath("promtool")
@@ -65,12 +65,12 @@ func rules(t *testing.T) (all []rule) {
 	return all
 }
 
-func TestPrometheusTakesTheRulesAndTheConfiguration(t *testing.T) {
+func TestPromtoolAcceptsRulesAndConfiguration(t *testing.T) {
 	promtool(t, "check", "rules", deployed("prometheus/alerts.yaml"))
 	promtool(t, "check", "config", deployed("prometheus/prometheus.yml"))
 }
 
-func TestEveryAlertFiresWhenItShouldAndNotElse(t *testing.T) {
+func TestAlertsFireOnlyWhenTheyShould(t *testing.T) {
 	promtool(t, "test", "rules", deployed("prometheus/alerts_test.yaml"))
 	var file struct {
 		Tests []struct {
@@ -100,8 +100,8 @@ func TestEveryAlertFiresWhenItShouldAndNotElse(t *testing.T) {
 	}
 }
 
-// A person who is woken reads what it means and what to do.
-func TestEveryAlertHasARunbookAndNoOtherIsThere(t *testing.T) {
+// An operator who is paged needs an explanation and instructions.
+func TestAlertsAndRunbooksMatch(t *testing.T) {
 	page := read(t, "../../docs/observability.md")
 	var named []string
 	for _, r := range rules(t) {
@@ -117,7 +117,7 @@ func TestEveryAlertHasARunbookAndNoOtherIsThere(t *testing.T) {
 		if i := slices.Index(named, m[1]); i >= 0 {
 			named = slices.Delete(named, i, i+1)
 		} else {
-			t.Errorf("the page has the runbook %s, which is no alert", m[1])
+			t.Errorf("runbook %s has no alert", m[1])
 		}
 	}
 	if len(named) > 0 {
@@ -125,7 +125,7 @@ func TestEveryAlertHasARunbookAndNoOtherIsThere(t *testing.T) {
 	}
 }
 
-// metrics returns the names of metrics that an expression has.
+// metrics returns the names of the metrics in an expression.
 func metrics(expr string) []string {
 	expr = regexp.MustCompile(`"[^"]*"`).ReplaceAllString(expr, `""`)
 	expr = regexp.MustCompile(`\b(by|on|without|ignoring) ?\([^)]*\)`).ReplaceAllString(expr, "")
@@ -147,7 +147,7 @@ func wantDocumented(t *testing.T, where, expr string) {
 	}
 }
 
-func TestAlertsNameMetricsThatThereAre(t *testing.T) {
+func TestAlertsUseExistingMetrics(t *testing.T) {
 	for _, r := range rules(t) {
 		wantDocumented(t, r.Alert, r.Expr)
 	}
@@ -186,7 +186,7 @@ func readDashboard(t *testing.T) (d dashboard) {
 	return d
 }
 
-func TestTheDashboardIsWhole(t *testing.T) {
+func TestDashboardIsComplete(t *testing.T) {
 	d := readDashboard(t)
 	if d.UID != "atrium" || d.Title == "" || d.SchemaVersion < 36 {
 		t.Errorf("it has the uid %q, the title %q, and version %d of the form", d.UID, d.Title, d.SchemaVersion)
@@ -224,15 +224,15 @@ func TestTheDashboardIsWhole(t *testing.T) {
 			}
 			for _, m := range regexp.MustCompile(`\$\{?(\w+)`).FindAllStringSubmatch(q.Expr, -1) {
 				if !variables[m[1]] {
-					t.Errorf("%s: there is no variable %s", p.Title, m[1])
+					t.Errorf("%s: unknown variable %s", p.Title, m[1])
 				}
 			}
 		}
 	}
 }
 
-// Each query becomes a rule, which Prometheus reads as it would read the query.
-func TestEveryPanelAsksForMetricsThatThereAreInPrometheusLanguage(t *testing.T) {
+// Each query becomes a rule, so that promtool parses it.
+func TestPanelsHaveValidQueriesOfExistingMetrics(t *testing.T) {
 	var file strings.Builder
 	file.WriteString("groups:\n- name: panels\n  rules:\n")
 	var asked strings.Builder
@@ -249,7 +249,7 @@ func TestEveryPanelAsksForMetricsThatThereAreInPrometheusLanguage(t *testing.T) 
 		t.Fatal(err)
 	}
 	promtool(t, "check", "rules", path)
-	// What the service measures has a panel.
+	// Every metric of the service has a panel.
 	for _, m := range regexp.MustCompile("(?m)^### `(atrium_[a-z_]+)`$").FindAllStringSubmatch(read(t, "../../docs/metrics.md"), -1) {
 		if !strings.Contains(asked.String(), m[1]) {
 			t.Errorf("no panel shows %s", m[1])

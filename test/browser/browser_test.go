@@ -1,7 +1,7 @@
-// Package browser tests what people look at, the viewer of the OpenAPI documents
-// and the pages that explain errors, in a real browser against a real server.
+// Package browser tests the pages for people, the viewer of the OpenAPI documents and the
+// error pages, in a real browser against a real server.
 //
-// To look at them too:
+// To save screenshots:
 //
 //	go test ./test/browser -args -screenshots DIR
 package browser_test
@@ -29,8 +29,8 @@ import (
 
 var screenshots = flag.String("screenshots", "", "the `directory` to save pictures of the pages in")
 
-// newServer starts the service with the demo's data, and returns where it is and
-// a key that may do everything.
+// newServer starts the service with the demo data. It returns the base URL and a key with
+// all scopes.
 func newServer(t *testing.T) (base, key string) {
 	t.Helper()
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
@@ -56,7 +56,7 @@ func newServer(t *testing.T) (base, key string) {
 	return "http://" + addr, key
 }
 
-// An operation is one of the document, as far as the viewer has to show it.
+// An operation has the parts of an operation that the viewer shows.
 type operation struct {
 	ID         string `json:"operationId"`
 	Parameters []parameter
@@ -70,7 +70,7 @@ type parameter struct {
 	Name string
 }
 
-// readOperations reads a document that the server serves.
+// readOperations reads the operations of a document that the server serves.
 func readOperations(t *testing.T, d api.Document) []operation {
 	t.Helper()
 	var document struct {
@@ -107,15 +107,15 @@ func readOperations(t *testing.T, d api.Document) []operation {
 		}
 	}
 	if len(all) < 12 {
-		t.Fatalf("the document has %d operations; are they still found?", len(all))
+		t.Fatalf("found only %d operations", len(all))
 	}
 	return all
 }
 
-// block is the selector of what the viewer shows of an operation.
+// block is the selector of an operation's block in the viewer.
 func (op operation) block() string { return fmt.Sprintf(".opblock[id$=%q]", "-"+op.ID) }
 
-func TestTheViewerShowsEveryOperationAndCallsThem(t *testing.T) {
+func TestViewerShowsAndCallsEveryOperation(t *testing.T) {
 	base, key := newServer(t)
 	browser := newBrowser(t)
 	operations := readOperations(t, api.External)
@@ -149,8 +149,8 @@ func TestTheViewerShowsEveryOperationAndCallsThem(t *testing.T) {
 	}
 }
 
-// The two documents have one viewer: what it does with operations is the same.
-func TestTheViewerLeadsToTheManagementAPIAndBack(t *testing.T) {
+// Both documents use the same viewer, so this does not repeat the tests of operations.
+func TestViewersLinkToEachOther(t *testing.T) {
 	base, _ := newServer(t)
 	browser := newBrowser(t)
 	operations := readOperations(t, api.Manage)
@@ -184,14 +184,14 @@ func checkList(b *tab, heading string, operations []operation) {
 		b.t.Errorf("the heading is %q", title)
 	}
 	for _, op := range operations {
-		shown := strings.ReplaceAll(b.seen(op.block()+" .opblock-summary"), "\u200b", "") // which lets a path break
+		shown := strings.ReplaceAll(b.seen(op.block()+" .opblock-summary"), "\u200b", "") // zero-width spaces mark line breaks in a path
 		if !strings.Contains(shown, op.path) || !strings.Contains(strings.ToLower(shown), op.method) {
 			b.t.Errorf("%s shows %q", op.ID, shown)
 		}
 	}
 }
 
-// authorize enters the key as a reader does.
+// authorize enters the key as a user would.
 func authorize(b *tab, key string) {
 	b.t.Helper()
 	b.click(".auth-wrapper .authorize")
@@ -205,7 +205,7 @@ func authorize(b *tab, key string) {
 	b.until(`document.querySelector(".modal-ux") === null`)
 }
 
-// checkOperation opens an operation and looks for its parameters and answers.
+// checkOperation opens an operation and checks its parameters and responses.
 func checkOperation(b *tab, op operation) {
 	b.t.Helper()
 	b.click(op.block() + " .opblock-summary-control")
@@ -216,32 +216,32 @@ func checkOperation(b *tab, op operation) {
 			b.t.Errorf("%s does not show the parameter %s", op.ID, p.Name)
 		}
 	}
-	answers := b.seen(op.block() + " .responses-table")
+	responses := b.seen(op.block() + " .responses-table")
 	for status := range op.Responses {
-		if !strings.Contains(answers, status) {
-			b.t.Errorf("%s does not show the answer %s", op.ID, status)
+		if !strings.Contains(responses, status) {
+			b.t.Errorf("%s does not show the response %s", op.ID, status)
 		}
 	}
 }
 
-// checkCall sends the request that the viewer offers, as it offers it.
+// checkCall sends the request that the viewer suggests.
 func checkCall(b *tab, op operation, want string) {
 	b.t.Helper()
 	b.click(op.block() + " .try-out__btn")
 	b.click(op.block() + " .execute")
-	answer := op.block() + " .live-responses-table .response"
-	b.until(fmt.Sprintf(`document.querySelector('%s .response-col_status') !== null`, answer))
-	if status := b.seen(answer + " .response-col_status"); strings.TrimSpace(status) != "200" {
-		b.t.Errorf("the answer to %s is %q", op.ID, status)
+	response := op.block() + " .live-responses-table .response"
+	b.until(fmt.Sprintf(`document.querySelector('%s .response-col_status') !== null`, response))
+	if status := b.seen(response + " .response-col_status"); strings.TrimSpace(status) != "200" {
+		b.t.Errorf("the response to %s is %q", op.ID, status)
 	}
-	if body := b.seen(answer + " .response-col_description"); !strings.Contains(body, want) {
-		b.t.Errorf("the answer to %s has no %q: %s", op.ID, want, body)
+	if body := b.seen(response + " .response-col_description"); !strings.Contains(body, want) {
+		b.t.Errorf("the response to %s has no %q: %s", op.ID, want, body)
 	}
-	b.screenshot("docs-answer")
-	b.checkLook("/docs with an answer")
+	b.screenshot("docs-response")
+	b.checkLook("/docs with a response")
 }
 
-func TestEveryErrorPageExplainsItsCode(t *testing.T) {
+func TestErrorPagesExplainTheirCode(t *testing.T) {
 	base, _ := newServer(t)
 	browser := newBrowser(t)
 	for _, v := range views() {
@@ -257,7 +257,7 @@ func TestEveryErrorPageExplainsItsCode(t *testing.T) {
 				if v.scheme == "light" {
 					b.follow(path)
 				} else {
-					b.open(path) // which takes half as long
+					b.open(path) // takes half as long
 				}
 				checkHead(b, info.Title)
 				shown := b.seen("main")
@@ -288,8 +288,8 @@ func checkHead(b *tab, want string) {
 	}
 }
 
-// What a browser need not be asked: the headers of all that it loads.
-func TestPagesHavePoliciesAndAreNotSentTwice(t *testing.T) {
+// Checks the headers of all resources of the pages without a browser.
+func TestPagesHaveSecurityHeadersAndAreCached(t *testing.T) {
 	base, _ := newServer(t)
 	paths := []string{"/docs", "/docs/manage", "/docs/start.js", "/docs/viewer.js", "/docs/viewer.css", "/docs/page.css", "/docs/favicon.png", "/errors/"}
 	for _, info := range rest.Codes {

@@ -22,11 +22,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long a page may take for anything.
-const patience = 20 * time.Second
+// pageTimeout bounds every wait for a page.
+const pageTimeout = 20 * time.Second
 
-// newBrowser starts a browser that knows nobody and asks nobody but the server,
-// and returns the context that its tabs are made from.
+// newBrowser starts a browser with a new profile and without background requests. Tabs are
+// created from the returned context.
 func newBrowser(t *testing.T) context.Context {
 	t.Helper()
 	path := ""
@@ -37,7 +37,7 @@ func newBrowser(t *testing.T) context.Context {
 		}
 	}
 	if path == "" {
-		t.Fatal("there is no chromium, chromium-browser or google-chrome on the PATH: make prepare installs one")
+		t.Fatal("no chromium, chromium-browser or google-chrome on the PATH: run make prepare")
 	}
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(path),
@@ -49,7 +49,7 @@ func newBrowser(t *testing.T) context.Context {
 		chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true),
-		chromedp.Flag("disable-dev-shm-usage", true), // which is small in a container
+		chromedp.Flag("disable-dev-shm-usage", true), // it is small in a container
 		chromedp.Flag("force-color-profile", "srgb"),
 	}
 	if os.Geteuid() == 0 {
@@ -65,15 +65,15 @@ func newBrowser(t *testing.T) context.Context {
 	return browser
 }
 
-// A view is what a reader looks with.
+// A view is a window size and a color scheme.
 type view struct {
 	name   string
 	width  int64
 	scheme string // light or dark
 }
 
-// views returns what the tests look with: both widths and both schemes. People
-// who look at pictures get every combination.
+// views returns the views of the tests: each width and each scheme once. For screenshots
+// it returns every combination.
 func views() []view {
 	all := []view{{"wide", 1280, "light"}, {"narrow-dark", 400, "dark"}}
 	if *screenshots != "" {
@@ -82,25 +82,24 @@ func views() []view {
 	return all
 }
 
-// A tab shows one page after another, and notes what goes wrong on them.
+// A tab shows one page after another, and records their faults.
 type tab struct {
 	t      *testing.T
 	ctx    context.Context
-	server string // the address that every request has to go to
+	server string // the only address that requests may go to
 	view   view
 
 	mu     sync.Mutex // guards faults
 	faults []string
 }
 
-// noteViolations tells the test of every violation of a Content-Security-Policy,
-// with its directive: also of those that a browser does not write to its console.
+// noteViolations reports every violation of a Content-Security-Policy with its directive,
+// including those that the browser does not write to its console.
 const noteViolations = `document.addEventListener("securitypolicyviolation", e =>
 	violation(e.effectiveDirective + ": " + e.blockedURI + " " + e.sample + " at " + e.sourceFile + ":" + e.lineNumber + ":" + e.columnNumber))`
 
-// newTab opens a tab. The test fails when it ends if there was anything on the
-// console but what is said there in passing, a violation of a policy, or a
-// request to another host.
+// newTab opens a tab. At its end, the test fails if there was a console message other than
+// an informational one, a violation of a policy, or a request to another host.
 func newTab(t *testing.T, browser context.Context, server string, v view) *tab {
 	t.Helper()
 	ctx, closeTab := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
@@ -130,7 +129,7 @@ func newTab(t *testing.T, browser context.Context, server string, v view) *tab {
 	return b
 }
 
-// call makes an action of a command without a result.
+// call turns a command without a result into an action.
 func call[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, command, params)
@@ -138,7 +137,7 @@ func call[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action[ch
 	})
 }
 
-// notice is called for every event of the page.
+// notice handles every event of the page.
 func (b *tab) notice(event any) {
 	fault := ""
 	switch e := event.(type) {
@@ -176,7 +175,7 @@ func (b *tab) notice(event any) {
 	}
 }
 
-// do runs actions, and ends the test if they fail.
+// do runs actions, and ends the test if one fails.
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	if _, err := run(b, chromedp.Steps(actions...)); err != nil {
@@ -185,28 +184,28 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 }
 
 func run[T any](b *tab, action chromedp.Action[T]) (T, error) {
-	// The first action of a tab opens it, and its context is the tab's life.
+	// The first action opens the tab, whose lifetime is that of the action's context.
 	if chromedp.FromContext(b.ctx).Target == nil {
 		return chromedp.Run(b.ctx, action)
 	}
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout)
 	defer cancel()
 	return chromedp.Run(ctx, action)
 }
 
-// open goes to a path of the server.
+// open navigates to a path of the server.
 func (b *tab) open(path string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(b.server + path))
 }
 
-// click clicks on the first element that a selector finds, once it can be seen.
+// click clicks the first element that matches a selector, once it is visible.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	b.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
-// follow clicks on the link to a path of the server, and waits for its page.
+// follow clicks the link to a path of the server, and waits for its page.
 func (b *tab) follow(path string) {
 	b.t.Helper()
 	b.click(fmt.Sprintf("a[href=%q]", path))
@@ -229,30 +228,30 @@ func get[T any](b *tab, expression string) T {
 	return v
 }
 
-// until waits for an expression to be true. It asks from outside: a page whose
-// policy forbids eval cannot be told to wait for an expression.
+// until waits until an expression is true. It polls from outside, because a page whose
+// policy forbids eval cannot wait for an expression.
 func (b *tab) until(expression string) {
 	b.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(pageTimeout); ; time.Sleep(20 * time.Millisecond) {
 		done, err := run(b, chromedp.Evaluate[bool](expression))
 		if err == nil && done {
 			return
 		}
-		if time.Now().After(end) { // an error may be that of a page which makes way for the next
+		if time.Now().After(end) { // an error may come from a page that is being replaced
 			b.screenshot("failed")
-			b.t.Fatalf("not true after %s: %s: %v", patience, expression, err)
+			b.t.Fatalf("not true after %s: %s: %v", pageTimeout, expression, err)
 		}
 	}
 }
 
-// seen returns the text that can be seen of an element.
+// seen returns the visible text of an element.
 func (b *tab) seen(selector string) string {
 	b.t.Helper()
 	return get[string](b, fmt.Sprintf(`(e => e && e.checkVisibility({opacityProperty: true, visibilityProperty: true}) ? e.innerText : "")(document.querySelector(%q))`, selector))
 }
 
-// checkLook fails the test if the page is wider than the window or has text that
-// is hard to read.
+// checkLook fails the test if the page is wider than the window or has text with too
+// little contrast.
 func (b *tab) checkLook(where string) {
 	b.t.Helper()
 	b.until(`document.getAnimations().every(a => a.playState !== "running")`) // a button fades in
@@ -264,7 +263,7 @@ func (b *tab) checkLook(where string) {
 	}
 }
 
-// screenshot saves the whole page, for people to look at.
+// screenshot saves an image of the whole page.
 func (b *tab) screenshot(name string) {
 	b.t.Helper()
 	if *screenshots == "" {
@@ -284,9 +283,9 @@ func (b *tab) screenshot(name string) {
 	}
 }
 
-// paleTexts lists the texts whose contrast is less than WCAG 2.2 asks for at
-// level AA (1.4.3): 4.5, and 3 for large ones. Colours are painted to learn what
-// they are, because a style may name them in any colour space.
+// paleTexts lists the texts whose contrast is less than WCAG 2.2 requires at level AA
+// (1.4.3): 4.5, and 3 for large text. Colors are drawn on a canvas to get their values,
+// because a style may use any color space.
 const paleTexts = `(() => {
 	const brush = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
 	const known = new Map();

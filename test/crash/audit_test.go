@@ -17,14 +17,13 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// A content is what a database holds of a tenant.
+// A content is the data of a tenant in a database.
 type content struct {
 	accounts map[atrium.AccountID]*atrium.Account
 	entries  []*atrium.Entry
 }
 
-// readFile checks the integrity of a database file that nobody has open, and
-// returns what it holds.
+// readFile checks the integrity of a closed database file, and returns its content.
 func readFile(ctx context.Context, path string, tenants []*tenant) (all map[*tenant]*content, err error) {
 	db, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
@@ -59,8 +58,7 @@ func readStore(ctx context.Context, s *store.Store, tenants []*tenant) (all map[
 	return all, nil
 }
 
-// readCopy is readFile for a copy, so that what a crash left is for the next
-// server to recover.
+// readCopy is readFile for a copy, so that the next server recovers the original.
 func readCopy(t *testing.T, path string, tenants []*tenant) map[*tenant]*content {
 	t.Helper()
 	dir, err := os.MkdirTemp(t.TempDir(), "copy-")
@@ -80,7 +78,7 @@ func readCopy(t *testing.T, path string, tenants []*tenant) map[*tenant]*content
 	return all
 }
 
-// copyFile copies a file if there is one.
+// copyFile copies a file if it exists.
 func copyFile(to, from string) error {
 	src, err := os.Open(from)
 	if os.IsNotExist(err) {
@@ -100,17 +98,17 @@ func copyFile(to, from string) error {
 	return dst.Close()
 }
 
-// A verdict is what an audit found.
+// A verdict is the result of an audit.
 type verdict struct {
 	lost, doubled int
-	faults        []string // these two included
+	faults        []string // including those two
 }
 
 func (v *verdict) fault(format string, args ...any) {
 	v.faults = append(v.faults, fmt.Sprintf(format, args...))
 }
 
-// report fails the test for a verdict with faults, and names the first few.
+// report fails the test for a verdict with faults, and prints the first few.
 func (v *verdict) report(t *testing.T) {
 	t.Helper()
 	for i, f := range v.faults {
@@ -122,8 +120,8 @@ func (v *verdict) report(t *testing.T) {
 	}
 }
 
-// audit compares what was stored with all that was acknowledged before a tick;
-// forever stands for an audit after which nothing is under way.
+// audit compares the stored data with everything acknowledged before a tick. forever means
+// that no requests are in flight.
 func (l *ledger) audit(stored map[*tenant]*content, before int64) *verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,7 +154,7 @@ func (l *ledger) audit(stored map[*tenant]*content, before int64) *verdict {
 	return v
 }
 
-// check looks for what no state of a tenant may show.
+// check looks for violations of invariants within a tenant.
 func (c *content) check(v *verdict) {
 	keys, ids := map[string]bool{}, map[atrium.EntryID]bool{}
 	newest := map[atrium.AccountID]atrium.Time{}
@@ -190,16 +188,16 @@ func (l *ledger) auditPosting(v *verdict, p *posting, found []*atrium.Entry, in 
 	case n == 0 && p.ackedAt < before:
 		v.lost++
 		v.fault("%s was acknowledged as %s and is lost", p.marker, p.receipt.EntryID)
-	case n == 1 && p.answer == nil && p.unknown == 0 && before == forever:
+	case n == 1 && p.response == nil && p.unknown == 0 && before == forever:
 		v.fault("%s was refused and is there", p.marker)
-	case p.fresh > 1 || p.fresh == 0 && p.answer != nil && p.unknown == 0 && before == forever:
-		v.fault("%s has %d first answers", p.marker, p.fresh)
+	case p.fresh > 1 || p.fresh == 0 && p.response != nil && p.unknown == 0 && before == forever:
+		v.fault("%s has %d first responses", p.marker, p.fresh)
 	}
 	for _, e := range found {
 		if string(e.Payload) != p.data || e.Claim != p.claim || e.IdempotencyKey != p.key || e.Source != p.source {
 			v.fault("%s is not stored as it was sent: %+v", p.marker, e)
 		}
-		if p.answer != nil && p.receipt != (receipt{e.AccountID, e.ID, e.CreatedAt.String(), e.Source, e.Type}) {
+		if p.response != nil && p.receipt != (receipt{e.AccountID, e.ID, e.CreatedAt.String(), e.Source, e.Type}) {
 			v.fault("%s was acknowledged as %+v and stored as %+v", p.marker, p.receipt, e)
 		}
 		a := in.accounts[e.AccountID]
@@ -209,8 +207,8 @@ func (l *ledger) auditPosting(v *verdict, p *posting, found []*atrium.Entry, in 
 	}
 }
 
-// auditName checks that an account has the name of an acknowledged rename, or
-// of one that may have come after it.
+// auditName checks that an account has the name of an acknowledged rename, or of one that
+// may have come after it.
 func (l *ledger) auditName(v *verdict, a *atrium.Account, renames []*rename, before int64) {
 	var given *rename
 	for _, r := range renames {

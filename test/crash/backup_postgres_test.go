@@ -10,9 +10,9 @@ import (
 	"atrium/internal/store"
 )
 
-// PostgreSQL's own backups, made under load as docs/backup.md says, have all that was
-// acknowledged before they began.
-func TestBackupsOfPostgreSQLUnderLoadHaveAllThatWasAcknowledged(t *testing.T) {
+// PostgreSQL's own backups, made under load as docs/backup.md describes, have everything
+// that was acknowledged before they began.
+func TestPostgreSQLBackupsUnderLoadAreComplete(t *testing.T) {
 	o := newOutage(t, clientCount, nil)
 	tool := func(name string, args ...string) {
 		t.Helper()
@@ -32,7 +32,7 @@ func TestBackupsOfPostgreSQLUnderLoadHaveAllThatWasAcknowledged(t *testing.T) {
 		}
 		v := o.ledger.audit(stored, before)
 		v.report(t)
-		t.Logf("%s: lost %d, doubled %d of the %d that are acknowledged by now", how, v.lost, v.doubled, o.ledger.acks())
+		t.Logf("%s: lost %d, duplicated %d of the %d that are acknowledged by now", how, v.lost, v.doubled, o.ledger.acks())
 	}
 
 	before := o.ledger.now()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// atriumCommand runs a command to its end, which must be a good one.
+// atriumCommand runs a command that must succeed.
 func atriumCommand(t *testing.T, args ...string) {
 	t.Helper()
 	c := command(t, args...)
@@ -20,8 +20,8 @@ func atriumCommand(t *testing.T, args ...string) {
 	}
 }
 
-// loaded starts a server on a new file and clients that keep it busy. end stops both,
-// and audits what the file has.
+// loaded starts a server on a new file, and clients that load it. end stops both and
+// audits the file.
 func loaded(t *testing.T) (db *database, l *ledger, end func()) {
 	t.Helper()
 	db = newFile(t)
@@ -40,9 +40,9 @@ func loaded(t *testing.T) (db *database, l *ledger, end func()) {
 	}
 }
 
-// Whatever was acknowledged before a backup began is there once when it is restored,
-// and what came later is there wholly or not at all.
-func TestBackupsUnderLoadAreRestoredWithAllThatWasAcknowledged(t *testing.T) {
+// A restored backup has each entry that was acknowledged before it began once, and later
+// entries completely or not at all.
+func TestBackupsUnderLoadAreComplete(t *testing.T) {
 	db, l, end := loaded(t)
 	dir := t.TempDir()
 	for range 3 {
@@ -56,7 +56,7 @@ func TestBackupsUnderLoadAreRestoredWithAllThatWasAcknowledged(t *testing.T) {
 		}
 		v := l.audit(stored, before)
 		v.report(t)
-		t.Logf("%d were acknowledged before the backup began, %d while it was made: lost %d, doubled %d", acks, while, v.lost, v.doubled)
+		t.Logf("%d were acknowledged before the backup began, %d while it was made: lost %d, duplicated %d", acks, while, v.lost, v.doubled)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -67,13 +67,13 @@ func TestBackupsUnderLoadAreRestoredWithAllThatWasAcknowledged(t *testing.T) {
 	end()
 }
 
-// A backup or a restore that is killed leaves nothing that looks like one, the next one
-// works beside what it left, and the server goes on.
-func TestKillDuringBackupAndRestoreLeavesNothingThatLooksWhole(t *testing.T) {
+// A killed backup or restore leaves nothing that looks complete. The next one succeeds
+// despite the leftovers, and the server continues.
+func TestKilledBackupOrRestoreDoesNotLookComplete(t *testing.T) {
 	db, l, end := loaded(t)
 	rng := random(t)
 	dir := t.TempDir()
-	// kill ends a command somewhere in its copying, and finds out whether it was too late.
+	// kill kills a command while it copies, and reports whether it had finished.
 	kill := func(made string, args ...string) {
 		t.Helper()
 		for round := range 3 {
@@ -96,13 +96,13 @@ func TestKillDuringBackupAndRestoreLeavesNothingThatLooksWhole(t *testing.T) {
 			t.Error("it was never killed while it copied")
 		}
 		if whole, _ := filepath.Glob(made + "*"); len(whole) > 0 {
-			t.Errorf("there are %v", whole)
+			t.Errorf("complete files: %v", whole)
 		}
 	}
 	backup, restored := filepath.Join(dir, "backup.db"), filepath.Join(dir, "restored.db")
 	kill(backup, "backup", backup, "--database", db.url)
 	acks := l.acks()
-	waitUntil(t, "the service goes on", startLimit, func() bool { return l.acks() > acks })
+	waitUntil(t, "the service to continue", startLimit, func() bool { return l.acks() > acks })
 	before := l.now()
 	atriumCommand(t, "backup", filepath.Join(dir, "next.db"), "--database", db.url)
 	kill(restored, "restore", filepath.Join(dir, "next.db"), "--database", "sqlite:"+restored)

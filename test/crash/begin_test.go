@@ -13,12 +13,11 @@ import (
 	"atrium/test/cutproxy"
 )
 
-// refusalLimit is how long a server takes at most to find out that it cannot work
-// with its database.
+// refusalLimit is how long a server may take to detect that it cannot use its database.
 const refusalLimit = 5*time.Second + databaseTimeout
 
-// A server that cannot work with its database says why, and ends.
-func TestStartSaysWhatIsWrongWithTheDatabase(t *testing.T) {
+// A server that cannot use its database logs the reason and exits.
+func TestStartReportsDatabaseErrors(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		spoil func(t *testing.T, server *postgrestest.Server, db *database)
@@ -54,10 +53,10 @@ func TestStartSaysWhatIsWrongWithTheDatabase(t *testing.T) {
 			}
 			log := s.log.String()
 			if code := s.cmd.ProcessState.ExitCode(); code != 1 || !regexp.MustCompile(c.says).MatchString(log) {
-				t.Errorf("exit code %d, and it said: %s", code, log)
+				t.Errorf("exit code %d, log: %s", code, log)
 			}
 			if strings.Contains(log, password) {
-				t.Errorf("the password is told: %s", log)
+				t.Errorf("the log has the password: %s", log)
 			}
 		})
 	}
@@ -70,9 +69,8 @@ func execute(t *testing.T, conn *pgx.Conn, statement string) {
 	}
 }
 
-// A server that waits for its turn to migrate, or for a database that hangs
-// meanwhile, ends when it is told to.
-func TestStopEndsAMigrationThatHangs(t *testing.T) {
+// A server that waits to migrate, or for a hanging database, stops when it gets a signal.
+func TestStopEndsAHangingMigration(t *testing.T) {
 	db := newRemote(t, postgrestest.Shared(t))
 	p, through := cutproxy.New(t, db.url)
 	p.Rule(func(query, _ string) cutproxy.Fate {

@@ -17,8 +17,8 @@ import (
 	"atrium"
 )
 
-// A client sends one request after the other, as a sender does that must lose
-// nothing: what has an idempotency key and got no answer it sends again.
+// A client sends one request after the other like a sender that must lose nothing: it
+// retries requests with an idempotency key that got no response.
 type client struct {
 	t       *testing.T
 	name    string
@@ -26,14 +26,14 @@ type client struct {
 	http    *http.Client
 	ledger  *ledger
 	tenants []*tenant
-	bulk    int  // bytes of a large payload
+	bulk    int  // size of a large payload in bytes
 	unread  bool // reads nothing
-	patient bool // its reads may be refused
+	patient bool // its reads may fail
 
 	base    string       // URL of the server
 	made    int          // postings
-	keyed   []*posting   // acknowledged and with a key
-	pending []*posting   // with a key, and sent without an acknowledgement
+	keyed   []*posting   // acknowledged, with a key
+	pending []*posting   // with a key, sent without an acknowledgement
 	refused atomic.Int64 // requests
 }
 
@@ -50,13 +50,12 @@ func newClients(t *testing.T, rng *rand.Rand, n int, tenants []*tenant) ([]*clie
 	return clients, l
 }
 
-// load lets clients work on a server until ctx ends, and returns how to wait
-// for the last of them.
+// load starts the clients on a server until ctx is done. wait waits for all of them.
 func load(ctx context.Context, clients []*client, base string) (wait func()) {
 	return each(clients, base, func(c *client) { c.work(ctx) })
 }
 
-// each lets every client do something, and returns how to wait for the last.
+// each calls do for every client concurrently. wait waits for all of them.
 func each(clients []*client, base string, do func(*client)) (wait func()) {
 	var wg sync.WaitGroup
 	for _, c := range clients {
@@ -66,7 +65,7 @@ func each(clients []*client, base string, do func(*client)) (wait func()) {
 	return wg.Wait
 }
 
-// settle sends all that got no answer again.
+// settle retries everything that got no response.
 func settle(clients []*client, base string) {
 	for _, c := range clients {
 		c.base = base
@@ -74,7 +73,7 @@ func settle(clients []*client, base string) {
 	}
 }
 
-// work sends requests until ctx ends or one gets no answer.
+// work sends requests until ctx is done or one gets no response.
 func (c *client) work(ctx context.Context) {
 	c.http.CloseIdleConnections()
 	for answered := c.retry(); answered && ctx.Err() == nil; {
@@ -82,8 +81,8 @@ func (c *client) work(ctx context.Context) {
 	}
 }
 
-// persist sends requests until ctx ends, whatever the answers are. After a 503 it
-// waits a moment, and sends again what has a key until that is acknowledged.
+// persist sends requests until ctx is done, whatever the responses. After a 503 it waits
+// briefly, and retries requests with a key until they are acknowledged.
 func (c *client) persist(ctx context.Context) {
 	for ctx.Err() == nil {
 		refused := c.refused.Load()
@@ -98,7 +97,7 @@ func (c *client) persist(ctx context.Context) {
 	}
 }
 
-// retry sends what is pending again, and reports whether the server answered.
+// retry retries the pending postings, and reports whether the server responded.
 func (c *client) retry() bool {
 	pending := c.pending
 	c.pending = nil
@@ -115,7 +114,7 @@ func (c *client) retry() bool {
 func (c *client) step() bool {
 	to := c.tenants[c.rng.IntN(len(c.tenants))]
 	switch n := c.rng.IntN(100); {
-	case n < 8 && len(c.keyed) > 0: // an answer may have been lost
+	case n < 8 && len(c.keyed) > 0: // its response may have been lost
 		return c.post(c.keyed[c.rng.IntN(len(c.keyed))])
 	case n < 11 && len(c.keyed) > 0:
 		return c.reuseKey(c.keyed[c.rng.IntN(len(c.keyed))])
@@ -132,8 +131,8 @@ func (c *client) step() bool {
 	}
 }
 
-// newPosting makes a posting to an account by its domain, which may be new, by
-// its identifier, by a name, or without any of them.
+// newPosting returns a posting to an account by domain, which may be new, by identifier,
+// by name, or without any of them.
 func (c *client) newPosting(to *tenant, keyed bool) *posting {
 	c.made++
 	p := &posting{tenant: to, marker: fmt.Sprintf("%s-%d", c.name, c.made), source: "crm"}
@@ -167,7 +166,7 @@ func (c *client) newPosting(to *tenant, keyed bool) *posting {
 	return p
 }
 
-// encode returns the body of a request with the payload.
+// encode returns the request body with the payload.
 func (p *posting) encode(payload string) []byte {
 	members := map[string]any{"source": p.source, "payload": json.RawMessage(payload)}
 	for name, value := range map[string]string{
@@ -182,31 +181,31 @@ func (p *posting) encode(payload string) []byte {
 	}
 	body, err := json.Marshal(members)
 	if err != nil {
-		panic(err) // all of it is text
+		panic(err) // strings can always be encoded
 	}
 	return body
 }
 
-// An answer is a whole answer of a server.
-type answer struct {
+// An response is a complete response.
+type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// uncertain reports whether the answer leaves open what became of the request.
-func (a *answer) uncertain() bool {
+// uncertain reports whether the response leaves the outcome of the request open.
+func (a *response) uncertain() bool {
 	return a.status == http.StatusServiceUnavailable && bytes.Contains(a.body, []byte("It is not known whether this was done."))
 }
 
-// send returns false if no whole answer came.
-func (c *client) send(method, path, key string, idempotencyKey string, body []byte) (a answer, ok bool) {
+// send returns false without a complete response.
+func (c *client) send(method, path, key string, idempotencyKey string, body []byte) (a response, ok bool) {
 	r, err := http.NewRequestWithContext(context.Background(), method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		c.t.Error(err)
 		return a, false
 	}
-	r.GetBody = nil // so that net/http does not send it twice
+	r.GetBody = nil // keeps net/http from retrying
 	r.Header.Set("x-api-key", key)
 	if idempotencyKey != "" {
 		r.Header.Set("Idempotency-Key", idempotencyKey)
@@ -217,7 +216,7 @@ func (c *client) send(method, path, key string, idempotencyKey string, body []by
 		return a, false
 	}
 	defer func() { _ = res.Body.Close() }()
-	a = answer{status: res.StatusCode, header: res.Header}
+	a = response{status: res.StatusCode, header: res.Header}
 	if a.body, err = io.ReadAll(res.Body); err != nil {
 		return a, false
 	}
@@ -239,7 +238,7 @@ func (c *client) post(p *posting) bool {
 	return ok
 }
 
-// carry sends a posting and notes the answer.
+// carry sends a posting and records the response.
 func (c *client) carry(p *posting) bool {
 	headerKey := ""
 	if p.header {
@@ -258,25 +257,25 @@ func (c *client) carry(p *posting) bool {
 			err = c.ledger.acknowledged(p, a.body, r, a.header.Get("Idempotency-Replayed") == "true")
 		}
 		if err != nil {
-			c.t.Errorf("answer to %s: %v", p.marker, err)
+			c.t.Errorf("response to %s: %v", p.marker, err)
 		}
 	case http.StatusServiceUnavailable:
 		if a.uncertain() {
 			c.ledger.undecided(p)
 		}
 	default:
-		c.t.Errorf("answer to %s: %d %s", p.marker, a.status, a.body)
+		c.t.Errorf("response to %s: %d %s", p.marker, a.status, a.body)
 	}
 	return true
 }
 
-// keep remembers a posting with a key, to repeat it.
+// keep remembers a posting with a key for a replay.
 func (c *client) keep(p *posting) {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
 	switch {
 	case p.key == "" || p.kept:
-	case p.answer == nil:
+	case p.response == nil:
 		c.pending = append(c.pending, p)
 	default:
 		p.kept = true
@@ -284,7 +283,7 @@ func (c *client) keep(p *posting) {
 	}
 }
 
-// postTwice sends one posting in two requests at once.
+// postTwice sends one posting in two concurrent requests.
 func (c *client) postTwice(p *posting) bool {
 	var other bool
 	var wg sync.WaitGroup
@@ -297,7 +296,7 @@ func (c *client) postTwice(p *posting) bool {
 	return ok && other
 }
 
-// reuseKey sends another request with the key of an acknowledged one.
+// reuseKey sends a different request with the key of an acknowledged one.
 func (c *client) reuseKey(p *posting) bool {
 	q := posting{source: p.source, claim: p.claim, kind: p.kind, key: p.key}
 	a, ok := c.send(http.MethodPost, "/v0/account_logs", p.tenant.key, "", q.encode(`{"marker":"never recorded"}`))
@@ -330,7 +329,7 @@ func (c *client) rename(of *tenant) bool {
 	return true
 }
 
-// read gets an account, which shows all activity that was acknowledged before.
+// read gets an account, which must show all activity that was acknowledged before.
 func (c *client) read(of *tenant) bool {
 	id, newest := c.ledger.account(of, c.rng.IntN, 1000)
 	if id == "" {

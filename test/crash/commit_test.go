@@ -11,12 +11,12 @@ import (
 	"atrium/test/cutproxy"
 )
 
-// Whatever becomes of a commit whose connection is cut, no entry is lost that was
-// acknowledged, and none is doubled, with or without a key.
-func TestCutCommitLosesAndDoublesNothing(t *testing.T) {
+// When the connection of a commit is cut, no acknowledged entry is lost or duplicated,
+// with or without a key.
+func TestCutCommitLosesAndDuplicatesNothing(t *testing.T) {
 	for f, cuts := range map[cutproxy.Fate]int{cutproxy.Unanswered: 40, cutproxy.Lost: 40, cutproxy.Late: 5} {
 		t.Run(string(f), func(t *testing.T) {
-			t.Parallel() // it waits for some time where commits are late
+			t.Parallel() // late commits take some time
 			o, p := newCutOutage(t)
 			p.Rule(func(query, _ string) cutproxy.Fate {
 				if query == "COMMIT" && rand.N(12) == 0 {
@@ -33,7 +33,7 @@ func TestCutCommitLosesAndDoublesNothing(t *testing.T) {
 	}
 }
 
-// newCutOutage is newOutage with a proxy before the database.
+// newCutOutage is newOutage with a proxy in front of the database.
 func newCutOutage(t *testing.T) (o *outage, p *cutproxy.Proxy) {
 	t.Helper()
 	o = newOutage(t, clientCount, func(url string) (through string) {
@@ -43,8 +43,8 @@ func newCutOutage(t *testing.T) (o *outage, p *cutproxy.Proxy) {
 	return o, p
 }
 
-// A commit that may have been done is not done again for a request that says what
-// is to be, not what is to be added: its caller is told that nobody knows.
+// A request that sets a value does not repeat a commit of unknown outcome: its caller gets
+// an error that says so.
 func TestRenameWithACutCommitIsNotRepeated(t *testing.T) {
 	for f, done := range map[cutproxy.Fate]bool{cutproxy.Unanswered: true, cutproxy.Lost: false} {
 		t.Run(string(f), func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestRenameWithACutCommitIsNotRepeated(t *testing.T) {
 			c := clients[0]
 			c.base = s.base
 			first := c.newPosting(db.tenants[0], false)
-			if !c.post(first) || first.answer == nil {
+			if !c.post(first) || first.response == nil {
 				t.Fatal("the service does not work")
 			}
 			account := "/v0/accounts/" + string(first.receipt.AccountID)
@@ -84,9 +84,9 @@ func TestRenameWithACutCommitIsNotRepeated(t *testing.T) {
 	}
 }
 
-// Who makes a key whose commit is cut is told that it may be there. It is of no use
-// to anybody, since its secret was not told.
-func TestKeyWithACutCommitIsNotMadeTwice(t *testing.T) {
+// A caller that creates a key with a commit of unknown outcome gets an error. The key may
+// exist, but nobody has its secret.
+func TestKeyWithACutCommitIsNotCreatedTwice(t *testing.T) {
 	for f, made := range map[cutproxy.Fate]int{cutproxy.Unanswered: 1, cutproxy.Lost: 0} {
 		t.Run(string(f), func(t *testing.T) {
 			db := newRemote(t, postgrestest.Shared(t))
@@ -102,7 +102,7 @@ func TestKeyWithACutCommitIsNotMadeTwice(t *testing.T) {
 				t.Errorf("exit code %d", code)
 			}
 			if log := s.log.String(); !strings.Contains(log, "It is not known whether this was done.") || strings.Contains(log, password) {
-				t.Errorf("it said: %s", log)
+				t.Errorf("log: %s", log)
 			}
 			if n := p.Count(f); n != 1 {
 				t.Errorf("%d commits were cut, want one", n)
@@ -118,14 +118,14 @@ func TestKeyWithACutCommitIsNotMadeTwice(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := len(keys) - 1; n != made {
-				t.Errorf("%d keys were made, want %d", n, made)
+				t.Errorf("%d keys were created, want %d", n, made)
 			}
 		})
 	}
 }
 
-// What was read is there, however the transaction ends that it was read in.
-func TestExportIsWholeThoughItsEndIsCut(t *testing.T) {
+// Data that was read is exported completely even if the end of its transaction fails.
+func TestExportIsCompleteIfItsEndIsCut(t *testing.T) {
 	db := newRemote(t, postgrestest.Shared(t))
 	p, through := cutproxy.New(t, db.url)
 	s, err := store.Open(t.Context(), through, store.Options{})

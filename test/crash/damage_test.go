@@ -10,11 +10,10 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// A page of the disk that has become zeros under a running server is met by those who
-// ask for what is on it. They get 500, which the log explains; other reads go on, what
-// would write is refused, and the server is not ready any more. The next one does not
-// start, and says what to do.
-func TestDamageUnderARunningServer(t *testing.T) {
+// A disk page is zeroed under a running server. Requests that read it get 500, and the log
+// has the reason. Other reads succeed, writes are rejected, and the server is not ready.
+// The next server does not start, and logs how to fix it.
+func TestCorruptionUnderARunningServer(t *testing.T) {
 	t.Parallel()
 	db := newFile(t)
 	path := strings.TrimPrefix(db.url, "sqlite:")
@@ -34,7 +33,7 @@ func TestDamageUnderARunningServer(t *testing.T) {
 	c := clients[0]
 	c.base = s.base
 	before := c.newPosting(db.tenants[0], false)
-	if !c.post(before) || before.answer == nil {
+	if !c.post(before) || before.response == nil {
 		t.Fatal("the server does not work before the damage")
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)

@@ -14,16 +14,16 @@ import (
 	"atrium/internal/store/engine/postgrestest"
 )
 
-// A database is where servers keep what they are given.
+// A database is a database that servers use.
 type database struct {
 	url     string
 	tenants []*tenant
 
-	// read returns what it holds, once the servers have ended.
+	// read returns its content, once the servers have ended.
 	read func(t *testing.T) map[*tenant]*content
 }
 
-// engines make a database with two tenants, on each engine.
+// engines create a database with two tenants, on each engine.
 var engines = map[string]func(t *testing.T) *database{
 	"sqlite":   newFile,
 	"postgres": func(t *testing.T) *database { return newRemote(t, postgrestest.Shared(t)) },
@@ -46,8 +46,8 @@ func newFileIn(t *testing.T, dir string) *database {
 	return db
 }
 
-// password is in the URL of every database on a server, which does not ask for it.
-// Nobody may tell it.
+// password is in the URL of every database on a server, which does not require it. It must
+// never be logged.
 const password = "open-sesame"
 
 func newRemote(t *testing.T, server *postgrestest.Server) *database {
@@ -55,7 +55,7 @@ func newRemote(t *testing.T, server *postgrestest.Server) *database {
 	return remote(t, server.NewDatabase(t))
 }
 
-// newRemoteIn is newRemote for a database whose files are in a directory.
+// newRemoteIn is newRemote for a database with its files in a directory.
 func newRemoteIn(t *testing.T, server *postgrestest.Server, dir string) *database {
 	t.Helper()
 	space := strings.ReplaceAll(filepath.Base(dir), "-", "_")
@@ -70,7 +70,7 @@ func newRemoteIn(t *testing.T, server *postgrestest.Server, dir string) *databas
 			t.Error(err)
 		}
 	}
-	t.Cleanup(func() { run("DROP TABLESPACE " + space) }) // after the database
+	t.Cleanup(func() { run("DROP TABLESPACE " + space) }) // after the database is dropped
 	address := server.NewDatabase(t)
 	u, err := url.Parse(address)
 	if err != nil {
@@ -110,7 +110,7 @@ func remote(t *testing.T, address string) *database {
 	return db
 }
 
-// make makes the schema and the tenants.
+// make creates the schema and the tenants.
 func (db *database) make(t *testing.T) {
 	t.Helper()
 	s, err := store.Open(t.Context(), db.url, store.Options{})
@@ -123,7 +123,7 @@ func (db *database) make(t *testing.T) {
 	}
 }
 
-// connect opens a session of the test's own on a database server.
+// connect opens a session for the test on a database server.
 func (db *database) connect(t *testing.T) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), db.url)
@@ -134,8 +134,8 @@ func (db *database) connect(t *testing.T) *pgx.Conn {
 	return conn
 }
 
-// sessions counts those of a database server that a condition holds for, without
-// the test's own.
+// sessions counts the sessions of a database server that match a condition, without the
+// test's own.
 func (db *database) sessions(t *testing.T, condition string) (n int) {
 	t.Helper()
 	conn := db.connect(t)
@@ -148,13 +148,13 @@ func (db *database) sessions(t *testing.T, condition string) (n int) {
 	return n
 }
 
-// waitForNobody waits until what ended servers had begun has come to its end.
+// waitForNobody waits until the sessions of ended servers are closed.
 func (db *database) waitForNobody(t *testing.T) {
 	t.Helper()
 	waitUntil(t, "all sessions on the database have ended", startLimit, func() bool { return db.sessions(t, "true") == 0 })
 }
 
-// waitUntil waits until something holds.
+// waitUntil waits until a condition holds.
 func waitUntil(t *testing.T, what string, limit time.Duration, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(limit); !holds(); time.Sleep(5 * time.Millisecond) {

@@ -12,17 +12,17 @@ import (
 	"atrium/internal/store"
 )
 
-// An erasure that a killed server leaves is completed by the next one. Whenever it is
-// reported as done, nothing of what was erased is in the files of the database.
-func TestKillDuringAnErasureIsCompletedByTheNextStart(t *testing.T) {
+// The next server completes an erasure that a killed one began. Once the erasure is
+// reported as complete, the erased data is gone from the database files.
+func TestKilledErasureIsCompletedAtTheNextStart(t *testing.T) {
 	const mark = "erased-content"
 	db, rng := newFile(t), random(t)
 	path := strings.TrimPrefix(db.url, "sqlite:")
 	tenant := db.tenants[0].id
 	eraseMany(t, db.url, tenant, mark)
 
-	// left copies the files as the killed server left them, and returns whether the erasure
-	// is still to be done and how often the mark is in the files.
+	// left copies the files that the killed server left. It returns whether the erasure is
+	// pending, and how many times the mark is in the files.
 	left := func() (pending bool, marks int) {
 		t.Helper()
 		copied := filepath.Join(t.TempDir(), "copy.db")
@@ -55,7 +55,7 @@ func TestKillDuringAnErasureIsCompletedByTheNextStart(t *testing.T) {
 	killed := 0
 	for deadline := time.Now().Add(4 * time.Minute); ; killed++ {
 		s := start(t, db.url)
-		time.Sleep(time.Duration(rng.IntN((killed + 1) * int(400*time.Millisecond)))) // longer each time, so that it gets done on any machine
+		time.Sleep(time.Duration(rng.IntN((killed + 1) * int(400*time.Millisecond)))) // longer each time, so that the erasure completes on any machine
 		s.kill()
 		s.checkLog()
 		pending, marks := left()
@@ -72,8 +72,8 @@ func TestKillDuringAnErasureIsCompletedByTheNextStart(t *testing.T) {
 	t.Logf("killed %d times before it was done", killed)
 }
 
-// eraseMany erases an account with many entries that contain a mark, of which most are left
-// to the server.
+// eraseMany erases an account with many entries that contain a mark. Most of them are
+// deleted in the background.
 func eraseMany(t *testing.T, url string, tenant atrium.TenantID, mark string) {
 	t.Helper()
 	s, err := store.Open(t.Context(), url, store.Options{})

@@ -16,13 +16,13 @@ import (
 	"atrium/internal/store/engine/postgrestest"
 )
 
-// A pair is a primary and the standby that its commits wait for.
+// A pair is a primary with a synchronous standby.
 type pair struct {
 	*outage
 	primary, standby *postgrestest.Server
 }
 
-// newPair is newOutage with a standby, set up as docs/scaling.md says.
+// newPair is newOutage with a standby, configured as docs/scaling.md describes.
 func newPair(t *testing.T) *pair {
 	t.Helper()
 	p := &pair{primary: postgrestest.Start(t)}
@@ -40,7 +40,7 @@ func newPair(t *testing.T) *pair {
 		t.Fatal(err)
 	}
 	waitUntil(t, "commits wait for the standby", startLimit, func() bool { return p.waits(t, db) })
-	t.Cleanup(func() { // or nobody could drop the database when the standby is gone
+	t.Cleanup(func() { // otherwise the database cannot be dropped without the standby
 		former, err := pgx.Connect(context.Background(), p.former().url)
 		if err != nil {
 			return // it is not running
@@ -56,12 +56,12 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// former returns the database on the server that was the primary at first.
+// former returns the database on the original primary.
 func (p *pair) former() *database {
 	return &database{url: fmt.Sprintf("postgres://atrium@127.0.0.1:%d/test1?sslmode=disable", p.primary.Port())}
 }
 
-// waits reports whether commits wait for the standby, and it follows.
+// waits reports whether commits wait for the standby and it is streaming.
 func (p *pair) waits(t *testing.T, db *database) (follows bool) {
 	t.Helper()
 	conn := db.connect(t)
@@ -74,7 +74,7 @@ func (p *pair) waits(t *testing.T, db *database) (follows bool) {
 	return follows
 }
 
-// settingsOf returns the lines that docs/scaling.md has for postgresql.conf.
+// settingsOf returns the lines for postgresql.conf in docs/scaling.md.
 func settingsOf(t *testing.T, server string) []string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "scaling.md"))
@@ -88,11 +88,10 @@ func settingsOf(t *testing.T, server string) []string {
 	return strings.Split(string(block[1]), "\n")
 }
 
-// When the primary is gone and the standby that its commits waited for is promoted, the
-// service goes on by itself and nothing that was acknowledged is lost, nor is anything
-// doubled of which nobody knows whether its commit came to the standby. It is not ready
-// until then.
-func TestFailoverLosesAndDoublesNothing(t *testing.T) {
+// After the primary is killed and its synchronous standby is promoted, the service
+// recovers by itself. No acknowledged entry is lost, and none is duplicated, even if its
+// commit may not have reached the standby. The service is not ready until then.
+func TestFailoverLosesAndDuplicatesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		falls, returns func(*postgrestest.Server, testing.TB)
 	}{
@@ -100,27 +99,27 @@ func TestFailoverLosesAndDoublesNothing(t *testing.T) {
 		"hanging": {(*postgrestest.Server).Pause, (*postgrestest.Server).Resume},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // it waits most of the time
+			t.Parallel() // it mostly waits
 			p := newPair(t)
 			p.workABit()
 			c.falls(p.primary, t)
-			waitUntil(t, "the service is not ready", startLimit, func() bool { return p.atrium.status("/readyz") == http.StatusServiceUnavailable })
+			waitUntil(t, "the service to be not ready", startLimit, func() bool { return p.atrium.status("/readyz") == http.StatusServiceUnavailable })
 			p.standby.Promote(t)
 			promoted := time.Now()
 			p.waitForService()
 			t.Logf("entries are recorded again %s after the standby was promoted", time.Since(promoted).Round(time.Millisecond))
 
-			// The former primary comes back and does not know that it is none any more.
+			// The former primary comes back, and still considers itself the primary.
 			c.returns(p.primary, t)
 			former := p.former()
 			before := former.entries(t)
 			p.standby.Terminate(t) // and new connections try it first
 			p.waitForService()
 			if after := former.entries(t); after != before {
-				t.Errorf("%d entries came to the former primary", after-before)
+				t.Errorf("%d entries were written to the former primary", after-before)
 			}
 			if acks := p.ledger.acks(); acks <= before {
-				t.Errorf("%d acknowledged, %d on the former primary: it tells nothing", acks, before)
+				t.Errorf("%d acknowledged, %d on the former primary: the test proves nothing", acks, before)
 			}
 			p.primary.Kill(t)
 			p.finish()
@@ -128,7 +127,7 @@ func TestFailoverLosesAndDoublesNothing(t *testing.T) {
 	}
 }
 
-// entries counts those of all tenants.
+// entries counts the entries of all tenants.
 func (db *database) entries(t *testing.T) (n int) {
 	t.Helper()
 	conn := db.connect(t)
@@ -139,9 +138,9 @@ func (db *database) entries(t *testing.T) (n int) {
 	return n
 }
 
-// A restart of the primary in good order costs a moment.
-func TestRestartOfThePrimaryLosesAndDoublesNothing(t *testing.T) {
-	t.Parallel() // it waits most of the time
+// A graceful restart of the primary causes a short interruption.
+func TestPrimaryRestartLosesAndDuplicatesNothing(t *testing.T) {
+	t.Parallel() // it mostly waits
 	p := newPair(t)
 	p.workABit()
 	p.primary.Stop(t)
@@ -150,13 +149,13 @@ func TestRestartOfThePrimaryLosesAndDoublesNothing(t *testing.T) {
 	p.finish()
 }
 
-// While no standby answers, nothing is acknowledged, and nobody waits for longer than
-// the limit. When it is back, or nobody waits for it any more, the service goes on.
-func TestEntriesThatNoStandbyHasAreNotAcknowledged(t *testing.T) {
-	t.Parallel() // it waits most of the time
+// While no standby responds, nothing is acknowledged, and no request waits longer than the
+// limit. The service recovers when it is back, or when commits no longer wait for it.
+func TestUnreplicatedEntriesAreNotAcknowledged(t *testing.T) {
+	t.Parallel() // it mostly waits
 	p := newPair(t)
 	p.standby.Kill(t)
-	time.Sleep(databaseTimeout) // what had come to the standby is acknowledged
+	time.Sleep(databaseTimeout) // what had reached the standby is acknowledged
 	acks, refused := p.ledger.acks(), p.ledger.figuresNow().refused
 	waitUntil(t, "requests are refused", startLimit, func() bool { return p.ledger.figuresNow().refused > refused+clientCount })
 	if n := p.ledger.acks(); n != acks {

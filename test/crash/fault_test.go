@@ -11,18 +11,18 @@ import (
 	"atrium/internal/store/engine/powercut"
 )
 
-// The faults of a disk that pass.
+// faults are transient disk faults.
 var faults = map[string]func(disk *powercut.FS, on bool){
 	"full disk":                            func(disk *powercut.FS, on bool) { disk.FailWrites(on) },
 	"a file system that becomes read-only": func(disk *powercut.FS, on bool) { disk.ForbidWrites(on) },
 }
 
-// While the disk takes nothing, every request to write is refused and reads go
-// on. Then all goes on by itself, and what was acknowledged or refused is true.
-func TestDiskFaultIsAnswered503AndPasses(t *testing.T) {
+// While the disk accepts no writes, every write request is rejected and reads succeed.
+// Then the service recovers, and every response has proved correct.
+func TestDiskFaultReturns503AndRecovers(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // a commit of which nobody knows is tried again, after a while
+			t.Parallel() // a commit of unknown outcome is retried after a while
 			rng := random(t)
 			b := newBench(t, asItIs)
 			clients, l := newClients(t, rng, 8, b.tenants)
@@ -60,8 +60,7 @@ func TestDiskFaultIsAnswered503AndPasses(t *testing.T) {
 	}
 }
 
-// A checkpoint that fails harms no commit: what is committed is in the WAL until
-// one succeeds.
+// A failed checkpoint does not affect commits: they are in the WAL until one succeeds.
 func TestFailedCheckpointLosesNothing(t *testing.T) {
 	b := newBench(t, asItIs)
 	clients, l := newClients(t, random(t), 1, b.tenants)
@@ -77,7 +76,7 @@ func TestFailedCheckpointLosesNothing(t *testing.T) {
 	b.disk.FailWrites(true, databaseName)
 	for after := 0; after < 3; {
 		p := c.newPosting(b.tenants[0], false)
-		if !c.post(p) || p.answer == nil || c.made > 1000 {
+		if !c.post(p) || p.response == nil || c.made > 1000 {
 			t.Fatalf("posting %d was not acknowledged", c.made)
 		}
 		if attempts.Load() > 0 {
@@ -95,7 +94,7 @@ func TestFailedCheckpointLosesNothing(t *testing.T) {
 	b.finish(l)
 }
 
-// A probe is a client of its own that looks how the service behaves at a moment.
+// A probe is a separate client that checks the service at a given moment.
 type probe struct {
 	*client
 	first *posting // acknowledged before the first fault
@@ -106,33 +105,33 @@ func newProbe(t *testing.T, rng *rand.Rand, b *bench, l *ledger) *probe {
 	c := clients[0]
 	c.name, c.ledger, c.base = "probe", l, b.base
 	p := &probe{c, c.newPosting(b.tenants[0], false)}
-	if !c.post(p.first) || p.first.answer == nil {
+	if !c.post(p.first) || p.first.response == nil {
 		t.Fatal("the service does not work before the fault")
 	}
 	return p
 }
 
-// waitForService posts until that is acknowledged.
+// waitForService posts an entry until it is acknowledged.
 func (p *probe) waitForService() {
 	p.t.Helper()
 	for limit := time.Now().Add(startLimit); time.Now().Before(limit); time.Sleep(time.Millisecond) {
 		posting := p.newPosting(p.tenants[1], false)
-		if p.post(posting) && posting.answer != nil {
+		if p.post(posting) && posting.response != nil {
 			return
 		}
 	}
 	p.t.Fatal("the service did not come back")
 }
 
-// mustBeRefused checks that nothing is written, and that reads go on.
+// mustBeRefused checks that writes fail and reads succeed.
 func (p *probe) mustBeRefused() {
 	p.t.Helper()
 	of := p.tenants[0]
 	id := string(p.first.receipt.AccountID)
 	keyed, unkeyed := p.newPosting(of, true), p.newPosting(of, false)
 	for _, posting := range []*posting{keyed, unkeyed} {
-		if !p.carryNew(posting) || posting.answer != nil {
-			p.t.Errorf("a posting during the fault was answered with %s", posting.answer)
+		if !p.carryNew(posting) || posting.response != nil {
+			p.t.Errorf("a posting during the fault got %s", posting.response)
 		}
 	}
 	for _, request := range []struct {
@@ -151,7 +150,7 @@ func (p *probe) mustBeRefused() {
 	}
 }
 
-// carryNew posts without a repetition if there is no answer.
+// carryNew posts without retrying.
 func (p *probe) carryNew(posting *posting) bool {
 	p.ledger.sending(posting)
 	return p.carry(posting)

@@ -11,21 +11,20 @@ import (
 	"atrium/internal/store/engine/postgrestest"
 )
 
-// A siege is a server under load while there is no room for what it is sent.
-type siege struct {
+// An overload is a server under load without space for new data.
+type overload struct {
 	t       *testing.T
 	server  *server
 	db      *database
 	clients []*client
 	ledger  *ledger
-	stop    func() // the clients
+	stop    func() // stops the clients
 }
 
-// besiege starts the load on a server. Its reads may be refused if the clients are
-// patient.
-func besiege(t *testing.T, s *server, db *database, patient bool) *siege {
+// startOverload starts the load on a server. If patient, the clients' reads may fail.
+func startOverload(t *testing.T, s *server, db *database, patient bool) *overload {
 	t.Helper()
-	b := &siege{t: t, server: s, db: db}
+	b := &overload{t: t, server: s, db: db}
 	b.clients, b.ledger = newClients(t, random(t), 8, db.tenants)
 	for _, c := range b.clients {
 		c.patient = patient
@@ -37,7 +36,7 @@ func besiege(t *testing.T, s *server, db *database, patient bool) *siege {
 }
 
 // resume starts the load, which stop ends.
-func (b *siege) resume() {
+func (b *overload) resume() {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	wait := each(b.clients, b.server.base, func(c *client) { c.persist(ctx) })
 	b.stop = func() {
@@ -46,14 +45,14 @@ func (b *siege) resume() {
 	}
 }
 
-func (b *siege) waitForService() {
+func (b *overload) waitForService() {
 	b.t.Helper()
 	acks := b.ledger.acks()
 	waitUntil(b.t, "the service records entries", startLimit, func() bool { return b.ledger.acks() > acks+4*len(b.clients) })
 }
 
-// hold waits until requests to write are refused, and checks what goes on meanwhile.
-func (b *siege) hold() {
+// hold waits until writes are rejected, and checks the server in that state.
+func (b *overload) hold() {
 	b.t.Helper()
 	refused := b.ledger.figuresNow().refused
 	waitUntil(b.t, "requests are refused", startLimit, func() bool { return b.ledger.figuresNow().refused > refused+4*len(b.clients) })
@@ -68,9 +67,9 @@ func (b *siege) hold() {
 	}
 }
 
-// lift ends the load, lets the clients send again what was refused, and audits. The
-// same server goes on until then.
-func (b *siege) lift() {
+// lift ends the load, makes the clients retry the rejected requests, and audits. The
+// server runs until then.
+func (b *overload) lift() {
 	b.t.Helper()
 	b.waitForService()
 	b.stop()
@@ -84,22 +83,22 @@ func (b *siege) lift() {
 	v := b.ledger.audit(b.db.read(b.t), forever)
 	v.report(b.t)
 	f := b.ledger.figures
-	b.t.Logf("sent %d, acknowledged %d, refused %d, of these uncertain %d, lost %d, doubled %d", f.sent, f.acknowledged, f.refused, f.uncertain, v.lost, v.doubled)
+	b.t.Logf("sent %d, acknowledged %d, refused %d, of these uncertain %d, lost %d, duplicated %d", f.sent, f.acknowledged, f.refused, f.uncertain, v.lost, v.doubled)
 	if f.unanswered > 0 {
-		b.t.Errorf("%d requests got no answer", f.unanswered)
+		b.t.Errorf("%d requests got no response", f.unanswered)
 	}
 }
 
-// While the disk is full, what would write is refused with a 503, and reads go on. When
-// there is space again the same process goes on. Nothing that was acknowledged is lost.
-func TestFullFileSystemIsAnswered503AndPasses(t *testing.T) {
+// While the disk is full, writes return 503 and reads succeed. The same process recovers
+// when there is space again. Nothing acknowledged is lost.
+func TestFullFileSystemReturns503AndRecovers(t *testing.T) {
 	t.Parallel()
-	if !mounting(t, "TestFileSizeLimitIsAnswered503") {
+	if !mounting(t, "TestFileSizeLimitReturns503") {
 		return
 	}
 	disk := newMount(t, "size=24m")
 	db := newFileIn(t, disk.path)
-	b := besiege(t, start(t, db.url), db, false)
+	b := startOverload(t, start(t, db.url), db, false)
 	for range 2 {
 		disk.fill()
 		b.hold()
@@ -109,12 +108,12 @@ func TestFullFileSystemIsAnswered503AndPasses(t *testing.T) {
 	b.lift()
 }
 
-// The same with a limit of the process.
-func TestFileSizeLimitIsAnswered503(t *testing.T) {
+// The same with a file size limit of the process.
+func TestFileSizeLimitReturns503(t *testing.T) {
 	t.Parallel()
 	db := newFile(t)
 	s := startLimited(t, "-f 4096", db.url) // 2 MiB, or 4 where the shell counts in kilobytes
-	b := besiege(t, s, db, false)
+	b := startOverload(t, s, db, false)
 	b.hold()
 	b.stop()
 	s.signalAndWait()
@@ -124,14 +123,14 @@ func TestFileSizeLimitIsAnswered503(t *testing.T) {
 	s.checkRefusals()
 }
 
-// A database server whose disk is full is no different.
-func TestFullTablespaceIsAnswered503AndPasses(t *testing.T) {
+// The same with a full disk of the database server.
+func TestFullTablespaceReturns503AndRecovers(t *testing.T) {
 	t.Parallel()
 	owner, _, err := postgrestest.Unprivileged()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if os.Geteuid() != 0 { // PostgreSQL would be root in a namespace, which it refuses
+	if os.Geteuid() != 0 { // PostgreSQL refuses to run as root, which it would be in a namespace
 		t.Log("only root can mount for PostgreSQL: TestAFullDiskOfTheServerIsUnavailable has its error alone")
 		return
 	}
@@ -140,7 +139,7 @@ func TestFullTablespaceIsAnswered503AndPasses(t *testing.T) {
 	}
 	disk := newMount(t, fmt.Sprintf("size=48m,uid=%d,mode=700", owner.Uid))
 	db := newRemoteIn(t, postgrestest.Shared(t), disk.path)
-	b := besiege(t, start(t, db.url), db, false)
+	b := startOverload(t, start(t, db.url), db, false)
 	for range 2 {
 		disk.fill()
 		b.hold()

@@ -14,9 +14,9 @@ import (
 	"atrium/internal/store"
 )
 
-// An import that is killed has stored whole lines from the beginning of the file, none
-// of them twice, and the same import adds the rest.
-func TestKilledImportIsFinishedByTheSameImport(t *testing.T) {
+// A killed import has stored a prefix of the lines, each once, and repeating the import
+// adds the rest.
+func TestKilledImportCanBeRepeated(t *testing.T) {
 	const accounts, entries = 100, 4000
 	var lines bytes.Buffer
 	for n := range accounts {
@@ -68,7 +68,7 @@ func TestKilledImportIsFinishedByTheSameImport(t *testing.T) {
 	}
 }
 
-// imported returns the entries of the first tenant, of which none is there twice.
+// imported returns the entries of the first tenant, and checks that none is duplicated.
 func (db *database) imported(t *testing.T) map[atrium.EntryID]bool {
 	t.Helper()
 	s, err := store.Open(t.Context(), db.url, store.Options{})
@@ -80,7 +80,7 @@ func (db *database) imported(t *testing.T) map[atrium.EntryID]bool {
 	if err := s.Export(t.Context(), db.tenants[0].id, func(r store.Record) error {
 		if e, ok := r.(*atrium.Entry); ok {
 			if all[e.ID] {
-				t.Errorf("%s is there twice", e.ID)
+				t.Errorf("%s is duplicated", e.ID)
 			}
 			all[e.ID] = true
 		}
@@ -91,9 +91,9 @@ func (db *database) imported(t *testing.T) map[atrium.EntryID]bool {
 	return all
 }
 
-// Two servers that are started at once on one new file make one database. Either works
-// while both do, and what they acknowledge is there once.
-func TestTwoServersStartAtOnceOnOneFile(t *testing.T) {
+// Two servers that start at once on one new file create one database. Both work at the
+// same time, and each acknowledged entry exists once.
+func TestTwoServersStartConcurrentlyOnOneFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "atrium.db")
 	first, second := launch(t, "sqlite:"+path), launch(t, "sqlite:"+path)
@@ -128,6 +128,6 @@ func TestTwoServersStartAtOnceOnOneFile(t *testing.T) {
 	l.audit(readCopy(t, path, tenants), forever).report(t)
 	t.Logf("sent %d, acknowledged %d, refused %d", l.figures.sent, l.figures.acknowledged, l.figures.refused)
 	if n := strings.Count(first.log.String()+second.log.String(), `msg="migrated the database"`); n == 0 {
-		t.Error("nobody migrated the database")
+		t.Error("no server migrated the database")
 	}
 }

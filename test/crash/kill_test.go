@@ -12,9 +12,9 @@ import (
 
 const clientCount = 16
 
-// However often the server is killed, an acknowledged entry is there exactly
-// once, and so is one that was sent again until it was acknowledged.
-func TestKillLosesAndDoublesNothing(t *testing.T) {
+// Kills the server repeatedly. Each acknowledged entry must exist exactly once, including
+// those that were retried.
+func TestKillLosesAndDuplicatesNothing(t *testing.T) {
 	for name, newDatabase := range engines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,16 +60,15 @@ func killUnderLoad(t *testing.T, db *database) {
 	examine(db.read(t))
 	for _, c := range clients {
 		if len(c.pending) > 0 {
-			t.Errorf("%d requests of %s are without an answer", len(c.pending), c.name)
+			t.Errorf("%d requests of %s have no response", len(c.pending), c.name)
 		}
 	}
 	f := l.figures
-	t.Logf("killed %d times: sent %d, acknowledged %d, retried %d, unanswered %d, renamed %d, lost %d, doubled %d",
+	t.Logf("killed %d times: sent %d, acknowledged %d, retried %d, unanswered %d, renamed %d, lost %d, duplicated %d",
 		*rounds, f.sent, f.acknowledged, f.retried, f.unanswered, f.renamed, lost, doubled)
 }
 
-// A server that is killed while it makes its database leaves one that the next
-// server completes.
+// If a server is killed while it creates its database, the next one completes it.
 func TestKillDuringTheFirstStart(t *testing.T) {
 	rng := random(t)
 	for range 5 {
@@ -80,7 +79,7 @@ func TestKillDuringTheFirstStart(t *testing.T) {
 				break
 			}
 			if time.Now().After(limit) {
-				t.Fatal("the server made no file")
+				t.Fatal("the server created no file")
 			}
 		}
 		time.Sleep(time.Duration(rng.IntN(int(20 * time.Millisecond))))
@@ -95,7 +94,7 @@ func TestKillDuringTheFirstStart(t *testing.T) {
 			t.Errorf("check: %v, %v", found, err)
 		}
 		if ran, err := again.Migrate(t.Context()); err != nil || len(ran) > 0 {
-			t.Errorf("migrations were left: %v, %v", ran, err)
+			t.Errorf("remaining migrations: %v, %v", ran, err)
 		}
 		if err := again.Close(); err != nil {
 			t.Error(err)

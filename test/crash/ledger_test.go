@@ -10,15 +10,14 @@ import (
 	"atrium"
 )
 
-// A ledger is what the clients sent and what they were told. Ticks of its clock
-// order what happened: what ended before a tick was over when something that
-// began after it began.
+// A ledger records what the clients sent and which responses they got. Ticks of its clock
+// order events: whatever ended before a tick was over when whatever began after it began.
 type ledger struct {
 	mu       sync.Mutex
 	clock    int64
 	postings []*posting
 	renames  map[atrium.AccountID][]*rename
-	accounts map[*tenant][]atrium.AccountID   // that an answer has named, in their order
+	accounts map[*tenant][]atrium.AccountID   // named in responses, in order
 	newest   map[atrium.AccountID]atrium.Time // acknowledged entry
 	figures  figures
 }
@@ -26,38 +25,37 @@ type ledger struct {
 type figures struct {
 	sent         int           // requests to record an entry
 	acknowledged int           // entries
-	retried      int           // requests that were sent again, answered before or not
+	retried      int           // repeated requests, whether or not an earlier one got a response
 	unanswered   int           // requests
 	refused      int           // requests, with a 503
-	uncertain    int           // of these, that may have been carried out
-	renamed      int           // names that were acknowledged
-	slowest      time.Duration // until an answer came
+	uncertain    int           // refused requests that may have been executed
+	renamed      int           // acknowledged names
+	slowest      time.Duration // longest time until a response
 }
 
-// A posting is an entry that a client wants recorded. The ledger's mu guards
-// all that comes after body.
+// A posting is an entry that a client sends. The ledger's mu guards the fields after body.
 type posting struct {
 	tenant *tenant
 	claim  atrium.Claim
-	domain string // the canonical form of that of the claim
+	domain string // canonical form of the claim's domain
 	source string
-	kind   string // the type, "" for none
+	kind   string // type, "" for none
 	key    string // idempotency key, "" for none
-	marker string // in the payload, of this posting alone
-	data   string // the payload
-	header bool   // the key goes into the header
+	marker string // unique, in the payload
+	data   string // payload
+	header bool   // the key is sent in the header
 	body   []byte
 
-	sent    int
-	unknown int     // how many of the requests got no answer, or one that leaves it open
-	fresh   int     // how many of the answers did not say that they repeat another
-	answer  []byte  // the body of the first 201
-	receipt receipt // the same
-	ackedAt int64   // tick of the first 201, forever before
-	kept    bool    // by its client, to repeat it
+	sent     int
+	unknown  int     // requests without a response, or with one that leaves the outcome open
+	fresh    int     // responses that were not marked as replays
+	response []byte  // body of the first 201
+	receipt  receipt // decoded from it
+	ackedAt  int64   // tick of the first 201; forever before
+	kept     bool    // remembered by its client for a replay
 }
 
-// A receipt is the answer to a posting.
+// A receipt is the response to a posting.
 type receipt struct {
 	AccountID atrium.AccountID `json:"accountId"`
 	EntryID   atrium.EntryID   `json:"accountLogId"`
@@ -66,11 +64,11 @@ type receipt struct {
 	Type      string           `json:"type"`
 }
 
-// A rename is an attempt to give an account a name that nobody else gives.
+// A rename is an attempt to give an account a unique name.
 type rename struct {
 	name       string
-	start, end int64 // ticks; forever while it is under way
-	status     int   // of the answer; 0 without one
+	start, end int64 // ticks; forever while in flight
+	status     int   // of the response; 0 without one
 }
 
 const forever = math.MaxInt64
@@ -89,14 +87,14 @@ func (l *ledger) tick() int64 {
 	return l.clock
 }
 
-// now returns a tick that all that was acknowledged by now comes before.
+// now returns a tick after everything that was acknowledged so far.
 func (l *ledger) now() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.tick()
 }
 
-// sending notes that a posting is about to be sent.
+// sending records that a posting is about to be sent.
 func (l *ledger) sending(p *posting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +108,7 @@ func (l *ledger) sending(p *posting) {
 	p.sent++
 }
 
-// acknowledged notes a 201 and returns what is wrong with it.
+// acknowledged records a 201 and returns its faults.
 func (l *ledger) acknowledged(p *posting, body []byte, r receipt, replayed bool) error {
 	createdAt, err := atrium.ParseTime(r.CreatedAt)
 	if err != nil {
@@ -121,13 +119,13 @@ func (l *ledger) acknowledged(p *posting, body []byte, r receipt, replayed bool)
 	if !replayed {
 		p.fresh++
 	}
-	if p.answer != nil {
-		if string(body) != string(p.answer) {
-			return fmt.Errorf("another answer: %s after %s", body, p.answer)
+	if p.response != nil {
+		if string(body) != string(p.response) {
+			return fmt.Errorf("different response: %s after %s", body, p.response)
 		}
 		return nil
 	}
-	p.answer, p.receipt, p.ackedAt = body, r, l.tick()
+	p.response, p.receipt, p.ackedAt = body, r, l.tick()
 	l.figures.acknowledged++
 	if at, ok := l.newest[r.AccountID]; !ok || createdAt > at {
 		l.newest[r.AccountID] = createdAt
@@ -154,7 +152,7 @@ func (l *ledger) refused(uncertain bool) {
 	}
 }
 
-// undecided notes an answer that says that a posting may have been carried out.
+// undecided records a response after which a posting may have been stored.
 func (l *ledger) undecided(p *posting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,8 +165,8 @@ func (l *ledger) took(d time.Duration) {
 	l.figures.slowest = max(l.figures.slowest, d)
 }
 
-// account returns one of the first accounts of a tenant that answers named,
-// with its newest acknowledged activity; "" if there is none yet.
+// account returns one of the first accounts of a tenant that responses named, with its
+// newest acknowledged activity; "" if there is none yet.
 func (l *ledger) account(of *tenant, choose func(int) int, first int) (atrium.AccountID, atrium.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +186,7 @@ func (l *ledger) renaming(id atrium.AccountID, name string) *rename {
 	return r
 }
 
-// answered notes the answer to a rename.
+// answered records the response to a rename.
 func (l *ledger) answered(r *rename, status int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,8 +196,7 @@ func (l *ledger) answered(r *rename, status int) {
 	}
 }
 
-// ended notes that no server is left that could still carry out what got no
-// answer.
+// ended records that no running server can still execute a request without a response.
 func (l *ledger) ended() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -218,7 +215,7 @@ func (l *ledger) acks() int {
 	return l.figures.acknowledged
 }
 
-// figuresNow returns the figures while clients go on.
+// figuresNow returns the figures while clients are running.
 func (l *ledger) figuresNow() figures {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,22 +13,21 @@ import (
 	"time"
 )
 
-// descriptors are enough for the clients and the connections of a database, and not for
-// a crowd.
+// descriptors are enough for the clients and the database connections, but not for a
+// crowd.
 const descriptors = 64
 
 var acceptWarning = regexp.MustCompile(`level=WARN msg="cannot accept connections, retrying" count=\d+ (error=.*)`)
 
-// A process that may open no more files takes no more connections, and is neither
-// ended nor kept busy by that. What it acknowledges is kept, and it goes on as soon as
-// others close theirs.
-func TestTooFewFileDescriptorsPass(t *testing.T) {
+// A process without free file descriptors accepts no connections, but neither ends nor
+// busy-loops. Acknowledged entries are kept, and it recovers once connections are closed.
+func TestFileDescriptorExhaustionRecovers(t *testing.T) {
 	t.Parallel()
 	for name, newDatabase := range engines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := newDatabase(t)
-			b := besiege(t, startLimited(t, "-n "+strconv.Itoa(descriptors), db.url), db, true)
+			b := startOverload(t, startLimited(t, "-n "+strconv.Itoa(descriptors), db.url), db, true)
 			b.crowd(func() { time.Sleep(300 * time.Millisecond) })
 			b.waitForService()
 			b.stop()
@@ -38,7 +37,7 @@ func TestTooFewFileDescriptorsPass(t *testing.T) {
 			b.crowd(func() {
 				before := b.server.cpu()
 				time.Sleep(time.Second)
-				if spent := b.server.cpu() - before; spent > 700*time.Millisecond { // a loop would use all of it
+				if spent := b.server.cpu() - before; spent > 700*time.Millisecond { // a busy loop would use all of it
 					t.Errorf("a server without work was busy for %s of a second", spent)
 				}
 			})
@@ -54,7 +53,7 @@ func TestTooFewFileDescriptorsPass(t *testing.T) {
 	}
 }
 
-// A limit that the process may raise is raised.
+// The soft limit is raised to the hard limit.
 func TestSoftLimitOfFileDescriptorsIsRaised(t *testing.T) {
 	t.Parallel()
 	s := startLimited(t, "-S -n 32", newFile(t).url)
@@ -70,14 +69,13 @@ func TestSoftLimitOfFileDescriptorsIsRaised(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the system tells no limit of open files")
+	t.Error("no limit of open files found")
 }
 
-// crowd opens connections until the server can take no more, and closes them after
-// during.
-func (b *siege) crowd(during func()) {
+// crowd opens connections until the server accepts no more, calls during, and closes them.
+func (b *overload) crowd(during func()) {
 	b.t.Helper()
-	for range 100 { // the system takes them for the server, which may not know yet
+	for range 100 { // the kernel completes the handshake even if the server does not accept
 		c, err := net.Dial("tcp", strings.TrimPrefix(b.server.base, "http://"))
 		if err != nil {
 			b.t.Fatal(err)
@@ -91,14 +89,14 @@ func (b *siege) crowd(during func()) {
 	during()
 }
 
-// cpu returns how long the server has used a processor.
+// cpu returns the CPU time of the server.
 func (s *server) cpu() time.Duration {
 	s.t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	const ticks = 100 // a second, on every Linux
+	const ticks = 100 // per second, on every Linux
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	user, errUser := strconv.Atoi(fields[11])
 	system, errSystem := strconv.Atoi(fields[12])

@@ -14,13 +14,13 @@ import (
 	"atrium/test/nodes"
 )
 
-// lag is how much a replica may miss of the end: its sync interval is a second.
+// lag is how much a replica may lack at its end. Its sync interval is a second.
 const lag = 5 * time.Second
 
-// What Litestream has replicated while the server wrote at full speed, with checkpoints
-// of its own, is restored with all that was acknowledged some seconds before both were
-// killed. It is run by hand, as docs/backup.md says: LITESTREAM names the binary.
-func TestLitestreamReplicatesWhatWasAcknowledged(t *testing.T) {
+// Litestream replicates a server at full speed, with its own checkpoints. After both are
+// killed, the restored replica has everything that was acknowledged some seconds before.
+// The test is run by hand, as docs/backup.md describes: LITESTREAM names the binary.
+func TestLitestreamReplicatesAcknowledgedEntries(t *testing.T) {
 	binary := os.Getenv("LITESTREAM")
 	if binary == "" {
 		t.Fatal("LITESTREAM names no binary")
@@ -31,7 +31,7 @@ func TestLitestreamReplicatesWhatWasAcknowledged(t *testing.T) {
 	replica := "file://" + filepath.Join(dir, "replica")
 	clients, l := newClients(t, random(t), clientCount, db.tenants)
 	for _, c := range clients {
-		c.bulk = 500_000 // so that the log starts over
+		c.bulk = 500_000 // makes the WAL restart
 	}
 	s := start(t, db.url, "--metrics-addr", "127.0.0.1:0")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -53,7 +53,7 @@ func TestLitestreamReplicatesWhatWasAcknowledged(t *testing.T) {
 		}
 	}
 	logs := countLogs(path+"-wal", 15*time.Second, replicate)
-	time.Sleep(3 * time.Second) // the server goes on alone, and its log may start over
+	time.Sleep(3 * time.Second) // without Litestream, the server may restart the WAL
 	var before int64
 	var acks int
 	kill := func() {}
@@ -68,7 +68,7 @@ func TestLitestreamReplicatesWhatWasAcknowledged(t *testing.T) {
 	cancel()
 	wait()
 	l.ended()
-	t.Logf("the log started over %d times while Litestream ran, and had %d MiB at the end; Litestream said:\n%s", logs, size(path+"-wal")>>20, log)
+	t.Logf("the WAL restarted %d times while Litestream ran, and had %d MiB at the end; output of Litestream:\n%s", logs, size(path+"-wal")>>20, log)
 	restored := filepath.Join(dir, "restored.db")
 	if out, err := exec.Command(binary, "restore", "-o", restored, replica).CombinedOutput(); err != nil {
 		t.Fatalf("restore: %v\n%s", err, out)
@@ -79,11 +79,11 @@ func TestLitestreamReplicatesWhatWasAcknowledged(t *testing.T) {
 	}
 	v := l.audit(stored, before)
 	v.report(t)
-	t.Logf("%d were acknowledged %s before both were killed, %d at the end: lost %d, doubled %d", acks, lag, l.acks(), v.lost, v.doubled)
+	t.Logf("%d were acknowledged %s before both were killed, %d at the end: lost %d, duplicated %d", acks, lag, l.acks(), v.lost, v.doubled)
 }
 
-// countLogs runs what begin begins for a time, and returns how often the write-ahead log
-// started over meanwhile: its head then has another salt.
+// countLogs runs begin for a duration, and returns how many times the WAL restarted: its
+// header then has a new salt.
 func countLogs(path string, d time.Duration, begin func() (end func())) (n int) {
 	end := begin()
 	defer end()

@@ -12,9 +12,9 @@ import (
 
 var filesError = regexp.MustCompile(`level=ERROR msg="a job failed and will be retried" job=files error=(.*removed or replaced.*)`)
 
-// A server whose files were moved away says so and acknowledges nothing, also to those who
-// send again. It goes on when they are put back, and what it acknowledged is there.
-func TestAFileThatIsRemovedOrReplacedUnderARunningServer(t *testing.T) {
+// A server whose files were moved away reports it and acknowledges nothing, not even
+// replays. It recovers when they are put back, with everything acknowledged.
+func TestFileRemovedOrReplacedUnderARunningServer(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(path, kept string) error{
 		"moved away": os.Rename,
@@ -65,7 +65,7 @@ func TestAFileThatIsRemovedOrReplacedUnderARunningServer(t *testing.T) {
 					t.Fatal(err)
 				}
 				if ready := s.status("/readyz"); ready != http.StatusOK {
-					t.Errorf("/readyz once it is back: %d", ready)
+					t.Errorf("/readyz after the file was restored: %d", ready)
 				}
 				during, _ := send("during", http.StatusCreated)
 				s.signalAndWait()

@@ -1,9 +1,9 @@
-// Package crash holds the tests that end the service by force, or the database
-// that it works on: they kill processes, cut power and connections and fill the
-// disk under load, and then count what was acknowledged.
+// Package crash tests forced failures of the service and its database: the tests kill
+// processes, cut power and connections, and fill the disk under load, and then verify that
+// everything acknowledged is stored.
 //
-// Clients note in a ledger what they sent and what they were told; an audit
-// compares that with what the database holds when nobody has it open.
+// Clients record their requests and the responses in a ledger. An audit compares it with
+// the contents of the closed database.
 package crash
 
 import (
@@ -24,7 +24,7 @@ var (
 	seed   = flag.Uint64("seed", 0, "seed of all random choices; 0 takes that of ATRIUM_TEST_SEED, or one from the clock")
 )
 
-// serverVariable makes this binary the server instead of its test.
+// serverVariable makes this binary run the server instead of its tests.
 const serverVariable = "ATRIUM_CRASH_TEST_SERVER"
 
 func TestMain(m *testing.M) {
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(postgrestest.Main(m))
 }
 
-// random returns the source of a test's random choices. A failed test tells the
-// seed; what the threads of the server make of it is not repeatable.
+// random returns the source of a test's random choices. A failed test logs the seed, but
+// the scheduling of the server is not reproducible.
 func random(t *testing.T) *rand.Rand {
 	s := *seed
 	if s == 0 {

@@ -19,10 +19,11 @@ import (
 	"atrium/internal/store/migrations"
 )
 
-// oldAccounts are enough for their migration to take a while.
+// oldAccounts makes the migration of accounts take a while.
 const oldAccounts = 600
 
-// makeOld gives a database the first schema that there was, with accounts of a tenant.
+// makeOld creates the first version of the schema in a database, with accounts of a
+// tenant.
 func makeOld(t *testing.T, db engine.DB) {
 	t.Helper()
 	all, err := migrations.For(db.Name())
@@ -43,7 +44,7 @@ func makeOld(t *testing.T, db engine.DB) {
 		for n := range oldAccounts {
 			domain := fmt.Sprintf("company-%d.example", n)
 			if n%100 == 0 {
-				domain += strings.Repeat("x", 10_000) // is stored apart later
+				domain += strings.Repeat("x", 10_000) // later versions store it separately
 			}
 			hash := sha256.Sum256([]byte(domain))
 			if _, err := tx.Exec(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, created_at, updated_at, stored_at)
@@ -58,8 +59,8 @@ func makeOld(t *testing.T, db engine.DB) {
 	}
 }
 
-// wantMigrated completes the migrations of a database and checks what they made. It
-// closes the database, and returns how many were left.
+// wantMigrated completes the migrations of a database and checks the result. It closes the
+// database, and returns how many migrations were left.
 func wantMigrated(t *testing.T, db engine.DB) (left int) {
 	t.Helper()
 	defer func() { _ = db.Close() }()
@@ -89,9 +90,9 @@ func wantMigrated(t *testing.T, db engine.DB) (left int) {
 	return len(ran)
 }
 
-// A migration that is killed, on whichever engine, leaves a database on which the next
-// one begins again where the last that was committed ended.
-func TestKilledMigrationIsFinishedByTheNext(t *testing.T) {
+// After a migration is killed, on either engine, the next one continues after the last
+// committed step.
+func TestKilledMigrationIsCompletedByTheNext(t *testing.T) {
 	for name, newDatabase := range engines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +113,7 @@ func TestKilledMigrationIsFinishedByTheNext(t *testing.T) {
 	}
 }
 
-// openOld empties a database and gives it the first schema.
+// openOld clears a database and creates the first version of the schema.
 func openOld(t *testing.T, url string) string {
 	t.Helper()
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
@@ -145,9 +146,9 @@ func openEngine(t *testing.T, url string) (db engine.DB) {
 	return db
 }
 
-// The same for chosen moments: the process is killed, or the power cut, just before one
-// of the writes, syncs and truncations of a migration.
-func TestMigrationCanBeCutBeforeAnyWrite(t *testing.T) {
+// The same at chosen moments: the process is killed, or the power cut, just before one of
+// the writes, syncs and truncations of a migration.
+func TestMigrationSurvivesACutBeforeAnyWrite(t *testing.T) {
 	dir := t.TempDir()
 	disk, err := powercut.Register("migration", dir)
 	if err != nil {
@@ -159,14 +160,14 @@ func TestMigrationCanBeCutBeforeAnyWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	makeOld(t, db)
-	var left []string // the directories of what was left
+	var left []string // directories of copies
 	writes, next := 0, 1
 	disk.Before(func(string) {
 		writes++
 		if writes < next {
 			return
 		}
-		next = writes + 4 // less than any migration writes
+		next = writes + 4 // fewer than any migration has
 		cut, killed := filepath.Join(t.TempDir(), "cut"), t.TempDir()
 		if err := disk.SnapshotSubset(cut, uint64(writes)); err != nil {
 			t.Error(err)
@@ -192,7 +193,7 @@ func TestMigrationCanBeCutBeforeAnyWrite(t *testing.T) {
 	for _, dir := range left {
 		ran = append(ran, wantMigrated(t, openEngine(t, "sqlite:"+filepath.Join(dir, databaseName))))
 	}
-	t.Logf("%d writes; migrations that were left: %v", writes, ran)
+	t.Logf("%d writes; remaining migrations: %v", writes, ran)
 	if !slices.Contains(ran, 2) || !slices.Contains(ran, 1) {
 		t.Error("no cut was between the migrations")
 	}

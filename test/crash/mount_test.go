@@ -12,14 +12,13 @@ import (
 	"atrium/test/nodes"
 )
 
-// insideVariable says that this process has a mount namespace of its own, in which it
-// may mount.
+// insideVariable marks a process in its own mount namespace, which may mount.
 const insideVariable = "ATRIUM_CRASH_TEST_INSIDE"
 
-// mounting lets a test mount file systems: the whole test is run again by a process with
-// a mount namespace of its own, which leaves none behind however it ends, and is over for
-// this one: mounting returns false. Where nobody may have one, it returns false as well,
-// and says which test looks at the same by other means.
+// mounting lets a test mount file systems. It runs the whole test in another process with
+// its own mount namespace, which disappears with it, and returns false in this one.
+// Without permission for a namespace, it skips the test and names another that covers the
+// same.
 func mounting(t *testing.T, otherwise string) bool {
 	t.Helper()
 	if os.Getenv(insideVariable) != "" {
@@ -30,7 +29,7 @@ func mounting(t *testing.T, otherwise string) bool {
 	cmd.Env = append(os.Environ(), insideVariable+"=1")
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // and nothing is passed on to ours
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // mounts do not propagate to the parent
 	} else {
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
@@ -40,7 +39,7 @@ func mounting(t *testing.T, otherwise string) bool {
 	}
 	ended, err := nodes.Begin(cmd)
 	if err != nil {
-		t.Logf("this machine lets nobody mount (%v): %s looks at the same with other means", err, otherwise)
+		t.Logf("mounting is not permitted here (%v): %s covers the same", err, otherwise)
 		return false
 	}
 	<-ended
@@ -51,19 +50,19 @@ func mounting(t *testing.T, otherwise string) bool {
 	return false
 }
 
-// A mount is a file system of its own.
+// A mount is a mounted file system.
 type mount struct {
 	t    *testing.T
 	path string
 }
 
-// newMount mounts a file system in memory that has so much space, with options as mount
-// takes them. mounting has returned true.
+// newMount mounts a tmpfs with mount options, such as its size. It needs mounting to
+// return true.
 func newMount(t *testing.T, options string) *mount {
 	t.Helper()
 	path, err := os.MkdirTemp("", "atrium-mount-")
 	if err == nil {
-		err = os.Chmod(path, 0o755) // other users pass here
+		err = os.Chmod(path, 0o755) // other users need access
 	}
 	if err == nil {
 		err = syscall.Mount("tmpfs", path, "tmpfs", 0, options)
@@ -82,7 +81,7 @@ func newMount(t *testing.T, options string) *mount {
 
 func (m *mount) ballast() string { return filepath.Join(m.path, "ballast") }
 
-// fill leaves no space.
+// fill uses all free space.
 func (m *mount) fill() {
 	m.t.Helper()
 	f, err := os.OpenFile(m.ballast(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -99,7 +98,7 @@ func (m *mount) fill() {
 	}
 }
 
-// free gives the space back.
+// free releases that space.
 func (m *mount) free() {
 	m.t.Helper()
 	if err := os.Remove(m.ballast()); err != nil {
@@ -107,7 +106,7 @@ func (m *mount) free() {
 	}
 }
 
-// remount makes the file system one that can be written, rw, or not, ro.
+// remount remounts the file system as "rw" or "ro".
 func (m *mount) remount(how string) {
 	m.t.Helper()
 	flags := uintptr(syscall.MS_REMOUNT)

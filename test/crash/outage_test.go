@@ -17,17 +17,17 @@ import (
 	"atrium/internal/store/engine/postgrestest"
 )
 
-// The settings of a server whose database goes away. Who waits for a connection or
-// for an answer to a statement waits no longer than databaseTimeout, which leaves
-// PostgreSQL the second after which it looks for deadlocks. A request needs a few in
-// turn: for its key, and for what it is about, behind a commit that was begun before.
+// Settings of a server whose database fails. Waits for a connection or for the result of a
+// statement are limited to databaseTimeout, which leaves PostgreSQL the second after which
+// it looks for deadlocks. A request needs several of them in turn: for its key and for its
+// data, after an earlier commit.
 const (
 	databaseTimeout = 2 * time.Second
-	connections     = 4                                // so few that clients need all of them
-	answerLimit     = 20*time.Second + databaseTimeout // what a request waits for storage, by docs/limits.md, and a statement more
+	connections     = 4                                // few enough that clients need all of them
+	answerLimit     = 20*time.Second + databaseTimeout // the wait for storage in docs/limits.md, and one more statement
 )
 
-// An outage is a server under load whose database is about to go away.
+// An outage is a server under load whose database is about to fail.
 type outage struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -36,18 +36,18 @@ type outage struct {
 	atrium  *server
 	clients []*client
 	ledger  *ledger
-	stop    func() // the clients
+	stop    func() // stops the clients
 }
 
-// newOutage starts PostgreSQL, and Atrium on it with n clients. through may be nil,
-// or returns a URL by which Atrium reaches the database.
+// newOutage starts PostgreSQL, and Atrium on it with n clients. through, if not nil,
+// returns the URL that Atrium uses for the database.
 func newOutage(t *testing.T, n int, through func(url string) string) *outage {
 	t.Helper()
 	server := postgrestest.Start(t)
 	return newOutageOf(t, server, newRemote(t, server), n, through)
 }
 
-// newOutageOf is newOutage for a database that is there.
+// newOutageOf is newOutage for an existing database.
 func newOutageOf(t *testing.T, server *postgrestest.Server, db *database, n int, through func(url string) string) *outage {
 	t.Helper()
 	o := &outage{t: t, rng: random(t), server: server, db: db}
@@ -72,20 +72,20 @@ func newOutageOf(t *testing.T, server *postgrestest.Server, db *database, n int,
 	return o
 }
 
-// waitForService waits until the service is ready and entries are acknowledged.
+// waitForService waits until the service is ready and acknowledges entries.
 func (o *outage) waitForService() {
 	o.t.Helper()
-	waitUntil(o.t, "the service is ready", startLimit, func() bool { return o.atrium.status("/readyz") == http.StatusOK })
+	waitUntil(o.t, "the service to be ready", startLimit, func() bool { return o.atrium.status("/readyz") == http.StatusOK })
 	acks := o.ledger.acks()
 	waitUntil(o.t, "the service records entries", startLimit, func() bool { return o.ledger.acks() > acks+2*len(o.clients) })
 }
 
-// workABit lets the clients work for a random time.
+// workABit lets the clients work for a random duration.
 func (o *outage) workABit() {
 	time.Sleep(time.Duration(o.rng.IntN(int(300 * time.Millisecond))))
 }
 
-// finish ends the load, checks that nothing is left of the faults, and audits.
+// finish ends the load, checks that the service has recovered, and audits.
 func (o *outage) finish() {
 	o.t.Helper()
 	o.stop()
@@ -101,20 +101,21 @@ func (o *outage) finish() {
 	v := o.ledger.audit(o.db.read(o.t), forever)
 	v.report(o.t)
 	f := o.ledger.figures
-	o.t.Logf("sent %d, acknowledged %d, retried %d, refused %d, of these uncertain %d, slowest %s, lost %d, doubled %d",
+	o.t.Logf("sent %d, acknowledged %d, retried %d, refused %d, of these uncertain %d, slowest %s, lost %d, duplicated %d",
 		f.sent, f.acknowledged, f.retried, f.refused, f.uncertain, f.slowest.Round(time.Millisecond), v.lost, v.doubled)
 	if f.unanswered > 0 {
-		o.t.Errorf("%d requests got no answer", f.unanswered)
+		o.t.Errorf("%d requests got no response", f.unanswered)
 	}
 	if f.slowest > answerLimit {
-		o.t.Errorf("a request waited %s for its answer", f.slowest)
+		o.t.Errorf("a request waited %s for its response", f.slowest)
 	}
 }
 
-// refusedForNow finds an error of class unavailable, which may say first what it was about.
+// refusedForNow matches the log of an error of the class unavailable, with an optional
+// prefix.
 var refusedForNow = regexp.MustCompile(`error="([^"]*: )?unavailable: `)
 
-// checkRefusals reports what a server does not log whatever its database does.
+// checkRefusals reports log lines that no state of the database justifies.
 func (s *server) checkRefusals() {
 	s.t.Helper()
 	for line := range strings.Lines(s.log.String()) {
@@ -130,7 +131,7 @@ func (s *server) checkRefusals() {
 	}
 }
 
-// signalAndWait ends the server in good order.
+// signalAndWait stops the server gracefully.
 func (s *server) signalAndWait() {
 	s.t.Helper()
 	s.signal(syscall.SIGTERM)
@@ -139,7 +140,7 @@ func (s *server) signalAndWait() {
 	}
 }
 
-// status returns the status of an answer without a key, 0 if none came.
+// status returns the status of a request without a key, 0 without a response.
 func (s *server) status(path string) int {
 	res, err := s.http.Get(s.base + path)
 	if err != nil {

@@ -21,26 +21,25 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// A bench is the whole service in this process, on a disk whose power can be
-// cut.
+// A bench is the whole service in this process, on a simulated disk with power cuts.
 type bench struct {
 	t       *testing.T
 	disk    *powercut.FS
 	path    string
 	tenants []*tenant
-	vfs     string // of the disk
+	vfs     string // name of the disk's VFS
 	db      engine.DB
 	base    string       // URL of the service
-	cancel  func()       // tells the service to end
-	ended   <-chan error // what Run has returned
-	stop    func()       // ends the service, and closes the database and the disk
+	cancel  func()       // stops the service
+	ended   <-chan error // result of Run
+	stop    func()       // stops the service, and closes the database and the disk
 }
 
 var disks atomic.Int64
 
 const databaseName = "atrium.db"
 
-// newBench starts the service. wrap changes the database that it is given.
+// newBench starts the service. wrap wraps its database.
 func newBench(t *testing.T, wrap func(engine.DB) engine.DB) *bench {
 	t.Helper()
 	dir := t.TempDir()
@@ -83,7 +82,7 @@ func (b *bench) open() {
 	}
 }
 
-// serve starts the service on the database. wrap changes the database that it is given.
+// serve starts the service on the database. wrap wraps the database.
 func (b *bench) serve(wrap func(engine.DB) engine.DB) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
@@ -100,8 +99,8 @@ func (b *bench) serve(wrap func(engine.DB) engine.DB) {
 
 func asItIs(db engine.DB) engine.DB { return db }
 
-// fillLog makes the write-ahead log almost as long as it gets before a
-// checkpoint, with entries of a tenant that no audit looks at.
+// fillLog fills the WAL to just below the size that triggers a checkpoint, with entries of
+// a tenant that is not audited.
 func (b *bench) fillLog() {
 	b.t.Helper()
 	s := store.New(b.db, time.Now)
@@ -122,8 +121,8 @@ func (b *bench) fillLog() {
 	}
 }
 
-// checkpointed reports whether a checkpoint has moved the entries of fillLog
-// into the database file.
+// checkpointed reports whether a checkpoint has moved the entries of fillLog into the
+// database file.
 func (b *bench) checkpointed() bool {
 	info, err := os.Stat(b.path)
 	if err != nil {
@@ -132,8 +131,8 @@ func (b *bench) checkpointed() bool {
 	return info.Size() > 8<<20
 }
 
-// cut audits what a power cut now would leave: in the worst case for seed 0, and
-// else in one of the other possible ones.
+// cut audits the state after a power cut at this moment: the worst case for seed 0,
+// otherwise one of the other possible states.
 func (b *bench) cut(l *ledger, seed uint64) *verdict {
 	b.t.Helper()
 	dir, err := os.MkdirTemp(b.t.TempDir(), "cut-")
@@ -162,7 +161,7 @@ func (b *bench) auditFile(l *ledger, path string, before int64) *verdict {
 	return l.audit(stored, before)
 }
 
-// finish ends the service and audits its database.
+// finish stops the service and audits its database.
 func (b *bench) finish(l *ledger) {
 	b.t.Helper()
 	b.stop()
@@ -170,8 +169,8 @@ func (b *bench) finish(l *ledger) {
 	b.auditFile(l, b.path, forever).report(b.t)
 }
 
-// cuts cuts the power n times at random moments, every other time in the worst
-// case, until a verdict is one that stop wants.
+// cuts cuts the power n times at random moments, every other time in the worst case, until
+// stop returns true for a verdict.
 func (b *bench) cuts(l *ledger, rng *rand.Rand, n int, stop func(*verdict) bool) {
 	for i := range n {
 		time.Sleep(time.Duration(rng.IntN(int(60 * time.Millisecond))))
@@ -181,7 +180,7 @@ func (b *bench) cuts(l *ledger, rng *rand.Rand, n int, stop func(*verdict) bool)
 	}
 }
 
-// What was acknowledged before the power went is there when it is back.
+// Everything acknowledged before a power cut is stored.
 func TestPowerCutLosesNothingAcknowledged(t *testing.T) {
 	rng := random(t)
 	b := newBench(t, asItIs)
@@ -200,8 +199,7 @@ func TestPowerCutLosesNothingAcknowledged(t *testing.T) {
 	t.Logf("the power was cut %d times: sent %d, acknowledged %d, lost %d", number, l.figures.sent, l.acks(), lost)
 }
 
-// The same holds while a checkpoint moves what the log has into the database
-// file.
+// The same during a checkpoint.
 func TestPowerCutDuringACheckpointLosesNothing(t *testing.T) {
 	rng := random(t)
 	b := newBench(t, asItIs)
@@ -225,14 +223,14 @@ func TestPowerCutDuringACheckpointLosesNothing(t *testing.T) {
 	b.finish(l)
 }
 
-// A service that answers before the commit is durable is found out: this is
-// what shows that the test above can fail.
-func TestPowerCutShowsAnAnswerThatCameTooEarly(t *testing.T) {
+// A service that responds before the commit is durable is detected. This proves that the
+// test above can fail.
+func TestPowerCutDetectsAnEarlyAcknowledgement(t *testing.T) {
 	rng := random(t)
-	b := newBench(t, func(db engine.DB) engine.DB { return hasty{db} })
+	b := newBench(t, func(db engine.DB) engine.DB { return earlyAck{db} })
 	clients, l := newClients(t, rng, 8, b.tenants)
 	for _, c := range clients {
-		c.unread = true // what was answered too early may not be there yet
+		c.unread = true // acknowledged entries may not be stored yet
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	wait := load(ctx, clients, b.base)
@@ -249,11 +247,10 @@ func TestPowerCutShowsAnAnswerThatCameTooEarly(t *testing.T) {
 	}
 }
 
-// hasty is a database that says that a transaction is durable when it is about
-// to commit it.
-type hasty struct{ engine.DB }
+// earlyAck is a database that reports a transaction as durable just before it commits.
+type earlyAck struct{ engine.DB }
 
-func (h hasty) Write(ctx context.Context, f func(engine.Tx) error) error {
+func (h earlyAck) Write(ctx context.Context, f func(engine.Tx) error) error {
 	done := make(chan error, 2)
 	go func() {
 		done <- h.DB.Write(context.WithoutCancel(ctx), func(tx engine.Tx) error {

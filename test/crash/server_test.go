@@ -19,8 +19,8 @@ import (
 	"atrium/test/nodes"
 )
 
-// startLimit bounds how long a server takes until it listens, recovery
-// included; stopLimit is what atrium serve promises.
+// startLimit bounds how long a server takes to listen, including recovery. stopLimit is
+// the limit that atrium serve documents.
 const (
 	startLimit = 30 * time.Second
 	stopLimit  = 8 * time.Second
@@ -31,18 +31,18 @@ type server struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	log  *serverLog
-	base string          // its URL
-	done <-chan struct{} // closed when it has ended
+	base string          // URL
+	done <-chan struct{} // closed at its end
 	http *http.Client    // of the test, not of its clients
 }
 
-// launch starts a server on the database at a URL and does not wait for it.
+// launch starts a server on a database URL without waiting for it.
 func launch(t *testing.T, url string, flags ...string) *server {
 	t.Helper()
 	return command(t, append([]string{"serve", "--addr", "127.0.0.1:0", "--database", url}, flags...)...)
 }
 
-// command starts a command of atrium.
+// command starts an atrium command.
 func command(t *testing.T, args ...string) *server {
 	t.Helper()
 	return spawn(t, exec.Command(executable(t), args...))
@@ -57,8 +57,8 @@ func executable(t *testing.T) string {
 	return binary
 }
 
-// spawn starts a program that is, or becomes, this binary. What it writes to stderr is its
-// log, unless the command has a place for that.
+// spawn starts a program that is, or execs, this binary. Its stderr is the log, unless the
+// command redirects it.
 func spawn(t *testing.T, cmd *exec.Cmd) *server {
 	t.Helper()
 	s := &server{t: t, cmd: cmd, log: &serverLog{}, http: newHTTPClient(t)}
@@ -81,7 +81,7 @@ func spawn(t *testing.T, cmd *exec.Cmd) *server {
 
 var listens = regexp.MustCompile(`msg=serving addr=(\S+)`)
 
-// start starts a server and returns when it listens.
+// start starts a server and waits until it listens.
 func start(t *testing.T, url string, flags ...string) *server {
 	t.Helper()
 	return launch(t, url, flags...).listening()
@@ -94,15 +94,15 @@ func (s *server) listening() *server {
 	return s
 }
 
-// startLimited is start for a process with a limit, in the words of the shell's ulimit.
-// It cannot be raised again.
+// startLimited is start for a process with a hard limit, in the syntax of the shell's
+// ulimit.
 func startLimited(t *testing.T, limit, url string, flags ...string) *server {
 	t.Helper()
 	args := append([]string{"-c", "ulimit " + limit + ` && exec "$0" "$@"`, executable(t), "serve", "--addr", "127.0.0.1:0", "--database", url}, flags...)
 	return spawn(t, exec.Command("sh", args...)).listening()
 }
 
-// waitLog waits for a line of the log and returns its first submatch.
+// waitLog waits for a log line and returns its first submatch.
 func (s *server) waitLog(line *regexp.Regexp) string {
 	s.t.Helper()
 	for deadline := time.Now().Add(startLimit); ; time.Sleep(time.Millisecond) {
@@ -120,7 +120,7 @@ func (s *server) waitLog(line *regexp.Regexp) string {
 	}
 }
 
-// kill ends the server as kill -9 does.
+// kill kills the server, as kill -9 does.
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill() // it may have ended
 	<-s.done
@@ -133,8 +133,8 @@ func (s *server) signal(sig syscall.Signal) {
 	}
 }
 
-// signalUntilEnded sends a signal more than once only if the server was still
-// busy with the one before.
+// signalUntilEnded repeats a signal only if the server was still handling the previous
+// one.
 func (s *server) signalUntilEnded(sig syscall.Signal) {
 	s.t.Helper()
 	for limit := time.Now().Add(stopLimit); time.Now().Before(limit); {
@@ -149,8 +149,7 @@ func (s *server) signalUntilEnded(sig syscall.Signal) {
 	}
 }
 
-// wait returns how the server ended, which must be within the time that atrium
-// serve promises.
+// wait returns how the server ended. It must end within stopLimit.
 func (s *server) wait() *os.ProcessState {
 	s.t.Helper()
 	select {
@@ -161,7 +160,7 @@ func (s *server) wait() *os.ProcessState {
 	return s.cmd.ProcessState
 }
 
-// stop ends the server with a SIGTERM, in good order.
+// stop stops the server gracefully with SIGTERM.
 func (s *server) stop() {
 	s.t.Helper()
 	s.signal(syscall.SIGTERM)
@@ -171,7 +170,7 @@ func (s *server) stop() {
 	s.checkLog()
 }
 
-// checkLog reports what a server that nothing was wrong with does not log.
+// checkLog reports log lines that a server without faults must not write.
 func (s *server) checkLog() {
 	s.t.Helper()
 	for _, bad := range []string{"DATA RACE", "panic", "level=ERROR"} {
@@ -181,7 +180,7 @@ func (s *server) checkLog() {
 	}
 }
 
-// A serverLog keeps what a process writes.
+// A serverLog collects the output of a process.
 type serverLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -199,13 +198,13 @@ func (l *serverLog) String() string {
 	return l.text.String()
 }
 
-// A tenant has a key that may do everything.
+// A tenant has a key with all scopes.
 type tenant struct {
 	id  atrium.TenantID
 	key string
 }
 
-// createTenants makes so many tenants in a store.
+// createTenants creates n tenants in a store.
 func createTenants(t *testing.T, s *store.Store, n int) (tenants []*tenant) {
 	t.Helper()
 	if _, err := s.Migrate(t.Context()); err != nil {
@@ -226,8 +225,7 @@ func createTenants(t *testing.T, s *store.Store, n int) (tenants []*tenant) {
 	return tenants
 }
 
-// newHTTPClient returns a client with connections of its own, which sends what
-// it is given once and never again by itself.
+// newHTTPClient returns a client with separate connections, which never retries.
 func newHTTPClient(t *testing.T) *http.Client {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)

@@ -19,7 +19,7 @@ import (
 	"atrium/internal/store"
 )
 
-// operatorKey makes a key of the tenant for the management API.
+// operatorKey creates a management key of the tenant.
 func (db *database) operatorKey(t *testing.T, of *tenant) string {
 	t.Helper()
 	s, err := store.Open(t.Context(), db.url, store.Options{})
@@ -35,7 +35,7 @@ func (db *database) operatorKey(t *testing.T, of *tenant) string {
 	return text
 }
 
-// dial opens a connection that sends the head of a request.
+// dial opens a connection and sends the headers of a request.
 func (s *server) dial(t *testing.T, head string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
@@ -49,23 +49,23 @@ func (s *server) dial(t *testing.T, head string) (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
-// An import that goes on and an export that nobody takes may last as long as they like,
-// and end with the server: within its time, and an import with all of a chunk or nothing.
-func TestStopEndsImportsAndExportsThatGoOn(t *testing.T) {
+// A slow import, and an export that is not read, may take as long as they like, but end
+// with the server: within its time limit, and an import at the boundary of a chunk.
+func TestStopEndsRunningImportsAndExports(t *testing.T) {
 	for name, newDatabase := range engines {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // it waits most of the time
+			t.Parallel() // it mostly waits
 			db := newDatabase(t)
 			key := db.operatorKey(t, db.tenants[0])
 			s := start(t, db.url)
 			clients, l := newClients(t, random(t), 1, db.tenants[:1])
 			c := clients[0]
 			c.base, c.bulk = s.base, 900_000
-			for range 14 { // more than the connection of who does not read holds
+			for range 14 { // more than the buffers of an unread connection hold
 				p := c.newPosting(db.tenants[0], true)
 				p.data = fmt.Sprintf(`{"marker":%q,"fill":%q}`, p.marker, strings.Repeat("x", c.bulk))
 				p.body = p.encode(p.data)
-				if !c.post(p) || p.answer == nil {
+				if !c.post(p) || p.response == nil {
 					t.Fatal("the service does not work")
 				}
 			}
@@ -75,9 +75,9 @@ func TestStopEndsImportsAndExportsThatGoOn(t *testing.T) {
 				t.Fatalf("the export: %v, %v", download, err)
 			}
 			defer func() { _ = download.Body.Close() }()
-			importing, answer := s.dial(t, "POST /manage/v0/import HTTP/1.1\nHost: atrium\nx-api-key: "+key+
+			importing, response := s.dial(t, "POST /manage/v0/import HTTP/1.1\nHost: atrium\nx-api-key: "+key+
 				"\nContent-Type: application/x-ndjson\nTransfer-Encoding: chunked\nExpect: 100-continue\n\n")
-			if res, err := http.ReadResponse(answer, nil); err != nil || res.StatusCode != http.StatusContinue {
+			if res, err := http.ReadResponse(response, nil); err != nil || res.StatusCode != http.StatusContinue {
 				t.Fatalf("the server did not ask for the body: %v, %v", res, err)
 			}
 			line := `{"kind":"brand","brandId":"brand_0000000000000000000000000a","name":"A","createdAt":"2026-01-01T00:00:00Z"}` + "\n"
@@ -88,11 +88,11 @@ func TestStopEndsImportsAndExportsThatGoOn(t *testing.T) {
 			began := time.Now()
 			s.wait()
 			t.Logf("ended with exit code %d after %s", s.cmd.ProcessState.ExitCode(), time.Since(began).Round(time.Millisecond))
-			if res, err := http.ReadResponse(answer, nil); err == nil && res.StatusCode < 400 {
-				t.Errorf("an import that was cut off was answered %s", res.Status)
+			if res, err := http.ReadResponse(response, nil); err == nil && res.StatusCode < 400 {
+				t.Errorf("an interrupted import got %s", res.Status)
 			}
 			if _, err := io.Copy(io.Discard, download.Body); err == nil {
-				t.Error("an export that was cut off looks like a whole one")
+				t.Error("an interrupted export looks complete")
 			}
 			for _, bad := range []string{"DATA RACE", "panic"} {
 				if strings.Contains(s.log.String(), bad) {
@@ -105,12 +105,13 @@ func TestStopEndsImportsAndExportsThatGoOn(t *testing.T) {
 	}
 }
 
-// A server whose database is away ends at once: whoever waits is told.
-func TestStopDoesNotWaitForADatabaseThatIsAway(t *testing.T) {
-	t.Parallel() // it waits most of the time
+// A server whose database is unreachable stops at once, and waiting requests get a
+// response.
+func TestStopDoesNotWaitForAnUnreachableDatabase(t *testing.T) {
+	t.Parallel() // it mostly waits
 	o := newOutage(t, clientCount, nil)
 	o.server.Kill(t)
-	waitUntil(t, "the service is not ready", startLimit, func() bool { return o.atrium.status("/readyz") == http.StatusServiceUnavailable })
+	waitUntil(t, "the service to be not ready", startLimit, func() bool { return o.atrium.status("/readyz") == http.StatusServiceUnavailable })
 	o.atrium.signalAndWait()
 	o.atrium.checkRefusals()
 	o.stop()
@@ -119,7 +120,7 @@ func TestStopDoesNotWaitForADatabaseThatIsAway(t *testing.T) {
 	o.ledger.audit(o.db.read(t), forever).report(t)
 }
 
-// Who has to stop the service at once does not wait for the delay either.
+// A second signal also skips the shutdown delay.
 func TestSecondSignalEndsTheShutdownDelay(t *testing.T) {
 	db := newFile(t)
 	s := start(t, db.url, "--shutdown-delay", "5s")
@@ -132,15 +133,15 @@ func TestSecondSignalEndsTheShutdownDelay(t *testing.T) {
 	db.read(t)
 }
 
-// A server that waits for its database when it starts ends when it is told to, by itself.
-func TestStopEndsAStartThatHangs(t *testing.T) {
+// A server that waits for its database at the start stops on a signal.
+func TestStopEndsAHangingStart(t *testing.T) {
 	hanging, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = hanging.Close() }()
 	s := launch(t, "postgres://me@"+hanging.Addr().String()+"/test?sslmode=disable")
-	conn, err := hanging.Accept() // and then it hears nothing
+	conn, err := hanging.Accept() // and never responds
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,8 +154,8 @@ func TestStopEndsAStartThatHangs(t *testing.T) {
 	t.Logf("ended after %s", time.Since(began).Round(time.Millisecond))
 }
 
-// Whoever reads the log may go away. The service stays.
-func TestServerOutlivesTheReaderOfItsLog(t *testing.T) {
+// The reader of the log may exit. The service continues.
+func TestServerSurvivesTheReaderOfItsLog(t *testing.T) {
 	db := newFile(t)
 	read, write, err := os.Pipe()
 	if err != nil {

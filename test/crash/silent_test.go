@@ -8,11 +8,11 @@ import (
 	"atrium/test/cutproxy"
 )
 
-// The tests of this file are of a network that drops what is sent and says nothing.
-// It costs the time-out of a statement, of connecting or both, and no more.
+// These tests simulate a network that drops packets silently. This costs at most the
+// timeout of a statement, of a connection attempt, or both.
 const silenceLimit = 5 * databaseTimeout
 
-// waitForAcknowledgements waits until the service works again.
+// waitForAcknowledgements waits until the service has recovered.
 func (o *outage) waitForAcknowledgements() {
 	o.t.Helper()
 	acks := o.ledger.acks()
@@ -20,7 +20,7 @@ func (o *outage) waitForAcknowledgements() {
 }
 
 func TestSilencedConnectionsAreReplaced(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	o, p := newCutOutage(t)
 	for range 2 {
 		p.Silence()
@@ -30,10 +30,10 @@ func TestSilencedConnectionsAreReplaced(t *testing.T) {
 	o.finish()
 }
 
-// One request that found out is enough: the next ones do not try the connections
-// that were silenced together with its own, one after the other.
+// After one request detects the fault, the next ones do not try the other silenced
+// connections one by one.
 func TestSilencedIdleConnectionsAreReplacedTogether(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel() // it mostly waits
 	o, p := newCutOutage(t)
 	waitUntil(t, "all connections are used", startLimit, func() bool { return o.db.sessions(t, "true") == connections })
 	o.stop()
@@ -51,10 +51,10 @@ func TestSilencedIdleConnectionsAreReplacedTogether(t *testing.T) {
 	o.finish()
 }
 
-// A connection on which the database says no more while it is made is given up, and
-// another takes its place.
-func TestConnectionThatIsNeverReadyIsGivenUp(t *testing.T) {
-	t.Parallel() // it waits most of the time
+// A connection attempt during which the database stops responding is abandoned and
+// replaced.
+func TestHangingConnectionAttemptIsAbandoned(t *testing.T) {
+	t.Parallel() // it mostly waits
 	o, p := newCutOutage(t)
 	left := connections
 	p.Rule(func(query, _ string) cutproxy.Fate {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// refuses checks that a server does not start, and that its last words are these.
+// refuses checks that a server does not start, and that its last log line has the words.
 func refuses(t *testing.T, s *server, words ...string) {
 	t.Helper()
 	if code := s.wait().ExitCode(); code != 1 {
@@ -19,12 +19,12 @@ func refuses(t *testing.T, s *server, words ...string) {
 	}
 }
 
-// On a full disk a server starts and serves reads if the last one was killed, which
-// leaves the file that processes share. After a clean stop there is no room for that:
-// it says so. With space it starts.
+// On a full disk, a server starts and serves reads if the last one was killed, because its
+// shm file still exists. After a clean stop there is no space for that file, and the
+// server says so. With free space it starts.
 func TestStartOnAFullFileSystem(t *testing.T) {
 	t.Parallel()
-	if !mounting(t, "TestFileSizeLimitIsAnswered503") {
+	if !mounting(t, "TestFileSizeLimitReturns503") {
 		return
 	}
 	disk := newMount(t, "size=24m")
@@ -49,7 +49,7 @@ func TestStartOnAFullFileSystem(t *testing.T) {
 	start(t, db.url).stop()
 }
 
-// What keeps a server from writing is said at the start, and what to do about it.
+// A read-only file system is reported at the start, with the fix.
 func TestStartOnAReadOnlyFileSystem(t *testing.T) {
 	t.Parallel()
 	if !mounting(t, "TestAnUnwritableFileIsRefusedWithAdvice") {

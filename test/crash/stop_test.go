@@ -18,9 +18,9 @@ import (
 
 var stopping = regexp.MustCompile(`msg="stopping: `)
 
-// A server that is told to stop answers all that it has accepted: nothing is
-// stored that was not acknowledged, and nothing is lost.
-func TestStopAnswersWhatWasAccepted(t *testing.T) {
+// A stopping server responds to every request that it accepted: no entry is stored without
+// an acknowledgement, and none is lost.
+func TestStopRespondsToAcceptedRequests(t *testing.T) {
 	for name, newDatabase := range engines {
 		t.Run(name, func(t *testing.T) { stopUnderLoad(t, newDatabase(t)) })
 	}
@@ -64,17 +64,17 @@ func stopUnderLoad(t *testing.T, db *database) {
 	t.Logf("stopped 3 times: sent %d, acknowledged %d, not accepted %d, lost %d", f.sent, f.acknowledged, f.unanswered, lost)
 }
 
-// Who has to stop the service at once sends a second signal.
-func TestSecondSignalEndsTheServerAtOnce(t *testing.T) {
+// A second signal stops the service immediately.
+func TestSecondSignalStopsTheServerImmediately(t *testing.T) {
 	for _, second := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(second.String(), func(t *testing.T) {
 			db := newFile(t)
 			s := start(t, db.url)
-			openPosting(t, s, db.tenants[0]) // and never finished, so that the server waits
+			openPosting(t, s, db.tenants[0]) // never finished, so the server waits
 			s.signal(syscall.SIGTERM)
 			s.waitLog(stopping)
 			s.signalUntilEnded(second)
-			// A server that went on waiting would end by itself, with an exit code.
+			// A server that kept waiting would end with an exit code.
 			if status := s.wait().Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != second {
 				t.Errorf("the server ended with %s", s.cmd.ProcessState)
 			}
@@ -83,10 +83,10 @@ func TestSecondSignalEndsTheServerAtOnce(t *testing.T) {
 	}
 }
 
-// A client that never finishes its request cannot keep the server from stopping,
-// which says that this was not in good order.
-func TestStopDoesNotWaitForAClientForever(t *testing.T) {
-	t.Parallel() // it waits most of the time
+// A client that never finishes its request does not prevent the stop. The log says that it
+// was not graceful.
+func TestStopHasATimeoutForClients(t *testing.T) {
+	t.Parallel() // it mostly waits
 	db := newFile(t)
 	s := start(t, db.url)
 	openPosting(t, s, db.tenants[0])
@@ -97,8 +97,7 @@ func TestStopDoesNotWaitForAClientForever(t *testing.T) {
 	db.read(t)
 }
 
-// A halfPosting is a request whose body has not been sent to its end, which the
-// server has begun to read.
+// A halfPosting is a request with an incomplete body, which the server has begun to read.
 type halfPosting struct {
 	t       *testing.T
 	posting *posting
@@ -132,7 +131,7 @@ func openPosting(t *testing.T, s *server, to *tenant) *halfPosting {
 	return &halfPosting{t, p, conn, in, p.body[10:]}
 }
 
-// finish sends the rest of the request and reads the answer.
+// finish sends the rest of the request and reads the response.
 func (h *halfPosting) finish() {
 	h.t.Helper()
 	if _, err := h.conn.Write(h.rest); err != nil {
@@ -140,7 +139,7 @@ func (h *halfPosting) finish() {
 	}
 	res, err := http.ReadResponse(h.in, nil)
 	if err != nil {
-		h.t.Fatalf("a request that was accepted got no answer: %v", err)
+		h.t.Fatalf("an accepted request got no response: %v", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusCreated {
@@ -151,19 +150,19 @@ func (h *halfPosting) finish() {
 	}
 }
 
-// posted notes a posting that was sent and acknowledged past the ledger.
+// posted records a posting that was acknowledged outside the ledger.
 func (l *ledger) posted(p *posting) {
 	l.sending(p)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.answer, p.ackedAt, p.fresh = []byte(p.marker), l.tick(), 1
+	p.response, p.ackedAt, p.fresh = []byte(p.marker), l.tick(), 1
 	l.figures.acknowledged++
 }
 
-// A server ends within the time that it promises also while its database hangs, and
-// even though a statement may take longer than that.
-func TestStopDoesNotWaitForADatabaseThatHangs(t *testing.T) {
-	t.Parallel() // it waits most of the time
+// A server stops within its time limit even if its database hangs and a statement may take
+// longer than that.
+func TestStopDoesNotWaitForAHangingDatabase(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := postgrestest.Start(t)
 	db := newRemote(t, server)
 	clients, l := newClients(t, random(t), clientCount, db.tenants)

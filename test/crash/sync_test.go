@@ -16,9 +16,10 @@ import (
 	"atrium/internal/store/engine/powercut"
 )
 
-// A sync that fails, of a commit or of a checkpoint, ends the service. The next one has all that was
-// acknowledged, and a power cut loses none of it, even if the failed sync dropped what it had to write.
-func TestAFailedSyncEndsTheServiceAndLosesNothing(t *testing.T) {
+// A failed sync, of a commit or a checkpoint, ends the service. The next one has
+// everything acknowledged, and a power cut loses none of it, even if the failed sync
+// dropped its pages.
+func TestFailedSyncStopsTheServiceAndLosesNothing(t *testing.T) {
 	for _, file := range []string{databaseName, databaseName + "-wal"} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -71,8 +72,8 @@ func TestAFailedSyncEndsTheServiceAndLosesNothing(t *testing.T) {
 	}
 }
 
-// fillUntilRefused writes large entries of a tenant that no audit looks at, so that there is a
-// checkpoint, until one is refused.
+// fillUntilRefused writes large entries of a tenant that is not audited, to cause a
+// checkpoint, until one is rejected.
 func (b *bench) fillUntilRefused(of *tenant) {
 	b.t.Helper()
 	s := store.New(b.db, time.Now)
@@ -89,14 +90,14 @@ func (b *bench) fillUntilRefused(of *tenant) {
 	b.t.Error("no entry was refused")
 }
 
-// diskVariable gives a server a directory on a disk whose syncs fail once the directory has
-// a file called failFile.
+// diskVariable puts a server's directory on a disk whose syncs fail once the directory has
+// a file named failFile.
 const (
 	diskVariable = "ATRIUM_CRASH_TEST_DISK"
 	failFile     = "fail-syncs"
 )
 
-// failingDisk is what a server with diskVariable begins with.
+// failingDisk sets up the disk of a server with diskVariable.
 func failingDisk(dir string) error {
 	disk, err := powercut.Register("failing", dir)
 	if err == nil {
@@ -125,8 +126,8 @@ func launchOnDisk(t *testing.T, dir, url string) *server {
 	return spawn(t, exec.Command("env", diskVariable+"="+dir, executable(t), "serve", "--addr", "127.0.0.1:0", "--database", url))
 }
 
-// The process says what to do, and ends with exit code 1.
-func TestAFailedSyncEndsTheProcess(t *testing.T) {
+// The process logs how to fix it, and ends with exit code 1.
+func TestFailedSyncEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	db := newFile(t)
 	path := strings.TrimPrefix(db.url, "sqlite:")
@@ -149,7 +150,7 @@ func TestAFailedSyncEndsTheProcess(t *testing.T) {
 		t.Errorf("the log does not say what to do: %s", s.log)
 	}
 	if _, err := os.Stat(path + "-unsynced"); err != nil {
-		t.Errorf("there is no marker: %v", err)
+		t.Errorf("no marker: %v", err)
 	}
 	refuses(t, launchOnDisk(t, dir, db.url), path, "sync")
 

@@ -1,5 +1,5 @@
-// Package cutproxy stands between Atrium and PostgreSQL for tests, and cuts the
-// connections of what they choose.
+// Package cutproxy is a proxy between Atrium and PostgreSQL for tests. It cuts connections
+// at chosen queries.
 package cutproxy
 
 import (
@@ -16,36 +16,36 @@ import (
 	"time"
 )
 
-// A Proxy stands between Atrium and PostgreSQL. It knows as much of the protocol
-// (PostgreSQL documentation, chapter 55) as it needs to choose what becomes of the
-// statements that Atrium sends together, and of the connection that they came on.
+// A Proxy is a proxy between Atrium and PostgreSQL. It parses as much of the protocol
+// (PostgreSQL documentation, chapter 55) as it needs to find the queries that Atrium sends
+// in one pipeline, and to decide the fate of their connection.
 type Proxy struct {
 	listener net.Listener
 	to       string
 	running  sync.WaitGroup
-	silenced atomic.Int64 // how many connections were silenced at once; those before it are
+	silenced atomic.Int64 // connections up to this number are silenced
 
 	mu     sync.Mutex
 	closed bool                                 // guarded by mu
 	conns  map[net.Conn]int64                   // guarded by mu; with their numbers
-	number int64                                // guarded by mu; of connections so far
-	choose func(query, transaction string) Fate // guarded by mu; nil passes all
-	fates  map[Fate]int                         // guarded by mu; how often each was chosen
+	number int64                                // guarded by mu; of the newest connection
+	choose func(query, transaction string) Fate // guarded by mu; nil passes everything
+	fates  map[Fate]int                         // guarded by mu; how many times each was chosen
 }
 
-// A Fate is what becomes of a query, and of those that are sent together with it.
+// A Fate decides what happens to a query and to those in the same pipeline.
 type Fate string
 
-// What may become of a query.
+// The fates of a query.
 const (
 	Passes     Fate = "passes"
-	Unanswered Fate = "unanswered" // it reaches the database, and the connection is cut before its answer
+	Unanswered Fate = "unanswered" // it reaches the database, but the connection is cut before the response
 	Lost       Fate = "lost"       // the connection is cut before it reaches the database
-	Late       Fate = "late"       // the connection is cut, and after a while it reaches the database
-	Silent     Fate = "silent"     // neither it nor anything that follows on the connection reaches anybody
+	Late       Fate = "late"       // the connection is cut, and it reaches the database later
+	Silent     Fate = "silent"     // from this query on, nothing gets through in either direction
 )
 
-// New returns a Proxy and the URL that leads through it to the database.
+// New returns a Proxy and the URL of the database through it.
 func New(tb testing.TB, database string) (p *Proxy, through string) {
 	tb.Helper()
 	u, err := url.Parse(database)
@@ -72,7 +72,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// close ends all connections.
+// close closes all connections.
 func (p *Proxy) close() {
 	_ = p.listener.Close()
 	p.mu.Lock()
@@ -84,7 +84,8 @@ func (p *Proxy) close() {
 	p.running.Wait()
 }
 
-// keep makes close end a connection, and returns its number and what forgets it.
+// keep registers a connection for close, and returns its number and a function that
+// unregisters it.
 func (p *Proxy) keep(c net.Conn) (number int64, drop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,8 +102,8 @@ func (p *Proxy) keep(c net.Conn) (number int64, drop func()) {
 	}
 }
 
-// Rule sets what chooses the fate of the queries that follow. It is given the query
-// and the text of all statements that came before it in its transaction.
+// Rule sets the function that chooses the fate of later queries. It gets the query and the
+// text of all earlier statements in its transaction.
 func (p *Proxy) Rule(choose func(query, transaction string) Fate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,26 +121,25 @@ func (p *Proxy) fateOf(query, transaction string) Fate {
 	return f
 }
 
-// Count returns how often a fate was chosen.
+// Count returns how many times a fate was chosen.
 func (p *Proxy) Count(f Fate) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fates[f]
 }
 
-// Silence makes the network drop whatever is sent on the connections that there
-// are. New ones work.
+// Silence drops all traffic on the existing connections. New ones work.
 func (p *Proxy) Silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.silenced.Store(p.number)
 }
 
-// MaxLate is how late a late query is at most: longer than whoever waits for its locks
-// does with a time-out of 2 s, and than the server waits for a transaction to go on.
+// MaxLate is the maximum delay of a late query. It exceeds the 2 s timeout for its locks
+// and the time that the server waits for an idle transaction.
 const MaxLate = 5 * time.Second
 
-// Wake ends the connections that were silenced, and lets the database know.
+// Wake closes the silenced connections, and tells the database.
 func (p *Proxy) Wake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,19 +150,19 @@ func (p *Proxy) Wake() {
 	}
 }
 
-// serve carries a connection.
+// serve proxies a connection.
 func (p *Proxy) serve(client net.Conn) {
 	_, drop := p.keep(client)
 	defer drop()
 	db, err := net.Dial("tcp", p.to)
 	if err != nil {
-		return // as if it had been refused
+		return // looks like a refused connection
 	}
 	number, dropDB := p.keep(db)
 	defer dropDB()
 	dropped := func() bool { return number <= p.silenced.Load() }
 
-	var cut atomic.Bool // the next answer ends the connection instead
+	var cut atomic.Bool // close the connection instead of forwarding the next response
 	answered := make(chan struct{})
 	p.running.Go(func() {
 		defer close(answered)
@@ -170,7 +170,7 @@ func (p *Proxy) serve(client net.Conn) {
 		for {
 			n, err := db.Read(buffer)
 			if dropped() {
-				n = 0 // not even the end is heard of
+				n = 0 // not even the end of the connection gets through
 			} else if err != nil || cut.Load() {
 				_ = client.Close()
 				return
@@ -185,7 +185,7 @@ func (p *Proxy) serve(client net.Conn) {
 	})
 
 	in := bufio.NewReader(client)
-	statements := map[string]string{} // by their names
+	statements := map[string]string{} // by name
 	var transaction strings.Builder
 	for first := true; ; first = false {
 		message, queries, err := readTogether(in, first, statements)
@@ -226,7 +226,7 @@ func (p *Proxy) serve(client net.Conn) {
 			return
 		case Silent:
 			if !dropped() {
-				dropDB() // it holds nothing that the test is about
+				dropDB() // the database side matters no longer
 			}
 			_, _ = io.Copy(io.Discard, in)
 			return
@@ -234,8 +234,8 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 }
 
-// readTogether reads what a client sends before it waits for an answer, and the
-// queries in it. A statement that is prepared in it is noted under its name.
+// readTogether reads everything that a client sends before it waits for a response, and
+// the queries in it. It records prepared statements by name.
 func readTogether(in *bufio.Reader, first bool, statements map[string]string) (all []byte, queries []string, err error) {
 	for {
 		kind, message, err := readMessage(in, first)
@@ -248,20 +248,20 @@ func readTogether(in *bufio.Reader, first bool, statements map[string]string) (a
 		}
 		texts := strings.Split(string(message[5:]), "\x00")
 		switch kind {
-		case 'Q': // a query, whole
+		case 'Q': // simple query
 			return all, append(queries, texts[0]), nil
-		case 'P': // a statement is prepared: its name and its text
+		case 'P': // Parse: statement name and text
 			statements[texts[0]] = texts[1]
-		case 'B': // it is given its arguments: the name of that, and its own
+		case 'B': // Bind: portal name and statement name
 			queries = append(queries, statements[texts[1]])
-		case 'D', 'E', 'C', 'H': // more about it
-		default: // among others S, where the server answers
+		case 'D', 'E', 'C', 'H': // Describe, Execute, Close, Flush
+		default: // including Sync, to which the server responds
 			return all, queries, nil
 		}
 	}
 }
 
-// readMessage reads a whole message of a client, whose first has no kind.
+// readMessage reads a complete message of a client. The first one has no type byte.
 func readMessage(in *bufio.Reader, first bool) (kind byte, message []byte, err error) {
 	head := 5
 	if first {
@@ -271,7 +271,7 @@ func readMessage(in *bufio.Reader, first bool) (kind byte, message []byte, err e
 	if _, err := io.ReadFull(in, message); err != nil {
 		return 0, nil, err
 	}
-	length := int(binary.BigEndian.Uint32(message[head-4:])) // with its own four bytes
+	length := int(binary.BigEndian.Uint32(message[head-4:])) // including its own four bytes
 	message = append(message, make([]byte, max(length-4, 0))...)
 	_, err = io.ReadFull(in, message[head:])
 	return message[0], message, err

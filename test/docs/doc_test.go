@@ -1,4 +1,3 @@
-// Package docs tests the commands and requests of the documentation: what a page
-// tells its reader to type is run against a real server, and what the page says
-// comes back has to come back.
+// Package docs tests the examples in the documentation: it runs the commands and requests
+// against a real server and compares the output with the page.
 package docs

@@ -25,13 +25,13 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
-// root is the repository.
+// root is the root of the repository.
 const root = "../.."
 
-// Every block of commands that calls the service is run, page by page and in the
-// order of the page, on a server with the demo's data on each engine. subset_test.go says what
-// commands there can be, and answer_test.go how answers are compared.
-func TestTheExamplesOfEveryPageWork(t *testing.T) {
+// Runs every block of commands that calls the service, page by page and in order, on a
+// server with the demo data, on each engine. subset_test.go defines which commands are
+// supported, and response_test.go how responses are compared.
+func TestExamplesOfEveryPageWork(t *testing.T) {
 	files := append(glob(t, root+"/docs/*.md"), root+"/README.md")
 	makefile, demo := read(t, root+"/Makefile"), read(t, root+"/internal/cli/demo.ndjson")
 	exchanges := 0
@@ -59,17 +59,17 @@ func TestTheExamplesOfEveryPageWork(t *testing.T) {
 		}
 	}
 	if exchanges < 30 {
-		t.Errorf("the pages hold %d requests; are they still found?", exchanges)
+		t.Errorf("found only %d requests", exchanges)
 	}
 }
 
-// newPage starts a server in a directory of its own, which becomes the working
-// directory: a command without --database uses the same database.
+// newPage starts a server in a new directory, which becomes the working directory: a
+// command without --database uses the same database.
 func newPage(t *testing.T, database, demo string) *page {
 	t.Helper()
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "ATRIUM_") {
-			t.Setenv(name, "") // which counts as none
+			t.Setenv(name, "") // the same as unset
 		}
 	}
 	t.Chdir(t.TempDir())
@@ -84,7 +84,7 @@ func newPage(t *testing.T, database, demo string) *page {
 	key, id := apptest.Key(t, s, tenant)
 	operator, _ := apptest.Key(t, s, tenant, atrium.ManageScopes()...)
 	platform, _ := apptest.Key(t, s, atrium.OperatorChain, atrium.ScopeManage)
-	t.Setenv("ATRIUM_KEY", key) // which a page may export again
+	t.Setenv("ATRIUM_KEY", key) // a page may export it again
 	// The default transport asks for compression, which curl does not.
 	transport := &http.Transport{DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -99,7 +99,7 @@ func newPage(t *testing.T, database, demo string) *page {
 	return p
 }
 
-// importTenant makes a tenant with the records of lines.
+// importTenant creates a tenant and imports lines.
 func importTenant(t *testing.T, s *store.Store, lines string) atrium.TenantID {
 	t.Helper()
 	tenant, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Demo")
@@ -112,7 +112,7 @@ func importTenant(t *testing.T, s *store.Store, lines string) atrium.TenantID {
 	return tenant.ID
 }
 
-func TestEveryErrorCodeIsExplained(t *testing.T) {
+func TestEveryErrorCodeIsDocumented(t *testing.T) {
 	text := read(t, root+"/docs/errors.md")
 	codes := map[string]bool{}
 	for _, info := range rest.Codes {
@@ -121,17 +121,17 @@ func TestEveryErrorCodeIsExplained(t *testing.T) {
 			t.Errorf("no row of the table begins with %q", row)
 		}
 		if section := fmt.Sprintf("\n## %s\n\n%d. ", info.Code, info.Status); !strings.Contains(text, section) {
-			t.Errorf("there is no section that begins with %q", section)
+			t.Errorf("no section begins with %q", section)
 		}
 	}
 	for _, m := range regexp.MustCompile(`(?m)^## ([a-z_]+)$`).FindAllStringSubmatch(text, -1) {
 		if !codes[m[1]] {
-			t.Errorf("there is a section on %s, which is no code", m[1])
+			t.Errorf("section on unknown code %s", m[1])
 		}
 	}
 }
 
-func TestDomainsHaveTheCanonicalFormThatThePageShows(t *testing.T) {
+func TestCanonicalDomainsMatchTheirPage(t *testing.T) {
 	rows := regexp.MustCompile("(?m)^\\| `(.+)` \\| `(.+)` \\|$").FindAllStringSubmatch(read(t, root+"/docs/activity.md"), -1)
 	if len(rows) < 10 {
 		t.Fatalf("found %d domains", len(rows))
@@ -143,7 +143,7 @@ func TestDomainsHaveTheCanonicalFormThatThePageShows(t *testing.T) {
 	}
 }
 
-// One line of each kind with every member that it can have.
+// fullLines has one line of each kind with all its members.
 var fullLines = []string{
 	`{"kind":"account","accountId":"account_00000000000000000000000001","domain":"example.com","name":"n","createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
 	`{"kind":"prospect","prospectId":"prospect_00000000000000000000000001","name":"n","email":"e","domain":"d","slug":"s","phoneNumber":"p","linkedinProfileUrl":"u","accountIds":["account_00000000000000000000000001"],"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}`,
@@ -156,7 +156,7 @@ var fullLines = []string{
 	`{"kind":"accountLog","accountLogId":"prospectlog_00000000000000000000000001","accountId":"account_00000000000000000000000001","source":"s","type":"t","payload":{},"idempotencyKey":"k","claimed":{"domain":"d"},"occurredAt":"2026-01-01T00:00:00Z","acknowledgedAccountId":"account_00000000000000000000000002","createdAt":"2026-01-01T00:00:00Z"}`,
 }
 
-func TestTheTablesOfImportHaveEveryMemberAndSayWhatIsRequired(t *testing.T) {
+func TestImportTablesAreComplete(t *testing.T) {
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestTheTablesOfImportHaveEveryMemberAndSayWhatIsRequired(t *testing.T) {
 			_, err := transfer.Import(t.Context(), s, tenant, strings.NewReader(string(shorter)), transfer.Options{})
 			required := err != nil && strings.Contains(err.Error(), name+": is required")
 			if said := without == "required"; said != required {
-				t.Errorf("%s of %s: the table says %q, an import without it: %v", name, kind, without, err)
+				t.Errorf("%s of %s: the table has %q, an import without it: %v", name, kind, without, err)
 			}
 		}
 	}
@@ -204,8 +204,7 @@ func TestTheTablesOfImportHaveEveryMemberAndSayWhatIsRequired(t *testing.T) {
 	}
 }
 
-// importTables returns for each kind its members, with what the page says of
-// leaving one out.
+// importTables returns the members of each kind, with the default that the page states.
 func importTables(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	tables := map[string]map[string]string{}

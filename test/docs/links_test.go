@@ -21,7 +21,7 @@ var (
 	anchorTag  = regexp.MustCompile(`<a\s+(?:id|name)="([^"]+)"`)
 )
 
-func TestEveryRelativeLinkLeadsSomewhere(t *testing.T) {
+func TestRelativeLinksResolve(t *testing.T) {
 	links := 0
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -47,7 +47,7 @@ func TestEveryRelativeLinkLeadsSomewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if links < 20 {
-		t.Errorf("found %d links; are they still found?", links)
+		t.Errorf("found only %d links", links)
 	}
 }
 
@@ -80,7 +80,7 @@ func targets(line string) (all []string) {
 	return all
 }
 
-// follow returns what is wrong with a relative link of a file.
+// follow returns the fault of a relative link in a file.
 func follow(t *testing.T, file, target string) string {
 	t.Helper()
 	path, anchor, anchored := strings.Cut(target, "#")
@@ -111,8 +111,8 @@ func follow(t *testing.T, file, target string) string {
 	return ""
 }
 
-// anchors returns what the headings of a page are linked by: their text in lower
-// case, without marks, with hyphens for spaces, and numbered when they repeat.
+// anchors returns the anchors of a page's headings: lower case, without markup, hyphens
+// for spaces, and numbered if they repeat.
 func anchors(text string) map[string]bool {
 	all := map[string]bool{}
 	seen := map[string]int{}

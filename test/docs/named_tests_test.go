@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A page that names a test as proof is wrong as soon as the test has another name.
-func TestEveryTestThatAPageNamesIsThere(t *testing.T) {
+// A page that names a test as proof becomes wrong when the test is renamed.
+func TestNamedTestsExist(t *testing.T) {
 	there := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
 	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
@@ -31,7 +31,7 @@ func TestEveryTestThatAPageNamesIsThere(t *testing.T) {
 		for _, m := range regexp.MustCompile("`((?:Test|Fuzz|Benchmark)\\w+)`").FindAllStringSubmatch(read(t, file), -1) {
 			named++
 			if !there[m[1]] {
-				t.Errorf("%s names %s, which is not there", filepath.Base(file), m[1])
+				t.Errorf("%s names %s, which does not exist", filepath.Base(file), m[1])
 			}
 		}
 	}

@@ -18,34 +18,34 @@ import (
 	"atrium/internal/cli"
 )
 
-// pageBase is the server that the pages speak to.
+// pageBase is the server's URL in the pages.
 const pageBase = "http://127.0.0.1:8080/"
 
-// pageDatabase is the database server of the pages.
+// pageDatabase is the database server's URL in the pages.
 const pageDatabase = "postgres://atrium@db.internal/atrium"
 
 // A page is the state of a reader who follows it.
 type page struct {
 	base      string        // the real server
-	database  func() string // the address of one on PostgreSQL
+	database  func() string // the URL of a PostgreSQL database
 	client    *http.Client
 	makefile  string
 	variables map[string]string
-	last      map[string]string // what tenant_…, key_… and atr_… stand for
+	last      map[string]string // values of tenant_…, key_… and atr_…
 	values    values
 	exchanges int
 }
 
-// A result is what a command did.
+// A result is the outcome of a command.
 type result struct {
 	curl     *curl // nil for other commands
 	response *http.Response
 	body     []byte
-	output   string // all that came to stdout
+	output   string // all of stdout
 }
 
-// run runs the commands of a block and compares the last one's answer with the
-// page's. The others have to succeed.
+// run runs the commands of a block and compares the response of the last one with the
+// page. The others must succeed.
 func (p *page) run(t *testing.T, b *block) {
 	t.Helper()
 	if !b.runs() {
@@ -62,12 +62,12 @@ func (p *page) run(t *testing.T, b *block) {
 			t.Errorf("line %d: %v", c.line, err)
 			return
 		}
-		answer := b.answer
+		response := b.response
 		if i < len(commands)-1 {
-			answer = nil
+			response = nil
 		}
-		for _, fault := range p.check(r, answer) {
-			t.Errorf("line %d: the answer %s", c.line, fault)
+		for _, fault := range p.check(r, response) {
+			t.Errorf("line %d: the response %s", c.line, fault)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (p *page) runCommand(c command) (*result, error) {
 	return r, err
 }
 
-// fill replaces what a page writes for values that its reader has of their own.
+// fill replaces the placeholders of a page.
 func (p *page) fill(text string) string {
 	for prefix, value := range p.last {
 		text = strings.ReplaceAll(text, prefix+"…", value)
@@ -134,7 +134,7 @@ func (p *page) execute(name string, args []string, stdin string) (*result, error
 				return nil, fmt.Errorf("%q sets nothing", arg)
 			}
 			p.variables[variable] = value
-			if variable == "ATRIUM_KEY" { // the one that commands take from it; newPage sets it back
+			if variable == "ATRIUM_KEY" { // the one that commands read; newPage restores it
 				if err := os.Setenv(variable, value); err != nil {
 					return nil, err
 				}
@@ -144,7 +144,7 @@ func (p *page) execute(name string, args []string, stdin string) (*result, error
 	case "make":
 		for _, target := range args {
 			if !strings.Contains("\n"+p.makefile, "\n"+target+":") {
-				return nil, fmt.Errorf("there is no target %s", target)
+				return nil, fmt.Errorf("unknown target %s", target)
 			}
 		}
 		return &result{}, nil
@@ -171,8 +171,8 @@ func compareFiles(names []string) error {
 
 var made = regexp.MustCompile(`\b(tenant_|key_|atr_)[a-z0-9]{26}\w*`)
 
-// atrium runs a command line. One that would serve, or needs a cluster of servers, is
-// only asked for its help, which refuses flags that it does not have.
+// atrium runs a command line. For a command that would serve, or that needs a cluster, it
+// only shows the help, which still rejects unknown flags.
 func (p *page) atrium(args []string, stdin string) (*result, error) {
 	if len(args) > 0 && (args[0] == "serve" || args[0] == "demo") || slices.Contains(args, "--distribute=citus") || needsFile(args) {
 		args = append(args, "--help")
@@ -198,14 +198,13 @@ func (p *page) atrium(args []string, stdin string) (*result, error) {
 	return &result{output: out.String()}, nil
 }
 
-// needsFile reports whether a command works on a database file, and the page's is on a
-// server.
+// needsFile reports whether a command needs a database file while the page uses a server.
 func needsFile(args []string) bool {
 	return !strings.HasPrefix(os.Getenv("ATRIUM_DATABASE"), "sqlite:") &&
 		(slices.Contains([]string{"backup", "restore"}, args[0]) || slices.Contains(args, "sqlite:drill.db"))
 }
 
-// curl does what curl does.
+// curl implements curl.
 func (p *page) curl(args []string, stdin string) (*result, error) {
 	c, err := readCurl(args, stdin)
 	if err != nil {
@@ -260,48 +259,48 @@ func (p *page) curl(args []string, stdin string) (*result, error) {
 	return r, nil
 }
 
-// check returns what is wrong with a result. An answer states its status: in the
-// status line of an http block, by the member status of a problem, or as what
-// -w writes. Without that, the status has to be one of success.
-func (p *page) check(r *result, answer *block) (faults []string) {
-	if answer != nil && r.curl != nil && r.curl.include != (answer.language == "http") {
+// check returns the faults of a result. A response states its status in the status line of
+// an http block, in the member status of a problem, or in the output of -w. Otherwise the
+// status must be 2xx.
+func (p *page) check(r *result, response *block) (faults []string) {
+	if response != nil && r.curl != nil && r.curl.include != (response.language == "http") {
 		return []string{"of curl -i, and of that alone, is a block in the language http"}
 	}
-	if answer != nil && answer.language == "http" {
+	if response != nil && response.language == "http" {
 		if r.curl == nil {
 			return []string{"of this command is none of HTTP"}
 		}
-		return p.checkHTTP(r, answer.text)
+		return p.checkHTTP(r, response.text)
 	}
-	if answer != nil {
-		faults = p.values.compareBody(answer.text, r.output)
+	if response != nil {
+		faults = p.values.compareBody(response.text, r.output)
 	}
-	if r.curl == nil || strings.Contains(r.curl.write, "%{http_code}") && answer != nil {
+	if r.curl == nil || strings.Contains(r.curl.write, "%{http_code}") && response != nil {
 		return faults
 	}
-	if want, got := problemStatus(answer), r.response.StatusCode; got != want && (want != 0 || got < 200 || got > 299) {
+	if want, got := problemStatus(response), r.response.StatusCode; got != want && (want != 0 || got < 200 || got > 299) {
 		faults = append(faults, fmt.Sprintf("has the status %d: %s", got, r.body))
 	}
 	return faults
 }
 
-// problemStatus returns the status that a problem states; 0 for anything else.
-func problemStatus(answer *block) int {
+// problemStatus returns the status in a problem, or 0 for anything else.
+func problemStatus(response *block) int {
 	var problem struct {
 		Status json.Number
 		Code   string
 	}
-	if answer == nil || json.Unmarshal([]byte(answer.text), &problem) != nil || problem.Code == "" {
+	if response == nil || json.Unmarshal([]byte(response.text), &problem) != nil || problem.Code == "" {
 		return 0
 	}
 	status, _ := strconv.Atoi(string(problem.Status))
 	return status
 }
 
-// checkHTTP compares the status line, the headers that the page shows, and the
-// body if it shows one.
-func (p *page) checkHTTP(r *result, answer string) (faults []string) {
-	head, body, _ := strings.Cut(answer, "\n\n")
+// checkHTTP compares the status line, the headers on the page, and the body if there is
+// one.
+func (p *page) checkHTTP(r *result, response string) (faults []string) {
+	head, body, _ := strings.Cut(response, "\n\n")
 	lines := strings.Split(strings.TrimSpace(head), "\n")
 	if status := r.response.Proto + " " + r.response.Status; lines[0] != status {
 		faults = append(faults, fmt.Sprintf("begins with %q, on the page with %q: %s", status, lines[0], r.body))

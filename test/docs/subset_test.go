@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// A block is a fenced block of a page. One in the language sh that calls curl or
-// atrium is run.
+// A block is a fenced code block. One in the language sh that calls curl or atrium is run.
 type block struct {
-	line     int // of its fence
-	language string
-	text     string
-	answer   *block // the one that follows with nothing but blank lines between
-	isAnswer bool
+	line       int // of its fence
+	language   string
+	text       string
+	response   *block // the next block, if only blank lines separate it
+	isResponse bool
 }
 
 var (
@@ -32,14 +31,14 @@ func (b block) runs() bool {
 func readBlocks(text string) ([]block, error) {
 	var blocks []block
 	var open *block
-	adjacent := false // nothing but blank lines since the last block
+	adjacent := false // only blank lines since the last block
 	for n, line := range strings.Split(text, "\n") {
 		fence, isFence := strings.CutPrefix(strings.TrimLeft(line, " "), "```")
 		switch {
 		case isFence && open == nil:
 			open = &block{line: n + 1, language: fence}
 		case isFence:
-			open.isAnswer = adjacent && blocks[len(blocks)-1].runs() && answerLanguages[open.language]
+			open.isResponse = adjacent && blocks[len(blocks)-1].runs() && responseLanguages[open.language]
 			blocks = append(blocks, *open)
 			open, adjacent = nil, true
 		case open != nil:
@@ -54,10 +53,10 @@ func readBlocks(text string) ([]block, error) {
 	for i := range blocks {
 		b := &blocks[i]
 		switch {
-		case b.isAnswer:
-			blocks[i-1].answer = b
+		case b.isResponse:
+			blocks[i-1].response = b
 		case b.language == "http":
-			return nil, fmt.Errorf("line %d: this answer stands behind no request", b.line)
+			return nil, fmt.Errorf("line %d: a response without a request", b.line)
 		case b.language != "sh" && callLine.MatchString(b.text):
 			return nil, fmt.Errorf("line %d: a block that calls the service has the language sh, so that it is tested", b.line)
 		}
@@ -65,7 +64,7 @@ func readBlocks(text string) ([]block, error) {
 	return blocks, nil
 }
 
-var answerLanguages = map[string]bool{"json": true, "http": true, "text": true}
+var responseLanguages = map[string]bool{"json": true, "http": true, "text": true}
 
 // A command is one line of a shell, as far as the pages need one.
 type command struct {
@@ -257,7 +256,7 @@ func (s *shell) endCommand() error {
 	return nil
 }
 
-// A curl is a call of curl.
+// A curl is an invocation of curl.
 type curl struct {
 	method  string
 	url     string
@@ -268,7 +267,7 @@ type curl struct {
 	write   string // -w
 }
 
-// readCurl reads the arguments of curl: those that the pages use, as curl does.
+// readCurl parses the arguments of curl. It supports those that the pages use.
 func readCurl(args []string, stdin string) (*curl, error) {
 	c := &curl{}
 	for len(args) > 0 {
@@ -330,11 +329,11 @@ func readCurl(args []string, stdin string) (*curl, error) {
 	return c, nil
 }
 
-// written returns what -w writes.
+// written returns the output of -w.
 func (c *curl) written(status int) (string, error) {
 	text := strings.NewReplacer(`\n`, "\n", "%{http_code}", strconv.Itoa(status)).Replace(c.write)
 	if strings.ContainsAny(text, `\%`) {
-		return "", fmt.Errorf("-w %q has more in it than this test knows", c.write)
+		return "", fmt.Errorf("-w %q is not supported by this test", c.write)
 	}
 	return text, nil
 }

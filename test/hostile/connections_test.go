@@ -15,13 +15,13 @@ import (
 	"atrium/test/nodes"
 )
 
-// impatient are the least times that a server may be set to.
+// impatient are the lowest timeouts that a server accepts.
 var impatient = []string{"--read-header-timeout", "1s", "--read-timeout", "2s", "--write-timeout", "2s", "--idle-timeout", "2s"}
 
-// drip sends a text byte by byte, much more slowly than any network, until the server
-// has had enough, and returns whether it had.
+// drip sends a text byte by byte, very slowly. It reports whether the server closed the
+// connection.
 func (c *conn) drip(text string) (cutOff bool) {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(exchangeTimeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if text == "" {
 			return false
 		}
@@ -33,7 +33,7 @@ func (c *conn) drip(text string) (cutOff bool) {
 	return false
 }
 
-// many does something on so many connections at once.
+// many calls do concurrently on n connections.
 func (s *server) many(t *testing.T, n int, do func(c *conn)) (wait func()) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -47,13 +47,13 @@ func (s *server) many(t *testing.T, n int, do func(c *conn)) (wait func()) {
 	return all.Wait
 }
 
-func TestWhoSendsAsSlowlyAsCanBeIsCutOffAndHoldsUpNobody(t *testing.T) {
+func TestSlowSendersAreCutOffAndBlockNobody(t *testing.T) {
 	const each = 50
 	onEveryEngine(t, func(t *testing.T, s *server) {
 		endless := strings.Repeat("x", 10_000)
 		s.outlives(t, func() {
 			var waits []func()
-			for _, head := range []string{ // of which no answer comes
+			for _, head := range []string{ // none gets a response
 				"G", s.get("/v0/pages", "X: ")[:100], "GET /" + endless,
 			} {
 				waits = append(waits, s.many(t, each, func(c *conn) {
@@ -76,8 +76,8 @@ func TestWhoSendsAsSlowlyAsCanBeIsCutOffAndHoldsUpNobody(t *testing.T) {
 					if !c.drip(endless) {
 						t.Errorf("%s is still waited for", name)
 					}
-					if a, err := c.answer(http.MethodPost); err == nil && a.status != 100 && (a.status < 400 || a.status >= 500) {
-						t.Errorf("%s is answered with %v", name, a)
+					if a, err := c.response(http.MethodPost); err == nil && a.status != 100 && (a.status < 400 || a.status >= 500) {
+						t.Errorf("%s gets %v", name, a)
 					}
 				}))
 			}
@@ -85,7 +85,7 @@ func TestWhoSendsAsSlowlyAsCanBeIsCutOffAndHoldsUpNobody(t *testing.T) {
 				c := s.dial(t)
 				c.send(s.post("quick", ""))
 				if a := c.must(http.MethodPost); a.status != 201 {
-					t.Errorf("meanwhile, another request: %v", a)
+					t.Errorf("another request at that time: %v", a)
 				}
 				c.end()
 			}
@@ -96,7 +96,7 @@ func TestWhoSendsAsSlowlyAsCanBeIsCutOffAndHoldsUpNobody(t *testing.T) {
 	}, impatient...)
 }
 
-func TestWhoTakesNoAnswersIsCutOffAndTakesNoMemory(t *testing.T) {
+func TestClientsThatDoNotReadAreCutOffWithoutMemoryGrowth(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *server) {
 		c := s.dial(t)
 		defer c.end()
@@ -114,27 +114,27 @@ func TestWhoTakesNoAnswersIsCutOffAndTakesNoMemory(t *testing.T) {
 				if _, err := io.WriteString(c, strings.Repeat(payload, 20)); err != nil {
 					t.Error(err)
 				}
-				// The server writes until its own buffer is full, and then no more; until it
-				// ends the connection, which a write notices.
-				for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+				// The server writes until its buffer is full, and then blocks until it
+				// closes the connection, which makes a write fail.
+				for deadline := time.Now().Add(exchangeTimeout); ; time.Sleep(50 * time.Millisecond) {
 					if _, err := io.WriteString(c, "x"); err != nil {
 						return
 					}
 					if time.Now().After(deadline) {
-						t.Error("an answer that nobody takes is still being sent")
+						t.Error("the server is still sending an unread response")
 						return
 					}
 				}
 			})
 			other := s.dial(t)
 			defer other.end()
-			other.usable("while nobody takes answers")
+			other.usable("while clients do not read responses")
 			wait()
 		})
 	}, impatient...)
 }
 
-func TestThousandsOfIdleConnectionsSlowNobodyDown(t *testing.T) {
+func TestIdleConnectionsDoNotSlowOthersDown(t *testing.T) {
 	const (
 		idle     = 2000
 		requests = 500
@@ -147,7 +147,7 @@ func TestThousandsOfIdleConnectionsSlowNobodyDown(t *testing.T) {
 			for i := range conns {
 				conns[i] = s.dial(t)
 				defer conns[i].end()
-				if i%2 == 0 { // the others say nothing at all
+				if i%2 == 0 { // the others send nothing
 					conns[i].usable("before it is idle")
 				}
 			}
@@ -170,7 +170,7 @@ func TestThousandsOfIdleConnectionsSlowNobodyDown(t *testing.T) {
 							c.send(s.get("/v0/pages", ""))
 						} else {
 							want = 201
-							c.send(s.post("beside", ""))
+							c.send(s.post("other", ""))
 						}
 						if a := c.must(http.MethodGet); a.status != want {
 							t.Errorf("%v, want %d", a, want)
@@ -182,7 +182,7 @@ func TestThousandsOfIdleConnectionsSlowNobodyDown(t *testing.T) {
 			all.Wait()
 			slices.Sort(times)
 			p99 := times[requests*99/100]
-			t.Logf("beside %d idle connections: p50 %s, p99 %s, of %d requests", idle, times[requests/2], p99, requests)
+			t.Logf("with %d idle connections: p50 %s, p99 %s, of %d requests", idle, times[requests/2], p99, requests)
 			if p99 > bound {
 				t.Errorf("p99 is %s", p99)
 			}
@@ -190,7 +190,7 @@ func TestThousandsOfIdleConnectionsSlowNobodyDown(t *testing.T) {
 	}, "--idle-timeout", "1m", "--read-header-timeout", "1m", "--read-timeout", "1m")
 }
 
-func TestRequestsThatComeTogetherAreAnsweredInTheirOrder(t *testing.T) {
+func TestPipelinedRequestsGetOrderedResponses(t *testing.T) {
 	const n = 100
 	onEveryEngine(t, func(t *testing.T, s *server) {
 		var all strings.Builder
@@ -219,8 +219,8 @@ func TestRequestsThatComeTogetherAreAnsweredInTheirOrder(t *testing.T) {
 		defer c.end()
 		c.send(all.String())
 		for i := range n {
-			if a, err := c.answer(http.MethodGet); err != nil || a.status != want[i] || a.header.Get("X-Request-Id") != fmt.Sprintf("r%d", i) {
-				t.Fatalf("answer %d: %v %v, want %d", i, a, err, want[i])
+			if a, err := c.response(http.MethodGet); err != nil || a.status != want[i] || a.header.Get("X-Request-Id") != fmt.Sprintf("r%d", i) {
+				t.Fatalf("response %d: %v %v, want %d", i, a, err, want[i])
 			}
 		}
 		c.usable("after all of them")
@@ -230,7 +230,7 @@ func TestRequestsThatComeTogetherAreAnsweredInTheirOrder(t *testing.T) {
 	})
 }
 
-func TestWhoSendsNoMoreGetsItsAnswer(t *testing.T) {
+func TestHalfClosedConnectionGetsItsResponse(t *testing.T) {
 	const n = 100
 	onEveryEngine(t, func(t *testing.T, s *server) {
 		for i := range n {
@@ -248,7 +248,7 @@ func TestWhoSendsNoMoreGetsItsAnswer(t *testing.T) {
 			if a := c.must(http.MethodGet); a.status != want {
 				t.Errorf("request %d: %v, want %d", i, a, want)
 			}
-			c.ended("after the only answer")
+			c.ended("after the only response")
 			c.end()
 		}
 		if got := s.stored(t, "half"); got != n/2 {
@@ -257,11 +257,11 @@ func TestWhoSendsNoMoreGetsItsAnswer(t *testing.T) {
 	})
 }
 
-func TestConnectionsThatBreakOffLeaveNothing(t *testing.T) {
+func TestBrokenConnectionsLeakNothing(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *server) {
 		const (
 			each  = 50
-			entry = `{"source":"broken","payload":{}}` // whole, but for what was to come behind it
+			entry = `{"source":"broken","payload":{}}` // complete, except for what should follow
 		)
 		s.outlives(t, func() {
 			for _, sent := range []string{
@@ -272,13 +272,13 @@ func TestConnectionsThatBreakOffLeaveNothing(t *testing.T) {
 			} {
 				n := each
 				if strings.Contains(sent, "/manage/") {
-					n = 1 // of streams, a tenant has two at once at most: this one, and the export below
+					n = 1 // a tenant has at most two streams: this one, and the export below
 				}
 				s.many(t, n, func(c *conn) {
 					if _, err := io.WriteString(c, sent); err != nil && !errors.Is(err, net.ErrClosed) {
 						t.Error(err)
 					}
-					if err := c.SetLinger(0); err != nil { // to reset it
+					if err := c.SetLinger(0); err != nil { // makes Close reset the connection
 						t.Error(err)
 					}
 				})()
@@ -290,14 +290,13 @@ func TestConnectionsThatBreakOffLeaveNothing(t *testing.T) {
 	})
 }
 
-func TestBodiesWithoutAnEndTakeNoMemory(t *testing.T) {
+func TestEndlessBodiesUseNoMemory(t *testing.T) {
 	const (
 		clients = 10
-		whole   = 64 << 20 // that each would send, and the network does not keep by itself
+		whole   = 64 << 20 // sent by each, more than the network buffers
 	)
-	// Half of what the clients of one round would send. The race detector keeps more of each
-	// byte, and does not make it more: what the server needs is less than half of that with
-	// it, too.
+	// Half of what the clients of a round would send. The race detector multiplies the
+	// memory of each byte, but the server needs less than half of this even with it.
 	const bound = clients * whole / 2
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", 64<<10, strings.Repeat(" ", 64<<10))
 	onEveryEngine(t, func(t *testing.T, s *server) {
@@ -321,7 +320,7 @@ func TestBodiesWithoutAnEndTakeNoMemory(t *testing.T) {
 						}
 						sent <- n
 					}()
-					if a, err := c.answer(http.MethodPost); err == nil && (a.status < 200 || a.status >= 500) {
+					if a, err := c.response(http.MethodPost); err == nil && (a.status < 200 || a.status >= 500) {
 						t.Errorf("%s: %v", name, a)
 					}
 					c.end()
@@ -339,19 +338,19 @@ func TestBodiesWithoutAnEndTakeNoMemory(t *testing.T) {
 	})
 }
 
-func TestABodyIsWaitedForOnlyWhenItIsWanted(t *testing.T) {
+func Test100ContinueIsSentOnlyIfTheBodyIsNeeded(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *server) {
 		const body = `{"source":"expected","payload":{}}`
 		expect := fmt.Sprintf("Expect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
 		c := s.dial(t)
 		defer c.end()
 		c.send(s.head(expect))
-		nodes.Until(t, "the server to ask for the body", patience, func() bool {
+		nodes.Until(t, "the server to ask for the body", exchangeTimeout, func() bool {
 			line, err := c.in.ReadString('\n')
 			return err != nil || line == "HTTP/1.1 100 Continue\r\n"
 		})
 		if line, err := c.in.ReadString('\n'); line != "\r\n" {
-			t.Fatalf("behind it comes %q, %v", line, err)
+			t.Fatalf("unexpected line %q, %v", line, err)
 		}
 		c.send(body)
 		if a := c.must(http.MethodPost); a.status != 201 {
@@ -372,7 +371,7 @@ func TestABodyIsWaitedForOnlyWhenItIsWanted(t *testing.T) {
 			if a := c.must(http.MethodPost); a.status != refused.status {
 				t.Errorf("%s: %v, want %d", name, a, refused.status)
 			}
-			c.send(s.post("smuggled", "")) // in place of the body
+			c.send(s.post("smuggled", "")) // instead of the body
 			c.ended(name)
 			c.end()
 		}

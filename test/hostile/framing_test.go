@@ -6,14 +6,13 @@ import (
 	"testing"
 )
 
-// How a connection is after an answer.
+// States of a connection after a response.
 const (
 	open  = true
 	ended = false
 )
 
-// A framing is a request whose end, or whose very beginning, is not where one would
-// think.
+// A framing is a request with an ambiguous or invalid end or beginning.
 type framing struct {
 	sent   string
 	status int
@@ -22,16 +21,16 @@ type framing struct {
 
 func chunked(body string) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) }
 
-// framings are told apart by their names. smuggled is a whole request that must never be
-// taken for one.
+// framings returns the framings by name. smuggled is a complete request that must never be
+// executed.
 func framings(s *server, smuggled string) map[string]framing {
 	const entry = `{"source":"framed","payload":{}}`
 	const te = "Transfer-Encoding: chunked\r\n"
 	length := fmt.Sprintf("Content-Length: %d\r\n", len(entry))
 	old := strings.Replace(s.head(""), "HTTP/1.1", "HTTP/1.0", 1)
 	all := map[string]framing{
-		// Content-Length. RFC 9110 section 8.6: digits alone, and what is there twice
-		// is the same.
+		// Content-Length. RFC 9110 section 8.6: digits only, and repeated values must be
+		// equal.
 		"a length with zeros before it":   {s.head(fmt.Sprintf("Content-Length: 000000000%d\r\n\r\n%s", len(entry), entry)), 201, open},
 		"the same length twice":           {s.head(length + length + "\r\n" + entry), 201, open},
 		"white space around a length":     {s.head(fmt.Sprintf("Content-Length: \t %d \t\r\n\r\n%s", len(entry), entry)), 201, open},
@@ -44,8 +43,8 @@ func framings(s *server, smuggled string) map[string]framing {
 		"the greatest length":             {s.head("Content-Length: 9223372036854775807\r\n\r\n" + smuggled), 413, ended},
 		"a space before a length's colon": {s.head(fmt.Sprintf("Content-Length : %d\r\n\r\n%s", len(entry), entry+smuggled)), 400, ended},
 
-		// Transfer-Encoding. RFC 9112 section 6.1: not together with a length, and not
-		// in HTTP/1.0; if it is, the connection ends.
+		// Transfer-Encoding. RFC 9112 section 6.1: not together with a length, and not in
+		// HTTP/1.0; otherwise the connection is closed.
 		"chunks":                              {s.head(te + "\r\n" + chunked(entry) + smuggled), 201, ended},
 		"chunks and a length":                 {s.head(te + "Content-Length: 5\r\n\r\n" + chunked(entry) + smuggled), 201, ended},
 		"a length and chunks":                 {s.head("Content-Length: 5\r\n" + te + "\r\n" + chunked(entry) + smuggled), 201, ended},
@@ -81,7 +80,7 @@ func framings(s *server, smuggled string) map[string]framing {
 				fmt.Sprintf("%x\r\n%s\r\n0\r\nX-Api-Key: %s\r\n\r\n", len(entry), entry, s.key), 401, ended,
 		},
 
-		// Versions. RFC 9110 section 15.6.6 has the 505.
+		// Versions. RFC 9110 section 15.6.6 defines the 505.
 		"HTTP/0.9":           {"GET /healthz\r\n", 400, ended},
 		"HTTP/0.9, named":    {"GET /healthz HTTP/0.9\r\nHost: a\r\n\r\n" + smuggled, 505, ended},
 		"HTTP/2.0":           {"GET /healthz HTTP/2.0\r\nHost: a\r\n\r\n" + smuggled, 505, ended},
@@ -96,12 +95,12 @@ func framings(s *server, smuggled string) map[string]framing {
 		"a greeting":         {"EHLO atrium.test\r\n\r\n", 400, ended},
 		"HTTP/2's preface":   {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", 404, ended},
 
-		// Headers that ask for another protocol are passed over (RFC 9110 section 7.8).
+		// Requests to upgrade to another protocol are ignored (RFC 9110 section 7.8).
 		"an upgrade to HTTP/2":      {s.get("/healthz", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"), 200, open},
 		"an upgrade to a websocket": {s.get("/v0/pages", "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"), 200, open},
 		"an unknown expectation":    {s.head("Expect: the-best\r\n" + length + "\r\n" + entry + smuggled), 417, ended},
 
-		// Heads beyond the limit.
+		// Headers above the limit.
 		"a long request line":   {"GET /" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: a\r\n\r\n" + smuggled, 431, ended},
 		"an endless line":       {"GET /" + strings.Repeat("a", 8<<20), 431, ended},
 		"an endless method":     {strings.Repeat("A", 8<<20), 431, ended},
@@ -117,7 +116,7 @@ func framings(s *server, smuggled string) map[string]framing {
 	for _, coding := range []string{
 		"", "identity", "xchunked", "chunked, identity", "identity, chunked", "gzip, chunked", "chunked, chunked", "chunked;q=1", `"chunked"`,
 		"cow", "\xffchunked", "chunked\r\nTransfer-Encoding: chunked", "chunked\r\nTransfer-Encoding: identity",
-	} { // 501 is what RFC 9112 section 6.1 asks for
+	} { // RFC 9112 section 6.1 requires 501
 		all[fmt.Sprintf("the coding %q", coding)] = framing{s.head("Transfer-Encoding: " + coding + "\r\n\r\n" + chunked(entry) + smuggled), 501, ended}
 	}
 	for _, size := range []string{"", "0x20", "+20", "-1", "g", "20 x", "fffffffffffffffff", "20\n", "20\r"} {
@@ -126,7 +125,7 @@ func framings(s *server, smuggled string) map[string]framing {
 	return all
 }
 
-func TestWhatIsFramedInAnyOtherWayIsNeverTakenForARequest(t *testing.T) {
+func TestRequestSmugglingIsImpossible(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *server) {
 		framings := framings(s, s.post("smuggled", ""))
 		framed := 0
@@ -134,7 +133,7 @@ func TestWhatIsFramedInAnyOtherWayIsNeverTakenForARequest(t *testing.T) {
 			for name, f := range framings {
 				c := s.dial(t)
 				c.send(f.sent)
-				a, err := c.answer("POST")
+				a, err := c.response("POST")
 				if err != nil || a.status != f.status {
 					t.Errorf("%s: %v %v, want %d", name, a, err, f.status)
 				}
@@ -144,7 +143,7 @@ func TestWhatIsFramedInAnyOtherWayIsNeverTakenForARequest(t *testing.T) {
 				switch {
 				case f.then == ended:
 					c.ended(name)
-				case name == "a length that is too short": // what is behind it is no request
+				case name == "a length that is too short": // the rest is not a valid request
 					if a := c.must("POST"); a.status != 400 {
 						t.Errorf("%s: what follows is %v", name, a)
 					}

@@ -1,7 +1,6 @@
-// Package hostile holds the tests of what clients do that mean harm, or do not know
-// better: they break the rules of HTTP, or keep them as slowly and as often as they
-// can. Each drives a process of atrium serve over plain connections, and looks at what
-// the process has when they are gone.
+// Package hostile tests malicious and broken clients: they violate HTTP, or send valid
+// requests as slowly or as often as possible. Each test drives a process of atrium serve
+// over plain connections, and checks what the process still holds afterwards.
 package hostile
 
 import (
@@ -25,12 +24,12 @@ import (
 	"atrium/test/nodes"
 )
 
-// patience ends a test that would hang, and decides nothing else.
-const patience = 30 * time.Second
+// exchangeTimeout ends a test that would hang. No result depends on it.
+const exchangeTimeout = 30 * time.Second
 
 func TestMain(m *testing.M) { os.Exit(nodes.Main(m)) }
 
-// engines are the databases that what is stored must be the same on.
+// engines are the databases to test on.
 var engines = map[string]func(t *testing.T) (database string){
 	"sqlite":   onSQLite,
 	"postgres": func(t *testing.T) string { return postgrestest.Shared(t).NewDatabase(t) },
@@ -53,13 +52,13 @@ func onEveryEngine(t *testing.T, test func(t *testing.T, s *server), flags ...st
 // A server is a process of atrium serve with a tenant.
 type server struct {
 	*nodes.Node
-	metrics string // its address
+	metrics string // address of its metrics
 	key     string // with all scopes of the external API
 	manage  string // with the scope manage
 	other   string // of another tenant, with all scopes of the external API
 }
 
-// Lines of the log, of either format.
+// Log lines, in either format.
 var (
 	measured = regexp.MustCompile(`serving metrics"[ ,]"?addr"?[=:]"?([0-9.:]+)`)
 	failed   = regexp.MustCompile(`(?m)^(time=\S+ level=ERROR|{"time":"[^"]*","level":"ERROR").*`)
@@ -99,14 +98,14 @@ func start(t *testing.T, database string, flags ...string) *server {
 	return s
 }
 
-// Vitals are what a process has.
+// Vitals are resources that a process uses.
 type vitals struct{ memory, files, goroutines int }
 
 func (v vitals) String() string {
 	return fmt.Sprintf("%d MiB, %d files, %d goroutines", v.memory>>20, v.files, v.goroutines)
 }
 
-// vitals asks the process, on its metrics listener.
+// vitals reads them from the metrics listener.
 func (s *server) vitals(t *testing.T) vitals {
 	t.Helper()
 	response, err := nodes.Client(t).Get("http://" + s.metrics + "/metrics")
@@ -130,7 +129,7 @@ func (s *server) vitals(t *testing.T) vitals {
 	return vitals{gauge("process_resident_memory_bytes"), gauge("process_open_fds"), gauge("go_goroutines")}
 }
 
-// peak returns the most memory that the process has had at once, in bytes.
+// peak returns the peak memory of the process, in bytes.
 func (s *server) peak(t *testing.T) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
@@ -145,23 +144,22 @@ func (s *server) peak(t *testing.T) int {
 	return kibibytes << 10
 }
 
-// What may stay behind an attack: connections to the database, which are up to 64 and
-// have some files each, what serves them, and memory that the runtime keeps for what
-// comes next.
+// What may remain after an attack: up to 64 connections to the database with some files
+// each, the goroutines that serve them, and memory that the runtime retains.
 const (
 	spareFiles      = 200
 	spareGoroutines = 40
 	spareMemory     = 256 << 20 * perByte
 )
 
-// outlives holds that a server has not much more after an attack than before it, and
-// that it answers.
+// outlives checks that a server uses hardly more after an attack than before it, and that
+// it responds.
 func (s *server) outlives(t *testing.T, attack func()) {
 	t.Helper()
 	before := s.vitals(t)
 	attack()
 	var after vitals
-	nodes.Until(t, "the server to let go of what the attack took", patience, func() bool {
+	nodes.Until(t, "the server to let go of what the attack took", exchangeTimeout, func() bool {
 		after = s.vitals(t)
 		return after.goroutines <= before.goroutines+spareGoroutines && after.files <= before.files+spareFiles
 	})
@@ -174,7 +172,7 @@ func (s *server) outlives(t *testing.T, attack func()) {
 	c.usable("after the attack")
 }
 
-// A conn is a connection on which nothing is checked or escaped.
+// A conn is a raw connection: nothing is checked or escaped.
 type conn struct {
 	*net.TCPConn
 	t  *testing.T
@@ -187,7 +185,7 @@ func (s *server) dial(t *testing.T) *conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(exchangeTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	return &conn{c.(*net.TCPConn), t, bufio.NewReader(c)}
@@ -195,56 +193,56 @@ func (s *server) dial(t *testing.T) *conn {
 
 func (c *conn) end() { _ = c.Close() }
 
-// send writes in the background: an answer may come before the end of what is sent, and
-// the server need not take all of it.
+// send writes in the background: a response may come before the end of the text, and the
+// server may not read all of it.
 func (c *conn) send(text string) { go func() { _, _ = io.WriteString(c, text) }() }
 
-// An answer is all that came back for a request.
-type answer struct {
+// An response is a complete response.
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-func (a answer) String() string { return fmt.Sprintf("%d %v %.300s", a.status, a.header, a.body) }
+func (a response) String() string { return fmt.Sprintf("%d %v %.300s", a.status, a.header, a.body) }
 
-// answer reads the next answer, or returns the error when there is none.
-func (c *conn) answer(method string) (answer, error) {
-	response, err := http.ReadResponse(c.in, &http.Request{Method: method})
+// response reads the next response. It returns an error if there is none.
+func (c *conn) response(method string) (response, error) {
+	res, err := http.ReadResponse(c.in, &http.Request{Method: method})
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
-	body, err := io.ReadAll(response.Body)
-	if response.ContentLength < 0 && len(response.TransferEncoding) == 0 {
-		err = nil // it ends with the connection, however that ends
+	body, err := io.ReadAll(res.Body)
+	if res.ContentLength < 0 && len(res.TransferEncoding) == 0 {
+		err = nil // the body ends with the connection, however that ends
 	}
-	return answer{response.StatusCode, response.Header, string(body)}, err
+	return response{res.StatusCode, res.Header, string(body)}, err
 }
 
-// must is answer where there is one.
-func (c *conn) must(method string) answer {
+// must is response for a response that must come.
+func (c *conn) must(method string) response {
 	c.t.Helper()
-	a, err := c.answer(method)
+	a, err := c.response(method)
 	if err != nil {
-		c.t.Errorf("there is no answer: %v", err)
+		c.t.Errorf("no response: %v", err)
 	}
 	return a
 }
 
-// usable holds that the connection takes another request.
+// usable checks that the connection accepts another request.
 func (c *conn) usable(what string) {
 	c.t.Helper()
 	c.send("GET /healthz HTTP/1.1\r\nHost: atrium.test\r\nX-Request-Id: usable\r\n\r\n")
-	if a, err := c.answer(http.MethodGet); err != nil || a.status != 200 || a.header.Get("X-Request-Id") != "usable" {
+	if a, err := c.response(http.MethodGet); err != nil || a.status != 200 || a.header.Get("X-Request-Id") != "usable" {
 		c.t.Errorf("%s: another request on the connection: %v, %v", what, a, err)
 	}
 }
 
-// ended holds that the server has ended the connection and sent nothing more.
+// ended checks that the server has closed the connection and sent nothing more.
 func (c *conn) ended(what string) {
 	c.t.Helper()
 	more, err := io.ReadAll(c.in)
-	if err, ok := err.(net.Error); ok && err.Timeout() { //nolint:errorlint // as net returns it
+	if err, ok := err.(net.Error); ok && err.Timeout() { //nolint:errorlint // net returns it unwrapped
 		c.t.Errorf("%s: the connection is still open", what)
 	}
 	if len(more) > 0 {
@@ -252,13 +250,13 @@ func (c *conn) ended(what string) {
 	}
 }
 
-// post returns a request that makes an entry with the source. headers end with CRLF.
+// post returns a request that creates an entry with the source. headers end with CRLF.
 func (s *server) post(source, headers string) string {
 	body := `{"source":"` + source + `","payload":{}}`
 	return s.head(headers) + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// head returns the head of a request that makes an entry, but for its last line.
+// head returns the headers of a request that creates an entry, without the empty line.
 func (s *server) head(headers string) string {
 	return "POST /v0/account_logs HTTP/1.1\r\nHost: atrium.test\r\nx-api-key: " + s.key + "\r\n" + headers
 }
@@ -268,7 +266,7 @@ func (s *server) get(target, headers string) string {
 	return "GET " + target + " HTTP/1.1\r\nHost: atrium.test\r\nx-api-key: " + s.key + "\r\n" + headers + "\r\n"
 }
 
-// stored returns how many entries have the source.
+// stored returns the number of entries with the source.
 func (s *server) stored(t *testing.T, source string) int {
 	t.Helper()
 	c := s.dial(t)

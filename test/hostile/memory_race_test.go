@@ -2,6 +2,6 @@
 
 package hostile
 
-// perByte is how many bytes of memory one byte takes, with those that the race detector
-// keeps of it.
+// perByte is the memory for one byte of data, including the shadow memory of the race
+// detector.
 const perByte = 5

@@ -2,5 +2,5 @@
 
 package hostile
 
-// perByte is how many bytes of memory one byte takes.
+// perByte is the memory for one byte of data.
 const perByte = 1

@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	noisyClients  = 16 / perByte // the race detector makes them slower
-	noisyRequests = 2            // of each client
+	noisyClients  = 16 / perByte // the race detector slows them down
+	noisyRequests = 2            // per client
 	quietRequests = 20
-	expensive     = 1<<20 - 500 // bytes of a payload
+	expensive     = 1<<20 - 500 // size of a payload in bytes
 
-	// maxMemory is the bound of docs/limits.md with the default settings, in bytes.
+	// maxMemory is the limit in docs/limits.md with the default settings, in bytes.
 	maxMemory = 768 << 20
 )
 
@@ -56,9 +56,9 @@ func attacks() (all []attack) {
 	)
 }
 
-// What one tenant sends keeps no other from being served, and the process within its
-// memory. That it is not slowed down either is measured by bench/neighbors.
-func TestATenantThatSendsTheMostExpensiveRequestsKeepsNobodyOut(t *testing.T) {
+// One tenant's requests must not stop another from being served, nor exceed the memory
+// limit. bench/neighbors measures how much they slow it down.
+func TestExpensiveRequestsDoNotLockOutOtherTenants(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *server) {
 		client := nodes.Client(t)
 		var number atomic.Int64
@@ -75,7 +75,7 @@ func TestATenantThatSendsTheMostExpensiveRequestsKeepsNobodyOut(t *testing.T) {
 			}
 			response, err := client.Do(r)
 			if err != nil {
-				return 0 // a body that is refused may be cut off
+				return 0 // the connection may be cut after a rejected body
 			}
 			defer func() { _ = response.Body.Close() }()
 			_, _ = io.Copy(io.Discard, response.Body)
@@ -113,8 +113,8 @@ func TestATenantThatSendsTheMostExpensiveRequestsKeepsNobodyOut(t *testing.T) {
 	})
 }
 
-// watchMemory returns what returns the most anonymous memory that the process has had
-// until it is called, in bytes.
+// watchMemory starts to sample the anonymous memory of the process. peak returns the
+// maximum so far, in bytes.
 func (s *server) watchMemory(t *testing.T) (peak func() int) {
 	t.Helper()
 	most := make(chan int)
@@ -132,7 +132,7 @@ func (s *server) watchMemory(t *testing.T) (peak func() int) {
 	return func() int { return <-most }
 }
 
-// anonymous returns how much memory the process has that is no mapping of a file.
+// anonymous returns the anonymous memory of the process, in bytes.
 func (s *server) anonymous() int {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"atrium/test/nodes"
 )
 
-func TestATargetOfAnyOtherFormNamesNothing(t *testing.T) {
+func TestUnusualTargetsDoNotMatchRoutes(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *server) {
 		c := s.dial(t)
 		c.send(s.post("known", ""))
@@ -19,13 +19,13 @@ func TestATargetOfAnyOtherFormNamesNothing(t *testing.T) {
 		account, _, _ = strings.Cut(account, `"`)
 		c.end()
 		for target, status := range map[string]int{
-			"/v0/accounts/" + account:                     200, // what the others stand for
-			"/v0/accounts/" + account + "?a=%zz&b;c&&=&%": 200, // parameters that nobody takes
+			"/v0/accounts/" + account:                     200, // the reference for the others
+			"/v0/accounts/" + account + "?a=%zz&b;c&&=&%": 200, // unknown parameters
 			"http://[::1]:99999/v0/accounts/" + account:   200,
 			"http://user:secret@a/v0/accounts/" + account: 200,
 			"gopher://a/v0/accounts/" + account:           200,
 
-			// RFC 9112 section 3.2 has no others.
+			// RFC 9112 section 3.2 allows no other forms.
 			"": 400, "*": 404, "atrium.test:80": 404, "v0/pages": 400, "?a": 400, "#a": 400, "/v0/pages#a": 404, "http://": 404, "http:": 404,
 			"//" + s.Addr + "/v0/pages": 404, "mailto:a@b": 404, "\\v0\\pages": 400, "/v0\\pages": 404,
 
@@ -33,7 +33,7 @@ func TestATargetOfAnyOtherFormNamesNothing(t *testing.T) {
 			"/v0/pages%": 400, "/v0/pages%2": 400, "/v0/pages%zz": 400, "/v0/pages%u0041": 400, "/v0/pages%00": 404, "/v0/accounts/%00": 404,
 			"/v0/accounts/" + account + "%0d%0aX-Forged:%20a": 404, "/v0/accounts/" + account + "%0": 400,
 
-			// another spelling of a slash, a dot or a letter
+			// other encodings of a slash, a dot or a letter
 			"/v0/..;/v0/pages": 404, "/v0/pages/..;/": 404, "/v0/pages/..;/pages": 404, "/v0/pages;a=b": 404, "/;/v0/pages": 404, "/v0/%2e%2e/v0/pages": 404,
 			"/v0/..%2fv0/pages": 404, "/v0/..%5cv0/pages": 404, "/v0/%252e%252e/v0/pages": 404, "/v0%2fpages": 404, "/v0/pages%2f": 404, "/v0/pages/%2e": 404,
 			"/v0/%c0%ae%c0%ae/v0/pages": 404, "/v0%c0%afpages": 404, "/v0/pages/%c0%af": 404, "/v0%e0%80%afpages": 404, "/v0%f0%80%80%afpages": 404,
@@ -44,7 +44,7 @@ func TestATargetOfAnyOtherFormNamesNothing(t *testing.T) {
 		} {
 			c := s.dial(t)
 			c.send(s.get(target, "X-Request-Id: here\r\n"))
-			a, err := c.answer(http.MethodGet)
+			a, err := c.response(http.MethodGet)
 			if err != nil || a.status != status || a.header.Get("Location") != "" || a.header.Get("X-Forged") != "" {
 				t.Errorf("%q: %v %v, want %d", target, a, err, status)
 			}
@@ -63,7 +63,7 @@ func TestATargetOfAnyOtherFormNamesNothing(t *testing.T) {
 		} {
 			c := s.dial(t)
 			c.send(strings.Replace(s.get("/v0/pages", ""), "GET", method, 1))
-			if a, err := c.answer(http.MethodPost); err != nil || a.status != status || strings.Contains(a.body, s.key) {
+			if a, err := c.response(http.MethodPost); err != nil || a.status != status || strings.Contains(a.body, s.key) {
 				t.Errorf("the method %.20q: %v %v, want %d", method, a, err, status)
 			}
 			c.end()
@@ -77,7 +77,7 @@ func TestATargetOfAnyOtherFormNamesNothing(t *testing.T) {
 	})
 }
 
-func TestOnlyOneKeyInOneHeaderCounts(t *testing.T) {
+func TestOnlyASingleKeyHeaderAuthenticates(t *testing.T) {
 	t.Parallel()
 	s := start(t, onSQLite(t))
 	refused := map[string]bool{}
@@ -124,13 +124,13 @@ func TestOnlyOneKeyInOneHeaderCounts(t *testing.T) {
 	}
 }
 
-// forgeries are texts that would make a line or a member of a log, or a header.
+// forgeries are texts that could inject a log line, a log member or a header.
 var forgeries = []string{
 	`forged"level=ERROR`, `forged","level":"ERROR`, `forged=1\n`, `forged\u000alevel=ERROR`, `forged%0d%0aforged:1`, `forged{{.}}${jndi:ldap://a}`,
 	"forged level=ERROR msg=forged", "forged\r\n forged: folded", "forged\r forged: a", "forged\x00forged", "forged\x1b[2J", "forged\u2028forged", "forged\xff", "forged\x85",
 }
 
-func TestNothingThatAClientSendsForgesAHeaderOrALineOfTheLog(t *testing.T) {
+func TestInputCannotForgeHeadersOrLogLines(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"json", "text"} {
 		t.Run(format, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestNothingThatAClientSendsForgesAHeaderOrALineOfTheLog(t *testing.T) {
 				last.usable(fmt.Sprintf("after text %d", i))
 				last.end()
 			}
-			nodes.Until(t, "the last line of the log", patience, func() bool { return strings.Count(s.Log(), "usable") >= len(forgeries) })
+			nodes.Until(t, "the last line of the log", exchangeTimeout, func() bool { return strings.Count(s.Log(), "usable") >= len(forgeries) })
 			for line := range strings.Lines(s.Log()) {
 				if !wellFormed(format, strings.TrimSuffix(line, "\n")) {
 					t.Errorf("the log has the line %q", line)
@@ -171,11 +171,11 @@ func TestNothingThatAClientSendsForgesAHeaderOrALineOfTheLog(t *testing.T) {
 	}
 }
 
-// textLine is a line of slog's text: names, and values without white space or in quotes.
+// textLine matches a line of slog's text format: unquoted values have no white space.
 var textLine = regexp.MustCompile(`^time=\S+ level=(DEBUG|INFO|WARN) msg=("(\\.|[^"\\])*"|[^\s"]+)( [a-zA-Z]+=("(\\.|[^"\\])*"|[^\s"=]*))*$`)
 
-// wellFormed reports whether a line of the log has the members that the server gives it,
-// each once, and nothing that a terminal would take for a command.
+// wellFormed reports whether a log line has exactly the members that the server wrote,
+// each once, and no terminal escape sequences.
 func wellFormed(format, line string) bool {
 	if strings.ContainsFunc(line, func(c rune) bool { return c < ' ' || c == 0x7f || c == 0x85 || c == 0x2028 }) {
 		return false

@@ -71,7 +71,7 @@ func sendFor(t *testing.T, s *service, method string, round int, account map[*se
 	for c := range clients {
 		all.Go(func() {
 			for end := time.Now().Add(d); time.Now().Before(end); counts[c]++ {
-				var a answer
+				var a response
 				if method == "GET" {
 					a = send(client, method, url+"accounts/"+account[s], s.key, "")
 				} else {

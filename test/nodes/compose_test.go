@@ -18,7 +18,7 @@ import (
 	"atrium/test/nodes"
 )
 
-// composition is what deploy/compose.yaml may have: another member is a mistake.
+// composition has the members that deploy/compose.yaml may have. Any other is a mistake.
 type composition struct {
 	Node     composed            `yaml:"x-node"`
 	Services map[string]composed `yaml:"services"`
@@ -43,7 +43,7 @@ type composed struct {
 	StopGracePeriod string            `yaml:"stop_grace_period"`
 }
 
-// needs returns the services that must run first.
+// needs returns the services that must start first.
 func (c *composed) needs(t *testing.T) (names []string) {
 	t.Helper()
 	var conditions map[string]struct {
@@ -78,11 +78,11 @@ func readComposition(t *testing.T) (c composition) {
 	return c
 }
 
-func TestTheCompositionNamesOnlyWhatIsThere(t *testing.T) {
+func TestComposeFileRefersToExistingFiles(t *testing.T) {
 	c := readComposition(t)
 	for _, name := range []string{"postgres", "pgbouncer", "node1", "node2", "node3", "haproxy"} {
 		if _, ok := c.Services[name]; !ok {
-			t.Errorf("there is no service %s", name)
+			t.Errorf("unknown service %s", name)
 		}
 	}
 	for name, s := range c.Services {
@@ -91,7 +91,7 @@ func TestTheCompositionNamesOnlyWhatIsThere(t *testing.T) {
 		}
 		for _, other := range s.needs(t) {
 			if _, ok := c.Services[other]; !ok {
-				t.Errorf("%s depends on %s, which is no service", name, other)
+				t.Errorf("%s depends on unknown service %s", name, other)
 			}
 		}
 		for _, v := range s.Volumes {
@@ -119,7 +119,7 @@ func TestTheCompositionNamesOnlyWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestTheCompositionAndTheFrontNameTheSameNodes(t *testing.T) {
+func TestComposeFileAndHAProxyHaveTheSameNodes(t *testing.T) {
 	c := readComposition(t)
 	front := c.Services["haproxy"]
 	for _, name := range []string{"node1", "node2", "node3"} {
@@ -133,10 +133,10 @@ func TestTheCompositionAndTheFrontNameTheSameNodes(t *testing.T) {
 	}
 }
 
-// fallback is a variable of a composition with its default.
+// fallback matches a variable with a default.
 var fallback = regexp.MustCompile(`^\$\{\w+:-(.*)\}$`)
 
-func TestTheCompositionGivesItsNodesSettingsThatThereAre(t *testing.T) {
+func TestComposeFileUsesExistingSettings(t *testing.T) {
 	c := readComposition(t)
 	var settings config.Config
 	for _, name := range []string{"node1", "node2", "node3"} {
@@ -155,11 +155,11 @@ func TestTheCompositionGivesItsNodesSettingsThatThereAre(t *testing.T) {
 		t.Errorf("the database is %s: %v", settings.Database, err)
 	}
 	if settings.ShutdownDelay == 0 {
-		t.Error("nodes leave before haproxy knows")
+		t.Error("nodes stop before HAProxy notices")
 	}
 }
 
-func TestTheImageIsMadeFromFilesThatTheBuildLeaves(t *testing.T) {
+func TestImageCopiesFilesOfTheBuild(t *testing.T) {
 	c := readComposition(t)
 	build := c.Services["node1"].Build
 	if build == nil {
@@ -186,7 +186,7 @@ func TestTheImageIsMadeFromFilesThatTheBuildLeaves(t *testing.T) {
 		instruction, rest, _ := strings.Cut(line, " ")
 		words = append(words, instruction)
 		if instruction == "COPY" && rest != "bin/atrium /atrium" {
-			t.Errorf("COPY %s: nothing makes that", rest)
+			t.Errorf("COPY %s: the build does not create it", rest)
 		}
 		if instruction == "USER" && rest == "root" {
 			t.Error("it runs as root")

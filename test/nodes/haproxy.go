@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// A Front is a HAProxy before nodes.
+// A Front is an HAProxy in front of nodes.
 type Front struct {
-	Addr  string // where it listens
-	Stats string // where it says how it is
+	Addr  string // address that it listens on
+	Stats string // address of its statistics
 
 	*process
 	nodes []*Node
 }
 
-// Proxy starts HAProxy with deploy/haproxy.cfg before three nodes, and returns when
-// it sends requests to all of them.
+// Proxy starts HAProxy with deploy/haproxy.cfg in front of three nodes, and waits until it
+// sends requests to all of them.
 func Proxy(tb testing.TB, nodes []*Node) *Front {
 	tb.Helper()
 	if len(nodes) != 3 {
@@ -27,8 +27,7 @@ func Proxy(tb testing.TB, nodes []*Node) *Front {
 	return front(tb, Deployed(tb, "haproxy.cfg"), nodes)
 }
 
-// RoundRobin starts a HAProxy that passes connections on as they are, each to the
-// next node.
+// RoundRobin starts an HAProxy that forwards connections unchanged, each to the next node.
 func RoundRobin(tb testing.TB, nodes []*Node) *Front {
 	tb.Helper()
 	return front(tb, []byte(`
@@ -65,10 +64,10 @@ func front(tb testing.TB, config []byte, nodes []*Node) *Front {
 	return f
 }
 
-// Await waits until the front sends requests to so many nodes.
+// Await waits until the front sends requests to the given number of nodes.
 func (f *Front) Await(tb testing.TB, up int) {
 	tb.Helper()
-	Until(tb, fmt.Sprintf("%d nodes at the front", up), patience, func() bool {
+	Until(tb, fmt.Sprintf("%d nodes at the front", up), waitLimit, func() bool {
 		if f.ended() {
 			tb.Fatalf("haproxy ended: %s\n%s", f.cmd.ProcessState, f.log)
 		}
@@ -82,8 +81,8 @@ func (f *Front) Await(tb testing.TB, up int) {
 	})
 }
 
-// table returns what HAProxy counts, a row for each front, node and back; nothing
-// while it does not answer.
+// table returns the statistics of HAProxy, one row per frontend, server and backend. It is
+// empty while HAProxy does not respond.
 func (f *Front) table(tb testing.TB) (rows []map[string]string) {
 	tb.Helper()
 	response, err := Client(tb).Get("http://" + f.Stats + "/;csv")
@@ -108,13 +107,13 @@ func (f *Front) table(tb testing.TB) (rows []map[string]string) {
 	return rows
 }
 
-// Served returns how many answers of a node the front has passed on.
-func (f *Front) Served(tb testing.TB, node int) (answers int) {
+// Served returns how many responses of a node the front has forwarded.
+func (f *Front) Served(tb testing.TB, node int) (responses int) {
 	tb.Helper()
 	for _, row := range f.table(tb) {
 		if row["svname"] == fmt.Sprintf("node%d", node+1) {
-			_, _ = fmt.Sscan(row["hrsp_2xx"], &answers) // empty before the first
+			_, _ = fmt.Sscan(row["hrsp_2xx"], &responses) // empty before the first
 		}
 	}
-	return answers
+	return responses
 }

@@ -12,18 +12,18 @@ import (
 	"atrium/test/nodes"
 )
 
-func TestTheFrontPassesOnWhatNodesAndClientsSay(t *testing.T) {
+func TestHAProxyForwardsRequestsAndResponses(t *testing.T) {
 	s := newService(t)
 	front, client := "http://"+nodes.Proxy(t, s.nodes).Addr, nodes.Client(t)
 	if a := send(client, "GET", front+"/v0/pages", s.key, "", "X-Request-Id: mine.1"); a.status != 200 || a.header.Get("X-Request-Id") != "mine.1" {
-		t.Errorf("a request with an id of its own: %s %v", a, a.header)
+		t.Errorf("a request with its own ID: %s %v", a, a.header)
 	}
 	a := send(client, "GET", front+"/v0/pages", "", "")
 	if id := a.header.Get("X-Request-Id"); a.status != 401 || !strings.HasPrefix(id, "req_") || !strings.Contains(a.body, id) {
 		t.Errorf("a request without an id: %s %v", a, a.header)
 	}
 	if a := send(client, "GET", front+"/v0/pages", s.key, "", "X-Large: "+strings.Repeat("x", 20<<10)); a.status != 431 {
-		t.Errorf("a head of 20 KiB: %s, want what a node says", a)
+		t.Errorf("headers of 20 KiB: %s, want the response of a node", a)
 	}
 	large := `{"source":"a","payload":{"x":"` + strings.Repeat("x", 1_000_000) + `"},"domain":"a.example"}`
 	if a := send(client, "POST", front+"/v0/account_logs", s.key, large, "Idempotency-Key: large"); a.status != 201 {
@@ -31,7 +31,7 @@ func TestTheFrontPassesOnWhatNodesAndClientsSay(t *testing.T) {
 	}
 }
 
-func TestTheFrontSaysInTheWordsOfTheServiceThatNoNodeIsThere(t *testing.T) {
+func TestHAProxyReturnsAProblemWithoutNodes(t *testing.T) {
 	s := newService(t)
 	front := nodes.Proxy(t, s.nodes)
 	for _, n := range s.nodes {
@@ -44,11 +44,11 @@ func TestTheFrontSaysInTheWordsOfTheServiceThatNoNodeIsThere(t *testing.T) {
 	}
 }
 
-// Nodes that read a request and then end the connection without an answer show what
-// the front sends again.
-func TestTheFrontSendsAgainOnlyWhatIsSafeToSendAgain(t *testing.T) {
+// The nodes read a request and close the connection without a response, so that retries
+// show.
+func TestHAProxyRetriesOnlyIdempotentRequests(t *testing.T) {
 	var mu sync.Mutex
-	seen := map[string]int{} // requests that nodes got
+	seen := map[string]int{} // requests received by nodes
 	fake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {
 			return
@@ -66,7 +66,7 @@ func TestTheFrontSendsAgainOnlyWhatIsSafeToSendAgain(t *testing.T) {
 	t.Cleanup(fake.Close)
 	at := func() *nodes.Node { return &nodes.Node{Addr: fake.Listener.Addr().String()} }
 	front := "http://" + nodes.Proxy(t, []*nodes.Node{at(), at(), at()}).Addr
-	const always, once = 4, 1 // as retries says, and not
+	const always, once = 4, 1 // attempts: with retries as configured, and without
 	for path, c := range map[string]struct {
 		method, header string
 		sent           int
@@ -93,15 +93,14 @@ func TestTheFrontSendsAgainOnlyWhatIsSafeToSendAgain(t *testing.T) {
 	}
 }
 
-// The delay counts as a part of the time in which a node that was told to stop is
-// gone, whatever its clients do.
-func TestANodeWithAShutdownDelayIsGoneWithinEightSeconds(t *testing.T) {
+// The delay is part of the time limit for a stop, whatever clients do.
+func TestShutdownDelayIsPartOfTheStopLimit(t *testing.T) {
 	t.Parallel()
 	s := newService(t, "--shutdown-delay", "5s")
 	client := &http.Client{Timeout: settled, Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
 	n := s.nodes[0]
-	conn, err := net.Dial("tcp", n.Addr) // of a client that never sends its request to the end
+	conn, err := net.Dial("tcp", n.Addr) // a client that never completes its request
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +109,7 @@ func TestANodeWithAShutdownDelayIsGoneWithinEightSeconds(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Signal(t, syscall.SIGTERM)
-	nodes.Until(t, "the node to be no longer ready", patience, func() bool { return s.get(t, n, "/readyz", "").status == 503 })
+	nodes.Until(t, "the node to be no longer ready", exchangeTimeout, func() bool { return s.get(t, n, "/readyz", "").status == 503 })
 	response, err := client.Get("http://" + n.Addr + "/healthz")
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"atrium/test/nodes"
 )
 
-func TestANodeThatIsKilledUnderLoadLosesAndDoublesNothing(t *testing.T) {
+func TestKilledNodeLosesAndDuplicatesNothing(t *testing.T) {
 	s := newService(t)
 	front := nodes.Proxy(t, s.nodes)
 	l := work(t, s, front.Addr, clients)

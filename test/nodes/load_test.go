@@ -14,17 +14,17 @@ import (
 	"atrium/test/nodes"
 )
 
-// settled bounds how long a client goes on sending one entry.
+// settled is how long a client retries one entry.
 const settled = 20 * time.Second
 
-// A posting is an entry that a client wants recorded.
+// A posting is an entry that a client sends until it is acknowledged.
 type posting struct {
 	key  string
 	sent int    // requests
-	id   string // of the entry, as it was acknowledged; "" before
+	id   string // of the acknowledged entry; "" before
 }
 
-// A load is what clients sent and were told while they worked.
+// A load records what clients sent and which responses they got.
 type load struct {
 	service *service
 	stop    chan struct{}
@@ -33,13 +33,13 @@ type load struct {
 
 	mu       sync.Mutex
 	postings []*posting     // guarded by mu
-	failures map[string]int // guarded by mu; requests by what they got instead of a success
+	failures map[string]int // guarded by mu; requests by failure
 	reads    int            // guarded by mu
 }
 
-// work lets clients post and read at an address, each over a connection that it
-// keeps, until end is called. A posting that is not acknowledged is sent again, with
-// its key. Every other key is in the header, the others are in the body.
+// work starts clients that post and read at an address, each over a persistent connection,
+// until end is called. A posting without an acknowledgement is sent again with its key.
+// Every other key is in the header, the others are in the body.
 func work(t *testing.T, s *service, addr string, clients int) *load {
 	l := &load{service: s, stop: make(chan struct{}), failures: map[string]int{}}
 	for c := range clients {
@@ -104,14 +104,14 @@ func (l *load) read(t *testing.T, client *http.Client, addr, account string) {
 	}
 }
 
-// failed counts an answer that is no success. Those of HAProxy and of nodes that say
-// that the service is not available are fair, and so is none.
-func (l *load) failed(t *testing.T, a answer, of string) {
+// failed counts a failed request. A 503 from HAProxy or a node, or no response, is
+// expected; any other failure is a fault.
+func (l *load) failed(t *testing.T, a response, of string) {
 	t.Helper()
 	what := strconv.Itoa(a.status)
 	switch {
 	case a.err != nil:
-		what = "no answer"
+		what = "no response"
 	case a.status < 502 || a.status > 504 || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, `"code":"unavailable"`):
 		t.Errorf("a request%s got %s %v", of, a, a.header)
 	}
@@ -120,15 +120,15 @@ func (l *load) failed(t *testing.T, a answer, of string) {
 	l.failures[what+of]++
 }
 
-// await waits until so many more entries are acknowledged.
+// await waits until the given number of further entries is acknowledged.
 func (l *load) await(t *testing.T, more int64) {
 	t.Helper()
 	now := l.acks.Load()
 	nodes.Until(t, "the clients", settled, func() bool { return l.acks.Load() >= now+more })
 }
 
-// end stops the clients and audits what is stored. It logs the figures and returns
-// how many requests failed.
+// end stops the clients and audits the stored data. It logs the figures and returns the
+// number of failed requests.
 func (l *load) end(t *testing.T) (failed int) {
 	t.Helper()
 	close(l.stop)
@@ -163,16 +163,16 @@ func (l *load) end(t *testing.T) (failed int) {
 		}
 		if p.id != "" && (len(found) == 0 || found[0] != p.id) {
 			lost++
-			t.Errorf("%s was acknowledged as %s, and %v is stored", p.key, p.id, found)
+			t.Errorf("%s was acknowledged as %s, but %v is stored", p.key, p.id, found)
 		}
 	}
 	if len(stored) > 0 {
-		t.Errorf("%d entries are stored that nobody sent", len(stored))
+		t.Errorf("%d stored entries were never sent", len(stored))
 	}
 	for _, n := range l.failures {
 		failed += n
 	}
-	t.Logf("sent %d, acknowledged %d, retried %d, lost %d, doubled %d, read %d; failed: %v",
+	t.Logf("sent %d, acknowledged %d, retried %d, lost %d, duplicated %d, read %d; failed: %v",
 		sent, acknowledged, retried, lost, doubled, l.reads, l.failures)
 	return failed
 }

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { os.Exit(nodes.Main(m)) }
 
 // A service is three nodes on one database, with a tenant.
 type service struct {
-	database string // its address
+	database string // its URL
 	nodes    []*nodes.Node
 	tenant   atrium.TenantID
 	key      string
@@ -33,7 +33,7 @@ func newService(t *testing.T, flags ...string) *service {
 	return serviceAt(t, postgrestest.Shared(t).NewDatabase(t), flags...)
 }
 
-// serviceAt starts three nodes on a database that holds nothing.
+// serviceAt starts three nodes on an empty database.
 func serviceAt(t *testing.T, database string, flags ...string) *service {
 	t.Helper()
 	s := &service{database: database, nodes: nodes.Start(t, 3, database, flags...)}
@@ -47,7 +47,7 @@ func serviceAt(t *testing.T, database string, flags ...string) *service {
 	return s
 }
 
-// openStore opens the store past the nodes, until the test ends.
+// openStore opens the store directly, until the test ends.
 func openStore(t *testing.T, database string) *store.Store {
 	t.Helper()
 	st, err := store.Open(t.Context(), database, store.Options{Unprepared: true})
@@ -58,7 +58,7 @@ func openStore(t *testing.T, database string) *store.Store {
 	return st
 }
 
-// A line is one of an export.
+// A line is a line of an export.
 type line struct {
 	Kind           string
 	AccountLogID   string
@@ -68,7 +68,7 @@ type line struct {
 	Payload        json.RawMessage
 }
 
-// export returns what atrium export writes of the tenant.
+// export returns the output of atrium export for the tenant.
 func (s *service) export(t *testing.T) (accounts, entries []line) {
 	t.Helper()
 	in := bufio.NewScanner(strings.NewReader(nodes.Must(t, "export", "--database", s.database, "--database-statements", "unprepared", "--tenant", string(s.tenant))))
@@ -88,23 +88,23 @@ func (s *service) export(t *testing.T) (accounts, entries []line) {
 	return accounts, entries
 }
 
-// An answer is what a client got, or why it got nothing.
-type answer struct {
+// An response is a response, or the error instead of one.
+type response struct {
 	status int
 	header http.Header
 	body   string
 	err    error
 }
 
-func (a answer) String() string { return fmt.Sprintf("%d %s%v", a.status, a.body, a.err) }
+func (a response) String() string { return fmt.Sprintf("%d %s%v", a.status, a.body, a.err) }
 
 // send sends a request once.
-func send(client *http.Client, method, url, key, body string, header ...string) (a answer) {
+func send(client *http.Client, method, url, key, body string, header ...string) (a response) {
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
-		return answer{err: err}
+		return response{err: err}
 	}
-	r.GetBody = nil // so that net/http does not send it twice
+	r.GetBody = nil // keeps net/http from retrying
 	if key != "" {
 		r.Header.Set("x-api-key", key)
 	}
@@ -112,14 +112,14 @@ func send(client *http.Client, method, url, key, body string, header ...string) 
 		name, value, _ := strings.Cut(h, ": ")
 		r.Header.Set(name, value)
 	}
-	response, err := client.Do(r)
+	res, err := client.Do(r)
 	if err != nil {
-		return answer{err: err}
+		return response{err: err}
 	}
-	defer func() { _ = response.Body.Close() }()
-	b, err := io.ReadAll(response.Body)
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
 	if err != nil {
-		return answer{err: err}
+		return response{err: err}
 	}
-	return answer{response.StatusCode, response.Header, string(b), nil}
+	return response{res.StatusCode, res.Header, string(b), nil}
 }

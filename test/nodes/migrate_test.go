@@ -17,7 +17,7 @@ import (
 
 var migrated = regexp.MustCompile(`msg="migrated the database" migrations="?\[(.*)\]`)
 
-// wantMigratedOnce checks that every migration was applied, by one of the nodes.
+// wantMigratedOnce checks that exactly one node applied each migration.
 func wantMigratedOnce(t *testing.T, started []*nodes.Node) {
 	t.Helper()
 	var want, got []string
@@ -41,13 +41,13 @@ func wantMigratedOnce(t *testing.T, started []*nodes.Node) {
 	}
 }
 
-func TestNodesThatStartAtOnceOnAnEmptyDatabaseApplyEachMigrationOnce(t *testing.T) {
+func TestConcurrentStartsApplyEachMigrationOnce(t *testing.T) {
 	for range rounds {
 		wantMigratedOnce(t, nodes.Start(t, 3, postgrestest.Shared(t).NewDatabase(t)))
 	}
 }
 
-// ahead says that a newer binary has migrated a database by some more steps.
+// ahead marks a database as migrated by a newer binary, by some steps.
 func ahead(t *testing.T, database string, steps int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), database)
@@ -63,7 +63,7 @@ func ahead(t *testing.T, database string, steps int) {
 	}
 }
 
-func TestANodeWorksOnADatabaseThatIsOneMigrationAhead(t *testing.T) {
+func TestNodeRunsOneMigrationBehind(t *testing.T) {
 	s := newService(t)
 	ahead(t, s.database, 1)
 	for _, n := range s.nodes {
@@ -75,7 +75,7 @@ func TestANodeWorksOnADatabaseThatIsOneMigrationAhead(t *testing.T) {
 	}
 }
 
-func TestANodeRefusesADatabaseThatIsTwoMigrationsAhead(t *testing.T) {
+func TestNodeRefusesToRunTwoMigrationsBehind(t *testing.T) {
 	database := postgrestest.Shared(t).NewDatabase(t)
 	nodes.Must(t, "migrate", "--database", database)
 	ahead(t, database, 2)

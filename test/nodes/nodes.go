@@ -1,7 +1,6 @@
-// Package nodes runs Atrium for tests as it is run in production: as processes of
-// atrium serve on one PostgreSQL database, with HAProxy before them and, where a
-// test wants it, PgBouncer behind them. Its own tests hold that many nodes are one
-// service.
+// Package nodes runs Atrium for tests as in production: as processes of atrium serve on
+// one PostgreSQL database, behind HAProxy and optionally with PgBouncer. Its own tests
+// check that several nodes behave as one service.
 package nodes
 
 import (
@@ -20,14 +19,14 @@ import (
 	"atrium/internal/store/engine/postgrestest"
 )
 
-// StopLimit is what atrium serve promises: it has ended so long after a signal.
+// StopLimit is how long atrium serve may take to stop after a signal.
 const StopLimit = 8 * time.Second
 
-// variable makes a test's binary the command atrium instead of its tests: it is
-// built with the race detector when the tests are.
+// variable makes a test binary run the command atrium instead of its tests. The command is
+// thus built with the race detector if the tests are.
 const variable = "ATRIUM_NODES_TEST_COMMAND"
 
-// Main runs the tests, or the command in a process that Start or Command made:
+// Main runs the tests, or the command in a process of Start or Command:
 //
 //	func TestMain(m *testing.M) { os.Exit(nodes.Main(m)) }
 func Main(m *testing.M) (code int) {
@@ -39,15 +38,15 @@ func Main(m *testing.M) (code int) {
 
 // A Node is a process of atrium serve.
 type Node struct {
-	Addr string // where it listens, also after another Start
+	Addr string // address that it listens on, also after Restart
 
 	*process
 	flags     []string
-	restarted bool // whoever knows its address counts on it
+	restarted bool // keeps its address
 }
 
-// Start starts so many nodes on a database, at the same moment, and returns when
-// each of them serves. More flags may follow.
+// Start starts n nodes on a database at once, with additional flags, and waits until each
+// of them serves.
 func Start(tb testing.TB, n int, database string, flags ...string) []*Node {
 	tb.Helper()
 	nodes := make([]*Node, n)
@@ -60,8 +59,8 @@ func Start(tb testing.TB, n int, database string, flags ...string) []*Node {
 	return nodes
 }
 
-// Launch starts a node and does not wait for it. Without a database, its environment
-// names one.
+// Launch starts a node without waiting for it. If database is "", the environment names
+// it.
 func Launch(tb testing.TB, database string, flags ...string) *Node {
 	tb.Helper()
 	n := &Node{Addr: freeAddr(tb), flags: append([]string{"--log-format", "text"}, flags...)}
@@ -72,15 +71,15 @@ func Launch(tb testing.TB, database string, flags ...string) *Node {
 	return n
 }
 
-// Unprivileged starts a node as a user who is not root, in a folder that is made, and
-// returns when it serves. Its database is a file there.
+// Unprivileged starts a node as a user other than root, with a database file in a new
+// directory, and waits until it serves.
 func Unprivileged(tb testing.TB, flags ...string) *Node {
 	tb.Helper()
 	binary, err := os.Executable()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	content, err := os.ReadFile(binary) // that user may not even see it where it is
+	content, err := os.ReadFile(binary) // that user may not have access to its directory
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -110,11 +109,11 @@ func (n *Node) launch(tb testing.TB) {
 	})
 }
 
-// serving is the line of the log, of either format, that tells that a node serves.
+// serving matches the log line of a node that serves, in either format.
 var serving = regexp.MustCompile(`msg"?[=:]"?serving"?[ ,]"?addr"?[=:]"?([^\s",]+)`)
 
-// wait waits until the node serves. One that lost its port to another process before
-// it had it gets another one.
+// wait waits until the node serves. If another process took its port, it starts the node
+// on another one.
 func (n *Node) wait(tb testing.TB) {
 	tb.Helper()
 	for tries := 3; n.logged(tb, serving) == ""; tries-- {
@@ -126,8 +125,7 @@ func (n *Node) wait(tb testing.TB) {
 	}
 }
 
-// Restart starts a node that has ended again, at the same address, and returns when
-// it serves.
+// Restart starts a stopped node again at the same address, and waits until it serves.
 func (n *Node) Restart(tb testing.TB) {
 	tb.Helper()
 	n.restarted = true
@@ -135,7 +133,7 @@ func (n *Node) Restart(tb testing.TB) {
 	n.wait(tb)
 }
 
-// Stop ends a node in good order, within what atrium serve promises.
+// Stop stops a node gracefully, within StopLimit.
 func (n *Node) Stop(tb testing.TB) {
 	tb.Helper()
 	n.Signal(tb, syscall.SIGTERM)
@@ -144,18 +142,18 @@ func (n *Node) Stop(tb testing.TB) {
 	}
 }
 
-// Command runs the command atrium to its end and returns what it wrote.
+// Command runs an atrium command and returns its output and exit code.
 func Command(tb testing.TB, args ...string) (stdout, stderr string, code int) {
 	tb.Helper()
 	cmd := atrium(tb, args...)
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	p := run(tb, "atrium "+args[0], cmd)
-	code = p.ExitCode(tb, patience)
+	code = p.ExitCode(tb, waitLimit)
 	return out.String(), p.log.String(), code
 }
 
-// Must is Command for one that must succeed.
+// Must is Command for a command that must succeed.
 func Must(tb testing.TB, args ...string) (stdout string) {
 	tb.Helper()
 	stdout, stderr, code := Command(tb, args...)
@@ -176,24 +174,23 @@ func atrium(tb testing.TB, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Client returns a client that takes a new connection for every request, and sends
-// each once.
+// Client returns a client that opens a connection per request and never retries.
 func Client(tb testing.TB) *http.Client {
 	transport := &http.Transport{DisableKeepAlives: true}
 	tb.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{
-		Transport: transport, Timeout: patience,
+		Transport: transport, Timeout: waitLimit,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// Log returns what the node has logged since it was started.
+// Log returns the log of the node since its start.
 func (n *Node) Log() string { return n.log.String() }
 
-// PID returns the identifier of the node's process.
+// PID returns the process ID of the node.
 func (n *Node) PID() int { return n.cmd.Process.Pid }
 
-// Status returns how the node's process ended, as the system tells it.
+// Status returns the wait status of the ended process.
 func (n *Node) Status() syscall.WaitStatus {
 	status, _ := n.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return status
@@ -202,5 +199,5 @@ func (n *Node) Status() syscall.WaitStatus {
 // Ended reports whether the node's process has ended.
 func (n *Node) Ended() bool { return n.ended() }
 
-// Pid returns the number of the node's process.
+// Pid returns the process ID of the node.
 func (n *Node) Pid() int { return n.cmd.Process.Pid }

@@ -2,6 +2,5 @@ package nodes
 
 import "syscall"
 
-// dieWithParent makes a process end with the thread that started it, however that
-// ends.
+// dieWithParent makes a process end when the thread that started it ends, for any reason.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

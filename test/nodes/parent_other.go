@@ -4,5 +4,5 @@ package nodes
 
 import "syscall"
 
-// dieWithParent does nothing: only Linux tells a process that its parent has died.
+// dieWithParent does nothing: only Linux has a parent-death signal.
 func dieWithParent(*syscall.SysProcAttr) {}

@@ -10,13 +10,12 @@ import (
 	"atrium/internal/store/engine/postgrestest"
 )
 
-// secret is the password that the pool wants.
+// secret is the password of the pool.
 const secret = "secret of the pool"
 
-// Pool starts PgBouncer with deploy/pgbouncer.ini before a server, and returns the
-// address of one of its databases there. Of the file it changes where the server,
-// the users and the pool are, and lets nodes share fewer connections than one of
-// them would use.
+// Pool starts PgBouncer with deploy/pgbouncer.ini in front of a server, and returns the
+// URL of a database through it. It changes only the addresses and users in the file, and
+// reduces the number of connections below what a single node would use.
 func Pool(tb testing.TB, server *postgrestest.Server, database string) (pooled string) {
 	tb.Helper()
 	u, err := url.Parse(database)
@@ -43,7 +42,7 @@ func Pool(tb testing.TB, server *postgrestest.Server, database string) (pooled s
 		"pgbouncer.ini": config,
 		"userlist.txt":  fmt.Appendf(nil, "%q %q\n", u.User.Username(), secret),
 	}, "pgbouncer.ini"))
-	Until(tb, "pgbouncer to listen", patience, func() bool {
+	Until(tb, "pgbouncer to listen", waitLimit, func() bool {
 		if p.ended() {
 			tb.Fatalf("pgbouncer ended: %s\n%s", p.cmd.ProcessState, p.log)
 		}

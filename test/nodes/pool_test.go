@@ -15,9 +15,9 @@ import (
 	"atrium/test/nodes"
 )
 
-// A pool that shares connections between transactions gives one client a connection
-// that knows the statements of another. That must be found out, or not matter.
-func TestAStatementOfAnotherClientOfAPoolIsNotTakenForOnesOwn(t *testing.T) {
+// A transaction pool can give a client a connection that has another client's prepared
+// statements. This must be detected, or harmless.
+func TestPooledClientsDoNotShareStatements(t *testing.T) {
 	server := postgrestest.Shared(t)
 	url := nodes.Pool(t, server, server.NewDatabase(t))
 	open := func() engine.DB {
@@ -41,13 +41,13 @@ func TestAStatementOfAnotherClientOfAPoolIsNotTakenForOnesOwn(t *testing.T) {
 			return db.Query(t.Context(), sql, args, each)
 		}
 	}
-	// One has the first connection, while the other uses the second.
+	// One uses the first connection and the other the second.
 	one := open()
 	var other engine.DB
 	err := one.Read(t.Context(), func(tx engine.Tx) error {
 		ask(tx.Query, "of one")
 		other = open()
-		return other.Read(t.Context(), func(tx engine.Tx) error { // prepares as many as one has
+		return other.Read(t.Context(), func(tx engine.Tx) error { // prepares as many as one did
 			ask(tx.Query, "of the other")
 			return nil
 		})
@@ -55,7 +55,8 @@ func TestAStatementOfAnotherClientOfAPoolIsNotTakenForOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Whoever holds the connection that was used last, one gets that of the other.
+	// While holder has the connection that was used last, one gets the connection of
+	// other.
 	holder, err := postgres.Open(t.Context(), url, postgres.Options{Unprepared: true})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +65,7 @@ func TestAStatementOfAnotherClientOfAPoolIsNotTakenForOnesOwn(t *testing.T) {
 	err = holder.Read(t.Context(), func(tx engine.Tx) error {
 		ask(tx.Query, "of the holder") // its transaction begins with its first statement
 		if got := ask(queryOf(one), "of one"); got != "of one" {
-			t.Errorf("the answer is %q", got)
+			t.Errorf("got %q", got)
 		}
 		return nil
 	})
@@ -73,9 +74,9 @@ func TestAStatementOfAnotherClientOfAPoolIsNotTakenForOnesOwn(t *testing.T) {
 	}
 }
 
-// Nodes that are told nothing of the pool do not serve what is not theirs: they do
-// not start, or answer what they can and 503 else, and their log says what to do.
-func TestNodesThatPrepareStatementsBehindAPoolSayWhatIsWrong(t *testing.T) {
+// Nodes that are not configured for a pool never execute another client's statements: they
+// do not start, or return 503 for some requests, and log how to fix it.
+func TestMisconfiguredPoolIsReported(t *testing.T) {
 	server := postgrestest.Shared(t)
 	direct := server.NewDatabase(t)
 	s := serviceAt(t, direct)
@@ -104,7 +105,7 @@ func TestNodesThatPrepareStatementsBehindAPoolSayWhatIsWrong(t *testing.T) {
 		return a.body
 	}
 	for _, n := range s.nodes {
-		nodes.Until(t, "a node that serves or ends", patience, func() bool { return n.Ended() || strings.Contains(n.Log(), "msg=serving") })
+		nodes.Until(t, "a node that serves or ends", exchangeTimeout, func() bool { return n.Ended() || strings.Contains(n.Log(), "msg=serving") })
 	}
 	acknowledged := 0
 	for w := range 12 {
@@ -143,10 +144,10 @@ func TestNodesThatPrepareStatementsBehindAPoolSayWhatIsWrong(t *testing.T) {
 	t.Logf("%d nodes log how to fix it; responses: %v", reported, figures)
 }
 
-// patience bounds what has no limit of its own.
-const patience = 30 * time.Second
+// exchangeTimeout bounds waits that have no other limit.
+const exchangeTimeout = 30 * time.Second
 
-func TestNodesBehindAPoolMigrateOneAfterTheOther(t *testing.T) {
+func TestMigrationsThroughAPoolAreSerialized(t *testing.T) {
 	server := postgrestest.Shared(t)
 	pooled := nodes.Pool(t, server, server.NewDatabase(t))
 	started := nodes.Start(t, 3, pooled, "--database-statements", "unprepared")

@@ -17,19 +17,19 @@ import (
 	"atrium/internal/store/engine/postgrestest"
 )
 
-// patience bounds every wait for a process. Much less is usual.
-const patience = 30 * time.Second
+// waitLimit bounds every wait for a process, which usually takes much less.
+const waitLimit = 30 * time.Second
 
-// A process is a running program, which ends with the test or before.
+// A process is a running program, which ends with the test at the latest.
 type process struct {
 	name string
 	cmd  *exec.Cmd
 	log  *output
-	done <-chan struct{} // closed when it has ended
+	done <-chan struct{} // closed at its end
 }
 
-// run starts a program. Its log is what it writes to stderr, and to stdout unless
-// the command has a place for that.
+// run starts a program. Its log has its stderr, and its stdout unless the command
+// redirects it.
 func run(tb testing.TB, name string, cmd *exec.Cmd) *process {
 	tb.Helper()
 	p := &process{name: name, cmd: cmd, log: &output{}}
@@ -40,7 +40,7 @@ func run(tb testing.TB, name string, cmd *exec.Cmd) *process {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Setpgid = true // Ctrl-C is for the tests, which end the process
+	cmd.SysProcAttr.Setpgid = true // Ctrl-C reaches only the tests, which stop the process
 	var err error
 	if p.done, err = Begin(cmd); err != nil {
 		tb.Fatalf("start %s: %v", name, err)
@@ -54,8 +54,8 @@ func run(tb testing.TB, name string, cmd *exec.Cmd) *process {
 	return p
 }
 
-// Begin starts a program that ends at the latest with this one, however that ends. ended is
-// closed when it has ended; its ProcessState tells how.
+// Begin starts a program that ends with this process at the latest, for any reason. ended
+// is closed when it has ended; its ProcessState has the result.
 func Begin(cmd *exec.Cmd) (ended <-chan struct{}, err error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -63,8 +63,8 @@ func Begin(cmd *exec.Cmd) (ended <-chan struct{}, err error) {
 	dieWithParent(cmd.SysProcAttr)
 	started, done := make(chan error), make(chan struct{})
 	go func() {
-		// For the system, the parent is the thread: this one lives as long as the
-		// process does.
+		// The parent-death signal is tied to the thread, so this thread must live as long
+		// as the process.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -77,7 +77,7 @@ func Begin(cmd *exec.Cmd) (ended <-chan struct{}, err error) {
 	return done, <-started
 }
 
-// Kill ends the process as kill -9 does. It is gone when Kill returns.
+// Kill kills the process, as kill -9 does, and waits for its end.
 func (p *process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.done
@@ -91,7 +91,7 @@ func (p *process) Signal(tb testing.TB, s syscall.Signal) {
 	}
 }
 
-// ExitCode waits for the process to end by itself.
+// ExitCode waits for the process to end.
 func (p *process) ExitCode(tb testing.TB, limit time.Duration) int {
 	tb.Helper()
 	select {
@@ -113,11 +113,11 @@ func (p *process) ended() bool {
 	}
 }
 
-// logged waits for a line of the log and returns its last submatch, or "" if the
-// process ends without it.
+// logged waits for a log line and returns its last submatch, or "" if the process ends
+// without it.
 func (p *process) logged(tb testing.TB, line *regexp.Regexp) (match string) {
 	tb.Helper()
-	Until(tb, p.name+" to say "+line.String(), patience, func() bool {
+	Until(tb, p.name+" to say "+line.String(), waitLimit, func() bool {
 		ended := p.ended()
 		if m := line.FindStringSubmatch(p.log.String()); m != nil {
 			match = m[len(m)-1]
@@ -128,7 +128,7 @@ func (p *process) logged(tb testing.TB, line *regexp.Regexp) (match string) {
 	return match
 }
 
-// Until waits until something holds, and fails the test when it does not in time.
+// Until waits until a condition holds, and fails the test after the limit.
 func Until(tb testing.TB, what string, limit time.Duration, holds func() bool) {
 	tb.Helper()
 	for deadline := time.Now().Add(limit); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -138,7 +138,7 @@ func Until(tb testing.TB, what string, limit time.Duration, holds func() bool) {
 	}
 }
 
-// An output keeps what a process writes.
+// An output collects the output of a process.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -161,11 +161,11 @@ func (o *output) tail() string {
 	return strings.Join(lines[max(0, len(lines)-40):], "")
 }
 
-// servers are where distributions put servers, out of the PATH of most users.
+// servers are directories of server programs that are not in the PATH of most users.
 var servers = []string{"/usr/local/sbin", "/usr/sbin", "/sbin"}
 
-// command returns a program that scripts/prepare installs, to be run as a user who
-// is not root, in a folder of its own that has the files.
+// command returns a command for a program that scripts/prepare installs. It runs as a user
+// other than root, in a new directory with the files.
 func command(tb testing.TB, program string, files map[string][]byte, args ...string) *exec.Cmd {
 	tb.Helper()
 	path, err := exec.LookPath(program)
@@ -181,7 +181,7 @@ func command(tb testing.TB, program string, files map[string][]byte, args ...str
 	if err != nil {
 		tb.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "atrium-"+program+"-") // tb.TempDir is root's alone
+	dir, err := os.MkdirTemp("", "atrium-"+program+"-") // other users cannot read tb.TempDir
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -207,14 +207,13 @@ func command(tb testing.TB, program string, files map[string][]byte, args ...str
 	return cmd
 }
 
-// given are the ports that freeAddr has returned: whoever got one may not listen yet.
+// given are the ports that freeAddr has returned. They may not be in use yet.
 var given struct {
 	sync.Mutex
 	ports map[int]bool
 }
 
-// freeAddr returns an address of this machine that nobody listens on now, each only
-// once.
+// freeAddr returns a free address of this machine, each only once.
 func freeAddr(tb testing.TB) string {
 	tb.Helper()
 	given.Lock()
@@ -234,7 +233,7 @@ func freeAddr(tb testing.TB) string {
 	}
 }
 
-// Deployed returns a file of the folder deploy.
+// Deployed returns a file of the directory deploy.
 func Deployed(tb testing.TB, name string) []byte {
 	tb.Helper()
 	dir, err := os.Getwd()
@@ -243,7 +242,7 @@ func Deployed(tb testing.TB, name string) []byte {
 			break
 		}
 		if filepath.Dir(dir) == dir {
-			tb.Fatal("there is no go.mod above the test")
+			tb.Fatal("no go.mod above the test")
 		}
 		dir = filepath.Dir(dir)
 	}

@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	crowd  = 90 // requests that are sent at once, a third of them to each node
+	crowd  = 90 // concurrent requests, a third of them to each node
 	rounds = 3
 )
 
-// atOnce sends requests that wait for each other to the nodes in turn, and returns
-// the answers in their order.
-func (s *service) atOnce(t *testing.T, body func(i int) string) []answer {
+// atOnce sends concurrent requests to the nodes in turn, and returns the responses in the
+// order of the requests.
+func (s *service) atOnce(t *testing.T, body func(i int) string) []response {
 	t.Helper()
 	client := &http.Client{Timeout: settled, Transport: &http.Transport{MaxIdleConnsPerHost: crowd}}
 	defer client.CloseIdleConnections()
-	answers := make([]answer, crowd)
+	responses := make([]response, crowd)
 	var ready, done sync.WaitGroup
 	ready.Add(crowd)
-	for i := range answers {
+	for i := range responses {
 		url := "http://" + s.nodes[i%len(s.nodes)].Addr + "/v0/account_logs"
 		done.Go(func() {
 			ready.Done()
 			ready.Wait()
-			answers[i] = send(client, "POST", url, s.key, body(i))
+			responses[i] = send(client, "POST", url, s.key, body(i))
 		})
 	}
 	done.Wait()
-	return answers
+	return responses
 }
 
-// onEveryWay runs a test on nodes that have the database for themselves, and on
-// nodes that share a pool of connections to it.
+// onEveryWay runs a test on nodes with direct connections to the database, and on nodes
+// behind a pool.
 func onEveryWay(t *testing.T, test func(t *testing.T, s *service)) {
 	t.Helper()
 	t.Run("directly", func(t *testing.T) { test(t, newService(t)) })
@@ -52,23 +52,23 @@ func newPooledService(t *testing.T) *service {
 	return serviceAt(t, nodes.Pool(t, server, server.NewDatabase(t)), "--database-statements", "unprepared")
 }
 
-func TestOneRequestSentToAllNodesAtOnceMakesOneEntryAndAnswersAll(t *testing.T) {
+func TestConcurrentReplaysOnAllNodesCreateOneEntry(t *testing.T) {
 	onEveryWay(t, func(t *testing.T, s *service) {
 		for round := range rounds {
-			answers := s.atOnce(t, func(int) string {
+			responses := s.atOnce(t, func(int) string {
 				return fmt.Sprintf(`{"source":"crowd","payload":{"a":1},"domain":"crowd%d.example","idempotencyKey":"crowd %d"}`, round, round)
 			})
 			first := 0
-			for i, a := range answers {
-				if a.status != 201 || a.body != answers[0].body {
-					t.Fatalf("answer %d is %s, the first %s", i, a, answers[0])
+			for i, a := range responses {
+				if a.status != 201 || a.body != responses[0].body {
+					t.Fatalf("response %d is %s, the first %s", i, a, responses[0])
 				}
 				if a.header.Get("Idempotency-Replayed") == "" {
 					first++
 				}
 			}
 			if first != 1 {
-				t.Errorf("%d answers are no replay, want 1", first)
+				t.Errorf("%d responses are not replays, want 1", first)
 			}
 		}
 		if accounts, entries := s.export(t); len(accounts) != rounds || len(entries) != rounds {
@@ -77,15 +77,15 @@ func TestOneRequestSentToAllNodesAtOnceMakesOneEntryAndAnswersAll(t *testing.T) 
 	})
 }
 
-func TestOfDifferentRequestsWithOneKeyOnAllNodesExactlyOneWins(t *testing.T) {
-	const bodies = 10 // no multiple of the nodes: each of them gets all
+func TestRequestsWithOneKeyOnAllNodesHaveOneWinner(t *testing.T) {
+	const bodies = 10 // not a multiple of the number of nodes, so that each node gets all of them
 	onEveryWay(t, func(t *testing.T, s *service) {
 		for round := range rounds {
-			answers := s.atOnce(t, func(i int) string {
+			responses := s.atOnce(t, func(i int) string {
 				return fmt.Sprintf(`{"source":"mixed","payload":{"n":%d},"domain":"d%d.example","idempotencyKey":"mixed %d"}`, i%bodies, i%bodies, round)
 			})
 			winners := map[int]string{}
-			for i, a := range answers {
+			for i, a := range responses {
 				if a.status == 201 {
 					winners[i%bodies] = a.body
 				}
@@ -93,10 +93,10 @@ func TestOfDifferentRequestsWithOneKeyOnAllNodesExactlyOneWins(t *testing.T) {
 			if len(winners) != 1 {
 				t.Fatalf("%d bodies have won: %v", len(winners), winners)
 			}
-			for i, a := range answers {
+			for i, a := range responses {
 				won, ok := winners[i%bodies]
 				if ok && (a.status != 201 || a.body != won) || !ok && a.status != 422 {
-					t.Fatalf("answer %d, of a body that won %v: %s", i, ok, a)
+					t.Fatalf("response %d, of a body that won %v: %s", i, ok, a)
 				}
 			}
 		}
@@ -106,15 +106,15 @@ func TestOfDifferentRequestsWithOneKeyOnAllNodesExactlyOneWins(t *testing.T) {
 	})
 }
 
-func TestTheFirstEntriesOfADomainOnAllNodesMakeOneAccount(t *testing.T) {
+func TestFirstEntriesOnAllNodesCreateOneAccount(t *testing.T) {
 	onEveryWay(t, func(t *testing.T, s *service) {
 		for round := range rounds {
-			answers := s.atOnce(t, func(i int) string {
+			responses := s.atOnce(t, func(i int) string {
 				spelling := fmt.Sprintf([]string{"new%d.example", "WWW.New%d.Example", "https://new%d.example/a"}[i/3%3], round)
 				return fmt.Sprintf(`{"source":"rush","payload":{"n":%d},"domain":%q,"name":"Name %d"}`, i, spelling, i)
 			})
 			seen := map[string]bool{}
-			for _, a := range answers {
+			for _, a := range responses {
 				var r struct{ AccountID string }
 				if err := json.Unmarshal([]byte(a.body), &r); err != nil || a.status != 201 {
 					t.Fatal(a, err)
@@ -122,7 +122,7 @@ func TestTheFirstEntriesOfADomainOnAllNodesMakeOneAccount(t *testing.T) {
 				seen[r.AccountID] = true
 			}
 			if len(seen) != 1 {
-				t.Errorf("the answers name %d accounts, want 1", len(seen))
+				t.Errorf("the responses have %d accounts, want 1", len(seen))
 			}
 		}
 		accounts, entries := s.export(t)

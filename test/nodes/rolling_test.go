@@ -8,8 +8,8 @@ import (
 
 const clients = 16
 
-// roll restarts one node after the other under load, each once those before it are
-// back, and returns how many requests failed.
+// roll restarts the nodes one by one under load, and returns the number of failed
+// requests.
 func roll(t *testing.T, flags ...string) (failed int) {
 	t.Helper()
 	s := newService(t, flags...)
@@ -26,11 +26,11 @@ func roll(t *testing.T, flags ...string) (failed int) {
 	return l.end(t)
 }
 
-func TestARollingRestartLosesAndDoublesNothing(t *testing.T) {
+func TestRollingRestartLosesAndDuplicatesNothing(t *testing.T) {
 	t.Logf("%d requests had to be sent again by their clients", roll(t))
 }
 
-func TestARollingRestartWithAShutdownDelayFailsNoRequest(t *testing.T) {
+func TestRollingRestartWithShutdownDelayFailsNoRequest(t *testing.T) {
 	if failed := roll(t, "--shutdown-delay", "2s"); failed > 0 {
 		t.Errorf("%d requests failed", failed)
 	}

@@ -14,12 +14,12 @@ import (
 	"atrium/test/nodes"
 )
 
-// forgotten is when every node must refuse a key that was revoked, with some time
-// for a slow machine.
+// forgotten is the time after which every node must refuse a revoked key, with a margin
+// for slow machines.
 const forgotten = auth.CacheTime + 3*time.Second
 
-// get sends a read to a node.
-func (s *service) get(t *testing.T, n *nodes.Node, path string, key string) answer {
+// get sends a GET request to a node.
+func (s *service) get(t *testing.T, n *nodes.Node, path string, key string) response {
 	t.Helper()
 	a := send(nodes.Client(t), "GET", "http://"+n.Addr+path, key, "")
 	if a.err != nil {
@@ -28,13 +28,13 @@ func (s *service) get(t *testing.T, n *nodes.Node, path string, key string) answ
 	return a
 }
 
-// load fills the tenant with the fixtures of the scripts.
+// load imports the fixtures of the scripts into the tenant.
 func (s *service) load(t *testing.T) {
 	t.Helper()
 	nodes.Must(t, "import", "--database", s.database, "--tenant", string(s.tenant), filepath.Join("..", "testdata", "north.ndjson"))
 }
 
-// list reads all pages, each part from the next node, beginning behind the cursor.
+// list reads all pages after the cursor, each response from the next node.
 func (s *service) list(t *testing.T, cursor string) (ids []string, first string) {
 	t.Helper()
 	for part := 0; ; part++ {
@@ -60,7 +60,7 @@ func (s *service) list(t *testing.T, cursor string) (ids []string, first string)
 	}
 }
 
-func TestACursorOfOneNodeIsGoodOnTheOthersAndAfterTheyWereRestarted(t *testing.T) {
+func TestCursorIsValidOnAllNodesAndAfterRestarts(t *testing.T) {
 	s := newService(t)
 	s.load(t)
 	ids, cursor := s.list(t, "")
@@ -74,11 +74,11 @@ func TestACursorOfOneNodeIsGoodOnTheOthersAndAfterTheyWereRestarted(t *testing.T
 		n.Restart(t)
 	}
 	if after, _ := s.list(t, cursor); !slices.Equal(after, ids[1:]) {
-		t.Errorf("behind the cursor are %v, want %v", after, ids[1:])
+		t.Errorf("after the cursor: %v, want %v", after, ids[1:])
 	}
 }
 
-func TestAnEntityTagOfOneNodeIsGoodOnTheOthers(t *testing.T) {
+func TestEntityTagIsValidOnAllNodes(t *testing.T) {
 	s := newService(t)
 	client, target := nodes.Client(t), ""
 	for i := range 3 {
@@ -106,7 +106,7 @@ func TestAnEntityTagOfOneNodeIsGoodOnTheOthers(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsRevokedIsRefusedByEveryNodeWithinFiveSeconds(t *testing.T) {
+func TestRevokedKeyIsRejectedByAllNodesWithinFiveSeconds(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	for _, n := range s.nodes {
@@ -131,7 +131,7 @@ func (s *service) rotate(t *testing.T, grace string) (key string) {
 	return made.Key
 }
 
-func TestAKeyThatIsRotatedWorksOnEveryNodeAsItsGraceSays(t *testing.T) {
+func TestRotatedKeyFollowsItsGracePeriodOnAllNodes(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	works := func(key string) func(*nodes.Node) bool {
@@ -148,7 +148,7 @@ func TestAKeyThatIsRotatedWorksOnEveryNodeAsItsGraceSays(t *testing.T) {
 	last := s.rotate(t, "0s")
 	for _, n := range s.nodes {
 		if !works(last)(n) {
-			t.Error("the new secret does not work at once")
+			t.Error("the new secret does not work immediately")
 		}
 	}
 	nodes.Until(t, "every node to refuse the former secrets", forgotten, func() bool {
@@ -156,7 +156,7 @@ func TestAKeyThatIsRotatedWorksOnEveryNodeAsItsGraceSays(t *testing.T) {
 	})
 	for _, n := range s.nodes {
 		if !works(last)(n) {
-			t.Error("the new secret does not work any more")
+			t.Error("the new secret no longer works")
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package otlp holds tests of what the service sends to a collector of
-// OpenTelemetry: the service is a process, the collector is here.
+// Package otlp tests what the service sends to an OpenTelemetry collector. The service is
+// a separate process; the tests are the collector.
 package otlp
 
 import (
@@ -27,14 +27,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(nodes.Main(m)) }
 
-// A collector keeps what it is sent.
+// A collector records what it receives.
 type collector struct {
 	url string
 
 	mu        sync.Mutex
 	spans     []*trace.Span     // guarded by mu
-	metrics   map[string]bool   // guarded by mu; their names
-	resources map[string]string // guarded by mu; the attributes of what sent it
+	metrics   map[string]bool   // guarded by mu; names
+	resources map[string]string // guarded by mu; resource attributes
 	raw       strings.Builder   // guarded by mu; all bodies
 }
 
@@ -94,7 +94,7 @@ func (c *collector) note(attributes []*common.KeyValue) {
 	}
 }
 
-// named returns the spans of a name.
+// named returns the spans with a name.
 func (c *collector) named(name string) (spans []*trace.Span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *collector) named(name string) (spans []*trace.Span) {
 	return spans
 }
 
-// children returns the spans of a name that are children of another one.
+// children returns the child spans of a span with a name.
 func (c *collector) children(of *trace.Span, name string) (spans []*trace.Span) {
 	for _, s := range c.named(name) {
 		if string(s.ParentSpanId) == string(of.SpanId) && string(s.TraceId) == string(of.TraceId) {
@@ -116,7 +116,7 @@ func (c *collector) children(of *trace.Span, name string) (spans []*trace.Span) 
 	return spans
 }
 
-// attributes returns those of a span as text.
+// attributes returns the attributes of a span as text.
 func attributes(s *trace.Span) map[string]string {
 	all := map[string]string{}
 	for _, a := range s.Attributes {
@@ -136,11 +136,11 @@ type service struct {
 	database string
 	tenant   atrium.TenantID
 	keyID    atrium.KeyID
-	key      string // of the external API
+	key      string // for the external API
 	manage   string // with the scope manage
 }
 
-// serve starts a node, which inherits the environment, on a database of its own.
+// serve starts a node on a new database. The node inherits the environment.
 func serve(t *testing.T, engine string, flags ...string) *service {
 	t.Helper()
 	database := "sqlite:" + filepath.Join(t.TempDir(), "atrium.db")

@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
-	endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
-	entry    = `{"source":"c4n4ry","domain":"c4n4ry.example","payload":{"c4n4ry":"c4n4ry"}}`
+	exchangeTimeout = 30 * time.Second
+	endpoint        = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	entry           = `{"source":"c4n4ry","domain":"c4n4ry.example","payload":{"c4n4ry":"c4n4ry"}}`
 )
 
 func traceparent(trace, flags string) string { return "00-" + trace + "-00f067aa0ba902b7-" + flags }
 
-func TestARequestItsCommitAndItsTransactionAreOneTraceOnEveryEngine(t *testing.T) {
+func TestRequestCommitAndTransactionShareATrace(t *testing.T) {
 	for name, system := range map[string]string{"sqlite": "sqlite", "postgres": "postgresql"} {
 		t.Run(name, func(t *testing.T) {
 			c := collect(t)
@@ -105,7 +105,7 @@ func TestARequestItsCommitAndItsTransactionAreOneTraceOnEveryEngine(t *testing.T
 	}
 }
 
-// bytes returns a trace as it is sent.
+// bytes decodes a trace ID.
 func bytes(t *testing.T, trace string) string {
 	t.Helper()
 	b, err := hex.DecodeString(trace)
@@ -115,7 +115,7 @@ func bytes(t *testing.T, trace string) string {
 	return string(b)
 }
 
-func TestACommitOfManyRequestsIsLinkedToEachAndEachToItOnEveryEngine(t *testing.T) {
+func TestGroupCommitIsLinkedToItsRequests(t *testing.T) {
 	for _, name := range []string{"sqlite", "postgres"} {
 		t.Run(name, func(t *testing.T) {
 			c := collect(t)
@@ -136,7 +136,7 @@ func TestACommitOfManyRequestsIsLinkedToEachAndEachToItOnEveryEngine(t *testing.
 					}
 				})
 			}
-			nodes.Until(t, "all requests to wait for commits, of which there are fewer", patience, func() bool { return inWork(t, metrics) == many })
+			nodes.Until(t, "all requests to wait for commits, of which there are fewer", exchangeTimeout, func() bool { return inWork(t, metrics) == many })
 			release()
 			sending.Wait()
 			s.Stop(t)
@@ -165,7 +165,7 @@ func TestACommitOfManyRequestsIsLinkedToEachAndEachToItOnEveryEngine(t *testing.
 	}
 }
 
-// hold keeps everybody else from writing entries until what it returns is called.
+// hold blocks all other writers of entries until release is called.
 func hold(t *testing.T, name, database string) (release func()) {
 	t.Helper()
 	var db engine.DB
@@ -198,7 +198,7 @@ func hold(t *testing.T, name, database string) (release func()) {
 	}
 }
 
-// inWork returns how many requests there are, as the metrics have it.
+// inWork returns the number of requests in flight, from the metrics.
 func inWork(t *testing.T, metrics string) (requests int) {
 	t.Helper()
 	response, err := http.Get("http://" + metrics + "/metrics")
@@ -221,8 +221,8 @@ func inWork(t *testing.T, metrics string) (requests int) {
 	return requests
 }
 
-// A collector that takes connections and says nothing, and one that is not there.
-func TestACollectorThatIsAwayHoldsUpNeitherRequestsNorTheEnd(t *testing.T) {
+// One collector accepts connections and never responds; the other does not exist.
+func TestUnreachableCollectorBlocksNothing(t *testing.T) {
 	release := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer hanging.Close()
@@ -242,7 +242,7 @@ func TestACollectorThatIsAwayHoldsUpNeitherRequestsNorTheEnd(t *testing.T) {
 			t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "16")
 			t.Setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "4")
 			s := serve(t, "sqlite")
-			for range 300 { // much more than the queue holds
+			for range 300 { // more than fit into the queue
 				if status, body := s.send(t, http.MethodGet, "/v0/pages", s.key, ""); status != http.StatusOK {
 					t.Fatalf("%d: %s", status, body)
 				}
@@ -252,7 +252,7 @@ func TestACollectorThatIsAwayHoldsUpNeitherRequestsNorTheEnd(t *testing.T) {
 	}
 }
 
-func TestSamplersAreThoseOfTheEnvironment(t *testing.T) {
+func TestSamplerComesFromTheEnvironment(t *testing.T) {
 	for sampler, want := range map[string]int{"always_off": 0, "always_on": 2, "parentbased_always_off": 1} {
 		t.Run(sampler, func(t *testing.T) {
 			c := collect(t)
@@ -269,19 +269,19 @@ func TestSamplersAreThoseOfTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestMetricsAreSentUnderTheirNamesAlsoWithoutAListener(t *testing.T) {
+func TestMetricsAreExportedWithoutAListener(t *testing.T) {
 	c := collect(t)
 	t.Setenv(endpoint, c.url)
 	t.Setenv("OTEL_TRACES_EXPORTER", "none")
 	s := serve(t, "sqlite")
 	s.send(t, http.MethodPost, "/v0/account_logs", s.key, entry)
-	s.Stop(t) // which sends the last ones
+	s.Stop(t) // flushes the last spans
 	for _, name := range []string{
 		"atrium_http_request_duration_seconds", "atrium_ingest_batch_entries", "atrium_ingest_queue_entries", "atrium_store_write_duration_seconds",
 		"atrium_build_info", "go_goroutines", "process_resident_memory_bytes",
 	} {
 		if !c.metrics[name] {
-			t.Errorf("there is no %s in %v", name, c.metrics)
+			t.Errorf("no %s in %v", name, c.metrics)
 		}
 	}
 	if len(c.spans) != 0 || strings.Contains(c.raw.String(), "c4n4ry") {
@@ -289,7 +289,7 @@ func TestMetricsAreSentUnderTheirNamesAlsoWithoutAListener(t *testing.T) {
 	}
 }
 
-func TestAVariableThatIsWrongStopsTheStart(t *testing.T) {
+func TestInvalidVariablePreventsTheStart(t *testing.T) {
 	t.Setenv(endpoint, "http://127.0.0.1:1")
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	_, stderr, code := nodes.Command(t, "serve", "--database", "sqlite:"+t.TempDir()+"/atrium.db", "--addr", "127.0.0.1:0")

@@ -1,9 +1,8 @@
 //go:build release
 
-// Package release tests what a release hands out: that anyone who builds the commit
-// gets the very same binary, and that what is said of its parts is so. It looks at the last
-// commit, not at the files that are here, and builds all of it from nothing: make
-// test-release runs it, and make test does not.
+// Package release tests releases: anyone who builds the commit gets the identical binary,
+// and the published lists of its components are correct. It builds the last commit, not
+// the work tree, without a cache. make test-release runs it; make test does not.
 package release
 
 import (
@@ -22,10 +21,10 @@ import (
 	"testing"
 )
 
-// platform is this machine's, for which nothing has to be built that is not there.
+// platform is that of this machine, so that no other toolchain is needed.
 const platform = runtime.GOOS + "/" + runtime.GOARCH
 
-// clone returns a clone of this repository's last commit in a folder of a name.
+// clone clones the last commit of this repository into a directory with the given name.
 func clone(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
@@ -37,7 +36,7 @@ func run(t *testing.T, dir string, environment []string, command ...string) {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir = dir
-	// A clone is another repository than the one whose hook may be running this.
+	// A git hook may run this test. Its environment must not apply to the clone.
 	cmd.Env = slices.DeleteFunc(append(os.Environ(), environment...), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
@@ -53,7 +52,7 @@ func read(t *testing.T, path string) []byte {
 	return b
 }
 
-func TestARelease(t *testing.T) {
+func TestRelease(t *testing.T) {
 	released := clone(t, "here")
 	run(t, released, nil, "scripts/dist", platform)
 	dist := filepath.Join(released, "dist")
@@ -108,18 +107,18 @@ func TestARelease(t *testing.T) {
 			t.Error("man/atrium.1 has no synopsis")
 		}
 	})
-	t.Run("has the licence of every module that is in the binary", func(t *testing.T) {
+	t.Run("has the license of every module in the binary", func(t *testing.T) {
 		for _, path := range append([]string{"swagger-ui"}, paths(info)...) {
-			if !hasLicence(filepath.Join(dist, "licenses", path)) {
-				t.Errorf("there is no licence of %s", path)
+			if !hasLicense(filepath.Join(dist, "licenses", path)) {
+				t.Errorf("no license of %s", path)
 			}
 		}
 	})
 }
 
-// hasLicence reports whether there is a licence in a folder or one below it: where
-// only some packages of a module are used, it is kept with them.
-func hasLicence(dir string) (found bool) {
+// hasLicense reports whether a directory or one below it has a license. A module of which
+// only some packages are used has it next to those.
+func hasLicense(dir string) (found bool) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, _ error) error {
 		found = found || d != nil && strings.HasPrefix(d.Name(), "LICENSE")
 		return nil

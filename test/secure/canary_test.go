@@ -29,19 +29,19 @@ import (
 	"atrium/test/nodes"
 )
 
-// canaries are texts that stand for what must not come out.
+// canaries are marked texts that must not leak.
 var canaries = map[string]string{
 	"payload": "canarypayload7c1f", "password": "canarypassword93ab", "name": "canaryname44d0", "domain": "canarydomain51e2",
 	"idempotency key": "canaryidempotency6b3c", "note": "canarynote20fa", "query": "canaryquery8812", "header": "canaryheader3e77",
 	"wrong key": "atr_canarywrongkey1d5a",
 }
 
-// member is the name of one that no body has. A problem says where it is, to whoever sent
-// it; nobody else is told.
+// member is a marked member name. The location of a problem may have it, in the response
+// to its sender only.
 const member = "canarymember0e9d"
 
-// search fails the test for every canary and every other secret in a text, in any form
-// that a program would write it in.
+// search fails the test if a text contains a canary or another secret, in any encoding
+// that a program could use.
 func search(t *testing.T, where, text string, secrets ...string) {
 	t.Helper()
 	for name, canary := range canaries {
@@ -60,7 +60,7 @@ func search(t *testing.T, where, text string, secrets ...string) {
 
 var measured = regexp.MustCompile(`msg="serving metrics" addr=(\S+)`)
 
-// metrics returns those of a node.
+// metrics returns the metrics of a node.
 func metrics(t *testing.T, n *nodes.Node) string {
 	t.Helper()
 	m := measured.FindStringSubmatch(n.Log())
@@ -79,13 +79,13 @@ func metrics(t *testing.T, n *nodes.Node) string {
 	return string(b)
 }
 
-// A way leads to a server and can be cut.
+// A way is a proxy to a server that can be cut.
 type way struct {
 	net.Listener
 	to string
 }
 
-// newWay listens for what it passes on.
+// newWay starts a proxy to an address.
 func newWay(t *testing.T, to string) *way {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -115,8 +115,8 @@ func newWay(t *testing.T, to string) *way {
 	return w
 }
 
-// withPassword returns the URL of a database with a password that nobody asks for, by
-// way of an address.
+// withPassword returns the URL of a database with an unused password, through the address
+// that by returns.
 func withPassword(t *testing.T, database string, by func(addr string) string) string {
 	t.Helper()
 	u, err := url.Parse(database)
@@ -127,7 +127,7 @@ func withPassword(t *testing.T, database string, by func(addr string) string) st
 	return u.String()
 }
 
-// A collected is all that a collector of OpenTelemetry was sent. It is safe for
+// A collected has everything that an OpenTelemetry collector received. It is safe for
 // concurrent use.
 type collected struct {
 	mu  sync.Mutex
@@ -140,14 +140,14 @@ func (c *collected) String() string {
 	return c.raw.String()
 }
 
-// newCollector takes the traces and the metrics of the processes that the test starts.
+// newCollector receives the traces and metrics of the processes that the test starts.
 func newCollector(t *testing.T) *collected {
 	t.Helper()
 	c := &collected{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		_, _ = c.raw.ReadFrom(r.Body) // protobuf has texts as they are
+		_, _ = c.raw.ReadFrom(r.Body) // protobuf does not encode texts
 		w.Header().Set("Content-Type", "application/x-protobuf")
 	}))
 	t.Cleanup(server.Close)
@@ -156,13 +156,13 @@ func newCollector(t *testing.T) *collected {
 	return c
 }
 
-// A leak is where a secret could come out: what a server said and wrote.
+// A leak is a place where a secret could leak: server output.
 type leak struct{ where, text string }
 
-// Everything that a client can send, and a database can do, happens to a server that logs
-// all it can. Then everything that came out is searched. What the service is asked to
-// give back (accounts, pages, exports) is no leak; every error is.
-func TestNoSecretAndNoBodyComesOutAnywhere(t *testing.T) {
+// Exercises a server that logs as much as it can with all kinds of requests and database
+// failures, and then searches its output. Data that a response must return (accounts,
+// pages, exports) is not a leak; errors are searched.
+func TestSecretsAndBodiesDoNotLeak(t *testing.T) {
 	for _, engine := range []string{"sqlite", "postgres"} {
 		t.Run(engine, func(t *testing.T) {
 			var away func()
@@ -191,8 +191,8 @@ func TestNoSecretAndNoBodyComesOutAnywhere(t *testing.T) {
 	}
 }
 
-// sendEverything does it. A database that is a server can be cut off when it commits, and
-// be away; nil for one that is a file.
+// sendEverything sends the requests. cut makes commits of a database server fail or makes
+// it unreachable; it is nil for a file.
 func sendEverything(t *testing.T, database string, cut func(commits bool), away func()) {
 	t.Helper()
 	tenant, key := newTenant(t, database)
@@ -246,7 +246,7 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 		b, _ := io.ReadAll(response.Body)
 		refused[response.StatusCode]++
 		if response.StatusCode >= 400 {
-			search(t, fmt.Sprintf("the answer %d to %s %s", response.StatusCode, method, path), fmt.Sprint(response.Header)+string(b), secrets...)
+			search(t, fmt.Sprintf("the response %d to %s %s", response.StatusCode, method, path), fmt.Sprint(response.Header)+string(b), secrets...)
 		}
 	}
 	x := strings.NewReplacer("PAYLOAD", canaries["payload"], "NAME", canaries["name"], "DOMAIN", canaries["domain"]+".example", "IDEM", canaries["idempotency key"], "NOTE", canaries["note"], "MEMBER", member).Replace
@@ -255,7 +255,7 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 		t.Helper()
 		for _, body := range []string{
 			`{"source":"crm","domain":"DOMAIN","name":"NAME","payload":{"a":"PAYLOAD"},"idempotencyKey":"IDEM"}`,
-			`{"source":"crm","domain":"DOMAIN","payload":{"a":"PAYLOAD 2"},"idempotencyKey":"IDEM"}`, // which was used
+			`{"source":"crm","domain":"DOMAIN","payload":{"a":"PAYLOAD 2"},"idempotencyKey":"IDEM"}`, // already used
 			`{"source":"crm","domain":"DOMAIN","payload":"PAYLOAD","MEMBER":1,"accountId":"NAME"}`,
 			`{"source":"PAYLOAD","source":"PAYLOAD"}`, `{"MEMBER":`, `{"source":"PAYLOAD`, `PAYLOAD`, `{"a":"PAYLOAD` + "\xff" + `"}`, `["PAYLOAD"]`,
 			`{"source":"crm","payload":{"a":"` + strings.Repeat("PAYLOAD", 200_000) + `"}}`,
@@ -298,7 +298,7 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 	sendAll()
 	for _, status := range []int{200, 201, 400, 401, 403, 404, 405, 406, 413, 415, 422} {
 		if refused[status] == 0 {
-			t.Errorf("nothing was answered with %d: %v", status, refused)
+			t.Errorf("no request got %d: %v", status, refused)
 		}
 	}
 
@@ -325,10 +325,10 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 	if err := os.WriteFile(broken, []byte("SQLite format 3\x00"+strings.Repeat(canaries["payload"], 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // where it is a file, the second finds one of that name
+	for range 2 { // for a file, the second finds an existing one
 		run("backup", copied)
 	}
-	run("restore", copied) // over a database that is there
+	run("restore", copied) // onto an existing database
 	run("restore", copied, "--verify")
 	run("restore", broken, "--verify")
 	run("restore", broken, "--no-manifest", "--database", "sqlite:"+filepath.Join(dir, "restored.db"))
@@ -338,13 +338,13 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 	run("brands", "create", "--server", "https://"+s.Addr, "--name", canaries["name"])
 	run("brands", "list", "--server", "https://127.0.0.1:1")
 
-	if away != nil { // and then the database goes, at first when it commits
+	if away != nil { // the database fails, first at commit
 		cut(true)
 		before := refused[http.StatusServiceUnavailable]
 		send("POST", logs, key, x(`{"source":"crm","domain":"DOMAIN","payload":{"a":"PAYLOAD 4"},"idempotencyKey":"IDEM 4"}`))
 		send("POST", manage+"/brands", manager, x(`{"name":"NAME 4"}`))
 		if refused[http.StatusServiceUnavailable]-before < 2 {
-			t.Errorf("with commits of which nobody knows: %v", refused)
+			t.Errorf("with commits of unknown outcome: %v", refused)
 		}
 		cut(false)
 		away()
@@ -360,12 +360,12 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 		run("doctor", "--database-timeout", "1s")
 	}
 	s.Signal(t, syscall.SIGTERM)
-	s.ExitCode(t, patience) // what it is, its database decides
+	s.ExitCode(t, exchangeTimeout) // depends on the database
 	leaks = append(leaks, leak{"the log", s.Log()}, leak{"what a collector was sent", sent.String()})
 	for _, l := range leaks {
 		search(t, l.where, l.text, append(secrets, member)...)
 		if len(l.text) < 20 || l.where == "what a collector was sent" && !strings.Contains(l.text, "/v0/account_logs") {
-			t.Errorf("%s says nothing: %.100q", l.where, l.text)
+			t.Errorf("%s is empty: %.100q", l.where, l.text)
 		}
 	}
 	if !strings.Contains(s.Log(), "status=400") || !strings.Contains(s.Log(), "level=DEBUG") && away != nil && !strings.Contains(s.Log(), "level=ERROR") {
@@ -373,9 +373,9 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 	}
 }
 
-// An URL that is wrong, or leads to nobody, or to somebody who refuses, is told without
-// its password, whichever command finds out and wherever the URL came from.
-func TestADatabaseThatCannotBeReachedIsToldWithoutItsPassword(t *testing.T) {
+// An error about an invalid, unreachable or refusing database URL must not contain its
+// password, for any command and any source of the URL.
+func TestDatabaseErrorsOmitThePassword(t *testing.T) {
 	password := canaries["password"]
 	var urls []string
 	for _, form := range []string{
@@ -396,7 +396,7 @@ func TestADatabaseThatCannotBeReachedIsToldWithoutItsPassword(t *testing.T) {
 			{"serve", "--addr", "127.0.0.1:0", "--database-timeout", "1s"}, {"doctor", "--database-timeout", "1s"}, {"config"},
 			{"migrate"}, {"backup", file + ".backup"}, {"restore", file, "--no-manifest"},
 		} {
-			if n > 2 && i%3 > 0 && i != len(urls)-1 { // which goes the same way
+			if n > 2 && i%3 > 0 && i != len(urls)-1 { // takes the same path
 				continue
 			}
 			t.Setenv("ATRIUM_DATABASE", u)
@@ -409,12 +409,12 @@ func TestADatabaseThatCannotBeReachedIsToldWithoutItsPassword(t *testing.T) {
 	}
 }
 
-// Who sends traces gives credentials to the SDK, which has a log of its own.
-func TestACollectorThatIsNamedWrongIsToldWithoutItsCredentials(t *testing.T) {
+// The OpenTelemetry SDK, which gets the credentials, has its own log.
+func TestCollectorErrorsOmitCredentials(t *testing.T) {
 	const of, secret = "OTEL_EXPORTER_OTLP_", "PASSWORD"
 	for _, c := range []struct {
 		variable, value string
-		code            int // of the end
+		code            int // exit code
 	}{
 		{"HEADERS", "authorization: Bearer PASSWORD", 2},
 		{"HEADERS", "a=b,PASSWORD", 2},
@@ -426,31 +426,31 @@ func TestACollectorThatIsNamedWrongIsToldWithoutItsCredentials(t *testing.T) {
 		{"ENDPOINT", "ftp://me:PASSWORD@127.0.0.1:1", 2},
 		{"TRACES_ENDPOINT", "http://me:PASSWORD@127.0.0.1:port", 2},
 		{"METRICS_ENDPOINT", "PASSWORD", 2},
-		{"CERTIFICATE", "/PASSWORD", 1}, // which the SDK goes on without, and says
+		{"CERTIFICATE", "/PASSWORD", 1}, // the SDK logs it and continues
 		{"TIMEOUT", "PASSWORD", 1},
-		{"HEADERS", "authorization=Bearer%20PASSWORD,a = b", 1}, // nothing is wrong with it
+		{"HEADERS", "authorization=Bearer%20PASSWORD,a = b", 1}, // valid
 		{"ENDPOINT", "http://me:PASSWORD@127.0.0.1:1", 1},
 	} {
 		t.Run(c.variable, func(t *testing.T) {
 			t.Setenv(of+"ENDPOINT", "http://127.0.0.1:1")
 			value := strings.ReplaceAll(c.value, secret, canaries["password"])
 			t.Setenv(of+c.variable, value)
-			_, stderr, code := nodes.Command(t, "serve", "--addr", "127.0.0.1:0", "--database", "sqlite:"+t.TempDir()) // which is no database
+			_, stderr, code := nodes.Command(t, "serve", "--addr", "127.0.0.1:0", "--database", "sqlite:"+t.TempDir()) // a directory is not a database
 			search(t, "with "+c.value+", the log", stderr)
 			if code != c.code || code == 2 && !strings.Contains(stderr, of+c.variable+" must be ") {
 				t.Errorf("with %s: exit code %d: %s", c.value, code, stderr)
 			}
 			for line := range strings.Lines(stderr) {
 				if code == 1 && !strings.HasPrefix(line, "{") && !strings.HasPrefix(line, "time=") && !strings.HasPrefix(line, "atrium") {
-					t.Errorf("with %s, this is no line of the log: %s", c.value, line)
+					t.Errorf("with %s, not a log line: %s", c.value, line)
 				}
 			}
 		})
 	}
 }
 
-// refusing returns the address of a server that asks for a password and takes none, in
-// the protocol of PostgreSQL.
+// refusing returns the address of a PostgreSQL server that requests a password and rejects
+// any.
 func refusing(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -469,7 +469,7 @@ func refusing(t *testing.T) string {
 				defer func() { _ = conn.Close() }()
 				b := make([]byte, 1024)
 				_, _ = conn.Read(b)
-				_, _ = conn.Write([]byte("R\x00\x00\x00\x08\x00\x00\x00\x03")) // the password, please
+				_, _ = conn.Write([]byte("R\x00\x00\x00\x08\x00\x00\x00\x03")) // AuthenticationCleartextPassword
 				n, _ := conn.Read(b)
 				if !slices.Contains(strings.Split(string(b[:n]), "\x00"), canaries["password"]) && !bytes.Contains(b[:n], []byte(canaries["password"])) {
 					t.Error("the password was not sent")

@@ -12,10 +12,9 @@ import (
 	"atrium/test/nodes"
 )
 
-// The process is asked for a core file in each way that there is, where every limit
-// allows one, and its stacks are printed. A program beside it shows that this machine
-// would write one.
-func TestAServerLeavesNoCoreFileAndNoSecretInItsStacks(t *testing.T) {
+// Requests a core dump of the process in every way, with limits that allow one, and its
+// stacks. A control program proves that this machine would write a core file.
+func TestNoCoreDumpsAndNoSecretsInStacks(t *testing.T) {
 	var former syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_CORE, &former); err != nil {
 		t.Fatal(err)
@@ -24,7 +23,7 @@ func TestAServerLeavesNoCoreFileAndNoSecretInItsStacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = syscall.Setrlimit(syscall.RLIMIT_CORE, &former) }()
-	t.Chdir(t.TempDir()) // where core files go by default
+	t.Chdir(t.TempDir()) // core files are written there by default
 	control := exec.Command("sh", "-c", "kill -ABRT $$")
 	_ = control.Run()
 	if status := control.ProcessState.Sys().(syscall.WaitStatus); !status.CoreDump() {
@@ -47,7 +46,7 @@ func TestAServerLeavesNoCoreFileAndNoSecretInItsStacks(t *testing.T) {
 			}
 		}
 		s.Signal(t, signal)
-		code := s.ExitCode(t, patience)
+		code := s.ExitCode(t, exchangeTimeout)
 		if status := s.Status(); status.CoreDump() {
 			t.Errorf("%s: the process left a core file (exit code %d)", signal, code)
 		}
@@ -56,14 +55,14 @@ func TestAServerLeavesNoCoreFileAndNoSecretInItsStacks(t *testing.T) {
 		}
 		search(t, signal.String()+" stacks", s.Log(), s.key)
 	}
-	if found, _ := filepath.Glob("core*"); len(found) > 1 { // one is the control's
-		t.Errorf("there are %q", found)
+	if found, _ := filepath.Glob("core*"); len(found) > 1 { // the control's
+		t.Errorf("core files: %q", found)
 	}
 }
 
-// Nobody else of the user of the service can read what it was started with, or its
-// memory. What it tells of itself in the metrics it still reads.
-func TestTheFilesOfTheProcessAreRoots(t *testing.T) {
+// Other processes of the same user cannot read the arguments or the memory of the service.
+// The service can still read its own metrics.
+func TestProcFilesAreOwnedByRoot(t *testing.T) {
 	n := nodes.Unprivileged(t, "--metrics-addr", "127.0.0.1:0")
 	for _, name := range []string{"environ", "mem", "maps", "fd"} {
 		info, err := os.Stat(fmt.Sprintf("/proc/%d/%s", n.PID(), name))

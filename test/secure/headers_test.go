@@ -14,8 +14,8 @@ import (
 	"atrium/test/nodes"
 )
 
-// routes returns every method and path that the service has for programs, with something
-// in the place of identifiers, and all else that it answers, which browsers show.
+// routes returns every method and path for programs, with sample identifiers, and the
+// pages that browsers show.
 func routes(t *testing.T) (all, shown [][2]string) {
 	t.Helper()
 	parameter := regexp.MustCompile(`\{[^}]*\}`)
@@ -46,7 +46,7 @@ func routes(t *testing.T) (all, shown [][2]string) {
 	return all, append(shown, [2]string{"GET", "/nowhere"}, [2]string{"GET", "//"}, [2]string{"GET", "/errors"}, [2]string{"HEAD", "/docs"}, [2]string{"GET", "/healthz"}, [2]string{"GET", "/readyz"})
 }
 
-func TestEveryAnswerTellsBrowsersToDoNothingCleverWithIt(t *testing.T) {
+func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 	hsts := []string{"--hsts", "1h"}
 	secured := start(t, hsts...)
 	plain := nodes.Start(t, 1, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"), hsts...)[0]
@@ -97,7 +97,7 @@ func TestEveryAnswerTellsBrowsersToDoNothingCleverWithIt(t *testing.T) {
 	}
 }
 
-func TestHSTSIsSentToThoseAloneWhoAskForIt(t *testing.T) {
+func TestHSTSIsSentOnlyIfConfigured(t *testing.T) {
 	s := start(t)
 	if a := s.must(t, s.client(t, true), http.MethodGet, "/docs", ""); a.header.Get("Strict-Transport-Security") != "" {
 		t.Error("it is sent")

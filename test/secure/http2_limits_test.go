@@ -12,9 +12,9 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// A client cannot take more than its share of the memory of the process by what it leaves
-// unread, or by bodies that nobody asks for, however many connections and streams it opens.
-func TestAClientHasAShareOfTheStreamsAndUnreadBodiesOverHTTP2(t *testing.T) {
+// A client has a limited share of the memory of the process, whatever it leaves unread or
+// sends unrequested, over any number of connections and streams.
+func TestHTTP2ClientsHaveAShareOfStreamsAndBodies(t *testing.T) {
 	const connections = 8
 	value := strings.Repeat("x", 1000)
 	values := func(n int) (all []string) {
@@ -25,8 +25,8 @@ func TestAClientHasAShareOfTheStreamsAndUnreadBodiesOverHTTP2(t *testing.T) {
 	}
 	for name, attack := range map[string]struct {
 		headers []string
-		streams int // of each connection
-		frames  int // of the body of each of them
+		streams int // per connection
+		frames  int // of the body of each
 		most    int // connections that stay open
 	}{
 		"responses that nobody reads":                       {nil, 20, 0, 3},
@@ -36,7 +36,7 @@ func TestAClientHasAShareOfTheStreamsAndUnreadBodiesOverHTTP2(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, "--max-requests", "64", "--body-memory", "32MiB") // 64 streams and 4 MiB for one client
+			s := start(t, "--max-requests", "64", "--body-memory", "32MiB") // 64 streams and 4 MiB per client
 			open := 0
 			var last *raw
 			for range connections {
@@ -50,7 +50,7 @@ func TestAClientHasAShareOfTheStreamsAndUnreadBodiesOverHTTP2(t *testing.T) {
 						_ = r.WriteData(2*i+1, false, bytes.Repeat([]byte(" "), 64_000))
 					}
 				}
-				_ = r.WritePing(false, [8]byte{1}) // what came before is counted when it is answered
+				_ = r.WritePing(false, [8]byte{1}) // its acknowledgement means that the earlier frames were processed
 				if r.answersPing() {
 					open++
 				}
@@ -65,7 +65,7 @@ func TestAClientHasAShareOfTheStreamsAndUnreadBodiesOverHTTP2(t *testing.T) {
 				DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: s.trust, ServerName: "atrium.test"}, ForceAttemptHTTP2: true,
 			}
 			defer transport.CloseIdleConnections()
-			client := &http.Client{Transport: transport, Timeout: patience}
+			client := &http.Client{Transport: transport, Timeout: exchangeTimeout}
 			response, err := client.Get("https://" + s.Addr + "/healthz")
 			if err != nil {
 				t.Fatal(err)
@@ -77,9 +77,10 @@ func TestAClientHasAShareOfTheStreamsAndUnreadBodiesOverHTTP2(t *testing.T) {
 	}
 }
 
-// answersPing reports whether the server answers a ping before it ends the connection.
+// answersPing reports whether the server acknowledges a ping before it closes the
+// connection.
 func (r *raw) answersPing() bool {
-	_ = r.conn.SetReadDeadline(time.Now().Add(patience))
+	_ = r.conn.SetReadDeadline(time.Now().Add(exchangeTimeout))
 	for {
 		f, err := r.ReadFrame()
 		if err != nil {

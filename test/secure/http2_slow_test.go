@@ -15,10 +15,10 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// ended holds that the server ends a connection, well before the idle timeout.
+// ended checks that the server closes a connection well before the idle timeout.
 func ended(t *testing.T, what string, c net.Conn) {
 	t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(exchangeTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -26,8 +26,8 @@ func ended(t *testing.T, what string, c net.Conn) {
 	}
 }
 
-// A header block over HTTP/2 has as much time as the headers of HTTP/1.1.
-func TestAnHTTP2HeaderBlockThatDoesNotEndInTimeEndsTheConnection(t *testing.T) {
+// An HTTP/2 header block has the same timeout as the headers of HTTP/1.1.
+func TestHTTP2HeaderBlockTimeout(t *testing.T) {
 	s := start(t, "--read-header-timeout", "1s", "--idle-timeout", "10m", "--read-timeout", "10m")
 	begin := func(r *raw, id uint32) error {
 		return r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: r.headers(), EndStream: true})
@@ -42,7 +42,7 @@ func TestAnHTTP2HeaderBlockThatDoesNotEndInTimeEndsTheConnection(t *testing.T) {
 			err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: r.headers(), EndStream: true, EndHeaders: true})
 			return errors.Join(err, begin(r, 3))
 		},
-		"while another request is under way": func(r *raw) error {
+		"while another request is in flight": func(r *raw) error {
 			err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: r.headers(), EndHeaders: true})
 			return errors.Join(err, begin(r, 3))
 		},
@@ -69,8 +69,8 @@ func TestAnHTTP2HeaderBlockThatDoesNotEndInTimeEndsTheConnection(t *testing.T) {
 	}
 }
 
-// What precedes the first request over HTTP/2 has as much time.
-func TestAConnectionThatDoesNotGetToHTTP2InTimeEnds(t *testing.T) {
+// The handshake before the first HTTP/2 request has the same timeout.
+func TestHTTP2HandshakeTimeout(t *testing.T) {
 	s := start(t, "--read-header-timeout", "1s", "--idle-timeout", "10m", "--read-timeout", "10m")
 	plain := func(t *testing.T) net.Conn {
 		t.Helper()
@@ -111,8 +111,8 @@ func TestAConnectionThatDoesNotGetToHTTP2InTimeEnds(t *testing.T) {
 	}
 }
 
-// A header block in many parts, and frames between requests, are served as ever.
-func TestAnHTTP2ConnectionThatSendsWholeHeaderBlocksGoesOn(t *testing.T) {
+// A header block in many frames, and frames between requests, are accepted.
+func TestHTTP2FragmentedHeaderBlocksAreAccepted(t *testing.T) {
 	s := start(t, "--read-header-timeout", "1s")
 	r := s.connect(t)
 	const requests = 5
@@ -131,7 +131,7 @@ func TestAnHTTP2ConnectionThatSendsWholeHeaderBlocksGoesOn(t *testing.T) {
 	for answered < requests || pings < requests {
 		f, err := r.ReadFrame()
 		if err != nil {
-			t.Fatalf("after %d answers and %d pings: %v", answered, pings, err)
+			t.Fatalf("after %d responses and %d pings: %v", answered, pings, err)
 		}
 		switch f := f.(type) {
 		case *http2.HeadersFrame:

@@ -21,15 +21,15 @@ import (
 	"atrium/test/nodes"
 )
 
-// A raw is a client of HTTP/2 that sends the frames that it is told to.
+// A raw is an HTTP/2 client that sends arbitrary frames.
 type raw struct {
 	*http2.Framer
 	conn net.Conn
-	head bytes.Buffer // one block of headers
+	head bytes.Buffer // a header block
 	hp   *hpack.Encoder
 }
 
-// connect begins a connection and leaves what the server sends to the caller.
+// connect opens a connection. The caller reads what the server sends.
 func (s *server) connect(t *testing.T) *raw {
 	t.Helper()
 	conn, err := tls.Dial("tcp", s.Addr, &tls.Config{RootCAs: s.trust, NextProtos: []string{"h2"}})
@@ -37,7 +37,7 @@ func (s *server) connect(t *testing.T) *raw {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(2 * patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(2 * exchangeTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
@@ -51,7 +51,7 @@ func (s *server) connect(t *testing.T) *raw {
 	return r
 }
 
-// headers returns a block for a request, with more headers.
+// headers returns the header block of a request, with additional headers.
 func (r *raw) headers(more ...string) []byte {
 	r.head.Reset()
 	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "atrium.test"}, {":path", "/openapi.json"}} {
@@ -63,7 +63,7 @@ func (r *raw) headers(more ...string) []byte {
 	return bytes.Clone(r.head.Bytes())
 }
 
-// drain reads frames until the connection ends and calls each with them.
+// drain reads frames until the connection ends, and calls each with them.
 func (r *raw) drain(each func(http2.Frame)) error {
 	for {
 		f, err := r.ReadFrame()
@@ -76,7 +76,7 @@ func (r *raw) drain(each func(http2.Frame)) error {
 
 var resident = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
 
-// memory returns how much memory the server has, in MiB.
+// memory returns the memory of the server in MiB.
 func (s *server) memory(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
@@ -94,21 +94,21 @@ func (s *server) memory(t *testing.T) int {
 	return kib / 1024
 }
 
-// holds checks that a flood has left the server answering, with its memory.
+// holds checks that the server responds after a flood, and that its memory has not grown.
 func (s *server) holds(t *testing.T, before int) {
 	t.Helper()
 	if a := s.must(t, s.client(t, true), http.MethodGet, "/v0/pages", ""); a.status != http.StatusOK || a.proto != "HTTP/2.0" {
 		t.Errorf("after the flood: %d with %s", a.status, a.proto)
 	}
-	if after := s.memory(t); after > before+200 { // a race detector takes a part of it
+	if after := s.memory(t); after > before+200 { // the race detector needs some of it
 		t.Errorf("the flood took the memory from %d to %d MiB", before, after)
 	}
 }
 
-// A client that opens requests and takes each back at once (CVE-2023-44487) has no more
-// of them running than the limit. When more are waiting for their turn than four times
-// that, it is thrown out; a server that is fast enough does not need to.
-func TestRequestsThatAreTakenBackAtOnceHoldNobodyUp(t *testing.T) {
+// A client that opens and resets requests at once (CVE-2023-44487) cannot have more of
+// them running than the limit. The server closes the connection when more than four times
+// as many are queued. A fast server does not need to.
+func TestHTTP2RapidResetBlocksNobody(t *testing.T) {
 	s := start(t, "--http2-streams", "10", "--log-sample", "0")
 	before := s.memory(t)
 	r := s.connect(t)
@@ -133,14 +133,14 @@ func TestRequestsThatAreTakenBackAtOnceHoldNobodyUp(t *testing.T) {
 	s.holds(t, before)
 	_ = r.conn.Close()
 	code := <-away
-	t.Logf("%d requests were taken back, and the server said %s", sent, code)
+	t.Logf("%d requests were reset, and the server sent %s", sent, code)
 	if sent < 20_000 && code != http2.ErrCodeEnhanceYourCalm {
 		t.Errorf("the connection ended after %d requests with %s", sent, code)
 	}
 }
 
-// A head that never ends (CVE-2023-45288) is read no further than the limit of heads.
-func TestAHeadThatNeverEndsEndsTheConnection(t *testing.T) {
+// Endless headers (CVE-2023-45288) are read no further than the header limit.
+func TestHTTP2EndlessHeadersCloseTheConnection(t *testing.T) {
 	s := start(t, "--log-sample", "0")
 	before := s.memory(t)
 	r := s.connect(t)
@@ -148,7 +148,7 @@ func TestAHeadThatNeverEndsEndsTheConnection(t *testing.T) {
 	if err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: r.headers(), EndStream: true}); err != nil {
 		t.Fatal(err)
 	}
-	part := bytes.Repeat([]byte{0x10, 3, 'x', '-', 'y', 1, 'z'}, 2000) // literals that are never indexed
+	part := bytes.Repeat([]byte{0x10, 3, 'x', '-', 'y', 1, 'z'}, 2000) // literals without indexing
 	const most = 64 << 20
 	sent := 0
 	for ; sent < most; sent += len(part) {
@@ -163,8 +163,9 @@ func TestAHeadThatNeverEndsEndsTheConnection(t *testing.T) {
 	s.holds(t, before)
 }
 
-// Who asks for answers of the protocol itself and reads none of them is thrown out.
-func TestPingsWhoseAnswersNobodyReadsEndTheConnection(t *testing.T) {
+// The connection of a client that sends pings and never reads the acknowledgements is
+// closed.
+func TestHTTP2UnreadPingsCloseTheConnection(t *testing.T) {
 	s := start(t, "--log-sample", "0")
 	before := s.memory(t)
 	r := s.connect(t)
@@ -178,10 +179,10 @@ func TestPingsWhoseAnswersNobodyReadsEndTheConnection(t *testing.T) {
 	s.holds(t, before)
 }
 
-func TestAConnectionHasNoMoreRequestsUnderWayThanTheSetting(t *testing.T) {
+func TestHTTP2ConcurrentStreamsAreLimited(t *testing.T) {
 	s := start(t, "--http2-streams", "3")
 	r := s.connect(t)
-	for i := range uint32(4) { // whose bodies do not come
+	for i := range uint32(4) { // their bodies never come
 		if err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: r.headers("a"), EndHeaders: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +211,7 @@ func TestAConnectionHasNoMoreRequestsUnderWayThanTheSetting(t *testing.T) {
 	}
 }
 
-func TestAHeadAboveTheLimitIsAnsweredWith431OverHTTP2(t *testing.T) {
+func TestHTTP2HeadersAboveTheLimitReturn431(t *testing.T) {
 	s := start(t)
 	c := s.client(t, true)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.Addr+"/v0/pages", nil)
@@ -221,7 +222,7 @@ func TestAHeadAboveTheLimitIsAnsweredWith431OverHTTP2(t *testing.T) {
 		r.Header.Set(fmt.Sprintf("x-%d", i), string(bytes.Repeat([]byte{'a'}, 1000)))
 	}
 	response, err := c.Do(r)
-	// A client that reads the server's settings in time does not even send it.
+	// A client that reads the server's settings first does not even send the request.
 	if err == nil {
 		_ = response.Body.Close()
 		if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
@@ -233,8 +234,8 @@ func TestAHeadAboveTheLimitIsAnsweredWith431OverHTTP2(t *testing.T) {
 	}
 }
 
-// A plain listener has no HTTP/2, whether a client begins with it or asks for it.
-func TestThereIsNoHTTP2WithoutTLS(t *testing.T) {
+// A plain listener does not support HTTP/2, neither with prior knowledge nor by upgrade.
+func TestNoHTTP2WithoutTLS(t *testing.T) {
 	n := nodes.Start(t, 1, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"))[0]
 	for name, begin := range map[string]string{
 		"at once":   http2.ClientPreface,
@@ -244,7 +245,7 @@ func TestThereIsNoHTTP2WithoutTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(patience))
+		_ = conn.SetDeadline(time.Now().Add(exchangeTimeout))
 		_, _ = io.WriteString(conn, begin)
 		got, err := io.ReadAll(conn)
 		_ = conn.Close()

@@ -1,6 +1,5 @@
-// Package secure holds the tests of what lies between the service and who would listen
-// in: TLS, HTTP/2, and the secrets that must not come out anywhere. They speak to
-// processes of atrium serve.
+// Package secure tests protection against eavesdroppers and leaks: TLS, HTTP/2, and
+// secrets in any output. The tests talk to processes of atrium serve.
 package secure
 
 import (
@@ -24,10 +23,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(nodes.Main(m)) }
 
-// patience bounds every exchange and every wait; it decides nothing else.
-const patience = 30 * time.Second
+// exchangeTimeout bounds every exchange and every wait. No result depends on it.
+const exchangeTimeout = 30 * time.Second
 
-// A server is a process with TLS on a database of its own, with a tenant.
+// A server is a process with TLS and a tenant, on a new database.
 type server struct {
 	*nodes.Node
 	dir    string // of the certificate
@@ -48,7 +47,7 @@ func start(t *testing.T, flags ...string) *server {
 	return s
 }
 
-// put writes a pair and trusts it.
+// put writes a key pair and trusts it.
 func (s *server) put(t *testing.T, p apptest.Pair) (chainFile, keyFile string) {
 	t.Helper()
 	s.pair = p
@@ -56,7 +55,7 @@ func (s *server) put(t *testing.T, p apptest.Pair) (chainFile, keyFile string) {
 	return p.Write(t, s.dir)
 }
 
-// newTenant makes a tenant and a key of it past the server.
+// newTenant creates a tenant and a key directly in the database.
 func newTenant(t *testing.T, database string) (id atrium.TenantID, key string) {
 	t.Helper()
 	st, err := store.Open(t.Context(), database, store.Options{})
@@ -80,11 +79,11 @@ func (s *server) client(t *testing.T, http2 bool) *http.Client {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.trust.Clone()}, ForceAttemptHTTP2: http2, MaxIdleConnsPerHost: 8}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: patience}
+	return &http.Client{Transport: transport, Timeout: exchangeTimeout}
 }
 
-// An answer is what came back.
-type answer struct {
+// An response is a response.
+type response struct {
 	status int
 	proto  string
 	header http.Header
@@ -92,7 +91,7 @@ type answer struct {
 	serial string // of the certificate
 }
 
-func (s *server) send(ctx context.Context, c *http.Client, method, path, body string) (a answer, err error) {
+func (s *server) send(ctx context.Context, c *http.Client, method, path, body string) (a response, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, "https://"+s.Addr+path, strings.NewReader(body))
 	if err != nil {
 		return a, err
@@ -101,19 +100,19 @@ func (s *server) send(ctx context.Context, c *http.Client, method, path, body st
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	response, err := c.Do(r)
+	res, err := c.Do(r)
 	if err != nil {
 		return a, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	b, err := io.ReadAll(response.Body)
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
 	if err != nil {
-		return a, fmt.Errorf("read the answer: %w", err)
+		return a, fmt.Errorf("read the response: %w", err)
 	}
-	return answer{response.StatusCode, response.Proto, response.Header, string(b), response.TLS.PeerCertificates[0].SerialNumber.Text(16)}, nil
+	return response{res.StatusCode, res.Proto, res.Header, string(b), res.TLS.PeerCertificates[0].SerialNumber.Text(16)}, nil
 }
 
-func (s *server) must(t *testing.T, c *http.Client, method, path, body string) answer {
+func (s *server) must(t *testing.T, c *http.Client, method, path, body string) response {
 	t.Helper()
 	a, err := s.send(t.Context(), c, method, path, body)
 	if err != nil {

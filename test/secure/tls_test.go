@@ -17,7 +17,7 @@ import (
 	"atrium/test/nodes"
 )
 
-func TestOnlyTLSWithForwardSecrecyAndAuthenticatedEncryptionIsSpoken(t *testing.T) {
+func TestTLSRequiresForwardSecrecyAndAEAD(t *testing.T) {
 	s := start(t)
 	dial := func(change func(*tls.Config)) (tls.ConnectionState, error) {
 		c := &tls.Config{RootCAs: s.trust, ServerName: "atrium.test", NextProtos: []string{"h2", "http/1.1"}}
@@ -53,7 +53,7 @@ func TestOnlyTLSWithForwardSecrecyAndAuthenticatedEncryptionIsSpoken(t *testing.
 			t.Errorf("%s has no HTTP/2", suite.Name)
 		case err == nil:
 			spoken++
-		case good && strings.Contains(suite.Name, "ECDSA"): // as the key of the certificate is
+		case good && strings.Contains(suite.Name, "ECDSA"): // matches the key of the certificate
 			t.Errorf("%s: %v", suite.Name, err)
 		}
 	}
@@ -62,9 +62,9 @@ func TestOnlyTLSWithForwardSecrecyAndAuthenticatedEncryptionIsSpoken(t *testing.
 	}
 }
 
-// Three kinds of clients ask all the time while the certificate is renewed, broken and
-// renewed again. No request may fail.
-func TestARenewedCertificateIsTakenWithoutALostRequest(t *testing.T) {
+// Three kinds of clients send requests continuously while the certificate is renewed,
+// broken and renewed again. No request may fail.
+func TestCertificateRenewalLosesNoRequest(t *testing.T) {
 	s := start(t)
 	next := []apptest.Pair{}
 	for range 3 {
@@ -90,7 +90,7 @@ func TestARenewedCertificateIsTakenWithoutALostRequest(t *testing.T) {
 					return
 				}
 				answered.Add(1)
-				time.Sleep(2 * time.Millisecond) // two processors are for all
+				time.Sleep(2 * time.Millisecond) // leave CPU time for the server
 			}
 		})
 	}
@@ -99,7 +99,7 @@ func TestARenewedCertificateIsTakenWithoutALostRequest(t *testing.T) {
 	shown := func() string { return s.must(t, fresh, http.MethodGet, "/healthz", "").serial }
 	becomes := func(how string, p apptest.Pair) {
 		t.Helper()
-		nodes.Until(t, "the certificate of "+how, patience, func() bool { return shown() == p.Serial.Text(16) })
+		nodes.Until(t, "the certificate of "+how, exchangeTimeout, func() bool { return shown() == p.Serial.Text(16) })
 	}
 	becomes("the start", s.pair)
 
@@ -108,28 +108,28 @@ func TestARenewedCertificateIsTakenWithoutALostRequest(t *testing.T) {
 	becomes("a SIGHUP", next[0])
 
 	broken := next[1]
-	broken.Key = next[2].Key // of another certificate
+	broken.Key = next[2].Key // the key of another certificate
 	broken.Write(t, s.dir)
 	s.Signal(t, syscall.SIGHUP)
-	nodes.Until(t, "the broken pair to be told", patience, func() bool { return strings.Contains(s.Log(), "private key does not match public key") })
+	nodes.Until(t, "the invalid pair to be logged", exchangeTimeout, func() bool { return strings.Contains(s.Log(), "private key does not match public key") })
 	becomes("before the broken pair", next[0])
 	if err := os.Remove(filepath.Join(s.dir, "key.pem")); err != nil {
 		t.Fatal(err)
 	}
-	nodes.Until(t, "the missing file to be told", patience, func() bool { return strings.Contains(s.Log(), "no such file") })
+	nodes.Until(t, "the missing file to be logged", exchangeTimeout, func() bool { return strings.Contains(s.Log(), "no such file") })
 	becomes("before the missing file", next[0])
 
-	s.put(t, next[2]) // and nobody says so
+	s.put(t, next[2]) // without a signal
 	becomes("the file itself", next[2])
 	close(stop)
 	asking.Wait()
 	if answered.Load() < 30 {
-		t.Errorf("%d requests were answered", answered.Load())
+		t.Errorf("%d requests succeeded", answered.Load())
 	}
 	s.Stop(t)
 }
 
-func TestAStartWithoutAWholePairFailsAndSaysWhy(t *testing.T) {
+func TestStartFailsWithoutAValidKeyPair(t *testing.T) {
 	dir := t.TempDir()
 	one, other := apptest.NewPair(t, time.Now().Add(time.Hour)), apptest.NewPair(t, time.Now().Add(time.Hour))
 	one.Key = other.Key
@@ -152,9 +152,9 @@ func TestAStartWithoutAWholePairFailsAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAKeyThatOthersMayReadIsWarnedOf(t *testing.T) {
+func TestReadablePrivateKeyLogsAWarning(t *testing.T) {
 	dir := t.TempDir()
-	chain, key := apptest.NewPair(t, time.Now().Add(10*time.Minute)).Write(t, dir) // of 70
+	chain, key := apptest.NewPair(t, time.Now().Add(10*time.Minute)).Write(t, dir) // 10 of 70 minutes remain
 	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -169,17 +169,17 @@ func TestAKeyThatOthersMayReadIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestTheCommandLineTrustsTheAuthorityOfSSL_CERT_FILE(t *testing.T) {
+func TestCommandLineTrustsSSL_CERT_FILE(t *testing.T) {
 	s := start(t)
 	t.Setenv("ATRIUM_KEY", s.key)
 	t.Setenv("SSL_CERT_DIR", t.TempDir())
 	t.Setenv("SSL_CERT_FILE", filepath.Join(s.dir, "chain.pem"))
 	args := []string{"pages", "list", "--server", "https://" + s.Addr}
 	if _, stderr, _ := nodes.Command(t, args...); !strings.Contains(stderr, "forbidden") && !strings.Contains(stderr, "scope") {
-		t.Errorf("a server with a trusted certificate: %s", stderr) // the key is one of the external API
+		t.Errorf("a server with a trusted certificate: %s", stderr) // the key has only the scopes of the external API
 	}
 	t.Setenv("SSL_CERT_FILE", filepath.Join(s.dir, "none.pem"))
 	if _, stderr, code := nodes.Command(t, args...); code != 1 || !strings.Contains(stderr, "certificate") {
-		t.Errorf("a server with a certificate that nobody trusts: exit code %d, %s", code, stderr)
+		t.Errorf("a server with an untrusted certificate: exit code %d, %s", code, stderr)
 	}
 }

@@ -13,9 +13,8 @@ import (
 	"atrium"
 )
 
-// newPaper returns a ledger with five acknowledged entries, and what a database holds
-// that has kept them.
-func newPaper(t *testing.T) (l *ledger, of *tenant, stored []*atrium.Entry) {
+// newSampleLedger returns a ledger with five acknowledged entries, and matching stored entries.
+func newSampleLedger(t *testing.T) (l *ledger, of *tenant, stored []*atrium.Entry) {
 	t.Helper()
 	l, of = newLedger(), &tenant{id: atrium.NewID[atrium.TenantID](), mark: markPrefix + "0123456789ab"}
 	account := atrium.NewID[atrium.AccountID]()
@@ -48,7 +47,7 @@ func examine(l *ledger, of *tenant, stored []*atrium.Entry) *verdict {
 	return v
 }
 
-func TestAuditFindsWhatIsLostDoubledOrAltered(t *testing.T) {
+func TestAuditFindsLostDuplicatedAndAlteredEntries(t *testing.T) {
 	first := func(l *ledger) *posting {
 		for _, p := range l.postings {
 			if strings.HasSuffix(p.marker, "-0") {
@@ -87,7 +86,7 @@ func TestAuditFindsWhatIsLostDoubledOrAltered(t *testing.T) {
 			first(l).receipt = receipt{}
 			return s
 		}, 0, 0, 1},
-		{"one without an answer is there", func(l *ledger, s []*atrium.Entry) []*atrium.Entry {
+		{"one without a response is there", func(l *ledger, s []*atrium.Entry) []*atrium.Entry {
 			first(l).receipt, first(l).unsure = receipt{}, true
 			return s
 		}, 0, 0, 0},
@@ -99,25 +98,25 @@ func TestAuditFindsWhatIsLostDoubledOrAltered(t *testing.T) {
 			l.rehomed([]*posting{first(l)}, "", erased)
 			return s[1:]
 		}, 0, 0, 0},
-		{"two answers were the first", func(l *ledger, s []*atrium.Entry) []*atrium.Entry { first(l).fresh = 2; return s }, 0, 1, 0},
+		{"two responses were the first", func(l *ledger, s []*atrium.Entry) []*atrium.Entry { first(l).fresh = 2; return s }, 0, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, of, stored := newPaper(t)
+			l, of, stored := newSampleLedger(t)
 			v := examine(l, of, c.spoil(l, stored))
 			if v.lost != c.lost || v.doubled != c.doubled || v.wrong != c.wrong {
-				t.Errorf("lost %d, doubled %d, wrong %d; want %d, %d, %d: %q", v.lost, v.doubled, v.wrong, c.lost, c.doubled, c.wrong, v.faults)
+				t.Errorf("lost %d, duplicated %d, wrong %d; want %d, %d, %d: %q", v.lost, v.doubled, v.wrong, c.lost, c.doubled, c.wrong, v.faults)
 			}
 		})
 	}
 }
 
-func TestAnotherAnswerThanBeforeIsWrong(t *testing.T) {
-	l, _, stored := newPaper(t)
+func TestInconsistentReplayIsAFault(t *testing.T) {
+	l, _, stored := newSampleLedger(t)
 	p := l.postings[markerOf(stored[0].Payload)]
 	other := p.receipt
 	other.CreatedAt = "2026-01-01T00:00:00.000Z"
 	if err := l.acknowledged(p, encode(other), true); err == nil {
-		t.Error("it was taken")
+		t.Error("it was accepted")
 	}
 }
 
@@ -129,27 +128,27 @@ func TestLostChangeIsFound(t *testing.T) {
 		`{"name":"new","deletedAt":null}`:                       false,
 		`{"name":"new"}`:                                        false,
 	} {
-		if got := f.differs(answer{status: http.StatusOK, body: []byte(body)}) == ""; got != right {
+		if got := f.differs(response{status: http.StatusOK, body: []byte(body)}) == ""; got != right {
 			t.Errorf("%s is right: %t", body, got)
 		}
 	}
-	if f.differs(answer{status: http.StatusNotFound}) == "" {
+	if f.differs(response{status: http.StatusNotFound}) == "" {
 		t.Error("it is not missed")
 	}
 	f.want = nil
-	if f.differs(answer{status: http.StatusOK, body: []byte("{}")}) == "" {
+	if f.differs(response{status: http.StatusOK, body: []byte("{}")}) == "" {
 		t.Error("what was removed may be there")
 	}
 }
 
-// A 5xx is fair with a fault alone, and only if it says when to come again.
-func TestFailuresAreJudgedByTheWeather(t *testing.T) {
-	fair := answer{status: 503, header: http.Header{"Retry-After": {"1"}}, body: []byte(`{"code":"unavailable"}`)}
+// A 5xx is allowed only during a fault, and only with Retry-After.
+func TestFailuresAreAllowedOnlyDuringFaults(t *testing.T) {
+	fair := response{status: 503, header: http.Header{"Retry-After": {"1"}}, body: []byte(`{"code":"unavailable"}`)}
 	bare, broken, gateway := fair, fair, fair
 	bare.header, broken.status, gateway.status = http.Header{}, 500, 502
 	for _, c := range []struct {
 		name  string
-		a     answer
+		a     response
 		quiet bool
 		want  int
 	}{
@@ -167,13 +166,13 @@ func TestFailuresAreJudgedByTheWeather(t *testing.T) {
 	}
 }
 
-func TestAFaultAtAnyTimeOfARequestExplainsIt(t *testing.T) {
-	var w weather
+func TestFaultDuringARequestExcusesItsFailure(t *testing.T) {
+	var w phases
 	before := w.now()
 	if !w.quietSince(before) {
 		t.Error("not quiet without a fault")
 	}
-	over := w.storm()
+	over := w.beginFault()
 	within := w.now()
 	if w.quietSince(before) || w.quietSince(within) {
 		t.Error("quiet with a fault")
@@ -187,7 +186,7 @@ func TestAFaultAtAnyTimeOfARequestExplainsIt(t *testing.T) {
 	}
 }
 
-func TestAnotherTenantsMarkIsFound(t *testing.T) {
+func TestForeignMarkIsDetected(t *testing.T) {
 	one := &tenant{id: atrium.NewID[atrium.TenantID](), mark: markPrefix + "000000000001"}
 	other := &tenant{id: atrium.NewID[atrium.TenantID](), mark: markPrefix + "000000000002"}
 	s := &soak{tenants: []*tenant{one, other}}
@@ -203,7 +202,7 @@ func TestAnotherTenantsMarkIsFound(t *testing.T) {
 	}
 }
 
-func TestGrowthIsFoundAndNoiseIsNot(t *testing.T) {
+func TestGrowthIsDetectedDespiteNoise(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	steady, leaking, late := newGrowth(), newGrowth(), newGrowth()
 	for n := range int64(30) {
@@ -223,7 +222,7 @@ func TestGrowthIsFoundAndNoiseIsNot(t *testing.T) {
 	}
 }
 
-func TestWhatTakesLongerIsToldFromWhatDoesNot(t *testing.T) {
+func TestTimingDifferencesAreDetected(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	times := func(shift float64) (all []float64) {
 		for range 400 {
@@ -237,7 +236,7 @@ func TestWhatTakesLongerIsToldFromWhatDoesNot(t *testing.T) {
 	if share, z := mannWhitney(times(0.5), times(0)); z < 5 || share < 0.6 {
 		t.Errorf("of a longer one: %g, %g", share, z)
 	}
-	// 3 of 4 pairs, and one that is equal: (1+1+1+0.5)/4.
+	// 3 of 4 pairs, and one tie: (1+1+1+0.5)/4.
 	if share, _ := mannWhitney([]float64{2, 3}, []float64{1, 2}); share != 0.875 {
 		t.Errorf("share %g", share)
 	}

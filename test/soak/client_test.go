@@ -16,8 +16,8 @@ import (
 	"atrium"
 )
 
-// hang is how long no request may take, whatever fails meanwhile. The service promises
-// answers within 20 seconds.
+// hang is the maximum duration of a request during any fault. The service documents 20
+// seconds.
 const hang = 25 * time.Second
 
 // A tenant has keys for both APIs, and a mark that is in all of its data.
@@ -29,14 +29,14 @@ type tenant struct {
 	manage string // for the management API
 }
 
-// A client sends one request after the other, each once.
+// A client sends one request after the other, without retries.
 type client struct {
 	s    *soak
 	rng  *rand.Rand
 	http *http.Client
 	name string
 	of   *tenant
-	made int // names so far
+	made int // number of names so far
 }
 
 func (s *soak) newClient(name string, of *tenant) *client {
@@ -52,60 +52,59 @@ func (s *soak) newClient(name string, of *tenant) *client {
 }
 
 // unique returns a name that this client has not used yet. Clients of other tenants use
-// the same ones: only the tenant tells them apart.
+// the same names: only the tenant distinguishes them.
 func (c *client) unique() string {
 	c.made++
 	return fmt.Sprintf("%s-%d", c.name, c.made)
 }
 
-// A call is a request and the statuses that are right for it; none stands for any that
-// is not 5xx.
+// A call is a request with its expected statuses; none means any but 5xx.
 type call struct {
-	op     string // as the report names it
+	op     string // name in the report
 	method string
 	path   string
-	key    string // of the API; "" for none
+	key    string // for the API; "" for none
 	header []string
 	body   []byte
 	want   []int
 }
 
-// An answer is a whole answer, or status 0.
-type answer struct {
+// An response is a complete response, or has status 0.
+type response struct {
 	status   int
 	header   http.Header
 	body     []byte
-	repeated bool // an earlier attempt may have been carried out
+	repeated bool // an earlier attempt may have been executed
 }
 
-// with returns the call with a header more, such as "If-Match: *".
+// with returns the call with an additional header, such as "If-Match: *".
 func (q call) with(header string) call {
 	q.header = append(slices.Clone(q.header), header)
 	return q
 }
 
-// failed reports whether the request has to be sent again.
-func (a answer) failed() bool { return a.status == 0 || a.status >= 500 }
+// failed reports whether the request must be retried.
+func (a response) failed() bool { return a.status == 0 || a.status >= 500 }
 
-// decode reads the members of the body, which must be an object.
-func (a answer) decode() map[string]any {
+// decode decodes the body, which must be an object.
+func (a response) decode() map[string]any {
 	var m map[string]any
 	_ = json.Unmarshal(a.body, &m) // nothing, then
 	return m
 }
 
-func (a answer) text(member string) string {
+func (a response) text(member string) string {
 	text, _ := a.decode()[member].(string)
 	return text
 }
 
-// once sends a request once and judges the answer.
-func (c *client) once(q call) answer {
+// once sends a request once and checks the response.
+func (c *client) once(q call) response {
 	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	defer cancel()
-	before, began := c.s.weather.now(), time.Now()
+	before, began := c.s.phases.now(), time.Now()
 	a, err := c.send(ctx, q)
-	took, quiet := time.Since(began), c.s.weather.quietSince(before)
+	took, quiet := time.Since(began), c.s.phases.quietSince(before)
 	t := c.s.tally
 	t.answered(q.op, a.status, took, quiet)
 	switch {
@@ -126,9 +125,9 @@ func (c *client) once(q call) answer {
 	return a
 }
 
-// judgeRefusal judges a 5xx: with a fault, the service or the balancer may say that it
-// is not available, and when to come again.
-func (s *soak) judgeRefusal(q call, a answer, quiet bool) {
+// judgeRefusal checks a 5xx: during a fault, the service or the load balancer may return
+// 503 with Retry-After.
+func (s *soak) judgeRefusal(q call, a response, quiet bool) {
 	allowed := []int{http.StatusServiceUnavailable}
 	if s.front != nil {
 		allowed = append(allowed, http.StatusBadGateway, http.StatusGatewayTimeout)
@@ -161,13 +160,13 @@ func (s *soak) foreignMark(body []byte, own *tenant) string {
 	return ""
 }
 
-// send returns an error if no whole answer came.
-func (c *client) send(ctx context.Context, q call) (a answer, err error) {
+// send returns an error without a complete response.
+func (c *client) send(ctx context.Context, q call) (a response, err error) {
 	r, err := http.NewRequestWithContext(ctx, q.method, c.s.base+q.path, bytes.NewReader(q.body))
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
-	r.GetBody = nil // so that net/http does not send it twice
+	r.GetBody = nil // keeps net/http from retrying
 	if q.key != "" {
 		r.Header.Set("x-api-key", q.key)
 	}
@@ -177,20 +176,19 @@ func (c *client) send(ctx context.Context, q call) (a answer, err error) {
 	}
 	res, err := c.http.Do(r)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
-	return answer{status: res.StatusCode, header: res.Header, body: body}, nil
+	return response{status: res.StatusCode, header: res.Header, body: body}, nil
 }
 
-// sure sends a request until it is answered with what is not a 5xx, as a sender does
-// that must lose nothing. Its idempotency key makes that safe, or that it says what is
-// to be.
-func (c *client) sure(q call) answer {
+// sure retries a request until the response is not a 5xx, like a sender that must lose
+// nothing. The request has an idempotency key or is idempotent.
+func (c *client) sure(q call) response {
 	began := time.Now()
 	for repeated := false; ; repeated = true {
 		a := c.once(q)
@@ -201,21 +199,21 @@ func (c *client) sure(q call) answer {
 	}
 }
 
-// patience is how long a client goes on sending one request again: longer than any fault.
-const patience = 2 * time.Minute
+// retryLimit is how long a client retries one request: longer than any fault.
+const retryLimit = 2 * time.Minute
 
-// again waits a moment, and reports whether a request is to be sent again that was sent
-// first at an instant.
+// again waits briefly, and reports whether to retry a request that was first sent at
+// began.
 func (c *client) again(op string, began time.Time) bool {
 	time.Sleep(50*time.Millisecond + rand.N(200*time.Millisecond))
-	if time.Since(began) > patience {
-		c.s.tally.fault(&c.s.tally.hangs, "%s failed for %s", op, patience)
+	if time.Since(began) > retryLimit {
+		c.s.tally.fault(&c.s.tally.hangs, "%s failed for %s", op, retryLimit)
 		return false
 	}
 	return !c.s.giveUp()
 }
 
-// external and managing make calls.
+// external and managing return calls.
 func (c *client) external(op, method, path string, body any, want ...int) call {
 	return call{op: op, method: method, path: path, key: c.of.key, body: encode(body), want: want}
 }
@@ -224,7 +222,7 @@ func (c *client) managing(op, method, path string, body any, want ...int) call {
 	return call{op: "manage: " + op, method: method, path: "/manage/v0" + path, key: c.of.manage, body: encode(body), want: want}
 }
 
-// making is managing for a POST that makes something, with an idempotency key.
+// making is managing for a POST that creates something, with an idempotency key.
 func (c *client) making(op, path string, body any) call {
 	return c.managing(op, http.MethodPost, path, body, http.StatusCreated).with("Idempotency-Key: " + c.unique())
 }
@@ -238,7 +236,7 @@ func encode(body any) []byte {
 	}
 	b, err := json.Marshal(body)
 	if err != nil {
-		panic(err) // all of it is text and numbers
+		panic(err) // strings and numbers can always be encoded
 	}
 	return b
 }

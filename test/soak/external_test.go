@@ -15,7 +15,7 @@ import (
 	"atrium"
 )
 
-// A site has the pages of a tenant that stay throughout.
+// A site has the pages of a tenant that exist throughout.
 type site struct {
 	brand    string
 	pages    []string
@@ -48,8 +48,8 @@ func (s *soak) newSite(of *tenant) *site {
 type poster struct {
 	*client
 	site     *site
-	repeat   []*posting // with keys, acknowledged lately
-	accounts []string   // that nobody else renames
+	repeat   []*posting // with keys, recently acknowledged
+	accounts []string   // that no other client renames
 	tags     map[string]string
 }
 
@@ -83,7 +83,7 @@ func (p *poster) step() {
 	}
 }
 
-// randomFill returns n characters that no other payload has.
+// randomFill returns n random characters.
 func randomFill(rng *rand.Rand, n int) string {
 	var b strings.Builder
 	for b.Len() < n {
@@ -92,7 +92,7 @@ func randomFill(rng *rand.Rand, n int) string {
 	return b.String()[:n]
 }
 
-// payloadSize returns a size as senders have it: mostly small, a few as large as may be.
+// payloadSize returns a typical size: mostly small, sometimes the maximum.
 func payloadSize(rng *rand.Rand) int {
 	switch n := rng.IntN(1000); {
 	case n < 650:
@@ -108,8 +108,8 @@ func payloadSize(rng *rand.Rand) int {
 	}
 }
 
-// newPosting makes a posting to an account by its domain, which may be new, by its
-// identifier, by a name, or without any of them.
+// newPosting returns a posting to an account by domain, which may be new, by identifier,
+// by name, or without any of them.
 func (c *client) newPosting(keyed bool) *posting {
 	p := &posting{tenant: c.of, marker: c.of.mark + "-" + c.unique(), source: "soak", kind: atrium.DefaultType}
 	members := map[string]any{"source": p.source}
@@ -140,7 +140,7 @@ func (c *client) newPosting(keyed bool) *posting {
 	return c.fill(p, members, payloadSize(c.rng))
 }
 
-// fill gives a posting its payload and its body.
+// fill sets the payload and the body of a posting.
 func (c *client) fill(p *posting, members map[string]any, size int) *posting {
 	payload := fmt.Appendf(nil, `{"marker":%q,"n":1.50,"fill":%q}`, p.marker, randomFill(c.rng, size))
 	p.digest = sha256.Sum256(payload)
@@ -161,20 +161,20 @@ func (c *client) postCall(p *posting) call {
 	return q
 }
 
-// post sends a posting until it is answered for good if it has a key, else once.
+// post sends a posting once, or with a key until it gets a final response.
 func (c *client) post(p *posting) {
 	began := time.Now()
 	for c.postOnce(p).failed() && p.key != "" && c.again("POST /v0/account_logs", began) {
 	}
 }
 
-func (c *client) postOnce(p *posting) answer {
+func (c *client) postOnce(p *posting) response {
 	c.s.ledger.sending(p)
 	a := c.once(c.postCall(p))
 	switch {
 	case a.status == http.StatusCreated:
 		if err := c.s.ledger.acknowledged(p, a.body, a.header.Get("Idempotency-Replayed") == "true"); err != nil {
-			c.s.tally.fault(&c.s.tally.wrong, "answer to %s: %v", p.marker, err)
+			c.s.tally.fault(&c.s.tally.wrong, "response to %s: %v", p.marker, err)
 		}
 	case a.failed():
 		c.s.ledger.undecided(p)
@@ -182,7 +182,7 @@ func (c *client) postOnce(p *posting) answer {
 	return a
 }
 
-// post posts and keeps small ones for a while, to send them again. Others are done with.
+// post posts, and keeps small postings for a while to replay them.
 func (p *poster) post(q *posting) {
 	p.client.post(q)
 	switch {
@@ -197,7 +197,7 @@ func (p *poster) post(q *posting) {
 	}
 }
 
-// postTwice sends one posting in two requests at once.
+// postTwice sends one posting in two concurrent requests.
 func (p *poster) postTwice(q *posting) {
 	var both sync.WaitGroup
 	both.Go(func() { _ = p.postOnce(q) })
@@ -206,7 +206,7 @@ func (p *poster) postTwice(q *posting) {
 	p.post(q)
 }
 
-// postImpatiently breaks off a request that may take too long for it, and sends it again.
+// postImpatiently cancels a slow request and retries it.
 func (p *poster) postImpatiently(q *posting) {
 	p.s.ledger.sending(q)
 	p.s.ledger.undecided(q)
@@ -214,13 +214,13 @@ func (p *poster) postImpatiently(q *posting) {
 	defer cancel()
 	if a, err := p.send(ctx, p.postCall(q)); err == nil && a.status == http.StatusCreated {
 		if err := p.s.ledger.acknowledged(q, a.body, a.header.Get("Idempotency-Replayed") == "true"); err != nil {
-			p.s.tally.fault(&p.s.tally.wrong, "answer to %s: %v", q.marker, err)
+			p.s.tally.fault(&p.s.tally.wrong, "response to %s: %v", q.marker, err)
 		}
 	}
 	p.post(q)
 }
 
-// reuseKey sends another request with the key of an acknowledged one.
+// reuseKey sends a different request with the key of an acknowledged one.
 func (p *poster) reuseKey(q *posting) {
 	if q.receipt.EntryID == "" {
 		return
@@ -229,7 +229,7 @@ func (p *poster) reuseKey(q *posting) {
 		map[string]any{"source": "other", "payload": map[string]any{}, "idempotencyKey": q.key}, http.StatusUnprocessableEntity))
 }
 
-// get reads a thing, every other time only if it has changed.
+// get reads a resource, every other time with If-None-Match.
 func (p *poster) get(op, path, member, want string) {
 	q := p.external(op, http.MethodGet, path, nil, http.StatusOK, http.StatusNotModified)
 	if tag := p.tags[path]; tag != "" && p.rng.IntN(2) == 0 {
@@ -248,7 +248,7 @@ func (p *poster) get(op, path, member, want string) {
 	p.tags[path] = a.header.Get("ETag")
 }
 
-// rename gives an account that nobody else renames a new name, and reads it back.
+// rename renames an account that no other client renames, and reads it back.
 func (p *poster) rename() {
 	if len(p.accounts) < 5 {
 		domain := fmt.Sprintf("own%d.%s.%s.example", len(p.accounts), p.name, p.of.mark)
@@ -274,7 +274,7 @@ func (p *poster) rename() {
 	}
 }
 
-// versions lists the versions of an audience that nobody changes, page by page.
+// versions lists the versions of an unchanging audience, page by page.
 func (p *poster) versions() {
 	page := p.site.pages[p.rng.IntN(sitePages)]
 	path := "/v0/pages/" + page + "/audiences/" + p.site.audience[page] + "/versions?limit=2&page="
@@ -299,7 +299,7 @@ func (p *poster) versions() {
 	}
 }
 
-// A walker reads lists to their ends while things come and go.
+// A walker reads lists to their ends during changes.
 type walker struct {
 	*client
 	site *site
@@ -316,8 +316,8 @@ func (w *walker) step() {
 	}
 }
 
-// walk follows a list to its end, which must show each of what is there throughout
-// exactly once.
+// walk reads a list to its end. It must have each item that exists throughout exactly
+// once.
 func (w *walker) walk(op, key, path, member string, throughout []string) {
 	seen := map[string]int{}
 	for cursor := ""; ; {

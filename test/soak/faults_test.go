@@ -12,20 +12,20 @@ import (
 	"atrium/test/nodes"
 )
 
-// grace is how long after the service is ready again a fault may still show.
+// grace is how long after recovery a fault may still have effects.
 const grace = time.Second
 
-// A faultKind is what goes wrong. What is deadly ends nodes.
+// A faultKind is a kind of fault. Deadly faults end nodes.
 type faultKind struct {
 	name   string
 	deadly bool
 	do     func()
 }
 
-// unnoticed is done to several nodes without that any request fails.
+// unnoticed is the fault that fails no request if there are several nodes.
 const unnoticed = "stop a node"
 
-// kinds are the faults that the engine can have.
+// kinds are the faults that apply to the engine.
 func (s *soak) kinds() []faultKind {
 	all := []faultKind{
 		{"kill a node", true, func() { s.anyNode(true).Kill(); s.restart() }},
@@ -66,15 +66,15 @@ func (s *soak) kinds() []faultKind {
 	)
 }
 
-// pickFault lets one thing go wrong at random, and waits until the service has got over
-// it. Each kind has its turn before one comes again.
+// pickFault causes a random fault and waits for the recovery. Each kind occurs once before
+// one is repeated.
 func (s *soak) pickFault(deadly bool) {
 	k := s.nextFault()
 	for k.deadly && !deadly && len(s.nodes) == 1 {
 		k = s.nextFault()
 	}
 	if k.name != unnoticed || len(s.nodes) == 1 {
-		defer s.weather.storm()()
+		defer s.phases.beginFault()()
 	}
 	s.faults[k.name]++
 	s.t.Logf("%s: %s", time.Since(s.began).Round(time.Second), k.name)
@@ -95,7 +95,7 @@ func (s *soak) nextFault() faultKind {
 	return k
 }
 
-// pause waits a random time.
+// pause waits for a random duration.
 func (s *soak) pause(most time.Duration) {
 	s.mu.Lock()
 	d := time.Duration(s.rng.Int64N(int64(most)))
@@ -103,8 +103,7 @@ func (s *soak) pause(most time.Duration) {
 	time.Sleep(d)
 }
 
-// anyNode returns a node. The first of several lives on throughout, so one that is to
-// end is another one.
+// anyNode returns a node. If there are several, the first one is never ended.
 func (s *soak) anyNode(toEnd bool) *nodes.Node {
 	first := 0
 	if toEnd && len(s.nodes) > 1 {
@@ -115,7 +114,7 @@ func (s *soak) anyNode(toEnd bool) *nodes.Node {
 	return s.nodes[first+s.rng.IntN(len(s.nodes)-first)]
 }
 
-// restart starts the nodes that have ended.
+// restart restarts the nodes that have ended.
 func (s *soak) restart() {
 	s.pause(time.Second)
 	for _, n := range s.nodes {
@@ -126,21 +125,20 @@ func (s *soak) restart() {
 	}
 }
 
-// stopNode ends a node in good order, and starts it again.
+// stopNode stops a node gracefully and restarts it.
 func (s *soak) stopNode() {
 	s.anyNode(true).Stop(s.t)
 	s.restart()
 }
 
-// stall lets a node stand still for a while.
+// stall suspends a node for a while.
 func (s *soak) stall(n *nodes.Node) {
 	n.Signal(s.t, syscall.SIGSTOP)
 	s.pause(3 * time.Second)
 	n.Signal(s.t, syscall.SIGCONT)
 }
 
-// holdFile writes to the file for a while as another process may, so that nobody else
-// can.
+// holdFile holds a write transaction on the file for a while, as another process could.
 func (s *soak) holdFile() {
 	db, err := sqlite.Open(s.file, sqlite.Options{})
 	if err != nil {
@@ -152,7 +150,7 @@ func (s *soak) holdFile() {
 	}
 }
 
-// recover waits until the service is as it was.
+// recover waits until the service has recovered.
 func (s *soak) recover() {
 	s.t.Helper()
 	client := nodes.Client(s.t)

@@ -15,20 +15,20 @@ import (
 	"atrium/test/nodes"
 )
 
-// How much a process may grow between the first sample of it and the last. Samples are
-// taken while nobody sends anything and after the collector has run, so noise is small
-// against what a leak makes of many thousand requests: it is the connections that a pool
-// has open at the moment, and caches of the database that are still being filled.
+// growthLimits are the limits for the growth of a process between its first and last
+// samples. Samples are taken without load and after a garbage collection. The remaining
+// noise, from pooled connections and warming database caches, is small compared with a
+// leak over many thousand requests.
 var growthLimits = size{
 	Goroutines: 40,
 	Files:      40,
 	Heap:       16 << 20,
 	Anonymous:  64 << 20,
-	Resident:   1 << 40, // is reported and not judged: it has the pages of mapped files
+	Resident:   1 << 40, // reported but not checked: it includes pages of mapped files
 }
 
-// fileCaches is what SQLite may keep of a file in anonymous memory, beside that, as the
-// file grows: 64 MiB for who writes, and 1 MiB for each of 64 who read.
+// fileCaches is how much anonymous memory SQLite may additionally use for its caches as
+// the file grows: 64 MiB for the writer, and 1 MiB for each of 64 readers.
 const fileCaches = 128 << 20
 
 func (s *soak) growthLimits() size {
@@ -39,16 +39,15 @@ func (s *soak) growthLimits() size {
 	return limits
 }
 
-// tellsGrowth is how long a soak takes at least that tells growth from what a process
-// needs anyway once it is warm.
+// tellsGrowth is the minimum duration of a soak that can tell growth from warm-up.
 const tellsGrowth = time.Minute
 
-// A size is what a process has.
+// A size has the resources of a process.
 type size struct {
 	Goroutines int64 `json:"goroutines"`
 	Files      int64 `json:"files"`     // file descriptors
-	Heap       int64 `json:"heap"`      // bytes that are reachable
-	Anonymous  int64 `json:"anonymous"` // bytes of resident memory that no file backs
+	Heap       int64 `json:"heap"`      // reachable bytes
+	Anonymous  int64 `json:"anonymous"` // bytes of anonymous resident memory
 	Resident   int64 `json:"resident"`  // bytes of resident memory
 }
 
@@ -60,7 +59,7 @@ func (s size) each(other size, do func(name string, a, b int64)) {
 	do("resident", s.Resident, other.Resident)
 }
 
-// least returns the lesser of each figure.
+// least returns the minimum of each figure.
 func (s size) least(other size) size {
 	return size{
 		min(s.Goroutines, other.Goroutines), min(s.Files, other.Files), min(s.Heap, other.Heap),
@@ -68,7 +67,7 @@ func (s size) least(other size) size {
 	}
 }
 
-// A growth has the samples of each life of a process.
+// A growth has the samples of each run of a process.
 type growth struct {
 	lives map[string][]size // by the name of the process
 	order []string
@@ -83,8 +82,8 @@ func (g *growth) add(life string, s size) {
 	g.lives[life] = append(g.lives[life], s)
 }
 
-// judge returns which limits are exceeded. In a long run it compares the least of the
-// first third of the samples of a life with the least of its last third.
+// judge returns which limits are exceeded. In a long run it compares the minimum of the
+// first third of the samples with that of the last third.
 func (g *growth) judge(limits size) (faults []string) {
 	for _, life := range g.order {
 		first, last := ends(g.lives[life])
@@ -99,7 +98,7 @@ func (g *growth) judge(limits size) (faults []string) {
 	return faults
 }
 
-// ends returns the least of the first third of samples, and of the last.
+// ends returns the minimum of the first third of samples, and of the last.
 func ends(samples []size) (first, last size) {
 	third := max(len(samples)/3, 1)
 	first, last = samples[0], samples[len(samples)-1]
@@ -109,10 +108,10 @@ func ends(samples []size) (first, last size) {
 	return first, last
 }
 
-// calm is how long a sample looks for the least of what connections come and go with.
+// calm is how long a sample waits for the minimum while connections are closed.
 const calm = 4 * time.Second
 
-// sample lets nobody work for a while and measures every process.
+// sample pauses the load and measures every process.
 func (s *soak) sample() {
 	s.load.Lock()
 	defer s.load.Unlock()
@@ -131,11 +130,11 @@ func (s *soak) sample() {
 	}
 }
 
-// A meter reads what a node says of itself.
+// A meter reads the metrics of a node.
 type meter struct {
 	s       *soak
 	node    *nodes.Node
-	metrics string // where they are
+	metrics string // their address
 	client  *http.Client
 	lastGC  float64 // in seconds since 1970
 }
@@ -150,8 +149,8 @@ func (s *soak) newMeter(n *nodes.Node) *meter {
 	return &meter{s: s, node: n, metrics: "http://" + addr[1] + "/metrics", client: nodes.Client(s.t)}
 }
 
-// collect has the node collect its garbage, twice, by requests that need much memory and
-// are refused, and returns what is left.
+// collect makes the node collect its garbage twice, with rejected requests that need much
+// memory, and returns its size.
 func (m *meter) collect() size {
 	least := m.read()
 	body := bytes.Repeat([]byte(" "), 1_000_000)
@@ -203,8 +202,8 @@ func (m *meter) read() (s size) {
 	}
 }
 
-// anonymous returns how much memory of a process no file backs, 0 where the system does
-// not say.
+// anonymous returns the anonymous memory of a process, or 0 if the system does not report
+// it.
 func anonymous(pid int) int64 {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"atrium/internal/auth"
 )
 
-// A hostile client sends what nobody should. It is told so, and nothing else happens.
+// A hostile client sends invalid requests. They must be rejected without other effects.
 type hostile struct {
 	*client
 	victim *tenant
-	site   *site // of its own tenant
+	site   *site // of its tenant
 }
 
 func (h *hostile) step() {
@@ -62,8 +62,7 @@ func (h *hostile) step() {
 	h.once(calls[h.rng.IntN(len(calls))])
 }
 
-// hangUp asks for something and goes away. Nobody hears the answer, but the log of the
-// nodes has what became of it.
+// hangUp sends a request and closes the connection. Only the nodes' logs show the outcome.
 func (h *hostile) hangUp() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(h.rng.IntN(3_000))*time.Microsecond)
 	defer cancel()
@@ -83,7 +82,7 @@ func (h *hostile) hangUp() {
 	_, _ = h.send(ctx, calls[h.rng.IntN(len(calls))])
 }
 
-// raw sends what net/http would not: requests that break off, stand still, or are none.
+// raw sends what net/http cannot: incomplete, stalled and malformed requests.
 func (h *hostile) raw() {
 	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(h.s.base, "http://"), time.Second)
 	if err != nil {
@@ -93,7 +92,7 @@ func (h *hostile) raw() {
 	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
 	head := fmt.Sprintf("POST /v0/account_logs HTTP/1.1\r\nHost: atrium\r\nx-api-key: %s\r\n", h.of.key)
 	texts := []string{
-		head + "Content-Length: 500\r\n\r\n{\"source\":\"cut\"", // and no more
+		head + "Content-Length: 500\r\n\r\n{\"source\":\"cut\"", // incomplete
 		head + "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"sou\r\nzz\r\n",
 		head + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n{}",
 		head + "Content-Length: -1\r\n\r\n",
@@ -103,7 +102,7 @@ func (h *hostile) raw() {
 		"GET /v0/pages HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X-Much: "+strings.Repeat("y", 900)+"\r\n", 30) + "\r\n",
 	}
 	text := []byte(texts[h.rng.IntN(len(texts))])
-	if h.rng.IntN(4) == 0 { // little by little, for a second or so
+	if h.rng.IntN(4) == 0 { // byte by byte, for about a second
 		for range 20 {
 			n := min(len(text), 1+len(text)/40)
 			if _, err := conn.Write(text[:n]); err != nil {
@@ -118,13 +117,13 @@ func (h *hostile) raw() {
 	}
 	switch h.rng.IntN(3) {
 	case 0:
-		time.Sleep(time.Duration(h.rng.IntN(1000)) * time.Millisecond) // as if more was to come
+		time.Sleep(time.Duration(h.rng.IntN(1000)) * time.Millisecond) // keep the connection open for a while
 	case 1:
-		before := h.s.weather.now()
+		before := h.s.phases.now()
 		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 		if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil {
 			_ = res.Body.Close()
-			quiet := h.s.weather.quietSince(before)
+			quiet := h.s.phases.quietSince(before)
 			h.s.tally.answered("hostile, raw", res.StatusCode, 0, false)
 			if res.StatusCode >= 500 && quiet && res.StatusCode != http.StatusHTTPVersionNotSupported {
 				h.s.tally.fault(&h.s.tally.unexpected, "a broken request: %s", res.Status)

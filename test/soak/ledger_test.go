@@ -13,52 +13,51 @@ import (
 	"atrium/internal/store"
 )
 
-// A ledger is what clients sent and what they were told. It keeps digests of what they
-// sent: hours of payloads have no room in memory.
+// A ledger records what clients sent and which responses they got. It keeps digests,
+// because hours of payloads do not fit into memory.
 type ledger struct {
 	mu       sync.Mutex
-	postings map[string]*posting                     // guarded by mu; by their markers
-	known    map[*tenant]map[string]atrium.AccountID // guarded by mu; accounts by canonical domains that are never merged
-	order    map[*tenant][]atrium.AccountID          // guarded by mu; the same in the order in which they became known
+	postings map[string]*posting                     // guarded by mu; by marker
+	known    map[*tenant]map[string]atrium.AccountID // guarded by mu; accounts by canonical domain that are never merged
+	order    map[*tenant][]atrium.AccountID          // guarded by mu; the same in the order of their discovery
 	facts    map[string]*fact                        // guarded by mu; by path
-	keys     map[string]int                          // guarded by mu; the status that a key is answered with
-	changes  int                                     // guarded by mu; of the management API that were acknowledged
+	keys     map[string]int                          // guarded by mu; expected status of requests with each key
+	changes  int                                     // guarded by mu; acknowledged changes of the management API
 	sent     int                                     // guarded by mu; requests to record an entry
-	replayed int                                     // guarded by mu; answers that said so
+	replayed int                                     // guarded by mu; responses marked as replays
 }
 
-// A posting is an entry that a client wants recorded. The ledger's mu guards what comes
-// after body.
+// A posting is an entry that a client sends. The ledger's mu guards the fields after body.
 type posting struct {
 	tenant *tenant
-	marker string // in the payload, of this posting alone
+	marker string // unique, in the payload
 	digest [sha256.Size]byte
 	source string
 	kind   string
 	key    string // idempotency key; "" for none
-	domain string // canonical, of the account that it must go to; "" if that follows from something else
-	header bool   // the key goes into the header
-	body   []byte // as long as it may be sent
+	domain string // canonical domain of the account that it must belong to; "" if it has none
+	header bool   // the key is sent in the header
+	body   []byte // until it need not be sent any longer
 
-	unsure  bool // a request got no answer, or one that leaves open what became of it
-	fresh   int  // answers that did not say that they repeat another
-	answer  [sha256.Size]byte
-	receipt receipt          // of the first answer; its EntryID is "" before
-	account atrium.AccountID // that has it now; "" for any
-	gone    fate             // with its account
+	unsure   bool // a request got no response, or one that leaves its outcome open
+	fresh    int  // responses that were not marked as replays
+	response [sha256.Size]byte
+	receipt  receipt          // of the first response; its EntryID is "" before
+	account  atrium.AccountID // that has it now; "" for any
+	gone     fate             // of its account
 }
 
-// mayBeSentOn reports whether a balancer may send a request of the posting to another node
-// when the one that it had sent it to breaks off: deploy/haproxy.cfg does so where the
-// key is in the header. Then the first answer that its sender sees may repeat one.
+// mayBeSentOn reports whether a load balancer may retry a request of the posting on
+// another node after a lost connection: deploy/haproxy.cfg does if the key is in the
+// header. The first response that its sender gets may then be a replay.
 func (p *posting) mayBeSentOn() bool { return p.header && p.key != "" }
 
-// A fate is what became of something by a change.
+// A fate is the effect of a change on an entry.
 type fate int
 
 const (
 	stays fate = iota
-	open       // nobody knows
+	open       // unknown
 	erased
 )
 
@@ -70,11 +69,11 @@ type receipt struct {
 	Type      string           `json:"type"`
 }
 
-// A fact is what the management API acknowledged of one thing.
+// A fact is the acknowledged state of a resource of the management API.
 type fact struct {
 	of   *tenant
 	path string
-	want map[string]any // members; nil if it is gone
+	want map[string]any // members; nil if it was deleted
 }
 
 func newLedger() *ledger {
@@ -84,7 +83,7 @@ func newLedger() *ledger {
 	}
 }
 
-// sending notes that a posting is about to be sent.
+// sending records that a posting is about to be sent.
 func (l *ledger) sending(p *posting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,14 +91,14 @@ func (l *ledger) sending(p *posting) {
 	l.sent++
 }
 
-// undecided notes that a request of a posting got no answer that decides.
+// undecided records that a request of a posting got no conclusive response.
 func (l *ledger) undecided(p *posting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.unsure = true
 }
 
-// acknowledged notes a 201 and returns what is wrong with it.
+// acknowledged records a 201 and returns its faults.
 func (l *ledger) acknowledged(p *posting, body []byte, replayed bool) error {
 	var r receipt
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -114,12 +113,12 @@ func (l *ledger) acknowledged(p *posting, body []byte, replayed bool) error {
 	}
 	digest := sha256.Sum256(body)
 	if p.receipt.EntryID != "" {
-		if digest != p.answer {
-			return fmt.Errorf("another answer than before: %s", body)
+		if digest != p.response {
+			return fmt.Errorf("different response than before: %s", body)
 		}
 		return nil
 	}
-	p.answer, p.receipt = digest, r
+	p.response, p.receipt = digest, r
 	if p.domain != "" {
 		known := l.known[p.tenant]
 		if known == nil {
@@ -140,8 +139,7 @@ func (l *ledger) acknowledged(p *posting, body []byte, replayed bool) error {
 	return nil
 }
 
-// accountOf returns one of the accounts of a tenant that became known first, "" if there
-// is none.
+// accountOf returns one of the first known accounts of a tenant, "" if there is none.
 func (l *ledger) accountOf(of *tenant, choose func(int) int) atrium.AccountID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +150,7 @@ func (l *ledger) accountOf(of *tenant, choose func(int) int) atrium.AccountID {
 	return all[choose(min(len(all), 500))]
 }
 
-// stable returns all accounts of a tenant that are known and stay.
+// stable returns all known accounts of a tenant that are kept.
 func (l *ledger) stable(of *tenant) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,7 +161,7 @@ func (l *ledger) stable(of *tenant) []string {
 	return all
 }
 
-// rehomed notes what became of postings by a change of their accounts.
+// rehomed records the effect of a change of accounts on their postings.
 func (l *ledger) rehomed(all []*posting, account atrium.AccountID, gone fate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,7 +170,7 @@ func (l *ledger) rehomed(all []*posting, account atrium.AccountID, gone fate) {
 	}
 }
 
-// learn notes an acknowledged change: what the thing at a path shows from now on.
+// learn records an acknowledged change: the members that the path shows from now on.
 func (l *ledger) learn(of *tenant, path string, members map[string]any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,7 +185,7 @@ func (l *ledger) learn(of *tenant, path string, members map[string]any) {
 	}
 }
 
-// forget notes that the thing at a path is gone.
+// forget records that the resource at a path is deleted.
 func (l *ledger) forget(of *tenant, path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,7 +193,7 @@ func (l *ledger) forget(of *tenant, path string) {
 	l.facts[path] = &fact{of: of, path: path}
 }
 
-// answersTo notes how a key is to be answered from now on.
+// answersTo records the expected status of requests with a key.
 func (l *ledger) answersTo(key string, status int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,7 +201,7 @@ func (l *ledger) answersTo(key string, status int) {
 	l.keys[key] = status
 }
 
-// A verdict is what an audit of the database found.
+// A verdict is the result of an audit of the database.
 type verdict struct {
 	acknowledged, stored, lost, doubled, wrong int
 	faults                                     []string
@@ -216,8 +214,7 @@ func (v *verdict) fault(counter *int, format string, args ...any) {
 	}
 }
 
-// An auditor compares what is stored, record by record, with a ledger that nobody
-// writes any more.
+// An auditor compares the stored records with a ledger that no client writes to.
 type auditor struct {
 	ledger  *ledger
 	of      *tenant
@@ -230,7 +227,7 @@ func (l *ledger) auditor(of *tenant, v *verdict) *auditor {
 	return &auditor{ledger: l, of: of, found: map[*posting]int{}, domains: map[string]bool{}, verdict: v}
 }
 
-// examine takes one record of an export.
+// examine checks one record of an export.
 func (a *auditor) examine(r store.Record) error {
 	switch r := r.(type) {
 	case *atrium.Account:
@@ -274,7 +271,7 @@ func (a *auditor) entry(e *atrium.Entry) {
 	}
 }
 
-// finish counts what is missing, once all records were examined.
+// finish counts missing entries after all records were examined.
 func (a *auditor) finish() {
 	v := a.verdict
 	for _, p := range a.ledger.postings {
@@ -286,14 +283,14 @@ func (a *auditor) finish() {
 		case a.found[p] == 0 && p.gone == stays:
 			v.fault(&v.lost, "%s was acknowledged as %s and is lost", p.marker, p.receipt.EntryID)
 		case p.fresh > 1:
-			v.fault(&v.doubled, "%s has %d first answers", p.marker, p.fresh)
+			v.fault(&v.doubled, "%s has %d first responses", p.marker, p.fresh)
 		case p.fresh == 0 && !p.unsure && !p.mayBeSentOn():
-			v.fault(&v.wrong, "%s has no first answer", p.marker)
+			v.fault(&v.wrong, "%s has no first response", p.marker)
 		}
 	}
 }
 
-// markerOf returns the marker of a payload, which comes first in it.
+// markerOf returns the marker at the beginning of a payload.
 func markerOf(payload []byte) string {
 	rest, ok := bytes.CutPrefix(payload, []byte(`{"marker":"`))
 	marker, _, ended := bytes.Cut(rest, []byte(`"`))
@@ -303,8 +300,8 @@ func markerOf(payload []byte) string {
 	return string(marker)
 }
 
-// differs returns how an answer differs from a fact, or "".
-func (f *fact) differs(a answer) string {
+// differs returns the difference between a response and a fact, or "".
+func (f *fact) differs(a response) string {
 	if f.want == nil {
 		if a.status != 404 {
 			return fmt.Sprintf("%s is there again: %d", f.path, a.status)
@@ -329,5 +326,5 @@ func (f *fact) differs(a answer) string {
 	return f.path + ": " + strings.Join(faults, ", ")
 }
 
-// anyValue stands for a member that is there, whatever its value.
+// anyValue matches any value of a member that is present.
 const anyValue = "(any)"

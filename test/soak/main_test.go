@@ -1,12 +1,12 @@
-// Package soak runs the service for long under everything at once: all operations of
-// both APIs from many clients of several tenants, hostile requests beside them, and
-// faults at random. An audit at the end compares what the clients were told with what
-// is stored, and judges every answer, and the growth of the processes.
+// Package soak runs the service for a long time under all kinds of load at once: all
+// operations of both APIs from many clients of several tenants, hostile requests, and
+// random faults. At the end, an audit compares the stored data with the responses, and
+// checks every response and the growth of the processes.
 //
 //	make soak SOAK=1h
 //
-// Phases with a fault and quiet ones take turns. In a quiet phase nothing may fail; with
-// a fault a request may be answered 503, or not at all, and then it is sent again.
+// Phases with and without faults alternate. Without a fault, no request may fail. During a
+// fault, a request may get 503 or no response, and is retried.
 package soak
 
 import (
@@ -30,10 +30,10 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(nodes.Main(m)) }
 
-// However long the service is under load and whatever fails meanwhile, nothing that it
-// acknowledged is lost, doubled or altered, no request of a client makes it fail, no
-// tenant sees another's data, and its processes do not grow.
-func TestSoakLosesDoublesAndLeaksNothing(t *testing.T) {
+// Whatever the duration and the faults, nothing acknowledged is lost, duplicated or
+// altered, no request causes a failure, no tenant sees another's data, and the processes
+// do not grow.
+func TestSoakLosesDuplicatesAndLeaksNothing(t *testing.T) {
 	if *seed == 0 {
 		*seed, _ = strconv.ParseUint(os.Getenv("ATRIUM_TEST_SEED"), 10, 64)
 	}

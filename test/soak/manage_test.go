@@ -1,30 +1,25 @@
 package soak
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
-
-	"atrium"
 )
 
-// A manager does what operators do, one thing after the other, and notes what was
+// A manager does what operators do, one request after the other, and records what was
 // acknowledged.
 type manager struct {
 	*client
 	brand    string
-	accounts []string // of which it may change the names
+	accounts []string // that it may rename
 	pages    []*managedPage
-	keys     []string // identifiers of keys that work
+	keys     []string // identifiers of active keys
 	secrets  map[string]string
 }
 
-// A managedPage comes, changes and goes.
+// A managedPage is created, changed and deleted.
 type managedPage struct {
 	path     string
-	audience string // the path of its audience
+	audience string // path of its audience
 	status   string
 	versions int
 }
@@ -62,10 +57,10 @@ func (m *manager) step() {
 	}
 }
 
-// text returns a name that is used once, with the mark of the tenant.
+// text returns a unique name with the mark of the tenant.
 func (m *manager) text() string { return m.of.mark + " " + m.unique() }
 
-// make makes a thing, notes its members as facts and returns its identifier.
+// make creates a resource, records its members as facts and returns its identifier.
 func (m *manager) make(op, path, id string, members map[string]any) string {
 	a := m.sure(m.making(op, path, members))
 	made := a.text(id)
@@ -76,10 +71,10 @@ func (m *manager) make(op, path, id string, members map[string]any) string {
 	return made
 }
 
-// take sends a change that says what is to be, and notes what it acknowledged. It may
-// have been carried out by an attempt that got no answer: then the second one may find
-// the thing in a state in which it is refused, with one of the statuses of again.
-func (m *manager) take(op, method, path string, body any, fact map[string]any, at string, again ...int) bool {
+// change sends an idempotent change and records its acknowledgement. An attempt without a
+// response may have been executed: the next one may then find a state in which the change
+// is rejected, with one of the statuses of again.
+func (m *manager) change(op, method, path string, body any, fact map[string]any, at string, again ...int) bool {
 	q := m.managing(op, method, path, body)
 	if method == http.MethodPatch {
 		q = q.with("If-Match: *")
@@ -116,7 +111,7 @@ func (m *manager) wrong(format string, args ...any) {
 }
 
 func (m *manager) changeBrand() {
-	if m.rng.IntN(4) == 0 { // one that comes and goes
+	if m.rng.IntN(4) == 0 { // a temporary one
 		id := m.make("create brand", "/brands", "brandId", map[string]any{"name": m.text()})
 		if id == "" {
 			return
@@ -128,40 +123,13 @@ func (m *manager) changeBrand() {
 		return
 	}
 	name, path := m.text(), "/brands/"+m.brand
-	m.take("update brand", http.MethodPatch, path, map[string]any{"name": name}, map[string]any{"name": name}, path)
-}
-
-// changeAccount makes an account, or changes the name of one under the tag that was read.
-func (m *manager) changeAccount() {
-	if len(m.accounts) < 10 {
-		if id := m.make("create account", "/accounts", "accountId", map[string]any{"domain": m.unique() + "." + m.of.mark + ".example", "name": m.text()}); id != "" {
-			m.accounts = append(m.accounts, id)
-		}
-		return
-	}
-	path := "/accounts/" + m.accounts[m.rng.IntN(len(m.accounts))]
-	read := m.sure(m.managing("get account", http.MethodGet, path, nil, http.StatusOK))
-	if read.status != http.StatusOK {
-		return
-	}
-	name := m.text()
-	a := m.sure(m.managing("update account", http.MethodPatch, path, map[string]any{"name": name}).with("If-Match: " + read.header.Get("ETag")))
-	switch {
-	case a.status == http.StatusOK, a.status == http.StatusPreconditionFailed && a.repeated:
-		m.s.ledger.learn(m.of, path, map[string]any{"name": name})
-		again := m.sure(m.managing("update account, stale", http.MethodPatch, path, map[string]any{"name": "stale"}).with("If-Match: " + read.header.Get("ETag")))
-		if again.status != http.StatusPreconditionFailed && !again.failed() {
-			m.wrong("a change based on a former state: %d %.200s", again.status, again.body)
-		}
-	case !a.failed():
-		m.wrong("update account: %d %.200s", a.status, a.body)
-	}
+	m.change("update brand", http.MethodPatch, path, map[string]any{"name": name}, map[string]any{"name": name}, path)
 }
 
 const managedPages = 6
 
-// changePage takes one of a few pages through its life: changes, versions and states,
-// until it is deleted and another one takes its place.
+// changePage takes one of a few pages through its life cycle: changes, versions and
+// states, until it is deleted and replaced.
 func (m *manager) changePage() {
 	if len(m.pages) < managedPages {
 		p := &managedPage{status: "draft"}
@@ -182,17 +150,17 @@ func (m *manager) changePage() {
 	i := m.rng.IntN(len(m.pages))
 	p := m.pages[i]
 	state := func(action, status string) {
-		if m.take(action+" page", http.MethodPost, p.path+"/"+action, nil, map[string]any{"status": status}, p.path, http.StatusConflict) {
+		if m.change(action+" page", http.MethodPost, p.path+"/"+action, nil, map[string]any{"status": status}, p.path, http.StatusConflict) {
 			p.status = status
 		}
 	}
 	switch n := m.rng.IntN(12); {
 	case n < 3:
 		fields := map[string]any{"name": m.text(), "metadata": map[string]any{"mark": m.of.mark}}
-		m.take("update page", http.MethodPatch, p.path, fields, map[string]any{"name": fields["name"]}, p.path)
+		m.change("update page", http.MethodPatch, p.path, fields, map[string]any{"name": fields["name"]}, p.path)
 	case n < 4:
 		name := m.text()
-		m.take("update audience", http.MethodPatch, p.audience, map[string]any{"name": name}, map[string]any{"name": name}, p.audience)
+		m.change("update audience", http.MethodPatch, p.audience, map[string]any{"name": name}, map[string]any{"name": name}, p.audience)
 	case n < 7:
 		content := map[string]any{"mark": m.of.mark, "text": randomFill(m.rng, m.rng.IntN(20<<10))}
 		a := m.sure(m.making("create version", p.audience+"/versions", map[string]any{"content": content}))
@@ -206,7 +174,7 @@ func (m *manager) changePage() {
 		path := fmt.Sprintf("%s/versions/%d", p.audience, p.versions)
 		m.s.ledger.learn(m.of, path, map[string]any{"content": content})
 		if m.rng.IntN(2) == 0 {
-			m.take("publish version", http.MethodPost, path+"/publish", nil, map[string]any{"publishedVersion": float64(p.versions)}, p.audience, http.StatusConflict)
+			m.change("publish version", http.MethodPost, path+"/publish", nil, map[string]any{"publishedVersion": float64(p.versions)}, p.audience, http.StatusConflict)
 		}
 	case n < 11:
 		switch {
@@ -229,8 +197,8 @@ func (m *manager) changePage() {
 	}
 }
 
-// changeKey takes keys through their lives. Who changed one learns at once that it holds;
-// what other nodes say is looked at in the end.
+// changeKey takes keys through their life cycle. The change applies immediately on one
+// node; the other nodes are checked at the end.
 func (m *manager) changeKey() {
 	if len(m.keys) < 4 {
 		a := m.sure(m.making("create key", "/keys", map[string]any{"name": m.text()}))
@@ -239,7 +207,7 @@ func (m *manager) changeKey() {
 			return
 		}
 		m.s.ledger.learn(m.of, "/keys/"+id, map[string]any{"keyId": id})
-		if secret != "" { // a repeated request does not show it again
+		if secret != "" { // replays omit it
 			m.secrets[id] = secret
 			m.s.ledger.answersTo(secret, http.StatusOK)
 			m.sure(call{op: "GET /v0/pages, new key", method: http.MethodGet, path: "/v0/pages?limit=1", key: secret, want: []int{http.StatusOK}})
@@ -275,213 +243,7 @@ func (m *manager) changeKey() {
 	m.keys = append(m.keys[:i], m.keys[i+1:]...)
 }
 
-// entries posts some entries with these members until they are acknowledged.
-func (m *manager) entries(n int, members map[string]any) (all []*posting) {
-	for range n {
-		p := &posting{tenant: m.of, marker: m.of.mark + "-" + m.unique(), source: "operator", kind: atrium.DefaultType}
-		p.key = "key-" + strings.TrimPrefix(p.marker, m.of.mark)
-		given := map[string]any{"source": p.source, "idempotencyKey": p.key}
-		for name, value := range members {
-			given[name] = value
-		}
-		m.post(m.fill(p, given, 64+m.rng.IntN(512)))
-		if p.receipt.EntryID == "" {
-			return nil
-		}
-		p.body = nil
-		all = append(all, p)
-	}
-	return all
-}
-
-// merge merges two accounts with entries, and mostly takes that back.
-func (m *manager) merge() {
-	domains := []string{m.unique() + "." + m.of.mark + ".example", m.unique() + "." + m.of.mark + ".example"}
-	one, other := m.entries(2, map[string]any{"domain": domains[0]}), m.entries(1, map[string]any{"domain": domains[1]})
-	if one == nil || other == nil {
-		return
-	}
-	gone, survivor := string(one[0].receipt.AccountID), string(other[0].receipt.AccountID)
-	a := m.sure(m.managing("merge accounts", http.MethodPost, "/accounts/"+gone+"/merge", map[string]any{"into": survivor}, http.StatusOK))
-	if a.status != http.StatusOK {
-		return
-	}
-	m.s.ledger.learn(m.of, "/accounts/"+gone, map[string]any{"accountId": survivor})
-	for _, p := range m.entries(1, map[string]any{"domain": domains[0]}) {
-		if string(p.receipt.AccountID) != survivor {
-			m.wrong("an entry for %s, which was merged into %s, went to %s", domains[0], survivor, p.receipt.AccountID)
-		}
-	}
-	if a := m.sure(m.external("GET /v0/accounts/{id}", http.MethodGet, "/v0/accounts/"+gone, nil, http.StatusOK)); !a.failed() && a.text("accountId") != survivor {
-		m.wrong("%s was merged into %s and shows %.200s", gone, survivor, a.body)
-	}
-	if m.rng.IntN(3) == 0 {
-		return
-	}
-	a = m.sure(m.managing("split account", http.MethodPost, "/accounts/"+survivor+"/split", map[string]any{"accountId": gone}))
-	if a.status == http.StatusOK || a.status == http.StatusNotFound && a.repeated {
-		m.s.ledger.learn(m.of, "/accounts/"+gone, map[string]any{"accountId": gone})
-	} else if !a.failed() {
-		m.wrong("split account: %d %.200s", a.status, a.body)
-	}
-}
-
-// move takes entries without an account to one by a rule, and sometimes back.
-func (m *manager) move() {
-	name := m.text()
-	entries := m.entries(2, map[string]any{"name": name})
-	to := m.make("create account", "/accounts", "accountId", map[string]any{"domain": m.unique() + "." + m.of.mark + ".example"})
-	if entries == nil || to == "" {
-		return
-	}
-	m.s.ledger.rehomed(entries, "", stays)
-	a := m.sure(m.making("move entries", "/moves", map[string]any{"to": to, "rule": map[string]any{"claimedName": name}}))
-	if a.status != http.StatusCreated {
-		return
-	}
-	var made struct {
-		Move  struct{ MoveID string }
-		Moved int
-	}
-	if err := json.Unmarshal(a.body, &made); err != nil || made.Moved != len(entries) {
-		m.wrong("a move of %d entries: %.200s", len(entries), a.body)
-		return
-	}
-	m.s.ledger.rehomed(entries, atrium.AccountID(to), stays)
-	m.s.ledger.learn(m.of, "/moves/"+made.Move.MoveID, map[string]any{"moved": float64(len(entries)), "toAccountId": to})
-	if m.rng.IntN(2) == 0 {
-		return
-	}
-	m.s.ledger.rehomed(entries, "", stays)
-	a = m.sure(m.managing("undo move", http.MethodPost, "/moves/"+made.Move.MoveID+"/undo", nil))
-	if a.status == http.StatusOK || a.status == http.StatusConflict && a.repeated {
-		m.s.ledger.learn(m.of, "/moves/"+made.Move.MoveID, map[string]any{"undoneAt": anyValue})
-		m.s.ledger.rehomed(entries, entries[0].receipt.AccountID, stays)
-	} else if !a.failed() {
-		m.wrong("undo move: %d %.200s", a.status, a.body)
-	}
-}
-
-// erase erases an account, of which nothing may come back.
-func (m *manager) erase() {
-	entries := m.entries(1+m.rng.IntN(3), map[string]any{"domain": m.unique() + "." + m.of.mark + ".example"})
-	if entries == nil {
-		return
-	}
-	m.s.ledger.rehomed(entries, "", open)
-	path := "/accounts/" + string(entries[0].receipt.AccountID)
-	a := m.sure(m.managing("erase account", http.MethodDelete, path, nil))
-	// 202 is for entries that the database has no time for now: nobody sees them either.
-	if a.status == http.StatusNoContent || a.status == http.StatusAccepted || a.status == http.StatusNotFound && a.repeated {
-		m.s.ledger.rehomed(entries, "", erased)
-		m.s.ledger.forget(m.of, path)
-		m.sure(m.external("GET /v0/accounts/{id}, erased", http.MethodGet, "/v0"+path, nil, http.StatusNotFound))
-	} else if !a.failed() {
-		m.wrong("erase account: %d %.200s", a.status, a.body)
-	}
-}
-
-// batch sends many entries in one request, until each of them is acknowledged.
-func (m *manager) batch() {
-	var all []*posting
-	for range 5 + m.rng.IntN(40) {
-		p := m.newPosting(true)
-		if p.header || len(p.body) > 64<<10 {
-			continue // such a key is not in the body, and large ones are posted alone
-		}
-		all = append(all, p)
-	}
-	for len(all) > 0 {
-		entries := make([]rawJSON, len(all))
-		for i, p := range all {
-			entries[i] = p.body
-			m.s.ledger.sending(p)
-		}
-		a := m.sure(m.managing("post entries", http.MethodPost, "/account_logs", map[string]any{"entries": entries}, http.StatusOK))
-		if a.repeated || a.failed() {
-			for _, p := range all {
-				m.s.ledger.undecided(p)
-			}
-		}
-		if a.status != http.StatusOK {
-			return
-		}
-		all = m.outcomes(all, a)
-	}
-}
-
-// outcomes notes what became of each of many entries and returns those that have to be
-// sent again.
-func (m *manager) outcomes(all []*posting, a answer) (again []*posting) {
-	var said struct{ Outcomes []json.RawMessage }
-	if err := json.Unmarshal(a.body, &said); err != nil || len(said.Outcomes) != len(all) {
-		m.wrong("%d entries: %.300s", len(all), a.body)
-		return nil
-	}
-	for i, p := range all {
-		var o struct {
-			Status   int
-			Replayed bool
-			receipt
-		}
-		if err := json.Unmarshal(said.Outcomes[i], &o); err != nil {
-			m.wrong("an outcome: %v: %s", err, said.Outcomes[i])
-			continue
-		}
-		switch o.Status {
-		case http.StatusCreated:
-			if err := m.s.ledger.acknowledged(p, encode(o.receipt), o.Replayed); err != nil {
-				m.wrong("%s in a batch: %v", p.marker, err)
-			}
-			p.body = nil
-		case http.StatusServiceUnavailable:
-			m.s.ledger.undecided(p)
-			m.s.tally.refusal()
-			again = append(again, p)
-		default:
-			m.wrong("%s in a batch: %s", p.marker, said.Outcomes[i])
-		}
-	}
-	return again
-}
-
-// prospect makes a prospect and links it to an account, which shows it from then on.
-func (m *manager) prospect() {
-	if len(m.accounts) == 0 {
-		return
-	}
-	id := m.make("create prospect", "/prospects", "prospectId", map[string]any{"name": m.text(), "email": m.unique() + "@" + m.of.mark + ".example"})
-	if id == "" {
-		return
-	}
-	account := m.accounts[m.rng.IntN(len(m.accounts))]
-	link := "/accounts/" + account + "/prospects/" + id
-	if a := m.sure(m.managing("link prospect", http.MethodPut, link, nil)); a.status >= 300 {
-		m.wrong("link prospect: %d %.200s", a.status, a.body)
-		return
-	}
-	shows := func() bool {
-		a := m.sure(m.external("GET /v0/accounts/{id}", http.MethodGet, "/v0/accounts/"+account, nil, http.StatusOK))
-		return bytes.Contains(a.body, []byte(id))
-	}
-	if !shows() {
-		m.wrong("%s does not show the prospect %s", account, id)
-	}
-	name := m.text()
-	m.take("update prospect", http.MethodPatch, "/prospects/"+id, map[string]any{"name": name}, map[string]any{"name": name}, "/prospects/"+id)
-	if m.rng.IntN(8) == 0 {
-		return // so that accounts do not collect thousands of them
-	}
-	m.sure(m.managing("unlink prospect", http.MethodDelete, link, nil, http.StatusNoContent, http.StatusNotFound))
-	if shows() {
-		m.wrong("%s still shows the prospect %s", account, id)
-	}
-	if a := m.sure(m.managing("delete prospect", http.MethodDelete, "/prospects/"+id, nil, http.StatusNoContent, http.StatusAccepted, http.StatusNotFound)); !a.failed() {
-		m.s.ledger.forget(m.of, "/prospects/"+id)
-	}
-}
-
-// look reads what operators look at.
+// look reads what operators read.
 func (m *manager) look() {
 	paths := []string{"/accounts?limit=20&q=mark", "/prospects?limit=20", "/moves?limit=20", "/keys", "/audit?limit=20", "/audit/head", "/tenant", "/brands"}
 	if id := m.s.ledger.accountOf(m.of, m.rng.IntN); id != "" {
@@ -489,43 +251,4 @@ func (m *manager) look() {
 	}
 	path := paths[m.rng.IntN(len(paths))]
 	m.sure(m.managing("look around", http.MethodGet, path, nil, http.StatusOK))
-}
-
-// A carrier exports a tenant that nobody else writes to, and imports that into another
-// one, which then has the same.
-type carrier struct {
-	*client
-	to *client
-}
-
-func (s *soak) newCarrier(from, to *tenant) *carrier {
-	return &carrier{s.newClient("carrier", from), s.newClient("receiver", to)}
-}
-
-func (x *carrier) step() {
-	for range 5 {
-		p := x.newPosting(true)
-		if x.made < 1000 && len(p.body) < 8<<10 { // all of it goes back and forth again and again
-			x.post(p)
-			p.body = nil
-		}
-	}
-	export := func(c *client) []byte {
-		a := c.sure(c.managing("export", http.MethodGet, "/export", nil, http.StatusOK))
-		if a.status != http.StatusOK {
-			return nil
-		}
-		return a.body
-	}
-	all := export(x.client)
-	if all == nil {
-		return
-	}
-	in := x.to.managing("import", http.MethodPost, "/import", all, http.StatusOK).with("Content-Type: application/x-ndjson")
-	if a := x.to.sure(in); a.status != http.StatusOK {
-		return
-	}
-	if got := export(x.to); got != nil && !bytes.Equal(got, all) {
-		x.s.tally.fault(&x.s.tally.wrong, "what was imported is exported as %d bytes, not the same %d", len(got), len(all))
-	}
 }

@@ -18,29 +18,29 @@ import (
 	"atrium/test/nodes"
 )
 
-// A report is what an audit found.
+// A report has the results of an audit.
 type report struct {
 	Engine     string                     `json:"engine"`
 	Seconds    float64                    `json:"seconds"`
 	Faults     map[string]int             `json:"faults"`
 	Operations map[string]operationReport `json:"operations"`
 	Counts     map[string]int             `json:"counts"`
-	Growth     map[string][]size          `json:"growth"` // samples of each life of a process
+	Growth     map[string][]size          `json:"growth"` // samples of each run of a process
 	Timing     map[string]spread          `json:"timing"`
 	Likeness   []likeness                 `json:"likeness"`
-	Database   int64                      `json:"database"` // bytes
-	Failures   []string                   `json:"failures"` // what must not be
-	names      []string                   // of the counts, in their order
+	Database   int64                      `json:"database"` // size in bytes
+	Failures   []string                   `json:"failures"` // all faults
+	names      []string                   // of the counts, in order
 }
 
 type operationReport struct {
-	Answers map[string]int `json:"answers"` // by class, such as 2xx; "none" for requests without one
-	P50     time.Duration  `json:"p50"`     // nanoseconds, in quiet phases
-	P95     time.Duration  `json:"p95"`
-	P99     time.Duration  `json:"p99"`
+	Responses map[string]int `json:"responses"` // by class, such as 2xx; "none" for requests without a response
+	P50       time.Duration  `json:"p50"`       // nanoseconds, in quiet phases
+	P95       time.Duration  `json:"p95"`
+	P99       time.Duration  `json:"p99"`
 }
 
-// audit ends the service and compares what it stored with what it acknowledged.
+// audit stops the service and compares the stored data with what it acknowledged.
 func (s *soak) audit() *report {
 	lost := s.checkFacts()
 	for _, n := range s.nodes {
@@ -77,10 +77,10 @@ func (s *soak) audit() *report {
 	return s.report(v, lost, size)
 }
 
-// checkFacts compares what the management API acknowledged with what it shows, and
-// returns how much of it is lost.
+// checkFacts compares what the management API acknowledged with what it shows, and returns
+// how many facts are lost.
 func (s *soak) checkFacts() (lost int) {
-	time.Sleep(forgotten) // for what nodes remember of keys
+	time.Sleep(forgotten) // until the nodes' key caches expire
 	clients := map[*tenant]*client{}
 	for _, of := range s.tenants {
 		clients[of] = s.newClient("auditor", of)
@@ -96,13 +96,13 @@ func (s *soak) checkFacts() (lost int) {
 	for key, status := range s.ledger.keys {
 		q := call{op: "audit: keys", method: http.MethodGet, path: "/v0/pages?limit=1", key: key}
 		if a, err := c.send(s.t.Context(), q); err != nil || a.status != status {
-			s.tally.fault(&lost, "a key is answered %d, not %d: %v", a.status, status, err)
+			s.tally.fault(&lost, "a key got %d, want %d: %v", a.status, status, err)
 		}
 	}
 	return lost
 }
 
-// checkLog looks for what a node does not log whatever happens.
+// checkLog looks for log lines that a node must never write.
 func (s *soak) checkLog(n *nodes.Node) {
 	for line := range strings.Lines(n.Log()) {
 		for _, bad := range []string{"DATA RACE", "panic", "status=500"} {
@@ -135,7 +135,7 @@ func (s *soak) report(v *verdict, lostChanges int, size int64) *report {
 		o := operationReport{map[string]int{}, op.quiet.quantile(0.5), op.quiet.quantile(0.95), op.quiet.quantile(0.99)}
 		for class, n := range op.classes {
 			if n > 0 {
-				o.Answers[[]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}[class]] = n
+				o.Responses[[]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}[class]] = n
 			}
 		}
 		r.Operations[name] = o
@@ -153,15 +153,15 @@ func (s *soak) report(v *verdict, lostChanges int, size int64) *report {
 	count("entries sent, requests", l.sent, false)
 	count("entries acknowledged", v.acknowledged, false)
 	count("entries stored", v.stored, false)
-	count("answers that repeat another", l.replayed, false)
+	count("responses that repeat another", l.replayed, false)
 	count("lost", v.lost, true)
 	count("doubled", v.doubled, true)
 	count("wrong, stored", v.wrong, true)
-	count("wrong, answered", t.wrong, true)
+	count("wrong, with a response", t.wrong, true)
 	count("changes acknowledged", l.changes, false)
 	count("changes lost", lostChanges, true)
 	count("refused or unanswered in a fault", t.refused, false)
-	count("5xx or no answer, unexpected", t.unexpected, true)
+	count("5xx or no response, unexpected", t.unexpected, true)
 	count("hangs", t.hangs, true)
 	count("tenant leaks", t.leaks, true)
 	var growth []string
@@ -178,12 +178,12 @@ func (s *soak) report(v *verdict, lostChanges int, size int64) *report {
 func (r *report) json() []byte {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		panic(err) // all of it is text and numbers
+		panic(err) // strings and numbers can always be encoded
 	}
 	return append(b, '\n')
 }
 
-// String returns the report as tables.
+// String formats the report as tables.
 func (r *report) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', tabwriter.AlignRight)
@@ -199,11 +199,11 @@ func (r *report) String() string {
 	}
 	fmt.Fprintf(&b, "soak of %s for %s, database of %.1f MiB\n", r.Engine, time.Duration(r.Seconds*float64(time.Second)).Round(time.Second), mib(r.Database))
 	fmt.Fprintf(&b, "faults: %v\n", r.Faults)
-	part("Requests, and how long answers took in quiet phases")
+	part("Requests, and how long responses took in quiet phases")
 	line("", "2xx", "3xx", "4xx", "5xx", "none", "p50", "p95", "p99")
 	for _, name := range slices.Sorted(maps.Keys(r.Operations)) {
 		o := r.Operations[name]
-		line(name, o.Answers["2xx"], o.Answers["3xx"], o.Answers["4xx"], o.Answers["5xx"], o.Answers["none"], short(o.P50), short(o.P95), short(o.P99))
+		line(name, o.Responses["2xx"], o.Responses["3xx"], o.Responses["4xx"], o.Responses["5xx"], o.Responses["none"], short(o.P50), short(o.P95), short(o.P99))
 	}
 	part("Audit")
 	for _, name := range r.names {
@@ -234,7 +234,7 @@ func (r *report) String() string {
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }
 
-// short cuts a duration to what can be compared at a glance.
+// short rounds a duration for display.
 func short(d time.Duration) time.Duration {
 	if d > 10*time.Millisecond {
 		return d.Round(time.Millisecond)
@@ -242,7 +242,7 @@ func short(d time.Duration) time.Duration {
 	return d.Round(10 * time.Microsecond)
 }
 
-// serverSize asks the database server.
+// serverSize returns the size of the database from its server.
 func (s *soak) serverSize() (size int64) {
 	conn, err := pgx.Connect(s.t.Context(), s.direct)
 	if err != nil {

@@ -29,24 +29,24 @@ const (
 type soak struct {
 	t        *testing.T
 	engine   string
-	database string // its URL, as the nodes reach it
-	direct   string // the same, past the proxy
+	database string // URL that the nodes use
+	direct   string // the same without the proxy
 	proxy    *cutproxy.Proxy
-	file     string // of the database; "" on a server
+	file     string // path of the database; "" on a server
 	server   *postgrestest.Server
 	nodes    []*nodes.Node
 	front    *nodes.Front // nil for one node
 	base     string       // URL that clients use
 	tenants  []*tenant
 
-	weather weather
+	phases  phases
 	tally   *tally
 	ledger  *ledger
 	timing  *timing
 	growth  *growth
 	faults  map[string]int
-	deck    []faultKind  // what fails next
-	load    sync.RWMutex // held by whoever works, taken whole to let nobody work
+	deck    []faultKind  // upcoming faults
+	load    sync.RWMutex // held for reading by working clients, and for writing to pause them
 	stopped atomic.Int64 // when the load was to end, in nanoseconds since 1970; 0 before
 	working sync.WaitGroup
 	began   time.Time
@@ -63,8 +63,8 @@ func newSoak(t *testing.T, engine string, rng *rand.Rand) *soak {
 		t: t, engine: engine, rng: rng, tally: newTally(), ledger: newLedger(),
 		timing: newTiming(), growth: newGrowth(), faults: map[string]int{},
 	}
-	// Keys that are no good are answered 429 soon, and late, from an address that sends many:
-	// here each gets its verdict, and how long that takes is measured.
+	// By default, an address that sends many invalid keys soon gets late 429 responses.
+	// The soak disables this, because it measures the time of each rejection.
 	flags := []string{"--auth-failures", "0", "--metrics-addr", "127.0.0.1:0", "--log-sample", "0", "--database-timeout", "2s", "--database-connections", "8"}
 	n := 1
 	switch engine {
@@ -90,7 +90,7 @@ func newSoak(t *testing.T, engine string, rng *rand.Rand) *soak {
 	return s
 }
 
-// open opens the database past the service.
+// open opens the database directly.
 func (s *soak) open() *store.Store {
 	s.t.Helper()
 	st, err := store.Open(s.t.Context(), s.direct, store.Options{})
@@ -100,8 +100,8 @@ func (s *soak) open() *store.Store {
 	return st
 }
 
-// makeTenants makes the tenants of the load, one that is exported and one that takes
-// what is exported, which share a mark.
+// makeTenants creates the tenants of the load, and a tenant to export and one to import
+// into, which share a mark.
 func (s *soak) makeTenants() {
 	s.t.Helper()
 	st := s.open()
@@ -139,14 +139,13 @@ func (s *soak) newKey(st *store.Store, of atrium.TenantID, scopes atrium.Scopes)
 	return text, id
 }
 
-// giveUp reports whether clients stop sending again what fails: a minute after the end.
+// giveUp reports whether clients stop retrying: a minute after the end.
 func (s *soak) giveUp() bool {
 	at := s.stopped.Load()
 	return at != 0 && time.Since(time.Unix(0, at)) > time.Minute
 }
 
-// work lets a client work, with so much rest on average after each step, until the soak
-// stops.
+// work calls step repeatedly, with a random rest after each, until the soak stops.
 func (s *soak) work(c *client, rest time.Duration, step func()) {
 	s.working.Go(func() {
 		for s.stopped.Load() == 0 {
@@ -164,8 +163,8 @@ func (s *soak) stop() {
 	s.working.Wait()
 }
 
-// run works for so long. In the first part everything may fail; in the second one some
-// processes live on, so that their growth can be told.
+// run runs the load for a duration. In the first part everything may fail. In the second
+// part, some processes survive, so that their growth can be measured.
 func (s *soak) run(length time.Duration) {
 	s.began, s.ends = time.Now(), time.Now().Add(length)
 	s.startLoad()
@@ -190,7 +189,7 @@ func (s *soak) run(length time.Duration) {
 	s.stop()
 }
 
-// quietTime is how long a quiet phase lasts: longer in long runs.
+// quietTime is the length of a quiet phase, longer in long runs.
 func (s *soak) quietTime(length time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,14 +197,14 @@ func (s *soak) quietTime(length time.Duration) time.Duration {
 	return most/2 + time.Duration(s.rng.Int64N(int64(most)))
 }
 
-// quiet lets the load go on without a fault, and measures what is to be measured then.
+// quiet continues the load without a fault and takes the measurements for quiet phases.
 func (s *soak) quiet(length time.Duration) {
 	end := time.Now().Add(length)
 	s.timing.measure(s, end)
 	time.Sleep(time.Until(end))
 }
 
-// startLoad starts all clients. What must be there throughout is made first.
+// startLoad starts all clients. It first creates the resources that exist throughout.
 func (s *soak) startLoad() {
 	for i, of := range s.tenants[:tenantCount] {
 		site := s.newSite(of)

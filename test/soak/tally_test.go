@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// A tally counts answers and what is wrong with them.
+// A tally counts responses and their faults.
 type tally struct {
 	mu         sync.Mutex
-	operations map[string]*operation // guarded by mu, as all that follows
-	refused    int                   // requests that a fault explains: answered 503, or not at all
-	unexpected int                   // 5xx and requests without an answer that no fault explains
+	operations map[string]*operation // guarded by mu, as are the fields below
+	refused    int                   // requests that a fault explains: 503, or no response
+	unexpected int                   // 5xx and requests without a response that no fault explains
 	hangs      int
 	leaks      int
-	wrong      int // answers that are not what the interface says
+	wrong      int // responses that violate the interface
 	faults     []string
 }
 
-// An operation is what was asked for, and how it was answered.
+// An operation has the responses to an operation.
 type operation struct {
-	classes [6]int // by the first digit of the status; 0 without an answer
+	classes [6]int // by the first digit of the status; 0 without a response
 	quiet   latencies
 }
 
-// maxFaults is how many faults of a kind are kept with their words.
+// maxFaults is how many faults of a kind are kept as text.
 const maxFaults = 20
 
 func newTally() *tally { return &tally{operations: map[string]*operation{}} }
@@ -40,7 +40,8 @@ func (t *tally) fault(counter *int, format string, args ...any) {
 	}
 }
 
-// answered notes an answer; status is 0 without one. The latency counts in quiet phases.
+// answered records a response; status is 0 without one. The latency counts in quiet
+// phases.
 func (t *tally) answered(name string, status int, took time.Duration, quiet bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,7 +62,7 @@ func (t *tally) refusal() {
 	t.refused++
 }
 
-// latencies are counted by size, in steps of 5 %.
+// latencies is a histogram with buckets of 5 %.
 type latencies struct {
 	counts [400]int
 	n      int
@@ -75,7 +76,7 @@ func (l *latencies) add(d time.Duration) {
 	l.n++
 }
 
-// quantile returns the latency that so many of all do not exceed.
+// quantile returns the latency at a quantile.
 func (l *latencies) quantile(q float64) time.Duration {
 	left := int(math.Ceil(q * float64(l.n)))
 	for i, n := range l.counts {

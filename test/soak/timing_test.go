@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	pooledKeys   = 40              // that are used so rarely that no cache knows them
-	forgotten    = 6 * time.Second // a verdict on a key is remembered for 5 s
+	pooledKeys   = 40              // used so rarely that no cache has them
+	forgotten    = 6 * time.Second // key lookups are cached for 5 s
 	maxTimings   = 20_000
-	timingRounds = 60 // in a quiet phase at most
+	timingRounds = 60 // at most per quiet phase
 )
 
-// What is timed: verdicts on keys, which must not tell who asks why a key is refused,
-// and answers about identifiers, which must not tell what other tenants have.
+// The measured requests: rejected keys, which must not reveal the reason, and unknown
+// identifiers, which must not reveal other tenants' data.
 const (
 	validCached  = "valid key, cached"
 	validFresh   = "valid key, not cached"
@@ -32,10 +32,10 @@ const (
 	absentThing  = "absent identifier"
 )
 
-// pairs are what should look alike.
+// pairs are requests whose timing must not be distinguishable.
 var pairs = [][2]string{{unknownID, wrongSecret}, {foreignThing, absentThing}, {validFresh, wrongSecret}}
 
-// A timing has the times that answers took, in seconds.
+// A timing has response times in seconds.
 type timing struct {
 	pool  []pooledKey
 	taken map[string][]float64
@@ -48,7 +48,7 @@ type pooledKey struct {
 
 func newTiming() *timing { return &timing{taken: map[string][]float64{}} }
 
-// measure times requests to the first node in a random order, until an instant at most.
+// measure times requests to the first node in random order, until end at the latest.
 func (t *timing) measure(s *soak, end time.Time) {
 	client := &http.Client{Transport: &http.Transport{}, Timeout: time.Second}
 	defer client.CloseIdleConnections()
@@ -108,7 +108,7 @@ func (s *soak) timed(client *http.Client, kind, key, id string, want int) {
 	_, _ = io.Copy(io.Discard, res.Body)
 	_ = res.Body.Close()
 	took := time.Since(began)
-	s.tally.answered("verdicts, timed", res.StatusCode, took, true)
+	s.tally.answered("key lookups, timed", res.StatusCode, took, true)
 	switch {
 	case res.StatusCode >= 500:
 		s.tally.fault(&s.tally.unexpected, "%s in a quiet phase: %s", kind, res.Status)
@@ -119,7 +119,7 @@ func (s *soak) timed(client *http.Client, kind, key, id string, want int) {
 	}
 }
 
-// A spread is the middle half of some times.
+// A spread has the quartiles of some times.
 type spread struct {
 	N                    int           `json:"n"`
 	Lower, Median, Upper time.Duration // quartiles
@@ -137,8 +137,8 @@ func spreadOf(times []float64) (s spread) {
 }
 
 // mannWhitney returns how often one of a takes longer than one of b, 0.5 if they are
-// alike, and how many standard deviations that is away from chance (Mann and Whitney
-// 1947, in the normal approximation, which suits some twenty of each or more).
+// alike, and how many standard deviations that is from chance (Mann and Whitney 1947, in
+// the normal approximation, which needs about twenty samples of each).
 func mannWhitney(a, b []float64) (share, z float64) {
 	type ranked struct {
 		value float64
@@ -160,7 +160,7 @@ func mannWhitney(a, b []float64) (share, z float64) {
 		}
 		for _, r := range all[i:j] {
 			if r.ofA {
-				sum += float64(i+j+1) / 2 // those that are equal share their ranks
+				sum += float64(i+j+1) / 2 // ties share their ranks
 			}
 		}
 		i = j
@@ -173,10 +173,10 @@ func mannWhitney(a, b []float64) (share, z float64) {
 	return u / (n * m), (u - n*m/2) / math.Sqrt(n*m*(n+m+1)/12)
 }
 
-// A likeness says how two kinds of answers differ in time.
+// A likeness compares the times of two kinds of responses.
 type likeness struct {
 	Of    string  `json:"of"`
-	Share float64 `json:"share"` // of pairs in which the first took longer
+	Share float64 `json:"share"` // fraction of pairs in which the first took longer
 	Z     float64 `json:"z"`
 }
 

@@ -1,5 +1,4 @@
-// Package apptest starts the service for tests: the real one, as serve does, on a
-// free port.
+// Package apptest starts the service for tests, as serve does, on a free port.
 package apptest
 
 import (
@@ -17,8 +16,8 @@ import (
 	"atrium/internal/store"
 )
 
-// Start serves the store until the test ends and returns the address. The service
-// is ready. Every setting has its default but those that change sets.
+// Start serves the store until the test ends, waits until the service is ready, and
+// returns its address. change changes the default settings.
 func Start(t testing.TB, s *store.Store, change ...func(*app.Config)) (addr string) {
 	t.Helper()
 	c := app.Config{Settings: config.Default(), Store: s}
@@ -52,7 +51,7 @@ func Start(t testing.TB, s *store.Store, change ...func(*app.Config)) (addr stri
 
 func ready(t testing.TB, base string) bool {
 	t.Helper()
-	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // whoever answers at this port
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // any certificate
 	client := http.Client{Transport: transport, Timeout: 30 * time.Second}
 	response, err := client.Get(base + "/readyz")
 	if err != nil {
@@ -62,8 +61,8 @@ func ready(t testing.TB, base string) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// Key makes a key for a tenant, or an operator's for atrium.OperatorChain, with the
-// scopes of the external API unless it is given others, and returns its text.
+// Key creates a key for a tenant, or an operator key for atrium.OperatorChain, and returns
+// its secret. Without scopes, it has those of the external API.
 func Key(t testing.TB, s *store.Store, tenant atrium.TenantID, scopes ...atrium.Scope) (text string, id atrium.KeyID) {
 	t.Helper()
 	if len(scopes) == 0 {

@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// A Pair is a certificate for this machine that signs itself, with its key.
+// A Pair is a self-signed certificate for this machine, with its key.
 type Pair struct {
 	Chain, Key []byte // PEM
 	Serial     *big.Int
 	Trust      *x509.CertPool // has the certificate
 }
 
-// NewPair makes a pair that lasts from an hour ago to an instant.
+// NewPair creates a pair that is valid from an hour ago until an instant.
 func NewPair(t testing.TB, until time.Time) Pair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -56,8 +56,8 @@ func NewPair(t testing.TB, until time.Time) Pair {
 	return p
 }
 
-// Write puts the pair into a folder, in the place of one that is there, and returns the
-// names of its files.
+// Write writes the pair into a directory, replaces an existing one, and returns the names
+// of its files.
 func (p Pair) Write(t testing.TB, dir string) (chainFile, keyFile string) {
 	t.Helper()
 	chainFile, keyFile = filepath.Join(dir, "chain.pem"), filepath.Join(dir, "key.pem")

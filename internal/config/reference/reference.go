@@ -82,8 +82,8 @@ Sizes are bytes, or whole KiB, MiB or GiB, such as ` + "`64KiB`" + `. Durations 
 
 type field struct{ name, text string }
 
-// comments returns the fields of Config in the source file, with what their
-// comments say. Every field must have one.
+// comments returns the fields of Config in the source file with their comments. Every
+// field must have one.
 func comments(source string) (fields []field, err error) {
 	file, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ParseComments)
 	if err != nil {

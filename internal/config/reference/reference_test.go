@@ -8,7 +8,7 @@ import (
 	"atrium/internal/config/reference"
 )
 
-func TestTheReferenceSaysWhatTheCommentsSay(t *testing.T) {
+func TestReferenceIsUpToDate(t *testing.T) {
 	for path, made := range map[string]func(string) ([]byte, error){
 		"../usage.go":                    reference.Usage,
 		"../../../docs/configuration.md": reference.Page,

@@ -215,6 +215,10 @@ type Tx interface {
 	// fails.
 	PipelineExec(b *Batch, rows []Args) error
 
+	// LockWait limits how long each later statement waits for locks that other transactions hold: it
+	// then fails with an error of class Locked. An engine with a single writer ignores it.
+	LockWait(limit time.Duration)
+
 	// Changes declares cache tags whose versions the transaction changes. It may be called several
 	// times. If it is never called, all versions change.
 	Changes(tags ...string)
@@ -249,6 +253,7 @@ const (
 	Unavailable              // storage is unreachable, full or busy; the transaction was rolled back
 	Uncertain                // the commit was sent and its result is unknown
 	Corrupt                  // the database is corrupt
+	Locked                   // another transaction held a lock for longer than Tx.LockWait
 )
 
 // An Error is a database error with its class.

@@ -1,6 +1,6 @@
-// Package migrations holds the schema of each engine as numbered steps. They
-// only go forward, and each leaves a database that the binary before it can
-// still use, so that nodes can be replaced one by one.
+// Package migrations holds the schema of each engine as numbered steps. There are no down
+// migrations. After each step the previous binary can still use the database, so that nodes can
+// be upgraded one by one.
 package migrations
 
 import (
@@ -21,7 +21,7 @@ type Migration struct {
 	SQL    string
 }
 
-// For returns the migrations of the named engine, in their order.
+// For returns the migrations of the named engine in the order of their numbers.
 func For(engine string) ([]Migration, error) {
 	entries, err := fs.ReadDir(files, engine)
 	if err != nil {

@@ -14,26 +14,26 @@ import (
 )
 
 var accountChanges = []guarantee{
-	{"an account is made as it was said, once", accountMade},
-	{"a domain that an account has or had is taken", domainTaken},
-	{"an account is what it was changed to", accountChanged},
-	{"a domain that was given up leads to the account that had it", formerDomainLeads},
-	{"an account takes back a domain that it had", formerDomainTakenBack},
-	{"the unattributed account is not changed", unattributedNotChanged},
-	{"a change of an account that is made is answered, though nothing can be read any more", changeAnswered},
-	{"entries and changes of a domain at once lose nothing", domainsAndEntriesTogether},
-	{"accounts that take one domain at once are one that has it", oneTakesDomain},
+	{"CreateAccount stores the given domain and name and is idempotent", accountMade},
+	{"a current or former domain of an account is taken", domainTaken},
+	{"UpdateAccount sets the domain and the name", accountChanged},
+	{"a former domain of an account still finds the account", formerDomainLeads},
+	{"an account can take back a former domain", formerDomainTakenBack},
+	{"the unattributed account cannot be changed", unattributedNotChanged},
+	{"a committed change of an account is returned even if later reads fail", changeAnswered},
+	{"concurrent entries and domain changes lose nothing", domainsAndEntriesTogether},
+	{"of concurrent accounts that take the same domain, one gets it", oneTakesDomain},
 }
 
 func accountMade(t *testing.T, e *env) {
 	results := make([]atrium.AccountDetail, 2*writers)
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		var err error
 		if results[i], _, err = e.CreateAccount(t.Context(), e.keyed("once", "a"), "a.example", "A"); err != nil {
 			t.Error(err)
 		}
 	})
-	want := atrium.Account{ID: results[0].ID, TenantID: e.tenant, Domain: "a.example", Name: "A", CreatedAt: e.clock.shows(), UpdatedAt: e.clock.shows()}
+	want := atrium.Account{ID: results[0].ID, TenantID: e.tenant, Domain: "a.example", Name: "A", CreatedAt: e.clock.instant(), UpdatedAt: e.clock.instant()}
 	for _, d := range results {
 		if d.Account != want {
 			t.Errorf("made %+v, want %+v", d.Account, want)
@@ -42,13 +42,13 @@ func accountMade(t *testing.T, e *env) {
 	if r := e.record(t, byName("a")); r.AccountID != want.ID {
 		t.Errorf("its name led to %s", r.AccountID)
 	}
-	if acts := e.actsOf(t, string(want.ID)); !slices.Equal(acts, []string{`account.create {"after":{"domain":"a.example","name":"A"}}`}) {
+	if acts := e.auditLines(t, string(want.ID)); !slices.Equal(acts, []string{`account.create {"after":{"domain":"a.example","name":"A"}}`}) {
 		t.Errorf("recorded %q", acts)
 	}
 	e.wantSoundGroups(t)
 }
 
-// A writeOnly is a DB that fails whatever is read outside of what is written.
+// A writeOnly is a DB whose read transactions fail.
 type writeOnly struct{ engine.DB }
 
 func (writeOnly) Read(context.Context, func(engine.Tx) error) error {
@@ -56,7 +56,7 @@ func (writeOnly) Read(context.Context, func(engine.Tx) error) error {
 }
 
 func changeAnswered(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	broken := *e
 	broken.Store = store.New(writeOnly{e.db}, e.clock.now)
 	for _, change := range []func() (atrium.AccountDetail, error){
@@ -65,13 +65,13 @@ func changeAnswered(t *testing.T, e *env) {
 			return d, err
 		},
 		func() (atrium.AccountDetail, error) {
-			return broken.UpdateAccount(t.Context(), e.change(), a.ID, atrium.AccountUpdate{Domain: "a2.example"}, agree)
+			return broken.UpdateAccount(t.Context(), e.change(), a.ID, atrium.AccountUpdate{Domain: "a2.example"}, accept)
 		},
 		func() (atrium.AccountDetail, error) {
-			return broken.MergeAccounts(t.Context(), e.change(), a.ID, b.ID, agree)
+			return broken.MergeAccounts(t.Context(), e.change(), a.ID, b.ID, accept)
 		},
 		func() (atrium.AccountDetail, error) {
-			return broken.SplitAccount(t.Context(), e.change(), b.ID, a.ID, agree)
+			return broken.SplitAccount(t.Context(), e.change(), b.ID, a.ID, accept)
 		},
 	} {
 		d, err := change()
@@ -79,7 +79,7 @@ func changeAnswered(t *testing.T, e *env) {
 			t.Fatal(err)
 		}
 		if now := e.detail(t, d.ID); !reflect.DeepEqual(d, now) {
-			t.Errorf("it was answered with %+v and is %+v", d, now)
+			t.Errorf("the response is %+v and the account is %+v", d, now)
 		}
 	}
 	_, _, err := broken.CreateAccount(t.Context(), e.keyed("once", "n"), "n.example", "N")
@@ -87,9 +87,9 @@ func changeAnswered(t *testing.T, e *env) {
 }
 
 func domainTaken(t *testing.T, e *env) {
-	a, b, c := e.three(t)
-	e.merged(t, a.ID, b.ID)
-	e.takeDomain(t, c.ID, "d.example")
+	a, b, c := e.threeAccounts(t)
+	e.merge(t, a.ID, b.ID)
+	e.changeDomain(t, c.ID, "d.example")
 	other := e.as(e.newTenant(t))
 	for _, domain := range []string{"a.example", "b.example", "c.example", "d.example"} {
 		if _, _, err := e.CreateAccount(t.Context(), e.change(), domain, ""); atrium.CodeOf(err) != atrium.CodeConflict {
@@ -103,52 +103,52 @@ func domainTaken(t *testing.T, e *env) {
 		t.Errorf("make the unattributed account: %v", err)
 	}
 	for _, domain := range []string{"a.example", "b.example", atrium.UnattributedDomain} {
-		if _, err := e.UpdateAccount(t.Context(), e.change(), c.ID, atrium.AccountUpdate{Domain: domain}, agree); atrium.CodeOf(err) != atrium.CodeConflict {
+		if _, err := e.UpdateAccount(t.Context(), e.change(), c.ID, atrium.AccountUpdate{Domain: domain}, accept); atrium.CodeOf(err) != atrium.CodeConflict {
 			t.Errorf("take %s: %v", domain, err)
 		}
 	}
 }
 
 func accountChanged(t *testing.T, e *env) {
-	a, _, _ := e.three(t)
+	a, _, _ := e.threeAccounts(t)
 	before := e.detail(t, a.ID)
 	update := func(u atrium.AccountUpdate) atrium.AccountDetail {
 		t.Helper()
 		e.clock.step(1e9)
-		d, err := e.UpdateAccount(t.Context(), e.change(), a.ID, u, agree)
+		d, err := e.UpdateAccount(t.Context(), e.change(), a.ID, u, accept)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return d
 	}
 	if d := update(atrium.AccountUpdate{Name: pointer("A"), Domain: "a.example"}); d.UpdatedAt != before.UpdatedAt {
-		t.Errorf("what it had made it %+v", d)
+		t.Errorf("its own domain and name changed it to %+v", d)
 	}
-	if d := update(atrium.AccountUpdate{Name: pointer("New")}); d.Name != "New" || d.Domain != "a.example" || d.UpdatedAt != e.clock.shows() {
-		t.Errorf("a name made it %+v", d)
+	if d := update(atrium.AccountUpdate{Name: pointer("New")}); d.Name != "New" || d.Domain != "a.example" || d.UpdatedAt != e.clock.instant() {
+		t.Errorf("a name changed it to %+v", d)
 	}
-	if d := update(atrium.AccountUpdate{Name: pointer(""), Domain: "z.example"}); d.Name != "" || d.Domain != "z.example" || d.UpdatedAt != e.clock.shows() {
-		t.Errorf("a domain and no name made it %+v", d)
+	if d := update(atrium.AccountUpdate{Name: pointer(""), Domain: "z.example"}); d.Name != "" || d.Domain != "z.example" || d.UpdatedAt != e.clock.instant() {
+		t.Errorf("a domain without a name changed it to %+v", d)
 	}
 	if r := e.record(t, byName("New")); r.AccountID == a.ID {
-		t.Error("it is found by a name that it had")
+		t.Error("it is found by its former name")
 	}
 	e.wantSoundGroups(t)
 	unknown := []atrium.AccountID{atrium.NewID[atrium.AccountID](), e.as(e.newTenant(t)).record(t, byDomain("a.example")).AccountID}
 	for _, id := range unknown {
-		if _, err := e.UpdateAccount(t.Context(), e.change(), id, atrium.AccountUpdate{Domain: "y.example"}, agree); atrium.CodeOf(err) != atrium.CodeNotFound {
-			t.Errorf("what does not exist: %v", err)
+		if _, err := e.UpdateAccount(t.Context(), e.change(), id, atrium.AccountUpdate{Domain: "y.example"}, accept); atrium.CodeOf(err) != atrium.CodeNotFound {
+			t.Errorf("change an unknown account: %v", err)
 		}
 		if _, err := e.AccountDetail(t.Context(), e.tenant, id); atrium.CodeOf(err) != atrium.CodeNotFound {
-			t.Errorf("what does not exist is shown: %v", err)
+			t.Errorf("read an unknown account: %v", err)
 		}
 	}
 }
 
 func formerDomainLeads(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
-	e.takeDomain(t, a.ID, "a2.example")
-	d := e.takeDomain(t, a.ID, "a3.example")
+	a, b, _ := e.threeAccounts(t)
+	e.changeDomain(t, a.ID, "a2.example")
+	d := e.changeDomain(t, a.ID, "a3.example")
 	if d.Domain != "a3.example" || len(d.Merged) != 2 {
 		t.Fatalf("the account is %+v", d)
 	}
@@ -160,7 +160,7 @@ func formerDomainLeads(t *testing.T, e *env) {
 	if r := e.record(t, atrium.Claim{Domain: "a.example", Name: "Other"}); r.AccountID != a.ID || e.account(t, a.ID).Name != "A" {
 		t.Errorf("a name with a former domain led to %s", r.AccountID)
 	}
-	e.merged(t, a.ID, b.ID)
+	e.merge(t, a.ID, b.ID)
 	if r := e.record(t, byDomain("a2.example")); r.AccountID != b.ID {
 		t.Errorf("after a merge the former domain led to %s, want %s", r.AccountID, b.ID)
 	}
@@ -168,15 +168,15 @@ func formerDomainLeads(t *testing.T, e *env) {
 }
 
 func formerDomainTakenBack(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
-	e.takeDomain(t, a.ID, "a2.example")
+	a, b, _ := e.threeAccounts(t)
+	e.changeDomain(t, a.ID, "a2.example")
 	e.record(t, byDomain("a.example"))
-	d := e.takeDomain(t, a.ID, "a.example")
+	d := e.changeDomain(t, a.ID, "a.example")
 	if d.Domain != "a.example" || len(d.Merged) != 1 || d.Merged[0].Domain != "a2.example" {
 		t.Errorf("the account is %+v", d)
 	}
-	e.merged(t, b.ID, a.ID)
-	d = e.takeDomain(t, b.ID, "b.example") // of what was merged into it
+	e.merge(t, b.ID, a.ID)
+	d = e.changeDomain(t, b.ID, "b.example") // of a merged account
 	if d.ID != a.ID || d.Domain != "b.example" {
 		t.Errorf("the account is %+v", d)
 	}
@@ -191,7 +191,7 @@ func formerDomainTakenBack(t *testing.T, e *env) {
 func unattributedNotChanged(t *testing.T, e *env) {
 	id := e.record(t, atrium.Claim{}).AccountID
 	for _, u := range []atrium.AccountUpdate{{Name: pointer("N")}, {Domain: "n.example"}} {
-		if _, err := e.UpdateAccount(t.Context(), e.change(), id, u, agree); atrium.CodeOf(err) != atrium.CodeConflict {
+		if _, err := e.UpdateAccount(t.Context(), e.change(), id, u, accept); atrium.CodeOf(err) != atrium.CodeConflict {
 			t.Errorf("change it to %+v: %v", u, err)
 		}
 	}
@@ -200,10 +200,10 @@ func unattributedNotChanged(t *testing.T, e *env) {
 	}
 }
 
-// domainsAndEntriesTogether gives an account two domains in turn while entries come
-// for both. Those for the first must always find it: it has or had that domain. And
-// nobody waits for one that waits for him, though the account changes its place in
-// the order in which accounts are locked.
+// domainsAndEntriesTogether switches the domain of an account between two while entries for both
+// are appended. Entries for the first domain must always find the account, because it has or had
+// this domain. No transactions may deadlock, although the position of the account in the lock
+// order changes.
 func domainsAndEntriesTogether(t *testing.T, e *env) {
 	for range 3 {
 		var deadlocks atomic.Int64
@@ -211,7 +211,7 @@ func domainsAndEntriesTogether(t *testing.T, e *env) {
 		e := two[0]
 		two[1] = e.node()
 		for _, e := range two {
-			e.Store = store.New(waiting{e.db, &deadlocks}, e.clock.now)
+			e.Store = store.New(deadlockCounter{e.db, &deadlocks}, e.clock.now)
 		}
 		a := e.record(t, byDomain("old.example")).AccountID
 		total := 1
@@ -220,21 +220,21 @@ func domainsAndEntriesTogether(t *testing.T, e *env) {
 			for n := range 5 {
 				if i == 0 {
 					domain := []string{"new.example", "old.example"}[n%2]
-					_, err := e.UpdateAccount(t.Context(), e.change(), a, atrium.AccountUpdate{Domain: domain}, agree)
-					if err != nil && atrium.CodeOf(err) != atrium.CodeConflict { // an entry had made an account with the new one
+					_, err := e.UpdateAccount(t.Context(), e.change(), a, atrium.AccountUpdate{Domain: domain}, accept)
+					if err != nil && atrium.CodeOf(err) != atrium.CodeConflict { // an entry made an account with the new domain
 						t.Errorf("change the domain: %v", err)
 					}
 					continue
 				}
 				e.clock.step(1e9)
-				rs := recorded(t, e.append(t, e.draft(t, byDomain("old.example")), e.draft(t, byDomain("new.example"))))
+				rs := receipts(t, e.append(t, e.draft(t, byDomain("old.example")), e.draft(t, byDomain("new.example"))))
 				if rs[0].AccountID != a {
-					t.Errorf("the old domain led to %s, want %s", rs[0].AccountID, a)
+					t.Errorf("the former domain led to %s, want %s", rs[0].AccountID, a)
 				}
 			}
 		})
 		if n := deadlocks.Load(); n > 0 {
-			t.Errorf("%d transactions waited for one that waited for them", n)
+			t.Errorf("%d transactions were in a deadlock", n)
 		}
 		total += (2*writers - 1) * 5 * 2
 		if n := len(e.entries(t)); n != total {
@@ -252,10 +252,10 @@ func oneTakesDomain(t *testing.T, e *env) {
 		for i := range got {
 			ids = append(ids, e.record(t, byDomain(fmt.Sprintf("%d-%d.example", n, i))).AccountID)
 		}
-		e.both(func(e *env, i int) {
+		e.onTwoNodes(func(e *env, i int) {
 			var err error
 			if i%4 < 2 {
-				_, err = e.UpdateAccount(t.Context(), e.change(), ids[i], atrium.AccountUpdate{Domain: domain}, agree)
+				_, err = e.UpdateAccount(t.Context(), e.change(), ids[i], atrium.AccountUpdate{Domain: domain}, accept)
 			} else {
 				_, _, err = e.CreateAccount(t.Context(), e.change(), domain, "")
 			}
@@ -264,7 +264,7 @@ func oneTakesDomain(t *testing.T, e *env) {
 			}
 		})
 		if slices.Index(got, true) < 0 || slices.Contains(got[slices.Index(got, true)+1:], true) {
-			t.Errorf("who got the domain: %v", got)
+			t.Errorf("the domain went to %v", got)
 		}
 	}
 	e.wantSoundGroups(t)

@@ -19,15 +19,15 @@ import (
 )
 
 var accountLists = []guarantee{
-	{"accounts are listed in each order, each once, however many a page has", accountsInOrder},
-	{"a list has the accounts that all of its filters let pass, as a plain search of all of them does", accountsLikeModel},
-	{"an account that was merged is found by its own words, and shown as its survivor, once", mergedAccountFound},
-	{"a page reads so many rows at most, and the list goes on behind it", accountsPageBounded},
-	{"accounts that are there throughout are met once while others come and some are active", accountsWhileWriting},
+	{"every order of the account list returns each account once, at any page size", accountsInOrder},
+	{"account filters return the same accounts as a full scan", accountsLikeModel},
+	{"a merged account is found by its own words and listed once, as its survivor", mergedAccountFound},
+	{"a page of the account list reads a bounded number of rows and continues after them", accountsPageBounded},
+	{"accounts that exist throughout are listed once while others are created or active", accountsWhileWriting},
 }
 
-// sawAccounts returns the accounts of all pages of a list, and how many pages it had.
-func (e *env) sawAccounts(t tb, f atrium.AccountFilter, order atrium.AccountOrder, limit int) (all []atrium.Account, pages int) {
+// allAccounts returns the accounts of all pages of a list, and how many pages it had.
+func (e *env) allAccounts(t tb, f atrium.AccountFilter, order atrium.AccountOrder, limit int) (all []atrium.Account, pages int) {
 	t.Helper()
 	for after := (*atrium.Position)(nil); ; pages++ {
 		found, next, err := e.Accounts(t.Context(), e.tenant, f, order, after, limit)
@@ -41,7 +41,7 @@ func (e *env) sawAccounts(t tb, f atrium.AccountFilter, order atrium.AccountOrde
 			return all, pages + 1
 		}
 		if after = next; pages > 10_000 {
-			t.Fatalf("the list has no end")
+			t.Fatalf("the list does not end")
 		}
 	}
 }
@@ -58,14 +58,14 @@ func accountsInOrder(t *testing.T, e *env) {
 	names := []string{"Bolt", "", "acme", "ACME", "Ärger", ""}
 	var made []atrium.Account
 	for i, name := range names {
-		if i%2 == 0 { // pairs are made at one instant
+		if i%2 == 0 { // two accounts for each instant
 			e.clock.step(time.Second)
 		}
 		a := e.newAccount(fmt.Sprintf("%c.example", 'f'-i), name)
 		e.put(t, a)
 		made = append(made, *a)
 	}
-	for _, i := range []int{3, 0, 1} { // not in the order in which they were made
+	for _, i := range []int{3, 0, 1} { // not in the order of their creation
 		e.clock.step(time.Minute)
 		e.record(t, byID(made[i].ID))
 	}
@@ -75,7 +75,7 @@ func accountsInOrder(t *testing.T, e *env) {
 		atrium.AccountsName:     "d c f b a e",
 	} {
 		for limit := 1; limit <= 7; limit++ {
-			all, _ := e.sawAccounts(t, atrium.AccountFilter{}, order, limit)
+			all, _ := e.allAccounts(t, atrium.AccountFilter{}, order, limit)
 			if got := strings.ReplaceAll(strings.Join(domainsOf(all), " "), ".example", ""); got != want {
 				t.Errorf("%s, %d a page: %s, want %s", order, limit, got, want)
 			}
@@ -88,23 +88,23 @@ func accountsInOrder(t *testing.T, e *env) {
 	}
 }
 
-// A listed account of the model, with those that were merged into it.
+// A listed is an account of the model with the accounts that were merged into it.
 type listed struct {
 	atrium.Account
-	group  []atrium.Account // with itself
+	group  []atrium.Account // including itself
 	minute int64
 }
 
-// has reports whether a filter lets the account pass.
-func (a *listed) has(f atrium.AccountFilter) bool {
+// matches reports whether the account matches a filter.
+func (a *listed) matches(f atrium.AccountFilter) bool {
 	return (f.Domain == "" || slices.ContainsFunc(a.group, func(m atrium.Account) bool { return m.Domain == f.Domain })) &&
 		strings.HasPrefix(strings.ToLower(a.Name), strings.ToLower(f.NamePrefix)) &&
 		(f.ActiveSince == nil || a.LatestActivityAt != nil && *a.LatestActivityAt >= *f.ActiveSince) &&
 		(len(f.Words) == 0 || slices.ContainsFunc(a.group, func(m atrium.Account) bool { return hasWords(f.Words, m.Domain, m.Name) }))
 }
 
-// hasWords reports whether each of the words begins a word of the texts, or what
-// stands between white space there.
+// hasWords reports whether each of the words is a prefix of a word of the texts, or of a part
+// between white space.
 func hasWords(words []string, texts ...string) bool {
 	var all []string
 	for _, text := range texts {
@@ -152,7 +152,7 @@ func accountsLikeModel(t *testing.T, e *env) {
 			f.NamePrefix = rapid.SampledFrom([]string{"", "", "a", "AC", "Acme ", "x"}).Draw(t, "prefix")
 			f.Words = canonical.Sought(rapid.SampledFrom([]string{"", "", "a", "acme", "ac CORP", "exam", "d1", "d1.ex corp", "nobody"}).Draw(t, "query"))
 			if rapid.IntRange(0, 3).Draw(t, "by activity") == 0 {
-				since := e.clock.shows() - atrium.Time(rapid.IntRange(-1, 8).Draw(t, "half minutes"))*30_000_000
+				since := e.clock.instant() - atrium.Time(rapid.IntRange(-1, 8).Draw(t, "half minutes"))*30_000_000
 				f.ActiveSince = &since
 			}
 			orders := []atrium.AccountOrder{atrium.AccountsNewest, atrium.AccountsActivity, atrium.AccountsName}
@@ -163,11 +163,11 @@ func accountsLikeModel(t *testing.T, e *env) {
 			var want []string
 			slices.SortFunc(model, func(a, b *listed) int { return a.compare(b, order) })
 			for _, a := range model {
-				if a.has(f) {
+				if a.matches(f) {
 					want = append(want, a.Domain)
 				}
 			}
-			all, _ := e.sawAccounts(t, f, order, rapid.IntRange(1, 5).Draw(t, "limit"))
+			all, _ := e.allAccounts(t, f, order, rapid.IntRange(1, 5).Draw(t, "limit"))
 			got := domainsOf(all)
 			if order == atrium.AccountsWord {
 				slices.Sort(got)
@@ -180,7 +180,7 @@ func accountsLikeModel(t *testing.T, e *env) {
 	})
 }
 
-// drawAccounts makes accounts, some of them active, and merges some.
+// drawAccounts creates accounts, some of them with activity, and merges some.
 func (e *env) drawAccounts(t *rapid.T) (model []*listed) {
 	for i := range rapid.IntRange(0, 8).Draw(t, "accounts") {
 		e.clock.step(time.Duration(rapid.IntRange(0, 3).Draw(t, "half minutes later")) * 30 * time.Second)
@@ -190,12 +190,12 @@ func (e *env) drawAccounts(t *rapid.T) (model []*listed) {
 		a := &listed{Account: *made, minute: noActivity}
 		if rapid.Bool().Draw(t, "active") {
 			e.record(t, byID(made.ID))
-			a.LatestActivityAt, a.minute = pointer(e.clock.shows()), int64(e.clock.shows())/60_000_000
+			a.LatestActivityAt, a.minute = pointer(e.clock.instant()), int64(e.clock.instant())/60_000_000
 		}
 		a.group = []atrium.Account{a.Account}
 		if len(model) > 0 && rapid.IntRange(0, 3).Draw(t, "merge") == 0 {
 			survivor := rapid.SampledFrom(model).Draw(t, "survivor")
-			e.merged(t, made.ID, survivor.ID)
+			e.merge(t, made.ID, survivor.ID)
 			survivor.group = append(survivor.group, a.Account)
 			survivor.Name = cmp.Or(survivor.Name, a.Name)
 			survivor.group[0].Name = survivor.Name
@@ -212,19 +212,19 @@ func (e *env) drawAccounts(t *rapid.T) (model []*listed) {
 func mergedAccountFound(t *testing.T, e *env) {
 	survivor := e.record(t, atrium.Claim{Domain: "bolt.example", Name: "Bolt Works"}).AccountID
 	for i := range 3 {
-		e.merged(t, e.record(t, atrium.Claim{Domain: fmt.Sprintf("old%d.example", i), Name: "Bolt Old"}).AccountID, survivor)
+		e.merge(t, e.record(t, atrium.Claim{Domain: fmt.Sprintf("old%d.example", i), Name: "Bolt Old"}).AccountID, survivor)
 	}
 	for query, want := range map[string]int{"bolt": 1, "old": 1, "old1": 1, "old1.example": 1, "works": 1, "old works": 0, "example": 1} {
-		all, _ := e.sawAccounts(t, atrium.AccountFilter{Words: canonical.Sought(query)}, atrium.AccountsWord, 1)
+		all, _ := e.allAccounts(t, atrium.AccountFilter{Words: canonical.Sought(query)}, atrium.AccountsWord, 1)
 		if len(all) != want || want == 1 && all[0].ID != survivor {
 			t.Errorf("%q finds %v, want the survivor %d times", query, all, want)
 		}
 	}
-	all, _ := e.sawAccounts(t, atrium.AccountFilter{Domain: "old2.example"}, atrium.AccountsNewest, 1)
+	all, _ := e.allAccounts(t, atrium.AccountFilter{Domain: "old2.example"}, atrium.AccountsNewest, 1)
 	if len(all) != 1 || all[0].ID != survivor {
 		t.Errorf("an old domain leads to %v", all)
 	}
-	if all, _ := e.sawAccounts(t, atrium.AccountFilter{NamePrefix: "bolt o"}, atrium.AccountsName, 1); len(all) != 0 {
+	if all, _ := e.allAccounts(t, atrium.AccountFilter{NamePrefix: "bolt o"}, atrium.AccountsName, 1); len(all) != 0 {
 		t.Errorf("a name that is not shown leads to %v", all)
 	}
 }
@@ -242,21 +242,21 @@ func accountsPageBounded(t *testing.T, e *env) {
 	}
 	e.put(t, records...)
 	f := atrium.AccountFilter{Words: []string{"rare"}}
-	all, pages := e.sawAccounts(t, f, atrium.AccountsNewest, 5)
+	all, pages := e.allAccounts(t, f, atrium.AccountsNewest, 5)
 	if len(all) != 1 || all[0].ID != first.ID || pages < 2 || pages > 4 {
 		t.Errorf("%d accounts on %d pages, want one on a few", len(all), pages)
 	}
-	if all, pages := e.sawAccounts(t, f, atrium.AccountsWord, 5); len(all) != 1 || pages != 1 {
+	if all, pages := e.allAccounts(t, f, atrium.AccountsWord, 5); len(all) != 1 || pages != 1 {
 		t.Errorf("%d accounts on %d pages, want one on one", len(all), pages)
 	}
-	all, _ = e.sawAccounts(t, atrium.AccountFilter{Words: []string{"example", "common"}}, atrium.AccountsWord, 100)
+	all, _ = e.allAccounts(t, atrium.AccountFilter{Words: []string{"example", "common"}}, atrium.AccountsWord, 100)
 	seen := map[atrium.AccountID]int{}
 	for _, a := range all {
 		seen[a.ID]++
 	}
 	for _, id := range accounts {
 		if seen[id] != 1 {
-			t.Fatalf("an account was met %d times", seen[id])
+			t.Fatalf("an account was listed %d times", seen[id])
 		}
 	}
 }
@@ -281,20 +281,20 @@ func accountsWhileWriting(t *testing.T, e *env) {
 		}
 	}()
 	for _, order := range []atrium.AccountOrder{atrium.AccountsNewest, atrium.AccountsActivity, atrium.AccountsName, atrium.AccountsWord} {
-		all, _ := e.sawAccounts(t, atrium.AccountFilter{Words: []string{"acme"}}, order, 7)
+		all, _ := e.allAccounts(t, atrium.AccountFilter{Words: []string{"acme"}}, order, 7)
 		met := map[string]int{}
 		for _, a := range all {
 			met[a.Domain]++
 		}
 		for domain := range still {
 			if met[domain] != 1 {
-				t.Errorf("by %s, an account that was there throughout was met %d times", order, met[domain])
+				t.Errorf("by %s, an account that was there throughout was listed %d times", order, met[domain])
 			}
 		}
 	}
 	stop.Store(true)
 	<-ended
-	// One that becomes active goes to the front: it is met once at most.
+	// An account that becomes active moves to the front: it is listed at most once.
 	seen := map[atrium.AccountID]int{}
 	for after, more := (*atrium.Position)(nil), true; more; more = after != nil {
 		page, next, err := e.Accounts(t.Context(), e.tenant, atrium.AccountFilter{}, atrium.AccountsActivity, after, 5)
@@ -313,12 +313,12 @@ func accountsWhileWriting(t *testing.T, e *env) {
 	}
 	for id, times := range seen {
 		if times > 1 {
-			t.Errorf("%s was met %d times", id, times)
+			t.Errorf("%s was listed %d times", id, times)
 		}
 	}
 }
 
-// hashed returns a text as the columns *_hash have it.
+// hashed returns the hash of a text in the columns *_hash.
 func hashed(text string) []byte {
 	sum := sha256.Sum256([]byte(text))
 	return sum[:16]

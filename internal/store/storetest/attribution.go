@@ -10,20 +10,20 @@ import (
 )
 
 var attribution = []guarantee{
-	{"an entry goes to the account it names, whatever else it claims", entryGoesToAccountNamed},
-	{"an identifier that names no account is NotFound and records nothing", unknownAccount},
-	{"a domain is one account however it is written", oneAccountForADomain},
-	{"a domain may be as long as a request", longDomains},
-	{"domains of any length are given, taken, exported, imported and erased as a whole", domainsOfAnyLength},
-	{"a name that one account has leads to it whatever its case", nameOfOneAccount},
-	{"a name that nobody or several have leads nowhere", nameOfNoneOrSeveral},
-	{"a name is found and lost with a rename", nameFollowsRename},
-	{"in one transaction names are looked for among those of before it", namesBeforeDomains},
-	{"what names nothing goes to the one unattributed account", unattributedAccount},
+	{"an entry goes to the account in its identifier, whatever else it claims", entryGoesToAccountNamed},
+	{"an unknown account identifier is NotFound and records nothing", unknownAccount},
+	{"all spellings of a domain lead to one account", oneAccountForADomain},
+	{"a domain can be as long as a request", longDomains},
+	{"domains of any length are changed, taken, exported, imported and erased in full", domainsOfAnyLength},
+	{"a name that only one account has leads to it in any letter case", nameOfOneAccount},
+	{"a name that no account or several accounts have leads to the unattributed account", nameOfNoneOrSeveral},
+	{"after a rename the new name finds the account and the old one does not", nameFollowsRename},
+	{"names in a transaction are resolved as before the transaction", namesBeforeDomains},
+	{"entries without a usable claim go to one unattributed account", unattributedAccount},
 	{"the unattributed account is never found by a name", unattributedHasNoName},
-	{"the unattributed account is never named by an entry", unattributedStaysUnnamed},
-	{"every combination of claims has its account, together and apart", everyCombination},
-	{"an entry keeps what was claimed", claimsAreKept},
+	{"an entry never names the unattributed account", unattributedStaysUnnamed},
+	{"every combination of claims leads to the right account, in one batch and separately", everyCombination},
+	{"an entry stores its claim unchanged", claimsAreKept},
 }
 
 func entryGoesToAccountNamed(t *testing.T, e *env) {
@@ -33,20 +33,20 @@ func entryGoesToAccountNamed(t *testing.T, e *env) {
 		t.Errorf("the entry went to %s, want %s", r.AccountID, acme)
 	}
 	if all := e.accounts(t); len(all) != 1 {
-		t.Errorf("there are %d accounts, want 1: a domain beside an identifier makes none", len(all))
+		t.Errorf("there are %d accounts, want 1: a domain next to an identifier makes no account", len(all))
 	}
 }
 
 func unknownAccount(t *testing.T, e *env) {
 	theirs := e.as(e.newTenant(t)).record(t, byDomain("acme.example")).AccountID
-	nobodys := atrium.NewID[atrium.AccountID]()
+	unknown := atrium.NewID[atrium.AccountID]()
 	outcomes := e.append(t,
-		e.draft(t, byID(theirs)), e.draft(t, byID(nobodys)),
+		e.draft(t, byID(theirs)), e.draft(t, byID(unknown)),
 		e.draft(t, atrium.Claim{AccountID: theirs, Domain: "acme.example", Name: "Acme"}))
 	for i, o := range outcomes {
 		wantCode(t, o.Err, atrium.CodeNotFound)
 		if o.Err.Error() != outcomes[0].Err.Error() || o.Receipt != (atrium.Receipt{}) {
-			t.Errorf("draft %d: %+v is not as nothing as the first: %+v", i, o, outcomes[0])
+			t.Errorf("draft %d: %+v differs from the first: %+v", i, o, outcomes[0])
 		}
 	}
 	if all := e.records(t); len(all) != 0 {
@@ -63,7 +63,7 @@ func oneAccountForADomain(t *testing.T, e *env) {
 	for _, domain := range written {
 		drafts = append(drafts, e.draft(t, byDomain(domain)))
 	}
-	first := recorded(t, e.append(t, drafts...))
+	first := receipts(t, e.append(t, drafts...))
 	for i, domain := range written {
 		if again := e.record(t, byDomain(domain)); first[i].AccountID != first[0].AccountID || again.AccountID != first[0].AccountID {
 			t.Errorf("%q went to %s and then to %s, want %s", domain, first[i].AccountID, again.AccountID, first[0].AccountID)
@@ -76,7 +76,7 @@ func oneAccountForADomain(t *testing.T, e *env) {
 
 func longDomains(t *testing.T, e *env) {
 	long := strings.Repeat("x", 300_000)
-	r := recorded(t, e.append(t, e.draft(t, byDomain(long)), e.draft(t, byDomain(strings.ToUpper(long))), e.draft(t, byDomain(long+"y"))))
+	r := receipts(t, e.append(t, e.draft(t, byDomain(long)), e.draft(t, byDomain(strings.ToUpper(long))), e.draft(t, byDomain(long+"y"))))
 	again := e.record(t, byDomain(long+"y"))
 	if r[0].AccountID != r[1].AccountID || r[0].AccountID == r[2].AccountID || r[2].AccountID != again.AccountID {
 		t.Errorf("accounts %s, %s, %s, %s: want the first two and the last two the same", r[0].AccountID, r[1].AccountID, r[2].AccountID, again.AccountID)
@@ -84,12 +84,12 @@ func longDomains(t *testing.T, e *env) {
 	if a := e.account(t, again.AccountID); a.Domain != long+"y" {
 		t.Errorf("the domain came back with %d bytes, want %d", len(a.Domain), len(long)+1)
 	}
-	e.wantShortRows(t)
+	e.checkLongDomains(t)
 }
 
-// wantShortRows holds that a statement which finds an account reads no long domain, and that
-// each long domain is that of an account.
-func (e *env) wantShortRows(t tb) {
+// checkLongDomains fails the test if a statement that finds an account reads a long domain, or if
+// a long domain has no account.
+func (e *env) checkLongDomains(t tb) {
 	t.Helper()
 	long, tenant := map[atrium.AccountID]bool{}, engine.Args{storedID(e.tenant)}
 	if err := e.db.Query(t.Context(), "SELECT account_id, octet_length(domain) FROM accounts WHERE tenant_id = $1", tenant, func(r engine.Row) error {
@@ -111,14 +111,14 @@ func (e *env) wantShortRows(t tb) {
 	}
 }
 
-// domainsOfAnyLength changes the domain of an account from each length to each other one.
+// domainsOfAnyLength changes the domain of an account from each length to each other length.
 func domainsOfAnyLength(t *testing.T, e *env) {
 	domains := []string{"short", strings.Repeat("a", 1024), strings.Repeat("b", 1025), strings.Repeat("c", 1026), strings.Repeat("ü", 513),
 		strings.Repeat("日", 1025), strings.Repeat("日", 1026), "end" + strings.Repeat("𐐨", 2000)}
 	a, p := e.record(t, byDomain("start")).AccountID, e.prospect(t, "jane@acme.example")
 	e.link(t, a, p.ID)
 	had := []string{"start"}
-	for range 2 { // the second time, it takes each domain from one that was merged into it
+	for range 2 { // the second time, the domain is that of a merged account
 		for _, domain := range domains {
 			if _, err := e.UpdateAccount(t.Context(), e.change(), a, atrium.AccountUpdate{Domain: domain}, nil); err != nil {
 				t.Fatalf("take a domain of %d bytes: %v", len(domain), err)
@@ -139,20 +139,20 @@ func domainsOfAnyLength(t *testing.T, e *env) {
 			}
 		}
 	}
-	e.wantShortRows(t)
+	e.checkLongDomains(t)
 	var exported []string
 	for _, r := range of[*atrium.Account](e.records(t)) {
 		exported = append(exported, r.Domain)
 	}
 	slices.Sort(had)
 	if slices.Sort(exported); !slices.Equal(exported, had) {
-		t.Errorf("%d accounts are exported with other domains than the %d", len(exported), len(had))
+		t.Errorf("%d accounts are exported, or their domains differ from the %d", len(exported), len(had))
 	}
 	e.erase(t, a)
 	if n := e.rowsOf(t, "long_domains"); n != 0 {
 		t.Errorf("%d long domains are left", n)
 	}
-	for i, domain := range domains { // which all are free
+	for i, domain := range domains { // all are free
 		account := e.newAccount(domain, "")
 		e.put(t, account)
 		if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(account)); err != nil || added != 0 {
@@ -165,7 +165,7 @@ func domainsOfAnyLength(t *testing.T, e *env) {
 			t.Errorf("the imported domain has %d bytes, want %d", len(got), len(domain))
 		}
 	}
-	e.wantShortRows(t)
+	e.checkLongDomains(t)
 }
 
 func nameOfOneAccount(t *testing.T, e *env) {
@@ -184,41 +184,41 @@ func nameOfOneAccount(t *testing.T, e *env) {
 }
 
 func nameOfNoneOrSeveral(t *testing.T, e *env) {
-	nobodys := e.record(t, byName("Acme")).AccountID
+	unattributed := e.record(t, byName("Acme")).AccountID
 	a := e.record(t, atrium.Claim{Domain: "a.example", Name: "Acme"}).AccountID
 	if r := e.record(t, byName("acme")); r.AccountID != a {
 		t.Errorf("a name that one account has led to %s, want %s", r.AccountID, a)
 	}
 	for _, domain := range []string{"b.example", "c.example"} {
 		e.record(t, atrium.Claim{Domain: domain, Name: "ACME"})
-		if r := e.record(t, byName("acme")); r.AccountID != nobodys {
-			t.Errorf("a name that several accounts have led to %s, want the unattributed %s", r.AccountID, nobodys)
+		if r := e.record(t, byName("acme")); r.AccountID != unattributed {
+			t.Errorf("a name that several accounts have led to %s, want the unattributed %s", r.AccountID, unattributed)
 		}
 	}
 	for _, near := range []string{"Acme ", " Acme", "Acme Inc", "Ácme"} {
-		if r := e.as(e.tenant).record(t, byName(near)); r.AccountID != nobodys {
-			t.Errorf("%q led to %s, want the unattributed %s", near, r.AccountID, nobodys)
+		if r := e.as(e.tenant).record(t, byName(near)); r.AccountID != unattributed {
+			t.Errorf("%q led to %s, want the unattributed %s", near, r.AccountID, unattributed)
 		}
 	}
-	if d := e.account(t, nobodys).Domain; d != atrium.UnattributedDomain {
-		t.Errorf("the account of what leads nowhere has domain %q", d)
+	if d := e.account(t, unattributed).Domain; d != atrium.UnattributedDomain {
+		t.Errorf("the account of unattributed entries has domain %q", d)
 	}
 }
 
 func nameFollowsRename(t *testing.T, e *env) {
 	a := e.record(t, atrium.Claim{Domain: "a.example", Name: "Acme"}).AccountID
 	b := e.record(t, atrium.Claim{Domain: "b.example", Name: "Acme"}).AccountID
-	nobodys := e.record(t, byName("Acme")).AccountID
+	unattributed := e.record(t, byName("Acme")).AccountID
 	e.rename(t, b, "Bolt")
-	for name, want := range map[string]atrium.AccountID{"ACME": a, "BOLT": b, "Other": nobodys} {
+	for name, want := range map[string]atrium.AccountID{"ACME": a, "BOLT": b, "Other": unattributed} {
 		if r := e.record(t, byName(name)); r.AccountID != want {
 			t.Errorf("%q led to %s, want %s", name, r.AccountID, want)
 		}
 	}
 	e.rename(t, a, "bolt")
 	for _, name := range []string{"Acme", "Bolt"} {
-		if r := e.record(t, byName(name)); r.AccountID != nobodys {
-			t.Errorf("%q led to %s, want the unattributed %s", name, r.AccountID, nobodys)
+		if r := e.record(t, byName(name)); r.AccountID != unattributed {
+			t.Errorf("%q led to %s, want the unattributed %s", name, r.AccountID, unattributed)
 		}
 	}
 }
@@ -226,18 +226,18 @@ func nameFollowsRename(t *testing.T, e *env) {
 func namesBeforeDomains(t *testing.T, e *env) {
 	known := e.record(t, atrium.Claim{Domain: "known.example", Name: "Known"}).AccountID
 	unnamed := e.record(t, byDomain("d.example")).AccountID
-	r := recorded(t, e.append(t,
+	r := receipts(t, e.append(t,
 		e.draft(t, byName("acme")), e.draft(t, atrium.Claim{Domain: "a.example", Name: "Acme"}),
 		e.draft(t, byName("Delta")), e.draft(t, atrium.Claim{AccountID: unnamed, Name: "Delta"}),
 		e.draft(t, byName("known")), e.draft(t, atrium.Claim{Domain: "b.example", Name: "Known"}), e.draft(t, atrium.Claim{})))
-	nobodys := r[6].AccountID
-	if r[0].AccountID != nobodys || r[2].AccountID != nobodys {
+	unattributed := r[6].AccountID
+	if r[0].AccountID != unattributed || r[2].AccountID != unattributed {
 		t.Error("a name led to an account that got it in the same transaction")
 	}
 	if r[4].AccountID != known {
-		t.Error("a name did not lead to the account that alone had it before the transaction")
+		t.Error("a name did not lead to the only account that had it before the transaction")
 	}
-	for name, want := range map[string]atrium.AccountID{"Acme": r[1].AccountID, "Delta": unnamed, "Known": nobodys} {
+	for name, want := range map[string]atrium.AccountID{"Acme": r[1].AccountID, "Delta": unnamed, "Known": unattributed} {
 		if got := e.record(t, byName(name)).AccountID; got != want {
 			t.Errorf("%q led to %s afterwards, want %s", name, got, want)
 		}
@@ -245,7 +245,7 @@ func namesBeforeDomains(t *testing.T, e *env) {
 }
 
 func unattributedAccount(t *testing.T, e *env) {
-	r := recorded(t, e.append(t, e.draft(t, atrium.Claim{}), e.draft(t, byName("Nobody")), e.draft(t, byName("None")),
+	r := receipts(t, e.append(t, e.draft(t, atrium.Claim{}), e.draft(t, byName("Nobody")), e.draft(t, byName("None")),
 		e.draft(t, byDomain("https://WWW.Unattributed.INVALID/"))))
 	r = append(r, e.record(t, atrium.Claim{}), e.record(t, byName("Nobody")), e.record(t, byID(r[0].AccountID)))
 	for i := range r {
@@ -276,7 +276,7 @@ func unattributedHasNoName(t *testing.T, e *env) {
 		t.Errorf("a name that one account and an imported unattributed one have led to %s, want %s", r.AccountID, b.ID)
 	}
 	if r := imported.record(t, atrium.Claim{}); r.AccountID != a.ID {
-		t.Errorf("what names nothing went to %s, want the imported %s", r.AccountID, a.ID)
+		t.Errorf("an entry without a claim went to %s, want the imported %s", r.AccountID, a.ID)
 	}
 }
 
@@ -290,8 +290,8 @@ func unattributedStaysUnnamed(t *testing.T, e *env) {
 	}
 }
 
-// everyCombination gives each of identifier, domain and name one account of
-// its own to lead to, so that which one won is seen.
+// everyCombination gives an account of its own to the identifier, the domain and the name of a
+// claim, so that the account shows which one was used.
 func everyCombination(t *testing.T, e *env) {
 	a := e.record(t, byDomain("a.example")).AccountID
 	b := e.record(t, byDomain("b.example")).AccountID
@@ -306,16 +306,16 @@ func everyCombination(t *testing.T, e *env) {
 	for i, claim := range claims {
 		drafts[i] = e.draft(t, claim)
 	}
-	for i, r := range recorded(t, e.append(t, drafts...)) {
+	for i, r := range receipts(t, e.append(t, drafts...)) {
 		if r.AccountID != want[i] {
-			t.Errorf("together: %+v went to %s, want %s", claims[i], r.AccountID, want[i])
+			t.Errorf("in one batch: %+v went to %s, want %s", claims[i], r.AccountID, want[i])
 		}
 	}
-	e.rename(t, a, "A") // together, some have given the name to a and b as well
+	e.rename(t, a, "A") // the batch has also named a and b
 	e.rename(t, b, "B")
 	for i, claim := range claims {
 		if r := e.record(t, claim); r.AccountID != want[i] {
-			t.Errorf("apart: %+v went to %s, want %s", claim, r.AccountID, want[i])
+			t.Errorf("separately: %+v went to %s, want %s", claim, r.AccountID, want[i])
 		}
 	}
 }
@@ -331,7 +331,7 @@ func claimsAreKept(t *testing.T, e *env) {
 	}
 	for _, entry := range e.entries(t) {
 		if claim, ok := claims[entry.ID]; ok && entry.Claim != claim {
-			t.Errorf("the entry has %+v, want what was claimed, %+v", entry.Claim, claim)
+			t.Errorf("the entry has %+v, want the claim %+v", entry.Claim, claim)
 		}
 		delete(claims, entry.ID)
 	}

@@ -10,11 +10,11 @@ import (
 )
 
 var audiences = []guarantee{
-	{"an audience is what it was made as, and what it was changed to", audienceAsMade},
-	{"audiences are listed newest first, each once, archived or not", audiencesListed},
-	{"the count of a page's audiences stays exact, however many change them at once", audiencesCountedTogether},
-	{"audiences of a deleted page are read and not changed", audiencesOfDeleted},
-	{"another page's or tenant's audience is not there", audienceOfAnother},
+	{"an audience is stored and changed as requested", audienceAsMade},
+	{"audiences are listed newest first, each once, filtered by archived", audiencesListed},
+	{"concurrent changes keep a page's audiencesCount exact", audiencesCountedTogether},
+	{"audiences of a deleted page can be read but not changed", audiencesOfDeleted},
+	{"an audience of another page or tenant is NotFound", audienceOfAnother},
 }
 
 func (e *env) createAudience(t tb, page atrium.PageID, name string) atrium.Audience {
@@ -28,7 +28,7 @@ func (e *env) createAudience(t tb, page atrium.PageID, name string) atrium.Audie
 
 func (e *env) archiveAudience(t tb, u atrium.Audience, archived bool) atrium.Audience {
 	t.Helper()
-	u, err := e.ArchiveAudience(t.Context(), e.change(), u.PageID, u.ID, archived, agree)
+	u, err := e.ArchiveAudience(t.Context(), e.change(), u.PageID, u.ID, archived, accept)
 	if err != nil {
 		t.Fatalf("archive an audience: %v", err)
 	}
@@ -46,7 +46,7 @@ func audienceAsMade(t *testing.T, e *env) {
 	p := e.createPage(t)
 	e.clock.step(1e9)
 	u, _, err := e.CreateAudience(t.Context(), e.keyed("audience", "same"), p.ID, "Visitors")
-	want := atrium.Audience{ID: u.ID, TenantID: e.tenant, PageID: p.ID, Name: "Visitors", CreatedAt: e.clock.shows(), UpdatedAt: e.clock.shows()}
+	want := atrium.Audience{ID: u.ID, TenantID: e.tenant, PageID: p.ID, Name: "Visitors", CreatedAt: e.clock.instant(), UpdatedAt: e.clock.instant()}
 	if err != nil || u != want {
 		t.Fatalf("made %+v, %v, want %+v", u, err, want)
 	}
@@ -54,31 +54,31 @@ func audienceAsMade(t *testing.T, e *env) {
 		t.Errorf("the same request made %+v, %v, %v", again, replayed, err)
 	}
 	p.AudiencesCount = 1
-	e.wantPage(t, p) // and is not updated
+	e.wantPage(t, p) // not updated
 	e.clock.step(1e9)
-	want.Name, want.UpdatedAt = "Guests", e.clock.shows()
+	want.Name, want.UpdatedAt = "Guests", e.clock.instant()
 	for range 2 {
-		if got, err := e.UpdateAudience(t.Context(), e.change(), p.ID, u.ID, pointer("Guests"), agree); err != nil || got != want {
+		if got, err := e.UpdateAudience(t.Context(), e.change(), p.ID, u.ID, pointer("Guests"), accept); err != nil || got != want {
 			t.Errorf("changed to %+v, %v, want %+v", got, err, want)
 		}
 		e.clock.step(1e9)
 	}
 	for _, archived := range []bool{true, false} {
 		e.clock.step(1e9)
-		want.Archived, want.UpdatedAt = archived, e.clock.shows()
+		want.Archived, want.UpdatedAt = archived, e.clock.instant()
 		if got := e.archiveAudience(t, u, archived); got != want {
 			t.Errorf("archived %v: %+v, want %+v", archived, got, want)
 		}
-		_, err := e.ArchiveAudience(t.Context(), e.change(), p.ID, u.ID, archived, agree)
+		_, err := e.ArchiveAudience(t.Context(), e.change(), p.ID, u.ID, archived, accept)
 		wantCode(t, err, atrium.CodeConflict)
 		e.wantAudience(t, want)
 	}
-	e.wantActs(t, string(u.ID), "audience.create", "audience.update", "audience.archive", "audience.restore")
+	e.wantAuditActions(t, string(u.ID), "audience.create", "audience.update", "audience.archive", "audience.restore")
 
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
 	refuse := func(u atrium.Audience) error {
 		if u != want {
-			t.Errorf("asked about %+v", u)
+			t.Errorf("check was given %+v", u)
 		}
 		return no
 	}
@@ -95,7 +95,7 @@ func audiencesListed(t *testing.T, e *env) {
 	p, other := e.createPage(t), e.createPage(t)
 	var all []atrium.Audience
 	for i := range 9 {
-		if i%2 == 0 { // pairs are made at one instant
+		if i%2 == 0 { // two for each instant
 			e.clock.step(1e6)
 		}
 		u := e.createAudience(t, p.ID, strconv.Itoa(i))
@@ -130,7 +130,7 @@ func audiencesListed(t *testing.T, e *env) {
 
 func audiencesCountedTogether(t *testing.T, e *env) {
 	p := e.createPage(t)
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		u := e.createAudience(t, p.ID, strconv.Itoa(i))
 		e.archiveAudience(t, u, true)
 		if i%3 == 0 {
@@ -145,14 +145,14 @@ func audiencesCountedTogether(t *testing.T, e *env) {
 func audiencesOfDeleted(t *testing.T, e *env) {
 	p := e.createPage(t)
 	u := e.createAudience(t, p.ID, "Visitors")
-	if err := e.DeletePage(t.Context(), e.change(), p.ID, agree); err != nil {
+	if err := e.DeletePage(t.Context(), e.change(), p.ID, accept); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err := e.CreateAudience(t.Context(), e.change(), p.ID, "x")
 	wantCode(t, err, atrium.CodeConflict)
-	_, err = e.UpdateAudience(t.Context(), e.change(), p.ID, u.ID, pointer("x"), agree)
+	_, err = e.UpdateAudience(t.Context(), e.change(), p.ID, u.ID, pointer("x"), accept)
 	wantCode(t, err, atrium.CodeConflict)
-	_, err = e.ArchiveAudience(t.Context(), e.change(), p.ID, u.ID, true, agree)
+	_, err = e.ArchiveAudience(t.Context(), e.change(), p.ID, u.ID, true, accept)
 	wantCode(t, err, atrium.CodeConflict)
 	e.wantAudience(t, u)
 	if list, _, err := e.Audiences(t.Context(), e.tenant, p.ID, nil, nil, 10); err != nil || len(list) != 1 {
@@ -169,9 +169,9 @@ func audienceOfAnother(t *testing.T, e *env) {
 	}{{e, sibling.ID}, {e, atrium.NewID[atrium.PageID]()}, {e.as(e.newTenant(t)), p.ID}} {
 		_, err := from.Audience(t.Context(), from.tenant, from.page, u.ID)
 		wantCode(t, err, atrium.CodeNotFound)
-		_, err = from.UpdateAudience(t.Context(), from.change(), from.page, u.ID, pointer("x"), agree)
+		_, err = from.UpdateAudience(t.Context(), from.change(), from.page, u.ID, pointer("x"), accept)
 		wantCode(t, err, atrium.CodeNotFound)
-		_, err = from.ArchiveAudience(t.Context(), from.change(), from.page, u.ID, true, agree)
+		_, err = from.ArchiveAudience(t.Context(), from.change(), from.page, u.ID, true, accept)
 		wantCode(t, err, atrium.CodeNotFound)
 		if from.page == sibling.ID {
 			continue

@@ -11,32 +11,31 @@ import (
 
 	"atrium"
 	"atrium/internal/auditlog"
-	"atrium/internal/store"
 	"atrium/internal/store/engine"
 )
 
 var audits = []guarantee{
-	{"every change is a row, with what was before and after", changesAreRecorded},
-	{"what changes nothing is no row", nothingIsNotRecorded},
-	{"a chunk that is imported is one row, with how many of each kind were new", importIsRecorded},
-	{"rows are listed by what was done, by whom, to what and when, each once, however many a page has", rowsListed},
-	{"a list reads so many rows at most, and goes on behind them", rowsListedInParts},
-	{"the operators' chain is another one", chainsApart},
-	{"changes on several nodes at once are one chain", oneChain},
-	{"a chain is right from its first row to its head, and with every head that it had", chainIsRight},
-	{"what was exported is verified like what is stored", exportIsRight},
-	{"every way to tamper with a chain is found, at its first row", tamperingIsFound},
-	{"a row that another one says was redacted is right, and no other without its detail", redactionIsExplained},
-	{"an erasure leaves the records of earlier ones", erasuresStayRecorded},
-	{"a detail cannot be hidden in the salt, nor the salt in the detail", detailsAreNotHidden},
-	{"rows with seals of version 1 are right before those of version 2 alone, and with a salt of 16 bytes alone", formerSealsHold},
-	{"rows outside of 1 to the head, and missing ones, are found and not listed", numbersAreChecked},
-	{"rows that are gone when a list goes on are missed", endOfAListIsChecked},
-	{"a list with a filter is refused too while there are rows outside of 1 to the head", filteredListsAreChecked},
+	{"every change has an audit row with the values before and after", changesAreRecorded},
+	{"a request that changes nothing has no audit row", nothingIsNotRecorded},
+	{"an imported chunk has one audit row with the number of new records of each kind", importIsRecorded},
+	{"audit rows are filtered by action, actor, subject and time, each once, at any page size", rowsListed},
+	{"a page of the audit log reads a bounded number of rows and continues after them", rowsListedInParts},
+	{"the operators have their own audit log", chainsApart},
+	{"concurrent changes on several nodes form one chain", oneChain},
+	{"a chain verifies from its first row to its head, and with every earlier head", chainIsRight},
+	{"an exported audit log verifies like the stored one", exportIsRight},
+	{"every kind of tampering is found at the first affected row", tamperingIsFound},
+	{"a row without detail is valid only if another row records its redaction", redactionIsExplained},
+	{"an erasure keeps the audit rows of earlier erasures", erasuresStayRecorded},
+	{"moving bytes between the detail and the salt of a row is found", detailsAreNotHidden},
+	{"seals of version 1 are valid only before those of version 2, and only with a salt of 16 bytes", formerSealsHold},
+	{"missing rows, and rows with numbers below 1 or above the head, are found and not listed", numbersAreChecked},
+	{"rows that are deleted between two pages of a list are missed", endOfAListIsChecked},
+	{"a filtered list is refused too while rows are outside of 1 to the head", filteredListsAreChecked},
 }
 
-// auditRows reads a list to its end.
-func (e *env) auditRows(t tb, f store.AuditFilter, limit int) (rows []atrium.AuditRow) {
+// auditRows returns all rows of a list.
+func (e *env) auditRows(t tb, f atrium.AuditFilter, limit int) (rows []atrium.AuditRow) {
 	t.Helper()
 	for next, first := int64(0), true; first || next != 0; first = false {
 		found, below, err := e.AuditRows(t.Context(), e.tenant, f, next, limit)
@@ -60,10 +59,10 @@ func changesAreRecorded(t *testing.T, e *env) {
 	e.clock.step(time.Second)
 	c := e.change()
 	c.Actor, c.RequestID = atrium.ActorCommandLine, ""
-	if _, err := e.UpdateBrand(t.Context(), c, b.ID, pointer("Home"), agree); err != nil {
+	if _, err := e.UpdateBrand(t.Context(), c, b.ID, pointer("Home"), accept); err != nil {
 		t.Fatal(err)
 	}
-	rows := e.auditRows(t, store.AuditFilter{}, 10)
+	rows := e.auditRows(t, atrium.AuditFilter{}, 10)
 	if len(rows) != 2 {
 		t.Fatalf("rows %+v", rows)
 	}
@@ -72,7 +71,7 @@ func changesAreRecorded(t *testing.T, e *env) {
 		first.At != b.CreatedAt || string(first.Detail) != `{"after":{"name":"Hearth"}}` {
 		t.Errorf("the first is %+v, %s", first, first.Detail)
 	}
-	if second.Number != 2 || second.Actor != "command line" || second.RequestID != "" || second.Action != "brand.update" || second.At != e.clock.shows() ||
+	if second.Number != 2 || second.Actor != "command line" || second.RequestID != "" || second.Action != "brand.update" || second.At != e.clock.instant() ||
 		string(second.Detail) != `{"after":{"name":"Home"},"before":{"name":"Hearth"}}` {
 		t.Errorf("the second is %+v, %s", second, second.Detail)
 	}
@@ -80,16 +79,16 @@ func changesAreRecorded(t *testing.T, e *env) {
 
 func nothingIsNotRecorded(t *testing.T, e *env) {
 	b := e.brand(t, "Hearth")
-	_, _ = e.UpdateBrand(t.Context(), e.change(), b.ID, pointer("Hearth"), agree)
-	_, _ = e.UpdateBrand(t.Context(), e.change(), atrium.NewID[atrium.BrandID](), pointer("x"), agree)
+	_, _ = e.UpdateBrand(t.Context(), e.change(), b.ID, pointer("Hearth"), accept)
+	_, _ = e.UpdateBrand(t.Context(), e.change(), atrium.NewID[atrium.BrandID](), pointer("x"), accept)
 	if _, _, err := e.CreateBrand(t.Context(), e.keyed("once", "Other"), "Other"); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := e.CreateBrand(t.Context(), e.keyed("once", "Other"), "Other"); err != nil {
 		t.Fatal(err)
 	}
-	if rows := e.auditRows(t, store.AuditFilter{}, 10); len(rows) != 2 {
-		t.Errorf("two changes are %d rows", len(rows))
+	if rows := e.auditRows(t, atrium.AuditFilter{}, 10); len(rows) != 2 {
+		t.Errorf("two changes have %d rows", len(rows))
 	}
 	if head, err := e.as(e.newTenant(t)).head(t), error(nil); head.Number != 0 || err != nil {
 		t.Errorf("a new tenant has the head %v", head)
@@ -99,7 +98,7 @@ func nothingIsNotRecorded(t *testing.T, e *env) {
 func importIsRecorded(t *testing.T, e *env) {
 	records := e.oneOfEach()
 	c := e.change()
-	for range 2 { // nothing is new the second time
+	for range 2 { // the second import adds nothing
 		if _, err := e.Import(t.Context(), c, items(records...)); err != nil {
 			t.Fatal(err)
 		}
@@ -108,9 +107,9 @@ func importIsRecorded(t *testing.T, e *env) {
 		t.Fatal(err)
 	}
 	if _, err := e.Import(t.Context(), c, items(e.newAccount("lost.example", ""), e.newAccount("acme.example", ""))); err == nil {
-		t.Fatal("a domain was taken twice")
+		t.Fatal("two accounts have one domain")
 	}
-	rows := e.auditRows(t, store.AuditFilter{}, 10)
+	rows := e.auditRows(t, atrium.AuditFilter{}, 10)
 	if len(rows) != 2 || rows[0].Action != "import" || rows[0].Subject != string(e.tenant) || rows[0].Actor != "key_test" || rows[0].RequestID != "req_test" ||
 		string(rows[0].Detail) != `{"accounts":2,"pages":1}` || string(rows[1].Detail) != `{"accounts":1,"audiences":1,"entries":1,"pages":1,"prospects":1,"versions":1}` {
 		t.Errorf("rows %+v", rows)
@@ -118,7 +117,7 @@ func importIsRecorded(t *testing.T, e *env) {
 	e.wantSound(t, nil)
 }
 
-// head returns the head of the tenant's chain.
+// head returns the head of the tenant's audit log.
 func (e *env) head(t tb) auditlog.Head {
 	t.Helper()
 	head, err := e.AuditHead(t.Context(), e.tenant)
@@ -130,7 +129,7 @@ func (e *env) head(t tb) auditlog.Head {
 
 func rowsListed(t *testing.T, e *env) {
 	first := e.brand(t, "first") // row 1
-	began := e.clock.shows()
+	began := e.clock.instant()
 	for i := range 3 { // rows 2 to 7: a brand by one key, a key by another
 		e.clock.step(time.Second)
 		e.brand(t, strconv.Itoa(i))
@@ -140,24 +139,24 @@ func rowsListed(t *testing.T, e *env) {
 			t.Fatal(err)
 		}
 	}
-	if err := e.DeleteBrand(t.Context(), e.change(), first.ID, agree); err != nil { // row 8
+	if err := e.DeleteBrand(t.Context(), e.change(), first.ID, accept); err != nil { // row 8
 		t.Fatal(err)
 	}
 	second := pointer(began + 1_000_000)
 	for name, c := range map[string]struct {
-		filter store.AuditFilter
+		filter atrium.AuditFilter
 		want   []int64
 	}{
-		"all":                      {store.AuditFilter{}, []int64{8, 7, 6, 5, 4, 3, 2, 1}},
-		"of a subject":             {store.AuditFilter{Subject: string(first.ID)}, []int64{8, 1}},
-		"of a subject and one act": {store.AuditFilter{Subject: string(first.ID), Action: "brand.create"}, []int64{1}},
-		"by an actor":              {store.AuditFilter{Actor: "key_other"}, []int64{7, 5, 3}},
-		"of an action":             {store.AuditFilter{Action: "brand.create"}, []int64{6, 4, 2, 1}},
-		"of the actions on brands": {store.AuditFilter{Action: "brand."}, []int64{8, 6, 4, 2, 1}},
-		"of no such action":        {store.AuditFilter{Action: "bran."}, nil},
-		"since":                    {store.AuditFilter{Since: second}, []int64{8, 7, 6, 5, 4, 3, 2}},
-		"until":                    {store.AuditFilter{Until: second}, []int64{1}},
-		"all of these":             {store.AuditFilter{Actor: "key_test", Action: "brand.", Since: second, Until: pointer(began + 3_000_000)}, []int64{4, 2}},
+		"all":                      {atrium.AuditFilter{}, []int64{8, 7, 6, 5, 4, 3, 2, 1}},
+		"of a subject":             {atrium.AuditFilter{Subject: string(first.ID)}, []int64{8, 1}},
+		"of a subject and one act": {atrium.AuditFilter{Subject: string(first.ID), Action: "brand.create"}, []int64{1}},
+		"by an actor":              {atrium.AuditFilter{Actor: "key_other"}, []int64{7, 5, 3}},
+		"of an action":             {atrium.AuditFilter{Action: "brand.create"}, []int64{6, 4, 2, 1}},
+		"of the actions on brands": {atrium.AuditFilter{Action: "brand."}, []int64{8, 6, 4, 2, 1}},
+		"of no such action":        {atrium.AuditFilter{Action: "bran."}, nil},
+		"since":                    {atrium.AuditFilter{Since: second}, []int64{8, 7, 6, 5, 4, 3, 2}},
+		"until":                    {atrium.AuditFilter{Until: second}, []int64{1}},
+		"all of these":             {atrium.AuditFilter{Actor: "key_test", Action: "brand.", Since: second, Until: pointer(began + 3_000_000)}, []int64{4, 2}},
 	} {
 		for _, limit := range []int{1, 2, 3, 9} {
 			if got := numbersOf(e.auditRows(t, c.filter, limit)); !slices.Equal(got, c.want) {
@@ -169,19 +168,19 @@ func rowsListed(t *testing.T, e *env) {
 
 func rowsListedInParts(t *testing.T, e *env) {
 	b := e.brand(t, "Hearth")
-	for range 1005 { // by SQL alone: the list does not ask whether the chain is right
+	for range 1005 { // in SQL: lists do not verify the chain
 		e.forge(t, atrium.AuditRow{Action: "brand.update", Subject: string(b.ID), Actor: "key_test", Detail: []byte("{}")})
 	}
-	for name, f := range map[string]store.AuditFilter{
+	for name, f := range map[string]atrium.AuditFilter{
 		"all": {Action: "brand.create"}, "of a subject": {Subject: string(b.ID), Action: "brand.create"},
 	} {
 		none, next, err := e.AuditRows(t.Context(), e.tenant, f, 0, 10)
 		if err != nil || len(none) != 0 || next != 7 {
-			t.Errorf("%s: the first page has %d rows and goes on below %d, %v", name, len(none), next, err)
+			t.Errorf("%s: the first page has %d rows and continues below %d, %v", name, len(none), next, err)
 		}
 		one, next, err := e.AuditRows(t.Context(), e.tenant, f, next, 10)
 		if err != nil || len(one) != 1 || next != 0 {
-			t.Errorf("%s: the second page has %d rows and goes on below %d, %v", name, len(one), next, err)
+			t.Errorf("%s: the second page has %d rows and continues below %d, %v", name, len(one), next, err)
 		}
 	}
 }
@@ -192,17 +191,17 @@ func chainsApart(t *testing.T, e *env) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows := ops.auditRows(t, store.AuditFilter{Subject: string(made.ID)}, 10); len(rows) != 1 || rows[0].Action != "tenant.create" {
+	if rows := ops.auditRows(t, atrium.AuditFilter{Subject: string(made.ID)}, 10); len(rows) != 1 || rows[0].Action != "tenant.create" {
 		t.Errorf("the operators have %+v", rows)
 	}
-	if rows := e.as(made.ID).auditRows(t, store.AuditFilter{}, 10); len(rows) != 0 {
+	if rows := e.as(made.ID).auditRows(t, atrium.AuditFilter{}, 10); len(rows) != 0 {
 		t.Errorf("the tenant has %+v", rows)
 	}
 	ops.wantSound(t, nil)
 }
 
 func oneChain(t *testing.T, e *env) {
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		for n := range 5 {
 			if _, _, err := e.CreateBrand(t.Context(), e.change(), fmt.Sprint(i, n)); err != nil {
 				t.Error(err)
@@ -210,11 +209,11 @@ func oneChain(t *testing.T, e *env) {
 		}
 	})
 	if report := e.wantSound(t, nil); report.Head.Number != 2*writers*5 {
-		t.Errorf("%d changes are %d rows", 2*writers*5, report.Head.Number)
+		t.Errorf("%d changes have %d rows", 2*writers*5, report.Head.Number)
 	}
 }
 
-// wantSound holds that the tenant's chain is right.
+// wantSound fails the test unless the tenant's chain verifies.
 func (e *env) wantSound(t tb, known *auditlog.Head) auditlog.Report {
 	t.Helper()
 	report, err := e.VerifyAudit(t.Context(), e.tenant, known)
@@ -235,14 +234,14 @@ func chainIsRight(t *testing.T, e *env) {
 			defer e.wantSound(t, &head)
 		}
 	}
-	e.brand(t, "behind them")
+	e.brand(t, "after them")
 	report := e.wantSound(t, nil)
 	if report.First != 1 || report.Redacted != 0 || !reflect.DeepEqual(report.Head, e.head(t)) || report.Head.Number != 451 {
 		t.Errorf("it is %+v, and its head %v", report, e.head(t))
 	}
 }
 
-// exported returns the rows of the tenant from a number as lines.
+// exportedAudit returns the tenant's audit log from a number, as JSON lines.
 func (e *env) exportedAudit(t tb, from int64) (lines []byte) {
 	t.Helper()
 	if err := e.ExportAudit(t.Context(), e.tenant, from, func(row *atrium.AuditRow) (err error) {
@@ -274,7 +273,7 @@ func exportIsRight(t *testing.T, e *env) {
 	}
 }
 
-// idBytes returns an identifier as it is stored.
+// idBytes returns the stored form of an identifier.
 func idBytes[T atrium.Identifier](id T) []byte {
 	digits := string(id[len(id.Prefix()):])
 	var b []byte
@@ -286,10 +285,10 @@ func idBytes[T atrium.Identifier](id T) []byte {
 		}
 		b = append(b, eight[:]...)
 	}
-	return b[6:] // the first part fills two bytes
+	return b[6:] // the first group of bits fills two bytes
 }
 
-// sql runs a statement as somebody with the database would.
+// sql runs a statement directly on the database.
 func (e *env) sql(t tb, sql string, args ...any) {
 	t.Helper()
 	if err := e.db.Write(t.Context(), func(tx engine.Tx) error {
@@ -300,7 +299,7 @@ func (e *env) sql(t tb, sql string, args ...any) {
 	}
 }
 
-// forge adds a row to the tenant's chain as a change does, and moves the head.
+// forge appends a row to the tenant's chain like a change does, and updates the head.
 func (e *env) forge(t tb, row atrium.AuditRow) {
 	t.Helper()
 	head := e.head(t)

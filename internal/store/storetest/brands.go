@@ -10,29 +10,28 @@ import (
 )
 
 var brands = []guarantee{
-	{"a brand is what it was made as, and what it was changed to", brandAsMade},
-	{"a change that does not suit the brand as it stands is not made", brandRefused},
-	{"brands are listed newest first, each once, however many a page has", brandsListed},
-	{"a deleted brand is gone, and one that a page has stays", brandDeleted},
-	{"another tenant's brand is not there", brandOfAnother},
-	{"the same request with its key makes one brand, however many ask at once", brandMadeOnce},
+	{"a brand is stored and changed as requested", brandAsMade},
+	{"a failed precondition leaves a brand unchanged", brandRefused},
+	{"brands are listed newest first, each once, at any page size", brandsListed},
+	{"a deleted brand is gone, and a brand with pages cannot be deleted", brandDeleted},
+	{"a brand of another tenant is NotFound", brandOfAnother},
+	{"concurrent requests with one idempotency key create one brand", brandMadeOnce},
 }
 
-// change returns a change for the env's tenant, by a key.
+// change returns a change of the env's tenant by a key.
 func (e *env) change() atrium.Change {
 	return atrium.Change{TenantID: e.tenant, Actor: "key_test", RequestID: "req_test"}
 }
 
-// keyed returns a change with an idempotency key, for a request that is told apart
-// from others by what it says.
+// keyed returns a change with an idempotency key, of a request with the given content.
 func (e *env) keyed(key, says string) atrium.Change {
 	c := e.change()
 	c.IdempotencyKey, c.Fingerprint = key, []byte(says)
 	return c
 }
 
-// agree is a check that finds nothing against a change.
-func agree[T any](T) error { return nil }
+// accept is a check that accepts every change.
+func accept[T any](T) error { return nil }
 
 func (e *env) brand(t tb, name string) atrium.Brand {
 	t.Helper()
@@ -49,14 +48,14 @@ func brandAsMade(t *testing.T, e *env) {
 		t.Fatalf("got %+v, %v, want %+v", got, err, made)
 	}
 	e.clock.step(1e9)
-	changed, err := e.UpdateBrand(t.Context(), e.change(), made.ID, pointer("Hearth & Home"), agree)
+	changed, err := e.UpdateBrand(t.Context(), e.change(), made.ID, pointer("Hearth & Home"), accept)
 	want := made
-	want.Name, want.UpdatedAt = "Hearth & Home", e.clock.shows()
+	want.Name, want.UpdatedAt = "Hearth & Home", e.clock.instant()
 	if err != nil || changed != want {
 		t.Fatalf("changed to %+v, %v, want %+v", changed, err, want)
 	}
 	e.clock.step(1e9)
-	if same, err := e.UpdateBrand(t.Context(), e.change(), made.ID, pointer("Hearth & Home"), agree); err != nil || same != want {
+	if same, err := e.UpdateBrand(t.Context(), e.change(), made.ID, pointer("Hearth & Home"), accept); err != nil || same != want {
 		t.Errorf("the name that it has changed it to %+v, %v", same, err)
 	}
 }
@@ -66,7 +65,7 @@ func brandRefused(t *testing.T, e *env) {
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
 	refuse := func(b atrium.Brand) error {
 		if b != made {
-			t.Errorf("asked about %+v", b)
+			t.Errorf("check was given %+v", b)
 		}
 		return no
 	}
@@ -84,7 +83,7 @@ func brandRefused(t *testing.T, e *env) {
 func brandsListed(t *testing.T, e *env) {
 	var want []string
 	for i := range 7 {
-		if i%2 == 0 { // pairs are made at one instant
+		if i%2 == 0 { // two for each instant
 			e.clock.step(1e6)
 		}
 		want = append(want, e.brand(t, strconv.Itoa(i)).Name)
@@ -114,16 +113,16 @@ func brandDeleted(t *testing.T, e *env) {
 	p := e.newPage(atrium.PageDraft)
 	p.BrandID = string(used.ID)
 	e.put(t, p)
-	if err := e.DeleteBrand(t.Context(), e.change(), used.ID, agree); atrium.CodeOf(err) != atrium.CodeConflict {
+	if err := e.DeleteBrand(t.Context(), e.change(), used.ID, accept); atrium.CodeOf(err) != atrium.CodeConflict {
 		t.Errorf("delete a brand with a page: %v", err)
 	}
-	if err := e.DeleteBrand(t.Context(), e.change(), unused.ID, agree); err != nil {
+	if err := e.DeleteBrand(t.Context(), e.change(), unused.ID, accept); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Brand(t.Context(), e.tenant, unused.ID); atrium.CodeOf(err) != atrium.CodeNotFound {
 		t.Errorf("after its deletion: %v", err)
 	}
-	if err := e.DeleteBrand(t.Context(), e.change(), unused.ID, agree); atrium.CodeOf(err) != atrium.CodeNotFound {
+	if err := e.DeleteBrand(t.Context(), e.change(), unused.ID, accept); atrium.CodeOf(err) != atrium.CodeNotFound {
 		t.Errorf("a second deletion: %v", err)
 	}
 }
@@ -133,10 +132,10 @@ func brandOfAnother(t *testing.T, e *env) {
 	if _, err := other.Brand(t.Context(), other.tenant, made.ID); atrium.CodeOf(err) != atrium.CodeNotFound {
 		t.Errorf("read: %v", err)
 	}
-	if _, err := other.UpdateBrand(t.Context(), other.change(), made.ID, pointer("x"), agree); atrium.CodeOf(err) != atrium.CodeNotFound {
+	if _, err := other.UpdateBrand(t.Context(), other.change(), made.ID, pointer("x"), accept); atrium.CodeOf(err) != atrium.CodeNotFound {
 		t.Errorf("update: %v", err)
 	}
-	if err := other.DeleteBrand(t.Context(), other.change(), made.ID, agree); atrium.CodeOf(err) != atrium.CodeNotFound {
+	if err := other.DeleteBrand(t.Context(), other.change(), made.ID, accept); atrium.CodeOf(err) != atrium.CodeNotFound {
 		t.Errorf("delete: %v", err)
 	}
 	if list, _, err := other.Brands(t.Context(), other.tenant, nil, 10); err != nil || len(list) > 0 {
@@ -165,7 +164,7 @@ func brandMadeOnce(t *testing.T, e *env) {
 		}
 	}
 	if list, _, err := e.Brands(t.Context(), e.tenant, nil, 10); err != nil || len(list) != 1 || first != 1 {
-		t.Errorf("%d brands were made by %d, %v", len(list), first, err)
+		t.Errorf("%d brands by %d requests, %v", len(list), first, err)
 	}
 	if _, _, err := e.CreateBrand(t.Context(), e.keyed("once", "Other"), "Other"); atrium.CodeOf(err) != atrium.CodeIdempotencyKeyReused {
 		t.Errorf("another request with the key: %v", err)

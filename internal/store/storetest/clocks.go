@@ -10,24 +10,24 @@ import (
 	"atrium/internal/store"
 )
 
-// The guarantees of this file hold although a clock is set back or forward by an hour
-// at any time, and although two nodes do not agree by as much.
+// These guarantees hold even if a clock is set back or forward by an hour at any time, and if the
+// clocks of two nodes differ by as much.
 var clocks = []guarantee{
-	{"nothing is changed or ended before it was made, whatever the clock says", nothingBeforeItWasMade},
-	{"an account's latest activity never goes back with the clock", activityStays},
-	{"what is there throughout is met once in every list while the clock jumps", listsWhileTheClockJumps},
-	{"a key makes one entry and one change, whatever the clock of who is asked again", onceByAnyClock},
-	{"what is scheduled is done once by nodes that do not agree on the time", scheduledOnceByAnyClock},
-	{"a chain is right across jumps of the clock, and by nodes that do not agree", chainAcrossJumps},
-	{"a former secret without a grace is gone for clocks that are behind as well", formerSecretIsGone},
-	{"an export refers to nothing that another process stored meanwhile by a clock that is behind", exportBesideAnotherClock},
+	{"no object is updated, deleted or revoked before it was created, whatever the clock is", nothingBeforeItWasMade},
+	{"an account's latest activity never decreases with the clock", activityStays},
+	{"objects that exist throughout are listed once while the clock jumps", listsWhileTheClockJumps},
+	{"an idempotency key makes one entry or change, whatever the clock of the retry is", onceByAnyClock},
+	{"nodes with different clocks run a scheduled action once", scheduledOnceByAnyClock},
+	{"an audit log verifies after clock jumps and changes by nodes with different clocks", chainAcrossJumps},
+	{"a secret rotated without grace is invalid on nodes whose clock is behind", formerSecretIsGone},
+	{"an export refers to nothing that a process with a clock behind stored after it began", exportBesideAnotherClock},
 }
 
 // jumps are the steps of a clock.
 var jumps = []time.Duration{-time.Hour, 2 * time.Hour, -2 * time.Hour, time.Hour}
 
-// elsewhere returns a node with a clock of its own, which differs from the env's.
-func (e *env) elsewhere(by time.Duration) *env {
+// withClockOffset returns a node whose clock differs from the env's.
+func (e *env) withClockOffset(by time.Duration) *env {
 	other := e.node()
 	other.clock = &clock{at: e.clock.now().Add(by)}
 	other.Store = store.New(other.db, other.clock.now)
@@ -48,18 +48,18 @@ func nothingBeforeItWasMade(t *testing.T, e *env) {
 		m := e.move(t, r.EntryID, to)
 
 		e.clock.step(step)
-		if b, err = e.UpdateBrand(t.Context(), e.change(), b.ID, pointer("After"), agree); err != nil {
+		if b, err = e.UpdateBrand(t.Context(), e.change(), b.ID, pointer("After"), accept); err != nil {
 			t.Fatalf("update a brand: %v", err)
 		}
 		if u = e.archiveAudience(t, u, true); u.UpdatedAt < u.CreatedAt {
 			t.Errorf("the audience is %+v", u)
 		}
-		for what, err := range e.everyChange(t, p.ID, agree) {
+		for what, err := range e.everyChange(t, p.ID, accept) {
 			if err != nil && atrium.CodeOf(err) != atrium.CodeConflict {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if err := e.DeletePage(t.Context(), e.change(), p.ID, agree); err != nil {
+		if err := e.DeletePage(t.Context(), e.change(), p.ID, accept); err != nil {
 			t.Fatalf("delete a page: %v", err)
 		}
 		a := e.rename(t, to, "After")
@@ -68,11 +68,11 @@ func nothingBeforeItWasMade(t *testing.T, e *env) {
 			t.Errorf("after a step of %s, the deleted page is %+v, %v", step, got, err)
 		}
 		undone := e.undo(t, m.ID)
-		k, err = e.RevokeKey(t.Context(), e.change(), k.ID, agree)
+		k, err = e.RevokeKey(t.Context(), e.change(), k.ID, accept)
 		if err != nil || *k.RevokedAt < k.CreatedAt || k.WorksAt(k.CreatedAt) {
 			t.Errorf("after a step of %s, the revoked key is %+v, %v", step, k, err)
 		}
-		changed, err := e.UpdateProspect(t.Context(), e.change(), pr.ID, func(p *atrium.Prospect) { p.Name = pointer("After") }, agree)
+		changed, err := e.UpdateProspect(t.Context(), e.change(), pr.ID, func(p *atrium.Prospect) { p.Name = pointer("After") }, accept)
 		if err != nil || changed.UpdatedAt < changed.CreatedAt || b.UpdatedAt < b.CreatedAt || a.UpdatedAt < a.CreatedAt ||
 			*undone.Move.UndoneAt < undone.Move.CreatedAt || v.CreatedAt < p.CreatedAt {
 			t.Errorf("after a step of %s: %v, %+v, %+v, %+v, %+v", step, err, changed, b, a, undone.Move)
@@ -81,7 +81,7 @@ func nothingBeforeItWasMade(t *testing.T, e *env) {
 }
 
 func activityStays(t *testing.T, e *env) {
-	ahead := e.elsewhere(time.Hour)
+	ahead := e.withClockOffset(time.Hour)
 	first := e.record(t, byDomain("active.example"))
 	id, latest := first.AccountID, first.CreatedAt
 	for i, step := range slices.Concat(jumps, jumps) {
@@ -96,9 +96,9 @@ func activityStays(t *testing.T, e *env) {
 }
 
 func listsWhileTheClockJumps(t *testing.T, e *env) {
-	other := e.elsewhere(time.Hour)
+	other := e.withClockOffset(time.Hour)
 	at := 0
-	// more makes one more of everything, by clocks that jump.
+	// more creates one more object of every kind, with clocks that jump.
 	more := func() (atrium.PageID, atrium.EntryID, string, string) {
 		node := []*env{e, other}[at%2]
 		node.clock.step(jumps[at%len(jumps)] + time.Duration(at%3)*time.Millisecond)
@@ -158,7 +158,8 @@ func listsWhileTheClockJumps(t *testing.T, e *env) {
 	wantEachOnce(t, "accounts", domains, seenDomains)
 }
 
-// wantEachOnce holds that a list met each of these once, and nothing twice.
+// wantEachOnce fails the test unless a list returned each of the wanted items once, and no item
+// twice.
 func wantEachOnce[T comparable](t tb, what string, want, met []T) {
 	t.Helper()
 	times := map[T]int{}
@@ -167,12 +168,12 @@ func wantEachOnce[T comparable](t tb, what string, want, met []T) {
 	}
 	for _, v := range want {
 		if times[v] != 1 {
-			t.Errorf("of the %s, %v was met %d times", what, v, times[v])
+			t.Errorf("the list of %s returned %v %d times", what, v, times[v])
 		}
 	}
 	for v, n := range times {
 		if n > 1 {
-			t.Errorf("of the %s, %v was met %d times", what, v, n)
+			t.Errorf("the list of %s returned %v %d times", what, v, n)
 		}
 	}
 }
@@ -184,7 +185,7 @@ func onceByAnyClock(t *testing.T, e *env) {
 		t.Fatalf("create a brand: %v", err)
 	}
 	for _, by := range jumps {
-		other := e.elsewhere(by)
+		other := e.withClockOffset(by)
 		if again := other.record(t, byDomain("once.example"), key("k")); !again.Replayed || again.EntryID != first.EntryID || again.CreatedAt != first.CreatedAt {
 			t.Errorf("by a clock that differs by %s: %+v", by, again)
 		}
@@ -198,10 +199,10 @@ func onceByAnyClock(t *testing.T, e *env) {
 }
 
 func scheduledOnceByAnyClock(t *testing.T, fresh *env) {
-	e := fresh.fresh(t) // what is due is that of all tenants
+	e := fresh.fresh(t) // RunDue runs the actions of all tenants
 	p := e.createPage(t)
 	e.schedule(t, p.ID, e.in(30*time.Minute), e.in(3*time.Hour))
-	ahead, behind := e.elsewhere(time.Hour), e.elsewhere(-time.Hour)
+	ahead, behind := e.withClockOffset(time.Hour), e.withClockOffset(-time.Hour)
 	behind.runDue(t, 0)
 	e.runDue(t, 0)
 	ahead.runDue(t, 1)
@@ -222,7 +223,7 @@ func scheduledOnceByAnyClock(t *testing.T, fresh *env) {
 }
 
 func chainAcrossJumps(t *testing.T, e *env) {
-	other := e.elsewhere(time.Hour)
+	other := e.withClockOffset(time.Hour)
 	for i, step := range slices.Concat(jumps, jumps) {
 		node := []*env{e, other}[i%2]
 		node.clock.step(step)
@@ -230,7 +231,7 @@ func chainAcrossJumps(t *testing.T, e *env) {
 		node.brand(t, fmt.Sprint("Brand ", i))
 		e.wantSound(t, &head)
 	}
-	numbers := numbersOf(e.auditRows(t, store.AuditFilter{}, 3))
+	numbers := numbersOf(e.auditRows(t, atrium.AuditFilter{}, 3))
 	for i, n := range numbers {
 		if n != int64(len(numbers)-i) {
 			t.Fatalf("the list has the rows %v", numbers)
@@ -244,14 +245,14 @@ func chainAcrossJumps(t *testing.T, e *env) {
 func formerSecretIsGone(t *testing.T, e *env) {
 	k := e.newKey(t, atrium.NewID[atrium.KeyID]())
 	k = e.rotate(t, k.ID, secretHash(2), 0)
-	e.elsewhere(-time.Hour).wantKey(t, k, secretHash(2), nil)
+	e.withClockOffset(-time.Hour).wantKey(t, k, secretHash(2), nil)
 }
 
 func exportBesideAnotherClock(t *testing.T, e *env) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		t.Run(fmt.Sprint("by ", by), func(t *testing.T) {
 			e := e.as(e.newTenant(t))
-			e.exportBeside(t, e.elsewhere(by), func() {})
+			e.exportBeside(t, e.withClockOffset(by), func() {})
 		})
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// This file counts what the store reads.
+// Counting of the rows and bytes that the store reads.
 
-// A tally is what was read of rows.
+// A tally counts the rows that were read and their bytes.
 type tally struct{ rows, bytes int }
 
-// counting returns the env with a store whose reads are counted.
+// counting returns the env with a store that counts its reads.
 func (e *env) counting() (*env, *tally) {
 	read := &tally{}
 	other := *e
@@ -83,8 +83,8 @@ func (r countingRow) View(column int) []byte {
 	return b
 }
 
-// writing returns the env with a store whose write transactions are counted, and the most
-// that one of them has read.
+// writing returns the env with a store that counts the reads of its write transactions, and the
+// maximum of one of them.
 func (e *env) writing() (*env, *tally) {
 	most := &tally{}
 	other := *e
@@ -103,7 +103,7 @@ func (db writingDB) Write(ctx context.Context, f func(engine.Tx) error) error {
 	return db.DB.Write(ctx, func(tx engine.Tx) error { return f(countingTx{tx, read}) })
 }
 
-// longDomains makes accounts that have domains of a size.
+// longDomains creates accounts with domains of a size.
 func (e *env) longDomains(t tb, n, size int) (ids []atrium.AccountID) {
 	t.Helper()
 	for i := range n {

@@ -6,18 +6,17 @@ import (
 	"atrium/internal/store"
 )
 
-// This file has what guarantees say about activity: drafts to append, and what
-// became of them.
+// Helpers that append entries and check the outcomes.
 
-// with changes a submission before it becomes a draft.
-type with func(*atrium.Submission)
+// A draftOption changes a submission before it becomes a draft.
+type draftOption func(*atrium.Submission)
 
-func key(k string) with { return func(s *atrium.Submission) { s.IdempotencyKey = k } }
+func key(k string) draftOption { return func(s *atrium.Submission) { s.IdempotencyKey = k } }
 
-func payload(json string) with { return func(s *atrium.Submission) { s.Payload = []byte(json) } }
+func payload(json string) draftOption { return func(s *atrium.Submission) { s.Payload = []byte(json) } }
 
-// draft makes a draft of the tenant, as the external API does.
-func (e *env) draft(t tb, claim atrium.Claim, changes ...with) *atrium.Draft {
+// draft makes a draft of the tenant, like the external API.
+func (e *env) draft(t tb, claim atrium.Claim, changes ...draftOption) *atrium.Draft {
 	t.Helper()
 	s := atrium.Submission{Source: "crm", Type: atrium.DefaultType, Payload: []byte(`{}`), Claim: claim}
 	for _, change := range changes {
@@ -44,14 +43,14 @@ func (e *env) append(t tb, drafts ...*atrium.Draft) []atrium.Outcome {
 	return outcomes
 }
 
-// record appends one draft, which must be recorded or replayed.
-func (e *env) record(t tb, claim atrium.Claim, changes ...with) atrium.Receipt {
+// record appends one draft and returns its receipt.
+func (e *env) record(t tb, claim atrium.Claim, changes ...draftOption) atrium.Receipt {
 	t.Helper()
-	return recorded(t, e.append(t, e.draft(t, claim, changes...)))[0]
+	return receipts(t, e.append(t, e.draft(t, claim, changes...)))[0]
 }
 
-// recorded returns the receipts of outcomes that must all have one.
-func recorded(t tb, outcomes []atrium.Outcome) []atrium.Receipt {
+// receipts returns the receipts of outcomes without errors.
+func receipts(t tb, outcomes []atrium.Outcome) []atrium.Receipt {
 	t.Helper()
 	receipts := make([]atrium.Receipt, len(outcomes))
 	for i, o := range outcomes {
@@ -63,7 +62,7 @@ func recorded(t tb, outcomes []atrium.Outcome) []atrium.Receipt {
 	return receipts
 }
 
-// wantCode holds that err has the code.
+// wantCode fails the test unless err has the code.
 func wantCode(t tb, err error, code atrium.Code) {
 	t.Helper()
 	if err == nil || atrium.CodeOf(err) != code {
@@ -84,7 +83,7 @@ func (e *env) account(t tb, id atrium.AccountID) atrium.Account {
 	return a
 }
 
-// records returns all that the tenant has, in the order of an export.
+// records returns all records of the tenant in the order of an export.
 func (e *env) records(t tb) (all []store.Record) {
 	t.Helper()
 	if err := e.Export(t.Context(), e.tenant, func(r store.Record) error {
@@ -116,7 +115,7 @@ func (e *env) accounts(t tb) []*atrium.Account {
 	return of[*atrium.Account](e.records(t))
 }
 
-// rename gives an account a name, without conditions.
+// rename renames an account.
 func (e *env) rename(t tb, id atrium.AccountID, name string) atrium.Account {
 	t.Helper()
 	d, err := e.RenameAccount(t.Context(), e.change(), id, name, nil)
@@ -126,7 +125,7 @@ func (e *env) rename(t tb, id atrium.AccountID, name string) atrium.Account {
 	return d.Account
 }
 
-// byDomain, byName and byID are the ways of naming an account.
+// byDomain, byName and byID claim an account by one member.
 func byDomain(domain string) atrium.Claim { return atrium.Claim{Domain: domain} }
 
 func byName(name string) atrium.Claim { return atrium.Claim{Name: name} }

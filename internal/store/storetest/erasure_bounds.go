@@ -12,22 +12,22 @@ import (
 )
 
 var erasureBounds = []guarantee{
-	{"no transaction of an erasure deletes more than 1,000 rows, however often entries were moved", erasedMovesInParts},
-	{"no transaction of an erasure deletes much more than 4 MiB of entries", erasedBytesInParts},
-	{"the key of an erased entry is freed without deleting its moves", erasedKeyFreedAlone},
-	{"an account with many links is gone at once, and its links are deleted in parts", erasedWithManyLinks},
-	{"what is said of an erased account or prospect is deleted in parts, before the response", erasedDetailsInParts},
-	{"one tenant's erasures do not wait for all of another's", erasuresInTurn},
+	{"a transaction of an erasure deletes at most 1,000 rows, however often entries were moved", erasedMovesInParts},
+	{"a transaction of an erasure deletes about 4 MiB of entries at most", erasedBytesInParts},
+	{"reusing the key of an erased entry deletes none of its moves", erasedKeyFreedAlone},
+	{"an erased account with many links disappears at once and its links are deleted in batches", erasedWithManyLinks},
+	{"audit details of an erased account or prospect are deleted in batches before the response", erasedDetailsInParts},
+	{"erasures of several tenants take turns", erasuresInTurn},
 }
 
-// mostChanged is how many rows one transaction of an erasure may change: 500 entries, as many
-// moves, and some of the bookkeeping.
+// mostChanged is how many rows one transaction of an erasure may change: 500 entries, 500 moves,
+// and some other rows.
 const mostChanged = 1_010
 
-// A largest is what was changed by the transaction that changed the most rows.
+// A largest is the number of rows that the largest transaction changed.
 type largest struct{ rows int64 }
 
-// measured returns the env with a store whose write transactions are measured.
+// measured returns the env with a store that measures its write transactions.
 func (e *env) measured() (*env, *largest) {
 	most := &largest{}
 	other := *e
@@ -71,7 +71,7 @@ func (tx *measuredTx) Exec(sql string, args ...any) (int64, error) {
 
 func (tx *measuredTx) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
 	n, err := tx.Tx.Batch(b, rows, each)
-	if each == nil { // else it reads
+	if each == nil { // otherwise it reads
 		tx.rows += n
 	}
 	return n, err
@@ -82,8 +82,8 @@ func (tx *measuredTx) PipelineExec(b *engine.Batch, rows []engine.Args) error {
 	return tx.Tx.PipelineExec(b, rows)
 }
 
-// moved returns an account with entries, each of which was moved to and fro.
-func (e *env) moved(t tb, entries, moves int) atrium.AccountID {
+// manyMoves returns an account with entries, each of which was moved back and forth.
+func (e *env) manyMoves(t tb, entries, moves int) atrium.AccountID {
 	t.Helper()
 	a, b := e.record(t, byDomain("a.example")).AccountID, e.record(t, byDomain("b.example")).AccountID
 	for range entries {
@@ -117,7 +117,7 @@ func (e *env) rowsOf(t tb, table string) (n int64) {
 }
 
 func erasedMovesInParts(t *testing.T, e *env) {
-	a := e.moved(t, 60, 30) // 1,800 rows about moves
+	a := e.manyMoves(t, 60, 30) // 1,800 rows of moves
 	if n := e.rowsOf(t, "moved_entries"); n != 60*30 {
 		t.Fatalf("%d rows about moves", n)
 	}
@@ -154,8 +154,8 @@ func erasedKeyFreedAlone(t *testing.T, e *env) {
 	for i := range 20 {
 		e.move(t, a.EntryID, []atrium.AccountID{b.AccountID, a.AccountID}[i%2])
 	}
-	broken := *e // whose job deletes nothing
-	broken.Store = store.New(stuck{e.db, []atrium.AccountID{a.AccountID}}, e.clock.now)
+	broken := *e // its erasure job deletes nothing
+	broken.Store = store.New(failingLocks{e.db, []atrium.AccountID{a.AccountID}}, e.clock.now)
 	broken.erase(t, a.AccountID)
 	measured, most := e.measured()
 	if r := measured.record(t, byDomain("c.example"), key("k")); r.Replayed {
@@ -173,18 +173,18 @@ func erasedKeyFreedAlone(t *testing.T, e *env) {
 func erasuresInTurn(t *testing.T, e *env) {
 	tenants := []*env{e.fresh(t), nil}
 	tenants[1] = tenants[0].as(tenants[0].newTenant(t))
-	for _, large := range tenants { // whichever has the lower identifier
+	for _, large := range tenants { // tests both orders of the identifiers
 		small := tenants[0]
 		if small == large {
 			small = tenants[1]
 		}
 		a, b := large.record(t, byDomain("a.example")).AccountID, small.record(t, byDomain("b.example")).AccountID
 		for range 5 {
-			large.many(t, a)
-			large.takeKeys(t)
+			large.importManyEntries(t, a)
+			large.freeKeys(t)
 		}
-		large.unpurged().erase(t, a)
-		small.unpurged().erase(t, b)
+		large.withoutPurges().erase(t, a)
+		small.withoutPurges().erase(t, b)
 		if more, err := large.EraseEntries(t.Context()); err != nil || !more || !large.erased(t, a) {
 			t.Fatalf("more %v, %v", more, err)
 		}
@@ -195,8 +195,8 @@ func erasuresInTurn(t *testing.T, e *env) {
 	}
 }
 
-// takeKeys frees the keys of all entries.
-func (e *env) takeKeys(t tb) {
+// freeKeys frees the keys of all entries.
+func (e *env) freeKeys(t tb) {
 	t.Helper()
 	if err := e.db.Write(t.Context(), func(tx engine.Tx) error {
 		_, err := tx.Exec("UPDATE entries SET key_match = NULL WHERE tenant_id = $1", storedID(e.tenant))
@@ -206,13 +206,13 @@ func (e *env) takeKeys(t tb) {
 	}
 }
 
-// A once is a DB whose write transactions fail after the first one.
-type once struct {
+// A failAfterFirst is a DB whose write transactions fail after the first one.
+type failAfterFirst struct {
 	engine.DB
 	written *bool
 }
 
-func (db once) Write(ctx context.Context, f func(engine.Tx) error) error {
+func (db failAfterFirst) Write(ctx context.Context, f func(engine.Tx) error) error {
 	if *db.written {
 		return &engine.Error{Class: engine.Unavailable, Err: errOnPurpose}
 	}
@@ -224,16 +224,16 @@ func (db once) Write(ctx context.Context, f func(engine.Tx) error) error {
 // interrupted returns the env of a node that is killed after its next transaction.
 func (e *env) interrupted() *env {
 	other := *e
-	other.Store = store.New(once{e.db, new(bool)}, e.clock.now)
+	other.Store = store.New(failAfterFirst{e.db, new(bool)}, e.clock.now)
 	return &other
 }
 
 func erasedWithManyLinks(t *testing.T, e *env) {
-	a, b, c := e.three(t)
-	e.merged(t, b.ID, a.ID)
+	a, b, c := e.threeAccounts(t)
+	e.merge(t, b.ID, a.ID)
 	entry := e.record(t, byID(a.ID))
 	other, kept := c.ID, e.record(t, byID(c.ID)).EntryID
-	var last *store.LinkedProspect
+	var last *atrium.LinkedProspect
 	for range 4 {
 		var chunk []store.Record
 		for range 400 {
@@ -243,7 +243,7 @@ func erasedWithManyLinks(t *testing.T, e *env) {
 		e.put(t, chunk...)
 	}
 	if e.interrupted().erase(t, b.ID) {
-		t.Fatal("all is deleted in the first transaction")
+		t.Fatal("everything is deleted in the first transaction")
 	}
 	for _, id := range []atrium.AccountID{a.ID, b.ID} {
 		_, _, read := e.Account(t.Context(), e.tenant, id)
@@ -251,11 +251,11 @@ func erasedWithManyLinks(t *testing.T, e *env) {
 		_, renamed := e.RenameAccount(t.Context(), e.change(), id, "New", nil)
 		_, updated := e.UpdateAccount(t.Context(), e.change(), id, atrium.AccountUpdate{Name: pointer("New")}, nil)
 		_, erased := e.EraseAccount(t.Context(), e.change(), id, nil)
-		_, linked := e.LinkProspect(t.Context(), e.change(), id, last.ID, func(store.LinkedProspect) error { return nil })
+		_, linked := e.LinkProspect(t.Context(), e.change(), id, last.ID, func(atrium.LinkedProspect) error { return nil })
 		_, _, counted := e.Counts(t.Context(), e.tenant, id, atrium.TimelineFilter{}, nil, 10)
 		appended := e.append(t, e.draft(t, byID(id)))[0].Err
 		_, _, listed := e.Timeline(t.Context(), e.tenant, id, atrium.TimelineFilter{}, nil, 10, false)
-		unlinked := e.UnlinkProspect(t.Context(), e.change(), id, last.ID, func(store.LinkedProspect) error { return nil })
+		unlinked := e.UnlinkProspect(t.Context(), e.change(), id, last.ID, func(atrium.LinkedProspect) error { return nil })
 		_, mergedFrom := e.MergeAccounts(t.Context(), e.change(), id, other, nil)
 		_, mergedInto := e.MergeAccounts(t.Context(), e.change(), other, id, nil)
 		_, split := e.SplitAccount(t.Context(), e.change(), id, id, nil)
@@ -298,9 +298,9 @@ func erasedWithManyLinks(t *testing.T, e *env) {
 			if r.ID == a.ID || r.ID == b.ID {
 				t.Errorf("account %s is exported", r.ID)
 			}
-		case *store.Merge:
+		case *atrium.Merge:
 			t.Errorf("a merge is exported: %+v", r)
-		case *store.LinkedProspect:
+		case *atrium.LinkedProspect:
 			for _, id := range r.AccountIDs {
 				if id == a.ID || id == b.ID {
 					t.Fatalf("a link to %s is exported", id)
@@ -328,9 +328,9 @@ func erasedWithManyLinks(t *testing.T, e *env) {
 	e.wantSound(t, nil)
 }
 
-// refusesErased expects that an import and a trial of one refuse an account that is being
-// erased, and what refers to it.
-func (e *env) refusesErased(t tb, a *atrium.Account, linked *store.LinkedProspect) {
+// refusesErased checks that an import and a trial refuse an account that is being erased, and
+// records that refer to it.
+func (e *env) refusesErased(t tb, a *atrium.Account, linked *atrium.LinkedProspect) {
 	t.Helper()
 	trial, err := e.NewTrial(t.Context(), e.tenant, always)
 	if err != nil {
@@ -343,12 +343,12 @@ func (e *env) refusesErased(t tb, a *atrium.Account, linked *store.LinkedProspec
 		"a prospect":   {e.newProspect(a)},
 		"a stored one": {linked},
 		"an entry":     {e.newEntry(a, "")},
-		"a merge":      {other, &store.Merge{AccountID: other.ID, Into: a.ID}},
+		"a merge":      {other, &atrium.Merge{AccountID: other.ID, Into: a.ID}},
 	} {
 		_, tried := trial.Import(t.Context(), items(copied(chunk)...))
 		_, imported := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(copied(chunk)...))
 		if imported == nil || fmt.Sprint(tried) != fmt.Sprint(imported) {
-			t.Errorf("%s: the trial says %v, the import %v", name, tried, imported)
+			t.Errorf("%s: the trial returned %v, the import %v", name, tried, imported)
 		}
 	}
 }
@@ -359,7 +359,7 @@ func erasedDetailsInParts(t *testing.T, e *env) {
 	for i := range 350 {
 		e.rename(t, a, fmt.Sprint("Secret ", i))
 		if _, err := e.UpdateProspect(t.Context(), e.change(), p.ID, func(p *atrium.Prospect) { p.Name = pointer(fmt.Sprint("Secret ", i)) },
-			func(store.LinkedProspect) error { return nil }); err != nil {
+			func(atrium.LinkedProspect) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -373,10 +373,10 @@ func erasedDetailsInParts(t *testing.T, e *env) {
 	}
 	measured, most := e.measured()
 	measured.erase(t, a)
-	if _, err := measured.DeleteProspect(t.Context(), e.change(), p.ID, func(store.LinkedProspect) error { return nil }); err != nil {
+	if _, err := measured.DeleteProspect(t.Context(), e.change(), p.ID, func(atrium.LinkedProspect) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if most.rows > 400 { // 100 moves with their rows of the audit log, or 120 entries and what is noted of their moves
+	if most.rows > 400 { // 100 moves with their audit rows, or 120 entries with the rows of their moves
 		t.Errorf("one transaction changed %d rows", most.rows)
 	}
 	if err := e.db.Query(t.Context(), "SELECT action, detail FROM audit WHERE tenant_id = $1", engine.Args{storedID(e.tenant)}, func(r engine.Row) error {

@@ -16,31 +16,31 @@ import (
 )
 
 var erasures = []guarantee{
-	{"an erased account is gone with all that led to it", erasedIsGone},
+	{"an erased account is gone with its entries, links and merged accounts", erasedIsGone},
 	{"a later entry for an erased domain makes a new account", erasedMadeAnew},
-	{"the keys of erased entries are free at once", erasedKeysFree},
-	{"what is too much for a request is erased later, and not seen meanwhile", erasedLater},
-	{"an account whose entries cannot be deleted keeps no other one from being erased", erasedBesideFailure},
-	{"an erasure is done only after the database was purged", erasedAfterPurge},
-	{"a prospect is deleted only after the database was purged", deletedAfterPurge},
-	{"a deleted prospect takes no account of the same digits along", deletedBesideAccount},
-	{"the audit log keeps no content of what was erased", erasedNotAudited},
-	{"no rule tells what was moved to an erased account", erasedRules},
-	{"nothing is left of the moves of erased entries", erasedMoves},
-	{"another tenant's account is not erased", erasedOfAnother},
-	{"entries that are appended while their account is erased are gone or of a new one", erasuresAndEntriesTogether},
+	{"idempotency keys of erased entries can be reused at once", erasedKeysFree},
+	{"entries beyond the limit of a request are deleted later and are invisible until then", erasedLater},
+	{"a failing erasure does not block others", erasedBesideFailure},
+	{"an erasure is complete only after the database was purged", erasedAfterPurge},
+	{"the deletion of a prospect is complete only after the database was purged", deletedAfterPurge},
+	{"deleting a prospect leaves an account with the same identifier digits alone", deletedBesideAccount},
+	{"the audit log keeps no content of an erased account", erasedNotAudited},
+	{"rules of moves to an erased account are deleted", erasedRules},
+	{"the moves of erased entries are deleted", erasedMoves},
+	{"an account of another tenant cannot be erased", erasedOfAnother},
+	{"entries appended during an erasure are erased or go to a new account", erasuresAndEntriesTogether},
 }
 
 func (e *env) erase(t tb, id atrium.AccountID) (done bool) {
 	t.Helper()
-	done, err := e.EraseAccount(t.Context(), e.change(), id, agree)
+	done, err := e.EraseAccount(t.Context(), e.change(), id, accept)
 	if err != nil {
 		t.Fatalf("erase: %v", err)
 	}
 	return done
 }
 
-// eraseAll deletes what is left of erased accounts.
+// eraseAll runs the erasure job until nothing is left.
 func (e *env) eraseAll(t tb) {
 	t.Helper()
 	for more := true; more; {
@@ -52,10 +52,10 @@ func (e *env) eraseAll(t tb) {
 }
 
 func erasedIsGone(t *testing.T, e *env) {
-	e = e.fresh(t) // small enough to be purged in the request
-	a, b, c := e.three(t)
-	e.merged(t, a.ID, b.ID)
-	e.takeDomain(t, b.ID, "b2.example")
+	e = e.fresh(t) // small enough to be purged within the request
+	a, b, c := e.threeAccounts(t)
+	e.merge(t, a.ID, b.ID)
+	e.changeDomain(t, b.ID, "b2.example")
 	kept := e.detail(t, c.ID)
 	ids := []atrium.AccountID{a.ID, b.ID, e.detail(t, b.ID).Merged[0].ID, e.detail(t, b.ID).Merged[1].ID}
 	if !e.erase(t, a.ID) {
@@ -65,7 +65,7 @@ func erasedIsGone(t *testing.T, e *env) {
 		if _, _, err := e.Account(t.Context(), e.tenant, id); atrium.CodeOf(err) != atrium.CodeNotFound {
 			t.Errorf("%s is still there: %v", id, err)
 		}
-		if _, err := e.EraseAccount(t.Context(), e.change(), id, agree); atrium.CodeOf(err) != atrium.CodeNotFound {
+		if _, err := e.EraseAccount(t.Context(), e.change(), id, accept); atrium.CodeOf(err) != atrium.CodeNotFound {
 			t.Errorf("erase it again: %v", err)
 		}
 		if o := e.append(t, e.draft(t, byID(id))); atrium.CodeOf(o[0].Err) != atrium.CodeNotFound {
@@ -78,15 +78,15 @@ func erasedIsGone(t *testing.T, e *env) {
 	if got := e.detail(t, c.ID); got.ID != kept.ID || len(got.Prospects) != 1 || *got.LatestActivityAt != *kept.LatestActivityAt {
 		t.Errorf("another account became %+v", got)
 	}
-	if records := e.records(t); len(of[*atrium.Account](records)) != 1 || len(of[*atrium.Entry](records)) != 1 || len(of[*store.LinkedProspect](records)) != 3 {
+	if records := e.records(t); len(of[*atrium.Account](records)) != 1 || len(of[*atrium.Entry](records)) != 1 || len(of[*atrium.LinkedProspect](records)) != 3 {
 		t.Errorf("the tenant has %q", describeAll(records))
 	}
 	e.wantSoundGroups(t)
 }
 
 func erasedMadeAnew(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
-	e.merged(t, a.ID, b.ID)
+	a, b, _ := e.threeAccounts(t)
+	e.merge(t, a.ID, b.ID)
 	e.erase(t, b.ID)
 	for _, claim := range []atrium.Claim{byDomain("a.example"), byDomain("b.example")} {
 		if r := e.record(t, claim); r.AccountID == a.ID || r.AccountID == b.ID || e.account(t, r.AccountID).Domain != claim.Domain {
@@ -103,27 +103,26 @@ func erasedMadeAnew(t *testing.T, e *env) {
 
 func erasedKeysFree(t *testing.T, e *env) {
 	first := e.record(t, byDomain("a.example"), key("k"))
-	e.many(t, first.AccountID)
+	e.importManyEntries(t, first.AccountID)
 	if e.erase(t, first.AccountID) {
 		t.Fatal("all entries are deleted in the request")
 	}
 	if n := e.entriesOf(t, first.AccountID); n == 0 {
 		t.Fatal("no entry is left for later")
 	}
-	rs := recorded(t, e.append(t,
+	rs := receipts(t, e.append(t,
 		e.draft(t, byDomain("other.example"), key("last")), e.draft(t, byDomain("other.example"), key("last")), e.draft(t, byDomain("other.example"), key("k"))))
 	if rs[0].Replayed || !rs[1].Replayed || rs[1].EntryID != rs[0].EntryID || rs[2].Replayed {
-		t.Errorf("the keys of erased entries are answered %+v", rs)
+		t.Errorf("the receipts of the keys of erased entries are %+v", rs)
 	}
 	e.eraseAll(t)
 	if r := e.record(t, byDomain("other.example"), key("last")); r.EntryID != rs[0].EntryID {
-		t.Errorf("the key stands for %s, want %s", r.EntryID, rs[0].EntryID)
+		t.Errorf("the key is bound to %s, want %s", r.EntryID, rs[0].EntryID)
 	}
 }
 
-// many imports more entries of an account than a request deletes, the newest with a
-// key.
-func (e *env) many(t tb, id atrium.AccountID) {
+// importManyEntries imports more entries of an account than one request deletes, the newest with a key.
+func (e *env) importManyEntries(t tb, id atrium.AccountID) {
 	t.Helper()
 	e.clock.step(1e9)
 	account := &atrium.Account{ID: id}
@@ -140,7 +139,7 @@ func (e *env) many(t tb, id atrium.AccountID) {
 
 func erasedLater(t *testing.T, e *env) {
 	a := e.record(t, byDomain("a.example")).AccountID
-	e.many(t, a)
+	e.importManyEntries(t, a)
 	if e.erase(t, a) || e.entriesOf(t, a) == 0 || !e.erased(t, a) {
 		t.Fatal("all entries are deleted in the request")
 	}
@@ -162,22 +161,22 @@ func erasedLater(t *testing.T, e *env) {
 	e.wantSoundGroups(t)
 }
 
-// A stuck is a DB that cannot lock the entries of some accounts.
-type stuck struct {
+// A failingLocks is a DB that cannot lock the entries of some accounts.
+type failingLocks struct {
 	engine.DB
 	accounts []atrium.AccountID
 }
 
-func (s stuck) Write(ctx context.Context, do func(engine.Tx) error) error {
-	return s.DB.Write(ctx, func(tx engine.Tx) error { return do(stuckTx{tx, s.accounts}) })
+func (s failingLocks) Write(ctx context.Context, do func(engine.Tx) error) error {
+	return s.DB.Write(ctx, func(tx engine.Tx) error { return do(failingLocksTx{tx, s.accounts}) })
 }
 
-type stuckTx struct {
+type failingLocksTx struct {
 	engine.Tx
 	accounts []atrium.AccountID
 }
 
-func (s stuckTx) Lock(sql string, args engine.Args, each func(engine.Row) error) error {
+func (s failingLocksTx) Lock(sql string, args engine.Args, each func(engine.Row) error) error {
 	for _, id := range s.accounts {
 		if strings.Contains(sql, "FROM entries") && slices.ContainsFunc(args, func(arg any) bool { return reflect.DeepEqual(arg, storedID(id)) }) {
 			return errOnPurpose
@@ -187,11 +186,11 @@ func (s stuckTx) Lock(sql string, args engine.Args, each func(engine.Row) error)
 }
 
 func erasedBesideFailure(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	ids := slices.Sorted(slices.Values([]atrium.AccountID{a.ID, b.ID}))
 	with := func(ids ...atrium.AccountID) *env {
 		broken := *e
-		broken.Store = store.New(stuck{e.db, ids}, e.clock.now)
+		broken.Store = store.New(failingLocks{e.db, ids}, e.clock.now)
 		return &broken
 	}
 	for _, id := range ids {
@@ -209,16 +208,16 @@ func erasedBesideFailure(t *testing.T, e *env) {
 	}
 	e.eraseAll(t)
 	if e.erased(t, ids[0]) {
-		t.Error("it was not tried again")
+		t.Error("the failed erasure was not retried")
 	}
 }
 
 func erasedNotAudited(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	e.rename(t, a.ID, "Secret")
-	e.takeDomain(t, b.ID, "secret.example")
+	e.changeDomain(t, b.ID, "secret.example")
 	alias := e.detail(t, b.ID).Merged[0].ID
-	e.merged(t, a.ID, b.ID)
+	e.merge(t, a.ID, b.ID)
 	if _, _, err := e.CreateAccount(t.Context(), e.keyed("made", "it"), "made.example", "Secret"); err != nil {
 		t.Fatal(err)
 	}
@@ -227,15 +226,15 @@ func erasedNotAudited(t *testing.T, e *env) {
 	e.erase(t, made)
 	ids := []string{string(b.ID)}
 	ids = append(ids, slices.Sorted(slices.Values([]string{string(a.ID), string(alias)}))...)
-	if acts, want := e.actsOf(t, string(a.ID)), []string{"account.update ", "account.merge "}; !slices.Equal(acts, want) {
-		t.Errorf("of the merged account there is %q, want %q", acts, want)
+	if acts, want := e.auditLines(t, string(a.ID)), []string{"account.update ", "account.merge "}; !slices.Equal(acts, want) {
+		t.Errorf("the audit log of the merged account is %q, want %q", acts, want)
 	}
 	want := []string{"account.update ", `account.erase {"members":2,"redacted":["` + strings.Join(ids, `","`) + `"]}`}
-	if acts := e.actsOf(t, string(b.ID)); !slices.Equal(acts, want) {
-		t.Errorf("of the survivor there is %q, want %q", acts, want)
+	if acts := e.auditLines(t, string(b.ID)); !slices.Equal(acts, want) {
+		t.Errorf("the audit log of the survivor is %q, want %q", acts, want)
 	}
 	if _, _, err := e.CreateAccount(t.Context(), e.keyed("made", "it"), "made.example", "Secret"); atrium.CodeOf(err) != atrium.CodeNotFound {
-		t.Errorf("the request that made an erased account, again: %v", err)
+		t.Errorf("repeating the request that created an erased account: %v", err)
 	}
 	if report := e.wantSound(t, nil); report.Redacted == 0 {
 		t.Error("no row was redacted")
@@ -266,7 +265,7 @@ func erasedRules(t *testing.T, e *env) {
 		if err != nil || string(m.Rule) != c.rule {
 			t.Errorf("the rule is %s, %v, want %s", m.Rule, err, c.rule)
 		}
-		if acts := e.actsOf(t, string(c.move.ID)); len(acts) != 1 || strings.Contains(acts[0], "claimedName") != c.audit {
+		if acts := e.auditLines(t, string(c.move.ID)); len(acts) != 1 || strings.Contains(acts[0], "claimedName") != c.audit {
 			t.Errorf("the audit log has %q", acts)
 		}
 	}
@@ -285,15 +284,15 @@ func erasedMoves(t *testing.T, e *env) {
 	}
 	e.eraseAll(t)
 	if err := e.db.Query(t.Context(), "SELECT entry_id FROM moved_entries WHERE tenant_id = $1", engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
-		t.Errorf("there is still a move of %x", r.Bytes(0))
+		t.Errorf("the move of %x is left", r.Bytes(0))
 		return nil
 	}); err != nil {
 		t.Error(err)
 	}
 }
 
-// moveKeepsNoRule holds that a rule is forgotten with the account, also by the keys of
-// the requests that made the move and undid it, and only then.
+// moveKeepsNoRule checks that an erasure of the account deletes a rule from the results stored
+// for the keys of the move and its undoing, and that nothing else does.
 func moveKeepsNoRule(t *testing.T, e *env) {
 	from, to := e.record(t, byDomain("secret.example")).AccountID, e.record(t, byDomain("b.example")).AccountID
 	request := atrium.MoveRequest{From: from, To: to, Rule: atrium.MoveRule{ClaimedDomain: "secret.example", Given: []byte(`{"claimedDomain":"secret.example"}`)}, Limit: 10}
@@ -301,7 +300,7 @@ func moveKeepsNoRule(t *testing.T, e *env) {
 	if err != nil || made.Move == nil || !bytes.Equal(made.Move.Rule, request.Rule.Given) {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	undone, _, err := e.UndoMove(t.Context(), e.keyed("undo", "a"), made.Move.ID, agree)
+	undone, _, err := e.UndoMove(t.Context(), e.keyed("undo", "a"), made.Move.ID, accept)
 	if err != nil || !bytes.Equal(undone.Move.Rule, request.Rule.Given) {
 		t.Fatalf("%+v, %v", undone, err)
 	}
@@ -311,10 +310,10 @@ func moveKeepsNoRule(t *testing.T, e *env) {
 			made.Move.Rule, undone.Move.Rule = nil, nil
 		}
 		if again, replayed, err := e.Move(t.Context(), e.keyed("move", "a"), request); err != nil || !replayed || describeMove(*again.Move) != describeMove(*made.Move) {
-			t.Errorf("erased %v, the move is answered %+v, %v, %v", erased, again, replayed, err)
+			t.Errorf("erased %v, the move returned %+v, %v, %v", erased, again, replayed, err)
 		}
-		if again, replayed, err := e.UndoMove(t.Context(), e.keyed("undo", "a"), made.Move.ID, agree); err != nil || !replayed || describeMove(again.Move) != describeMove(undone.Move) {
-			t.Errorf("erased %v, the undoing is answered %+v, %v, %v", erased, again, replayed, err)
+		if again, replayed, err := e.UndoMove(t.Context(), e.keyed("undo", "a"), made.Move.ID, accept); err != nil || !replayed || describeMove(again.Move) != describeMove(undone.Move) {
+			t.Errorf("erased %v, the undo returned %+v, %v, %v", erased, again, replayed, err)
 		}
 	}
 	var kept []byte
@@ -322,34 +321,34 @@ func moveKeepsNoRule(t *testing.T, e *env) {
 		kept = append(kept, r.Bytes(0)...)
 		return nil
 	}); err != nil || len(kept) == 0 || bytes.Contains(kept, []byte(base64.StdEncoding.EncodeToString(request.Rule.Given)[:20])) {
-		t.Errorf("with the keys there is %s, %v", kept, err)
+		t.Errorf("the keys have the results %s, %v", kept, err)
 	}
 }
 
 func erasedOfAnother(t *testing.T, e *env) {
 	a := e.record(t, byDomain("a.example")).AccountID
 	other := e.as(e.newTenant(t))
-	if _, err := other.EraseAccount(t.Context(), other.change(), a, agree); atrium.CodeOf(err) != atrium.CodeNotFound {
+	if _, err := other.EraseAccount(t.Context(), other.change(), a, accept); atrium.CodeOf(err) != atrium.CodeNotFound {
 		t.Errorf("erase: %v", err)
 	}
 	theirs := other.record(t, byDomain("a.example")).AccountID
 	other.erase(t, theirs)
 	if e.entriesOf(t, a) != 1 || e.account(t, a).Domain != "a.example" {
-		t.Error("the account of the first tenant is not as it was")
+		t.Error("the account of the first tenant changed")
 	}
 }
 
 func erasuresAndEntriesTogether(t *testing.T, e *env) {
 	for range 3 {
 		e := e.as(e.newTenant(t))
-		a, b, _ := e.three(t)
-		e.merged(t, a.ID, b.ID)
-		e.both(func(e *env, i int) {
+		a, b, _ := e.threeAccounts(t)
+		e.merge(t, a.ID, b.ID)
+		e.onTwoNodes(func(e *env, i int) {
 			for n := range 5 {
 				switch {
 				case i == 0 && n%2 == 0:
 					id := e.record(t, byDomain("a.example")).AccountID
-					if _, err := e.EraseAccount(t.Context(), e.change(), id, agree); err != nil && atrium.CodeOf(err) != atrium.CodeNotFound {
+					if _, err := e.EraseAccount(t.Context(), e.change(), id, accept); err != nil && atrium.CodeOf(err) != atrium.CodeNotFound {
 						t.Errorf("erase: %v", err)
 					}
 				case i == 1:
@@ -366,11 +365,11 @@ func erasuresAndEntriesTogether(t *testing.T, e *env) {
 		e.wantSoundGroups(t)
 		for _, entry := range e.entries(t) {
 			if _, _, err := e.Account(t.Context(), e.tenant, entry.AccountID); err != nil {
-				t.Errorf("an entry has an account that is not there: %v", err)
+				t.Errorf("the account of an entry is missing: %v", err)
 			}
 		}
 		if _, _, err := e.Account(t.Context(), e.tenant, a.ID); atrium.CodeOf(err) != atrium.CodeNotFound {
-			t.Errorf("what was erased is still there: %v", err)
+			t.Errorf("erased data is left: %v", err)
 		}
 	}
 }

@@ -15,40 +15,40 @@ import (
 )
 
 var exports = []guarantee{
-	{"an export has every record once, in order, however many there are", exportHasAll},
-	{"an export has brands, schedules, what audiences show and what entries say of themselves", exportHasTheRest},
-	{"an export of large records has them all", exportHasLarge},
+	{"an export has every record once and in order, at any number of records", exportHasAll},
+	{"an export has brands, schedules, published versions and members of entries", exportHasTheRest},
+	{"an export of large records is complete", exportHasLarge},
 	{"an export holds about 4 MiB, whichever members of its records are long", exportBounded},
-	{"an export that others write beside has all from before and refers to nothing it leaves out", exportWhileWriting},
-	{"an export has what was stored before it, whatever the clock says", exportWithClockBack},
-	{"an export leaves out together what is stored after it began", exportLeavesOutTogether},
-	{"an entry that is moved meanwhile to an account which is new is exported where it was", exportHasWhatIsMoved},
-	{"writes go on while an export waits for its taker, and it ends for all of them", exportEndsDespiteWrites},
-	{"an export ends with the error of its taker, or of its context", exportEndsWithError},
-	{"an export of a tenant that does not exist is NotFound", exportOfNoTenant},
+	{"an export during writes has all earlier records and no dangling references", exportWhileWriting},
+	{"an export has all records stored before it, whatever the clock is", exportWithClockBack},
+	{"an export leaves records stored after it began out, with all that refers to them", exportLeavesOutTogether},
+	{"an entry moved to a new account during an export is exported in its old account", exportHasWhatIsMoved},
+	{"a slow export does not block writes, and ends despite them", exportEndsDespiteWrites},
+	{"an export ends with the error of emit or of its context", exportEndsWithError},
+	{"an export of an unknown tenant is NotFound", exportOfNoTenant},
 }
 
-// wantOrder holds that records are in the order of an export and refer only to
-// those before them.
+// wantOrder fails the test unless records are in the order of an export and refer only to earlier
+// ones.
 func wantOrder(t tb, records []store.Record) {
 	t.Helper()
 	kind := func(r store.Record) (place int, id string) {
 		switch r := r.(type) {
 		case *atrium.Account:
 			return 0, string(r.ID)
-		case *store.LinkedProspect:
+		case *atrium.LinkedProspect:
 			return 1, string(r.ID)
-		case *store.Merge:
-			return 2, "" // by the account that it leads to in the end
+		case *atrium.Merge:
+			return 2, "" // by the surviving account
 		case *atrium.Brand:
 			return 3, string(r.ID)
 		case *atrium.Page:
 			return 4, string(r.ID)
-		case *store.ScheduledPage:
+		case *atrium.ScheduledPage:
 			return 4, string(r.ID)
 		case *atrium.Audience:
 			return 5, string(r.ID)
-		case *store.AudienceVersion:
+		case *atrium.AudienceVersion:
 			return 6, fmt.Sprintf("%s %016d", r.AudienceID, r.Number)
 		case *atrium.Entry:
 			return 7, string(r.ID)
@@ -65,15 +65,15 @@ func wantOrder(t tb, records []store.Record) {
 		lastPlace, lastID = place, id
 		var needs []string
 		switch r := r.(type) {
-		case *store.LinkedProspect:
+		case *atrium.LinkedProspect:
 			for _, a := range r.AccountIDs {
 				needs = append(needs, string(a))
 			}
-		case *store.Merge:
+		case *atrium.Merge:
 			needs = append(needs, string(r.AccountID), string(r.Into))
 		case *atrium.Audience:
 			needs = append(needs, string(r.PageID))
-		case *store.AudienceVersion:
+		case *atrium.AudienceVersion:
 			id = string(r.ID)
 			needs = append(needs, string(r.PageID), string(r.AudienceID))
 		case *atrium.Entry:
@@ -89,7 +89,7 @@ func wantOrder(t tb, records []store.Record) {
 }
 
 func exportHasAll(t *testing.T, e *env) {
-	const n = 510 // more than a chunk of every kind
+	const n = 510 // more than a chunk of each kind
 	var all []store.Record
 	var accounts []*atrium.Account
 	u := e.newAudience(e.newPage(atrium.PageDraft), false)
@@ -104,7 +104,7 @@ func exportHasAll(t *testing.T, e *env) {
 		all = append(all, a, e.newProspect(a, accounts[i/2]), p, e.newAudience(p, false), e.newVersion(u, int64(n-i)), e.newEntry(accounts[i/3], ""))
 	}
 	for chunk := range slices.Chunk(all, 1500) {
-		// Grouped by kind, as runs of one statement.
+		// Grouped by kind, so that each kind is stored by one statement.
 		slices.SortStableFunc(chunk, func(a, b store.Record) int { return kindOrder(a) - kindOrder(b) })
 		e.put(t, chunk...)
 	}
@@ -134,8 +134,8 @@ func exportHasTheRest(t *testing.T, e *env) {
 	shows, none := e.newAudience(p, false), e.newAudience(p, false)
 	noted := published(e.newVersion(shows, 2))
 	noted.Note = "Grüße"
-	both := &store.ScheduledPage{Page: *e.newPage(atrium.PageDraft), Schedule: atrium.Schedule{PublishAt: pointer(entry.CreatedAt), UnpublishAt: pointer(entry.CreatedAt + 1000)}}
-	one := &store.ScheduledPage{Page: *e.newPage(atrium.PagePublished), Schedule: atrium.Schedule{UnpublishAt: pointer(entry.CreatedAt)}}
+	both := &atrium.ScheduledPage{Page: *e.newPage(atrium.PageDraft), Schedule: atrium.Schedule{PublishAt: pointer(entry.CreatedAt), UnpublishAt: pointer(entry.CreatedAt + 1000)}}
+	one := &atrium.ScheduledPage{Page: *e.newPage(atrium.PagePublished), Schedule: atrium.Schedule{UnpublishAt: pointer(entry.CreatedAt)}}
 	all = append(all, a, entry, p, both, one, shows, none, e.newVersion(shows, 1), noted, e.newVersion(shows, 3), e.newVersion(none, 1))
 	e.put(t, all...)
 	other := e.as(e.newTenant(t))
@@ -155,7 +155,7 @@ func exportHasTheRest(t *testing.T, e *env) {
 }
 
 func kindOrder(r store.Record) int {
-	return slices.Index([]string{"*atrium.Account", "*store.LinkedProspect", "*atrium.Brand", "*atrium.Page", "*atrium.Audience", "*store.AudienceVersion", "*atrium.Entry"}, fmt.Sprintf("%T", r))
+	return slices.Index([]string{"*atrium.Account", "*atrium.LinkedProspect", "*atrium.Brand", "*atrium.Page", "*atrium.Audience", "*atrium.AudienceVersion", "*atrium.Entry"}, fmt.Sprintf("%T", r))
 }
 
 func exportHasLarge(t *testing.T, e *env) {
@@ -218,7 +218,7 @@ func exportBounded(t *testing.T, e *env) {
 	}
 }
 
-// exportTo collects what an export emits, and calls at before every record.
+// exportTo returns the records of an export, and calls at before each record.
 func (e *env) exportTo(t tb, at func()) (records []store.Record) {
 	t.Helper()
 	if err := e.Export(t.Context(), e.tenant, func(r store.Record) error {
@@ -231,7 +231,7 @@ func (e *env) exportTo(t tb, at func()) (records []store.Record) {
 	return records
 }
 
-// randomAccount makes an account whose identifier may come anywhere.
+// randomAccount makes an account with a random identifier.
 func (e *env) randomAccount(i int) *atrium.Account {
 	a := e.newAccount(fmt.Sprintf("%s-%d.example", e.tenant[len("tenant_"):], i), "")
 	a.ID = as[atrium.AccountID](fmt.Sprintf("%c%025d", "0az"[i%3], i))
@@ -249,7 +249,7 @@ func exportWhileWriting(t *testing.T, e *env) {
 	}
 	e.put(t, before...)
 
-	// Another node writes all the time; each account comes with an entry of it.
+	// Another node keeps writing new accounts, each with an entry.
 	var stop atomic.Bool
 	ended := make(chan error, 1)
 	node := e.node()
@@ -278,13 +278,13 @@ func exportWhileWriting(t *testing.T, e *env) {
 		}
 		for _, r := range before {
 			if !have[describe(r)] {
-				t.Fatalf("the export left out %s, which was there before it", describe(r))
+				t.Fatalf("the export left out %s, which was stored before it", describe(r))
 			}
 		}
 	}
 	stop.Store(true)
 	if err := <-ended; err != nil {
-		t.Fatalf("write beside an export: %v", err)
+		t.Fatalf("write during an export: %v", err)
 	}
 }
 
@@ -301,19 +301,19 @@ func exportWithClockBack(t *testing.T, e *env) {
 	}
 }
 
-// exportLeavesOutTogether stores, between any two records of an export,
-// accounts before and behind the place where the export is, with entries.
+// exportLeavesOutTogether stores accounts that sort before and after the current position of the
+// export, with entries, between any two records of it.
 func exportLeavesOutTogether(t *testing.T, e *env) {
 	for _, step := range []time.Duration{time.Second, 0, -time.Hour} {
-		t.Run(fmt.Sprint("the clock goes on by ", step), func(t *testing.T) {
+		t.Run(fmt.Sprint("the clock advances by ", step), func(t *testing.T) {
 			e := e.as(e.newTenant(t))
 			e.exportBeside(t, e, func() { e.clock.step(step) })
 		})
 	}
 }
 
-// exportBeside stores, as another node or the same, new things between any two records of
-// an export, each time after what tick does.
+// exportBeside stores new records on another node or the same one between any two records of an
+// export. It calls tick before each write.
 func (e *env) exportBeside(t *testing.T, other *env, tick func()) {
 	t.Helper()
 	before := e.oneOfEach()
@@ -339,7 +339,7 @@ func (e *env) exportBeside(t *testing.T, other *env, tick func()) {
 	have := describeAll(got)
 	for _, r := range before {
 		if !slices.Contains(have, describe(r)) {
-			t.Errorf("the export left out %s, which was there before it", describe(r))
+			t.Errorf("the export left out %s, which was stored before it", describe(r))
 		}
 	}
 	them := e.as(e.newTenant(t))
@@ -382,33 +382,33 @@ func exportEndsDespiteWrites(t *testing.T, e *env) {
 	calls := 0
 	e.exportTo(t, func() {
 		if calls++; calls > 10*len(records) {
-			t.Fatal("as more is stored, the export goes on without end")
+			t.Fatal("the export does not end while more is stored")
 		}
 		for _, e := range []*env{e, node} {
-			recorded(t, e.append(t, e.draft(t, byDomain("acme.example"))))
+			receipts(t, e.append(t, e.draft(t, byDomain("acme.example"))))
 		}
 	})
 }
 
 func exportEndsWithError(t *testing.T, e *env) {
 	e.put(t, e.oneOfEach()...)
-	taker := errors.New("the taker has had enough")
+	errClient := errors.New("the client is gone")
 	calls := 0
 	err := e.Export(t.Context(), e.tenant, func(store.Record) error {
 		if calls++; calls == 3 {
-			return taker
+			return errClient
 		}
 		return nil
 	})
-	if !errors.Is(err, taker) || calls != 3 {
+	if !errors.Is(err, errClient) || calls != 3 {
 		t.Errorf("%d calls, then %v", calls, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := e.Export(ctx, e.tenant, func(store.Record) error { return nil }); err == nil {
-		t.Error("an export whose context had ended came to its end")
+		t.Error("an export succeeded after its context had ended")
 	}
-	e.record(t, byDomain("acme.example")) // nothing is held by what ended early
+	e.record(t, byDomain("acme.example")) // the failed exports hold no locks
 }
 
 func exportOfNoTenant(t *testing.T, e *env) {

@@ -8,11 +8,10 @@ import (
 
 	"atrium"
 	"atrium/internal/auditlog"
-	"atrium/internal/store"
 )
 
-// exportedFault verifies what is exported. A log that cannot be exported, or not be read
-// back, is found as well: with want for its fault.
+// exportedFault returns the fault of an exported audit log. If the log cannot be exported or read
+// back, that counts as want.
 func (c *tampered) exportedFault(t tb, known *auditlog.Head, want auditlog.Fault) *auditlog.Fault {
 	t.Helper()
 	var lines []byte
@@ -29,7 +28,7 @@ func (c *tampered) exportedFault(t tb, known *auditlog.Head, want auditlog.Fault
 	return report.Fault
 }
 
-// wantFound holds that a fault is found in the database and in an export.
+// wantFound checks that a fault is found in the database and in an export.
 func (c *tampered) wantFound(t tb, name string, want auditlog.Fault) {
 	t.Helper()
 	for head, known := range map[string]*auditlog.Head{"": nil, ", with a head": &c.early} {
@@ -54,12 +53,12 @@ func numbersAreChecked(t *testing.T, e *env) {
 		want   auditlog.Fault
 		tamper func(t tb, c *tampered)
 	}{
-		"row 0":                   {fault(auditlog.Misplaced, 0), forge(0)},
-		"row -1":                  {fault(auditlog.Misplaced, -1), forge(-1)},
-		"the lowest number":       {fault(auditlog.Misplaced, math.MinInt64), forge(math.MinInt64)},
-		"the one behind the head": {fault(auditlog.OtherHead, 10), forge(11)},
-		"one far behind the head": {fault(auditlog.Missing, 11), forge(1000)},
-		"the highest number":      {fault(auditlog.Missing, 11), forge(math.MaxInt64)},
+		"row 0":                       {fault(auditlog.Misplaced, 0), forge(0)},
+		"row -1":                      {fault(auditlog.Misplaced, -1), forge(-1)},
+		"the lowest number":           {fault(auditlog.Misplaced, math.MinInt64), forge(math.MinInt64)},
+		"the number after the head":   {fault(auditlog.OtherHead, 10), forge(11)},
+		"a number far after the head": {fault(auditlog.Missing, 11), forge(1000)},
+		"the highest number":          {fault(auditlog.Missing, 11), forge(math.MaxInt64)},
 		"the highest number in the head too": {fault(auditlog.Missing, 11), func(t tb, c *tampered) {
 			forge(math.MaxInt64)(t, c)
 			c.setHead(t, math.MaxInt64, c.rows[9].Hash)
@@ -84,7 +83,7 @@ func numbersAreChecked(t *testing.T, e *env) {
 	}
 }
 
-// onlyRow leaves one row of a chain, with another number.
+// onlyRow deletes all rows of a chain but one, and changes its number.
 func onlyRow(number int64) func(tb, *tampered) {
 	return func(t tb, c *tampered) {
 		for n := int64(2); n <= 10; n++ {
@@ -94,12 +93,12 @@ func onlyRow(number int64) func(tb, *tampered) {
 	}
 }
 
-// listIsRefused reports whether one of the pages of a list says that the log is broken.
+// listIsRefused reports whether a page of a list returns the error of a broken log.
 func (c *tampered) listIsRefused(t tb, limit int) bool {
 	t.Helper()
 	for next, first := int64(0), true; first || next != 0; first = false {
 		var err error
-		if _, next, err = c.AuditRows(t.Context(), c.tenant, store.AuditFilter{}, next, limit); err != nil {
+		if _, next, err = c.AuditRows(t.Context(), c.tenant, atrium.AuditFilter{}, next, limit); err != nil {
 			if atrium.CodeOf(err) != atrium.CodeInternal || !strings.Contains(err.Error(), "atrium audit verify") {
 				t.Errorf("error %v", err)
 			}
@@ -112,14 +111,14 @@ func (c *tampered) listIsRefused(t tb, limit int) bool {
 func endOfAListIsChecked(t *testing.T, e *env) {
 	c := &tampered{env: e.as(e.newTenant(t))}
 	c.fill(t)
-	_, next, err := c.AuditRows(t.Context(), c.tenant, store.AuditFilter{}, 0, 6)
+	_, next, err := c.AuditRows(t.Context(), c.tenant, atrium.AuditFilter{}, 0, 6)
 	if err != nil || next != 5 {
 		t.Fatalf("the first page ends before row %d, %v", next, err)
 	}
 	for n := int64(1); n < 5; n++ {
 		c.remove(t, n)
 	}
-	if rows, _, err := c.AuditRows(t.Context(), c.tenant, store.AuditFilter{}, next, 6); atrium.CodeOf(err) != atrium.CodeInternal {
+	if rows, _, err := c.AuditRows(t.Context(), c.tenant, atrium.AuditFilter{}, next, 6); atrium.CodeOf(err) != atrium.CodeInternal {
 		t.Errorf("the last page has the rows %v, %v", numbersOf(rows), err)
 	}
 }
@@ -132,7 +131,7 @@ func filteredListsAreChecked(t *testing.T, e *env) {
 		row.Number = number
 		row.Seal(c.tenant, c.rows[9].Hash)
 		c.insert(t, &row)
-		for _, f := range []store.AuditFilter{{Subject: row.Subject}, {Actor: row.Actor}, {Subject: "page_other"}} {
+		for _, f := range []atrium.AuditFilter{{Subject: row.Subject}, {Actor: row.Actor}, {Subject: "page_other"}} {
 			if rows, _, err := c.AuditRows(t.Context(), c.tenant, f, 0, 100); atrium.CodeOf(err) != atrium.CodeInternal {
 				t.Errorf("with row %d, %+v lists %v, %v", number, f, numbersOf(rows), err)
 			}

@@ -10,8 +10,7 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// This file has what must hold of the accounts of a tenant whatever was done to
-// them, as the tables have it.
+// Checks of the tables of merged accounts that must hold after any operation.
 
 // A groupedAccount is a row of an account.
 type groupedAccount struct {
@@ -24,15 +23,15 @@ type groupedAccount struct {
 // noActivity is the active_minute of an account without activity.
 const noActivity = -2_000_000_000
 
-// wantSoundGroups holds that all that is kept of merged accounts follows from the
-// entries and links that there are.
+// wantSoundGroups fails the test unless all derived data of merged accounts matches their entries
+// and links.
 func (e *env) wantSoundGroups(t tb) {
 	t.Helper()
 	accounts := map[atrium.AccountID]groupedAccount{}
 	newest := map[atrium.AccountID]int64{}           // by survivor
 	own := map[atrium.AccountID]map[string]bool{}    // links, by account
 	copies := map[atrium.AccountID]map[string]bool{} // links, by survivor
-	entries := map[atrium.AccountID]int64{}          // the newest one, by account
+	entries := map[atrium.AccountID]int64{}          // the newest, by account
 	link := func(all map[atrium.AccountID]map[string]bool, id atrium.AccountID, prospect []byte) {
 		if all[id] == nil {
 			all[id] = map[string]bool{}
@@ -81,7 +80,7 @@ func (e *env) wantSoundGroups(t tb) {
 			root = accounts[root.into]
 		}
 		if root.id == "" || a.into == "" && a.survivor != "" || a.into != "" && a.survivor != root.id {
-			t.Errorf("%s, merged into %q, leads to %q in the end, which is kept as %q", a.domain, a.into, root.id, a.survivor)
+			t.Errorf("%s, merged into %q, has the survivor %q, stored as %q", a.domain, a.into, root.id, a.survivor)
 		}
 		if at, ok := entries[id]; ok {
 			if before, ok := newest[root.id]; !ok || at > before {
@@ -114,12 +113,12 @@ func (e *env) wantSoundGroups(t tb) {
 	}
 	for id := range entries {
 		if accounts[id].id == "" && !e.erased(t, id) {
-			t.Errorf("entries are left of %s, which is no account", id)
+			t.Errorf("entries of the missing account %s are left", id)
 		}
 	}
 }
 
-// erased reports whether it is noted that the entries of an account are to be deleted.
+// erased reports whether the erasure of an account is not complete.
 func (e *env) erased(t tb, id atrium.AccountID) (noted bool) {
 	t.Helper()
 	if err := e.db.Query(t.Context(), "SELECT requested_at FROM erasures WHERE tenant_id = $1 AND account_id = $2",
@@ -145,9 +144,8 @@ func (e *env) entriesOf(t tb, id atrium.AccountID) (n int) {
 	return n
 }
 
-// acts returns what the audit log has about a subject: each action, with its detail
-// behind it.
-func (e *env) actsOf(t tb, subject string) (acts []string) {
+// auditLines returns the audited actions on a subject, each followed by its detail.
+func (e *env) auditLines(t tb, subject string) (acts []string) {
 	t.Helper()
 	if err := e.db.Query(t.Context(), "SELECT action, detail FROM audit WHERE tenant_id = $1 AND subject = $2 ORDER BY number",
 		engine.Args{storedID(e.tenant), subject}, func(r engine.Row) error {
@@ -159,7 +157,7 @@ func (e *env) actsOf(t tb, subject string) (acts []string) {
 	return acts
 }
 
-// detail returns what an identifier leads to.
+// detail returns the account that an identifier leads to.
 func (e *env) detail(t tb, id atrium.AccountID) atrium.AccountDetail {
 	t.Helper()
 	d, err := e.AccountDetail(t.Context(), e.tenant, id)
@@ -169,34 +167,34 @@ func (e *env) detail(t tb, id atrium.AccountID) atrium.AccountDetail {
 	return d
 }
 
-func (e *env) merged(t tb, id, into atrium.AccountID) atrium.AccountDetail {
+func (e *env) merge(t tb, id, into atrium.AccountID) atrium.AccountDetail {
 	t.Helper()
-	d, err := e.MergeAccounts(t.Context(), e.change(), id, into, agree)
+	d, err := e.MergeAccounts(t.Context(), e.change(), id, into, accept)
 	if err != nil {
 		t.Fatalf("merge: %v", err)
 	}
 	return d
 }
 
-func (e *env) splitOff(t tb, id, account atrium.AccountID) atrium.AccountDetail {
+func (e *env) split(t tb, id, account atrium.AccountID) atrium.AccountDetail {
 	t.Helper()
-	d, err := e.SplitAccount(t.Context(), e.change(), id, account, agree)
+	d, err := e.SplitAccount(t.Context(), e.change(), id, account, accept)
 	if err != nil {
 		t.Fatalf("split: %v", err)
 	}
 	return d
 }
 
-func (e *env) takeDomain(t tb, id atrium.AccountID, domain string) atrium.AccountDetail {
+func (e *env) changeDomain(t tb, id atrium.AccountID, domain string) atrium.AccountDetail {
 	t.Helper()
-	d, err := e.UpdateAccount(t.Context(), e.change(), id, atrium.AccountUpdate{Domain: domain}, agree)
+	d, err := e.UpdateAccount(t.Context(), e.change(), id, atrium.AccountUpdate{Domain: domain}, accept)
 	if err != nil {
 		t.Fatalf("change the domain: %v", err)
 	}
 	return d
 }
 
-// wantMerged holds what leads to an account.
+// wantMerged checks the accounts that were merged into an account.
 func wantMerged(t tb, d atrium.AccountDetail, want ...atrium.MergedAccount) {
 	t.Helper()
 	if !slices.Equal(d.Merged, want) {
@@ -204,7 +202,7 @@ func wantMerged(t tb, d atrium.AccountDetail, want ...atrium.MergedAccount) {
 	}
 }
 
-// storedID and storedAccount write and read identifiers as they are stored.
+// storedID and storedAccount convert identifiers to and from their stored form.
 
 func storedID[T atrium.Identifier](id T) []byte {
 	digits := string(id[len(id.Prefix()):])

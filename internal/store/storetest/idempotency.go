@@ -11,22 +11,22 @@ import (
 )
 
 var idempotency = []guarantee{
-	{"the same request again gets the receipt of the first", replayGetsFirstReceipt},
-	{"the same request many times in one transaction is one entry", replayInOneTransaction},
-	{"another request with the key is refused and changes nothing", otherRequestRefused},
-	{"who comes second with a key in one transaction touches and makes no account", secondTouchesNothing},
-	{"the key is judged before the account", keyBeforeAccount},
+	{"a repeated request returns the receipt of the first", replayGetsFirstReceipt},
+	{"a request repeated within one transaction is one entry", replayInOneTransaction},
+	{"a different request with a used key is refused and changes nothing", otherRequestRefused},
+	{"a refused duplicate key in a transaction neither touches nor makes an account", secondTouchesNothing},
+	{"the key is checked before the account", keyBeforeAccount},
 	{"only a recorded entry binds a key", notFoundLeavesKeyFree},
-	{"a follower binds the key when those before it could not", followerBindsKey},
-	{"a key is taken literally", keysAreLiteral},
-	{"long keys that begin alike are told apart", longKeys},
-	{"two tenants' keys never meet", keysOfTenants},
-	{"entries without a key are never the same", noKeyNoReplay},
-	{"a draft that is appended again is found and not doubled", draftFoundAgain},
+	{"a later draft binds the key if the earlier ones with it failed", followerBindsKey},
+	{"keys are compared byte for byte", keysAreLiteral},
+	{"long keys with a common prefix are distinct", longKeys},
+	{"keys of different tenants are independent", keysOfTenants},
+	{"entries without a key are always distinct", noKeyNoReplay},
+	{"appending a draft again finds its entry and makes no other", draftFoundAgain},
 	{"each draft of a mixed transaction has its own outcome", mixedOutcomes},
 }
 
-// wantReplay holds that r is the receipt of an earlier request.
+// wantReplay fails the test unless r is the replayed receipt of an earlier request.
 func wantReplay(t tb, r, first atrium.Receipt) {
 	t.Helper()
 	first.Replayed = true
@@ -37,7 +37,7 @@ func wantReplay(t tb, r, first atrium.Receipt) {
 
 func replayGetsFirstReceipt(t *testing.T, e *env) {
 	first := e.record(t, byDomain("acme.example"), key("k"), payload(`{"a":1,"b":2}`))
-	if first.Replayed || first.EntryID == "" || first.AccountID == "" || first.CreatedAt != e.clock.shows() || first.Source != "crm" || first.Type != "webhook" {
+	if first.Replayed || first.EntryID == "" || first.AccountID == "" || first.CreatedAt != e.clock.instant() || first.Source != "crm" || first.Type != "webhook" {
 		t.Errorf("the first receipt is %+v", first)
 	}
 	e.clock.step(time.Hour)
@@ -58,8 +58,8 @@ func replayInOneTransaction(t *testing.T, e *env) {
 	for i := range drafts {
 		drafts[i] = e.draft(t, atrium.Claim{Domain: "acme.example", Name: "Acme"}, key("k"))
 	}
-	receipts := recorded(t, e.append(t, drafts...))
-	if receipts[0].EntryID != drafts[0].ID || receipts[0].CreatedAt != e.clock.shows() {
+	receipts := receipts(t, e.append(t, drafts...))
+	if receipts[0].EntryID != drafts[0].ID || receipts[0].CreatedAt != e.clock.instant() {
 		t.Errorf("the first receipt is %+v", receipts[0])
 	}
 	for _, r := range receipts[1:] {
@@ -81,7 +81,7 @@ func otherRequestRefused(t *testing.T, e *env) {
 		e.draft(t, same, key("k"), payload(`{"n":1}`), func(s *atrium.Submission) { s.Source = "ads" }),
 		e.draft(t, same, key("k"), payload(`{"n":1}`), func(s *atrium.Submission) { s.Type = "other" }),
 		e.draft(t, byDomain("acme.example"), key("k"), payload(`{"n":1}`)),
-		e.draft(t, atrium.Claim{Domain: "ACME.example", Name: "Acme"}, key("k"), payload(`{"n":1}`)), // as it was sent
+		e.draft(t, atrium.Claim{Domain: "ACME.example", Name: "Acme"}, key("k"), payload(`{"n":1}`)), // the original spelling
 		e.draft(t, atrium.Claim{AccountID: first.AccountID, Domain: "acme.example", Name: "Acme"}, key("k"), payload(`{"n":1}`)),
 		e.draft(t, atrium.Claim{Domain: "new.example", Name: "New"}, key("k"), payload(`{"n":1}`)),
 	}
@@ -100,7 +100,7 @@ func otherRequestRefused(t *testing.T, e *env) {
 
 	outcomes := e.append(t, e.draft(t, byDomain("b.example"), key("k2")), e.draft(t, byDomain("c.example"), key("k2")), e.draft(t, byDomain("b.example"), key("k2")))
 	wantCode(t, outcomes[1].Err, atrium.CodeIdempotencyKeyReused)
-	wantReplay(t, recorded(t, outcomes[2:])[0], recorded(t, outcomes[:1])[0])
+	wantReplay(t, receipts(t, outcomes[2:])[0], receipts(t, outcomes[:1])[0])
 }
 
 func secondTouchesNothing(t *testing.T, e *env) {
@@ -108,7 +108,7 @@ func secondTouchesNothing(t *testing.T, e *env) {
 	e.clock.step(time.Hour)
 	outcomes := e.append(t, e.draft(t, byDomain("acme.example"), key("k")),
 		e.draft(t, byDomain("old.example"), key("k")), e.draft(t, byDomain("new.example"), key("k")))
-	recorded(t, outcomes[:1])
+	receipts(t, outcomes[:1])
 	for _, o := range outcomes[1:] {
 		wantCode(t, o.Err, atrium.CodeIdempotencyKeyReused)
 	}
@@ -127,18 +127,18 @@ func secondTouchesNothing(t *testing.T, e *env) {
 }
 
 func keyBeforeAccount(t *testing.T, e *env) {
-	nobody := atrium.NewID[atrium.AccountID]()
+	unknown := atrium.NewID[atrium.AccountID]()
 	e.record(t, byDomain("acme.example"), key("k"))
-	wantCode(t, e.append(t, e.draft(t, byID(nobody), key("k")))[0].Err, atrium.CodeIdempotencyKeyReused)
-	outcomes := e.append(t, e.draft(t, byDomain("acme.example"), key("k2")), e.draft(t, byID(nobody), key("k2")))
-	recorded(t, outcomes[:1])
+	wantCode(t, e.append(t, e.draft(t, byID(unknown), key("k")))[0].Err, atrium.CodeIdempotencyKeyReused)
+	outcomes := e.append(t, e.draft(t, byDomain("acme.example"), key("k2")), e.draft(t, byID(unknown), key("k2")))
+	receipts(t, outcomes[:1])
 	wantCode(t, outcomes[1].Err, atrium.CodeIdempotencyKeyReused)
 }
 
 func notFoundLeavesKeyFree(t *testing.T, e *env) {
-	nobody := byID(atrium.NewID[atrium.AccountID]())
+	unknown := byID(atrium.NewID[atrium.AccountID]())
 	for range 2 {
-		wantCode(t, e.append(t, e.draft(t, nobody, key("k")))[0].Err, atrium.CodeNotFound)
+		wantCode(t, e.append(t, e.draft(t, unknown, key("k")))[0].Err, atrium.CodeNotFound)
 	}
 	first := e.record(t, byDomain("acme.example"), key("k"))
 	if first.Replayed {
@@ -148,25 +148,25 @@ func notFoundLeavesKeyFree(t *testing.T, e *env) {
 }
 
 func followerBindsKey(t *testing.T, e *env) {
-	nobody := byID(atrium.NewID[atrium.AccountID]())
+	unknown := byID(atrium.NewID[atrium.AccountID]())
 	drafts := []*atrium.Draft{
-		e.draft(t, nobody, key("k")), e.draft(t, nobody, key("k")), e.draft(t, byDomain("acme.example"), key("k")),
-		e.draft(t, nobody, key("k")), e.draft(t, byDomain("acme.example"), key("k")),
-		e.draft(t, nobody, key("other")), e.draft(t, nobody, key("other")),
+		e.draft(t, unknown, key("k")), e.draft(t, unknown, key("k")), e.draft(t, byDomain("acme.example"), key("k")),
+		e.draft(t, unknown, key("k")), e.draft(t, byDomain("acme.example"), key("k")),
+		e.draft(t, unknown, key("other")), e.draft(t, unknown, key("other")),
 	}
 	outcomes := e.append(t, drafts...)
 	for _, i := range []int{0, 1, 5, 6} {
 		wantCode(t, outcomes[i].Err, atrium.CodeNotFound)
 	}
 	wantCode(t, outcomes[3].Err, atrium.CodeIdempotencyKeyReused)
-	first := recorded(t, outcomes[2:3])[0]
+	first := receipts(t, outcomes[2:3])[0]
 	if first.EntryID != drafts[2].ID || first.Replayed {
 		t.Errorf("the receipt is %+v, want one for %s", first, drafts[2].ID)
 	}
 	wantReplay(t, outcomes[4].Receipt, first)
 	wantReplay(t, e.record(t, byDomain("acme.example"), key("k")), first)
 	if r := e.record(t, byDomain("acme.example"), key("other")); r.Replayed {
-		t.Error("a key that nobody could bind is bound")
+		t.Error("a key without a recorded entry is bound")
 	}
 	if n := len(e.entries(t)); n != 2 {
 		t.Errorf("there are %d entries, want 2", n)
@@ -181,7 +181,7 @@ func keysAreLiteral(t *testing.T, e *env) {
 	for i, k := range all {
 		drafts[i] = e.draft(t, byDomain("acme.example"), key(k))
 	}
-	first := recorded(t, e.append(t, drafts...))
+	first := receipts(t, e.append(t, drafts...))
 	for i, k := range all {
 		if first[i].Replayed {
 			t.Errorf("key %q is the same as another", k)
@@ -200,7 +200,7 @@ func keysAreLiteral(t *testing.T, e *env) {
 func longKeys(t *testing.T, e *env) {
 	astral := strings.Repeat("\U0001f600", 254)
 	var all []string
-	for n := 15; n <= 35; n++ { // across every length at which a key is kept in another form
+	for n := 15; n <= 35; n++ { // across the length from which keys are hashed
 		all = append(all, strings.Repeat("a", n), strings.Repeat("a", n-1)+"b")
 	}
 	all = append(all, strings.Repeat("a", 254)+"a", strings.Repeat("a", 254)+"b", astral+"\U0001f600", astral+"\U0001f601", astral)
@@ -208,8 +208,8 @@ func longKeys(t *testing.T, e *env) {
 	for i, k := range all {
 		drafts[i] = e.draft(t, byDomain("acme.example"), key(k))
 	}
-	first := recorded(t, e.append(t, drafts...))
-	again := recorded(t, e.append(t, drafts...))
+	first := receipts(t, e.append(t, drafts...))
+	again := receipts(t, e.append(t, drafts...))
 	for i, k := range all {
 		if first[i].Replayed || again[i] != first[i] {
 			t.Errorf("key %d, of %d bytes: %+v, then %+v", i, len(k), first[i], again[i])
@@ -223,7 +223,7 @@ func longKeys(t *testing.T, e *env) {
 
 func keysOfTenants(t *testing.T, e *env) {
 	them := e.as(e.newTenant(t))
-	ours := recorded(t, e.append(t, e.draft(t, byDomain("acme.example"), key("k")), them.draft(t, byDomain("other.example"), key("k"))))
+	ours := receipts(t, e.append(t, e.draft(t, byDomain("acme.example"), key("k")), them.draft(t, byDomain("other.example"), key("k"))))
 	if ours[0].Replayed || ours[1].Replayed || ours[0].AccountID == ours[1].AccountID {
 		t.Errorf("receipts %+v", ours)
 	}
@@ -240,7 +240,7 @@ func noKeyNoReplay(t *testing.T, e *env) {
 }
 
 func draftFoundAgain(t *testing.T, e *env) {
-	for name, changes := range map[string][]with{"with a key": {key("k")}, "without a key": nil} {
+	for name, changes := range map[string][]draftOption{"with a key": {key("k")}, "without a key": nil} {
 		e := e.as(e.newTenant(t))
 		drafts := []*atrium.Draft{
 			e.draft(t, byDomain("acme.example"), changes...),
@@ -251,14 +251,14 @@ func draftFoundAgain(t *testing.T, e *env) {
 		e.clock.step(time.Second)
 		again, err := e.Append(t.Context(), drafts)
 		if err != nil {
-			t.Errorf("%s: appended again: %v", name, err)
+			t.Errorf("%s: append again: %v", name, err)
 			continue
 		}
 		if again[0] != first[0] {
 			t.Errorf("%s: %+v, then %+v", name, first[0], again[0])
 		}
-		if r := again[1]; r.Err != nil || r.EntryID != drafts[1].ID || r.CreatedAt != e.clock.shows() {
-			t.Errorf("%s: the draft beside it: %+v", name, r)
+		if r := again[1]; r.Err != nil || r.EntryID != drafts[1].ID || r.CreatedAt != e.clock.instant() {
+			t.Errorf("%s: the other draft: %+v", name, r)
 		}
 		wantCode(t, again[2].Err, atrium.CodeNotFound)
 		if n := len(e.entries(t)); n != 2 {
@@ -270,14 +270,14 @@ func draftFoundAgain(t *testing.T, e *env) {
 func mixedOutcomes(t *testing.T, e *env) {
 	them := e.as(e.newTenant(t))
 	bound := e.record(t, byDomain("acme.example"), key("bound"))
-	nobody := byID(atrium.NewID[atrium.AccountID]())
+	unknown := byID(atrium.NewID[atrium.AccountID]())
 	var drafts []*atrium.Draft
 	var want []string
 	for i := range 20 {
 		drafts = append(drafts,
 			e.draft(t, byDomain(fmt.Sprintf("d%d.example", i%3)), key(fmt.Sprint("k", i))),
 			e.draft(t, byDomain("acme.example"), key("bound")),
-			them.draft(t, nobody, key("bound")),
+			them.draft(t, unknown, key("bound")),
 			e.draft(t, byDomain("other.example"), key("bound")),
 			them.draft(t, byDomain("acme.example")))
 		want = append(want, "recorded", "replayed", "not_found", "idempotency_key_reused", "recorded")

@@ -12,14 +12,14 @@ import (
 )
 
 var identifiers = []guarantee{
-	{"every identifier comes back as it was given", identifiersRoundTrip},
-	{"identifiers are in the order of their characters", identifiersOrder},
-	{"every key identifier comes back as it was given", keyIdentifiersRoundTrip},
-	{"every draft identifier comes back as it was given", draftIdentifiersRoundTrip},
+	{"every identifier round-trips", identifiersRoundTrip},
+	{"identifiers sort by their characters", identifiersOrder},
+	{"every key identifier round-trips", keyIdentifiersRoundTrip},
+	{"every draft identifier round-trips", draftIdentifiersRoundTrip},
 }
 
-// suffixes draws what identifiers have behind their prefix: any 26 characters,
-// the ends of the range, and neighbours across the parts that they are stored in.
+// suffixes generates suffixes of identifiers: any 26 characters, the ends of the range, and
+// neighbors across the groups of bits in which they are stored.
 func suffixes() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.StringOfN(rapid.RuneFrom([]rune("0123456789abcdefghijklmnopqrstuvwxyz")), 26, 26, -1),
@@ -38,15 +38,15 @@ func as[T atrium.Identifier](suffix string) T {
 	return T(zero.Prefix() + suffix)
 }
 
-// identifiersRoundTrip gives one suffix to a record of every kind.
+// identifiersRoundTrip uses one suffix for a record of every kind.
 func identifiersRoundTrip(t *testing.T, e *env) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := e.as(e.newTenant(t))
 		suffix := suffixes().Draw(t, "suffix")
 		records := e.oneOfEach()
-		a, p := records[0].(*atrium.Account), records[1].(*store.LinkedProspect)
+		a, p := records[0].(*atrium.Account), records[1].(*atrium.LinkedProspect)
 		page, u := records[2].(*atrium.Page), records[3].(*atrium.Audience)
-		v, entry := records[4].(*store.AudienceVersion), records[5].(*atrium.Entry)
+		v, entry := records[4].(*atrium.AudienceVersion), records[5].(*atrium.Entry)
 		a.ID, p.ID, page.ID = as[atrium.AccountID](suffix), as[atrium.ProspectID](suffix), as[atrium.PageID](suffix)
 		u.ID, v.ID, entry.ID = as[atrium.AudienceID](suffix), as[atrium.VersionID](suffix), as[atrium.EntryID](suffix)
 		p.AccountIDs = []atrium.AccountID{a.ID}
@@ -94,7 +94,7 @@ func identifiersOrder(t *testing.T, e *env) {
 		if err != nil {
 			t.Fatalf("list pages: %v", err)
 		}
-		for i, suffix := range all { // all were made at the same instant
+		for i, suffix := range all { // all created at the same instant
 			if listed[i].ID != as[atrium.PageID](suffix) {
 				t.Fatalf("list: place %d has %s, want the one of %s", i, listed[i].ID, suffix)
 			}
@@ -133,7 +133,7 @@ func draftIdentifiersRoundTrip(t *testing.T, e *env) {
 			drafts[i] = e.draft(t, byDomain("acme.example"))
 			drafts[i].ID = as[atrium.EntryID](suffix)
 		}
-		for i, r := range recorded(t, e.append(t, drafts...)) {
+		for i, r := range receipts(t, e.append(t, drafts...)) {
 			if r.EntryID != drafts[i].ID {
 				t.Fatalf("receipt for %s, want one for %s", r.EntryID, drafts[i].ID)
 			}

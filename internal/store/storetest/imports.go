@@ -12,19 +12,18 @@ import (
 )
 
 var imports = []guarantee{
-	{"a chunk is stored as a whole or not at all", chunkAllOrNothing},
-	{"what is there already is skipped if it is the same and refused if not", importedAgain},
-	{"the same record twice in a chunk is one", importedTwiceInChunk},
-	{"a record that refers to what does not exist is refused", importedReferences},
-	{"a unique member that another record has is refused", importedUniques},
-	{"identifiers and instants that are not given are made", importedWithout},
-	{"entries note the newest activity and change nothing else of an account", importedActivity},
-	{"a key that was imported is as bound as one that was appended", importedKeyIsBound},
-	{"a version that does not belong to the page is refused", importedVersionOfOtherPage},
+	{"a chunk is imported completely or not at all", chunkAllOrNothing},
+	{"a stored record is skipped if it is equal and refused if it differs", importedAgain},
+	{"a record repeated in a chunk is stored once", importedTwiceInChunk},
+	{"a record that refers to a missing record is refused", importedReferences},
+	{"a record whose unique member is taken is refused", importedUniques},
+	{"missing identifiers and instants are generated", importedWithout},
+	{"imported entries raise the latest activity and change nothing else of an account", importedActivity},
+	{"an imported idempotency key is bound like an appended one", importedKeyIsBound},
+	{"a version whose audience is of another page is refused", importedVersionOfOtherPage},
 }
 
-// wantRefused holds that err says which record cannot be stored, for the sake
-// of which member.
+// wantRefused fails the test unless err refuses the record with the index because of the member.
 func wantRefused(t tb, err error, index int, member string) {
 	t.Helper()
 	refused, ok := errors.AsType[*store.ImportError](err)
@@ -106,7 +105,7 @@ func importedReferences(t *testing.T, e *env) {
 	}{
 		{"accountIds", []store.Record{e.newProspect(a)}, 0},
 		{"accountIds", []store.Record{a, e.newProspect(a), e.newProspect(e.newAccount("b.example", ""))}, 2},
-		{"accountIds", []store.Record{e.newProspect(a), a}, 0}, // too late
+		{"accountIds", []store.Record{e.newProspect(a), a}, 0}, // the account comes later
 		{"pageId", []store.Record{u}, 0},
 		{"pageId", []store.Record{u, p}, 0},
 		{"audienceId", []store.Record{p, e.newVersion(u, 1)}, 1},
@@ -142,23 +141,23 @@ func importedUniques(t *testing.T, e *env) {
 }
 
 func importedWithout(t *testing.T, e *env) {
-	past, future := e.clock.shows()-5000, e.clock.shows()+5000
+	past, future := e.clock.instant()-5000, e.clock.instant()+5000
 	for _, c := range []struct {
 		created, updated         bool
 		at                       atrium.Time
 		wantCreated, wantUpdated atrium.Time
 	}{
-		{false, false, 0, e.clock.shows(), e.clock.shows()},
+		{false, false, 0, e.clock.instant(), e.clock.instant()},
 		{true, false, past, past, past},
 		{true, false, future, future, future},
-		{false, true, past, past, past}, // a creation is no later than the update
-		{false, true, future, e.clock.shows(), future},
+		{false, true, past, past, past}, // createdAt is no later than updatedAt
+		{false, true, future, e.clock.instant(), future},
 	} {
 		e := e.as(e.newTenant(t))
 		records := e.oneOfEach()
-		a, p := records[0].(*atrium.Account), records[1].(*store.LinkedProspect)
+		a, p := records[0].(*atrium.Account), records[1].(*atrium.LinkedProspect)
 		page, u := records[2].(*atrium.Page), records[3].(*atrium.Audience)
-		v, entry := records[4].(*store.AudienceVersion), records[5].(*atrium.Entry)
+		v, entry := records[4].(*atrium.AudienceVersion), records[5].(*atrium.Entry)
 		p.ID, v.ID, entry.ID = "", "", ""
 		for _, at := range []*atrium.Time{
 			&a.CreatedAt, &a.UpdatedAt, &p.CreatedAt, &p.UpdatedAt, &page.CreatedAt, &page.UpdatedAt, &u.CreatedAt, &u.UpdatedAt, &v.CreatedAt, &entry.CreatedAt,
@@ -173,10 +172,10 @@ func importedWithout(t *testing.T, e *env) {
 			t.Fatalf("import: %d, %v", added, err)
 		}
 		got := e.records(t)
-		if got[1].(*store.LinkedProspect).ID == "" || got[4].(*store.AudienceVersion).ID == "" || got[5].(*atrium.Entry).ID == "" {
+		if got[1].(*atrium.LinkedProspect).ID == "" || got[4].(*atrium.AudienceVersion).ID == "" || got[5].(*atrium.Entry).ID == "" {
 			t.Errorf("not every record has an identifier: %q", describeAll(got))
 		}
-		account, prospect := got[0].(*atrium.Account), got[1].(*store.LinkedProspect)
+		account, prospect := got[0].(*atrium.Account), got[1].(*atrium.LinkedProspect)
 		gotPage, audience := got[2].(*atrium.Page), got[3].(*atrium.Audience)
 		for what, at := range map[string][2]atrium.Time{
 			"account": {account.CreatedAt, account.UpdatedAt}, "prospect": {prospect.CreatedAt, prospect.UpdatedAt},
@@ -197,7 +196,7 @@ func importedWithout(t *testing.T, e *env) {
 
 func importedActivity(t *testing.T, e *env) {
 	a, b := e.newAccount("a.example", ""), e.newAccount("b.example", "")
-	now := e.clock.shows()
+	now := e.clock.instant()
 	first, second, third := e.newEntry(a, ""), e.newEntry(a, ""), e.newEntry(a, "")
 	first.CreatedAt, second.CreatedAt, third.CreatedAt = now-3000, now-1000, now-2000
 	first.Claim.Name = "Claimed"
@@ -207,7 +206,7 @@ func importedActivity(t *testing.T, e *env) {
 		t.Helper()
 		got := e.account(t, a.ID)
 		if got.LatestActivityAt == nil || *got.LatestActivityAt != want || got.UpdatedAt != now || got.CreatedAt != now || got.Name != "" {
-			t.Errorf("account %+v, active %s, want %s and the rest as it was", got, got.LatestActivityAt, want)
+			t.Errorf("account %+v, active %s, want %s and no other change", got, got.LatestActivityAt, want)
 		}
 	}
 	e.put(t, first)
@@ -241,7 +240,7 @@ func importedKeyIsBound(t *testing.T, e *env) {
 	}
 	e.put(t, append([]store.Record{a}, records...)...)
 	e.clock.step(time.Hour)
-	for i, o := range recorded(t, e.append(t, drafts...)) {
+	for i, o := range receipts(t, e.append(t, drafts...)) {
 		entry := records[i].(*atrium.Entry)
 		wantReplay(t, o, atrium.Receipt{
 			EntryID: entry.ID, AccountID: a.ID, CreatedAt: entry.CreatedAt, Source: entry.Source, Type: entry.Type,
@@ -260,7 +259,7 @@ func importedVersionOfOtherPage(t *testing.T, e *env) {
 	v.PageID = other.PageID
 	_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(v))
 	wantRefused(t, err, 0, "pageId")
-	v.PageID = "" // not said
+	v.PageID = "" // optional
 	e.put(t, v)
 	e.wantNumbers(t, u, 1)
 }

@@ -14,25 +14,25 @@ import (
 )
 
 var keys = []guarantee{
-	{"a key is as it was made, with the hash of its secret", keyAsMade},
-	{"many keys are found together as each of them is alone, and those that do not exist are not", keysTogether},
-	{"a key of a tenant that does not exist is NotFound", keyOfNoTenant},
-	{"the keys of a tenant are listed by descending identifier, all or some, however many a page has", keysListed},
-	{"an operator's key is of no tenant", keysOfOperators},
-	{"a key of another tenant or an operator is not there", keyOfAnother},
-	{"the same request with its idempotency key makes one key, and gives it one secret", keyMadeOnce},
-	{"a change that does not suit the key as it stands is not made", keyRefused},
+	{"a key is stored with the hash of its secret", keyAsMade},
+	{"EachKey returns the same as Key for each key and skips unknown ones", keysTogether},
+	{"creating a key of an unknown tenant is NotFound", keyOfNoTenant},
+	{"keys are listed by descending identifier, with and without a filter, at any page size", keysListed},
+	{"a key of an operator has no tenant", keysOfOperators},
+	{"a key of another tenant or of an operator is NotFound", keyOfAnother},
+	{"a repeated request with an idempotency key makes one key with one secret", keyMadeOnce},
+	{"a failed precondition leaves a key unchanged", keyRefused},
 	{"a revoked key keeps the time of its first revocation", revokedOnce},
-	{"an identifier of a key is given out once", keyIdentifierOnce},
-	{"a rotated key has its last two secrets, the former one for the grace", secretsRotate},
-	{"a key that is revoked or expired cannot be rotated", endedKeysDoNotRotate},
-	{"the last use of a key is noted and never goes back", lastUseIsNoted},
+	{"a key identifier is used once", keyIdentifierOnce},
+	{"after a rotation the previous secret is valid for the grace period", secretsRotate},
+	{"a revoked or expired key cannot be rotated", endedKeysDoNotRotate},
+	{"the last use of a key is stored and never decreases", lastUseIsNoted},
 }
 
 func keyAsMade(t *testing.T, e *env) {
 	for _, k := range []atrium.APIKey{
 		{Name: "plain", Scopes: atrium.ExternalScopes()},
-		{Name: strings.Repeat("\U0001f600", atrium.MaxName), Scopes: atrium.Scopes{"pages:read"}, ExpiresAt: pointer(e.clock.shows() + 1000)},
+		{Name: strings.Repeat("\U0001f600", atrium.MaxName), Scopes: atrium.Scopes{"pages:read"}, ExpiresAt: pointer(e.clock.instant() + 1000)},
 		{Name: "new", Scopes: atrium.Scopes{"some:later", "thing:read"}, ExpiresAt: pointer(atrium.Time(-1000))},
 		{Name: "none"},
 	} {
@@ -40,7 +40,7 @@ func keyAsMade(t *testing.T, e *env) {
 		k.ID, k.TenantID = atrium.NewID[atrium.KeyID](), e.tenant
 		hash := bytes.Repeat([]byte{0, 255}, 16)
 		made, _, err := e.CreateKey(t.Context(), e.change(), k, hash)
-		k.CreatedAt = e.clock.shows()
+		k.CreatedAt = e.clock.instant()
 		if err != nil || !reflect.DeepEqual(made, k) {
 			t.Fatalf("made %+v, %v, want %+v", made, err, k)
 		}
@@ -50,7 +50,7 @@ func keyAsMade(t *testing.T, e *env) {
 	wantCode(t, err, atrium.CodeNotFound)
 }
 
-// wantKey holds what is stored of a key.
+// wantKey checks the stored key and its hashes.
 func (e *env) wantKey(t tb, want atrium.APIKey, current, previous []byte) {
 	t.Helper()
 	got, gotCurrent, gotPrevious, err := e.Key(t.Context(), want.ID)
@@ -90,12 +90,12 @@ func keysTogether(t *testing.T, e *env) {
 	}
 	for _, id := range ids {
 		if got[id] != want[id] {
-			t.Errorf("together it is %s, alone %s", got[id], want[id])
+			t.Errorf("EachKey returned %s, Key %s", got[id], want[id])
 		}
 	}
 }
 
-// secretHash makes what stands for the hash of a secret.
+// secretHash returns a test value for the hash of a secret.
 func secretHash(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
 
 // newKey stores a key of the tenant.
@@ -122,7 +122,7 @@ func keysListed(t *testing.T, e *env) {
 	for range 5 {
 		id := atrium.NewID[atrium.KeyID]()
 		suffix := []byte(id)[len(id.Prefix()):]
-		slices.Reverse(suffix) // in another order than they are made in
+		slices.Reverse(suffix) // not in the order of creation
 		id = as[atrium.KeyID](string(suffix))
 		want = append(want, e.newKey(t, id).ID)
 		them.newKey(t, atrium.NewID[atrium.KeyID]())
@@ -143,7 +143,7 @@ func keysListed(t *testing.T, e *env) {
 	}
 }
 
-// keyIDs reads a list to its end.
+// keyIDs returns the identifiers of all keys of a list.
 func (e *env) keyIDs(t tb, keep func(atrium.APIKey) bool, limit int) (ids []atrium.KeyID) {
 	t.Helper()
 	var next *atrium.Position
@@ -175,12 +175,12 @@ func keysOfOperators(t *testing.T, e *env) {
 	if ids := e.keyIDs(t, nil, 2); !slices.Equal(ids, []atrium.KeyID{other.ID}) {
 		t.Errorf("the tenant has %v", ids)
 	}
-	k.PreviousEndsAt = pointer(e.clock.shows() + 1000)
-	if got, _, err := ops.RotateKey(t.Context(), ops.change(), k.ID, secretHash(2), time.Millisecond, agree); err != nil || !reflect.DeepEqual(got, k) {
+	k.PreviousEndsAt = pointer(e.clock.instant() + 1000)
+	if got, _, err := ops.RotateKey(t.Context(), ops.change(), k.ID, secretHash(2), time.Millisecond, accept); err != nil || !reflect.DeepEqual(got, k) {
 		t.Errorf("rotated %+v, %v, want %+v", got, err, k)
 	}
-	k.RevokedAt = pointer(e.clock.shows())
-	if got, err := ops.RevokeKey(t.Context(), ops.change(), k.ID, agree); err != nil || !reflect.DeepEqual(got, k) {
+	k.RevokedAt = pointer(e.clock.instant())
+	if got, err := ops.RevokeKey(t.Context(), ops.change(), k.ID, accept); err != nil || !reflect.DeepEqual(got, k) {
 		t.Errorf("revoked %+v, %v, want %+v", got, err, k)
 	}
 	if got, err := ops.TenantKey(t.Context(), atrium.OperatorChain, k.ID); err != nil || !reflect.DeepEqual(got, k) {
@@ -194,9 +194,9 @@ func keyOfAnother(t *testing.T, e *env) {
 		k := owner.newKey(t, atrium.NewID[atrium.KeyID]())
 		_, err := e.TenantKey(t.Context(), e.tenant, k.ID)
 		wantCode(t, err, atrium.CodeNotFound)
-		_, _, err = e.RotateKey(t.Context(), e.change(), k.ID, secretHash(2), time.Hour, agree)
+		_, _, err = e.RotateKey(t.Context(), e.change(), k.ID, secretHash(2), time.Hour, accept)
 		wantCode(t, err, atrium.CodeNotFound)
-		_, err = e.RevokeKey(t.Context(), e.change(), k.ID, agree)
+		_, err = e.RevokeKey(t.Context(), e.change(), k.ID, accept)
 		wantCode(t, err, atrium.CodeNotFound)
 		e.wantKey(t, k, secretHash(1), nil)
 	}
@@ -214,7 +214,7 @@ func keyMadeOnce(t *testing.T, e *env) {
 	e.wantKey(t, first, secretHash(1), nil)
 	for i := range 2 {
 		first.PreviousEndsAt = pointer(atrium.At(e.clock.now().Add(time.Hour)))
-		got, replayed, err := e.RotateKey(t.Context(), e.keyed("rotated", "key"), first.ID, secretHash(byte(i+2)), time.Hour, agree)
+		got, replayed, err := e.RotateKey(t.Context(), e.keyed("rotated", "key"), first.ID, secretHash(byte(i+2)), time.Hour, accept)
 		if err != nil || replayed != (i == 1) || !reflect.DeepEqual(got, first) {
 			t.Errorf("rotated %+v, %v, %v, want %+v", got, replayed, err, first)
 		}
@@ -227,7 +227,7 @@ func keyRefused(t *testing.T, e *env) {
 	no := atrium.Errorf(atrium.CodeForbidden, "no")
 	refuse := func(given atrium.APIKey) error {
 		if !reflect.DeepEqual(given, k) {
-			t.Errorf("asked about %+v, want %+v", given, k)
+			t.Errorf("check was given %+v, want %+v", given, k)
 		}
 		return no
 	}
@@ -242,24 +242,24 @@ func keyRefused(t *testing.T, e *env) {
 
 func revokedOnce(t *testing.T, e *env) {
 	k, other := e.newKey(t, atrium.NewID[atrium.KeyID]()), e.newKey(t, atrium.NewID[atrium.KeyID]())
-	if !k.WorksAt(e.clock.shows()) {
+	if !k.WorksAt(e.clock.instant()) {
 		t.Error("a new key does not work")
 	}
 	e.clock.step(time.Hour)
-	k.RevokedAt = pointer(e.clock.shows())
+	k.RevokedAt = pointer(e.clock.instant())
 	for range 2 {
-		got, err := e.RevokeKey(t.Context(), e.change(), k.ID, agree)
+		got, err := e.RevokeKey(t.Context(), e.change(), k.ID, accept)
 		if err != nil || !reflect.DeepEqual(got, k) {
 			t.Errorf("revoked %+v, %v, want %+v", got, err, k)
 		}
 		e.wantKey(t, k, secretHash(1), nil)
-		if k.WorksAt(e.clock.shows()) {
+		if k.WorksAt(e.clock.instant()) {
 			t.Error("a revoked key works")
 		}
 		e.clock.step(time.Hour)
 	}
 	e.wantKey(t, other, secretHash(1), nil)
-	_, err := e.RevokeKey(t.Context(), e.change(), atrium.NewID[atrium.KeyID](), agree)
+	_, err := e.RevokeKey(t.Context(), e.change(), atrium.NewID[atrium.KeyID](), accept)
 	wantCode(t, err, atrium.CodeNotFound)
 }
 
@@ -277,7 +277,7 @@ func secretsRotate(t *testing.T, e *env) {
 	for i, grace := range []time.Duration{24 * time.Hour, 0, time.Hour} {
 		e.clock.step(time.Minute)
 		k.PreviousEndsAt = pointer(atrium.At(e.clock.now().Add(grace)))
-		got, _, err := e.RotateKey(t.Context(), e.change(), k.ID, secretHash(byte(i+2)), grace, agree)
+		got, _, err := e.RotateKey(t.Context(), e.change(), k.ID, secretHash(byte(i+2)), grace, accept)
 		if err != nil || !reflect.DeepEqual(got, k) {
 			t.Errorf("rotated %+v, %v, want %+v", got, err, k)
 		}
@@ -291,29 +291,29 @@ func secretsRotate(t *testing.T, e *env) {
 }
 
 func endedKeysDoNotRotate(t *testing.T, e *env) {
-	revoked, err := e.RevokeKey(t.Context(), e.change(), e.newKey(t, atrium.NewID[atrium.KeyID]()).ID, agree)
+	revoked, err := e.RevokeKey(t.Context(), e.change(), e.newKey(t, atrium.NewID[atrium.KeyID]()).ID, accept)
 	if err != nil {
 		t.Fatalf("revoke a key: %v", err)
 	}
 	expired, _, err := e.CreateKey(t.Context(), e.change(), atrium.APIKey{
-		ID: atrium.NewID[atrium.KeyID](), Name: "key", ExpiresAt: pointer(e.clock.shows()),
+		ID: atrium.NewID[atrium.KeyID](), Name: "key", ExpiresAt: pointer(e.clock.instant()),
 	}, secretHash(1))
 	if err != nil {
 		t.Fatalf("create a key: %v", err)
 	}
 	for _, k := range []atrium.APIKey{revoked, expired} {
-		_, _, err := e.RotateKey(t.Context(), e.change(), k.ID, secretHash(2), time.Hour, agree)
+		_, _, err := e.RotateKey(t.Context(), e.change(), k.ID, secretHash(2), time.Hour, accept)
 		wantCode(t, err, atrium.CodeConflict)
 		e.wantKey(t, k, secretHash(1), nil)
 	}
-	_, _, err = e.RotateKey(t.Context(), e.change(), atrium.NewID[atrium.KeyID](), secretHash(2), time.Hour, agree)
+	_, _, err = e.RotateKey(t.Context(), e.change(), atrium.NewID[atrium.KeyID](), secretHash(2), time.Hour, accept)
 	wantCode(t, err, atrium.CodeNotFound)
 }
 
 func lastUseIsNoted(t *testing.T, e *env) {
 	k, other := e.newKey(t, atrium.NewID[atrium.KeyID]()), e.newKey(t, atrium.NewID[atrium.KeyID]())
 	newest := atrium.Time(0)
-	for _, at := range []atrium.Time{5000, 7000, 6000} { // what is noted late does not take it back
+	for _, at := range []atrium.Time{5000, 7000, 6000} { // a late update does not lower it
 		newest = max(newest, at)
 		if err := e.UseKeys(t.Context(), map[atrium.KeyID]atrium.Time{k.ID: at, atrium.NewID[atrium.KeyID](): at}); err != nil {
 			t.Fatalf("note the use of keys: %v", err)

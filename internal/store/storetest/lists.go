@@ -13,30 +13,30 @@ import (
 )
 
 var lists = []guarantee{
-	{"a page of a list ends with the item that brings it to 1 MiB, reads little more, and all items are met once", listsBoundedInBytes},
-	{"a page of a merged account's activity reads little more than it holds", mergedActivityBounded},
+	{"a list page ends at 1 MiB, reads little more, and the list returns each item once", listsBoundedInBytes},
+	{"a page of a merged account's activity reads little more than it returns", mergedActivityBounded},
 	{"an account is found by the words of a domain of any length", longDomainFound},
-	{"a search reads a bounded number of accounts that were merged into those it looks at", mergedSearchBounded},
+	{"a search reads a bounded number of merged accounts", mergedSearchBounded},
 }
 
 // listBytes is how many bytes one page of a list holds, not counting its last item.
 const listBytes = 1 << 20
 
-// sized are the sizes of texts in the order in which a list has them, and sizedPages how
-// many of them each of its pages has.
+// sized are the sizes of texts in the order of a list, and sizedPages how many of them are on
+// each page.
 var (
 	sized      = []int{listBytes / 2, listBytes / 2, 10, listBytes, 10}
 	sizedPages = []int{2, 2, 1}
 )
 
-// A pageOf is a page of a list.
-type pageOf struct {
+// A listPage is a page of a list.
+type listPage struct {
 	ids   []string
 	bytes int // of all texts and documents
 	next  *atrium.Position
 }
 
-func newPageOf[T any](found []T, next *atrium.Position, describe func(T) (id string, texts []string)) (p pageOf) {
+func newListPage[T any](found []T, next *atrium.Position, describe func(T) (id string, texts []string)) (p listPage) {
 	p.next = next
 	for _, v := range found {
 		id, texts := describe(v)
@@ -46,9 +46,9 @@ func newPageOf[T any](found []T, next *atrium.Position, describe func(T) (id str
 	return p
 }
 
-// wantPages follows a list to its end. It must have all that were made, the last one
-// first, on pages of sizedPages, and may read little more than they hold.
-func wantPages(t *testing.T, e *env, what string, made []string, list func(e *env, after *atrium.Position) (pageOf, error)) {
+// wantPages reads a list to its end. It must return the items made, newest first, on pages of
+// sizedPages, and read little more than they hold.
+func wantPages(t *testing.T, e *env, what string, made []string, list func(e *env, after *atrium.Position) (listPage, error)) {
 	t.Helper()
 	var after *atrium.Position
 	var met []string
@@ -64,12 +64,12 @@ func wantPages(t *testing.T, e *env, what string, made []string, list func(e *en
 			t.Errorf("%s: a page of %d bytes reads %d, want %d at most", what, page.bytes, read.bytes, most)
 		}
 		if len(pages) > 2*len(made) {
-			t.Fatalf("%s: the list has no end", what)
+			t.Fatalf("%s: the list does not end", what)
 		}
 	}
 	slices.Reverse(met)
 	if !slices.Equal(met, made) {
-		t.Errorf("%s: met %v, want %v", what, met, made)
+		t.Errorf("%s: listed %v, want %v", what, met, made)
 	}
 	if !slices.Equal(pages, sizedPages) {
 		t.Errorf("%s: pages have %v, want %v", what, pages, sizedPages)
@@ -102,45 +102,45 @@ func listsBoundedInBytes(t *testing.T, e *env) {
 		draft, gone, u := e.newPage(atrium.PageDraft), e.newPage(atrium.PageDraft), e.newAudience(kept, false)
 		draft.BrandID, draft.Scripts, gone.HeaderActionID, gone.DeletedAt, u.Name = string(branded), []byte(`["`+text+`"]`), &text, pointer(gone.CreatedAt), text
 		if size == 10 {
-			draft.Metadata = []byte(`"` + strings.Repeat("x", listBytes) + `"`) // which lists have not
+			draft.Metadata = []byte(`"` + strings.Repeat("x", listBytes) + `"`) // not in lists
 		}
-		p := &store.LinkedProspect{Prospect: atrium.Prospect{
+		p := &atrium.LinkedProspect{Prospect: atrium.Prospect{
 			ID: atrium.NewID[atrium.ProspectID](), Slug: &text, CreatedAt: draft.CreatedAt, UpdatedAt: draft.CreatedAt, Name: pointer("Sized"),
 		}, AccountIDs: []atrium.AccountID{account.ID}}
 		e.put(t, draft, gone, u, p)
 		drafts, deleted, audiences = append(drafts, string(draft.ID)), append(deleted, string(gone.ID)), append(audiences, string(u.ID))
 		prospects = append(prospects, string(p.ID))
 	}
-	wantPages(t, e, "pages", drafts, func(e *env, after *atrium.Position) (pageOf, error) {
+	wantPages(t, e, "pages", drafts, func(e *env, after *atrium.Position) (listPage, error) {
 		found, more, err := e.Pages(ctx, e.tenant, atrium.PageDraft, after, limit)
 		var next *atrium.Position
 		if more {
 			next = atrium.PositionAt(found[len(found)-1].CreatedAt, found[len(found)-1].ID)
 		}
-		return newPageOf(found, next, ofPage), err
+		return newListPage(found, next, ofPage), err
 	})
-	for what, f := range map[string]store.PageFilter{"pages of a brand": {BrandID: branded}, "deleted drafts": {Deleted: true, Status: atrium.PageDraft}, "deleted pages": {Deleted: true}} {
+	for what, f := range map[string]atrium.PageFilter{"pages of a brand": {BrandID: branded}, "deleted drafts": {Deleted: true, Status: atrium.PageDraft}, "deleted pages": {Deleted: true}} {
 		want := drafts
 		if f.Deleted {
 			want = deleted
 		}
-		wantPages(t, e, what, want, func(e *env, after *atrium.Position) (pageOf, error) {
+		wantPages(t, e, what, want, func(e *env, after *atrium.Position) (listPage, error) {
 			found, next, err := e.FilteredPages(ctx, e.tenant, f, after, limit)
-			return newPageOf(found, next, ofPage), err
+			return newListPage(found, next, ofPage), err
 		})
 	}
 	for what, archived := range map[string]*bool{"audiences": nil, "audiences that are not archived": pointer(false)} {
-		wantPages(t, e, what, audiences, func(e *env, after *atrium.Position) (pageOf, error) {
+		wantPages(t, e, what, audiences, func(e *env, after *atrium.Position) (listPage, error) {
 			found, next, err := e.Audiences(ctx, e.tenant, kept.ID, archived, after, limit)
-			return newPageOf(found, next, func(u atrium.Audience) (string, []string) { return string(u.ID), []string{u.Name} }), err
+			return newListPage(found, next, func(u atrium.Audience) (string, []string) { return string(u.ID), []string{u.Name} }), err
 		})
 	}
 	for what, f := range map[string]atrium.ProspectFilter{
 		"prospects": {}, "prospects of an account": {AccountID: account.ID}, "prospects of an account with a word": {AccountID: account.ID, Words: []string{"sized"}},
 	} {
-		wantPages(t, e, what, prospects, func(e *env, after *atrium.Position) (pageOf, error) {
+		wantPages(t, e, what, prospects, func(e *env, after *atrium.Position) (listPage, error) {
 			found, next, err := e.Prospects(ctx, e.tenant, f, after, limit)
-			return newPageOf(found, next, func(p atrium.Prospect) (string, []string) { return string(p.ID), []string{*p.Slug} }), err
+			return newListPage(found, next, func(p atrium.Prospect) (string, []string) { return string(p.ID), []string{*p.Slug} }), err
 		})
 	}
 	e.sizedBrands(t)
@@ -157,17 +157,17 @@ func (e *env) sizedBrands(t *testing.T) {
 		e.clock.step(time.Second)
 		made = append(made, string(e.brand(t, strings.Repeat("x", size)).ID))
 	}
-	wantPages(t, e, "brands", made, func(e *env, after *atrium.Position) (pageOf, error) {
+	wantPages(t, e, "brands", made, func(e *env, after *atrium.Position) (listPage, error) {
 		found, more, err := e.Brands(t.Context(), e.tenant, after, 100)
 		var next *atrium.Position
 		if more {
 			next = atrium.PositionAt(found[len(found)-1].CreatedAt, found[len(found)-1].ID)
 		}
-		return newPageOf(found, next, func(b atrium.Brand) (string, []string) { return string(b.ID), []string{b.Name} }), err
+		return newListPage(found, next, func(b atrium.Brand) (string, []string) { return string(b.ID), []string{b.Name} }), err
 	})
 }
 
-// sizedAccounts lists accounts in every order, which is the same for all of them.
+// sizedAccounts lists accounts in every order. All orders give the same list.
 func (e *env) sizedAccounts(t *testing.T) {
 	t.Helper()
 	e = e.as(e.newTenant(t))
@@ -189,14 +189,14 @@ func (e *env) sizedAccounts(t *testing.T) {
 		"accounts by name":          {atrium.AccountFilter{NamePrefix: "sized"}, atrium.AccountsName},
 		"accounts by name and word": {atrium.AccountFilter{Words: []string{"sized"}}, atrium.AccountsName},
 	} {
-		wantPages(t, e, what, made, func(e *env, after *atrium.Position) (pageOf, error) {
+		wantPages(t, e, what, made, func(e *env, after *atrium.Position) (listPage, error) {
 			found, next, err := e.Accounts(t.Context(), e.tenant, by.AccountFilter, by.order, after, 100)
-			return newPageOf(found, next, func(a atrium.Account) (string, []string) { return string(a.ID), []string{a.Domain, a.Name} }), err
+			return newListPage(found, next, func(a atrium.Account) (string, []string) { return string(a.ID), []string{a.Domain, a.Name} }), err
 		})
 	}
 }
 
-// sizedActivity lists entries that claim long domains, and such that have large payloads.
+// sizedActivity lists entries with long claimed domains and entries with large payloads.
 func (e *env) sizedActivity(t *testing.T) {
 	t.Helper()
 	e = e.as(e.newTenant(t))
@@ -209,12 +209,12 @@ func (e *env) sizedActivity(t *testing.T) {
 		claims = append(claims, string(e.record(t, atrium.Claim{AccountID: claiming.ID, Domain: text}).EntryID))
 		payloads = append(payloads, string(e.record(t, byID(holding.ID), payload(`{"text":"`+text+`"}`)).EntryID))
 	}
-	list := func(id atrium.AccountID, payloads bool) func(e *env, after *atrium.Position) (pageOf, error) {
-		return func(e *env, after *atrium.Position) (pageOf, error) {
+	list := func(id atrium.AccountID, payloads bool) func(e *env, after *atrium.Position) (listPage, error) {
+		return func(e *env, after *atrium.Position) (listPage, error) {
 			found, next, err := e.Timeline(t.Context(), e.tenant, id, atrium.TimelineFilter{}, after, 100, payloads)
-			return newPageOf(found, next, func(v atrium.TimelineEntry) (string, []string) {
+			return newListPage(found, next, func(v atrium.TimelineEntry) (string, []string) {
 				if payloads && int64(len(v.Payload)) != v.PayloadBytes {
-					t.Errorf("%s has a payload of %d bytes and says %d", v.ID, len(v.Payload), v.PayloadBytes)
+					t.Errorf("%s has a payload of %d bytes, but PayloadBytes is %d", v.ID, len(v.Payload), v.PayloadBytes)
 				}
 				return string(v.ID), []string{v.Claim.Domain, string(v.Payload)}
 			}), err
@@ -229,7 +229,7 @@ func (e *env) sizedActivity(t *testing.T) {
 	}
 }
 
-// sizedMoves lists moves whose rules are long.
+// sizedMoves lists moves with long rules.
 func (e *env) sizedMoves(t *testing.T) {
 	t.Helper()
 	e = e.as(e.newTenant(t))
@@ -248,17 +248,17 @@ func (e *env) sizedMoves(t *testing.T) {
 		made = append(made, string(report.Move.ID))
 	}
 	slices.Sort(made) // moves are listed by their identifiers
-	wantPages(t, e, "moves", made, func(e *env, after *atrium.Position) (pageOf, error) {
+	wantPages(t, e, "moves", made, func(e *env, after *atrium.Position) (listPage, error) {
 		found, more, err := e.Moves(t.Context(), e.tenant, after, 100)
 		var next *atrium.Position
 		if more {
 			next = atrium.PositionAt(found[len(found)-1].CreatedAt, found[len(found)-1].ID)
 		}
-		return newPageOf(found, next, func(m atrium.Move) (string, []string) { return string(m.ID), []string{string(m.Rule)} }), err
+		return newListPage(found, next, func(m atrium.Move) (string, []string) { return string(m.ID), []string{string(m.Rule)} }), err
 	})
 }
 
-// mergeInto makes accounts, whose domains begin with a text, that are merged into one.
+// mergeInto creates accounts whose domains begin with a text, and merges them into one.
 func (e *env) mergeInto(t *testing.T, survivor atrium.AccountID, n int, domain string) (ids []atrium.AccountID) {
 	t.Helper()
 	var accounts []store.Record
@@ -315,7 +315,7 @@ func mergedActivityBounded(t *testing.T, e *env) {
 	}
 	slices.Reverse(met)
 	if !slices.Equal(met, want) {
-		t.Errorf("met %d entries, want %d, each once and newest first", len(met), len(want))
+		t.Errorf("listed %d entries, want %d, each once and newest first", len(met), len(want))
 	}
 }
 
@@ -328,14 +328,14 @@ func longDomainFound(t *testing.T, e *env) {
 		a := e.newAccount(domain, "")
 		e.put(t, a)
 		for _, order := range []atrium.AccountOrder{atrium.AccountsWord, atrium.AccountsNewest, atrium.AccountsName} {
-			all, _ := e.sawAccounts(t, atrium.AccountFilter{Words: []string{"shop"}}, order, 10)
+			all, _ := e.allAccounts(t, atrium.AccountFilter{Words: []string{"shop"}}, order, 10)
 			if len(all) != 1 || all[0].Domain != domain {
-				t.Errorf("by %s, %.20q… finds %d accounts, or without their whole domains", order, domain, len(all))
+				t.Errorf("by %s, %.20q… finds %d accounts, or their domains are cut", order, domain, len(all))
 			}
 		}
 		e.put(t, other)
-		e.merged(t, a.ID, other.ID)
-		if all, _ := e.sawAccounts(t, atrium.AccountFilter{Words: []string{"shop"}}, atrium.AccountsNewest, 10); len(all) != 1 || all[0].Domain != other.Domain {
+		e.merge(t, a.ID, other.ID)
+		if all, _ := e.allAccounts(t, atrium.AccountFilter{Words: []string{"shop"}}, atrium.AccountsNewest, 10); len(all) != 1 || all[0].Domain != other.Domain {
 			t.Errorf("once merged, %.20q… finds %d accounts", domain, len(all))
 		}
 	}

@@ -15,19 +15,19 @@ import (
 )
 
 var manyProspects = []guarantee{
-	{"an account with thousands of prospects is read and changed by statements of bounded size", manyBounded},
-	{"an account with few prospects whose texts are long is read in bounded pages", longTextsBounded},
-	{"all reads of an account with many prospects are of one state", manyOneState},
-	{"a change of an account with many prospects is checked in the state that it changes", manyChecked},
-	{"a change of an account that changes during each check is not made", manyCheckedInVain},
-	{"a change of an account with many prospects returns it as committed", manyAsCommitted},
-	{"an account into which long domains were merged is read and checked one domain at a time", longMergedBounded},
+	{"statements about an account with thousands of prospects read a bounded number of rows", manyBounded},
+	{"prospects with long texts are read in bounded pages", longTextsBounded},
+	{"all reads of an account with many prospects are from one snapshot", manyOneState},
+	{"the precondition of a change of an account with many prospects sees the state that is changed", manyChecked},
+	{"a change fails if the account changes during each of its checks", manyCheckedInVain},
+	{"a change of an account with many prospects returns the committed state", manyAsCommitted},
+	{"merged accounts with long domains are read and checked one domain at a time", longMergedBounded},
 }
 
-// A rowCounter is a DB that counts the rows which statements read.
+// A rowCounter is a DB that counts the rows that statements read.
 type rowCounter struct {
 	engine.DB
-	writes, reads *atomic.Int64 // the most rows of one statement in a write transaction, and of any other
+	writes, reads *atomic.Int64 // the most rows of one statement, in write transactions and in others
 }
 
 func (c rowCounter) Read(ctx context.Context, f func(engine.Tx) error) error {
@@ -72,10 +72,10 @@ func counting(n *int64, each func(engine.Row) error) func(engine.Row) error {
 	}
 }
 
-// mostRows is more than any statement about one account may read.
+// mostRows limits the rows of one statement about one account.
 const mostRows = 250
 
-// withProspects makes an account with n prospects, each with an email of its own.
+// withProspects creates an account with n prospects, each with its own email.
 func (e *env) withProspects(t tb, domain string, n int) atrium.AccountID {
 	t.Helper()
 	a := e.newAccount(domain, "")
@@ -94,7 +94,8 @@ func (e *env) withProspects(t tb, domain string, n int) atrium.AccountID {
 	return a.ID
 }
 
-// emails returns those of the prospects of an account, and holds that they come in order.
+// emails returns the emails of the prospects of an account, and checks the order of the
+// prospects.
 func emails(t tb, d atrium.AccountDetail) (all []string) {
 	t.Helper()
 	var last atrium.Prospect
@@ -139,10 +140,10 @@ func manyBounded(t *testing.T, e *env) {
 	id := e.withProspects(t, "acme.example", n)
 	var writes, reads atomic.Int64
 	e.Store = store.New(rowCounter{e.db, &writes, &reads}, e.clock.now)
-	if _, _, err := e.Account(t.Context(), e.tenant, id); !errors.Is(err, store.ErrPartial) {
+	if _, _, err := e.Account(t.Context(), e.tenant, id); !errors.Is(err, atrium.ErrPartial) {
 		t.Errorf("read all at once: %v", err)
 	}
-	if _, err := e.AccountDetail(t.Context(), e.tenant, id); !errors.Is(err, store.ErrPartial) {
+	if _, err := e.AccountDetail(t.Context(), e.tenant, id); !errors.Is(err, atrium.ErrPartial) {
 		t.Errorf("read all at once: %v", err)
 	}
 	if got := e.readEmails(t, id); len(got) != n {
@@ -181,7 +182,7 @@ func longTextsBounded(t *testing.T, e *env) {
 		chunk = append(chunk, p)
 	}
 	e.put(t, chunk...)
-	if _, _, err := e.Account(t.Context(), e.tenant, a.ID); !errors.Is(err, store.ErrPartial) {
+	if _, _, err := e.Account(t.Context(), e.tenant, a.ID); !errors.Is(err, atrium.ErrPartial) {
 		t.Errorf("read all at once: %v", err)
 	}
 	got := e.readEmails(t, a.ID)
@@ -212,15 +213,15 @@ func manyOneState(t *testing.T, e *env) {
 
 func manyChecked(t *testing.T, e *env) {
 	id := e.withProspects(t, "acme.example", 250)
-	first := of[*store.LinkedProspect](e.records(t))[0].ID
-	for what, meanwhile := range map[string]func(){
+	first := of[*atrium.LinkedProspect](e.records(t))[0].ID
+	for what, change := range map[string]func(){
 		"a prospect is changed": func() {
-			if _, err := e.UpdateProspect(t.Context(), e.change(), first, func(p *atrium.Prospect) { p.Email = pointer("changed@acme.example") }, agree); err != nil {
+			if _, err := e.UpdateProspect(t.Context(), e.change(), first, func(p *atrium.Prospect) { p.Email = pointer("changed@acme.example") }, accept); err != nil {
 				t.Error(err)
 			}
 		},
 		"a prospect is linked":              func() { e.link(t, id, e.prospect(t, "linked@acme.example").ID) },
-		"another account is merged":         func() { e.merged(t, e.record(t, byDomain("bolt.example")).AccountID, id) },
+		"another account is merged":         func() { e.merge(t, e.record(t, byDomain("bolt.example")).AccountID, id) },
 		"an entry gives the account a name": func() { e.record(t, atrium.Claim{AccountID: id, Name: "Named"}) },
 	} {
 		e.clock.step(1e9)
@@ -237,7 +238,7 @@ func manyChecked(t *testing.T, e *env) {
 		refused := atrium.Errorf(atrium.CodePreconditionFailed, "no")
 		_, err := e.RenameAccount(t.Context(), e.change(), id, "Renamed", func(d atrium.AccountDetail) error {
 			if len(states) == 1 {
-				defer meanwhile()
+				defer change()
 			}
 			if note(d); states[len(states)-1] != states[0] {
 				return refused
@@ -248,7 +249,7 @@ func manyChecked(t *testing.T, e *env) {
 			t.Errorf("%s: %d checks ended with %v, want a second one that refuses the change", what, len(states)-1, err)
 		}
 		if got := e.nameOf(t, id); got == "Renamed" {
-			t.Errorf("%s: the account was renamed all the same", what)
+			t.Errorf("%s: the account was renamed nevertheless", what)
 		}
 	}
 }
@@ -270,7 +271,7 @@ func longMergedBounded(t *testing.T, e *env) {
 	ids := e.longDomains(t, n, size)
 	root := e.record(t, byDomain("acme.example")).AccountID
 	for _, id := range ids {
-		e.merged(t, id, root)
+		e.merge(t, id, root)
 	}
 	want := map[atrium.AccountID]string{}
 	for _, a := range of[*atrium.Account](e.records(t)) {
@@ -283,11 +284,11 @@ func longMergedBounded(t *testing.T, e *env) {
 			}
 			return nil
 		}); err != nil {
-			t.Errorf("read what was merged: %v", err)
+			t.Errorf("read the merged accounts: %v", err)
 		}
 		return all
 	}
-	if _, err := e.AccountDetail(t.Context(), e.tenant, root); !errors.Is(err, store.ErrPartial) {
+	if _, err := e.AccountDetail(t.Context(), e.tenant, root); !errors.Is(err, atrium.ErrPartial) {
 		t.Errorf("read all at once: %v", err)
 	}
 	if err := e.ReadAccount(t.Context(), e.tenant, ids[0], func(d atrium.AccountDetail) error {
@@ -302,7 +303,7 @@ func longMergedBounded(t *testing.T, e *env) {
 	checks := 0
 	check := func(d atrium.AccountDetail) error {
 		if checks++; len(merged(d)) == 0 {
-			t.Error("the check sees nothing of what was merged")
+			t.Error("the check does not see the merged accounts")
 		}
 		return nil
 	}
@@ -336,11 +337,11 @@ func longMergedBounded(t *testing.T, e *env) {
 func manyAsCommitted(t *testing.T, e *env) {
 	id := e.withProspects(t, "acme.example", 250)
 	few := e.withProspects(t, "bolt.example", 2)
-	d, err := e.MergeAccounts(t.Context(), e.change(), few, id, agree)
+	d, err := e.MergeAccounts(t.Context(), e.change(), few, id, accept)
 	if err != nil || !d.More || d.ID != id || len(d.Merged) != 1 {
 		t.Fatalf("merged into %+v, %v", d, err)
 	}
-	e.splitOff(t, id, few)
+	e.split(t, id, few)
 	e.rename(t, id, "Later")
 	if err := e.ReadChanged(t.Context(), d, func(now atrium.AccountDetail) error {
 		if got := emails(t, now); now.Name != d.Name || len(now.Merged) != 1 || len(got) != 250 {
@@ -350,7 +351,7 @@ func manyAsCommitted(t *testing.T, e *env) {
 	}); err != nil {
 		t.Error(err)
 	}
-	d, err = e.SplitAccount(t.Context(), e.change(), e.merged(t, few, id).ID, few, func(d atrium.AccountDetail) error {
+	d, err = e.SplitAccount(t.Context(), e.change(), e.merge(t, few, id).ID, few, func(d atrium.AccountDetail) error {
 		if got := emails(t, d); len(got) != 252 {
 			t.Errorf("the check has read %d prospects, want 252", len(got))
 		}
@@ -364,9 +365,9 @@ func manyAsCommitted(t *testing.T, e *env) {
 	if d, err = broken.RenameAccount(t.Context(), e.change(), id, "Renamed", nil); err != nil || d.Name != "Renamed" {
 		t.Fatalf("renamed to %+v, %v", d, err)
 	}
-	err = broken.ReadChanged(t.Context(), d, agree)
+	err = broken.ReadChanged(t.Context(), d, accept)
 	wantCode(t, err, atrium.CodeUnavailable)
 	if err == nil || !strings.Contains(err.Error(), "The change was made") {
-		t.Errorf("reading what cannot be read: %v", err)
+		t.Errorf("reading during a failure: %v", err)
 	}
 }

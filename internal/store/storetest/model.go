@@ -11,48 +11,47 @@ import (
 	"atrium/internal/store"
 )
 
-// A realm is all that a tenant has, kept in the plainest way: what the store
-// answers must be what follows from it.
-type realm struct {
+// A tenantModel has the data of a tenant in simple maps. The store must return the same results.
+type tenantModel struct {
 	tenant    atrium.TenantID
-	accounts  map[atrium.AccountID]atrium.Account   // without their newest activity
-	merged    map[atrium.AccountID]atrium.AccountID // into what, directly
-	prospects map[atrium.ProspectID]store.LinkedProspect
+	accounts  map[atrium.AccountID]atrium.Account   // without their latest activity
+	merged    map[atrium.AccountID]atrium.AccountID // the direct target
+	prospects map[atrium.ProspectID]atrium.LinkedProspect
 	pages     map[atrium.PageID]atrium.Page
 	audiences map[atrium.AudienceID]atrium.Audience
-	versions  map[atrium.VersionID]store.AudienceVersion
+	versions  map[atrium.VersionID]atrium.AudienceVersion
 	entries   map[atrium.EntryID]atrium.Entry
 	keys      map[string]binding
 }
 
-// A binding is what an idempotency key stands for.
+// A binding is the entry that an idempotency key is bound to.
 type binding struct {
 	entry       atrium.EntryID
 	fingerprint []byte
 }
 
-func newRealm(tenant atrium.TenantID) *realm {
-	return &realm{
-		tenant: tenant, accounts: map[atrium.AccountID]atrium.Account{}, merged: map[atrium.AccountID]atrium.AccountID{}, prospects: map[atrium.ProspectID]store.LinkedProspect{},
+func newTenantModel(tenant atrium.TenantID) *tenantModel {
+	return &tenantModel{
+		tenant: tenant, accounts: map[atrium.AccountID]atrium.Account{}, merged: map[atrium.AccountID]atrium.AccountID{}, prospects: map[atrium.ProspectID]atrium.LinkedProspect{},
 		pages: map[atrium.PageID]atrium.Page{}, audiences: map[atrium.AudienceID]atrium.Audience{},
-		versions: map[atrium.VersionID]store.AudienceVersion{}, entries: map[atrium.EntryID]atrium.Entry{}, keys: map[string]binding{},
+		versions: map[atrium.VersionID]atrium.AudienceVersion{}, entries: map[atrium.EntryID]atrium.Entry{}, keys: map[string]binding{},
 	}
 }
 
-func (r *realm) clone() *realm {
-	return &realm{
+func (r *tenantModel) clone() *tenantModel {
+	return &tenantModel{
 		r.tenant, maps.Clone(r.accounts), maps.Clone(r.merged), maps.Clone(r.prospects), maps.Clone(r.pages), maps.Clone(r.audiences),
 		maps.Clone(r.versions), maps.Clone(r.entries), maps.Clone(r.keys),
 	}
 }
 
-// records returns all that the realm has, in no order.
-func (r *realm) records() (all []store.Record) {
+// records returns all records of the model, in no order.
+func (r *tenantModel) records() (all []store.Record) {
 	for _, v := range r.accounts {
 		all = append(all, &v)
 	}
 	for id, into := range r.merged {
-		all = append(all, &store.Merge{AccountID: id, Into: into})
+		all = append(all, &atrium.Merge{AccountID: id, Into: into})
 	}
 	for _, v := range r.prospects {
 		all = append(all, &v)
@@ -73,7 +72,7 @@ func (r *realm) records() (all []store.Record) {
 }
 
 // withDomain returns the account that is stored under a form of a domain.
-func (r *realm) withDomain(domain string) (atrium.Account, bool) {
+func (r *tenantModel) withDomain(domain string) (atrium.Account, bool) {
 	for _, a := range r.accounts {
 		if a.Domain == domain {
 			return a, true
@@ -82,9 +81,9 @@ func (r *realm) withDomain(domain string) (atrium.Account, bool) {
 	return atrium.Account{}, false
 }
 
-// found returns the account that a domain finds, in any spelling: the oldest of those
-// that are stored under one of its forms.
-func (r *realm) found(domain string) (oldest atrium.Account, ok bool) {
+// found returns the account that a domain finds, in any spelling: the oldest one that is stored
+// under one of its forms.
+func (r *tenantModel) found(domain string) (oldest atrium.Account, ok bool) {
 	for _, a := range r.owners(domain) {
 		if !ok || a.CreatedAt < oldest.CreatedAt || a.CreatedAt == oldest.CreatedAt && a.ID < oldest.ID {
 			oldest, ok = a, true
@@ -93,8 +92,8 @@ func (r *realm) found(domain string) (oldest atrium.Account, ok bool) {
 	return oldest, ok
 }
 
-// owners returns the accounts that are stored under one of the forms of a domain.
-func (r *realm) owners(domain string) (all []atrium.Account) {
+// owners returns the accounts that are stored under a form of a domain.
+func (r *tenantModel) owners(domain string) (all []atrium.Account) {
 	current, legacy := canonical.DomainForms(domain)
 	for _, form := range []string{current, legacy} {
 		if a, ok := r.withDomain(form); ok {
@@ -104,8 +103,8 @@ func (r *realm) owners(domain string) (all []atrium.Account) {
 	return all
 }
 
-// withName returns the identifier of the account that alone has a name, or "".
-func (r *realm) withName(nameKey string) (only atrium.AccountID) {
+// withName returns the identifier of the only account with a name, or "".
+func (r *tenantModel) withName(nameKey string) (only atrium.AccountID) {
 	for _, a := range r.accounts {
 		if a.Name == "" || r.merged[a.ID] != "" || a.Domain == atrium.UnattributedDomain || canonical.Name(a.Name) != nameKey {
 			continue
@@ -118,15 +117,15 @@ func (r *realm) withName(nameKey string) (only atrium.AccountID) {
 	return only
 }
 
-// receipt returns what acknowledges an entry.
-func (r *realm) receipt(id atrium.EntryID) atrium.Receipt {
+// receipt returns the receipt of an entry.
+func (r *tenantModel) receipt(id atrium.EntryID) atrium.Receipt {
 	e := r.entries[id]
 	return atrium.Receipt{EntryID: id, AccountID: cmp.Or(e.AcknowledgedID, e.AccountID), CreatedAt: e.CreatedAt, Source: e.Source, Type: e.Type}
 }
 
-// bound returns what becomes of a draft whose key is bound, or false if it is
-// not. A draft without a key is found if it is there itself.
-func (r *realm) bound(d *atrium.Draft) (o atrium.Outcome, ok bool) {
+// bound returns the outcome of a draft whose key is bound, and whether it is. A draft without a
+// key is bound if its entry exists.
+func (r *tenantModel) bound(d *atrium.Draft) (o atrium.Outcome, ok bool) {
 	if d.IdempotencyKey == "" {
 		_, ok = r.entries[d.ID]
 		return atrium.Outcome{Receipt: r.receipt(d.ID)}, ok
@@ -144,19 +143,19 @@ func (r *realm) bound(d *atrium.Draft) (o atrium.Outcome, ok bool) {
 	return o, true
 }
 
-// append returns what becomes of the drafts, all of this realm's tenant. What
-// the store is free to choose is taken from it: the identifiers of new accounts
-// from got, and which of several names claimed at once it gave from nameOf.
-func (r *realm) append(drafts []*atrium.Draft, now atrium.Time, got []atrium.Outcome, nameOf func(atrium.AccountID) string) []atrium.Outcome {
+// append returns the outcomes of the drafts, all of this tenant. Where the store may choose, the
+// model adopts its choice: the identifiers of new accounts from got, and which of several names
+// claimed at once was used from nameOf.
+func (r *tenantModel) append(drafts []*atrium.Draft, now atrium.Time, got []atrium.Outcome, nameOf func(atrium.AccountID) string) []atrium.Outcome {
 	want := make([]atrium.Outcome, len(drafts))
 	pending := make([]int, len(drafts))
 	for i := range drafts {
 		pending[i] = i
 	}
 	for len(pending) > 0 {
-		// The first with each key that is free goes ahead; the others see what
-		// became of it.
-		var ahead, behind []int
+		// The first draft with each free key is processed first. The others depend on its
+		// outcome.
+		var first, later []int
 		taken := map[string]bool{}
 		for _, i := range pending {
 			k := drafts[i].IdempotencyKey
@@ -165,20 +164,20 @@ func (r *realm) append(drafts []*atrium.Draft, now atrium.Time, got []atrium.Out
 			case ok:
 				want[i] = o
 			case k != "" && taken[k]:
-				behind = append(behind, i)
+				later = append(later, i)
 			default:
 				taken[k] = true
-				ahead = append(ahead, i)
+				first = append(first, i)
 			}
 		}
-		r.settle(drafts, ahead, now, got, want, nameOf)
-		pending = behind
+		r.settle(drafts, first, now, got, want, nameOf)
+		pending = later
 	}
 	return want
 }
 
-// settle records those of the drafts whose account is found or made.
-func (r *realm) settle(drafts []*atrium.Draft, which []int, now atrium.Time, got, want []atrium.Outcome, nameOf func(atrium.AccountID) string) {
+// settle records the drafts whose account is found or made.
+func (r *tenantModel) settle(drafts []*atrium.Draft, which []int, now atrium.Time, got, want []atrium.Outcome, nameOf func(atrium.AccountID) string) {
 	claimed := map[atrium.AccountID][]string{}
 	goes := func(i int, id atrium.AccountID) {
 		d := drafts[i]
@@ -207,7 +206,7 @@ func (r *realm) settle(drafts []*atrium.Draft, which []int, now atrium.Time, got
 		}
 		goes(i, a.ID)
 	}
-	named := map[int]atrium.AccountID{} // by names as they are before all of this
+	named := map[int]atrium.AccountID{} // by the names from before the transaction
 	for _, i := range which {
 		named[i] = r.withName(canonical.Name(drafts[i].Claim.Name))
 	}
@@ -231,7 +230,7 @@ func (r *realm) settle(drafts []*atrium.Draft, which []int, now atrium.Time, got
 		a := r.accounts[id]
 		if a.Name == "" && a.Domain != atrium.UnattributedDomain {
 			if a.Name = nameOf(id); !slices.Contains(names, a.Name) {
-				a.Name = names[0] // the store has chosen what was not there to choose
+				a.Name = names[0] // the store used a name that was not claimed
 			}
 			a.UpdatedAt = max(a.UpdatedAt, now)
 			r.accounts[id] = a
@@ -239,16 +238,16 @@ func (r *realm) settle(drafts []*atrium.Draft, which []int, now atrium.Time, got
 	}
 }
 
-// root returns what an account leads to.
-func (r *realm) root(id atrium.AccountID) atrium.AccountID {
+// root returns the survivor of an account.
+func (r *tenantModel) root(id atrium.AccountID) atrium.AccountID {
 	for r.merged[id] != "" {
 		id = r.merged[id]
 	}
 	return id
 }
 
-// rename gives an account a name, and reports whether there is such an account.
-func (r *realm) rename(id atrium.AccountID, name string, now atrium.Time) bool {
+// rename renames an account, and reports whether it exists.
+func (r *tenantModel) rename(id atrium.AccountID, name string, now atrium.Time) bool {
 	a, ok := r.accounts[r.root(id)]
 	if ok && a.Name != name {
 		a.Name, a.UpdatedAt = name, max(a.UpdatedAt, now)

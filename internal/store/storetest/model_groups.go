@@ -7,8 +7,8 @@ import (
 	"atrium/internal/canonical"
 )
 
-// newest returns when the newest entry was recorded of all that an account leads to.
-func (r *realm) newest(id atrium.AccountID) (at *atrium.Time) {
+// newest returns the latest createdAt of the entries of an account's group.
+func (r *tenantModel) newest(id atrium.AccountID) (at *atrium.Time) {
 	for _, e := range r.entries {
 		if r.root(e.AccountID) == r.root(id) && (at == nil || e.CreatedAt > *at) {
 			at = pointer(e.CreatedAt)
@@ -17,8 +17,8 @@ func (r *realm) newest(id atrium.AccountID) (at *atrium.Time) {
 	return at
 }
 
-// group returns the accounts that lead to the same one, and that one.
-func (r *realm) group(id atrium.AccountID) (all []atrium.AccountID) {
+// group returns all accounts with the same survivor, including the survivor.
+func (r *tenantModel) group(id atrium.AccountID) (all []atrium.AccountID) {
 	for other := range r.accounts {
 		if r.root(other) == r.root(id) {
 			all = append(all, other)
@@ -27,16 +27,15 @@ func (r *realm) group(id atrium.AccountID) (all []atrium.AccountID) {
 	return all
 }
 
-// mayMerge reports whether an account that stands for itself can be merged into
-// another one.
-func (r *realm) mayMerge(id, into atrium.AccountID) bool {
+// mayMerge reports whether an account that is not merged can be merged into another one.
+func (r *tenantModel) mayMerge(id, into atrium.AccountID) bool {
 	_, ok := r.accounts[into]
 	return ok && r.root(id) != r.root(into) &&
 		r.accounts[id].Domain != atrium.UnattributedDomain && r.accounts[r.root(into)].Domain != atrium.UnattributedDomain
 }
 
-// touch moves when accounts were updated.
-func (r *realm) touch(now atrium.Time, ids ...atrium.AccountID) {
+// touch sets updatedAt of accounts.
+func (r *tenantModel) touch(now atrium.Time, ids ...atrium.AccountID) {
 	for _, id := range ids {
 		a := r.accounts[id]
 		a.UpdatedAt = max(a.UpdatedAt, now)
@@ -44,8 +43,7 @@ func (r *realm) touch(now atrium.Time, ids ...atrium.AccountID) {
 	}
 }
 
-// The steps of accounts that are changed as groups. want is the code of the error, ""
-// for none.
+// Steps that change groups of accounts. want is the code of the expected error, "" for success.
 
 func (p *pair) wantStep(what string, err error, want atrium.Code) (made bool) {
 	if want == "" && err == nil {
@@ -58,7 +56,7 @@ func (p *pair) wantStep(what string, err error, want atrium.Code) (made bool) {
 }
 
 func (p *pair) mergeStep(side int) {
-	r := p.realms[side]
+	r := p.models[side]
 	id, into := p.anyAccount(), p.anyAccount()
 	_, first := r.accounts[id]
 	_, second := r.accounts[into]
@@ -72,7 +70,7 @@ func (p *pair) mergeStep(side int) {
 	case !r.mayMerge(from, to):
 		want = atrium.CodeConflict
 	}
-	d, err := p.MergeAccounts(p.t.Context(), p.as(r.tenant).change(), id, into, agree)
+	d, err := p.MergeAccounts(p.t.Context(), p.as(r.tenant).change(), id, into, accept)
 	if !p.wantStep("merge", err, want) {
 		return
 	}
@@ -82,13 +80,13 @@ func (p *pair) mergeStep(side int) {
 			a.Name = r.accounts[from].Name
 		}
 		r.accounts[to], r.merged[from] = a, to
-		r.touch(p.clock.shows(), to)
+		r.touch(p.clock.instant(), to)
 	}
 	p.wantDetail(r, d, to)
 }
 
-// wantDetail holds what is answered of an account that stands for itself.
-func (p *pair) wantDetail(r *realm, d atrium.AccountDetail, id atrium.AccountID) {
+// wantDetail checks the account in a response.
+func (p *pair) wantDetail(r *tenantModel, d atrium.AccountDetail, id atrium.AccountID) {
 	var want []atrium.MergedAccount
 	for _, member := range r.group(id) {
 		if a := r.accounts[member]; member != id {
@@ -97,7 +95,7 @@ func (p *pair) wantDetail(r *realm, d atrium.AccountDetail, id atrium.AccountID)
 	}
 	slices.SortFunc(want, func(a, b atrium.MergedAccount) int { return slices.Compare([]byte(a.ID), []byte(b.ID)) })
 	if a := r.accounts[id]; describe(&d.Account) != describe(&a) || !slices.Equal(d.Merged, want) {
-		p.t.Fatalf("answered %+v, want %+v with %+v", d, a, want)
+		p.t.Fatalf("got %+v, want %+v with %+v", d, a, want)
 	}
 	var linked []atrium.Prospect
 	linked = append(linked, d.Prospects...)
@@ -105,32 +103,32 @@ func (p *pair) wantDetail(r *realm, d atrium.AccountDetail, id atrium.AccountID)
 }
 
 func (p *pair) splitStep(side int) {
-	r := p.realms[side]
+	r := p.models[side]
 	id, account := p.anyAccount(), p.anyAccount()
 	_, known := r.accounts[id]
 	from, want := r.root(id), atrium.Code("")
 	if !known || r.merged[account] == "" || r.root(account) != from {
 		want = atrium.CodeNotFound
 	}
-	d, err := p.SplitAccount(p.t.Context(), p.as(r.tenant).change(), id, account, agree)
+	d, err := p.SplitAccount(p.t.Context(), p.as(r.tenant).change(), id, account, accept)
 	if !p.wantStep("split", err, want) {
 		return
 	}
 	delete(r.merged, account)
-	r.touch(p.clock.shows(), from, account)
+	r.touch(p.clock.instant(), from, account)
 	p.wantDetail(r, d, from)
 }
 
 var wantedDomains = []string{"a.example", "b.example", "c.example", "ab--cd.example", "https://AB--cd.example", atrium.UnattributedDomain}
 
 func (p *pair) domainStep(side int) {
-	r := p.realms[side]
+	r := p.models[side]
 	id, given := p.anyAccount(), draw(p, "wanted", wantedDomains...)
 	domain, legacy := canonical.DomainForms(given)
 	_, known := r.accounts[id]
 	a := r.accounts[r.root(id)]
 	if a.Domain == legacy {
-		domain = legacy // it stays as it is
+		domain = legacy // unchanged
 	}
 	owner, taken := r.withDomain(domain)
 	others := slices.ContainsFunc(r.owners(given), func(owner atrium.Account) bool { return r.root(owner.ID) != a.ID })
@@ -141,18 +139,18 @@ func (p *pair) domainStep(side int) {
 	case a.Domain == atrium.UnattributedDomain, domain == atrium.UnattributedDomain, a.Domain != domain && others:
 		want = atrium.CodeConflict
 	}
-	d, err := p.UpdateAccount(p.t.Context(), p.as(r.tenant).change(), id, atrium.AccountUpdate{Domain: given}, agree)
+	d, err := p.UpdateAccount(p.t.Context(), p.as(r.tenant).change(), id, atrium.AccountUpdate{Domain: given}, accept)
 	if !p.wantStep("change the domain", err, want) {
 		return
 	}
 	if a.Domain != domain {
-		now := p.clock.shows()
+		now := p.clock.instant()
 		former := atrium.Account{TenantID: r.tenant, Domain: a.Domain, CreatedAt: now, UpdatedAt: now}
 		if taken {
 			owner.Domain, former = a.Domain, owner
 			former.Domain = a.Domain
 		} else {
-			for _, m := range d.Merged { // whose identifier the store has made
+			for _, m := range d.Merged { // the store chose its identifier
 				if _, known := r.accounts[m.ID]; !known {
 					former.ID = m.ID
 				}
@@ -168,7 +166,7 @@ func (p *pair) domainStep(side int) {
 }
 
 func (p *pair) createStep(side int) {
-	r := p.realms[side]
+	r := p.models[side]
 	given, name := draw(p, "wanted", wantedDomains...), draw(p, "name", names3...)
 	domain, want := canonical.Domain(given), atrium.Code("")
 	if len(r.owners(given)) > 0 || domain == atrium.UnattributedDomain {
@@ -179,20 +177,20 @@ func (p *pair) createStep(side int) {
 		return
 	}
 	if _, known := r.accounts[d.ID]; known {
-		p.t.Fatalf("created %s a second time", d.ID)
+		p.t.Fatalf("created %s twice", d.ID)
 	}
-	now := p.clock.shows()
+	now := p.clock.instant()
 	r.accounts[d.ID] = atrium.Account{ID: d.ID, TenantID: r.tenant, Domain: domain, Name: name, CreatedAt: now, UpdatedAt: now}
 	p.wantDetail(r, d, d.ID)
 }
 
 func (p *pair) eraseStep(side int) {
-	r := p.realms[side]
+	r := p.models[side]
 	id, want := p.anyAccount(), atrium.Code("")
 	if _, known := r.accounts[id]; !known {
 		want = atrium.CodeNotFound
 	}
-	_, err := p.EraseAccount(p.t.Context(), p.as(r.tenant).change(), id, agree) // the database may be too large to be purged at once
+	_, err := p.EraseAccount(p.t.Context(), p.as(r.tenant).change(), id, accept) // the database may be too large to be purged within the request
 	if !p.wantStep("erase", err, want) {
 		return
 	}

@@ -6,10 +6,10 @@ import (
 	"atrium/internal/store"
 )
 
-// take imports a record into the realm and returns whether it is new, or that
-// it cannot be taken.
-func (r *realm) take(record store.Record) (added, ok bool) {
-	if stored := r.same(record); stored != nil {
+// importRecord imports a record into the model. added reports whether it is new, ok whether it is
+// accepted.
+func (r *tenantModel) importRecord(record store.Record) (added, ok bool) {
+	if stored := r.stored(record); stored != nil {
 		return false, describe(stored) == describe(record)
 	}
 	switch v := record.(type) {
@@ -18,14 +18,14 @@ func (r *realm) take(record store.Record) (added, ok bool) {
 			return false, false
 		}
 		r.accounts[v.ID] = *v
-	case *store.LinkedProspect:
+	case *atrium.LinkedProspect:
 		for _, id := range v.AccountIDs {
 			if _, ok := r.accounts[id]; !ok {
 				return false, false
 			}
 		}
 		r.prospects[v.ID] = *v
-	case *store.Merge:
+	case *atrium.Merge:
 		if _, ok := r.accounts[v.AccountID]; !ok || !r.mayMerge(v.AccountID, v.Into) {
 			return false, false
 		}
@@ -42,28 +42,28 @@ func (r *realm) take(record store.Record) (added, ok bool) {
 			r.pages[p.ID] = p
 		}
 		r.audiences[v.ID] = *v
-	case *store.AudienceVersion:
-		return r.takeVersion(*v)
+	case *atrium.AudienceVersion:
+		return r.importVersion(*v)
 	case *atrium.Entry:
-		return r.takeEntry(*v)
+		return r.importEntry(*v)
 	}
 	return true, true
 }
 
-// same returns the record of the realm with the same identifier, or nil.
-func (r *realm) same(record store.Record) store.Record {
+// stored returns the record of the model with the same identifier, or nil.
+func (r *tenantModel) stored(record store.Record) store.Record {
 	switch v := record.(type) {
 	case *atrium.Account:
 		if s, ok := r.accounts[v.ID]; ok {
 			return &s
 		}
-	case *store.LinkedProspect:
+	case *atrium.LinkedProspect:
 		if s, ok := r.prospects[v.ID]; ok {
 			return &s
 		}
-	case *store.Merge:
+	case *atrium.Merge:
 		if into := r.merged[v.AccountID]; into != "" {
-			return &store.Merge{AccountID: v.AccountID, Into: into}
+			return &atrium.Merge{AccountID: v.AccountID, Into: into}
 		}
 	case *atrium.Page:
 		if s, ok := r.pages[v.ID]; ok {
@@ -73,7 +73,7 @@ func (r *realm) same(record store.Record) store.Record {
 		if s, ok := r.audiences[v.ID]; ok {
 			return &s
 		}
-	case *store.AudienceVersion:
+	case *atrium.AudienceVersion:
 		if s, ok := r.versions[v.ID]; ok {
 			return &s
 		}
@@ -85,7 +85,7 @@ func (r *realm) same(record store.Record) store.Record {
 	return nil
 }
 
-func (r *realm) takeVersion(v store.AudienceVersion) (added, ok bool) {
+func (r *tenantModel) importVersion(v atrium.AudienceVersion) (added, ok bool) {
 	u, ok := r.audiences[v.AudienceID]
 	if !ok || v.PageID != u.PageID {
 		return false, false
@@ -109,7 +109,7 @@ func (r *realm) takeVersion(v store.AudienceVersion) (added, ok bool) {
 	return true, true
 }
 
-func (r *realm) takeEntry(e atrium.Entry) (added, ok bool) {
+func (r *tenantModel) importEntry(e atrium.Entry) (added, ok bool) {
 	if _, ok := r.accounts[e.AccountID]; !ok {
 		return false, false
 	}

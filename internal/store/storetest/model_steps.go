@@ -14,20 +14,20 @@ import (
 	"atrium/internal/store/engine"
 )
 
-var modelled = []guarantee{
-	{"random operations have the answers that follow from what was done before", storeIsLikeModel},
+var modeled = []guarantee{
+	{"random operations return the same results as a model", storeIsLikeModel},
 }
 
-// A pair of tenants, each with its realm, and what operations draw from.
+// A pair is two tenants with their models, and the values that steps draw from.
 type pair struct {
 	*env
 	t      *rapid.T
-	realms [2]*realm
-	drafts [2][]*atrium.Draft // that were appended before
+	models [2]*tenantModel
+	drafts [2][]*atrium.Draft // appended earlier
 	cached map[string]cachedRead
 }
 
-// A cachedRead is what a read has found, with the version of its cache tag.
+// A cachedRead is the result of a read, with the version of its cache tag.
 type cachedRead struct {
 	version engine.CacheVersion
 	found   string
@@ -35,7 +35,7 @@ type cachedRead struct {
 
 func storeIsLikeModel(t *testing.T, e *env) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := &pair{env: e, t: t, realms: [2]*realm{newRealm(e.newTenant(t)), newRealm(e.newTenant(t))}, cached: map[string]cachedRead{}}
+		p := &pair{env: e, t: t, models: [2]*tenantModel{newTenantModel(e.newTenant(t)), newTenantModel(e.newTenant(t))}, cached: map[string]cachedRead{}}
 		for range rapid.IntRange(1, 8).Draw(t, "operations") {
 			e.clock.step(time.Duration(rapid.IntRange(-3, 6).Draw(t, "seconds")) * 500 * time.Millisecond)
 			side := rapid.IntRange(0, 1).Draw(t, "tenant")
@@ -74,10 +74,10 @@ func draw[T any](p *pair, what string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(p.t, what)
 }
 
-// anyAccount draws an account of either tenant, one of nobody's, or none.
+// anyAccount draws an account of either tenant, an unknown one, or none.
 func (p *pair) anyAccount() atrium.AccountID {
 	ids := []atrium.AccountID{as[atrium.AccountID](somePool[2])}
-	for _, r := range p.realms {
+	for _, r := range p.models {
 		for id := range r.accounts {
 			ids = append(ids, id)
 		}
@@ -86,8 +86,7 @@ func (p *pair) anyAccount() atrium.AccountID {
 	return draw(p, "account", ids...)
 }
 
-// append appends a batch of both tenants' drafts, some of which were appended
-// before.
+// append appends a batch of drafts of both tenants. Some were appended earlier.
 func (p *pair) append() {
 	var all []*atrium.Draft
 	for range rapid.IntRange(1, 7).Draw(p.t, "drafts") {
@@ -102,7 +101,7 @@ func (p *pair) append() {
 		if rapid.IntRange(0, 2).Draw(p.t, "by identifier") == 0 {
 			claim.AccountID = p.anyAccount()
 		}
-		d := p.as(p.realms[side].tenant).draft(p.t, claim, key(draw(p, "key", keys6...)), payload(draw(p, "payload", payloads...)))
+		d := p.as(p.models[side].tenant).draft(p.t, claim, key(draw(p, "key", keys6...)), payload(draw(p, "payload", payloads...)))
 		p.drafts[side] = append(p.drafts[side], d)
 		all = append(all, d)
 	}
@@ -110,7 +109,7 @@ func (p *pair) append() {
 		return
 	}
 	got := p.env.append(p.t, all...)
-	for _, r := range p.realms {
+	for _, r := range p.models {
 		var drafts []*atrium.Draft
 		var outcomes []atrium.Outcome
 		for i, d := range all {
@@ -118,7 +117,7 @@ func (p *pair) append() {
 				drafts, outcomes = append(drafts, d), append(outcomes, got[i])
 			}
 		}
-		want := r.append(drafts, p.clock.shows(), outcomes, func(id atrium.AccountID) string { return p.as(r.tenant).account(p.t, id).Name })
+		want := r.append(drafts, p.clock.instant(), outcomes, func(id atrium.AccountID) string { return p.as(r.tenant).account(p.t, id).Name })
 		for i := range want {
 			if outcomes[i].Receipt != want[i].Receipt || !sameCode(outcomes[i].Err, want[i].Err) {
 				p.t.Fatalf("draft %s of %s: %+v, want %+v", drafts[i].ID, r.tenant, outcomes[i], want[i])
@@ -132,7 +131,7 @@ func sameCode(a, b error) bool {
 }
 
 func (p *pair) rename(side int) {
-	r := p.realms[side]
+	r := p.models[side]
 	id, name := p.anyAccount(), draw(p, "name", names3[2:]...)
 	_, known := r.accounts[id]
 	refused := errors.New("refused")
@@ -154,7 +153,7 @@ func (p *pair) rename(side int) {
 			p.t.Fatalf("error %v, want that of check", err)
 		}
 	default:
-		r.rename(id, name, p.clock.shows())
+		r.rename(id, name, p.clock.instant())
 		if want := r.accounts[r.root(id)]; err != nil || describe(&got.Account) != describe(&want) {
 			p.t.Fatalf("renamed %+v, %v, want %+v", got, err, want)
 		}
@@ -162,17 +161,17 @@ func (p *pair) rename(side int) {
 	}
 }
 
-// importChunk imports records out of small pools, so that many are there
-// already, clash, or refer to what is not there.
+// importChunk imports records from small pools, so that many are stored already, conflict, or
+// refer to missing records.
 func (p *pair) importChunk(side int) {
-	r := p.realms[side]
+	r := p.models[side]
 	var chunk []store.Record
 	for range rapid.IntRange(1, 6).Draw(p.t, "records") {
 		chunk = append(chunk, p.record())
 	}
 	after, added, refused := r.clone(), 0, false
 	for _, record := range chunk {
-		isNew, ok := after.take(record)
+		isNew, ok := after.importRecord(record)
 		if refused = !ok; refused {
 			break
 		}
@@ -185,14 +184,14 @@ func (p *pair) importChunk(side int) {
 		p.t.Fatalf("imported %q: %v, want refused %v", describeAll(chunk), err, refused)
 	}
 	if !refused {
-		p.realms[side] = after
+		p.models[side] = after
 		if got != added {
 			p.t.Fatalf("imported %q: %d were new, want %d", describeAll(chunk), got, added)
 		}
 	}
 }
 
-// record draws a record. All are of one instant, so that some are the same.
+// record draws a record. All have the same instants, so that some are equal.
 func (p *pair) record() store.Record {
 	suffix := func() string { return draw(p, "identifier", somePool[:2]...) }
 	const at = atrium.Time(1_700_000_000_000_000)
@@ -201,9 +200,9 @@ func (p *pair) record() store.Record {
 	case "account":
 		return &atrium.Account{ID: account, Domain: draw(p, "domain", "a.example", "c.example", "unattributed.invalid", "https://ab--cd.example", "ab--cd.example"), Name: draw(p, "name", "", "Acme"), CreatedAt: at, UpdatedAt: at}
 	case "prospect":
-		return &store.LinkedProspect{Prospect: atrium.Prospect{ID: as[atrium.ProspectID](suffix()), CreatedAt: at, UpdatedAt: at}, AccountIDs: []atrium.AccountID{account}}
+		return &atrium.LinkedProspect{Prospect: atrium.Prospect{ID: as[atrium.ProspectID](suffix()), CreatedAt: at, UpdatedAt: at}, AccountIDs: []atrium.AccountID{account}}
 	case "merge":
-		return &store.Merge{AccountID: account, Into: as[atrium.AccountID](suffix())}
+		return &atrium.Merge{AccountID: account, Into: as[atrium.AccountID](suffix())}
 	case "page":
 		made := p.newPage(draw(p, "status", atrium.PageStatuses()...))
 		made.ID, made.CreatedAt, made.UpdatedAt = page, at, at
@@ -211,7 +210,7 @@ func (p *pair) record() store.Record {
 	case "audience":
 		return &atrium.Audience{ID: audience, PageID: page, Archived: rapid.Bool().Draw(p.t, "archived"), CreatedAt: at, UpdatedAt: at}
 	case "version":
-		return &store.AudienceVersion{PageID: page, Version: atrium.Version{
+		return &atrium.AudienceVersion{PageID: page, Version: atrium.Version{
 			ID: atrium.NewID[atrium.VersionID](), AudienceID: audience, Number: draw(p, "number", int64(0), 0, 1, 2, 5), CreatedAt: at,
 		}}
 	default:
@@ -222,9 +221,9 @@ func (p *pair) record() store.Record {
 	}
 }
 
-// compare holds that the store answers every read as the realms say.
+// compare checks that every read of the store returns the data of the models.
 func (p *pair) compare() {
-	for _, r := range p.realms {
+	for _, r := range p.models {
 		e := p.as(r.tenant)
 		got, want := describeAll(e.records(p.t)), describeAll(r.records())
 		slices.Sort(got)
@@ -248,8 +247,8 @@ func (p *pair) compare() {
 	}
 }
 
-// compareCached holds that a read finds what the one before has found while the version of its
-// cache tag is the same. Nobody writes in the meantime.
+// compareCached checks that a read returns the same as before while the version of its cache tag
+// is unchanged. There are no concurrent writes.
 func (p *pair) compareCached(what, tag, found string) {
 	version, ok := p.CacheVersion(tag)
 	if !ok {
@@ -268,7 +267,7 @@ func when(at *atrium.Time) string {
 	return at.String()
 }
 
-func (p *pair) compareLinked(r *realm, id atrium.AccountID, linked []atrium.Prospect) {
+func (p *pair) compareLinked(r *tenantModel, id atrium.AccountID, linked []atrium.Prospect) {
 	var got, want []atrium.ProspectID
 	for _, l := range linked {
 		got = append(got, l.ID)
@@ -278,12 +277,12 @@ func (p *pair) compareLinked(r *realm, id atrium.AccountID, linked []atrium.Pros
 			want = append(want, l.ID)
 		}
 	}
-	if slices.Sort(want); !slices.Equal(got, want) { // all of one instant
+	if slices.Sort(want); !slices.Equal(got, want) { // all created at one instant
 		p.t.Fatalf("account %s has prospects %v, want %v", id, got, want)
 	}
 }
 
-func (p *pair) comparePages(e *env, r *realm) {
+func (p *pair) comparePages(e *env, r *tenantModel) {
 	var pages []*atrium.Page
 	for _, page := range r.pages {
 		pages = append(pages, &page)

@@ -8,15 +8,15 @@ import (
 	"atrium"
 )
 
-// This file has what holds of moves that are made at once, on several nodes.
+// Tests of concurrent moves on several nodes.
 
 func moveOnce(t *testing.T, e *env) {
 	r, to := e.record(t, byDomain("a.example")), e.record(t, byDomain("b.example")).AccountID
 	results, first := make([]atrium.Move, 2*writers), 0
 	replays := make([]bool, 2*writers)
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		var err error
-		if results[i], replays[i], err = e.MoveEntry(t.Context(), e.keyed("once", "a"), r.EntryID, to, agree); err != nil {
+		if results[i], replays[i], err = e.MoveEntry(t.Context(), e.keyed("once", "a"), r.EntryID, to, accept); err != nil {
 			t.Error(err)
 		}
 	})
@@ -29,7 +29,7 @@ func moveOnce(t *testing.T, e *env) {
 		}
 	}
 	if all, _, err := e.Moves(t.Context(), e.tenant, nil, 10); err != nil || len(all) != 1 || first != 1 {
-		t.Errorf("%d moves were made by %d, %v", len(all), first, err)
+		t.Errorf("%d moves by %d requests, %v", len(all), first, err)
 	}
 
 	unnamed := e.recordMany(t, 3, byName("Nobody"))
@@ -45,8 +45,8 @@ func moveOnce(t *testing.T, e *env) {
 	if left := e.pages(t, unnamed[0].AccountID, atrium.TimelineFilter{}, 10); len(left) != 1 {
 		t.Errorf("%d entries are left", len(left))
 	}
-	undone, _, err := e.UndoMove(t.Context(), e.keyed("undo", "a"), one.Move.ID, agree)
-	again, replayed, err2 := e.UndoMove(t.Context(), e.keyed("undo", "a"), one.Move.ID, agree)
+	undone, _, err := e.UndoMove(t.Context(), e.keyed("undo", "a"), one.Move.ID, accept)
+	again, replayed, err2 := e.UndoMove(t.Context(), e.keyed("undo", "a"), one.Move.ID, accept)
 	if err != nil || err2 != nil || !replayed || describeMove(undone.Move) != describeMove(again.Move) || again.Restored != 2 {
 		t.Errorf("undone: %+v, %v, and again %+v, %v", undone, err, again, err2)
 	}
@@ -55,11 +55,11 @@ func moveOnce(t *testing.T, e *env) {
 func moveTriedAgain(t *testing.T, e *env) {
 	r := e.record(t, byDomain("a.example"))
 	to, into := e.record(t, byDomain("b.example")).AccountID, e.record(t, byDomain("c.example")).AccountID
-	e.merged(t, to, into)
+	e.merge(t, to, into)
 	other, want, tries := e.node(), into, 0
 	m, _, err := e.MoveEntry(t.Context(), e.change(), r.EntryID, to, func(atrium.TimelineEntry) error {
-		if tries++; tries == 1 && e.engine.Name != "sqlite" { // which has one writer at a time
-			other.splitOff(t, into, to)
+		if tries++; tries == 1 && e.engine.Name != "sqlite" { // SQLite has a single writer
+			other.split(t, into, to)
 			other.erase(t, into)
 			want = to
 		}
@@ -78,7 +78,7 @@ func ruleOnce(t *testing.T, e *env) {
 	to := e.record(t, byDomain("b.example")).AccountID
 	request := atrium.MoveRequest{To: to, Rule: atrium.MoveRule{ClaimedName: "nobody", Given: []byte(`{"claimedName":"nobody"}`)}, Limit: 100}
 	reports, replays := make([]atrium.MoveReport, 2*writers), make([]bool, 2*writers)
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		var err error
 		if reports[i], replays[i], err = e.Move(t.Context(), e.keyed("once", "a"), request); err != nil {
 			t.Error(err)
@@ -90,11 +90,11 @@ func ruleOnce(t *testing.T, e *env) {
 			first++
 		}
 		if got := reports[i]; got.Move == nil || got.Moved != 6 || describeMove(*got.Move) != describeMove(*reports[0].Move) {
-			t.Errorf("one was answered %+v", got)
+			t.Errorf("one result is %+v", got)
 		}
 	}
 	if first != 1 {
-		t.Errorf("it was made %d times", first)
+		t.Errorf("it was created %d times", first)
 	}
 }
 
@@ -108,14 +108,14 @@ func moveAnswered(t *testing.T, e *env) {
 	answered := func(after string) {
 		two, replayed, err := e.Move(t.Context(), e.keyed("once", "a"), request)
 		if err != nil || !replayed || two.Move == nil || describeMove(*two.Move) != describeMove(*one.Move) {
-			t.Errorf("%s, it is answered %+v, %v, %v", after, two, replayed, err)
+			t.Errorf("%s, the result is %+v, %v, %v", after, two, replayed, err)
 		}
 		_, _, err = e.Move(t.Context(), e.keyed("once", "b"), request)
 		wantCode(t, err, atrium.CodeIdempotencyKeyReused)
 	}
-	e.merged(t, to, from)
+	e.merge(t, to, from)
 	answered("merged")
-	e.splitOff(t, from, to)
+	e.split(t, from, to)
 	e.erase(t, from)
 	answered("erased")
 }
@@ -123,7 +123,7 @@ func moveAnswered(t *testing.T, e *env) {
 func moveAndAppend(t *testing.T, e *env) {
 	const rounds = 6
 	a, b := e.record(t, byDomain("a.example")), e.record(t, byDomain("b.example"))
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		for range rounds {
 			switch i % 4 {
 			case 0:
@@ -137,7 +137,7 @@ func moveAndAppend(t *testing.T, e *env) {
 					from, to = to, from
 				}
 				if all, _, err := e.Timeline(t.Context(), e.tenant, from, atrium.TimelineFilter{}, nil, 1, false); err == nil && len(all) > 0 {
-					if _, _, err := e.MoveEntry(t.Context(), e.change(), all[0].ID, to, agree); err != nil && atrium.CodeOf(err) != atrium.CodeConflict {
+					if _, _, err := e.MoveEntry(t.Context(), e.change(), all[0].ID, to, accept); err != nil && atrium.CodeOf(err) != atrium.CodeConflict {
 						t.Errorf("move: %v", err)
 					}
 				}
@@ -162,9 +162,9 @@ func movesTogether(t *testing.T, e *env) {
 		t.Fatal(first, err)
 	}
 	reports := make([]int64, 2*writers)
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		if i == 0 {
-			r, _, err := e.UndoMove(t.Context(), e.change(), first.Move.ID, agree)
+			r, _, err := e.UndoMove(t.Context(), e.change(), first.Move.ID, accept)
 			if err != nil || r.Restored+r.Skipped != 20 {
 				t.Errorf("undone: %+v, %v", r, err)
 			}
@@ -187,14 +187,14 @@ func movesTogether(t *testing.T, e *env) {
 	for i, id := range accounts {
 		n := len(e.pages(t, id, atrium.TimelineFilter{}, 100))
 		if i > 0 {
-			n-- // its own
+			n-- // its own entry
 		}
 		if left += n; i == 1 {
 			moved += int64(n)
 		}
 	}
 	if left != 20 || moved != 20 {
-		t.Errorf("there are %d entries, and %d were taken from one account, once each", left, moved)
+		t.Errorf("%d entries are left in the account, and %d moves took one each", left, moved)
 	}
 	e.wantActivity(t, accounts...)
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"atrium"
-	"atrium/internal/store"
 )
 
 func ruleMatches(t *testing.T, e *env) {
@@ -83,7 +82,7 @@ func ruleMatches(t *testing.T, e *env) {
 	}
 }
 
-// Payloads are compared 1 MiB at a time: the limits end batches in every possible place.
+// Payloads are compared 1 MiB at a time. The limits end batches at every possible entry.
 func ruleOnPayloads(t *testing.T, e *env) {
 	to := e.record(t, byDomain("to.example")).AccountID
 	var from atrium.AccountID
@@ -161,7 +160,7 @@ func ruleReadsBounded(t *testing.T, e *env) {
 	if err != nil || report.Moved != 2 {
 		t.Fatalf("move by a long domain: %+v, %v", report, err)
 	}
-	rows, _, err := e.AuditRows(t.Context(), e.tenant, store.AuditFilter{Action: "move.create"}, 0, 1)
+	rows, _, err := e.AuditRows(t.Context(), e.tenant, atrium.AuditFilter{Action: "move.create"}, 0, 1)
 	if err != nil || len(rows) != 1 || len(rows[0].Detail) > 1000 {
 		t.Errorf("the audit log has %d rows of the move, or all of the domain: %v", len(rows), err)
 	}
@@ -171,9 +170,9 @@ func rulePages(t *testing.T, e *env) {
 	to := e.record(t, byDomain("to.example")).AccountID
 	var drafts []*atrium.Draft
 	for i := range 25 {
-		drafts = append(drafts, e.draft(t, byName([]string{"Acme", "Bolt"}[i%5/4]))) // each fifth is another's
+		drafts = append(drafts, e.draft(t, byName([]string{"Acme", "Bolt"}[i%5/4]))) // every fifth is of another account
 	}
-	all := recorded(t, e.append(t, drafts...))
+	all := receipts(t, e.append(t, drafts...))
 	before := e.state(t)
 	request := atrium.MoveRequest{To: to, Rule: atrium.MoveRule{ClaimedName: "ACME", Given: []byte(`{}`)}, Limit: 8}
 	for _, move := range []bool{false, true} {
@@ -208,14 +207,14 @@ func rulePages(t *testing.T, e *env) {
 	}
 }
 
-// Long domains are read in a second statement, short ones in the first.
+// Long domains are read by a second statement, short ones by the first.
 func ruleInOrder(t *testing.T, e *env) {
 	to := e.record(t, byDomain("to.example")).AccountID
 	from := e.record(t, byDomain("from.example")).AccountID
 	for i := range 6 {
 		e.clock.step(time.Second)
 		domain := "acme.example"
-		if i%2 == 1 { // the newest is long
+		if i%2 == 1 { // the newest domain is long
 			domain = "https://acme.example/" + strings.Repeat("x", 10<<10)
 		}
 		e.record(t, atrium.Claim{AccountID: from, Domain: domain})
@@ -224,7 +223,7 @@ func ruleInOrder(t *testing.T, e *env) {
 	for _, s := range e.pages(t, from, atrium.TimelineFilter{}, 50) {
 		want = append(want, s.ID)
 	}
-	want = want[:6] // the last one made the account
+	want = want[:6] // the last entry created the account
 	for limit := 1; limit <= 4; limit++ {
 		request := atrium.MoveRequest{From: from, To: to, Rule: atrium.MoveRule{ClaimedDomain: "acme.example", Given: []byte(`{}`)}, Limit: limit}
 		for taken := 0; taken < len(want); taken += limit {
@@ -257,12 +256,12 @@ func undoSkips(t *testing.T, e *env) {
 		t.Errorf("undone: %+v", r)
 	}
 	if got := e.entry(t, a[0].EntryID); got.AccountID != c || got.MoveID != second.ID {
-		t.Errorf("what was moved again is %+v", got)
+		t.Errorf("the entry that was moved again is %+v", got)
 	}
 	e.wantActivity(t, from, b, c)
-	_, _, err = e.UndoMove(t.Context(), e.change(), report.Move.ID, agree)
+	_, _, err = e.UndoMove(t.Context(), e.change(), report.Move.ID, accept)
 	wantCode(t, err, atrium.CodeConflict)
-	_, _, err = e.UndoMove(t.Context(), e.change(), atrium.NewID[atrium.MoveID](), agree)
+	_, _, err = e.UndoMove(t.Context(), e.change(), atrium.NewID[atrium.MoveID](), accept)
 	wantCode(t, err, atrium.CodeNotFound)
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
 	if _, _, err = e.UndoMove(t.Context(), e.change(), second.ID, func(atrium.Move) error { return no }); !errors.Is(err, no) {
@@ -276,10 +275,10 @@ func undoSkips(t *testing.T, e *env) {
 	}
 
 	gone := e.move(t, a[1].EntryID, c)
-	if _, err := e.EraseAccount(t.Context(), e.change(), from, agree); err != nil {
+	if _, err := e.EraseAccount(t.Context(), e.change(), from, accept); err != nil {
 		t.Fatalf("erase: %v", err)
 	}
 	if r := e.undo(t, gone.ID); r.Restored != 0 || r.Skipped != 1 {
-		t.Errorf("undone into an account that is gone: %+v", r)
+		t.Errorf("undone into an erased account: %+v", r)
 	}
 }

@@ -16,33 +16,33 @@ import (
 )
 
 var moves = []guarantee{
-	{"a moved entry is in the other account, and both know their newest activity", entryMoved},
-	{"a replay answers what was acknowledged, wherever the entry is", replayAfterMove},
-	{"what was undone is as if it had never been moved", moveUndone},
-	{"a move that cannot be made changes nothing", moveRefused},
-	{"a rule takes the entries of which all holds that it says", ruleMatches},
-	{"a rule looks into payloads a batch at a time", ruleOnPayloads},
-	{"a rule compares a bounded number of bytes in one request, and the next one goes on", ruleReadsBounded},
-	{"a rule's moves go on where the last one ended, and check moves nothing", rulePages},
-	{"a rule takes entries in order, however long their domains are", ruleInOrder},
-	{"undoing leaves what was moved again", undoSkips},
-	{"a move reads what was merged, and stores under what survives", moveOfMerged},
-	{"a move with its key is made once", moveOnce},
-	{"a move that is tried again leads where its account does then", moveTriedAgain},
-	{"a move by a rule with its key is answered to all that ask at once", ruleOnce},
-	{"a move with its key is answered whatever became of its accounts", moveAnswered},
-	{"a key keeps no rule", moveKeepsNoRule},
-	{"moves are listed, the last one first", movesListed},
-	{"the audit log has no payload", moveAudited},
-	{"another tenant's moves are not there", moveOfAnother},
-	{"entries that come while others are moved are not lost", moveAndAppend},
-	{"an entry that many move at once is in one account", movesTogether},
+	{"a moved entry belongs to the other account, and both accounts have the right latest activity", entryMoved},
+	{"a replay returns the original receipt after the entry was moved", replayAfterMove},
+	{"undoing a move restores the former state", moveUndone},
+	{"an invalid move is refused and changes nothing", moveRefused},
+	{"a rule moves the entries that match all its conditions", ruleMatches},
+	{"a rule reads payloads in batches", ruleOnPayloads},
+	{"a rule compares a bounded number of bytes per request and continues in the next", ruleReadsBounded},
+	{"a rule continues after its last request, and a dry run moves nothing", rulePages},
+	{"a rule moves entries in order, whatever the length of their domains", ruleInOrder},
+	{"undoing a move leaves entries that were moved again", undoSkips},
+	{"a move of a merged account reads the group and stores under the survivor", moveOfMerged},
+	{"a move with an idempotency key is made once", moveOnce},
+	{"a retried move uses the current survivor of its target", moveTriedAgain},
+	{"concurrent moves by a rule with one idempotency key return the same result", ruleOnce},
+	{"a repeated move returns its result whatever happened to its accounts", moveAnswered},
+	{"stored results of idempotency keys keep no rule after an erasure", moveKeepsNoRule},
+	{"moves are listed newest first", movesListed},
+	{"the audit log of a move has no payload", moveAudited},
+	{"a move of another tenant is NotFound", moveOfAnother},
+	{"entries appended during moves are not lost", moveAndAppend},
+	{"an entry moved concurrently belongs to one account", movesTogether},
 }
 
-// move moves an entry, which must be possible.
+// move moves an entry.
 func (e *env) move(t tb, id atrium.EntryID, to atrium.AccountID) atrium.Move {
 	t.Helper()
-	m, _, err := e.MoveEntry(t.Context(), e.change(), id, to, agree)
+	m, _, err := e.MoveEntry(t.Context(), e.change(), id, to, accept)
 	if err != nil {
 		t.Fatalf("move an entry: %v", err)
 	}
@@ -51,7 +51,7 @@ func (e *env) move(t tb, id atrium.EntryID, to atrium.AccountID) atrium.Move {
 
 func (e *env) undo(t tb, id atrium.MoveID) atrium.UndoReport {
 	t.Helper()
-	r, _, err := e.UndoMove(t.Context(), e.change(), id, agree)
+	r, _, err := e.UndoMove(t.Context(), e.change(), id, accept)
 	if err != nil {
 		t.Fatalf("undo a move: %v", err)
 	}
@@ -67,8 +67,8 @@ func (e *env) entry(t tb, id atrium.EntryID) atrium.TimelineEntry {
 	return entry
 }
 
-// wantActivity holds that the newest activity of accounts is that of their entries,
-// and so is the minute that they are listed by.
+// wantActivity checks that the latest activity of accounts, and the minute that they are sorted
+// by, are those of their entries.
 func (e *env) wantActivity(t tb, accounts ...atrium.AccountID) {
 	t.Helper()
 	for _, id := range accounts {
@@ -101,7 +101,7 @@ func entryMoved(t *testing.T, e *env) {
 	before := e.account(t, a.AccountID)
 	e.clock.step(time.Hour)
 	m := e.move(t, second.EntryID, b.AccountID)
-	if m.From != a.AccountID || m.To != b.AccountID || m.Moved != 1 || m.CreatedAt != e.clock.shows() || m.UndoneAt != nil || m.Rule != nil {
+	if m.From != a.AccountID || m.To != b.AccountID || m.Moved != 1 || m.CreatedAt != e.clock.instant() || m.UndoneAt != nil || m.Rule != nil {
 		t.Errorf("the move is %+v", m)
 	}
 	got := e.entry(t, second.EntryID)
@@ -136,14 +136,14 @@ func replayAfterMove(t *testing.T, e *env) {
 		e.wantActivity(t, first.AccountID, b, c)
 	}
 	e.move(t, first.EntryID, b)
-	e.merged(t, b, c)
+	e.merge(t, b, c)
 	wantReplay(t, e.record(t, byDomain("a.example"), key("k")), first)
 	if got := e.entry(t, first.EntryID); got.AccountID != c || got.AcknowledgedID != first.AccountID {
 		t.Errorf("moved and merged, the entry is %+v", got)
 	}
 }
 
-// state is all that there is to see of a tenant's accounts and entries.
+// state returns all visible members of a tenant's accounts and entries that moves change.
 func (e *env) state(t tb) []string {
 	t.Helper()
 	all := describeAll(e.records(t))
@@ -174,11 +174,11 @@ func moveUndone(t *testing.T, e *env) {
 	again := e.move(t, a.EntryID, a.AccountID)
 	e.clock.step(time.Hour)
 	for _, m := range []atrium.Move{again, *report.Move, one} {
-		if r := e.undo(t, m.ID); r.Restored != m.Moved || r.Skipped != 0 || r.Move.UndoneAt == nil || *r.Move.UndoneAt != e.clock.shows() {
+		if r := e.undo(t, m.ID); r.Restored != m.Moved || r.Skipped != 0 || r.Move.UndoneAt == nil || *r.Move.UndoneAt != e.clock.instant() {
 			t.Errorf("undone: %+v", r)
 		}
 		got, err := e.FindMove(t.Context(), e.tenant, m.ID)
-		if m.UndoneAt = pointer(e.clock.shows()); err != nil || describeMove(got) != describeMove(m) {
+		if m.UndoneAt = pointer(e.clock.instant()); err != nil || describeMove(got) != describeMove(m) {
 			t.Errorf("the move is %s, %v, want %s", describeMove(got), err, describeMove(m))
 		}
 	}
@@ -198,14 +198,14 @@ func describeMove(m atrium.Move) string {
 func moveRefused(t *testing.T, e *env) {
 	a, b := e.record(t, byDomain("a.example")), e.record(t, byDomain("b.example"))
 	before := e.state(t)
-	_, _, err := e.MoveEntry(t.Context(), e.change(), a.EntryID, a.AccountID, agree)
+	_, _, err := e.MoveEntry(t.Context(), e.change(), a.EntryID, a.AccountID, accept)
 	wantCode(t, err, atrium.CodeConflict)
-	_, _, err = e.MoveEntry(t.Context(), e.change(), a.EntryID, atrium.NewID[atrium.AccountID](), agree)
+	_, _, err = e.MoveEntry(t.Context(), e.change(), a.EntryID, atrium.NewID[atrium.AccountID](), accept)
 	wantCode(t, err, atrium.CodeNotFound)
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
 	if _, _, err = e.MoveEntry(t.Context(), e.change(), a.EntryID, b.AccountID, func(got atrium.TimelineEntry) error {
 		if got.ID != a.EntryID || got.Payload == nil {
-			t.Errorf("asked about %+v", got)
+			t.Errorf("check was given %+v", got)
 		}
 		return no
 	}); !errors.Is(err, no) {
@@ -226,7 +226,7 @@ func moveRefused(t *testing.T, e *env) {
 		_, err = e.CheckMove(t.Context(), e.tenant, request)
 		wantCode(t, err, code)
 	}
-	nothing, _, err := e.Move(t.Context(), e.change(), atrium.MoveRequest{To: a.AccountID, Rule: rule, Limit: 10}) // nothing is unattributed
+	nothing, _, err := e.Move(t.Context(), e.change(), atrium.MoveRequest{To: a.AccountID, Rule: rule, Limit: 10}) // no entry is unattributed
 	if err != nil || nothing.Move != nil || nothing.Moved != 0 || nothing.Next != nil {
 		t.Errorf("nothing was moved by %+v, %v", nothing, err)
 	}
@@ -237,13 +237,13 @@ func moveRefused(t *testing.T, e *env) {
 	if after := e.state(t); !slices.Equal(after, before) {
 		t.Errorf("the tenant has\n%q\nwant\n%q", after, before)
 	}
-	if all, _, err := e.Moves(t.Context(), e.tenant, nil, 10); err != nil || len(all) > 0 || e.audited(t) != "" {
-		t.Errorf("there are moves %+v, %v, and audited %s", all, err, e.audited(t))
+	if all, _, err := e.Moves(t.Context(), e.tenant, nil, 10); err != nil || len(all) > 0 || e.auditText(t) != "" {
+		t.Errorf("there are moves %+v, %v, audit log %s", all, err, e.auditText(t))
 	}
 }
 
-// audited returns all that the audit log says of the tenant.
-func (e *env) audited(t tb) string {
+// auditText returns all actions and details in the tenant's audit log.
+func (e *env) auditText(t tb) string {
 	t.Helper()
 	var b strings.Builder
 	if err := e.db.Query(t.Context(), "SELECT action, subject, detail FROM audit WHERE tenant_id = $1 ORDER BY number", engine.Args{storedID(e.tenant)},
@@ -261,9 +261,9 @@ func moveOfMerged(t *testing.T, e *env) {
 	b, c, d := e.record(t, byDomain("b.example")), e.record(t, byDomain("c.example")), e.record(t, byDomain("d.example"))
 	e.clock.step(time.Hour)
 	late := e.record(t, byDomain("a.example"))
-	e.merged(t, a[0].AccountID, b.AccountID)
-	e.merged(t, c.AccountID, d.AccountID)
-	_, _, err := e.MoveEntry(t.Context(), e.change(), a[0].EntryID, b.AccountID, agree)
+	e.merge(t, a[0].AccountID, b.AccountID)
+	e.merge(t, c.AccountID, d.AccountID)
+	_, _, err := e.MoveEntry(t.Context(), e.change(), a[0].EntryID, b.AccountID, accept)
 	wantCode(t, err, atrium.CodeConflict)
 	report, _, err := e.Move(t.Context(), e.change(), atrium.MoveRequest{
 		From: a[0].AccountID, To: c.AccountID, Rule: atrium.MoveRule{ClaimedDomain: "a.example"}, Limit: 10,
@@ -277,7 +277,7 @@ func moveOfMerged(t *testing.T, e *env) {
 	e.wantActivity(t, b.AccountID, d.AccountID)
 	for _, entry := range e.entries(t) {
 		if entry.ID == late.EntryID && entry.AccountID != d.AccountID {
-			t.Errorf("it is kept under %s, want %s", entry.AccountID, d.AccountID)
+			t.Errorf("it is stored under %s, want %s", entry.AccountID, d.AccountID)
 		}
 	}
 	e.undo(t, report.Move.ID)
@@ -328,7 +328,7 @@ func moveAudited(t *testing.T, e *env) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	e.undo(t, one.ID)
-	log := e.audited(t)
+	log := e.auditText(t)
 	for _, part := range []string{
 		"account_log.move " + string(a[0].EntryID), "move.create " + string(report.Move.ID), "move.undo " + string(one.ID), string(a[0].AccountID), string(b),
 		`"pointer":"/secret"`, fmt.Sprintf(`"equalsSha256":"%x"`, sha256.Sum256([]byte(`"hunter2"`))),
@@ -347,7 +347,7 @@ func moveOfAnother(t *testing.T, e *env) {
 	other := e.as(e.newTenant(t))
 	_, err := other.FindMove(t.Context(), other.tenant, m.ID)
 	wantCode(t, err, atrium.CodeNotFound)
-	_, _, err = other.UndoMove(t.Context(), other.change(), m.ID, agree)
+	_, _, err = other.UndoMove(t.Context(), other.change(), m.ID, accept)
 	wantCode(t, err, atrium.CodeNotFound)
 	if all, _, err := other.Moves(t.Context(), other.tenant, nil, 10); err != nil || len(all) > 0 {
 		t.Errorf("list: %v, %v", all, err)

@@ -9,28 +9,28 @@ import (
 )
 
 var names = []guarantee{
-	{"an account is made with the first name that came with its domain", firstNameOfNewAccount},
-	{"a null name is filled once and never overwritten", nullNameFilledOnce},
-	{"filling a name moves updatedAt, and entries alone do not", fillMovesUpdatedAt},
-	{"updatedAt is never before createdAt and never goes back", updatedAtNeverGoesBack},
-	{"latestActivityAt is the newest createdAt and never goes back", latestActivityNeverGoesBack},
-	{"createdAt of an entry is when it was recorded, cut to milliseconds", createdAtIsCut},
-	{"a rename gives the name and moves updatedAt", renameMovesUpdatedAt},
-	{"a rename to the same name moves nothing", renameToSameName},
-	{"a rename is judged by the account as it stands", renameIsChecked},
-	{"a rename of what does not exist is NotFound", renameUnknown},
-	{"an account comes with its prospects in the order of their creation", linkedProspectsOrder},
+	{"a new account takes the first name claimed with its domain", firstNameOfNewAccount},
+	{"a missing name is set once and never overwritten by entries", nullNameFilledOnce},
+	{"setting a missing name changes updatedAt, entries alone do not", fillMovesUpdatedAt},
+	{"updatedAt is never before createdAt and never decreases", updatedAtNeverGoesBack},
+	{"latestActivityAt is the newest createdAt and never decreases", latestActivityNeverGoesBack},
+	{"createdAt of an entry is the time of recording, truncated to milliseconds", createdAtIsCut},
+	{"a rename sets the name and updatedAt", renameMovesUpdatedAt},
+	{"a rename to the same name changes nothing", renameToSameName},
+	{"a failed precondition prevents a rename", renameIsChecked},
+	{"renaming an unknown account is NotFound", renameUnknown},
+	{"an account has its prospects in the order of their creation", linkedProspectsOrder},
 }
 
 func firstNameOfNewAccount(t *testing.T, e *env) {
-	r := recorded(t, e.append(t, e.draft(t, byDomain("acme.example")),
+	r := receipts(t, e.append(t, e.draft(t, byDomain("acme.example")),
 		e.draft(t, atrium.Claim{Domain: "ACME.example", Name: "First"}), e.draft(t, atrium.Claim{Domain: "acme.example", Name: "Second"})))
 	want := atrium.Account{
 		ID: r[0].AccountID, TenantID: e.tenant, Domain: "acme.example", Name: "First",
-		CreatedAt: e.clock.shows(), UpdatedAt: e.clock.shows(),
+		CreatedAt: e.clock.instant(), UpdatedAt: e.clock.instant(),
 	}
 	got := e.account(t, want.ID)
-	if got.LatestActivityAt == nil || *got.LatestActivityAt != e.clock.shows() {
+	if got.LatestActivityAt == nil || *got.LatestActivityAt != e.clock.instant() {
 		t.Errorf("latest activity at %v, want now", got.LatestActivityAt)
 	}
 	if got.LatestActivityAt = nil; got != want {
@@ -63,7 +63,7 @@ func fillMovesUpdatedAt(t *testing.T, e *env) {
 	at := func(claim atrium.Claim, want atrium.Time) {
 		t.Helper()
 		e.clock.step(time.Second)
-		now := e.clock.shows()
+		now := e.clock.instant()
 		e.record(t, claim)
 		if want == 0 {
 			want = now
@@ -76,7 +76,7 @@ func fillMovesUpdatedAt(t *testing.T, e *env) {
 	at(byDomain("acme.example"), made.CreatedAt)
 	at(byID(made.AccountID), made.CreatedAt)
 	at(atrium.Claim{AccountID: made.AccountID, Name: "Acme"}, 0)
-	filled := e.clock.shows()
+	filled := e.clock.instant()
 	at(atrium.Claim{Domain: "acme.example", Name: "Bolt"}, filled)
 	at(byName("acme"), filled)
 }
@@ -86,11 +86,11 @@ func updatedAtNeverGoesBack(t *testing.T, e *env) {
 	e.clock.step(-time.Hour)
 	e.record(t, atrium.Claim{Domain: "acme.example", Name: "Acme"})
 	if a := e.account(t, made.AccountID); a.Name != "Acme" || a.UpdatedAt != made.CreatedAt || a.CreatedAt != made.CreatedAt {
-		t.Errorf("filled an hour before it was made: %+v", a)
+		t.Errorf("named an hour before its creation: %+v", a)
 	}
 	e.clock.step(2 * time.Hour)
 	e.rename(t, made.AccountID, "Bolt")
-	renamed := e.clock.shows()
+	renamed := e.clock.instant()
 	e.clock.step(-time.Hour)
 	if a := e.rename(t, made.AccountID, "Cord"); a.UpdatedAt != renamed || a.Name != "Cord" {
 		t.Errorf("renamed an hour before its last update: %+v, want updated at %s", a, renamed)
@@ -112,8 +112,8 @@ func latestActivityNeverGoesBack(t *testing.T, e *env) {
 		if at := e.account(t, a.ID).LatestActivityAt; at == nil || *at != newest {
 			t.Errorf("the latest activity is at %s, want %s", at, newest)
 		}
-		if r.CreatedAt != e.clock.shows() {
-			t.Errorf("an entry was recorded at %s, want %s", r.CreatedAt, e.clock.shows())
+		if r.CreatedAt != e.clock.instant() {
+			t.Errorf("an entry was recorded at %s, want %s", r.CreatedAt, e.clock.instant())
 		}
 	}
 }
@@ -142,8 +142,8 @@ func renameMovesUpdatedAt(t *testing.T, e *env) {
 	for _, name := range []string{"Acme", "acme", "Bolt"} {
 		e.clock.step(time.Minute)
 		want := a
-		want.Name, want.UpdatedAt = name, e.clock.shows()
-		got, err := e.RenameAccount(t.Context(), e.change(), a.ID, name, agree)
+		want.Name, want.UpdatedAt = name, e.clock.instant()
+		got, err := e.RenameAccount(t.Context(), e.change(), a.ID, name, accept)
 		if err != nil || describe(&got.Account) != describe(&want) || len(got.Prospects) != 1 || got.Prospects[0].ID != p.ID {
 			t.Errorf("renamed to %+v, %v, want %+v", got, err, want)
 		}
@@ -157,10 +157,10 @@ func renameToSameName(t *testing.T, e *env) {
 	a := e.account(t, e.record(t, atrium.Claim{Domain: "acme.example", Name: "Acme"}).AccountID)
 	e.clock.step(time.Minute)
 	if got := e.rename(t, a.ID, "Acme"); describe(&got) != describe(&a) {
-		t.Errorf("renamed to %+v, want it as it was, %+v", got, a)
+		t.Errorf("renamed to %+v, want no change, %+v", got, a)
 	}
 	if got := e.account(t, a.ID); describe(&got) != describe(&a) {
-		t.Errorf("stored %+v, want it as it was, %+v", got, a)
+		t.Errorf("stored %+v, want no change, %+v", got, a)
 	}
 }
 
@@ -169,7 +169,7 @@ func renameIsChecked(t *testing.T, e *env) {
 	p := e.newProspect(&a)
 	e.put(t, p)
 	refused := atrium.Errorf(atrium.CodePreconditionFailed, "no")
-	for _, name := range []string{"Bolt", "Acme"} { // even if nothing would change
+	for _, name := range []string{"Bolt", "Acme"} { // even if nothing changes
 		_, err := e.RenameAccount(t.Context(), e.change(), a.ID, name, func(current atrium.AccountDetail) error {
 			if describe(&current.Account) != describe(&a) || len(current.Prospects) != 1 || current.Prospects[0].ID != p.ID {
 				t.Errorf("check was given %+v, want %+v with one prospect", current, a)
@@ -203,7 +203,7 @@ func linkedProspectsOrder(t *testing.T, e *env) {
 	for i, at := range []atrium.Time{5000, 3000, 3000, -7000, 9000} {
 		p := e.newProspect(a)
 		p.CreatedAt = at
-		if i == 2 { // the same instant, the smaller identifier
+		if i == 2 { // the same instant with a smaller identifier
 			p.ID = as[atrium.ProspectID]("00000000000000000000000000")
 		}
 		e.put(t, p)

@@ -8,39 +8,38 @@ import (
 	"atrium"
 )
 
-// nodes are the guarantees that hold when several nodes use one database at the
-// same time.
+// nodes are the guarantees for several nodes that use one database concurrently.
 var nodes = []guarantee{
-	{"a key that is used on several nodes at once is one entry, acknowledged to all", oneEntryOnAllNodes},
-	{"a domain that is new on several nodes at once is one account", oneAccountOnAllNodes},
-	{"entries that several nodes append at once are all recorded", allNodesRecord},
-	{"renames and entries at once lose nothing", renamesAndEntriesTogether},
-	{"a secret is made once however many ask for it first", oneSecret},
+	{"a key used on several nodes at once is one entry, acknowledged by all", oneEntryOnAllNodes},
+	{"a new domain used on several nodes at once is one account", oneAccountOnAllNodes},
+	{"concurrent entries of several nodes are all recorded", allNodesRecord},
+	{"concurrent renames and entries lose nothing", renamesAndEntriesTogether},
+	{"concurrent first requests of a secret get the same secret", oneSecret},
 }
 
 const writers = 4 // of each of two nodes
 
-// both runs f on two nodes at once, several times on each.
-func (e *env) both(f func(e *env, i int)) {
+// onTwoNodes runs f on two nodes at once, several times on each.
+func (e *env) onTwoNodes(f func(e *env, i int)) {
 	two := []*env{e, e.node()}
 	parallel(2*writers, func(i int) { f(two[i%2], i) })
 }
 
 func oneEntryOnAllNodes(t *testing.T, e *env) {
 	const keys = 5
-	receipts := make([][]atrium.Receipt, 2*writers)
-	e.both(func(e *env, i int) {
+	all := make([][]atrium.Receipt, 2*writers)
+	e.onTwoNodes(func(e *env, i int) {
 		var drafts []*atrium.Draft
 		for k := range keys {
 			drafts = append(drafts, e.draft(t, byDomain("acme.example"), key(fmt.Sprint("k", (k+i)%keys))))
 		}
-		receipts[i] = recorded(t, e.append(t, drafts...))
+		all[i] = receipts(t, e.append(t, drafts...))
 	})
 	for k := range keys {
 		bound := 0
 		var entry atrium.EntryID
-		for i := range receipts {
-			r := receipts[i][((k-i)%keys+keys)%keys]
+		for i := range all {
+			r := all[i][((k-i)%keys+keys)%keys]
 			if !r.Replayed {
 				bound++
 			}
@@ -61,7 +60,7 @@ func oneEntryOnAllNodes(t *testing.T, e *env) {
 }
 
 func oneAccountOnAllNodes(t *testing.T, e *env) {
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		for d := range 5 {
 			e.record(t, byDomain(fmt.Sprintf("d%d.example", (d+i)%5)))
 		}
@@ -74,13 +73,13 @@ func oneAccountOnAllNodes(t *testing.T, e *env) {
 
 func allNodesRecord(t *testing.T, e *env) {
 	const batches, size = 4, 5
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		for range batches {
 			var drafts []*atrium.Draft
 			for d := range size {
 				drafts = append(drafts, e.draft(t, byDomain(fmt.Sprintf("d%d.example", (d+i)%size))))
 			}
-			recorded(t, e.append(t, drafts...))
+			receipts(t, e.append(t, drafts...))
 		}
 	})
 	if n, want := len(e.entries(t)), 2*writers*batches*size; n != want {
@@ -91,12 +90,12 @@ func allNodesRecord(t *testing.T, e *env) {
 func renamesAndEntriesTogether(t *testing.T, e *env) {
 	id := e.record(t, byDomain("acme.example")).AccountID
 	e.clock.step(1e9)
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		e.rename(t, id, fmt.Sprint("Name ", i))
 		e.record(t, byID(id))
 	})
 	a := e.account(t, id)
-	if a.Name == "" || *a.LatestActivityAt != e.clock.shows() || a.UpdatedAt != e.clock.shows() {
+	if a.Name == "" || *a.LatestActivityAt != e.clock.instant() || a.UpdatedAt != e.clock.instant() {
 		t.Errorf("the account is %+v", a)
 	}
 	if n := len(e.entries(t)); n != 2*writers+1 {
@@ -106,7 +105,7 @@ func renamesAndEntriesTogether(t *testing.T, e *env) {
 
 func oneSecret(t *testing.T, e *env) {
 	secrets := make([][]byte, 2*writers)
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		secret, err := e.Secret(t.Context(), "together")
 		if err != nil {
 			t.Errorf("read a secret: %v", err)

@@ -15,21 +15,21 @@ import (
 )
 
 var pageChanges = []guarantee{
-	{"a page is what it was made as, and what it was changed to, byte for byte", pageAsMade},
-	{"a change that does not suit the page as it stands is not made", pageRefused},
-	{"a page is made, or moved, only under a brand of its tenant", pageUnderBrand},
-	{"a brand is not deleted while a page is made under it", brandStaysForPage},
-	{"a page takes the transitions that its state has, and no other", pageTransitions},
-	{"a deleted page is changed by nothing but being undeleted", deletedPage},
-	{"pages are found by state, brand and deletion, each once, however many a page has", pagesFiltered},
-	{"a list whose filter has no index reads so many rows and goes on", pagesSifted},
-	{"another tenant's page is not there to be changed", pageOfAnother},
-	{"a change that reads or writes much is admitted as a large one", largeChanges},
-	{"a page grows to its maximum size, and one above it shrinks only", pageSizes},
-	{"every change of a page has its row in the audit log", pageAudited},
+	{"a page is stored and changed byte for byte as requested", pageAsMade},
+	{"a failed precondition leaves a page unchanged", pageRefused},
+	{"a page can only have a brand of its tenant", pageUnderBrand},
+	{"a brand cannot be deleted while a page is created with it", brandStaysForPage},
+	{"a page allows exactly the transitions of its state", pageTransitions},
+	{"a deleted page can only be undeleted", deletedPage},
+	{"pages are filtered by status, brand and deletion, each once, at any page size", pagesFiltered},
+	{"a filter without an index reads a bounded number of rows per page of the list", pagesSifted},
+	{"a page of another tenant is NotFound", pageOfAnother},
+	{"a change that reads or writes much is admitted as a large change", largeChanges},
+	{"a page can grow up to its maximum size, and a larger one can only shrink", pageSizes},
+	{"every change of a page has an audit row", pageAudited},
 }
 
-// pageDraft returns what a page is made of, under a brand of its own.
+// pageDraft returns the content of a page with a new brand.
 func (e *env) pageDraft(t tb) atrium.Page {
 	t.Helper()
 	return atrium.Page{
@@ -38,7 +38,7 @@ func (e *env) pageDraft(t tb) atrium.Page {
 	}
 }
 
-func (e *env) createPage(t tb) store.ScheduledPage {
+func (e *env) createPage(t tb) atrium.ScheduledPage {
 	t.Helper()
 	p, _, err := e.CreatePage(t.Context(), e.change(), e.pageDraft(t))
 	if err != nil {
@@ -47,7 +47,7 @@ func (e *env) createPage(t tb) store.ScheduledPage {
 	return p
 }
 
-func (e *env) wantPage(t tb, want store.ScheduledPage) {
+func (e *env) wantPage(t tb, want atrium.ScheduledPage) {
 	t.Helper()
 	got, err := e.ScheduledPage(t.Context(), e.tenant, want.ID)
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -55,17 +55,17 @@ func (e *env) wantPage(t tb, want store.ScheduledPage) {
 	}
 }
 
-// An auditedAct is what a test reads of a row of the audit log.
-type auditedAct struct {
+// An auditRecord is a row of the audit log.
+type auditRecord struct {
 	actor, action string
 	detail        map[string]any
 }
 
-// acts returns what was recorded of a subject, the oldest first.
-func (e *env) acts(t tb, subject string) (acts []auditedAct) {
+// auditRecords returns the audit rows of a subject, the oldest first.
+func (e *env) auditRecords(t tb, subject string) (acts []auditRecord) {
 	t.Helper()
-	for _, r := range slices.Backward(e.auditRows(t, store.AuditFilter{Subject: subject}, 100)) {
-		a := auditedAct{actor: r.Actor, action: r.Action}
+	for _, r := range slices.Backward(e.auditRows(t, atrium.AuditFilter{Subject: subject}, 100)) {
+		a := auditRecord{actor: r.Actor, action: r.Action}
 		if err := json.Unmarshal(r.Detail, &a.detail); err != nil {
 			t.Errorf("the detail %s: %v", r.Detail, err)
 		}
@@ -74,11 +74,11 @@ func (e *env) acts(t tb, subject string) (acts []auditedAct) {
 	return acts
 }
 
-// wantActs holds that these actions, and no others, were recorded of a subject.
-func (e *env) wantActs(t tb, subject string, want ...string) {
+// wantAuditActions fails the test unless exactly these actions on a subject were recorded.
+func (e *env) wantAuditActions(t tb, subject string, want ...string) {
 	t.Helper()
 	var got []string
-	for _, a := range e.acts(t, subject) {
+	for _, a := range e.auditRecords(t, subject) {
 		got = append(got, a.action)
 	}
 	if !slices.Equal(got, want) {
@@ -90,9 +90,9 @@ func pageAsMade(t *testing.T, e *env) {
 	draft := e.pageDraft(t)
 	draft.HeaderActionID = pointer("action_1")
 	made, replayed, err := e.CreatePage(t.Context(), e.keyed("page", "same"), draft)
-	want := store.ScheduledPage{Page: draft}
+	want := atrium.ScheduledPage{Page: draft}
 	want.ID, want.TenantID, want.Status = made.ID, e.tenant, atrium.PageDraft
-	want.CreatedAt, want.UpdatedAt = e.clock.shows(), e.clock.shows()
+	want.CreatedAt, want.UpdatedAt = e.clock.instant(), e.clock.instant()
 	if err != nil || replayed || !reflect.DeepEqual(made, want) {
 		t.Fatalf("made %+v, %v, want %+v", made, err, want)
 	}
@@ -106,8 +106,8 @@ func pageAsMade(t *testing.T, e *env) {
 	changed, err := e.UpdatePage(t.Context(), e.change(), made.ID, atrium.PageEdit{
 		BrandID: &other.ID, Name: pointer("n"), Context: pointer("c"), Title: pointer(""), Actions: []byte(`[{"actionIndex":1}]`),
 		Scripts: []byte(`[1]`), FooterLinks: []byte(`["<"]`), HeaderActionID: pointer("action_2"), Metadata: []byte(`{"b":1e2,"a":false}`),
-	}, agree)
-	want.BrandID, want.Name, want.Context, want.Title, want.UpdatedAt = string(other.ID), "n", "c", "", e.clock.shows()
+	}, accept)
+	want.BrandID, want.Name, want.Context, want.Title, want.UpdatedAt = string(other.ID), "n", "c", "", e.clock.instant()
 	want.Actions, want.Scripts, want.FooterLinks = []byte(`[{"actionIndex":1}]`), []byte(`[1]`), []byte(`["<"]`)
 	want.HeaderActionID, want.Metadata = pointer("action_2"), []byte(`{"b":1e2,"a":false}`)
 	if err != nil || !reflect.DeepEqual(changed, want) {
@@ -117,12 +117,12 @@ func pageAsMade(t *testing.T, e *env) {
 
 	e.clock.step(1e9)
 	for _, same := range []atrium.PageEdit{{}, {Name: pointer("n"), Actions: want.Actions, Metadata: want.Metadata, HeaderActionID: pointer("action_2")}} {
-		if got, err := e.UpdatePage(t.Context(), e.change(), made.ID, same, agree); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("what it has changed it to %+v, %v", got, err)
+		if got, err := e.UpdatePage(t.Context(), e.change(), made.ID, same, accept); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("the same values changed it to %+v, %v", got, err)
 		}
 	}
-	unset, err := e.UpdatePage(t.Context(), e.change(), made.ID, atrium.PageEdit{HeaderActionID: pointer(""), Metadata: []byte("null")}, agree)
-	want.HeaderActionID, want.Metadata, want.UpdatedAt = nil, nil, e.clock.shows()
+	unset, err := e.UpdatePage(t.Context(), e.change(), made.ID, atrium.PageEdit{HeaderActionID: pointer(""), Metadata: []byte("null")}, accept)
+	want.HeaderActionID, want.Metadata, want.UpdatedAt = nil, nil, e.clock.instant()
 	if err != nil || !reflect.DeepEqual(unset, want) {
 		t.Errorf("without them it is %+v, %v, want %+v", unset, err, want)
 	}
@@ -132,7 +132,7 @@ func pageAsMade(t *testing.T, e *env) {
 func pageRefused(t *testing.T, e *env) {
 	made := e.createPage(t)
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
-	refuse := func(p store.ScheduledPage) error {
+	refuse := func(p atrium.ScheduledPage) error {
 		if !reflect.DeepEqual(p, made) {
 			t.Errorf("asked about %+v", p)
 		}
@@ -146,13 +146,13 @@ func pageRefused(t *testing.T, e *env) {
 	e.wantPage(t, made)
 }
 
-// everyChange makes every change of a page and returns what came of each.
-func (e *env) everyChange(t tb, id atrium.PageID, check func(store.ScheduledPage) error) map[string]error {
+// everyChange calls every method that changes a page and returns the errors.
+func (e *env) everyChange(t tb, id atrium.PageID, check func(atrium.ScheduledPage) error) map[string]error {
 	t.Helper()
 	ctx, c := t.Context(), e.change()
 	errs := map[string]error{}
 	_, errs["update"] = e.UpdatePage(ctx, c, id, atrium.PageEdit{Name: pointer("x")}, check)
-	_, errs["schedule"] = e.SchedulePage(ctx, c, id, atrium.Schedule{PublishAt: pointer(e.clock.shows() + 1000)}, check)
+	_, errs["schedule"] = e.SchedulePage(ctx, c, id, atrium.Schedule{PublishAt: pointer(e.clock.instant() + 1000)}, check)
 	errs["unschedule"] = e.UnschedulePage(ctx, c, id, check)
 	for _, transition := range []atrium.PageTransition{atrium.PagePublish, atrium.PageUnpublish, atrium.PageArchive, atrium.PageRestore} {
 		_, errs[string(transition)] = e.TakePage(ctx, c, id, transition, check)
@@ -169,7 +169,7 @@ func pageUnderBrand(t *testing.T, e *env) {
 		draft.BrandID = string(brand)
 		_, _, err := e.CreatePage(t.Context(), e.change(), draft)
 		wantFaultAt(t, err, "/brandId")
-		_, err = e.UpdatePage(t.Context(), e.change(), made.ID, atrium.PageEdit{BrandID: &brand}, agree)
+		_, err = e.UpdatePage(t.Context(), e.change(), made.ID, atrium.PageEdit{BrandID: &brand}, accept)
 		wantFaultAt(t, err, "/brandId")
 	}
 	e.wantPage(t, made)
@@ -178,7 +178,7 @@ func pageUnderBrand(t *testing.T, e *env) {
 func wantFaultAt(t tb, err error, where ...string) {
 	t.Helper()
 	var got []string
-	if refused, ok := err.(*atrium.Error); ok { //nolint:errorlint // it is returned as it is
+	if refused, ok := err.(*atrium.Error); ok { //nolint:errorlint // returned without a wrapper
 		for _, f := range refused.Faults {
 			got = append(got, f.Where)
 		}
@@ -197,7 +197,7 @@ func brandStaysForPage(t *testing.T, e *env) {
 			if i == 0 {
 				_, _, made = e.CreatePage(t.Context(), e.change(), draft)
 			} else {
-				deleted = other.DeleteBrand(t.Context(), other.change(), atrium.BrandID(draft.BrandID), agree)
+				deleted = other.DeleteBrand(t.Context(), other.change(), atrium.BrandID(draft.BrandID), accept)
 			}
 		})
 		if (made == nil) == (deleted == nil) {
@@ -217,10 +217,10 @@ func pageTransitions(t *testing.T, e *env) {
 			p := e.newPage(from)
 			e.put(t, p)
 			e.clock.step(1e9)
-			want := store.ScheduledPage{Page: e.page(t, p.ID)}
-			got, err := e.TakePage(t.Context(), e.change(), p.ID, step, agree)
+			want := atrium.ScheduledPage{Page: e.page(t, p.ID)}
+			got, err := e.TakePage(t.Context(), e.change(), p.ID, step, accept)
 			if to, ok := steps[step]; ok {
-				want.Status, want.UpdatedAt = to, e.clock.shows()
+				want.Status, want.UpdatedAt = to, e.clock.instant()
 				if err != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("%s of one in state %s: %+v, %v", step, from, got, err)
 				}
@@ -239,20 +239,20 @@ func pageTransitions(t *testing.T, e *env) {
 
 func deletedPage(t *testing.T, e *env) {
 	made := e.createPage(t)
-	_, err := e.UndeletePage(t.Context(), e.change(), made.ID, agree)
+	_, err := e.UndeletePage(t.Context(), e.change(), made.ID, accept)
 	wantCode(t, err, atrium.CodeConflict)
 	e.clock.step(1e9)
-	if err := e.DeletePage(t.Context(), e.change(), made.ID, agree); err != nil {
+	if err := e.DeletePage(t.Context(), e.change(), made.ID, accept); err != nil {
 		t.Fatal(err)
 	}
 	deleted := made
-	deleted.DeletedAt, deleted.UpdatedAt = pointer(e.clock.shows()), e.clock.shows()
+	deleted.DeletedAt, deleted.UpdatedAt = pointer(e.clock.instant()), e.clock.instant()
 	e.wantPage(t, deleted)
 
 	e.clock.step(1e9)
-	for what, err := range e.everyChange(t, made.ID, func(p store.ScheduledPage) error {
+	for what, err := range e.everyChange(t, made.ID, func(p atrium.ScheduledPage) error {
 		if p.DeletedAt == nil {
-			return atrium.NotFound() // it must not come to its undeletion
+			return atrium.NotFound() // the page must stay deleted
 		}
 		return nil
 	}) {
@@ -266,13 +266,13 @@ func deletedPage(t *testing.T, e *env) {
 		}
 	}
 	back := made
-	back.UpdatedAt = e.clock.shows()
+	back.UpdatedAt = e.clock.instant()
 	e.wantPage(t, back)
-	e.wantActs(t, string(made.ID), "page.create", "page.delete", "page.undelete")
+	e.wantAuditActions(t, string(made.ID), "page.create", "page.delete", "page.undelete")
 }
 
-// filtered follows a list to its end.
-func (e *env) filtered(t tb, filter store.PageFilter, limit int) (ids []atrium.PageID, parts int) {
+// filtered reads a filtered list to its end.
+func (e *env) filtered(t tb, filter atrium.PageFilter, limit int) (ids []atrium.PageID, parts int) {
 	t.Helper()
 	var after *atrium.Position
 	for {
@@ -313,7 +313,7 @@ func pagesFiltered(t *testing.T, e *env) {
 	for _, status := range append(atrium.PageStatuses(), "") {
 		for _, brand := range append(brands, "", atrium.NewID[atrium.BrandID]()) {
 			for _, deleted := range []bool{false, true} {
-				filter := store.PageFilter{Status: status, BrandID: brand, Deleted: deleted}
+				filter := atrium.PageFilter{Status: status, BrandID: brand, Deleted: deleted}
 				var want []atrium.PageID
 				for _, p := range all {
 					if (status == "" || p.Status == status) && (brand == "" || p.BrandID == string(brand)) && (p.DeletedAt != nil) == deleted {
@@ -343,7 +343,7 @@ func pagesSifted(t *testing.T, e *env) {
 		records = append(records, p)
 	}
 	e.put(t, records...)
-	filter := store.PageFilter{Status: atrium.PagePublished, BrandID: brand}
+	filter := atrium.PageFilter{Status: atrium.PagePublished, BrandID: brand}
 	if got, parts := e.filtered(t, filter, 20); len(got) != 1 || parts != 3 {
 		t.Errorf("found %v in %d parts, want the oldest in the third", got, parts)
 	}
@@ -351,7 +351,7 @@ func pagesSifted(t *testing.T, e *env) {
 
 func pageOfAnother(t *testing.T, e *env) {
 	made, other := e.createPage(t), e.as(e.newTenant(t))
-	for what, err := range other.everyChange(t, made.ID, agree) {
+	for what, err := range other.everyChange(t, made.ID, accept) {
 		if atrium.CodeOf(err) != atrium.CodeNotFound {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -359,7 +359,7 @@ func pageOfAnother(t *testing.T, e *env) {
 	if _, err := other.ScheduledPage(t.Context(), other.tenant, made.ID); atrium.CodeOf(err) != atrium.CodeNotFound {
 		t.Errorf("read: %v", err)
 	}
-	for _, filter := range []store.PageFilter{{}, {BrandID: atrium.BrandID(made.BrandID)}, {Deleted: true}} {
+	for _, filter := range []atrium.PageFilter{{}, {BrandID: atrium.BrandID(made.BrandID)}, {Deleted: true}} {
 		if got, _ := other.filtered(t, filter, 10); len(got) > 0 {
 			t.Errorf("%+v: %v", filter, got)
 		}
@@ -371,14 +371,14 @@ func pageAudited(t *testing.T, e *env) {
 	made := e.createPage(t)
 	if _, err := e.UpdatePage(t.Context(), e.change(), made.ID, atrium.PageEdit{
 		Title: pointer("New"), Actions: []byte(`["` + strings.Repeat("x", 5000) + `"]`),
-	}, agree); err != nil {
+	}, accept); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.TakePage(t.Context(), e.change(), made.ID, atrium.PagePublish, agree); err != nil {
+	if _, err := e.TakePage(t.Context(), e.change(), made.ID, atrium.PagePublish, accept); err != nil {
 		t.Fatal(err)
 	}
-	acts := e.acts(t, string(made.ID))
-	e.wantActs(t, string(made.ID), "page.create", "page.update", "page.publish")
+	acts := e.auditRecords(t, string(made.ID))
+	e.wantAuditActions(t, string(made.ID), "page.create", "page.update", "page.publish")
 	after := acts[1].detail["after"].(map[string]any)
 	if before := acts[1].detail["before"].(map[string]any); len(before) != 2 || before["title"] != "A faster way" || after["title"] != "New" {
 		t.Errorf("the update is recorded as %v", acts[1].detail)
@@ -392,7 +392,7 @@ func pageAudited(t *testing.T, e *env) {
 }
 
 func largeChanges(t *testing.T, e *env) {
-	var admitted []bool // each transaction of a change: whether as a large one
+	var admitted []bool // for each transaction: whether it was admitted as large
 	open := 0
 	c := e.change()
 	c.Admit = func(_ context.Context, large bool) (func(), error) {
@@ -407,7 +407,7 @@ func largeChanges(t *testing.T, e *env) {
 		}
 		admitted = nil
 	}
-	unchecked := func(store.ScheduledPage) error { return nil }
+	unchecked := func(atrium.ScheduledPage) error { return nil }
 	draft := e.pageDraft(t)
 	small, _, err := e.CreatePage(t.Context(), c, draft)
 	want("make a small page", false, err)
@@ -436,7 +436,7 @@ func largeChanges(t *testing.T, e *env) {
 
 	v, _, err := e.CreateVersion(t.Context(), c, large.ID, u.ID, []byte(`"`+draft.Context+`"`), "")
 	want("make a large version", true, err)
-	_, err = e.ArchiveVersion(t.Context(), c, large.ID, u.ID, v.Number, true, func(store.PublishedVersion) error { return nil })
+	_, err = e.ArchiveVersion(t.Context(), c, large.ID, u.ID, v.Number, true, func(atrium.PublishedVersion) error { return nil })
 	want("archive a large version", true, err)
 
 	none := errors.New("not admitted")
@@ -456,8 +456,8 @@ func pageSizes(t *testing.T, e *env) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	update := func(p *store.ScheduledPage, context string) error {
-		changed, err := e.UpdatePage(t.Context(), e.change(), p.ID, atrium.PageEdit{Context: &context}, func(store.ScheduledPage) error { return nil })
+	update := func(p *atrium.ScheduledPage, context string) error {
+		changed, err := e.UpdatePage(t.Context(), e.change(), p.ID, atrium.PageEdit{Context: &context}, func(atrium.ScheduledPage) error { return nil })
 		if err == nil {
 			*p = changed
 		}
@@ -484,7 +484,7 @@ func pageSizes(t *testing.T, e *env) {
 	}
 	p, err = e.ScheduledPage(t.Context(), e.tenant, large.ID)
 	if err != nil || p.Size() <= atrium.MaxPageSize {
-		t.Fatalf("read what was imported: %v", err)
+		t.Fatalf("read the imported page: %v", err)
 	}
 	wantTooLarge("grow from above", update(&p, large.Context+"x"))
 	if err := update(&p, large.Context[1:]); err != nil {

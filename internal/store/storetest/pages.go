@@ -14,12 +14,12 @@ import (
 )
 
 var pages = []guarantee{
-	{"a page is as it was given, deleted or not", pageAsGiven},
+	{"an imported page is read unchanged, deleted or not", pageAsGiven},
 	{"pages are listed newest first, without deleted ones, by status", pagesListed},
-	{"pages of every limit follow each other without gap or repetition", pagesFollow},
-	{"a page that is there throughout is met once while others come", pagesWhileOthersCome},
-	{"a position needs no page to be there", positionWithoutPage},
-	{"audiencesCount counts the audiences that are not archived", audiencesCounted},
+	{"pages of a list have no gaps or repetitions at any page size", pagesFollow},
+	{"a page that exists throughout is listed once while others are created", pagesWhileOthersCome},
+	{"a list can continue at any position", positionWithoutPage},
+	{"audiencesCount is the number of audiences that are not archived", audiencesCounted},
 }
 
 func (e *env) page(t tb, id atrium.PageID) atrium.Page {
@@ -35,7 +35,7 @@ func pageAsGiven(t *testing.T, e *env) {
 	plain := e.newPage(atrium.PageDraft)
 	full := e.newPage(atrium.PageArchived)
 	full.Actions, full.Scripts, full.FooterLinks = []byte(`[{"b":1,"a":1.50}]`), []byte(`[[]]`), []byte(`["\u0000"]`)
-	full.HeaderActionID, full.Metadata, full.DeletedAt = pointer(""), []byte(`false`), pointer(e.clock.shows()+1000)
+	full.HeaderActionID, full.Metadata, full.DeletedAt = pointer(""), []byte(`false`), pointer(e.clock.instant()+1000)
 	full.UpdatedAt += 5000
 	e.put(t, plain, full)
 	for _, want := range []*atrium.Page{plain, full} {
@@ -48,12 +48,12 @@ func pageAsGiven(t *testing.T, e *env) {
 	wantCode(t, err, atrium.CodeNotFound)
 }
 
-// newestFirst sorts pages as they are listed.
+// newestFirst compares pages in the order of lists.
 func newestFirst(a, b *atrium.Page) int {
 	return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(b.ID, a.ID))
 }
 
-// listable returns the identifiers of the pages that a list with the filter has.
+// listable returns the identifiers of the pages that match the filter.
 func listable(all []*atrium.Page, status atrium.PageStatus) (ids []atrium.PageID) {
 	for _, p := range slices.SortedFunc(slices.Values(all), newestFirst) {
 		if p.DeletedAt == nil && (status == "" || p.Status == status) {
@@ -63,8 +63,8 @@ func listable(all []*atrium.Page, status atrium.PageStatus) (ids []atrium.PageID
 	return ids
 }
 
-// list follows a list of pages to its end and returns what it met; between is
-// called after each part.
+// list reads a list of pages to its end and returns the identifiers. It calls between after each
+// page of the list.
 func (e *env) list(t tb, status atrium.PageStatus, limit int, between func()) (ids []atrium.PageID) {
 	t.Helper()
 	var after *atrium.Position
@@ -92,13 +92,13 @@ func (e *env) list(t tb, status atrium.PageStatus, limit int, between func()) (i
 
 func nothing() {}
 
-// manyPages puts pages of every state, some deleted, some of one instant.
+// manyPages imports pages of every status, some deleted, some with the same instant.
 func (e *env) manyPages(t tb, n int) (all []*atrium.Page) {
 	t.Helper()
 	var records []store.Record
 	for i := range n {
 		p := e.newPage(atrium.PageStatuses()[i%3])
-		p.CreatedAt = e.clock.shows() + atrium.Time(i/4*1000) - 4000
+		p.CreatedAt = e.clock.instant() + atrium.Time(i/4*1000) - 4000
 		if i%5 == 4 {
 			p.DeletedAt = pointer(p.CreatedAt + 1000)
 		}
@@ -145,19 +145,19 @@ func pagesWhileOthersCome(t *testing.T, e *env) {
 			p := e.newPage(atrium.PageDraft)
 			p.CreatedAt += atrium.Time(rapid.IntRange(-6, 6).Draw(t, "created")) * 1000
 			p.ID = as[atrium.PageID](suffixes().Draw(t, "identifier"))
-			if _, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(p)); err != nil { // the same identifier twice is refused
+			if _, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(p)); err != nil { // a duplicate identifier is refused
 				wantRefused(t, err, 0, "anything")
 			}
 		})
 		throughout := listable(all, "")
 		for i, id := range got {
 			if slices.Contains(got[:i], id) {
-				t.Fatalf("%s was met twice", id)
+				t.Fatalf("%s was listed twice", id)
 			}
 		}
 		met := slices.DeleteFunc(got, func(id atrium.PageID) bool { return !slices.Contains(throughout, id) })
 		if !slices.Equal(met, throughout) {
-			t.Fatalf("met %v, want %v", met, throughout)
+			t.Fatalf("listed %v, want %v", met, throughout)
 		}
 	})
 }
@@ -184,7 +184,7 @@ func positionWithoutPage(t *testing.T, e *env) {
 
 func audiencesCounted(t *testing.T, e *env) {
 	p, other := e.newPage(atrium.PagePublished), e.newPage(atrium.PagePublished)
-	p.DeletedAt = pointer(e.clock.shows())
+	p.DeletedAt = pointer(e.clock.instant())
 	e.put(t, p, other)
 	for i, archived := range []bool{true, false, false, true, false} {
 		e.put(t, e.newAudience(p, archived))
@@ -203,11 +203,11 @@ func audiencesCounted(t *testing.T, e *env) {
 		t.Errorf("imported again: %d, %v", added, err)
 	}
 	if after := e.page(t, p.ID); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("importing again made %+v of %+v", after, before)
+		t.Errorf("importing again: %+v, before %+v", after, before)
 	}
 	e.clock.step(time.Hour)
 	e.put(t, e.newAudience(other, false))
 	if got := e.page(t, other.ID); got.UpdatedAt != other.UpdatedAt || got.AudiencesCount != 2 {
-		t.Errorf("an audience made %+v of the page %+v", got, other)
+		t.Errorf("after an audience the page is %+v, before %+v", got, other)
 	}
 }

@@ -28,12 +28,12 @@ func prospectLinked(t *testing.T, e *env) {
 		}
 		return linked, account.UpdatedAt
 	}
-	for range 2 { // again changes nothing
+	for range 2 { // the second link changes nothing
 		e.clock.step(time.Second)
 		e.link(t, b, p.ID)
 		e.link(t, a, p.ID)
 	}
-	linkedAt := e.clock.shows() - 1_000_000
+	linkedAt := e.clock.instant() - 1_000_000
 	e.wantProspect(t, p, a, b)
 	for _, id := range []atrium.AccountID{a, b} {
 		if linked, updated := shown(id); !slices.Equal(linked, []atrium.ProspectID{p.ID}) || updated != linkedAt {
@@ -42,7 +42,7 @@ func prospectLinked(t *testing.T, e *env) {
 	}
 	for range 2 {
 		e.clock.step(time.Second)
-		if err := e.unlinked(t, a, p.ID); err != nil {
+		if err := e.unlinkErr(t, a, p.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,17 +50,17 @@ func prospectLinked(t *testing.T, e *env) {
 	if linked, updated := shown(a); len(linked) != 0 || updated != linkedAt+2_000_000 {
 		t.Errorf("the account has %v since %s", linked, updated)
 	}
-	if _, err := e.DeleteProspect(t.Context(), e.change(), p.ID, agree); err != nil {
+	if _, err := e.DeleteProspect(t.Context(), e.change(), p.ID, accept); err != nil {
 		t.Fatal(err)
 	}
-	if linked, updated := shown(b); len(linked) != 0 || updated != e.clock.shows() {
+	if linked, updated := shown(b); len(linked) != 0 || updated != e.clock.instant() {
 		t.Errorf("the account has %v since %s", linked, updated)
 	}
-	wantCode(t, e.linked(t, a, p.ID), atrium.CodeNotFound)
-	wantCode(t, e.unlinked(t, a, p.ID), atrium.CodeNotFound)
+	wantCode(t, e.linkErr(t, a, p.ID), atrium.CodeNotFound)
+	wantCode(t, e.unlinkErr(t, a, p.ID), atrium.CodeNotFound)
 	q := e.prospect(t, "joe@acme.example")
-	wantCode(t, e.linked(t, atrium.NewID[atrium.AccountID](), q.ID), atrium.CodeNotFound)
-	wantCode(t, e.unlinked(t, atrium.NewID[atrium.AccountID](), q.ID), atrium.CodeNotFound)
+	wantCode(t, e.linkErr(t, atrium.NewID[atrium.AccountID](), q.ID), atrium.CodeNotFound)
+	wantCode(t, e.unlinkErr(t, atrium.NewID[atrium.AccountID](), q.ID), atrium.CodeNotFound)
 }
 
 func linkBound(t *testing.T, e *env) {
@@ -74,21 +74,21 @@ func linkBound(t *testing.T, e *env) {
 	p := e.newProspect(accounts[:atrium.MaxLinks-1]...)
 	e.put(t, p)
 	first, second, last := accounts[0].ID, accounts[atrium.MaxLinks].ID, accounts[atrium.MaxLinks+1].ID
-	e.merged(t, first, last) // which is linked by that, and does not count
-	if err := e.linked(t, second, p.ID); err != nil {
-		t.Errorf("the last link that there can be: %v", err)
+	e.merge(t, first, last) // links it without counting
+	if err := e.linkErr(t, second, p.ID); err != nil {
+		t.Errorf("the last possible link: %v", err)
 	}
-	if err := e.linked(t, second, p.ID); err != nil {
+	if err := e.linkErr(t, second, p.ID); err != nil {
 		t.Errorf("the same again: %v", err)
 	}
-	wantCode(t, e.linked(t, last, p.ID), atrium.CodeConflict)
-	if err := e.unlinked(t, second, p.ID); err != nil {
+	wantCode(t, e.linkErr(t, last, p.ID), atrium.CodeConflict)
+	if err := e.unlinkErr(t, second, p.ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.linked(t, last, p.ID); err != nil {
+	if err := e.linkErr(t, last, p.ID); err != nil {
 		t.Errorf("a link in place of another one: %v", err)
 	}
-	if _, err := e.DeleteProspect(t.Context(), e.change(), p.ID, agree); err != nil || e.links(t) != 0 {
+	if _, err := e.DeleteProspect(t.Context(), e.change(), p.ID, accept); err != nil || e.links(t) != 0 {
 		t.Errorf("delete: %v, and %d links are left", err, e.links(t))
 	}
 }
@@ -97,17 +97,17 @@ func prospectLinkedToGroup(t *testing.T, e *env) {
 	survivor, old := e.record(t, byDomain("bolt.example")).AccountID, e.record(t, byDomain("old.example")).AccountID
 	p, q := e.prospect(t, "p@acme.example"), e.prospect(t, "q@acme.example")
 	e.link(t, old, p.ID)
-	e.merged(t, old, survivor)
+	e.merge(t, old, survivor)
 	e.link(t, old, q.ID)
 	e.wantProspect(t, p, survivor)
 	e.wantProspect(t, q, survivor)
 	for _, id := range []atrium.AccountID{old, survivor} {
-		if got := e.sawProspects(t, atrium.ProspectFilter{AccountID: id}, 1); !slices.Equal(got, []string{"q@acme.example", "p@acme.example"}) {
+		if got := e.allProspects(t, atrium.ProspectFilter{AccountID: id}, 1); !slices.Equal(got, []string{"q@acme.example", "p@acme.example"}) {
 			t.Errorf("the group has %v", got)
 		}
 	}
 	for _, id := range []atrium.ProspectID{p.ID, q.ID} {
-		if err := e.unlinked(t, old, id); err != nil {
+		if err := e.unlinkErr(t, old, id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,7 +116,7 @@ func prospectLinkedToGroup(t *testing.T, e *env) {
 	}
 }
 
-// links returns how many links the tenant has.
+// links returns the number of links of the tenant.
 func (e *env) links(t tb) (n int64) {
 	t.Helper()
 	if err := e.db.Read(t.Context(), func(tx engine.Tx) error {
@@ -130,13 +130,13 @@ func (e *env) links(t tb) (n int64) {
 	return n
 }
 
-// A waiting is a DB that counts the transactions which waited for each other.
-type waiting struct {
+// A deadlockCounter is a DB that counts deadlocks.
+type deadlockCounter struct {
 	engine.DB
 	deadlocks *atomic.Int64
 }
 
-func (w waiting) Write(ctx context.Context, do func(engine.Tx) error) error {
+func (w deadlockCounter) Write(ctx context.Context, do func(engine.Tx) error) error {
 	return w.DB.Write(ctx, func(tx engine.Tx) error {
 		err := do(tx)
 		if err != nil && strings.Contains(err.Error(), "deadlock") {
@@ -148,12 +148,12 @@ func (w waiting) Write(ctx context.Context, do func(engine.Tx) error) error {
 
 func linksAndMergesInOneOrder(t *testing.T, e *env) {
 	var deadlocks atomic.Int64
-	e.Store = store.New(waiting{e.db, &deadlocks}, e.clock.now)
-	a, b, _ := e.three(t)
+	e.Store = store.New(deadlockCounter{e.db, &deadlocks}, e.clock.now)
+	a, b, _ := e.threeAccounts(t)
 	p := e.prospect(t, "jane@acme.example")
 	e.link(t, a.ID, p.ID)
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
-	refuse := func(store.LinkedProspect) error { return no }
+	refuse := func(atrium.LinkedProspect) error { return no }
 	parallel(2*writers, func(i int) {
 		for range 10 {
 			var err error
@@ -163,10 +163,10 @@ func linksAndMergesInOneOrder(t *testing.T, e *env) {
 			case 1:
 				_, err = e.DeleteProspect(t.Context(), e.change(), p.ID, refuse)
 			default:
-				if _, err = e.MergeAccounts(t.Context(), e.change(), a.ID, b.ID, agree); err == nil {
-					_, err = e.SplitAccount(t.Context(), e.change(), b.ID, a.ID, agree)
+				if _, err = e.MergeAccounts(t.Context(), e.change(), a.ID, b.ID, accept); err == nil {
+					_, err = e.SplitAccount(t.Context(), e.change(), b.ID, a.ID, accept)
 				}
-				if atrium.CodeOf(err) == atrium.CodeNotFound { // somebody else split it
+				if atrium.CodeOf(err) == atrium.CodeNotFound { // split concurrently
 					err = nil
 				}
 			}
@@ -176,7 +176,7 @@ func linksAndMergesInOneOrder(t *testing.T, e *env) {
 		}
 	})
 	if n := deadlocks.Load(); n > 0 {
-		t.Errorf("%d transactions waited for one that waited for them", n)
+		t.Errorf("%d transactions were in a deadlock", n)
 	}
 	e.wantSoundGroups(t)
 }
@@ -185,8 +185,8 @@ func copiesNotExported(t *testing.T, e *env) {
 	survivor, old := e.newAccount("bolt.example", ""), e.newAccount("old.example", "")
 	p := e.newProspect(old)
 	e.put(t, survivor, old, p)
-	e.merged(t, old.ID, survivor.ID)
-	if exported := of[*store.LinkedProspect](e.records(t)); len(exported) != 1 || !slices.Equal(exported[0].AccountIDs, p.AccountIDs) {
+	e.merge(t, old.ID, survivor.ID)
+	if exported := of[*atrium.LinkedProspect](e.records(t)); len(exported) != 1 || !slices.Equal(exported[0].AccountIDs, p.AccountIDs) {
 		t.Errorf("exported %+v, want the one link", exported)
 	}
 	if added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(p)); err != nil || added != 0 {

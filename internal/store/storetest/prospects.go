@@ -14,27 +14,26 @@ import (
 
 	"atrium"
 	"atrium/internal/canonical"
-	"atrium/internal/store"
 	"atrium/internal/store/engine"
 )
 
 var prospects = []guarantee{
-	{"a prospect is what it was made as, and what it was changed to", prospectAsMade},
-	{"a change that does not suit the prospect as it stands is not made", prospectRefused},
-	{"the same request with its key makes one prospect, and no more once that is deleted", prospectMadeOnce},
-	{"prospects are listed newest first, each once, however many a page has", prospectsListed},
-	{"a list has the prospects that all of its filters let pass, as a plain search of all of them does", prospectsLikeModel},
-	{"a link is shown on both sides at once, and changes the account when it changes", prospectLinked},
-	{"a prospect is linked to so many accounts at most", linkBound},
-	{"what is asked of a merged account's links is done to its survivor", prospectLinkedToGroup},
-	{"a deleted prospect is gone with its links, and with what the audit log had of it", prospectDeleted},
-	{"links, their ends and deletions at once leave no link without both", prospectRaces},
-	{"links and merges at once do not wait for each other", linksAndMergesInOneOrder},
+	{"a prospect is stored and changed as requested", prospectAsMade},
+	{"a failed precondition leaves a prospect unchanged", prospectRefused},
+	{"a repeated request makes one prospect, and none after it was deleted", prospectMadeOnce},
+	{"prospects are listed newest first, each once, at any page size", prospectsListed},
+	{"prospect filters return the same prospects as a full scan", prospectsLikeModel},
+	{"a link is visible on both sides at once and updates the account if it changes", prospectLinked},
+	{"the number of accounts of a prospect is limited", linkBound},
+	{"linking to a merged account links to its survivor", prospectLinkedToGroup},
+	{"a deleted prospect is gone with its links and its audit details", prospectDeleted},
+	{"concurrent links, unlinks and deletions leave no dangling link", prospectRaces},
+	{"concurrent links and merges do not deadlock", linksAndMergesInOneOrder},
 	{"copies of links are not exported", copiesNotExported},
-	{"another tenant's prospect is not there, and cannot be linked", prospectOfAnother},
+	{"a prospect of another tenant is NotFound and cannot be linked", prospectOfAnother},
 }
 
-func (e *env) prospect(t tb, email string) store.LinkedProspect {
+func (e *env) prospect(t tb, email string) atrium.LinkedProspect {
 	t.Helper()
 	p, _, err := e.CreateProspect(t.Context(), e.change(), atrium.Prospect{Email: &email})
 	if err != nil {
@@ -45,28 +44,28 @@ func (e *env) prospect(t tb, email string) store.LinkedProspect {
 
 func (e *env) link(t tb, account atrium.AccountID, id atrium.ProspectID) {
 	t.Helper()
-	p, err := e.LinkProspect(t.Context(), e.change(), account, id, agree)
+	p, err := e.LinkProspect(t.Context(), e.change(), account, id, accept)
 	if err != nil {
 		t.Fatalf("link: %v", err)
 	}
 	e.wantProspect(t, p, p.AccountIDs...)
 }
 
-// unlinked unlinks a prospect and returns the error.
-func (e *env) unlinked(t tb, account atrium.AccountID, id atrium.ProspectID) error {
+// unlinkErr unlinks a prospect and returns the error.
+func (e *env) unlinkErr(t tb, account atrium.AccountID, id atrium.ProspectID) error {
 	t.Helper()
-	return e.UnlinkProspect(t.Context(), e.change(), account, id, agree)
+	return e.UnlinkProspect(t.Context(), e.change(), account, id, accept)
 }
 
-// linked links a prospect and returns the error.
-func (e *env) linked(t tb, account atrium.AccountID, id atrium.ProspectID) error {
+// linkErr links a prospect and returns the error.
+func (e *env) linkErr(t tb, account atrium.AccountID, id atrium.ProspectID) error {
 	t.Helper()
-	_, err := e.LinkProspect(t.Context(), e.change(), account, id, agree)
+	_, err := e.LinkProspect(t.Context(), e.change(), account, id, accept)
 	return err
 }
 
-// wantProspect holds that a prospect is so, linked to the accounts.
-func (e *env) wantProspect(t tb, want store.LinkedProspect, accounts ...atrium.AccountID) {
+// wantProspect checks a prospect and its accounts.
+func (e *env) wantProspect(t tb, want atrium.LinkedProspect, accounts ...atrium.AccountID) {
 	t.Helper()
 	want.AccountIDs = accounts
 	got, err := e.Prospect(t.Context(), e.tenant, want.ID)
@@ -81,20 +80,20 @@ func prospectAsMade(t *testing.T, e *env) {
 		LinkedinProfileURL: pointer("x"),
 	}
 	made, _, err := e.CreateProspect(t.Context(), e.change(), given)
-	if err != nil || made.ID == "" || made.CreatedAt != e.clock.shows() || *made.Domain != "" {
+	if err != nil || made.ID == "" || made.CreatedAt != e.clock.instant() || *made.Domain != "" {
 		t.Fatalf("made %+v, %v", made, err)
 	}
 	e.wantProspect(t, made)
 	e.clock.step(time.Second)
-	changed, err := e.UpdateProspect(t.Context(), e.change(), made.ID, func(p *atrium.Prospect) { p.Name, p.Email = nil, pointer("jane@acme.example") }, agree)
+	changed, err := e.UpdateProspect(t.Context(), e.change(), made.ID, func(p *atrium.Prospect) { p.Name, p.Email = nil, pointer("jane@acme.example") }, accept)
 	want := made
-	want.Name, want.Email, want.UpdatedAt = nil, pointer("jane@acme.example"), e.clock.shows()
+	want.Name, want.Email, want.UpdatedAt = nil, pointer("jane@acme.example"), e.clock.instant()
 	if err != nil || !reflect.DeepEqual(changed, want) {
 		t.Fatalf("changed to %+v, %v, want %+v", changed, err, want)
 	}
 	e.clock.step(time.Second)
-	if same, err := e.UpdateProspect(t.Context(), e.change(), made.ID, func(p *atrium.Prospect) { p.Email = pointer("jane@acme.example") }, agree); err != nil || !reflect.DeepEqual(same, want) {
-		t.Errorf("what it has changed it to %+v, %v", same, err)
+	if same, err := e.UpdateProspect(t.Context(), e.change(), made.ID, func(p *atrium.Prospect) { p.Email = pointer("jane@acme.example") }, accept); err != nil || !reflect.DeepEqual(same, want) {
+		t.Errorf("the same values changed it to %+v, %v", same, err)
 	}
 	e.wantProspect(t, want)
 }
@@ -102,9 +101,9 @@ func prospectAsMade(t *testing.T, e *env) {
 func prospectRefused(t *testing.T, e *env) {
 	made := e.prospect(t, "jane@acme.example")
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
-	refuse := func(p store.LinkedProspect) error {
+	refuse := func(p atrium.LinkedProspect) error {
 		if !reflect.DeepEqual(p, made) {
-			t.Errorf("asked about %+v", p)
+			t.Errorf("check was given %+v", p)
 		}
 		return no
 	}
@@ -128,9 +127,9 @@ func prospectRefused(t *testing.T, e *env) {
 }
 
 func prospectMadeOnce(t *testing.T, e *env) {
-	made := make([]store.LinkedProspect, 2*writers)
+	made := make([]atrium.LinkedProspect, 2*writers)
 	replays := make([]bool, 2*writers)
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		var err error
 		if made[i], replays[i], err = e.CreateProspect(t.Context(), e.keyed("once", "Jane"), atrium.Prospect{Name: pointer("Jane")}); err != nil {
 			t.Error(err)
@@ -146,15 +145,15 @@ func prospectMadeOnce(t *testing.T, e *env) {
 		}
 	}
 	if first != 1 {
-		t.Errorf("it was made %d times", first)
+		t.Errorf("it was created %d times", first)
 	}
-	if _, err := e.UpdateProspect(t.Context(), e.change(), made[0].ID, func(p *atrium.Prospect) { p.Name = nil }, agree); err != nil {
+	if _, err := e.UpdateProspect(t.Context(), e.change(), made[0].ID, func(p *atrium.Prospect) { p.Name = nil }, accept); err != nil {
 		t.Fatal(err)
 	}
 	if again, replayed, err := e.CreateProspect(t.Context(), e.keyed("once", "Jane"), atrium.Prospect{Name: pointer("Jane")}); err != nil || !replayed || !reflect.DeepEqual(again, made[0]) {
-		t.Errorf("after a change it is answered %+v, %v, %v", again, replayed, err)
+		t.Errorf("after a change the result is %+v, %v, %v", again, replayed, err)
 	}
-	if _, err := e.DeleteProspect(t.Context(), e.change(), made[0].ID, agree); err != nil {
+	if _, err := e.DeleteProspect(t.Context(), e.change(), made[0].ID, accept); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err := e.CreateProspect(t.Context(), e.keyed("once", "Jane"), atrium.Prospect{Name: pointer("Jane")})
@@ -162,7 +161,7 @@ func prospectMadeOnce(t *testing.T, e *env) {
 	if err := e.db.Read(t.Context(), func(tx engine.Tx) error {
 		return tx.Query("SELECT result FROM requests WHERE tenant_id = $1", engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
 			if strings.Contains(string(r.Bytes(0)), "Jane") {
-				t.Errorf("with the key there is %s", r.Bytes(0))
+				t.Errorf("the key has the result %s", r.Bytes(0))
 			}
 			return nil
 		})
@@ -171,8 +170,8 @@ func prospectMadeOnce(t *testing.T, e *env) {
 	}
 }
 
-// sawProspects returns the e-mail addresses of the prospects of all pages of a list.
-func (e *env) sawProspects(t tb, f atrium.ProspectFilter, limit int) (all []string) {
+// allProspects returns the email addresses of the prospects of all pages of a list.
+func (e *env) allProspects(t tb, f atrium.ProspectFilter, limit int) (all []string) {
 	t.Helper()
 	for after, pages := (*atrium.Position)(nil), 0; pages < 1000; pages++ {
 		found, next, err := e.Prospects(t.Context(), e.tenant, f, after, limit)
@@ -189,7 +188,7 @@ func (e *env) sawProspects(t tb, f atrium.ProspectFilter, limit int) (all []stri
 			return all
 		}
 	}
-	t.Fatalf("the list has no end")
+	t.Fatalf("the list does not end")
 	return nil
 }
 
@@ -197,7 +196,7 @@ func prospectsListed(t *testing.T, e *env) {
 	var want []string
 	account := e.record(t, byDomain("acme.example")).AccountID
 	for i := range 7 {
-		if i%2 == 0 { // pairs are made at one instant
+		if i%2 == 0 { // two for each instant
 			e.clock.step(time.Second)
 		}
 		p := e.prospect(t, fmt.Sprint(i, "@acme.example"))
@@ -207,12 +206,12 @@ func prospectsListed(t *testing.T, e *env) {
 	slices.Reverse(want)
 	for limit := 1; limit <= 8; limit++ {
 		for _, f := range []atrium.ProspectFilter{{}, {AccountID: account}, {AccountID: account, Words: []string{"acme"}}} {
-			if got := e.sawProspects(t, f, limit); !slices.Equal(got, want) {
+			if got := e.allProspects(t, f, limit); !slices.Equal(got, want) {
 				t.Errorf("%d a page of %+v: %v, want %v", limit, f, got, want)
 			}
 		}
 	}
-	if got := e.sawProspects(t, atrium.ProspectFilter{AccountID: atrium.NewID[atrium.AccountID]()}, 5); len(got) != 0 {
+	if got := e.allProspects(t, atrium.ProspectFilter{AccountID: atrium.NewID[atrium.AccountID]()}, 5); len(got) != 0 {
 		t.Errorf("an account that does not exist has %v", got)
 	}
 }
@@ -222,7 +221,7 @@ func prospectsLikeModel(t *testing.T, e *env) {
 		e := e.as(e.newTenant(t))
 		accounts := []atrium.AccountID{"", e.record(t, byDomain("a.example")).AccountID, e.record(t, byDomain("b.example")).AccountID}
 		type model struct {
-			p       store.LinkedProspect
+			p       atrium.LinkedProspect
 			account atrium.AccountID
 		}
 		var all []model
@@ -249,7 +248,7 @@ func prospectsLikeModel(t *testing.T, e *env) {
 				want = append(want, *m.p.Email)
 			}
 		}
-		got := e.sawProspects(t, f, rapid.IntRange(1, 4).Draw(t, "limit"))
+		got := e.allProspects(t, f, rapid.IntRange(1, 4).Draw(t, "limit"))
 		if len(f.Words) > 0 && f.AccountID == "" {
 			slices.Sort(got)
 			slices.Sort(want)
@@ -264,21 +263,21 @@ func prospectDeleted(t *testing.T, e *env) {
 	account := e.record(t, byDomain("acme.example")).AccountID
 	p, other := e.prospect(t, "secret@acme.example"), e.prospect(t, "other@acme.example")
 	e.link(t, account, p.ID)
-	if _, err := e.UpdateProspect(t.Context(), e.change(), p.ID, func(p *atrium.Prospect) { p.Name = pointer("secret") }, agree); err != nil {
+	if _, err := e.UpdateProspect(t.Context(), e.change(), p.ID, func(p *atrium.Prospect) { p.Name = pointer("secret") }, accept); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.DeleteProspect(t.Context(), e.change(), p.ID, agree); err != nil {
+	if _, err := e.DeleteProspect(t.Context(), e.change(), p.ID, accept); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Prospect(t.Context(), e.tenant, p.ID); atrium.CodeOf(err) != atrium.CodeNotFound {
 		t.Errorf("after its deletion: %v", err)
 	}
-	_, err := e.DeleteProspect(t.Context(), e.change(), p.ID, agree)
+	_, err := e.DeleteProspect(t.Context(), e.change(), p.ID, accept)
 	wantCode(t, err, atrium.CodeNotFound)
 	if n := e.links(t); n != 0 {
 		t.Errorf("%d links are left", n)
 	}
-	if got := e.sawProspects(t, atrium.ProspectFilter{Words: []string{"secret"}}, 5); len(got) != 0 {
+	if got := e.allProspects(t, atrium.ProspectFilter{Words: []string{"secret"}}, 5); len(got) != 0 {
 		t.Errorf("it is found: %v", got)
 	}
 	kept := map[string][]string{}
@@ -294,7 +293,7 @@ func prospectDeleted(t *testing.T, e *env) {
 		t.Fatal(err)
 	}
 	if want := []string{"prospect.create", "prospect.link", "prospect.update", "prospect.delete"}; !slices.Equal(kept[string(p.ID)], want) {
-		t.Errorf("it was recorded that %v, want %v", kept[string(p.ID)], want)
+		t.Errorf("the audited actions are %v, want %v", kept[string(p.ID)], want)
 	}
 	e.wantProspect(t, other)
 }
@@ -308,17 +307,17 @@ func prospectRaces(t *testing.T, e *env) {
 	for i := range 4 {
 		all = append(all, e.prospect(t, strconv.Itoa(i)).ID)
 	}
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		for n := range 12 {
 			account, id := accounts[(n+i)%3], all[(n*5+i)%4]
 			var err error
 			switch {
 			case n == 11 && i%2 == 0:
-				_, err = e.DeleteProspect(t.Context(), e.change(), all[i/2%2], agree)
+				_, err = e.DeleteProspect(t.Context(), e.change(), all[i/2%2], accept)
 			case n%3 == 2:
-				err = e.unlinked(t, account, id)
+				err = e.unlinkErr(t, account, id)
 			default:
-				err = e.linked(t, account, id)
+				err = e.linkErr(t, account, id)
 			}
 			if err != nil && atrium.CodeOf(err) != atrium.CodeNotFound {
 				t.Errorf("step %d: %v", n, err)
@@ -326,7 +325,7 @@ func prospectRaces(t *testing.T, e *env) {
 		}
 	})
 	want := int64(0)
-	for _, p := range of[*store.LinkedProspect](e.records(t)) {
+	for _, p := range of[*atrium.LinkedProspect](e.records(t)) {
 		if p.ID == all[0] || p.ID == all[1] {
 			t.Errorf("a deleted prospect is there")
 		}
@@ -343,18 +342,18 @@ func prospectOfAnother(t *testing.T, e *env) {
 	e.link(t, account, p.ID)
 	theirs := other.record(t, byDomain("acme.example")).AccountID
 	_, read := other.Prospect(t.Context(), other.tenant, p.ID)
-	_, changed := other.UpdateProspect(t.Context(), other.change(), p.ID, func(*atrium.Prospect) {}, agree)
-	_, deleted := other.DeleteProspect(t.Context(), other.change(), p.ID, agree)
+	_, changed := other.UpdateProspect(t.Context(), other.change(), p.ID, func(*atrium.Prospect) {}, accept)
+	_, deleted := other.DeleteProspect(t.Context(), other.change(), p.ID, accept)
 	for _, err := range []error{
 		read, changed, deleted,
-		other.linked(t, theirs, p.ID), other.unlinked(t, theirs, p.ID), other.linked(t, account, other.prospect(t, "x").ID),
+		other.linkErr(t, theirs, p.ID), other.unlinkErr(t, theirs, p.ID), other.linkErr(t, account, other.prospect(t, "x").ID),
 	} {
 		wantCode(t, err, atrium.CodeNotFound)
 	}
-	if got := other.sawProspects(t, atrium.ProspectFilter{AccountID: account}, 5); len(got) != 0 {
+	if got := other.allProspects(t, atrium.ProspectFilter{AccountID: account}, 5); len(got) != 0 {
 		t.Errorf("the account's prospects are %v", got)
 	}
-	if got := other.sawProspects(t, atrium.ProspectFilter{Words: []string{"jane"}}, 5); len(got) != 0 {
+	if got := other.allProspects(t, atrium.ProspectFilter{Words: []string{"jane"}}, 5); len(got) != 0 {
 		t.Errorf("found %v", got)
 	}
 	e.wantProspect(t, p, account)

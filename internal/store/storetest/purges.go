@@ -11,21 +11,21 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// An unpurged is a DB whose purges fail.
-type unpurged struct{ engine.DB }
+// A failingPurges is a DB whose purges fail.
+type failingPurges struct{ engine.DB }
 
-func (unpurged) Purge(context.Context, int64) error {
+func (failingPurges) Purge(context.Context, int64) error {
 	return &engine.Error{Class: engine.Unavailable, Err: errOnPurpose}
 }
 
-// unpurged returns the env of a node that cannot purge the database.
-func (e *env) unpurged() *env {
+// withoutPurges returns the env of a node that cannot purge the database.
+func (e *env) withoutPurges() *env {
 	other := *e
-	other.Store = store.New(unpurged{e.db}, e.clock.now)
+	other.Store = store.New(failingPurges{e.db}, e.clock.now)
 	return &other
 }
 
-// erasures returns how many erasures of the tenant are not done.
+// erasures returns the number of incomplete erasures of the tenant.
 func (e *env) erasures(t tb) (n int) {
 	t.Helper()
 	if err := e.db.Query(t.Context(), "SELECT account_id FROM erasures WHERE tenant_id = $1", engine.Args{storedID(e.tenant)}, func(engine.Row) error {
@@ -37,11 +37,11 @@ func (e *env) erasures(t tb) (n int) {
 	return n
 }
 
-// wantUncompleted holds that erasures without entries stay until the database is purged.
+// wantUncompleted checks that erasures are incomplete until the database is purged.
 func (e *env) wantUncompleted(t tb) {
 	t.Helper()
 	n := e.erasures(t)
-	if _, err := e.unpurged().EraseEntries(t.Context()); !errors.Is(err, errOnPurpose) {
+	if _, err := e.withoutPurges().EraseEntries(t.Context()); !errors.Is(err, errOnPurpose) {
 		t.Errorf("without a purge: %v", err)
 	}
 	if left := e.erasures(t); n == 0 || left != n {
@@ -54,10 +54,10 @@ func (e *env) wantUncompleted(t tb) {
 }
 
 func erasedAfterPurge(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
-	e.merged(t, a.ID, b.ID)
-	if e.unpurged().erase(t, a.ID) {
-		t.Error("it was reported as done without a purge")
+	a, b, _ := e.threeAccounts(t)
+	e.merge(t, a.ID, b.ID)
+	if e.withoutPurges().erase(t, a.ID) {
+		t.Error("the erasure is complete without a purge")
 	}
 	if n := e.entriesOf(t, a.ID) + e.entriesOf(t, b.ID); n != 0 {
 		t.Errorf("%d entries are left", n)
@@ -66,16 +66,16 @@ func erasedAfterPurge(t *testing.T, e *env) {
 }
 
 func deletedAfterPurge(t *testing.T, e *env) {
-	e = e.fresh(t) // small enough to be purged in the request
+	e = e.fresh(t) // small enough to be purged within the request
 	p, other := e.prospect(t, "jane@acme.example"), e.prospect(t, "joe@acme.example")
-	if done, err := e.unpurged().DeleteProspect(t.Context(), e.change(), p.ID, agree); err != nil || done {
+	if done, err := e.withoutPurges().DeleteProspect(t.Context(), e.change(), p.ID, accept); err != nil || done {
 		t.Errorf("done %v without a purge, %v", done, err)
 	}
 	if _, err := e.Prospect(t.Context(), e.tenant, p.ID); atrium.CodeOf(err) != atrium.CodeNotFound {
 		t.Errorf("after its deletion: %v", err)
 	}
 	e.wantUncompleted(t)
-	if done, err := e.DeleteProspect(t.Context(), e.change(), other.ID, agree); err != nil || !done || e.erasures(t) != 0 {
+	if done, err := e.DeleteProspect(t.Context(), e.change(), other.ID, accept); err != nil || !done || e.erasures(t) != 0 {
 		t.Errorf("done %v with a purge, %v", done, err)
 	}
 }
@@ -85,7 +85,7 @@ func deletedBesideAccount(t *testing.T, e *env) {
 	account := &atrium.Account{ID: sameDigits(t, p.ID), Domain: "acme.example"}
 	e.put(t, account)
 	e.put(t, e.newEntry(account, ""))
-	if _, err := e.unpurged().DeleteProspect(t.Context(), e.change(), p.ID, agree); err != nil {
+	if _, err := e.withoutPurges().DeleteProspect(t.Context(), e.change(), p.ID, accept); err != nil {
 		t.Fatal(err)
 	}
 	e.eraseAll(t)
@@ -94,12 +94,12 @@ func deletedBesideAccount(t *testing.T, e *env) {
 	}
 }
 
-// sameDigits returns the identifier of an account that has the digits of a prospect's.
+// sameDigits returns an account identifier with the digits of a prospect identifier.
 func sameDigits(t tb, id atrium.ProspectID) atrium.AccountID {
 	t.Helper()
 	digits, ok := strings.CutPrefix(string(id), atrium.ProspectID("").Prefix())
 	if !ok {
-		t.Fatalf("%s is no prospect's", id)
+		t.Fatalf("%s is not an identifier of a prospect", id)
 	}
 	return atrium.AccountID(atrium.AccountID("").Prefix() + digits)
 }

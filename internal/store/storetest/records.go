@@ -11,9 +11,9 @@ import (
 	"atrium/internal/store"
 )
 
-// This file has what guarantees say about records: made, imported and compared.
+// Helpers that make, import and compare records.
 
-// item is a record to import with all that it says given.
+// item returns an import of a record with all its members given.
 func item(r store.Record) store.Import {
 	given := describe(r)
 	i := store.Import{Record: r, Created: true, Updated: true, Differs: func(stored store.Record) string {
@@ -51,16 +51,16 @@ func (e *env) put(t tb, records ...store.Record) {
 	}
 }
 
-// describe returns all that an import can say of a record, as text to compare.
+// describe returns everything that a record contains as text, for comparisons.
 func describe(r store.Record) string {
 	switch original := r.(type) {
 	case *atrium.Account:
 		a := *original
 		a.TenantID, a.LatestActivityAt = "", nil
 		r = a
-	case *store.LinkedProspect:
+	case *atrium.LinkedProspect:
 		p := *original
-		p.TenantID, p.AccountIDs = "", append([]atrium.AccountID(nil), p.AccountIDs...) // none is nil
+		p.TenantID, p.AccountIDs = "", append([]atrium.AccountID(nil), p.AccountIDs...) // nil if empty
 		slices.Sort(p.AccountIDs)
 		r = p
 	case *atrium.Brand:
@@ -71,7 +71,7 @@ func describe(r store.Record) string {
 		p := *original
 		p.TenantID, p.AudiencesCount = "", 0
 		r = p
-	case *store.ScheduledPage:
+	case *atrium.ScheduledPage:
 		p := *original
 		p.TenantID, p.AudiencesCount = "", 0
 		r = p
@@ -79,7 +79,7 @@ func describe(r store.Record) string {
 		u := *original
 		u.TenantID, u.VersionsCount, u.PublishedNumber = "", 0, 0
 		r = u
-	case *store.AudienceVersion:
+	case *atrium.AudienceVersion:
 		v := *original
 		v.TenantID = ""
 		r = v
@@ -90,7 +90,7 @@ func describe(r store.Record) string {
 	}
 	b, err := json.Marshal(r)
 	if err != nil {
-		return err.Error() // equal to no other
+		return err.Error() // differs from all others
 	}
 	return fmt.Sprintf("%T %s", r, b)
 }
@@ -103,7 +103,7 @@ func describeAll(records []store.Record) []string {
 	return all
 }
 
-// wantRecords holds that the tenant has exactly these records, in any order.
+// wantRecords fails the test unless the tenant has exactly these records, in any order.
 func (e *env) wantRecords(t *testing.T, want ...store.Record) {
 	t.Helper()
 	got, wanted := describeAll(e.records(t)), describeAll(want)
@@ -114,16 +114,16 @@ func (e *env) wantRecords(t *testing.T, want ...store.Record) {
 	}
 }
 
-// The functions that make records, dated now.
+// Functions that make records with the current time.
 
 func (e *env) newAccount(domain, name string) *atrium.Account {
-	at := e.clock.shows()
+	at := e.clock.instant()
 	return &atrium.Account{ID: atrium.NewID[atrium.AccountID](), Domain: domain, Name: name, CreatedAt: at, UpdatedAt: at}
 }
 
-func (e *env) newProspect(accounts ...*atrium.Account) *store.LinkedProspect {
-	at := e.clock.shows()
-	p := &store.LinkedProspect{Prospect: atrium.Prospect{ID: atrium.NewID[atrium.ProspectID](), CreatedAt: at, UpdatedAt: at}}
+func (e *env) newProspect(accounts ...*atrium.Account) *atrium.LinkedProspect {
+	at := e.clock.instant()
+	p := &atrium.LinkedProspect{Prospect: atrium.Prospect{ID: atrium.NewID[atrium.ProspectID](), CreatedAt: at, UpdatedAt: at}}
 	for _, a := range accounts {
 		p.AccountIDs = append(p.AccountIDs, a.ID)
 	}
@@ -133,7 +133,7 @@ func (e *env) newProspect(accounts ...*atrium.Account) *store.LinkedProspect {
 }
 
 func (e *env) newPage(status atrium.PageStatus) *atrium.Page {
-	at := e.clock.shows()
+	at := e.clock.instant()
 	return &atrium.Page{
 		ID: atrium.NewID[atrium.PageID](), BrandID: "brand", Name: "Name", Context: "Context", Title: "Title", Status: status,
 		Actions: []byte("[]"), Scripts: []byte("[]"), FooterLinks: []byte("[]"), CreatedAt: at, UpdatedAt: at,
@@ -141,33 +141,33 @@ func (e *env) newPage(status atrium.PageStatus) *atrium.Page {
 }
 
 func (e *env) newAudience(page *atrium.Page, archived bool) *atrium.Audience {
-	at := e.clock.shows()
+	at := e.clock.instant()
 	return &atrium.Audience{
 		ID: atrium.NewID[atrium.AudienceID](), PageID: page.ID, Name: "Audience", Archived: archived, CreatedAt: at, UpdatedAt: at,
 	}
 }
 
-// newVersion makes a version; number 0 asks for the next one.
-func (e *env) newVersion(audience *atrium.Audience, number int64) *store.AudienceVersion {
-	return &store.AudienceVersion{PageID: audience.PageID, Version: atrium.Version{
-		ID: atrium.NewID[atrium.VersionID](), AudienceID: audience.ID, Number: number, Content: []byte(`{}`), CreatedAt: e.clock.shows(),
+// newVersion makes a version. Number 0 means the next number.
+func (e *env) newVersion(audience *atrium.Audience, number int64) *atrium.AudienceVersion {
+	return &atrium.AudienceVersion{PageID: audience.PageID, Version: atrium.Version{
+		ID: atrium.NewID[atrium.VersionID](), AudienceID: audience.ID, Number: number, Content: []byte(`{}`), CreatedAt: e.clock.instant(),
 	}}
 }
 
 func (e *env) newEntry(account *atrium.Account, key string) *atrium.Entry {
 	return &atrium.Entry{
-		ID: atrium.NewID[atrium.EntryID](), AccountID: account.ID, CreatedAt: e.clock.shows(),
+		ID: atrium.NewID[atrium.EntryID](), AccountID: account.ID, CreatedAt: e.clock.instant(),
 		Submission: atrium.Submission{Source: "crm", Type: atrium.DefaultType, Payload: []byte(`{}`), IdempotencyKey: key},
 	}
 }
 
-// published makes a version the one that its audience shows.
-func published(v *store.AudienceVersion) *store.AudienceVersion {
+// published marks a version as the published one of its audience.
+func published(v *atrium.AudienceVersion) *atrium.AudienceVersion {
 	v.Published = true
 	return v
 }
 
-// oneOfEach makes a record of every kind, each after those it refers to.
+// oneOfEach makes a record of every kind, each after the records that it refers to.
 func (e *env) oneOfEach() []store.Record {
 	a := e.newAccount("acme.example", "Acme")
 	p := e.newPage(atrium.PagePublished)

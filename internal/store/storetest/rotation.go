@@ -10,17 +10,17 @@ import (
 )
 
 var rotation = []guarantee{
-	{"another node sees a rotation and its end at once", rotationIsSeen},
-	{"a rotation changes neither what a key may do nor its last use", rotationKeepsTheRest},
-	{"rotations at the same time follow each other", rotationsAtOnce},
-	{"a revoked key keeps its secrets, and works with neither", revokedAfterRotation},
-	{"uses of the keys of several tenants are noted together, of ended ones too", usesTogether},
+	{"other nodes see a rotation and its end at once", rotationIsSeen},
+	{"a rotation keeps the scopes and the last use of a key", rotationKeepsTheRest},
+	{"concurrent rotations run one after the other", rotationsAtOnce},
+	{"a revoked key keeps its secrets, but neither is valid", revokedAfterRotation},
+	{"uses of keys of several tenants are stored together, including revoked keys", usesTogether},
 }
 
 // rotate gives a key a new secret.
 func (e *env) rotate(t tb, id atrium.KeyID, hash []byte, grace time.Duration) atrium.APIKey {
 	t.Helper()
-	k, _, err := e.RotateKey(t.Context(), e.change(), id, hash, grace, agree)
+	k, _, err := e.RotateKey(t.Context(), e.change(), id, hash, grace, accept)
 	if err != nil {
 		t.Fatalf("rotate a key: %v", err)
 	}
@@ -42,8 +42,8 @@ func rotationIsSeen(t *testing.T, e *env) {
 	other.wantKey(t, k, secretHash(2), secretHash(1))
 	k = other.rotate(t, k.ID, secretHash(3), 0)
 	e.wantKey(t, k, secretHash(3), nil)
-	if want := e.clock.shows(); k.PreviousEndsAt == nil || *k.PreviousEndsAt != want {
-		t.Errorf("without a grace the former secret ends at %v, want %s", k.PreviousEndsAt, want)
+	if want := e.clock.instant(); k.PreviousEndsAt == nil || *k.PreviousEndsAt != want {
+		t.Errorf("without a grace period the previous secret ends at %v, want %s", k.PreviousEndsAt, want)
 	}
 }
 
@@ -59,7 +59,7 @@ func rotationKeepsTheRest(t *testing.T, e *env) {
 	e.clock.step(time.Minute)
 	want := made
 	want.LastUsedAt = pointer(atrium.Time(5000))
-	want.PreviousEndsAt = pointer(atrium.At(e.clock.now().Add(24 * time.Hour))) // also after the end of the key
+	want.PreviousEndsAt = pointer(atrium.At(e.clock.now().Add(24 * time.Hour))) // may be after the key expires
 	if got := e.rotate(t, made.ID, secretHash(2), 24*time.Hour); !reflect.DeepEqual(got, want) {
 		t.Errorf("rotated %+v, want %+v", got, want)
 	}
@@ -70,7 +70,7 @@ func rotationsAtOnce(t *testing.T, e *env) {
 	k := e.newKey(t, atrium.NewID[atrium.KeyID]())
 	const n = 8
 	parallel(n, func(i int) {
-		if _, _, err := e.RotateKey(t.Context(), e.change(), k.ID, secretHash(byte(i+2)), time.Hour, agree); err != nil {
+		if _, _, err := e.RotateKey(t.Context(), e.change(), k.ID, secretHash(byte(i+2)), time.Hour, accept); err != nil {
 			t.Errorf("rotate a key: %v", err)
 		}
 	})
@@ -91,12 +91,12 @@ func rotationsAtOnce(t *testing.T, e *env) {
 func revokedAfterRotation(t *testing.T, e *env) {
 	k := e.newKey(t, atrium.NewID[atrium.KeyID]())
 	k = e.rotate(t, k.ID, secretHash(2), time.Hour)
-	k.RevokedAt = pointer(e.clock.shows())
-	got, err := e.RevokeKey(t.Context(), e.change(), k.ID, agree)
-	if err != nil || !reflect.DeepEqual(got, k) || got.WorksAt(e.clock.shows()) {
+	k.RevokedAt = pointer(e.clock.instant())
+	got, err := e.RevokeKey(t.Context(), e.change(), k.ID, accept)
+	if err != nil || !reflect.DeepEqual(got, k) || got.WorksAt(e.clock.instant()) {
 		t.Errorf("revoked %+v, %v, want %+v", got, err, k)
 	}
-	_, _, err = e.RotateKey(t.Context(), e.change(), k.ID, secretHash(3), time.Hour, agree)
+	_, _, err = e.RotateKey(t.Context(), e.change(), k.ID, secretHash(3), time.Hour, accept)
 	wantCode(t, err, atrium.CodeConflict)
 	e.wantKey(t, k, secretHash(2), secretHash(1))
 }
@@ -104,7 +104,7 @@ func revokedAfterRotation(t *testing.T, e *env) {
 func usesTogether(t *testing.T, e *env) {
 	them := e.as(e.newTenant(t))
 	keys := []atrium.APIKey{e.newKey(t, atrium.NewID[atrium.KeyID]()), them.newKey(t, atrium.NewID[atrium.KeyID]())}
-	ended, err := e.RevokeKey(t.Context(), e.change(), e.newKey(t, atrium.NewID[atrium.KeyID]()).ID, agree)
+	ended, err := e.RevokeKey(t.Context(), e.change(), e.newKey(t, atrium.NewID[atrium.KeyID]()).ID, accept)
 	if err != nil {
 		t.Fatalf("revoke a key: %v", err)
 	}

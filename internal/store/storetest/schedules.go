@@ -14,32 +14,32 @@ import (
 )
 
 var schedules = []guarantee{
-	{"a page has the schedule that it was given last", scheduleAsGiven},
-	{"what is scheduled is done when it is due, and recorded with who wanted it", scheduleDone},
-	{"what the state of the page does not allow is left out, and recorded with the reason", scheduleSkipped},
-	{"what is due is done once, however many nodes look for it", scheduleOnce},
-	{"what a node was doing when it died is done by another", scheduleSurvives},
-	{"a limited number of what is due is done at a time, the earliest first", scheduleInTurn},
-	{"a tenant with much that is due does not delay what is due of others", scheduleShared},
-	{"what cannot be done keeps nothing else from being done", scheduleGoesOn},
-	{"what was called off or moved meanwhile is not done", scheduleCalledOff},
+	{"a page has its latest schedule", scheduleAsGiven},
+	{"a scheduled action runs when it is due and is audited with the key that scheduled it", scheduleDone},
+	{"an action that the state of the page does not allow is skipped and audited with the reason", scheduleSkipped},
+	{"concurrent nodes run a due action once", scheduleOnce},
+	{"another node runs the action of a node that crashed", scheduleSurvives},
+	{"one call runs a limited number of due actions, the earliest first", scheduleInTurn},
+	{"a tenant with many due actions does not delay those of other tenants", scheduleShared},
+	{"an action that fails does not block others", scheduleGoesOn},
+	{"an action that was canceled or rescheduled in the meantime does not run", scheduleCalledOff},
 }
 
-// in returns the instant that is so far in the future.
+// in returns the instant after d.
 func (e *env) in(d time.Duration) *atrium.Time {
-	return pointer(e.clock.shows() + atrium.At(time.UnixMicro(d.Microseconds())))
+	return pointer(e.clock.instant() + atrium.At(time.UnixMicro(d.Microseconds())))
 }
 
-func (e *env) schedule(t tb, id atrium.PageID, publish, unpublish *atrium.Time) store.ScheduledPage {
+func (e *env) schedule(t tb, id atrium.PageID, publish, unpublish *atrium.Time) atrium.ScheduledPage {
 	t.Helper()
-	p, err := e.SchedulePage(t.Context(), e.change(), id, atrium.Schedule{PublishAt: publish, UnpublishAt: unpublish}, agree)
+	p, err := e.SchedulePage(t.Context(), e.change(), id, atrium.Schedule{PublishAt: publish, UnpublishAt: unpublish}, accept)
 	if err != nil {
 		t.Fatalf("schedule: %v", err)
 	}
 	return p
 }
 
-// runDue does all that is due and holds that it was so much.
+// runDue runs all due actions and checks their number.
 func (e *env) runDue(t tb, want int) {
 	t.Helper()
 	if done, _, err := e.RunDue(t.Context(), "", 100); err != nil || done != want {
@@ -66,34 +66,34 @@ func scheduleAsGiven(t *testing.T, e *env) {
 		}
 		e.wantPage(t, want)
 	}
-	for _, past := range []atrium.Time{e.clock.shows(), e.clock.shows() - 1000} {
-		_, err := e.SchedulePage(t.Context(), e.change(), want.ID, atrium.Schedule{PublishAt: &past, UnpublishAt: &past}, agree)
+	for _, past := range []atrium.Time{e.clock.instant(), e.clock.instant() - 1000} {
+		_, err := e.SchedulePage(t.Context(), e.change(), want.ID, atrium.Schedule{PublishAt: &past, UnpublishAt: &past}, accept)
 		wantFaultAt(t, err, "/publishAt", "/unpublishAt")
 	}
 	for _, notAfter := range []*atrium.Time{soon, later} {
-		_, err := e.SchedulePage(t.Context(), e.change(), want.ID, atrium.Schedule{PublishAt: later, UnpublishAt: notAfter}, agree)
+		_, err := e.SchedulePage(t.Context(), e.change(), want.ID, atrium.Schedule{PublishAt: later, UnpublishAt: notAfter}, accept)
 		wantFaultAt(t, err, "/unpublishAt")
 	}
 	e.wantPage(t, want)
-	if _, err := e.TakePage(t.Context(), e.change(), want.ID, atrium.PagePublish, agree); err != nil {
+	if _, err := e.TakePage(t.Context(), e.change(), want.ID, atrium.PagePublish, accept); err != nil {
 		t.Fatal(err)
 	}
 	want.Status = atrium.PagePublished
-	e.wantPage(t, want) // a transition by hand leaves the schedule
+	e.wantPage(t, want) // a manual transition keeps the schedule
 	for range 2 {
-		if err := e.UnschedulePage(t.Context(), e.change(), want.ID, agree); err != nil {
+		if err := e.UnschedulePage(t.Context(), e.change(), want.ID, accept); err != nil {
 			t.Fatal(err)
 		}
 		want.Schedule = atrium.Schedule{}
 		e.wantPage(t, want)
 	}
 	e.schedule(t, want.ID, soon, later)
-	if err := e.DeletePage(t.Context(), e.change(), want.ID, agree); err != nil {
+	if err := e.DeletePage(t.Context(), e.change(), want.ID, accept); err != nil {
 		t.Fatal(err)
 	}
-	want.DeletedAt = pointer(e.clock.shows())
+	want.DeletedAt = pointer(e.clock.instant())
 	e.wantPage(t, want)
-	e.wantActs(t, string(want.ID), "page.create", "page.schedule", "page.schedule", "page.schedule", "page.publish",
+	e.wantAuditActions(t, string(want.ID), "page.create", "page.schedule", "page.schedule", "page.schedule", "page.publish",
 		"page.unschedule", "page.schedule", "page.unschedule", "page.delete")
 }
 
@@ -106,15 +106,15 @@ func scheduleDone(t *testing.T, e *env) {
 	e.runDue(t, 0)
 	e.clock.step(time.Millisecond)
 	e.runDue(t, 1)
-	p.Status, p.UpdatedAt, p.Schedule = atrium.PagePublished, e.clock.shows(), atrium.Schedule{UnpublishAt: unpublish}
+	p.Status, p.UpdatedAt, p.Schedule = atrium.PagePublished, e.clock.instant(), atrium.Schedule{UnpublishAt: unpublish}
 	e.wantPage(t, p)
 	e.clock.step(time.Hour)
 	e.runDue(t, 1)
 	e.runDue(t, 0)
-	p.Status, p.UpdatedAt, p.Schedule = atrium.PageDraft, e.clock.shows(), atrium.Schedule{}
+	p.Status, p.UpdatedAt, p.Schedule = atrium.PageDraft, e.clock.instant(), atrium.Schedule{}
 	e.wantPage(t, p)
-	e.wantActs(t, string(p.ID), "page.create", "page.schedule", "page.publish", "page.unpublish")
-	act := e.acts(t, string(p.ID))[2]
+	e.wantAuditActions(t, string(p.ID), "page.create", "page.schedule", "page.publish", "page.unpublish")
+	act := e.auditRecords(t, string(p.ID))[2]
 	if want := fmt.Sprintf("map[after:map[status:published] before:map[status:draft] dueAt:%s scheduledBy:key_test]", publish); act.actor != atrium.ActorSchedule || fmt.Sprint(act.detail) != want {
 		t.Errorf("recorded %+v, want %s", act, want)
 	}
@@ -124,7 +124,7 @@ func scheduleSkipped(t *testing.T, e *env) {
 	e = e.fresh(t)
 	p := e.createPage(t)
 	e.schedule(t, p.ID, e.in(time.Minute), nil)
-	if _, err := e.TakePage(t.Context(), e.change(), p.ID, atrium.PageArchive, agree); err != nil {
+	if _, err := e.TakePage(t.Context(), e.change(), p.ID, atrium.PageArchive, accept); err != nil {
 		t.Fatal(err)
 	}
 	e.clock.step(time.Hour)
@@ -132,8 +132,8 @@ func scheduleSkipped(t *testing.T, e *env) {
 	e.runDue(t, 0)
 	p.Status = atrium.PageArchived
 	e.wantPage(t, p)
-	e.wantActs(t, string(p.ID), "page.create", "page.schedule", "page.archive", "page.schedule.skipped")
-	detail := e.acts(t, string(p.ID))[3].detail
+	e.wantAuditActions(t, string(p.ID), "page.create", "page.schedule", "page.archive", "page.schedule.skipped")
+	detail := e.auditRecords(t, string(p.ID))[3].detail
 	if detail["action"] != "publish" || detail["scheduledBy"] != "key_test" || detail["reason"] != "The page is in the state archived, which allows: restore." {
 		t.Errorf("recorded %v", detail)
 	}
@@ -148,28 +148,27 @@ func scheduleOnce(t *testing.T, e *env) {
 		all = append(all, p.ID)
 	}
 	e.clock.step(time.Hour)
-	e.both(func(e *env, _ int) {
+	e.onTwoNodes(func(e *env, _ int) {
 		if _, _, err := e.RunDue(t.Context(), "", 100); err != nil {
-			t.Errorf("run what is due: %v", err)
+			t.Errorf("run due actions: %v", err)
 		}
 	})
 	for _, id := range all {
 		e.wantStatus(t, id, atrium.PagePublished)
-		e.wantActs(t, string(id), "page.create", "page.schedule", "page.publish")
+		e.wantAuditActions(t, string(id), "page.create", "page.schedule", "page.publish")
 	}
 	e.runDue(t, 0)
 }
 
 var errDied = errors.New("died before the commit")
 
-// dying is a DB whose write transactions fail when they were about to commit, in so
-// far as fails says so.
-type dying struct {
+// A failingCommits is a DB whose write transactions fail before the commit if fails returns true.
+type failingCommits struct {
 	engine.DB
 	fails func() bool
 }
 
-func (db dying) Write(ctx context.Context, f func(engine.Tx) error) error {
+func (db failingCommits) Write(ctx context.Context, f func(engine.Tx) error) error {
 	return db.DB.Write(ctx, func(tx engine.Tx) error {
 		if err := f(tx); err != nil || !db.fails() {
 			return err
@@ -183,14 +182,14 @@ func scheduleSurvives(t *testing.T, e *env) {
 	p := e.createPage(t)
 	e.schedule(t, p.ID, e.in(time.Minute), nil)
 	e.clock.step(time.Hour)
-	node := store.New(dying{e.open(), func() bool { return true }}, e.clock.now)
+	node := store.New(failingCommits{e.open(), func() bool { return true }}, e.clock.now)
 	if done, _, err := node.RunDue(t.Context(), "", 100); done != 0 || !errors.Is(err, errDied) {
 		t.Fatalf("the node that died did %d, %v", done, err)
 	}
 	e.wantStatus(t, p.ID, atrium.PageDraft)
 	e.runDue(t, 1)
 	e.wantStatus(t, p.ID, atrium.PagePublished)
-	e.wantActs(t, string(p.ID), "page.create", "page.schedule", "page.publish")
+	e.wantAuditActions(t, string(p.ID), "page.create", "page.schedule", "page.publish")
 }
 
 func scheduleInTurn(t *testing.T, e *env) {
@@ -202,7 +201,7 @@ func scheduleInTurn(t *testing.T, e *env) {
 	}
 	e.clock.step(time.Hour)
 	if n, next, err := e.RunDue(t.Context(), "", 2); n != 1 || next != e.tenant || err != nil {
-		t.Errorf("ran %d, %v, want the share of one tenant", n, err)
+		t.Errorf("ran %d, %v, want one tenant's share", n, err)
 	}
 	e.wantStatus(t, pages[1], atrium.PagePublished)
 	e.wantStatus(t, pages[0], atrium.PageDraft)
@@ -252,7 +251,7 @@ func scheduleGoesOn(t *testing.T, e *env) {
 	e.schedule(t, second.ID, e.in(2*time.Minute), nil)
 	e.clock.step(time.Hour)
 	times := 0
-	node := store.New(dying{e.open(), func() bool { times++; return times == 1 }}, e.clock.now)
+	node := store.New(failingCommits{e.open(), func() bool { times++; return times == 1 }}, e.clock.now)
 	if done, _, err := node.RunDue(t.Context(), "", 100); done != 1 || !errors.Is(err, errDied) {
 		t.Errorf("did %d, %v, want one and the error of the other", done, err)
 	}
@@ -266,13 +265,13 @@ func scheduleCalledOff(t *testing.T, e *env) {
 	e.schedule(t, off.ID, e.in(time.Minute), nil)
 	e.schedule(t, moved.ID, e.in(time.Minute), nil)
 	e.clock.step(time.Hour)
-	meanwhile := func() {
-		if err := e.UnschedulePage(t.Context(), e.change(), off.ID, agree); err != nil {
+	cancel := func() {
+		if err := e.UnschedulePage(t.Context(), e.change(), off.ID, accept); err != nil {
 			t.Error(err)
 		}
 		e.schedule(t, moved.ID, e.in(time.Minute), nil)
 	}
-	node := store.New(afterQuery{e.open(), meanwhile}, e.clock.now)
+	node := store.New(afterQuery{e.open(), cancel}, e.clock.now)
 	if _, _, err := node.RunDue(t.Context(), "", 100); err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +282,7 @@ func scheduleCalledOff(t *testing.T, e *env) {
 	e.wantStatus(t, moved.ID, atrium.PagePublished)
 }
 
-// afterQuery is a DB on which something happens after each query of its own.
+// An afterQuery is a DB that calls a function after each of its queries.
 type afterQuery struct {
 	engine.DB
 	then func()

@@ -9,9 +9,9 @@ import (
 	"atrium/internal/auditlog/auditlogtest"
 )
 
-// seal1 seals the rows again from a number to another one in version 1, each with the salt
-// that it has, and replaces those that are stored.
-func (c *tampered) seal1(t tb, from, to int64) {
+// sealAsVersion1 seals the rows between two numbers again in version 1, each with its salt, and stores
+// them.
+func (c *tampered) sealAsVersion1(t tb, from, to int64) {
 	t.Helper()
 	var previous []byte
 	if from > 1 {
@@ -53,7 +53,7 @@ func detailsAreNotHidden(t *testing.T, e *env) {
 			c := &tampered{env: e.as(e.newTenant(t))}
 			c.fill(t)
 			if version == 1 {
-				c.seal1(t, 1, 10)
+				c.sealAsVersion1(t, 1, 10)
 				c.early = auditlog.Head{Number: 5, Hash: c.rows[4].Hash}
 			}
 			c.wantSound(t, &c.early)
@@ -69,7 +69,7 @@ func formerSealsHold(t *testing.T, e *env) {
 	former := func() *tampered {
 		c := &tampered{env: e.as(e.newTenant(t))}
 		c.fill(t)
-		c.seal1(t, 1, 10)
+		c.sealAsVersion1(t, 1, 10)
 		c.early = auditlog.Head{Number: 5, Hash: c.rows[4].Hash}
 		return c
 	}
@@ -85,18 +85,19 @@ func formerSealsHold(t *testing.T, e *env) {
 	for _, length := range []int{0, 1, 15, 17, 32} {
 		c := former()
 		c.rows[5].Salt = make([]byte, length)
-		c.seal1(t, 6, 10)
+		c.sealAsVersion1(t, 6, 10)
 		c.wantFound(t, fmt.Sprintf("a salt of %d bytes", length), auditlog.Fault{Flaw: auditlog.Altered, Number: 6})
 	}
 
-	// Rows of a former binary behind those of this one: a rollback, or a forgery.
+	// Rows with seals of the former version after those of the current one: a rollback, or a
+	// forgery.
 	c = &tampered{env: e.as(e.newTenant(t))}
 	c.fill(t)
-	c.seal1(t, 7, 10)
+	c.sealAsVersion1(t, 7, 10)
 	c.wantFound(t, "version 1 after version 2", auditlog.Fault{Flaw: auditlog.Downgraded, Number: 7})
-	later := c.head(t) // which says that somebody knows
+	later := c.head(t) // a known head
 	c.wantSound(t, &later)
-	c.seal1(t, 7, 9)
+	c.sealAsVersion1(t, 7, 9)
 	c.remove(t, 10)
 	c.wantFault(t, "version 1 after version 2, with a head that they do not have", &later, auditlog.Fault{Flaw: auditlog.Cut, Number: 9})
 }

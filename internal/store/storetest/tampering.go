@@ -9,7 +9,7 @@ import (
 	"atrium/internal/auditlog"
 )
 
-// tampered is a chain of ten rows with which something is wrong.
+// tampered is a chain of ten rows to tamper with.
 type tampered struct {
 	*env
 	rows  []atrium.AuditRow // number 1 first
@@ -26,8 +26,8 @@ func (c *tampered) remove(t tb, number int64) {
 	c.sql(t, "DELETE FROM audit WHERE tenant_id = $1 AND number = $2", idBytes(c.tenant), number)
 }
 
-// reseal replaces the rows from a number on by what alter makes of them, sealed as if
-// they had always been so, and the head with them.
+// reseal replaces the rows from a number on by the result of alter, with valid seals, and updates
+// the head.
 func (c *tampered) reseal(t tb, from int64, alter func(*atrium.AuditRow)) {
 	t.Helper()
 	previous := c.rows[from-2].Hash
@@ -52,17 +52,17 @@ func tamperingIsFound(t *testing.T, e *env) {
 		want   flaw
 		tamper func(t tb, c *tampered)
 	}{
-		"the number":                      {fault(auditlog.Missing, 10), func(t tb, c *tampered) { c.set(t, 10, "number", int64(11)) }},
-		"the time":                        {fault(auditlog.Altered, 6), altered("at", int64(1))},
-		"the time, by less than is shown": {fault(auditlog.Altered, 6), func(t tb, c *tampered) { c.set(t, 6, "at", int64(c.rows[5].At)+1) }},
-		"the actor":                       {fault(auditlog.Altered, 6), altered("actor", "somebody")},
-		"the action":                      {fault(auditlog.Altered, 6), altered("action", "thing.other")},
-		"the subject":                     {fault(auditlog.Altered, 6), altered("subject", "thing_other")},
-		"the request":                     {fault(auditlog.Altered, 6), altered("request_id", "req_other")},
-		"the detail":                      {fault(auditlog.Altered, 6), altered("detail", []byte(`{"n":7}`))},
-		"the salt":                        {fault(auditlog.Altered, 6), altered("salt", make([]byte, 16))},
-		"the hash of the detail":          {fault(auditlog.Altered, 6), altered("detail_hash", make([]byte, 32))},
-		"the hash":                        {fault(auditlog.Altered, 6), altered("hash", make([]byte, 32))},
+		"the number":                   {fault(auditlog.Missing, 10), func(t tb, c *tampered) { c.set(t, 10, "number", int64(11)) }},
+		"the time":                     {fault(auditlog.Altered, 6), altered("at", int64(1))},
+		"the time, by one microsecond": {fault(auditlog.Altered, 6), func(t tb, c *tampered) { c.set(t, 6, "at", int64(c.rows[5].At)+1) }},
+		"the actor":                    {fault(auditlog.Altered, 6), altered("actor", "someone else")},
+		"the action":                   {fault(auditlog.Altered, 6), altered("action", "thing.other")},
+		"the subject":                  {fault(auditlog.Altered, 6), altered("subject", "thing_other")},
+		"the request":                  {fault(auditlog.Altered, 6), altered("request_id", "req_other")},
+		"the detail":                   {fault(auditlog.Altered, 6), altered("detail", []byte(`{"n":7}`))},
+		"the salt":                     {fault(auditlog.Altered, 6), altered("salt", make([]byte, 16))},
+		"the hash of the detail":       {fault(auditlog.Altered, 6), altered("detail_hash", make([]byte, 32))},
+		"the hash":                     {fault(auditlog.Altered, 6), altered("hash", make([]byte, 32))},
 		"the detail with what belongs to it": {fault(auditlog.Altered, 6), func(t tb, c *tampered) {
 			forged := atrium.AuditRow{Detail: []byte(`{"n":7}`)}
 			forged.Seal(c.tenant, nil)
@@ -72,7 +72,7 @@ func tamperingIsFound(t *testing.T, e *env) {
 		}},
 		"a row, sealed again": {fault(auditlog.Altered, 7), func(t tb, c *tampered) {
 			row := c.rows[5]
-			row.Actor = "somebody"
+			row.Actor = "someone else"
 			row.Seal(c.tenant, c.rows[4].Hash)
 			c.remove(t, 6)
 			c.insert(t, &row)
@@ -101,7 +101,7 @@ func tamperingIsFound(t *testing.T, e *env) {
 				c.remove(t, int64(n+1))
 			}
 		}},
-		"a row more than the head has": {fault(auditlog.OtherHead, 10), func(t tb, c *tampered) {
+		"a row after the head": {fault(auditlog.OtherHead, 10), func(t tb, c *tampered) {
 			row := c.rows[9]
 			row.Number = 11
 			row.Seal(c.tenant, c.rows[9].Hash)
@@ -124,7 +124,7 @@ func tamperingIsFound(t *testing.T, e *env) {
 		c.tamper(t, chain)
 		chain.wantFault(t, name, nil, c.want)
 	}
-	// What is consistent in itself is found with a head that was kept elsewhere.
+	// A consistent change of all rows is found only with a head that is stored elsewhere.
 	for name, c := range map[string]struct {
 		want   flaw
 		tamper func(t tb, c *tampered)
@@ -135,8 +135,8 @@ func tamperingIsFound(t *testing.T, e *env) {
 			}
 			c.setHead(t, 4, c.rows[3].Hash)
 		}},
-		"sealed anew": {fault(auditlog.OtherHead, 5), func(t tb, c *tampered) {
-			c.reseal(t, 4, func(row *atrium.AuditRow) { row.Actor = "somebody" })
+		"all rows sealed again": {fault(auditlog.OtherHead, 5), func(t tb, c *tampered) {
+			c.reseal(t, 4, func(row *atrium.AuditRow) { row.Actor = "someone else" })
 		}},
 	} {
 		chain := &tampered{env: e.as(e.newTenant(t))}
@@ -151,7 +151,7 @@ func (c *tampered) fill(t tb) {
 	t.Helper()
 	for i := range 10 {
 		c.forge(t, atrium.AuditRow{
-			At: c.clock.shows(), Actor: "key_test", Action: "thing.change", Subject: fmt.Sprint("account_", i), RequestID: "req_test",
+			At: c.clock.instant(), Actor: "key_test", Action: "thing.change", Subject: fmt.Sprint("account_", i), RequestID: "req_test",
 			Detail: fmt.Appendf(nil, `{"n":%d}`, i),
 		})
 		if i == 4 {
@@ -185,7 +185,7 @@ func redactionIsExplained(t *testing.T, e *env) {
 	}
 	unrecorded := &auditlog.Fault{Flaw: auditlog.Unrecorded, Number: 11}
 	for name, c := range map[string]struct {
-		subject string // of row 11, which is redacted
+		subject string // of row 11, whose detail is redacted
 		erase   atrium.AuditRow
 		want    *auditlog.Fault
 	}{
@@ -197,7 +197,7 @@ func redactionIsExplained(t *testing.T, e *env) {
 		"by one that names it among others":    {account, erase("account_1", `{"redacted":["account_5",5]}`), unrecorded},
 		"by the deletion of it":                {account, remove("account_5", "{}"), unrecorded},
 		"by the deletion of a prospect":        {account, remove("prospect_1", `{"redacted":["account_5"]}`), unrecorded},
-		"by what is no erasure":                {account, row("account.update", account, "{}"), unrecorded},
+		"by an action that is not an erasure":  {account, row("account.update", account, "{}"), unrecorded},
 		"a prospect, by its deletion":          {"prospect_5", remove("prospect_5", "{}"), nil},
 		"a prospect, by an erasure":            {"prospect_5", erase("account_1", `{"redacted":["prospect_5"]}`), unrecorded},
 		"a move, by an erasure":                {"move_5", erase("account_1", `{"redacted":["move_5"]}`), nil},
@@ -222,7 +222,7 @@ func redactionIsExplained(t *testing.T, e *env) {
 			t.Errorf("%s, exported: %+v, %v", name, lines, err)
 		}
 	}
-	// One that was redacted before the erasure that it is itself explains nothing.
+	// An erasure whose own row has no detail explains no redaction.
 	chain := &tampered{env: e.as(e.newTenant(t))}
 	chain.fill(t)
 	chain.forge(t, atrium.AuditRow{Action: atrium.ActionEraseAccount, Subject: "account_5", Detail: []byte("{}")})
@@ -234,9 +234,9 @@ func redactionIsExplained(t *testing.T, e *env) {
 }
 
 func erasuresStayRecorded(t *testing.T, e *env) {
-	a, b, _ := e.three(t)
+	a, b, _ := e.threeAccounts(t)
 	e.rename(t, a.ID, "Secret")
-	e.merged(t, a.ID, b.ID)
+	e.merge(t, a.ID, b.ID)
 	e.erase(t, a.ID)
 	again := e.newAccount("again.example", "")
 	again.ID = b.ID

@@ -13,19 +13,19 @@ import (
 )
 
 var tenants = []guarantee{
-	{"a tenant is as it was made", tenantAsMade},
-	{"a tenant can keep an identifier that nobody has", tenantAdopted},
-	{"no tenant has the identifier of the operators' chain", chainIsNoTenant},
-	{"tenants are listed by descending identifier, each once, however many a page has", tenantsListed},
-	{"a tenant is what it was changed to, if that suits it as it stands", tenantChanged},
-	{"the same request with its key makes one tenant", tenantMadeOnce},
-	{"what was answered to a key is deleted a day later, though its tenant asks for nothing more", requestsForgotten},
-	{"two tenants may have the same of everything and never meet", tenantsNeverMeet},
-	{"what another tenant has is as absent as what nobody has", othersAreAbsent},
-	{"a reference to what another tenant has refers to nothing", othersCannotBeReferredTo},
+	{"a tenant is stored as created", tenantAsMade},
+	{"a tenant can be created with a given unused identifier", tenantAdopted},
+	{"no tenant can have the identifier of the operators' audit log", chainIsNoTenant},
+	{"tenants are listed by descending identifier, each once, at any page size", tenantsListed},
+	{"a tenant is changed as requested if its precondition holds", tenantChanged},
+	{"a repeated request makes one tenant", tenantMadeOnce},
+	{"stored results of idempotency keys are deleted after a day, also for idle tenants", requestsForgotten},
+	{"tenants with equal data are independent", tenantsNeverMeet},
+	{"objects of another tenant are NotFound like missing ones", othersAreAbsent},
+	{"a reference to an object of another tenant is refused", othersCannotBeReferredTo},
 }
 
-// requests returns how many requests with a key are known of a tenant.
+// requests returns how many requests with a key are stored of a tenant.
 func (e *env) requests(t tb) (n int64) {
 	t.Helper()
 	if err := e.db.Query(t.Context(), "SELECT COUNT(*) FROM requests WHERE tenant_id = $1", engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
@@ -40,7 +40,7 @@ func (e *env) requests(t tb) (n int64) {
 func requestsForgotten(t *testing.T, e *env) {
 	e = e.fresh(t)
 	quiet := []*env{e.as(atrium.OperatorChain), e}
-	for range 110 { // more than are looked at in one go
+	for range 110 { // more than one call handles
 		quiet = append(quiet, e.as(e.newTenant(t)))
 	}
 	ask := func(e *env, key string) {
@@ -53,7 +53,7 @@ func requestsForgotten(t *testing.T, e *env) {
 		t.Helper()
 		for after := atrium.TenantID(""); calls == 0 || after != ""; calls++ {
 			var err error
-			if after, err = e.ForgetRequests(t.Context(), after); err != nil {
+			if after, err = e.DeleteExpiredRequests(t.Context(), after); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -63,7 +63,7 @@ func requestsForgotten(t *testing.T, e *env) {
 		t.Helper()
 		for i, e := range quiet {
 			if got := e.requests(t); got != n {
-				t.Errorf("%d requests of tenant %d are known, want %d", got, i, n)
+				t.Errorf("%d requests of tenant %d are stored, want %d", got, i, n)
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func requestsForgotten(t *testing.T, e *env) {
 	want(2)
 	e.clock.step(time.Second)
 	if calls := forget(); calls != 2 {
-		t.Errorf("112 tenants are looked at in %d calls, want 2", calls)
+		t.Errorf("%d calls handle 112 tenants, want 2", calls)
 	}
 	want(1)
 	e.clock.step(time.Hour)
@@ -92,7 +92,7 @@ func tenantAsMade(t *testing.T, e *env) {
 	for _, name := range []string{"Acme", "Acme", long} {
 		e.clock.step(time.Minute)
 		made, _, err := e.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), name)
-		if err != nil || made.Name != name || made.CreatedAt != e.clock.shows() {
+		if err != nil || made.Name != name || made.CreatedAt != e.clock.instant() {
 			t.Fatalf("made %+v, %v", made, err)
 		}
 		if got, err := e.Tenant(t.Context(), made.ID); err != nil || got != made {
@@ -172,19 +172,19 @@ func tenantChanged(t *testing.T, e *env) {
 		if name != nil {
 			made.Name = *name
 		}
-		if got, err := e.UpdateTenant(t.Context(), c, e.tenant, name, agree); err != nil || got != made {
+		if got, err := e.UpdateTenant(t.Context(), c, e.tenant, name, accept); err != nil || got != made {
 			t.Errorf("changed to %+v, %v, want %+v", got, err, made)
 		}
 		if got, err := e.Tenant(t.Context(), e.tenant); err != nil || got != made {
 			t.Errorf("it is %+v, %v, want %+v", got, err, made)
 		}
 	}
-	_, err = e.UpdateTenant(t.Context(), c, atrium.NewID[atrium.TenantID](), pointer("x"), agree)
+	_, err = e.UpdateTenant(t.Context(), c, atrium.NewID[atrium.TenantID](), pointer("x"), accept)
 	wantCode(t, err, atrium.CodeNotFound)
 }
 
 func tenantMadeOnce(t *testing.T, e *env) {
-	c := e.as(atrium.OperatorChain).keyed(string(atrium.NewID[atrium.RequestID]()), "Acme") // the chain is everybody's
+	c := e.as(atrium.OperatorChain).keyed(string(atrium.NewID[atrium.RequestID]()), "Acme") // all tests share this chain
 	first, replayed, err := e.CreateTenant(t.Context(), c, "Acme")
 	if err != nil || replayed {
 		t.Fatalf("made %+v, %v, %v", first, replayed, err)
@@ -196,19 +196,19 @@ func tenantMadeOnce(t *testing.T, e *env) {
 
 func tenantsNeverMeet(t *testing.T, e *env) {
 	them := e.as(e.newTenant(t))
-	// The same records for both, told apart by one text of each.
+	// The same records for both tenants, except for one text of each.
 	write := func(e *env, records []store.Record, text string) {
 		for _, r := range records {
 			switch r := r.(type) {
 			case *atrium.Account:
 				r.Name = text
-			case *store.LinkedProspect:
+			case *atrium.LinkedProspect:
 				r.Name = &text
 			case *atrium.Page:
 				r.Title = text
 			case *atrium.Audience:
 				r.Name = text
-			case *store.AudienceVersion:
+			case *atrium.AudienceVersion:
 				r.Content = []byte(`"` + text + `"`)
 			case *atrium.Entry:
 				r.Source = text
@@ -249,8 +249,8 @@ func tenantsNeverMeet(t *testing.T, e *env) {
 	e.clock.step(time.Hour)
 	e.rename(t, a, "renamed")
 	e.record(t, byID(a))
-	if got := them.account(t, a); got.Name != "theirs" || *got.LatestActivityAt == e.clock.shows() {
-		t.Errorf("what one tenant did changed the other's account to %+v", got)
+	if got := them.account(t, a); got.Name != "theirs" || *got.LatestActivityAt == e.clock.instant() {
+		t.Errorf("changes of one tenant changed the other's account to %+v", got)
 	}
 	if n := len(them.entries(t)); n != 4 {
 		t.Errorf("the other tenant has %d entries, want 4", n)
@@ -265,11 +265,11 @@ func othersAreAbsent(t *testing.T, e *env) {
 	ours := e.newPage(atrium.PageDraft)
 	e.put(t, ours)
 
-	same := func(what string, theirs, nobodys error) {
+	same := func(what string, theirs, missing error) {
 		t.Helper()
 		wantCode(t, theirs, atrium.CodeNotFound)
-		if theirs == nil || nobodys == nil || theirs.Error() != nobodys.Error() {
-			t.Errorf("%s: %v for another tenant's, %v for nobody's", what, theirs, nobodys)
+		if theirs == nil || missing == nil || theirs.Error() != missing.Error() {
+			t.Errorf("%s: %v for another tenant's, %v for a missing one", what, theirs, missing)
 		}
 	}
 	account := func(id atrium.AccountID) error { _, _, err := e.Account(t.Context(), e.tenant, id); return err }
@@ -284,7 +284,7 @@ func othersAreAbsent(t *testing.T, e *env) {
 	same("versions of an audience", listVersions(ours.ID, u), listVersions(ours.ID, atrium.NewID[atrium.AudienceID]()))
 
 	if pages, more, err := e.Pages(t.Context(), e.tenant, "", nil, 9); err != nil || more || len(pages) != 1 {
-		t.Errorf("pages %v, %v, %v, want one's own", pages, more, err)
+		t.Errorf("pages %v, %v, %v, want the page of the tenant", pages, more, err)
 	}
 	e.wantRecords(t, ours)
 }

@@ -10,18 +10,17 @@ import (
 
 	"atrium"
 	"atrium/internal/canonical"
-	"atrium/internal/store"
 	"atrium/internal/store/engine"
 )
 
 var terms = []guarantee{
 	{"an account is found by each word of its domain and its name, and by no other", accountFoundByWords},
-	{"the terms of accounts and prospects are those of their fields, however they came to be and were changed", termsOfFields},
-	{"the terms of accounts that two nodes make, name and rename at once are those of their fields", termsAfterRaces},
-	{"what one thing is found by is bounded", termsBounded},
+	{"search terms match the fields of accounts and prospects after all kinds of changes", termsOfFields},
+	{"search terms match the fields of accounts after concurrent creations and renames", termsAfterRaces},
+	{"the number and length of the search terms of an object are limited", termsBounded},
 }
 
-// terms returns the terms that the tenant has, each with the subject behind it.
+// terms returns the tenant's search terms, each with its subject.
 func (e *env) terms(t tb) (all []string) {
 	t.Helper()
 	if err := e.db.Read(t.Context(), func(tx engine.Tx) error {
@@ -37,8 +36,8 @@ func (e *env) terms(t tb) (all []string) {
 	return all
 }
 
-// wantTerms holds that the terms are those that the same accounts and prospects have
-// when they are imported.
+// wantTerms fails the test unless the terms are those of an import of the same accounts and
+// prospects.
 func (e *env) wantTerms(t tb) {
 	t.Helper()
 	again := e.as(e.newTenant(t))
@@ -46,7 +45,7 @@ func (e *env) wantTerms(t tb) {
 		switch r := r.(type) {
 		case *atrium.Account:
 			again.put(t, r)
-		case *store.LinkedProspect:
+		case *atrium.LinkedProspect:
 			p := *r
 			p.AccountIDs = nil
 			again.put(t, &p)
@@ -84,7 +83,7 @@ func accountFoundByWords(t *testing.T, e *env) {
 		}
 	}
 	if got := e.found(t, "example"); len(got) != 2 {
-		t.Errorf("what both have finds %v", got)
+		t.Errorf("words of both accounts find %v", got)
 	}
 	if got := e.as(e.newTenant(t)).found(t, "acme"); len(got) != 0 {
 		t.Errorf("another tenant finds %v", got)
@@ -127,7 +126,7 @@ func termsOfFields(t *testing.T, e *env) {
 	})
 }
 
-// groupSteps merges, splits or erases accounts, or gives one another domain.
+// groupSteps merges, splits or erases accounts, or changes the domain of one.
 func (e *env) groupSteps(t *rapid.T) {
 	all := e.accounts(t)
 	if len(all) == 0 {
@@ -137,23 +136,23 @@ func (e *env) groupSteps(t *rapid.T) {
 	var err error
 	switch rapid.IntRange(0, 4).Draw(t, "how") {
 	case 0, 1:
-		_, err = e.MergeAccounts(t.Context(), e.change(), id, other.ID, agree)
+		_, err = e.MergeAccounts(t.Context(), e.change(), id, other.ID, accept)
 	case 2:
-		_, err = e.SplitAccount(t.Context(), e.change(), id, other.ID, agree)
+		_, err = e.SplitAccount(t.Context(), e.change(), id, other.ID, accept)
 	case 3:
 		domain := rapid.SampledFrom([]string{"acme.example", "new words.example", other.Domain}).Draw(t, "domain")
-		_, err = e.UpdateAccount(t.Context(), e.change(), id, atrium.AccountUpdate{Domain: domain}, agree)
+		_, err = e.UpdateAccount(t.Context(), e.change(), id, atrium.AccountUpdate{Domain: domain}, accept)
 	case 4:
-		_, err = e.EraseAccount(t.Context(), e.change(), id, agree)
+		_, err = e.EraseAccount(t.Context(), e.change(), id, accept)
 	}
 	if code := atrium.CodeOf(err); err != nil && code != atrium.CodeConflict && code != atrium.CodeNotFound {
 		t.Fatalf("change a group: %v", err)
 	}
 }
 
-// prospectSteps makes, changes or deletes a prospect.
+// prospectSteps creates, changes or deletes a prospect.
 func (e *env) prospectSteps(t *rapid.T, text func() string) {
-	all := of[*store.LinkedProspect](e.records(t))
+	all := of[*atrium.LinkedProspect](e.records(t))
 	if len(all) == 0 || rapid.Bool().Draw(t, "new") {
 		if _, _, err := e.CreateProspect(t.Context(), e.change(), atrium.Prospect{Name: pointer(text()), Email: pointer(text())}); err != nil {
 			t.Fatalf("create a prospect: %v", err)
@@ -162,19 +161,19 @@ func (e *env) prospectSteps(t *rapid.T, text func() string) {
 	}
 	id := rapid.SampledFrom(all).Draw(t, "prospect").ID
 	if rapid.Bool().Draw(t, "delete") {
-		if _, err := e.DeleteProspect(t.Context(), e.change(), id, agree); err != nil {
+		if _, err := e.DeleteProspect(t.Context(), e.change(), id, accept); err != nil {
 			t.Fatalf("delete a prospect: %v", err)
 		}
 		return
 	}
-	if _, err := e.UpdateProspect(t.Context(), e.change(), id, func(p *atrium.Prospect) { p.Name, p.Domain = nil, pointer(text()) }, agree); err != nil {
+	if _, err := e.UpdateProspect(t.Context(), e.change(), id, func(p *atrium.Prospect) { p.Name, p.Domain = nil, pointer(text()) }, accept); err != nil {
 		t.Fatalf("update a prospect: %v", err)
 	}
 }
 
 func termsAfterRaces(t *testing.T, e *env) {
 	known := e.record(t, byDomain("known.example")).AccountID
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		for n := range 4 {
 			e.record(t, byDomain(fmt.Sprintf("d%d.example", n)))
 			e.record(t, atrium.Claim{Domain: fmt.Sprintf("d%d.example", n), Name: fmt.Sprintf("Name %d", i)})

@@ -14,17 +14,17 @@ import (
 )
 
 var timeline = []guarantee{
-	{"an account's entries are listed newest first, each once, however many a page has", timelineListed},
-	{"a timeline has the entries of the accounts that were merged into it", timelineOfMerged},
-	{"a timeline is read to its end while entries come and go", timelineMeanwhile},
-	{"a filter finds what it says and nothing else", timelineFiltered},
-	{"a page looks at no more than so many entries", timelineScanned},
+	{"entries of an account are listed newest first, each once, at any page size", timelineListed},
+	{"a timeline includes the entries of merged accounts", timelineOfMerged},
+	{"a timeline can be read to its end while entries are added and moved", timelineMeanwhile},
+	{"timeline filters return exactly the matching entries", timelineFiltered},
+	{"a page of a timeline reads a bounded number of entries", timelineScanned},
 	{"a page ends with the entry whose payload brings it to 1 MiB", timelinePayloads},
-	{"an entry is shown as it was sent", timelineEntry},
-	{"an entry whose account is gone is gone", timelineErased},
+	{"an entry is returned as it was sent", timelineEntry},
+	{"entries of an erased account are gone", timelineErased},
 	{"entries are counted by day, source and type", timelineCounted},
-	{"counts that are cut add up to those that are not", timelineCountsCut},
-	{"another tenant's entries and accounts are not there", timelineOfAnother},
+	{"partial counts add up to the total", timelineCountsCut},
+	{"entries and accounts of another tenant are NotFound", timelineOfAnother},
 }
 
 // pages reads a timeline to its end.
@@ -57,7 +57,7 @@ func idsOf(entries []atrium.TimelineEntry) (ids []atrium.EntryID) {
 func timelineListed(t *testing.T, e *env) {
 	var want []atrium.EntryID
 	for i := range 7 {
-		if i%2 == 0 { // pairs are recorded at one instant
+		if i%2 == 0 { // two entries for each instant
 			e.clock.step(time.Millisecond)
 		}
 		want = append(want, e.record(t, byDomain("acme.example")).EntryID)
@@ -88,8 +88,8 @@ func timelineOfMerged(t *testing.T, e *env) {
 		accounts[n], want = r.AccountID, append(want, r.EntryID)
 	}
 	slices.Reverse(want)
-	e.merged(t, accounts[2], accounts[1])
-	e.merged(t, accounts[1], accounts[0])
+	e.merge(t, accounts[2], accounts[1])
+	e.merge(t, accounts[1], accounts[0])
 	for _, asked := range accounts {
 		for _, limit := range []int{1, 7, 100} {
 			all := e.pages(t, asked, atrium.TimelineFilter{}, limit)
@@ -120,7 +120,7 @@ func timelineMeanwhile(t *testing.T, e *env) {
 		}
 	}
 	other = e.record(t, byDomain("c.example")).AccountID
-	e.merged(t, merged, account)
+	e.merge(t, merged, account)
 	var after *atrium.Position
 	for page := 0; ; page++ {
 		part, next, err := e.Timeline(t.Context(), e.tenant, account, atrium.TimelineFilter{}, after, 3, false)
@@ -140,14 +140,14 @@ func timelineMeanwhile(t *testing.T, e *env) {
 		switch {
 		case page < len(leave):
 			e.move(t, leave[page], other)
-		case page == len(leave): // what was merged takes the lead
-			e.splitOff(t, account, merged)
-			e.merged(t, account, merged)
+		case page == len(leave): // the survivor is merged
+			e.split(t, account, merged)
+			e.merge(t, account, merged)
 		}
 	}
 	for id, n := range stay {
 		if n != 1 {
-			t.Errorf("%s was met %d times", id, n)
+			t.Errorf("%s was listed %d times", id, n)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func timelineFiltered(t *testing.T, e *env) {
 		if i%2 == 0 {
 			e.clock.step(time.Second)
 		}
-		s := sent{source: []string{"crm", "CRM", "ads"}[i%3], kind: []string{"webhook", "visit"}[i%2], at: e.clock.shows()}
+		s := sent{source: []string{"crm", "CRM", "ads"}[i%3], kind: []string{"webhook", "visit"}[i%2], at: e.clock.instant()}
 		r := e.record(t, byDomain("acme.example"), func(d *atrium.Submission) { d.Source, d.Type = s.source, s.kind })
 		s.id, account = r.EntryID, r.AccountID
 		all = append(all, s)
@@ -194,13 +194,13 @@ func timelineFiltered(t *testing.T, e *env) {
 }
 
 // recordMany records entries of one account in one transaction.
-func (e *env) recordMany(t tb, n int, claim atrium.Claim, changes ...with) []atrium.Receipt {
+func (e *env) recordMany(t tb, n int, claim atrium.Claim, changes ...draftOption) []atrium.Receipt {
 	t.Helper()
 	drafts := make([]*atrium.Draft, n)
 	for i := range drafts {
 		drafts[i] = e.draft(t, claim, changes...)
 	}
-	return recorded(t, e.append(t, drafts...))
+	return receipts(t, e.append(t, drafts...))
 }
 
 func timelineScanned(t *testing.T, e *env) {
@@ -211,7 +211,7 @@ func timelineScanned(t *testing.T, e *env) {
 	f := atrium.TimelineFilter{Source: "rare"}
 	part, next, err := e.Timeline(t.Context(), e.tenant, rare.AccountID, f, nil, 10, false)
 	if err != nil || len(part) != 0 || next == nil {
-		t.Fatalf("behind %d others: %v, %v, %v", looked, idsOf(part), next, err)
+		t.Fatalf("after %d others: %v, %v, %v", looked, idsOf(part), next, err)
 	}
 	part, next, err = e.Timeline(t.Context(), e.tenant, rare.AccountID, f, next, 10, false)
 	if err != nil || !slices.Equal(idsOf(part), []atrium.EntryID{rare.EntryID}) || next != nil {
@@ -235,13 +235,13 @@ func timelinePayloads(t *testing.T, e *env) {
 		}
 		for _, entry := range part {
 			if left--; string(entry.Payload) != big(left) || entry.PayloadBytes != int64(len(big(left))) {
-				t.Errorf("entry %d has a payload of %d bytes and says %d", left, len(entry.Payload), entry.PayloadBytes)
+				t.Errorf("entry %d has a payload of %d bytes, but PayloadBytes is %d", left, len(entry.Payload), entry.PayloadBytes)
 			}
 		}
 		after = next
 	}
 	if after != nil {
-		t.Error("there is more behind the last page")
+		t.Error("the last page is not the last")
 	}
 	if part, _, err := e.Timeline(t.Context(), e.tenant, account, atrium.TimelineFilter{}, nil, 100, false); err != nil || len(part) != 5 || part[0].Payload != nil {
 		t.Errorf("without payloads: %d entries, %v", len(part), err)
@@ -250,7 +250,7 @@ func timelinePayloads(t *testing.T, e *env) {
 
 func timelineEntry(t *testing.T, e *env) {
 	const sent = "{ \"b\" : 1.0e3,\t\"a\" : \"\\u00e9\\/\" }"
-	at := e.clock.shows() - 5_000_000
+	at := e.clock.instant() - 5_000_000
 	claim := atrium.Claim{Domain: "ACME.example", Name: "Acme"}
 	r := e.record(t, claim, key("k"), payload(sent), func(s *atrium.Submission) { s.Type, s.OccurredAt = "visit", &at })
 	got, err := e.TimelineEntry(t.Context(), e.tenant, r.EntryID)
@@ -278,7 +278,7 @@ func timelineEntry(t *testing.T, e *env) {
 
 func timelineErased(t *testing.T, e *env) {
 	r := e.record(t, byDomain("acme.example"))
-	if _, err := e.EraseAccount(t.Context(), e.change(), r.AccountID, agree); err != nil {
+	if _, err := e.EraseAccount(t.Context(), e.change(), r.AccountID, accept); err != nil {
 		t.Fatalf("erase: %v", err)
 	}
 	_, err := e.TimelineEntry(t.Context(), e.tenant, r.EntryID)
@@ -288,11 +288,12 @@ func timelineErased(t *testing.T, e *env) {
 	_, _, err = e.Counts(t.Context(), e.tenant, r.AccountID, atrium.TimelineFilter{}, nil, 10)
 	wantCode(t, err, atrium.CodeNotFound)
 	other := e.record(t, byDomain("other.example")).AccountID
-	_, _, err = e.MoveEntry(t.Context(), e.change(), r.EntryID, other, agree)
+	_, _, err = e.MoveEntry(t.Context(), e.change(), r.EntryID, other, accept)
 	wantCode(t, err, atrium.CodeNotFound)
 }
 
-// counted reads counts to their end and adds up those of one day, source and type.
+// counted reads counts to their end and returns the sums by day, source and type, and the number
+// of pages.
 func (e *env) counted(t tb, account atrium.AccountID, f atrium.TimelineFilter, limit int) (sum map[atrium.DayCount]int64, parts int) {
 	t.Helper()
 	sum = map[atrium.DayCount]int64{}
@@ -308,7 +309,7 @@ func (e *env) counted(t tb, account atrium.AccountID, f atrium.TimelineFilter, l
 		parts++
 		for i, c := range part {
 			if i > 0 && part[i-1].Day < c.Day {
-				t.Errorf("day %s comes behind %s", c.Day, part[i-1].Day)
+				t.Errorf("day %s comes after %s", c.Day, part[i-1].Day)
 			}
 			n := c.Count
 			c.Count = 0
@@ -366,7 +367,7 @@ func timelineCountsCut(t *testing.T, e *env) {
 		t.Errorf("%d entries are counted in %d parts", counted, parts)
 	}
 	e.recordMany(t, 3, byDomain("acme.example"), func(s *atrium.Submission) { s.Source = "ads" })
-	day := atrium.Time(int64(e.clock.shows()) / 86_400_000_000 * 86_400_000_000)
+	day := atrium.Time(int64(e.clock.instant()) / 86_400_000_000 * 86_400_000_000)
 	want := map[atrium.DayCount]int64{{Day: day, Source: "crm", Type: "webhook"}: counted, {Day: day, Source: "ads", Type: "webhook"}: 3}
 	if sum, parts := e.counted(t, account, atrium.TimelineFilter{}, 100); parts != 2 || !maps.Equal(sum, want) {
 		t.Errorf("in %d parts: %v, want %v", parts, sum, want)
@@ -391,11 +392,11 @@ func timelineOfAnother(t *testing.T, e *env) {
 			return err
 		},
 		"move of an entry": func(ctx context.Context) error {
-			_, _, err := other.MoveEntry(ctx, other.change(), r.EntryID, own.AccountID, agree)
+			_, _, err := other.MoveEntry(ctx, other.change(), r.EntryID, own.AccountID, accept)
 			return err
 		},
 		"move to an account": func(ctx context.Context) error {
-			_, _, err := other.MoveEntry(ctx, other.change(), own.EntryID, r.AccountID, agree)
+			_, _, err := other.MoveEntry(ctx, other.change(), own.EntryID, r.AccountID, accept)
 			return err
 		},
 		"move from an account": func(ctx context.Context) error {

@@ -13,22 +13,22 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// transactions are the guarantees of the engine itself, on which all of the
-// others rest. They use the table of settings, which belongs to no tenant.
+// transactions are the guarantees of the engine itself. The tests use the table of settings,
+// which belongs to no tenant.
 var transactions = []guarantee{
-	{"Read sees one state however many statements it has", readSeesOneState},
-	{"Write leaves no trace when it returns an error or panics", writeRollsBack},
-	{"Write is seen by all once it returns", writeIsSeen},
-	{"a statement that fails leaves nothing and the next transaction works", failedStatement},
-	{"a transaction whose statement failed is not committed, even if the error is passed over", passedOver},
-	{"a context that ends begins no other statement, leaves nothing and releases the writer", endedContext},
-	{"Snapshot sees what was committed before, and holds up nobody", snapshotSeesCommitted},
-	{"what is sent ahead is answered before the statement behind it, or with the commit", aheadIsAnswered},
-	{"bytes are empty or null, and compared as bytes", bytesAreBytes},
-	{"a sound database passes its check", checkPasses},
-	{"a file is copied as a whole, a server not at all", copiesAreWhole},
-	{"what is newest in the database is known", newestIsKnown},
-	{"after Close everything is Unavailable", closedIsUnavailable},
+	{"all statements of Read see one snapshot", readSeesOneState},
+	{"Write rolls back on an error and on a panic", writeRollsBack},
+	{"a committed Write is visible everywhere once it returns", writeIsSeen},
+	{"a failed statement rolls back, and the next transaction works", failedStatement},
+	{"a transaction with a failed statement is not committed, even if its error is ignored", ignoredError},
+	{"after its context has ended, a transaction starts no statement, rolls back and releases the writer", endedContext},
+	{"Snapshot sees committed data and blocks no writer", snapshotSeesCommitted},
+	{"results of pipelined statements arrive before the next statement or with the commit", pipelinedResults},
+	{"empty and null bytes are distinct, and bytes are compared as bytes", bytesAreBytes},
+	{"a check of an intact database finds nothing", checkPasses},
+	{"Copy writes a complete file on SQLite and fails on a server", copiesAreWhole},
+	{"Schema and NewestInstant return the newest migration and instant", newestIsKnown},
+	{"calls after Close return Unavailable", closedIsUnavailable},
 }
 
 var errOnPurpose = errors.New("on purpose")
@@ -50,7 +50,7 @@ func mustSet(t tb, db engine.DB, name, value string) {
 	}
 }
 
-// wantSetting holds what a setting is; "" for none.
+// wantSetting checks the value of a setting; "" means that there is none.
 func wantSetting(t tb, db engine.DB, name, want string) {
 	t.Helper()
 	err := db.Read(t.Context(), func(tx engine.Tx) error {
@@ -106,21 +106,21 @@ func writeRollsBack(t *testing.T, e *env) {
 	}
 	func() {
 		defer func() {
-			if p := recover(); p != errOnPurpose { //nolint:errorlint // the very value
-				t.Errorf("recovered %v, want what was panicked with", p)
+			if p := recover(); p != errOnPurpose { //nolint:errorlint // the same value
+				t.Errorf("recovered %v, want the value of the panic", p)
 			}
 		}()
 		_ = e.db.Write(t.Context(), func(tx engine.Tx) error {
 			if err := set(tx, "kept", "newer"); err != nil {
 				return err
 			}
-			panic(errOnPurpose) //nolint:forbidigo // to see what becomes of the transaction
+			panic(errOnPurpose) //nolint:forbidigo // to test the rollback
 		})
 	}()
 	func() {
 		defer func() { _ = recover() }()
 		_ = e.db.Read(t.Context(), func(engine.Tx) error {
-			panic(errOnPurpose) //nolint:forbidigo // to see that the reader is released
+			panic(errOnPurpose) //nolint:forbidigo // to test that the reader is released
 		})
 	}()
 	wantSetting(t, e.db, "kept", "old")
@@ -160,47 +160,47 @@ func failedStatement(t *testing.T, e *env) {
 	mustSet(t, e.db, "failed", "not")
 }
 
-func passedOver(t *testing.T, e *env) {
+func ignoredError(t *testing.T, e *env) {
 	fails := func(tx engine.Tx) {
 		_, _ = tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2)", "there", []byte{})
 	}
 	mustSet(t, e.db, "there", "already")
 	for name, f := range map[string]func(engine.Tx) error{
-		"in the middle": func(tx engine.Tx) error {
-			if err := set(tx, "passed over", "before"); err != nil {
+		"later statement": func(tx engine.Tx) error {
+			if err := set(tx, "ignored error", "before"); err != nil {
 				return err
 			}
 			fails(tx)
-			_ = set(tx, "passed over", "after")
+			_ = set(tx, "ignored error", "after")
 			return nil
 		},
-		"at first": func(tx engine.Tx) error {
+		"first statement": func(tx engine.Tx) error {
 			fails(tx)
-			_ = set(tx, "passed over", "after")
+			_ = set(tx, "ignored error", "after")
 			return nil
 		},
-		"at first, and wrong": func(tx engine.Tx) error {
+		"first statement, invalid": func(tx engine.Tx) error {
 			_, _ = tx.Exec("UPDATE settings SET no_such_column = $1", "x")
-			_ = set(tx, "passed over", "after")
+			_ = set(tx, "ignored error", "after")
 			return nil
 		},
-		"at first, wrong, and it says so": func(tx engine.Tx) error {
+		"first statement, invalid, and an error is returned": func(tx engine.Tx) error {
 			_, _ = tx.Exec("UPDATE settings SET no_such_column = $1", "x")
-			_ = set(tx, "passed over", "after")
+			_ = set(tx, "ignored error", "after")
 			return errOnPurpose
 		},
-		"at first, with a wrong argument": func(tx engine.Tx) error {
+		"first statement, with an invalid argument": func(tx engine.Tx) error {
 			_, _ = tx.Exec("UPDATE settings SET value = value WHERE name = $1", 1)
-			_ = set(tx, "passed over", "after")
+			_ = set(tx, "ignored error", "after")
 			return nil
 		},
 	} {
 		if err := e.db.Write(t.Context(), f); err == nil {
 			t.Errorf("%s: the transaction was committed", name)
 		}
-		wantSetting(t, e.db, "passed over", "")
+		wantSetting(t, e.db, "ignored error", "")
 	}
-	mustSet(t, e.db, "passed over", "again")
+	mustSet(t, e.db, "ignored error", "again")
 }
 
 func endedContext(t *testing.T, e *env) {
@@ -209,7 +209,7 @@ func endedContext(t *testing.T, e *env) {
 		if err := set(tx, "ended", "first"); err != nil {
 			return err
 		}
-		cancel() // in the middle
+		cancel() // within the transaction
 		for n := range 3 {
 			if err := set(tx, "ended", "second"); engine.ClassOf(err) != engine.Unavailable {
 				t.Errorf("statement %d after the end: %v", n, err)
@@ -218,7 +218,7 @@ func endedContext(t *testing.T, e *env) {
 		return nil
 	})
 	if err == nil {
-		t.Error("a transaction whose caller has gone was committed")
+		t.Error("a transaction was committed after its context had ended")
 	}
 	wantSetting(t, e.db, "ended", "")
 	for name, read := range map[string]func(context.Context) error{
@@ -236,7 +236,7 @@ func endedContext(t *testing.T, e *env) {
 		}
 	}
 
-	// One waits for the writer and gives up.
+	// A call that waits for the writer is canceled.
 	waiting, giveUp := context.WithCancel(t.Context())
 	gaveUp := make(chan error, 1)
 	mustSet(t, e.db, "turn", "free")
@@ -252,11 +252,11 @@ func endedContext(t *testing.T, e *env) {
 	switch err := <-gaveUp; {
 	case err == nil && e.db.Traits().Writers == 1:
 		wantSetting(t, e.db, "turn", "taken")
-	case err == nil: // before the other or behind it
+	case err == nil: // before or after the other
 	case engine.ClassOf(err) == engine.Unavailable:
 		wantSetting(t, e.db, "turn", "held")
 	default:
-		t.Errorf("who gave up got class %d, %v, want Unavailable", engine.ClassOf(err), err)
+		t.Errorf("the canceled call returned class %d, %v, want Unavailable", engine.ClassOf(err), err)
 	}
 
 	_, err = e.Append(ctx, []*atrium.Draft{e.draft(t, byDomain("acme.example"))})
@@ -275,7 +275,7 @@ func snapshotSeesCommitted(t *testing.T, e *env) {
 	if err := e.db.Snapshot(t.Context(), func(db engine.DB) error {
 		err := db.Read(t.Context(), func(tx engine.Tx) error {
 			if got, err := get(tx, "snapshot"); err != nil || got != "before" {
-				t.Errorf("read %q, %v, want what was committed before", got, err)
+				t.Errorf("read %q, %v, want the value committed before", got, err)
 			}
 			return nil
 		})
@@ -295,7 +295,7 @@ var echo = engine.NewBatch("SELECT b, t, n FROM batch", "b bytea", "t text", "n 
 
 func bytesAreBytes(t *testing.T, e *env) {
 	rows := []engine.Args{{[]byte{}, "", int64(0)}, {nil, nil, nil}, {[]byte(nil), "x", int64(-1 << 63)}, {[]byte{0, 255}, "é", int64(1<<63 - 1)}}
-	for n := range 130 { // some are longer than an engine may have room for
+	for n := range 130 { // some are longer than buffers of engines
 		rows = append(rows, engine.Args{bytes.Repeat([]byte{byte(n)}, n), "long", int64(n)})
 	}
 	var got int
@@ -336,24 +336,24 @@ func bytesAreBytes(t *testing.T, e *env) {
 	}
 }
 
-func aheadIsAnswered(t *testing.T, e *env) {
+func pipelinedResults(t *testing.T, e *env) {
 	var got []string
 	note := func(r engine.Row) { got = append(got, r.Text(1)) }
 	row := func(text string) []engine.Args { return []engine.Args{{nil, text, nil}} }
 	if err := e.db.Write(t.Context(), func(tx engine.Tx) error {
 		got = nil
-		if err := tx.PipelineQuery(echo, row("ahead"), note); err != nil {
+		if err := tx.PipelineQuery(echo, row("before"), note); err != nil {
 			return err
 		}
-		if _, err := tx.Batch(echo, row("behind"), func(r engine.Row) error {
+		if _, err := tx.Batch(echo, row("after"), func(r engine.Row) error {
 			note(r)
 			return nil
 		}); err != nil {
 			return err
 		}
 		return tx.PipelineQuery(echo, row("last"), note)
-	}); err != nil || !slices.Equal(got, []string{"ahead", "behind", "last"}) {
-		t.Errorf("answered %q, %v", got, err)
+	}); err != nil || !slices.Equal(got, []string{"before", "after", "last"}) {
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 
@@ -388,7 +388,7 @@ func copiesAreWhole(t *testing.T, e *env) {
 	if err != nil || told != int64(written.Len()) || told == 0 || !bytes.HasPrefix(written.Bytes(), []byte("SQLite format 3")) {
 		t.Errorf("%d bytes of %d, %v", written.Len(), told, err)
 	}
-	// Whoever takes it may break off, and the next one has all of it.
+	// A client may disconnect. The next one gets a complete copy.
 	enough := errors.New("enough")
 	if err := e.Copy(t.Context(), full{enough}, func(int64) {}); !errors.Is(err, enough) {
 		t.Errorf("broken off: %v", err)
@@ -396,7 +396,7 @@ func copiesAreWhole(t *testing.T, e *env) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := e.Copy(ctx, io.Discard, func(int64) {}); err == nil {
-		t.Error("it was called off, and was done")
+		t.Error("Copy succeeded after its context had ended")
 	}
 	var again bytes.Buffer
 	if err := e.Copy(t.Context(), &again, func(int64) {}); err != nil || !bytes.Equal(again.Bytes(), written.Bytes()) {
@@ -404,7 +404,7 @@ func copiesAreWhole(t *testing.T, e *env) {
 	}
 }
 
-// full is a writer that takes nothing.
+// full is a writer that fails.
 type full struct{ error }
 
 func (f full) Write([]byte) (int, error) { return 0, f.error }
@@ -416,8 +416,8 @@ func newestIsKnown(t *testing.T, e *env) {
 	e = e.fresh(t)
 	e.clock.step(time.Hour)
 	e.brand(t, "Brand")
-	want := e.clock.shows()
-	e.put(t, e.oneOfEach()...) // whenever they say that they were made
+	want := e.clock.instant()
+	e.put(t, e.oneOfEach()...) // their own instants do not count
 	e.clock.step(time.Hour)
 	if newest, err := e.NewestInstant(t.Context()); err != nil || newest != want {
 		t.Errorf("the newest instant is %s, %v, want %s", newest, err, want)
@@ -436,5 +436,5 @@ func closedIsUnavailable(t *testing.T, e *env) {
 	for _, err := range []error{appended, read, node.Ping(ctx)} {
 		wantCode(t, err, atrium.CodeUnavailable)
 	}
-	e.record(t, atrium.Claim{}) // the other node goes on
+	e.record(t, atrium.Claim{}) // the other node still works
 }

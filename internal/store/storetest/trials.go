@@ -13,23 +13,23 @@ import (
 )
 
 var trials = []guarantee{
-	{"a trial says of every chunk what an import would, and stores nothing", trialSaysWhatImportWould},
-	{"a trial works in parts, each of which has to be admitted, and ends with its context", trialInParts},
-	{"a trial sees what chunks before it would have stored", trialSeesEarlierChunks},
+	{"a trial returns what an import would return, and stores nothing", trialSaysWhatImportWould},
+	{"a trial works in parts that are admitted separately, and ends with its context", trialInParts},
+	{"a trial sees the records of earlier chunks", trialSeesEarlierChunks},
 }
 
-// trialSaysWhatImportWould tries each list of chunks and then imports it, into
-// tenants that are alike.
+// trialSaysWhatImportWould tries each list of chunks and then imports it, in tenants with the
+// same data.
 func trialSaysWhatImportWould(t *testing.T, e *env) {
 	type world struct {
 		account, other           *atrium.Account
-		prospect                 *store.LinkedProspect
+		prospect                 *atrium.LinkedProspect
 		page, otherPage          *atrium.Page
 		audience, numbered, last *atrium.Audience
-		version                  *store.AudienceVersion
+		version                  *atrium.AudienceVersion
 		entry                    *atrium.Entry
 	}
-	at := func(v *store.AudienceVersion, change func(*store.AudienceVersion)) *store.AudienceVersion {
+	at := func(v *atrium.AudienceVersion, change func(*atrium.AudienceVersion)) *atrium.AudienceVersion {
 		change(v)
 		return v
 	}
@@ -66,7 +66,7 @@ func trialSaysWhatImportWould(t *testing.T, e *env) {
 		},
 		"no next number": func(e *env, w *world) [][]store.Record { return one(e.newVersion(w.last, 0)) },
 		"a version of another page": func(e *env, w *world) [][]store.Record {
-			return one(at(e.newVersion(w.audience, 0), func(v *store.AudienceVersion) { v.PageID = w.otherPage.ID }))
+			return one(at(e.newVersion(w.audience, 0), func(v *atrium.AudienceVersion) { v.PageID = w.otherPage.ID }))
 		},
 		"a second published version": func(e *env, w *world) [][]store.Record {
 			return one(published(e.newVersion(w.numbered, 9)))
@@ -85,7 +85,7 @@ func trialSaysWhatImportWould(t *testing.T, e *env) {
 			return one(p)
 		},
 		"another version with an identifier": func(e *env, w *world) [][]store.Record {
-			return one(at(e.newVersion(w.audience, 5), func(v *store.AudienceVersion) { v.ID = w.version.ID }))
+			return one(at(e.newVersion(w.audience, 5), func(v *atrium.AudienceVersion) { v.ID = w.version.ID }))
 		},
 		"another entry with an identifier": func(e *env, w *world) [][]store.Record {
 			entry := e.newEntry(w.account, "")
@@ -124,28 +124,28 @@ func trialSaysWhatImportWould(t *testing.T, e *env) {
 				done = append(done, fmt.Sprint(added, " ", err))
 			}
 			if !slices.Equal(tried, done) {
-				t.Errorf("the trial said %q, the import %q", tried, done)
+				t.Errorf("the trial returned %q, the import %q", tried, done)
 			}
 		})
 	}
 }
 
-// copied returns copies of records, because an import sets what was not given.
+// copied returns copies of records: an import sets members that were not given.
 func copied(records []store.Record) []store.Record {
 	all := make([]store.Record, len(records))
 	for i, r := range records {
 		switch r := r.(type) {
 		case *atrium.Account:
 			all[i] = pointer(*r)
-		case *store.LinkedProspect:
+		case *atrium.LinkedProspect:
 			all[i] = pointer(*r)
-		case *store.Merge:
+		case *atrium.Merge:
 			all[i] = pointer(*r)
 		case *atrium.Page:
 			all[i] = pointer(*r)
 		case *atrium.Audience:
 			all[i] = pointer(*r)
-		case *store.AudienceVersion:
+		case *atrium.AudienceVersion:
 			all[i] = pointer(*r)
 		case *atrium.Entry:
 			all[i] = pointer(*r)
@@ -201,7 +201,7 @@ func trialInParts(t *testing.T, e *env) {
 	watched := *e
 	watched.Store = store.New(e.db, func() time.Time {
 		if !held {
-			t.Error("a trial works without being admitted")
+			t.Error("a trial worked without being admitted")
 		}
 		return e.clock.now()
 	})
@@ -230,6 +230,6 @@ func trialInParts(t *testing.T, e *env) {
 	}
 	last = parts + 3
 	if _, err := trial.Import(ctx, items(prospects...)); err == nil || parts != last {
-		t.Errorf("a trial whose context ended in part 3 ended in part %d with %v", parts-last+3, err)
+		t.Errorf("the context ended in part 3, the trial in part %d with %v", parts-last+3, err)
 	}
 }

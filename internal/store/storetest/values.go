@@ -14,16 +14,16 @@ import (
 )
 
 var values = []guarantee{
-	{"every text comes back as it was given", textsRoundTrip},
-	{"empty text and no text are not the same", emptyIsNotNull},
-	{"JSON comes back byte for byte", jsonRoundTrips},
-	{"instants come back from one end of the range to the other", instantsRoundTrip},
-	{"integers are exact as far as JSON is", integersAreExact},
-	{"a record of the size of a request comes back", largeRecords},
+	{"every text round-trips", textsRoundTrip},
+	{"empty text and null are distinct", emptyIsNotNull},
+	{"JSON round-trips byte for byte", jsonRoundTrips},
+	{"instants of the whole range round-trip", instantsRoundTrip},
+	{"integers are exact in the range of JSON", integersAreExact},
+	{"records as large as a request round-trip", largeRecords},
 }
 
-// oddTexts are texts that storage may stumble over: U+0000 alone is refused
-// before it gets here.
+// oddTexts are texts that are easily stored wrong. U+0000 is missing: it is refused before the
+// store.
 var oddTexts = []string{
 	" ", "  leading and trailing  ", "\t\r\n", "\x01\x1f\x7f\u0080", "\u00a0\u2028\u2029\ufeff\u200b", "'; DROP TABLE accounts; --", `\`, `\u0000`,
 	`"quoted"`, "100%", "_", "$1", "?", ":a", "é", "e\u0301", "İIıi", "ß", "ﬁ", "שלום עולם", "\u202emirrored\u202c", "مرحبا", "日本語", "한국어", "\u1112\u1161\u11ab",
@@ -33,7 +33,7 @@ var oddTexts = []string{
 func textsRoundTrip(t *testing.T, e *env) {
 	var want []store.Record
 	for i, text := range append(oddTexts, strings.Repeat("\U0001f600", 255)) {
-		// Told apart by the number where a text must be unique.
+		// Texts that must be unique end with a number.
 		a := e.newAccount(canonical.Domain(fmt.Sprint(text, i)), text)
 		p := e.newProspect(a)
 		p.Name, p.Email, p.Domain, p.Slug, p.PhoneNumber, p.LinkedinProfileURL = &text, &text, &text, &text, &text, &text
@@ -63,7 +63,7 @@ func textsRoundTrip(t *testing.T, e *env) {
 		}
 	}
 
-	them := e.as(e.newTenant(t)) // and on the way through an append
+	them := e.as(e.newTenant(t)) // and the same by an append
 	for i, text := range oddTexts {
 		claim := atrium.Claim{Domain: fmt.Sprint(text, i), Name: text}
 		r := them.record(t, claim, key(text), func(s *atrium.Submission) { s.Source, s.Type = text, text })
@@ -91,11 +91,11 @@ func emptyIsNotNull(t *testing.T, e *env) {
 	e.put(t, want...)
 	e.wantRecords(t, want...)
 	if p := e.page(t, page.ID); p.HeaderActionID != nil || p.Metadata != nil || p.DeletedAt != nil {
-		t.Errorf("what was not given is %+v", p)
+		t.Errorf("members that were not given are %+v", p)
 	}
 }
 
-// oddJSON are values that a JSON type of a database would not give back.
+// oddJSON are values that a JSON type of a database would change.
 var oddJSON = []string{
 	`{"b":1,"a":2,"B":3,"":4}`, `{"n":1.50}`, `{"n":1E400}`, `{"n":-0}`, `{"n":-0.0e-0}`, `{"n":1e-999999999}`,
 	`{"n":1234567890123456789012345678901234567890.0987654321}`, `{"s":"\u0000"}`, `{"\u0000":"\u0000\u0000"}`, `{"s":"\u00e9\u00E9é"}`,
@@ -120,7 +120,7 @@ func jsonRoundTrips(t *testing.T, e *env) {
 
 		draft := e.draft(t, byID(a.ID), payload(json), key(strconv.Itoa(i)))
 		e.append(t, draft)
-		appended := &atrium.Entry{ID: draft.ID, AccountID: a.ID, CreatedAt: e.clock.shows(), Submission: draft.Submission}
+		appended := &atrium.Entry{ID: draft.ID, AccountID: a.ID, CreatedAt: e.clock.instant(), Submission: draft.Submission}
 		want = append(want, page, u, v, entry, appended)
 	}
 	e.wantRecords(t, want...)
@@ -202,9 +202,9 @@ func largeRecords(t *testing.T, e *env) {
 	want := []store.Record{a, page, u, v, entry}
 	e.put(t, want...)
 	draft := e.draft(t, byID(a.ID), payload(string(large)), key("k"))
-	first := recorded(t, e.append(t, draft))[0]
+	first := receipts(t, e.append(t, draft))[0]
 	wantReplay(t, e.record(t, byID(a.ID), payload(string(large)), key("k")), first)
-	want = append(want, &atrium.Entry{ID: draft.ID, AccountID: a.ID, CreatedAt: e.clock.shows(), Submission: draft.Submission})
+	want = append(want, &atrium.Entry{ID: draft.ID, AccountID: a.ID, CreatedAt: e.clock.instant(), Submission: draft.Submission})
 	got, wanted := describeAll(e.records(t)), describeAll(want)
 	slices.Sort(got)
 	slices.Sort(wanted)

@@ -15,19 +15,19 @@ import (
 )
 
 var versionChanges = []guarantee{
-	{"a version is what it was made as, byte for byte, for good", versionAsMade},
-	{"versions that many make at once have numbers without gap or repetition", versionNumbersTogether},
-	{"an audience publishes one version, and an earlier one again", versionPublished},
-	{"an archived version is not published, and a published one not archived", versionArchived},
-	{"of publishing and archiving a version at once, one is refused", versionRaced},
-	{"what is deleted or archived gets nothing new and can be read", versionsOfArchived},
-	{"of many versions the newest are kept, and the one that is published", versionsKept},
-	{"a number is never given again, even if its version is no more", numberNeverAgain},
-	{"the audit log has the hash of a content and not the content", versionAudited},
-	{"another audience's version is not there", versionOfAnother},
+	{"a version is stored byte for byte and immutable", versionAsMade},
+	{"concurrent versions have consecutive numbers without duplicates", versionNumbersTogether},
+	{"an audience has one published version, which can be an earlier one", versionPublished},
+	{"an archived version cannot be published, and a published one cannot be archived", versionArchived},
+	{"of a concurrent publication and archival of a version, one is refused", versionRaced},
+	{"deleted pages and archived audiences and versions can be read and get no new versions", versionsOfArchived},
+	{"only the newest versions and the published one are kept", versionsKept},
+	{"the number of a deleted version is not reused", numberNeverAgain},
+	{"the audit log has the hash of a content but not the content", versionAudited},
+	{"a version of another audience is NotFound", versionOfAnother},
 }
 
-func (e *env) createVersion(t tb, u atrium.Audience, content string) store.PublishedVersion {
+func (e *env) createVersion(t tb, u atrium.Audience, content string) atrium.PublishedVersion {
 	t.Helper()
 	v, _, err := e.CreateVersion(t.Context(), e.change(), u.PageID, u.ID, []byte(content), "")
 	if err != nil {
@@ -38,13 +38,13 @@ func (e *env) createVersion(t tb, u atrium.Audience, content string) store.Publi
 
 func (e *env) publish(t tb, u atrium.Audience, number int64) {
 	t.Helper()
-	if v, err := e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, number, agree); err != nil || !v.Published || v.Number != number {
+	if v, err := e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, number, accept); err != nil || !v.Published || v.Number != number {
 		t.Fatalf("publish %d: %+v, %v", number, v, err)
 	}
 }
 
-// history returns the numbers of the versions of an audience as they are listed, so
-// many at a time, and the one that is published.
+// history returns the numbers of the versions of an audience in the order of the list, read limit
+// at a time, and the number of the published one.
 func (e *env) history(t tb, u atrium.Audience, limit int) (numbers []int64, published int64) {
 	t.Helper()
 	before := int64(0)
@@ -80,15 +80,15 @@ func (e *env) wantHistory(t tb, u atrium.Audience, published int64, want ...int6
 	if err != nil || now.PublishedNumber != published || now.VersionsCount != int64(len(want)) {
 		t.Errorf("the audience is %+v, %v", now, err)
 	}
-	e.wantNumbers(t, &u, want...) // as the external API lists them
+	e.wantNumbers(t, &u, want...) // in the list of the external API
 }
 
 func versionAsMade(t *testing.T, e *env) {
 	u := e.createAudience(t, e.createPage(t).ID, "Visitors")
 	const content = `{"b":[1.0,9007199254740993],"a":"\u00e9"}`
 	made, _, err := e.CreateVersion(t.Context(), e.keyed("version", "same"), u.PageID, u.ID, []byte(content), "First")
-	want := store.PublishedVersion{Version: atrium.Version{
-		ID: made.ID, TenantID: e.tenant, AudienceID: u.ID, Number: 1, Note: "First", CreatedAt: e.clock.shows(),
+	want := atrium.PublishedVersion{Version: atrium.Version{
+		ID: made.ID, TenantID: e.tenant, AudienceID: u.ID, Number: 1, Note: "First", CreatedAt: e.clock.instant(),
 	}}
 	if err != nil || fmt.Sprint(made) != fmt.Sprint(want) {
 		t.Fatalf("made %+v, %v, want %+v", made, err, want)
@@ -109,12 +109,12 @@ func versionAsMade(t *testing.T, e *env) {
 	wantCode(t, err, atrium.CodeNotFound)
 	e.wantHistory(t, u, 0, 2, 1)
 	u.VersionsCount = 2
-	e.wantAudience(t, u) // and is not updated
+	e.wantAudience(t, u) // not updated
 }
 
 func versionNumbersTogether(t *testing.T, e *env) {
 	u := e.createAudience(t, e.createPage(t).ID, "Visitors")
-	e.both(func(e *env, i int) {
+	e.onTwoNodes(func(e *env, i int) {
 		for range 3 {
 			e.createVersion(t, u, strconv.Itoa(i))
 		}
@@ -135,9 +135,9 @@ func versionPublished(t *testing.T, e *env) {
 		e.publish(t, u, number)
 		e.wantHistory(t, u, number, 2, 1)
 	}
-	u.UpdatedAt, u.PublishedNumber, u.VersionsCount = e.clock.shows()-1e6, 1, 2 // the last one changed nothing
+	u.UpdatedAt, u.PublishedNumber, u.VersionsCount = e.clock.instant()-1e6, 1, 2 // the last call changed nothing
 	e.wantAudience(t, u)
-	e.wantActs(t, string(first.ID), "version.create", "version.publish", "version.publish")
+	e.wantAuditActions(t, string(first.ID), "version.create", "version.publish", "version.publish")
 }
 
 func versionArchived(t *testing.T, e *env) {
@@ -145,7 +145,7 @@ func versionArchived(t *testing.T, e *env) {
 	v := e.createVersion(t, u, `1`)
 	e.createVersion(t, u, `2`)
 	archive := func(archived bool) error {
-		got, err := e.ArchiveVersion(t.Context(), e.change(), u.PageID, u.ID, 1, archived, agree)
+		got, err := e.ArchiveVersion(t.Context(), e.change(), u.PageID, u.ID, 1, archived, accept)
 		if err == nil && got.Archived != archived {
 			t.Errorf("it is %+v", got)
 		}
@@ -156,7 +156,7 @@ func versionArchived(t *testing.T, e *env) {
 		t.Fatal(err)
 	}
 	wantCode(t, archive(true), atrium.CodeConflict)
-	_, err := e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, 1, agree)
+	_, err := e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, 1, accept)
 	wantCode(t, err, atrium.CodeConflict)
 	if got, err := e.Version(t.Context(), e.tenant, u.PageID, u.ID, 1); err != nil || !got.Archived || string(got.Content) != "1" {
 		t.Errorf("it is %+v, %v", got, err)
@@ -167,10 +167,10 @@ func versionArchived(t *testing.T, e *env) {
 	e.publish(t, u, 1)
 	wantCode(t, archive(true), atrium.CodeConflict)
 	e.wantHistory(t, u, 1, 2, 1)
-	e.wantActs(t, string(v.ID), "version.create", "version.archive", "version.restore", "version.publish")
+	e.wantAuditActions(t, string(v.ID), "version.create", "version.archive", "version.restore", "version.publish")
 
 	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
-	refuse := func(store.PublishedVersion) error { return no }
+	refuse := func(atrium.PublishedVersion) error { return no }
 	if _, err := e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, 2, refuse); !errors.Is(err, no) {
 		t.Errorf("publish: %v", err)
 	}
@@ -187,9 +187,9 @@ func versionRaced(t *testing.T, e *env) {
 		var published, archived error
 		parallel(2, func(i int) {
 			if i == 0 {
-				_, published = e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, v.Number, agree)
+				_, published = e.PublishVersion(t.Context(), e.change(), u.PageID, u.ID, v.Number, accept)
 			} else {
-				_, archived = other.ArchiveVersion(t.Context(), other.change(), u.PageID, u.ID, v.Number, true, agree)
+				_, archived = other.ArchiveVersion(t.Context(), other.change(), u.PageID, u.ID, v.Number, true, accept)
 			}
 		})
 		if (published == nil) == (archived == nil) {
@@ -209,7 +209,7 @@ func versionsOfArchived(t *testing.T, e *env) {
 		t.Helper()
 		_, _, err := e.CreateVersion(t.Context(), e.change(), p.ID, u.ID, []byte(`2`), "")
 		wantCode(t, err, atrium.CodeConflict)
-		_, err = e.PublishVersion(t.Context(), e.change(), p.ID, u.ID, 1, agree)
+		_, err = e.PublishVersion(t.Context(), e.change(), p.ID, u.ID, 1, accept)
 		wantCode(t, err, atrium.CodeConflict)
 		if got, err := e.Version(t.Context(), e.tenant, p.ID, u.ID, 1); err != nil || string(got.Content) != "1" {
 			t.Errorf("read %+v, %v", got, err)
@@ -219,15 +219,15 @@ func versionsOfArchived(t *testing.T, e *env) {
 	e.archiveAudience(t, u, true)
 	refused()
 	e.archiveAudience(t, u, false)
-	if err := e.DeletePage(t.Context(), e.change(), p.ID, agree); err != nil {
+	if err := e.DeletePage(t.Context(), e.change(), p.ID, accept); err != nil {
 		t.Fatal(err)
 	}
 	refused()
-	_, err := e.ArchiveVersion(t.Context(), e.change(), p.ID, u.ID, 1, true, agree)
+	_, err := e.ArchiveVersion(t.Context(), e.change(), p.ID, u.ID, 1, true, accept)
 	wantCode(t, err, atrium.CodeConflict)
 }
 
-// keeping returns the env with a store that keeps so many versions.
+// keeping returns the env with a store that keeps n versions.
 func (e *env) keeping(n int) *env {
 	other := *e
 	other.Store = store.New(e.db, e.clock.now)
@@ -253,7 +253,7 @@ func versionsKept(t *testing.T, e *env) {
 	e.createVersion(t, u, `8`)
 	e.wantHistory(t, u, 6, 8, 6)
 	var retired []any
-	for _, a := range e.acts(t, string(u.ID)) {
+	for _, a := range e.auditRecords(t, string(u.ID)) {
 		if a.action == "version.retire" {
 			retired = append(retired, a.detail["versionNumbers"])
 		}
@@ -267,7 +267,7 @@ func versionsKept(t *testing.T, e *env) {
 		records = append(records, e.newVersion(&u, 0))
 	}
 	e.put(t, records...)
-	for _, left := range []int64{154, 56, 2, 2} { // each time a hundred at most, the published one among them
+	for _, left := range []int64{154, 56, 2, 2} { // each call deletes at most 100
 		e.createVersion(t, u, `x`)
 		if now, err := e.Audience(t.Context(), e.tenant, u.PageID, u.ID); err != nil || now.VersionsCount != left {
 			t.Errorf("%d versions are left, %v, want %d", now.VersionsCount, err, left)
@@ -295,8 +295,8 @@ func versionAudited(t *testing.T, e *env) {
 	v := e.createVersion(t, u, content)
 	e.publish(t, u, 1)
 	sum := sha256.Sum256([]byte(content))
-	acts := e.acts(t, string(v.ID))
-	e.wantActs(t, string(v.ID), "version.create", "version.publish")
+	acts := e.auditRecords(t, string(v.ID))
+	e.wantAuditActions(t, string(v.ID), "version.create", "version.publish")
 	for _, a := range acts {
 		after := a.detail["after"].(map[string]any)
 		if after["versionNumber"] != 1.0 || after["sha256"] != hex.EncodeToString(sum[:]) || after["audienceId"] != string(u.ID) {
@@ -321,9 +321,9 @@ func versionOfAnother(t *testing.T, e *env) {
 	} {
 		_, err := from.Version(t.Context(), from.tenant, from.page, from.audience, 1)
 		wantCode(t, err, atrium.CodeNotFound)
-		_, err = from.PublishVersion(t.Context(), from.change(), from.page, from.audience, 1, agree)
+		_, err = from.PublishVersion(t.Context(), from.change(), from.page, from.audience, 1, accept)
 		wantCode(t, err, atrium.CodeNotFound)
-		_, err = from.ArchiveVersion(t.Context(), from.change(), from.page, from.audience, 1, true, agree)
+		_, err = from.ArchiveVersion(t.Context(), from.change(), from.page, from.audience, 1, true, accept)
 		wantCode(t, err, atrium.CodeNotFound)
 		if from.audience == sibling.ID {
 			continue

@@ -10,17 +10,17 @@ import (
 )
 
 var versions = []guarantee{
-	{"versions are listed highest number first, archived ones too, without content", versionsListed},
-	{"versions are paged, with their total, to any depth", versionsPaged},
-	{"versions far down are those that come there, whatever numbers are missing", versionsFarDown},
-	{"versions are there unless the page does not have the audience", versionsNotFound},
-	{"versions of what is deleted or archived can be read", versionsOfDeleted},
-	{"numbers start at 1 and follow the highest there was", numbersFollow},
-	{"numbers end where JSON stops to be exact", numbersEnd},
-	{"every audience counts for itself", numbersOfEachAudience},
+	{"versions are listed highest number first, with archived ones, without content", versionsListed},
+	{"versions can be paged to any depth with their total", versionsPaged},
+	{"deep pages of versions are right whatever numbers are missing", versionsFarDown},
+	{"versions are NotFound only if the page does not have the audience", versionsNotFound},
+	{"versions of deleted pages and archived audiences can be read", versionsOfDeleted},
+	{"numbers start at 1 and continue after the highest number ever used", numbersFollow},
+	{"numbers end at the largest exact integer of JSON", numbersEnd},
+	{"each audience has its own numbers", numbersOfEachAudience},
 }
 
-// audience puts a page with an audience.
+// audience imports a page with an audience.
 func (e *env) audience(t tb) *atrium.Audience {
 	t.Helper()
 	p := e.newPage(atrium.PagePublished)
@@ -29,8 +29,8 @@ func (e *env) audience(t tb) *atrium.Audience {
 	return u
 }
 
-// numbers returns the numbers of the versions of an audience, as they are
-// listed, and their total.
+// numbers returns the numbers of the versions of an audience in the order of the list, and the
+// total.
 func (e *env) numbers(t tb, u *atrium.Audience, skip int64, limit int) (numbers []int64, total int64) {
 	t.Helper()
 	all, total, err := e.Versions(t.Context(), e.tenant, u.PageID, u.ID, skip, limit)
@@ -57,7 +57,7 @@ func versionsListed(t *testing.T, e *env) {
 	u := e.audience(t)
 	e.wantNumbers(t, u)
 	var want []atrium.Version
-	for i, n := range []int64{3, 1, 2, 7} { // the time of a version does not count
+	for i, n := range []int64{3, 1, 2, 7} { // the order does not depend on the time
 		v := e.newVersion(u, n)
 		v.Archived = i%2 == 0
 		v.CreatedAt -= atrium.Time(n * 1000)
@@ -71,7 +71,7 @@ func versionsListed(t *testing.T, e *env) {
 		t.Fatalf("%d versions of %d, %v, want 4", len(got), total, err)
 	}
 	for i := range want {
-		if describe(&store.AudienceVersion{Version: got[i]}) != describe(&store.AudienceVersion{Version: want[i]}) {
+		if describe(&atrium.AudienceVersion{Version: got[i]}) != describe(&atrium.AudienceVersion{Version: want[i]}) {
 			t.Errorf("place %d has %+v, want %+v", i, got[i], want[i])
 		}
 	}
@@ -99,8 +99,7 @@ func versionsPaged(t *testing.T, e *env) {
 	}
 }
 
-// Those that are far down are found another way, which is shorter where no number is
-// missing.
+// Deep pages are found by another statement, which computes the start if no number is missing.
 func versionsFarDown(t *testing.T, e *env) {
 	for _, missing := range [][]int64{nil, {1}, {1, 2, 3, 4, 5}, {120}, {250}, {1, 2, 120}} {
 		u := e.audience(t)
@@ -150,7 +149,7 @@ func versionsNotFound(t *testing.T, e *env) {
 
 func versionsOfDeleted(t *testing.T, e *env) {
 	p := e.newPage(atrium.PageArchived)
-	p.DeletedAt = pointer(e.clock.shows())
+	p.DeletedAt = pointer(e.clock.instant())
 	u := e.newAudience(p, true)
 	e.put(t, p, u, e.newVersion(u, 0))
 	e.wantNumbers(t, u, 1)
@@ -166,7 +165,7 @@ func numbersFollow(t *testing.T, e *env) {
 	e.put(t, e.newVersion(u, 0))
 	e.wantNumbers(t, u, 13, 12, 11, 10, 5, 4, 2, 1)
 
-	// What is refused takes no number.
+	// A refused version does not use a number.
 	bad := e.newVersion(u, 0)
 	bad.AudienceID = atrium.NewID[atrium.AudienceID]()
 	_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(e.newVersion(u, 0), bad))

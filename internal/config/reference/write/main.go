@@ -1,5 +1,5 @@
-// Command write writes what package reference makes. go generate runs it in the
-// folder of package config.
+// Command write writes the files that package reference generates. go generate runs it in
+// the directory of package config.
 package main
 
 import (

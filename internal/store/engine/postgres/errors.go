@@ -58,6 +58,9 @@ func sqlState(err error) string {
 	return ""
 }
 
+// lockNotAvailable is the SQLSTATE of a statement that reached lock_timeout.
+const lockNotAvailable = "55P03"
+
 // SQLSTATEs of a prepared statement that belongs to another connection of a pooler.
 const (
 	statementUnknown = "26000"
@@ -70,7 +73,7 @@ func classOfState(code string) engine.Class {
 	switch code {
 	case "42P07": // duplicate table: another node created it concurrently
 		return engine.Conflict
-	case "40001", "40P01", "55P03", "3D000": // serialization, deadlock, lock not available, no such database
+	case "40001", "40P01", lockNotAvailable, "3D000": // serialization, deadlock, no such database
 		return engine.Unavailable
 	case statementUnknown, statementKnown:
 		return engine.Unavailable
@@ -100,7 +103,7 @@ func undecided(err error) bool {
 // of a lock timeout.
 func isContended(err error) bool {
 	code := sqlState(err)
-	return (code == "40001" || code == "40P01" || code == "55P03") && engine.ClassOf(err) != engine.Uncertain
+	return (code == "40001" || code == "40P01" || code == lockNotAvailable) && engine.ClassOf(err) == engine.Unavailable
 }
 
 // isLost reports whether a connection became unusable before a commit was sent on it: it is closed,

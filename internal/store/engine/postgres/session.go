@@ -23,14 +23,16 @@ type planAge struct {
 // sessionSettings configure a session that is not shared by a pooler. Every statement of the store
 // finds its rows by an index and is planned once for all arguments: a sequential scan that was
 // planned while a table was small would be reused after the table has grown. JIT depends on plan
-// costs, which these settings make meaningless. Acknowledged data must be on disk, whatever the
+// costs, which these settings make meaningless, and so do parallel plans: a statement reads few rows,
+// and starting processes for it would cost far more. Acknowledged data must be on disk, whatever the
 // default of the database.
 const sessionSettings = `SELECT set_config(name, CASE name
 		WHEN 'plan_cache_mode' THEN CASE WHEN to_regclass('pg_dist_partition') IS NULL THEN 'force_generic_plan' ELSE 'auto' END
 		WHEN 'idle_in_transaction_session_timeout' THEN '%d'
+		WHEN 'max_parallel_workers_per_gather' THEN '0'
 		ELSE 'off' END, false)
 	FROM pg_settings WHERE name IN ('plan_cache_mode', 'idle_in_transaction_session_timeout',
-		'enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit')
+		'max_parallel_workers_per_gather', 'enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit')
 	UNION ALL SELECT set_config(name, 'on', false) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'`
 
 func (db *database) prepareConn(ctx context.Context, c *pgx.Conn) error {

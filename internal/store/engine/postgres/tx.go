@@ -25,6 +25,8 @@ type transaction struct {
 	sharded bool
 	writes  bool
 
+	impatient bool // LockWait was called
+
 	queued   *pgx.Batch
 	returned bool  // rows were passed to the caller
 	failed   error // first error of a statement; no more statements are sent after it
@@ -97,6 +99,9 @@ func (t *transaction) send() error {
 	ctx, cancel := t.deadline()
 	defer cancel()
 	t.failed = classify(explainPooler(t.conn.SendBatch(ctx, batch).Close()))
+	if t.impatient && sqlState(t.failed) == lockNotAvailable {
+		t.failed = &engine.Error{Class: engine.Locked, Err: t.failed}
+	}
 	return t.failed
 }
 
@@ -252,6 +257,11 @@ func byTenant(rows []engine.Args) (groups [][]engine.Args) {
 		groups[n] = append(groups[n], row)
 	}
 	return groups
+}
+
+func (t *transaction) LockWait(limit time.Duration) {
+	t.impatient = true
+	t.queued.Queue(fmt.Sprintf("SET LOCAL lock_timeout = %d", limit.Milliseconds()))
 }
 
 func (t *transaction) Changes(...string) {}

@@ -1,4 +1,4 @@
-// Package postgrestest starts PostgreSQL servers for tests: throw-away clusters on a free port of
+// Package postgrestest starts PostgreSQL servers for tests: temporary clusters on a free port of
 // 127.0.0.1, with PostgreSQL's default durability. Their files and processes are removed when the
 // tests end.
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -192,6 +193,9 @@ func (c *connection) PipelineQuery(b *engine.Batch, rows []engine.Args, each fun
 }
 
 // PipelineExec runs the batch immediately: there is no round trip to save.
+// LockWait does nothing: there is one writer.
+func (c *connection) LockWait(time.Duration) {}
+
 func (c *connection) PipelineExec(b *engine.Batch, rows []engine.Args) error {
 	_, err := c.Batch(b, rows, nil)
 	return err

@@ -1,5 +1,5 @@
--- A rotated key has its former secret until previous_ends_at. last_used_at is
--- written by the minute, not by the request.
+-- After a rotation, the previous secret of a key is valid until previous_ends_at. last_used_at is
+-- written in batches, not with every request.
 
 ALTER TABLE api_keys ADD COLUMN previous_hash BYTEA;
 ALTER TABLE api_keys ADD COLUMN previous_ends_at BIGINT;

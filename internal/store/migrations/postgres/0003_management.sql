@@ -1,15 +1,15 @@
--- What the management API needs.
+-- The schema of the management API.
 
--- A key without a tenant is an operator's.
+-- A key without a tenant belongs to an operator.
 ALTER TABLE api_keys ALTER COLUMN tenant_id DROP NOT NULL;
 
--- merged_into is the account that an account was merged into, and survivor_id the
--- one that this leads to in the end, which is what all of them are shown as. Both
--- are null for an account that stands for itself.
+-- merged_into is the account into which this account was merged. survivor_id is the account at
+-- the end of the chain of merges, which represents all of them. Both are null for an account that
+-- is not merged.
 --
--- active_minute is latest_activity_at in minutes since 1970, for the order of the
--- most recent activity: an index of the instant itself would be written with every
--- entry. An account without activity has a minute before all others.
+-- active_minute is latest_activity_at in minutes since 1970. Accounts are sorted by it: an index
+-- of latest_activity_at itself would be written with every entry. The value of an account without
+-- activity is lower than all others.
 ALTER TABLE accounts ADD COLUMN merged_into BYTEA;
 ALTER TABLE accounts ADD COLUMN survivor_id BYTEA;
 ALTER TABLE accounts ADD COLUMN active_minute BIGINT NOT NULL DEFAULT -2000000000;
@@ -20,7 +20,7 @@ CREATE INDEX accounts_by_survivor ON accounts (tenant_id, survivor_id, account_i
 CREATE INDEX accounts_by_time ON accounts (tenant_id, created_at, account_id) WHERE survivor_id IS NULL;
 CREATE INDEX accounts_by_activity ON accounts (tenant_id, active_minute, account_id) WHERE survivor_id IS NULL;
 
--- The words by which accounts and prospects are found (store/terms.go).
+-- The words by which accounts and prospects are found (store/accounts/terms.go).
 CREATE TABLE search_terms (
     tenant_id  BYTEA            NOT NULL,
     term       TEXT COLLATE "C" NOT NULL,
@@ -30,11 +30,11 @@ CREATE TABLE search_terms (
 
 CREATE INDEX prospects_by_time ON prospects (tenant_id, created_at, prospect_id);
 
--- via says that a link is a copy of one that an account merged into this one has.
+-- via marks the copy of a link of an account that was merged into this one.
 ALTER TABLE account_prospects ADD COLUMN via BYTEA;
 
--- An entry that was moved keeps the account that was acknowledged, so that a
--- replay answers what it did the first time; move_id is the last move of it.
+-- acknowledged_account_id is the account in the original receipt of a moved entry, so that a
+-- replay returns the same receipt. move_id is the latest move of the entry.
 ALTER TABLE entries ADD COLUMN acknowledged_account_id BYTEA;
 ALTER TABLE entries ADD COLUMN occurred_at BIGINT;
 ALTER TABLE entries ADD COLUMN move_id BYTEA;
@@ -55,7 +55,7 @@ CREATE TABLE moves (
 
 CREATE INDEX moves_by_target ON moves (tenant_id, to_account_id, move_id);
 
--- from_account_id and previous_move_id are what the entry had before the move.
+-- from_account_id and previous_move_id are the values of the entry before the move.
 CREATE TABLE moved_entries (
     tenant_id        BYTEA NOT NULL,
     move_id          BYTEA NOT NULL,
@@ -65,7 +65,7 @@ CREATE TABLE moved_entries (
     PRIMARY KEY (tenant_id, move_id, entry_id)
 );
 
--- Accounts that are erased and still have entries to be deleted.
+-- Erased accounts whose entries are not all deleted yet.
 CREATE TABLE erasures (
     tenant_id    BYTEA  NOT NULL,
     account_id   BYTEA  NOT NULL,
@@ -85,12 +85,12 @@ CREATE TABLE brands (
 
 CREATE INDEX brands_by_time ON brands (tenant_id, created_at, brand_id);
 
--- A page that was imported may name its brand by any text, of any length; those
--- that have the form of an identifier are found by it.
+-- An imported page can have any text of any length as its brand_id. Only texts as long as an
+-- identifier are indexed.
 CREATE INDEX pages_by_brand ON pages (tenant_id, brand_id, created_at, page_id) WHERE length(brand_id) = 32;
 CREATE INDEX pages_deleted ON pages (tenant_id, created_at, page_id) WHERE deleted_at IS NOT NULL;
 
--- What is to be done to a page at a time.
+-- Changes of pages that are due at a time.
 CREATE TABLE schedules (
     tenant_id  BYTEA            NOT NULL,
     page_id    BYTEA            NOT NULL,
@@ -109,8 +109,8 @@ CREATE INDEX audiences_by_page ON audiences (tenant_id, page_id, created_at, aud
 
 ALTER TABLE versions ADD COLUMN note TEXT COLLATE "C";
 
--- What operators changed, each row with the hash of the one before it
--- (store/audit.go). detail is null once it was redacted.
+-- Changes by operators. Each row has the hash of the previous one (store/kernel/audit.go). detail
+-- is null after it was redacted.
 CREATE TABLE audit (
     tenant_id   BYTEA            NOT NULL,
     number      BIGINT           NOT NULL,
@@ -134,8 +134,7 @@ CREATE TABLE audit_heads (
     hash      BYTEA  NOT NULL
 );
 
--- Requests of the management API that carried an idempotency key, with what they
--- were answered.
+-- Requests of the management API with an idempotency key, and their results.
 CREATE TABLE requests (
     tenant_id   BYTEA  NOT NULL,
     key_match   BYTEA  NOT NULL,

@@ -1,8 +1,8 @@
--- Statements are planned once for all tenants (store/engine/postgres). If most tenants have one row
--- in a table, the planner considers an index condition on the tenant alone, with a filter or a join
--- filter, as cheap as one on the whole key, and then reads all rows of a large tenant for each row
--- that it needs. With n_distinct = 1 it expects as many rows as the most common tenant has, or
--- all of them. The same is true of the versions of an audience.
+-- PostgreSQL plans each statement once for all tenants (store/engine/postgres). If most tenants
+-- have one row in a table, the planner estimates that an index condition on the tenant alone,
+-- with a filter or a join filter, costs as little as one on the whole key. It then reads all rows
+-- of a large tenant for each row that it needs. With n_distinct = 1 it expects as many rows as
+-- the most common tenant has, or all of them. The same holds for the versions of an audience.
 --
 -- Citus does not apply such options to the shards.
 DO $$

@@ -1,6 +1,6 @@
--- Domains of more than 1,025 characters. The rows of accounts have their beginning, which contains
--- all words that can be searched (store/domains.go). Statements that find or touch accounts do
--- not read the rest.
+-- Domains of more than 1,025 characters. The rows of accounts have only the beginning, which
+-- contains all words that can be searched (store/accounts/domains.go). Statements that find or
+-- update accounts do not read the rest.
 CREATE TABLE long_domains (
     tenant_id  BYTEA            NOT NULL,
     account_id BYTEA            NOT NULL,

@@ -1,11 +1,11 @@
--- Identifiers are stored without their prefix (store/id.go). Instants are
--- microseconds since 1970. Columns named *_hash are the first 16 bytes of a
--- SHA-256, because what they stand for may be longer than an index can hold;
--- key_match is an idempotency key, shortened if it is long (store/activity.go).
+-- Identifiers are stored without their prefix (store/kernel/id.go). Instants are microseconds
+-- since 1970. Columns named *_hash have the first 16 bytes of a SHA-256, as on PostgreSQL, where
+-- the value itself can exceed the maximum size of an index entry. key_match is an idempotency
+-- key, shortened if it is long (store/kernel/idempotency.go).
 --
--- Tables whose rows are small are clustered by their primary key (WITHOUT
--- ROWID). Those that hold JSON are not: an index tree moves a row of more than a
--- quarter of a page to overflow pages, an ordinary table keeps it.
+-- Tables with small rows are clustered by their primary key (WITHOUT ROWID). Tables that hold
+-- JSON are not: an index B-tree moves a row that is larger than a quarter of a page to overflow
+-- pages, a table B-tree does not.
 
 CREATE TABLE settings (
     name  TEXT NOT NULL PRIMARY KEY,
@@ -31,8 +31,8 @@ CREATE TABLE api_keys (
 
 CREATE INDEX api_keys_by_tenant ON api_keys (tenant_id, key_id);
 
--- stored_at is when the row came to be in this database, whatever its
--- created_at says: an export leaves out what was stored after it began.
+-- stored_at is when the row was stored in this database, whatever its created_at is: an export
+-- leaves out rows that were stored after it began.
 CREATE TABLE accounts (
     tenant_id          BLOB    NOT NULL,
     account_id         BLOB    NOT NULL,
@@ -64,8 +64,8 @@ CREATE TABLE prospects (
     PRIMARY KEY (tenant_id, prospect_id)
 ) STRICT, WITHOUT ROWID;
 
--- Clustered in the order in which an account shows its prospects; when a
--- prospect was created never changes.
+-- Clustered in the order in which an account lists its prospects. The time at which a prospect
+-- was created never changes.
 CREATE TABLE account_prospects (
     tenant_id           BLOB    NOT NULL,
     account_id          BLOB    NOT NULL,
@@ -78,8 +78,8 @@ CREATE TABLE account_prospects (
 
 CREATE INDEX account_prospects_by_prospect ON account_prospects (tenant_id, prospect_id, account_id);
 
--- No foreign key to accounts: the account is found or made in the transaction
--- that stores the entry, and checking it again would cost a search an entry.
+-- No foreign key to accounts: the transaction that stores the entry finds or creates the account,
+-- and the check would cost one more lookup per entry.
 CREATE TABLE entries (
     tenant_id          BLOB    NOT NULL,
     entry_id           BLOB    NOT NULL,
@@ -123,8 +123,8 @@ CREATE TABLE pages (
 CREATE INDEX pages_by_time ON pages (tenant_id, created_at, page_id) WHERE deleted_at IS NULL;
 CREATE INDEX pages_by_status ON pages (tenant_id, status, created_at, page_id) WHERE deleted_at IS NULL;
 
--- last_number is the highest number that a version has ever had, so that none
--- is given twice; versions_count is how many there are.
+-- last_number is the highest number that a version has ever had, so that no number is used twice.
+-- versions_count is the number of versions that are stored.
 CREATE TABLE audiences (
     tenant_id      BLOB    NOT NULL,
     audience_id    BLOB    NOT NULL,

@@ -1,2 +1,2 @@
--- Schedules that are due are run tenant by tenant when there are many.
+-- If many schedules are due, they are run tenant by tenant.
 CREATE INDEX schedules_by_tenant ON schedules (tenant_id, due_at, page_id, action);

@@ -1,6 +1,6 @@
--- Domains of more than 1,025 characters. The rows of accounts have their beginning, which contains
--- all words that can be searched (store/domains.go). A search by key in accounts reads the whole
--- row of each account that it passes.
+-- Domains of more than 1,025 characters. The rows of accounts have only the beginning, which
+-- contains all words that can be searched (store/accounts/domains.go): a search by key reads the
+-- whole row of each account that it passes.
 CREATE TABLE long_domains (
     tenant_id  BLOB NOT NULL,
     account_id BLOB NOT NULL,

@@ -1,0 +1,275 @@
+package accounts
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+)
+
+// AccountColumns returns the columns of an account a. tenant is SQL for its tenant: a parameter or
+// a column of a batch.
+func AccountColumns(tenant string) string {
+	return strings.Replace(accountRowColumns, "a.domain", domainSQL(tenant, "domain", "a.domain"), 1)
+}
+
+// The columns of an account a and of a prospect p in the order in which ScanAccount and
+// ScanProspect read them.
+const (
+	accountRowColumns = "a.account_id, a.domain, a.name, a.created_at, a.updated_at, a.latest_activity_at" // long domains truncated
+	accountRowLen     = 6                                                                                  // number of columns in accountRowColumns
+	ProspectColumns   = `p.prospect_id, p.name, p.email, p.domain, p.slug, p.phone_number, p.linkedin_profile_url,
+		p.created_at, p.updated_at`
+)
+
+// ScanAccount reads AccountColumns or accountRowColumns, starting at column 0.
+func ScanAccount(r engine.Row, tenant atrium.TenantID) atrium.Account {
+	return atrium.Account{
+		ID: kernel.IDAt[atrium.AccountID](r, 0), TenantID: tenant, Domain: r.Text(1), Name: r.Text(2),
+		CreatedAt: atrium.Time(r.Int(3)), UpdatedAt: atrium.Time(r.Int(4)), LatestActivityAt: kernel.TimeAt(r, 5),
+	}
+}
+
+// ScanProspect reads ProspectColumns, starting at the given column. It makes one allocation for
+// all texts.
+func ScanProspect(r engine.Row, first int, tenant atrium.TenantID) atrium.Prospect {
+	var texts [6]string
+	for i := range texts {
+		texts[i] = r.Text(first + 1 + i)
+	}
+	text := func(i int) *string { return kernel.TextOrNil(r, first+1+i, &texts[i]) }
+	return atrium.Prospect{
+		ID: kernel.IDAt[atrium.ProspectID](r, first), TenantID: tenant,
+		Name: text(0), Email: text(1), Domain: text(2), Slug: text(3), PhoneNumber: text(4), LinkedinProfileURL: text(5),
+		CreatedAt: atrium.Time(r.Int(first + 7)), UpdatedAt: atrium.Time(r.Int(first + 8)),
+	}
+}
+
+// How much of an account's prospects and merged accounts is buffered in memory. Above these
+// limits, callers read streams instead.
+const (
+	maxDetailProspects = 200
+	maxDetailBytes     = 256 << 10 // of their texts
+)
+
+// Account returns the account that id leads to, and its linked prospects, ordered by creation time
+// and then by identifier. The account is a different one if id was merged. It returns NotFound if
+// there is no such account, and ErrPartial if there are too many prospects to buffer.
+func (s *Store) Account(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (atrium.Account, []atrium.Prospect, error) {
+	d, err := findAccount(func(sql string, args engine.Args, each func(engine.Row) error) error {
+		return s.db.Engine.Query(ctx, sql, args, each)
+	}, tenant, id)
+	if err == nil && d.More {
+		return d.Account, nil, atrium.ErrPartial
+	}
+	return d.Account, d.Prospects, kernel.Public(err)
+}
+
+// findAccount is Account, reading with query. If query runs outside of a transaction, a merge
+// between two queries makes it start over, which is rare.
+func findAccount(query func(string, engine.Args, func(engine.Row) error) error, tenant atrium.TenantID, id atrium.AccountID,
+) (d atrium.AccountDetail, err error) {
+	args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), int64(maxDetailProspects) + 1}
+	for range kernel.MaxTries {
+		var survivor atrium.AccountID
+		var bytes int
+		d = atrium.AccountDetail{}
+		err = engine.Find(query, accountWithProspects, args, func(r engine.Row) {
+			if !r.Null(0) {
+				d.Account, survivor = ScanAccount(r, tenant), kernel.IDAt[atrium.AccountID](r, accountRowLen)
+				return
+			}
+			if d.More {
+				return
+			}
+			p := ScanProspect(r, accountRowLen+1, tenant)
+			if bytes += textBytes(&p); len(d.Prospects) == maxDetailProspects || bytes > maxDetailBytes {
+				d.Prospects, d.More = nil, true
+				return
+			}
+			d.Prospects = append(d.Prospects, p)
+		})
+		if err == nil && d.ID == "" { // links of an account that is being erased
+			err = engine.ErrNoRow
+		}
+		if err != nil || survivor == "" {
+			slices.SortFunc(d.Prospects, func(a, b atrium.Prospect) int {
+				return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID))
+			})
+			return d, err
+		}
+		args[1] = kernel.IDArg(survivor)
+	}
+	return d, atrium.Unavailable(errors.New("the account is being merged too often"))
+}
+
+// One statement takes one round trip to a database server and needs no transaction. The first row
+// is the account, the others are its first prospects. With a join, a server would read and sort
+// all links.
+var accountWithProspects = "SELECT " + AccountColumns("$1") + `, a.survivor_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM accounts a
+	WHERE a.tenant_id = $1 AND a.account_id = $2 AND ` + NotErased + `
+	UNION ALL SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, x.* FROM (SELECT ` + ProspectColumns + ` FROM account_prospects l
+		JOIN prospects p ON p.tenant_id = l.tenant_id AND p.prospect_id = l.prospect_id
+		WHERE l.tenant_id = $1 AND l.account_id = $2 ORDER BY l.prospect_created_at, l.prospect_id LIMIT $3) x`
+
+// textBytes returns the total length of a prospect's texts.
+func textBytes(p *atrium.Prospect) (n int) {
+	for _, text := range []*string{p.Name, p.Email, p.Domain, p.Slug, p.PhoneNumber, p.LinkedinProfileURL} {
+		if text != nil {
+			n += len(*text)
+		}
+	}
+	return n
+}
+
+// AccountDetail is Account with the merged accounts.
+func (s *Store) AccountDetail(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
+	if d, err = s.accountDetail(ctx, tenant, id); err == nil && d.Partial() {
+		err = atrium.ErrPartial
+	}
+	return d, err
+}
+
+// accountDetail is AccountDetail, but leaves out what is too large to buffer instead of returning
+// ErrPartial.
+func (s *Store) accountDetail(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
+	err = s.db.Read(ctx, func(tx engine.Tx) error {
+		d, err = findAccountDetail(tx, tenant, id)
+		return err
+	})
+	return d, err
+}
+
+// findAccountDetail is accountDetail in a transaction.
+func findAccountDetail(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (d atrium.AccountDetail, err error) {
+	if d, err = findAccount(tx.Query, tenant, id); err != nil {
+		return d, err
+	}
+	rows, bytes, err := mergedRows(tx, tenant, d.ID)
+	if d.MoreMerged = bytes > maxDetailBytes; d.MoreMerged || err != nil {
+		return d, err
+	}
+	for i := range rows {
+		m, err := rows[i].whole(tx, tenant)
+		if err != nil {
+			return d, err
+		}
+		d.Merged = append(d.Merged, m)
+	}
+	return d, nil
+}
+
+// RenameAccount sets the name of the account that id leads to. It returns the account with its
+// linked prospects, without merged accounts. It first calls check, if not nil, with the current
+// account, and returns its error. Setting the same name changes nothing. It returns NotFound if
+// there is no such account.
+func (s *Store) RenameAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, name string, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
+	d, _, err := CheckedChange(ctx, s, c, id, check, func(tx *kernel.Mutation, p Precondition) (d atrium.AccountDetail, err error) {
+		if id, err := lockAccount(tx, id); err != nil {
+			return d, err
+		} else if d, err = findAccount(tx.Query, c.TenantID, id); err != nil {
+			return d, err
+		}
+		if err := p.test(tx, d); err != nil || d.Name == name {
+			return d, err
+		}
+		tx.Changes(string(d.ID))
+		return d, updateAccount(tx, &d.Account, name, d.Domain)
+	})
+	return d, err
+}
+
+// lockAccount locks the account that id leads to and returns its identifier. It locks no merged
+// account on the way, to keep one lock order.
+func lockAccount(tx *kernel.Mutation, id atrium.AccountID) (atrium.AccountID, error) {
+	tenant := kernel.IDArg(tx.Change.TenantID)
+	for range kernel.MaxTries {
+		err := engine.Find(tx.Lock, "SELECT account_id FROM accounts WHERE tenant_id = $1 AND account_id = $2 AND survivor_id IS NULL",
+			engine.Args{tenant, kernel.IDArg(id)}, func(engine.Row) {})
+		if !errors.Is(err, engine.ErrNoRow) {
+			return id, err
+		}
+		var survivor atrium.AccountID
+		if err := engine.Find(tx.Query, "SELECT a.survivor_id FROM accounts a WHERE tenant_id = $1 AND account_id = $2 AND "+NotErased,
+			engine.Args{tenant, kernel.IDArg(id)}, func(r engine.Row) { survivor = kernel.IDAt[atrium.AccountID](r, 0) }); err != nil {
+			return "", err
+		}
+		id = cmp.Or(survivor, id)
+	}
+	return "", ErrGroupChanged
+}
+
+func accountFields(a *atrium.Account) kernel.Fields {
+	return kernel.Fields{"domain": a.Domain, "name": kernel.Nullable(a.Name)}
+}
+
+var updateAccounts = engine.NewBatch(`UPDATE accounts SET domain = batch.domain, domain_hash = batch.domain_hash,
+		name = batch.name, name_hash = batch.name_hash, updated_at = batch.updated_at
+	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
+	"tenant_id bytea", "account_id bytea", "domain text", "domain_hash bytea", "name text", "name_hash bytea", "updated_at bigint")
+
+var renameAccounts = engine.NewBatch(`UPDATE accounts SET name = batch.name, name_hash = batch.name_hash, updated_at = batch.updated_at
+	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
+	"tenant_id bytea", "account_id bytea", "name text", "name_hash bytea", "updated_at bigint")
+
+// updateAccount sets the name and domain of a. The account must be locked and not merged, and no
+// other account may have the domain.
+func updateAccount(tx *kernel.Mutation, a *atrium.Account, name, domain string) error {
+	var index IndexUpdate
+	was, before := *a, accountFields(a)
+	moved := a.Domain != domain
+	a.Name, a.Domain, a.UpdatedAt = name, domain, max(a.UpdatedAt, tx.At)
+	tx.Record("account.update", string(a.ID), before, accountFields(a))
+	tenant, account := kernel.IDArg(tx.Change.TenantID), kernel.IDArg(a.ID)
+	if index.Account(&was, a); !moved { // skip the index by domain
+		if err := tx.PipelineExec(renameAccounts, []engine.Args{{tenant, account, kernel.Nullable(name), NameHash(domain, name), int64(a.UpdatedAt)}}); err != nil {
+			return err
+		}
+		return index.Write(tx)
+	}
+	if err := ReplaceLongDomain(tx, &was, a); err != nil {
+		return err
+	}
+	_, err := tx.Batch(updateAccounts, []engine.Args{
+		{tenant, account, DomainInRow(domain), kernel.Hash16(domain), kernel.Nullable(name), NameHash(domain, name), int64(a.UpdatedAt)},
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return index.Write(tx)
+}
+
+// NameHash returns the name_hash of an account, by which entries with only a name find it. It
+// returns nil if the name is empty, and for the unattributed account, which is never found by
+// name.
+func NameHash(domain, name string) any {
+	if name == "" || domain == atrium.UnattributedDomain {
+		return nil
+	}
+	return kernel.Hash16(canonical.Name(name))
+}
+
+// NotErased is a SQL condition: the account a is not being erased.
+const NotErased = "(a.survivor_id IS NULL OR a.survivor_id <> a.account_id)"
+
+// RandomHash returns a domain_hash that matches no domain.
+func RandomHash() []byte {
+	hash := make([]byte, 16)
+	_, _ = rand.Read(hash) // never fails: crypto/rand crashes the process instead
+	return hash
+}
+
+// AccountsByID finds accounts by identifier and returns AccountColumns.
+var AccountsByID = engine.NewBatch("SELECT "+AccountColumns("batch.tenant_id")+` FROM batch JOIN accounts a
+	ON a.tenant_id = batch.tenant_id AND a.account_id = batch.id AND `+NotErased, "tenant_id bytea", "id bytea")
+
+// AccountsByDomain finds accounts by domain hash and returns AccountColumns.
+var AccountsByDomain = engine.NewBatch("SELECT "+AccountColumns("batch.tenant_id")+` FROM batch JOIN accounts a
+	ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.hash`, "tenant_id bytea", "hash bytea")

@@ -1,0 +1,284 @@
+package entries
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"atrium"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+)
+
+// maxUncertain is how many tries of an append may end with an unknown commit outcome. Each may
+// have waited for a whole statement timeout, and clients time out too: they need an error if
+// commits hang.
+const maxUncertain = 3
+
+// retryDelay is the base of the random delay before the third and later tries. It doubles with
+// each try.
+const retryDelay = time.Millisecond
+
+// Append stores drafts in one durable transaction and returns the outcome of each, in order. Every
+// draft must have its own identifier; a draft that is already stored is not stored again. If the
+// error is not nil, nothing was stored, except for atrium.Uncertain, where the outcome is unknown.
+//
+// An idempotency key takes precedence: if a stored entry has it, the outcome is the receipt of
+// that entry, or CodeIdempotencyKeyReused if that was for a different request. Otherwise, the
+// draft is attributed to an account as documented in package atrium. If it names the identifier of
+// an account that does not exist, the outcome is NotFound, and the key stays free.
+func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
+	return s.appendDrafts(ctx, drafts, 0)
+}
+
+// The limits of TryAppend: how long it waits for a lock, which another append holds until it has
+// committed, and how often it tries.
+const (
+	lockWait = 50 * time.Millisecond
+	maxTries = 3
+)
+
+// TryAppend is Append, but returns atrium.ErrLocked early if other transactions, such as merges or
+// imports, hold locks of the same accounts or keep changing them.
+func (s *Store) TryAppend(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
+	return s.appendDrafts(ctx, drafts, lockWait)
+}
+
+// appendDrafts is Append with a limit to the wait for a lock; 0 for no limit.
+func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait time.Duration) ([]atrium.Outcome, error) {
+	var uncertain, err error
+	uncertainTries := 0
+	remote := s.db.Engine.Traits().Remote
+	pipelined := remote && s.checkKeysFirst.Load() <= 0
+	tries := kernel.MaxTries
+	if wait > 0 {
+		tries = maxTries
+	}
+	for try := range tries {
+		if try > 1 { // the second try nearly always succeeds
+			select {
+			case <-time.After(rand.N(retryDelay << try)):
+			case <-ctx.Done():
+				return nil, kernel.Public(errors.Join(uncertain, err))
+			}
+		}
+		var b *appendTx
+		err = s.db.Engine.Write(ctx, func(tx engine.Tx) error {
+			b = newAppendTx(tx, drafts, atrium.At(s.db.Now()), s.db.StoredAt)
+			b.replicated, b.mergedTenants = s.db.Engine.Traits().Replicated, &s.mergedTenants
+			b.pipelined = pipelined && try == 0
+			if wait > 0 {
+				tx.LockWait(wait)
+			}
+			return b.run(try > 0)
+		})
+		if remote && b != nil && b.foundKeys {
+			s.checkKeysFirst.Store(keysFirstAppends)
+		}
+		switch {
+		case err == nil:
+			if remote && !pipelined && !b.foundKeys {
+				s.checkKeysFirst.Add(-1)
+			}
+			return b.outcomes, nil
+		case engine.ClassOf(err) == engine.Uncertain:
+			uncertain = err // the next try finds the entries if they were committed, and waits if they are about to be
+			if uncertainTries++; uncertainTries == maxUncertain {
+				return nil, kernel.Public(uncertain)
+			}
+		case engine.ClassOf(err) == engine.Conflict:
+			// A concurrent transaction used a key or an identifier first: try again.
+		case engine.ClassOf(err) == engine.Locked:
+			return nil, atrium.ErrLocked // the next append finds the entries of an uncertain try
+		default:
+			return nil, kernel.Public(errors.Join(uncertain, err))
+		}
+	}
+	switch {
+	case wait > 0:
+		return nil, atrium.ErrLocked
+	case len(drafts) == 1:
+		return nil, atrium.Unavailable(errors.Join(uncertain, err)) // every try lost the race
+	}
+	return nil, kernel.Public(errors.Join(uncertain, err))
+}
+
+// keysFirstAppends is how many appends look for their keys first after one has found existing
+// entries: a client that repeats a request often repeats many.
+const keysFirstAppends = 16
+
+// An appendTx is one transaction of Append.
+type appendTx struct {
+	tx         engine.Tx
+	drafts     []*atrium.Draft
+	at         atrium.Time
+	storedAt   func(engine.Tx) (int64, error) // returns stored_at of new accounts
+	outcomes   []atrium.Outcome
+	keyMatch   [][]byte                 // by draft; nil if it has no key
+	firstByKey map[kernel.TenantKey]int // the draft that uses a key that no stored entry has
+	storedIn   []atrium.AccountID       // by draft: the account of its entry, which may be merged into the account of its outcome
+
+	mergedTenants *sync.Map // tenants known to have merged accounts
+	replicated    bool      // existing entries need a new commit before they are acknowledged
+	toConfirm     targets   // accounts of existing entries that are acknowledged
+
+	pipelined bool    // upsert accounts before the result of the lookup of keys is known
+	upserted  targets // the accounts upserted that way; nil for none
+	foundKeys bool    // some keys belong to stored entries
+}
+
+func newAppendTx(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt func(engine.Tx) (int64, error)) *appendTx {
+	b := &appendTx{
+		tx: tx, drafts: drafts, at: at, storedAt: storedAt,
+		outcomes:   make([]atrium.Outcome, len(drafts)),
+		keyMatch:   make([][]byte, len(drafts)),
+		firstByKey: make(map[kernel.TenantKey]int, len(drafts)),
+		storedIn:   make([]atrium.AccountID, len(drafts)),
+		toConfirm:  targets{},
+	}
+	for i, d := range drafts {
+		if d.IdempotencyKey != "" {
+			b.keyMatch[i] = kernel.KeyMatch(d.IdempotencyKey)
+		}
+	}
+	return b
+}
+
+func (b *appendTx) key(i int) kernel.TenantKey {
+	return kernel.TenantKey{Tenant: b.drafts[i].TenantID, Key: string(b.keyMatch[i])}
+}
+
+// run stores the drafts. retry reports that an earlier transaction failed because of a conflict.
+// Its cause may be the drafts themselves, stored by a commit whose outcome was unknown.
+func (b *appendTx) run(retry bool) error {
+	pending, err := b.replayStored()
+	if err == nil && retry {
+		pending, err = b.findStored(pending)
+	}
+	if err != nil {
+		return err
+	}
+	var recorded []int
+	for len(pending) > 0 {
+		// Of the drafts with the same key, only the first is stored. If its account does not
+		// exist, the key stays free for the next draft.
+		first, rest := b.splitByKey(pending)
+		found, err := b.resolve(first)
+		if err != nil {
+			return err
+		}
+		for _, i := range found {
+			d, o := b.drafts[i], &b.outcomes[i].Receipt
+			o.EntryID, o.CreatedAt, o.Source, o.Type = d.ID, b.at, d.Source, d.Type
+		}
+		recorded = append(recorded, found...)
+		pending = pending[:0]
+		for _, i := range rest {
+			if owner := b.firstByKey[b.key(i)]; b.outcomes[owner].Err == nil {
+				b.replay(i, b.outcomes[owner].Receipt, b.drafts[owner].Fingerprint)
+			} else {
+				pending = append(pending, i)
+			}
+		}
+		for _, i := range pending {
+			delete(b.firstByKey, b.key(i)) // free for the next draft
+		}
+	}
+	if len(b.toConfirm) > 0 { // resolve was not called
+		if err := b.updateExisting(nil, nil); err != nil {
+			return err
+		}
+	}
+	// Responses about an account, or about one merged into it, contain no entries: only the
+	// version of the account changes.
+	for _, i := range recorded {
+		b.tx.Changes(string(b.outcomes[i].AccountID))
+	}
+	b.tx.Changes()
+	// Insert in key order, so that nodes that receive the same keys do not deadlock.
+	slices.SortFunc(recorded, func(i, j int) int { return cmp.Or(kernel.CompareKeys(b.key(i), b.key(j)), cmp.Compare(i, j)) })
+	return b.insert(recorded)
+}
+
+// splitByKey separates the first draft of each key, and drafts without a key, from the rest.
+func (b *appendTx) splitByKey(pending []int) (first, rest []int) {
+	for _, i := range pending {
+		if b.keyMatch[i] == nil {
+			first = append(first, i)
+			continue
+		}
+		if _, taken := b.firstByKey[b.key(i)]; taken {
+			rest = append(rest, i)
+			continue
+		}
+		b.firstByKey[b.key(i)] = i
+		first = append(first, i)
+	}
+	return first, rest
+}
+
+const insertEntry = `INSERT INTO entries (tenant_id, entry_id, account_id, created_at, source, type,
+		claimed_account_id, claimed_domain, claimed_name, idempotency_key, key_match, fingerprint,
+		acknowledged_account_id, occurred_at, payload)
+	SELECT batch.tenant_id, entry_id, account_id, created_at, source, type,
+		claimed_account_id, claimed_domain, claimed_name, idempotency_key, key_match, fingerprint,
+		acknowledged_account_id, occurred_at, payload
+	FROM batch`
+
+var (
+	entryBatch = []string{
+		"tenant_id bytea", "entry_id bytea", "account_id bytea", "created_at bigint", "source text", "type text",
+		"claimed_account_id bytea", "claimed_domain text", "claimed_name text", "idempotency_key text", "key_match bytea",
+		"fingerprint bytea", "acknowledged_account_id bytea", "occurred_at bigint", "payload bytea",
+	}
+	insertEntries = engine.NewBatch(insertEntry, entryBatch...)
+	// ImportEntries inserts rows of EntryRow, skips entries whose identifiers or keys are in use,
+	// and returns the identifiers of the inserted entries.
+	ImportEntries = engine.NewBatch(insertEntry+" WHERE true ON CONFLICT DO NOTHING RETURNING entry_id", entryBatch...)
+)
+
+// EntryRow returns the row of an entry for ImportEntries.
+func EntryRow(e *atrium.Entry, keyMatch, fingerprint []byte) engine.Args {
+	return engine.Args{
+		kernel.IDArg(e.TenantID), kernel.IDArg(e.ID), kernel.IDArg(e.AccountID), int64(e.CreatedAt), e.Source, e.Type,
+		kernel.IDArg(e.Claim.AccountID), kernel.Nullable(e.Claim.Domain), kernel.Nullable(e.Claim.Name), kernel.Nullable(e.IdempotencyKey), keyMatch,
+		fingerprint, kernel.IDArg(e.AcknowledgedID), kernel.NullableTime(e.OccurredAt), e.Payload,
+	}
+}
+
+func (b *appendTx) insert(recorded []int) error {
+	rows := make([]engine.Args, len(recorded))
+	for n, i := range recorded {
+		d := b.drafts[i]
+		e := atrium.Entry{ID: d.ID, TenantID: d.TenantID, AccountID: b.storedIn[i], CreatedAt: b.at, Submission: d.Submission}
+		if shownID := b.outcomes[i].AccountID; shownID != e.AccountID {
+			e.AcknowledgedID = shownID
+		}
+		rows[n] = EntryRow(&e, b.keyMatch[i], d.Fingerprint)
+	}
+	return b.tx.PipelineExec(insertEntries, rows)
+}
+
+// The columns of an entry e in the order in which ScanEntry reads them.
+const (
+	EntryColumns = `e.entry_id, e.account_id, e.created_at, e.source, e.type, e.claimed_account_id, e.claimed_domain,
+		e.claimed_name, e.idempotency_key, e.acknowledged_account_id, e.occurred_at, e.payload`
+	EntryColumnsLen = 12
+)
+
+// ScanEntry reads EntryColumns, starting at column 0.
+func ScanEntry(r engine.Row, tenant atrium.TenantID) atrium.Entry {
+	return atrium.Entry{
+		ID: kernel.IDAt[atrium.EntryID](r, 0), TenantID: tenant, AccountID: kernel.IDAt[atrium.AccountID](r, 1), CreatedAt: atrium.Time(r.Int(2)),
+		AcknowledgedID: kernel.IDAt[atrium.AccountID](r, 9),
+		Submission: atrium.Submission{
+			Source: r.Text(3), Type: r.Text(4),
+			Claim:          atrium.Claim{AccountID: kernel.IDAt[atrium.AccountID](r, 5), Domain: r.Text(6), Name: r.Text(7)},
+			IdempotencyKey: r.Text(8), OccurredAt: kernel.TimeAt(r, 10), Payload: r.Bytes(11),
+		},
+	}
+}

@@ -1,0 +1,400 @@
+package entries
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"atrium"
+	"atrium/internal/store/accounts"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+)
+
+// This file finds the account of each draft of a transaction. The order of drafts within a
+// transaction does not matter. Drafts with only a name are resolved first, so that names match
+// only accounts that are already stored. Then accounts are updated or newAccounts in the order of
+// their domain hashes, on every node, so that transactions for the same accounts rarely deadlock.
+// They still can if drafts name accounts by identifier and also create accounts; the engine then
+// retries one of them.
+//
+// A merged account still gets new entries, so that a split takes them along. Its survivor is
+// locked and updated instead, so the survivor must be known first. That takes an extra query,
+// which is skipped until an append has found the first merged account of a tenant. No merge or
+// split can happen between the update and the commit, because it would need a lock on the
+// survivor.
+
+var upsertAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
+		created_at, updated_at, latest_activity_at, active_minute, stored_at)
+	SELECT batch.tenant_id, account_id, domain, domain_hash, name, name_hash, at, at, at, at / 60000000, stored_at FROM batch WHERE true
+	ON CONFLICT (tenant_id, domain_hash) DO UPDATE SET latest_activity_at =
+		CASE WHEN accounts.latest_activity_at >= excluded.latest_activity_at THEN accounts.latest_activity_at ELSE excluded.latest_activity_at END
+	RETURNING accounts.tenant_id, accounts.account_id, CASE WHEN accounts.name IS NULL THEN 1 ELSE 0 END,
+		accounts.survivor_id, `+accounts.StaleMinute+`, accounts.domain_hash`,
+	"tenant_id bytea", "account_id bytea", "domain text", "domain_hash bytea", "name text", "name_hash bytea", "at bigint", "stored_at bigint")
+
+// fillNames is a separate statement so that most appends do not write the index by name.
+var fillNames = engine.NewBatch(`UPDATE accounts SET name = batch.name, name_hash = batch.name_hash,
+		updated_at = CASE WHEN accounts.updated_at > batch.at THEN accounts.updated_at ELSE batch.at END
+	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id
+		AND accounts.name IS NULL AND accounts.domain <> '`+atrium.UnattributedDomain+`'
+	RETURNING accounts.tenant_id, accounts.account_id, accounts.domain, accounts.name`,
+	"tenant_id bytea", "account_id bytea", "name text", "name_hash bytea", "at bigint")
+
+// If the first and the last account with a name are the same, no other account has that name.
+var findNames = engine.NewBatch(`SELECT batch.tenant_id, batch.name_hash,
+		(SELECT a.account_id FROM accounts a WHERE a.tenant_id = batch.tenant_id AND a.name_hash = batch.name_hash
+			ORDER BY a.account_id LIMIT 1),
+		(SELECT a.account_id FROM accounts a WHERE a.tenant_id = batch.tenant_id AND a.name_hash = batch.name_hash
+			ORDER BY a.account_id DESC LIMIT 1)
+	FROM batch`, "tenant_id bytea", "name_hash bytea")
+
+// A target is an account that drafts go to.
+type target struct {
+	id       atrium.AccountID // "" if it is not known yet or does not exist
+	survivor atrium.AccountID // "" if it is not merged
+	hash     string           // of its domain; "" if it is not known yet
+	unnamed  bool             // the account, or its survivor if it is merged, has no name
+	legacy   bool             // the domain is a legacy form, for which no account is created
+	drafts   []int
+}
+
+// shownID returns the account that is shown for the target.
+func (t *target) shownID() atrium.AccountID { return cmp.Or(t.survivor, t.id) }
+
+// targets are accounts by the identifier or by the domain that drafts give.
+type targets map[kernel.TenantKey]*target
+
+// add adds drafts to the target with the key.
+func (all targets) add(tenant atrium.TenantID, key string, drafts ...int) {
+	k := kernel.TenantKey{Tenant: tenant, Key: key}
+	if all[k] == nil {
+		all[k] = &target{}
+	}
+	all[k].drafts = append(all[k].drafts, drafts...)
+}
+
+// setHashes sets the domain hashes of targets with domains as keys.
+func (all targets) setHashes() {
+	for k, t := range all {
+		if t.hash == "" {
+			t.hash = string(kernel.Hash16(k.Key))
+		}
+	}
+}
+
+// resolve finds or creates the account of each draft and records its activity. It returns the
+// drafts that have an account; the outcome of the others is NotFound.
+func (b *appendTx) resolve(drafts []int) (found []int, err error) {
+	byID, byDomain, byName := targets{}, b.upserted, targets{}
+	var byForms []int
+	if b.upserted == nil {
+		byID, byDomain, byName, byForms = b.targets(drafts)
+	}
+	b.upserted = nil // only the first drafts of each key were upserted
+	if err := b.matchNames(byName, byID, byDomain); err != nil {
+		return nil, err
+	}
+	if err := b.matchForms(byForms, byDomain); err != nil {
+		return nil, err
+	}
+	byDomain.setHashes()
+	if len(byID)+len(b.toConfirm) > 0 || b.mayHaveMerged(byDomain) { // otherwise, upsert updates or inserts all of them in one statement
+		if err := b.updateExisting(byID, byDomain); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.upsert(byDomain); err != nil {
+		return nil, err
+	}
+	if err := b.fillNames(byID, byDomain); err != nil {
+		return nil, err
+	}
+	for _, all := range []targets{byID, byDomain} {
+		for _, t := range all {
+			for _, i := range t.drafts {
+				switch {
+				case t.id == "" && b.drafts[i].Claim.AccountID == "":
+					return nil, errErased
+				case t.id == "":
+					b.outcomes[i].Err = atrium.NotFound()
+					continue
+				}
+				b.outcomes[i].AccountID, b.storedIn[i] = t.shownID(), t.id
+				found = append(found, i)
+			}
+		}
+	}
+	return found, nil
+}
+
+// targets groups drafts by identifier, domain or name. It returns the drafts whose domains have
+// legacy forms separately.
+func (b *appendTx) targets(drafts []int) (byID, byDomain, byName targets, byForms []int) {
+	byID, byDomain, byName = targets{}, targets{}, targets{}
+	for _, i := range drafts {
+		switch d := b.drafts[i]; {
+		case d.Claim.AccountID != "":
+			byID.add(d.TenantID, string(d.Claim.AccountID), i)
+		case d.LegacyDomain != "":
+			byForms = append(byForms, i)
+		case d.Domain != "":
+			byDomain.add(d.TenantID, d.Domain, i)
+		case d.NameKey != "":
+			byName.add(d.TenantID, d.NameKey, i)
+		default:
+			byDomain.add(d.TenantID, atrium.UnattributedDomain, i)
+		}
+	}
+	return byID, byDomain, byName, byForms
+}
+
+// pipelineTargets returns the accounts that can be upserted before the result of the lookup of
+// keys is known; nil for none. It returns accounts only if all drafts have just domains, so that
+// one statement locks all accounts in order.
+func (b *appendTx) pipelineTargets() targets {
+	if !b.pipelined {
+		return nil
+	}
+	all := make([]int, len(b.drafts))
+	for i := range all {
+		all[i] = i
+	}
+	first, _ := b.splitByKey(all)
+	clear(b.firstByKey)
+	byID, byDomain, byName, byForms := b.targets(first)
+	if len(byID)+len(byName)+len(byForms) > 0 || b.mayHaveMerged(byDomain) {
+		return nil
+	}
+	return byDomain
+}
+
+// errErased reports that an account was erased after it was found by name or by a legacy form of
+// its domain. The append is retried and does not find it again.
+var errErased error = &engine.Error{Class: engine.Conflict, Err: errors.New("an account was erased concurrently")}
+
+// matchNames attributes drafts with a name to the account with that name if exactly one has it,
+// and to the unattributed account otherwise.
+func (b *appendTx) matchNames(byName, byID, byDomain targets) error {
+	rows := make([]engine.Args, 0, len(byName))
+	for k := range byName {
+		rows = append(rows, engine.Args{kernel.IDArg(k.Tenant), kernel.Hash16(k.Key)})
+	}
+	unique := map[kernel.TenantKey]atrium.AccountID{} // by name hash
+	if _, err := b.tx.Batch(findNames, rows, func(r engine.Row) error {
+		if first := kernel.IDAt[atrium.AccountID](r, 2); first == kernel.IDAt[atrium.AccountID](r, 3) {
+			unique[kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(r.Bytes(1))}] = first
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("find names: %w", err)
+	}
+	for k, t := range byName {
+		if id := unique[kernel.TenantKey{Tenant: k.Tenant, Key: string(kernel.Hash16(k.Key))}]; id != "" {
+			byID.add(k.Tenant, string(id), t.drafts...)
+		} else {
+			byDomain.add(k.Tenant, atrium.UnattributedDomain, t.drafts...)
+		}
+	}
+	return nil
+}
+
+// mayHaveMerged reports whether a tenant of the targets is known to have merged accounts.
+func (b *appendTx) mayHaveMerged(all targets) bool {
+	for k := range all {
+		if _, ok := b.mergedTenants.Load(k.Tenant); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// updateExisting records the activity of the accounts that exist, and locks those in toConfirm.
+func (b *appendTx) updateExisting(byID, byDomain targets) error {
+	byAccount := map[kernel.TenantKey][]*target{} // drafts can name an account in several ways
+	for _, all := range []targets{byID, b.toConfirm} {
+		for k, t := range all {
+			byAccount[k] = append(byAccount[k], t)
+		}
+	}
+	b.toConfirm = nil
+	refs, err := accounts.FindAccountRefs(b.tx, slices.Collect(maps.Keys(byAccount)))
+	if err != nil {
+		return err
+	}
+	var rows []engine.Args
+	byHash := map[kernel.TenantKey]*target{}
+	for k, t := range byDomain {
+		byHash[kernel.TenantKey{Tenant: k.Tenant, Key: t.hash}] = t
+		rows = append(rows, engine.Args{kernel.IDArg(k.Tenant), []byte(t.hash)})
+	}
+	if _, err := b.tx.Batch(accounts.AccountRefsByDomain, rows, func(r engine.Row) error {
+		k, a := accounts.ScanAccountRef(r)
+		refs[k] = a
+		byAccount[k] = append(byAccount[k], byHash[kernel.TenantKey{Tenant: k.Tenant, Key: a.Hash}])
+		return nil
+	}); err != nil {
+		return fmt.Errorf("find domains: %w", err)
+	}
+	newest := map[kernel.TenantKey]atrium.Time{}
+	for k := range refs {
+		for _, t := range byAccount[k] {
+			if len(t.drafts) > 0 { // accounts that are only confirmed get no activity: the entry may have been moved since
+				newest[k] = b.at
+			}
+		}
+	}
+	unnamed, err := accounts.RecordActivity(b.tx, refs, newest)
+	if err != nil {
+		return err
+	}
+	for k := range unnamed {
+		for _, t := range byAccount[k] {
+			t.id, t.survivor = atrium.AccountID(k.Key), refs[k].Survivor
+			t.unnamed = unnamed[kernel.TenantKey{Tenant: k.Tenant, Key: string(t.shownID())}]
+		}
+	}
+	return nil
+}
+
+// upsert updates or inserts the accounts with the domains, except those that are already resolved.
+func (b *appendTx) upsert(byDomain targets) error {
+	byHash := map[kernel.TenantKey]kernel.TenantKey{}
+	for k, t := range byDomain {
+		if t.id == "" {
+			byHash[kernel.TenantKey{Tenant: k.Tenant, Key: t.hash}] = k
+		}
+	}
+	if len(byHash) == 0 {
+		return nil
+	}
+	storedAt, err := b.storedAt(b.tx)
+	if err != nil {
+		return fmt.Errorf("find the latest export: %w", err)
+	}
+	rows := make([]engine.Args, 0, len(byHash))
+	newAccounts := make(map[kernel.TenantKey]atrium.Account, len(byHash)) // by domain hash; inserted if no account has the domain
+	for _, h := range kernel.SortedKeys(byHash) {
+		k := byHash[h]
+		name := b.claimedName(byDomain[k])
+		if k.Key == atrium.UnattributedDomain {
+			name = ""
+		}
+		a := atrium.Account{ID: atrium.NewID[atrium.AccountID](), TenantID: k.Tenant, Domain: k.Key, Name: name}
+		newAccounts[h] = a
+		rows = append(rows, engine.Args{
+			kernel.IDArg(k.Tenant), kernel.IDArg(a.ID), accounts.DomainInRow(k.Key), []byte(h.Key), kernel.Nullable(name), accounts.NameHash(k.Key, name), int64(b.at), storedAt,
+		})
+	}
+	var index accounts.IndexUpdate
+	var long accounts.LongDomains
+	var minutes accounts.MinuteUpdates
+	if _, err := b.tx.Batch(upsertAccounts, rows, func(r engine.Row) error {
+		k, survivor := minutes.Add(r)
+		if survivor != "" {
+			b.mergedTenants.Store(k.Tenant, true)
+			return accounts.ErrGroupChanged
+		}
+		h := kernel.TenantKey{Tenant: k.Tenant, Key: string(r.Bytes(5))}
+		t := byDomain[byHash[h]]
+		t.id, t.unnamed = atrium.AccountID(k.Key), r.Int(2) == 1
+		a := newAccounts[h]
+		switch {
+		case t.id != a.ID:
+		case t.legacy:
+			return errErased
+		default:
+			index.Account(nil, &a)
+			long.Add(&a)
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("upsert accounts: %w", err)
+	}
+	if err := minutes.Write(b.tx); err != nil {
+		return err
+	}
+	if err := long.Write(b.tx); err != nil {
+		return err
+	}
+	return index.Write(b.tx)
+}
+
+// claimedName returns the first name that a draft of the target claims.
+func (b *appendTx) claimedName(t *target) string {
+	for _, i := range t.drafts {
+		if name := b.drafts[i].Claim.Name; name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// fillNames sets the names of accounts that have none.
+func (b *appendTx) fillNames(byID, byDomain targets) error {
+	names := map[kernel.TenantKey]string{} // drafts can name an account in both ways
+	for _, all := range []targets{byDomain, byID} {
+		for k, t := range all {
+			if name := b.claimedName(t); t.unnamed && name != "" {
+				names[kernel.TenantKey{Tenant: k.Tenant, Key: string(t.shownID())}] = name
+			}
+		}
+	}
+	rows := make([]engine.Args, 0, len(names))
+	for _, k := range kernel.SortedKeys(names) {
+		rows = append(rows, engine.Args{kernel.IDArg(k.Tenant), kernel.IDArg(atrium.AccountID(k.Key)), names[k], accounts.NameHash("", names[k]), int64(b.at)})
+	}
+	var index accounts.IndexUpdate
+	if _, err := b.tx.Batch(fillNames, rows, func(r engine.Row) error {
+		was := atrium.Account{TenantID: kernel.IDAt[atrium.TenantID](r, 0), ID: kernel.IDAt[atrium.AccountID](r, 1), Domain: r.Text(2)}
+		named := was
+		named.Name = r.Text(3)
+		index.Account(&was, &named)
+		return nil
+	}); err != nil {
+		return fmt.Errorf("fill names: %w", err)
+	}
+	return index.Write(b.tx)
+}
+
+var findForms = engine.NewBatch(`SELECT a.tenant_id, a.domain_hash, a.created_at, a.account_id
+	FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.domain_hash`,
+	"tenant_id bytea", "domain_hash bytea")
+
+// matchForms attributes drafts whose domains have legacy forms: to the oldest account of either
+// form, or to the current form if there is none.
+func (b *appendTx) matchForms(drafts []int, byDomain targets) error {
+	if len(drafts) == 0 {
+		return nil
+	}
+	rows := make(map[kernel.TenantKey]engine.Args, 2*len(drafts))
+	for _, i := range drafts {
+		d := b.drafts[i]
+		for _, row := range accounts.DomainFormRows(d.TenantID, d.Domain, d.LegacyDomain) {
+			rows[kernel.TenantKey{Tenant: d.TenantID, Key: string(row[1].([]byte))}] = row
+		}
+	}
+	stored := make(map[kernel.TenantKey]*atrium.Account, len(rows)) // by the hash of the form
+	if _, err := b.tx.Batch(findForms, slices.Collect(maps.Values(rows)), func(r engine.Row) error {
+		stored[kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(r.Bytes(1))}] = &atrium.Account{
+			CreatedAt: atrium.Time(r.Int(2)), ID: kernel.IDAt[atrium.AccountID](r, 3),
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("find forms of domains: %w", err)
+	}
+	for _, i := range drafts {
+		d := b.drafts[i]
+		current := stored[kernel.TenantKey{Tenant: d.TenantID, Key: string(kernel.Hash16(d.Domain))}]
+		legacy := stored[kernel.TenantKey{Tenant: d.TenantID, Key: string(kernel.Hash16(d.LegacyDomain))}]
+		if legacy == nil || current != nil && accounts.CompareAge(current, legacy) < 0 {
+			byDomain.add(d.TenantID, d.Domain, i)
+			continue
+		}
+		byDomain.add(d.TenantID, d.LegacyDomain, i)
+		byDomain[kernel.TenantKey{Tenant: d.TenantID, Key: d.LegacyDomain}].legacy = true
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+// Package entries appends entries to accounts, reads their timelines, and moves entries between
+// accounts.
+package entries
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"atrium/internal/store/kernel"
+)
+
+// A Store stores entries. It is safe for concurrent use.
+type Store struct {
+	db *kernel.DB
+
+	mergedTenants  sync.Map     // tenants for which an append has found merged accounts
+	checkKeysFirst atomic.Int32 // if positive, how many appends must look for keys first
+}
+
+// New returns a Store on a database.
+func New(db *kernel.DB) *Store { return &Store{db: db} }

@@ -1,0 +1,461 @@
+package erasures
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"atrium"
+	"atrium/internal/store/accounts"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+)
+
+// An account may have millions of entries and links, too many for one transaction to delete. The
+// transaction that erases an account therefore only hides it, which also hides its entries and
+// links, and inserts a row into erasures. Later transactions delete the data in batches. No new
+// entries can appear: an append locks the account first, so it either commits before the account
+// is hidden or no longer finds it.
+//
+// An account with few links is deleted at once. An account with more links has to stay until they
+// are deleted, because they reference it. Until then it has no domain and no name, is its own
+// survivor, and is excluded by the condition accounts.NotErased.
+//
+// Deleted rows can remain in the files of an embedded database. An erasure is therefore complete
+// only after engine.DB.Purge. Until then its row in erasures stays, and EraseEntries retries, even
+// after a crash.
+
+// Limits of one transaction.
+const (
+	eraseBatchRows  = 500     // entries, and as many rows of their move history
+	eraseBatchBytes = 4 << 20 // bytes of entries or rules; the row that reaches it is included
+	redactBatchRows = 100     // audit rows, and rules of moves
+)
+
+// hideAccount hides an account until the links that reference it are deleted.
+const hideAccount = `UPDATE accounts SET domain = '', domain_hash = $1, name = NULL, name_hash = NULL, merged_into = NULL,
+	survivor_id = account_id WHERE tenant_id = $2 AND account_id = $3`
+
+// maxPurgeInRequest is the size in bytes of the largest embedded database that an erasing request
+// purges itself. A purge reads the whole file.
+const maxPurgeInRequest = 32 << 20
+
+// maxRowsInRequest is about how many rows an erasing request deletes itself.
+const maxRowsInRequest = 2_000
+
+// EraseAccount permanently erases the account that id leads to, all accounts merged into it, and
+// their entries. It first calls check, if not nil, with the current account, and returns its
+// error. When EraseAccount returns, the data is no longer visible, and a new entry for one of the
+// domains creates a new account. done reports whether all entries are deleted and nothing remains
+// in the files of an embedded database; if not, EraseEntries completes the erasure. It returns
+// NotFound if there is no such account.
+func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, check func(atrium.AccountDetail) error) (done bool, err error) {
+	erased, _, err := accounts.CheckedChange(ctx, s.accounts, c, id, check, func(tx *kernel.Mutation, p accounts.Precondition) ([]atrium.AccountID, error) {
+		g, err := accounts.LockGroup(tx, id)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.CheckGroup(tx, g); err != nil {
+			return nil, err
+		}
+		return g.IDs(), erase(tx, g)
+	})
+	if err != nil {
+		return false, err
+	}
+	progress := make([]erasure, len(erased))
+	for i, account := range erased { // audit details and rules are always redacted before the response
+		progress[i] = erasure{change: c, account: account}
+		for progress[i].stage < eraseLinks {
+			if _, err := s.eraseStep(ctx, &progress[i]); err != nil {
+				return false, nil //nolint:nilerr // the account is erased, and the rest will be
+			}
+		}
+	}
+	left := maxRowsInRequest
+	for i := range progress {
+		for progress[i].stage < eraseDone {
+			if left <= 0 {
+				return false, nil
+			}
+			n, err := s.eraseStep(ctx, &progress[i])
+			if err != nil {
+				return false, nil //nolint:nilerr // as above
+			}
+			left -= n
+		}
+	}
+	return s.completeErasures(ctx, c.TenantID, erased) == nil, nil
+}
+
+var (
+	// InsertErasures marks accounts for erasure.
+	InsertErasures = engine.NewBatch(`INSERT INTO erasures (tenant_id, account_id, requested_at)
+		SELECT batch.tenant_id, account_id, at FROM batch WHERE true ON CONFLICT DO NOTHING`, "tenant_id bytea", "account_id bytea", "at bigint")
+	deleteErasures = engine.NewBatch(`DELETE FROM erasures USING batch
+		WHERE erasures.tenant_id = batch.tenant_id AND erasures.account_id = batch.account_id`, "tenant_id bytea", "account_id bytea")
+)
+
+// completeErasures purges the database if it has at most maxPurgeInRequest bytes and no other
+// purge has just ended. Then it deletes the rows in erasures, which must be of accounts without
+// entries.
+func (s *Store) completeErasures(ctx context.Context, tenant atrium.TenantID, accounts []atrium.AccountID) error {
+	if err := s.purges.runShared(ctx, func() error { return s.db.Engine.Purge(ctx, maxPurgeInRequest) }); err != nil {
+		return kernel.Public(err)
+	}
+	return s.deleteErasures(ctx, tenant, accounts)
+}
+
+func (s *Store) deleteErasures(ctx context.Context, tenant atrium.TenantID, accounts []atrium.AccountID) error {
+	rows := make([]engine.Args, len(accounts))
+	for i, id := range accounts {
+		rows[i] = engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}
+	}
+	return s.db.Write(ctx, func(tx engine.Tx) error {
+		_, err := tx.Batch(deleteErasures, rows, nil)
+		return err
+	})
+}
+
+// erase hides the accounts of a group, and deletes those with few links.
+func erase(tx *kernel.Mutation, g *accounts.Group) error {
+	tenant, ids := kernel.IDArg(tx.Change.TenantID), g.IDs()
+	rows := make([]engine.Args, len(ids))
+	names := make([]string, len(ids))
+	var index accounts.IndexUpdate
+	left := eraseBatchRows
+	for i, id := range ids {
+		rows[i], names[i] = engine.Args{tenant, kernel.IDArg(id), int64(tx.At)}, string(id)
+		a, err := accounts.FindAccountRow(tx, tx.Change.TenantID, id)
+		if err != nil {
+			return err
+		}
+		index.Account(&a, nil)
+		if err := accounts.ReplaceLongDomain(tx, &a, nil); err != nil {
+			return err
+		}
+		n, err := deleteLinkBatch(tx, tx.Change.TenantID, id, left)
+		if err != nil {
+			return err
+		}
+		if left -= n; left > 0 {
+			_, err = tx.Exec("DELETE FROM accounts WHERE tenant_id = $1 AND account_id = $2", tenant, kernel.IDArg(id))
+		} else {
+			_, err = tx.Exec(hideAccount, accounts.RandomHash(), tenant, kernel.IDArg(id))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := index.Write(tx); err != nil {
+		return err
+	}
+	tx.RecordDetail(atrium.ActionEraseAccount, string(g.Root.ID), map[string]any{"members": len(g.Members), "redacted": names})
+	_, err := tx.Batch(InsertErasures, rows, nil)
+	return err
+}
+
+// deleteLinkBatch deletes up to limit links of an account and returns how many it deleted.
+func deleteLinkBatch(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountID, limit int) (int, error) {
+	var rows []engine.Args
+	if err := tx.Query("SELECT prospect_created_at, prospect_id FROM account_prospects WHERE tenant_id = $1 AND account_id = $2 LIMIT $3",
+		engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(limit)}, func(r engine.Row) error {
+			rows = append(rows, engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), r.Int(0), r.Bytes(1)})
+			return nil
+		}); err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	_, err := tx.Batch(accounts.DeleteLinks, rows, nil)
+	return len(rows), err
+}
+
+// The stages of erasing a hidden account.
+const (
+	eraseDetails = iota // details of audit rows about the account
+	eraseRules          // rules of moves to the account, which contain claims and payload values of entries
+	eraseLinks          // links, then the account itself
+	eraseEntries
+	eraseDone
+)
+
+// An erasure is the progress of erasing one account.
+type erasure struct {
+	change  atrium.Change
+	account atrium.AccountID
+	stage   int
+	number  int64  // the last redacted audit row
+	move    []byte // the last move whose rule was deleted
+}
+
+// eraseStep runs one transaction of the current stage, or advances to the next stage if nothing is
+// left. It returns about how many rows the transaction changed.
+func (s *Store) eraseStep(ctx context.Context, e *erasure) (n int, err error) {
+	more := false
+	switch e.stage {
+	case eraseDetails:
+		n, err = s.redactAccountBatch(ctx, e)
+		more = n > 0
+	case eraseRules:
+		n, err = s.deleteRuleBatch(ctx, e)
+		more = n > 0
+	case eraseLinks:
+		n, more, err = s.eraseLinkBatch(ctx, e.change.TenantID, e.account)
+	case eraseEntries:
+		n, more, err = s.eraseEntryBatch(ctx, e.change.TenantID, e.account)
+	}
+	if err == nil && !more {
+		e.stage++
+	}
+	return n, err
+}
+
+var redactRows = engine.NewBatch(`UPDATE audit SET detail = NULL, salt = NULL FROM batch
+	WHERE audit.tenant_id = batch.tenant_id AND audit.number = batch.number`, "tenant_id bytea", "number bigint")
+
+// findDetailRows returns rows for redactRows: audit rows about a subject, after a number, that
+// still have details. It returns at most redactBatchRows.
+func (s *Store) findDetailRows(ctx context.Context, tenant atrium.TenantID, subject string, after int64) (rows []engine.Args, err error) {
+	err = s.db.Query(ctx, `SELECT number FROM audit WHERE tenant_id = $1 AND subject = $2 AND number > $3
+			AND action NOT IN ($4, $5) AND detail IS NOT NULL ORDER BY number LIMIT $6`,
+		engine.Args{kernel.IDArg(tenant), subject, after, atrium.ActionEraseAccount, atrium.ActionDeleteProspect, int64(redactBatchRows)}, func(r engine.Row) error {
+			rows = append(rows, engine.Args{kernel.IDArg(tenant), r.Int(0)})
+			return nil
+		})
+	return rows, err
+}
+
+// redactAccountBatch deletes the details of a batch of audit rows about the account and returns
+// how many it redacted. The erasure itself has already recorded the redaction.
+func (s *Store) redactAccountBatch(ctx context.Context, e *erasure) (int, error) {
+	rows, err := s.findDetailRows(ctx, e.change.TenantID, string(e.account), e.number)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	if err := s.db.Write(ctx, func(tx engine.Tx) error {
+		_, err := tx.Batch(redactRows, rows, nil)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	e.number = rows[len(rows)-1][1].(int64)
+	return len(rows), nil
+}
+
+// deleteRuleBatch deletes the rules of a batch of moves to the account, redacts the audit rows
+// about these moves, and records the redaction. It returns the number of moves.
+func (s *Store) deleteRuleBatch(ctx context.Context, e *erasure) (n int, err error) {
+	tenant := kernel.IDArg(e.change.TenantID)
+	after := e.move
+	if after == nil {
+		after = []byte{}
+	}
+	var moves []engine.Args
+	var names []string
+	bytes := 0
+	// The subquery reads only the index: with another column, SQLite scans all moves.
+	err = s.db.Query(ctx, `SELECT m.move_id, octet_length(m.rule) FROM moves i JOIN moves m ON m.tenant_id = i.tenant_id AND m.move_id = i.move_id
+		WHERE i.tenant_id = $1 AND i.to_account_id = $2 AND i.move_id > $3 AND m.rule IS NOT NULL ORDER BY i.move_id LIMIT $4`,
+		engine.Args{tenant, kernel.IDArg(e.account), after, int64(redactBatchRows)}, func(r engine.Row) error {
+			if bytes += int(r.Int(1)); bytes > eraseBatchBytes && len(moves) > 0 {
+				return nil // left for the next transaction
+			}
+			moves = append(moves, engine.Args{tenant, r.Bytes(0)})
+			names = append(names, string(kernel.IDAt[atrium.MoveID](r, 0)))
+			return nil
+		})
+	if err != nil || len(moves) == 0 {
+		return 0, err
+	}
+	c := e.change
+	c.IdempotencyKey = ""
+	_, _, err = kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
+		for _, id := range names { // a move has at most two rows: created and undone
+			if err := tx.Redact(id); err != nil {
+				return none, err
+			}
+		}
+		tx.RecordDetail(atrium.ActionEraseAccount, string(e.account), map[string]any{"redacted": names})
+		_, err = tx.Batch(deleteRules, moves, nil)
+		return none, err
+	})
+	if err == nil {
+		e.move = moves[len(moves)-1][1].([]byte)
+	}
+	return len(moves), err
+}
+
+var deleteRules = engine.NewBatch(`UPDATE moves SET rule = NULL FROM batch
+	WHERE moves.tenant_id = batch.tenant_id AND moves.move_id = batch.move_id`, "tenant_id bytea", "move_id bytea")
+
+// eraseLinkBatch deletes a batch of links of a hidden account. With the last links it deletes the
+// account.
+func (s *Store) eraseLinkBatch(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID) (n int, more bool, err error) {
+	hidden := false
+	args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(account)}
+	if err := s.db.Query(ctx, "SELECT 1 FROM accounts a WHERE tenant_id = $1 AND account_id = $2 AND survivor_id = account_id", args, func(engine.Row) error {
+		hidden = true
+		return nil
+	}); err != nil || !hidden {
+		return 0, false, err
+	}
+	err = s.db.Write(ctx, func(tx engine.Tx) error {
+		if n, err = deleteLinkBatch(tx, tenant, account, eraseBatchRows); err != nil {
+			return err
+		}
+		if more = n == eraseBatchRows; more {
+			return nil
+		}
+		_, err := tx.Exec("DELETE FROM accounts WHERE tenant_id = $1 AND account_id = $2 AND survivor_id = account_id", args...)
+		return err
+	})
+	return n, more, err
+}
+
+// Limits of one call of EraseEntries.
+const (
+	maxAccountsPerTenant = 200
+	maxRowsPerRun        = 10_000
+)
+
+// EraseEntries deletes a batch of erased data, completes erasures that have no entries left, and
+// reports whether more work remains. It processes one transaction per tenant in turn, so that a
+// large tenant does not delay the others. After an error it continues with other accounts, and
+// returns the first error.
+func (s *Store) EraseEntries(ctx context.Context) (more bool, err error) {
+	pending, err := s.pendingErasures(ctx)
+	if err != nil || len(pending) == 0 {
+		return false, err
+	}
+	empty := map[atrium.TenantID][]atrium.AccountID{}
+	for left, first := maxRowsPerRun, true; len(pending) > 0 && (left > 0 || first) && ctx.Err() == nil; first = false {
+		for i := range pending {
+			e := &pending[i][0]
+			n, stepErr := s.eraseNext(ctx, e)
+			if stepErr != nil && err == nil {
+				err = fmt.Errorf("erase %s of %s: %w", e.account, e.change.TenantID, stepErr)
+			}
+			if stepErr == nil && e.stage == eraseDone {
+				empty[e.change.TenantID] = append(empty[e.change.TenantID], e.account)
+			}
+			if stepErr != nil || e.stage == eraseDone {
+				pending[i] = pending[i][1:]
+			}
+			left -= max(n, 1)
+		}
+		pending = slices.DeleteFunc(pending, func(ofTenant []erasure) bool { return len(ofTenant) == 0 })
+	}
+	if len(empty) > 0 {
+		wait := purgeWait
+		if len(pending) > 0 {
+			wait = 0 // do not wait: there is other work
+		}
+		stepErr := s.purges.runAlone(ctx, wait, func() error { return s.db.Engine.Purge(ctx, 0) })
+		if errors.Is(stepErr, errPurgeBusy) {
+			return err == nil, cmp.Or(err, ctx.Err())
+		}
+		if stepErr != nil {
+			return false, cmp.Or(err, fmt.Errorf("purge erased data: %w", kernel.Public(stepErr)))
+		}
+	}
+	for tenant, accounts := range empty {
+		if stepErr := s.deleteErasures(ctx, tenant, accounts); stepErr != nil {
+			err = cmp.Or(err, fmt.Errorf("complete erasures of %s: %w", tenant, stepErr))
+		}
+	}
+	return err == nil, cmp.Or(err, ctx.Err())
+}
+
+// eraseNext runs transactions of an erasure until one of them changes rows. It returns about how
+// many rows changed, 0 if the erasure is done.
+func (s *Store) eraseNext(ctx context.Context, e *erasure) (n int, err error) {
+	for n == 0 && e.stage < eraseDone && err == nil {
+		n, err = s.eraseStep(ctx, e)
+	}
+	return n, err
+}
+
+// pendingErasures returns incomplete erasures by tenant, at most maxAccountsPerTenant of each.
+func (s *Store) pendingErasures(ctx context.Context) (all [][]erasure, err error) {
+	for last := []byte{}; ; {
+		var ofTenant []erasure
+		if err := s.db.Query(ctx, `SELECT tenant_id, account_id FROM erasures WHERE tenant_id =
+				(SELECT tenant_id FROM erasures WHERE tenant_id > $1 ORDER BY tenant_id LIMIT 1)
+			ORDER BY account_id LIMIT $2`, engine.Args{last, int64(maxAccountsPerTenant)}, func(r engine.Row) error {
+			last = r.Bytes(0)
+			c := atrium.Change{TenantID: kernel.IDAt[atrium.TenantID](r, 0), Actor: atrium.ActorSchedule}
+			ofTenant = append(ofTenant, erasure{change: c, account: kernel.IDAt[atrium.AccountID](r, 1)})
+			return nil
+		}); err != nil || len(ofTenant) == 0 {
+			return all, err
+		}
+		all = append(all, ofTenant)
+	}
+}
+
+// eraseEntryBatch deletes a batch of entries of an erased account together with their move
+// history. It returns how many rows it deleted, and whether entries remain.
+func (s *Store) eraseEntryBatch(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID) (deleted int, more bool, err error) {
+	const some = "FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3"
+	type moved struct {
+		entry atrium.EntryID
+		last  atrium.MoveID
+	}
+	err = s.db.Write(ctx, func(tx engine.Tx) error {
+		var found []moved
+		bytes := 0
+		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(eraseBatchRows)}
+		if err := tx.Lock("SELECT entry_id, move_id, octet_length(payload), "+kernel.OctetLength("claimed_domain")+" "+some, args, func(r engine.Row) error {
+			found = append(found, moved{kernel.IDAt[atrium.EntryID](r, 0), kernel.IDAt[atrium.MoveID](r, 1)})
+			if bytes += int(r.Int(2) + r.Int(3)); bytes >= eraseBatchBytes {
+				return kernel.ErrPageFull
+			}
+			return nil
+		}); err != nil && !errors.Is(err, kernel.ErrPageFull) {
+			return fmt.Errorf("find erased entries: %w", err)
+		}
+		entries, budget := 0, eraseBatchRows
+		for _, m := range found {
+			rest, err := deleteMoveHistory(tx, tenant, m.entry, m.last, &budget)
+			if err != nil {
+				return err
+			}
+			if rest != "" { // the next transaction continues from here
+				if _, err := tx.Exec("UPDATE entries SET move_id = $1 WHERE tenant_id = $2 AND entry_id = $3", kernel.IDArg(rest), kernel.IDArg(tenant), kernel.IDArg(m.entry)); err != nil {
+					return err
+				}
+				break
+			}
+			entries++
+		}
+		// These are the locked rows: a concurrent eraser can only have deleted rows before them.
+		if _, err := tx.Exec("DELETE FROM entries WHERE tenant_id = $1 AND entry_id IN (SELECT entry_id FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3)",
+			kernel.IDArg(tenant), kernel.IDArg(account), int64(entries)); err != nil {
+			return fmt.Errorf("delete erased entries: %w", err)
+		}
+		deleted, more = entries+eraseBatchRows-budget, false
+		return tx.Query("SELECT entry_id "+some, engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(1)}, func(engine.Row) error {
+			more = true
+			return nil
+		})
+	})
+	return deleted, more, err
+}
+
+// deleteMoveHistory deletes the move history of an entry, newest first, and decrements budget for
+// each row until it is 0. It returns the newest move that remains, "" if none does.
+func deleteMoveHistory(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryID, last atrium.MoveID, budget *int) (atrium.MoveID, error) {
+	for ; last != "" && *budget > 0; *budget-- {
+		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(last), kernel.IDArg(entry)}
+		last = ""
+		if err := tx.Query("DELETE FROM moved_entries WHERE tenant_id = $1 AND move_id = $2 AND entry_id = $3 RETURNING previous_move_id", args,
+			func(r engine.Row) error {
+				last = kernel.IDAt[atrium.MoveID](r, 0)
+				return nil
+			}); err != nil {
+			return "", fmt.Errorf("delete moves of an erased entry: %w", err)
+		}
+	}
+	return last, nil
+}

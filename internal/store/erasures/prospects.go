@@ -1,0 +1,111 @@
+package erasures
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+	"atrium/internal/store/accounts"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+)
+
+// redactResult removes the prospect's fields from the result stored with the idempotency key of
+// its creation. The key stays in use.
+func redactResult(tx *kernel.Mutation, p *atrium.Prospect) error {
+	rest, err := json.Marshal(atrium.Prospect{ID: p.ID})
+	if err != nil {
+		return fmt.Errorf("redact a stored result: %w", err)
+	}
+	var keys [][]byte
+	if err := tx.Query("SELECT key_match, result FROM requests WHERE tenant_id = $1 AND created_at = $2",
+		engine.Args{kernel.IDArg(tx.Change.TenantID), int64(p.CreatedAt)}, func(r engine.Row) error {
+			if bytes.Contains(r.Bytes(1), []byte(p.ID)) {
+				keys = append(keys, r.Bytes(0))
+			}
+			return nil
+		}); err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if _, err := tx.Exec("UPDATE requests SET result = $1 WHERE tenant_id = $2 AND key_match = $3", rest, kernel.IDArg(tx.Change.TenantID), key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeleteProspect permanently deletes a prospect and its links, and removes its fields from the
+// audit log and from stored results. It first calls check with the current prospect, and returns
+// its error. done reports whether nothing remains in the files of an embedded database; if not,
+// EraseEntries completes the erasure. It returns NotFound if there is no such prospect.
+func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) (done bool, err error) {
+	if err := s.redactProspect(ctx, c, id, check); err != nil {
+		return false, err
+	}
+	seen := map[atrium.AccountID]bool{}
+	// The row in erasures gets a new account identifier. The prospect's identifier without its
+	// prefix could be that of an account.
+	erased, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (erased atrium.AccountID, err error) {
+		p, linked, err := accounts.LockLinked(tx, id, seen)
+		if err != nil {
+			return "", err
+		}
+		if err := check(p); err != nil {
+			return "", err
+		}
+		if err := tx.Redact(string(id)); err != nil {
+			return "", err
+		}
+		if err := redactResult(tx, &p.Prospect); err != nil {
+			return "", err
+		}
+		tx.RecordDetail(atrium.ActionDeleteProspect, string(id), map[string]any{})
+		if _, err := accounts.Unlink(tx, &p.Prospect, linked); err != nil {
+			return "", err
+		}
+		if _, err := tx.Exec("DELETE FROM prospects WHERE tenant_id = $1 AND prospect_id = $2", kernel.IDArg(c.TenantID), kernel.IDArg(id)); err != nil {
+			return "", err
+		}
+		var index accounts.IndexUpdate
+		index.Prospect(&p.Prospect, nil)
+		if err := index.Write(tx); err != nil {
+			return "", err
+		}
+		erased = atrium.NewID[atrium.AccountID]()
+		_, err = tx.Batch(InsertErasures, []engine.Args{{kernel.IDArg(c.TenantID), kernel.IDArg(erased), int64(tx.At)}}, nil)
+		return erased, err
+	})
+	if err != nil {
+		return false, err
+	}
+	return s.completeErasures(ctx, c.TenantID, []atrium.AccountID{erased}) == nil, nil
+}
+
+// redactProspect redacts the audit rows about a prospect that is about to be deleted, if there are
+// too many for the deletion itself. Each transaction redacts a batch and records the redaction.
+func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) error {
+	for more := true; more; {
+		rows, err := s.findDetailRows(ctx, c.TenantID, string(id), 0)
+		if more = len(rows) == redactBatchRows; err != nil || !more {
+			return err
+		}
+		if _, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
+			p, err := accounts.LockProspect(tx, id)
+			if err == nil {
+				err = check(p)
+			}
+			if err == nil {
+				_, err = tx.Batch(redactRows, rows, nil)
+			}
+			tx.RecordDetail(atrium.ActionDeleteProspect, string(id), map[string]any{"complete": false})
+			return none, err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

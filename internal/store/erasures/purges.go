@@ -1,0 +1,108 @@
+package erasures
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"atrium"
+)
+
+// purges schedules the purges of a store. Each purge reads the whole file of an embedded database,
+// so purges run one at a time and take at most a tenth of the time. It is safe for concurrent use.
+type purges struct {
+	slot      chan struct{} // a semaphore for the running purge
+	notBefore time.Time     // earliest start of the next purge; guarded by slot
+
+	mu   sync.Mutex
+	next *purge // the next shared purge, nil if there is none; guarded by mu
+}
+
+// A purge runs once for several calls of runShared.
+type purge struct {
+	done chan struct{} // closed when the purge has ended
+	err  error         // set before done is closed
+}
+
+const (
+	purgePause = 9           // pause after a purge, as a multiple of its duration
+	purgeWait  = time.Second // how long a request waits for its purge to start
+)
+
+var errPurgeBusy = atrium.Unavailable(errors.New("other purges are running"))
+
+// runShared runs f once for all callers that arrive before f starts, and returns its error. It
+// returns errPurgeBusy if f cannot start within purgeWait.
+func (p *purges) runShared(ctx context.Context, f func() error) error {
+	p.mu.Lock()
+	shared, first := p.next, p.next == nil
+	if first {
+		shared = &purge{done: make(chan struct{})}
+		p.next = shared
+	}
+	p.mu.Unlock()
+	if !first {
+		select {
+		case <-shared.done:
+			return shared.err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	defer close(shared.done)
+	shared.err = p.acquire(ctx, purgeWait)
+	p.mu.Lock()
+	p.next = nil // f may miss what later callers have deleted
+	p.mu.Unlock()
+	if shared.err != nil {
+		return shared.err
+	}
+	shared.err = p.runAndRelease(f)
+	return shared.err
+}
+
+// runAlone runs f, or returns errPurgeBusy if it cannot start within wait.
+func (p *purges) runAlone(ctx context.Context, wait time.Duration, f func() error) error {
+	if err := p.acquire(ctx, wait); err != nil {
+		return err
+	}
+	return p.runAndRelease(f)
+}
+
+// acquire waits until a purge may run. The caller must then call runAndRelease.
+func (p *purges) acquire(ctx context.Context, wait time.Duration) error {
+	timeout := time.After(wait)
+	select {
+	case p.slot <- struct{}{}: // even if wait is 0
+	default:
+		select {
+		case p.slot <- struct{}{}:
+		case <-timeout:
+			return errPurgeBusy
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if pause := time.Until(p.notBefore); pause > 0 {
+		select {
+		case <-time.After(pause):
+			return nil
+		case <-timeout:
+		case <-ctx.Done():
+		}
+		<-p.slot
+		return errPurgeBusy
+	}
+	return nil
+}
+
+// runAndRelease calls f, starts the pause, and releases the slot.
+func (p *purges) runAndRelease(f func() error) error {
+	began := time.Now()
+	defer func() {
+		p.notBefore = time.Now().Add(purgePause * time.Since(began))
+		<-p.slot
+	}()
+	return f()
+}

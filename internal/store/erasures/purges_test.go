@@ -1,0 +1,60 @@
+package erasures
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestPurgesTakeATenthOfTheTimeAndAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &purges{slot: make(chan struct{}, 1)}
+		began := time.Now()
+		var runs atomic.Int64
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for range 10 {
+					before := runs.Load()
+					if err := p.runShared(t.Context(), func() error {
+						runs.Add(1)
+						time.Sleep(20 * time.Millisecond)
+						return nil
+					}); err != nil || runs.Load() == before {
+						t.Errorf("%v, after %d purges", err, runs.Load()-before)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); runs.Load() > 21 || took < time.Duration(runs.Load()-1)*200*time.Millisecond {
+			t.Errorf("%d purges in %s", runs.Load(), took)
+		}
+	})
+}
+
+func TestAPurgeThatCannotBeginSoonIsLeftForLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &purges{slot: make(chan struct{}, 1)}
+		long := func() error { time.Sleep(time.Second); return nil }
+		if err := p.runAlone(t.Context(), 0, long); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.runShared(t.Context(), long); !errors.Is(err, errPurgeBusy) {
+			t.Errorf("during the pause: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := p.runShared(ctx, long); err == nil {
+			t.Error("it ran after the request was canceled")
+		}
+		time.Sleep(10 * time.Second)
+		if err := p.runShared(t.Context(), long); err != nil {
+			t.Errorf("after the pause: %v", err)
+		}
+	})
+}

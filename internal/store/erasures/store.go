@@ -1,0 +1,20 @@
+// Package erasures permanently deletes accounts and prospects, and all data about them, in
+// batches.
+package erasures
+
+import (
+	"atrium/internal/store/accounts"
+	"atrium/internal/store/kernel"
+)
+
+// A Store erases accounts and prospects. It is safe for concurrent use.
+type Store struct {
+	db       *kernel.DB
+	accounts *accounts.Store
+	purges   purges
+}
+
+// New returns a Store on a database.
+func New(db *kernel.DB, accounts *accounts.Store) *Store {
+	return &Store{db: db, accounts: accounts, purges: purges{slot: make(chan struct{}, 1)}}
+}

@@ -1,0 +1,283 @@
+package kernel
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+	"atrium/internal/store/engine"
+)
+
+// A Mutation is the transaction of an operator's change. Before it commits, it writes an audit row
+// for each record.
+type Mutation struct {
+	engine.Tx
+	DB      *DB
+	Change  atrium.Change
+	At      atrium.Time // when the transaction began
+	records []auditRecord
+	err     error // of a method that cannot return it
+	large   bool  // admitted as a large change
+	size    int   // bytes counted by CountBytes
+}
+
+// largeChangeBytes is how many bytes a small change may read and write.
+const largeChangeBytes = 16 << 10
+
+// errLargeChange aborts a change that was admitted as small but is large.
+var errLargeChange = errors.New("the change was admitted as small but is large")
+
+// CountBytes adds to the number of bytes that the change reads or writes. It returns
+// errLargeChange if a small change exceeds largeChangeBytes; the transaction then fails even if
+// the caller ignores the error.
+func (tx *Mutation) CountBytes(bytes int) error {
+	if tx.size += bytes; tx.size > largeChangeBytes && !tx.large {
+		tx.err = errLargeChange
+		return errLargeChange
+	}
+	return nil
+}
+
+// countRows is CountBytes for the arguments of a statement.
+func (tx *Mutation) countRows(rows ...engine.Args) error {
+	bytes := 0
+	for _, args := range rows {
+		for _, arg := range args {
+			switch arg := arg.(type) {
+			case string:
+				bytes += len(arg)
+			case []byte:
+				bytes += len(arg)
+			default:
+				bytes += 8
+			}
+		}
+	}
+	return tx.CountBytes(bytes)
+}
+
+func (tx *Mutation) Exec(sql string, args ...any) (int64, error) {
+	if err := tx.countRows(args); err != nil {
+		return 0, err
+	}
+	return tx.Tx.Exec(sql, args...)
+}
+
+func (tx *Mutation) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
+	if err := tx.countRows(rows...); err != nil {
+		return 0, err
+	}
+	return tx.Tx.Batch(b, rows, each)
+}
+
+func (tx *Mutation) PipelineQuery(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
+	if err := tx.countRows(rows...); err != nil {
+		return err
+	}
+	return tx.Tx.PipelineQuery(b, rows, each)
+}
+
+func (tx *Mutation) PipelineExec(b *engine.Batch, rows []engine.Args) error {
+	if err := tx.countRows(rows...); err != nil {
+		return err
+	}
+	return tx.Tx.PipelineExec(b, rows)
+}
+
+// StoredAt is DB.StoredAt. If it fails, so does Mutate.
+func (tx *Mutation) StoredAt() int64 {
+	at, err := tx.DB.StoredAt(tx)
+	if err != nil && tx.err == nil {
+		tx.err = err
+	}
+	return at
+}
+
+// NotBefore returns the time of the change, or earlier if the clock went backwards.
+func (tx *Mutation) NotBefore(earlier atrium.Time) *atrium.Time {
+	at := max(tx.At, earlier)
+	return &at
+}
+
+// requestRetention is how long idempotency keys and their results are kept at least.
+const requestRetention = 24 * time.Hour
+
+// expiredPerChange is how many expired requests a change deletes.
+const expiredPerChange = 20
+
+// changeTimeout is the maximum duration of a change, including waiting for locks. A change also
+// has limits on what it reads and writes, so only an overloaded machine reaches the timeout.
+const changeTimeout = 20 * time.Second
+
+// Mutate runs f in one durable transaction and returns its result. With an idempotency key, it
+// stores the result with the key. A repeated request gets the stored result with replayed true; a
+// different request with the same key gets CodeIdempotencyKeyReused. Results must contain no
+// secrets.
+//
+// Mutate retries f, up to MaxTries times, on an error of class Conflict, such as a unique key that
+// a concurrent transaction inserted. f must therefore reset any state outside of the transaction
+// first, and must check for conflicts that are not races itself. If all tries fail, the error is
+// Unavailable.
+func Mutate[T any](ctx context.Context, db *DB, c atrium.Change, f func(tx *Mutation) (T, error)) (result T, replayed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	try := func(large bool) error {
+		if c.Admit != nil {
+			release, err := c.Admit(ctx, large)
+			if err != nil {
+				return err
+			}
+			defer release()
+		}
+		return db.Engine.Write(ctx, func(tx engine.Tx) error {
+			t := &Mutation{Tx: tx, DB: db, Change: c, At: atrium.At(db.Now()), large: large}
+			var zero T
+			result = zero
+			if replayed, err = replay(tx, c, t.CountBytes, &result); err != nil || replayed {
+				return err
+			}
+			if result, err = f(t); err != nil {
+				return t.preferReplay(err)
+			}
+			if err := t.storeResult(result); err != nil {
+				return err
+			}
+			if t.err != nil {
+				return t.err
+			}
+			return t.writeAudit()
+		})
+	}
+	large := c.Admit == nil
+	for n := range MaxTries {
+		if n > 1 { // the second try nearly always succeeds
+			select {
+			case <-time.After(rand.N(retryDelay << n)):
+			case <-ctx.Done():
+			}
+		}
+		if err = try(large); errors.Is(err, errLargeChange) {
+			large = true
+			err = try(large)
+		}
+		if engine.ClassOf(err) != engine.Conflict || isPublic(err) {
+			break
+		}
+	}
+	if engine.ClassOf(err) == engine.Conflict && !isPublic(err) {
+		err = atrium.Unavailable(err) // every try lost the race
+	}
+	return result, replayed, Public(err)
+}
+
+// StoredResult returns the result stored with the idempotency key of c. Use it before a change
+// that reads a lot before its transaction.
+func StoredResult[T any](ctx context.Context, db *DB, c atrium.Change) (result T, replayed bool, err error) {
+	if c.IdempotencyKey == "" {
+		return result, false, nil
+	}
+	err = db.Read(ctx, func(tx engine.Tx) error {
+		var zero T
+		result = zero
+		replayed, err = replay(tx, c, func(int) error { return nil }, &result)
+		return err
+	})
+	return result, replayed, err
+}
+
+// replay reads the stored result of the request, if there is one, into result. It calls countBytes
+// with the size first.
+func replay(tx engine.Tx, c atrium.Change, countBytes func(bytes int) error, result any) (replayed bool, err error) {
+	if c.IdempotencyKey == "" {
+		return false, nil
+	}
+	var fingerprint, stored []byte
+	if err := tx.Query("SELECT fingerprint, result FROM requests WHERE tenant_id = $1 AND key_match = $2",
+		engine.Args{IDArg(c.TenantID), KeyMatch(c.IdempotencyKey)}, func(r engine.Row) error {
+			fingerprint, stored = r.Bytes(0), r.Bytes(1)
+			return nil
+		}); err != nil || fingerprint == nil {
+		return false, err
+	}
+	if !bytes.Equal(fingerprint, c.Fingerprint) {
+		return false, KeyReused()
+	}
+	if err := countBytes(len(stored)); err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(stored, result); err != nil {
+		return false, fmt.Errorf("decode a stored result: %w", err)
+	}
+	return true, nil
+}
+
+// errResultStored reports that a concurrent request with the same key committed after this
+// transaction looked for its result.
+var errResultStored error = &engine.Error{Class: engine.Conflict, Err: errors.New("a concurrent request with the same idempotency key committed first")}
+
+// preferReplay returns errResultStored if a concurrent request with the same key has committed,
+// and failed otherwise. In the first case the change may have failed because of that request's
+// effects: the retry returns its stored result instead.
+func (tx *Mutation) preferReplay(failed error) error {
+	if errors.Is(tx.err, errLargeChange) {
+		return errLargeChange
+	}
+	isRefusal := isPublic(failed) || errors.Is(failed, engine.ErrNoRow) || errors.Is(failed, ErrNothingToMove)
+	if tx.Change.IdempotencyKey == "" || !isRefusal { // after other errors, the transaction may be unusable
+		return failed
+	}
+	stored := false
+	if err := tx.Query("SELECT created_at FROM requests WHERE tenant_id = $1 AND key_match = $2",
+		engine.Args{IDArg(tx.Change.TenantID), KeyMatch(tx.Change.IdempotencyKey)}, func(engine.Row) error {
+			stored = true
+			return nil
+		}); err != nil {
+		return err
+	}
+	if stored {
+		return errResultStored
+	}
+	return failed
+}
+
+// storeResult stores the result with the idempotency key, and deletes some expired requests.
+func (tx *Mutation) storeResult(result any) error {
+	if tx.Change.IdempotencyKey == "" {
+		return nil
+	}
+	stored, err := json.Marshal(result, json.FormatNilSliceAsNull(true))
+	if err != nil {
+		return fmt.Errorf("encode a result: %w", err)
+	}
+	tenant := IDArg(tx.Change.TenantID)
+	if _, err := tx.Exec("INSERT INTO requests (tenant_id, key_match, fingerprint, result, created_at) VALUES ($1, $2, $3, $4, $5)",
+		tenant, KeyMatch(tx.Change.IdempotencyKey), tx.Change.Fingerprint, stored, int64(tx.At)); err != nil {
+		return err
+	}
+	_, err = tx.Exec(deleteExpired, tenant, int64(tx.At)-requestRetention.Microseconds(), int64(expiredPerChange))
+	return err
+}
+
+const deleteExpired = `DELETE FROM requests WHERE tenant_id = $1 AND key_match IN
+	(SELECT key_match FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)`
+
+// MaxTries is how often a transaction runs if it conflicts with others or if the outcome of its
+// commit is unknown.
+const MaxTries = 8
+
+// retryDelay is the base of the random delay before the third and later tries. It doubles with
+// each try.
+const retryDelay = time.Millisecond
+
+// ErrRace reports that a concurrent transaction moved entries or accounts after they were read. It
+// is retried.
+var ErrRace error = &engine.Error{Class: engine.Conflict, Err: errors.New("an entry or account was moved concurrently")}
+
+// ErrNothingToMove rolls back a move without entries, so that its idempotency key stays free.
+var ErrNothingToMove = errors.New("there is nothing to move")

@@ -1,0 +1,2 @@
+-- SQLite keeps no statistics.
+SELECT 1;
