@@ -25,6 +25,10 @@ type lineUpload struct {
 // lineBuffer is the size of one read in bytes. Lines can be longer.
 const lineBuffer = 64 << 10
 
+// maxHeldLine is the size in bytes at which an incomplete line is sent anyway. The server rejects
+// lines of more than 32 MiB.
+const maxHeldLine = 33 << 20
+
 // newLineUpload returns an upload of the lines of in that ends when ctx is done.
 func newLineUpload(ctx context.Context, in io.Reader) *lineUpload {
 	read, written := io.Pipe()
@@ -46,7 +50,7 @@ func (u *lineUpload) copyLines(in io.Reader) {
 		if i := bytes.LastIndexByte(buffered[before:], '\n'); i >= 0 {
 			complete = before + i + 1
 		}
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || len(buffered)-complete > maxHeldLine {
 			complete = len(buffered)
 		}
 		if !u.send(buffered[:complete]) {

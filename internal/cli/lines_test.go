@@ -60,3 +60,19 @@ func TestUnreadUploadEnds(t *testing.T) {
 		}
 	})
 }
+
+// zeros never ends.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+func TestUploadHoldsAPartOfAnEndlessLine(t *testing.T) {
+	u := newLineUpload(t.Context(), zeros{})
+	if n, err := io.CopyN(io.Discard, u, 2*maxHeldLine); err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	_ = u.Close()
+}
