@@ -221,8 +221,7 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// Close stops listening and commits queued entries. It is for an App that is not run; after Run
-// it does nothing.
+// Close stops listening and commits queued entries. It is for an App that is not run.
 func (a *App) Close(ctx context.Context) error {
 	err := a.listener.Close()
 	if a.measured != nil {

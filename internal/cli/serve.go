@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -116,14 +117,14 @@ func serve(
 	if err != nil {
 		return err
 	}
-	defer func() { _ = a.Close(context.WithoutCancel(ctx)) }() // if it does not come to Run
 	if export.WantsMetrics() {
-		if err := export.Send(ctx, metrics); err != nil {
-			return err
-		}
+		err = export.Send(ctx, metrics)
 	}
-	if err := started(a, s); err != nil {
-		return err
+	if err == nil {
+		err = started(a, s)
+	}
+	if err != nil {
+		return errors.Join(err, a.Close(ctx))
 	}
 	defer onHangup(c, a.ReloadCertificate)()
 	if err := a.Run(ctx); err != nil {

@@ -39,7 +39,8 @@ func TestOtherShapesOfPostgreSQLKeepEveryGuarantee(t *testing.T) {
 var insertion = regexp.MustCompile(`(?s)^INSERT INTO (\w+) \(([^)]*)\)\s+(?:SELECT|VALUES \()\s*([^,]*),`)
 
 // checkOneTenant fails the test if a statement may insert rows of a tenant other than the one in
-// its first parameter.
+// its first parameter, or inserts rows from arrays alone: with a generic plan Citus cannot plan that,
+// and with a custom one it reports a duplicate key as an internal error.
 func (r *recorder) checkOneTenant(t *testing.T) {
 	inserts := 0
 	r.each(t, func(sql string) {
@@ -51,6 +52,9 @@ func (r *recorder) checkOneTenant(t *testing.T) {
 		// copyLinks has the tenant of the rows that it copies.
 		if m == nil || !strings.HasPrefix(m[2], "tenant_id") || strings.TrimSuffix(m[3], "::bytea") != "$1" && m[3] != "l.tenant_id" {
 			t.Errorf("stores for several tenants:\n%s", sql)
+		}
+		if strings.Contains(sql, "unnest(") && !strings.Contains(sql, "JOIN") {
+			t.Errorf("inserts from arrays:\n%s", sql)
 		}
 	})
 	if inserts < 8 {
