@@ -5,10 +5,10 @@
 // workers are busy form the next batch, so batches grow with the load and a lone submission is
 // committed at once. Submit returns only after the commit is durable.
 //
-// A commit waits only briefly for locks that other transactions hold, such as a merge or an import of
-// the same accounts. If one is held for longer, the batch is divided until the tenant is known whose
-// entries have to wait. That tenant is then delayed: separate workers commit the entries of delayed
-// tenants, a batch of one tenant at a time. Other entries do not wait for them.
+// A commit waits only briefly for locks that other transactions hold, such as a merge or an import
+// of the same accounts. If a lock is held for longer, the Writer bisects the batch by tenant until
+// it finds the tenant that has to wait. That tenant is then delayed: separate workers commit the
+// entries of delayed tenants, a batch of one tenant at a time. Other entries do not wait for them.
 //
 // Tenants are served round-robin: a batch takes one entry of each waiting tenant before it takes a
 // second of any. If the queue is full, in entries or in bytes, the tenant that uses most of that
@@ -88,14 +88,14 @@ const (
 	slowCommit       = 50 * time.Millisecond
 )
 
-// delayedWorkers is how many commits of delayed tenants wait for locks at the same time, one of each
-// tenant.
+// delayedWorkers is the number of workers for delayed tenants. Each tenant has at most one commit
+// in flight there.
 const delayedWorkers = 4
 
-// ErrFull is the cause if the queue is full.
+// ErrFull is the cause of the error that Submit returns if the queue is full.
 var ErrFull = fmt.Errorf("the write queue is full: %w", limit.ErrBusy)
 
-// ErrClosed is the cause if the Writer is closed or closing.
+// ErrClosed is the cause of the error that Submit returns if the Writer is closed or closing.
 var ErrClosed = errors.New("the writer is closed")
 
 // A Writer commits submissions in batches. It is safe for concurrent use.
@@ -264,8 +264,8 @@ func (w *Writer) run() {
 	}
 }
 
-// runDelayed is a commit worker of the delayed tenants. It ends after the workers of the normal
-// lane, which may delay tenants until then.
+// runDelayed is a commit worker of the delayed tenants. It ends after the normal workers, because
+// they can still delay tenants.
 func (w *Writer) runDelayed() {
 	for {
 		batch := w.nextDelayed()
@@ -281,7 +281,7 @@ func (w *Writer) runDelayed() {
 		if time.Since(began) > slowCommit {
 			w.queue.delay(tenant)
 		}
-		w.queue.ended(tenant, !w.closed)
+		w.queue.commitEnded(tenant, !w.closed)
 		w.wake.Signal() // the rest of the tenant's entries may be in the other lane now
 		w.wakeDelayed.Broadcast()
 		w.mu.Unlock()
@@ -372,8 +372,8 @@ func (w *Writer) commit(ctx context.Context, batch []*waiter, appendAll appender
 	return err
 }
 
-// divide commits the two halves of a batch that found a lock, by tenant, and delays the tenant of a
-// batch that has only one.
+// divide handles a batch that could not get a lock. It splits the batch by tenant and commits both
+// halves. If the batch has only one tenant, it requeues the batch and delays the tenant.
 func (w *Writer) divide(ctx context.Context, batch []*waiter, appendAll appender) {
 	tenants := map[atrium.TenantID]int{} // numbered in their order
 	for _, b := range batch {
@@ -384,7 +384,7 @@ func (w *Writer) divide(ctx context.Context, batch []*waiter, appendAll appender
 	if len(tenants) == 1 {
 		w.mu.Lock()
 		w.queue.delay(batch[0].draft.TenantID)
-		w.queue.pushBack(batch)
+		w.queue.pushFront(batch)
 		w.wakeDelayed.Signal()
 		w.mu.Unlock()
 		return

@@ -11,19 +11,19 @@ import (
 // delayTime is how long a tenant stays delayed after a commit that had to wait.
 const delayTime = 10 * time.Second
 
-// A queue has the waiting entries, in FIFO order per tenant. It is guarded by the mutex of its
+// A queue holds the waiting entries, in FIFO order per tenant. It is guarded by the mutex of its
 // Writer.
 //
 // A tenant is delayed while other transactions hold locks on its accounts. Its entries would delay
 // those of other tenants in the same commit, so they are in a separate lane.
 type queue struct {
-	tenants map[atrium.TenantID]*tenantQueue
-	normal  lane
-	delayed lane
-	until   map[atrium.TenantID]time.Time // until when tenants are delayed
-	waiting map[atrium.TenantID]bool      // the delayed tenants with a commit in flight
-	entries int
-	bytes   int
+	tenants    map[atrium.TenantID]*tenantQueue
+	normal     lane
+	delayed    lane
+	until      map[atrium.TenantID]time.Time // until when tenants are delayed
+	committing map[atrium.TenantID]bool      // the delayed tenants with a commit in flight
+	entries    int
+	bytes      int
 }
 
 // A lane has the nonempty queues of some tenants.
@@ -42,12 +42,13 @@ type tenantQueue struct {
 
 func newQueue() *queue {
 	return &queue{
-		tenants: map[atrium.TenantID]*tenantQueue{}, until: map[atrium.TenantID]time.Time{}, waiting: map[atrium.TenantID]bool{},
+		tenants: map[atrium.TenantID]*tenantQueue{}, until: map[atrium.TenantID]time.Time{}, committing: map[atrium.TenantID]bool{},
 	}
 }
 
-// of returns the queue of a tenant, which the caller fills if it is new.
-func (q *queue) of(tenant atrium.TenantID) *tenantQueue {
+// queueOf returns the queue of a tenant. It creates an empty one if needed; the caller must add an
+// entry to it.
+func (q *queue) queueOf(tenant atrium.TenantID) *tenantQueue {
 	l := q.tenants[tenant]
 	if l == nil {
 		l = &tenantQueue{tenant: tenant, lane: &q.normal}
@@ -62,15 +63,15 @@ func (q *queue) of(tenant atrium.TenantID) *tenantQueue {
 
 // push adds an entry, and returns the lane that it is in.
 func (q *queue) push(w *waiter) *lane {
-	l := q.of(w.draft.TenantID)
+	l := q.queueOf(w.draft.TenantID)
 	l.waiters = append(l.waiters, w)
 	q.count(l, w, 1)
 	return l.lane
 }
 
-// pushBack puts entries of one tenant before those that wait.
-func (q *queue) pushBack(batch []*waiter) {
-	l := q.of(batch[0].draft.TenantID)
+// pushFront returns entries of one tenant to the front of its queue.
+func (q *queue) pushFront(batch []*waiter) {
+	l := q.queueOf(batch[0].draft.TenantID)
 	l.waiters = slices.Concat(batch, l.waiters)
 	for _, w := range batch {
 		q.count(l, w, 1)
@@ -83,12 +84,12 @@ func (q *queue) delay(tenant atrium.TenantID) {
 	maps.DeleteFunc(q.until, func(_ atrium.TenantID, until time.Time) bool { return until.Before(now) })
 	q.until[tenant] = now.Add(delayTime)
 	if l := q.tenants[tenant]; l != nil && l.lane != &q.delayed {
-		q.change(l, &q.delayed)
+		q.setLane(l, &q.delayed)
 	}
 }
 
-// change moves the queue of a tenant to another lane.
-func (q *queue) change(l *tenantQueue, to *lane) {
+// setLane moves the queue of a tenant to another lane.
+func (q *queue) setLane(l *tenantQueue, to *lane) {
 	l.lane.order = slices.DeleteFunc(l.lane.order, func(other *tenantQueue) bool { return other == l })
 	l.lane.entries -= len(l.waiters)
 	l.lane = to
@@ -136,24 +137,24 @@ func (q *queue) take(from *lane, entries, bytes int, oneTenant bool) (batch []*w
 }
 
 // takeDelayed removes and returns a batch of the next delayed tenant that has no commit in flight,
-// nil for none. The caller calls ended after the commit.
+// nil for none. The caller calls commitEnded after the commit.
 func (q *queue) takeDelayed(entries, bytes int) (batch []*waiter) {
-	i := slices.IndexFunc(q.delayed.order, func(l *tenantQueue) bool { return !q.waiting[l.tenant] })
+	i := slices.IndexFunc(q.delayed.order, func(l *tenantQueue) bool { return !q.committing[l.tenant] })
 	if i < 0 {
 		return nil
 	}
 	l := q.delayed.order[i]
 	q.delayed.order = slices.Insert(slices.Delete(q.delayed.order, i, i+1), 0, l)
-	q.waiting[l.tenant] = true
+	q.committing[l.tenant] = true
 	return q.take(&q.delayed, entries, bytes, true)
 }
 
-// ended ends a commit of takeDelayed. If the time of the tenant has ended and mayReturn is true, the
-// rest of its queue is no longer delayed.
-func (q *queue) ended(tenant atrium.TenantID, mayReturn bool) {
-	delete(q.waiting, tenant)
+// commitEnded ends a commit of takeDelayed. If the tenant's delay has expired and mayReturn is true, its
+// remaining entries become normal again.
+func (q *queue) commitEnded(tenant atrium.TenantID, mayReturn bool) {
+	delete(q.committing, tenant)
 	if l := q.tenants[tenant]; l != nil && l.lane == &q.delayed && mayReturn && time.Now().After(q.until[tenant]) {
-		q.change(l, &q.normal)
+		q.setLane(l, &q.normal)
 	}
 }
 
@@ -183,8 +184,8 @@ func (m measure) ofOne(w *waiter) int {
 }
 
 // dropFor removes and returns the newest entry of the tenant that uses most of a resource, to make
-// room for a new entry. It returns nil if that tenant would then use less than the tenant of the
-// new entry.
+// room for a new entry. It returns nil if that tenant has only one entry, or would then use less
+// than the tenant of the new entry.
 func (q *queue) dropFor(newest *waiter, m measure) *waiter {
 	var largest *tenantQueue
 	for _, from := range []*lane{&q.normal, &q.delayed} {

@@ -60,8 +60,8 @@ const (
 )
 
 // Account returns the account that id leads to, and its linked prospects, ordered by creation time
-// and then by identifier. The account is a different one if id was merged. It returns NotFound if
-// there is no such account, and ErrPartial if there are too many prospects to buffer.
+// and then by identifier. If the account id was merged, the result is its survivor. It returns
+// NotFound if there is no such account, and ErrPartial if there are too many prospects to buffer.
 func (s *Store) Account(ctx context.Context, tenant atrium.TenantID, id atrium.AccountID) (atrium.Account, []atrium.Prospect, error) {
 	d, err := findAccount(func(sql string, args engine.Args, each func(engine.Row) error) error {
 		return s.db.Engine.Query(ctx, sql, args, each)
@@ -72,8 +72,8 @@ func (s *Store) Account(ctx context.Context, tenant atrium.TenantID, id atrium.A
 	return d.Account, d.Prospects, kernel.Public(err)
 }
 
-// findAccount is Account, reading with query. If query runs outside of a transaction, a merge
-// between two queries makes it start over, which is rare.
+// findAccount is Account, reading with query. It follows survivor_id. Outside a transaction, a
+// concurrent merge can add a step, which is rare.
 func findAccount(query func(string, engine.Args, func(engine.Row) error) error, tenant atrium.TenantID, id atrium.AccountID,
 ) (d atrium.AccountDetail, err error) {
 	args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), int64(maxDetailProspects) + 1}
@@ -186,8 +186,8 @@ func (s *Store) RenameAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 	return d, err
 }
 
-// lockAccount locks the account that id leads to and returns its identifier. It locks no merged
-// account on the way, to keep one lock order.
+// lockAccount locks the account that id leads to and returns its identifier. It does not lock
+// merged accounts, so that the lock order stays the same.
 func lockAccount(tx *kernel.Mutation, id atrium.AccountID) (atrium.AccountID, error) {
 	tenant := kernel.IDArg(tx.Change.TenantID)
 	for range kernel.MaxTries {

@@ -12,9 +12,9 @@ import (
 // This file records the activity of existing accounts. It locks accounts in the order of their
 // domain hashes. The activity of a merged account is recorded for its survivor.
 
-// StaleMinute is a SQL expression for the value that an account's active_minute should have, NULL
-// if it has it. It is written by a separate statement: updating an indexed column in every append
-// would cost several times as much on all engines.
+// StaleMinute is a SQL expression: the new active_minute of an account, or NULL if it is up to
+// date. A separate statement writes it, because updating an indexed column in every append costs
+// several times as much.
 const StaleMinute = `CASE WHEN accounts.active_minute < accounts.latest_activity_at / 60000000
 		THEN accounts.latest_activity_at / 60000000 END`
 
@@ -79,11 +79,11 @@ func FindAccountRefs(tx engine.Tx, accounts []kernel.TenantKey) (refs map[kernel
 	return refs, nil
 }
 
-// RecordActivity sets the latest activity of accounts to the times in newest. It locks accounts
-// without a time too. For a merged account it updates and locks only the survivor. It returns for
-// each account that still exists whether it has no name. For a merged account that is whether the
-// survivor has none. It returns ErrGroupChanged if accounts were merged or split after refs were
-// read.
+// RecordActivity sets the latest activity of accounts to the times in newest. It also locks
+// accounts that have no time in newest. For a merged account it updates and locks only the
+// survivor. It returns for each account that still exists whether it has no name. For a merged
+// account that is whether the survivor has none. It returns ErrGroupChanged if accounts were merged
+// or split after refs were read.
 //
 // Locking the survivor is enough, because every change of a group locks it. It also means that
 // appends wait only for the survivor when a change of domains reorders the accounts.

@@ -11,9 +11,9 @@ import (
 
 // changeAccount is CheckedChange for changes that return an account. It stores only the identifier
 // with the idempotency key, because names and domains must not outlive the account. It reads the
-// account in the transaction of the change, so that a committed change does not fail afterwards.
-// It leaves out prospects that are too many to buffer. Only a replay, which changes nothing, reads
-// the account separately.
+// account in the transaction of the change, so that a committed change does not fail afterwards. It
+// leaves out the prospects if there are too many to buffer. Only a replay, which changes nothing,
+// reads the account separately.
 func (s *Store) changeAccount(ctx context.Context, c atrium.Change, checkedID atrium.AccountID, check func(atrium.AccountDetail) error,
 	f func(*kernel.Mutation, Precondition) (atrium.AccountID, error),
 ) (d atrium.AccountDetail, replayed bool, err error) {

@@ -16,9 +16,9 @@ import (
 // under a legacy form.
 
 // The words in the first searchedBytes of a domain are searchable. An account's row stores domains
-// of up to searchedBytes completely. It stores the first charactersInRow characters of longer
-// ones. These are more than searchedBytes, which tells readers to use long_domains, and they
-// contain all searchable words.
+// of up to searchedBytes completely. It stores the first charactersInRow characters of longer ones.
+// A stored prefix longer than searchedBytes tells readers that the complete domain is in
+// long_domains. The prefix contains all searchable words.
 const (
 	searchedBytes   = 1 << 10
 	charactersInRow = searchedBytes + 1
@@ -39,9 +39,9 @@ func DomainInRow(domain string) string {
 	return domain
 }
 
-// domainSQL returns a SQL expression about the domain of an account a: whole, an expression about
-// d.domain, if the domain is in long_domains d, and row, an expression about a.domain, otherwise.
-// tenant is SQL for the tenant. The expression reads long_domains only for long domains.
+// domainSQL returns a SQL expression that evaluates whole (over d.domain) if the domain of account
+// a is in long_domains d, and row (over a.domain) otherwise. tenant is SQL for the tenant. The
+// expression reads long_domains only for long domains.
 func domainSQL(tenant, whole, row string) string {
 	return fmt.Sprintf(`CASE WHEN octet_length(a.domain) <= %d THEN %s ELSE COALESCE(
 		(SELECT %s FROM long_domains d WHERE d.tenant_id = %s AND d.account_id = a.account_id), %s) END`,

@@ -88,8 +88,8 @@ const (
 		(SELECT account_id FROM accounts WHERE tenant_id = $1 AND survivor_id = $2) ORDER BY account_id` // without the subquery, SQLite scans all accounts
 )
 
-// A Group is a root, which is not merged, and the accounts merged into it, directly or not. Of
-// these it has only the identifiers, which an index covers.
+// A Group is a root, which is not merged, and the accounts merged into it, directly or not. Members
+// has only their identifiers, which an index covers.
 type Group struct {
 	Root    member
 	Members []atrium.AccountID // sorted; at most atrium.MaxMerged

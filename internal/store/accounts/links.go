@@ -14,8 +14,8 @@ import (
 // survivor. A survivor shows the prospects of all accounts merged into it: it has copies of their
 // links, which name the original account in the column via.
 //
-// A change of a link locks accounts first, like every transaction that locks accounts, and then
-// the prospect, because a merge that copies the link references it.
+// Lock order: accounts first, then the prospect. A merge locks accounts first too, and its copied
+// links reference the prospect.
 
 // LinkProspect links a prospect to an account and returns the prospect. If it is already linked,
 // nothing changes. It first calls check with the current prospect, and returns its error. It
@@ -60,7 +60,7 @@ func checkLinkLimit(tx *kernel.Mutation, id atrium.ProspectID) error {
 	return err
 }
 
-// A copy becomes the account's own link, which stays when the original link is removed.
+// Turns a copied link into a direct one, which remains when the original is removed.
 var linkProspect = engine.NewBatch(`INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id)
 	SELECT batch.tenant_id, account_id, prospect_created_at, prospect_id FROM batch WHERE true
 	ON CONFLICT (tenant_id, account_id, prospect_created_at, prospect_id) DO UPDATE SET via = NULL WHERE account_prospects.via IS NOT NULL`,

@@ -69,8 +69,8 @@ type match struct {
 // the first page. next is the position to continue after, nil at the end. A page may be short
 // before the end, because one call reads a limited number of rows.
 //
-// An account matches a domain that it or an account merged into it has. It matches words if it or
-// one account merged into it matches all of them. The order AccountsWord requires f.Words.
+// An account matches a domain that it or an account merged into it has. It matches words if all of
+// them match in one account: itself or one merged into it. The order AccountsWord requires f.Words.
 func (s *Store) Accounts(ctx context.Context, tenant atrium.TenantID, f atrium.AccountFilter, order atrium.AccountOrder,
 	after *atrium.Position, limit int,
 ) (found []atrium.Account, next *atrium.Position, err error) {

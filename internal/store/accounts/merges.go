@@ -188,10 +188,10 @@ func updateRoots(tx engine.Tx, tenant atrium.TenantID, roots ...*member) error {
 	return err
 }
 
-// SplitAccount takes an account, with all accounts merged into it, out of the group of the account
-// id. It returns the account that id leads to. It first calls check, if not nil, with that
-// account, and returns its error. It returns NotFound if account is not merged into it, and
-// Conflict if the group has more than MaxCopiedLinks links.
+// SplitAccount splits account, with all accounts merged into it, from the group of id. It returns
+// the account that id leads to. It first calls check, if not nil, with that account, and returns
+// its error. It returns NotFound if account is not merged into it, and Conflict if the group has
+// more than MaxCopiedLinks links.
 func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account atrium.AccountID, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
 	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *kernel.Mutation, p Precondition) (atrium.AccountID, error) {
 		g, err := LockGroup(tx, id)
@@ -219,8 +219,8 @@ func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account a
 	return d, err
 }
 
-// splitGroup makes top the root of a group of its own. all are the members merged into root; out
-// are those in the subtree of top, including top.
+// splitGroup makes top the root of a separate group. all are the members merged into root; out are
+// those in the subtree of top, including top.
 func splitGroup(tx *kernel.Mutation, root *member, all, out []*member, top *member) error {
 	tenant := tx.Change.TenantID
 	top.MergedInto = ""

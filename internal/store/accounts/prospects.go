@@ -9,7 +9,7 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// maxLinksShown is how many linked accounts a prospect is returned with at most.
+// maxLinksShown is the maximum number of linked accounts returned with a prospect.
 const maxLinksShown = 100
 
 func prospectFields(p *atrium.Prospect) kernel.Fields {

@@ -1,4 +1,6 @@
-// Package accounts stores accounts and prospects, with merges, links and search terms.
+// Package accounts stores accounts and prospects, with merges, links and search terms. Merged
+// accounts form a group: a tree whose root, the survivor, is shown for all of them. An identifier
+// or domain leads to an account: to itself, or to the survivor if its account was merged.
 package accounts
 
 import (

@@ -11,8 +11,8 @@ import (
 )
 
 // This file reads accounts with any number of linked prospects, and with merged accounts that have
-// long domains. It uses bounded memory and no write transactions, which would block all other
-// writers.
+// long domains. It uses bounded memory. It does not run in write transactions, because they block
+// other writers.
 
 // Limits of one page of prospects. A page is buffered before its prospects are passed on, so that
 // a slow client does not keep the statement open.

@@ -35,8 +35,8 @@ func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Ou
 	return s.appendDrafts(ctx, drafts, 0)
 }
 
-// The limits of TryAppend: how long it waits for a lock, which another append holds until it has
-// committed, and how often it tries.
+// Limits of TryAppend: the wait for one lock, and the number of attempts. lockWait is long enough
+// for another append to commit.
 const (
 	lockWait = 50 * time.Millisecond
 	maxTries = 3
@@ -107,8 +107,8 @@ func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait t
 	return nil, kernel.Public(errors.Join(uncertain, err))
 }
 
-// keysFirstAppends is how many appends look for their keys first after one has found existing
-// entries: a client that repeats a request often repeats many.
+// keysFirstAppends is the number of appends that are not pipelined after one found existing
+// entries: clients often repeat many requests in a row.
 const keysFirstAppends = 16
 
 // An appendTx is one transaction of Append.
@@ -153,7 +153,7 @@ func (b *appendTx) key(i int) kernel.TenantKey {
 }
 
 // run stores the drafts. retry reports that an earlier transaction failed because of a conflict.
-// Its cause may be the drafts themselves, stored by a commit whose outcome was unknown.
+// The conflict may be with these same drafts, stored by a commit whose outcome was unknown.
 func (b *appendTx) run(retry bool) error {
 	pending, err := b.replayStored()
 	if err == nil && retry {

@@ -14,17 +14,16 @@ import (
 )
 
 // This file finds the account of each draft of a transaction. The order of drafts within a
-// transaction does not matter. Drafts with only a name are resolved first, so that names match
-// only accounts that are already stored. Then accounts are updated or newAccounts in the order of
-// their domain hashes, on every node, so that transactions for the same accounts rarely deadlock.
-// They still can if drafts name accounts by identifier and also create accounts; the engine then
-// retries one of them.
+// transaction does not matter. Drafts with only a name are resolved first, so that names match only
+// accounts that are already stored. Then accounts are updated or created in the order of their
+// domain hashes, on every node, so that transactions for the same accounts rarely deadlock. They
+// still can if drafts name accounts by identifier and also create accounts; the engine then retries
+// one of them.
 //
-// A merged account still gets new entries, so that a split takes them along. Its survivor is
-// locked and updated instead, so the survivor must be known first. That takes an extra query,
-// which is skipped until an append has found the first merged account of a tenant. No merge or
-// split can happen between the update and the commit, because it would need a lock on the
-// survivor.
+// New entries for a merged account are stored in that account, so that a split takes them along,
+// but the survivor is locked and updated. Finding the survivor takes an extra query, which is
+// skipped for tenants without known merged accounts. No merge or split can happen between the
+// update and the commit, because it would need a lock on the survivor.
 
 var upsertAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
 		created_at, updated_at, latest_activity_at, active_minute, stored_at)
@@ -43,7 +42,7 @@ var fillNames = engine.NewBatch(`UPDATE accounts SET name = batch.name, name_has
 	RETURNING accounts.tenant_id, accounts.account_id, accounts.domain, accounts.name`,
 	"tenant_id bytea", "account_id bytea", "name text", "name_hash bytea", "at bigint")
 
-// If the first and the last account with a name are the same, no other account has that name.
+// A name is unique if its first and last account are the same.
 var findNames = engine.NewBatch(`SELECT batch.tenant_id, batch.name_hash,
 		(SELECT a.account_id FROM accounts a WHERE a.tenant_id = batch.tenant_id AND a.name_hash = batch.name_hash
 			ORDER BY a.account_id LIMIT 1),
@@ -64,7 +63,7 @@ type target struct {
 // shownID returns the account that is shown for the target.
 func (t *target) shownID() atrium.AccountID { return cmp.Or(t.survivor, t.id) }
 
-// targets are accounts by the identifier or by the domain that drafts give.
+// targets maps the identifiers, domains or names in drafts to accounts.
 type targets map[kernel.TenantKey]*target
 
 // add adds drafts to the target with the key.

@@ -46,7 +46,7 @@ const (
 )
 
 // newEntryIterator returns an iterator of the entries after a position, nil for the newest. wanted
-// is about how many entries the caller will read.
+// estimates how many entries the caller will read.
 func newEntryIterator[T any](tx engine.Tx, tenant atrium.TenantID, accounts []atrium.AccountID, f *atrium.TimelineFilter, after *atrium.Position,
 	wanted int, columns string, scan func(engine.Row) T,
 ) *entryIterator[T] {
@@ -61,8 +61,8 @@ func newEntryIterator[T any](tx engine.Tx, tenant atrium.TenantID, accounts []at
 	return it
 }
 
-// positionBefore returns the position between the entries created before t, which come after it,
-// and all others.
+// positionBefore returns a position after which the list continues with the newest entry created
+// before t.
 func positionBefore(t atrium.Time) *atrium.Position {
 	return &atrium.Position{Key: int64(t), ID: "00000000000000000000000000"}
 }

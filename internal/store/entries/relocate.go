@@ -12,9 +12,9 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// This file changes the accounts of entries. Such a change first locks the accounts in the order
-// in which appends lock them. Then no entries are added to or moved from them until the
-// transaction ends, and their latest activity can be computed.
+// This file changes the accounts of entries. Such a change first locks the accounts, in the same
+// order as appends. Their entries then cannot change until the transaction ends, so their latest
+// activity can be computed.
 
 var (
 	selectLocations = engine.NewBatch(`SELECT e.entry_id, e.account_id, e.move_id

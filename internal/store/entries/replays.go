@@ -136,9 +136,9 @@ func (b *appendTx) findStored(drafts []int) (pending []int, err error) {
 	return pending, nil
 }
 
-// confirm makes the acknowledgment of an existing entry as durable as that of a new one. If
-// commits wait for standbys, an entry whose commit had an unknown outcome may not have reached
-// them. Writing its account again produces a later commit to wait for.
+// confirm makes the acknowledgment of an existing entry as durable as that of a new one. If commits
+// wait for standbys, an entry whose commit had an unknown outcome may not have reached them.
+// Writing its account again produces a later commit, which waits for the standbys.
 func (b *appendTx) confirm(tenant atrium.TenantID, account atrium.AccountID) {
 	if b.replicated {
 		b.toConfirm.add(tenant, string(account))
@@ -155,6 +155,7 @@ func (b *appendTx) replay(i int, receipt atrium.Receipt, fingerprint []byte) {
 	b.outcomes[i].Receipt = receipt
 }
 
-// freeKeys frees the idempotency keys of entries of erased accounts, which are deleted later.
+// freeKeys releases the idempotency keys of entries whose account is erased and that are not
+// deleted yet.
 var freeKeys = engine.NewBatch(`UPDATE entries SET key_match = NULL FROM batch
 	WHERE entries.tenant_id = batch.tenant_id AND entries.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea")

@@ -14,14 +14,14 @@ import (
 )
 
 // An account may have millions of entries and links, too many for one transaction to delete. The
-// transaction that erases an account therefore only hides it, which also hides its entries and
-// links, and inserts a row into erasures. Later transactions delete the data in batches. No new
-// entries can appear: an append locks the account first, so it either commits before the account
-// is hidden or no longer finds it.
+// first transaction therefore only removes the account from view, with its entries and links, and
+// inserts a row into erasures. Later transactions delete the data in batches. No new entries can
+// appear: an append locks the account first, so it either commits before the account is hidden or
+// no longer finds it.
 //
-// An account with few links is deleted at once. An account with more links has to stay until they
-// are deleted, because they reference it. Until then it has no domain and no name, is its own
-// survivor, and is excluded by the condition accounts.NotErased.
+// If the account has few links, that transaction deletes its row. Otherwise links still reference
+// the row, so it is hidden until they are deleted. Until then it has no domain and no name, is its
+// own survivor, and is excluded by the condition accounts.NotErased.
 //
 // Deleted rows can remain in the files of an embedded database. An erasure is therefore complete
 // only after engine.DB.Purge. Until then its row in erasures stays, and EraseEntries retries, even
@@ -38,8 +38,8 @@ const (
 const hideAccount = `UPDATE accounts SET domain = '', domain_hash = $1, name = NULL, name_hash = NULL, merged_into = NULL,
 	survivor_id = account_id WHERE tenant_id = $2 AND account_id = $3`
 
-// maxPurgeInRequest is the size in bytes of the largest embedded database that an erasing request
-// purges itself. A purge reads the whole file.
+// maxPurgeInRequest is the maximum size in bytes of an embedded database that is purged within a
+// request. Larger ones are left to the background job. A purge reads the whole file.
 const maxPurgeInRequest = 32 << 20
 
 // maxRowsInRequest is about how many rows an erasing request deletes itself.
@@ -98,9 +98,9 @@ var (
 		WHERE erasures.tenant_id = batch.tenant_id AND erasures.account_id = batch.account_id`, "tenant_id bytea", "account_id bytea")
 )
 
-// completeErasures purges the database if it has at most maxPurgeInRequest bytes and no other
-// purge has just ended. Then it deletes the rows in erasures, which must be of accounts without
-// entries.
+// completeErasures purges the database and then deletes the rows in erasures. The accounts must
+// have no entries left. It returns an error, and leaves the rows to the background job, if the
+// database is larger than maxPurgeInRequest or no purge can start soon.
 func (s *Store) completeErasures(ctx context.Context, tenant atrium.TenantID, accounts []atrium.AccountID) error {
 	if err := s.purges.runShared(ctx, func() error { return s.db.Engine.Purge(ctx, maxPurgeInRequest) }); err != nil {
 		return kernel.Public(err)

@@ -47,8 +47,8 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 		return false, err
 	}
 	seen := map[atrium.AccountID]bool{}
-	// The row in erasures gets a new account identifier. The prospect's identifier without its
-	// prefix could be that of an account.
+	// erasures is keyed by account identifier. Use a new one: without their prefixes, the
+	// identifiers of a prospect and an account can be equal.
 	erased, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (erased atrium.AccountID, err error) {
 		p, linked, err := accounts.LockLinked(tx, id, seen)
 		if err != nil {
@@ -85,8 +85,8 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 	return s.completeErasures(ctx, c.TenantID, []atrium.AccountID{erased}) == nil, nil
 }
 
-// redactProspect redacts the audit rows about a prospect that is about to be deleted, if there are
-// too many for the deletion itself. Each transaction redacts a batch and records the redaction.
+// redactProspect redacts audit rows before a prospect is deleted, until few enough remain for the
+// transaction that deletes it. Each transaction redacts a batch and records the redaction.
 func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) error {
 	for more := true; more; {
 		rows, err := s.findDetailRows(ctx, c.TenantID, string(id), 0)

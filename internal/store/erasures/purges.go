@@ -10,7 +10,7 @@ import (
 )
 
 // purges schedules the purges of a store. Each purge reads the whole file of an embedded database,
-// so purges run one at a time and take at most a tenth of the time. It is safe for concurrent use.
+// so purges run one at a time, at most 10% of the time. It is safe for concurrent use.
 type purges struct {
 	slot      chan struct{} // a semaphore for the running purge
 	notBefore time.Time     // earliest start of the next purge; guarded by slot

@@ -57,8 +57,7 @@ func (tx *Mutation) Record(action, subject string, before, after Fields) {
 	tx.RecordDetail(action, subject, detail)
 }
 
-// RecordDetail is Record with a detail of any form. detail must contain no secrets and no
-// payloads.
+// RecordDetail is Record with an arbitrary detail. detail must contain no secrets and no payloads.
 func (tx *Mutation) RecordDetail(action, subject string, detail map[string]any) {
 	b, err := json.Marshal(detail, json.Deterministic(true), jsontext.AllowDuplicateNames(true))
 	if err != nil {
@@ -161,8 +160,8 @@ func (tx *Mutation) writeAudit() error {
 // Redact deletes the details of all committed audit rows about a subject. The chain stays valid
 // because it covers hashes of the details. The caller must also record the redaction, either under
 // the same subject or with the subject in the member "redacted" of a detail: a verifier accepts
-// missing details only with such a record. Redact keeps these records, so an account that was
-// erased, imported and erased again has two.
+// missing details only with such a record. Redact keeps these records. An account that was erased,
+// imported and erased again therefore has two.
 func (tx *Mutation) Redact(subject string) error {
 	_, err := tx.Exec("UPDATE audit SET detail = NULL, salt = NULL WHERE tenant_id = $1 AND subject = $2 AND action NOT IN ($3, $4)",
 		IDArg(tx.Change.TenantID), subject, atrium.ActionEraseAccount, atrium.ActionDeleteProspect)

@@ -27,10 +27,11 @@ type Mutation struct {
 	size    int   // bytes counted by CountBytes
 }
 
-// largeChangeBytes is how many bytes a small change may read and write.
+// largeChangeBytes is the maximum number of bytes that a small change reads and writes.
 const largeChangeBytes = 16 << 10
 
-// errLargeChange aborts a change that was admitted as small but is large.
+// errLargeChange aborts a change admitted as small that exceeds largeChangeBytes. Mutate then
+// admits it again as large.
 var errLargeChange = errors.New("the change was admitted as small but is large")
 
 // CountBytes adds to the number of bytes that the change reads or writes. It returns
@@ -105,7 +106,7 @@ func (tx *Mutation) NotBefore(earlier atrium.Time) *atrium.Time {
 	return &at
 }
 
-// requestRetention is how long idempotency keys and their results are kept at least.
+// requestRetention is the minimum time that idempotency keys and their results are stored.
 const requestRetention = 24 * time.Hour
 
 // expiredPerChange is how many expired requests a change deletes.
@@ -121,9 +122,9 @@ const changeTimeout = 20 * time.Second
 // secrets.
 //
 // Mutate retries f, up to MaxTries times, on an error of class Conflict, such as a unique key that
-// a concurrent transaction inserted. f must therefore reset any state outside of the transaction
-// first, and must check for conflicts that are not races itself. If all tries fail, the error is
-// Unavailable.
+// a concurrent transaction inserted. f must therefore first reset any state outside the
+// transaction, and must itself detect conflicts that a retry cannot resolve. If all tries fail, the
+// error is Unavailable.
 func Mutate[T any](ctx context.Context, db *DB, c atrium.Change, f func(tx *Mutation) (T, error)) (result T, replayed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
@@ -176,8 +177,8 @@ func Mutate[T any](ctx context.Context, db *DB, c atrium.Change, f func(tx *Muta
 	return result, replayed, Public(err)
 }
 
-// StoredResult returns the result stored with the idempotency key of c. Use it before a change
-// that reads a lot before its transaction.
+// StoredResult returns the result stored with the idempotency key of c. Call it before expensive
+// reads that precede Mutate.
 func StoredResult[T any](ctx context.Context, db *DB, c atrium.Change) (result T, replayed bool, err error) {
 	if c.IdempotencyKey == "" {
 		return result, false, nil
@@ -267,8 +268,8 @@ func (tx *Mutation) storeResult(result any) error {
 const deleteExpired = `DELETE FROM requests WHERE tenant_id = $1 AND key_match IN
 	(SELECT key_match FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)`
 
-// MaxTries is how often a transaction runs if it conflicts with others or if the outcome of its
-// commit is unknown.
+// MaxTries is the maximum number of attempts of a transaction that conflicts with others or whose
+// commit outcome is unknown.
 const MaxTries = 8
 
 // retryDelay is the base of the random delay before the third and later tries. It doubles with

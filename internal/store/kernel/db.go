@@ -11,7 +11,7 @@ import (
 )
 
 // Query runs a read-only statement and calls each for every row. Query, Find, Read and Write
-// return errors as Public does.
+// convert their errors with Public.
 func (db *DB) Query(ctx context.Context, sql string, args engine.Args, each func(engine.Row) error) error {
 	return Public(db.Engine.Query(ctx, sql, args, each))
 }
@@ -56,9 +56,9 @@ func isPublic(err error) bool {
 	return ok
 }
 
-// StoredAt returns the stored_at of the rows that a transaction inserts: a time after the start of
-// every running export. Engines whose exports read a snapshot do not need that, and use the
-// current time.
+// StoredAt returns the value of stored_at for inserted rows. If exports do not read a snapshot, it
+// is later than the start of every running export, so that the export can tell new rows. Otherwise
+// it is the current time.
 func (db *DB) StoredAt(tx engine.Tx) (at int64, err error) {
 	at = db.Now().UnixMicro()
 	if db.Engine.Traits().Snapshots {

@@ -41,8 +41,8 @@ func (q *SelectBuilder) After(key, id string, p *atrium.Position) {
 	q.SQL.WriteString(")")
 }
 
-// ListBytes is the size at which a page ends, in bytes of stored texts and documents. The item
-// that reaches it is the last on the page.
+// ListBytes is the size of text and JSON values, in bytes, at which a page ends. The item that
+// reaches it is the last on the page.
 const ListBytes = 1 << 20
 
 // inlineBytes is the size up to which a text or document is read together with its row. Longer
@@ -68,8 +68,8 @@ func OctetLength(columns ...string) string {
 // ErrPageFull stops a query whose rows have reached ListBytes before its last row.
 var ErrPageFull = errors.New("the page is full")
 
-// A SizedRow adds up the bytes of the texts and documents that are read through it. Size keeps
-// growing when Row is replaced.
+// A SizedRow adds up the bytes of the texts and documents that are read through it. Size
+// accumulates across rows.
 type SizedRow struct {
 	engine.Row
 	Size int
@@ -149,7 +149,7 @@ func ListItems[T any](run QueryFunc, q *SelectBuilder, limit int, scan func(*Siz
 	return found, more, err
 }
 
-// ScanLimit is how many rows a page reads at most if no index serves the filter.
+// ScanLimit is the maximum number of rows read for one page if no index serves the filter.
 const ScanLimit = 1000
 
 // Filter is ListItems for a filter that no index serves. q must select up to ScanLimit+1 rows.
