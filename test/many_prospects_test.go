@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // prospectLines are import lines of an account and of prospects linked to it.
@@ -91,7 +92,13 @@ func TestAccountWithManyProspectsUsesBoundedMemory(t *testing.T) {
 		if _, err := io.ReadFull(conn, part); err != nil || !bytes.HasPrefix(part, []byte("HTTP/1.1 200")) {
 			t.Fatalf("%.100s, %v", part, err)
 		}
-		if grown := heap() - before; grown > most {
+		// While the service fills the socket's buffers, a collection counts what is
+		// allocated during it as held: the figure is right once the writer waits.
+		grown := heap() - before
+		for end := time.Now().Add(10 * time.Second); grown > most && time.Now().Before(end); grown = heap() - before {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if grown > most {
 			t.Errorf("a reader in the middle of its response holds %d bytes, want at most %d", grown, most)
 		}
 		if n, err := io.Copy(io.Discard, conn); err != nil || n < crowdSize*500-int64(len(part)) {
