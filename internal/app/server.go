@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime"
 
 	"atrium/internal/limit"
 )
@@ -39,16 +38,6 @@ func (a *App) MetricsAddr() string {
 		return ""
 	}
 	return a.measured.Addr().String()
-}
-
-// yielding lets other goroutines run after each request. A client that pipelines requests never has
-// its connection wait, so its goroutine would otherwise run for 10 ms at a time, and 16 such clients
-// would delay every other request by a second.
-func yielding(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r)
-		runtime.Gosched()
-	})
 }
 
 // newServer returns the server of the API, with the limits of the settings.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 )
 
 // A Listener limits the connections that are open at once, in all and per client. It closes
@@ -99,6 +100,8 @@ type conn struct {
 	once  sync.Once
 	leave func()
 
+	arrived atomic.Bool // data, since the last call of Arrived
+
 	// Owned by the goroutine that writes.
 	corked bool          // hold the next write back
 	held   *bytes.Buffer // from heldWrites; nil if no write is held back
@@ -118,3 +121,17 @@ func (c *conn) CloseWrite() error {
 	}
 	return nil
 }
+
+// Read notes that data has arrived. It ignores reads of one byte: net/http makes one during each
+// request, to learn that the client has gone, while the data of a client that waits for its
+// response arrives in larger reads.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && len(b) > 1 {
+		c.arrived.Store(true)
+	}
+	return n, err
+}
+
+// Arrived reports whether data has arrived since the last call.
+func (c *conn) Arrived() bool { return c.arrived.Swap(false) }
