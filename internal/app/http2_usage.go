@@ -23,8 +23,16 @@ type http2Limits struct {
 // reports what its handlers have read with a delay.
 const maxUncounted = 4 << 10
 
-// errHTTP2Limit closes a connection that would exceed the share of its client.
-var errHTTP2Limit = errors.New("too many streams, or too much of bodies, over HTTP/2")
+// maxIdleFrames is how many more frames without headers or content (RFC 9113, section 10.5) a
+// client may send than framesOfContent for each request and for each frame of a response: clients
+// send window updates while they read, and few other frames.
+const (
+	maxIdleFrames   = 10_000
+	framesOfContent = 16
+)
+
+// errHTTP2Limit closes a connection that would exceed its limits or the share of its client.
+var errHTTP2Limit = errors.New("too many streams, too much of bodies, or too many frames without content, over HTTP/2")
 
 // An http2Usage is the part of the http2Limits that a connection holds. It is computed from
 // the frames in both directions, which show when a stream ends and how much of its body was
@@ -43,6 +51,7 @@ type http2Usage struct {
 	came    int64               // guarded by mu; bytes of bodies
 	granted int64               // guarded by mu; bytes that the client was allowed to send beyond the first window
 	held    int64               // guarded by mu; bytes of the quota
+	idle    int                 // guarded by mu; frames without headers or content, less those that requests and responses explain
 }
 
 func newHTTP2Usage(limits *http2Limits, client net.Addr) *http2Usage {
@@ -56,29 +65,42 @@ func (u *http2Usage) received(f frame) error {
 	switch f.kind {
 	case typeHeaders:
 		if f.stream <= u.last { // trailers
-			return nil
+			break
 		}
 		u.last = f.stream
+		u.explain()
 		if u.limits.streams.Acquire(context.Background(), u.client) != nil {
 			return u.refuse()
 		}
 		u.open[f.stream] = struct{}{}
+		return nil
 	case typeReset:
 		if _, found := u.open[f.stream]; found {
 			delete(u.open, f.stream)
 			u.reset++ // its handler may not even have begun
 		}
 	case typeData:
-		u.came += int64(f.length)
-		return u.weigh()
+		if f.length > 0 {
+			u.came += int64(f.length)
+			return u.weigh()
+		}
+	}
+	if u.idle++; u.idle > maxIdleFrames {
+		return u.refuse()
 	}
 	return nil
 }
+
+// explain counts a request or a frame of a response. u.mu is held.
+func (u *http2Usage) explain() { u.idle = max(0, u.idle-framesOfContent) }
 
 // sent counts a frame of the server.
 func (u *http2Usage) sent(f frame) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if f.kind == typeData && f.length > 0 {
+		u.explain()
+	}
 	switch {
 	case f.kind == typeReset, f.flags&flagEndOfStream != 0 && (f.kind == typeHeaders || f.kind == typeData):
 		if _, found := u.open[f.stream]; found {

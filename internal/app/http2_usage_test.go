@@ -131,3 +131,51 @@ func TestFrameScannerFindsSplitFrames(t *testing.T) {
 		}
 	}
 }
+
+func TestHTTP2FramesWithoutContentAreLimited(t *testing.T) {
+	refused := 0
+	limits := &http2Limits{
+		streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Places: 1000}),
+		unread:  limit.NewQuota[netip.Addr](1 << 30), refused: func() { refused++ },
+	}
+	const typeSettings, typePing = 0x4, 0x6
+	for name, f := range map[string]frame{
+		"settings":       {kind: typeSettings},
+		"pings":          {kind: typePing, length: 8},
+		"window updates": {kind: typeWindowUpdate, length: incrementBytes, increment: 1},
+		"headers":        {kind: typeContinuation, stream: 1},
+		"trailers":       {kind: typeHeaders, stream: 1},
+		"empty bodies":   {kind: typeData, stream: 1},
+		"unknown frames": {kind: 0xff},
+	} {
+		u := newHTTP2Usage(limits, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)})
+		u.last = 1
+		most := maxIdleFrames
+		flood := func() {
+			t.Helper()
+			for range most {
+				if err := u.received(f); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+		}
+		flood()
+		most = framesOfContent
+		if err := u.received(frame{kind: typeHeaders, flags: flagEndOfHeaders, stream: 3}); err != nil {
+			t.Fatal(err)
+		}
+		flood()
+		if err := u.sent(frame{kind: typeData, stream: 3, length: 1000}); err != nil {
+			t.Fatal(err)
+		}
+		flood()
+		if err := u.received(frame{kind: typeData, stream: 3, length: 1}); err != nil { // a client may send its body in small parts
+			t.Fatal(err)
+		}
+		before := refused
+		if err := u.received(f); !errors.Is(err, errHTTP2Limit) || refused != before+1 {
+			t.Errorf("%s above the limit: %v, refused %d times", name, err, refused-before)
+		}
+		u.end()
+	}
+}

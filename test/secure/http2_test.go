@@ -179,6 +179,32 @@ func TestHTTP2UnreadPingsCloseTheConnection(t *testing.T) {
 	s.holds(t, before)
 }
 
+// Frames that carry neither headers nor content cost the server more than they cost the client.
+func TestHTTP2FloodsCloseTheConnection(t *testing.T) {
+	s := start(t, "--log-sample", "0")
+	before := s.memory(t)
+	const most = 100_000
+	for name, flood := range map[string]func(r *raw) error{
+		"settings":              func(r *raw) error { return r.WriteSettings() },
+		"pings":                 func(r *raw) error { return r.WritePing(false, [8]byte{}) },
+		"window updates":        func(r *raw) error { return r.WriteWindowUpdate(0, 1) },
+		"empty parts of a head": func(r *raw) error { return r.WriteContinuation(1, false, nil) },
+	} {
+		r := s.connect(t)
+		go func() { _ = r.drain(func(http2.Frame) {}) }()
+		if err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: r.headers(), EndHeaders: name != "empty parts of a head"}); err != nil {
+			t.Fatal(err)
+		}
+		sent := 0
+		for ; sent < most && flood(r) == nil; sent++ {
+		}
+		if sent == most {
+			t.Errorf("the server took %d %s", sent, name)
+		}
+	}
+	s.holds(t, before)
+}
+
 func TestHTTP2ConcurrentStreamsAreLimited(t *testing.T) {
 	s := start(t, "--http2-streams", "3")
 	r := s.connect(t)
