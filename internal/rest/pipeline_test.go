@@ -79,6 +79,7 @@ func TestPipelinedRequestsPause(t *testing.T) {
 				defer func() { _ = server.Close() }()
 
 				conn := served.dial()
+				defer func(wire net.Conn) { _ = wire.Close() }(conn) // before the server sends its last TLS record
 				if c.tls {
 					conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
 				}
