@@ -95,9 +95,10 @@ soak: prepare ## Load both engines for SOAK (1h) while things fail at random, an
 	$(GO) test -v -count=1 -timeout 0 ./test/soak -run TestSoak -args -soak $(SOAK) -seed $(SEED) -report $(CURDIR)/$(BIN)
 
 .PHONY: bench
-bench: build prepare ## Compare the API with bare net/http, the databases alone, pgbench and PocketBase; print the ratios, and write docs/performance.md
+bench: build prepare ## Compare the API with bare net/http, the databases alone, pgbench and PocketBase; print the ratios, and write docs/performance.md. With CITUS_URL, also the cost of requests on that cluster
 	cd bench/pocketbase && CGO_ENABLED=0 $(GO) build -trimpath -o ../../$(BIN)/pocketbase .
 	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -pocketbase ../$(BIN)/pocketbase -page ../docs/performance.md $(BENCH)
+	$(if $(CITUS_URL),cd bench && $(GO) run ./citus -atrium ../$(BIN)/atrium -url '$(CITUS_URL)')
 
 .PHONY: bench-guard
 bench-guard: build prepare ## Fail if the API has become slower relative to bare net/http than bench/guard.json allows

@@ -103,16 +103,38 @@ func (p *Process) CPU() time.Duration {
 	return cpuOf(stat)
 }
 
-// cpuOf parses the CPU time in /proc/PID/stat (proc(5)).
-func cpuOf(stat []byte) time.Duration {
+// cpuOf parses the CPU time of a process in /proc/PID/stat (proc(5)).
+func cpuOf(stat []byte) time.Duration { return ticksOf(stat, 11) }
+
+// endedCPUOf parses the CPU time of its children that have ended.
+func endedCPUOf(stat []byte) time.Duration { return ticksOf(stat, 13) }
+
+// ticksOf returns the sum of two fields, counted from the one after the name.
+func ticksOf(stat []byte, first int) time.Duration {
 	// The second field is the name in parentheses, which may contain any character.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 13 {
+	if len(fields) < first+2 {
 		return 0
 	}
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
+	user, _ := strconv.Atoi(fields[first])
+	system, _ := strconv.Atoi(fields[first+1])
 	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 on Linux
+}
+
+// TreeCPU returns the CPU time that a process and its children have used, those that have ended
+// included, to 10 ms: that of a PostgreSQL server, by the PID of its postmaster.
+func TreeCPU(pid int) time.Duration {
+	total := time.Duration(0)
+	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
+		total = cpuOf(stat) + endedCPUOf(stat)
+	}
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for child := range strings.FieldsSeq(string(children)) {
+		if stat, err := os.ReadFile("/proc/" + child + "/stat"); err == nil {
+			total += cpuOf(stat)
+		}
+	}
+	return total
 }
 
 // Anonymous returns its resident anonymous memory in bytes.

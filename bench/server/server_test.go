@@ -16,8 +16,12 @@ func TestMain(m *testing.M) {
 }
 
 func TestCPUTimeWithSpecialCharactersInTheName(t *testing.T) {
-	if got := cpuOf([]byte("7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 9 9 20 0 5 0 100 1 2\n")); got != 3*time.Second {
+	stat := []byte("7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 9 11 20 0 5 0 100 1 2\n")
+	if got := cpuOf(stat); got != 3*time.Second {
 		t.Errorf("got %v, want 3s", got)
+	}
+	if got := endedCPUOf(stat); got != 200*time.Millisecond {
+		t.Errorf("got %v of ended children, want 200ms", got)
 	}
 	if got := cpuOf(nil); got != 0 {
 		t.Errorf("got %v for an empty stat", got)

@@ -287,26 +287,35 @@ func execute(address, statement string, args ...any) error {
 	return nil
 }
 
-// NewSchema creates an empty schema in an existing database, and returns a URL with it in the
-// search path: on a cluster, a new database would have to be set up on every server. The sessions of
-// the URL have the given settings, such as "citus.shard_count=4". The schema is dropped when the
-// test ends.
+// NewSchema is CreateSchema for a test. The schema is dropped when the test ends.
 func NewSchema(tb testing.TB, address string, settings ...string) (url string) {
 	tb.Helper()
-	name := fmt.Sprintf("atrium_test_%d_%d", os.Getpid(), schemas.Add(1))
-	if err := execute(address, "CREATE SCHEMA "+name); err != nil {
+	url, drop, err := CreateSchema(address, settings...)
+	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := dropSchema(address, name); err != nil {
+		if err := drop(); err != nil {
 			tb.Error(err)
 		}
 	})
+	return url
+}
+
+// CreateSchema creates an empty schema in an existing database, and returns a URL with it in the
+// search path: on a cluster, a new database would have to be set up on every server. The sessions of
+// the URL have the given settings, such as "citus.shard_count=4".
+func CreateSchema(address string, settings ...string) (url string, drop func() error, err error) {
+	name := fmt.Sprintf("atrium_test_%d_%d", os.Getpid(), schemas.Add(1))
+	if err := execute(address, "CREATE SCHEMA "+name); err != nil {
+		return "", nil, err
+	}
 	separator := "?"
 	if strings.Contains(address, "?") {
 		separator = "&"
 	}
-	return address + separator + strings.Join(append(settings, "search_path="+name+",public"), "&")
+	url = address + separator + strings.Join(append(settings, "search_path="+name+",public"), "&")
+	return url, func() error { return dropSchema(address, name) }, nil
 }
 
 // dropSchema drops a schema. On a cluster it may deadlock with tests that distribute their tables,
@@ -320,5 +329,5 @@ func dropSchema(address, name string) error {
 	}
 }
 
-// schemas is the number of schemas that NewSchema has created.
+// schemas is the number of schemas that CreateSchema has created.
 var schemas atomic.Int64
