@@ -76,12 +76,12 @@ type cost struct {
 }
 
 func run(ctx context.Context, o options) (err error) {
-	plain, err := postgrestest.Run("shared_buffers=256MB") //nolint:contextcheck // it is for tests, and takes no context
+	plain, err := postgrestest.Run("shared_buffers=256MB")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, plain.Close()) }()
-	address, err := plain.Create("bench")
+	address, err := plain.Create("bench") //nolint:contextcheck // it is for tests, and takes no context
 	if err != nil {
 		return err
 	}

@@ -27,5 +27,5 @@ func KeyMatch(key string) []byte {
 
 // KeyReused returns the error for an idempotency key that was used for a different request.
 func KeyReused() error {
-	return atrium.Errorf(atrium.CodeIdempotencyKeyReused, "The idempotency key belongs to an earlier request that was not the same as this one.")
+	return atrium.Errorf(atrium.CodeIdempotencyKeyReused, "The idempotency key was already used by a different request.")
 }
