@@ -23,7 +23,7 @@ type job struct {
 func newJobs(s *store.Store) []job {
 	var after, scheduled atrium.TenantID // whose requests were deleted last; whose schedules were run last
 	all := []job{
-		{"erasures", pollInterval, s.EraseEntries},
+		{"erasures", pollInterval, s.ContinueErasures},
 		{"requests", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
 			after, err = s.DeleteExpiredRequests(ctx, after)
 			return after != "", err

@@ -64,7 +64,7 @@ func benchmarkErase(b *testing.B, entries int) {
 	erase := func(id atrium.AccountID) {
 		done, err := s.EraseAccount(b.Context(), atrium.CommandLine(tenant.ID), id, func(atrium.AccountDetail) error { return nil })
 		for more := !done; err == nil && more; {
-			more, err = s.EraseEntries(b.Context())
+			more, err = s.ContinueErasures(b.Context())
 		}
 		if err != nil {
 			b.Fatal(err)

@@ -175,7 +175,7 @@ func (c *fragmentedDB) erase(t *testing.T) {
 	}
 	for more := true; more; {
 		var err error
-		if more, err = c.EraseEntries(t.Context()); err != nil {
+		if more, err = c.ContinueErasures(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -44,7 +44,7 @@ func TestKilledErasureIsCompletedAtTheNextStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = s.Close() }()
-		if pending, err = s.EraseEntries(t.Context()); err != nil {
+		if pending, err = s.ContinueErasures(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return pending, marks

@@ -179,7 +179,7 @@ func (s *Store) UseKeys(ctx context.Context, used map[atrium.KeyID]atrium.Time) 
 		rows = append(rows, engine.Args{kernel.IDArg(id), int64(used[id])})
 	}
 	return s.db.Write(ctx, func(tx engine.Tx) error {
-		tx.Changes() // none: no cached response has last_used_at
+		tx.Invalidate() // none: no cached response has last_used_at
 		_, err := tx.Batch(useKeys, rows, nil)
 		return err
 	})

@@ -180,7 +180,7 @@ func (s *Store) RenameAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 		if err := p.test(tx, d); err != nil || d.Name == name {
 			return d, err
 		}
-		tx.Changes(string(d.ID))
+		tx.Invalidate(string(d.ID))
 		return d, updateAccount(tx, &d.Account, name, d.Domain)
 	})
 	return d, err

@@ -219,9 +219,9 @@ type Tx interface {
 	// then fails with an error of class Locked. An engine with a single writer ignores it.
 	LockWait(limit time.Duration)
 
-	// Changes declares cache tags whose versions the transaction changes. It may be called several
+	// Invalidate declares cache tags whose versions the transaction changes. It may be called several
 	// times. If it is never called, all versions change.
-	Changes(tags ...string)
+	Invalidate(tags ...string)
 
 	// Script runs statements without parameters, separated by semicolons.
 	Script(sql string) error

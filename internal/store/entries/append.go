@@ -196,9 +196,9 @@ func (b *appendTx) run(retry bool) error {
 	// Responses about an account, or about one merged into it, contain no entries: only the
 	// version of the account changes.
 	for _, i := range recorded {
-		b.tx.Changes(string(b.outcomes[i].AccountID))
+		b.tx.Invalidate(string(b.outcomes[i].AccountID))
 	}
-	b.tx.Changes()
+	b.tx.Invalidate()
 	// Insert in key order, so that nodes that receive the same keys do not deadlock.
 	slices.SortFunc(recorded, func(i, j int) int { return cmp.Or(kernel.CompareKeys(b.key(i), b.key(j)), cmp.Compare(i, j)) })
 	return b.insert(recorded)

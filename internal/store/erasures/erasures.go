@@ -24,7 +24,7 @@ import (
 // own survivor, and is excluded by the condition accounts.NotErased.
 //
 // Deleted rows can remain in the files of an embedded database. An erasure is therefore complete
-// only after engine.DB.Purge. Until then its row in erasures stays, and EraseEntries retries, even
+// only after engine.DB.Purge. Until then its row in erasures stays, and ContinueErasures retries, even
 // after a crash.
 
 // Limits of one transaction.
@@ -49,7 +49,7 @@ const maxRowsInRequest = 2_000
 // their entries. It first calls check, if not nil, with the current account, and returns its
 // error. When EraseAccount returns, the data is no longer visible, and a new entry for one of the
 // domains creates a new account. done reports whether all entries are deleted and nothing remains
-// in the files of an embedded database; if not, EraseEntries completes the erasure. It returns
+// in the files of an embedded database; if not, ContinueErasures completes the erasure. It returns
 // NotFound if there is no such account.
 func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, check func(atrium.AccountDetail) error) (done bool, err error) {
 	erased, _, err := accounts.CheckedChange(ctx, s.accounts, c, id, check, func(tx *kernel.Mutation, p accounts.Precondition) ([]atrium.AccountID, error) {
@@ -313,17 +313,17 @@ func (s *Store) eraseLinkBatch(ctx context.Context, tenant atrium.TenantID, acco
 	return n, more, err
 }
 
-// Limits of one call of EraseEntries.
+// Limits of one call of ContinueErasures.
 const (
 	maxAccountsPerTenant = 200
 	maxRowsPerRun        = 10_000
 )
 
-// EraseEntries deletes a batch of erased data, completes erasures that have no entries left, and
+// ContinueErasures deletes a batch of erased data, completes erasures that have no entries left, and
 // reports whether more work remains. It processes one transaction per tenant in turn, so that a
 // large tenant does not delay the others. After an error it continues with other accounts, and
 // returns the first error.
-func (s *Store) EraseEntries(ctx context.Context) (more bool, err error) {
+func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 	pending, err := s.pendingErasures(ctx)
 	if err != nil || len(pending) == 0 {
 		return false, err

@@ -41,7 +41,7 @@ func redactResult(tx *kernel.Mutation, p *atrium.Prospect) error {
 // DeleteProspect permanently deletes a prospect and its links, and removes its fields from the
 // audit log and from stored results. It first calls check with the current prospect, and returns
 // its error. done reports whether nothing remains in the files of an embedded database; if not,
-// EraseEntries completes the erasure. It returns NotFound if there is no such prospect.
+// ContinueErasures completes the erasure. It returns NotFound if there is no such prospect.
 func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) (done bool, err error) {
 	if err := s.redactProspect(ctx, c, id, check); err != nil {
 		return false, err

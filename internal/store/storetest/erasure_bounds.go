@@ -185,7 +185,7 @@ func erasuresInTurn(t *testing.T, e *env) {
 		}
 		large.withoutPurges().erase(t, a)
 		small.withoutPurges().erase(t, b)
-		if more, err := large.EraseEntries(t.Context()); err != nil || !more || !large.erased(t, a) {
+		if more, err := large.ContinueErasures(t.Context()); err != nil || !more || !large.erased(t, a) {
 			t.Fatalf("more %v, %v", more, err)
 		}
 		if small.erased(t, b) {

@@ -45,7 +45,7 @@ func (e *env) eraseAll(t tb) {
 	t.Helper()
 	for more := true; more; {
 		var err error
-		if more, err = e.EraseEntries(t.Context()); err != nil {
+		if more, err = e.ContinueErasures(t.Context()); err != nil {
 			t.Fatalf("erase entries: %v", err)
 		}
 	}
@@ -155,7 +155,7 @@ func erasedLater(t *testing.T, e *env) {
 	if n := e.entriesOf(t, again); n != 1 {
 		t.Errorf("the new account has %d entries", n)
 	}
-	if more, err := e.EraseEntries(t.Context()); err != nil || more {
+	if more, err := e.ContinueErasures(t.Context()); err != nil || more {
 		t.Errorf("more is left: %v, %v", more, err)
 	}
 	e.wantSoundGroups(t)
@@ -198,7 +198,7 @@ func erasedBesideFailure(t *testing.T, e *env) {
 			t.Fatal("all entries are deleted in the request")
 		}
 	}
-	if _, err := with(ids[0]).EraseEntries(t.Context()); !errors.Is(err, errOnPurpose) {
+	if _, err := with(ids[0]).ContinueErasures(t.Context()); !errors.Is(err, errOnPurpose) {
 		t.Errorf("error %v", err)
 	}
 	for i, want := range []int{1, 0} {

@@ -41,7 +41,7 @@ func (e *env) erasures(t tb) (n int) {
 func (e *env) wantUncompleted(t tb) {
 	t.Helper()
 	n := e.erasures(t)
-	if _, err := e.withoutPurges().EraseEntries(t.Context()); !errors.Is(err, errOnPurpose) {
+	if _, err := e.withoutPurges().ContinueErasures(t.Context()); !errors.Is(err, errOnPurpose) {
 		t.Errorf("without a purge: %v", err)
 	}
 	if left := e.erasures(t); n == 0 || left != n {

@@ -264,7 +264,7 @@ func (t *transaction) LockWait(limit time.Duration) {
 	t.queued.Queue(fmt.Sprintf("SET LOCAL lock_timeout = %d", limit.Milliseconds()))
 }
 
-func (t *transaction) Changes(...string) {}
+func (t *transaction) Invalidate(...string) {}
 
 // Script uses the simple query protocol, which accepts several statements at once.
 func (t *transaction) Script(sql string) error {

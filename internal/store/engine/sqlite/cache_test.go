@@ -51,7 +51,7 @@ func TestACacheVersionChangesWithItsTag(t *testing.T) {
 		return func() error {
 			return db.Write(t.Context(), func(tx engine.Tx) error {
 				if tags != nil {
-					tx.Changes(tags...)
+					tx.Invalidate(tags...)
 				}
 				return increment(tx, "a")
 			})
@@ -68,7 +68,7 @@ func TestACacheVersionChangesWithItsTag(t *testing.T) {
 		{"a write with a tag", write(db, "a"), [3]bool{true, false, false}},
 		{"a write that changes no tag", func() error {
 			return db.Write(t.Context(), func(tx engine.Tx) error {
-				tx.Changes()
+				tx.Invalidate()
 				return increment(tx, "a")
 			})
 		}, [3]bool{}},
@@ -117,7 +117,7 @@ func TestACacheVersionSurvivesAWALReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := db.Write(t.Context(), func(tx engine.Tx) error { // from the beginning of the WAL
-		tx.Changes("a")
+		tx.Invalidate("a")
 		return increment(tx, "a")
 	}); err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestACachedReadIsNeverOlderThanAnAcknowledgedWrite(t *testing.T) {
 				var is int64
 				if err := db.Write(t.Context(), func(tx engine.Tx) error {
 					if n%20 != 0 {
-						tx.Changes(names[i])
+						tx.Invalidate(names[i])
 					}
 					if err := increment(tx, names[i]); err != nil {
 						return err
@@ -287,7 +287,7 @@ func TestACommitDoesNotHideCommitsOfAnotherProcess(t *testing.T) {
 	})
 	for range 2000 {
 		if err := db.Write(t.Context(), func(tx engine.Tx) error {
-			tx.Changes("a")
+			tx.Invalidate("a")
 			return increment(tx, "a")
 		}); err != nil {
 			t.Error(err)

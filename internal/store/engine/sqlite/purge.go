@@ -103,7 +103,7 @@ func (db *database) scrub(ctx context.Context, first, last int64) error {
 		return err
 	}
 	return db.Write(ctx, func(tx engine.Tx) error {
-		tx.Changes() // no cached response changes
+		tx.Invalidate() // no cached response changes
 		for _, number := range dirty {
 			err := engine.Find(tx.Query, selectPage, engine.Args{number}, func(r engine.Row) { readPage(r, page) })
 			if err != nil {

@@ -48,7 +48,7 @@ func (c *connection) transaction(ctx context.Context, f func(engine.Tx) error) (
 	return nil
 }
 
-func (c *connection) Changes(tags ...string) {
+func (c *connection) Invalidate(tags ...string) {
 	if c.changed == nil {
 		c.changed = []string{}
 	}
