@@ -24,6 +24,7 @@ type session struct {
 	tenant  atrium.TenantID
 	heavy   bool                        // the whole request is heavy work and holds a place
 	recheck func(context.Context) error // checks whether the key is still valid for the route
+	memory  *memory                     // of the body and the response; nil with a nil limits
 }
 
 // admit acquires a place of a semaphore, which the caller releases.
@@ -95,11 +96,18 @@ const (
 	largePause = 3
 )
 
-// admitChange is AcquireChange for a change of one resource, with a pause after a long one.
+// admitChange is AcquireChange for a change of one resource, with a pause after a long one. A large
+// one also reserves the memory of its response, which a client may leave unread: once the change is
+// made, the response cannot be refused.
 func (r *Request) admitChange(ctx context.Context, large bool) (func(), error) {
 	release, err := r.AcquireChange(ctx, large)
 	if err != nil || !large {
 		return release, err
+	}
+	if r.memory != nil && !r.memory.holdResponse(atrium.MaxPageSize) {
+		release()
+		note(r.writer).Refused = telemetry.ByBodyMemory
+		return nil, atrium.Unavailable(errBodies)
 	}
 	began := time.Now()
 	return func() {

@@ -233,14 +233,14 @@ func TestRefusedChangeIsUnavailableAndHoldsNothing(t *testing.T) {
 
 func TestHTTP2BodyUsesQuotaFromItsFirstByte(t *testing.T) {
 	for major, refused := range map[int]bool{1: false, 2: true} {
-		a := &API{Limits: Limits{Bodies: limit.NewQuota[atrium.TenantID](100)}}
+		m := &memory{quota: limit.NewQuota[atrium.TenantID](100), tenant: "a"}
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 60)))
 		r.ProtoMajor = major
-		b := a.newBody(&recorder{ResponseWriter: httptest.NewRecorder()}, r, "a")
+		b := newBody(&recorder{ResponseWriter: httptest.NewRecorder()}, r, m)
 		if _, err := b.read(1000); (err != nil) != refused || refused && atrium.CodeOf(err) != atrium.CodeUnavailable {
 			t.Errorf("HTTP/%d: %v", major, err)
 		}
-		b.end()
+		m.release()
 	}
 }
 

@@ -50,7 +50,7 @@ func Encode(body any) (Encoded, error) {
 	return b, nil
 }
 
-func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Response) error {
+func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, held *memory, response Response) error {
 	if response.Stream != nil {
 		return a.writeStream(w, r, response)
 	}
@@ -67,12 +67,16 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, response Res
 		return err
 	}
 	response.reads.record(note(w).TenantID, len(body))
-	if r.Method == http.MethodGet {
+	switch r.Method {
+	case http.MethodGet:
 		taken, err := a.takeMemory(w, len(body))
 		if err != nil {
 			return err
 		}
 		defer a.Limits.Bodies.Return(note(w).TenantID, taken)
+	case http.MethodHead: // has no body
+	default: // is not refused, as the change was made; a large change has reserved memory before
+		_ = held.holdResponse(len(body))
 	}
 	h := w.Header()
 	for name, values := range response.Header {
@@ -104,8 +108,7 @@ func setTag(w http.ResponseWriter, r *http.Request, tag string) (done bool) {
 }
 
 // takeMemory takes the memory of a response from the quota of bodies until the client has read
-// it. The response to a change is not refused, as the change was made. A response that would
-// never fit counts as half of what a tenant may have alone.
+// it. A response that would never fit counts as half of what a tenant may have alone.
 func (a *API) takeMemory(w http.ResponseWriter, size int) (taken int64, err error) {
 	if size <= smallBody {
 		return 0, nil

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"atrium"
@@ -83,6 +84,56 @@ func TestUnreadResponsesLeaveMemoryForOtherTenants(t *testing.T) {
 		want(http.MethodGet, "a", http.StatusOK)
 		want(http.MethodGet, "b", http.StatusOK)
 	}
+}
+
+// The response to a change cannot be refused once the change was made, so a large change is refused
+// before that.
+func TestUnreadResponsesToLargeChangesHaveBoundedMemory(t *testing.T) {
+	var made atomic.Int64
+	kit := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler), Limits: rest.Limits{Bodies: limit.NewQuota[atrium.TenantID](8 << 20)}}
+	handler := kit.Handler([]rest.Route{{
+		Method: http.MethodPost, Pattern: "/things", Scope: atrium.ScopeLogsWrite,
+		Handle: func(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+			release, err := r.ChangeBy(who).Admit(ctx, true)
+			if err != nil {
+				return rest.Response{}, err
+			}
+			defer release()
+			made.Add(1)
+			return rest.Response{Body: strings.Repeat("x", 900<<10)}, nil
+		},
+	}}, nil)
+	send := func(w http.ResponseWriter, tenant string) {
+		r := httptest.NewRequest(http.MethodPost, "/things", http.NoBody)
+		r.Header.Set("X-Api-Key", tenant)
+		handler.ServeHTTP(w, r)
+	}
+	want := func(tenant string, status int) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		if send(w, tenant); w.Code != status {
+			t.Errorf("a change of %s: %d, want %d", tenant, w.Code, status)
+		}
+	}
+	var clients []stuck
+	var ended sync.WaitGroup
+	const most = 4 // of a megabyte each: half of the quota
+	for range most {
+		c := stuck{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+		clients = append(clients, c)
+		ended.Go(func() { send(c, "a") })
+		<-c.begun
+	}
+	want("a", http.StatusServiceUnavailable)
+	if n := made.Load(); n != most {
+		t.Errorf("%d changes were made while %d responses are unread", n, most)
+	}
+	want("b", http.StatusOK)
+	for _, c := range clients {
+		close(c.read)
+	}
+	ended.Wait()
+	want("a", http.StatusOK)
 }
 
 // What is larger than all that a tenant may hold can be read all the same, one at a time.

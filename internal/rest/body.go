@@ -21,27 +21,51 @@ const smallBody = 16 << 10
 // errBodies is the cause when a body is not read, or a response not sent, for lack of memory.
 var errBodies = fmt.Errorf("memory for bodies and answers: %w", limit.ErrBusy)
 
-// A body is read as a whole. It holds its part of the quota until the request ends.
+// A memory is the part of the quota that a request other than GET holds, first for its body and
+// then for its response, until it ends. It is for one goroutine.
+type memory struct {
+	quota  *limit.Quota[atrium.TenantID]
+	tenant atrium.TenantID // of the key
+	taken  int64           // bytes
+}
+
+// hold makes it hold at least the given bytes. It reports false if the tenant may not have them.
+func (m *memory) hold(bytes int64) bool {
+	more := bytes - m.taken
+	if more <= 0 {
+		return true
+	}
+	if !m.quota.Take(m.tenant, more) {
+		return false
+	}
+	m.taken += more
+	return true
+}
+
+// holdResponse is hold for a response. What would never fit counts as half of what a tenant may have alone.
+func (m *memory) holdResponse(bytes int) bool {
+	return m.hold(min(int64(bytes-smallBody), m.quota.Alone()/2))
+}
+
+func (m *memory) release() { m.quota.Return(m.tenant, m.taken) }
+
+// A body is read as a whole.
 type body struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	from   io.Reader
-	quota  *limit.Quota[atrium.TenantID]
-	tenant atrium.TenantID
+	memory *memory
 	free   int64 // bytes that need no quota
 	size   int64 // bytes read
-	taken  int64 // bytes of the quota
 }
 
-func (a *API) newBody(w http.ResponseWriter, r *http.Request, tenant atrium.TenantID) *body {
-	b := &body{w: w, r: r, quota: a.Limits.Bodies, tenant: tenant}
+func newBody(w http.ResponseWriter, r *http.Request, m *memory) *body {
+	b := &body{w: w, r: r, memory: m}
 	if r.ProtoMajor == 1 {
 		b.free = smallBody
 	}
 	return b
 }
-
-func (b *body) end() { b.quota.Return(b.tenant, b.taken) }
 
 // read returns the body, or an error as soon as the body is known to be too large or the quota
 // is used up. It never holds more than limit.
@@ -73,11 +97,8 @@ func (b *body) read(limit int64) ([]byte, error) {
 func (b *body) Read(to []byte) (int, error) {
 	n, err := b.from.Read(to)
 	b.size += int64(n)
-	if more := b.size - b.free - b.taken; more > 0 {
-		if !b.quota.Take(b.tenant, more) {
-			return n, errBodies
-		}
-		b.taken += more
+	if !b.memory.hold(b.size - b.free) {
+		return n, errBodies
 	}
 	return n, err
 }

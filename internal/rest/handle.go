@@ -224,9 +224,11 @@ func (a *API) dispatch(pattern string, m methods) http.Handler {
 func (a *API) serve(route Route) http.Handler {
 	reads := new(largeReads)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		response, err := a.handle(route, reads, w, r)
+		held := &memory{quota: a.Limits.Bodies}
+		defer held.release()
+		response, err := a.handle(route, reads, held, w, r)
 		if err == nil {
-			err = a.writeResponse(w, r, response)
+			err = a.writeResponse(w, r, held, response)
 		}
 		if err != nil {
 			writeProblem(w, r, a.Log, err)
@@ -234,7 +236,7 @@ func (a *API) serve(route Route) http.Handler {
 	})
 }
 
-func (a *API) handle(route Route, reads *largeReads, w http.ResponseWriter, r *http.Request) (Response, error) {
+func (a *API) handle(route Route, reads *largeReads, held *memory, w http.ResponseWriter, r *http.Request) (Response, error) {
 	ctx := r.Context() //nolint:contextcheck // the request has no other
 	who, err := a.authenticate(ctx, w, r)
 	if err != nil {
@@ -251,7 +253,8 @@ func (a *API) handle(route Route, reads *largeReads, w http.ResponseWriter, r *h
 			"The answer is %s, which the Accept header rules out.", route.Produces)
 	}
 	exchange := note(w)
-	request := &Request{http: r, id: exchange.RequestID, log: a.Log, session: session{limits: &a.Limits, writer: w}}
+	held.tenant = who.TenantID
+	request := &Request{http: r, id: exchange.RequestID, log: a.Log, session: session{limits: &a.Limits, writer: w, memory: held}}
 	request.recheck = func(ctx context.Context) error {
 		now, err := a.Keys.Authenticate(ctx, exchange.Client, r.Header.Get(headerKey))
 		if err != nil {
@@ -270,9 +273,7 @@ func (a *API) handle(route Route, reads *largeReads, w http.ResponseWriter, r *h
 		defer body.end()
 		ctx, request.Stream = body.ctx, body
 	case route.Method != http.MethodGet:
-		body := a.newBody(w, r, who.TenantID)
-		defer body.end()
-		if request.Body, err = body.read(cmp.Or(route.MaxBody, a.MaxBody, DefaultMaxBody)); err != nil {
+		if request.Body, err = newBody(w, r, held).read(cmp.Or(route.MaxBody, a.MaxBody, DefaultMaxBody)); err != nil {
 			return Response{}, err
 		}
 	}

@@ -164,7 +164,8 @@ func Mutate[T any](ctx context.Context, db *DB, c atrium.Change, f func(tx *Muta
 			}
 		}
 		if err = try(large); errors.Is(err, errLargeChange) {
-			large = true
+			var none T
+			result, large = none, true // it may wait long, and must hold nothing
 			err = try(large)
 		}
 		if engine.ClassOf(err) != engine.Conflict || isPublic(err) {
@@ -198,10 +199,12 @@ func replay(tx engine.Tx, c atrium.Change, countBytes func(bytes int) error, res
 	if c.IdempotencyKey == "" {
 		return false, nil
 	}
+	args := engine.Args{IDArg(c.TenantID), KeyMatch(c.IdempotencyKey)}
 	var fingerprint, stored []byte
-	if err := tx.Query("SELECT fingerprint, result FROM requests WHERE tenant_id = $1 AND key_match = $2",
-		engine.Args{IDArg(c.TenantID), KeyMatch(c.IdempotencyKey)}, func(r engine.Row) error {
-			fingerprint, stored = r.Bytes(0), r.Bytes(1)
+	size := 0
+	if err := tx.Query("SELECT fingerprint, octet_length(result) FROM requests WHERE tenant_id = $1 AND key_match = $2", args,
+		func(r engine.Row) error {
+			fingerprint, size = r.Bytes(0), int(r.Int(1))
 			return nil
 		}); err != nil || fingerprint == nil {
 		return false, err
@@ -209,7 +212,13 @@ func replay(tx engine.Tx, c atrium.Change, countBytes func(bytes int) error, res
 	if !bytes.Equal(fingerprint, c.Fingerprint) {
 		return false, KeyReused()
 	}
-	if err := countBytes(len(stored)); err != nil {
+	if err := countBytes(size); err != nil {
+		return false, err
+	}
+	if err := tx.Query("SELECT result FROM requests WHERE tenant_id = $1 AND key_match = $2", args, func(r engine.Row) error {
+		stored = r.Bytes(0)
+		return nil
+	}); err != nil || stored == nil { // it has expired meanwhile
 		return false, err
 	}
 	if err := json.Unmarshal(stored, result); err != nil {

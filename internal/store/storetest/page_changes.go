@@ -447,6 +447,19 @@ func largeChanges(t *testing.T, e *env) {
 	if p, err := e.ScheduledPage(t.Context(), e.tenant, large.ID); err != nil || p.DeletedAt != nil {
 		t.Errorf("it was made: %v", err)
 	}
+	// A change that waits to be admitted as large holds nothing.
+	if _, err := e.UpdatePage(t.Context(), e.change(), large.ID, atrium.PageEdit{Context: &draft.Context}, unchecked); err != nil {
+		t.Fatal(err)
+	}
+	c.Admit = func(_ context.Context, large bool) (func(), error) {
+		if large {
+			return nil, none
+		}
+		return func() {}, nil
+	}
+	if p, err := e.TakePage(t.Context(), c, large.ID, atrium.PageUnpublish, unchecked); !errors.Is(err, none) || p.ID != "" {
+		t.Errorf("a change that is not admitted as large returns %.100v, %v", p, err)
+	}
 }
 
 func pageSizes(t *testing.T, e *env) {
