@@ -239,7 +239,9 @@ func (db *database) open(readOnly bool) (*connection, error) {
 			PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON; PRAGMA journal_size_limit = %d;`,
 			writerCacheKB, walSizeLimit)
 	}
-	settings += fmt.Sprintf("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA mmap_size = %d;", mmapBytes)
+	// macOS empties the disk's own cache only with fullfsync
+	// (https://www.sqlite.org/pragma.html#pragma_fullfsync); other systems ignore it.
+	settings += fmt.Sprintf("PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA foreign_keys = ON; PRAGMA mmap_size = %d;", mmapBytes)
 	if err := sqlitex.ExecuteTransient(c, "PRAGMA trusted_schema = OFF", nil); err != nil {
 		return nil, errors.Join(classify(err), c.Close())
 	}

@@ -47,3 +47,27 @@ func TestAMarkedDatabaseIsRecovered(t *testing.T) {
 		})
 	}
 }
+
+func TestCommitsAreSyncedToTheMedium(t *testing.T) {
+	db, _ := newCounters(t)
+	want := map[string]int64{"synchronous": 2, "fullfsync": 1} // 2 is FULL
+	check := func(tx engine.Tx) error {
+		for setting, value := range want {
+			if err := tx.Query("PRAGMA "+setting, nil, func(r engine.Row) error {
+				if got := r.Int(0); got != value {
+					t.Errorf("%s is %d, want %d", setting, got, value)
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := db.Write(t.Context(), check); err != nil {
+		t.Error(err)
+	}
+	if err := db.Read(t.Context(), check); err != nil {
+		t.Error(err)
+	}
+}
