@@ -67,6 +67,10 @@ func errSameAccount() error {
 // and Conflict if the entry is already in that account.
 func (s *Store) MoveEntry(ctx context.Context, c atrium.Change, id atrium.EntryID, to atrium.AccountID, check func(atrium.TimelineEntry) error) (atrium.Move, bool, error) {
 	return kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (m atrium.Move, err error) {
+		bytes, err := countEntry(tx, id)
+		if err != nil {
+			return m, err
+		}
 		var entry atrium.TimelineEntry
 		var storedIn atrium.AccountID
 		if err := engine.Find(tx.Query, selectTimelineEntry, engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(id)},
@@ -84,7 +88,7 @@ func (s *Store) MoveEntry(ctx context.Context, c atrium.Change, id atrium.EntryI
 			return m, errSameAccount()
 		}
 		m = newMove(tx, entry.AccountID, into, nil)
-		found, err := relocate(tx, &m, []entryRow[struct{}]{{position: *atrium.PositionAt(entry.CreatedAt, id), account: storedIn}})
+		found, err := relocate(tx, &m, []matchedEntry{{position: *atrium.PositionAt(entry.CreatedAt, id), account: storedIn, value: bytes}})
 		if err == nil && found == 0 {
 			err = kernel.ErrRace
 		}
@@ -105,8 +109,8 @@ func newMove(tx *kernel.Mutation, from, to atrium.AccountID, rule []byte) atrium
 }
 
 // Move moves the entries that match the request, newest first, from an account and all accounts
-// merged into it. It uses one transaction and searches a limited number of entries; the report
-// contains the position to continue after. Entries that are moved concurrently are skipped. It
+// merged into it. It uses one transaction, and searches and moves a limited number of entries and
+// bytes; the report contains the position to continue after. Entries that are moved concurrently are skipped. It
 // returns NotFound if one of the accounts does not exist, and Conflict if they are the same.
 func (s *Store) Move(ctx context.Context, c atrium.Change, request atrium.MoveRequest) (atrium.MoveReport, bool, error) {
 	report, replayed, err := s.moveWithoutRule(ctx, c, request)
@@ -193,6 +197,7 @@ func (s *Store) CheckMove(ctx context.Context, tenant atrium.TenantID, request a
 
 // Limits of one search for matching entries.
 const (
+	maxMoveBytes    = 4 << 20 // of the rows of matching entries, unless the first has more
 	maxMatchEntries = 10_000
 	maxMatchBytes   = 4 << 20 // of claims and payloads; the entry that reaches it is included
 	maxBatchBytes   = 1 << 20 // of claims and payloads read at a time, unless one entry has more
@@ -200,7 +205,7 @@ const (
 
 // match returns the entries that match a request, up to its limit. If request.From is empty, it
 // sets it to the unattributed account. It locks nothing, because claims and payloads never change.
-func (s *Store) match(ctx context.Context, tenant atrium.TenantID, request *atrium.MoveRequest) (matching []entryRow[struct{}], next *atrium.Position, err error) {
+func (s *Store) match(ctx context.Context, tenant atrium.TenantID, request *atrium.MoveRequest) (matching []matchedEntry, next *atrium.Position, err error) {
 	rule, err := newMatcher(&request.Rule)
 	if err != nil {
 		return nil, nil, err
@@ -252,14 +257,18 @@ func findSurvivors(tx engine.Tx, tenant atrium.TenantID, from, to atrium.Account
 type claimRow struct {
 	name, domain              string
 	domainBytes, payloadBytes int
+	rowBytes                  int
 }
+
+// A matchedEntry is an entry to move, with the size of its row in bytes.
+type matchedEntry = entryRow[int]
 
 func (c *claimRow) domainOmitted() bool { return c.domainBytes > len(c.domain) }
 
-var claimedColumns = "e.claimed_name, " + kernel.InlineOrNull("e.claimed_domain") + ", " + kernel.OctetLength("e.claimed_domain") + ", octet_length(e.payload)"
+var claimedColumns = "e.claimed_name, " + kernel.InlineOrNull("e.claimed_domain") + ", " + kernel.OctetLength("e.claimed_domain") + ", octet_length(e.payload), " + rowBytes
 
 func scanClaimed(r engine.Row) claimRow {
-	return claimRow{r.Text(2), r.Text(3), int(r.Int(4)), int(r.Int(5))}
+	return claimRow{r.Text(2), r.Text(3), int(r.Int(4)), int(r.Int(5)), int(r.Int(6))}
 }
 
 // A matcher is a parsed rule.
@@ -311,10 +320,31 @@ func (m *matcher) matchesPayload(payload []byte) bool {
 	return err == nil && bytes.Equal(value, m.equals)
 }
 
-// search returns up to limit matching entries, and the position of the last entry searched, nil at
-// the end.
-func (m *matcher) search(it *entryIterator[claimRow], limit int) (matching []entryRow[struct{}], next *atrium.Position, err error) {
-	var batch []entryRow[claimRow] // entries that need more data, and all that follow, to keep the order of matching
+// matches are the entries that a search has found.
+type matches struct {
+	entries []matchedEntry
+	limit   int // of entries
+	bytes   int // of their rows
+}
+
+// add adds an entry and reports whether it was within the limits. If not, it is left out.
+func (all *matches) add(p *entryRow[claimRow]) bool {
+	n := len(all.entries)
+	if n == all.limit || n > 0 && all.bytes+p.value.rowBytes > maxMoveBytes {
+		return false
+	}
+	all.entries = append(all.entries, matchedEntry{position: p.position, account: p.account, value: p.value.rowBytes})
+	all.bytes += p.value.rowBytes
+	return true
+}
+
+// last returns the position of the last entry. The next search continues after it.
+func (all *matches) last() *atrium.Position { return &all.entries[len(all.entries)-1].position }
+
+// search returns up to limit matching entries, and the position to continue after, nil at the end.
+func (m *matcher) search(it *entryIterator[claimRow], limit int) (matching []matchedEntry, next *atrium.Position, err error) {
+	all := matches{limit: limit}
+	var batch []entryRow[claimRow] // entries that need more data, and all that follow, to keep the order of matches
 	var last *atrium.Position
 	pendingBytes, readBytes := 0, 0
 	for scanned := 0; ; scanned++ {
@@ -322,30 +352,34 @@ func (m *matcher) search(it *entryIterator[claimRow], limit int) (matching []ent
 		if err != nil {
 			return nil, nil, err
 		}
-		ended := p == nil || scanned == maxMatchEntries || len(matching) == limit || readBytes >= maxMatchBytes
+		ended := p == nil || scanned == maxMatchEntries || len(all.entries) == limit || readBytes >= maxMatchBytes
 		if len(batch) > 0 && (ended || pendingBytes+m.unreadBytes(&p.value) > maxBatchBytes || len(batch) == maxChunk) {
 			found, err := m.matchUnread(it, batch)
 			if err != nil {
 				return nil, nil, err
 			}
-			if room := limit - len(matching); len(found) > room { // the next search finds the others
-				return append(matching, found[:room]...), &found[room-1].position, nil
+			for i := range found {
+				if !all.add(&found[i]) {
+					return all.entries, all.last(), nil
+				}
 			}
-			matching, batch, pendingBytes = append(matching, found...), nil, 0
-			ended = ended || len(matching) == limit
+			batch, pendingBytes = nil, 0
+			ended = ended || len(all.entries) == limit
 		}
 		switch {
 		case p == nil:
-			return matching, nil, nil
+			return all.entries, nil, nil
 		case ended:
-			return matching, last, nil
+			return all.entries, last, nil
 		}
 		last = &p.position
 		readBytes += len(p.value.name) + len(p.value.domain)
 		switch missing := m.unreadBytes(&p.value); {
 		case !m.matchesClaim(&p.value):
 		case missing == 0 && len(batch) == 0:
-			matching = append(matching, entryRow[struct{}]{position: p.position, account: p.account})
+			if !all.add(p) {
+				return all.entries, all.last(), nil
+			}
 		default:
 			batch, pendingBytes, readBytes = append(batch, *p), pendingBytes+missing, readBytes+missing
 		}
@@ -353,7 +387,7 @@ func (m *matcher) search(it *entryIterator[claimRow], limit int) (matching []ent
 }
 
 // matchUnread reads the missing data of entries and returns those that match.
-func (m *matcher) matchUnread(it *entryIterator[claimRow], entries []entryRow[claimRow]) (matching []entryRow[struct{}], err error) {
+func (m *matcher) matchUnread(it *entryIterator[claimRow], entries []entryRow[claimRow]) (matching []entryRow[claimRow], err error) {
 	var toRead, ids []atrium.EntryID
 	for i := range entries {
 		if m.domain != "" && entries[i].value.domainOmitted() {
@@ -379,7 +413,7 @@ func (m *matcher) matchUnread(it *entryIterator[claimRow], entries []entryRow[cl
 	}
 	for i := range entries {
 		if m.pointer == nil || m.matchesPayload(payloads[entries[i].entryID()]) {
-			matching = append(matching, entryRow[struct{}]{position: entries[i].position, account: entries[i].account})
+			matching = append(matching, entries[i])
 		}
 	}
 	return matching, nil

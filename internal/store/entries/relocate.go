@@ -15,6 +15,22 @@ import (
 // This file changes the accounts of entries. Such a change first locks the accounts, in the same
 // order as appends. Their entries then cannot change until the transaction ends, so their latest
 // activity can be computed.
+//
+// An embedded engine writes the whole row of a moved entry again, with its payload. Changes count
+// the bytes of these rows before they read or write them.
+
+// rowBytes is a SQL expression for the size in bytes of the row of an entry e. It does not read
+// the payload.
+var rowBytes = kernel.OctetLength("e.source", "e.type", "e.claimed_domain", "e.claimed_name", "e.idempotency_key", "e.payload")
+
+// countEntry returns the size of the row of an entry, and counts it as read.
+func countEntry(tx *kernel.Mutation, id atrium.EntryID) (bytes int, err error) {
+	if err := engine.Find(tx.Query, "SELECT "+rowBytes+" FROM entries e WHERE tenant_id = $1 AND entry_id = $2",
+		engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)}, func(r engine.Row) { bytes = int(r.Int(0)) }); err != nil {
+		return 0, err
+	}
+	return bytes, tx.CountBytes(bytes)
+}
 
 var (
 	selectLocations = engine.NewBatch(`SELECT e.entry_id, e.account_id, e.move_id
@@ -67,7 +83,14 @@ func updateLocations(tx *kernel.Mutation, locations map[atrium.EntryID]location)
 
 // relocate stores a move of entries and returns how many it moved. It skips entries that are no
 // longer in the given account or no longer shown under m.From. If none are left, it does nothing.
-func relocate(tx *kernel.Mutation, m *atrium.Move, entries []entryRow[struct{}]) (int64, error) {
+func relocate(tx *kernel.Mutation, m *atrium.Move, entries []matchedEntry) (int64, error) {
+	bytes := 0
+	for i := range entries {
+		bytes += entries[i].value
+	}
+	if err := tx.CountBytes(bytes); err != nil {
+		return 0, err
+	}
 	tenant := tx.Change.TenantID
 	accounts, ids := []atrium.AccountID{m.To}, make([]atrium.EntryID, len(entries))
 	for i := range entries {
@@ -115,6 +138,9 @@ func (s *Store) UndoMove(ctx context.Context, c atrium.Change, id atrium.MoveID,
 	var rule []byte
 	report, replayed, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (report atrium.UndoReport, err error) {
 		m := &report.Move
+		if err := countMove(tx, id); err != nil {
+			return report, err
+		}
 		if err := engine.Find(tx.Lock, selectMove, engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(id)},
 			func(r engine.Row) { *m = scanMove(r, c.TenantID) }); err != nil {
 			return report, err
@@ -140,15 +166,33 @@ func (s *Store) UndoMove(ctx context.Context, c atrium.Change, id atrium.MoveID,
 	return report, replayed, err
 }
 
+// countMove counts the bytes of the rule of a move, which UndoMove reads and writes again.
+func countMove(tx *kernel.Mutation, id atrium.MoveID) error {
+	bytes := 0
+	if err := engine.Find(tx.Query, "SELECT "+kernel.OctetLength("v.rule")+" FROM moves v WHERE tenant_id = $1 AND move_id = $2",
+		engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)}, func(r engine.Row) { bytes = int(r.Int(0)) }); err != nil {
+		return err
+	}
+	return tx.CountBytes(2 * bytes)
+}
+
+// selectMoved returns the entries of a move, what they had before it, and the sizes of their rows.
+var selectMoved = "SELECT m.entry_id, m.from_account_id, m.previous_move_id, " + rowBytes + ` FROM moved_entries m
+	LEFT JOIN entries e ON e.tenant_id = m.tenant_id AND e.entry_id = m.entry_id WHERE m.tenant_id = $1 AND m.move_id = $2`
+
 // restore moves the entries of a move back and returns how many it moved.
 func restore(tx *kernel.Mutation, m *atrium.Move) (int64, error) {
-	accounts, back := []atrium.AccountID{m.To}, map[atrium.EntryID]location{}
-	if err := tx.Query("SELECT entry_id, from_account_id, previous_move_id FROM moved_entries WHERE tenant_id = $1 AND move_id = $2",
+	accounts, back, bytes := []atrium.AccountID{m.To}, map[atrium.EntryID]location{}, 0
+	if err := tx.Query(selectMoved,
 		engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(m.ID)}, func(r engine.Row) error {
 			was := location{kernel.IDAt[atrium.AccountID](r, 1), kernel.IDAt[atrium.MoveID](r, 2)}
 			accounts, back[kernel.IDAt[atrium.EntryID](r, 0)] = append(accounts, was.account), was
+			bytes += int(r.Int(3))
 			return nil
 		}); err != nil {
+		return 0, err
+	}
+	if err := tx.CountBytes(bytes); err != nil {
 		return 0, err
 	}
 	survivors, err := lockAccounts(tx, accounts)
