@@ -172,9 +172,14 @@ func findAccountDetail(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID
 // there is no such account.
 func (s *Store) RenameAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, name string, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
 	d, _, err := CheckedChange(ctx, s, c, id, check, func(tx *kernel.Mutation, p Precondition) (d atrium.AccountDetail, err error) {
-		if id, err := lockAccount(tx, id); err != nil {
+		id, err := lockAccount(tx, id)
+		if err != nil {
 			return d, err
-		} else if d, err = findAccount(tx.Query, c.TenantID, id); err != nil {
+		}
+		if err := tx.CountSize(tx.Query, countRoot, engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(id)}); err != nil {
+			return d, err
+		}
+		if d, err = findAccount(tx.Query, c.TenantID, id); err != nil {
 			return d, err
 		}
 		if err := p.test(tx, d); err != nil || d.Name == name {

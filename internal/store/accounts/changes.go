@@ -59,6 +59,9 @@ func findDomainOwners(tx *kernel.Mutation, domain, legacy string) (owners []atri
 	if domain == atrium.UnattributedDomain {
 		return nil, atrium.Errorf(atrium.CodeConflict, "The domain is that of the unattributed account.")
 	}
+	if err := tx.CountBytes(len(domain) + len(legacy)); err != nil {
+		return nil, err
+	}
 	tenant := tx.Change.TenantID
 	_, err = tx.Batch(AccountsByDomain, DomainFormRows(tenant, domain, legacy), func(r engine.Row) error {
 		owners = append(owners, ScanAccount(r, tenant))
@@ -125,6 +128,9 @@ func (s *Store) UpdateAccount(ctx context.Context, c atrium.Change, id atrium.Ac
 	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *kernel.Mutation, p Precondition) (atrium.AccountID, error) {
 		g, err := lockGroupAndDomain(tx, id, domainForm)
 		if err != nil {
+			return "", err
+		}
+		if err := g.count(tx); err != nil {
 			return "", err
 		}
 		if err := p.CheckGroup(tx, g); err != nil {

@@ -88,6 +88,21 @@ const (
 		(SELECT account_id FROM accounts WHERE tenant_id = $1 AND survivor_id = $2) ORDER BY account_id` // without the subquery, SQLite scans all accounts
 )
 
+var (
+	countRoot    = "SELECT " + kernel.OctetLength("a.name") + " + " + domainSQL("$1", "octet_length(d.domain)", "octet_length(a.domain)") + " FROM accounts a WHERE tenant_id = $1 AND account_id = $2"
+	countMembers = "SELECT " + kernel.OctetLength("a.name") + " + " + domainSQL("$1", "octet_length(d.domain)", "octet_length(a.domain)") + membersOf
+)
+
+// count counts the bytes of the names and domains of a group, which a change may read and write.
+func (g *Group) count(tx *kernel.Mutation) error {
+	args := engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(g.Root.ID)}
+	err := tx.CountSize(tx.Query, countRoot, args)
+	if err == nil && len(g.Members) > 0 {
+		err = tx.CountSize(tx.Query, countMembers, args)
+	}
+	return err
+}
+
 // A Group is a root, which is not merged, and the accounts merged into it, directly or not. Members
 // has only their identifiers, which an index covers.
 type Group struct {

@@ -27,6 +27,11 @@ func (s *Store) MergeAccounts(ctx context.Context, c atrium.Change, id, into atr
 			return "", err
 		}
 		from, to := groups[0], groups[1]
+		for _, g := range groups {
+			if err := g.count(tx); err != nil {
+				return "", err
+			}
+		}
 		if err := p.CheckGroup(tx, from); err != nil {
 			return "", err
 		}
@@ -196,6 +201,9 @@ func (s *Store) SplitAccount(ctx context.Context, c atrium.Change, id, account a
 	d, _, err := s.changeAccount(ctx, c, id, check, func(tx *kernel.Mutation, p Precondition) (atrium.AccountID, error) {
 		g, err := LockGroup(tx, id)
 		if err != nil {
+			return "", err
+		}
+		if err := g.count(tx); err != nil {
 			return "", err
 		}
 		if err := p.CheckGroup(tx, g); err != nil {

@@ -70,9 +70,15 @@ func linkedProspect(find func(string, engine.Args, func(engine.Row) error) error
 	return p, err
 }
 
+var countProspect = "SELECT " + kernel.OctetLength("p.name", "p.email", "p.domain", "p.slug", "p.phone_number", "p.linkedin_profile_url") +
+	" FROM prospects p WHERE tenant_id = $1 AND prospect_id = $2"
+
 // LockProspect locks a prospect and returns it. Its links are then locked too, because changes of
 // links lock the prospect. Accounts must be locked before prospects.
-func LockProspect(tx *kernel.Mutation, id atrium.ProspectID) (atrium.LinkedProspect, error) {
+func LockProspect(tx *kernel.Mutation, id atrium.ProspectID) (p atrium.LinkedProspect, err error) {
+	if err := tx.CountSize(tx.Lock, countProspect, engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)}); err != nil {
+		return p, err
+	}
 	return linkedProspect(tx.Lock, tx, tx.Change.TenantID, id)
 }
 

@@ -67,8 +67,8 @@ func errSameAccount() error {
 // and Conflict if the entry is already in that account.
 func (s *Store) MoveEntry(ctx context.Context, c atrium.Change, id atrium.EntryID, to atrium.AccountID, check func(atrium.TimelineEntry) error) (atrium.Move, bool, error) {
 	return kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (m atrium.Move, err error) {
-		bytes, err := countEntry(tx, id)
-		if err != nil {
+		if err := tx.CountSize(tx.Query, "SELECT "+rowBytes+" FROM entries e WHERE tenant_id = $1 AND entry_id = $2",
+			engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(id)}); err != nil {
 			return m, err
 		}
 		var entry atrium.TimelineEntry
@@ -88,7 +88,8 @@ func (s *Store) MoveEntry(ctx context.Context, c atrium.Change, id atrium.EntryI
 			return m, errSameAccount()
 		}
 		m = newMove(tx, entry.AccountID, into, nil)
-		found, err := relocate(tx, &m, []matchedEntry{{position: *atrium.PositionAt(entry.CreatedAt, id), account: storedIn, value: bytes}})
+		// The size is left out: CountSize has counted it.
+		found, err := relocate(tx, &m, []matchedEntry{{position: *atrium.PositionAt(entry.CreatedAt, id), account: storedIn}})
 		if err == nil && found == 0 {
 			err = kernel.ErrRace
 		}

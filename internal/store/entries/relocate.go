@@ -23,15 +23,6 @@ import (
 // the payload.
 var rowBytes = kernel.OctetLength("e.source", "e.type", "e.claimed_domain", "e.claimed_name", "e.idempotency_key", "e.payload")
 
-// countEntry returns the size of the row of an entry, and counts it as read.
-func countEntry(tx *kernel.Mutation, id atrium.EntryID) (bytes int, err error) {
-	if err := engine.Find(tx.Query, "SELECT "+rowBytes+" FROM entries e WHERE tenant_id = $1 AND entry_id = $2",
-		engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)}, func(r engine.Row) { bytes = int(r.Int(0)) }); err != nil {
-		return 0, err
-	}
-	return bytes, tx.CountBytes(bytes)
-}
-
 var (
 	selectLocations = engine.NewBatch(`SELECT e.entry_id, e.account_id, e.move_id
 		FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`,
@@ -138,7 +129,8 @@ func (s *Store) UndoMove(ctx context.Context, c atrium.Change, id atrium.MoveID,
 	var rule []byte
 	report, replayed, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (report atrium.UndoReport, err error) {
 		m := &report.Move
-		if err := countMove(tx, id); err != nil {
+		if err := tx.CountSize(tx.Lock, "SELECT "+kernel.OctetLength("v.rule")+" FROM moves v WHERE tenant_id = $1 AND move_id = $2",
+			engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(id)}); err != nil {
 			return report, err
 		}
 		if err := engine.Find(tx.Lock, selectMove, engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(id)},
@@ -164,16 +156,6 @@ func (s *Store) UndoMove(ctx context.Context, c atrium.Change, id atrium.MoveID,
 		err = s.setRule(ctx, &report.Move, rule, replayed)
 	}
 	return report, replayed, err
-}
-
-// countMove counts the bytes of the rule of a move, which UndoMove reads and writes again.
-func countMove(tx *kernel.Mutation, id atrium.MoveID) error {
-	bytes := 0
-	if err := engine.Find(tx.Query, "SELECT "+kernel.OctetLength("v.rule")+" FROM moves v WHERE tenant_id = $1 AND move_id = $2",
-		engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)}, func(r engine.Row) { bytes = int(r.Int(0)) }); err != nil {
-		return err
-	}
-	return tx.CountBytes(2 * bytes)
 }
 
 // selectMoved returns the entries of a move, what they had before it, and the sizes of their rows.

@@ -45,6 +45,23 @@ func (tx *Mutation) CountBytes(bytes int) error {
 	return nil
 }
 
+// CountSize is CountBytes for the sum of the first column of a statement. query is tx.Query or
+// tx.Lock. Call it before the change reads or writes rows that can be large. It does nothing if the change
+// was admitted as large.
+func (tx *Mutation) CountSize(query QueryFunc, sql string, args engine.Args) error {
+	if tx.large {
+		return nil
+	}
+	bytes := 0
+	if err := query(sql, args, func(r engine.Row) error {
+		bytes += int(r.Int(0))
+		return nil
+	}); err != nil {
+		return err
+	}
+	return tx.CountBytes(bytes)
+}
+
 // countRows is CountBytes for the arguments of a statement.
 func (tx *Mutation) countRows(rows ...engine.Args) error {
 	bytes := 0
@@ -199,12 +216,11 @@ func replay(tx engine.Tx, c atrium.Change, countBytes func(bytes int) error, res
 	if c.IdempotencyKey == "" {
 		return false, nil
 	}
-	args := engine.Args{IDArg(c.TenantID), KeyMatch(c.IdempotencyKey)}
 	var fingerprint, stored []byte
-	size := 0
-	if err := tx.Query("SELECT fingerprint, octet_length(result) FROM requests WHERE tenant_id = $1 AND key_match = $2", args,
-		func(r engine.Row) error {
-			fingerprint, size = r.Bytes(0), int(r.Int(1))
+	size, args := 0, engine.Args{IDArg(c.TenantID), KeyMatch(c.IdempotencyKey)}
+	if err := tx.Query("SELECT fingerprint, octet_length(result), "+InlineOrNull("result")+" FROM requests WHERE tenant_id = $1 AND key_match = $2",
+		args, func(r engine.Row) error {
+			fingerprint, size, stored = r.Bytes(0), int(r.Int(1)), r.Bytes(2)
 			return nil
 		}); err != nil || fingerprint == nil {
 		return false, err
@@ -215,11 +231,13 @@ func replay(tx engine.Tx, c atrium.Change, countBytes func(bytes int) error, res
 	if err := countBytes(size); err != nil {
 		return false, err
 	}
-	if err := tx.Query("SELECT result FROM requests WHERE tenant_id = $1 AND key_match = $2", args, func(r engine.Row) error {
-		stored = r.Bytes(0)
-		return nil
-	}); err != nil || stored == nil { // it has expired meanwhile
-		return false, err
+	if size > len(stored) {
+		if err := tx.Query("SELECT result FROM requests WHERE tenant_id = $1 AND key_match = $2", args, func(r engine.Row) error {
+			stored = r.Bytes(0)
+			return nil
+		}); err != nil || stored == nil { // it expired and was deleted
+			return false, err
+		}
 	}
 	if err := json.Unmarshal(stored, result); err != nil {
 		return false, fmt.Errorf("decode a stored result: %w", err)

@@ -95,10 +95,14 @@ func lockAudience(tx *kernel.Mutation, page atrium.PageID, id atrium.AudienceID)
 	if err != nil {
 		return u, 0, err
 	}
-	err = engine.Find(tx.Lock, "SELECT "+AudienceColumns+", u.last_number FROM audiences u WHERE tenant_id = $1 AND audience_id = $2 AND page_id = $3",
-		engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id), kernel.IDArg(page)}, func(r engine.Row) {
-			u, lastNumber = ScanAudience(r, tx.Change.TenantID), r.Int(8)
-		})
+	const where = " FROM audiences u WHERE tenant_id = $1 AND audience_id = $2 AND page_id = $3"
+	args := engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id), kernel.IDArg(page)}
+	if err := tx.CountSize(tx.Lock, "SELECT "+kernel.OctetLength("u.name")+where, args); err != nil {
+		return u, 0, err
+	}
+	err = engine.Find(tx.Lock, "SELECT "+AudienceColumns+", u.last_number"+where, args, func(r engine.Row) {
+		u, lastNumber = ScanAudience(r, tx.Change.TenantID), r.Int(8)
+	})
 	if err == nil && p.DeletedAt != nil {
 		err = deleted()
 	}

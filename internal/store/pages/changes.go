@@ -47,21 +47,14 @@ func lockBrandOfPage(tx *kernel.Mutation, id atrium.BrandID) error {
 	return err
 }
 
-var selectPageBytes = "SELECT " + kernel.OctetLength("name", "page_context", "title", "actions", "scripts", "footer_links", "metadata") +
-	" FROM pages WHERE tenant_id = $1 AND page_id = $2"
-
 // lockPage locks a page and its schedule until the end of the transaction and returns them. A change
 // that was admitted as small does not read a large page: it fails by the size.
 func lockPage(tx *kernel.Mutation, id atrium.PageID) (p atrium.ScheduledPage, err error) {
 	args := engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)}
-	bytes := 0
-	if err := engine.Find(tx.Lock, selectPageBytes, args, func(r engine.Row) { bytes = int(r.Int(0)) }); err != nil {
+	if err := tx.CountSize(tx.Lock, "SELECT "+pageBytes+" + "+kernel.OctetLength("p.metadata")+" FROM pages p WHERE tenant_id = $1 AND page_id = $2", args); err != nil {
 		return p, err
 	}
-	if err := tx.CountBytes(bytes); err != nil {
-		return p, err
-	}
-	if err := engine.Find(tx.Query, selectPage, args, func(r engine.Row) { p.Page = scanPage(r, tx.Change.TenantID) }); err != nil {
+	if err := engine.Find(tx.Lock, selectPage, args, func(r engine.Row) { p.Page = scanPage(r, tx.Change.TenantID) }); err != nil {
 		return p, err
 	}
 	err = tx.Query("SELECT action, due_at FROM schedules WHERE tenant_id = $1 AND page_id = $2", args, func(r engine.Row) error {

@@ -161,12 +161,13 @@ func (s *Store) changeVersion(ctx context.Context, c atrium.Change, page atrium.
 			return v, err
 		}
 		// Versions change only under the lock of their audience.
+		if err := tx.CountSize(tx.Query, "SELECT "+kernel.OctetLength("v.content")+" FROM versions v WHERE tenant_id = $1 AND audience_id = $2 AND number = $3",
+			engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(audience), number}); err != nil {
+			return v, err
+		}
 		if err := engine.Find(tx.Query, selectVersion, engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(audience), kernel.IDArg(page), number}, func(r engine.Row) {
 			v = published(ScanVersion(r, c.TenantID))
 		}); err != nil {
-			return v, err
-		}
-		if err := tx.CountBytes(len(v.Content)); err != nil {
 			return v, err
 		}
 		if err := check(v); err != nil {

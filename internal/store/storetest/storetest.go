@@ -72,7 +72,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"audiences", audiences},
 		{"lists", lists},
 		{"versions", slices.Concat(versions, versionChanges)},
-		{"values", values},
+		{"values", slices.Concat(values, largeRows)},
 		{"import", imports},
 		{"trial", trials},
 		{"export", exports},
