@@ -169,7 +169,7 @@ type Config struct {
 	WriteWorkers int
 
 	// Versions of an audience to keep: the newest ones, and the published one. Creating a
-	// version deletes at most 100 older ones. 0 keeps all.
+	// version deletes at most 100 older ones, or 4 MiB of them. 0 keeps all.
 	KeepVersions int
 }
 

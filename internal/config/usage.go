@@ -45,5 +45,5 @@ var usage = map[string]string{
 	"QueueBytes":           "Maximum memory of the entries that wait to be written.",
 	"BatchEntries":         "Maximum entries in one commit.",
 	"WriteWorkers":         "Maximum commits that run at the same time on PostgreSQL. SQLite has one writer.",
-	"KeepVersions":         "Versions of an audience to keep: the newest ones, and the published one. Creating a version deletes at most 100 older ones. 0 keeps all.",
+	"KeepVersions":         "Versions of an audience to keep: the newest ones, and the published one. Creating a version deletes at most 100 older ones, or 4 MiB of them. 0 keeps all.",
 }

@@ -126,8 +126,12 @@ func (tx *Mutation) NotBefore(earlier atrium.Time) *atrium.Time {
 // requestRetention is the minimum time that idempotency keys and their results are stored.
 const requestRetention = 24 * time.Hour
 
-// expiredPerChange is how many expired requests a change deletes.
-const expiredPerChange = 20
+// How many expired requests, and bytes of their results, a change deletes. The first one may have
+// more.
+const (
+	expiredPerChange      = 20
+	expiredBytesPerChange = 4 << 20
+)
 
 // changeTimeout is the maximum duration of a change, including waiting for locks. A change also
 // has limits on what it reads and writes, so only an overloaded machine reaches the timeout.
@@ -288,12 +292,25 @@ func (tx *Mutation) storeResult(result any) error {
 		tenant, KeyMatch(tx.Change.IdempotencyKey), tx.Change.Fingerprint, stored, int64(tx.At)); err != nil {
 		return err
 	}
-	_, err = tx.Exec(deleteExpired, tenant, int64(tx.At)-requestRetention.Microseconds(), int64(expiredPerChange))
-	return err
+	return tx.deleteExpired()
 }
 
-const deleteExpired = `DELETE FROM requests WHERE tenant_id = $1 AND key_match IN
-	(SELECT key_match FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)`
+// deleteExpired deletes some expired requests, the oldest first. A small change deletes only what
+// keeps it small, unless the first one has more.
+func (tx *Mutation) deleteExpired() error {
+	maxBytes := largeChangeBytes - tx.size
+	if tx.large {
+		maxBytes = expiredBytesPerChange
+	}
+	expired, bytes, err := expiredRequests(tx, tx.Change.TenantID, int64(tx.At)-requestRetention.Microseconds(), expiredPerChange, maxBytes)
+	if err != nil || len(expired) == 0 {
+		return err
+	}
+	if err := tx.CountBytes(bytes); err != nil {
+		return err
+	}
+	return tx.Tx.PipelineExec(deleteRequests, expired)
+}
 
 // MaxTries is the maximum number of attempts of a transaction that conflicts with others or whose
 // commit outcome is unknown.

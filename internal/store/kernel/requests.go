@@ -52,12 +52,33 @@ func (db *DB) deleteExpiredOf(ctx context.Context, tenant atrium.TenantID, befor
 			return err
 		}
 		if err := db.Write(ctx, func(tx engine.Tx) error {
-			_, err := tx.Exec(deleteExpired, IDArg(tenant), before, int64(expiryBatch))
+			expired, _, err := expiredRequests(tx, tenant, before, expiryBatch, expiredBytesPerChange)
+			if err == nil {
+				_, err = tx.Batch(deleteRequests, expired, nil)
+			}
 			return err
 		}); err != nil {
 			return err
 		}
 	}
+}
+
+var deleteRequests = engine.NewBatch(`DELETE FROM requests USING batch
+	WHERE requests.tenant_id = batch.tenant_id AND requests.key_match = batch.key_match`, "tenant_id bytea", "key_match bytea")
+
+// expiredRequests returns rows of deleteRequests for up to limit requests from before an instant,
+// the oldest first, and their size. They have up to maxBytes, unless the first one has more.
+func expiredRequests(tx engine.Tx, tenant atrium.TenantID, before int64, limit, maxBytes int) (rows []engine.Args, bytes int, err error) {
+	full := false
+	err = tx.Query("SELECT key_match, octet_length(result) FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at, key_match LIMIT $3",
+		engine.Args{IDArg(tenant), before, int64(limit)}, func(r engine.Row) error {
+			size := int(r.Int(1)) + 2*16 // with the key
+			if full = full || len(rows) > 0 && bytes+size > maxBytes; !full {
+				rows, bytes = append(rows, engine.Args{IDArg(tenant), r.Bytes(0)}), bytes+size
+			}
+			return nil
+		})
+	return rows, bytes, err
 }
 
 // TenantsAfter returns up to limit tenants sorted by identifier, starting after the given one, or

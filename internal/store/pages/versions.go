@@ -15,8 +15,12 @@ import (
 // version: publishing moves this pointer. The audit log records versions with the SHA-256 of
 // their content.
 
-// retireAtOnce is how many old versions one new version deletes at most.
-const retireAtOnce = 100
+// How many old versions, and bytes of their content, one new version deletes at most. The first one
+// may have more.
+const (
+	retireAtOnce      = 100
+	retireBytesAtOnce = 4 << 20
+)
 
 // versionDetail is the audit detail of a version whose content has the hash sum.
 func versionDetail(v *atrium.Version, sum []byte) map[string]any {
@@ -91,16 +95,21 @@ func (s *Store) retire(tx *kernel.Mutation, u *atrium.Audience, count int64) (re
 	}
 	tenant, audience := kernel.IDArg(tx.Change.TenantID), kernel.IDArg(u.ID)
 	var numbers []int64
-	if err := tx.Query("SELECT number FROM versions WHERE tenant_id = $1 AND audience_id = $2 ORDER BY number LIMIT $3",
+	bytes, full := 0, false
+	if err := tx.Query("SELECT number, "+kernel.OctetLength("content")+" FROM versions WHERE tenant_id = $1 AND audience_id = $2 ORDER BY number LIMIT $3",
 		engine.Args{tenant, audience, min(count-keep, retireAtOnce)}, func(r engine.Row) error {
-			numbers = append(numbers, r.Int(0))
+			if full || r.Int(0) == u.PublishedNumber {
+				return nil
+			}
+			if full = len(numbers) > 0 && bytes+int(r.Int(1)) > retireBytesAtOnce; !full {
+				numbers, bytes = append(numbers, r.Int(0)), bytes+int(r.Int(1))
+			}
 			return nil
-		}); err != nil {
+		}); err != nil || len(numbers) == 0 {
 		return 0, err
 	}
-	numbers = slices.DeleteFunc(numbers, func(n int64) bool { return n == u.PublishedNumber })
-	if len(numbers) == 0 {
-		return 0, nil
+	if err := tx.CountBytes(bytes); err != nil {
+		return 0, err
 	}
 	tx.RecordDetail("version.retire", string(u.ID), map[string]any{"versionNumbers": numbers})
 	return tx.Exec("DELETE FROM versions WHERE tenant_id = $1 AND audience_id = $2 AND number <= $3 AND number <> $4",

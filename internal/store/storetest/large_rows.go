@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,8 @@ import (
 
 var largeRows = []guarantee{
 	{"a change is admitted as large before it reads or writes a large row", largeRowsAdmitted},
+	{"a change deletes a bounded number of bytes of expired requests", expiredBytesBounded},
+	{"a new version deletes a bounded number of bytes of old versions", retiredBytesBounded},
 }
 
 // watched records what transactions admitted as small read and write.
@@ -313,4 +317,63 @@ func largeRowsAdmitted(t *testing.T, e *env) {
 			return err
 		}},
 	)
+}
+
+func expiredBytesBounded(t *testing.T, e *env) {
+	e = e.fresh(t) // DeleteExpiredRequests deletes those of all tenants
+	expire := func(large, small int) {
+		for i := range large + small {
+			c := e.keyed(strconv.Itoa(i)+e.clock.now().String(), "same")
+			if i < large {
+				e.largePage(t, c)
+			} else if _, _, err := e.CreateBrand(t.Context(), c, "expired"); err != nil {
+				t.Fatal(err)
+			}
+			e.clock.step(time.Second)
+		}
+		e.clock.step(25 * time.Hour)
+	}
+	created := func(key string, large bool, left int64) {
+		t.Helper()
+		watching, w := e.watching()
+		c := w.of(e.keyed(key, "same"))
+		if _, _, err := watching.CreateBrand(t.Context(), c, "new"); err != nil {
+			t.Fatal(err)
+		}
+		if w.want(t, key, large); e.requests(t) != left {
+			t.Errorf("%s: %d requests are left, want %d", key, e.requests(t), left)
+		}
+	}
+	expire(6, 22)
+	created("deletes three of the large", true, 26) // their results are larger than 1 MiB
+	created("deletes the others and small ones", true, 7)
+	created("deletes the rest", false, 3)
+
+	expire(6, 1)
+	measured, most := e.measured() // the first transaction deletes three small requests and three large ones
+	if _, err := measured.DeleteExpiredRequests(t.Context(), ""); err != nil || e.requests(t) != 0 || most.rows != 6 {
+		t.Errorf("%d requests are left; a transaction deletes %d: %v", e.requests(t), most.rows, err)
+	}
+}
+
+func retiredBytesBounded(t *testing.T, e *env) {
+	u := e.createAudience(t, e.createPage(t).ID, "Visitors")
+	var all []store.Record
+	for range 6 {
+		v := e.newVersion(&u, 0)
+		v.Content = []byte(`"` + largeText[2:] + `"`)
+		all = append(all, v)
+	}
+	e.put(t, all...)
+	for _, left := range []int64{3, 1} {
+		watching, w := e.watching()
+		watching.KeepVersions = 1
+		if _, _, err := watching.CreateVersion(t.Context(), w.of(e.change()), u.PageID, u.ID, []byte(`{}`), ""); err != nil {
+			t.Fatal(err)
+		}
+		if now, err := e.Audience(t.Context(), e.tenant, u.PageID, u.ID); err != nil || now.VersionsCount != left {
+			t.Errorf("%d versions are left, want %d, %v", now.VersionsCount, left, err)
+		}
+		w.wantLarge(t, fmt.Sprintf("retire all but %d", left))
+	}
 }
