@@ -16,7 +16,7 @@ import (
 
 var findKeys = engine.NewBatch(`SELECT e.tenant_id, e.key_match, e.entry_id, e.account_id, e.created_at, e.source, e.type,
 		e.acknowledged_account_id, e.fingerprint,
-		(SELECT 1 FROM erasures x WHERE x.tenant_id = batch.tenant_id AND x.account_id = e.account_id)
+		(SELECT 1 FROM erasures x WHERE x.tenant_id = batch.tenant_id AND x.account_id = e.account_id), `+rowBytes+`
 	FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.key_match = batch.key_match`,
 	"tenant_id bytea", "key_match bytea")
 
@@ -37,15 +37,16 @@ func (b *appendTx) replayStored() (pending []int, err error) {
 		fingerprint []byte
 	}
 	byKey := map[kernel.TenantKey]stored{}
-	var erased []engine.Args
+	erased := map[kernel.TenantKey]erasedEntry{}
 	scan := func(r engine.Row) {
 		b.foundKeys = true
 		receipt, account := scanReceipt(r, 2)
+		k := kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(r.Bytes(1))}
 		if !r.Null(9) {
-			erased = append(erased, engine.Args{kernel.IDArg(kernel.IDAt[atrium.TenantID](r, 0)), kernel.IDArg(receipt.EntryID)})
+			erased[k] = erasedEntry{receipt.EntryID, int(r.Int(10))}
 			return
 		}
-		byKey[kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(r.Bytes(1))}] = stored{receipt, account, r.Bytes(8)}
+		byKey[k] = stored{receipt, account, r.Bytes(8)}
 	}
 	pipelinedTargets := b.pipelineTargets()
 	if pipelinedTargets != nil {
@@ -66,14 +67,13 @@ func (b *appendTx) replayStored() (pending []int, err error) {
 	case pipelinedTargets != nil && b.foundKeys:
 		return nil, errKeysFound
 	}
-	if len(erased) > 0 { // entries of erased accounts, whose keys are free before the entries are deleted
-		if _, err := b.tx.Batch(freeKeys, erased, nil); err != nil {
-			return nil, fmt.Errorf("free keys of erased entries: %w", err)
-		}
+	if err := b.freeKeys(erased); err != nil { // before the erasure deletes the entries
+		return nil, fmt.Errorf("free keys of erased entries: %w", err)
 	}
 	for i, d := range b.drafts {
 		entry, ok := byKey[b.key(i)]
 		switch {
+		case b.outcomes[i].Err != nil:
 		case b.keyMatch[i] == nil || !ok:
 			pending = append(pending, i)
 		case entry.receipt.EntryID == d.ID: // the same draft, stored by a commit whose outcome was unknown
@@ -155,7 +155,40 @@ func (b *appendTx) replay(i int, receipt atrium.Receipt, fingerprint []byte) {
 	b.outcomes[i].Receipt = receipt
 }
 
-// freeKeys releases the idempotency keys of entries whose account is erased and that are not
-// deleted yet.
 var freeKeys = engine.NewBatch(`UPDATE entries SET key_match = NULL FROM batch
 	WHERE entries.tenant_id = batch.tenant_id AND entries.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea")
+
+// maxFreedBytes limits the rows of entries whose keys one append releases, unless the first has
+// more: an embedded engine writes the whole row again.
+const maxFreedBytes = 4 << 20
+
+// An erasedEntry is an entry whose account is erased and that is not deleted yet.
+type erasedEntry struct {
+	id    atrium.EntryID
+	bytes int // of its row
+}
+
+// freeKeys releases the idempotency keys of erased entries, which are given by key. Above maxFreedBytes, the drafts
+// with these keys are Unavailable: the erasure deletes the entries soon, and then the keys are free.
+func (b *appendTx) freeKeys(erased map[kernel.TenantKey]erasedEntry) error {
+	var rows []engine.Args
+	bytes, full := 0, false
+	for i, d := range b.drafts { // in order, so that every engine releases the same keys
+		e, ok := erased[b.key(i)]
+		if b.keyMatch[i] == nil || !ok || e.id == "" {
+			continue
+		}
+		if full = full || bytes > 0 && bytes+e.bytes > maxFreedBytes; full {
+			b.outcomes[i].Err = atrium.Unavailable(errors.New("the entry that had the key is being erased"))
+			continue
+		}
+		bytes += e.bytes
+		rows = append(rows, engine.Args{kernel.IDArg(d.TenantID), kernel.IDArg(e.id)})
+		erased[b.key(i)] = erasedEntry{} // other drafts may have the same key
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	_, err := b.tx.Batch(freeKeys, rows, nil)
+	return err
+}
