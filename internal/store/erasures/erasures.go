@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"atrium"
 	"atrium/internal/store/accounts"
@@ -30,7 +32,7 @@ import (
 // Limits of one transaction.
 const (
 	eraseBatchRows  = 500     // entries, and as many rows of their move history
-	eraseBatchBytes = 4 << 20 // bytes of entries or rules; the row that reaches it is included
+	eraseBatchBytes = 2 << 20 // bytes of entries or rules, unless one has more
 	redactBatchRows = 100     // audit rows, and rules of moves
 )
 
@@ -42,8 +44,11 @@ const hideAccount = `UPDATE accounts SET domain = '', domain_hash = $1, name = N
 // request. Larger ones are left to the background job. A purge reads the whole file.
 const maxPurgeInRequest = 32 << 20
 
-// maxRowsInRequest is about how many rows an erasing request deletes itself.
-const maxRowsInRequest = 2_000
+// Limits of what an erasing request deletes itself. The background job deletes the rest.
+const (
+	maxRowsInRequest = 2_000 // approximately
+	maxTimeInRequest = 10 * time.Second
+)
 
 // EraseAccount permanently erases the account that id leads to, all accounts merged into it, and
 // their entries. It first calls check, if not nil, with the current account, and returns its
@@ -51,6 +56,9 @@ const maxRowsInRequest = 2_000
 // domains creates a new account. done reports whether all entries are deleted and nothing remains
 // in the files of an embedded database; if not, ContinueErasures completes the erasure. It returns
 // NotFound if there is no such account.
+//
+// Each transaction after the first is admitted as a large change, and nothing is held between two
+// of them.
 func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, check func(atrium.AccountDetail) error) (done bool, err error) {
 	erased, _, err := accounts.CheckedChange(ctx, s.accounts, c, id, check, func(tx *kernel.Mutation, p accounts.Precondition) ([]atrium.AccountID, error) {
 		g, err := accounts.LockGroup(tx, id)
@@ -65,12 +73,14 @@ func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.Acc
 	if err != nil {
 		return false, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, maxTimeInRequest)
+	defer cancel()
 	progress := make([]erasure, len(erased))
 	for i, account := range erased { // audit details and rules are always redacted before the response
 		progress[i] = erasure{change: c, account: account}
 		for progress[i].stage < eraseLinks {
 			if _, err := s.eraseStep(ctx, &progress[i]); err != nil {
-				return false, nil //nolint:nilerr // the account is erased, and the rest will be
+				return false, nil // the account is erased, and the rest will be
 			}
 		}
 	}
@@ -82,12 +92,12 @@ func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.Acc
 			}
 			n, err := s.eraseStep(ctx, &progress[i])
 			if err != nil {
-				return false, nil //nolint:nilerr // as above
+				return false, nil // as above
 			}
 			left -= n
 		}
 	}
-	return s.completeErasures(ctx, c.TenantID, erased) == nil, nil
+	return s.completeErasures(ctx, c, erased) == nil, nil
 }
 
 var (
@@ -101,19 +111,19 @@ var (
 // completeErasures purges the database and then deletes the rows in erasures. The accounts must
 // have no entries left. It returns an error, and leaves the rows to the background job, if the
 // database is larger than maxPurgeInRequest or no purge can start soon.
-func (s *Store) completeErasures(ctx context.Context, tenant atrium.TenantID, accounts []atrium.AccountID) error {
+func (s *Store) completeErasures(ctx context.Context, c atrium.Change, accounts []atrium.AccountID) error {
 	if err := s.purges.runShared(ctx, func() error { return s.db.Engine.Purge(ctx, maxPurgeInRequest) }); err != nil {
 		return kernel.Public(err)
 	}
-	return s.deleteErasures(ctx, tenant, accounts)
+	return s.deleteErasures(ctx, c, accounts)
 }
 
-func (s *Store) deleteErasures(ctx context.Context, tenant atrium.TenantID, accounts []atrium.AccountID) error {
+func (s *Store) deleteErasures(ctx context.Context, c atrium.Change, accounts []atrium.AccountID) error {
 	rows := make([]engine.Args, len(accounts))
 	for i, id := range accounts {
-		rows[i] = engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}
+		rows[i] = engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(id)}
 	}
-	return s.db.Write(ctx, func(tx engine.Tx) error {
+	return kernel.WriteLarge(ctx, s.db, c, func(tx engine.Tx) error {
 		_, err := tx.Batch(deleteErasures, rows, nil)
 		return err
 	})
@@ -201,9 +211,9 @@ func (s *Store) eraseStep(ctx context.Context, e *erasure) (n int, err error) {
 		n, err = s.deleteRuleBatch(ctx, e)
 		more = n > 0
 	case eraseLinks:
-		n, more, err = s.eraseLinkBatch(ctx, e.change.TenantID, e.account)
+		n, more, err = s.eraseLinkBatch(ctx, e.change, e.account)
 	case eraseEntries:
-		n, more, err = s.eraseEntryBatch(ctx, e.change.TenantID, e.account)
+		n, more, err = s.eraseEntryBatch(ctx, e.change, e.account)
 	}
 	if err == nil && !more {
 		e.stage++
@@ -233,7 +243,7 @@ func (s *Store) redactAccountBatch(ctx context.Context, e *erasure) (int, error)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
-	if err := s.db.Write(ctx, func(tx engine.Tx) error {
+	if err := kernel.WriteLarge(ctx, s.db, e.change, func(tx engine.Tx) error {
 		_, err := tx.Batch(redactRows, rows, nil)
 		return err
 	}); err != nil {
@@ -270,7 +280,7 @@ func (s *Store) deleteRuleBatch(ctx context.Context, e *erasure) (n int, err err
 	}
 	c := e.change
 	c.IdempotencyKey = ""
-	_, _, err = kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
+	_, _, err = kernel.MutateLarge(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
 		for _, id := range names { // a move has at most two rows: created and undone
 			if err := tx.Redact(id); err != nil {
 				return none, err
@@ -291,17 +301,17 @@ var deleteRules = engine.NewBatch(`UPDATE moves SET rule = NULL FROM batch
 
 // eraseLinkBatch deletes a batch of links of a hidden account. With the last links it deletes the
 // account.
-func (s *Store) eraseLinkBatch(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID) (n int, more bool, err error) {
+func (s *Store) eraseLinkBatch(ctx context.Context, c atrium.Change, account atrium.AccountID) (n int, more bool, err error) {
 	hidden := false
-	args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(account)}
+	args := engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(account)}
 	if err := s.db.Query(ctx, "SELECT 1 FROM accounts a WHERE tenant_id = $1 AND account_id = $2 AND survivor_id = account_id", args, func(engine.Row) error {
 		hidden = true
 		return nil
 	}); err != nil || !hidden {
 		return 0, false, err
 	}
-	err = s.db.Write(ctx, func(tx engine.Tx) error {
-		if n, err = deleteLinkBatch(tx, tenant, account, eraseBatchRows); err != nil {
+	err = kernel.WriteLarge(ctx, s.db, c, func(tx engine.Tx) error {
+		if n, err = deleteLinkBatch(tx, c.TenantID, account, eraseBatchRows); err != nil {
 			return err
 		}
 		if more = n == eraseBatchRows; more {
@@ -317,11 +327,12 @@ func (s *Store) eraseLinkBatch(ctx context.Context, tenant atrium.TenantID, acco
 const (
 	maxAccountsPerTenant = 200
 	maxRowsPerRun        = 10_000
+	maxTimePerRun        = 5 * time.Second // then the next call finds new erasures of other tenants
 )
 
 // ContinueErasures deletes a batch of erased data, completes erasures that have no entries left, and
-// reports whether more work remains. It processes one transaction per tenant in turn, so that a
-// large tenant does not delay the others. After an error it continues with other accounts, and
+// reports whether more work remains. It processes one transaction per tenant in turn, with pauses
+// (kernel.DB.InTurn), so that a large tenant does not delay the others. After an error it continues with other accounts, and
 // returns the first error.
 func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 	pending, err := s.pendingErasures(ctx)
@@ -329,23 +340,25 @@ func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	empty := map[atrium.TenantID][]atrium.AccountID{}
-	for left, first := maxRowsPerRun, true; len(pending) > 0 && (left > 0 || first) && ctx.Err() == nil; first = false {
-		for i := range pending {
-			e := &pending[i][0]
-			n, stepErr := s.eraseNext(ctx, e)
-			if stepErr != nil && err == nil {
-				err = fmt.Errorf("erase %s of %s: %w", e.account, e.change.TenantID, stepErr)
-			}
-			if stepErr == nil && e.stage == eraseDone {
-				empty[e.change.TenantID] = append(empty[e.change.TenantID], e.account)
-			}
-			if stepErr != nil || e.stage == eraseDone {
-				pending[i] = pending[i][1:]
-			}
-			left -= max(n, 1)
+	deadline, left := time.Now().Add(maxTimePerRun), maxRowsPerRun
+	_ = s.db.InTurn(ctx, slices.Sorted(maps.Keys(pending)), func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
+		e := &pending[tenant][0]
+		n, stepErr := s.eraseNext(ctx, e)
+		if stepErr != nil && err == nil {
+			err = fmt.Errorf("erase %s of %s: %w", e.account, tenant, stepErr)
 		}
-		pending = slices.DeleteFunc(pending, func(ofTenant []erasure) bool { return len(ofTenant) == 0 })
-	}
+		if stepErr == nil && e.stage == eraseDone {
+			empty[tenant] = append(empty[tenant], e.account)
+		}
+		if stepErr != nil || e.stage == eraseDone {
+			if pending[tenant] = pending[tenant][1:]; len(pending[tenant]) == 0 {
+				delete(pending, tenant)
+				return false, nil
+			}
+		}
+		left -= max(n, 1)
+		return left > 0 && time.Now().Before(deadline), nil
+	})
 	if len(empty) > 0 {
 		wait := purgeWait
 		if len(pending) > 0 {
@@ -360,7 +373,7 @@ func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 		}
 	}
 	for tenant, accounts := range empty {
-		if stepErr := s.deleteErasures(ctx, tenant, accounts); stepErr != nil {
+		if stepErr := s.deleteErasures(ctx, atrium.Change{TenantID: tenant}, accounts); stepErr != nil {
 			err = cmp.Or(err, fmt.Errorf("complete erasures of %s: %w", tenant, stepErr))
 		}
 	}
@@ -377,7 +390,8 @@ func (s *Store) eraseNext(ctx context.Context, e *erasure) (n int, err error) {
 }
 
 // pendingErasures returns incomplete erasures by tenant, at most maxAccountsPerTenant of each.
-func (s *Store) pendingErasures(ctx context.Context) (all [][]erasure, err error) {
+func (s *Store) pendingErasures(ctx context.Context) (all map[atrium.TenantID][]erasure, err error) {
+	all = map[atrium.TenantID][]erasure{}
 	for last := []byte{}; ; {
 		var ofTenant []erasure
 		if err := s.db.Query(ctx, `SELECT tenant_id, account_id FROM erasures WHERE tenant_id =
@@ -390,27 +404,28 @@ func (s *Store) pendingErasures(ctx context.Context) (all [][]erasure, err error
 		}); err != nil || len(ofTenant) == 0 {
 			return all, err
 		}
-		all = append(all, ofTenant)
+		all[ofTenant[0].change.TenantID] = ofTenant
 	}
 }
 
 // eraseEntryBatch deletes a batch of entries of an erased account together with their move
 // history. It returns how many rows it deleted, and whether entries remain.
-func (s *Store) eraseEntryBatch(ctx context.Context, tenant atrium.TenantID, account atrium.AccountID) (deleted int, more bool, err error) {
+func (s *Store) eraseEntryBatch(ctx context.Context, c atrium.Change, account atrium.AccountID) (deleted int, more bool, err error) {
+	tenant := c.TenantID
 	const some = "FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3"
 	type moved struct {
 		entry atrium.EntryID
 		last  atrium.MoveID
 	}
-	err = s.db.Write(ctx, func(tx engine.Tx) error {
+	err = kernel.WriteLarge(ctx, s.db, c, func(tx engine.Tx) error {
 		var found []moved
 		bytes := 0
 		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(eraseBatchRows)}
 		if err := tx.Lock("SELECT entry_id, move_id, octet_length(payload), "+kernel.OctetLength("claimed_domain")+" "+some, args, func(r engine.Row) error {
-			found = append(found, moved{kernel.IDAt[atrium.EntryID](r, 0), kernel.IDAt[atrium.MoveID](r, 1)})
-			if bytes += int(r.Int(2) + r.Int(3)); bytes >= eraseBatchBytes {
+			if bytes += int(r.Int(2) + r.Int(3)); bytes > eraseBatchBytes && len(found) > 0 {
 				return kernel.ErrPageFull
 			}
+			found = append(found, moved{kernel.IDAt[atrium.EntryID](r, 0), kernel.IDAt[atrium.MoveID](r, 1)})
 			return nil
 		}); err != nil && !errors.Is(err, kernel.ErrPageFull) {
 			return fmt.Errorf("find erased entries: %w", err)

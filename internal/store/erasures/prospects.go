@@ -42,14 +42,22 @@ func redactResult(tx *kernel.Mutation, p *atrium.Prospect) error {
 // audit log and from stored results. It first calls check with the current prospect, and returns
 // its error. done reports whether nothing remains in the files of an embedded database; if not,
 // ContinueErasures completes the erasure. It returns NotFound if there is no such prospect.
+//
+// Each transaction that redacts a batch of audit rows, and each one after the first, is admitted as
+// a large change.
 func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) (done bool, err error) {
-	if err := s.redactProspect(ctx, c, id, check); err != nil {
+	redacted, err := s.redactProspect(ctx, c, id, check)
+	if err != nil {
 		return false, err
+	}
+	mutate := kernel.Mutate[atrium.AccountID]
+	if redacted {
+		mutate = kernel.MutateLarge[atrium.AccountID]
 	}
 	seen := map[atrium.AccountID]bool{}
 	// erasures is keyed by account identifier. Use a new one: without their prefixes, the
 	// identifiers of a prospect and an account can be equal.
-	erased, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (erased atrium.AccountID, err error) {
+	erased, _, err := mutate(ctx, s.db, c, func(tx *kernel.Mutation) (erased atrium.AccountID, err error) {
 		p, linked, err := accounts.LockLinked(tx, id, seen)
 		if err != nil {
 			return "", err
@@ -82,18 +90,19 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 	if err != nil {
 		return false, err
 	}
-	return s.completeErasures(ctx, c.TenantID, []atrium.AccountID{erased}) == nil, nil
+	return s.completeErasures(ctx, c, []atrium.AccountID{erased}) == nil, nil
 }
 
 // redactProspect redacts audit rows before a prospect is deleted, until few enough remain for the
-// transaction that deletes it. Each transaction redacts a batch and records the redaction.
-func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) error {
-	for more := true; more; {
+// transaction that deletes it. Each transaction redacts a batch and records the redaction. redacted
+// reports whether there was one.
+func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) (redacted bool, err error) {
+	for ; ; redacted = true {
 		rows, err := s.findDetailRows(ctx, c.TenantID, string(id), 0)
-		if more = len(rows) == redactBatchRows; err != nil || !more {
-			return err
+		if err != nil || len(rows) < redactBatchRows {
+			return redacted, err
 		}
-		if _, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
+		if _, _, err := kernel.MutateLarge(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
 			p, err := accounts.LockProspect(tx, id)
 			if err == nil {
 				err = check(p)
@@ -104,8 +113,7 @@ func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.P
 			tx.RecordDetail(atrium.ActionDeleteProspect, string(id), map[string]any{"complete": false})
 			return none, err
 		}); err != nil {
-			return err
+			return redacted, err
 		}
 	}
-	return nil
 }

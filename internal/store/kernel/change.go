@@ -147,6 +147,19 @@ const changeTimeout = 20 * time.Second
 // transaction, and must itself detect conflicts that a retry cannot resolve. If all tries fail, the
 // error is Unavailable.
 func Mutate[T any](ctx context.Context, db *DB, c atrium.Change, f func(tx *Mutation) (T, error)) (result T, replayed bool, err error) {
+	return mutate(ctx, db, c, c.Admit == nil, f)
+}
+
+// MutateLarge is Mutate for a later transaction of a request, or one of a job. It is admitted as
+// WriteLarge says.
+func MutateLarge[T any](ctx context.Context, db *DB, c atrium.Change, f func(tx *Mutation) (T, error)) (result T, replayed bool, err error) {
+	c.Admit = db.admitLater(c)
+	return mutate(ctx, db, c, true, f)
+}
+
+func mutate[T any](
+	ctx context.Context, db *DB, c atrium.Change, large bool, f func(tx *Mutation) (T, error),
+) (result T, replayed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
 	try := func(large bool) error {
@@ -176,7 +189,6 @@ func Mutate[T any](ctx context.Context, db *DB, c atrium.Change, f func(tx *Muta
 			return t.writeAudit()
 		})
 	}
-	large := c.Admit == nil
 	for n := range MaxTries {
 		if n > 1 { // the second try nearly always succeeds
 			select {
@@ -197,6 +209,47 @@ func Mutate[T any](ctx context.Context, db *DB, c atrium.Change, f func(tx *Muta
 		err = atrium.Unavailable(err) // every try lost the race
 	}
 	return result, replayed, Public(err)
+}
+
+// WriteLarge is DB.Write for a later transaction of a request that makes the change c, or one of a
+// job, without an audit row. That of a request is admitted as a large change, and waits for the
+// pauses of the tenant's background work; that of a job runs within InTurn.
+func WriteLarge(ctx context.Context, db *DB, c atrium.Change, f func(engine.Tx) error) error {
+	if admit := db.admitLater(c); admit != nil {
+		release, err := admit(ctx, true)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	return db.Write(ctx, f)
+}
+
+// admitLater returns Admit for later transactions of the change c, nil if every one is admitted.
+func (db *DB) admitLater(c atrium.Change) func(ctx context.Context, large bool) (release func(), err error) {
+	if c.Admit == nil {
+		return nil
+	}
+	return func(ctx context.Context, _ bool) (func(), error) {
+		for {
+			if err := db.background.wait(ctx, c.TenantID); err != nil {
+				return nil, err
+			}
+			release, err := c.Admit(ctx, true)
+			if err != nil {
+				return nil, err
+			}
+			if db.background.pausing(c.TenantID) { // since the wait for admission
+				release()
+				continue
+			}
+			began := time.Now()
+			return func() {
+				db.pauseAfter(c.TenantID, time.Since(began)) // first, so that the next one sees it
+				release()
+			}, nil
+		}
+	}
 }
 
 // StoredResult returns the result stored with the idempotency key of c. Call it before expensive

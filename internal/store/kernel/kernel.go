@@ -12,4 +12,6 @@ import (
 type DB struct {
 	Engine engine.DB // returns engine errors; see Public
 	Now    func() time.Time
+
+	background pauses
 }

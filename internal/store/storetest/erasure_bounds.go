@@ -13,7 +13,7 @@ import (
 
 var erasureBounds = []guarantee{
 	{"a transaction of an erasure deletes at most 1,000 rows, however often entries were moved", erasedMovesInParts},
-	{"a transaction of an erasure deletes about 4 MiB of entries at most", erasedBytesInParts},
+	{"a transaction of an erasure deletes at most 2 MiB of entries", erasedBytesInParts},
 	{"reusing the key of an erased entry deletes none of its moves", erasedKeyFreedAlone},
 	{"an erased account with many links disappears at once and its links are deleted in batches", erasedWithManyLinks},
 	{"audit details of an erased account or prospect are deleted in batches before the response", erasedDetailsInParts},
@@ -144,7 +144,7 @@ func erasedBytesInParts(t *testing.T, e *env) {
 	e, most := e.measured()
 	e.erase(t, account.ID)
 	e.eraseAll(t)
-	if most.rows > 10 || e.entriesOf(t, account.ID) != 0 {
+	if most.rows > 8 || e.entriesOf(t, account.ID) != 0 {
 		t.Errorf("one transaction changed %d rows, %d entries are left", most.rows, e.entriesOf(t, account.ID))
 	}
 }

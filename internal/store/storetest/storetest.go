@@ -66,7 +66,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"terms", terms},
 		{"prospects", prospects},
 		{"merges", slices.Concat(merges, mergeBounds)},
-		{"erasures", slices.Concat(erasures, erasureBounds)},
+		{"erasures", slices.Concat(erasures, erasureBounds, erasureAdmissions)},
 		{"pages", slices.Concat(pages, pageChanges)},
 		{"schedules", schedules},
 		{"audiences", audiences},
