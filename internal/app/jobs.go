@@ -21,7 +21,7 @@ type job struct {
 
 // newJobs returns all jobs.
 func newJobs(s *store.Store) []job {
-	var after, scheduled atrium.TenantID // whose requests were deleted last; whose schedules were run last
+	var after, scheduled atrium.TenantID // whose requests were deleted last; whose schedules were run last, "" if no more are due
 	all := []job{
 		{"erasures", pollInterval, s.ContinueErasures},
 		{"requests", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
@@ -31,7 +31,7 @@ func newJobs(s *store.Store) []job {
 		{"schedules", pollInterval, func(ctx context.Context) (_ bool, err error) {
 			var done int
 			done, scheduled, err = s.RunDue(ctx, scheduled, maxDue)
-			return done > 0, err
+			return done > 0 || scheduled != "", err
 		}},
 	}
 	if !s.Traits().Remote { // without requests, nothing else would notice a missing file

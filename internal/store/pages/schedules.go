@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -143,9 +144,11 @@ func scanDue(r engine.Row) dueAction {
 }
 
 // RunDue runs up to limit actions that are due, each in its own transaction, and returns how many
-// it ran or found run by another node. If no more than limit are due, the earliest run first. If
-// more are due, tenants take turns, starting after the tenant after, so that one tenant with many
-// does not delay the others; next is the tenant to continue after. An action that fails stays due
+// it ran or found run by another node. It runs one action of each tenant in turn, the earliest
+// first, with pauses (kernel.DB.InTurn), and leaves the rest to the next call after some time. If
+// more than limit are due, it finds them tenant by tenant, starting after the tenant after, so that
+// one tenant with many does not delay the others; next is the tenant to continue after, "" if no
+// more are due. An action that fails stays due
 // and does not prevent the others, unless the database is unavailable.
 func (s *Store) RunDue(ctx context.Context, after atrium.TenantID, limit int) (done int, next atrium.TenantID, err error) {
 	var all []dueAction
@@ -157,7 +160,6 @@ func (s *Store) RunDue(ctx context.Context, after atrium.TenantID, limit int) (d
 		}); err != nil {
 		return 0, after, err
 	}
-	next = after
 	if len(all) > limit {
 		if all, next, err = s.dueInTurns(ctx, now, after, limit); err != nil {
 			return 0, after, err
@@ -206,21 +208,37 @@ func (s *Store) dueInTurns(ctx context.Context, now int64, after atrium.TenantID
 	return all, next, nil
 }
 
-// runAll runs due actions and returns how many it ran.
+// maxTimePerRun is how long RunDue runs actions, apart from one of each tenant. The next call finds
+// actions of other tenants that became due in the meantime.
+const maxTimePerRun = 250 * time.Millisecond
+
+// runAll runs due actions, one of each tenant in turn, and returns how many it ran.
 func (s *Store) runAll(ctx context.Context, all []dueAction) (done int, err error) {
 	var failed []error
+	var tenants []atrium.TenantID
+	ofTenant := map[atrium.TenantID][]dueAction{}
 	for _, d := range all {
-		err := s.runDue(ctx, d)
-		if atrium.CodeOf(err) == atrium.CodeUnavailable {
-			return done, errors.Join(append(failed, err)...)
+		if ofTenant[d.tenant] == nil {
+			tenants = append(tenants, d.tenant)
 		}
-		if err != nil {
-			failed = append(failed, fmt.Errorf("%s of %s of %s: %w", d.action, d.page, d.tenant, err))
-			continue
-		}
-		done++
+		ofTenant[d.tenant] = append(ofTenant[d.tenant], d)
 	}
-	return done, errors.Join(failed...)
+	deadline := time.Now().Add(maxTimePerRun)
+	err = s.db.InTurn(ctx, tenants, func(ctx context.Context, tenant atrium.TenantID) (more bool, err error) {
+		d := ofTenant[tenant][0]
+		ofTenant[tenant] = ofTenant[tenant][1:]
+		err = s.runDue(ctx, d)
+		switch {
+		case atrium.CodeOf(err) == atrium.CodeUnavailable:
+			return false, err
+		case err != nil:
+			failed = append(failed, fmt.Errorf("%s of %s of %s: %w", d.action, d.page, d.tenant, err))
+		default:
+			done++
+		}
+		return len(ofTenant[tenant]) > 0 && time.Now().Before(deadline), nil
+	})
+	return done, errors.Join(append(failed, err)...)
 }
 
 // runDue runs an action unless it was run or canceled since it was found. If the state of the

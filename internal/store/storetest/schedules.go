@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ var schedules = []guarantee{
 	{"another node runs the action of a node that crashed", scheduleSurvives},
 	{"one call runs a limited number of due actions, the earliest first", scheduleInTurn},
 	{"a tenant with many due actions does not delay those of other tenants", scheduleShared},
+	{"due actions run one of each tenant in turn", scheduleTakesTurns},
 	{"an action that fails does not block others", scheduleGoesOn},
 	{"an action that was canceled or rescheduled in the meantime does not run", scheduleCalledOff},
 }
@@ -42,8 +44,15 @@ func (e *env) schedule(t tb, id atrium.PageID, publish, unpublish *atrium.Time) 
 // runDue runs all due actions and checks their number.
 func (e *env) runDue(t tb, want int) {
 	t.Helper()
-	if done, _, err := e.RunDue(t.Context(), "", 100); err != nil || done != want {
-		t.Errorf("%d were due, %v, want %d", done, err, want)
+	total := 0
+	for done := -1; done != 0; total += done {
+		var err error
+		if done, _, err = e.RunDue(t.Context(), "", 100); err != nil {
+			t.Fatalf("run due actions: %v", err)
+		}
+	}
+	if total != want {
+		t.Errorf("%d were due, want %d", total, want)
 	}
 }
 
@@ -242,6 +251,50 @@ func scheduleShared(t *testing.T, e *env) {
 	if total != 63 {
 		t.Errorf("ran %d, want 63", total)
 	}
+}
+
+// A dueOrder is a DB that records the tenants of the actions that it runs.
+type dueOrder struct {
+	engine.DB
+	tenants *[]any
+}
+
+func (db dueOrder) Write(ctx context.Context, f func(engine.Tx) error) error {
+	return db.DB.Write(ctx, func(tx engine.Tx) error { return f(dueOrderTx{tx, db.tenants}) })
+}
+
+type dueOrderTx struct {
+	engine.Tx
+	tenants *[]any
+}
+
+func (tx dueOrderTx) Exec(sql string, args ...any) (int64, error) {
+	if strings.HasPrefix(sql, "DELETE FROM schedules") {
+		*tx.tenants = append(*tx.tenants, args[0])
+	}
+	return tx.Tx.Exec(sql, args...)
+}
+
+func scheduleTakesTurns(t *testing.T, e *env) {
+	e = e.fresh(t)
+	busy, others := e.as(e.newTenant(t)), []*env{e.as(e.newTenant(t)), e.as(e.newTenant(t))}
+	for range 6 {
+		busy.schedule(t, busy.createPage(t).ID, e.in(time.Minute), nil)
+	}
+	for i, o := range others {
+		o.schedule(t, o.createPage(t).ID, e.in(time.Duration(2+i)*time.Minute), nil)
+	}
+	e.clock.step(time.Hour)
+	var got []any
+	node := store.New(dueOrder{e.open(), &got}, e.clock.now)
+	if _, next, err := node.RunDue(t.Context(), "", 100); err != nil || next != "" {
+		t.Fatalf("continue after %q, %v", next, err)
+	}
+	want := []any{storedID(busy.tenant), storedID(others[0].tenant), storedID(others[1].tenant)}
+	if len(got) < 3 || !reflect.DeepEqual(got[:3], want) {
+		t.Errorf("ran actions of %x, want those of %x first", got, want)
+	}
+	e.runDue(t, 8-len(got))
 }
 
 func scheduleGoesOn(t *testing.T, e *env) {
