@@ -126,12 +126,12 @@ func (tx *Mutation) NotBefore(earlier atrium.Time) *atrium.Time {
 // requestRetention is the minimum time that idempotency keys and their results are stored.
 const requestRetention = 24 * time.Hour
 
-// How many expired requests, and bytes of their results, a change deletes. The first one may have
-// more.
-const (
-	expiredPerChange      = 20
-	expiredBytesPerChange = 4 << 20
-)
+// expiredPerChange is how many expired requests a change deletes.
+const expiredPerChange = 20
+
+// expiryBytes is the maximum size of the results that a transaction deletes with expired requests,
+// unless one is larger. The result of creating a page is as large as the page.
+const expiryBytes = 2 << 20
 
 // changeTimeout is the maximum duration of a change, including waiting for locks. A change also
 // has limits on what it reads and writes, so only an overloaded machine reaches the timeout.
@@ -345,25 +345,39 @@ func (tx *Mutation) storeResult(result any) error {
 		tenant, KeyMatch(tx.Change.IdempotencyKey), tx.Change.Fingerprint, stored, int64(tx.At)); err != nil {
 		return err
 	}
-	return tx.deleteExpired()
+	// A small change leaves large results to large ones and to DeleteExpiredRequests.
+	before, least, most := int64(tx.At)-requestRetention.Microseconds(), 1, expiryBytes
+	if !tx.large {
+		least, most = 0, largeChangeBytes-tx.size
+	}
+	n, err := countExpired(tx.Query, tenant, before, expiredPerChange, least, most)
+	if err != nil || n == 0 {
+		return err
+	}
+	_, err = tx.Exec(deleteExpired, tenant, before, int64(n))
+	return err
 }
 
-// deleteExpired deletes some expired requests, the oldest first. A small change deletes only what
-// keeps it small, unless the first one has more.
-func (tx *Mutation) deleteExpired() error {
-	maxBytes := largeChangeBytes - tx.size
-	if tx.large {
-		maxBytes = expiredBytesPerChange
+// countExpired returns how many expired requests, the oldest first, a transaction may delete: up to
+// limit with most bytes of results together, but at least least.
+func countExpired(query QueryFunc, tenant any, before int64, limit, least, most int) (n int, err error) {
+	bytes := 0
+	err = query("SELECT octet_length(result) FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3",
+		engine.Args{tenant, before, int64(limit)}, func(r engine.Row) error {
+			if bytes += int(r.Int(0)); bytes > most && n >= least {
+				return ErrPageFull
+			}
+			n++
+			return nil
+		})
+	if errors.Is(err, ErrPageFull) {
+		err = nil
 	}
-	expired, bytes, err := expiredRequests(tx, tx.Change.TenantID, int64(tx.At)-requestRetention.Microseconds(), expiredPerChange, maxBytes)
-	if err != nil || len(expired) == 0 {
-		return err
-	}
-	if err := tx.CountBytes(bytes); err != nil {
-		return err
-	}
-	return tx.Tx.PipelineExec(deleteRequests, expired)
+	return n, err
 }
+
+const deleteExpired = `DELETE FROM requests WHERE tenant_id = $1 AND key_match IN
+	(SELECT key_match FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)`
 
 // MaxTries is the maximum number of attempts of a transaction that conflicts with others or whose
 // commit outcome is unknown.

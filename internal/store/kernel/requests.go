@@ -17,8 +17,8 @@ const (
 // requestRetention. Changes delete expired requests of their own tenant; this covers tenants that
 // no longer make changes. Each call processes up to expiryTenants tenants after the given one.
 // For "", it starts with the first tenant and includes the operators' own requests. It returns the
-// tenant to continue after, "" at the end. On an error it continues with the next tenant, and
-// returns the first error.
+// tenant to continue after, "" at the end. Tenants take turns, with pauses (InTurn). On an error it
+// continues with the next tenant, and returns the first error.
 func (db *DB) DeleteExpiredRequests(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
 	tenants, err := db.TenantsAfter(ctx, after, expiryTenants)
 	if err != nil {
@@ -31,54 +31,29 @@ func (db *DB) DeleteExpiredRequests(ctx context.Context, after atrium.TenantID) 
 		tenants = append(tenants, atrium.OperatorChain)
 	}
 	before := int64(atrium.At(db.Now())) - requestRetention.Microseconds()
-	for _, tenant := range tenants {
-		if tenantErr := db.deleteExpiredOf(ctx, tenant, before); tenantErr != nil && err == nil {
+	if turnErr := db.InTurn(ctx, tenants, func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
+		more, tenantErr := db.deleteExpiredOf(ctx, tenant, before)
+		if tenantErr != nil && err == nil {
 			err = fmt.Errorf("delete expired requests of %s: %w", tenant, tenantErr)
 		}
+		return more && tenantErr == nil, nil
+	}); turnErr != nil {
+		return after, turnErr
 	}
 	return next, err
 }
 
-// deleteExpiredOf deletes a tenant's requests from before an instant, in microseconds since 1970.
-// It writes only if there are any.
-func (db *DB) deleteExpiredOf(ctx context.Context, tenant atrium.TenantID, before int64) error {
-	for {
-		found := false
-		if err := db.Query(ctx, "SELECT created_at FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3",
-			engine.Args{IDArg(tenant), before, int64(1)}, func(engine.Row) error {
-				found = true
-				return nil
-			}); err != nil || !found {
-			return err
-		}
-		if err := db.Write(ctx, func(tx engine.Tx) error {
-			expired, _, err := expiredRequests(tx, tenant, before, expiryBatch, expiredBytesPerChange)
-			if err == nil {
-				_, err = tx.Batch(deleteRequests, expired, nil)
-			}
-			return err
-		}); err != nil {
-			return err
-		}
+// deleteExpiredOf deletes a batch of a tenant's requests from before an instant, in microseconds
+// since 1970. It writes only if there are any, and reports whether there were.
+func (db *DB) deleteExpiredOf(ctx context.Context, tenant atrium.TenantID, before int64) (found bool, err error) {
+	n, err := countExpired(db.OutsideTx(ctx), IDArg(tenant), before, expiryBatch, 1, expiryBytes)
+	if err != nil || n == 0 {
+		return false, err
 	}
-}
-
-var deleteRequests = engine.NewBatch(`DELETE FROM requests USING batch
-	WHERE requests.tenant_id = batch.tenant_id AND requests.key_match = batch.key_match`, "tenant_id bytea", "key_match bytea")
-
-// expiredRequests returns rows of deleteRequests for up to limit requests from before an instant,
-// the oldest first, and their size. They have up to maxBytes, unless the first one has more.
-func expiredRequests(tx engine.Tx, tenant atrium.TenantID, before int64, limit, maxBytes int) (rows []engine.Args, bytes int, err error) {
-	full := false
-	err = tx.Query("SELECT key_match, octet_length(result) FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at, key_match LIMIT $3",
-		engine.Args{IDArg(tenant), before, int64(limit)}, func(r engine.Row) error {
-			size := int(r.Int(1)) + 2*16 // with the key
-			if full = full || len(rows) > 0 && bytes+size > maxBytes; !full {
-				rows, bytes = append(rows, engine.Args{IDArg(tenant), r.Bytes(0)}), bytes+size
-			}
-			return nil
-		})
-	return rows, bytes, err
+	return true, db.Write(ctx, func(tx engine.Tx) error {
+		_, err := tx.Exec(deleteExpired, IDArg(tenant), before, int64(n))
+		return err
+	})
 }
 
 // TenantsAfter returns up to limit tenants sorted by identifier, starting after the given one, or

@@ -19,7 +19,6 @@ import (
 
 var largeRows = []guarantee{
 	{"a change is admitted as large before it reads or writes a large row", largeRowsAdmitted},
-	{"a change deletes a bounded number of bytes of expired requests", expiredBytesBounded},
 	{"a new version deletes a bounded number of bytes of old versions", retiredBytesBounded},
 	{"an append releases the keys of a bounded number of bytes of erased entries", freedBytesBounded},
 }
@@ -318,43 +317,6 @@ func largeRowsAdmitted(t *testing.T, e *env) {
 			return err
 		}},
 	)
-}
-
-func expiredBytesBounded(t *testing.T, e *env) {
-	e = e.fresh(t) // DeleteExpiredRequests deletes those of all tenants
-	expire := func(large, small int) {
-		for i := range large + small {
-			c := e.keyed(strconv.Itoa(i)+e.clock.now().String(), "same")
-			if i < large {
-				e.largePage(t, c)
-			} else if _, _, err := e.CreateBrand(t.Context(), c, "expired"); err != nil {
-				t.Fatal(err)
-			}
-			e.clock.step(time.Second)
-		}
-		e.clock.step(25 * time.Hour)
-	}
-	created := func(key string, large bool, left int64) {
-		t.Helper()
-		watching, w := e.watching()
-		c := w.of(e.keyed(key, "same"))
-		if _, _, err := watching.CreateBrand(t.Context(), c, "new"); err != nil {
-			t.Fatal(err)
-		}
-		if w.want(t, key, large); e.requests(t) != left {
-			t.Errorf("%s: %d requests are left, want %d", key, e.requests(t), left)
-		}
-	}
-	expire(6, 22)
-	created("deletes three of the large", true, 26) // their results are larger than 1 MiB
-	created("deletes the others and small ones", true, 7)
-	created("deletes the rest", false, 3)
-
-	expire(6, 1)
-	measured, most := e.measured() // the first transaction deletes three small requests and three large ones
-	if _, err := measured.DeleteExpiredRequests(t.Context(), ""); err != nil || e.requests(t) != 0 || most.rows != 6 {
-		t.Errorf("%d requests are left; a transaction deletes %d: %v", e.requests(t), most.rows, err)
-	}
 }
 
 func retiredBytesBounded(t *testing.T, e *env) {

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +22,7 @@ var tenants = []guarantee{
 	{"a tenant is changed as requested if its precondition holds", tenantChanged},
 	{"a repeated request makes one tenant", tenantMadeOnce},
 	{"stored results of idempotency keys are deleted after a day, also for idle tenants", requestsForgotten},
+	{"a transaction deletes at most 2 MiB of expired results, and a small change only small ones", largeResultsForgotten},
 	{"tenants with equal data are independent", tenantsNeverMeet},
 	{"objects of another tenant are NotFound like missing ones", othersAreAbsent},
 	{"a reference to an object of another tenant is refused", othersCannotBeReferredTo},
@@ -85,6 +88,38 @@ func requestsForgotten(t *testing.T, e *env) {
 	e.clock.step(time.Hour)
 	forget()
 	want(0)
+}
+
+func largeResultsForgotten(t *testing.T, e *env) {
+	e = e.fresh(t)
+	large := e.pageDraft(t)
+	create := func(key string, bytes int) (admitted []bool) {
+		t.Helper()
+		large.Context = strings.Repeat("x", bytes)
+		c := e.keyed(key, "a page")
+		c.Admit = func(_ context.Context, large bool) (func(), error) {
+			admitted = append(admitted, large)
+			return func() {}, nil
+		}
+		if _, _, err := e.CreatePage(t.Context(), c, large); err != nil {
+			t.Fatal(err)
+		}
+		return admitted
+	}
+	for i := range 9 {
+		create(fmt.Sprint("large ", i), 900<<10)
+	}
+	e.clock.step(25 * time.Hour)
+	if admitted := create("small", 10); !slices.Equal(admitted, []bool{false}) || e.requests(t) != 10 {
+		t.Errorf("a small change left %d requests, admitted as large: %v", e.requests(t), admitted)
+	}
+	if create("large", 20<<10); e.requests(t) != 9 {
+		t.Errorf("a large change left %d requests, want 9", e.requests(t))
+	}
+	measured, most := e.measured()
+	if _, err := measured.DeleteExpiredRequests(t.Context(), ""); err != nil || most.rows != 2 || e.requests(t) != 2 {
+		t.Errorf("%d requests are left, %v, one transaction deleted %d", e.requests(t), err, most.rows)
+	}
 }
 
 func tenantAsMade(t *testing.T, e *env) {
