@@ -314,6 +314,7 @@ func largeRowsAdmitted(t *testing.T, e *env) {
 		}},
 		step{"delete a prospect", func(c atrium.Change) error {
 			_, err := e.DeleteProspect(ctx, c, prospect.ID, accept)
+			w.large = w.large[:min(2, len(w.large))] // the erasure may be completed in another transaction
 			return err
 		}},
 	)
