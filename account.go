@@ -2,9 +2,9 @@ package atrium
 
 import "errors"
 
-// UnattributedDomain is the domain of the account that takes a tenant's
-// entries that name no account. The top-level domain is reserved (RFC 2606
-// section 2), so no organization can have it.
+// UnattributedDomain is the domain of the account that gets a tenant's entries
+// without a claim. The top-level domain is reserved (RFC 2606 section 2), so no
+// organization can have it.
 const UnattributedDomain = "unattributed.invalid"
 
 // An Account is an organization, unique in its tenant by its canonical domain.
@@ -14,66 +14,68 @@ type Account struct {
 	Domain           string // canonical, never empty
 	Name             string // "" if it has none
 	CreatedAt        Time
-	UpdatedAt        Time  // when its own fields last changed; entries do not count
+	UpdatedAt        Time  // when the account itself last changed; entries do not count
 	LatestActivityAt *Time // when its newest entry was recorded
 }
 
-// MaxMerged is how many accounts can be merged into one, the domains that it had
-// before included.
+// MaxMerged is the maximum number of accounts merged into one account, including
+// its earlier domains.
 const MaxMerged = 100
 
-// A MergedAccount is an account that was merged into another one, or a domain that
-// an account had before, which has had its own identifier since then.
+// A MergedAccount is an account that was merged into another one, or an earlier
+// domain of an account, which got its own identifier when the domain changed.
 type MergedAccount struct {
 	ID         AccountID
 	Domain     string
 	Name       string    // "" if it has none
-	MergedInto AccountID // directly; this one may be merged into another one itself
+	MergedInto AccountID // the direct target, which may be merged itself
 }
 
-// An AccountDetail is an account that stands for itself with all that leads to it.
+// An AccountDetail is an account that is not merged into another one, with its
+// merged accounts and its prospects.
 type AccountDetail struct {
 	Account
 
-	// Merged are by their identifiers, MaxMerged at most. If MoreMerged is true, their domains
-	// are too long to hold in memory together: Merged is nil and only EachMerged has them.
+	// Merged has up to MaxMerged accounts, ordered by identifier. If MoreMerged is true, their
+	// domains are too large to hold in memory: Merged is nil, and EachMerged reads them.
 	Merged     []MergedAccount
 	MoreMerged bool
 
-	// Prospects are linked to the account or to what was merged into it, ordered by their
-	// creation and then their identifier. If More is true there are too many to hold in
-	// memory: Prospects is nil and only EachProspect has them.
+	// Prospects are linked to the account or to accounts merged into it. They are ordered by
+	// creation time, then by identifier. If More is true, there are too many to hold in memory:
+	// Prospects is nil, and EachProspect reads them.
 	Prospects []Prospect
 	More      bool
 
-	// Stream is EachProspect where More is true, and StreamMerged is EachMerged where
-	// MoreMerged is. They are nil if no read transaction is open.
+	// Stream implements EachProspect if More is true, and StreamMerged implements EachMerged if
+	// MoreMerged is true. They are nil if no read transaction is open.
 	Stream       func(each func(*Prospect) error) error
 	StreamMerged func(each func(*MergedAccount) error) error
 }
 
-// errNoStream reports that EachProspect or EachMerged was called outside of a read transaction.
-var errNoStream = errors.New("what is linked to an account or merged into it can be read in a transaction only")
+// errNoStream is the error of EachProspect and EachMerged if they need a read transaction and
+// none is open.
+var errNoStream = errors.New("the account is too large to read outside of a transaction")
 
-// ErrPartial is returned for an account with more linked prospects, or more bytes of what was
-// merged into it, than are held in memory.
+// ErrPartial is returned for an account whose prospects or merged accounts are too large to hold
+// in memory.
 var ErrPartial = errors.New("the account is too large to hold in memory")
 
-// Partial reports whether some of the account is not held in memory.
+// Partial reports whether Prospects or Merged is missing because it is too large to hold in memory.
 func (d *AccountDetail) Partial() bool { return d.More || d.MoreMerged }
 
 // EachProspect calls each for every linked prospect, in order, until it returns an error.
-// It can be called several times. A prospect is valid during the call that gets it.
+// EachProspect can be called several times. each must not retain the prospect.
 func (d *AccountDetail) EachProspect(each func(*Prospect) error) error {
 	return eachOf(d.Prospects, d.More, d.Stream, each)
 }
 
-// EachMerged is EachProspect for what was merged into the account.
+// EachMerged is EachProspect for the merged accounts.
 func (d *AccountDetail) EachMerged(each func(*MergedAccount) error) error {
 	return eachOf(d.Merged, d.MoreMerged, d.StreamMerged, each)
 }
 
-// eachOf calls each for all that is held, or for all that stream has if there is more.
+// eachOf calls each for every element of held, or if more, for every element of stream.
 func eachOf[T any](held []T, more bool, stream func(func(*T) error) error, each func(*T) error) error {
 	switch {
 	case !more:
@@ -89,18 +91,18 @@ func eachOf[T any](held []T, more bool, stream func(func(*T) error) error, each 
 	return stream(each)
 }
 
-// An AccountUpdate is what is to be changed of an account.
+// An AccountUpdate is a change to an account.
 type AccountUpdate struct {
-	Name   *string // "" takes the name away; nil leaves it
-	Domain string  // in any spelling; "" leaves it
+	Name   *string // "" removes the name; nil leaves it unchanged
+	Domain string  // in any spelling; "" leaves it unchanged
 }
 
-// MaxLinks is how many accounts a prospect can be linked to. Links that follow from
-// merges do not count.
+// MaxLinks is the maximum number of accounts that a prospect is linked to. Links that
+// result from merges do not count.
 const MaxLinks = 1000
 
-// A Prospect is a person linked to accounts, MaxLinks at most. Each of its texts
-// is nil when unknown, and may be empty when it was given so.
+// A Prospect is a person linked to up to MaxLinks accounts. Each text is nil if it is
+// unknown, and empty if the sender gave an empty text.
 type Prospect struct {
 	ID                 ProspectID
 	TenantID           TenantID
@@ -114,43 +116,43 @@ type Prospect struct {
 	UpdatedAt          Time
 }
 
-// An AccountFilter says which accounts a list has: those that are all of what it
-// says. What is left out says nothing.
+// An AccountFilter selects the accounts that match all of its fields. Zero fields match
+// every account.
 type AccountFilter struct {
 	Domain      string   // in any spelling
-	NamePrefix  string   // what the name begins with, whatever the case
-	Words       []string // each begins a word of the account (canonical.Sought)
-	ActiveSince *Time    // there was activity then or later
+	NamePrefix  string   // ignores case
+	Words       []string // search words (canonical.Sought), each a prefix of a word of the account
+	ActiveSince *Time    // the latest activity is at this time or later
 }
 
-// An AccountOrder is an order in which accounts are listed.
+// An AccountOrder is the order of a list of accounts.
 type AccountOrder string
 
-// The orders. Where several accounts are equal their identifiers decide.
+// The orders of accounts. Equal accounts are ordered by identifier.
 const (
-	AccountsNewest   AccountOrder = "newest"   // by creation, the last first
-	AccountsActivity AccountOrder = "activity" // by the minute of the newest activity, the last first
-	AccountsName     AccountOrder = "name"     // by name, in the order of its characters; those without one are last, by domain
-	AccountsWord     AccountOrder = "word"     // by the word that the longest of AccountFilter.Words begins
+	AccountsNewest   AccountOrder = "newest"   // by creation time, newest first
+	AccountsActivity AccountOrder = "activity" // by the minute of the latest activity, newest first
+	AccountsName     AccountOrder = "name"     // by name, in code point order; accounts without a name last, by domain
+	AccountsWord     AccountOrder = "word"     // by the word that matches the longest of AccountFilter.Words
 )
 
-// A ProspectFilter says which prospects a list has: those that are all of what it
-// says. What is left out says nothing.
+// A ProspectFilter selects the prospects that match all of its fields. Zero fields match
+// every prospect.
 type ProspectFilter struct {
 	AccountID AccountID // the prospect is linked to the account
-	Words     []string  // each begins a word of the prospect (canonical.Sought)
+	Words     []string  // search words (canonical.Sought), each a prefix of a word of the prospect
 }
 
-// A Merge says that an account was merged into another one, directly.
+// A Merge records that an account was merged directly into another one.
 type Merge struct {
 	AccountID AccountID
 	Into      AccountID
 }
 
-// A LinkedProspect is a prospect with the accounts that it is linked to itself, in the
-// order of their identifiers: what follows from merging accounts is left out.
+// A LinkedProspect is a prospect with the accounts that it is linked to. Links that result
+// from merges are not included.
 type LinkedProspect struct {
 	Prospect
-	AccountIDs []AccountID
-	More       bool // it is linked to others as well; only where AccountIDs is bounded
+	AccountIDs []AccountID // sorted
+	More       bool        // AccountIDs was truncated
 }

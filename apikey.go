@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Scope is one thing that a key may be allowed to do.
+// A Scope is a permission of a key.
 type Scope string
 
 // The scopes of the external API.
@@ -16,8 +16,8 @@ const (
 	ScopePagesRead     Scope = "pages:read"
 )
 
-// The scopes of the management API. ScopeManage includes the others, and those
-// that name what they are for include reading it.
+// The scopes of the management API. ScopeManage includes all others. Each scope for one
+// kind of resource includes reading that kind.
 const (
 	ScopeManage         Scope = "manage"
 	ScopeManageRead     Scope = "manage:read"
@@ -26,30 +26,29 @@ const (
 	ScopeManageKeys     Scope = "manage:keys"
 )
 
-// Scopes is what one key may do: sorted, each once.
+// Scopes are the permissions of a key, sorted and without duplicates.
 type Scopes []Scope
 
-// ExternalScopes are the scopes of the external API, which a key has unless it
-// was made with others.
+// ExternalScopes returns the scopes of the external API, which are the default of a new key.
 func ExternalScopes() Scopes {
 	return Scopes{ScopeLogsWrite, ScopeAccountsRead, ScopeAccountsWrite, ScopePagesRead}
 }
 
-// ManageScopes are the scopes of the management API.
+// ManageScopes returns the scopes of the management API.
 func ManageScopes() Scopes {
 	return Scopes{ScopeManage, ScopeManageAccounts, ScopeManageKeys, ScopeManagePages, ScopeManageRead}
 }
 
-// AllScopes are all that there are.
+// AllScopes returns all scopes.
 func AllScopes() Scopes { return append(ExternalScopes(), ManageScopes()...) }
 
-// Has reports whether s allows what scope names.
+// Has reports whether s includes scope, directly or by ScopeManage.
 func (s Scopes) Has(scope Scope) bool {
 	return slices.Contains(s, scope) || slices.Contains(s, ScopeManage) && slices.Contains(ManageScopes(), scope)
 }
 
-// MayGrant reports whether the holder of s may make a key with the given scopes:
-// those that it has itself, and those of the external API.
+// MayGrant reports whether a key with s may create a key with the given scopes: it may
+// grant the scopes that it has, and those of the external API.
 func (s Scopes) MayGrant(given Scopes) bool {
 	for _, scope := range given {
 		if !s.Has(scope) && !ExternalScopes().Has(scope) {
@@ -59,8 +58,7 @@ func (s Scopes) MayGrant(given Scopes) bool {
 	return true
 }
 
-// String returns the scopes with a space between them, the form ParseScopes
-// reads.
+// String returns the scopes separated by spaces. ParseScopes is its inverse.
 func (s Scopes) String() string {
 	words := make([]string, len(s))
 	for i, scope := range s {
@@ -69,8 +67,8 @@ func (s Scopes) String() string {
 	return strings.Join(words, " ")
 }
 
-// ParseScopes reads scopes with white space between them. Unknown ones are
-// kept: a newer Atrium may have written them.
+// ParseScopes parses scopes separated by white space. It keeps unknown scopes, which a
+// newer version of Atrium may have stored.
 func ParseScopes(text string) Scopes {
 	var s Scopes
 	for word := range strings.FieldsSeq(text) {
@@ -80,18 +78,18 @@ func ParseScopes(text string) Scopes {
 	return slices.Compact(s)
 }
 
-// An APIKey lets its holder act for one tenant, or an operator for any, within its
-// scopes, until it expires or is revoked. The secret is never part of it.
+// An APIKey authorizes its holder to act for one tenant, or an operator for any tenant,
+// within its scopes, until it expires or is revoked. It does not include the secret.
 type APIKey struct {
 	ID             KeyID
-	TenantID       TenantID // "" for an operator's
+	TenantID       TenantID // "" for an operator key
 	Name           string   // 1 to MaxName code points, not unique
 	Scopes         Scopes
 	CreatedAt      Time
-	ExpiresAt      *Time // the first instant at which it no longer works
+	ExpiresAt      *Time // the key is invalid from this instant on
 	RevokedAt      *Time
-	PreviousEndsAt *Time // the first instant at which the secret before the last rotation no longer works
-	LastUsedAt     *Time // to the minute; nil if it never was
+	PreviousEndsAt *Time // the secret before the last rotation is invalid from this instant on
+	LastUsedAt     *Time // to the minute; nil if it was never used
 }
 
 // WorksAt reports whether the key is neither revoked nor expired at now.

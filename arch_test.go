@@ -32,35 +32,35 @@ var layers = [][]string{
 // testOnly packages are imported by tests alone.
 var testOnly = []string{"internal/app/apptest", "internal/auditlog/auditlogtest", "internal/jsonshape", "internal/rest/resttest", "internal/store/engine/postgrestest", "internal/store/engine/powercut", "internal/store/engine/recording", "internal/store/storetest", "test", "test/crash", "test/cutproxy", "test/nodes"}
 
-// A rule is an import that only some packages may have.
+// A rule restricts an import to some packages.
 type rule struct {
-	imports string // a package path or its beginning
-	only    []string
+	imports string   // a package path, which includes its subpackages
+	only    []string // the packages that may import it, which include their subpackages
 	because string
 }
 
 var rules = []rule{
-	{"zombiezen.com/go/sqlite", []string{"internal/store/engine/sqlite"}, "everything above the engines is the same on all of them"},
-	{"modernc.org/", []string{"internal/store/engine/powercut"}, "everything above the engines is the same on all of them"},
-	{"github.com/jackc/pgx", []string{"internal/store/engine/postgres", "internal/store/engine/postgrestest"}, "everything above the engines is the same on all of them"},
-	{"database/sql", nil, "the engines' own interfaces cost half as much"},
-	{"atrium/internal/store/engine", []string{"internal/store"}, "SQL is written in the store alone"},
-	{"atrium/internal/store/access", []string{"internal/store"}, "callers know the store, not its parts"},
-	{"atrium/internal/store/accounts", []string{"internal/store"}, "callers know the store, not its parts"},
-	{"atrium/internal/store/audit", []string{"internal/store"}, "callers know the store, not its parts"},
-	{"atrium/internal/store/entries", []string{"internal/store"}, "callers know the store, not its parts"},
-	{"atrium/internal/store/erasures", []string{"internal/store"}, "callers know the store, not its parts"},
-	{"atrium/internal/store/kernel", []string{"internal/store"}, "callers know the store, not its parts"},
-	{"atrium/internal/store/pages", []string{"internal/store"}, "callers know the store, not its parts"},
-	{"atrium/internal/store/records", []string{"internal/store"}, "callers know the store, not its parts"},
-	{"atrium/internal/store", []string{"internal/store", "internal/external", "internal/manage", "internal/transfer", "internal/backup", "internal/app", "internal/cli"}, "ingest, auth and rest know the interfaces that they declare, not the store"},
-	{"atrium/internal/app", []string{"internal/cli"}, "there is one place where the service is put together, and one that starts it"},
-	{"atrium/internal/cli", []string{"cmd/atrium", "internal/cli/manpages"}, "the command line stands on everything, and nothing on it"},
-	{"github.com/spf13/cobra", []string{"internal/cli"}, "flags are the command line's"},
-	{"net/http", []string{"internal/rest", "internal/external", "internal/manage", "internal/docsui", "internal/telemetry", "internal/app", "internal/cli"}, "what is below rest knows nothing of HTTP; the command line is a client of the management API"},
+	{"zombiezen.com/go/sqlite", []string{"internal/store/engine/sqlite"}, "all layers above the engines are independent of the engine"},
+	{"modernc.org/", []string{"internal/store/engine/powercut"}, "all layers above the engines are independent of the engine"},
+	{"github.com/jackc/pgx", []string{"internal/store/engine/postgres", "internal/store/engine/postgrestest"}, "all layers above the engines are independent of the engine"},
+	{"database/sql", nil, "the native interface of each engine costs half as much"},
+	{"atrium/internal/store/engine", []string{"internal/store"}, "only the store contains SQL"},
+	{"atrium/internal/store/access", []string{"internal/store"}, "callers use the store package, not its subpackages"},
+	{"atrium/internal/store/accounts", []string{"internal/store"}, "callers use the store package, not its subpackages"},
+	{"atrium/internal/store/audit", []string{"internal/store"}, "callers use the store package, not its subpackages"},
+	{"atrium/internal/store/entries", []string{"internal/store"}, "callers use the store package, not its subpackages"},
+	{"atrium/internal/store/erasures", []string{"internal/store"}, "callers use the store package, not its subpackages"},
+	{"atrium/internal/store/kernel", []string{"internal/store"}, "callers use the store package, not its subpackages"},
+	{"atrium/internal/store/pages", []string{"internal/store"}, "callers use the store package, not its subpackages"},
+	{"atrium/internal/store/records", []string{"internal/store"}, "callers use the store package, not its subpackages"},
+	{"atrium/internal/store", []string{"internal/store", "internal/external", "internal/manage", "internal/transfer", "internal/backup", "internal/app", "internal/cli"}, "ingest, auth and rest use interfaces that they declare"},
+	{"atrium/internal/app", []string{"internal/cli"}, "only the command line starts the service"},
+	{"atrium/internal/cli", []string{"cmd/atrium", "internal/cli/manpages"}, "the command line is the highest layer"},
+	{"github.com/spf13/cobra", []string{"internal/cli"}, "only the command line has flags"},
+	{"net/http", []string{"internal/rest", "internal/external", "internal/manage", "internal/docsui", "internal/telemetry", "internal/app", "internal/cli"}, "layers below rest do not depend on HTTP; the command line is a client of the management API"},
 	{"atrium/internal/config", []string{"internal/config/reference", "internal/app", "internal/cli"}, "settings reach the other packages as arguments"},
-	{"github.com/prometheus/", []string{"internal/telemetry"}, "the other packages report to interfaces that they declare"},
-	{"go.opentelemetry.io/", []string{"internal/telemetry"}, "the other packages report to interfaces that they declare"},
+	{"github.com/prometheus/", []string{"internal/telemetry"}, "other packages report to interfaces that they declare"},
+	{"go.opentelemetry.io/", []string{"internal/telemetry"}, "other packages report to interfaces that they declare"},
 }
 
 // imports returns the imports of the non-test files of each package.
@@ -99,7 +99,7 @@ func imports(t *testing.T) (all map[string][]string, comments map[string]int) {
 	return all, comments
 }
 
-func TestNoImportRunsUpwards(t *testing.T) {
+func TestPackagesImportLowerLayersOnly(t *testing.T) {
 	layer := map[string]int{}
 	for n, packages := range layers {
 		for _, p := range packages {
@@ -125,7 +125,7 @@ func TestNoImportRunsUpwards(t *testing.T) {
 			if slices.Contains(testOnly, ours) {
 				t.Errorf("%s imports %s, which is for tests", dir, ours)
 			} else if layer[ours] >= layer[dir] {
-				t.Errorf("%s imports %s, which stands no lower", dir, ours)
+				t.Errorf("%s imports %s, which is not in a lower layer", dir, ours)
 			}
 		}
 	}
@@ -139,7 +139,7 @@ func TestImportsKeepToTheirRooms(t *testing.T) {
 		}
 		for _, path := range list {
 			if first, _, _ := strings.Cut(path, "/"); dir == "." && strings.Contains(first, ".") {
-				t.Errorf("the root package imports %s: the vocabulary needs the standard library alone", path)
+				t.Errorf("the root package imports %s: it may import only the standard library", path)
 			}
 			for _, r := range rules {
 				if (path == r.imports || strings.HasPrefix(path, strings.TrimSuffix(r.imports, "/")+"/")) &&
@@ -155,7 +155,7 @@ func allowed(r rule, dir string) bool {
 	return slices.ContainsFunc(r.only, func(p string) bool { return dir == p || strings.HasPrefix(dir, p+"/") })
 }
 
-// moreSpecific reports whether another rule speaks of the path more exactly.
+// moreSpecific reports whether a more specific rule matches the path.
 func moreSpecific(than rule, path string) bool {
 	return slices.ContainsFunc(rules, func(r rule) bool {
 		return len(r.imports) > len(than.imports) && strings.HasPrefix(path, r.imports)
@@ -166,7 +166,7 @@ func TestEveryPackageHasOneComment(t *testing.T) {
 	all, comments := imports(t)
 	for dir := range all {
 		if comments[dir] != 1 {
-			t.Errorf("%s has %d package comments; a package says once what it is", dir, comments[dir])
+			t.Errorf("%s has %d package comments, want 1", dir, comments[dir])
 		}
 	}
 }

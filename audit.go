@@ -9,64 +9,65 @@ import (
 	"slices"
 )
 
-// Actors that are no keys.
+// Actors other than keys.
 const (
-	ActorCommandLine = "command line" // somebody at a terminal, with the database
-	ActorSchedule    = "schedule"     // what was scheduled and came due
+	ActorCommandLine = "command line" // a user of the command line with database access
+	ActorSchedule    = "schedule"     // the schedule of a page
 )
 
-// The actions that may redact earlier rows. Their own rows are never redacted, since
-// they are what justifies a redaction.
+// Actions that may redact earlier rows. Their own rows are never redacted, because they
+// justify the redactions.
 const (
 	ActionEraseAccount   = "account.erase"
 	ActionDeleteProspect = "prospect.delete"
 )
 
-// OperatorChain is the identifier under which acts are recorded that concern no
-// tenant. No tenant has it.
+// OperatorChain identifies the audit log of changes that concern no tenant. It is not the
+// identifier of any tenant.
 const OperatorChain TenantID = "tenant_00000000000000000000000000"
 
-// A Change is what every change that is made for an operator carries.
+// A Change is the context of a change by an operator.
 type Change struct {
-	TenantID  TenantID // whose data is changed; OperatorChain for what is no tenant's
-	Actor     string   // the identifier of a key, or one of the other actors
-	RequestID string   // "" if it was no request
+	TenantID  TenantID // owns the changed data; OperatorChain if no tenant does
+	Actor     string   // the identifier of a key, ActorCommandLine or ActorSchedule
+	RequestID string   // "" if the change was not a request
 
-	// With an idempotency key the change is made once, and what came of it is
-	// returned again to the same request.
+	// IdempotencyKey makes a retry return the result of the first request instead of
+	// repeating the change. Fingerprint identifies the request (canonical.RequestFingerprint).
+	// Both are zero if the client sent no key.
 	IdempotencyKey string
-	Fingerprint    []byte // what makes it the same request as another; nil without a key
+	Fingerprint    []byte
 
-	// Admit waits until a transaction of the change may begin. It is called with large set
-	// if the transaction turned out to read or write much: only few of those run at a time.
-	// nil admits every transaction.
+	// Admit waits until a transaction of the change may begin. large is set for a transaction
+	// that reads or writes a lot: only a few of those run at a time. nil admits every
+	// transaction.
 	Admit func(ctx context.Context, large bool) (release func(), err error)
 }
 
-// CommandLine returns what a change to a tenant's data carries that is made at the
-// command line; that of no tenant's for OperatorChain.
+// CommandLine returns the context of a change from the command line. tenant is
+// OperatorChain if the change concerns no tenant.
 func CommandLine(tenant TenantID) Change {
 	return Change{TenantID: tenant, Actor: ActorCommandLine}
 }
 
-// An AuditRow is the record of one change, and a link of the chain of its tenant:
-// its hash covers the hash of the row before it, so that a row which is altered or
-// missing breaks the chain.
+// An AuditRow records one change in the audit log of a tenant. The log is a hash chain:
+// the hash of a row covers the hash of the previous row, so that an altered or missing row
+// breaks the chain.
 type AuditRow struct {
-	Number     int64 // 1 for the first of its tenant, and one more for each
+	Number     int64 // 1 for the first row of a tenant, then consecutive
 	At         Time
 	Actor      string
-	Action     string // what was done, as in page.publish
-	Subject    string // the identifier of what it was done to
-	RequestID  string // "" if it was no request
-	Detail     []byte // a JSON object, with what was before and after; nil once redacted
-	Salt       []byte // saltLen random bytes that keep DetailHash from telling Detail; nil once redacted
-	DetailHash []byte // SHA-256 over Salt and Detail
-	Hash       []byte // SHA-256 over all of the row but Detail and Salt, and the hash before it
+	Action     string // for example page.publish
+	Subject    string // the identifier of the changed resource
+	RequestID  string // "" if the change was not a request
+	Detail     []byte // a JSON object with the state before and after; nil once redacted
+	Salt       []byte // saltLen random bytes, so that DetailHash does not reveal Detail; nil once redacted
+	DetailHash []byte // SHA-256 of Salt and Detail
+	Hash       []byte // SHA-256 of the previous hash and of the row without Detail and Salt
 }
 
-// The versions of the seal: DetailHash and Hash. Version 1 hashes Salt and Detail without
-// their lengths, and is unambiguous only because the length of Salt is fixed.
+// Versions of the seal, which consists of DetailHash and Hash. Version 1 hashes Salt and
+// Detail without their lengths. It is unambiguous only because the length of Salt is fixed.
 const (
 	sealVersion1 = 1
 	sealVersion2 = 2
@@ -75,8 +76,8 @@ const (
 // saltLen is the length of Salt in bytes.
 const saltLen = 16
 
-// Seal makes the row the one after that with the hash, in the chain of the tenant.
-// The first row of a chain comes after nil. The seal has the newest version.
+// Seal appends the row to the chain of the tenant, after the row with the hash previous,
+// which is nil for the first row. The seal has the newest version.
 func (r *AuditRow) Seal(tenant TenantID, previous []byte) {
 	r.Salt = make([]byte, saltLen)
 	_, _ = rand.Read(r.Salt) // never fails: crypto/rand ends the process instead
@@ -84,10 +85,10 @@ func (r *AuditRow) Seal(tenant TenantID, previous []byte) {
 	r.Hash = r.hash(sealVersion2, tenant, previous)
 }
 
-// SealVersion returns the version of the row's seal, or 0 if the row is not what was
-// sealed after the row with the hash previous, in the chain of the tenant. Hash covers
-// the version, so a row cannot claim another one. The detail of a redacted row cannot be
-// checked. A row that has only one of salt and detail is not redacted: it returns 0.
+// SealVersion verifies the row against the chain of the tenant and the hash of the previous
+// row. It returns the version of the seal, or 0 if the row is invalid. Hash covers the
+// version, so a row cannot pretend to have another one. The detail of a redacted row cannot
+// be verified. A row with only one of salt and detail is invalid.
 func (r *AuditRow) SealVersion(tenant TenantID, previous []byte) int {
 	for _, version := range []byte{sealVersion2, sealVersion1} {
 		if bytes.Equal(r.Hash, r.hash(version, tenant, previous)) && (r.Redacted() || r.hasSealedDetail(version)) {
@@ -97,7 +98,7 @@ func (r *AuditRow) SealVersion(tenant TenantID, previous []byte) int {
 	return 0
 }
 
-// Redacted reports whether both the detail and its salt were removed.
+// Redacted reports whether the row has neither detail nor salt.
 func (r *AuditRow) Redacted() bool { return r.Detail == nil && r.Salt == nil }
 
 func (r *AuditRow) hasSealedDetail(version byte) bool {
@@ -118,8 +119,7 @@ func (r *AuditRow) hash(version byte, tenant TenantID, previous []byte) []byte {
 		[]byte(r.Actor), []byte(r.Action), []byte(r.Subject), []byte(r.RequestID), r.DetailHash)
 }
 
-// hashParts returns the SHA-256 of the version and of the parts, each with its length
-// before it.
+// hashParts returns the SHA-256 of the version and the parts, each prefixed with its length.
 func hashParts(version byte, parts ...[]byte) []byte {
 	b := []byte{version}
 	for _, part := range parts {
@@ -129,11 +129,11 @@ func hashParts(version byte, parts ...[]byte) []byte {
 	return sum[:]
 }
 
-// An AuditFilter says which rows of an audit log are listed. What is left out does
-// not matter.
+// An AuditFilter selects the rows of an audit log that match all of its fields. Zero fields
+// match every row.
 type AuditFilter struct {
 	Subject      string
 	Actor        string
-	Action       string // exactly, or all that begin with it if it ends in a dot
+	Action       string // a prefix if it ends with a dot
 	Since, Until *Time
 }

@@ -1,6 +1,6 @@
 package atrium
 
-// A Brand is what pages are published under.
+// A Brand is a brand of a tenant, under which pages are published.
 type Brand struct {
 	ID        BrandID
 	TenantID  TenantID

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A Code names a kind of failure. It is part of the API: every code has a page
-// under /errors/ and never changes its meaning.
+// A Code identifies a kind of failure. Codes are part of the API: each is documented
+// under /errors/, and its meaning never changes.
 type Code string
 
-// The codes, each with the one HTTP status that carries it (internal/rest).
+// The codes. Package rest maps each to one HTTP status.
 const (
 	CodeInvalidRequest       Code = "invalid_request"
 	CodeUnauthenticated      Code = "unauthenticated"
@@ -32,79 +32,78 @@ const (
 	CodeUnavailable          Code = "unavailable"
 )
 
-// An Error is a failure that a caller is told about. Detail and Faults are
-// public: they never hold a value or an identifier that somebody sent. The
-// cause, if any, is for the log alone.
+// An Error is a failure that is reported to the client. Detail and Faults are public:
+// they never contain values or identifiers from the request. The cause, if any, is only
+// logged.
 type Error struct {
 	Code   Code
 	Detail string
-	Faults []Fault       // for invalid input: the first faults that were found, MaxFaults at most
-	Retry  time.Duration // for the codes that may pass by themselves: how long to wait, 0 for as long as usual
+	Faults []Fault       // for invalid input: the first MaxFaults faults
+	Retry  time.Duration // for transient failures: when to retry; 0 for the default
 	cause  error
 }
 
-// MaxFaults is how many faults one error names. Decoders make no more of them: input may
-// have millions.
+// MaxFaults is the maximum number of faults of an error. Decoders stop collecting there,
+// because an input may have millions.
 const MaxFaults = 50
 
-// A Fault is one thing wrong with a request or a line of input.
+// A Fault is one problem of a request or a line of input.
 type Fault struct {
 	In     FaultPlace
-	Where  string // a JSON Pointer (RFC 6901), a parameter's name or a header's
+	Where  string // a JSON Pointer (RFC 6901), or the name of a parameter or header
 	Detail string
 }
 
-// A FaultPlace tells which part of a request Fault.Where is a name in.
+// A FaultPlace is the part of a request that Fault.Where refers to.
 type FaultPlace string
 
-// The places of a request that can be at fault.
+// The parts of a request that can have faults.
 const (
 	InBody   FaultPlace = "pointer"
 	InQuery  FaultPlace = "parameter"
 	InHeader FaultPlace = "header"
 )
 
-// Errorf returns an Error of the code with a public detail.
+// Errorf returns an Error with a formatted detail, which is public.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Because returns e with a cause, which is logged and never shown.
+// Because returns a copy of e with a cause, which is logged but never sent to the client.
 func (e *Error) Because(cause error) *Error {
 	with := *e
 	with.cause = cause
 	return &with
 }
 
-// Invalid returns the Error for input with the first of the given faults.
+// Invalid returns the Error for invalid input with the first MaxFaults of the given faults.
 func Invalid(faults ...Fault) *Error {
 	faults = faults[:min(len(faults), MaxFaults)]
 	return &Error{Code: CodeInvalidRequest, Detail: "The request is not valid; see errors for each fault.", Faults: faults}
 }
 
-// NotFound returns the Error for what does not exist for a tenant. It is the
-// same whether another tenant has it or nobody does.
+// NotFound returns the Error for a resource that the tenant does not have. It is the same
+// whether or not another tenant has it.
 func NotFound() *Error {
 	return &Error{Code: CodeNotFound, Detail: "There is nothing here for this key."}
 }
 
-// ErrLocked says that nothing was done, because another transaction held a lock for long.
-var ErrLocked = errors.New("another transaction holds a lock on what this one needs")
+// ErrLocked means that nothing was changed because another transaction holds a lock.
+var ErrLocked = errors.New("another transaction holds the lock")
 
-// Unavailable returns the Error for work that could not be done now, was not
-// half done, and may be tried again.
+// Unavailable returns the Error for an operation that failed for a transient reason. It
+// has changed nothing and can be retried.
 func Unavailable(cause error) *Error {
 	return &Error{Code: CodeUnavailable, Detail: "The service cannot do this right now. Nothing was changed; try again.", cause: cause}
 }
 
-// Uncertain returns the Error for work of which nobody can tell yet whether it was
-// done. Trying again with the same idempotency key does it once.
+// Uncertain returns the Error for an operation with an unknown outcome, such as a commit
+// whose response was lost. A retry with the same idempotency key does not repeat it.
 func Uncertain(cause error) *Error {
 	return &Error{Code: CodeUnavailable, Detail: "It is not known whether this was done. Try again with the same idempotency key.", cause: cause}
 }
 
-// Error returns the code, the detail, the faults and the cause: it is text for
-// a log or a terminal.
+// Error returns the code, the detail, the faults and the cause, for a log or a terminal.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", e.Code, e.Detail)
@@ -120,8 +119,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
-// CodeOf returns the code of the first Error in err's tree, and
-// CodeInternal if there is none.
+// CodeOf returns the code of the first Error in the tree of err, or CodeInternal if there
+// is none.
 func CodeOf(err error) Code {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// An Identifier is text: a prefix that names its kind, an underscore, and 26
-// characters. Those that Atrium makes are TypeIDs (a UUIDv7, RFC 9562 section
-// 5.7, in lower-case Crockford base32), so they sort by the time at which
-// they were made. Those that arrive may be any [a-z0-9]{26}: they are compared
-// as they are and never normalized.
+// An Identifier is a string with a prefix for its kind, an underscore, and a suffix of 26
+// characters. Identifiers that Atrium generates are TypeIDs: the suffix is a UUIDv7 (RFC
+// 9562 section 5.7) in lower-case Crockford base32, so they sort by creation time.
+// Identifiers from clients may have any suffix that matches [a-z0-9]{26}. They are compared
+// byte by byte and never normalized.
 type Identifier interface {
 	~string
-	// Prefix returns what every identifier of the kind begins with.
+	// Prefix returns the prefix of the kind, including the underscore.
 	Prefix() string
 }
 
@@ -58,16 +58,16 @@ func (RequestID) Prefix() string  { return "req_" }
 // SuffixLen is the length of an identifier without its prefix.
 const SuffixLen = 26
 
-// NewID makes an identifier that this process has not made before and that
-// sorts after every other one it made. It is safe for concurrent use.
+// NewID returns a new identifier. It sorts after all identifiers that the process has
+// generated before. NewID is safe for concurrent use.
 func NewID[T Identifier]() T {
 	var zero T
 	id := ids.next(time.Now())
 	return T(string(appendBase32(append(make([]byte, 0, len(zero.Prefix())+SuffixLen), zero.Prefix()...), id)))
 }
 
-// ParseID returns s as an identifier of kind T, or false if s does not have
-// the kind's form: its prefix and 26 characters of [a-z0-9].
+// ParseID returns s as an identifier of kind T. It returns false unless s is the prefix of
+// the kind and 26 characters of [a-z0-9].
 func ParseID[T Identifier](s string) (T, bool) {
 	var zero T
 	prefix := zero.Prefix()
@@ -92,13 +92,13 @@ func IsSuffix(s string) bool {
 
 var ids uuids
 
-// uuids makes UUIDv7 values that only ever grow, by method 3 of RFC 9562
-// section 6.2: the 12 bits after the milliseconds hold a fraction of one. When
-// the clock stands still or steps back, the sequence goes on from its last
-// value by the smallest step instead of following the clock.
+// uuids generates monotonically increasing UUIDv7 values by method 3 of RFC 9562 section
+// 6.2: the 12 bits after the milliseconds hold a fraction of a millisecond. While the clock
+// does not advance past the last value, each value is the smallest possible increment of
+// the last one.
 type uuids struct {
 	mu   sync.Mutex
-	last uint64 // 48 bits of milliseconds and 12 of their fraction, as last given out
+	last uint64 // guarded by mu; 48 bits of milliseconds and 12 bits of the fraction
 }
 
 func (u *uuids) next(now time.Time) [16]byte {
@@ -116,12 +116,12 @@ func (u *uuids) next(now time.Time) [16]byte {
 	return id
 }
 
-// base32Alphabet is Crockford's, in lower case, as the TypeID specification
-// (version 0.3) has it.
+// base32Alphabet is Crockford's alphabet in lower case, as in the TypeID specification
+// (version 0.3).
 const base32Alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// appendBase32 appends the 26 characters of id: 128 bits with two zero bits
-// before them, five to a character.
+// appendBase32 appends the 26 characters of id: two zero bits and the 128 bits of id, five
+// bits per character.
 func appendBase32(b []byte, id [16]byte) []byte {
 	hi, lo := binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])
 	for shift := 125; shift >= 0; shift -= 5 {

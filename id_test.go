@@ -26,21 +26,21 @@ func TestIdentifiersAreTypeIDs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := string(appendBase32(nil, id)); got != want {
-			t.Errorf("%s is written %s, want %s", uuid, got, want)
+			t.Errorf("%s is encoded as %s, want %s", uuid, got, want)
 		}
 	}
 }
 
-func TestIdentifiersOnlyGrow(t *testing.T) {
+func TestIdentifiersIncrease(t *testing.T) {
 	var u uuids
 	start := time.UnixMilli(1_700_000_000_000)
 	var last string
 	for n, step := range []time.Duration{0, 0, time.Nanosecond, time.Millisecond, -time.Hour, 0, time.Second, -time.Minute, 2 * time.Hour} {
-		for range 5000 { // more than a millisecond has room for
+		for range 5000 { // more than there are values in a millisecond
 			start = start.Add(step)
 			id := u.next(start)
 			if id[6]>>4 != 7 || id[8]>>6 != 2 {
-				t.Fatalf("%x is no UUIDv7", id)
+				t.Fatalf("%x is not a UUIDv7", id)
 			}
 			text := string(appendBase32(nil, id))
 			if text <= last {
@@ -76,7 +76,7 @@ func TestIdentifiersAreUniqueAndOrderedForEachGoroutine(t *testing.T) {
 		}
 	}
 	if len(seen) != each*goroutines {
-		t.Errorf("%d different identifiers of %d", len(seen), each*goroutines)
+		t.Errorf("%d unique identifiers, want %d", len(seen), each*goroutines)
 	}
 }
 

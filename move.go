@@ -1,47 +1,47 @@
 package atrium
 
-// A Move took entries from one account to another, and may have been undone.
+// A Move is a completed move of entries from one account to another.
 type Move struct {
 	ID        MoveID
 	TenantID  TenantID
-	From, To  AccountID // different ones; From is what the entries were shown under
-	Rule      []byte    // which entries it took, as a JSON object and as it was given; nil if somebody chose the entry
-	Moved     int64     // how many it took
+	From, To  AccountID // not equal; From is the account whose timeline had the entries
+	Rule      []byte    // the rule as the client sent it, a JSON object; nil for a move of one entry
+	Moved     int64     // number of entries moved
 	CreatedAt Time
-	UndoneAt  *Time
+	UndoneAt  *Time // nil if it was not undone
 }
 
-// A MoveRule says which entries a move takes: those of which all that it gives holds.
+// A MoveRule selects the entries that match all of its fields.
 type MoveRule struct {
-	ClaimedName   string // compared in its canonical form; "" for any, or none
-	ClaimedDomain string // compared in its canonical form; "" for any, or none
-	Pointer       string // a JSON Pointer (RFC 6901) into the payload; "" for none
-	Equals        []byte // the JSON scalar that is there, compared by value
-	Given         []byte // all of this as it was given, a JSON object
+	ClaimedName   string // compared in canonical form; "" matches every entry
+	ClaimedDomain string // compared in canonical form; "" matches every entry
+	Pointer       string // a JSON Pointer (RFC 6901) into the payload; "" matches every entry
+	Equals        []byte // the JSON scalar at Pointer, compared by value
+	Given         []byte // the rule as the client sent it, a JSON object
 }
 
-// A MoveRequest asks for a move of the entries that a rule says.
+// A MoveRequest moves the entries that a rule selects.
 type MoveRequest struct {
 	From  AccountID // "" for the unattributed account
 	To    AccountID
 	Rule  MoveRule
-	After *Position // the place in the timeline of From behind which entries are looked at; nil for the first
-	Limit int       // how many are moved at most; 1 to MaxMoved
+	After *Position // start after this position in the timeline of From; nil for the first entry
+	Limit int       // maximum number of entries to move, 1 to MaxMoved
 }
 
-// MaxMoved is how many entries one move takes at most.
+// MaxMoved is the maximum number of entries of a move.
 const MaxMoved = 1000
 
-// A MoveReport is what came of a MoveRequest.
+// A MoveReport is the result of a MoveRequest.
 type MoveReport struct {
-	Move  *Move     // nil if there was nothing to move
-	Moved int64     // how many were moved, or would be
-	Next  *Position // where to go on; nil if all entries were looked at
+	Move  *Move     // nil if no entry was moved
+	Moved int64     // number of entries moved, or in a dry run, that would be moved
+	Next  *Position // where the next request continues; nil if all entries were examined
 }
 
-// An UndoReport is what came of undoing a move.
+// An UndoReport is the result of undoing a move.
 type UndoReport struct {
 	Move     Move
-	Restored int64 // how many entries went back to where they were
-	Skipped  int64 // how many were left, because they were moved again or one of the accounts is gone
+	Restored int64 // entries moved back
+	Skipped  int64 // entries not moved back: they were moved again, or one of the accounts no longer exists
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A PageStatus is where a page is in its life.
+// A PageStatus is a state in the lifecycle of a page.
 type PageStatus string
 
 // The states of a page.
@@ -15,7 +15,7 @@ const (
 	PagePublished PageStatus = "published"
 )
 
-// PageStatuses are all of them, in the order of the contract.
+// PageStatuses returns all states, in the order of the API documents.
 func PageStatuses() []PageStatus { return []PageStatus{PageArchived, PageDraft, PagePublished} }
 
 // Valid reports whether s is one of the states.
@@ -35,22 +35,22 @@ type Page struct {
 	FooterLinks    []byte  // a JSON array
 	HeaderActionID *string // opaque
 	Metadata       []byte  // any JSON value but null; nil for none
-	AudiencesCount int64   // how many of its audiences are not archived
+	AudiencesCount int64   // without archived audiences
 	CreatedAt      Time
 	UpdatedAt      Time
 	DeletedAt      *Time
 }
 
-// MaxPageSize is the maximum Size of a page, unless an operator has imported a larger one
-// at the command line.
+// MaxPageSize is the maximum Size of a page. Only an import from the command line can
+// create larger ones.
 const MaxPageSize = 1 << 20
 
-// PageTooLarge returns the fault of a request or line that would give a page this size in bytes.
+// PageTooLarge returns the fault of a request or line that would create a page of this Size.
 func PageTooLarge(size int) Fault {
 	return Fault{In: InBody, Detail: fmt.Sprintf("would give the page %d bytes of texts and documents, of which it may have %d", size, MaxPageSize)}
 }
 
-// Size returns how many bytes the texts and documents of a page have as JSON.
+// Size returns the size in bytes of the texts and documents of a page, encoded as JSON.
 func (p *Page) Size() int {
 	size := len(p.BrandID) + len(p.Actions) + len(p.Scripts) + len(p.FooterLinks) + len(p.Metadata)
 	texts := []string{p.Name, p.Title, p.Context}
@@ -59,7 +59,7 @@ func (p *Page) Size() int {
 	}
 	for _, text := range texts {
 		size += len(text)
-		for _, c := range []byte(text) { // what is escaped (RFC 8259 section 7)
+		for _, c := range []byte(text) { // escape sequences (RFC 8259 section 7)
 			switch {
 			case c == '"', c == '\\', c >= '\b' && c <= '\r' && c != '\v':
 				size++
@@ -71,7 +71,7 @@ func (p *Page) Size() int {
 	return size
 }
 
-// A PageTransition is a step that an operator, or a schedule, takes a page by.
+// A PageTransition is a change of status by an operator or a schedule.
 type PageTransition string
 
 // The transitions.
@@ -82,8 +82,7 @@ const (
 	PageRestore   PageTransition = "restore"
 )
 
-// Transitions returns those that the state allows, each with the state that it
-// leads to.
+// Transitions returns the transitions that are allowed in state s, with their target states.
 func (s PageStatus) Transitions() map[PageTransition]PageStatus {
 	switch s {
 	case PageDraft:
@@ -96,7 +95,7 @@ func (s PageStatus) Transitions() map[PageTransition]PageStatus {
 	return nil
 }
 
-// A PageEdit is what a page is changed to. What is nil stays as it is.
+// A PageEdit is a change to a page. Nil fields remain unchanged.
 type PageEdit struct {
 	BrandID        *BrandID
 	Name           *string // 1 to MaxName code points
@@ -105,11 +104,11 @@ type PageEdit struct {
 	Actions        []byte  // a JSON array
 	Scripts        []byte  // a JSON array
 	FooterLinks    []byte  // a JSON array
-	HeaderActionID *string // "" takes it away
-	Metadata       []byte  // any JSON value; null takes it away
+	HeaderActionID *string // "" removes it
+	Metadata       []byte  // any JSON value; null removes it
 }
 
-// Apply changes the page.
+// Apply applies the edit to p.
 func (e *PageEdit) Apply(p *Page) {
 	if e.BrandID != nil {
 		p.BrandID = string(*e.BrandID)
@@ -138,22 +137,22 @@ func (e *PageEdit) Apply(p *Page) {
 	}
 }
 
-// A Schedule is when a page is published and unpublished by itself; nil for never.
-// If it is both, the first comes before the second.
+// A Schedule sets when a page is published and unpublished automatically.
 type Schedule struct {
-	PublishAt   *Time
-	UnpublishAt *Time
+	PublishAt   *Time // nil for never
+	UnpublishAt *Time // after PublishAt; nil for never
 }
 
-// A ScheduledPage is a page with what is scheduled for it.
+// A ScheduledPage is a page with its schedule.
 type ScheduledPage struct {
 	Page
 	Schedule Schedule
 }
 
-// A PageFilter says which pages a list has. What is empty lets all through.
+// A PageFilter selects the pages that match all of its fields. Status and BrandID match
+// every page if they are empty.
 type PageFilter struct {
 	Status  PageStatus
 	BrandID BrandID
-	Deleted bool // those that are deleted, instead of those that are not
+	Deleted bool // select deleted pages instead of existing ones
 }

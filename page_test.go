@@ -8,7 +8,7 @@ import (
 	"atrium"
 )
 
-func TestTheSizeOfAPageIsThatOfItsTextsAsJSON(t *testing.T) {
+func TestPageSizeCountsTextsAsJSON(t *testing.T) {
 	text := make([]byte, 0, 128)
 	for c := range byte(128) {
 		text = append(text, c)

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Lengths of text, in Unicode code points, as the contracts state them.
+// Maximum lengths of texts in Unicode code points, as in the API documents.
 const (
 	MaxSource         = 100
 	MaxType           = 100
@@ -16,13 +16,12 @@ const (
 	MaxNote           = 1000
 )
 
-// Unbounded is the maximum for CheckText where only the size of the whole
-// request bounds a text.
+// Unbounded is the maximum for CheckText if only the size of the request limits a text.
 const Unbounded = -1
 
-// CheckText returns what is wrong with s as a text of least to most code
-// points, or "". U+0000 is refused everywhere outside payloads: PostgreSQL
-// cannot hold it in text, and behavior is the same on every engine.
+// CheckText checks that s has least to most code points and no U+0000. It returns the
+// detail of a Fault, or "" if s is valid. Only payloads may contain U+0000: PostgreSQL
+// cannot store it in a text, and all engines behave the same.
 func CheckText(s string, least, most int) string {
 	n := utf8.RuneCountInString(s)
 	switch {
@@ -36,9 +35,9 @@ func CheckText(s string, least, most int) string {
 	return ""
 }
 
-// Printable returns s as one line that is safe to print on a terminal: U+FFFD replaces every
-// character that is neither visible nor a space. That includes C0 and C1 controls, line
-// separators, and those that change the direction of text.
+// Printable returns s as one line that is safe to print to a terminal. It replaces every
+// character that is neither visible nor a space with U+FFFD, including C0 and C1 controls,
+// line separators and bidirectional controls.
 func Printable(s string) string { return strings.Map(PrintableRune, s) }
 
 // PrintableRune is Printable for one character.
@@ -49,14 +48,14 @@ func PrintableRune(r rune) rune {
 	return unicode.ReplacementChar
 }
 
-// CheckDomain returns what is wrong with s as a domain that somebody claims,
-// or "". Any text is taken that is not empty and not white space alone.
+// CheckDomain checks the domain of a claim: any text with a character that is not white
+// space. It returns the detail of a Fault, or "" if s is valid.
 func CheckDomain(s string) string {
 	if fault := CheckText(s, 1, Unbounded); fault != "" {
 		return fault
 	}
 	if strings.TrimFunc(s, unicode.IsSpace) == "" {
-		return "must not be white space alone"
+		return "must not be only white space"
 	}
 	return ""
 }

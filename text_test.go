@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-func TestPrintableLeavesNothingThatControlsATerminal(t *testing.T) {
+func TestPrintableReplacesTerminalControls(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "Zoë, 東京 🚀\u00a0\u3000!": "Zoë, 東京 🚀\u00a0\u3000!", "e\u0301": "e\u0301",
 		"\x1b[31m": "\ufffd[31m", "a\r\n\tb\x00\x7f": "a\ufffd\ufffd\ufffdb\ufffd\ufffd", "\u009b1m\u0085": "\ufffd1m\ufffd",
@@ -23,33 +23,33 @@ func TestLengthsCountCodePoints(t *testing.T) {
 	for _, char := range []string{"a", "é", "漢", "😀"} {
 		for n, ok := range map[int]bool{0: false, 1: true, 99: true, 100: true, 101: false} {
 			if fault := CheckText(strings.Repeat(char, n), 1, 100); (fault == "") != ok {
-				t.Errorf("%d of %s: %q", n, char, fault)
+				t.Errorf("%d times %s: fault %q, want valid %v", n, char, fault, ok)
 			}
 		}
 	}
 	if CheckText("a\x00b", 1, 100) == "" || CheckText("\x00", 0, Unbounded) == "" {
-		t.Error("U+0000 was taken")
+		t.Error("U+0000 was accepted")
 	}
 	if CheckText("", 0, 5) != "" || CheckText(strings.Repeat("a", 1<<20), 1, Unbounded) != "" {
-		t.Error("a good text was refused")
+		t.Error("a valid text was rejected")
 	}
 }
 
-func TestADomainIsMoreThanWhiteSpace(t *testing.T) {
+func TestADomainOfOnlyWhiteSpaceIsRejected(t *testing.T) {
 	for c := rune(1); c < 0x3001; c++ {
 		if got := CheckDomain(string(c)+string(c)) == ""; got == unicode.IsSpace(c) {
-			t.Errorf("%U alone: taken %v", c, got)
+			t.Errorf("%U twice: accepted %v, want %v", c, got, !got)
 		}
 		if CheckDomain(string(c)+"a") != "" {
-			t.Errorf("%U and a letter were refused", c)
+			t.Errorf("%U and a letter were rejected", c)
 		}
 	}
 	if CheckDomain("") == "" || CheckDomain("a\x00") == "" {
-		t.Error("a bad domain was taken")
+		t.Error("an invalid domain was accepted")
 	}
 }
 
-func TestScopesComeBackAsTheyWere(t *testing.T) {
+func TestScopesSurviveARoundTrip(t *testing.T) {
 	s := ParseScopes(" pages:read accounts:read\tpages:read unknown:later ")
 	if want := (Scopes{"accounts:read", "pages:read", "unknown:later"}); !slices.Equal(s, want) {
 		t.Errorf("parsed %v", s)

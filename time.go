@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// A Time is an instant: microseconds since 1970-01-01T00:00:00Z, always whole
-// milliseconds, in the years 0 to 9999. What is stored is what is shown.
-// A nullable instant is a *Time.
+// A Time is an instant in microseconds since 1970-01-01T00:00:00Z, truncated to
+// milliseconds, in the years 0 to 9999. It has the same precision in storage and in
+// responses. A nullable instant is a *Time.
 type Time int64
 
-// errTime is the one fault a written instant can have.
+// errTime is the error of ParseTime, and the detail of a Fault.
 var errTime = errors.New("is not a date-time such as 2026-01-02T15:04:05.678Z, with any offset, between the years 0000 and 9999 (UTC)")
 
-// At returns t cut to milliseconds, towards the past.
+// At returns t truncated to milliseconds, toward the past.
 func At(t time.Time) Time {
 	return Time(t.UnixMilli() * 1000)
 }
 
-// ParseTime reads an RFC 3339 date-time with any offset and any number of
-// fractional digits, and cuts it to milliseconds.
+// ParseTime parses an RFC 3339 date-time with any offset and any number of fractional
+// digits, and truncates it to milliseconds.
 func ParseTime(s string) (Time, error) {
-	// The standard library takes hours of one digit, a comma before the fraction and
-	// offsets of 24 hours as well (RFC 3339 section 5.6 does not).
+	// The standard library also accepts hours with one digit, a comma before the fraction and
+	// offsets of 24 hours, which RFC 3339 section 5.6 does not allow.
 	if len(s) < len("2006-01-02T15:04:05Z") || s[13] != ':' || strings.Contains(s, ",") || s[len(s)-6:len(s)-3] == "+24" || s[len(s)-6:len(s)-3] == "-24" {
 		return 0, errTime
 	}
@@ -37,7 +37,7 @@ func ParseTime(s string) (Time, error) {
 	return At(t), nil
 }
 
-// Std returns the instant as the standard library has it, in UTC.
+// Std returns the instant as a time.Time in UTC.
 func (t Time) Std() time.Time { return time.UnixMicro(int64(t)).UTC() }
 
 // AppendText appends the instant in ISO 8601 form, in UTC, with milliseconds
@@ -56,13 +56,13 @@ func (t Time) AppendText(b []byte) ([]byte, error) {
 	return append(appendTwo(append(b, '.', byte('0'+millis/100)), millis%100), 'Z'), nil
 }
 
-// appendTwo appends a number under 100 in two digits.
+// appendTwo appends n, which is from 0 to 99, as two digits.
 func appendTwo(b []byte, n int) []byte { return append(b, byte('0'+n/10), byte('0'+n%10)) }
 
-// MarshalText is AppendText to a new slice; encoders of JSON find it.
+// MarshalText implements encoding.TextMarshaler, which JSON encoders use.
 func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
-// UnmarshalText is ParseTime into t; decoders of JSON find it.
+// UnmarshalText implements encoding.TextUnmarshaler, which JSON decoders use.
 func (t *Time) UnmarshalText(b []byte) (err error) {
 	*t, err = ParseTime(string(b))
 	return err

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestTimesAreShownAsTheyAreStored(t *testing.T) {
+func TestTimesAreFormattedWithMilliseconds(t *testing.T) {
 	for given, want := range map[string]string{
 		"2026-01-02T03:04:05Z":                "2026-01-02T03:04:05.000Z",
 		"2026-01-02T03:04:05.1Z":              "2026-01-02T03:04:05.100Z",
@@ -25,7 +25,7 @@ func TestTimesAreShownAsTheyAreStored(t *testing.T) {
 			continue
 		}
 		if again, err := ParseTime(got.String()); err != nil || again != got {
-			t.Errorf("%s came back as %v, %v", got, again, err)
+			t.Errorf("%s parsed again is %v, %v", got, again, err)
 		}
 	}
 	for _, bad := range []string{
@@ -33,12 +33,12 @@ func TestTimesAreShownAsTheyAreStored(t *testing.T) {
 		"9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01", "2026-01-02T03:04:05,5Z", "2026-01-02T3:04:05Z", "2026-01-02T24:00:00Z", "2026-01-02T00:00:00+24:00", "2026-01-02T00:00:00-24:30", "10000-01-01T00:00:00Z",
 	} {
 		if got, err := ParseTime(bad); err == nil {
-			t.Errorf("%q is %v", bad, got)
+			t.Errorf("ParseTime(%q) = %v, want an error", bad, got)
 		}
 	}
 }
 
-func TestTimesAreCutTowardsThePast(t *testing.T) {
+func TestTimesAreTruncatedTowardThePast(t *testing.T) {
 	for _, at := range []time.Time{time.Unix(1, 999_999), time.Unix(-1, 999_999), time.Unix(-5, 1)} {
 		if got := At(at); got.Std().After(at) || at.Sub(got.Std()) >= time.Millisecond {
 			t.Errorf("%v became %v", at, got.Std())
@@ -46,12 +46,12 @@ func TestTimesAreCutTowardsThePast(t *testing.T) {
 	}
 }
 
-// layout is how the standard library would write an instant.
+// layout is the format of an instant for the standard library.
 const layout = "2006-01-02T15:04:05.000Z"
 
-func TestTimesAreWrittenAsTheStandardLibraryWritesThem(t *testing.T) {
+func TestTimesAreFormattedLikeTheStandardLibrary(t *testing.T) {
 	first, last := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999_000_000, time.UTC)
-	for at := At(first); at <= At(last); at += Time((9*24+1)*time.Hour/time.Microsecond + 61_001_000) { // every one of each comes up
+	for at := At(first); at <= At(last); at += Time((9*24+1)*time.Hour/time.Microsecond + 61_001_000) { // covers every month, day, hour, minute and second
 		if got, want := at.String(), at.Std().Format(layout); got != want {
 			t.Fatalf("%d is %s, want %s", at, got, want)
 		}

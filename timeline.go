@@ -1,30 +1,30 @@
 package atrium
 
-// A TimelineEntry is an Entry as the timeline of an account has it: AccountID is the
-// account that it is shown under, which is another than the one it is kept under
-// where that was merged, and AcknowledgedID is "" only if its receipt names the same.
+// A TimelineEntry is an Entry in the timeline of an account. Its AccountID is the account of
+// the timeline: if the account that stores the entry was merged, this is the one it was
+// merged into. AcknowledgedID is "" if the receipt names the account of the timeline.
 type TimelineEntry struct {
-	Entry               // the payload is nil unless it was asked for
-	MoveID       MoveID // the move that brought it to its account; "" if none did
+	Entry               // Payload is nil unless it was requested
+	MoveID       MoveID // the move that brought it to the account; "" for none
 	PayloadBytes int64
 }
 
-// A TimelineFilter says which entries of a timeline are wanted. What is "" or nil
-// leaves none out.
+// A TimelineFilter selects the entries of a timeline that match all of its fields. Zero
+// fields match every entry.
 type TimelineFilter struct {
-	Source, Type string // exactly
-	Since        *Time  // those recorded at it or after
-	Until        *Time  // those recorded before it
+	Source, Type string
+	Since        *Time // recorded at this time or later
+	Until        *Time // recorded before this time
 }
 
-// Has reports whether an entry of the source and the type is wanted.
+// Has reports whether the filter selects entries of this source and type.
 func (f *TimelineFilter) Has(source, kind string) bool {
 	return (f.Source == "" || f.Source == source) && (f.Type == "" || f.Type == kind)
 }
 
-// A DayCount is how many entries of a source and a type were recorded on a day.
+// A DayCount is the number of entries of a source and type that were recorded on a day.
 type DayCount struct {
-	Day          Time // when it began, in UTC
+	Day          Time // the start of the day in UTC
 	Source, Type string
 	Count        int64
 }

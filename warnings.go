@@ -5,39 +5,38 @@ import (
 	"unicode"
 )
 
-// MaxProspectText is how long each text of a prospect may be, in code points.
+// MaxProspectText is the maximum length of each text of a prospect, in code points.
 const MaxProspectText = 2000
 
-// A Warning says what does not look right about something that is taken as it is.
+// A Warning reports a suspicious value that was accepted nevertheless.
 type Warning struct {
 	Where  string // a JSON Pointer (RFC 6901)
 	Detail string
 }
 
-// Warnings returns what does not look right about the prospect. Formats are never
-// enforced: upstream systems have what they have. A text that is empty says nothing
-// and is not warned of.
+// Warnings returns the suspicious values of the prospect. Formats are not enforced, because
+// upstream systems may not have better data. Empty texts cause no warning.
 func (p *Prospect) Warnings() (all []Warning) {
 	for _, c := range []struct {
 		where, detail string
 		text          *string
-		right         func(string) bool
+		looksRight    func(string) bool
 	}{
 		{"/email", "does not look like an e-mail address", p.Email, looksLikeEmail},
-		{"/domain", "is not a domain in its canonical form, as acme.example is", p.Domain, looksLikeDomain},
-		{"/slug", "has other characters than a to z, 0 to 9 and the hyphen", p.Slug, looksLikeSlug},
-		{"/phoneNumber", "is not in E.164 form, as +12025550123 is", p.PhoneNumber, looksLikePhone},
-		{"/linkedinProfileUrl", "is not the address of a profile, as https://www.linkedin.com/in/jane-roe is", p.LinkedinProfileURL, looksLikeLinkedin},
+		{"/domain", "is not a domain in canonical form, such as acme.example", p.Domain, looksLikeDomain},
+		{"/slug", "contains characters other than a to z, 0 to 9 and hyphens", p.Slug, looksLikeSlug},
+		{"/phoneNumber", "is not in E.164 format, such as +12025550123", p.PhoneNumber, looksLikePhone},
+		{"/linkedinProfileUrl", "is not a LinkedIn profile URL, such as https://www.linkedin.com/in/jane-roe", p.LinkedinProfileURL, looksLikeLinkedin},
 	} {
-		if c.text != nil && *c.text != "" && !c.right(*c.text) {
+		if c.text != nil && *c.text != "" && !c.looksRight(*c.text) {
 			all = append(all, Warning{c.where, c.detail})
 		}
 	}
 	return all
 }
 
-// looksLikeEmail is the dot-atom form of RFC 5321 section 4.1.2, with letters of any
-// script (RFC 6531) on both sides.
+// looksLikeEmail reports whether s is a dot-string mailbox (RFC 5321 section 4.1.2) with
+// letters of any script (RFC 6531) on both sides.
 func looksLikeEmail(s string) bool {
 	at := strings.LastIndexByte(s, '@')
 	if at < 1 || at > 64 || len(s) > 254 {
@@ -51,13 +50,13 @@ func looksLikeEmail(s string) bool {
 	return isHostIn(s[at+1:], isLetter)
 }
 
-// looksLikeDomain is a host name in ASCII and lower case, without a leading www.
+// looksLikeDomain reports whether s is a lower-case ASCII host name without a leading www.
 func looksLikeDomain(s string) bool {
 	return isHostIn(s, isLowerASCII) && (!strings.HasPrefix(s, "www.") || strings.Count(s, ".") == 1)
 }
 
-// isHostIn reports whether s is a host name of two labels at least, with hyphens
-// inside of labels and otherwise only such characters.
+// isHostIn reports whether s is a host name of at least two labels that consist of allowed
+// characters and inner hyphens.
 func isHostIn(s string, allowed func(rune) bool) bool {
 	if len(s) > 253 || !strings.Contains(s, ".") {
 		return false
@@ -75,14 +74,14 @@ func looksLikeSlug(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c != '-' && !isLowerASCII(c) })
 }
 
-// looksLikePhone is a number of 15 digits at most behind a plus, which begins with
-// the code of a country.
+// looksLikePhone reports whether s is an E.164 number: a plus and 2 to 15 digits, the first
+// of which is not zero.
 func looksLikePhone(s string) bool {
 	digits, plus := strings.CutPrefix(s, "+")
 	return plus && len(digits) > 1 && len(digits) <= 15 && digits[0] != '0' && strings.Trim(digits, "0123456789") == ""
 }
 
-// looksLikeLinkedin is the address of a person's page, of any country's site.
+// looksLikeLinkedin reports whether s is the URL of a personal profile, on the site of any country.
 func looksLikeLinkedin(s string) bool {
 	rest, https := strings.CutPrefix(s, "https://")
 	site, path, _ := strings.Cut(rest, "/")
@@ -93,11 +92,10 @@ func looksLikeLinkedin(s string) bool {
 		!strings.ContainsFunc(name, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) })
 }
 
-// isLowerASCII reports whether c is a digit or a small letter, in ASCII.
+// isLowerASCII reports whether c is an ASCII digit or lower-case letter.
 func isLowerASCII(c rune) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
 
-// isLetter reports whether c is a letter or a digit in ASCII, or any character that
-// is shown of another script.
+// isLetter reports whether c is an ASCII letter or digit, or a visible non-ASCII character.
 func isLetter(c rune) bool {
 	return isLowerASCII(c) || c >= 'A' && c <= 'Z' || c > unicode.MaxASCII && c != unicode.ReplacementChar && unicode.IsGraphic(c) && !unicode.IsSpace(c)
 }

@@ -7,16 +7,16 @@ import (
 	"atrium"
 )
 
-// set returns a prospect one of whose texts is so.
-func set(where, text string) *atrium.Prospect {
+// set returns a prospect with one text, that of the member with the pointer.
+func set(pointer, text string) *atrium.Prospect {
 	var p atrium.Prospect
 	*map[string]**string{
 		"/name": &p.Name, "/email": &p.Email, "/domain": &p.Domain, "/slug": &p.Slug, "/phoneNumber": &p.PhoneNumber, "/linkedinProfileUrl": &p.LinkedinProfileURL,
-	}[where] = &text
+	}[pointer] = &text
 	return &p
 }
 
-func TestWhatLooksRightIsNotWarnedOf(t *testing.T) {
+func TestUsualValuesCauseNoWarning(t *testing.T) {
 	for where, texts := range map[string][]string{
 		"/name":  {"", " ", "x", "\x01"},
 		"/email": {"", "jane@acme.example", "jane.roe+x@mail.acme.example", "j'o@a-b.example", "jürgen@bücher.example", "JANE@ACME.EXAMPLE"},
@@ -37,7 +37,7 @@ func TestWhatLooksRightIsNotWarnedOf(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotLookRightIsWarnedOfByItsPlace(t *testing.T) {
+func TestSuspiciousValuesCauseOneWarning(t *testing.T) {
 	for where, texts := range map[string][]string{
 		"/email": {
 			" ", "jane", "@acme.example", "jane@", "jane@acme", "jane@@acme.example", "Jane <jane@acme.example>", "jane roe@acme.example", ".jane@acme.example",
@@ -62,7 +62,7 @@ func TestWhatDoesNotLookRightIsWarnedOfByItsPlace(t *testing.T) {
 	}
 }
 
-func TestAProspectThatSaysNothingIsNotWarnedOf(t *testing.T) {
+func TestAnEmptyProspectCausesNoWarning(t *testing.T) {
 	if w := (&atrium.Prospect{}).Warnings(); len(w) != 0 {
 		t.Errorf("%+v", w)
 	}
