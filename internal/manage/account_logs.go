@@ -158,7 +158,7 @@ func splitAccountLogs(r *rest.Request) (entries [][]byte, err error) {
 			o.Fault("entries", fmt.Sprintf("must have 1 to %d elements", maxEntries))
 		}
 	}
-	o.Untaken()
+	o.RejectUnknown()
 	faults := o.Faults()
 	if len(r.Header("Idempotency-Key")) > 0 {
 		faults = append(faults, atrium.Fault{
@@ -182,7 +182,7 @@ func (a *API) decodeAccountLog(tenant atrium.TenantID, entry []byte) (*atrium.Dr
 	}
 	s := resource.DecodeSubmission(o)
 	s.OccurredAt = optionalTime(o, "occurredAt")
-	o.Untaken()
+	o.RejectUnknown()
 	if faults := o.Faults(); len(faults) > 0 {
 		return nil, atrium.Invalid(faults...)
 	}

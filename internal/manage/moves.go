@@ -28,8 +28,8 @@ func newMove(m atrium.Move) move {
 }
 
 // decodeAccountID decodes the identifier of an account. It returns "" if there is none.
-func decodeAccountID(o *strictjson.Object, name string, need strictjson.Need) atrium.AccountID {
-	id, _ := o.Text(name, need, checkID[atrium.AccountID])
+func decodeAccountID(o *strictjson.Object, name string, presence strictjson.Presence) atrium.AccountID {
+	id, _ := o.Text(name, presence, checkID[atrium.AccountID])
 	return atrium.AccountID(id)
 }
 
@@ -127,7 +127,7 @@ func decodeRule(o *strictjson.Object, rule *atrium.MoveRule) {
 	if payload := inner.Inner("payload", strictjson.Optional); payload != nil {
 		decodePayloadRule(payload, rule)
 	}
-	inner.Untaken()
+	inner.RejectUnknown()
 }
 
 func decodePayloadRule(o *strictjson.Object, rule *atrium.MoveRule) {
@@ -144,7 +144,7 @@ func decodePayloadRule(o *strictjson.Object, rule *atrium.MoveRule) {
 	case rule.Equals[0] == '{' || rule.Equals[0] == '[':
 		o.Fault("equals", "must be a string, a number, true, false or null")
 	}
-	o.Untaken()
+	o.RejectUnknown()
 }
 
 func (a *API) listMoves(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {

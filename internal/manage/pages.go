@@ -87,12 +87,12 @@ func (a *API) listPages(ctx context.Context, who auth.Principal, r *rest.Request
 }
 
 // pageEdit decodes the members of a new page or of a change.
-func pageEdit(o *strictjson.Object, need strictjson.Need) (edit atrium.PageEdit) {
-	if text, ok := o.Text("brandId", need, checkID[atrium.BrandID]); ok {
+func pageEdit(o *strictjson.Object, presence strictjson.Presence) (edit atrium.PageEdit) {
+	if text, ok := o.Text("brandId", presence, checkID[atrium.BrandID]); ok {
 		id := atrium.BrandID(text)
 		edit.BrandID = &id
 	}
-	if text, ok := o.Text("name", need, checkName); ok {
+	if text, ok := o.Text("name", presence, checkName); ok {
 		edit.Name = &text
 	}
 	edit.Title = optionalText(o, "title", func(text string) string { return atrium.CheckText(text, 0, atrium.MaxName) })

@@ -37,7 +37,7 @@ func decode(b *testing.B, body []byte, valid bool) {
 			b.Fatal(err)
 		}
 		resource.DecodeSubmission(o)
-		o.Untaken()
+		o.RejectUnknown()
 		if valid != (len(o.Faults()) == 0) {
 			b.Fatal(o.Faults())
 		}

@@ -52,7 +52,7 @@ func (r *Request) read(who auth.Principal, decode func(o *strictjson.Object), ke
 		if decode != nil {
 			decode(o)
 		}
-		o.Untaken()
+		o.RejectUnknown()
 		faults = o.Faults()
 		if len(keys) > 0 {
 			var keyFaults []atrium.Fault

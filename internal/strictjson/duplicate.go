@@ -11,27 +11,28 @@ import (
 	"atrium"
 )
 
-// This file finds members of one object that have the same name, in objects of any size,
-// with eight bytes of memory for each name of the objects that are open.
+// This file detects duplicate member names. For each name in the currently open objects, it
+// needs eight bytes of memory.
 
-// A namePlace is where a name begins with its quote, and above that, where names are
-// sorted, half of its hash: then equal names come together, the first one first.
+// A namePlace has the offset of the opening quote of a name in its lower 32 bits. If the
+// names are sorted, its upper 32 bits have half of the name's hash: equal names are then
+// adjacent, in order of their offsets.
 type namePlace uint64
 
 func (p namePlace) hash() uint32 { return uint32(p >> 32) }
 func (p namePlace) at() int      { return int(uint32(p)) }
 
-// fewNames is how many names of one object are compared with each other without being
-// sorted.
+// fewNames is the maximum number of names of an object that are compared pairwise, without
+// sorting.
 const fewNames = 8
 
-// duplicateAt returns the offset of the first name in b that a member before it in the
-// same object has, or -1. b is JSON, but for that, and has at most maxText bytes.
+// duplicateAt returns the offset of the first name in b that duplicates an earlier name of
+// the same object, or -1. b is otherwise valid JSON of at most maxText bytes.
 func duplicateAt(b []byte) int {
-	seed := maphash.MakeSeed() // so that nobody can choose names with the same hash
+	seed := maphash.MakeSeed() // so that clients cannot cause collisions
 	first := math.MaxInt
-	var names []namePlace // of the objects that are open
-	var starts []int      // where the names of each of them begin
+	var names []namePlace // of the open objects
+	var starts []int      // index of the first name of each open object
 	for i := 0; i < len(b); {
 		switch b[i] {
 		case '{':
@@ -58,8 +59,8 @@ func duplicateAt(b []byte) int {
 	return first
 }
 
-// duplicateOf returns where the first of the names is that one before it is equal to, or
-// -1. It changes their order.
+// duplicateOf returns the offset of the first name that duplicates an earlier one, or -1. It
+// may reorder the names.
 func duplicateOf(b []byte, names []namePlace, seed maphash.Seed) int {
 	if len(names) > fewNames {
 		for i, p := range names {
@@ -69,11 +70,12 @@ func duplicateOf(b []byte, names []namePlace, seed maphash.Seed) int {
 	}
 	first := math.MaxInt
 	for i := range names {
-		// Few names have no hash, and are all compared. Of others, those that follow.
+		// Up to fewNames names have no hash: all pairs are compared. Others are sorted, and
+		// only names with equal hashes are compared.
 		for j := i + 1; j < len(names) && names[j].hash() == names[i].hash(); j++ {
 			if sameName(b, names[i].at(), names[j].at()) {
 				first = min(first, names[j].at())
-				break // the others come later
+				break // further duplicates have higher offsets
 			}
 		}
 	}
@@ -88,10 +90,10 @@ func sameName(b []byte, one, other int) bool {
 	return (c == d || c == '\\' || d == '\\') && bytes.Equal(nameAt(b, one), nameAt(b, other))
 }
 
-// HasMoreNames reports whether b has more member names than most, in all objects
-// together. b need not be JSON.
+// HasMoreNames reports whether all objects in b together have more than most member names.
+// b need not be valid JSON.
 func HasMoreNames(b []byte, most int) bool {
-	if bytes.Count(b, colon) <= most { // counted many bytes at a time
+	if bytes.Count(b, colon) <= most { // bytes.Count is vectorized
 		return false
 	}
 	names, inString := 0, false
@@ -110,7 +112,7 @@ func HasMoreNames(b []byte, most int) bool {
 
 var colon = []byte(":")
 
-// nameAt returns the name whose quote is at an offset.
+// nameAt returns the name whose opening quote is at an offset.
 func nameAt(b []byte, at int) []byte {
 	quoted := b[at:endOfString(b, at)]
 	if bytes.IndexByte(quoted, '\\') >= 0 {
@@ -119,7 +121,7 @@ func nameAt(b []byte, at int) []byte {
 	return quoted[1 : len(quoted)-1]
 }
 
-// endOfString returns the offset behind the string that begins at one.
+// endOfString returns the offset after the string that begins at an offset.
 func endOfString(b []byte, at int) int {
 	for i := at + 1; ; i++ {
 		i += bytes.IndexByte(b[i:], '"')
@@ -133,8 +135,8 @@ func endOfString(b []byte, at int) int {
 	}
 }
 
-// doubled returns s with room for one more element. A slice that is full becomes twice as
-// large: append would copy a large one more often, and allocate twice as much in all.
+// doubled returns s with capacity for another element. It doubles the capacity of a full
+// slice: append grows large slices in smaller steps, which allocates twice as much in total.
 func doubled[T any](s []T) []T {
 	if len(s) < cap(s) {
 		return s
@@ -149,13 +151,13 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// unquoted returns the text of a JSON string that was read strictly.
+// unquoted returns the text of a valid JSON string.
 func unquoted(v []byte) []byte {
 	text, _ := jsontext.AppendUnquote(nil, v)
 	return text
 }
 
-// duplicate returns the error for the name at an offset.
+// duplicate returns the error for a duplicate name at an offset.
 func duplicate(b []byte, at int) error {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(b), duplicatesAllowed)
 	for dec.InputOffset() <= int64(at) {
@@ -163,5 +165,5 @@ func duplicate(b []byte, at int) error {
 			return syntaxFault(b, err)
 		}
 	}
-	return atrium.Invalid(bodyFault(string(dec.StackPointer()), "has the same name as a member before it"))
+	return atrium.Invalid(bodyFault(string(dec.StackPointer()), "duplicates the name of an earlier member"))
 }

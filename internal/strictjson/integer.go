@@ -2,14 +2,14 @@ package strictjson
 
 import "fmt"
 
-// maxDigits is the number of digits that an integer may have.
+// maxDigits is the maximum number of digits of an integer.
 const maxDigits = 18
 
-// Integer takes a member that is a whole number from least to most; 0 without it. As in
-// JSON Schema, 100, 100.0 and 1e2 are the same number (JSON Schema Validation 2020-12,
-// section 6.1.1). Neither bound has more than maxDigits digits.
+// Integer decodes an optional integer member from least to most. It returns 0 if the member
+// is absent or has a fault. As in JSON Schema Validation 2020-12, section 6.1.1, 100, 100.0
+// and 1e2 are the same integer. The bounds have at most maxDigits digits.
 func (o *Object) Integer(name string, least, most int64) int64 {
-	v := o.take(name, Optional, "a whole number", "0123456789-")
+	v := o.decode(name, Optional, "a whole number", "0123456789-")
 	if v == nil {
 		return 0
 	}
@@ -21,14 +21,14 @@ func (o *Object) Integer(name string, least, most int64) int64 {
 	return n
 }
 
-// wholeNumber returns the value of a JSON number. It is false if the value has a fraction or
-// more than maxDigits digits. It reads each byte once, and never expands an exponent.
+// wholeNumber returns the value of a JSON number. It returns false if the value has a
+// fraction or more than maxDigits digits. It reads each byte once and expands no exponent.
 func wholeNumber(number []byte) (n int64, ok bool) {
 	negative := number[0] == '-'
 	if negative {
 		number = number[1:]
 	}
-	// The mantissa without the zeros at either end, and the power of ten to multiply it by.
+	// n is the mantissa without leading and trailing zeros, scale its power of ten.
 	digits, zeros, scale, inFraction := 0, 0, int64(0), false
 	for i, c := range number {
 		if c == 'e' || c == 'E' {
@@ -68,8 +68,8 @@ func wholeNumber(number []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// exponent returns the exponent of a JSON number. One whose absolute value is above
-// maxExponent stands for that: no mantissa has that many digits.
+// exponent returns the exponent of a JSON number, clamped to ±maxExponent. No mantissa has
+// that many digits.
 func exponent(text []byte) (e int64) {
 	const maxExponent = 1 << 40
 	negative := text[0] == '-'
@@ -85,7 +85,7 @@ func exponent(text []byte) (e int64) {
 	return e
 }
 
-// pow10 returns 10 to the power of e, which is from 0 to maxDigits.
+// pow10 returns 10 to the power of e, for e from 0 to maxDigits.
 func pow10(e int) int64 {
 	p := int64(1)
 	for range e {

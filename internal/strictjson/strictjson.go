@@ -1,9 +1,9 @@
-// Package strictjson reads JSON objects strictly and names every fault in them.
+// Package strictjson parses JSON objects strictly and reports all faults in their members.
 //
-// Strictly means RFC 8259 with RFC 7493 (I-JSON) on top: no member name twice in
-// one object, no invalid UTF-8, no lone surrogate, no byte order mark, nothing
-// behind the value, and nesting of MaxDepth levels at most. Numbers keep their
-// digits: nothing is ever turned into a floating-point number.
+// It accepts I-JSON (RFC 7493): JSON (RFC 8259) without duplicate member names, invalid
+// UTF-8 or lone surrogates. It also rejects byte order marks, data after the value, and
+// nesting deeper than MaxDepth. Numbers keep their digits and are never converted to
+// floating point.
 package strictjson
 
 import (
@@ -19,31 +19,31 @@ import (
 	"atrium"
 )
 
-// MaxDepth is how many objects and arrays may stand one inside of another.
+// MaxDepth is the maximum nesting depth of objects and arrays.
 const MaxDepth = 64
 
-// maxPointer bounds the pointers in faults, in bytes: they hold names that the
-// sender chose.
+// maxPointer is the maximum length of a pointer in a fault, in bytes. Pointers contain
+// member names, which the client chooses.
 const maxPointer = 256
 
-// An Object is a JSON object that was read strictly. Its methods take members
-// out of it and collect the faults of those that are not as they must be. It is
-// used by one goroutine.
+// An Object is a parsed JSON object. Its methods decode members and collect the faults of
+// invalid ones: decode all members first, then call RejectUnknown and Faults. An Object is
+// not safe for concurrent use.
 type Object struct {
-	text    []byte // what it was read from
+	text    []byte // the parsed text
 	members []member
-	scratch []byte         // for a name that is compared
-	faults  []atrium.Fault // of the outermost one, of all within it
-	outer   *Object        // the one that it is a member of; nil for none
-	path    string         // the pointer to it
+	scratch []byte         // buffer for unescaped names
+	faults  []atrium.Fault // of this object and all inner ones; only used in the outermost object
+	outer   *Object        // the object that has this one as a member; nil for the outermost
+	path    string         // JSON Pointer to the object
 }
 
-// A member says where it is in the text, and is small: there may be one for every few
-// bytes of that.
+// A member has the offsets of a member in the text. It is small, because there may be one
+// for every few bytes of text.
 type member struct {
-	name, value, end uint32 // where the name begins with its quote, and the value begins and ends
+	name, value, end uint32 // of the opening quote of the name, the value, and the end of the value
 	escaped          bool   // the name has escape sequences
-	taken            bool
+	decoded          bool   // a method has decoded the member
 }
 
 // name returns the name of a member.
@@ -55,7 +55,7 @@ func (o *Object) name(m *member) string {
 	return string(quoted[1 : len(quoted)-1])
 }
 
-// quoted returns the name of a member with its quotes.
+// quoted returns the name of a member as a JSON string.
 func (o *Object) quoted(m *member) []byte {
 	from := o.text[m.name:m.value]
 	return from[:bytes.LastIndexByte(from, '"')+1]
@@ -71,9 +71,8 @@ func (o *Object) isNamed(m *member, name string) bool {
 	return string(quoted[1:len(quoted)-1]) == name
 }
 
-// Parse reads an object from b, which must not change while the object is used.
-// If b is not strict JSON or no object, the error is an *atrium.Error with the
-// one fault that was found first.
+// Parse parses an object from b, which must not change while the object is used. If b is
+// not strict JSON or not an object, the error is an *atrium.Error with the first fault.
 func Parse(b []byte) (*Object, error) {
 	if at := tooDeepAt(b); at >= 0 {
 		return nil, tooDeep(jsontext.NewDecoder(bytes.NewBuffer(b), duplicatesAllowed), int64(at))
@@ -81,9 +80,9 @@ func Parse(b []byte) (*Object, error) {
 	return ParseBatch(b)
 }
 
-// ParseBatch is Parse for an object that holds objects which are each parsed in turn: it
-// leaves it to that to find those that are nested too deep. Only what has more than
-// 10,000 levels is not taken.
+// ParseBatch is Parse for an object with a batch of objects, each of which the caller parses
+// with Parse. It does not enforce MaxDepth, so that only the batch items that are nested too
+// deep are rejected. The decoder's limit of 10,000 levels still applies.
 func ParseBatch(b []byte) (*Object, error) {
 	if len(b) > maxText {
 		return nil, atrium.Invalid(bodyFault("", "is too long"))
@@ -117,7 +116,7 @@ func ParseBatch(b []byte) (*Object, error) {
 		return nil, syntaxFault(b, err)
 	}
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, atrium.Invalid(bodyFault("", fmt.Sprintf("has something after its end, at byte %d", dec.InputOffset())))
+		return nil, atrium.Invalid(bodyFault("", fmt.Sprintf("has data after its end, at byte %d", dec.InputOffset())))
 	}
 	if at := duplicateAt(b); at >= 0 {
 		return nil, duplicate(b, at)
@@ -125,19 +124,19 @@ func ParseBatch(b []byte) (*Object, error) {
 	return o, nil
 }
 
-// maxText is the longest text that a member's offsets can name.
+// maxText is the maximum length of a text: the offsets of a member have 32 bits.
 const maxText = math.MaxUint32
 
-// duplicatesAllowed has the decoder not look for them: it would keep the names of a large
-// object in a map of many times their size.
+// duplicatesAllowed disables the decoder's detection of duplicate names, which stores the
+// names of an object in a map of many times their size. See duplicate.go.
 var duplicatesAllowed = jsontext.AllowDuplicateNames(true)
 
 var openObject, openArray = []byte("{"), []byte("[")
 
-// tooDeepAt returns the offset at which b opens one object or array too many,
-// or -1. What is no JSON at all is found by the decoder.
+// tooDeepAt returns the offset of the first object or array in b that exceeds MaxDepth, or
+// -1. The decoder detects invalid JSON.
 func tooDeepAt(b []byte) int {
-	if bytes.Count(b, openObject)+bytes.Count(b, openArray) <= MaxDepth { // counted many bytes at a time
+	if bytes.Count(b, openObject)+bytes.Count(b, openArray) <= MaxDepth { // bytes.Count is vectorized
 		return -1
 	}
 	depth, inString := 0, false
@@ -163,7 +162,7 @@ func tooDeepAt(b []byte) int {
 	return -1
 }
 
-// tooDeep reads up to the offset to learn where in the document it is.
+// tooDeep returns the error for nesting that is too deep at an offset.
 func tooDeep(dec *jsontext.Decoder, at int64) error {
 	for dec.InputOffset() < at {
 		if kind := dec.PeekKind(); dec.StackDepth() == MaxDepth && (kind == '{' || kind == '[') {
@@ -176,7 +175,7 @@ func tooDeep(dec *jsontext.Decoder, at int64) error {
 	return atrium.Invalid(bodyFault(string(dec.StackPointer()), fmt.Sprintf("is nested more than %d levels deep", MaxDepth)))
 }
 
-// syntaxFault says where a document stops to be strict JSON.
+// syntaxFault returns the error for text that is not strict JSON.
 func syntaxFault(b []byte, err error) error {
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
 	switch {
@@ -196,14 +195,14 @@ func bodyFault(pointer, detail string) atrium.Fault {
 	return atrium.Fault{In: atrium.InBody, Where: pointer, Detail: detail}
 }
 
-// Fault notes a fault of a member, unless there are atrium.MaxFaults.
+// Fault adds a fault of a member, unless there are atrium.MaxFaults already.
 func (o *Object) Fault(name, detail string) {
 	if !o.isFull() {
 		o.fault(o.path+"/"+pointerEscaper.Replace(name), detail)
 	}
 }
 
-// WholeFault notes a fault of the object as a whole, unless there are atrium.MaxFaults.
+// WholeFault adds a fault of the object itself, unless there are atrium.MaxFaults already.
 func (o *Object) WholeFault(detail string) {
 	if !o.isFull() {
 		o.fault(o.path, detail)
@@ -222,17 +221,17 @@ func (o *Object) outermost() *Object {
 	return o
 }
 
-// isFull reports whether there are as many faults as are ever made.
+// isFull reports whether there are atrium.MaxFaults faults.
 func (o *Object) isFull() bool { return len(o.outermost().faults) >= atrium.MaxFaults }
 
-// pointerEscaper is the escaping of RFC 6901 section 3.
+// pointerEscaper escapes a token of a JSON Pointer (RFC 6901 section 3).
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// Faults returns what was found wrong so far, in objects within this one too: the first
-// atrium.MaxFaults.
+// Faults returns the first atrium.MaxFaults faults of the object and its inner objects. o
+// must be the outermost object.
 func (o *Object) Faults() []atrium.Fault { return o.faults }
 
-// Has reports whether the object has the member, null or not.
+// Has reports whether the object has the member, even if it is null.
 func (o *Object) Has(name string) bool {
 	for i := range o.members {
 		if o.isNamed(&o.members[i], name) {
@@ -242,7 +241,7 @@ func (o *Object) Has(name string) bool {
 	return false
 }
 
-// Names returns the names of all members, in their order.
+// Names returns the names of all members in order.
 func (o *Object) Names() []string {
 	names := make([]string, len(o.members))
 	for i := range o.members {
@@ -251,48 +250,49 @@ func (o *Object) Names() []string {
 	return names
 }
 
-// Value takes a member of any kind, exactly as it was written; nil if there is
-// none. The bytes are part of what was parsed.
+// Value decodes a member of any type. It returns the JSON text of the value, which is a
+// part of the parsed text, or nil if there is no such member.
 func (o *Object) Value(name string) []byte {
 	for i := range o.members {
 		if m := &o.members[i]; o.isNamed(m, name) {
-			m.taken = true
+			m.decoded = true
 			return o.text[m.value:m.end:m.end]
 		}
 	}
 	return nil
 }
 
-// Need says whether a member may be left out, and whether it may be null.
-type Need int
+// Presence states whether a member may be absent or null.
+type Presence int
 
-// The needs.
+// The presences.
 const (
-	Optional Need = iota // may be left out
-	Required             // must be there
-	Nullable             // may be left out or null, which is the same
+	Optional Presence = iota // may be absent, but not null
+	Required                 // must be present and not null
+	Nullable                 // may be absent or null, which mean the same
 )
 
-// take returns a member of one of the kinds, or nil. Its absence, or another
-// kind, is a fault if the need says so.
-func (o *Object) take(name string, need Need, what string, kinds string) []byte {
+// decode returns the JSON text of a member, or nil if it is absent, null or has a fault.
+// typeName names the type in the fault of another type. firstBytes are the bytes that a
+// value of the type may begin with.
+func (o *Object) decode(name string, presence Presence, typeName, firstBytes string) []byte {
 	v := o.Value(name)
 	switch {
-	case v == nil && need == Required:
+	case v == nil && presence == Required:
 		o.Fault(name, "is required")
-	case v == nil || need == Nullable && v[0] == 'n':
+	case v == nil || presence == Nullable && v[0] == 'n':
 		return nil
-	case strings.IndexByte(kinds, v[0]) < 0:
-		o.Fault(name, "must be "+what)
+	case strings.IndexByte(firstBytes, v[0]) < 0:
+		o.Fault(name, "must be "+typeName)
 		return nil
 	}
 	return v
 }
 
-// Text takes a string member. check, which may be nil, says what is wrong with
-// it, or "". Without the member, or with a fault, it returns "" and false.
-func (o *Object) Text(name string, need Need, check func(string) string) (string, bool) {
-	v := o.take(name, need, "a string", `"`)
+// Text decodes a string member. If check is not nil, it returns the detail of a fault, or ""
+// for a valid text. Text returns "" and false if the member is absent, null or has a fault.
+func (o *Object) Text(name string, presence Presence, check func(string) string) (string, bool) {
+	v := o.decode(name, presence, "a string", `"`)
 	if v == nil {
 		return "", false
 	}
@@ -311,14 +311,14 @@ func (o *Object) Text(name string, need Need, check func(string) string) (string
 	return text, true
 }
 
-// Bool takes a boolean member; false without it.
+// Bool decodes an optional boolean member. It returns false if the member is absent or has a fault.
 func (o *Object) Bool(name string) bool {
-	v := o.take(name, Optional, "true or false", "tf")
+	v := o.decode(name, Optional, "true or false", "tf")
 	return v != nil && v[0] == 't'
 }
 
-// Digits returns the number that s writes in decimal digits alone. It is false
-// if s has anything else in it, or is more than most.
+// Digits parses a number from 0 to most that consists of decimal digits only. It returns
+// false for any other text.
 func Digits(s string, most int64) (n int64, ok bool) {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
@@ -331,21 +331,21 @@ func Digits(s string, most int64) (n int64, ok bool) {
 	return n, s != ""
 }
 
-// Object takes a member that is an object, exactly as it was written.
-func (o *Object) Object(name string, need Need) []byte {
-	return o.take(name, need, "an object", "{")
+// Object returns the JSON text of an object member, or nil if it is absent, null or has a
+// fault.
+func (o *Object) Object(name string, presence Presence) []byte {
+	return o.decode(name, presence, "an object", "{")
 }
 
-// Inner takes a member that is an object, to take members out of it in turn. What is
-// wrong with these is noted in the outermost object. Without the member, or with a
-// fault, it returns nil.
-func (o *Object) Inner(name string, need Need) *Object {
-	v := o.Object(name, need)
+// Inner decodes an object member. The faults of its members are added to the outermost
+// object. Inner returns nil if the member is absent, null or has a fault.
+func (o *Object) Inner(name string, presence Presence) *Object {
+	v := o.Object(name, presence)
 	if v == nil {
 		return nil
 	}
 	inner, err := Parse(v)
-	if err != nil { // it was read strictly before
+	if err != nil { // unreachable: v was parsed with o
 		o.Fault(name, "is not strict JSON")
 		return nil
 	}
@@ -353,13 +353,14 @@ func (o *Object) Inner(name string, need Need) *Object {
 	return inner
 }
 
-// Array takes a member that is an array, exactly as it was written.
-func (o *Object) Array(name string, need Need) []byte {
-	return o.take(name, need, "an array", "[")
+// Array returns the JSON text of an array member, or nil if it is absent, null or has a
+// fault.
+func (o *Object) Array(name string, presence Presence) []byte {
+	return o.decode(name, presence, "an array", "[")
 }
 
-// Elements returns the elements of an array that was read strictly, exactly as they
-// were written, or false if it has more than most.
+// Elements returns the JSON text of each element of a parsed array. It returns false if the
+// array has more than most elements.
 func Elements(array []byte, most int) (elements [][]byte, ok bool) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(array), duplicatesAllowed)
 	if _, err := dec.ReadToken(); err != nil {
@@ -376,11 +377,12 @@ func Elements(array []byte, most int) (elements [][]byte, ok bool) {
 	return elements, true
 }
 
-// Untaken notes a fault for every member that nothing has taken, up to atrium.MaxFaults.
-func (o *Object) Untaken() {
+// RejectUnknown adds a fault for each member that no method has decoded, up to
+// atrium.MaxFaults.
+func (o *Object) RejectUnknown() {
 	for i := range o.members {
 		m := &o.members[i]
-		if m.taken {
+		if m.decoded {
 			continue
 		}
 		if o.isFull() {
@@ -390,8 +392,7 @@ func (o *Object) Untaken() {
 	}
 }
 
-// Compact returns a JSON value without the white space between its tokens and
-// otherwise as it is.
+// Compact returns a valid JSON value without the white space between its tokens.
 func Compact(v []byte) []byte {
 	out := make([]byte, 0, len(v))
 	inString := false

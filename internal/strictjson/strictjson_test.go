@@ -12,7 +12,7 @@ import (
 	"atrium/internal/strictjson"
 )
 
-func TestWhatIsNotStrictIsRefusedWithItsPlace(t *testing.T) {
+func TestInvalidJSONIsRejectedWithItsLocation(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
 	for body, where := range map[string]string{
 		``:                              "",
@@ -47,19 +47,19 @@ func TestWhatIsNotStrictIsRefusedWithItsPlace(t *testing.T) {
 		wantFault(t, body, err, where, "")
 	}
 	if _, err := strictjson.Parse([]byte(deep(64))); err != nil {
-		t.Errorf("64 levels are refused: %v", err)
+		t.Errorf("64 levels were rejected: %v", err)
 	}
 	if _, err := strictjson.Parse([]byte(`{"a":"[[[[` + strings.Repeat(`\"[`, 100) + `"}`)); err != nil {
 		t.Errorf("brackets in a string count as nesting: %v", err)
 	}
 }
 
-// wantFault holds that an error has one fault, with a detail unless that is "".
+// wantFault checks that err has one fault, at where and with the detail, unless detail is "".
 func wantFault(t *testing.T, what string, err error, where, detail string) {
 	t.Helper()
 	e, ok := errors.AsType[*atrium.Error](err)
 	if !ok || e.Code != atrium.CodeInvalidRequest || len(e.Faults) != 1 {
-		t.Errorf("%.40q: error %v is not one fault of an invalid request", what, err)
+		t.Errorf("%.40q: error %v is not an invalid request with one fault", what, err)
 		return
 	}
 	if f := e.Faults[0]; f.Where != where || detail != "" && f.Detail != detail {
@@ -67,7 +67,7 @@ func wantFault(t *testing.T, what string, err error, where, detail string) {
 	}
 }
 
-func TestEveryFaultIsNamed(t *testing.T) {
+func TestEveryFaultIsReported(t *testing.T) {
 	o, err := strictjson.Parse([]byte(`{"t":1,"b":"x","n":-1,"a":{},"o":[],"z":null,"u/~":0}`))
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestEveryFaultIsNamed(t *testing.T) {
 	o.Integer("n", 1, 9)
 	o.Array("a", strictjson.Optional)
 	o.Object("o", strictjson.Optional)
-	o.Untaken()
+	o.RejectUnknown()
 	var got []string
 	for _, f := range o.Faults() {
 		got = append(got, f.Where)
@@ -89,14 +89,14 @@ func TestEveryFaultIsNamed(t *testing.T) {
 	}
 }
 
-func TestNullableTakesNullForAbsence(t *testing.T) {
+func TestANullableNullIsAbsent(t *testing.T) {
 	o, _ := strictjson.Parse([]byte(`{"a":null}`))
 	if text, ok := o.Text("a", strictjson.Nullable, nil); ok || text != "" || len(o.Faults()) != 0 {
 		t.Errorf("got %q, %v, %v", text, ok, o.Faults())
 	}
 }
 
-func TestValuesAreTheBytesThatWereSent(t *testing.T) {
+func TestValuesAreReturnedUnchanged(t *testing.T) {
 	const payload = `{ "b" : 1.50 , "a":"\u0000\/é" }`
 	o, err := strictjson.Parse([]byte(` {"x":"\"","payload" :` + payload + "\n}"))
 	if err != nil {
@@ -106,14 +106,14 @@ func TestValuesAreTheBytesThatWereSent(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	if got := string(strictjson.Compact([]byte(payload))); got != `{"b":1.50,"a":"\u0000\/é"}` {
-		t.Errorf("compacted to %s", got)
+		t.Errorf("Compact returned %s", got)
 	}
 	if got, _ := o.Text("x", strictjson.Required, nil); got != `"` {
 		t.Errorf("text is %q", got)
 	}
 }
 
-func TestDigitsTakesNothingButDigits(t *testing.T) {
+func TestDigitsAcceptsOnlyDigits(t *testing.T) {
 	for s, want := range map[string]int64{"0": 0, "7": 7, "100": 100, "00100": 100, "": -1, "+1": -1, "-1": -1, "1.0": -1, "1e2": -1, "\t1": -1, "101": -1, "99999999999999999999999": -1, "١": -1} {
 		n, ok := strictjson.Digits(s, 100)
 		if !ok {
@@ -133,7 +133,7 @@ func FuzzParse(f *testing.F) {
 		o, err := strictjson.Parse(b)
 		strict := jsontext.Value(b)
 		if fits := depth(b) <= strictjson.MaxDepth; fits && (err == nil) != (strict.IsValid() && strict.Kind() == '{') {
-			t.Fatalf("parsed with %v what the general decoder finds valid or not: %v", err, strict.IsValid())
+			t.Fatalf("Parse returned %v, but jsontext says valid: %v", err, strict.IsValid())
 		}
 		if err != nil {
 			e, ok := errors.AsType[*atrium.Error](err)
@@ -144,17 +144,17 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := strictjson.Parse(strictjson.Compact(b))
 		if err != nil {
-			t.Fatalf("compacting %q broke it: %v", b, err)
+			t.Fatalf("%q is invalid after Compact: %v", b, err)
 		}
-		o.Untaken()
-		again.Untaken()
+		o.RejectUnknown()
+		again.RejectUnknown()
 		if len(o.Faults()) != len(again.Faults()) {
-			t.Fatalf("compacting %q lost members", b)
+			t.Fatalf("%q has other members after Compact", b)
 		}
 	})
 }
 
-// depth returns how many brackets b opens at most before it closes them, in strings too.
+// depth returns the maximum number of open brackets in b, including those in strings.
 func depth(b []byte) (deepest int) {
 	open := 0
 	for _, c := range b {
@@ -169,7 +169,7 @@ func depth(b []byte) (deepest int) {
 	return deepest
 }
 
-func TestFaultsOfInnerObjectsAreNotedInTheOutermost(t *testing.T) {
+func TestFaultsOfInnerObjectsAreInTheOutermost(t *testing.T) {
 	o, err := strictjson.Parse([]byte(`{"a/b":{"c":{"d":1,"e":null},"f":[]},"g":[ 1 , {"h": 2} ]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -181,8 +181,8 @@ func TestFaultsOfInnerObjectsAreNotedInTheOutermost(t *testing.T) {
 	c.WholeFault("is odd")
 	ab.Inner("f", strictjson.Optional)
 	ab.Inner("missing", strictjson.Required)
-	c.Untaken()
-	o.Untaken()
+	c.RejectUnknown()
+	o.RejectUnknown()
 	var got []string
 	for _, f := range o.Faults() {
 		got = append(got, f.Where+" "+f.Detail)
@@ -196,15 +196,15 @@ func TestFaultsOfInnerObjectsAreNotedInTheOutermost(t *testing.T) {
 	}
 }
 
-func TestElementsAreAsTheyWereWritten(t *testing.T) {
+func TestElementsAreReturnedUnchanged(t *testing.T) {
 	array := []byte(`[ 1.0 , {"a": [ ]} ,"x"]`)
 	for most, want := range map[int]bool{2: false, 3: true, 4: true} {
 		got, ok := strictjson.Elements(array, most)
 		if ok != want || ok && (len(got) != 3 || string(got[0]) != "1.0" || string(got[1]) != `{"a": [ ]}` || string(got[2]) != `"x"`) {
-			t.Errorf("%d at most: %q, %v", most, got, ok)
+			t.Errorf("at most %d: %q, %v", most, got, ok)
 		}
 	}
 	if got, ok := strictjson.Elements([]byte(`[ ]`), 0); !ok || len(got) != 0 {
-		t.Errorf("of an empty array: %q, %v", got, ok)
+		t.Errorf("empty array: %q, %v", got, ok)
 	}
 }

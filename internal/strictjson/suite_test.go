@@ -10,8 +10,9 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// stricter are the cases that are JSON, or may be, and no I-JSON (RFC 7493): names that
-// are there twice, lone surrogates, a byte order mark; and what is nested too deep.
+// stricter are the cases that are valid JSON, or implementation-defined, but not I-JSON
+// (RFC 7493): duplicate names, lone surrogates and a byte order mark. It includes cases
+// that are nested too deep.
 var stricter = map[string]bool{
 	"y_object_duplicated_key": true, "y_object_duplicated_key_and_value": true,
 	"i_object_key_lone_2nd_surrogate": true, "i_string_1st_surrogate_but_2nd_missing": true, "i_string_1st_valid_surrogate_2nd_invalid": true,
@@ -46,6 +47,6 @@ func TestEveryCaseOfTheJSONTestSuiteIsJudgedAsTheContractSays(t *testing.T) {
 		}
 	}
 	if cases != 291 {
-		t.Errorf("there are %d cases", cases)
+		t.Errorf("there are %d cases, want 291", cases)
 	}
 }

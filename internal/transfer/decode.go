@@ -52,7 +52,7 @@ func decode(line []byte) (store.Import, error) {
 		}
 		return store.Import{}, atrium.Invalid(d.Faults()...)
 	}
-	d.Untaken()
+	d.RejectUnknown()
 	if faults := d.Faults(); len(faults) > 0 {
 		return store.Import{}, atrium.Invalid(faults...)
 	}
@@ -214,7 +214,7 @@ func (d *decoder) accountLog() {
 	e.IdempotencyKey, _ = d.Text("idempotencyKey", strictjson.Nullable, textOf(1, atrium.MaxIdempotencyKey))
 	if o := d.Inner("claimed", strictjson.Nullable); o != nil {
 		e.Claim = claim(&decoder{Object: o})
-		o.Untaken()
+		o.RejectUnknown()
 	}
 	if at, ok := d.instant("occurredAt", strictjson.Nullable); ok {
 		e.OccurredAt = &at
@@ -256,8 +256,8 @@ func (d *decoder) optionalText(name string, most int) *string {
 	return &text
 }
 
-func identifier[T atrium.Identifier](d *decoder, name string, need strictjson.Need) T {
-	text, _ := d.Text(name, need, func(s string) string {
+func identifier[T atrium.Identifier](d *decoder, name string, presence strictjson.Presence) T {
+	text, _ := d.Text(name, presence, func(s string) string {
 		if _, ok := atrium.ParseID[T](s); !ok {
 			var zero T
 			return "must be " + zero.Prefix() + " and 26 characters of a-z and 0-9"
@@ -267,8 +267,8 @@ func identifier[T atrium.Identifier](d *decoder, name string, need strictjson.Ne
 	return T(text)
 }
 
-func (d *decoder) instant(name string, need strictjson.Need) (at atrium.Time, ok bool) {
-	_, ok = d.Text(name, need, func(s string) string {
+func (d *decoder) instant(name string, presence strictjson.Presence) (at atrium.Time, ok bool) {
+	_, ok = d.Text(name, presence, func(s string) string {
 		var err error
 		if at, err = atrium.ParseTime(s); err != nil {
 			return err.Error()
