@@ -1,9 +1,8 @@
-// Package canonical makes the forms by which things that were written in
-// different ways are found to be the same: domains, names and requests.
+// Package canonical normalizes domains, names, search words and JSON values, so that different
+// spellings of the same thing compare equal. It also computes the fingerprints of requests.
 //
-// These forms are stored. What a function here returns for an input never
-// changes within a version of the stored form; the Unicode tables behind it are
-// pinned by go.mod.
+// The results are stored. The result for an input never changes within a version of the form;
+// go.mod pins the versions of the Unicode tables.
 package canonical
 
 import (
@@ -18,7 +17,7 @@ import (
 	"atrium"
 )
 
-// Draft makes a submission ready to be recorded for the tenant.
+// Draft returns the draft of a tenant's submission. It does not set its ID.
 func Draft(tenant atrium.TenantID, s atrium.Submission) (*atrium.Draft, error) {
 	d := &atrium.Draft{TenantID: tenant, Submission: s}
 	if s.Claim.Domain != "" {
@@ -37,26 +36,24 @@ func Draft(tenant atrium.TenantID, s atrium.Submission) (*atrium.Draft, error) {
 	return d, nil
 }
 
-// Name returns the Unicode case-folded form of an account's name, by which
-// names are matched.
+// Name returns the canonical form of an account name, which is Unicode case-folded.
 func Name(s string) string {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
-			return cases.Fold().String(s) // a Caser must not be shared
+			return cases.Fold().String(s) // a Caser is not safe for concurrent use
 		}
 	}
 	return strings.ToLower(s)
 }
 
-// maxHost is the length in bytes above which a text is no host name in any
-// script: 253 characters (RFC 1035 section 2.3.4) of four bytes.
+// maxHost is the maximum length of a host name in any script, in bytes: 253 characters (RFC
+// 1035 section 2.3.4) of four bytes.
 const maxHost = 4 * 253
 
-// Domain returns the canonical form of a domain that somebody claims: a bare
-// host name in ASCII, lower case, without scheme, user, port, path, trailing
-// dot or leading "www." (kept where it is all but one label). Non-ASCII names go
-// through the lookup profile of UTS 46. A text that holds no host name is
-// returned trimmed and in lower case. Domain(Domain(s)) is Domain(s).
+// Domain returns the canonical form of the domain in s: a lower-case ASCII host name without
+// scheme, user, port, path, trailing dot or leading "www.", which it keeps before a single
+// label. It converts other scripts by the lookup profile of UTS 46. If s contains no host
+// name, Domain returns it trimmed and in lower case. Domain(Domain(s)) equals Domain(s).
 //
 // This is version 2 of the form; legacy.go has version 1.
 func Domain(s string) string {
@@ -64,24 +61,24 @@ func Domain(s string) string {
 	return form
 }
 
-// domainForm returns the host name that hostName finds in s and true, or s trimmed and in
-// lower case and false.
+// domainForm returns the host name that hostName finds in s, and true. If there is none, it
+// returns s trimmed and in lower case, and false.
 func domainForm(s string, hostName func(string) string) (form string, isHost bool) {
 	text := strings.TrimFunc(s, unicode.IsSpace)
 	if host := hostName(text); host != "" {
 		return host, true
 	}
-	// Only what is no host name is put into lower case by other rules than those of
-	// UTS 46. It may be one then.
+	// UTS 46 has its own rules for lower case, so only a text that is not a host name gets
+	// here. In lower case, it may be one.
 	if lower := strings.ToLower(text); lower != text {
 		return domainForm(lower, hostName)
 	}
 	return text, false
 }
 
-// hostName returns the canonical form of the host name in text, or "" if there is
-// none. The names http and https do not count: they are what is left of a mistyped
-// URL, such as https//a.example, and all such URLs would have the same account.
+// hostName returns the canonical form of the host name in text, or "" if there is none. It
+// ignores the names http and https: they come from mistyped URLs such as https//a.example,
+// which would all get the same account.
 func hostName(text string) string {
 	host := canonicalHost(hostOf(text), toASCII)
 	if host == "http" || host == "https" {
@@ -113,13 +110,13 @@ func canonicalHost(host string, toASCII func(string) (string, error)) string {
 	return host
 }
 
-// hyphenated is the lookup profile without its rules on hyphens.
+// hyphenated is the lookup profile without its rules about hyphens.
 var hyphenated = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.CheckHyphens(false))
 
 // toASCII converts a host name by the lookup profile, except that it also accepts ASCII
 // labels with hyphens in the third and fourth place. RFC 5890 (section 2.3.1) reserves
-// these, but registries have given them out, and browsers accept them. Labels in Punycode
-// must be valid by the lookup profile itself.
+// these, but some are registered, and browsers accept them. Punycode labels must be valid by
+// the unmodified lookup profile.
 func toASCII(host string) (string, error) {
 	ascii, err := idna.Lookup.ToASCII(host)
 	if err == nil {
@@ -139,9 +136,8 @@ func toASCII(host string) (string, error) {
 	return ascii, nil
 }
 
-// lower spares the profile, which maps the other letters itself: but for ẞ, of which
-// its tables make ss. Its small letter ß is not ss, nor has it been for ẞ since
-// revision 31 of UTS 46.
+// lower maps ASCII letters to lower case, which is faster than the profile, and ẞ to ß. The
+// tables of the profile map ẞ to ss, but since revision 31, UTS 46 maps it to ß.
 func lower(c rune) rune {
 	switch {
 	case c >= 'A' && c <= 'Z':
@@ -152,8 +148,8 @@ func lower(c rune) rune {
 	return c
 }
 
-// hostOf returns the part of a URL, an e-mail address or a bare authority that
-// stands where a host name does, or "" if there is none.
+// hostOf returns the host part of a URL, an e-mail address or a bare authority, or "" if
+// there is none. It does not check whether that part is a host name.
 func hostOf(text string) string {
 	text = withoutSchemes(text)
 	if end := strings.IndexAny(text, `/\?#`); end >= 0 {
@@ -165,15 +161,14 @@ func hostOf(text string) string {
 		return host
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "" // an IPv6 address, or no authority at all
+		return "" // an IPv6 address, or not an authority
 	}
 	return host
 }
 
-// withoutSchemes returns text without the scheme that it begins with, or "" if that
-// is the scheme of a URI without an authority (RFC 3986 section 3), such as file:/a.
-// Like browsers, it accepts any number of slashes, forward or back, after http: and
-// https:. It removes these two behind another scheme as well.
+// withoutSchemes returns text without its scheme, or "" if it is a URI without an authority
+// (RFC 3986 section 3), such as file:/a. Like browsers, it accepts any number of slashes and
+// backslashes after http: and https:. It also removes these two after another scheme.
 func withoutSchemes(text string) string {
 	text, isURL := strings.CutPrefix(text, "//")
 	for {
@@ -190,7 +185,7 @@ func withoutSchemes(text string) string {
 		case strings.HasPrefix(rest, "//"):
 			text = rest[len("//"):]
 		case rest != "" && strings.ContainsRune(`/\?#`, rune(rest[0])) && !strings.Contains(scheme, "."):
-			return "" // a name with a dot is a host and an empty port
+			return "" // with a dot, it is a host with an empty port
 		default:
 			return text
 		}
@@ -198,7 +193,7 @@ func withoutSchemes(text string) string {
 	}
 }
 
-// isScheme is the rule of RFC 3986 section 3.1.
+// isScheme reports whether s is a URI scheme (RFC 3986 section 3.1).
 func isScheme(s string) bool {
 	for i, c := range strings.ToLower(s) {
 		if letter := c >= 'a' && c <= 'z'; !letter && (i == 0 || !strings.ContainsRune("0123456789+-.", c)) {
@@ -208,8 +203,8 @@ func isScheme(s string) bool {
 	return s != ""
 }
 
-// isHost reports whether s is a host name in ASCII: labels of 1 to 63 letters,
-// digits and inner hyphens, 253 characters at most (RFC 1123 section 2.1).
+// isHost reports whether s is an ASCII host name: at most 253 characters, in labels of 1 to
+// 63 lower-case letters, digits and inner hyphens (RFC 1123 section 2.1).
 func isHost(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false

@@ -12,7 +12,7 @@ import (
 	"atrium/internal/canonical"
 )
 
-func TestDomainHasOneFormForEveryWayOfWritingIt(t *testing.T) {
+func TestDomainIsTheSameForEverySpelling(t *testing.T) {
 	for given, want := range map[string]string{
 		"example.com":                         "example.com",
 		"  Example.COM\t":                     "example.com",
@@ -65,7 +65,7 @@ func TestDomainHasOneFormForEveryWayOfWritingIt(t *testing.T) {
 		"https://ab--.example":           "https://ab--.example",
 		"https://ab--c_d.example":        "https://ab--c_d.example",
 
-		// Not the encoding of a name, or of one that nobody may have.
+		// Invalid Punycode, and Punycode of invalid names.
 		"https://xn--.example":               "https://xn--.example",
 		"https://xn--a.example":              "https://xn--a.example",
 		"https://xn--abc-.example":           "https://xn--abc-.example",
@@ -75,7 +75,7 @@ func TestDomainHasOneFormForEveryWayOfWritingIt(t *testing.T) {
 		"https://-é.ab--cd.example":          "https://-é.ab--cd.example",
 		"https://x\u00adn--a.ab--cd.example": "https://x\u00adn--a.ab--cd.example",
 
-		// URLs with other slashes than two, and with more than one scheme.
+		// URLs with one or three slashes, with backslashes, and with several schemes.
 		"https:/a.example":                 "a.example",
 		"HTTP:/b.example":                  "b.example",
 		"https:/www.a.example:443/x?y#z":   "a.example",
@@ -120,7 +120,7 @@ func TestDomainHasOneFormForEveryWayOfWritingIt(t *testing.T) {
 	}
 }
 
-func TestTheLegacyFormIsTheTextThatVersion1KeptOfAHostName(t *testing.T) {
+func TestLegacyForms(t *testing.T) {
 	for given, want := range map[string]string{
 		"":                                   "",
 		"example.com":                        "",
@@ -137,7 +137,7 @@ func TestTheLegacyFormIsTheTextThatVersion1KeptOfAHostName(t *testing.T) {
 		"ab--cd.BÜCHER.example":              "ab--cd.bücher.example",
 		"https:///A.example":                 "https:///a.example",
 		"http:///unattributed.invalid":       "http:///unattributed.invalid",
-		"//https://ab--cd.example":           "", // version 1 made https of it
+		"//https://ab--cd.example":           "", // https in version 1
 		"https:/a.example":                   "",
 		"https:\\\\a.example":                "",
 		"http://https://ab--cd.example":      "",
@@ -157,7 +157,7 @@ func TestADraftHasBothFormsOfItsDomain(t *testing.T) {
 	for _, domain := range []string{"", "example.com", "https://AB--CD.example.org"} {
 		d, err := canonical.Draft("tenant", atrium.Submission{Claim: atrium.Claim{Domain: domain}})
 		if current, legacy := canonical.DomainForms(domain); err != nil || d.Domain != current || d.LegacyDomain != legacy {
-			t.Errorf("the draft of %q has %q and %q, %v, want %q and %q", domain, d.Domain, d.LegacyDomain, err, current, legacy)
+			t.Errorf("Draft(%q) has %q and %q, %v, want %q and %q", domain, d.Domain, d.LegacyDomain, err, current, legacy)
 		}
 	}
 }
@@ -170,16 +170,16 @@ func FuzzDomainTwiceIsDomainOnce(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		once, legacy := canonical.DomainForms(s)
 		if once != canonical.Domain(s) {
-			t.Errorf("Domain(%q) = %q, and %q with its legacy form", s, canonical.Domain(s), once)
+			t.Errorf("Domain(%q) = %q, but DomainForms returns %q", s, canonical.Domain(s), once)
 		}
 		if twice := canonical.Domain(once); twice != once {
-			t.Errorf("Domain(%q) = %q, but Domain of that is %q", s, once, twice)
+			t.Errorf("Domain(Domain(%q)) = %q, want Domain(%[1]q) = %q", s, twice, once)
 		}
 		if again, _ := canonical.DomainForms(once); again != once {
-			t.Errorf("DomainForms(%q) begins with %q", once, again)
+			t.Errorf("DomainForms(%q) returns the domain %q", once, again)
 		}
 		if d, l := canonical.DomainForms(legacy); legacy != "" && (d != once || l != legacy) {
-			t.Errorf("the legacy form of %q is %q, whose forms are %q and %q, want %[1]q's", s, legacy, d, l)
+			t.Errorf("DomainForms(%q) = %q, %q, want %q, %[1]q", legacy, d, l, once)
 		}
 		if once == "" && atrium.CheckDomain(s) == "" {
 			t.Errorf("Domain(%q) is empty", s)
@@ -187,7 +187,7 @@ func FuzzDomainTwiceIsDomainOnce(f *testing.F) {
 	})
 }
 
-func TestNamesMatchWhateverTheirCase(t *testing.T) {
+func TestNamesIgnoreCase(t *testing.T) {
 	for a, b := range map[string]string{"ACME": "acme", "Straße": "STRASSE", "ΣΊΣΥΦΟΣ": "σίσυφος", "ÅNGSTRÖM": "ångström"} {
 		if canonical.Name(a) != canonical.Name(b) {
 			t.Errorf("%q and %q are different names", a, b)
@@ -205,7 +205,7 @@ func fingerprint(t *testing.T, s atrium.Submission) string {
 		t.Fatalf("Fingerprint(%s): %v", s.Payload, err)
 	}
 	if len(f) != 33 || f[0] != 1 {
-		t.Fatalf("fingerprint %x is not a version byte and 32 more", f)
+		t.Fatalf("fingerprint %x is not the version byte 1 and 32 more", f)
 	}
 	return string(f)
 }
@@ -224,7 +224,7 @@ func TestFingerprintComparesPayloadsByValue(t *testing.T) {
 	for _, group := range same {
 		first := fingerprint(t, atrium.Submission{Source: "s", Type: "t", Payload: []byte(group[0])})
 		if other, taken := seen[first]; taken {
-			t.Errorf("%s and %s have one fingerprint", group[0], other)
+			t.Errorf("%s and %s have the same fingerprint", group[0], other)
 		}
 		seen[first] = group[0]
 		for _, p := range group[1:] {
@@ -235,7 +235,7 @@ func TestFingerprintComparesPayloadsByValue(t *testing.T) {
 	}
 }
 
-func TestFingerprintTellsEveryMemberApart(t *testing.T) {
+func TestFingerprintCoversEveryMember(t *testing.T) {
 	seen := map[string]int{}
 	for i, s := range []atrium.Submission{
 		{Source: "s", Type: "t", Payload: []byte(`{}`)},
@@ -260,15 +260,15 @@ func TestFingerprintTellsEveryMemberApart(t *testing.T) {
 	} {
 		f := fingerprint(t, s)
 		if other, taken := seen[f]; taken {
-			t.Errorf("submissions %d and %d have one fingerprint", i, other)
+			t.Errorf("submissions %d and %d have the same fingerprint", i, other)
 		}
 		seen[f] = i
 	}
 }
 
 func TestFingerprintIsStable(t *testing.T) {
-	// Stored fingerprints are compared with new ones for as long as entries
-	// live: this value may only change together with the version byte.
+	// New fingerprints are compared with stored ones: this value may change only with the
+	// version byte.
 	const want = "\x01\x1a\x6d"
 	got := fingerprint(t, atrium.Submission{Source: "crm", Type: "webhook", Payload: []byte(`{"b":[1.50,"x"],"a":null}`), Claim: atrium.Claim{Domain: "example.com"}})
 	if !strings.HasPrefix(got, want) {
@@ -276,7 +276,7 @@ func TestFingerprintIsStable(t *testing.T) {
 	}
 }
 
-func TestEqualNumbersHaveOneFingerprint(t *testing.T) {
+func TestEqualNumbersHaveTheSameFingerprint(t *testing.T) {
 	number := rapid.StringMatching(`-?(0|[1-9][0-9]{0,12})(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,2})?`)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := number.Draw(t, "a"), number.Draw(t, "b")

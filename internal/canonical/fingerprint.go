@@ -10,22 +10,21 @@ import (
 	"atrium"
 )
 
-// fingerprintVersion is the first byte of every fingerprint. A change to what
-// goes into the hash takes the next number, so that an old entry is never
-// compared by a new rule.
+// fingerprintVersion is the first byte of every fingerprint. Increase it with each change to
+// the hashed data, so that fingerprints of different versions never compare equal.
 const fingerprintVersion = 1
 
-// Fingerprint returns what tells whether two submissions with the same
-// idempotency key are the same request: a version byte and the SHA-256 of the
-// members as they were sent, each with its length before it. The payload goes
-// in by value: white space and the order of members do not count, and numbers
-// are equal when their values are. The error says that the payload is not JSON.
+// Fingerprint returns the fingerprint of a submission. Two submissions with the same
+// idempotency key are the same request if their fingerprints are equal. A fingerprint is a
+// version byte and the SHA-256 of the members, each prefixed with its length. Payloads are
+// compared by value: white space, the order of members and the notation of numbers do not
+// matter. It returns an error if the payload is not JSON.
 func Fingerprint(s atrium.Submission) ([]byte, error) {
 	b := make([]byte, 0, 256+len(s.Payload))
 	for _, member := range []string{s.Source, s.Type, string(s.Claim.AccountID), s.Claim.Domain, s.Claim.Name} {
-		b = appendPrefixed(b, member) // "" only for what was left out
+		b = appendPrefixed(b, member) // "" only if omitted
 	}
-	if s.OccurredAt != nil { // behind the others, where a payload begins with a brace
+	if s.OccurredAt != nil { // unambiguous: a payload begins with a brace
 		b = append(append(b, 'o'), s.OccurredAt.String()...)
 	}
 	var payload form
@@ -36,10 +35,9 @@ func Fingerprint(s atrium.Submission) ([]byte, error) {
 	return payload.fingerprint(b), nil
 }
 
-// RequestFingerprint returns what tells whether two requests with the same
-// idempotency key are the same: a version byte and the SHA-256 of the method, the
-// path as it was sent and the body, by value as Fingerprint has payloads. The error
-// says that the body is neither empty nor JSON.
+// RequestFingerprint returns the fingerprint of an HTTP request: a version byte and the
+// SHA-256 of the method, the escaped path and the body. Bodies are compared by value, as in
+// Fingerprint. It returns an error if the body is neither empty nor JSON.
 func RequestFingerprint(method, path string, body []byte) ([]byte, error) {
 	b := appendPrefixed(appendPrefixed(nil, method), path)
 	var value form
@@ -52,7 +50,7 @@ func RequestFingerprint(method, path string, body []byte) ([]byte, error) {
 	return value.fingerprint(b), nil
 }
 
-// fingerprint returns the version byte and the hash of b in sorted order.
+// fingerprint returns the version byte and the hash of b with sorted members.
 func (f *form) fingerprint(b []byte) []byte {
 	sum := make([]byte, 1, 1+sha256.Size)
 	sum[0] = fingerprintVersion
@@ -69,10 +67,10 @@ func appendPrefixed[T string | []byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// normalNumber returns the one form of all JSON numbers of the same value: a
-// minus sign if it is below zero, the significant digits d, "e" and the
-// exponent x, for 0.d times ten to the x. Zero is "0". Nothing is expanded, so
-// that 1e999999999 costs no more than its own text.
+// normalNumber returns the canonical form of a JSON number, which is the same for all
+// numbers of the same value. It is "0" for zero. Otherwise, it is a minus sign if the number
+// is negative, the significant digits d, "e" and the exponent x of 0.d × 10^x. It expands no
+// exponent, so that 1e999999999 costs no more than its text.
 func normalNumber(s string) string {
 	s, negative := strings.CutPrefix(s, "-")
 	mantissa, exponent := s, "0"
@@ -81,7 +79,7 @@ func normalNumber(s string) string {
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	digits := whole + fraction
-	point := len(whole) // where the decimal point stands in digits
+	point := len(whole) // position of the decimal point in digits
 	trimmed := strings.TrimLeft(digits, "0")
 	point -= len(digits) - len(trimmed)
 	trimmed = strings.TrimRight(trimmed, "0")
@@ -95,12 +93,11 @@ func normalNumber(s string) string {
 	return sign + trimmed + "e" + addDecimal(exponent, point)
 }
 
-// addDecimal returns the sum of an integer of any length, written in decimal
-// with or without a sign, and a small one.
+// addDecimal returns s + n. s is a decimal integer of any length with an optional sign.
 func addDecimal(s string, n int) string {
 	s, negative := strings.CutPrefix(strings.TrimPrefix(s, "+"), "-")
 	s = strings.TrimLeft(s, "0")
-	if len(s) <= 18 { // far from the bounds of int64, and so is n
+	if len(s) <= 18 { // the sum cannot overflow: n is a length
 		v, _ := strconv.ParseInt("0"+s, 10, 64)
 		if negative {
 			v = -v
@@ -110,7 +107,7 @@ func addDecimal(s string, n int) string {
 	if negative {
 		n = -n
 	}
-	// The magnitude is over 10^18 and n is under it: the sign cannot change.
+	// The sign cannot change, because |s| ≥ 10^18 > |n|.
 	digits := []byte(s)
 	for i := len(digits) - 1; i >= 0 && n != 0; i-- {
 		n += int(digits[i] - '0')

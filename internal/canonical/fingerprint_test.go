@@ -13,7 +13,7 @@ import (
 	"atrium"
 )
 
-// What the fingerprints that are stored were made with, without what makes it quick.
+// The reference implementation of the stored form, without optimizations.
 
 func referenceValue(b []byte, dec *jsontext.Decoder) ([]byte, error) {
 	switch kind := dec.PeekKind(); kind {
@@ -84,7 +84,7 @@ func referenceObject(b []byte, dec *jsontext.Decoder) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// referenceString appends the text of a JSON string with its length before it.
+// referenceString appends the text of a JSON string, prefixed with its length.
 func referenceString(b []byte, quoted jsontext.Value) ([]byte, error) {
 	text, err := jsontext.AppendUnquote(nil, quoted)
 	if err != nil {
@@ -93,7 +93,7 @@ func referenceString(b []byte, quoted jsontext.Value) ([]byte, error) {
 	return appendPrefixed(b, text), nil
 }
 
-func FuzzValuesHaveTheFormThatIsStored(f *testing.F) {
+func FuzzValueEqualsReference(f *testing.F) {
 	for _, v := range []string{
 		`{}`, `{"a":1}`, `{"b":1,"a":2}`, `{"a":{"d":1,"c":[1,{"z":0,"y":"x"}]},"aa":2,"b":"\u0061"}`, `{"bb":1,"a":2}`, `{"a\u0000":1,"a":2,"é":[]}`,
 		`[1,"a",null,true,{"c":{"b":{"a":1},"a":{}}}]`, `"\ud83d\ude80"`, `{"c":1,"b":2,"a":3}`,
@@ -104,16 +104,16 @@ func FuzzValuesHaveTheFormThatIsStored(f *testing.F) {
 	f.Fuzz(func(t *testing.T, v []byte) {
 		want, wantErr := referenceValue(nil, jsontext.NewDecoder(bytes.NewReader(v)))
 		if errors.Is(wantErr, jsontext.ErrDuplicateName) {
-			return // refused before a value gets here
+			return // strictjson rejects it
 		}
 		got, err := Value(bytes.Clone(v))
 		if (err != nil) != (wantErr != nil) || err == nil && !bytes.Equal(got, want) {
-			t.Fatalf("%q is %q, %v, want %q, %v", v, got, err, want, wantErr)
+			t.Fatalf("Value(%q) = %q, %v, want %q, %v", v, got, err, want, wantErr)
 		}
 	})
 }
 
-// BenchmarkFingerprint is of an entry with a payload of a kilobyte.
+// BenchmarkFingerprint fingerprints an entry with a payload of 1 KB.
 func BenchmarkFingerprint(b *testing.B) {
 	s := atrium.Submission{Source: "bench", Type: "page.viewed", Payload: []byte(`{"event":"page.viewed","text":"` + strings.Repeat("x", 988) + `"}`)}
 	b.ReportAllocs()
@@ -124,7 +124,7 @@ func BenchmarkFingerprint(b *testing.B) {
 	}
 }
 
-// A byte that is moved once for each object around it takes quadratic time.
+// Moving a byte once for each enclosing object takes quadratic time.
 func TestFingerprintsMoveNoByteTwice(t *testing.T) {
 	for name, value := range map[string]string{
 		"many unsorted objects":   `[` + strings.Repeat(`{"b":0,"a":0},`, 10_000) + `0]`,
@@ -138,7 +138,7 @@ func TestFingerprintsMoveNoByteTwice(t *testing.T) {
 		var written counter
 		f.writeSorted(&written, b)
 		if int(written) != len(b) {
-			t.Errorf("%s: %d bytes were written of a form of %d", name, written, len(b))
+			t.Errorf("%s: %d bytes written, want %d", name, written, len(b))
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -148,12 +148,12 @@ func TestFingerprintsMoveNoByteTwice(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		allocated := after.TotalAlloc - before.TotalAlloc
 		if most := uint64(40 * len(value)); allocated > most {
-			t.Errorf("%s: %d bytes are allocated for a value of %d", name, allocated, len(value))
+			t.Errorf("%s: %d bytes allocated for a value of %d bytes", name, allocated, len(value))
 		}
 	}
 }
 
-// counter counts the bytes that are written to it.
+// A counter counts the bytes that are written to it.
 type counter int
 
 func (c *counter) Write(b []byte) (int, error) {

@@ -8,36 +8,33 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A form encodes a JSON value so that equal values, and no others, have equal
-// bytes: a byte for the kind, then the content with every length in front of it.
+// A form encodes JSON values so that two encodings are equal if and only if the values are.
+// A value is encoded as a byte for its kind and its content with length prefixes.
 //
-// The members of an object are encoded in the order in which they were sent. The
-// form remembers where objects are whose members are not sorted by name, and
-// writeSorted writes them in that order. So no byte is moved, however deep objects
-// are nested, and the time is linear in the size of the value, apart from sorting
-// names.
+// First, append encodes the members of objects in their given order and records the objects
+// whose members are not sorted by name. Then, writeSorted writes the encoding with sorted
+// members. It writes each byte once, however deep objects are nested, so the time is linear
+// in the size of the value, apart from sorting the names.
 type form struct {
 	dec     *jsontext.Decoder
-	objects []object // in the order in which they begin
-	sorted  []member // of these objects
-	members []member // of the objects being read
+	objects []object // ordered by start
+	sorted  []member // the sorted members of objects
+	members []member // of the objects that are being read
 }
 
-// An object is one whose members are not sorted, or one that is sorted and has
-// such objects inside of it. Offsets are into the encoded bytes, which are fewer
-// than 2 GiB: bodies and lines have limits far below.
+// An object has unsorted members, or is sorted and contains such an object. Its offsets refer
+// to the encoded bytes, which cannot reach 2 GiB: the limits of bodies and lines are far lower.
 type object struct {
 	start, end   int32 // of the members
-	next         int32 // index of the first object that begins after the end
-	first, count int32 // sorted[first:first+count] are its members by name; none if they were sent that way
+	next         int32 // index of the first object that starts after end
+	first, count int32 // sorted[first:first+count] are the members; count is 0 if they are in order
 }
 
-// A member begins with its name. The objects inside of its value are
-// objects[first:last].
+// A member starts with its name. Its value contains objects[first:last].
 type member struct{ start, nameEnd, end, first, last int32 }
 
-// append appends the value in v. Member names may repeat: strictjson has refused
-// those that do.
+// append appends the encoding of the JSON value v. It does not check for duplicate names,
+// which strictjson rejects.
 func (f *form) append(b, v []byte) ([]byte, error) {
 	f.dec = jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true))
 	return f.appendValue(b)
@@ -61,7 +58,7 @@ func (f *form) appendValue(b []byte) ([]byte, error) {
 			return nil, err
 		}
 		return appendPrefixed(append(b, '0'), normalNumber(string(v))), nil
-	default: // a literal, whose kind says it all, or an error
+	default: // a literal, which its kind identifies, or an error
 		_, err := f.dec.ReadToken()
 		return append(b, byte(kind)), err
 	}
@@ -127,10 +124,10 @@ func (m member) compare(b []byte, with member) int {
 	return bytes.Compare(b[m.start:m.nameEnd], b[with.start:with.nameEnd])
 }
 
-// appendString appends the text of a JSON string with its length in front of it.
+// appendString appends the text of a JSON string, prefixed with its length.
 func appendString(b []byte, quoted jsontext.Value) ([]byte, error) {
 	if text := quoted[1 : len(quoted)-1]; bytes.IndexByte(text, '\\') < 0 {
-		return appendPrefixed(b, []byte(text)), nil // the decoder has seen that it is UTF-8
+		return appendPrefixed(b, []byte(text)), nil // the decoder has validated the UTF-8
 	}
 	text, err := jsontext.AppendUnquote(nil, quoted)
 	if err != nil {
@@ -139,17 +136,17 @@ func appendString(b []byte, quoted jsontext.Value) ([]byte, error) {
 	return appendPrefixed(b, text), nil
 }
 
-// writeSorted writes b, which ends with the value that was appended last, with the
-// members of each object sorted by name. w returns no errors.
+// writeSorted writes b with the members of each object sorted by name. b ends with the
+// encoding that append returned. w must not return errors.
 func (f *form) writeSorted(w io.Writer, b []byte) {
 	f.writeRange(w, b, 0, int32(len(b)), 0, int32(len(f.objects)))
 }
 
-// writeRange writes b[start:end], which holds objects[first:last].
+// writeRange writes b[start:end], which contains objects[first:last].
 func (f *form) writeRange(w io.Writer, b []byte, start, end, first, last int32) {
 	for first < last {
 		o := &f.objects[first]
-		if o.count == 0 { // only objects inside of it are out of order
+		if o.count == 0 { // only inner objects are unsorted
 			first++
 			continue
 		}

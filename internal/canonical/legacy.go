@@ -7,24 +7,23 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// This file has version 1 of the canonical form of domains, which existing accounts
-// are stored under. It never changes.
+// This file has version 1 of the canonical form of domains, which existing accounts may have.
+// It never changes.
 //
-// Version 1 did not recognize a host name with hyphens in the third and fourth place of a
-// label, or after three slashes: each spelling was a text, and an account, by itself. In
+// Version 1 did not recognize host names after three slashes, or with hyphens in the third
+// and fourth place of a label: each spelling became a text with its own account. In
 // https:/a.example and similar texts, it mistook the scheme for the host name.
 
-// DomainForms returns Domain(s), and its legacy form: what version 1 made of s, if that
-// was not a host name and is not Domain(s). Otherwise legacy is "". A host name that only
-// version 1 found is not a legacy form, because it was a scheme, which stands for no
-// domain.
+// DomainForms returns Domain(s) and the legacy form of s. The legacy form is the result of
+// version 1 if that is not a host name and differs from Domain(s), and "" otherwise. A host
+// name that only version 1 finds is not a legacy form, because it is a mistaken scheme.
 //
 // DomainForms(legacy) returns the same two forms.
 func DomainForms(s string) (domain, legacy string) {
 	domain = Domain(s)
 	text := strings.TrimFunc(s, unicode.IsSpace)
 	if !strings.Contains(domain, "--") && hostOf(text) == hostOfV1(text) {
-		return domain, "" // the versions differ in nothing else
+		return domain, "" // only these inputs have different results
 	}
 	form, isHost := domainForm(s, hostNameV1)
 	if isHost || form == domain {

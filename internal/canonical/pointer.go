@@ -8,9 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Value returns the form of a JSON value that is the same for equal values and no
-// others: white space, the order of members and the spelling of numbers do not
-// count. The error says that it is not JSON.
+// Value returns the canonical form of a JSON value. Two forms are equal if and only if the
+// values are: white space, the order of members and the notation of numbers do not matter.
+// It returns an error if v is not JSON.
 func Value(v []byte) ([]byte, error) {
 	var f form
 	b, err := f.append(nil, v)
@@ -22,17 +22,17 @@ func Value(v []byte) ([]byte, error) {
 	return sorted.Bytes(), nil
 }
 
-// A Pointer is a JSON Pointer (RFC 6901), ready to be followed.
+// A Pointer is a parsed JSON Pointer (RFC 6901).
 type Pointer []string
 
-// ParsePointer reads a pointer. It is false if the text is none.
+// ParsePointer parses a JSON Pointer. It returns false if text is invalid.
 func ParsePointer(text string) (Pointer, bool) {
 	p := jsontext.Pointer(text)
 	return slices.Collect(p.Tokens()), p.IsValid()
 }
 
-// In returns what the pointer leads to in a JSON value, nil for nothing. The bytes
-// are part of the value.
+// In returns the value at the pointer in the JSON value v, as a part of v. It returns nil if
+// there is none.
 func (p Pointer) In(v []byte) []byte {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowDuplicateNames(true))
 	for _, token := range p {
@@ -55,7 +55,7 @@ func (p Pointer) In(v []byte) []byte {
 	return v[end-len(found) : end : end]
 }
 
-// enterMember reads an object up to the value of the member.
+// enterMember reads an object up to the value of a member and reports whether it exists.
 func enterMember(dec *jsontext.Decoder, name string) bool {
 	if _, err := dec.ReadToken(); err != nil {
 		return false
@@ -75,7 +75,8 @@ func enterMember(dec *jsontext.Decoder, name string) bool {
 	return false
 }
 
-// enterElement reads an array up to the element, whose number has no leading zeros.
+// enterElement reads an array up to an element and reports whether it exists. A number with
+// leading zeros is not an element.
 func enterElement(dec *jsontext.Decoder, number string) bool {
 	n, err := strconv.ParseUint(number, 10, 31)
 	if err != nil || strconv.FormatUint(n, 10) != number {

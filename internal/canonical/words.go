@@ -9,13 +9,13 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// maxSearched is how much of one text is looked at for its words, in bytes: all of a
-// host name, and of a name of 255 characters in most scripts.
+// maxSearched is the number of bytes of a text that are searched for words. It covers every
+// host name, and in most scripts every name of 255 characters.
 const maxSearched = 1 << 10
 
-// Words yields the words by which a text is found, case-folded: what stands between
-// white space, without the punctuation around it, and where there is punctuation
-// inside, as in a domain, the parts on both sides as well. Some come twice.
+// Words yields the case-folded words of a text for a search index. Words are separated by
+// white space, and the punctuation around them is removed. A word with inner punctuation,
+// such as a domain, is yielded whole and in parts. Words may be yielded more than once.
 func Words(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for word := range fields(text) {
@@ -31,8 +31,7 @@ func Words(text string) iter.Seq[string] {
 	}
 }
 
-// Sought returns the words that somebody looks for, each once: those of Words
-// without the parts.
+// Sought returns the words of a search query: those of Words without parts and duplicates.
 func Sought(text string) (words []string) {
 	seen := map[string]bool{}
 	for word := range fields(text) {
@@ -44,7 +43,7 @@ func Sought(text string) (words []string) {
 	return words
 }
 
-// fields yields what stands between white space, without the punctuation around it.
+// fields yields the words between white space, without the punctuation around them.
 func fields(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for word := range strings.FieldsSeq(Name(Cut(text, maxSearched))) {
@@ -55,13 +54,13 @@ func fields(text string) iter.Seq[string] {
 	}
 }
 
-// punctuation reports whether c is no part of a word in any script.
+// punctuation reports whether c is not a letter, number or mark of any script.
 func punctuation(c rune) bool {
 	return !unicode.IsLetter(c) && !unicode.IsNumber(c) && !unicode.IsMark(c)
 }
 
-// Cut returns the longest prefix of a text with whole characters and no more than most
-// bytes.
+// Cut returns the longest prefix of a text that has at most most bytes and splits no
+// character.
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -72,8 +71,8 @@ func Cut(text string, most int) string {
 	return text[:most]
 }
 
-// Readable returns a canonical domain in the letters of its language, and any other
-// text as it is.
+// Readable returns a canonical domain with its Punycode labels decoded to Unicode. It returns
+// any other text unchanged.
 func Readable(domain string) string {
 	if len(domain) > maxHost || !strings.Contains(domain, "xn--") {
 		return domain

@@ -9,7 +9,7 @@ import (
 	"atrium/internal/canonical"
 )
 
-func TestWordsAreWholeAndInParts(t *testing.T) {
+func TestWordsIncludeParts(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                        "",
 		" \t ":                    "",
@@ -32,7 +32,7 @@ func TestWordsAreWholeAndInParts(t *testing.T) {
 	}
 }
 
-func TestWordsThatAreSoughtAreWhole(t *testing.T) {
+func TestSoughtWordsHaveNoParts(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                   "",
 		"-":                  "",
@@ -41,17 +41,17 @@ func TestWordsThatAreSoughtAreWhole(t *testing.T) {
 		"(jane@acme.example": "jane@acme.example",
 	} {
 		if got := strings.Join(canonical.Sought(text), "|"); got != want {
-			t.Errorf("%q seeks %s, want %s", text, got, want)
+			t.Errorf("Sought(%q) = %s, want %s", text, got, want)
 		}
 	}
 }
 
-func TestADomainIsReadInItsLanguage(t *testing.T) {
+func TestReadableDecodesPunycode(t *testing.T) {
 	for domain, want := range map[string]string{
 		"acme.example": "acme.example", "xn--bcher-kva.example": "bücher.example", "xn--a": "xn--a", "not a host": "not a host",
 	} {
 		if got := canonical.Readable(domain); got != want {
-			t.Errorf("%s reads %s, want %s", domain, got, want)
+			t.Errorf("Readable(%q) = %q, want %q", domain, got, want)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func FuzzWords(f *testing.F) {
 		words := slices.Collect(canonical.Words(s))
 		for _, sought := range canonical.Sought(s) {
 			if !slices.Contains(words, sought) {
-				t.Fatalf("%q is sought by %q and has not that word", s, sought)
+				t.Fatalf("Words(%q) lacks %q, which Sought returns", s, sought)
 			}
 		}
 		for _, word := range words {
