@@ -10,44 +10,44 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A document is a JSON text in which the end of every value is found without reading
-// it, so that each level of it costs what is on that level.
+// A document is a JSON text with an index of its objects and arrays. It finds the end of a
+// value without reading it, so that iterating over a value does not read the levels below.
 type document struct {
 	text   []byte
-	opens  []uint32 // where objects and arrays begin, in order
-	closes []uint32 // where each of them ends
+	opens  []uint32 // offsets of objects and arrays, in order
+	closes []uint32 // the end of each
 }
 
-// A span is where a value is. It is small: there may be one for every few bytes.
+// A span has the offsets of a value. It is small, because there may be one for every few bytes.
 type span struct{ from, to uint32 }
 
-// A member is a name and where its value is.
+// A member has the name and the span of a member.
 type member struct {
 	name  []byte
 	value span
 }
 
 var (
-	errSpace = errors.New("compare JSON: there is white space between tokens")
-	errLong  = errors.New("compare JSON: it is too long")
+	errSpace = errors.New("compare JSON: white space between tokens")
+	errLong  = errors.New("compare JSON: the text is too long")
 )
 
-// read returns an error unless text is JSON without white space between its tokens.
+// read indexes text. It returns an error unless text is JSON without white space between tokens.
 func read(text []byte) (*document, error) {
 	if len(text) > math.MaxUint32 {
 		return nil, errLong
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true)) // refused when it came
+	dec := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true)) // strictjson has rejected them
 	if _, err := dec.ReadValue(); err != nil {
 		return nil, fmt.Errorf("compare JSON: %w", err)
 	}
 	if int(dec.InputOffset()) != len(text) {
-		return nil, errors.New("compare JSON: something follows the value")
+		return nil, errors.New("compare JSON: data after the value")
 	}
 	d := &document{text: text}
-	nested := bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("[")) // and those in strings
+	nested := bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("[")) // includes those in strings
 	d.opens, d.closes = make([]uint32, 0, nested), make([]uint32, 0, nested)
-	var open []int // those that have not ended yet, as indexes
+	var open []int // indexes of open objects and arrays
 	for i := uint32(0); i < uint32(len(text)); i++ {
 		switch text[i] {
 		case '"':
@@ -67,7 +67,7 @@ func read(text []byte) (*document, error) {
 
 func (d *document) at(s span) []byte { return d.text[s.from:s.to] }
 
-// value returns the span of the value that begins at a place.
+// value returns the span of the value that begins at an offset.
 func (d *document) value(from uint32) span {
 	switch d.text[from] {
 	case '"':
@@ -94,10 +94,10 @@ func (d *document) endOfString(from uint32) uint32 {
 	}
 }
 
-// elements returns where the elements of an array are.
+// elements returns the spans of the elements of an array.
 func (d *document) elements(array span) []span {
 	n := 0
-	for i := array.from + 1; i < array.to-1; i = d.value(i).to + 1 { // over the comma
+	for i := array.from + 1; i < array.to-1; i = d.value(i).to + 1 { // skips the comma
 		n++
 	}
 	all := make([]span, 0, n)
@@ -109,7 +109,7 @@ func (d *document) elements(array span) []span {
 	return all
 }
 
-// members returns the members of an object, sorted by their names.
+// members returns the members of an object, sorted by name.
 func (d *document) members(object span) []member {
 	n := 0
 	for i := object.from + 1; i < object.to-1; i = d.value(d.endOfString(i)+1).to + 1 {
@@ -120,7 +120,7 @@ func (d *document) members(object span) []member {
 		quoted := d.at(d.value(i))
 		name := quoted[1 : len(quoted)-1]
 		if bytes.IndexByte(name, '\\') >= 0 {
-			name, _ = jsontext.AppendUnquote(nil, quoted) // read strictly
+			name, _ = jsontext.AppendUnquote(nil, quoted) // never fails: read has validated it
 		}
 		v := d.value(i + uint32(len(quoted)) + 1)
 		all = append(all, member{name, v})

@@ -1,5 +1,5 @@
-// Package jsonpatch makes the patch that leads from one JSON value to another
-// (RFC 6902), in time and space that the values bound.
+// Package jsonpatch computes a JSON Patch (RFC 6902) between two JSON values. Memory and the
+// size of the patch are linear in the size of the values, whatever they contain.
 package jsonpatch
 
 import (
@@ -10,15 +10,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Diff returns a JSON Patch that makes to of from. Both are strict JSON without white
-// space between its tokens, as strictjson.Compact returns it; the error says that one
-// is not.
+// Diff returns a JSON Patch that changes from into to. Both must be strict JSON without white
+// space between tokens, such as strictjson.Compact returns. Otherwise, Diff returns an error.
 //
-// Values are the same if they are written the same, so that no number is ever taken
-// for another; the order of members does not count. Elements of arrays are compared
-// place by place between those that are the same at the beginning and at the end.
-// Where a patch of the parts would be longer than the whole, the whole is replaced:
-// the patch of a member or an element is never longer than to replace it.
+// Scalars are equal if their JSON texts are, so that distinct numbers never compare equal.
+// The order of members does not matter. In arrays, Diff skips the equal elements at the
+// beginning and at the end, and compares the others by index. If the operations on the parts
+// of a value are longer than its replacement, Diff replaces the value. So the patch of a value
+// is never longer than one that replaces it.
 func Diff(from, to []byte) (patch []byte, err error) {
 	d := &differ{patch: []byte{'['}}
 	if d.from, err = read(from); err != nil {
@@ -31,19 +30,19 @@ func Diff(from, to []byte) (patch []byte, err error) {
 	return append(bytes.TrimSuffix(d.patch, []byte{','}), ']'), nil
 }
 
-// maxPatch is no bound: that of the whole value is less.
+// maxPatch is effectively no limit: diff applies a lower one to each value.
 const maxPatch = 1 << 62
 
-// A differ makes one patch.
+// A differ computes one patch.
 type differ struct {
 	from, to *document
-	patch    []byte // operations, with a comma behind each
-	path     []byte // of the value that is looked at, as a JSON Pointer (RFC 6901)
+	patch    []byte // operations, each followed by a comma
+	path     []byte // JSON Pointer (RFC 6901) to the current value
 }
 
-// diff adds what makes b of a. It is false, and the patch is of no use, if the patch
-// would become longer than room.
-func (d *differ) diff(a, b span, room int) bool {
+// diff appends the operations that change a into b. It returns false if the patch exceeds
+// limit bytes; the appended part is then incomplete.
+func (d *differ) diff(a, b span, limit int) bool {
 	was, is := d.from.at(a), d.to.at(b)
 	if bytes.Equal(was, is) {
 		return true
@@ -55,27 +54,28 @@ func (d *differ) diff(a, b span, room int) bool {
 			parts = d.arrays
 		}
 		whole := len(`{"op":"replace","path":"","value":},`) + len(d.path) + len(is)
-		if parts(a, b, min(room, start+whole)) {
+		if parts(a, b, min(limit, start+whole)) {
 			return true
 		}
 		d.patch = d.patch[:start]
 	}
-	return d.operation("replace", is, room)
+	return d.operation("replace", is, limit)
 }
 
-// operation adds an operation on the value at the path; value is nil for none.
-func (d *differ) operation(op string, value []byte, room int) bool {
+// operation appends an operation on the current path. value is nil for an operation without
+// a value. It returns false if the patch exceeds limit bytes.
+func (d *differ) operation(op string, value []byte, limit int) bool {
 	d.patch = append(append(append(d.patch, `{"op":"`...), op...), `","path":`...)
-	d.patch, _ = jsontext.AppendQuote(d.patch, d.path) // of names that were read strictly
+	d.patch, _ = jsontext.AppendQuote(d.patch, d.path) // never fails: the names are valid UTF-8
 	if value != nil {
 		d.patch = append(append(d.patch, `,"value":`...), value...)
 	}
 	d.patch = append(d.patch, '}', ',')
-	return len(d.patch) <= room
+	return len(d.patch) <= limit
 }
 
-// below calls f with the path of a part of the value that is looked at.
-func (d *differ) below(token string, f func() bool) bool {
+// inPart calls f with the path of a member or element of the current value.
+func (d *differ) inPart(token string, f func() bool) bool {
 	length := len(d.path)
 	d.path = append(append(d.path, '/'), token...)
 	ok := f()
@@ -85,9 +85,9 @@ func (d *differ) below(token string, f func() bool) bool {
 
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-func (d *differ) objects(a, b span, room int) bool {
+func (d *differ) objects(a, b span, limit int) bool {
 	old, now := d.from.members(a), d.to.members(b)
-	for len(old) > 0 || len(now) > 0 { // in the order of all names
+	for len(old) > 0 || len(now) > 0 { // merges the sorted members
 		order := 0
 		switch {
 		case len(now) == 0:
@@ -105,14 +105,14 @@ func (d *differ) objects(a, b span, room int) bool {
 		if order >= 0 {
 			name, is, now = now[0].name, now[0].value, now[1:]
 		}
-		if !d.below(pointerEscaper.Replace(string(name)), func() bool {
+		if !d.inPart(pointerEscaper.Replace(string(name)), func() bool {
 			switch {
 			case order < 0:
-				return d.operation("remove", nil, room)
+				return d.operation("remove", nil, limit)
 			case order > 0:
-				return d.operation("add", d.to.at(is), room)
+				return d.operation("add", d.to.at(is), limit)
 			}
-			return d.diff(was, is, room)
+			return d.diff(was, is, limit)
 		}) {
 			return false
 		}
@@ -120,7 +120,7 @@ func (d *differ) objects(a, b span, room int) bool {
 	return true
 }
 
-func (d *differ) arrays(a, b span, room int) bool {
+func (d *differ) arrays(a, b span, limit int) bool {
 	old, now := d.from.elements(a), d.to.elements(b)
 	same := func(was, is span) bool { return bytes.Equal(d.from.at(was), d.to.at(is)) }
 	first := 0
@@ -133,17 +133,17 @@ func (d *differ) arrays(a, b span, room int) bool {
 	}
 	both := min(len(old), len(now))
 	for i := range both {
-		if !d.below(strconv.Itoa(first+i), func() bool { return d.diff(old[i], now[i], room) }) {
+		if !d.inPart(strconv.Itoa(first+i), func() bool { return d.diff(old[i], now[i], limit) }) {
 			return false
 		}
 	}
 	for i := len(old) - 1; i >= both; i-- {
-		if !d.below(strconv.Itoa(first+i), func() bool { return d.operation("remove", nil, room) }) {
+		if !d.inPart(strconv.Itoa(first+i), func() bool { return d.operation("remove", nil, limit) }) {
 			return false
 		}
 	}
 	for i := both; i < len(now); i++ {
-		if !d.below(strconv.Itoa(first+i), func() bool { return d.operation("add", d.to.at(now[i]), room) }) {
+		if !d.inPart(strconv.Itoa(first+i), func() bool { return d.operation("add", d.to.at(now[i]), limit) }) {
 			return false
 		}
 	}

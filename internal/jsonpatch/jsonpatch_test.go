@@ -18,7 +18,7 @@ import (
 	"atrium/internal/strictjson"
 )
 
-func TestAPatchSaysWhatDiffers(t *testing.T) {
+func TestDiff(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{`{"a":1}`, `{"a":1}`, `[]`},
 		{`{"a":1,"b":[2]}`, `{"b":[2],"a":1}`, `[]`},
@@ -30,7 +30,7 @@ func TestAPatchSaysWhatDiffers(t *testing.T) {
 		{`["first of them","second of them","third of them"]`, `["first of them","third of them"]`, `[{"op":"remove","path":"/1"}]`},
 		{`["first of them","third of them","four"]`, `["first of them","second","third of them","four"]`, `[{"op":"add","path":"/1","value":"second"}]`},
 		{`[1]`, `[2,3,4,5,6,7,8,9]`, `[{"op":"replace","path":"","value":[2,3,4,5,6,7,8,9]}]`},
-		// Where a float could not tell them apart.
+		// Numbers that are equal, or not representable, in floating point.
 		{`9007199254740993`, `9007199254740992`, `[{"op":"replace","path":"","value":9007199254740992}]`},
 		{`1.0`, `1`, `[{"op":"replace","path":"","value":1}]`},
 		{`1e400`, `1e401`, `[{"op":"replace","path":"","value":1e401}]`},
@@ -38,22 +38,22 @@ func TestAPatchSaysWhatDiffers(t *testing.T) {
 	} {
 		got, err := jsonpatch.Diff([]byte(c.from), []byte(c.to))
 		if err != nil || string(got) != c.want {
-			t.Errorf("from %s to %s: %s, %v, want %s", c.from, c.to, got, err, c.want)
+			t.Errorf("Diff(%s, %s) = %s, %v, want %s", c.from, c.to, got, err, c.want)
 		}
 	}
 }
 
-func TestWhatIsNoJSONIsAnError(t *testing.T) {
+func TestInvalidInputIsAnError(t *testing.T) {
 	for _, bad := range []string{``, `[1,`, `{"a":}`, `{"a"}`, `[1}`, `["`, `1 2`, `[1] `, ` 1`, `[1, 2]`, "{\"a\":\n1}", `]`, "\"\xff\"", `tru`} {
 		for _, pair := range [][2]string{{bad, `{}`}, {`[]`, bad}, {bad, bad}} {
 			if got, err := jsonpatch.Diff([]byte(pair[0]), []byte(pair[1])); err == nil {
-				t.Errorf("from %q to %q gave %s", pair[0], pair[1], got)
+				t.Errorf("Diff(%q, %q) = %s, want an error", pair[0], pair[1], got)
 			}
 		}
 	}
 }
 
-// values draws JSON values of which two have much in common.
+// values generates JSON values with few distinct parts, so that two of them are similar.
 func values() *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any { return draw(t, 0) })
 }
@@ -87,7 +87,7 @@ func draw(t *rapid.T, depth int) any {
 	}
 }
 
-func TestAppliedToTheOneThePatchMakesTheOther(t *testing.T) {
+func TestThePatchChangesOneValueIntoTheOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from, to := encode(t, values().Draw(t, "from")), encode(t, values().Draw(t, "to"))
 		checkPatch(t, from, to)
@@ -131,15 +131,15 @@ func decode(t tb, b []byte) (v any) {
 	return v
 }
 
-// checkPatch holds that the patch makes to of from, and is no longer than to replace
-// the whole.
+// checkPatch checks that the patch changes from into to, and that it is no longer than one
+// that replaces the whole value.
 func checkPatch(t tb, from, to []byte) {
 	patch, err := jsonpatch.Diff(from, to)
 	if err != nil {
 		t.Fatalf("from %s to %s: %v", from, to, err)
 	}
 	if most := len(`[{"op":"replace","path":"","value":}]`) + len(to); len(patch) > most {
-		t.Fatalf("from %s to %s is %d bytes long, want %d at most: %s", from, to, len(patch), most, patch)
+		t.Fatalf("the patch from %s to %s has %d bytes, want at most %d: %s", from, to, len(patch), most, patch)
 	}
 	var operations []operation
 	if err := json.Unmarshal(patch, &operations); err != nil {
@@ -152,11 +152,11 @@ func checkPatch(t tb, from, to []byte) {
 		}
 	}
 	if !reflect.DeepEqual(v, decode(t, to)) {
-		t.Fatalf("%s makes of %s\n%s\nwant\n%s", patch, from, encode(t, v), to)
+		t.Fatalf("%s applied to %s\nis\n%s\nwant\n%s", patch, from, encode(t, v), to)
 	}
 }
 
-// An operation is one of a patch, as RFC 6902 section 4 has them.
+// An operation is an operation of a patch (RFC 6902 section 4).
 type operation struct {
 	Op    string
 	Path  string
@@ -166,7 +166,7 @@ type operation struct {
 func (o operation) apply(t tb, v any, path string) (any, error) {
 	if path == "" {
 		if o.Op != "replace" || o.Value == nil {
-			return nil, errors.New("no replacement of the whole")
+			return nil, errors.New("only replace is allowed for the whole value")
 		}
 		return decode(t, o.Value), nil
 	}
@@ -205,29 +205,29 @@ func (o operation) apply(t tb, v any, path string) (any, error) {
 		v[i] = changed
 		return v, err
 	}
-	return nil, fmt.Errorf("%s leads into a scalar", path)
+	return nil, fmt.Errorf("%s points into a scalar", path)
 }
 
-// What is sent can make the patch of a naive comparison grow with the square of its
-// size: a path in each operation, or a search for the longest common part.
+// With these values, the patch or the time of a naive comparison grows quadratically: a long
+// path in each operation, or a search for the longest common subsequence.
 func TestLargeValuesTakeBoundedTimeAndSpace(t *testing.T) {
 	const size = 1 << 20
 	numbers := func(digit string, n int) string { return strings.TrimSuffix(strings.Repeat(digit+",", n), ",") }
 	deep := func(inner string) string { return strings.Repeat(`{"a":[`, 30) + inner + strings.Repeat(`]}`, 30) }
 	for name, c := range map[string]struct{ from, to string }{
-		"elements":              {"[" + numbers("0", size/2) + "]", "[" + numbers("1", size/2) + "]"},
-		"elements under a name": {`{"` + strings.Repeat("k", size/2) + `":[` + numbers("0", size/4) + "]}", `{"` + strings.Repeat("k", size/2) + `":[` + numbers("1", size/4) + "]}"},
-		"elements taken away":   {"[" + numbers("0", size/2) + "]", "[1]"},
-		"elements far down":     {deep(numbers("0", size/2)), deep(numbers("1", size/2))},
-		"every second element":  {"[" + numbers(`0,"a"`, size/6) + "]", "[" + numbers(`1,"a"`, size/6) + "]"},
-		"shifted elements":      {"[" + numbers("1,2,3", size/6) + ",0]", "[0," + numbers("2,3,1", size/6) + "]"},
+		"elements":                   {"[" + numbers("0", size/2) + "]", "[" + numbers("1", size/2) + "]"},
+		"elements under a long name": {`{"` + strings.Repeat("k", size/2) + `":[` + numbers("0", size/4) + "]}", `{"` + strings.Repeat("k", size/2) + `":[` + numbers("1", size/4) + "]}"},
+		"elements removed":           {"[" + numbers("0", size/2) + "]", "[1]"},
+		"deep elements":              {deep(numbers("0", size/2)), deep(numbers("1", size/2))},
+		"every second element":       {"[" + numbers(`0,"a"`, size/6) + "]", "[" + numbers(`1,"a"`, size/6) + "]"},
+		"shifted elements":           {"[" + numbers("1,2,3", size/6) + ",0]", "[0," + numbers("2,3,1", size/6) + "]"},
 	} {
 		began := time.Now()
 		patch, err := jsonpatch.Diff([]byte(c.from), []byte(c.to))
 		if most := len(c.to) + 64; err != nil || len(patch) > most {
-			t.Errorf("%s: %d bytes, %v, want %d at most", name, len(patch), err, most)
+			t.Errorf("%s: %d bytes, %v, want at most %d", name, len(patch), err, most)
 		}
-		if took := time.Since(began); took > 20*time.Second { // it is a part of one
+		if took := time.Since(began); took > 20*time.Second { // usually less than a second
 			t.Errorf("%s took %v", name, took)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// changed returns a value of a shape, and one that differs from it nearly everywhere.
+// changed returns a value of a shape, and a value that differs from it nearly everywhere.
 func changed(shape jsonshape.Shape, size int) (from, to []byte) {
 	from = strictjson.Compact(shape.Make(size))
 	to = bytes.ReplaceAll(from, []byte(":0"), []byte(":1"))
@@ -19,8 +19,8 @@ func changed(shape jsonshape.Shape, size int) (from, to []byte) {
 	return from, bytes.ReplaceAll(to, []byte("99"), []byte("88"))
 }
 
-func TestValuesOfAnyShapeAreComparedInAFewTimesTheirSize(t *testing.T) {
-	const times = 12 // as much is allocated in all, counting what grew and was given up
+func TestDiffAllocatesInProportionToSize(t *testing.T) {
+	const times = 12 // total allocations per byte, including slices that were outgrown
 	for _, size := range []int{32 << 10, 1 << 20} {
 		for _, shape := range jsonshape.All {
 			from, to := changed(shape, size)
@@ -32,10 +32,10 @@ func TestValuesOfAnyShapeAreComparedInAFewTimesTheirSize(t *testing.T) {
 				t.Fatalf("%s: %v", shape.Name, err)
 			}
 			if got, most := int(after.TotalAlloc-before.TotalAlloc), times*(len(from)+len(to))+64<<10; got > most {
-				t.Errorf("%s of %d bytes: allocated %d bytes, want %d at most", shape.Name, size, got, most)
+				t.Errorf("%s of %d bytes: allocated %d bytes, want at most %d", shape.Name, size, got, most)
 			}
 			if most := len(to) + 100; len(patch) > most {
-				t.Errorf("%s of %d bytes: the patch has %d bytes, want %d at most", shape.Name, size, len(patch), most)
+				t.Errorf("%s of %d bytes: the patch has %d bytes, want at most %d", shape.Name, size, len(patch), most)
 			}
 		}
 	}
