@@ -18,8 +18,7 @@ import (
 // retryAfter is the default of Retry-After, which responses with temporary errors have.
 const retryAfter = time.Second
 
-// A CodeInfo describes a code: its HTTP status and title, and for its page, what it means and
-// what to do.
+// A CodeInfo describes a code: its HTTP status and title, and the meaning and remedy on its page.
 type CodeInfo struct {
 	Code    atrium.Code
 	Status  int
@@ -32,92 +31,92 @@ type CodeInfo struct {
 var Codes = []CodeInfo{
 	{
 		atrium.CodeInvalidRequest, http.StatusBadRequest, "The request is not valid",
-		"The body is not strict JSON, a member, parameter or header breaks its constraint, or a cursor is not one that this list gave out.",
-		"Look at the member errors: it names every fault and where it is, 50 at most. The same request will fail again.",
+		"The body is not strict JSON; a member, parameter or header is invalid; or a cursor does not belong to this list.",
+		"Read the member errors: it has up to 50 faults and their locations. The same request will fail again.",
 	},
 	{
 		atrium.CodeUnauthenticated, http.StatusUnauthorized, "A valid API key is needed",
-		"The x-api-key header is missing, is there more than once, or holds a key that is malformed, unknown, expired or revoked. The answer is the same for all of these.",
-		"Send one x-api-key header with a key that an operator gave you.",
+		"The x-api-key header is missing or repeated, or its key is malformed, unknown, expired or revoked. The response does not say which.",
+		"Send one x-api-key header with a valid key from an operator.",
 	},
 	{
 		atrium.CodeForbidden, http.StatusForbidden, "The key lacks the scope",
-		"The key is valid, but it was made without the scope that this operation needs.",
-		"Ask an operator for a key with the scope that the description of the operation names.",
+		"The key is valid, but it has no scope for this operation, or it is of the wrong kind: the key of an operator instead of a tenant, or the reverse.",
+		"Ask an operator for a key with the scope that the member detail names.",
 	},
 	{
 		atrium.CodeNotFound, http.StatusNotFound, "Not found",
-		"There is no such path, or nothing with this identifier that belongs to the tenant of the key. What another tenant has looks exactly like what nobody has.",
-		"Check the path (there are no redirects: a trailing slash or a doubled one is another path) and the identifier.",
+		"The path does not exist, or the tenant of the key has no resource with this identifier. Another tenant's resources return the same response as those that do not exist.",
+		"Check the path and the identifier. A trailing or doubled slash makes it a different path; the server does not redirect.",
 	},
 	{
 		atrium.CodeMethodNotAllowed, http.StatusMethodNotAllowed, "The method is not allowed here",
-		"The path exists, but not with this method.",
+		"The path exists, but does not support this method.",
 		"Use one of the methods in the Allow header.",
 	},
 	{
 		atrium.CodeNotAcceptable, http.StatusNotAcceptable, "JSON is all there is",
-		"The Accept header rules out application/json.",
+		"The Accept header excludes application/json.",
 		"Accept application/json, or send no Accept header.",
 	},
 	{
 		atrium.CodeConflict, http.StatusConflict, "The state does not allow it",
-		"The request was understood, but what it is about is in a state that does not allow it, or a name is taken.",
+		"The state of the resource does not allow the operation, or a name is taken.",
 		"Read the current state, then decide.",
 	},
 	{
 		atrium.CodePreconditionFailed, http.StatusPreconditionFailed, "The precondition does not hold",
-		"The If-Match header names a state that is not the current one: somebody changed it since you read it.",
+		"The tag in If-Match does not match the current state: the resource changed after you read it.",
 		"Read it again, and repeat the change if it still makes sense.",
 	},
 	{
 		atrium.CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The body is too large",
-		"The body is larger than the server takes. Nothing of it was kept.",
+		"The body is larger than the limit. Nothing was stored.",
 		"Send less in one request, or ask the operator for a higher limit.",
 	},
 	{
 		atrium.CodeURITooLong, http.StatusRequestURITooLong, "The target of the request is too long",
-		"The path and the query together are longer, or the query has more parameters, than the server takes.",
-		"Send a shorter query. No request that the API describes needs such a long one.",
+		"The path and query are too long, or the query has too many parameters.",
+		"Send a shorter query. No documented operation needs one this long.",
 	},
 	{
 		atrium.CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "The body must be JSON",
-		"The Content-Type is not application/json in UTF-8, or the body has a content coding.",
+		"The Content-Type is not application/json in UTF-8, or the body is compressed.",
 		"Send Content-Type: application/json and an uncompressed body.",
 	},
 	{
 		atrium.CodeIdempotencyKeyReused, http.StatusUnprocessableEntity, "The idempotency key was used for another request",
-		"An entry with this idempotency key exists, and what was sent then is not what is sent now.",
-		"Use a new key for a new entry. To retry, send exactly what you sent first.",
+		"A different request with this idempotency key was recorded. Nothing was stored.",
+		"Use a new key for a new request. To retry, send exactly what you sent first.",
 	},
 	{
 		atrium.CodePreconditionRequired, http.StatusPreconditionRequired, "The change must say what it is based on",
-		"The request has no If-Match header. Without one, the change could undo what somebody else did a moment ago.",
-		"Read what you are about to change, and send its ETag in If-Match.",
+		"The request has no If-Match header. Without one, it could overwrite a change that you have not seen.",
+		"Read the resource, and send its ETag in If-Match.",
 	},
 	{
 		atrium.CodeRateLimited, http.StatusTooManyRequests, "Too many requests",
-		"More requests came than the server takes with this key or for this tenant, or too many from this address had a key that is not valid.",
+		"The key or its tenant sent too many requests, or this address sent too many invalid keys.",
 		"Wait as long as the Retry-After header says.",
 	},
 	{
 		atrium.CodeHeaderTooLarge, http.StatusRequestHeaderFieldsTooLarge, "There are too many header fields",
-		"The request has more header fields than the server takes.",
-		"Send fewer. Often it is a proxy or a client that adds the same ones again and again.",
+		"The request has more header fields than the limit.",
+		"Send fewer. A common cause is a proxy or client that adds the same fields repeatedly.",
 	},
 	{
 		atrium.CodeInternal, http.StatusInternalServerError, "A fault in the server",
-		"Something happened that should not. It is in the server's log under the request id.",
-		"Retry with the same idempotency key. If it stays, give the operator the request id.",
+		"An unexpected error occurred. The server logged it with the request ID.",
+		"Retry with the same idempotency key. If the error persists, send the request ID to the operator.",
 	},
 	{
 		atrium.CodeUnavailable, http.StatusServiceUnavailable, "Not available right now",
-		"The storage is away or more is waiting to be written than the server takes. Nothing was half done.",
+		"The server is overloaded, or its database is unavailable. A change is applied completely or not at all.",
 		"Wait as long as the Retry-After header says, then retry with the same idempotency key.",
 	},
 }
 
-// Info returns the description of a code; that of CodeInternal if it is unknown.
+// Info returns the description of a code, or that of CodeInternal if the code is unknown.
 func Info(code atrium.Code) CodeInfo {
 	internal := 0
 	for i := range Codes {
@@ -142,8 +141,7 @@ type problem struct {
 	Errors    []fault     `json:"errors,omitempty"`
 }
 
-// A fault is an element of errors: one of pointer, parameter and header, and what is wrong
-// there.
+// A fault is an element of errors. It has one of pointer, parameter and header.
 type fault struct {
 	Pointer   *string `json:"pointer,omitzero"` // "" is the whole body
 	Parameter *string `json:"parameter,omitzero"`
@@ -152,8 +150,8 @@ type fault struct {
 }
 
 // public returns the public form of an error. An error that is not an *atrium.Error is a bug:
-// its text is only logged. All errors of the server are logged, except that it is busy: a line
-// for each refusal would add load.
+// its text is only logged. All server errors are logged, except that the server is busy: a
+// line for each refusal would add load.
 func public(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Error, CodeInfo) {
 	e, ok := errors.AsType[*atrium.Error](err)
 	if !ok {
@@ -183,7 +181,7 @@ func publicFaults(e *atrium.Error) (all []fault) {
 	return all
 }
 
-// A Refusal is the error of one part of a request, in the response to all of it.
+// A Refusal is the error of one item of a batch, in the response to the batch.
 type Refusal struct {
 	Status int         `json:"status"`
 	Code   atrium.Code `json:"code"`
