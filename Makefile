@@ -1,4 +1,4 @@
-# The commands of this project. `make help` lists them.
+# Run `make help` for a list of the targets.
 
 SHELL := /bin/bash
 GO ?= go
@@ -7,59 +7,59 @@ TOOLS := $(GO) tool -modfile=tools/go.mod
 export CGO_ENABLED ?= 0
 
 .PHONY: help
-help: ## List these commands
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
 
 .PHONY: build
-build: ## Build the binary, static, as bin/atrium
+build: ## Build the static binary bin/atrium
 	$(GO) build -trimpath -buildvcs=auto -o $(BIN)/atrium ./cmd/atrium
 
 .PHONY: run
-run: build ## Build and start the service with a demo tenant; prints a key and lines to try
+run: build ## Build and start the service with a demo tenant; prints an API key and example commands
 	@exec $(BIN)/atrium demo
 
 .PHONY: check
-check: ## The inner loop: build, vet, lint, and run the tests that need no server; installs nothing
+check: ## Build, vet, lint, and run the tests that need no server (1 minute); installs nothing
 	$(GO) build ./...
 	$(GO) vet ./...
 	$(TOOLS) golangci-lint run ./...
 	$(GO) test -short $$($(GO) list ./... | grep -v -e '/test$$' -e /test/)
 
 .PHONY: test
-test: prepare ## Run every test on SQLite and PostgreSQL, with the same choices in every run
+test: prepare ## Run the tests on SQLite and PostgreSQL with fixed random seeds
 	scripts/test
 
 .PHONY: test-all
-test-all: prepare ## Run everything: also all shapes of PostgreSQL, browsers, fuzzing, the benchmarks' own tests
+test-all: prepare ## Run all tests: also all PostgreSQL configurations, browsers, fuzzing and the tests of bench
 	scripts/test -all
 	cd bench && $(GO) test ./...
 	$(MAKE) --no-print-directory fuzz FUZZTIME=1s
 
 .PHONY: test-release
-test-release: ## Make a release of the last commit twice, and check that it is the same and what is said of it
+test-release: ## Check that two releases of the last commit are identical, and that their metadata is right
 	$(GO) test -count=1 -timeout 30m -tags release ./test/release
 
 .PHONY: test-citus
-test-citus: ## Run the suite, the HTTP scripts, the races and the faults on a Citus cluster: CITUS_URL=postgres://… of its coordinator
+test-citus: ## Run the store suite and the tests of scripts, races and faults on the Citus cluster with the coordinator CITUS_URL=postgres://…
 	CITUS_URL='$(CITUS_URL)' $(GO) test -count=1 -timeout 60m -tags citus -run 'Citus' ./internal/store
 	CITUS_URL='$(CITUS_URL)' $(GO) test -count=1 -timeout 60m -tags citus -run '/^citus$$|//^citus$$' ./test
 	CITUS_URL='$(CITUS_URL)' $(GO) test -count=1 -timeout 60m -tags citus -run 'Citus' ./test/nodes
 
 .PHONY: prepare
-prepare: ## Install what the tests need and Go does not bring: a C compiler for the race detector, a browser, PostgreSQL, PgBouncer, HAProxy and promtool
+prepare: ## Install the test dependencies: a C compiler for the race detector, a browser, PostgreSQL, PgBouncer, HAProxy and promtool
 	@scripts/prepare
 
 FUZZTIME ?= 1m
 .PHONY: fuzz
-fuzz: ## Fuzz every decoder, FUZZTIME each (1m); KEEP=1 keeps what they find worth trying
+fuzz: ## Run every fuzz target for FUZZTIME (1m); KEEP=1 keeps the generated corpus
 	@KEEP=$(KEEP) scripts/fuzz $(FUZZTIME)
 
 .PHONY: lint-prepare
-lint-prepare: ## Install what the linters need and Go does not bring: Node.js for the OpenAPI linter
+lint-prepare: ## Install Node.js for the OpenAPI linter
 	@scripts/prepare lint
 
 .PHONY: lint
-lint: lint-prepare ## Check formatting, the code, the tools' modules and the OpenAPI documents
+lint: lint-prepare ## Lint the code, its formatting and the OpenAPI documents
 	$(GO) vet ./...
 	$(GO) vet -tags citus,release,exhaustive ./...
 	$(TOOLS) golangci-lint run --build-tags exhaustive ./...
@@ -67,7 +67,7 @@ lint: lint-prepare ## Check formatting, the code, the tools' modules and the Ope
 		npx --yes @redocly/cli@2.77.0 lint --config api/redocly.yaml api/openapi.yaml api/manage.yaml
 
 .PHONY: verify
-verify: ## Check that the modules are tidy and as they were published, and that the binary builds static
+verify: ## Check that go.mod is tidy, that modules match go.sum, and that the static binary builds
 	$(GO) mod verify
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
@@ -76,26 +76,26 @@ verify: ## Check that the modules are tidy and as they were published, and that 
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -o $(BIN)/atrium ./cmd/atrium
 
 .PHONY: supply
-supply: ## Check the licenses of the binary's modules, and that none has a known vulnerability
+supply: ## Check the licenses and known vulnerabilities of the modules in the binary
 	scripts/supply
 
 .PHONY: dist
-dist: ## Build a release in dist: reproducible binaries, their SBOMs, licenses, checksums
+dist: ## Build a release in dist: reproducible binaries, SBOMs, licenses, checksums
 	scripts/dist
 
 .PHONY: crash
 ROUNDS ?= 200
-crash: ## Kill the server ROUNDS times (200) under load and audit what it acknowledged
+crash: ## Kill the server ROUNDS times (200) under load, and check that no acknowledged entry is lost
 	$(GO) test -v -count=1 -timeout 2h ./test/crash -run TestKill -args -rounds $(ROUNDS)
 
 .PHONY: soak
 SOAK ?= 1h
 SEED ?= 0
-soak: prepare ## Load both engines for SOAK (1h) while things fail at random, and audit; SEED repeats the choices. Reports go to bin
+soak: prepare ## Load both engines for SOAK (1h) with random faults, and audit the data; SEED repeats a run. Writes reports to bin
 	$(GO) test -v -count=1 -timeout 0 ./test/soak -run TestSoak -args -soak $(SOAK) -seed $(SEED) -report $(CURDIR)/$(BIN)
 
 .PHONY: bench
-bench: build prepare ## Compare the API with bare net/http, the databases alone, pgbench and PocketBase; print the ratios, and write docs/performance.md. With CITUS_URL, also the cost of requests on that cluster
+bench: build prepare ## Compare the API with bare net/http, the databases without Atrium, pgbench and PocketBase, and write docs/performance.md. With CITUS_URL, also measure requests on that cluster
 	cd bench/pocketbase && CGO_ENABLED=0 $(GO) build -trimpath -o ../../$(BIN)/pocketbase .
 	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -pocketbase ../$(BIN)/pocketbase -page ../docs/performance.md $(BENCH)
 	$(if $(CITUS_URL),cd bench && $(GO) run ./citus -atrium ../$(BIN)/atrium -url '$(CITUS_URL)')
@@ -105,13 +105,13 @@ bench-guard: build prepare ## Fail if the API has become slower relative to bare
 	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -guard guard.json
 
 .PHONY: bench-guard-update
-bench-guard-update: build prepare ## Measure five times what bench-guard does, and write bench/guard.json
+bench-guard-update: build prepare ## Run the measurements of bench-guard five times, and write bench/guard.json
 	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -guard guard.json -update 5
 
 .PHONY: bench-growth
 ENTRIES ?= 10000,1000000
 GROWTH ?= $(BIN)/growth
-bench-growth: build prepare ## Measure every request at ENTRIES (10000,1000000) entries on both engines, and write docs/performance.md; GROWTH keeps the databases
+bench-growth: build prepare ## Measure every request on databases of ENTRIES (10000,1000000) entries, and write docs/performance.md; keeps the databases in GROWTH (bin/growth)
 	mkdir -p $(GROWTH)
 	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes $(ENTRIES)
 	cd bench && $(GO) run ./growth -atrium ../$(BIN)/atrium -dir $(abspath $(GROWTH)) -sizes 10000,1000000 -each 100
@@ -119,9 +119,9 @@ bench-growth: build prepare ## Measure every request at ENTRIES (10000,1000000) 
 	cd bench && $(GO) run ./growth -dir $(abspath $(GROWTH)) -docs ../docs
 
 .PHONY: bench-size
-bench-size: build ## Move 1,000,000 accounts and 5,000,000 entries out and in; needs 10 GB of disk and half an hour
+bench-size: build ## Export and import 1,000,000 accounts and 5,000,000 entries; needs 10 GB of disk and half an hour
 	cd bench && $(GO) run ./size -atrium ../$(BIN)/atrium
 
 .PHONY: clean
-clean: ## Remove what was built
+clean: ## Remove build output
 	rm -rf $(BIN) dist
