@@ -1,5 +1,5 @@
-// Package limit limits connections, request rates, requests in flight and memory. It knows
-// addresses and counts, and nothing of HTTP.
+// Package limit limits connections, request rates, requests in flight and memory. It does not
+// depend on HTTP.
 //
 // Every table has a maximum size.
 package limit
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Proxies are the networks of trusted proxies: Client believes their X-Forwarded-For.
+// Proxies are the networks of trusted proxies, whose X-Forwarded-For headers Client uses.
 type Proxies []netip.Prefix
 
 // Trust reports whether the address is that of a trusted proxy.

@@ -12,7 +12,7 @@ var proxies = limit.Proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParse
 
 func TestForwardedAddressIsUsedOnlyFromTrustedProxies(t *testing.T) {
 	for _, c := range []struct {
-		peer, forwarded, want string // forwarded are values, with a | between
+		peer, forwarded, want string // forwarded has header values separated by |
 	}{
 		{"192.0.2.1:80", "", "192.0.2.1"},
 		{"192.0.2.1:80", "198.51.100.7", "192.0.2.1"},
@@ -22,23 +22,23 @@ func TestForwardedAddressIsUsedOnlyFromTrustedProxies(t *testing.T) {
 		{"[::ffff:10.0.0.1]:80", "198.51.100.7", "198.51.100.7"},
 		{"[2001:db8:ffff::1]:80", "2001:db8::7", "2001:db8::7"},
 
-		// what a client writes there is before what its proxy adds
+		// addresses from the client precede those that its proxy appends
 		{"10.0.0.1:80", "203.0.113.9, 198.51.100.7", "198.51.100.7"},
 		{"10.0.0.1:80", "203.0.113.9|198.51.100.7", "198.51.100.7"},
 		{"10.0.0.1:80", "nonsense, 198.51.100.7", "198.51.100.7"},
 		{"10.0.0.1:80", "203.0.113.9,198.51.100.7 , 10.2.2.2,10.3.3.3", "198.51.100.7"},
 		{"10.0.0.1:80", "203.0.113.9,198.51.100.7|10.2.2.2|10.3.3.3", "198.51.100.7"},
 
-		// one of the network itself
+		// only trusted proxies
 		{"10.0.0.1:80", "10.9.9.9, 10.2.2.2", "10.9.9.9"},
 
-		// other ways to write one
+		// other notations
 		{"10.0.0.1:80", "198.51.100.7:4711", "198.51.100.7"},
 		{"10.0.0.1:80", "[2001:db8::7]:4711", "2001:db8::7"},
 		{"10.0.0.1:80", "::ffff:198.51.100.7", "198.51.100.7"},
 		{"10.0.0.1:80", "fe80::1%eth0", "fe80::1"},
 
-		// what cannot be read
+		// malformed lists
 		{"10.0.0.1:80", "nonsense", "10.0.0.1"},
 		{"10.0.0.1:80", "198.51.100.7,", "10.0.0.1"},
 		{"10.0.0.1:80", "198.51.100.7,,10.2.2.2", "10.0.0.1"},
@@ -56,29 +56,29 @@ func TestForwardedAddressIsUsedOnlyFromTrustedProxies(t *testing.T) {
 			forwarded = strings.Split(c.forwarded, "|")
 		}
 		if got := proxies.Client(c.peer, forwarded).String(); got != c.want {
-			t.Errorf("from %s for %q it is %s, want %s", c.peer, c.forwarded, got, c.want)
+			t.Errorf("peer %s, forwarded %q: client %s, want %s", c.peer, c.forwarded, got, c.want)
 		}
 		if got := limit.Proxies(nil).Client(c.peer, forwarded); got != limit.Address(c.peer) {
-			t.Errorf("without proxies, from %s for %q it is %s", c.peer, c.forwarded, got)
+			t.Errorf("without proxies, peer %s, forwarded %q: client %s", c.peer, c.forwarded, got)
 		}
 	}
 }
 
-func TestIPv6ClientIsItsNetwork(t *testing.T) {
+func TestIPv6NetworkIsOneClient(t *testing.T) {
 	client := func(text string) netip.Addr { return limit.Network(limit.Address(text)) }
 	if client("2001:db8:0:1::1") != client("2001:db8:0:1:ffff:ffff:ffff:ffff") {
-		t.Error("two addresses of one network are two clients")
+		t.Error("two addresses of one IPv6 network are different clients")
 	}
 	if client("2001:db8:0:1::1") == client("2001:db8:0:2::1") {
-		t.Error("two networks are one client")
+		t.Error("two IPv6 networks are the same client")
 	}
 	if client("192.0.2.1") == client("192.0.2.2") || client("192.0.2.1") != client("::ffff:192.0.2.1") {
-		t.Error("an address of IPv4 is not one client")
+		t.Error("an IPv4 address is not exactly one client")
 	}
 }
 
-// Whatever the header holds, the client is the peer or an address that is written there,
-// and none that is trusted is preferred to one behind it that is not.
+// For every header, the client is the peer or the last address in the header that is not
+// trusted.
 func FuzzForwardedAddresses(f *testing.F) {
 	f.Add("10.0.0.1:80", "203.0.113.9, 10.2.2.2", "198.51.100.7")
 	f.Add("10.0.0.1:80", "[2001:db8::7]:80,", "")
@@ -90,17 +90,17 @@ func FuzzForwardedAddresses(f *testing.F) {
 			return
 		}
 		if !proxies.Trust(from) {
-			t.Fatalf("%s is believed of a peer that is not trusted", got)
+			t.Fatalf("client is %s, from a peer that is not trusted", got)
 		}
 		written := strings.Split(first+","+second, ",")
 		for i := len(written) - 1; i >= 0; i-- {
 			addr := limit.Address(strings.TrimSpace(written[i]))
 			if !addr.IsValid() {
-				t.Fatalf("%s is before what cannot be read", got)
+				t.Fatalf("client is %s, before a malformed address", got)
 			}
 			if !proxies.Trust(addr) || i == 0 {
 				if addr != got {
-					t.Fatalf("%s, want %s", got, addr)
+					t.Fatalf("client is %s, want %s", got, addr)
 				}
 				return
 			}

@@ -13,7 +13,7 @@ import (
 	"atrium/internal/limit"
 )
 
-// A front is a Listener whose connections stay open until the test says so.
+// A front is a Listener whose connections stay open until the test closes them.
 type front struct {
 	*limit.Listener
 	all, ofClient atomic.Int64 // refused
@@ -49,12 +49,12 @@ func listen(t *testing.T, b limit.Bounds) *front {
 	return f
 }
 
-// dial reports whether a connection from an address is taken.
-func (f *front) dial(t *testing.T, from string) (client net.Conn, taken bool) {
+// dial reports whether a connection from an address is accepted.
+func (f *front) dial(t *testing.T, from string) (client net.Conn, accepted bool) {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 10 * time.Second}
 	c, err := d.Dial("tcp", f.Addr().String())
-	if errors.Is(err, syscall.ECONNRESET) { // so soon
+	if errors.Is(err, syscall.ECONNRESET) { // closed before Dial returned
 		return nil, false
 	}
 	if err != nil {
@@ -64,15 +64,15 @@ func (f *front) dial(t *testing.T, from string) (client net.Conn, taken bool) {
 	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
 	_, err = c.Read(make([]byte, 1))
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
-		t.Fatal("a connection was neither taken nor closed")
+		t.Fatal("a connection was neither accepted nor closed")
 	}
 	return c, err == nil
 }
 
-func (f *front) want(t *testing.T, from string, taken bool) {
+func (f *front) want(t *testing.T, from string, accepted bool) {
 	t.Helper()
-	if _, ok := f.dial(t, from); ok != taken {
-		t.Errorf("a connection from %s is taken: %v, want %v", from, ok, taken)
+	if _, ok := f.dial(t, from); ok != accepted {
+		t.Errorf("connection from %s: accepted %v, want %v", from, ok, accepted)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestConnectionsAboveALimitAreClosedAndOthersStay(t *testing.T) {
 	f.want(t, "127.0.0.4", true)
 	f.want(t, "127.0.0.5", false)
 	if f.all.Load() != 1 || f.ofClient.Load() != 1 || f.Open() != 5 {
-		t.Errorf("%d are open; refused were %d of all, %d of a client", f.Open(), f.all.Load(), f.ofClient.Load())
+		t.Errorf("%d connections are open; the limits of all and of a client refused %d and %d", f.Open(), f.all.Load(), f.ofClient.Load())
 	}
 	first := <-f.accepted
 	for range 3 { // counts once
@@ -95,16 +95,16 @@ func TestConnectionsAboveALimitAreClosedAndOthersStay(t *testing.T) {
 	f.want(t, "127.0.0.5", true)
 	f.want(t, "127.0.0.6", false)
 	if f.Open() != 5 {
-		t.Errorf("%d are open", f.Open())
+		t.Errorf("%d connections are open", f.Open())
 	}
 }
 
-func TestClosedConnectionMakesRoom(t *testing.T) {
+func TestClosedConnectionsDoNotCount(t *testing.T) {
 	f := listen(t, limit.Bounds{All: 10, Client: 1})
 	for range 200 {
-		c, taken := f.dial(t, "127.0.0.1")
-		if !taken {
-			t.Fatal("there is no room")
+		c, accepted := f.dial(t, "127.0.0.1")
+		if !accepted {
+			t.Fatal("a connection was refused after the last one had closed")
 		}
 		_ = c.Close()
 		served := <-f.accepted
@@ -112,7 +112,7 @@ func TestClosedConnectionMakesRoom(t *testing.T) {
 		_ = served.Close()
 	}
 	if f.Open() != 0 {
-		t.Errorf("%d are open", f.Open())
+		t.Errorf("%d connections are open", f.Open())
 	}
 }
 
@@ -126,8 +126,7 @@ func TestTrustedProxyMayHaveAllConnections(t *testing.T) {
 	f.want(t, "127.0.0.2", false)
 }
 
-// The ends of real connections of one network of IPv6 differ on loopback in nothing, so
-// the listener is given some.
+// Loopback has a single IPv6 address, so this test uses connections with made-up addresses.
 func TestIPv6NetworkCountsAsOneClient(t *testing.T) {
 	var refused int
 	l := limit.NewListener(&given{addrs: []string{
@@ -139,11 +138,11 @@ func TestIPv6NetworkCountsAsOneClient(t *testing.T) {
 		}
 	}
 	if l.Open() != 3 || refused != 1 {
-		t.Errorf("%d are open, %d refused", l.Open(), refused)
+		t.Errorf("%d connections are open and %d refused, want 3 and 1", l.Open(), refused)
 	}
 }
 
-// A given listener has connections from addresses, and then no more.
+// A given listener accepts one connection from each address, then none.
 type given struct {
 	net.Listener
 	addrs []string
@@ -178,7 +177,7 @@ func TestResponseToAnUnreadRequestArrives(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the client reads %v", err)
+		t.Errorf("the client reads %v, want EOF", err)
 	}
 	if _, err := c.Write([]byte("more")); err != nil {
 		t.Error(err)
@@ -193,9 +192,9 @@ func BenchmarkClientAddress(b *testing.B) {
 		proxies   limit.Proxies
 		forwarded []string
 	}{
-		"of the peer":     {nil, nil},
-		"behind a proxy":  {proxies, []string{"198.51.100.7"}},
-		"behind a second": {proxies, []string{"203.0.113.9, 198.51.100.7, 10.2.2.2"}},
+		"peer":        {nil, nil},
+		"proxy":       {proxies, []string{"198.51.100.7"}},
+		"two proxies": {proxies, []string{"203.0.113.9, 198.51.100.7, 10.2.2.2"}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// A Quota shares a bounded amount of something, such as memory, among keys, such as tenants. A
-// key may hold as much as is left for the others: half of the quota if it is alone, a third
-// each if there are two. So some is left for the next key, however much the others ask for.
-// This is the dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998).
+// A Quota shares a limited amount, for example of memory, among keys, such as tenants. No key
+// may hold more than remains free: a single key gets half of the quota, two keys get a third
+// each. So there is always some left for another key, however much the others request. This
+// is the dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998).
 //
 // A nil Quota is unlimited. A Quota is safe for concurrent use.
 type Quota[K comparable] struct {
@@ -17,7 +17,7 @@ type Quota[K comparable] struct {
 
 	mu       sync.Mutex
 	left     int64       // guarded by mu
-	spare    int64       // guarded by mu; what is left for guarantees
+	spare    int64       // guarded by mu; the rest of the guarantees
 	held     map[K]int64 // guarded by mu; no zeros
 	borrowed map[K]int64 // guarded by mu; the part of held that is from spare
 }
@@ -27,15 +27,15 @@ func NewQuota[K comparable](all int64) *Quota[K] {
 	return &Quota[K]{all: all, left: all, held: map[K]int64{}, borrowed: map[K]int64{}}
 }
 
-// Guarantee lets each key hold up to each even if too little of the quota is left. All keys
-// together hold up to sum more than the quota. Call it before the quota is used; it returns
-// the quota.
+// Guarantee lets every key hold up to each even if the quota is used up. All guarantees
+// together may exceed the quota by at most sum. Call Guarantee before the quota is used. It
+// returns q.
 func (q *Quota[K]) Guarantee(each, sum int64) *Quota[K] {
 	q.each, q.spare = each, sum
 	return q
 }
 
-// Alone returns how much a key may hold while no other holds any.
+// Alone returns how much a key may hold if no other key holds any.
 func (q *Quota[K]) Alone() int64 {
 	if q == nil {
 		return math.MaxInt64
@@ -43,7 +43,7 @@ func (q *Quota[K]) Alone() int64 {
 	return q.all / 2
 }
 
-// Take takes n for a key, which must return it. It reports false if the key may not have it.
+// Take takes n for a key, which must return it. It returns false if the key may not have it.
 func (q *Quota[K]) Take(key K, n int64) bool {
 	if q == nil {
 		return true
@@ -63,7 +63,7 @@ func (q *Quota[K]) Take(key K, n int64) bool {
 	return true
 }
 
-// Return gives back what a key has taken.
+// Return returns n that a key has taken.
 func (q *Quota[K]) Return(key K, n int64) {
 	if q == nil || n == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	"atrium/internal/limit"
 )
 
-// all takes as much as a key gets, one by one, and returns how much that is.
+// all takes as much as a key gets, in steps of 1, and returns the amount.
 func all(b *limit.Quota[string], key string) (n int64) {
 	for b.Take(key, 1) {
 		n++
@@ -19,26 +19,26 @@ func all(b *limit.Quota[string], key string) (n int64) {
 func TestOneKeyGetsHalfOfAQuotaAndTwoAThirdEach(t *testing.T) {
 	b := limit.NewQuota[string](600)
 	if n := all(b, "a"); n != 300 {
-		t.Errorf("one key has %d", n)
+		t.Errorf("a single key gets %d, want 300", n)
 	}
 	if n := all(b, "b"); n != 150 {
-		t.Errorf("the second has %d", n)
+		t.Errorf("the second key gets %d, want 150", n)
 	}
 	b.Return("a", 100)
 	if n := all(b, "b"); n != 50 {
-		t.Errorf("when the first has a third, the second gets %d more", n)
+		t.Errorf("after a partial return, the second key gets %d more, want 50", n)
 	}
 	b.Return("a", 200)
 	b.Return("b", 200)
 	if n := all(b, "c"); n != 300 {
-		t.Errorf("when all is returned, one key has %d", n)
+		t.Errorf("after a full return, a single key gets %d, want 300", n)
 	}
 	if none := (*limit.Quota[string])(nil); !none.Take("a", 1<<60) {
 		t.Error("a nil quota is limited")
 	}
 }
 
-func TestKeyHoldsAtMostWhatIsLeft(t *testing.T) {
+func TestKeyHoldsAtMostWhatRemains(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const total = 1000
 		b, held, sum := limit.NewQuota[int](total), map[int]int64{}, int64(0)
@@ -53,7 +53,7 @@ func TestKeyHoldsAtMostWhatIsLeft(t *testing.T) {
 			}
 			may := held[key]+n <= total-sum-n
 			if got := b.Take(key, n); got != may {
-				t.Fatalf("%d of %d are held: %d has %d and may have %d more: %v", sum, total, key, held[key], n, got)
+				t.Fatalf("%d of %d are held; key %d holds %d and takes %d: %v", sum, total, key, held[key], n, got)
 			}
 			if may {
 				held[key] += n
@@ -73,7 +73,7 @@ func TestGuaranteeHoldsWhenTheQuotaIsUsedUp(t *testing.T) {
 			t.Errorf("%s does not get its guarantee", key)
 		}
 		if b.Take(key, 1) {
-			t.Errorf("%s gets more", key)
+			t.Errorf("%s gets more than its guarantee", key)
 		}
 	}
 	if b.Take("last", 10) {

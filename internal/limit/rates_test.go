@@ -17,25 +17,25 @@ func TestRateAllowsABurstAndThenEvenRequests(t *testing.T) {
 			}
 		}
 		if b := r.Take("a"); b.OK || b.Left != 0 || b.Wait != 100*time.Millisecond {
-			t.Fatalf("one above the rate: %+v", b)
+			t.Fatalf("request above the rate: %+v", b)
 		}
 		if b := r.Take("b"); !b.OK || b.Left != 9 {
-			t.Fatalf("another one: %+v", b)
+			t.Fatalf("request of another key: %+v", b)
 		}
 		time.Sleep(99 * time.Millisecond)
 		if b := r.Take("a"); b.OK || b.Wait != time.Millisecond {
-			t.Fatalf("a moment too early: %+v", b)
+			t.Fatalf("request 1 ms before Wait has passed: %+v", b)
 		}
 		time.Sleep(time.Millisecond)
 		if b := r.Take("a"); !b.OK || b.Left != 0 {
-			t.Fatalf("when it was said: %+v", b)
+			t.Fatalf("request after Wait has passed: %+v", b)
 		}
 		if r.Take("a").OK {
-			t.Fatal("and one more with it")
+			t.Fatal("another request at the same time was allowed")
 		}
 		time.Sleep(time.Hour)
 		if b := r.Take("a"); !b.OK || b.Left != 9 {
-			t.Fatalf("after a long time: %+v", b)
+			t.Fatalf("request after an hour: %+v", b)
 		}
 	})
 }
@@ -51,7 +51,7 @@ func TestRateIsExactOverALongTime(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if taken < 700 || taken > 707 {
-			t.Errorf("%d were taken in 100 s at 7/s", taken)
+			t.Errorf("%d requests were allowed in 100 s at 7/s", taken)
 		}
 	})
 }
@@ -61,14 +61,14 @@ func TestReturnedRequestsDoNotCount(t *testing.T) {
 		r := limit.NewRates[string](2, time.Hour, 100)
 		for range 100 {
 			if !r.Take("a").OK {
-				t.Fatal("what was returned was counted")
+				t.Fatal("a returned request was counted")
 			}
 			r.Return("a")
 		}
-		r.Return("nobody")
+		r.Return("unknown")
 		for i := range 3 {
 			if ok := r.Take("a").OK; ok != (i < 2) {
-				t.Errorf("then request %d of 2 is within the rate: %v", i+1, ok)
+				t.Errorf("request %d at 2 per hour: allowed %v", i+1, ok)
 			}
 		}
 	})
@@ -79,23 +79,23 @@ func TestTableOfRatesIsBounded(t *testing.T) {
 		const size = 1000
 		r := limit.NewRates[int](100, time.Minute, size)
 		for range 100 {
-			r.Take(-1) // has used all
+			r.Take(-1) // uses up the rate
 		}
 		for i := range 20 * size {
 			r.Take(i)
 			if n := r.Len(); n > size {
-				t.Fatalf("%d are remembered", n)
+				t.Fatalf("%d keys are remembered, want at most %d", n, size)
 			}
 		}
 		if r.Take(-1).OK {
-			t.Error("a flood of others has given one that used all of its rate a new one")
+			t.Error("a flood of other keys reset a key that had used up its rate")
 		}
 		time.Sleep(time.Hour)
 		for i := range size {
 			r.Take(-2 - i)
 		}
 		if n := r.Len(); n > size {
-			t.Errorf("%d are remembered", n)
+			t.Errorf("%d keys are remembered, want at most %d", n, size)
 		}
 	})
 }
@@ -103,16 +103,16 @@ func TestTableOfRatesIsBounded(t *testing.T) {
 func TestNilRatesLimitNothing(t *testing.T) {
 	r := limit.NewRates[string](0, time.Second, 1)
 	if r != nil {
-		t.Fatal("a rate of 0 is one")
+		t.Fatal("a rate of 0 is not nil")
 	}
 	for range 1000 {
 		if !r.Take("a").OK {
-			t.Fatal("held back")
+			t.Fatal("a request was refused")
 		}
 	}
 	r.Return("a")
 	if count, window := r.Policy(); r.Len() != 0 || count != 0 || window != 0 {
-		t.Error("it has a policy, or remembers")
+		t.Error("nil Rates have a policy or remember keys")
 	}
 }
 

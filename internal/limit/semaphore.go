@@ -8,21 +8,20 @@ import (
 	"time"
 )
 
-// ErrBusy is the cause of an error for work that a limit has turned away. It is not a
-// fault of the server.
+// ErrBusy is the cause of an error for work that a limit has refused. It is not a fault of
+// the server.
 var ErrBusy = errors.New("too much is in flight")
 
 // A Semaphore admits a bounded number of holders at once and shares its places fairly
 // among keys, such as tenants. A key may hold one more place only while it holds fewer
 // than are free: alone it gets half of them, rounded up, and a key that holds none gets
 // one whenever any is free. So no key can take all places, however much it asks for.
-// (The rule is that of Quota, for things that can be waited for.)
+// (Quota has the same rule, but does not wait.)
 //
-// Those that find no place wait in a queue of their key. A place that becomes free goes
-// to the keys in turn, not to the longest waiter: a long queue of one key delays
-// no other.
+// Each key has a queue of waiters. Free places are granted to the keys round-robin, not to
+// the longest waiter: the long queue of one key delays no other key.
 //
-// A nil Semaphore admits everyone. A Semaphore is safe for concurrent use.
+// A nil Semaphore has no limit. A Semaphore is safe for concurrent use.
 type Semaphore[K comparable] struct {
 	bounds SemaphoreBounds
 
@@ -35,13 +34,13 @@ type Semaphore[K comparable] struct {
 
 // SemaphoreBounds configure a Semaphore.
 type SemaphoreBounds struct {
-	Places  int           // how many are held at once
-	Each    int           // how many of them one key holds at most; 0 for no such bound
-	Waiting int           // how many of one key wait at most; 0 refuses at once
-	Timeout time.Duration // how long each of them waits; 0 for as long as its context lets it
+	Places  int           // maximum number of holders
+	Each    int           // maximum number of holders per key; 0 for no such limit
+	Waiting int           // maximum number of waiters per key; 0 refuses at once
+	Timeout time.Duration // maximum time of a waiter; 0 for that of its context
 }
 
-// NewSemaphore returns a Semaphore, or nil for no places.
+// NewSemaphore returns a Semaphore, or nil if b.Places is 0.
 func NewSemaphore[K comparable](b SemaphoreBounds) *Semaphore[K] {
 	if b.Places == 0 {
 		return nil
@@ -49,8 +48,8 @@ func NewSemaphore[K comparable](b SemaphoreBounds) *Semaphore[K] {
 	return &Semaphore[K]{bounds: b, free: b.Places, held: map[K]int{}, waiting: map[K][]chan struct{}{}}
 }
 
-// Acquire waits for a place. It returns ErrBusy if too many of the key wait already or
-// the timeout has passed, and the cause if ctx has ended.
+// Acquire waits for a place. It returns ErrBusy if the queue of the key is full or the
+// timeout has passed, and the cause if ctx has ended.
 func (s *Semaphore[K]) Acquire(ctx context.Context, key K) error {
 	if s == nil {
 		return nil
@@ -97,7 +96,7 @@ func (s *Semaphore[K]) Acquire(ctx context.Context, key K) error {
 	return err
 }
 
-// Release gives back a place that Acquire has returned.
+// Release returns a place that Acquire has granted.
 func (s *Semaphore[K]) Release(key K) {
 	if s == nil {
 		return
@@ -121,7 +120,7 @@ func (s *Semaphore[K]) Do(ctx context.Context, key K, f func() error) error {
 	return f()
 }
 
-// Held returns how many places are held.
+// Held returns the number of holders.
 func (s *Semaphore[K]) Held() int {
 	if s == nil {
 		return 0
@@ -137,14 +136,14 @@ func (s *Semaphore[K]) admits(key K) bool {
 	return held < s.free && (s.bounds.Each == 0 || held < s.bounds.Each)
 }
 
-// admit takes a place for the key. s.mu is held.
+// admit grants a place to the key. s.mu is held.
 func (s *Semaphore[K]) admit(key K) {
 	s.free--
 	s.held[key]++
 }
 
-// grant gives a place to the first waiter of the next key that may have one, and
-// reports whether there was one. s.mu is held.
+// grant grants a place to the first waiter of the next key that may have one, and reports
+// whether there was one. s.mu is held.
 func (s *Semaphore[K]) grant() bool {
 	i := slices.IndexFunc(s.turns, s.admits)
 	if i < 0 {

@@ -30,7 +30,7 @@ func TestOneKeyCannotTakeAllPlaces(t *testing.T) {
 		}
 	}
 	if taken["a"] != 4 || taken["b"] != 2 || taken["c"] != 1 || taken["d"] != 1 {
-		t.Errorf("places are held like this: %v", taken)
+		t.Errorf("holders by key: %v, want a:4 b:2 c:1 d:1", taken)
 	}
 	if s.Held() != 8 {
 		t.Errorf("%d places are held", s.Held())
@@ -107,10 +107,10 @@ func TestWaiterIsRefusedByQueueLengthOrTimeout(t *testing.T) {
 		synctest.Wait()
 		cancel(ended)
 		if err := <-waited; !errors.Is(err, ended) {
-			t.Errorf("after its context: %v", err)
+			t.Errorf("after the context ended: %v", err)
 		}
 		s.Release("a")
-		acquire(t, s, "d") // nobody has been forgotten in the queue
+		acquire(t, s, "d") // no place is granted to a waiter that has left
 	})
 }
 
@@ -121,7 +121,7 @@ func TestEveryPlaceIsReturnedAndEveryWaiterServed(t *testing.T) {
 		for _, key := range rapid.SliceOfN(rapid.IntRange(1, 4), 1, 100).Draw(t, "keys") {
 			all.Go(func() {
 				ctx := context.Background()
-				if key == 4 { // gives up now and then
+				if key == 4 { // sometimes times out
 					short, cancel := context.WithTimeout(ctx, time.Microsecond)
 					defer cancel()
 					ctx = short
@@ -136,7 +136,7 @@ func TestEveryPlaceIsReturnedAndEveryWaiterServed(t *testing.T) {
 	})
 }
 
-func TestNilSemaphoreAdmitsEveryone(t *testing.T) {
+func TestNilSemaphoreHasNoLimit(t *testing.T) {
 	s := limit.NewSemaphore[string](limit.SemaphoreBounds{})
 	for range 100 {
 		acquire(t, s, "a")
