@@ -1,4 +1,4 @@
-// Package api holds the OpenAPI documents of the HTTP APIs, ready to be served.
+// Package api embeds the OpenAPI documents of the HTTP APIs.
 package api
 
 import (
@@ -17,7 +17,7 @@ var external []byte
 //go:embed manage.yaml
 var manage []byte
 
-// The documents. Each stands alone: none refers to another.
+// The documents. No document refers to another one.
 var (
 	External = document("openapi.yaml", external) // of the external API, /v0
 	Manage   = document("manage.yaml", manage)    // of the management API, /manage/v0
@@ -25,23 +25,20 @@ var (
 
 // A Document describes one API.
 type Document struct {
-	name string // of its file
+	name string // the file name
 	yaml []byte
 	json func() []byte
 }
 
-// YAML returns the document as it is written. The slice is shared: callers must
-// not change it.
+// YAML returns the source of the document. Callers must not modify the slice.
 func (d Document) YAML() []byte { return d.yaml }
 
-// JSON returns the document as JSON: the values of YAML, with the members of
-// every object in the order in which the YAML has them, so the bytes are the
-// same in every process of one build. The slice is shared: callers must not
-// change it.
+// JSON returns the document as JSON, with the members of each object in the order of the
+// YAML. The bytes are the same in every process of a build. Callers must not modify the slice.
 func (d Document) JSON() []byte { return d.json() }
 
-// The documents are part of the binary, so a failure is a fault of the build: the
-// tests find it.
+// document returns an embedded document. Its JSON panics if the YAML is invalid, which the
+// tests detect.
 func document(name string, text []byte) Document {
 	return Document{name, text, sync.OnceValue(func() []byte {
 		j, err := toJSON(text)
@@ -52,8 +49,8 @@ func document(name string, text []byte) Document {
 	})}
 }
 
-// toJSON walks the nodes rather than decode into maps, which would lose the
-// order of the members.
+// toJSON converts YAML nodes instead of decoding into maps, which would lose the order of
+// the members.
 func toJSON(doc []byte) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(doc, &root); err != nil {
@@ -97,8 +94,8 @@ func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 		}
 		b.WriteByte(']')
 	case yaml.ScalarNode:
-		// OpenAPI reads YAML by the JSON schema of YAML 1.2, to which a bare
-		// date is a string.
+		// OpenAPI uses the JSON schema of YAML 1.2, in which an unquoted date is a
+		// string.
 		if n.ShortTag() == "!!timestamp" {
 			return writeValue(b, n.Value)
 		}
@@ -108,8 +105,7 @@ func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 		}
 		return writeValue(b, v)
 	default:
-		// References of OpenAPI do what aliases would: the document has none.
-		return fmt.Errorf("line %d: an alias", n.Line)
+		return fmt.Errorf("line %d: YAML aliases are not supported; use $ref", n.Line)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// object is a JSON object as the tests walk it.
+// object is a decoded JSON object.
 type object = map[string]any
 
 func TestDocumentIsValidOpenAPI31(t *testing.T) {
@@ -29,7 +29,7 @@ func TestDocumentIsValidOpenAPI31(t *testing.T) {
 	})
 }
 
-func TestJSONHoldsTheValuesOfYAMLInItsOrder(t *testing.T) {
+func TestJSONHasTheValuesAndOrderOfYAML(t *testing.T) {
 	onEveryDocument(t, func(t *testing.T, d Document) {
 		var fromYAML any
 		if err := yaml.Unmarshal(d.YAML(), &fromYAML); err != nil {
@@ -63,11 +63,11 @@ func TestJSONKeepsWhatYAMLWouldReinterpret(t *testing.T) {
 		}
 	}
 	if _, err := toJSON([]byte("a: &x 1\nb: *x")); err == nil {
-		t.Error("an alias is converted")
+		t.Error("an alias was accepted")
 	}
 }
 
-// Every example is held against its schema, and every JSON body has one.
+// Every example is valid by its schema, and every JSON body has an example.
 func TestEveryExampleSatisfiesItsSchema(t *testing.T) {
 	onEveryDocument(t, func(t *testing.T, d Document) {
 		schemas := d.newSchemas(t)
@@ -97,12 +97,12 @@ func TestEveryExampleSatisfiesItsSchema(t *testing.T) {
 			}
 		})
 		if count < 40 {
-			t.Errorf("found %d examples: the walk misses some", count)
+			t.Errorf("found only %d examples", count)
 		}
 	})
 }
 
-// The x-other-methods of a path is a reference that linters do not follow.
+// Unlike linters, this test follows the references in x-other-methods.
 func TestEveryComponentIsUsed(t *testing.T) {
 	onEveryDocument(t, func(t *testing.T, d Document) {
 		used := make(map[string]bool)
@@ -126,15 +126,15 @@ func TestOperationsSayWhatTheyNeedAndHowTheyFail(t *testing.T) {
 		seen := make(map[string]bool)
 		for path, item := range d.tree(t)["paths"].(object) {
 			if (item.(object)["get"] == nil) != (item.(object)["head"] == nil) {
-				t.Errorf("%s: GET and HEAD go together", path)
+				t.Errorf("%s: has only one of GET and HEAD", path)
 			}
 			if item.(object)["x-other-methods"] == nil {
-				t.Errorf("%s: does not say how other methods are answered", path)
+				t.Errorf("%s: does not document the response to other methods", path)
 			}
 			for method, op := range operations(item) {
 				id, _ := op["operationId"].(string)
 				if id == "" || seen[id] {
-					t.Errorf("%s %s: operationId %q is empty or taken", method, path, id)
+					t.Errorf("%s %s: operationId %q is empty or a duplicate", method, path, id)
 				}
 				seen[id] = true
 
@@ -146,11 +146,11 @@ func TestOperationsSayWhatTheyNeedAndHowTheyFail(t *testing.T) {
 				}
 				_, keyless := op["security"]
 				if keyless == (len(scopes) > 0) {
-					t.Errorf("%s: scopes %q, and needs no key is %v", id, scopes, keyless)
+					t.Errorf("%s: scopes %q, but needs no key: %v", id, scopes, keyless)
 				}
 				for _, status := range failures(method, op) {
 					if _, ok := op["responses"].(object)[status]; !ok {
-						t.Errorf("%s: no %s", id, status)
+						t.Errorf("%s: does not document status %s", id, status)
 					}
 				}
 			}
@@ -158,7 +158,7 @@ func TestOperationsSayWhatTheyNeedAndHowTheyFail(t *testing.T) {
 	})
 }
 
-// failures are the responses that an operation has to describe in addition to its success.
+// failures returns the statuses of the error responses that an operation must document.
 func failures(method string, op object) []string {
 	keyed := len(scopesOf(op)) > 0
 	want := []string{"500"}
@@ -200,18 +200,18 @@ func TestEveryOperationOfTheExternalAPINeedsItsScope(t *testing.T) {
 	}
 }
 
-// The examples make answers as a server would send them. The validator has to
-// take each one for its own status, and no problem for another status.
-func TestEveryDocumentedAnswerPassesAsAnExchange(t *testing.T) {
+// The validator accepts each example as a response with its status, and no problem as a
+// response with another status.
+func TestEveryDocumentedResponseIsValid(t *testing.T) {
 	onEveryDocument(t, func(t *testing.T, d Document) {
 		v := d.newValidator(t)
 		count := 0
 		for path, item := range d.tree(t)["paths"].(object) {
 			for method, op := range operations(item) {
 				request := httptest.NewRequest(strings.ToUpper(method), regexp.MustCompile(`\{\w+\}`).ReplaceAllString(path, "x"), nil)
-				var problems []answer
+				var problems []exampleResponse
 				for status, response := range op["responses"].(object) {
-					for _, a := range d.answers(t, status, response) {
+					for _, a := range d.responses(t, status, response) {
 						count++
 						if ok, errs := v.ValidateHttpResponse(request, a.http()); !ok {
 							t.Errorf("%s %s %s: %s", method, path, status, explain(errs))
@@ -226,16 +226,16 @@ func TestEveryDocumentedAnswerPassesAsAnExchange(t *testing.T) {
 						if a.status == b.status {
 							continue
 						}
-						wrong := answer{status: a.status, header: a.header, body: b.body}
+						wrong := exampleResponse{status: a.status, header: a.header, body: b.body}
 						if ok, _ := v.ValidateHttpResponse(request, wrong.http()); ok {
-							t.Errorf("%s %s: the body of a %d passes as a %d", method, path, b.status, a.status)
+							t.Errorf("%s %s: the body of a %d is valid as a %d", method, path, b.status, a.status)
 						}
 					}
 				}
 			}
 		}
 		if count < 60 {
-			t.Errorf("tried %d answers: some are missed", count)
+			t.Errorf("found only %d responses", count)
 		}
 	})
 }
@@ -251,7 +251,7 @@ func TestAccountLogRequestIsAcceptedExactlyByTheRules(t *testing.T) {
 	payload := func(value string) string { return `{"source":"crm","payload":` + value + `}` }
 	repeat := strings.Repeat
 
-	takes := []string{
+	accepted := []string{
 		payload(`{}`),
 		payload(`{"a":null,"b":[1e400,1.0,"\u0000"],"":{}}`),
 		source(`"` + repeat(astral, 100) + `"`),
@@ -265,7 +265,7 @@ func TestAccountLogRequestIsAcceptedExactlyByTheRules(t *testing.T) {
 		text("domain", "x"),
 		text("domain", " x "),
 		text("domain", `\n-\n`),
-		text("domain", "\ufeff"), // no White_Space, though ECMA-262 counts it as such
+		text("domain", "\ufeff"), // white space in ECMA-262, but not in Unicode
 		text("domain", "\u200b"),
 		text("domain", repeat("a", 5000)),
 		text("name", repeat(astral, 255)),
@@ -273,7 +273,7 @@ func TestAccountLogRequestIsAcceptedExactlyByTheRules(t *testing.T) {
 		text("idempotencyKey", repeat(astral, 255)),
 		text("idempotencyKey", `\u0001`),
 	}
-	refuses := []string{
+	rejected := []string{
 		`null`, `[]`, `"x"`, `1`, `{}`,
 		`{"payload":{}}`,
 		`{"source":"crm"}`,
@@ -298,35 +298,35 @@ func TestAccountLogRequestIsAcceptedExactlyByTheRules(t *testing.T) {
 		text("idempotencyKey", ""), text("idempotencyKey", repeat(astral, 256)),
 	}
 	for _, name := range []string{"type", "accountId", "domain", "name", "idempotencyKey"} {
-		refuses = append(refuses, with(`"`+name+`":null`), with(`"`+name+`":1`), with(`"`+name+`":["x"]`))
+		rejected = append(rejected, with(`"`+name+`":null`), with(`"`+name+`":1`), with(`"`+name+`":["x"]`))
 	}
 	for _, name := range []string{"type", "domain", "name", "idempotencyKey"} {
-		refuses = append(refuses, text(name, `\u0000`), text(name, `a\u0000b`), text(name, `a\u0000`))
+		rejected = append(rejected, text(name, `\u0000`), text(name, `a\u0000b`), text(name, `a\u0000`))
 	}
-	refuses = append(refuses, source(`"a\u0000"`), text("accountId", id+`\u0000`))
+	rejected = append(rejected, source(`"a\u0000"`), text("accountId", id+`\u0000`))
 
-	External.requireVerdicts(t, "NewAccountLog", http.MethodPost, "/v0/account_logs", takes, refuses)
+	External.checkBodies(t, "NewAccountLog", http.MethodPost, "/v0/account_logs", accepted, rejected)
 }
 
 func TestAccountUpdateRequestIsAcceptedExactlyByTheRules(t *testing.T) {
 	long := strings.Repeat("\U0001F680", 255)
-	External.requireVerdicts(t, "AccountUpdate", http.MethodPatch, "/v0/accounts/x",
+	External.checkBodies(t, "AccountUpdate", http.MethodPatch, "/v0/accounts/x",
 		[]string{`{"name":"a"}`, `{"name":" "}`, `{"name":"` + long + `"}`, `{"name":"a","domain":null}`},
 		[]string{`{}`, `[]`, `null`, `{"name":null}`, `{"name":""}`, `{"name":1}`, `{"name":"a\u0000"}`, `{"name":"` + long + `a"}`, `{"Name":"a"}`})
 }
 
-// Of one character alone, exactly U+0000 and white space are no domain.
-func TestDomainPatternKnowsEveryWhiteSpace(t *testing.T) {
+// Of all one-character texts, only U+0000 and white space are not domains.
+func TestDomainPatternRejectsAllWhiteSpace(t *testing.T) {
 	properties := External.tree(t)["components"].(object)["schemas"].(object)["NewAccountLog"].(object)["properties"].(object)
 	pattern := regexp.MustCompile(properties["domain"].(object)["pattern"].(string))
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		if want := r != 0 && !unicode.IsSpace(r); utf8.ValidRune(r) && pattern.MatchString(string(r)) != want {
-			t.Errorf("%U: accepted is %v", r, !want)
+			t.Errorf("%U: accepted %v, want %v", r, !want, want)
 		}
 	}
 }
 
-func TestResponsesThatBreakARuleFail(t *testing.T) {
+func TestInvalidResponsesAreRejected(t *testing.T) {
 	const (
 		tenant = `"tenantId":"tenant_01kerkhc50emq8k9w39qsaekf4"`
 		times  = `"createdAt":"2026-02-20T13:45:00.250Z","updatedAt":"2026-02-27T15:03:44.610Z"`
@@ -366,7 +366,7 @@ func TestResponsesThatBreakARuleFail(t *testing.T) {
 		{"/v0/pages/x/audiences/x/versions", `{"items":[],"page":{"hasMore":false,"totalCount":0}}`, true},
 		{"/v0/pages/x/audiences/x/versions", `{"items":[],"page":{"hasMore":false}}`, false},
 	} {
-		a := answer{status: http.StatusOK, body: []byte(c.body), header: http.Header{
+		a := exampleResponse{status: http.StatusOK, body: []byte(c.body), header: http.Header{
 			"Content-Type":  {"application/json"},
 			"X-Request-Id":  {"r"},
 			"Cache-Control": {"private, no-cache"},
@@ -374,7 +374,7 @@ func TestResponsesThatBreakARuleFail(t *testing.T) {
 		}}
 		ok, errs := v.ValidateHttpResponse(httptest.NewRequest(http.MethodGet, c.path, nil), a.http())
 		if ok != c.want {
-			t.Errorf("GET %s %s: accepted is %v; %s", c.path, c.body, ok, explain(errs))
+			t.Errorf("GET %s %s: accepted %v; %s", c.path, c.body, ok, explain(errs))
 		}
 	}
 }

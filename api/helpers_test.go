@@ -20,7 +20,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// onEveryDocument runs a test of what holds for all documents.
+// onEveryDocument runs a test for each document.
 func onEveryDocument(t *testing.T, test func(t *testing.T, d Document)) {
 	t.Helper()
 	for _, d := range []Document{External, Manage} {
@@ -28,26 +28,26 @@ func onEveryDocument(t *testing.T, test func(t *testing.T, d Document)) {
 	}
 }
 
-// requireVerdicts judges bodies by the component schema, and by the validator
-// as requests to the path: both have to agree with the lists.
-func (d Document) requireVerdicts(t *testing.T, schema, method, path string, takes, refuses []string) {
+// checkBodies validates bodies, by the component schema and as requests to the path. It
+// checks that both accept and reject the same bodies as the lists.
+func (d Document) checkBodies(t *testing.T, schema, method, path string, accepted, rejected []string) {
 	t.Helper()
 	compiled := d.newSchemas(t).compile(t, "/components/schemas/"+schema)
 	v := d.newValidator(t)
-	for i, body := range slices.Concat(takes, refuses) {
-		want := i < len(takes)
+	for i, body := range slices.Concat(accepted, rejected) {
+		want := i < len(accepted)
 		if err := compiled.Validate(decode(t, []byte(body))); (err == nil) != want {
-			t.Errorf("%.100s: accepted is %v: %v", body, !want, err)
+			t.Errorf("%.100s: accepted %v: %v", body, !want, err)
 		}
 		if strings.Contains(body, "1e400") {
-			continue // the validator reads numbers as float64, which cannot hold this one
+			continue // the validator decodes numbers as float64, which overflows
 		}
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("x-api-key", "k")
 		r.Header.Set("If-Match", "*")
 		if ok, errs := v.ValidateHttpRequestSync(r); ok != want {
-			t.Errorf("%.100s: as a request, accepted is %v: %s", body, !want, explain(errs))
+			t.Errorf("%.100s: accepted %v as a request: %s", body, !want, explain(errs))
 		}
 	}
 }
@@ -76,8 +76,8 @@ func explain(errs []*validation.ValidationError) string {
 	return b.String()
 }
 
-// schemas compiles parts of the document by a second reader of JSON Schema,
-// which knows nothing of OpenAPI, formats included.
+// schemas compiles parts of the document with a second implementation of JSON Schema, which
+// also validates formats.
 type schemas struct{ compiler *jsonschema.Compiler }
 
 const base = "mem:///openapi.json"
@@ -101,7 +101,7 @@ func (s schemas) compile(t *testing.T, pointer string) *jsonschema.Schema {
 	return compiled
 }
 
-// decode keeps numbers as they are written.
+// decode decodes JSON without converting numbers to floating point.
 func decode(t *testing.T, b []byte) any {
 	t.Helper()
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
@@ -119,7 +119,7 @@ func parse(d Document) func() (object, error) {
 	})
 }
 
-// tree returns the document, which the tests share and do not change.
+// tree returns the decoded document. Tests must not modify it.
 func (d Document) tree(t *testing.T) object {
 	t.Helper()
 	v, err := parsed[d.name]()
@@ -129,8 +129,8 @@ func (d Document) tree(t *testing.T) object {
 	return v
 }
 
-// walk calls visit for every object of the document, with its JSON Pointer. It
-// leaves out the values of examples, which are data.
+// walk calls visit for every object of the document, with its JSON Pointer. It skips
+// examples.
 func walk(node any, at string, visit func(at string, node object)) {
 	switch node := node.(type) {
 	case object:
@@ -169,8 +169,8 @@ func operations(item any) map[string]object {
 	return ops
 }
 
-// scopesOf returns the scopes of which an operation needs one; none if it needs
-// no key.
+// scopesOf returns the scopes of an operation, any of which suffices. It returns nil if the
+// operation needs no key.
 func scopesOf(op object) (scopes []string) {
 	if scope, ok := op["x-scope"].(string); ok {
 		return []string{scope}
@@ -182,13 +182,14 @@ func scopesOf(op object) (scopes []string) {
 	return scopes
 }
 
-type answer struct {
+// An exampleResponse is a response with an example of the document.
+type exampleResponse struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-func (a answer) http() *http.Response {
+func (a exampleResponse) http() *http.Response {
 	r := &http.Response{StatusCode: a.status, Header: a.header, Body: http.NoBody}
 	if a.body != nil {
 		r.Body = io.NopCloser(bytes.NewReader(a.body))
@@ -196,9 +197,9 @@ func (a answer) http() *http.Response {
 	return r
 }
 
-// answers returns one answer for each example of the response, or one without
-// a body if it documents none.
-func (d Document) answers(t *testing.T, status string, response any) []answer {
+// responses returns a response for each example of a documented response, or one without a
+// body if it has no examples.
+func (d Document) responses(t *testing.T, status string, response any) []exampleResponse {
 	t.Helper()
 	code, err := strconv.Atoi(strings.ReplaceAll(status, "XX", "00"))
 	if err != nil {
@@ -216,21 +217,21 @@ func (d Document) answers(t *testing.T, status string, response any) []answer {
 	}
 	content, _ := resolved["content"].(object)
 	if content == nil {
-		return []answer{{status: code, header: header}}
+		return []exampleResponse{{status: code, header: header}}
 	}
-	var all []answer
+	var all []exampleResponse
 	for media, described := range content {
 		header := maps.Clone(header)
 		header.Set("Content-Type", media)
 		if !strings.Contains(media, "json") {
-			all = append(all, answer{code, header, []byte("text")})
+			all = append(all, exampleResponse{code, header, []byte("text")})
 		}
 		for _, example := range examplesOf(described.(object)) {
 			body, err := json.Marshal(example)
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, answer{code, header, body})
+			all = append(all, exampleResponse{code, header, body})
 		}
 	}
 	return all

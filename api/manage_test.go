@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// eachManaged calls visit for every operation of the management API that needs a
-// key, with the parameters of its path item and its own.
+// eachManaged calls visit for every operation of the management API that needs a key, with
+// its parameters, including those of its path item.
 func eachManaged(t *testing.T, visit func(path, method string, op object, parameters []object)) {
 	t.Helper()
 	for path, item := range Manage.tree(t)["paths"].(object) {
@@ -28,7 +28,7 @@ func eachManaged(t *testing.T, visit func(path, method string, op object, parame
 	}
 }
 
-// isStreamed reports whether a path takes or answers lines of any number.
+// isStreamed reports whether the request or the response of a path is streamed.
 func isStreamed(path string) bool {
 	return slices.Contains([]string{"/manage/v0/import", "/manage/v0/export", "/manage/v0/audit/export"}, path)
 }
@@ -42,56 +42,56 @@ func named(parameters []object, name string) object {
 	return nil
 }
 
-func TestTheScopeManageAllowsEverythingAndManageReadEveryRead(t *testing.T) {
+func TestManageAllowsEverythingAndManageReadAllowsReads(t *testing.T) {
 	known := []string{"manage", "manage:accounts", "manage:keys", "manage:pages", "manage:read"}
 	eachManaged(t, func(path, method string, op object, _ []object) {
 		scopes := scopesOf(op)
 		for _, scope := range scopes {
 			if !slices.Contains(known, scope) {
-				t.Errorf("%s %s: there is no scope %s", method, path, scope)
+				t.Errorf("%s %s: unknown scope %s", method, path, scope)
 			}
 		}
 		if reads := method == "get" || method == "head"; !slices.Contains(scopes, "manage") || slices.Contains(scopes, "manage:read") != reads {
-			t.Errorf("%s %s: needs one of %q", method, path, scopes)
+			t.Errorf("%s %s: has the scopes %q", method, path, scopes)
 		}
 	})
 }
 
-func TestOperationsOfTheManagementAPIAgreeOnHeadersAndAnswers(t *testing.T) {
+func TestManagementOperationsHaveConsistentHeadersAndStatuses(t *testing.T) {
 	eachManaged(t, func(path, method string, op object, parameters []object) {
 		fault := func(what string) { t.Errorf("%s %s: %s", method, path, what) }
 		has := func(status string) bool { return op["responses"].(object)[status] != nil }
 		ofTenant := !strings.HasPrefix(path, "/manage/v0/tenants")
 		if ofTenant != (named(parameters, "Atrium-Tenant") != nil) || ofTenant && method != "head" && (!has("400") || !has("404")) {
-			fault("is of a tenant or not, and takes Atrium-Tenant, with a 400 and a 404, or not")
+			fault("must have the parameter Atrium-Tenant, 400 and 404 if and only if it concerns a tenant")
 		}
 		match := named(parameters, "If-Match")
 		switch method {
 		case "get", "head":
 			if tagged := !isStreamed(path); tagged != (named(parameters, "If-None-Match") != nil) || tagged != has("304") {
-				fault("If-None-Match goes with what is not streamed")
+				fault("must have If-None-Match and 304 if and only if it is not streamed")
 			}
 		case "post":
 			if made := has("201"); made != (named(parameters, "Idempotency-Key") != nil) || made != has("422") {
-				fault("an Idempotency-Key goes with a 201 and a 422")
+				fault("must have Idempotency-Key and 422 if and only if it has 201")
 			}
 		case "patch":
 			if match == nil || match["required"] != true || !has("412") || !has("428") {
-				fault("does not need If-Match")
+				fault("must require If-Match, and have 412 and 428")
 			}
 		case "delete":
 			if match == nil || match["required"] == true || !has("412") || has("428") || !has("204") {
-				fault("does not answer 204, with If-Match or without")
+				fault("must have an optional If-Match, 204 and 412, but not 428")
 			}
 		}
 		if limit := named(parameters, "limit"); (limit == nil) != (named(parameters, "cursor") == nil) {
-			fault("limit and cursor go together")
+			fault("has only one of limit and cursor")
 		}
 	})
 }
 
-// Of a body, every object is closed, at any depth: a schema that describes members
-// and accepts others would accept misspelled ones.
+// All objects in request bodies, at any depth, reject unknown members, which may be
+// misspelled.
 func TestNoRequestOfTheManagementAPITakesAnUnknownMember(t *testing.T) {
 	var check func(at string, schema any)
 	check = func(at string, schema any) {
@@ -100,7 +100,7 @@ func TestNoRequestOfTheManagementAPITakesAnUnknownMember(t *testing.T) {
 			case node["$ref"] != nil:
 				check(at, node)
 			case node["properties"] != nil && node["additionalProperties"] != false:
-				t.Errorf("%s takes unknown members", at)
+				t.Errorf("%s accepts unknown members", at)
 			}
 		})
 	}
@@ -118,11 +118,11 @@ func TestNoRequestOfTheManagementAPITakesAnUnknownMember(t *testing.T) {
 
 func TestABrandIsAcceptedExactlyByTheRules(t *testing.T) {
 	long := strings.Repeat("\U0001F680", 255)
-	takes := []string{`{"name":"a"}`, `{"name":" "}`, `{"name":"` + long + `"}`}
-	refuses := []string{
+	accepted := []string{`{"name":"a"}`, `{"name":" "}`, `{"name":"` + long + `"}`}
+	rejected := []string{
 		`{}`, `[]`, `null`, `{"name":null}`, `{"name":""}`, `{"name":1}`, `{"name":"a\u0000"}`, `{"name":"` + long + `a"}`,
 		`{"Name":"a"}`, `{"name":"a","Brand":"b"}`, `{"name":"a","":null}`, `{"name":"a","brandId":"brand_01kjpx722sf2x8m1c3v5b7n9qa"}`,
 	}
-	Manage.requireVerdicts(t, "NewBrand", http.MethodPost, "/manage/v0/brands", takes, refuses)
-	Manage.requireVerdicts(t, "BrandUpdate", http.MethodPatch, "/manage/v0/brands/x", takes, refuses)
+	Manage.checkBodies(t, "NewBrand", http.MethodPost, "/manage/v0/brands", accepted, rejected)
+	Manage.checkBodies(t, "BrandUpdate", http.MethodPatch, "/manage/v0/brands/x", accepted, rejected)
 }
