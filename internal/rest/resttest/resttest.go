@@ -1,5 +1,5 @@
-// Package resttest holds the routes of an HTTP API against its OpenAPI document:
-// a body is accepted exactly when the document accepts it.
+// Package resttest compares the routes of an HTTP API with its OpenAPI document: the server
+// must accept a body if and only if the document does.
 package resttest
 
 import (
@@ -23,29 +23,28 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// An Operation is one operation of a document whose bodies are judged by the
-// handlers, without a network, and by the document.
+// An Operation is an operation of a document. Its request bodies are validated by its handler,
+// without a network, and by the document.
 type Operation struct {
 	handler      http.Handler
 	method, path string
-	taken        []int
-	optional     bool // a request may have no body
+	accepted     []int // statuses of accepted requests
+	optional     bool  // a request may have no body
 	schema       *jsonschema.Schema
 }
 
-// everything is who may do all of every API.
+// everything authenticates every request as a principal with all scopes.
 type everything struct{ who auth.Principal }
 
 func (e everything) Authenticate(context.Context, netip.Addr, string) (auth.Principal, error) {
 	return e.who, nil
 }
 
-// New returns the operation of the document with the operationId, served by one of
-// the routes. Every parameter of the path is "none", which is no identifier, and a
-// request has an If-Match header that always holds: a body that is taken is answered
-// with one of the statuses taken, which for an operation on one thing is the 404 for
-// that.
-func New(tb testing.TB, d api.Document, operationID string, routes []rest.Route, taken ...int) *Operation {
+// New returns the operation of the document with the operationId, which one of the routes
+// serves. Requests with a valid body get one of the accepted statuses: every path parameter
+// is "none", so an operation on one resource returns 404. The If-Match header of requests
+// always matches.
+func New(tb testing.TB, d api.Document, operationID string, routes []rest.Route, accepted ...int) *Operation {
 	tb.Helper()
 	kit := &rest.API{
 		Keys: everything{auth.Principal{
@@ -54,7 +53,7 @@ func New(tb testing.TB, d api.Document, operationID string, routes []rest.Route,
 		Tenants: func(context.Context, atrium.TenantID) error { return nil },
 		Log:     slog.New(slog.DiscardHandler),
 	}
-	o := &Operation{handler: kit.Handler(routes, nil), taken: taken}
+	o := &Operation{handler: kit.Handler(routes, nil), accepted: accepted}
 	template := o.find(tb, d, operationID)
 	pointer := "/paths/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(template) +
 		"/" + strings.ToLower(o.method) + "/requestBody/content/application~1json/schema"
@@ -72,7 +71,7 @@ func New(tb testing.TB, d api.Document, operationID string, routes []rest.Route,
 	return o
 }
 
-// find fills in the method and the path, and returns the path as the document has it.
+// find sets the method and the path of o, and returns the path template of the document.
 func (o *Operation) find(tb testing.TB, d api.Document, operationID string) (template string) {
 	tb.Helper()
 	var document struct {
@@ -88,7 +87,7 @@ func (o *Operation) find(tb testing.TB, d api.Document, operationID string) (tem
 				RequestBody struct{ Required bool }
 			}
 			if json.Unmarshal(raw, &operation) != nil || operation.OperationID != operationID {
-				continue // a member of a path item need not be an operation
+				continue // another operation, or another member of the path item
 			}
 			o.method, o.path, o.optional = strings.ToUpper(method), path, !operation.RequestBody.Required
 			for before, rest, ok := strings.Cut(o.path, "{"); ok; before, rest, ok = strings.Cut(o.path, "{") {
@@ -102,8 +101,8 @@ func (o *Operation) find(tb testing.TB, d api.Document, operationID string) (tem
 	return ""
 }
 
-// Check sends a body, and ends the test if it is accepted and the document refuses
-// it, or the other way round. It returns the answer to one that is taken, else nil.
+// Check sends a body. The test fails unless the server and the document both accept or both
+// reject it. Check returns the response to an accepted body, and nil otherwise.
 func (o *Operation) Check(tb testing.TB, body []byte) []byte {
 	tb.Helper()
 	if len(body) > rest.DefaultMaxBody {
@@ -117,7 +116,7 @@ func (o *Operation) Check(tb testing.TB, body []byte) []byte {
 
 	want := []int{http.StatusBadRequest}
 	if o.accepts(tb, body) {
-		want = o.taken
+		want = o.accepted
 	}
 	if !slices.Contains(want, w.Code) {
 		tb.Fatalf("%s %s with %q: got %d, want one of %d: %s", o.method, o.path, body, w.Code, want, w.Body)
@@ -132,20 +131,20 @@ func (o *Operation) Check(tb testing.TB, body []byte) []byte {
 func (o *Operation) accepts(tb testing.TB, body []byte) bool {
 	tb.Helper()
 	if len(body) == 0 && o.optional {
-		body = []byte("{}") // the same as none
+		body = []byte("{}") // equivalent
 	}
 	if _, err := strictjson.Parse(body); err != nil {
 		return false
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
-		tb.Fatalf("%q is strict JSON, and yet: %v", body, err)
+		tb.Fatalf("decode %q, which is strict JSON: %v", body, err)
 	}
 	return o.schema.Validate(v) == nil
 }
 
-// AddBodies seeds a fuzz target with bodies that are broken whatever the operation,
-// and with each of valid: as it is, and broken in some ways that keep it an object.
+// AddBodies seeds a fuzz target with bodies that are invalid for every operation, with each
+// valid body, and with invalid variations of it.
 func AddBodies(f *testing.F, valid ...string) {
 	f.Helper()
 	for _, body := range []string{
@@ -165,7 +164,7 @@ func AddBodies(f *testing.F, valid ...string) {
 	}
 }
 
-// operators reports whether an operator may ask for one of the routes.
+// operators reports whether operators may call one of the routes.
 func operators(routes []rest.Route) bool {
 	return slices.ContainsFunc(routes, func(r rest.Route) bool { return r.For != rest.KeyTenant })
 }
