@@ -15,14 +15,14 @@ import (
 	"atrium/internal/rest"
 )
 
-// A connection of HTTP/1.1 ends with a body that was not read to its end. One of HTTP/2
-// has other requests in flight.
+// An HTTP/1.1 connection with an unread body cannot be reused. An HTTP/2 connection has other
+// requests in flight.
 func TestRefusedBodyClosesOnlyAnHTTP1Connection(t *testing.T) {
-	kit := &rest.API{Keys: anyone{atrium.ScopeLogsWrite}, Log: slog.New(slog.DiscardHandler), MaxBody: 4, MaxStream: 1 << 20}
+	service := &rest.API{Keys: anyone{atrium.ScopeLogsWrite}, Log: slog.New(slog.DiscardHandler), MaxBody: 4, MaxStream: 1 << 20}
 	handle := func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 		return rest.Response{}, atrium.NotFound()
 	}
-	handler := kit.Handler([]rest.Route{
+	handler := service.Handler([]rest.Route{
 		{Method: http.MethodPost, Pattern: "/whole", Scope: atrium.ScopeLogsWrite, Handle: handle},
 		{Method: http.MethodPost, Pattern: "/stream", Scope: atrium.ScopeLogsWrite, Consumes: rest.Lines, Handle: handle},
 	}, nil)
@@ -57,11 +57,11 @@ func TestRefusedBodyClosesOnlyAnHTTP1Connection(t *testing.T) {
 				_, _ = io.Copy(io.Discard, w.Body)
 				_ = w.Body.Close()
 				if w.ProtoMajor != major || w.StatusCode != c.status {
-					t.Errorf("%s: HTTP/%d says %d", c.name, w.ProtoMajor, w.StatusCode)
+					t.Errorf("%s: HTTP/%d, status %d", c.name, w.ProtoMajor, w.StatusCode)
 				}
 			}
 			if again != reused {
-				t.Errorf("%s: the next request of HTTP/%d has the same connection: %t, want %t", c.name, major, again, reused)
+				t.Errorf("%s: HTTP/%d connection reused: %t, want %t", c.name, major, again, reused)
 			}
 			server.Close()
 		}

@@ -13,30 +13,30 @@ func TestCursorOpensOnlyWithItsKeyAndBinding(t *testing.T) {
 	position := []byte("position")
 	cursor := cursorKey.Seal(position, "tenant", "pages", "draft")
 	if got, ok := cursorKey.Open(cursor, "tenant", "pages", "draft"); !ok || !bytes.Equal(got, position) {
-		t.Fatalf("its own binding opens %q, %v", got, ok)
+		t.Fatalf("opened with its own binding: %q, %v", got, ok)
 	}
 	for _, binding := range [][]string{
 		nil, {"tenant"}, {"tenant", "pages"}, {"tenant", "pages", ""}, {"tenant", "pages", "draft", ""}, {"tenant", "pages", "published"},
 		{"tenan", "tpages", "draft"}, {"tenantpages", "", "draft"}, {"pages", "tenant", "draft"}, {"Tenant", "pages", "draft"},
 	} {
 		if _, ok := cursorKey.Open(cursor, binding...); ok {
-			t.Errorf("it opens with the binding %q", binding)
+			t.Errorf("opened with the binding %q", binding)
 		}
 	}
 	if _, ok := rest.CursorKey("another key, of the same length!").Open(cursor, "tenant", "pages", "draft"); ok {
-		t.Error("it opens with another key")
+		t.Error("opened with another key")
 	}
 	if _, ok := (rest.CursorKey)(nil).Open(cursor, "tenant", "pages", "draft"); ok {
-		t.Error("it opens without a key")
+		t.Error("opened without a key")
 	}
 }
 
-func TestChangedCursorDoesNotOpen(t *testing.T) {
-	for size := range 40 { // of every remainder by three, so that spare bits occur
+func TestAlteredCursorDoesNotOpen(t *testing.T) {
+	for size := range 40 { // all sizes modulo 3, so that base64 has unused bits
 		cursor := cursorKey.Seal(bytes.Repeat([]byte{0x5a}, size), "binding")
 		try := func(altered string) {
 			if _, ok := cursorKey.Open(altered, "binding"); ok {
-				t.Errorf("%q opens as %q", altered, cursor)
+				t.Errorf("%q opens, altered from %q", altered, cursor)
 			}
 		}
 		for i := range cursor {
@@ -67,16 +67,16 @@ func FuzzCursor(f *testing.F) {
 		k := rest.CursorKey(key)
 		sealed := k.Seal(position, a, b)
 		if got, ok := k.Open(sealed, a, b); !ok || !bytes.Equal(got, position) {
-			t.Fatalf("%q sealed opens as %q, %v", position, got, ok)
+			t.Fatalf("%q was sealed, %q opened, %v", position, got, ok)
 		}
 		if _, ok := k.Open(sealed, b, a); ok && a != b {
-			t.Fatalf("the binding %q, %q opens turned round", a, b)
+			t.Fatalf("the binding %q, %q opens in reverse order", a, b)
 		}
 		if _, ok := k.Open(sealed, a+b, ""); ok && b != "" {
-			t.Fatalf("the binding %q, %q opens run together", a, b)
+			t.Fatalf("the binding %q, %q opens concatenated", a, b)
 		}
 		if got, ok := k.Open(cursor, a, b); ok && cursor != k.Seal(got, a, b) {
-			t.Fatalf("%q opens as %q, and was not sealed so", cursor, got)
+			t.Fatalf("%q opens as %q, but was not sealed from it", cursor, got)
 		}
 	})
 }

@@ -19,13 +19,13 @@ import (
 	"atrium/internal/rest"
 )
 
-// A document is what a handler returns in these tests. It notes how it is used.
+// A document is the Document of a handler, with counts of its uses.
 type document struct {
 	body   string
-	opened int     // how often its snapshot was
-	passes int     // how often it was written
-	fails  []error // of each pass, after half of the body; what is missing is nil
-	opens  error   // of the snapshot
+	opened int     // number of snapshots
+	passes int     // number of writes
+	fails  []error // the error of each pass, after half of the body
+	opens  error   // the error of opening a snapshot
 }
 
 func (d *document) write(w io.Writer) (string, error) {
@@ -44,7 +44,7 @@ func (d *document) write(w io.Writer) (string, error) {
 
 // handler serves the document without authentication.
 func (d *document) handler() http.Handler {
-	kit := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler)}
+	service := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler)}
 	handle := func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 		return rest.Response{Header: http.Header{"Idempotency-Replayed": {"true"}}, Document: func(_ context.Context, send func(rest.DocumentWriter) error) error {
 			if d.opened++; d.opens != nil {
@@ -53,7 +53,7 @@ func (d *document) handler() http.Handler {
 			return send(d.write)
 		}}, nil
 	}
-	return kit.Handler([]rest.Route{
+	return service.Handler([]rest.Route{
 		{Method: http.MethodGet, Pattern: "/document", Scope: atrium.ScopePagesRead, Handle: handle},
 		{Method: http.MethodPost, Pattern: "/document", Scope: atrium.ScopeLogsWrite, Handle: handle},
 	}, nil)
@@ -81,7 +81,7 @@ func TestDocumentHasTagAndLengthAndIsSentOnlyIfNeeded(t *testing.T) {
 		{http.MethodGet, `*`, 304, 1, false},
 		{http.MethodHead, "", 200, 1, false},
 		{http.MethodHead, `W/"tag-1"`, 304, 1, false},
-		{http.MethodPost, `"tag-1"`, 200, 2, true}, // a change was made
+		{http.MethodPost, `"tag-1"`, 200, 2, true}, // not a read
 	} {
 		d, w := &document{body: body}, httptest.NewRecorder()
 		d.handler().ServeHTTP(w, documentRequest(c.method, c.ifNoneMatch))
@@ -107,12 +107,12 @@ func TestDocumentArrivesWholeOrItsConnectionIsClosed(t *testing.T) {
 		status   int
 		whole    bool
 	}{
-		"sound":                          {document{}, 200, true},
-		"its snapshot cannot be opened":  {document{opens: atrium.NotFound()}, 404, true},
-		"its first pass fails":           {document{fails: []error{atrium.Unavailable(broken)}}, 503, true},
-		"its first pass fails by a bug":  {document{fails: []error{broken}}, 500, true},
-		"its second pass fails":          {document{fails: []error{nil, broken}}, 200, false},
-		"its second pass is unavailable": {document{fails: []error{nil, atrium.Unavailable(broken)}}, 200, false},
+		"no failure":                     {document{}, 200, true},
+		"failed snapshot":                {document{opens: atrium.NotFound()}, 404, true},
+		"unavailable in the first pass":  {document{fails: []error{atrium.Unavailable(broken)}}, 503, true},
+		"bug in the first pass":          {document{fails: []error{broken}}, 500, true},
+		"bug in the second pass":         {document{fails: []error{nil, broken}}, 200, false},
+		"unavailable in the second pass": {document{fails: []error{nil, atrium.Unavailable(broken)}}, 200, false},
 	} {
 		c.document.body = `"` + strings.Repeat("x", 500_000) + `"`
 		server := httptest.NewServer(c.document.handler())
@@ -137,8 +137,8 @@ func TestDocumentArrivesWholeOrItsConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// slowReader is the connection of a client that takes some time for each write. It notes
-// the deadlines that it is given.
+// A slowReader is the connection of a client that delays each write. It records the write
+// deadlines.
 type slowReader struct {
 	*httptest.ResponseRecorder
 	takes     time.Duration
@@ -162,11 +162,11 @@ func (s *slowReader) Write(b []byte) (int, error) {
 	return s.ResponseRecorder.Write(b)
 }
 
-func TestSlowClientHoldsASnapshotAtMostForTheWriteTimeout(t *testing.T) {
+func TestSlowClientHoldsASnapshotForTheWriteTimeoutAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for takes, deadlines := range map[time.Duration][]time.Duration{
-			9 * time.Second:  {10 * time.Second, 15 * time.Second}, // of the whole document
-			11 * time.Second: {10 * time.Second},                   // of one write
+			9 * time.Second:  {10 * time.Second, 15 * time.Second}, // ends at the deadline of the document
+			11 * time.Second: {10 * time.Second},                   // ends at the deadline of a write
 		} {
 			d := &document{body: strings.Repeat("x", 100_000)}
 			w := &slowReader{ResponseRecorder: httptest.NewRecorder(), takes: takes, begun: time.Now()}
@@ -177,11 +177,11 @@ func TestSlowClientHoldsASnapshotAtMostForTheWriteTimeout(t *testing.T) {
 				defer func() { aborted = recover() }()
 				d.handler().ServeHTTP(w, r)
 			}()
-			if aborted != http.ErrAbortHandler { //nolint:errorlint // what was given to panic
-				t.Errorf("a client that takes %s for each write has read %d bytes, and the connection is open: %v", takes, w.Body.Len(), aborted)
+			if aborted != http.ErrAbortHandler { //nolint:errorlint // the value of a panic
+				t.Errorf("%s per write: the client read %d bytes, and the handler ended with %v", takes, w.Body.Len(), aborted)
 			}
 			if len(w.deadlines) != len(deadlines) || w.deadlines[len(deadlines)-1] != deadlines[len(deadlines)-1] {
-				t.Errorf("the deadlines are %v, want %v", w.deadlines, deadlines)
+				t.Errorf("deadlines %v, want %v", w.deadlines, deadlines)
 			}
 		}
 	})

@@ -9,10 +9,10 @@ import (
 	"atrium"
 )
 
-func TestEveryTagOfAListIsRead(t *testing.T) {
+func TestTagListsAreParsed(t *testing.T) {
 	for _, c := range []struct {
 		header []string
-		want   []string // the tags that are met, weak ones with W/
+		want   []string // tags, with W/ if weak
 	}{
 		{nil, nil},
 		{[]string{""}, nil},
@@ -35,10 +35,10 @@ func TestEveryTagOfAListIsRead(t *testing.T) {
 			met = append(met, tag)
 			return false
 		}) {
-			t.Errorf("%q matches what takes none", c.header)
+			t.Errorf("%q matches, although no tag does", c.header)
 		}
 		if !slices.Equal(met, c.want) {
-			t.Errorf("%q: met %q, want %q", c.header, met, c.want)
+			t.Errorf("%q has the tags %q, want %q", c.header, met, c.want)
 		}
 	}
 	for _, header := range [][]string{{"*"}, {" * "}, {`"a"`, "*"}} {
@@ -60,7 +60,7 @@ func TestMalformedListOfTagsMatchesNothing(t *testing.T) {
 }
 
 func TestWeakTagsMatchReadsButNotChanges(t *testing.T) {
-	for header, want := range map[string][2]bool{ // If-None-Match matches, If-Match holds
+	for header, want := range map[string][2]bool{ // whether If-None-Match and If-Match match
 		`"tag"`:          {true, true},
 		`W/"tag"`:        {true, false},
 		`"x", W/"tag"`:   {true, false},

@@ -11,12 +11,12 @@ import (
 	"atrium/internal/limit"
 )
 
-// What the limits of a request cost: with none, with those that hold by default, and with
-// rates.
+// costs are the maximum allocations of the limits per request: without limits, with the
+// default limits, and with rates.
 var costs = []struct {
 	name   string
 	limits Limits
-	allocs float64 // at most
+	allocs float64
 }{
 	{"none", Limits{}, 0},
 	{"default", Limits{URL: 8 << 10, HeaderFields: 100, QueryParameters: 100, InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2048, Waiting: 2048, Timeout: time.Second})}, 0},
@@ -26,7 +26,7 @@ var costs = []struct {
 	}, 2},
 }
 
-// pass has a request pass all limits.
+// pass returns a function that checks a request against all limits.
 func pass(l *Limits) func(tb testing.TB) {
 	r := httptest.NewRequest(http.MethodGet, "/v0/pages?limit=20&status=draft", nil)
 	for _, name := range []string{"Accept", "User-Agent", "X-Api-Key", "If-None-Match", "Accept-Encoding", "X-Request-Id"} {
@@ -53,7 +53,7 @@ func TestLimitsAllocateNothingWithoutRates(t *testing.T) {
 	for _, c := range costs {
 		request := pass(&c.limits)
 		if n := testing.AllocsPerRun(1000, func() { request(t) }); n > c.allocs {
-			t.Errorf("%s: a request costs %v allocations, want %v at most", c.name, n, c.allocs)
+			t.Errorf("%s: %v allocations per request, want at most %v", c.name, n, c.allocs)
 		}
 	}
 }

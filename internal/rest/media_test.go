@@ -44,13 +44,13 @@ func TestMostSpecificRangeOfAcceptDecides(t *testing.T) {
 		{[]string{"application/json;q=0", "*/*"}, false},
 		{[]string{"application/*;q=0, */*;q=1"}, false},
 
-		{[]string{";;;"}, true}, // what cannot be read says nothing
+		{[]string{";;;"}, true}, // malformed ranges are ignored
 		{[]string{"@/@"}, true},
 		{[]string{";;;, text/html"}, false},
 		{[]string{"application/json;q=x"}, true},
 	} {
 		if got := accepts(c.accept, JSON); got != c.want {
-			t.Errorf("Accept %q: JSON is accepted: %v", c.accept, got)
+			t.Errorf("Accept %q: JSON accepted: %v", c.accept, got)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"atrium/internal/rest"
 )
 
-// oneKey has one key, whichever is asked for.
+// oneKey returns the same key for every identifier.
 type oneKey struct {
 	auth.Keys
 	key  atrium.APIKey
@@ -31,16 +31,16 @@ func (k oneKey) Key(context.Context, atrium.KeyID) (key atrium.APIKey, current, 
 	return k.key, k.hash, nil, nil
 }
 
-// ask serves one route and sends it a request.
+// ask sends a request to a server with one route. It returns the response and the log.
 func ask(handle rest.Handler) (w *httptest.ResponseRecorder, log string) {
 	id, text, hash := auth.NewKey()
 	key := atrium.APIKey{ID: id, TenantID: atrium.NewID[atrium.TenantID](), Scopes: atrium.ExternalScopes()}
 	var lines bytes.Buffer
-	kit := &rest.API{Keys: auth.New(oneKey{key: key, hash: hash}, time.Now, nil, nil), Log: slog.New(slog.NewTextHandler(&lines, nil))}
+	service := &rest.API{Keys: auth.New(oneKey{key: key, hash: hash}, time.Now, nil, nil), Log: slog.New(slog.NewTextHandler(&lines, nil))}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("X-Api-Key", text)
 	w = httptest.NewRecorder()
-	kit.Handler([]rest.Route{{Method: http.MethodGet, Pattern: "/{$}", Scope: atrium.ScopePagesRead, Handle: handle}}, nil).ServeHTTP(w, r)
+	service.Handler([]rest.Route{{Method: http.MethodGet, Pattern: "/{$}", Scope: atrium.ScopePagesRead, Handle: handle}}, nil).ServeHTTP(w, r)
 	return w, lines.String()
 }
 
@@ -58,14 +58,14 @@ func problemOf(t *testing.T, w *httptest.ResponseRecorder) (p problem) {
 	return p
 }
 
-func TestProblemNamesAtMost50FaultsWithTheirPlaces(t *testing.T) {
+func TestProblemHasAtMost50FaultsWithLocations(t *testing.T) {
 	w, _ := ask(func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 		var faults []atrium.Fault
 		for i := range 60 {
 			in := []atrium.FaultPlace{atrium.InBody, atrium.InQuery, atrium.InHeader}[i%3]
 			faults = append(faults, atrium.Fault{In: in, Where: strconv.Itoa(i), Detail: "detail"})
 		}
-		faults[0].Where = "" // the body as a whole
+		faults[0].Where = "" // the whole body
 		return rest.Response{}, atrium.Invalid(faults...)
 	})
 	p := problemOf(t, w)
@@ -95,7 +95,7 @@ func TestBugIsLoggedAndNotExposed(t *testing.T) {
 		"a known code with a cause": func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 			return rest.Response{}, atrium.Errorf(atrium.CodeInternal, "Public.").Because(errors.New("sesame"))
 		},
-		"storage that is away": func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
+		"unavailable storage": func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 			return rest.Response{}, atrium.Unavailable(errors.New("sesame"))
 		},
 	} {
@@ -108,7 +108,7 @@ func TestBugIsLoggedAndNotExposed(t *testing.T) {
 			t.Errorf("%s: %d with Retry-After %q", name, w.Code, w.Header().Get("Retry-After"))
 		}
 		if !strings.Contains(log, w.Header().Get("X-Request-Id")) || name != "a body that cannot be encoded" && !strings.Contains(log, "sesame") {
-			t.Errorf("%s: the log has no request id or no cause: %s", name, log)
+			t.Errorf("%s: the log lacks the request ID or the cause: %s", name, log)
 		}
 	}
 }
@@ -118,24 +118,24 @@ func TestEveryCodeHasOneStatusAndAPage(t *testing.T) {
 	seen := map[atrium.Code]bool{}
 	for _, info := range rest.Codes {
 		if seen[info.Code] || info.Status < 400 || info.Title == "" || info.Meaning == "" || info.Remedy == "" {
-			t.Errorf("%+v is there twice or not complete", info)
+			t.Errorf("%+v is a duplicate or incomplete", info)
 		}
 		seen[info.Code] = true
 		w, _ := ask(func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 			return rest.Response{}, atrium.Errorf(info.Code, "Detail.")
 		})
 		if p := problemOf(t, w); w.Code != info.Status || p.Code != string(info.Code) {
-			t.Errorf("%s is answered with %d %s", info.Code, w.Code, p.Code)
+			t.Errorf("%s: the response is %d %s", info.Code, w.Code, p.Code)
 		}
 		page := httptest.NewRecorder()
 		pages["/errors/"+string(info.Code)].ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/", nil))
 		if !strings.Contains(html.UnescapeString(page.Body.String()), info.Meaning) {
-			t.Errorf("the page of %s does not say what it means: %s", info.Code, page.Body)
+			t.Errorf("the page of %s lacks its meaning: %s", info.Code, page.Body)
 		}
 	}
 	if w, _ := ask(func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
-		return rest.Response{}, atrium.Errorf("unheard_of", "Detail.")
+		return rest.Response{}, atrium.Errorf("unknown", "Detail.")
 	}); w.Code != 500 {
-		t.Errorf("an unknown code is answered with %d", w.Code)
+		t.Errorf("unknown code: the status is %d", w.Code)
 	}
 }

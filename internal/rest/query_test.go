@@ -7,7 +7,7 @@ import (
 )
 
 func TestParameterIsDecodedAndMustNotBeRepeated(t *testing.T) {
-	for raw, want := range map[string]string{ // "!" for a fault, "-" for none given
+	for raw, want := range map[string]string{ // "!" for a fault, "-" if missing
 		"":              "-",
 		"b=1":           "-",
 		"A=1":           "-",
@@ -47,7 +47,7 @@ func TestParameterIsDecodedAndMustNotBeRepeated(t *testing.T) {
 }
 
 func TestLimitAndPageAreDigits(t *testing.T) {
-	for text, want := range map[string][2]int64{ // limit, and what page skips at 100 a page; -1 for a fault
+	for text, want := range map[string][2]int64{ // the limit, and the items before the page at 100 per page; -1 for a fault
 		"":                     {-1, -1},
 		"0":                    {-1, -1},
 		"00":                   {-1, -1},
@@ -56,14 +56,14 @@ func TestLimitAndPageAreDigits(t *testing.T) {
 		"2":                    {2, 100},
 		"100":                  {100, 9900},
 		"101":                  {-1, 10000},
-		"+1":                   {-1, -1}, // a space, decoded
+		"+1":                   {-1, -1}, // decoded to a space
 		"%2B1":                 {-1, -1},
 		"-1":                   {-1, -1},
 		"1.0":                  {-1, -1},
 		"1e2":                  {-1, -1},
 		"0x1":                  {-1, -1},
 		"1_0":                  {-1, -1},
-		"%D9%A1":               {-1, -1}, // a digit, but not of ours
+		"%D9%A1":               {-1, -1}, // an Arabic-Indic digit
 		"92233720368547758":    {-1, math.MaxInt64},
 		"9223372036854775807":  {-1, math.MaxInt64},
 		"18446744073709551617": {-1, math.MaxInt64},
@@ -84,7 +84,7 @@ func TestLimitAndPageAreDigits(t *testing.T) {
 	}
 	q := &Query{}
 	if limit, skip := q.Limit(), q.Page(100); limit != 20 || skip != 0 || q.Err() != nil {
-		t.Errorf("without them: limit %d, skip %d, %v", limit, skip, q.Err())
+		t.Errorf("without parameters: limit %d, skip %d, %v", limit, skip, q.Err())
 	}
 }
 
@@ -94,7 +94,7 @@ func TestSkipNeverDecreasesWithThePage(t *testing.T) {
 		q := &Query{raw: "page=" + "1" + strings.Repeat("0", n)}
 		skip := q.Page(100)
 		if skip < last || q.Err() != nil {
-			t.Fatalf("a page of %d digits skips %d, after %d: %v", n+1, skip, last, q.Err())
+			t.Fatalf("page with %d digits: skip %d after %d, %v", n+1, skip, last, q.Err())
 		}
 		last = skip
 	}

@@ -5,16 +5,16 @@ import (
 	"testing"
 )
 
-// A nowhere is a ResponseWriter that sends nothing.
+// A nowhere is a ResponseWriter that discards the response.
 type nowhere struct{ header http.Header }
 
 func (n nowhere) Header() http.Header         { return n.header }
 func (n nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (n nowhere) WriteHeader(int)             {}
 
-// answered is the header of a read with all that an answer of the API may have over plain
-// HTTP: rates and a tag.
-func answered() http.Header {
+// apiHeaders returns the headers of a read with all headers that an API response may have over
+// plain HTTP.
+func apiHeaders() http.Header {
 	w := nowhere{make(http.Header)}
 	h := w.Header()
 	h.Set(headerRequestID, "req_1")
@@ -25,14 +25,14 @@ func answered() http.Header {
 	return h
 }
 
-// A map of more than eight has ten times the memory of one that has no more.
+// A map with more than eight entries takes ten times the memory of a smaller one.
 func TestAPIResponseHasAtMostEightHeaders(t *testing.T) {
-	if h := answered(); len(h) > 8 {
-		t.Errorf("it has %d: %v", len(h), h)
+	if h := apiHeaders(); len(h) > 8 {
+		t.Errorf("%d headers: %v", len(h), h)
 	}
 }
 
-// What every answer pays for its header.
+// BenchmarkHeader measures the headers of a response.
 func BenchmarkHeader(b *testing.B) {
 	body := []byte("{}")
 	b.ReportAllocs()

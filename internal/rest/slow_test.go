@@ -17,14 +17,14 @@ import (
 	"atrium/internal/rest"
 )
 
-// anyone may do what the scope allows.
+// anyone authenticates every request as a principal with one scope.
 type anyone struct{ scope atrium.Scope }
 
 func (a anyone) Authenticate(context.Context, netip.Addr, string) (auth.Principal, error) {
 	return auth.Principal{TenantID: atrium.NewID[atrium.TenantID](), Scopes: atrium.Scopes{a.scope}}, nil
 }
 
-// late is a body that takes its time.
+// A late is a body that arrives after a delay.
 type late struct {
 	io.Reader
 	by time.Duration
@@ -39,8 +39,8 @@ func (l *late) Read(b []byte) (int, error) {
 func TestSlowBodyDoesNotShortenTheStorageTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var left time.Duration
-		kit := &rest.API{Keys: anyone{atrium.ScopeLogsWrite}, Log: slog.New(slog.DiscardHandler)}
-		handler := kit.Handler([]rest.Route{{
+		service := &rest.API{Keys: anyone{atrium.ScopeLogsWrite}, Log: slog.New(slog.DiscardHandler)}
+		handler := service.Handler([]rest.Route{{
 			Method: http.MethodPost, Pattern: "/entries", Scope: atrium.ScopeLogsWrite,
 			Handle: func(ctx context.Context, _ auth.Principal, _ *rest.Request) (rest.Response, error) {
 				deadline, _ := ctx.Deadline()
@@ -51,7 +51,7 @@ func TestSlowBodyDoesNotShortenTheStorageTimeout(t *testing.T) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/entries", &late{strings.NewReader("{}"), 29 * time.Second}))
 		if w.Code != http.StatusNoContent || left != 20*time.Second {
-			t.Errorf("status %d, with %s left", w.Code, left)
+			t.Errorf("status %d with %s left, want 204 with 20s", w.Code, left)
 		}
 	})
 }

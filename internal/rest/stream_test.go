@@ -17,16 +17,16 @@ import (
 	"atrium/internal/rest"
 )
 
-// serveStreams serves a route that takes lines at /in and one that answers with them
-// at /out, and returns what sends them requests.
+// serveStreams serves a route that consumes lines at /in, and one that produces them at /out.
+// It returns a function that sends requests.
 func serveStreams(t *testing.T, stopping context.Context, in rest.Handler, out func(io.Writer) error) func(method, path string, body io.Reader, header ...string) (*http.Response, error) {
 	t.Helper()
 	id, text, hash := auth.NewKey()
 	key := atrium.APIKey{ID: id, TenantID: atrium.NewID[atrium.TenantID](), Scopes: atrium.ExternalScopes()}
-	kit := &rest.API{
+	service := &rest.API{
 		Keys: auth.New(oneKey{key: key, hash: hash}, time.Now, nil, nil), Log: slog.New(slog.DiscardHandler), MaxStream: 1 << 10, Stopping: stopping,
 	}
-	server := httptest.NewServer(kit.Handler([]rest.Route{
+	server := httptest.NewServer(service.Handler([]rest.Route{
 		{Method: http.MethodPost, Pattern: "/in", Scope: atrium.ScopePagesRead, Consumes: rest.Lines, Handle: in},
 		{Method: http.MethodGet, Pattern: "/out", Scope: atrium.ScopePagesRead, Produces: rest.Lines, Handle: func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 			return rest.Response{Stream: out}, nil
@@ -85,11 +85,11 @@ func TestStreamedResponseIsWholeOrItsConnectionIsClosed(t *testing.T) {
 		body   string
 		whole  bool
 	}{
-		"lines":             {func(w io.Writer) error { _, err := io.WriteString(w, "{}\n{}\n"); return err }, 200, "{}\n{}\n", true},
-		"no lines":          {func(io.Writer) error { return nil }, 200, "", true},
-		"an error at first": {func(io.Writer) error { return atrium.Unavailable(errors.New("sesame")) }, 503, "", true},
-		"a bug at first":    {func(io.Writer) error { return errors.New("sesame") }, 500, "", true},
-		"an error later": {func(w io.Writer) error {
+		"lines":                       {func(w io.Writer) error { _, err := io.WriteString(w, "{}\n{}\n"); return err }, 200, "{}\n{}\n", true},
+		"no lines":                    {func(io.Writer) error { return nil }, 200, "", true},
+		"error before the first line": {func(io.Writer) error { return atrium.Unavailable(errors.New("sesame")) }, 503, "", true},
+		"bug before the first line":   {func(io.Writer) error { return errors.New("sesame") }, 500, "", true},
+		"error later": {func(w io.Writer) error {
 			_, _ = io.WriteString(w, strings.Repeat("{}\n", 10_000))
 			return errors.New("sesame")
 		}, 200, "{}\n", false},
@@ -114,7 +114,7 @@ func TestStreamedResponseIsWholeOrItsConnectionIsClosed(t *testing.T) {
 }
 
 func TestStreamIsNotGeneratedIfNotAccepted(t *testing.T) {
-	send := serveStreams(t, nil, nil, func(io.Writer) error { t.Error("the answer was made"); return nil })
+	send := serveStreams(t, nil, nil, func(io.Writer) error { t.Error("the response was generated"); return nil })
 	for _, c := range []struct {
 		method, header string
 		want           int
@@ -152,7 +152,7 @@ func TestStreamsEndWhenTheServerStops(t *testing.T) {
 	})
 	in, out := make(chan int), make(chan error)
 	go func() {
-		body, w := io.Pipe() // of which nothing comes
+		body, w := io.Pipe() // never has data
 		defer func() { _ = w.Close() }()
 		response, err := send(http.MethodPost, "/in", body, "Content-Type: application/x-ndjson")
 		if err != nil {
@@ -174,10 +174,10 @@ func TestStreamsEndWhenTheServerStops(t *testing.T) {
 	<-begun
 	stop()
 	if status := <-in; status != http.StatusServiceUnavailable {
-		t.Errorf("the upload was answered with %d", status)
+		t.Errorf("the upload got status %d, want 503", status)
 	}
 	if err := <-out; err == nil {
-		t.Error("the download came to its end")
+		t.Error("the download was complete")
 	}
 }
 
@@ -195,8 +195,8 @@ func (c *slowClient) Write(b []byte) (int, error) {
 func TestDownloadEndsIfItsClientIsTooSlow(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		rate   int           // bytes per second that the client receives
-		server time.Duration // how long the server takes for each MiB
+		rate   int           // of the client, in bytes per second
+		server time.Duration // time of the server per MiB
 		done   bool
 	}{
 		{"a fast client", 2 << 20, 0, true},
@@ -207,8 +207,8 @@ func TestDownloadEndsIfItsClientIsTooSlow(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sent := 0
-				kit := &rest.API{Keys: anyone{atrium.ScopePagesRead}, Log: slog.New(slog.DiscardHandler)}
-				handler := kit.Handler([]rest.Route{{
+				service := &rest.API{Keys: anyone{atrium.ScopePagesRead}, Log: slog.New(slog.DiscardHandler)}
+				handler := service.Handler([]rest.Route{{
 					Method: http.MethodGet, Pattern: "/out", Scope: atrium.ScopePagesRead, Produces: rest.Lines,
 					Handle: func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 						return rest.Response{Stream: func(w io.Writer) error {

@@ -46,14 +46,14 @@ func (e everything) Authenticate(context.Context, netip.Addr, string) (auth.Prin
 // always matches.
 func New(tb testing.TB, d api.Document, operationID string, routes []rest.Route, accepted ...int) *Operation {
 	tb.Helper()
-	kit := &rest.API{
+	service := &rest.API{
 		Keys: everything{auth.Principal{
 			KeyID: atrium.NewID[atrium.KeyID](), Scopes: atrium.AllScopes(), Operator: operators(routes),
 		}},
 		Tenants: func(context.Context, atrium.TenantID) error { return nil },
 		Log:     slog.New(slog.DiscardHandler),
 	}
-	o := &Operation{handler: kit.Handler(routes, nil), accepted: accepted}
+	o := &Operation{handler: service.Handler(routes, nil), accepted: accepted}
 	template := o.find(tb, d, operationID)
 	pointer := "/paths/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(template) +
 		"/" + strings.ToLower(o.method) + "/requestBody/content/application~1json/schema"
