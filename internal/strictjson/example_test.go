@@ -25,7 +25,7 @@ func Example() {
 	// /name must be 1 to 255 characters long
 	// /domain is required
 	// /limit must be a whole number from 1 to 100
-	// /sort is not a member that is known here
+	// /sort is not a known member
 }
 
 // The value of a member is returned exactly as the client sent it.

@@ -388,7 +388,7 @@ func (o *Object) RejectUnknown() {
 		if o.isFull() {
 			return
 		}
-		o.Fault(o.name(m), "is not a member that is known here")
+		o.Fault(o.name(m), "is not a known member")
 	}
 }
 

@@ -189,7 +189,7 @@ func TestFaultsOfInnerObjectsAreInTheOutermost(t *testing.T) {
 	}
 	want := []string{
 		"/a~1b/c/d must be a string", "/a~1b/c is odd", "/a~1b/f must be an object", "/a~1b/missing is required",
-		"/g is not a member that is known here",
+		"/g is not a known member",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
