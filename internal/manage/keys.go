@@ -180,7 +180,7 @@ func (a *API) rotateKey(ctx context.Context, who auth.Principal, r *rest.Request
 	text, hash := auth.NewSecret(id)
 	k, _, err := a.Store.RotateKey(ctx, c, id, hash, grace, func(k atrium.APIKey) error {
 		if !who.Scopes.MayGrant(k.Scopes) {
-			return atrium.Errorf(atrium.CodeForbidden, "The key has scopes that yours has not: it cannot be given a secret that you know.")
+			return atrium.Errorf(atrium.CodeForbidden, "The key has scopes that your key lacks, so you cannot rotate it.")
 		}
 		return r.CheckState(newKey(k))
 	})

@@ -39,7 +39,7 @@ func (a *API) nameTenant(ctx context.Context, route Route, who *auth.Principal, 
 	id, ok := atrium.ParseID[atrium.TenantID](named[0])
 	switch {
 	case len(named) > 1:
-		return tenantFault("must be there once")
+		return tenantFault("must not be repeated")
 	case !ok:
 		return tenantFault("must match ^tenant_[a-z0-9]{26}$")
 	case !who.Operator && id != who.TenantID:

@@ -9,18 +9,18 @@ import (
 
 const (
 	maxCachedBody  = 256 << 10 // larger bodies are not cached
-	cachedOverhead = 256       // bytes that a cached response takes besides its texts, about
+	cachedOverhead = 256       // approximate bytes of a cached response in addition to its texts
 )
 
-// A ResponseCache holds responses until the version of what they show changes. It is safe
-// for concurrent use. A nil cache holds nothing.
+// A ResponseCache caches responses until the version of their data changes. It is safe for
+// concurrent use. A nil cache caches nothing.
 //
 // Authorize the caller first: the cache distinguishes tenants, not keys.
 type ResponseCache struct {
 	// Version returns the version of a cache tag: see engine.DB's CacheVersion.
 	Version func(tag string) (version [2]uint64, known bool)
 
-	Bytes int64 // how much memory the responses may take, about; 0 for none
+	Bytes int64 // approximate maximum memory of the responses; 0 disables the cache
 
 	// The responses are in two generations. A response moves to the current one when it
 	// is found in the previous one. mu guards them.
@@ -29,7 +29,7 @@ type ResponseCache struct {
 	currentBytes      int64
 }
 
-// A cacheKey is what a response depends on, apart from what is stored.
+// A cacheKey has the properties of a request that a cached response depends on.
 type cacheKey struct {
 	tenant      atrium.TenantID
 	path, query string
@@ -45,9 +45,9 @@ func (a *cachedResponse) bytes(key cacheKey) int64 {
 	return int64(len(a.body) + len(a.tag) + len(key.path) + len(key.query) + cachedOverhead)
 }
 
-// Get returns the cached response to a request, or what load returns, with status 200. It caches the
-// latter if load says that it is cacheable: it depends on nothing but the tenant, the path and the
-// query of the request, and what is stored under the cache tag.
+// Get returns the cached response to a request, or the result of load, with status 200. It caches
+// the result if load returns cacheable: the response must depend only on the tenant, path and query
+// of the request, and on the data of the cache tag.
 func (c *ResponseCache) Get(
 	r *Request, tenant atrium.TenantID, tag string, load func() (response Response, cacheable bool, err error),
 ) (Response, error) {

@@ -17,8 +17,8 @@ func (r *Request) ChangeBy(who auth.Principal) atrium.Change {
 	return atrium.Change{TenantID: who.TenantID, Actor: who.Actor(), RequestID: r.id, Admit: r.admitChange}
 }
 
-// Change decodes a request for a change strictly: decode must take every member of the body,
-// so that a misspelled one is a fault. An empty body is an empty object. decode may be nil if
+// Change decodes a request for a change strictly: members of the body that decode ignores are
+// faults, because they may be misspelled. An empty body is an empty object. decode may be nil if
 // there are no members. The error names every fault.
 func (r *Request) Change(who auth.Principal, decode func(o *strictjson.Object)) (atrium.Change, error) {
 	return r.read(who, decode, nil)
@@ -71,9 +71,8 @@ func (r *Request) read(who auth.Principal, decode func(o *strictjson.Object), ke
 	return c, nil
 }
 
-// IdempotencyKey returns the idempotency key of a request, "" for none, and what is wrong with
-// it. header has the values of the Idempotency-Key header. inBody is the key in the body, ""
-// for none.
+// IdempotencyKey returns the idempotency key of a request, "" for none, and its faults. header
+// has the values of the Idempotency-Key header. inBody is the key in the body, "" for none.
 func IdempotencyKey(header []string, inBody string) (key string, faults []atrium.Fault) {
 	if len(header) == 0 {
 		return inBody, nil
@@ -82,7 +81,7 @@ func IdempotencyKey(header []string, inBody string) (key string, faults []atrium
 	detail := atrium.CheckText(key, 1, atrium.MaxIdempotencyKey)
 	switch {
 	case len(header) > 1:
-		detail = "must be there once"
+		detail = "must not be repeated"
 	case !utf8.ValidString(key):
 		detail = "must be UTF-8"
 	case detail == "" && inBody != "" && inBody != key:
@@ -94,7 +93,7 @@ func IdempotencyKey(header []string, inBody string) (key string, faults []atrium
 	return key, faults
 }
 
-// StateTag returns the entity tag of a body, for a response that shows more than it.
+// StateTag returns the entity tag of a body, for a response with additional members.
 func StateTag(body any) (string, error) {
 	b, err := Encode(body)
 	if err != nil {

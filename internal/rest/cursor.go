@@ -19,11 +19,11 @@ const cursorVersion = 1
 
 const macLen = 16
 
-// strictBase64 has one text for each value, except that its decoder ignores line breaks.
+// strictBase64 rejects non-canonical encodings, except that it ignores line breaks.
 var strictBase64 = base64.RawURLEncoding.Strict()
 
-// Seal returns a cursor for a position. It opens only with the same binding, which names all
-// that the position depends on: tenant, route, filters.
+// Seal returns a cursor for a position. It opens only with the same binding, which has
+// everything that the position depends on: tenant, route and filters.
 func (k CursorKey) Seal(position []byte, binding ...string) string {
 	b := append([]byte{cursorVersion}, position...)
 	return strictBase64.EncodeToString(append(b, k.mac(b, binding)...))
@@ -62,7 +62,7 @@ func (k CursorKey) OpenPosition(cursor string, binding ...string) (*atrium.Posit
 	return &atrium.Position{Key: key, ID: string(b[8:positionLen]), Text: string(b[positionLen:])}, true
 }
 
-// Cursor takes the parameter cursor: a position that SealPosition sealed with the binding, or
+// Cursor decodes the parameter cursor: a position that SealPosition sealed with the binding, or
 // nil if it is missing.
 func (q *Query) Cursor(k CursorKey, binding ...string) *atrium.Position {
 	text, ok := q.Text("cursor")

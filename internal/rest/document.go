@@ -23,13 +23,13 @@ const (
 	documentGrace   = 3 * time.Second  // for a document when the server stops
 )
 
-// errDocumentSent ends a document whose snapshot was lost after its headers were sent.
+// errDocumentSent ends a document that lost its snapshot after the headers were sent.
 var errDocumentSent = errors.New("part of the document was sent already")
 
 // writeDocument sends the document of a response. It opens one snapshot, whose document it
 // writes twice: the first pass counts its bytes and returns its tag, the second one goes to
 // the client unless If-None-Match or HEAD makes it unnecessary. An error after the headers
-// closes the connection, so that no client takes a part for the whole.
+// closes the connection, so that no client mistakes a part for the whole.
 func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Response) error {
 	timeout, control := documentTimeout, http.NewResponseController(w)
 	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.WriteTimeout > 0 {
@@ -60,7 +60,7 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 	}
 	sent := false
 	err := response.Document(ctx, func(write DocumentWriter) error {
-		if sent { // the engine runs a transaction again whose connection was lost
+		if sent { // the engine retries a transaction that lost its connection
 			return errDocumentSent
 		}
 		size := byteCounter{work: &work}
@@ -158,7 +158,7 @@ func (h *heavyWork) resume() error {
 	return err
 }
 
-// pause lets others work.
+// pause lets other heavy work run.
 func (h *heavyWork) pause() {
 	if h.held {
 		h.places.Release(h.tenant)
@@ -173,5 +173,5 @@ func afterChange(r *http.Request, err error) error {
 		return err
 	}
 	return atrium.Errorf(atrium.CodeUnavailable,
-		"The change was made, but what it made cannot be sent right now.").Because(err)
+		"The change was made, but the response cannot be sent right now.").Because(err)
 }

@@ -45,11 +45,11 @@ const heavyBody = 16 << 10
 // checkHeaders checks the target and the headers of a request.
 func (l *Limits) checkHeaders(r *http.Request) error {
 	if l.URL > 0 && len(r.RequestURI) > l.URL {
-		return atrium.Errorf(atrium.CodeURITooLong, "The target of the request may have %d bytes at most.", l.URL)
+		return atrium.Errorf(atrium.CodeURITooLong, "The request target may have at most %d bytes.", l.URL)
 	}
 	if l.QueryParameters > 0 && strings.Count(r.URL.RawQuery, "&") >= l.QueryParameters {
 		return atrium.Errorf(atrium.CodeURITooLong,
-			"The query of the request may have %d parameters at most.", l.QueryParameters)
+			"The query may have at most %d parameters.", l.QueryParameters)
 	}
 	if l.HeaderFields == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (l *Limits) checkHeaders(r *http.Request) error {
 		fields += len(values)
 	}
 	if fields > l.HeaderFields {
-		return atrium.Errorf(atrium.CodeHeaderTooLarge, "The request may have %d header fields at most.", l.HeaderFields)
+		return atrium.Errorf(atrium.CodeHeaderTooLarge, "The request may have at most %d header fields.", l.HeaderFields)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func checkContentType(w http.ResponseWriter, r *http.Request, form Media) error 
 	for _, coding := range r.Header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(strings.TrimSpace(coding), "identity") {
 			w.Header().Set("Accept-Encoding", "identity") // RFC 9110 section 15.5.16
-			return atrium.Errorf(atrium.CodeUnsupportedMediaType, "The body must have no content coding.")
+			return atrium.Errorf(atrium.CodeUnsupportedMediaType, "The body must not have a content coding.")
 		}
 	}
 	values := r.Header["Content-Type"]

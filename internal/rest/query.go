@@ -11,8 +11,8 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// A Query takes parameters from a query string and collects their faults. Other parameters are
-// ignored.
+// A Query decodes parameters of a query string and collects their faults. It ignores unknown
+// parameters.
 type Query struct {
 	raw    string
 	faults []atrium.Fault
@@ -34,7 +34,7 @@ func (q *Query) Fault(name, detail string) {
 	q.faults = append(q.faults, atrium.Fault{In: atrium.InQuery, Where: name, Detail: detail})
 }
 
-// Text takes a parameter. It returns "" and false if it is missing. An empty, repeated, badly
+// Text decodes a parameter. It returns "" and false if it is missing. An empty, repeated, badly
 // encoded or non-UTF-8 parameter is a fault.
 func (q *Query) Text(name string) (string, bool) {
 	value, count := "", 0
@@ -50,9 +50,9 @@ func (q *Query) Text(name string) (string, bool) {
 	case count == 0:
 		return "", false
 	case count > 1:
-		q.Fault(name, "must be given once")
+		q.Fault(name, "must not be repeated")
 	case err != nil:
-		q.Fault(name, "is not percent-encoded as it must be")
+		q.Fault(name, "is not correctly percent-encoded")
 	case text == "":
 		q.Fault(name, "must not be empty")
 	case !utf8.ValidString(text):
@@ -63,7 +63,7 @@ func (q *Query) Text(name string) (string, bool) {
 	return "", false
 }
 
-// Time takes a parameter that is an instant; nil if it is missing.
+// Time decodes an instant. It returns nil if the parameter is missing.
 func (q *Query) Time(name string) *atrium.Time {
 	text, ok := q.Text(name)
 	if !ok {
@@ -83,7 +83,7 @@ const (
 	maxLimit     = 100
 )
 
-// Limit takes the parameter limit: 1 to 100, 20 by default.
+// Limit decodes the parameter limit: 1 to 100, 20 by default.
 func (q *Query) Limit() int {
 	text, ok := q.Text("limit")
 	if !ok {
@@ -97,8 +97,8 @@ func (q *Query) Limit() int {
 	return int(n)
 }
 
-// Page takes the parameter page, 1 by default, and returns how many items precede it if each
-// page has limit items. There is no largest page: one too large to count is past the end.
+// Page decodes the parameter page, 1 by default, and returns the number of items before it, with
+// limit items per page. There is no maximum: a page that overflows is past the end.
 func (q *Query) Page(limit int) (skip int64) {
 	text, ok := q.Text("page")
 	if !ok {

@@ -13,17 +13,17 @@ import (
 	"atrium/internal/limit"
 )
 
-// streamTimeout bounds how long a stream waits for the client to send or receive. Streams have
-// no total time limit.
+// streamTimeout is the maximum time that a stream waits for the client to send or receive. The
+// total time of a stream is not limited.
 const streamTimeout = time.Minute
 
-// minDownloadRate is how many bytes per second the client of a download must receive on average,
-// after streamTimeout and apart from the time that the server needs. A download of a server's
-// database holds a snapshot, which keeps VACUUM from removing rows of any tenant.
+// minDownloadRate is the minimum average rate of the client of a download in bytes per second,
+// after streamTimeout and without the time that the server needs. A download holds a snapshot of
+// the database, which keeps VACUUM on PostgreSQL from removing rows of any tenant.
 const minDownloadRate = 1 << 20
 
-// slowestDownload is how many bytes per second a download must send on average after maxPause,
-// with the time that the server needs. A tenant may delay that with other requests.
+// slowestDownload is the minimum average rate of a download in bytes per second, after maxPause
+// and including the time that the server needs, which a tenant can extend with other requests.
 const (
 	slowestDownload = 256 << 10
 	maxPause        = 5 * time.Minute
@@ -72,9 +72,9 @@ func (a *API) newUpload(
 	return u
 }
 
-// UntilClosed returns ctx with an end when the client closes its connection or its side of it.
-// net/http reports both alike, once it has read the body. It is for work that is useless without
-// its response; other work continues (see guard).
+// UntilClosed returns a context that also ends when the client closes its connection, or its
+// writing side: net/http does not distinguish them, and reports them after it has read the body.
+// Use it for work that is useless without its response; other work continues (see guard).
 func (r *Request) UntilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	rec, ok := r.writer.(*recorder)
