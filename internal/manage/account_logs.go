@@ -37,8 +37,8 @@ func (a *API) getPayload(ctx context.Context, who auth.Principal, r *rest.Reques
 	return rest.Response{Body: rest.Encoded(e.Payload)}, err
 }
 
-// maxEntries is the maximum number of entries in a request, and maxConcurrentSubmits how
-// many of them wait for the writer at a time.
+// maxEntries is the maximum number of entries in a batch, and maxConcurrentSubmits the maximum
+// number of them that wait for the writer at a time.
 const (
 	maxEntries           = 1000
 	maxConcurrentSubmits = 256
@@ -59,15 +59,15 @@ type outcomes struct {
 	Outcomes []any `json:"outcomes"` // outcome or rest.Refusal, in the order of the entries
 }
 
-// A submission is one of many entries: a draft, or the reason that it is invalid.
+// A submission is an entry of a batch: a draft, or the reason why it is invalid.
 type submission struct {
 	draft *atrium.Draft
 	err   error
-	after chan struct{} // closed when the previous entry with the same key is done; nil if there is none
+	after chan struct{} // closed when the previous entry with the same key is done; nil for none
 	done  chan struct{}
 }
 
-// createAccountLogs records many entries. An entry that fails does not affect the others.
+// createAccountLogs records a batch of entries. An entry that fails does not affect the others.
 func (a *API) createAccountLogs(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	sent, err := a.decodeAccountLogs(ctx, who.TenantID, r)
 	if err != nil {
@@ -113,8 +113,8 @@ func (a *API) submit(ctx context.Context, r *rest.Request, s *submission) (resul
 	return outcome{201, receipt.EntryID, receipt.AccountID, receipt.CreatedAt, receipt.Source, receipt.Type, receipt.Replayed}
 }
 
-// decodeAtOnce is how many bytes of entries are decoded before another tenant gets its
-// turn to decode.
+// decodeAtOnce is the number of bytes of entries that are decoded before the request yields to
+// other tenants.
 const decodeAtOnce = 1 << 20
 
 // decodeAccountLogs decodes a body. It returns an error only if the whole body is
@@ -171,7 +171,7 @@ func splitAccountLogs(r *rest.Request) (entries [][]byte, err error) {
 	return entries, nil
 }
 
-// decodeAccountLog decodes one of many entries. Its error has every fault of the entry.
+// decodeAccountLog decodes an entry of a batch. Its error has every fault of the entry.
 func (a *API) decodeAccountLog(tenant atrium.TenantID, entry []byte) (*atrium.Draft, error) {
 	if limit := cmp.Or(a.MaxEntry, rest.DefaultMaxBody); int64(len(entry)) > limit {
 		return nil, atrium.Errorf(atrium.CodePayloadTooLarge, "An entry has at most %d bytes.", limit)

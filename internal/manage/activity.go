@@ -91,7 +91,7 @@ func (a *API) listActivity(ctx context.Context, who auth.Principal, r *rest.Requ
 	return rest.Response{Body: rest.Encoded(append(body, list[len(empty):]...))}, nil
 }
 
-// activityBinding returns what the cursors of a list of an account's entries are bound to.
+// activityBinding returns the binding of the cursors of an account's list of entries.
 func activityBinding(who auth.Principal, r *rest.Request, list string, f *atrium.TimelineFilter) []string {
 	binding := []string{string(who.TenantID), list, r.PathValue("account_id"), f.Source, f.Type}
 	for _, t := range []*atrium.Time{f.Since, f.Until} {

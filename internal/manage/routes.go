@@ -21,12 +21,12 @@ type API struct {
 	Store    *store.Store
 	Logs     resource.Logs
 	Cursors  rest.CursorKey
-	Keys     KeyCache                          // is told which keys changed here
+	Keys     KeyCache                          // forgets keys that this process changes
 	Imports  *limit.Semaphore[atrium.TenantID] // limits concurrent imports
 	Exports  *limit.Semaphore[atrium.TenantID] // limits concurrent exports, including those of audit logs
-	MaxEntry int64                             // maximum size of one of many entries, in bytes; 0 means rest.DefaultMaxBody
-	MaxLine  int64                             // maximum length of a line of an import, in bytes; 0 for an operator with the database, who may also import pages of any size
-	MaxBatch int64                             // maximum size of a body with many entries, in bytes; 0 means the general limit
+	MaxEntry int64                             // maximum size of each entry in a batch, in bytes; 0 means rest.DefaultMaxBody
+	MaxLine  int64                             // maximum length of an import line, in bytes; 0 is unlimited, as is the size of pages then
+	MaxBatch int64                             // maximum size of a body with a batch of entries, in bytes; 0 means the general limit
 }
 
 // Routes returns all operations.
@@ -179,7 +179,7 @@ func (a *API) keyRoutes() []rest.Route {
 	}
 }
 
-// tenantRoutes are for operators, except the one for the tenant of the request.
+// tenantRoutes are for operators, except the route of the request's own tenant.
 func (a *API) tenantRoutes() []rest.Route {
 	operators := func(method, pattern string, scope atrium.Scope, handle rest.Handler) rest.Route {
 		route := write(method, pattern, scope, handle)

@@ -13,8 +13,8 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// A version has its content only where it is read alone. The content never changes, so the
-// entity tag of a version covers everything else.
+// A version omits its content in lists. The content never changes, so the entity tag of a version
+// covers everything else.
 type version struct {
 	ID            atrium.VersionID  `json:"id"`
 	TenantID      atrium.TenantID   `json:"tenantId"`
