@@ -1,5 +1,5 @@
-// Package app builds the service from its parts. Run reads from top to bottom as the
-// architecture, and tests call it as main does.
+// Package app assembles the service from its packages, and runs it. Tests start it as the
+// command line does.
 package app
 
 import (
@@ -35,8 +35,8 @@ const (
 	maxExports      = 32
 )
 
-// lineMembers is by how many bytes a line of an import may exceed max-body: an exported record
-// has a few members more than the request that created it. Imported records are therefore no
+// lineMembers is the number of bytes by which an import line may exceed max-body: an exported
+// record has a few members more than the request that created it. Imported records are therefore no
 // larger than those that requests create.
 const lineMembers = 64 << 10
 
@@ -251,11 +251,11 @@ func (a *App) linger(failed <-chan error) error {
 	}
 }
 
-// healthy reports that the process serves requests, whatever the state of its storage.
+// healthy reports that the process serves requests. It does not check the storage.
 func healthy(*http.Request) error { return nil }
 
-// readiness tells a load balancer whether to send requests here: not before the service
-// runs, not while it stops, and not while its storage is unavailable.
+// readiness reports to a load balancer whether to send requests: the service must be running, not
+// stopping, and its storage available.
 func (a *App) readiness(s *store.Store) func(*http.Request) error {
 	return func(r *http.Request) error {
 		if !a.ready.Load() {

@@ -52,13 +52,13 @@ func newManage(c Config, cursors rest.CursorKey, keys manage.KeyCache, logs reso
 	}
 }
 
-// commandLine stands for the keys where there are none.
+// commandLine replaces the keys for callers with direct access to the database.
 type commandLine struct{}
 
-// Authenticate returns the principal whom the audit log calls the command line.
+// Authenticate returns the principal of the command line.
 func (commandLine) Authenticate(context.Context, netip.Addr, string) (auth.Principal, error) {
 	return auth.Principal{Scopes: atrium.ManageScopes(), Operator: true}, nil
 }
 
-// Forget has nothing to do: servers ask for a key again after auth.CacheTime.
+// Forget does nothing: servers look a key up again after auth.CacheTime.
 func (commandLine) Forget(atrium.KeyID) {}

@@ -10,7 +10,7 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// observers are called by the parts of the service; a nil one is not called.
+// observers receive the events of the service. A nil observer is not called.
 type observers struct {
 	ingest  ingest.Observer
 	auth    auth.Observer

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxProfile is the longest duration of a profile.
+// maxProfile is the maximum duration of a profile.
 const maxProfile = 5 * time.Minute
 
 // profile serves profiles of the process.
@@ -19,8 +19,8 @@ func profile(mux *http.ServeMux) {
 	}
 }
 
-// bounded limits the duration of a profile. The handlers extend the write deadline by it
-// themselves.
+// bounded limits the duration of a profile. The handlers extend the write deadline by that
+// duration.
 func bounded(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if seconds, err := strconv.ParseFloat(r.FormValue("seconds"), 64); err == nil && seconds > maxProfile.Seconds() {

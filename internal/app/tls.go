@@ -49,7 +49,7 @@ type certificate struct {
 }
 
 // openCertificate reads the pair, which must be valid but may have expired: an expired
-// certificate is no worse than no service.
+// certificate is better than no service.
 func openCertificate(chainFile, keyFile string, log *slog.Logger) (*certificate, error) {
 	c := &certificate{chainFile: chainFile, keyFile: keyFile, log: log, now: time.Now}
 	if info, err := os.Stat(keyFile); err == nil && othersMayUse(info) {
@@ -62,7 +62,7 @@ func openCertificate(chainFile, keyFile string, log *slog.Logger) (*certificate,
 	return c, nil
 }
 
-// othersMayUse reports whether the rights to a file go beyond its owner and group.
+// othersMayUse reports whether users other than the owner and group may access a file.
 func othersMayUse(info fs.FileInfo) bool { return info.Mode().Perm()&0o007 != 0 }
 
 // read loads the pair of the files if they have changed since the last call and are valid.
