@@ -1,6 +1,5 @@
-// Package docsui serves the OpenAPI documents, and a viewer for them: Swagger UI,
-// vendored in swagger-ui/ with its license, so that it works offline and asks
-// nobody.
+// Package docsui serves the OpenAPI documents and a viewer for them, Swagger UI. The viewer is
+// vendored in swagger-ui/ with its license, so it works offline and contacts no other server.
 package docsui
 
 import (
@@ -16,15 +15,15 @@ import (
 //go:embed swagger-ui/swagger-ui.css swagger-ui/swagger-ui-bundle.js swagger-ui/favicon-32x32.png page.html page.css start.js
 var files embed.FS
 
-// The policy lets the pages load only what this server has, and run only the
-// scripts in files of their own. data: is for the icons in the style sheet.
+// policy is the content security policy of the pages. It allows only files of this server, and
+// no inline scripts. The icons in the style sheet need data:.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// A view is the page that shows one document.
+// A view is a page that shows a document.
 type view struct {
 	Path     string
 	Title    string
-	Document string // its path
+	Document string // the path of the document
 }
 
 var views = []view{
@@ -32,7 +31,7 @@ var views = []view{
 	{"/docs/manage", "Management API", "/manage/openapi.json"},
 }
 
-// Documents returns the handlers of the documents by their paths.
+// Documents returns the handlers of the documents by path.
 func Documents() map[string]http.Handler {
 	return map[string]http.Handler{
 		"/openapi.yaml":        rest.Static("application/yaml", api.External.YAML()),
@@ -42,8 +41,8 @@ func Documents() map[string]http.Handler {
 	}
 }
 
-// Pages returns the handlers of the viewer by their paths. It shows the documents
-// at the paths of Documents.
+// Pages returns the handlers of the viewer by path. The viewer loads the documents from the paths
+// of Documents.
 func Pages() map[string]http.Handler {
 	pages := map[string]http.Handler{
 		"/docs/start.js":    rest.Static("text/javascript; charset=utf-8", read("start.js")),
@@ -60,7 +59,7 @@ func Pages() map[string]http.Handler {
 
 var layout = template.Must(template.New("page").Parse(string(read("page.html"))))
 
-// page returns the page of a view, with links to all of them.
+// page returns the page of a view, with links to all views.
 func page(shown view) []byte {
 	var b bytes.Buffer
 	if err := layout.Execute(&b, struct {
@@ -72,8 +71,7 @@ func page(shown view) []byte {
 	return b.Bytes()
 }
 
-// read returns an embedded file. The names are constants of this file, which its
-// test reads all.
+// read returns an embedded file. A test reads all of them.
 func read(name string) []byte {
 	b, err := files.ReadFile(name)
 	if err != nil {

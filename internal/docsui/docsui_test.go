@@ -23,7 +23,7 @@ func get(t *testing.T, path, tag string) *httptest.ResponseRecorder {
 	t.Helper()
 	handler := docsui.Pages()[path]
 	if handler == nil {
-		t.Fatalf("nothing serves %s", path)
+		t.Fatalf("%s is not served", path)
 	}
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	if tag != "" {
@@ -43,7 +43,7 @@ func read(t *testing.T, name string) []byte {
 	return b
 }
 
-func TestEveryFileIsServedAsItIsAndOnlyWhenItChanged(t *testing.T) {
+func TestFilesAreServedUnchangedWithEntityTags(t *testing.T) {
 	all := map[string]struct{ file, contentType string }{
 		"/docs/start.js":    {"start.js", "text/javascript; charset=utf-8"},
 		"/docs/page.css":    {"page.css", "text/css; charset=utf-8"},
@@ -53,7 +53,7 @@ func TestEveryFileIsServedAsItIsAndOnlyWhenItChanged(t *testing.T) {
 	}
 	for path := range docsui.Pages() {
 		if _, known := all[path]; !known && !slices.Contains(views, path) {
-			t.Errorf("%s is served and not tested", path)
+			t.Errorf("%s is served, but not tested", path)
 		}
 	}
 	for _, path := range views {
@@ -66,7 +66,7 @@ func TestEveryFileIsServedAsItIsAndOnlyWhenItChanged(t *testing.T) {
 			t.Errorf("%s: %d %v", path, w.Code, h)
 		}
 		if want.file != "" && !bytes.Equal(w.Body.Bytes(), read(t, want.file)) {
-			t.Errorf("%s is not %s", path, want.file)
+			t.Errorf("%s differs from %s", path, want.file)
 		}
 		tag := h.Get("ETag")
 		if again := get(t, path, tag); tag == "" || again.Code != http.StatusNotModified || again.Body.Len() > 0 {
@@ -75,33 +75,33 @@ func TestEveryFileIsServedAsItIsAndOnlyWhenItChanged(t *testing.T) {
 	}
 }
 
-func TestEveryPageLoadsOnlyWhatIsServedAndLeadsToTheOthers(t *testing.T) {
+func TestPagesLoadServedFilesAndLinkToEachOther(t *testing.T) {
 	for _, path := range views {
 		page := get(t, path, "").Body.String()
 		links := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page, -1)
 		if len(links) != len(docsui.Pages()) {
-			t.Errorf("%s loads and links %d files of %d", path, len(links), len(docsui.Pages()))
+			t.Errorf("%s refers to %d files, want %d", path, len(links), len(docsui.Pages()))
 		}
 		for _, link := range links {
 			if docsui.Pages()[link[1]] == nil {
-				t.Errorf("%s names %s, which is not served", path, link[1])
+				t.Errorf("%s refers to %s, which is not served", path, link[1])
 			}
 		}
 		if !strings.Contains(page, `<a href="`+path+`" aria-current="page">`) || strings.Count(page, "aria-current") != 1 {
-			t.Errorf("%s does not say which of the pages it is:\n%s", path, page)
+			t.Errorf("%s does not mark itself as the current page:\n%s", path, page)
 		}
 		if regexp.MustCompile(`<style|<script>| style=| on[a-z]+=`).MatchString(page) {
-			t.Errorf("%s has a style or script in it, which its policy forbids:\n%s", path, page)
+			t.Errorf("%s has an inline style or script, which its policy forbids:\n%s", path, page)
 		}
 	}
 }
 
-func TestEveryDocumentIsServedInBothFormsAndHasAPage(t *testing.T) {
+func TestDocumentsAreServedAsJSONAndYAMLAndHaveAPage(t *testing.T) {
 	served := docsui.Documents()
 	for path, d := range map[string]api.Document{"/docs": api.External, "/docs/manage": api.Manage} {
 		m := regexp.MustCompile(`data-document="(.*)\.json"`).FindStringSubmatch(get(t, path, "").Body.String())
 		if m == nil {
-			t.Fatalf("%s names no document", path)
+			t.Fatalf("%s has no document", path)
 		}
 		for form, want := range map[string][]byte{".json": d.JSON(), ".yaml": d.YAML()} {
 			w := httptest.NewRecorder()
@@ -113,7 +113,7 @@ func TestEveryDocumentIsServedInBothFormsAndHasAPage(t *testing.T) {
 		}
 	}
 	for path := range served {
-		t.Errorf("%s is served and not shown", path)
+		t.Errorf("%s is served, but no page shows it", path)
 	}
 }
 
@@ -126,15 +126,15 @@ func TestThePolicyIsStrict(t *testing.T) {
 	}
 }
 
-func TestTheVendoredViewerIsWhatItsReadmeSays(t *testing.T) {
+func TestTheVendoredViewerMatchesItsReadme(t *testing.T) {
 	readme := string(read(t, "swagger-ui/README.md"))
 	for _, text := range []string{"| " + version + " |", "swagger-ui-dist", "Apache-2.0", "To update:"} {
 		if !strings.Contains(readme, text) {
-			t.Errorf("the README does not say %q", text)
+			t.Errorf("the README does not contain %q", text)
 		}
 	}
 	if !bytes.Contains(read(t, "swagger-ui/swagger-ui-bundle.js"), []byte(`"`+version+`"`)) {
-		t.Errorf("the bundle is not of version %s", version)
+		t.Errorf("the bundle does not have the version %s", version)
 	}
 	for name, text := range map[string]string{"LICENSE": "Apache License", "NOTICE": "swagger-ui", "swagger-ui-bundle.js.LICENSE.txt": "@license"} {
 		if !bytes.Contains(read(t, "swagger-ui/"+name), []byte(text)) {
@@ -147,7 +147,7 @@ func TestTheVendoredViewerIsWhatItsReadmeSays(t *testing.T) {
 	}
 	for _, entry := range entries {
 		if entry.Name() != "README.md" && bytes.Contains(read(t, "swagger-ui/"+entry.Name()), []byte("sourceMappingURL")) {
-			t.Errorf("%s names a source map, which is not served", entry.Name())
+			t.Errorf("%s refers to a source map, which is not served", entry.Name())
 		}
 	}
 }
