@@ -109,14 +109,14 @@ type Config struct {
 	// tenants share it fairly. Requests that do not fit get 503.
 	BodyMemory Size
 
-	// How much memory cached responses to GET of the external API may take, on SQLite. A
-	// response is cached until what it shows changes. 0 disables the cache.
+	// Maximum memory of cached responses to GET of the external API, on SQLite. A response is
+	// cached until its data changes. 0 disables the cache.
 	ResponseCache Size
 
 	// Maximum requests in flight, not counting imports and exports. One tenant may have
-	// half of them; several tenants share them fairly. As many more of each tenant wait
-	// for request-wait. 0 is unlimited. On PostgreSQL at most 32 for each of
-	// database-connections.
+	// half of them; several tenants share them fairly. Up to as many more requests of each
+	// tenant wait, for request-wait at most. 0 is unlimited. On PostgreSQL, the maximum is 32
+	// times database-connections.
 	MaxRequests int
 
 	// Maximum time that a request waits while max-requests are in flight. Then it gets
@@ -217,10 +217,10 @@ func Default() Config {
 	}
 }
 
-// maxDrain leaves the process one of the eight seconds in which it must exit.
+// maxDrain leaves one second to exit: the process must stop within eight.
 const maxDrain = 7 * time.Second
 
-// maxShutdownDelay leaves two seconds of the longest drain for finishing requests.
+// maxShutdownDelay leaves two seconds of maxDrain to complete requests.
 const maxShutdownDelay = 5 * time.Second
 
 // maxDatabaseTimeout is shorter than the storage timeout of a request.

@@ -182,7 +182,7 @@ func TestConfigFileIsOneMapping(t *testing.T) {
 	}
 }
 
-// A command that needs one setting takes the file of a server as it is.
+// A command that needs one setting accepts the configuration file of a server.
 func TestCommandIgnoresUnusedSettingsInAFile(t *testing.T) {
 	c, settings, err := load(t, nil, nil, "database: sqlite:x.db\nqueue-entries: many\n", "database")
 	if err != nil || c.Database != "sqlite:x.db" || len(settings) != 1 {

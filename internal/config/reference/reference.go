@@ -25,7 +25,7 @@ func Usage(source string) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.WriteString("// Code generated from the comments of Config by go generate; DO NOT EDIT.\n\npackage config\n\n")
-	b.WriteString("// usage is what each field's comment says, in one line.\nvar usage = map[string]string{\n")
+	b.WriteString("// usage has the comment of each field, in one line.\nvar usage = map[string]string{\n")
 	for _, f := range fields {
 		fmt.Fprintf(&b, "%q: %q,\n", f.name, f.text)
 	}
