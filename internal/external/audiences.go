@@ -36,7 +36,7 @@ func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Requ
 	})
 }
 
-// includeArchived takes the parameter include, a comma-separated list of member names. The only
+// includeArchived decodes the parameter include, a comma-separated list of member names. The only
 // valid name is archived.
 func includeArchived(q *rest.Query) bool {
 	text, ok := q.Text("include")

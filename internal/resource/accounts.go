@@ -1,4 +1,4 @@
-// Package resource has the JSON form of the resources that both APIs take or return.
+// Package resource defines the JSON of the resources that both APIs share.
 package resource
 
 import (
@@ -64,10 +64,10 @@ func newProspect(p *atrium.Prospect) Prospect {
 // writeBytes is the size of most writes of WriteAccount.
 const writeBytes = 64 << 10
 
-// WriteAccount writes the JSON of an account as NewAccount is encoded, with a further member
-// "merged" unless merged is nil: an array of what encode returns for each. It returns the tag
-// of the account as it is shown. It holds one prospect or merged account, and about writeBytes
-// of JSON. The error is that of reading, of encode or of w.
+// WriteAccount writes the JSON of an account in the form of NewAccount. Unless merged is nil, it
+// adds the member "merged", an array with the result of encode for each merged account. It returns
+// the tag of the response. In memory, it holds one prospect or merged account, and about
+// writeBytes of JSON. It returns errors of reading, encode and w.
 func WriteAccount(
 	w io.Writer, d *atrium.AccountDetail, merged Merged, encode func(*atrium.MergedAccount) ([]byte, error),
 ) (AccountTag, error) {
@@ -143,12 +143,12 @@ func NewAccountTag(a atrium.Account, linked []atrium.Prospect, merged []atrium.M
 	return AccountTag{hashText(xxhash.Sum64(b)), activityPart(&a)}
 }
 
-// Merged calls each for what is shown as merged into an account, as
-// atrium.AccountDetail.EachMerged does. A nil Merged shows nothing.
+// Merged calls each for the merged accounts in a response, like
+// atrium.AccountDetail.EachMerged. With a nil Merged, the response has none.
 type Merged func(each func(*atrium.MergedAccount) error) error
 
-// DetailTag is NewAccountTag for any number of prospects and of what was merged into the
-// account. The error is that of reading them.
+// DetailTag is NewAccountTag for any number of prospects and merged accounts. It returns errors of
+// reading them.
 func DetailTag(d *atrium.AccountDetail, merged Merged) (AccountTag, error) {
 	h := newTagHash(&d.Account)
 	err := d.EachProspect(func(p *atrium.Prospect) error {
@@ -164,7 +164,7 @@ func DetailTag(d *atrium.AccountDetail, merged Merged) (AccountTag, error) {
 	return h.tag(&d.Account), err
 }
 
-// A tagHash hashes what an AccountTag is made of, in parts.
+// A tagHash computes an AccountTag incrementally.
 type tagHash struct {
 	hash *xxhash.Digest
 	text tagText

@@ -65,11 +65,11 @@ func TestStreamedAccountHasTheSameBytesAndTag(t *testing.T) {
 		var got bytes.Buffer
 		tag, err := resource.WriteAccount(&got, &d, nil, nil)
 		if (err != nil) != (wantErr != nil) || err == nil && (got.String() != string(want) || tag != wantTag) {
-			t.Fatalf("is  %s with %s, %v\nnot %s with %s, %v", got.String(), tag, err, want, wantTag, wantErr)
+			t.Fatalf("got  %s with %s, %v\nwant %s with %s, %v", got.String(), tag, err, want, wantTag, wantErr)
 		}
 		wantTag = resource.NewAccountTag(account.Account, account.linked, d.Merged)
 		if tag, err := resource.DetailTag(&d, d.EachMerged); err != nil || tag != wantTag {
-			t.Fatalf("the tag is %s, %v, not %s", tag, err, wantTag)
+			t.Fatalf("DetailTag returned %s, %v, want %s", tag, err, wantTag)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func TestStreamedAccountReturnsErrorsOfReaderAndWriter(t *testing.T) {
 	}
 	d.Stream = nil
 	if _, err := resource.DetailTag(&d, nil); err == nil {
-		t.Error("prospects that cannot be read are none")
+		t.Error("no error for prospects that cannot be read")
 	}
 }
 

@@ -12,8 +12,8 @@ type Logs interface {
 	Submit(ctx context.Context, d *atrium.Draft) (atrium.Receipt, error)
 }
 
-// DecodeSubmission takes the members of a submission from an object, which collects their
-// faults. It leaves unknown members.
+// DecodeSubmission decodes the members of a submission. o collects their faults. It ignores
+// unknown members.
 func DecodeSubmission(o *strictjson.Object) (s atrium.Submission) {
 	s.Source, _ = o.Text("source", strictjson.Required, upTo(atrium.MaxSource))
 	if o.Has("type") {
