@@ -39,7 +39,7 @@ type Export struct {
 	closes []func(context.Context) error // guarded by mu
 }
 
-// flushTimeout bounds how long a shutdown waits for the collector.
+// flushTimeout is the maximum time that a shutdown waits for the collector.
 const flushTimeout = 2 * time.Second
 
 // The variables that configure OTLP: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables

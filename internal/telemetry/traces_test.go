@@ -230,7 +230,7 @@ func TestUnsampledRequestsHaveNoCommitSpan(t *testing.T) {
 	commit, ended := traces.Batch([]context.Context{ctx, ctx})
 	traces.Wrote(commit, time.Second, 1, true)
 	traces.Wrote(ctx, time.Second, 1, true)
-	traces.Wrote(t.Context(), time.Second, 1, true) // of nobody's request
+	traces.Wrote(t.Context(), time.Second, 1, true) // without a request
 	ended(nil)
 	if n := len(spans.Started()); n != 0 {
 		t.Errorf("there are %d spans", n)
