@@ -111,7 +111,7 @@ func TestKeyAndTenantRatesReturn429(t *testing.T) {
 		a = s.get(t, "/v0/pages", s.pages)
 		a.want(t, http.StatusTooManyRequests, atrium.CodeRateLimited)
 		if !strings.HasPrefix(rateOf(a), policy+`"key";r=2;t=`) || !strings.Contains(a.header.Get("RateLimit"), `"tenant";r=0;t=`) {
-			t.Errorf("the tenant is at %s", rateOf(a))
+			t.Errorf("the rate of the tenant is %s", rateOf(a))
 		}
 	}
 	for target, key := range map[string]string{"/healthz": s.key, "/errors/": s.key, "/v0/pages": "x", "/nowhere": s.key} {
@@ -157,7 +157,7 @@ func TestInvalidKeysAreLimitedPerAddress(t *testing.T) {
 		clients.Go(func() {
 			for range 100 {
 				if a := s.send(t, http.MethodGet, "/v0/pages", wrong(), "", from("192.0.2.1")); a.status != http.StatusUnauthorized {
-					t.Errorf("a wrong key: %d %s", a.status, a.body)
+					t.Errorf("an invalid key: %d %s", a.status, a.body)
 				}
 			}
 		})
@@ -165,7 +165,7 @@ func TestInvalidKeysAreLimitedPerAddress(t *testing.T) {
 	for range 30 { // all with an unknown key
 		a := s.send(t, http.MethodGet, "/v0/pages", s.newKey(t, atrium.ExternalScopes()), "", from("192.0.2.1"))
 		if a.status != http.StatusOK {
-			t.Errorf("a good key: %d %s", a.status, a.body)
+			t.Errorf("a valid key: %d %s", a.status, a.body)
 		}
 	}
 	clients.Wait()
@@ -178,7 +178,7 @@ func TestInvalidKeysAreLimitedPerAddress(t *testing.T) {
 	s.get(t, "/v0/pages", "x").want(t, http.StatusUnauthorized, atrium.CodeUnauthenticated)
 	s.wantRefused(t, "auth_failures", 1)
 	if log := s.log.String(); strings.Count(log, `"limit":"auth_failures"`) != 1 || !strings.Contains(log, `"client":"192.0.2.1"`) {
-		t.Error("the log does not have the client exactly once")
+		t.Error("the log does not name the client exactly once")
 	}
 }
 
@@ -189,7 +189,7 @@ func TestForwardedAddressOfAnUntrustedProxyIsIgnored(t *testing.T) {
 	}
 	s.send(t, http.MethodGet, "/v0/pages", "x", "", "X-Forwarded-For: 192.0.2.9").want(t, http.StatusTooManyRequests, atrium.CodeRateLimited)
 	if strings.Contains(s.log.String(), "192.0.2.") {
-		t.Error("the log has the address")
+		t.Error("the log contains the address")
 	}
 }
 
@@ -374,7 +374,7 @@ func TestOverloadIsRejectedEarlyExceptProbesAndStreams(t *testing.T) {
 	}
 	s.wantRefused(t, "overload", 3)
 	if log := s.log.String(); strings.Count(log, `"limit":"overload"`) != 1 || strings.Contains(log, "request failed") {
-		t.Error("three refusals are not one line of the log")
+		t.Error("three refusals are not logged as one line")
 	}
 }
 
@@ -417,7 +417,7 @@ func TestConnectionsAboveTheLimitAreClosedAndCounted(t *testing.T) {
 			break
 		}
 		if open = append(open, conn); len(open) > 30 {
-			t.Fatal("there are more connections than may be")
+			t.Fatal("there are more connections than the limit")
 		}
 	}
 	if len(open) < 25 {
@@ -441,7 +441,7 @@ func TestTrustedProxiesAreExemptFromTheClientLimit(t *testing.T) {
 	s := start(t, func(c *config.Config) { c.MaxClientConnections, c.TrustedProxies = 2, "127.0.0.0/8" })
 	for range 20 {
 		if _, served := s.dial(t); !served {
-			t.Fatal("a connection of the proxy is refused")
+			t.Fatal("a connection of the proxy was refused")
 		}
 	}
 }

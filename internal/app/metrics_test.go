@@ -136,12 +136,12 @@ func TestMetricsPageIsComplete(t *testing.T) {
 	}
 	for line := range page {
 		if !exposed[line] {
-			t.Errorf("the page has %s, which is not exposed so", line)
+			t.Errorf("the page documents %s, which differs from what is exposed", line)
 		}
 	}
 	for _, name := range regexp.MustCompile(`\b(atrium|go|process)_[a-z_]+`).FindAllString(string(b), -1) {
 		if !strings.Contains(text, "\n"+name) {
-			t.Errorf("the page names %s, which is not exposed", name)
+			t.Errorf("the page refers to %s, which is not exposed", name)
 		}
 	}
 }
@@ -245,11 +245,11 @@ func TestAddressInUseIsReportedBeforeServing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := newApp(t, addr, taken.Addr().String(), telemetry.NewMetrics("v1")); err == nil || !strings.HasPrefix(err.Error(), "listen for metrics: ") {
-		t.Fatalf("on an address that is in use: %v", err)
+		t.Fatalf("address in use: %v", err)
 	}
 	again, err := net.Listen("tcp", addr)
 	if err != nil {
-		t.Fatalf("the other listener is still there: %v", err)
+		t.Fatalf("the other listener is still open: %v", err)
 	}
 	_ = again.Close()
 }
@@ -303,6 +303,6 @@ func TestMetricsHaveTheLastSuccessOfEachJob(t *testing.T) {
 	before := last()
 	time.Sleep(2 * time.Second)
 	if after := last(); after != before {
-		t.Errorf("it was done at %s, and without a database at %s", before, after)
+		t.Errorf("the last success was at %s, and is %s without a database", before, after)
 	}
 }

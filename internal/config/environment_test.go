@@ -33,7 +33,7 @@ func TestAnySettingCanBeReadFromASecretFile(t *testing.T) {
 	}
 	c, _, err := load(t, []string{"--log-sample", "2"}, map[string]string{"ATRIUM_LOG_SAMPLE_FILE": "nowhere", "ATRIUM_MAX_BODY_FILE": secretFile(t, "2KiB"), "ATRIUM_ADDR_FILE": ""}, "")
 	if err != nil || c.LogSample != 2 || c.MaxBody != 2<<10 {
-		t.Errorf("a flag is stronger, and any kind of value will do: %d, %d, %v", c.LogSample, c.MaxBody, err)
+		t.Errorf("a flag must take precedence, and values of every type must work: %d, %d, %v", c.LogSample, c.MaxBody, err)
 	}
 }
 

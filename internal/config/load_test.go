@@ -131,7 +131,7 @@ func TestConfigFileFromFlagOrVariable(t *testing.T) {
 		t.Errorf("with a flag: %d, %v", c.LogSample, err)
 	}
 	if _, _, err := load(t, nil, missing, ""); err == nil || !strings.Contains(err.Error(), "none.yaml") {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestEverySettingHasAFlagAndHelp(t *testing.T) {
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	l := Bind(flags, &c)
 	if len(l.names) != len(usage) {
-		t.Errorf("there are %d settings and %d texts", len(l.names), len(usage))
+		t.Errorf("there are %d settings and %d usage texts", len(l.names), len(usage))
 	}
 	for _, name := range l.names {
 		if flags.Lookup(name) == nil {

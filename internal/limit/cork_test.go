@@ -53,14 +53,14 @@ func TestCorkedWriteIsSentWithTheNextWriteOrByUncork(t *testing.T) {
 	headers, body := bytes.Repeat([]byte("h"), 4096), bytes.Repeat([]byte("b"), 20_000)
 	for name, c := range map[string]struct {
 		writes [][]byte
-		sent   int // bytes, before Uncork
+		sent   int // bytes sent before Uncork
 	}{
 		"nothing":          {nil, 0},
 		"headers":          {[][]byte{headers}, 0},
-		"headers, a body":  {[][]byte{headers, body}, 24_096},
-		"and more":         {[][]byte{headers, body, headers, body}, 24_096 * 2},
-		"a body":           {[][]byte{body}, 20_000},
-		"nothing and much": {[][]byte{{}, body}, 20_000},
+		"response":         {[][]byte{headers, body}, 24_096},
+		"two responses":    {[][]byte{headers, body, headers, body}, 24_096 * 2},
+		"body":             {[][]byte{body}, 20_000},
+		"empty, then body": {[][]byte{{}, body}, 20_000},
 	} {
 		w := &wire{}
 		conn := accepted(t, w)
@@ -73,7 +73,7 @@ func TestCorkedWriteIsSentWithTheNextWriteOrByUncork(t *testing.T) {
 				if n, err := conn.Write(mine); n != len(b) || err != nil {
 					t.Errorf("%s: wrote %d, %v", name, n, err)
 				}
-				clear(mine) // net/http uses its buffer again
+				clear(mine) // net/http reuses its buffer
 				want = append(want, b...)
 			}
 			if n := w.sent.Len(); n != c.sent {
@@ -102,6 +102,6 @@ func TestFailedWriteFailsForTheCorkedWrite(t *testing.T) {
 	conn.Cork()
 	_, _ = conn.Write([]byte("headers"))
 	if err := conn.Uncork(); !errors.Is(err, w.fail) {
-		t.Errorf("uncorked: %v", err)
+		t.Errorf("Uncork returned %v", err)
 	}
 }

@@ -60,7 +60,7 @@ func TestDisabledRequestLogAllocatesNothing(t *testing.T) {
 	log := RequestLog(slog.New(slog.DiscardHandler), 1)
 	ctx, x := t.Context(), exchange(200)
 	if n := testing.AllocsPerRun(100, func() { log(ctx, x) }); n != 0 {
-		t.Errorf("a line that nobody reads costs %v allocations", n)
+		t.Errorf("a line that is not logged costs %v allocations", n)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestCommitLinksAreBoundedAndUnique(t *testing.T) {
 		t.Fatalf("there are %d spans, the last with %d links", len(got), len(got[len(got)-1].Links()))
 	}
 	if got[1].Parent().SpanID() != got[1].Links()[0].SpanContext.SpanID() || got[0].Parent().SpanID() != got[1].SpanContext().SpanID() {
-		t.Error("the transaction is not in the commit, or that not in the first request")
+		t.Error("the parent of the transaction is not the commit, or that of the commit not the first request")
 	}
 }
 
