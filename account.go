@@ -2,8 +2,8 @@ package atrium
 
 import "errors"
 
-// UnattributedDomain is the domain of the account that gets a tenant's entries
-// without a claim. The top-level domain is reserved (RFC 2606 section 2), so no
+// UnattributedDomain is the domain of the account that gets a tenant's entries whose claim
+// identifies no account. The top-level domain is reserved (RFC 2606 section 2), so no
 // organization can have it.
 const UnattributedDomain = "unattributed.invalid"
 

@@ -23,7 +23,7 @@ type Submission struct {
 }
 
 // A Draft is a Submission of a tenant that is ready to be recorded. It has the canonical
-// forms that determine its account.
+// forms of its claim, which determine its account.
 type Draft struct {
 	ID       EntryID // assigned before the first attempt to record it, so that a retry is detected
 	TenantID TenantID
