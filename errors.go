@@ -85,7 +85,7 @@ func Invalid(faults ...Fault) *Error {
 // NotFound returns the Error for a resource that the tenant does not have. It is the same
 // whether or not another tenant has it.
 func NotFound() *Error {
-	return &Error{Code: CodeNotFound, Detail: "There is nothing here for this key."}
+	return &Error{Code: CodeNotFound, Detail: "This does not exist, or this key cannot see it."}
 }
 
 // ErrLocked means that nothing was changed because another transaction holds a lock.

@@ -140,7 +140,7 @@ func checkProblems(t *testing.T, d api.Document, sent map[string]bool) {
 	why := errors.New("a test")
 	details := map[string]bool{
 		atrium.Unavailable(why).Detail: true, atrium.Uncertain(why).Detail: true,
-		"Something went wrong here. The request id leads the operator to it.": true,
+		"An internal error occurred. The operator can find it by the request id.": true,
 	}
 	for _, p := range problems(t, d) {
 		if info := rest.Info(p.Code); p.Title != info.Title || p.Status != info.Status {

@@ -121,7 +121,7 @@ func (a *Authenticator) reject(from netip.Addr) error {
 		return unauthenticated()
 	}
 	e := atrium.Errorf(atrium.CodeRateLimited,
-		"Too many keys that are not valid came from this address. A valid one is taken all the same.")
+		"This address has sent too many invalid keys. Valid keys are still accepted.")
 	e.Retry = b.Wait
 	return e
 }

@@ -19,7 +19,7 @@ import (
 const smallBody = 16 << 10
 
 // errBodies is the cause when a body is not read, or a response not sent, for lack of memory.
-var errBodies = fmt.Errorf("memory for bodies and answers: %w", limit.ErrBusy)
+var errBodies = fmt.Errorf("memory for bodies and responses: %w", limit.ErrBusy)
 
 // A memory is the part of the quota that a request other than GET holds, first for its body and
 // then for its response, until it ends. It is for one goroutine.

@@ -28,7 +28,7 @@ func (r *Request) CheckIfMatch(same func(tag string) bool) error {
 	if len(header) == 0 || matches(header, func(weak bool, t string) bool { return !weak && same(t) }) {
 		return nil
 	}
-	return atrium.Errorf(atrium.CodePreconditionFailed, "It was changed since the state that If-Match names.")
+	return atrium.Errorf(atrium.CodePreconditionFailed, "It has changed since the version that If-Match names.")
 }
 
 // matches reports whether match reports true for one of the tags in a header, or the header is

@@ -250,7 +250,7 @@ func (a *API) handle(route Route, reads *largeReads, held *memory, w http.Respon
 	}
 	if !accepts(r.Header["Accept"], route.Produces) {
 		return Response{}, atrium.Errorf(atrium.CodeNotAcceptable,
-			"The answer is %s, which the Accept header rules out.", route.Produces)
+			"The response is %s, which the Accept header does not allow.", route.Produces)
 	}
 	exchange := note(w)
 	held.tenant = who.TenantID

@@ -55,7 +55,7 @@ var Codes = []CodeInfo{
 		"Use one of the methods in the Allow header.",
 	},
 	{
-		atrium.CodeNotAcceptable, http.StatusNotAcceptable, "JSON is all there is",
+		atrium.CodeNotAcceptable, http.StatusNotAcceptable, "Only JSON is available",
 		"The Accept header excludes application/json.",
 		"Accept application/json, or send no Accept header.",
 	},
@@ -156,7 +156,7 @@ func public(r *http.Request, id string, log *slog.Logger, err error) (*atrium.Er
 	e, ok := errors.AsType[*atrium.Error](err)
 	if !ok {
 		e = atrium.Errorf(atrium.CodeInternal,
-			"Something went wrong here. The request id leads the operator to it.").Because(err)
+			"An internal error occurred. The operator can find it by the request id.").Because(err)
 	}
 	info := Info(e.Code)
 	if info.Status >= http.StatusInternalServerError && !errors.Is(err, limit.ErrBusy) {
