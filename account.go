@@ -121,7 +121,7 @@ type Prospect struct {
 type AccountFilter struct {
 	Domain      string   // in any spelling
 	NamePrefix  string   // ignores case
-	Words       []string // search words (canonical.Sought), each a prefix of a word of the account
+	Words       []string // search words (canonical.QueryWords), each a prefix of a word of the account
 	ActiveSince *Time    // the latest activity is at this time or later
 }
 
@@ -140,7 +140,7 @@ const (
 // every prospect.
 type ProspectFilter struct {
 	AccountID AccountID // the prospect is linked to the account
-	Words     []string  // search words (canonical.Sought), each a prefix of a word of the prospect
+	Words     []string  // search words (canonical.QueryWords), each a prefix of a word of the prospect
 }
 
 // A Merge records that an account was merged directly into another one.

@@ -131,7 +131,7 @@ func TestPackagesImportLowerLayersOnly(t *testing.T) {
 	}
 }
 
-func TestImportsKeepToTheirRooms(t *testing.T) {
+func TestImportsFollowTheLayers(t *testing.T) {
 	all, _ := imports(t)
 	for dir, list := range all {
 		if slices.Contains(testOnly, dir) {

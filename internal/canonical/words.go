@@ -31,8 +31,8 @@ func Words(text string) iter.Seq[string] {
 	}
 }
 
-// Sought returns the words of a search query: those of Words without parts and duplicates.
-func Sought(text string) (words []string) {
+// QueryWords returns the words of a search query: those of Words without parts and duplicates.
+func QueryWords(text string) (words []string) {
 	seen := map[string]bool{}
 	for word := range fields(text) {
 		if !seen[word] {
@@ -46,7 +46,7 @@ func Sought(text string) (words []string) {
 // fields yields the words between white space, without the punctuation around them.
 func fields(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for word := range strings.FieldsSeq(Name(Cut(text, maxSearched))) {
+		for word := range strings.FieldsSeq(Name(Truncate(text, maxSearched))) {
 			if word = strings.TrimFunc(word, punctuation); word != "" && !yield(word) {
 				return
 			}
@@ -59,9 +59,9 @@ func punctuation(c rune) bool {
 	return !unicode.IsLetter(c) && !unicode.IsNumber(c) && !unicode.IsMark(c)
 }
 
-// Cut returns the longest prefix of a text that has at most most bytes and splits no
+// Truncate returns the longest prefix of a text that has at most most bytes and splits no
 // character.
-func Cut(text string, most int) string {
+func Truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
@@ -71,9 +71,9 @@ func Cut(text string, most int) string {
 	return text[:most]
 }
 
-// Readable returns a canonical domain with its Punycode labels decoded to Unicode. It returns
+// ToUnicode returns a canonical domain with its Punycode labels decoded to Unicode. It returns
 // any other text unchanged.
-func Readable(domain string) string {
+func ToUnicode(domain string) string {
 	if len(domain) > maxHost || !strings.Contains(domain, "xn--") {
 		return domain
 	}

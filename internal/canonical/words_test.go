@@ -32,7 +32,7 @@ func TestWordsIncludeParts(t *testing.T) {
 	}
 }
 
-func TestSoughtWordsHaveNoParts(t *testing.T) {
+func TestQueryWordsHaveNoParts(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                   "",
 		"-":                  "",
@@ -40,18 +40,18 @@ func TestSoughtWordsHaveNoParts(t *testing.T) {
 		" acme.exa  Corp":    "acme.exa|corp",
 		"(jane@acme.example": "jane@acme.example",
 	} {
-		if got := strings.Join(canonical.Sought(text), "|"); got != want {
-			t.Errorf("Sought(%q) = %s, want %s", text, got, want)
+		if got := strings.Join(canonical.QueryWords(text), "|"); got != want {
+			t.Errorf("QueryWords(%q) = %s, want %s", text, got, want)
 		}
 	}
 }
 
-func TestReadableDecodesPunycode(t *testing.T) {
+func TestToUnicodeDecodesPunycode(t *testing.T) {
 	for domain, want := range map[string]string{
 		"acme.example": "acme.example", "xn--bcher-kva.example": "bücher.example", "xn--a": "xn--a", "not a host": "not a host",
 	} {
-		if got := canonical.Readable(domain); got != want {
-			t.Errorf("Readable(%q) = %q, want %q", domain, got, want)
+		if got := canonical.ToUnicode(domain); got != want {
+			t.Errorf("ToUnicode(%q) = %q, want %q", domain, got, want)
 		}
 	}
 }
@@ -62,9 +62,9 @@ func FuzzWords(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string, most int) {
 		words := slices.Collect(canonical.Words(s))
-		for _, sought := range canonical.Sought(s) {
+		for _, sought := range canonical.QueryWords(s) {
 			if !slices.Contains(words, sought) {
-				t.Fatalf("Words(%q) lacks %q, which Sought returns", s, sought)
+				t.Fatalf("Words(%q) lacks %q, which QueryWords returns", s, sought)
 			}
 		}
 		for _, word := range words {
@@ -73,7 +73,7 @@ func FuzzWords(f *testing.F) {
 			}
 		}
 		if most = max(most, 0); utf8.ValidString(s) {
-			if cut := canonical.Cut(s, most); len(cut) > most || !strings.HasPrefix(s, cut) || !utf8.ValidString(cut) || len(s)-len(cut) > 0 && most-len(cut) > 3 {
+			if cut := canonical.Truncate(s, most); len(cut) > most || !strings.HasPrefix(s, cut) || !utf8.ValidString(cut) || len(s)-len(cut) > 0 && most-len(cut) > 3 {
 				t.Fatalf("%q cut to %d is %q", s, most, cut)
 			}
 		}

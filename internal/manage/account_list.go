@@ -89,7 +89,7 @@ func wordsParameter(q *rest.Query) (words []string, given string) {
 		if fault := atrium.CheckText(text, 1, maxQuery); fault != "" {
 			return fault
 		}
-		if words = canonical.Sought(text); len(words) == 0 {
+		if words = canonical.QueryWords(text); len(words) == 0 {
 			return "must have a letter or a digit"
 		}
 		return ""

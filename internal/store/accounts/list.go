@@ -104,7 +104,7 @@ func (s *Store) Accounts(ctx context.Context, tenant atrium.TenantID, f atrium.A
 func (l *accountList) read(after *atrium.Position, n int) ([]kernel.ScannedRow[match], error) {
 	switch l.order {
 	case atrium.AccountsName:
-		prefix := accountNamed + canonical.Cut(l.filter.NamePrefix, maxTermBytes)
+		prefix := accountNamed + canonical.Truncate(l.filter.NamePrefix, maxTermBytes)
 		to := prefix
 		if l.filter.NamePrefix == "" {
 			to = accountUnnamed

@@ -41,7 +41,7 @@ func findHits(tx engine.Tx, tenant atrium.TenantID, from, to string, after *atri
 
 // searchPrefix returns the prefix of the terms that a search for words reads.
 func searchPrefix(kind string, words []string) string {
-	return kind + canonical.Cut(longest(words), maxTermBytes)
+	return kind + canonical.Truncate(longest(words), maxTermBytes)
 }
 
 // longest returns the longest word, which is likely the rarest.

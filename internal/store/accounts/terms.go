@@ -36,7 +36,7 @@ const (
 type terms []string
 
 func (t *terms) add(kind, text string) {
-	term := kind + canonical.Cut(text, maxTermBytes)
+	term := kind + canonical.Truncate(text, maxTermBytes)
 	if len(*t) < maxTerms && !slices.Contains(*t, term) {
 		*t = append(*t, term)
 	}
@@ -67,7 +67,7 @@ func accountTerms(a *atrium.Account) terms {
 		t.add(accountNamed, canonical.Name(a.Name))
 	}
 	t.words(accountWord, a.Domain, maxFieldTerms)
-	if readable := canonical.Readable(a.Domain); readable != a.Domain {
+	if readable := canonical.ToUnicode(a.Domain); readable != a.Domain {
 		t.words(accountWord, readable, 2*maxFieldTerms)
 	}
 	t.words(accountWord, a.Name, maxTerms)
@@ -90,7 +90,7 @@ func prospectTerms(p *atrium.Prospect) terms {
 
 // firstWithPrefix returns the first term of a kind that begins with word, or "".
 func (t terms) firstWithPrefix(kind, word string) string {
-	prefix := kind + canonical.Cut(word, maxTermBytes)
+	prefix := kind + canonical.Truncate(word, maxTermBytes)
 	if i, _ := slices.BinarySearch(t, prefix); i < len(t) && strings.HasPrefix(t[i], prefix) {
 		return t[i]
 	}

@@ -150,7 +150,7 @@ func accountsLikeModel(t *testing.T, e *env) {
 				f.Domain = rapid.SampledFrom(append(domains, "nobody.example")).Draw(t, "domain")
 			}
 			f.NamePrefix = rapid.SampledFrom([]string{"", "", "a", "AC", "Acme ", "x"}).Draw(t, "prefix")
-			f.Words = canonical.Sought(rapid.SampledFrom([]string{"", "", "a", "acme", "ac CORP", "exam", "d1", "d1.ex corp", "nobody"}).Draw(t, "query"))
+			f.Words = canonical.QueryWords(rapid.SampledFrom([]string{"", "", "a", "acme", "ac CORP", "exam", "d1", "d1.ex corp", "nobody"}).Draw(t, "query"))
 			if rapid.IntRange(0, 3).Draw(t, "by activity") == 0 {
 				since := e.clock.instant() - atrium.Time(rapid.IntRange(-1, 8).Draw(t, "half minutes"))*30_000_000
 				f.ActiveSince = &since
@@ -215,7 +215,7 @@ func mergedAccountFound(t *testing.T, e *env) {
 		e.merge(t, e.record(t, atrium.Claim{Domain: fmt.Sprintf("old%d.example", i), Name: "Bolt Old"}).AccountID, survivor)
 	}
 	for query, want := range map[string]int{"bolt": 1, "old": 1, "old1": 1, "old1.example": 1, "works": 1, "old works": 0, "example": 1} {
-		all, _ := e.allAccounts(t, atrium.AccountFilter{Words: canonical.Sought(query)}, atrium.AccountsWord, 1)
+		all, _ := e.allAccounts(t, atrium.AccountFilter{Words: canonical.QueryWords(query)}, atrium.AccountsWord, 1)
 		if len(all) != want || want == 1 && all[0].ID != survivor {
 			t.Errorf("%q finds %v, want the survivor %d times", query, all, want)
 		}

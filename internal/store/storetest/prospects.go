@@ -240,7 +240,7 @@ func prospectsLikeModel(t *testing.T, e *env) {
 		slices.Reverse(all)
 		f := atrium.ProspectFilter{
 			AccountID: rapid.SampledFrom(accounts).Draw(t, "of account"),
-			Words:     canonical.Sought(rapid.SampledFrom([]string{"", "jane", "ro JANE", "jane1@ac", "acme", "nobody"}).Draw(t, "query")),
+			Words:     canonical.QueryWords(rapid.SampledFrom([]string{"", "jane", "ro JANE", "jane1@ac", "acme", "nobody"}).Draw(t, "query")),
 		}
 		var want []string
 		for _, m := range all {

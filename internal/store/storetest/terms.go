@@ -59,7 +59,7 @@ func (e *env) wantTerms(t tb) {
 // found returns the domains of the accounts that a search finds.
 func (e *env) found(t tb, query string) (domains []string) {
 	t.Helper()
-	found, _, err := e.Accounts(t.Context(), e.tenant, atrium.AccountFilter{Words: canonical.Sought(query)}, atrium.AccountsWord, nil, 100)
+	found, _, err := e.Accounts(t.Context(), e.tenant, atrium.AccountFilter{Words: canonical.QueryWords(query)}, atrium.AccountsWord, nil, 100)
 	if err != nil {
 		t.Fatalf("search: %v", err)
 	}
