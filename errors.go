@@ -88,7 +88,8 @@ func NotFound() *Error {
 	return &Error{Code: CodeNotFound, Detail: "This does not exist, or this key cannot see it."}
 }
 
-// ErrLocked means that nothing was changed because another transaction holds a lock.
+// ErrLocked means that an operation did not wait for a lock that another transaction holds. Nothing
+// was changed, unless the error also is Uncertain.
 var ErrLocked = errors.New("another transaction holds the lock")
 
 // Unavailable returns the Error for an operation that failed for a transient reason. It

@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -167,5 +168,39 @@ func TestCloseCommitsTheEntriesOfDelayedTenants(t *testing.T) {
 			t.Error(err)
 		}
 		wg.Wait()
+	})
+}
+
+// lateCommits is a Store whose first commit of a batch has an unknown outcome and still holds its
+// locks, and whose later commits fail.
+type lateCommits struct{ commits }
+
+func (l *lateCommits) TryAppend(context.Context, []*atrium.Draft) ([]atrium.Outcome, error) {
+	return nil, errors.Join(atrium.ErrLocked, atrium.Uncertain(errors.New("the connection was cut")))
+}
+
+func (l *lateCommits) Append(context.Context, []*atrium.Draft) ([]atrium.Outcome, error) {
+	return nil, atrium.Unavailable(errors.New("timeout"))
+}
+
+func TestEntryOfAnUncertainCommitIsNotReportedAsNotStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := ingest.NewWriter(&lateCommits{}, ingest.Limits{Workers: 1}, slog.New(slog.DiscardHandler), nil, nil)
+		defer func() {
+			if err := w.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+		want := atrium.Uncertain(nil).Detail
+		var submissions sync.WaitGroup
+		for i := range 4 { // of several tenants, so that their batch is divided
+			submissions.Go(func() {
+				_, err := w.Submit(t.Context(), draft("tenant "+strconv.Itoa(i), "s"))
+				if e, ok := errors.AsType[*atrium.Error](err); !ok || e.Detail != want {
+					t.Errorf("%v, want %q", err, want)
+				}
+			})
+		}
+		submissions.Wait()
 	})
 }

@@ -122,6 +122,18 @@ type waiter struct {
 	outcome chan atrium.Outcome // has capacity 1, so that sending never blocks
 	since   time.Time           // when it was queued
 	ctx     context.Context     // of the submission, for the Tracer; nil without one
+
+	// uncertain is the error of a commit whose outcome is unknown; nil if there was none. Until a
+	// later commit finds the entry or stores it, nobody may be told that it was not stored.
+	uncertain error
+}
+
+// fail reports that the entry was not stored, or that this is not known.
+func (w *waiter) fail(err error) {
+	if w.uncertain != nil {
+		err = atrium.Uncertain(errors.Join(w.uncertain, err))
+	}
+	w.outcome <- atrium.Outcome{Err: err}
 }
 
 // NewWriter starts a Writer on the store. observer and tracer may be nil. Call Close to stop it.
@@ -193,7 +205,7 @@ func (w *Writer) enqueue(submission *waiter) error {
 	}
 	for _, d := range dropped {
 		w.rejected()
-		d.outcome <- atrium.Outcome{Err: atrium.Unavailable(ErrFull)}
+		d.fail(atrium.Unavailable(ErrFull))
 	}
 	if w.queue.push(submission) == &w.queue.delayed {
 		w.wakeDelayed.Signal()
@@ -358,6 +370,11 @@ func (w *Writer) commit(ctx context.Context, batch []*waiter, appendAll appender
 			b.outcome <- outcomes[i]
 		}
 	case errors.Is(err, atrium.ErrLocked):
+		if uncertain, ok := errors.AsType[*atrium.Error](err); ok {
+			for _, b := range batch {
+				b.uncertain = uncertain
+			}
+		}
 		w.divide(ctx, batch, appendAll)
 	case len(batch) > 1 && atrium.CodeOf(err) != atrium.CodeUnavailable:
 		w.log.Error("batch failed; storing its entries one by one", "entries", len(batch), "error", err)
@@ -366,7 +383,7 @@ func (w *Writer) commit(ctx context.Context, batch []*waiter, appendAll appender
 		}
 	default:
 		for _, b := range batch {
-			b.outcome <- atrium.Outcome{Err: err}
+			b.fail(err)
 		}
 	}
 	return err

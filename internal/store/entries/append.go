@@ -43,7 +43,8 @@ const (
 )
 
 // TryAppend is Append, but returns atrium.ErrLocked early if other transactions, such as merges or
-// imports, hold locks of the same accounts or keep changing them.
+// imports, hold locks of the same accounts or keep changing them. If the outcome of one of its
+// commits is unknown, such as of one that holds the locks itself, the error also is atrium.Uncertain.
 func (s *Store) TryAppend(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
 	return s.appendDrafts(ctx, drafts, lockWait)
 }
@@ -93,16 +94,16 @@ func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait t
 		case engine.ClassOf(err) == engine.Conflict:
 			// A concurrent transaction used a key or an identifier first: try again.
 		case engine.ClassOf(err) == engine.Locked:
-			return nil, atrium.ErrLocked // the next append finds the entries of an uncertain try
+			return nil, errors.Join(atrium.ErrLocked, kernel.Public(uncertain))
 		default:
 			return nil, kernel.Public(errors.Join(uncertain, err))
 		}
 	}
 	switch {
 	case wait > 0:
-		return nil, atrium.ErrLocked
-	case len(drafts) == 1:
-		return nil, atrium.Unavailable(errors.Join(uncertain, err)) // every try lost the race
+		return nil, errors.Join(atrium.ErrLocked, kernel.Public(uncertain))
+	case len(drafts) == 1 && uncertain == nil:
+		return nil, atrium.Unavailable(err) // every try lost the race
 	}
 	return nil, kernel.Public(errors.Join(uncertain, err))
 }
