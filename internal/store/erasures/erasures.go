@@ -340,7 +340,7 @@ func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	empty := map[atrium.TenantID][]atrium.AccountID{}
-	deadline, left := time.Now().Add(maxTimePerRun), maxRowsPerRun
+	deadline, left := s.db.Now().Add(maxTimePerRun), maxRowsPerRun
 	_ = s.db.InTurn(ctx, slices.Sorted(maps.Keys(pending)), func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
 		e := &pending[tenant][0]
 		n, stepErr := s.eraseNext(ctx, e)
@@ -357,7 +357,7 @@ func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 			}
 		}
 		left -= max(n, 1)
-		return left > 0 && time.Now().Before(deadline), nil
+		return left > 0 && s.db.Now().Before(deadline), nil
 	})
 	if len(empty) > 0 {
 		wait := purgeWait

@@ -148,8 +148,8 @@ func scanDue(r engine.Row) dueAction {
 // first, with pauses (kernel.DB.InTurn), and leaves the rest to the next call after some time. If
 // more than limit are due, it finds them tenant by tenant, starting after the tenant after, so that
 // one tenant with many does not delay the others; next is the tenant to continue after, "" if no
-// more are due. An action that fails stays due
-// and does not prevent the others, unless the database is unavailable.
+// more are due. An action that fails stays due and does not prevent the others, unless the database is
+// unavailable.
 func (s *Store) RunDue(ctx context.Context, after atrium.TenantID, limit int) (done int, next atrium.TenantID, err error) {
 	var all []dueAction
 	now := int64(atrium.At(s.db.Now()))
@@ -223,7 +223,7 @@ func (s *Store) runAll(ctx context.Context, all []dueAction) (done int, err erro
 		}
 		ofTenant[d.tenant] = append(ofTenant[d.tenant], d)
 	}
-	deadline := time.Now().Add(maxTimePerRun)
+	deadline := s.db.Now().Add(maxTimePerRun)
 	err = s.db.InTurn(ctx, tenants, func(ctx context.Context, tenant atrium.TenantID) (more bool, err error) {
 		d := ofTenant[tenant][0]
 		ofTenant[tenant] = ofTenant[tenant][1:]
@@ -236,7 +236,7 @@ func (s *Store) runAll(ctx context.Context, all []dueAction) (done int, err erro
 		default:
 			done++
 		}
-		return len(ofTenant[tenant]) > 0 && time.Now().Before(deadline), nil
+		return len(ofTenant[tenant]) > 0 && s.db.Now().Before(deadline), nil
 	})
 	return done, errors.Join(append(failed, err)...)
 }
