@@ -182,12 +182,12 @@ type pgbench struct {
 	bin     string
 	url     string
 	dir     string
-	seconds int // per round; whole seconds only
+	seconds int // per round; whole seconds only, and at least 2: connecting may take one on a busy machine
 	version string
 }
 
 func (o options) preparePgbench(ctx context.Context, db *postgrestest.Server, url string) (b *pgbench, err error) {
-	b = &pgbench{bin: db.Bin(), url: url, seconds: max(1, int(o.round.Seconds()))}
+	b = &pgbench{bin: db.Bin(), url: url, seconds: max(2, int(o.round.Seconds()))}
 	for statement := range strings.SplitSeq(fmt.Sprintf(pgbenchSetup, o.accounts, pgbenchTenant), ";\n") {
 		if err := psql(ctx, b.bin, b.url, statement); err != nil {
 			return nil, fmt.Errorf("prepare for pgbench: %w", err)
