@@ -173,19 +173,19 @@ func TestCloseCommitsTheEntriesOfDelayedTenants(t *testing.T) {
 
 // lateCommits is a Store whose first commit of a batch has an unknown outcome and still holds its
 // locks, and whose later commits fail.
-type lateCommits struct{ commits }
+type lateCommits struct{}
 
-func (l *lateCommits) TryAppend(context.Context, []*atrium.Draft) ([]atrium.Outcome, error) {
+func (lateCommits) TryAppend(context.Context, []*atrium.Draft) ([]atrium.Outcome, error) {
 	return nil, errors.Join(atrium.ErrLocked, atrium.Uncertain(errors.New("the connection was cut")))
 }
 
-func (l *lateCommits) Append(context.Context, []*atrium.Draft) ([]atrium.Outcome, error) {
+func (lateCommits) Append(context.Context, []*atrium.Draft) ([]atrium.Outcome, error) {
 	return nil, atrium.Unavailable(errors.New("timeout"))
 }
 
 func TestEntryOfAnUncertainCommitIsNotReportedAsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := ingest.NewWriter(&lateCommits{}, ingest.Limits{Workers: 1}, slog.New(slog.DiscardHandler), nil, nil)
+		w := ingest.NewWriter(lateCommits{}, ingest.Limits{Workers: 1}, slog.New(slog.DiscardHandler), nil, nil)
 		defer func() {
 			if err := w.Close(t.Context()); err != nil {
 				t.Error(err)
