@@ -113,7 +113,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	for _, pages := range []map[string]http.Handler{rest.ErrorPages(), docsui.Documents(), docsui.Pages()} {
 		maps.Copy(open, pages)
 	}
-	a.server = newServer(c, rest.PausePipelined(a.closeWhenDraining(api.Handler(slices.Concat(public.Routes(), private.Routes()), open))))
+	a.server = newServer(c, a.closeWhenDraining(api.Handler(slices.Concat(public.Routes(), private.Routes()), open)))
 	a.server.ConnContext = rest.ConnContext
 	a.server.RegisterOnShutdown(stop)
 	a.secureServer(c.Settings, limits.http2) //nolint:contextcheck // ctx is that of the start, and the server outlives it

@@ -157,7 +157,7 @@ type corker interface {
 type corkerKey struct{}
 
 // ConnContext lets a large body be sent together with the headers, by one system call that
-// wakes the client once, and makes the connection known to PausePipelined. It is for http.Server.
+// wakes the client once, and makes the connection known to pausePipelined. It is for http.Server.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	ctx = withArrivals(ctx, c)
 	if c, ok := c.(corker); ok { // a TLS connection is not a corker: it writes records

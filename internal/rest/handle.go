@@ -91,7 +91,7 @@ func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler
 		}
 	}
 	mux.Handle("/", notFound)
-	return a.guard(mux, notFound)
+	return pausePipelined(a.guard(mux, notFound))
 }
 
 // A recorder is a ResponseWriter that records the exchange.

@@ -23,7 +23,7 @@ type arrivals interface {
 
 type arrivalsKey struct{}
 
-// withArrivals makes the connection known to PausePipelined.
+// withArrivals makes the connection known to pausePipelined.
 func withArrivals(ctx context.Context, c net.Conn) context.Context {
 	if over, ok := c.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn
 		c = over.NetConn()
@@ -34,9 +34,9 @@ func withArrivals(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// PausePipelined delays each HTTP/1 request that was sent before the response to the one before
+// pausePipelined delays each HTTP/1 request that was sent before the response to the one before
 // it (RFC 9112, section 9.3.2).
-func PausePipelined(next http.Handler) http.Handler {
+func pausePipelined(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(arrivalsKey{}).(arrivals); ok && r.ProtoMajor == 1 && !c.Arrived() {
 			time.Sleep(pipelinePause)
