@@ -23,16 +23,16 @@ type http2Limits struct {
 // reports what its handlers have read with a delay.
 const maxUncounted = 4 << 10
 
-// maxIdleFrames is how many more frames without headers or content (RFC 9113, section 10.5) a
-// client may send than framesOfContent for each request and for each frame of a response: clients
-// send window updates while they read, and few other frames.
+// Frames without headers or content, such as window updates, cost a client little (RFC 9113, section
+// 10.5). A connection may send framesPerContent of them for each of its requests and for each frame
+// of a response, and maxEmptyFrames more.
 const (
-	maxIdleFrames   = 10_000
-	framesOfContent = 16
+	maxEmptyFrames   = 10_000
+	framesPerContent = 16
 )
 
 // errHTTP2Limit closes a connection that would exceed its limits or the share of its client.
-var errHTTP2Limit = errors.New("too many streams, too much of bodies, or too many frames without content, over HTTP/2")
+var errHTTP2Limit = errors.New("too many HTTP/2 streams, bytes of unread bodies, or frames without content")
 
 // An http2Usage is the part of the http2Limits that a connection holds. It is computed from
 // the frames in both directions, which show when a stream ends and how much of its body was
@@ -51,7 +51,7 @@ type http2Usage struct {
 	came    int64               // guarded by mu; bytes of bodies
 	granted int64               // guarded by mu; bytes that the client was allowed to send beyond the first window
 	held    int64               // guarded by mu; bytes of the quota
-	idle    int                 // guarded by mu; frames without headers or content, less those that requests and responses explain
+	empty   int                 // guarded by mu; frames without headers or content, beyond framesPerContent
 }
 
 func newHTTP2Usage(limits *http2Limits, client net.Addr) *http2Usage {
@@ -68,7 +68,7 @@ func (u *http2Usage) received(f frame) error {
 			break
 		}
 		u.last = f.stream
-		u.explain()
+		u.allowEmpty()
 		if u.limits.streams.Acquire(context.Background(), u.client) != nil {
 			return u.refuse()
 		}
@@ -85,21 +85,21 @@ func (u *http2Usage) received(f frame) error {
 			return u.weigh()
 		}
 	}
-	if u.idle++; u.idle > maxIdleFrames {
+	if u.empty++; u.empty > maxEmptyFrames {
 		return u.refuse()
 	}
 	return nil
 }
 
-// explain counts a request or a frame of a response. u.mu is held.
-func (u *http2Usage) explain() { u.idle = max(0, u.idle-framesOfContent) }
+// allowEmpty allows the empty frames of a request or of a frame of a response. u.mu is held.
+func (u *http2Usage) allowEmpty() { u.empty = max(0, u.empty-framesPerContent) }
 
 // sent counts a frame of the server.
 func (u *http2Usage) sent(f frame) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if f.kind == typeData && f.length > 0 {
-		u.explain()
+		u.allowEmpty()
 	}
 	switch {
 	case f.kind == typeReset, f.flags&flagEndOfStream != 0 && (f.kind == typeHeaders || f.kind == typeData):

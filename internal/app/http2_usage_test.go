@@ -150,7 +150,7 @@ func TestHTTP2FramesWithoutContentAreLimited(t *testing.T) {
 	} {
 		u := newHTTP2Usage(limits, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)})
 		u.last = 1
-		most := maxIdleFrames
+		most := maxEmptyFrames
 		flood := func() {
 			t.Helper()
 			for range most {
@@ -160,7 +160,7 @@ func TestHTTP2FramesWithoutContentAreLimited(t *testing.T) {
 			}
 		}
 		flood()
-		most = framesOfContent
+		most = framesPerContent
 		if err := u.received(frame{kind: typeHeaders, flags: flagEndOfHeaders, stream: 3}); err != nil {
 			t.Fatal(err)
 		}
