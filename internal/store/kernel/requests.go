@@ -46,12 +46,15 @@ func (db *DB) DeleteExpiredRequests(ctx context.Context, after atrium.TenantID) 
 // deleteExpiredOf deletes a batch of a tenant's requests from before an instant, in microseconds
 // since 1970. It writes only if there are any, and reports whether there were.
 func (db *DB) deleteExpiredOf(ctx context.Context, tenant atrium.TenantID, before int64) (found bool, err error) {
-	n, err := countExpired(db.OutsideTx(ctx), IDArg(tenant), before, expiryBatch, 1, expiryBytes)
+	n, err := countExpired(db.OutsideTx(ctx), IDArg(tenant), before, 1, 1, expiryBytes)
 	if err != nil || n == 0 {
 		return false, err
 	}
 	return true, db.Write(ctx, func(tx engine.Tx) error {
-		_, err := tx.Exec(deleteExpired, IDArg(tenant), before, int64(n))
+		n, err := countExpired(tx.Query, IDArg(tenant), before, expiryBatch, 1, expiryBytes)
+		if err == nil {
+			_, err = tx.Exec(deleteExpired, IDArg(tenant), before, int64(n))
+		}
 		return err
 	})
 }
