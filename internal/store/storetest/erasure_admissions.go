@@ -22,32 +22,30 @@ var erasureAdmissions = []guarantee{
 // An admittingDB is a DB that records how its write transactions were admitted.
 type admittingDB struct {
 	engine.DB
-	most   int    // admissions; 0 for any number
-	all    []bool // whether each was large
-	held   int
+	admissions
+	most   int   // admissions; 0 for any number
 	writes []int // the admissions held by each write transaction
 }
 
 var errNotAdmitted = errors.New("not admitted")
 
-func (a *admittingDB) admit(_ context.Context, large bool) (release func(), err error) {
-	if a.most > 0 && len(a.all) == a.most {
+func (a *admittingDB) admit(ctx context.Context, large bool) (release func(), err error) {
+	if a.most > 0 && len(a.large) == a.most {
 		return nil, errNotAdmitted
 	}
-	a.all, a.held = append(a.all, large), a.held+1
-	return func() { a.held-- }, nil
+	return a.admissions.admit(ctx, large)
 }
 
 func (a *admittingDB) Write(ctx context.Context, f func(engine.Tx) error) error {
-	a.writes = append(a.writes, a.held)
+	a.writes = append(a.writes, a.open)
 	return a.DB.Write(ctx, f)
 }
 
 // wantAdmitted checks that each write transaction was admitted, and only while it ran.
 func (a *admittingDB) wantAdmitted(t tb, transactions int) {
 	t.Helper()
-	if len(a.writes) < transactions || len(a.all) != len(a.writes) || slices.ContainsFunc(a.writes, func(held int) bool { return held != 1 }) || a.held != 0 {
-		t.Errorf("%d transactions held %v of %d admissions, and %d were not released", len(a.writes), a.writes, len(a.all), a.held)
+	if len(a.writes) < transactions || len(a.large) != len(a.writes) || slices.ContainsFunc(a.writes, func(held int) bool { return held != 1 }) || a.open != 0 {
+		t.Errorf("%d transactions held %v of %d admissions, and %d were not released", len(a.writes), a.writes, len(a.large), a.open)
 	}
 }
 
@@ -97,8 +95,8 @@ func erasureAdmitted(t *testing.T, e *env) {
 		t.Fatal(err)
 	}
 	a.wantAdmitted(t, 8) // hidden, as a small and a large change, 2 of details, rules, links, 2 of entries
-	if slices.Contains(a.all[1:], false) {
-		t.Errorf("admitted as large: %v", a.all)
+	if slices.Contains(a.large[1:], false) {
+		t.Errorf("admitted as large: %v", a.large)
 	}
 	if n := e.entriesOf(t, id); n != 0 {
 		t.Errorf("%d entries are left", n)
@@ -141,8 +139,8 @@ func deletionAdmitted(t *testing.T, e *env) {
 			t.Errorf("done %v, %v", done, err)
 		}
 		a.wantAdmitted(t, 2+details/redactedAtOnce)
-		if want := details >= redactedAtOnce; a.all[0] != want || slices.Contains(a.all[1:], false) {
-			t.Errorf("with %d audit rows, admitted as large: %v", details, a.all)
+		if want := details >= redactedAtOnce; a.large[0] != want || slices.Contains(a.large[1:], false) {
+			t.Errorf("with %d audit rows, admitted as large: %v", details, a.large)
 		}
 	}
 	p := e.prospect(t, "joe@acme.example")

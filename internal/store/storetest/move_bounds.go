@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -16,32 +15,6 @@ import (
 var moveBounds = []guarantee{
 	{"a move rewrites a bounded number of bytes and continues in the next", moveBytesBounded},
 	{"a move of a large entry, and its undo, are large changes", largeMoves},
-}
-
-// admissions records how the transactions of changes were admitted.
-type admissions struct {
-	large []bool // for each transaction
-	open  int
-}
-
-// of returns the change with an Admit that records.
-func (a *admissions) of(c atrium.Change) atrium.Change {
-	c.Admit = func(_ context.Context, large bool) (func(), error) {
-		a.large, a.open = append(a.large, large), a.open+1
-		return func() { a.open-- }, nil
-	}
-	return c
-}
-
-// want fails the test unless a change since the last call was admitted as small, and then as large
-// if it is large.
-func (a *admissions) want(t tb, what string, large bool) {
-	t.Helper()
-	transactions := map[bool][]bool{false: {false}, true: {false, true}}[large]
-	if !slices.Equal(a.large, transactions) || a.open != 0 {
-		t.Errorf("%s: admitted as large: %v, want %v; %d not released", what, a.large, transactions, a.open)
-	}
-	a.large = nil
 }
 
 // sizedPayload returns a payload of a size.

@@ -67,7 +67,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"prospects", prospects},
 		{"merges", slices.Concat(merges, mergeBounds)},
 		{"erasures", slices.Concat(erasures, erasureBounds, erasureAdmissions)},
-		{"pages", slices.Concat(pages, pageChanges)},
+		{"pages", slices.Concat(pages, pageChanges, pageSizesBounded)},
 		{"schedules", schedules},
 		{"audiences", audiences},
 		{"lists", lists},
