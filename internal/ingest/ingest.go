@@ -123,8 +123,8 @@ type waiter struct {
 	since   time.Time           // when it was queued
 	ctx     context.Context     // of the submission, for the Tracer; nil without one
 
-	// uncertain is the error of a commit whose outcome is unknown; nil if there was none. Until a
-	// later commit finds the entry or stores it, nobody may be told that it was not stored.
+	// uncertain is the error of a commit whose outcome is unknown; nil if there was none. If later
+	// commits fail, the entry may still be stored by this one.
 	uncertain error
 }
 

@@ -111,8 +111,8 @@ func newMove(tx *kernel.Mutation, from, to atrium.AccountID, rule []byte) atrium
 
 // Move moves the entries that match the request, newest first, from an account and all accounts
 // merged into it. It uses one transaction, and searches and moves a limited number of entries and
-// bytes; the report contains the position to continue after. Entries that are moved concurrently are skipped. It
-// returns NotFound if one of the accounts does not exist, and Conflict if they are the same.
+// bytes; the report contains the position to continue after. Entries that are moved concurrently are
+// skipped. It returns NotFound if one of the accounts does not exist, and Conflict if they are the same.
 func (s *Store) Move(ctx context.Context, c atrium.Change, request atrium.MoveRequest) (atrium.MoveReport, bool, error) {
 	report, replayed, err := s.moveWithoutRule(ctx, c, request)
 	if err == nil && report.Move != nil {

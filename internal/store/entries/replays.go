@@ -155,7 +155,7 @@ func (b *appendTx) replay(i int, receipt atrium.Receipt, fingerprint []byte) {
 	b.outcomes[i].Receipt = receipt
 }
 
-var freeKeys = engine.NewBatch(`UPDATE entries SET key_match = NULL FROM batch
+var removeKeys = engine.NewBatch(`UPDATE entries SET key_match = NULL FROM batch
 	WHERE entries.tenant_id = batch.tenant_id AND entries.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea")
 
 // maxFreedBytes limits the rows of entries whose keys one append releases, unless the first has
@@ -168,8 +168,9 @@ type erasedEntry struct {
 	bytes int // of its row
 }
 
-// freeKeys releases the idempotency keys of erased entries, which are given by key. Above maxFreedBytes, the drafts
-// with these keys are Unavailable: the erasure deletes the entries soon, and then the keys are free.
+// freeKeys releases the idempotency keys of erased entries, which are given by key. Above
+// maxFreedBytes, the drafts with these keys are Unavailable: the erasure deletes the entries soon,
+// and then the keys are free.
 func (b *appendTx) freeKeys(erased map[kernel.TenantKey]erasedEntry) error {
 	var rows []engine.Args
 	bytes, full := 0, false
@@ -189,6 +190,6 @@ func (b *appendTx) freeKeys(erased map[kernel.TenantKey]erasedEntry) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	_, err := b.tx.Batch(freeKeys, rows, nil)
+	_, err := b.tx.Batch(removeKeys, rows, nil)
 	return err
 }

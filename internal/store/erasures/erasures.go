@@ -332,8 +332,8 @@ const (
 
 // ContinueErasures deletes a batch of erased data, completes erasures that have no entries left, and
 // reports whether more work remains. It processes one transaction per tenant in turn, with pauses
-// (kernel.DB.InTurn), so that a large tenant does not delay the others. After an error it continues with other accounts, and
-// returns the first error.
+// (kernel.DB.InTurn), so that a large tenant does not delay the others. After an error it continues
+// with other accounts, and returns the first error.
 func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 	pending, err := s.pendingErasures(ctx)
 	if err != nil || len(pending) == 0 {

@@ -46,8 +46,8 @@ func (tx *Mutation) CountBytes(bytes int) error {
 }
 
 // CountSize is CountBytes for the sum of the first column of a statement. query is tx.Query or
-// tx.Lock. Call it before the change reads or writes rows that can be large. It does nothing if the change
-// was admitted as large.
+// tx.Lock. Call it before the change reads or writes rows that can be large. It does nothing if the
+// change was admitted as large.
 func (tx *Mutation) CountSize(query QueryFunc, sql string, args engine.Args) error {
 	if tx.large {
 		return nil
@@ -150,8 +150,8 @@ func Mutate[T any](ctx context.Context, db *DB, c atrium.Change, f func(tx *Muta
 	return mutate(ctx, db, c, c.Admit == nil, f)
 }
 
-// MutateLarge is Mutate for a later transaction of a request, or one of a job. It is admitted as
-// WriteLarge says.
+// MutateLarge is Mutate for a later transaction of a request, or one of a job. It is admitted like
+// that of WriteLarge.
 func MutateLarge[T any](ctx context.Context, db *DB, c atrium.Change, f func(tx *Mutation) (T, error)) (result T, replayed bool, err error) {
 	c.Admit = db.admitLater(c)
 	return mutate(ctx, db, c, true, f)
@@ -358,8 +358,8 @@ func (tx *Mutation) storeResult(result any) error {
 	return err
 }
 
-// countExpired returns how many expired requests, the oldest first, a transaction may delete: up to
-// limit with most bytes of results together, but at least least.
+// countExpired returns how many expired requests, the oldest first, a transaction may delete: up
+// to limit with most bytes of results together, but at least least.
 func countExpired(query QueryFunc, tenant any, before int64, limit, least, most int) (n int, err error) {
 	bytes := 0
 	err = query("SELECT octet_length(result) FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3",
