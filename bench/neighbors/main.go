@@ -33,6 +33,7 @@ type options struct {
 	connections int
 	rate        float64
 	length      time.Duration
+	cheap       time.Duration
 	rounds      int
 	floor       time.Duration
 	check       bool
@@ -46,10 +47,14 @@ func main() {
 	flag.IntVar(&o.connections, "connections", 16, "connections of the noisy tenant")
 	flag.Float64Var(&o.rate, "rate", 40, "requests per second of the quiet tenant")
 	flag.DurationVar(&o.length, "length", 10*time.Second, "length of a round")
+	flag.DurationVar(&o.cheap, "cheap", 0, "length of a round of cheap requests (default that of the others)")
 	flag.IntVar(&o.rounds, "rounds", 1, "rounds of each case, cheap and expensive in turn")
 	flag.DurationVar(&o.floor, "floor", 5*time.Millisecond, "with -check, median below which the ratio does not matter")
 	flag.BoolVar(&o.check, "check", false, "fail if the quiet tenant is slowed down or its requests fail")
 	flag.Parse()
+	if o.cheap == 0 {
+		o.cheap = o.length
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
 	stop()
@@ -148,18 +153,19 @@ type result struct {
 func (o options) compare(ctx context.Context, a *server.Atrium, c comparison, quiet *tenant) (results [2]result, err error) {
 	for range o.rounds {
 		for i, kind := range []load.Kind{c.cheap, c.expensive} {
+			length := []time.Duration{o.cheap, o.length}[i]
 			done := make(chan error, 1)
 			var noisy load.Report
 			go func() {
 				var err error
-				noisy, err = load.Load{To: []load.Server{a}, Mix: load.Only(kind), Connections: o.connections, For: o.length}.Run(ctx)
+				noisy, err = load.Load{To: []load.Server{a}, Mix: load.Only(kind), Connections: o.connections, For: length}.Run(ctx)
 				done <- err
 			}()
 			measured := make(chan int64, 1)
 			watching, stop := context.WithCancel(ctx)
 			go func() { measured <- peakMemory(watching, a) }()
-			time.Sleep(o.length / 10) // let the noise begin
-			heard, err := load.Load{To: []load.Server{a}, Mix: quiet.mix(), Connections: 8, For: o.length * 8 / 10, Rate: o.rate}.Run(ctx)
+			time.Sleep(length / 10) // let the noise begin
+			heard, err := load.Load{To: []load.Server{a}, Mix: quiet.mix(), Connections: 8, For: length * 8 / 10, Rate: o.rate}.Run(ctx)
 			err = errors.Join(err, ignoreUnanswered(<-done, noisy))
 			stop()
 			results[i].memory = max(results[i].memory, <-measured)
