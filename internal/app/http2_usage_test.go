@@ -13,13 +13,13 @@ import (
 func TestHTTP2StreamsHoldSlotsUntilTheyEnd(t *testing.T) {
 	refused := 0
 	limits := &http2Limits{
-		streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Places: 8}), most: 4, refused: func() { refused++ },
+		streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Slots: 8}), most: 4, refused: func() { refused++ },
 	}
 	u := newHTTP2Usage(limits, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)})
-	want := func(what string, places int) {
+	want := func(what string, slots int) {
 		t.Helper()
-		if held := limits.streams.Held(); held != places {
-			t.Errorf("%s: %d places are held, want %d", what, held, places)
+		if held := limits.streams.Held(); held != slots {
+			t.Errorf("%s: %d slots are held, want %d", what, held, slots)
 		}
 	}
 	step := func(err error) {
@@ -135,7 +135,7 @@ func TestFrameScannerFindsSplitFrames(t *testing.T) {
 func TestHTTP2FramesWithoutContentAreLimited(t *testing.T) {
 	refused := 0
 	limits := &http2Limits{
-		streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Places: 1000}),
+		streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Slots: 1000}),
 		unread:  limit.NewQuota[netip.Addr](1 << 30), refused: func() { refused++ },
 	}
 	const typeSettings, typePing = 0x4, 0x6

@@ -82,7 +82,7 @@ func inFlight(c config.Config, database store.Traits) int {
 // as requests in flight, half of them for one client.
 func newHTTP2Limits(c config.Config, refused func(telemetry.Refusal)) http2Limits {
 	return http2Limits{
-		streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Places: 2 * c.MaxRequests}),
+		streams: limit.NewSemaphore[netip.Addr](limit.SemaphoreBounds{Slots: 2 * c.MaxRequests}),
 		unread:  limit.NewQuota[netip.Addr](int64(c.BodyMemory) / 4),
 		most:    c.HTTP2Streams,
 		refused: func() { refused(telemetry.ByHTTP2) },
@@ -90,11 +90,11 @@ func newHTTP2Limits(c config.Config, refused func(telemetry.Refusal)) http2Limit
 }
 
 // waiting returns the limit of a queue for a number of slots; 0 without a timeout.
-func waiting(places int, timeout time.Duration) int {
+func waiting(slots int, timeout time.Duration) int {
 	if timeout == 0 {
 		return 0
 	}
-	return places
+	return slots
 }
 
 // limits are the limits of clients, from the settings.
@@ -127,19 +127,19 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 		),
 		Bodies: limit.NewQuota[atrium.TenantID](int64(c.BodyMemory)).Guarantee(int64(c.MaxBody), int64(c.BodyMemory)/4),
 		InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
-			Places: inFlight(c, database), Waiting: waiting(c.MaxRequests, c.RequestWait), Timeout: c.RequestWait,
+			Slots: inFlight(c, database), Waiting: waiting(c.MaxRequests, c.RequestWait), Timeout: c.RequestWait,
 		}),
 		Changes: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
-			Places: changes(c, database), Waiting: waiting(c.MaxRequests, c.RequestWait), Timeout: heavyTimeout,
+			Slots: changes(c, database), Waiting: waiting(c.MaxRequests, c.RequestWait), Timeout: heavyTimeout,
 		}),
 		LargeChanges: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
-			Places: maxLargeChanges, Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
+			Slots: maxLargeChanges, Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
 		}),
 		Documents: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
-			Places: snapshots(c, database), Each: documentsOfTenant(database), Waiting: maxDocumentsWaiting, Timeout: heavyTimeout,
+			Slots: snapshots(c, database), Each: documentsOfTenant(database), Waiting: maxDocumentsWaiting, Timeout: heavyTimeout,
 		}),
 		Heavy: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
-			Places: runtime.GOMAXPROCS(0), Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
+			Slots: runtime.GOMAXPROCS(0), Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
 		}),
 	}
 	return l, nil

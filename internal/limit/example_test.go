@@ -24,9 +24,9 @@ func ExampleQuota() {
 	// true
 }
 
-// A tenant alone gets half of the places.
+// A tenant alone gets half of the slots.
 func ExampleSemaphore() {
-	s := limit.NewSemaphore[string](limit.SemaphoreBounds{Places: 4})
+	s := limit.NewSemaphore[string](limit.SemaphoreBounds{Slots: 4})
 	ctx := context.Background()
 	for range 3 {
 		fmt.Println("tenant a:", s.Acquire(ctx, "tenant a"))

@@ -12,13 +12,13 @@ import (
 // the server.
 var ErrBusy = errors.New("too much is in flight")
 
-// A Semaphore admits a bounded number of holders at once and shares its places fairly
-// among keys, such as tenants. A key may hold one more place only while it holds fewer
+// A Semaphore admits a bounded number of holders at once and shares its slots fairly
+// among keys, such as tenants. A key may hold one more slot only while it holds fewer
 // than are free: alone it gets half of them, rounded up, and a key that holds none gets
-// one whenever any is free. So no key can take all places, however much it asks for.
+// one whenever any is free. So no key can take all slots, however much it asks for.
 // (Quota has the same rule, but does not wait.)
 //
-// Each key has a queue of waiters. Free places are granted to the keys round-robin, not to
+// Each key has a queue of waiters. Free slots are granted to the keys round-robin, not to
 // the longest waiter: the long queue of one key delays no other key.
 //
 // A nil Semaphore has no limit. A Semaphore is safe for concurrent use.
@@ -28,27 +28,27 @@ type Semaphore[K comparable] struct {
 	mu      sync.Mutex
 	free    int                   // guarded by mu
 	held    map[K]int             // guarded by mu; no zeros
-	waiting map[K][]chan struct{} // guarded by mu; closed when it has a place; none are empty
+	waiting map[K][]chan struct{} // guarded by mu; closed when it has a slot; none are empty
 	turns   []K                   // guarded by mu; the keys of waiting, the next to be served first
 }
 
 // SemaphoreBounds configure a Semaphore.
 type SemaphoreBounds struct {
-	Places  int           // maximum number of holders
+	Slots   int           // maximum number of holders
 	Each    int           // maximum number of holders per key; 0 for no such limit
 	Waiting int           // maximum number of waiters per key; 0 refuses at once
-	Timeout time.Duration // maximum time of a waiter; 0 for that of its context
+	Timeout time.Duration // maximum wait; 0 waits until the context ends
 }
 
-// NewSemaphore returns a Semaphore, or nil if b.Places is 0.
+// NewSemaphore returns a Semaphore, or nil if b.Slots is 0.
 func NewSemaphore[K comparable](b SemaphoreBounds) *Semaphore[K] {
-	if b.Places == 0 {
+	if b.Slots == 0 {
 		return nil
 	}
-	return &Semaphore[K]{bounds: b, free: b.Places, held: map[K]int{}, waiting: map[K][]chan struct{}{}}
+	return &Semaphore[K]{bounds: b, free: b.Slots, held: map[K]int{}, waiting: map[K][]chan struct{}{}}
 }
 
-// Acquire waits for a place. It returns ErrBusy if the queue of the key is full or the
+// Acquire waits for a slot. It returns ErrBusy if the queue of the key is full or the
 // timeout has passed, and the cause if ctx has ended.
 func (s *Semaphore[K]) Acquire(ctx context.Context, key K) error {
 	if s == nil {
@@ -96,7 +96,7 @@ func (s *Semaphore[K]) Acquire(ctx context.Context, key K) error {
 	return err
 }
 
-// Release returns a place that Acquire has granted.
+// Release returns a slot that Acquire has granted.
 func (s *Semaphore[K]) Release(key K) {
 	if s == nil {
 		return
@@ -111,7 +111,7 @@ func (s *Semaphore[K]) Release(key K) {
 	}
 }
 
-// Do calls f with a place and returns its error, or that of Acquire.
+// Do calls f with a slot and returns its error, or that of Acquire.
 func (s *Semaphore[K]) Do(ctx context.Context, key K, f func() error) error {
 	if err := s.Acquire(ctx, key); err != nil {
 		return err
@@ -127,22 +127,22 @@ func (s *Semaphore[K]) Held() int {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.bounds.Places - s.free
+	return s.bounds.Slots - s.free
 }
 
-// admits reports whether the key may hold one more place. s.mu is held.
+// admits reports whether the key may hold one more slot. s.mu is held.
 func (s *Semaphore[K]) admits(key K) bool {
 	held := s.held[key]
 	return held < s.free && (s.bounds.Each == 0 || held < s.bounds.Each)
 }
 
-// admit grants a place to the key. s.mu is held.
+// admit grants a slot to the key. s.mu is held.
 func (s *Semaphore[K]) admit(key K) {
 	s.free--
 	s.held[key]++
 }
 
-// grant grants a place to the first waiter of the next key that may have one, and reports
+// grant grants a slot to the first waiter of the next key that may have one, and reports
 // whether there was one. s.mu is held.
 func (s *Semaphore[K]) grant() bool {
 	i := slices.IndexFunc(s.turns, s.admits)

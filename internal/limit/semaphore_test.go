@@ -21,8 +21,8 @@ func acquire(t *testing.T, s *limit.Semaphore[string], key string) {
 	}
 }
 
-func TestOneKeyCannotTakeAllPlaces(t *testing.T) {
-	s := limit.NewSemaphore[string](limit.SemaphoreBounds{Places: 8})
+func TestOneKeyCannotTakeAllSlots(t *testing.T) {
+	s := limit.NewSemaphore[string](limit.SemaphoreBounds{Slots: 8})
 	taken := map[string]int{}
 	for _, key := range []string{"a", "b", "c", "d"} {
 		for s.Acquire(t.Context(), key) == nil {
@@ -33,32 +33,32 @@ func TestOneKeyCannotTakeAllPlaces(t *testing.T) {
 		t.Errorf("holders by key: %v, want a:4 b:2 c:1 d:1", taken)
 	}
 	if s.Held() != 8 {
-		t.Errorf("%d places are held", s.Held())
+		t.Errorf("%d slots are held", s.Held())
 	}
 }
 
-func TestASinglePlaceCanBeHeld(t *testing.T) {
-	s := limit.NewSemaphore[string](limit.SemaphoreBounds{Places: 1})
+func TestASingleSlotCanBeHeld(t *testing.T) {
+	s := limit.NewSemaphore[string](limit.SemaphoreBounds{Slots: 1})
 	acquire(t, s, "a")
 	if err := s.Acquire(t.Context(), "b"); !errors.Is(err, limit.ErrBusy) {
-		t.Errorf("a second place: %v", err)
+		t.Errorf("a second slot: %v", err)
 	}
 	s.Release("a")
 	acquire(t, s, "b")
 }
 
 func TestNoKeyHoldsMoreThanEach(t *testing.T) {
-	s := limit.NewSemaphore[string](limit.SemaphoreBounds{Places: 100, Each: 2})
+	s := limit.NewSemaphore[string](limit.SemaphoreBounds{Slots: 100, Each: 2})
 	acquire(t, s, "a")
 	acquire(t, s, "a")
 	if err := s.Acquire(t.Context(), "a"); !errors.Is(err, limit.ErrBusy) {
-		t.Errorf("a third place: %v", err)
+		t.Errorf("a third slot: %v", err)
 	}
 }
 
 func TestLongQueueOfOneKeyDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := limit.NewSemaphore[string](limit.SemaphoreBounds{Places: 1, Waiting: 100})
+		s := limit.NewSemaphore[string](limit.SemaphoreBounds{Slots: 1, Waiting: 100})
 		acquire(t, s, "a")
 		var mu sync.Mutex
 		var order []string
@@ -90,7 +90,7 @@ func TestLongQueueOfOneKeyDelaysNoOther(t *testing.T) {
 
 func TestWaiterIsRefusedByQueueLengthOrTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := limit.NewSemaphore[string](limit.SemaphoreBounds{Places: 1, Waiting: 1, Timeout: time.Second})
+		s := limit.NewSemaphore[string](limit.SemaphoreBounds{Slots: 1, Waiting: 1, Timeout: time.Second})
 		acquire(t, s, "a")
 		waited := make(chan error, 1)
 		go func() { waited <- s.Acquire(t.Context(), "b") }()
@@ -110,13 +110,13 @@ func TestWaiterIsRefusedByQueueLengthOrTimeout(t *testing.T) {
 			t.Errorf("after the context ended: %v", err)
 		}
 		s.Release("a")
-		acquire(t, s, "d") // no place is granted to a waiter that has left
+		acquire(t, s, "d") // no slot is granted to a waiter that has left
 	})
 }
 
-func TestEveryPlaceIsReturnedAndEveryWaiterServed(t *testing.T) {
+func TestEverySlotIsReturnedAndEveryWaiterServed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := limit.NewSemaphore[int](limit.SemaphoreBounds{Places: rapid.IntRange(1, 5).Draw(t, "places"), Waiting: 1000})
+		s := limit.NewSemaphore[int](limit.SemaphoreBounds{Slots: rapid.IntRange(1, 5).Draw(t, "slots"), Waiting: 1000})
 		var all sync.WaitGroup
 		for _, key := range rapid.SliceOfN(rapid.IntRange(1, 4), 1, 100).Draw(t, "keys") {
 			all.Go(func() {
@@ -131,7 +131,7 @@ func TestEveryPlaceIsReturnedAndEveryWaiterServed(t *testing.T) {
 		}
 		all.Wait()
 		if s.Held() != 0 {
-			t.Fatalf("%d places are held at the end", s.Held())
+			t.Fatalf("%d slots are held at the end", s.Held())
 		}
 	})
 }
@@ -143,6 +143,6 @@ func TestNilSemaphoreHasNoLimit(t *testing.T) {
 	}
 	s.Release("a")
 	if s.Held() != 0 {
-		t.Error("places are held")
+		t.Error("slots are held")
 	}
 }

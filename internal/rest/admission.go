@@ -22,16 +22,16 @@ type session struct {
 	limits  *Limits
 	writer  http.ResponseWriter
 	tenant  atrium.TenantID
-	heavy   bool                        // the whole request is heavy work and holds a place
+	heavy   bool                        // the whole request is heavy work and holds a slot
 	recheck func(context.Context) error // checks whether the key is still valid for the route
 	memory  *memory                     // of the body and the response; nil with a nil limits
 }
 
-// admit acquires a place of a semaphore, which the caller releases.
+// admit acquires a slot of a semaphore, which the caller releases.
 func admit(
-	ctx context.Context, w http.ResponseWriter, places *limit.Semaphore[atrium.TenantID], tenant atrium.TenantID,
+	ctx context.Context, w http.ResponseWriter, slots *limit.Semaphore[atrium.TenantID], tenant atrium.TenantID,
 ) error {
-	err := places.Acquire(ctx, tenant)
+	err := slots.Acquire(ctx, tenant)
 	if errors.Is(err, limit.ErrBusy) {
 		note(w).Refused = telemetry.ByOverload
 	}
@@ -71,24 +71,24 @@ func (r *Request) endHeavy() {
 
 // AcquireChange waits until the tenant of the request may run a write transaction; a large one
 // reads or writes much. The caller releases it after the transaction. It ends heavy work
-// first, so that no request waits for one place while it holds another. The error's code is
+// first, so that no request waits for one slot while it holds another. The error's code is
 // atrium.CodeUnavailable.
 func (r *Request) AcquireChange(ctx context.Context, large bool) (release func(), err error) {
 	if r.limits == nil {
 		return func() {}, nil
 	}
 	r.endHeavy()
-	places := r.limits.Changes
+	slots := r.limits.Changes
 	if large {
-		places = r.limits.LargeChanges
+		slots = r.limits.LargeChanges
 	}
-	if err := admit(ctx, r.writer, places, r.tenant); err != nil {
+	if err := admit(ctx, r.writer, slots, r.tenant); err != nil {
 		return nil, err
 	}
-	return func() { places.Release(r.tenant) }, nil
+	return func() { slots.Release(r.tenant) }, nil
 }
 
-// A large change that takes longer than longChange keeps its place for largePause times as long
+// A large change that takes longer than longChange keeps its slot for largePause times as long
 // after it has ended: a tenant that makes such changes continuously leaves most of the only writer
 // of SQLite to others.
 const (

@@ -55,7 +55,7 @@ func requestOf(limits *Limits, tenant atrium.TenantID, body string) (*Request, *
 }
 
 func TestOnlyLargeBodiesWaitForHeavyWork(t *testing.T) {
-	limits := &Limits{Heavy: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2})}
+	limits := &Limits{Heavy: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2})}
 	small, _ := requestOf(limits, "a", "{}")
 	large, noted := requestOf(limits, "a", strings.Repeat("x", heavyBody+1))
 	others, _ := requestOf(limits, "b", strings.Repeat("x", heavyBody+1))
@@ -86,7 +86,7 @@ func TestOnlyLargeBodiesWaitForHeavyWork(t *testing.T) {
 		t.Errorf("a large answer: %v, %v", body, err)
 	}
 	if limits.Heavy.Held() != 0 {
-		t.Errorf("%d places are held at the end", limits.Heavy.Held())
+		t.Errorf("%d slots are held at the end", limits.Heavy.Held())
 	}
 }
 
@@ -108,17 +108,17 @@ func TestReservedMemoryIsGivenBack(t *testing.T) {
 }
 
 func TestHeavyRequestDoesNotWaitForItself(t *testing.T) {
-	places := func(n int) *limit.Semaphore[atrium.TenantID] {
-		return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: n})
+	slots := func(n int) *limit.Semaphore[atrium.TenantID] {
+		return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: n})
 	}
-	limits := Limits{Heavy: places(2), Changes: places(2), LargeChanges: places(2)}
+	limits := Limits{Heavy: slots(2), Changes: slots(2), LargeChanges: slots(2)}
 	serve := func(get bool, f func(r *Request)) {
 		t.Helper()
 		method := map[bool]string{true: http.MethodGet, false: http.MethodPost}[get]
 		a := &API{Keys: tenantKeys{}, Log: slog.New(slog.DiscardHandler), Limits: limits}
 		h := a.Handler([]Route{{Method: method, Pattern: "/things", Scope: atrium.ScopeManage, Heavy: true, Handle: func(_ context.Context, _ auth.Principal, r *Request) (Response, error) {
 			if limits.Heavy.Held() != 1 {
-				t.Errorf("%d places for heavy work are held", limits.Heavy.Held())
+				t.Errorf("%d slots for heavy work are held", limits.Heavy.Held())
 			}
 			f(r)
 			return NoContent, nil
@@ -132,7 +132,7 @@ func TestHeavyRequestDoesNotWaitForItself(t *testing.T) {
 		}
 		for name, held := range map[string]int{"heavy": limits.Heavy.Held(), "changes": limits.Changes.Held(), "large": limits.LargeChanges.Held()} {
 			if held != 0 {
-				t.Errorf("%s: %d places are held at the end", name, held)
+				t.Errorf("%s: %d slots are held at the end", name, held)
 			}
 		}
 	}
@@ -147,7 +147,7 @@ func TestHeavyRequestDoesNotWaitForItself(t *testing.T) {
 				t.Fatal(err)
 			}
 			if held := limits.Heavy.Held() + limits.Changes.Held() + limits.LargeChanges.Held(); held != 1 {
-				t.Errorf("%d places are held", held)
+				t.Errorf("%d slots are held", held)
 			}
 			release()
 		}
@@ -156,10 +156,10 @@ func TestHeavyRequestDoesNotWaitForItself(t *testing.T) {
 
 func TestRequestReleasesHeavyWorkBeforeItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		places := func() *limit.Semaphore[atrium.TenantID] {
-			return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2, Waiting: 1})
+		slots := func() *limit.Semaphore[atrium.TenantID] {
+			return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2, Waiting: 1})
 		}
-		limits := Limits{Heavy: places(), Changes: places(), LargeChanges: places()}
+		limits := Limits{Heavy: slots(), Changes: slots(), LargeChanges: slots()}
 		a := &API{Keys: tenantKeys{}, Log: slog.New(slog.DiscardHandler), Limits: limits}
 		h := a.Handler([]Route{{Method: http.MethodPost, Pattern: "/things", Scope: atrium.ScopeManage, Handle: func(ctx context.Context, who auth.Principal, r *Request) (Response, error) {
 			c, err := r.Change(who, nil)
@@ -187,9 +187,9 @@ func TestRequestReleasesHeavyWorkBeforeItWaits(t *testing.T) {
 				done <- w.Code
 			}()
 			synctest.Wait()
-			for other, places := range map[string]*limit.Semaphore[atrium.TenantID]{"changes": limits.Changes, "heavy work": limits.Heavy, "large changes": limits.LargeChanges} {
-				if places != waited && places.Held() != 0 {
-					t.Errorf("a request that waits for %s holds a place of %s", name, other)
+			for other, slots := range map[string]*limit.Semaphore[atrium.TenantID]{"changes": limits.Changes, "heavy work": limits.Heavy, "large changes": limits.LargeChanges} {
+				if slots != waited && slots.Held() != 0 {
+					t.Errorf("a request that waits for %s holds a slot of %s", name, other)
 				}
 			}
 			waited.Release("a")
@@ -202,7 +202,7 @@ func TestRequestReleasesHeavyWorkBeforeItWaits(t *testing.T) {
 
 func TestRefusedChangeIsUnavailableAndHoldsNothing(t *testing.T) {
 	one := func() *limit.Semaphore[atrium.TenantID] {
-		return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2})
+		return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2})
 	}
 	limits := &Limits{Heavy: one(), Changes: one(), LargeChanges: one()}
 	if err := limits.LargeChanges.Acquire(t.Context(), "a"); err != nil {
@@ -220,7 +220,7 @@ func TestRefusedChangeIsUnavailableAndHoldsNothing(t *testing.T) {
 		t.Errorf("a second large change of the tenant: %v, refused by %q", err, noted.Refused)
 	}
 	if limits.Changes.Held() != 0 {
-		t.Error("it holds a place")
+		t.Error("it holds a slot")
 	}
 	_, small := run("a", false)
 	_, other := run("b", true)
@@ -246,13 +246,13 @@ func TestHTTP2BodyUsesQuotaFromItsFirstByte(t *testing.T) {
 
 func TestDocumentYieldsBetweenWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		places := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 1, Waiting: 1})
-		work := heavyWork{ctx: t.Context(), w: httptest.NewRecorder(), places: places, tenant: "a"}
+		slots := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 1, Waiting: 1})
+		work := heavyWork{ctx: t.Context(), w: httptest.NewRecorder(), slots: slots, tenant: "a"}
 		if err := work.resume(); err != nil {
 			t.Fatal(err)
 		}
 		other := make(chan error, 1)
-		go func() { other <- places.Do(t.Context(), "b", func() error { return nil }) }()
+		go func() { other <- slots.Do(t.Context(), "b", func() error { return nil }) }()
 		synctest.Wait()
 		counter := byteCounter{work: &work}
 		if _, err := counter.Write([]byte("text")); err != nil || counter.bytes != 4 {
@@ -266,14 +266,14 @@ func TestDocumentYieldsBetweenWrites(t *testing.T) {
 		default:
 			t.Error("another tenant still waits")
 		}
-		if work.pause(); places.Held() != 0 {
-			t.Error("a place is held at the end")
+		if work.pause(); slots.Held() != 0 {
+			t.Error("a slot is held at the end")
 		}
 	})
 }
 
 func TestTenantWithLargeReadsWaitsForHeavyWork(t *testing.T) {
-	limits := Limits{Heavy: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2})}
+	limits := Limits{Heavy: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2})}
 	var held []int
 	a := &API{Keys: tenantKeys{}, Log: slog.New(slog.DiscardHandler), Limits: limits}
 	h := a.Handler([]Route{{Method: http.MethodGet, Pattern: "/things", Scope: atrium.ScopeManage, Handle: func(_ context.Context, _ auth.Principal, r *Request) (Response, error) {
@@ -297,10 +297,10 @@ func TestTenantWithLargeReadsWaitsForHeavyWork(t *testing.T) {
 	get("GET", "b", 10)
 	get("GET", "a", 10)
 	if want := []int{0, 1, 0, 0, 1, 1}; !slices.Equal(held, want) {
-		t.Errorf("places held: %d, want %d", held, want)
+		t.Errorf("slots held: %d, want %d", held, want)
 	}
 	if limits.Heavy.Held() != 0 {
-		t.Errorf("%d places are held at the end", limits.Heavy.Held())
+		t.Errorf("%d slots are held at the end", limits.Heavy.Held())
 	}
 }
 
@@ -313,10 +313,10 @@ func (tenantKeys) Authenticate(_ context.Context, _ netip.Addr, text string) (au
 
 func TestTenantPausesAfterALongChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		places := func() *limit.Semaphore[atrium.TenantID] {
-			return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2, Waiting: 1})
+		slots := func() *limit.Semaphore[atrium.TenantID] {
+			return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2, Waiting: 1})
 		}
-		r := &Request{session: session{limits: &Limits{Changes: places(), LargeChanges: places()}, tenant: "a", writer: httptest.NewRecorder()}}
+		r := &Request{session: session{limits: &Limits{Changes: slots(), LargeChanges: slots()}, tenant: "a", writer: httptest.NewRecorder()}}
 		for _, c := range []struct {
 			large bool
 			takes time.Duration

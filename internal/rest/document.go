@@ -52,7 +52,7 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 		return afterChange(r, err)
 	}
 	defer a.Limits.Documents.Release(tenant)
-	work := heavyWork{ctx: ctx, w: w, places: a.Limits.Heavy, tenant: tenant}
+	work := heavyWork{ctx: ctx, w: w, slots: a.Limits.Heavy, tenant: tenant}
 	conn.work = &work
 	defer work.pause()
 	if err := work.resume(); err != nil {
@@ -146,14 +146,14 @@ func (c *documentConn) Write(b []byte) (n int, err error) {
 type heavyWork struct {
 	ctx    context.Context
 	w      http.ResponseWriter
-	places *limit.Semaphore[atrium.TenantID]
+	slots  *limit.Semaphore[atrium.TenantID]
 	tenant atrium.TenantID
 	held   bool
 }
 
 // resume waits until the work may continue.
 func (h *heavyWork) resume() error {
-	err := admit(h.ctx, h.w, h.places, h.tenant)
+	err := admit(h.ctx, h.w, h.slots, h.tenant)
 	h.held = err == nil
 	return err
 }
@@ -161,7 +161,7 @@ func (h *heavyWork) resume() error {
 // pause lets other heavy work run.
 func (h *heavyWork) pause() {
 	if h.held {
-		h.places.Release(h.tenant)
+		h.slots.Release(h.tenant)
 		h.held = false
 	}
 }

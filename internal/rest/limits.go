@@ -168,7 +168,7 @@ func (l *Limits) AdmitCheck(
 	if err := l.Documents.Acquire(ctx, tenant); err != nil {
 		return nil, nil, atrium.Unavailable(err)
 	}
-	work := heavyWork{ctx: ctx, places: l.Heavy, tenant: tenant}
+	work := heavyWork{ctx: ctx, slots: l.Heavy, tenant: tenant}
 	yield = func() error {
 		work.pause()
 		return work.resume()

@@ -19,9 +19,9 @@ var costs = []struct {
 	allocs float64
 }{
 	{"none", Limits{}, 0},
-	{"default", Limits{URL: 8 << 10, HeaderFields: 100, QueryParameters: 100, InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2048, Waiting: 2048, Timeout: time.Second})}, 0},
+	{"default", Limits{URL: 8 << 10, HeaderFields: 100, QueryParameters: 100, InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2048, Waiting: 2048, Timeout: time.Second})}, 0},
 	{"rates", Limits{
-		URL: 8 << 10, HeaderFields: 100, QueryParameters: 100, InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Places: 2048, Waiting: 2048, Timeout: time.Second}),
+		URL: 8 << 10, HeaderFields: 100, QueryParameters: 100, InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2048, Waiting: 2048, Timeout: time.Second}),
 		Rates: NewRates(limit.NewRates[atrium.KeyID](1_000_000, time.Second, 1000), limit.NewRates[atrium.TenantID](1_000_000, time.Second, 1000)),
 	}, 2},
 }

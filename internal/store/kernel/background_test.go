@@ -91,7 +91,7 @@ func TestJobsAndRequestsShareThePausesOfATenant(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		if release(); held != 0 {
-			t.Error("the place is held during the pause")
+			t.Error("the slot is held during the pause")
 		}
 		if began := runInTurn(t, db, map[atrium.TenantID][]time.Duration{"a": {0}}, "a"); began[0] != "a 3s" {
 			t.Errorf("a job waited: %v", began)
@@ -99,13 +99,13 @@ func TestJobsAndRequestsShareThePausesOfATenant(t *testing.T) {
 	})
 }
 
-func TestARequestGivesItsPlaceBackDuringAPause(t *testing.T) {
+func TestARequestGivesItsSlotBackDuringAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &DB{Engine: engineWith{}}
-		place := make(chan struct{}, 1)
+		slot := make(chan struct{}, 1)
 		c := atrium.Change{TenantID: "a", Admit: func(context.Context, bool) (func(), error) {
-			place <- struct{}{}
-			return func() { <-place }, nil
+			slot <- struct{}{}
+			return func() { <-slot }, nil
 		}}
 		var mu sync.Mutex
 		var began []time.Duration // guarded by mu
@@ -126,8 +126,8 @@ func TestARequestGivesItsPlaceBackDuringAPause(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if len(place) != 0 {
-			t.Error("a request that waits for a pause holds a place")
+		if len(slot) != 0 {
+			t.Error("a request that waits for a pause holds a slot")
 		}
 		time.Sleep(time.Minute)
 		mu.Lock()
