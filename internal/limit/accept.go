@@ -10,8 +10,8 @@ import (
 // of Accept, unless inner is closed. net/http retries temporary errors after up to a second,
 // so failed is called about once a second while they last.
 //
-// ENOBUFS and ENOMEM are reported as temporary, as accept(2) has them. The net package does
-// not, and net/http stops serving after any other error.
+// It marks ENOBUFS and ENOMEM as temporary. The net package does not, and net/http stops serving
+// after an error that is not temporary.
 func ReportAccept(inner net.Listener, failed func(error)) net.Listener {
 	return &reportingListener{inner, failed}
 }

@@ -1,7 +1,8 @@
-// Package limit limits connections, request rates, requests in flight and memory. It does not
-// depend on HTTP.
+// Package limit limits connections, request rates, requests in flight and memory. Its connections
+// also combine writes (Cork) and detect pipelined requests (Arrived). It does not import net/http.
 //
-// Every table has a maximum size.
+// Rates remember a maximum number of keys; the other types remember only keys with something held
+// or waiting.
 package limit
 
 import (
@@ -26,8 +27,8 @@ func (p Proxies) Trust(addr netip.Addr) bool {
 // address of the connection, with a port; forwarded has the values of X-Forwarded-For, in
 // order. Each proxy appends the address it received the request from. So if the peer is
 // trusted, the client is the last address that is not a trusted proxy, or the first if all
-// are. If the list is malformed up to there, the client is the peer. It is the zero Addr if
-// peer is not an address.
+// are. If an address in the list is malformed, from the end up to the client, the client is the
+// peer. Client returns the zero Addr if peer is not an address.
 func (p Proxies) Client(peer string, forwarded []string) netip.Addr {
 	from := Address(peer)
 	if len(forwarded) == 0 || !p.Trust(from) {

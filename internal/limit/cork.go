@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// maxHeld is the largest write that Cork holds back, in bytes: net/http buffers 4 KiB.
+// maxHeld is the size of the largest write that Cork buffers, in bytes: net/http buffers 4 KiB.
 const maxHeld = 4 << 10
 
 var heldWrites = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// Cork holds the next write back until the one after it, or until Uncork, and sends both with
-// one system call. Cork, Uncork and Write are for one goroutine.
+// Cork buffers the next write, unless it is larger than maxHeld. The write after it, or Uncork,
+// sends both with one system call. Cork, Uncork and Write must be called by the same goroutine.
 func (c *conn) Cork() { c.corked = true }
 
-// Uncork sends the write that is held back, if any.
+// Uncork sends the buffered write, if any.
 func (c *conn) Uncork() error {
 	c.corked = false
 	if c.held == nil {

@@ -15,9 +15,9 @@ type Listener struct {
 	net.Listener
 	bounds Bounds
 
-	mu   sync.Mutex
-	open int                // guarded by mu
-	of   map[netip.Addr]int // guarded by mu; open connections per client, no zeros
+	mu        sync.Mutex
+	open      int                // guarded by mu
+	perClient map[netip.Addr]int // guarded by mu; open connections, no zeros
 }
 
 // Bounds configure a Listener.
@@ -30,7 +30,7 @@ type Bounds struct {
 
 // NewListener returns a Listener that accepts from inner.
 func NewListener(inner net.Listener, b Bounds) *Listener {
-	return &Listener{Listener: inner, bounds: b, of: map[netip.Addr]int{}}
+	return &Listener{Listener: inner, bounds: b, perClient: map[netip.Addr]int{}}
 }
 
 // Accept returns the next connection within the bounds.
@@ -73,10 +73,10 @@ func (l *Listener) enter(client netip.Addr) (ok, ofClient bool) {
 		return false, false
 	}
 	if client.IsValid() {
-		if l.of[client] >= l.bounds.Client {
+		if l.perClient[client] >= l.bounds.Client {
 			return false, true
 		}
-		l.of[client]++
+		l.perClient[client]++
 	}
 	l.open++
 	return true, false
@@ -89,8 +89,8 @@ func (l *Listener) leave(client netip.Addr) {
 	if !client.IsValid() {
 		return
 	}
-	if l.of[client]--; l.of[client] == 0 {
-		delete(l.of, client)
+	if l.perClient[client]--; l.perClient[client] == 0 {
+		delete(l.perClient, client)
 	}
 }
 
@@ -103,8 +103,8 @@ type conn struct {
 	arrived atomic.Bool // data, since the last call of Arrived
 
 	// Owned by the goroutine that writes.
-	corked bool          // hold the next write back
-	held   *bytes.Buffer // from heldWrites; nil if no write is held back
+	corked bool          // buffer the next write
+	held   *bytes.Buffer // from heldWrites; nil if no write is buffered
 }
 
 func (c *conn) Close() error {
@@ -122,9 +122,9 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// Read notes that data has arrived. It ignores reads of one byte: net/http makes one during each
-// request, to learn that the client has gone, while the data of a client that waits for its
-// response arrives in larger reads.
+// Read records for Arrived that data has arrived. It ignores reads of one byte: net/http makes one
+// in the background during each request, to detect that the client has closed the connection. The
+// next request of a client that waits for its response is read in larger pieces.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 && len(b) > 1 {

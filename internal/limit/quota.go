@@ -43,7 +43,7 @@ func (q *Quota[K]) Alone() int64 {
 	return q.all / 2
 }
 
-// Take takes n for a key, which must return it. It returns false if the key may not have it.
+// Take takes n for a key and reports whether the key may have it. The caller must Return it.
 func (q *Quota[K]) Take(key K, n int64) bool {
 	if q == nil {
 		return true

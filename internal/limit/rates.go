@@ -15,8 +15,8 @@ type Rates[K comparable] struct {
 	size     int
 	start    time.Time // times are relative to it; it has a monotonic clock
 
-	mu   sync.Mutex
-	free map[K]time.Duration // guarded by mu; when each key has its full count again; at most size keys
+	mu     sync.Mutex
+	fullAt map[K]time.Duration // guarded by mu; when each key has its full count again; at most size keys
 }
 
 // A Budget is what a key has left after a request.
@@ -34,7 +34,7 @@ func NewRates[K comparable](count int, window time.Duration, size int) *Rates[K]
 	}
 	return &Rates[K]{
 		count: count, window: window, interval: max(window/time.Duration(count), 1), size: size,
-		start: time.Now(), free: map[K]time.Duration{},
+		start: time.Now(), fullAt: map[K]time.Duration{},
 	}
 }
 
@@ -54,16 +54,16 @@ func (r *Rates[K]) Take(key K) Budget {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Since(r.start)
-	free, known := r.free[key]
+	fullAt, known := r.fullAt[key]
 	all := r.interval * time.Duration(r.count) // the window, rounded down by the division
-	used := max(free-now, 0) + r.interval
+	used := max(fullAt-now, 0) + r.interval
 	if over := used - all; over > 0 {
 		return Budget{Wait: over}
 	}
-	if !known && len(r.free) >= r.size {
+	if !known && len(r.fullAt) >= r.size {
 		r.forget(now)
 	}
-	r.free[key] = now + used
+	r.fullAt[key] = now + used
 	unused := all - used
 	return Budget{OK: true, Left: int(unused / r.interval), Wait: r.interval - unused%r.interval}
 }
@@ -75,8 +75,8 @@ func (r *Rates[K]) Return(key K) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if free, known := r.free[key]; known {
-		r.free[key] = free - r.interval
+	if fullAt, known := r.fullAt[key]; known {
+		r.fullAt[key] = fullAt - r.interval
 	}
 }
 
@@ -87,7 +87,7 @@ func (r *Rates[K]) Len() int {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.free)
+	return len(r.fullAt)
 }
 
 // samples is the number of random keys that forget examines.
@@ -98,11 +98,11 @@ const samples = 8
 func (r *Rates[K]) forget(now time.Duration) {
 	var least K
 	seen, gone := 0, false
-	for key, free := range r.free { // in random order
-		if free <= now {
-			delete(r.free, key)
+	for key, fullAt := range r.fullAt { // in random order
+		if fullAt <= now {
+			delete(r.fullAt, key)
 			gone = true
-		} else if seen == 0 || free < r.free[least] {
+		} else if seen == 0 || fullAt < r.fullAt[least] {
 			least = key
 		}
 		if seen++; seen == samples {
@@ -110,6 +110,6 @@ func (r *Rates[K]) forget(now time.Duration) {
 		}
 	}
 	if !gone {
-		delete(r.free, least)
+		delete(r.fullAt, least)
 	}
 }
