@@ -36,7 +36,7 @@ func (a *API) createAccountLog(ctx context.Context, who auth.Principal, r *rest.
 		return rest.Response{}, err
 	}
 	body := receipt{made.AccountID, made.EntryID, made.CreatedAt, made.Source, made.Type}
-	response := rest.Made(body, made.Replayed)
+	response := rest.Created(body, made.Replayed)
 	response.Tagged = false // an entry never changes
 	return response, nil
 }

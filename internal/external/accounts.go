@@ -52,7 +52,7 @@ func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Req
 			return r.CheckIfMatch(tag.SameFields)
 		}
 	}
-	renamed, err := a.Store.RenameAccount(ctx, r.ChangeBy(who), id, name, check)
+	renamed, err := a.Store.RenameAccount(ctx, r.NewChange(who), id, name, check)
 	if err != nil {
 		return rest.Response{}, err
 	}

@@ -91,7 +91,7 @@ func checkAccount(r *rest.Request) func(atrium.AccountDetail) error {
 
 func (a *API) createAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var domain, name string
-	c, err := r.Making(who, func(o *strictjson.Object) {
+	c, err := r.DecodeCreate(who, func(o *strictjson.Object) {
 		domain, _ = o.Text("domain", strictjson.Required, atrium.CheckDomain)
 		name, _ = o.Text("name", strictjson.Nullable, checkName)
 	})
@@ -100,7 +100,7 @@ func (a *API) createAccount(ctx context.Context, who auth.Principal, r *rest.Req
 	}
 	d, replayed, err := a.Store.CreateAccount(ctx, c, domain, name)
 	response, err := a.changedAccount(d, err)
-	made := rest.Made(response.Body, replayed)
+	made := rest.Created(response.Body, replayed)
 	response.Status, response.Header = made.Status, made.Header
 	return response, err
 }
@@ -121,7 +121,7 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 
 func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var u atrium.AccountUpdate
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
 		if o.Has("name") { // null removes the name
 			name, _ := o.Text("name", strictjson.Nullable, checkName)
 			u.Name = &name
@@ -159,7 +159,7 @@ func (a *API) regroupAccount(ctx context.Context, who auth.Principal, r *rest.Re
 	do func(context.Context, atrium.Change, atrium.AccountID, atrium.AccountID, func(atrium.AccountDetail) error) (atrium.AccountDetail, error),
 ) (rest.Response, error) {
 	var other string
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
 		other, _ = o.Text(member, strictjson.Required, checkID[atrium.AccountID])
 	})
 	if err != nil {
@@ -178,7 +178,7 @@ type erasure struct {
 }
 
 func (a *API) eraseAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.Change(who, nil)
+	c, err := r.DecodeChange(who, nil)
 	if err != nil {
 		return rest.Response{}, err
 	}

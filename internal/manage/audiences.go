@@ -66,7 +66,7 @@ func (a *API) listAudiences(ctx context.Context, who auth.Principal, r *rest.Req
 
 func (a *API) createAudience(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name string
-	c, err := r.Making(who, func(o *strictjson.Object) {
+	c, err := r.DecodeCreate(who, func(o *strictjson.Object) {
 		name, _ = o.Text("name", strictjson.Required, checkName)
 	})
 	if err != nil {
@@ -77,7 +77,7 @@ func (a *API) createAudience(ctx context.Context, who auth.Principal, r *rest.Re
 		return rest.Response{}, err
 	}
 	u, replayed, err := a.Store.CreateAudience(ctx, c, page, name)
-	return rest.Made(newAudience(u), replayed), err
+	return rest.Created(newAudience(u), replayed), err
 }
 
 func (a *API) getAudience(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -91,7 +91,7 @@ func (a *API) getAudience(ctx context.Context, who auth.Principal, r *rest.Reque
 
 func (a *API) updateAudience(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name *string
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
 		name = optionalText(o, "name", checkName)
 		requireMember(o)
 	})
@@ -109,7 +109,7 @@ func (a *API) updateAudience(ctx context.Context, who auth.Principal, r *rest.Re
 // archiveAudience returns the handler that archives or restores an audience.
 func (a *API) archiveAudience(archived bool) rest.Handler {
 	return func(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-		c, err := r.Change(who, nil)
+		c, err := r.DecodeChange(who, nil)
 		if err != nil {
 			return rest.Response{}, err
 		}

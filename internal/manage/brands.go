@@ -37,14 +37,14 @@ func (a *API) listBrands(ctx context.Context, who auth.Principal, r *rest.Reques
 
 func (a *API) createBrand(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name string
-	c, err := r.Making(who, func(o *strictjson.Object) {
+	c, err := r.DecodeCreate(who, func(o *strictjson.Object) {
 		name, _ = o.Text("name", strictjson.Required, checkName)
 	})
 	if err != nil {
 		return rest.Response{}, err
 	}
 	b, replayed, err := a.Store.CreateBrand(ctx, c, name)
-	return rest.Made(newBrand(b), replayed), err
+	return rest.Created(newBrand(b), replayed), err
 }
 
 func (a *API) getBrand(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -58,7 +58,7 @@ func (a *API) getBrand(ctx context.Context, who auth.Principal, r *rest.Request)
 
 func (a *API) updateBrand(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name *string
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
 		name = optionalText(o, "name", checkName)
 		requireMember(o)
 	})
@@ -74,7 +74,7 @@ func (a *API) updateBrand(ctx context.Context, who auth.Principal, r *rest.Reque
 }
 
 func (a *API) deleteBrand(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.Change(who, nil)
+	c, err := r.DecodeChange(who, nil)
 	if err != nil {
 		return rest.Response{}, err
 	}

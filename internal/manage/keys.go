@@ -100,7 +100,7 @@ const (
 
 func (a *API) createKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var k atrium.APIKey
-	c, err := r.Making(who, func(o *strictjson.Object) {
+	c, err := r.DecodeCreate(who, func(o *strictjson.Object) {
 		k = decodeKey(o, who, a.Store.Now())
 	})
 	if err != nil {
@@ -112,7 +112,7 @@ func (a *API) createKey(ctx context.Context, who auth.Principal, r *rest.Request
 	id, text, hash := auth.NewKey()
 	k.ID = id
 	k, replayed, err := a.Store.CreateKey(ctx, c, k, hash)
-	return rest.Made(keyWithSecret(k, text, replayed), replayed), err
+	return rest.Created(keyWithSecret(k, text, replayed), replayed), err
 }
 
 func decodeKey(o *strictjson.Object, who auth.Principal, now time.Time) (k atrium.APIKey) {
@@ -165,7 +165,7 @@ func (a *API) getKey(ctx context.Context, who auth.Principal, r *rest.Request) (
 
 func (a *API) rotateKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	grace := defaultGrace
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
 		if o.Has("graceSeconds") {
 			grace = time.Duration(o.Integer("graceSeconds", 0, int64(maxGrace/time.Second))) * time.Second
 		}
@@ -192,7 +192,7 @@ func (a *API) rotateKey(ctx context.Context, who auth.Principal, r *rest.Request
 }
 
 func (a *API) revokeKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.Change(who, nil)
+	c, err := r.DecodeChange(who, nil)
 	if err != nil {
 		return rest.Response{}, err
 	}

@@ -35,7 +35,7 @@ func decodeAccountID(o *strictjson.Object, name string, presence strictjson.Pres
 
 func (a *API) moveAccountLog(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var to atrium.AccountID
-	c, err := r.Making(who, func(o *strictjson.Object) { to = decodeAccountID(o, "accountId", strictjson.Required) })
+	c, err := r.DecodeCreate(who, func(o *strictjson.Object) { to = decodeAccountID(o, "accountId", strictjson.Required) })
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -50,7 +50,7 @@ func (a *API) moveAccountLog(ctx context.Context, who auth.Principal, r *rest.Re
 		}
 		return r.CheckState(rest.Encoded(body))
 	})
-	return rest.Made(newMove(m), replayed), err
+	return rest.Created(newMove(m), replayed), err
 }
 
 // A moveReport is the response to a move by a rule.
@@ -65,7 +65,7 @@ func (a *API) createMove(ctx context.Context, who auth.Principal, r *rest.Reques
 	request := atrium.MoveRequest{Limit: atrium.MaxMoved}
 	var binding []string
 	check := false
-	c, err := r.Making(who, func(o *strictjson.Object) {
+	c, err := r.DecodeCreate(who, func(o *strictjson.Object) {
 		request.From = decodeAccountID(o, "from", strictjson.Optional)
 		request.To = decodeAccountID(o, "to", strictjson.Required)
 		decodeRule(o, &request.Rule)
@@ -104,7 +104,7 @@ func (a *API) createMove(ctx context.Context, who auth.Principal, r *rest.Reques
 	}
 	made := newMove(*report.Move)
 	body.Move = &made
-	response := rest.Made(body, replayed)
+	response := rest.Created(body, replayed)
 	response.Tagged = false // it is a report, not the state of the move
 	return response, nil
 }
@@ -179,7 +179,7 @@ type undoReport struct {
 }
 
 func (a *API) undoMove(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.Change(who, nil)
+	c, err := r.DecodeChange(who, nil)
 	if err != nil {
 		return rest.Response{}, err
 	}

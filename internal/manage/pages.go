@@ -109,7 +109,7 @@ func pageEdit(o *strictjson.Object, presence strictjson.Presence) (edit atrium.P
 
 func (a *API) createPage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	p := atrium.Page{Actions: []byte("[]"), Scripts: []byte("[]"), FooterLinks: []byte("[]")}
-	c, err := r.Making(who, func(o *strictjson.Object) {
+	c, err := r.DecodeCreate(who, func(o *strictjson.Object) {
 		edit := pageEdit(o, strictjson.Required)
 		edit.Apply(&p)
 	})
@@ -117,7 +117,7 @@ func (a *API) createPage(ctx context.Context, who auth.Principal, r *rest.Reques
 		return rest.Response{}, err
 	}
 	made, replayed, err := a.Store.CreatePage(ctx, c, p)
-	return rest.Made(newPage(made), replayed), err
+	return rest.Created(newPage(made), replayed), err
 }
 
 func (a *API) getPage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -131,7 +131,7 @@ func (a *API) getPage(ctx context.Context, who auth.Principal, r *rest.Request) 
 
 func (a *API) updatePage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var edit atrium.PageEdit
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
 		edit = pageEdit(o, strictjson.Optional)
 		requireMember(o)
 	})
@@ -165,7 +165,7 @@ func (a *API) transitionPage(t atrium.PageTransition) rest.Handler {
 
 // commandFor decodes a request with an empty body and the identifier in its path.
 func commandFor[T atrium.Identifier](r *rest.Request, who auth.Principal, name string) (atrium.Change, T, error) {
-	c, err := r.Change(who, nil)
+	c, err := r.DecodeChange(who, nil)
 	if err != nil {
 		return c, "", err
 	}
@@ -192,7 +192,7 @@ func (a *API) undeletePage(ctx context.Context, who auth.Principal, r *rest.Requ
 
 func (a *API) schedulePage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var s atrium.Schedule
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
 		s.PublishAt, s.UnpublishAt = optionalTime(o, "publishAt"), optionalTime(o, "unpublishAt")
 		requireMember(o)
 	})

@@ -108,12 +108,12 @@ func decodeProspect(o *strictjson.Object) (edit func(*atrium.Prospect)) {
 
 func (a *API) createProspect(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var given atrium.Prospect
-	c, err := r.Making(who, func(o *strictjson.Object) { decodeProspect(o)(&given) })
+	c, err := r.DecodeCreate(who, func(o *strictjson.Object) { decodeProspect(o)(&given) })
 	if err != nil {
 		return rest.Response{}, err
 	}
 	p, replayed, err := a.Store.CreateProspect(ctx, c, given)
-	return rest.Made(newProspect(p), replayed), err
+	return rest.Created(newProspect(p), replayed), err
 }
 
 func (a *API) getProspect(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -127,7 +127,7 @@ func (a *API) getProspect(ctx context.Context, who auth.Principal, r *rest.Reque
 
 func (a *API) updateProspect(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var edit func(*atrium.Prospect)
-	c, err := r.Change(who, func(o *strictjson.Object) { edit = decodeProspect(o) })
+	c, err := r.DecodeChange(who, func(o *strictjson.Object) { edit = decodeProspect(o) })
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -145,7 +145,7 @@ type deletion struct {
 }
 
 func (a *API) deleteProspect(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.Change(who, nil)
+	c, err := r.DecodeChange(who, nil)
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -179,7 +179,7 @@ func (a *API) unlinkProspect(ctx context.Context, who auth.Principal, r *rest.Re
 
 // decodeLink decodes a request about a link.
 func decodeLink(who auth.Principal, r *rest.Request) (c atrium.Change, account atrium.AccountID, id atrium.ProspectID, err error) {
-	if c, err = r.Change(who, nil); err != nil {
+	if c, err = r.DecodeChange(who, nil); err != nil {
 		return c, "", "", err
 	}
 	if account, err = rest.PathID[atrium.AccountID](r, "account_id"); err != nil {

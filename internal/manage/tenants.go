@@ -35,7 +35,7 @@ func (a *API) listTenants(ctx context.Context, _ auth.Principal, r *rest.Request
 
 func (a *API) createTenant(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name, id string
-	c, err := r.Making(who, func(o *strictjson.Object) {
+	c, err := r.DecodeCreate(who, func(o *strictjson.Object) {
 		name, _ = o.Text("name", strictjson.Required, checkName)
 		id, _ = o.Text("tenantId", strictjson.Optional, checkID[atrium.TenantID])
 	})
@@ -49,7 +49,7 @@ func (a *API) createTenant(ctx context.Context, who auth.Principal, r *rest.Requ
 	} else {
 		t, replayed, err = a.Store.AdoptTenant(ctx, c, atrium.TenantID(id), name)
 	}
-	return rest.Made(newTenant(t), replayed), err
+	return rest.Created(newTenant(t), replayed), err
 }
 
 func (a *API) getTenant(ctx context.Context, _ auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -69,7 +69,7 @@ func (a *API) ownTenant(ctx context.Context, who auth.Principal, _ *rest.Request
 
 func (a *API) updateTenant(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name *string
-	c, err := r.Change(who, func(o *strictjson.Object) {
+	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
 		name = optionalText(o, "name", checkName)
 		requireMember(o)
 	})

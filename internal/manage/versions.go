@@ -74,7 +74,7 @@ func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Requ
 func (a *API) createVersion(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var content []byte
 	var note string
-	c, err := r.Making(who, func(o *strictjson.Object) {
+	c, err := r.DecodeCreate(who, func(o *strictjson.Object) {
 		if content = compactJSON(o.Value("content")); content == nil {
 			o.Fault("content", "is required")
 		}
@@ -88,7 +88,7 @@ func (a *API) createVersion(ctx context.Context, who auth.Principal, r *rest.Req
 		return rest.Response{}, err
 	}
 	v, replayed, err := a.Store.CreateVersion(ctx, c, page, id, content, note)
-	return rest.Made(newVersion(v), replayed), err
+	return rest.Created(newVersion(v), replayed), err
 }
 
 func (a *API) getVersion(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -159,7 +159,7 @@ func checkVersion(r *rest.Request) func(atrium.PublishedVersion) error {
 }
 
 func (a *API) publishVersion(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	c, err := r.Change(who, nil)
+	c, err := r.DecodeChange(who, nil)
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -174,7 +174,7 @@ func (a *API) publishVersion(ctx context.Context, who auth.Principal, r *rest.Re
 // archiveVersion returns the handler that archives or restores a version.
 func (a *API) archiveVersion(archived bool) rest.Handler {
 	return func(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-		c, err := r.Change(who, nil)
+		c, err := r.DecodeChange(who, nil)
 		if err != nil {
 			return rest.Response{}, err
 		}

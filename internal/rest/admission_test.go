@@ -162,7 +162,7 @@ func TestRequestReleasesHeavyWorkBeforeItWaits(t *testing.T) {
 		limits := Limits{Heavy: slots(), Changes: slots(), LargeChanges: slots()}
 		a := &API{Keys: tenantKeys{}, Log: slog.New(slog.DiscardHandler), Limits: limits}
 		h := a.Handler([]Route{{Method: http.MethodPost, Pattern: "/things", Scope: atrium.ScopeManage, Handle: func(ctx context.Context, who auth.Principal, r *Request) (Response, error) {
-			c, err := r.Change(who, nil)
+			c, err := r.DecodeChange(who, nil)
 			if err != nil {
 				return Response{}, err
 			}
@@ -210,7 +210,7 @@ func TestRefusedChangeIsUnavailableAndHoldsNothing(t *testing.T) {
 	}
 	run := func(tenant atrium.TenantID, large bool) (*telemetry.Exchange, error) {
 		r, noted := requestOf(limits, tenant, "")
-		release, err := r.ChangeBy(auth.Principal{}).Admit(t.Context(), large)
+		release, err := r.NewChange(auth.Principal{}).Admit(t.Context(), large)
 		if err == nil {
 			release()
 		}

@@ -11,31 +11,31 @@ import (
 	"atrium/internal/strictjson"
 )
 
-// ChangeBy returns the change that the request asks for, without an idempotency key, for
+// NewChange returns the change that the request asks for, without an idempotency key, for
 // handlers that decode the request themselves.
-func (r *Request) ChangeBy(who auth.Principal) atrium.Change {
+func (r *Request) NewChange(who auth.Principal) atrium.Change {
 	return atrium.Change{TenantID: who.TenantID, Actor: who.Actor(), RequestID: r.id, Admit: r.admitChange}
 }
 
-// Change decodes a request for a change strictly: members of the body that decode ignores are
+// DecodeChange decodes a request for a change strictly: members of the body that decode ignores are
 // faults, because they may be misspelled. An empty body is an empty object. decode may be nil if
 // there are no members. The error names every fault.
-func (r *Request) Change(who auth.Principal, decode func(o *strictjson.Object)) (atrium.Change, error) {
-	return r.read(who, decode, nil)
+func (r *Request) DecodeChange(who auth.Principal, decode func(o *strictjson.Object)) (atrium.Change, error) {
+	return r.decodeChange(who, decode, nil)
 }
 
-// Making is Change for a request that creates something. With an Idempotency-Key header it is
-// created once; requests are the same if their method, path and body are equivalent. The error
+// DecodeCreate is DecodeChange for a request that creates something. With an Idempotency-Key header
+// it is created once; requests are the same if their method, path and body are equivalent. The error
 // also names the faults of the header.
-func (r *Request) Making(who auth.Principal, decode func(o *strictjson.Object)) (atrium.Change, error) {
-	return r.read(who, decode, r.Header(headerIdempotency))
+func (r *Request) DecodeCreate(who auth.Principal, decode func(o *strictjson.Object)) (atrium.Change, error) {
+	return r.decodeChange(who, decode, r.Header(headerIdempotency))
 }
 
-// read is Change with the values of the Idempotency-Key header; nil to ignore it.
+// decodeChange is DecodeChange with the values of the Idempotency-Key header; nil to ignore it.
 //
 //nolint:contextcheck,nolintlint // only DecodeBody waits, with its own timeout
-func (r *Request) read(who auth.Principal, decode func(o *strictjson.Object), keys []string) (atrium.Change, error) {
-	c := r.ChangeBy(who)
+func (r *Request) decodeChange(who auth.Principal, decode func(o *strictjson.Object), keys []string) (atrium.Change, error) {
+	c := r.NewChange(who)
 	if c.TenantID == "" {
 		c.TenantID = atrium.OperatorChain
 	}
@@ -134,9 +134,9 @@ func (r *Request) requireIfMatch() error {
 	return nil
 }
 
-// Made returns the response to a request that creates something. replayed reports that an
+// Created returns the response to a request that creates something. replayed reports that an
 // earlier request with the same idempotency key created it.
-func Made(body any, replayed bool) Response {
+func Created(body any, replayed bool) Response {
 	response := Response{Status: http.StatusCreated, Body: body, Tagged: true}
 	if replayed {
 		response.Header = http.Header{"Idempotency-Replayed": {"true"}}

@@ -94,7 +94,7 @@ func TestUnreadResponsesToLargeChangesHaveBoundedMemory(t *testing.T) {
 	handler := kit.Handler([]rest.Route{{
 		Method: http.MethodPost, Pattern: "/things", Scope: atrium.ScopeLogsWrite,
 		Handle: func(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-			release, err := r.ChangeBy(who).Admit(ctx, true)
+			release, err := r.NewChange(who).Admit(ctx, true)
 			if err != nil {
 				return rest.Response{}, err
 			}
