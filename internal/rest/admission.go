@@ -17,8 +17,8 @@ import (
 // auth.CacheTime, so this bounds how long a revoked key is served.
 const recheckInterval = auth.CacheTime
 
-// A session has the limits that a request is subject to while it is handled.
-type session struct {
+// A requestLimits has the limits that a request is subject to while it is handled.
+type requestLimits struct {
 	limits  *Limits
 	writer  http.ResponseWriter
 	tenant  atrium.TenantID
@@ -33,7 +33,7 @@ func admit(
 ) error {
 	err := slots.Acquire(ctx, tenant)
 	if errors.Is(err, limit.ErrBusy) {
-		note(w).Refused = telemetry.ByOverload
+		exchangeOf(w).Refused = telemetry.ByOverload
 	}
 	if err != nil {
 		return atrium.Unavailable(err)
@@ -88,12 +88,12 @@ func (r *Request) AcquireChange(ctx context.Context, large bool) (release func()
 	return func() { slots.Release(r.tenant) }, nil
 }
 
-// A large change that takes longer than longChange keeps its slot for largePause times as long
+// A large change that takes longer than longChange keeps its slot for pauseFactor times as long
 // after it has ended: a tenant that makes such changes continuously leaves most of the only writer
 // of SQLite to others.
 const (
-	longChange = 10 * time.Millisecond
-	largePause = 3
+	longChange  = 10 * time.Millisecond
+	pauseFactor = 3
 )
 
 // admitChange is AcquireChange for a change of one resource, with a pause after a long one. A large
@@ -106,13 +106,13 @@ func (r *Request) admitChange(ctx context.Context, large bool) (func(), error) {
 	}
 	if r.memory != nil && !r.memory.holdResponse(atrium.MaxPageSize) {
 		release()
-		note(r.writer).Refused = telemetry.ByBodyMemory
+		exchangeOf(r.writer).Refused = telemetry.ByBodyMemory
 		return nil, atrium.Unavailable(errBodies)
 	}
 	began := time.Now()
 	return func() {
 		if took := time.Since(began); took > longChange {
-			time.AfterFunc(largePause*took, release)
+			time.AfterFunc(pauseFactor*took, release)
 			return
 		}
 		release()
@@ -191,7 +191,7 @@ func (r *Request) Reserve(bytes int64) (release func(), err error) {
 		return func() {}, nil
 	}
 	if !r.limits.Bodies.Take(r.tenant, bytes) {
-		note(r.writer).Refused = telemetry.ByBodyMemory
+		exchangeOf(r.writer).Refused = telemetry.ByBodyMemory
 		return nil, atrium.Unavailable(errBodies)
 	}
 	return func() { r.limits.Bodies.Return(r.tenant, bytes) }, nil

@@ -51,7 +51,7 @@ func TestStreamRechecksItsKeyPeriodically(t *testing.T) {
 // requestOf returns a request of a tenant with a body, and what is noted of it.
 func requestOf(limits *Limits, tenant atrium.TenantID, body string) (*Request, *telemetry.Exchange) {
 	w := &recorder{ResponseWriter: httptest.NewRecorder()}
-	return &Request{Body: []byte(body), session: session{limits: limits, writer: w, tenant: tenant}}, &w.Exchange
+	return &Request{Body: []byte(body), requestLimits: requestLimits{limits: limits, writer: w, tenant: tenant}}, &w.Exchange
 }
 
 func TestOnlyLargeBodiesWaitForHeavyWork(t *testing.T) {
@@ -316,7 +316,7 @@ func TestTenantPausesAfterALongChange(t *testing.T) {
 		slots := func() *limit.Semaphore[atrium.TenantID] {
 			return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2, Waiting: 1})
 		}
-		r := &Request{session: session{limits: &Limits{Changes: slots(), LargeChanges: slots()}, tenant: "a", writer: httptest.NewRecorder()}}
+		r := &Request{requestLimits: requestLimits{limits: &Limits{Changes: slots(), LargeChanges: slots()}, tenant: "a", writer: httptest.NewRecorder()}}
 		for _, c := range []struct {
 			large bool
 			takes time.Duration

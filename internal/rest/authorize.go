@@ -60,7 +60,7 @@ func (a *API) authenticate(ctx context.Context, w http.ResponseWriter, r *http.R
 	if values := r.Header[headerKey]; len(values) == 1 {
 		key = values[0]
 	}
-	exchange := note(w)
+	exchange := exchangeOf(w)
 	who, err := a.Keys.Authenticate(ctx, exchange.Client, key)
 	if err != nil && (atrium.CodeOf(err) == atrium.CodeRateLimited || errors.Is(err, limit.ErrBusy)) {
 		exchange.Refused = telemetry.ByAuthFailures

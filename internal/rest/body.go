@@ -87,7 +87,7 @@ func (b *body) read(limit int64) ([]byte, error) {
 		return nil, tooLarge
 	}
 	if errors.Is(err, errBodies) {
-		note(b.w).Refused = telemetry.ByBodyMemory
+		exchangeOf(b.w).Refused = telemetry.ByBodyMemory
 		return nil, atrium.Unavailable(err)
 	}
 	return nil, atrium.Invalid(atrium.Fault{In: atrium.InBody, Detail: "ended before it was complete"}).Because(err)

@@ -47,7 +47,7 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 			conn.stop()
 		})
 	})()
-	tenant := note(w).TenantID
+	tenant := exchangeOf(w).TenantID
 	if err := admit(ctx, w, a.Limits.Documents, tenant); err != nil {
 		return afterChange(r, err)
 	}
@@ -83,7 +83,7 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 		return err
 	})
 	if err != nil && sent {
-		a.Log.WarnContext(ctx, "response aborted", "requestId", note(w).RequestID, "error", err)
+		a.Log.WarnContext(ctx, "response aborted", "requestId", exchangeOf(w).RequestID, "error", err)
 		panic(http.ErrAbortHandler) //nolint:forbidigo // the only way to close the connection
 	}
 	return err

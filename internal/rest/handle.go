@@ -115,9 +115,9 @@ func (w *recorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// note returns the exchange that w records. Every w in this package is a recorder, because
+// exchangeOf returns the exchange that w records. Every w in this package is a recorder, because
 // guard comes first.
-func note(w http.ResponseWriter) *telemetry.Exchange {
+func exchangeOf(w http.ResponseWriter) *telemetry.Exchange {
 	if rec, ok := w.(*recorder); ok {
 		return &rec.Exchange
 	}
@@ -210,7 +210,7 @@ func (a *API) dispatch(pattern string, m methods) http.Handler {
 	slices.Sort(allowed)
 	allow := strings.Join(allowed, ", ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		note(w).Route = pattern
+		exchangeOf(w).Route = pattern
 		if h := m[r.Method]; h != nil {
 			h.ServeHTTP(w, r)
 			return
@@ -252,9 +252,9 @@ func (a *API) handle(route Route, reads *largeReads, held *memory, w http.Respon
 		return Response{}, atrium.Errorf(atrium.CodeNotAcceptable,
 			"The response is %s, which the Accept header does not allow.", route.Produces)
 	}
-	exchange := note(w)
+	exchange := exchangeOf(w)
 	held.tenant = who.TenantID
-	request := &Request{http: r, id: exchange.RequestID, log: a.Log, session: session{limits: &a.Limits, writer: w, memory: held}}
+	request := &Request{http: r, id: exchange.RequestID, log: a.Log, requestLimits: requestLimits{limits: &a.Limits, writer: w, memory: held}}
 	request.recheck = func(ctx context.Context) error {
 		now, err := a.Keys.Authenticate(ctx, exchange.Client, r.Header.Get(headerKey))
 		if err != nil {

@@ -137,7 +137,7 @@ func (r *Rates) check(who auth.Principal, w http.ResponseWriter) error {
 	if refused == "" {
 		return nil
 	}
-	note(w).Refused = refused
+	exchangeOf(w).Refused = refused
 	e := atrium.Errorf(atrium.CodeRateLimited, "There were too many requests. Try again after the time in Retry-After.")
 	e.Retry = wait
 	return e

@@ -198,7 +198,7 @@ func (r *Request) Refusal(err error) Refusal {
 // writeProblem sends an error as a problem document.
 func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	if errors.Is(err, ErrStreams) {
-		note(w).Refused = telemetry.ByStreams
+		exchangeOf(w).Refused = telemetry.ByStreams
 	}
 	id := w.Header().Get(headerRequestID)
 	e, info := public(r, id, log, err)

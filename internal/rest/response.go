@@ -66,14 +66,14 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, held *memory
 	if err != nil {
 		return err
 	}
-	response.reads.record(note(w).TenantID, len(body))
+	response.reads.record(exchangeOf(w).TenantID, len(body))
 	switch r.Method {
 	case http.MethodGet:
 		taken, err := a.takeMemory(w, len(body))
 		if err != nil {
 			return err
 		}
-		defer a.Limits.Bodies.Return(note(w).TenantID, taken)
+		defer a.Limits.Bodies.Return(exchangeOf(w).TenantID, taken)
 	case http.MethodHead: // has no body
 	default: // is not refused, as the change was made; a large change has reserved memory before
 		_ = held.holdResponse(len(body))
@@ -114,8 +114,8 @@ func (a *API) takeMemory(w http.ResponseWriter, size int) (taken int64, err erro
 		return 0, nil
 	}
 	taken = min(int64(size-smallBody), a.Limits.Bodies.Alone()/2)
-	if !a.Limits.Bodies.Take(note(w).TenantID, taken) {
-		note(w).Refused = telemetry.ByBodyMemory
+	if !a.Limits.Bodies.Take(exchangeOf(w).TenantID, taken) {
+		exchangeOf(w).Refused = telemetry.ByBodyMemory
 		return 0, atrium.Unavailable(errBodies)
 	}
 	return taken, nil

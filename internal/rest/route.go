@@ -66,7 +66,7 @@ type Request struct {
 	// the client sends nothing for a while, or more than the maximum.
 	Stream io.Reader
 
-	session
+	requestLimits
 }
 
 // ID returns the identifier of the request.

@@ -14,7 +14,7 @@ var (
 	noSniffing   = []string{"nosniff"}
 	noReferrer   = []string{"no-referrer"}
 	sameOrigin   = []string{"same-origin"}
-	noneOfIt     = []string{"default-src 'none'; frame-ancestors 'none'"}
+	denyAll      = []string{"default-src 'none'; frame-ancestors 'none'"}
 	headerSniff  = "X-Content-Type-Options"
 	headerRefer  = "Referrer-Policy"
 	headerOrigin = "Cross-Origin-Resource-Policy"
@@ -36,7 +36,7 @@ func secure(h http.Header, hsts []string) {
 func browserHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h[headerRefer], h[headerOrigin], h[headerPolicy] = noReferrer, sameOrigin, noneOfIt
+		h[headerRefer], h[headerOrigin], h[headerPolicy] = noReferrer, sameOrigin, denyAll
 		next.ServeHTTP(w, r)
 	})
 }

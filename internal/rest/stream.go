@@ -22,15 +22,15 @@ const streamTimeout = time.Minute
 // the database, which keeps VACUUM on PostgreSQL from removing rows of any tenant.
 const minDownloadRate = 1 << 20
 
-// slowestDownload is the minimum average rate of a download in bytes per second, after maxPause
+// minOverallRate is the minimum average rate of a download in bytes per second, after overallGrace
 // and including the time that the server needs, which a tenant can extend with other requests.
 const (
-	slowestDownload = 256 << 10
-	maxPause        = 5 * time.Minute
+	minOverallRate = 256 << 10
+	overallGrace   = 5 * time.Minute
 )
 
 // errSlow is the error of a download that is below one of these rates.
-var errSlow = fmt.Errorf("the client received less than %d bytes per second, or all less than %d", minDownloadRate, slowestDownload)
+var errSlow = fmt.Errorf("the client received less than %d bytes per second, or all less than %d", minDownloadRate, minOverallRate)
 
 // An upload is a body that is read while it arrives.
 type upload struct {
@@ -178,7 +178,7 @@ func (d *download) Write(b []byte) (int, error) {
 	}
 	left := streamTimeout + time.Duration(d.sent/minDownloadRate)*time.Second - d.waited
 	began := time.Now()
-	if left <= 0 || began.Sub(d.began) > maxPause+time.Duration(d.sent/slowestDownload)*time.Second {
+	if left <= 0 || began.Sub(d.began) > overallGrace+time.Duration(d.sent/minOverallRate)*time.Second {
 		return 0, errSlow
 	}
 	d.mu.Lock()
@@ -217,7 +217,7 @@ func (a *API) writeStream(w http.ResponseWriter, r *http.Request, response Respo
 	err := response.Stream(d)
 	switch {
 	case err != nil && d.begun:
-		a.Log.WarnContext(ctx, "response aborted", "requestId", note(w).RequestID, "error", err)
+		a.Log.WarnContext(ctx, "response aborted", "requestId", exchangeOf(w).RequestID, "error", err)
 		panic(http.ErrAbortHandler) //nolint:forbidigo // the only way to close the connection
 	case errors.Is(err, ErrStopping):
 		return atrium.Unavailable(err)
