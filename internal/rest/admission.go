@@ -54,14 +54,14 @@ func (r *Request) AcquireHeavy(ctx context.Context) (release func(), err error) 
 	return func() { r.limits.Heavy.Release(r.tenant) }, nil
 }
 
-// beginHeavy makes all of the request heavy work, until endHeavy.
+// beginHeavy acquires a slot for heavy work, which the request holds until endHeavy.
 func (r *Request) beginHeavy(ctx context.Context) error {
 	err := admit(ctx, r.writer, r.limits.Heavy, r.tenant)
 	r.heavy = err == nil
 	return err
 }
 
-// endHeavy ends heavy work, if the request is that.
+// endHeavy releases that slot, if the request holds it.
 func (r *Request) endHeavy() {
 	if r.heavy {
 		r.heavy = false
@@ -89,8 +89,8 @@ func (r *Request) AcquireChange(ctx context.Context, large bool) (release func()
 }
 
 // A large change that takes longer than longChange keeps its slot for pauseFactor times as long
-// after it has ended: a tenant that makes such changes continuously leaves most of the only writer
-// of SQLite to others.
+// after it has ended: a tenant that makes such changes continuously leaves most of the time of
+// SQLite's only writer to others.
 const (
 	longChange  = 10 * time.Millisecond
 	pauseFactor = 3
@@ -148,7 +148,7 @@ func (r *Request) EncodeBody(ctx context.Context, size int, encode func() (Encod
 // largeReads remembers the tenants whose last response of a route was large. Their next one is
 // expected to be large again, and runs as heavy work. The size is known only after the read,
 // so the first large one is not limited, but the following ones are. A largeReads is safe for
-// concurrent use. A nil one expects nothing.
+// concurrent use. record does nothing on a nil one.
 type largeReads struct {
 	mu      sync.Mutex
 	tenants map[atrium.TenantID]struct{} // guarded by mu; maxLargeReaders at most

@@ -42,7 +42,7 @@ func (m *memory) hold(bytes int64) bool {
 	return true
 }
 
-// holdResponse is hold for a response. What would never fit counts as half of what a tenant may have alone.
+// holdResponse is hold for a response, of at most half of what one tenant may hold alone.
 func (m *memory) holdResponse(bytes int) bool {
 	return m.hold(min(int64(bytes-smallBody), m.quota.Alone()/2))
 }

@@ -25,8 +25,8 @@ func (r *Request) DecodeChange(who auth.Principal, decode func(o *strictjson.Obj
 }
 
 // DecodeCreate is DecodeChange for a request that creates something. With an Idempotency-Key header
-// it is created once; requests are the same if their method, path and body are equivalent. The error
-// also names the faults of the header.
+// it is created once; requests are the same if their method, path and body are equivalent. The
+// error also names the faults of the header.
 func (r *Request) DecodeCreate(who auth.Principal, decode func(o *strictjson.Object)) (atrium.Change, error) {
 	return r.decodeChange(who, decode, r.Header(headerIdempotency))
 }
@@ -93,7 +93,8 @@ func IdempotencyKey(header []string, inBody string) (key string, faults []atrium
 	return key, faults
 }
 
-// StateTag returns the entity tag of a body, for a response with additional members.
+// StateTag returns the entity tag of a resource whose response has additional members; body lacks
+// them.
 func StateTag(body any) (string, error) {
 	b, err := Encode(body)
 	if err != nil {

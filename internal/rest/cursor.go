@@ -84,7 +84,7 @@ type List[T any] struct {
 	NextCursor string `json:"nextCursor,omitzero"`
 }
 
-// mac is an HMAC-SHA256 cut to 128 bits (RFC 2104 section 5) over the binding,
+// mac is an HMAC-SHA256 truncated to 128 bits (RFC 2104 section 5) over the binding,
 // each part with its length, and the body.
 func (k CursorKey) mac(body []byte, binding []string) []byte {
 	h := hmac.New(sha256.New, k)

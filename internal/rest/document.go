@@ -101,8 +101,8 @@ func (c *byteCounter) Write(b []byte) (int, error) {
 	return len(b), c.work.resume()
 }
 
-// A documentConn writes to a client that must read at a minimum speed: each write ends
-// after documentStall, and all of them at an instant.
+// A documentConn writes to a client that must read at a minimum speed: each write must end within
+// documentStall, and all of them by until.
 type documentConn struct {
 	ctx     context.Context
 	w       io.Writer
@@ -142,7 +142,8 @@ func (c *documentConn) Write(b []byte) (n int, err error) {
 	return c.w.Write(b)
 }
 
-// heavyWork is heavy work with pauses. It is for one goroutine.
+// heavyWork holds a slot for heavy work, which it can release and acquire again. It is for one
+// goroutine.
 type heavyWork struct {
 	ctx    context.Context
 	w      http.ResponseWriter
@@ -151,14 +152,14 @@ type heavyWork struct {
 	held   bool
 }
 
-// resume waits until the work may continue.
+// resume waits for the slot.
 func (h *heavyWork) resume() error {
 	err := admit(h.ctx, h.w, h.slots, h.tenant)
 	h.held = err == nil
 	return err
 }
 
-// pause lets other heavy work run.
+// pause releases the slot, if it is held.
 func (h *heavyWork) pause() {
 	if h.held {
 		h.slots.Release(h.tenant)

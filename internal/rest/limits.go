@@ -159,9 +159,9 @@ func item(list []byte, name string, first byte, a int, second byte, b int) []byt
 // seconds returns a duration in seconds, rounded up.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// AdmitCheck waits until an account with many prospects may be checked, which needs a snapshot
-// of the database and much processor time. yield lets other tenants run for a moment. The code
-// of its errors is atrium.CodeUnavailable.
+// AdmitCheck waits until the If-Match precondition of an account with many prospects may be
+// evaluated, which needs a snapshot of the database and much processor time. yield lets other
+// tenants run for a moment. The code of its errors is atrium.CodeUnavailable.
 func (l *Limits) AdmitCheck(
 	ctx context.Context, tenant atrium.TenantID,
 ) (yield func() error, release func(), err error) {

@@ -15,7 +15,7 @@ import (
 // the processor to others.
 const pipelinePause = time.Millisecond
 
-// An arrivals is a connection that notes when data arrives: that of a *limit.Listener.
+// An arrivals is a connection that records when data arrives: that of a *limit.Listener.
 type arrivals interface {
 	// Arrived reports whether data has arrived since the last call.
 	Arrived() bool
@@ -23,7 +23,7 @@ type arrivals interface {
 
 type arrivalsKey struct{}
 
-// withArrivals makes the connection known to pausePipelined.
+// withArrivals makes the connection available to pausePipelined.
 func withArrivals(ctx context.Context, c net.Conn) context.Context {
 	if over, ok := c.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn
 		c = over.NetConn()
@@ -34,8 +34,8 @@ func withArrivals(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// pausePipelined delays each HTTP/1 request that was sent before the response to the one before
-// it (RFC 9112, section 9.3.2).
+// pausePipelined delays each pipelined HTTP/1 request: one that was sent without waiting for the
+// previous response (RFC 9112, section 9.3.2).
 func pausePipelined(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(arrivalsKey{}).(arrivals); ok && r.ProtoMajor == 1 && !c.Arrived() {

@@ -15,7 +15,7 @@ import (
 	"atrium/internal/telemetry"
 )
 
-// retryAfter is the default of Retry-After, which responses with temporary errors have.
+// retryAfter is the default Retry-After of responses with 429 and 503.
 const retryAfter = time.Second
 
 // A CodeInfo describes a code: its HTTP status and title, and the meaning and remedy on its page.

@@ -93,8 +93,8 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, held *memory
 	return nil
 }
 
-// setTag gives a response its entity tag. It reports whether that was the whole response,
-// because If-None-Match names the tag.
+// setTag sets the entity tag of a response. If If-None-Match names it, setTag sends 304 and returns
+// true.
 func setTag(w http.ResponseWriter, r *http.Request, tag string) (done bool) {
 	h := w.Header()
 	h[headerETag] = []string{`"` + tag + `"`}
@@ -107,8 +107,8 @@ func setTag(w http.ResponseWriter, r *http.Request, tag string) (done bool) {
 	return true
 }
 
-// takeMemory takes the memory of a response from the quota of bodies until the client has read
-// it. A response that would never fit counts as half of what a tenant may have alone.
+// takeMemory takes the memory of a response from the quota of bodies until the client has read it.
+// It takes at most half of what one tenant may hold alone, so that any response can fit.
 func (a *API) takeMemory(w http.ResponseWriter, size int) (taken int64, err error) {
 	if size <= smallBody {
 		return 0, nil
@@ -156,8 +156,7 @@ type corker interface {
 
 type corkerKey struct{}
 
-// ConnContext lets a large body be sent together with the headers, by one system call that
-// wakes the client once, and makes the connection known to pausePipelined. It is for http.Server.
+// ConnContext makes the connection available to cork and pausePipelined. It is for http.Server.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	ctx = withArrivals(ctx, c)
 	if c, ok := c.(corker); ok { // a TLS connection is not a corker: it writes records
@@ -166,7 +165,8 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// cork combines writes of a response until the returned function flushes them.
+// cork combines the writes of a response, so that one system call sends a large body together with
+// the headers and wakes the client once. The returned function flushes them.
 func cork(w http.ResponseWriter, r *http.Request) (flush func()) {
 	c, ok := r.Context().Value(corkerKey{}).(corker)
 	if !ok {

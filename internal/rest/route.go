@@ -20,7 +20,7 @@ type Route struct {
 	Consumes Media // of the request body
 	Produces Media // of the response body
 	MaxBody  int64 // maximum size of a JSON body in bytes; 0 for that of the API
-	Heavy    bool  // the handler reads or compares much and waits for no commit: it runs as heavy work
+	Heavy    bool  // the handler reads or compares much and does not wait for a commit: it runs as heavy work
 	Handle   Handler
 }
 

@@ -8,7 +8,7 @@ import (
 
 // Security headers. Every response has noSniffing. Responses that browsers show also forbid
 // scripts, frames, use by other sites, and referrers; a page has its own policy. API
-// responses do without them: with more than eight fields, a http.Header takes ten times as much
+// responses do without them: with more than eight fields, an http.Header takes ten times as much
 // memory. All responses share the values: do not modify.
 var (
 	noSniffing   = []string{"nosniff"}

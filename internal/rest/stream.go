@@ -13,8 +13,8 @@ import (
 	"atrium/internal/limit"
 )
 
-// streamTimeout is the maximum time that a stream waits for the client to send or receive. The
-// total time of a stream is not limited.
+// streamTimeout is the maximum time that a read or write of a stream waits for the client. The
+// total time of an upload is not limited; downloads have minimum rates.
 const streamTimeout = time.Minute
 
 // minDownloadRate is the minimum average rate of the client of a download in bytes per second,
@@ -22,15 +22,17 @@ const streamTimeout = time.Minute
 // the database, which keeps VACUUM on PostgreSQL from removing rows of any tenant.
 const minDownloadRate = 1 << 20
 
-// minOverallRate is the minimum average rate of a download in bytes per second, after overallGrace
-// and including the time that the server needs, which a tenant can extend with other requests.
+// minOverallRate is the minimum average rate over the whole download, in bytes per second, after
+// overallGrace. It includes the time that the server needs, which a tenant can prolong with other
+// requests.
 const (
 	minOverallRate = 256 << 10
 	overallGrace   = 5 * time.Minute
 )
 
 // errSlow is the error of a download that is below one of these rates.
-var errSlow = fmt.Errorf("the client received less than %d bytes per second, or all less than %d", minDownloadRate, minOverallRate)
+var errSlow = fmt.Errorf(
+	"the download is too slow: less than %d bytes per second while sending, or %d overall", minDownloadRate, minOverallRate)
 
 // An upload is a body that is read while it arrives.
 type upload struct {
@@ -88,7 +90,7 @@ func (r *Request) UntilClosed(ctx context.Context) (context.Context, context.Can
 	}
 }
 
-// whenStopping calls f when streams must end, unless stop is called before.
+// whenStopping calls f when streams must end, unless stop is called first.
 func (a *API) whenStopping(f func()) (stop func() bool) {
 	if a.Stopping == nil {
 		return func() bool { return true }
