@@ -56,8 +56,8 @@ var Codes = []CodeInfo{
 	},
 	{
 		atrium.CodeNotAcceptable, http.StatusNotAcceptable, "Only JSON is available",
-		"The Accept header excludes application/json.",
-		"Accept application/json, or send no Accept header.",
+		"The Accept header excludes the media type of the response: application/json, or application/x-ndjson for a stream such as an export.",
+		"Accept that media type, or send no Accept header.",
 	},
 	{
 		atrium.CodeConflict, http.StatusConflict, "The state does not allow it",
@@ -71,7 +71,7 @@ var Codes = []CodeInfo{
 	},
 	{
 		atrium.CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "The body is too large",
-		"The body is larger than the limit. Nothing was stored.",
+		"The body is larger than the limit. Nothing was stored, except by an import: the member detail says where to resume.",
 		"Send less in one request, or ask the operator for a higher limit.",
 	},
 	{
@@ -81,8 +81,8 @@ var Codes = []CodeInfo{
 	},
 	{
 		atrium.CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "The body must be JSON",
-		"The Content-Type is not application/json in UTF-8, or the body is compressed.",
-		"Send Content-Type: application/json and an uncompressed body.",
+		"The Content-Type is not application/json (application/x-ndjson for an import) in UTF-8, or the body is compressed.",
+		"Send the right Content-Type and an uncompressed body.",
 	},
 	{
 		atrium.CodeIdempotencyKeyReused, http.StatusUnprocessableEntity, "The idempotency key was used for another request",
