@@ -34,7 +34,7 @@ import (
 type Store interface {
 	Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error)
 
-	// TryAppend is Append, but returns atrium.ErrLocked instead of waiting for long for a lock.
+	// TryAppend is Append, but returns atrium.ErrLocked instead of waiting long for a lock.
 	TryAppend(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error)
 }
 
@@ -43,7 +43,7 @@ type Store interface {
 type Observer interface {
 	Batch(entries int)      // a commit of this many entries begins
 	Waited(d time.Duration) // an entry of the batch waited in the queue for d
-	Rejected()              // an entry was rejected because the queue was full
+	Rejected()              // an entry was rejected: the queue was full, or the Writer is closed
 }
 
 // A Tracer traces commits. Batch is called before a commit begins, with the contexts of its
@@ -59,7 +59,7 @@ type Limits struct {
 	QueueBytes   int // maximum bytes in the queue; default 64 MiB
 	BatchEntries int // maximum entries of a commit; default 256
 	BatchBytes   int // maximum bytes of a commit with several entries; default 8 MiB
-	Workers      int // maximum concurrent commits; default 1
+	Workers      int // commit workers, not counting those of delayed tenants; default 1
 
 	OneTenant bool // a commit has entries of one tenant only
 }
@@ -128,7 +128,7 @@ type waiter struct {
 	uncertain error
 }
 
-// fail reports that the entry was not stored, or that this is not known.
+// fail reports that the entry was not stored or, after an uncertain commit, that it may have been.
 func (w *waiter) fail(err error) {
 	if w.uncertain != nil {
 		err = atrium.Uncertain(errors.Join(w.uncertain, err))
@@ -160,8 +160,9 @@ func NewWriter(store Store, limits Limits, log *slog.Logger, observer Observer, 
 
 // Submit stores a draft and returns its receipt once it is durable. It sets the draft's identifier.
 // If ctx ends first, Submit stops waiting, but the entry may still be stored; its idempotency key
-// makes a retry safe. If the queue is full, Submit immediately returns an error with
-// atrium.CodeUnavailable.
+// makes a retry safe. If the queue is full or the Writer is closed, Submit immediately returns an
+// error with atrium.CodeUnavailable. A queued entry that is dropped for another tenant's returns
+// the same error.
 func (w *Writer) Submit(ctx context.Context, d *atrium.Draft) (atrium.Receipt, error) {
 	submission := &waiter{draft: d, outcome: make(chan atrium.Outcome, 1), since: time.Now()}
 	if w.tracer != nil {
@@ -392,7 +393,7 @@ func (w *Writer) commit(ctx context.Context, batch []*waiter, appendAll appender
 // divide handles a batch that could not get a lock. It splits the batch by tenant and commits both
 // halves. If the batch has only one tenant, it requeues the batch and delays the tenant.
 func (w *Writer) divide(ctx context.Context, batch []*waiter, appendAll appender) {
-	tenants := map[atrium.TenantID]int{} // numbered in their order
+	tenants := map[atrium.TenantID]int{} // numbered by first appearance
 	for _, b := range batch {
 		if _, ok := tenants[b.draft.TenantID]; !ok {
 			tenants[b.draft.TenantID] = len(tenants)

@@ -8,8 +8,8 @@ import (
 	"atrium"
 )
 
-// delayTime is how long a tenant stays delayed after a commit that had to wait.
-const delayTime = 10 * time.Second
+// delayDuration is how long a tenant stays delayed after a commit that had to wait.
+const delayDuration = 10 * time.Second
 
 // A queue holds the waiting entries, in FIFO order per tenant. It is guarded by the mutex of its
 // Writer.
@@ -17,13 +17,13 @@ const delayTime = 10 * time.Second
 // A tenant is delayed while other transactions hold locks on its accounts. Its entries would delay
 // those of other tenants in the same commit, so they are in a separate lane.
 type queue struct {
-	tenants    map[atrium.TenantID]*tenantQueue
-	normal     lane
-	delayed    lane
-	until      map[atrium.TenantID]time.Time // until when tenants are delayed
-	committing map[atrium.TenantID]bool      // the delayed tenants with a commit in flight
-	entries    int
-	bytes      int
+	tenants      map[atrium.TenantID]*tenantQueue
+	normal       lane
+	delayed      lane
+	delayedUntil map[atrium.TenantID]time.Time
+	committing   map[atrium.TenantID]bool // the delayed tenants with a commit in flight
+	entries      int
+	bytes        int
 }
 
 // A lane has the nonempty queues of some tenants.
@@ -42,66 +42,67 @@ type tenantQueue struct {
 
 func newQueue() *queue {
 	return &queue{
-		tenants: map[atrium.TenantID]*tenantQueue{}, until: map[atrium.TenantID]time.Time{}, committing: map[atrium.TenantID]bool{},
+		tenants: map[atrium.TenantID]*tenantQueue{}, delayedUntil: map[atrium.TenantID]time.Time{},
+		committing: map[atrium.TenantID]bool{},
 	}
 }
 
 // queueOf returns the queue of a tenant. It creates an empty one if needed; the caller must add an
 // entry to it.
 func (q *queue) queueOf(tenant atrium.TenantID) *tenantQueue {
-	l := q.tenants[tenant]
-	if l == nil {
-		l = &tenantQueue{tenant: tenant, lane: &q.normal}
-		if until, ok := q.until[tenant]; ok && time.Now().Before(until) {
-			l.lane = &q.delayed
+	t := q.tenants[tenant]
+	if t == nil {
+		t = &tenantQueue{tenant: tenant, lane: &q.normal}
+		if until, ok := q.delayedUntil[tenant]; ok && time.Now().Before(until) {
+			t.lane = &q.delayed
 		}
-		q.tenants[tenant] = l
-		l.lane.order = append(l.lane.order, l)
+		q.tenants[tenant] = t
+		t.lane.order = append(t.lane.order, t)
 	}
-	return l
+	return t
 }
 
 // push adds an entry, and returns the lane that it is in.
 func (q *queue) push(w *waiter) *lane {
-	l := q.queueOf(w.draft.TenantID)
-	l.waiters = append(l.waiters, w)
-	q.count(l, w, 1)
-	return l.lane
+	t := q.queueOf(w.draft.TenantID)
+	t.waiters = append(t.waiters, w)
+	q.count(t, w, 1)
+	return t.lane
 }
 
 // pushFront returns entries of one tenant to the front of its queue.
 func (q *queue) pushFront(batch []*waiter) {
-	l := q.queueOf(batch[0].draft.TenantID)
-	l.waiters = slices.Concat(batch, l.waiters)
+	t := q.queueOf(batch[0].draft.TenantID)
+	t.waiters = slices.Concat(batch, t.waiters)
 	for _, w := range batch {
-		q.count(l, w, 1)
+		q.count(t, w, 1)
 	}
 }
 
 // delay delays a tenant from now on.
 func (q *queue) delay(tenant atrium.TenantID) {
 	now := time.Now()
-	maps.DeleteFunc(q.until, func(_ atrium.TenantID, until time.Time) bool { return until.Before(now) })
-	q.until[tenant] = now.Add(delayTime)
-	if l := q.tenants[tenant]; l != nil && l.lane != &q.delayed {
-		q.setLane(l, &q.delayed)
+	maps.DeleteFunc(q.delayedUntil, func(_ atrium.TenantID, until time.Time) bool { return until.Before(now) })
+	q.delayedUntil[tenant] = now.Add(delayDuration)
+	if t := q.tenants[tenant]; t != nil && t.lane != &q.delayed {
+		q.setLane(t, &q.delayed)
 	}
 }
 
 // setLane moves the queue of a tenant to another lane.
-func (q *queue) setLane(l *tenantQueue, to *lane) {
-	l.lane.order = slices.DeleteFunc(l.lane.order, func(other *tenantQueue) bool { return other == l })
-	l.lane.entries -= len(l.waiters)
-	l.lane = to
-	to.order = append(to.order, l)
-	to.entries += len(l.waiters)
+func (q *queue) setLane(t *tenantQueue, to *lane) {
+	t.lane.order = slices.DeleteFunc(t.lane.order, func(other *tenantQueue) bool { return other == t })
+	t.lane.entries -= len(t.waiters)
+	t.lane = to
+	to.order = append(to.order, t)
+	to.entries += len(t.waiters)
 }
 
-func (q *queue) count(l *tenantQueue, w *waiter, sign int) {
+func (q *queue) count(t *tenantQueue, w *waiter, sign int) {
 	q.entries += sign
-	l.lane.entries += sign
+	t.lane.entries += sign
 	q.bytes += sign * w.draft.Size()
-	l.bytes += sign * w.draft.Size()
+	t.bytes += sign * w.draft.Size()
 }
 
 // take removes and returns a batch of up to the given entries and bytes from a lane, but at least
@@ -110,24 +111,24 @@ func (q *queue) count(l *tenantQueue, w *waiter, sign int) {
 func (q *queue) take(from *lane, entries, bytes int, oneTenant bool) (batch []*waiter) {
 	taken := 0
 	for len(from.order) > 0 && len(batch) < entries {
-		l := from.order[0]
-		if oneTenant && len(batch) > 0 && batch[0].draft.TenantID != l.tenant {
+		t := from.order[0]
+		if oneTenant && len(batch) > 0 && batch[0].draft.TenantID != t.tenant {
 			break
 		}
-		w := l.waiters[0]
+		w := t.waiters[0]
 		if taken += w.draft.Size(); taken > bytes && len(batch) > 0 {
 			break
 		}
 		batch = append(batch, w)
-		l.waiters[0] = nil
-		l.waiters = l.waiters[1:]
-		q.count(l, w, -1)
+		t.waiters[0] = nil
+		t.waiters = t.waiters[1:]
+		q.count(t, w, -1)
 		switch {
-		case len(l.waiters) == 0:
+		case len(t.waiters) == 0:
 			from.order = from.order[1:]
-			delete(q.tenants, l.tenant)
+			delete(q.tenants, t.tenant)
 		case !oneTenant:
-			from.order = append(from.order[1:], l)
+			from.order = append(from.order[1:], t)
 		}
 	}
 	if oneTenant && len(from.order) > 0 && len(batch) > 0 && batch[0].draft.TenantID == from.order[0].tenant {
@@ -139,13 +140,13 @@ func (q *queue) take(from *lane, entries, bytes int, oneTenant bool) (batch []*w
 // takeDelayed removes and returns a batch of the next delayed tenant that has no commit in flight,
 // nil for none. The caller calls commitEnded after the commit.
 func (q *queue) takeDelayed(entries, bytes int) (batch []*waiter) {
-	i := slices.IndexFunc(q.delayed.order, func(l *tenantQueue) bool { return !q.committing[l.tenant] })
+	i := slices.IndexFunc(q.delayed.order, func(t *tenantQueue) bool { return !q.committing[t.tenant] })
 	if i < 0 {
 		return nil
 	}
-	l := q.delayed.order[i]
-	q.delayed.order = slices.Insert(slices.Delete(q.delayed.order, i, i+1), 0, l)
-	q.committing[l.tenant] = true
+	t := q.delayed.order[i]
+	q.delayed.order = slices.Insert(slices.Delete(q.delayed.order, i, i+1), 0, t)
+	q.committing[t.tenant] = true
 	return q.take(&q.delayed, entries, bytes, true)
 }
 
@@ -153,8 +154,8 @@ func (q *queue) takeDelayed(entries, bytes int) (batch []*waiter) {
 // remaining entries become normal again.
 func (q *queue) commitEnded(tenant atrium.TenantID, mayReturn bool) {
 	delete(q.committing, tenant)
-	if l := q.tenants[tenant]; l != nil && l.lane == &q.delayed && mayReturn && time.Now().After(q.until[tenant]) {
-		q.setLane(l, &q.normal)
+	if t := q.tenants[tenant]; t != nil && t.lane == &q.delayed && mayReturn && time.Now().After(q.delayedUntil[tenant]) {
+		q.setLane(t, &q.normal)
 	}
 }
 
@@ -166,14 +167,14 @@ const (
 	byBytes
 )
 
-func (m measure) of(l *tenantQueue) int {
+func (m measure) of(t *tenantQueue) int {
 	switch {
-	case l == nil:
+	case t == nil:
 		return 0
 	case m == byBytes:
-		return l.bytes
+		return t.bytes
 	}
-	return len(l.waiters)
+	return len(t.waiters)
 }
 
 func (m measure) ofOne(w *waiter) int {
@@ -185,13 +186,13 @@ func (m measure) ofOne(w *waiter) int {
 
 // dropFor removes and returns the newest entry of the tenant that uses most of a resource, to make
 // room for a new entry. It returns nil if that tenant has only one entry, or would then use less
-// than the tenant of the new entry.
+// than the new entry's tenant, with the new entry.
 func (q *queue) dropFor(newest *waiter, m measure) *waiter {
 	var largest *tenantQueue
 	for _, from := range []*lane{&q.normal, &q.delayed} {
-		for _, l := range from.order {
-			if largest == nil || m.of(l) > m.of(largest) {
-				largest = l
+		for _, t := range from.order {
+			if largest == nil || m.of(t) > m.of(largest) {
+				largest = t
 			}
 		}
 	}
