@@ -43,7 +43,7 @@ var (
 )
 
 // checkTasks asks a cluster for the plan of each statement of one tenant: one task, on the server
-// that has the tenant. Statements of the copied tables have none, because every server has them.
+// that has the tenant. Statements of the reference tables have none, because every server has them.
 func (r *recorder) checkTasks(t *testing.T) {
 	pass := func(db engine.DB) engine.DB { return db }
 	db := clusterEngine(citusAddress(t), true, pass).New(t)()
@@ -135,7 +135,7 @@ func TestCitusDistributesTheRowsOfADatabase(t *testing.T) {
 
 			s := store.New(db, time.Now)
 			if applied < len(all) { // distributed by a binary of that time
-				older := engine.Tables{Copied: []string{"settings", "tenants", "api_keys", "schedules", "erasures"}, Sharded: []string{
+				older := engine.Tables{Reference: []string{"settings", "tenants", "api_keys", "schedules", "erasures"}, Sharded: []string{
 					"accounts", "prospects", "account_prospects", "search_terms", "entries", "moves", "moved_entries", "brands",
 					"pages", "audiences", "versions", "audit", "audit_heads", "requests",
 				}}
@@ -166,7 +166,7 @@ func TestCitusDistributesTheRowsOfADatabase(t *testing.T) {
 				t.Errorf("%d tables still have rows on the coordinator", n)
 			}
 			if n := count("SELECT count(DISTINCT colocationid) " + own); n != 2 {
-				t.Errorf("%d groups of tables, want those that are copied and those that are sharded", n)
+				t.Errorf("%d groups of tables, want the reference tables and the sharded ones", n)
 			}
 			if n := count(`SELECT count(*) FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
 				AND c.relname <> 'schema_migrations' AND NOT EXISTS (SELECT 1 FROM pg_dist_partition p WHERE p.logicalrelid = c.oid

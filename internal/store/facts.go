@@ -20,7 +20,7 @@ func (s *Store) Server(ctx context.Context) (*Server, error) {
 	server, err := s.db.Engine.Server(ctx)
 	if err == nil && server != nil && server.Cluster != nil {
 		server.Cluster.NotDistributed = slices.DeleteFunc(server.Cluster.NotDistributed, func(table string) bool {
-			return !slices.Contains(tables.Copied, table) && !slices.Contains(tables.Sharded, table)
+			return !slices.Contains(tables.Reference, table) && !slices.Contains(tables.Sharded, table)
 		})
 	}
 	return server, kernel.Public(err)

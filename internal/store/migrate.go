@@ -15,7 +15,7 @@ import (
 
 // tables are all tables of the schema except schema_migrations.
 var tables = engine.Tables{
-	Copied: []string{"settings", "tenants", "api_keys", "schedules", "erasures"}, // those that are searched across tenants
+	Reference: []string{"settings", "tenants", "api_keys", "schedules", "erasures"}, // those that are searched across tenants
 	Sharded: []string{
 		"accounts", "long_domains", "prospects", "account_prospects", "search_terms", "entries", "moves", "moved_entries",
 		"brands", "pages", "audiences", "versions", "audit", "audit_heads", "requests",

@@ -137,8 +137,8 @@ type Traits struct {
 // Tables lists the tables of a schema by how a cluster distributes them. Within a list, a table
 // comes after the tables that it references.
 type Tables struct {
-	Copied  []string // small tables, replicated to every server
-	Sharded []string // tables sharded by their column tenant_id, with all rows of a tenant colocated
+	Reference []string // small tables, replicated to every server
+	Sharded   []string // tables sharded by their column tenant_id, with all rows of a tenant colocated
 }
 
 // A Server has the clock and settings of a database server.

@@ -9,8 +9,8 @@ import (
 )
 
 // Secret returns the 32 random bytes stored under name, which all nodes on this database share.
-// The first call generates them; later ones only read, because a write of a copied table of a cluster
-// needs every server.
+// The first call generates them. Later calls only read: on a Citus cluster, settings is a reference
+// table, and a write needs every server.
 func (db *DB) Secret(ctx context.Context, name string) (secret []byte, err error) {
 	read := func(query func(sql string, args engine.Args, each func(engine.Row) error) error) error {
 		return engine.Find(query, "SELECT value FROM settings WHERE name = $1", engine.Args{name}, func(r engine.Row) { secret = r.Bytes(0) })

@@ -37,7 +37,7 @@ func (db *database) Distribute(ctx context.Context, tables engine.Tables) (done 
 	if err != nil {
 		return nil, err
 	}
-	for _, table := range slices.Concat(tables.Copied, tables.Sharded) {
+	for _, table := range slices.Concat(tables.Reference, tables.Sharded) {
 		if isDistributed[table] {
 			continue
 		}
@@ -73,7 +73,7 @@ func (db *database) truncateOriginals(ctx context.Context) error {
 func distribution(tables engine.Tables, table string) string {
 	first := tables.Sharded[0]
 	switch {
-	case slices.Contains(tables.Copied, table):
+	case slices.Contains(tables.Reference, table):
 		return "create_reference_table('" + table + "')"
 	case table == first:
 		return "create_distributed_table('" + table + "', '" + engine.TenantColumn + "')"
