@@ -9,27 +9,27 @@ import (
 	"atrium"
 )
 
-// After a background transaction of a tenant that takes longer than longTransaction, the tenant's
-// background work pauses for longPause times as long: so it leaves most of the only writer of an
-// embedded database to others. Background work is the work of jobs, and the transactions of an
-// erasing request after the first.
+// An embedded database has one writer. To leave most of its time to others, a tenant's background
+// work pauses after each transaction longer than longTransaction, for pauseFactor times its
+// duration. Background work is that of jobs, and the transactions of an erasing request after the
+// first.
 const (
 	longTransaction = 2 * time.Millisecond
-	longPause       = 3
+	pauseFactor     = 3
 )
 
 // pauseAfter starts a pause of the tenant's background work if a transaction took long. The
-// duration includes the wait for the writer: the busier it is, the longer are the pauses.
+// duration includes the wait for the writer: the busier it is, the longer the pauses.
 //
 // Only embedded databases need pauses, because they have one writer. On a server, transactions of
-// different tenants do not wait for each other, and much of their time is that of the network.
+// different tenants do not wait for each other, and much of their time is network latency.
 func (db *DB) pauseAfter(tenant atrium.TenantID, took time.Duration) {
 	if took > longTransaction && !db.Engine.Traits().Remote {
-		db.background.add(tenant, longPause*took)
+		db.background.add(tenant, pauseFactor*took)
 	}
 }
 
-// pauses are the pauses of the background work of tenants. It is safe for concurrent use.
+// pauses records until when each tenant's background work pauses. It is safe for concurrent use.
 type pauses struct {
 	mu    sync.Mutex
 	until map[atrium.TenantID]time.Time // guarded by mu
@@ -51,7 +51,8 @@ func (p *pauses) add(tenant atrium.TenantID, pause time.Duration) {
 	p.until[tenant] = now.Add(pause)
 }
 
-// next returns the first tenant that does not pause, or -1 and when the first pause ends.
+// next returns the index of the first tenant that does not pause, or -1 and the time at which the
+// first pause ends.
 func (p *pauses) next(tenants []atrium.TenantID) (i int, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,16 +88,16 @@ func (p *pauses) wait(ctx context.Context, tenants ...atrium.TenantID) error {
 	}
 }
 
-// InTurn calls run for one tenant after the other until none has more to do, run returns an error,
-// or ctx ends. Each call of run should make one transaction. A tenant that pauses after a long one
-// (pauseAfter) lets the others go first.
+// InTurn calls run for the tenants round-robin until none has more to do, run returns an error, or
+// ctx ends. Each call of run should make one transaction. InTurn skips tenants while they pause
+// (pauseAfter).
 func (db *DB) InTurn(ctx context.Context, tenants []atrium.TenantID, run func(context.Context, atrium.TenantID) (more bool, err error)) error {
 	for queue := slices.Clone(tenants); len(queue) > 0; {
 		if err := db.background.wait(ctx, queue...); err != nil {
 			return err
 		}
 		i, _ := db.background.next(queue)
-		if i < 0 { // another job was first
+		if i < 0 { // another goroutine started a pause in between
 			continue
 		}
 		tenant, began := queue[i], time.Now()

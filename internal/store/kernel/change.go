@@ -27,18 +27,18 @@ type Mutation struct {
 	size    int   // bytes counted by CountBytes
 }
 
-// largeChangeBytes is the maximum number of bytes that a small change reads and writes.
-const largeChangeBytes = 16 << 10
+// maxSmallChangeBytes is the maximum number of bytes that a small change reads and writes.
+const maxSmallChangeBytes = 16 << 10
 
-// errLargeChange aborts a change admitted as small that exceeds largeChangeBytes. Mutate then
+// errLargeChange aborts a change admitted as small that exceeds maxSmallChangeBytes. Mutate then
 // admits it again as large.
 var errLargeChange = errors.New("the change was admitted as small but is large")
 
 // CountBytes adds to the number of bytes that the change reads or writes. It returns
-// errLargeChange if a small change exceeds largeChangeBytes; the transaction then fails even if
+// errLargeChange if a small change exceeds maxSmallChangeBytes; the transaction then fails even if
 // the caller ignores the error.
 func (tx *Mutation) CountBytes(bytes int) error {
-	if tx.size += bytes; tx.size > largeChangeBytes && !tx.large {
+	if tx.size += bytes; tx.size > maxSmallChangeBytes && !tx.large {
 		tx.err = errLargeChange
 		return errLargeChange
 	}
@@ -117,16 +117,17 @@ func (tx *Mutation) StoredAt() int64 {
 	return at
 }
 
-// NotBefore returns the time of the change, or earlier if the clock went backwards.
-func (tx *Mutation) NotBefore(earlier atrium.Time) *atrium.Time {
-	at := max(tx.At, earlier)
+// NotBefore returns the time of the change, but not a time before previous: the clock may have been
+// set back.
+func (tx *Mutation) NotBefore(previous atrium.Time) *atrium.Time {
+	at := max(tx.At, previous)
 	return &at
 }
 
 // requestRetention is the minimum time that idempotency keys and their results are stored.
 const requestRetention = 24 * time.Hour
 
-// expiredPerChange is how many expired requests a change deletes.
+// expiredPerChange is the maximum number of expired requests that a change deletes.
 const expiredPerChange = 20
 
 // expiryBytes is the maximum size of the results that a transaction deletes with expired requests,
@@ -142,16 +143,16 @@ const changeTimeout = 20 * time.Second
 // different request with the same key gets CodeIdempotencyKeyReused. Results must contain no
 // secrets.
 //
-// Mutate retries f, up to MaxTries times, on an error of class Conflict, such as a unique key that
-// a concurrent transaction inserted. f must therefore first reset any state outside the
-// transaction, and must itself detect conflicts that a retry cannot resolve. If all tries fail, the
-// error is Unavailable.
+// Mutate makes up to MaxTries attempts, as long as f fails with an error of class Conflict, such as
+// a unique key that a concurrent transaction inserted. f must therefore first reset any state
+// outside the transaction, and must itself detect conflicts that a retry cannot resolve. If all
+// attempts fail, the error is Unavailable.
 func Mutate[T any](ctx context.Context, db *DB, c atrium.Change, f func(tx *Mutation) (T, error)) (result T, replayed bool, err error) {
 	return mutate(ctx, db, c, c.Admit == nil, f)
 }
 
-// MutateLarge is Mutate for a later transaction of a request, or one of a job. It is admitted like
-// that of WriteLarge.
+// MutateLarge is Mutate for the transactions of a job and for those of a request after its first.
+// It waits and is admitted as in WriteLarge.
 func MutateLarge[T any](ctx context.Context, db *DB, c atrium.Change, f func(tx *Mutation) (T, error)) (result T, replayed bool, err error) {
 	c.Admit = db.admitLater(c)
 	return mutate(ctx, db, c, true, f)
@@ -198,7 +199,7 @@ func mutate[T any](
 		}
 		if err = try(large); errors.Is(err, errLargeChange) {
 			var none T
-			result, large = none, true // it may wait long, and must hold nothing
+			result, large = none, true // the wait for admission may be long: keep no result in memory
 			err = try(large)
 		}
 		if engine.ClassOf(err) != engine.Conflict || isPublic(err) {
@@ -211,9 +212,9 @@ func mutate[T any](
 	return result, replayed, Public(err)
 }
 
-// WriteLarge is DB.Write for a later transaction of a request that makes the change c, or one of a
-// job, without an audit row. That of a request is admitted as a large change, and waits for the
-// pauses of the tenant's background work; that of a job runs within InTurn.
+// WriteLarge is DB.Write, without an audit row, for the transactions of a job and for those of a
+// request after its first. For a request (c.Admit is set), it waits until the tenant's background
+// work does not pause, and is admitted as a large change.
 func WriteLarge(ctx context.Context, db *DB, c atrium.Change, f func(engine.Tx) error) error {
 	if admit := db.admitLater(c); admit != nil {
 		release, err := admit(ctx, true)
@@ -225,7 +226,8 @@ func WriteLarge(ctx context.Context, db *DB, c atrium.Change, f func(engine.Tx) 
 	return db.Write(ctx, f)
 }
 
-// admitLater returns Admit for later transactions of the change c, nil if every one is admitted.
+// admitLater returns the Admit of later transactions of c: it waits for the tenant's pause and
+// admits them as large changes. It returns nil if c.Admit is nil.
 func (db *DB) admitLater(c atrium.Change) func(ctx context.Context, large bool) (release func(), err error) {
 	if c.Admit == nil {
 		return nil
@@ -346,11 +348,11 @@ func (tx *Mutation) storeResult(result any) error {
 		return err
 	}
 	// A small change leaves large results to large ones and to DeleteExpiredRequests.
-	before, least, most := int64(tx.At)-requestRetention.Microseconds(), 1, expiryBytes
+	before, minRows, maxBytes := int64(tx.At)-requestRetention.Microseconds(), 1, expiryBytes
 	if !tx.large {
-		least, most = 0, largeChangeBytes-tx.size
+		minRows, maxBytes = 0, maxSmallChangeBytes-tx.size
 	}
-	n, err := countExpired(tx.Query, tenant, before, expiredPerChange, least, most)
+	n, err := countExpired(tx.Query, tenant, before, expiredPerChange, minRows, maxBytes)
 	if err != nil || n == 0 {
 		return err
 	}
@@ -358,13 +360,13 @@ func (tx *Mutation) storeResult(result any) error {
 	return err
 }
 
-// countExpired returns how many expired requests, the oldest first, a transaction may delete: up
-// to limit with most bytes of results together, but at least least.
-func countExpired(query QueryFunc, tenant any, before int64, limit, least, most int) (n int, err error) {
+// countExpired returns how many of the oldest expired requests a transaction may delete: at most
+// limit, with at most maxBytes of results, but at least minRows even if these are larger.
+func countExpired(query QueryFunc, tenant any, before int64, limit, minRows, maxBytes int) (n int, err error) {
 	bytes := 0
 	err = query("SELECT octet_length(result) FROM requests WHERE tenant_id = $1 AND created_at < $2 ORDER BY created_at LIMIT $3",
 		engine.Args{tenant, before, int64(limit)}, func(r engine.Row) error {
-			if bytes += int(r.Int(0)); bytes > most && n >= least {
+			if bytes += int(r.Int(0)); bytes > maxBytes && n >= minRows {
 				return ErrPageFull
 			}
 			n++

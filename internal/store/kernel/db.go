@@ -57,8 +57,8 @@ func isPublic(err error) bool {
 }
 
 // StoredAt returns the value of stored_at for inserted rows. If exports do not read a snapshot, it
-// is later than the start of every running export, so that the export can tell new rows. Otherwise
-// it is the current time.
+// is later than the start of every running export, so that the export can recognize new rows.
+// Otherwise it is the current time.
 func (db *DB) StoredAt(tx engine.Tx) (at int64, err error) {
 	at = db.Now().UnixMicro()
 	if db.Engine.Traits().Snapshots {

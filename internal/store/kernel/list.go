@@ -65,7 +65,8 @@ func OctetLength(columns ...string) string {
 	return strings.Join(lengths, " + ")
 }
 
-// ErrPageFull stops a query whose rows have reached ListBytes before its last row.
+// ErrPageFull ends a query early if it is returned for a row: the page or batch has reached its
+// limit.
 var ErrPageFull = errors.New("the page is full")
 
 // A SizedRow adds up the bytes of the texts and documents that are read through it. Size

@@ -21,8 +21,8 @@ type ScannedRow[T any] struct {
 	Bytes    int // counted against ListBytes
 }
 
-// ScanPage returns a page of up to limit rows and about ListBytes that pass filter, in the order
-// of read, and the position to continue after, nil at the end.
+// ScanPage returns a page of up to limit rows and about ListBytes that pass filter, in the order in
+// which read returns them, and the position to continue after, nil at the end.
 //
 // read returns up to n rows after a position. It returns ErrPageFull, together with the rows, if a
 // byte limit cut them short. filter reports for a non-empty prefix of the rows which ones pass,
