@@ -50,7 +50,7 @@ const (
 	maxTimeInRequest = 10 * time.Second
 )
 
-// EraseAccount permanently erases the account that id leads to, all accounts merged into it, and
+// EraseAccount permanently erases the account that id resolves to, all accounts merged into it, and
 // their entries. It first calls check, if not nil, with the current account, and returns its
 // error. When EraseAccount returns, the data is no longer visible, and a new entry for one of the
 // domains creates a new account. done reports whether all entries are deleted and nothing remains
@@ -76,11 +76,13 @@ func (s *Store) EraseAccount(ctx context.Context, c atrium.Change, id atrium.Acc
 	ctx, cancel := context.WithTimeout(ctx, maxTimeInRequest)
 	defer cancel()
 	progress := make([]erasure, len(erased))
-	for i, account := range erased { // audit details and rules are always redacted before the response
+	// The row limit does not apply to audit details and rules: they are redacted before the response
+	// unless a step fails.
+	for i, account := range erased {
 		progress[i] = erasure{change: c, account: account}
 		for progress[i].stage < eraseLinks {
 			if _, err := s.eraseStep(ctx, &progress[i]); err != nil {
-				return false, nil // the account is erased, and the rest will be
+				return false, nil // the account is hidden; the background job deletes the rest
 			}
 		}
 	}
@@ -330,10 +332,11 @@ const (
 	maxTimePerRun        = 5 * time.Second // then the next call finds new erasures of other tenants
 )
 
-// ContinueErasures deletes a batch of erased data, completes erasures that have no entries left, and
-// reports whether more work remains. It processes one transaction per tenant in turn, with pauses
-// (kernel.DB.InTurn), so that a large tenant does not delay the others. After an error it continues
-// with other accounts, and returns the first error.
+// ContinueErasures deletes a batch of erased data and completes erasures that have no entries left.
+// It reports whether to call it again at once: not if nothing was pending or a step failed. It runs
+// one transaction per tenant, round-robin, with pauses (kernel.DB.InTurn), so that a large tenant
+// does not delay the others. After an error it continues with other accounts, and returns the first
+// error.
 func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 	pending, err := s.pendingErasures(ctx)
 	if err != nil || len(pending) == 0 {
@@ -412,7 +415,7 @@ func (s *Store) pendingErasures(ctx context.Context) (all map[atrium.TenantID][]
 // history. It returns how many rows it deleted, and whether entries remain.
 func (s *Store) eraseEntryBatch(ctx context.Context, c atrium.Change, account atrium.AccountID) (deleted int, more bool, err error) {
 	tenant := c.TenantID
-	const some = "FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3"
+	const nextEntries = "FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3"
 	type moved struct {
 		entry atrium.EntryID
 		last  atrium.MoveID
@@ -421,7 +424,7 @@ func (s *Store) eraseEntryBatch(ctx context.Context, c atrium.Change, account at
 		var found []moved
 		bytes := 0
 		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(eraseBatchRows)}
-		if err := tx.Lock("SELECT entry_id, move_id, octet_length(payload), "+kernel.OctetLength("claimed_domain")+" "+some, args, func(r engine.Row) error {
+		if err := tx.Lock("SELECT entry_id, move_id, octet_length(payload), "+kernel.OctetLength("claimed_domain")+" "+nextEntries, args, func(r engine.Row) error {
 			if bytes += int(r.Int(2) + r.Int(3)); bytes > eraseBatchBytes && len(found) > 0 {
 				return kernel.ErrPageFull
 			}
@@ -450,7 +453,7 @@ func (s *Store) eraseEntryBatch(ctx context.Context, c atrium.Change, account at
 			return fmt.Errorf("delete erased entries: %w", err)
 		}
 		deleted, more = entries+eraseBatchRows-budget, false
-		return tx.Query("SELECT entry_id "+some, engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(1)}, func(engine.Row) error {
+		return tx.Query("SELECT entry_id "+nextEntries, engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(1)}, func(engine.Row) error {
 			more = true
 			return nil
 		})

@@ -26,8 +26,8 @@ type purge struct {
 }
 
 const (
-	purgePause = 9           // pause after a purge, as a multiple of its duration
-	purgeWait  = time.Second // how long a request waits for its purge to start
+	pauseFactor = 9           // pause after a purge, as a multiple of its duration
+	purgeWait   = time.Second // how long a request waits for its purge to start
 )
 
 var errPurgeBusy = atrium.Unavailable(errors.New("other purges are running"))
@@ -101,7 +101,7 @@ func (p *purges) acquire(ctx context.Context, wait time.Duration) error {
 func (p *purges) runAndRelease(f func() error) error {
 	began := time.Now()
 	defer func() {
-		p.notBefore = time.Now().Add(purgePause * time.Since(began))
+		p.notBefore = time.Now().Add(pauseFactor * time.Since(began))
 		<-p.slot
 	}()
 	return f()
