@@ -165,7 +165,8 @@ type Config struct {
 	// Maximum entries in one commit.
 	BatchEntries int
 
-	// Maximum commits that run at the same time on PostgreSQL. SQLite has one writer.
+	// Maximum commits that run at the same time on PostgreSQL, not counting those of entries that
+	// wait for a lock. SQLite has one writer.
 	WriteWorkers int
 
 	// Versions of an audience to keep: the newest ones, and the published one. Creating a

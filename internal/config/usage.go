@@ -44,6 +44,6 @@ var usage = map[string]string{
 	"QueueEntries":         "Maximum entries that wait to be written. Beyond it, the newest entry of the tenant with the most waiting entries gets 503.",
 	"QueueBytes":           "Maximum memory of the entries that wait to be written.",
 	"BatchEntries":         "Maximum entries in one commit.",
-	"WriteWorkers":         "Maximum commits that run at the same time on PostgreSQL. SQLite has one writer.",
+	"WriteWorkers":         "Maximum commits that run at the same time on PostgreSQL, not counting those of entries that wait for a lock. SQLite has one writer.",
 	"KeepVersions":         "Versions of an audience to keep: the newest ones, and the published one. Creating a version deletes at most 100 older ones, or 4 MiB of them. 0 keeps all.",
 }
