@@ -24,6 +24,18 @@ type Batch struct {
 	inserts []func() string // of ShardInsert
 }
 
+// Share makes b, a SELECT, lock its rows of a table, given by its alias: until the transaction
+// ends, no other one deletes them or locks them with Tx.Lock. Other transactions can share the
+// lock. It does nothing on an embedded database, which has a single writer.
+func (b *Batch) Share(alias string) *Batch {
+	lock := " FOR KEY SHARE OF " + alias
+	b.Server += lock
+	if b.Shard != "" {
+		b.Shard += lock
+	}
+	return b
+}
+
 // A Column is a column of a batch.
 type Column struct {
 	Name string

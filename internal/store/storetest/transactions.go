@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"testing"
@@ -24,6 +25,7 @@ var transactions = []guarantee{
 	{"after its context has ended, a transaction starts no statement, rolls back and releases the writer", endedContext},
 	{"Snapshot sees committed data and blocks no writer", snapshotSeesCommitted},
 	{"results of pipelined statements arrive before the next statement or with the commit", pipelinedResults},
+	{"transactions share the locks of a batch, and each of them delays Lock", sharedLocks},
 	{"empty and null bytes are distinct, and bytes are compared as bytes", bytesAreBytes},
 	{"a check of an intact database finds nothing", checkPasses},
 	{"Copy writes a complete file on SQLite and fails on a server", copiesAreWhole},
@@ -354,6 +356,45 @@ func pipelinedResults(t *testing.T, e *env) {
 		return tx.PipelineQuery(echo, row("last"), note)
 	}); err != nil || !slices.Equal(got, []string{"before", "after", "last"}) {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+var sharedSettings = engine.NewBatch("SELECT s.name FROM batch JOIN settings s ON s.name = batch.name", "name text").Share("s")
+
+func sharedLocks(t *testing.T, e *env) {
+	mustSet(t, e.db, "shared", "1")
+	share := func(tx engine.Tx) error {
+		found := 0
+		_, err := tx.Batch(sharedSettings, []engine.Args{{"shared"}}, func(engine.Row) error {
+			found++
+			return nil
+		})
+		if err == nil && found != 1 {
+			err = fmt.Errorf("got %d rows, want 1", found)
+		}
+		return err
+	}
+	alone := func(tx engine.Tx) error {
+		tx.LockWait(50 * time.Millisecond)
+		return tx.Lock("SELECT name FROM settings WHERE name = $1", engine.Args{"shared"}, func(engine.Row) error { return nil })
+	}
+	node := e.node()
+	if err := e.db.Write(t.Context(), func(tx engine.Tx) error {
+		if err := share(tx); err != nil || e.db.Traits().Writers == 1 {
+			return err
+		}
+		if err := node.db.Write(t.Context(), share); err != nil {
+			t.Errorf("a second transaction could not share the lock: %v", err)
+		}
+		if err := node.db.Write(t.Context(), alone); engine.ClassOf(err) != engine.Locked {
+			t.Errorf("Lock returned %v while another transaction had the shared lock", err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.db.Write(t.Context(), alone); err != nil {
+		t.Errorf("the lock was not released: %v", err)
 	}
 }
 
