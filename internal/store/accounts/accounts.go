@@ -17,23 +17,26 @@ import (
 // AccountColumns returns the columns of an account a. tenant is SQL for its tenant: a parameter or
 // a column of a batch.
 func AccountColumns(tenant string) string {
-	return strings.Replace(accountRowColumns, "a.domain", domainSQL(tenant, "domain", "a.domain"), 1)
+	return strings.Replace(accountRowColumns(tenant), "a.domain", domainSQL(tenant, "domain", "a.domain"), 1)
 }
 
-// The columns of an account a and of a prospect p in the order in which ScanAccount and
-// ScanProspect read them.
-const (
-	accountRowColumns = "a.account_id, a.domain, a.name, a.created_at, a.updated_at, a.latest_activity_at" // long domains truncated
-	accountRowLen     = 6                                                                                  // number of columns in accountRowColumns
-	ProspectColumns   = `p.prospect_id, p.name, p.email, p.domain, p.slug, p.phone_number, p.linkedin_profile_url,
-		p.created_at, p.updated_at`
-)
+// accountRowColumns is AccountColumns with long domains truncated.
+func accountRowColumns(tenant string) string {
+	return "a.account_id, a.domain, a.name, a.created_at, a.updated_at, " + latestActivity(tenant)
+}
+
+// accountRowLen is the number of columns in accountRowColumns.
+const accountRowLen = 7
+
+// ProspectColumns are the columns of a prospect p in the order in which ScanProspect reads them.
+const ProspectColumns = `p.prospect_id, p.name, p.email, p.domain, p.slug, p.phone_number, p.linkedin_profile_url,
+	p.created_at, p.updated_at`
 
 // ScanAccount reads AccountColumns or accountRowColumns, starting at column 0.
 func ScanAccount(r engine.Row, tenant atrium.TenantID) atrium.Account {
 	return atrium.Account{
 		ID: kernel.IDAt[atrium.AccountID](r, 0), TenantID: tenant, Domain: r.Text(1), Name: r.Text(2),
-		CreatedAt: atrium.Time(r.Int(3)), UpdatedAt: atrium.Time(r.Int(4)), LatestActivityAt: kernel.TimeAt(r, 5),
+		CreatedAt: atrium.Time(r.Int(3)), UpdatedAt: atrium.Time(r.Int(4)), LatestActivityAt: latestActivityAt(r, 5),
 	}
 }
 
@@ -115,7 +118,7 @@ func findAccount(query func(string, engine.Args, func(engine.Row) error) error, 
 // all links.
 var accountWithProspects = "SELECT " + AccountColumns("$1") + `, a.survivor_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM accounts a
 	WHERE a.tenant_id = $1 AND a.account_id = $2 AND ` + NotErased + `
-	UNION ALL SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, x.* FROM (SELECT ` + ProspectColumns + ` FROM account_prospects l
+	UNION ALL SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, x.* FROM (SELECT ` + ProspectColumns + ` FROM account_prospects l
 		JOIN prospects p ON p.tenant_id = l.tenant_id AND p.prospect_id = l.prospect_id
 		WHERE l.tenant_id = $1 AND l.account_id = $2 ORDER BY l.prospect_created_at, l.prospect_id LIMIT $3) x`
 

@@ -1,33 +1,79 @@
 package accounts
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"atrium"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
 )
 
-// This file records the activity of existing accounts. It locks accounts in the order of their
-// domain hashes. The activity of a merged account is recorded for its survivor.
+// The latest activity of an account is the time of its newest entry. An entry does not write it to
+// the account's row: the index of entries by account has it. Only the activity of merged accounts
+// is written, to latest_activity_at of their survivor. Changes that move entries away, and splits,
+// compute it again.
+//
+// An append locks the accounts of its entries, so that they are not erased, merged or split before
+// it commits. It locks them in the order of their domain hashes. Appends share these locks.
 
-// StaleMinute is a SQL expression: the new active_minute of an account, or NULL if it is up to
-// date. A separate statement writes it, because updating an indexed column in every append costs
-// several times as much.
-const StaleMinute = `CASE WHEN accounts.active_minute < accounts.latest_activity_at / 60000000
-		THEN accounts.latest_activity_at / 60000000 END`
+// latestActivity returns the columns of an account a from which latestActivityAt computes its
+// latest activity. tenant is SQL for its tenant: a parameter or a column of a batch.
+func latestActivity(tenant string) string {
+	return `a.latest_activity_at, (SELECT e.created_at FROM entries e
+		WHERE e.tenant_id = ` + tenant + ` AND e.account_id = a.account_id ORDER BY e.created_at DESC LIMIT 1) AS newest_entry_at`
+}
+
+// latestActivityAt reads the columns of latestActivity, starting at the given column. It returns
+// nil for an account without activity.
+func latestActivityAt(r engine.Row, first int) *atrium.Time {
+	merged, own := kernel.TimeAt(r, first), kernel.TimeAt(r, first+1)
+	if merged == nil || own != nil && *own > *merged {
+		return own
+	}
+	return merged
+}
 
 // microsPerMinute is a minute in units of atrium.Time.
 const microsPerMinute = 60_000_000
 
-// A NULL time rewrites the row without a change, which locks it.
-var updateActivity = engine.NewBatch(`UPDATE accounts SET latest_activity_at =
-		CASE WHEN batch.at IS NULL OR accounts.latest_activity_at >= batch.at THEN accounts.latest_activity_at ELSE batch.at END
-	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id
-	RETURNING accounts.tenant_id, accounts.account_id, CASE WHEN accounts.name IS NULL THEN 1 ELSE 0 END,
-		accounts.survivor_id, `+StaleMinute,
-	"tenant_id bytea", "account_id bytea", "at bigint")
+// LockedColumns are the columns of an account a that ScanLocked reads, and LockedColumnsLen their
+// number.
+const (
+	LockedColumns    = "a.tenant_id, a.account_id, a.survivor_id, a.active_minute, CASE WHEN a.name IS NULL THEN 1 ELSE 0 END"
+	LockedColumnsLen = 5
+)
+
+// A Locked is an account that an append has locked.
+type Locked struct {
+	kernel.TenantKey                  // its identifier
+	Survivor         atrium.AccountID // "" if it is not merged
+	Unnamed          bool
+	minute           int64 // active_minute
+}
+
+// ScanLocked reads LockedColumns, starting at column 0.
+func ScanLocked(r engine.Row) Locked {
+	return Locked{
+		kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(kernel.IDAt[atrium.AccountID](r, 1))},
+		kernel.IDAt[atrium.AccountID](r, 2), r.Int(4) == 1, r.Int(3),
+	}
+}
+
+var (
+	lockAccounts = engine.NewBatch("SELECT "+LockedColumns+` FROM batch
+		JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id`,
+		"tenant_id bytea", "account_id bytea").Share("a")
+	// A NULL time rewrites the row without a change.
+	updateActivity = engine.NewBatch(`UPDATE accounts SET latest_activity_at =
+			CASE WHEN batch.at IS NULL OR accounts.latest_activity_at >= batch.at THEN accounts.latest_activity_at ELSE batch.at END
+		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id
+		RETURNING `+strings.ReplaceAll(LockedColumns, "a.", "accounts."), "tenant_id bytea", "account_id bytea", "at bigint")
+)
 
 // Adding 0 prevents the use of the index on active_minute, whose condition matches most accounts
 // of a tenant: on a small table, a server would choose that index over the primary key, and keep
@@ -79,82 +125,95 @@ func FindAccountRefs(tx engine.Tx, accounts []kernel.TenantKey) (refs map[kernel
 	return refs, nil
 }
 
-// RecordActivity sets the latest activity of accounts to the times in newest. It also locks
-// accounts that have no time in newest. For a merged account it updates and locks only the
-// survivor. It returns for each account that still exists whether it has no name. For a merged
-// account that is whether the survivor has none. It returns ErrGroupChanged if accounts were merged
-// or split after refs were read.
+// RecordActivity locks accounts that get an entry at the times in newest, and records their
+// activity. Accounts without a time are rewritten without a change. For a merged account, it locks
+// and writes only the survivor. It returns for each account that still exists whether it has no
+// name. For a merged account that is whether the survivor has none. It returns ErrGroupChanged if
+// accounts were merged or split after refs were read.
 //
 // Locking the survivor is enough, because every change of a group locks it. It also means that
 // appends wait only for the survivor when a change of domains reorders the accounts.
 func RecordActivity(tx engine.Tx, refs map[kernel.TenantKey]AccountRef, newest map[kernel.TenantKey]atrium.Time) (unnamed map[kernel.TenantKey]bool, err error) {
 	ids := map[kernel.TenantKey]kernel.TenantKey{} // by domain hash
 	at := maps.Clone(newest)
-	var merged []kernel.TenantKey
+	merged := map[kernel.TenantKey]kernel.TenantKey{} // their survivors
+	survives := map[kernel.TenantKey]bool{}
 	for k, a := range refs {
 		if a.Survivor == "" {
 			ids[kernel.TenantKey{Tenant: k.Tenant, Key: a.Hash}] = k
 			continue
 		}
-		merged = append(merged, k)
 		s := kernel.TenantKey{Tenant: k.Tenant, Key: string(a.Survivor)}
+		merged[k], survives[s] = s, true
 		ids[kernel.TenantKey{Tenant: k.Tenant, Key: a.survivorHash}] = s
 		t, ok := newest[k]
 		if now, found := at[s]; ok && (!found || t > now) {
 			at[s] = t
 		}
 	}
-	rows := make([]engine.Args, 0, len(ids))
+	var locks, updates []engine.Args
 	for _, h := range kernel.SortedKeys(ids) {
 		k := ids[h]
-		row := engine.Args{kernel.IDArg(k.Tenant), kernel.IDArg(atrium.AccountID(k.Key)), nil}
-		if t, ok := at[k]; ok {
-			row[2] = int64(t)
+		row := engine.Args{kernel.IDArg(k.Tenant), kernel.IDArg(atrium.AccountID(k.Key))}
+		switch t, ok := at[k]; {
+		case !ok:
+			updates = append(updates, append(row, nil))
+		case survives[k]:
+			updates = append(updates, append(row, int64(t)))
+		default:
+			locks = append(locks, row)
 		}
-		rows = append(rows, row)
 	}
-	var t MinuteUpdates
-	unnamed = make(map[kernel.TenantKey]bool, len(rows))
-	if _, err := tx.Batch(updateActivity, rows, func(r engine.Row) error {
-		k, survivor := t.Add(r)
-		unnamed[k] = r.Int(2) == 1
-		if survivor != "" {
+	var minutes MinuteUpdates
+	unnamed = make(map[kernel.TenantKey]bool, len(ids))
+	locked := func(r engine.Row) error {
+		a := ScanLocked(r)
+		if a.Survivor != "" {
 			return ErrGroupChanged
 		}
+		unnamed[a.TenantKey] = a.Unnamed
+		if t, ok := at[a.TenantKey]; ok {
+			minutes.Add(a, t)
+		}
 		return nil
-	}); err != nil {
+	}
+	if _, err := tx.Batch(lockAccounts, locks, locked); err != nil {
+		return nil, fmt.Errorf("lock accounts: %w", err)
+	}
+	if _, err := tx.Batch(updateActivity, updates, locked); err != nil {
 		return nil, fmt.Errorf("update the activity of accounts: %w", err)
 	}
 	if len(merged) > 0 { // now locked: check that the groups have not changed
-		current, err := FindAccountRefs(tx, merged)
+		current, err := FindAccountRefs(tx, slices.Collect(maps.Keys(merged)))
 		if err != nil {
 			return nil, err
 		}
-		for _, k := range merged {
-			s, there := unnamed[kernel.TenantKey{Tenant: k.Tenant, Key: string(refs[k].Survivor)}]
+		for k, s := range merged {
+			without, there := unnamed[s]
 			if !there || current[k].Survivor != refs[k].Survivor {
 				return nil, ErrGroupChanged
 			}
-			unnamed[k] = s
+			unnamed[k] = without
 		}
 	}
-	return unnamed, t.Write(tx)
+	return unnamed, minutes.Write(tx)
 }
 
-// MinuteUpdates collects the accounts whose active_minute is stale, from the rows of statements
-// that return StaleMinute.
+// MinuteUpdates collects the accounts whose active_minute is out of date.
 type MinuteUpdates []engine.Args
 
-// Add reads a row of updateActivity or upsertAccounts. It returns the account and its survivor, ""
-// if it is not merged.
-func (t *MinuteUpdates) Add(r engine.Row) (account kernel.TenantKey, survivor atrium.AccountID) {
-	tenant, id := kernel.IDAt[atrium.TenantID](r, 0), kernel.IDAt[atrium.AccountID](r, 1)
-	survivor = kernel.IDAt[atrium.AccountID](r, 3)
-	if survivor == "" && !r.Null(4) {
-		*t = append(*t, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), r.Int(4)})
+// Add adds a locked account that gets an entry at the given time.
+func (t *MinuteUpdates) Add(a Locked, at atrium.Time) {
+	if minute := ActiveMinute(&at); a.minute < minute {
+		*t = append(*t, engine.Args{kernel.IDArg(a.Tenant), kernel.IDArg(atrium.AccountID(a.Key)), minute})
 	}
-	return kernel.TenantKey{Tenant: tenant, Key: string(id)}, survivor
 }
 
-// Write updates active_minute of the collected accounts.
-func (t MinuteUpdates) Write(tx engine.Tx) error { return tx.PipelineExec(updateMinutes, t) }
+// Write updates active_minute of the collected accounts, in one order on every node, because
+// appends share the locks of accounts.
+func (t MinuteUpdates) Write(tx engine.Tx) error {
+	slices.SortFunc(t, func(a, b engine.Args) int {
+		return cmp.Or(bytes.Compare(a[0].([]byte), b[0].([]byte)), bytes.Compare(a[1].([]byte), b[1].([]byte)))
+	})
+	return tx.PipelineExec(updateMinutes, t)
+}

@@ -54,14 +54,14 @@ type member struct {
 	named      bool
 }
 
-const memberColumns = `a.account_id, a.updated_at, a.latest_activity_at, a.merged_into, a.survivor_id, a.domain_hash,
+var memberColumns = "a.account_id, a.updated_at, " + latestActivity("$1") + `, a.merged_into, a.survivor_id, a.domain_hash,
 	CASE WHEN a.name IS NULL THEN 0 ELSE 1 END`
 
 func scanMember(r engine.Row) member {
 	return member{
-		ID: kernel.IDAt[atrium.AccountID](r, 0), UpdatedAt: atrium.Time(r.Int(1)), LatestActivityAt: kernel.TimeAt(r, 2),
-		MergedInto: kernel.IDAt[atrium.AccountID](r, 3), survivor: kernel.IDAt[atrium.AccountID](r, 4), hash: string(r.Bytes(5)),
-		named: r.Int(6) != 0,
+		ID: kernel.IDAt[atrium.AccountID](r, 0), UpdatedAt: atrium.Time(r.Int(1)), LatestActivityAt: latestActivityAt(r, 2),
+		MergedInto: kernel.IDAt[atrium.AccountID](r, 4), survivor: kernel.IDAt[atrium.AccountID](r, 5), hash: string(r.Bytes(6)),
+		named: r.Int(7) != 0,
 	}
 }
 
@@ -73,15 +73,18 @@ func (m *member) unattributed() bool {
 // FindAccountRow returns an existing account, merged or not, with a truncated domain if that is
 // long.
 func FindAccountRow(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID) (a atrium.Account, err error) {
-	err = engine.Find(tx.Query, "SELECT "+accountRowColumns+" FROM accounts a WHERE tenant_id = $1 AND account_id = $2",
+	err = engine.Find(tx.Query, "SELECT "+accountRowColumns("$1")+" FROM accounts a WHERE tenant_id = $1 AND account_id = $2",
 		engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(r engine.Row) { a = ScanAccount(r, tenant) })
 	return a, err
 }
 
-const (
+var (
 	selectMember  = "SELECT " + memberColumns + " FROM accounts a WHERE tenant_id = $1 AND account_id = $2 AND " + NotErased
 	selectMembers = "SELECT " + memberColumns + membersOf
-	lockMember    = "SELECT account_id FROM accounts WHERE tenant_id = $1 AND account_id = $2"
+)
+
+const (
+	lockMember = "SELECT account_id FROM accounts WHERE tenant_id = $1 AND account_id = $2"
 
 	// The accounts merged into a root.
 	membersOf = ` FROM accounts a WHERE tenant_id = $1 AND survivor_id = $2 AND account_id IN
@@ -159,11 +162,7 @@ func LockGroup(tx *kernel.Mutation, id atrium.AccountID) (*Group, error) {
 // lockGroupAndDomain is LockGroup that also locks a domain, unless it is "": if no account has the
 // domain, no other transaction can give it to one.
 func lockGroupAndDomain(tx *kernel.Mutation, id atrium.AccountID, domain string) (*Group, error) {
-	var lockDomainFn func() error
-	if domain != "" {
-		lockDomainFn = func() error { return lockDomain(tx, domain) }
-	}
-	groups, err := lockInOrder(tx, string(kernel.Hash16(domain)), lockDomainFn, id)
+	groups, err := lockInOrder(tx, domain, id)
 	if err != nil {
 		return nil, err
 	}
@@ -173,13 +172,13 @@ func lockGroupAndDomain(tx *kernel.Mutation, id atrium.AccountID, domain string)
 // LockGroups is LockGroup for several accounts. Accounts of one group get the same *Group. It
 // returns engine.ErrNoRow if one of them does not exist.
 func LockGroups(tx *kernel.Mutation, ids ...atrium.AccountID) ([]*Group, error) {
-	return lockInOrder(tx, "", nil, ids...)
+	return lockInOrder(tx, "", ids...)
 }
 
-// lockInOrder is LockGroups that also calls lockDomainFn, unless it is nil, when the domain with
-// the given hash is next in the lock order. Embedded engines run one write transaction at a time
-// and need no locks.
-func lockInOrder(tx *kernel.Mutation, hash string, lockDomainFn func() error, ids ...atrium.AccountID) ([]*Group, error) {
+// lockInOrder is LockGroups that also locks a domain, unless it is "". As appends do, it first
+// locks accounts, and then what does not exist yet. Embedded engines run one write transaction at a
+// time and need no locks.
+func lockInOrder(tx *kernel.Mutation, domain string, ids ...atrium.AccountID) ([]*Group, error) {
 	tenant := tx.Change.TenantID
 	groups, err := findGroups(tx, tenant, ids)
 	if err != nil || !tx.DB.Engine.Traits().Remote {
@@ -189,18 +188,14 @@ func lockInOrder(tx *kernel.Mutation, hash string, lockDomainFn func() error, id
 	if err != nil {
 		return nil, err
 	}
-	if lockDomainFn != nil {
-		hashes[""] = hash // "" is no account's identifier
-	}
 	order := slices.SortedFunc(maps.Keys(hashes), func(a, b atrium.AccountID) int { return strings.Compare(hashes[a], hashes[b]) })
 	for _, id := range order {
-		var err error
-		if id == "" {
-			err = lockDomainFn()
-		} else {
-			err = tx.Lock(lockMember, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(engine.Row) error { return nil })
+		if err := tx.Lock(lockMember, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(engine.Row) error { return nil }); err != nil {
+			return nil, err
 		}
-		if err != nil {
+	}
+	if domain != "" {
+		if err := lockDomain(tx, domain); err != nil {
 			return nil, err
 		}
 	}

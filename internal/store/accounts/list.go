@@ -28,7 +28,7 @@ func (a *listedAccount) bytes() int { return a.domainBytes + len(a.Name) }
 // listedColumns returns the columns of a listedAccount. tenant is SQL for the tenant: a parameter
 // or a column of a batch.
 func listedColumns(tenant string) string {
-	return accountRowColumns + ", a.survivor_id, a.active_minute, " + domainSQL(tenant, "octet_length(d.domain)", "octet_length(a.domain)")
+	return accountRowColumns(tenant) + ", a.survivor_id, a.active_minute, " + domainSQL(tenant, "octet_length(d.domain)", "octet_length(a.domain)")
 }
 
 var selectAccounts = "SELECT " + listedColumns("$1") + " FROM accounts a WHERE tenant_id = "

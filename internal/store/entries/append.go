@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"atrium"
+	"atrium/internal/store/accounts"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
 )
@@ -53,8 +54,6 @@ func (s *Store) TryAppend(ctx context.Context, drafts []*atrium.Draft) ([]atrium
 func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait time.Duration) ([]atrium.Outcome, error) {
 	var uncertain, err error
 	uncertainTries := 0
-	remote := s.db.Engine.Traits().Remote
-	pipelined := remote && s.checkKeysFirst.Load() <= 0
 	tries := kernel.MaxTries
 	if wait > 0 {
 		tries = maxTries
@@ -71,20 +70,13 @@ func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait t
 		err = s.db.Engine.Write(ctx, func(tx engine.Tx) error {
 			b = newAppendTx(tx, drafts, atrium.At(s.db.Now()), s.db.StoredAt)
 			b.replicated, b.mergedTenants = s.db.Engine.Traits().Replicated, &s.mergedTenants
-			b.pipelined = pipelined && try == 0
 			if wait > 0 {
 				tx.LockWait(wait)
 			}
 			return b.run(try > 0)
 		})
-		if remote && b != nil && b.foundKeys {
-			s.checkKeysFirst.Store(keysFirstAppends)
-		}
 		switch {
 		case err == nil:
-			if remote && !pipelined && !b.foundKeys {
-				s.checkKeysFirst.Add(-1)
-			}
 			return b.outcomes, nil
 		case engine.ClassOf(err) == engine.Uncertain:
 			uncertain = err // the next try finds the entries if they were committed, and waits if they are about to be
@@ -108,10 +100,6 @@ func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait t
 	return nil, kernel.Public(errors.Join(uncertain, err))
 }
 
-// keysFirstAppends is the number of appends that are not pipelined after one found existing
-// entries: clients often repeat many requests in a row.
-const keysFirstAppends = 16
-
 // An appendTx is one transaction of Append.
 type appendTx struct {
 	tx         engine.Tx
@@ -127,9 +115,8 @@ type appendTx struct {
 	replicated    bool      // existing entries need a new commit before they are acknowledged
 	toConfirm     targets   // accounts of existing entries that are acknowledged
 
-	pipelined bool    // upsert accounts before the result of the lookup of keys is known
-	upserted  targets // the accounts upserted that way; nil for none
-	foundKeys bool    // some keys belong to stored entries
+	looked map[kernel.TenantKey]bool            // domain hashes that were looked up together with the keys
+	locked map[kernel.TenantKey]accounts.Locked // the accounts that were found by them
 }
 
 func newAppendTx(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt func(engine.Tx) (int64, error)) *appendTx {
@@ -140,6 +127,8 @@ func newAppendTx(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt 
 		firstByKey: make(map[kernel.TenantKey]int, len(drafts)),
 		storedIn:   make([]atrium.AccountID, len(drafts)),
 		toConfirm:  targets{},
+		looked:     map[kernel.TenantKey]bool{},
+		locked:     map[kernel.TenantKey]accounts.Locked{},
 	}
 	for i, d := range drafts {
 		if d.IdempotencyKey != "" {

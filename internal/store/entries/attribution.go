@@ -15,7 +15,7 @@ import (
 
 // This file finds the account of each draft of a transaction. The order of drafts within a
 // transaction does not matter. Drafts with only a name are resolved first, so that names match only
-// accounts that are already stored. Then accounts are updated or created in the order of their
+// accounts that are already stored. Then accounts are locked or created in the order of their
 // domain hashes, on every node, so that transactions for the same accounts rarely deadlock. They
 // still can if drafts name accounts by identifier and also create accounts; the engine then retries
 // one of them.
@@ -23,15 +23,17 @@ import (
 // New entries for a merged account are stored in that account, so that a split takes them along,
 // but the survivor is locked and updated. Finding the survivor takes an extra query, which is
 // skipped for tenants without known merged accounts. No merge or split can happen between the
-// update and the commit, because it would need a lock on the survivor.
+// lock and the commit, because it would need a lock on the survivor.
 
-var upsertAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
-		created_at, updated_at, latest_activity_at, active_minute, stored_at)
-	SELECT batch.tenant_id, account_id, domain, domain_hash, name, name_hash, at, at, at, at / 60000000, stored_at FROM batch WHERE true
-	ON CONFLICT (tenant_id, domain_hash) DO UPDATE SET latest_activity_at =
-		CASE WHEN accounts.latest_activity_at >= excluded.latest_activity_at THEN accounts.latest_activity_at ELSE excluded.latest_activity_at END
-	RETURNING accounts.tenant_id, accounts.account_id, CASE WHEN accounts.name IS NULL THEN 1 ELSE 0 END,
-		accounts.survivor_id, `+accounts.StaleMinute+`, accounts.domain_hash`,
+var lockDomains = engine.NewBatch("SELECT "+accounts.LockedColumns+`, a.domain_hash FROM batch
+	JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.domain_hash = batch.domain_hash`,
+	"tenant_id bytea", "domain_hash bytea").Share("a")
+
+// Another transaction may create an account with the domain at the same time.
+var createAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, name, name_hash,
+		created_at, updated_at, active_minute, stored_at)
+	SELECT batch.tenant_id, account_id, domain, domain_hash, name, name_hash, at, at, at / 60000000, stored_at FROM batch WHERE true
+	ON CONFLICT DO NOTHING RETURNING accounts.tenant_id, accounts.domain_hash`,
 	"tenant_id bytea", "account_id bytea", "domain text", "domain_hash bytea", "name text", "name_hash bytea", "at bigint", "stored_at bigint")
 
 // fillNames is a separate statement so that most appends do not write the index by name.
@@ -87,12 +89,7 @@ func (all targets) setHashes() {
 // resolve finds or creates the account of each draft and records its activity. It returns the
 // drafts that have an account; the outcome of the others is NotFound.
 func (b *appendTx) resolve(drafts []int) (found []int, err error) {
-	byID, byDomain, byName := targets{}, b.upserted, targets{}
-	var byForms []int
-	if b.upserted == nil {
-		byID, byDomain, byName, byForms = b.targets(drafts)
-	}
-	b.upserted = nil // only the first drafts of each key were upserted
+	byID, byDomain, byName, byForms := b.targets(drafts)
 	if err := b.matchNames(byName, byID, byDomain); err != nil {
 		return nil, err
 	}
@@ -100,12 +97,12 @@ func (b *appendTx) resolve(drafts []int) (found []int, err error) {
 		return nil, err
 	}
 	byDomain.setHashes()
-	if len(byID)+len(b.toConfirm) > 0 || b.mayHaveMerged(byDomain) { // otherwise, upsert updates or inserts all of them in one statement
+	if len(byID)+len(b.toConfirm) > 0 || b.mayHaveMerged(byDomain) { // otherwise, all are locked or created by domain
 		if err := b.updateExisting(byID, byDomain); err != nil {
 			return nil, err
 		}
 	}
-	if err := b.upsert(byDomain); err != nil {
+	if err := b.lockOrCreate(byDomain); err != nil {
 		return nil, err
 	}
 	if err := b.fillNames(byID, byDomain); err != nil {
@@ -150,28 +147,8 @@ func (b *appendTx) targets(drafts []int) (byID, byDomain, byName targets, byForm
 	return byID, byDomain, byName, byForms
 }
 
-// pipelineTargets returns the accounts that can be upserted before the result of the lookup of
-// keys is known; nil for none. It returns accounts only if all drafts have just domains, so that
-// one statement locks all accounts in order.
-func (b *appendTx) pipelineTargets() targets {
-	if !b.pipelined {
-		return nil
-	}
-	all := make([]int, len(b.drafts))
-	for i := range all {
-		all[i] = i
-	}
-	first, _ := b.splitByKey(all)
-	clear(b.firstByKey)
-	byID, byDomain, byName, byForms := b.targets(first)
-	if len(byID)+len(byName)+len(byForms) > 0 || b.mayHaveMerged(byDomain) {
-		return nil
-	}
-	return byDomain
-}
-
-// errErased reports that an account was erased after it was found by name or by a legacy form of
-// its domain. The append is retried and does not find it again.
+// errErased reports that an account was erased after it was found. The append is retried and does
+// not find it again.
 var errErased error = &engine.Error{Class: engine.Conflict, Err: errors.New("an account was erased concurrently")}
 
 // matchNames attributes drafts with a name to the account with that name if exactly one has it,
@@ -258,62 +235,106 @@ func (b *appendTx) updateExisting(byID, byDomain targets) error {
 	return nil
 }
 
-// upsert updates or inserts the accounts with the domains, except those that are already resolved.
-func (b *appendTx) upsert(byDomain targets) error {
-	byHash := map[kernel.TenantKey]kernel.TenantKey{}
+// lockByDomain locks those accounts with the domain hashes that exist, and calls each for them. It
+// returns accounts.ErrGroupChanged if one is merged: the next try looks for survivors.
+func (b *appendTx) lockByDomain(hashes []kernel.TenantKey, each func(hash kernel.TenantKey, a accounts.Locked)) error {
+	rows := make([]engine.Args, len(hashes))
+	for i, h := range hashes {
+		rows[i] = engine.Args{kernel.IDArg(h.Tenant), []byte(h.Key)}
+	}
+	if _, err := b.tx.Batch(lockDomains, rows, func(r engine.Row) error {
+		a := accounts.ScanLocked(r)
+		if a.Survivor != "" {
+			b.mergedTenants.Store(a.Tenant, true)
+			return accounts.ErrGroupChanged
+		}
+		each(kernel.TenantKey{Tenant: a.Tenant, Key: string(r.Bytes(accounts.LockedColumnsLen))}, a)
+		return nil
+	}); err != nil {
+		return fmt.Errorf("lock accounts: %w", err)
+	}
+	return nil
+}
+
+// lockOrCreate locks or creates the accounts with the domains, except those that are already
+// resolved, and records their activity.
+func (b *appendTx) lockOrCreate(byDomain targets) error {
+	missing := map[kernel.TenantKey]kernel.TenantKey{} // keys of targets by domain hash
 	for k, t := range byDomain {
 		if t.id == "" {
-			byHash[kernel.TenantKey{Tenant: k.Tenant, Key: t.hash}] = k
+			missing[kernel.TenantKey{Tenant: k.Tenant, Key: t.hash}] = k
 		}
 	}
-	if len(byHash) == 0 {
-		return nil
+	var minutes accounts.MinuteUpdates
+	found := func(hash kernel.TenantKey, a accounts.Locked) {
+		if k, ok := missing[hash]; ok {
+			byDomain[k].id, byDomain[k].unnamed = atrium.AccountID(a.Key), a.Unnamed
+			minutes.Add(a, b.at)
+			delete(missing, hash)
+		}
 	}
+	var unknown []kernel.TenantKey
+	for _, h := range kernel.SortedKeys(missing) {
+		if a, ok := b.locked[h]; ok {
+			found(h, a)
+		} else if !b.looked[h] {
+			unknown = append(unknown, h)
+		}
+	}
+	if err := b.lockByDomain(unknown, found); err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		if err := b.create(byDomain, missing); err != nil {
+			return err
+		}
+		if err := b.lockByDomain(kernel.SortedKeys(missing), found); err != nil { // created by other transactions
+			return err
+		}
+		if len(missing) > 0 {
+			return errErased
+		}
+	}
+	return minutes.Write(b.tx)
+}
+
+// create creates accounts for targets, whose keys are given by domain hash, and removes these from
+// missing. Those that other transactions have created in the meantime remain.
+func (b *appendTx) create(byDomain targets, missing map[kernel.TenantKey]kernel.TenantKey) error {
 	storedAt, err := b.storedAt(b.tx)
 	if err != nil {
 		return fmt.Errorf("find the latest export: %w", err)
 	}
-	rows := make([]engine.Args, 0, len(byHash))
-	newAccounts := make(map[kernel.TenantKey]atrium.Account, len(byHash)) // by domain hash; inserted if no account has the domain
-	for _, h := range kernel.SortedKeys(byHash) {
-		k := byHash[h]
+	rows := make([]engine.Args, 0, len(missing))
+	created := make(map[kernel.TenantKey]atrium.Account, len(missing)) // by domain hash
+	for _, h := range kernel.SortedKeys(missing) {
+		k := missing[h]
+		if byDomain[k].legacy {
+			return errErased
+		}
 		name := b.claimedName(byDomain[k])
 		if k.Key == atrium.UnattributedDomain {
 			name = ""
 		}
 		a := atrium.Account{ID: atrium.NewID[atrium.AccountID](), TenantID: k.Tenant, Domain: k.Key, Name: name}
-		newAccounts[h] = a
+		created[h] = a
 		rows = append(rows, engine.Args{
 			kernel.IDArg(k.Tenant), kernel.IDArg(a.ID), accounts.DomainInRow(k.Key), []byte(h.Key), kernel.Nullable(name), accounts.NameHash(k.Key, name), int64(b.at), storedAt,
 		})
 	}
 	var index accounts.IndexUpdate
 	var long accounts.LongDomains
-	var minutes accounts.MinuteUpdates
-	if _, err := b.tx.Batch(upsertAccounts, rows, func(r engine.Row) error {
-		k, survivor := minutes.Add(r)
-		if survivor != "" {
-			b.mergedTenants.Store(k.Tenant, true)
-			return accounts.ErrGroupChanged
-		}
-		h := kernel.TenantKey{Tenant: k.Tenant, Key: string(r.Bytes(5))}
-		t := byDomain[byHash[h]]
-		t.id, t.unnamed = atrium.AccountID(k.Key), r.Int(2) == 1
-		a := newAccounts[h]
-		switch {
-		case t.id != a.ID:
-		case t.legacy:
-			return errErased
-		default:
-			index.Account(nil, &a)
-			long.Add(&a)
-		}
+	if _, err := b.tx.Batch(createAccounts, rows, func(r engine.Row) error {
+		h := kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(r.Bytes(1))}
+		a := created[h]
+		t := byDomain[missing[h]]
+		t.id, t.unnamed = a.ID, a.Name == ""
+		delete(missing, h)
+		index.Account(nil, &a)
+		long.Add(&a)
 		return nil
 	}); err != nil {
-		return fmt.Errorf("upsert accounts: %w", err)
-	}
-	if err := minutes.Write(b.tx); err != nil {
-		return err
+		return fmt.Errorf("create accounts: %w", err)
 	}
 	if err := long.Write(b.tx); err != nil {
 		return err

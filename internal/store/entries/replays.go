@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"atrium"
+	"atrium/internal/store/accounts"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
 )
@@ -38,8 +39,7 @@ func (b *appendTx) replayStored() (pending []int, err error) {
 	}
 	byKey := map[kernel.TenantKey]stored{}
 	erased := map[kernel.TenantKey]erasedEntry{}
-	scan := func(r engine.Row) {
-		b.foundKeys = true
+	if err := b.findKeysAndAccounts(rows, func(r engine.Row) {
 		receipt, account := scanReceipt(r, 2)
 		k := kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(r.Bytes(1))}
 		if !r.Null(9) {
@@ -47,25 +47,8 @@ func (b *appendTx) replayStored() (pending []int, err error) {
 			return
 		}
 		byKey[k] = stored{receipt, account, r.Bytes(8)}
-	}
-	pipelinedTargets := b.pipelineTargets()
-	if pipelinedTargets != nil {
-		pipelinedTargets.setHashes()
-		b.upserted = pipelinedTargets
-		if err = b.tx.PipelineQuery(findKeys, rows, scan); err == nil {
-			err = b.upsert(pipelinedTargets)
-		}
-	} else {
-		_, err = b.tx.Batch(findKeys, rows, func(r engine.Row) error {
-			scan(r)
-			return nil
-		})
-	}
-	switch {
-	case err != nil:
+	}); err != nil {
 		return nil, fmt.Errorf("find keys: %w", err)
-	case pipelinedTargets != nil && b.foundKeys:
-		return nil, errKeysFound
 	}
 	if err := b.freeKeys(erased); err != nil { // before the erasure deletes the entries
 		return nil, fmt.Errorf("free keys of erased entries: %w", err)
@@ -87,9 +70,29 @@ func (b *appendTx) replayStored() (pending []int, err error) {
 	return pending, nil
 }
 
-// errKeysFound rolls back accounts that were upserted for drafts that are already stored. The
-// append is retried and looks for keys first.
-var errKeysFound error = &engine.Error{Class: engine.Conflict, Err: errors.New("entries are already stored")}
+// findKeysAndAccounts looks up keys, and in the same round trip locks the accounts of the drafts
+// that name domains. The accounts of drafts that turn out to be stored are locked in vain.
+func (b *appendTx) findKeysAndAccounts(keys []engine.Args, each func(engine.Row)) error {
+	all := make([]int, len(b.drafts))
+	for i := range all {
+		all[i] = i
+	}
+	_, byDomain, _, _ := b.targets(all)
+	if len(byDomain) == 0 || b.mayHaveMerged(byDomain) {
+		_, err := b.tx.Batch(findKeys, keys, func(r engine.Row) error {
+			each(r)
+			return nil
+		})
+		return err
+	}
+	for k := range byDomain {
+		b.looked[kernel.TenantKey{Tenant: k.Tenant, Key: string(kernel.Hash16(k.Key))}] = true
+	}
+	if err := b.tx.PipelineQuery(findKeys, keys, each); err != nil {
+		return err
+	}
+	return b.lockByDomain(kernel.SortedKeys(b.looked), func(hash kernel.TenantKey, a accounts.Locked) { b.locked[hash] = a })
+}
 
 // scanReceipt reads the receipt of an entry from entry_id, account_id, created_at, source, type
 // and acknowledged_account_id, starting at the given column. account is the current account of the

@@ -4,7 +4,6 @@ package entries
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"atrium/internal/store/kernel"
 )
@@ -13,8 +12,7 @@ import (
 type Store struct {
 	db *kernel.DB
 
-	mergedTenants  sync.Map     // tenants for which an append has found merged accounts
-	checkKeysFirst atomic.Int32 // if positive, how many appends must look for keys first
+	mergedTenants sync.Map // tenants for which an append has found merged accounts
 }
 
 // New returns a Store on a database.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -24,6 +25,7 @@ var attribution = []guarantee{
 	{"an entry never names the unattributed account", unattributedStaysUnnamed},
 	{"every combination of claims leads to the right account, in one batch and separately", everyCombination},
 	{"an entry stores its claim unchanged", claimsAreKept},
+	{"an entry leaves the row of its account unchanged within a minute", entryLeavesAccountRow},
 }
 
 func entryGoesToAccountNamed(t *testing.T, e *env) {
@@ -34,6 +36,32 @@ func entryGoesToAccountNamed(t *testing.T, e *env) {
 	}
 	if all := e.accounts(t); len(all) != 1 {
 		t.Errorf("there are %d accounts, want 1: a domain next to an identifier makes no account", len(all))
+	}
+}
+
+func entryLeavesAccountRow(t *testing.T, e *env) {
+	row := func() (columns [2]int64) {
+		if err := e.db.Query(t.Context(), "SELECT latest_activity_at, active_minute FROM accounts WHERE tenant_id = $1 AND domain = $2",
+			engine.Args{storedID(e.tenant), "acme.example"}, func(r engine.Row) error {
+				columns = [2]int64{r.Int(0), r.Int(1)}
+				return nil
+			}); err != nil {
+			t.Fatal(err)
+		}
+		return columns
+	}
+	e.clock.step(time.Minute - time.Duration(e.clock.instant())%60_000_000*time.Microsecond) // the next minute begins
+	id := e.record(t, byDomain("acme.example")).AccountID
+	before := row()
+	for _, claim := range []atrium.Claim{byDomain("acme.example"), {AccountID: id}, byDomain("www.acme.example")} {
+		e.clock.step(time.Second)
+		r := e.record(t, claim)
+		if got := e.account(t, id).LatestActivityAt; got == nil || *got != r.CreatedAt {
+			t.Errorf("after an entry with %+v the latest activity is %v, want %v", claim, got, r.CreatedAt)
+		}
+		if after := row(); after != before {
+			t.Errorf("after an entry with %+v the row has %v, want %v", claim, after, before)
+		}
 	}
 }
 
