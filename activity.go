@@ -31,6 +31,7 @@ type Draft struct {
 	Domain       string // the canonical form of Claim.Domain; "" for none
 	LegacyDomain string // the legacy form of Claim.Domain (canonical.DomainForms); "" for none
 	NameKey      string // the case-folded form of Claim.Name; "" for none
+	Words        int    // how many words of Claim a search would find, at most 32
 	Fingerprint  []byte // identifies the request (canonical.Fingerprint); nil without an idempotency key
 }
 
@@ -39,6 +40,13 @@ func (d *Draft) Size() int {
 	return 512 + len(d.Payload) + len(d.Source) + len(d.Type) + len(d.IdempotencyKey) +
 		len(d.Claim.Domain) + len(d.Claim.Name) + len(d.Domain) + len(d.LegacyDomain) + len(d.NameKey)
 }
+
+// usualWords is how many words the claims of most entries have at most.
+const usualWords = 4
+
+// Weight returns how much work it can be to store the draft, in entries that create no account: a
+// new account has a row in the search index for each of its words.
+func (d *Draft) Weight() int { return 1 + max(0, d.Words-usualWords) }
 
 // An Entry is a recorded account activity. It is immutable, except that operators can
 // move it to another account.

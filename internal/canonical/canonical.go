@@ -26,6 +26,7 @@ func Draft(tenant atrium.TenantID, s atrium.Submission) (*atrium.Draft, error) {
 	if s.Claim.Name != "" {
 		d.NameKey = Name(s.Claim.Name)
 	}
+	d.Words = countWords(d.Domain, s.Claim.Name)
 	if s.IdempotencyKey != "" {
 		fingerprint, err := Fingerprint(s)
 		if err != nil {

@@ -31,6 +31,31 @@ func Words(text string) iter.Seq[string] {
 	}
 }
 
+// Limits of the words by which an account is found.
+const (
+	MaxWords      = 32
+	MaxFieldWords = 10 // of one field, except the name
+)
+
+// countWords returns the maximum number of words by which an account with the domain and name is
+// found.
+func countWords(domain, name string) (n int) {
+	for range Words(domain) {
+		if n++; n == MaxFieldWords {
+			break
+		}
+	}
+	if strings.Contains(domain, "xn--") {
+		n *= 2 // its words in Unicode
+	}
+	for range Words(name) {
+		if n++; n >= MaxWords {
+			break
+		}
+	}
+	return min(n, MaxWords)
+}
+
 // QueryWords returns the words of a search query: those of Words without parts and duplicates.
 func QueryWords(text string) (words []string) {
 	seen := map[string]bool{}

@@ -57,7 +57,7 @@ type Tracer interface {
 type Limits struct {
 	QueueEntries int // maximum entries in the queue; default 4096
 	QueueBytes   int // maximum bytes in the queue; default 64 MiB
-	BatchEntries int // maximum entries of a commit; default 256
+	BatchEntries int // maximum weight of the entries of a commit (atrium.Draft.Weight); default 256
 	BatchBytes   int // maximum bytes of a commit with several entries; default 8 MiB
 	Workers      int // commit workers, not counting those of delayed tenants; default 1
 

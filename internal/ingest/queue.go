@@ -105,18 +105,19 @@ func (q *queue) count(t *tenantQueue, w *waiter, sign int) {
 	t.bytes += sign * w.draft.Size()
 }
 
-// take removes and returns a batch of up to the given entries and bytes from a lane, but at least
-// one entry if there is one. It takes the oldest entry of each tenant in turn, or with oneTenant,
+// take removes and returns a batch of up to the given entries, by their weights, and bytes from a
+// lane, but at least one entry if there is one. It takes the oldest entry of each tenant in turn, or with oneTenant,
 // only entries of the next tenant.
 func (q *queue) take(from *lane, entries, bytes int, oneTenant bool) (batch []*waiter) {
-	taken := 0
-	for len(from.order) > 0 && len(batch) < entries {
+	taken, weight := 0, 0
+	for len(from.order) > 0 {
 		t := from.order[0]
 		if oneTenant && len(batch) > 0 && batch[0].draft.TenantID != t.tenant {
 			break
 		}
 		w := t.waiters[0]
-		if taken += w.draft.Size(); taken > bytes && len(batch) > 0 {
+		taken, weight = taken+w.draft.Size(), weight+w.draft.Weight()
+		if (taken > bytes || weight > entries) && len(batch) > 0 {
 			break
 		}
 		batch = append(batch, w)

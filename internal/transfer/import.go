@@ -141,7 +141,6 @@ type importer struct {
 	lines    []int          // line numbers of chunk, then of raw
 	rawBytes int
 	bytes    int // of chunk and raw
-	links    int // of the prospects in chunk
 
 	reserved int64 // reserved bytes of memory
 	releases []func()
@@ -157,7 +156,7 @@ func (im *importer) read(ctx context.Context, in *bufio.Reader) error {
 				return err
 			}
 		}
-		if len(im.lines) >= chunkLines || im.bytes >= chunkBytes || im.links >= chunkLinks {
+		if len(im.lines) >= chunkLines || im.bytes >= chunkBytes {
 			if err := im.flush(ctx); err != nil {
 				return err
 			}
@@ -213,9 +212,6 @@ func (im *importer) decode(ctx context.Context) error {
 			return im.stop(im.lines[len(im.chunk)], atrium.PageTooLarge(size))
 		}
 		im.chunk = append(im.chunk, item)
-		if p, ok := item.Record.(*atrium.LinkedProspect); ok {
-			im.links += len(p.AccountIDs)
-		}
 	}
 	clear(im.raw) // releases the memory of the lines
 	im.raw, im.rawBytes = im.raw[:0], 0
@@ -280,16 +276,33 @@ func (im *importer) flush(ctx context.Context) error {
 	if err := im.decode(ctx); err != nil || len(im.chunk) == 0 {
 		return err
 	}
-	if im.limits.Recheck != nil {
-		if err := im.limits.Recheck(ctx); err != nil {
-			return &StopError{im.lines[0], false, err}
-		}
-	}
-	err := im.store(im.chunk, im.lines)
+	err := im.storeParts(ctx)
 	clear(im.chunk) // releases the memory of the lines
-	im.chunk, im.lines, im.bytes, im.links = im.chunk[:0], im.lines[:0], 0, 0
+	im.chunk, im.lines, im.bytes = im.chunk[:0], im.lines[:0], 0
 	im.free()
 	return err
+}
+
+// storeParts stores the chunk in parts of at most partRows rows or one record.
+func (im *importer) storeParts(ctx context.Context) error {
+	for first := 0; first < len(im.chunk); {
+		rows, end := store.Rows(im.chunk[first].Record), first+1
+		for ; end < len(im.chunk); end++ {
+			if rows += store.Rows(im.chunk[end].Record); rows > partRows {
+				break
+			}
+		}
+		if im.limits.Recheck != nil {
+			if err := im.limits.Recheck(ctx); err != nil {
+				return &StopError{im.lines[first], false, err}
+			}
+		}
+		if err := im.store(im.chunk[first:end], im.lines[first:end]); err != nil {
+			return err
+		}
+		first = end
+	}
+	return nil
 }
 
 // storeTries is the maximum number of attempts to store a record that concurrent imports store as

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -210,7 +211,7 @@ func numbered(from, n int) []string {
 	return lines
 }
 
-func TestAChunkIsAtomicAndAnImportCanBeResumed(t *testing.T) {
+func TestATransactionIsAtomicAndAnImportCanBeResumed(t *testing.T) {
 	p := newPlace(t)
 	lines := numbered(1, 1200)
 	bad := lines[700]
@@ -224,19 +225,20 @@ func TestAChunkIsAtomicAndAnImportCanBeResumed(t *testing.T) {
 	lines[700] = with(bad, "domain", `"d1.example"`) // detected by the store, not by the decoder
 	file := strings.Join(lines, "\n")
 	report, err := p.importFrom(t, strings.NewReader(file), transfer.Options{})
-	wantStopped(t, err, 701, 501, "/domain")
-	wantReport(t, report, 1000, 500, 0)
-	if n := strings.Count(p.export(t), "\n"); n != 500 {
-		t.Errorf("%d records are stored, want the first chunk", n)
+	const stored = 500 + 3*62 // the first chunk, and of the second what precedes the transaction with the line: 8 rows for each account
+	wantStopped(t, err, 701, stored+1, "/domain")
+	wantReport(t, report, 1000, stored, 0)
+	if n := strings.Count(p.export(t), "\n"); n != stored {
+		t.Errorf("%d records are stored, want the %d before the transaction that failed", n, stored)
 	}
 
 	lines[700] = bad
 	file = strings.Join(lines, "\n")
-	report, err = p.importFrom(t, strings.NewReader(file), transfer.Options{FromLine: 501})
+	report, err = p.importFrom(t, strings.NewReader(file), transfer.Options{FromLine: stored + 1})
 	if err != nil {
 		t.Fatalf("resume: %v", err)
 	}
-	wantReport(t, report, 1200, 700, 0)
+	wantReport(t, report, 1200, 1200-stored, 0)
 	report, err = p.importFrom(t, strings.NewReader(file), transfer.Options{FromLine: 1201})
 	if err != nil {
 		t.Fatalf("resume after the end: %v", err)
@@ -357,5 +359,36 @@ func TestAPageAboveTheLimitIsNotImported(t *testing.T) {
 	}
 	if to.export(t) != exported {
 		t.Error("its export differs")
+	}
+}
+
+func TestImportStoresManyWordsInSeveralTransactions(t *testing.T) {
+	p := newPlace(t)
+	var name, lines strings.Builder
+	for i := range 31 {
+		fmt.Fprintf(&name, "w%d ", i)
+	}
+	const prospects = 200
+	for i := range prospects {
+		fmt.Fprintf(&lines, `{"kind":"prospect","name":%q}`+"\n", name.String()+strconv.Itoa(i))
+	}
+	commits, rechecks := 0, 0
+	report, err := p.importFrom(t, strings.NewReader(lines.String()), transfer.Options{Limits: transfer.Limits{
+		AcquireCommit: func(context.Context) (func(), error) {
+			commits++
+			return func() {}, nil
+		},
+		Recheck: func(context.Context) error {
+			rechecks++
+			return nil
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantReport(t, report, prospects, prospects, 0)
+	const rows = 500
+	if least := prospects * 32 / rows; commits < least || rechecks != commits {
+		t.Errorf("%d commits, before which the key was checked %d times, want at least %d", commits, rechecks, least)
 	}
 }

@@ -14,11 +14,12 @@ import (
 	"atrium/internal/store"
 )
 
-// Limits of a chunk, which is imported in one transaction, and of a line.
+// Limits of a chunk, which is decoded before it is stored, of a part of it, which is stored in one
+// transaction, and of a line.
 const (
 	chunkLines = 500
-	chunkLinks = 4_000 // links of prospects to accounts
 	chunkBytes = 4 << 20
+	partRows   = 500 // of tables and indexes: other writers wait for the transaction
 	maxLine    = 32 << 20
 )
 

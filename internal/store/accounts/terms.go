@@ -27,8 +27,8 @@ const (
 
 // Limits of the terms of a resource.
 const (
-	maxTerms      = 32
-	maxFieldTerms = 10  // terms from one field, except the name
+	maxTerms      = canonical.MaxWords
+	maxFieldTerms = canonical.MaxFieldWords
 	maxTermBytes  = 100 // bytes of a term without its kind
 )
 
@@ -87,6 +87,12 @@ func prospectTerms(p *atrium.Prospect) terms {
 	}
 	return t.sorted()
 }
+
+// CountAccountTerms returns the number of rows of an account in the search index.
+func CountAccountTerms(a *atrium.Account) int { return len(accountTerms(a)) }
+
+// CountProspectTerms returns the number of rows of a prospect in the search index.
+func CountProspectTerms(p *atrium.Prospect) int { return len(prospectTerms(p)) }
 
 // firstWithPrefix returns the first term of a kind that begins with word, or "".
 func (t terms) firstWithPrefix(kind, word string) string {

@@ -113,6 +113,18 @@ func (s *Store) importChunk(ctx context.Context, c atrium.Change, chunk []Import
 	return added, err
 }
 
+// Rows returns approximately how many rows of tables and indexes it takes to store a record.
+func Rows(r Record) int {
+	switch r := r.(type) {
+	case *atrium.Account:
+		return 4 + accounts.CountAccountTerms(r)
+	case *atrium.LinkedProspect:
+		return 2 + accounts.CountProspectTerms(&r.Prospect) + 2*len(r.AccountIDs)
+	default:
+		return 4
+	}
+}
+
 // Unstored returns the indexes of the records of a chunk that must be imported: those that are
 // not stored, and those of kinds whose records are small. It returns an *ImportError for a record
 // that differs from the stored one with the same identifier. The comparison blocks no writer. It

@@ -18,6 +18,7 @@ var terms = []guarantee{
 	{"search terms match the fields of accounts and prospects after all kinds of changes", termsOfFields},
 	{"search terms match the fields of accounts after concurrent creations and renames", termsAfterRaces},
 	{"the number and length of the search terms of an object are limited", termsBounded},
+	{"the words of a draft bound the search terms of its account", termsOfDrafts},
 }
 
 // terms returns the tenant's search terms, each with its subject.
@@ -187,6 +188,19 @@ func termsAfterRaces(t *testing.T, e *env) {
 			t.Errorf("account %d is found as %v", n, got)
 		}
 	}
+}
+
+func termsOfDrafts(t *testing.T, e *env) {
+	parts := rapid.SampledFrom([]string{"acme", "tools", "bücher", "例え", "a-b", "x.y", " ", ".", "!", "7"})
+	rapid.Check(t, func(rt *rapid.T) {
+		text := func(what string) string { return strings.Join(rapid.SliceOfN(parts, 0, 50).Draw(rt, what), "") }
+		e := e.as(e.newTenant(rt))
+		d := e.draft(rt, atrium.Claim{Domain: text("domain") + ".example", Name: text("name")})
+		receipts(rt, e.append(rt, d))
+		if n := len(e.terms(rt)); n > d.Words+1 { // one for the whole name or domain
+			rt.Errorf("there are %d terms, but %d words", n, d.Words)
+		}
+	})
 }
 
 func termsBounded(t *testing.T, e *env) {
