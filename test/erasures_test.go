@@ -23,7 +23,8 @@ func TestLargeErasureCompletesInTheBackground(t *testing.T) {
 
 		erase := request{method: "DELETE", target: "/manage/v0/accounts/" + account, header: []string{"x-api-key: " + s.north.manage}}
 		a := s.send(t, erase)
-		if a.status != 202 || string(a.body) != `{"entriesDeleted":false}` {
+		inBackground := a.status == 202 && string(a.body) == `{"entriesDeleted":false}`
+		if done := a.status == 204 && s.db.Name() != "sqlite" && size() == before; !inBackground && !done { // the job works while the request does
 			t.Fatal(a)
 		}
 		for _, fault := range checkExchange(t, erase, a) {
