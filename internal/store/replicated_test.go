@@ -123,10 +123,10 @@ func TestConfirmingAMovedEntryDoesNotTouchItsFormerAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record := func(domain, key string) atrium.Receipt {
+	record := func(claim atrium.Claim, key string) atrium.Receipt {
 		t.Helper()
 		d, err := canonical.Draft(tenant.ID, atrium.Submission{
-			Source: "crm", Type: "webhook", Payload: []byte("{}"), IdempotencyKey: key, Claim: atrium.Claim{Domain: domain},
+			Source: "crm", Type: "webhook", Payload: []byte("{}"), IdempotencyKey: key, Claim: claim,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -138,14 +138,19 @@ func TestConfirmingAMovedEntryDoesNotTouchItsFormerAccount(t *testing.T) {
 		}
 		return outcomes[0].Receipt
 	}
-	first, elsewhere := record("a.example", "k"), record("b.example", "")
+	c := atrium.Change{TenantID: tenant.ID, Actor: "key_test"}
+	a, _, err := s.CreateAccount(t.Context(), c, "a.example", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byID := atrium.Claim{AccountID: a.ID} // the account is not locked before the key is found
+	first, elsewhere := record(byID, "k"), record(atrium.Claim{Domain: "b.example"}, "")
 	db.afterBatch = func() {
-		c := atrium.Change{TenantID: tenant.ID, Actor: "key_test"}
 		if _, _, err := other.MoveEntry(t.Context(), c, first.EntryID, elsewhere.AccountID, func(atrium.TimelineEntry) error { return nil }); err != nil {
 			t.Error(err)
 		}
 	}
-	if again := record("a.example", "k"); !again.Replayed || again.EntryID != first.EntryID {
+	if again := record(byID, "k"); !again.Replayed || again.EntryID != first.EntryID {
 		t.Errorf("replayed as %+v", again)
 	}
 	if a, _, err := s.Account(t.Context(), tenant.ID, first.AccountID); err != nil || a.LatestActivityAt != nil || db.afterBatch != nil {

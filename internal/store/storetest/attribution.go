@@ -40,9 +40,10 @@ func entryGoesToAccountNamed(t *testing.T, e *env) {
 }
 
 func entryLeavesAccountRow(t *testing.T, e *env) {
+	var id atrium.AccountID
 	row := func() (columns [2]int64) {
-		if err := e.db.Query(t.Context(), "SELECT latest_activity_at, active_minute FROM accounts WHERE tenant_id = $1 AND domain = $2",
-			engine.Args{storedID(e.tenant), "acme.example"}, func(r engine.Row) error {
+		if err := e.db.Query(t.Context(), "SELECT latest_activity_at, active_minute FROM accounts WHERE tenant_id = $1 AND account_id = $2",
+			engine.Args{storedID(e.tenant), storedID(id)}, func(r engine.Row) error {
 				columns = [2]int64{r.Int(0), r.Int(1)}
 				return nil
 			}); err != nil {
@@ -51,7 +52,7 @@ func entryLeavesAccountRow(t *testing.T, e *env) {
 		return columns
 	}
 	e.clock.step(time.Minute - time.Duration(e.clock.instant())%60_000_000*time.Microsecond) // the next minute begins
-	id := e.record(t, byDomain("acme.example")).AccountID
+	id = e.record(t, byDomain("acme.example")).AccountID
 	before := row()
 	for _, claim := range []atrium.Claim{byDomain("acme.example"), {AccountID: id}, byDomain("www.acme.example")} {
 		e.clock.step(time.Second)
