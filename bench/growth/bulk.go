@@ -90,7 +90,7 @@ func (b *bulk) entries(ctx context.Context, round int) error {
 // activity updates the accounts of the entries.
 func (b *bulk) activity() error {
 	return b.transaction(func(c *sqlite.Conn) error {
-		update := c.Prep("UPDATE accounts SET latest_activity_at = ?1, active_minute = ?1 / 60000000 WHERE tenant_id = ?2 AND account_id = ?3")
+		update := c.Prep("UPDATE accounts SET active_minute = ?1 / 60000000 WHERE tenant_id = ?2 AND account_id = ?3")
 		for i, at := range b.newest {
 			if at == 0 {
 				continue

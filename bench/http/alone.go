@@ -126,15 +126,14 @@ func (a *engineAlone) commit(c *sqlite.Conn) (err error) {
 }
 
 func (a *engineAlone) insert(c *sqlite.Conn, now int64) error {
-	touch := c.Prep(`UPDATE accounts SET latest_activity_at = $at WHERE tenant_id = $tenant AND domain_hash = $hash RETURNING account_id`)
-	touch.SetInt64("$at", now)
-	touch.SetBytes("$tenant", a.tenant)
-	touch.SetBytes("$hash", a.any().hash)
-	if more, err := touch.Step(); err != nil || !more {
-		return errors.Join(err, touch.Reset(), errors.New("account not found"))
+	find := c.Prep(`SELECT account_id FROM accounts WHERE tenant_id = $tenant AND domain_hash = $hash`)
+	find.SetBytes("$tenant", a.tenant)
+	find.SetBytes("$hash", a.any().hash)
+	if more, err := find.Step(); err != nil || !more {
+		return errors.Join(err, find.Reset(), errors.New("account not found"))
 	}
-	id := bytesAt(touch, 0)
-	if err := touch.Reset(); err != nil {
+	id := bytesAt(find, 0)
+	if err := find.Reset(); err != nil {
 		return err
 	}
 	a.written++

@@ -42,17 +42,13 @@ const pgbenchSetup = `
 	INSERT INTO account_prospects (tenant_id, account_id, prospect_created_at, prospect_id)
 		SELECT decode('%[2]s', 'hex'), decode(lpad(to_hex(n / 3), 36, '0'), 'hex'), 0, decode(lpad(to_hex(n), 36, '0'), 'hex') FROM generate_series(0, 3 * %[1]d - 1) n`
 
-// pgbenchWrite stores what a POST stores, with a new key. The account has a new
-// identifier, so two clients that create the same account conflict only on its domain,
-// which the statement resolves.
+// pgbenchWrite stores what a POST stores, with a new key, and locks the account as a POST does.
 const pgbenchWrite = `\set account random(0, %[1]d - 1)
 \set high random(1, 9000000000000000000)
 \set low random(1, 9000000000000000000)
 WITH account AS (
-	INSERT INTO accounts (tenant_id, account_id, domain, domain_hash, created_at, updated_at, latest_activity_at, stored_at)
-	VALUES (decode('%[2]s', 'hex'), decode('0001' || lpad(to_hex(:high::bigint), 32, '0'), 'hex'), 'company.example', decode(lpad(to_hex(:account::bigint), 32, '0'), 'hex'), 1, 1, 1, 1)
-	ON CONFLICT (tenant_id, domain_hash) DO UPDATE SET latest_activity_at = excluded.latest_activity_at
-	RETURNING account_id)
+	SELECT account_id FROM accounts
+	WHERE tenant_id = decode('%[2]s', 'hex') AND domain_hash = decode(lpad(to_hex(:account::bigint), 32, '0'), 'hex') FOR KEY SHARE)
 INSERT INTO entries (tenant_id, entry_id, account_id, created_at, source, type, claimed_domain, idempotency_key, key_match, fingerprint, payload)
 SELECT decode('%[2]s', 'hex'), decode('0000' || lpad(to_hex(:high::bigint), 16, '0') || lpad(to_hex(:low::bigint), 16, '0'), 'hex'), account_id, 1, 'bench', 'page.viewed',
 	'company.example', to_hex(:high::bigint) || to_hex(:low::bigint), decode(lpad(to_hex(:high::bigint), 16, '0') || lpad(to_hex(:low::bigint), 16, '0'), 'hex'),
