@@ -111,7 +111,7 @@ var Codes = []CodeInfo{
 	},
 	{
 		atrium.CodeUnavailable, http.StatusServiceUnavailable, "Not available right now",
-		"The server is overloaded, or its database is unavailable. A change is applied completely or not at all.",
+		"The server is overloaded, or its database is unavailable. A change is applied completely or not at all, except for an import.",
 		"Wait as long as the Retry-After header says, then retry with the same idempotency key.",
 	},
 }
