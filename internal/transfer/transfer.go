@@ -30,14 +30,14 @@ type Limits struct {
 	// for its client or for a commit.
 	Acquire func(ctx context.Context) (release func(), err error)
 
-	// AcquireCommit waits until the transfer may store a chunk.
+	// AcquireCommit waits until the transfer may store a part of a chunk.
 	AcquireCommit func(ctx context.Context) (release func(), err error)
 
 	// Reserve reserves bytes of memory.
 	Reserve func(bytes int64) (release func(), err error)
 
 	// Recheck returns an error if the caller is no longer authorized. It is called before each
-	// chunk is stored.
+	// part of a chunk is stored.
 	Recheck func(ctx context.Context) error
 }
 

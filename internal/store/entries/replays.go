@@ -48,7 +48,7 @@ func (b *appendTx) replayStored() (pending []int, err error) {
 		}
 		byKey[k] = stored{receipt, account, r.Bytes(8)}
 	}); err != nil {
-		return nil, fmt.Errorf("find keys: %w", err)
+		return nil, fmt.Errorf("find keys and accounts: %w", err)
 	}
 	if err := b.freeKeys(erased); err != nil { // before the erasure deletes the entries
 		return nil, fmt.Errorf("free keys of erased entries: %w", err)
