@@ -86,11 +86,17 @@ func (x *Exchange) client() string {
 	return x.Client.String()
 }
 
+// maxAnonymous is the maximum number of requests without a valid key that are logged in a second.
+const maxAnonymous = 100
+
 // RequestLog returns a function that logs a request: every failed one, and one in sample
-// successful ones, none if sample is 0. It skips requests that a limit refused, so that a
-// client that sends too many cannot fill the log; RefusalLog logs those.
+// successful ones, none if sample is 0. A client that sends too many cannot fill the log: it skips
+// requests that a limit refused, which RefusalLog logs, and those without a valid key above
+// maxAnonymous, about which it warns at most once per refusalInterval.
 func RequestLog(log *slog.Logger, sample int) func(context.Context, *Exchange) {
 	var count atomic.Uint64
+	var anonymous perSecond
+	var leftOut logLimiter
 	requests := log.Handler()
 	if h, ok := requests.(*handler); ok {
 		requests = h.requests
@@ -100,6 +106,12 @@ func RequestLog(log *slog.Logger, sample int) func(context.Context, *Exchange) {
 			return
 		}
 		if !requests.Enabled(ctx, slog.LevelInfo) {
+			return
+		}
+		if x.KeyID == "" && anonymous.next() > maxAnonymous {
+			if count, ok := leftOut.event(refusalInterval); ok {
+				log.LogAttrs(ctx, slog.LevelWarn, "requests without a valid key were not logged", slog.Int("count", count))
+			}
 			return
 		}
 		// Unlike Logger.LogAttrs, this does not look up the caller, which no handler of ours logs.

@@ -27,3 +27,21 @@ func (l *logLimiter) event(interval time.Duration) (count int, ok bool) {
 	count, l.count, l.next = l.count, 0, now.Add(interval)
 	return count, true
 }
+
+// perSecond counts events in each second. It is safe for concurrent use.
+type perSecond struct {
+	mu     sync.Mutex
+	second int64 // guarded by mu
+	count  int   // guarded by mu
+}
+
+// next counts an event and returns its number in the current second, starting from 1.
+func (p *perSecond) next() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now().Unix(); now != p.second {
+		p.second, p.count = now, 0
+	}
+	p.count++
+	return p.count
+}

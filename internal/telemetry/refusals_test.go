@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"atrium"
 )
 
 func TestRefusalsAreLoggedWithTheirCountAtALimitedRate(t *testing.T) {
@@ -44,6 +46,41 @@ func TestRefusalsAreLoggedWithTheirCountAtALimitedRate(t *testing.T) {
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
+func TestRequestsWithoutAKeyCannotFillTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		requests := RequestLog(NewLogger(&out, "text", "info"), 1)
+		for second := range 11 {
+			for _, key := range []atrium.KeyID{"", "key_1"} {
+				for range 300 {
+					x := exchange(404)
+					x.KeyID = key
+					requests(t.Context(), x)
+				}
+			}
+			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+			out.Reset()
+			wantLines, wantWarning := 400, ""
+			switch second {
+			case 0: // the first one that is not logged
+				wantLines, wantWarning = 401, "count=1"
+			case 10:
+				wantLines, wantWarning = 401, "count=2000"
+			}
+			warning := ""
+			for _, line := range lines {
+				if _, count, ok := strings.Cut(line, `level=WARN msg="requests without a valid key were not logged" `); ok {
+					warning += count
+				}
+			}
+			if len(lines) != wantLines || warning != wantWarning {
+				t.Errorf("second %d: %d lines, want %d; warning %q, want %q", second, len(lines), wantLines, warning, wantWarning)
+			}
+			time.Sleep(time.Second)
 		}
 	})
 }
