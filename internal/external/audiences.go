@@ -26,6 +26,13 @@ func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Requ
 		return rest.Response{}, err
 	}
 	return a.Cache.Get(r, who.TenantID, "", func() (rest.Response, bool, error) {
+		if skip > manySkipped {
+			release, err := r.AcquireHeavy(ctx)
+			if err != nil {
+				return rest.Response{}, false, err
+			}
+			defer release()
+		}
 		versions, total, err := a.Store.Versions(ctx, who.TenantID, page, audience, skip, limit)
 		if err != nil {
 			return rest.Response{}, false, err
@@ -35,6 +42,10 @@ func (a *API) listVersions(ctx context.Context, who auth.Principal, r *rest.Requ
 		return rest.Response{Body: body}, true, err
 	})
 }
+
+// manySkipped is the number of skipped versions above which a read is heavy work: if numbers are
+// missing, the store reads what it skips.
+const manySkipped = 100
 
 // includeArchived decodes the parameter include, a comma-separated list of member names. The only
 // valid name is archived.
