@@ -145,17 +145,18 @@ func (r *Request) EncodeBody(ctx context.Context, size int, encode func() (Encod
 	return encode()
 }
 
-// largeReads remembers the tenants whose last response of a route was large. Their next one is
-// expected to be large again, and runs as heavy work. The size is known only after the read,
-// so the first large one is not limited, but the following ones are. A largeReads is safe for
+// largeReads remembers the tenants with a large response of a route within largeReadMemory. Their
+// next one is expected to be large, too, and runs as heavy work. The size is known only after the
+// read, so the first large one is not limited, but the following ones are. A largeReads is safe for
 // concurrent use. record does nothing on a nil one.
 type largeReads struct {
 	mu      sync.Mutex
-	tenants map[atrium.TenantID]struct{} // guarded by mu; maxLargeReaders at most
+	tenants map[atrium.TenantID]time.Time // when the last large response was made; guarded by mu; maxLargeReaders at most
 }
 
 const (
-	largeRead       = 128 << 10 // bytes; reading and encoding them takes about a millisecond
+	largeRead       = 32 << 10 // bytes; reading and encoding them takes about a quarter of a millisecond
+	largeReadMemory = time.Second
 	maxLargeReaders = 10_000
 )
 
@@ -163,25 +164,25 @@ const (
 func (l *largeReads) expected(tenant atrium.TenantID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, found := l.tenants[tenant]
+	last, found := l.tenants[tenant]
+	if found && time.Since(last) > largeReadMemory {
+		delete(l.tenants, tenant)
+		return false
+	}
 	return found
 }
 
 // record notes the size of a body, even if the client has it already and it is not sent.
 func (l *largeReads) record(tenant atrium.TenantID, size int) {
-	if l == nil {
+	if l == nil || size <= largeRead {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case size <= largeRead:
-		delete(l.tenants, tenant)
-	case l.tenants == nil || len(l.tenants) >= maxLargeReaders:
-		l.tenants = map[atrium.TenantID]struct{}{tenant: {}}
-	default:
-		l.tenants[tenant] = struct{}{}
+	if l.tenants == nil || len(l.tenants) >= maxLargeReaders {
+		l.tenants = map[atrium.TenantID]time.Time{}
 	}
+	l.tenants[tenant] = time.Now()
 }
 
 // Reserve takes bytes from the quota that the bodies of all requests share. The error's code
