@@ -85,6 +85,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
+	limits.rest.SnapshotsMustEnd = func() bool { return c.Store.Stats().WALBlocked }
 	a := &App{settings: c.Settings, log: c.Log, limits: limits.rest, export: c.Export, fatal: c.Store.Fatal()}
 	c.Store.AdmitCheck = limits.rest.AdmitCheck
 	if err := a.secure(); err != nil {

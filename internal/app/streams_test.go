@@ -21,6 +21,7 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/config"
 	"atrium/internal/store"
+	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/sqlite"
 	"atrium/internal/telemetry"
 	"atrium/internal/transfer"
@@ -389,4 +390,41 @@ func tenantOf(t *testing.T, s *store.Store, key string) atrium.TenantID {
 		t.Fatal(err)
 	}
 	return k.TenantID
+}
+
+// A blockedWAL is a database with a large WAL that long reads keep from being reset.
+type blockedWAL struct{ engine.DB }
+
+func (d blockedWAL) Stats() engine.Stats { return engine.Stats{WALBlocked: true} }
+
+func TestLongReadsAreRefusedWhileTheWALIsBlocked(t *testing.T) {
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), "atrium.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := store.New(blockedWAL{db}, time.Now)
+	t.Cleanup(func() { _ = s.Close() })
+	st := &streamer{store: s, addr: apptest.Start(t, s)}
+	st.key = manageKey(t, s)
+	lines := strings.Split(strings.TrimSuffix(accountLines(2), "\n"), "\n")
+	for i := range 201 {
+		lines = append(lines, fmt.Sprintf(`{"kind":"prospect","prospectId":"prospect_%026d","accountIds":["account_%026d"]}`, i, 1))
+	}
+	if status, text := st.imports(t, "", strings.NewReader(strings.Join(lines, "\n")+"\n")); status != http.StatusOK {
+		t.Fatal(status, text)
+	}
+	for account, want := range []int{http.StatusOK, http.StatusServiceUnavailable} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://%s/manage/v0/accounts/account_%026d", st.addr, account), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Api-Key", st.key)
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = response.Body.Close(); response.StatusCode != want {
+			t.Errorf("account %d: %d, want %d", account, response.StatusCode, want)
+		}
+	}
 }

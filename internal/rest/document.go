@@ -13,6 +13,7 @@ import (
 
 	"atrium"
 	"atrium/internal/limit"
+	"atrium/internal/telemetry"
 )
 
 // An open snapshot uses a database connection and, on SQLite, keeps the WAL from being reset.
@@ -21,6 +22,7 @@ const (
 	documentTimeout = time.Minute      // of a document, if the server has no write timeout
 	documentStall   = 10 * time.Second // of each write
 	documentGrace   = 3 * time.Second  // for a document when the server stops
+	documentAge     = 10 * time.Second // of a document that may end early, with Limits.SnapshotsMustEnd
 )
 
 // errDocumentSent ends a document that lost its snapshot after the headers were sent.
@@ -40,7 +42,7 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	until, _ := ctx.Deadline()
-	conn := &documentConn{ctx: ctx, w: w, control: control, until: until}
+	conn := &documentConn{ctx: ctx, w: w, control: control, until: until, limits: &a.Limits}
 	defer a.whenStopping(func() {
 		time.AfterFunc(documentGrace, func() {
 			cancel()
@@ -48,10 +50,15 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 		})
 	})()
 	tenant := exchangeOf(w).TenantID
+	if a.Limits.snapshotsMustEnd() {
+		exchangeOf(w).Refused = telemetry.ByOverload
+		return afterChange(r, atrium.Unavailable(errSnapshots))
+	}
 	if err := admit(ctx, w, a.Limits.Documents, tenant); err != nil {
 		return afterChange(r, err)
 	}
 	defer a.Limits.Documents.Release(tenant)
+	conn.began = time.Now()
 	work := heavyWork{ctx: ctx, w: w, slots: a.Limits.Heavy, tenant: tenant}
 	conn.work = &work
 	defer work.pause()
@@ -107,6 +114,8 @@ type documentConn struct {
 	ctx     context.Context
 	w       io.Writer
 	control *http.ResponseController
+	limits  *Limits
+	began   time.Time
 	until   time.Time
 	work    *heavyWork // paused while waiting for the client
 
@@ -127,6 +136,9 @@ func (c *documentConn) Write(b []byte) (n int, err error) {
 			err = c.work.resume()
 		}
 	}()
+	if time.Since(c.began) > documentAge && c.limits.snapshotsMustEnd() {
+		return 0, errSnapshots
+	}
 	deadline := time.Now().Add(documentStall)
 	if c.until.Before(deadline) {
 		deadline = c.until

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,17 +23,18 @@ import (
 // A document is the Document of a handler, with counts of its uses.
 type document struct {
 	body   string
+	parts  int     // equal parts in which it is written, 0 for 2; the length of the body is a multiple
 	opened int     // number of snapshots
 	passes int     // number of writes
 	fails  []error // the error of each pass, after half of the body
 	opens  error   // the error of opening a snapshot
+	limits rest.Limits
 }
 
 func (d *document) write(w io.Writer) (string, error) {
-	half := len(d.body) / 2
 	d.passes++
-	for _, part := range []string{d.body[:half], d.body[half:]} {
-		if _, err := io.WriteString(w, part); err != nil {
+	for part := range slices.Chunk([]byte(d.body), len(d.body)/max(d.parts, 2)) {
+		if _, err := w.Write(part); err != nil {
 			return "", err
 		}
 		if d.passes <= len(d.fails) && d.fails[d.passes-1] != nil {
@@ -44,7 +46,7 @@ func (d *document) write(w io.Writer) (string, error) {
 
 // handler serves the document without authentication.
 func (d *document) handler() http.Handler {
-	service := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler)}
+	service := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler), Limits: d.limits}
 	handle := func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 		return rest.Response{Header: http.Header{"Idempotency-Replayed": {"true"}}, Document: func(_ context.Context, send func(rest.DocumentWriter) error) error {
 			if d.opened++; d.opens != nil {
@@ -182,6 +184,38 @@ func TestSlowClientHoldsASnapshotForTheWriteTimeoutAtMost(t *testing.T) {
 			}
 			if len(w.deadlines) != len(deadlines) || w.deadlines[len(deadlines)-1] != deadlines[len(deadlines)-1] {
 				t.Errorf("deadlines %v, want %v", w.deadlines, deadlines)
+			}
+		}
+	})
+}
+
+// Overlapping snapshots of slow clients would keep the write-ahead log from ever being reset.
+func TestOldDocumentsEndAndNoneBeginsWhileSnapshotsMustEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mustEnd := false
+		limits := rest.Limits{SnapshotsMustEnd: func() bool { return mustEnd }}
+		for takes, ends := range map[time.Duration]bool{9 * time.Second: false, 6 * time.Second: true} { // with 2 and 4 writes
+			mustEnd = false
+			d := &document{body: strings.Repeat("x", 100_000), parts: 2, limits: limits}
+			if ends {
+				d.parts = 4
+			}
+			w := &slowReader{ResponseRecorder: httptest.NewRecorder(), takes: takes, begun: time.Now()}
+			time.AfterFunc(time.Second, func() { mustEnd = true })
+			var aborted any
+			func() {
+				defer func() { aborted = recover() }()
+				d.handler().ServeHTTP(w, documentRequest(http.MethodGet, ""))
+			}()
+			if (aborted == http.ErrAbortHandler) != ends { //nolint:errorlint // the value of a panic
+				t.Errorf("%s per write: the client read %d bytes, and the handler ended with %v", takes, w.Body.Len(), aborted)
+			}
+			next := httptest.NewRecorder()
+			if d.handler().ServeHTTP(next, documentRequest(http.MethodGet, "")); next.Code != http.StatusServiceUnavailable {
+				t.Errorf("another document: %d", next.Code)
+			}
+			if _, _, err := limits.AdmitCheck(t.Context(), "a"); atrium.CodeOf(err) != atrium.CodeUnavailable {
+				t.Errorf("a check: %v", err)
 			}
 		}
 	})

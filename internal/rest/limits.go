@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -33,6 +34,10 @@ type Limits struct {
 
 	// Held while a Document is sent, with a snapshot of the database open.
 	Documents *limit.Semaphore[atrium.TenantID]
+
+	// SnapshotsMustEnd reports that Documents older than documentAge must end, and that no other may
+	// begin. nil for never.
+	SnapshotsMustEnd func() bool
 
 	// Held while a request uses more processor time than a small one.
 	Heavy *limit.Semaphore[atrium.TenantID]
@@ -165,6 +170,9 @@ func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Seco
 func (l *Limits) AdmitCheck(
 	ctx context.Context, tenant atrium.TenantID,
 ) (yield func() error, release func(), err error) {
+	if l.snapshotsMustEnd() {
+		return nil, nil, atrium.Unavailable(errSnapshots)
+	}
 	if err := l.Documents.Acquire(ctx, tenant); err != nil {
 		return nil, nil, atrium.Unavailable(err)
 	}
@@ -183,3 +191,8 @@ func (l *Limits) AdmitCheck(
 	}
 	return yield, release, nil
 }
+
+// errSnapshots is the cause of an error while SnapshotsMustEnd.
+var errSnapshots = fmt.Errorf("open snapshots keep the database's write-ahead log from being reset: %w", limit.ErrBusy)
+
+func (l *Limits) snapshotsMustEnd() bool { return l.SnapshotsMustEnd != nil && l.SnapshotsMustEnd() }

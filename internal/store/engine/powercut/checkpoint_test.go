@@ -172,6 +172,41 @@ func TestAWALHeldByAReaderIsResetAfterIt(t *testing.T) {
 	}
 }
 
+// A large WAL that a long read keeps from being reset is reported until that read has ended, even
+// without further commits.
+func TestALargeWALHeldByAReaderIsReported(t *testing.T) {
+	f := newTestDB(t)
+	go func() { // not of interest
+		for range f.seen {
+		}
+	}()
+	reader := open(t, f.fs)
+	run(t, reader, "BEGIN")
+	run(t, reader, "SELECT * FROM t")
+	wait := func(blocked bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); f.Stats().WALBlocked != blocked; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("WALBlocked is %v with %d bytes", !blocked, f.Stats().WALBytes)
+			}
+		}
+	}
+	for range 3 {
+		f.add(t, 20_000)
+	}
+	if f.Stats().WALBlocked {
+		t.Errorf("reported with %d bytes", f.Stats().WALBytes)
+	}
+	f.add(t, 14_000)
+	wait(true)
+	run(t, reader, "COMMIT")
+	wait(false)
+	f.add(t, 1)
+	if n := f.Stats().WALBytes; n > 100_000 {
+		t.Errorf("the WAL still has %d bytes", n)
+	}
+}
+
 // Close waits for a running checkpoint.
 func TestCloseWaitsForARunningCheckpoint(t *testing.T) {
 	f := newTestDB(t)

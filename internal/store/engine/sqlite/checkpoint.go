@@ -25,15 +25,17 @@ import (
 //
 // The WAL can be reset only when no reader uses it. From restartPages on, the final checkpoint is a
 // RESTART, which waits up to restartWait for readers. If a reader still prevents the reset, the
-// write lock is not taken again before the WAL has grown by checkpointPages.
+// write lock is not taken again before the WAL has grown by checkpointPages. From maxWALPages on,
+// Stats reports that, so that callers end long reads, and checkpoints repeat until one succeeds.
 const (
 	checkpointPages = 8000                     // pages to backfill at which a checkpoint starts
 	maxFinalPages   = 500                      // pages to leave for the final checkpoint if possible
 	resetPages      = 20000                    // WAL length at which it is reset
 	restartPages    = 32000                    // WAL length at which the final checkpoint waits for readers
+	maxWALPages     = 64000                    // WAL length at which long reads should end
 	walSizeLimit    = restartPages * pageBytes // a longer WAL file is truncated to this at a reset
 	restartWait     = 100 * time.Millisecond   // maximum wait for readers
-	checkpointPause = time.Second              // pause after a failed checkpoint
+	checkpointPause = time.Second              // pause after a failed checkpoint, or one that readers blocked at maxWALPages
 )
 
 // checkpointIfDue wakes checkpointLoop if enough pages wait for backfill. The caller holds the
@@ -62,11 +64,17 @@ func (db *database) checkpointLoop() {
 	defer func() { _ = db.checkpointer.conn.Close() }() // no transaction is open
 	for {
 		var truncated chan<- error // receives the result of a truncation; nil if none was requested
+		var repeat <-chan time.Time
+		if db.walBlocked.Load() {
+			repeat = time.After(checkpointPause)
+		}
 		select {
 		case <-db.closing:
 			return
 		case <-db.checkpointDue:
 		case truncated = <-db.truncateRequests:
+		case <-repeat:
+			db.blockingPages.Store(0)
 		}
 		var err error
 		switch {
@@ -134,8 +142,13 @@ func (db *database) finalCheckpoint() error {
 		defer db.writer.conn.SetBusyTimeout(0)
 	}
 	err := db.checkpoint(db.writer, name, mode)
+	blocked := errors.Is(err, errReadersActive)
+	if blocked {
+		err = nil // the WAL was backfilled as far as the readers allow
+	}
 	if err == nil {
 		db.blockingPages.Store(next)
+		db.walBlocked.Store(blocked && pages >= maxWALPages)
 	}
 	return err
 }
@@ -156,13 +169,14 @@ var errCheckpointing = &engine.Error{
 	Class: engine.Unavailable, Err: errors.New("another process is running a checkpoint"),
 }
 
-// checkpoint runs a checkpoint and reports it to the observer under name, unless readers or another
-// process blocked it.
+// checkpoint runs a checkpoint and reports it to the observer under name, unless another process
+// blocked it, or readers blocked the truncation.
 func (db *database) checkpoint(c *connection, name, mode string) error {
 	start := time.Now()
 	_, _, err := db.runCheckpoint(c, mode)
-	if !isBlocked(err) {
-		db.options.Observer.Checkpointed(name, time.Since(start), err == nil)
+	complete := err == nil || mode == "RESTART" && errors.Is(err, errReadersActive) // backfilled as far as the readers allow
+	if complete || !isBlocked(err) {
+		db.options.Observer.Checkpointed(name, time.Since(start), complete)
 	}
 	return err
 }
@@ -177,7 +191,7 @@ func (db *database) runCheckpoint(c *connection, mode string) (pages, pending in
 	switch {
 	case err == nil && pages < 0:
 		return 0, 0, errCheckpointing
-	case err == nil && busy && mode == "TRUNCATE":
+	case err == nil && busy && (mode == "RESTART" || mode == "TRUNCATE"):
 		return pages, pending, errReadersActive
 	}
 	return pages, pending, db.recordFailure(err)

@@ -77,6 +77,7 @@ type database struct {
 	checkpointDue    chan struct{}     // holds a token while enough pages wait for backfill
 	truncateRequests chan chan<- error // checkpointLoop truncates the WAL and sends the result
 	blockingPages    atomic.Int64      // WAL length in pages from which a checkpoint takes writeLock
+	walBlocked       atomic.Bool       // readers keep a WAL of maxWALPages or more from being reset
 	background       sync.WaitGroup
 
 	closing   chan struct{} // closed by Close; ends all waits
@@ -369,7 +370,7 @@ func (db *database) Stats() engine.Stats {
 	if db.writeLock.held() {
 		connections++
 	}
-	return engine.Stats{Connections: connections, WALBytes: db.walPages.Load() * pageBytes}
+	return engine.Stats{Connections: connections, WALBytes: db.walPages.Load() * pageBytes, WALBlocked: db.walBlocked.Load()}
 }
 
 // Snapshot acquires the write lock once, so that writes that began before it are committed. It
