@@ -27,8 +27,12 @@ type Mutation struct {
 	size    int   // bytes counted by CountBytes
 }
 
-// maxSmallChangeBytes is the maximum number of bytes that a small change reads and writes.
-const maxSmallChangeBytes = 16 << 10
+// maxSmallChangeBytes is the maximum number of bytes that a small change reads and writes. Each row
+// that it reads counts as rowBytes, which is about as much work.
+const (
+	maxSmallChangeBytes = 16 << 10
+	rowBytes            = 128
+)
 
 // errLargeChange aborts a change admitted as small that exceeds maxSmallChangeBytes. Mutate then
 // admits it again as large.
@@ -80,6 +84,27 @@ func (tx *Mutation) countRows(rows ...engine.Args) error {
 	return tx.CountBytes(bytes)
 }
 
+// countResult returns each, which first counts the row that it is called for.
+func (tx *Mutation) countResult(each func(engine.Row) error) func(engine.Row) error {
+	if tx.large || each == nil {
+		return each
+	}
+	return func(r engine.Row) error {
+		if err := tx.CountBytes(rowBytes); err != nil {
+			return err
+		}
+		return each(r)
+	}
+}
+
+func (tx *Mutation) Query(sql string, args engine.Args, each func(engine.Row) error) error {
+	return tx.Tx.Query(sql, args, tx.countResult(each))
+}
+
+func (tx *Mutation) Lock(sql string, args engine.Args, each func(engine.Row) error) error {
+	return tx.Tx.Lock(sql, args, tx.countResult(each))
+}
+
 func (tx *Mutation) Exec(sql string, args ...any) (int64, error) {
 	if err := tx.countRows(args); err != nil {
 		return 0, err
@@ -91,14 +116,17 @@ func (tx *Mutation) Batch(b *engine.Batch, rows []engine.Args, each func(engine.
 	if err := tx.countRows(rows...); err != nil {
 		return 0, err
 	}
-	return tx.Tx.Batch(b, rows, each)
+	return tx.Tx.Batch(b, rows, tx.countResult(each))
 }
 
 func (tx *Mutation) PipelineQuery(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
 	if err := tx.countRows(rows...); err != nil {
 		return err
 	}
-	return tx.Tx.PipelineQuery(b, rows, each)
+	return tx.Tx.PipelineQuery(b, rows, func(r engine.Row) {
+		_ = tx.CountBytes(rowBytes) // fails the transaction
+		each(r)
+	})
 }
 
 func (tx *Mutation) PipelineExec(b *engine.Batch, rows []engine.Args) error {

@@ -19,6 +19,7 @@ import (
 
 var largeRows = []guarantee{
 	{"a change is admitted as large before it reads or writes a large row", largeRowsAdmitted},
+	{"a change is admitted as large before it reads many rows", manyRowsAdmitted},
 	{"a new version deletes a bounded number of bytes of old versions", retiredBytesBounded},
 	{"an append releases the keys of a bounded number of bytes of erased entries", freedBytesBounded},
 }
@@ -318,6 +319,54 @@ func largeRowsAdmitted(t *testing.T, e *env) {
 			return err
 		}},
 	)
+}
+
+func manyRowsAdmitted(t *testing.T, e *env) {
+	var prospects []store.Record
+	linked := e.record(t, byDomain("linked.example")).AccountID
+	for range 195 {
+		p := e.newProspect()
+		p.AccountIDs = []atrium.AccountID{linked}
+		prospects = append(prospects, p)
+	}
+	e.put(t, prospects...)
+	root := e.record(t, byDomain("root.example")).AccountID
+	for i := range 99 {
+		e.merge(t, e.record(t, byDomain(fmt.Sprintf("d%d.example", i))).AccountID, root)
+	}
+	few := e.record(t, byDomain("few.example")).AccountID
+	watching, w := e.watching()
+	for _, c := range []struct {
+		account atrium.AccountID
+		large   bool
+	}{{linked, true}, {root, true}, {few, false}} {
+		for what, change := range map[string]func(atrium.Change) error{
+			"rename": func(change atrium.Change) error {
+				_, err := watching.RenameAccount(t.Context(), change, c.account, "name", nil)
+				return err
+			},
+			"rename with a check": func(change atrium.Change) error {
+				_, err := watching.RenameAccount(t.Context(), change, c.account, "checked", accept)
+				return err
+			},
+			"update": func(change atrium.Change) error {
+				_, err := watching.UpdateAccount(t.Context(), change, c.account, atrium.AccountUpdate{Name: pointer("updated")}, accept)
+				return err
+			},
+		} {
+			w.read = tally{}
+			if err := change(w.of(e.change())); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			if w.read.rows > 150 {
+				t.Errorf("%s: before it is admitted as large, it reads %d rows", what, w.read.rows)
+			}
+			if !c.large || c.account == linked { // without a check, merged accounts are not read
+				w.want(t, what+" of "+string(c.account), c.large)
+			}
+			w.large = nil
+		}
+	}
 }
 
 func retiredBytesBounded(t *testing.T, e *env) {
