@@ -258,6 +258,7 @@ func TestDocumentYieldsBetweenWrites(t *testing.T) {
 		if _, err := counter.Write([]byte("text")); err != nil || counter.bytes != 4 {
 			t.Fatalf("%d bytes, %v", counter.bytes, err)
 		}
+		synctest.Wait()
 		select {
 		case err := <-other:
 			if err != nil {
