@@ -43,7 +43,7 @@ func snapshots(c config.Config, database store.Traits) int {
 }
 
 // Changes wait for each other: on SQLite for the only writer, on PostgreSQL for the head of
-// the tenant's audit log. Both queues are FIFO, so no tenant may occupy much of them.
+// the tenant's audit log.
 const (
 	maxChanges      = 64 // as many as share a commit of SQLite
 	maxLargeChanges = 2

@@ -113,6 +113,20 @@ type DB interface {
 	Close() error
 }
 
+type tenantKey struct{}
+
+// ForTenant returns a context for transactions of one tenant, among which an engine can share a
+// writer fairly. Calls without a tenant share as if they had one.
+func ForTenant(ctx context.Context, tenant string) context.Context {
+	return context.WithValue(ctx, tenantKey{}, tenant)
+}
+
+// TenantOf returns the tenant of a context, "" for none.
+func TenantOf(ctx context.Context) string {
+	tenant, _ := ctx.Value(tenantKey{}).(string)
+	return tenant
+}
+
 // A CacheVersion is comparable with other versions of the same DB and cache tag.
 type CacheVersion = [2]uint64
 

@@ -27,11 +27,13 @@ type Mutation struct {
 	size    int   // bytes counted by CountBytes
 }
 
-// maxSmallChangeBytes is the maximum number of bytes that a small change reads and writes. Each row
-// that it reads counts as rowBytes, which is about as much work.
+// maxSmallChangeBytes is the maximum number of bytes that a small change reads and writes. Reading a
+// row counts as rowBytes, and writing one as writtenRowBytes, because it changes pages of the table
+// and of its indexes.
 const (
 	maxSmallChangeBytes = 16 << 10
 	rowBytes            = 128
+	writtenRowBytes     = 512
 )
 
 // errLargeChange aborts a change admitted as small that exceeds maxSmallChangeBytes. Mutate then
@@ -66,8 +68,16 @@ func (tx *Mutation) CountSize(query QueryFunc, sql string, args engine.Args) err
 	return tx.CountBytes(bytes)
 }
 
-// countRows is CountBytes for the arguments of a statement.
-func (tx *Mutation) countRows(rows ...engine.Args) error {
+// countWrites is CountBytes for the rows that a statement writes.
+func (tx *Mutation) countWrites(rows ...engine.Args) error {
+	if err := tx.countArgs(rows...); err != nil {
+		return err
+	}
+	return tx.CountBytes(writtenRowBytes * len(rows))
+}
+
+// countArgs is CountBytes for the arguments of a statement.
+func (tx *Mutation) countArgs(rows ...engine.Args) error {
 	bytes := 0
 	for _, args := range rows {
 		for _, arg := range args {
@@ -106,21 +116,25 @@ func (tx *Mutation) Lock(sql string, args engine.Args, each func(engine.Row) err
 }
 
 func (tx *Mutation) Exec(sql string, args ...any) (int64, error) {
-	if err := tx.countRows(args); err != nil {
+	if err := tx.countWrites(args); err != nil {
 		return 0, err
 	}
 	return tx.Tx.Exec(sql, args...)
 }
 
 func (tx *Mutation) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
-	if err := tx.countRows(rows...); err != nil {
+	count := tx.countArgs
+	if each == nil {
+		count = tx.countWrites
+	}
+	if err := count(rows...); err != nil {
 		return 0, err
 	}
 	return tx.Tx.Batch(b, rows, tx.countResult(each))
 }
 
 func (tx *Mutation) PipelineQuery(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
-	if err := tx.countRows(rows...); err != nil {
+	if err := tx.countArgs(rows...); err != nil {
 		return err
 	}
 	return tx.Tx.PipelineQuery(b, rows, func(r engine.Row) {
@@ -130,7 +144,7 @@ func (tx *Mutation) PipelineQuery(b *engine.Batch, rows []engine.Args, each func
 }
 
 func (tx *Mutation) PipelineExec(b *engine.Batch, rows []engine.Args) error {
-	if err := tx.countRows(rows...); err != nil {
+	if err := tx.countWrites(rows...); err != nil {
 		return err
 	}
 	return tx.Tx.PipelineExec(b, rows)
@@ -189,7 +203,7 @@ func MutateLarge[T any](ctx context.Context, db *DB, c atrium.Change, f func(tx 
 func mutate[T any](
 	ctx context.Context, db *DB, c atrium.Change, large bool, f func(tx *Mutation) (T, error),
 ) (result T, replayed bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	ctx, cancel := context.WithTimeout(engine.ForTenant(ctx, string(c.TenantID)), changeTimeout)
 	defer cancel()
 	try := func(large bool) error {
 		if c.Admit != nil {
@@ -251,7 +265,7 @@ func WriteLarge(ctx context.Context, db *DB, c atrium.Change, f func(engine.Tx) 
 		}
 		defer release()
 	}
-	return db.Write(ctx, f)
+	return db.Write(engine.ForTenant(ctx, string(c.TenantID)), f)
 }
 
 // admitLater returns the Admit of later transactions of c: it waits for the tenant's pause and

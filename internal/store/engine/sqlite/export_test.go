@@ -14,5 +14,9 @@ func WaitingToWrite(db engine.DB) int {
 	l := &db.(*database).writeLock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.waiters)
+	n := 0
+	for _, q := range l.queues {
+		n += len(q.waiters)
+	}
+	return n
 }

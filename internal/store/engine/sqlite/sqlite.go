@@ -1,6 +1,6 @@
 // Package sqlite implements engine.DB on an SQLite file.
 //
-// One connection writes (write.go). Writers acquire the write lock in FIFO order. BEGIN IMMEDIATE
+// One connection writes (write.go). Tenants acquire the write lock round-robin. BEGIN IMMEDIATE
 // excludes other processes and is polled at a short interval, because a process under load frees
 // the file only for moments. Each read has its own connection, up to maxReaders, so reads wait
 // neither for writes nor for other reads.
@@ -69,7 +69,7 @@ type database struct {
 
 	versions  cacheVersions
 	files     fileCheck
-	writeLock fifoLock     // guards writer and group
+	writeLock fairLock     // guards writer and group
 	writer    *connection  // nil once the database is closed
 	group     *commitGroup // the group of the open transaction, nil if none is open
 
@@ -423,7 +423,7 @@ func (db *database) release() error {
 	for range maxReaders {
 		db.readers <- struct{}{}
 	}
-	_ = db.writeLock.lock(context.Background()) // never fails without a deadline
+	_ = db.writeLock.lock(context.Background(), "") // never fails without a deadline
 	db.commit()
 	db.mu.Lock()
 	defer db.mu.Unlock()

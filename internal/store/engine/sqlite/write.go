@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -16,16 +14,15 @@ import (
 // Group commit.
 //
 // Writes that wait for the write lock share one transaction, and so one commit and one sync: a
-// commit group. The first write begins the transaction. Each write runs in its own goroutine, in
-// FIFO order, and hands the lock to the next waiter. The last one commits for all, and no write
-// returns before that. This includes failed writes: a write may have failed because of uncommitted
-// changes of another.
+// commit group. The first write begins the transaction. Each write runs in its own goroutine, and
+// hands the lock to the next waiter. The last one commits for all, and no write returns before that.
+// This includes failed writes: a write may have failed because of uncommitted changes of another.
 //
 // Every write but the first runs in a savepoint, so a failed write is rolled back alone. Only an
 // error that makes SQLite roll back the whole transaction, such as a full disk, fails the group.
 const (
-	maxGroupWrites = 64                    // maximum number of writes in a commit group
-	maxGroupAge    = 20 * time.Millisecond // a group accepts no more writes after this
+	maxGroupWrites = 64                   // maximum number of writes in a commit group
+	maxGroupAge    = 5 * time.Millisecond // a group accepts no more writes after this
 )
 
 // A commitGroup is the writes that share a transaction.
@@ -221,7 +218,7 @@ func (db *database) endGroup(why error) (failure error) {
 // lockWriter acquires the write lock. A commit group may be open. The caller releases the lock with
 // unlockWriter.
 func (db *database) lockWriter(ctx context.Context) error {
-	if err := db.writeLock.lock(ctx); err != nil {
+	if err := db.writeLock.lock(ctx, engine.TenantOf(ctx)); err != nil {
 		return err
 	}
 	if db.writer == nil {
@@ -241,66 +238,4 @@ func (db *database) unlockWriter() {
 		db.commit()
 	}
 	db.writeLock.unlock()
-}
-
-// A fifoLock is a mutex that is granted in FIFO order.
-type fifoLock struct {
-	mu      sync.Mutex
-	locked  bool            // guarded by mu
-	waiters []chan struct{} // guarded by mu; each is closed when its waiter is granted the lock
-}
-
-// lock acquires the lock. It returns an error if ctx ends first.
-func (l *fifoLock) lock(ctx context.Context) error {
-	l.mu.Lock()
-	if !l.locked {
-		l.locked = true
-		l.mu.Unlock()
-		return nil
-	}
-	granted := make(chan struct{})
-	l.waiters = append(l.waiters, granted)
-	l.mu.Unlock()
-	select {
-	case <-granted:
-		return nil
-	case <-ctx.Done():
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := slices.Index(l.waiters, granted)
-	if i < 0 { // granted in the meantime
-		return nil
-	}
-	l.waiters = slices.Delete(l.waiters, i, i+1)
-	return &engine.Error{Class: engine.Unavailable, Err: fmt.Errorf("wait for the write lock: %w", context.Cause(ctx))}
-}
-
-// handOff grants the lock to the longest waiter. It returns false if there is none.
-func (l *fifoLock) handOff() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.handOffLocked()
-}
-
-func (l *fifoLock) handOffLocked() bool {
-	if len(l.waiters) == 0 {
-		return false
-	}
-	close(l.waiters[0])
-	l.waiters = slices.Delete(l.waiters, 0, 1)
-	return true
-}
-
-// unlock grants the lock to the longest waiter, or releases it.
-func (l *fifoLock) unlock() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.locked = l.handOffLocked()
-}
-
-func (l *fifoLock) held() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.locked
 }
