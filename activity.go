@@ -41,13 +41,6 @@ func (d *Draft) Size() int {
 		len(d.Claim.Domain) + len(d.Claim.Name) + len(d.Domain) + len(d.LegacyDomain) + len(d.NameKey)
 }
 
-// usualWords is how many words the claims of most entries have at most.
-const usualWords = 4
-
-// Weight returns how much work it can be to store the draft, in entries that create no account: a
-// new account has a row in the search index for each of its words.
-func (d *Draft) Weight() int { return 1 + max(0, d.Words-usualWords) }
-
 // An Entry is a recorded account activity. It is immutable, except that operators can
 // move it to another account.
 type Entry struct {

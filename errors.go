@@ -88,6 +88,10 @@ func NotFound() *Error {
 	return &Error{Code: CodeNotFound, Detail: "This does not exist, or this key cannot see it."}
 }
 
+// ErrDeferred is the outcome of a draft that was not stored, because the transaction had become
+// large. It can be stored in another one.
+var ErrDeferred = errors.New("the transaction has become large")
+
 // ErrLocked means that an operation did not wait for a lock that another transaction holds. Nothing
 // was changed, unless the error also is Uncertain.
 var ErrLocked = errors.New("another transaction holds the lock")

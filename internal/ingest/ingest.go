@@ -10,6 +10,8 @@
 // it finds the tenant that has to wait. That tenant is then delayed: separate workers commit the
 // entries of delayed tenants, a batch of one tenant at a time. Other entries do not wait for them.
 //
+// Entries that create many accounts are stored in several commits, because others wait for each.
+//
 // Tenants are served round-robin: a batch takes one entry of each waiting tenant before it takes a
 // second of any. If the queue is full, in entries or in bytes, the tenant that uses most of that
 // resource loses its newest entry.
@@ -34,7 +36,8 @@ import (
 type Store interface {
 	Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error)
 
-	// TryAppend is Append, but returns atrium.ErrLocked instead of waiting long for a lock.
+	// TryAppend is Append, but returns atrium.ErrLocked instead of waiting long for a lock. The
+	// outcome of a draft is atrium.ErrDeferred if it must be appended again in another transaction.
 	TryAppend(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error)
 }
 
@@ -57,7 +60,7 @@ type Tracer interface {
 type Limits struct {
 	QueueEntries int // maximum entries in the queue; default 4096
 	QueueBytes   int // maximum bytes in the queue; default 64 MiB
-	BatchEntries int // maximum weight of the entries of a commit (atrium.Draft.Weight); default 256
+	BatchEntries int // maximum entries of a commit; default 256
 	BatchBytes   int // maximum bytes of a commit with several entries; default 8 MiB
 	Workers      int // commit workers, not counting those of delayed tenants; default 1
 
@@ -111,6 +114,7 @@ type Writer struct {
 	wake        *sync.Cond // signaled when a batch may be ready, or on Close
 	wakeDelayed *sync.Cond // signaled when a delayed tenant has entries, or when all workers have ended
 	queue       *queue     // guarded by mu
+	batchLimit  int        // guarded by mu; maximum entries of the next commit of the normal lane
 	inFlight    int        // guarded by mu; commits of the normal lane that are not slow
 	running     int        // guarded by mu; workers of the normal lane
 	closed      bool       // guarded by mu
@@ -142,6 +146,7 @@ func NewWriter(store Store, limits Limits, log *slog.Logger, observer Observer, 
 		store: store, log: log, limits: limits.withDefaults(), observer: observer, tracer: tracer,
 		done: make(chan struct{}), queue: newQueue(),
 	}
+	w.batchLimit = w.limits.BatchEntries
 	w.wake, w.wakeDelayed = sync.NewCond(&w.mu), sync.NewCond(&w.mu)
 	var workers sync.WaitGroup
 	w.running = w.limits.Workers
@@ -336,7 +341,7 @@ func (w *Writer) next() []*waiter {
 		w.inFlight > 0 && lane.entries < minParallelBatch && !w.limits.OneTenant) {
 		w.wake.Wait()
 	}
-	batch := w.queue.take(lane, w.limits.BatchEntries, w.limits.BatchBytes, w.limits.OneTenant)
+	batch := w.queue.take(lane, w.batchLimit, w.limits.BatchBytes, w.limits.OneTenant)
 	if len(batch) > 0 {
 		w.inFlight++
 	}
@@ -367,9 +372,7 @@ func (w *Writer) commit(ctx context.Context, batch []*waiter, appendAll appender
 	outcomes, err := protected(ctx, drafts, appendAll)
 	switch {
 	case err == nil:
-		for i, b := range batch {
-			b.outcome <- outcomes[i]
-		}
+		w.complete(batch, outcomes)
 	case errors.Is(err, atrium.ErrLocked):
 		if uncertain, ok := errors.AsType[*atrium.Error](err); ok {
 			for _, b := range batch {
@@ -388,6 +391,34 @@ func (w *Writer) commit(ctx context.Context, batch []*waiter, appendAll appender
 		}
 	}
 	return err
+}
+
+// minBatchLimit is the minimum of batchLimit.
+const minBatchLimit = 32
+
+// complete sends the outcomes of a commit, and requeues deferred entries. After these, the next
+// commits are small, so that few entries are looked up in vain.
+func (w *Writer) complete(batch []*waiter, outcomes []atrium.Outcome) {
+	var deferred []*waiter
+	for i, b := range batch {
+		if errors.Is(outcomes[i].Err, atrium.ErrDeferred) {
+			deferred = append(deferred, b)
+		} else {
+			b.outcome <- outcomes[i]
+		}
+	}
+	stored := len(batch) - len(deferred)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case len(deferred) > 0:
+		w.batchLimit = min(max(2*stored, minBatchLimit), w.limits.BatchEntries)
+		w.queue.pushFront(deferred)
+		w.wake.Signal()
+		w.wakeDelayed.Broadcast()
+	case stored >= w.batchLimit:
+		w.batchLimit = min(2*w.batchLimit, w.limits.BatchEntries)
+	}
 }
 
 // divide handles a batch that could not get a lock. It splits the batch by tenant and commits both

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,6 +114,85 @@ func TestEntriesThatArriveDuringACommitFormTheNextBatch(t *testing.T) {
 		wg.Wait()
 		if got := fmt.Sprint(c.sizes()); got != "[1 50 50 20]" {
 			t.Errorf("batches of %s", got)
+		}
+		_ = w.Close(t.Context())
+	})
+}
+
+// A deferrals is a Store that stores up to n drafts of a commit and defers the others.
+type deferrals struct {
+	commits
+	n atomic.Int64
+}
+
+func (d *deferrals) TryAppend(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
+	stored := drafts[:min(int(d.n.Load()), len(drafts))]
+	outcomes, err := d.Append(ctx, stored)
+	for range len(drafts) - len(stored) {
+		outcomes = append(outcomes, atrium.Outcome{Err: atrium.ErrDeferred})
+	}
+	return outcomes, err
+}
+
+func TestDeferredEntriesAreStoredByTheNextCommitsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &deferrals{}
+		c.n.Store(3)
+		w := ingest.NewWriter(c, ingest.Limits{}, slog.New(slog.DiscardHandler), nil, nil)
+		var wg sync.WaitGroup
+		submit := func(tenant, source string) {
+			wg.Go(func() {
+				if r, err := w.Submit(t.Context(), draft(tenant, source)); err != nil || r.EntryID == "" {
+					t.Errorf("%s: %+v, %v", source, r, err)
+				}
+			})
+			synctest.Wait()
+		}
+		submit("a", "first")
+		for i := range 7 {
+			submit("a", fmt.Sprint("a", i))
+		}
+		submit("b", "b0")
+		closed := make(chan error, 1)
+		time.Sleep(1500 * time.Millisecond) // during the second commit
+		go func() { closed <- w.Close(t.Context()) }()
+		wg.Wait()
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		var got []string
+		for _, batch := range c.batches {
+			var sources []string
+			for _, d := range batch {
+				sources = append(sources, d.Source)
+			}
+			got = append(got, fmt.Sprint(sources))
+		}
+		if want := "[[first] [a0 b0 a1] [a2 a3 a4] [a5 a6]]"; fmt.Sprint(got) != want {
+			t.Errorf("commits %s, want %s", got, want)
+		}
+	})
+}
+
+func TestCommitsAreSmallAfterDeferredEntriesAndGrowAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &deferrals{}
+		c.n.Store(20)
+		w := ingest.NewWriter(c, ingest.Limits{}, slog.New(slog.DiscardHandler), nil, nil)
+		var wg sync.WaitGroup
+		for i := range 1 + 256 + 500 {
+			wg.Go(func() {
+				if i > 0 {
+					time.Sleep(time.Millisecond)
+				}
+				_, _ = w.Submit(t.Context(), draft("a", "s"))
+			})
+		}
+		time.Sleep(3500 * time.Millisecond) // during the fourth commit
+		c.n.Store(1000)
+		wg.Wait()
+		if got, want := fmt.Sprint(c.sizes()), "[1 20 20 20 40 80 160 256 160]"; got != want {
+			t.Errorf("commits of %s, want %s", got, want)
 		}
 		_ = w.Close(t.Context())
 	})

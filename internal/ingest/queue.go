@@ -70,11 +70,11 @@ func (q *queue) push(w *waiter) *lane {
 	return t.lane
 }
 
-// pushFront returns entries of one tenant to the front of its queue.
+// pushFront returns entries to the front of the queues of their tenants, in their order.
 func (q *queue) pushFront(batch []*waiter) {
-	t := q.queueOf(batch[0].draft.TenantID)
-	t.waiters = slices.Concat(batch, t.waiters)
-	for _, w := range batch {
+	for _, w := range slices.Backward(batch) {
+		t := q.queueOf(w.draft.TenantID)
+		t.waiters = slices.Insert(t.waiters, 0, w)
 		q.count(t, w, 1)
 	}
 }
@@ -105,19 +105,18 @@ func (q *queue) count(t *tenantQueue, w *waiter, sign int) {
 	t.bytes += sign * w.draft.Size()
 }
 
-// take removes and returns a batch of up to the given entries, by their weights, and bytes from a
-// lane, but at least one entry if there is one. It takes the oldest entry of each tenant in turn, or with oneTenant,
-// only entries of the next tenant.
+// take removes and returns a batch of up to the given entries and bytes from a lane, but at least one
+// entry if there is one. It takes the oldest entry of each tenant in turn, or with oneTenant, only
+// entries of the next tenant.
 func (q *queue) take(from *lane, entries, bytes int, oneTenant bool) (batch []*waiter) {
-	taken, weight := 0, 0
-	for len(from.order) > 0 {
+	taken := 0
+	for len(from.order) > 0 && len(batch) < entries {
 		t := from.order[0]
 		if oneTenant && len(batch) > 0 && batch[0].draft.TenantID != t.tenant {
 			break
 		}
 		w := t.waiters[0]
-		taken, weight = taken+w.draft.Size(), weight+w.draft.Weight()
-		if (taken > bytes || weight > entries) && len(batch) > 0 {
+		if taken += w.draft.Size(); taken > bytes && len(batch) > 0 {
 			break
 		}
 		batch = append(batch, w)

@@ -24,7 +24,7 @@ const maxUncertain = 3
 // each try.
 const retryDelay = time.Millisecond
 
-// Append stores drafts in one durable transaction and returns the outcome of each, in order. Every
+// Append stores drafts durably and returns the outcome of each, in order. Every
 // draft must have its own identifier; a draft that is already stored is not stored again. If the
 // error is not nil, nothing was stored, except for atrium.Uncertain, where the outcome is unknown.
 //
@@ -32,8 +32,32 @@ const retryDelay = time.Millisecond
 // that entry, or CodeIdempotencyKeyReused if that was for a different request. Otherwise, the
 // draft is attributed to an account as documented in package atrium. If it names the identifier of
 // an account that does not exist, the outcome is NotFound, and the key stays free.
+//
+// Drafts that name many new accounts are stored in several transactions. The error is that of the
+// first one; those of the others are in the outcomes of their drafts.
 func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
-	return s.appendDrafts(ctx, drafts, 0)
+	outcomes, err := s.appendDrafts(ctx, drafts, 0)
+	for err == nil {
+		var deferred []int
+		var rest []*atrium.Draft
+		for i, o := range outcomes {
+			if errors.Is(o.Err, atrium.ErrDeferred) {
+				deferred, rest = append(deferred, i), append(rest, drafts[i])
+			}
+		}
+		if len(rest) == 0 {
+			break
+		}
+		more, failed := s.appendDrafts(ctx, rest, 0)
+		for n, i := range deferred {
+			if failed != nil {
+				outcomes[i].Err = failed
+			} else {
+				outcomes[i] = more[n]
+			}
+		}
+	}
+	return outcomes, err
 }
 
 // Limits of TryAppend: the wait for one lock, and the number of attempts. lockWait is long enough
@@ -43,7 +67,9 @@ const (
 	maxTries = 3
 )
 
-// TryAppend is Append, but returns atrium.ErrLocked early if other transactions, such as merges or
+// TryAppend is Append in one transaction. The outcome of a draft is atrium.ErrDeferred if it was not
+// stored because others before it created as many accounts as one transaction may. TryAppend returns
+// atrium.ErrLocked early if other transactions, such as merges or
 // imports, hold locks of the same accounts or keep changing them. If the outcome of one of its
 // commits is unknown, such as of one that holds the locks itself, the error also is atrium.Uncertain.
 func (s *Store) TryAppend(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
@@ -114,6 +140,7 @@ type appendTx struct {
 	mergedTenants *sync.Map // tenants known to have merged accounts
 	replicated    bool      // existing entries need a new commit before they are acknowledged
 	toConfirm     targets   // accounts of existing entries that are acknowledged
+	rows          int       // written for new accounts and their search index
 
 	looked map[kernel.TenantKey]bool            // domain hashes that were looked up together with the keys
 	locked map[kernel.TenantKey]accounts.Locked // the accounts that were found by them

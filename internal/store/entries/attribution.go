@@ -94,6 +94,7 @@ func (b *appendTx) resolve(drafts []int) (found []int, err error) {
 	if err := b.lockOrCreate(byDomain); err != nil {
 		return nil, err
 	}
+	b.deferNames(byID, byDomain)
 	if err := b.fillNames(byID, byDomain); err != nil {
 		return nil, err
 	}

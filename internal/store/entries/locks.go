@@ -71,6 +71,7 @@ func (b *appendTx) lockOrCreate(byDomain targets) error {
 	if err := b.lockByDomain(unknown, found); err != nil {
 		return err
 	}
+	b.deferAccounts(byDomain, missing)
 	if len(missing) > 0 {
 		if err := b.create(byDomain, missing); err != nil {
 			return err
