@@ -418,7 +418,7 @@ func accountRowsBounded(t *testing.T, e *env) {
 		t.Errorf("there are %d accounts, want 121", n)
 	}
 	for i, o := range e.append(t, plain...) {
-		if o.Err != nil || o.Receipt.EntryID != receipts[i].EntryID {
+		if o.Err != nil || o.EntryID != receipts[i].EntryID {
 			t.Errorf("the same request %d: %+v, want %+v", i, o, receipts[i])
 		}
 	}
