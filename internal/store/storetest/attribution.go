@@ -442,6 +442,6 @@ func accountRowsBounded(t *testing.T, e *env) {
 		}
 	}
 	if o := e.append(t, mixed[9])[0]; atrium.CodeOf(o.Err) != atrium.CodeIdempotencyKeyReused {
-		t.Errorf("another request used the key meanwhile: %v", o.Err)
+		t.Errorf("another request has used the key: %v", o.Err)
 	}
 }
