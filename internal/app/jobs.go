@@ -21,8 +21,13 @@ type job struct {
 
 // newJobs returns all jobs.
 func newJobs(s *store.Store) []job {
-	var after, scheduled atrium.TenantID // whose requests were deleted last; whose schedules were run last, "" if no more are due
+	var after, scheduled, swept atrium.TenantID // whose requests were deleted last; whose schedules were run last, "" if no more are due; whose activity was swept last
 	all := []job{
+		{"activity", activityInterval, func(ctx context.Context) (bool, error) { return false, s.UpdateActivity(ctx) }},
+		{"activity-sweep", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
+			swept, err = s.SweepActivity(ctx, swept)
+			return swept != "", err
+		}},
 		{"erasures", pollInterval, s.ContinueErasures},
 		{"requests", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
 			after, err = s.DeleteExpiredRequests(ctx, after)
@@ -49,6 +54,7 @@ const maxDue = 100
 // same moment. So work starts within 1.25 s as long as any node can do it.
 const (
 	pollInterval       = time.Second
+	activityInterval   = 4 * time.Second // longer is cheaper: more accounts of a page are updated together
 	cleanupInterval    = 10 * time.Minute
 	maxFailureInterval = 10 * time.Second
 )

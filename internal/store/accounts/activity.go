@@ -1,7 +1,6 @@
 package accounts
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -129,11 +128,12 @@ func FindAccountRefs(tx engine.Tx, accounts []kernel.TenantKey) (refs map[kernel
 // activity. Accounts without a time are rewritten without a change. For a merged account, it locks
 // and writes only the survivor. It returns for each account that still exists whether it has no
 // name. For a merged account that is whether the survivor has none. It returns ErrGroupChanged if
-// accounts were merged or split after refs were read.
+// accounts were merged or split after refs were read. The caller updates or stores the minutes.
 //
 // Locking the survivor is enough, because every change of a group locks it. It also means that
 // appends wait only for the survivor when a change of domains reorders the accounts.
-func RecordActivity(tx engine.Tx, refs map[kernel.TenantKey]AccountRef, newest map[kernel.TenantKey]atrium.Time) (unnamed map[kernel.TenantKey]bool, err error) {
+func RecordActivity(tx engine.Tx, refs map[kernel.TenantKey]AccountRef, newest map[kernel.TenantKey]atrium.Time,
+) (unnamed map[kernel.TenantKey]bool, minutes MinuteUpdates, err error) {
 	ids := map[kernel.TenantKey]kernel.TenantKey{} // by domain hash
 	at := maps.Clone(newest)
 	merged := map[kernel.TenantKey]kernel.TenantKey{} // their survivors
@@ -164,7 +164,6 @@ func RecordActivity(tx engine.Tx, refs map[kernel.TenantKey]AccountRef, newest m
 			locks = append(locks, row)
 		}
 	}
-	var minutes MinuteUpdates
 	unnamed = make(map[kernel.TenantKey]bool, len(ids))
 	locked := func(r engine.Row) error {
 		a := ScanLocked(r)
@@ -178,42 +177,76 @@ func RecordActivity(tx engine.Tx, refs map[kernel.TenantKey]AccountRef, newest m
 		return nil
 	}
 	if _, err := tx.Batch(lockAccounts, locks, locked); err != nil {
-		return nil, fmt.Errorf("lock accounts: %w", err)
+		return nil, nil, fmt.Errorf("lock accounts: %w", err)
 	}
 	if _, err := tx.Batch(updateActivity, updates, locked); err != nil {
-		return nil, fmt.Errorf("update the activity of accounts: %w", err)
+		return nil, nil, fmt.Errorf("update the activity of accounts: %w", err)
 	}
 	if len(merged) > 0 { // now locked: check that the groups have not changed
 		current, err := FindAccountRefs(tx, slices.Collect(maps.Keys(merged)))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for k, s := range merged {
 			without, there := unnamed[s]
 			if !there || current[k].Survivor != refs[k].Survivor {
-				return nil, ErrGroupChanged
+				return nil, nil, ErrGroupChanged
 			}
 			unnamed[k] = without
 		}
 	}
-	return unnamed, minutes.Write(tx)
+	return unnamed, minutes, nil
 }
 
-// MinuteUpdates collects the accounts whose active_minute is out of date.
-type MinuteUpdates []engine.Args
+// A MinuteUpdate is an account whose active_minute must be raised.
+type MinuteUpdate struct {
+	Tenant  atrium.TenantID
+	Account atrium.AccountID
+	Minute  int64
+}
 
-// Add adds a locked account that gets an entry at the given time.
-func (t *MinuteUpdates) Add(a Locked, at atrium.Time) {
+// MinuteUpdates are the accounts whose active_minute is out of date.
+type MinuteUpdates []MinuteUpdate
+
+// Add adds a locked account that gets an entry at the given time, if its minute is out of date.
+func (u *MinuteUpdates) Add(a Locked, at atrium.Time) {
 	if minute := ActiveMinute(&at); a.minute < minute {
-		*t = append(*t, engine.Args{kernel.IDArg(a.Tenant), kernel.IDArg(atrium.AccountID(a.Key)), minute})
+		*u = append(*u, MinuteUpdate{a.Tenant, atrium.AccountID(a.Key), minute})
 	}
 }
 
-// Write updates active_minute of the collected accounts, in one order on every node, because
-// appends share the locks of accounts.
-func (t MinuteUpdates) Write(tx engine.Tx) error {
-	slices.SortFunc(t, func(a, b engine.Args) int {
-		return cmp.Or(bytes.Compare(a[0].([]byte), b[0].([]byte)), bytes.Compare(a[1].([]byte), b[1].([]byte)))
+// Write updates active_minute of the accounts, in one order on every node, because appends share the
+// locks of accounts.
+func (u MinuteUpdates) Write(tx engine.Tx) error {
+	slices.SortFunc(u, func(a, b MinuteUpdate) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Account, b.Account))
 	})
-	return tx.PipelineExec(updateMinutes, t)
+	rows := make([]engine.Args, len(u))
+	for i, m := range u {
+		rows[i] = engine.Args{kernel.IDArg(m.Tenant), kernel.IDArg(m.Account), m.Minute}
+	}
+	return tx.PipelineExec(updateMinutes, rows)
+}
+
+var minutesOfAccounts = engine.NewBatch("SELECT a.tenant_id, a.account_id, a.active_minute, a.survivor_id, "+latestActivity("batch.tenant_id")+` FROM batch
+	JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id`, "tenant_id bytea", "account_id bytea")
+
+// UpdateMinutes raises active_minute of accounts to their latest activity. Each row has a tenant and
+// the identifier of an account, which need not exist. It does nothing for merged accounts: a change
+// of a group updates its root.
+func UpdateMinutes(tx engine.Tx, accounts []engine.Args) error {
+	// The locks keep other transactions from moving entries away between the next statements.
+	if _, err := tx.Batch(lockAccounts, accounts, func(engine.Row) error { return nil }); err != nil {
+		return fmt.Errorf("lock accounts: %w", err)
+	}
+	var minutes MinuteUpdates
+	if _, err := tx.Batch(minutesOfAccounts, accounts, func(r engine.Row) error {
+		if minute := ActiveMinute(latestActivityAt(r, 4)); r.Null(3) && r.Int(2) < minute {
+			minutes = append(minutes, MinuteUpdate{kernel.IDAt[atrium.TenantID](r, 0), kernel.IDAt[atrium.AccountID](r, 1), minute})
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("read the latest activity: %w", err)
+	}
+	return minutes.Write(tx)
 }

@@ -103,6 +103,9 @@ func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait t
 		})
 		switch {
 		case err == nil:
+			for _, u := range b.minutes {
+				s.active.add(u.Tenant)
+			}
 			return b.outcomes, nil
 		case engine.ClassOf(err) == engine.Uncertain:
 			uncertain = err // the next try finds the entries if they were committed, and waits if they are about to be
@@ -140,7 +143,8 @@ type appendTx struct {
 	mergedTenants *sync.Map // tenants known to have merged accounts
 	replicated    bool      // existing entries need a new commit before they are acknowledged
 	toConfirm     targets   // accounts of existing entries that are acknowledged
-	rows          int       // written for new accounts and their search index
+	minutes       accounts.MinuteUpdates
+	rows          int // written for new accounts and their search index
 
 	looked map[kernel.TenantKey]bool            // domain hashes that were looked up together with the keys
 	locked map[kernel.TenantKey]accounts.Locked // the accounts that were found by them
@@ -218,7 +222,10 @@ func (b *appendTx) run(retry bool) error {
 	b.tx.Invalidate()
 	// Insert in key order, so that nodes that receive the same keys do not deadlock.
 	slices.SortFunc(recorded, func(i, j int) int { return cmp.Or(kernel.CompareKeys(b.key(i), b.key(j)), cmp.Compare(i, j)) })
-	return b.insert(recorded)
+	if err := b.insert(recorded); err != nil {
+		return err
+	}
+	return b.storeActive()
 }
 
 // splitByKey separates the first draft of each key, and drafts without a key, from the rest.

@@ -212,10 +212,11 @@ func (b *appendTx) updateExisting(byID, byDomain targets) error {
 			}
 		}
 	}
-	unnamed, err := accounts.RecordActivity(b.tx, refs, newest)
+	unnamed, minutes, err := accounts.RecordActivity(b.tx, refs, newest)
 	if err != nil {
 		return err
 	}
+	b.minutes = append(b.minutes, minutes...)
 	for k := range unnamed {
 		for _, t := range byAccount[k] {
 			t.id, t.survivor = atrium.AccountID(k.Key), refs[k].Survivor

@@ -52,11 +52,10 @@ func (b *appendTx) lockOrCreate(byDomain targets) error {
 			missing[kernel.TenantKey{Tenant: k.Tenant, Key: t.hash}] = k
 		}
 	}
-	var minutes accounts.MinuteUpdates
 	found := func(hash kernel.TenantKey, a accounts.Locked) {
 		if k, ok := missing[hash]; ok {
 			byDomain[k].id, byDomain[k].unnamed = atrium.AccountID(a.Key), a.Unnamed
-			minutes.Add(a, b.at)
+			b.minutes.Add(a, b.at)
 			delete(missing, hash)
 		}
 	}
@@ -83,7 +82,7 @@ func (b *appendTx) lockOrCreate(byDomain targets) error {
 			return errErased
 		}
 	}
-	return minutes.Write(b.tx)
+	return nil
 }
 
 // create creates accounts for targets, whose keys are given by domain hash, and removes these from

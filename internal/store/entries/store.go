@@ -12,6 +12,7 @@ import (
 type Store struct {
 	db *kernel.DB
 
+	active        activeTenants
 	mergedTenants sync.Map // tenants for which an append has found merged accounts
 }
 

@@ -7,11 +7,11 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// Identifiers are stored as 18 bytes, without the prefix, which the column implies. Their 26
+// IDBytes is the length of a stored identifier. It lacks the prefix, which the column implies. The 26
 // characters are base-36 digits: the first two fill two bytes, the next twelve eight bytes, and
 // the last twelve eight bytes. Every value of [a-z0-9]{26} round-trips, bytes sort like
 // characters, and an index is a third smaller than with text.
-const idBytes = 18
+const IDBytes = 18
 
 // IDArg returns id as an argument, NULL for "".
 func IDArg[T atrium.Identifier](id T) any {
@@ -23,7 +23,7 @@ func IDArg[T atrium.Identifier](id T) any {
 
 // PackID returns the stored form of an identifier's 26 characters.
 func PackID(s string) []byte {
-	b := make([]byte, 0, idBytes)
+	b := make([]byte, 0, IDBytes)
 	b = binary.BigEndian.AppendUint16(b, uint16(base36(s[:2])))
 	b = binary.BigEndian.AppendUint64(b, base36(s[2:14]))
 	return binary.BigEndian.AppendUint64(b, base36(s[14:]))
@@ -45,7 +45,7 @@ func base36(s string) (n uint64) {
 func IDAt[T atrium.Identifier](r engine.Row, column int) T {
 	var zero T
 	b := r.View(column)
-	if len(b) != idBytes {
+	if len(b) != IDBytes {
 		return zero
 	}
 	text := append(make([]byte, 0, 64), zero.Prefix()...) // long enough for any identifier, so that it stays on the stack

@@ -411,7 +411,10 @@ func (im *importTx) touch(newest map[kernel.TenantKey]atrium.Time) (exists map[a
 	if err != nil {
 		return nil, err
 	}
-	touched, err := accounts.RecordActivity(im.tx, known, newest)
+	touched, minutes, err := accounts.RecordActivity(im.tx, known, newest)
+	if err == nil {
+		err = minutes.Write(im.tx)
+	}
 	exists = make(map[atrium.AccountID]bool, len(touched))
 	for k := range touched {
 		exists[atrium.AccountID(k.Key)] = true

@@ -29,6 +29,9 @@ var accountLists = []guarantee{
 // allAccounts returns the accounts of all pages of a list, and how many pages it had.
 func (e *env) allAccounts(t tb, f atrium.AccountFilter, order atrium.AccountOrder, limit int) (all []atrium.Account, pages int) {
 	t.Helper()
+	if order == atrium.AccountsActivity || f.ActiveSince != nil {
+		e.sweepActivity(t)
+	}
 	for after := (*atrium.Position)(nil); ; pages++ {
 		found, next, err := e.Accounts(t.Context(), e.tenant, f, order, after, limit)
 		if err != nil {

@@ -27,6 +27,7 @@ const noActivity = -2_000_000_000
 // and links.
 func (e *env) wantSoundGroups(t tb) {
 	t.Helper()
+	e.sweepActivity(t)
 	accounts := map[atrium.AccountID]groupedAccount{}
 	newest := map[atrium.AccountID]int64{}           // by survivor
 	own := map[atrium.AccountID]map[string]bool{}    // links, by account
@@ -232,4 +233,18 @@ func storedAccount(r engine.Row, column int) atrium.AccountID {
 	}
 	return as[atrium.AccountID](digits(uint64(binary.BigEndian.Uint16(b)), 2) +
 		digits(binary.BigEndian.Uint64(b[2:]), 12) + digits(binary.BigEndian.Uint64(b[10:]), 12))
+}
+
+// sweepActivity applies what appends have left to UpdateActivity.
+func (e *env) sweepActivity(t tb) {
+	t.Helper()
+	for after := atrium.TenantID(""); ; {
+		next, err := e.SweepActivity(t.Context(), after)
+		if err != nil {
+			t.Fatalf("sweep activity: %v", err)
+		}
+		if after = next; after == "" {
+			return
+		}
+	}
 }
