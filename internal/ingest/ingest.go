@@ -372,7 +372,7 @@ func (w *Writer) commit(ctx context.Context, batch []*waiter, appendAll appender
 	outcomes, err := protected(ctx, drafts, appendAll)
 	switch {
 	case err == nil:
-		w.complete(batch, outcomes)
+		w.complete(ctx, batch, outcomes)
 	case errors.Is(err, atrium.ErrLocked):
 		if uncertain, ok := errors.AsType[*atrium.Error](err); ok {
 			for _, b := range batch {
@@ -394,11 +394,12 @@ func (w *Writer) commit(ctx context.Context, batch []*waiter, appendAll appender
 }
 
 // minBatchLimit is the minimum of batchLimit.
-const minBatchLimit = 32
+const minBatchLimit = 64
 
 // complete sends the outcomes of a commit, and requeues deferred entries. After these, the next
-// commits are small, so that few entries are looked up in vain.
-func (w *Writer) complete(batch []*waiter, outcomes []atrium.Outcome) {
+// commits are small, so that few entries are looked up in vain. When the Writer is closed, it stores
+// them at once: nobody waits for the next commit but the entries that are in the queue.
+func (w *Writer) complete(ctx context.Context, batch []*waiter, outcomes []atrium.Outcome) {
 	var deferred []*waiter
 	for i, b := range batch {
 		if errors.Is(outcomes[i].Err, atrium.ErrDeferred) {
@@ -409,6 +410,11 @@ func (w *Writer) complete(batch []*waiter, outcomes []atrium.Outcome) {
 	}
 	stored := len(batch) - len(deferred)
 	w.mu.Lock()
+	if len(deferred) > 0 && w.closed {
+		w.mu.Unlock()
+		_ = w.commit(ctx, deferred, w.store.Append) // sends the outcomes
+		return
+	}
 	defer w.mu.Unlock()
 	switch {
 	case len(deferred) > 0:

@@ -135,43 +135,50 @@ func (d *deferrals) TryAppend(ctx context.Context, drafts []*atrium.Draft) ([]at
 }
 
 func TestDeferredEntriesAreStoredByTheNextCommitsInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &deferrals{}
-		c.n.Store(3)
-		w := ingest.NewWriter(c, ingest.Limits{}, slog.New(slog.DiscardHandler), nil, nil)
-		var wg sync.WaitGroup
-		submit := func(tenant, source string) {
-			wg.Go(func() {
-				if r, err := w.Submit(t.Context(), draft(tenant, source)); err != nil || r.EntryID == "" {
-					t.Errorf("%s: %+v, %v", source, r, err)
-				}
-			})
-			synctest.Wait()
-		}
-		submit("a", "first")
-		for i := range 7 {
-			submit("a", fmt.Sprint("a", i))
-		}
-		submit("b", "b0")
-		closed := make(chan error, 1)
-		time.Sleep(1500 * time.Millisecond) // during the second commit
-		go func() { closed <- w.Close(t.Context()) }()
-		wg.Wait()
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
-		var got []string
-		for _, batch := range c.batches {
-			var sources []string
-			for _, d := range batch {
-				sources = append(sources, d.Source)
+	for closing, want := range map[bool]string{
+		false: "[[first] [a0 b0 a1] [a2 a3 a4] [a5 a6]]",
+		true:  "[[first] [a0 b0 a1] [a2 a3 a4 a5 a6]]", // without further deferral
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &deferrals{}
+			c.n.Store(3)
+			w := ingest.NewWriter(c, ingest.Limits{}, slog.New(slog.DiscardHandler), nil, nil)
+			var wg sync.WaitGroup
+			submit := func(tenant, source string) {
+				wg.Go(func() {
+					if r, err := w.Submit(t.Context(), draft(tenant, source)); err != nil || r.EntryID == "" {
+						t.Errorf("%s: %+v, %v", source, r, err)
+					}
+				})
+				synctest.Wait()
 			}
-			got = append(got, fmt.Sprint(sources))
-		}
-		if want := "[[first] [a0 b0 a1] [a2 a3 a4] [a5 a6]]"; fmt.Sprint(got) != want {
-			t.Errorf("commits %s, want %s", got, want)
-		}
-	})
+			submit("a", "first")
+			for i := range 7 {
+				submit("a", fmt.Sprint("a", i))
+			}
+			submit("b", "b0")
+			if closing {
+				time.Sleep(1500 * time.Millisecond) // during the second commit
+			} else {
+				wg.Wait()
+			}
+			if err := w.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			wg.Wait()
+			var got []string
+			for _, batch := range c.batches {
+				var sources []string
+				for _, d := range batch {
+					sources = append(sources, d.Source)
+				}
+				got = append(got, fmt.Sprint(sources))
+			}
+			if fmt.Sprint(got) != want {
+				t.Errorf("commits %s, want %s", got, want)
+			}
+		})
+	}
 }
 
 func TestCommitsAreSmallAfterDeferredEntriesAndGrowAgain(t *testing.T) {
@@ -191,7 +198,7 @@ func TestCommitsAreSmallAfterDeferredEntriesAndGrowAgain(t *testing.T) {
 		time.Sleep(3500 * time.Millisecond) // during the fourth commit
 		c.n.Store(1000)
 		wg.Wait()
-		if got, want := fmt.Sprint(c.sizes()), "[1 20 20 20 40 80 160 256 160]"; got != want {
+		if got, want := fmt.Sprint(c.sizes()), "[1 20 20 20 64 128 256 248]"; got != want {
 			t.Errorf("commits of %s, want %s", got, want)
 		}
 		_ = w.Close(t.Context())

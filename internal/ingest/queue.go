@@ -70,12 +70,16 @@ func (q *queue) push(w *waiter) *lane {
 	return t.lane
 }
 
-// pushFront returns entries to the front of the queues of their tenants, in their order.
+// pushFront returns entries to the front of the queues of their tenants, in their order. These tenants
+// are served next, in the order of their first entries.
 func (q *queue) pushFront(batch []*waiter) {
 	for _, w := range slices.Backward(batch) {
 		t := q.queueOf(w.draft.TenantID)
 		t.waiters = slices.Insert(t.waiters, 0, w)
 		q.count(t, w, 1)
+		order := t.lane.order
+		i := slices.Index(order, t)
+		t.lane.order = slices.Insert(slices.Delete(order, i, i+1), 0, t)
 	}
 }
 

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -111,4 +112,28 @@ func sources(line []*waiter) (all []string) {
 		all = append(all, w.draft.Source)
 	}
 	return all
+}
+
+// Otherwise, tenants with long queues would take the rows of a commit from the same others again
+// and again.
+func TestTenantsOfReturnedEntriesAreServedNext(t *testing.T) {
+	q := newQueue()
+	push := func(tenant atrium.TenantID, source string) {
+		q.push(&waiter{draft: &atrium.Draft{TenantID: tenant, Submission: atrium.Submission{Source: source}}})
+	}
+	for _, source := range []string{"a1", "a2", "b1", "c1", "a3", "c2"} {
+		push(atrium.TenantID(source[:1]), source)
+	}
+	want := func(got []*waiter, want string) {
+		t.Helper()
+		if fmt.Sprint(sources(got)) != want {
+			t.Errorf("took %s, want %s", sources(got), want)
+		}
+	}
+	batch := q.take(&q.normal, 5, 1<<20, false)
+	want(batch, "[a1 b1 c1 a2 c2]")
+	push("d", "d1")
+	push("b", "b2")
+	q.pushFront(batch[1:])
+	want(q.take(&q.normal, 9, 1<<20, false), "[b1 c1 a2 d1 b2 c2 a3]")
 }

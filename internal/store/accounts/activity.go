@@ -43,7 +43,8 @@ const microsPerMinute = 60_000_000
 // LockedColumns are the columns of an account a that ScanLocked reads, and LockedColumnsLen their
 // number.
 const (
-	LockedColumns    = "a.tenant_id, a.account_id, a.survivor_id, a.active_minute, CASE WHEN a.name IS NULL THEN 1 ELSE 0 END"
+	LockedColumns = "a.tenant_id, a.account_id, a.survivor_id, a.active_minute, " +
+		"CASE WHEN a.name IS NULL AND a.domain <> '" + atrium.UnattributedDomain + "' THEN 1 ELSE 0 END"
 	LockedColumnsLen = 5
 )
 
@@ -51,8 +52,8 @@ const (
 type Locked struct {
 	kernel.TenantKey                  // its identifier
 	Survivor         atrium.AccountID // "" if it is not merged
-	Unnamed          bool
-	minute           int64 // active_minute
+	Unnamed          bool             // and can be named
+	minute           int64            // active_minute
 }
 
 // ScanLocked reads LockedColumns, starting at column 0.

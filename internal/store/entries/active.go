@@ -164,12 +164,12 @@ func (s *Store) readActive(ctx context.Context, tenant atrium.TenantID) (*active
 	return p, err
 }
 
-// next updates some accounts in one transaction or, once all are up to date, deletes some rows. It
-// reports whether there are more.
+// next updates some accounts in one transaction, which also deletes some rows once all accounts are up
+// to date. It reports whether there are more.
 func (p *activePass) next(ctx context.Context, db *kernel.DB) (more bool, err error) {
 	some := p.accounts[p.updated:min(p.updated+accountsPerTx, len(p.accounts))]
 	deletes := 0
-	if len(some) == 0 {
+	if p.updated+len(some) == len(p.accounts) {
 		deletes = min(batchesPerTx, len(p.batches))
 	}
 	err = kernel.WriteLarge(ctx, db, atrium.Change{TenantID: p.tenant}, func(tx engine.Tx) error {
@@ -180,7 +180,8 @@ func (p *activePass) next(ctx context.Context, db *kernel.DB) (more bool, err er
 			if err != nil {
 				return err
 			}
-			update = late
+			update = slices.Concat(some, late)
+			slices.SortFunc(update, bytes.Compare)
 		}
 		rows := make([]engine.Args, len(update))
 		for i, id := range update {
@@ -202,11 +203,10 @@ func (p *activePass) delete(tx engine.Tx, last []byte) (late [][]byte, err error
 		engine.Args{kernel.IDArg(p.tenant), last}, func(r engine.Row) error {
 			for id := range slices.Chunk(r.Bytes(0), kernel.IDBytes) {
 				if _, found := slices.BinarySearchFunc(p.accounts, id, bytes.Compare); !found {
-					late = append(late, id)
+					late = append(late, id) // may have duplicates, which change nothing
 				}
 			}
 			return nil
 		})
-	slices.SortFunc(late, bytes.Compare)
-	return slices.CompactFunc(late, bytes.Equal), err
+	return late, err
 }

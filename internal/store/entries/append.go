@@ -24,7 +24,7 @@ const maxUncertain = 3
 // each try.
 const retryDelay = time.Millisecond
 
-// Append stores drafts durably and returns the outcome of each, in order. Every
+// Append stores drafts in one durable transaction and returns the outcome of each, in order. Every
 // draft must have its own identifier; a draft that is already stored is not stored again. If the
 // error is not nil, nothing was stored, except for atrium.Uncertain, where the outcome is unknown.
 //
@@ -32,32 +32,8 @@ const retryDelay = time.Millisecond
 // that entry, or CodeIdempotencyKeyReused if that was for a different request. Otherwise, the
 // draft is attributed to an account as documented in package atrium. If it names the identifier of
 // an account that does not exist, the outcome is NotFound, and the key stays free.
-//
-// Drafts that name many new accounts are stored in several transactions. The error is that of the
-// first one; those of the others are in the outcomes of their drafts.
 func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
-	outcomes, err := s.appendDrafts(ctx, drafts, 0)
-	for err == nil {
-		var deferred []int
-		var rest []*atrium.Draft
-		for i, o := range outcomes {
-			if errors.Is(o.Err, atrium.ErrDeferred) {
-				deferred, rest = append(deferred, i), append(rest, drafts[i])
-			}
-		}
-		if len(rest) == 0 {
-			break
-		}
-		more, failed := s.appendDrafts(ctx, rest, 0)
-		for n, i := range deferred {
-			if failed != nil {
-				outcomes[i].Err = failed
-			} else {
-				outcomes[i] = more[n]
-			}
-		}
-	}
-	return outcomes, err
+	return s.appendDrafts(ctx, drafts, 0)
 }
 
 // Limits of TryAppend: the wait for one lock, and the number of attempts. lockWait is long enough
@@ -67,9 +43,9 @@ const (
 	maxTries = 3
 )
 
-// TryAppend is Append in one transaction. The outcome of a draft is atrium.ErrDeferred if it was not
-// stored because others before it created as many accounts as one transaction may. TryAppend returns
-// atrium.ErrLocked early if other transactions, such as merges or
+// TryAppend is Append for a short transaction. The outcome of a draft is atrium.ErrDeferred if it was
+// not stored because others before it create as many accounts as such a transaction may. TryAppend
+// returns atrium.ErrLocked early if other transactions, such as merges or
 // imports, hold locks of the same accounts or keep changing them. If the outcome of one of its
 // commits is unknown, such as of one that holds the locks itself, the error also is atrium.Uncertain.
 func (s *Store) TryAppend(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
@@ -98,6 +74,7 @@ func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait t
 			b.replicated, b.mergedTenants = s.db.Engine.Traits().Replicated, &s.mergedTenants
 			if wait > 0 {
 				tx.LockWait(wait)
+				b.maxRows = maxAccountRows
 			}
 			return b.run(try > 0)
 		})
@@ -144,7 +121,7 @@ type appendTx struct {
 	replicated    bool      // existing entries need a new commit before they are acknowledged
 	toConfirm     targets   // accounts of existing entries that are acknowledged
 	minutes       accounts.MinuteUpdates
-	rows          int // written for new accounts and their search index
+	rows, maxRows int // written for new accounts and names; a maximum of 0 is none
 
 	looked map[kernel.TenantKey]bool            // domain hashes that were looked up together with the keys
 	locked map[kernel.TenantKey]accounts.Locked // the accounts that were found by them

@@ -91,10 +91,9 @@ func (b *appendTx) resolve(drafts []int) (found []int, err error) {
 			return nil, err
 		}
 	}
-	if err := b.lockOrCreate(byDomain); err != nil {
+	if err := b.lockOrCreate(byID, byDomain); err != nil {
 		return nil, err
 	}
-	b.deferNames(byID, byDomain)
 	if err := b.fillNames(byID, byDomain); err != nil {
 		return nil, err
 	}

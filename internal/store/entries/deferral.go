@@ -12,76 +12,47 @@ import (
 // cheap, but a new account, or the first name of one, has a row in the search index for each of its
 // words. Other tenants wait for the transaction.
 
-// maxAccountRows is the maximum number of rows that an append writes for new accounts and names. One
+// maxAccountRows is the maximum number of rows that TryAppend writes for new accounts and names. One
 // account may exceed it.
 const maxAccountRows = 128
 
-// fits reports whether the transaction can write the rows of one more account, with the words that
-// the drafts claim, and counts them. Once an account does not fit, no later one does, so that drafts
-// keep their order.
-func (b *appendTx) fits(drafts []int) bool {
-	rows := 1
-	for _, i := range drafts {
-		rows = max(rows, 1+b.drafts[i].Words)
-	}
-	if b.rows > 0 && b.rows+rows > maxAccountRows {
-		b.rows = maxAccountRows
-		return false
-	}
-	b.rows += rows
-	return true
-}
-
-// inOrder sorts the keys of targets by their first drafts.
-func inOrder(keys []kernel.TenantKey, all targets) {
-	slices.SortFunc(keys, func(a, b kernel.TenantKey) int {
-		return cmp.Compare(slices.Min(all[a].drafts), slices.Min(all[b].drafts))
-	})
-}
-
-// deferTarget removes a target. The outcome of its drafts is ErrDeferred.
-func (b *appendTx) deferTarget(all targets, k kernel.TenantKey) {
-	for _, i := range all[k].drafts {
-		b.outcomes[i].Err = atrium.ErrDeferred
-	}
-	delete(all, k)
-}
-
-// deferAccounts removes targets whose accounts are missing and do not fit into the transaction.
-func (b *appendTx) deferAccounts(byDomain targets, missing map[kernel.TenantKey]kernel.TenantKey) {
-	if len(missing) == 0 {
+// deferLarge removes the targets whose accounts are missing or have no name yet, from the first that
+// exceeds maxRows, in the order of their drafts. The outcome of their drafts is ErrDeferred. missing
+// has the keys in byDomain of missing accounts, by domain hash.
+func (b *appendTx) deferLarge(byID, byDomain targets, missing map[kernel.TenantKey]kernel.TenantKey) {
+	if b.maxRows == 0 {
 		return
 	}
-	hashes := make(map[kernel.TenantKey]kernel.TenantKey, len(missing)) // by key of the target
-	keys := make([]kernel.TenantKey, 0, len(missing))
-	for h, k := range missing {
-		hashes[k] = h
-		keys = append(keys, k)
+	type named struct {
+		key   kernel.TenantKey
+		in    targets
+		first int // draft
 	}
-	inOrder(keys, byDomain)
-	for _, k := range keys {
-		if !b.fits(byDomain[k].drafts) {
-			delete(missing, hashes[k])
-			b.deferTarget(byDomain, k)
-		}
-	}
-}
-
-// deferNames removes targets that name an account without a name and do not fit into the
-// transaction.
-func (b *appendTx) deferNames(byID, byDomain targets) {
-	for _, all := range []targets{byDomain, byID} {
-		var keys []kernel.TenantKey
+	var large []named
+	for _, all := range []targets{byID, byDomain} {
 		for k, t := range all {
-			if t.unnamed && b.claimedName(t) != "" {
-				keys = append(keys, k)
+			isMissing := t.id == "" && t.hash != ""
+			if isMissing || t.unnamed && b.claimedName(t) != "" {
+				large = append(large, named{k, all, slices.Min(t.drafts)})
 			}
 		}
-		inOrder(keys, all)
-		for _, k := range keys {
-			if !b.fits(all[k].drafts) {
-				b.deferTarget(all, k)
-			}
+	}
+	slices.SortFunc(large, func(a, b named) int { return cmp.Compare(a.first, b.first) })
+	for _, l := range large {
+		t := l.in[l.key]
+		rows := 1
+		for _, i := range t.drafts {
+			rows = max(rows, 1+b.drafts[i].Words)
 		}
+		if b.rows == 0 || b.rows+rows <= b.maxRows {
+			b.rows += rows
+			continue
+		}
+		b.rows = b.maxRows // drafts keep their order: nothing smaller fits, either
+		for _, i := range t.drafts {
+			b.outcomes[i].Err = atrium.ErrDeferred
+		}
+		delete(l.in, l.key)
+		delete(missing, kernel.TenantKey{Tenant: l.key.Tenant, Key: t.hash})
 	}
 }

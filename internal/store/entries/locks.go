@@ -44,8 +44,8 @@ func (b *appendTx) lockByDomain(hashes []kernel.TenantKey, each func(hash kernel
 }
 
 // lockOrCreate locks or creates the accounts with the domains, except those that are already
-// resolved, and records their activity.
-func (b *appendTx) lockOrCreate(byDomain targets) error {
+// resolved, and records their activity. It removes targets that must wait for another transaction.
+func (b *appendTx) lockOrCreate(byID, byDomain targets) error {
 	missing := map[kernel.TenantKey]kernel.TenantKey{} // keys of targets by domain hash
 	for k, t := range byDomain {
 		if t.id == "" {
@@ -70,7 +70,7 @@ func (b *appendTx) lockOrCreate(byDomain targets) error {
 	if err := b.lockByDomain(unknown, found); err != nil {
 		return err
 	}
-	b.deferAccounts(byDomain, missing)
+	b.deferLarge(byID, byDomain, missing)
 	if len(missing) > 0 {
 		if err := b.create(byDomain, missing); err != nil {
 			return err
@@ -115,7 +115,7 @@ func (b *appendTx) create(byDomain targets, missing map[kernel.TenantKey]kernel.
 		h := kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(r.Bytes(1))}
 		a := created[h]
 		t := byDomain[missing[h]]
-		t.id, t.unnamed = a.ID, a.Name == ""
+		t.id, t.unnamed = a.ID, a.Name == "" && a.Domain != atrium.UnattributedDomain
 		delete(missing, h)
 		index.Account(nil, &a)
 		long.Add(&a)
