@@ -22,7 +22,6 @@ const (
 	documentTimeout = time.Minute      // of a document, if the server has no write timeout
 	documentStall   = 10 * time.Second // of each write
 	documentGrace   = 3 * time.Second  // for a document when the server stops
-	documentAge     = 10 * time.Second // of a document that may end early, with Limits.SnapshotsMustEnd
 )
 
 // errDocumentSent ends a document that lost its snapshot after the headers were sent.
@@ -41,8 +40,10 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	until, _ := ctx.Deadline()
-	conn := &documentConn{ctx: ctx, w: w, control: control, until: until, limits: &a.Limits}
+	conn := &documentConn{ctx: ctx, w: w, control: control, until: until}
 	defer a.whenStopping(func() {
 		time.AfterFunc(documentGrace, func() {
 			cancel()
@@ -50,15 +51,18 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 		})
 	})()
 	tenant := exchangeOf(w).TenantID
-	if a.Limits.snapshotsMustEnd() {
-		exchangeOf(w).Refused = telemetry.ByOverload
-		return afterChange(r, atrium.Unavailable(errSnapshots))
-	}
 	if err := admit(ctx, w, a.Limits.Documents, tenant); err != nil {
 		return afterChange(r, err)
 	}
 	defer a.Limits.Documents.Release(tenant)
-	conn.began = time.Now()
+	if err := a.Limits.waitForSnapshots(ctx); err != nil {
+		exchangeOf(w).Refused = telemetry.ByOverload
+		return afterChange(r, err)
+	}
+	defer a.Limits.whenSnapshotsMustEnd(func() {
+		end(errSnapshots)
+		conn.stop()
+	})()
 	work := heavyWork{ctx: ctx, w: w, slots: a.Limits.Heavy, tenant: tenant}
 	conn.work = &work
 	defer work.pause()
@@ -114,8 +118,6 @@ type documentConn struct {
 	ctx     context.Context
 	w       io.Writer
 	control *http.ResponseController
-	limits  *Limits
-	began   time.Time
 	until   time.Time
 	work    *heavyWork // paused while waiting for the client
 
@@ -136,9 +138,6 @@ func (c *documentConn) Write(b []byte) (n int, err error) {
 			err = c.work.resume()
 		}
 	}()
-	if time.Since(c.began) > documentAge && c.limits.snapshotsMustEnd() {
-		return 0, errSnapshots
-	}
 	deadline := time.Now().Add(documentStall)
 	if c.until.Before(deadline) {
 		deadline = c.until
@@ -164,8 +163,11 @@ type heavyWork struct {
 	held   bool
 }
 
-// resume waits for the slot.
+// resume waits for the slot. The error's code is atrium.CodeUnavailable.
 func (h *heavyWork) resume() error {
+	if err := context.Cause(h.ctx); err != nil {
+		return atrium.Unavailable(err)
+	}
 	err := admit(h.ctx, h.w, h.slots, h.tenant)
 	h.held = err == nil
 	return err

@@ -11,12 +11,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"atrium"
 	"atrium/internal/auth"
+	"atrium/internal/limit"
 	"atrium/internal/rest"
 )
 
@@ -145,6 +148,7 @@ type slowReader struct {
 	*httptest.ResponseRecorder
 	takes     time.Duration
 	begun     time.Time
+	mu        sync.Mutex      // guards the deadlines
 	deadlines []time.Duration // since begun
 	until     time.Time
 }
@@ -152,12 +156,16 @@ type slowReader struct {
 var errTooSlow = errors.New("i/o timeout")
 
 func (s *slowReader) SetWriteDeadline(at time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.deadlines, s.until = append(s.deadlines, at.Sub(s.begun)), at
 	return nil
 }
 
 func (s *slowReader) Write(b []byte) (int, error) {
 	time.Sleep(s.takes)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if time.Now().After(s.until) {
 		return 0, errTooSlow
 	}
@@ -190,33 +198,76 @@ func TestSlowClientHoldsASnapshotForTheWriteTimeoutAtMost(t *testing.T) {
 }
 
 // Overlapping snapshots of slow clients would keep the write-ahead log from ever being reset.
-func TestOldDocumentsEndAndNoneBeginsWhileSnapshotsMustEnd(t *testing.T) {
+func TestOldDocumentsEndAndOthersWaitWhileSnapshotsMustEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mustEnd := false
-		limits := rest.Limits{SnapshotsMustEnd: func() bool { return mustEnd }}
-		for takes, ends := range map[time.Duration]bool{9 * time.Second: false, 6 * time.Second: true} { // with 2 and 4 writes
-			mustEnd = false
-			d := &document{body: strings.Repeat("x", 100_000), parts: 2, limits: limits}
-			if ends {
-				d.parts = 4
-			}
-			w := &slowReader{ResponseRecorder: httptest.NewRecorder(), takes: takes, begun: time.Now()}
-			time.AfterFunc(time.Second, func() { mustEnd = true })
-			var aborted any
-			func() {
-				defer func() { aborted = recover() }()
-				d.handler().ServeHTTP(w, documentRequest(http.MethodGet, ""))
+		mustEnd := new(atomic.Bool)
+		heavy := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2, Waiting: 9})
+		limits := rest.Limits{SnapshotsMustEnd: mustEnd.Load, Heavy: heavy}
+		began := time.Now()
+		get := func(w http.ResponseWriter) (aborted bool) {
+			began = time.Now()
+			defer func() {
+				aborted = recover() == http.ErrAbortHandler //nolint:errorlint // the value of a panic
 			}()
-			if (aborted == http.ErrAbortHandler) != ends { //nolint:errorlint // the value of a panic
-				t.Errorf("%s per write: the client read %d bytes, and the handler ended with %v", takes, w.Body.Len(), aborted)
+			d := &document{body: strings.Repeat("x", 100_000), limits: limits}
+			d.handler().ServeHTTP(w, documentRequest(http.MethodGet, ""))
+			return false
+		}
+		want := func(what string, ok bool, after time.Duration) {
+			t.Helper()
+			if took := time.Since(began).Truncate(500 * time.Millisecond); !ok || took != after {
+				t.Errorf("%s: %v, after %s, want %s", what, ok, took, after)
 			}
-			next := httptest.NewRecorder()
-			if d.handler().ServeHTTP(next, documentRequest(http.MethodGet, "")); next.Code != http.StatusServiceUnavailable {
-				t.Errorf("another document: %d", next.Code)
+		}
+		set := func(to bool, after time.Duration) { time.AfterFunc(after, func() { mustEnd.Store(to) }) }
+
+		for takes, ends := range map[time.Duration]bool{900 * time.Millisecond: false, 6 * time.Second: true} { // two writes
+			w := &slowReader{ResponseRecorder: httptest.NewRecorder(), takes: takes, begun: time.Now()}
+			set(true, 500*time.Millisecond)
+			if aborted := get(w); aborted != ends || ends && w.deadlines[1] != 2*time.Second {
+				t.Errorf("%s per write: aborted %v, deadlines %v", takes, aborted, w.deadlines)
 			}
-			if _, _, err := limits.AdmitCheck(t.Context(), "a"); atrium.CodeOf(err) != atrium.CodeUnavailable {
-				t.Errorf("a check: %v", err)
-			}
+			mustEnd.Store(false)
+		}
+
+		w := httptest.NewRecorder()
+		set(true, 0)
+		set(false, 3*time.Second)
+		time.Sleep(time.Millisecond)
+		get(w)
+		want("a document that waits", w.Code == http.StatusOK, 3*time.Second)
+		set(true, 0)
+		time.Sleep(time.Millisecond)
+		w = httptest.NewRecorder()
+		get(w)
+		want("a document that waits too long", w.Code == http.StatusServiceUnavailable, 5*time.Second)
+		began = time.Now()
+		_, _, err := limits.AdmitCheck(t.Context(), "a")
+		want("a check that waits too long", atrium.CodeOf(err) == atrium.CodeUnavailable, 5*time.Second)
+		mustEnd.Store(false)
+
+		// The first pass, while other heavy work of the tenant holds its slot.
+		if err := heavy.Acquire(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		set(true, time.Second)
+		w = httptest.NewRecorder()
+		get(w)
+		want("a document in its first pass", w.Code == http.StatusServiceUnavailable, 2*time.Second)
+		mustEnd.Store(false)
+		heavy.Release("a")
+		yield, release, err := limits.AdmitCheck(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustEnd.Store(true)
+		time.Sleep(2100 * time.Millisecond)
+		if err := yield(); atrium.CodeOf(err) != atrium.CodeUnavailable {
+			t.Errorf("a check that is old: %v", err)
+		}
+		release()
+		if heavy.Held() != 0 {
+			t.Errorf("%d slots are held at the end", heavy.Held())
 		}
 	})
 }

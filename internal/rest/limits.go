@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"atrium"
@@ -35,8 +36,8 @@ type Limits struct {
 	// Held while a Document is sent, with a snapshot of the database open.
 	Documents *limit.Semaphore[atrium.TenantID]
 
-	// SnapshotsMustEnd reports that Documents older than documentAge must end, and that no other may
-	// begin. nil for never.
+	// SnapshotsMustEnd reports that Documents older than snapshotAge must end, and that others must
+	// wait. nil for never.
 	SnapshotsMustEnd func() bool
 
 	// Held while a request uses more processor time than a small one.
@@ -170,12 +171,15 @@ func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Seco
 func (l *Limits) AdmitCheck(
 	ctx context.Context, tenant atrium.TenantID,
 ) (yield func() error, release func(), err error) {
-	if l.snapshotsMustEnd() {
-		return nil, nil, atrium.Unavailable(errSnapshots)
-	}
 	if err := l.Documents.Acquire(ctx, tenant); err != nil {
 		return nil, nil, atrium.Unavailable(err)
 	}
+	if err := l.waitForSnapshots(ctx); err != nil {
+		l.Documents.Release(tenant)
+		return nil, nil, err
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	stop := l.whenSnapshotsMustEnd(func() { end(errSnapshots) })
 	work := heavyWork{ctx: ctx, slots: l.Heavy, tenant: tenant}
 	yield = func() error {
 		work.pause()
@@ -183,6 +187,8 @@ func (l *Limits) AdmitCheck(
 	}
 	release = func() {
 		work.pause()
+		stop()
+		end(nil)
 		l.Documents.Release(tenant)
 	}
 	if err := work.resume(); err != nil {
@@ -192,7 +198,52 @@ func (l *Limits) AdmitCheck(
 	return yield, release, nil
 }
 
-// errSnapshots is the cause of an error while SnapshotsMustEnd.
+// With SnapshotsMustEnd, a snapshot ends when it is older than snapshotAge, and another waits for up to
+// snapshotWait before it begins.
+const (
+	snapshotAge   = 2 * time.Second
+	snapshotWait  = 5 * time.Second
+	snapshotCheck = 50 * time.Millisecond // between two checks of SnapshotsMustEnd
+)
+
+// errSnapshots is the cause of an error because of SnapshotsMustEnd.
 var errSnapshots = fmt.Errorf("open snapshots keep the database's write-ahead log from being reset: %w", limit.ErrBusy)
 
-func (l *Limits) snapshotsMustEnd() bool { return l.SnapshotsMustEnd != nil && l.SnapshotsMustEnd() }
+// waitForSnapshots returns when a snapshot may begin. The error's code is atrium.CodeUnavailable.
+func (l *Limits) waitForSnapshots(ctx context.Context) error {
+	if l.SnapshotsMustEnd == nil {
+		return nil
+	}
+	for deadline := time.Now().Add(snapshotWait); l.SnapshotsMustEnd(); {
+		if time.Now().After(deadline) {
+			return atrium.Unavailable(errSnapshots)
+		}
+		select {
+		case <-time.After(snapshotCheck):
+		case <-ctx.Done():
+			return atrium.Unavailable(context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// whenSnapshotsMustEnd calls end once a snapshot that begins now must end, unless stop is called
+// first.
+func (l *Limits) whenSnapshotsMustEnd(end func()) (stop func()) {
+	if l.SnapshotsMustEnd == nil {
+		return func() {}
+	}
+	var stopped atomic.Bool
+	var check func()
+	check = func() {
+		switch {
+		case stopped.Load():
+		case l.SnapshotsMustEnd():
+			end()
+		default:
+			time.AfterFunc(snapshotCheck, check)
+		}
+	}
+	time.AfterFunc(snapshotAge, check)
+	return func() { stopped.Store(true) }
+}

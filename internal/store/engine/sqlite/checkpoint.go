@@ -35,7 +35,8 @@ const (
 	maxWALPages     = 64000                    // WAL length at which long reads should end
 	walSizeLimit    = restartPages * pageBytes // a longer WAL file is truncated to this at a reset
 	restartWait     = 100 * time.Millisecond   // maximum wait for readers
-	checkpointPause = time.Second              // pause after a failed checkpoint, or one that readers blocked at maxWALPages
+	checkpointPause = time.Second              // pause after a failed checkpoint
+	blockedPause    = 100 * time.Millisecond   // pause after a checkpoint that readers blocked at maxWALPages
 )
 
 // checkpointIfDue wakes checkpointLoop if enough pages wait for backfill. The caller holds the
@@ -66,7 +67,7 @@ func (db *database) checkpointLoop() {
 		var truncated chan<- error // receives the result of a truncation; nil if none was requested
 		var repeat <-chan time.Time
 		if db.walBlocked.Load() {
-			repeat = time.After(checkpointPause)
+			repeat = time.After(blockedPause)
 		}
 		select {
 		case <-db.closing:
@@ -138,7 +139,9 @@ func (db *database) finalCheckpoint() error {
 	name, mode, next := "final", "PASSIVE", min(pages+checkpointPages, restartPages)
 	if pages >= restartPages {
 		name, mode, next = "restart", "RESTART", pages+checkpointPages
-		db.writer.conn.SetBusyTimeout(restartWait)
+		if !db.walBlocked.Load() { // the next try comes soon
+			db.writer.conn.SetBusyTimeout(restartWait)
+		}
 		defer db.writer.conn.SetBusyTimeout(0)
 	}
 	err := db.checkpoint(db.writer, name, mode)
