@@ -16,6 +16,7 @@ import (
 
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
+	"github.com/pb33f/libopenapi-validator/config"
 	validation "github.com/pb33f/libopenapi-validator/errors"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -58,7 +59,7 @@ func (d Document) newValidator(t *testing.T) validator.Validator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, errs := validator.NewValidator(doc)
+	v, errs := validator.NewValidator(doc, config.WithSchemaCache(nil))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
