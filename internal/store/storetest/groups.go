@@ -234,22 +234,3 @@ func storedAccount(r engine.Row, column int) atrium.AccountID {
 	return as[atrium.AccountID](digits(uint64(binary.BigEndian.Uint16(b)), 2) +
 		digits(binary.BigEndian.Uint64(b[2:]), 12) + digits(binary.BigEndian.Uint64(b[10:]), 12))
 }
-
-// sweepActivity applies what appends to the tenant have left to UpdateActivity.
-func (e *env) sweepActivity(t tb) {
-	t.Helper()
-	before := []byte(e.tenant) // the greatest smaller identifier
-	for i := len(before) - 1; ; i-- {
-		if before[i] > '0' {
-			before[i]--
-			if before[i] == 'a'-1 {
-				before[i] = '9'
-			}
-			break
-		}
-		before[i] = 'z'
-	}
-	if _, err := e.SweepActivity(t.Context(), atrium.TenantID(before)); err != nil {
-		t.Fatalf("sweep activity: %v", err)
-	}
-}

@@ -52,7 +52,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		guarantees []guarantee
 	}{
 		{"identifiers", identifiers},
-		{"attribution", slices.Concat(attribution, legacyDomains, legacyDomainChanges)},
+		{"attribution", slices.Concat(attribution, activity, deferral, legacyDomains, legacyDomainChanges)},
 		{"names", names},
 		{"idempotency", idempotency},
 		{"nodes", nodes},
