@@ -176,13 +176,9 @@ func (t *tenant) get(path string) load.Kind {
 
 // send returns a kind whose body has the number of the request in place of {{n}}.
 func (t *tenant) send(method, path string, status int, body []byte, headers ...string) load.Kind {
-	before, after, found := bytes.Cut(body, []byte("{{n}}"))
+	parts := bytes.Split(body, []byte("{{n}}"))
 	return load.Kind{Name: method + " " + path, Status: status, Request: func(n int) []byte {
-		sent := body
-		if found {
-			sent = fmt.Appendf(make([]byte, 0, len(body)+20), "%s%020d%s", before, n, after)
-		}
-		return load.Send(method, t.addr, path, sent, headers...)
+		return load.Send(method, t.addr, path, bytes.Join(parts, fmt.Appendf(nil, "%020d", n)), headers...)
 	}}
 }
 
@@ -194,11 +190,11 @@ func (t *tenant) cases() (all []comparison) {
 	entry := func(payload []byte) []byte {
 		return fmt.Appendf(nil, `{"source":"noisy","domain":"noisy.example","idempotencyKey":"{{n}}","payload":%s}`, payload)
 	}
+	post := func(body []byte) load.Kind {
+		return t.send(http.MethodPost, "/v0/account_logs", http.StatusCreated, body, t.key)
+	}
 	for _, shape := range jsonshape.All {
-		post := func(payload []byte) load.Kind {
-			return t.send(http.MethodPost, "/v0/account_logs", http.StatusCreated, entry(payload), t.key)
-		}
-		all = append(all, comparison{"entry-" + shape.Name, post(plain(megabyte - 1000)), post(shape.Make(megabyte - 1000))})
+		all = append(all, comparison{"entry-" + shape.Name, post(entry(plain(megabyte - 1000))), post(entry(shape.Make(megabyte - 1000)))})
 	}
 	batch := func(payload []byte) load.Kind {
 		one := fmt.Appendf(nil, `{"source":"noisy","domain":"noisy.example","payload":%s}`, payload)
@@ -206,6 +202,25 @@ func (t *tenant) cases() (all []comparison) {
 		return t.send(http.MethodPost, "/manage/v0/account_logs", http.StatusOK, body, t.manage)
 	}
 	all = append(all, comparison{"batch", batch(plain(megabyte - 1000)), batch(jsonshape.Unsorted(megabyte - 1000))})
+	// Entries for one account, or each for a new one, with 31 words.
+	var name []byte
+	for i := range 31 {
+		name = fmt.Appendf(name, "word%02d ", i)
+	}
+	claim := func(domain, payload string) []byte {
+		return fmt.Appendf(nil, `{"source":"noisy","domain":"%s.example","name":%q,"payload":{"n":%q}}`, domain, name, payload)
+	}
+	zeros := strings.Repeat("0", 20)
+	claims := func(domain, payload string) load.Kind {
+		var entries [][]byte
+		for i := range 100 {
+			entries = append(entries, claim(fmt.Sprintf("%02d-%s", i, domain), payload))
+		}
+		return t.send(http.MethodPost, "/manage/v0/account_logs", http.StatusOK, fmt.Appendf(nil, `{"entries":[%s]}`, bytes.Join(entries, []byte(","))), t.manage)
+	}
+	all = append(all,
+		comparison{"new-account", post(claim(zeros, "{{n}}")), post(claim("{{n}}", zeros))},
+		comparison{"new-accounts", claims(zeros, "{{n}}"), claims("{{n}}", zeros)})
 	lines := func(payload []byte) load.Kind {
 		line := fmt.Appendf(nil, `{"kind":"accountLog","accountId":%q,"source":"noisy","idempotencyKey":"{{n}}","payload":%s}`, id("account", small), payload)
 		other := bytes.ReplaceAll(line, []byte(`,"idempotencyKey":"{{n}}"`), nil)
