@@ -21,7 +21,11 @@ type job struct {
 
 // newJobs returns all jobs.
 func newJobs(s *store.Store) []job {
-	var after, scheduled, swept atrium.TenantID // whose requests were deleted last; whose schedules were run last, "" if no more are due; whose activity was swept last
+	var (
+		after     atrium.TenantID // whose requests were deleted last
+		scheduled atrium.TenantID // whose schedules were run last, "" if no more are due
+		swept     atrium.TenantID // whose activity was swept last
+	)
 	all := []job{
 		{"activity", activityInterval, func(ctx context.Context) (bool, error) { return false, s.UpdateActivity(ctx) }},
 		{"activity-sweep", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
@@ -48,10 +52,10 @@ func newJobs(s *store.Store) []job {
 // maxDue is how many schedules one run handles.
 const maxDue = 100
 
-// A job runs every pollInterval, or cleanupInterval if nothing waits for it. After a
-// failure the interval is 2 s, and doubles with each further failure up to
-// maxFailureInterval. All intervals vary by a quarter, so that the nodes do not poll at the
-// same moment. So work starts within 1.25 s as long as any node can do it.
+// A job runs every pollInterval, or at a longer interval if its work can wait. After a failure the
+// interval is 2 s, and doubles with each further failure up to maxFailureInterval. All intervals vary
+// by a quarter, so that the nodes do not poll at the same moment. So work that cannot wait starts
+// within 1.25 s as long as any node can do it.
 const (
 	pollInterval       = time.Second
 	activityInterval   = 4 * time.Second // longer is cheaper: more accounts of a page are updated together
