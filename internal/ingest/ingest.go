@@ -397,8 +397,8 @@ func (w *Writer) commit(ctx context.Context, batch []*waiter, appendAll appender
 const minBatchLimit = 64
 
 // complete sends the outcomes of a commit, and requeues deferred entries. After these, the next
-// commits are small, so that few entries are looked up in vain. When the Writer is closed, it stores
-// them at once: nobody waits for the next commit but the entries that are in the queue.
+// commits are small, so that few entries are looked up in vain. Once the Writer is closed, it stores
+// deferred entries without further deferral: no new ones can arrive that would have to wait.
 func (w *Writer) complete(ctx context.Context, batch []*waiter, outcomes []atrium.Outcome) {
 	var deferred []*waiter
 	for i, b := range batch {

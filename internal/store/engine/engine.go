@@ -115,8 +115,8 @@ type DB interface {
 
 type tenantKey struct{}
 
-// ForTenant returns a context for transactions of one tenant, among which an engine can share a
-// writer fairly. Calls without a tenant share as if they had one.
+// ForTenant returns a context for transactions of one tenant. An engine with a single writer divides
+// it fairly among tenants. All transactions without a tenant count as those of one.
 func ForTenant(ctx context.Context, tenant string) context.Context {
 	return context.WithValue(ctx, tenantKey{}, tenant)
 }

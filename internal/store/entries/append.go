@@ -121,7 +121,7 @@ type appendTx struct {
 	replicated    bool      // existing entries need a new commit before they are acknowledged
 	toConfirm     targets   // accounts of existing entries that are acknowledged
 	minutes       accounts.MinuteUpdates
-	rows, maxRows int // written for new accounts and names; a maximum of 0 is none
+	rows, maxRows int // written for new accounts and names; maxRows is 0 if they are not limited
 
 	looked map[kernel.TenantKey]bool            // domain hashes that were looked up together with the keys
 	locked map[kernel.TenantKey]accounts.Locked // the accounts that were found by them

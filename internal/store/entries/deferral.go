@@ -16,30 +16,30 @@ import (
 // account may exceed it.
 const maxAccountRows = 128
 
-// deferLarge removes the targets whose accounts are missing or have no name yet, from the first that
-// exceeds maxRows, in the order of their drafts. The outcome of their drafts is ErrDeferred. missing
-// has the keys in byDomain of missing accounts, by domain hash.
+// deferLarge limits the accounts that are created or named to those whose rows fit into maxRows, in
+// the order of the drafts. It removes the targets of all others; the outcome of their drafts is
+// ErrDeferred. missing has the keys in byDomain of missing accounts, by domain hash.
 func (b *appendTx) deferLarge(byID, byDomain targets, missing map[kernel.TenantKey]kernel.TenantKey) {
 	if b.maxRows == 0 {
 		return
 	}
-	type named struct {
+	type candidate struct {
 		key   kernel.TenantKey
 		in    targets
 		first int // draft
 	}
-	var large []named
+	var candidates []candidate
 	for _, all := range []targets{byID, byDomain} {
 		for k, t := range all {
 			isMissing := t.id == "" && t.hash != ""
 			if isMissing || t.unnamed && b.claimedName(t) != "" {
-				large = append(large, named{k, all, slices.Min(t.drafts)})
+				candidates = append(candidates, candidate{k, all, slices.Min(t.drafts)})
 			}
 		}
 	}
-	slices.SortFunc(large, func(a, b named) int { return cmp.Compare(a.first, b.first) })
-	for _, l := range large {
-		t := l.in[l.key]
+	slices.SortFunc(candidates, func(a, b candidate) int { return cmp.Compare(a.first, b.first) })
+	for _, c := range candidates {
+		t := c.in[c.key]
 		rows := 1
 		for _, i := range t.drafts {
 			rows = max(rows, 1+b.drafts[i].Words)
@@ -48,11 +48,11 @@ func (b *appendTx) deferLarge(byID, byDomain targets, missing map[kernel.TenantK
 			b.rows += rows
 			continue
 		}
-		b.rows = b.maxRows // drafts keep their order: nothing smaller fits, either
+		b.rows = b.maxRows // so that no later one fits, and drafts keep their order
 		for _, i := range t.drafts {
 			b.outcomes[i].Err = atrium.ErrDeferred
 		}
-		delete(l.in, l.key)
-		delete(missing, kernel.TenantKey{Tenant: l.key.Tenant, Key: t.hash})
+		delete(c.in, c.key)
+		delete(missing, kernel.TenantKey{Tenant: c.key.Tenant, Key: t.hash})
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// IDBytes is the length of a stored identifier. It lacks the prefix, which the column implies. The 26
+// IDBytes is the length of a stored identifier, without the prefix, which the column implies. The 26
 // characters are base-36 digits: the first two fill two bytes, the next twelve eight bytes, and
 // the last twelve eight bytes. Every value of [a-z0-9]{26} round-trips, bytes sort like
 // characters, and an index is a third smaller than with text.

@@ -65,7 +65,7 @@ func (l *fairLock) queueOf(tenant string) *queue {
 	return q
 }
 
-// handOff grants the lock to the next waiter. It returns false if there is none.
+// handOff grants the lock to the next waiter. It returns false if nobody waits.
 func (l *fairLock) handOff() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
