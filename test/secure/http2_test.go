@@ -208,8 +208,12 @@ func TestHTTP2FloodsCloseTheConnection(t *testing.T) {
 func TestHTTP2ConcurrentStreamsAreLimited(t *testing.T) {
 	s := start(t, "--http2-streams", "3")
 	r := s.connect(t)
-	for i := range uint32(4) { // their bodies never come
-		if err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: r.headers("a"), EndHeaders: true}); err != nil {
+	// No response can be sent, so no request ends before the fourth arrives.
+	if err := r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint32(4) {
+		if err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: r.headers(), EndHeaders: true, EndStream: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
