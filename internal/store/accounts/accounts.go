@@ -103,14 +103,17 @@ func findAccount(query func(string, engine.Args, func(engine.Row) error) error, 
 			err = engine.ErrNoRow
 		}
 		if err != nil || survivor == "" {
-			slices.SortFunc(d.Prospects, func(a, b atrium.Prospect) int {
-				return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID))
-			})
+			slices.SortFunc(d.Prospects, compareLinked)
 			return d, err
 		}
 		args[1] = kernel.IDArg(survivor)
 	}
 	return d, atrium.Unavailable(errors.New("the account is being merged too often"))
+}
+
+// compareLinked orders the prospects of an account by creation time and then by identifier.
+func compareLinked(a, b atrium.Prospect) int {
+	return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
 // One statement takes one round trip to a database server and needs no transaction. The first row
@@ -169,31 +172,6 @@ func findAccountDetail(tx engine.Tx, tenant atrium.TenantID, id atrium.AccountID
 	return d, nil
 }
 
-// RenameAccount sets the name of the account that id leads to. It returns the account with its
-// linked prospects, without merged accounts. It first calls check, if not nil, with the current
-// account, and returns its error. Setting the same name changes nothing. It returns NotFound if
-// there is no such account.
-func (s *Store) RenameAccount(ctx context.Context, c atrium.Change, id atrium.AccountID, name string, check func(atrium.AccountDetail) error) (atrium.AccountDetail, error) {
-	d, _, err := CheckedChange(ctx, s, c, id, check, func(tx *kernel.Mutation, p Precondition) (d atrium.AccountDetail, err error) {
-		id, err := lockAccount(tx, id)
-		if err != nil {
-			return d, err
-		}
-		if err := tx.CountSize(tx.Query, countRoot, engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(id)}); err != nil {
-			return d, err
-		}
-		if d, err = findAccount(tx.Query, c.TenantID, id); err != nil {
-			return d, err
-		}
-		if err := p.test(tx, d); err != nil || d.Name == name {
-			return d, err
-		}
-		tx.Invalidate(string(d.ID))
-		return d, updateAccount(tx, &d.Account, name, d.Domain)
-	})
-	return d, err
-}
-
 // lockAccount locks the account that id leads to and returns its identifier. It does not lock
 // merged accounts, so that the lock order stays the same.
 func lockAccount(tx *kernel.Mutation, id atrium.AccountID) (atrium.AccountID, error) {
@@ -227,17 +205,27 @@ var renameAccounts = engine.NewBatch(`UPDATE accounts SET name = batch.name, nam
 	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
 	"tenant_id bytea", "account_id bytea", "name text", "name_hash bytea", "updated_at bigint")
 
+// setFields sets the name and domain of a, records the change, and adds it to index.
+func setFields(tx *kernel.Mutation, index *IndexUpdate, a *atrium.Account, name, domain string) {
+	was, before := *a, accountFields(a)
+	a.Name, a.Domain, a.UpdatedAt = name, domain, max(a.UpdatedAt, tx.At)
+	tx.Record("account.update", string(a.ID), before, accountFields(a))
+	index.Account(&was, a)
+}
+
+// renameRow returns the row of renameAccounts for a.
+func renameRow(a *atrium.Account) engine.Args {
+	return engine.Args{kernel.IDArg(a.TenantID), kernel.IDArg(a.ID), kernel.Nullable(a.Name), NameHash(a.Domain, a.Name), int64(a.UpdatedAt)}
+}
+
 // updateAccount sets the name and domain of a. The account must be locked and not merged, and no
 // other account may have the domain.
 func updateAccount(tx *kernel.Mutation, a *atrium.Account, name, domain string) error {
 	var index IndexUpdate
-	was, before := *a, accountFields(a)
-	moved := a.Domain != domain
-	a.Name, a.Domain, a.UpdatedAt = name, domain, max(a.UpdatedAt, tx.At)
-	tx.Record("account.update", string(a.ID), before, accountFields(a))
-	tenant, account := kernel.IDArg(tx.Change.TenantID), kernel.IDArg(a.ID)
-	if index.Account(&was, a); !moved { // skip the index by domain
-		if err := tx.PipelineExec(renameAccounts, []engine.Args{{tenant, account, kernel.Nullable(name), NameHash(domain, name), int64(a.UpdatedAt)}}); err != nil {
+	was := *a
+	setFields(tx, &index, a, name, domain)
+	if was.Domain == domain { // skip the index by domain
+		if err := tx.PipelineExec(renameAccounts, []engine.Args{renameRow(a)}); err != nil {
 			return err
 		}
 		return index.Write(tx)
@@ -246,7 +234,7 @@ func updateAccount(tx *kernel.Mutation, a *atrium.Account, name, domain string) 
 		return err
 	}
 	_, err := tx.Batch(updateAccounts, []engine.Args{
-		{tenant, account, DomainInRow(domain), kernel.Hash16(domain), kernel.Nullable(name), NameHash(domain, name), int64(a.UpdatedAt)},
+		{kernel.IDArg(a.TenantID), kernel.IDArg(a.ID), DomainInRow(domain), kernel.Hash16(domain), kernel.Nullable(name), NameHash(domain, name), int64(a.UpdatedAt)},
 	}, nil)
 	if err != nil {
 		return err

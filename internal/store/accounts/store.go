@@ -14,6 +14,8 @@ import (
 type Store struct {
 	db *kernel.DB
 
+	renames kernel.Groups[*rename]
+
 	// AdmitCheck waits until a tenant may run an expensive precondition check, which depends on
 	// many prospects and uses a connection and a CPU. The check calls yield regularly, to let
 	// others use the CPU, and release at the end. A nil AdmitCheck admits all checks. It must be

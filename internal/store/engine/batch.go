@@ -27,11 +27,15 @@ type Batch struct {
 // Share makes b, a SELECT, lock its rows of a table, given by its alias: until the transaction
 // ends, no other one deletes them or locks them with Tx.Lock. Other transactions can share the
 // lock. It does nothing on an embedded database, which has a single writer.
-func (b *Batch) Share(alias string) *Batch {
-	lock := " FOR KEY SHARE OF " + alias
-	b.Server += lock
+func (b *Batch) Share(alias string) *Batch { return b.lock(" FOR KEY SHARE OF " + alias) }
+
+// Lock is Share with a lock that cannot be shared, as that of Tx.Lock.
+func (b *Batch) Lock(alias string) *Batch { return b.lock(" FOR UPDATE OF " + alias) }
+
+func (b *Batch) lock(clause string) *Batch {
+	b.Server += clause
 	if b.Shard != "" {
-		b.Shard += lock
+		b.Shard += clause
 	}
 	return b
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -113,13 +114,14 @@ var insertAudit = engine.NewBatch(`INSERT INTO audit (tenant_id, `+AuditColumns+
 var updateAuditHeads = engine.NewBatch(`UPDATE audit_heads SET number = batch.number, hash = batch.hash
 	FROM batch WHERE audit_heads.tenant_id = batch.tenant_id`, "tenant_id bytea", "number bigint", "hash bytea")
 
-// writeAudit appends the records to the tenant's chain. On a database server it takes one round
-// trip: the inserts are sent with the commit.
-func (tx *Mutation) writeAudit() error {
-	if len(tx.records) == 0 {
+// writeAudit appends the records of changes of one tenant to its chain. On a database server it takes
+// one round trip: the inserts are sent with the commit.
+func writeAudit(tx engine.Tx, changes ...*Mutation) error {
+	if !slices.ContainsFunc(changes, func(m *Mutation) bool { return len(m.records) > 0 }) {
 		return nil
 	}
-	tenant := IDArg(tx.Change.TenantID)
+	id := changes[0].Change.TenantID
+	tenant := IDArg(id)
 	var number int64
 	var previous []byte
 	for found := false; !found; { // a tenant has no head before its first row
@@ -137,18 +139,20 @@ func (tx *Mutation) writeAudit() error {
 			return err
 		}
 	}
-	rows := make([]engine.Args, len(tx.records))
-	for i, a := range tx.records {
-		number++
-		row := atrium.AuditRow{
-			Number: number, At: tx.At, Actor: tx.Change.Actor, Action: a.action, Subject: a.subject,
-			RequestID: tx.Change.RequestID, Detail: a.detail,
-		}
-		row.Seal(tx.Change.TenantID, previous)
-		previous = row.Hash
-		rows[i] = engine.Args{
-			tenant, row.Number, int64(row.At), row.Actor, row.Action, row.Subject, row.RequestID,
-			row.Detail, row.Salt, row.DetailHash, row.Hash,
+	var rows []engine.Args
+	for _, m := range changes {
+		for _, a := range m.records {
+			number++
+			row := atrium.AuditRow{
+				Number: number, At: m.At, Actor: m.Change.Actor, Action: a.action, Subject: a.subject,
+				RequestID: m.Change.RequestID, Detail: a.detail,
+			}
+			row.Seal(id, previous)
+			previous = row.Hash
+			rows = append(rows, engine.Args{
+				tenant, row.Number, int64(row.At), row.Actor, row.Action, row.Subject, row.RequestID,
+				row.Detail, row.Salt, row.DetailHash, row.Hash,
+			})
 		}
 	}
 	if err := tx.PipelineExec(insertAudit, rows); err != nil {

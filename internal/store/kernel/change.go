@@ -229,7 +229,7 @@ func mutate[T any](
 			if t.err != nil {
 				return t.err
 			}
-			return t.writeAudit()
+			return writeAudit(t, t)
 		})
 	}
 	for n := range MaxTries {

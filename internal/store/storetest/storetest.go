@@ -54,6 +54,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"identifiers", identifiers},
 		{"attribution", slices.Concat(attribution, activity, deferral, legacyDomains, legacyDomainChanges)},
 		{"names", names},
+		{"renames", renames},
 		{"idempotency", idempotency},
 		{"nodes", nodes},
 		{"tenants", tenants},
