@@ -69,8 +69,8 @@ const (
 var lockForRename = engine.NewBatch("SELECT a.account_id, "+kernel.OctetLength("a.name")+" + "+
 	domainSQL("batch.tenant_id", "octet_length(d.domain)", "octet_length(a.domain)")+`,
 	(SELECT count(*) FROM (SELECT 1 FROM account_prospects l
-		WHERE l.tenant_id = batch.tenant_id AND l.account_id = a.account_id LIMIT `+strconv.Itoa(maxGroupedProspects+1)+`) x)
-	FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id AND a.survivor_id IS NULL
+		WHERE l.tenant_id = batch.tenant_id AND l.account_id = a.account_id LIMIT `+strconv.Itoa(maxGroupedProspects+1)+`) x), a.survivor_id
+	FROM batch JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id
 	ORDER BY a.domain_hash`, "tenant_id bytea", "account_id bytea").Lock("a")
 
 var linkedToAccounts = engine.NewBatch("SELECT l.account_id, "+ProspectColumns+` FROM batch
@@ -171,7 +171,7 @@ func findForRename(tx engine.Tx, group []*rename) (map[atrium.AccountID]*outcome
 	_, err := tx.Batch(lockForRename, rows, func(r engine.Row) error {
 		id := kernel.IDAt[atrium.AccountID](r, 0)
 		prospects := r.Int(2)
-		if r.Int(1) > maxGroupedBytes || prospects > maxGroupedProspects {
+		if r.Int(1) > maxGroupedBytes || prospects > maxGroupedProspects || !r.Null(3) {
 			return nil
 		}
 		row := engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}
