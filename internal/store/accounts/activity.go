@@ -68,11 +68,14 @@ var (
 	lockAccounts = engine.NewBatch("SELECT "+LockedColumns+` FROM batch
 		JOIN accounts a ON a.tenant_id = batch.tenant_id AND a.account_id = batch.account_id`,
 		"tenant_id bytea", "account_id bytea").Share("a")
-	// A NULL time rewrites the row without a change.
-	updateActivity = engine.NewBatch(`UPDATE accounts SET latest_activity_at =
-			CASE WHEN batch.at IS NULL OR accounts.latest_activity_at >= batch.at THEN accounts.latest_activity_at ELSE batch.at END
+	// rewriteAccounts changes nothing, but the rows are written again.
+	rewriteAccounts = engine.NewBatch(`UPDATE accounts SET latest_activity_at = accounts.latest_activity_at
 		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id
-		RETURNING `+strings.ReplaceAll(LockedColumns, "a.", "accounts."), "tenant_id bytea", "account_id bytea", "at bigint")
+		RETURNING `+strings.ReplaceAll(LockedColumns, "a.", "accounts."), "tenant_id bytea", "account_id bytea")
+	raiseActivity = engine.NewBatch(`UPDATE accounts SET latest_activity_at = batch.at
+		FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id
+			AND (accounts.latest_activity_at IS NULL OR accounts.latest_activity_at < batch.at)`,
+		"tenant_id bytea", "account_id bytea", "at bigint")
 )
 
 // Adding 0 prevents the use of the index on active_minute, whose condition matches most accounts
@@ -125,44 +128,40 @@ func FindAccountRefs(tx engine.Tx, accounts []kernel.TenantKey) (refs map[kernel
 	return refs, nil
 }
 
-// RecordActivity locks accounts that get an entry at the times in newest, and records their
-// activity. Accounts without a time are rewritten without a change. For a merged account, it locks
-// and writes only the survivor. It returns for each account that still exists whether it has no
-// name. For a merged account that is whether the survivor has none. It returns ErrGroupChanged if
-// accounts were merged or split after refs were read. The caller updates or stores the minutes.
+// LockActive locks accounts that get an entry at the times in newest. Accounts without a time are
+// rewritten without a change. For a merged account, it locks only the survivor. It returns for each
+// account that still exists whether it has no name. For a merged account that is whether the survivor
+// has none. It returns ErrGroupChanged if accounts were merged or split after refs were read. The
+// caller updates or stores the minutes, and calls RaiseActivity for the survivors of merged accounts.
 //
 // Locking the survivor is enough, because every change of a group locks it. It also means that
 // appends wait only for the survivor when a change of domains reorders the accounts.
-func RecordActivity(tx engine.Tx, refs map[kernel.TenantKey]AccountRef, newest map[kernel.TenantKey]atrium.Time,
+func LockActive(tx engine.Tx, refs map[kernel.TenantKey]AccountRef, newest map[kernel.TenantKey]atrium.Time,
 ) (unnamed map[kernel.TenantKey]bool, minutes MinuteUpdates, err error) {
 	ids := map[kernel.TenantKey]kernel.TenantKey{} // by domain hash
 	at := maps.Clone(newest)
 	merged := map[kernel.TenantKey]kernel.TenantKey{} // their survivors
-	survives := map[kernel.TenantKey]bool{}
 	for k, a := range refs {
 		if a.Survivor == "" {
 			ids[kernel.TenantKey{Tenant: k.Tenant, Key: a.Hash}] = k
 			continue
 		}
 		s := kernel.TenantKey{Tenant: k.Tenant, Key: string(a.Survivor)}
-		merged[k], survives[s] = s, true
+		merged[k] = s
 		ids[kernel.TenantKey{Tenant: k.Tenant, Key: a.survivorHash}] = s
 		t, ok := newest[k]
 		if now, found := at[s]; ok && (!found || t > now) {
 			at[s] = t
 		}
 	}
-	var locks, updates []engine.Args
+	var locks, rewrites []engine.Args
 	for _, h := range kernel.SortedKeys(ids) {
 		k := ids[h]
 		row := engine.Args{kernel.IDArg(k.Tenant), kernel.IDArg(atrium.AccountID(k.Key))}
-		switch t, ok := at[k]; {
-		case !ok:
-			updates = append(updates, append(row, nil))
-		case survives[k]:
-			updates = append(updates, append(row, int64(t)))
-		default:
+		if _, ok := at[k]; ok {
 			locks = append(locks, row)
+		} else {
+			rewrites = append(rewrites, row)
 		}
 	}
 	unnamed = make(map[kernel.TenantKey]bool, len(ids))
@@ -180,8 +179,8 @@ func RecordActivity(tx engine.Tx, refs map[kernel.TenantKey]AccountRef, newest m
 	if _, err := tx.Batch(lockAccounts, locks, locked); err != nil {
 		return nil, nil, fmt.Errorf("lock accounts: %w", err)
 	}
-	if _, err := tx.Batch(updateActivity, updates, locked); err != nil {
-		return nil, nil, fmt.Errorf("update the activity of accounts: %w", err)
+	if _, err := tx.Batch(rewriteAccounts, rewrites, locked); err != nil {
+		return nil, nil, fmt.Errorf("rewrite accounts: %w", err)
 	}
 	if len(merged) > 0 { // now locked: check that the groups have not changed
 		current, err := FindAccountRefs(tx, slices.Collect(maps.Keys(merged)))
@@ -197,6 +196,16 @@ func RecordActivity(tx engine.Tx, refs map[kernel.TenantKey]AccountRef, newest m
 		}
 	}
 	return unnamed, minutes, nil
+}
+
+// RaiseActivity records the activity of merged accounts, in the rows of their survivors, which must
+// be locked.
+func RaiseActivity(tx engine.Tx, newest map[kernel.TenantKey]atrium.Time) error {
+	rows := make([]engine.Args, 0, len(newest))
+	for _, k := range kernel.SortedKeys(newest) {
+		rows = append(rows, engine.Args{kernel.IDArg(k.Tenant), kernel.IDArg(atrium.AccountID(k.Key)), int64(newest[k])})
+	}
+	return tx.PipelineExec(raiseActivity, rows)
 }
 
 // A MinuteUpdate is an account whose active_minute must be raised.

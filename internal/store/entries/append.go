@@ -187,7 +187,7 @@ func (b *appendTx) run(retry bool) error {
 		}
 	}
 	if len(b.toConfirm) > 0 { // resolve was not called
-		if err := b.updateExisting(nil, nil); err != nil {
+		if err := b.lockExisting(nil, nil); err != nil {
 			return err
 		}
 	}

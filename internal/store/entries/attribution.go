@@ -75,7 +75,7 @@ func (all targets) setHashes() {
 	}
 }
 
-// resolve finds or creates the account of each draft and records its activity. It returns the
+// resolve finds or creates the account of each draft. It returns the
 // drafts that have an account; the outcome of the others is NotFound.
 func (b *appendTx) resolve(drafts []int) (found []int, err error) {
 	byID, byDomain, byName, byForms := b.targets(drafts)
@@ -87,11 +87,14 @@ func (b *appendTx) resolve(drafts []int) (found []int, err error) {
 	}
 	byDomain.setHashes()
 	if len(byID)+len(b.toConfirm) > 0 || b.mayHaveMerged(byDomain) { // otherwise, all are locked or created by domain
-		if err := b.updateExisting(byID, byDomain); err != nil {
+		if err := b.lockExisting(byID, byDomain); err != nil {
 			return nil, err
 		}
 	}
 	if err := b.lockOrCreate(byID, byDomain); err != nil {
+		return nil, err
+	}
+	if err := b.raiseActivity(byID, byDomain); err != nil {
 		return nil, err
 	}
 	if err := b.fillNames(byID, byDomain); err != nil {
@@ -176,8 +179,8 @@ func (b *appendTx) mayHaveMerged(all targets) bool {
 	return false
 }
 
-// updateExisting records the activity of the accounts that exist, and locks those in toConfirm.
-func (b *appendTx) updateExisting(byID, byDomain targets) error {
+// lockExisting locks the accounts that exist, and rewrites those in toConfirm.
+func (b *appendTx) lockExisting(byID, byDomain targets) error {
 	byAccount := map[kernel.TenantKey][]*target{} // drafts can name an account in several ways
 	for _, all := range []targets{byID, b.toConfirm} {
 		for k, t := range all {
@@ -211,7 +214,7 @@ func (b *appendTx) updateExisting(byID, byDomain targets) error {
 			}
 		}
 	}
-	unnamed, minutes, err := accounts.RecordActivity(b.tx, refs, newest)
+	unnamed, minutes, err := accounts.LockActive(b.tx, refs, newest)
 	if err != nil {
 		return err
 	}
@@ -223,6 +226,20 @@ func (b *appendTx) updateExisting(byID, byDomain targets) error {
 		}
 	}
 	return nil
+}
+
+// raiseActivity records the activity of merged accounts. It comes after deferLarge: a deferred entry
+// is no activity.
+func (b *appendTx) raiseActivity(byID, byDomain targets) error {
+	newest := map[kernel.TenantKey]atrium.Time{}
+	for _, all := range []targets{byID, byDomain} {
+		for k, t := range all {
+			if t.survivor != "" {
+				newest[kernel.TenantKey{Tenant: k.Tenant, Key: string(t.survivor)}] = b.at
+			}
+		}
+	}
+	return accounts.RaiseActivity(b.tx, newest)
 }
 
 // claimedName returns the first name that a draft of the target claims.

@@ -411,13 +411,27 @@ func (im *importTx) touch(newest map[kernel.TenantKey]atrium.Time) (exists map[a
 	if err != nil {
 		return nil, err
 	}
-	touched, minutes, err := accounts.RecordActivity(im.tx, known, newest)
-	if err == nil {
-		err = minutes.Write(im.tx)
+	touched, minutes, err := accounts.LockActive(im.tx, known, newest)
+	if err != nil {
+		return nil, err
+	}
+	merged := map[kernel.TenantKey]atrium.Time{} // the activity of their survivors
+	for k, a := range known {
+		if s := (kernel.TenantKey{Tenant: k.Tenant, Key: string(a.Survivor)}); a.Survivor != "" {
+			if at, ok := merged[s]; !ok || newest[k] > at {
+				merged[s] = newest[k]
+			}
+		}
+	}
+	if err := accounts.RaiseActivity(im.tx, merged); err != nil {
+		return nil, err
+	}
+	if err := minutes.Write(im.tx); err != nil {
+		return nil, err
 	}
 	exists = make(map[atrium.AccountID]bool, len(touched))
 	for k := range touched {
 		exists[atrium.AccountID(k.Key)] = true
 	}
-	return exists, err
+	return exists, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"atrium"
 )
@@ -14,6 +15,7 @@ import (
 var deferral = []guarantee{
 	{"an append writes a bounded number of rows for new accounts and names", accountRowsBounded},
 	{"new accounts and names are stored in the order of their drafts", deferralKeepsOrder},
+	{"a deferred entry is not the latest activity of its account", deferredIsNoActivity},
 }
 
 // wantDeferred appends the drafts with TryAppend until all are stored. It fails the test unless each
@@ -113,5 +115,29 @@ func deferralKeepsOrder(t *testing.T, e *env) {
 		if deferred := errors.Is(o.Err, atrium.ErrDeferred); deferred != (i >= 3 && i <= 5) || !deferred && o.Err != nil {
 			t.Errorf("draft %d: %v", i, o.Err)
 		}
+	}
+}
+
+func deferredIsNoActivity(t *testing.T, e *env) {
+	a, b := e.record(t, byDomain("a.example")).AccountID, e.record(t, byDomain("b.example")).AccountID
+	e.merge(t, a, b)
+	before := *e.account(t, b).LatestActivityAt
+	e.clock.step(time.Minute)
+	long := strings.TrimSpace(strings.Repeat("word ", 32))
+	var drafts []*atrium.Draft
+	for i := range 6 {
+		drafts = append(drafts, e.draft(t, atrium.Claim{Domain: fmt.Sprintf("new%d.example", i), Name: long}))
+	}
+	drafts = append(drafts, e.draft(t, atrium.Claim{AccountID: a, Name: long}))
+	outcomes, err := e.TryAppend(t.Context(), drafts)
+	if err != nil || !errors.Is(outcomes[6].Err, atrium.ErrDeferred) {
+		t.Fatalf("the outcomes are %+v, %v", outcomes, err)
+	}
+	if at := *e.account(t, b).LatestActivityAt; at != before {
+		t.Errorf("the latest activity is at %s, want %s", at, before)
+	}
+	e.wantDeferred(t, 4, drafts[len(drafts)-3:]...)
+	if at := *e.account(t, b).LatestActivityAt; at != e.clock.instant() {
+		t.Errorf("the latest activity is at %s after the entry, want %s", at, e.clock.instant())
 	}
 }
