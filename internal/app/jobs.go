@@ -27,7 +27,7 @@ func newJobs(s *store.Store) []job {
 		swept     atrium.TenantID // whose activity was swept last
 	)
 	all := []job{
-		{"activity", activityInterval, func(ctx context.Context) (bool, error) { return false, s.UpdateActivity(ctx) }},
+		{"activity", activityInterval, s.UpdateActivity},
 		{"activity-sweep", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
 			swept, err = s.SweepActivity(ctx, swept)
 			return swept != "", err

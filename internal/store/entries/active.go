@@ -2,11 +2,14 @@ package entries
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"atrium"
 	"atrium/internal/store/accounts"
@@ -20,20 +23,24 @@ import (
 // UpdateActivity applies these rows later, in the order of the accounts, so that a page is written
 // once for many of them.
 
-// Limits of UpdateActivity, for each tenant.
+// Limits of UpdateActivity. Work that exceeds them is left to its next call.
 const (
-	maxActiveBatches = 10_000  // rows of active_accounts that are applied together
-	maxActiveBytes   = 2 << 20 // of these rows
-	accountsPerTx    = 100     // updated in one transaction
-	batchesPerTx     = 500     // rows deleted in one transaction
-	sweptTenants     = 100     // of one call of SweepActivity
+	maxActiveTime    = 5 * time.Second // then tenants with new activity have a turn
+	maxActivePasses  = 16              // tenants with a pass in progress
+	maxActiveBatches = 10_000          // rows of active_accounts that a pass applies
+	maxActiveBytes   = 512 << 10       // of these rows
+	accountsPerTx    = 100             // updated in one transaction
+	batchesPerTx     = 500             // rows deleted in one transaction
+	sweptTenants     = 100             // of one call of SweepActivity
 )
 
-// activeTenants are the tenants to which this process has appended since the last UpdateActivity. It
-// is safe for concurrent use.
+// activeTenants are the tenants whose active_minute may be out of date. It is safe for concurrent use.
 type activeTenants struct {
 	mu      sync.Mutex
 	tenants map[atrium.TenantID]bool // guarded by mu
+
+	updating sync.Mutex                      // held by UpdateActivity
+	passes   map[atrium.TenantID]*activePass // in progress; guarded by updating
 }
 
 func (a *activeTenants) add(tenant atrium.TenantID) {
@@ -45,15 +52,22 @@ func (a *activeTenants) add(tenant atrium.TenantID) {
 	a.tenants[tenant] = true
 }
 
-// take removes and returns all tenants.
-func (a *activeTenants) take() (tenants []atrium.TenantID) {
+// take removes and returns tenants without a pass in progress, as many as can have one, and reports
+// whether it left others. The caller holds a.updating.
+func (a *activeTenants) take() (tenants []atrium.TenantID, left bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for tenant := range a.tenants {
-		tenants = append(tenants, tenant)
+		switch {
+		case a.passes[tenant] != nil: // once that has ended
+		case len(a.passes)+len(tenants) == maxActivePasses:
+			left = true
+		default:
+			tenants = append(tenants, tenant)
+			delete(a.tenants, tenant)
+		}
 	}
-	a.tenants = nil
-	return tenants
+	return tenants, left
 }
 
 var insertActive = engine.NewBatch(`INSERT INTO active_accounts (tenant_id, batch_id, accounts)
@@ -77,60 +91,73 @@ func (b *appendTx) storeActive() error {
 }
 
 // UpdateActivity brings active_minute up to date for the accounts to which this process has
-// appended. Tenants take turns, with pauses (kernel.DB.InTurn). If a tenant fails, it continues with
-// the others and returns the first error; the next call repeats the work.
-func (s *Store) UpdateActivity(ctx context.Context) error {
-	return s.updateActivity(ctx, s.active.take())
+// appended, and for those that SweepActivity has found. Tenants take turns, with pauses
+// (kernel.DB.InTurn). more reports whether it has left work to the next call. If a tenant fails, it
+// continues with the others and returns the first error; the next call repeats the work.
+func (s *Store) UpdateActivity(ctx context.Context) (more bool, err error) {
+	s.active.updating.Lock()
+	defer s.active.updating.Unlock()
+	if s.active.passes == nil {
+		s.active.passes = map[atrium.TenantID]*activePass{}
+	}
+	passes := s.active.passes
+	tenants, more := s.active.take()
+	tenants = slices.AppendSeq(tenants, maps.Keys(passes))
+	deadline := s.db.Now().Add(maxActiveTime)
+	turnErr := s.db.InTurn(ctx, tenants, func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
+		var goOn bool
+		var tenantErr error
+		p := passes[tenant]
+		if p == nil {
+			p, tenantErr = s.readActive(ctx, tenant)
+			passes[tenant] = p
+		}
+		if tenantErr == nil && len(p.batches) > 0 {
+			goOn, tenantErr = p.next(ctx, s.db)
+		}
+		switch {
+		case tenantErr != nil:
+			err = cmp.Or(err, fmt.Errorf("update the activity of %s: %w", tenant, tenantErr))
+			delete(passes, tenant)
+			s.active.add(tenant)
+		case !goOn:
+			delete(passes, tenant)
+			if p.full {
+				s.active.add(tenant)
+				more = true
+			}
+		}
+		return goOn && s.db.Now().Before(deadline), nil
+	})
+	for _, tenant := range tenants {
+		if turnErr != nil && passes[tenant] == nil { // it may have had no turn
+			s.active.add(tenant)
+		}
+	}
+	return more || len(passes) > 0, cmp.Or(turnErr, err)
 }
 
-// SweepActivity does the same for what other processes have left behind: up to sweptTenants tenants
-// after the given one, starting with the first for "". It returns the tenant to continue after, "" at
-// the end.
+// SweepActivity finds what other processes have left behind, which UpdateActivity then does. It looks
+// at up to sweptTenants tenants after the given one, starting with the first for "", and returns the
+// tenant to continue after, "" at the end.
 func (s *Store) SweepActivity(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, err error) {
 	tenants, err := s.db.TenantsAfter(ctx, after, sweptTenants)
 	if err != nil {
 		return after, err
 	}
+	for _, tenant := range tenants {
+		if err := s.db.Query(ctx, "SELECT batch_id FROM active_accounts WHERE tenant_id = $1 LIMIT 1", engine.Args{kernel.IDArg(tenant)},
+			func(engine.Row) error {
+				s.active.add(tenant)
+				return nil
+			}); err != nil {
+			return after, err
+		}
+	}
 	if len(tenants) == sweptTenants {
 		next = tenants[len(tenants)-1]
 	}
-	return next, s.updateActivity(ctx, tenants)
-}
-
-func (s *Store) updateActivity(ctx context.Context, tenants []atrium.TenantID) (err error) {
-	passes := map[atrium.TenantID]*activePass{}
-	turnErr := s.db.InTurn(ctx, tenants, func(ctx context.Context, tenant atrium.TenantID) (more bool, _ error) {
-		var tenantErr error
-		p := passes[tenant]
-		if p == nil {
-			if p, tenantErr = s.readActive(ctx, tenant); tenantErr == nil && len(p.batches) == 0 {
-				return false, nil
-			}
-			passes[tenant] = p
-		}
-		if tenantErr == nil {
-			more, tenantErr = p.next(ctx, s.db)
-		}
-		switch {
-		case tenantErr != nil:
-			s.active.add(tenant)
-			if err == nil {
-				err = fmt.Errorf("update the activity of %s: %w", tenant, tenantErr)
-			}
-			return false, nil
-		case !more:
-			delete(passes, tenant)
-			return p.full, nil
-		}
-		return true, nil
-	})
-	if turnErr != nil {
-		for _, tenant := range tenants {
-			s.active.add(tenant)
-		}
-		return turnErr
-	}
-	return err
+	return next, nil
 }
 
 // An activePass applies rows of active_accounts of one tenant.
@@ -176,7 +203,7 @@ func (p *activePass) next(ctx context.Context, db *kernel.DB) (more bool, err er
 		tx.Invalidate() // no response contains active_minute
 		update := some
 		if deletes > 0 {
-			late, err := p.delete(tx, p.batches[deletes-1])
+			late, err := p.delete(tx, p.batches[:deletes])
 			if err != nil {
 				return err
 			}
@@ -196,15 +223,13 @@ func (p *activePass) next(ctx context.Context, db *kernel.DB) (more bool, err er
 	return len(p.batches) > 0, err
 }
 
-// delete deletes the rows up to the given batch_id. It returns the accounts of rows with smaller
-// identifiers that other processes have committed since the pass began.
-func (p *activePass) delete(tx engine.Tx, last []byte) (late [][]byte, err error) {
-	err = tx.Query("DELETE FROM active_accounts WHERE tenant_id = $1 AND batch_id <= $2 RETURNING accounts",
-		engine.Args{kernel.IDArg(p.tenant), last}, func(r engine.Row) error {
-			for id := range slices.Chunk(r.Bytes(0), kernel.IDBytes) {
-				if _, found := slices.BinarySearchFunc(p.accounts, id, bytes.Compare); !found {
-					late = append(late, id) // may have duplicates, which change nothing
-				}
+// delete deletes the rows with the given identifiers, which are sorted, and all rows between them. It
+// returns the accounts of the latter, which have been committed since the pass began.
+func (p *activePass) delete(tx engine.Tx, batches [][]byte) (late [][]byte, err error) {
+	err = tx.Query("DELETE FROM active_accounts WHERE tenant_id = $1 AND batch_id <= $2 RETURNING batch_id, accounts",
+		engine.Args{kernel.IDArg(p.tenant), batches[len(batches)-1]}, func(r engine.Row) error {
+			if _, read := slices.BinarySearchFunc(batches, r.View(0), bytes.Compare); !read {
+				late = slices.AppendSeq(late, slices.Chunk(r.Bytes(1), kernel.IDBytes)) // may have duplicates, which change nothing
 			}
 			return nil
 		})

@@ -21,6 +21,7 @@ var activity = []guarantee{
 	{"the list by activity follows entries after an update", listFollowsEntries},
 	{"an update of the activity that fails is repeated", failedActivityUpdate},
 	{"an update of the activity includes what commits during it", lateActivity},
+	{"a long update of the activity lets other tenants have turns", longActivityUpdate},
 }
 
 func entryLeavesAccountRow(t *testing.T, e *env) {
@@ -66,8 +67,8 @@ func listFollowsEntries(t *testing.T, e *env) {
 	}
 	update := func(e *env) {
 		t.Helper()
-		if err := e.UpdateActivity(t.Context()); err != nil {
-			t.Error(err)
+		if more, err := e.UpdateActivity(t.Context()); err != nil || more {
+			t.Errorf("more %v, %v", more, err)
 		}
 	}
 	e.clock.step(time.Minute)
@@ -137,14 +138,30 @@ func (e *env) hooked(before func(n int) error) *env {
 	return &other
 }
 
+// lateActivity commits an entry of an account that the first transaction of an update has brought up to
+// date, and one of another account, before the transaction that deletes the rows.
 func lateActivity(t *testing.T, e *env) {
-	a, b := e.record(t, byDomain("a.example")).AccountID, e.record(t, byDomain("b.example")).AccountID
+	var drafts []*atrium.Draft
+	for i := range 150 { // two transactions
+		drafts = append(drafts, e.draft(t, byDomain(fmt.Sprintf("a%d.example", i))))
+	}
+	var ids []atrium.AccountID
+	for _, r := range receipts(t, e.append(t, drafts...)) {
+		ids = append(ids, r.AccountID)
+	}
+	slices.Sort(ids)
+	other := e.record(t, byDomain("b.example")).AccountID
+	e.sweepActivity(t)
 	e.clock.step(time.Minute)
+	for i, d := range drafts {
+		drafts[i] = e.draft(t, d.Claim)
+	}
 	hooked := e.hooked(func(n int) error {
-		if n != 2 { // after an append, the update
+		if n != 3 { // after an append and the first update
 			return nil
 		}
-		e.node().record(t, byID(b))
+		e.clock.step(time.Minute)
+		receipts(t, e.node().append(t, e.draft(t, byID(ids[0])), e.draft(t, byID(other))))
 		var newest []byte
 		if err := e.db.Query(t.Context(), "SELECT batch_id FROM active_accounts WHERE tenant_id = $1 ORDER BY batch_id DESC LIMIT 1",
 			engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
@@ -157,12 +174,57 @@ func lateActivity(t *testing.T, e *env) {
 		e.sql(t, "UPDATE active_accounts SET batch_id = $1 WHERE tenant_id = $2 AND batch_id = $3", make([]byte, 18), storedID(e.tenant), newest)
 		return nil
 	})
-	hooked.record(t, byID(a))
-	if err := hooked.UpdateActivity(t.Context()); err != nil {
+	if err := hooked.appendAll(t, drafts); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hooked.UpdateActivity(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := e.rowsOf(t, "active_accounts"); n != 0 {
 		t.Errorf("%d rows are left", n)
+	}
+	e.wantSoundGroups(t)
+}
+
+func longActivityUpdate(t *testing.T, e *env) {
+	other := e.as(e.newTenant(t))
+	other.record(t, byDomain("other.example"))
+	other.sweepActivity(t)
+	var drafts []*atrium.Draft
+	for i := range 1_000 { // ten transactions
+		drafts = append(drafts, e.draft(t, byDomain(fmt.Sprintf("a%d.example", i))))
+	}
+	e.append(t, drafts...)
+	e.sweepActivity(t)
+	e.clock.step(time.Minute)
+	for i, d := range drafts {
+		drafts[i] = e.draft(t, d.Claim)
+	}
+	writes := 0
+	slow := e.hooked(func(int) error {
+		writes++
+		e.clock.step(3 * time.Second)
+		return nil
+	})
+	if err := slow.appendAll(t, drafts); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	for more := true; more; calls++ {
+		writes = 0
+		if calls == 1 { // during the update
+			slow.as(other.tenant).record(t, byDomain("other.example"))
+		}
+		var err error
+		if more, err = slow.UpdateActivity(t.Context()); err != nil || writes > 4 {
+			t.Fatalf("a call made %d writes, %v", writes, err)
+		}
+		if n := other.rowsOf(t, "active_accounts"); n != 0 {
+			t.Errorf("call %d has not updated the other tenant", calls)
+		}
+	}
+	if n := e.rowsOf(t, "active_accounts"); n != 0 || calls < 4 {
+		t.Errorf("%d rows are left after %d calls", n, calls)
 	}
 	e.wantSoundGroups(t)
 }
@@ -187,11 +249,11 @@ func failedActivityUpdate(t *testing.T, e *env) {
 	if err := failing.appendAll(t, drafts[:300], drafts[300:]); err != nil {
 		t.Fatal(err)
 	}
-	if err := failing.UpdateActivity(t.Context()); err == nil {
+	if _, err := failing.UpdateActivity(t.Context()); err == nil {
 		t.Error("a failed transaction is not reported")
 	}
-	if err := failing.UpdateActivity(t.Context()); err != nil {
-		t.Error(err)
+	if more, err := failing.UpdateActivity(t.Context()); err != nil || more {
+		t.Errorf("more %v, %v", more, err)
 	}
 	updated := 0
 	if err := e.db.Query(t.Context(), "SELECT active_minute FROM accounts WHERE tenant_id = $1", engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
@@ -236,5 +298,11 @@ func (e *env) sweepActivity(t tb) {
 	}
 	if _, err := e.SweepActivity(t.Context(), atrium.TenantID(before)); err != nil {
 		t.Fatalf("sweep activity: %v", err)
+	}
+	for more := true; more; {
+		var err error
+		if more, err = e.UpdateActivity(t.Context()); err != nil {
+			t.Fatalf("update activity: %v", err)
+		}
 	}
 }
