@@ -28,10 +28,12 @@ import (
 )
 
 // Limits of open imports and exports. Imports hold nothing while they wait for their clients,
-// so there is no limit for all tenants together. An export holds a chunk of a few megabytes
-// and, on PostgreSQL, a connection.
+// so there is no limit for all tenants together. The check of an import holds a temporary database
+// with a cache of up to 16 MiB. An export holds a chunk of a few megabytes and, on PostgreSQL, a
+// connection.
 const (
 	streamsOfTenant = 2 // of each kind
+	maxChecks       = 16
 	maxExports      = 32
 )
 

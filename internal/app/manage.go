@@ -47,6 +47,7 @@ func newManage(c Config, cursors rest.CursorKey, keys manage.KeyCache, logs reso
 	return &manage.API{
 		Store: c.Store, Logs: logs, Cursors: cursors, Keys: keys,
 		Imports:  limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: c.Settings.MaxConnections, Each: streamsOfTenant}),
+		Checks:   limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: maxChecks, Each: streamsOfTenant}),
 		Exports:  limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: exports, Each: streamsOfTenant}),
 		MaxEntry: int64(c.Settings.MaxBody), MaxBatch: int64(c.Settings.BatchMaxBody),
 	}

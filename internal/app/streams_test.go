@@ -236,6 +236,47 @@ func TestImportsHaveTheirOwnTimeAndSizeLimits(t *testing.T) {
 	}
 }
 
+// Each check has a temporary database, which takes memory and file descriptors.
+func TestConcurrentChecksOfImportsAreLimited(t *testing.T) {
+	s := startStreamer(t)
+	const most = 16
+	done := make(chan int, most+3)
+	var open []*io.PipeWriter
+	for range most + 3 {
+		body, w := io.Pipe()
+		key := manageKey(t, s.store)
+		go func() {
+			response, err := importRequest(t.Context(), s.addr, key, "?check=true", body)
+			_ = body.Close() // ends the write of a check that was refused before its body was read
+			if err != nil {
+				done <- 0
+				return
+			}
+			_ = response.Body.Close()
+			done <- response.StatusCode
+		}()
+		if _, err := io.WriteString(w, "\n"); err == nil {
+			open = append(open, w)
+		} else if status := <-done; status != http.StatusServiceUnavailable {
+			t.Errorf("a check was refused with %d", status)
+		}
+	}
+	if len(open) != most {
+		t.Errorf("%d checks are open, want %d", len(open), most)
+	}
+	if status, response := s.imports(t, "", strings.NewReader("")); status != http.StatusOK {
+		t.Errorf("an import next to them: %d %s", status, response)
+	}
+	for _, w := range open {
+		_ = w.Close()
+	}
+	for range open {
+		if status := <-done; status != http.StatusOK {
+			t.Errorf("a check ended with %d", status)
+		}
+	}
+}
+
 func TestATenantHasTwoConcurrentImports(t *testing.T) {
 	log := &output{}
 	s := startStreamer(t, func(c *app.Config) { c.Log = telemetry.NewLogger(log, "json", "info") })

@@ -22,7 +22,8 @@ type API struct {
 	Logs     resource.Logs
 	Cursors  rest.CursorKey
 	Keys     KeyCache                          // forgets keys that this process changes
-	Imports  *limit.Semaphore[atrium.TenantID] // limits concurrent imports
+	Imports  *limit.Semaphore[atrium.TenantID] // limits concurrent imports, except checks
+	Checks   *limit.Semaphore[atrium.TenantID] // limits concurrent checks of imports
 	Exports  *limit.Semaphore[atrium.TenantID] // limits concurrent exports, including those of audit logs
 	MaxEntry int64                             // maximum size of each entry in a batch, in bytes; 0 means rest.DefaultMaxBody
 	MaxLine  int64                             // maximum length of an import line, in bytes; 0 is unlimited, as is the size of pages then

@@ -39,13 +39,15 @@ func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Reques
 	if err := q.Err(); err != nil {
 		return rest.Response{}, err
 	}
+	open := a.Imports
 	if o.Check {
+		open = a.Checks
 		var cancel context.CancelFunc
 		ctx, cancel = r.UntilClosed(ctx)
 		defer cancel()
 	}
 	var done transfer.Report
-	err := openStream(ctx, a.Imports, who.TenantID, func() (err error) {
+	err := openStream(ctx, open, who.TenantID, func() (err error) {
 		done, err = transfer.Import(ctx, a.Store, who.TenantID, r.Stream, o)
 		return err
 	})

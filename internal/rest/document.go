@@ -121,14 +121,18 @@ type documentConn struct {
 	until   time.Time
 	work    *heavyWork // paused while waiting for the client
 
-	mu sync.Mutex // held while a deadline is set, so that stop sets the last one
+	mu      sync.Mutex // held while a deadline is set, so that stop sets the last one
+	writing bool       // Write was called; guarded by mu
 }
 
-// stop ends a write that waits for the client. ctx has ended.
+// stop ends a write that waits for the client. ctx has ended. Before the first write it does nothing,
+// so that an error can still be sent.
 func (c *documentConn) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.control.SetWriteDeadline(time.Now())
+	if c.writing {
+		_ = c.control.SetWriteDeadline(time.Now())
+	}
 }
 
 func (c *documentConn) Write(b []byte) (n int, err error) {
@@ -143,6 +147,7 @@ func (c *documentConn) Write(b []byte) (n int, err error) {
 		deadline = c.until
 	}
 	c.mu.Lock()
+	c.writing = true
 	if err = context.Cause(c.ctx); err == nil {
 		err = c.control.SetWriteDeadline(deadline)
 	}

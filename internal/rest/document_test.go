@@ -251,9 +251,12 @@ func TestOldDocumentsEndAndOthersWaitWhileSnapshotsMustEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		set(true, time.Second)
-		w = httptest.NewRecorder()
-		get(w)
-		want("a document in its first pass", w.Code == http.StatusServiceUnavailable, 2*time.Second)
+		unsent := &slowReader{ResponseRecorder: httptest.NewRecorder(), begun: time.Now()}
+		get(unsent)
+		want("a document in its first pass", unsent.Code == http.StatusServiceUnavailable, 2*time.Second)
+		if n := len(unsent.deadlines); n != 1 { // the one that is reset
+			t.Errorf("the error of a document in its first pass has a write deadline: %v", unsent.deadlines)
+		}
 		mustEnd.Store(false)
 		heavy.Release("a")
 		yield, release, err := limits.AdmitCheck(t.Context(), "a")
