@@ -147,6 +147,9 @@ func generate(o options, path string) (err error) {
 }
 
 func tenant(ctx context.Context, bin, database string) (string, error) {
+	if out, err := exec.CommandContext(ctx, bin, "migrate", "--database", "sqlite:"+database).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("create the database: %w: %s", err, out)
+	}
 	out, err := exec.CommandContext(ctx, bin, "tenants", "create", "--name", "Size", "--database", "sqlite:"+database, "-o", "json").Output()
 	if err != nil {
 		return "", fmt.Errorf("create a tenant: %w", err)

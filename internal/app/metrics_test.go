@@ -244,7 +244,7 @@ func TestAddressInUseIsReportedBeforeServing(t *testing.T) {
 	if err := free.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newApp(t, addr, taken.Addr().String(), telemetry.NewMetrics("v1")); err == nil || !strings.HasPrefix(err.Error(), "listen for metrics: ") {
+	if _, err := newApp(t, addr, taken.Addr().String(), telemetry.NewMetrics("v1")); err == nil || err.Error() != "metrics: listen on "+taken.Addr().String()+": address already in use" {
 		t.Fatalf("address in use: %v", err)
 	}
 	again, err := net.Listen("tcp", addr)

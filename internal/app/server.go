@@ -6,27 +6,43 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 
 	"atrium/internal/limit"
 )
 
 // listen opens all listeners or none, so that an error is known before anything is served.
 func (a *App) listen(metrics bool, b limit.Bounds, acceptFailed func(error)) error {
-	api, err := net.Listen("tcp", a.settings.Addr)
+	api, err := listenTCP(a.settings.Addr)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return err
 	}
 	a.connections = limit.NewListener(limit.ReportAccept(api, acceptFailed), b)
 	a.listener = a.connections
 	if !metrics {
 		return nil
 	}
-	measured, err := net.Listen("tcp", a.settings.MetricsAddr)
+	measured, err := listenTCP(a.settings.MetricsAddr)
 	if err != nil {
-		return errors.Join(fmt.Errorf("listen for metrics: %w", err), a.listener.Close())
+		return errors.Join(fmt.Errorf("metrics: %w", err), a.listener.Close())
 	}
 	a.measured = limit.ReportAccept(measured, acceptFailed)
 	return nil
+}
+
+// listenTCP listens on an address. The error names it once, and the cause without the system call.
+func listenTCP(addr string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", addr)
+	if err == nil {
+		return listener, nil
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
+	}
+	if call, ok := errors.AsType[*os.SyscallError](err); ok {
+		err = call.Err
+	}
+	return nil, fmt.Errorf("listen on %s: %w", addr, err)
 }
 
 // Addr returns the address that the service listens on.

@@ -87,22 +87,13 @@ completely rewritten. FILE may then start with the row after that head.`,
 	return cmd
 }
 
-// verify verifies the chain of the tenant or the operators that the flags name, or else of the
-// tenant of the key. It reads the file in args, if there is one.
+// verify verifies the chain of the tenant or the operators. It reads the file in args, if there is
+// one.
 func (t *target) verify(cmd *cobra.Command, args []string, known *auditlog.Head) (report auditlog.Report, err error) {
-	chain := atrium.OperatorChain
-	if !t.operator {
-		chain = atrium.TenantID(t.tenant)
-	}
-	if chain == "" { // resolve ensured that there is a server
-		if err := t.withClient(cmd, "", func(c *client) (err error) {
-			chain, err = c.keyTenant(cmd.Context())
-			return auditExport.translate(cmd, nil, t, err)
-		}); err != nil {
-			return report, err
-		}
-	}
+	chain, err := t.chain(cmd)
 	switch {
+	case err != nil:
+		return report, err
 	case len(args) == 1:
 		return verifyFile(cmd, args[0], chain, known)
 	case t.remote():
@@ -126,6 +117,22 @@ func (t *target) verify(cmd *cobra.Command, args []string, known *auditlog.Head)
 		return err
 	})
 	return report, err
+}
+
+// chain returns the audit log to verify: of the operators, of the tenant that the target names, of the
+// tenant of the key, or of the only tenant of the database.
+func (t *target) chain(cmd *cobra.Command) (chain atrium.TenantID, err error) {
+	switch {
+	case t.operator:
+		return atrium.OperatorChain, nil
+	case t.tenant != "":
+		return atrium.TenantID(t.tenant), nil
+	}
+	err = t.withClient(cmd, "", func(c *client) (err error) {
+		chain, err = c.keyTenant(cmd.Context())
+		return auditExport.translate(cmd, nil, t, err)
+	})
+	return chain, err
 }
 
 func verifyFile(cmd *cobra.Command, path string, chain atrium.TenantID, known *auditlog.Head) (auditlog.Report, error) {

@@ -35,7 +35,7 @@ code is then 1. Give every entry an idempotencyKey: then the command is safe to 
 		Example: "  atrium entries batch --tenant tenant_… history.ndjson",
 	}
 	out := outputFlag(cmd)
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, tenantRequired) }
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, oneTenant) }
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		in := cmd.InOrStdin()
 		if args[0] != "-" {

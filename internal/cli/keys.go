@@ -50,7 +50,7 @@ cannot have scopes of the external API.`,
 			example: "  atrium keys create --tenant tenant_… --name crm\n" +
 				"  atrium keys create --tenant tenant_… --name website --scope pages:read --expires-in 720h -o json\n" +
 				"  atrium keys create --operator --name platform",
-			method: http.MethodPost, path: "/keys", tenancy: tenantOrLocalOperators, createsDatabase: true,
+			method: http.MethodPost, path: "/keys", tenancy: tenantOrLocalOperators,
 			idempotent: true, layout: layoutDetails, columns: created, note: shownOnce, params: []param{
 				nameParam("the key", true),
 				{flag: "scope", name: "scopes", kind: list, usage: "`scope` of the key; may be repeated",

@@ -29,19 +29,18 @@ type operation struct {
 	path   string  // path parameters without an argument have a flag: {page_id} has --page
 	params []param // query parameters of GET, otherwise members of the body
 
-	idempotent      bool         // accepts --idempotency-key
-	ifMatch         ifMatch      // accepts --if-match
-	confirm         string       // verb of the prompt, followed by the first argument; "" for no prompt
-	affected        affectedFunc // resource that the call affects; nil for the first argument
-	createsDatabase bool         // with noTenant or --operator, creates a missing database
-	tenancy         tenancy      // whose data it works on
-	layout          layout
-	mediaType       string // that the response must have, for layoutRaw; "" for any
-	columns         []column
-	itemFormats     map[string]formatFunc // formats of list items by member, one line per item, for layoutDetails
-	rowsMember      string                // member that contains the rows, for layoutMember
-	checkFormat     formatFunc            // format of the response with --check
-	note            string                // printed below the first line, for layoutDetails
+	idempotent  bool         // accepts --idempotency-key
+	ifMatch     ifMatch      // accepts --if-match
+	confirm     string       // verb of the prompt, followed by the first argument; "" for no prompt
+	affected    affectedFunc // resource that the call affects; nil for the first argument
+	tenancy     tenancy      // whose data it works on
+	layout      layout
+	mediaType   string // that the response must have, for layoutRaw; "" for any
+	columns     []column
+	itemFormats map[string]formatFunc // formats of list items by member, one line per item, for layoutDetails
+	rowsMember  string                // member that contains the rows, for layoutMember
+	checkFormat formatFunc            // format of the response with --check
+	note        string                // printed below the first line, for layoutDetails
 }
 
 // A formatFunc formats a JSON value for people.
@@ -50,14 +49,14 @@ type formatFunc func(jsontext.Value) (string, error)
 // A tenancy is whose data an operation works on.
 type tenancy int
 
-// Tenancies. With a server, the tenant follows from the key, so --tenant is required only on the
-// database.
+// Tenancies. With a server, the tenant is that of the key, or with an operator key the one that the
+// target names. On the database, it is the one that the target names, or the only one.
 const (
-	tenantRequired         tenancy = iota // --tenant
+	oneTenant              tenancy = iota // a tenant
 	noTenant                              // data outside of tenants
-	tenantOrOperators                     // --tenant or --operator
-	tenantOrLocalOperators                // --tenant, or --operator on the database only
-	tenantOfKey                           // --tenant, or the tenant of the key that the argument names
+	tenantOrOperators                     // a tenant, or --operator
+	tenantOrLocalOperators                // a tenant, or --operator on the database only
+	tenantOfKey                           // a tenant; on the database, that of the key that the argument names
 )
 
 // An ifMatch is how an operation uses the If-Match header.
@@ -163,7 +162,6 @@ func (o *operation) command(t *target) *cobra.Command {
 		if o.tenancy == tenantOfKey {
 			key = args[0]
 		}
-		t.createDatabase = o.createsDatabase && (o.tenancy == noTenant || t.operator)
 		return t.withClient(cmd, key, func(c *client) error {
 			if err := o.confirmChange(cmd, c, &call, args, prompt); err != nil {
 				return o.translate(cmd, args, t, err)

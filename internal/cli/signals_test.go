@@ -68,6 +68,7 @@ func receiveHangups(t *testing.T) {
 // largeTenant creates a database with a tenant whose export exceeds the buffer of a pipe.
 func largeTenant(t *testing.T, dir string) (tenant string) {
 	t.Helper()
+	runCommand(t, dir, "migrate")
 	tenant = regexp.MustCompile(`tenant_\w+`).FindString(runCommand(t, dir, "tenants", "create", "--name",
 		"Example Corp"))
 	var lines strings.Builder

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -27,6 +29,7 @@ const (
 	envServer  = "ATRIUM_SERVER"
 	envKey     = "ATRIUM_KEY"
 	envProfile = "ATRIUM_PROFILE"
+	envTenant  = "ATRIUM_TENANT"
 )
 
 // targetHelp is part of the help of every command with a target.
@@ -42,7 +45,7 @@ JSON file with mode 0600 that contains {"server":…,"key":…,"tenant":…}.`
 type target struct {
 	server, key, profile, tenant string
 	operator                     bool   // operators instead of a tenant
-	createDatabase               bool   // create the database if it does not exist
+	onlyTenant                   bool   // the tenant is the only one of the database
 	databaseName                 string // database without its password; "" until it is opened
 	database                     func(stderr io.Writer) (config.Config, error)
 }
@@ -59,7 +62,8 @@ func targetFlags(flags *pflag.FlagSet) *target {
 	flags.StringVar(&t.key, "key", "", "API `key` for --server; visible in ps, prefer "+envKey+" or "+envKey+"_FILE")
 	flags.StringVar(&t.profile, "profile", "",
 		"JSON `file` with server, key and tenant, mode 0600 (environment: "+envProfile+")")
-	flags.StringVar(&t.tenant, "tenant", "", "`ID` of the tenant; with --server, only for operator keys")
+	flags.StringVar(&t.tenant, "tenant", "", "`ID` of the tenant; with a server, only for operator keys (environment: "+
+		envTenant+"; default: the only tenant of the database)")
 	t.database = databaseFlags(flags, serverSettings...)
 	for _, name := range serverSettings {
 		_ = flags.MarkHidden(name)
@@ -95,14 +99,20 @@ func (t *target) resolve(cmd *cobra.Command, tenancy tenancy) error {
 			"database")}
 	case t.operator:
 		t.tenant = "" // the profile may have one
-	case t.remote() || t.tenant != "": // the server knows the tenant of the key
-	case tenancy == tenantRequired:
-		return cmd.MarkFlagRequired("tenant")
-	case tenancy == tenantOrOperators, tenancy == tenantOrLocalOperators:
-		cmd.MarkFlagsOneRequired("tenant", "operator")
+	case t.tenant != "", tenancy == noTenant, tenancy == tenantOfKey && !t.remote(), t.usesProfile():
+	case os.Getenv(envTenant) != "":
+		t.tenant = os.Getenv(envTenant)
+		if err := t.checkTenant(); err != nil {
+			return usageError{fmt.Errorf("%s: %w", envTenant, err)}
+		}
+	default:
+		t.onlyTenant = !t.remote() // a server knows the tenant of the key
 	}
 	return nil
 }
+
+// usesProfile reports whether the server is that of a profile.
+func (t *target) usesProfile() bool { return t.remote() && t.profile != "" }
 
 // resolveServer sets the server and its key. Flags override the environment. A profile is used
 // completely or not at all, so that no key is sent to a different server.
@@ -152,7 +162,7 @@ func (t *target) readProfile(path string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	t.server, t.key = p.Server, p.Key
+	t.profile, t.server, t.key = path, p.Server, p.Key
 	if t.tenant == "" {
 		t.tenant = p.Tenant
 	}
@@ -219,11 +229,8 @@ func (t *target) withStore(cmd *cobra.Command, f func(config.Config, *store.Stor
 		return err
 	}
 	t.databaseName = config.Redact(settings.Database)
-	if path, ok := strings.CutPrefix(settings.Database, "sqlite:"); ok && path != "" && !t.createDatabase {
-		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("database %s does not exist: pass --database, set ATRIUM_DATABASE, or run atrium "+
-				"migrate to create it", path)
-		}
+	if err := requireDatabase(settings); err != nil {
+		return err
 	}
 	s, err := openStore(cmd.Context(), settings)
 	if err != nil {
@@ -236,19 +243,47 @@ func (t *target) withStore(cmd *cobra.Command, f func(config.Config, *store.Stor
 	return f(settings, s)
 }
 
+// requireDatabase returns an error if the SQLite database does not exist. Only migrate, serve and demo
+// create one: other commands in the wrong directory would work on an empty database.
+func requireDatabase(settings config.Config) error {
+	path, ok := strings.CutPrefix(settings.Database, "sqlite:")
+	if _, err := os.Stat(path); !ok || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return fmt.Errorf("no database at %s: pass --database, set ATRIUM_DATABASE, or run atrium migrate to create it", path)
+}
+
 // tenantFor returns the tenant of a request on the database.
 func (t *target) tenantFor(ctx context.Context, s *store.Store, key string) (string, error) {
 	switch {
 	case t.operator:
 		return string(atrium.OperatorChain), nil
-	case t.tenant != "" || key == "":
+	case t.tenant != "":
 		return t.tenant, nil
+	case key != "":
+		k, _, _, err := s.Key(ctx, atrium.KeyID(key))
+		if atrium.CodeOf(err) == atrium.CodeNotFound {
+			return "", fmt.Errorf("key %s not found in database %s", key, t.databaseName)
+		}
+		return string(cmp.Or(k.TenantID, atrium.OperatorChain)), err
+	case !t.onlyTenant:
+		return "", nil
 	}
-	k, _, _, err := s.Key(ctx, atrium.KeyID(key))
-	if atrium.CodeOf(err) == atrium.CodeNotFound {
-		return "", fmt.Errorf("key %s not found in database %s", key, t.databaseName)
+	tenants, more, err := s.Tenants(ctx, nil, 1)
+	switch {
+	case err != nil:
+		return "", err
+	case len(tenants) == 0:
+		return "", fmt.Errorf("database %s has no tenants: run atrium tenants create", t.databaseName)
+	case more:
+		return "", usageError{fmt.Errorf("database %s has several tenants: pass --tenant or set %s; run atrium tenants "+
+			"list to list them", t.databaseName, envTenant)}
 	}
-	return string(cmp.Or(k.TenantID, atrium.OperatorChain)), err
+	t.tenant = string(tenants[0].ID)
+	return t.tenant, nil
 }
 
 // parseServer returns the URL of a server without a trailing slash.

@@ -26,7 +26,7 @@ func tenants() group {
 			example: "  atrium tenants create --name 'Example Corp'\n" +
 				"  atrium tenants create --name 'Example Corp' --id tenant_… --database " +
 				"postgres://atrium@db.internal/atrium",
-			method: http.MethodPost, path: "/tenants", tenancy: noTenant, createsDatabase: true, idempotent: true,
+			method: http.MethodPost, path: "/tenants", tenancy: noTenant, idempotent: true,
 			columns: columns, params: []param{
 				nameParam("the tenant", true),
 				{flag: "id", name: "tenantId",

@@ -65,7 +65,6 @@ func newImport() *cobra.Command {
 				size = info.Size()
 			}
 		}
-		t.createDatabase = true
 		return t.withClient(cmd, "", func(c *client) error {
 			p := startProgress(cmd.ErrOrStderr(), "imported", size)
 			upload := newLineUpload(cmd.Context(), countingReader{in, p})

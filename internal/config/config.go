@@ -37,8 +37,8 @@ type Config struct {
 	// Maximum concurrent requests on one HTTP/2 connection. HTTP/2 needs TLS.
 	HTTP2Streams int
 
-	// Database `URL`: sqlite: and a file path, which is created if it does not exist, or
-	// postgres://user@host:port/name.
+	// Database `URL`: sqlite: and a file path, or postgres://user@host:port/name. Only serve,
+	// demo and migrate create a missing file, and no command creates a directory.
 	Database string
 
 	// Maximum connections that this process opens to a PostgreSQL server.

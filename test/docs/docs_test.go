@@ -85,6 +85,7 @@ func newPage(t *testing.T, database, demo string) *page {
 	operator, _ := apptest.Key(t, s, tenant, atrium.ManageScopes()...)
 	platform, _ := apptest.Key(t, s, atrium.OperatorChain, atrium.ScopeManage)
 	t.Setenv("ATRIUM_KEY", key) // a page may export it again
+	t.Setenv("ATRIUM_TENANT", "")
 	// The default transport asks for compression, which curl does not.
 	transport := &http.Transport{DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)

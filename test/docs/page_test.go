@@ -134,7 +134,7 @@ func (p *page) execute(name string, args []string, stdin string) (*result, error
 				return nil, fmt.Errorf("%q sets nothing", arg)
 			}
 			p.variables[variable] = value
-			if variable == "ATRIUM_KEY" { // the one that commands read; newPage restores it
+			if variable == "ATRIUM_KEY" || variable == "ATRIUM_TENANT" { // which commands read; newPage restores them
 				if err := os.Setenv(variable, value); err != nil {
 					return nil, err
 				}

@@ -195,8 +195,12 @@ func createFile(path string) error {
 		return err
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = file.Close()
+	case errors.Is(err, os.ErrNotExist):
+		dir := filepath.Dir(path)
+		err = fmt.Errorf("directory %s does not exist: check the path, or run mkdir -m 0700 %[1]s", dir)
 	}
 	if err != nil {
 		return &engine.Error{Class: engine.Unavailable, Err: err}
