@@ -48,6 +48,14 @@ func PrintableRune(r rune) rune {
 	return unicode.ReplacementChar
 }
 
+// Count returns a number with its noun: one if n is 1, else many.
+func Count[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 // CheckDomain checks the domain of a claim: any text with a character that is not white
 // space. It returns the detail of a Fault, or "" if s is valid.
 func CheckDomain(s string) string {

@@ -56,9 +56,11 @@ func (m *Manifest) write(path string) error {
 // Described returns a summary of the backup's contents for people.
 func (m *Manifest) Described() string {
 	var words []string
-	for _, table := range []string{"tenants", "accounts", "entries", "pages"} {
-		if n, ok := m.Rows[table]; ok {
-			words = append(words, fmt.Sprintf("%d %s", n, table))
+	for _, table := range []struct{ name, one string }{
+		{"tenants", "tenant"}, {"accounts", "account"}, {"entries", "entry"}, {"pages", "page"},
+	} {
+		if n, ok := m.Rows[table.name]; ok {
+			words = append(words, atrium.Count(n, table.one, table.name))
 		}
 	}
 	return strings.Join(words, ", ")

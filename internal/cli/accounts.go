@@ -24,8 +24,8 @@ func accounts() group {
 	const accountPath = "/accounts/{account_id}"
 	name := param{flag: "name", usage: "`name` of the account, 1 to 255 characters", nullable: true}
 	timeRange := []param{
-		{flag: "since", usage: "only entries recorded at or after this RFC 3339 `time`"},
-		{flag: "until", usage: "only entries recorded before this RFC 3339 `time`"},
+		{flag: "since", kind: instant, usage: "only entries recorded at or after this `time`"},
+		{flag: "until", kind: instant, usage: "only entries recorded before this `time`"},
 		{flag: "source", usage: "only entries from this `source`"},
 		{flag: "type", usage: "only entries of this `type`"},
 	}
@@ -49,7 +49,7 @@ func accounts() group {
 				{flag: "name-prefix", usage: "only accounts whose name starts with this `prefix`"},
 				{flag: "search", name: "q",
 					usage: "only accounts with all of these `words` or word prefixes in name or domain"},
-				{flag: "active-since", usage: "only accounts with activity at or after this RFC 3339 `time`"},
+				{flag: "active-since", kind: instant, usage: "only accounts with activity at or after this `time`"},
 				{flag: "order", usage: "sort `order`: newest, activity or name",
 					values: []string{"newest", "activity", "name"}},
 			},
@@ -73,9 +73,10 @@ func accounts() group {
 		},
 		mergeOperation("merge", "Merge an account into another one",
 			"The other account then includes its entries and prospects. To undo this, run atrium accounts split.",
-			param{flag: "into", usage: "`ID` of the account to merge into"}),
+			param{flag: "into", usage: "`ID` of the account to merge into", names: "account_id"}),
 		mergeOperation("split", "Split off a merged account", "",
-			param{flag: "merged", name: "accountId", usage: "`ID` of the account to split off"}),
+			param{flag: "merged", name: "accountId", usage: "`ID` of the account to split off",
+				names: "account_id"}),
 		{
 			use: "erase ACCOUNT_ID", short: "Permanently erase an account and its activity",
 			long: `If the account was merged into another one, the command erases the surviving account with
@@ -94,12 +95,13 @@ rest over the next minutes.`,
 			method: http.MethodGet, path: accountPath + "/activity", layout: layoutList, columns: []column{
 				{"ENTRY", "accountLogId"}, {"RECORDED", "createdAt"}, {"OCCURRED", "occurredAt"}, {"SOURCE", "source"},
 				{"TYPE", "type"}, {"BYTES", "payloadBytes"},
-			}, params: append(timeRange[:len(timeRange):len(timeRange)], param{flag: "include",
-				usage: "`field` to add to -o json: payload", values: []string{"payload"}}),
+			}, items: "entries", included: []column{{"PAYLOAD", "payload"}},
+			params: append(timeRange[:len(timeRange):len(timeRange)], param{flag: "include",
+				usage: "`field` to add: payload", values: []string{"payload"}}),
 		},
 		{
 			use: "counts ACCOUNT_ID", short: "Count the entries of an account by day, source and type",
-			method: http.MethodGet, path: accountPath + "/activity/counts", layout: layoutList, params: timeRange,
+			method: http.MethodGet, path: accountPath + "/activity/counts", layout: layoutList, params: timeRange, items: "entries",
 			columns: []column{{"DAY", "day"}, {"SOURCE", "source"}, {"TYPE", "type"}, {"ENTRIES", "count"}},
 		},
 	}}

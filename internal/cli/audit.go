@@ -24,12 +24,12 @@ func audit() group {
 			method: http.MethodGet, path: "/audit", tenancy: tenantOrOperators, layout: layoutList, columns: []column{
 				{"NUMBER", "number"}, {"AT", "at"}, {"ACTOR", "actor"}, {"ACTION", "action"}, {"SUBJECT", "subject"},
 				{"REQUEST", "requestId"}, {"DETAIL", "detail"},
-			}, params: []param{
+			}, items: "audit records", params: []param{
 				{flag: "subject", usage: "only changes of the resource with this `ID`"},
 				{flag: "actor", usage: "only changes by this `actor`: a key ID, 'command line' or 'schedule'"},
 				{flag: "action", usage: "only this `action`; with a trailing dot, all actions that start with it"},
-				{flag: "since", usage: "only changes made at or after this RFC 3339 `time`"},
-				{flag: "until", usage: "only changes made before this RFC 3339 `time`"},
+				{flag: "since", kind: instant, usage: "only changes made at or after this `time`"},
+				{flag: "until", kind: instant, usage: "only changes made before this `time`"},
 			},
 		},
 		{

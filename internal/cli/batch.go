@@ -13,6 +13,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
+
+	"atrium"
 )
 
 // Limits of one batch request.
@@ -34,7 +36,7 @@ the result of each line, in order. A rejected entry does not affect the others; 
 code is then 1. Give every entry an idempotencyKey: then the command is safe to repeat.`,
 		Example: "  atrium entries batch --tenant tenant_… history.ndjson",
 	}
-	out := outputFlag(cmd)
+	out := outputFlag(cmd, formCSV)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, oneTenant) }
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		in := cmd.InOrStdin()
@@ -50,7 +52,7 @@ code is then 1. Give every entry an idempotencyKey: then the command is safe to 
 			b := &batch{listing: newListing(cmd.OutOrStdout(), out.form, []column{
 				{"LINE", "line"}, {"STATUS", "status"}, {"ENTRY", "accountLogId"}, {"ACCOUNT", "accountId"},
 				{"REPLAYED", "replayed"}, {"PROBLEM", "problem"},
-			}), send: func(body []byte) ([]byte, error) {
+			}), stderr: cmd.ErrOrStderr(), send: func(body []byte) ([]byte, error) {
 				response, err := c.fetch(cmd.Context(),
 					call{method: batchOperation.method, path: batchOperation.path, body: bytes.NewReader(body)})
 				return response.body, batchOperation.translate(cmd, nil, t, err)
@@ -64,6 +66,7 @@ code is then 1. Give every entry an idempotencyKey: then the command is safe to 
 // A batch collects lines for a request and prints the outcome of each line.
 type batch struct {
 	listing *listing
+	stderr  io.Writer
 	send    func(body []byte) ([]byte, error)
 
 	body     []byte
@@ -76,10 +79,10 @@ type batch struct {
 func (b *batch) read(in io.Reader) error {
 	n, err := b.sendAll(in)
 	if err == nil || b.listing.started {
-		err = errors.Join(err, b.listing.end())
+		err = errors.Join(err, b.listing.end(b.stderr, "entries"))
 	}
 	if err == nil && b.rejected > 0 {
-		err = fmt.Errorf("%d of %d lines were rejected", b.rejected, n)
+		err = fmt.Errorf("rejected %d of %s", b.rejected, atrium.Count(n, "line", "lines"))
 	}
 	return err
 }
@@ -162,7 +165,7 @@ func (b *batch) flush() error {
 			b.rejected++
 		}
 		page.Outcomes[i] = fmt.Appendf(nil, `{"line":%d,%s`, b.lines[i], bytes.TrimPrefix(o, []byte("{")))
-		if b.listing.form == formTable {
+		if b.listing.form != formJSON {
 			if page.Outcomes[i], err = withProblem(page.Outcomes[i]); err != nil {
 				return err
 			}

@@ -140,7 +140,7 @@ func TestResponsesArePrintedUnchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := operation{layout: layoutDetails, columns: columns, note: "one letter"}
-	if err := o.writeTable(&table, []byte(body)); err != nil {
+	if err := o.writeRows(&table, io.Discard, formTable, []byte(body)); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Join(strings.Fields(json.String()), "") != body {

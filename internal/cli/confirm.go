@@ -88,12 +88,8 @@ func survivingAccount(ctx context.Context, c *client, request *call) (descriptio
 		request.header.Set("If-Match", tag)
 	}
 	description = fmt.Sprintf("%s (%s)", atrium.Printable(account.AccountID), atrium.Printable(account.Domain))
-	switch n := len(account.Merged); n {
-	case 0:
-	case 1:
-		description += ", with 1 account merged into it"
-	default:
-		description += fmt.Sprintf(", with %d accounts merged into it", n)
+	if n := len(account.Merged); n > 0 {
+		description += ", with " + atrium.Count(n, "account", "accounts") + " merged into it"
 	}
 	return description, account.AccountID, nil
 }

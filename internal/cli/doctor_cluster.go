@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"atrium"
 	"atrium/internal/store"
 )
 
@@ -46,6 +47,7 @@ func (d *doctor) clusterState(c *store.Cluster) {
 			"the tables of a tenant are in %d groups, which may be on different servers", c.Colocations)
 	}
 	if sound {
-		d.ok("cluster", "%d servers with Citus %s, and all tables are distributed", len(c.Versions), strings.Join(versions, ""))
+		d.ok("cluster", "%s with Citus %s, and all tables are distributed",
+			atrium.Count(len(c.Versions), "server", "servers"), strings.Join(versions, ""))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"atrium"
 	"atrium/internal/app"
 	"atrium/internal/store"
 )
@@ -219,7 +220,8 @@ func (d *doctor) server(ctx context.Context, s *store.Store) {
 			"database-connections is %d, the server allows %d: too few for a second process, such as during a restart",
 			need, available)
 	default:
-		d.ok("connections", "the server allows %d processes with %d connections each", available/need, need)
+		d.ok("connections", "the server allows %s with %d connections each",
+			atrium.Count(available/need, "process", "processes"), need)
 	}
 	if server.Settings["data_checksums"] == "off" {
 		d.warn("page checksums", "stop the server and run pg_checksums --enable",

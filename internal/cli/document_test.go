@@ -166,7 +166,8 @@ func compareOperation(t *testing.T, root tree, o *operation, d documented) {
 	for _, word := range strings.Fields(o.use)[1:] {
 		trailing := slices.ContainsFunc(o.params,
 			func(p param) bool { return p.trailing && "["+strings.ToUpper(p.flag)+"]" == word })
-		if strings.Trim(word, "[]") != "FILE" && !trailing && !slices.Contains(o.pathArgs(), strings.ToLower(word)) {
+		optional := slices.Contains(o.pathFlags(), strings.ToLower(strings.Trim(word, "[]"))) && strings.HasPrefix(word, "[")
+		if strings.Trim(word, "[]") != "FILE" && !trailing && !optional && !slices.Contains(o.pathArgs(), strings.ToLower(word)) {
 			t.Errorf("%s is not a path parameter", word)
 		}
 	}
@@ -222,6 +223,11 @@ func compareParams(t *testing.T, root tree, o *operation, d documented) {
 			t.Errorf("--%s: required: %v in the document, %v here", p.flag, must, p.required)
 		}
 		compareKind(t, root, p, s)
+		for _, part := range p.parts {
+			if !hasMember(root, s, strings.ReplaceAll(part.member(), "/", ".")) {
+				t.Errorf("--%s sets no member of %s", part.flag, p.member())
+			}
+		}
 	}
 	for name := range left {
 		t.Errorf("no flag for %s", name)
@@ -231,7 +237,7 @@ func compareParams(t *testing.T, root tree, o *operation, d documented) {
 // kindTypes maps kinds of flags to the JSON types that they can have in the API.
 var kindTypes = map[kind][]string{
 	text: {"string"}, integer: {"integer"}, boolean: {"boolean"}, list: {"array", "string"},
-	seconds: {"integer"}, document: {"array", "object", "string", "number", "integer", "boolean", "null"},
+	seconds: {"integer"}, instant: {"string"}, document: {"array", "object", "string", "number", "integer", "boolean", "null"},
 }
 
 func compareKind(t *testing.T, root tree, p *param, schema any) {
@@ -273,7 +279,7 @@ func compareColumns(t *testing.T, root tree, o *operation, d documented) {
 	case layoutList:
 		schema = lookup(root, members(root, schema)["items"], "items")
 	}
-	for _, c := range o.columns {
+	for _, c := range slices.Concat(o.columns, o.included) {
 		for member := range strings.SplitSeq(c.member, ":") {
 			if !hasMember(root, schema, member) {
 				t.Errorf("the response has no %s", member)

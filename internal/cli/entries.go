@@ -33,7 +33,8 @@ func entries() group {
 			use: "move ACCOUNT_LOG_ID", short: "Move an entry to another account",
 			method: http.MethodPost, path: entryPath + "/move", idempotent: true, ifMatch: optionalIfMatch,
 			columns: moveColumns, params: []param{
-				{flag: "to", name: "accountId", usage: "`ID` of the target account", required: true},
+				{flag: "to", name: "accountId", usage: "`ID` of the target account", required: true,
+					names: "account_id"},
 			},
 		},
 	}, extraCommands: []func(*target) *cobra.Command{newEntriesBatch}}
@@ -53,14 +54,26 @@ func formatMoveCheck(body jsontext.Value) (string, error) {
 	if err := json.Unmarshal(body, &report); err != nil {
 		return "", fmt.Errorf("read response: %w", err)
 	}
-	text := fmt.Sprintf("%d entries would be moved", report.Moved)
-	if report.Moved == 1 {
-		text = "1 entry would be moved"
-	}
+	text := atrium.Count(report.Moved, "entry", "entries") + " would be moved"
 	if report.NextCursor != "" {
 		text += "; to continue, pass --cursor " + atrium.Printable(report.NextCursor)
 	}
 	return text, nil
+}
+
+// moveRule is the rule of a move. An entry must match all parts.
+var moveRule = param{
+	flag: "rule", kind: document, required: true,
+	usage: "the rule as a JSON `object` with claimedName, claimedDomain or payload (pointer and equals)",
+	parts: []param{
+		{flag: "claimed-name", usage: "match entries whose sender gave this `name`, in any case",
+			check: func(text string) string { return atrium.CheckText(text, 1, atrium.MaxName) }},
+		{flag: "claimed-domain", usage: "match entries whose sender gave this `domain`, in any spelling",
+			check: atrium.CheckDomain},
+		{flag: "payload-pointer", name: "payload/pointer", usage: "JSON `pointer` to a payload member, such as /deal/region"},
+		{flag: "payload-equals", name: "payload/equals", kind: scalar,
+			usage: "match entries with this `value` at --payload-pointer: text, or a JSON number, true, false or \"text\""},
+	},
 }
 
 func moves() group {
@@ -81,14 +94,13 @@ func moves() group {
 			long: `One move contains at most 1000 entries. If more entries can match, the output includes a
 cursor: repeat the command with --cursor to continue.`,
 			example: "  atrium moves create --tenant tenant_… --to account_… " +
-				"--rule '{\"claimedName\":\"Example Manufacturing\"}' --check",
+				"--claimed-name 'Example Manufacturing' --check\n" +
+				"  atrium moves create --from account_… --to account_… --payload-pointer /deal/region --payload-equals emea",
 			method: http.MethodPost, path: "/moves", idempotent: true, layout: layoutDetails, columns: moved,
 			checkFormat: formatMoveCheck, params: []param{
-				{flag: "from", usage: "`ID` of the source account (default: the unattributed account)"},
-				{flag: "to", usage: "`ID` of the target account", required: true},
-				{flag: "rule", kind: document,
-					usage:    "JSON `object` with claimedName, claimedDomain or payload (pointer and equals)",
-					required: true},
+				{flag: "from", usage: "`ID` of the source account (default: the unattributed account)", names: "account_id"},
+				{flag: "to", usage: "`ID` of the target account", required: true, names: "account_id"},
+				moveRule,
 				{flag: "limit", kind: integer, usage: "maximum `number` of entries, up to 1000", minimum: 1},
 				{flag: "check", kind: boolean, usage: "count the entries without moving them"},
 				{flag: "cursor", usage: "`cursor` printed by the previous move"},

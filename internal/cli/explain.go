@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -54,7 +55,7 @@ func (o *operation) translate(cmd *cobra.Command, args []string, t *target, err 
 	}
 	switch e.Code {
 	case atrium.CodeNotFound:
-		translated.Detail = o.notFoundDetail(cmd, args, t)
+		translated.Detail, translated.Faults = o.notFoundDetail(cmd, args, t, e.Faults), nil
 	case atrium.CodePreconditionFailed:
 		translated.Detail = "It was changed in the meantime; nothing was changed by this command. Read it again " +
 			"and repeat the change if it still applies."
@@ -105,8 +106,35 @@ func (o *operation) translateFault(f atrium.Fault) atrium.Fault {
 	return f
 }
 
-// notFoundDetail names the resource that was not found, with its parents.
-func (o *operation) notFoundDetail(cmd *cobra.Command, args []string, t *target) string {
+// locate finds out which resource does not exist if a call fails with CodeNotFound and a param names
+// another resource than the path. The faults of the error then have the members that name missing ones,
+// which are none if the path does. They stay nil if that is unknown.
+func (o *operation) locate(ctx context.Context, c *client, failed call, err error) error {
+	e, ok := errors.AsType[*atrium.Error](err)
+	end := strings.LastIndexByte(o.path, '}') + 1
+	others := slices.ContainsFunc(o.params, func(p param) bool { return p.names != "" })
+	if !ok || e.Code != atrium.CodeNotFound || !others || end == 0 || end == len(o.path) {
+		return err
+	}
+	located := *e
+	segments := strings.Split(failed.path, "/")[:strings.Count(o.path[:end], "/")+1]
+	_, err = c.fetch(ctx, call{method: http.MethodGet, path: strings.Join(segments, "/")})
+	switch {
+	case atrium.CodeOf(err) == atrium.CodeNotFound:
+		located.Faults = []atrium.Fault{}
+	case err == nil:
+		for i := range o.params {
+			if o.params[i].names != "" {
+				located.Faults = append(located.Faults, atrium.Fault{Where: o.params[i].member()})
+			}
+		}
+	}
+	return &located
+}
+
+// notFoundDetail names the resource that was not found, with its parents, or all that can be missing.
+// faults are those of locate.
+func (o *operation) notFoundDetail(cmd *cobra.Command, args []string, t *target, faults []atrium.Fault) string {
 	var chain []string
 	names := pathParam.FindAllStringSubmatch(o.path, -1)
 	for _, m := range slices.Backward(names) {
@@ -115,6 +143,21 @@ func (o *operation) notFoundDetail(cmd *cobra.Command, args []string, t *target)
 			value = args[i]
 		}
 		chain = append(chain, identifiers[m[1]].name+" "+value)
+	}
+	for i := range o.params {
+		p := &o.params[i]
+		if p.names == "" || !cmd.Flags().Changed(p.flag) {
+			continue
+		}
+		resource := identifiers[p.names].name + " " + cmd.Flags().Lookup(p.flag).Value.String()
+		switch {
+		case len(chain) == 0:
+			chain = []string{resource}
+		case slices.ContainsFunc(faults, func(f atrium.Fault) bool { return f.Where == p.member() }):
+			chain[0] = resource
+		case faults == nil:
+			chain[0] += " or " + resource
+		}
 	}
 	if t.tenant != "" {
 		chain = append(chain, "tenant "+t.tenant)

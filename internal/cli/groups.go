@@ -23,6 +23,9 @@ func newGroup(g group) *cobra.Command {
 	t := targetFlags(cmd.PersistentFlags())
 	markExclusiveFlags(cmd)
 	for i := range g.operations {
+		if g.operations[i].items == "" {
+			g.operations[i].items = g.name
+		}
 		cmd.AddCommand(g.operations[i].command(t))
 	}
 	for _, other := range g.extraCommands {

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -39,7 +41,8 @@ func (c *cursorCheck) next(cursor string) error {
 	return nil
 }
 
-// printList prints the items of a list page by page, up to limit, or all if limit is 0.
+// printList prints the items of a list page by page, up to limit, or all if limit is 0. The caller
+// ends the listing.
 func printList(ctx context.Context, c *client, call call, limit int, l *listing) error {
 	var cursors cursorCheck
 	for n := 0; ; {
@@ -65,7 +68,7 @@ func printList(ctx context.Context, c *client, call call, limit int, l *listing)
 		}
 		n += len(page.Items)
 		if !page.HasMore || limit > 0 && n >= limit {
-			return l.end()
+			return nil
 		}
 		if err := cursors.next(page.NextCursor); err != nil {
 			return err
@@ -87,8 +90,13 @@ func newListing(w io.Writer, form string, columns []column) *listing {
 }
 
 func (l *listing) add(items []jsontext.Value) error {
-	if l.form == formJSON {
+	switch {
+	case len(items) == 0:
+		return nil
+	case l.form == formJSON:
 		return l.addJSON(items)
+	case l.form == formCSV:
+		return l.addCSV(items)
 	}
 	lines := make([][]string, 0, len(items)+1)
 	if !l.started {
@@ -103,6 +111,43 @@ func (l *listing) add(items []jsontext.Value) error {
 		lines = append(lines, cells)
 	}
 	return l.table.write(lines)
+}
+
+// addCSV prints rows as CSV (RFC 4180, with LF). The first row has the names of the members.
+func (l *listing) addCSV(items []jsontext.Value) error {
+	w := csv.NewWriter(l.table.w)
+	if !l.started {
+		l.started = true
+		names := make([]string, len(l.columns))
+		for i, c := range l.columns {
+			names[i] = c.member
+		}
+		if err := w.Write(names); err != nil {
+			return err
+		}
+	}
+	for _, item := range items {
+		cells, err := rowTexts(item, l.columns)
+		if err != nil {
+			return err
+		}
+		for i := range cells {
+			cells[i] = escapeFormula(cells[i])
+		}
+		if err := w.Write(cells); err != nil {
+			return err
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// escapeFormula keeps a spreadsheet from evaluating a text: the text may come from a client.
+func escapeFormula(text string) string {
+	if strings.IndexAny(text, "=+-@\t\r") == 0 {
+		return "'" + text
+	}
+	return text
 }
 
 func (l *listing) addJSON(items []jsontext.Value) error {
@@ -122,15 +167,19 @@ func (l *listing) addJSON(items []jsontext.Value) error {
 	return nil
 }
 
-// end completes the output after all items were added.
-func (l *listing) end() error {
-	if l.form != formJSON {
-		return nil
+// end completes the output after all items were added. If there were none, it prints so to stderr
+// for a table, with the plural noun of the items.
+func (l *listing) end(stderr io.Writer, items string) error {
+	var err error
+	switch {
+	case l.form == formJSON && l.started:
+		_, err = io.WriteString(l.table.w, "\n]\n")
+	case l.form == formJSON:
+		_, err = io.WriteString(l.table.w, "[]\n")
+	case l.form == formCSV && !l.started:
+		err = l.addCSV(nil) // the names
+	case !l.started:
+		fmt.Fprintf(stderr, "no %s\n", items)
 	}
-	last := "\n]\n"
-	if !l.started {
-		last = "[]\n"
-	}
-	_, err := io.WriteString(l.table.w, last)
 	return err
 }

@@ -37,6 +37,8 @@ type operation struct {
 	layout      layout
 	mediaType   string // that the response must have, for layoutRaw; "" for any
 	columns     []column
+	included    []column              // columns that --include adds, for layoutList
+	items       string                // plural noun of the rows; defaults to the name of the group
 	itemFormats map[string]formatFunc // formats of list items by member, one line per item, for layoutDetails
 	rowsMember  string                // member that contains the rows, for layoutMember
 	checkFormat formatFunc            // format of the response with --check
@@ -106,7 +108,7 @@ func (o *operation) pathFlags() (names []string) {
 func (o *operation) command(t *target) *cobra.Command {
 	cmd := &cobra.Command{Use: o.use, Short: o.short, Long: o.short + ".", Example: o.example,
 		Args: cobra.ExactArgs(len(o.pathArgs()))}
-	if slices.ContainsFunc(o.params, func(p param) bool { return p.trailing }) {
+	if o.trailingFlag() != "" {
 		cmd.Args = cobra.RangeArgs(len(o.pathArgs()), len(o.pathArgs())+1)
 	}
 	if o.long != "" {
@@ -138,7 +140,7 @@ func (o *operation) command(t *target) *cobra.Command {
 	}
 	var out *output
 	if o.layout != layoutRaw && o.layout != layoutNone {
-		out = outputFlag(cmd)
+		out = o.outputFlag(cmd)
 	}
 	if o.tenancy == tenantOrOperators || o.tenancy == tenantOrLocalOperators {
 		operatorFlag(cmd, t)
@@ -166,7 +168,8 @@ func (o *operation) command(t *target) *cobra.Command {
 			if err := o.confirmChange(cmd, c, &call, args, prompt); err != nil {
 				return o.translate(cmd, args, t, err)
 			}
-			return o.translate(cmd, args, t, o.do(cmd, c, call, out))
+			err := o.locate(cmd.Context(), c, call, o.do(cmd, c, call, out))
+			return o.translate(cmd, args, t, err)
 		})
 	})
 	return cmd
@@ -246,7 +249,11 @@ func (o *operation) do(cmd *cobra.Command, c *client, call call, out *output) er
 		if limit < 0 {
 			return usageError{errors.New("--limit must not be negative")}
 		}
-		return printList(ctx, c, call, limit, newListing(cmd.OutOrStdout(), out.form, o.columns))
+		l := newListing(cmd.OutOrStdout(), out.form, o.printed(cmd))
+		if err := printList(ctx, c, call, limit, l); err != nil {
+			return err
+		}
+		return l.end(cmd.ErrOrStderr(), o.items)
 	case layoutRaw:
 		response, err := o.stream(ctx, c, call)
 		if err != nil {
@@ -262,14 +269,34 @@ func (o *operation) do(cmd *cobra.Command, c *client, call call, out *output) er
 	if out.form == formJSON {
 		return writeIndented(cmd.OutOrStdout(), response.body)
 	}
-	if check, _ := cmd.Flags().GetBool("check"); check && o.checkFormat != nil {
+	if check, _ := cmd.Flags().GetBool("check"); check && o.checkFormat != nil && out.form == formTable {
 		text, err := o.checkFormat(response.body)
 		if err == nil {
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 		}
 		return err
 	}
-	return o.writeTable(cmd.OutOrStdout(), response.body)
+	return o.writeRows(cmd.OutOrStdout(), cmd.ErrOrStderr(), out.form, response.body)
+}
+
+// outputFlag adds the flag for the format of the response. A single value is not CSV.
+func (o *operation) outputFlag(cmd *cobra.Command) *output {
+	if o.layout == layoutValue {
+		return outputFlag(cmd)
+	}
+	return outputFlag(cmd, formCSV)
+}
+
+// printed returns the columns of a list, with those that --include adds.
+func (o *operation) printed(cmd *cobra.Command) []column {
+	columns := slices.Clone(o.columns)
+	included, _ := cmd.Flags().GetString("include")
+	for _, c := range o.included {
+		if c.member == included {
+			columns = append(columns, c)
+		}
+	}
+	return columns
 }
 
 // stream sends the call and returns the response, whose body the caller closes. A response with

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/go-json-experiment/json"
@@ -15,16 +17,28 @@ import (
 const (
 	formTable = "table"
 	formJSON  = "json"
+	formCSV   = "csv"
 )
 
 // An output is the format in which a command prints its data. It implements pflag.Value, so that
 // invalid formats are rejected before the command runs.
-type output struct{ form string }
+type output struct {
+	form  string
+	forms []string // allowed formats
+}
 
-func outputFlag(cmd *cobra.Command) *output {
-	o := &output{formTable}
-	cmd.Flags().VarP(o, "output", "o", "output `format`: table or json")
+// outputFlag adds the flag for the format: table, json or one of others. The default is table.
+func outputFlag(cmd *cobra.Command, others ...string) *output {
+	o := &output{formTable, append([]string{formTable, formJSON}, others...)}
+	cmd.Flags().VarP(o, "output", "o", "output `format`: "+o.list())
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.forms, cobra.ShellCompDirectiveNoFileComp))
 	return o
+}
+
+// list returns the allowed formats for people: "table, json or csv".
+func (o *output) list() string {
+	last := len(o.forms) - 1
+	return strings.Join(o.forms[:last], ", ") + " or " + o.forms[last]
 }
 
 // String returns the format.
@@ -35,8 +49,8 @@ func (o *output) Type() string { return "format" }
 
 // Set sets the format.
 func (o *output) Set(form string) error {
-	if form != formTable && form != formJSON {
-		return errors.New("must be table or json")
+	if !slices.Contains(o.forms, form) {
+		return errors.New("must be " + o.list())
 	}
 	o.form = form
 	return nil

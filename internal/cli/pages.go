@@ -7,7 +7,7 @@ import (
 
 func pages() group {
 	columns := []column{
-		{"PAGE", "pageId"}, {"NAME", "name"}, {"STATUS", "status"}, {"BRAND", "brandId"},
+		{"PAGE", "pageId"}, {"NAME", "name"}, {"TITLE", "title"}, {"STATUS", "status"}, {"BRAND", "brandId"},
 		{"AUDIENCES", "audiencesCount"}, {"UPDATED", "updatedAt"}, {"DELETED", "deletedAt"},
 	}
 	details := []column{
@@ -78,8 +78,8 @@ func pages() group {
 				"--unpublish-at 2026-04-01T00:00:00Z",
 			method: http.MethodPut, path: "/pages/{page_id}/schedule", ifMatch: optionalIfMatch, layout: layoutDetails,
 			columns: details, params: []param{
-				{flag: "publish-at", usage: "RFC 3339 `time` at which the page is published"},
-				{flag: "unpublish-at", usage: "RFC 3339 `time` at which the page is unpublished"},
+				{flag: "publish-at", kind: instant, usage: "`time` at which the page is published"},
+				{flag: "unpublish-at", kind: instant, usage: "`time` at which the page is unpublished"},
 			},
 		},
 		{

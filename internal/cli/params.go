@@ -29,6 +29,8 @@ type param struct {
 	trailing     bool                     // can also be the last argument
 	inQuery      bool                     // in the query even if the method is not GET
 	check        func(text string) string // returns what is wrong with a text, or ""; nil if only the API checks it
+	names        string                   // path parameter whose kind of resource the value names; "" for none
+	parts        []param                  // flags that set members of a document instead; a slash separates levels
 	minimum      int64                    // for integer and seconds
 	values       []string                 // allowed values; nil for any
 	defaultValue string                   // used if the flag is not given; "" for none
@@ -44,6 +46,8 @@ const (
 	boolean       // true or false
 	list          // array of texts, separated by commas or by repeating the flag
 	document      // JSON value, or the file named by the flag with -file
+	scalar        // JSON string, number, true or false; any other text is a string
+	instant       // time: a date or an RFC 3339 date-time
 	seconds       // duration, sent as a number of seconds
 )
 
@@ -69,8 +73,10 @@ func (p *param) addFlag(cmd *cobra.Command) {
 		usage += "; '' for none"
 	}
 	switch p.kind {
-	case text:
+	case text, scalar:
 		flags.String(p.flag, p.defaultValue, usage)
+	case instant:
+		flags.String(p.flag, "", usage+", such as 2026-06-01 (00:00 UTC) or 2026-06-01T09:00:00+02:00")
 	case integer:
 		flags.Int64(p.flag, 0, usage)
 	case boolean:
@@ -84,8 +90,9 @@ func (p *param) addFlag(cmd *cobra.Command) {
 		flags.String(p.flag, "", usage)
 		flags.String(p.fileFlag(), "", "`file` that contains the value of --"+p.flag+"; - for stdin")
 		cmd.MarkFlagsMutuallyExclusive(p.flag, p.fileFlag())
+		alternatives := append([]string{p.flag, p.fileFlag()}, p.addParts(cmd)...)
 		if p.required {
-			cmd.MarkFlagsOneRequired(p.flag, p.fileFlag())
+			cmd.MarkFlagsOneRequired(alternatives...)
 		}
 		return
 	}
@@ -97,21 +104,52 @@ func (p *param) addFlag(cmd *cobra.Command) {
 	}
 }
 
-// setTrailing sets the flag of the trailing param from the last argument, if there is one.
+// addParts adds the flags of the parts and returns their names.
+func (p *param) addParts(cmd *cobra.Command) (flags []string) {
+	var nested []string
+	for i := range p.parts {
+		part := &p.parts[i]
+		part.addFlag(cmd)
+		cmd.MarkFlagsMutuallyExclusive(p.flag, part.flag)
+		cmd.MarkFlagsMutuallyExclusive(p.fileFlag(), part.flag)
+		flags = append(flags, part.flag)
+		if strings.Contains(part.name, "/") {
+			nested = append(nested, part.flag)
+		}
+	}
+	if len(nested) > 1 {
+		cmd.MarkFlagsRequiredTogether(nested...)
+	}
+	return flags
+}
+
+// trailingFlag returns the flag that the optional last argument sets, or "": of a trailing param, or of
+// a path parameter that is in brackets.
+func (o *operation) trailingFlag() string {
+	for i := range o.params {
+		if o.params[i].trailing {
+			return o.params[i].flag
+		}
+	}
+	for _, name := range o.pathFlags() {
+		if strings.Contains(o.use, "["+strings.ToUpper(name)+"]") {
+			return identifiers[name].flag()
+		}
+	}
+	return ""
+}
+
+// setTrailing sets the trailing flag from the last argument, if there is one.
 func (o *operation) setTrailing(cmd *cobra.Command, args []string) error {
 	if len(args) == len(o.pathArgs()) {
 		return nil
 	}
-	last := args[len(args)-1]
-	for i := range o.params {
-		p := &o.params[i]
-		switch {
-		case !p.trailing:
-		case cmd.Flags().Changed(p.flag):
-			return usageError{fmt.Errorf("argument %s conflicts with --%s: pass only one of them", last, p.flag)}
-		case cmd.Flags().Set(p.flag, last) != nil:
-			return usageError{fmt.Errorf("--%s: invalid value %q", p.flag, last)}
-		}
+	flag, last := o.trailingFlag(), args[len(args)-1]
+	switch {
+	case cmd.Flags().Changed(flag):
+		return usageError{fmt.Errorf("argument %s conflicts with --%s: pass only one of them", last, flag)}
+	case cmd.Flags().Set(flag, last) != nil:
+		return usageError{fmt.Errorf("--%s: invalid value %q", flag, last)}
 	}
 	return nil
 }
@@ -136,6 +174,10 @@ func (p *param) value(cmd *cobra.Command) (jsontext.Value, error) {
 		} else if err == nil {
 			err = p.validate(t)
 		}
+	case instant:
+		v, err = p.instant(cmd)
+	case scalar:
+		v, err = p.scalar(cmd)
 	case integer:
 		v, err = p.integer(cmd)
 	case boolean:
@@ -189,6 +231,30 @@ func (p *param) list(cmd *cobra.Command) (unique []string, err error) {
 	return unique, err
 }
 
+// instant returns a time in RFC 3339. A date is its first instant in UTC: times are printed in UTC too.
+func (p *param) instant(cmd *cobra.Command) (string, error) {
+	t, err := cmd.Flags().GetString(p.flag)
+	if err != nil {
+		return "", err
+	}
+	if _, err := time.Parse(time.DateOnly, t); err == nil {
+		return t + "T00:00:00Z", nil
+	}
+	if _, err := atrium.ParseTime(t); err != nil {
+		return "", usageError{fmt.Errorf("--%s: %q is not a date such as 2026-06-01 or a time with its zone such as "+
+			"2026-06-01T09:00:00+02:00", p.flag, t)}
+	}
+	return t, nil
+}
+
+func (p *param) scalar(cmd *cobra.Command) (any, error) {
+	t, err := cmd.Flags().GetString(p.flag)
+	if v := jsontext.Value(t); v.IsValid(lenientJSON) && v.Kind() != '{' && v.Kind() != '[' && v.Kind() != 'n' {
+		return v, err
+	}
+	return t, err
+}
+
 func (p *param) integer(cmd *cobra.Command) (int64, error) {
 	n, err := cmd.Flags().GetInt64(p.flag)
 	if err == nil && n < p.minimum {
@@ -224,7 +290,7 @@ func (p *param) document(cmd *cobra.Command) (jsontext.Value, error) {
 		inline, _ := cmd.Flags().GetString(p.flag)
 		v = jsontext.Value(inline)
 	case !cmd.Flags().Changed(p.fileFlag()):
-		return nil, nil
+		return p.assemble(cmd)
 	case file == "-":
 		where = "stdin"
 		v, err = io.ReadAll(cmd.InOrStdin())
@@ -239,6 +305,31 @@ func (p *param) document(cmd *cobra.Command) (jsontext.Value, error) {
 		return nil, usageError{errors.New(where + " must be one JSON value")}
 	}
 	return v, nil
+}
+
+// assemble returns a document of the parts on the command line, or nil if there are none.
+func (p *param) assemble(cmd *cobra.Command) (jsontext.Value, error) {
+	var whole, inner object
+	var innerName string
+	for i := range p.parts {
+		v, err := p.parts[i].value(cmd)
+		if err != nil {
+			return nil, err
+		}
+		name, below, nested := strings.Cut(p.parts[i].member(), "/")
+		switch {
+		case v == nil:
+		case nested:
+			innerName = name
+			inner.add(below, v)
+		default:
+			whole.add(name, v)
+		}
+	}
+	if b := inner.bytes(); b != nil {
+		whole.add(innerName, b)
+	}
+	return whole.bytes(), nil
 }
 
 // queryText returns a value as text for a query.

@@ -50,11 +50,12 @@ files over the next minutes.`,
 			layout: layoutDetails, columns: []column{{"Purged", "purged"}},
 		},
 		{
-			use: "link PROSPECT_ID", short: "Link a prospect to an account", method: http.MethodPut, path: linkPath,
+			use: "link PROSPECT_ID [ACCOUNT_ID]", short: "Link a prospect to an account",
+			example: "  atrium prospects link prospect_… account_…", method: http.MethodPut, path: linkPath,
 			ifMatch: optionalIfMatch, layout: layoutDetails, columns: details,
 		},
 		{
-			use: "unlink PROSPECT_ID", short: "Unlink a prospect from an account", method: http.MethodDelete,
+			use: "unlink PROSPECT_ID [ACCOUNT_ID]", short: "Unlink a prospect from an account", method: http.MethodDelete,
 			path: linkPath, ifMatch: optionalIfMatch, layout: layoutNone,
 		},
 	}}

@@ -52,20 +52,33 @@ func (t *table) write(rows [][]string) error {
 // colons.
 type column struct{ heading, member string }
 
-// writeTable prints the response of the operation in its layout.
-func (o *operation) writeTable(w io.Writer, body jsontext.Value) error {
-	if o.layout == layoutMember {
-		return writeMemberRows(w, body, o.rowsMember, o.columns)
+// writeRows prints the response of the operation as CSV, or as a table in its layout.
+func (o *operation) writeRows(w, stderr io.Writer, form string, body jsontext.Value) error {
+	l := newListing(w, form, o.columns)
+	switch {
+	case o.layout == layoutMember:
+		var members map[string]jsontext.Value
+		var items []jsontext.Value
+		err := json.Unmarshal(body, &members, lenientJSON)
+		if err == nil {
+			err = json.Unmarshal(members[o.rowsMember], &items, lenientJSON)
+		}
+		if err != nil {
+			return fmt.Errorf("read response: %w", err)
+		}
+		if err := l.add(items); err != nil {
+			return err
+		}
+		return l.end(stderr, o.items)
+	case o.layout == layoutRow || form == formCSV:
+		return l.add([]jsontext.Value{body})
 	}
 	cells, err := rowCells(body, o.columns)
 	if err != nil {
 		return err
 	}
 	t := table{w: w}
-	switch o.layout {
-	case layoutRow:
-		return t.write([][]string{headingsOf(o.columns), cells})
-	case layoutValue:
+	if o.layout == layoutValue {
 		return t.write([][]string{cells})
 	}
 	lines := make([][]string, 0, len(o.columns)+1)
@@ -112,20 +125,6 @@ func formatItems(object jsontext.Value, member string, format formatFunc) ([]str
 	return texts, nil
 }
 
-// writeMemberRows prints the items of a member of a JSON object as a table.
-func writeMemberRows(w io.Writer, body jsontext.Value, member string, columns []column) error {
-	var members map[string]jsontext.Value
-	var items []jsontext.Value
-	err := json.Unmarshal(body, &members, lenientJSON)
-	if err == nil {
-		err = json.Unmarshal(members[member], &items, lenientJSON)
-	}
-	if err != nil {
-		return fmt.Errorf("read response: %w", err)
-	}
-	return newListing(w, formTable, columns).add(items)
-}
-
 func writeIndented(w io.Writer, v jsontext.Value) error {
 	if err := v.Indent(jsontext.WithIndent("  ")); err != nil {
 		return fmt.Errorf("read response: %w", err)
@@ -142,8 +141,19 @@ func headingsOf(columns []column) []string {
 	return heads
 }
 
-// rowCells returns the cells of a JSON object.
+// rowCells returns the cells of a JSON object for a table, with a dash for each empty one.
 func rowCells(object jsontext.Value, columns []column) ([]string, error) {
+	cells, err := rowTexts(object, columns)
+	for i, text := range cells {
+		if strings.Trim(text, ":") == "" {
+			cells[i] = "-"
+		}
+	}
+	return cells, err
+}
+
+// rowTexts returns the text of each column of a JSON object.
+func rowTexts(object jsontext.Value, columns []column) ([]string, error) {
 	cells := make([]string, len(columns))
 	for i, c := range columns {
 		var texts []string
@@ -154,9 +164,7 @@ func rowCells(object jsontext.Value, columns []column) ([]string, error) {
 			}
 			texts = append(texts, formatValue(v))
 		}
-		if cells[i] = strings.Join(texts, ":"); strings.Trim(cells[i], ":") == "" {
-			cells[i] = "-"
-		}
+		cells[i] = strings.Join(texts, ":")
 	}
 	return cells, nil
 }

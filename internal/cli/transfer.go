@@ -77,7 +77,7 @@ func newImport() *cobra.Command {
 				return importError(importOperation.translate(cmd, nil, t, err))
 			}
 			if err := upload.failure(); err != nil {
-				return fmt.Errorf("stopped: %w\nthe lines that were sent are stored: continue with --from-line %d", err,
+				return fmt.Errorf("stopped: %w: the lines that were sent are stored: continue with --from-line %d", err,
 					upload.lines()+1)
 			}
 			return printReport(cmd, out, response.body)
@@ -121,8 +121,8 @@ func printReport(cmd *cobra.Command, out *output, body []byte) error {
 	if check, _ := cmd.Flags().GetBool("check"); check {
 		verb = "would be added"
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d lines: %d %s, %d already stored\n", report.Lines, report.Added, verb,
-		report.Same)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %d %s, %d already stored\n",
+		atrium.Count(report.Lines, "line", "lines"), report.Added, verb, report.Same)
 	return err
 }
 
@@ -151,7 +151,7 @@ func newExport() *cobra.Command {
 				return err
 			}
 			p.finish()
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d lines written to %s\n", p.lines.Load(), args[0])
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s written to %s\n", atrium.Count(p.lines.Load(), "line", "lines"), args[0])
 			return nil
 		})
 	})

@@ -35,6 +35,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string) (*cobra.Co
 // Errors of cobra for flag groups.
 var (
 	noneOfGroup = regexp.MustCompile(`^at least one of the flags in the group \[(.+)\] is required$`)
+	partOfGroup = regexp.MustCompile(`^if any flags in the group \[.+\] are set they must all be set; missing \[(.+)\]$`)
 	allOfGroup  = regexp.MustCompile(`^if any flags in the group \[.+\] are set none of the others can be; \[(.+)\] were all set$`)
 )
 
@@ -46,6 +47,9 @@ func flagGroupError(err error) error {
 	flags := func(names string) []string { return strings.Fields("--" + strings.ReplaceAll(names, " ", " --")) }
 	if m := noneOfGroup.FindStringSubmatch(err.Error()); m != nil {
 		return errors.New("pass " + strings.Join(flags(m[1]), " or "))
+	}
+	if m := partOfGroup.FindStringSubmatch(err.Error()); m != nil {
+		return errors.New("pass " + strings.Join(flags(m[1]), " and ") + " too")
 	}
 	if m := allOfGroup.FindStringSubmatch(err.Error()); m != nil {
 		return errors.New(strings.Join(flags(m[1]), " and ") + " cannot be used together")

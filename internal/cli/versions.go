@@ -37,10 +37,10 @@ func versions() group {
 				use: "diff VERSION_NUMBER [TO]", short: "Show the difference between two versions",
 				long:    "Print a JSON Patch (RFC 6902), one operation per line.",
 				example: "  atrium versions diff 1 2 --tenant tenant_… --page page_… --audience audience_…",
-				method:  http.MethodGet, path: versionPath + "/diff", layout: layoutMember, rowsMember: "patch",
+				method:  http.MethodGet, path: versionPath + "/diff", layout: layoutMember, rowsMember: "patch", items: "differences",
 				columns: []column{{"OPERATION", "op"}, {"PATH", "path"}, {"VALUE", "value"}}, params: []param{
 					{flag: "to", kind: integer, usage: "`number` of the other version; can also be the second argument",
-						required: true, trailing: true, minimum: 1},
+						required: true, trailing: true, minimum: 1, names: "version_number"},
 				},
 			},
 			{
