@@ -84,7 +84,7 @@ func Make(ctx context.Context, s *store.Store, path string, o Options) (m Manife
 func checkSchema(ctx context.Context, s *store.Store) error {
 	faults, err := s.SchemaFaults(ctx)
 	if err == nil && len(faults) > 0 {
-		err = fmt.Errorf("the schema was altered: %s: to repair it, see docs/operations.md, The schema was altered",
+		err = fmt.Errorf("the schema was altered: %s: undo these changes with sqlite3",
 			strings.Join(faults, "; "))
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +21,8 @@ func newBackup() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up a SQLite database while it is in use",
-		Long: `Write a copy of the database to FILE, which must not exist. The copy contains everything
+		Long: `Write a copy of the database to FILE, which must not exist. If FILE is a directory, the
+copy gets a name with the time there. The copy contains everything
 that was acknowledged before the command started. Servers can keep writing. FILE appears
 only when the copy is complete, synced to disk and checked. The command also writes a
 manifest, FILE.sha256, which sha256sum -c accepts. It applies no migrations.
@@ -31,7 +33,7 @@ cursor key. Only its owner can read it; keep it that way.
 A backup or restore that is killed can leave a hidden file whose name ends with .partial.
 You can delete it. For PostgreSQL, use PostgreSQL's own tools.`,
 		Example: `  atrium backup /var/backups/atrium.db --database sqlite:/var/lib/atrium/atrium.db
-  atrium backup "/var/backups/atrium-$(date -u +%FT%H%MZ).db" --rate 20MiB`,
+  atrium backup /var/backups/ --rate 20MiB`,
 		Args: cobra.ExactArgs(1),
 	}
 	database, out := databaseFlag(cmd), outputFlag(cmd)
@@ -39,6 +41,9 @@ You can delete it. For PostgreSQL, use PostgreSQL's own tools.`,
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		if args[0] == "-" {
 			return usageError{errors.New("FILE must be a file: a backup cannot be written to stdout")}
+		}
+		if err := requireLocal(cmd); err != nil {
+			return err
 		}
 		settings, err := database(cmd.ErrOrStderr())
 		if err != nil {
@@ -48,8 +53,12 @@ You can delete it. For PostgreSQL, use PostgreSQL's own tools.`,
 		if err != nil {
 			return err
 		}
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("open database: %w", err)
+		if err := requireDatabase(settings); err != nil {
+			return err
+		}
+		file := backupFile(args[0], path, time.Now())
+		if _, err := os.Stat(filepath.Dir(file)); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("directory %s does not exist", filepath.Dir(file))
 		}
 		s, err := openReadOnly(cmd.Context(), settings)
 		if err != nil {
@@ -60,20 +69,31 @@ You can delete it. For PostgreSQL, use PostgreSQL's own tools.`,
 		var manifest backup.Manifest
 		err = withProgress(cmd, "copied", backup.Options{Rate: int64(*rate), Version: version()},
 			func(o backup.Options) error {
-				manifest, err = backup.Make(cmd.Context(), s, args[0], o)
+				manifest, err = backup.Make(cmd.Context(), s, file, o)
 				return err
 			})
 		if err != nil {
 			return interruptedError(err)
 		}
 		return out.print(cmd, manifest, func(w io.Writer) {
-			fmt.Fprintf(w, "%s contains everything acknowledged before %s: %s.\n", args[0], manifest.TakenAt,
+			fmt.Fprintf(w, "%s contains everything acknowledged before %s: %s.\n", file, manifest.TakenAt,
 				manifest.Described())
 			fmt.Fprintf(w, "%s in %s, SHA-256 %s\n", mebibytes(manifest.Bytes),
 				time.Since(start).Round(time.Millisecond), manifest.SHA256)
 		})
 	})
 	return cmd
+}
+
+// backupFile returns the path of a backup: a new name in the directory that the argument names, or else
+// the argument.
+func backupFile(argument, database string, now time.Time) string {
+	info, err := os.Stat(argument)
+	if !strings.HasSuffix(argument, string(filepath.Separator)) && (err != nil || !info.IsDir()) {
+		return argument
+	}
+	name := strings.TrimSuffix(filepath.Base(database), filepath.Ext(database))
+	return filepath.Join(argument, name+now.UTC().Format("-2006-01-02T150405Z")+".db")
 }
 
 func newRestore() *cobra.Command {
@@ -165,7 +185,7 @@ func rateFlag(cmd *cobra.Command) *config.Size {
 func databaseFile(c config.Config, tools string) (string, error) {
 	path, ok := strings.CutPrefix(c.Database, "sqlite:")
 	if !ok || path == "" {
-		return "", fmt.Errorf("%s is not a SQLite file: %s (see docs/backup.md)", config.Redact(c.Database), tools)
+		return "", fmt.Errorf("%s is not a SQLite file: %s", config.Redact(c.Database), tools)
 	}
 	return filepath.Clean(path), nil
 }

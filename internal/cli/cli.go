@@ -46,7 +46,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(stderr, "atrium: %s\n", printableLines(explain(err)))
+	for _, err := range separate(err) {
+		fmt.Fprintf(stderr, "atrium: %s\n", printableLines(explain(err)))
+	}
 	if failed := (failure{}); errors.As(err, &failed) {
 		return exitFailure
 	}

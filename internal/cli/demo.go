@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -30,8 +32,8 @@ func newDemo() *cobra.Command {
 		Long: `Serve the API like atrium serve, with a demo tenant, sample data and a new key for each
 API. Print the keys and curl commands that use them to stdout.
 
-Each start creates two keys; the first start also creates the demo tenant. Do not use it
-on a production database.`,
+Each start creates two keys; the first start also creates the demo tenant. A database with
+other tenants and no demo tenant is refused.`,
 		Args: cobra.NoArgs,
 	}
 	defaults := config.Default()
@@ -62,6 +64,9 @@ func prepareDemo(ctx context.Context, s *store.Store) (key, operator string, err
 		return "", "", err
 	}
 	if tenant.ID == "" { // later starts keep what was changed since
+		if others, _, err := s.Tenants(ctx, nil, 1); err != nil || len(others) > 0 {
+			return "", "", cmp.Or(err, errOtherTenants)
+		}
 		if tenant, _, err = s.CreateTenant(ctx, atrium.CommandLine(atrium.OperatorChain), demoTenant); err != nil {
 			return "", "", err
 		}
@@ -81,6 +86,9 @@ func prepareDemo(ctx context.Context, s *store.Store) (key, operator string, err
 	operator, err = newKey("demo operator", atrium.Scopes{atrium.ScopeManage})
 	return key, operator, err
 }
+
+// errOtherTenants refuses a database that is not a demo's: the demo tenant and its keys would stay in it.
+var errOtherTenants = errors.New("the database has tenants, but no demo tenant: run atrium demo on a database of its own")
 
 // findDemo returns the oldest demo tenant. Its ID is empty if there is none.
 func findDemo(ctx context.Context, s *store.Store) (demo atrium.Tenant, err error) {

@@ -38,7 +38,7 @@ The exit code is 1 if a check fails. Warnings do not change it.`,
 		settings, list, err := load()
 		d := &doctor{settings: settings, list: list, full: *full, now: time.Now, free: freeBytes, files: maxFiles}
 		for _, w := range loader.Warnings {
-			d.warn("secrets", "see docs/operations.md, Secrets", "%s", w)
+			d.warn("secrets", "keep secrets in files that only the user of the server can read", "%s", w)
 		}
 		d.run(cmd.Context(), err)
 		if cmd.Context().Err() != nil { // findings after an interrupt are unreliable
@@ -129,7 +129,7 @@ func (d *doctor) setting(name string) string {
 // run makes all checks that are possible. settingsErr is the error of loading the settings.
 func (d *doctor) run(ctx context.Context, settingsErr error) {
 	if settingsErr != nil {
-		d.fail("settings", "fix the settings: see docs/configuration.md", "%s",
+		d.fail("settings", "atrium serve --help describes every setting; atrium config shows the values and where they come from", "%s",
 			strings.ReplaceAll(settingsErr.Error(), "\n", "; "))
 	} else {
 		d.ok("settings", "%d settings are valid", len(d.list))
@@ -143,13 +143,13 @@ func (d *doctor) run(ctx context.Context, settingsErr error) {
 	}
 	s, err := openReadOnly(ctx, d.settings)
 	if err != nil {
-		d.fail("database", "see docs/operations.md, What to do when", "%s cannot be opened: %v",
+		d.fail("database", d.connectFix(), "%s cannot be opened: %v",
 			config.Redact(d.settings.Database), err)
 		return
 	}
 	defer func() { _ = s.Close() }()
 	if _, _, err := s.Schema(ctx); err != nil { // the first query
-		d.fail("database", "see docs/operations.md, What to do when", "%s cannot be queried: %s",
+		d.fail("database", d.connectFix(), "%s cannot be queried: %s",
 			config.Redact(d.settings.Database), explain(err))
 		return
 	}
@@ -168,9 +168,9 @@ func (d *doctor) integrity(ctx context.Context, s *store.Store) {
 	problems, err := s.Check(ctx, d.full)
 	switch {
 	case err != nil:
-		d.fail("integrity", "see docs/operations.md, The database is damaged", "check failed: %s", explain(err))
+		d.fail("integrity", damagedFix, "check failed: %s", explain(err))
 	case len(problems) > 0:
-		d.fail("integrity", "see docs/operations.md, The database is damaged", "%d problems; first: %s", len(problems),
+		d.fail("integrity", damagedFix, "%s; first: %s", atrium.Count(len(problems), "problem", "problems"),
 			problems[0].Detail)
 	case d.full:
 		d.ok("integrity", "no damage found")
@@ -188,10 +188,12 @@ func (d *doctor) schema(ctx context.Context, s *store.Store) bool {
 	}
 	switch {
 	case err != nil:
-		d.fail("schema", "see docs/operations.md", "%s", explain(err))
+		d.fail("schema", d.connectFix(), "%s", explain(err))
 		return false
 	case len(faults) > 0:
-		d.fail("schema", "see docs/operations.md, The schema was altered", "altered: %s", strings.Join(faults, "; "))
+		d.fail("schema", "stop the server, take a backup, and undo these changes with sqlite3: "+
+			"atrium migrate --database sqlite:new.db creates a database with the right schema", "altered: %s",
+			strings.Join(faults, "; "))
 		return false
 	case at > newest+1:
 		d.fail("schema", "use a newer binary, or restore a backup that this binary supports",
@@ -214,12 +216,12 @@ const maxClockSkew = 5 * time.Second
 func (d *doctor) clock(ctx context.Context, s *store.Store) {
 	newest, err := s.NewestInstant(ctx)
 	if err != nil {
-		d.fail("clock", "see docs/operations.md", "cannot read the newest timestamp: %s", explain(err))
+		d.fail("clock", d.connectFix(), "cannot read the newest timestamp: %s", explain(err))
 		return
 	}
 	server, err := s.Server(ctx)
 	if err != nil {
-		d.fail("clock", "see docs/operations.md", "cannot read the clock of the database server: %s", explain(err))
+		d.fail("clock", d.connectFix(), "cannot read the clock of the database server: %s", explain(err))
 		return
 	}
 	now := d.now()
@@ -242,4 +244,17 @@ func (d *doctor) clock(ctx context.Context, s *store.Store) {
 
 // noDatabaseFix is how to fix a missing database file.
 const noDatabaseFix = "pass --database, set ATRIUM_DATABASE, or run atrium migrate to create it; " +
-	"if a server is using it, do not stop the server: see docs/operations.md, A database file was removed or replaced"
+	"if the file was removed while a server uses it, do not stop the server: move the file back, or export the tenants " +
+	"with atrium export --server"
+
+// damagedFix is how to fix a damaged database file.
+const damagedFix = "keep the file and its -wal, and restore a backup with atrium restore; without one, save what is " +
+	"readable with the .recover command of sqlite3"
+
+// connectFix returns how to fix a database that does not respond.
+func (d *doctor) connectFix() string {
+	if strings.HasPrefix(d.settings.Database, "sqlite:") {
+		return "run the command as the user of the server; check the disk, and whether another process locks the file"
+	}
+	return "check the URL and the password, and that the database server runs and accepts connections from this machine"
+}

@@ -13,7 +13,7 @@ import (
 func (d *doctor) cluster(ctx context.Context, s *store.Store) {
 	server, err := s.Server(ctx)
 	if err != nil {
-		d.fail("cluster", "see docs/scaling.md, A cluster", "cannot query the cluster: %s", explain(err))
+		d.fail("cluster", "check that the workers are running, and that the coordinator can connect to them", "cannot query the cluster: %s", explain(err))
 		return
 	}
 	if server != nil && server.Cluster != nil {

@@ -85,10 +85,10 @@ func (d *doctor) secrets() {
 func (d *doctor) certificate() {
 	pair, err := tls.LoadX509KeyPair(d.settings.TLSCert, d.settings.TLSKey)
 	if err != nil {
-		d.fail("certificate", "see docs/tls.md", "tls-cert and tls-key: %v", err)
+		d.fail("certificate", "use PEM files that belong together: the certificate with its chain, and its key", "tls-cert and tls-key: %v", err)
 		return
 	}
-	const fix = "renew it: see docs/tls.md"
+	const fix = "renew it: a running server loads the new file within seconds"
 	end := pair.Leaf.NotAfter
 	switch left := end.Sub(d.now()); {
 	case left <= 0:
@@ -136,7 +136,7 @@ func (d *doctor) databaseFiles(path string) bool {
 		walSize = info.Size()
 	}
 	if walSize > maxWALSize {
-		d.warn("write-ahead log", "see docs/operations.md, The -wal file does not stop growing",
+		d.warn("write-ahead log", "find the process that reads for so long with fuser -v "+path+", often a sqlite3 shell, and end it",
 			"size is %s: a long-running read prevents its reset", mebibytes(walSize))
 	} else {
 		d.ok("write-ahead log", "size is %s", mebibytes(walSize))
@@ -186,7 +186,7 @@ func (d *doctor) modes(path string) {
 func (d *doctor) server(ctx context.Context, s *store.Store) {
 	server, err := s.Server(ctx)
 	if err != nil {
-		d.fail("database server", "see docs/scaling.md", "cannot read the settings of the server: %s", explain(err))
+		d.fail("database server", d.connectFix(), "cannot read the settings of the server: %s", explain(err))
 		return
 	}
 	number := func(name string) int {

@@ -13,6 +13,26 @@ import (
 	"atrium"
 )
 
+// separate returns the errors that errors.Join has joined, or the error itself.
+func separate(err error) (all []error) {
+	switch e := err.(type) { //nolint:errorlint // a joined error inside of another one is part of one message
+	case failure:
+		return separate(e.error)
+	case usageError:
+		return separate(e.error)
+	case interface{ Unwrap() []error }:
+		texts := make([]string, len(e.Unwrap()))
+		for i, part := range e.Unwrap() {
+			texts[i] = part.Error()
+			all = append(all, separate(part)...)
+		}
+		if strings.Join(texts, "\n") == err.Error() {
+			return all
+		}
+	}
+	return []error{err}
+}
+
 // explain returns the text of an error for the terminal.
 func explain(err error) string {
 	e, ok := errors.AsType[*atrium.Error](err)

@@ -29,6 +29,9 @@ and start them again after.`,
 		if *distribute != "" && *distribute != "citus" {
 			return usageError{fmt.Errorf("--distribute must be citus, not %q", *distribute)}
 		}
+		if err := requireLocal(cmd); err != nil {
+			return err
+		}
 		settings, err := database(cmd.ErrOrStderr())
 		if err != nil {
 			return err

@@ -87,6 +87,10 @@ func serve(
 	if err := disableCoreDumps(); err != nil {
 		warnings = append(warnings, err.Error())
 	}
+	if c.TLSCert == "" && c.TrustedProxies == "" && !loopback(c.Addr) {
+		warnings = append(warnings, "keys are sent unencrypted: "+c.Addr+" is reachable from other machines, and TLS is "+
+			"off: set tls-cert and tls-key, or let only a proxy with TLS reach it and set trusted-proxies")
+	}
 	for _, w := range warnings {
 		log.Warn(w)
 	}

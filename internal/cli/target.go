@@ -256,6 +256,18 @@ func requireDatabase(settings config.Config) error {
 	return fmt.Errorf("no database at %s: pass --database, set ATRIUM_DATABASE, or run atrium migrate to create it", path)
 }
 
+// requireLocal returns an error if the environment selects a server and the command works only on a
+// database, unless --database names one.
+func requireLocal(cmd *cobra.Command) error {
+	for _, variable := range []string{envProfile, envServer} {
+		if os.Getenv(variable) != "" && !cmd.Flags().Changed("database") {
+			return usageError{fmt.Errorf("%s selects a server, but %s works only on a database: pass --database, or unset "+
+				"%[1]s", variable, cmd.CommandPath())}
+		}
+	}
+	return nil
+}
+
 // tenantFor returns the tenant of a request on the database.
 func (t *target) tenantFor(ctx context.Context, s *store.Store, key string) (string, error) {
 	switch {

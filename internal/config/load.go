@@ -149,8 +149,8 @@ func (l *Loader) Load(lookup func(string) (string, bool)) ([]Setting, error) {
 		settings = append(settings, Setting{name, Redact(flag.Value.String()), source})
 	}
 	for _, name := range slices.Sorted(maps.Keys(file)) {
-		if _, known := reflect.TypeFor[Config]().FieldByNameFunc(func(field string) bool { return Name(field) == name }); !known {
-			faults = append(faults, fmt.Errorf("%s: unknown setting %s", l.file, name))
+		if !slices.Contains(settingNames(), name) {
+			faults = append(faults, fmt.Errorf("%s: unknown setting %s%s", l.file, name, suggestion(name, settingNames())))
 		}
 	}
 	for _, fault := range l.config.faults() {

@@ -145,7 +145,7 @@ func TestAllFaultsAreReportedTogether(t *testing.T) {
 		`ATRIUM_READ_TIMEOUT: "soon" is not a duration such as 90s`,
 		`atrium.yaml: queue-entries: "many" is not an integer`,
 		`atrium.yaml: unknown setting MaxBody`,
-		`atrium.yaml: unknown setting adr`,
+		`atrium.yaml: unknown setting adr: did you mean addr?`,
 		"tls-cert and tls-key must be set together",
 		"hsts must be whole seconds and not negative",
 		"http2-streams must be from 1 to 1000",
@@ -189,7 +189,7 @@ func TestCommandIgnoresUnusedSettingsInAFile(t *testing.T) {
 		t.Errorf("loaded %q and %v, %v", c.Database, settings, err)
 	}
 	_, _, err = load(t, nil, nil, "databas: sqlite:x.db\n", "database")
-	wantFaults(t, err, "atrium.yaml: unknown setting databas")
+	wantFaults(t, err, "atrium.yaml: unknown setting databas: did you mean database?")
 }
 
 func TestDefaultsAreValid(t *testing.T) {

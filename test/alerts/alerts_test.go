@@ -106,7 +106,7 @@ func TestAlertsAndRunbooksMatch(t *testing.T) {
 	var named []string
 	for _, r := range rules(t) {
 		named = append(named, r.Alert)
-		if want := "docs/observability.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want || r.Annotations["summary"] == "" {
+		if want := "https://atrium.example/docs/observability.md#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want || r.Annotations["summary"] == "" {
 			t.Errorf("%s has the annotations %v, want the runbook %s", r.Alert, r.Annotations, want)
 		}
 		if s := r.Labels["severity"]; s != "page" && s != "warn" {

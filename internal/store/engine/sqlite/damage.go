@@ -134,8 +134,7 @@ func withAdvice(err error) error {
 	switch code := sqlite.ErrCode(err).ToPrimary(); {
 	case engine.ClassOf(err) == engine.Corrupt:
 		advice = "the file is damaged or not a database; nothing was changed: keep the file and its -wal, " +
-			"and restore a backup (atrium restore), or save what is readable with the .recover command of sqlite3 " +
-			"(docs/operations.md, \"The database is damaged\")"
+			"and restore a backup (atrium restore), or save what is readable with the .recover command of sqlite3"
 	case errors.Is(err, fs.ErrPermission), code == sqlite.ResultReadOnly,
 		code == sqlite.ResultPerm, code == sqlite.ResultCantOpen:
 		advice = "the file, its -wal and -shm files, and the directory must be writable by the user " +

@@ -42,7 +42,7 @@ const (
 )
 
 const syncAdvice = "the disk or its controller is failing: check the kernel log, stop every process " +
-	`that has the database open, and start again (docs/operations.md, "A sync failed")`
+	`that has the database open, and start again`
 
 // isFailedSync reports whether err is a failed sync of a file or directory.
 func isFailedSync(err error) bool {
