@@ -128,6 +128,8 @@ To try it, run: atrium demo`,
 	for _, g := range groups() {
 		root.AddCommand(newGroup(g))
 	}
+	root.AddCommand(newTargetTopic())
+	shortenHelp(root)
 	return root
 }
 

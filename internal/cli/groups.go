@@ -19,7 +19,7 @@ func groups() []group {
 
 // newGroup returns the command of a group. Its target flags apply to all of its commands.
 func newGroup(g group) *cobra.Command {
-	cmd := &cobra.Command{Use: g.name, Short: g.short, Long: g.short + ".\n\n" + targetHelp}
+	cmd := &cobra.Command{Use: g.name, Short: g.short, Long: g.short + "."}
 	t := targetFlags(cmd.PersistentFlags())
 	markExclusiveFlags(cmd)
 	for i := range g.operations {

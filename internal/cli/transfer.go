@@ -198,7 +198,7 @@ func copyResponse(ctx context.Context, to io.Writer, body io.Reader) error {
 
 // streamingCommand returns the command of a streaming operation, and its target.
 func (o *operation) streamingCommand(args cobra.PositionalArgs) (*cobra.Command, *target) {
-	cmd := &cobra.Command{Use: o.use, Short: o.short, Long: o.short + ".\n\n" + o.long + "\n\n" + targetHelp,
+	cmd := &cobra.Command{Use: o.use, Short: o.short, Long: o.short + ".\n\n" + o.long,
 		Example: o.example, Args: args}
 	for i := range o.params {
 		o.params[i].addFlag(cmd)
