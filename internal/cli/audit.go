@@ -22,7 +22,7 @@ func audit() group {
 			example: "  atrium audit list --tenant tenant_… --subject page_…\n" +
 				"  atrium audit list --operator --action tenant. --limit 20",
 			method: http.MethodGet, path: "/audit", tenancy: tenantOrOperators, layout: layoutList, columns: []column{
-				{"NUMBER", "number"}, {"AT", "at"}, {"ACTOR", "actor"}, {"ACTION", "action"}, {"SUBJECT", "subject"},
+				{"NUMBER", "number"}, {"AT", "at"}, {"ACTOR", "actor"}, {"ACTOR NAME", "actorName"}, {"ACTION", "action"}, {"SUBJECT", "subject"},
 				{"REQUEST", "requestId"}, {"DETAIL", "detail"},
 			}, items: "audit records", params: []param{
 				{flag: "subject", usage: "only changes of the resource with this `ID`"},

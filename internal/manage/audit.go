@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"io"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -19,6 +20,7 @@ type auditRow struct {
 	Number    int64          `json:"number"`
 	At        atrium.Time    `json:"at"`
 	Actor     string         `json:"actor"`
+	ActorName string         `json:"actorName,omitzero"`
 	Action    string         `json:"action"`
 	Subject   string         `json:"subject"`
 	RequestID string         `json:"requestId,omitzero"`
@@ -28,7 +30,31 @@ type auditRow struct {
 }
 
 func newAuditRow(r atrium.AuditRow) auditRow {
-	return auditRow{r.Number, r.At, r.Actor, r.Action, r.Subject, r.RequestID, r.Detail, r.Redacted(), hex.EncodeToString(r.Hash)}
+	return auditRow{
+		Number: r.Number, At: r.At, Actor: r.Actor, Action: r.Action, Subject: r.Subject, RequestID: r.RequestID, Detail: r.Detail,
+		Redacted: r.Redacted(), Hash: hex.EncodeToString(r.Hash),
+	}
+}
+
+// actorNames returns the names of the keys that made changes, by actor. Only operators see the names of
+// keys that are not of the tenant.
+func (a *API) actorNames(ctx context.Context, who auth.Principal, rows []atrium.AuditRow) (map[string]string, error) {
+	var ids []atrium.KeyID
+	for i := range rows {
+		if id, ok := atrium.ParseID[atrium.KeyID](rows[i].Actor); ok && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	names := map[string]string{}
+	if len(ids) == 0 {
+		return names, nil
+	}
+	err := a.Store.EachKey(ctx, ids, func(k atrium.APIKey, _, _ []byte) {
+		if k.TenantID == who.TenantID || who.Operator {
+			names[string(k.ID)] = k.Name
+		}
+	})
+	return names, err
 }
 
 type auditHead struct {
@@ -63,11 +89,20 @@ func (a *API) listAudit(ctx context.Context, who auth.Principal, r *rest.Request
 	if err != nil {
 		return rest.Response{}, err
 	}
+	names, err := a.actorNames(ctx, who, found)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	named := func(r atrium.AuditRow) auditRow {
+		row := newAuditRow(r)
+		row.ActorName = names[r.Actor]
+		return row
+	}
 	var position *atrium.Position
 	if next > 0 {
 		position = atrium.PositionAt(atrium.Time(next), atrium.OperatorChain) // the position needs only a number
 	}
-	return pageResponseTo(a.Cursors, found, position, limit, newAuditRow, binding), nil
+	return pageResponseTo(a.Cursors, found, position, limit, named, binding), nil
 }
 
 func textOf(t *atrium.Time) string {
