@@ -107,6 +107,7 @@ func scrapeAll(t *testing.T) string {
 	t.Helper()
 	s := busy(t)
 	s.metrics.Checkpointed("passive", 1, true)
+	s.metrics.Rejected(s.tenant)
 	return s.scrape(t)
 }
 
@@ -159,7 +160,8 @@ func TestMetricsFollowTheConventionsOfPrometheus(t *testing.T) {
 }
 
 func TestMetricsCountEvents(t *testing.T) {
-	text := busy(t).scrape(t)
+	s := busy(t)
+	text := s.scrape(t)
 	for _, series := range []string{
 		`atrium_http_request_duration_seconds_count{method="POST",route="/v0/account_logs",status="201"} 1`,
 		`atrium_http_request_duration_seconds_count{method="POST",route="/v0/account_logs",status="400"} 1`,
@@ -169,6 +171,7 @@ func TestMetricsCountEvents(t *testing.T) {
 		`atrium_http_request_duration_seconds_count{method="other",route="/v0/pages",status="405"} 1`,
 		`atrium_http_request_duration_seconds_count{method="other",route="other",status="404"} 1`,
 		`atrium_ingest_batch_entries_sum 1`,
+		`atrium_ingest_entries_total{source="crm",tenant="` + string(s.tenant) + `"} 1`,
 		`atrium_ingest_wait_seconds_count 1`,
 		`atrium_ingest_rejected_total 0`,
 		`atrium_ingest_queue_entries 0`,

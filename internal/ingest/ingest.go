@@ -46,7 +46,12 @@ type Store interface {
 type Observer interface {
 	Batch(entries int)      // a commit of this many entries begins
 	Waited(d time.Duration) // an entry of the batch waited in the queue for d
-	Rejected()              // an entry was rejected: the queue was full, or the Writer is closed
+
+	// Stored reports a commit that succeeded. An outcome can still be an error or a replay.
+	Stored(drafts []*atrium.Draft, outcomes []atrium.Outcome)
+
+	// Rejected reports that an entry was rejected: the queue was full, or the Writer is closed.
+	Rejected(tenant atrium.TenantID)
 }
 
 // A Tracer traces commits. Batch is called before a commit begins, with the contexts of its
@@ -174,7 +179,7 @@ func (w *Writer) Submit(ctx context.Context, d *atrium.Draft) (atrium.Receipt, e
 		submission.ctx = ctx
 	}
 	if err := w.enqueue(submission); err != nil {
-		w.rejected()
+		w.rejected(d)
 		return atrium.Receipt{}, atrium.Unavailable(err)
 	}
 	select {
@@ -210,7 +215,7 @@ func (w *Writer) enqueue(submission *waiter) error {
 		dropped = append(dropped, d)
 	}
 	for _, d := range dropped {
-		w.rejected()
+		w.rejected(d.draft)
 		d.fail(atrium.Unavailable(ErrFull))
 	}
 	if w.queue.push(submission) == &w.queue.delayed {
@@ -221,9 +226,9 @@ func (w *Writer) enqueue(submission *waiter) error {
 	return nil
 }
 
-func (w *Writer) rejected() {
+func (w *Writer) rejected(d *atrium.Draft) {
 	if w.observer != nil {
-		w.observer.Rejected()
+		w.observer.Rejected(d.TenantID)
 	}
 }
 
@@ -372,6 +377,9 @@ func (w *Writer) commit(ctx context.Context, batch []*waiter, appendAll appender
 	outcomes, err := protected(ctx, drafts, appendAll)
 	switch {
 	case err == nil:
+		if w.observer != nil {
+			w.observer.Stored(drafts, outcomes)
+		}
 		w.complete(ctx, batch, outcomes)
 	case errors.Is(err, atrium.ErrLocked):
 		if uncertain, ok := errors.AsType[*atrium.Error](err); ok {

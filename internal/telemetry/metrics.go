@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
+
+	"atrium"
 )
 
 // Metrics are the Prometheus metrics of the service. It implements the observers of the other
@@ -24,6 +26,8 @@ type Metrics struct {
 	batch       prometheus.Histogram
 	wait        prometheus.Histogram
 	rejected    prometheus.Counter
+	entries     *byTenant
+	refusals    *byTenant
 	transaction *prometheus.HistogramVec
 	checkpoint  *prometheus.HistogramVec
 	cache       *prometheus.CounterVec
@@ -53,6 +57,9 @@ func NewMetrics(version string) *Metrics {
 			Name: "atrium_ingest_rejected_total",
 			Help: "Entries rejected because the queue was full or the service was stopping.",
 		}),
+		entries: newByTenant("atrium_ingest_entries_total", "Entries stored, by tenant and source.", true),
+		refusals: newByTenant("atrium_tenant_refused_total",
+			"Requests and entries refused by a limit or a full queue, by tenant.", false),
 		transaction: prometheus.NewHistogramVec(histogram("atrium_store_write_duration_seconds",
 			"Duration of a write transaction, including the durable commit.", durations), []string{"result"}),
 		checkpoint: prometheus.NewHistogramVec(histogram("atrium_sqlite_checkpoint_duration_seconds",
@@ -82,7 +89,7 @@ func NewMetrics(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.transaction, m.checkpoint, m.cache,
+	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.entries, m.refusals, m.transaction, m.checkpoint, m.cache,
 		m.refused, m.accept, m.jobs, m.ready, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -125,6 +132,9 @@ func (m *Metrics) Request(x *Exchange) {
 	m.requests.WithLabelValues(method, route, strconv.Itoa(x.Status)).Observe(x.Duration.Seconds())
 	if x.Refused != "" {
 		m.Refused(x.Refused)
+		if x.TenantID != "" {
+			m.refusals.refused(x.TenantID)
+		}
 	}
 }
 
@@ -140,8 +150,16 @@ func (m *Metrics) Batch(entries int) { m.batch.Observe(float64(entries)) }
 // Waited counts the time that an entry spent in the queue.
 func (m *Metrics) Waited(d time.Duration) { m.wait.Observe(d.Seconds()) }
 
+// Stored counts the entries that a commit has stored.
+func (m *Metrics) Stored(drafts []*atrium.Draft, outcomes []atrium.Outcome) {
+	m.entries.stored(drafts, outcomes)
+}
+
 // Rejected counts an entry that was rejected.
-func (m *Metrics) Rejected() { m.rejected.Inc() }
+func (m *Metrics) Rejected(tenant atrium.TenantID) {
+	m.rejected.Inc()
+	m.refusals.refused(tenant)
+}
 
 // Wrote counts a write transaction.
 func (m *Metrics) Wrote(_ context.Context, d time.Duration, _ int, committed bool) {

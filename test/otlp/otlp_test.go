@@ -25,7 +25,7 @@ import (
 const (
 	exchangeTimeout = 30 * time.Second
 	endpoint        = "OTEL_EXPORTER_OTLP_ENDPOINT"
-	entry           = `{"source":"c4n4ry","domain":"c4n4ry.example","payload":{"c4n4ry":"c4n4ry"}}`
+	entry           = `{"source":"crm","domain":"c4n4ry.example","payload":{"c4n4ry":"c4n4ry"}}`
 )
 
 func traceparent(trace, flags string) string { return "00-" + trace + "-00f067aa0ba902b7-" + flags }
@@ -277,7 +277,7 @@ func TestMetricsAreExportedWithoutAListener(t *testing.T) {
 	s.send(t, http.MethodPost, "/v0/account_logs", s.key, entry)
 	s.Stop(t) // flushes the last spans
 	for _, name := range []string{
-		"atrium_http_request_duration_seconds", "atrium_ingest_batch_entries", "atrium_ingest_queue_entries", "atrium_store_write_duration_seconds",
+		"atrium_http_request_duration_seconds", "atrium_ingest_batch_entries", "atrium_ingest_entries_total", "atrium_ingest_queue_entries", "atrium_store_write_duration_seconds",
 		"atrium_build_info", "go_goroutines", "process_resident_memory_bytes",
 	} {
 		if !c.metrics[name] {
