@@ -32,19 +32,23 @@ func execute(ctx context.Context, root *cobra.Command, args []string) (*cobra.Co
 	return cmd, flagGroupError(err)
 }
 
-// Errors of cobra for flag groups.
+// Errors of cobra for required flags and flag groups.
 var (
+	required    = regexp.MustCompile(`^required flag\(s\) (.+) not set$`)
 	noneOfGroup = regexp.MustCompile(`^at least one of the flags in the group \[(.+)\] is required$`)
 	partOfGroup = regexp.MustCompile(`^if any flags in the group \[.+\] are set they must all be set; missing \[(.+)\]$`)
 	allOfGroup  = regexp.MustCompile(`^if any flags in the group \[.+\] are set none of the others can be; \[(.+)\] were all set$`)
 )
 
-// flagGroupError rewords errors of cobra for flag groups.
+// flagGroupError rewords errors of cobra for required flags and flag groups.
 func flagGroupError(err error) error {
 	if err == nil {
 		return nil
 	}
 	flags := func(names string) []string { return strings.Fields("--" + strings.ReplaceAll(names, " ", " --")) }
+	if m := required.FindStringSubmatch(err.Error()); m != nil {
+		return errors.New("pass " + strings.Join(flags(strings.NewReplacer(`"`, "", ",", "").Replace(m[1])), " and "))
+	}
 	if m := noneOfGroup.FindStringSubmatch(err.Error()); m != nil {
 		return errors.New("pass " + strings.Join(flags(m[1]), " or "))
 	}

@@ -200,7 +200,7 @@ func createFile(path string) error {
 		err = file.Close()
 	case errors.Is(err, os.ErrNotExist):
 		dir := filepath.Dir(path)
-		err = fmt.Errorf("directory %s does not exist: check the path, or run mkdir -m 0700 %[1]s", dir)
+		err = fmt.Errorf("directory %s does not exist: check the path, or run mkdir -p -m 0700 %[1]s", dir)
 	}
 	if err != nil {
 		return &engine.Error{Class: engine.Unavailable, Err: err}
