@@ -47,7 +47,7 @@ func TestManageAllowsEverythingAndManageReadAllowsReads(t *testing.T) {
 	eachManaged(t, func(path, method string, op object, _ []object) {
 		scopes := scopesOf(op)
 		for _, scope := range scopes {
-			if !slices.Contains(known, scope) {
+			if ofSenders := scope == "account_logs:write" && path == "/manage/v0/account_logs"; !slices.Contains(known, scope) && !ofSenders {
 				t.Errorf("%s %s: unknown scope %s", method, path, scope)
 			}
 		}
