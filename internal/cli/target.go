@@ -32,17 +32,6 @@ const (
 	envTenant  = "ATRIUM_TENANT"
 )
 
-// targetHelp is the help topic on the target flags.
-const targetHelp = `By default, a command works directly on the database, with all permissions. With
---server or a profile, it calls a running server, with the permissions of an API key.
-
-On the database, a command works on the tenant of --tenant or ` + envTenant + `, or else
-on the only tenant.
-
-A key passed with --key is visible in the process list. Set ` + envKey + `, set
-` + envKey + `_FILE to the path of a file that contains the key, or use a profile: a
-JSON file with mode 0600 that contains {"server":…,"key":…,"tenant":…}.`
-
 // A target is what a command works on: the management API of a server, or the same API on a
 // database, in this process.
 type target struct {
@@ -79,38 +68,6 @@ func targetFlags(flags *pflag.FlagSet) *target {
 		}
 	})
 	return t
-}
-
-// ofTarget is the annotation of flags that select the target. Help lists them in a topic of their own.
-const ofTarget = "atrium_target"
-
-// helpWidth is the width of lines in the help topic.
-const helpWidth = 100
-
-// newTargetTopic returns the help topic on the target flags.
-func newTargetTopic() *cobra.Command {
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	targetFlags(flags)
-	return &cobra.Command{Use: "target", Short: "Flags that select the database, the server and the tenant",
-		Long: targetHelp + "\n\nFlags:\n" + strings.TrimRight(flags.FlagUsagesWrapped(helpWidth), "\n")}
-}
-
-// shortenHelp replaces the target flags in the help of commands by a reference to their topic.
-func shortenHelp(root *cobra.Command) {
-	help := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		hidden := false
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if _, ok := f.Annotations[ofTarget]; ok {
-				f.Hidden, hidden = true, true
-			}
-		})
-		help(cmd, args)
-		if hidden {
-			fmt.Fprintln(cmd.OutOrStdout(), "\nGlobal flags: --tenant, --database, --server, --profile, --key and --config. "+
-				"See 'atrium help target'.")
-		}
-	})
 }
 
 // operatorFlag adds the flag that selects operators instead of a tenant.
