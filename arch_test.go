@@ -30,7 +30,7 @@ var layers = [][]string{
 }
 
 // testOnly packages are imported by tests alone.
-var testOnly = []string{"internal/app/apptest", "internal/auditlog/auditlogtest", "internal/jsonshape", "internal/rest/resttest", "internal/store/engine/postgrestest", "internal/store/engine/powercut", "internal/store/engine/recording", "internal/store/storetest", "test", "test/crash", "test/cutproxy", "test/nodes"}
+var testOnly = []string{"api/apitest", "internal/app/apptest", "internal/auditlog/auditlogtest", "internal/jsonshape", "internal/rest/resttest", "internal/store/engine/postgrestest", "internal/store/engine/powercut", "internal/store/engine/recording", "internal/store/storetest", "test", "test/crash", "test/cutproxy", "test/nodes"}
 
 // A rule restricts an import to some packages.
 type rule struct {

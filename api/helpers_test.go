@@ -19,9 +19,11 @@ import (
 	"github.com/pb33f/libopenapi-validator/config"
 	validation "github.com/pb33f/libopenapi-validator/errors"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"atrium/api/apitest"
 )
 
-// onEveryDocument runs a test for each document.
+// onEveryDocument runs a test for each document as it is served.
 func onEveryDocument(t *testing.T, test func(t *testing.T, d Document)) {
 	t.Helper()
 	for _, d := range []Document{External, Manage} {
@@ -29,10 +31,21 @@ func onEveryDocument(t *testing.T, test func(t *testing.T, d Document)) {
 	}
 }
 
+// strict returns the document with the constraints that are only for tests.
+func (d Document) strict(t *testing.T) Document {
+	t.Helper()
+	text, err := apitest.Strict(d.JSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Document{"strict " + d.name, text, func() []byte { return text }}
+}
+
 // checkBodies validates bodies, by the component schema and as requests to the path. It
 // checks that both accept and reject the same bodies as the lists.
 func (d Document) checkBodies(t *testing.T, schema, method, path string, accepted, rejected []string) {
 	t.Helper()
+	d = d.strict(t)
 	compiled := d.newSchemas(t).compile(t, "/components/schemas/"+schema)
 	v := d.newValidator(t)
 	for i, body := range slices.Concat(accepted, rejected) {
@@ -113,21 +126,20 @@ func decode(t *testing.T, b []byte) any {
 	return v
 }
 
-var parsed = map[string]func() (object, error){External.name: parse(External), Manage.name: parse(Manage)}
-
-func parse(d Document) func() (object, error) {
-	return sync.OnceValues(func() (v object, err error) {
-		return v, json.Unmarshal(d.JSON(), &v)
-	})
-}
+// trees has the decoded documents, by name.
+var trees sync.Map
 
 // tree returns the decoded document. Tests must not modify it.
 func (d Document) tree(t *testing.T) object {
 	t.Helper()
-	v, err := parsed[d.name]()
-	if err != nil {
+	if v, ok := trees.Load(d.name); ok {
+		return v.(object)
+	}
+	var v object
+	if err := json.Unmarshal(d.JSON(), &v); err != nil {
 		t.Fatal(err)
 	}
+	trees.Store(d.name, v)
 	return v
 }
 

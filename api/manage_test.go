@@ -51,7 +51,7 @@ func TestManageAllowsEverythingAndManageReadAllowsReads(t *testing.T) {
 				t.Errorf("%s %s: unknown scope %s", method, path, scope)
 			}
 		}
-		if reads := method == "get" || method == "head"; !slices.Contains(scopes, "manage") || slices.Contains(scopes, "manage:read") != reads {
+		if reads := method == "get"; !slices.Contains(scopes, "manage") || slices.Contains(scopes, "manage:read") != reads {
 			t.Errorf("%s %s: has the scopes %q", method, path, scopes)
 		}
 	})
@@ -62,12 +62,12 @@ func TestManagementOperationsHaveConsistentHeadersAndStatuses(t *testing.T) {
 		fault := func(what string) { t.Errorf("%s %s: %s", method, path, what) }
 		has := func(status string) bool { return op["responses"].(object)[status] != nil }
 		ofTenant := !strings.HasPrefix(path, "/manage/v0/tenants")
-		if ofTenant != (named(parameters, "Atrium-Tenant") != nil) || ofTenant && method != "head" && (!has("400") || !has("404")) {
+		if ofTenant != (named(parameters, "Atrium-Tenant") != nil) || ofTenant && (!has("400") || !has("404")) {
 			fault("must have the parameter Atrium-Tenant, 400 and 404 if and only if it concerns a tenant")
 		}
 		match := named(parameters, "If-Match")
 		switch method {
-		case "get", "head":
+		case "get":
 			if tagged := !isStreamed(path); tagged != (named(parameters, "If-None-Match") != nil) || tagged != has("304") {
 				fault("must have If-None-Match and 304 if and only if it is not streamed")
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"atrium/api"
+	"atrium/api/apitest"
 	"atrium/internal/strictjson"
 )
 
@@ -55,7 +56,11 @@ func isStreamed(target string) bool {
 func isManaged(target string) bool { return strings.HasPrefix(target, "/manage/") }
 
 func newDocument(d api.Document) (*document, error) {
-	parsed, err := libopenapi.NewDocument(d.YAML())
+	text, err := apitest.Strict(d.JSON())
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := libopenapi.NewDocument(text)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +68,7 @@ func newDocument(d api.Document) (*document, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	tree, err := readJSON(d.JSON())
+	tree, err := readJSON(text)
 	if err != nil {
 		return nil, err
 	}

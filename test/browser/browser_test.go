@@ -88,7 +88,7 @@ func readOperations(t *testing.T, d api.Document) []operation {
 				t.Fatal(err)
 			}
 		}
-		for _, method := range []string{"get", "head", "post", "put", "patch", "delete", "options", "trace"} {
+		for _, method := range []string{"get", "post", "put", "patch", "delete", "options", "trace"} {
 			raw, ok := item[method]
 			if !ok {
 				continue

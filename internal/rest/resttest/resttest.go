@@ -18,6 +18,7 @@ import (
 
 	"atrium"
 	"atrium/api"
+	"atrium/api/apitest"
 	"atrium/internal/auth"
 	"atrium/internal/rest"
 	"atrium/internal/strictjson"
@@ -57,7 +58,11 @@ func New(tb testing.TB, d api.Document, operationID string, routes []rest.Route,
 	template := o.find(tb, d, operationID)
 	pointer := "/paths/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(template) +
 		"/" + strings.ToLower(o.method) + "/requestBody/content/application~1json/schema"
-	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(d.JSON()))
+	text, err := apitest.Strict(d.JSON())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		tb.Fatal(err)
 	}
