@@ -90,7 +90,7 @@ func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler
 			mux.Handle(bare, notFound) // ServeMux would redirect it
 		}
 	}
-	mux.Handle("/", notFound)
+	mux.Handle("/", startPage(notFound))
 	return pausePipelined(a.guard(mux, notFound))
 }
 

@@ -42,6 +42,31 @@ func accepts(accept []string, form Media) bool {
 	return accepted
 }
 
+// prefersHTML reports whether an Accept header names text/html, as those of browsers do, and does not
+// prefer JSON to it.
+func prefersHTML(accept []string) bool {
+	html, json := 0.0, 0.0
+	for _, value := range accept {
+		for part := range strings.SplitSeq(value, ",") {
+			media, params, err := mime.ParseMediaType(part)
+			if err != nil {
+				continue
+			}
+			q, err := strconv.ParseFloat(params["q"], 64)
+			if err != nil {
+				q = 1
+			}
+			switch media {
+			case "text/html":
+				html = q
+			case JSON.String():
+				json = q
+			}
+		}
+	}
+	return html > 0 && html >= json
+}
+
 // checkContentType returns nil for a body of the media type in UTF-8 without a content coding,
 // or without a Content-Type.
 func checkContentType(w http.ResponseWriter, r *http.Request, form Media) error {

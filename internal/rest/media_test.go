@@ -86,3 +86,29 @@ func TestBodyMustBeJSONInUTF8WithoutContentCoding(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyBrowsersPreferHTML(t *testing.T) {
+	for accept, want := range map[string]bool{
+		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": true,
+		"text/html":                         true,
+		"application/json;q=0.5, text/html": true,
+		"application/json, text/html":       true,
+
+		"":                                  false,
+		"*/*":                               false,
+		"text/*":                            false,
+		"application/json":                  false,
+		"application/json, text/plain, */*": false,
+		"application/json, text/html;q=0.9": false,
+		"text/html;q=0":                     false,
+		"text/html;q=NaN":                   false,
+		";;;":                               false,
+	} {
+		if got := prefersHTML([]string{accept}); got != want {
+			t.Errorf("Accept %q: prefers HTML: %v", accept, got)
+		}
+	}
+	if prefersHTML(nil) || !prefersHTML([]string{"*/*", "text/html"}) {
+		t.Error("no header prefers nothing; a list of headers is one list")
+	}
+}
