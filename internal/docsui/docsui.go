@@ -1,5 +1,5 @@
-// Package docsui serves the OpenAPI documents and a viewer for them, Swagger UI. The viewer is
-// vendored in swagger-ui/ with its license, so it works offline and contacts no other server.
+// Package docsui serves the OpenAPI documents and a page for people that shows each of them. The
+// pages are rendered here, so they need no script to be read and load nothing from other servers.
 package docsui
 
 import (
@@ -7,65 +7,70 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
+	"sync"
 
 	"atrium/api"
 	"atrium/internal/rest"
 )
 
-//go:embed swagger-ui/swagger-ui.css swagger-ui/swagger-ui-bundle.js swagger-ui/favicon-32x32.png page.html page.css start.js
+//go:embed page.html page.css page.js
 var files embed.FS
 
 // policy is the content security policy of the pages. It allows only files of this server, and
-// no inline scripts. The icons in the style sheet need data:.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// no inline styles or scripts. The empty icon needs data:.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // A view is a page that shows a document.
 type view struct {
 	Path     string
 	Title    string
-	Document string // the path of the document
+	Document string // the path of the document, without the suffix of its form
+	document api.Document
 }
 
 var views = []view{
-	{"/docs", "External API", "/openapi.json"},
-	{"/docs/manage", "Management API", "/manage/openapi.json"},
+	{"/docs", "External API", "/openapi", api.External},
+	{"/docs/manage", "Management API", "/manage/openapi", api.Manage},
 }
 
 // Documents returns the handlers of the documents by path.
 func Documents() map[string]http.Handler {
-	return map[string]http.Handler{
-		"/openapi.yaml":        rest.Static("application/yaml", api.External.YAML()),
-		"/openapi.json":        rest.Static("application/json", api.External.JSON()),
-		"/manage/openapi.yaml": rest.Static("application/yaml", api.Manage.YAML()),
-		"/manage/openapi.json": rest.Static("application/json", api.Manage.JSON()),
+	served := map[string]http.Handler{}
+	for _, v := range views {
+		served[v.Document+".yaml"] = rest.Static("application/yaml", v.document.YAML())
+		served[v.Document+".json"] = rest.Static("application/json", v.document.JSON())
 	}
+	return served
 }
 
-// Pages returns the handlers of the viewer by path. The viewer loads the documents from the paths
-// of Documents.
+// Pages returns the handlers of the pages and their files by path. A page is rendered when it is
+// first requested.
 func Pages() map[string]http.Handler {
 	pages := map[string]http.Handler{
-		"/docs/start.js":    rest.Static("text/javascript; charset=utf-8", read("start.js")),
-		"/docs/viewer.js":   rest.Static("text/javascript; charset=utf-8", read("swagger-ui/swagger-ui-bundle.js")),
-		"/docs/viewer.css":  rest.Static("text/css; charset=utf-8", read("swagger-ui/swagger-ui.css")),
-		"/docs/page.css":    rest.Static("text/css; charset=utf-8", read("page.css")),
-		"/docs/favicon.png": rest.Static("image/png", read("swagger-ui/favicon-32x32.png")),
+		"/docs/page.css": rest.Static("text/css; charset=utf-8", read("page.css")),
+		"/docs/page.js":  rest.Static("text/javascript; charset=utf-8", read("page.js")),
 	}
 	for _, v := range views {
-		pages[v.Path] = rest.Page(policy, page(v))
+		rendered := sync.OnceValue(func() http.Handler { return rest.Page(policy, render(v)) })
+		pages[v.Path] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { rendered().ServeHTTP(w, r) })
 	}
 	return pages
 }
 
 var layout = template.Must(template.New("page").Parse(string(read("page.html"))))
 
-// page returns the page of a view, with links to all views.
-func page(shown view) []byte {
+// render returns the page of a view, with links to all views.
+func render(shown view) []byte {
+	d, err := parse(shown.document)
+	if err != nil {
+		panic(err) //nolint:forbidigo // the documents are constants, which tests render
+	}
 	var b bytes.Buffer
 	if err := layout.Execute(&b, struct {
 		Shown view
 		All   []view
-	}{shown, views}); err != nil {
+		document
+	}{shown, views, newDocument(d)}); err != nil {
 		panic(err) //nolint:forbidigo // the template and its data are constants of this package
 	}
 	return b.Bytes()

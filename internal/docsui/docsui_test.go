@@ -2,6 +2,7 @@ package docsui_test
 
 import (
 	"bytes"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,14 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"atrium/api"
 	"atrium/internal/docsui"
 )
 
-const version = "5.35.0"
-
-// views are the pages, one for each document.
-var views = []string{"/docs", "/docs/manage"}
+// views are the pages, each with its document.
+var views = map[string]api.Document{"/docs": api.External, "/docs/manage": api.Manage}
 
 func get(t *testing.T, path, tag string) *httptest.ResponseRecorder {
 	t.Helper()
@@ -34,30 +35,17 @@ func get(t *testing.T, path, tag string) *httptest.ResponseRecorder {
 	return w
 }
 
-func read(t *testing.T, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 func TestFilesAreServedUnchangedWithEntityTags(t *testing.T) {
 	all := map[string]struct{ file, contentType string }{
-		"/docs/start.js":    {"start.js", "text/javascript; charset=utf-8"},
-		"/docs/page.css":    {"page.css", "text/css; charset=utf-8"},
-		"/docs/viewer.js":   {"swagger-ui/swagger-ui-bundle.js", "text/javascript; charset=utf-8"},
-		"/docs/viewer.css":  {"swagger-ui/swagger-ui.css", "text/css; charset=utf-8"},
-		"/docs/favicon.png": {"swagger-ui/favicon-32x32.png", "image/png"},
+		"/docs/page.js":  {"page.js", "text/javascript; charset=utf-8"},
+		"/docs/page.css": {"page.css", "text/css; charset=utf-8"},
+		"/docs":          {"", "text/html; charset=utf-8"},
+		"/docs/manage":   {"", "text/html; charset=utf-8"},
 	}
 	for path := range docsui.Pages() {
-		if _, known := all[path]; !known && !slices.Contains(views, path) {
+		if _, known := all[path]; !known {
 			t.Errorf("%s is served, but not tested", path)
 		}
-	}
-	for _, path := range views {
-		all[path] = struct{ file, contentType string }{"", "text/html; charset=utf-8"}
 	}
 	for path, want := range all {
 		w := get(t, path, "")
@@ -65,8 +53,10 @@ func TestFilesAreServedUnchangedWithEntityTags(t *testing.T) {
 		if w.Code != http.StatusOK || h.Get("Content-Type") != want.contentType {
 			t.Errorf("%s: %d %v", path, w.Code, h)
 		}
-		if want.file != "" && !bytes.Equal(w.Body.Bytes(), read(t, want.file)) {
-			t.Errorf("%s differs from %s", path, want.file)
+		if want.file != "" {
+			if file, err := os.ReadFile(want.file); err != nil || !bytes.Equal(w.Body.Bytes(), file) {
+				t.Errorf("%s differs from %s: %v", path, want.file, err)
+			}
 		}
 		tag := h.Get("ETag")
 		if again := get(t, path, tag); tag == "" || again.Code != http.StatusNotModified || again.Body.Len() > 0 {
@@ -75,33 +65,94 @@ func TestFilesAreServedUnchangedWithEntityTags(t *testing.T) {
 	}
 }
 
-func TestPagesLoadServedFilesAndLinkToEachOther(t *testing.T) {
-	for _, path := range views {
+// Every link of a page leads to a part of it, or to something that the service serves.
+func TestPagesLinkOnlyToWhatIsServed(t *testing.T) {
+	served := []string{"/", "/errors/", "/docs/page.css", "/docs/page.js", "data:,"}
+	for path := range views {
+		served = append(served, path)
+	}
+	for path := range docsui.Documents() {
+		served = append(served, path)
+	}
+	for path := range views {
 		page := get(t, path, "").Body.String()
-		links := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page, -1)
-		if len(links) != len(docsui.Pages()) {
-			t.Errorf("%s refers to %d files, want %d", path, len(links), len(docsui.Pages()))
+		ids := map[string]bool{}
+		for _, id := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			if ids["#"+id[1]] {
+				t.Errorf("%s has two elements %s", path, id[1])
+			}
+			ids["#"+id[1]] = true
 		}
-		for _, link := range links {
-			if docsui.Pages()[link[1]] == nil {
-				t.Errorf("%s refers to %s, which is not served", path, link[1])
+		for _, link := range regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			if to := link[1]; !slices.Contains(served, to) && !ids[to] && !strings.HasPrefix(to, "/errors/") {
+				t.Errorf("%s refers to %s, which is not served", path, to)
 			}
 		}
 		if !strings.Contains(page, `<a href="`+path+`" aria-current="page">`) || strings.Count(page, "aria-current") != 1 {
-			t.Errorf("%s does not mark itself as the current page:\n%s", path, page)
+			t.Errorf("%s does not mark itself as the current page", path)
 		}
-		if regexp.MustCompile(`<style|<script>| style=| on[a-z]+=`).MatchString(page) {
-			t.Errorf("%s has an inline style or script, which its policy forbids:\n%s", path, page)
+		if m := regexp.MustCompile(`<style|<script>| style=| on[a-z]+=`).FindString(page); m != "" {
+			t.Errorf("%s has an inline style or script, which its policy forbids: %s", path, m)
+		}
+	}
+}
+
+// The page has every text of its document that is for readers, without a script.
+func TestPagesShowTheWholeDocument(t *testing.T) {
+	tags := regexp.MustCompile(`<[^>]*>`)
+	space := regexp.MustCompile(`\s+`)
+	plain := func(text string) string { return space.ReplaceAllString(text, " ") }
+	for path, d := range views {
+		shown := plain(html.UnescapeString(tags.ReplaceAllString(get(t, path, "").Body.String(), "")))
+		var root map[string]any
+		if err := yaml.Unmarshal(d.YAML(), &root); err != nil {
+			t.Fatal(err)
+		}
+		texts := 0
+		var check func(node any)
+		check = func(node any) {
+			switch node := node.(type) {
+			case []any:
+				for _, item := range node {
+					check(item)
+				}
+			case map[string]any:
+				for name, value := range node {
+					text, isText := value.(string)
+					switch {
+					case name == "x-other-methods", name == "value", name == "servers":
+					case isText && slices.Contains([]string{"summary", "operationId", "pattern"}, name):
+						// Patterns that exclude characters, and those of times, are rules for all operations.
+						if texts++; !strings.Contains(shown, plain(text)) && name != "operationId" && (name != "pattern" || !strings.Contains(text, `\x00`) && node["format"] == nil) {
+							t.Errorf("%s does not show the %s %q", path, name, text)
+						}
+					case isText && name == "description":
+						// Without marks of Markdown, the words are those of the page.
+						for _, sentence := range strings.Split(strings.NewReplacer("`", "", "**", "").Replace(text), "\n\n") {
+							texts++
+							if !strings.ContainsAny(sentence, "|[#") && !regexp.MustCompile(`(?m)^ *(-|\d\.) `).MatchString(sentence) && !strings.Contains(shown, plain(strings.TrimSpace(sentence))) {
+								t.Errorf("%s does not show the description %q", path, sentence)
+							}
+						}
+					default:
+						check(value)
+					}
+				}
+			}
+		}
+		check(map[string]any{"info": root["info"], "tags": root["tags"], "paths": root["paths"]})
+		if texts < 100 {
+			t.Errorf("found only %d texts in the document of %s", texts, path)
 		}
 	}
 }
 
 func TestDocumentsAreServedAsJSONAndYAMLAndHaveAPage(t *testing.T) {
 	served := docsui.Documents()
-	for path, d := range map[string]api.Document{"/docs": api.External, "/docs/manage": api.Manage} {
-		m := regexp.MustCompile(`data-document="(.*)\.json"`).FindStringSubmatch(get(t, path, "").Body.String())
+	for path, d := range views {
+		m := regexp.MustCompile(`href="([^"]*)\.json"`).FindStringSubmatch(get(t, path, "").Body.String())
 		if m == nil {
-			t.Fatalf("%s has no document", path)
+			t.Fatalf("%s does not link to its document", path)
 		}
 		for form, want := range map[string][]byte{".json": d.JSON(), ".yaml": d.YAML()} {
 			w := httptest.NewRecorder()
@@ -118,36 +169,10 @@ func TestDocumentsAreServedAsJSONAndYAMLAndHaveAPage(t *testing.T) {
 }
 
 func TestThePolicyIsStrict(t *testing.T) {
-	const want = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	for _, path := range views {
+	const want = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	for path := range views {
 		if got := get(t, path, "").Header().Values("Content-Security-Policy"); len(got) != 1 || got[0] != want {
 			t.Errorf("the policy of %s is %q", path, got)
-		}
-	}
-}
-
-func TestTheVendoredViewerMatchesItsReadme(t *testing.T) {
-	readme := string(read(t, "swagger-ui/README.md"))
-	for _, text := range []string{"| " + version + " |", "swagger-ui-dist", "Apache-2.0", "To update:"} {
-		if !strings.Contains(readme, text) {
-			t.Errorf("the README does not contain %q", text)
-		}
-	}
-	if !bytes.Contains(read(t, "swagger-ui/swagger-ui-bundle.js"), []byte(`"`+version+`"`)) {
-		t.Errorf("the bundle does not have the version %s", version)
-	}
-	for name, text := range map[string]string{"LICENSE": "Apache License", "NOTICE": "swagger-ui", "swagger-ui-bundle.js.LICENSE.txt": "@license"} {
-		if !bytes.Contains(read(t, "swagger-ui/"+name), []byte(text)) {
-			t.Errorf("%s does not contain %q", name, text)
-		}
-	}
-	entries, err := os.ReadDir("swagger-ui")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		if entry.Name() != "README.md" && bytes.Contains(read(t, "swagger-ui/"+entry.Name()), []byte("sourceMappingURL")) {
-			t.Errorf("%s refers to a source map, which is not served", entry.Name())
 		}
 	}
 }

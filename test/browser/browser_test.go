@@ -1,4 +1,4 @@
-// Package browser tests the pages for people, the viewer of the OpenAPI documents and the
+// Package browser tests the pages for people, the pages of the OpenAPI documents and the
 // error pages, in a real browser against a real server.
 //
 // To save screenshots:
@@ -56,7 +56,7 @@ func newServer(t *testing.T) (base, key string) {
 	return "http://" + addr, key
 }
 
-// An operation has the parts of an operation that the viewer shows.
+// An operation has the parts of an operation that its page shows.
 type operation struct {
 	ID         string `json:"operationId"`
 	Parameters []parameter
@@ -112,10 +112,10 @@ func readOperations(t *testing.T, d api.Document) []operation {
 	return all
 }
 
-// block is the selector of an operation's block in the viewer.
-func (op operation) block() string { return fmt.Sprintf(".opblock[id$=%q]", "-"+op.ID) }
+// block is the selector of an operation's block on the page.
+func (op operation) block() string { return fmt.Sprintf("#%s.operation", op.ID) }
 
-func TestViewerShowsAndCallsEveryOperation(t *testing.T) {
+func TestDocumentPageShowsAndCallsEveryOperation(t *testing.T) {
 	base, key := newServer(t)
 	browser := newBrowser(t)
 	operations := readOperations(t, api.External)
@@ -124,22 +124,32 @@ func TestViewerShowsAndCallsEveryOperation(t *testing.T) {
 			t.Parallel()
 			b := newTab(t, browser, base, v)
 			b.open("/docs")
-			b.until(`document.querySelector(".opblock") !== null`)
+			b.until(`document.readyState === "complete"`)
 			b.screenshot("docs")
 			checkList(b, "Atrium API", operations)
 			b.checkLook("/docs")
-			authorize(b, key)
+			b.enter("#key", key)
 			for _, op := range operations {
 				switch op.ID {
 				case "createAccountLog":
 					checkOperation(b, op)
+					b.click(op.block() + " .try > summary")
 					b.screenshot("docs-operation")
 					b.checkLook("/docs with an operation that writes")
-					b.click(op.block() + " .opblock-summary-control")
+					b.click(op.block() + " > summary")
 				case "listPages":
 					checkOperation(b, op)
 					b.checkLook("/docs with an operation that reads")
+					b.click(op.block() + " .try > summary")
+					b.enter("#listPages-limit", "3")
 					checkCall(b, op, "Spring launch")
+				case "getPage":
+					checkOperation(b, op)
+					b.click(op.block() + " .try > summary")
+					b.click(op.block() + " .try button")
+					if status := b.seen(op.block() + " .status"); status != "" {
+						t.Errorf("a request without its page was sent: %s", status)
+					}
 				}
 			}
 			if kept := get[int](b, `localStorage.length + sessionStorage.length + document.cookie.length`); kept > 0 {
@@ -149,8 +159,8 @@ func TestViewerShowsAndCallsEveryOperation(t *testing.T) {
 	}
 }
 
-// Both documents use the same viewer, so this does not repeat the tests of operations.
-func TestViewersLinkToEachOther(t *testing.T) {
+// Both documents use the same page, so this does not repeat the tests of operations.
+func TestDocumentPagesLinkToEachOther(t *testing.T) {
 	base, _ := newServer(t)
 	browser := newBrowser(t)
 	operations := readOperations(t, api.Manage)
@@ -159,86 +169,103 @@ func TestViewersLinkToEachOther(t *testing.T) {
 			t.Parallel()
 			b := newTab(t, browser, base, v)
 			b.open("/docs")
-			b.until(`document.querySelector(".opblock") !== null`)
 			b.follow("/docs/manage")
-			b.until(`document.querySelector(".opblock") !== null`)
 			b.screenshot("docs-manage")
 			checkList(b, "Atrium management API", operations)
 			b.checkLook("/docs/manage")
 			for _, op := range operations {
-				if op.ID == "updateBrand" {
+				if op.ID == "createAccountLogs" {
 					checkOperation(b, op)
+					get[int](b, `document.querySelectorAll("details").forEach(d => d.open ||= d.closest("#createAccountLogs") !== null), 0`)
 					b.screenshot("docs-manage-operation")
 					b.checkLook("/docs/manage with an operation that writes")
 				}
 			}
 			b.follow("/docs")
-			b.until(`document.querySelector(".opblock") !== null`)
 		})
 	}
 }
 
 func checkList(b *tab, heading string, operations []operation) {
 	b.t.Helper()
-	if title := b.seen(".info .title"); !strings.Contains(title, heading) {
+	if title := b.seen("h1"); title != heading {
 		b.t.Errorf("the heading is %q", title)
 	}
+	if top := get[float64](b, `document.querySelector(".operation").getBoundingClientRect().bottom`); top > 900 {
+		b.t.Errorf("the first operation ends at %.0f px, below the first screen", top)
+	}
 	for _, op := range operations {
-		shown := strings.ReplaceAll(b.seen(op.block()+" .opblock-summary"), "\u200b", "") // zero-width spaces mark line breaks in a path
+		shown := b.seen(op.block() + " > summary")
 		if !strings.Contains(shown, op.path) || !strings.Contains(strings.ToLower(shown), op.method) {
 			b.t.Errorf("%s shows %q", op.ID, shown)
 		}
 	}
-}
-
-// authorize enters the key as a user would.
-func authorize(b *tab, key string) {
-	b.t.Helper()
-	b.click(".auth-wrapper .authorize")
-	b.until(`document.querySelector(".modal-ux input") !== null`)
-	b.screenshot("docs-authorize")
-	b.checkLook("/docs with the dialogue for the key")
-	b.enter(".modal-ux input", key)
-	b.click(".modal-ux .authorize")
-	b.until(`document.querySelector(".modal-ux input") === null`)
-	b.click(".modal-ux .btn-done")
-	b.until(`document.querySelector(".modal-ux") === null`)
+	for _, cell := range get[[]string](b, `[...document.querySelectorAll("td")].filter(td => td.scrollWidth > td.clientWidth).map(td => td.textContent)`) {
+		b.t.Errorf("the text of a cell extends into the next one: %s", cell)
+	}
 }
 
 // checkOperation opens an operation and checks its parameters and responses.
 func checkOperation(b *tab, op operation) {
 	b.t.Helper()
-	b.click(op.block() + " .opblock-summary-control")
-	b.until(fmt.Sprintf(`document.querySelector('%s .responses-table') !== null`, op.block()))
-	shown := b.seen(op.block() + " .opblock-body")
+	b.click(op.block() + " > summary")
+	b.until(fmt.Sprintf(`document.querySelector('%s .try') !== null`, op.block()))
+	shown := b.seen(op.block() + " .content")
 	for _, p := range op.Parameters {
-		if !strings.Contains(shown, p.Name) {
+		if p.Name != "X-Request-Id" && !strings.Contains(shown, p.Name) {
 			b.t.Errorf("%s does not show the parameter %s", op.ID, p.Name)
 		}
 	}
-	responses := b.seen(op.block() + " .responses-table")
 	for status := range op.Responses {
-		if !strings.Contains(responses, status) {
+		if !strings.Contains(shown, status) {
 			b.t.Errorf("%s does not show the response %s", op.ID, status)
 		}
 	}
 }
 
-// checkCall sends the request that the viewer suggests.
+// checkCall sends the request that the form of an operation has.
 func checkCall(b *tab, op operation, want string) {
 	b.t.Helper()
-	b.click(op.block() + " .try-out__btn")
-	b.click(op.block() + " .execute")
-	response := op.block() + " .live-responses-table .response"
-	b.until(fmt.Sprintf(`document.querySelector('%s .response-col_status') !== null`, response))
-	if status := b.seen(response + " .response-col_status"); strings.TrimSpace(status) != "200" {
+	b.click(op.block() + " .try button")
+	b.until(fmt.Sprintf(`/^[0-9]/.test(document.querySelector('%s .status').textContent)`, op.block()))
+	if status := b.seen(op.block() + " .status"); !strings.HasPrefix(status, "200 ") {
 		b.t.Errorf("the response to %s is %q", op.ID, status)
 	}
-	if body := b.seen(response + " .response-col_description"); !strings.Contains(body, want) {
+	if body := b.seen(op.block() + " .response"); !strings.Contains(body, want) || !strings.Contains(body, `"limit": 3`) {
 		b.t.Errorf("the response to %s has no %q: %s", op.ID, want, body)
 	}
 	b.screenshot("docs-response")
 	b.checkLook("/docs with a response")
+}
+
+func TestOperationsAreFoundBySearchAndLinks(t *testing.T) {
+	base, _ := newServer(t)
+	browser := newBrowser(t)
+	b := newTab(t, browser, base, views()[0])
+	b.open("/docs")
+	b.enter("#search", "audience versions")
+	visible := `[...document.querySelectorAll(".operation, .listed li")].filter(e => e.checkVisibility()).length`
+	b.until(visible + ` === 2`) // the operation and its link
+	if found := b.seen("#found"); !strings.HasPrefix(found, "1 of ") {
+		t.Errorf("the search found %q", found)
+	}
+	b.screenshot("docs-search")
+	for _, fragment := range []string{"#listPages", "#/Pages/listPages"} {
+		b.open("/docs" + fragment)
+		b.until(`document.querySelector("#listPages").open`)
+		for _, p := range get[[]string](b, `[...document.querySelectorAll("#listPages .parameters .name")].map(e => e.textContent)`) {
+			if p == "" {
+				t.Errorf("%s shows a parameter without a name", fragment)
+			}
+		}
+		b.open("/errors/")
+	}
+	b.open("/docs")
+	const json = `{"a":1.0,"b":[],"c":"\\\"}","d":[{"e":12345678901234567890}]}`
+	want := "{\n  \"a\": 1.0,\n  \"b\": [],\n  \"c\": \"\\\\\\\"}\",\n  \"d\": [\n    {\n      \"e\": 12345678901234567890\n    }\n  ]\n}"
+	if got := get[string](b, fmt.Sprintf("indent(%q)", json)); got != want {
+		t.Errorf("%s is shown as %s", json, got)
+	}
 }
 
 func TestErrorPagesExplainTheirCode(t *testing.T) {
@@ -278,6 +305,30 @@ func TestErrorPagesExplainTheirCode(t *testing.T) {
 	}
 }
 
+func TestStartPageLinksToEverythingElse(t *testing.T) {
+	base, _ := newServer(t)
+	browser := newBrowser(t)
+	for _, v := range views() {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			b := newTab(t, browser, base, v)
+			b.open("/")
+			if heading := b.seen("h1"); heading != "Atrium" {
+				t.Errorf("the heading is %q", heading)
+			}
+			b.screenshot("start")
+			b.checkLook("/")
+			for _, path := range []string{"/docs", "/docs/manage", "/errors/", "/openapi.yaml", "/openapi.json", "/manage/openapi.yaml", "/manage/openapi.json", "/healthz", "/readyz"} {
+				if !get[bool](b, fmt.Sprintf(`document.querySelector('a[href=%q]') !== null`, path)) {
+					t.Errorf("there is no link to %s", path)
+				}
+			}
+			b.follow("/docs")
+			b.follow("/")
+		})
+	}
+}
+
 func checkHead(b *tab, want string) {
 	b.t.Helper()
 	if heading := b.seen("h1"); heading != want {
@@ -291,7 +342,7 @@ func checkHead(b *tab, want string) {
 // Checks the headers of all resources of the pages without a browser.
 func TestPagesHaveSecurityHeadersAndAreCached(t *testing.T) {
 	base, _ := newServer(t)
-	paths := []string{"/docs", "/docs/manage", "/docs/start.js", "/docs/viewer.js", "/docs/viewer.css", "/docs/page.css", "/docs/favicon.png", "/errors/"}
+	paths := []string{"/docs", "/docs/manage", "/docs/page.css", "/docs/page.js", "/errors/"}
 	for _, info := range rest.Codes {
 		paths = append(paths, "/errors/"+string(info.Code))
 	}

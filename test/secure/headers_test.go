@@ -28,8 +28,12 @@ func routes(t *testing.T) (all, shown [][2]string) {
 		}
 		for path, methods := range document.Paths {
 			for method := range methods {
+				target := parameter.ReplaceAllString(path, "a")
 				if method != "parameters" {
-					all = append(all, [2]string{strings.ToUpper(method), parameter.ReplaceAllString(path, "a")})
+					all = append(all, [2]string{strings.ToUpper(method), target})
+				}
+				if method == "get" {
+					all = append(all, [2]string{http.MethodHead, target})
 				}
 			}
 		}
@@ -43,7 +47,7 @@ func routes(t *testing.T) (all, shown [][2]string) {
 		t.Fatalf("found %d routes and %d pages", len(all), len(shown))
 	}
 	all = append(all, [2]string{"PUT", "/docs"})
-	return all, append(shown, [2]string{"GET", "/nowhere"}, [2]string{"GET", "//"}, [2]string{"GET", "/errors"}, [2]string{"HEAD", "/docs"}, [2]string{"GET", "/healthz"}, [2]string{"GET", "/readyz"})
+	return all, append(shown, [2]string{"GET", "/"}, [2]string{"GET", "/nowhere"}, [2]string{"GET", "//"}, [2]string{"GET", "/errors"}, [2]string{"HEAD", "/docs"}, [2]string{"GET", "/healthz"}, [2]string{"GET", "/readyz"})
 }
 
 func TestEveryResponseHasSecurityHeaders(t *testing.T) {
