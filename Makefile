@@ -30,9 +30,10 @@ test: prepare ## Run the tests on SQLite and PostgreSQL with fixed random seeds
 	scripts/test
 
 .PHONY: test-all
-test-all: prepare ## Run all tests: also all PostgreSQL configurations, browsers, fuzzing and the tests of bench
+test-all: prepare lint-prepare ## Run all tests: also all PostgreSQL configurations, browsers, fuzzing, generated clients and the tests of bench
 	scripts/test -all
 	cd bench && $(GO) test ./...
+	cd examples && $(GO) test .
 	$(MAKE) --no-print-directory fuzz FUZZTIME=1s
 
 .PHONY: test-release
@@ -55,7 +56,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (1m); KEEP=1 keeps the generated cor
 	@KEEP=$(KEEP) scripts/fuzz $(FUZZTIME)
 
 .PHONY: lint-prepare
-lint-prepare: ## Install Node.js for the OpenAPI linter
+lint-prepare: ## Install Node.js for the OpenAPI linter and TypeScript clients
 	@scripts/prepare lint
 
 .PHONY: lint
