@@ -57,7 +57,10 @@ type body struct {
 }
 
 // An example is a body.
-type example struct{ Summary, Text string }
+type example struct {
+	Summary, Text string
+	Line          string // Text as an argument of a command
+}
 
 // A response is the response with a status.
 type response struct {
@@ -149,9 +152,9 @@ func newBody(v node) *body {
 
 func (b *body) example(summary string, value node) example {
 	if b.JSON {
-		return example{summary, value.indented()}
+		return example{summary, value.indented(), value.json()}
 	}
-	return example{summary, value.text()}
+	return example{summary, value.text(), value.text()}
 }
 
 func newResponse(status string, r node) response {
@@ -198,7 +201,7 @@ func (o operation) curl() string {
 		lines = append(lines, `-H "x-api-key: $ATRIUM_KEY"`)
 	}
 	if o.Body != nil {
-		lines = append(lines, "-H "+shellQuote("Content-Type: "+o.Body.Media), "--data-binary "+shellQuote(o.Body.Examples[0].Text))
+		lines = append(lines, "-H "+shellQuote("Content-Type: "+o.Body.Media), "--data-binary "+shellQuote(o.Body.Examples[0].Line))
 	}
 	return strings.Join(lines, " \\\n  ")
 }

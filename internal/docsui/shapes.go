@@ -102,15 +102,17 @@ func (v node) limits() (all []string) {
 			all = append(all, text)
 		}
 	}
-	add(span(v.at("minLength").text(), v.at("maxLength").text(), " character"))
+	// A pattern that only excludes characters is in the rules for all requests. Any other one says more
+	// than the lengths.
+	if p := v.at("pattern").text(); p != "" && !v.at("format").exists() && !strings.Contains(p, `\x00`) {
+		add("matches " + p)
+	} else {
+		add(span(v.at("minLength").text(), v.at("maxLength").text(), " character"))
+	}
 	add(span(v.at("minItems").text(), v.at("maxItems").text(), " item"))
 	add(span(v.at("minimum").text(), v.at("maximum").text(), ""))
 	if v.at("uniqueItems").text() == "true" {
 		add("without duplicates")
-	}
-	// A pattern that only excludes characters is in the rules for all requests.
-	if p := v.at("pattern").text(); p != "" && !v.at("format").exists() && !strings.Contains(p, `\x00`) {
-		add("matches " + p)
 	}
 	if value := v.at("default"); value.exists() {
 		add("default " + value.json())

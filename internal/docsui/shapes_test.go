@@ -27,7 +27,7 @@ components:
 		`{type: integer, minimum: 0, maximum: 9, default: 2}`:         {Type: "integer", Limits: []string{"at most 9", "default 2"}},
 		`{type: integer, minimum: 1}`:                                 {Type: "integer", Limits: []string{"at least 1"}},
 		`{type: string, format: date-time, pattern: Z}`:               {Type: "string, date-time"},
-		`{type: string, pattern: '^a$'}`:                              {Type: "string", Limits: []string{"matches ^a$"}},
+		`{type: string, pattern: '^a$', minLength: 1}`:                {Type: "string", Limits: []string{"matches ^a$"}},
 		`{type: string, pattern: '^[^\x00]*$'}`:                       {Type: "string"},
 		`{type: string, enum: [a, b]}`:                                {Type: "string", Values: []string{"a", "b"}},
 		`{type: integer, const: 201}`:                                 {Type: "integer", Values: []string{"201"}},
@@ -73,7 +73,7 @@ func TestCommandsQuoteTheirArguments(t *testing.T) {
 	o := operation{
 		Method: "PATCH", Path: "/a/{id}", Keyed: true,
 		Parameters: []parameter{{"path", "x1", member{Name: "id", Required: true}}, {"header", `"1"`, member{Name: "If-Match", Required: true}}, {"query", "q", member{Name: "q"}}},
-		Body:       &body{Media: "application/json", Examples: []example{{Text: `{"a":"it's"}`}}},
+		Body:       &body{Media: "application/json", Examples: []example{{Line: `{"a":"it's"}`}}},
 	}
 	want := `curl -X PATCH "$ATRIUM_SERVER/a/x1" \
   -H 'If-Match: "1"' \
