@@ -120,7 +120,7 @@ async function send(target, request, status, output) {
     const response = await fetch(target, { ...request, cache: "no-store", credentials: "omit", redirect: "error" });
     const headers = [...response.headers].map(([name, value]) => `${name}: ${value}`).join("\n");
     const text = await read(response);
-    const json = /json$/.test(response.headers.get("Content-Type")?.split(";")[0] ?? "");
+    const json = /[/+]json$/.test(response.headers.get("Content-Type") ?? ""); // but not NDJSON
     const shown = create("pre", { tabIndex: 0, className: "response" }, json && text.length < maxShown ? indent(text) : text);
     const details = create("details", { className: "inside" }, create("summary", {}, "Headers of the response"), create("pre", { tabIndex: 0 }, headers));
     output.append(create("p", {}, create("code", {}, `${request.method} ${target}`)), details);
