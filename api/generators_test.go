@@ -78,3 +78,40 @@ func TestEveryErrorHasTheSameSchema(t *testing.T) {
 		}
 	})
 }
+
+// What the served schemas cannot say is checked all the same.
+func TestStrictSchemasDifferFromTheServedOnes(t *testing.T) {
+	const page = `"pageId":"page_01khxmqw2tefct6h2vpcbkhxys","tenantId":"tenant_01kerkhc50emq8k9w39qsaekf4","brandId":"b","name":"","pageContext":"",` +
+		`"actions":[],"scripts":[],"footerLinks":[],"audiencesCount":0,"createdAt":"2026-02-20T13:45:00.250Z","updatedAt":"2026-02-27T15:03:44.610Z","deletedAt":null`
+	for _, c := range []struct {
+		document       Document
+		schema, value  string
+		served, strict bool
+	}{
+		{External, "Page", `{` + page + `,"title":""}`, true, false},
+		{External, "Page", `{` + page + `,"status":"draft"}`, true, false},
+		{External, "Page", `{` + page + `,"metadata":null}`, true, false},
+		{External, "ListedPage", `{` + page + `,"title":"","status":"draft","metadata":1}`, true, false},
+		{External, "PageList", `{"items":[],"hasMore":true,"limit":1}`, true, false},
+		{External, "PageList", `{"items":[],"hasMore":false,"limit":1,"nextCursor":"a"}`, true, false},
+		{External, "Fault", `{"detail":"a"}`, true, false},
+		{External, "Fault", `{"detail":"a","pointer":"","header":"a"}`, true, false},
+		{Manage, "List", `{"hasMore":true,"limit":1}`, true, false},
+		{Manage, "BrandList", `{"items":[],"hasMore":false,"limit":1,"nextCursor":"a"}`, true, false},
+		{Manage, "Fault", `{"detail":"a"}`, true, false},
+		{Manage, "MoveRule", `{"payload":{"pointer":"/a","equals":[]}}`, true, false},
+		{Manage, "RefusedAccountLog", `{"status":401,"code":"unauthenticated","detail":"a"}`, true, false},
+		{Manage, "NewAccountLogs", `{"entries":[1]}`, false, true},
+	} {
+		for served, want := range map[bool]bool{true: c.served, false: c.strict} {
+			d := c.document
+			if !served {
+				d = d.strict(t)
+			}
+			err := d.newSchemas(t).compile(t, "/components/schemas/"+c.schema).Validate(decode(t, []byte(c.value)))
+			if (err == nil) != want {
+				t.Errorf("%s: %s %s: %v", d.name, c.schema, c.value, err)
+			}
+		}
+	}
+}
