@@ -41,7 +41,7 @@ function search() {
   for (const link of all(".listed li a")) link.parentElement.hidden = !found.has(link.hash.slice(1));
   for (const list of all(".listed")) list.hidden = !one("li:not([hidden])", list);
   for (const group of all("section.group")) group.hidden = !one(".operation:not([hidden])", group);
-  one("#found").textContent = words.length === 0 ? "" : `${found.size} of ${operations.length} operations`;
+  one("#found").textContent = words.length === 0 ? "" : `${found.size} of ${operations.length}`;
 }
 one("#search").addEventListener("input", search);
 addEventListener("keydown", (event) => {
