@@ -33,6 +33,9 @@ type Draft struct {
 	NameKey      string // the case-folded form of Claim.Name; "" for none
 	Words        int    // how many words of Claim a search would find, at most 32
 	Fingerprint  []byte // identifies the request (canonical.Fingerprint); nil without an idempotency key
+
+	// SubmittedBy and RequestID are those of the entry's Origin.
+	SubmittedBy, RequestID string
 }
 
 // Size returns the approximate memory use of the draft in bytes.

@@ -4,7 +4,8 @@ package atrium
 // the timeline: if the account that stores the entry was merged, this is the one it was
 // merged into. AcknowledgedID is "" if the receipt names the account of the timeline.
 type TimelineEntry struct {
-	Entry               // Payload is nil unless it was requested
+	Entry // Payload is nil unless it was requested
+	Origin
 	MoveID       MoveID // the move that brought it to the account; "" for none
 	PayloadBytes int64
 }

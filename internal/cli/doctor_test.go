@@ -216,17 +216,20 @@ func TestDoctorFindsProblems(t *testing.T) {
 			corruptPage(t, path, "entries", 0x0d)
 			return nil
 		}},
-		{"schema", statusFail, "database is at migration 10, this binary supports 8",
+		{"schema", statusFail, "database is at migration 11, this binary supports 9",
 			func(t *testing.T, _ *doctor, path string) error {
-				execSQL(t, path, "INSERT INTO schema_migrations VALUES (9, 'newer', 0), (10, 'newer', 0)")
+				execSQL(t, path, "INSERT INTO schema_migrations VALUES (10, 'newer', 0), (11, 'newer', 0)")
 				return nil
 			}},
 		{"schema", statusWarn, "is compatible", func(t *testing.T, _ *doctor, path string) error {
-			execSQL(t, path, "INSERT INTO schema_migrations VALUES (9, 'newer', 0)")
+			execSQL(t, path, "INSERT INTO schema_migrations VALUES (10, 'newer', 0)")
 			return nil
 		}},
-		{"schema", statusWarn, "is at migration 7 of 8", func(t *testing.T, _ *doctor, path string) error {
-			execSQL(t, path, "DELETE FROM schema_migrations WHERE number = 8")
+		{"schema", statusWarn, "is at migration 8 of 9", func(t *testing.T, _ *doctor, path string) error {
+			execSQL(t, path, `DELETE FROM schema_migrations WHERE number = 9;
+				ALTER TABLE entries DROP COLUMN rule;
+				ALTER TABLE entries DROP COLUMN submitted_by;
+				ALTER TABLE entries DROP COLUMN request_id`)
 			return nil
 		}},
 		{"schema", statusFail, `altered: index entries_by_key is missing; trigger "t" on "entries" was added`,
@@ -240,7 +243,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 			execSQL(t, path, "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (other TEXT)")
 			return nil
 		}},
-		{"schema", statusWarn, "is at migration 0 of 8", func(_ *testing.T, _ *doctor, path string) error {
+		{"schema", statusWarn, "is at migration 0 of 9", func(_ *testing.T, _ *doctor, path string) error {
 			return os.Truncate(path, 0)
 		}},
 		{"clock", statusFail, "but the newest record is from", func(_ *testing.T, d *doctor, _ string) error {

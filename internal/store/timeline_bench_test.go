@@ -16,7 +16,7 @@ import (
 
 // BenchmarkTimeline measures a page of a timeline and its counts by the number of entries of the
 // account. A page of 50 entries should take as long among 50,000 entries as among 500. Counts
-// read at most 10,000 entries.
+// and a search of all accounts read at most 10,000 entries.
 func BenchmarkTimeline(b *testing.B) {
 	for _, kind := range []struct {
 		name string
@@ -71,6 +71,14 @@ func readTimeline(b *testing.B, s *store.Store, tenant atrium.TenantID, account 
 		},
 		"filter": func() (int, error) { // that matches no entry
 			_, _, err := s.Timeline(b.Context(), tenant, account, atrium.TimelineFilter{Source: "none"}, nil, 50, false)
+			return 50, err
+		},
+		"find": func() (int, error) {
+			found, _, err := s.FindEntries(b.Context(), tenant, atrium.EntryFilter{}, nil, 50)
+			return len(found), err
+		},
+		"find, filter": func() (int, error) { // that matches no entry
+			_, _, err := s.FindEntries(b.Context(), tenant, atrium.EntryFilter{ClaimedDomain: "none.example"}, nil, 50)
 			return 50, err
 		},
 		"counts": func() (int, error) {

@@ -116,6 +116,7 @@ type appendTx struct {
 	keyMatch   [][]byte                 // by draft; nil if it has no key
 	firstByKey map[kernel.TenantKey]int // the draft that uses a key that no stored entry has
 	storedIn   []atrium.AccountID       // by draft: the account of its entry, which may be merged into the account of its outcome
+	rules      []atrium.Rule            // by draft: what chose its account
 
 	mergedTenants *sync.Map // tenants known to have merged accounts
 	replicated    bool      // existing entries need a new commit before they are acknowledged
@@ -134,6 +135,7 @@ func newAppendTx(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt 
 		keyMatch:   make([][]byte, len(drafts)),
 		firstByKey: make(map[kernel.TenantKey]int, len(drafts)),
 		storedIn:   make([]atrium.AccountID, len(drafts)),
+		rules:      make([]atrium.Rule, len(drafts)),
 		toConfirm:  targets{},
 		looked:     map[kernel.TenantKey]bool{},
 		locked:     map[kernel.TenantKey]accounts.Locked{},
@@ -224,10 +226,10 @@ func (b *appendTx) splitByKey(pending []int) (first, rest []int) {
 
 const insertEntry = `INSERT INTO entries (tenant_id, entry_id, account_id, created_at, source, type,
 		claimed_account_id, claimed_domain, claimed_name, idempotency_key, key_match, fingerprint,
-		acknowledged_account_id, occurred_at, payload)
+		acknowledged_account_id, occurred_at, payload, rule, submitted_by, request_id)
 	SELECT batch.tenant_id, entry_id, account_id, created_at, source, type,
 		claimed_account_id, claimed_domain, claimed_name, idempotency_key, key_match, fingerprint,
-		acknowledged_account_id, occurred_at, payload
+		acknowledged_account_id, occurred_at, payload, rule, submitted_by, request_id
 	FROM batch`
 
 var (
@@ -235,6 +237,7 @@ var (
 		"tenant_id bytea", "entry_id bytea", "account_id bytea", "created_at bigint", "source text", "type text",
 		"claimed_account_id bytea", "claimed_domain text", "claimed_name text", "idempotency_key text", "key_match bytea",
 		"fingerprint bytea", "acknowledged_account_id bytea", "occurred_at bigint", "payload bytea",
+		"rule bigint", "submitted_by bytea", "request_id bytea",
 	}
 	insertEntries = engine.NewBatch(insertEntry, entryBatch...)
 	// ImportEntries inserts rows of EntryRow, skips entries whose identifiers or keys are in use,
@@ -243,11 +246,12 @@ var (
 )
 
 // EntryRow returns the row of an entry for ImportEntries.
-func EntryRow(e *atrium.Entry, keyMatch, fingerprint []byte) engine.Args {
+func EntryRow(e *atrium.Entry, o atrium.Origin, keyMatch, fingerprint []byte) engine.Args {
 	return engine.Args{
 		kernel.IDArg(e.TenantID), kernel.IDArg(e.ID), kernel.IDArg(e.AccountID), int64(e.CreatedAt), e.Source, e.Type,
 		kernel.IDArg(e.Claim.AccountID), kernel.Nullable(e.Claim.Domain), kernel.Nullable(e.Claim.Name), kernel.Nullable(e.IdempotencyKey), keyMatch,
 		fingerprint, kernel.IDArg(e.AcknowledgedID), kernel.NullableTime(e.OccurredAt), e.Payload,
+		ruleArg(o.Rule), submitterArg(o.SubmittedBy), requestArg(o.RequestID),
 	}
 }
 
@@ -259,7 +263,8 @@ func (b *appendTx) insert(recorded []int) error {
 		if shownID := b.outcomes[i].AccountID; shownID != e.AccountID {
 			e.AcknowledgedID = shownID
 		}
-		rows[n] = EntryRow(&e, b.keyMatch[i], d.Fingerprint)
+		origin := atrium.Origin{Rule: b.rules[i], SubmittedBy: d.SubmittedBy, RequestID: d.RequestID}
+		rows[n] = EntryRow(&e, origin, b.keyMatch[i], d.Fingerprint)
 	}
 	return b.tx.PipelineExec(insertEntries, rows)
 }

@@ -125,14 +125,18 @@ func (b *appendTx) targets(drafts []int) (byID, byDomain, byName targets, byForm
 	for _, i := range drafts {
 		switch d := b.drafts[i]; {
 		case d.Claim.AccountID != "":
+			b.rules[i] = atrium.RuleAccountID
 			byID.add(d.TenantID, string(d.Claim.AccountID), i)
 		case d.LegacyDomain != "":
+			b.rules[i] = atrium.RuleDomain
 			byForms = append(byForms, i)
 		case d.Domain != "":
+			b.rules[i] = atrium.RuleDomain
 			byDomain.add(d.TenantID, d.Domain, i)
 		case d.NameKey != "":
-			byName.add(d.TenantID, d.NameKey, i)
+			byName.add(d.TenantID, d.NameKey, i) // matchNames sets the rule
 		default:
+			b.rules[i] = atrium.RuleUnattributed
 			byDomain.add(d.TenantID, atrium.UnattributedDomain, i)
 		}
 	}
@@ -162,11 +166,19 @@ func (b *appendTx) matchNames(byName, byID, byDomain targets) error {
 	for k, t := range byName {
 		if id := unique[kernel.TenantKey{Tenant: k.Tenant, Key: string(kernel.Hash16(k.Key))}]; id != "" {
 			byID.add(k.Tenant, string(id), t.drafts...)
+			b.setRule(t.drafts, atrium.RuleName)
 		} else {
 			byDomain.add(k.Tenant, atrium.UnattributedDomain, t.drafts...)
+			b.setRule(t.drafts, atrium.RuleUnattributed)
 		}
 	}
 	return nil
+}
+
+func (b *appendTx) setRule(drafts []int, rule atrium.Rule) {
+	for _, i := range drafts {
+		b.rules[i] = rule
+	}
 }
 
 // mayHaveMerged reports whether a tenant of the targets is known to have merged accounts.

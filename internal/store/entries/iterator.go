@@ -9,8 +9,8 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-// An entryIterator reads the entries of several accounts as one list, newest first. It merges one
-// index scan per account. Scans read chunks that start small and grow, so that a caller that stops
+// An entryIterator reads the entries of several accounts as one list, newest first, or those of all
+// accounts, by identifier. It merges one index scan per account. Scans read chunks that start small and grow, so that a caller that stops
 // early has read few extra rows. All buffered chunks together have about kernel.ListBytes, plus
 // one row per account.
 type entryIterator[T any] struct {
@@ -19,13 +19,14 @@ type entryIterator[T any] struct {
 	columns string // of entries e; values of any length must be inline
 	scan    func(engine.Row) T
 	since   *atrium.Time // only entries from then on; nil for all
+	key     []byte       // only the entry with this key_match; nil for all
 	chunk   int          // rows in the first chunk of an account
 	cursors []*accountCursor[T]
 }
 
-// An accountCursor is the index scan of one account.
+// An accountCursor is the index scan of one account, or of all.
 type accountCursor[T any] struct {
-	account atrium.AccountID
+	account atrium.AccountID // "" for all
 	after   *atrium.Position // the last row read
 	rows    []entryRow[T]
 	chunk   int
@@ -61,6 +62,23 @@ func newEntryIterator[T any](tx engine.Tx, tenant atrium.TenantID, accounts []at
 	return it
 }
 
+// newTenantIterator returns an iterator of all entries of a tenant, by identifier, highest first,
+// after a position, nil for the first entry. chunk is the number of rows in the first read.
+func newTenantIterator[T any](tx engine.Tx, tenant atrium.TenantID, after *atrium.Position, chunk int, columns string, scan func(engine.Row) T) *entryIterator[T] {
+	return &entryIterator[T]{
+		tx: tx, tenant: tenant, columns: columns, scan: scan,
+		cursors: []*accountCursor[T]{{after: after, chunk: min(max(minChunk, chunk), maxChunk)}},
+	}
+}
+
+// newKeyIterator returns an iterator of the entry with an idempotency key.
+func newKeyIterator[T any](tx engine.Tx, tenant atrium.TenantID, key string, columns string, scan func(engine.Row) T) *entryIterator[T] {
+	return &entryIterator[T]{
+		tx: tx, tenant: tenant, columns: columns, scan: scan, key: kernel.KeyMatch(key),
+		cursors: []*accountCursor[T]{{chunk: minChunk}},
+	}
+}
+
 // positionBefore returns a position after which the list continues with the newest entry created
 // before t.
 func positionBefore(t atrium.Time) *atrium.Position {
@@ -93,13 +111,24 @@ func newer(a, b atrium.Position) bool {
 }
 
 func (it *entryIterator[T]) fill(c *accountCursor[T]) error {
-	q := kernel.Select("SELECT e.created_at, e.entry_id, "+it.columns+" FROM entries e WHERE tenant_id = ", kernel.IDArg(it.tenant))
-	q.Add(" AND account_id = ", kernel.IDArg(c.account))
-	if it.since != nil {
-		q.Add(" AND created_at >= ", int64(*it.since))
+	q := kernel.Select("SELECT e.created_at, e.entry_id, e.account_id, "+it.columns+" FROM entries e WHERE tenant_id = ", kernel.IDArg(it.tenant))
+	switch {
+	case it.key != nil:
+		q.Add(" AND key_match = ", it.key)
+		q.Add(" LIMIT ", int64(c.chunk)) // there is one at most
+	case c.account == "":
+		if c.after != nil {
+			q.Add(" AND entry_id < ", kernel.PackID(c.after.ID))
+		}
+		q.Add(" ORDER BY entry_id DESC LIMIT ", int64(c.chunk))
+	default:
+		q.Add(" AND account_id = ", kernel.IDArg(c.account))
+		if it.since != nil {
+			q.Add(" AND created_at >= ", int64(*it.since))
+		}
+		q.After("created_at", "entry_id", c.after)
+		q.Add(" ORDER BY created_at DESC, entry_id DESC LIMIT ", int64(c.chunk))
 	}
-	q.After("created_at", "entry_id", c.after)
-	q.Add(" ORDER BY created_at DESC, entry_id DESC LIMIT ", int64(c.chunk))
 	c.rows = make([]entryRow[T], 0, c.chunk)
 	w := &kernel.SizedRow{}
 	err := it.tx.Query(q.SQL.String(), q.Args, func(r engine.Row) error {
@@ -108,7 +137,7 @@ func (it *entryIterator[T]) fill(c *accountCursor[T]) error {
 		}
 		w.Row = r
 		at := atrium.PositionAt(atrium.Time(r.Int(0)), kernel.IDAt[atrium.EntryID](r, 1))
-		c.rows = append(c.rows, entryRow[T]{*at, c.account, it.scan(w)})
+		c.rows = append(c.rows, entryRow[T]{*at, kernel.IDAt[atrium.AccountID](r, 2), it.scan(w)})
 		return nil
 	})
 	full := errors.Is(err, kernel.ErrPageFull)

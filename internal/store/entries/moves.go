@@ -1,16 +1,13 @@
 package entries
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"slices"
 	"strings"
 
 	"atrium"
-	"atrium/internal/canonical"
 	"atrium/internal/store/accounts"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
@@ -196,13 +193,8 @@ func (s *Store) CheckMove(ctx context.Context, tenant atrium.TenantID, request a
 	return atrium.MoveReport{Moved: int64(len(matching)), Next: next}, err
 }
 
-// Limits of one search for matching entries.
-const (
-	maxMoveBytes    = 4 << 20 // of the rows of matching entries, unless the first has more
-	maxMatchEntries = 10_000
-	maxMatchBytes   = 4 << 20 // of claims and payloads; the entry that reaches it is included
-	maxBatchBytes   = 1 << 20 // of claims and payloads read at a time, unless one entry has more
-)
+// maxMoveBytes limits the rows of the entries that a move finds, unless the first has more.
+const maxMoveBytes = 4 << 20
 
 // match returns the entries that match a request, up to its limit. If request.From is empty, it
 // sets it to the unattributed account. It locks nothing, because claims and payloads never change.
@@ -215,15 +207,12 @@ func (s *Store) match(ctx context.Context, tenant atrium.TenantID, request *atri
 	err = s.db.Read(ctx, func(tx engine.Tx) error {
 		matching, next = nil, nil
 		if request.From = given; given == "" {
-			if err := tx.Query("SELECT account_id FROM accounts WHERE tenant_id = $1 AND domain_hash = $2",
-				engine.Args{kernel.IDArg(tenant), kernel.Hash16(atrium.UnattributedDomain)}, func(r engine.Row) error {
-					request.From = kernel.IDAt[atrium.AccountID](r, 0)
-					return nil
-				}); err != nil {
+			request.From, err = findUnattributed(tx, tenant)
+			if errors.Is(err, engine.ErrNoRow) {
+				_, err = accounts.FindSurvivor(tx, tenant, request.To)
 				return err
 			}
-			if request.From == "" { // there is no unattributed account
-				_, err := accounts.FindSurvivor(tx, tenant, request.To)
+			if err != nil {
 				return err
 			}
 		}
@@ -236,8 +225,8 @@ func (s *Store) match(ctx context.Context, tenant atrium.TenantID, request *atri
 			return err
 		}
 		it := newEntryIterator(tx, tenant, group, &atrium.TimelineFilter{}, request.After, maxChunk,
-			claimedColumns, scanClaimed)
-		matching, next, err = rule.search(it, request.Limit)
+			claimedColumns+rowBytes, scanClaimed)
+		matching, next, err = rule.search(it, request.Limit, maxMoveBytes)
 		return err
 	})
 	return matching, next, err
@@ -252,175 +241,4 @@ func findSurvivors(tx engine.Tx, tenant atrium.TenantID, from, to atrium.Account
 		err = errSameAccount()
 	}
 	return fromSurvivor, toSurvivor, err
-}
-
-// A claimRow is what an entry claims. A long domain is left out.
-type claimRow struct {
-	name, domain              string
-	domainBytes, payloadBytes int
-	rowBytes                  int
-}
-
-// A matchedEntry is an entry to move, with the size of its row in bytes.
-type matchedEntry = entryRow[int]
-
-func (c *claimRow) domainOmitted() bool { return c.domainBytes > len(c.domain) }
-
-var claimedColumns = "e.claimed_name, " + kernel.InlineOrNull("e.claimed_domain") + ", " + kernel.OctetLength("e.claimed_domain") + ", octet_length(e.payload), " + rowBytes
-
-func scanClaimed(r engine.Row) claimRow {
-	return claimRow{r.Text(2), r.Text(3), int(r.Int(4)), int(r.Int(5)), int(r.Int(6))}
-}
-
-// A matcher is a parsed rule.
-type matcher struct {
-	name, domain string
-	pointer      canonical.Pointer // nil to match any payload
-	equals       []byte
-}
-
-func newMatcher(rule *atrium.MoveRule) (m matcher, err error) {
-	if rule.ClaimedName != "" {
-		m.name = canonical.Name(rule.ClaimedName)
-	}
-	if rule.ClaimedDomain != "" {
-		m.domain = canonical.Domain(rule.ClaimedDomain)
-	}
-	if rule.Pointer != "" {
-		m.pointer, _ = canonical.ParsePointer(rule.Pointer)
-		m.equals, err = canonical.Value(rule.Equals)
-	}
-	return m, err
-}
-
-func (m *matcher) matchesClaim(c *claimRow) bool {
-	return (m.name == "" || c.name != "" && canonical.Name(c.name) == m.name) && (m.domain == "" || c.domainOmitted() || m.matchesDomain(c.domain))
-}
-
-func (m *matcher) matchesDomain(domain string) bool {
-	return domain != "" && canonical.Domain(domain) == m.domain
-}
-
-// unreadBytes returns how many more bytes of the entry must be read to match it.
-func (m *matcher) unreadBytes(c *claimRow) (bytes int) {
-	if m.domain != "" && c.domainOmitted() {
-		bytes += c.domainBytes
-	}
-	if m.pointer != nil {
-		bytes += c.payloadBytes
-	}
-	return bytes
-}
-
-func (m *matcher) matchesPayload(payload []byte) bool {
-	found := m.pointer.In(payload)
-	if found == nil || found[0] == '{' || found[0] == '[' {
-		return false
-	}
-	value, err := canonical.Value(found)
-	return err == nil && bytes.Equal(value, m.equals)
-}
-
-// matches are the entries that a search has found.
-type matches struct {
-	entries []matchedEntry
-	limit   int // of entries
-	bytes   int // of their rows
-}
-
-// add adds an entry and reports whether it was within the limits. If not, it is left out.
-func (all *matches) add(p *entryRow[claimRow]) bool {
-	n := len(all.entries)
-	if n == all.limit || n > 0 && all.bytes+p.value.rowBytes > maxMoveBytes {
-		return false
-	}
-	all.entries = append(all.entries, matchedEntry{position: p.position, account: p.account, value: p.value.rowBytes})
-	all.bytes += p.value.rowBytes
-	return true
-}
-
-// last returns the position of the last entry. The next search continues after it.
-func (all *matches) last() *atrium.Position { return &all.entries[len(all.entries)-1].position }
-
-// search returns up to limit matching entries, and the position to continue after, nil at the end.
-func (m *matcher) search(it *entryIterator[claimRow], limit int) (matching []matchedEntry, next *atrium.Position, err error) {
-	all := matches{limit: limit}
-	var batch []entryRow[claimRow] // entries that need more data, and all that follow, to keep the order of matches
-	var last *atrium.Position
-	pendingBytes, readBytes := 0, 0
-	for scanned := 0; ; scanned++ {
-		p, err := it.next()
-		if err != nil {
-			return nil, nil, err
-		}
-		ended := p == nil || scanned == maxMatchEntries || len(all.entries) == limit || readBytes >= maxMatchBytes
-		if len(batch) > 0 && (ended || pendingBytes+m.unreadBytes(&p.value) > maxBatchBytes || len(batch) == maxChunk) {
-			found, err := m.matchUnread(it, batch)
-			if err != nil {
-				return nil, nil, err
-			}
-			for i := range found {
-				if !all.add(&found[i]) {
-					return all.entries, all.last(), nil
-				}
-			}
-			batch, pendingBytes = nil, 0
-			ended = ended || len(all.entries) == limit
-		}
-		switch {
-		case p == nil:
-			return all.entries, nil, nil
-		case ended:
-			return all.entries, last, nil
-		}
-		last = &p.position
-		readBytes += len(p.value.name) + len(p.value.domain)
-		switch missing := m.unreadBytes(&p.value); {
-		case !m.matchesClaim(&p.value):
-		case missing == 0 && len(batch) == 0:
-			if !all.add(p) {
-				return all.entries, all.last(), nil
-			}
-		default:
-			batch, pendingBytes, readBytes = append(batch, *p), pendingBytes+missing, readBytes+missing
-		}
-	}
-}
-
-// matchUnread reads the missing data of entries and returns those that match.
-func (m *matcher) matchUnread(it *entryIterator[claimRow], entries []entryRow[claimRow]) (matching []entryRow[claimRow], err error) {
-	var toRead, ids []atrium.EntryID
-	for i := range entries {
-		if m.domain != "" && entries[i].value.domainOmitted() {
-			toRead = append(toRead, entries[i].entryID())
-		}
-	}
-	domains, err := readColumn(it.tx, it.tenant, findClaimedDomains, toRead)
-	if err != nil {
-		return nil, err
-	}
-	entries = slices.DeleteFunc(entries, func(p entryRow[claimRow]) bool {
-		domain, omitted := domains[p.entryID()]
-		return omitted && !m.matchesDomain(string(domain))
-	})
-	if m.pointer != nil {
-		for i := range entries {
-			ids = append(ids, entries[i].entryID())
-		}
-	}
-	payloads, err := readColumn(it.tx, it.tenant, findPayloads, ids)
-	if err != nil {
-		return nil, err
-	}
-	for i := range entries {
-		if m.pointer == nil || m.matchesPayload(payloads[entries[i].entryID()]) {
-			matching = append(matching, entries[i])
-		}
-	}
-	return matching, nil
-}
-
-// entryID returns the identifier of the entry.
-func (p *entryRow[T]) entryID() atrium.EntryID {
-	return atrium.EntryID(atrium.EntryID("").Prefix() + p.position.ID)
 }

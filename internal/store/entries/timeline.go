@@ -18,28 +18,33 @@ const (
 	countLimit    = 10_000 // entries to count
 )
 
-// These columns follow created_at and entry_id, which an entryIterator selects first.
+// These columns follow created_at, entry_id and account_id, which an entryIterator selects first.
 const timelineColumns = `e.source, e.type, e.claimed_account_id, e.claimed_domain, e.claimed_name, e.idempotency_key,
-	e.acknowledged_account_id, e.occurred_at, e.move_id, octet_length(e.payload)`
+	e.acknowledged_account_id, e.occurred_at, e.move_id, octet_length(e.payload), ` + originColumns
 
 // listedTimeline is timelineColumns for lists, where a long claimed domain is left out.
 var listedTimeline = strings.Replace(timelineColumns, "e.claimed_domain", kernel.InlineOrNull("e.claimed_domain"), 1) +
-	", e.account_id, " + kernel.OctetLength("e.claimed_domain")
+	", " + kernel.OctetLength("e.claimed_domain")
 
-// scanTimeline reads created_at, entry_id and timelineColumns. shown is the account that the entry
-// is shown under; storedIn is the account that stores it.
-func scanTimeline(r engine.Row, tenant atrium.TenantID, shown, storedIn atrium.AccountID) atrium.TimelineEntry {
+// afterTimeline is the column that follows timelineColumns.
+const afterTimeline = 16
+
+// scanTimeline reads created_at, entry_id, account_id and timelineColumns. shown is the account that
+// the entry is shown under, "" for the one that stores it.
+func scanTimeline(r engine.Row, tenant atrium.TenantID, shown atrium.AccountID) atrium.TimelineEntry {
+	storedIn := kernel.IDAt[atrium.AccountID](r, 2)
+	shown = cmp.Or(shown, storedIn)
 	e := atrium.TimelineEntry{
 		Entry: atrium.Entry{
 			CreatedAt: atrium.Time(r.Int(0)), ID: kernel.IDAt[atrium.EntryID](r, 1), TenantID: tenant,
-			AccountID: shown, AcknowledgedID: cmp.Or(kernel.IDAt[atrium.AccountID](r, 8), storedIn),
+			AccountID: shown, AcknowledgedID: cmp.Or(kernel.IDAt[atrium.AccountID](r, 9), storedIn),
 			Submission: atrium.Submission{
-				Source: r.Text(2), Type: r.Text(3),
-				Claim:          atrium.Claim{AccountID: kernel.IDAt[atrium.AccountID](r, 4), Domain: r.Text(5), Name: r.Text(6)},
-				IdempotencyKey: r.Text(7), OccurredAt: kernel.TimeAt(r, 9),
+				Source: r.Text(3), Type: r.Text(4),
+				Claim:          atrium.Claim{AccountID: kernel.IDAt[atrium.AccountID](r, 5), Domain: r.Text(6), Name: r.Text(7)},
+				IdempotencyKey: r.Text(8), OccurredAt: kernel.TimeAt(r, 10),
 			},
 		},
-		MoveID: kernel.IDAt[atrium.MoveID](r, 10), PayloadBytes: r.Int(11),
+		MoveID: kernel.IDAt[atrium.MoveID](r, 11), PayloadBytes: r.Int(12), Origin: scanOrigin(r, 13),
 	}
 	if e.AcknowledgedID == shown {
 		e.AcknowledgedID = ""
@@ -71,7 +76,7 @@ func (s *Store) Timeline(ctx context.Context, tenant atrium.TenantID, account at
 		}
 		it := newEntryIterator(tx, tenant, group, &f, after, limit+1, listedTimeline, func(r engine.Row) listedEntry {
 			w := &kernel.SizedRow{Row: r}
-			e := listedEntry{TimelineEntry: scanTimeline(w, tenant, survivor, kernel.IDAt[atrium.AccountID](r, 12)), domainBytes: int(r.Int(13))}
+			e := listedEntry{TimelineEntry: scanTimeline(w, tenant, survivor), domainBytes: int(r.Int(afterTimeline))}
 			e.bytes = w.Size - len(e.Claim.Domain) + e.domainBytes
 			return e
 		})
@@ -171,17 +176,16 @@ func (s *Store) TimelineEntry(ctx context.Context, tenant atrium.TenantID, id at
 	return e, err
 }
 
-const selectTimelineEntry = "SELECT e.created_at, e.entry_id, " + timelineColumns + `, e.account_id, a.survivor_id, e.payload
+const selectTimelineEntry = "SELECT e.created_at, e.entry_id, e.account_id, " + timelineColumns + `, a.survivor_id, e.payload
 	FROM entries e JOIN accounts a ON a.tenant_id = e.tenant_id AND a.account_id = e.account_id
 	WHERE e.tenant_id = $1 AND e.entry_id = $2 AND ` + accounts.NotErased
 
 // scanTimelineEntry reads a row of selectTimelineEntry. It also returns the account that stores
 // the entry.
 func scanTimelineEntry(r engine.Row, tenant atrium.TenantID) (atrium.TimelineEntry, atrium.AccountID) {
-	storedIn := kernel.IDAt[atrium.AccountID](r, 12)
-	e := scanTimeline(r, tenant, cmp.Or(kernel.IDAt[atrium.AccountID](r, 13), storedIn), storedIn)
-	e.Payload = r.Bytes(14)
-	return e, storedIn
+	e := scanTimeline(r, tenant, kernel.IDAt[atrium.AccountID](r, afterTimeline))
+	e.Payload = r.Bytes(afterTimeline + 1)
+	return e, kernel.IDAt[atrium.AccountID](r, 2)
 }
 
 // A dayKey groups entries for counting.
@@ -208,7 +212,7 @@ func (s *Store) Counts(ctx context.Context, tenant atrium.TenantID, account atri
 			return err
 		}
 		it := newEntryIterator(tx, tenant, group, &f, after, countLimit+1, "e.source, e.type", func(r engine.Row) dayKey {
-			return dayKey{startOfDay(r.Int(0)), r.Text(2), r.Text(3)}
+			return dayKey{startOfDay(r.Int(0)), r.Text(3), r.Text(4)}
 		})
 		found, last := map[dayKey]int64{}, after
 		for scanned := 0; ; scanned++ {

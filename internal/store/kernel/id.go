@@ -42,9 +42,11 @@ func base36(s string) (n uint64) {
 }
 
 // IDAt returns the identifier in a column, "" for NULL.
-func IDAt[T atrium.Identifier](r engine.Row, column int) T {
+func IDAt[T atrium.Identifier](r engine.Row, column int) T { return UnpackID[T](r.View(column)) }
+
+// UnpackID returns the identifier that PackID has packed, "" for bytes of another length.
+func UnpackID[T atrium.Identifier](b []byte) T {
 	var zero T
-	b := r.View(column)
 	if len(b) != IDBytes {
 		return zero
 	}

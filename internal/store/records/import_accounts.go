@@ -368,6 +368,7 @@ func (im *importTx) entries(run importRun) error {
 	}
 	touched := map[kernel.TenantKey]atrium.Time{}
 	rows := make([]engine.Args, len(todo))
+	origin := atrium.Origin{SubmittedBy: atrium.ActorImport, RequestID: im.tx.Change.RequestID}
 	for n, p := range todo {
 		e := p.record
 		setID(&e.ID)
@@ -383,7 +384,7 @@ func (im *importTx) entries(run importRun) error {
 			}
 		}
 		e.TenantID = im.tenant
-		rows[n] = entries.EntryRow(e, match, fingerprint)
+		rows[n] = entries.EntryRow(e, origin, match, fingerprint)
 	}
 	exists, err := im.touch(touched)
 	if err != nil {

@@ -21,6 +21,7 @@ type tenantModel struct {
 	audiences map[atrium.AudienceID]atrium.Audience
 	versions  map[atrium.VersionID]atrium.AudienceVersion
 	entries   map[atrium.EntryID]atrium.Entry
+	origins   map[atrium.EntryID]atrium.Origin
 	keys      map[string]binding
 }
 
@@ -34,14 +35,14 @@ func newTenantModel(tenant atrium.TenantID) *tenantModel {
 	return &tenantModel{
 		tenant: tenant, accounts: map[atrium.AccountID]atrium.Account{}, merged: map[atrium.AccountID]atrium.AccountID{}, prospects: map[atrium.ProspectID]atrium.LinkedProspect{},
 		pages: map[atrium.PageID]atrium.Page{}, audiences: map[atrium.AudienceID]atrium.Audience{},
-		versions: map[atrium.VersionID]atrium.AudienceVersion{}, entries: map[atrium.EntryID]atrium.Entry{}, keys: map[string]binding{},
+		versions: map[atrium.VersionID]atrium.AudienceVersion{}, entries: map[atrium.EntryID]atrium.Entry{}, origins: map[atrium.EntryID]atrium.Origin{}, keys: map[string]binding{},
 	}
 }
 
 func (r *tenantModel) clone() *tenantModel {
 	return &tenantModel{
 		r.tenant, maps.Clone(r.accounts), maps.Clone(r.merged), maps.Clone(r.prospects), maps.Clone(r.pages), maps.Clone(r.audiences),
-		maps.Clone(r.versions), maps.Clone(r.entries), maps.Clone(r.keys),
+		maps.Clone(r.versions), maps.Clone(r.entries), maps.Clone(r.origins), maps.Clone(r.keys),
 	}
 }
 
@@ -179,7 +180,7 @@ func (r *tenantModel) append(drafts []*atrium.Draft, now atrium.Time, got []atri
 // settle records the drafts whose account is found or made.
 func (r *tenantModel) settle(drafts []*atrium.Draft, which []int, now atrium.Time, got, want []atrium.Outcome, nameOf func(atrium.AccountID) string) {
 	claimed := map[atrium.AccountID][]string{}
-	goes := func(i int, id atrium.AccountID) {
+	goes := func(i int, id atrium.AccountID, rule atrium.Rule) {
 		d := drafts[i]
 		shown := r.root(id)
 		if d.Claim.Name != "" {
@@ -189,13 +190,13 @@ func (r *tenantModel) settle(drafts []*atrium.Draft, which []int, now atrium.Tim
 		if shown != id {
 			e.AcknowledgedID = shown
 		}
-		r.entries[d.ID] = e
+		r.entries[d.ID], r.origins[d.ID] = e, atrium.Origin{Rule: rule, SubmittedBy: d.SubmittedBy, RequestID: d.RequestID}
 		if d.IdempotencyKey != "" {
 			r.keys[d.IdempotencyKey] = binding{d.ID, d.Fingerprint}
 		}
 		want[i].Receipt = r.receipt(d.ID)
 	}
-	domain := func(i int, domain string) {
+	domain := func(i int, domain string, rule atrium.Rule) {
 		a, ok := r.found(domain)
 		if !ok {
 			a = atrium.Account{ID: got[i].AccountID, TenantID: r.tenant, Domain: canonical.Domain(domain), CreatedAt: now, UpdatedAt: now}
@@ -204,7 +205,7 @@ func (r *tenantModel) settle(drafts []*atrium.Draft, which []int, now atrium.Tim
 			}
 			r.accounts[a.ID] = a
 		}
-		goes(i, a.ID)
+		goes(i, a.ID, rule)
 	}
 	named := map[int]atrium.AccountID{} // by the names from before the transaction
 	for _, i := range which {
@@ -214,16 +215,16 @@ func (r *tenantModel) settle(drafts []*atrium.Draft, which []int, now atrium.Tim
 		switch d := drafts[i]; {
 		case d.Claim.AccountID != "":
 			if _, ok := r.accounts[d.Claim.AccountID]; ok {
-				goes(i, d.Claim.AccountID)
+				goes(i, d.Claim.AccountID, atrium.RuleAccountID)
 			} else {
 				want[i].Err = atrium.NotFound()
 			}
 		case d.Claim.Domain != "":
-			domain(i, d.Claim.Domain)
+			domain(i, d.Claim.Domain, atrium.RuleDomain)
 		case named[i] != "":
-			goes(i, named[i])
+			goes(i, named[i], atrium.RuleName)
 		default:
-			domain(i, atrium.UnattributedDomain)
+			domain(i, atrium.UnattributedDomain, atrium.RuleUnattributed)
 		}
 	}
 	for id, names := range claimed {

@@ -123,6 +123,6 @@ func (r *tenantModel) importEntry(e atrium.Entry) (added, ok bool) {
 		}
 		r.keys[e.IdempotencyKey] = binding{e.ID, fingerprint}
 	}
-	r.entries[e.ID] = e
+	r.entries[e.ID], r.origins[e.ID] = e, atrium.Origin{SubmittedBy: atrium.ActorImport, RequestID: importRequest}
 	return true, true
 }

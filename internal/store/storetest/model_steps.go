@@ -102,6 +102,7 @@ func (p *pair) append() {
 			claim.AccountID = p.anyAccount()
 		}
 		d := p.as(p.models[side].tenant).draft(p.t, claim, key(draw(p, "key", keys6...)), payload(draw(p, "payload", payloads...)))
+		d.SubmittedBy, d.RequestID = draw(p, "submitter", submitters...), draw(p, "request", requestIDs...)
 		p.drafts[side] = append(p.drafts[side], d)
 		all = append(all, d)
 	}
@@ -179,7 +180,9 @@ func (p *pair) importChunk(side int) {
 			added++
 		}
 	}
-	got, err := p.Import(p.t.Context(), atrium.CommandLine(r.tenant), items(copied(chunk)...))
+	change := atrium.CommandLine(r.tenant)
+	change.RequestID = importRequest
+	got, err := p.Import(p.t.Context(), change, items(copied(chunk)...))
 	if _, ok := errors.AsType[*store.ImportError](err); ok != refused || (err != nil) != ok {
 		p.t.Fatalf("imported %q: %v, want refused %v", describeAll(chunk), err, refused)
 	}
@@ -232,6 +235,7 @@ func (p *pair) compare() {
 			p.t.Fatalf("%s has\n%q\nwant\n%q", r.tenant, got, want)
 		}
 		e.wantSoundGroups(p.t)
+		p.compareFound(e, r)
 		for id := range r.accounts {
 			got, linked, err := e.Account(p.t.Context(), r.tenant, id)
 			want, newest := r.accounts[r.root(id)], r.newest(id)

@@ -61,6 +61,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"keys", slices.Concat(keys, rotation)},
 		{"audit", audits},
 		{"timeline", timeline},
+		{"find", find},
 		{"moves", slices.Concat(moves, moveBounds)},
 		{"brands", brands},
 		{"accounts", slices.Concat(accountChanges, manyProspects, accountLists)},

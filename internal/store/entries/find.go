@@ -1,0 +1,129 @@
+package entries
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"atrium"
+	"atrium/internal/canonical"
+	"atrium/internal/store/accounts"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+)
+
+// FindEntries returns a page of up to limit entries of a tenant that match a filter, after a position, nil
+// for the first page, without payloads. next is the position to continue after, nil at the end.
+//
+// Entries are sorted by identifier, highest first. With AccountID or Unattributed, they are sorted
+// like a Timeline instead, newest first: the index of that account finds them. Only an idempotency
+// key has another index. All other filters are compared with one entry after the other, so a page
+// may be short, or even empty, before the end: it reads at most maxMatchEntries entries and
+// maxMatchBytes of the texts that it compares, and returns at most kernel.ListBytes, or one entry. An
+// account that does not exist has no entries.
+func (s *Store) FindEntries(ctx context.Context, tenant atrium.TenantID, f atrium.EntryFilter, after *atrium.Position, limit int,
+) (found []atrium.TimelineEntry, next *atrium.Position, err error) {
+	m := &matcher{filter: f.TimelineFilter, name: canonical.Name(f.ClaimedName)}
+	if f.ClaimedDomain != "" {
+		m.domain = canonical.Domain(f.ClaimedDomain)
+	}
+	err = s.db.Read(ctx, func(tx engine.Tx) error {
+		found, next = nil, nil
+		group, err := filteredAccounts(tx, tenant, &f)
+		if errors.Is(err, engine.ErrNoRow) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		chunk := limit + 1
+		if m.selective() {
+			chunk = maxChunk
+		}
+		var it *entryIterator[claimRow]
+		m.accounts = nil
+		switch columns := claimedColumns + textBytes; {
+		case f.IdempotencyKey != "":
+			if it = newKeyIterator(tx, tenant, f.IdempotencyKey, columns, scanClaimed); group != nil {
+				m.accounts = map[atrium.AccountID]bool{}
+				for _, id := range group {
+					m.accounts[id] = true
+				}
+			}
+		case group != nil:
+			it = newEntryIterator(tx, tenant, group, &f.TimelineFilter, after, chunk, columns, scanClaimed)
+		default:
+			it = newTenantIterator(tx, tenant, after, chunk, columns, scanClaimed)
+		}
+		matching, position, err := m.search(it, limit, kernel.ListBytes)
+		if err == nil {
+			next = position
+			found, err = findMatched(tx, tenant, matching)
+		}
+		return err
+	})
+	return found, next, err
+}
+
+// selective reports whether the matcher may exclude entries that an iterator returns.
+func (m *matcher) selective() bool {
+	return m.name != "" || m.domain != "" || m.filter != (atrium.TimelineFilter{})
+}
+
+// filteredAccounts returns the accounts that may have the entries, nil for all. It returns
+// engine.ErrNoRow if none can.
+func filteredAccounts(tx engine.Tx, tenant atrium.TenantID, f *atrium.EntryFilter) (group []atrium.AccountID, err error) {
+	var survivor, unattributed atrium.AccountID
+	if f.Unattributed {
+		if unattributed, err = findUnattributed(tx, tenant); err != nil {
+			return nil, err
+		}
+		if survivor, group, err = accounts.FindGroupIDs(tx, tenant, unattributed); err != nil {
+			return nil, err
+		}
+	}
+	if f.AccountID == "" {
+		return group, nil
+	}
+	shown, group, err := accounts.FindGroupIDs(tx, tenant, f.AccountID)
+	if err == nil && f.Unattributed && shown != survivor {
+		err = engine.ErrNoRow
+	}
+	return group, err
+}
+
+// findUnattributed returns the unattributed account, or engine.ErrNoRow.
+func findUnattributed(tx engine.Tx, tenant atrium.TenantID) (id atrium.AccountID, err error) {
+	err = engine.Find(tx.Query, "SELECT account_id FROM accounts WHERE tenant_id = $1 AND domain_hash = $2",
+		engine.Args{kernel.IDArg(tenant), kernel.Hash16(atrium.UnattributedDomain)}, func(r engine.Row) { id = kernel.IDAt[atrium.AccountID](r, 0) })
+	return id, err
+}
+
+// textBytes is a SQL expression for the size in bytes of the texts of an entry e without the payload.
+var textBytes = kernel.OctetLength("e.source", "e.type", "e.claimed_domain", "e.claimed_name", "e.idempotency_key")
+
+var findMatchedEntries = engine.NewBatch("SELECT e.created_at, e.entry_id, e.account_id, "+timelineColumns+`, a.survivor_id
+	FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id
+	JOIN accounts a ON a.tenant_id = e.tenant_id AND a.account_id = e.account_id AND `+accounts.NotErased,
+	"tenant_id bytea", "entry_id bytea")
+
+// findMatched returns the matching entries, in their order, without those of erased accounts.
+func findMatched(tx engine.Tx, tenant atrium.TenantID, matching []matchedEntry) ([]atrium.TimelineEntry, error) {
+	if len(matching) == 0 {
+		return nil, nil
+	}
+	rows, at := make([]engine.Args, len(matching)), make(map[atrium.EntryID]int, len(matching))
+	for i := range matching {
+		id := matching[i].entryID()
+		rows[i], at[id] = engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, i
+	}
+	entries := make([]atrium.TimelineEntry, len(matching))
+	if _, err := tx.Batch(findMatchedEntries, rows, func(r engine.Row) error {
+		e := scanTimeline(r, tenant, kernel.IDAt[atrium.AccountID](r, afterTimeline))
+		entries[at[e.ID]] = e
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(entries, func(e atrium.TimelineEntry) bool { return e.ID == "" }), nil
+}
