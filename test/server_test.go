@@ -154,6 +154,7 @@ func (s *service) tenant(t *testing.T, name string) tenant {
 		key: s.key(t, atrium.APIKey{TenantID: made.ID, Scopes: atrium.ExternalScopes()}),
 	}
 	s.vars[prefix+"key"], s.vars[prefix+"tenant"] = tn.key, string(tn.id)
+	s.vars[prefix+"key id"], s.vars[prefix+"manage id"] = keyID(tn.key), keyID(tn.manage)
 
 	lines, err := os.ReadFile(filepath.Join("testdata", name+".ndjson"))
 	if err != nil {
@@ -172,6 +173,11 @@ func (s *service) load(t *testing.T, tn tenant, lines string) {
 	for _, id := range fixtureID.FindAllString(lines, -1) {
 		s.vars[strings.TrimLeft(id[strings.IndexByte(id, '_')+1:], "0")] = id
 	}
+}
+
+// keyID returns the identifier of a key.
+func keyID(key string) string {
+	return atrium.KeyID("").Prefix() + key[len("atr_"):][:atrium.SuffixLen]
 }
 
 func (s *service) key(t *testing.T, k atrium.APIKey) string {

@@ -21,6 +21,7 @@ var activityResource = resource{
 		s.made(t, tn, "/manage/v0/account_logs/"+has["other log"]+"/move", fmt.Sprintf(`{"accountId":%q}`, has["other"]), "moveId")
 		has["cursor"] = s.firstCursor(t, tn, "/manage/v0/moves")
 		has["counts cursor"] = s.firstCursor(t, tn, "/manage/v0/accounts/"+has["account"]+"/activity/counts")
+		has["found cursor"] = s.firstCursor(t, tn, "/manage/v0/account_logs")
 		has["activity cursor"] = s.firstCursor(t, tn, "/manage/v0/accounts/"+has["account"]+"/activity")
 		return has
 	},
@@ -35,16 +36,19 @@ var activityResource = resource{
 			"account of a rule to to": post("/manage/v0/moves", fmt.Sprintf(`{"to":%q,"rule":{"claimedName":"x"},"check":true}`, of["other"])),
 			"move to undo":            post("/manage/v0/moves/"+of["move"]+"/undo", `{}`),
 		}
+		requests["account of entries found"] = get("/manage/v0/account_logs?accountId=" + of["account"])
 		reads(requests, map[string]string{
-			"account of activity":   "/manage/v0/accounts/" + of["account"] + "/activity",
-			"account of counts":     "/manage/v0/accounts/" + of["account"] + "/activity/counts",
-			"cursor of activity":    "/manage/v0/accounts/" + own["account"] + "/activity?cursor=" + of["activity cursor"],
-			"cursor of counts":      "/manage/v0/accounts/" + own["account"] + "/activity/counts?cursor=" + of["counts cursor"],
-			"entry":                 "/manage/v0/account_logs/" + of["account log"],
-			"entry with a payload":  "/manage/v0/account_logs/" + of["account log"] + "/payload",
-			"move":                  "/manage/v0/moves/" + of["move"],
-			"cursor of moves":       "/manage/v0/moves?cursor=" + of["cursor"],
-			"account with payloads": "/manage/v0/accounts/" + of["account"] + "/activity?include=payload",
+			"account of activity":     "/manage/v0/accounts/" + of["account"] + "/activity",
+			"account of counts":       "/manage/v0/accounts/" + of["account"] + "/activity/counts",
+			"cursor of activity":      "/manage/v0/accounts/" + own["account"] + "/activity?cursor=" + of["activity cursor"],
+			"cursor of entries found": "/manage/v0/account_logs?cursor=" + of["found cursor"],
+			"explained entry":         "/manage/v0/account_logs/" + of["account log"] + "/explanation",
+			"cursor of counts":        "/manage/v0/accounts/" + own["account"] + "/activity/counts?cursor=" + of["counts cursor"],
+			"entry":                   "/manage/v0/account_logs/" + of["account log"],
+			"entry with a payload":    "/manage/v0/account_logs/" + of["account log"] + "/payload",
+			"move":                    "/manage/v0/moves/" + of["move"],
+			"cursor of moves":         "/manage/v0/moves?cursor=" + of["cursor"],
+			"account with payloads":   "/manage/v0/accounts/" + of["account"] + "/activity?include=payload",
 		})
 		return requests
 	},

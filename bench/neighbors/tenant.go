@@ -250,6 +250,7 @@ func (t *tenant) cases() (all []comparison) {
 		comparison{"activity", t.get(account + id("account", small) + "/activity?limit=100"), t.get(account + id("account", withClaims) + "/activity?limit=100")},
 		comparison{"payloads", t.get(account + id("account", small) + "/activity?limit=100&include=payload"), t.get(account + id("account", withPayloads) + "/activity?limit=100&include=payload")},
 		comparison{"counts", t.get(account + id("account", small) + "/activity/counts"), t.get(account + id("account", withActivity) + "/activity/counts")},
+		comparison{"find", t.get("/manage/v0/account_logs?limit=100"), t.get("/manage/v0/account_logs?claimedDomain=nobody.example")},
 		comparison{"move", move(small), move(withPayloads)},
 		comparison{"pages", external("/v0/pages?limit=100&status=archived"), external("/v0/pages?limit=100&status=draft")},
 		comparison{"diff", t.get(page + "/versions/1/diff?to=2"), t.get(page + "/versions/3/diff?to=5")},

@@ -40,6 +40,9 @@ func TestEveryRequestHasOneLogLine(t *testing.T) {
 	for _, line := range lines {
 		got = append(got, fmt.Sprint(line["method"], " ", line["route"], " ", line["status"], " ", line["keyId"] != "" && line["tenantId"] != ""))
 		want := []string{"bytes", "client", "duration", "keyId", "level", "method", "msg", "requestId", "route", "status", "tenantId", "time"}
+		if line["method"] == "POST" {
+			want = append([]string{"accountId", "accountLogId"}, want...)
+		}
 		if names := slices.Sorted(maps.Keys(line)); !slices.Equal(names, want) {
 			t.Errorf("the line has %v", names)
 		}
@@ -53,6 +56,9 @@ func TestEveryRequestHasOneLogLine(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("logged %q, want %q", got, want)
+	}
+	if first := lines[0]; first["accountId"] != account || !strings.HasPrefix(fmt.Sprint(first["accountLogId"]), "prospectlog_") {
+		t.Errorf("the line of the entry of %s is %v", account, first)
 	}
 	if line := lines[len(lines)-1]; line["requestId"] != last.header.Get("X-Request-Id") || line["bytes"] != float64(len(last.body)) {
 		t.Errorf("the last line is %v, the response has %v and %d bytes", line, last.header, len(last.body))

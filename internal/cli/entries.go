@@ -14,7 +14,31 @@ import (
 
 func entries() group {
 	const entryPath = "/account_logs/{account_log_id}"
-	return group{name: "entries", short: "Read, record and move activity entries", operations: []operation{
+	return group{name: "entries", short: "Find, read, record and move activity entries", operations: []operation{
+		{
+			use: "list", short: "Find entries of all accounts",
+			long: `Without --account or --unattributed, entries are sorted by ID, which for entries that Atrium
+recorded is newest first. --idempotency-key, --account and --unattributed are fast. With the
+other filters alone, the command reads entries from the newest on: pass --limit to stop at
+the first ones that match.`,
+			example: "  atrium entries list --tenant tenant_… --idempotency-key deal-2291-won\n" +
+				"  atrium entries list --tenant tenant_… --unattributed --claimed-name 'Example Manufacturing'\n" +
+				"  atrium entries list --tenant tenant_… --account account_… --since 2026-03-01",
+			method: http.MethodGet, path: "/account_logs", layout: layoutList, columns: []column{
+				{"ENTRY", "accountLogId"}, {"ACCOUNT", "accountId"}, {"RECORDED", "createdAt"}, {"SOURCE", "source"},
+				{"TYPE", "type"}, {"RULE", "rule"}, {"KEY", "idempotencyKey"},
+			}, params: []param{
+				{flag: "idempotency-key", usage: "only the entry with this `key`"},
+				{flag: "account", name: "accountId", usage: "only entries of the account with this `ID`"},
+				{flag: "unattributed", kind: boolean, usage: "only entries of the unattributed account"},
+				{flag: "claimed-domain", usage: "only entries sent with this `domain`, in any spelling"},
+				{flag: "claimed-name", usage: "only entries sent with this `name`, ignoring case"},
+				{flag: "since", kind: instant, usage: "only entries recorded at or after this `time`"},
+				{flag: "until", kind: instant, usage: "only entries recorded before this `time`"},
+				{flag: "source", usage: "only entries from this `source`"},
+				{flag: "type", usage: "only entries of this `type`"},
+			},
+		},
 		{
 			use: "get ACCOUNT_LOG_ID", short: "Show an entry", method: http.MethodGet, path: entryPath,
 			layout: layoutDetails, columns: []column{
@@ -22,8 +46,18 @@ func entries() group {
 				{"Recorded", "createdAt"}, {"Occurred", "occurredAt"},
 				{"Source", "source"}, {"Type", "type"}, {"Claimed account", "claimed.accountId"},
 				{"Claimed domain", "claimed.domain"}, {"Claimed name", "claimed.name"},
-				{"Idempotency key", "idempotencyKey"}, {"Move", "moveId"}, {"Payload", "payload"},
+				{"Idempotency key", "idempotencyKey"}, {"Move", "moveId"}, {"Rule", "rule"},
+				{"Submitted by", "submittedBy"}, {"Request", "requestId"}, {"Payload", "payload"},
 			},
+		},
+		{
+			use: "explain ACCOUNT_LOG_ID", short: "Explain why an entry is in its account",
+			long: `The command says what the rule that chose the account saw and chose, and what has happened to
+the entry since.`,
+			method: http.MethodGet, path: entryPath + "/explanation", layout: layoutDetails, columns: []column{
+				{"Entry", "accountLogId"}, {"Account", "accountId"}, {"Rule", "rule"}, {"Submitted by", "submittedBy"},
+				{"Request", "requestId"}, {"Explanation", "steps"},
+			}, itemFormats: map[string]formatFunc{"steps": formatStep},
 		},
 		{
 			use: "payload ACCOUNT_LOG_ID", short: "Print the payload of an entry as it was sent",
@@ -44,6 +78,9 @@ var moveColumns = []column{
 	{"MOVE", "moveId"}, {"FROM", "fromAccountId"}, {"TO", "toAccountId"}, {"ENTRIES", "moved"},
 	{"CREATED", "createdAt"}, {"UNDONE", "undoneAt"},
 }
+
+// formatStep formats a sentence of an explanation.
+func formatStep(v jsontext.Value) (string, error) { return formatValue(v), nil }
 
 // formatMoveCheck formats the response to a move with --check.
 func formatMoveCheck(body jsontext.Value) (string, error) {

@@ -31,10 +31,12 @@ func (a *API) createAccountLog(ctx context.Context, who auth.Principal, r *rest.
 	if err != nil {
 		return rest.Response{}, err
 	}
+	draft.SubmittedBy, draft.RequestID = who.Actor(), r.ID()
 	made, err := a.Logs.Submit(ctx, draft)
 	if err != nil {
 		return rest.Response{}, err
 	}
+	r.LogEntry(made.EntryID, made.AccountID)
 	body := receipt{made.AccountID, made.EntryID, made.CreatedAt, made.Source, made.Type}
 	response := rest.Created(body, made.Replayed)
 	response.Tagged = false // an entry never changes

@@ -69,7 +69,7 @@ type submission struct {
 
 // createAccountLogs records a batch of entries. An entry that fails does not affect the others.
 func (a *API) createAccountLogs(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	sent, err := a.decodeAccountLogs(ctx, who.TenantID, r)
+	sent, err := a.decodeAccountLogs(ctx, who, r)
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -119,7 +119,7 @@ const decodeAtOnce = 1 << 20
 
 // decodeAccountLogs decodes a body. It returns an error only if the whole body is
 // unusable.
-func (a *API) decodeAccountLogs(ctx context.Context, tenant atrium.TenantID, r *rest.Request) (sent []submission, err error) {
+func (a *API) decodeAccountLogs(ctx context.Context, who auth.Principal, r *rest.Request) (sent []submission, err error) {
 	var entries [][]byte
 	if err := r.DecodeBody(ctx, func() (err error) {
 		entries, err = splitAccountLogs(r)
@@ -133,7 +133,10 @@ func (a *API) decodeAccountLogs(ctx context.Context, tenant atrium.TenantID, r *
 			for bytes := 0; next < len(sent) && bytes < decodeAtOnce; next++ {
 				s := &sent[next]
 				s.done = make(chan struct{})
-				if s.draft, s.err = a.decodeAccountLog(tenant, entries[next]); s.err == nil && s.draft.IdempotencyKey != "" {
+				if s.draft, s.err = a.decodeAccountLog(who.TenantID, entries[next]); s.err == nil {
+					s.draft.SubmittedBy, s.draft.RequestID = who.Actor(), r.ID()
+				}
+				if s.err == nil && s.draft.IdempotencyKey != "" {
 					s.after, last[s.draft.IdempotencyKey] = last[s.draft.IdempotencyKey], s.done
 				}
 				bytes += len(entries[next])

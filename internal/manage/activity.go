@@ -22,8 +22,18 @@ type accountLog struct {
 	Claimed               claimed          `json:"claimed"`
 	IdempotencyKey        string           `json:"idempotencyKey,omitzero"`
 	MoveID                atrium.MoveID    `json:"moveId,omitzero"`
-	PayloadBytes          int64            `json:"payloadBytes"`
+	origin
+	PayloadBytes int64 `json:"payloadBytes"`
 }
+
+// An origin is how an entry came into the database. Members that were not recorded are omitted.
+type origin struct {
+	Rule        string `json:"rule,omitzero"`
+	SubmittedBy string `json:"submittedBy,omitzero"`
+	RequestID   string `json:"requestId,omitzero"`
+}
+
+func newOrigin(o atrium.Origin) origin { return origin{o.Rule.String(), o.SubmittedBy, o.RequestID} }
 
 type claimed struct {
 	AccountID atrium.AccountID `json:"accountId,omitzero"`
@@ -34,7 +44,7 @@ type claimed struct {
 func newAccountLog(e atrium.TimelineEntry) accountLog {
 	return accountLog{
 		e.ID, e.AccountID, e.AcknowledgedID, e.CreatedAt, e.OccurredAt, e.Source, e.Type,
-		claimed{e.Claim.AccountID, e.Claim.Domain, e.Claim.Name}, e.IdempotencyKey, e.MoveID, e.PayloadBytes,
+		claimed{e.Claim.AccountID, e.Claim.Domain, e.Claim.Name}, e.IdempotencyKey, e.MoveID, newOrigin(e.Origin), e.PayloadBytes,
 	}
 }
 
@@ -50,9 +60,7 @@ func appendAccountLog(b []byte, e atrium.TimelineEntry) ([]byte, error) {
 
 func (a *API) listActivity(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
-	f := atrium.TimelineFilter{Since: q.Time("since"), Until: q.Time("until")}
-	f.Source, _ = q.Text("source")
-	f.Type, _ = q.Text("type")
+	f := timelineFilter(q)
 	include, payloads := q.Text("include")
 	if payloads && include != "payload" {
 		q.Fault("include", "must be payload")
@@ -93,7 +101,20 @@ func (a *API) listActivity(ctx context.Context, who auth.Principal, r *rest.Requ
 
 // activityBinding returns the binding of the cursors of an account's list of entries.
 func activityBinding(who auth.Principal, r *rest.Request, list string, f *atrium.TimelineFilter) []string {
-	binding := []string{string(who.TenantID), list, r.PathValue("account_id"), f.Source, f.Type}
+	return append([]string{string(who.TenantID), list, r.PathValue("account_id")}, timelineBinding(f)...)
+}
+
+// timelineFilter decodes the parameters of a TimelineFilter.
+func timelineFilter(q *rest.Query) atrium.TimelineFilter {
+	f := atrium.TimelineFilter{Since: q.Time("since"), Until: q.Time("until")}
+	f.Source, _ = q.Text("source")
+	f.Type, _ = q.Text("type")
+	return f
+}
+
+// timelineBinding returns the part of a binding that has a filter.
+func timelineBinding(f *atrium.TimelineFilter) []string {
+	binding := []string{f.Source, f.Type}
 	for _, t := range []*atrium.Time{f.Since, f.Until} {
 		text := ""
 		if t != nil {
@@ -123,9 +144,7 @@ func newDayCount(c atrium.DayCount) dayCount {
 
 func (a *API) countActivity(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
-	f := atrium.TimelineFilter{Since: q.Time("since"), Until: q.Time("until")}
-	f.Source, _ = q.Text("source")
-	f.Type, _ = q.Text("type")
+	f := timelineFilter(q)
 	limit, binding := q.Limit(), activityBinding(who, r, "counts", &f)
 	after := q.Cursor(a.Cursors, binding...)
 	if after == nil {

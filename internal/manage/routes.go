@@ -91,8 +91,10 @@ func (a *API) activityRoutes() []rest.Route {
 	return []rest.Route{
 		read("/accounts/{account_id}/activity", area, a.listActivity),
 		read("/accounts/{account_id}/activity/counts", area, a.countActivity),
+		read("/account_logs", area, a.listAccountLogs),
 		batch,
 		read("/account_logs/{account_log_id}", area, a.getAccountLog),
+		read("/account_logs/{account_log_id}/explanation", area, a.explainAccountLog),
 		read("/account_logs/{account_log_id}/payload", area, a.getPayload),
 		write(http.MethodPost, "/account_logs/{account_log_id}/move", area, a.moveAccountLog),
 		read("/moves", area, a.listMoves),

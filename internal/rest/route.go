@@ -72,6 +72,13 @@ type Request struct {
 // ID returns the identifier of the request.
 func (r *Request) ID() string { return r.id }
 
+// LogEntry adds the entry that the request stored or replays, and its account, to the log of the
+// request.
+func (r *Request) LogEntry(id atrium.EntryID, account atrium.AccountID) {
+	x := exchangeOf(r.writer)
+	x.EntryID, x.AccountID = id, account
+}
+
 // PathValue returns a decoded segment of the path.
 func (r *Request) PathValue(name string) string { return r.http.PathValue(name) }
 

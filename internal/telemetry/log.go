@@ -58,6 +58,10 @@ type Exchange struct {
 	KeyID     atrium.KeyID
 	Client    netip.Addr // the client's address; the zero Addr if it is unknown
 	Refused   Refusal    // the limit that refused the request; "" for none
+
+	// EntryID and AccountID are those in the response to a request that records one entry.
+	EntryID   atrium.EntryID
+	AccountID atrium.AccountID
 }
 
 // method returns the method if HTTP defines it, and "other" otherwise: clients can send any
@@ -127,6 +131,9 @@ func RequestLog(log *slog.Logger, sample int) func(context.Context, *Exchange) {
 			slog.String("keyId", string(x.KeyID)),
 			slog.String("client", x.client()),
 		)
+		if x.EntryID != "" {
+			record.AddAttrs(slog.String("accountLogId", string(x.EntryID)), slog.String("accountId", string(x.AccountID)))
+		}
 		if id := traceOf(ctx); id != "" {
 			record.AddAttrs(slog.String("trace_id", id)) // OpenTelemetry's name in logs that are not OTLP
 		}

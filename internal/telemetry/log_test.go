@@ -24,7 +24,11 @@ func exchange(status int) *Exchange {
 func TestRequestIsOneLineWithOnlyItsMembers(t *testing.T) {
 	for _, status := range []int{200, 304, 404, 503} {
 		var out bytes.Buffer
-		RequestLog(NewLogger(&out, "json", "info"), 1)(t.Context(), exchange(status))
+		x := exchange(status)
+		if status == 503 {
+			x.EntryID, x.AccountID = "prospectlog_1", "account_1"
+		}
+		RequestLog(NewLogger(&out, "json", "info"), 1)(t.Context(), x)
 		if n := strings.Count(out.String(), "\n"); n != 1 {
 			t.Fatalf("there are %d lines for a %d", n, status)
 		}
@@ -40,6 +44,9 @@ func TestRequestIsOneLineWithOnlyItsMembers(t *testing.T) {
 			"level": "INFO", "msg": "request", "requestId": "req_1", "method": "GET", "route": "/v0/accounts/{account_id}",
 			"status": float64(status), "duration": 1235000.0, "bytes": 321.0, "tenantId": "tenant_1", "keyId": "key_1",
 			"client": "2001:db8::1",
+		}
+		if x.EntryID != "" {
+			want["accountLogId"], want["accountId"] = "prospectlog_1", "account_1"
 		}
 		if !maps.Equal(line, want) {
 			t.Errorf("logged %v, want %v", line, want)

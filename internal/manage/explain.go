@@ -1,0 +1,96 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/canonical"
+	"atrium/internal/rest"
+)
+
+// An explanation says how an entry got to its account.
+type explanation struct {
+	AccountLogID    atrium.EntryID   `json:"accountLogId"`
+	AccountID       atrium.AccountID `json:"accountId"`
+	CanonicalDomain string           `json:"canonicalDomain,omitzero"`
+	origin
+	Steps []string `json:"steps"`
+}
+
+func (a *API) explainAccountLog(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	id, err := rest.PathID[atrium.EntryID](r, "account_log_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	e, err := a.Store.TimelineEntry(ctx, who.TenantID, id)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	x := explanation{AccountLogID: e.ID, AccountID: e.AccountID, origin: newOrigin(e.Origin)}
+	legacy := ""
+	if e.Claim.Domain != "" {
+		x.CanonicalDomain, legacy = canonical.DomainForms(e.Claim.Domain)
+	}
+	x.Steps = explain(&e, x.CanonicalDomain, legacy)
+	return rest.Response{Body: x}, nil
+}
+
+// explain says in sentences what the rule saw and chose, and what has happened to the entry since.
+// domain and legacy are the forms of the claimed domain.
+func explain(e *atrium.TimelineEntry, domain, legacy string) (steps []string) {
+	say := func(format string, args ...any) { steps = append(steps, fmt.Sprintf(format, args...)) }
+	chosen := cmp.Or(e.AcknowledgedID, e.AccountID)
+	switch e.Rule {
+	case atrium.RuleAccountID:
+		say("The entry names %s by accountId, which takes precedence over domain and name.", e.Claim.AccountID)
+		if chosen == e.Claim.AccountID {
+			say("Rule 1 (accountId) chose that account.")
+		} else {
+			say("Rule 1 (accountId) chose %s, into which that account was merged.", chosen)
+		}
+	case atrium.RuleDomain:
+		say("The entry names no accountId. The canonical form of its domain %s is %s.", quote(e.Claim.Domain), quote(domain))
+		if legacy != "" {
+			say("Earlier releases stored that domain as %s. The oldest account with either form gets the entry.", quote(legacy))
+		}
+		say("Rule 2 (domain) chose the account of the domain: %s. If there was none, the entry created it.", chosen)
+	case atrium.RuleName:
+		say("The entry names no accountId and no domain. Exactly one account had the name %s, ignoring case.", quote(e.Claim.Name))
+		say("Rule 3 (name) chose that account: %s.", chosen)
+	case atrium.RuleUnattributed:
+		if e.Claim.Name == "" {
+			say("The entry names no accountId, no domain and no name.")
+		} else {
+			say("The entry names no accountId and no domain. No account, or more than one, had the name %s, ignoring case.", quote(e.Claim.Name))
+		}
+		say("Rule 4 chose the unattributed account: %s.", chosen)
+	default:
+		if e.SubmittedBy == atrium.ActorImport {
+			say("An import stored the entry and named its account. No rule was applied.")
+		} else {
+			say("The entry was stored by a release that did not record the rule.")
+		}
+	}
+	switch {
+	case e.MoveID != "":
+		say("An operator moved the entry later. The latest move is %s. The entry now belongs to %s.", e.MoveID, e.AccountID)
+	case chosen != e.AccountID:
+		say("The entry now belongs to %s, because accounts were merged or split since.", e.AccountID)
+	}
+	return steps
+}
+
+// maxQuoted is the maximum number of bytes of a claim that a sentence quotes.
+const maxQuoted = 200
+
+// quote quotes the beginning of a text that a sender chose. It escapes control characters.
+func quote(text string) string {
+	if begin := canonical.Truncate(text, maxQuoted); begin != text {
+		text = begin + "…"
+	}
+	return strconv.Quote(text)
+}
