@@ -34,6 +34,7 @@ func busy(t *testing.T) *service {
 	for _, target := range []string{"/v0/accounts/" + account, "/v0/pages", "/docs", "/errors/", "/healthz"} {
 		s.get(t, target, s.key)
 	}
+	s.get(t, "/v0/pages?misspelled=1", s.key)
 	s.get(t, "/v0/pages", "")                                                 // 401
 	s.get(t, "/v0/accounts/"+account, s.pages)                                // 403
 	s.get(t, "/nowhere", s.key)                                               // 404, without a route

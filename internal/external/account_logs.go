@@ -22,7 +22,7 @@ type receipt struct {
 func (a *API) createAccountLog(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var draft *atrium.Draft
 	err := r.DecodeBody(ctx, func() error {
-		submission, err := decodeAccountLog(r.Body, r.Header("Idempotency-Key"))
+		submission, err := decodeAccountLog(r.Body, r.Header("Idempotency-Key"), r.IgnoreUnknown)
 		if err == nil {
 			draft, err = canonical.Draft(who.TenantID, submission)
 		}
@@ -43,14 +43,15 @@ func (a *API) createAccountLog(ctx context.Context, who auth.Principal, r *rest.
 	return response, nil
 }
 
-// decodeAccountLog decodes a body and the values of the Idempotency-Key header. Its error
-// names every fault of both.
-func decodeAccountLog(body []byte, header []string) (s atrium.Submission, err error) {
+// decodeAccountLog decodes a body and the values of the Idempotency-Key header. It calls ignore with
+// the decoded body. Its error names every fault of both.
+func decodeAccountLog(body []byte, header []string, ignore func(*strictjson.Object)) (s atrium.Submission, err error) {
 	o, err := strictjson.Parse(body)
 	if err != nil {
 		return s, err
 	}
 	s = resource.DecodeSubmission(o)
+	ignore(o)
 	key, faults := rest.IdempotencyKey(header, s.IdempotencyKey)
 	s.IdempotencyKey = key
 	if faults = append(o.Faults(), faults...); len(faults) > 0 {

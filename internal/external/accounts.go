@@ -32,7 +32,7 @@ func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Reques
 func (a *API) updateAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	var name string
 	err := r.DecodeBody(ctx, func() (err error) {
-		name, err = decodeAccountUpdate(r.Body)
+		name, err = decodeAccountUpdate(r)
 		return err
 	})
 	if err != nil {
@@ -81,14 +81,15 @@ func sendAccount(send func(rest.DocumentWriter) error) func(atrium.AccountDetail
 	}
 }
 
-func decodeAccountUpdate(body []byte) (name string, err error) {
-	o, err := strictjson.Parse(body)
+func decodeAccountUpdate(r *rest.Request) (name string, err error) {
+	o, err := strictjson.Parse(r.Body)
 	if err != nil {
 		return "", err
 	}
 	name, _ = o.Text("name", strictjson.Required, func(text string) string {
 		return atrium.CheckText(text, 1, atrium.MaxName)
 	})
+	r.IgnoreUnknown(o)
 	if faults := o.Faults(); len(faults) > 0 {
 		return "", atrium.Invalid(faults...)
 	}

@@ -184,7 +184,7 @@ func BenchmarkDecodeEntry(b *testing.B) {
 	body := []byte(`{"source":"bench","type":"page.viewed","domain":"company-7.example","idempotencyKey":"0011223344556677-000000000001","payload":{"event":"page.viewed","text":"` + strings.Repeat("x", 988) + `"}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := decodeAccountLog(body, nil)
+		s, err := decodeAccountLog(body, nil, new(rest.Request).IgnoreUnknown)
 		if err != nil {
 			b.Fatal(err)
 		}

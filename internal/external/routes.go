@@ -21,7 +21,7 @@ type API struct {
 // Routes returns the operations.
 func (a *API) Routes() []rest.Route {
 	route := func(method, pattern string, scope atrium.Scope, handle rest.Handler) rest.Route {
-		return rest.Route{Method: method, Pattern: "/v0" + pattern, Scope: scope, Handle: handle}
+		return rest.Route{Method: method, Pattern: "/v0" + pattern, Scope: scope, Handle: handle, ReportIgnored: true}
 	}
 	const versions = "/pages/{page_id}/audiences/{audience_id}/versions"
 	return []rest.Route{

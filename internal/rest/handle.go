@@ -304,6 +304,9 @@ func (a *API) handle(route Route, reads *largeReads, held *memory, w http.Respon
 		defer request.endHeavy()
 	}
 	response, err := route.Handle(ctx, who, request)
+	if route.ReportIgnored {
+		request.reportIgnored()
+	}
 	if err == nil && large && response.Body != nil {
 		response.Body, err = Encode(response.Body)
 	}

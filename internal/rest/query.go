@@ -14,12 +14,16 @@ import (
 // A Query decodes parameters of a query string and collects their faults. It ignores unknown
 // parameters.
 type Query struct {
-	raw    string
-	faults []atrium.Fault
+	raw     string
+	decoded []string // names of parameters
+	faults  []atrium.Fault
 }
 
-// Query returns the query of the request.
-func (r *Request) Query() *Query { return &Query{raw: r.http.URL.RawQuery} }
+// Query returns the query of the request. A handler calls it once.
+func (r *Request) Query() *Query {
+	r.query = &Query{raw: r.http.URL.RawQuery}
+	return r.query
+}
 
 // Err returns an error that names every fault so far, or nil.
 func (q *Query) Err() error {
@@ -37,6 +41,10 @@ func (q *Query) Fault(name, detail string) {
 // Text decodes a parameter. It returns "" and false if it is missing. An empty, repeated, badly
 // encoded or non-UTF-8 parameter is a fault.
 func (q *Query) Text(name string) (string, bool) {
+	if q.raw == "" {
+		return "", false
+	}
+	q.decoded = append(q.decoded, name)
 	value, count := "", 0
 	for part := range strings.SplitSeq(q.raw, "&") {
 		k, v, _ := strings.Cut(part, "=")

@@ -22,6 +22,9 @@ type Route struct {
 	MaxBody  int64 // maximum size of a JSON body in bytes; 0 for that of the API
 	Heavy    bool  // the handler reads or compares much and does not wait for a commit: it runs as heavy work
 	Handle   Handler
+
+	// ReportIgnored reports members and parameters that have no effect in the header Atrium-Ignored.
+	ReportIgnored bool
 }
 
 // A Media is the media type of a body.
@@ -65,6 +68,9 @@ type Request struct {
 	// Stream is the body if the route consumes Lines. It may be read slowly. Reading fails if
 	// the client sends nothing for a while, or more than the maximum.
 	Stream io.Reader
+
+	query   *Query        // nil if the handler has not called Query
+	ignored ignoredFields // members of the body
 
 	requestLimits
 }

@@ -392,6 +392,21 @@ func (o *Object) RejectUnknown() {
 	}
 }
 
+// Unknown returns the number of members that no method has decoded, and the names of the first most
+// of them.
+func (o *Object) Unknown(most int) (count int, names []string) {
+	for i := range o.members {
+		m := &o.members[i]
+		if m.decoded {
+			continue
+		}
+		if count++; count <= most {
+			names = append(names, o.name(m))
+		}
+	}
+	return count, names
+}
+
 // Compact returns a valid JSON value without the white space between its tokens.
 func Compact(v []byte) []byte {
 	out := make([]byte, 0, len(v))

@@ -59,6 +59,9 @@ type Exchange struct {
 	Client    netip.Addr // the client's address; the zero Addr if it is unknown
 	Refused   Refusal    // the limit that refused the request; "" for none
 
+	// IgnoredFields is the number of members and parameters of the request that had no effect.
+	IgnoredFields int
+
 	// EntryID and AccountID are those in the response to a request that records one entry.
 	EntryID   atrium.EntryID
 	AccountID atrium.AccountID
@@ -131,6 +134,9 @@ func RequestLog(log *slog.Logger, sample int) func(context.Context, *Exchange) {
 			slog.String("keyId", string(x.KeyID)),
 			slog.String("client", x.client()),
 		)
+		if x.IgnoredFields > 0 {
+			record.AddAttrs(slog.Int("ignoredFields", x.IgnoredFields))
+		}
 		if x.EntryID != "" {
 			record.AddAttrs(slog.String("accountLogId", string(x.EntryID)), slog.String("accountId", string(x.AccountID)))
 		}

@@ -32,6 +32,7 @@ type Metrics struct {
 	checkpoint  *prometheus.HistogramVec
 	cache       *prometheus.CounterVec
 	refused     *prometheus.CounterVec
+	ignored     *prometheus.CounterVec
 	accept      prometheus.Counter
 	jobs        *prometheus.GaugeVec
 	ready       prometheus.Gauge
@@ -70,6 +71,10 @@ func NewMetrics(version string) *Metrics {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "atrium_limit_refused_total", Help: "Connections and requests refused, by limit.",
 		}, []string{"limit"}),
+		ignored: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "atrium_http_ignored_fields_total",
+			Help: "Members and query parameters of requests to the external API that had no effect, by route.",
+		}, []string{"route"}),
 		accept: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "atrium_http_accept_errors_total", Help: "Failed attempts to accept a connection.",
 		}),
@@ -90,7 +95,7 @@ func NewMetrics(version string) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(m.requests, m.batch, m.wait, m.rejected, m.entries, m.refusals, m.transaction, m.checkpoint, m.cache,
-		m.refused, m.accept, m.jobs, m.ready, build,
+		m.refused, m.ignored, m.accept, m.jobs, m.ready, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -130,6 +135,9 @@ func (m *Metrics) Request(x *Exchange) {
 		method, route = "other", "other"
 	}
 	m.requests.WithLabelValues(method, route, strconv.Itoa(x.Status)).Observe(x.Duration.Seconds())
+	if x.IgnoredFields > 0 {
+		m.ignored.WithLabelValues(route).Add(float64(x.IgnoredFields))
+	}
 	if x.Refused != "" {
 		m.Refused(x.Refused)
 		if x.TenantID != "" {
