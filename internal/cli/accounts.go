@@ -76,7 +76,7 @@ func accounts() group {
 			param{flag: "into", usage: "`ID` of the account to merge into", names: "account_id"}),
 		mergeOperation("split", "Split off a merged account", "",
 			param{flag: "merged", name: "accountId", usage: "`ID` of the account to split off",
-				names: "account_id"}),
+				names: "account_id", merged: true}),
 		{
 			use: "erase ACCOUNT_ID", short: "Permanently erase an account and its activity",
 			long: `If the account was merged into another one, the command erases the surviving account with
@@ -90,7 +90,7 @@ rest over the next minutes.`,
 		},
 		{
 			use: "activity ACCOUNT_ID", short: "List the entries of an account, newest first",
-			example: "  atrium accounts activity account_… --tenant tenant_… " +
+			example: "  atrium accounts activity northwind.example --tenant tenant_… " +
 				"--since 2026-03-01T00:00:00Z --source crm",
 			method: http.MethodGet, path: accountPath + "/activity", layout: layoutList, columns: []column{
 				{"ENTRY", "accountLogId"}, {"RECORDED", "createdAt"}, {"OCCURRED", "occurredAt"}, {"SOURCE", "source"},

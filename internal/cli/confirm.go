@@ -39,11 +39,11 @@ func (o *operation) needsPrompt(cmd *cobra.Command) (bool, error) {
 
 // confirmChange asks for confirmation. --yes confirms only changes of the resource that the first
 // argument names.
-func (o *operation) confirmChange(cmd *cobra.Command, c *client, call *call, args []string, prompt bool) error {
+func (o *operation) confirmChange(cmd *cobra.Command, c *client, call *call, first string, prompt bool) error {
 	if o.confirm == "" {
 		return nil
 	}
-	description, id := args[0], args[0]
+	description, id := first, first
 	if o.affected != nil {
 		var err error
 		if description, id, err = o.affected(cmd.Context(), c, call); err != nil {
@@ -51,9 +51,9 @@ func (o *operation) confirmChange(cmd *cobra.Command, c *client, call *call, arg
 		}
 	}
 	switch {
-	case !prompt && id != args[0]:
+	case !prompt && id != first:
 		return fmt.Errorf("%s is part of %s: nothing was changed: to confirm the whole, pass %s with --yes",
-			args[0], description, id)
+			first, description, id)
 	case !prompt:
 		return nil
 	}

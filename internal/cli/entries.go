@@ -23,13 +23,13 @@ other filters alone, the command reads entries from the newest on: pass --limit 
 the first ones that match.`,
 			example: "  atrium entries list --tenant tenant_… --idempotency-key deal-2291-won\n" +
 				"  atrium entries list --tenant tenant_… --unattributed --claimed-name 'Example Manufacturing'\n" +
-				"  atrium entries list --tenant tenant_… --account account_… --since 2026-03-01",
+				"  atrium entries list --tenant tenant_… --account northwind.example --since 2026-03-01",
 			method: http.MethodGet, path: "/account_logs", layout: layoutList, columns: []column{
 				{"ENTRY", "accountLogId"}, {"ACCOUNT", "accountId"}, {"RECORDED", "createdAt"}, {"SOURCE", "source"},
 				{"TYPE", "type"}, {"RULE", "rule"}, {"KEY", "idempotencyKey"},
 			}, params: []param{
 				{flag: "idempotency-key", usage: "only the entry with this `key`"},
-				{flag: "account", name: "accountId", usage: "only entries of the account with this `ID`"},
+				{flag: "account", name: "accountId", usage: "only entries of the account with this `ID`", names: "account_id"},
 				{flag: "unattributed", kind: boolean, usage: "only entries of the unattributed account"},
 				{flag: "claimed-domain", usage: "only entries sent with this `domain`, in any spelling"},
 				{flag: "claimed-name", usage: "only entries sent with this `name`, ignoring case"},

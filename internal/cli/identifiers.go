@@ -21,7 +21,7 @@ func (i identifier) flag() string { return strings.ReplaceAll(i.name, " ", "-") 
 // identifiers maps path parameters of the API to their kinds.
 var identifiers = map[string]identifier{
 	"account_id":     {"account", "an account", atrium.AccountID("").Prefix(), "accounts list"},
-	"account_log_id": {"entry", "an entry", atrium.EntryID("").Prefix(), "accounts activity"},
+	"account_log_id": {"entry", "an entry", atrium.EntryID("").Prefix(), "entries list"},
 	"audience_id":    {"audience", "an audience", atrium.AudienceID("").Prefix(), "audiences list"},
 	"brand_id":       {"brand", "a brand", atrium.BrandID("").Prefix(), "brands list"},
 	"key_id":         {"key", "a key", atrium.KeyID("").Prefix(), "keys list"},
@@ -30,6 +30,14 @@ var identifiers = map[string]identifier{
 	"prospect_id":    {"prospect", "a prospect", atrium.ProspectID("").Prefix(), "prospects list"},
 	"tenant_id":      {"tenant", "a tenant", atrium.TenantID("").Prefix(), "tenants list"},
 	"version_number": {"version", "a version", "", "versions list"},
+}
+
+// orDomain returns what the usage of a flag adds for an ID of the kind.
+func orDomain(kind string) string {
+	if kind == "account_id" {
+		return ", or its domain"
+	}
+	return ""
 }
 
 // checkID returns an error that names the command to list IDs, unless text has the form of an ID of

@@ -114,9 +114,12 @@ func (o *operation) command(t *target) *cobra.Command {
 	if o.long != "" {
 		cmd.Long += "\n\n" + o.long
 	}
+	if slices.Contains(o.pathArgs(), "account_id") {
+		cmd.Long += "\n\nACCOUNT_ID is the ID of an account or its domain, such as northwind.example."
+	}
 	for _, name := range o.pathFlags() {
 		kind := identifiers[name]
-		cmd.Flags().String(kind.flag(), "", "`ID` of "+kind.noun)
+		cmd.Flags().String(kind.flag(), "", "`ID` of "+kind.noun+orDomain(name))
 		_ = cmd.MarkFlagRequired(kind.flag())
 	}
 	for i := range o.params {
@@ -152,7 +155,11 @@ func (o *operation) command(t *target) *cobra.Command {
 		return t.resolve(cmd, o.tenancy)
 	}
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
-		call, err := o.newCall(cmd, args)
+		values, err := o.parse(cmd, args)
+		if err != nil {
+			return err
+		}
+		call, err := o.build(cmd, values)
 		if err != nil {
 			return err
 		}
@@ -165,40 +172,71 @@ func (o *operation) command(t *target) *cobra.Command {
 			key = args[0]
 		}
 		return t.withClient(cmd, key, func(c *client) error {
-			if err := o.confirmChange(cmd, c, &call, args, prompt); err != nil {
+			first := ""
+			if len(args) > 0 {
+				first = args[0]
+			}
+			first, err := values.resolve(cmd.Context(), c, o, first)
+			if err != nil {
 				return o.translate(cmd, args, t, err)
 			}
-			err := o.locate(cmd.Context(), c, call, o.do(cmd, c, call, out))
+			if call, err = o.build(cmd, values); err != nil {
+				return err
+			}
+			if err := o.confirmChange(cmd, c, &call, first, prompt); err != nil {
+				return o.translate(cmd, args, t, err)
+			}
+			err = o.locate(cmd.Context(), c, call, o.do(cmd, c, call, out))
 			return o.translate(cmd, args, t, err)
 		})
 	})
 	return cmd
 }
 
-// newCall builds the request from the command line.
-func (o *operation) newCall(cmd *cobra.Command, args []string) (call, error) {
-	c := call{method: o.method, query: url.Values{}, header: http.Header{}}
-	values := map[string]string{}
+// parse returns the values on the command line.
+func (o *operation) parse(cmd *cobra.Command, args []string) (*arguments, error) {
+	values := &arguments{path: map[string]string{}, params: make([]jsontext.Value, len(o.params))}
 	for i, name := range o.pathArgs() {
-		values[name] = args[i]
+		values.path[name] = args[i]
 	}
 	for _, name := range o.pathFlags() {
-		values[name], _ = cmd.Flags().GetString(identifiers[name].flag())
+		values.path[name], _ = cmd.Flags().GetString(identifiers[name].flag())
 	}
-	for name, value := range values {
+	for name, value := range values.path {
+		if isDomain(name, value) {
+			continue
+		}
 		if err := checkID(name, value); err != nil {
-			return c, err
+			return nil, err
 		}
 	}
+	for i := range o.params {
+		var err error
+		if values.params[i], err = o.params[i].value(cmd); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// newCall builds the request from the command line, for operations that name no account.
+func (o *operation) newCall(cmd *cobra.Command, args []string) (call, error) {
+	values, err := o.parse(cmd, args)
+	if err != nil {
+		return call{}, err
+	}
+	return o.build(cmd, values)
+}
+
+// build builds the request from the values on the command line.
+func (o *operation) build(cmd *cobra.Command, values *arguments) (call, error) {
+	c := call{method: o.method, query: url.Values{}, header: http.Header{}}
 	c.path = pathParam.ReplaceAllStringFunc(o.path,
-		func(m string) string { return url.PathEscape(values[m[1:len(m)-1]]) })
+		func(m string) string { return url.PathEscape(values.path[m[1:len(m)-1]]) })
 	var body object
 	for i := range o.params {
-		p := &o.params[i]
-		v, err := p.value(cmd)
+		p, v := &o.params[i], values.params[i]
 		switch {
-		case err != nil:
-			return c, err
 		case v == nil:
 		case p.inQuery || o.method == http.MethodGet:
 			text, err := queryText(v)

@@ -31,6 +31,7 @@ type param struct {
 	check        func(text string) string // returns what is wrong with a text, or ""; nil if only the API checks it
 	names        string                   // path parameter whose kind of resource the value names; "" for none
 	parts        []param                  // flags that set members of a document instead; a slash separates levels
+	merged       bool                     // the account that the value names was merged into that of the path
 	minimum      int64                    // for integer and seconds
 	values       []string                 // allowed values; nil for any
 	defaultValue string                   // used if the flag is not given; "" for none
@@ -68,7 +69,7 @@ func (p *param) fileFlag() string { return p.flag + "-file" }
 
 // addFlag adds the flag to a command.
 func (p *param) addFlag(cmd *cobra.Command) {
-	flags, usage := cmd.Flags(), p.usage
+	flags, usage := cmd.Flags(), p.usage+orDomain(p.names)
 	if p.nullable {
 		usage += "; '' for none"
 	}

@@ -27,7 +27,7 @@ func prospects() group {
 				"  atrium prospects list --tenant tenant_… --account account_…",
 			method: http.MethodGet, path: "/prospects", layout: layoutList, columns: columns, params: []param{
 				{flag: "search", name: "q", usage: "only prospects with all of these `words` or word prefixes"},
-				{flag: "account", name: "accountId", usage: "only prospects linked to the account with this `ID`"},
+				{flag: "account", name: "accountId", usage: "only prospects linked to the account with this `ID`", names: "account_id"},
 			},
 		},
 		{
