@@ -16,6 +16,10 @@ const (
 	ScopePagesRead     Scope = "pages:read"
 )
 
+// ScopeContentRead is the scope of the content API. A key with it has no other scope: pages that
+// show content may contain the key.
+const ScopeContentRead Scope = "content:read"
+
 // The scopes of the management API. ScopeManage includes all others. Each scope for one
 // kind of resource includes reading that kind.
 const (
@@ -90,6 +94,10 @@ type APIKey struct {
 	RevokedAt      *Time
 	PreviousEndsAt *Time // the secret before the last rotation is invalid from this instant on
 	LastUsedAt     *Time // to the minute; nil if it was never used
+
+	// Origins are the sites whose pages may use the key in a browser (RFC 6454 section 6.1), only
+	// with ScopeContentRead. Without any, the key does not work in a browser.
+	Origins []string
 }
 
 // WorksAt reports whether the key is neither revoked nor expired at now.

@@ -37,6 +37,8 @@ type (
 	VersionID string
 	// BrandID names a Brand.
 	BrandID string
+	// PreviewID names a Preview.
+	PreviewID string
 	// MoveID names a Move.
 	MoveID string
 	// RequestID names one request to the HTTP API.
@@ -52,6 +54,7 @@ func (PageID) Prefix() string     { return "page_" }
 func (AudienceID) Prefix() string { return "audience_" }
 func (VersionID) Prefix() string  { return "version_" }
 func (BrandID) Prefix() string    { return "brand_" }
+func (PreviewID) Prefix() string  { return "preview_" }
 func (MoveID) Prefix() string     { return "move_" }
 func (RequestID) Prefix() string  { return "req_" }
 

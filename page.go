@@ -35,11 +35,19 @@ type Page struct {
 	FooterLinks    []byte  // a JSON array
 	HeaderActionID *string // opaque
 	Metadata       []byte  // any JSON value but null; nil for none
+	Public         bool    // the published content needs no key
+	MaxAge         int64   // seconds for which caches may keep public content, 0 to MaxMaxAge
 	AudiencesCount int64   // without archived audiences
 	CreatedAt      Time
 	UpdatedAt      Time
 	DeletedAt      *Time
 }
+
+// The default and the maximum of Page.MaxAge, in seconds.
+const (
+	DefaultMaxAge = 60
+	MaxMaxAge     = 24 * 60 * 60
+)
 
 // MaxPageSize is the maximum Size of a page. Only an import from the command line can
 // create larger ones.
@@ -106,6 +114,8 @@ type PageEdit struct {
 	FooterLinks    []byte  // a JSON array
 	HeaderActionID *string // "" removes it
 	Metadata       []byte  // any JSON value; null removes it
+	Public         *bool
+	MaxAge         *int64
 }
 
 // Apply applies the edit to p.
@@ -134,6 +144,12 @@ func (e *PageEdit) Apply(p *Page) {
 	}
 	if string(e.Metadata) == "null" {
 		p.Metadata = nil
+	}
+	if e.Public != nil {
+		p.Public = *e.Public
+	}
+	if e.MaxAge != nil {
+		p.MaxAge = *e.MaxAge
 	}
 }
 

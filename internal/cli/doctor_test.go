@@ -216,20 +216,19 @@ func TestDoctorFindsProblems(t *testing.T) {
 			corruptPage(t, path, "entries", 0x0d)
 			return nil
 		}},
-		{"schema", statusFail, "database is at migration 11, this binary supports 9",
+		{"schema", statusFail, "database is at migration 12, this binary supports 10",
 			func(t *testing.T, _ *doctor, path string) error {
-				execSQL(t, path, "INSERT INTO schema_migrations VALUES (10, 'newer', 0), (11, 'newer', 0)")
+				execSQL(t, path, "INSERT INTO schema_migrations VALUES (11, 'newer', 0), (12, 'newer', 0)")
 				return nil
 			}},
 		{"schema", statusWarn, "is compatible", func(t *testing.T, _ *doctor, path string) error {
-			execSQL(t, path, "INSERT INTO schema_migrations VALUES (10, 'newer', 0)")
+			execSQL(t, path, "INSERT INTO schema_migrations VALUES (11, 'newer', 0)")
 			return nil
 		}},
-		{"schema", statusWarn, "is at migration 8 of 9", func(t *testing.T, _ *doctor, path string) error {
-			execSQL(t, path, `DELETE FROM schema_migrations WHERE number = 9;
-				ALTER TABLE entries DROP COLUMN rule;
-				ALTER TABLE entries DROP COLUMN submitted_by;
-				ALTER TABLE entries DROP COLUMN request_id`)
+		{"schema", statusWarn, "is at migration 9 of 10", func(t *testing.T, _ *doctor, path string) error {
+			execSQL(t, path, `DROP TABLE previews; DROP INDEX audiences_published; ALTER TABLE api_keys DROP COLUMN origins;
+				ALTER TABLE pages DROP COLUMN public; ALTER TABLE pages DROP COLUMN max_age;
+				DELETE FROM schema_migrations WHERE number = 10`)
 			return nil
 		}},
 		{"schema", statusFail, `altered: index entries_by_key is missing; trigger "t" on "entries" was added`,
@@ -243,7 +242,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 			execSQL(t, path, "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (other TEXT)")
 			return nil
 		}},
-		{"schema", statusWarn, "is at migration 0 of 9", func(_ *testing.T, _ *doctor, path string) error {
+		{"schema", statusWarn, "is at migration 0 of 10", func(_ *testing.T, _ *doctor, path string) error {
 			return os.Truncate(path, 0)
 		}},
 		{"clock", statusFail, "but the newest record is from", func(_ *testing.T, d *doctor, _ string) error {

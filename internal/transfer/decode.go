@@ -155,6 +155,10 @@ func (d *decoder) page() {
 	if v := d.Value("metadata"); string(v) != "null" {
 		p.Metadata = compacted(v)
 	}
+	p.Public, p.MaxAge = d.Bool("public"), atrium.DefaultMaxAge
+	if d.Has("maxAgeSeconds") {
+		p.MaxAge = d.Integer("maxAgeSeconds", 0, atrium.MaxMaxAge)
+	}
 	d.dates(&p.CreatedAt, &p.UpdatedAt)
 	if at, ok := d.instant("deletedAt", strictjson.Nullable); ok {
 		p.DeletedAt = &at

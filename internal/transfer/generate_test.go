@@ -231,6 +231,10 @@ func tenantLines(t *rapid.T) []*line {
 				l.add("metadata", v)
 			}
 		})
+		maybe(t, "public", func() { l.add("public", "true") })
+		maybe(t, "max age", func() {
+			l.add("maxAgeSeconds", strconv.FormatInt(rapid.SampledFrom([]int64{0, 1, atrium.MaxMaxAge}).Draw(t, "max age"), 10))
+		})
 		l.add("createdAt", instant(t))
 		l.add("updatedAt", instant(t))
 		maybe(t, "deleted", func() { l.add("deletedAt", instant(t)) })

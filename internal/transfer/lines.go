@@ -59,6 +59,8 @@ type (
 		FooterLinks    jsontext.Value    `json:"footerLinks"`
 		HeaderActionID *string           `json:"headerActionId,omitzero"`
 		Metadata       jsontext.Value    `json:"metadata,omitzero"`
+		Public         bool              `json:"public,omitzero"`
+		MaxAge         *int64            `json:"maxAgeSeconds,omitzero"` // nil for the default
 		CreatedAt      atrium.Time       `json:"createdAt"`
 		UpdatedAt      atrium.Time       `json:"updatedAt"`
 		DeletedAt      *atrium.Time      `json:"deletedAt,omitzero"`
@@ -154,10 +156,14 @@ func lineOf(record store.Record) (any, error) {
 }
 
 func newPageLine(p *atrium.Page, s *atrium.Schedule) pageLine {
+	var maxAge *int64
+	if p.MaxAge != atrium.DefaultMaxAge {
+		maxAge = &p.MaxAge
+	}
 	return pageLine{
 		"page", p.ID, p.BrandID, p.Name, p.Context, p.Title, p.Status,
 		strictjson.Compact(p.Actions), strictjson.Compact(p.Scripts), strictjson.Compact(p.FooterLinks),
-		p.HeaderActionID, optional(p.Metadata), p.CreatedAt, p.UpdatedAt, p.DeletedAt, s.PublishAt, s.UnpublishAt,
+		p.HeaderActionID, optional(p.Metadata), p.Public, maxAge, p.CreatedAt, p.UpdatedAt, p.DeletedAt, s.PublishAt, s.UnpublishAt,
 	}
 }
 

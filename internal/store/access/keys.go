@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"atrium"
@@ -11,18 +12,22 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-const keyColumns = "key_id, tenant_id, name, scopes, created_at, expires_at, revoked_at, previous_ends_at, last_used_at"
+const keyColumns = "key_id, tenant_id, name, scopes, created_at, expires_at, revoked_at, previous_ends_at, last_used_at, origins"
 
 func scanKey(r engine.Row) atrium.APIKey {
-	return atrium.APIKey{
+	k := atrium.APIKey{
 		ID: kernel.IDAt[atrium.KeyID](r, 0), TenantID: kernel.IDAt[atrium.TenantID](r, 1), Name: r.Text(2), Scopes: atrium.ParseScopes(r.Text(3)),
 		CreatedAt: atrium.Time(r.Int(4)), ExpiresAt: kernel.TimeAt(r, 5), RevokedAt: kernel.TimeAt(r, 6),
 		PreviousEndsAt: kernel.TimeAt(r, 7), LastUsedAt: kernel.TimeAt(r, 8),
 	}
+	if origins := r.Text(9); origins != "" {
+		k.Origins = strings.Fields(origins)
+	}
+	return k
 }
 
 func keyFields(k *atrium.APIKey) kernel.Fields {
-	return kernel.Fields{"name": k.Name, "scopes": k.Scopes, "expiresAt": k.ExpiresAt, "revokedAt": k.RevokedAt, "previousEndsAt": k.PreviousEndsAt}
+	return kernel.Fields{"name": k.Name, "scopes": k.Scopes, "expiresAt": k.ExpiresAt, "revokedAt": k.RevokedAt, "previousEndsAt": k.PreviousEndsAt, "origins": k.Origins}
 }
 
 // ownerArg returns the tenant_id of the keys of a change: null for keys of operators, whose
@@ -47,10 +52,14 @@ func (s *Store) CreateKey(ctx context.Context, c atrium.Change, k atrium.APIKey,
 		given := keyFields(&made)
 		delete(given, "revokedAt") // null in a new key
 		delete(given, "previousEndsAt")
+		if len(made.Origins) == 0 {
+			delete(given, "origins")
+		}
 		tx.Record("key.create", string(made.ID), nil, given)
-		_, err := tx.Exec(`INSERT INTO api_keys (key_id, tenant_id, name, scopes, secret_hash, created_at, expires_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			kernel.IDArg(made.ID), ownerArg(c.TenantID), made.Name, made.Scopes.String(), secretHash, int64(made.CreatedAt), kernel.NullableTime(made.ExpiresAt))
+		_, err := tx.Exec(`INSERT INTO api_keys (key_id, tenant_id, name, scopes, secret_hash, created_at, expires_at, origins)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			kernel.IDArg(made.ID), ownerArg(c.TenantID), made.Name, made.Scopes.String(), secretHash, int64(made.CreatedAt), kernel.NullableTime(made.ExpiresAt),
+			kernel.Nullable(strings.Join(made.Origins, " ")))
 		if engine.ClassOf(err) == engine.Conflict { // the tenant does not exist: identifiers are new
 			err = atrium.NotFound()
 		}
@@ -62,12 +71,12 @@ func (s *Store) CreateKey(ctx context.Context, c atrium.Change, k atrium.APIKey,
 // secret, nil if there is none. It returns NotFound if the key does not exist.
 func (s *Store) Key(ctx context.Context, id atrium.KeyID) (k atrium.APIKey, current, previous []byte, err error) {
 	err = s.db.Find(ctx, "SELECT "+keyColumns+", secret_hash, previous_hash FROM api_keys WHERE key_id = $1", engine.Args{kernel.IDArg(id)},
-		func(r engine.Row) { k, current, previous = scanKey(r), r.Bytes(9), r.Bytes(10) })
+		func(r engine.Row) { k, current, previous = scanKey(r), r.Bytes(10), r.Bytes(11) })
 	return k, current, previous, err
 }
 
 var keysByID = engine.NewBatch(`SELECT api_keys.key_id, api_keys.tenant_id, name, scopes, created_at, expires_at, revoked_at,
-	previous_ends_at, last_used_at, secret_hash, previous_hash FROM batch JOIN api_keys ON api_keys.key_id = batch.key_id`, "key_id bytea")
+	previous_ends_at, last_used_at, origins, secret_hash, previous_hash FROM batch JOIN api_keys ON api_keys.key_id = batch.key_id`, "key_id bytea")
 
 // EachKey calls f with each of the keys that exist, valid or not, and with the hashes that Key
 // returns, in any order.
@@ -78,7 +87,7 @@ func (s *Store) EachKey(ctx context.Context, ids []atrium.KeyID, f func(k atrium
 	}
 	return s.db.Read(ctx, func(tx engine.Tx) error {
 		_, err := tx.Batch(keysByID, rows, func(r engine.Row) error {
-			f(scanKey(r), r.Bytes(9), r.Bytes(10))
+			f(scanKey(r), r.Bytes(10), r.Bytes(11))
 			return nil
 		})
 		return err

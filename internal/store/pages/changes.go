@@ -30,10 +30,11 @@ func (s *Store) CreatePage(ctx context.Context, c atrium.Change, p atrium.Page) 
 		}
 		tx.Record("page.create", string(p.ID), nil, pageFields(&p))
 		_, err := tx.Exec(`INSERT INTO pages (tenant_id, page_id, brand_id, name, page_context, title, status, header_action_id,
-				audiences_count, created_at, updated_at, stored_at, actions, scripts, footer_links, metadata)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11, $12, $13, $14, $15)`,
+				audiences_count, created_at, updated_at, stored_at, actions, scripts, footer_links, metadata, public, max_age)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
 			kernel.IDArg(c.TenantID), kernel.IDArg(p.ID), p.BrandID, p.Name, p.Context, p.Title, string(p.Status), kernel.NullableText(p.HeaderActionID),
-			int64(p.CreatedAt), int64(p.UpdatedAt), tx.StoredAt(), p.Actions, p.Scripts, p.FooterLinks, p.Metadata)
+			int64(p.CreatedAt), int64(p.UpdatedAt), tx.StoredAt(), p.Actions, p.Scripts, p.FooterLinks, p.Metadata,
+			kernel.BoolInt(p.Public), p.MaxAge)
 		return atrium.ScheduledPage{Page: p}, err
 	})
 }
@@ -86,11 +87,11 @@ func savePage(tx *kernel.Mutation, action string, before, p *atrium.Page) error 
 
 func writePage(tx *kernel.Mutation, p *atrium.Page) error {
 	_, err := tx.Exec(`UPDATE pages SET brand_id = $1, name = $2, page_context = $3, title = $4, status = $5, header_action_id = $6,
-			updated_at = $7, deleted_at = $8, actions = $9, scripts = $10, footer_links = $11, metadata = $12
-		WHERE tenant_id = $13 AND page_id = $14`,
+			updated_at = $7, deleted_at = $8, actions = $9, scripts = $10, footer_links = $11, metadata = $12, public = $13, max_age = $14
+		WHERE tenant_id = $15 AND page_id = $16`,
 		p.BrandID, p.Name, p.Context, p.Title, string(p.Status), kernel.NullableText(p.HeaderActionID),
 		int64(p.UpdatedAt), kernel.NullableTime(p.DeletedAt), p.Actions, p.Scripts, p.FooterLinks, p.Metadata,
-		kernel.IDArg(p.TenantID), kernel.IDArg(p.ID))
+		kernel.BoolInt(p.Public), p.MaxAge, kernel.IDArg(p.TenantID), kernel.IDArg(p.ID))
 	return err
 }
 

@@ -10,14 +10,16 @@ import (
 
 // PageColumns are the columns of a page p in the order in which ScanScheduledPage reads them.
 const PageColumns = `p.page_id, p.brand_id, p.name, p.page_context, p.title, p.status, p.header_action_id, p.audiences_count,
-	p.created_at, p.updated_at, p.deleted_at, p.actions, p.scripts, p.footer_links, p.metadata`
+	p.created_at, p.updated_at, p.deleted_at, p.actions, p.scripts, p.footer_links, p.metadata, p.public, p.max_age`
+
+const pageColumnsLen = 17 // the number of PageColumns
 
 // listedPage returns the columns of a page in lists: all but the metadata. column maps the names
 // of texts and documents to expressions.
 func listedPage(column func(string) string) string {
 	return "p.page_id, " + column("p.brand_id") + ", " + column("p.name") + ", " + column("p.page_context") + ", " + column("p.title") +
 		", p.status, " + column("p.header_action_id") + ", p.audiences_count, p.created_at, p.updated_at, p.deleted_at, " +
-		column("p.actions") + ", " + column("p.scripts") + ", " + column("p.footer_links") + ", NULL"
+		column("p.actions") + ", " + column("p.scripts") + ", " + column("p.footer_links") + ", NULL, p.public, p.max_age"
 }
 
 func asIs(column string) string { return column }
@@ -47,7 +49,7 @@ func scanPage(r engine.Row, tenant atrium.TenantID) atrium.Page {
 		ID: kernel.IDAt[atrium.PageID](r, 0), TenantID: tenant, BrandID: r.Text(1), Name: r.Text(2), Context: r.Text(3),
 		Title: r.Text(4), Status: atrium.PageStatus(r.Text(5)), HeaderActionID: kernel.TextAt(r, 6), AudiencesCount: r.Int(7),
 		CreatedAt: atrium.Time(r.Int(8)), UpdatedAt: atrium.Time(r.Int(9)), DeletedAt: kernel.TimeAt(r, 10),
-		Actions: r.Bytes(11), Scripts: r.Bytes(12), FooterLinks: r.Bytes(13), Metadata: r.Bytes(14),
+		Actions: r.Bytes(11), Scripts: r.Bytes(12), FooterLinks: r.Bytes(13), Metadata: r.Bytes(14), Public: r.Int(15) != 0, MaxAge: r.Int(16),
 	}
 }
 
@@ -56,6 +58,7 @@ func pageFields(p *atrium.Page) kernel.Fields {
 		"brandId": p.BrandID, "name": p.Name, "title": p.Title, "pageContext": p.Context, "status": p.Status,
 		"actions": kernel.RawJSON(p.Actions), "scripts": kernel.RawJSON(p.Scripts), "footerLinks": kernel.RawJSON(p.FooterLinks),
 		"headerActionId": p.HeaderActionID, "metadata": kernel.RawJSON(p.Metadata), "deletedAt": p.DeletedAt,
+		"public": p.Public, "maxAgeSeconds": p.MaxAge,
 	}
 }
 
@@ -92,7 +95,7 @@ func (s *Store) listPages(ctx context.Context, tenant atrium.TenantID, q *kernel
 			if p.HeaderActionID != nil {
 				read += len(*p.HeaderActionID)
 			}
-			bytes := int(w.Int(15))
+			bytes := int(w.Int(pageColumnsLen))
 			return kernel.Item[atrium.Page]{Value: p, Bytes: max(bytes, read), Partial: bytes > read}
 		})
 		return found, err
@@ -167,5 +170,5 @@ const ScheduleColumns = `(SELECT due_at FROM schedules s WHERE s.tenant_id = p.t
 
 // ScanScheduledPage reads PageColumns and ScheduleColumns, which start at column 0.
 func ScanScheduledPage(r engine.Row, tenant atrium.TenantID) atrium.ScheduledPage {
-	return atrium.ScheduledPage{Page: scanPage(r, tenant), Schedule: atrium.Schedule{PublishAt: kernel.TimeAt(r, 15), UnpublishAt: kernel.TimeAt(r, 16)}}
+	return atrium.ScheduledPage{Page: scanPage(r, tenant), Schedule: atrium.Schedule{PublishAt: kernel.TimeAt(r, pageColumnsLen), UnpublishAt: kernel.TimeAt(r, pageColumnsLen+1)}}
 }

@@ -43,12 +43,12 @@ func (im *importTx) brands(run importRun) error {
 }
 
 var importPages = engine.NewBatch(`INSERT INTO pages (tenant_id, page_id, brand_id, name, page_context, title, status,
-		header_action_id, audiences_count, created_at, updated_at, deleted_at, stored_at, actions, scripts, footer_links, metadata)
+		header_action_id, audiences_count, created_at, updated_at, deleted_at, stored_at, actions, scripts, footer_links, metadata, public, max_age)
 	SELECT batch.tenant_id, page_id, brand_id, name, page_context, title, status,
-		header_action_id, 0, created_at, updated_at, deleted_at, stored_at, actions, scripts, footer_links, metadata FROM batch`,
+		header_action_id, 0, created_at, updated_at, deleted_at, stored_at, actions, scripts, footer_links, metadata, public, max_age FROM batch`,
 	"tenant_id bytea", "page_id bytea", "brand_id text", "name text", "page_context text", "title text", "status text",
 	"header_action_id text", "created_at bigint", "updated_at bigint", "deleted_at bigint", "stored_at bigint",
-	"actions bytea", "scripts bytea", "footer_links bytea", "metadata bytea")
+	"actions bytea", "scripts bytea", "footer_links bytea", "metadata bytea", "public bigint", "max_age bigint")
 
 func (im *importTx) pages(run importRun) error {
 	stored, err := im.findPages(identities[atrium.PageID](im.tenant, run))
@@ -71,7 +71,7 @@ func (im *importTx) pages(run importRun) error {
 		rows[n] = engine.Args{
 			kernel.IDArg(im.tenant), kernel.IDArg(p.ID), p.BrandID, p.Name, p.Context, p.Title, string(p.Status),
 			kernel.NullableText(p.HeaderActionID), int64(p.CreatedAt), int64(p.UpdatedAt), kernel.NullableTime(p.DeletedAt), im.storedAt,
-			p.Actions, p.Scripts, p.FooterLinks, p.Metadata,
+			p.Actions, p.Scripts, p.FooterLinks, p.Metadata, kernel.BoolInt(p.Public), p.MaxAge,
 		}
 	}
 	if _, err := im.tx.Batch(importPages, rows, nil); err != nil {

@@ -35,6 +35,7 @@ func keyAsMade(t *testing.T, e *env) {
 		{Name: strings.Repeat("\U0001f600", atrium.MaxName), Scopes: atrium.Scopes{"pages:read"}, ExpiresAt: pointer(e.clock.instant() + 1000)},
 		{Name: "new", Scopes: atrium.Scopes{"some:later", "thing:read"}, ExpiresAt: pointer(atrium.Time(-1000))},
 		{Name: "none"},
+		{Name: "site", Scopes: atrium.Scopes{atrium.ScopeContentRead}, Origins: []string{"https://example.com", "http://localhost:3000"}},
 	} {
 		e.clock.step(time.Minute)
 		k.ID, k.TenantID = atrium.NewID[atrium.KeyID](), e.tenant

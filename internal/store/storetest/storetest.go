@@ -74,6 +74,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"audiences", audiences},
 		{"lists", lists},
 		{"versions", slices.Concat(versions, versionChanges)},
+		{"content", contents},
 		{"values", slices.Concat(values, largeRows)},
 		{"import", imports},
 		{"trial", trials},
