@@ -44,7 +44,9 @@ func ManageScopes() Scopes {
 }
 
 // AllScopes returns all scopes.
-func AllScopes() Scopes { return append(ExternalScopes(), ManageScopes()...) }
+func AllScopes() Scopes {
+	return slices.Concat(ExternalScopes(), Scopes{ScopeContentRead}, ManageScopes())
+}
 
 // Has reports whether s includes scope, directly or by ScopeManage.
 func (s Scopes) Has(scope Scope) bool {
@@ -52,10 +54,10 @@ func (s Scopes) Has(scope Scope) bool {
 }
 
 // MayGrant reports whether a key with s may create a key with the given scopes: it may
-// grant the scopes that it has, and those of the external API.
+// grant the scopes that it has, and those of the external and the content API.
 func (s Scopes) MayGrant(given Scopes) bool {
 	for _, scope := range given {
-		if !s.Has(scope) && !ExternalScopes().Has(scope) {
+		if !s.Has(scope) && !ExternalScopes().Has(scope) && scope != ScopeContentRead {
 			return false
 		}
 	}

@@ -102,6 +102,9 @@ func TestStrictSchemasDifferFromTheServedOnes(t *testing.T) {
 		{Manage, "MoveRule", `{"payload":{"pointer":"/a","equals":[]}}`, true, false},
 		{Manage, "RefusedAccountLog", `{"status":401,"code":"unauthenticated","detail":"a"}`, true, false},
 		{Manage, "NewAccountLogs", `{"entries":[1]}`, false, true},
+		{Manage, "NewKey", `{"name":"a","scopes":["content:read","pages:read"]}`, true, false},
+		{Manage, "NewKey", `{"name":"a","origins":[]}`, true, false},
+		{Manage, "NewKey", `{"name":"a","scopes":["pages:read"],"origins":[]}`, true, false},
 	} {
 		for served, want := range map[bool]bool{true: c.served, false: c.strict} {
 			d := c.document

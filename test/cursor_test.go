@@ -32,6 +32,11 @@ func lists(t *testing.T, s *service) map[string][]string {
 			t.Fatal(a)
 		}
 	}
+	for range 2 {
+		if a := s.ask(t, client, "POST", "/manage/v0/pages/"+s.vars["full"]+"/previews", fmt.Sprintf(`{"audienceId":%q,"versionNumber":2}`, s.vars["readers"])); a.status != 201 {
+			t.Fatal(a)
+		}
+	}
 	targets := map[string][]string{}
 	for _, o := range operations(t) {
 		if o.list {

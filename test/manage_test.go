@@ -53,11 +53,11 @@ func managedOperations(t *testing.T) (all []managedOperation) {
 func TestManagementOperationsRequireTheirScopes(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, s *service) {
 		keys := map[atrium.Scope]string{}
-		for _, scope := range append(atrium.ManageScopes(), atrium.ExternalScopes()...) {
+		for _, scope := range atrium.AllScopes() {
 			keys[scope] = s.key(t, atrium.APIKey{Scopes: atrium.Scopes{scope}})
 		}
 		for _, op := range managedOperations(t) {
-			if a := s.send(t, op.request); a.status != 401 {
+			if a := s.send(t, op.request); a.status != 401 && a.status != 429 { // above the limit of invalid keys
 				t.Errorf("%s %s without a key: %s", op.request.method, op.request.target, a)
 			}
 			for scope, key := range keys {

@@ -41,6 +41,8 @@ var kinds = map[string]*regexp.Regexp{
 	"cursor":   regexp.MustCompile(`^[A-Za-z0-9_-]+$`),
 	"text":     regexp.MustCompile(`(?s).`),
 	"key":      regexp.MustCompile(`^key_` + id26 + `$`),
+	"preview":  regexp.MustCompile(`^preview_` + id26 + `$`),
+	"token":    regexp.MustCompile(`^atp_` + id26 + `_[0-9A-Za-z]{33}$`),
 	"secret":   regexp.MustCompile(`^atr_` + id26 + `_[0-9A-Za-z]{33}$`),
 	"tenant":   regexp.MustCompile(`^tenant_` + id26 + `$`),
 	"hash":     regexp.MustCompile(`^[0-9a-f]{64}$`),

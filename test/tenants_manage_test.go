@@ -18,6 +18,8 @@ var managedResources = []resource{
 	brandResource,
 	// pages
 	pageResource,
+	// previews
+	previewResource,
 	// audiences and versions
 	audienceResource,
 	// keys

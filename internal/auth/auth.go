@@ -31,7 +31,8 @@ type Principal struct {
 	TenantID atrium.TenantID // "" for an operator who has not named a tenant
 	KeyID    atrium.KeyID    // "" for the command line with direct database access
 	Scopes   atrium.Scopes
-	Operator bool // an operator key: each request names its tenant
+	Operator bool     // an operator key: each request names its tenant
+	Origins  []string // of the key: do not modify
 }
 
 // Actor returns the principal's actor in the audit log.
@@ -120,8 +121,12 @@ func (a *Authenticator) reject(from netip.Addr) error {
 	if b.OK {
 		return unauthenticated()
 	}
-	e := atrium.Errorf(atrium.CodeRateLimited,
-		"This address has sent too many invalid keys. Valid keys are still accepted.")
+	return tooMany(b, "This address has sent too many invalid keys. Valid keys are still accepted.")
+}
+
+// tooMany returns the error of a client that has sent too many invalid keys or tokens.
+func tooMany(b limit.Budget, detail string) error {
+	e := atrium.Errorf(atrium.CodeRateLimited, "%s", detail)
 	e.Retry = b.Wait
 	return e
 }
@@ -164,7 +169,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, from netip.Addr, key s
 		}
 	}
 	return Principal{
-		TenantID: r.key.TenantID, KeyID: r.key.ID, Scopes: r.key.Scopes, Operator: r.key.TenantID == "",
+		TenantID: r.key.TenantID, KeyID: r.key.ID, Scopes: r.key.Scopes, Operator: r.key.TenantID == "", Origins: r.key.Origins,
 	}, nil
 }
 

@@ -1,4 +1,4 @@
-// Package auth creates and verifies API keys, and authenticates requests.
+// Package auth creates and verifies API keys and preview tokens, and authenticates requests.
 package auth
 
 import (
@@ -11,15 +11,16 @@ import (
 	"atrium"
 )
 
-// The format of a key: "atr_", the 26 characters of its identifier, "_", a secret of 27 base-62
+// The format of a key or token: a prefix such as "atr_", the 26 characters of its identifier, "_", a secret of 27 base-62
 // characters, and a checksum of 6. The secret has 160 random bits. The checksum is the CRC-32 of
 // everything before it: it detects typing errors without a lookup, and is not a security measure.
 const (
-	keyPrefix   = "atr_"
-	secretLen   = 27
-	secretBits  = 160
-	checksumLen = 6
-	keyLen      = len(keyPrefix) + atrium.SuffixLen + 1 + secretLen + checksumLen
+	keyPrefix     = "atr_"
+	previewPrefix = "atp_"
+	secretLen     = 27
+	secretBits    = 160
+	checksumLen   = 6
+	keyLen        = len(keyPrefix) + atrium.SuffixLen + 1 + secretLen + checksumLen
 )
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -34,23 +35,45 @@ func NewKey() (id atrium.KeyID, key string, secretHash []byte) {
 
 // NewSecret creates a key with a new secret for an existing identifier.
 func NewSecret(id atrium.KeyID) (key string, secretHash []byte) {
+	return newText(keyPrefix, string(id[len(id.Prefix()):]))
+}
+
+// NewPreviewToken creates an identifier and a token for a preview. The token is shown once; only the
+// hash of its secret is stored.
+func NewPreviewToken() (id atrium.PreviewID, token string, secretHash []byte) {
+	id = atrium.NewID[atrium.PreviewID]()
+	token, secretHash = newText(previewPrefix, string(id[len(id.Prefix()):]))
+	return id, token, secretHash
+}
+
+// newText creates a key or token with a new secret.
+func newText(prefix, suffix string) (text string, secretHash []byte) {
 	secret := newSecret()
-	body := keyPrefix + string(id[len(id.Prefix()):]) + "_" + secret
+	body := prefix + suffix + "_" + secret
 	return body + checksum(body), hashSecret(secret)
 }
 
 // ParseKey returns the parts of a key, or false if s is malformed.
 func ParseKey(s string) (id atrium.KeyID, secret string, ok bool) {
-	if len(s) != keyLen || !strings.HasPrefix(s, keyPrefix) {
-		return "", "", false
-	}
-	body := s[:keyLen-checksumLen]
-	suffix, secret := body[len(keyPrefix):len(keyPrefix)+atrium.SuffixLen], body[len(body)-secretLen:]
-	if body[len(keyPrefix)+atrium.SuffixLen] != '_' || !atrium.IsSuffix(suffix) ||
-		!isBase62(secret) || checksum(body) != s[len(body):] {
+	suffix, secret, ok := parseText(keyPrefix, s)
+	if !ok {
 		return "", "", false
 	}
 	return atrium.KeyID(id.Prefix() + suffix), secret, true
+}
+
+// parseText returns the parts of a key or token, or false if s is malformed.
+func parseText(prefix, s string) (suffix, secret string, ok bool) {
+	if len(s) != keyLen || !strings.HasPrefix(s, prefix) {
+		return "", "", false
+	}
+	body := s[:keyLen-checksumLen]
+	suffix, secret = body[len(prefix):len(prefix)+atrium.SuffixLen], body[len(body)-secretLen:]
+	if body[len(prefix)+atrium.SuffixLen] != '_' || !atrium.IsSuffix(suffix) ||
+		!isBase62(secret) || checksum(body) != s[len(body):] {
+		return "", "", false
+	}
+	return suffix, secret, true
 }
 
 func newSecret() string {

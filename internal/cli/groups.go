@@ -14,7 +14,7 @@ type group struct {
 // groups returns the groups of commands for the management API.
 func groups() []group {
 	return []group{tenants(), keys(), accounts(), entries(), moves(), prospects(), brands(), pages(), audiences(),
-		versions(), audit()}
+		versions(), previews(), audit()}
 }
 
 // newGroup returns the command of a group. Its target flags apply to all of its commands.

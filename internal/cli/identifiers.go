@@ -27,6 +27,7 @@ var identifiers = map[string]identifier{
 	"key_id":         {"key", "a key", atrium.KeyID("").Prefix(), "keys list"},
 	"move_id":        {"move", "a move", atrium.MoveID("").Prefix(), "moves list"},
 	"page_id":        {"page", "a page", atrium.PageID("").Prefix(), "pages list"},
+	"preview_id":     {"preview", "a preview", atrium.PreviewID("").Prefix(), "previews list"},
 	"prospect_id":    {"prospect", "a prospect", atrium.ProspectID("").Prefix(), "prospects list"},
 	"tenant_id":      {"tenant", "a tenant", atrium.TenantID("").Prefix(), "tenants list"},
 	"version_number": {"version", "a version", "", "versions list"},

@@ -14,7 +14,7 @@ func keys() group {
 		{"EXPIRES", "expiresAt"}, {"PREVIOUS SECRET ENDS", "previousEndsAt"}, {"REVOKED", "revokedAt"},
 	}
 	created := []column{{"Key", "key"}, {"ID", "keyId"}, {"Name", "name"}, {"Scopes", "scopes"},
-		{"Expires", "expiresAt"}}
+		{"Origins", "origins"}, {"Expires", "expiresAt"}}
 	rotated := slices.Concat(created, []column{{"Previous secret ends", "previousEndsAt"}})
 	const shownOnce = "(shown only once)"
 	var scopes []string
@@ -43,18 +43,24 @@ shown once. It works immediately on every running server.
 The scopes of the external API are the default for a tenant's key:
 ` + atrium.ExternalScopes().String() + `.
 
+A key for the pages of a site has only the scope ` + string(atrium.ScopeContentRead) + `. It reads published
+content, and works in browsers on the origins that it names.
+
 The scopes of the management API are
 ` + atrium.ManageScopes().String() + `.
 The scope ` + string(atrium.ScopeManage) + ` includes the others and is the default for an operator key, which
-cannot have scopes of the external API.`,
+cannot have other scopes.`,
 			example: "  atrium keys create --tenant tenant_… --name crm\n" +
 				"  atrium keys create --tenant tenant_… --name website --scope pages:read --expires-in 720h -o json\n" +
+				"  atrium keys create --tenant tenant_… --name visitors --scope content:read --origin https://www.example.com\n" +
 				"  atrium keys create --operator --name platform",
 			method: http.MethodPost, path: "/keys", tenancy: tenantOrLocalOperators,
 			idempotent: true, layout: layoutDetails, columns: created, note: shownOnce, params: []param{
 				nameParam("the key", true),
 				{flag: "scope", name: "scopes", kind: list, usage: "`scope` of the key; may be repeated",
 					values: scopes},
+				{flag: "origin", name: "origins", kind: list,
+					usage: "`origin` of a site that may use the key in browsers, such as https://www.example.com; may be repeated"},
 				{flag: "expires-in", name: "expiresInSeconds", kind: seconds,
 					usage: "`duration` after which the key expires, such as 720h (default never)", minimum: 1},
 			},

@@ -15,7 +15,7 @@ func pages() group {
 		{"Status", "status"},
 		{"Publish at", "schedule.publishAt"}, {"Unpublish at", "schedule.unpublishAt"}, {"Audiences", "audiencesCount"},
 		{"Actions", "actions"}, {"Scripts", "scripts"}, {"Footer links", "footerLinks"},
-		{"Header action", "headerActionId"}, {"Metadata", "metadata"},
+		{"Header action", "headerActionId"}, {"Metadata", "metadata"}, {"Public", "public"}, {"Max age", "maxAgeSeconds"},
 		{"Created", "createdAt"}, {"Updated", "updatedAt"}, {"Deleted", "deletedAt"},
 	}
 	content := []param{
@@ -28,6 +28,9 @@ func pages() group {
 		{flag: "footer-links", kind: document, usage: "JSON `array` of links"},
 		{flag: "header-action", name: "headerActionId", usage: "`ID` of the action in the page header", nullable: true},
 		{flag: "metadata", kind: document, usage: "custom JSON `value`; null removes it"},
+		{flag: "public", kind: boolean, usage: "whether sites can show the published page without a key"},
+		{flag: "max-age", name: "maxAgeSeconds", kind: seconds,
+			usage: "`duration` for which caches may keep the public page, at most 24h"},
 	}
 	created := slices.Clone(content)
 	created[0].required, created[1].required = true, true
@@ -59,7 +62,9 @@ func pages() group {
 			method: http.MethodPost, path: "/pages", params: created, idempotent: true, columns: columns,
 		},
 		{
-			use: "update PAGE_ID", short: "Update a page", method: http.MethodPatch, path: "/pages/{page_id}",
+			use: "update PAGE_ID", short: "Update a page",
+			example: "  atrium pages update page_… --tenant tenant_… --public --max-age 5m",
+			method:  http.MethodPatch, path: "/pages/{page_id}",
 			params: content, ifMatch: requiredIfMatch, columns: columns,
 		},
 		{

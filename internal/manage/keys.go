@@ -25,6 +25,7 @@ type key struct {
 	TenantID       atrium.TenantID `json:"tenantId,omitzero"` // absent in operator keys, which only the command line creates
 	Name           string          `json:"name"`
 	Scopes         atrium.Scopes   `json:"scopes"`
+	Origins        []string        `json:"origins,omitzero"`
 	CreatedAt      atrium.Time     `json:"createdAt"`
 	ExpiresAt      *atrium.Time    `json:"expiresAt,omitzero"`
 	RevokedAt      *atrium.Time    `json:"revokedAt,omitzero"`
@@ -34,7 +35,7 @@ type key struct {
 }
 
 func newKey(k atrium.APIKey) key {
-	return key{k.ID, k.TenantID, k.Name, k.Scopes, k.CreatedAt, k.ExpiresAt, k.RevokedAt, k.PreviousEndsAt, k.LastUsedAt, ""}
+	return key{k.ID, k.TenantID, k.Name, k.Scopes, k.Origins, k.CreatedAt, k.ExpiresAt, k.RevokedAt, k.PreviousEndsAt, k.LastUsedAt, ""}
 }
 
 // keyWithSecret returns a key with its secret, unless an earlier response had it.
@@ -107,7 +108,7 @@ func (a *API) createKey(ctx context.Context, who auth.Principal, r *rest.Request
 		return rest.Response{}, err
 	}
 	if !who.Scopes.MayGrant(k.Scopes) {
-		return rest.Response{}, atrium.Errorf(atrium.CodeForbidden, "A key can grant only its own scopes and those of the external API.")
+		return rest.Response{}, atrium.Errorf(atrium.CodeForbidden, "A key can grant only its own scopes and those of the external and the content API.")
 	}
 	id, text, hash := auth.NewKey()
 	k.ID = id
@@ -123,6 +124,12 @@ func decodeKey(o *strictjson.Object, who auth.Principal, now time.Time) (k atriu
 	}
 	if given := o.Array("scopes", strictjson.Optional); given != nil {
 		k.Scopes = decodeScopes(o, given, all)
+	}
+	if given := o.Array("origins", strictjson.Optional); given != nil {
+		k.Origins = decodeOrigins(o, given)
+		if !slices.Contains(k.Scopes, atrium.ScopeContentRead) {
+			o.Fault("origins", "requires the scope content:read")
+		}
 	}
 	if seconds := o.Integer("expiresInSeconds", 1, int64(maxLife/time.Second)); seconds > 0 {
 		at := atrium.At(now.Add(time.Duration(seconds) * time.Second))
@@ -151,7 +158,32 @@ func decodeScopes(o *strictjson.Object, array []byte, all atrium.Scopes) (scopes
 	if len(slices.Compact(slices.Clone(scopes))) < len(scopes) {
 		o.Fault("scopes", "must not repeat a scope")
 	}
+	if len(scopes) > 1 && slices.Contains(scopes, atrium.ScopeContentRead) {
+		o.Fault("scopes", "must have content:read alone: sites show the key to their visitors")
+	}
 	return scopes
+}
+
+func decodeOrigins(o *strictjson.Object, array []byte) (origins []string) {
+	var texts []*string
+	if err := json.Unmarshal(array, &texts); err != nil || slices.Contains(texts, nil) {
+		o.Fault("origins", "must be an array of strings")
+		return nil
+	}
+	if len(texts) > atrium.MaxOrigins {
+		o.Fault("origins", fmt.Sprintf("must have at most %d origins", atrium.MaxOrigins))
+		return nil
+	}
+	for _, text := range texts {
+		origin, ok := atrium.ParseOrigin(*text)
+		if !ok {
+			o.Fault("origins", "must have only origins such as https://www.example.com, in lower case and without a path")
+			return nil
+		}
+		origins = append(origins, origin)
+	}
+	slices.Sort(origins)
+	return slices.Compact(origins)
 }
 
 func (a *API) getKey(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {

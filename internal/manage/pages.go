@@ -27,6 +27,8 @@ type page struct {
 	Actions        jsontext.Value    `json:"actions"`
 	Scripts        jsontext.Value    `json:"scripts"`
 	FooterLinks    jsontext.Value    `json:"footerLinks"`
+	Public         bool              `json:"public"`
+	MaxAgeSeconds  int64             `json:"maxAgeSeconds"`
 	AudiencesCount int64             `json:"audiencesCount"`
 	CreatedAt      atrium.Time       `json:"createdAt"`
 	UpdatedAt      atrium.Time       `json:"updatedAt"`
@@ -44,7 +46,7 @@ type schedule struct {
 func newListedPage(p atrium.Page) page {
 	return page{
 		PageID: p.ID, TenantID: p.TenantID, BrandID: p.BrandID, Name: p.Name, Title: p.Title, PageContext: p.Context, Status: p.Status,
-		Actions: p.Actions, Scripts: p.Scripts, FooterLinks: p.FooterLinks, AudiencesCount: p.AudiencesCount,
+		Actions: p.Actions, Scripts: p.Scripts, FooterLinks: p.FooterLinks, Public: p.Public, MaxAgeSeconds: p.MaxAge, AudiencesCount: p.AudiencesCount,
 		CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt, DeletedAt: p.DeletedAt, HeaderActionID: p.HeaderActionID,
 	}
 }
@@ -104,11 +106,19 @@ func pageEdit(o *strictjson.Object, presence strictjson.Presence) (edit atrium.P
 		edit.HeaderActionID = &text
 	}
 	edit.Metadata = compactJSON(o.Value("metadata"))
+	if o.Has("public") {
+		public := o.Bool("public")
+		edit.Public = &public
+	}
+	if o.Has("maxAgeSeconds") {
+		seconds := o.Integer("maxAgeSeconds", 0, atrium.MaxMaxAge)
+		edit.MaxAge = &seconds
+	}
 	return edit
 }
 
 func (a *API) createPage(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
-	p := atrium.Page{Actions: []byte("[]"), Scripts: []byte("[]"), FooterLinks: []byte("[]")}
+	p := atrium.Page{Actions: []byte("[]"), Scripts: []byte("[]"), FooterLinks: []byte("[]"), MaxAge: atrium.DefaultMaxAge}
 	c, err := r.DecodeCreate(who, func(o *strictjson.Object) {
 		edit := pageEdit(o, strictjson.Required)
 		edit.Apply(&p)

@@ -22,6 +22,7 @@ var pageBodies = []string{
 	`{` + brand + `,"name":"n","title":"","pageContext":"","actions":[],"scripts":[{}],"footerLinks":[1,null],"headerActionId":null,"metadata":null}`,
 	`{` + brand + `,"name":"n","metadata":{"a":1e400}}`, `{` + brand + `,"name":""}`, `{"brandId":"brand","name":"n"}`, `{"name":"n"}`,
 	`{` + brand + `,"name":"n","actions":{}}`, `{` + brand + `,"name":"n","headerActionId":""}`, `{` + brand + `,"name":"n","title":"\u0000"}`,
+	`{` + brand + `,"name":"n","public":true,"maxAgeSeconds":6e1}`, `{` + brand + `,"name":"n","public":null}`, `{` + brand + `,"name":"n","maxAgeSeconds":86401}`,
 }
 
 // The brand does not exist. The fault of brandId alone means that the body was accepted.

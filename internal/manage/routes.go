@@ -39,6 +39,7 @@ func (a *API) Routes() []rest.Route {
 		a.brandRoutes(),
 		a.pageRoutes(),
 		a.audienceRoutes(),
+		a.previewRoutes(),
 		a.keyRoutes(),
 		a.tenantRoutes(),
 		a.auditRoutes(),
@@ -168,6 +169,20 @@ func (a *API) audienceRoutes() []rest.Route {
 		write(http.MethodPost, version+"/publish", area, a.publishVersion),
 		write(http.MethodPost, version+"/archive", area, a.archiveVersion(true)),
 		write(http.MethodPost, version+"/restore", area, a.archiveVersion(false)),
+	}
+}
+
+func (a *API) previewRoutes() []rest.Route {
+	const (
+		area     = atrium.ScopeManagePages
+		previews = "/pages/{page_id}/previews"
+		preview  = previews + "/{preview_id}"
+	)
+	return []rest.Route{
+		read(previews, area, a.listPreviews),
+		write(http.MethodPost, previews, area, a.createPreview),
+		read(preview, area, a.getPreview),
+		write(http.MethodDelete, preview, area, a.revokePreview),
 	}
 }
 
