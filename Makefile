@@ -65,7 +65,7 @@ lint: lint-prepare ## Lint the code, its formatting and the OpenAPI documents
 	$(GO) vet -tags citus,release,exhaustive ./...
 	$(TOOLS) golangci-lint run --build-tags exhaustive ./...
 	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_NOTIFICATIONS=true \
-		npx --yes @redocly/cli@2.77.0 lint --config api/redocly.yaml api/openapi.yaml api/manage.yaml
+		npx --yes @redocly/cli@2.77.0 lint --config api/redocly.yaml api/openapi.yaml api/manage.yaml api/content.yaml
 
 .PHONY: verify
 verify: ## Check that go.mod is tidy, that modules match go.sum, and that the static binary builds

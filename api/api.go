@@ -17,10 +17,14 @@ var external []byte
 //go:embed manage.yaml
 var manage []byte
 
+//go:embed content.yaml
+var content []byte
+
 // The documents. No document refers to another one.
 var (
 	External = document("openapi.yaml", external) // of the external API, /v0
 	Manage   = document("manage.yaml", manage)    // of the management API, /manage/v0
+	Content  = document("content.yaml", content)  // of the content API, /content/v0
 )
 
 // A Document describes one API.

@@ -105,6 +105,7 @@ func TestStrictSchemasDifferFromTheServedOnes(t *testing.T) {
 		{Manage, "NewKey", `{"name":"a","scopes":["content:read","pages:read"]}`, true, false},
 		{Manage, "NewKey", `{"name":"a","origins":[]}`, true, false},
 		{Manage, "NewKey", `{"name":"a","scopes":["pages:read"],"origins":[]}`, true, false},
+		{Content, "Fault", `{"detail":"a"}`, true, false},
 	} {
 		for served, want := range map[bool]bool{true: c.served, false: c.strict} {
 			d := c.document

@@ -26,7 +26,7 @@ import (
 // onEveryDocument runs a test for each document as it is served.
 func onEveryDocument(t *testing.T, test func(t *testing.T, d Document)) {
 	t.Helper()
-	for _, d := range []Document{External, Manage} {
+	for _, d := range []Document{External, Manage, Content} {
 		t.Run(d.name, func(t *testing.T) { test(t, d) })
 	}
 }

@@ -36,15 +36,22 @@ type document struct {
 var (
 	external = sync.OnceValues(func() (*document, error) { return newDocument(api.External) })
 	managed  = sync.OnceValues(func() (*document, error) { return newDocument(api.Manage) })
+	content  = sync.OnceValues(func() (*document, error) { return newDocument(api.Content) })
 )
 
 // documentOf returns the document that a target belongs to.
 func documentOf(target string) (*document, error) {
-	if isManaged(target) || target == "/docs/manage" {
+	switch {
+	case isManaged(target) || target == "/docs/manage":
 		return managed()
+	case isContent(target) || target == "/docs/content":
+		return content()
 	}
 	return external()
 }
+
+// isContent reports whether a target belongs to the content API.
+func isContent(target string) bool { return strings.HasPrefix(target, "/content/") }
 
 // isManaged reports whether a target belongs to the management API, and isStreamed whether
 // it consumes or produces a stream of lines.
@@ -97,13 +104,17 @@ func checkExchange(t *testing.T, r request, a response) (faults []string) {
 	if id := a.header.Get("X-Request-Id"); len(id) < 1 || len(id) > 128 || strings.Trim(id, visible) != "" {
 		fault("X-Request-Id is %q", id)
 	}
-	if c := a.header.Values("Cache-Control"); !slices.Equal(c, []string{"private, no-cache"}) {
+	forSites := strings.HasPrefix(r.target, "/content/v0/") && a.header.Get("Access-Control-Expose-Headers") != ""
+	if c := a.header.Values("Cache-Control"); !slices.Equal(c, []string{"private, no-cache"}) && !forSites && r.method != http.MethodOptions {
 		fault("Cache-Control is %q", c)
 	}
 	for name := range a.header {
-		if strings.HasPrefix(name, "Access-Control-") || name == "Location" {
+		if strings.HasPrefix(name, "Access-Control-") && !forSites && (!isContent(r.target) || r.method != http.MethodOptions) || name == "Location" {
 			fault("header %s is there", name)
 		}
+	}
+	if forSites {
+		faults = append(faults, checkSite(r, a)...)
 	}
 	streamed := isStreamed(r.target) && a.status < 400
 	bare := r.method == http.MethodHead || a.status == http.StatusNotModified || a.status == http.StatusNoContent
@@ -138,6 +149,28 @@ func checkExchange(t *testing.T, r request, a response) (faults []string) {
 		faults = append(faults, d.checkProblem(a)...)
 	}
 	return append(faults, d.checkByDocument(r, a)...)
+}
+
+// checkSite checks the rules for responses of the content API: what anyone may cache, anyone may read; a
+// response for one origin says so; and what a token shows is not stored.
+func checkSite(r request, a response) (faults []string) {
+	public := strings.HasPrefix(a.header.Get("Cache-Control"), "public, max-age=")
+	origin := a.header.Get("Access-Control-Allow-Origin")
+	keyed := r.has("x-api-key")
+	switch {
+	case public && (origin != "*" || a.status != 200 && a.status != 304 || a.header.Get("Vary") != ""):
+		faults = append(faults, fmt.Sprintf("a %d is public with %v", a.status, a.header))
+	case !public && keyed && a.header.Get("Vary") != "Origin":
+		faults = append(faults, fmt.Sprintf("the response to a key has Vary: %q", a.header.Get("Vary")))
+	case !keyed && origin != "*":
+		faults = append(faults, fmt.Sprintf("without a key, the allowed origin is %q", origin))
+	case strings.Contains(r.target, "preview=a") != (a.header.Get("Cache-Control") == "no-store"),
+		strings.Contains(r.target, "preview=a") != (a.header.Get("Referrer-Policy") == "no-referrer"):
+		if a.status != http.StatusUnauthorized || !keyed { // an invalid key is refused first
+			faults = append(faults, fmt.Sprintf("the response to a token has %v", a.header))
+		}
+	}
+	return faults
 }
 
 // visible are the characters of a request ID.

@@ -15,7 +15,7 @@ import (
 	"atrium/api"
 )
 
-// An operation is an operation of either document. Tests that cover all of them also cover
+// An operation is an operation of a document. Tests that cover all of them also cover
 // operations that are added later.
 type operation struct {
 	method, path string
@@ -26,10 +26,10 @@ type operation struct {
 	filters      []string // other parameters of a list, each with a value other than its default
 }
 
-// operations returns the operations of both documents.
+// operations returns the operations of all documents.
 func operations(t *testing.T) (all []operation) {
 	t.Helper()
-	for _, d := range []api.Document{api.External, api.Manage} {
+	for _, d := range []api.Document{api.External, api.Manage, api.Content} {
 		var document any
 		if err := json.Unmarshal(d.JSON(), &document); err != nil {
 			t.Fatal(err)

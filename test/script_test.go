@@ -33,8 +33,10 @@ import (
 // body, the Content-Type application/json, unless it sets the header itself or omits it
 // with "!Name".
 //
-// Scripts of the external API are in http/, those of the management API in manage/.
-// Requests to /manage use a key of north with the scope manage.
+// Scripts of the external API are in http/, those of the management API in manage/, those of the
+// content API in content/.
+// Requests to /manage use a key of north with the scope manage, those to /content one with the scope
+// content:read.
 //
 // Of a response, the status is compared, and everything that follows: the locations of all
 // faults after a 400 (/member, (body), ?parameter, Header:); headers, "!Name" for one that
@@ -88,11 +90,11 @@ func runScripts(t *testing.T, ways func(name string, run runner)) {
 	}
 }
 
-// findScripts returns the scripts' files by name. Scripts in manage/ have that prefix.
+// findScripts returns the scripts' files by name. Scripts in manage/ and content/ have that prefix.
 func findScripts(t *testing.T) map[string]string {
 	t.Helper()
 	scripts := map[string]string{}
-	for dir, prefix := range map[string]string{"http": "", "manage": "manage "} {
+	for dir, prefix := range map[string]string{"http": "", "manage": "manage ", "content": "content "} {
 		files, err := filepath.Glob(dir + "/*.http")
 		if err != nil {
 			t.Fatal(err)

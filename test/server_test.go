@@ -86,16 +86,23 @@ type service struct {
 	vars map[string]string
 }
 
+// siteOrigin is the only origin at which the keys for sites work in browsers.
+const siteOrigin = "https://site.example"
+
 type tenant struct {
 	id     atrium.TenantID
 	key    string // with all scopes of the external API
 	manage string // with the scope manage
+	site   string // with the scope content:read, for the origin of siteOrigin
 }
 
 // keyFor returns the key with all scopes for the API of a target.
 func (tn tenant) keyFor(target string) string {
-	if isManaged(target) {
+	switch {
+	case isManaged(target):
 		return tn.manage
+	case isContent(target):
+		return tn.site
 	}
 	return tn.key
 }
@@ -151,8 +158,10 @@ func (s *service) tenant(t *testing.T, name string) tenant {
 	}
 	tn := tenant{
 		id: made.ID, manage: s.vars[prefix+string(atrium.ScopeManage)],
-		key: s.key(t, atrium.APIKey{TenantID: made.ID, Scopes: atrium.ExternalScopes()}),
+		key:  s.key(t, atrium.APIKey{TenantID: made.ID, Scopes: atrium.ExternalScopes()}),
+		site: s.key(t, atrium.APIKey{TenantID: made.ID, Scopes: atrium.Scopes{atrium.ScopeContentRead}, Origins: []string{siteOrigin}}),
 	}
+	s.vars[prefix+"site"] = tn.site
 	s.vars[prefix+"key"], s.vars[prefix+"tenant"] = tn.key, string(tn.id)
 	s.vars[prefix+"key id"], s.vars[prefix+"manage id"] = keyID(tn.key), keyID(tn.manage)
 

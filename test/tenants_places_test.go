@@ -19,7 +19,7 @@ var operators = []string{
 	"PATCH /manage/v0/tenants/{tenant_id} path tenant_id",
 }
 
-// The matrix must have every place of both documents that takes an identifier or a cursor,
+// The matrix must have every place of all documents that takes an identifier or a cursor,
 // including those of operations that are added later.
 func TestTenantMatrixIsComplete(t *testing.T) {
 	db := engines[0].open(t)
@@ -28,7 +28,7 @@ func TestTenantMatrixIsComplete(t *testing.T) {
 	for _, place := range operators {
 		asked[place] = true
 	}
-	for _, r := range append([]resource{externalResources}, managedResources...) {
+	for _, r := range append([]resource{externalResources, contentResource}, managedResources...) {
 		north, south := r.has(t, s, s.north), r.has(t, s, s.south)
 		unknown := r.places(north, s.nobodys(south))
 		for name, foreign := range r.places(north, south) {
@@ -37,7 +37,7 @@ func TestTenantMatrixIsComplete(t *testing.T) {
 			}
 		}
 	}
-	for _, d := range []api.Document{api.External, api.Manage} {
+	for _, d := range []api.Document{api.External, api.Manage, api.Content} {
 		for _, place := range identifiersIn(t, d) {
 			if !asked[place] {
 				t.Errorf("no request with another tenant's data in: %s", place)
@@ -52,8 +52,11 @@ func differences(t *testing.T, a, b request) (places []string) {
 	pathA, queryA, _ := strings.Cut(a.target, "?")
 	pathB, queryB, _ := strings.Cut(b.target, "?")
 	d := api.External
-	if isManaged(a.target) {
+	switch {
+	case isManaged(a.target):
 		d = api.Manage
+	case isContent(a.target):
+		d = api.Content
 	}
 	template := templateOf(t, d, pathA)
 	operation := a.method + " " + template

@@ -104,7 +104,7 @@ func TestOtherTenantsDataLooksNonexistent(t *testing.T) {
 			t.Parallel()
 			var run statements
 			s := start(t, recording.New(e.open(t), e.form, run.note))
-			for _, r := range append([]resource{externalResources}, managedResources...) {
+			for _, r := range append([]resource{externalResources, contentResource}, managedResources...) {
 				north, south := r.has(t, s, s.north), r.has(t, s, s.south)
 				s.checkMatrix(t, &run, "north asks for what south has", s.north, s.south, r.places(north, south), r.places(north, s.nobodys(south)))
 				s.checkMatrix(t, &run, "south asks for what north has", s.south, s.north, r.places(south, north), r.places(south, s.nobodys(north)))

@@ -18,6 +18,7 @@ import (
 	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/config"
+	"atrium/internal/content"
 	"atrium/internal/docsui"
 	"atrium/internal/external"
 	"atrium/internal/ingest"
@@ -105,7 +106,9 @@ func New(ctx context.Context, c Config) (*App, error) {
 	if a.certificate != nil {
 		api.HSTS = c.Settings.HSTS
 	}
-	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Cache: &rest.ResponseCache{Version: c.Store.CacheVersion, Bytes: int64(c.Settings.ResponseCache)}}
+	siteCache := int64(c.Settings.ResponseCache) / 4 // visitors of sites do not evict other responses
+	public := &external.API{Store: c.Store, Logs: a.writer, Cursors: cursors, Cache: &rest.ResponseCache{Version: c.Store.CacheVersion, Bytes: int64(c.Settings.ResponseCache) - siteCache}}
+	sites := &content.API{Store: c.Store, Previews: a.keys, Cache: &rest.ResponseCache{Version: c.Store.CacheVersion, Bytes: siteCache}}
 	private := newManage(c, cursors, a.keys, a.writer)
 	private.MaxLine = int64(c.Settings.MaxBody) + lineMembers
 
@@ -116,7 +119,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	for _, pages := range []map[string]http.Handler{rest.ErrorPages(), docsui.Documents(), docsui.Pages()} {
 		maps.Copy(open, pages)
 	}
-	a.server = newServer(c, a.closeWhenDraining(api.Handler(slices.Concat(public.Routes(), private.Routes()), open)))
+	a.server = newServer(c, a.closeWhenDraining(api.Handler(slices.Concat(public.Routes(), sites.Routes(), private.Routes()), open)))
 	a.server.ConnContext = rest.ConnContext
 	a.server.RegisterOnShutdown(stop)
 	a.secureServer(c.Settings, limits.http2) //nolint:contextcheck // ctx is that of the start, and the server outlives it

@@ -66,8 +66,9 @@ func documentsOfTenant(database store.Traits) int {
 	return 2
 }
 
-// waitingPerConnection is the number of queries that may wait for each PostgreSQL connection
-// (docs/limits.md). All requests in flight must fit, or one tenant could fill the queue.
+// waitingPerConnection is the number of requests in flight for each PostgreSQL connection. Together with
+// those for sites, half as many, they must fit into the queue of queries (docs/limits.md), or one tenant
+// could fill it.
 const waitingPerConnection = 32
 
 // inFlight returns the limit of requests in flight.
@@ -76,6 +77,12 @@ func inFlight(c config.Config, database store.Traits) int {
 		return min(c.MaxRequests, waitingPerConnection*c.DatabaseConnections)
 	}
 	return c.MaxRequests
+}
+
+// ofSites returns the limit of concurrent requests without a key, and of those with a key for sites.
+func ofSites(c config.Config, database store.Traits) limit.SemaphoreBounds {
+	slots := (inFlight(c, database) + 3) / 4
+	return limit.SemaphoreBounds{Slots: slots, Waiting: waiting(slots, c.RequestWait), Timeout: c.RequestWait}
 }
 
 // newHTTP2Limits returns the limits that all HTTP/2 connections share: twice as many streams
@@ -129,6 +136,9 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 		InFlight: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
 			Slots: inFlight(c, database), Waiting: waiting(c.MaxRequests, c.RequestWait), Timeout: c.RequestWait,
 		}),
+		Anonymous:     limit.NewSemaphore[atrium.TenantID](ofSites(c, database)),
+		Sites:         limit.NewSemaphore[atrium.TenantID](ofSites(c, database)),
+		AnonymousRate: limit.NewRates[netip.Addr](c.AnonymousRate.Count, c.AnonymousRate.Window, countedAtOnce),
 		Changes: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
 			Slots: changes(c, database), Waiting: waiting(c.MaxRequests, c.RequestWait), Timeout: heavyTimeout,
 		}),

@@ -63,6 +63,7 @@ func (a *App) measure(c Config) {
 	m.Gauge("atrium_ingest_queue_entries", "Entries in the queue.", func() float64 { return float64(a.writer.Waiting()) })
 	m.Gauge("atrium_http_connections", "Open client connections.", func() float64 { return float64(a.connections.Open()) })
 	m.Gauge("atrium_http_requests_in_flight", "Requests in flight, as max-requests counts them.", func() float64 { return float64(a.limits.InFlight.Held()) })
+	m.Gauge("atrium_http_site_requests_in_flight", "Requests for sites in flight: without a key, and with a key that has the scope content:read.", func() float64 { return float64(a.limits.Anonymous.Held() + a.limits.Sites.Held()) })
 	m.Gauge("atrium_http_heavy_work", "Heavy work in progress, such as decoding large bodies.", func() float64 { return float64(a.limits.Heavy.Held()) })
 	m.Gauge("atrium_store_connections", "Database connections in use.", func() float64 { return float64(s.Stats().Connections) })
 	m.Gauge("atrium_store_connection_waits", "Statements and transactions that wait for a connection to a database server.", func() float64 { return float64(s.Stats().Waiting) })

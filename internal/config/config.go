@@ -109,8 +109,8 @@ type Config struct {
 	// tenants share it fairly. Requests that do not fit get 503.
 	BodyMemory Size
 
-	// Maximum memory of cached responses to GET of the external API, on SQLite. A response is
-	// cached until its data changes. 0 disables the cache.
+	// Maximum memory of cached responses to GET of the external and the content API, on SQLite. A
+	// response is cached until its data changes. 0 disables the cache.
 	ResponseCache Size
 
 	// Maximum requests in flight, not counting imports and exports. One tenant may have
@@ -130,6 +130,10 @@ type Config struct {
 	// Requests allowed per tenant, over all of its keys, such as 500/s. More get 429. 0 is
 	// unlimited. Each process counts separately.
 	TenantRate Rate
+
+	// Requests without a key allowed per client address, to the content API, such as 100/s. More
+	// get 429. 0 is unlimited. Each process counts separately.
+	AnonymousRate Rate
 
 	// Invalid-key requests allowed per client address. More get 429 without a key lookup.
 	// Requests with a valid key are never refused. 0 is unlimited.
@@ -205,6 +209,7 @@ func Default() Config {
 		ResponseCache:        32 << 20,
 		MaxRequests:          2048,
 		RequestWait:          time.Second,
+		AnonymousRate:        Rate{100, time.Second},
 		AuthFailures:         Rate{100, time.Minute},
 		ReadHeaderTimeout:    10 * time.Second,
 		ReadTimeout:          30 * time.Second,

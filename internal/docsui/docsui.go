@@ -31,6 +31,7 @@ type view struct {
 var views = []view{
 	{"/docs", "External API", "/openapi", api.External},
 	{"/docs/manage", "Management API", "/manage/openapi", api.Manage},
+	{"/docs/content", "Content API", "/content/openapi", api.Content},
 }
 
 // Documents returns the handlers of the documents by path.

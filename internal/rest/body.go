@@ -25,8 +25,9 @@ var errBodies = fmt.Errorf("memory for bodies and responses: %w", limit.ErrBusy)
 // then for its response, until it ends. It is for one goroutine.
 type memory struct {
 	quota  *limit.Quota[atrium.TenantID]
-	tenant atrium.TenantID // of the key
-	taken  int64           // bytes
+	tenant atrium.TenantID // of the key; for a site, the result of sharer
+	site   bool
+	taken  int64 // bytes
 }
 
 // hold makes it hold at least the given bytes. It reports false if the tenant may not have them.

@@ -3,6 +3,7 @@ package rest
 import (
 	"cmp"
 	"sync"
+	"time"
 
 	"atrium"
 )
@@ -38,7 +39,12 @@ type cacheKey struct {
 type cachedResponse struct {
 	version [2]uint64
 	body    Encoded
-	tag     string // the entity tag
+	tag     string         // the entity tag
+	maxAge  *time.Duration // of a public response
+}
+
+func (a *cachedResponse) response() Response {
+	return Response{Body: a.body, ETag: a.tag, MaxAge: a.maxAge}
 }
 
 func (a *cachedResponse) bytes(key cacheKey) int64 {
@@ -51,6 +57,19 @@ func (a *cachedResponse) bytes(key cacheKey) int64 {
 func (c *ResponseCache) Get(
 	r *Request, tenant atrium.TenantID, tag string, load func() (response Response, cacheable bool, err error),
 ) (Response, error) {
+	return c.get(cacheKey{tenant, r.http.URL.EscapedPath(), r.http.URL.RawQuery}, tag, load)
+}
+
+// GetByKey is Get for a response that depends only on the tenant, key and data without a cache tag, so
+// that clients cannot fill the cache with the same response under many paths and queries.
+func (c *ResponseCache) GetByKey(tenant atrium.TenantID, key string, load func() (Response, error)) (Response, error) {
+	return c.get(cacheKey{tenant: tenant, path: key}, "", func() (Response, bool, error) {
+		response, err := load()
+		return response, true, err
+	})
+}
+
+func (c *ResponseCache) get(key cacheKey, tag string, load func() (response Response, cacheable bool, err error)) (Response, error) {
 	var before [2]uint64
 	known := false
 	if c != nil && c.Bytes > 0 {
@@ -60,9 +79,8 @@ func (c *ResponseCache) Get(
 		response, _, err := load()
 		return response, err
 	}
-	key := cacheKey{tenant, r.http.URL.EscapedPath(), r.http.URL.RawQuery}
 	if cached := c.find(key, before); cached != nil {
-		return Response{Body: cached.body, ETag: cached.tag}, nil
+		return cached.response(), nil
 	}
 	response, cacheable, err := load()
 	if err != nil || !cacheable {
@@ -72,13 +90,13 @@ func (c *ResponseCache) Get(
 	if err != nil {
 		return response, err
 	}
-	loaded := &cachedResponse{before, body, cmp.Or(response.ETag, hashTag(body))}
+	loaded := &cachedResponse{before, body, cmp.Or(response.ETag, hashTag(body)), response.MaxAge}
 	if after, known := c.Version(tag); known && after == before && len(body) <= maxCachedBody {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.add(key, loaded)
 	}
-	return Response{Body: loaded.body, ETag: loaded.tag}, nil
+	return loaded.response(), nil
 }
 
 // find returns the cached response of a version, or nil.

@@ -77,6 +77,9 @@ func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler
 			patterns[route.Pattern] = methods{}
 		}
 		patterns[route.Pattern][route.Method] = a.serve(route)
+		if route.ForSites {
+			patterns[route.Pattern][http.MethodOptions] = http.HandlerFunc(preflight)
+		}
 	}
 	for pattern, handler := range open {
 		patterns[pattern] = methods{http.MethodGet: browserHeaders(handler)}
@@ -226,7 +229,11 @@ func (a *API) serve(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		held := &memory{quota: a.Limits.Bodies}
 		defer held.release()
-		response, err := a.handle(route, reads, held, w, r)
+		handle := a.handle
+		if route.ForSites {
+			handle = a.handleSite
+		}
+		response, err := handle(route, reads, held, w, r)
 		if err == nil {
 			err = a.writeResponse(w, r, held, response)
 		}
@@ -249,8 +256,7 @@ func (a *API) handle(route Route, reads *largeReads, held *memory, w http.Respon
 		return Response{}, err
 	}
 	if !accepts(r.Header["Accept"], route.Produces) {
-		return Response{}, atrium.Errorf(atrium.CodeNotAcceptable,
-			"The response is %s, which the Accept header does not allow.", route.Produces)
+		return Response{}, notAcceptable(route)
 	}
 	exchange := exchangeOf(w)
 	held.tenant = who.TenantID

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,13 @@ type Limits struct {
 	// SnapshotsMustEnd reports that Documents older than snapshotAge must end, and that others must
 	// wait. nil for never.
 	SnapshotsMustEnd func() bool
+
+	// Requests without a key, by client, and requests with a key for sites, by tenant. They hold these
+	// instead of InFlight.
+	Anonymous *limit.Semaphore[atrium.TenantID]
+	Sites     *limit.Semaphore[atrium.TenantID]
+
+	AnonymousRate *limit.Rates[netip.Addr] // of requests without a key, by client
 
 	// Held while a request uses more processor time than a small one.
 	Heavy *limit.Semaphore[atrium.TenantID]
@@ -144,6 +152,14 @@ func (r *Rates) check(who auth.Principal, w http.ResponseWriter) error {
 	e := atrium.Errorf(atrium.CodeRateLimited, "There were too many requests. Try again after the time in Retry-After.")
 	e.Retry = wait
 	return e
+}
+
+// checkKey is check for a key whose requests do not count for its tenant.
+func (r *Rates) checkKey(who auth.Principal, w http.ResponseWriter) error {
+	if r == nil || r.keys == nil {
+		return nil
+	}
+	return r.check(auth.Principal{KeyID: who.KeyID}, w)
 }
 
 // item appends an item with two parameters to a list.

@@ -67,6 +67,11 @@ func prefersHTML(accept []string) bool {
 	return html > 0 && html >= json
 }
 
+func notAcceptable(route Route) error {
+	return atrium.Errorf(atrium.CodeNotAcceptable,
+		"The response is %s, which the Accept header does not allow.", route.Produces)
+}
+
 // checkContentType returns nil for a body of the media type in UTF-8 without a content coding,
 // or without a Content-Type.
 func checkContentType(w http.ResponseWriter, r *http.Request, form Media) error {

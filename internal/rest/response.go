@@ -19,11 +19,13 @@ import (
 var encoding = json.JoinOptions(
 	jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true), json.FormatNilSliceAsNull(false))
 
-// Header values that responses share: do not modify. Caches must be private and revalidate.
+// Header values that responses share: do not modify. Unless a response says otherwise, caches must be
+// private and revalidate.
 var (
 	typeJSON     = []string{"application/json"}
 	typeProblem  = []string{"application/problem+json"}
 	privateCache = []string{"private, no-cache"}
+	noStore      = []string{"no-store"}
 )
 
 // Header names in canonical form.
@@ -66,14 +68,18 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, held *memory
 	if err != nil {
 		return err
 	}
-	response.reads.record(exchangeOf(w).TenantID, len(body))
+	reader := exchangeOf(w).TenantID
+	if held.site {
+		reader = held.tenant
+	}
+	response.reads.record(reader, len(body))
 	switch r.Method {
 	case http.MethodGet:
-		taken, err := a.takeMemory(w, len(body))
+		taken, err := a.takeMemory(w, reader, len(body))
 		if err != nil {
 			return err
 		}
-		defer a.Limits.Bodies.Return(exchangeOf(w).TenantID, taken)
+		defer a.Limits.Bodies.Return(reader, taken)
 	case http.MethodHead: // has no body
 	default: // is not refused, as the change was made; a large change has reserved memory before
 		_ = held.holdResponse(len(body))
@@ -81,6 +87,9 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, held *memory
 	h := w.Header()
 	for name, values := range response.Header {
 		h[name] = values
+	}
+	if response.MaxAge != nil {
+		publish(h, *response.MaxAge)
 	}
 	status := cmp.Or(response.Status, http.StatusOK)
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
@@ -102,19 +111,19 @@ func setTag(w http.ResponseWriter, r *http.Request, tag string) (done bool) {
 	if !reads || !noneMatch(r.Header["If-None-Match"], tag) {
 		return false
 	}
-	h[headerCache] = privateCache
+	cachePrivately(h)
 	w.WriteHeader(http.StatusNotModified)
 	return true
 }
 
 // takeMemory takes the memory of a response from the quota of bodies until the client has read it.
 // It takes at most half of what one tenant may hold alone, so that any response can fit.
-func (a *API) takeMemory(w http.ResponseWriter, size int) (taken int64, err error) {
+func (a *API) takeMemory(w http.ResponseWriter, reader atrium.TenantID, size int) (taken int64, err error) {
 	if size <= smallBody {
 		return 0, nil
 	}
 	taken = min(int64(size-smallBody), a.Limits.Bodies.Alone()/2)
-	if !a.Limits.Bodies.Take(exchangeOf(w).TenantID, taken) {
+	if !a.Limits.Bodies.Take(reader, taken) {
 		exchangeOf(w).Refused = telemetry.ByBodyMemory
 		return 0, atrium.Unavailable(errBodies)
 	}
@@ -135,13 +144,21 @@ func (a *API) JSON(body string, check func(*http.Request) error) http.Handler {
 // write sends a whole response. An error of the connection is the client's concern.
 func write(w http.ResponseWriter, r *http.Request, status int, contentType []string, body []byte) {
 	h := w.Header()
-	h[headerType], h[headerCache] = contentType, privateCache
+	cachePrivately(h)
+	h[headerType] = contentType
 	h[headerLength] = []string{strconv.Itoa(len(body))}
 	if len(body) > maxSingleWrite {
 		defer cork(w, r)()
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
+}
+
+// cachePrivately sets the default Cache-Control of a response that has none.
+func cachePrivately(h http.Header) {
+	if h[headerCache] == nil {
+		h[headerCache] = privateCache
+	}
 }
 
 // maxSingleWrite is the size of a body that net/http sends together with the headers: it

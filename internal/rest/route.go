@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
+	"time"
 
 	"atrium"
 	"atrium/internal/auth"
@@ -21,6 +23,7 @@ type Route struct {
 	Produces Media // of the response body
 	MaxBody  int64 // maximum size of a JSON body in bytes; 0 for that of the API
 	Heavy    bool  // the handler reads or compares much and does not wait for a commit: it runs as heavy work
+	ForSites bool  // browsers on other sites may call it, without a key too: see site.go
 	Handle   Handler
 
 	// ReportIgnored reports members and parameters that have no effect in the header Atrium-Ignored.
@@ -71,6 +74,7 @@ type Request struct {
 
 	query   *Query        // nil if the handler has not called Query
 	ignored ignoredFields // members of the body
+	token   bool          // see UseToken
 
 	requestLimits
 }
@@ -84,6 +88,9 @@ func (r *Request) LogEntry(id atrium.EntryID, account atrium.AccountID) {
 	x := exchangeOf(r.writer)
 	x.EntryID, x.AccountID = id, account
 }
+
+// Client returns the address of the client; the zero Addr if it is unknown.
+func (r *Request) Client() netip.Addr { return exchangeOf(r.writer).Client }
 
 // PathValue returns a decoded segment of the path.
 func (r *Request) PathValue(name string) string { return r.http.PathValue(name) }
@@ -111,6 +118,10 @@ type Response struct {
 	Header http.Header
 
 	Document Document // a JSON body that is too large to hold in memory, instead of Body
+
+	// MaxAge makes the response public: any cache may store it for this long, and any site may read
+	// it. nil for a private response.
+	MaxAge *time.Duration
 
 	recheck func(context.Context) error // of the request, for a Stream
 	reads   *largeReads                 // of the route; nil unless the request reads

@@ -17,6 +17,7 @@ const (
 	ByHTTP2             Refusal = "http2"
 	ByKeyRate           Refusal = "key_rate"
 	ByTenantRate        Refusal = "tenant_rate"
+	ByAnonymousRate     Refusal = "anonymous_rate"
 	ByAuthFailures      Refusal = "auth_failures"
 	ByOverload          Refusal = "overload"
 	ByBodyMemory        Refusal = "body_memory"
@@ -24,7 +25,7 @@ const (
 )
 
 var refusals = []Refusal{
-	ByConnections, ByClientConnections, ByHTTP2, ByKeyRate, ByTenantRate,
+	ByConnections, ByClientConnections, ByHTTP2, ByKeyRate, ByTenantRate, ByAnonymousRate,
 	ByAuthFailures, ByOverload, ByBodyMemory, ByStreams,
 }
 

@@ -17,7 +17,7 @@ var kinds = map[string]*regexp.Regexp{
 	"time":       regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`),
 	"tag":        regexp.MustCompile(`^"[!#-~]+"$`),
 	"cursor":     regexp.MustCompile(`^[A-Za-z0-9_-]{40,}$`),
-	"key":        regexp.MustCompile(`^atr_[a-z0-9]{26}_[0-9A-Za-z]{33}$`),
+	"key":        regexp.MustCompile(`^at[rp]_[a-z0-9]{26}_[0-9A-Za-z]{33}$`),
 }
 
 // values maps the example values of a page to the values of this run. Each example maps to

@@ -23,8 +23,10 @@ import (
 
 	"atrium"
 	"atrium/internal/app/apptest"
+	"atrium/internal/auth"
 	"atrium/internal/store"
 	"atrium/internal/store/engine/postgrestest"
+	"atrium/internal/transfer"
 	"atrium/test/cutproxy"
 	"atrium/test/nodes"
 )
@@ -191,6 +193,25 @@ func TestSecretsAndBodiesDoNotLeak(t *testing.T) {
 	}
 }
 
+// newPreview creates a preview of a page that is not published, and returns its address and token.
+func newPreview(t *testing.T, s *store.Store, tenant atrium.TenantID) (path, token string) {
+	t.Helper()
+	page := atrium.PageID("page_00000000000000000000000001")
+	audience := atrium.AudienceID("audience_00000000000000000000000001")
+	lines := `{"kind":"page","pageId":"` + string(page) + `","brandId":"b","name":"` + canaries["name"] + `","pageContext":"","title":"","status":"draft","actions":[],"scripts":[],"footerLinks":[]}
+{"kind":"audience","audienceId":"` + string(audience) + `","pageId":"` + string(page) + `","name":"a"}
+{"kind":"audienceVersion","audienceId":"` + string(audience) + `","versionNumber":1,"content":1}`
+	if _, err := transfer.Import(t.Context(), s, tenant, strings.NewReader(lines), transfer.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	id, token, hash := auth.NewPreviewToken()
+	p := atrium.Preview{ID: id, PageID: page, AudienceID: audience, Number: 1, ExpiresAt: atrium.At(time.Now().Add(time.Hour))}
+	if _, _, err := s.CreatePreview(t.Context(), atrium.CommandLine(tenant), p, hash); err != nil {
+		t.Fatal(err)
+	}
+	return "/content/v0/" + string(tenant) + "/pages/" + string(page), token
+}
+
 // sendEverything sends the requests. cut makes commits of a database server fail or makes
 // it unreachable; it is nil for a file.
 func sendEverything(t *testing.T, database string, cut func(commits bool), away func()) {
@@ -201,6 +222,8 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 		t.Fatal(err)
 	}
 	manager, _ := apptest.Key(t, st, tenant, atrium.ManageScopes()...)
+	site, _ := apptest.Key(t, st, tenant, atrium.ScopeContentRead)
+	shown, token := newPreview(t, st, tenant)
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +240,7 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 	s.Node = nodes.Start(t, 1, "", "--log-level", "debug", "--metrics-addr", "127.0.0.1:0", "--tls-cert", chain, "--tls-key", keyFile, "--database-timeout", "1s")[0]
 
 	secrets := []string{strings.Split(string(pair.Key), "\n")[1]} // a line of the private key
-	for _, k := range []string{key, manager} {
+	for _, k := range []string{key, manager, site, token} {
 		secrets = append(secrets, k, k[len(k)-20:])
 	}
 	c := s.client(t, true)
@@ -274,6 +297,13 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 			send("GET", path, key, "", "X-Api-Key: "+manager)
 			send("GET", path, key, "", "Accept: text/"+canaries["header"], "If-None-Match: "+canaries["header"])
 			send("PATCH", path, key, x(`{"name":"NAME"}`), "If-Match: "+canaries["header"])
+		}
+		for _, preview := range []string{token, token[:len(token)-1] + "0", canaries["wrong key"], ""} {
+			for _, k := range []string{site, key, canaries["wrong key"], ""} {
+				send("GET", shown+"?preview="+preview, k, "", "Referer: https://a.example/?preview="+token, "Origin: https://"+canaries["header"]+".example")
+				send("OPTIONS", shown+"?preview="+preview, k, "", "Access-Control-Request-Headers: "+token)
+				send("GET", "/content/v0/"+canaries["name"]+"/pages/"+token+"?preview="+preview, k, "")
+			}
 		}
 		send("GET", "/v0/accounts/"+key, key, "")
 		send("GET", "/"+key, key, "")

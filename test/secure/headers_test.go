@@ -19,7 +19,7 @@ import (
 func routes(t *testing.T) (all, shown [][2]string) {
 	t.Helper()
 	parameter := regexp.MustCompile(`\{[^}]*\}`)
-	for _, d := range []api.Document{api.External, api.Manage} {
+	for _, d := range []api.Document{api.External, api.Manage, api.Content} {
 		var document struct {
 			Paths map[string]map[string]json.RawMessage
 		}

@@ -42,7 +42,7 @@ const (
 	maxIdleTime       = 5 * time.Minute
 	maxLifetime       = time.Hour
 	healthCheckPeriod = 15 * time.Second
-	waitersPerConn    = 32
+	waitersPerConn    = 48
 	closeTimeout      = 100 * time.Millisecond
 	statementCache    = 512            // prepared statements per connection
 	migrationLock     = 0x61747269756d // advisory lock: "atrium" in ASCII

@@ -1,0 +1,168 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/limit"
+	"atrium/internal/telemetry"
+)
+
+// Operations for sites: browsers call them from pages of other origins (the CORS protocol of the Fetch
+// standard, https://fetch.spec.whatwg.org/#http-cors-protocol). The path names the tenant.
+//
+// A request without a key may read what is public. One with a key may read what its tenant has
+// published, from the origins of the key. Credentials such as cookies are never used, so any site may
+// read what needs no key.
+
+// Header names in canonical form, and values that responses share: do not modify.
+const (
+	headerAllowOrigin   = "Access-Control-Allow-Origin"
+	headerExposeHeaders = "Access-Control-Expose-Headers"
+	headerVary          = "Vary"
+)
+
+var (
+	anyOrigin    = []string{"*"}
+	varyOrigin   = []string{"Origin"}
+	exposed      = []string{"ETag, Retry-After, X-Request-Id"}
+	siteMethods  = []string{"GET, HEAD, OPTIONS"}
+	siteHeaders  = []string{"x-api-key, if-none-match, x-request-id"}
+	preflightAge = []string{"7200"} // seconds; browsers allow no more
+)
+
+// preflight answers whether a browser may send a request: always, as a preflight has no key. The
+// response to the request itself decides whether a page may read it.
+func preflight(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h["Allow"], h["Access-Control-Allow-Methods"], h[headerAllowOrigin] = siteMethods, siteMethods, anyOrigin
+	h["Access-Control-Allow-Headers"], h["Access-Control-Max-Age"] = siteHeaders, preflightAge
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// handleSite is handle for a route with ForSites, whose pattern has {tenant_id}. The Principal has that
+// tenant, and no KeyID without a key. Then the response must be public, or permitted by a token (see
+// UseToken); any other looks like a resource that does not exist.
+func (a *API) handleSite(
+	route Route, reads *largeReads, held *memory, w http.ResponseWriter, r *http.Request,
+) (response Response, err error) {
+	ctx, h, exchange := r.Context(), w.Header(), exchangeOf(w)
+	h[headerAllowOrigin], h[headerExposeHeaders] = anyOrigin, exposed
+	defer func() {
+		if len(r.Header[headerKey]) == 0 && atrium.CodeOf(err) == atrium.CodeNotFound {
+			err = atrium.Errorf(atrium.CodeNotFound,
+				"Nothing public is published here. What is not public needs a key with the scope content:read.")
+		}
+	}()
+	who, slots, err := a.identifySite(ctx, route, w, r)
+	if err != nil {
+		return Response{}, err
+	}
+	if !accepts(r.Header["Accept"], route.Produces) {
+		return Response{}, notAcceptable(route)
+	}
+	held.tenant, held.site = sharer(who, exchange), true
+	request := &Request{http: r, id: exchange.RequestID, log: a.Log, requestLimits: requestLimits{
+		limits: &a.Limits, writer: w, memory: held, tenant: held.tenant,
+	}}
+	if err := admit(ctx, w, slots, held.tenant); err != nil {
+		return Response{}, err
+	}
+	defer slots.Release(held.tenant)
+	ctx, cancel := context.WithTimeout(ctx, storageTimeout)
+	defer cancel()
+	if reads.expected(who.TenantID) {
+		if err := request.beginHeavy(ctx); err != nil {
+			return Response{}, err
+		}
+		defer request.endHeavy()
+	}
+	response, err = route.Handle(ctx, who, request)
+	if request.token && atrium.CodeOf(err) == atrium.CodeRateLimited {
+		exchange.Refused = telemetry.ByAuthFailures
+	}
+	if err == nil && who.KeyID == "" && response.MaxAge == nil && !request.token {
+		err = atrium.NotFound()
+	}
+	if err != nil {
+		return Response{}, err
+	}
+	body, err := Encode(response.Body)
+	response.Body = body
+	reads.record(who.TenantID, len(body)) // of the tenant, not the client: the next one may be another client's
+	return response, err
+}
+
+// identifySite returns the principal of a request for a site, and the semaphore that it is subject to.
+// It checks the key, its origins and its scope, and the rates.
+func (a *API) identifySite(ctx context.Context, route Route, w http.ResponseWriter, r *http.Request) (
+	who auth.Principal, slots *limit.Semaphore[atrium.TenantID], err error,
+) {
+	tenant, ok := atrium.ParseID[atrium.TenantID](r.PathValue("tenant_id"))
+	if len(r.Header[headerKey]) == 0 {
+		if b := a.Limits.AnonymousRate.Take(limit.Network(exchangeOf(w).Client)); !b.OK {
+			exchangeOf(w).Refused = telemetry.ByAnonymousRate
+			e := atrium.Errorf(atrium.CodeRateLimited, "This address has sent too many requests without a key.")
+			e.Retry = b.Wait
+			return who, nil, e
+		}
+		if !ok {
+			err = atrium.NotFound()
+		}
+		return auth.Principal{TenantID: tenant}, a.Limits.Anonymous, err
+	}
+	h := w.Header()
+	h[headerVary] = varyOrigin
+	if who, err = a.authenticate(ctx, w, r); err != nil {
+		return who, nil, err
+	}
+	delete(h, headerAllowOrigin)
+	origins := r.Header["Origin"]
+	allowed := len(origins) == 1 && slices.Contains(who.Origins, origins[0])
+	if allowed {
+		h[headerAllowOrigin] = origins
+	}
+	if err := a.Limits.Rates.checkKey(who, w); err != nil {
+		return who, nil, err
+	}
+	if err := authorize(route, who); err != nil {
+		return who, nil, err
+	}
+	if len(origins) > 0 && !allowed {
+		return who, nil, atrium.Errorf(atrium.CodeForbidden, "The key does not allow this origin.")
+	}
+	if who.TenantID != tenant {
+		return who, nil, atrium.NotFound()
+	}
+	return who, a.Limits.Sites, nil
+}
+
+// sharer returns by whom the limits count a request for a site, instead of its tenant: the visitors of a
+// tenant's sites must not use up what its other clients share.
+func sharer(who auth.Principal, exchange *telemetry.Exchange) atrium.TenantID {
+	if who.KeyID == "" {
+		return atrium.TenantID("client " + limit.Network(exchange.Client).String())
+	}
+	return "sites of " + who.TenantID
+}
+
+// publish sets the headers of a public response.
+func publish(h http.Header, maxAge time.Duration) {
+	h[headerCache] = []string{"public, max-age=" + strconv.FormatInt(int64(maxAge/time.Second), 10)}
+	h[headerAllowOrigin] = anyOrigin
+	delete(h, headerVary)
+}
+
+// UseToken says that the request has a token that permits it. No cache may store the response, even an
+// error, and no browser may send the address, which has the token, to other sites. Call it before the
+// token is verified.
+func (r *Request) UseToken() {
+	r.token = true
+	h := r.writer.Header()
+	h[headerCache], h[headerRefer] = noStore, noReferrer
+}

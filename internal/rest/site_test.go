@@ -1,0 +1,259 @@
+package rest_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/auth"
+	"atrium/internal/limit"
+	"atrium/internal/rest"
+	"atrium/internal/telemetry"
+)
+
+// siteKeys are the keys of one tenant: one for sites, and one for the other API.
+type siteKeys struct{ tenant atrium.TenantID }
+
+func (k siteKeys) Authenticate(_ context.Context, _ netip.Addr, key string) (auth.Principal, error) {
+	who := auth.Principal{TenantID: k.tenant, KeyID: atrium.KeyID(key)}
+	switch key {
+	case "site":
+		who.Scopes, who.Origins = atrium.Scopes{atrium.ScopeContentRead}, []string{"https://site.example"}
+	case "sender":
+		who.Scopes = atrium.ExternalScopes()
+	default:
+		return auth.Principal{}, atrium.Errorf(atrium.CodeUnauthenticated, "no such key")
+	}
+	return who, nil
+}
+
+// A site is an API with a route for sites, and one for other clients of the same tenant.
+type site struct {
+	tenant  atrium.TenantID
+	public  bool
+	body    any
+	during  func() // runs during a request for a site
+	refused []telemetry.Refusal
+	handler http.Handler
+}
+
+func newSite(limits rest.Limits) *site {
+	s := &site{tenant: atrium.NewID[atrium.TenantID](), public: true, body: "content"}
+	api := &rest.API{Keys: siteKeys{s.tenant}, Log: slog.New(slog.DiscardHandler), Limits: limits, Observe: func(_ context.Context, x *telemetry.Exchange) {
+		s.refused = append(s.refused, x.Refused)
+	}}
+	s.handler = api.Handler([]rest.Route{
+		{
+			Method: http.MethodGet, Pattern: "/sites/{tenant_id}/page", Scope: atrium.ScopeContentRead, ForSites: true,
+			Handle: func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
+				if s.during != nil {
+					during := s.during
+					s.during = nil
+					during()
+				}
+				response := rest.Response{Body: s.body}
+				if s.public {
+					response.MaxAge = new(time.Duration)
+					*response.MaxAge = time.Minute
+				}
+				return response, nil
+			},
+		},
+		{
+			Method: http.MethodGet, Pattern: "/other", Scope: atrium.ScopePagesRead,
+			Handle: func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
+				return rest.Response{Body: s.body}, nil
+			},
+		},
+	}, nil)
+	return s
+}
+
+// get sends a request and returns its status.
+func (s *site) get(client, key string) int { return s.ask(client, key).Code }
+
+func (s *site) ask(client, key string, headers ...string) *httptest.ResponseRecorder {
+	target := "/sites/" + string(s.tenant) + "/page"
+	if key == "sender" {
+		target = "/other"
+	}
+	r := httptest.NewRequest(http.MethodGet, target, http.NoBody)
+	r.RemoteAddr = client
+	if key != "" {
+		r.Header.Set("X-Api-Key", key)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Add(name, value)
+	}
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return w
+}
+
+const (
+	clientA = "192.0.2.1:1"
+	clientB = "198.51.100.1:1"
+)
+
+func TestVisitorsOfSitesShareSlotsWithNoOtherClients(t *testing.T) {
+	two := func() *limit.Semaphore[atrium.TenantID] {
+		return limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2})
+	}
+	for _, key := range []string{"site", ""} {
+		s := newSite(rest.Limits{InFlight: two(), Sites: two(), Anonymous: two()})
+		s.during = func() {
+			for _, c := range []struct {
+				client, key string
+				want        int
+			}{{clientA, key, 503}, {clientA, "sender", 200}, {clientB, "", 200}} {
+				if got := s.get(c.client, c.key); got != c.want {
+					t.Errorf("while a request with the key %q is in flight, one with %q gets %d, want %d", key, c.key, got, c.want)
+				}
+			}
+		}
+		if got := s.get(clientA, key); got != 200 {
+			t.Errorf("with the key %q: %d", key, got)
+		}
+		if got := s.get(clientA, key); got != 200 {
+			t.Errorf("with the key %q again: %d", key, got)
+		}
+	}
+}
+
+func TestVisitorsOfSitesShareMemoryWithNoOtherClients(t *testing.T) {
+	const size = 100 << 10
+	for _, key := range []string{"site", ""} {
+		quota := limit.NewQuota[atrium.TenantID](4 * size)
+		s := newSite(rest.Limits{Bodies: quota})
+		s.body = strings.Repeat("x", size)
+		if !quota.Take(s.tenant, 2*size) {
+			t.Fatal("the tenant cannot have half of the quota")
+		}
+		if sender, visitor := s.get(clientA, "sender"), s.get(clientA, key); sender != 503 || visitor != 200 {
+			t.Errorf("while the tenant has used up its share, it gets %d, and a request with the key %q %d", sender, key, visitor)
+		}
+	}
+}
+
+func TestRequestsWithoutAKeyAreLimitedByClient(t *testing.T) {
+	s := newSite(rest.Limits{AnonymousRate: limit.NewRates[netip.Addr](2, time.Hour, 100)})
+	for _, c := range []struct {
+		client, key string
+		want        int
+	}{
+		{clientA, "", 200},
+		{clientA, "", 200},
+		{clientA, "", 429},
+		{clientA, "site", 200},
+		{clientA, "wrong", 401},
+		{clientB, "", 200},
+		{"[2001:db8::1]:1", "", 200},
+		{"[2001:db8::2]:1", "", 200},
+		{"[2001:db8::3]:1", "", 429}, // the same network
+	} {
+		s.refused = nil
+		w := s.ask(c.client, c.key)
+		refused := telemetry.Refusal("")
+		if c.want == 429 {
+			refused = telemetry.ByAnonymousRate
+		}
+		if w.Code != c.want || s.refused[0] != refused || (w.Header().Get("Retry-After") != "") != (c.want == 429) {
+			t.Errorf("%s with the key %q: %d %v, refused by %q", c.client, c.key, w.Code, w.Header(), s.refused)
+		}
+	}
+}
+
+func TestVisitorsOfSitesDoNotUseUpTheRateOfTheTenant(t *testing.T) {
+	s := newSite(rest.Limits{Rates: rest.NewRates(limit.NewRates[atrium.KeyID](3, time.Hour, 100), limit.NewRates[atrium.TenantID](1, time.Hour, 100))})
+	for n := range 3 {
+		if w := s.ask(clientA, "site"); w.Code != 200 || w.Header().Get("RateLimit-Policy") != `"key";q=3;w=3600` {
+			t.Errorf("request %d: %d %v", n, w.Code, w.Header())
+		}
+	}
+	if got := s.get(clientA, "site"); got != 429 {
+		t.Errorf("above the rate of the key: %d", got)
+	}
+	if got := s.get(clientA, "sender"); got != 200 {
+		t.Errorf("another key of the tenant: %d", got)
+	}
+}
+
+func TestWhatIsNotPublicLooksNonexistentWithoutAKey(t *testing.T) {
+	s := newSite(rest.Limits{})
+	s.public = false
+	if w := s.ask(clientA, "site"); w.Code != 200 || w.Header().Get("Cache-Control") != "private, no-cache" || w.Header().Get("Vary") != "Origin" {
+		t.Errorf("with a key: %d %v", w.Code, w.Header())
+	}
+	hidden := s.ask(clientA, "", "X-Request-Id: same").Body.String()
+	s.tenant = "x" // malformed
+	if got := s.ask(clientA, "", "X-Request-Id: same").Body.String(); got != hidden || !strings.Contains(got, "not_found") {
+		t.Errorf("what is not public is %s, what does not exist %s", hidden, got)
+	}
+}
+
+func TestSeveralOriginsAreNotAllowed(t *testing.T) {
+	s := newSite(rest.Limits{})
+	for _, headers := range [][]string{
+		{"Origin: https://site.example", "Origin: https://site.example"}, {"Origin: "}, {"Origin: https://site.example/"}, {"Origin: https://SITE.example"},
+		{"Origin: https://site.example https://site.example"},
+	} {
+		if w := s.ask(clientA, "site", headers...); w.Code != 403 || w.Header().Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%q: %d %v", headers, w.Code, w.Header())
+		}
+	}
+}
+
+func TestQueriesAndPathsDoNotMultiplyACachedResource(t *testing.T) {
+	loaded := 0
+	cache := &rest.ResponseCache{Version: func(string) ([2]uint64, bool) { return [2]uint64{1}, true }, Bytes: 1 << 20}
+	for range 3 {
+		response, err := cache.GetByKey("tenant", "page", func() (rest.Response, error) {
+			loaded++
+			return rest.Response{Body: "content", MaxAge: new(time.Duration)}, nil
+		})
+		if err != nil || loaded != 1 || response.MaxAge == nil || response.ETag == "" && loaded == 0 {
+			t.Errorf("%+v, %v after %d loads", response, err, loaded)
+		}
+	}
+	for _, key := range []string{"other", "page"} {
+		tenant := atrium.TenantID("tenant")
+		if key == "page" {
+			tenant = "other"
+		}
+		if _, err := cache.GetByKey(tenant, key, func() (rest.Response, error) {
+			loaded++
+			return rest.Response{}, atrium.NotFound()
+		}); atrium.CodeOf(err) != atrium.CodeNotFound {
+			t.Errorf("another resource: %v", err)
+		}
+	}
+	if loaded != 3 {
+		t.Errorf("%d loads, want 3", loaded)
+	}
+}
+
+func TestLargeContentIsHeavyWorkForAllVisitors(t *testing.T) {
+	heavy := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 1})
+	s := newSite(rest.Limits{Heavy: heavy})
+	if err := heavy.Acquire(t.Context(), "another tenant"); err != nil {
+		t.Fatal(err)
+	}
+	if first, second := s.get(clientA, ""), s.get(clientB, ""); first != 200 || second != 200 {
+		t.Errorf("small responses: %d and %d", first, second)
+	}
+	s.body = strings.Repeat("x", 100<<10)
+	if first, second := s.get(clientA, ""), s.get(clientB, ""); first != 200 || second != 503 {
+		t.Errorf("the first large response is a %d, and the second, while no processor is free, a %d", first, second)
+	}
+	heavy.Release("another tenant")
+	if got := s.get(clientB, ""); got != 200 || heavy.Held() != 0 {
+		t.Errorf("with a free processor: %d, and %d slots are held", got, heavy.Held())
+	}
+}
