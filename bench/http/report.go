@@ -35,6 +35,7 @@ type target struct {
 var targets = []target{
 	{"SQLite", workload.GetAccount, "bare", 0.60},
 	{"SQLite", workload.GetPage, "bare", 0.60},
+	{"SQLite", workload.GetContent, "bare", 0.50},
 	{"SQLite", workload.ListPages, "bare", 0.45},
 	{"SQLite", workload.PostEntry, "bare", 0.25},
 	{"SQLite", workload.PostEntry, "PocketBase", 9},

@@ -46,7 +46,7 @@ func StartAtrium(ctx context.Context, bin, database string, flags ...string) (*A
 		}
 		database = "sqlite:" + filepath.Join(dir, "bench.db")
 	}
-	a := &Atrium{bin: bin, env: append(os.Environ(), "ATRIUM_DATABASE="+database), metrics: metrics}
+	a := &Atrium{bin: bin, env: append(os.Environ(), "ATRIUM_DATABASE="+database, "ATRIUM_ANONYMOUS_RATE=0"), metrics: metrics} // one client sends all
 	cmd := exec.Command(bin, slices.Concat([]string{"serve", "--addr", addr, "--metrics-addr", metrics}, flags)...)
 	cmd.Env = a.env
 	a.Process, err = start(ctx, cmd, addr, "/healthz", dir)

@@ -84,21 +84,21 @@ func Prospect(n int) map[string]any {
 	}
 }
 
-// Page returns the nth page. Only the first has an audience.
+// Page returns the nth page. Only the first has an audience, and is public.
 func Page(n int) map[string]any {
 	action := map[string]any{"actionId": "action_1", "actionIndex": 0, "purpose": "primary", "buttonTitle": "Book a call", "actionType": "link", "url": "https://example.com/call"}
 	footer := map[string]any{"id": "company", "title": "Company", "links": []any{map[string]any{"id": "about", "text": "About us", "url": "https://example.com/about"}}}
 	return map[string]any{
 		"kind": "page", "pageId": ID("page", n), "brandId": "brand_1", "name": fmt.Sprintf("Page %d", n), "pageContext": strings.Repeat("context ", 20),
 		"title": "A page", "status": []string{"published", "draft", "archived"}[n%3], "actions": []any{action, action}, "scripts": []any{},
-		"footerLinks": []any{footer}, "metadata": map[string]any{"campaign": "spring"},
+		"footerLinks": []any{footer}, "metadata": map[string]any{"campaign": "spring"}, "public": n == 0,
 		"createdAt": fmt.Sprintf("2026-01-01T%02d:%02d:%02d.000Z", n/3600, n/60%60, n%60),
 	}
 }
 
-// Version returns the nth version of the audience.
+// Version returns the nth version of the audience. The first is published.
 func Version(n int) map[string]any {
-	return map[string]any{"kind": "audienceVersion", "id": ID("version", n), "audienceId": ID("audience", 0), "content": map[string]any{"n": n}}
+	return map[string]any{"kind": "audienceVersion", "id": ID("version", n), "audienceId": ID("audience", 0), "content": map[string]any{"n": n}, "published": n == 0}
 }
 
 // Write writes all records, in the format of an import.
@@ -138,10 +138,11 @@ const (
 	ListPages   = "GET 20 pages"
 	GetPage     = "GET page"
 	GetVersions = "GET 20 versions"
+	GetContent  = "GET content"
 )
 
-// Kinds are the six operations, and a second form of the write operation. Accounts are
-// chosen at random.
+// Kinds are the six operations of the external API, a second form of the write operation, and the
+// content of a public page without a key. Accounts are chosen at random.
 func (w *Workload) Kinds() []load.Kind {
 	auth := "x-api-key: " + w.Key
 	account := func() int { return rand.IntN(w.Accounts) }
@@ -152,6 +153,7 @@ func (w *Workload) Kinds() []load.Kind {
 	page := load.Get(w.addr, "/v0/pages/"+ID("page", 0), auth)
 	list := load.Get(w.addr, "/v0/pages", auth)
 	history := load.Get(w.addr, "/v0/pages/"+ID("page", 0)+"/audiences/"+ID("audience", 0)+"/versions", auth)
+	content := load.Get(w.addr, "/content/v0/"+w.Tenant+"/pages/"+ID("page", 0))
 	return []load.Kind{
 		{Name: GetAccount, Status: http.StatusOK, Request: func(int) []byte { return load.Get(w.addr, "/v0/accounts/"+ID("account", account()), auth) }},
 		{Name: PostEntry, Status: http.StatusCreated, Request: func(n int) []byte { return entry(fmt.Sprintf("%x-%012d", w.run, n)) }},
@@ -162,6 +164,7 @@ func (w *Workload) Kinds() []load.Kind {
 		{Name: ListPages, Status: http.StatusOK, Request: func(int) []byte { return list }},
 		{Name: GetPage, Status: http.StatusOK, Request: func(int) []byte { return page }},
 		{Name: GetVersions, Status: http.StatusOK, Request: func(int) []byte { return history }},
+		{Name: GetContent, Status: http.StatusOK, Request: func(int) []byte { return content }},
 	}
 }
 
