@@ -30,6 +30,9 @@ const (
 	claims    = 64     // of withClaims, each with a domain of half a megabyte
 	entries   = 20_000 // of withActivity
 	pages     = 40     // a megabyte each
+
+	smallPage = pages // public
+	largePage = pages + 1
 )
 
 const megabyte = 1 << 20
@@ -120,6 +123,17 @@ func (t *tenant) prepare(context.Context) error {
 			p := workload.Page(n)
 			p["status"], p["actions"] = "draft", []any{map[string]any{"text": text}}
 			add(p)
+		}
+		for n := smallPage; n <= largePage; n++ {
+			p := workload.Page(n)
+			p["status"], p["public"] = "published", true
+			content := []byte(`{"a":1}`)
+			if n == largePage {
+				p["actions"], content = []any{map[string]any{"text": text}}, jsonshape.Wide(megabyte-1000)
+			}
+			add(p)
+			add(map[string]any{"kind": "audience", "audienceId": workload.ID("audience", n), "pageId": workload.ID("page", n), "name": "All"})
+			add(map[string]any{"kind": "audienceVersion", "audienceId": workload.ID("audience", n), "published": true, "content": json.RawMessage(content)})
 		}
 		add(map[string]any{"kind": "audience", "audienceId": workload.ID("audience", 0), "pageId": workload.ID("page", 0), "name": "All"})
 		for n, content := range [][]byte{[]byte(`{"a":1}`), []byte(`{"a":2}`), jsonshape.Wide(megabyte / 2), jsonshape.Unsorted(megabyte / 2), jsonshape.Objects(megabyte / 2)} {
@@ -233,6 +247,10 @@ func (t *tenant) cases() (all []comparison) {
 	external := func(path string) load.Kind {
 		return load.Kind{Name: path, Status: http.StatusOK, Request: func(int) []byte { return load.Get(t.addr, path, t.key) }}
 	}
+	content := func(n int) load.Kind { // without a key
+		path := "/content/v0/" + t.id + "/pages/" + id("page", n)
+		return load.Kind{Name: path, Status: http.StatusOK, Request: func(int) []byte { return load.Get(t.addr, path) }}
+	}
 	move := func(from int) load.Kind {
 		body := fmt.Appendf(nil, `{"from":%q,"to":%q,"rule":{"payload":{"pointer":"/zz","equals":1}},"check":true}`, id("account", from), id("account", withActivity))
 		return t.send(http.MethodPost, "/manage/v0/moves", http.StatusOK, body, t.manage)
@@ -253,6 +271,7 @@ func (t *tenant) cases() (all []comparison) {
 		comparison{"find", t.get("/manage/v0/account_logs?limit=100"), t.get("/manage/v0/account_logs?claimedDomain=nobody.example")},
 		comparison{"move", move(small), move(withPayloads)},
 		comparison{"pages", external("/v0/pages?limit=100&status=archived"), external("/v0/pages?limit=100&status=draft")},
+		comparison{"content", content(smallPage), content(largePage)},
 		comparison{"diff", t.get(page + "/versions/1/diff?to=2"), t.get(page + "/versions/3/diff?to=5")},
 		comparison{"diff-sorted", t.get(page + "/versions/1/diff?to=2"), t.get(page + "/versions/3/diff?to=4")},
 		comparison{"export", t.get("/manage/v0/tenant"), t.get("/manage/v0/export")},
