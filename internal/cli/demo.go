@@ -46,9 +46,9 @@ other tenants and no demo tenant is refused.`,
 		}
 		return serve(cmd.Context(), settings, loader.Warnings, cmd.ErrOrStderr(),
 			func(a *app.App, s *store.Store) error {
-				key, operator, err := prepareDemo(cmd.Context(), s)
+				tenant, key, operator, err := prepareDemo(cmd.Context(), s)
 				if err == nil {
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), demoText, key, a.Addr(), operator)
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), demoText, key, a.Addr(), operator, tenant)
 				}
 				return err
 			})
@@ -58,20 +58,20 @@ other tenants and no demo tenant is refused.`,
 
 // prepareDemo creates the demo tenant if it does not exist, and two keys for it: one for the
 // external API and one for the management API.
-func prepareDemo(ctx context.Context, s *store.Store) (key, operator string, err error) {
+func prepareDemo(ctx context.Context, s *store.Store) (id atrium.TenantID, key, operator string, err error) {
 	tenant, err := findDemo(ctx, s)
 	if err != nil {
-		return "", "", err
+		return "", "", "", err
 	}
 	if tenant.ID == "" { // later starts keep what was changed since
 		if others, _, err := s.Tenants(ctx, nil, 1); err != nil || len(others) > 0 {
-			return "", "", cmp.Or(err, errOtherTenants)
+			return "", "", "", cmp.Or(err, errOtherTenants)
 		}
 		if tenant, _, err = s.CreateTenant(ctx, atrium.CommandLine(atrium.OperatorChain), demoTenant); err != nil {
-			return "", "", err
+			return "", "", "", err
 		}
 		if _, err := transfer.Import(ctx, s, tenant.ID, strings.NewReader(demoData), transfer.Options{}); err != nil {
-			return "", "", fmt.Errorf("import sample data: %w", err)
+			return "", "", "", fmt.Errorf("import sample data: %w", err)
 		}
 	}
 	newKey := func(name string, scopes atrium.Scopes) (text string, err error) {
@@ -81,10 +81,10 @@ func prepareDemo(ctx context.Context, s *store.Store) (key, operator string, err
 		return text, err
 	}
 	if key, err = newKey("demo", atrium.ExternalScopes()); err != nil {
-		return "", "", err
+		return "", "", "", err
 	}
 	operator, err = newKey("demo operator", atrium.Scopes{atrium.ScopeManage})
-	return key, operator, err
+	return tenant.ID, key, operator, err
 }
 
 // errOtherTenants refuses a database that is not a demo's: the demo tenant and its keys would stay in it.
@@ -133,10 +133,13 @@ curl -sw '\n' http://%[2]s/v0/pages/page_01kzdemo0000000000000000p1 -H "x-api-ke
 curl -sw '\n' "http://%[2]s/v0/pages/page_01kzdemo0000000000000000p1/audiences/audience_01kzdemo0000000000000000s1/versions?include=archived" \
   -H "x-api-key: $ATRIUM_KEY"
 
+# as a site: read what is published of a public page, without a key
+curl -sw '\n' http://%[2]s/content/v0/%[4]s/pages/page_01kzdemo0000000000000000p1
+
 # as an operator: find an account by name, then list its activity
 curl -sw '\n' "http://%[2]s/manage/v0/accounts?q=north" -H "x-api-key: $ATRIUM_MANAGE_KEY"
 curl -sw '\n' http://%[2]s/manage/v0/accounts/account_01kzdemo0000000000000000a1/activity -H "x-api-key: $ATRIUM_MANAGE_KEY"
 
-Both APIs: http://%[2]s/docs and http://%[2]s/docs/manage    Stop with Ctrl-C.
+All APIs: http://%[2]s/docs, http://%[2]s/docs/manage and http://%[2]s/docs/content    Stop with Ctrl-C.
 
 `
