@@ -20,6 +20,9 @@ import (
 // sharedTables are the tables that do not belong to a tenant or are searched across tenants.
 var sharedTables = []string{"tenants", "api_keys", "settings", "schedules", "erasures", "schema_migrations"}
 
+// oneRowTable has one row for each tenant.
+const oneRowTable = "tombstone_secrets"
+
 // allowedScans are the statements that may scan a whole table.
 var allowedScans = []string{
 	"SELECT tenant_id, name, created_at FROM tenants ORDER BY tenant_id", // the list of tenants, for the operator
@@ -132,7 +135,7 @@ func checkPlan(t *testing.T, db engine.DB, sql string) {
 				t.Errorf("%s\nin\n%s", step, sql)
 			case m[1] == "SEARCH" && !slices.Contains(sharedTables, table) && !strings.HasPrefix(m[4], "tenant_id=?"):
 				t.Errorf("%s\nof every tenant in\n%s", step, sql)
-			case m[4] == "tenant_id=?" && selective.MatchString(sql) && !strings.Contains(sql, "LIMIT"):
+			case m[4] == "tenant_id=?" && table != oneRowTable && selective.MatchString(sql) && !strings.Contains(sql, "LIMIT"):
 				t.Errorf("%s\nreads all that the tenant has there in\n%s", step, sql)
 			case strings.Contains(m[3], "AUTOMATIC"):
 				t.Errorf("%s\nmakes an index for each run of\n%s", step, sql)

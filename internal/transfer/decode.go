@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,11 +45,13 @@ func decode(line []byte) (store.Import, error) {
 		d.audience()
 	case "audienceVersion":
 		d.audienceVersion()
+	case "tombstone":
+		d.tombstone()
 	case "accountLog":
 		d.accountLog()
 	default:
 		if len(d.Faults()) == 0 {
-			d.Fault("kind", "must be one of account, prospect, merge, brand, page, audience, audienceVersion, accountLog")
+			d.Fault("kind", "must be one of account, prospect, merge, brand, page, audience, audienceVersion, tombstone, accountLog")
 		}
 		return store.Import{}, atrium.Invalid(d.Faults()...)
 	}
@@ -202,6 +205,39 @@ func (d *decoder) audienceVersion() {
 	v.Content = compacted(d.Value("content"))
 	d.dates(&v.CreatedAt, nil)
 	d.item.Record = v
+}
+
+func (d *decoder) tombstone() {
+	t := &atrium.Tombstone{
+		EntryID:   identifier[atrium.EntryID](d, "accountLogId", strictjson.Required),
+		AccountID: identifier[atrium.AccountID](d, "accountId", strictjson.Required),
+	}
+	t.Source, _ = d.Text("source", strictjson.Required, textOf(1, atrium.MaxSource))
+	t.Type, _ = d.Text("type", strictjson.Required, textOf(1, atrium.MaxType))
+	t.Secret, t.KeyHMAC, t.RequestHMAC = d.hmac("secret"), d.hmac("keyHmac"), d.hmac("requestHmac")
+	if len(d.Faults()) == 0 && ((t.Secret == nil) != (t.KeyHMAC == nil) || (t.Secret == nil) != (t.RequestHMAC == nil)) {
+		d.Fault("secret", "must be present exactly if keyHmac and requestHmac are")
+	}
+	if at, ok := d.instant("expiresAt", strictjson.Nullable); ok {
+		t.ExpiresAt = &at
+	}
+	t.CreatedAt, d.item.Created = d.instant("createdAt", strictjson.Required)
+	d.item.Record = t
+}
+
+// hmac decodes 32 bytes in standard base64, nil if the member is omitted.
+func (d *decoder) hmac(name string) (sum []byte) {
+	text, ok := d.Text(name, strictjson.Nullable, func(s string) string {
+		var err error
+		if sum, err = base64.StdEncoding.Strict().DecodeString(s); err != nil || len(sum) != 32 || base64.StdEncoding.EncodeToString(sum) != s {
+			return "must be 32 bytes in base64"
+		}
+		return ""
+	})
+	if !ok || text == "" {
+		return nil
+	}
+	return sum
 }
 
 func (d *decoder) accountLog() {

@@ -19,17 +19,21 @@ const (
 	audienceID = "audience_00000000000000000000000001"
 	entryID    = "prospectlog_00000000000000000000000001"
 
-	accountLine  = `{"kind":"account","accountId":"` + accountID + `","domain":"acme.example","name":"Acme","createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
-	prospectLine = `{"kind":"prospect","prospectId":"prospect_00000000000000000000000001","name":"Dana","accountIds":["` + accountID + `"],"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
-	mergeLine    = `{"kind":"merge","accountId":"` + accountID + `","into":"account_00000000000000000000000002"}`
-	brandLine    = `{"kind":"brand","brandId":"brand_00000000000000000000000001","name":"Acme","createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
-	pageLine     = `{"kind":"page","pageId":"` + pageID + `","brandId":"b","name":"n","pageContext":"c","title":"t","status":"draft","actions":[],"scripts":[],"footerLinks":[],"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
-	audienceLine = `{"kind":"audience","audienceId":"` + audienceID + `","pageId":"` + pageID + `","name":"a","archived":false,"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
-	versionLine  = `{"kind":"audienceVersion","id":"version_00000000000000000000000001","pageId":"` + pageID + `","audienceId":"` + audienceID + `","versionNumber":1,"archived":false,"content":{"n":1.50},"createdAt":"2026-01-02T03:04:05.678Z"}`
-	entryLine    = `{"kind":"accountLog","accountLogId":"` + entryID + `","accountId":"` + accountID + `","source":"crm","type":"webhook","payload":{"n":1.50},"idempotencyKey":"k","claimed":{"domain":"acme.example"},"createdAt":"2026-01-02T03:04:05.678Z"}`
+	accountLine   = `{"kind":"account","accountId":"` + accountID + `","domain":"acme.example","name":"Acme","createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
+	prospectLine  = `{"kind":"prospect","prospectId":"prospect_00000000000000000000000001","name":"Dana","accountIds":["` + accountID + `"],"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
+	mergeLine     = `{"kind":"merge","accountId":"` + accountID + `","into":"account_00000000000000000000000002"}`
+	brandLine     = `{"kind":"brand","brandId":"brand_00000000000000000000000001","name":"Acme","createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
+	pageLine      = `{"kind":"page","pageId":"` + pageID + `","brandId":"b","name":"n","pageContext":"c","title":"t","status":"draft","actions":[],"scripts":[],"footerLinks":[],"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
+	audienceLine  = `{"kind":"audience","audienceId":"` + audienceID + `","pageId":"` + pageID + `","name":"a","archived":false,"createdAt":"2026-01-02T03:04:05.678Z","updatedAt":"2026-01-02T03:04:05.678Z"}`
+	versionLine   = `{"kind":"audienceVersion","id":"version_00000000000000000000000001","pageId":"` + pageID + `","audienceId":"` + audienceID + `","versionNumber":1,"archived":false,"content":{"n":1.50},"createdAt":"2026-01-02T03:04:05.678Z"}`
+	tombstoneLine = `{"kind":"tombstone","accountLogId":"prospectlog_00000000000000000000000009","accountId":"` + accountID + `","source":"crm","type":"webhook",` +
+		`"secret":"` + hmacs + `A=","keyHmac":"` + hmacs + `I=","requestHmac":"` + hmacs + `M=","expiresAt":"2026-02-02T03:04:05.678Z","createdAt":"2026-01-02T03:04:05.678Z"}`
+	hmacs = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" // the beginning of 32 bytes in base64
+
+	entryLine = `{"kind":"accountLog","accountLogId":"` + entryID + `","accountId":"` + accountID + `","source":"crm","type":"webhook","payload":{"n":1.50},"idempotencyKey":"k","claimed":{"domain":"acme.example"},"createdAt":"2026-01-02T03:04:05.678Z"}`
 )
 
-var oneOfEach = []string{accountLine, prospectLine, brandLine, pageLine, audienceLine, versionLine, entryLine}
+var oneOfEach = []string{accountLine, prospectLine, brandLine, pageLine, audienceLine, versionLine, tombstoneLine, entryLine}
 
 // with replaces the value of a member of a line, or removes the member if value is "".
 func with(line, name, value string) string {
@@ -136,6 +140,16 @@ func TestEveryViolatedConstraintIsNamed(t *testing.T) {
 		{versionLine, "note", text(long(1001), `"\u0000"`)},
 		{versionLine, "createdAt", instants},
 		{versionLine, "updatedAt", []string{`"2026-01-02T03:04:05.678Z"`}},
+		{tombstoneLine, "accountLogId", append(id("prospectlog_"), `null`)},
+		{tombstoneLine, "accountId", append(id("account_"), `null`)},
+		{tombstoneLine, "source", text(`""`, long(101), `null`)},
+		{tombstoneLine, "type", text(`""`, long(101), `null`)},
+		{tombstoneLine, "secret", []string{`1`, `""`, `"AA=="`, `"` + hmacs + `B="`, `"` + hmacs + `A"`, `"` + hmacs + `A=\n"`, `null`, ``}},
+		{tombstoneLine, "keyHmac", []string{`1`, `""`, `"` + hmacs + `AA"`}},
+		{tombstoneLine, "requestHmac", []string{`1`, `""`, `"` + hmacs + `AA"`}},
+		{tombstoneLine, "expiresAt", instants[:8]},
+		{tombstoneLine, "createdAt", instants},
+		{tombstoneLine, "payload", []string{`{}`}},
 		{entryLine, "accountLogId", append(id("prospectlog_"), `null`)},
 		{entryLine, "accountId", append(id("account_"), `null`)},
 		{entryLine, "source", text(`""`, long(101), `"\u0000"`, `null`)},
@@ -170,6 +184,8 @@ func TestRequiredMembersMustBePresent(t *testing.T) {
 		audienceLine: {"pageId"},
 		versionLine:  {"audienceId"},
 		entryLine:    {"accountId", "source", "payload"},
+
+		tombstoneLine: {"accountLogId", "accountId", "source", "type", "createdAt"},
 	} {
 		for _, name := range append(needed, "kind") {
 			_, err := p.importFrom(t, strings.NewReader(with(line, name, "")), transfer.Options{})

@@ -247,7 +247,7 @@ func tenantLines(t *rapid.T) []*line {
 	return all
 }
 
-var kinds = []string{"account", "merge", "prospect", "brand", "page", "audience", "audienceVersion", "accountLog"}
+var kinds = []string{"account", "merge", "prospect", "brand", "page", "audience", "audienceVersion", "tombstone", "accountLog"}
 
 // mergesOf draws merges of accounts, in any direction.
 func mergesOf(t *rapid.T, accounts []string, begin func(kind, idName, id string) *line) {
@@ -314,6 +314,10 @@ func entriesOf(t *rapid.T, accounts []string, begin func(kind, idName, id string
 		return
 	}
 	for i, id := range identifiers(t, "prospectlog_", 4) {
+		if rapid.IntRange(0, 3).Draw(t, "erased") == 0 {
+			tombstoneOf(t, i, begin("tombstone", "accountLogId", id))
+			continue
+		}
 		l := begin("accountLog", "accountLogId", id)
 		l.add("accountId", quote(rapid.SampledFrom(accounts).Draw(t, "account")))
 		l.add("source", quote(text(t, 1, 100)))
@@ -333,4 +337,18 @@ func entriesOf(t *rapid.T, accounts []string, begin func(kind, idName, id string
 		maybe(t, "moved", func() { l.add("acknowledgedAccountId", quote("account_"+strings.Repeat("7", 26))) })
 		l.add("createdAt", instant(t))
 	}
+}
+
+// tombstoneOf draws the tombstone of an erased entry.
+func tombstoneOf(t *rapid.T, i int, l *line) {
+	l.add("accountId", quote("account_"+strings.Repeat("7", 26)))
+	l.add("source", quote(text(t, 1, 100)))
+	l.add("type", quote(text(t, 1, 100)))
+	maybe(t, "keyed", func() {
+		l.add("secret", quote(hmacs+rapid.SampledFrom([]string{"A=", "Q="}).Draw(t, "secret")))
+		l.add("keyHmac", quote(hmacs+[]string{"A=", "E=", "I=", "M="}[i]))
+		l.add("requestHmac", quote(hmacs+"A="))
+	})
+	maybe(t, "expires", func() { l.add("expiresAt", instant(t)) })
+	l.add("createdAt", instant(t))
 }

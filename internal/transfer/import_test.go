@@ -73,6 +73,11 @@ func TestAMemberThatDiffersIsNamed(t *testing.T) {
 		{audienceLine, map[string]string{"name": `""`, "archived": `true`, "pageId": `"page_00000000000000000000000002"`}},
 		{versionLine, map[string]string{"versionNumber": `2`, "archived": `true`, "published": `true`, "note": `"x"`, "content": `{"n":1.5}`, "createdAt": other}},
 		{versionLine, map[string]string{"content": `null`, "audienceId": `"audience_00000000000000000000000002"`}},
+		{tombstoneLine, map[string]string{
+			"accountId": `"account_00000000000000000000000002"`, "source": `"x"`, "type": `"x"`, "expiresAt": other, "createdAt": other,
+			"secret": `"` + hmacs + `Q="`, "keyHmac": `"` + hmacs + `Q="`, "requestHmac": `"` + hmacs + `Q="`,
+		}},
+		{tombstoneLine, map[string]string{"expiresAt": `null`}},
 		{entryLine, map[string]string{
 			"source": `"x"`, "type": `"x"`, "payload": `{"n":1.5}`, "idempotencyKey": `"x"`, "claimed": `{"name":"acme.example"}`, "createdAt": other,
 			"accountId": `"account_00000000000000000000000002"`, "occurredAt": other, "acknowledgedAccountId": `"account_00000000000000000000000002"`,

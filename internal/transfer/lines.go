@@ -88,6 +88,18 @@ type (
 		Content       jsontext.Value    `json:"content,omitzero"`
 		CreatedAt     atrium.Time       `json:"createdAt"`
 	}
+	tombstoneLine struct {
+		Kind         string           `json:"kind"`
+		AccountLogID atrium.EntryID   `json:"accountLogId"`
+		AccountID    atrium.AccountID `json:"accountId"`
+		Source       string           `json:"source"`
+		Type         string           `json:"type"`
+		Secret       []byte           `json:"secret,omitempty"`
+		KeyHMAC      []byte           `json:"keyHmac,omitempty"`
+		RequestHMAC  []byte           `json:"requestHmac,omitempty"`
+		ExpiresAt    *atrium.Time     `json:"expiresAt,omitzero"`
+		CreatedAt    atrium.Time      `json:"createdAt"`
+	}
 	accountLogLine struct {
 		Kind           string           `json:"kind"`
 		AccountLogID   atrium.EntryID   `json:"accountLogId"`
@@ -144,6 +156,10 @@ func lineOf(record store.Record) (any, error) {
 		return versionLine{
 			"audienceVersion", r.ID, r.PageID, r.AudienceID, r.Number, r.Archived, r.Published, r.Note,
 			optional(r.Content), r.CreatedAt,
+		}, nil
+	case *atrium.Tombstone:
+		return tombstoneLine{
+			"tombstone", r.EntryID, r.AccountID, r.Source, r.Type, r.Secret, r.KeyHMAC, r.RequestHMAC, r.ExpiresAt, r.CreatedAt,
 		}, nil
 	case *atrium.Entry:
 		return accountLogLine{

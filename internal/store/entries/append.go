@@ -1,6 +1,7 @@
 package entries
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"atrium/internal/store/accounts"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
+	"atrium/internal/store/tombstones"
 )
 
 // maxUncertain is how many tries of an append may end with an unknown commit outcome. Each may
@@ -28,8 +30,8 @@ const retryDelay = time.Millisecond
 // draft must have its own identifier; a draft that is already stored is not stored again. If the
 // error is not nil, nothing was stored, except for atrium.Uncertain, where the outcome is unknown.
 //
-// An idempotency key takes precedence: if a stored entry has it, the outcome is the receipt of
-// that entry, or CodeIdempotencyKeyReused if that was for a different request. Otherwise, the
+// An idempotency key takes precedence: if a stored or erased entry has it, the outcome is the receipt
+// of that entry, or CodeIdempotencyKeyReused if that was for a different request. Otherwise, the
 // draft is attributed to an account as documented in package atrium. If it names the identifier of
 // an account that does not exist, the outcome is NotFound, and the key stays free.
 func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
@@ -71,7 +73,7 @@ func (s *Store) appendDrafts(ctx context.Context, drafts []*atrium.Draft, wait t
 		var b *appendTx
 		err = s.db.Engine.Write(ctx, func(tx engine.Tx) error {
 			b = newAppendTx(tx, drafts, atrium.At(s.db.Now()), s.db.StoredAt)
-			b.replicated, b.mergedTenants = s.db.Engine.Traits().Replicated, &s.mergedTenants
+			b.replicated, b.mergedTenants, b.secrets = s.db.Engine.Traits().Replicated, &s.mergedTenants, &s.secrets
 			if wait > 0 {
 				tx.LockWait(wait)
 				b.maxRows = maxAccountRows
@@ -119,8 +121,9 @@ type appendTx struct {
 	rules      []atrium.Rule            // by draft: what chose its account
 
 	mergedTenants *sync.Map // tenants known to have merged accounts
-	replicated    bool      // existing entries need a new commit before they are acknowledged
-	toConfirm     targets   // accounts of existing entries that are acknowledged
+	secrets       *tombstones.Cache
+	replicated    bool    // existing entries need a new commit before they are acknowledged
+	toConfirm     targets // accounts of existing entries that are acknowledged
 	minutes       accounts.MinuteUpdates
 	rows, maxRows int // written for new accounts and names; maxRows is 0 if they are not limited
 
@@ -179,7 +182,7 @@ func (b *appendTx) run(retry bool) error {
 		pending = pending[:0]
 		for _, i := range rest {
 			if owner := b.firstByKey[b.key(i)]; b.outcomes[owner].Err == nil {
-				b.replay(i, b.outcomes[owner].Receipt, b.drafts[owner].Fingerprint)
+				b.replay(i, b.outcomes[owner].Receipt, bytes.Equal(b.drafts[owner].Fingerprint, b.drafts[i].Fingerprint))
 			} else {
 				pending = append(pending, i)
 			}

@@ -3,95 +3,95 @@ package entries
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 
 	"atrium"
 	"atrium/internal/store/accounts"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
+	"atrium/internal/store/tombstones"
 )
 
 // This file resolves drafts of an append that are already stored: under their idempotency keys, or
-// under their identifiers if the outcome of an earlier commit was unknown.
+// under their identifiers if the outcome of an earlier commit was unknown. A key stays bound when its
+// entry is erased: to the entry until it is deleted, and then to its tombstone.
 
 var findKeys = engine.NewBatch(`SELECT e.tenant_id, e.key_match, e.entry_id, e.account_id, e.created_at, e.source, e.type,
 		e.acknowledged_account_id, e.fingerprint,
-		(SELECT 1 FROM erasures x WHERE x.tenant_id = batch.tenant_id AND x.account_id = e.account_id), `+rowBytes+`
+		(SELECT 1 FROM erasures x WHERE x.tenant_id = batch.tenant_id AND x.account_id = e.account_id)
 	FROM batch JOIN entries e ON e.tenant_id = batch.tenant_id AND e.key_match = batch.key_match`,
 	"tenant_id bytea", "key_match bytea")
 
-// replayStored sets the outcomes of drafts whose keys belong to stored entries, and returns the
-// other drafts.
+// replayStored sets the outcomes of drafts whose keys belong to stored or erased entries, and
+// returns the other drafts.
 func (b *appendTx) replayStored() (pending []int, err error) {
 	var rows []engine.Args
+	erased := tombstones.NewLookup(b.tx, b.secrets)
 	seen := map[kernel.TenantKey]bool{}
 	for i, d := range b.drafts {
 		if b.keyMatch[i] != nil && !seen[b.key(i)] {
 			seen[b.key(i)] = true
 			rows = append(rows, engine.Args{kernel.IDArg(d.TenantID), b.keyMatch[i]})
+			erased.Add(d.TenantID, b.keyMatch[i])
 		}
 	}
 	type stored struct {
 		receipt     atrium.Receipt
-		account     atrium.AccountID
+		account     atrium.AccountID // "" if it is being erased
 		fingerprint []byte
 	}
 	byKey := map[kernel.TenantKey]stored{}
-	erased := map[kernel.TenantKey]erasedEntry{}
-	if err := b.findKeysAndAccounts(rows, func(r engine.Row) {
+	if err := b.tx.PipelineQuery(findKeys, rows, func(r engine.Row) {
 		receipt, account := scanReceipt(r, 2)
-		k := kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(r.Bytes(1))}
 		if !r.Null(9) {
-			erased[k] = erasedEntry{receipt.EntryID, int(r.Int(10))}
-			return
+			account = ""
 		}
-		byKey[k] = stored{receipt, account, r.Bytes(8)}
+		byKey[kernel.TenantKey{Tenant: kernel.IDAt[atrium.TenantID](r, 0), Key: string(r.Bytes(1))}] = stored{receipt, account, r.Bytes(8)}
 	}); err != nil {
+		return nil, fmt.Errorf("find keys: %w", err)
+	}
+	remains, err := erased.Run(b.lockTogether())
+	if err != nil {
 		return nil, fmt.Errorf("find keys and accounts: %w", err)
 	}
-	if err := b.freeKeys(erased); err != nil { // before the erasure deletes the entries
-		return nil, fmt.Errorf("free keys of erased entries: %w", err)
-	}
 	for i, d := range b.drafts {
-		entry, ok := byKey[b.key(i)]
+		k := b.key(i)
+		entry, ok := byKey[k]
+		t, wasErased := remains[k]
 		switch {
 		case b.outcomes[i].Err != nil:
-		case b.keyMatch[i] == nil || !ok:
+		case b.keyMatch[i] == nil || !ok && !wasErased:
 			pending = append(pending, i)
-		case entry.receipt.EntryID == d.ID: // the same draft, stored by a commit whose outcome was unknown
-			b.outcomes[i].Receipt = entry.receipt
-			b.confirm(d.TenantID, entry.account)
+		case !ok:
+			b.replay(i, t.Receipt(), bytes.Equal(tombstones.RequestHMAC(t.Secret, d.Fingerprint), t.RequestHMAC))
 		default:
-			b.replay(i, entry.receipt, entry.fingerprint)
-			b.confirm(d.TenantID, entry.account)
+			b.replay(i, entry.receipt, bytes.Equal(entry.fingerprint, d.Fingerprint))
+			if entry.account != "" {
+				b.confirm(d.TenantID, entry.account)
+			}
 		}
 	}
 	return pending, nil
 }
 
-// findKeysAndAccounts looks up keys, and in the same round trip locks the accounts of the drafts
-// that name domains. The accounts of drafts that turn out to be stored are locked in vain.
-func (b *appendTx) findKeysAndAccounts(keys []engine.Args, each func(engine.Row)) error {
+// lockTogether returns a function that locks the accounts of the drafts that name domains, for the
+// round trip in which keys are found. It returns nil if there are none. The accounts of drafts that
+// turn out to be stored are locked in vain.
+func (b *appendTx) lockTogether() func() error {
 	all := make([]int, len(b.drafts))
 	for i := range all {
 		all[i] = i
 	}
 	_, byDomain, _, _ := b.targets(all)
 	if len(byDomain) == 0 || b.mayHaveMerged(byDomain) {
-		_, err := b.tx.Batch(findKeys, keys, func(r engine.Row) error {
-			each(r)
-			return nil
-		})
-		return err
+		return nil
 	}
 	for k := range byDomain {
 		b.looked[kernel.TenantKey{Tenant: k.Tenant, Key: string(kernel.Hash16(k.Key))}] = true
 	}
-	if err := b.tx.PipelineQuery(findKeys, keys, each); err != nil {
-		return err
+	return func() error {
+		return b.lockByDomain(kernel.SortedKeys(b.looked), func(hash kernel.TenantKey, a accounts.Locked) { b.locked[hash] = a })
 	}
-	return b.lockByDomain(kernel.SortedKeys(b.looked), func(hash kernel.TenantKey, a accounts.Locked) { b.locked[hash] = a })
 }
 
 // scanReceipt reads the receipt of an entry from entry_id, account_id, created_at, source, type
@@ -148,51 +148,14 @@ func (b *appendTx) confirm(tenant atrium.TenantID, account atrium.AccountID) {
 	}
 }
 
-// replay sets the outcome of draft i, whose key belongs to an existing entry.
-func (b *appendTx) replay(i int, receipt atrium.Receipt, fingerprint []byte) {
-	if !bytes.Equal(fingerprint, b.drafts[i].Fingerprint) {
+// replay sets the outcome of draft i, whose key belongs to an entry. same reports whether the entry
+// has the same fingerprint.
+func (b *appendTx) replay(i int, receipt atrium.Receipt, same bool) {
+	ownDraft := receipt.EntryID == b.drafts[i].ID // stored by a commit whose outcome was unknown
+	if !same && !ownDraft {
 		b.outcomes[i].Err = kernel.KeyReused()
 		return
 	}
-	receipt.Replayed = true
+	receipt.Replayed = !ownDraft
 	b.outcomes[i].Receipt = receipt
-}
-
-var removeKeys = engine.NewBatch(`UPDATE entries SET key_match = NULL FROM batch
-	WHERE entries.tenant_id = batch.tenant_id AND entries.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea")
-
-// maxFreedBytes limits the rows of entries whose keys one append releases, unless the first has
-// more: an embedded engine writes the whole row again.
-const maxFreedBytes = 4 << 20
-
-// An erasedEntry is an entry whose account is erased and that is not deleted yet.
-type erasedEntry struct {
-	id    atrium.EntryID
-	bytes int // of its row
-}
-
-// freeKeys releases the idempotency keys of erased entries, which are given by key. Above
-// maxFreedBytes, the drafts with these keys are Unavailable: the erasure deletes the entries soon,
-// and then the keys are free.
-func (b *appendTx) freeKeys(erased map[kernel.TenantKey]erasedEntry) error {
-	var rows []engine.Args
-	bytes, full := 0, false
-	for i, d := range b.drafts { // in order, so that every engine releases the same keys
-		e, ok := erased[b.key(i)]
-		if b.keyMatch[i] == nil || !ok || e.id == "" {
-			continue
-		}
-		if full = full || bytes > 0 && bytes+e.bytes > maxFreedBytes; full {
-			b.outcomes[i].Err = atrium.Unavailable(errors.New("the entry that had the key is being erased"))
-			continue
-		}
-		bytes += e.bytes
-		rows = append(rows, engine.Args{kernel.IDArg(d.TenantID), kernel.IDArg(e.id)})
-		erased[b.key(i)] = erasedEntry{} // other drafts may have the same key
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	_, err := b.tx.Batch(removeKeys, rows, nil)
-	return err
 }

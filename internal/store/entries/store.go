@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"atrium/internal/store/kernel"
+	"atrium/internal/store/tombstones"
 )
 
 // A Store stores entries. It is safe for concurrent use.
@@ -14,6 +15,7 @@ type Store struct {
 
 	active        activeTenants
 	mergedTenants sync.Map // tenants for which an append has found merged accounts
+	secrets       tombstones.Cache
 }
 
 // New returns a Store on a database.

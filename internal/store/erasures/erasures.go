@@ -31,7 +31,7 @@ import (
 
 // Limits of one transaction.
 const (
-	eraseBatchRows  = 500     // entries, and as many rows of their move history
+	eraseBatchRows  = 500     // links; entries and tombstones; and as many rows of the move history of entries
 	eraseBatchBytes = 2 << 20 // bytes of entries or rules, unless one has more
 	redactBatchRows = 100     // audit rows, and rules of moves
 )
@@ -409,71 +409,4 @@ func (s *Store) pendingErasures(ctx context.Context) (all map[atrium.TenantID][]
 		}
 		all[ofTenant[0].change.TenantID] = ofTenant
 	}
-}
-
-// eraseEntryBatch deletes a batch of entries of an erased account together with their move
-// history. It returns how many rows it deleted, and whether entries remain.
-func (s *Store) eraseEntryBatch(ctx context.Context, c atrium.Change, account atrium.AccountID) (deleted int, more bool, err error) {
-	tenant := c.TenantID
-	const nextEntries = "FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3"
-	type moved struct {
-		entry atrium.EntryID
-		last  atrium.MoveID
-	}
-	err = kernel.WriteLarge(ctx, s.db, c, func(tx engine.Tx) error {
-		var found []moved
-		bytes := 0
-		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(eraseBatchRows)}
-		if err := tx.Lock("SELECT entry_id, move_id, octet_length(payload), "+kernel.OctetLength("claimed_domain")+" "+nextEntries, args, func(r engine.Row) error {
-			if bytes += int(r.Int(2) + r.Int(3)); bytes > eraseBatchBytes && len(found) > 0 {
-				return kernel.ErrPageFull
-			}
-			found = append(found, moved{kernel.IDAt[atrium.EntryID](r, 0), kernel.IDAt[atrium.MoveID](r, 1)})
-			return nil
-		}); err != nil && !errors.Is(err, kernel.ErrPageFull) {
-			return fmt.Errorf("find erased entries: %w", err)
-		}
-		entries, budget := 0, eraseBatchRows
-		for _, m := range found {
-			rest, err := deleteMoveHistory(tx, tenant, m.entry, m.last, &budget)
-			if err != nil {
-				return err
-			}
-			if rest != "" { // the next transaction continues from here
-				if _, err := tx.Exec("UPDATE entries SET move_id = $1 WHERE tenant_id = $2 AND entry_id = $3", kernel.IDArg(rest), kernel.IDArg(tenant), kernel.IDArg(m.entry)); err != nil {
-					return err
-				}
-				break
-			}
-			entries++
-		}
-		// These are the locked rows: a concurrent eraser can only have deleted rows before them.
-		if _, err := tx.Exec("DELETE FROM entries WHERE tenant_id = $1 AND entry_id IN (SELECT entry_id FROM entries WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3)",
-			kernel.IDArg(tenant), kernel.IDArg(account), int64(entries)); err != nil {
-			return fmt.Errorf("delete erased entries: %w", err)
-		}
-		deleted, more = entries+eraseBatchRows-budget, false
-		return tx.Query("SELECT entry_id "+nextEntries, engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(1)}, func(engine.Row) error {
-			more = true
-			return nil
-		})
-	})
-	return deleted, more, err
-}
-
-// deleteMoveHistory deletes the move history of an entry, newest first, and decrements budget for
-// each row until it is 0. It returns the newest move that remains, "" if none does.
-func deleteMoveHistory(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryID, last atrium.MoveID, budget *int) (atrium.MoveID, error) {
-	for ; last != "" && *budget > 0; *budget-- {
-		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(last), kernel.IDArg(entry)}
-		last = ""
-		if err := tx.Query("DELETE FROM moved_entries WHERE tenant_id = $1 AND move_id = $2 AND entry_id = $3 RETURNING previous_move_id", args,
-			func(r engine.Row) error {
-				last = kernel.IDAt[atrium.MoveID](r, 0)
-				return nil
-			}); err != nil {
-			return "", fmt.Errorf("delete moves of an erased entry: %w", err)
-		}
-	}
-	return last, nil
 }

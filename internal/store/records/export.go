@@ -14,6 +14,7 @@ import (
 	"atrium/internal/store/entries"
 	"atrium/internal/store/kernel"
 	"atrium/internal/store/pages"
+	"atrium/internal/store/tombstones"
 )
 
 // An export reads in chunks. Each is one short transaction of at most exportRows rows and about
@@ -26,7 +27,7 @@ const (
 )
 
 // Export calls emit with every record of a tenant: accounts, merges, prospects, brands, pages,
-// audiences, versions and entries, each kind sorted by identifier (merges by the surviving
+// audiences, versions, tombstones and entries, each kind sorted by identifier (merges by the surviving
 // account and then by the merged one, versions by audience and number). It emits the records that
 // were stored when it began, except those deleted while it runs, and no record that refers to one
 // that it leaves out. It ends however fast entries are appended. It holds one chunk in memory,
@@ -47,7 +48,7 @@ func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Re
 		if err := x.begin(); err != nil {
 			return err
 		}
-		for _, kind := range []func() error{x.accounts, x.merges, x.prospects, x.brands, x.pages, x.audiences, x.versions, x.entries} {
+		for _, kind := range []func() error{x.accounts, x.merges, x.prospects, x.brands, x.pages, x.audiences, x.versions, x.tombstones, x.entries} {
 			if err := kind(); err != nil {
 				return err
 			}
@@ -64,7 +65,7 @@ type exporter struct {
 	db        engine.DB
 	tenant    atrium.TenantID
 	began     int64  // the result of beginExport
-	lastEntry []byte // the highest identifier of an entry when it began
+	lastEntry []byte // the highest identifier of an entry or tombstone when it began
 	emit      func(Record) error
 }
 
@@ -106,13 +107,22 @@ func (s *Store) beginExport(ctx context.Context, tenant atrium.TenantID) (began 
 	return began, err
 }
 
-// begin finds the last entry of the export.
+// begin finds the last entry or tombstone of the export.
 func (x *exporter) begin() error {
-	return x.db.Query(x.ctx, "SELECT entry_id FROM entries WHERE tenant_id = $1 ORDER BY entry_id DESC LIMIT 1",
-		engine.Args{kernel.IDArg(x.tenant)}, func(r engine.Row) error {
-			x.lastEntry = r.Bytes(0)
+	for _, sql := range []string{
+		"SELECT entry_id FROM entries WHERE tenant_id = $1 ORDER BY entry_id DESC LIMIT 1",
+		"SELECT entry_id FROM tombstones WHERE tenant_id = $1 ORDER BY entry_id DESC LIMIT 1",
+	} {
+		if err := x.db.Query(x.ctx, sql, engine.Args{kernel.IDArg(x.tenant)}, func(r engine.Row) error {
+			if last := r.Bytes(0); bytes.Compare(last, x.lastEntry) > 0 {
+				x.lastEntry = last
+			}
 			return nil
-		})
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A chunk is the result of one transaction of an export.
@@ -302,6 +312,23 @@ func (x *exporter) versions() error {
 					v.Published = v.Number == shows
 					audience, number = r.Bytes(1), v.Number
 					return &v
+				})
+			})
+	})
+}
+
+// tombstones come before the entries: an entry that is erased in between is in neither, and none is in
+// both.
+func (x *exporter) tombstones() error {
+	after := []byte{}
+	return x.each(func(tx engine.Tx, c *chunk) error {
+		return tx.Query("SELECT "+tombstones.Columns("$1")+` FROM tombstones t
+			WHERE t.tenant_id = $1 AND t.entry_id > $2 AND t.entry_id <= $3 ORDER BY t.entry_id LIMIT $4`,
+			engine.Args{kernel.IDArg(x.tenant), after, x.lastEntry, c.limit}, func(r engine.Row) error {
+				after = r.Bytes(0)
+				return c.add(r, func(r engine.Row) Record {
+					t := tombstones.Scan(r, x.tenant)
+					return &t
 				})
 			})
 	})

@@ -71,7 +71,7 @@ func refuseTaken(index int, member, detail string) error {
 
 // Import stores a chunk of records as one change and returns how many of them were new. If a
 // record cannot be stored, nothing of the chunk is, and the error is an *ImportError. A record
-// may refer to records before it. If any records were new, the audit log gets one row with how
+// may refer to records before it. An entry that was erased is skipped. If any records were new, the audit log gets one row with how
 // many there were of each kind. It returns ErrChunkTooLarge if the chunk is too large for one
 // transaction.
 func (s *Store) Import(ctx context.Context, c atrium.Change, chunk []Import) (added int, err error) {
@@ -254,6 +254,8 @@ func identity(r Record) string {
 		return string(r.ID)
 	case *atrium.AudienceVersion:
 		return string(r.ID)
+	case *atrium.Tombstone:
+		return "tombstone of " + string(r.EntryID)
 	case *atrium.Entry:
 		return string(r.ID)
 	}
@@ -299,6 +301,8 @@ func (im *importTx) count(run importRun, added int) {
 		kind = "audiences"
 	case *atrium.AudienceVersion:
 		kind = "versions"
+	case *atrium.Tombstone:
+		kind = "tombstones"
 	case *atrium.Entry:
 		kind = "entries"
 	}
@@ -322,6 +326,8 @@ func (im *importTx) run(run importRun) error {
 		return im.audiences(run)
 	case *atrium.AudienceVersion:
 		return im.versions(run)
+	case *atrium.Tombstone:
+		return im.tombstones(run)
 	case *atrium.Entry:
 		return im.entries(run)
 	default:

@@ -8,7 +8,6 @@ import (
 	"atrium"
 	"atrium/internal/store/accounts"
 	"atrium/internal/store/engine"
-	"atrium/internal/store/entries"
 	"atrium/internal/store/kernel"
 )
 
@@ -350,89 +349,4 @@ func (im *importTx) countRegrouped(accounts int) error {
 		return ErrChunkTooLarge
 	}
 	return nil
-}
-
-var errNoFingerprint = errors.New("an entry with an idempotency key is imported without its fingerprint")
-
-func (im *importTx) entries(run importRun) error {
-	stored, err := im.find(entriesByID, identities[atrium.EntryID](im.tenant, run), func(r engine.Row) Record {
-		e := entries.ScanEntry(r, im.tenant)
-		return &e
-	})
-	if err != nil {
-		return err
-	}
-	todo, err := notStored[*atrium.Entry](run, stored)
-	if err != nil {
-		return err
-	}
-	touched := map[kernel.TenantKey]atrium.Time{}
-	rows := make([]engine.Args, len(todo))
-	origin := atrium.Origin{SubmittedBy: atrium.ActorImport, RequestID: im.tx.Change.RequestID}
-	for n, p := range todo {
-		e := p.record
-		setID(&e.ID)
-		im.setInstants(p.item, &e.CreatedAt, new(atrium.Time))
-		k := kernel.TenantKey{Tenant: im.tenant, Key: string(e.AccountID)}
-		if at, ok := touched[k]; !ok || e.CreatedAt > at {
-			touched[k] = e.CreatedAt
-		}
-		var match, fingerprint []byte
-		if e.IdempotencyKey != "" {
-			if match, fingerprint = kernel.KeyMatch(e.IdempotencyKey), p.item.Fingerprint; fingerprint == nil {
-				return errNoFingerprint
-			}
-		}
-		e.TenantID = im.tenant
-		rows[n] = entries.EntryRow(e, origin, match, fingerprint)
-	}
-	exists, err := im.touch(touched)
-	if err != nil {
-		return err
-	}
-	for _, p := range todo {
-		if !exists[p.record.AccountID] {
-			return refuse(p.index, "accountId", "names an account that does not exist")
-		}
-	}
-	return im.insert(entries.ImportEntries, rows, func(r engine.Row) string { return string(kernel.IDAt[atrium.EntryID](r, 0)) },
-		func(added map[string]bool) error {
-			for _, p := range todo {
-				if !added[string(p.record.ID)] {
-					return refuseTaken(p.index, "idempotencyKey", "another entry has it")
-				}
-			}
-			return nil
-		})
-}
-
-// touch raises the latest activity of accounts, and returns which of them exist.
-func (im *importTx) touch(newest map[kernel.TenantKey]atrium.Time) (exists map[atrium.AccountID]bool, err error) {
-	known, err := accounts.FindAccountRefs(im.tx, slices.Collect(maps.Keys(newest)))
-	if err != nil {
-		return nil, err
-	}
-	touched, minutes, err := accounts.LockActive(im.tx, known, newest)
-	if err != nil {
-		return nil, err
-	}
-	merged := map[kernel.TenantKey]atrium.Time{} // the activity of their survivors
-	for k, a := range known {
-		if s := (kernel.TenantKey{Tenant: k.Tenant, Key: string(a.Survivor)}); a.Survivor != "" {
-			if at, ok := merged[s]; !ok || newest[k] > at {
-				merged[s] = newest[k]
-			}
-		}
-	}
-	if err := accounts.RaiseActivity(im.tx, merged); err != nil {
-		return nil, err
-	}
-	if err := minutes.Write(im.tx); err != nil {
-		return nil, err
-	}
-	exists = make(map[atrium.AccountID]bool, len(touched))
-	for k := range touched {
-		exists[atrium.AccountID(k.Key)] = true
-	}
-	return exists, nil
 }

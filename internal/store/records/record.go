@@ -10,7 +10,7 @@ import (
 
 // A Record is one object of a tenant in an import or export: a *atrium.Account,
 // *atrium.LinkedProspect, *atrium.Merge, *atrium.Brand, *atrium.Page or, with a schedule,
-// *atrium.ScheduledPage, *atrium.Audience, *atrium.AudienceVersion or *atrium.Entry.
+// *atrium.ScheduledPage, *atrium.Audience, *atrium.AudienceVersion, *atrium.Tombstone or *atrium.Entry.
 type Record any
 
 // pageRecord makes a record of a row that pages.ScanScheduledPage reads.

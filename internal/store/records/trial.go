@@ -12,6 +12,7 @@ import (
 	"atrium/internal/store/erasures"
 	"atrium/internal/store/kernel"
 	"atrium/internal/store/pages"
+	"atrium/internal/store/tombstones"
 )
 
 // A Trial imports records without storing them. It imports them into a scratch database, into
@@ -56,7 +57,7 @@ func (t *Trial) Import(ctx context.Context, chunk []Import) (added int, err erro
 		}
 	}
 	err = t.part(ctx, func() error {
-		if len(related.numbers)+len(related.erased) > 0 {
+		if len(related.numbers)+len(related.erased)+len(related.secrets) > 0 {
 			if err := t.scratch.db.Write(ctx, related.write); err != nil {
 				return err
 			}
@@ -83,6 +84,8 @@ type related struct {
 	numbers []engine.Args // rows of raiseNumbers: the highest number of each audience
 	shown   []engine.Args // rows of publishVersions: the published version of each audience
 	erased  []engine.Args // rows of erasures.InsertErasures
+	secrets [][]byte      // of tombstones
+	tenant  atrium.TenantID
 }
 
 // write stores everything except the records.
@@ -91,6 +94,9 @@ func (r *related) write(tx engine.Tx) error {
 		return err
 	}
 	if _, err := tx.Batch(publishVersions, r.shown, nil); err != nil {
+		return err
+	}
+	if err := tombstones.AddSecrets(tx, r.tenant, r.secrets); err != nil {
 		return err
 	}
 	_, err := tx.Batch(erasures.InsertErasures, r.erased, nil)
@@ -112,6 +118,14 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) (found related, err error)
 		}
 	}
 	// Records that refer to others are read first: they add lookups of the others.
+	if len(f.tombstones)+len(f.entryKeys) > 0 {
+		if found.secrets, err = tombstones.Secrets(tx, t.tenant); err != nil {
+			return found, err
+		}
+		found.tenant = t.tenant
+		f.addKeys(found.secrets)
+	}
+	allTombstones := f.read(scanned(t.tenant, tombstones.Scan), lookup{tombstones.ByID, f.tombstones}, lookup{tombstones.ByKey, f.tombstoneKeys})
 	allEntries := f.read(scanned(t.tenant, entries.ScanEntry), lookup{entriesByID, f.entries}, lookup{entriesByKey, f.entryKeys})
 	allVersions := f.read(scanned(t.tenant, pages.ScanVersion), lookup{versionsByID, f.versions}, lookup{versionsByNumber, f.numbers})
 	allAudiences := f.read(func(r engine.Row) Record {
@@ -126,7 +140,7 @@ func (t *Trial) related(tx engine.Tx, chunk []Import) (found related, err error)
 	allBrands := f.read(scanned(t.tenant, pages.ScanBrand), lookup{brandsByID, f.brands})
 	allProspects := f.prospectsWithLinks()
 	allAccounts, allMerges := f.accountsWithMerges()
-	found.records = slices.Concat(allAccounts, allMerges, allProspects, allBrands, allPages, allAudiences, allVersions, allEntries)
+	found.records = slices.Concat(allAccounts, allMerges, allProspects, allBrands, allPages, allAudiences, allVersions, allTombstones, allEntries)
 	if f.err != nil {
 		return found, f.err
 	}
@@ -155,7 +169,17 @@ type relatedFinder struct {
 	rows   int             // how many rows were read
 	bytes  int             // how many bytes they have
 
-	accounts, domains, prospects, brands, pages, audiences, versions, numbers, entries, entryKeys []engine.Args
+	accounts, domains, prospects, brands, pages, audiences, versions, numbers, entries, entryKeys, tombstones, tombstoneKeys []engine.Args
+}
+
+// addKeys adds lookups of the tombstones that have the keys of entries, under the secrets of the
+// tenant.
+func (f *relatedFinder) addKeys(secrets [][]byte) {
+	for _, secret := range secrets {
+		for _, row := range f.entryKeys {
+			f.tombstoneKeys = append(f.tombstoneKeys, engine.Args{row[0], tombstones.KeyHMAC(secret, row[1].([]byte))})
+		}
+	}
 }
 
 // unknownFingerprint is the fingerprint of stored entries in a scratch database, where no request
@@ -194,8 +218,15 @@ func (f *relatedFinder) add(record Record) {
 	case *atrium.AudienceVersion:
 		f.versions, f.audiences = append(f.versions, args(kernel.IDArg(r.ID))), append(f.audiences, args(kernel.IDArg(r.AudienceID)))
 		f.numbers = append(f.numbers, args(kernel.IDArg(r.AudienceID), r.Number))
+	case *atrium.Tombstone:
+		id := args(kernel.IDArg(r.EntryID))
+		f.tombstones, f.entries = append(f.tombstones, id), append(f.entries, id)
+		if r.KeyHMAC != nil {
+			f.tombstoneKeys = append(f.tombstoneKeys, args(r.KeyHMAC))
+		}
 	case *atrium.Entry:
-		f.entries, f.accounts = append(f.entries, args(kernel.IDArg(r.ID))), append(f.accounts, args(kernel.IDArg(r.AccountID)))
+		id := args(kernel.IDArg(r.ID))
+		f.entries, f.tombstones, f.accounts = append(f.entries, id), append(f.tombstones, id), append(f.accounts, args(kernel.IDArg(r.AccountID)))
 		if r.IdempotencyKey != "" {
 			f.entryKeys = append(f.entryKeys, args(kernel.KeyMatch(r.IdempotencyKey)))
 		}

@@ -14,7 +14,6 @@ import (
 var erasureBounds = []guarantee{
 	{"a transaction of an erasure deletes at most 1,000 rows, however often entries were moved", erasedMovesInParts},
 	{"a transaction of an erasure deletes at most 2 MiB of entries", erasedBytesInParts},
-	{"reusing the key of an erased entry deletes none of its moves", erasedKeyFreedAlone},
 	{"an erased account with many links disappears at once and its links are deleted in batches", erasedWithManyLinks},
 	{"audit details of an erased account or prospect are deleted in batches before the response", erasedDetailsInParts},
 	{"erasures of several tenants take turns", erasuresInTurn},
@@ -146,27 +145,6 @@ func erasedBytesInParts(t *testing.T, e *env) {
 	e.eraseAll(t)
 	if most.rows > 8 || e.entriesOf(t, account.ID) != 0 {
 		t.Errorf("one transaction changed %d rows, %d entries are left", most.rows, e.entriesOf(t, account.ID))
-	}
-}
-
-func erasedKeyFreedAlone(t *testing.T, e *env) {
-	a, b := e.record(t, byDomain("a.example"), key("k")), e.record(t, byDomain("b.example"))
-	for i := range 20 {
-		e.move(t, a.EntryID, []atrium.AccountID{b.AccountID, a.AccountID}[i%2])
-	}
-	broken := *e // its erasure job deletes nothing
-	broken.Store = store.New(failingLocks{e.db, []atrium.AccountID{a.AccountID}}, e.clock.now)
-	broken.erase(t, a.AccountID)
-	measured, most := e.measured()
-	if r := measured.record(t, byDomain("c.example"), key("k")); r.Replayed {
-		t.Error("the key is not free")
-	}
-	if most.rows > 10 {
-		t.Errorf("the append changed %d rows", most.rows)
-	}
-	e.eraseAll(t)
-	if n, m := e.entriesOf(t, a.AccountID), e.rowsOf(t, "moved_entries"); n != 0 || m != 0 {
-		t.Errorf("%d entries and %d rows about moves are left", n, m)
 	}
 }
 

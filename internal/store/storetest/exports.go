@@ -50,8 +50,10 @@ func wantOrder(t tb, records []store.Record) {
 			return 5, string(r.ID)
 		case *atrium.AudienceVersion:
 			return 6, fmt.Sprintf("%s %016d", r.AudienceID, r.Number)
+		case *atrium.Tombstone:
+			return 7, string(r.EntryID)
 		case *atrium.Entry:
-			return 7, string(r.ID)
+			return 8, string(r.ID)
 		}
 		return -1, ""
 	}

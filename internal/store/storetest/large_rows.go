@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +20,6 @@ var largeRows = []guarantee{
 	{"a change is admitted as large before it reads or writes a large row", largeRowsAdmitted},
 	{"a change is admitted as large before it reads many rows", manyRowsAdmitted},
 	{"a new version deletes a bounded number of bytes of old versions", retiredBytesBounded},
-	{"an append releases the keys of a bounded number of bytes of erased entries", freedBytesBounded},
 }
 
 // watched records what transactions admitted as small read and write.
@@ -388,26 +386,5 @@ func retiredBytesBounded(t *testing.T, e *env) {
 			t.Errorf("%d versions are left, want %d, %v", now.VersionsCount, left, err)
 		}
 		w.wantLarge(t, fmt.Sprintf("retire all but %d", left))
-	}
-}
-
-func freedBytesBounded(t *testing.T, e *env) {
-	const n = 6
-	var drafts, again []*atrium.Draft
-	for i := range n {
-		drafts = append(drafts, e.draft(t, byDomain("a.example"), key(strconv.Itoa(i)), payload(`"`+largeText+`"`)))
-		again = append(again, e.draft(t, byDomain("b.example"), key(strconv.Itoa(i))))
-	}
-	again = append(again, e.draft(t, byDomain("b.example")))
-	account := receipts(t, e.append(t, drafts...))[0].AccountID
-	if e.interrupted().erase(t, account) {
-		t.Fatal("everything is deleted in the first transaction")
-	}
-	for _, refused := range [][]bool{{false, false, false, true, true, true, false}, make([]bool, n+1)} {
-		for i, o := range e.append(t, again...) {
-			if (atrium.CodeOf(o.Err) == atrium.CodeUnavailable) != refused[i] || o.Err != nil && !refused[i] {
-				t.Errorf("draft %d: %v, want it refused: %v", i, o.Err, refused[i])
-			}
-		}
 	}
 }

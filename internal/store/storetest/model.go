@@ -21,6 +21,7 @@ type tenantModel struct {
 	audiences map[atrium.AudienceID]atrium.Audience
 	versions  map[atrium.VersionID]atrium.AudienceVersion
 	entries   map[atrium.EntryID]atrium.Entry
+	erased    map[atrium.EntryID]atrium.Tombstone
 	origins   map[atrium.EntryID]atrium.Origin
 	keys      map[string]binding
 }
@@ -35,14 +36,14 @@ func newTenantModel(tenant atrium.TenantID) *tenantModel {
 	return &tenantModel{
 		tenant: tenant, accounts: map[atrium.AccountID]atrium.Account{}, merged: map[atrium.AccountID]atrium.AccountID{}, prospects: map[atrium.ProspectID]atrium.LinkedProspect{},
 		pages: map[atrium.PageID]atrium.Page{}, audiences: map[atrium.AudienceID]atrium.Audience{},
-		versions: map[atrium.VersionID]atrium.AudienceVersion{}, entries: map[atrium.EntryID]atrium.Entry{}, origins: map[atrium.EntryID]atrium.Origin{}, keys: map[string]binding{},
+		versions: map[atrium.VersionID]atrium.AudienceVersion{}, entries: map[atrium.EntryID]atrium.Entry{}, erased: map[atrium.EntryID]atrium.Tombstone{}, origins: map[atrium.EntryID]atrium.Origin{}, keys: map[string]binding{},
 	}
 }
 
 func (r *tenantModel) clone() *tenantModel {
 	return &tenantModel{
 		r.tenant, maps.Clone(r.accounts), maps.Clone(r.merged), maps.Clone(r.prospects), maps.Clone(r.pages), maps.Clone(r.audiences),
-		maps.Clone(r.versions), maps.Clone(r.entries), maps.Clone(r.origins), maps.Clone(r.keys),
+		maps.Clone(r.versions), maps.Clone(r.entries), maps.Clone(r.erased), maps.Clone(r.origins), maps.Clone(r.keys),
 	}
 }
 
@@ -67,6 +68,9 @@ func (r *tenantModel) records() (all []store.Record) {
 		all = append(all, &v)
 	}
 	for _, v := range r.entries {
+		all = append(all, &v)
+	}
+	for _, v := range r.erased {
 		all = append(all, &v)
 	}
 	return all
@@ -118,9 +122,12 @@ func (r *tenantModel) withName(nameKey string) (only atrium.AccountID) {
 	return only
 }
 
-// receipt returns the receipt of an entry.
+// receipt returns the receipt of an entry, which may be erased.
 func (r *tenantModel) receipt(id atrium.EntryID) atrium.Receipt {
-	e := r.entries[id]
+	e, stored := r.entries[id]
+	if t, erased := r.erased[id]; erased && !stored {
+		return t.Receipt()
+	}
 	return atrium.Receipt{EntryID: id, AccountID: cmp.Or(e.AcknowledgedID, e.AccountID), CreatedAt: e.CreatedAt, Source: e.Source, Type: e.Type}
 }
 

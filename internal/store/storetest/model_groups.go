@@ -202,8 +202,11 @@ func (p *pair) eraseStep(side int) {
 	}
 	for entry, e := range r.entries {
 		if slices.Contains(gone, e.AccountID) {
+			if _, again := r.erased[entry]; !again {
+				receipt := r.receipt(entry)
+				r.erased[entry] = atrium.Tombstone{EntryID: entry, AccountID: receipt.AccountID, CreatedAt: e.CreatedAt, Source: e.Source, Type: e.Type}
+			}
 			delete(r.entries, entry)
-			delete(r.keys, e.IdempotencyKey)
 		}
 	}
 	for prospect, linked := range r.prospects {

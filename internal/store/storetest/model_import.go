@@ -110,6 +110,9 @@ func (r *tenantModel) importVersion(v atrium.AudienceVersion) (added, ok bool) {
 }
 
 func (r *tenantModel) importEntry(e atrium.Entry) (added, ok bool) {
+	if _, erased := r.erased[e.ID]; erased {
+		return false, true
+	}
 	if _, ok := r.accounts[e.AccountID]; !ok {
 		return false, false
 	}

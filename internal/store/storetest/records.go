@@ -83,6 +83,10 @@ func describe(r store.Record) string {
 		v := *original
 		v.TenantID = ""
 		r = v
+	case *atrium.Tombstone:
+		t := *original
+		t.TenantID, t.Secret, t.KeyHMAC, t.RequestHMAC = "", nil, nil, nil // random
+		r = t
 	case *atrium.Entry:
 		e := *original
 		e.TenantID = ""

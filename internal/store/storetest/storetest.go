@@ -69,6 +69,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"prospects", prospects},
 		{"merges", slices.Concat(merges, mergeBounds)},
 		{"erasures", slices.Concat(erasures, erasureBounds, erasureAdmissions)},
+		{"tombstones", tombstones},
 		{"pages", slices.Concat(pages, pageChanges, pageSizesBounded)},
 		{"schedules", schedules},
 		{"audiences", audiences},

@@ -147,6 +147,8 @@ func copied(records []store.Record) []store.Record {
 			all[i] = pointer(*r)
 		case *atrium.AudienceVersion:
 			all[i] = pointer(*r)
+		case *atrium.Tombstone:
+			all[i] = pointer(*r)
 		case *atrium.Entry:
 			all[i] = pointer(*r)
 		}

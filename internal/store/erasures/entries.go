@@ -1,0 +1,116 @@
+package erasures
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"atrium"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+	"atrium/internal/store/tombstones"
+)
+
+// This file deletes entries together with their move history, and stores their tombstones.
+
+// erasedColumns are the columns of an entry e that scanErased reads.
+var erasedColumns = "e.entry_id, e.move_id, octet_length(e.payload) + " + kernel.OctetLength("e.claimed_domain") +
+	", e.account_id, e.acknowledged_account_id, e.created_at, e.source, e.type, e.key_match, e.fingerprint"
+
+// An erasedEntry is an entry to delete.
+type erasedEntry struct {
+	tombstones.Erased
+	lastMove atrium.MoveID // "" for none
+	bytes    int           // approximately, of its row
+}
+
+// scanErased reads erasedColumns, starting at column 0.
+func scanErased(r engine.Row) (e erasedEntry) {
+	e.EntryID, e.lastMove, e.bytes = kernel.IDAt[atrium.EntryID](r, 0), kernel.IDAt[atrium.MoveID](r, 1), int(r.Int(2))
+	if e.AccountID = kernel.IDAt[atrium.AccountID](r, 4); e.AccountID == "" {
+		e.AccountID = kernel.IDAt[atrium.AccountID](r, 3)
+	}
+	e.CreatedAt, e.Source, e.Type, e.KeyMatch, e.Fingerprint = atrium.Time(r.Int(5)), r.Text(6), r.Text(7), r.Bytes(8), r.Bytes(9)
+	return e
+}
+
+// eraseEntryBatch deletes a batch of entries of an erased account together with their move
+// history. It returns how many rows it deleted, and whether entries remain.
+func (s *Store) eraseEntryBatch(ctx context.Context, c atrium.Change, account atrium.AccountID) (deleted int, more bool, err error) {
+	tenant := c.TenantID
+	const nextEntries = "FROM entries e WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3"
+	err = kernel.WriteLarge(ctx, s.db, c, func(tx engine.Tx) error {
+		var found []erasedEntry
+		bytes := 0
+		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(eraseBatchRows / 2)}
+		if err := tx.Lock("SELECT "+erasedColumns+" "+nextEntries, args, func(r engine.Row) error {
+			e := scanErased(r)
+			if bytes += e.bytes; bytes > eraseBatchBytes && len(found) > 0 {
+				return kernel.ErrPageFull
+			}
+			found = append(found, e)
+			return nil
+		}); err != nil && !errors.Is(err, kernel.ErrPageFull) {
+			return fmt.Errorf("find erased entries: %w", err)
+		}
+		entries, moves, err := deleteEntries(tx, tenant, found)
+		if err != nil {
+			return err
+		}
+		deleted, more = entries+moves, false
+		return tx.Query("SELECT entry_id "+nextEntries, engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(1)}, func(engine.Row) error {
+			more = true
+			return nil
+		})
+	})
+	return deleted, more, err
+}
+
+var deleteEntryRows = engine.NewBatch(`DELETE FROM entries USING batch
+	WHERE entries.tenant_id = batch.tenant_id AND entries.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea")
+
+// deleteEntries deletes locked entries and their move history, and stores their tombstones. It
+// returns how many entries and rows of the move history it deleted. If the move history has more than
+// eraseBatchRows rows, it deletes only the first entries: delete the others in the next transaction.
+func deleteEntries(tx engine.Tx, tenant atrium.TenantID, found []erasedEntry) (entries, moves int, err error) {
+	budget := eraseBatchRows
+	rows, erased := make([]engine.Args, 0, len(found)), make([]tombstones.Erased, 0, len(found))
+	for i := range found {
+		e := &found[i]
+		rest, err := deleteMoveHistory(tx, tenant, e.EntryID, e.lastMove, &budget)
+		if err != nil {
+			return 0, 0, err
+		}
+		if rest != "" { // the next transaction continues from here
+			if _, err := tx.Exec("UPDATE entries SET move_id = $1 WHERE tenant_id = $2 AND entry_id = $3", kernel.IDArg(rest), kernel.IDArg(tenant), kernel.IDArg(e.EntryID)); err != nil {
+				return 0, 0, err
+			}
+			break
+		}
+		rows, erased = append(rows, engine.Args{kernel.IDArg(tenant), kernel.IDArg(e.EntryID)}), append(erased, e.Erased)
+	}
+	if err := tombstones.Write(tx, tenant, erased); err != nil {
+		return 0, 0, err
+	}
+	if _, err := tx.Batch(deleteEntryRows, rows, nil); err != nil {
+		return 0, 0, fmt.Errorf("delete erased entries: %w", err)
+	}
+	return len(rows), eraseBatchRows - budget, nil
+}
+
+// deleteMoveHistory deletes the move history of an entry, newest first, and decrements budget for
+// each row until it is 0. It returns the newest move that remains, "" if none does.
+func deleteMoveHistory(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryID, last atrium.MoveID, budget *int) (atrium.MoveID, error) {
+	for ; last != "" && *budget > 0; *budget-- {
+		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(last), kernel.IDArg(entry)}
+		last = ""
+		if err := tx.Query("DELETE FROM moved_entries WHERE tenant_id = $1 AND move_id = $2 AND entry_id = $3 RETURNING previous_move_id", args,
+			func(r engine.Row) error {
+				last = kernel.IDAt[atrium.MoveID](r, 0)
+				return nil
+			}); err != nil {
+			return "", fmt.Errorf("delete moves of an erased entry: %w", err)
+		}
+	}
+	return last, nil
+}

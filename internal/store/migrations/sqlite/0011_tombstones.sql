@@ -1,0 +1,26 @@
+-- What remains of erased entries, so that a retry of their requests is a replay
+-- (store/tombstones). account_id is the account in the receipt. key_hmac and request_hmac are null
+-- if the entry had no idempotency key. A tombstone without expires_at is permanent.
+CREATE TABLE tombstones (
+    tenant_id     BLOB    NOT NULL,
+    entry_id      BLOB    NOT NULL,
+    account_id    BLOB    NOT NULL,
+    created_at    INTEGER NOT NULL,
+    source        TEXT    NOT NULL,
+    type          TEXT    NOT NULL,
+    secret_number INTEGER,
+    key_hmac      BLOB,
+    request_hmac  BLOB,
+    expires_at    INTEGER,
+    PRIMARY KEY (tenant_id, entry_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX tombstones_by_key ON tombstones (tenant_id, key_hmac) WHERE key_hmac IS NOT NULL;
+CREATE INDEX tombstones_by_expiry ON tombstones (tenant_id, expires_at, entry_id) WHERE expires_at IS NOT NULL;
+
+-- The secrets of the HMACs, 32 bytes each, one after the other. secret_number counts them from 0. A
+-- tenant has one, and more only after imports from several databases.
+CREATE TABLE tombstone_secrets (
+    tenant_id BLOB NOT NULL PRIMARY KEY,
+    secrets   BLOB NOT NULL
+) STRICT, WITHOUT ROWID;

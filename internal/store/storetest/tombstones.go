@@ -1,0 +1,227 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
+)
+
+var tombstones = []guarantee{
+	{"a request of an erased entry is replayed, and another one with its key is refused, before and after the entry is deleted", erasedReplays},
+	{"every node replays a request of an entry that another node has erased", erasedReplaysOnNodes},
+	{"an append with the key of an entry that is being erased changes no rows", erasedReplayWritesNothing},
+	{"an exported tombstone replays in another database, and is exported unchanged", tombstoneTravels},
+	{"tombstones of several databases work in one tenant, up to a number of secrets", tombstonesOfSeveral},
+	{"an erased entry is not imported again, and its key is taken", erasedNotImported},
+	{"the tombstone of a stored entry is refused", tombstoneOfStored},
+	{"a check predicts the import of erased entries and tombstones", tombstonesChecked},
+	{"a tombstone has neither the key nor the content of its entry", tombstoneHasNoContent},
+}
+
+// eraseAccount erases an account with its entries.
+func (e *env) eraseAccount(t tb, id atrium.AccountID) {
+	t.Helper()
+	e.erase(t, id)
+	e.eraseAll(t)
+	if n := e.entriesOf(t, id); n > 0 {
+		t.Fatalf("%d entries are left", n)
+	}
+}
+
+// wantErasedReplay fails the test unless the request of a receipt is replayed, and another one with its
+// key refused.
+func (e *env) wantErasedReplay(t tb, first atrium.Receipt, claim atrium.Claim, with string) {
+	t.Helper()
+	wantReplay(t, e.record(t, claim, key(with)), first)
+	wantCode(t, e.append(t, e.draft(t, claim, key(with), payload(`{"other":1}`)))[0].Err, atrium.CodeIdempotencyKeyReused)
+}
+
+func erasedReplays(t *testing.T, e *env) {
+	long := "a key of more than thirty-two bytes, which is stored shortened"
+	first, second := e.record(t, byDomain("a.example"), key("k")), e.record(t, byDomain("a.example"), key(long))
+	e.move(t, second.EntryID, e.record(t, byDomain("b.example")).AccountID)
+	e.importManyEntries(t, first.AccountID)
+	moved, err := e.TimelineEntry(t.Context(), e.tenant, second.EntryID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []atrium.AccountID{first.AccountID, moved.AccountID} {
+		if e.interrupted().erase(t, id) {
+			t.Fatal("everything is deleted in the first transaction")
+		}
+	}
+	for _, deleted := range []bool{false, true} {
+		if deleted {
+			e.eraseAll(t)
+		}
+		e.clock.step(time.Hour)
+		e.wantErasedReplay(t, first, byDomain("a.example"), "k")
+		e.wantErasedReplay(t, second, byDomain("a.example"), long)
+		both := e.append(t, e.draft(t, byDomain("a.example"), key("k")), e.draft(t, byDomain("c.example"), key("new"+strconv.FormatBool(deleted))), e.draft(t, byDomain("a.example"), key("k")))
+		for _, i := range []int{0, 2} {
+			wantReplay(t, both[i].Receipt, first)
+		}
+		if both[1].Err != nil || both[1].Replayed {
+			t.Errorf("an entry with another key: %+v", both[1])
+		}
+	}
+	if found, _, err := e.Accounts(t.Context(), e.tenant, atrium.AccountFilter{Words: []string{"a.example"}}, atrium.AccountsWord, nil, 10); err != nil || len(found) > 0 {
+		t.Errorf("replays made an account: %v, %v", found, err)
+	}
+	if r := e.as(e.newTenant(t)).record(t, byDomain("a.example"), key("k")); r.Replayed {
+		t.Error("the key of another tenant was replayed")
+	}
+}
+
+func erasedReplaysOnNodes(t *testing.T, e *env) {
+	other := e.node()
+	for i := range 3 {
+		k := strconv.Itoa(i)
+		first := e.record(t, byDomain("a.example"), key(k))
+		other.record(t, byDomain("b.example"), key("other "+k)) // so that it has looked for secrets before
+		e.eraseAccount(t, first.AccountID)
+		parallel(4, func(int) { other.wantErasedReplay(t, first, byDomain("a.example"), k) })
+		e.node().wantErasedReplay(t, first, byDomain("a.example"), k)
+	}
+}
+
+func erasedReplayWritesNothing(t *testing.T, e *env) {
+	first := e.record(t, byDomain("a.example"), key("k"))
+	if e.interrupted().erase(t, first.AccountID) {
+		t.Fatal("everything is deleted in the first transaction")
+	}
+	measured, most := e.measured()
+	wantReplay(t, measured.record(t, byDomain("a.example"), key("k")), first)
+	if most.rows > 0 {
+		t.Errorf("the append changed %d rows", most.rows)
+	}
+}
+
+func tombstoneTravels(t *testing.T, e *env) {
+	first := e.record(t, byDomain("a.example"), key("k"))
+	e.record(t, byDomain("a.example"))
+	e.eraseAccount(t, first.AccountID)
+	exported := e.records(t)
+	if n := len(of[*atrium.Tombstone](exported)); n != 2 || len(exported) != n {
+		t.Fatalf("exported %q", describeAll(exported))
+	}
+	there := e.fresh(t)
+	there.record(t, byDomain("before.example"), key("before"))
+	there.put(t, copied(exported)...)
+	there.wantErasedReplay(t, first, byDomain("a.example"), "k")
+	second := there.record(t, byDomain("b.example"), key("k2"))
+	there.eraseAccount(t, second.AccountID)
+	there.wantErasedReplay(t, second, byDomain("b.example"), "k2")
+	all := of[*atrium.Tombstone](there.records(t))
+	if len(all) != 3 {
+		t.Fatalf("exported %q", describeAll(there.records(t)))
+	}
+	for _, before := range of[*atrium.Tombstone](exported) {
+		for _, after := range all {
+			if same := before.EntryID == after.EntryID; same && (!bytes.Equal(before.Secret, after.Secret) ||
+				!bytes.Equal(before.KeyHMAC, after.KeyHMAC) || !bytes.Equal(before.RequestHMAC, after.RequestHMAC)) {
+				t.Errorf("exported %+v, want %+v", after, before)
+			}
+		}
+	}
+}
+
+func tombstonesOfSeveral(t *testing.T, e *env) {
+	const maxSecrets = 16
+	var last []store.Record
+	for i := range maxSecrets + 1 {
+		from := e.as(e.newTenant(t))
+		first := from.record(t, byDomain("a.example"), key(strconv.Itoa(i)))
+		from.eraseAccount(t, first.AccountID)
+		if last = copied(from.records(t)); i == maxSecrets {
+			break
+		}
+		e.put(t, last...)
+		e.wantErasedReplay(t, first, byDomain("a.example"), strconv.Itoa(i))
+	}
+	_, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(last...))
+	if refused, ok := errors.AsType[*store.ImportError](err); !ok || refused.Member != "secret" {
+		t.Errorf("one more secret: %v", err)
+	}
+}
+
+func erasedNotImported(t *testing.T, e *env) {
+	account := e.newAccount("a.example", "")
+	e.put(t, account)
+	first := e.record(t, byDomain("a.example"), key("k"))
+	e.record(t, byDomain("a.example"))
+	before := copied(e.records(t))
+	e.eraseAccount(t, account.ID)
+	added, err := e.Import(t.Context(), atrium.CommandLine(e.tenant), items(before...))
+	if err != nil || added != 1 || e.entriesOf(t, account.ID) != 0 {
+		t.Errorf("an earlier export: %d were new, %v, %d entries", added, err, e.entriesOf(t, account.ID))
+	}
+	taken := e.newEntry(account, "k")
+	_, err = e.Import(t.Context(), atrium.CommandLine(e.tenant), items(taken))
+	if refused, ok := errors.AsType[*store.ImportError](err); !ok || refused.Member != "idempotencyKey" {
+		t.Errorf("another entry with the key: %v", err)
+	}
+	wantReplay(t, e.record(t, byDomain("a.example"), key("k")), first)
+}
+
+func tombstoneOfStored(t *testing.T, e *env) {
+	first := e.record(t, byDomain("a.example"), key("k"))
+	there := e.fresh(t)
+	there.put(t, copied(e.records(t))...)
+	e.eraseAccount(t, first.AccountID)
+	_, err := there.Import(t.Context(), atrium.CommandLine(there.tenant), items(copied(e.records(t))...))
+	if refused, ok := errors.AsType[*store.ImportError](err); !ok || refused.Member != "accountLogId" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func tombstonesChecked(t *testing.T, e *env) {
+	account := e.newAccount("a.example", "")
+	e.put(t, account)
+	e.record(t, byDomain("a.example"), key("k"))
+	before := copied(e.records(t))
+	e.eraseAccount(t, account.ID)
+	after := copied(e.records(t))
+	there := e.fresh(t)
+	there.put(t, before...)
+	for _, c := range []struct {
+		env   *env
+		chunk []store.Record
+	}{{e, before}, {e, after}, {e, append(before[:1:1], e.newEntry(account, "k"))}, {there, after}} {
+		trial, err := c.env.NewTrial(t.Context(), c.env.tenant, always)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checked, checkErr := trial.Import(t.Context(), items(copied(c.chunk)...))
+		trial.Close()
+		added, err := c.env.Import(t.Context(), atrium.CommandLine(c.env.tenant), items(copied(c.chunk)...))
+		if checked != added || (checkErr == nil) != (err == nil) || err != nil && checkErr.Error() != err.Error() {
+			t.Errorf("of %q, the check said %d, %v, the import %d, %v", describeAll(c.chunk), checked, checkErr, added, err)
+		}
+	}
+}
+
+func tombstoneHasNoContent(t *testing.T, e *env) {
+	const secret = "canary-of-a-person"
+	first := e.record(t, byDomain("a.example"), key(secret), payload(`{"email":"`+secret+`"}`))
+	long := e.record(t, byDomain("a.example"), key(secret+" in a key of more than thirty-two bytes"))
+	e.eraseAccount(t, first.AccountID)
+	if err := e.db.Query(t.Context(), "SELECT entry_id, account_id, source, type, key_hmac, request_hmac FROM tombstones WHERE tenant_id = $1",
+		engine.Args{storedID(e.tenant)}, func(r engine.Row) error {
+			for column := range 6 {
+				if bytes.Contains(r.Bytes(column), []byte(secret)) {
+					t.Errorf("column %d has the key", column)
+				}
+			}
+			return nil
+		}); err != nil {
+		t.Error(err)
+	}
+	e.wantErasedReplay(t, long, byDomain("a.example"), secret+" in a key of more than thirty-two bytes")
+}
