@@ -28,6 +28,7 @@ const (
 	ScopeManagePages    Scope = "manage:pages"
 	ScopeManageAccounts Scope = "manage:accounts"
 	ScopeManageKeys     Scope = "manage:keys"
+	ScopeManageErase    Scope = "manage:erase"
 )
 
 // Scopes are the permissions of a key, sorted and without duplicates.
@@ -40,7 +41,7 @@ func ExternalScopes() Scopes {
 
 // ManageScopes returns the scopes of the management API.
 func ManageScopes() Scopes {
-	return Scopes{ScopeManage, ScopeManageAccounts, ScopeManageKeys, ScopeManagePages, ScopeManageRead}
+	return Scopes{ScopeManage, ScopeManageAccounts, ScopeManageErase, ScopeManageKeys, ScopeManagePages, ScopeManageRead}
 }
 
 // AllScopes returns all scopes.

@@ -41,6 +41,8 @@ type (
 	PreviewID string
 	// MoveID names a Move.
 	MoveID string
+	// ErasureID names an Erasure.
+	ErasureID string
 	// RequestID names one request to the HTTP API.
 	RequestID string
 )
@@ -56,6 +58,7 @@ func (VersionID) Prefix() string  { return "version_" }
 func (BrandID) Prefix() string    { return "brand_" }
 func (PreviewID) Prefix() string  { return "preview_" }
 func (MoveID) Prefix() string     { return "move_" }
+func (ErasureID) Prefix() string  { return "erasure_" }
 func (RequestID) Prefix() string  { return "req_" }
 
 // SuffixLen is the length of an identifier without its prefix.

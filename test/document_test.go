@@ -271,6 +271,7 @@ var undocumented = []string{
 	"must be after publishAt",
 	"is not a date-time such as 2026-01-02T15:04:05.678Z, with any offset, between the years 0000 and 9999 (UTC)",
 	"is not a nextCursor of the same move",
+	"is not a nextCursor of the same check",
 }
 
 // onlyUndocumented reports whether all faults of a problem are undocumented.

@@ -14,6 +14,8 @@ var managedResources = []resource{
 	activityResource,
 	// prospects
 	prospectResource,
+	// erasures
+	erasureResource,
 	// brands
 	brandResource,
 	// pages

@@ -25,6 +25,7 @@ func newJobs(s *store.Store) []job {
 		after     atrium.TenantID // whose requests were deleted last
 		scheduled atrium.TenantID // whose schedules were run last, "" if no more are due
 		swept     atrium.TenantID // whose activity was swept last
+		expired   atrium.TenantID // whose tombstones were deleted last
 	)
 	all := []job{
 		{"activity", activityInterval, s.UpdateActivity},
@@ -33,6 +34,7 @@ func newJobs(s *store.Store) []job {
 			return swept != "", err
 		}},
 		{"erasures", pollInterval, s.ContinueErasures},
+		{"person-erasures", pollInterval, s.RunErasures},
 		{"requests", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
 			after, err = s.DeleteExpiredRequests(ctx, after)
 			return after != "", err
@@ -41,6 +43,10 @@ func newJobs(s *store.Store) []job {
 			var done int
 			done, scheduled, err = s.RunDue(ctx, scheduled, maxDue)
 			return done > 0 || scheduled != "", err
+		}},
+		{"tombstones", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
+			expired, err = s.DeleteExpiredTombstones(ctx, expired)
+			return expired != "", err
 		}},
 	}
 	if !s.Traits().Remote { // without requests, nothing else would notice a missing file

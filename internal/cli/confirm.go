@@ -27,7 +27,8 @@ type affectedFunc func(context.Context, *client, *call) (description, id string,
 // needsPrompt reports whether to ask for confirmation. It returns an error if that is required but
 // stdin is not a terminal.
 func (o *operation) needsPrompt(cmd *cobra.Command) (bool, error) {
-	if yes, _ := cmd.Flags().GetBool("yes"); o.confirm == "" || yes {
+	check, _ := cmd.Flags().GetBool("check")
+	if yes, _ := cmd.Flags().GetBool("yes"); o.confirm == "" || yes || check {
 		return false, nil
 	}
 	in, ok := cmd.InOrStdin().(*os.File)

@@ -216,18 +216,19 @@ func TestDoctorFindsProblems(t *testing.T) {
 			corruptPage(t, path, "entries", 0x0d)
 			return nil
 		}},
-		{"schema", statusFail, "database is at migration 13, this binary supports 11",
+		{"schema", statusFail, "database is at migration 14, this binary supports 12",
 			func(t *testing.T, _ *doctor, path string) error {
-				execSQL(t, path, "INSERT INTO schema_migrations VALUES (12, 'newer', 0), (13, 'newer', 0)")
+				execSQL(t, path, "INSERT INTO schema_migrations VALUES (13, 'newer', 0), (14, 'newer', 0)")
 				return nil
 			}},
 		{"schema", statusWarn, "is compatible", func(t *testing.T, _ *doctor, path string) error {
-			execSQL(t, path, "INSERT INTO schema_migrations VALUES (12, 'newer', 0)")
+			execSQL(t, path, "INSERT INTO schema_migrations VALUES (13, 'newer', 0)")
 			return nil
 		}},
-		{"schema", statusWarn, "is at migration 10 of 11", func(t *testing.T, _ *doctor, path string) error {
-			execSQL(t, path, `DROP TABLE tombstones; DROP TABLE tombstone_secrets;
-				DELETE FROM schema_migrations WHERE number = 11`)
+		{"schema", statusWarn, "is at migration 11 of 12", func(t *testing.T, _ *doctor, path string) error {
+			execSQL(t, path, `DELETE FROM schema_migrations WHERE number = 12;
+				DROP TABLE erasure_jobs;
+				DROP TABLE pending_erasures`)
 			return nil
 		}},
 		{"schema", statusFail, `altered: index entries_by_key is missing; trigger "t" on "entries" was added`,
@@ -241,7 +242,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 			execSQL(t, path, "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (other TEXT)")
 			return nil
 		}},
-		{"schema", statusWarn, "is at migration 0 of 11", func(_ *testing.T, _ *doctor, path string) error {
+		{"schema", statusWarn, "is at migration 0 of 12", func(_ *testing.T, _ *doctor, path string) error {
 			return os.Truncate(path, 0)
 		}},
 		{"clock", statusFail, "but the newest record is from", func(_ *testing.T, d *doctor, _ string) error {

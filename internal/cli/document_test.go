@@ -187,7 +187,7 @@ func compareOperation(t *testing.T, root tree, o *operation, d documented) {
 		t.Error("exactly lists must have a cursor")
 	}
 	if o.method == http.MethodDelete && !slices.Contains(reversibleDeletions, d.id) && o.confirm == "" ||
-		o.confirm != "" && len(o.pathArgs()) == 0 {
+		o.confirm != "" && len(o.pathArgs()) == 0 && o.affected == nil {
 		t.Error("a deletion requires a prompt, and a prompt requires an argument")
 	}
 	compareParams(t, root, o, d)
@@ -263,7 +263,7 @@ func compareKind(t *testing.T, root tree, p *param, schema any) {
 
 func compareColumns(t *testing.T, root tree, o *operation, d documented) {
 	var schema any
-	for _, status := range []string{"200", "201", "202"} {
+	for _, status := range []string{"201", "200", "202"} {
 		if schema = lookup(root, d.op, "responses", status, "content", "application/json", "schema"); schema != nil {
 			break
 		}

@@ -24,6 +24,7 @@ var identifiers = map[string]identifier{
 	"account_log_id": {"entry", "an entry", atrium.EntryID("").Prefix(), "entries list"},
 	"audience_id":    {"audience", "an audience", atrium.AudienceID("").Prefix(), "audiences list"},
 	"brand_id":       {"brand", "a brand", atrium.BrandID("").Prefix(), "brands list"},
+	"erasure_id":     {"erasure", "an erasure", atrium.ErasureID("").Prefix(), "erasures list"},
 	"key_id":         {"key", "a key", atrium.KeyID("").Prefix(), "keys list"},
 	"move_id":        {"move", "a move", atrium.MoveID("").Prefix(), "moves list"},
 	"page_id":        {"page", "a page", atrium.PageID("").Prefix(), "pages list"},

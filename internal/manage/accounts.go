@@ -172,8 +172,8 @@ func (a *API) regroupAccount(ctx context.Context, who auth.Principal, r *rest.Re
 	return a.changedAccount(do(ctx, c, id, atrium.AccountID(other), checkAccount(r)))
 }
 
-// An erasure is the response to an erasure that is not complete yet.
-type erasure struct {
+// An accountErasure is the response to an erasure that is not complete yet.
+type accountErasure struct {
 	EntriesDeleted bool `json:"entriesDeleted"`
 }
 
@@ -190,5 +190,5 @@ func (a *API) eraseAccount(ctx context.Context, who auth.Principal, r *rest.Requ
 	if done {
 		return rest.NoContent, err
 	}
-	return rest.Response{Status: http.StatusAccepted, Body: erasure{}}, err
+	return rest.Response{Status: http.StatusAccepted, Body: accountErasure{}}, err
 }

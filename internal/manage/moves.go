@@ -122,12 +122,17 @@ func decodeRule(o *strictjson.Object, rule *atrium.MoveRule) {
 	if len(inner.Names()) == 0 {
 		inner.WholeFault("must have at least one member")
 	}
-	rule.ClaimedName, _ = inner.Text("claimedName", strictjson.Optional, checkName)
-	rule.ClaimedDomain, _ = inner.Text("claimedDomain", strictjson.Optional, atrium.CheckDomain)
-	if payload := inner.Inner("payload", strictjson.Optional); payload != nil {
+	decodeEntryRule(inner, rule)
+}
+
+// decodeEntryRule decodes the members of a rule that select entries. No others may follow.
+func decodeEntryRule(o *strictjson.Object, rule *atrium.MoveRule) {
+	rule.ClaimedName, _ = o.Text("claimedName", strictjson.Optional, checkName)
+	rule.ClaimedDomain, _ = o.Text("claimedDomain", strictjson.Optional, atrium.CheckDomain)
+	if payload := o.Inner("payload", strictjson.Optional); payload != nil {
 		decodePayloadRule(payload, rule)
 	}
-	inner.RejectUnknown()
+	o.RejectUnknown()
 }
 
 func decodePayloadRule(o *strictjson.Object, rule *atrium.MoveRule) {

@@ -36,6 +36,7 @@ func (a *API) Routes() []rest.Route {
 		a.accountRoutes(),
 		a.activityRoutes(),
 		a.prospectRoutes(),
+		a.erasureRoutes(),
 		a.brandRoutes(),
 		a.pageRoutes(),
 		a.audienceRoutes(),
@@ -115,6 +116,17 @@ func (a *API) prospectRoutes() []rest.Route {
 		write(http.MethodDelete, "/prospects/{prospect_id}", area, a.deleteProspect),
 		write(http.MethodPut, "/accounts/{account_id}/prospects/{prospect_id}", area, a.linkProspect),
 		write(http.MethodDelete, "/accounts/{account_id}/prospects/{prospect_id}", area, a.unlinkProspect),
+	}
+}
+
+func (a *API) erasureRoutes() []rest.Route {
+	const area = atrium.ScopeManageErase
+	erase := write(http.MethodPost, "/erasures", area, a.createErasure)
+	erase.Heavy = true // a check reads many entries with their payloads
+	return []rest.Route{
+		read("/erasures", area, a.listErasures),
+		erase,
+		read("/erasures/{erasure_id}", area, a.getErasure),
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 
 // tables are all tables of the schema except schema_migrations.
 var tables = engine.Tables{
-	Reference: []string{"settings", "tenants", "api_keys", "schedules", "erasures"}, // those that are searched across tenants
+	Reference: []string{"settings", "tenants", "api_keys", "schedules", "erasures", "pending_erasures"}, // those that are searched across tenants
 	Sharded: []string{
 		"accounts", "long_domains", "prospects", "account_prospects", "search_terms", "entries", "active_accounts", "moves", "moved_entries",
-		"brands", "pages", "audiences", "versions", "previews", "audit", "audit_heads", "requests", "tombstones", "tombstone_secrets",
+		"brands", "pages", "audiences", "versions", "previews", "audit", "audit_heads", "requests", "tombstones", "tombstone_secrets", "erasure_jobs",
 	},
 }
 

@@ -18,7 +18,7 @@ import (
 // statement may read more rows than it must, or rows of several tenants.
 
 // sharedTables are the tables that do not belong to a tenant or are searched across tenants.
-var sharedTables = []string{"tenants", "api_keys", "settings", "schedules", "erasures", "schema_migrations"}
+var sharedTables = []string{"tenants", "api_keys", "settings", "schedules", "erasures", "pending_erasures", "schema_migrations"}
 
 // oneRowTable has one row for each tenant.
 const oneRowTable = "tombstone_secrets"

@@ -107,7 +107,7 @@ func (c *fragmentedDB) add(t *testing.T, n int) {
 				longest = 20_000 // on overflow pages
 			}
 			d, err := canonical.Draft(c.tenant, atrium.Submission{
-				Source: mark, Type: mark + ".viewed", IdempotencyKey: mark + c.id(), Payload: []byte(`{"text":"` + c.text(mark, 10, longest) + `"}`),
+				Source: "crm", Type: "page.viewed", IdempotencyKey: mark + c.id(), Payload: []byte(`{"text":"` + c.text(mark, 10, longest) + `"}`),
 				Claim: atrium.Claim{AccountID: id, Domain: mark + "claimed.example", Name: c.text(mark, 10, 100)},
 			})
 			if err != nil {

@@ -25,6 +25,7 @@ import (
 	"atrium/internal/store/kernel"
 	"atrium/internal/store/pages"
 	"atrium/internal/store/records"
+	"atrium/internal/store/tombstones"
 )
 
 // The parts of a Store. Their names are not exported: a Store exports their methods and settings,
@@ -37,6 +38,8 @@ type (
 	accessStore  = access.Store
 	auditStore   = audit.Store
 	recordStore  = records.Store
+
+	tombstoneStore = tombstones.Store
 )
 
 // A Store is one database with its schema. It is safe for concurrent use.
@@ -50,6 +53,7 @@ type Store struct {
 	*accessStore
 	*auditStore
 	*recordStore
+	*tombstoneStore
 }
 
 // An Observer receives events of the database; see engine.Observer.
@@ -106,6 +110,7 @@ func New(db engine.DB, now func() time.Time) *Store {
 	}
 	s.erasureStore = erasures.New(k, s.accountStore)
 	s.recordStore = records.New(k, s.accessStore)
+	s.tombstoneStore = tombstones.New(k)
 	return s
 }
 

@@ -48,6 +48,7 @@ type matcher struct {
 	name, domain string
 	pointer      canonical.Pointer // nil to match any payload
 	equals       []byte
+	texts        map[string]bool // of which the payload must have one, as canonical.HasText; nil for any
 }
 
 func newMatcher(rule *atrium.MoveRule) (m matcher, err error) {
@@ -84,13 +85,21 @@ func (m *matcher) unreadBytes(c *claimRow) (bytes int) {
 	if m.domain != "" && c.domainOmitted() {
 		bytes += c.domainBytes
 	}
-	if m.pointer != nil {
+	if m.needsPayload() {
 		bytes += c.payloadBytes
 	}
 	return bytes
 }
 
+func (m *matcher) needsPayload() bool { return m.pointer != nil || m.texts != nil }
+
 func (m *matcher) matchesPayload(payload []byte) bool {
+	if m.texts != nil && !canonical.HasText(payload, m.texts) {
+		return false
+	}
+	if m.pointer == nil {
+		return true
+	}
 	found := m.pointer.In(payload)
 	if found == nil || found[0] == '{' || found[0] == '[' {
 		return false
@@ -183,7 +192,7 @@ func (m *matcher) matchUnread(it *entryIterator[claimRow], entries []entryRow[cl
 		domain, omitted := domains[p.entryID()]
 		return omitted && !m.matchesDomain(string(domain))
 	})
-	if m.pointer != nil {
+	if m.needsPayload() {
 		for i := range entries {
 			ids = append(ids, entries[i].entryID())
 		}
@@ -193,7 +202,7 @@ func (m *matcher) matchUnread(it *entryIterator[claimRow], entries []entryRow[cl
 		return nil, err
 	}
 	for i := range entries {
-		if m.pointer == nil || m.matchesPayload(payloads[entries[i].entryID()]) {
+		if !m.needsPayload() || m.matchesPayload(payloads[entries[i].entryID()]) {
 			matching = append(matching, entries[i])
 		}
 	}

@@ -1,6 +1,7 @@
 package erasures
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ var erasedColumns = "e.entry_id, e.move_id, octet_length(e.payload) + " + kernel
 // An erasedEntry is an entry to delete.
 type erasedEntry struct {
 	tombstones.Erased
+	storedIn atrium.AccountID
 	lastMove atrium.MoveID // "" for none
 	bytes    int           // approximately, of its row
 }
@@ -27,9 +29,8 @@ type erasedEntry struct {
 // scanErased reads erasedColumns, starting at column 0.
 func scanErased(r engine.Row) (e erasedEntry) {
 	e.EntryID, e.lastMove, e.bytes = kernel.IDAt[atrium.EntryID](r, 0), kernel.IDAt[atrium.MoveID](r, 1), int(r.Int(2))
-	if e.AccountID = kernel.IDAt[atrium.AccountID](r, 4); e.AccountID == "" {
-		e.AccountID = kernel.IDAt[atrium.AccountID](r, 3)
-	}
+	e.storedIn = kernel.IDAt[atrium.AccountID](r, 3)
+	e.AccountID = cmp.Or(kernel.IDAt[atrium.AccountID](r, 4), e.storedIn)
 	e.CreatedAt, e.Source, e.Type, e.KeyMatch, e.Fingerprint = atrium.Time(r.Int(5)), r.Text(6), r.Text(7), r.Bytes(8), r.Bytes(9)
 	return e
 }
@@ -53,11 +54,11 @@ func (s *Store) eraseEntryBatch(ctx context.Context, c atrium.Change, account at
 		}); err != nil && !errors.Is(err, kernel.ErrPageFull) {
 			return fmt.Errorf("find erased entries: %w", err)
 		}
-		entries, moves, err := deleteEntries(tx, tenant, found)
+		entries, rows, _, err := deleteEntries(tx, tenant, found)
 		if err != nil {
 			return err
 		}
-		deleted, more = entries+moves, false
+		deleted, more = entries+rows, false
 		return tx.Query("SELECT entry_id "+nextEntries, engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(1)}, func(engine.Row) error {
 			more = true
 			return nil
@@ -70,39 +71,40 @@ var deleteEntryRows = engine.NewBatch(`DELETE FROM entries USING batch
 	WHERE entries.tenant_id = batch.tenant_id AND entries.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea")
 
 // deleteEntries deletes locked entries and their move history, and stores their tombstones. It
-// returns how many entries and rows of the move history it deleted. If the move history has more than
+// returns how many entries and rows of the move history it deleted, and the moves in these rows. If the move history has more than
 // eraseBatchRows rows, it deletes only the first entries: delete the others in the next transaction.
-func deleteEntries(tx engine.Tx, tenant atrium.TenantID, found []erasedEntry) (entries, moves int, err error) {
+func deleteEntries(tx engine.Tx, tenant atrium.TenantID, found []erasedEntry) (entries, historyRows int, moves []atrium.MoveID, err error) {
 	budget := eraseBatchRows
 	rows, erased := make([]engine.Args, 0, len(found)), make([]tombstones.Erased, 0, len(found))
 	for i := range found {
 		e := &found[i]
-		rest, err := deleteMoveHistory(tx, tenant, e.EntryID, e.lastMove, &budget)
+		rest, err := deleteMoveHistory(tx, tenant, e.EntryID, e.lastMove, &budget, &moves)
 		if err != nil {
-			return 0, 0, err
+			return 0, 0, nil, err
 		}
 		if rest != "" { // the next transaction continues from here
 			if _, err := tx.Exec("UPDATE entries SET move_id = $1 WHERE tenant_id = $2 AND entry_id = $3", kernel.IDArg(rest), kernel.IDArg(tenant), kernel.IDArg(e.EntryID)); err != nil {
-				return 0, 0, err
+				return 0, 0, nil, err
 			}
 			break
 		}
 		rows, erased = append(rows, engine.Args{kernel.IDArg(tenant), kernel.IDArg(e.EntryID)}), append(erased, e.Erased)
 	}
 	if err := tombstones.Write(tx, tenant, erased); err != nil {
-		return 0, 0, err
+		return 0, 0, nil, err
 	}
 	if _, err := tx.Batch(deleteEntryRows, rows, nil); err != nil {
-		return 0, 0, fmt.Errorf("delete erased entries: %w", err)
+		return 0, 0, nil, fmt.Errorf("delete erased entries: %w", err)
 	}
-	return len(rows), eraseBatchRows - budget, nil
+	return len(rows), eraseBatchRows - budget, moves, nil
 }
 
 // deleteMoveHistory deletes the move history of an entry, newest first, and decrements budget for
-// each row until it is 0. It returns the newest move that remains, "" if none does.
-func deleteMoveHistory(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryID, last atrium.MoveID, budget *int) (atrium.MoveID, error) {
+// each row until it is 0. It appends the moves to moves. It returns the newest move that remains, "" if none does.
+func deleteMoveHistory(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryID, last atrium.MoveID, budget *int, moves *[]atrium.MoveID) (atrium.MoveID, error) {
 	for ; last != "" && *budget > 0; *budget-- {
 		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(last), kernel.IDArg(entry)}
+		*moves = append(*moves, last)
 		last = ""
 		if err := tx.Query("DELETE FROM moved_entries WHERE tenant_id = $1 AND move_id = $2 AND entry_id = $3 RETURNING previous_move_id", args,
 			func(r engine.Row) error {

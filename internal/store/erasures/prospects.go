@@ -46,9 +46,20 @@ func redactResult(tx *kernel.Mutation, p *atrium.Prospect) error {
 // Each transaction that redacts a batch of audit rows, and each one after the first, is admitted as
 // a large change.
 func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) (done bool, err error) {
-	redacted, err := s.redactProspect(ctx, c, id, check)
+	erased, err := s.deleteProspect(ctx, c, id, check, func(*kernel.Mutation) error { return nil })
 	if err != nil {
 		return false, err
+	}
+	return s.completeErasures(ctx, c, []atrium.AccountID{erased}) == nil, nil
+}
+
+// deleteProspect is DeleteProspect without the purge. It calls also in the transaction that deletes the
+// prospect. It returns the identifier in erasures that a purge completes.
+func (s *Store) deleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error, also func(*kernel.Mutation) error,
+) (erased atrium.AccountID, err error) {
+	redacted, err := s.redactProspect(ctx, c, id, check)
+	if err != nil {
+		return "", err
 	}
 	mutate := kernel.Mutate[atrium.AccountID]
 	if redacted {
@@ -57,7 +68,7 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 	seen := map[atrium.AccountID]bool{}
 	// erasures is keyed by account identifier. Use a new one: without their prefixes, the
 	// identifiers of a prospect and an account can be equal.
-	erased, _, err := mutate(ctx, s.db, c, func(tx *kernel.Mutation) (erased atrium.AccountID, err error) {
+	erased, _, err = mutate(ctx, s.db, c, func(tx *kernel.Mutation) (erased atrium.AccountID, err error) {
 		p, linked, err := accounts.LockLinked(tx, id, seen)
 		if err != nil {
 			return "", err
@@ -83,14 +94,14 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 		if err := index.Write(tx); err != nil {
 			return "", err
 		}
+		if err := also(tx); err != nil {
+			return "", err
+		}
 		erased = atrium.NewID[atrium.AccountID]()
 		_, err = tx.Batch(InsertErasures, []engine.Args{{kernel.IDArg(c.TenantID), kernel.IDArg(erased), int64(tx.At)}}, nil)
 		return erased, err
 	})
-	if err != nil {
-		return false, err
-	}
-	return s.completeErasures(ctx, c, []atrium.AccountID{erased}) == nil, nil
+	return erased, err
 }
 
 // redactProspect redacts audit rows before a prospect is deleted, until few enough remain for the

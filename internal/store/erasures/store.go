@@ -1,8 +1,10 @@
-// Package erasures permanently deletes accounts and prospects, and all data about them, in
+// Package erasures permanently deletes accounts, prospects and persons, and all data about them, in
 // batches.
 package erasures
 
 import (
+	"sync/atomic"
+
 	"atrium/internal/store/accounts"
 	"atrium/internal/store/kernel"
 )
@@ -12,6 +14,7 @@ type Store struct {
 	db       *kernel.DB
 	accounts *accounts.Store
 	purges   purges
+	pending  atomic.Int64 // tenants with incomplete erasures of persons, as of the last run
 }
 
 // New returns a Store on a database.

@@ -167,7 +167,7 @@ func writeAudit(tx engine.Tx, changes ...*Mutation) error {
 // missing details only with such a record. Redact keeps these records. An account that was erased,
 // imported and erased again therefore has two.
 func (tx *Mutation) Redact(subject string) error {
-	_, err := tx.Exec("UPDATE audit SET detail = NULL, salt = NULL WHERE tenant_id = $1 AND subject = $2 AND action NOT IN ($3, $4)",
-		IDArg(tx.Change.TenantID), subject, atrium.ActionEraseAccount, atrium.ActionDeleteProspect)
+	_, err := tx.Exec("UPDATE audit SET detail = NULL, salt = NULL WHERE tenant_id = $1 AND subject = $2 AND action NOT IN ($3, $4, $5)",
+		IDArg(tx.Change.TenantID), subject, atrium.ActionEraseAccount, atrium.ActionDeleteProspect, atrium.ActionErase)
 	return err
 }

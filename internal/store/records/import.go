@@ -236,32 +236,6 @@ func runs(chunk []Import) (all []importRun) {
 	return all
 }
 
-func identity(r Record) string {
-	switch r := r.(type) {
-	case *atrium.Account:
-		return string(r.ID)
-	case *atrium.LinkedProspect:
-		return string(r.ID)
-	case *atrium.Merge:
-		return "merge of " + string(r.AccountID)
-	case *atrium.Brand:
-		return string(r.ID)
-	case *atrium.Page:
-		return string(r.ID)
-	case *atrium.ScheduledPage:
-		return string(r.ID)
-	case *atrium.Audience:
-		return string(r.ID)
-	case *atrium.AudienceVersion:
-		return string(r.ID)
-	case *atrium.Tombstone:
-		return "tombstone of " + string(r.EntryID)
-	case *atrium.Entry:
-		return string(r.ID)
-	}
-	return ""
-}
-
 // An importTx is one transaction of Import.
 type importTx struct {
 	tx       *kernel.Mutation

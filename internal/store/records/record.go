@@ -30,6 +30,33 @@ func pageOf(record Record) (*atrium.Page, atrium.Schedule) {
 	return record.(*atrium.Page), atrium.Schedule{}
 }
 
+// identity returns what identifies a record among those of its kind, "" if its identifier is generated.
+func identity(r Record) string {
+	switch r := r.(type) {
+	case *atrium.Account:
+		return string(r.ID)
+	case *atrium.LinkedProspect:
+		return string(r.ID)
+	case *atrium.Merge:
+		return "merge of " + string(r.AccountID)
+	case *atrium.Brand:
+		return string(r.ID)
+	case *atrium.Page:
+		return string(r.ID)
+	case *atrium.ScheduledPage:
+		return string(r.ID)
+	case *atrium.Audience:
+		return string(r.ID)
+	case *atrium.AudienceVersion:
+		return string(r.ID)
+	case *atrium.Tombstone:
+		return "tombstone of " + string(r.EntryID)
+	case *atrium.Entry:
+		return string(r.ID)
+	}
+	return ""
+}
+
 // ownLinks joins the links l of the prospects of a batch, without copies. It joins them through
 // their index: with the condition on via alone, SQLite would read all links of the tenant in the
 // table.

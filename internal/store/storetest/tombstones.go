@@ -21,6 +21,7 @@ var tombstones = []guarantee{
 	{"an erased entry is not imported again, and its key is taken", erasedNotImported},
 	{"the tombstone of a stored entry is refused", tombstoneOfStored},
 	{"a check predicts the import of erased entries and tombstones", tombstonesChecked},
+	{"an expired tombstone is deleted, and others are not", tombstonesExpire},
 	{"a tombstone has neither the key nor the content of its entry", tombstoneHasNoContent},
 }
 
@@ -224,4 +225,33 @@ func tombstoneHasNoContent(t *testing.T, e *env) {
 		t.Error(err)
 	}
 	e.wantErasedReplay(t, long, byDomain("a.example"), secret+" in a key of more than thirty-two bytes")
+}
+
+func tombstonesExpire(t *testing.T, e *env) {
+	later := e.clock.instant() + atrium.Time(time.Hour.Microseconds())
+	made := func(expires *atrium.Time) *atrium.Tombstone {
+		return &atrium.Tombstone{
+			EntryID: atrium.NewID[atrium.EntryID](), AccountID: atrium.NewID[atrium.AccountID](), CreatedAt: e.clock.instant(),
+			Source: "crm", Type: "webhook", ExpiresAt: expires,
+		}
+	}
+	var chunk []store.Record
+	for range 600 {
+		chunk = append(chunk, made(&later))
+	}
+	forever, another := made(nil), made(pointer(later+1))
+	e.put(t, append(chunk, forever, another)...)
+	for i, want := range []int{602, 2} {
+		for next, more := atrium.TenantID(""), true; more; more = next != "" {
+			var err error
+			if next, err = e.DeleteExpiredTombstones(t.Context(), next); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if left := e.records(t); len(left) != want {
+			t.Errorf("step %d: %d tombstones are left, want %d", i, len(left), want)
+		}
+		e.clock.step(time.Hour)
+	}
+	e.wantRecords(t, forever, another)
 }

@@ -1,0 +1,63 @@
+package atrium
+
+import "slices"
+
+// An ErasureRule selects what an erasure erases. It contains personal data: it is stored only while the
+// erasure runs.
+//
+// An entry is selected if it matches all fields of MoveRule and Text, of which one must be set. A
+// prospect is selected if it has the e-mail address.
+type ErasureRule struct {
+	MoveRule             // Given is not used
+	Text          string // any string in the payload, member names included, ignoring case; "" matches every entry
+	ProspectEmail string // ignoring case; "" selects no prospect
+}
+
+// HasEntries reports whether the rule selects entries.
+func (r *ErasureRule) HasEntries() bool {
+	return r.Text != "" || r.Pointer != "" || r.ClaimedName != "" || r.ClaimedDomain != ""
+}
+
+// Conditions returns the names of the conditions of the rule, for the audit log.
+func (r *ErasureRule) Conditions() (names []string) {
+	for name, set := range map[string]bool{
+		"text": r.Text != "", "payload": r.Pointer != "", "claimedName": r.ClaimedName != "", "claimedDomain": r.ClaimedDomain != "",
+		"prospectEmail": r.ProspectEmail != "",
+	} {
+		if set {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// An ErasureRequest erases the entries and prospects of a person.
+type ErasureRequest struct {
+	AccountID AccountID // only entries that it has, and prospects linked to it; "" for all
+	Rule      ErasureRule
+}
+
+// An Erasure is the erasure of a person's entries and prospects, which a background job performs.
+type Erasure struct {
+	ID          ErasureID
+	TenantID    TenantID
+	AccountID   AccountID // "" for all accounts
+	Entries     int64     // erased so far
+	Prospects   int64     // erased so far
+	CreatedAt   Time
+	CompletedAt *Time // when nothing of it was left in the database or its files; nil while it runs
+}
+
+// A Match is an entry or a prospect that a rule selects.
+type Match struct {
+	EntryID    EntryID
+	ProspectID ProspectID // "" for an entry
+	AccountID  AccountID  // that has the entry; "" for a prospect
+	CreatedAt  Time
+	Source     string // of an entry
+	Type       string // of an entry
+}
+
+// MaxErasures is the maximum number of erasures of a tenant that run or wait.
+const MaxErasures = 100

@@ -1,0 +1,187 @@
+package erasures
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+	"atrium/internal/store/accounts"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/entries"
+	"atrium/internal/store/kernel"
+)
+
+// An erasure of a person is a row of erasure_jobs, which a background job works on: one bounded
+// transaction at a time, which also stores where the next one continues. So it survives a crash, and
+// several nodes may work on it. A row in pending_erasures lets every node find it.
+//
+// The rule contains personal data. It is deleted as soon as everything that it selects is, and the
+// purge that follows removes it from the file as well.
+
+// The stages of an erasure job.
+const (
+	jobEntries   = iota // and the rules of moves that moved them
+	jobRules            // rules of moves that contain a value of the rule
+	jobProspects        // and their audit details and stored results
+	jobPurge
+	jobDone
+)
+
+const jobColumns = "erasure_id, account_id, entries, prospects, created_at, completed_at, rule, stage, position_key, position_text, actor"
+
+// A job is a row of erasure_jobs.
+type job struct {
+	atrium.Erasure
+	rule  atrium.ErasureRule
+	stage int64
+	after *atrium.Position // nil at the beginning of the stage
+	actor string
+}
+
+// scanJob reads jobColumns, starting at column 0.
+func scanJob(r engine.Row, tenant atrium.TenantID) (j job, err error) {
+	j.Erasure = atrium.Erasure{
+		ID: kernel.IDAt[atrium.ErasureID](r, 0), TenantID: tenant, AccountID: kernel.IDAt[atrium.AccountID](r, 1),
+		Entries: r.Int(2), Prospects: r.Int(3), CreatedAt: atrium.Time(r.Int(4)), CompletedAt: kernel.TimeAt(r, 5),
+	}
+	if rule := r.Bytes(6); rule != nil {
+		err = json.Unmarshal(rule, &j.rule)
+	}
+	if j.stage, j.actor = r.Int(7), r.Text(10); r.Text(9) != "" {
+		j.after = &atrium.Position{Key: r.Int(8), ID: r.Text(9)}
+	}
+	return j, err
+}
+
+const selectJob = "SELECT " + jobColumns + " FROM erasure_jobs WHERE tenant_id = $1 AND erasure_id = $2"
+
+// CreateErasure stores an erasure, which a background job performs. It returns NotFound if the
+// account does not exist, and Conflict if atrium.MaxErasures of the tenant are not complete.
+func (s *Store) CreateErasure(ctx context.Context, c atrium.Change, request atrium.ErasureRequest) (atrium.Erasure, bool, error) {
+	rule, err := json.Marshal(request.Rule)
+	if err != nil {
+		return atrium.Erasure{}, false, fmt.Errorf("encode the rule of an erasure: %w", err)
+	}
+	return kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.Erasure, error) {
+		e := atrium.Erasure{ID: atrium.NewID[atrium.ErasureID](), TenantID: c.TenantID, CreatedAt: tx.At}
+		if request.AccountID != "" {
+			if e.AccountID, err = accounts.FindSurvivor(tx, c.TenantID, request.AccountID); err != nil {
+				return e, err
+			}
+		}
+		pending := 0
+		if err := tx.Query("SELECT erasure_id FROM pending_erasures WHERE tenant_id = $1 LIMIT $2",
+			engine.Args{kernel.IDArg(c.TenantID), int64(atrium.MaxErasures)}, func(engine.Row) error {
+				pending++
+				return nil
+			}); err != nil {
+			return e, err
+		}
+		if pending == atrium.MaxErasures {
+			return e, atrium.Errorf(atrium.CodeConflict, "%d erasures of the tenant are not complete. Try again when one is.", pending)
+		}
+		stage := jobEntries
+		if !request.Rule.HasEntries() {
+			stage = jobRules
+		}
+		if _, err := tx.Exec(`INSERT INTO erasure_jobs (tenant_id, erasure_id, account_id, rule, stage, position_key, position_text, entries, prospects, actor, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, kernel.IDArg(c.TenantID), kernel.IDArg(e.ID), kernel.IDArg(e.AccountID), rule,
+			int64(stage), int64(0), "", int64(0), int64(0), c.Actor, int64(e.CreatedAt)); err != nil {
+			return e, err
+		}
+		detail := map[string]any{"conditions": request.Rule.Conditions()}
+		if e.AccountID != "" {
+			detail["accountId"] = e.AccountID
+		}
+		tx.RecordDetail("erasure.create", string(e.ID), detail)
+		_, err := tx.Exec("INSERT INTO pending_erasures (tenant_id, erasure_id) VALUES ($1, $2)", kernel.IDArg(c.TenantID), kernel.IDArg(e.ID))
+		return e, err
+	})
+}
+
+// FindErasure returns an erasure, or NotFound.
+func (s *Store) FindErasure(ctx context.Context, tenant atrium.TenantID, id atrium.ErasureID) (atrium.Erasure, error) {
+	j, err := s.findJob(ctx, tenant, id)
+	return j.Erasure, err
+}
+
+func (s *Store) findJob(ctx context.Context, tenant atrium.TenantID, id atrium.ErasureID) (j job, err error) {
+	var scanErr error
+	err = s.db.Find(ctx, selectJob, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(r engine.Row) { j, scanErr = scanJob(r, tenant) })
+	return j, errors.Join(err, scanErr)
+}
+
+// Erasures returns up to limit erasures, newest first, after a position, nil for the first page. more
+// reports whether others follow.
+func (s *Store) Erasures(ctx context.Context, tenant atrium.TenantID, after *atrium.Position, limit int) (found []atrium.Erasure, more bool, err error) {
+	q := kernel.Select("SELECT erasure_id, account_id, entries, prospects, created_at, completed_at, NULL, stage, position_key, position_text, actor FROM erasure_jobs WHERE tenant_id = ",
+		kernel.IDArg(tenant))
+	if after != nil {
+		q.Add(" AND erasure_id < ", kernel.PackID(after.ID))
+	}
+	q.Add(" ORDER BY erasure_id DESC LIMIT ", int64(limit)+1)
+	return kernel.List(ctx, s.db, q, limit, func(r engine.Row) atrium.Erasure {
+		j, _ := scanJob(r, tenant) // without its rule
+		return j.Erasure
+	})
+}
+
+// prospectsOf is the key of a position of CheckErasure among the prospects, which follow the entries. No
+// entry has such a time.
+const prospectsOf = 1 << 62
+
+// firstProspect is before all prospects.
+var firstProspect = atrium.Position{Key: prospectsOf, ID: "00000000000000000000000000"}
+
+// CheckErasure returns a page of up to limit entries and then prospects that an erasure would erase
+// now, after a position, nil for the first page. next is the position to continue after, nil at the
+// end. A page may be short, or even empty, before the end. It returns NotFound if the account does not
+// exist.
+func (s *Store) CheckErasure(ctx context.Context, tenant atrium.TenantID, request atrium.ErasureRequest, after *atrium.Position, limit int,
+) (found []atrium.Match, next *atrium.Position, err error) {
+	search, err := entries.NewSearch(&request.Rule)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = s.db.Read(ctx, func(tx engine.Tx) error {
+		found, next = nil, nil
+		if request.AccountID != "" {
+			if _, err := accounts.FindSurvivor(tx, tenant, request.AccountID); err != nil {
+				return err
+			}
+		}
+		if request.Rule.HasEntries() && (after == nil || after.Key != prospectsOf) {
+			matching, position, err := search.Find(tx, tenant, request.AccountID, after, limit)
+			if err != nil {
+				return err
+			}
+			if found, err = entries.Describe(tx, tenant, matching); err != nil || position != nil {
+				next = position
+				return err
+			}
+		}
+		from := after
+		if from == nil || from.Key != prospectsOf {
+			from = &firstProspect
+		}
+		switch {
+		case request.Rule.ProspectEmail == "":
+			return nil
+		case len(found) == limit:
+			next = from
+			return nil
+		}
+		ids, position, err := findProspects(tx.Query, tenant, request.AccountID, request.Rule.ProspectEmail, from, limit-len(found))
+		if next = position; next != nil {
+			next.Key = prospectsOf
+		}
+		for _, id := range ids {
+			found = append(found, atrium.Match{ProspectID: id})
+		}
+		return err
+	})
+	return found, next, err
+}

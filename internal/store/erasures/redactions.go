@@ -1,0 +1,124 @@
+package erasures
+
+import (
+	"context"
+	"slices"
+
+	"atrium"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+)
+
+// This file deletes details of audit rows, and rules of moves.
+
+var redactRows = engine.NewBatch(`UPDATE audit SET detail = NULL, salt = NULL FROM batch
+	WHERE audit.tenant_id = batch.tenant_id AND audit.number = batch.number`, "tenant_id bytea", "number bigint")
+
+// findDetailRows returns rows for redactRows: audit rows about a subject, after a number, that
+// still have details. It returns at most redactBatchRows.
+func (s *Store) findDetailRows(ctx context.Context, tenant atrium.TenantID, subject string, after int64) (rows []engine.Args, err error) {
+	err = s.db.Query(ctx, `SELECT number FROM audit WHERE tenant_id = $1 AND subject = $2 AND number > $3
+			AND action NOT IN ($4, $5, $6) AND detail IS NOT NULL ORDER BY number LIMIT $7`,
+		engine.Args{kernel.IDArg(tenant), subject, after, atrium.ActionEraseAccount, atrium.ActionDeleteProspect, atrium.ActionErase, int64(redactBatchRows)}, func(r engine.Row) error {
+			rows = append(rows, engine.Args{kernel.IDArg(tenant), r.Int(0)})
+			return nil
+		})
+	return rows, err
+}
+
+// redactAccountBatch deletes the details of a batch of audit rows about the account and returns
+// how many it redacted. The erasure itself has already recorded the redaction.
+func (s *Store) redactAccountBatch(ctx context.Context, e *erasure) (int, error) {
+	rows, err := s.findDetailRows(ctx, e.change.TenantID, string(e.account), e.number)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	if err := kernel.WriteLarge(ctx, s.db, e.change, func(tx engine.Tx) error {
+		_, err := tx.Batch(redactRows, rows, nil)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	e.number = rows[len(rows)-1][1].(int64)
+	return len(rows), nil
+}
+
+// deleteRuleBatch deletes the rules of a batch of moves to the account, redacts the audit rows
+// about these moves, and records the redaction. It returns the number of moves.
+func (s *Store) deleteRuleBatch(ctx context.Context, e *erasure) (n int, err error) {
+	tenant := kernel.IDArg(e.change.TenantID)
+	after := e.move
+	if after == nil {
+		after = []byte{}
+	}
+	var moves []engine.Args
+	var names []string
+	bytes := 0
+	// The subquery reads only the index: with another column, SQLite scans all moves.
+	err = s.db.Query(ctx, `SELECT m.move_id, octet_length(m.rule) FROM moves i JOIN moves m ON m.tenant_id = i.tenant_id AND m.move_id = i.move_id
+		WHERE i.tenant_id = $1 AND i.to_account_id = $2 AND i.move_id > $3 AND m.rule IS NOT NULL ORDER BY i.move_id LIMIT $4`,
+		engine.Args{tenant, kernel.IDArg(e.account), after, int64(redactBatchRows)}, func(r engine.Row) error {
+			if bytes += int(r.Int(1)); bytes > eraseBatchBytes && len(moves) > 0 {
+				return nil // left for the next transaction
+			}
+			moves = append(moves, engine.Args{tenant, r.Bytes(0)})
+			names = append(names, string(kernel.IDAt[atrium.MoveID](r, 0)))
+			return nil
+		})
+	if err != nil || len(moves) == 0 {
+		return 0, err
+	}
+	c := e.change
+	c.IdempotencyKey = ""
+	_, _, err = kernel.MutateLarge(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
+		for _, id := range names { // a move has at most two rows: created and undone
+			if err := tx.Redact(id); err != nil {
+				return none, err
+			}
+		}
+		tx.RecordDetail(atrium.ActionEraseAccount, string(e.account), map[string]any{"redacted": names})
+		_, err = tx.Batch(deleteRules, moves, nil)
+		return none, err
+	})
+	if err == nil {
+		e.move = moves[len(moves)-1][1].([]byte)
+	}
+	return len(moves), err
+}
+
+var deleteRules = engine.NewBatch(`UPDATE moves SET rule = NULL FROM batch
+	WHERE moves.tenant_id = batch.tenant_id AND moves.move_id = batch.move_id`, "tenant_id bytea", "move_id bytea")
+
+var redactMoveRows = engine.NewBatch(`UPDATE audit SET detail = NULL, salt = NULL FROM batch
+	WHERE audit.tenant_id = batch.tenant_id AND audit.subject = batch.subject AND audit.detail IS NOT NULL`, "tenant_id bytea", "subject text")
+
+// redactMoves deletes the rules of moves, and the audit details about them, and records it.
+func redactMoves(tx *kernel.Mutation, j *job, moves []atrium.MoveID) error {
+	tenant := kernel.IDArg(j.TenantID)
+	var rows, subjects []engine.Args
+	var names []string
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(moves))) {
+		rows = append(rows, engine.Args{tenant, kernel.IDArg(id)})
+	}
+	var ruled []engine.Args
+	if _, err := tx.Batch(findRules, rows, func(r engine.Row) error {
+		id := kernel.IDAt[atrium.MoveID](r, 0)
+		ruled, subjects = append(ruled, engine.Args{tenant, kernel.IDArg(id)}), append(subjects, engine.Args{tenant, string(id)})
+		names = append(names, string(id))
+		return nil
+	}); err != nil || len(names) == 0 {
+		return err
+	}
+	if _, err := tx.Batch(redactMoveRows, subjects, nil); err != nil {
+		return err
+	}
+	if _, err := tx.Batch(deleteRules, ruled, nil); err != nil {
+		return err
+	}
+	slices.Sort(names)
+	tx.RecordDetail(atrium.ActionErase, string(j.ID), map[string]any{"redacted": names})
+	return nil
+}
+
+var findRules = engine.NewBatch(`SELECT m.move_id FROM batch JOIN moves m
+	ON m.tenant_id = batch.tenant_id AND m.move_id = batch.move_id AND m.rule IS NOT NULL`, "tenant_id bytea", "move_id bytea")
