@@ -15,7 +15,7 @@ import (
 var layers = [][]string{
 	{"."},
 	{"api", "internal/auditlog", "internal/canonical", "internal/strictjson", "internal/jsonpatch", "internal/store/engine", "internal/store/migrations", "internal/config", "internal/telemetry", "internal/limit"},
-	{"internal/store/engine/sqlite", "internal/store/engine/postgres"},
+	{"internal/store/engine/sqlite", "internal/store/engine/postgres", "internal/store/register"},
 	{"internal/store/kernel"},
 	{"internal/store/accounts", "internal/store/pages", "internal/store/access", "internal/store/audit", "internal/store/tombstones"},
 	{"internal/store/entries"},
@@ -54,6 +54,7 @@ var rules = []rule{
 	{"atrium/internal/store/kernel", []string{"internal/store"}, "callers use the store package, not its subpackages"},
 	{"atrium/internal/store/pages", []string{"internal/store"}, "callers use the store package, not its subpackages"},
 	{"atrium/internal/store/records", []string{"internal/store"}, "callers use the store package, not its subpackages"},
+	{"atrium/internal/store/register", []string{"internal/store"}, "callers use the store package, not its subpackages"},
 	{"atrium/internal/store/tombstones", []string{"internal/store"}, "callers use the store package, not its subpackages"},
 	{"atrium/internal/store", []string{"internal/store", "internal/external", "internal/manage", "internal/content", "internal/transfer", "internal/backup", "internal/app", "internal/cli"}, "ingest, auth and rest use interfaces that they declare"},
 	{"atrium/internal/app", []string{"internal/cli"}, "only the command line starts the service"},

@@ -138,7 +138,7 @@ func prepare(ctx context.Context, c Config) (rest.CursorKey, error) {
 	if len(ran) > 0 {
 		c.Log.Info("migrated the database", "migrations", ran)
 	}
-	cursors, err := c.Store.Secret(ctx, "cursor_key")
+	cursors, err := c.Store.Secret(ctx, store.CursorKey)
 	if err != nil {
 		return nil, fmt.Errorf("read the cursor key: %w", err)
 	}

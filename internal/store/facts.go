@@ -7,6 +7,7 @@ import (
 	"atrium"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
+	"atrium/internal/store/register"
 )
 
 // A Server describes the settings of a database server.
@@ -19,6 +20,7 @@ type Cluster = engine.Cluster
 func (s *Store) Server(ctx context.Context) (*Server, error) {
 	server, err := s.db.Engine.Server(ctx)
 	if err == nil && server != nil && server.Cluster != nil {
+		tables := register.Distribution()
 		server.Cluster.NotDistributed = slices.DeleteFunc(server.Cluster.NotDistributed, func(table string) bool {
 			return !slices.Contains(tables.Reference, table) && !slices.Contains(tables.Sharded, table)
 		})

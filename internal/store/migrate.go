@@ -11,16 +11,8 @@ import (
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
 	"atrium/internal/store/migrations"
+	"atrium/internal/store/register"
 )
-
-// tables are all tables of the schema except schema_migrations.
-var tables = engine.Tables{
-	Reference: []string{"settings", "tenants", "api_keys", "schedules", "erasures", "pending_erasures"}, // those that are searched across tenants
-	Sharded: []string{
-		"accounts", "long_domains", "prospects", "account_prospects", "search_terms", "entries", "active_accounts", "moves", "moved_entries",
-		"brands", "pages", "audiences", "versions", "previews", "audit", "audit_heads", "requests", "tombstones", "tombstone_secrets", "erasure_jobs",
-	},
-}
 
 // steps run after the SQL of the migration with the number, in its transaction.
 var steps = map[int64]func(engine.Tx) error{
@@ -34,7 +26,7 @@ const createMigrationsTable = `CREATE TABLE IF NOT EXISTS schema_migrations (
 // and returns the tables that were not distributed before. Nodes that are running treat the
 // database as a single server until they are restarted.
 func (s *Store) Distribute(ctx context.Context) (done []string, err error) {
-	done, err = s.db.Engine.Distribute(ctx, tables)
+	done, err = s.db.Engine.Distribute(ctx, register.Distribution())
 	return done, kernel.Public(err)
 }
 

@@ -12,13 +12,14 @@ import (
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/sqlite"
+	"atrium/internal/store/register"
 )
 
 // These tests ask the database for the plan of every statement that the suite has run. No
 // statement may read more rows than it must, or rows of several tenants.
 
 // sharedTables are the tables that do not belong to a tenant or are searched across tenants.
-var sharedTables = []string{"tenants", "api_keys", "settings", "schedules", "erasures", "pending_erasures", "schema_migrations"}
+var sharedTables = append(register.Distribution().Reference, "schema_migrations")
 
 // oneRowTable has one row for each tenant.
 const oneRowTable = "tombstone_secrets"

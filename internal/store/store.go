@@ -25,6 +25,7 @@ import (
 	"atrium/internal/store/kernel"
 	"atrium/internal/store/pages"
 	"atrium/internal/store/records"
+	"atrium/internal/store/register"
 	"atrium/internal/store/tombstones"
 )
 
@@ -145,6 +146,9 @@ type Traits = engine.Traits
 
 // Traits returns the traits of the database.
 func (s *Store) Traits() Traits { return s.db.Engine.Traits() }
+
+// CursorKey is the name of the secret that authenticates cursors.
+const CursorKey = register.CursorKey
 
 // Secret returns 32 random bytes that all nodes on this database share under the name. The first
 // call creates them.

@@ -8,6 +8,7 @@ import (
 
 	"atrium"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/register"
 )
 
 // Query runs a read-only statement and calls each for every row. Query, Find, Read and Write
@@ -78,13 +79,10 @@ func (db *DB) OutsideTx(ctx context.Context) QueryFunc {
 	}
 }
 
-// LatestExportSetting names the setting with the start of the latest export of any tenant.
-const LatestExportSetting = "exports_began"
-
 // LatestExport returns the start of the latest export, in microseconds since 1970, or 0 if there
 // was none.
 func LatestExport(tx engine.Tx) (began int64, err error) {
-	err = tx.Query("SELECT value FROM settings WHERE name = $1", engine.Args{LatestExportSetting}, func(r engine.Row) error {
+	err = tx.Query("SELECT value FROM settings WHERE name = $1", engine.Args{register.LatestExport}, func(r engine.Row) error {
 		began = int64(binary.BigEndian.Uint64(r.Bytes(0)))
 		return nil
 	})

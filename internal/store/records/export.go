@@ -14,6 +14,7 @@ import (
 	"atrium/internal/store/entries"
 	"atrium/internal/store/kernel"
 	"atrium/internal/store/pages"
+	"atrium/internal/store/register"
 	"atrium/internal/store/tombstones"
 )
 
@@ -98,7 +99,7 @@ func (s *Store) beginExport(ctx context.Context, tenant atrium.TenantID) (began 
 			return err
 		}
 		_, err = tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-			kernel.LatestExportSetting, binary.BigEndian.AppendUint64(nil, uint64(began)))
+			register.LatestExport, binary.BigEndian.AppendUint64(nil, uint64(began)))
 		return err
 	})
 	if engine.ClassOf(err) == engine.Unavailable {

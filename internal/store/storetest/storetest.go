@@ -83,6 +83,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"export", exports},
 		{"clocks", clocks},
 		{"transactions", transactions},
+		{"register", registered},
 		{"migrations", schema},
 		{"model", modeled},
 	} {

@@ -1,0 +1,187 @@
+package register
+
+import "slices"
+
+// Effects that several tables share.
+var (
+	// Rows that only their own changes and the deletion of the tenant affect.
+	untouched = Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Kept, Deletion: Deleted}
+	// Content of sites.
+	content = Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Kept, Deletion: Deleted}
+)
+
+var tables = []*Table{
+	{
+		Name: "accounts", Kind: Distributed, Key: []string{"account_id"},
+		Rows: Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Columns: slices.Concat(tenant,
+			columns(Exported, Copied, 0, "account_id bytea", "created_at bigint"),
+			columns(Exported, Copied, Erasure, "domain text"),
+			columns(Exported, Copied, Import|Merge|Split|Erasure, "name text", "updated_at bigint", "merged_into bytea"),
+			columns(Derived, Copied, Erasure, "domain_hash bytea"),
+			columns(Derived, Copied, Import|Merge|Split|Erasure, "name_hash bytea", "latest_activity_at bigint", "survivor_id bytea", "active_minute bigint"),
+			columns(Derived, Copied, 0, "stored_at bigint"),
+		),
+	},
+	{
+		Name: "long_domains", Kind: Distributed, Key: []string{"account_id"},
+		Rows:    Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Columns: slices.Concat(tenant, columns(Exported, Copied, 0, "account_id bytea", "domain text")),
+	},
+	{
+		Name: "prospects", Kind: Distributed, Key: []string{"prospect_id"},
+		Rows: Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Columns: slices.Concat(tenant, columns(Exported, Copied, 0, "prospect_id bytea", "name text", "email text", "domain text", "slug text",
+			"phone_number text", "linkedin_profile_url text", "created_at bigint", "updated_at bigint")),
+	},
+	{
+		Name: "account_prospects", Kind: Distributed, Key: []string{"account_id", "prospect_created_at", "prospect_id"},
+		Rows: Rows{Import: Added, Merge: Added, Split: Deleted, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Columns: slices.Concat(tenant,
+			columns(Exported, Copied, 0, "account_id bytea", "prospect_created_at bigint", "prospect_id bytea"),
+			columns(Derived, Copied, Import, "via bytea"),
+		),
+	},
+	{
+		Name: "search_terms", Kind: Distributed, Key: []string{"term", "subject_id"},
+		Rows:    Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Columns: slices.Concat(tenant, columns(Derived, Copied, 0, "term text", "subject_id bytea")),
+	},
+	{
+		Name: "entries", Kind: Distributed, Key: []string{"entry_id"},
+		Rows: Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Columns: slices.Concat(tenant,
+			columns(Exported, Copied, 0, "entry_id bytea", "account_id bytea", "created_at bigint", "source text", "type text", "claimed_account_id bytea",
+				"claimed_domain text", "claimed_name text", "idempotency_key text", "payload bytea", "acknowledged_account_id bytea", "occurred_at bigint"),
+			columns(Derived, Copied, Erasure, "key_match bytea"),
+			columns(Derived, Copied, 0, "fingerprint bytea", "submitted_by bytea"), // an import is the submitter
+			columns(Omitted, Copied, Erasure, "move_id bytea"),
+			columns(Omitted, Copied, 0, "rule bigint", "request_id bytea"),
+		),
+	},
+	{ // accounts whose active_minute is not up to date
+		Name: "active_accounts", Kind: Distributed, Key: []string{"batch_id"},
+		Rows:    Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Kept, Deletion: Deleted},
+		Columns: slices.Concat(tenant, columns(Derived, Copied, 0, "batch_id bytea", "accounts bytea")),
+	},
+	{
+		Name: "moves", Kind: Distributed, Key: []string{"move_id"},
+		Rows: untouched,
+		Columns: slices.Concat(tenant,
+			columns(Omitted, Copied, 0, "move_id bytea", "from_account_id bytea", "to_account_id bytea", "moved bigint", "created_at bigint", "undone_at bigint"),
+			columns(Omitted, Copied, Erasure, "rule bytea"),
+		),
+	},
+	{
+		Name: "moved_entries", Kind: Distributed, Key: []string{"move_id", "entry_id"},
+		Rows:    Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "move_id bytea", "entry_id bytea", "from_account_id bytea", "previous_move_id bytea")),
+	},
+	{
+		Name: "brands", Kind: Distributed, Key: []string{"brand_id"}, Rows: content,
+		Columns: slices.Concat(tenant,
+			columns(Exported, Copied, 0, "brand_id bytea", "name text", "created_at bigint", "updated_at bigint"),
+			columns(Derived, Copied, 0, "stored_at bigint"),
+		),
+	},
+	{
+		Name: "pages", Kind: Distributed, Key: []string{"page_id"}, Rows: content,
+		Columns: slices.Concat(tenant,
+			columns(Exported, Copied, 0, "page_id bytea", "brand_id text", "name text", "page_context text", "title text", "status text",
+				"header_action_id text", "created_at bigint", "updated_at bigint", "deleted_at bigint", "actions bytea", "scripts bytea",
+				"footer_links bytea", "metadata bytea", "public bigint", "max_age bigint"),
+			columns(Derived, Copied, Import, "audiences_count bigint"),
+			columns(Derived, Copied, 0, "stored_at bigint"),
+		),
+	},
+	{
+		Name: "audiences", Kind: Distributed, Key: []string{"audience_id"}, Rows: content,
+		Columns: slices.Concat(tenant,
+			columns(Exported, Copied, 0, "audience_id bytea", "page_id bytea", "name text", "archived bigint", "created_at bigint", "updated_at bigint"),
+			columns(Exported, Copied, Import, "published_number bigint"),
+			columns(Derived, Copied, Import, "versions_count bigint", "last_number bigint"),
+			columns(Derived, Copied, 0, "stored_at bigint"),
+		),
+	},
+	{ // with keep-versions, a new version deletes old ones
+		Name: "versions", Kind: Distributed, Key: []string{"audience_id", "number"}, Rows: content,
+		Columns: slices.Concat(tenant, columns(Exported, Copied, 0, "audience_id bytea", "number bigint", "version_id bytea", "archived bigint",
+			"created_at bigint", "content bytea", "note text")),
+	},
+	{ // hashes of tokens; a new one deletes those that have expired
+		Name: "previews", Kind: Distributed, Key: []string{"page_id", "preview_id"},
+		Rows: untouched,
+		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "page_id bytea", "preview_id bytea", "audience_id bytea", "number bigint",
+			"secret_hash bytea", "created_at bigint", "expires_at bigint")),
+	},
+	{ // has an export of its own
+		Name: "audit", Kind: Distributed, Key: []string{"number"},
+		Rows: Rows{Import: Added, Merge: Added, Split: Added, Erasure: Added, Retention: Kept, Deletion: Deleted},
+		Columns: slices.Concat(tenant,
+			columns(Omitted, Copied, 0, "number bigint", "at bigint", "actor text", "action text", "subject text", "request_id text",
+				"detail_hash bytea", "hash bytea"),
+			columns(Omitted, Copied, Erasure, "detail bytea", "salt bytea"),
+		),
+	},
+	{
+		Name: "audit_heads", Kind: Distributed, Rows: untouched,
+		Columns: slices.Concat(tenant, columns(Omitted, Copied, Import|Merge|Split|Erasure, "number bigint", "hash bytea")),
+	},
+	{ // stored results of requests with an idempotency key, which expire
+		Name: "requests", Kind: Distributed, Key: []string{"key_match"},
+		Rows: Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Deleted, Deletion: Deleted},
+		Columns: slices.Concat(tenant,
+			columns(Omitted, Copied, 0, "key_match bytea", "fingerprint bytea", "created_at bigint"),
+			columns(Omitted, Copied, Erasure, "result bytea"),
+		),
+	},
+	{ // what remains of erased entries
+		Name: "tombstones", Kind: Distributed, Key: []string{"entry_id"},
+		Rows: Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Added, Retention: Deleted, Deletion: Deleted},
+		Columns: slices.Concat(tenant,
+			columns(Exported, Copied, 0, "entry_id bytea", "account_id bytea", "created_at bigint", "source text", "type text",
+				"key_hmac bytea", "request_hmac bytea", "expires_at bigint"),
+			columns(Derived, Copied, 0, "secret_number bigint"),
+		),
+	},
+	{ // the first tombstone adds the row, and imports from other databases add secrets to it
+		Name: "tombstone_secrets", Kind: Distributed, Rows: untouched,
+		Columns: slices.Concat(tenant, columns(Exported, Copied, Import, "secrets bytea")),
+	},
+	{ // erasures of persons
+		Name: "erasure_jobs", Kind: Distributed, Key: []string{"erasure_id"}, Rows: untouched,
+		Columns: slices.Concat(tenant,
+			columns(Omitted, Copied, 0, "erasure_id bytea", "account_id bytea", "actor text", "created_at bigint"),
+			columns(Omitted, Copied, Erasure, "rule bytea", "stage bigint", "position_key bigint", "position_text text", "entries bigint",
+				"prospects bigint", "completed_at bigint"),
+		),
+	},
+	{
+		Name: "tenants", Kind: Reference, Rows: untouched,
+		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "name text", "created_at bigint")),
+	},
+	{ // hashes of the keys; those of operators have no tenant
+		Name: "api_keys", Kind: Reference, Key: []string{"key_id"}, Rows: untouched,
+		Columns: slices.Concat(tenant,
+			columns(Omitted, Copied, 0, "key_id bytea", "name text", "scopes text", "secret_hash bytea", "created_at bigint", "expires_at bigint",
+				"revoked_at bigint", "previous_hash bytea", "previous_ends_at bigint", "origins text"),
+			columns(Omitted, Uncompared, 0, "last_used_at bigint"),
+		),
+	},
+	{
+		Name: "schedules", Kind: Reference, Key: []string{"page_id", "action"}, Rows: content,
+		Columns: slices.Concat(tenant,
+			columns(Exported, Copied, 0, "page_id bytea", "action text", "due_at bigint"),
+			columns(Derived, Copied, 0, "actor text", "created_at bigint"),
+		),
+	},
+	{ // erased accounts whose data is not deleted yet
+		Name: "erasures", Kind: Reference, Key: []string{"account_id"},
+		Rows:    Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Replaced, Retention: Kept, Deletion: Deleted},
+		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "account_id bytea", "requested_at bigint")),
+	},
+	{ // erasures of persons that are not complete
+		Name: "pending_erasures", Kind: Reference, Key: []string{"erasure_id"}, Rows: untouched,
+		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "erasure_id bytea")),
+	},
+}
