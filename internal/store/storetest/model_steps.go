@@ -33,33 +33,42 @@ type cachedRead struct {
 	found   string
 }
 
+func newPair(e *env, t *rapid.T) *pair {
+	return &pair{env: e, t: t, models: [2]*tenantModel{newTenantModel(e.newTenant(t)), newTenantModel(e.newTenant(t))}, cached: map[string]cachedRead{}}
+}
+
 func storeIsLikeModel(t *testing.T, e *env) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := &pair{env: e, t: t, models: [2]*tenantModel{newTenantModel(e.newTenant(t)), newTenantModel(e.newTenant(t))}, cached: map[string]cachedRead{}}
+		p := newPair(e, t)
 		for range rapid.IntRange(1, 8).Draw(t, "operations") {
-			e.clock.step(time.Duration(rapid.IntRange(-3, 6).Draw(t, "seconds")) * 500 * time.Millisecond)
-			side := rapid.IntRange(0, 1).Draw(t, "tenant")
-			switch rapid.SampledFrom([]string{"append", "append", "import", "rename", "merge", "merge", "split", "domain", "create", "erase"}).Draw(t, "operation") {
-			case "append":
-				p.append()
-			case "import":
-				p.importChunk(side)
-			case "rename":
-				p.rename(side)
-			case "merge":
-				p.mergeStep(side)
-			case "split":
-				p.splitStep(side)
-			case "domain":
-				p.domainStep(side)
-			case "create":
-				p.createStep(side)
-			case "erase":
-				p.eraseStep(side)
-			}
+			p.step()
 			p.compare()
 		}
 	})
+}
+
+// step performs a random operation.
+func (p *pair) step() {
+	p.clock.step(time.Duration(rapid.IntRange(-3, 6).Draw(p.t, "seconds")) * 500 * time.Millisecond)
+	side := rapid.IntRange(0, 1).Draw(p.t, "tenant")
+	switch rapid.SampledFrom([]string{"append", "append", "import", "rename", "merge", "merge", "split", "domain", "create", "erase"}).Draw(p.t, "operation") {
+	case "append":
+		p.append()
+	case "import":
+		p.importChunk(side)
+	case "rename":
+		p.rename(side)
+	case "merge":
+		p.mergeStep(side)
+	case "split":
+		p.splitStep(side)
+	case "domain":
+		p.domainStep(side)
+	case "create":
+		p.createStep(side)
+	case "erase":
+		p.eraseStep(side)
+	}
 }
 
 var (

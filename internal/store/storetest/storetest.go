@@ -84,6 +84,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"clocks", clocks},
 		{"transactions", transactions},
 		{"register", registered},
+		{"copies", databaseCopies},
 		{"migrations", schema},
 		{"model", modeled},
 	} {
@@ -122,6 +123,7 @@ type env struct {
 	open   func() engine.DB // opens the database as another node
 	db     engine.DB
 	tenant atrium.TenantID
+	target *Engine // of copies; nil for the same engine
 }
 
 func newEnv(t *testing.T, e Engine, open func() engine.DB, db engine.DB) *env {

@@ -1,0 +1,266 @@
+// Package copies copies the data of tenants, or everything in a database, to another database of
+// any engine, and compares the two. The register of tables (package register) says what it copies.
+//
+// A copy reads each table in the order of its primary key and stores it in batches, one transaction
+// each. Its only state are the rows in the target, and a setting there that marks a tenant as
+// incomplete: after an interruption, each table continues after its highest key. The row of the
+// tenant and its keys come after everything else was compared, so that neither requests nor jobs
+// use an incomplete tenant.
+package copies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"atrium"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+	"atrium/internal/store/register"
+)
+
+// A Copier copies from one database to another. Both must have the newest schema. It is used by one
+// goroutine.
+type Copier struct {
+	From, To *kernel.DB
+
+	// Progress is called after each batch with the total number of rows that were copied or
+	// compared. It may be nil.
+	Progress func(rows int64)
+
+	rows int64
+}
+
+// errChanged is the advice for a conflict in the target.
+var errChanged = errors.New("another copy is running, or the source has changed: run the command again")
+
+// tenantArg returns a tenant as an argument.
+func tenantArg(id atrium.TenantID) any { return kernel.IDArg(id) }
+
+// Tenant copies a tenant, or continues a copy that was interrupted, and returns what it compared. It
+// returns NotFound if the source does not have the tenant, and Conflict if the target has data of it
+// that is not from an unfinished copy. If the databases differ at the end, the report says so, and
+// the copy is not complete.
+func (c *Copier) Tenant(ctx context.Context, id atrium.TenantID) (*Report, error) {
+	r := newReport()
+	if err := c.begin(ctx, id); err != nil {
+		return r, err
+	}
+	err := c.copyTenant(ctx, id, r)
+	if err != nil || r.Different() {
+		return r, err
+	}
+	return r, c.finish(ctx, id, r)
+}
+
+// begin marks a tenant as incomplete in the target.
+func (c *Copier) begin(ctx context.Context, id atrium.TenantID) error {
+	if err := c.requireTenant(ctx, id); err != nil {
+		return err
+	}
+	marked, err := hasSetting(c.To.OutsideTx(ctx), register.Unfinished+string(id))
+	if err != nil || marked {
+		return err
+	}
+	for _, t := range tables {
+		found := false
+		if err := c.To.Query(ctx, t.tenant.last, engine.Args{tenantArg(id)}, func(engine.Row) error {
+			found = true
+			return nil
+		}); err != nil {
+			return err
+		}
+		if found {
+			return atrium.Errorf(atrium.CodeConflict, "The target has data of %s already.", id)
+		}
+	}
+	return c.mark(ctx, register.Unfinished+string(id))
+}
+
+// requireTenant returns NotFound unless the source has a complete tenant.
+func (c *Copier) requireTenant(ctx context.Context, id atrium.TenantID) error {
+	if err := c.From.Find(ctx, "SELECT 1 FROM tenants WHERE tenant_id = $1", engine.Args{tenantArg(id)}, func(engine.Row) {}); err != nil {
+		if atrium.CodeOf(err) == atrium.CodeNotFound {
+			return atrium.Errorf(atrium.CodeNotFound, "The source has no tenant %s.", id)
+		}
+		return err
+	}
+	incomplete, err := hasSetting(c.From.OutsideTx(ctx), register.Unfinished+string(id))
+	if err == nil && incomplete {
+		err = atrium.Errorf(atrium.CodeConflict, "The copy of %s in the source is not complete.", id)
+	}
+	return err
+}
+
+func hasSetting(query kernel.QueryFunc, name string) (found bool, err error) {
+	err = query("SELECT 1 FROM settings WHERE name = $1", engine.Args{name}, func(engine.Row) error {
+		found = true
+		return nil
+	})
+	return found, err
+}
+
+// mark stores a setting without a value.
+func (c *Copier) mark(ctx context.Context, name string) error {
+	return c.To.Write(ctx, func(tx engine.Tx) error {
+		n, err := tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", name, []byte{})
+		if err == nil && n == 0 {
+			err = errChanged
+		}
+		return err
+	})
+}
+
+// copyTenant copies all tables of a tenant, and compares them. Jobs run schedules and erasures as
+// soon as these are stored, so they come last, and their batches are only counted.
+func (c *Copier) copyTenant(ctx context.Context, id atrium.TenantID, r *Report) error {
+	data, access, jobs := stages()
+	for _, stage := range [][]*table{data, access} {
+		for _, t := range stage {
+			if err := c.copyTable(ctx, t, id, tenantArg(id)); err != nil {
+				return err
+			}
+		}
+		for _, t := range stage {
+			if err := c.compareTable(ctx, t, id, tenantArg(id), r); err != nil {
+				return err
+			}
+		}
+		if r.Different() {
+			return nil
+		}
+	}
+	for _, t := range jobs {
+		if err := c.copyTable(ctx, t, id, tenantArg(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stages returns the tables in the order in which they are copied: the data of a tenant, what lets
+// requests use it, and what lets jobs change it.
+func stages() (data, access, jobs []*table) {
+	for _, t := range tables {
+		switch {
+		case t.Kind == register.Distributed:
+			data = append(data, t)
+		case t.Name == "tenants" || t.Name == "api_keys":
+			access = append(access, t)
+		default:
+			jobs = append(jobs, t)
+		}
+	}
+	return data, access, jobs
+}
+
+// finish removes the mark of a tenant, and records the copy in the audit log of the operators.
+func (c *Copier) finish(ctx context.Context, id atrium.TenantID, r *Report) error {
+	_, _, err := kernel.Mutate(ctx, c.To, atrium.CommandLine(atrium.OperatorChain), func(tx *kernel.Mutation) (struct{}, error) {
+		tx.RecordDetail("tenant.copy", string(id), map[string]any{"rows": r.Rows()})
+		_, err := tx.Exec("DELETE FROM settings WHERE name = $1", register.Unfinished+string(id))
+		return struct{}{}, err
+	})
+	return err
+}
+
+// copyTable copies the rows of a tenant, or of operators, that the target does not have. It reads a
+// batch while it stores the previous one. fair is the tenant for which the target's writer is used.
+func (c *Copier) copyTable(ctx context.Context, t *table, fair atrium.TenantID, tenant any) error {
+	group, ctx := errgroup.WithContext(engine.ForTenant(ctx, string(fair)))
+	read := t.read(c.From.OutsideTx(ctx), tenant)
+	if err := read.resume(c.To.OutsideTx(ctx)); err != nil {
+		return err
+	}
+	batches := make(chan []engine.Args)
+	group.Go(func() error {
+		defer close(batches)
+		for {
+			rows, err := read.next()
+			if err != nil || len(rows) == 0 {
+				return err
+			}
+			select {
+			case batches <- rows:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	})
+	group.Go(func() error {
+		for rows := range batches {
+			if err := c.store(ctx, t, rows); err != nil {
+				return fmt.Errorf("store in %s: %w", t.Name, err)
+			}
+			c.progressed(len(rows))
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+func (c *Copier) store(ctx context.Context, t *table, rows []engine.Args) error {
+	err := c.To.Engine.Write(ctx, func(tx engine.Tx) error {
+		n, err := tx.Batch(t.insert, rows, nil)
+		if err == nil && n != int64(len(rows)) {
+			err = fmt.Errorf("%d of %d rows were stored", n, len(rows))
+		}
+		return err
+	})
+	if engine.ClassOf(err) == engine.Conflict {
+		return errChanged
+	}
+	return kernel.Public(err)
+}
+
+func (c *Copier) progressed(rows int) {
+	c.rows += int64(rows)
+	if c.Progress != nil {
+		c.Progress(c.rows)
+	}
+}
+
+// Discard deletes what an unfinished copy of a tenant has stored in the target. It returns
+// NotFound if there is no such copy. It can be repeated after an interruption.
+func (c *Copier) Discard(ctx context.Context, id atrium.TenantID) error {
+	ctx = engine.ForTenant(ctx, string(id))
+	marked, err := hasSetting(c.To.OutsideTx(ctx), register.Unfinished+string(id))
+	if err != nil {
+		return err
+	}
+	if !marked {
+		return atrium.Errorf(atrium.CodeNotFound, "The target has no unfinished copy of %s.", id)
+	}
+	data, access, jobs := stages()
+	for _, stage := range [][]*table{jobs, access, data} { // rows before those that they refer to
+		for i := len(stage) - 1; i >= 0; i-- {
+			if err := c.discardTable(ctx, stage[i], id); err != nil {
+				return fmt.Errorf("delete from %s: %w", stage[i].Name, err)
+			}
+		}
+	}
+	return c.To.Write(ctx, func(tx engine.Tx) error {
+		_, err := tx.Exec("DELETE FROM settings WHERE name = $1", register.Unfinished+string(id))
+		return err
+	})
+}
+
+func (c *Copier) discardTable(ctx context.Context, t *table, id atrium.TenantID) error {
+	read := t.read(c.To.OutsideTx(ctx), tenantArg(id))
+	for {
+		rows, err := read.next()
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		upTo := append(engine.Args{tenantArg(id)}, read.after...)
+		if err := c.To.Write(ctx, func(tx engine.Tx) error {
+			_, err := tx.Exec(t.tenant.drop, upTo...)
+			return err
+		}); err != nil {
+			return err
+		}
+		c.progressed(len(rows))
+	}
+}

@@ -1,0 +1,189 @@
+package copies
+
+import (
+	"context"
+
+	"atrium"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+	"atrium/internal/store/register"
+)
+
+const readSetting = "SELECT value FROM settings WHERE name = $1"
+
+// tenantsPerPage is how many tenants are listed by one query.
+const tenantsPerPage = 100
+
+// Everything copies all tenants, the keys and audit log of operators, and the settings that belong
+// to the data, or continues a copy that was interrupted. It returns Conflict if the target has data
+// that is not from an unfinished copy of everything. If the databases differ at the end, the report
+// says so, and the copy is not complete.
+func (c *Copier) Everything(ctx context.Context) (*Report, error) {
+	r := newReport()
+	if err := c.beginAll(ctx); err != nil {
+		return r, err
+	}
+	err := eachTenant(ctx, c.From, func(id atrium.TenantID) error {
+		if done, err := c.isComplete(ctx, id); err != nil {
+			return err
+		} else if done {
+			r.Skipped++
+			return nil
+		}
+		if err := c.begin(ctx, id); err != nil {
+			return err
+		}
+		if err := c.copyTenant(ctx, id, r); err != nil || r.Different() {
+			return err
+		}
+		return c.unmark(ctx, register.Unfinished+string(id))
+	})
+	if err != nil || r.Different() {
+		return r, err
+	}
+	if err := c.copyOperators(ctx); err != nil {
+		return r, err
+	}
+	if err := c.compareOperators(ctx, r); err != nil || r.Different() {
+		return r, err
+	}
+	return r, c.unmark(ctx, register.UnfinishedAll)
+}
+
+// beginAll marks the target as incomplete.
+func (c *Copier) beginAll(ctx context.Context) error {
+	marked, err := hasSetting(c.To.OutsideTx(ctx), register.UnfinishedAll)
+	if err != nil || marked {
+		return err
+	}
+	if tenants, err := c.To.TenantsAfter(ctx, "", 1); err != nil {
+		return err
+	} else if len(tenants) > 0 {
+		return atrium.Errorf(atrium.CodeConflict, "The target has the tenant %s already: "+
+			"copy everything to an empty database, or one tenant with --tenant.", tenants[0])
+	}
+	for _, t := range operatorTables() {
+		statements, args := t.of(t.operator())
+		if err := c.To.Query(ctx, statements.last, args, func(engine.Row) error {
+			return atrium.Errorf(atrium.CodeConflict, "The target has data of operators in %s already: copy everything to an empty database.", t.Name)
+		}); err != nil {
+			return err
+		}
+	}
+	return c.mark(ctx, register.UnfinishedAll)
+}
+
+// isComplete reports whether an earlier run has completed a tenant.
+func (c *Copier) isComplete(ctx context.Context, id atrium.TenantID) (done bool, err error) {
+	if done, err = hasSetting(c.To.OutsideTx(ctx), register.Unfinished+string(id)); err != nil || done {
+		return false, err
+	}
+	err = c.To.Query(ctx, "SELECT 1 FROM tenants WHERE tenant_id = $1", engine.Args{tenantArg(id)}, func(engine.Row) error {
+		done = true
+		return nil
+	})
+	return done, err
+}
+
+func (c *Copier) unmark(ctx context.Context, name string) error {
+	return c.To.Write(ctx, func(tx engine.Tx) error {
+		_, err := tx.Exec("DELETE FROM settings WHERE name = $1", name)
+		return err
+	})
+}
+
+// eachTenant calls f for every tenant, by identifier.
+func eachTenant(ctx context.Context, db *kernel.DB, f func(atrium.TenantID) error) error {
+	for after := atrium.TenantID(""); ; {
+		ids, err := db.TenantsAfter(ctx, after, tenantsPerPage)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		for _, id := range ids {
+			if err := f(id); err != nil {
+				return err
+			}
+		}
+		after = ids[len(ids)-1]
+	}
+}
+
+// operatorTables returns the tables that have data of operators: the keys without a tenant, and the
+// data of the tenant that stands for operators.
+func operatorTables() (some []*table) {
+	data, _, _ := stages()
+	for _, t := range tables {
+		if t.Name == "api_keys" {
+			data = append(data, t)
+		}
+	}
+	return data
+}
+
+// operator returns the tenant of operators in a table, nil for none.
+func (t *table) operator() any {
+	if t.Kind == register.Distributed {
+		return tenantArg(atrium.OperatorChain)
+	}
+	return nil
+}
+
+func (c *Copier) copyOperators(ctx context.Context) error {
+	for _, t := range operatorTables() {
+		if err := c.copyTable(ctx, t, atrium.OperatorChain, t.operator()); err != nil {
+			return err
+		}
+	}
+	for name, copying := range register.Settings {
+		if copying != register.Copied {
+			continue
+		}
+		var value []byte
+		if err := c.From.Query(ctx, readSetting, engine.Args{name}, func(row engine.Row) error {
+			value = row.Bytes(0)
+			return nil
+		}); err != nil {
+			return err
+		}
+		if value == nil {
+			continue
+		}
+		if err := c.To.Write(ctx, func(tx engine.Tx) error { // a server may have created it
+			_, err := tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Copier) compareOperators(ctx context.Context, r *Report) error {
+	for _, t := range operatorTables() {
+		if err := c.compareTable(ctx, t, "", t.operator(), r); err != nil {
+			return err
+		}
+	}
+	return c.compareSettings(ctx, r)
+}
+
+// CompareEverything compares all that Everything copies.
+func (c *Copier) CompareEverything(ctx context.Context) (*Report, error) {
+	r := newReport()
+	if err := eachTenant(ctx, c.From, func(id atrium.TenantID) error { return c.compareTenant(ctx, id, r) }); err != nil {
+		return r, err
+	}
+	if err := eachTenant(ctx, c.To, func(id atrium.TenantID) error {
+		found := false
+		if err := c.From.Query(ctx, "SELECT 1 FROM tenants WHERE tenant_id = $1", engine.Args{tenantArg(id)}, func(engine.Row) error {
+			found = true
+			return nil
+		}); err != nil || found {
+			return err
+		}
+		return c.compareTenant(ctx, id, r) // only the target has it
+	}); err != nil {
+		return r, err
+	}
+	return r, c.compareOperators(ctx, r)
+}

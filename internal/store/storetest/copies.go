@@ -1,0 +1,317 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"atrium"
+	"atrium/internal/store"
+	"atrium/internal/store/register"
+)
+
+var databaseCopies = []guarantee{
+	{"a copy of a tenant has all of its rows and no others, and they compare as equal", copyHasAll},
+	{"a copied tenant works: keys, replays, undo, the audit log and schedules", copyWorks},
+	{"a copy after random operations is equal, row by row", copyAfterOperations},
+	{"a copy of everything has all tenants, and the keys, audit log and secret of operators", copyEverything},
+	{"a copy that is interrupted again and again ends the same", copyContinues},
+	{"an incomplete tenant cannot be used", copyHidesIncomplete},
+	{"rows that differ, are missing or were added are found", copyFindsDifferences},
+	{"a discarded copy leaves nothing, and can be made again", copyDiscarded},
+	{"a copy is refused if the target has the tenant, or has tenants, or lacks migrations", copyRefused},
+	{"a copy stores rows in bounded transactions, also large ones", copyBounded},
+}
+
+// RunCopies tests copies of databases of one engine to another.
+func RunCopies(t *testing.T, from, to Engine) {
+	open := from.New(t)
+	db := open()
+	from.schema(t, db)
+	for _, g := range databaseCopies {
+		t.Run(g.name, func(t *testing.T) {
+			e := newEnv(t, from, open, db)
+			e.target = &to
+			g.test(t, e)
+		})
+	}
+}
+
+// newTarget returns an env of the same tenant on a new database of the target engine.
+func (e *env) newTarget(t *testing.T) *env {
+	t.Helper()
+	kind := e.engine
+	if e.target != nil {
+		kind = *e.target
+	}
+	db := kind.New(t)()
+	kind.schema(t, db)
+	return &env{Store: store.New(db, e.clock.now), clock: e.clock, engine: kind, db: db, tenant: e.tenant}
+}
+
+// copyTo copies the tenant and fails the test unless the databases are equal then.
+func (e *env) copyTo(t tb, to *env) *store.CopyReport {
+	t.Helper()
+	r, err := e.CopyTo(t.Context(), to.Store, store.CopyOptions{Tenant: e.tenant})
+	if err != nil || r.Different() {
+		t.Fatalf("copy: %+v, %v", r, err)
+	}
+	return r
+}
+
+// wantEqual compares the tenant row by row.
+func (e *env) wantEqual(t tb, to *env) {
+	t.Helper()
+	if text := e.dump(t).difference(to.dump(t)); text != "" {
+		t.Fatalf("the copy differs:\n%s", text)
+	}
+}
+
+func copyHasAll(t *testing.T, e *env) {
+	e.fill(t)
+	to := e.newTarget(t)
+	other := to.as(to.newTenant(t))
+	other.fill(t)
+	before := other.dump(t)
+	report := e.copyTo(t, to)
+	e.wantEqual(t, to)
+	if text := before.difference(other.dump(t)); text != "" {
+		t.Errorf("another tenant of the target has changed:\n%s", text)
+	}
+	compared, err := e.CompareTo(t.Context(), to.Store, store.CopyOptions{Tenant: e.tenant})
+	if err != nil || compared.Different() || compared.Rows() != int64(e.dump(t).rows()) || compared.Tenants != 1 || report.Tenants != 1 {
+		t.Errorf("compared %+v, %v, want %d rows", compared, err, e.dump(t).rows())
+	}
+	for _, table := range compared.Tables {
+		if table.Rows == 0 || len(table.SHA256) != 64 {
+			t.Errorf("the report has %+v", *table)
+		}
+	}
+	chain := to.as(atrium.OperatorChain)
+	if rows := chain.auditRows(t, atrium.AuditFilter{Subject: string(e.tenant)}, 10); len(rows) != 1 || rows[0].Action != "tenant.copy" {
+		t.Errorf("operators have the audit records %+v", rows)
+	}
+}
+
+func copyWorks(t *testing.T, e *env) {
+	f := e.fill(t)
+	to := e.newTarget(t)
+	e.copyTo(t, to)
+
+	want, hash, _, err := e.Key(t.Context(), f.key)
+	got, copiedHash, _, e2 := to.Key(t.Context(), f.key)
+	if err != nil || e2 != nil || fmt.Sprint(got) != fmt.Sprint(want) || !bytes.Equal(hash, copiedHash) {
+		t.Errorf("the key is %+v, %v, %v, want %+v", got, err, e2, want)
+	}
+	replay := *f.submitted
+	replay.ID = atrium.NewID[atrium.EntryID]()
+	if outcome := to.append(t, &replay)[0]; outcome.Err != nil || !outcome.Replayed || outcome.EntryID != f.receipt.EntryID || outcome.AccountID != f.receipt.AccountID {
+		t.Errorf("the retried entry is %+v, want a replay of %+v", outcome, f.receipt)
+	}
+	p, replayed, err := to.CreateProspect(t.Context(), to.keyed("prospect", "same"), atrium.Prospect{Name: pointer("Dana"), Email: pointer("dana@filled.example")})
+	if err != nil || !replayed || p.ID != f.prospect {
+		t.Errorf("the retried change is %+v, %v, %v, want a replay", p, replayed, err)
+	}
+	if r := to.undo(t, f.undoable); r.Restored != 1 {
+		t.Errorf("undone %+v, want one entry restored", r)
+	}
+	to.split(t, f.accounts[1], f.accounts[0])
+	to.wantSound(t, nil)
+	to.clock.step(90 * time.Minute)
+	to.runDue(t, 1)
+	to.wantStatus(t, f.page.ID, atrium.PagePublished)
+	to.eraseAll(t)
+	to.wantSoundGroups(t)
+}
+
+func copyAfterOperations(t *testing.T, e *env) {
+	to := e.newTarget(t)
+	rapid.Check(t, func(r *rapid.T) {
+		p := newPair(e, r)
+		for range rapid.IntRange(1, 8).Draw(r, "operations") {
+			p.step()
+		}
+		for _, m := range p.models {
+			from := e.as(m.tenant)
+			from.copyTo(r, to.as(m.tenant))
+			from.wantEqual(r, to.as(m.tenant))
+		}
+	})
+}
+
+func copyHidesIncomplete(t *testing.T, e *env) {
+	f := e.fill(t)
+	to := e.newTarget(t)
+	for writes := 1; ; writes++ {
+		broken := &interruptedDB{DB: to.db, left: writes, random: rand.New(rand.NewPCG(1, 3))}
+		_, err := e.CopyTo(t.Context(), store.New(broken, e.clock.now), store.CopyOptions{Tenant: e.tenant})
+		if err == nil {
+			break
+		}
+		if _, _, _, err := to.Key(t.Context(), f.key); err == nil { // then everything that the key can read is there
+			from, other := e.dump(t), to.dump(t)
+			for _, table := range register.Tables() {
+				if table.Kind == register.Distributed && len(from[table.Name]) != len(other[table.Name]) {
+					t.Errorf("the key works, and %s has %d of %d rows", table.Name, len(other[table.Name]), len(from[table.Name]))
+				}
+			}
+		}
+		to.runDue(t, 0)
+	}
+	e.wantEqual(t, to)
+}
+
+func copyFindsDifferences(t *testing.T, e *env) {
+	f := e.fill(t)
+	tenant := storedID(e.tenant)
+	for table, change := range map[string]func(to *env){
+		"entries": func(to *env) {
+			to.sql(t, "UPDATE entries SET payload = $1 WHERE tenant_id = $2 AND entry_id = $3", []byte(`{"n":1.5}`), tenant, storedID(f.receipt.EntryID))
+		},
+		"pages": func(to *env) {
+			to.sql(t, "UPDATE pages SET metadata = $1 WHERE tenant_id = $2 AND page_id = $3", []byte("{}"), tenant, storedID(f.page.ID))
+		},
+		"versions": func(to *env) {
+			to.sql(t, "DELETE FROM versions WHERE tenant_id = $1 AND audience_id = $2 AND number = $3", tenant, storedID(f.audience.ID), int64(2))
+		},
+		"search_terms": func(to *env) {
+			to.sql(t, "INSERT INTO search_terms (tenant_id, term, subject_id) VALUES ($1, $2, $3)", tenant, "added", storedID(f.alone))
+		},
+		"moves": func(to *env) {
+			to.sql(t, "UPDATE moves SET rule = NULL WHERE tenant_id = $1 AND move_id = $2", tenant, storedID(f.undoable))
+		},
+	} {
+		to := e.newTarget(t)
+		e.copyTo(t, to)
+		change(to)
+		report, err := e.CompareTo(t.Context(), to.Store, store.CopyOptions{Tenant: e.tenant})
+		if err != nil || len(report.Differences) != 1 || report.Differences[0].Table != table || report.Differences[0].Tenant != e.tenant {
+			t.Errorf("compared %+v, %v, want a difference in %s", report.Differences, err, table)
+		}
+	}
+	// A copy whose target was changed before its end is not complete.
+	to := e.newTarget(t)
+	broken := &interruptedDB{DB: to.db, left: 8, random: rand.New(rand.NewPCG(1, 2))}
+	if _, err := e.CopyTo(t.Context(), store.New(broken, e.clock.now), store.CopyOptions{Tenant: e.tenant}); !errors.Is(err, errInterrupted) {
+		t.Fatal(err)
+	}
+	to.sql(t, "UPDATE accounts SET updated_at = 1 WHERE tenant_id = $1", storedID(e.tenant))
+	for range 2 {
+		report, err := e.CopyTo(t.Context(), to.Store, store.CopyOptions{Tenant: e.tenant})
+		if err != nil || len(report.Differences) != 1 || report.Differences[0].Table != "accounts" {
+			t.Errorf("copied %+v, %v", report, err)
+		}
+		if _, err := to.Tenant(t.Context(), e.tenant); atrium.CodeOf(err) != atrium.CodeNotFound {
+			t.Errorf("the tenant can be used: %v", err)
+		}
+	}
+	if unfinished, all, err := to.UnfinishedCopies(t.Context()); err != nil || all || !slices.Equal(unfinished, []atrium.TenantID{e.tenant}) {
+		t.Errorf("unfinished copies are %v, %v, %v", unfinished, all, err)
+	}
+	_, _, _, err := to.Key(t.Context(), f.key)
+	wantCode(t, err, atrium.CodeNotFound)
+}
+
+func copyDiscarded(t *testing.T, e *env) {
+	e.fill(t)
+	to := e.newTarget(t)
+	o := store.CopyOptions{Tenant: e.tenant}
+	wantCode(t, to.DiscardCopy(t.Context(), o), atrium.CodeNotFound)
+	other := to.as(to.newTenant(t))
+	other.fill(t)
+	before := other.dump(t)
+	for _, writes := range []int{3, 11, 19, 23} {
+		broken := &interruptedDB{DB: to.db, left: writes, random: rand.New(rand.NewPCG(1, 2))}
+		if _, err := e.CopyTo(t.Context(), store.New(broken, e.clock.now), o); !errors.Is(err, errInterrupted) {
+			t.Fatalf("copy: %v", err)
+		}
+		for broken.left = 2; ; broken.left = 2 {
+			err := store.New(broken, e.clock.now).DiscardCopy(t.Context(), o)
+			if err == nil || atrium.CodeOf(err) == atrium.CodeNotFound { // interrupted after the last write
+				break
+			}
+			if !errors.Is(err, errInterrupted) {
+				t.Fatalf("discard: %v", err)
+			}
+		}
+		if n := to.dump(t).rows(); n > 0 {
+			t.Errorf("%d rows are left", n)
+		}
+	}
+	if text := before.difference(other.dump(t)); text != "" {
+		t.Errorf("another tenant has changed:\n%s", text)
+	}
+	e.copyTo(t, to)
+	wantCode(t, to.DiscardCopy(t.Context(), o), atrium.CodeNotFound) // it is complete
+	e.wantEqual(t, to)
+}
+
+func copyRefused(t *testing.T, e *env) {
+	e.fill(t)
+	to := e.newTarget(t)
+	o := store.CopyOptions{Tenant: e.tenant}
+	if _, _, err := to.AdoptTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), e.tenant, "Same"); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []store.CopyOptions{o, {}} {
+		if _, err := e.CopyTo(t.Context(), to.Store, o); atrium.CodeOf(err) != atrium.CodeConflict || !strings.Contains(fmt.Sprint(err), string(e.tenant)) {
+			t.Errorf("a target with the tenant: %v", err)
+		}
+	}
+	_, err := e.CopyTo(t.Context(), to.Store, store.CopyOptions{Tenant: atrium.NewID[atrium.TenantID]()})
+	wantCode(t, err, atrium.CodeNotFound)
+	used := e.newTarget(t)
+	if _, _, err := used.CreateKey(t.Context(), used.as(atrium.OperatorChain).change(), atrium.APIKey{ID: atrium.NewID[atrium.KeyID](), Name: "key"}, secretHash(9)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.CopyTo(t.Context(), used.Store, store.CopyOptions{}); atrium.CodeOf(err) != atrium.CodeConflict || !strings.Contains(fmt.Sprint(err), "operators") {
+		t.Errorf("a target with data of operators: %v", err)
+	}
+
+	kind := to.engine
+	empty := store.New(kind.New(t)(), e.clock.now)
+	if _, err := e.CopyTo(t.Context(), empty, o); err == nil || !strings.Contains(err.Error(), "the target has migration 0") || !strings.Contains(err.Error(), "atrium migrate") {
+		t.Errorf("a target without a schema: %v", err)
+	}
+	if _, err := empty.CopyTo(t.Context(), to.Store, o); err == nil || !strings.Contains(err.Error(), "the source has migration 0") {
+		t.Errorf("a source without a schema: %v", err)
+	}
+
+	// A source that is incomplete itself.
+	half := e.newTarget(t)
+	broken := &interruptedDB{DB: half.db, left: 25, random: rand.New(rand.NewPCG(1, 2))}
+	if _, err := e.CopyTo(t.Context(), store.New(broken, e.clock.now), o); !errors.Is(err, errInterrupted) {
+		t.Fatal(err)
+	}
+	_, err = half.CopyTo(t.Context(), e.newTarget(t).Store, o)
+	if code := atrium.CodeOf(err); code != atrium.CodeConflict && code != atrium.CodeNotFound {
+		t.Errorf("an incomplete source: %v", err)
+	}
+}
+
+func copyBounded(t *testing.T, e *env) {
+	a := e.newAccount("large.example", "")
+	e.put(t, a)
+	for range 9 {
+		entry := e.newEntry(a, "")
+		entry.Payload = fmt.Appendf(nil, "%q", bytes.Repeat([]byte("x"), 1<<20))
+		e.put(t, entry)
+	}
+	e.withProspects(t, "many.example", 1200)
+	to := e.newTarget(t)
+	measured, most := to.measured()
+	if report, err := e.CopyTo(t.Context(), measured.Store, store.CopyOptions{Tenant: e.tenant}); err != nil || report.Different() {
+		t.Fatalf("copy: %+v, %v", report, err)
+	}
+	if most.rows > 500 {
+		t.Errorf("a transaction stored %d rows", most.rows)
+	}
+	e.wantEqual(t, to)
+}
