@@ -123,7 +123,7 @@ To try it, run: atrium demo`,
 			cancelOnHangup(cmd)
 		}
 	}
-	root.AddCommand(newServe(), newDemo(), newConfig(), newMigrate(), newImport(), newExport(), newBackup(),
+	root.AddCommand(newServe(), newDemo(), newConfig(), newMigrate(), newImport(), newExport(), newCopy(), newBackup(),
 		newRestore(), newDoctor(), newVersion())
 	for _, g := range groups() {
 		root.AddCommand(newGroup(g))

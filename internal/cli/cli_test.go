@@ -58,7 +58,7 @@ func TestCommandLineOnPostgreSQL(t *testing.T) {
 	if err != nil || len(both) == 0 {
 		t.Fatal("no scripts", err)
 	}
-	for _, name := range []string{"brands", "csv", "export", "import", "import_resume", "keys_revoke", "keys_rotate",
+	for _, name := range []string{"brands", "copy", "csv", "export", "import", "import_resume", "keys_revoke", "keys_rotate",
 		"listing", "serve_revoke", "tenants"} {
 		both = append(both, "testdata/script/"+name+".txtar")
 	}

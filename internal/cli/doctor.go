@@ -157,6 +157,7 @@ func (d *doctor) run(ctx context.Context, settingsErr error) {
 	d.integrity(ctx, s)
 	if d.schema(ctx, s) {
 		d.clock(ctx, s)
+		d.copies(ctx, s)
 	}
 	if !embedded {
 		d.server(ctx, s)
@@ -208,6 +209,20 @@ func (d *doctor) schema(ctx context.Context, s *store.Store) bool {
 		d.ok("schema", "all %d migrations are applied", newest)
 	}
 	return at >= newest && at <= newest+1
+}
+
+// copies finds copies to this database that are not complete. Most databases have none, and then
+// there is no finding.
+func (d *doctor) copies(ctx context.Context, s *store.Store) {
+	tenants, everything, err := s.UnfinishedCopies(ctx)
+	switch {
+	case err != nil:
+		d.fail("copy", "see docs/moving.md", "%s", explain(err))
+	case everything:
+		d.fail("copy", "run atrium copy again before a server starts here: see docs/moving.md", "a copy of everything to this database is not complete")
+	case len(tenants) > 0:
+		d.warn("copy", "run atrium copy again, or with --discard: see docs/moving.md", "the copies of %d tenants are not complete; first: %s", len(tenants), tenants[0])
+	}
 }
 
 // maxClockSkew is the largest difference between two clocks without a warning.

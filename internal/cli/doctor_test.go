@@ -84,6 +84,18 @@ func TestDoctorPassesOnHealthySystem(t *testing.T) {
 	}
 }
 
+func TestDoctorFindsUnfinishedCopies(t *testing.T) {
+	for name, want := range map[string]string{
+		"copy": statusFail, "copy/tenant_00000000000000000000000001": statusWarn,
+	} {
+		d, path := newSQLiteDoctor(t)
+		execSQL(t, path, "INSERT INTO settings (name, value) VALUES ('"+name+"', x'')")
+		if f := d.findingFor(t, "copy", nil); f.Status != want || !strings.Contains(f.Fix, "atrium copy") {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
 // execSQL changes a database file directly.
 func execSQL(t *testing.T, path, script string) {
 	t.Helper()

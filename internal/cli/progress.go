@@ -20,7 +20,8 @@ const progressInterval = 250 * time.Millisecond
 type progress struct {
 	out   io.Writer
 	verb  string
-	total int64 // in bytes; 0 if unknown
+	unit  string // what lines counts
+	total int64  // in bytes; 0 if unknown
 
 	bytes, lines atomic.Int64
 	size         atomic.Int64 // in bytes, for transfers without lines; otherwise 0
@@ -32,9 +33,17 @@ type progress struct {
 // startProgress shows progress on stderr if that is a terminal. total is in bytes, or 0 if unknown.
 // The caller must call finish.
 func startProgress(stderr io.Writer, verb string, total int64) *progress {
-	p := &progress{out: stderr, verb: verb, total: total, start: time.Now(), stop: make(chan struct{}),
-		ended: make(chan struct{})}
-	if !isTerminal(stderr) {
+	return start(&progress{out: stderr, verb: verb, unit: "lines", total: total})
+}
+
+// startRowProgress is startProgress for rows, which the caller counts in lines.
+func startRowProgress(stderr io.Writer, verb string) *progress {
+	return start(&progress{out: stderr, verb: verb, unit: "rows"})
+}
+
+func start(p *progress) *progress {
+	p.start, p.stop, p.ended = time.Now(), make(chan struct{}), make(chan struct{})
+	if !isTerminal(p.out) {
 		close(p.ended)
 		return p
 	}
@@ -66,7 +75,7 @@ func (p *progress) show() {
 func (p *progress) line(elapsed time.Duration) string {
 	lines, done, total := p.lines.Load(), p.bytes.Load(), p.total
 	seconds := max(elapsed.Seconds(), 0.001)
-	text := fmt.Sprintf("%s %d lines, %.0f/s", p.verb, lines, float64(lines)/seconds)
+	text := fmt.Sprintf("%s %d %s, %.0f/s", p.verb, lines, p.unit, float64(lines)/seconds)
 	if size := p.size.Load(); size > 0 {
 		total = size
 		text = fmt.Sprintf("%s %s of %s, %s/s", p.verb, mebibytes(done), mebibytes(size),

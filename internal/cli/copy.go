@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"atrium"
+	"atrium/internal/config"
+	"atrium/internal/store"
+)
+
+// envCopyTo has the target of a copy. Its URL can contain a password, and flags are visible in the
+// process list.
+const envCopyTo = "ATRIUM_COPY_TO"
+
+// A copying is one run of atrium copy.
+type copying struct {
+	from, to        string // database URLs
+	tenant          string // "" for everything
+	verify, discard bool
+	settings        func(stderr io.Writer) (config.Config, error)
+}
+
+func newCopy() *cobra.Command {
+	c := &copying{}
+	cmd := &cobra.Command{
+		Use:   "copy",
+		Short: "Copy everything, or a tenant, to another database",
+		Long: `Copy everything in a database, or one tenant, to another database of any engine: data,
+hashes of keys, audit logs, moves, schedules and the stored results of requests. Senders
+keep their keys, and retries return the original responses.
+
+The target must be migrated (atrium migrate) and empty, or lack the tenant. Stop writes to
+the source before. At the end, the command compares all tables. Until then the tenant
+cannot be used in the target.
+
+If the command is interrupted, run it again: it continues. With --verify, it only compares.
+With --discard, it only deletes what an unfinished copy of --tenant has stored.
+
+Flags are visible in the process list. If a URL contains a password, set ATRIUM_DATABASE
+and ` + envCopyTo + ` instead, or these names with _FILE to the path of a file that
+contains the URL.`,
+		Example: `  atrium copy --from sqlite:atrium.db --to postgres://atrium@db.internal/atrium
+  atrium copy --from sqlite:atrium.db --to sqlite:other.db --tenant tenant_…
+  atrium copy --from sqlite:atrium.db --to postgres://atrium@db.internal/atrium --verify`,
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&c.from, "from", "", "`URL` of the source (default: the database of the server, as ATRIUM_DATABASE sets it)")
+	flags.StringVar(&c.to, "to", "", "`URL` of the target (environment: "+envCopyTo+")")
+	flags.StringVar(&c.tenant, "tenant", "", "`ID` of the tenant to copy (default: everything)")
+	flags.BoolVar(&c.verify, "verify", false, "only compare the databases")
+	flags.BoolVar(&c.discard, "discard", false, "only delete what an unfinished copy of --tenant has stored in the target")
+	cmd.MarkFlagsMutuallyExclusive("verify", "discard")
+	c.settings = databaseFlags(flags)
+	_ = flags.MarkHidden("database")
+	cmd.MarkFlagsMutuallyExclusive("from", "database")
+	out := outputFlag(cmd)
+	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
+		for _, variable := range []string{envProfile, envServer} {
+			if os.Getenv(variable) != "" && c.from == "" && !c.discard {
+				return usageError{fmt.Errorf("%s selects a server, but atrium copy works only on databases: pass --from", variable)}
+			}
+		}
+		settings, err := c.settings(cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		c.from = cmp.Or(c.from, settings.Database)
+		if err := c.resolve(cmd.ErrOrStderr()); err != nil {
+			return err
+		}
+		return c.run(cmd, settings, out)
+	})
+	return cmd
+}
+
+// resolve reads the environment and checks the flags.
+func (c *copying) resolve(stderr io.Writer) error {
+	if c.to == "" {
+		text, warning, err := config.ReadVariable(os.LookupEnv, envCopyTo)
+		if err != nil {
+			return usageError{err}
+		}
+		if c.to = text; warning != "" {
+			warn(stderr, warning)
+		}
+	}
+	switch {
+	case c.to == "":
+		return usageError{fmt.Errorf("no target: pass --to or set %s", envCopyTo)}
+	case c.discard && c.tenant == "":
+		return usageError{errors.New("--discard requires --tenant: to discard a copy of everything, drop the target database")}
+	case !c.discard && sameDatabase(c.from, c.to):
+		return usageError{errors.New("the source and the target are the same database")}
+	case c.tenant == "":
+		return nil
+	}
+	if _, ok := atrium.ParseID[atrium.TenantID](c.tenant); !ok || c.tenant == string(atrium.OperatorChain) {
+		return usageError{errors.New("--tenant must be the identifier of a tenant")}
+	}
+	return nil
+}
+
+// sameDatabase reports whether two URLs are equal, or name the same file.
+func sameDatabase(a, b string) bool {
+	pathA, isFileA := strings.CutPrefix(a, "sqlite:")
+	pathB, isFileB := strings.CutPrefix(b, "sqlite:")
+	if a == b || !isFileA || !isFileB {
+		return a == b
+	}
+	infoA, errA := os.Stat(pathA)
+	infoB, errB := os.Stat(pathB)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+}
+
+func (c *copying) run(cmd *cobra.Command, settings config.Config, out *output) (err error) {
+	to, err := openForCopy(cmd.Context(), settings, c.to, c.verify)
+	if err != nil {
+		return fmt.Errorf("target: %w", err)
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	p := startRowProgress(cmd.ErrOrStderr(), c.verb())
+	defer p.finish()
+	options := store.CopyOptions{Tenant: atrium.TenantID(c.tenant), Progress: p.lines.Store}
+	start := time.Now()
+	if c.discard {
+		if err := to.DiscardCopy(cmd.Context(), options); err != nil {
+			return c.explain(cmd.Context(), err)
+		}
+		p.finish()
+		deleted := discarded{Rows: p.lines.Load()}
+		return out.print(cmd, deleted, func(w io.Writer) { fmt.Fprintf(w, "Deleted %d rows of the unfinished copy.\n", deleted.Rows) })
+	}
+	from, err := openForCopy(cmd.Context(), settings, c.from, true)
+	if err != nil {
+		return fmt.Errorf("source: %w", err)
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	transfer := from.CopyTo
+	if c.verify {
+		transfer = from.CompareTo
+	}
+	report, err := transfer(cmd.Context(), to, options)
+	p.finish()
+	if err != nil {
+		return c.explain(cmd.Context(), err)
+	}
+	if err := out.print(cmd, report, func(w io.Writer) { c.print(w, report, time.Since(start)) }); err != nil {
+		return err
+	}
+	if report.Different() {
+		return c.different()
+	}
+	return nil
+}
+
+// discarded is the output of atrium copy --discard.
+type discarded struct {
+	Rows int64 `json:"deletedRows"`
+}
+
+func (c *copying) verb() string {
+	switch {
+	case c.verify:
+		return "compared"
+	case c.discard:
+		return "deleted"
+	}
+	return "copied and compared"
+}
+
+// openForCopy opens an existing database. Only atrium migrate creates one.
+func openForCopy(ctx context.Context, settings config.Config, url string, readOnly bool) (*store.Store, error) {
+	settings.Database = url
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok && path != "" {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("database %s does not exist: run atrium migrate --database %s to create it", path, url)
+		}
+	}
+	if readOnly {
+		return openReadOnly(ctx, settings)
+	}
+	return openStore(ctx, settings)
+}
+
+// explain says how to go on after an error.
+func (c *copying) explain(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted: run the command again to continue")
+	case atrium.CodeOf(err) == atrium.CodeUnavailable:
+		cause := err
+		if e, ok := errors.AsType[*atrium.Error](err); ok && errors.Unwrap(e) != nil {
+			cause = errors.Unwrap(e) // what the text says to users of the API does not hold here
+		}
+		return fmt.Errorf("%w\nrun the command again to continue", cause)
+	}
+	return err
+}
+
+// different says what to do if the databases differ.
+func (c *copying) different() error {
+	switch {
+	case c.verify:
+		return errors.New("the databases differ")
+	case c.tenant != "":
+		return errors.New("the databases differ, so the copy is not complete: stop writes to the source, " +
+			"run the command with --discard, and copy again")
+	default:
+		return errors.New("the databases differ, so the copy is not complete: stop writes to the source, " +
+			"and copy to a new database")
+	}
+}
+
+func (c *copying) print(w io.Writer, r *store.CopyReport, took time.Duration) {
+	fmt.Fprintln(w, "TABLE\tROWS\tSHA-256")
+	for _, t := range r.Tables {
+		fmt.Fprintf(w, "%s\t%d\t%s\n", t.Name, t.Rows, t.SHA256)
+	}
+	for _, d := range r.Differences {
+		fmt.Fprintf(w, "%s of %s differs: %d rows with %.12s… in the source, %d rows with %.12s… in the target\n",
+			d.Table, cmp.Or(string(d.Tenant), "operators"), d.From.Rows, d.From.SHA256, d.To.Rows, d.To.SHA256)
+	}
+	if r.More > 0 {
+		fmt.Fprintf(w, "%d more differences\n", r.More)
+	}
+	if r.Different() {
+		return
+	}
+	verb := "Copied"
+	if c.verify {
+		verb = "Compared"
+	}
+	if r.Skipped > 0 {
+		fmt.Fprintf(w, "An earlier run has copied and compared %d tenants.\n", r.Skipped)
+	}
+	fmt.Fprintf(w, "%s %d tenants with %d rows in %s. All tables are equal.\n", verb, r.Tenants, r.Rows(), took.Round(time.Millisecond))
+}
