@@ -109,6 +109,10 @@ bench-guard: build prepare ## Fail if the API has become slower relative to bare
 bench-guard-update: build prepare ## Run the measurements of bench-guard five times, and write bench/guard.json
 	cd bench && $(GO) run ./http -atrium ../$(BIN)/atrium -guard guard.json -update 5
 
+.PHONY: bench-copy
+bench-copy: build ## Measure atrium copy with 1,000,000 entries; COPY=… sets flags, such as the URLs of empty targets
+	cd bench && $(GO) run ./copy -atrium ../$(BIN)/atrium $(COPY)
+
 .PHONY: bench-growth
 ENTRIES ?= 10000,1000000
 GROWTH ?= $(BIN)/growth
