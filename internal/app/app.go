@@ -129,6 +129,10 @@ func New(ctx context.Context, c Config) (*App, error) {
 	return a, nil
 }
 
+// errUnfinishedCopy is returned at the start on a database to which a copy is not complete: a server
+// would change what the copy compares at the end.
+var errUnfinishedCopy = errors.New("a copy of everything to this database is not complete: run atrium copy again, see docs/moving.md")
+
 // prepare migrates the store's schema and returns the key of the cursors.
 func prepare(ctx context.Context, c Config) (rest.CursorKey, error) {
 	ran, err := c.Store.Migrate(ctx)
@@ -137,6 +141,11 @@ func prepare(ctx context.Context, c Config) (rest.CursorKey, error) {
 	}
 	if len(ran) > 0 {
 		c.Log.Info("migrated the database", "migrations", ran)
+	}
+	if _, everything, err := c.Store.UnfinishedCopies(ctx); err != nil {
+		return nil, fmt.Errorf("look for unfinished copies: %w", err)
+	} else if everything {
+		return nil, errUnfinishedCopy
 	}
 	cursors, err := c.Store.Secret(ctx, store.CursorKey)
 	if err != nil {
