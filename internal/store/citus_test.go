@@ -34,6 +34,13 @@ func TestCitusKeepsEveryGuarantee(t *testing.T) {
 	t.Run("tasks", r.checkTasks)
 }
 
+func TestCopiesToAndFromCitus(t *testing.T) {
+	pass := func(db engine.DB) engine.DB { return db }
+	embedded, cluster := sqliteEngine(pass), clusterEngine(citusAddress(t), true, pass)
+	t.Run("SQLite to Citus", func(t *testing.T) { storetest.RunCopies(t, embedded, cluster) })
+	t.Run("Citus to SQLite", func(t *testing.T) { storetest.RunCopies(t, cluster, embedded) })
+}
+
 var (
 	taskCount   = regexp.MustCompile(`Task Count: (\d+)`)
 	inSeveral   = regexp.MustCompile(`Distributed Subplan|Citus INSERT \.\.\. SELECT|Citus MERGE`)

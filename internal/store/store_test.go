@@ -83,7 +83,7 @@ func TestGuaranteesHoldWhenTransactionsAreRetried(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, sqliteEngine(func(db engine.DB) engine.DB { return retryingDB{db, func() {}} }),
 		"attribution", "names", "idempotency", "nodes", "tenants", "keys", "moves", "terms", "accounts", "prospects",
-		"pages", "audiences", "versions", "import", "migrations", "model")
+		"pages", "audiences", "versions", "import", "copies", "migrations", "model")
 }
 
 func TestARetriedTransactionAssignsVersionNumbersAgain(t *testing.T) {

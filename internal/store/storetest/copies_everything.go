@@ -101,10 +101,10 @@ func copyContinues(t *testing.T, e *env) {
 	to := from.newTarget(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	for run := 0; ; run++ {
-		broken := &interruptedDB{DB: to.db, left: 1 + random.IntN(12), random: random}
+		broken := &interruptedDB{DB: to.db, left: 1 + random.IntN(8), random: random}
 		report, err := from.CopyTo(t.Context(), store.New(broken, e.clock.now), store.CopyOptions{})
 		if err == nil && !report.Different() {
-			if run < 5 {
+			if run < 10 {
 				t.Errorf("it was interrupted only %d times", run)
 			}
 			break
