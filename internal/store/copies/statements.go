@@ -200,6 +200,12 @@ func (r *reader) next() (rows []engine.Args, err error) {
 		return nil
 	})
 	full := errors.Is(err, kernel.ErrPageFull)
+	if engine.ClassOf(err) == engine.Unavailable && r.limit > firstRows {
+		// If rows are suddenly much larger, the server may take too long to send those beyond the
+		// batch.
+		r.limit = firstRows
+		return r.next()
+	}
 	if err != nil && !full {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ var databaseCopies = []guarantee{
 	{"a discarded copy leaves nothing, and can be made again", copyDiscarded},
 	{"a copy is refused if the target has the tenant, or has tenants, or lacks migrations", copyRefused},
 	{"a copy stores rows in bounded transactions, also large ones", copyBounded},
+	{"a copy succeeds if the source is too slow for a batch, and not for a few rows", copyFromSlow},
 }
 
 // RunCopies tests copies of databases of one engine to another.

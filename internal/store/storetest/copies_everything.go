@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"testing"
 
 	"atrium"
@@ -114,4 +116,25 @@ func copyContinues(t *testing.T, e *env) {
 		}
 	}
 	from.wantAllEqual(t, to)
+}
+
+// A slowDB fails queries for more than a few rows, as a server does whose rows take too long.
+type slowDB struct{ engine.DB }
+
+func (db slowDB) Query(ctx context.Context, sql string, args engine.Args, each func(engine.Row) error) error {
+	if strings.HasSuffix(sql, " LIMIT $"+strconv.Itoa(len(args))) && args[len(args)-1].(int64) > 8 {
+		return &engine.Error{Class: engine.Unavailable, Err: errInterrupted}
+	}
+	return db.DB.Query(ctx, sql, args, each)
+}
+
+func copyFromSlow(t *testing.T, e *env) {
+	e.fill(t)
+	e.withProspects(t, "many.example", 40)
+	to := e.newTarget(t)
+	report, err := store.New(slowDB{e.db}, e.clock.now).CopyTo(t.Context(), to.Store, store.CopyOptions{Tenant: e.tenant})
+	if err != nil || report.Different() {
+		t.Fatalf("copy: %+v, %v", report, err)
+	}
+	e.wantEqual(t, to)
 }
