@@ -56,7 +56,7 @@ contains the URL.`,
 	flags := cmd.Flags()
 	flags.StringVar(&c.from, "from", "", "`URL` of the source (default: the database of the server, as ATRIUM_DATABASE sets it)")
 	flags.StringVar(&c.to, "to", "", "`URL` of the target (environment: "+envCopyTo+")")
-	flags.StringVar(&c.tenant, "tenant", "", "`ID` of the tenant to copy (default: everything)")
+	flags.StringVar(&c.tenant, "tenant", "", "`ID` of the tenant to copy (default: everything, whatever ATRIUM_TENANT is)")
 	flags.BoolVar(&c.verify, "verify", false, "only compare the databases")
 	flags.BoolVar(&c.discard, "discard", false, "only delete what an unfinished copy of --tenant has stored in the target")
 	cmd.MarkFlagsMutuallyExclusive("verify", "discard")
