@@ -9,10 +9,24 @@ import (
 	"atrium"
 )
 
+// maxAccept is the maximum number of bytes of an Accept header that is not disregarded. Browsers send
+// about 150 bytes. Parsing thousands of ranges takes longer than most requests.
+const maxAccept = 1 << 10
+
+// tooLong reports whether a header has more than maxAccept bytes.
+func tooLong(accept []string) bool {
+	bytes := 0
+	for _, value := range accept {
+		bytes += len(value)
+	}
+	return bytes > maxAccept
+}
+
 // accepts reports whether an Accept header accepts a media type (RFC 9110 section 12.5.1): the
-// most specific range that covers it decides. Malformed ranges are ignored.
+// most specific range that covers it decides. Malformed ranges are ignored, and a header that is too
+// long is disregarded, which that section allows.
 func accepts(accept []string, form Media) bool {
-	if len(accept) == 1 && (accept[0] == "*/*" || accept[0] == form.String()) {
+	if len(accept) == 1 && (accept[0] == "*/*" || accept[0] == form.String()) || tooLong(accept) {
 		return true
 	}
 	best, accepted := -1, true
@@ -45,6 +59,9 @@ func accepts(accept []string, form Media) bool {
 // prefersHTML reports whether an Accept header names text/html, as those of browsers do, and does not
 // prefer JSON to it.
 func prefersHTML(accept []string) bool {
+	if tooLong(accept) {
+		return false
+	}
 	html, json := 0.0, 0.0
 	for _, value := range accept {
 		for part := range strings.SplitSeq(value, ",") {

@@ -3,6 +3,7 @@ package rest
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"atrium"
@@ -48,6 +49,9 @@ func TestMostSpecificRangeOfAcceptDecides(t *testing.T) {
 		{[]string{"@/@"}, true},
 		{[]string{";;;, text/html"}, false},
 		{[]string{"application/json;q=x"}, true},
+
+		{[]string{strings.Repeat("a/b,", 255)}, false},
+		{[]string{strings.Repeat("a/b,", 128), strings.Repeat("a/b,", 129)}, true}, // too long, disregarded
 	} {
 		if got := accepts(c.accept, JSON); got != c.want {
 			t.Errorf("Accept %q: JSON accepted: %v", c.accept, got)
@@ -107,6 +111,9 @@ func TestOnlyBrowsersPreferHTML(t *testing.T) {
 		if got := prefersHTML([]string{accept}); got != want {
 			t.Errorf("Accept %q: prefers HTML: %v", accept, got)
 		}
+	}
+	if prefersHTML([]string{"text/html" + strings.Repeat(",a/b", 255)}) {
+		t.Error("a header that is too long is not disregarded")
 	}
 	if prefersHTML(nil) || !prefersHTML([]string{"*/*", "text/html"}) {
 		t.Error("no header prefers nothing; a list of headers is one list")
