@@ -127,7 +127,7 @@ func (s *Store) UpdateActivity(ctx context.Context) (more bool, err error) {
 				more = true
 			}
 		}
-		return goOn && s.db.Now().Before(deadline), nil
+		return goOn && !more && s.db.Now().Before(deadline), nil // if others wait for a pass, one transaction each
 	})
 	for _, tenant := range tenants {
 		if turnErr != nil && passes[tenant] == nil { // it may have had no turn

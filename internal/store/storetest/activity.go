@@ -22,6 +22,7 @@ var activity = []guarantee{
 	{"an update of the activity that fails is repeated", failedActivityUpdate},
 	{"an update of the activity includes what commits during it", lateActivity},
 	{"a long update of the activity lets other tenants have turns", longActivityUpdate},
+	{"many tenants do not wait for a long update of one", manyTenantsUpdated},
 }
 
 func entryLeavesAccountRow(t *testing.T, e *env) {
@@ -227,6 +228,57 @@ func longActivityUpdate(t *testing.T, e *env) {
 		t.Errorf("%d rows are left after %d calls", n, calls)
 	}
 	e.wantSoundGroups(t)
+}
+
+func manyTenantsUpdated(t *testing.T, e *env) {
+	const n = 40 // more than can have a pass at once
+	drafts := make([]*atrium.Draft, 2_000)
+	for i := range drafts {
+		drafts[i] = e.draft(t, byDomain(fmt.Sprintf("a%d.example", i)))
+	}
+	e.append(t, drafts...)
+	e.sweepActivity(t)
+	others := make([]*env, n)
+	for i := range others {
+		others[i] = e.as(e.newTenant(t))
+		others[i].record(t, byDomain("other.example"))
+	}
+	for more := true; more; {
+		more, _ = e.UpdateActivity(t.Context())
+	}
+	e.clock.step(time.Minute)
+	for i, d := range drafts {
+		drafts[i] = e.draft(t, d.Claim)
+	}
+	e.append(t, drafts...)
+	for _, other := range others {
+		other.record(t, byDomain("other.example"))
+	}
+	waiting := func() (tenants int) {
+		for _, other := range others {
+			if other.rowsOf(t, "active_accounts") > 0 {
+				tenants++
+			}
+		}
+		return tenants
+	}
+	for calls := 0; waiting() > 0; calls++ {
+		if calls == 4 {
+			t.Fatalf("%d tenants wait after %d calls", waiting(), calls)
+		}
+		if _, err := e.UpdateActivity(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if e.rowsOf(t, "active_accounts") == 0 && waiting() > 0 {
+			t.Fatal("a long update ended before others began")
+		}
+	}
+	for more := true; more; {
+		more, _ = e.UpdateActivity(t.Context())
+	}
+	if n := e.rowsOf(t, "active_accounts"); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
 }
 
 func failedActivityUpdate(t *testing.T, e *env) {
