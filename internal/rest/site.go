@@ -66,14 +66,18 @@ func (a *API) handleSite(
 	if !accepts(r.Header["Accept"], route.Produces) {
 		return Response{}, notAcceptable(route)
 	}
-	held.tenant, held.site = sharer(who, exchange), true
+	held.tenant, held.site = sharer(who), true
 	request := &Request{http: r, id: exchange.RequestID, log: a.Log, requestLimits: requestLimits{
 		limits: &a.Limits, writer: w, memory: held, tenant: held.tenant,
 	}}
-	if err := admit(ctx, w, slots, held.tenant); err != nil {
+	client := held.tenant
+	if who.KeyID == "" {
+		client = atrium.TenantID(limit.Network(exchange.Client).String())
+	}
+	if err := admit(ctx, w, slots, client); err != nil {
 		return Response{}, err
 	}
-	defer slots.Release(held.tenant)
+	defer slots.Release(client)
 	ctx, cancel := context.WithTimeout(ctx, storageTimeout)
 	defer cancel()
 	if reads.expected(who.TenantID) {
@@ -142,11 +146,12 @@ func (a *API) identifySite(ctx context.Context, route Route, w http.ResponseWrit
 	return who, a.Limits.Sites, nil
 }
 
-// sharer returns by whom the limits count a request for a site, instead of its tenant: the visitors of a
-// tenant's sites must not use up what its other clients share.
-func sharer(who auth.Principal, exchange *telemetry.Exchange) atrium.TenantID {
+// sharer returns by whom the limits of processors and memory count a request for a site, instead of its
+// tenant: the visitors of a tenant's sites must not use up what its other clients share. All visitors
+// without a key count as one, because a client can have many addresses and visit many sites.
+func sharer(who auth.Principal) atrium.TenantID {
 	if who.KeyID == "" {
-		return atrium.TenantID("client " + limit.Network(exchange.Client).String())
+		return "visitors"
 	}
 	return "sites of " + who.TenantID
 }

@@ -257,3 +257,24 @@ func TestLargeContentIsHeavyWorkForAllVisitors(t *testing.T) {
 		t.Errorf("with a free processor: %d, and %d slots are held", got, heavy.Held())
 	}
 }
+
+func TestVisitorsFromManyAddressesUseHalfOfTheProcessors(t *testing.T) {
+	heavy := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2})
+	s := newSite(rest.Limits{Heavy: heavy})
+	s.body = strings.Repeat("x", 100<<10)
+	if got := s.get(clientA, ""); got != 200 {
+		t.Fatal(got)
+	}
+	s.during = func() {
+		if got := s.get(clientB, ""); got != 503 {
+			t.Errorf("while a visitor uses a processor, another address gets %d", got)
+		}
+		if err := heavy.Acquire(t.Context(), "a tenant"); err != nil {
+			t.Errorf("while visitors use processors, none is free for others: %v", err)
+		}
+		heavy.Release("a tenant")
+	}
+	if got := s.get(clientA, ""); got != 200 {
+		t.Errorf("the visitor gets %d", got)
+	}
+}
