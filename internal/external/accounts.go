@@ -100,5 +100,6 @@ func accountResponse(a atrium.Account, linked []atrium.Prospect) rest.Response {
 	return rest.Response{
 		Body: resource.NewAccount(a, linked),
 		ETag: resource.NewAccountTag(a, linked, nil).String(),
+		Rows: 1 + len(linked),
 	}
 }

@@ -156,6 +156,7 @@ type largeReads struct {
 
 const (
 	largeRead       = 32 << 10 // bytes; reading and encoding them takes about a quarter of a millisecond
+	rowCost         = 800      // bytes that take as long as reading a row
 	largeReadMemory = time.Second
 	maxLargeReaders = 10_000
 )
@@ -172,7 +173,8 @@ func (l *largeReads) expected(tenant atrium.TenantID) bool {
 	return found
 }
 
-// record notes the size of a body, even if the client has it already and it is not sent.
+// record notes the size of a body or what its rows cost, even if the client has it already and it is
+// not sent.
 func (l *largeReads) record(tenant atrium.TenantID, size int) {
 	if l == nil || size <= largeRead {
 		return

@@ -280,6 +280,9 @@ func TestTenantWithLargeReadsWaitsForHeavyWork(t *testing.T) {
 	h := a.Handler([]Route{{Method: http.MethodGet, Pattern: "/things", Scope: atrium.ScopeManage, Handle: func(_ context.Context, _ auth.Principal, r *Request) (Response, error) {
 		held = append(held, limits.Heavy.Held())
 		size, err := strconv.Atoi(r.http.URL.RawQuery)
+		if size < 0 {
+			return Response{Rows: -size}, err
+		}
 		return Response{Body: strings.Repeat("x", size)}, err
 	}}}, nil)
 	get := func(method, tenant string, size int) {
@@ -302,7 +305,10 @@ func TestTenantWithLargeReadsWaitsForHeavyWork(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		get("GET", "a", largeRead)
 		get("GET", "a", 10)
-		if want := []int{0, 1, 1, 0, 1, 1, 0, 1}; !slices.Equal(held, want) {
+		get("GET", "c", -40)
+		get("GET", "c", -41)
+		get("GET", "c", 10)
+		if want := []int{0, 1, 1, 0, 1, 1, 0, 1, 0, 0, 1}; !slices.Equal(held, want) {
 			t.Errorf("slots held: %d, want %d", held, want)
 		}
 	})
@@ -345,4 +351,14 @@ func TestTenantPausesAfterALongChange(t *testing.T) {
 			release()
 		}
 	})
+}
+
+func TestOnlyALoadOfACachedResponseReadsItsRows(t *testing.T) {
+	cache := &ResponseCache{Version: func(string) ([2]uint64, bool) { return [2]uint64{1}, true }, Bytes: 1 << 20}
+	for _, want := range []int{50, 0} {
+		response, err := cache.GetByKey("a", "key", func() (Response, error) { return Response{Body: "text", Rows: 50}, nil })
+		if err != nil || response.Rows != want {
+			t.Errorf("%d rows, %v, want %d", response.Rows, err, want)
+		}
+	}
 }

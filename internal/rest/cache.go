@@ -96,7 +96,9 @@ func (c *ResponseCache) get(key cacheKey, tag string, load func() (response Resp
 		defer c.mu.Unlock()
 		c.add(key, loaded)
 	}
-	return loaded.response(), nil
+	sent := loaded.response()
+	sent.Rows = response.Rows // of a load only: a cached response reads none
+	return sent, nil
 }
 
 // find returns the cached response of a version, or nil.

@@ -72,7 +72,7 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, held *memory
 	if held.site {
 		reader = held.tenant
 	}
-	response.reads.record(reader, len(body))
+	response.reads.record(reader, max(len(body), rowCost*response.Rows))
 	switch r.Method {
 	case http.MethodGet:
 		taken, err := a.takeMemory(w, reader, len(body))

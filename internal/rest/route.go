@@ -123,6 +123,9 @@ type Response struct {
 	// it. nil for a private response.
 	MaxAge *time.Duration
 
+	// Rows is the number of stored rows in Body, if it can be large; 0 for one.
+	Rows int
+
 	recheck func(context.Context) error // of the request, for a Stream
 	reads   *largeReads                 // of the route; nil unless the request reads
 }
