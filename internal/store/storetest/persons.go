@@ -370,6 +370,7 @@ func personChecked(t *testing.T, e *env) {
 }
 
 func personRefused(t *testing.T, e *env) {
+	e = e.fresh(t) // each erasure reads the whole file of an embedded database
 	unknown := atrium.ErasureRequest{AccountID: atrium.NewID[atrium.AccountID](), Rule: personal()}
 	_, _, err := e.CreateErasure(t.Context(), e.change(), unknown)
 	wantCode(t, err, atrium.CodeNotFound)
