@@ -11,6 +11,14 @@ import (
 // delayDuration is how long a tenant stays delayed after a commit that had to wait.
 const delayDuration = 10 * time.Second
 
+// While entries of several tenants arrive, a commit has at most maxOfTenant entries of each, so that no
+// tenant waits long for the commits of another one's entries. This applies for sharedDuration after the
+// last commit in which, or after which, another tenant was served.
+const (
+	maxOfTenant    = 64
+	sharedDuration = time.Second
+)
+
 // A queue holds the waiting entries, in FIFO order per tenant. It is guarded by the mutex of its
 // Writer.
 //
@@ -24,6 +32,8 @@ type queue struct {
 	committing   map[atrium.TenantID]bool // the delayed tenants with a commit in flight
 	entries      int
 	bytes        int
+	served       atrium.TenantID // of the last entry taken
+	changed      time.Time       // when served last changed
 }
 
 // A lane has the nonempty queues of some tenants.
@@ -110,12 +120,17 @@ func (q *queue) count(t *tenantQueue, w *waiter, sign int) {
 }
 
 // take removes and returns a batch of up to the given entries and bytes from a lane, but at least one
-// entry if there is one. It takes the oldest entry of each tenant in turn, or with oneTenant, only
-// entries of the next tenant.
+// entry if there is one. It takes the oldest entry of each tenant in turn, at most maxOfTenant of each
+// if there are several, or with oneTenant, only entries of the next tenant.
 func (q *queue) take(from *lane, entries, bytes int, oneTenant bool) (batch []*waiter) {
-	taken := 0
+	shared := len(from.order) > 1 || time.Since(q.changed) < sharedDuration
+	taken, ofTenant := 0, map[*tenantQueue]int{}
 	for len(from.order) > 0 && len(batch) < entries {
 		t := from.order[0]
+		if shared && ofTenant[t] == maxOfTenant { // the others have had their turns
+			break
+		}
+		ofTenant[t]++
 		if oneTenant && len(batch) > 0 && batch[0].draft.TenantID != t.tenant {
 			break
 		}
@@ -124,6 +139,7 @@ func (q *queue) take(from *lane, entries, bytes int, oneTenant bool) (batch []*w
 			break
 		}
 		batch = append(batch, w)
+		q.serve(t.tenant)
 		t.waiters[0] = nil
 		t.waiters = t.waiters[1:]
 		q.count(t, w, -1)
@@ -139,6 +155,14 @@ func (q *queue) take(from *lane, entries, bytes int, oneTenant bool) (batch []*w
 		from.order = append(from.order[1:], from.order[0]) // the other tenants come first now
 	}
 	return batch
+}
+
+// serve notes that an entry of the tenant was taken.
+func (q *queue) serve(tenant atrium.TenantID) {
+	if q.served != "" && q.served != tenant {
+		q.changed = time.Now()
+	}
+	q.served = tenant
 }
 
 // takeDelayed removes and returns a batch of the next delayed tenant that has no commit in flight,

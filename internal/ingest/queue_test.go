@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -136,4 +138,31 @@ func TestTenantsOfReturnedEntriesAreServedNext(t *testing.T) {
 	push("b", "b2")
 	q.pushFront(batch[1:])
 	want(q.take(&q.normal, 9, 1<<20, false), "[b1 c1 a2 d1 b2 c2 a3]")
+}
+
+func TestTenantsWithFewEntriesDoNotWaitForLongCommitsOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		push := func(tenant atrium.TenantID, n int) {
+			for range n {
+				q.push(&waiter{draft: &atrium.Draft{TenantID: tenant}})
+			}
+		}
+		want := func(oneTenant bool, want int, why string) {
+			t.Helper()
+			if got := len(q.take(&q.normal, 256, 1<<20, oneTenant)); got != want {
+				t.Errorf("%s: took %d, want %d", why, got, want)
+			}
+		}
+		push("a", 1000)
+		want(false, 256, "one tenant alone")
+		push("b", 1)
+		want(false, maxOfTenant+1, "with another tenant")
+		want(false, maxOfTenant, "after another tenant")
+		want(true, maxOfTenant, "after another tenant, in a commit of one tenant")
+		time.Sleep(sharedDuration)
+		want(true, 256, "alone again")
+		push("b", 100)
+		want(false, 2*maxOfTenant, "with another tenant that has many")
+	})
 }
