@@ -148,6 +148,7 @@ func moveAndAppend(t *testing.T, e *env) {
 	if want := 2 + 2*writers/4*2*rounds; n != want {
 		t.Errorf("there are %d entries, want %d", n, want)
 	}
+	e.sweepActivity(t) // the last append may have come after the last move
 	e.wantActivity(t, a.AccountID, b.AccountID)
 }
 
