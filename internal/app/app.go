@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -117,7 +116,9 @@ func New(ctx context.Context, c Config) (*App, error) {
 		"/readyz":  api.JSON(statusOK, a.readiness(c.Store)),
 	}
 	for _, pages := range []map[string]http.Handler{rest.ErrorPages(), docsui.Documents(), docsui.Pages()} {
-		maps.Copy(open, pages)
+		for path, page := range pages {
+			open[path] = api.Anonymous(page)
+		}
 	}
 	a.server = newServer(c, a.closeWhenDraining(api.Handler(slices.Concat(public.Routes(), sites.Routes(), private.Routes()), open)))
 	a.server.ConnContext = rest.ConnContext

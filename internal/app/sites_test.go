@@ -2,7 +2,9 @@ package app_test
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,8 @@ import (
 	"atrium/internal/app/apptest"
 	"atrium/internal/auth"
 	"atrium/internal/config"
+	"atrium/internal/content"
+	"atrium/internal/rest"
 	"atrium/internal/transfer"
 )
 
@@ -69,6 +73,24 @@ func TestRequestsWithoutAKeyAreLimitedBeforeTheyAreServed(t *testing.T) {
 	s.wantRefused(t, "anonymous_rate", 4)
 }
 
+func TestPagesOfTheDocumentationAreLimitedByClient(t *testing.T) {
+	s := start(t, func(c *config.Config) { c.AnonymousRate = config.Rate{Count: 3, Window: time.Hour} })
+	for _, target := range []string{"/docs/manage", "/openapi.yaml", "/errors/not_found"} {
+		if a := s.get(t, target, ""); a.status != http.StatusOK {
+			t.Errorf("%s: %d %s", target, a.status, a.body)
+		}
+	}
+	for _, target := range []string{"/docs/manage", "/docs/page.js", "/manage/openapi.json", "/errors/not_found"} {
+		s.get(t, target, "").want(t, http.StatusTooManyRequests, atrium.CodeRateLimited)
+	}
+	for _, target := range []string{"/healthz", "/readyz"} {
+		if a := s.get(t, target, ""); a.status != http.StatusOK {
+			t.Errorf("%s: %d %s", target, a.status, a.body)
+		}
+	}
+	s.wantRefused(t, "anonymous_rate", 4)
+}
+
 func TestHeaderFloodsAreRefusedWithoutAKey(t *testing.T) {
 	s := start(t)
 	target := s.publish(t) + publicPage
@@ -108,4 +130,34 @@ func TestPublishedContentIsNeverStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.get(t, target, "").want(t, http.StatusNotFound, atrium.CodeNotFound)
+}
+
+// The cache of this server never becomes outdated, so a response that is read again shows the change.
+func TestQueriesAndPathsDoNotMultiplyACachedPage(t *testing.T) {
+	s := start(t)
+	target := s.publish(t) + publicPage
+	sites := &content.API{Store: s.store, Cache: &rest.ResponseCache{Version: func(string) ([2]uint64, bool) { return [2]uint64{1}, true }, Bytes: 1 << 20}}
+	handler := (&rest.API{Log: slog.New(slog.DiscardHandler)}).Handler(sites.Routes(), nil)
+	get := func(target string) string {
+		t.Helper()
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+		return w.Body.String()
+	}
+	cached := get(target)
+	id, title := atrium.PageID(strings.TrimPrefix(publicPage, "/pages/")), "changed"
+	if _, err := s.store.UpdatePage(t.Context(), atrium.CommandLine(s.tenant), id, atrium.PageEdit{Title: &title}, func(atrium.ScheduledPage) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range []string{"?a=1", "?a=2", "?", strings.ReplaceAll(target, "page_", "%70age_")} {
+		if !strings.HasPrefix(other, "/") {
+			other = target + other
+		}
+		if get(other) != cached {
+			t.Errorf("%s was read again", other)
+		}
+	}
 }

@@ -369,7 +369,7 @@ func TestRunningImportDoesNotBlockTheShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for stored := 0; stored < 500; {
-		if stored, err = transfer.Export(t.Context(), s, tenantOf(t, s, key), io.Discard, transfer.Limits{}); err != nil {
+		if stored, err = transfer.Export(t.Context(), s, tenantOf(t, s, key), io.Discard); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -404,7 +404,7 @@ func TestAnImportStoresNothingOnceItsKeyIsRevoked(t *testing.T) {
 	}
 	for stored := 0; stored < 500; {
 		var err error
-		if stored, err = transfer.Export(t.Context(), s.store, tenant, io.Discard, transfer.Limits{}); err != nil {
+		if stored, err = transfer.Export(t.Context(), s.store, tenant, io.Discard); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -131,8 +131,8 @@ type Config struct {
 	// unlimited. Each process counts separately.
 	TenantRate Rate
 
-	// Requests without a key allowed per client address, to the content API, such as 100/s. More
-	// get 429. 0 is unlimited. Each process counts separately.
+	// Requests without a key allowed per client address, to the content API and for pages of the
+	// documentation, such as 100/s. More get 429. 0 is unlimited. Each process counts separately.
 	AnonymousRate Rate
 
 	// Invalid-key requests allowed per client address. More get 429 without a key lookup.

@@ -39,8 +39,8 @@ func (a *API) Routes() []rest.Route {
 	}
 }
 
-// A page leaves out what is meant for operators: its name, context and metadata. No member changes
-// unless what is published does, so that the entity tag does not, either.
+// A page leaves out what is meant for operators: its name, context and metadata. Every member is
+// published content, so the entity tag changes only when that does.
 type page struct {
 	PageID           atrium.PageID  `json:"pageId"`
 	BrandID          string         `json:"brandId"`
@@ -103,12 +103,12 @@ func (a *API) getPage(ctx context.Context, who auth.Principal, r *rest.Request) 
 		})
 	}
 	return a.Cache.GetByKey(who.TenantID, string(id), func() (rest.Response, error) {
-		c, err := a.Store.PublishedContent(ctx, who.TenantID, id)
+		c, err := a.Store.PublishedContent(ctx, who.TenantID, id, who.KeyID == "")
 		if err != nil {
 			return rest.Response{}, err
 		}
 		body, err := r.EncodeBody(ctx, size(&c), func() (rest.Encoded, error) { return rest.Encode(newPage(&c)) })
-		return rest.Response{Body: body, MaxAge: maxAge(c.Public, c.MaxAge)}, err
+		return rest.Response{Body: body, Rows: 1 + len(c.Audiences), MaxAge: maxAge(c.Public, c.MaxAge)}, err
 	})
 }
 
@@ -135,7 +135,7 @@ func (a *API) getAudience(ctx context.Context, who auth.Principal, r *rest.Reque
 		})
 	}
 	return a.Cache.GetByKey(who.TenantID, string(id)+string(audienceID), func() (rest.Response, error) {
-		u, err := a.Store.PublishedAudience(ctx, who.TenantID, id, audienceID)
+		u, err := a.Store.PublishedAudience(ctx, who.TenantID, id, audienceID, who.KeyID == "")
 		if err != nil {
 			return rest.Response{}, err
 		}

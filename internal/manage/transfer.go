@@ -105,10 +105,10 @@ func openStream(ctx context.Context, open *limit.Semaphore[atrium.TenantID], ten
 	return f()
 }
 
-func (a *API) exportData(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+func (a *API) exportData(ctx context.Context, who auth.Principal, _ *rest.Request) (rest.Response, error) {
 	return rest.Response{Stream: func(w io.Writer) error {
 		return openStream(ctx, a.Exports, who.TenantID, func() error {
-			_, err := transfer.Export(ctx, a.Store, who.TenantID, w, transfer.Limits{Acquire: r.AcquireHeavy})
+			_, err := transfer.Export(ctx, a.Store, who.TenantID, w)
 			return err
 		})
 	}}, nil

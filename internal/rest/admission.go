@@ -135,7 +135,7 @@ func (r *Request) DecodeBody(ctx context.Context, f func() error) error {
 // EncodeBody calls encode, which returns the body of the response: as heavy work if the body
 // is large. size is its approximate size in bytes.
 func (r *Request) EncodeBody(ctx context.Context, size int, encode func() (Encoded, error)) (Encoded, error) {
-	if size > heavyBody {
+	if size > heavyResponse {
 		release, err := r.AcquireHeavy(ctx)
 		if err != nil {
 			return nil, err

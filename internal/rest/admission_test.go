@@ -75,14 +75,14 @@ func TestOnlyLargeBodiesWaitForHeavyWork(t *testing.T) {
 		t.Errorf("a large body of another tenant: %v", err)
 	}
 	encode := func() (Encoded, error) { return Encoded("text"), nil }
-	if _, err := large.EncodeBody(t.Context(), heavyBody+1, encode); atrium.CodeOf(err) != atrium.CodeUnavailable {
+	if _, err := large.EncodeBody(t.Context(), heavyResponse+1, encode); atrium.CodeOf(err) != atrium.CodeUnavailable {
 		t.Errorf("a large answer: %v", err)
 	}
 	if body, err := large.EncodeBody(t.Context(), 10, encode); err != nil || string(body) != "text" {
 		t.Errorf("a small answer: %v, %v", body, err)
 	}
 	release()
-	if body, err := large.EncodeBody(t.Context(), heavyBody+1, encode); err != nil || string(body) != "text" {
+	if body, err := large.EncodeBody(t.Context(), heavyResponse+1, encode); err != nil || string(body) != "text" {
 		t.Errorf("a large answer: %v, %v", body, err)
 	}
 	if limits.Heavy.Held() != 0 {

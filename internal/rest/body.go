@@ -21,13 +21,12 @@ const smallBody = 16 << 10
 // errBodies is the cause when a body is not read, or a response not sent, for lack of memory.
 var errBodies = fmt.Errorf("memory for bodies and responses: %w", limit.ErrBusy)
 
-// A memory is the part of the quota that a request other than GET holds, first for its body and
+// A memory is the part of the quota that a request other than a read holds, first for its body and
 // then for its response, until it ends. It is for one goroutine.
 type memory struct {
 	quota  *limit.Quota[atrium.TenantID]
-	tenant atrium.TenantID // of the key; for a site, the result of sharer
-	site   bool
-	taken  int64 // bytes
+	tenant atrium.TenantID // of the key; for a site, the result of quotaKey
+	taken  int64           // bytes
 }
 
 // hold makes it hold at least the given bytes. It reports false if the tenant may not have them.

@@ -93,6 +93,9 @@ func (a *API) writeDocument(w http.ResponseWriter, r *http.Request, response Res
 		_, err = write(conn)
 		return err
 	})
+	if errors.Is(err, errSnapshots) {
+		exchangeOf(w).Refused = telemetry.ByOverload
+	}
 	if err != nil && sent {
 		a.Log.WarnContext(ctx, "response aborted", "requestId", exchangeOf(w).RequestID, "error", err)
 		panic(http.ErrAbortHandler) //nolint:forbidigo // the only way to close the connection

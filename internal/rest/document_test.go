@@ -21,6 +21,7 @@ import (
 	"atrium/internal/auth"
 	"atrium/internal/limit"
 	"atrium/internal/rest"
+	"atrium/internal/telemetry"
 )
 
 // A document is the Document of a handler, with counts of its uses.
@@ -32,6 +33,7 @@ type document struct {
 	fails  []error // the error of each pass, after half of the body
 	opens  error   // the error of opening a snapshot
 	limits rest.Limits
+	seen   telemetry.Exchange // of the last request
 }
 
 func (d *document) write(w io.Writer) (string, error) {
@@ -49,7 +51,7 @@ func (d *document) write(w io.Writer) (string, error) {
 
 // handler serves the document without authentication.
 func (d *document) handler() http.Handler {
-	service := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler), Limits: d.limits}
+	service := &rest.API{Keys: tenants{}, Log: slog.New(slog.DiscardHandler), Limits: d.limits, Observe: func(_ context.Context, x *telemetry.Exchange) { d.seen = *x }}
 	handle := func(context.Context, auth.Principal, *rest.Request) (rest.Response, error) {
 		return rest.Response{Header: http.Header{"Idempotency-Replayed": {"true"}}, Document: func(_ context.Context, send func(rest.DocumentWriter) error) error {
 			if d.opened++; d.opens != nil {
@@ -204,12 +206,14 @@ func TestOldDocumentsEndAndOthersWaitWhileSnapshotsMustEnd(t *testing.T) {
 		heavy := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2, Waiting: 9})
 		limits := rest.Limits{SnapshotsMustEnd: mustEnd.Load, Heavy: heavy}
 		began := time.Now()
+		var refused telemetry.Refusal
 		get := func(w http.ResponseWriter) (aborted bool) {
 			began = time.Now()
 			defer func() {
 				aborted = recover() == http.ErrAbortHandler //nolint:errorlint // the value of a panic
 			}()
 			d := &document{body: strings.Repeat("x", 100_000), limits: limits}
+			defer func() { refused = d.seen.Refused }()
 			d.handler().ServeHTTP(w, documentRequest(http.MethodGet, ""))
 			return false
 		}
@@ -253,6 +257,9 @@ func TestOldDocumentsEndAndOthersWaitWhileSnapshotsMustEnd(t *testing.T) {
 		set(true, time.Second)
 		unsent := &slowReader{ResponseRecorder: httptest.NewRecorder(), begun: time.Now()}
 		get(unsent)
+		if refused != telemetry.ByOverload {
+			t.Errorf("a document in its first pass is refused by %q", refused)
+		}
 		want("a document in its first pass", unsent.Code == http.StatusServiceUnavailable, 2*time.Second)
 		if n := len(unsent.deadlines); n != 1 { // the one that is reset
 			t.Errorf("the error of a document in its first pass has a write deadline: %v", unsent.deadlines)

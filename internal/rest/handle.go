@@ -316,7 +316,7 @@ func (a *API) handle(route Route, reads *largeReads, held *memory, w http.Respon
 	if err == nil && large && response.Body != nil {
 		response.Body, err = Encode(response.Body)
 	}
-	response.recheck = request.recheck
+	response.recheck, response.reader = request.recheck, exchange.TenantID
 	if route.Method == http.MethodGet {
 		response.reads = reads
 	}

@@ -43,15 +43,19 @@ type Limits struct {
 	Anonymous *limit.Semaphore[atrium.TenantID]
 	Sites     *limit.Semaphore[atrium.TenantID]
 
-	AnonymousRate *limit.Rates[netip.Addr] // of requests without a key, by client
+	AnonymousRate *limit.Rates[netip.Addr] // of requests without a key, by client; see API.Anonymous
 
 	// Held while a request uses more processor time than a small one.
 	Heavy *limit.Semaphore[atrium.TenantID]
 }
 
-// heavyBody is the size in bytes above which a body is decoded as heavy work. Decoding a
-// smaller one takes at most half a millisecond.
-const heavyBody = 16 << 10
+// Sizes in bytes above which a body is decoded, or a response encoded, as heavy work. Decoding a smaller
+// body and computing its fingerprint takes at most half a millisecond, however it is nested, and so does
+// encoding a smaller response.
+const (
+	heavyBody     = 4 << 10
+	heavyResponse = 16 << 10
+)
 
 // checkHeaders checks the target and the headers of a request.
 func (l *Limits) checkHeaders(r *http.Request) error {

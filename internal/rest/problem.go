@@ -36,17 +36,17 @@ var Codes = []CodeInfo{
 	},
 	{
 		atrium.CodeUnauthenticated, http.StatusUnauthorized, "A valid API key is needed",
-		"The x-api-key header is missing or repeated, or its key is malformed, unknown, expired or revoked. The response does not say which.",
-		"Send one x-api-key header with a valid key from an operator.",
+		"The x-api-key header is missing or repeated, or its key is malformed, unknown, expired or revoked. Or the preview token of a request for content is not valid. The response does not say which.",
+		"Send one x-api-key header with a valid key from an operator. For a preview, ask an operator for a new token.",
 	},
 	{
 		atrium.CodeForbidden, http.StatusForbidden, "The key lacks the scope",
-		"The key is valid, but it has no scope for this operation, or it is of the wrong kind: the key of an operator instead of a tenant, or the reverse.",
+		"The key is valid, but it has no scope for this operation, or it is of the wrong kind: the key of an operator instead of a tenant, or the reverse. Or the key does not name the origin of the site.",
 		"Ask an operator for a key with the scope that the member detail names.",
 	},
 	{
 		atrium.CodeNotFound, http.StatusNotFound, "Not found",
-		"The path does not exist, or the tenant of the key has no resource with this identifier. Another tenant's resources return the same response as those that do not exist.",
+		"The path does not exist, or the tenant of the key has no resource with this identifier. Another tenant's resources return the same response as those that do not exist. Without a key, only public pages exist in the content API.",
 		"Check the path and the identifier. A trailing or doubled slash makes it a different path; the server does not redirect.",
 	},
 	{

@@ -68,10 +68,7 @@ func (a *API) writeResponse(w http.ResponseWriter, r *http.Request, held *memory
 	if err != nil {
 		return err
 	}
-	reader := exchangeOf(w).TenantID
-	if held.site {
-		reader = held.tenant
-	}
+	reader := response.reader
 	response.reads.record(reader, max(len(body), rowCost*response.Rows))
 	switch r.Method {
 	case http.MethodGet:

@@ -128,6 +128,7 @@ type Response struct {
 
 	recheck func(context.Context) error // of the request, for a Stream
 	reads   *largeReads                 // of the route; nil unless the request reads
+	reader  atrium.TenantID             // for whom limits count the response
 }
 
 // NoContent is the response to a deletion.

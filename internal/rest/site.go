@@ -33,7 +33,7 @@ var (
 	exposed      = []string{"ETag, Retry-After, X-Request-Id"}
 	siteMethods  = []string{"GET, HEAD, OPTIONS"}
 	siteHeaders  = []string{"x-api-key, if-none-match, x-request-id"}
-	preflightAge = []string{"7200"} // seconds; browsers allow no more
+	preflightAge = []string{"7200"} // seconds: the maximum of Chromium; Firefox allows more
 )
 
 // preflight answers whether a browser may send a request: always, as a preflight has no key. The
@@ -66,7 +66,7 @@ func (a *API) handleSite(
 	if !accepts(r.Header["Accept"], route.Produces) {
 		return Response{}, notAcceptable(route)
 	}
-	held.tenant, held.site = sharer(who), true
+	held.tenant = quotaKey(who)
 	request := &Request{http: r, id: exchange.RequestID, log: a.Log, requestLimits: requestLimits{
 		limits: &a.Limits, writer: w, memory: held, tenant: held.tenant,
 	}}
@@ -97,8 +97,8 @@ func (a *API) handleSite(
 		return Response{}, err
 	}
 	body, err := Encode(response.Body)
-	response.Body = body
-	reads.record(who.TenantID, len(body)) // of the tenant, not the client: the next one may be another client's
+	response.Body, response.reader = body, held.tenant
+	reads.record(who.TenantID, max(len(body), rowCost*response.Rows)) // of the tenant, not the client: the next one may be another client's
 	return response, err
 }
 
@@ -109,11 +109,8 @@ func (a *API) identifySite(ctx context.Context, route Route, w http.ResponseWrit
 ) {
 	tenant, ok := atrium.ParseID[atrium.TenantID](r.PathValue("tenant_id"))
 	if len(r.Header[headerKey]) == 0 {
-		if b := a.Limits.AnonymousRate.Take(limit.Network(exchangeOf(w).Client)); !b.OK {
-			exchangeOf(w).Refused = telemetry.ByAnonymousRate
-			e := atrium.Errorf(atrium.CodeRateLimited, "This address has sent too many requests without a key.")
-			e.Retry = b.Wait
-			return who, nil, e
+		if err := a.countAnonymous(w); err != nil {
+			return who, nil, err
 		}
 		if !ok {
 			err = atrium.NotFound()
@@ -146,10 +143,33 @@ func (a *API) identifySite(ctx context.Context, route Route, w http.ResponseWrit
 	return who, a.Limits.Sites, nil
 }
 
-// sharer returns by whom the limits of processors and memory count a request for a site, instead of its
-// tenant: the visitors of a tenant's sites must not use up what its other clients share. All visitors
-// without a key count as one, because a client can have many addresses and visit many sites.
-func sharer(who auth.Principal) atrium.TenantID {
+// countAnonymous counts a request without a key. It returns an error if its client has sent too many.
+func (a *API) countAnonymous(w http.ResponseWriter) error {
+	b := a.Limits.AnonymousRate.Take(limit.Network(exchangeOf(w).Client))
+	if b.OK {
+		return nil
+	}
+	exchangeOf(w).Refused = telemetry.ByAnonymousRate
+	e := atrium.Errorf(atrium.CodeRateLimited, "This address has sent too many requests without a key.")
+	e.Retry = b.Wait
+	return e
+}
+
+// Anonymous returns a handler that serves requests without a key up to the rate of each client.
+func (a *API) Anonymous(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.countAnonymous(w); err != nil {
+			writeProblem(w, r, a.Log, err)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// quotaKey returns the key under which a request for a site counts toward heavy work and memory, instead
+// of its tenant, so that visitors do not use up the share of the tenant's other clients. All visitors
+// without a key share one, because a client can have many addresses and visit many sites.
+func quotaKey(who auth.Principal) atrium.TenantID {
 	if who.KeyID == "" {
 		return "visitors"
 	}
@@ -161,11 +181,13 @@ func publish(h http.Header, maxAge time.Duration) {
 	h[headerCache] = []string{"public, max-age=" + strconv.FormatInt(int64(maxAge/time.Second), 10)}
 	h[headerAllowOrigin] = anyOrigin
 	delete(h, headerVary)
+	delete(h, headerRate) // of one key
+	delete(h, headerRatePolicy)
 }
 
 // UseToken says that the request has a token that permits it. No cache may store the response, even an
-// error, and no browser may send the address, which has the token, to other sites. Call it before the
-// token is verified.
+// error. A browser that shows it does not send its address, which has the token, to other sites. Call
+// UseToken before the token is verified.
 func (r *Request) UseToken() {
 	r.token = true
 	h := r.writer.Header()

@@ -38,6 +38,7 @@ type site struct {
 	tenant  atrium.TenantID
 	public  bool
 	body    any
+	rows    int
 	during  func() // runs during a request for a site
 	refused []telemetry.Refusal
 	handler http.Handler
@@ -57,7 +58,7 @@ func newSite(limits rest.Limits) *site {
 					s.during = nil
 					during()
 				}
-				response := rest.Response{Body: s.body}
+				response := rest.Response{Body: s.body, Rows: s.rows}
 				if s.public {
 					response.MaxAge = new(time.Duration)
 					*response.MaxAge = time.Minute
@@ -171,9 +172,13 @@ func TestRequestsWithoutAKeyAreLimitedByClient(t *testing.T) {
 }
 
 func TestVisitorsOfSitesDoNotUseUpTheRateOfTheTenant(t *testing.T) {
-	s := newSite(rest.Limits{Rates: rest.NewRates(limit.NewRates[atrium.KeyID](3, time.Hour, 100), limit.NewRates[atrium.TenantID](1, time.Hour, 100))})
+	s := newSite(rest.Limits{Rates: rest.NewRates(limit.NewRates[atrium.KeyID](4, time.Hour, 100), limit.NewRates[atrium.TenantID](1, time.Hour, 100))})
+	if w := s.ask(clientA, "site"); w.Code != 200 || w.Header().Get("RateLimit-Policy")+w.Header().Get("RateLimit") != "" {
+		t.Errorf("a public response, which caches share, has the rate of a key: %d %v", w.Code, w.Header())
+	}
+	s.public = false
 	for n := range 3 {
-		if w := s.ask(clientA, "site"); w.Code != 200 || w.Header().Get("RateLimit-Policy") != `"key";q=3;w=3600` {
+		if w := s.ask(clientA, "site"); w.Code != 200 || w.Header().Get("RateLimit-Policy") != `"key";q=4;w=3600` {
 			t.Errorf("request %d: %d %v", n, w.Code, w.Header())
 		}
 	}
@@ -210,32 +215,20 @@ func TestSeveralOriginsAreNotAllowed(t *testing.T) {
 	}
 }
 
-func TestQueriesAndPathsDoNotMultiplyACachedResource(t *testing.T) {
-	loaded := 0
+func TestCachedResponsesAreSeparateByTenantAndKey(t *testing.T) {
 	cache := &rest.ResponseCache{Version: func(string) ([2]uint64, bool) { return [2]uint64{1}, true }, Bytes: 1 << 20}
-	for range 3 {
-		response, err := cache.GetByKey("tenant", "page", func() (rest.Response, error) {
-			loaded++
-			return rest.Response{Body: "content", MaxAge: new(time.Duration)}, nil
-		})
-		if err != nil || loaded != 1 || response.MaxAge == nil || response.ETag == "" && loaded == 0 {
-			t.Errorf("%+v, %v after %d loads", response, err, loaded)
+	for _, c := range []struct {
+		tenant atrium.TenantID
+		key    string
+	}{{"a", "page"}, {"a", "other"}, {"b", "page"}} {
+		for range 2 {
+			want := string(c.tenant) + c.key
+			loaded := func() (rest.Response, error) { return rest.Response{Body: want}, nil }
+			response, err := cache.GetByKey(c.tenant, c.key, loaded)
+			if body, _ := response.Body.(rest.Encoded); err != nil || string(body) != `"`+want+`"` {
+				t.Errorf("%+v: %s, %v", c, body, err)
+			}
 		}
-	}
-	for _, key := range []string{"other", "page"} {
-		tenant := atrium.TenantID("tenant")
-		if key == "page" {
-			tenant = "other"
-		}
-		if _, err := cache.GetByKey(tenant, key, func() (rest.Response, error) {
-			loaded++
-			return rest.Response{}, atrium.NotFound()
-		}); atrium.CodeOf(err) != atrium.CodeNotFound {
-			t.Errorf("another resource: %v", err)
-		}
-	}
-	if loaded != 3 {
-		t.Errorf("%d loads, want 3", loaded)
 	}
 }
 
@@ -248,6 +241,11 @@ func TestLargeContentIsHeavyWorkForAllVisitors(t *testing.T) {
 	if first, second := s.get(clientA, ""), s.get(clientB, ""); first != 200 || second != 200 {
 		t.Errorf("small responses: %d and %d", first, second)
 	}
+	s.rows = 50
+	if first, second := s.get(clientA, ""), s.get(clientB, ""); first != 200 || second != 503 {
+		t.Errorf("the first response of many rows is a %d, and the second, while no processor is free, a %d", first, second)
+	}
+	s = newSite(rest.Limits{Heavy: heavy})
 	s.body = strings.Repeat("x", 100<<10)
 	if first, second := s.get(clientA, ""), s.get(clientB, ""); first != 200 || second != 503 {
 		t.Errorf("the first large response is a %d, and the second, while no processor is free, a %d", first, second)

@@ -148,6 +148,7 @@ type download struct {
 	began   time.Time
 	sent    int64         // bytes
 	waited  time.Duration // for the client
+	work    *heavyWork    // paused while waiting for the client
 
 	mu sync.Mutex // held while a deadline is set, so that stop sets the last one
 }
@@ -168,7 +169,13 @@ func (d *download) begin() {
 }
 
 // Write sends b.
-func (d *download) Write(b []byte) (int, error) {
+func (d *download) Write(b []byte) (n int, err error) {
+	d.work.pause()
+	defer func() {
+		if err == nil {
+			err = d.work.resume()
+		}
+	}()
 	if err := context.Cause(d.ctx); err != nil {
 		return 0, err
 	}
@@ -184,21 +191,20 @@ func (d *download) Write(b []byte) (int, error) {
 		return 0, errSlow
 	}
 	d.mu.Lock()
-	err := context.Cause(d.ctx)
-	if err == nil {
+	if err = context.Cause(d.ctx); err == nil {
 		err = d.control.SetWriteDeadline(began.Add(min(left, streamTimeout)))
 	}
 	d.mu.Unlock()
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
-	n, err := d.w.Write(b)
+	n, err = d.w.Write(b)
 	d.sent += int64(n)
 	d.waited += time.Since(began)
 	return n, err
 }
 
-// writeStream sends a streamed response. An error before the first byte becomes a problem.
+// writeStream sends a streamed response, which is heavy work except while it waits for the client. An error before the first byte becomes a problem.
 // After it, the connection is closed before the end of the response, so that the client cannot
 // mistake a part for the whole.
 func (a *API) writeStream(w http.ResponseWriter, r *http.Request, response Response) error {
@@ -206,7 +212,7 @@ func (a *API) writeStream(w http.ResponseWriter, r *http.Request, response Respo
 	defer cancel(nil)
 	d := &download{
 		rechecker: rechecker{response.recheck, time.Now()}, w: w, control: http.NewResponseController(w), ctx: ctx,
-		began: time.Now(),
+		began: time.Now(), work: &heavyWork{ctx: ctx, w: w, slots: a.Limits.Heavy, tenant: exchangeOf(w).TenantID},
 	}
 	defer a.whenStopping(func() {
 		cancel(ErrStopping)
@@ -216,7 +222,12 @@ func (a *API) writeStream(w http.ResponseWriter, r *http.Request, response Respo
 		d.begin()
 		return nil
 	}
-	err := response.Stream(d)
+	err := d.work.resume()
+	if err != nil {
+		return err
+	}
+	defer d.work.pause()
+	err = response.Stream(d)
 	switch {
 	case err != nil && d.begun:
 		a.Log.WarnContext(ctx, "response aborted", "requestId", exchangeOf(w).RequestID, "error", err)

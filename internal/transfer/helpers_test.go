@@ -60,7 +60,7 @@ func (p *place) empty(t tb) *place {
 func (p *place) export(t tb) string {
 	t.Helper()
 	var b bytes.Buffer
-	n, err := transfer.Export(t.Context(), p.Store, p.tenant, &b, transfer.Limits{})
+	n, err := transfer.Export(t.Context(), p.Store, p.tenant, &b)
 	if err != nil {
 		t.Fatalf("export: %v", err)
 	}

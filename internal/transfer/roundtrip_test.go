@@ -94,7 +94,7 @@ func TestAnEmptyTenantIsAnEmptyExport(t *testing.T) {
 func TestAMissingTenantIsNotFound(t *testing.T) {
 	p := newPlace(t)
 	p.tenant = atrium.NewID[atrium.TenantID]()
-	_, exported := transfer.Export(t.Context(), p.Store, p.tenant, &strings.Builder{}, transfer.Limits{})
+	_, exported := transfer.Export(t.Context(), p.Store, p.tenant, &strings.Builder{})
 	_, imported := p.importFrom(t, strings.NewReader(""), transfer.Options{})
 	_, checked := p.importFrom(t, strings.NewReader(""), transfer.Options{Check: true})
 	for _, err := range []error{exported, imported, checked} {

@@ -77,7 +77,7 @@ func TestMemoryDoesNotGrowWithTheFile(t *testing.T) {
 	lines := len(in.sizes) + 1
 	wantReport(t, report, lines, lines, 0)
 	out := &samplingWriter{}
-	if n, err := transfer.Export(t.Context(), p.Store, p.tenant, out, transfer.Limits{}); err != nil || n != lines {
+	if n, err := transfer.Export(t.Context(), p.Store, p.tenant, out); err != nil || n != lines {
 		t.Fatalf("exported %d lines, %v", n, err)
 	}
 	for what, w := range map[string]memorySampler{"import": in.memorySampler, "export": out.memorySampler} {

@@ -23,14 +23,14 @@ const (
 	maxLine    = 32 << 20
 )
 
-// Limits let a server share resources between transfers and other requests. Nil fields do not
+// Limits let a server share resources between imports and other requests. Nil fields do not
 // limit.
 type Limits struct {
-	// Acquire waits until the transfer may use the CPU. The transfer calls release before it waits
+	// Acquire waits until the import may use the CPU. The import calls release before it waits
 	// for its client or for a commit.
 	Acquire func(ctx context.Context) (release func(), err error)
 
-	// AcquireCommit waits until the transfer may store a part of a chunk.
+	// AcquireCommit waits until the import may store a part of a chunk.
 	AcquireCommit func(ctx context.Context) (release func(), err error)
 
 	// Reserve reserves bytes of memory.
@@ -54,24 +54,9 @@ const exportBuffer = 256 << 10
 
 // Export writes all data of a tenant to w and returns the number of lines. If there is no such
 // tenant, the error's code is atrium.CodeNotFound.
-func Export(
-	ctx context.Context, s *store.Store, tenant atrium.TenantID, w io.Writer, limits Limits,
-) (lines int, err error) {
+func Export(ctx context.Context, s *store.Store, tenant atrium.TenantID, w io.Writer) (lines int, err error) {
 	var buffer []byte
-	var release func() // nil while the CPU is not acquired
-	yield := func() {
-		if release != nil {
-			release()
-			release = nil
-		}
-	}
-	defer yield()
 	err = s.Export(ctx, tenant, func(record store.Record) (err error) {
-		if release == nil {
-			if release, err = acquire(ctx, limits.Acquire); err != nil {
-				return err
-			}
-		}
 		line, err := encode(record)
 		if err != nil {
 			return err
@@ -81,12 +66,10 @@ func Export(
 		if len(buffer) < exportBuffer {
 			return nil
 		}
-		yield()
 		_, err = w.Write(buffer)
 		buffer = buffer[:0]
 		return err
 	})
-	yield()
 	if err == nil && len(buffer) > 0 {
 		_, err = w.Write(buffer)
 	}

@@ -11,11 +11,11 @@ import (
 )
 
 // What sites read of a page. Each statement selects only what is published: the page, audiences that
-// are not archived, and their published versions.
+// are not archived, and their published versions. If $3 is 1, the page must be public.
 
-const isPublished = "p.tenant_id = $1 AND p.page_id = $2 AND p.status = 'published' AND p.deleted_at IS NULL"
+const isPublished = "p.tenant_id = $1 AND p.page_id = $2 AND p.status = 'published' AND p.deleted_at IS NULL AND p.public >= $3"
 
-// selectContent returns a page, and up to $3 audiences with their versions, in one statement, so that
+// selectContent returns a page, and up to $4 audiences with their versions, in one statement, so that
 // both are from one snapshot. A row is the page if column 4 is not null. Long contents are null.
 var selectContent = `SELECT p.page_id, p.public, p.max_age, NULL, p.brand_id, p.title, p.header_action_id, p.actions, p.scripts, p.footer_links, NULL
 	FROM pages p WHERE ` + isPublished + `
@@ -25,7 +25,7 @@ var selectContent = `SELECT p.page_id, p.public, p.max_age, NULL, p.brand_id, p.
 		FROM audiences u CROSS JOIN versions v
 		WHERE u.tenant_id = $1 AND u.page_id = $2 AND u.published_number IS NOT NULL AND u.archived = 0
 			AND v.tenant_id = $1 AND v.audience_id = u.audience_id AND v.number = u.published_number AND v.archived = 0
-		ORDER BY u.created_at DESC, u.audience_id DESC LIMIT $3) AS shown`
+		ORDER BY u.created_at DESC, u.audience_id DESC LIMIT $4) AS shown`
 
 // contentsByAudience finds the published versions of audiences, with contents of any length.
 var contentsByAudience = engine.NewBatch(`SELECT v.audience_id, v.number, v.created_at, NULL, NULL, NULL, NULL, v.version_id, v.content
@@ -43,10 +43,10 @@ func scanAudienceContent(r engine.Row) atrium.AudienceContent {
 
 // PublishedContent returns what is published of a page, with its newest audiences: at most
 // atrium.MaxContentAudiences, and about kernel.ListBytes of content. It returns NotFound unless the
-// page is published and not deleted.
-func (s *Store) PublishedContent(ctx context.Context, tenant atrium.TenantID, id atrium.PageID) (c atrium.Content, err error) {
+// page is published and not deleted, and with publicOnly, also unless it is public.
+func (s *Store) PublishedContent(ctx context.Context, tenant atrium.TenantID, id atrium.PageID, publicOnly bool) (c atrium.Content, err error) {
 	read := func(run kernel.QueryFunc) (found kernel.Items[atrium.AudienceContent], err error) {
-		c, found, err = readContent(run, tenant, id)
+		c, found, err = readContent(run, tenant, id, publicOnly)
 		return found, err
 	}
 	c.Audiences, err = kernel.ListComplete(ctx, s.db, tenant, read, contentsByAudience, scanAudienceContent,
@@ -55,7 +55,7 @@ func (s *Store) PublishedContent(ctx context.Context, tenant atrium.TenantID, id
 }
 
 // readContent returns a page and its audiences. Items with long contents are partial.
-func readContent(run kernel.QueryFunc, tenant atrium.TenantID, id atrium.PageID) (
+func readContent(run kernel.QueryFunc, tenant atrium.TenantID, id atrium.PageID, publicOnly bool) (
 	c atrium.Content, found kernel.Items[atrium.AudienceContent], err error,
 ) {
 	type row struct {
@@ -63,7 +63,7 @@ func readContent(run kernel.QueryFunc, tenant atrium.TenantID, id atrium.PageID)
 		at atrium.Time // when the audience was created
 	}
 	var rows []row
-	args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), int64(atrium.MaxContentAudiences) + 1}
+	args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(id), kernel.BoolInt(publicOnly), int64(atrium.MaxContentAudiences) + 1}
 	if err := run(selectContent, args, func(r engine.Row) error {
 		if !r.Null(4) {
 			c = scanContent(r)
@@ -105,13 +105,16 @@ func scanContent(r engine.Row) atrium.Content {
 const selectAudienceContent = `SELECT v.audience_id, v.number, v.created_at, p.public, p.max_age, NULL, NULL, v.version_id, v.content
 	FROM pages p JOIN audiences u ON u.tenant_id = p.tenant_id AND u.page_id = p.page_id
 	JOIN versions v ON v.tenant_id = u.tenant_id AND v.audience_id = u.audience_id AND v.number = u.published_number
-	WHERE ` + isPublished + ` AND u.tenant_id = $1 AND u.audience_id = $3 AND u.archived + v.archived = 0`
+	WHERE ` + isPublished + ` AND u.tenant_id = $1 AND u.audience_id = $4 AND u.archived + v.archived = 0`
 
 // PublishedAudience returns the published version of an audience of a page. It returns NotFound unless
-// the page is published and not deleted, and the audience has a published version and is not
-// archived.
-func (s *Store) PublishedAudience(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, id atrium.AudienceID) (u atrium.AudienceContent, err error) {
-	err = s.db.Find(ctx, selectAudienceContent, engine.Args{kernel.IDArg(tenant), kernel.IDArg(page), kernel.IDArg(id)}, func(r engine.Row) {
+// the page is published and not deleted, the audience has a published version and is not archived,
+// and with publicOnly, also unless the page is public.
+func (s *Store) PublishedAudience(
+	ctx context.Context, tenant atrium.TenantID, page atrium.PageID, id atrium.AudienceID, publicOnly bool,
+) (u atrium.AudienceContent, err error) {
+	args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(page), kernel.BoolInt(publicOnly), kernel.IDArg(id)}
+	err = s.db.Find(ctx, selectAudienceContent, args, func(r engine.Row) {
 		u = scanAudienceContent(r)
 		u.Public, u.MaxAge = r.Int(3) != 0, r.Int(4)
 	})

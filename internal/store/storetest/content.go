@@ -18,6 +18,7 @@ var contents = []guarantee{
 	{"the audiences of published content are the newest ones and bounded in number", contentAudiencesBounded},
 	{"the audiences of published content are bounded in bytes, and each is complete", contentBytesBounded},
 	{"published content of another tenant is NotFound", contentOfAnother},
+	{"if only public content may be read, other content is NotFound", contentPublic},
 	{"the settings of public pages are stored, exported and audited", publicSettings},
 	{"a preview shows its version until it is revoked or expires", previewShown},
 	{"a preview can only be created for a version that can be published", previewRefused},
@@ -49,7 +50,7 @@ func (e *env) publishedPage(t tb) (atrium.ScheduledPage, atrium.Audience) {
 // same, or that all are NotFound if the page is.
 func (e *env) shown(t tb, page atrium.PageID, audiences ...atrium.Audience) (contents []string) {
 	t.Helper()
-	c, err := e.PublishedContent(t.Context(), e.tenant, page)
+	c, err := e.PublishedContent(t.Context(), e.tenant, page, false)
 	if err != nil {
 		wantCode(t, err, atrium.CodeNotFound)
 		contents = []string{"not found"}
@@ -60,7 +61,7 @@ func (e *env) shown(t tb, page atrium.PageID, audiences ...atrium.Audience) (con
 		byID[u.AudienceID] = u
 	}
 	for _, u := range audiences {
-		got, err := e.PublishedAudience(t.Context(), e.tenant, page, u.ID)
+		got, err := e.PublishedAudience(t.Context(), e.tenant, page, u.ID, false)
 		want, ok := byID[u.ID]
 		if !ok {
 			wantCode(t, err, atrium.CodeNotFound)
@@ -113,7 +114,7 @@ func contentPublished(t *testing.T, e *env) {
 	if _, err := e.UndeletePage(t.Context(), e.change(), p.ID, accept); err != nil {
 		t.Fatal(err)
 	}
-	c, err := e.PublishedContent(t.Context(), e.tenant, p.ID)
+	c, err := e.PublishedContent(t.Context(), e.tenant, p.ID, false)
 	want := atrium.Content{
 		PageID: p.ID, BrandID: p.BrandID, Title: p.Title, Actions: p.Actions, Scripts: p.Scripts, FooterLinks: p.FooterLinks,
 		Audiences: c.Audiences,
@@ -136,7 +137,7 @@ func contentAudiencesBounded(t *testing.T, e *env) {
 		v.Content = fmt.Appendf(nil, "%d", n)
 		e.put(t, u, v, e.newAudience(p, false))
 	}
-	c, err := e.PublishedContent(t.Context(), e.tenant, p.ID)
+	c, err := e.PublishedContent(t.Context(), e.tenant, p.ID, false)
 	if err != nil || len(c.Audiences) != atrium.MaxContentAudiences || !c.More {
 		t.Fatalf("%d audiences, more: %v, %v", len(c.Audiences), c.More, err)
 	}
@@ -162,7 +163,7 @@ func contentBytesBounded(t *testing.T, e *env) {
 		want = slices.Insert(want, 0, v.Content)
 		e.put(t, u, v)
 	}
-	c, err := e.PublishedContent(t.Context(), e.tenant, p.ID)
+	c, err := e.PublishedContent(t.Context(), e.tenant, p.ID, false)
 	if err != nil || len(c.Audiences) != 4 || c.More {
 		t.Fatalf("%d audiences, more: %v, %v", len(c.Audiences), c.More, err)
 	}
@@ -174,14 +175,31 @@ func contentBytesBounded(t *testing.T, e *env) {
 	e.clock.step(time.Second)
 	u := e.newAudience(p, false)
 	e.put(t, u, published(e.newVersion(u, 1)))
-	if c, err = e.PublishedContent(t.Context(), e.tenant, p.ID); err != nil || len(c.Audiences) != 5 || c.More {
+	if c, err = e.PublishedContent(t.Context(), e.tenant, p.ID, false); err != nil || len(c.Audiences) != 5 || c.More {
 		t.Errorf("%d audiences, more: %v, %v, want the one that reaches the limit", len(c.Audiences), c.More, err)
 	}
 	e.clock.step(-time.Hour)
 	u = e.newAudience(p, false)
 	e.put(t, u, published(e.newVersion(u, 1)))
-	if c, err = e.PublishedContent(t.Context(), e.tenant, p.ID); err != nil || len(c.Audiences) != 5 || !c.More {
+	if c, err = e.PublishedContent(t.Context(), e.tenant, p.ID, false); err != nil || len(c.Audiences) != 5 || !c.More {
 		t.Errorf("%d audiences, more: %v, %v, want none after the limit", len(c.Audiences), c.More, err)
+	}
+}
+
+func contentPublic(t *testing.T, e *env) {
+	p, u := e.publishedPage(t)
+	_, err := e.PublishedContent(t.Context(), e.tenant, p.ID, true)
+	wantCode(t, err, atrium.CodeNotFound)
+	_, err = e.PublishedAudience(t.Context(), e.tenant, p.ID, u.ID, true)
+	wantCode(t, err, atrium.CodeNotFound)
+	if _, err := e.UpdatePage(t.Context(), e.change(), p.ID, atrium.PageEdit{Public: pointer(true)}, accept); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := e.PublishedContent(t.Context(), e.tenant, p.ID, true); err != nil || len(c.Audiences) != 1 {
+		t.Errorf("the public page is %+v, %v", c, err)
+	}
+	if got, err := e.PublishedAudience(t.Context(), e.tenant, p.ID, u.ID, true); err != nil || string(got.Content) != `{"n":1}` {
+		t.Errorf("the audience of the public page is %+v, %v", got, err)
 	}
 }
 
@@ -189,7 +207,7 @@ func contentOfAnother(t *testing.T, e *env) {
 	p, u := e.publishedPage(t)
 	other, mine := e.as(e.newTenant(t)), e.createPage(t)
 	other.wantShown(t, p.ID, []atrium.Audience{u}, "not found")
-	_, err := e.PublishedAudience(t.Context(), e.tenant, mine.ID, u.ID)
+	_, err := e.PublishedAudience(t.Context(), e.tenant, mine.ID, u.ID, false)
 	wantCode(t, err, atrium.CodeNotFound)
 }
 
@@ -205,7 +223,7 @@ func publicSettings(t *testing.T, e *env) {
 	if err != nil || len(listed) != 1 || !listed[0].Public || listed[0].MaxAge != atrium.MaxMaxAge {
 		t.Errorf("listed %+v, %v", listed, err)
 	}
-	c, err := e.PublishedContent(t.Context(), e.tenant, p.ID)
+	c, err := e.PublishedContent(t.Context(), e.tenant, p.ID, false)
 	if err != nil || !c.Public || c.MaxAge != atrium.MaxMaxAge {
 		t.Errorf("the content is %+v, %v", c, err)
 	}
