@@ -232,7 +232,7 @@ func (s *service) badKeys(t *testing.T) {
 func (s *service) export(t *testing.T, tn tenant) []string {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := transfer.Export(context.WithoutCancel(t.Context()), s.store, tn.id, &b, transfer.Limits{}); err != nil {
+	if _, err := transfer.Export(context.WithoutCancel(t.Context()), s.store, tn.id, &b); err != nil {
 		t.Fatalf("export: %v", err)
 	}
 	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")

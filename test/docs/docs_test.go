@@ -169,7 +169,7 @@ func TestImportTablesAreComplete(t *testing.T) {
 	}
 	tenant := importTenant(t, s, strings.Join(fullLines, "\n"))
 	var exported strings.Builder
-	if _, err := transfer.Export(t.Context(), s, tenant, &exported, transfer.Limits{}); err != nil {
+	if _, err := transfer.Export(t.Context(), s, tenant, &exported); err != nil {
 		t.Fatal(err)
 	}
 	tables, checked := importTables(t), map[string]bool{}
