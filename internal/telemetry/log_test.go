@@ -28,6 +28,9 @@ func TestRequestIsOneLineWithOnlyItsMembers(t *testing.T) {
 		if status == 503 {
 			x.EntryID, x.AccountID = "prospectlog_1", "account_1"
 		}
+		if status == 404 {
+			x.IgnoredFields = 2
+		}
 		RequestLog(NewLogger(&out, "json", "info"), 1)(t.Context(), x)
 		if n := strings.Count(out.String(), "\n"); n != 1 {
 			t.Fatalf("there are %d lines for a %d", n, status)
@@ -47,6 +50,9 @@ func TestRequestIsOneLineWithOnlyItsMembers(t *testing.T) {
 		}
 		if x.EntryID != "" {
 			want["accountLogId"], want["accountId"] = "prospectlog_1", "account_1"
+		}
+		if x.IgnoredFields > 0 {
+			want["ignoredFields"] = 2.0
 		}
 		if !maps.Equal(line, want) {
 			t.Errorf("logged %v, want %v", line, want)

@@ -44,6 +44,22 @@ func TestRequestsCannotCreateSeries(t *testing.T) {
 	}
 }
 
+func TestIgnoredFieldsAreCountedByRoute(t *testing.T) {
+	m := NewMetrics("v1")
+	for _, ignored := range []int{0, 2, 3} {
+		x := exchange(200)
+		x.IgnoredFields = ignored
+		m.Request(x)
+	}
+	other := exchange(200)
+	other.Route = "/v0/pages"
+	m.Request(other)
+	wantSeries(t, m, `atrium_http_ignored_fields_total{route="/v0/accounts/{account_id}"} 5`)
+	if n := strings.Count(scrape(t, m), "\natrium_http_ignored_fields_total{"); n != 1 {
+		t.Errorf("there are %d series of ignored fields, want 1", n)
+	}
+}
+
 func BenchmarkMetricsRequest(b *testing.B) {
 	m, x := NewMetrics("v1"), exchange(200)
 	b.ReportAllocs()

@@ -9,8 +9,8 @@ import (
 // otherKey is the label of everything that has no series of its own.
 const otherKey = "other"
 
-// maxCandidates is the number of unnamed keys whose events are estimated. A key with more than this
-// share of the events of unnamed keys is always among them.
+// maxCandidates is the number of unnamed keys whose events are estimated. A key with more than
+// 1/maxCandidates of the events of unnamed keys is always a candidate.
 const maxCandidates = 16
 
 // decay is the factor by which an election reduces the weight of earlier events: with one election in

@@ -22,13 +22,13 @@ const electionInterval = time.Hour
 // byTenant counts the events of tenants. It implements prometheus.Collector and is safe for concurrent
 // use.
 type byTenant struct {
-	desc *prometheus.Desc
-	now  func() time.Time
+	desc    *prometheus.Desc
+	sourced bool // also by source
+	now     func() time.Time
 
 	mu           sync.Mutex
 	tenants      *ranking  // guarded by mu; the parts are sources, if sourced
 	lastElection time.Time // guarded by mu
-	sourced      bool
 }
 
 // newByTenant returns a counter by tenant and, if sourced, by source.
@@ -38,8 +38,8 @@ func newByTenant(name, help string, sourced bool) *byTenant {
 		labels = append(labels, "source")
 	}
 	return &byTenant{
-		desc: prometheus.NewDesc(name, help, labels, nil), now: time.Now, tenants: newRanking(maxTenants),
-		lastElection: time.Now(), sourced: sourced,
+		desc: prometheus.NewDesc(name, help, labels, nil), sourced: sourced, now: time.Now,
+		tenants: newRanking(maxTenants), lastElection: time.Now(),
 	}
 }
 
