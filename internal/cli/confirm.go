@@ -41,7 +41,7 @@ func (o *operation) needsPrompt(cmd *cobra.Command) (bool, error) {
 // confirmChange asks for confirmation. --yes confirms only changes of the resource that the first
 // argument names.
 func (o *operation) confirmChange(cmd *cobra.Command, c *client, call *call, first string, prompt bool) error {
-	if o.confirm == "" {
+	if o.confirm == "" || !prompt && first == "" {
 		return nil
 	}
 	description, id := first, first

@@ -223,10 +223,17 @@ func compareParams(t *testing.T, root tree, o *operation, d documented) {
 			t.Errorf("--%s: required: %v in the document, %v here", p.flag, must, p.required)
 		}
 		compareKind(t, root, p, s)
+		unset := members(root, s)
 		for _, part := range p.parts {
-			if !hasMember(root, s, strings.ReplaceAll(part.member(), "/", ".")) {
+			path := strings.ReplaceAll(part.member(), "/", ".")
+			if !hasMember(root, s, path) {
 				t.Errorf("--%s sets no member of %s", part.flag, p.member())
 			}
+			first, _, _ := strings.Cut(path, ".")
+			delete(unset, first)
+		}
+		if len(p.parts) > 0 && len(unset) > 0 {
+			t.Errorf("no flag sets %v of %s", slices.Sorted(maps.Keys(unset)), p.member())
 		}
 	}
 	for name := range left {
@@ -273,13 +280,21 @@ func compareColumns(t *testing.T, root tree, o *operation, d documented) {
 	} else if !printed {
 		return
 	}
+	checked := lookup(root, d.op, "responses", "200", "content", "application/json", "schema")
+	compareMembers(t, root, o.checkRows, lookup(root, members(root, checked)["items"], "items"))
 	switch o.layout {
 	case layoutMember:
 		schema = lookup(root, members(root, schema)[o.rowsMember], "items")
 	case layoutList:
 		schema = lookup(root, members(root, schema)["items"], "items")
 	}
-	for _, c := range slices.Concat(o.columns, o.included) {
+	compareMembers(t, root, slices.Concat(o.columns, o.included), schema)
+}
+
+// compareMembers checks that values of the schema can have the members of all columns.
+func compareMembers(t *testing.T, root tree, columns []column, schema any) {
+	t.Helper()
+	for _, c := range columns {
 		for member := range strings.SplitSeq(c.member, ":") {
 			if !hasMember(root, schema, member) {
 				t.Errorf("the response has no %s", member)

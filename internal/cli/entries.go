@@ -102,15 +102,18 @@ func formatMoveCheck(body jsontext.Value) (string, error) {
 var moveRule = param{
 	flag: "rule", kind: document, required: true,
 	usage: "the rule as a JSON `object` with claimedName, claimedDomain or payload (pointer and equals)",
-	parts: []param{
-		{flag: "claimed-name", usage: "match entries whose sender gave this `name`, in any case",
-			check: func(text string) string { return atrium.CheckText(text, 1, atrium.MaxName) }},
-		{flag: "claimed-domain", usage: "match entries whose sender gave this `domain`, in any spelling",
-			check: atrium.CheckDomain},
-		{flag: "payload-pointer", name: "payload/pointer", usage: "JSON `pointer` to a payload member, such as /deal/region"},
-		{flag: "payload-equals", name: "payload/equals", kind: scalar,
-			usage: "match entries with this `value` at --payload-pointer: text, or a JSON number, true, false or \"text\""},
-	},
+	parts: entryRuleParts,
+}
+
+// entryRuleParts are the flags of a rule that selects entries.
+var entryRuleParts = []param{
+	{flag: "claimed-name", usage: "match entries whose sender gave this `name`, in any case",
+		check: func(text string) string { return atrium.CheckText(text, 1, atrium.MaxName) }},
+	{flag: "claimed-domain", usage: "match entries whose sender gave this `domain`, in any spelling",
+		check: atrium.CheckDomain},
+	{flag: "payload-pointer", name: "payload/pointer", usage: "JSON `pointer` to a payload member, such as /deal/region"},
+	{flag: "payload-equals", name: "payload/equals", kind: scalar,
+		usage: "match entries with this `value` at --payload-pointer: text, or a JSON number, true, false or \"text\""},
 }
 
 func moves() group {

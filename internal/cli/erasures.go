@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -17,18 +19,37 @@ var erasureColumns = []column{
 	{"CREATED", "createdAt"}, {"COMPLETED", "completedAt"},
 }
 
+// matchColumns are the columns of what --check lists: entries and prospects.
+var matchColumns = []column{
+	{"ENTRY", "accountLogId"}, {"ACCOUNT", "accountId"}, {"RECORDED", "createdAt"}, {"SOURCE", "source"}, {"TYPE", "type"},
+	{"PROSPECT", "prospectId"},
+}
+
+// erasureRule is the rule of an erasure. An entry must match all parts about entries.
+var erasureRule = param{
+	flag: "rule", kind: document, required: true,
+	usage: "the rule as a JSON `object` with text, prospectEmail, claimedName, claimedDomain or payload (pointer and equals)",
+	parts: slices.Concat([]param{
+		{flag: "text", usage: "match entries whose payload has this `string` at any depth, ignoring case", check: checkPersonal},
+		{flag: "prospect-email", usage: "match prospects with this e-mail `address`, ignoring case", check: checkPersonal},
+	}, entryRuleParts),
+}
+
+// checkPersonal returns the fault of a text by which a person is found, or "".
+func checkPersonal(text string) string { return atrium.CheckText(text, 1, atrium.MaxProspectText) }
+
 func erasures() group {
 	return group{name: "erasures", short: "Erase the entries and prospects of a person", operations: []operation{
 		{
 			use: "create", short: "Erase the entries and prospects that a rule selects",
 			long: `A running server performs the erasure in the background: see its progress with "atrium erasures
 get". --check lists what would be erased, and erases nothing. An erasure cannot be undone.`,
-			example: "  atrium erasures create --tenant tenant_… " +
-				"--rule '{\"text\":\"jane@blueharbor.example\",\"prospectEmail\":\"jane@blueharbor.example\"}' --check",
+			example: "  atrium erasures create --tenant tenant_… --text jane@blueharbor.example " +
+				"--prospect-email jane@blueharbor.example --check",
 			method: http.MethodPost, path: "/erasures", idempotent: true, columns: erasureColumns,
-			confirm: "Permanently erase", affected: allSelected, checkFormat: formatErasureCheck, params: []param{
-				{flag: "rule", kind: document, required: true,
-					usage: "JSON `object` with text, prospectEmail, claimedName, claimedDomain or payload (pointer and equals)"},
+			confirm: "Permanently erase", affected: allSelected, checkFormat: formatErasureCheck, checkRows: matchColumns,
+			params: []param{
+				erasureRule,
 				{flag: "account", name: "accountId", usage: "`ID` of the only account to search (default: all)", names: "account_id"},
 				{flag: "check", kind: boolean, usage: "list what would be erased, without erasing it"},
 				{flag: "limit", kind: integer, usage: "maximum `number` of items that --check lists, up to 100", minimum: 1},
@@ -46,9 +67,25 @@ get". --check lists what would be erased, and erases nothing. An erasure cannot 
 	}}
 }
 
-// allSelected describes what an erasure affects.
-func allSelected(context.Context, *client, *call) (description, id string, err error) {
-	return "everything that the rule selects", "", nil
+// allSelected describes what an erasure affects. The tenant may be that of the key, and the key may lack
+// the scope to read it.
+func allSelected(ctx context.Context, c *client, _ *call) (description, id string, err error) {
+	tenant := cmp.Or(c.tenant, "the tenant of the key")
+	response, err := c.fetch(ctx, call{method: http.MethodGet, path: "/tenant"})
+	switch {
+	case err == nil:
+		var own struct {
+			TenantID string `json:"tenantId"`
+			Name     string `json:"name"`
+		}
+		if err := json.Unmarshal(response.body, &own, lenientJSON); err != nil {
+			return "", "", fmt.Errorf("read tenant: %w", err)
+		}
+		tenant = atrium.Printable(own.TenantID) + " (" + atrium.Printable(own.Name) + ")"
+	case atrium.CodeOf(err) != atrium.CodeForbidden:
+		return "", "", err
+	}
+	return "everything in " + tenant + " that the rule selects", "", nil
 }
 
 // formatErasureCheck formats the response to an erasure with --check.
@@ -76,17 +113,10 @@ func formatErasureCheck(body jsontext.Value) (string, error) {
 		}
 		b.WriteString(atrium.Printable(strings.Join(words, "  ")) + "\n")
 	}
-	fmt.Fprintf(&b, "%s and %s would be erased", counted(entries, "entry", "entries"), counted(len(page.Items)-entries, "prospect", "prospects"))
+	fmt.Fprintf(&b, "%s and %s would be erased", atrium.Count(entries, "entry", "entries"),
+		atrium.Count(len(page.Items)-entries, "prospect", "prospects"))
 	if page.NextCursor != "" {
 		b.WriteString("; to continue, pass --cursor " + atrium.Printable(page.NextCursor))
 	}
 	return b.String(), nil
-}
-
-// counted returns a number with its noun.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

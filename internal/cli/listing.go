@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
 )
 
 // pageSize is the number of items per request, the maximum of the API.
@@ -75,6 +77,25 @@ func printList(ctx context.Context, c *client, call call, limit int, l *listing)
 		}
 		call.query.Set("cursor", page.NextCursor)
 	}
+}
+
+// writePage prints the items of one page as CSV, and how to get the next page to stderr.
+func writePage(w, stderr io.Writer, columns []column, body jsontext.Value) error {
+	var page struct {
+		Items      []jsontext.Value `json:"items"`
+		NextCursor string           `json:"nextCursor"`
+	}
+	if err := json.Unmarshal(body, &page, lenientJSON); err != nil {
+		return fmt.Errorf("read response: %w", err)
+	}
+	l := newListing(w, formCSV, columns)
+	if err := l.add(page.Items); err != nil {
+		return err
+	}
+	if page.NextCursor != "" {
+		fmt.Fprintln(stderr, "to continue, pass --cursor "+atrium.Printable(page.NextCursor))
+	}
+	return l.end(stderr, "")
 }
 
 // A listing prints the items of a list as they arrive.

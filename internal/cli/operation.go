@@ -42,6 +42,7 @@ type operation struct {
 	itemFormats map[string]formatFunc // formats of list items by member, one line per item, for layoutDetails
 	rowsMember  string                // member that contains the rows, for layoutMember
 	checkFormat formatFunc            // format of the response with --check
+	checkRows   []column              // columns of its items as CSV; nil if it has the same columns as without
 	note        string                // printed below the first line, for layoutDetails
 }
 
@@ -307,12 +308,15 @@ func (o *operation) do(cmd *cobra.Command, c *client, call call, out *output) er
 	if out.form == formJSON {
 		return writeIndented(cmd.OutOrStdout(), response.body)
 	}
-	if check, _ := cmd.Flags().GetBool("check"); check && o.checkFormat != nil && out.form == formTable {
+	switch check, _ := cmd.Flags().GetBool("check"); {
+	case check && o.checkFormat != nil && out.form == formTable:
 		text, err := o.checkFormat(response.body)
 		if err == nil {
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 		}
 		return err
+	case check && o.checkRows != nil && out.form == formCSV:
+		return writePage(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.checkRows, response.body)
 	}
 	return o.writeRows(cmd.OutOrStdout(), cmd.ErrOrStderr(), out.form, response.body)
 }
