@@ -132,7 +132,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 
 // errUnfinishedCopy is returned at the start on a database to which a copy is not complete: a server
 // would change what the copy compares at the end.
-var errUnfinishedCopy = errors.New("a copy of everything to this database is not complete: run atrium copy again, see docs/moving.md")
+var errUnfinishedCopy = errors.New("a copy of everything to this database is not complete: run atrium copy again")
 
 // prepare migrates the store's schema and returns the key of the cursors.
 func prepare(ctx context.Context, c Config) (rest.CursorKey, error) {

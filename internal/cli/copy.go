@@ -56,7 +56,7 @@ contains the URL.`,
 	flags := cmd.Flags()
 	flags.StringVar(&c.from, "from", "", "`URL` of the source (default: the database of the server, as ATRIUM_DATABASE sets it)")
 	flags.StringVar(&c.to, "to", "", "`URL` of the target (environment: "+envCopyTo+")")
-	flags.StringVar(&c.tenant, "tenant", "", "`ID` of the tenant to copy (default: everything, whatever ATRIUM_TENANT is)")
+	flags.StringVar(&c.tenant, "tenant", "", "`ID` of the tenant to copy (default: everything)")
 	flags.BoolVar(&c.verify, "verify", false, "only compare the databases")
 	flags.BoolVar(&c.discard, "discard", false, "only delete what an unfinished copy of --tenant has stored in the target")
 	cmd.MarkFlagsMutuallyExclusive("verify", "discard")
@@ -95,6 +95,9 @@ func (c *copying) resolve(stderr io.Writer) error {
 		}
 	}
 	switch {
+	case c.tenant == "" && os.Getenv(envTenant) != "": // which other commands use
+		return usageError{fmt.Errorf("%s is set, but atrium copy does not use it: pass --tenant, or unset %[1]s to copy "+
+			"everything", envTenant)}
 	case c.to == "":
 		return usageError{fmt.Errorf("no target: pass --to or set %s", envCopyTo)}
 	case c.discard && c.tenant == "":
@@ -138,7 +141,7 @@ func (c *copying) run(cmd *cobra.Command, settings config.Config, out *output) (
 		}
 		p.finish()
 		deleted := discarded{Rows: p.lines.Load()}
-		return out.print(cmd, deleted, func(w io.Writer) { fmt.Fprintf(w, "Deleted %d rows of the unfinished copy.\n", deleted.Rows) })
+		return out.print(cmd, deleted, func(w io.Writer) { fmt.Fprintf(w, "Deleted %s of the unfinished copy.\n", rowCount(deleted.Rows)) })
 	}
 	from, err := openForCopy(cmd.Context(), settings, c.from, true)
 	if err != nil {
@@ -194,15 +197,19 @@ func openForCopy(ctx context.Context, settings config.Config, url string, readOn
 
 // explain says how to go on after an error.
 func (c *copying) explain(ctx context.Context, err error) error {
+	advice := "run the command again to continue"
+	if c.verify { // it stores no progress
+		advice = "run the command again"
+	}
 	switch {
 	case ctx.Err() != nil:
-		return errors.New("interrupted: run the command again to continue")
+		return errors.New("interrupted: " + advice)
 	case atrium.CodeOf(err) == atrium.CodeUnavailable:
 		cause := err
 		if e, ok := errors.AsType[*atrium.Error](err); ok && errors.Unwrap(e) != nil {
 			cause = errors.Unwrap(e) // what the text says to users of the API does not hold here
 		}
-		return fmt.Errorf("%w\nrun the command again to continue", cause)
+		return fmt.Errorf("%w\n%s", cause, advice)
 	}
 	return err
 }
@@ -227,11 +234,11 @@ func (c *copying) print(w io.Writer, r *store.CopyReport, took time.Duration) {
 		fmt.Fprintf(w, "%s\t%d\t%s\n", t.Name, t.Rows, t.SHA256)
 	}
 	for _, d := range r.Differences {
-		fmt.Fprintf(w, "%s of %s differs: %d rows with %.12s… in the source, %d rows with %.12s… in the target\n",
-			d.Table, cmp.Or(string(d.Tenant), "operators"), d.From.Rows, d.From.SHA256, d.To.Rows, d.To.SHA256)
+		fmt.Fprintf(w, "%s of %s differs: %s with %.12s… in the source, %s with %.12s… in the target\n",
+			d.Table, cmp.Or(string(d.Tenant), "operators"), rowCount(d.From.Rows), d.From.SHA256, rowCount(d.To.Rows), d.To.SHA256)
 	}
 	if r.More > 0 {
-		fmt.Fprintf(w, "%d more differences\n", r.More)
+		fmt.Fprintln(w, atrium.Count(r.More, "more difference", "more differences"))
 	}
 	if r.Different() {
 		return
@@ -241,7 +248,12 @@ func (c *copying) print(w io.Writer, r *store.CopyReport, took time.Duration) {
 		verb = "Compared"
 	}
 	if r.Skipped > 0 {
-		fmt.Fprintf(w, "An earlier run has copied and compared %d tenants.\n", r.Skipped)
+		fmt.Fprintf(w, "An earlier run has copied and compared %s.\n", tenantCount(r.Skipped))
 	}
-	fmt.Fprintf(w, "%s %d tenants with %d rows in %s. All tables are equal.\n", verb, r.Tenants, r.Rows(), took.Round(time.Millisecond))
+	fmt.Fprintf(w, "%s %s with %s in %s. All tables are equal.\n", verb, tenantCount(r.Tenants), rowCount(r.Rows()),
+		took.Round(time.Millisecond))
 }
+
+func rowCount(n int64) string { return atrium.Count(n, "row", "rows") }
+
+func tenantCount(n int64) string { return atrium.Count(n, "tenant", "tenants") }

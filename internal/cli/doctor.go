@@ -217,11 +217,17 @@ func (d *doctor) copies(ctx context.Context, s *store.Store) {
 	tenants, everything, err := s.UnfinishedCopies(ctx)
 	switch {
 	case err != nil:
-		d.fail("copy", "see docs/moving.md", "%s", explain(err))
+		d.fail("copy", d.connectFix(), "cannot find out whether copies are complete: %s", explain(err))
 	case everything:
-		d.fail("copy", "run atrium copy again before a server starts here: see docs/moving.md", "a copy of everything to this database is not complete")
+		d.fail("copy", "run atrium copy again before a server starts on this database",
+			"a copy of everything to this database is not complete")
 	case len(tenants) > 0:
-		d.warn("copy", "run atrium copy again, or with --discard: see docs/moving.md", "the copies of %d tenants are not complete; first: %s", len(tenants), tenants[0])
+		others := ""
+		if len(tenants) > 1 { // not how many: the list may be cut off
+			others = " and of other tenants"
+		}
+		d.warn("copy", "run atrium copy --tenant again, or with --discard to delete what it stored",
+			"a copy of %s%s is not complete", tenants[0], others)
 	}
 }
 

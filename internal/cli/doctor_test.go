@@ -85,13 +85,24 @@ func TestDoctorPassesOnHealthySystem(t *testing.T) {
 }
 
 func TestDoctorFindsUnfinishedCopies(t *testing.T) {
-	for name, want := range map[string]string{
-		"copy": statusFail, "copy/tenant_00000000000000000000000001": statusWarn,
+	const first, second = "tenant_00000000000000000000000001", "tenant_00000000000000000000000002"
+	const again = "run atrium copy --tenant again, or with --discard to delete what it stored"
+	for _, c := range []struct {
+		marks []string
+		want  finding
+	}{
+		{[]string{"copy"}, finding{"copy", statusFail, "a copy of everything to this database is not complete",
+			"run atrium copy again before a server starts on this database"}},
+		{[]string{"copy/" + first}, finding{"copy", statusWarn, "a copy of " + first + " is not complete", again}},
+		{[]string{"copy/" + second, "copy/" + first}, finding{"copy", statusWarn,
+			"a copy of " + first + " and of other tenants is not complete", again}},
 	} {
 		d, path := newSQLiteDoctor(t)
-		execSQL(t, path, "INSERT INTO settings (name, value) VALUES ('"+name+"', x'')")
-		if f := d.findingFor(t, "copy", nil); f.Status != want || !strings.Contains(f.Fix, "atrium copy") {
-			t.Errorf("%s: %+v", name, f)
+		for _, name := range c.marks {
+			execSQL(t, path, "INSERT INTO settings (name, value) VALUES ('"+name+"', x'')")
+		}
+		if f := d.findingFor(t, "copy", nil); f != c.want {
+			t.Errorf("%v: %+v, want %+v", c.marks, f, c.want)
 		}
 	}
 }
