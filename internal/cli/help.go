@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,8 +28,13 @@ const helpWidth = 100
 func newTargetTopic() *cobra.Command {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	targetFlags(flags)
-	return &cobra.Command{Use: "target", Short: "Flags that select the database, the server and the tenant",
-		Long: targetHelp + "\n\nFlags:\n" + strings.TrimRight(flags.FlagUsagesWrapped(helpWidth), "\n")}
+	topic := &cobra.Command{Use: "target", Short: "Flags that select the database, the server and the tenant",
+		Long: targetHelp, DisableFlagsInUseLine: true}
+	topic.Flags().AddFlagSet(flags) // for the manual page
+	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\nFlags:\n%s", targetHelp, flags.FlagUsagesWrapped(helpWidth))
+	})
+	return topic
 }
 
 // shortenHelp replaces the target flags in the help of commands by a reference to their topic.

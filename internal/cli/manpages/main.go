@@ -2,9 +2,11 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra/doc"
@@ -29,7 +31,7 @@ func main() {
 	}
 }
 
-// write creates dir with one page for each command.
+// write creates dir with one page for each command and each help topic.
 func write(date, dir string) error {
 	at, err := time.Parse(time.DateOnly, date)
 	if err != nil {
@@ -40,5 +42,20 @@ func write(date, dir string) error {
 	}
 	root := cli.NewCommand()
 	root.DisableAutoGenTag = true // the footer has the date
-	return doc.GenManTree(root, &doc.GenManHeader{Title: "ATRIUM", Section: "1", Manual: "Atrium", Source: "Atrium", Date: &at}, dir)
+	header := doc.GenManHeader{Title: "ATRIUM", Section: "1", Manual: "Atrium", Source: "Atrium", Date: &at}
+	if err := doc.GenManTree(root, &header, dir); err != nil {
+		return err
+	}
+	for _, c := range root.Commands() {
+		if c.IsAdditionalHelpTopicCommand() { // GenManTree skips topics
+			var page bytes.Buffer
+			if err := doc.GenMan(c, &header, &page); err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, "atrium-"+c.Name()+".1"), page.Bytes(), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -31,6 +31,12 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 		}
 	}
 	check(cli.NewCommand())
+	page, err := os.ReadFile(filepath.Join(dir, "atrium-target.1"))
+	for _, text := range []string{"ATRIUM_TENANT", "works directly on the database", `\fB--server\fP`, "Jan 2026"} {
+		if err != nil || !strings.Contains(string(page), text) {
+			t.Errorf("the page of the topic target has no %s: %v", text, err)
+		}
+	}
 	if err := write("January", dir); err == nil {
 		t.Error("an invalid date is accepted")
 	}
