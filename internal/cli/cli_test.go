@@ -58,8 +58,8 @@ func TestCommandLineOnPostgreSQL(t *testing.T) {
 	if err != nil || len(both) == 0 {
 		t.Fatal("no scripts", err)
 	}
-	for _, name := range []string{"brands", "copy", "csv", "export", "import", "import_resume", "keys_revoke", "keys_rotate",
-		"listing", "serve_revoke", "tenants"} {
+	for _, name := range []string{"accounts", "brands", "copy", "csv", "domains", "entries", "erasures", "export", "import",
+		"import_resume", "keys_revoke", "keys_rotate", "listing", "serve_revoke", "tenant_default", "tenants"} {
 		both = append(both, "testdata/script/"+name+".txtar")
 	}
 	server := postgrestest.Shared(t)
