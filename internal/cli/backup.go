@@ -22,10 +22,10 @@ func newBackup() *cobra.Command {
 		Use:   "backup FILE",
 		Short: "Back up a SQLite database while it is in use",
 		Long: `Write a copy of the database to FILE, which must not exist. If FILE is a directory, the
-copy gets a name with the time there. The copy contains everything
-that was acknowledged before the command started. Servers can keep writing. FILE appears
-only when the copy is complete, synced to disk and checked. The command also writes a
-manifest, FILE.sha256, which sha256sum -c accepts. It applies no migrations.
+command creates a file in it, named after the database and the time. The copy contains
+everything that was acknowledged before the command started. Servers can keep writing. FILE
+appears only when the copy is complete, synced to disk and checked. The command also writes
+a manifest, FILE.sha256, which sha256sum -c accepts. It applies no migrations.
 
 The backup contains everything in the database, including the hashes of keys and the
 cursor key. Only its owner can read it; keep it that way.

@@ -32,8 +32,8 @@ func newDemo() *cobra.Command {
 		Long: `Serve the API like atrium serve, with a demo tenant, sample data and a new key for each
 API. Print the keys and curl commands that use them to stdout.
 
-Each start creates two keys; the first start also creates the demo tenant. A database with
-other tenants and no demo tenant is refused.`,
+Each start creates two keys; the first start also creates the demo tenant. The command
+refuses a database that has tenants but no demo tenant.`,
 		Args: cobra.NoArgs,
 	}
 	defaults := config.Default()
@@ -87,8 +87,8 @@ func prepareDemo(ctx context.Context, s *store.Store) (id atrium.TenantID, key, 
 	return tenant.ID, key, operator, err
 }
 
-// errOtherTenants refuses a database that is not a demo's: the demo tenant and its keys would stay in it.
-var errOtherTenants = errors.New("the database has tenants, but no demo tenant: run atrium demo on a database of its own")
+// errOtherTenants protects the database of a service: the demo tenant and its keys would stay in it.
+var errOtherTenants = errors.New("the database has tenants, but no demo tenant: run atrium demo on an empty database")
 
 // findDemo returns the oldest demo tenant. Its ID is empty if there is none.
 func findDemo(ctx context.Context, s *store.Store) (demo atrium.Tenant, err error) {

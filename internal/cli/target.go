@@ -242,8 +242,8 @@ func (t *target) withStore(cmd *cobra.Command, f func(config.Config, *store.Stor
 	return f(settings, s)
 }
 
-// requireDatabase returns an error if the SQLite database does not exist. Only migrate, serve and demo
-// create one: other commands in the wrong directory would work on an empty database.
+// requireDatabase returns an error if the SQLite database does not exist. Only serve, demo, migrate
+// and restore create one: other commands in the wrong directory would work on an empty database.
 func requireDatabase(settings config.Config) error {
 	path, ok := strings.CutPrefix(settings.Database, "sqlite:")
 	if _, err := os.Stat(path); !ok || !errors.Is(err, fs.ErrNotExist) {

@@ -38,7 +38,7 @@ type Config struct {
 	HTTP2Streams int
 
 	// Database `URL`: sqlite: and a file path, or postgres://user@host:port/name. Only serve,
-	// demo and migrate create a missing file, and no command creates a directory.
+	// demo, migrate and restore create a missing file; no command creates a directory.
 	Database string
 
 	// Maximum connections that this process opens to a PostgreSQL server.
