@@ -34,10 +34,13 @@ type choice struct {
 func (v node) shape() shape {
 	s := shape{Description: markdown(v.at("description").text())}
 	choices := v.at("oneOf").items()
-	if n := len(choices); n > 0 && choices[n-1].at("type").text() == "null" {
+	if len(choices) == 2 && choices[1].at("type").text() == "null" {
 		inner := choices[0].shape()
-		s.Type, s.Limits, s.Values, s.Members = inner.Type+" or null", inner.Limits, inner.Values, inner.Members
-		return s
+		inner.Type += " or null"
+		if s.Description != "" {
+			inner.Description = s.Description
+		}
+		return inner
 	}
 	for _, c := range choices {
 		s.Choices = append(s.Choices, choice{c.ref(), c.shape()})
@@ -50,6 +53,7 @@ func (v node) shape() shape {
 		items := v.at("items")
 		inner := items.shape()
 		s.Type = "array of " + inner.plural(items)
+		s.Description += inner.Description
 		s.Members, s.Choices, s.Values = inner.Members, inner.Choices, inner.Values
 	case kind == "object", v.at("allOf").exists():
 		s.Type, s.Members = "object", v.memberShapes()
