@@ -18,7 +18,7 @@ import (
 )
 
 // A server is a running service with the demo data.
-type server struct{ url, key, manageKey string }
+type server struct{ url, key, manageKey, tenant, page string }
 
 // start builds and starts the service.
 func start(t *testing.T) server {
@@ -56,13 +56,13 @@ func start(t *testing.T) server {
 		if key, ok := strings.CutPrefix(line, "export ATRIUM_MANAGE_KEY="); ok {
 			s.manageKey = key
 		}
-		if url := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`).FindString(line); url != "" {
-			s.url = url
+		if public := regexp.MustCompile(`(http://127\.0\.0\.1:[0-9]+)/content/v0/(\w+)/pages/(\w+)`).FindStringSubmatch(line); public != nil {
+			s.url, s.tenant, s.page = public[1], public[2], public[3]
 			break
 		}
 	}
 	if s.url == "" || s.key == "" || s.manageKey == "" {
-		t.Fatalf("the demo did not print its address and keys: %s", &log)
+		t.Fatalf("the demo did not print its keys and the address of a public page: %s", &log)
 	}
 	go func() { _, _ = io.Copy(io.Discard, stdout) }()
 	return s
@@ -70,7 +70,10 @@ func start(t *testing.T) server {
 
 // env returns the settings of the examples.
 func (s server) env() []string {
-	return []string{"ATRIUM_SERVER=" + s.url, "ATRIUM_KEY=" + s.key, "ATRIUM_MANAGE_KEY=" + s.manageKey}
+	return []string{
+		"ATRIUM_SERVER=" + s.url, "ATRIUM_KEY=" + s.key, "ATRIUM_MANAGE_KEY=" + s.manageKey,
+		"ATRIUM_TENANT=" + s.tenant, "ATRIUM_PAGE=" + s.page,
+	}
 }
 
 // download stores a document of the server.
@@ -149,7 +152,13 @@ $`
 	manage = `^refused: not_found
 renamed past.example to Past Example
 $`
+	content = `^A faster way to ship
+(version [0-9]+ \{.*\}
+)+$`
 )
+
+// outputs are those of the clients, by API.
+var outputs = map[string]string{"external": external, "manage": manage, "content": content}
 
 func TestGoClients(t *testing.T) {
 	s := start(t)
@@ -158,12 +167,13 @@ func TestGoClients(t *testing.T) {
 	for _, generator := range []string{"oapi-codegen", "ogen"} {
 		s.download(t, "/openapi.yaml", filepath.Join(dir, generator, "external", "openapi.yaml"))
 		s.download(t, "/manage/openapi.yaml", filepath.Join(dir, generator, "manage", "openapi.yaml"))
+		s.download(t, "/content/openapi.yaml", filepath.Join(dir, generator, "content", "openapi.yaml"))
 	}
 	run(t, dir, nil, "go", "generate", "./...")
 	run(t, dir, nil, "go", "mod", "tidy", "-diff")
 	run(t, dir, nil, "go", "vet", "./...")
 	for _, generator := range []string{"oapi-codegen", "ogen"} {
-		for api, want := range map[string]string{"external": external, "manage": manage} {
+		for api, want := range outputs {
 			t.Run(generator+"/"+api, func(t *testing.T) {
 				binary := filepath.Join(t.TempDir(), "client")
 				run(t, dir, nil, "go", "build", "-o", binary, "./"+generator+"/"+api)
@@ -206,7 +216,7 @@ func TestTypeScriptClients(t *testing.T) {
 	run(t, dir, nil, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 	run(t, dir, s.env(), "npm", "run", "--silent", "generate")
 	run(t, dir, nil, "npm", "run", "--silent", "build") // also compiles types.ts, which has errors that must occur
-	for script, want := range map[string]string{"external": external, "manage": manage} {
+	for script, want := range outputs {
 		t.Run(script, func(t *testing.T) {
 			check(t, want, func() string { return run(t, dir, s.env(), "npm", "run", "--silent", script) })
 		})
