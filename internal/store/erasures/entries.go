@@ -43,7 +43,7 @@ func (s *Store) eraseEntryBatch(ctx context.Context, c atrium.Change, account at
 	err = kernel.WriteLarge(ctx, s.db, c, func(tx engine.Tx) error {
 		var found []erasedEntry
 		bytes := 0
-		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(eraseBatchRows / 2)}
+		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(eraseBatchEntries)}
 		if err := tx.Lock("SELECT "+erasedColumns+" "+nextEntries, args, func(r engine.Row) error {
 			e := scanErased(r)
 			if bytes += e.bytes; bytes > eraseBatchBytes && len(found) > 0 {

@@ -31,9 +31,10 @@ import (
 
 // Limits of one transaction.
 const (
-	eraseBatchRows  = 500     // links; entries and tombstones; and as many rows of the move history of entries
-	eraseBatchBytes = 2 << 20 // bytes of entries or rules, unless one has more
-	redactBatchRows = 100     // audit rows, and rules of moves
+	eraseBatchRows    = 500     // links, or rows of the move history of entries
+	eraseBatchEntries = 250     // each also stores a tombstone
+	eraseBatchBytes   = 2 << 20 // bytes of entries or rules, unless one has more
+	redactBatchRows   = 100     // audit rows, and rules of moves
 )
 
 // hideAccount hides an account until the links that reference it are deleted.

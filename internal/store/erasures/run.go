@@ -135,7 +135,7 @@ func (s *Store) eraseMatching(ctx context.Context, j *job) error {
 	var next *atrium.Position
 	began := time.Now()
 	if err := s.db.Read(ctx, func(tx engine.Tx) (err error) {
-		found, next, err = search.FindOrEnd(tx, j.TenantID, j.AccountID, j.after, eraseBatchRows/2)
+		found, next, err = search.FindOrEnd(tx, j.TenantID, j.AccountID, j.after, eraseBatchEntries)
 		return err
 	}); err != nil {
 		return err
