@@ -135,8 +135,9 @@ type Config struct {
 	// documentation, such as 100/s. More get 429. 0 is unlimited. Each process counts separately.
 	AnonymousRate Rate
 
-	// Invalid-key requests allowed per client address. More get 429 without a key lookup.
-	// Requests with a valid key are never refused. 0 is unlimited.
+	// Requests with an invalid key or preview token allowed per client address. More get 429
+	// without a lookup, and so does every preview token. Requests with a valid key are never
+	// refused. 0 is unlimited.
 	AuthFailures Rate
 
 	// Maximum time to receive the request line and headers.

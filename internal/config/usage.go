@@ -35,7 +35,7 @@ var usage = map[string]string{
 	"KeyRate":              "Requests allowed per API key, such as 100/s. More get 429. 0 is unlimited. Each process counts separately.",
 	"TenantRate":           "Requests allowed per tenant, over all of its keys, such as 500/s. More get 429. 0 is unlimited. Each process counts separately.",
 	"AnonymousRate":        "Requests without a key allowed per client address, to the content API and for pages of the documentation, such as 100/s. More get 429. 0 is unlimited. Each process counts separately.",
-	"AuthFailures":         "Invalid-key requests allowed per client address. More get 429 without a key lookup. Requests with a valid key are never refused. 0 is unlimited.",
+	"AuthFailures":         "Requests with an invalid key or preview token allowed per client address. More get 429 without a lookup, and so does every preview token. Requests with a valid key are never refused. 0 is unlimited.",
 	"ReadHeaderTimeout":    "Maximum time to receive the request line and headers.",
 	"ReadTimeout":          "Maximum time to receive a whole request.",
 	"WriteTimeout":         "Maximum time from the end of the request headers to the end of the response.",

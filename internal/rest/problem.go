@@ -96,7 +96,7 @@ var Codes = []CodeInfo{
 	},
 	{
 		atrium.CodeRateLimited, http.StatusTooManyRequests, "Too many requests",
-		"The key or its tenant sent too many requests, or this address sent too many invalid keys.",
+		"The key or its tenant sent too many requests, or this address sent too many without a key, or with an invalid key or preview token.",
 		"Wait as long as the Retry-After header says.",
 	},
 	{
