@@ -19,7 +19,7 @@ import (
 // erased (compareFound).
 var find = []guarantee{
 	{"an entry keeps the rule, the submitter and the request that stored it", originKept},
-	{"entries of an earlier release have no origin", originOfEarlierRelease},
+	{"entries of an earlier version have no origin", originOfEarlierVersion},
 	{"a search reads a bounded number of entries and continues in the next", findBounded},
 	{"a search finds a long domain in any spelling", findLongDomains},
 	{"a page of found entries ends with 1 MiB of text", findSized},
@@ -183,7 +183,7 @@ func originKept(t *testing.T, e *env) {
 	}
 }
 
-func originOfEarlierRelease(t *testing.T, e *env) {
+func originOfEarlierVersion(t *testing.T, e *env) {
 	d := e.draft(t, byDomain("acme.example"))
 	d.SubmittedBy, d.RequestID = submitters[1], requestIDs[1]
 	e.append(t, d)
