@@ -132,7 +132,8 @@ type Config struct {
 	TenantRate Rate
 
 	// Requests without a key allowed per client address, to the content API and for pages of the
-	// documentation, such as 100/s. More get 429. 0 is unlimited. Each process counts separately.
+	// documentation, such as 100/s. A large response counts as one more for each 64 KiB. More get 429.
+	// 0 is unlimited. Each process counts separately.
 	AnonymousRate Rate
 
 	// Requests with an invalid key or preview token allowed per client address. More get 429

@@ -34,7 +34,7 @@ var usage = map[string]string{
 	"RequestWait":          "Maximum time that a request waits while max-requests are in flight. Then it gets 503.",
 	"KeyRate":              "Requests allowed per API key, such as 100/s. More get 429. 0 is unlimited. Each process counts separately.",
 	"TenantRate":           "Requests allowed per tenant, over all of its keys, such as 500/s. More get 429. 0 is unlimited. Each process counts separately.",
-	"AnonymousRate":        "Requests without a key allowed per client address, to the content API and for pages of the documentation, such as 100/s. More get 429. 0 is unlimited. Each process counts separately.",
+	"AnonymousRate":        "Requests without a key allowed per client address, to the content API and for pages of the documentation, such as 100/s. A large response counts as one more for each 64 KiB. More get 429. 0 is unlimited. Each process counts separately.",
 	"AuthFailures":         "Requests with an invalid key or preview token allowed per client address. More get 429 without a lookup, and so does every preview token. Requests with a valid key are never refused. 0 is unlimited.",
 	"ReadHeaderTimeout":    "Maximum time to receive the request line and headers.",
 	"ReadTimeout":          "Maximum time to receive a whole request.",

@@ -68,6 +68,21 @@ func (r *Rates[K]) Take(key K) Budget {
 	return Budget{OK: true, Left: int(unused / r.interval), Wait: r.interval - unused%r.interval}
 }
 
+// Add counts n requests of a key even above the rate. Later ones then wait until the rate allows them.
+func (r *Rates[K]) Add(key K, n int) {
+	if r == nil || n <= 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Since(r.start)
+	fullAt, known := r.fullAt[key]
+	if !known && len(r.fullAt) >= r.size {
+		r.forget(now)
+	}
+	r.fullAt[key] = max(fullAt, now) + time.Duration(n)*r.interval
+}
+
 // Return undoes a Take of a key.
 func (r *Rates[K]) Return(key K) {
 	if r == nil {

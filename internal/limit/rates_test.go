@@ -56,6 +56,26 @@ func TestRateIsExactOverALongTime(t *testing.T) {
 	})
 }
 
+func TestAddedRequestsDelayLaterOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := limit.NewRates[string](10, time.Second, 1)
+		r.Add("a", 4)
+		if b := r.Take("a"); !b.OK || b.Left != 5 {
+			t.Errorf("after 4 requests: %+v", b)
+		}
+		r.Add("a", 25)
+		if b := r.Take("a"); b.OK || b.Wait != 2100*time.Millisecond {
+			t.Errorf("after 30 requests: %+v", b)
+		}
+		r.Add("b", 1)
+		if r.Len() != 1 {
+			t.Errorf("%d keys are remembered, want 1", r.Len())
+		}
+		var none *limit.Rates[string]
+		none.Add("a", 1)
+	})
+}
+
 func TestReturnedRequestsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := limit.NewRates[string](2, time.Hour, 100)

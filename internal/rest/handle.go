@@ -240,6 +240,9 @@ func (a *API) serve(route Route) http.Handler {
 		if err != nil {
 			writeProblem(w, r, a.Log, err)
 		}
+		if route.ForSites && len(r.Header[headerKey]) == 0 {
+			a.countResponse(w)
+		}
 	})
 }
 

@@ -155,6 +155,15 @@ func (a *API) countAnonymous(w http.ResponseWriter) error {
 	return e
 }
 
+// anonymousBytes is how many bytes of a response to a request without a key count as another request.
+const anonymousBytes = 64 << 10
+
+// countResponse counts a large response to a request without a key.
+func (a *API) countResponse(w http.ResponseWriter) {
+	x := exchangeOf(w)
+	a.Limits.AnonymousRate.Add(limit.Network(x.Client), x.Bytes/anonymousBytes)
+}
+
 // Anonymous returns a handler that serves requests without a key up to the rate of each client.
 func (a *API) Anonymous(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -163,6 +172,7 @@ func (a *API) Anonymous(h http.Handler) http.Handler {
 			return
 		}
 		h.ServeHTTP(w, r)
+		a.countResponse(w)
 	})
 }
 

@@ -171,6 +171,31 @@ func TestRequestsWithoutAKeyAreLimitedByClient(t *testing.T) {
 	}
 }
 
+func TestLargeResponsesWithoutAKeyCountAsSeveralRequests(t *testing.T) {
+	s := newSite(rest.Limits{AnonymousRate: limit.NewRates[netip.Addr](5, time.Hour, 100)})
+	s.body = strings.Repeat("x", 200<<10) // counts as 4
+	for n, want := range []int{200, 200, 429} {
+		if w := s.ask(clientA, ""); w.Code != want {
+			t.Errorf("request %d: %d", n, w.Code)
+		}
+	}
+	if w := s.ask(clientB, "", "If-None-Match: *"); w.Code != 304 {
+		t.Fatal(w.Code)
+	}
+	s.body = "small"
+	for range 4 { // the client has the large response already
+		if got := s.get(clientB, ""); got != 200 {
+			t.Errorf("after a 304: %d", got)
+		}
+	}
+	s.body = strings.Repeat("x", 900<<10)
+	for range 3 {
+		if got := s.get("203.0.113.1:1", "site"); got != 200 {
+			t.Errorf("with a key: %d", got)
+		}
+	}
+}
+
 func TestVisitorsOfSitesDoNotUseUpTheRateOfTheTenant(t *testing.T) {
 	s := newSite(rest.Limits{Rates: rest.NewRates(limit.NewRates[atrium.KeyID](4, time.Hour, 100), limit.NewRates[atrium.TenantID](1, time.Hour, 100))})
 	if w := s.ask(clientA, "site"); w.Code != 200 || w.Header().Get("RateLimit-Policy")+w.Header().Get("RateLimit") != "" {
