@@ -65,11 +65,13 @@ func problems(t *testing.T, d api.Document) (all []problem) {
 }
 
 func TestProblemsMatchTheExternalDocument(t *testing.T) {
-	s := start(t)
+	s := start(t, func(c *config.Config) { c.AnonymousRate = config.Rate{Count: 1, Window: time.Hour} })
+	s.get(t, "/errors/conflict", "")
 	account := s.post(t, `{"source":"a","domain":"acme.example","payload":{},"idempotencyKey":"k"}`)
 	const post, logs = http.MethodPost, "/v0/account_logs"
 	sent := map[string]bool{}
 	for _, a := range []response{
+		s.get(t, "/errors/conflict", ""),
 		s.get(t, "/v0/pages", ""),
 		s.send(t, http.MethodGet, "/v0/pages", s.newKey(t, atrium.Scopes{atrium.ScopeLogsWrite}), ""),
 		s.get(t, "/nowhere", ""),
@@ -89,7 +91,8 @@ func TestProblemsMatchTheExternalDocument(t *testing.T) {
 }
 
 func TestProblemsMatchTheManagementDocument(t *testing.T) {
-	s := start(t)
+	s := start(t, func(c *config.Config) { c.AnonymousRate = config.Rate{Count: 1, Window: time.Hour} })
+	s.get(t, "/errors/conflict", "")
 	const post, brands = http.MethodPost, "/manage/v0/brands"
 	key := s.newKey(t, atrium.Scopes{atrium.ScopeManage})
 	var made struct{ BrandID string }
@@ -103,6 +106,7 @@ func TestProblemsMatchTheManagementDocument(t *testing.T) {
 	}
 	sent := map[string]bool{}
 	for _, a := range []response{
+		s.get(t, "/errors/conflict", ""),
 		s.get(t, brands, ""),
 		s.get(t, brands, s.key),
 		s.get(t, "/manage/nowhere", ""),
