@@ -76,7 +76,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"audiences", audiences},
 		{"lists", lists},
 		{"versions", slices.Concat(versions, versionChanges)},
-		{"content", contents},
+		{"content", slices.Concat(contents, previews)},
 		{"values", slices.Concat(values, largeRows)},
 		{"import", imports},
 		{"trial", trials},
