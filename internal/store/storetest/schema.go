@@ -21,6 +21,7 @@ var schema = []guarantee{
 	{"a failed migration is rolled back and can be retried", migrationFails},
 	{"the migration to search indexes stored records, also after it was interrupted", migrationIndexes},
 	{"the migration of long domains moves them out of their accounts", migrationMovesDomains},
+	{"the migration to erasures of persons gives its scope to keys that may erase accounts, and to no others", migrationAddsScope},
 	{"a database one migration ahead can be used", newerByOne},
 	{"a database two migrations ahead is refused with instructions", newerByTwo},
 }
@@ -253,6 +254,50 @@ func migrationMovesDomains(t *testing.T, e *env) {
 	}
 	e.checkLongDomains(t)
 	e.wantTerms(t)
+}
+
+func migrationAddsScope(t *testing.T, e *env) {
+	s, db := e.migratedTo(t, 11)
+	tenant := atrium.NewID[atrium.TenantID]()
+	e = (&env{Store: s, clock: e.clock, engine: e.engine, db: db}).as(tenant)
+	e.sql(t, "INSERT INTO tenants (tenant_id, name, created_at) VALUES ($1, $2, $3)", storedID(tenant), "Tenant", int64(0))
+	const added = " manage:erase"
+	keys := []struct {
+		tenant any // nil for the key of an operator
+		scopes string
+		want   string
+	}{
+		{storedID(tenant), "manage:accounts", added},
+		{storedID(tenant), "pages:read manage:accounts", added},
+		{storedID(tenant), "manage:accounts pages:read", added},
+		{nil, "manage:accounts manage:tenants", added},
+		{nil, "manage:tenants", ""},
+		{storedID(tenant), "manage:accounts_all", ""},
+		{storedID(tenant), "pages:read also_manage:accounts", ""},
+		{storedID(tenant), "manage:read manage:pages", ""},
+		{storedID(tenant), "", ""},
+	}
+	ids := make([]any, len(keys))
+	for i, k := range keys {
+		ids[i] = storedID(atrium.NewID[atrium.KeyID]())
+		e.sql(t, "INSERT INTO api_keys (key_id, tenant_id, name, scopes, secret_hash, created_at) VALUES ($1, $2, $3, $4, $5, $6)",
+			ids[i], k.tenant, "Key", k.scopes, secretHash(byte(i)), int64(0))
+	}
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatalf("migrate: %v", err)
+	}
+	for i, k := range keys {
+		if err := engine.Find(func(sql string, args engine.Args, each func(engine.Row) error) error {
+			return db.Query(t.Context(), sql, args, each)
+		},
+			"SELECT scopes FROM api_keys WHERE key_id = $1", engine.Args{ids[i]}, func(r engine.Row) {
+				if got := r.Text(0); got != k.scopes+k.want {
+					t.Errorf("the key with %q has %q", k.scopes, got)
+				}
+			}); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func migrationIndexes(t *testing.T, e *env) {
