@@ -19,8 +19,8 @@ var erasureBounds = []guarantee{
 	{"erasures of several tenants take turns", erasuresInTurn},
 }
 
-// mostChanged is how many rows one transaction of an erasure may change: 500 entries, 500 moves,
-// and some other rows.
+// mostChanged is how many rows one transaction of an erasure may change: 250 entries and their
+// tombstones, 500 rows of move history, and some other rows.
 const mostChanged = 1_010
 
 // A largest is the number of rows that the largest transaction changed.
@@ -184,25 +184,30 @@ func (e *env) freeKeys(t tb) {
 	}
 }
 
-// A failAfterFirst is a DB whose write transactions fail after the first one.
-type failAfterFirst struct {
+// A limitedDB is a DB whose write transactions fail after a number of successful ones.
+type limitedDB struct {
 	engine.DB
-	written *bool
+	left *int
 }
 
-func (db failAfterFirst) Write(ctx context.Context, f func(engine.Tx) error) error {
-	if *db.written {
+func (db limitedDB) Write(ctx context.Context, f func(engine.Tx) error) error {
+	if *db.left == 0 {
 		return &engine.Error{Class: engine.Unavailable, Err: errOnPurpose}
 	}
 	err := db.DB.Write(ctx, f)
-	*db.written = err == nil
+	if err == nil {
+		*db.left--
+	}
 	return err
 }
 
 // interrupted returns the env of a node that is killed after its next transaction.
-func (e *env) interrupted() *env {
+func (e *env) interrupted() *env { return e.interruptedAfter(1) }
+
+// interruptedAfter returns the env of a node that is killed after a number of transactions.
+func (e *env) interruptedAfter(transactions int) *env {
 	other := *e
-	other.Store = store.New(failAfterFirst{e.db, new(bool)}, e.clock.now)
+	other.Store = store.New(limitedDB{e.db, &transactions}, e.clock.now)
 	return &other
 }
 

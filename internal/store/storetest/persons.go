@@ -1,14 +1,12 @@
 package storetest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"atrium"
 	"atrium/internal/store"
@@ -63,117 +61,17 @@ func (e *env) finishErasure(t tb, id atrium.ErasureID) atrium.Erasure {
 	return atrium.Erasure{}
 }
 
-// hasText is a simple form of canonical.HasText.
-func hasText(v any, text string) bool {
-	switch v := v.(type) {
-	case string:
-		return strings.EqualFold(v, text)
-	case []any:
-		return slices.ContainsFunc(v, func(v any) bool { return hasText(v, text) })
-	case map[string]any:
-		for name, value := range v {
-			if strings.EqualFold(name, text) || hasText(value, text) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// selects compares an entry with a rule that has a text, a pointer /to and a claimed name.
-func selects(rule *atrium.ErasureRule, e *atrium.Entry) bool {
-	var payload any
-	if err := json.Unmarshal(e.Payload, &payload); err != nil {
-		return false
-	}
-	to := ""
-	if o, ok := payload.(map[string]any); ok {
-		to, _ = o["to"].(string)
-	}
-	return rule.HasEntries() && (rule.Text == "" || hasText(payload, rule.Text)) && (rule.ClaimedName == "" || strings.EqualFold(e.Claim.Name, rule.ClaimedName)) &&
-		(rule.Pointer == "" || fmt.Sprintf("%q", to) == string(rule.Equals))
-}
-
-// somebody stores entries and prospects in several accounts, some of which are merged or have moved
-// entries.
-func (e *env) somebody(t tb, rng *rand.Rand, n int) {
+// checkErasure returns what an erasure would erase.
+func (e *env) checkErasure(t tb, request atrium.ErasureRequest) (matches []atrium.Match) {
 	t.Helper()
-	texts := []string{
-		`{"to":"Jane.Doe@Example.COM"}`, `{"to":"jane.doe@example.com"}`, `{"to":"other@example.com","cc":[{"x":["JANE.DOE@example.com"]}]}`,
-		`{"to":"jane.doe@example.com.example"}`, `{"jane.doe@example.com":1}`, `{"to":null,"n":1}`, `{"to":"mail jane.doe@example.com"}`,
-	}
-	names := []string{"", "Jane", "JANE", "Bob"}
-	var ids []atrium.AccountID
-	for i := range n {
-		claim := atrium.Claim{Domain: fmt.Sprintf("d%d.example", rng.IntN(5)), Name: names[rng.IntN(len(names))]}
-		r := e.record(t, claim, key(fmt.Sprintf("%s %d", person, i)), payload(texts[rng.IntN(len(texts))]))
-		ids = append(ids, r.AccountID)
-		if rng.IntN(6) == 0 {
-			_, _, _ = e.MoveEntry(t.Context(), e.change(), r.EntryID, ids[rng.IntN(len(ids))], accept) // it may be in that account
-		}
-		e.clock.step(time.Second)
-	}
-	e.merge(t, ids[0], ids[slices.IndexFunc(ids, func(id atrium.AccountID) bool { return id != ids[0] })])
-	for i := range n / 3 {
-		email := []string{person, strings.ToLower(person), "bob@example.com"}[i%3]
-		p, _, err := e.CreateProspect(t.Context(), e.change(), atrium.Prospect{Email: &email, Name: &email})
-		if err == nil && i%2 == 0 {
-			_, err = e.LinkProspect(t.Context(), e.change(), ids[rng.IntN(len(ids))], p.ID, func(atrium.LinkedProspect) error { return nil })
-		}
+	for after, more := (*atrium.Position)(nil), true; more; more = after != nil {
+		page, next, err := e.CheckErasure(t.Context(), e.tenant, request, after, 7)
 		if err != nil {
-			t.Fatalf("make a prospect: %v", err)
+			t.Fatalf("check an erasure: %v", err)
 		}
+		matches, after = append(matches, page...), next
 	}
-}
-
-// wantErased fails the test unless the tenant has the records from before, except those that the rule
-// selects.
-func (e *env) wantErased(t tb, before []store.Record, rule atrium.ErasureRule, done atrium.Erasure) {
-	t.Helper()
-	var want, got []string
-	erased := atrium.Erasure{}
-	for _, r := range before {
-		switch r := r.(type) {
-		case *atrium.Entry:
-			if selects(&rule, r) {
-				erased.Entries++
-				want = append(want, describe(&atrium.Tombstone{
-					EntryID: r.ID, AccountID: max(r.AcknowledgedID, r.AccountID), CreatedAt: r.CreatedAt, Source: r.Source, Type: r.Type,
-				}))
-				if r.AcknowledgedID != "" {
-					want[len(want)-1] = describe(&atrium.Tombstone{EntryID: r.ID, AccountID: r.AcknowledgedID, CreatedAt: r.CreatedAt, Source: r.Source, Type: r.Type})
-				}
-				continue
-			}
-		case *atrium.LinkedProspect:
-			if rule.ProspectEmail != "" && strings.EqualFold(*r.Email, rule.ProspectEmail) {
-				erased.Prospects++
-				continue
-			}
-		case *atrium.Account: // its time of change is that of its prospects
-			continue
-		}
-		want = append(want, describe(r))
-	}
-	newest := map[atrium.AccountID]atrium.Time{}
-	for _, r := range e.records(t) {
-		if entry, ok := r.(*atrium.Entry); ok {
-			newest[entry.AccountID] = max(newest[entry.AccountID], entry.CreatedAt)
-		}
-		if _, ok := r.(*atrium.Account); !ok {
-			got = append(got, describe(r))
-		}
-	}
-	slices.Sort(want)
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("left is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-	if done.Entries != erased.Entries || done.Prospects != erased.Prospects {
-		t.Errorf("the erasure counts %d entries and %d prospects, want %d and %d", done.Entries, done.Prospects, erased.Entries, erased.Prospects)
-	}
-	e.wantSoundGroups(t)
-	e.wantSound(t, nil)
+	return matches
 }
 
 func personErased(t *testing.T, e *env) {
@@ -190,14 +88,7 @@ func personErased(t *testing.T, e *env) {
 		e := e.as(e.newTenant(t))
 		e.somebody(t, rng, 40)
 		before := copied(e.records(t))
-		var matches []atrium.Match
-		for after, more := (*atrium.Position)(nil), true; more; more = after != nil {
-			page, next, err := e.CheckErasure(t.Context(), e.tenant, atrium.ErasureRequest{Rule: rule}, after, 7)
-			if err != nil {
-				t.Fatal(err)
-			}
-			matches, after = append(matches, page...), next
-		}
+		matches := e.checkErasure(t, atrium.ErasureRequest{Rule: rule})
 		if after := copied(e.records(t)); !slices.Equal(describeAll(after), describeAll(before)) {
 			t.Fatalf("rule %d: the check changed something", i)
 		}
@@ -250,14 +141,7 @@ func personErasedInParts(t *testing.T, e *env) {
 
 func personNotAudited(t *testing.T, e *env) {
 	to := e.record(t, byDomain("to.example")).AccountID
-	moved := func(rule atrium.MoveRule, given string) atrium.MoveID {
-		rule.Given = []byte(given)
-		report, _, err := e.Move(t.Context(), e.change(), atrium.MoveRequest{To: to, Rule: rule, Limit: 10})
-		if err != nil || report.Move == nil {
-			t.Fatalf("move: %+v, %v", report, err)
-		}
-		return report.Move.ID
-	}
+	moved := func(rule atrium.MoveRule, given string) atrium.MoveID { return e.movedByRule(t, "", to, rule, given) }
 	e.record(t, byName("Secret"), payload(`{"to":"Jane.Doe@example.com"}`))
 	byOther := moved(atrium.MoveRule{ClaimedName: "Secret"}, `{"claimedName":"Secret"}`)
 	e.record(t, byName("Open"), payload(`{"to":"jane.doe@example.com","kept":true}`))
@@ -270,19 +154,36 @@ func personNotAudited(t *testing.T, e *env) {
 		t.Fatal(err)
 	}
 	e.finishErasure(t, e.startErasure(t, atrium.ErasureRequest{Rule: personal()}).ID)
-	for id, kept := range map[atrium.MoveID]bool{byOther: false, byValue: false, stays: true} {
-		m, err := e.FindMove(t.Context(), e.tenant, id)
-		if err != nil || (m.Rule != nil) != kept {
-			t.Errorf("the rule is %s, %v, want it kept %v", m.Rule, err, kept)
-		}
-		if acts := e.auditLines(t, string(id)); len(acts) != 1 || strings.Contains(acts[0], "claimedName") != kept {
-			t.Errorf("the audit log has %q", acts)
-		}
-	}
+	e.wantRules(t, map[atrium.MoveID]bool{byOther: false, byValue: false, stays: true})
 	if acts := e.auditLines(t, string(p.ID)); strings.Contains(strings.ToLower(strings.Join(acts, " ")), "jane") {
 		t.Errorf("the audit log has %q", acts)
 	}
 	e.wantSound(t, nil)
+}
+
+// movedByRule moves entries from an account, "" for the unattributed one.
+func (e *env) movedByRule(t tb, from, to atrium.AccountID, rule atrium.MoveRule, given string) atrium.MoveID {
+	t.Helper()
+	rule.Given = []byte(given)
+	report, _, err := e.Move(t.Context(), e.change(), atrium.MoveRequest{From: from, To: to, Rule: rule, Limit: 10})
+	if err != nil || report.Move == nil {
+		t.Fatalf("move: %+v, %v", report, err)
+	}
+	return report.Move.ID
+}
+
+// wantRules fails the test unless exactly some moves have kept their rules and the audit details of them.
+func (e *env) wantRules(t tb, kept map[atrium.MoveID]bool) {
+	t.Helper()
+	for id, kept := range kept {
+		m, err := e.FindMove(t.Context(), e.tenant, id)
+		if err != nil || (m.Rule != nil) != kept {
+			t.Errorf("the rule is %s, %v, want it kept %v", m.Rule, err, kept)
+		}
+		if acts := e.auditLines(t, string(id)); len(acts) != 1 || strings.Contains(acts[0], "rule") != kept {
+			t.Errorf("the audit log has %q, want details %v", acts, kept)
+		}
+	}
 }
 
 func personRuleForgotten(t *testing.T, e *env) {
@@ -310,27 +211,6 @@ func personRuleForgotten(t *testing.T, e *env) {
 	list, more, err := e.Erasures(t.Context(), e.tenant, nil, 10)
 	if err != nil || more || len(list) != 1 || list[0].ID != made.ID || list[0].Entries != 1 || list[0].CompletedAt == nil {
 		t.Errorf("listed %+v, %v, %v", list, more, err)
-	}
-}
-
-func personErasedFromAccount(t *testing.T, e *env) {
-	a, b, c := e.threeAccounts(t)
-	e.merge(t, a.ID, b.ID)
-	for _, id := range []atrium.AccountID{a.ID, b.ID, c.ID} {
-		e.record(t, byID(id), payload(`{"to":"jane.doe@example.com"}`))
-		email := person
-		p, _, err := e.CreateProspect(t.Context(), e.change(), atrium.Prospect{Email: &email})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.LinkProspect(t.Context(), e.change(), id, p.ID, func(atrium.LinkedProspect) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	before := e.entriesOf(t, c.ID)
-	done := e.finishErasure(t, e.startErasure(t, atrium.ErasureRequest{AccountID: a.ID, Rule: personal()}).ID)
-	if done.Entries != 2 || done.Prospects != 2 || done.AccountID != b.ID || e.entriesOf(t, c.ID) != before {
-		t.Errorf("erased %+v, the other account has %d entries, want %d", done, e.entriesOf(t, c.ID), before)
 	}
 }
 
@@ -388,38 +268,4 @@ func personRefused(t *testing.T, e *env) {
 	wantCode(t, err, atrium.CodeConflict)
 	e.finishErasure(t, last.ID)
 	e.startErasure(t, atrium.ErasureRequest{Rule: personal()})
-}
-
-func personsInTurn(t *testing.T, e *env) {
-	large, small := e, e.as(e.newTenant(t))
-	account := e.newAccount("a.example", "")
-	large.put(t, account)
-	for range 8 {
-		var chunk []store.Record
-		for range 500 {
-			entry := e.newEntry(account, "")
-			entry.Payload = []byte(`{"to":"jane.doe@example.com"}`)
-			chunk = append(chunk, entry)
-		}
-		large.put(t, chunk...)
-	}
-	small.record(t, byDomain("a.example"), payload(`{"to":"jane.doe@example.com"}`))
-	first := large.startErasure(t, atrium.ErasureRequest{Rule: atrium.ErasureRule{Text: person}})
-	second := small.startErasure(t, atrium.ErasureRequest{Rule: atrium.ErasureRule{Text: person}})
-	for range 100 {
-		if _, err := e.interrupted().RunErasures(t.Context()); err != nil && !errors.Is(err, errOnPurpose) && atrium.CodeOf(err) != atrium.CodeUnavailable {
-			t.Fatal(err)
-		}
-		now, err := small.FindErasure(t.Context(), small.tenant, second.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if now.Entries == 1 {
-			break
-		}
-	}
-	if done := large.finishErasure(t, first.ID); done.Entries != 4000 {
-		t.Errorf("erased %d", done.Entries)
-	}
-	small.finishErasure(t, second.ID)
 }
