@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"atrium"
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
+	remains "atrium/internal/store/tombstones"
 )
 
 var tombstones = []guarantee{
@@ -23,6 +25,7 @@ var tombstones = []guarantee{
 	{"a check predicts the import of erased entries and tombstones", tombstonesChecked},
 	{"an expired tombstone is deleted, and others are not", tombstonesExpire},
 	{"a tombstone has neither the key nor the content of its entry", tombstoneHasNoContent},
+	{"a tombstone without a stored secret is not inserted, and refuses requests if it is stored", tombstoneWithoutSecret},
 }
 
 // eraseAccount erases an account with its entries.
@@ -255,4 +258,28 @@ func tombstonesExpire(t *testing.T, e *env) {
 		e.clock.step(time.Hour)
 	}
 	e.wantRecords(t, forever, another)
+}
+
+func tombstoneWithoutSecret(t *testing.T, e *env) {
+	first := e.record(t, byDomain("a.example"), key("k"))
+	e.eraseAccount(t, first.AccountID)
+	for _, number := range []int64{-1, 1, 1 << 40} {
+		e.sql(t, "UPDATE tombstones SET secret_number = $1 WHERE tenant_id = $2", number, storedID(e.tenant))
+		wantCode(t, e.append(t, e.draft(t, byDomain("a.example"), key("k")))[0].Err, atrium.CodeIdempotencyKeyReused)
+		if all := of[*atrium.Tombstone](e.records(t)); len(all) != 1 || all[0].Secret != nil {
+			t.Errorf("exported %+v", all)
+		}
+	}
+	e.sql(t, "UPDATE tombstones SET secret_number = $1 WHERE tenant_id = $2", int64(0), storedID(e.tenant))
+	e.wantErasedReplay(t, first, byDomain("a.example"), "k")
+	unknown := &atrium.Tombstone{
+		EntryID: atrium.NewID[atrium.EntryID](), AccountID: first.AccountID, Source: "crm", Type: "webhook",
+		Secret: make([]byte, 32), KeyHMAC: make([]byte, 32), RequestHMAC: make([]byte, 32),
+	}
+	err := e.db.Write(t.Context(), func(tx engine.Tx) error {
+		return remains.Insert(tx, e.tenant, []*atrium.Tombstone{unknown}, func(atrium.EntryID) {})
+	})
+	if err == nil || !strings.Contains(err.Error(), "the secret of "+string(unknown.EntryID)+" is not stored") {
+		t.Errorf("error %v", err)
+	}
 }

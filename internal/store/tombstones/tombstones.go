@@ -52,14 +52,15 @@ func Columns(tenant string) string {
 
 const columnsLen = 10
 
-// Scan reads Columns, starting at column 0.
+// Scan reads Columns, starting at column 0. If the stored number of the secret is invalid, Secret is
+// nil, which matches no request.
 func Scan(r engine.Row, tenant atrium.TenantID) atrium.Tombstone {
 	t := atrium.Tombstone{
 		EntryID: kernel.IDAt[atrium.EntryID](r, 0), TenantID: tenant, AccountID: kernel.IDAt[atrium.AccountID](r, 1), CreatedAt: atrium.Time(r.Int(2)),
 		Source: r.Text(3), Type: r.Text(4), KeyHMAC: r.Bytes(5), RequestHMAC: r.Bytes(6), ExpiresAt: kernel.TimeAt(r, 7),
 	}
-	if !r.Null(8) {
-		t.Secret = split(r.Bytes(9))[r.Int(8)]
+	if secrets := split(r.Bytes(9)); !r.Null(8) && uint64(r.Int(8)) < uint64(len(secrets)) {
+		t.Secret = secrets[r.Int(8)]
 	}
 	return t
 }
@@ -82,7 +83,8 @@ var insert = engine.NewBatch(`INSERT INTO tombstones (tenant_id, entry_id, accou
 	"secret_number bigint", "key_hmac bytea", "request_hmac bytea", "expires_at bigint")
 
 // Insert stores tombstones of one tenant, and calls inserted for each that was new. The others have
-// the identifier or the key of a stored one. AddSecrets must have stored their secrets.
+// the identifier or the key of a stored one. AddSecrets must have stored their secrets: Insert
+// returns an error if one is missing.
 func Insert(tx engine.Tx, tenant atrium.TenantID, all []*atrium.Tombstone, inserted func(atrium.EntryID)) error {
 	secrets, err := Secrets(tx, tenant)
 	if err != nil {
@@ -92,7 +94,11 @@ func Insert(tx engine.Tx, tenant atrium.TenantID, all []*atrium.Tombstone, inser
 	for i, t := range all {
 		var number any
 		if t.Secret != nil {
-			number = int64(slices.IndexFunc(secrets, func(s []byte) bool { return bytes.Equal(s, t.Secret) }))
+			n := slices.IndexFunc(secrets, func(s []byte) bool { return bytes.Equal(s, t.Secret) })
+			if n < 0 {
+				return fmt.Errorf("store tombstones: the secret of %s is not stored", t.EntryID)
+			}
+			number = int64(n)
 		}
 		rows[i] = engine.Args{
 			kernel.IDArg(tenant), kernel.IDArg(t.EntryID), kernel.IDArg(t.AccountID), int64(t.CreatedAt), t.Source, t.Type,
@@ -163,6 +169,9 @@ var ErrTooManySecrets = errors.New("too many secrets")
 // AddSecrets stores secrets of a tenant, unless they are stored already. It returns ErrTooManySecrets
 // if there would be more than MaxSecrets.
 func AddSecrets(tx engine.Tx, tenant atrium.TenantID, secrets [][]byte) error {
+	if len(secrets) == 0 {
+		return nil
+	}
 	stored, err := Secrets(tx, tenant)
 	if err != nil || len(missing(stored, secrets)) == 0 {
 		return err
