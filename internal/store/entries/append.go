@@ -127,8 +127,9 @@ type appendTx struct {
 	minutes       accounts.MinuteUpdates
 	rows, maxRows int // written for new accounts and names; maxRows is 0 if they are not limited
 
-	looked map[kernel.TenantKey]bool            // domain hashes that were looked up together with the keys
-	locked map[kernel.TenantKey]accounts.Locked // the accounts that were found by them
+	looked  map[kernel.TenantKey]bool            // domain hashes that were looked up together with the keys
+	locked  map[kernel.TenantKey]accounts.Locked // the accounts that were found by them
+	lockErr error                                // of this lookup
 }
 
 func newAppendTx(tx engine.Tx, drafts []*atrium.Draft, at atrium.Time, storedAt func(engine.Tx) (int64, error)) *appendTx {

@@ -25,22 +25,34 @@ var createAccounts = engine.NewBatch(`INSERT INTO accounts (tenant_id, account_i
 // lockByDomain locks those accounts with the domain hashes that exist, and calls each for them. It
 // returns accounts.ErrGroupChanged if one is merged: the next try looks for survivors.
 func (b *appendTx) lockByDomain(hashes []kernel.TenantKey, each func(hash kernel.TenantKey, a accounts.Locked)) error {
-	rows := make([]engine.Args, len(hashes))
-	for i, h := range hashes {
-		rows[i] = engine.Args{kernel.IDArg(h.Tenant), []byte(h.Key)}
-	}
-	if _, err := b.tx.Batch(lockDomains, rows, func(r engine.Row) error {
-		a := accounts.ScanLocked(r)
-		if a.Survivor != "" {
-			b.mergedTenants.Store(a.Tenant, true)
-			return accounts.ErrGroupChanged
+	if _, err := b.tx.Batch(lockDomains, hashRows(hashes), func(r engine.Row) error {
+		hash, a, err := b.scanLocked(r)
+		if err == nil {
+			each(hash, a)
 		}
-		each(kernel.TenantKey{Tenant: a.Tenant, Key: string(r.Bytes(accounts.LockedColumnsLen))}, a)
-		return nil
+		return err
 	}); err != nil {
 		return fmt.Errorf("lock accounts: %w", err)
 	}
 	return nil
+}
+
+// hashRows returns rows of lockDomains.
+func hashRows(hashes []kernel.TenantKey) []engine.Args {
+	rows := make([]engine.Args, len(hashes))
+	for i, h := range hashes {
+		rows[i] = engine.Args{kernel.IDArg(h.Tenant), []byte(h.Key)}
+	}
+	return rows
+}
+
+// scanLocked reads a row of lockDomains. It returns accounts.ErrGroupChanged if the account is merged.
+func (b *appendTx) scanLocked(r engine.Row) (hash kernel.TenantKey, a accounts.Locked, err error) {
+	if a = accounts.ScanLocked(r); a.Survivor != "" {
+		b.mergedTenants.Store(a.Tenant, true)
+		err = accounts.ErrGroupChanged
+	}
+	return kernel.TenantKey{Tenant: a.Tenant, Key: string(r.Bytes(accounts.LockedColumnsLen))}, a, err
 }
 
 // lockOrCreate locks or creates the accounts with the domains, except those that are already

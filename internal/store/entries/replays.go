@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"atrium"
-	"atrium/internal/store/accounts"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
 	"atrium/internal/store/tombstones"
@@ -24,6 +23,13 @@ var findKeys = engine.NewBatch(`SELECT e.tenant_id, e.key_match, e.entry_id, e.a
 
 // replayStored sets the outcomes of drafts whose keys belong to stored or erased entries, and
 // returns the other drafts.
+//
+// Existing accounts that drafts name by domain are locked first, in the same round trip. An entry that
+// a concurrent append stores there with the same key is then either found, or still stored when the
+// draft is inserted, and violates the unique key: an erasure waits for the lock. Other accounts are
+// locked later: those that are named by identifier or name, are new, or are of a tenant with merged
+// accounts. If an entry with the same key is stored and erased between the lookup and that lock, it is
+// stored again. To lock these accounts first would take more round trips.
 func (b *appendTx) replayStored() (pending []int, err error) {
 	var rows []engine.Args
 	erased := tombstones.NewLookup(b.tx, b.secrets)
@@ -33,6 +39,11 @@ func (b *appendTx) replayStored() (pending []int, err error) {
 			seen[b.key(i)] = true
 			rows = append(rows, engine.Args{kernel.IDArg(d.TenantID), b.keyMatch[i]})
 			erased.Add(d.TenantID, b.keyMatch[i])
+		}
+	}
+	if len(rows) > 0 { // otherwise, resolve locks them in as many round trips
+		if err := b.lockTogether(); err != nil {
+			return nil, err
 		}
 	}
 	type stored struct {
@@ -50,9 +61,9 @@ func (b *appendTx) replayStored() (pending []int, err error) {
 	}); err != nil {
 		return nil, fmt.Errorf("find keys: %w", err)
 	}
-	remains, err := erased.Run(b.lockTogether())
-	if err != nil {
-		return nil, fmt.Errorf("find keys and accounts: %w", err)
+	remains, err := erased.Run()
+	if err = cmp.Or(b.lockErr, err); err != nil {
+		return nil, fmt.Errorf("lock accounts and find keys: %w", err)
 	}
 	for i, d := range b.drafts {
 		k := b.key(i)
@@ -74,10 +85,9 @@ func (b *appendTx) replayStored() (pending []int, err error) {
 	return pending, nil
 }
 
-// lockTogether returns a function that locks the accounts of the drafts that name domains, for the
-// round trip in which keys are found. It returns nil if there are none. The accounts of drafts that
-// turn out to be stored are locked in vain.
-func (b *appendTx) lockTogether() func() error {
+// lockTogether pipelines a statement that locks the accounts of the drafts that name domains. The
+// accounts of drafts that turn out to be stored are locked in vain.
+func (b *appendTx) lockTogether() error {
 	all := make([]int, len(b.drafts))
 	for i := range all {
 		all[i] = i
@@ -89,9 +99,10 @@ func (b *appendTx) lockTogether() func() error {
 	for k := range byDomain {
 		b.looked[kernel.TenantKey{Tenant: k.Tenant, Key: string(kernel.Hash16(k.Key))}] = true
 	}
-	return func() error {
-		return b.lockByDomain(kernel.SortedKeys(b.looked), func(hash kernel.TenantKey, a accounts.Locked) { b.locked[hash] = a })
-	}
+	return b.tx.PipelineQuery(lockDomains, hashRows(kernel.SortedKeys(b.looked)), func(r engine.Row) {
+		hash, a, err := b.scanLocked(r)
+		b.locked[hash], b.lockErr = a, cmp.Or(b.lockErr, err)
+	})
 }
 
 // scanReceipt reads the receipt of an entry from entry_id, account_id, created_at, source, type

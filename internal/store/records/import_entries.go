@@ -122,7 +122,7 @@ func (im *importTx) withoutErased(todo []pending[*atrium.Entry]) ([]pending[*atr
 			keys.Add(im.tenant, kernel.KeyMatch(p.record.IdempotencyKey))
 		}
 	}
-	byKey, err := keys.Run(nil)
+	byKey, err := keys.Run()
 	if err != nil {
 		return nil, err
 	}

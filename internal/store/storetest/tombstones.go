@@ -2,9 +2,11 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +28,7 @@ var tombstones = []guarantee{
 	{"an expired tombstone is deleted, and others are not", tombstonesExpire},
 	{"a tombstone has neither the key nor the content of its entry", tombstoneHasNoContent},
 	{"a tombstone without a stored secret is not inserted, and refuses requests if it is stored", tombstoneWithoutSecret},
+	{"an entry that is stored and erased while an append waits for its account is replayed", erasedBeforeLock},
 }
 
 // eraseAccount erases an account with its entries.
@@ -281,5 +284,58 @@ func tombstoneWithoutSecret(t *testing.T, e *env) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "the secret of "+string(unknown.EntryID)+" is not stored") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A beforeLock is a DB that sends each statement by itself and calls a function before the first batch
+// that locks rows: as if the statement had to wait for another transaction.
+type beforeLock struct {
+	engine.DB
+	call func()
+}
+
+func (db beforeLock) Write(ctx context.Context, f func(engine.Tx) error) error {
+	return db.DB.Write(ctx, func(tx engine.Tx) error { return f(beforeLockTx{tx, db.call}) })
+}
+
+type beforeLockTx struct {
+	engine.Tx
+	call func()
+}
+
+func (tx beforeLockTx) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
+	if strings.Contains(b.Server, "FOR KEY SHARE") {
+		tx.call()
+	}
+	return tx.Tx.Batch(b, rows, each)
+}
+
+func (tx beforeLockTx) PipelineQuery(b *engine.Batch, rows []engine.Args, each func(engine.Row)) error {
+	_, err := tx.Batch(b, rows, func(r engine.Row) error {
+		each(r)
+		return nil
+	})
+	return err
+}
+
+func erasedBeforeLock(t *testing.T, e *env) {
+	e.record(t, byDomain("a.example"))
+	draft := func(e *env) atrium.Receipt {
+		return e.record(t, byDomain("a.example"), key("k"), payload(`{"to":"jane.doe@example.com"}`))
+	}
+	var first atrium.Receipt
+	other := e.node()
+	storeAndErase := sync.OnceFunc(func() {
+		first = draft(other)
+		other.finishErasure(t, other.startErasure(t, atrium.ErasureRequest{Rule: atrium.ErasureRule{Text: person}}).ID)
+	})
+	if e.db.Traits().Writers == 1 { // other transactions run before or after the append
+		storeAndErase()
+	}
+	waiting := *e
+	waiting.Store = store.New(beforeLock{e.db, storeAndErase}, e.clock.now)
+	wantReplay(t, draft(&waiting), first)
+	if n := len(e.entries(t)); n != 1 {
+		t.Errorf("there are %d entries", n)
 	}
 }

@@ -67,11 +67,11 @@ func (l *Lookup) Add(tenant atrium.TenantID, keyMatch []byte) {
 var findSecrets = engine.NewBatch(`SELECT batch.tenant_id, (SELECT s.secrets FROM tombstone_secrets s WHERE s.tenant_id = batch.tenant_id)
 	FROM batch`, "tenant_id bytea")
 
-// Run returns the tombstones, by tenant and key_match. It calls send, which must send a statement;
-// nil for none. Statements that were pipelined before, those of Run and that of send share a round
-// trip: Run looks for HMACs under the secrets in the cache, and reads which secrets the tenants have.
-// If the cache lacks one, which happens once for each process and secret, Run needs another round trip.
-func (l *Lookup) Run(send func() error) (map[kernel.TenantKey]atrium.Tombstone, error) {
+// Run returns the tombstones, by tenant and key_match. If keys were added, statements that were
+// pipelined before and those of Run share a round trip: Run looks for HMACs under the secrets in the
+// cache, and reads which secrets the tenants have. If the cache lacks one, which happens once for each
+// process and secret, Run needs another round trip.
+func (l *Lookup) Run() (map[kernel.TenantKey]atrium.Tombstone, error) {
 	tenants := make([]engine.Args, 0, len(l.keys))
 	used := map[atrium.TenantID][][]byte{}
 	var rows []engine.Args
@@ -88,28 +88,17 @@ func (l *Lookup) Run(send func() error) (map[kernel.TenantKey]atrium.Tombstone, 
 		return nil, fmt.Errorf("find tombstones: %w", err)
 	}
 	unread := map[atrium.TenantID][][]byte{}
-	scan := func(r engine.Row) {
-		if r.Null(1) {
-			return
-		}
+	if _, err := l.tx.Batch(findSecrets, tenants, func(r engine.Row) error {
 		tenant := kernel.IDAt[atrium.TenantID](r, 0)
 		if more := missing(used[tenant], split(r.Bytes(1))); len(more) > 0 {
 			unread[tenant] = more
 		}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("find the secrets of tombstones: %w", err)
 	}
-	var err error
-	if send != nil {
-		if err = l.tx.PipelineQuery(findSecrets, tenants, scan); err == nil {
-			err = send()
-		}
-	} else {
-		_, err = l.tx.Batch(findSecrets, tenants, func(r engine.Row) error {
-			scan(r)
-			return nil
-		})
-	}
-	if err != nil || len(unread) == 0 {
-		return l.found, err
+	if len(unread) == 0 {
+		return l.found, nil
 	}
 	rows = nil
 	for tenant, secrets := range unread {
