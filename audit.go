@@ -20,7 +20,7 @@ const (
 const (
 	ActionEraseAccount   = "account.erase"
 	ActionDeleteProspect = "prospect.delete"
-	ActionErase          = "erasure.redact"
+	ActionErasureRedact  = "erasure.redact"
 )
 
 // OperatorChain identifies the audit log of changes that concern no tenant. It is not the

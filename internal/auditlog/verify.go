@@ -162,13 +162,12 @@ func (v *Verifier) explain(row *atrium.AuditRow) {
 
 // redactedBy returns the subjects whose earlier rows the row's change may have redacted. Erasing an
 // account redacts accounts and moves; erasing a person redacts moves; deleting a prospect redacts that
-// prospect. Atrium never
-// redacts other subjects, such as keys.
+// prospect. Atrium never redacts other subjects, such as keys.
 func redactedBy(row *atrium.AuditRow) []string {
 	switch row.Action {
 	case atrium.ActionDeleteProspect:
 		return ofKinds([]string{row.Subject}, atrium.ProspectID("").Prefix())
-	case atrium.ActionEraseAccount, atrium.ActionErase:
+	case atrium.ActionEraseAccount, atrium.ActionErasureRedact:
 		var detail struct {
 			Redacted []string `json:"redacted"`
 		}

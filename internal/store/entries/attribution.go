@@ -75,8 +75,8 @@ func (all targets) setHashes() {
 	}
 }
 
-// resolve finds or creates the account of each draft. It returns the
-// drafts that have an account; the outcome of the others is NotFound.
+// resolve finds or creates the account of each draft. It returns the drafts that have an account; the
+// outcome of the others is NotFound.
 func (b *appendTx) resolve(drafts []int) (found []int, err error) {
 	byID, byDomain, byName, byForms := b.targets(drafts)
 	if err := b.matchNames(byName, byID, byDomain); err != nil {

@@ -10,9 +10,9 @@ import (
 )
 
 // An entryIterator reads the entries of several accounts as one list, newest first, or those of all
-// accounts, by identifier. It merges one index scan per account. Scans read chunks that start small and grow, so that a caller that stops
-// early has read few extra rows. All buffered chunks together have about kernel.ListBytes, plus
-// one row per account.
+// accounts, by identifier. It merges one index scan per account. Scans read chunks that start small
+// and grow, so that a caller that stops early has read few extra rows. All buffered chunks together
+// have about kernel.ListBytes, plus one row per account.
 type entryIterator[T any] struct {
 	tx      engine.Tx
 	tenant  atrium.TenantID

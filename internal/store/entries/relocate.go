@@ -87,7 +87,7 @@ func relocate(tx *kernel.Mutation, m *atrium.Move, entries []matchedEntry) (int6
 	for i := range entries {
 		accounts, ids[i] = append(accounts, entries[i].account), entries[i].entryID()
 	}
-	survivors, err := lockAccounts(tx, accounts)
+	survivors, err := LockAccounts(tx, accounts)
 	if err != nil {
 		return 0, err
 	}
@@ -119,7 +119,7 @@ func relocate(tx *kernel.Mutation, m *atrium.Move, entries []matchedEntry) (int6
 	if err := updateLocations(tx, to); err != nil {
 		return 0, err
 	}
-	return m.Moved, recomputeActivity(tx, changed, survivors)
+	return m.Moved, RecomputeActivity(tx, changed, survivors)
 }
 
 // UndoMove moves the entries of a move back, except those that were moved again. It first calls
@@ -177,7 +177,7 @@ func restore(tx *kernel.Mutation, m *atrium.Move) (int64, error) {
 	if err := tx.CountBytes(bytes); err != nil {
 		return 0, err
 	}
-	survivors, err := lockAccounts(tx, accounts)
+	survivors, err := LockAccounts(tx, accounts)
 	if err != nil {
 		return 0, err
 	}
@@ -206,12 +206,12 @@ func restore(tx *kernel.Mutation, m *atrium.Move) (int64, error) {
 	if err := tx.PipelineExec(deleteMoved, rows); err != nil {
 		return 0, err
 	}
-	return int64(len(back)), recomputeActivity(tx, changed, survivors)
+	return int64(len(back)), RecomputeActivity(tx, changed, survivors)
 }
 
-// lockAccounts locks accounts and their survivors. It returns the account that each leads to;
-// accounts that do not exist are missing.
-func lockAccounts(tx *kernel.Mutation, ids []atrium.AccountID) (survivors map[atrium.AccountID]atrium.AccountID, err error) {
+// LockAccounts locks accounts and their survivors, as every change of stored entries must do first. It
+// sorts ids. It returns the account that each leads to; accounts that do not exist are missing.
+func LockAccounts(tx *kernel.Mutation, ids []atrium.AccountID) (survivors map[atrium.AccountID]atrium.AccountID, err error) {
 	slices.Sort(ids)
 	var rows []engine.Args
 	for _, id := range slices.Compact(ids) {
@@ -250,10 +250,10 @@ var updateActivity = engine.NewBatch(`UPDATE accounts SET latest_activity_at = b
 	FROM batch WHERE accounts.tenant_id = batch.tenant_id AND accounts.account_id = batch.account_id`,
 	"tenant_id bytea", "account_id bytea", "at bigint", "minute bigint")
 
-// recomputeActivity sets the latest activity of the changed accounts and of those that they lead
+// RecomputeActivity sets the latest activity of the changed accounts and of those that they lead
 // to. For a merged account, only its own entries count; for others, those of all accounts merged
-// into it count too. All accounts must be locked.
-func recomputeActivity(tx *kernel.Mutation, changed map[atrium.AccountID]bool, survivors map[atrium.AccountID]atrium.AccountID) error {
+// into it count too. LockAccounts must have locked all of them and returned survivors.
+func RecomputeActivity(tx *kernel.Mutation, changed map[atrium.AccountID]bool, survivors map[atrium.AccountID]atrium.AccountID) error {
 	tenant := tx.Change.TenantID
 	sources := map[atrium.AccountID][]atrium.AccountID{} // by account: the accounts whose entries count
 	var members []atrium.AccountID

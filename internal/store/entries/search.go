@@ -1,13 +1,10 @@
 package entries
 
 import (
-	"errors"
-
 	"atrium"
 	"atrium/internal/canonical"
 	"atrium/internal/store/accounts"
 	"atrium/internal/store/engine"
-	"atrium/internal/store/kernel"
 )
 
 // A Search finds the entries that an erasure's rule selects. It is safe for concurrent use.
@@ -62,25 +59,4 @@ func Describe(tx engine.Tx, tenant atrium.TenantID, found []Found) (all []atrium
 		all = append(all, atrium.Match{EntryID: e.ID, AccountID: e.AccountID, CreatedAt: e.CreatedAt, Source: e.Source, Type: e.Type})
 	}
 	return all, err
-}
-
-// LockAccounts locks accounts and their survivors, as every change of entries must do first. It
-// returns the account that each leads to; accounts that do not exist are missing.
-func LockAccounts(tx *kernel.Mutation, ids []atrium.AccountID) (map[atrium.AccountID]atrium.AccountID, error) {
-	return lockAccounts(tx, ids)
-}
-
-// RecomputeActivity sets the latest activity of accounts, of which entries were deleted. LockAccounts must
-// have locked them, and returned survivors.
-func RecomputeActivity(tx *kernel.Mutation, changed map[atrium.AccountID]bool, survivors map[atrium.AccountID]atrium.AccountID) error {
-	return recomputeActivity(tx, changed, survivors)
-}
-
-// FindOrEnd is Find, but finds nothing if the account does not exist.
-func (s *Search) FindOrEnd(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountID, after *atrium.Position, limit int) ([]Found, *atrium.Position, error) {
-	found, next, err := s.Find(tx, tenant, account, after, limit)
-	if errors.Is(err, engine.ErrNoRow) {
-		return nil, nil, nil
-	}
-	return found, next, err
 }

@@ -5,9 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"atrium"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/entries"
 	"atrium/internal/store/kernel"
 	"atrium/internal/store/tombstones"
 )
@@ -54,11 +58,11 @@ func (s *Store) eraseEntryBatch(ctx context.Context, c atrium.Change, account at
 		}); err != nil && !errors.Is(err, kernel.ErrPageFull) {
 			return fmt.Errorf("find erased entries: %w", err)
 		}
-		entries, rows, _, err := deleteEntries(tx, tenant, found)
+		n, historyRows, _, err := deleteEntries(tx, tenant, found)
 		if err != nil {
 			return err
 		}
-		deleted, more = entries+rows, false
+		deleted, more = n+historyRows, false
 		return tx.Query("SELECT entry_id "+nextEntries, engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(1)}, func(engine.Row) error {
 			more = true
 			return nil
@@ -71,9 +75,10 @@ var deleteEntryRows = engine.NewBatch(`DELETE FROM entries USING batch
 	WHERE entries.tenant_id = batch.tenant_id AND entries.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea")
 
 // deleteEntries deletes locked entries and their move history, and stores their tombstones. It
-// returns how many entries and rows of the move history it deleted, and the moves in these rows. If the move history has more than
-// eraseBatchRows rows, it deletes only the first entries: delete the others in the next transaction.
-func deleteEntries(tx engine.Tx, tenant atrium.TenantID, found []erasedEntry) (entries, historyRows int, moves []atrium.MoveID, err error) {
+// returns how many entries and rows of the move history it deleted, and the moves in these rows. If
+// the move history has more than eraseBatchRows rows, it deletes only the first entries: delete the
+// others in the next transaction.
+func deleteEntries(tx engine.Tx, tenant atrium.TenantID, found []erasedEntry) (deleted, historyRows int, moves []atrium.MoveID, err error) {
 	budget := eraseBatchRows
 	rows, erased := make([]engine.Args, 0, len(found)), make([]tombstones.Erased, 0, len(found))
 	for i := range found {
@@ -100,7 +105,8 @@ func deleteEntries(tx engine.Tx, tenant atrium.TenantID, found []erasedEntry) (e
 }
 
 // deleteMoveHistory deletes the move history of an entry, newest first, and decrements budget for
-// each row until it is 0. It appends the moves to moves. It returns the newest move that remains, "" if none does.
+// each row until it is 0. It appends the moves to moves. It returns the newest move that remains, ""
+// if none does.
 func deleteMoveHistory(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryID, last atrium.MoveID, budget *int, moves *[]atrium.MoveID) (atrium.MoveID, error) {
 	for ; last != "" && *budget > 0; *budget-- {
 		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(last), kernel.IDArg(entry)}
@@ -115,4 +121,92 @@ func deleteMoveHistory(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryI
 		}
 	}
 	return last, nil
+}
+
+var lockErased = engine.NewBatch("SELECT "+erasedColumns+` FROM batch JOIN entries e
+	ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea").Lock("e")
+
+// eraseMatching deletes a batch of the entries that the rule selects, and the rules of the moves that
+// moved them.
+func (s *Store) eraseMatching(ctx context.Context, j *job) error {
+	search, err := entries.NewSearch(&j.rule)
+	if err != nil {
+		return err
+	}
+	var found []entries.Found
+	var next *atrium.Position
+	began := time.Now()
+	if err := s.db.Read(ctx, func(tx engine.Tx) (err error) {
+		found, next, err = search.Find(tx, j.TenantID, j.AccountID, j.after, eraseBatchEntries)
+		if errors.Is(err, engine.ErrNoRow) { // the account was erased
+			err = nil
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if s.db.Engine.Traits().Remote { // where InTurn does not pause: this process compares the payloads
+		select {
+		case <-time.After(time.Since(began)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	changed := map[atrium.AccountID]bool{}
+	for i := range found {
+		if changed[found[i].AccountID] = true; len(changed) > jobAccounts {
+			delete(changed, found[i].AccountID)
+			found, next = found[:i], &found[i-1].At
+			break
+		}
+	}
+	return s.inJob(ctx, j, func(tx *kernel.Mutation) error {
+		at := next
+		survivors, err := entries.LockAccounts(tx, slices.Collect(maps.Keys(changed)))
+		if err != nil {
+			return err
+		}
+		rows, where := make([]engine.Args, len(found)), make(map[atrium.EntryID]int, len(found))
+		for i := range found {
+			rows[i], where[found[i].EntryID] = engine.Args{kernel.IDArg(j.TenantID), kernel.IDArg(found[i].EntryID)}, i
+		}
+		var locked []erasedEntry
+		if _, err := tx.Batch(lockErased, rows, func(r engine.Row) error {
+			locked = append(locked, scanErased(r))
+			return nil
+		}); err != nil {
+			return err
+		}
+		slices.SortFunc(locked, func(a, b erasedEntry) int { return cmp.Compare(where[a.EntryID], where[b.EntryID]) })
+		bytes := 0
+		for i := range locked {
+			now := locked[i].storedIn
+			if !changed[now] { // it was moved after it was found
+				return kernel.ErrRace
+			}
+			if bytes += locked[i].bytes; bytes > eraseBatchBytes && i > 0 {
+				locked, at = locked[:i], &found[where[locked[i-1].EntryID]].At
+				break
+			}
+		}
+		n, _, moves, err := deleteEntries(tx, j.TenantID, locked)
+		if err != nil {
+			return err
+		}
+		if err := redactMoves(tx, j, moves); err != nil {
+			return err
+		}
+		if n < len(locked) { // the move history of the next one is too long for this transaction
+			if n == 0 {
+				return nil
+			}
+			at = &found[where[locked[n-1].EntryID]].At
+		}
+		if n > 0 {
+			if err := entries.RecomputeActivity(tx, changed, survivors); err != nil {
+				return err
+			}
+		}
+		return j.advance(tx, at, n, 0)
+	})
 }

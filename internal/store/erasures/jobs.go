@@ -129,12 +129,12 @@ func (s *Store) Erasures(ctx context.Context, tenant atrium.TenantID, after *atr
 	})
 }
 
-// prospectsOf is the key of a position of CheckErasure among the prospects, which follow the entries. No
-// entry has such a time.
-const prospectsOf = 1 << 62
+// prospectKey is the Key of a cursor of CheckErasure that points into the prospects. Entries, which come
+// first, have smaller keys.
+const prospectKey = 1 << 62
 
 // firstProspect is before all prospects.
-var firstProspect = atrium.Position{Key: prospectsOf, ID: "00000000000000000000000000"}
+var firstProspect = atrium.Position{Key: prospectKey, ID: "00000000000000000000000000"}
 
 // CheckErasure returns a page of up to limit entries and then prospects that an erasure would erase
 // now, after a position, nil for the first page. next is the position to continue after, nil at the
@@ -153,7 +153,7 @@ func (s *Store) CheckErasure(ctx context.Context, tenant atrium.TenantID, reques
 				return err
 			}
 		}
-		if request.Rule.HasEntries() && (after == nil || after.Key != prospectsOf) {
+		if request.Rule.HasEntries() && (after == nil || after.Key != prospectKey) {
 			matching, position, err := search.Find(tx, tenant, request.AccountID, after, limit)
 			if err != nil {
 				return err
@@ -164,7 +164,7 @@ func (s *Store) CheckErasure(ctx context.Context, tenant atrium.TenantID, reques
 			}
 		}
 		from := after
-		if from == nil || from.Key != prospectsOf {
+		if from == nil || from.Key != prospectKey {
 			from = &firstProspect
 		}
 		switch {
@@ -176,7 +176,7 @@ func (s *Store) CheckErasure(ctx context.Context, tenant atrium.TenantID, reques
 		}
 		ids, position, err := findProspects(tx.Query, tenant, request.AccountID, request.Rule.ProspectEmail, from, limit-len(found))
 		if next = position; next != nil {
-			next.Key = prospectsOf
+			next.Key = prospectKey
 		}
 		for _, id := range ids {
 			found = append(found, atrium.Match{ProspectID: id})

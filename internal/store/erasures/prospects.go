@@ -3,11 +3,15 @@ package erasures
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
 	"atrium"
+	"atrium/internal/canonical"
 	"atrium/internal/store/accounts"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
@@ -53,9 +57,9 @@ func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 	return s.completeErasures(ctx, c, []atrium.AccountID{erased}) == nil, nil
 }
 
-// deleteProspect is DeleteProspect without the purge. It calls also in the transaction that deletes the
+// deleteProspect is DeleteProspect without the purge. inTx runs in the transaction that deletes the
 // prospect. It returns the identifier in erasures that a purge completes.
-func (s *Store) deleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error, also func(*kernel.Mutation) error,
+func (s *Store) deleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error, inTx func(*kernel.Mutation) error,
 ) (erased atrium.AccountID, err error) {
 	redacted, err := s.redactProspect(ctx, c, id, check)
 	if err != nil {
@@ -94,7 +98,7 @@ func (s *Store) deleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 		if err := index.Write(tx); err != nil {
 			return "", err
 		}
-		if err := also(tx); err != nil {
+		if err := inTx(tx); err != nil {
 			return "", err
 		}
 		erased = atrium.NewID[atrium.AccountID]()
@@ -127,4 +131,84 @@ func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.P
 			return redacted, err
 		}
 	}
+}
+
+// findProspects returns up to limit prospects with an e-mail address, by identifier, after a
+// position, nil for the first; of one account and those merged into it, unless account is "". It
+// compares at most jobScan, so it may find none before the end, where next is nil.
+func findProspects(query kernel.QueryFunc, tenant atrium.TenantID, account atrium.AccountID, email string, after *atrium.Position, limit int,
+) (ids []atrium.ProspectID, next *atrium.Position, err error) {
+	start := []byte{}
+	if after != nil {
+		start = kernel.PackID(after.ID)
+	}
+	var group []atrium.AccountID
+	if account != "" {
+		if group, err = accounts.GroupIDs(query, tenant, account); err != nil {
+			return nil, nil, err
+		}
+	}
+	want, n := canonical.Name(email), 0
+	var matching []atrium.ProspectID
+	err = query("SELECT prospect_id, email FROM prospects WHERE tenant_id = $1 AND prospect_id > $2 ORDER BY prospect_id LIMIT $3",
+		engine.Args{kernel.IDArg(tenant), start, int64(jobScan)}, func(r engine.Row) error {
+			if len(matching) == limit {
+				return kernel.ErrPageFull
+			}
+			id := kernel.IDAt[atrium.ProspectID](r, 0)
+			if n++; canonical.Name(strings.TrimSpace(r.Text(1))) == want {
+				matching = append(matching, id)
+			}
+			next = atrium.PositionAt(0, id)
+			return nil
+		})
+	if err == nil && n < jobScan {
+		next = nil
+	}
+	if err != nil && !errors.Is(err, kernel.ErrPageFull) {
+		return nil, nil, err
+	}
+	if account == "" {
+		return matching, next, nil
+	}
+	for _, id := range matching {
+		linked := false
+		if err := query("SELECT account_id FROM account_prospects WHERE tenant_id = $1 AND prospect_id = $2",
+			engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(r engine.Row) error {
+				linked = linked || slices.Contains(group, kernel.IDAt[atrium.AccountID](r, 0))
+				return nil
+			}); err != nil {
+			return nil, nil, err
+		}
+		if linked {
+			ids = append(ids, id)
+		}
+	}
+	return ids, next, nil
+}
+
+// eraseProspects deletes the next prospect that the rule selects.
+func (s *Store) eraseProspects(ctx context.Context, j *job) error {
+	var ids []atrium.ProspectID
+	var next *atrium.Position
+	if j.rule.ProspectEmail != "" {
+		var err error
+		if ids, next, err = findProspects(s.db.OutsideTx(ctx), j.TenantID, j.AccountID, j.rule.ProspectEmail, j.after, 1); err != nil {
+			return err
+		}
+	}
+	if len(ids) > 0 {
+		at := atrium.PositionAt(0, ids[0])
+		_, err := s.deleteProspect(ctx, j.change(), ids[0], func(atrium.LinkedProspect) error { return nil }, func(tx *kernel.Mutation) error {
+			return j.advance(tx, at, 0, 1)
+		})
+		switch {
+		case errors.Is(err, errJobMoved):
+			return nil
+		case atrium.CodeOf(err) != atrium.CodeNotFound:
+			return err
+		}
+		next = at // deleted in the meantime
+	}
+	return s.inJob(ctx, j, func(tx *kernel.Mutation) error { return j.advance(tx, next, 0, 0) })
 }

@@ -2,9 +2,13 @@ package erasures
 
 import (
 	"context"
+	"errors"
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"atrium"
+	"atrium/internal/canonical"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
 )
@@ -19,7 +23,7 @@ var redactRows = engine.NewBatch(`UPDATE audit SET detail = NULL, salt = NULL FR
 func (s *Store) findDetailRows(ctx context.Context, tenant atrium.TenantID, subject string, after int64) (rows []engine.Args, err error) {
 	err = s.db.Query(ctx, `SELECT number FROM audit WHERE tenant_id = $1 AND subject = $2 AND number > $3
 			AND action NOT IN ($4, $5, $6) AND detail IS NOT NULL ORDER BY number LIMIT $7`,
-		engine.Args{kernel.IDArg(tenant), subject, after, atrium.ActionEraseAccount, atrium.ActionDeleteProspect, atrium.ActionErase, int64(redactBatchRows)}, func(r engine.Row) error {
+		engine.Args{kernel.IDArg(tenant), subject, after, atrium.ActionEraseAccount, atrium.ActionDeleteProspect, atrium.ActionErasureRedact, int64(redactBatchRows)}, func(r engine.Row) error {
 			rows = append(rows, engine.Args{kernel.IDArg(tenant), r.Int(0)})
 			return nil
 		})
@@ -92,22 +96,27 @@ var deleteRules = engine.NewBatch(`UPDATE moves SET rule = NULL FROM batch
 var redactMoveRows = engine.NewBatch(`UPDATE audit SET detail = NULL, salt = NULL FROM batch
 	WHERE audit.tenant_id = batch.tenant_id AND audit.subject = batch.subject AND audit.detail IS NOT NULL`, "tenant_id bytea", "subject text")
 
+var findRules = engine.NewBatch(`SELECT m.move_id FROM batch JOIN moves m
+	ON m.tenant_id = batch.tenant_id AND m.move_id = batch.move_id AND m.rule IS NOT NULL`, "tenant_id bytea", "move_id bytea")
+
 // redactMoves deletes the rules of moves, and the audit details about them, and records it.
 func redactMoves(tx *kernel.Mutation, j *job, moves []atrium.MoveID) error {
 	tenant := kernel.IDArg(j.TenantID)
-	var rows, subjects []engine.Args
-	var names []string
+	var rows []engine.Args
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(moves))) {
 		rows = append(rows, engine.Args{tenant, kernel.IDArg(id)})
 	}
-	var ruled []engine.Args
+	var names []string
 	if _, err := tx.Batch(findRules, rows, func(r engine.Row) error {
-		id := kernel.IDAt[atrium.MoveID](r, 0)
-		ruled, subjects = append(ruled, engine.Args{tenant, kernel.IDArg(id)}), append(subjects, engine.Args{tenant, string(id)})
-		names = append(names, string(id))
+		names = append(names, string(kernel.IDAt[atrium.MoveID](r, 0)))
 		return nil
 	}); err != nil || len(names) == 0 {
 		return err
+	}
+	slices.Sort(names)
+	ruled, subjects := make([]engine.Args, len(names)), make([]engine.Args, len(names))
+	for i, id := range names {
+		ruled[i], subjects[i] = engine.Args{tenant, kernel.IDArg(atrium.MoveID(id))}, engine.Args{tenant, id}
 	}
 	if _, err := tx.Batch(redactMoveRows, subjects, nil); err != nil {
 		return err
@@ -115,10 +124,72 @@ func redactMoves(tx *kernel.Mutation, j *job, moves []atrium.MoveID) error {
 	if _, err := tx.Batch(deleteRules, ruled, nil); err != nil {
 		return err
 	}
-	slices.Sort(names)
-	tx.RecordDetail(atrium.ActionErase, string(j.ID), map[string]any{"redacted": names})
+	tx.RecordDetail(atrium.ActionErasureRedact, string(j.ID), map[string]any{"redacted": names})
 	return nil
 }
 
-var findRules = engine.NewBatch(`SELECT m.move_id FROM batch JOIN moves m
-	ON m.tenant_id = batch.tenant_id AND m.move_id = batch.move_id AND m.rule IS NOT NULL`, "tenant_id bytea", "move_id bytea")
+var readRules = engine.NewBatch(`SELECT m.move_id, m.rule FROM batch JOIN moves m
+	ON m.tenant_id = batch.tenant_id AND m.move_id = batch.move_id`, "tenant_id bytea", "move_id bytea")
+
+// eraseRules deletes the rules of a batch of moves that contain a value of the rule.
+func (s *Store) eraseRules(ctx context.Context, j *job) error {
+	texts := j.texts()
+	var moves []atrium.MoveID
+	var next *atrium.Position
+	if err := s.db.Read(ctx, func(tx engine.Tx) error {
+		moves, next = nil, nil
+		after := []byte{}
+		if j.after != nil {
+			after = kernel.PackID(j.after.ID)
+		}
+		var rows []engine.Args
+		bytes, n := 0, 0
+		if err := tx.Query("SELECT move_id, COALESCE(octet_length(rule), 0) FROM moves WHERE tenant_id = $1 AND move_id > $2 ORDER BY move_id LIMIT $3",
+			engine.Args{kernel.IDArg(j.TenantID), after, int64(jobMoves)}, func(r engine.Row) error {
+				if bytes += int(r.Int(1)); bytes > jobRuleBytes && n > 0 {
+					return kernel.ErrPageFull
+				}
+				id := kernel.IDAt[atrium.MoveID](r, 0)
+				if n++; r.Int(1) > 0 {
+					rows = append(rows, engine.Args{kernel.IDArg(j.TenantID), kernel.IDArg(id)})
+				}
+				next = atrium.PositionAt(0, id)
+				return nil
+			}); err != nil && !errors.Is(err, kernel.ErrPageFull) {
+			return err
+		}
+		if n < jobMoves && bytes <= jobRuleBytes {
+			next = nil
+		}
+		_, err := tx.Batch(readRules, rows, func(r engine.Row) error {
+			if canonical.HasText(r.View(1), texts) {
+				moves = append(moves, kernel.IDAt[atrium.MoveID](r, 0))
+			}
+			return nil
+		})
+		return err
+	}); err != nil {
+		return err
+	}
+	return s.inJob(ctx, j, func(tx *kernel.Mutation) error {
+		if err := redactMoves(tx, j, moves); err != nil {
+			return err
+		}
+		return j.advance(tx, next, 0, 0)
+	})
+}
+
+// texts returns the texts in the rule, in canonical form.
+func (j *job) texts() map[string]bool {
+	texts := map[string]bool{}
+	for _, text := range []string{j.rule.Text, j.rule.ClaimedName, j.rule.ClaimedDomain, j.rule.ProspectEmail} {
+		texts[canonical.Name(text)] = true
+	}
+	if j.rule.Pointer != "" && j.rule.Equals[0] == '"' {
+		if text, err := jsontext.AppendUnquote(nil, j.rule.Equals); err == nil {
+			texts[canonical.Name(string(text))] = true
+		}
+	}
+	delete(texts, "")
+	return texts
+}

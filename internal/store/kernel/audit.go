@@ -168,6 +168,6 @@ func writeAudit(tx engine.Tx, changes ...*Mutation) error {
 // imported and erased again therefore has two.
 func (tx *Mutation) Redact(subject string) error {
 	_, err := tx.Exec("UPDATE audit SET detail = NULL, salt = NULL WHERE tenant_id = $1 AND subject = $2 AND action NOT IN ($3, $4, $5)",
-		IDArg(tx.Change.TenantID), subject, atrium.ActionEraseAccount, atrium.ActionDeleteProspect, atrium.ActionErase)
+		IDArg(tx.Change.TenantID), subject, atrium.ActionEraseAccount, atrium.ActionDeleteProspect, atrium.ActionErasureRedact)
 	return err
 }
