@@ -1,10 +1,12 @@
 package erasures
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
@@ -133,7 +135,7 @@ var readRules = engine.NewBatch(`SELECT m.move_id, m.rule FROM batch JOIN moves 
 
 // eraseRules deletes the rules of a batch of moves that contain a value of the rule.
 func (s *Store) eraseRules(ctx context.Context, j *job) error {
-	texts := j.texts()
+	values := valuesOf(&j.rule)
 	var moves []atrium.MoveID
 	var next *atrium.Position
 	if err := s.db.Read(ctx, func(tx engine.Tx) error {
@@ -162,7 +164,7 @@ func (s *Store) eraseRules(ctx context.Context, j *job) error {
 			next = nil
 		}
 		_, err := tx.Batch(readRules, rows, func(r engine.Row) error {
-			if canonical.HasText(r.View(1), texts) {
+			if values.in(r.View(1)) {
 				moves = append(moves, kernel.IDAt[atrium.MoveID](r, 0))
 			}
 			return nil
@@ -179,17 +181,53 @@ func (s *Store) eraseRules(ctx context.Context, j *job) error {
 	})
 }
 
-// texts returns the texts in the rule, in canonical form.
-func (j *job) texts() map[string]bool {
-	texts := map[string]bool{}
-	for _, text := range []string{j.rule.Text, j.rule.ClaimedName, j.rule.ClaimedDomain, j.rule.ProspectEmail} {
-		texts[canonical.Name(text)] = true
+// ruleValues are the values of an erasure's rule that can identify a person, in canonical form.
+type ruleValues struct {
+	texts  map[string]bool
+	domain string // "" for none
+	number []byte // nil for none
+}
+
+func valuesOf(rule *atrium.ErasureRule) (v ruleValues) {
+	v.texts = map[string]bool{}
+	for _, text := range []string{rule.Text, rule.ClaimedName, rule.ClaimedDomain, rule.ProspectEmail} {
+		v.texts[canonical.Name(text)] = true
 	}
-	if j.rule.Pointer != "" && j.rule.Equals[0] == '"' {
-		if text, err := jsontext.AppendUnquote(nil, j.rule.Equals); err == nil {
-			texts[canonical.Name(string(text))] = true
+	if rule.ClaimedDomain != "" {
+		v.domain = canonical.Domain(rule.ClaimedDomain)
+	}
+	switch value := jsontext.Value(rule.Equals); value.Kind() {
+	case '"':
+		if text, err := jsontext.AppendUnquote(nil, value); err == nil {
+			v.texts[canonical.Name(string(text))] = true
 		}
+	case '0':
+		v.number, _ = canonical.Value(value) // as it was when the erasure was created
 	}
-	delete(texts, "")
-	return texts
+	delete(v.texts, "")
+	return v
+}
+
+// in reports whether the rule of a move, a JSON object, has one of the values, in any spelling.
+func (v *ruleValues) in(rule []byte) bool {
+	if canonical.HasText(rule, v.texts) {
+		return true
+	}
+	var given struct {
+		ClaimedDomain string `json:"claimedDomain"`
+		Payload       struct {
+			Equals jsontext.Value `json:"equals"`
+		} `json:"payload"`
+	}
+	if err := json.Unmarshal(rule, &given); err != nil {
+		return false
+	}
+	if v.domain != "" && canonical.Domain(given.ClaimedDomain) == v.domain {
+		return true
+	}
+	if v.number == nil || given.Payload.Equals.Kind() != '0' {
+		return false
+	}
+	number, err := canonical.Value(given.Payload.Equals)
+	return err == nil && bytes.Equal(number, v.number)
 }

@@ -19,6 +19,7 @@ var persons = []guarantee{
 	{"two nodes can work on an erasure", personErasedByNodes},
 	{"an erasure deletes at most 1,010 rows in a transaction", personErasedInParts},
 	{"the rules of moves and the audit details of an erased person are deleted", personNotAudited},
+	{"an erasure deletes other rules of moves that contain its domain or number in any spelling", personInOtherRules},
 	{"the rule of an erasure is gone when it is complete", personRuleForgotten},
 	{"an erasure of one account leaves others alone", personErasedFromAccount},
 	{"the page of a check is bounded, and all pages have everything once", personChecked},
@@ -184,6 +185,30 @@ func (e *env) wantRules(t tb, kept map[atrium.MoveID]bool) {
 			t.Errorf("the audit log has %q, want details %v", acts, kept)
 		}
 	}
+}
+
+func personInOtherRules(t *testing.T, e *env) {
+	from, to := e.record(t, byDomain("jane.example"), payload(`{"id":4711,"vip":true}`)).AccountID, e.record(t, byDomain("to.example")).AccountID
+	moved := func(domain string, given string) atrium.MoveID {
+		return e.movedByRule(t, e.record(t, byDomain(domain)).AccountID, to, atrium.MoveRule{ClaimedDomain: domain}, given)
+	}
+	kept := map[atrium.MoveID]bool{
+		moved("a.example", `{"claimedDomain":"https://WWW.Jane.example/"}`):                            false,
+		moved("b.example", `{"payload":{"pointer":"/customer","equals":4.711e3}}`):                     false,
+		moved("c.example", `{"claimedDomain":"jane.example.org"}`):                                     true,
+		moved("d.example", `{"payload":{"pointer":"/id","equals":471}}`):                               true,
+		moved("e.example", `{"payload":{"pointer":"/id","equals":"4.711e3"}}`):                         true,
+		moved("f.example", `{"claimedDomain":"f.example","payload":{"pointer":"/vip","equals":true}}`): true,
+	}
+	var last atrium.Erasure
+	for _, rule := range []atrium.MoveRule{
+		{ClaimedDomain: "jane.example"}, {Pointer: "/id", Equals: []byte("4711")}, {Pointer: "/vip", Equals: []byte("true")},
+	} {
+		last = e.startErasure(t, atrium.ErasureRequest{AccountID: from, Rule: atrium.ErasureRule{MoveRule: rule}})
+	}
+	e.finishErasure(t, last.ID)
+	e.wantRules(t, kept)
+	e.wantSound(t, nil)
 }
 
 func personRuleForgotten(t *testing.T, e *env) {
