@@ -162,7 +162,7 @@ func (s *Store) eraseMatching(ctx context.Context, j *job) error {
 	}
 	return s.inJob(ctx, j, func(tx *kernel.Mutation) error {
 		at := next
-		survivors, err := entries.LockAccounts(tx, slices.Collect(maps.Keys(changed)))
+		survivors, err := j.lockAccounts(tx, changed)
 		if err != nil {
 			return err
 		}
@@ -180,9 +180,8 @@ func (s *Store) eraseMatching(ctx context.Context, j *job) error {
 		slices.SortFunc(locked, func(a, b erasedEntry) int { return cmp.Compare(where[a.EntryID], where[b.EntryID]) })
 		bytes := 0
 		for i := range locked {
-			now := locked[i].storedIn
-			if !changed[now] { // it was moved after it was found
-				return kernel.ErrRace
+			if !changed[locked[i].storedIn] { // it was moved after it was found
+				return errOutdated
 			}
 			if bytes += locked[i].bytes; bytes > eraseBatchBytes && i > 0 {
 				locked, at = locked[:i], &found[where[locked[i-1].EntryID]].At
@@ -209,4 +208,22 @@ func (s *Store) eraseMatching(ctx context.Context, j *job) error {
 		}
 		return j.advance(tx, at, n, 0)
 	})
+}
+
+// lockAccounts locks the accounts of found entries. If the erasure is of one account, it returns
+// errOutdated if they no longer belong to it: a merge was undone after they were found.
+func (j *job) lockAccounts(tx *kernel.Mutation, found map[atrium.AccountID]bool) (survivors map[atrium.AccountID]atrium.AccountID, err error) {
+	ids := slices.Collect(maps.Keys(found))
+	if j.AccountID != "" {
+		ids = append(ids, j.AccountID)
+	}
+	if survivors, err = entries.LockAccounts(tx, ids); err != nil || j.AccountID == "" {
+		return survivors, err
+	}
+	for id := range found {
+		if survivors[id] != survivors[j.AccountID] {
+			return nil, errOutdated
+		}
+	}
+	return survivors, nil
 }

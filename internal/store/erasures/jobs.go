@@ -148,11 +148,6 @@ func (s *Store) CheckErasure(ctx context.Context, tenant atrium.TenantID, reques
 	}
 	err = s.db.Read(ctx, func(tx engine.Tx) error {
 		found, next = nil, nil
-		if request.AccountID != "" {
-			if _, err := accounts.FindSurvivor(tx, tenant, request.AccountID); err != nil {
-				return err
-			}
-		}
 		if request.Rule.HasEntries() && (after == nil || after.Key != prospectKey) {
 			matching, position, err := search.Find(tx, tenant, request.AccountID, after, limit)
 			if err != nil {
@@ -174,7 +169,7 @@ func (s *Store) CheckErasure(ctx context.Context, tenant atrium.TenantID, reques
 			next = from
 			return nil
 		}
-		ids, position, err := findProspects(tx.Query, tenant, request.AccountID, request.Rule.ProspectEmail, from, limit-len(found))
+		ids, position, err := findProspects(tx, tenant, request.AccountID, request.Rule.ProspectEmail, from, limit-len(found))
 		if next = position; next != nil {
 			next.Key = prospectKey
 		}

@@ -50,16 +50,20 @@ func redactResult(tx *kernel.Mutation, p *atrium.Prospect) error {
 // Each transaction that redacts a batch of audit rows, and each one after the first, is admitted as
 // a large change.
 func (s *Store) DeleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) (done bool, err error) {
-	erased, err := s.deleteProspect(ctx, c, id, check, func(*kernel.Mutation) error { return nil })
+	erased, err := s.deleteProspect(ctx, c, id, func(_ *kernel.Mutation, p atrium.LinkedProspect) error { return check(p) },
+		func(*kernel.Mutation) error { return nil })
 	if err != nil {
 		return false, err
 	}
 	return s.completeErasures(ctx, c, []atrium.AccountID{erased}) == nil, nil
 }
 
+// A prospectCheck returns an error if a transaction may not change a prospect, which it has locked.
+type prospectCheck func(*kernel.Mutation, atrium.LinkedProspect) error
+
 // deleteProspect is DeleteProspect without the purge. inTx runs in the transaction that deletes the
 // prospect. It returns the identifier in erasures that a purge completes.
-func (s *Store) deleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error, inTx func(*kernel.Mutation) error,
+func (s *Store) deleteProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check prospectCheck, inTx func(*kernel.Mutation) error,
 ) (erased atrium.AccountID, err error) {
 	redacted, err := s.redactProspect(ctx, c, id, check)
 	if err != nil {
@@ -77,7 +81,7 @@ func (s *Store) deleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 		if err != nil {
 			return "", err
 		}
-		if err := check(p); err != nil {
+		if err := check(tx, p); err != nil {
 			return "", err
 		}
 		if err := tx.Redact(string(id)); err != nil {
@@ -111,7 +115,7 @@ func (s *Store) deleteProspect(ctx context.Context, c atrium.Change, id atrium.P
 // redactProspect redacts audit rows before a prospect is deleted, until few enough remain for the
 // transaction that deletes it. Each transaction redacts a batch and records the redaction. redacted
 // reports whether there was one.
-func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check func(atrium.LinkedProspect) error) (redacted bool, err error) {
+func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.ProspectID, check prospectCheck) (redacted bool, err error) {
 	for ; ; redacted = true {
 		rows, err := s.findDetailRows(ctx, c.TenantID, string(id), 0)
 		if err != nil || len(rows) < redactBatchRows {
@@ -120,7 +124,7 @@ func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.P
 		if _, _, err := kernel.MutateLarge(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
 			p, err := accounts.LockProspect(tx, id)
 			if err == nil {
-				err = check(p)
+				err = check(tx, p)
 			}
 			if err == nil {
 				_, err = tx.Batch(redactRows, rows, nil)
@@ -134,9 +138,10 @@ func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.P
 }
 
 // findProspects returns up to limit prospects with an e-mail address, by identifier, after a
-// position, nil for the first; of one account and those merged into it, unless account is "". It
-// compares at most jobScan, so it may find none before the end, where next is nil.
-func findProspects(query kernel.QueryFunc, tenant atrium.TenantID, account atrium.AccountID, email string, after *atrium.Position, limit int,
+// position, nil for the first; of the account that account leads to and those merged into it, unless
+// account is "". It compares at most jobScan, so it may find none before the end, where next is nil.
+// It returns engine.ErrNoRow if the account does not exist.
+func findProspects(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountID, email string, after *atrium.Position, limit int,
 ) (ids []atrium.ProspectID, next *atrium.Position, err error) {
 	start := []byte{}
 	if after != nil {
@@ -144,19 +149,19 @@ func findProspects(query kernel.QueryFunc, tenant atrium.TenantID, account atriu
 	}
 	var group []atrium.AccountID
 	if account != "" {
-		if group, err = accounts.GroupIDs(query, tenant, account); err != nil {
+		if _, group, err = accounts.FindGroupIDs(tx, tenant, account); err != nil {
 			return nil, nil, err
 		}
 	}
-	want, n := canonical.Name(email), 0
+	n := 0
 	var matching []atrium.ProspectID
-	err = query("SELECT prospect_id, email FROM prospects WHERE tenant_id = $1 AND prospect_id > $2 ORDER BY prospect_id LIMIT $3",
+	err = tx.Query("SELECT prospect_id, email FROM prospects WHERE tenant_id = $1 AND prospect_id > $2 ORDER BY prospect_id LIMIT $3",
 		engine.Args{kernel.IDArg(tenant), start, int64(jobScan)}, func(r engine.Row) error {
 			if len(matching) == limit {
 				return kernel.ErrPageFull
 			}
 			id := kernel.IDAt[atrium.ProspectID](r, 0)
-			if n++; canonical.Name(strings.TrimSpace(r.Text(1))) == want {
+			if n++; sameEmail(r.Text(1), email) {
 				matching = append(matching, id)
 			}
 			next = atrium.PositionAt(0, id)
@@ -172,12 +177,8 @@ func findProspects(query kernel.QueryFunc, tenant atrium.TenantID, account atriu
 		return matching, next, nil
 	}
 	for _, id := range matching {
-		linked := false
-		if err := query("SELECT account_id FROM account_prospects WHERE tenant_id = $1 AND prospect_id = $2",
-			engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(r engine.Row) error {
-				linked = linked || slices.Contains(group, kernel.IDAt[atrium.AccountID](r, 0))
-				return nil
-			}); err != nil {
+		linked, err := isLinked(tx, tenant, id, group)
+		if err != nil {
 			return nil, nil, err
 		}
 		if linked {
@@ -187,28 +188,68 @@ func findProspects(query kernel.QueryFunc, tenant atrium.TenantID, account atriu
 	return ids, next, nil
 }
 
+// sameEmail compares the e-mail address of a prospect with that of a rule.
+func sameEmail(stored, wanted string) bool {
+	return canonical.Name(strings.TrimSpace(stored)) == canonical.Name(wanted)
+}
+
+// isLinked reports whether a prospect is linked to one of the accounts.
+func isLinked(tx engine.Tx, tenant atrium.TenantID, id atrium.ProspectID, accounts []atrium.AccountID) (linked bool, err error) {
+	err = tx.Query("SELECT account_id FROM account_prospects WHERE tenant_id = $1 AND prospect_id = $2",
+		engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(r engine.Row) error {
+			linked = linked || slices.Contains(accounts, kernel.IDAt[atrium.AccountID](r, 0))
+			return nil
+		})
+	return linked, err
+}
+
 // eraseProspects deletes the next prospect that the rule selects.
 func (s *Store) eraseProspects(ctx context.Context, j *job) error {
 	var ids []atrium.ProspectID
 	var next *atrium.Position
 	if j.rule.ProspectEmail != "" {
-		var err error
-		if ids, next, err = findProspects(s.db.OutsideTx(ctx), j.TenantID, j.AccountID, j.rule.ProspectEmail, j.after, 1); err != nil {
+		if err := s.db.Read(ctx, func(tx engine.Tx) (err error) {
+			ids, next, err = findProspects(tx, j.TenantID, j.AccountID, j.rule.ProspectEmail, j.after, 1)
+			if errors.Is(err, engine.ErrNoRow) { // the account was erased
+				err = nil
+			}
+			return err
+		}); err != nil {
 			return err
 		}
 	}
 	if len(ids) > 0 {
 		at := atrium.PositionAt(0, ids[0])
-		_, err := s.deleteProspect(ctx, j.change(), ids[0], func(atrium.LinkedProspect) error { return nil }, func(tx *kernel.Mutation) error {
+		_, err := s.deleteProspect(ctx, j.change(), ids[0], j.checkProspect, func(tx *kernel.Mutation) error {
 			return j.advance(tx, at, 0, 1)
 		})
 		switch {
-		case errors.Is(err, errJobMoved):
+		case errors.Is(err, errOutdated):
 			return nil
 		case atrium.CodeOf(err) != atrium.CodeNotFound:
 			return err
 		}
-		next = at // deleted in the meantime
+		next = at // it was deleted or changed after it was found
 	}
 	return s.inJob(ctx, j, func(tx *kernel.Mutation) error { return j.advance(tx, next, 0, 0) })
+}
+
+// checkProspect returns NotFound if the rule does not select a locked prospect: it was changed, or its
+// link removed, after it was found.
+func (j *job) checkProspect(tx *kernel.Mutation, p atrium.LinkedProspect) error {
+	if p.Email == nil || !sameEmail(*p.Email, j.rule.ProspectEmail) {
+		return atrium.NotFound()
+	}
+	if j.AccountID == "" {
+		return nil
+	}
+	_, group, err := accounts.FindGroupIDs(tx, j.TenantID, j.AccountID)
+	if err != nil {
+		return err
+	}
+	linked, err := isLinked(tx, j.TenantID, p.ID, group)
+	if err == nil && !linked {
+		err = atrium.NotFound()
+	}
+	return err
 }

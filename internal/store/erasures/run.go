@@ -81,7 +81,7 @@ func (j *job) change() atrium.Change {
 }
 
 // advance stores where the job continues, in the transaction that made the progress: after a position,
-// or with the next stage if it is nil. It returns errJobMoved if another node has made progress first.
+// or with the next stage if it is nil. It returns errOutdated if another node has made progress first.
 func (j *job) advance(tx *kernel.Mutation, next *atrium.Position, erased, prospects int) error {
 	stage, key, id, rule := j.stage, int64(0), "", ", rule = rule"
 	if next != nil {
@@ -97,18 +97,20 @@ func (j *job) advance(tx *kernel.Mutation, next *atrium.Position, erased, prospe
 		WHERE tenant_id = $6 AND erasure_id = $7 AND stage = $8 AND position_key = $9 AND position_text = $10`,
 		stage, key, id, int64(erased), int64(prospects), kernel.IDArg(j.TenantID), kernel.IDArg(j.ID), j.stage, was.Key, was.ID)
 	if err == nil && n == 0 {
-		err = errJobMoved
+		err = errOutdated
 	}
 	return err
 }
 
-// errJobMoved rolls back a transaction of a job whose work another node has done.
-var errJobMoved = errors.New("another node has continued the erasure")
+// errOutdated rolls back a transaction of a job if another one has changed what the job read before
+// it: another node has continued the job, or what was found no longer matches. The next step reads it
+// again.
+var errOutdated = errors.New("what the erasure has read is outdated")
 
 // inJob runs a transaction of a job.
 func (s *Store) inJob(ctx context.Context, j *job, f func(tx *kernel.Mutation) error) error {
 	_, _, err := kernel.MutateLarge(ctx, s.db, j.change(), func(tx *kernel.Mutation) (none struct{}, err error) { return none, f(tx) })
-	if errors.Is(err, errJobMoved) {
+	if errors.Is(err, errOutdated) {
 		return nil
 	}
 	return err
@@ -123,7 +125,7 @@ func (s *Store) completeJob(ctx context.Context, j *job) error {
 	err := s.inJob(ctx, j, func(tx *kernel.Mutation) error {
 		n, err := tx.Exec("DELETE FROM pending_erasures WHERE tenant_id = $1 AND erasure_id = $2", kernel.IDArg(j.TenantID), kernel.IDArg(j.ID))
 		if err != nil || n == 0 {
-			return cmp.Or(err, errJobMoved)
+			return cmp.Or(err, errOutdated)
 		}
 		tx.RecordDetail("erasure.complete", string(j.ID), map[string]any{"accountLogs": j.Entries, "prospects": j.Prospects})
 		_, err = tx.Exec("UPDATE erasure_jobs SET stage = $1, completed_at = $2 WHERE tenant_id = $3 AND erasure_id = $4",
