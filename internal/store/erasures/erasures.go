@@ -115,7 +115,7 @@ var (
 // have no entries left. It returns an error, and leaves the rows to the background job, if the
 // database is larger than maxPurgeInRequest or no purge can start soon.
 func (s *Store) completeErasures(ctx context.Context, c atrium.Change, accounts []atrium.AccountID) error {
-	if err := s.purges.runShared(ctx, func() error { return s.db.Engine.Purge(ctx, maxPurgeInRequest) }); err != nil {
+	if err := s.purges.run(ctx, &s.purges.ofRequests, purgeWait, func() error { return s.db.Engine.Purge(ctx, maxPurgeInRequest) }); err != nil {
 		return kernel.Public(err)
 	}
 	return s.deleteErasures(ctx, c, accounts)
@@ -286,16 +286,12 @@ func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 		return left > 0 && s.db.Now().Before(deadline), nil
 	})
 	if len(empty) > 0 {
-		wait := purgeWait
-		if len(pending) > 0 {
-			wait = 0 // do not wait: there is other work
-		}
-		stepErr := s.purges.runAlone(ctx, wait, func() error { return s.db.Engine.Purge(ctx, 0) })
-		if errors.Is(stepErr, errPurgeBusy) {
+		purgeErr := s.purgeInJob(ctx, len(pending) > 0)
+		if errors.Is(purgeErr, errPurgeBusy) {
 			return err == nil, cmp.Or(err, ctx.Err())
 		}
-		if stepErr != nil {
-			return false, cmp.Or(err, fmt.Errorf("purge erased data: %w", kernel.Public(stepErr)))
+		if purgeErr != nil {
+			return false, cmp.Or(err, purgeErr)
 		}
 	}
 	for tenant, accounts := range empty {
@@ -304,6 +300,20 @@ func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 		}
 	}
 	return err == nil, cmp.Or(err, ctx.Err())
+}
+
+// purgeInJob purges the database, once for all jobs that wait for it. It returns errPurgeBusy if no
+// purge can start soon, or at once if the job has other work.
+func (s *Store) purgeInJob(ctx context.Context, otherWork bool) error {
+	wait := purgeWait
+	if otherWork {
+		wait = 0
+	}
+	err := s.purges.run(ctx, &s.purges.ofJobs, wait, func() error { return s.db.Engine.Purge(ctx, 0) })
+	if err == nil || errors.Is(err, errPurgeBusy) {
+		return err
+	}
+	return fmt.Errorf("purge erased data: %w", kernel.Public(err))
 }
 
 // eraseNext runs transactions of an erasure until one of them changes rows. It returns about how

@@ -10,16 +10,18 @@ import (
 )
 
 // purges schedules the purges of a store. Each purge reads the whole file of an embedded database,
-// so purges run one at a time, at most 10% of the time. It is safe for concurrent use.
+// so purges run one at a time, at most 10% of the time, and callers that wait share the next one. It is
+// safe for concurrent use.
 type purges struct {
 	slot      chan struct{} // a semaphore for the running purge
 	notBefore time.Time     // earliest start of the next purge; guarded by slot
 
-	mu   sync.Mutex
-	next *purge // the next shared purge, nil if there is none; guarded by mu
+	mu         sync.Mutex
+	ofRequests *purge // the next purge for requests, nil if none waits; guarded by mu
+	ofJobs     *purge // the next one for jobs, which purge files of any size; likewise
 }
 
-// A purge runs once for several calls of runShared.
+// A purge runs once for several calls of run.
 type purge struct {
 	done chan struct{} // closed when the purge has ended
 	err  error         // set before done is closed
@@ -27,19 +29,20 @@ type purge struct {
 
 const (
 	pauseFactor = 9           // pause after a purge, as a multiple of its duration
-	purgeWait   = time.Second // how long a request waits for its purge to start
+	purgeWait   = time.Second // how long a request or a job without other work waits for its purge to start
 )
 
 var errPurgeBusy = atrium.Unavailable(errors.New("other purges are running"))
 
-// runShared runs f once for all callers that arrive before f starts, and returns its error. It
-// returns errPurgeBusy if f cannot start within purgeWait.
-func (p *purges) runShared(ctx context.Context, f func() error) error {
+// run runs f once for all callers with the same next, which is a field of p, that arrive before f
+// starts. It returns the error of f, or errPurgeBusy if f cannot start within wait. A caller that
+// finds another one waiting stays until that purge has ended.
+func (p *purges) run(ctx context.Context, next **purge, wait time.Duration, f func() error) error {
 	p.mu.Lock()
-	shared, first := p.next, p.next == nil
+	shared, first := *next, *next == nil
 	if first {
 		shared = &purge{done: make(chan struct{})}
-		p.next = shared
+		*next = shared
 	}
 	p.mu.Unlock()
 	if !first {
@@ -51,23 +54,15 @@ func (p *purges) runShared(ctx context.Context, f func() error) error {
 		}
 	}
 	defer close(shared.done)
-	shared.err = p.acquire(ctx, purgeWait)
+	shared.err = p.acquire(ctx, wait)
 	p.mu.Lock()
-	p.next = nil // f may miss what later callers have deleted
+	*next = nil // f may miss what later callers have deleted
 	p.mu.Unlock()
 	if shared.err != nil {
 		return shared.err
 	}
 	shared.err = p.runAndRelease(f)
 	return shared.err
-}
-
-// runAlone runs f, or returns errPurgeBusy if it cannot start within wait.
-func (p *purges) runAlone(ctx context.Context, wait time.Duration, f func() error) error {
-	if err := p.acquire(ctx, wait); err != nil {
-		return err
-	}
-	return p.runAndRelease(f)
 }
 
 // acquire waits until a purge may run. The caller must then call runAndRelease.

@@ -20,7 +20,7 @@ func TestPurgesTakeATenthOfTheTimeAndAreShared(t *testing.T) {
 			all.Go(func() {
 				for range 10 {
 					before := runs.Load()
-					if err := p.runShared(t.Context(), func() error {
+					if err := p.run(t.Context(), &p.ofRequests, purgeWait, func() error {
 						runs.Add(1)
 						time.Sleep(20 * time.Millisecond)
 						return nil
@@ -37,23 +37,56 @@ func TestPurgesTakeATenthOfTheTimeAndAreShared(t *testing.T) {
 	})
 }
 
+func TestJobsThatWaitShareAPurgeAndRequestsDoNotJoinIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &purges{slot: make(chan struct{}, 1)}
+		var ofJobs, ofRequests int
+		counting := func(n *int) func() error {
+			return func() error {
+				*n++
+				time.Sleep(20 * time.Millisecond)
+				return nil
+			}
+		}
+		if err := p.run(t.Context(), &p.ofRequests, 0, counting(&ofRequests)); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for _, wait := range []time.Duration{purgeWait, 0} { // the second one finds the first one waiting
+			all.Go(func() {
+				if err := p.run(t.Context(), &p.ofJobs, wait, counting(&ofJobs)); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		if err := p.run(t.Context(), &p.ofRequests, purgeWait, counting(&ofRequests)); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+		if ofJobs != 1 || ofRequests != 2 {
+			t.Errorf("%d purges for jobs, %d for requests", ofJobs, ofRequests)
+		}
+	})
+}
+
 func TestAPurgeThatCannotBeginSoonIsLeftForLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &purges{slot: make(chan struct{}, 1)}
 		long := func() error { time.Sleep(time.Second); return nil }
-		if err := p.runAlone(t.Context(), 0, long); err != nil {
+		if err := p.run(t.Context(), &p.ofJobs, 0, long); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.runShared(t.Context(), long); !errors.Is(err, errPurgeBusy) {
+		if err := p.run(t.Context(), &p.ofRequests, purgeWait, long); !errors.Is(err, errPurgeBusy) {
 			t.Errorf("during the pause: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := p.runShared(ctx, long); err == nil {
+		if err := p.run(ctx, &p.ofRequests, purgeWait, long); err == nil {
 			t.Error("it ran after the request was canceled")
 		}
 		time.Sleep(10 * time.Second)
-		if err := p.runShared(t.Context(), long); err != nil {
+		if err := p.run(t.Context(), &p.ofRequests, purgeWait, long); err != nil {
 			t.Errorf("after the pause: %v", err)
 		}
 	})

@@ -22,58 +22,93 @@ const (
 )
 
 // RunErasures makes progress with erasures of persons: one transaction per tenant, round-robin, with
-// pauses, as ContinueErasures. It reports whether to call it again at once.
+// pauses, as ContinueErasures. It purges the database once for all erasures that have nothing left to
+// delete, and completes them. It reports whether to call it again at once: not if nothing was pending or
+// a step failed. After an error it continues with other erasures, and returns the first error.
 func (s *Store) RunErasures(ctx context.Context) (more bool, err error) {
-	pending := map[atrium.TenantID]atrium.ErasureID{}
-	for last := []byte{}; ; {
-		n := len(pending)
-		if err := s.db.Query(ctx, "SELECT tenant_id, erasure_id FROM pending_erasures WHERE tenant_id > $1 ORDER BY tenant_id, erasure_id LIMIT 1",
-			engine.Args{last}, func(r engine.Row) error {
-				last = r.Bytes(0)
-				pending[kernel.IDAt[atrium.TenantID](r, 0)] = kernel.IDAt[atrium.ErasureID](r, 1)
-				return nil
-			}); err != nil {
-			return false, err
-		}
-		if len(pending) == n {
-			break
-		}
+	pending, err := s.pendingJobs(ctx)
+	if err != nil {
+		return false, err
 	}
 	s.pending.Store(int64(len(pending)))
-	deadline, progress := s.db.Now().Add(maxTimePerRun), false
-	turnErr := s.db.InTurn(ctx, slices.Sorted(maps.Keys(pending)), func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
-		j, stepErr := s.findJob(ctx, tenant, pending[tenant])
-		if stepErr == nil {
+	ready := map[atrium.TenantID][]*job{}
+	deadline := s.db.Now().Add(maxTimePerRun)
+	more = len(pending) > 0
+	if turnErr := s.db.InTurn(ctx, slices.Sorted(maps.Keys(pending)), func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
+		id := pending[tenant][0]
+		j, stepErr := s.findJob(ctx, tenant, id)
+		if stepErr == nil && j.stage < jobPurge {
 			stepErr = s.jobStep(ctx, &j)
 		}
-		if errors.Is(stepErr, errPurgeBusy) {
-			return false, nil
+		switch {
+		case stepErr != nil:
+			err = cmp.Or(err, fmt.Errorf("erasure %s of %s: %w", id, tenant, stepErr))
+		case j.stage == jobPurge:
+			ready[tenant] = append(ready[tenant], &j)
 		}
-		if stepErr != nil {
-			err = cmp.Or(err, fmt.Errorf("erasure %s of %s: %w", pending[tenant], tenant, stepErr))
-			return false, nil
+		if stepErr != nil || j.stage >= jobPurge {
+			if pending[tenant] = pending[tenant][1:]; len(pending[tenant]) == 0 {
+				delete(pending, tenant)
+				return false, nil
+			}
 		}
-		progress = true
-		return j.stage < jobDone && s.db.Now().Before(deadline), nil
+		return s.db.Now().Before(deadline), nil
+	}); turnErr != nil {
+		return false, turnErr
+	}
+	if len(ready) == 0 {
+		return more && err == nil, err
+	}
+	if purgeErr := s.purgeInJob(ctx, len(pending) > 0); purgeErr != nil {
+		if errors.Is(purgeErr, errPurgeBusy) {
+			return err == nil, cmp.Or(err, ctx.Err())
+		}
+		return false, cmp.Or(err, purgeErr)
+	}
+	turnErr := s.db.InTurn(ctx, slices.Sorted(maps.Keys(ready)), func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
+		j := ready[tenant][0]
+		if stepErr := s.completeJob(ctx, j); stepErr != nil {
+			err = cmp.Or(err, fmt.Errorf("complete erasure %s of %s: %w", j.ID, tenant, stepErr))
+		}
+		ready[tenant] = ready[tenant][1:]
+		return len(ready[tenant]) > 0, nil
 	})
-	return progress && err == nil, cmp.Or(err, turnErr)
+	err = cmp.Or(err, turnErr)
+	return err == nil, err
+}
+
+// pendingJobs returns the incomplete erasures of persons by tenant, oldest first.
+func (s *Store) pendingJobs(ctx context.Context) (all map[atrium.TenantID][]atrium.ErasureID, err error) {
+	all = map[atrium.TenantID][]atrium.ErasureID{}
+	for last := []byte{}; ; {
+		n := len(all)
+		if err := s.db.Query(ctx, `SELECT tenant_id, erasure_id FROM pending_erasures WHERE tenant_id =
+				(SELECT tenant_id FROM pending_erasures WHERE tenant_id > $1 ORDER BY tenant_id LIMIT 1)
+			ORDER BY erasure_id LIMIT $2`, engine.Args{last, int64(atrium.MaxErasures)}, func(r engine.Row) error {
+			last = r.Bytes(0)
+			tenant := kernel.IDAt[atrium.TenantID](r, 0)
+			all[tenant] = append(all[tenant], kernel.IDAt[atrium.ErasureID](r, 1))
+			return nil
+		}); err != nil || len(all) == n {
+			return all, err
+		}
+	}
 }
 
 // TenantsWithErasures returns how many tenants had incomplete erasures of persons when RunErasures was
 // last called.
 func (s *Store) TenantsWithErasures() int64 { return s.pending.Load() }
 
-// jobStep runs one transaction of a job.
+// jobStep runs one transaction of a job, in a stage before jobPurge.
 func (s *Store) jobStep(ctx context.Context, j *job) error {
 	switch j.stage {
 	case jobEntries:
 		return s.eraseMatching(ctx, j)
 	case jobRules:
 		return s.eraseRules(ctx, j)
-	case jobProspects:
+	default:
 		return s.eraseProspects(ctx, j)
 	}
-	return s.completeJob(ctx, j)
 }
 
 func (j *job) change() atrium.Change {
@@ -116,13 +151,10 @@ func (s *Store) inJob(ctx context.Context, j *job, f func(tx *kernel.Mutation) e
 	return err
 }
 
-// completeJob purges the database and completes the job. Nothing that the rule selected, nor the rule
-// itself, is in the database then.
+// completeJob completes a job after a purge. Nothing that the rule selected, nor the rule itself, is in
+// the database then.
 func (s *Store) completeJob(ctx context.Context, j *job) error {
-	if err := s.purges.runAlone(ctx, purgeWait, func() error { return s.db.Engine.Purge(ctx, 0) }); err != nil {
-		return err
-	}
-	err := s.inJob(ctx, j, func(tx *kernel.Mutation) error {
+	return s.inJob(ctx, j, func(tx *kernel.Mutation) error {
 		n, err := tx.Exec("DELETE FROM pending_erasures WHERE tenant_id = $1 AND erasure_id = $2", kernel.IDArg(j.TenantID), kernel.IDArg(j.ID))
 		if err != nil || n == 0 {
 			return cmp.Or(err, errOutdated)
@@ -132,8 +164,4 @@ func (s *Store) completeJob(ctx context.Context, j *job) error {
 			int64(jobDone), int64(*tx.NotBefore(j.CreatedAt)), kernel.IDArg(j.TenantID), kernel.IDArg(j.ID))
 		return err
 	})
-	if err == nil {
-		j.stage = jobDone
-	}
-	return err
 }

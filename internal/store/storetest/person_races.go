@@ -1,11 +1,14 @@
 package storetest
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"atrium"
 	"atrium/internal/store"
+	"atrium/internal/store/engine"
 )
 
 // Erasures of persons while accounts and entries change, and of several tenants.
@@ -185,4 +188,45 @@ func personsInTurn(t *testing.T, e *env) {
 		}
 		small.finishErasure(t, second.ID)
 	}
+}
+
+// A purgeCounter is a DB that counts its purges.
+type purgeCounter struct {
+	engine.DB
+	purges *int
+}
+
+func (db purgeCounter) Purge(ctx context.Context, maxBytes int64) error {
+	*db.purges++
+	return db.DB.Purge(ctx, maxBytes)
+}
+
+func personsPurgedTogether(t *testing.T, e *env) {
+	tenants := []*env{e, e.as(e.newTenant(t))}
+	made := map[atrium.ErasureID]*env{}
+	for i := range 3 {
+		for _, e := range tenants {
+			text := fmt.Sprintf("p%d@example.com", i)
+			e.record(t, byDomain("a.example"), payload(`{"to":"`+text+`"}`))
+			made[e.startErasure(t, atrium.ErasureRequest{Rule: atrium.ErasureRule{Text: text}}).ID] = e
+		}
+	}
+	want := func(complete bool) {
+		t.Helper()
+		for id, e := range made {
+			if found, err := e.FindErasure(t.Context(), e.tenant, id); err != nil || found.Entries != 1 || (found.CompletedAt != nil) != complete {
+				t.Errorf("found %+v, %v, want it complete %v", found, err, complete)
+			}
+		}
+	}
+	if _, err := e.withoutPurges().RunErasures(t.Context()); !errors.Is(err, errOnPurpose) {
+		t.Errorf("without a purge: %v", err)
+	}
+	want(false)
+	purges, counted := 0, *e
+	counted.Store = store.New(purgeCounter{e.db, &purges}, e.clock.now)
+	if _, err := counted.RunErasures(t.Context()); err != nil || purges != 1 {
+		t.Errorf("%d purges, %v", purges, err)
+	}
+	want(true)
 }

@@ -29,6 +29,7 @@ var persons = []guarantee{
 	{"the page of a check is bounded, and all pages have everything once", personChecked},
 	{"an erasure of a missing account is NotFound, and one more than may wait is a Conflict", personRefused},
 	{"erasures of several tenants take turns", personsInTurn},
+	{"erasures that are ready share a purge, and one that waits for it delays no other", personsPurgedTogether},
 }
 
 const person = "Jane.Doe@Example.COM"
