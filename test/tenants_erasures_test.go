@@ -2,7 +2,9 @@ package test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 )
 
 var erasureResource = resource{
@@ -10,10 +12,10 @@ var erasureResource = resource{
 		t.Helper()
 		const target = "/manage/v0/erasures"
 		has := externalResources.has(t, s, tn)
-		s.made(t, tn, target, `{"rule":{"text":"nobody"}}`, "erasureId")
-		return map[string]string{
-			"account": has["account"], "erasure": s.made(t, tn, target, `{"rule":{"text":"nobody"}}`, "erasureId"), "cursor": s.firstCursor(t, tn, target),
-		}
+		first := s.made(t, tn, target, `{"rule":{"text":"nobody"}}`, "erasureId")
+		erasure := s.made(t, tn, target, `{"rule":{"text":"nobody"}}`, "erasureId")
+		s.waitForErasures(t, tn, first, erasure) // its statements would be compared with those of requests
+		return map[string]string{"account": has["account"], "erasure": erasure, "cursor": s.firstCursor(t, tn, target)}
 	},
 	places: func(_, of map[string]string) map[string]request {
 		post := func(body string) request {
@@ -29,4 +31,22 @@ var erasureResource = resource{
 		})
 		return requests
 	},
+}
+
+// waitForErasures waits until the background job has completed the erasures.
+func (s *service) waitForErasures(t *testing.T, tn tenant, ids ...string) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for _, id := range ids {
+		for {
+			a := s.send(t, get("/manage/v0/erasures/"+id, "x-api-key: "+tn.manage))
+			if strings.Contains(string(a.body), `"status":"completed"`) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the erasure is not completed: %s", a)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
 }

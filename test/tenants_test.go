@@ -128,16 +128,18 @@ func (s *service) checkMatrix(t *testing.T, run *statements, name string, caller
 		u := unknown[place]
 		u.header = append(u.header, keyed...)
 		// Retried, because background jobs can run statements in between.
-		same := false
-		for attempt := 0; attempt < 5 && !same; attempt++ {
+		const attempts = 20
+		for attempt := range attempts {
 			got, forOther := s.sendNoting(t, run, r)
 			want, forNobody := s.sendNoting(t, run, u)
 			if !refuses(got) || got.String() != want.String() || !maps.EqualFunc(got.header, want.header, slices.Equal) {
 				t.Errorf("%s: %s:\n\t%s %v\nand for nonexistent data:\n\t%s %v", name, place, got, got.header, want, want.header)
 				break
 			}
-			same = slices.Equal(forOther, forNobody)
-			if !same && attempt == 4 {
+			if slices.Equal(forOther, forNobody) {
+				break
+			}
+			if attempt == attempts-1 {
 				t.Errorf("%s: %s ran\n%s\nand for nonexistent data\n%s", name, place, strings.Join(forOther, "\n"), strings.Join(forNobody, "\n"))
 			}
 		}
