@@ -46,7 +46,7 @@ func Make(ctx context.Context, s *store.Store, path string, o Options) (m Manife
 	err = place(path, func(file *os.File) (err error) {
 		m.TakenAt = atrium.At(time.Now())
 		m.SHA256, m.Bytes, err = o.write(ctx, file, func(w io.Writer, begin func(int64)) error {
-			return s.Copy(ctx, w, begin)
+			return s.WriteBackup(ctx, w, begin)
 		})
 		return err
 	}, func(partial string) error {
@@ -68,7 +68,7 @@ func Make(ctx context.Context, s *store.Store, path string, o Options) (m Manife
 	if m.Schema == 0 {
 		return m, nil
 	}
-	made, err := store.OpenCopy(path)
+	made, err := store.OpenBackup(path)
 	if err != nil {
 		return m, err
 	}
@@ -298,7 +298,7 @@ func (r *Report) checkDatabase(ctx context.Context, path, from string) error {
 	if contents.Schema == 0 {
 		return fmt.Errorf("%s is not an Atrium database", from)
 	}
-	s, err := store.OpenCopy(path)
+	s, err := store.OpenBackup(path)
 	if err != nil {
 		return err
 	}
@@ -367,7 +367,7 @@ func inspect(ctx context.Context, path string) (c store.Contents, fault string, 
 			fault, err = err.Error(), nil
 		}
 	}()
-	s, err := store.OpenCopy(path)
+	s, err := store.OpenBackup(path)
 	if err != nil {
 		return c, "", err
 	}

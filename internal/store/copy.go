@@ -2,54 +2,105 @@ package store
 
 import (
 	"context"
-	"io"
-	"time"
+	"fmt"
+	"strings"
 
+	"atrium"
+	"atrium/internal/store/copies"
 	"atrium/internal/store/engine"
-	"atrium/internal/store/engine/sqlite"
 	"atrium/internal/store/kernel"
+	"atrium/internal/store/register"
 )
 
-// Copy writes an embedded database to w as a database file with everything that was acknowledged
-// before the call. It first calls begin with the size of the file in bytes. It returns an error
-// on a database server.
-func (s *Store) Copy(ctx context.Context, w io.Writer, begin func(size int64)) error {
-	return kernel.Public(s.db.Engine.Copy(ctx, w, begin))
+// CopyReport is the result of a copy to another database; see copies.Report.
+type CopyReport = copies.Report
+
+// CopyOptions select what is copied to another database.
+type CopyOptions struct {
+	Tenant   atrium.TenantID  // "" for everything
+	Progress func(rows int64) // called after each batch; nil for none
 }
 
-// OpenCopy opens a file that Copy has written, for reading. The file must not change while it is
-// open. OpenCopy creates no files next to it.
-func OpenCopy(path string) (*Store, error) {
-	db, err := sqlite.Open(path, sqlite.Options{Immutable: true})
-	if err != nil {
+// CopyTo copies a tenant or everything to another database, of any engine, or continues a copy that
+// was interrupted; see copies.Copier. The source must not change during the copy. Rows are stored in
+// bounded transactions. The report says whether the databases are the same at the end; the copy is
+// complete only if they are.
+func (s *Store) CopyTo(ctx context.Context, to *Store, o CopyOptions) (*CopyReport, error) {
+	c, err := s.copier(ctx, to, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.Tenant != "":
+		return publicReport(c.Tenant(ctx, o.Tenant))
+	default:
+		return publicReport(c.Everything(ctx))
+	}
+}
+
+// CompareTo compares what CopyTo copies, and changes nothing.
+func (s *Store) CompareTo(ctx context.Context, to *Store, o CopyOptions) (*CopyReport, error) {
+	c, err := s.copier(ctx, to, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.Tenant != "":
+		return publicReport(c.CompareTenant(ctx, o.Tenant))
+	default:
+		return publicReport(c.CompareEverything(ctx))
+	}
+}
+
+// DiscardCopy deletes what an unfinished copy of a tenant has stored in this database. It returns
+// NotFound if there is none.
+func (s *Store) DiscardCopy(ctx context.Context, o CopyOptions) error {
+	if err := s.requireNewest(ctx, "target"); err != nil {
+		return err
+	}
+	c := &copies.Copier{To: s.db, Progress: o.Progress}
+	return kernel.Public(c.Discard(ctx, o.Tenant))
+}
+
+func (s *Store) copier(ctx context.Context, to *Store, o CopyOptions) (*copies.Copier, error) {
+	if err := s.requireNewest(ctx, "source"); err != nil {
 		return nil, err
 	}
-	return New(db, time.Now), nil
-}
-
-// Contents are the row counts of an embedded database.
-type Contents struct {
-	Schema int64            `json:"schema"` // number of the newest migration; 0 if there is none
-	Rows   map[string]int64 `json:"rows"`   // by table
-}
-
-// Contents counts the rows of an embedded database. It reads all of them.
-func (s *Store) Contents(ctx context.Context) (Contents, error) {
-	c := Contents{Rows: map[string]int64{}}
-	names, err := s.db.Engine.Tables(ctx)
-	if err != nil {
-		return c, kernel.Public(err)
+	if err := to.requireNewest(ctx, "target"); err != nil {
+		return nil, err
 	}
-	err = s.db.Read(ctx, func(tx engine.Tx) error {
-		for _, name := range names {
-			if err := engine.Find(tx.Query, `SELECT COUNT(*) FROM "`+name+`"`, nil, func(r engine.Row) { c.Rows[name] = r.Int(0) }); err != nil {
-				return err
+	return &copies.Copier{From: s.db, To: to.db, Progress: o.Progress}, nil
+}
+
+// requireNewest returns an error unless the database has exactly the schema of this binary: the
+// register describes no other.
+func (s *Store) requireNewest(ctx context.Context, role string) error {
+	switch at, newest, err := s.Schema(ctx); {
+	case err != nil:
+		return fmt.Errorf("%s: %w", role, err)
+	case at < newest:
+		return fmt.Errorf("the %s has migration %d of %d: run atrium migrate on it", role, at, newest)
+	case at > newest:
+		return fmt.Errorf("the %s has migration %d and this binary knows %d: use the binary of that release", role, at, newest)
+	}
+	return nil
+}
+
+func publicReport(r *CopyReport, err error) (*CopyReport, error) { return r, kernel.Public(err) }
+
+// maxUnfinished is the maximum number of results of UnfinishedCopies.
+const maxUnfinished = 100
+
+// UnfinishedCopies returns the tenants whose copy to this database is not complete, at most
+// maxUnfinished, and whether a copy of everything is not complete. The schema must be up to date.
+func (s *Store) UnfinishedCopies(ctx context.Context) (tenants []atrium.TenantID, everything bool, err error) {
+	const after = "copy0" // the next text after all that begin with register.Unfinished
+	err = s.db.Query(ctx, "SELECT name FROM settings WHERE name >= $1 AND name < $2 ORDER BY name LIMIT $3",
+		engine.Args{register.UnfinishedAll, after, int64(maxUnfinished)}, func(r engine.Row) error {
+			if id, ok := strings.CutPrefix(r.Text(0), register.Unfinished); ok {
+				tenants = append(tenants, atrium.TenantID(id))
+			} else if r.Text(0) == register.UnfinishedAll {
+				everything = true
 			}
-		}
-		return nil
-	})
-	if err == nil {
-		c.Schema, _, err = s.Schema(ctx)
-	}
-	return c, err
+			return nil
+		})
+	return tenants, everything, err
 }

@@ -164,7 +164,7 @@ func TestAnErasedPersonIsNotInTheDatabaseFile(t *testing.T) {
 			all["the file"] = append(all["the file"], b...)
 		}
 		var b bytes.Buffer
-		if err := s.Copy(t.Context(), &b, func(int64) {}); err != nil {
+		if err := s.WriteBackup(t.Context(), &b, func(int64) {}); err != nil {
 			t.Fatal(err)
 		}
 		all["a backup"] = b.Bytes()

@@ -204,7 +204,7 @@ func (c *fragmentedDB) files(t *testing.T, withCopy bool) map[string][]byte {
 	}
 	if withCopy {
 		var b bytes.Buffer
-		if err := c.Copy(t.Context(), &b, func(int64) {}); err != nil {
+		if err := c.WriteBackup(t.Context(), &b, func(int64) {}); err != nil {
 			t.Fatal(err)
 		}
 		files["copy"] = b.Bytes()

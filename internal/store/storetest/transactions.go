@@ -28,7 +28,7 @@ var transactions = []guarantee{
 	{"transactions share the locks of a batch, and each of them delays Lock", sharedLocks},
 	{"empty and null bytes are distinct, and bytes are compared as bytes", bytesAreBytes},
 	{"a check of an intact database finds nothing", checkPasses},
-	{"Copy writes a complete file on SQLite and fails on a server", copiesAreWhole},
+	{"a backup is a complete file on SQLite and fails on a server", backupsAreWhole},
 	{"Schema and NewestInstant return the newest migration and instant", newestIsKnown},
 	{"calls after Close return Unavailable", closedIsUnavailable},
 }
@@ -410,7 +410,7 @@ func checkPasses(t *testing.T, e *env) {
 	}
 }
 
-func copiesAreWhole(t *testing.T, e *env) {
+func backupsAreWhole(t *testing.T, e *env) {
 	e = e.fresh(t)
 	e.put(t, e.oneOfEach()...)
 	server, err := e.Server(t.Context())
@@ -419,7 +419,7 @@ func copiesAreWhole(t *testing.T, e *env) {
 	}
 	var told int64 = -1
 	var written bytes.Buffer
-	err = e.Copy(t.Context(), &written, func(size int64) { told = size })
+	err = e.WriteBackup(t.Context(), &written, func(size int64) { told = size })
 	if server != nil {
 		if err == nil || told != -1 || written.Len() > 0 || server.Now.IsZero() || server.Settings["fsync"] == "" {
 			t.Errorf("of a server: %v, %d bytes, and %+v", err, written.Len(), server)
@@ -431,16 +431,16 @@ func copiesAreWhole(t *testing.T, e *env) {
 	}
 	// A client may disconnect. The next one gets a complete copy.
 	enough := errors.New("enough")
-	if err := e.Copy(t.Context(), full{enough}, func(int64) {}); !errors.Is(err, enough) {
+	if err := e.WriteBackup(t.Context(), full{enough}, func(int64) {}); !errors.Is(err, enough) {
 		t.Errorf("broken off: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := e.Copy(ctx, io.Discard, func(int64) {}); err == nil {
-		t.Error("Copy succeeded after its context had ended")
+	if err := e.WriteBackup(ctx, io.Discard, func(int64) {}); err == nil {
+		t.Error("WriteBackup succeeded after its context had ended")
 	}
 	var again bytes.Buffer
-	if err := e.Copy(t.Context(), &again, func(int64) {}); err != nil || !bytes.Equal(again.Bytes(), written.Bytes()) {
+	if err := e.WriteBackup(t.Context(), &again, func(int64) {}); err != nil || !bytes.Equal(again.Bytes(), written.Bytes()) {
 		t.Errorf("again: %v, %d bytes of %d", err, again.Len(), written.Len())
 	}
 }
