@@ -18,7 +18,7 @@ type CopyReport = copies.Report
 // CopyOptions select what is copied to another database.
 type CopyOptions struct {
 	Tenant   atrium.TenantID  // "" for everything
-	Progress func(rows int64) // called after each batch; nil for none
+	Progress func(rows int64) // see copies.Copier; nil for none
 }
 
 // CopyTo copies a tenant or everything to another database, of any engine, or continues a copy that

@@ -112,25 +112,27 @@ func (c *Copier) compareTable(ctx context.Context, t *table, id atrium.TenantID,
 	}
 	var sums [2]Sum
 	group, ctx := errgroup.WithContext(ctx)
-	for i, db := range []*kernel.DB{c.From, c.To} {
-		group.Go(func() (err error) {
-			sums[i], err = c.sum(t.read(db.OutsideTx(ctx), tenant))
-			return err
-		})
-	}
+	group.Go(func() (err error) {
+		sums[0], err = t.read(c.From.OutsideTx(ctx), tenant).sum(c.progressed)
+		return err
+	})
+	group.Go(func() (err error) {
+		sums[1], err = t.read(c.To.OutsideTx(ctx), tenant).sum(func(int) {})
+		return err
+	})
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	c.progressed(int(sums[0].Rows))
 	r.add(id, t.Name, sums[0], sums[1])
 	return nil
 }
 
-// sum returns the number of rows that a reader returns, and their checksum.
-func (c *Copier) sum(read *reader) (Sum, error) {
+// sum returns the number of rows that the reader returns, and their checksum. It calls progressed with
+// the number of rows of each batch.
+func (r *reader) sum(progressed func(rows int)) (Sum, error) {
 	h, n, buffer := sha256.New(), int64(0), []byte(nil)
 	for {
-		rows, err := read.next()
+		rows, err := r.next()
 		if err != nil {
 			return Sum{}, err
 		}
@@ -138,9 +140,10 @@ func (c *Copier) sum(read *reader) (Sum, error) {
 			return Sum{n, hex.EncodeToString(h.Sum(nil))}, nil
 		}
 		for _, row := range rows {
-			buffer = read.table.digest(h, row, buffer)
+			buffer = r.table.digest(h, row, buffer)
 		}
 		n += int64(len(rows))
+		progressed(len(rows))
 	}
 }
 

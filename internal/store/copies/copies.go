@@ -26,8 +26,8 @@ import (
 type Copier struct {
 	From, To *kernel.DB
 
-	// Progress is called after each batch with the total number of rows that were copied or
-	// compared. It may be nil.
+	// Progress is called after each batch with the total number of rows of the source that were copied
+	// or compared, or of rows that were deleted, by one goroutine at a time. It may be nil.
 	Progress func(rows int64)
 
 	rows int64
@@ -66,7 +66,7 @@ func (c *Copier) begin(ctx context.Context, id atrium.TenantID) error {
 	}
 	for _, t := range tables {
 		found := false
-		if err := c.To.Query(ctx, t.tenant.last, engine.Args{tenantArg(id)}, func(engine.Row) error {
+		if err := c.To.Query(ctx, t.forTenant.last, engine.Args{tenantArg(id)}, func(engine.Row) error {
 			found = true
 			return nil
 		}); err != nil {
@@ -256,7 +256,7 @@ func (c *Copier) discardTable(ctx context.Context, t *table, id atrium.TenantID)
 		}
 		upTo := append(engine.Args{tenantArg(id)}, read.after...)
 		if err := c.To.Write(ctx, func(tx engine.Tx) error {
-			_, err := tx.Exec(t.tenant.drop, upTo...)
+			_, err := tx.Exec(t.forTenant.drop, upTo...)
 			return err
 		}); err != nil {
 			return err

@@ -63,8 +63,8 @@ func (c *Copier) beginAll(ctx context.Context) error {
 			"copy everything to an empty database, or one tenant with --tenant.", tenants[0])
 	}
 	for _, t := range operatorTables() {
-		statements, args := t.of(t.operator())
-		if err := c.To.Query(ctx, statements.last, args, func(engine.Row) error {
+		s, args := t.statementsFor(t.operator())
+		if err := c.To.Query(ctx, s.last, args, func(engine.Row) error {
 			return atrium.Errorf(atrium.CodeConflict, "The target has data of operators in %s already: copy everything to an empty database.", t.Name)
 		}); err != nil {
 			return err

@@ -18,13 +18,13 @@ type table struct {
 	copied []register.Column // the first is the tenant
 	key    []int             // indexes of the columns of the primary key in copied
 
-	tenant, operators owner
-	insert            *engine.Batch
+	forTenant, forOperators statements
+	insert                  *engine.Batch
 }
 
-// An owner has the statements for the rows of a tenant, or of operators. The parameters are the
-// tenant if there is one, the key, and the limit.
-type owner struct {
+// The statements for the rows of a tenant, or of operators. The parameters are the tenant if there
+// is one, the key, and the limit.
+type statements struct {
 	first string // the first rows
 	next  string // the rows after a key
 	last  string // the highest key
@@ -57,17 +57,17 @@ func newTable(listed *register.Table) *table {
 	columns := strings.Join(names, ", ")
 	t.insert = engine.NewBatch("INSERT INTO "+t.Name+" ("+columns+") SELECT "+strings.Join(values, ", ")+" FROM batch", specs...)
 
-	t.tenant = t.statements(columns, "tenant_id = $1", 1)
-	t.operators = t.statements(columns, "tenant_id IS NULL", 0)
+	t.forTenant = t.newStatements(columns, "tenant_id = $1", 1)
+	t.forOperators = t.newStatements(columns, "tenant_id IS NULL", 0)
 	return t
 }
 
-// statements returns the statements for rows that a condition selects, which has some parameters.
-func (t *table) statements(columns, condition string, parameters int) owner {
+// newStatements returns the statements for rows that a condition selects, which has some parameters.
+func (t *table) newStatements(columns, condition string, parameters int) statements {
 	parameter := func(n int) string { return "$" + strconv.Itoa(parameters+n) }
 	from := " FROM " + t.Name + " WHERE " + condition
 	if len(t.key) == 0 {
-		return owner{first: "SELECT " + columns + from + " LIMIT " + parameter(1), last: "SELECT 1" + from, drop: "DELETE" + from}
+		return statements{first: "SELECT " + columns + from + " LIMIT " + parameter(1), last: "SELECT 1" + from, drop: "DELETE" + from}
 	}
 	var after []string
 	for n := range t.key {
@@ -78,7 +78,7 @@ func (t *table) statements(columns, condition string, parameters int) owner {
 	if len(t.key) > 1 {
 		left, right = "("+key+")", "("+position+")"
 	}
-	return owner{
+	return statements{
 		first: "SELECT " + columns + from + " ORDER BY " + key + " LIMIT " + parameter(1),
 		next:  "SELECT " + columns + from + " AND " + left + " > " + right + " ORDER BY " + key + " LIMIT " + parameter(len(t.key)+1),
 		last:  "SELECT " + key + from + " ORDER BY " + strings.Join(t.Key, " DESC, ") + " DESC LIMIT 1",
@@ -159,25 +159,25 @@ const (
 // key. Like an export, it asks for few rows first, and then for as many as the last batch had room
 // for, because a server sends all rows that a query asks for.
 type reader struct {
-	query kernel.QueryFunc
-	table *table
-	owner any         // the tenant, nil for operators
-	after engine.Args // the key of the last row, nil at the beginning
-	limit int
-	done  bool
+	query  kernel.QueryFunc
+	table  *table
+	tenant any         // nil for operators
+	after  engine.Args // the key of the last row, nil at the beginning
+	limit  int
+	done   bool
 }
 
 func (t *table) read(query kernel.QueryFunc, tenant any) *reader {
-	return &reader{query: query, table: t, owner: tenant, limit: firstRows}
+	return &reader{query: query, table: t, tenant: tenant, limit: firstRows}
 }
 
-// of returns the statements for the rows of a tenant, or of operators for nil, and their first
-// arguments.
-func (t *table) of(tenant any) (*owner, engine.Args) {
+// statementsFor returns the statements for the rows of a tenant, or of operators for nil, and their
+// first arguments.
+func (t *table) statementsFor(tenant any) (*statements, engine.Args) {
 	if tenant == nil {
-		return &t.operators, nil
+		return &t.forOperators, nil
 	}
-	return &t.tenant, engine.Args{tenant}
+	return &t.forTenant, engine.Args{tenant}
 }
 
 // next returns the next rows, none at the end.
@@ -185,10 +185,10 @@ func (r *reader) next() (rows []engine.Args, err error) {
 	if r.done {
 		return nil, nil
 	}
-	statements, args := r.table.of(r.owner)
-	sql := statements.first
+	s, args := r.table.statementsFor(r.tenant)
+	sql := s.first
 	if r.after != nil {
-		sql, args = statements.next, append(args, r.after...)
+		sql, args = s.next, append(args, r.after...)
 	}
 	size := 0
 	err = r.query(sql, append(args, int64(r.limit)), func(row engine.Row) error {
@@ -223,8 +223,8 @@ func (r *reader) next() (rows []engine.Args, err error) {
 // resume lets the reader continue after the highest key that the table has for the tenant in
 // another database.
 func (r *reader) resume(query kernel.QueryFunc) error {
-	statements, args := r.table.of(r.owner)
-	return query(statements.last, args, func(row engine.Row) error {
+	s, args := r.table.statementsFor(r.tenant)
+	return query(s.last, args, func(row engine.Row) error {
 		r.done = len(r.table.key) == 0 // it has one row
 		for n, i := range r.table.key {
 			r.after = append(r.after, value(row, n, r.table.copied[i].Type))
