@@ -36,7 +36,7 @@ type Rows struct {
 	Import    Effect
 	Merge     Effect // of two accounts
 	Split     Effect
-	Erasure   Effect // of an account or a prospect
+	Erasure   Effect // of an account, a prospect or a person
 	Retention Effect // of expired rows, by jobs
 	Deletion  Effect // of the tenant
 }

@@ -181,7 +181,8 @@ var tables = []*Table{
 		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "account_id bytea", "requested_at bigint")),
 	},
 	{ // erasures of persons that are not complete
-		Name: "pending_erasures", Kind: Reference, Key: []string{"erasure_id"}, Rows: untouched,
+		Name: "pending_erasures", Kind: Reference, Key: []string{"erasure_id"},
+		Rows:    Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
 		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "erasure_id bytea")),
 	},
 }

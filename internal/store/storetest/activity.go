@@ -337,18 +337,7 @@ func (e *env) appendAll(t tb, batches ...[]*atrium.Draft) error {
 // sweepActivity applies what appends to the tenant have left to UpdateActivity.
 func (e *env) sweepActivity(t tb) {
 	t.Helper()
-	before := []byte(e.tenant) // the greatest smaller identifier
-	for i := len(before) - 1; ; i-- {
-		if before[i] > '0' {
-			before[i]--
-			if before[i] == 'a'-1 {
-				before[i] = '9'
-			}
-			break
-		}
-		before[i] = 'z'
-	}
-	if _, err := e.SweepActivity(t.Context(), atrium.TenantID(before)); err != nil {
+	if _, err := e.SweepActivity(t.Context(), e.before()); err != nil {
 		t.Fatalf("sweep activity: %v", err)
 	}
 	for more := true; more; {
@@ -356,5 +345,20 @@ func (e *env) sweepActivity(t tb) {
 		if more, err = e.UpdateActivity(t.Context()); err != nil {
 			t.Fatalf("update activity: %v", err)
 		}
+	}
+}
+
+// before returns the greatest identifier before the tenant's, for jobs to begin with the tenant.
+func (e *env) before() atrium.TenantID {
+	before := []byte(e.tenant)
+	for i := len(before) - 1; ; i-- {
+		if before[i] > '0' {
+			before[i]--
+			if before[i] == 'a'-1 {
+				before[i] = '9'
+			}
+			return atrium.TenantID(before)
+		}
+		before[i] = 'z'
 	}
 }

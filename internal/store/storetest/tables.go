@@ -19,6 +19,7 @@ import (
 
 var registered = []guarantee{
 	{"operations change the rows that the register says, and no others", operationsAsRegistered},
+	{"an export and its import have the columns that the register says", exportAsRegistered},
 	{"all settings are in the register", settingsAsRegistered},
 }
 
@@ -90,90 +91,6 @@ func (d dump) difference(other dump) string {
 	return strings.Join(all[:min(5, len(all))], "\n")
 }
 
-// A filled tenant has rows in every table of the register.
-type filled struct {
-	accounts  []atrium.AccountID // the first one was merged into the second one
-	alone     atrium.AccountID   // not merged
-	long      atrium.AccountID   // has a long domain
-	prospect  atrium.ProspectID
-	page      atrium.ScheduledPage
-	audience  atrium.Audience
-	key       atrium.KeyID
-	undoable  atrium.MoveID
-	submitted *atrium.Draft // was appended
-	receipt   atrium.Receipt
-}
-
-// fill stores rows in every table.
-func (e *env) fill(t tb) (f filled) {
-	t.Helper()
-	for i := range 4 {
-		domain := fmt.Sprintf("filled%d.example", i)
-		f.accounts = append(f.accounts, e.record(t, atrium.Claim{Domain: domain, Name: fmt.Sprint("Filled ", i)}, key(domain)).AccountID)
-		if i > 0 {
-			e.rename(t, f.accounts[i], fmt.Sprint("Renamed ", i))
-		}
-	}
-	e.clock.step(2 * time.Minute) // so that the next entry changes the minute of its account
-	f.submitted = e.draft(t, byDomain("filled0.example"), key("retried"), payload(`{"n":1.50}`))
-	f.receipt = receipts(t, e.append(t, f.submitted))[0]
-	f.long = e.longDomains(t, 2, 3000)[0]
-
-	p, _, err := e.CreateProspect(t.Context(), e.keyed("prospect", "same"), atrium.Prospect{Name: pointer("Dana"), Email: pointer("dana@filled.example")})
-	if err != nil {
-		t.Fatalf("create a prospect: %v", err)
-	}
-	f.prospect = p.ID
-	for _, id := range f.accounts[:3] {
-		if _, err := e.LinkProspect(t.Context(), e.change(), id, p.ID, accept); err != nil {
-			t.Fatalf("link: %v", err)
-		}
-	}
-	other, _, err := e.CreateProspect(t.Context(), e.change(), atrium.Prospect{Name: pointer("Robin")})
-	if err != nil {
-		t.Fatalf("create a prospect: %v", err)
-	}
-	if _, err := e.LinkProspect(t.Context(), e.change(), f.accounts[2], other.ID, accept); err != nil {
-		t.Fatalf("link: %v", err)
-	}
-	e.merge(t, f.accounts[0], f.accounts[1])
-	f.alone = f.accounts[2]
-
-	unnamed := e.record(t, byName("nobody"))
-	e.undo(t, e.move(t, unnamed.EntryID, f.accounts[3]).ID)
-	rule := atrium.MoveRequest{From: unnamed.AccountID, To: f.alone, Rule: atrium.MoveRule{ClaimedName: "nobody", Given: []byte(`{"claimedName":"nobody"}`)}, Limit: 10}
-	c := e.keyed("move", "same")
-	report, _, err := e.Move(t.Context(), c, rule)
-	if err != nil || report.Moved != 1 {
-		t.Fatalf("move: %+v, %v", report, err)
-	}
-	f.undoable = report.Move.ID
-
-	f.page = e.createPage(t)
-	e.schedule(t, f.page.ID, e.in(time.Hour), e.in(2*time.Hour))
-	f.audience = e.createAudience(t, f.page.ID, "Visitors")
-	for i := range 3 {
-		if _, _, err := e.CreateVersion(t.Context(), e.change(), f.page.ID, f.audience.ID, fmt.Appendf(nil, `{"n":%d.0}`, i), "note"); err != nil {
-			t.Fatalf("create a version: %v", err)
-		}
-	}
-	e.createPreview(t, f.audience, 1, time.Hour)
-	f.key = e.newKey(t, atrium.NewID[atrium.KeyID]()).ID
-	gone := e.record(t, byDomain("gone.example"), key("gone")).AccountID
-	e.erase(t, gone)
-	e.eraseAll(t)
-	e.put(t, &atrium.Tombstone{EntryID: atrium.NewID[atrium.EntryID](), AccountID: gone, CreatedAt: e.clock.instant(), Source: "crm", Type: "webhook", ExpiresAt: e.in(time.Hour)})
-	e.startErasure(t, atrium.ErasureRequest{Rule: atrium.ErasureRule{Text: "nobody@filled.example"}})
-	e.record(t, byDomain("filled1.example"))
-	e.sql(t, "INSERT INTO erasures (tenant_id, account_id, requested_at) VALUES ($1, $2, $3)", storedID(e.tenant), storedID(atrium.NewID[atrium.AccountID]()), int64(0))
-	for table, rows := range e.dump(t) {
-		if len(rows) == 0 {
-			t.Errorf("no rows in %s", table)
-		}
-	}
-	return f
-}
-
 // An observed is what an operation did with the rows of a table.
 type observed struct {
 	added, deleted bool
@@ -207,6 +124,7 @@ func (e *env) observe(t tb, operation func()) map[string]*observed {
 }
 
 func operationsAsRegistered(t *testing.T, e *env) {
+	e = e.fresh(t) // each erasure reads the whole file of an embedded database
 	f := e.fill(t)
 	e.sweepActivity(t)
 	effect := func(o *observed) register.Effect {
@@ -240,17 +158,11 @@ func operationsAsRegistered(t *testing.T, e *env) {
 			e.erase(t, f.alone)
 			e.erase(t, f.long)
 			e.eraseAll(t)
+			e.finishErasure(t, f.erasure)
 		}},
 		{"retention", 0, func(r register.Rows) register.Effect { return r.Retention }, func() {
 			e.clock.step(40 * 24 * time.Hour)
-			for _, expire := range []func(context.Context, atrium.TenantID) (atrium.TenantID, error){e.DeleteExpiredRequests, e.DeleteExpiredTombstones} {
-				for next, first := atrium.TenantID(""), true; first || next != ""; first = false {
-					var err error
-					if next, err = expire(t.Context(), next); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
+			e.expire(t)
 		}},
 	} {
 		got := e.observe(t, step.perform)
@@ -264,6 +176,16 @@ func operationsAsRegistered(t *testing.T, e *env) {
 					t.Errorf("%s changes %s.%s, and the register does not say so", step.name, table.Name, c.Name)
 				}
 			}
+		}
+	}
+}
+
+// expire deletes the expired rows of the tenant, as jobs do.
+func (e *env) expire(t tb) {
+	t.Helper()
+	for _, expire := range []func(context.Context, atrium.TenantID) (atrium.TenantID, error){e.DeleteExpiredRequests, e.DeleteExpiredTombstones} {
+		if _, err := expire(t.Context(), e.before()); err != nil {
+			t.Fatalf("expire: %v", err)
 		}
 	}
 }
