@@ -3,8 +3,6 @@ package storetest
 import (
 	"bytes"
 	"context"
-	"errors"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,7 +12,7 @@ import (
 	"atrium/internal/store/engine"
 )
 
-// Tests of copies of whole databases, and copies that are interrupted.
+// Tests of copies of whole databases, and of slow ones.
 
 // everythingIn creates a database with two tenants and operators, and returns one of the tenants.
 func (e *env) everythingIn(t *testing.T) *env {
@@ -22,7 +20,8 @@ func (e *env) everythingIn(t *testing.T) *env {
 	from := e.fresh(t)
 	from.target = e.target
 	from.fill(t)
-	from.as(from.newTenant(t)).fill(t)
+	other := from.as(from.newTenant(t))
+	other.put(t, other.oneOfEach()...)
 	operator := from.as(atrium.OperatorChain)
 	if _, _, err := from.CreateKey(t.Context(), operator.change(), atrium.APIKey{ID: atrium.NewID[atrium.KeyID](), Name: "key"}, secretHash(7)); err != nil {
 		t.Fatalf("create a key: %v", err)
@@ -49,6 +48,9 @@ func (e *env) wantAllEqual(t *testing.T, to *env) {
 	if err != nil || e2 != nil || !bytes.Equal(got, want) {
 		t.Errorf("the secrets are %x and %x, %v, %v", want, got, err, e2)
 	}
+	if unfinished, all, err := to.UnfinishedCopies(t.Context()); err != nil || all || len(unfinished) > 0 {
+		t.Errorf("unfinished copies are %v, %v, %v", unfinished, all, err)
+	}
 	report, err := e.CompareTo(t.Context(), to.Store, store.CopyOptions{})
 	if err != nil || report.Different() || report.Tenants != 2 {
 		t.Errorf("compared %+v, %v", report, err)
@@ -57,7 +59,7 @@ func (e *env) wantAllEqual(t *testing.T, to *env) {
 
 func copyEverything(t *testing.T, e *env) {
 	from := e.everythingIn(t)
-	to := from.newTarget(t)
+	to := from.emptyTarget(t)
 	report, err := from.CopyTo(t.Context(), to.Store, store.CopyOptions{})
 	if err != nil || report.Different() || report.Tenants != 2 || report.Skipped != 0 {
 		t.Fatalf("copy: %+v, %v", report, err)
@@ -72,50 +74,7 @@ func copyEverything(t *testing.T, e *env) {
 	}
 	_, err = from.CopyTo(t.Context(), to.Store, store.CopyOptions{})
 	wantCode(t, err, atrium.CodeConflict) // it is complete
-}
-
-// An interruptedDB fails the nth write: before it begins, or after it has committed.
-type interruptedDB struct {
-	engine.DB
-	left   int
-	random *rand.Rand
-}
-
-var errInterrupted = errors.New("interrupted on purpose")
-
-func (db *interruptedDB) Write(ctx context.Context, f func(engine.Tx) error) error {
-	db.left--
-	if db.left < 0 {
-		return errInterrupted
-	}
-	if db.left == 0 && db.random.IntN(2) == 0 {
-		if err := db.DB.Write(ctx, f); err != nil {
-			return err
-		}
-		return errInterrupted
-	}
-	return db.DB.Write(ctx, f)
-}
-
-func copyContinues(t *testing.T, e *env) {
-	from := e.everythingIn(t)
-	from.withProspects(t, "many.example", 2100) // more than a batch
-	to := from.newTarget(t)
-	random := rand.New(rand.NewPCG(1, 2))
-	for run := 0; ; run++ {
-		broken := &interruptedDB{DB: to.db, left: 1 + random.IntN(8), random: random}
-		report, err := from.CopyTo(t.Context(), store.New(broken, e.clock.now), store.CopyOptions{})
-		if err == nil && !report.Different() {
-			if run < 10 {
-				t.Errorf("it was interrupted only %d times", run)
-			}
-			break
-		}
-		if !errors.Is(err, errInterrupted) || run > 1000 {
-			t.Fatalf("run %d: %+v, %v", run, report, err)
-		}
-	}
-	from.wantAllEqual(t, to)
+	from.copyInterrupted(t)
 }
 
 // A slowDB fails queries for more than a few rows, as a server does whose rows take too long.
@@ -129,9 +88,8 @@ func (db slowDB) Query(ctx context.Context, sql string, args engine.Args, each f
 }
 
 func copyFromSlow(t *testing.T, e *env) {
-	e.fill(t)
 	e.withProspects(t, "many.example", 40)
-	to := e.newTarget(t)
+	to := e.sharedTarget()
 	report, err := store.New(slowDB{e.db}, e.clock.now).CopyTo(t.Context(), to.Store, store.CopyOptions{Tenant: e.tenant})
 	if err != nil || report.Different() {
 		t.Fatalf("copy: %+v, %v", report, err)

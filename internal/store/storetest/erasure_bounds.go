@@ -23,8 +23,9 @@ var erasureBounds = []guarantee{
 // tombstones, 500 rows of move history, and some other rows.
 const mostChanged = 1_010
 
-// A largest is the number of rows that the largest transaction changed.
-type largest struct{ rows int64 }
+// A largest is the number of rows that the largest transaction changed, and the number of bytes that
+// the largest one sent in batches.
+type largest struct{ rows, bytes int64 }
 
 // measured returns the env with a store that measures its write transactions.
 func (e *env) measured() (*env, *largest) {
@@ -43,14 +44,14 @@ func (db measuredDB) Write(ctx context.Context, f func(engine.Tx) error) error {
 	return db.DB.Write(ctx, func(tx engine.Tx) error {
 		m := &measuredTx{Tx: tx}
 		err := f(m)
-		db.most.rows = max(db.most.rows, m.rows)
+		db.most.rows, db.most.bytes = max(db.most.rows, m.rows), max(db.most.bytes, m.bytes)
 		return err
 	})
 }
 
 type measuredTx struct {
 	engine.Tx
-	rows int64
+	rows, bytes int64
 }
 
 func (tx *measuredTx) Query(sql string, args engine.Args, each func(engine.Row) error) error {
@@ -72,6 +73,16 @@ func (tx *measuredTx) Batch(b *engine.Batch, rows []engine.Args, each func(engin
 	n, err := tx.Tx.Batch(b, rows, each)
 	if each == nil { // otherwise it reads
 		tx.rows += n
+	}
+	for _, row := range rows {
+		for _, value := range row {
+			switch v := value.(type) {
+			case string:
+				tx.bytes += int64(len(v))
+			case []byte:
+				tx.bytes += int64(len(v))
+			}
+		}
 	}
 	return n, err
 }

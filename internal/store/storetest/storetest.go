@@ -84,7 +84,6 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"clocks", clocks},
 		{"transactions", transactions},
 		{"register", registered},
-		{"copies", databaseCopies},
 		{"migrations", schema},
 		{"model", modeled},
 	} {
@@ -98,6 +97,9 @@ func Run(t *testing.T, e Engine, only ...string) {
 				})
 			}
 		})
+	}
+	if len(only) == 0 || slices.Contains(only, "copies") {
+		t.Run("copies", func(t *testing.T) { runCopies(t, e, shared, db, e) })
 	}
 }
 
@@ -123,7 +125,7 @@ type env struct {
 	open   func() engine.DB // opens the database as another node
 	db     engine.DB
 	tenant atrium.TenantID
-	target *Engine // of copies; nil for the same engine
+	target *copyTarget // nil unless the test is about copies
 }
 
 func newEnv(t *testing.T, e Engine, open func() engine.DB, db engine.DB) *env {
