@@ -3,13 +3,10 @@ package store
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"atrium"
 	"atrium/internal/store/copies"
-	"atrium/internal/store/engine"
 	"atrium/internal/store/kernel"
-	"atrium/internal/store/register"
 )
 
 // CopyReport is the result of a copy to another database; see copies.Report.
@@ -92,15 +89,5 @@ const maxUnfinished = 100
 // UnfinishedCopies returns the tenants whose copy to this database is not complete, at most
 // maxUnfinished, and whether a copy of everything is not complete. The schema must be up to date.
 func (s *Store) UnfinishedCopies(ctx context.Context) (tenants []atrium.TenantID, everything bool, err error) {
-	const after = "copy0" // the next text after all that begin with register.Unfinished
-	err = s.db.Query(ctx, "SELECT name FROM settings WHERE name >= $1 AND name < $2 ORDER BY name LIMIT $3",
-		engine.Args{register.UnfinishedAll, after, int64(maxUnfinished)}, func(r engine.Row) error {
-			if id, ok := strings.CutPrefix(r.Text(0), register.Unfinished); ok {
-				tenants = append(tenants, atrium.TenantID(id))
-			} else if r.Text(0) == register.UnfinishedAll {
-				everything = true
-			}
-			return nil
-		})
-	return tenants, everything, err
+	return copies.Unfinished(s.db.OutsideTx(ctx), maxUnfinished)
 }

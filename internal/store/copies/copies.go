@@ -2,15 +2,14 @@
 // any engine, and compares the two. The register of tables (package register) says what it copies.
 //
 // A copy reads each table in the order of its primary key and stores it in batches, one transaction
-// each. Its only state are the rows in the target, and a setting there that marks a tenant as
-// incomplete: after an interruption, each table continues after its highest key. The row of the
-// tenant and its keys come after everything else was compared, so that neither requests nor jobs
-// use an incomplete tenant.
+// each. All of its state is in the target: the rows, and a setting that marks a tenant as incomplete.
+// After an interruption, each table continues after its highest key. The row of the tenant and its
+// keys come after everything else was compared, so that neither requests nor jobs use an incomplete
+// tenant.
 package copies
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
@@ -34,17 +33,24 @@ type Copier struct {
 }
 
 // errChanged is the advice for a conflict in the target.
-var errChanged = errors.New("another copy is running, or the source has changed: run the command again")
+var errChanged error = atrium.Errorf(atrium.CodeConflict, "Another copy is running, or the source has changed: run the command again.")
 
 // tenantArg returns a tenant as an argument.
 func tenantArg(id atrium.TenantID) any { return kernel.IDArg(id) }
 
 // Tenant copies a tenant, or continues a copy that was interrupted, and returns what it compared. It
-// returns NotFound if the source does not have the tenant, and Conflict if the target has data of it
-// that is not from an unfinished copy. If the databases differ at the end, the report says so, and
-// the copy is not complete.
+// returns NotFound if the source does not have the tenant, and Conflict if its copy there is not
+// complete, if the target has data of it that is not from an unfinished copy, or if a copy of
+// everything to the target is not complete. If the databases differ at the end, the report says so,
+// and the copy is not complete.
 func (c *Copier) Tenant(ctx context.Context, id atrium.TenantID) (*Report, error) {
 	r := newReport()
+	// Its record in the audit log of the operators would be in the way of the source's records.
+	if _, everything, err := Unfinished(c.To.OutsideTx(ctx), 1); err != nil {
+		return r, err
+	} else if everything {
+		return r, atrium.Errorf(atrium.CodeConflict, "A copy of everything to the target is not complete: continue it, or use another target.")
+	}
 	if err := c.begin(ctx, id); err != nil {
 		return r, err
 	}
@@ -60,42 +66,47 @@ func (c *Copier) begin(ctx context.Context, id atrium.TenantID) error {
 	if err := c.requireTenant(ctx, id); err != nil {
 		return err
 	}
-	marked, err := hasSetting(c.To.OutsideTx(ctx), register.Unfinished+string(id))
+	marked, err := exists(c.To.OutsideTx(ctx), hasSetting, register.Unfinished+string(id))
 	if err != nil || marked {
 		return err
 	}
 	for _, t := range tables {
-		found := false
-		if err := c.To.Query(ctx, t.forTenant.last, engine.Args{tenantArg(id)}, func(engine.Row) error {
-			found = true
-			return nil
-		}); err != nil {
+		if found, err := exists(c.To.OutsideTx(ctx), t.forTenant.last, tenantArg(id)); err != nil {
 			return err
-		}
-		if found {
+		} else if found {
 			return atrium.Errorf(atrium.CodeConflict, "The target has data of %s already.", id)
 		}
 	}
 	return c.mark(ctx, register.Unfinished+string(id))
 }
 
-// requireTenant returns NotFound unless the source has a complete tenant.
+// requireTenant returns NotFound or Conflict unless the source has a complete tenant.
 func (c *Copier) requireTenant(ctx context.Context, id atrium.TenantID) error {
-	if err := c.From.Find(ctx, "SELECT 1 FROM tenants WHERE tenant_id = $1", engine.Args{tenantArg(id)}, func(engine.Row) {}); err != nil {
-		if atrium.CodeOf(err) == atrium.CodeNotFound {
-			return atrium.Errorf(atrium.CodeNotFound, "The source has no tenant %s.", id)
-		}
+	if incomplete, err := exists(c.From.OutsideTx(ctx), hasSetting, register.Unfinished+string(id)); err != nil {
 		return err
+	} else if incomplete {
+		return errSourceIncomplete(id)
 	}
-	incomplete, err := hasSetting(c.From.OutsideTx(ctx), register.Unfinished+string(id))
-	if err == nil && incomplete {
-		err = atrium.Errorf(atrium.CodeConflict, "The copy of %s in the source is not complete.", id)
+	found, err := exists(c.From.OutsideTx(ctx), hasTenant, tenantArg(id))
+	if err == nil && !found {
+		err = atrium.Errorf(atrium.CodeNotFound, "The source has no tenant %s.", id)
 	}
 	return err
 }
 
-func hasSetting(query kernel.QueryFunc, name string) (found bool, err error) {
-	err = query("SELECT 1 FROM settings WHERE name = $1", engine.Args{name}, func(engine.Row) error {
+func errSourceIncomplete(id atrium.TenantID) error {
+	return atrium.Errorf(atrium.CodeConflict, "The copy of %s in the source is not complete.", id)
+}
+
+// Statements for exists.
+const (
+	hasTenant  = "SELECT 1 FROM tenants WHERE tenant_id = $1"
+	hasSetting = "SELECT 1 FROM settings WHERE name = $1"
+)
+
+// exists reports whether a query returns a row.
+func exists(query kernel.QueryFunc, sql string, args ...any) (found bool, err error) {
+	err = query(sql, args, func(engine.Row) error {
 		found = true
 		return nil
 	})
@@ -113,27 +124,38 @@ func (c *Copier) mark(ctx context.Context, name string) error {
 	})
 }
 
+// unmark deletes a setting that marks a copy as incomplete.
+func unmark(tx engine.Tx, name string) error {
+	_, err := tx.Exec("DELETE FROM settings WHERE name = $1", name)
+	return err
+}
+
 // copyTenant copies all tables of a tenant, and compares them. Jobs run schedules and erasures as
 // soon as these are stored, so they come last, and their batches are only counted.
 func (c *Copier) copyTenant(ctx context.Context, id atrium.TenantID, r *Report) error {
 	data, access, jobs := stages()
 	for _, stage := range [][]*table{data, access} {
-		for _, t := range stage {
-			if err := c.copyTable(ctx, t, id, tenantArg(id)); err != nil {
-				return err
-			}
-		}
-		for _, t := range stage {
-			if err := c.compareTable(ctx, t, id, tenantArg(id), r); err != nil {
-				return err
-			}
-		}
-		if r.Different() {
-			return nil
+		if err := c.copyStage(ctx, stage, id, r); err != nil || r.Different() {
+			return err
 		}
 	}
 	for _, t := range jobs {
 		if err := c.copyTable(ctx, t, id, tenantArg(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyStage copies tables of a tenant, and then compares them.
+func (c *Copier) copyStage(ctx context.Context, stage []*table, id atrium.TenantID, r *Report) error {
+	for _, t := range stage {
+		if err := c.copyTable(ctx, t, id, tenantArg(id)); err != nil {
+			return err
+		}
+	}
+	for _, t := range stage {
+		if err := c.compareTable(ctx, t, id, tenantArg(id), r); err != nil {
 			return err
 		}
 	}
@@ -160,8 +182,7 @@ func stages() (data, access, jobs []*table) {
 func (c *Copier) finish(ctx context.Context, id atrium.TenantID, r *Report) error {
 	_, _, err := kernel.Mutate(ctx, c.To, atrium.CommandLine(atrium.OperatorChain), func(tx *kernel.Mutation) (struct{}, error) {
 		tx.RecordDetail("tenant.copy", string(id), map[string]any{"rows": r.Rows()})
-		_, err := tx.Exec("DELETE FROM settings WHERE name = $1", register.Unfinished+string(id))
-		return struct{}{}, err
+		return struct{}{}, unmark(tx, register.Unfinished+string(id))
 	})
 	return err
 }
@@ -192,7 +213,7 @@ func (c *Copier) copyTable(ctx context.Context, t *table, fair atrium.TenantID, 
 	group.Go(func() error {
 		for rows := range batches {
 			if err := c.store(ctx, t, rows); err != nil {
-				return fmt.Errorf("store in %s: %w", t.Name, err)
+				return err
 			}
 			c.progressed(len(rows))
 		}
@@ -209,10 +230,13 @@ func (c *Copier) store(ctx context.Context, t *table, rows []engine.Args) error 
 		}
 		return err
 	})
-	if engine.ClassOf(err) == engine.Conflict {
+	switch {
+	case err == nil:
+		return nil
+	case engine.ClassOf(err) == engine.Conflict:
 		return errChanged
 	}
-	return kernel.Public(err)
+	return fmt.Errorf("store in %s: %w", t.Name, kernel.Public(err))
 }
 
 func (c *Copier) progressed(rows int) {
@@ -226,7 +250,7 @@ func (c *Copier) progressed(rows int) {
 // NotFound if there is no such copy. It can be repeated after an interruption.
 func (c *Copier) Discard(ctx context.Context, id atrium.TenantID) error {
 	ctx = engine.ForTenant(ctx, string(id))
-	marked, err := hasSetting(c.To.OutsideTx(ctx), register.Unfinished+string(id))
+	marked, err := exists(c.To.OutsideTx(ctx), hasSetting, register.Unfinished+string(id))
 	if err != nil {
 		return err
 	}
@@ -241,10 +265,7 @@ func (c *Copier) Discard(ctx context.Context, id atrium.TenantID) error {
 			}
 		}
 	}
-	return c.To.Write(ctx, func(tx engine.Tx) error {
-		_, err := tx.Exec("DELETE FROM settings WHERE name = $1", register.Unfinished+string(id))
-		return err
-	})
+	return c.To.Write(ctx, func(tx engine.Tx) error { return unmark(tx, register.Unfinished+string(id)) })
 }
 
 func (c *Copier) discardTable(ctx context.Context, t *table, id atrium.TenantID) error {

@@ -2,6 +2,7 @@ package copies
 
 import (
 	"context"
+	"strings"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -15,11 +16,14 @@ const readSetting = "SELECT value FROM settings WHERE name = $1"
 const tenantsPerPage = 100
 
 // Everything copies all tenants, the keys and audit log of operators, and the settings that belong
-// to the data, or continues a copy that was interrupted. It returns Conflict if the target has data
-// that is not from an unfinished copy of everything. If the databases differ at the end, the report
-// says so, and the copy is not complete.
+// to the data, or continues a copy that was interrupted. It returns Conflict if a copy to the source
+// is not complete, or if the target has data that is not from an unfinished copy of everything. If
+// the databases differ at the end, the report says so, and the copy is not complete.
 func (c *Copier) Everything(ctx context.Context) (*Report, error) {
 	r := newReport()
+	if err := c.requireAll(ctx); err != nil {
+		return r, err
+	}
 	if err := c.beginAll(ctx); err != nil {
 		return r, err
 	}
@@ -36,7 +40,7 @@ func (c *Copier) Everything(ctx context.Context) (*Report, error) {
 		if err := c.copyTenant(ctx, id, r); err != nil || r.Different() {
 			return err
 		}
-		return c.unmark(ctx, register.Unfinished+string(id))
+		return c.To.Write(ctx, func(tx engine.Tx) error { return unmark(tx, register.Unfinished+string(id)) })
 	})
 	if err != nil || r.Different() {
 		return r, err
@@ -47,14 +51,48 @@ func (c *Copier) Everything(ctx context.Context) (*Report, error) {
 	if err := c.compareOperators(ctx, r); err != nil || r.Different() {
 		return r, err
 	}
-	return r, c.unmark(ctx, register.UnfinishedAll)
+	return r, c.To.Write(ctx, func(tx engine.Tx) error { return unmark(tx, register.UnfinishedAll) })
+}
+
+// Unfinished returns tenants whose copy to a database is not complete, up to limit, and whether a copy
+// of everything is not complete. With a limit of 1, there are no tenants in the latter case.
+func Unfinished(query kernel.QueryFunc, limit int) (tenants []atrium.TenantID, everything bool, err error) {
+	const after = "copy0" // the next text after all that begin with register.Unfinished
+	err = query("SELECT name FROM settings WHERE name >= $1 AND name < $2 ORDER BY name LIMIT $3",
+		engine.Args{register.UnfinishedAll, after, int64(limit)}, func(r engine.Row) error {
+			if id, ok := strings.CutPrefix(r.Text(0), register.Unfinished); ok {
+				tenants = append(tenants, atrium.TenantID(id))
+			} else if r.Text(0) == register.UnfinishedAll {
+				everything = true
+			}
+			return nil
+		})
+	return tenants, everything, err
+}
+
+// requireAll returns Conflict if a copy to the source is not complete: the source has no row of a
+// tenant of which it lacks data.
+func (c *Copier) requireAll(ctx context.Context) error {
+	tenants, everything, err := Unfinished(c.From.OutsideTx(ctx), 1)
+	switch {
+	case err != nil:
+		return err
+	case everything:
+		return atrium.Errorf(atrium.CodeConflict, "The copy of everything in the source is not complete.")
+	case len(tenants) > 0:
+		return errSourceIncomplete(tenants[0])
+	}
+	return nil
 }
 
 // beginAll marks the target as incomplete.
 func (c *Copier) beginAll(ctx context.Context) error {
-	marked, err := hasSetting(c.To.OutsideTx(ctx), register.UnfinishedAll)
-	if err != nil || marked {
+	unfinished, everything, err := Unfinished(c.To.OutsideTx(ctx), 1)
+	switch {
+	case err != nil || everything:
 		return err
+	case len(unfinished) > 0:
+		return atrium.Errorf(atrium.CodeConflict, "The target has an unfinished copy of %s: run atrium copy --discard --tenant %s.", unfinished[0], unfinished[0])
 	}
 	if tenants, err := c.To.TenantsAfter(ctx, "", 1); err != nil {
 		return err
@@ -64,32 +102,22 @@ func (c *Copier) beginAll(ctx context.Context) error {
 	}
 	for _, t := range operatorTables() {
 		s, args := t.statementsFor(t.operator())
-		if err := c.To.Query(ctx, s.last, args, func(engine.Row) error {
-			return atrium.Errorf(atrium.CodeConflict, "The target has data of operators in %s already: copy everything to an empty database.", t.Name)
-		}); err != nil {
+		if found, err := exists(c.To.OutsideTx(ctx), s.last, args...); err != nil {
 			return err
+		} else if found {
+			return atrium.Errorf(atrium.CodeConflict, "The target has data of operators in %s already: copy everything to an empty database.", t.Name)
 		}
 	}
 	return c.mark(ctx, register.UnfinishedAll)
 }
 
 // isComplete reports whether an earlier run has completed a tenant.
-func (c *Copier) isComplete(ctx context.Context, id atrium.TenantID) (done bool, err error) {
-	if done, err = hasSetting(c.To.OutsideTx(ctx), register.Unfinished+string(id)); err != nil || done {
+func (c *Copier) isComplete(ctx context.Context, id atrium.TenantID) (bool, error) {
+	marked, err := exists(c.To.OutsideTx(ctx), hasSetting, register.Unfinished+string(id))
+	if err != nil || marked {
 		return false, err
 	}
-	err = c.To.Query(ctx, "SELECT 1 FROM tenants WHERE tenant_id = $1", engine.Args{tenantArg(id)}, func(engine.Row) error {
-		done = true
-		return nil
-	})
-	return done, err
-}
-
-func (c *Copier) unmark(ctx context.Context, name string) error {
-	return c.To.Write(ctx, func(tx engine.Tx) error {
-		_, err := tx.Exec("DELETE FROM settings WHERE name = $1", name)
-		return err
-	})
+	return exists(c.To.OutsideTx(ctx), hasTenant, tenantArg(id))
 }
 
 // eachTenant calls f for every tenant, by identifier.
@@ -167,18 +195,18 @@ func (c *Copier) compareOperators(ctx context.Context, r *Report) error {
 	return c.compareSettings(ctx, r)
 }
 
-// CompareEverything compares all that Everything copies.
+// CompareEverything compares all that Everything copies. It returns Conflict if a copy to the source
+// is not complete.
 func (c *Copier) CompareEverything(ctx context.Context) (*Report, error) {
 	r := newReport()
+	if err := c.requireAll(ctx); err != nil {
+		return r, err
+	}
 	if err := eachTenant(ctx, c.From, func(id atrium.TenantID) error { return c.compareTenant(ctx, id, r) }); err != nil {
 		return r, err
 	}
 	if err := eachTenant(ctx, c.To, func(id atrium.TenantID) error {
-		found := false
-		if err := c.From.Query(ctx, "SELECT 1 FROM tenants WHERE tenant_id = $1", engine.Args{tenantArg(id)}, func(engine.Row) error {
-			found = true
-			return nil
-		}); err != nil || found {
+		if found, err := exists(c.From.OutsideTx(ctx), hasTenant, tenantArg(id)); err != nil || found {
 			return err
 		}
 		return c.compareTenant(ctx, id, r) // only the target has it

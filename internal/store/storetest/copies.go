@@ -26,7 +26,7 @@ var databaseCopies = []guarantee{
 	{"rows that differ, are missing or were added are found", copyFindsDifferences},
 	{"a copy is not complete while the databases differ", copyNotCompleted},
 	{"a discarded copy leaves nothing, and can be made again", copyDiscarded},
-	{"a copy is refused if the target has the tenant, or has tenants, or lacks migrations", copyRefused},
+	{"a copy is refused if the source is incomplete, or the target is, is in use or lacks migrations", copyRefused},
 	{"a copy stores rows in bounded transactions, also large ones", copyBounded},
 	{"a copy succeeds if the source is too slow for a batch, and not for a few rows", copyFromSlow},
 }
@@ -227,45 +227,73 @@ func copyNotCompleted(t *testing.T, e *env) {
 }
 
 func copyRefused(t *testing.T, e *env) {
-	e.fill(t)
-	to := e.emptyTarget(t)
-	o := store.CopyOptions{Tenant: e.tenant}
+	db := e.target.engine.New(t)()
+	to, everything := e.at(db), store.CopyOptions{}
+	of := func(from *env) store.CopyOptions { return store.CopyOptions{Tenant: from.tenant} }
+	refused := func(_ *store.CopyReport, err error, texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%v, want an error with %q", err, text)
+			}
+		}
+	}
+	conflict := func(r *store.CopyReport, err error, texts ...string) {
+		t.Helper()
+		wantCode(t, err, atrium.CodeConflict)
+		refused(r, err, texts...)
+	}
+
+	report, err := e.CopyTo(t.Context(), to.Store, of(e))
+	refused(report, err, "the target has migration 0", "atrium migrate")
+	report, err = to.CopyTo(t.Context(), e.Store, of(e))
+	refused(report, err, "the source has migration 0")
+	to.engine.schema(t, db)
+	report, err = e.CopyTo(t.Context(), to.Store, of(e.as(atrium.NewID[atrium.TenantID]())))
+	wantCode(t, err, atrium.CodeNotFound)
+	refused(report, err, "The source has no tenant")
+
+	// A copy of one tenant that is not complete.
+	if _, err := e.CopyTo(t.Context(), store.New(unfinishedDB{to.db}, e.clock.now), of(e)); !errors.Is(err, errInterrupted) {
+		t.Fatal(err)
+	}
+	report, err = e.CopyTo(t.Context(), to.Store, everything)
+	conflict(report, err, "The target has an unfinished copy of "+string(e.tenant), "atrium copy --discard --tenant "+string(e.tenant))
+	for _, o := range []store.CopyOptions{of(e), everything} {
+		report, err = to.CopyTo(t.Context(), e.Store, o)
+		conflict(report, err, "The copy of "+string(e.tenant)+" in the source is not complete.")
+		report, err = to.CompareTo(t.Context(), e.Store, o)
+		conflict(report, err, "The copy of "+string(e.tenant)+" in the source is not complete.")
+	}
+	if err := to.DiscardCopy(t.Context(), of(e)); err != nil {
+		t.Fatal(err)
+	}
+
+	// A copy of everything that is not complete.
+	broken := &interruptedDB{DB: to.db, left: 1, random: rand.New(rand.NewPCG(1, 2))}
+	if _, err := e.CopyTo(t.Context(), store.New(broken, e.clock.now), everything); !errors.Is(err, errInterrupted) {
+		t.Fatal(err)
+	}
+	report, err = e.CopyTo(t.Context(), to.Store, of(e))
+	conflict(report, err, "A copy of everything to the target is not complete: continue it, or use another target.")
+	report, err = to.CopyTo(t.Context(), e.Store, everything)
+	conflict(report, err, "The copy of everything in the source is not complete.")
+	report, err = to.CompareTo(t.Context(), e.Store, everything)
+	conflict(report, err, "The copy of everything in the source is not complete.")
+	to.sql(t, "DELETE FROM settings WHERE name = $1", "copy")
+
+	// A target that was used.
+	if _, _, err := to.CreateKey(t.Context(), to.as(atrium.OperatorChain).change(), atrium.APIKey{ID: atrium.NewID[atrium.KeyID](), Name: "key"}, secretHash(9)); err != nil {
+		t.Fatal(err)
+	}
+	report, err = e.CopyTo(t.Context(), to.Store, everything)
+	conflict(report, err, "data of operators")
 	if _, _, err := to.AdoptTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), e.tenant, "Same"); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []store.CopyOptions{o, {}} {
-		if _, err := e.CopyTo(t.Context(), to.Store, o); atrium.CodeOf(err) != atrium.CodeConflict || !strings.Contains(fmt.Sprint(err), string(e.tenant)) {
-			t.Errorf("a target with the tenant: %v", err)
-		}
-	}
-	_, err := e.CopyTo(t.Context(), to.Store, store.CopyOptions{Tenant: atrium.NewID[atrium.TenantID]()})
-	wantCode(t, err, atrium.CodeNotFound)
-	used := e.emptyTarget(t)
-	if _, _, err := used.CreateKey(t.Context(), used.as(atrium.OperatorChain).change(), atrium.APIKey{ID: atrium.NewID[atrium.KeyID](), Name: "key"}, secretHash(9)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.CopyTo(t.Context(), used.Store, store.CopyOptions{}); atrium.CodeOf(err) != atrium.CodeConflict || !strings.Contains(fmt.Sprint(err), "operators") {
-		t.Errorf("a target with data of operators: %v", err)
-	}
-
-	kind := to.engine
-	empty := store.New(kind.New(t)(), e.clock.now)
-	if _, err := e.CopyTo(t.Context(), empty, o); err == nil || !strings.Contains(err.Error(), "the target has migration 0") || !strings.Contains(err.Error(), "atrium migrate") {
-		t.Errorf("a target without a schema: %v", err)
-	}
-	if _, err := empty.CopyTo(t.Context(), to.Store, o); err == nil || !strings.Contains(err.Error(), "the source has migration 0") {
-		t.Errorf("a source without a schema: %v", err)
-	}
-
-	// A source that is incomplete itself.
-	half := e.emptyTarget(t)
-	broken := &interruptedDB{DB: half.db, left: 25, random: rand.New(rand.NewPCG(1, 2))}
-	if _, err := e.CopyTo(t.Context(), store.New(broken, e.clock.now), o); !errors.Is(err, errInterrupted) {
-		t.Fatal(err)
-	}
-	_, err = half.CopyTo(t.Context(), e.emptyTarget(t).Store, o)
-	if code := atrium.CodeOf(err); code != atrium.CodeConflict && code != atrium.CodeNotFound {
-		t.Errorf("an incomplete source: %v", err)
+	for _, o := range []store.CopyOptions{of(e), everything} {
+		report, err = e.CopyTo(t.Context(), to.Store, o)
+		conflict(report, err, string(e.tenant))
 	}
 }
 

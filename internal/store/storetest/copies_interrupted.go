@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"atrium"
@@ -35,6 +36,22 @@ func (db *interruptedDB) Write(ctx context.Context, f func(engine.Tx) error) err
 		return errInterrupted
 	}
 	return db.DB.Write(ctx, f)
+}
+
+// An unfinishedDB fails the write that would complete a copy of a tenant.
+type unfinishedDB struct{ engine.DB }
+
+func (db unfinishedDB) Write(ctx context.Context, f func(engine.Tx) error) error {
+	return db.DB.Write(ctx, func(tx engine.Tx) error { return f(unfinishedTx{tx}) })
+}
+
+type unfinishedTx struct{ engine.Tx }
+
+func (tx unfinishedTx) Exec(sql string, args ...any) (int64, error) {
+	if strings.HasPrefix(sql, "DELETE FROM settings") {
+		return 0, errInterrupted
+	}
+	return tx.Tx.Exec(sql, args...)
 }
 
 // copyInterrupted copies everything to a new database, and is interrupted again and again.
