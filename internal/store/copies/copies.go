@@ -5,11 +5,13 @@
 // each. All of its state is in the target: the rows, and a setting that marks a tenant as incomplete.
 // After an interruption, each table continues after its highest key. The row of the tenant and its
 // keys come after everything else was compared, so that neither requests nor jobs use an incomplete
-// tenant.
+// tenant. Once they may, a copy that continues leaves its data alone.
 package copies
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
@@ -102,6 +104,9 @@ func errSourceIncomplete(id atrium.TenantID) error {
 const (
 	hasTenant  = "SELECT 1 FROM tenants WHERE tenant_id = $1"
 	hasSetting = "SELECT 1 FROM settings WHERE name = $1"
+	// isIncomplete is whether a tenant is marked as incomplete, and can be used neither by requests
+	// nor by jobs.
+	isIncomplete = hasSetting + " AND NOT EXISTS (SELECT 1 FROM tenants WHERE tenant_id = $2)"
 )
 
 // exists reports whether a query returns a row.
@@ -124,20 +129,36 @@ func (c *Copier) mark(ctx context.Context, name string) error {
 	})
 }
 
-// unmark deletes a setting that marks a copy as incomplete.
+// unmark deletes a setting that marks a copy as incomplete. It returns Conflict if another copy has
+// done so.
 func unmark(tx engine.Tx, name string) error {
-	_, err := tx.Exec("DELETE FROM settings WHERE name = $1", name)
+	n, err := tx.Exec("DELETE FROM settings WHERE name = $1", name)
+	if err == nil && n == 0 {
+		err = errChanged
+	}
 	return err
 }
 
 // copyTenant copies all tables of a tenant, and compares them. Jobs run schedules and erasures as
-// soon as these are stored, so they come last, and their batches are only counted.
+// soon as these are stored, so they come last, and their batches are only counted. If the target has
+// the tenant already, an earlier run has compared the data, and jobs and requests may have changed it
+// since: rows that the target has deleted must not be stored again.
 func (c *Copier) copyTenant(ctx context.Context, id atrium.TenantID, r *Report) error {
 	data, access, jobs := stages()
-	for _, stage := range [][]*table{data, access} {
-		if err := c.copyStage(ctx, stage, id, r); err != nil || r.Different() {
-			return err
-		}
+	continues, err := exists(c.To.OutsideTx(ctx), hasTenant, tenantArg(id))
+	if err != nil {
+		return err
+	}
+	if continues {
+		r.Skipped++
+	} else if err := c.copyStage(ctx, data, id, r); err != nil || r.Different() {
+		return err
+	}
+	if err := c.copyStage(ctx, access, id, r); err != nil || r.Different() {
+		return err
+	}
+	if !continues {
+		r.Tenants++
 	}
 	for _, t := range jobs {
 		if err := c.copyTable(ctx, t, id, tenantArg(id)); err != nil {
@@ -181,16 +202,20 @@ func stages() (data, access, jobs []*table) {
 // finish removes the mark of a tenant, and records the copy in the audit log of the operators.
 func (c *Copier) finish(ctx context.Context, id atrium.TenantID, r *Report) error {
 	_, _, err := kernel.Mutate(ctx, c.To, atrium.CommandLine(atrium.OperatorChain), func(tx *kernel.Mutation) (struct{}, error) {
-		tx.RecordDetail("tenant.copy", string(id), map[string]any{"rows": r.Rows()})
+		detail := map[string]any{}
+		if r.Skipped == 0 { // otherwise an earlier run has counted the rows
+			detail["rows"] = r.Rows()
+		}
+		tx.RecordDetail("tenant.copy", string(id), detail)
 		return struct{}{}, unmark(tx, register.Unfinished+string(id))
 	})
 	return err
 }
 
 // copyTable copies the rows of a tenant, or of operators, that the target does not have. It reads a
-// batch while it stores the previous one. fair is the tenant for which the target's writer is used.
-func (c *Copier) copyTable(ctx context.Context, t *table, fair atrium.TenantID, tenant any) error {
-	group, ctx := errgroup.WithContext(engine.ForTenant(ctx, string(fair)))
+// batch while it stores the previous one. id is the tenant, or the one that stands for operators.
+func (c *Copier) copyTable(ctx context.Context, t *table, id atrium.TenantID, tenant any) error {
+	group, ctx := errgroup.WithContext(engine.ForTenant(ctx, string(id)))
 	read := t.read(c.From.OutsideTx(ctx), tenant)
 	if err := read.resume(c.To.OutsideTx(ctx)); err != nil {
 		return err
@@ -212,7 +237,7 @@ func (c *Copier) copyTable(ctx context.Context, t *table, fair atrium.TenantID, 
 	})
 	group.Go(func() error {
 		for rows := range batches {
-			if err := c.store(ctx, t, rows); err != nil {
+			if err := c.store(ctx, t, id, rows); err != nil {
 				return err
 			}
 			c.progressed(len(rows))
@@ -222,8 +247,19 @@ func (c *Copier) copyTable(ctx context.Context, t *table, fair atrium.TenantID, 
 	return group.Wait()
 }
 
-func (c *Copier) store(ctx context.Context, t *table, rows []engine.Args) error {
+// store stores a batch unless another run has completed or discarded the copy.
+func (c *Copier) store(ctx context.Context, t *table, tenant atrium.TenantID, rows []engine.Args) error {
+	still, args := hasSetting, engine.Args{register.Unfinished + string(tenant)}
+	switch {
+	case tenant == atrium.OperatorChain:
+		args[0] = register.UnfinishedAll
+	case t.Kind == register.Distributed:
+		still, args = isIncomplete, append(args, tenantArg(tenant))
+	}
 	err := c.To.Engine.Write(ctx, func(tx engine.Tx) error {
+		if ok, err := exists(tx.Query, still, args...); err != nil || !ok {
+			return cmp.Or(err, errChanged)
+		}
 		n, err := tx.Batch(t.insert, rows, nil)
 		if err == nil && n != int64(len(rows)) {
 			err = fmt.Errorf("%d of %d rows were stored", n, len(rows))
@@ -233,7 +269,7 @@ func (c *Copier) store(ctx context.Context, t *table, rows []engine.Args) error 
 	switch {
 	case err == nil:
 		return nil
-	case engine.ClassOf(err) == engine.Conflict:
+	case engine.ClassOf(err) == engine.Conflict, errors.Is(err, errChanged):
 		return errChanged
 	}
 	return fmt.Errorf("store in %s: %w", t.Name, kernel.Public(err))

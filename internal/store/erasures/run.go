@@ -37,7 +37,7 @@ func (s *Store) RunErasures(ctx context.Context) (more bool, err error) {
 	if turnErr := s.db.InTurn(ctx, slices.Sorted(maps.Keys(pending)), func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
 		id := pending[tenant][0]
 		j, stepErr := s.findJob(ctx, tenant, id)
-		if stepErr == nil && j.stage < jobPurge {
+		if stepErr == nil && j.stage != jobPurge {
 			stepErr = s.jobStep(ctx, &j)
 		}
 		switch {
@@ -99,15 +99,17 @@ func (s *Store) pendingJobs(ctx context.Context) (all map[atrium.TenantID][]atri
 // last called.
 func (s *Store) TenantsWithErasures() int64 { return s.pending.Load() }
 
-// jobStep runs one transaction of a job, in a stage before jobPurge.
+// jobStep runs one transaction of a job, in a stage other than jobPurge.
 func (s *Store) jobStep(ctx context.Context, j *job) error {
 	switch j.stage {
 	case jobEntries:
 		return s.eraseMatching(ctx, j)
 	case jobRules:
 		return s.eraseRules(ctx, j)
-	default:
+	case jobProspects:
 		return s.eraseProspects(ctx, j)
+	default: // a copy to this database that continued has stored its row in pending_erasures again
+		return s.completeJob(ctx, j)
 	}
 }
 
@@ -158,6 +160,9 @@ func (s *Store) completeJob(ctx context.Context, j *job) error {
 		n, err := tx.Exec("DELETE FROM pending_erasures WHERE tenant_id = $1 AND erasure_id = $2", kernel.IDArg(j.TenantID), kernel.IDArg(j.ID))
 		if err != nil || n == 0 {
 			return cmp.Or(err, errOutdated)
+		}
+		if j.stage == jobDone {
+			return nil
 		}
 		tx.RecordDetail("erasure.complete", string(j.ID), map[string]any{"accountLogs": j.Entries, "prospects": j.Prospects})
 		_, err = tx.Exec("UPDATE erasure_jobs SET stage = $1, completed_at = $2 WHERE tenant_id = $3 AND erasure_id = $4",

@@ -23,6 +23,8 @@ var databaseCopies = []guarantee{
 	{"a copy after random operations is equal, row by row", copyAfterOperations},
 	{"a copy of everything has all tenants, and the keys, audit log and secret of operators, also if it is interrupted again and again", copyEverything},
 	{"an incomplete tenant cannot be used", copyHidesIncomplete},
+	{"a copy that continues leaves what jobs of the target have done", copyAfterJobs},
+	{"if two copies of a tenant run at once, one of them fails, and nothing is stored twice", copyByTwo},
 	{"rows that differ, are missing or were added are found", copyFindsDifferences},
 	{"a copy is not complete while the databases differ", copyNotCompleted},
 	{"a discarded copy leaves nothing, and can be made again", copyDiscarded},

@@ -101,6 +101,104 @@ func copyHidesIncomplete(t *testing.T, e *env) {
 	e.wantEqual(t, to)
 }
 
+func copyAfterJobs(t *testing.T, e *env) {
+	f := e.fill(t)
+	to, o := e.emptyTarget(t), store.CopyOptions{Tenant: e.tenant}
+	if _, err := e.CopyTo(t.Context(), store.New(unfinishedDB{to.db}, e.clock.now), o); !errors.Is(err, errInterrupted) {
+		t.Fatal(err)
+	}
+	to.sweepActivity(t)
+	if done := to.finishErasure(t, f.erasure); done.Entries == 0 {
+		t.Errorf("erased %+v", done)
+	}
+	to.eraseAll(t)
+	want := to.dump(t)
+	report, err := e.CopyTo(t.Context(), to.Store, o)
+	if err != nil || report.Different() || report.Skipped != 1 || report.Tenants != 0 {
+		t.Fatalf("copy: %+v, %v", report, err)
+	}
+	for range 2 { // the jobs may run again, and change nothing
+		got := to.dump(t)
+		for _, table := range register.Tables() {
+			if table.Kind == register.Reference { // rows may be stored again for the jobs
+				got[table.Name] = want[table.Name]
+			}
+		}
+		if text := want.difference(got); text != "" {
+			t.Errorf("what the jobs have done has changed:\n%s", text)
+		}
+		if _, err := to.RunErasures(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		to.eraseAll(t)
+	}
+	if n := to.rowsOf(t, "pending_erasures") + to.rowsOf(t, "erasures"); n != 0 {
+		t.Errorf("%d erasures are pending", n)
+	}
+	to.wantSound(t, nil)
+}
+
+// dataRows returns how many rows a copy has stored when it begins to compare.
+func (e *env) dataRows(t tb) (n int64) {
+	t.Helper()
+	for _, table := range register.Tables() {
+		if table.Kind == register.Distributed {
+			n += e.rowsOf(t, table.Name)
+		}
+	}
+	return n
+}
+
+func copyByTwo(t *testing.T, e *env) {
+	to := e.sharedTarget()
+	for _, c := range []struct {
+		batches   int  // of the first copy, before the second one begins
+		comparing bool // it begins when the first one compares
+		writes    int  // of the second copy, until it is interrupted
+	}{{3, false, 5}, {1, false, 1000}, {1, true, 1000}} {
+		from := e.as(e.newTenant(t))
+		from.withProspects(t, "many.example", 20)
+		data, batches, began := from.dataRows(t), 0, false
+		var second error
+		o := store.CopyOptions{Tenant: from.tenant}
+		both := o
+		both.Progress = func(rows int64) {
+			if batches++; began || batches < c.batches || c.comparing && rows <= data {
+				return
+			}
+			began = true
+			broken := &interruptedDB{DB: to.db, left: c.writes, random: rand.New(rand.NewPCG(1, 2))}
+			_, second = from.CopyTo(t.Context(), store.New(broken, e.clock.now), o)
+			if second == nil && !c.comparing { // the target may delete data from now on
+				to.sql(t, "DELETE FROM search_terms WHERE tenant_id = $1", storedID(from.tenant))
+			}
+		}
+		_, first := from.CopyTo(t.Context(), to.Store, both)
+		if completed := c.writes == 1000; completed != (second == nil) || !completed && !errors.Is(second, errInterrupted) {
+			t.Errorf("the second copy: %v", second)
+		}
+		if second == nil || first != nil {
+			wantCode(t, first, atrium.CodeConflict)
+			if want := "conflict: Another copy is running, or the source has changed: run the command again."; first == nil || first.Error() != want {
+				t.Errorf("the first copy failed with %q, want %q", first, want)
+			}
+		}
+		if second != nil && first != nil {
+			from.copyTo(t, to.as(from.tenant))
+		}
+		want, got := from.dump(t), to.as(from.tenant).dump(t)
+		if second == nil && !c.comparing {
+			want["search_terms"] = nil
+		}
+		if text := want.difference(got); text != "" {
+			t.Errorf("the copy differs:\n%s", text)
+		}
+		if rows := to.as(atrium.OperatorChain).auditRows(t, atrium.AuditFilter{Subject: string(from.tenant)}, 10); len(rows) != 1 {
+			t.Errorf("operators have the audit records %+v", rows)
+		}
+	}
+}
+
 func copyDiscarded(t *testing.T, e *env) {
 	e.fill(t)
 	to := e.sharedTarget()
