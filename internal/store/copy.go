@@ -19,9 +19,9 @@ type CopyOptions struct {
 }
 
 // CopyTo copies a tenant or everything to another database, of any engine, or continues a copy that
-// was interrupted; see copies.Copier. The source must not change during the copy. Rows are stored in
-// bounded transactions. The report says whether the databases are the same at the end; the copy is
-// complete only if they are.
+// was interrupted; see copies.Copier. The source must not change during the copy, except by jobs that
+// delete expired rows or update the activity of accounts. Rows are stored in bounded transactions. The
+// report says whether the databases are the same at the end; the copy is complete only if they are.
 func (s *Store) CopyTo(ctx context.Context, to *Store, o CopyOptions) (*CopyReport, error) {
 	c, err := s.copier(ctx, to, o)
 	switch {

@@ -101,11 +101,14 @@ func TestTheRegisterDecidesEverything(t *testing.T) {
 		if table.Columns[0].Name != engine.TenantColumn {
 			t.Errorf("the first column of %s is %s, want the tenant", table.Name, table.Columns[0].Name)
 		}
+		if expires := slices.ContainsFunc(table.Columns, func(c register.Column) bool { return c.Name == table.Expiry.Column }); expires != (r.Retention == register.Deleted) {
+			t.Errorf("%s expires by the column %q, and retention has effect %d", table.Name, table.Expiry.Column, r.Retention)
+		}
 		for _, c := range table.Columns {
 			if c.Transfer == 0 || c.Copying == 0 {
 				t.Errorf("%s.%s lacks a rule", table.Name, c.Name)
 			}
-			if c.Copying != register.Copied && (c.Name == engine.TenantColumn || slices.Contains(table.Key, c.Name)) {
+			if c.Copying == register.Excluded && (c.Name == engine.TenantColumn || slices.Contains(table.Key, c.Name)) {
 				t.Errorf("%s.%s is of a key, which must be copied", table.Name, c.Name)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -106,16 +107,24 @@ func (c *Copier) compareTenant(ctx context.Context, id atrium.TenantID, r *Repor
 	return nil
 }
 
+// expiryMargin is the time before the expiry of a row from which on it is not compared: a job of the
+// source may delete it during the comparison, and clocks may differ.
+const expiryMargin = time.Hour
+
 // compareTable compares the rows of a tenant, or of operators for nil.
 func (c *Copier) compareTable(ctx context.Context, t *table, id atrium.TenantID, tenant any, r *Report) error {
+	if !t.Compared() {
+		return nil
+	}
+	until := c.From.Now().Add(expiryMargin).UnixMicro()
 	var sums [2]Sum
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		sums[0], err = t.read(c.From.OutsideTx(ctx), tenant).sum(c.progressed)
+		sums[0], err = t.read(c.From.OutsideTx(ctx), tenant).sum(until, c.progressed)
 		return err
 	})
 	group.Go(func() (err error) {
-		sums[1], err = t.read(c.To.OutsideTx(ctx), tenant).sum(func(int) {})
+		sums[1], err = t.read(c.To.OutsideTx(ctx), tenant).sum(until, func(int) {})
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -125,9 +134,10 @@ func (c *Copier) compareTable(ctx context.Context, t *table, id atrium.TenantID,
 	return nil
 }
 
-// sum returns the number of rows that the reader returns, and their checksum. It calls progressed with
-// the number of rows of each batch.
-func (r *reader) sum(progressed func(rows int)) (Sum, error) {
+// sum returns the number of rows that the reader returns, and their checksum, without those that
+// expire until a time in microseconds since 1970. It calls progressed with the number of rows of each
+// batch.
+func (r *reader) sum(until int64, progressed func(rows int)) (Sum, error) {
 	h, n, buffer := sha256.New(), int64(0), []byte(nil)
 	for {
 		rows, err := r.next()
@@ -138,9 +148,12 @@ func (r *reader) sum(progressed func(rows int)) (Sum, error) {
 			return Sum{n, hex.EncodeToString(h.Sum(nil))}, nil
 		}
 		for _, row := range rows {
+			if r.table.expires(row, until) {
+				continue
+			}
 			buffer = r.table.digest(h, row, buffer)
+			n++
 		}
-		n += int64(len(rows))
 		progressed(len(rows))
 	}
 }

@@ -17,6 +17,7 @@ type table struct {
 	*register.Table
 	copied []register.Column // the first is the tenant
 	key    []int             // indexes of the columns of the primary key in copied
+	expiry int               // index of the column of the expiry in copied, if rows expire
 
 	forTenant, forOperators statements
 	insert                  *engine.Batch
@@ -41,19 +42,20 @@ var tables = func() (all []*table) {
 func newTable(listed *register.Table) *table {
 	t := &table{Table: listed}
 	var names, values, specs []string
-	keyOf := map[string]int{}
+	indexes := map[string]int{}
 	for _, c := range listed.Columns {
 		if c.Copying == register.Excluded {
 			continue
 		}
-		keyOf[c.Name] = len(t.copied)
+		indexes[c.Name] = len(t.copied)
 		t.copied = append(t.copied, c)
 		names, values, specs = append(names, c.Name), append(values, c.Name), append(specs, c.Name+" "+string(c.Type))
 	}
 	for _, name := range listed.Key {
-		t.key = append(t.key, keyOf[name])
+		t.key = append(t.key, indexes[name])
 	}
 	values[0] = "batch." + values[0]
+	t.expiry = indexes[listed.Expiry.Column]
 	columns := strings.Join(names, ", ")
 	t.insert = engine.NewBatch("INSERT INTO "+t.Name+" ("+columns+") SELECT "+strings.Join(values, ", ")+" FROM batch", specs...)
 
@@ -123,6 +125,15 @@ func (t *table) keyOf(row engine.Args) (key engine.Args) {
 		key = append(key, row[i])
 	}
 	return key
+}
+
+// expires reports whether a row expires until a time in microseconds since 1970.
+func (t *table) expires(row engine.Args, until int64) bool {
+	if t.Expiry.Column == "" {
+		return false
+	}
+	at, ok := row[t.expiry].(int64) // unless it is null
+	return ok && at+t.Expiry.After.Microseconds() <= until
 }
 
 // digest writes the compared columns of a row to h. Each value has its type and length before it, so

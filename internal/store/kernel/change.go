@@ -12,6 +12,7 @@ import (
 
 	"atrium"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/register"
 )
 
 // A Mutation is the transaction of an operator's change. Before it commits, it writes an audit row
@@ -165,9 +166,6 @@ func (tx *Mutation) NotBefore(previous atrium.Time) *atrium.Time {
 	at := max(tx.At, previous)
 	return &at
 }
-
-// requestRetention is the minimum time that idempotency keys and their results are stored.
-const requestRetention = 24 * time.Hour
 
 // expiredPerChange is the maximum number of expired requests that a change deletes.
 const expiredPerChange = 20
@@ -390,7 +388,7 @@ func (tx *Mutation) storeResult(result any) error {
 		return err
 	}
 	// A small change leaves large results to large ones and to DeleteExpiredRequests.
-	before, minRows, maxBytes := int64(tx.At)-requestRetention.Microseconds(), 1, expiryBytes
+	before, minRows, maxBytes := int64(tx.At)-register.RequestRetention.Microseconds(), 1, expiryBytes
 	if !tx.large {
 		minRows, maxBytes = 0, maxSmallChangeBytes-tx.size
 	}

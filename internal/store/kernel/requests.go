@@ -6,6 +6,7 @@ import (
 
 	"atrium"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/register"
 )
 
 const (
@@ -14,7 +15,7 @@ const (
 )
 
 // DeleteExpiredRequests deletes requests with idempotency keys that are older than
-// requestRetention. Changes delete expired requests of their own tenant; this covers tenants that
+// register.RequestRetention. Changes delete expired requests of their own tenant; this covers tenants that
 // no longer make changes. Each call processes up to expiryTenants tenants after the given one.
 // For "", it starts with the first tenant and includes the operators' own requests. It returns the
 // tenant to continue after, "" at the end. Tenants take turns, with pauses (InTurn). On an error it
@@ -30,7 +31,7 @@ func (db *DB) DeleteExpiredRequests(ctx context.Context, after atrium.TenantID) 
 	if after == "" {
 		tenants = append(tenants, atrium.OperatorChain)
 	}
-	before := int64(atrium.At(db.Now())) - requestRetention.Microseconds()
+	before := int64(atrium.At(db.Now())) - register.RequestRetention.Microseconds()
 	if turnErr := db.InTurn(ctx, tenants, func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
 		more, tenantErr := db.deleteExpiredOf(ctx, tenant, before)
 		if tenantErr != nil && err == nil {

@@ -4,7 +4,9 @@
 package register
 
 import (
+	"slices"
 	"strings"
+	"time"
 
 	"atrium/internal/store/engine"
 )
@@ -68,7 +70,7 @@ type Copying int
 // The ways to copy.
 const (
 	Copied     Copying = iota + 1 // and compared
-	Uncompared                    // copied and not compared, because reads of the source change it
+	Uncompared                    // copied and not compared, because reads or jobs of the source change it
 	Excluded                      // state of one database, which the other one has itself
 )
 
@@ -81,13 +83,29 @@ type Column struct {
 	Changes  Operations // that change it in a stored row
 }
 
+// RequestRetention is the minimum time that idempotency keys and their results are stored.
+const RequestRetention = 24 * time.Hour
+
+// An Expiry says when jobs delete a row: some time after the time in a column, in microseconds since
+// 1970, or never if that is null. Without a column, no row expires.
+type Expiry struct {
+	Column string
+	After  time.Duration
+}
+
 // A Table is a table. Its first column is the tenant, except in settings and api_keys.
 type Table struct {
 	Name    string
 	Kind    Kind
 	Key     []string // columns of the primary key, without the tenant
 	Rows    Rows
+	Expiry  Expiry
 	Columns []Column
+}
+
+// Compared reports whether a comparison of copies includes the table.
+func (t *Table) Compared() bool {
+	return slices.ContainsFunc(t.Columns[1:], func(c Column) bool { return c.Copying == Copied })
 }
 
 // The names of settings.
@@ -107,8 +125,8 @@ var Settings = map[string]Copying{
 }
 
 // Tables returns all tables except schema_migrations and settings, which belong to the database
-// and not to its tenants. A table comes after the tables that it references. The caller must not
-// change them.
+// and not to its tenants. A table comes after the tables that it references. Copies are made in this
+// order. The caller must not change them.
 func Tables() []*Table { return tables }
 
 // Distribution returns how a cluster distributes the tables.

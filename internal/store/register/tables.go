@@ -12,6 +12,14 @@ var (
 
 var tables = []*Table{
 	{
+		// The accounts whose active_minute is not up to date. A job of the source may update minutes
+		// and delete these rows during a copy. They come before the accounts, so that a minute is
+		// copied after its update, or updated in the target.
+		Name: "active_accounts", Kind: Distributed, Key: []string{"batch_id"},
+		Rows:    Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Kept, Deletion: Deleted},
+		Columns: slices.Concat(tenant, columns(Derived, Uncompared, 0, "batch_id bytea", "accounts bytea")),
+	},
+	{
 		Name: "accounts", Kind: Distributed, Key: []string{"account_id"},
 		Rows: Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
 		Columns: slices.Concat(tenant,
@@ -19,7 +27,8 @@ var tables = []*Table{
 			columns(Exported, Copied, Erasure, "domain text"),
 			columns(Exported, Copied, Import|Merge|Split|Erasure, "name text", "updated_at bigint", "merged_into bytea"),
 			columns(Derived, Copied, Erasure, "domain_hash bytea"),
-			columns(Derived, Copied, Import|Merge|Split|Erasure, "name_hash bytea", "latest_activity_at bigint", "survivor_id bytea", "active_minute bigint"),
+			columns(Derived, Copied, Import|Merge|Split|Erasure, "name_hash bytea", "latest_activity_at bigint", "survivor_id bytea"),
+			columns(Derived, Uncompared, Import|Merge|Split|Erasure, "active_minute bigint"),
 			columns(Derived, Copied, 0, "stored_at bigint"),
 		),
 	},
@@ -58,11 +67,6 @@ var tables = []*Table{
 			columns(Omitted, Copied, Erasure, "move_id bytea"),
 			columns(Omitted, Copied, 0, "rule bigint", "request_id bytea"),
 		),
-	},
-	{ // accounts whose active_minute is not up to date
-		Name: "active_accounts", Kind: Distributed, Key: []string{"batch_id"},
-		Rows:    Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Kept, Deletion: Deleted},
-		Columns: slices.Concat(tenant, columns(Derived, Copied, 0, "batch_id bytea", "accounts bytea")),
 	},
 	{
 		Name: "moves", Kind: Distributed, Key: []string{"move_id"},
@@ -129,7 +133,8 @@ var tables = []*Table{
 	},
 	{ // stored results of requests with an idempotency key, which expire
 		Name: "requests", Kind: Distributed, Key: []string{"key_match"},
-		Rows: Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Deleted, Deletion: Deleted},
+		Rows:   Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Deleted, Deletion: Deleted},
+		Expiry: Expiry{"created_at", RequestRetention},
 		Columns: slices.Concat(tenant,
 			columns(Omitted, Copied, 0, "key_match bytea", "fingerprint bytea", "created_at bigint"),
 			columns(Omitted, Copied, Erasure, "result bytea"),
@@ -137,7 +142,8 @@ var tables = []*Table{
 	},
 	{ // what remains of erased entries
 		Name: "tombstones", Kind: Distributed, Key: []string{"entry_id"},
-		Rows: Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Added, Retention: Deleted, Deletion: Deleted},
+		Rows:   Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Added, Retention: Deleted, Deletion: Deleted},
+		Expiry: Expiry{"expires_at", 0},
 		Columns: slices.Concat(tenant,
 			columns(Exported, Copied, 0, "entry_id bytea", "account_id bytea", "created_at bigint", "source text", "type text",
 				"key_hmac bytea", "request_hmac bytea", "expires_at bigint"),

@@ -25,6 +25,7 @@ var databaseCopies = []guarantee{
 	{"an incomplete tenant cannot be used", copyHidesIncomplete},
 	{"a copy that continues leaves what jobs of the target have done", copyAfterJobs},
 	{"if two copies of a tenant run at once, one of them fails, and nothing is stored twice", copyByTwo},
+	{"expiry and updates of the activity in the source do not make the databases differ", copyFromRunning},
 	{"rows that differ, are missing or were added are found", copyFindsDifferences},
 	{"a copy is not complete while the databases differ", copyNotCompleted},
 	{"a discarded copy leaves nothing, and can be made again", copyDiscarded},
@@ -105,7 +106,12 @@ func copyHasAll(t *testing.T, e *env) {
 	if text := before.difference(other.dump(t)); text != "" {
 		t.Errorf("another tenant of the target has changed:\n%s", text)
 	}
-	rows := int64(e.dump(t).rows())
+	rows := int64(0)
+	for name, stored := range e.dump(t) {
+		if name != "active_accounts" { // which jobs change
+			rows += int64(len(stored))
+		}
+	}
 	var progress []int64
 	compared, err := e.CompareTo(t.Context(), to.Store, store.CopyOptions{Tenant: e.tenant, Progress: func(rows int64) { progress = append(progress, rows) }})
 	if err != nil || compared.Different() || compared.Rows() != rows || compared.Tenants != 1 || report.Tenants != 1 || report.Rows() == 0 {

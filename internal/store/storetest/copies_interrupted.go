@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"atrium"
 	"atrium/internal/store"
@@ -195,6 +196,37 @@ func copyByTwo(t *testing.T, e *env) {
 		}
 		if rows := to.as(atrium.OperatorChain).auditRows(t, atrium.AuditFilter{Subject: string(from.tenant)}, 10); len(rows) != 1 {
 			t.Errorf("operators have the audit records %+v", rows)
+		}
+	}
+}
+
+func copyFromRunning(t *testing.T, e *env) {
+	for _, comparing := range []bool{false, true} { // when the source updates the activity
+		from, to := e.as(e.newTenant(t)), e.sharedTarget()
+		to.tenant = from.tenant
+		f := from.fill(t)
+		e.clock.step(24*time.Hour - 10*time.Minute)
+		from.record(t, byID(f.alone)) // changes the minute of its activity
+		data := from.dataRows(t)
+		report, err := from.CopyTo(t.Context(), to.Store, store.CopyOptions{Tenant: from.tenant, Progress: func(rows int64) {
+			if !comparing || rows == data { // everything is copied and nothing compared
+				from.sweepActivity(t)
+			}
+			if rows == data {
+				e.clock.step(20 * time.Minute)
+				from.expire(t)
+			}
+		}})
+		if err != nil || report.Different() {
+			t.Fatalf("copy: %+v, %v", report, err)
+		}
+		if n, m := from.rowsOf(t, "requests"), to.rowsOf(t, "requests"); n != 0 || m == 0 {
+			t.Errorf("%d requests are in the source and %d in the target", n, m)
+		}
+		to.sweepActivity(t)
+		to.expire(t)
+		if text := from.dump(t).difference(to.dump(t)); text != "" {
+			t.Errorf("after the jobs of the target, it differs:\n%s", text)
 		}
 	}
 }
