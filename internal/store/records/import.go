@@ -71,9 +71,9 @@ func refuseTaken(index int, member, detail string) error {
 
 // Import stores a chunk of records as one change and returns how many of them were new. If a
 // record cannot be stored, nothing of the chunk is, and the error is an *ImportError. A record
-// may refer to records before it. An entry that was erased is skipped. If any records were new, the audit log gets one row with how
-// many there were of each kind. It returns ErrChunkTooLarge if the chunk is too large for one
-// transaction.
+// may refer to records before it. An entry that was erased is skipped. If any records were new, the
+// audit log gets one row with how many there were of each kind. It returns ErrChunkTooLarge if the
+// chunk is too large for one transaction.
 func (s *Store) Import(ctx context.Context, c atrium.Change, chunk []Import) (added int, err error) {
 	return s.importChunk(ctx, c, chunk, false)
 }

@@ -40,7 +40,6 @@ type Rows struct {
 	Split     Effect
 	Erasure   Effect // of an account, a prospect or a person
 	Retention Effect // of expired rows, by jobs
-	Deletion  Effect // of the tenant
 }
 
 // Operations is a set of operations that change rows in place.

@@ -4,10 +4,10 @@ import "slices"
 
 // Effects that several tables share.
 var (
-	// Rows that only their own changes and the deletion of the tenant affect.
-	untouched = Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Kept, Deletion: Deleted}
+	// Rows that only their own changes affect.
+	untouched = Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Kept}
 	// Content of sites.
-	content = Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Kept, Deletion: Deleted}
+	content = Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Kept}
 )
 
 var tables = []*Table{
@@ -16,12 +16,12 @@ var tables = []*Table{
 		// and delete these rows during a copy. They come before the accounts, so that a minute is
 		// copied after its update, or updated in the target.
 		Name: "active_accounts", Kind: Distributed, Key: []string{"batch_id"},
-		Rows:    Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Kept, Deletion: Deleted},
+		Rows:    Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Kept},
 		Columns: slices.Concat(tenant, columns(Derived, Uncompared, 0, "batch_id bytea", "accounts bytea")),
 	},
 	{
 		Name: "accounts", Kind: Distributed, Key: []string{"account_id"},
-		Rows: Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Rows: Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept},
 		Columns: slices.Concat(tenant,
 			columns(Exported, Copied, 0, "account_id bytea", "created_at bigint"),
 			columns(Exported, Copied, Erasure, "domain text"),
@@ -34,18 +34,18 @@ var tables = []*Table{
 	},
 	{
 		Name: "long_domains", Kind: Distributed, Key: []string{"account_id"},
-		Rows:    Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Rows:    Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept},
 		Columns: slices.Concat(tenant, columns(Exported, Copied, 0, "account_id bytea", "domain text")),
 	},
 	{
 		Name: "prospects", Kind: Distributed, Key: []string{"prospect_id"},
-		Rows: Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Rows: Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept},
 		Columns: slices.Concat(tenant, columns(Exported, Copied, 0, "prospect_id bytea", "name text", "email text", "domain text", "slug text",
 			"phone_number text", "linkedin_profile_url text", "created_at bigint", "updated_at bigint")),
 	},
 	{
 		Name: "account_prospects", Kind: Distributed, Key: []string{"account_id", "prospect_created_at", "prospect_id"},
-		Rows: Rows{Import: Added, Merge: Added, Split: Deleted, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Rows: Rows{Import: Added, Merge: Added, Split: Deleted, Erasure: Deleted, Retention: Kept},
 		Columns: slices.Concat(tenant,
 			columns(Exported, Copied, 0, "account_id bytea", "prospect_created_at bigint", "prospect_id bytea"),
 			columns(Derived, Copied, Import, "via bytea"),
@@ -53,12 +53,12 @@ var tables = []*Table{
 	},
 	{
 		Name: "search_terms", Kind: Distributed, Key: []string{"term", "subject_id"},
-		Rows:    Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Rows:    Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept},
 		Columns: slices.Concat(tenant, columns(Derived, Copied, 0, "term text", "subject_id bytea")),
 	},
 	{
 		Name: "entries", Kind: Distributed, Key: []string{"entry_id"},
-		Rows: Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Rows: Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept},
 		Columns: slices.Concat(tenant,
 			columns(Exported, Copied, 0, "entry_id bytea", "account_id bytea", "created_at bigint", "source text", "type text", "claimed_account_id bytea",
 				"claimed_domain text", "claimed_name text", "idempotency_key text", "payload bytea", "acknowledged_account_id bytea", "occurred_at bigint"),
@@ -78,7 +78,7 @@ var tables = []*Table{
 	},
 	{
 		Name: "moved_entries", Kind: Distributed, Key: []string{"move_id", "entry_id"},
-		Rows:    Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Rows:    Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept},
 		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "move_id bytea", "entry_id bytea", "from_account_id bytea", "previous_move_id bytea")),
 	},
 	{
@@ -120,7 +120,7 @@ var tables = []*Table{
 	},
 	{ // has an export of its own
 		Name: "audit", Kind: Distributed, Key: []string{"number"},
-		Rows: Rows{Import: Added, Merge: Added, Split: Added, Erasure: Added, Retention: Kept, Deletion: Deleted},
+		Rows: Rows{Import: Added, Merge: Added, Split: Added, Erasure: Added, Retention: Kept},
 		Columns: slices.Concat(tenant,
 			columns(Omitted, Copied, 0, "number bigint", "at bigint", "actor text", "action text", "subject text", "request_id text",
 				"detail_hash bytea", "hash bytea"),
@@ -133,7 +133,7 @@ var tables = []*Table{
 	},
 	{ // stored results of requests with an idempotency key, which expire
 		Name: "requests", Kind: Distributed, Key: []string{"key_match"},
-		Rows:   Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Deleted, Deletion: Deleted},
+		Rows:   Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Kept, Retention: Deleted},
 		Expiry: Expiry{"created_at", RequestRetention},
 		Columns: slices.Concat(tenant,
 			columns(Omitted, Copied, 0, "key_match bytea", "fingerprint bytea", "created_at bigint"),
@@ -142,7 +142,7 @@ var tables = []*Table{
 	},
 	{ // what remains of erased entries
 		Name: "tombstones", Kind: Distributed, Key: []string{"entry_id"},
-		Rows:   Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Added, Retention: Deleted, Deletion: Deleted},
+		Rows:   Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Added, Retention: Deleted},
 		Expiry: Expiry{"expires_at", 0},
 		Columns: slices.Concat(tenant,
 			columns(Exported, Copied, 0, "entry_id bytea", "account_id bytea", "created_at bigint", "source text", "type text",
@@ -183,12 +183,12 @@ var tables = []*Table{
 	},
 	{ // erased accounts whose data is not deleted yet
 		Name: "erasures", Kind: Reference, Key: []string{"account_id"},
-		Rows:    Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Replaced, Retention: Kept, Deletion: Deleted},
+		Rows:    Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Replaced, Retention: Kept},
 		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "account_id bytea", "requested_at bigint")),
 	},
 	{ // erasures of persons that are not complete
 		Name: "pending_erasures", Kind: Reference, Key: []string{"erasure_id"},
-		Rows:    Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept, Deletion: Deleted},
+		Rows:    Rows{Import: Kept, Merge: Kept, Split: Kept, Erasure: Deleted, Retention: Kept},
 		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "erasure_id bytea")),
 	},
 }
