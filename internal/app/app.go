@@ -68,6 +68,7 @@ type App struct {
 	writer      *ingest.Writer
 	keys        *auth.Authenticator
 	fatal       <-chan error // receives an error of the storage that ends the process
+	newer       chan error   // receives the error that ends the process when an upgrade is finished
 	ready       atomic.Bool
 	jobs        []job
 	succeeded   func(job string)  // called after each run without an error; may be nil
@@ -88,7 +89,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 		return nil, err
 	}
 	limits.rest.SnapshotsMustEnd = func() bool { return c.Store.Stats().WALBlocked }
-	a := &App{settings: c.Settings, log: c.Log, limits: limits.rest, export: c.Export, fatal: c.Store.Fatal()}
+	a := &App{settings: c.Settings, log: c.Log, limits: limits.rest, export: c.Export, fatal: c.Store.Fatal(), newer: make(chan error, 1)}
 	c.Store.AdmitCheck = limits.rest.AdmitCheck
 	if err := a.secure(); err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func New(ctx context.Context, c Config) (*App, error) {
 	}
 	a.writer = newWriter(c, observe.ingest, observe.trace)
 	a.keys = auth.New(c.Store, c.Store.Now, limits.failures, observe.auth)
-	a.jobs = newJobs(c.Store)
+	a.jobs = newJobs(c.Store, a.newer)
 	stopping, stop := context.WithCancel(context.Background())
 	api := newAPI(c, a.keys)
 	api.Begin, api.Observe, api.Stopping, api.Limits = observe.begin, observe.request, stopping, limits.rest
@@ -143,6 +144,9 @@ func prepare(ctx context.Context, c Config) (rest.CursorKey, error) {
 	if len(ran) > 0 {
 		c.Log.Info("migrated the database", "migrations", ran)
 	}
+	if err := finishUpgrade(ctx, c); err != nil {
+		return nil, fmt.Errorf("finish the upgrade: %w", err)
+	}
 	if _, everything, err := c.Store.UnfinishedCopies(ctx); err != nil {
 		return nil, fmt.Errorf("look for unfinished copies: %w", err)
 	} else if everything {
@@ -153,6 +157,19 @@ func prepare(ctx context.Context, c Config) (rest.CursorKey, error) {
 		return nil, fmt.Errorf("read the cursor key: %w", err)
 	}
 	return cursors, nil
+}
+
+// finishUpgrade finishes the upgrade of an embedded database, which has one server. On a database server,
+// other nodes may still be of the previous release.
+func finishUpgrade(ctx context.Context, c Config) error {
+	if !c.Store.Traits().Remote {
+		return c.Store.FinishUpgrade(ctx)
+	}
+	finished, err := c.Store.CheckUpgrade(ctx)
+	if err == nil && !finished {
+		c.Log.Warn("nodes of the previous release can still use the database: when none is left, run atrium migrate --finish")
+	}
+	return err
 }
 
 // newAPI returns the HTTP framework with authentication by keys.
@@ -208,6 +225,8 @@ func (a *App) Run(ctx context.Context) error {
 		failure = fmt.Errorf("serve: %w", err)
 	case err := <-a.fatal:
 		failure = a.storageFailed(err)
+	case failure = <-a.newer:
+		a.log.Error("stopping: a newer release uses the database now", "error", failure)
 	case <-ctx.Done():
 	}
 	a.ready.Store(false)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -19,8 +20,8 @@ type job struct {
 	run      func(ctx context.Context) (more bool, err error)
 }
 
-// newJobs returns all jobs.
-func newJobs(s *store.Store) []job {
+// newJobs returns all jobs. One of them sends an error to newer when a newer release uses the database.
+func newJobs(s *store.Store, newer chan<- error) []job {
 	var (
 		after     atrium.TenantID // whose requests were deleted last
 		scheduled atrium.TenantID // whose schedules were run last, "" if no more are due
@@ -48,6 +49,16 @@ func newJobs(s *store.Store) []job {
 			expired, err = s.DeleteExpiredTombstones(ctx, expired)
 			return expired != "", err
 		}},
+		{"upgrade", upgradeInterval, func(ctx context.Context) (bool, error) {
+			_, err := s.CheckUpgrade(ctx)
+			if errors.Is(err, store.ErrNewer) {
+				select {
+				case newer <- err:
+				default: // it was sent before
+				}
+			}
+			return false, err
+		}},
 	}
 	if !s.Traits().Remote { // without requests, nothing else would notice a missing file
 		all = append(all, job{"files", pollInterval, func(context.Context) (bool, error) { return false, s.CheckFiles() }})
@@ -66,6 +77,7 @@ const (
 	pollInterval       = time.Second
 	activityInterval   = 4 * time.Second // longer is cheaper: more accounts of a page are updated together
 	cleanupInterval    = 10 * time.Minute
+	upgradeInterval    = 5 * time.Second
 	maxFailureInterval = 10 * time.Second
 )
 

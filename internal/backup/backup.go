@@ -303,13 +303,10 @@ func (r *Report) checkDatabase(ctx context.Context, path, from string) error {
 		return err
 	}
 	defer func() { _ = s.Close() }()
-	_, newest, err := s.Schema(ctx)
-	switch {
-	case err != nil:
+	if _, err := s.CheckUpgrade(ctx); errors.Is(err, store.ErrNewer) {
+		return fmt.Errorf("%s: %w, such as the one that made it%s", from, err, r.by())
+	} else if err != nil {
 		return err
-	case contents.Schema > newest+1:
-		return fmt.Errorf("%s has migration %d and this binary knows %d: use a newer binary, such as the one that made it%s",
-			from, contents.Schema, newest, r.by())
 	}
 	if err := checkSchema(ctx, s); err != nil {
 		return fmt.Errorf("%s: %w", from, err)

@@ -184,6 +184,13 @@ func (d *doctor) integrity(ctx context.Context, s *store.Store) {
 func (d *doctor) schema(ctx context.Context, s *store.Store) bool {
 	at, newest, err := s.Schema(ctx)
 	var faults []string
+	finished := true
+	if err == nil && at > 0 {
+		if finished, err = s.CheckUpgrade(ctx); errors.Is(err, store.ErrNewer) {
+			d.fail("schema", "use a newer binary, or restore a backup that this binary supports", "%s", explain(err))
+			return false
+		}
+	}
 	if err == nil && at > 0 {
 		faults, err = s.SchemaFaults(ctx)
 	}
@@ -196,19 +203,19 @@ func (d *doctor) schema(ctx context.Context, s *store.Store) bool {
 			"atrium migrate --database sqlite:new.db creates a database with the right schema", "altered: %s",
 			strings.Join(faults, "; "))
 		return false
-	case at > newest+1:
-		d.fail("schema", "use a newer binary, or restore a backup that this binary supports",
-			"database is at migration %d, this binary supports %d", at, newest)
 	case at > newest:
 		d.warn("schema", "switch back to the newer binary when you can",
 			"database is at migration %d, this binary has %d and is compatible", at, newest)
 	case at < newest:
 		d.warn("schema", "take a backup; the next server start applies the rest", "database is at migration %d of %d",
 			at, newest)
+	case !finished:
+		d.warn("schema", "when no node of the previous release is left, run atrium migrate --finish",
+			"all %d migrations are applied, but the upgrade is not finished", newest)
 	default:
 		d.ok("schema", "all %d migrations are applied", newest)
 	}
-	return at >= newest && at <= newest+1
+	return at >= newest
 }
 
 // copies finds copies to this database that are not complete. Most databases have none, and then

@@ -239,11 +239,16 @@ func TestDoctorFindsProblems(t *testing.T) {
 			corruptPage(t, path, "entries", 0x0d)
 			return nil
 		}},
-		{"schema", statusFail, "database is at migration 14, this binary supports 12",
+		{"schema", statusFail, "the upgrade of the database to migration 14 is finished and this binary knows 12",
 			func(t *testing.T, _ *doctor, path string) error {
-				execSQL(t, path, "INSERT INTO schema_migrations VALUES (13, 'newer', 0), (14, 'newer', 0)")
+				execSQL(t, path, `INSERT INTO schema_migrations VALUES (13, 'newer', 0), (14, 'newer', 0);
+					UPDATE settings SET value = x'000000000000000e' WHERE name = 'finished'`)
 				return nil
 			}},
+		{"schema", statusWarn, "the upgrade is not finished", func(t *testing.T, _ *doctor, path string) error {
+			execSQL(t, path, "DELETE FROM settings WHERE name = 'finished'")
+			return nil
+		}},
 		{"schema", statusWarn, "is compatible", func(t *testing.T, _ *doctor, path string) error {
 			execSQL(t, path, "INSERT INTO schema_migrations VALUES (13, 'newer', 0)")
 			return nil

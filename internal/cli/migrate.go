@@ -18,13 +18,19 @@ and the management commands do this automatically.
 With --distribute=citus, then distribute the tables and their rows by tenant over a Citus
 cluster. --database names the coordinator. Tables that are already distributed stay as
 they are: if a run is interrupted, run the command again. Stop all Atrium nodes before,
-and start them again after.`,
+and start them again after.
+
+With --finish, then end the upgrade to this release: nodes of the previous release stop,
+and no longer start. Run it when all nodes run this release. The server does it itself
+on SQLite.`,
 		Example: "  atrium migrate\n" +
+			"  atrium migrate --database postgres://atrium@db.internal/atrium --finish\n" +
 			"  atrium migrate --database postgres://atrium@db.internal/atrium --distribute=citus",
 		Args: cobra.NoArgs,
 	}
 	database, out := databaseFlag(cmd), outputFlag(cmd)
 	distribute := cmd.Flags().String("distribute", "", "`cluster` to distribute the tables over: citus")
+	finish := cmd.Flags().Bool("finish", false, "stop nodes of the previous release, for good")
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		if *distribute != "" && *distribute != "citus" {
 			return usageError{fmt.Errorf("--distribute must be citus, not %q", *distribute)}
@@ -47,6 +53,10 @@ and start them again after.`,
 		if err == nil && *distribute != "" {
 			done.Distributed, err = s.Distribute(cmd.Context())
 		}
+		if err == nil && *finish {
+			err = s.FinishUpgrade(cmd.Context())
+			done.Finished = err == nil
+		}
 		if err != nil && len(done.Applied)+len(done.Distributed) == 0 {
 			return err
 		}
@@ -59,6 +69,7 @@ and start them again after.`,
 type migrated struct {
 	Applied     []string `json:"applied"`
 	Distributed []string `json:"distributed,omitempty"`
+	Finished    bool     `json:"finished,omitzero"`
 }
 
 func (m migrated) print(w io.Writer) {
@@ -70,5 +81,8 @@ func (m migrated) print(w io.Writer) {
 	}
 	if len(m.Applied)+len(m.Distributed) == 0 {
 		fmt.Fprintln(w, "The schema is up to date.")
+	}
+	if m.Finished {
+		fmt.Fprintln(w, "The upgrade is finished: nodes of the previous release stop.")
 	}
 }

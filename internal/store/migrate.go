@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -32,8 +31,8 @@ func (s *Store) Distribute(ctx context.Context) (done []string, err error) {
 
 // Migrate brings the schema up to date and returns the names of the migrations that it ran. Each
 // migration runs once, in its own transaction; concurrent callers wait. New tables of a
-// distributed database are distributed. Migrate refuses a database that a newer binary has
-// migrated by more than one step.
+// distributed database are distributed. Migrate refuses a database that is not for this release: see
+// upgrade.go.
 func (s *Store) Migrate(ctx context.Context) ([]string, error) {
 	all, err := migrations.For(s.db.Engine.Name())
 	if err != nil {
@@ -66,11 +65,17 @@ func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int6
 		if err := engine.Find(tx.Query, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) }); err != nil {
 			return err
 		}
-		if err := tooNew(at, newest); err != nil {
-			return err
-		}
-		if at >= m.Number {
-			return nil
+		if at > 0 { // the first migration creates the table of the mark
+			finished, err := finishedAt(tx.Query)
+			if err == nil {
+				err = checkNewer(finished, newest)
+			}
+			if err != nil || at >= m.Number {
+				return err
+			}
+			if err := checkMigrate(at, finished); err != nil {
+				return err
+			}
 		}
 		if err := tx.Script(m.SQL); err != nil {
 			return fmt.Errorf("migration %d (%s): %w", m.Number, m.Name, err)
@@ -80,21 +85,17 @@ func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int6
 				return fmt.Errorf("migration %d (%s): %w", m.Number, m.Name, err)
 			}
 		}
+		if m.Number == 1 { // a new database, which no other release uses
+			if err := setFinished(tx, newest); err != nil {
+				return err
+			}
+		}
 		did = true
 		_, err := tx.Exec("INSERT INTO schema_migrations (number, name, applied_at) VALUES ($1, $2, $3)",
 			m.Number, m.Name, int64(atrium.At(s.db.Now())))
 		return err
 	}))
 	return did, err
-}
-
-// tooNew returns an error if the schema is more than a step ahead of the newest
-// migration that this binary has.
-func tooNew(at, newest int64) error {
-	if at > newest+1 {
-		return fmt.Errorf("the database has migration %d and this binary knows %d: use a newer binary", at, newest)
-	}
-	return nil
 }
 
 // Schema returns the newest migration that the database has, 0 for none, and the newest
@@ -109,18 +110,4 @@ func (s *Store) Schema(ctx context.Context) (at, newest int64, err error) {
 		err = s.db.Find(ctx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) })
 	}
 	return at, int64(len(all)), kernel.Public(err)
-}
-
-// Migrated returns an error that says how to fix it if this binary cannot use the schema.
-func (s *Store) Migrated(ctx context.Context) error {
-	all, err := migrations.For(s.db.Engine.Name())
-	if err != nil {
-		return err
-	}
-	var at int64
-	err = s.db.Find(ctx, "SELECT COALESCE(MAX(number), 0) FROM schema_migrations", nil, func(r engine.Row) { at = r.Int(0) })
-	if err == nil && at < int64(len(all)) {
-		err = fmt.Errorf("the database has migration %d of %d", at, len(all))
-	}
-	return errors.Join(err, tooNew(at, int64(len(all))))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -47,25 +48,42 @@ func TestConcurrentStartsApplyEachMigrationOnce(t *testing.T) {
 	}
 }
 
-// ahead marks a database as migrated by a newer binary, by some steps.
-func ahead(t *testing.T, database string, steps int) {
+// A newer release that migrates a database and finishes the upgrade, in the tables.
+const (
+	migrateNewer = "INSERT INTO schema_migrations (number, name, applied_at) VALUES (1000, 'newer', 0)"
+	finishNewer  = `UPDATE settings SET value = '\x00000000000003e8' WHERE name = 'finished'`
+)
+
+func execute(t *testing.T, database, sql string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), database)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
-	for range steps {
-		_, err := conn.Exec(t.Context(), "INSERT INTO schema_migrations (number, name, applied_at) SELECT MAX(number) + 1, 'newer', 0 FROM schema_migrations")
-		if err != nil {
-			t.Fatal(err)
-		}
+	if _, err := conn.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
 	}
 }
 
-func TestNodeRunsOneMigrationBehind(t *testing.T) {
+func TestNodesRunAndStartUntilAnUpgradeIsFinished(t *testing.T) {
 	s := newService(t)
-	ahead(t, s.database, 1)
+	const reminder = "run atrium migrate --finish"
+	restart := func() (log string) {
+		s.nodes[0].Stop(t)
+		s.nodes[0].Restart(t)
+		return s.nodes[0].Log()
+	}
+	execute(t, s.database, "DELETE FROM settings WHERE name = 'finished'") // as the last release without it leaves it
+	if log := restart(); !strings.Contains(log, reminder) {
+		t.Errorf("the first node of a release does not remind of the end of the upgrade: %s", log)
+	}
+	nodes.Must(t, "migrate", "--database", s.database, "--finish")
+	if log := restart(); strings.Contains(log, reminder) {
+		t.Errorf("a node still reminds after the upgrade was finished: %s", log)
+	}
+
+	execute(t, s.database, migrateNewer)
 	for _, n := range s.nodes {
 		n.Stop(t)
 		n.Restart(t)
@@ -73,14 +91,20 @@ func TestNodeRunsOneMigrationBehind(t *testing.T) {
 			t.Errorf("an entry got %s", a)
 		}
 	}
-}
-
-func TestNodeRefusesToRunTwoMigrationsBehind(t *testing.T) {
-	database := postgrestest.Shared(t).NewDatabase(t)
-	nodes.Must(t, "migrate", "--database", database)
-	ahead(t, database, 2)
-	_, stderr, code := nodes.Command(t, "serve", "--addr", "127.0.0.1:0", "--database", database)
-	if want := regexp.MustCompile(`the database has migration \d+ and this binary knows \d+: use a newer binary`); code != 1 || !want.MatchString(stderr) {
-		t.Errorf("exit code %d, %q", code, stderr)
+	execute(t, s.database, finishNewer)
+	refused := regexp.MustCompile(`the upgrade of the database to migration 1000 is finished and this binary knows \d+: use a newer binary`)
+	_, stderr, code := nodes.Command(t, "serve", "--addr", "127.0.0.1:0", "--database", s.database)
+	if code != 1 || !refused.MatchString(stderr) {
+		t.Errorf("a start ends with exit code %d, %q", code, stderr)
+	}
+	for _, n := range s.nodes {
+		for deadline := time.Now().Add(time.Minute); !n.Ended(); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("a node still runs: %s", n.Log())
+			}
+		}
+		if code := n.Status().ExitStatus(); code != 1 || !refused.MatchString(n.Log()) {
+			t.Errorf("a node that runs ends with exit code %d: %s", code, n.Log())
+		}
 	}
 }

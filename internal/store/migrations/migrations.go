@@ -1,6 +1,6 @@
 // Package migrations holds the schema of each engine as numbered steps. There are no down
-// migrations. After each step the previous binary can still use the database, so that nodes can
-// be upgraded one by one.
+// migrations. After all steps of a release, the binary of the release before can still use the
+// database, so that nodes can be upgraded one by one.
 package migrations
 
 import (
@@ -10,6 +10,10 @@ import (
 	"strconv"
 	"strings"
 )
+
+// Previous is the newest migration of the previous release, whose nodes may still run during an upgrade
+// to this one. Change it with each release.
+const Previous = 3
 
 //go:embed sqlite postgres
 var files embed.FS

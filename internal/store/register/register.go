@@ -111,6 +111,7 @@ func (t *Table) Compared() bool {
 const (
 	CursorKey     = "cursor_key"    // authenticates cursors
 	LatestExport  = "exports_began" // start of the latest export
+	Finished      = "finished"      // the newest migration of the latest release to which an upgrade is finished
 	UnfinishedAll = "copy"          // marks a database to which a copy of everything is not complete
 	Unfinished    = "copy/"         // before the identifier of a tenant whose copy is not complete
 )
@@ -120,6 +121,7 @@ const (
 var Settings = map[string]Copying{
 	CursorKey:     Copied, // so that cursors stay valid
 	LatestExport:  Excluded,
+	Finished:      Excluded,
 	UnfinishedAll: Excluded,
 }
 

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"atrium/internal/store"
 	"atrium/internal/store/engine"
 	"atrium/internal/store/migrations"
+	"atrium/internal/store/register"
 )
 
 var schema = []guarantee{
@@ -22,8 +24,9 @@ var schema = []guarantee{
 	{"the migration to search indexes stored records, also after it was interrupted", migrationIndexes},
 	{"the migration of long domains moves them out of their accounts", migrationMovesDomains},
 	{"the migration to erasures of persons gives its scope to keys that may erase accounts, and to no others", migrationAddsScope},
-	{"a database one migration ahead can be used", newerByOne},
-	{"a database two migrations ahead is refused with instructions", newerByTwo},
+	{"a database that a newer release has migrated can be used until the upgrade is finished", upgradeFinished},
+	{"a database is not migrated before the last upgrade is finished", upgradeUnfinished},
+	{"a new database needs no end of an upgrade", upgradeOfNew},
 }
 
 // unmigrated returns a store on an empty database, and the names of all migrations.
@@ -42,9 +45,6 @@ func (e *env) unmigrated(t *testing.T) (s *store.Store, open func() engine.DB, a
 
 func migrationsRunOnce(t *testing.T, e *env) {
 	s, _, all := e.unmigrated(t)
-	if err := s.Migrated(t.Context()); err == nil {
-		t.Error("an empty database counts as migrated")
-	}
 	ran, err := s.Migrate(t.Context())
 	if err != nil || len(ran) != len(all) {
 		t.Fatalf("ran %v, %v, want %v", ran, err, all)
@@ -57,9 +57,6 @@ func migrationsRunOnce(t *testing.T, e *env) {
 	for range 2 {
 		if ran, err := s.Migrate(t.Context()); err != nil || len(ran) != 0 {
 			t.Errorf("ran %v again, %v", ran, err)
-		}
-		if err := s.Migrated(t.Context()); err != nil {
-			t.Errorf("a migrated database: %v", err)
 		}
 	}
 }
@@ -128,47 +125,95 @@ func migrationFails(t *testing.T, e *env) {
 	}
 }
 
-// migratedAhead returns a store on a database that a later binary has migrated by a number of steps.
-func (e *env) migratedAhead(t *testing.T, steps int) *store.Store {
+// setMark stores the number of the newest migration of the release to which an upgrade is finished.
+func setMark(t *testing.T, db engine.DB, number uint64) {
 	t.Helper()
+	if err := db.Write(t.Context(), func(tx engine.Tx) error {
+		_, err := tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+			register.Finished, binary.BigEndian.AppendUint64(nil, number))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantUpgrade(t *testing.T, s *store.Store, finished bool) {
+	t.Helper()
+	if got, err := s.CheckUpgrade(t.Context()); err != nil || got != finished {
+		t.Errorf("the upgrade is finished: %v, %v, want %v", got, err, finished)
+	}
+}
+
+func upgradeFinished(t *testing.T, e *env) {
 	s, open, all := e.unmigrated(t)
 	if _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatalf("migrate: %v", err)
+		t.Fatal(err)
 	}
-	if err := open().Write(t.Context(), func(tx engine.Tx) error {
-		for i := range steps {
+	db := open()
+	if err := db.Write(t.Context(), func(tx engine.Tx) error {
+		for i := range 3 {
 			if _, err := tx.Exec("INSERT INTO schema_migrations (number, name, applied_at) VALUES ($1, $2, $3)", int64(len(all)+i+1), "later", int64(0)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}); err != nil {
-		t.Fatalf("write: %v", err)
+		t.Fatal(err)
 	}
-	return s
-}
-
-func newerByOne(t *testing.T, e *env) {
-	s := e.migratedAhead(t, 1)
 	if ran, err := s.Migrate(t.Context()); err != nil || len(ran) != 0 {
 		t.Errorf("ran %v, %v, want none", ran, err)
 	}
-	if err := s.Migrated(t.Context()); err != nil {
-		t.Errorf("it cannot be used: %v", err)
-	}
+	wantUpgrade(t, s, true) // to the release of this binary
 	if _, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant"); err != nil {
 		t.Errorf("use the database: %v", err)
 	}
-}
 
-func newerByTwo(t *testing.T, e *env) {
-	s := e.migratedAhead(t, 2)
-	_, err := s.Migrate(t.Context())
-	for _, err := range []error{err, s.Migrated(t.Context())} {
-		if err == nil || !strings.Contains(err.Error(), "newer binary") {
-			t.Errorf("error %v, want an error that says to use a newer binary", err)
+	setMark(t, db, uint64(len(all)+3))
+	_, migrate := s.Migrate(t.Context())
+	_, check := s.CheckUpgrade(t.Context())
+	for _, err := range []error{migrate, check} {
+		if !errors.Is(err, store.ErrNewer) {
+			t.Errorf("after the upgrade: %v", err)
 		}
 	}
+	if err := s.FinishUpgrade(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CheckUpgrade(t.Context()); !errors.Is(err, store.ErrNewer) {
+		t.Errorf("an older binary has undone the end of an upgrade: %v", err)
+	}
+}
+
+func upgradeUnfinished(t *testing.T, e *env) {
+	s, db := e.migratedTo(t, migrations.Previous)
+	setMark(t, db, migrations.Previous-1)
+	if ran, err := s.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "run atrium migrate --finish") || len(ran) > 0 {
+		t.Errorf("before the last upgrade is finished: ran %v, %v", ran, err)
+	}
+	setMark(t, db, migrations.Previous)
+	if ran, err := s.Migrate(t.Context()); err != nil || len(ran) == 0 {
+		t.Fatalf("after it: ran %v, %v", ran, err)
+	}
+	wantUpgrade(t, s, false)
+	for range 2 {
+		if err := s.FinishUpgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantUpgrade(t, s, true)
+	}
+}
+
+func upgradeOfNew(t *testing.T, e *env) {
+	s, _, _ := e.unmigrated(t)
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantUpgrade(t, s, true)
+	unmarked, _ := e.migratedTo(t, migrations.Previous) // by a release without marks
+	if _, err := unmarked.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantUpgrade(t, unmarked, false)
 }
 
 // migratedTo returns a store on a database with the migrations up to a number.

@@ -1,0 +1,88 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+	"atrium/internal/store/migrations"
+	"atrium/internal/store/register"
+)
+
+// Nodes of two releases can use a database together: after the newer one has migrated it, the older one
+// may still run and start. FinishUpgrade ends that: it stores the number of the newest migration as a
+// mark, and binaries that do not know that migration stop. A release does not migrate a database
+// before the upgrade to the release before it is finished, so there are never three.
+
+// ErrNewer says that an upgrade to a newer release is finished, so that this binary must not use the
+// database.
+var ErrNewer = errors.New("use a newer binary")
+
+// firstMark is the mark of databases without one: of the releases before there was one.
+const firstMark = 3
+
+// finishedAt returns the mark: the newest migration of the latest release to which an upgrade is
+// finished.
+func finishedAt(query kernel.QueryFunc) (number int64, err error) {
+	number = firstMark
+	err = query("SELECT value FROM settings WHERE name = $1", engine.Args{register.Finished}, func(r engine.Row) error {
+		number = int64(binary.BigEndian.Uint64(r.Bytes(0)))
+		return nil
+	})
+	return number, err
+}
+
+func setFinished(tx engine.Tx, number int64) error {
+	_, err := tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+		register.Finished, binary.BigEndian.AppendUint64(nil, uint64(number)))
+	return err
+}
+
+// checkNewer returns ErrNewer if a binary with the given newest migration must not use the database.
+func checkNewer(finished, newest int64) error {
+	if finished > newest {
+		return fmt.Errorf("the upgrade of the database to migration %d is finished and this binary knows %d: %w", finished, newest, ErrNewer)
+	}
+	return nil
+}
+
+// checkMigrate returns an error if this release must not migrate the database.
+func checkMigrate(at, finished int64) error {
+	if finished < migrations.Previous {
+		return fmt.Errorf("the last upgrade of the database, to migration %d, is not finished: first run atrium migrate --finish with the binary of that release", at)
+	}
+	return nil
+}
+
+// FinishUpgrade ends the upgrade to this release: binaries of the one before no longer start, and those
+// that run stop within ten seconds. It does nothing if that is so already. The schema must be up to date.
+func (s *Store) FinishUpgrade(ctx context.Context) error {
+	all, err := migrations.For(s.db.Engine.Name())
+	if err != nil {
+		return err
+	}
+	return s.db.Write(ctx, func(tx engine.Tx) error {
+		finished, err := finishedAt(tx.Query)
+		if err != nil || finished >= int64(len(all)) {
+			return err
+		}
+		return setFinished(tx, int64(len(all)))
+	})
+}
+
+// CheckUpgrade returns ErrNewer if this binary must not use the database any longer, and reports whether
+// the upgrade to this release is finished. The database must have at least one migration.
+func (s *Store) CheckUpgrade(ctx context.Context) (finished bool, err error) {
+	all, err := migrations.For(s.db.Engine.Name())
+	if err != nil {
+		return false, err
+	}
+	mark, err := finishedAt(s.db.OutsideTx(ctx))
+	if err != nil {
+		return false, kernel.Public(err)
+	}
+	return mark >= int64(len(all)), checkNewer(mark, int64(len(all)))
+}
