@@ -132,11 +132,13 @@ func Tables() []*Table { return tables }
 
 // Distribution returns how a cluster distributes the tables.
 func Distribution() engine.Tables {
-	d := engine.Tables{Reference: []string{"settings"}}
+	const first = "accounts" // the others are placed together with it
+	d := engine.Tables{Reference: []string{"settings"}, Sharded: []string{first}}
 	for _, t := range tables {
-		if t.Kind == Reference {
+		switch {
+		case t.Kind == Reference:
 			d.Reference = append(d.Reference, t.Name)
-		} else {
+		case t.Name != first:
 			d.Sharded = append(d.Sharded, t.Name)
 		}
 	}
