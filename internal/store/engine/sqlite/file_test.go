@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"atrium/internal/store/engine"
@@ -218,6 +219,33 @@ func BenchmarkCheckFiles(b *testing.B) {
 	for b.Loop() {
 		if err := db.CheckFiles(); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// A connection that is opened while a file is replaced reads the other file, which may be no database.
+func TestFilesThatAreReplacedWhileAConnectionOpensAreNotDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	replaced := losses(path)["replaced"]
+	for range 200 {
+		db := openFile(t, path)
+		var readers sync.WaitGroup
+		for range 4 {
+			readers.Go(func() {
+				_ = db.Read(t.Context(), func(tx engine.Tx) error {
+					return tx.Query("SELECT 1", nil, func(engine.Row) error { return nil })
+				})
+			})
+		}
+		if err := errors.Join(replaced.lose(), replaced.restore()); err != nil {
+			t.Fatal(err)
+		}
+		readers.Wait()
+		if err := db.Damage(); err != nil {
+			t.Fatalf("the database counts as damaged: %v", err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

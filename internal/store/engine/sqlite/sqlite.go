@@ -230,14 +230,39 @@ func (db *database) connect(flags sqlite.OpenFlags) (*sqlite.Conn, error) {
 	return c, nil
 }
 
+// open opens a connection. A file that is no database is opened again: it may have been another file,
+// which was replaced in the meantime.
 func (db *database) open(readOnly bool) (*connection, error) {
+	c, err := db.openOnce(readOnly)
+	if engine.ClassOf(err) == engine.Corrupt {
+		return db.openOnce(readOnly)
+	}
+	return c, err
+}
+
+func (db *database) openOnce(readOnly bool) (*connection, error) {
 	if err := db.files.check(); err != nil { // SQLite would create a missing file
 		return nil, err
 	}
 	c, err := db.connect(db.flags)
+	if err == nil {
+		err = configure(c, readOnly)
+	}
+	// If a file is missing now, the connection, or the fault that it found, may be of another file.
+	if lost := db.files.check(); lost != nil {
+		err = lost
+	}
 	if err != nil {
+		if c != nil {
+			err = errors.Join(err, c.Close())
+		}
 		return nil, err
 	}
+	return &connection{conn: c, statements: map[string]*resultRow{}}, nil
+}
+
+// configure sets the settings of a connection.
+func configure(c *sqlite.Conn, readOnly bool) error {
 	settings := fmt.Sprintf("PRAGMA cache_size = -%d; PRAGMA query_only = ON;", readerCacheKB)
 	if !readOnly {
 		settings = fmt.Sprintf(`PRAGMA journal_mode = WAL; PRAGMA cache_size = -%d; PRAGMA temp_store = MEMORY;
@@ -247,16 +272,11 @@ func (db *database) open(readOnly bool) (*connection, error) {
 	// macOS empties the disk's own cache only with fullfsync
 	// (https://www.sqlite.org/pragma.html#pragma_fullfsync); other systems ignore it.
 	settings += fmt.Sprintf("PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA foreign_keys = ON; PRAGMA mmap_size = %d;", mmapBytes)
-	if err := sqlitex.ExecuteTransient(c, "PRAGMA trusted_schema = OFF", nil); err != nil {
-		return nil, errors.Join(classify(err), c.Close())
+	err := sqlitex.ExecuteTransient(c, "PRAGMA trusted_schema = OFF", nil)
+	if err == nil {
+		err = runScript(c, settings)
 	}
-	if err := runScript(c, settings); err != nil {
-		return nil, errors.Join(classify(err), c.Close())
-	}
-	if err := db.files.check(); err != nil { // the file may have been replaced during connect
-		return nil, errors.Join(err, c.Close())
-	}
-	return &connection{conn: c, statements: map[string]*resultRow{}}, nil
+	return classify(err)
 }
 
 // runScript runs statements one by one, outside a transaction: some settings cannot be changed
