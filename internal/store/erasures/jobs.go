@@ -169,7 +169,7 @@ func (s *Store) CheckErasure(ctx context.Context, tenant atrium.TenantID, reques
 			next = from
 			return nil
 		}
-		ids, position, err := findProspects(tx, tenant, request.AccountID, request.Rule.ProspectEmail, from, limit-len(found))
+		ids, position, err := FindProspects(tx, tenant, request.AccountID, request.Rule.ProspectEmail, from, limit-len(found))
 		if next = position; next != nil {
 			next.Key = prospectKey
 		}

@@ -137,11 +137,11 @@ func (s *Store) redactProspect(ctx context.Context, c atrium.Change, id atrium.P
 	}
 }
 
-// findProspects returns up to limit prospects with an e-mail address, by identifier, after a
+// FindProspects returns up to limit prospects with an e-mail address, by identifier, after a
 // position, nil for the first; of the account that account leads to and those merged into it, unless
 // account is "". It compares at most jobScan, so it may find none before the end, where next is nil.
 // It returns engine.ErrNoRow if the account does not exist.
-func findProspects(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountID, email string, after *atrium.Position, limit int,
+func FindProspects(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountID, email string, after *atrium.Position, limit int,
 ) (ids []atrium.ProspectID, next *atrium.Position, err error) {
 	start := []byte{}
 	if after != nil {
@@ -209,7 +209,7 @@ func (s *Store) eraseProspects(ctx context.Context, j *job) error {
 	var next *atrium.Position
 	if j.rule.ProspectEmail != "" {
 		if err := s.db.Read(ctx, func(tx engine.Tx) (err error) {
-			ids, next, err = findProspects(tx, j.TenantID, j.AccountID, j.rule.ProspectEmail, j.after, 1)
+			ids, next, err = FindProspects(tx, j.TenantID, j.AccountID, j.rule.ProspectEmail, j.after, 1)
 			if errors.Is(err, engine.ErrNoRow) { // the account was erased
 				err = nil
 			}

@@ -20,15 +20,21 @@ import (
 var redactRows = engine.NewBatch(`UPDATE audit SET detail = NULL, salt = NULL FROM batch
 	WHERE audit.tenant_id = batch.tenant_id AND audit.number = batch.number`, "tenant_id bytea", "number bigint")
 
+// FindDetails calls each with columns of audit rows about a subject whose details an erasure deletes, by
+// number, after a number. It reads at most limit rows.
+func FindDetails(query kernel.QueryFunc, tenant atrium.TenantID, columns, subject string, after, limit int64, each func(engine.Row) error) error {
+	return query("SELECT "+columns+` FROM audit WHERE tenant_id = $1 AND subject = $2 AND number > $3
+			AND action NOT IN ($4, $5, $6) AND detail IS NOT NULL ORDER BY number LIMIT $7`,
+		engine.Args{kernel.IDArg(tenant), subject, after, atrium.ActionEraseAccount, atrium.ActionDeleteProspect, atrium.ActionErasureRedact, limit}, each)
+}
+
 // findDetailRows returns rows for redactRows: audit rows about a subject, after a number, that
 // still have details. It returns at most redactBatchRows.
 func (s *Store) findDetailRows(ctx context.Context, tenant atrium.TenantID, subject string, after int64) (rows []engine.Args, err error) {
-	err = s.db.Query(ctx, `SELECT number FROM audit WHERE tenant_id = $1 AND subject = $2 AND number > $3
-			AND action NOT IN ($4, $5, $6) AND detail IS NOT NULL ORDER BY number LIMIT $7`,
-		engine.Args{kernel.IDArg(tenant), subject, after, atrium.ActionEraseAccount, atrium.ActionDeleteProspect, atrium.ActionErasureRedact, int64(redactBatchRows)}, func(r engine.Row) error {
-			rows = append(rows, engine.Args{kernel.IDArg(tenant), r.Int(0)})
-			return nil
-		})
+	err = FindDetails(s.db.OutsideTx(ctx), tenant, "number", subject, after, redactBatchRows, func(r engine.Row) error {
+		rows = append(rows, engine.Args{kernel.IDArg(tenant), r.Int(0)})
+		return nil
+	})
 	return rows, err
 }
 
@@ -133,42 +139,50 @@ func redactMoves(tx *kernel.Mutation, j *job, moves []atrium.MoveID) error {
 var readRules = engine.NewBatch(`SELECT m.move_id, m.rule FROM batch JOIN moves m
 	ON m.tenant_id = batch.tenant_id AND m.move_id = batch.move_id`, "tenant_id bytea", "move_id bytea")
 
+// FindRules returns moves with a rule that contains a value of the rule of an erasure, or for which also
+// returns true, by identifier, after a position, nil for the first. It reads at most jobMoves moves and
+// jobRuleBytes of their rules, or one, so it may find none before the end, where next is nil.
+func FindRules(tx engine.Tx, tenant atrium.TenantID, rule *atrium.ErasureRule, also func(atrium.MoveID) bool, after *atrium.Position,
+) (moves []atrium.MoveID, next *atrium.Position, err error) {
+	values, start := valuesOf(rule), []byte{}
+	if after != nil {
+		start = kernel.PackID(after.ID)
+	}
+	var rows []engine.Args
+	bytes, n := 0, 0
+	if err := tx.Query("SELECT move_id, COALESCE(octet_length(rule), 0) FROM moves WHERE tenant_id = $1 AND move_id > $2 ORDER BY move_id LIMIT $3",
+		engine.Args{kernel.IDArg(tenant), start, int64(jobMoves)}, func(r engine.Row) error {
+			if bytes += int(r.Int(1)); bytes > jobRuleBytes && n > 0 {
+				return kernel.ErrPageFull
+			}
+			id := kernel.IDAt[atrium.MoveID](r, 0)
+			if n++; r.Int(1) > 0 {
+				rows = append(rows, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)})
+			}
+			next = atrium.PositionAt(0, id)
+			return nil
+		}); err != nil && !errors.Is(err, kernel.ErrPageFull) {
+		return nil, nil, err
+	}
+	if n < jobMoves && bytes <= jobRuleBytes {
+		next = nil
+	}
+	_, err = tx.Batch(readRules, rows, func(r engine.Row) error {
+		if id := kernel.IDAt[atrium.MoveID](r, 0); also(id) || values.in(r.View(1)) {
+			moves = append(moves, id)
+		}
+		return nil
+	})
+	slices.Sort(moves)
+	return moves, next, err
+}
+
 // eraseRules deletes the rules of a batch of moves that contain a value of the rule.
 func (s *Store) eraseRules(ctx context.Context, j *job) error {
-	values := valuesOf(&j.rule)
 	var moves []atrium.MoveID
 	var next *atrium.Position
-	if err := s.db.Read(ctx, func(tx engine.Tx) error {
-		moves, next = nil, nil
-		after := []byte{}
-		if j.after != nil {
-			after = kernel.PackID(j.after.ID)
-		}
-		var rows []engine.Args
-		bytes, n := 0, 0
-		if err := tx.Query("SELECT move_id, COALESCE(octet_length(rule), 0) FROM moves WHERE tenant_id = $1 AND move_id > $2 ORDER BY move_id LIMIT $3",
-			engine.Args{kernel.IDArg(j.TenantID), after, int64(jobMoves)}, func(r engine.Row) error {
-				if bytes += int(r.Int(1)); bytes > jobRuleBytes && n > 0 {
-					return kernel.ErrPageFull
-				}
-				id := kernel.IDAt[atrium.MoveID](r, 0)
-				if n++; r.Int(1) > 0 {
-					rows = append(rows, engine.Args{kernel.IDArg(j.TenantID), kernel.IDArg(id)})
-				}
-				next = atrium.PositionAt(0, id)
-				return nil
-			}); err != nil && !errors.Is(err, kernel.ErrPageFull) {
-			return err
-		}
-		if n < jobMoves && bytes <= jobRuleBytes {
-			next = nil
-		}
-		_, err := tx.Batch(readRules, rows, func(r engine.Row) error {
-			if values.in(r.View(1)) {
-				moves = append(moves, kernel.IDAt[atrium.MoveID](r, 0))
-			}
-			return nil
-		})
+	if err := s.db.Read(ctx, func(tx engine.Tx) (err error) {
+		moves, next, err = FindRules(tx, j.TenantID, &j.rule, func(atrium.MoveID) bool { return false }, j.after)
 		return err
 	}); err != nil {
 		return err
