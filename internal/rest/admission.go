@@ -25,6 +25,7 @@ type requestLimits struct {
 	heavy   bool                        // the whole request is heavy work and holds a slot
 	recheck func(context.Context) error // checks whether the key is still valid for the route
 	memory  *memory                     // of the body and the response; nil with a nil limits
+	stream  *heavyWork                  // of the response, while it is streamed
 }
 
 // admit acquires a slot of a semaphore, which the caller releases.
@@ -78,6 +79,9 @@ func (r *Request) AcquireChange(ctx context.Context, large bool) (release func()
 		return func() {}, nil
 	}
 	r.endHeavy()
+	if r.stream != nil {
+		r.stream.pause() // until the next Write
+	}
 	slots := r.limits.Changes
 	if large {
 		slots = r.limits.LargeChanges

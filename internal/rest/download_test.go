@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"atrium"
 	"atrium/internal/auth"
@@ -59,4 +61,45 @@ func TestDownloadIsHeavyWorkExceptWhileItWaitsForItsClient(t *testing.T) {
 	if out.Code != http.StatusServiceUnavailable || len(held) != 4 {
 		t.Errorf("while the tenant does other heavy work: %d, generated %d times", out.Code, len(held)-4)
 	}
+}
+
+// A search yields with empty writes, which send nothing, and while it waits for a change.
+func TestSearchYieldsWithoutSendingHeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heavy := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 1, Waiting: 1})
+		changes := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2})
+		a := &API{Keys: tenantKeys{}, Log: slog.New(slog.DiscardHandler), Limits: Limits{Heavy: heavy, Changes: changes}}
+		out := httptest.NewRecorder()
+		h := a.Handler([]Route{{Method: http.MethodPost, Pattern: "/out", Scope: atrium.ScopeManage, Produces: Lines, Handle: func(_ context.Context, _ auth.Principal, r *Request) (Response, error) {
+			return Response{Search: true, Stream: func(w io.Writer) error {
+				for range 10 { // together longer than a download may take that sends little
+					other := make(chan error, 1)
+					go func() { other <- heavy.Do(t.Context(), "other", func() error { return nil }) }()
+					synctest.Wait()
+					time.Sleep(time.Minute)
+					if _, err := w.Write(nil); err != nil {
+						return err
+					}
+					if err := <-other; err != nil || heavy.Held() != 1 {
+						t.Errorf("another tenant waited: %v; %d slots are held", err, heavy.Held())
+					}
+				}
+				if len(out.Header()["Content-Type"]) > 0 {
+					t.Error("headers were sent before the first line")
+				}
+				release, err := r.AcquireChange(t.Context(), false)
+				if err != nil || heavy.Held() != 0 || changes.Held() != 1 {
+					t.Errorf("while it makes a change, %d slots for heavy work are held, %v", heavy.Held(), err)
+				}
+				release()
+				_, err = io.WriteString(w, "{}\n")
+				return err
+			}}, nil
+		}}}, nil)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/out", nil)
+		r.Header.Set(headerKey, "key")
+		if h.ServeHTTP(out, r); out.Code != http.StatusOK || out.Body.String() != "{}\n" || heavy.Held() != 0 || changes.Held() != 0 {
+			t.Errorf("%d %q, %d slots are held", out.Code, out.Body, heavy.Held())
+		}
+	})
 }

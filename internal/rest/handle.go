@@ -319,7 +319,7 @@ func (a *API) handle(route Route, reads *largeReads, held *memory, w http.Respon
 	if err == nil && large && response.Body != nil {
 		response.Body, err = Encode(response.Body)
 	}
-	response.recheck, response.reader = request.recheck, exchange.TenantID
+	response.limits, response.reader = &request.requestLimits, exchange.TenantID
 	if route.Method == http.MethodGet {
 		response.reads = reads
 	}

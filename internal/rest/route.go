@@ -126,9 +126,13 @@ type Response struct {
 	// Rows is the number of stored rows in Body, if it can be large; 0 for one.
 	Rows int
 
-	recheck func(context.Context) error // of the request, for a Stream
-	reads   *largeReads                 // of the route; nil unless the request reads
-	reader  atrium.TenantID             // for whom limits count the response
+	// Search exempts a Stream from the minimum rate that includes the time of the server: it may search for
+	// long and find little. It must open no snapshot, and call Write often, with no bytes if there are none.
+	Search bool
+
+	limits *requestLimits  // of the request, for a Stream
+	reads  *largeReads     // of the route; nil unless the request reads
+	reader atrium.TenantID // for whom limits count the response
 }
 
 // NoContent is the response to a deletion.

@@ -148,6 +148,7 @@ type download struct {
 	began   time.Time
 	sent    int64         // bytes
 	waited  time.Duration // for the client
+	search  bool          // Response.Search
 	work    *heavyWork    // paused while waiting for the client
 
 	mu sync.Mutex // held while a deadline is set, so that stop sets the last one
@@ -168,7 +169,8 @@ func (d *download) begin() {
 	d.begun = true
 }
 
-// Write sends b.
+// Write sends b. With no bytes, it only lets other requests do heavy work, and ends the download if it
+// must end.
 func (d *download) Write(b []byte) (n int, err error) {
 	d.work.pause()
 	defer func() {
@@ -182,12 +184,12 @@ func (d *download) Write(b []byte) (n int, err error) {
 	if err := d.check(d.ctx); err != nil {
 		return 0, err
 	}
-	if !d.begun {
+	if !d.begun && len(b) > 0 {
 		d.begin()
 	}
 	left := streamTimeout + time.Duration(d.sent/minDownloadRate)*time.Second - d.waited
 	began := time.Now()
-	if left <= 0 || began.Sub(d.began) > overallGrace+time.Duration(d.sent/minOverallRate)*time.Second {
+	if left <= 0 || !d.search && began.Sub(d.began) > overallGrace+time.Duration(d.sent/minOverallRate)*time.Second {
 		return 0, errSlow
 	}
 	d.mu.Lock()
@@ -195,7 +197,10 @@ func (d *download) Write(b []byte) (n int, err error) {
 		err = d.control.SetWriteDeadline(began.Add(min(left, streamTimeout)))
 	}
 	d.mu.Unlock()
-	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if errors.Is(err, http.ErrNotSupported) {
+		err = nil
+	}
+	if err != nil || len(b) == 0 {
 		return 0, err
 	}
 	n, err = d.w.Write(b)
@@ -204,16 +209,17 @@ func (d *download) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// writeStream sends a streamed response, which is heavy work except while it waits for the client. An error before the first byte becomes a problem.
-// After it, the connection is closed before the end of the response, so that the client cannot
-// mistake a part for the whole.
+// writeStream sends a streamed response, which is heavy work except while it waits for the client. An
+// error before the first byte becomes a problem. After it, the connection is closed before the end of
+// the response, so that the client cannot mistake a part for the whole.
 func (a *API) writeStream(w http.ResponseWriter, r *http.Request, response Response) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	d := &download{
-		rechecker: rechecker{response.recheck, time.Now()}, w: w, control: http.NewResponseController(w), ctx: ctx,
-		began: time.Now(), work: &heavyWork{ctx: ctx, w: w, slots: a.Limits.Heavy, tenant: exchangeOf(w).TenantID},
+		rechecker: rechecker{response.limits.recheck, time.Now()}, w: w, control: http.NewResponseController(w), ctx: ctx,
+		began: time.Now(), search: response.Search, work: &heavyWork{ctx: ctx, w: w, slots: a.Limits.Heavy, tenant: exchangeOf(w).TenantID},
 	}
+	response.limits.stream = d.work
 	defer a.whenStopping(func() {
 		cancel(ErrStopping)
 		d.stop()
