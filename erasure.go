@@ -59,5 +59,13 @@ type Match struct {
 	Type       string // of an entry
 }
 
+// A PersonExport counts what an export of a person contained.
+type PersonExport struct {
+	Prospects    int64
+	Entries      int64
+	Moves        int64 // whose rules moved one of the entries, or contain a value of the rule
+	AuditRecords int64 // about these prospects and moves
+}
+
 // MaxErasures is the maximum number of erasures of a tenant that run or wait.
 const MaxErasures = 100

@@ -206,3 +206,46 @@ func TestAnErasedPersonIsInNoRowOfTheServer(t *testing.T) {
 	erasePerson(t, s, tenant.ID)
 	wantTraces(t, false, texts())
 }
+
+func TestAnExportOfAPersonDoesNotStoreItsRule(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	s, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tenant, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := atrium.CommandLine(tenant.ID)
+	request := atrium.ErasureRequest{Rule: atrium.ErasureRule{
+		MoveRule: atrium.MoveRule{ClaimedName: canary, ClaimedDomain: canary + ".example", Pointer: "/" + canary, Equals: []byte(`"` + canary + `"`)},
+		Text:     canary, ProspectEmail: canary,
+	}}
+	if err := s.BeginPersonExport(t.Context(), c, request); err != nil {
+		t.Fatal(err)
+	}
+	done, err := s.ExportPerson(t.Context(), tenant.ID, request, func(store.Record) error { return nil }, func() error { return nil })
+	if err != nil || done != (atrium.PersonExport{}) {
+		t.Fatal(done, err)
+	}
+	if err := s.CompletePersonExport(t.Context(), c, done); err != nil {
+		t.Fatal(err)
+	}
+	file := map[string][]byte{}
+	for _, end := range []string{"", "-wal"} {
+		b, err := os.ReadFile(path + end)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file["the file"] = append(file["the file"], b...)
+	}
+	if !bytes.Contains(file["the file"], []byte("person.export.complete")) {
+		t.Error("the file does not have the audit record")
+	}
+	wantTraces(t, false, file)
+}

@@ -113,6 +113,24 @@ type (
 		Acknowledged   atrium.AccountID `json:"acknowledgedAccountId,omitzero"`
 		CreatedAt      atrium.Time      `json:"createdAt"`
 	}
+	// An import refuses the lines of the following kinds.
+	moveLine struct {
+		Kind      string           `json:"kind"`
+		MoveID    atrium.MoveID    `json:"moveId"`
+		From      atrium.AccountID `json:"fromAccountId"`
+		To        atrium.AccountID `json:"toAccountId"`
+		Rule      jsontext.Value   `json:"rule"`
+		CreatedAt atrium.Time      `json:"createdAt"`
+		UndoneAt  *atrium.Time     `json:"undoneAt,omitzero"`
+	}
+	auditRecordLine struct {
+		Kind    string         `json:"kind"`
+		Number  int64          `json:"number"`
+		At      atrium.Time    `json:"at"`
+		Action  string         `json:"action"`
+		Subject string         `json:"subject"`
+		Detail  jsontext.Value `json:"detail"`
+	}
 	claimed struct {
 		AccountID atrium.AccountID `json:"accountId,omitzero"`
 		Domain    string           `json:"domain,omitzero"`
@@ -166,6 +184,10 @@ func lineOf(record store.Record) (any, error) {
 			"accountLog", r.ID, r.AccountID, r.Source, r.Type, strictjson.Compact(r.Payload), r.IdempotencyKey,
 			claimed{r.Claim.AccountID, r.Claim.Domain, r.Claim.Name}, r.OccurredAt, r.AcknowledgedID, r.CreatedAt,
 		}, nil
+	case *atrium.Move:
+		return moveLine{"move", r.ID, r.From, r.To, strictjson.Compact(r.Rule), r.CreatedAt, r.UndoneAt}, nil
+	case *atrium.AuditRow:
+		return auditRecordLine{"auditRecord", r.Number, r.At, r.Action, r.Subject, r.Detail}, nil
 	default:
 		return nil, fmt.Errorf("%T has no kind of line", record)
 	}

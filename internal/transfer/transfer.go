@@ -55,23 +55,46 @@ const exportBuffer = 256 << 10
 // Export writes all data of a tenant to w and returns the number of lines. If there is no such
 // tenant, the error's code is atrium.CodeNotFound.
 func Export(ctx context.Context, s *store.Store, tenant atrium.TenantID, w io.Writer) (lines int, err error) {
-	var buffer []byte
-	err = s.Export(ctx, tenant, func(record store.Record) (err error) {
-		line, err := encode(record)
-		if err != nil {
-			return err
-		}
-		lines++
-		buffer = append(append(buffer, line...), '\n')
-		if len(buffer) < exportBuffer {
-			return nil
-		}
-		_, err = w.Write(buffer)
-		buffer = buffer[:0]
-		return err
-	})
-	if err == nil && len(buffer) > 0 {
-		_, err = w.Write(buffer)
+	out := lineWriter{to: w}
+	if err = s.Export(ctx, tenant, out.write); err == nil && len(out.buffer) > 0 {
+		err = out.flush()
 	}
-	return lines, err
+	return out.lines, err
+}
+
+// ExportPerson writes what an erasure by the request would delete to w. While it searches, it calls
+// w.Write often, also with no bytes, so that w can pause or end the export.
+func ExportPerson(ctx context.Context, s *store.Store, tenant atrium.TenantID, request atrium.ErasureRequest, w io.Writer) (atrium.PersonExport, error) {
+	out := lineWriter{to: w}
+	done, err := s.ExportPerson(ctx, tenant, request, out.write, out.flush)
+	if err == nil {
+		err = out.flush()
+	}
+	return done, err
+}
+
+// A lineWriter writes records as lines.
+type lineWriter struct {
+	to     io.Writer
+	buffer []byte
+	lines  int
+}
+
+func (w *lineWriter) write(record store.Record) error {
+	line, err := encode(record)
+	if err != nil {
+		return err
+	}
+	w.lines++
+	w.buffer = append(append(w.buffer, line...), '\n')
+	if len(w.buffer) < exportBuffer {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *lineWriter) flush() error {
+	_, err := w.to.Write(w.buffer)
+	w.buffer = w.buffer[:0]
+	return err
 }

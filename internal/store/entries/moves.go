@@ -1,10 +1,12 @@
 package entries
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 
 	"atrium"
@@ -54,6 +56,20 @@ var (
 	movesByID  = engine.NewBatch("SELECT "+moveColumns+" FROM batch JOIN moves v ON v.tenant_id = batch.tenant_id AND v.move_id = batch.id",
 		"tenant_id bytea", "id bytea")
 )
+
+// MovesByID returns those moves that exist, by identifier.
+func MovesByID(tx engine.Tx, tenant atrium.TenantID, ids []atrium.MoveID) (moves []atrium.Move, err error) {
+	rows := make([]engine.Args, len(ids))
+	for i, id := range ids {
+		rows[i] = engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}
+	}
+	_, err = tx.Batch(movesByID, rows, func(r engine.Row) error {
+		moves = append(moves, scanMove(r, tenant))
+		return nil
+	})
+	slices.SortFunc(moves, func(a, b atrium.Move) int { return cmp.Compare(a.ID, b.ID) })
+	return moves, err
+}
 
 func errSameAccount() error {
 	return atrium.Errorf(atrium.CodeConflict, "It is in that account already. Entries are moved to another one.")

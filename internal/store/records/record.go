@@ -10,7 +10,8 @@ import (
 
 // A Record is one object of a tenant in an import or export: a *atrium.Account,
 // *atrium.LinkedProspect, *atrium.Merge, *atrium.Brand, *atrium.Page or, with a schedule,
-// *atrium.ScheduledPage, *atrium.Audience, *atrium.AudienceVersion, *atrium.Tombstone or *atrium.Entry.
+// *atrium.ScheduledPage, *atrium.Audience, *atrium.AudienceVersion, *atrium.Tombstone or *atrium.Entry. An
+// export of a person also has *atrium.Move and *atrium.AuditRow, which cannot be imported.
 type Record any
 
 // pageRecord makes a record of a row that pages.ScanScheduledPage reads.

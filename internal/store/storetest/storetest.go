@@ -70,7 +70,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"merges", slices.Concat(merges, mergeBounds)},
 		{"erasures", slices.Concat(erasures, erasureBounds, erasureAdmissions)},
 		{"tombstones", tombstones},
-		{"persons", persons},
+		{"persons", slices.Concat(persons, personExports)},
 		{"pages", slices.Concat(pages, pageChanges, pageSizesBounded)},
 		{"schedules", schedules},
 		{"audiences", audiences},
