@@ -106,7 +106,7 @@ func TestNoRequestOfTheManagementAPITakesAnUnknownMember(t *testing.T) {
 	}
 	bodies := 0
 	eachManaged(t, func(path, method string, op object, _ []object) {
-		if body, ok := op["requestBody"].(object); ok && !isStreamed(path) {
+		if body, ok := op["requestBody"].(object); ok && path != "/manage/v0/import" {
 			bodies++
 			check(method+" "+path, body["content"].(object)["application/json"].(object)["schema"])
 		}

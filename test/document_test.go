@@ -57,7 +57,7 @@ func isContent(target string) bool { return strings.HasPrefix(target, "/content/
 // it consumes or produces a stream of lines.
 func isStreamed(target string) bool {
 	path, _, _ := strings.Cut(target, "?")
-	return slices.Contains([]string{"/manage/v0/import", "/manage/v0/export", "/manage/v0/audit/export"}, path)
+	return slices.Contains([]string{"/manage/v0/import", "/manage/v0/export", "/manage/v0/audit/export", "/manage/v0/persons/export"}, path)
 }
 
 func isManaged(target string) bool { return strings.HasPrefix(target, "/manage/") }

@@ -16,6 +16,8 @@ var managedResources = []resource{
 	prospectResource,
 	// erasures
 	erasureResource,
+	// persons
+	personResource,
 	// brands
 	brandResource,
 	// pages

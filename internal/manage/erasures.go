@@ -54,8 +54,7 @@ func (a *API) createErasure(ctx context.Context, who auth.Principal, r *rest.Req
 	var binding []string
 	check, limit := false, maxCheckLimit
 	c, err := r.DecodeCreate(who, func(o *strictjson.Object) {
-		request.AccountID = decodeAccountID(o, "accountId", strictjson.Optional)
-		decodeErasureRule(o, &request.Rule)
+		decodeErasureRequest(o, &request)
 		check = o.Bool("check")
 		for _, name := range []string{"limit", "cursor"} {
 			if o.Has(name) && !o.Has("check") {
@@ -88,8 +87,10 @@ func (a *API) createErasure(ctx context.Context, who auth.Principal, r *rest.Req
 	return rest.Created(newErasure(made), replayed), err
 }
 
-// decodeErasureRule decodes the member rule and adds its faults to o.
-func decodeErasureRule(o *strictjson.Object, rule *atrium.ErasureRule) {
+// decodeErasureRequest decodes the members accountId and rule, and adds their faults to o.
+func decodeErasureRequest(o *strictjson.Object, request *atrium.ErasureRequest) {
+	request.AccountID = decodeAccountID(o, "accountId", strictjson.Optional)
+	rule := &request.Rule
 	inner := o.Inner("rule", strictjson.Required)
 	if inner == nil {
 		return

@@ -37,6 +37,7 @@ func (a *API) Routes() []rest.Route {
 		a.activityRoutes(),
 		a.prospectRoutes(),
 		a.erasureRoutes(),
+		a.personRoutes(),
 		a.brandRoutes(),
 		a.pageRoutes(),
 		a.audienceRoutes(),
@@ -128,6 +129,14 @@ func (a *API) erasureRoutes() []rest.Route {
 		erase,
 		read("/erasures/{erasure_id}", area, a.getErasure),
 	}
+}
+
+// personRoutes require the scope of erasures: the same people do both, and an export searches as much as
+// an erasure. A key with manage:read may export everything, but the audit log does not record that.
+func (a *API) personRoutes() []rest.Route {
+	export := write(http.MethodPost, "/persons/export", atrium.ScopeManageErase, a.exportPerson)
+	export.Produces = rest.Lines
+	return []rest.Route{export}
 }
 
 func (a *API) brandRoutes() []rest.Route {

@@ -311,6 +311,7 @@ func sendEverything(t *testing.T, database string, cut func(commits bool), away 
 		for path, body := range map[string]string{
 			"/brands": `{"name":"NAME"}`, "/prospects": `{"name":"NAME","email":"NAME@DOMAIN"}`, "/tenants": `{"name":"NAME"}`,
 			"/keys": `{"name":"NAME","scopes":["NAME"]}`, "/pages": `{"name":"NAME","metadata":"PAYLOAD"}`, "/nothing": `{"note":"NOTE"}`,
+			"/erasures": `{"rule":{"text":"PAYLOAD","claimedName":"NAME"}}`, "/persons/export": `{"rule":{"text":"PAYLOAD"}}`,
 			"/import": `{"kind":"account","domain":"DOMAIN","name":"NAME"}` + "\n" + `{"kind":"NAME"}` + "\n",
 		} {
 			for _, b := range []string{body, `{"MEMBER":"NOTE","name":["NAME"]}`, `{"name":"` + strings.Repeat("NAME", 300) + `"}`, `NOTE`} {
