@@ -35,6 +35,9 @@ var erasureRule = param{
 	}, entryRuleParts),
 }
 
+// searchedAccount limits what the rule selects.
+var searchedAccount = param{flag: "account", name: "accountId", usage: "`ID` of the only account to search (default: all)", names: "account_id"}
+
 // checkPersonal returns the fault of a text by which a person is found, or "".
 func checkPersonal(text string) string { return atrium.CheckText(text, 1, atrium.MaxProspectText) }
 
@@ -50,7 +53,7 @@ get". --check lists what would be erased, and erases nothing. An erasure cannot 
 			confirm: "Permanently erase", affected: allSelected, checkFormat: formatErasureCheck, checkRows: matchColumns,
 			params: []param{
 				erasureRule,
-				{flag: "account", name: "accountId", usage: "`ID` of the only account to search (default: all)", names: "account_id"},
+				searchedAccount,
 				{flag: "check", kind: boolean, usage: "list what would be erased, without erasing it"},
 				{flag: "limit", kind: integer, usage: "maximum `number` of items that --check lists, up to 100", minimum: 1},
 				{flag: "cursor", usage: "`cursor` printed by the previous --check"},

@@ -13,7 +13,7 @@ type group struct {
 
 // groups returns the groups of commands for the management API.
 func groups() []group {
-	return []group{tenants(), keys(), accounts(), entries(), moves(), prospects(), erasures(), brands(), pages(), audiences(),
+	return []group{tenants(), keys(), accounts(), entries(), moves(), prospects(), persons(), erasures(), brands(), pages(), audiences(),
 		versions(), previews(), audit()}
 }
 

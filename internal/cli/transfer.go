@@ -134,28 +134,37 @@ func newExport() *cobra.Command {
 			return err
 		}
 		return t.withClient(cmd, "", func(c *client) error {
-			p := startProgress(cmd.ErrOrStderr(), "exported", 0)
-			defer p.finish()
-			export := func(to io.Writer) error {
-				response, err := exportOperation.stream(cmd.Context(), c, request)
-				if err != nil {
-					return exportOperation.translate(cmd, nil, t, err)
-				}
-				defer func() { _ = response.Body.Close() }()
-				return copyResponse(cmd.Context(), to, countingReader{response.Body, p})
-			}
-			if len(args) == 0 || args[0] == "-" {
-				return export(cmd.OutOrStdout())
-			}
-			if err := writeNewFile(args[0], export); err != nil {
-				return err
-			}
-			p.finish()
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s written to %s\n", atrium.Count(p.lines.Load(), "line", "lines"), args[0])
-			return nil
+			_, err := exportOperation.writeLines(cmd, t, c, request, args)
+			return err
 		})
 	})
 	return cmd
+}
+
+// writeLines writes the response to a call to the new file in args, or to stdout, and returns its number
+// of lines.
+func (o *operation) writeLines(cmd *cobra.Command, t *target, c *client, request call, args []string) (lines int64, err error) {
+	p := startProgress(cmd.ErrOrStderr(), "exported", 0)
+	defer p.finish()
+	export := func(to io.Writer) error {
+		response, err := o.stream(cmd.Context(), c, request)
+		if err != nil {
+			return o.translate(cmd, nil, t, err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		return copyResponse(cmd.Context(), to, countingReader{response.Body, p})
+	}
+	if len(args) == 0 || args[0] == "-" {
+		err = export(cmd.OutOrStdout())
+		return p.lines.Load(), err
+	}
+	if err := writeNewFile(args[0], export); err != nil {
+		return 0, err
+	}
+	p.finish()
+	lines = p.lines.Load()
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s written to %s\n", atrium.Count(lines, "line", "lines"), args[0])
+	return lines, nil
 }
 
 // writeNewFile creates a file with the data that write writes, and removes it if that fails.

@@ -93,8 +93,19 @@ func (v *values) compareText(page, got string) []string {
 	return faults
 }
 
-// compareBody compares JSON as JSON, and anything else as text.
-func (v *values) compareBody(page, got string) []string {
+// compareBody compares JSON as JSON, lines of JSON as such, and anything else as text.
+func (v *values) compareBody(page, got string) (faults []string) {
+	lines := strings.Split(strings.TrimSpace(page), "\n")
+	if len(lines) > 1 && !slices.ContainsFunc(lines, func(line string) bool { return !json.Valid([]byte(line)) }) {
+		have := strings.Split(strings.TrimSpace(got), "\n")
+		if len(have) != len(lines) {
+			return []string{fmt.Sprintf("has %d lines, the page %d", len(have), len(lines))}
+		}
+		for i := range lines {
+			faults = append(faults, v.compareBody(lines[i], have[i])...)
+		}
+		return faults
+	}
 	if page = strings.TrimSpace(page); page == "" || strings.IndexByte("{[", page[0]) < 0 {
 		return v.compareText(page, got)
 	}
