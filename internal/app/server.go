@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"syscall"
 
 	"atrium/internal/limit"
 )
@@ -14,6 +15,9 @@ import (
 // listen opens all listeners or none, so that an error is known before anything is served.
 func (a *App) listen(metrics bool, b limit.Bounds, acceptFailed func(error)) error {
 	api, err := listenTCP(a.settings.Addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w: stop the other process, or choose another address with ATRIUM_ADDR", err)
+	}
 	if err != nil {
 		return err
 	}
