@@ -32,7 +32,7 @@ type API struct {
 
 // Routes returns all operations.
 func (a *API) Routes() []rest.Route {
-	return slices.Concat(
+	routes := slices.Concat(
 		a.accountRoutes(),
 		a.activityRoutes(),
 		a.prospectRoutes(),
@@ -47,6 +47,10 @@ func (a *API) Routes() []rest.Route {
 		a.auditRoutes(),
 		a.transferRoutes(),
 	)
+	for i := range routes {
+		routes[i].ReportIgnored = true // unknown members are refused, but unknown parameters are not
+	}
+	return routes
 }
 
 // read returns the route of an operation that reads. Reads are heavy: pages of lists,
