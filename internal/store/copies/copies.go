@@ -293,31 +293,23 @@ func (c *Copier) Discard(ctx context.Context, id atrium.TenantID) error {
 	if !marked {
 		return atrium.Errorf(atrium.CodeNotFound, "The target has no unfinished copy of %s.", id)
 	}
-	data, access, jobs := stages()
-	for _, stage := range [][]*table{jobs, access, data} { // rows before those that they refer to
-		for i := len(stage) - 1; i >= 0; i-- {
-			if err := c.discardTable(ctx, stage[i], id); err != nil {
-				return fmt.Errorf("delete from %s: %w", stage[i].Name, err)
-			}
-		}
-	}
-	return c.To.Write(ctx, func(tx engine.Tx) error { return unmark(tx, register.Unfinished+string(id)) })
-}
-
-func (c *Copier) discardTable(ctx context.Context, t *table, id atrium.TenantID) error {
-	read := t.read(c.To.OutsideTx(ctx), tenantArg(id))
-	for {
-		rows, err := read.next()
-		if err != nil || len(rows) == 0 {
+	for d := NewDeletion(id); ; {
+		rows, err := d.Next(c.To.OutsideTx(ctx))
+		if err != nil {
 			return err
 		}
-		upTo := append(engine.Args{tenantArg(id)}, read.after...)
-		if err := c.To.Write(ctx, func(tx engine.Tx) error {
-			_, err := tx.Exec(t.forTenant.drop, upTo...)
+		if rows == nil {
+			break
+		}
+		var n int64
+		if err := c.To.Write(ctx, func(tx engine.Tx) (err error) {
+			n, err = rows.Delete(tx)
 			return err
 		}); err != nil {
-			return err
+			return fmt.Errorf("delete from %s: %w", rows.Table, err)
 		}
-		c.progressed(len(rows))
+		d.Done(rows)
+		c.progressed(int(n))
 	}
+	return c.To.Write(ctx, func(tx engine.Tx) error { return unmark(tx, register.Unfinished+string(id)) })
 }

@@ -21,6 +21,7 @@ type table struct {
 
 	forTenant, forOperators statements
 	insert                  *engine.Batch
+	delete                  deletion
 }
 
 // The statements for the rows of a tenant, or of operators. The parameters are the tenant if there
@@ -29,7 +30,6 @@ type statements struct {
 	first string // the first rows
 	next  string // the rows after a key
 	last  string // the highest key
-	drop  string // deletes the rows up to a key
 }
 
 var tables = func() (all []*table) {
@@ -59,6 +59,7 @@ func newTable(listed *register.Table) *table {
 	columns := strings.Join(names, ", ")
 	t.insert = engine.NewBatch("INSERT INTO "+t.Name+" ("+columns+") SELECT "+strings.Join(values, ", ")+" FROM batch", specs...)
 
+	t.delete = newDeletion(listed)
 	t.forTenant = t.newStatements(columns, "tenant_id = $1", 1)
 	t.forOperators = t.newStatements(columns, "tenant_id IS NULL", 0)
 	return t
@@ -69,13 +70,9 @@ func (t *table) newStatements(columns, condition string, parameters int) stateme
 	parameter := func(n int) string { return "$" + strconv.Itoa(parameters+n) }
 	from := " FROM " + t.Name + " WHERE " + condition
 	if len(t.key) == 0 {
-		return statements{first: "SELECT " + columns + from + " LIMIT " + parameter(1), last: "SELECT 1" + from, drop: "DELETE" + from}
+		return statements{first: "SELECT " + columns + from + " LIMIT " + parameter(1), last: "SELECT 1" + from}
 	}
-	var after []string
-	for n := range t.key {
-		after = append(after, parameter(n+1))
-	}
-	key, position := strings.Join(t.Key, ", "), strings.Join(after, ", ")
+	key, position := strings.Join(t.Key, ", "), list(parameters+1, len(t.key))
 	left, right := key, position
 	if len(t.key) > 1 {
 		left, right = "("+key+")", "("+position+")"
@@ -84,8 +81,16 @@ func (t *table) newStatements(columns, condition string, parameters int) stateme
 		first: "SELECT " + columns + from + " ORDER BY " + key + " LIMIT " + parameter(1),
 		next:  "SELECT " + columns + from + " AND " + left + " > " + right + " ORDER BY " + key + " LIMIT " + parameter(len(t.key)+1),
 		last:  "SELECT " + key + from + " ORDER BY " + strings.Join(t.Key, " DESC, ") + " DESC LIMIT 1",
-		drop:  "DELETE" + from + " AND " + left + " <= " + right,
 	}
+}
+
+// list returns n parameters.
+func list(first, n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = "$" + strconv.Itoa(first+i)
+	}
+	return strings.Join(all, ", ")
 }
 
 // value returns the value of a column of a row, as an argument.
