@@ -88,6 +88,12 @@ func NotFound() *Error {
 	return &Error{Code: CodeNotFound, Detail: "This does not exist, or this key cannot see it."}
 }
 
+// ErrNoTenant is the cause of the error for a tenant that does not exist or is being deleted.
+var ErrNoTenant = errors.New("the tenant does not exist or is being deleted")
+
+// NoTenant returns NotFound with the cause ErrNoTenant.
+func NoTenant() *Error { return NotFound().Because(ErrNoTenant) }
+
 // ErrDeferred is the outcome of a draft that was not stored, because the transaction had become
 // large. It can be stored in another one.
 var ErrDeferred = errors.New("the transaction has become large")

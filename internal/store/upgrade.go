@@ -21,20 +21,6 @@ import (
 // database.
 var ErrNewer = errors.New("use a newer binary")
 
-// firstMark is the mark of databases without one: of the releases before there was one.
-const firstMark = 3
-
-// finishedAt returns the mark: the newest migration of the latest release to which an upgrade is
-// finished.
-func finishedAt(query kernel.QueryFunc) (number int64, err error) {
-	number = firstMark
-	err = query("SELECT value FROM settings WHERE name = $1", engine.Args{register.Finished}, func(r engine.Row) error {
-		number = int64(binary.BigEndian.Uint64(r.Bytes(0)))
-		return nil
-	})
-	return number, err
-}
-
 func setFinished(tx engine.Tx, number int64) error {
 	_, err := tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
 		register.Finished, binary.BigEndian.AppendUint64(nil, uint64(number)))
@@ -65,7 +51,7 @@ func (s *Store) FinishUpgrade(ctx context.Context) error {
 		return err
 	}
 	return s.db.Write(ctx, func(tx engine.Tx) error {
-		finished, err := finishedAt(tx.Query)
+		finished, err := kernel.FinishedAt(tx.Query)
 		if err != nil || finished >= int64(len(all)) {
 			return err
 		}
@@ -80,7 +66,7 @@ func (s *Store) CheckUpgrade(ctx context.Context) (finished bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	mark, err := finishedAt(s.db.OutsideTx(ctx))
+	mark, err := kernel.FinishedAt(s.db.OutsideTx(ctx))
 	if err != nil {
 		return false, kernel.Public(err)
 	}

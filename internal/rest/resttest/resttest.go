@@ -34,6 +34,9 @@ type Operation struct {
 	schema       *jsonschema.Schema
 }
 
+// Tenant is the tenant that requests name.
+const Tenant atrium.TenantID = "tenant_01kerkhc50emq8k9w39qsaekf4"
+
 // everything authenticates every request as a principal with all scopes.
 type everything struct{ who auth.Principal }
 
@@ -115,7 +118,7 @@ func (o *Operation) Check(tb testing.TB, body []byte) []byte {
 	}
 	r := httptest.NewRequest(o.method, o.path, bytes.NewReader(body))
 	r.Header.Set("If-Match", "*")
-	r.Header.Set("Atrium-Tenant", "tenant_01kerkhc50emq8k9w39qsaekf4")
+	r.Header.Set("Atrium-Tenant", string(Tenant))
 	w := httptest.NewRecorder()
 	o.handler.ServeHTTP(w, r)
 

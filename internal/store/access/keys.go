@@ -67,16 +67,20 @@ func (s *Store) CreateKey(ctx context.Context, c atrium.Change, k atrium.APIKey,
 	})
 }
 
+// keyExists is a condition on a key. A key of a tenant that is being deleted does not exist.
+const keyExists = "NOT EXISTS (SELECT 1 FROM tenants x WHERE x.tenant_id = api_keys.tenant_id AND x.deleting_at IS NOT NULL)"
+
 // Key returns a key, valid or not, with the hash of its current secret and of its previous
 // secret, nil if there is none. It returns NotFound if the key does not exist.
 func (s *Store) Key(ctx context.Context, id atrium.KeyID) (k atrium.APIKey, current, previous []byte, err error) {
-	err = s.db.Find(ctx, "SELECT "+keyColumns+", secret_hash, previous_hash FROM api_keys WHERE key_id = $1", engine.Args{kernel.IDArg(id)},
+	err = s.db.Find(ctx, "SELECT "+keyColumns+", secret_hash, previous_hash FROM api_keys WHERE key_id = $1 AND "+keyExists, engine.Args{kernel.IDArg(id)},
 		func(r engine.Row) { k, current, previous = scanKey(r), r.Bytes(10), r.Bytes(11) })
 	return k, current, previous, err
 }
 
 var keysByID = engine.NewBatch(`SELECT api_keys.key_id, api_keys.tenant_id, name, scopes, created_at, expires_at, revoked_at,
-	previous_ends_at, last_used_at, origins, secret_hash, previous_hash FROM batch JOIN api_keys ON api_keys.key_id = batch.key_id`, "key_id bytea")
+	previous_ends_at, last_used_at, origins, secret_hash, previous_hash FROM batch JOIN api_keys ON api_keys.key_id = batch.key_id
+	WHERE `+keyExists, "key_id bytea")
 
 // EachKey calls f with each of the keys that exist, valid or not, and with the hashes that Key
 // returns, in any order.

@@ -8,10 +8,15 @@ import (
 	"atrium/internal/store/kernel"
 )
 
-const tenantColumns = "tenant_id, name, created_at"
+const tenantColumns = "tenant_id, name, created_at, deleting_at"
 
+// scanTenant reads tenantColumns, without the counts of a deletion.
 func scanTenant(r engine.Row) atrium.Tenant {
-	return atrium.Tenant{ID: kernel.IDAt[atrium.TenantID](r, 0), Name: r.Text(1), CreatedAt: atrium.Time(r.Int(2))}
+	t := atrium.Tenant{ID: kernel.IDAt[atrium.TenantID](r, 0), Name: r.Text(1), CreatedAt: atrium.Time(r.Int(2))}
+	if at := kernel.TimeAt(r, 3); at != nil {
+		t.Deletion = &atrium.TenantDeletion{RequestedAt: *at}
+	}
+	return t
 }
 
 // CreateTenant creates a tenant and records it in the operators' audit log. The second result
@@ -33,7 +38,7 @@ func (s *Store) createTenant(ctx context.Context, c atrium.Change, id func() atr
 	return kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.Tenant, error) {
 		t := atrium.Tenant{ID: id(), Name: name, CreatedAt: tx.At}
 		tx.Record("tenant.create", string(t.ID), nil, tenantFields(&t))
-		n, err := tx.Exec("INSERT INTO tenants ("+tenantColumns+") VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", kernel.IDArg(t.ID), t.Name, int64(t.CreatedAt))
+		n, err := tx.Exec("INSERT INTO tenants (tenant_id, name, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", kernel.IDArg(t.ID), t.Name, int64(t.CreatedAt))
 		if err == nil && n == 0 {
 			err = atrium.Errorf(atrium.CodeConflict, "There is a tenant with this identifier.")
 		}
@@ -43,19 +48,26 @@ func (s *Store) createTenant(ctx context.Context, c atrium.Change, id func() atr
 
 func tenantFields(t *atrium.Tenant) kernel.Fields { return kernel.Fields{"name": t.Name} }
 
-const selectTenant = "SELECT " + tenantColumns + " FROM tenants WHERE tenant_id = $1"
+const (
+	anyTenant    = "SELECT " + tenantColumns + " FROM tenants WHERE tenant_id = $1"
+	selectTenant = anyTenant + " AND deleting_at IS NULL"
+)
 
-// Tenant returns a tenant, or NotFound.
+// Tenant returns a tenant, or NotFound, also if it is being deleted.
 func (s *Store) Tenant(ctx context.Context, id atrium.TenantID) (t atrium.Tenant, err error) {
 	err = s.db.Find(ctx, selectTenant, engine.Args{kernel.IDArg(id)}, func(r engine.Row) { t = scanTenant(r) })
 	return t, err
 }
 
 // Tenants returns up to limit tenants by descending identifier, after the position, or from the
-// first if it is nil. more reports whether others follow.
+// first if it is nil. more reports whether others follow. It leaves out those that are being deleted.
 func (s *Store) Tenants(ctx context.Context, after *atrium.Position, limit int) (tenants []atrium.Tenant, more bool, err error) {
+	return s.listTenants(ctx, " AND deleting_at IS NULL", after, limit)
+}
+
+func (s *Store) listTenants(ctx context.Context, condition string, after *atrium.Position, limit int) (tenants []atrium.Tenant, more bool, err error) {
 	q := kernel.Select("SELECT "+tenantColumns+" FROM tenants WHERE tenant_id < ", idBefore(after))
-	q.Add(" ORDER BY tenant_id DESC LIMIT ", int64(limit)+1)
+	q.Add(condition+" ORDER BY tenant_id DESC LIMIT ", int64(limit)+1)
 	return kernel.List(ctx, s.db, q, limit, scanTenant)
 }
 

@@ -38,6 +38,22 @@ func addFilter(q *kernel.SelectBuilder, f *atrium.AuditFilter) {
 // return fewer than limit before the end, or none. The error is CodeInternal if the log has rows
 // outside of the range from 1 to its head, or, without a filter, if a row is missing.
 func (s *Store) AuditRows(ctx context.Context, tenant atrium.TenantID, f atrium.AuditFilter, below int64, limit int) (rows []atrium.AuditRow, next int64, err error) {
+	rows, next, err = s.auditRows(ctx, tenant, f, below, limit)
+	return rows, next, s.orNoTenant(ctx, tenant, err)
+}
+
+// orNoTenant returns atrium.NoTenant instead of an error that says that an audit log is broken, if the
+// tenant is being deleted.
+func (s *Store) orNoTenant(ctx context.Context, tenant atrium.TenantID, err error) error {
+	if err != nil {
+		if missing := s.db.RequireTenant(ctx, tenant); errors.Is(missing, atrium.ErrNoTenant) {
+			return missing
+		}
+	}
+	return err
+}
+
+func (s *Store) auditRows(ctx context.Context, tenant atrium.TenantID, f atrium.AuditFilter, below int64, limit int) (rows []atrium.AuditRow, next int64, err error) {
 	head, err := s.checkAuditEnds(ctx, tenant)
 	if err != nil {
 		return nil, 0, err
@@ -174,13 +190,16 @@ const auditChunk = 200
 // it begins, lowest number first. It holds a few rows in memory, and no transaction while emit
 // runs. The error is CodeInternal, and nothing is emitted, if there are rows outside of the range
 // from 1 to the head or if the last rows are missing: the exported rows alone would not show
-// this.
+// this. It returns NotFound if the tenant is deleted while it runs.
 func (s *Store) ExportAudit(ctx context.Context, tenant atrium.TenantID, from int64, emit func(*atrium.AuditRow) error) error {
 	head, err := s.checkAuditEnds(ctx, tenant)
 	if err != nil {
+		return s.orNoTenant(ctx, tenant, err)
+	}
+	if err := s.eachAudit(ctx, tenant, from, head.Number, emit); err != nil {
 		return err
 	}
-	return s.eachAudit(ctx, tenant, from, head.Number, emit)
+	return s.db.RequireTenant(ctx, tenant)
 }
 
 // eachAudit calls emit with the rows numbered first to last.
@@ -238,12 +257,19 @@ func (s *Store) VerifyAudit(ctx context.Context, tenant atrium.TenantID, known *
 	}
 }
 
-// VerifyAudits verifies the audit logs of all tenants and of the operators, and calls broken with
+// VerifyAudits verifies the audit logs of all tenants, except those that are being deleted, and of the
+// operators, and calls broken with
 // each that has a fault. The schema must have audit logs.
 func (s *Store) VerifyAudits(ctx context.Context, broken func(atrium.TenantID, auditlog.Fault)) error {
 	verify := func(chain atrium.TenantID) error {
 		report, err := s.VerifyAudit(ctx, chain, nil)
 		if err == nil && report.Fault != nil {
+			if err := s.db.RequireTenant(ctx, chain); err != nil { // it is being deleted
+				if errors.Is(err, atrium.ErrNoTenant) {
+					return nil
+				}
+				return err
+			}
 			broken(chain, *report.Fault)
 		}
 		return err

@@ -82,14 +82,15 @@ func (c *Copier) begin(ctx context.Context, id atrium.TenantID) error {
 	return c.mark(ctx, register.Unfinished+string(id))
 }
 
-// requireTenant returns NotFound or Conflict unless the source has a complete tenant.
+// requireTenant returns NotFound or Conflict unless the source has a complete tenant, which
+// is not being deleted.
 func (c *Copier) requireTenant(ctx context.Context, id atrium.TenantID) error {
 	if incomplete, err := exists(c.From.OutsideTx(ctx), hasSetting, register.Unfinished+string(id)); err != nil {
 		return err
 	} else if incomplete {
 		return errSourceIncomplete(id)
 	}
-	found, err := exists(c.From.OutsideTx(ctx), hasTenant, tenantArg(id))
+	found, err := exists(c.From.OutsideTx(ctx), hasTenant+" AND deleting_at IS NULL", tenantArg(id))
 	if err == nil && !found {
 		err = atrium.Errorf(atrium.CodeNotFound, "The source has no tenant %s.", id)
 	}

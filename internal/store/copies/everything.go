@@ -120,7 +120,7 @@ func (c *Copier) isComplete(ctx context.Context, id atrium.TenantID) (bool, erro
 	return exists(c.To.OutsideTx(ctx), hasTenant, tenantArg(id))
 }
 
-// eachTenant calls f for every tenant, by identifier.
+// eachTenant calls f for every tenant that is not being deleted, by identifier.
 func eachTenant(ctx context.Context, db *kernel.DB, f func(atrium.TenantID) error) error {
 	for after := atrium.TenantID(""); ; {
 		ids, err := db.TenantsAfter(ctx, after, tenantsPerPage)

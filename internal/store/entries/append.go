@@ -33,7 +33,8 @@ const retryDelay = time.Millisecond
 // An idempotency key takes precedence: if a stored or erased entry has it, the outcome is the receipt
 // of that entry, or CodeIdempotencyKeyReused if that was for a different request. Otherwise, the
 // draft is attributed to an account as documented in package atrium. If it names the identifier of
-// an account that does not exist, the outcome is NotFound, and the key stays free.
+// an account that does not exist, the outcome is NotFound, and the key stays free. It is also
+// NotFound if the tenant does not exist or is being deleted.
 func (s *Store) Append(ctx context.Context, drafts []*atrium.Draft) ([]atrium.Outcome, error) {
 	return s.appendDrafts(ctx, drafts, 0)
 }

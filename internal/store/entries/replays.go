@@ -22,7 +22,8 @@ var findKeys = engine.NewBatch(`SELECT e.tenant_id, e.key_match, e.entry_id, e.a
 	"tenant_id bytea", "key_match bytea")
 
 // replayStored sets the outcomes of drafts whose keys belong to stored or erased entries, and
-// returns the other drafts.
+// returns the other drafts. The outcome of a draft of a tenant that does not exist, or is being deleted,
+// is atrium.NoTenant.
 //
 // Existing accounts that drafts name by domain are locked first, in the same round trip. An entry that
 // a concurrent append stores there with the same key is then either found, or still stored when the
@@ -35,16 +36,15 @@ func (b *appendTx) replayStored() (pending []int, err error) {
 	erased := tombstones.NewLookup(b.tx, b.secrets)
 	seen := map[kernel.TenantKey]bool{}
 	for i, d := range b.drafts {
+		erased.AddTenant(d.TenantID)
 		if b.keyMatch[i] != nil && !seen[b.key(i)] {
 			seen[b.key(i)] = true
 			rows = append(rows, engine.Args{kernel.IDArg(d.TenantID), b.keyMatch[i]})
 			erased.Add(d.TenantID, b.keyMatch[i])
 		}
 	}
-	if len(rows) > 0 { // otherwise, resolve locks them in as many round trips
-		if err := b.lockTogether(); err != nil {
-			return nil, err
-		}
+	if err := b.lockTogether(); err != nil {
+		return nil, err
 	}
 	type stored struct {
 		receipt     atrium.Receipt
@@ -69,6 +69,9 @@ func (b *appendTx) replayStored() (pending []int, err error) {
 		k := b.key(i)
 		entry, ok := byKey[k]
 		t, wasErased := remains[k]
+		if erased.Missing(d.TenantID) {
+			b.outcomes[i].Err = atrium.NoTenant()
+		}
 		switch {
 		case b.outcomes[i].Err != nil:
 		case b.keyMatch[i] == nil || !ok && !wasErased:

@@ -45,6 +45,9 @@ func (s *Store) eraseEntryBatch(ctx context.Context, c atrium.Change, account at
 	tenant := c.TenantID
 	const nextEntries = "FROM entries e WHERE tenant_id = $1 AND account_id = $2 ORDER BY created_at, entry_id LIMIT $3"
 	err = kernel.WriteLarge(ctx, s.db, c, func(tx engine.Tx) error {
+		if err := kernel.RequireTenantIn(tx, tenant); err != nil { // tombstones are added
+			return err
+		}
 		var found []erasedEntry
 		bytes := 0
 		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(account), int64(eraseBatchEntries)}

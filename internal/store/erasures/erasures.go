@@ -270,6 +270,10 @@ func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 	_ = s.db.InTurn(ctx, slices.Sorted(maps.Keys(pending)), func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
 		e := &pending[tenant][0]
 		n, stepErr := s.eraseNext(ctx, e)
+		if errors.Is(stepErr, atrium.ErrNoTenant) { // another job deletes all of it
+			delete(pending, tenant)
+			return false, nil
+		}
 		if stepErr != nil && err == nil {
 			err = fmt.Errorf("erase %s of %s: %w", e.account, tenant, stepErr)
 		}

@@ -41,6 +41,9 @@ func (s *Store) RunErasures(ctx context.Context) (more bool, err error) {
 			stepErr = s.jobStep(ctx, &j)
 		}
 		switch {
+		case errors.Is(stepErr, atrium.ErrNoTenant): // another job deletes all of it
+			delete(pending, tenant)
+			return false, nil
 		case stepErr != nil:
 			err = cmp.Or(err, fmt.Errorf("erasure %s of %s: %w", id, tenant, stepErr))
 		case j.stage == jobPurge:
@@ -67,7 +70,7 @@ func (s *Store) RunErasures(ctx context.Context) (more bool, err error) {
 	}
 	turnErr := s.db.InTurn(ctx, slices.Sorted(maps.Keys(ready)), func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
 		j := ready[tenant][0]
-		if stepErr := s.completeJob(ctx, j); stepErr != nil {
+		if stepErr := s.completeJob(ctx, j); stepErr != nil && !errors.Is(stepErr, atrium.ErrNoTenant) {
 			err = cmp.Or(err, fmt.Errorf("complete erasure %s of %s: %w", j.ID, tenant, stepErr))
 		}
 		ready[tenant] = ready[tenant][1:]

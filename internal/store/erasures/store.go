@@ -1,23 +1,29 @@
-// Package erasures permanently deletes accounts, prospects and persons, and all data about them, in
-// batches.
+// Package erasures permanently deletes accounts, prospects, persons and tenants, and all data about
+// them, in batches.
 package erasures
 
 import (
 	"sync/atomic"
 
+	"atrium"
 	"atrium/internal/store/accounts"
 	"atrium/internal/store/kernel"
 )
 
-// A Store erases accounts and prospects. It is safe for concurrent use.
+// A Store erases accounts, prospects and persons, and deletes tenants. It is safe for concurrent use.
 type Store struct {
 	db       *kernel.DB
 	accounts *accounts.Store
 	purges   purges
+	passes   tenantPasses
 	pending  atomic.Int64 // tenants with incomplete erasures of persons, as of the last run
+	deleting atomic.Int64 // tenants that are being deleted, as of the last run
 }
 
 // New returns a Store on a database.
 func New(db *kernel.DB, accounts *accounts.Store) *Store {
-	return &Store{db: db, accounts: accounts, purges: purges{slot: make(chan struct{}, 1)}}
+	return &Store{
+		db: db, accounts: accounts, purges: purges{slot: make(chan struct{}, 1)},
+		passes: tenantPasses{all: map[atrium.TenantID]*tenantPass{}},
+	}
 }

@@ -215,11 +215,21 @@ func mutate[T any](
 			t := &Mutation{Tx: tx, DB: db, Change: c, At: atrium.At(db.Now()), large: large}
 			var zero T
 			result = zero
-			if replayed, err = replay(tx, c, t.CountBytes, &result); err != nil || replayed {
+			check, err := beginTenantCheck(tx, c.TenantID)
+			if err != nil {
 				return err
 			}
-			if result, err = f(t); err != nil {
+			if replayed, err = replay(tx, c, t.CountBytes, &result); err != nil {
+				return err
+			}
+			if replayed {
+				return check.end()
+			}
+			if result, err = f(t); err != nil && !check.missing {
 				return t.preferReplay(err)
+			}
+			if err := check.end(); err != nil {
+				return err
 			}
 			if err := t.storeResult(result); err != nil {
 				return err

@@ -111,7 +111,14 @@ func MutateGroup(ctx context.Context, db *DB, changes []atrium.Change, f func(en
 		for i, c := range changes {
 			group[i] = &Mutation{Tx: tx, DB: db, Change: c, At: atrium.At(db.Now())}
 		}
-		if err := f(tx, group); err != nil {
+		check, err := beginTenantCheck(tx, changes[0].TenantID)
+		if err != nil {
+			return err
+		}
+		if err := f(tx, group); err != nil && !check.missing {
+			return err
+		}
+		if err := check.end(); err != nil {
 			return err
 		}
 		for _, m := range group {

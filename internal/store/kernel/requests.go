@@ -61,13 +61,13 @@ func (db *DB) deleteExpiredOf(ctx context.Context, tenant atrium.TenantID, befor
 }
 
 // TenantsAfter returns up to limit tenants sorted by identifier, starting after the given one, or
-// with the first for "".
+// with the first for "". It leaves out those that are being deleted.
 func (db *DB) TenantsAfter(ctx context.Context, after atrium.TenantID, limit int) (tenants []atrium.TenantID, err error) {
 	from := any([]byte{})
 	if after != "" {
 		from = IDArg(after)
 	}
-	err = db.Query(ctx, "SELECT tenant_id FROM tenants WHERE tenant_id > $1 ORDER BY tenant_id LIMIT $2",
+	err = db.Query(ctx, "SELECT tenant_id FROM tenants WHERE tenant_id > $1 AND deleting_at IS NULL ORDER BY tenant_id LIMIT $2",
 		engine.Args{from, int64(limit)}, func(r engine.Row) error {
 			tenants = append(tenants, IDAt[atrium.TenantID](r, 0))
 			return nil

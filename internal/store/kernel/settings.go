@@ -3,9 +3,11 @@ package kernel
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 
 	"atrium/internal/store/engine"
+	"atrium/internal/store/register"
 )
 
 // Secret returns the 32 random bytes stored under name, which all nodes on this database share.
@@ -30,4 +32,18 @@ func (db *DB) Secret(ctx context.Context, name string) (secret []byte, err error
 		return read(tx.Query)
 	})
 	return secret, err
+}
+
+// firstMark is the result of FinishedAt for databases of the releases before there was a mark.
+const firstMark = 3
+
+// FinishedAt returns the newest migration of the latest release to which an upgrade is finished. Nodes
+// of the release before it may run if it is older than this one.
+func FinishedAt(query QueryFunc) (number int64, err error) {
+	number = firstMark
+	err = query("SELECT value FROM settings WHERE name = $1", engine.Args{register.Finished}, func(r engine.Row) error {
+		number = int64(binary.BigEndian.Uint64(r.Bytes(0)))
+		return nil
+	})
+	return number, err
 }

@@ -15,6 +15,10 @@ import (
 // to this one. Change it with each release.
 const Previous = 3
 
+// TenantDeletions is the migration that adds the deletion of tenants. Nodes of releases without it
+// would still accept the keys of a tenant that is being deleted.
+const TenantDeletions = 13
+
 //go:embed sqlite postgres
 var files embed.FS
 

@@ -13,7 +13,11 @@ import (
 // What sites read of a page. Each statement selects only what is published: the page, audiences that
 // are not archived, and their published versions. If $3 is 1, the page must be public.
 
-const isPublished = "p.tenant_id = $1 AND p.page_id = $2 AND p.status = 'published' AND p.deleted_at IS NULL AND p.public >= $3"
+var isPublished = "p.tenant_id = $1 AND p.page_id = $2 AND p.status = 'published' AND p.deleted_at IS NULL AND p.public >= $3 AND " + tenantExists
+
+// tenantExists is a condition on the tenant $1: what a deleted tenant has published is gone at once, and
+// public pages are read without a key.
+var tenantExists = kernel.Exists("$1") + " = 1"
 
 // selectContent returns a page, and up to $4 audiences with their versions, in one statement, so that
 // both are from one snapshot. A row is the page if column 4 is not null. Long contents are null.
@@ -102,7 +106,7 @@ func scanContent(r engine.Row) atrium.Content {
 
 // selectAudienceContent adds up the flags so that PostgreSQL uses the primary key of audiences, and not
 // the index of all published ones.
-const selectAudienceContent = `SELECT v.audience_id, v.number, v.created_at, p.public, p.max_age, NULL, NULL, v.version_id, v.content
+var selectAudienceContent = `SELECT v.audience_id, v.number, v.created_at, p.public, p.max_age, NULL, NULL, v.version_id, v.content
 	FROM pages p JOIN audiences u ON u.tenant_id = p.tenant_id AND u.page_id = p.page_id
 	JOIN versions v ON v.tenant_id = u.tenant_id AND v.audience_id = u.audience_id AND v.number = u.published_number
 	WHERE ` + isPublished + ` AND u.tenant_id = $1 AND u.audience_id = $4 AND u.archived + v.archived = 0`

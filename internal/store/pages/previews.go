@@ -102,10 +102,12 @@ func (s *Store) Previews(ctx context.Context, tenant atrium.TenantID, page atriu
 
 const selectPreview = "SELECT " + previewColumns + ", secret_hash FROM previews WHERE tenant_id = $1 AND page_id = $2 AND preview_id = $3 AND expires_at > $4"
 
+var findPreview = selectPreview + " AND " + tenantExists
+
 // Preview returns a preview of a page and the hash of its token, or NotFound, also if it has expired.
 func (s *Store) Preview(ctx context.Context, tenant atrium.TenantID, page atrium.PageID, id atrium.PreviewID) (p atrium.Preview, hash []byte, err error) {
 	args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(page), kernel.IDArg(id), int64(atrium.At(s.db.Now()))}
-	err = s.db.Find(ctx, selectPreview, args, func(r engine.Row) { p, hash = scanPreview(r, tenant), r.Bytes(6) })
+	err = s.db.Find(ctx, findPreview, args, func(r engine.Row) { p, hash = scanPreview(r, tenant), r.Bytes(6) })
 	return p, hash, err
 }
 

@@ -231,6 +231,8 @@ func (s *Store) runAll(ctx context.Context, all []dueAction) (done int, err erro
 		switch {
 		case atrium.CodeOf(err) == atrium.CodeUnavailable:
 			return false, err
+		case errors.Is(err, atrium.ErrNoTenant): // another job deletes its schedules
+			return false, nil
 		case err != nil:
 			failed = append(failed, fmt.Errorf("%s of %s of %s: %w", d.action, d.page, d.tenant, err))
 		default:

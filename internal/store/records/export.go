@@ -32,7 +32,8 @@ const (
 // account and then by the merged one, versions by audience and number). It emits the records that
 // were stored when it began, except those deleted while it runs, and no record that refers to one
 // that it leaves out. It ends however fast entries are appended. It holds one chunk in memory,
-// and no transaction while emit runs. It returns NotFound if the tenant does not exist.
+// and no transaction while emit runs. It returns NotFound if the tenant does not exist, or is deleted
+// while it runs.
 func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Record) error) error {
 	if _, err := s.access.Tenant(ctx, tenant); err != nil {
 		return err
@@ -45,7 +46,7 @@ func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Re
 		}
 	}
 	return kernel.Public(s.db.Engine.Snapshot(ctx, func(db engine.DB) error {
-		x := &exporter{ctx: ctx, db: db, tenant: tenant, began: began, emit: emit}
+		x := &exporter{ctx: ctx, db: db, tenant: tenant, began: began, emit: emit, exists: func() error { return s.db.RequireTenant(ctx, tenant) }}
 		if err := x.begin(); err != nil {
 			return err
 		}
@@ -68,6 +69,7 @@ type exporter struct {
 	began     int64  // the result of beginExport
 	lastEntry []byte // the highest identifier of an entry or tombstone when it began
 	emit      func(Record) error
+	exists    func() error // returns atrium.NoTenant once the tenant is being deleted, also if the snapshot does not show it
 }
 
 // beginExport returns the latest stored_at, in microseconds since 1970, of the rows that belong
@@ -157,6 +159,9 @@ func (x *exporter) each(read func(engine.Tx, *chunk) error) error {
 		}
 		if rows = min(2*rows, exportRows); err != nil {
 			rows = len(c.records) + 1
+		}
+		if err := x.exists(); err != nil {
+			return err
 		}
 		if len(c.records) == 0 {
 			return nil

@@ -78,7 +78,7 @@ func (s *Store) ExportPerson(ctx context.Context, tenant atrium.TenantID, reques
 			done.AuditRecords++
 		}
 		return emit(r)
-	}}
+	}, exists: func() error { return s.db.RequireTenant(ctx, tenant) }}
 	for _, part := range []func() error{x.begin, x.prospects, x.entries, x.moves} {
 		if err := part(); err != nil {
 			return done, kernel.Public(err)
@@ -98,6 +98,9 @@ type personExporter struct {
 // read runs a read, in which the account may not exist, and then yields.
 func (x *personExporter) read(f func(engine.Tx) error) error {
 	if err := x.db.Read(x.ctx, f); err != nil && !errors.Is(err, engine.ErrNoRow) {
+		return err
+	}
+	if err := x.exists(); err != nil {
 		return err
 	}
 	return x.yield()

@@ -51,6 +51,7 @@ const (
 	Merge
 	Split
 	Erasure
+	Deletion // of the tenant, when it begins
 )
 
 // A Transfer says whether exports contain a column, and where imports get it from.

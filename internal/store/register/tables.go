@@ -140,6 +140,10 @@ var tables = []*Table{
 			columns(Omitted, Copied, Erasure, "result bytea"),
 		),
 	},
+	{ // the first tombstone adds the row, and imports from other databases add secrets to it
+		Name: "tombstone_secrets", Kind: Distributed, Rows: untouched,
+		Columns: slices.Concat(tenant, columns(Exported, Copied, Import, "secrets bytea")),
+	},
 	{ // what remains of erased entries
 		Name: "tombstones", Kind: Distributed, Key: []string{"entry_id"},
 		Rows:   Rows{Import: Added, Merge: Kept, Split: Kept, Erasure: Added, Retention: Deleted},
@@ -150,10 +154,6 @@ var tables = []*Table{
 			columns(Derived, Copied, 0, "secret_number bigint"),
 		),
 	},
-	{ // the first tombstone adds the row, and imports from other databases add secrets to it
-		Name: "tombstone_secrets", Kind: Distributed, Rows: untouched,
-		Columns: slices.Concat(tenant, columns(Exported, Copied, Import, "secrets bytea")),
-	},
 	{ // erasures of persons
 		Name: "erasure_jobs", Kind: Distributed, Key: []string{"erasure_id"}, Rows: untouched,
 		Columns: slices.Concat(tenant,
@@ -162,9 +162,16 @@ var tables = []*Table{
 				"prospects bigint", "completed_at bigint"),
 		),
 	},
+	{ // a tenant that is being deleted has a row, and copies leave it out
+		Name: "tenant_deletions", Kind: Distributed, Rows: untouched,
+		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "actor text", "deleted_rows bigint", "deleted_entries bigint")),
+	},
 	{
 		Name: "tenants", Kind: Reference, Rows: untouched,
-		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "name text", "created_at bigint")),
+		Columns: slices.Concat(tenant,
+			columns(Omitted, Copied, 0, "name text", "created_at bigint"),
+			columns(Omitted, Excluded, Deletion, "deleting_at bigint"), // null: a copy leaves out what is being deleted
+		),
 	},
 	{ // hashes of the keys; those of operators have no tenant
 		Name: "api_keys", Kind: Reference, Key: []string{"key_id"}, Rows: untouched,

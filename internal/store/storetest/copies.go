@@ -21,6 +21,7 @@ var databaseCopies = []guarantee{
 	{"a copy of a tenant has all of its rows and no others, and they compare as equal", copyHasAll},
 	{"a copied tenant works: keys, replays, undo, the audit log and schedules", copyWorks},
 	{"a copy after random operations is equal, row by row", copyAfterOperations},
+	{"copies leave out a tenant that is being deleted", copyWithoutDeleted},
 	{"a copy of everything has all tenants, and the keys, audit log and secret of operators, also if it is interrupted again and again", copyEverything},
 	{"an incomplete tenant cannot be used", copyHidesIncomplete},
 	{"a copy that continues leaves what jobs of the target have done", copyAfterJobs},

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -233,7 +234,7 @@ func legacyFormCostsNothing(t *testing.T, e *env) {
 	plain := statements(e.draft(t, byDomain("b.example")))
 	ran = nil
 	receipts(t, e.append(t, e.draft(t, byDomain(legacyURL)), e.draft(t, byDomain(legacyWWW)), e.draft(t, byDomain("b.example"))))
-	tries := len(slices.DeleteFunc(slices.Clone(ran), func(sql string) bool { return sql != ran[0] }))
+	tries := len(slices.DeleteFunc(slices.Clone(ran), func(sql string) bool { return !strings.HasPrefix(sql, "SELECT batch.tenant_id, (SELECT s.secrets") }))
 	added := slices.DeleteFunc(ran, func(sql string) bool { return slices.Contains(plain, sql) })
 	if len(added) != tries || len(slices.Compact(added)) != 1 {
 		t.Errorf("in %d tries, entries for legacy forms also ran %q, want one statement each", tries, added)

@@ -58,6 +58,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"idempotency", idempotency},
 		{"nodes", nodes},
 		{"tenants", tenants},
+		{"tenant-deletions", tenantDeletions},
 		{"keys", slices.Concat(keys, rotation)},
 		{"audit", audits},
 		{"timeline", timeline},

@@ -178,6 +178,7 @@ func operationsAsRegistered(t *testing.T, e *env) {
 			}
 		}
 	}
+	e.operationDeletion(t)
 }
 
 // expire deletes the expired rows of the tenant, as jobs do.

@@ -49,6 +49,8 @@ type Lookup struct {
 	keys  map[atrium.TenantID][][]byte // key_match
 	hmacs map[kernel.TenantKey]string  // the key_match of each HMAC
 	found map[kernel.TenantKey]atrium.Tombstone
+
+	missing map[atrium.TenantID]bool // tenants that do not exist, or are being deleted
 }
 
 // NewLookup returns a Lookup in a transaction.
@@ -56,6 +58,7 @@ func NewLookup(tx engine.Tx, cache *Cache) *Lookup {
 	return &Lookup{
 		tx: tx, cache: cache,
 		keys: map[atrium.TenantID][][]byte{}, hmacs: map[kernel.TenantKey]string{}, found: map[kernel.TenantKey]atrium.Tombstone{},
+		missing: map[atrium.TenantID]bool{},
 	}
 }
 
@@ -64,10 +67,16 @@ func (l *Lookup) Add(tenant atrium.TenantID, keyMatch []byte) {
 	l.keys[tenant] = append(l.keys[tenant], keyMatch)
 }
 
-var findSecrets = engine.NewBatch(`SELECT batch.tenant_id, (SELECT s.secrets FROM tombstone_secrets s WHERE s.tenant_id = batch.tenant_id)
-	FROM batch`, "tenant_id bytea")
+// AddTenant adds a tenant without a key, for Missing.
+func (l *Lookup) AddTenant(tenant atrium.TenantID) { l.keys[tenant] = slices.Clip(l.keys[tenant]) }
 
-// Run returns the tombstones, by tenant and key_match. If keys were added, statements that were
+// Missing reports whether an added tenant does not exist, or is being deleted. Call it after Run.
+func (l *Lookup) Missing(tenant atrium.TenantID) bool { return l.missing[tenant] }
+
+var findSecrets = engine.NewBatch(`SELECT batch.tenant_id, (SELECT s.secrets FROM tombstone_secrets s WHERE s.tenant_id = batch.tenant_id),
+	`+kernel.Exists("batch.tenant_id")+` FROM batch`, "tenant_id bytea")
+
+// Run returns the tombstones, by tenant and key_match. If tenants were added, statements that were
 // pipelined before and those of Run share a round trip: Run looks for HMACs under the secrets in the
 // cache, and reads which secrets the tenants have. If the cache lacks one, which happens once for each
 // process and secret, Run needs another round trip.
@@ -90,6 +99,7 @@ func (l *Lookup) Run() (map[kernel.TenantKey]atrium.Tombstone, error) {
 	unread := map[atrium.TenantID][][]byte{}
 	if _, err := l.tx.Batch(findSecrets, tenants, func(r engine.Row) error {
 		tenant := kernel.IDAt[atrium.TenantID](r, 0)
+		l.missing[tenant] = r.Null(2)
 		if more := missing(used[tenant], split(r.Bytes(1))); len(more) > 0 {
 			unread[tenant] = more
 		}

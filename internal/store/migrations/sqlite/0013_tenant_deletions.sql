@@ -1,0 +1,13 @@
+-- When the deletion of the tenant began (store/erasures/tenants.go). Requests and jobs treat such a
+-- tenant as one that does not exist.
+ALTER TABLE tenants ADD COLUMN deleting_at INTEGER;
+
+CREATE INDEX tenants_deleting ON tenants (tenant_id) WHERE deleting_at IS NOT NULL;
+
+-- The progress of deletions: how many rows, and how many of them are entries. actor requested it.
+CREATE TABLE tenant_deletions (
+    tenant_id       BLOB    NOT NULL PRIMARY KEY,
+    actor           TEXT    NOT NULL,
+    deleted_rows    INTEGER NOT NULL,
+    deleted_entries INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,535 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"atrium"
+	"atrium/internal/auditlog"
+	"atrium/internal/store"
+	"atrium/internal/store/register"
+)
+
+var tenantDeletions = []guarantee{
+	{"a deleted tenant does not exist from then on, and in the end no table has a row of it", tenantDeleted},
+	{"the deletion of a tenant changes no row of another one", tenantDeletedAlone},
+	{"the deletion of a tenant that is interrupted after every transaction ends the same", tenantDeletedDespiteKills},
+	{"two nodes can delete a tenant, and count each row once", tenantDeletedByNodes},
+	{"the deletion of a tenant deletes at most 1,010 rows and 2 MiB in a transaction", tenantDeletedInParts},
+	{"deletions of several tenants take turns", tenantsDeletedInTurn},
+	{"an entry that is acknowledged was recorded before its tenant was deleted, and none is left", tenantDeletedWhileAppending},
+	{"a row that a transaction adds after its tenant was deleted is deleted as well", tenantDeletedWithLateRows},
+	{"a deletion is not complete before the database was purged", tenantDeletedAfterPurge},
+	{"a repeated deletion changes nothing, and one that is refused neither", tenantDeletedOnce},
+	{"an export ends with NotFound when its tenant is deleted", exportOfDeletedTenant},
+	{"the audit log of a tenant that is being deleted is not reported as broken", auditOfDeletedTenant},
+	{"jobs do not fail because a tenant is being deleted", jobsBesideDeletion},
+}
+
+// operators is the context of a change by an operator.
+func (e *env) operators() atrium.Change { return e.as(atrium.OperatorChain).change() }
+
+// beginDeletion begins the deletion of the tenant.
+func (e *env) beginDeletion(t tb) atrium.Tenant {
+	t.Helper()
+	e.sql(t, "DELETE FROM tenant_deletions WHERE tenant_id = $1", storedID(e.tenant)) // of fill
+	deleted, err := e.DeleteTenant(t.Context(), e.operators(), e.tenant, accept)
+	if err != nil || deleted.Deletion == nil {
+		t.Fatalf("delete the tenant: %+v, %v", deleted, err)
+	}
+	return deleted
+}
+
+// deleting reports whether the tenant is being deleted.
+func (e *env) deleting(t tb) bool {
+	t.Helper()
+	found, err := e.TenantOrDeletion(t.Context(), e.tenant)
+	if atrium.CodeOf(err) == atrium.CodeNotFound && err != nil {
+		return false
+	}
+	if err != nil || found.Deletion == nil {
+		t.Fatalf("the tenant is %+v, %v", found, err)
+	}
+	return true
+}
+
+// finishDeletion runs the job until the tenant is deleted.
+func (e *env) finishDeletion(t tb) {
+	t.Helper()
+	for range 10_000 {
+		if more, err := e.DeleteTenants(t.Context()); err != nil {
+			t.Fatalf("delete tenants: %v", err)
+		} else if !more {
+			e.clock.step(time.Minute)
+		}
+		if !e.deleting(t) {
+			return
+		}
+	}
+	t.Fatalf("the deletion does not complete")
+}
+
+// wantNoRows fails the test if a table of the register has a row of the tenant.
+func (e *env) wantNoRows(t tb) {
+	t.Helper()
+	for table, rows := range e.dump(t) {
+		if len(rows) > 0 {
+			t.Errorf("%s has %d rows of the tenant", table, len(rows))
+		}
+	}
+}
+
+// completed returns the audit record of the end of the deletion.
+func (e *env) completed(t tb) (detail string) {
+	t.Helper()
+	rows := e.as(atrium.OperatorChain).auditRows(t, atrium.AuditFilter{Subject: string(e.tenant), Action: "tenant.delete."}, 10)
+	if len(rows) != 1 {
+		t.Fatalf("audit records %+v", rows)
+	}
+	return string(rows[0].Detail)
+}
+
+func tenantDeleted(t *testing.T, e *env) {
+	e = e.fresh(t)
+	other := e.as(e.newTenant(t))
+	f := e.fill(t)
+	page, audience := e.publishedPage(t)
+	e.sql(t, "UPDATE pages SET public = 1 WHERE tenant_id = $1", storedID(e.tenant))
+	preview := e.createPreview(t, audience, 1, time.Hour)
+	if c, err := e.PublishedContent(t.Context(), e.tenant, page.ID, true); err != nil || len(c.Audiences) != 1 {
+		t.Fatalf("content before: %+v, %v", c, err)
+	}
+	deleted := e.beginDeletion(t)
+	for _, complete := range []bool{false, true} {
+		if complete {
+			e.finishDeletion(t)
+		}
+		_, read := e.Tenant(t.Context(), e.tenant)
+		_, updated := e.UpdateTenant(t.Context(), e.operators(), e.tenant, pointer("New"), accept)
+		_, _, _, secret := e.Key(t.Context(), f.key)
+		_, content := e.PublishedContent(t.Context(), e.tenant, page.ID, true)
+		_, published := e.PublishedAudience(t.Context(), e.tenant, page.ID, audience.ID, true)
+		_, _, previewed := e.Preview(t.Context(), e.tenant, page.ID, preview.ID)
+		_, _, branded := e.CreateBrand(t.Context(), e.change(), "New")
+		_, _, keyed := e.CreateKey(t.Context(), e.change(), atrium.APIKey{ID: atrium.NewID[atrium.KeyID](), Name: "New"}, secretHash(1))
+		_, renamed := e.RenameAccount(t.Context(), e.change(), f.accounts[2], "New", nil)
+		_, _, replayed := e.CreateProspect(t.Context(), e.keyed("prospect", "same"), atrium.Prospect{Name: pointer("Dana"), Email: pointer("dana@filled.example")})
+		_, imported := e.Import(t.Context(), e.change(), items(e.newAccount("new.example", "")))
+		exported := e.Export(t.Context(), e.tenant, func(store.Record) error { return nil })
+		outcomes := e.append(t, f.submitted, e.draft(t, byDomain("new.example")), e.draft(t, byID(f.accounts[2]), key("new")))
+		_, again := e.DeleteTenant(t.Context(), e.operators(), e.tenant, func(atrium.Tenant) error { return nil })
+		for name, err := range map[string]error{
+			"read": read, "update": updated, "key": secret, "content": content, "audience": published, "preview": previewed, "create a brand": branded,
+			"create a key": keyed, "rename": renamed, "replay": replayed, "import": imported, "export": exported,
+			"append a replay": outcomes[0].Err, "append": outcomes[1].Err, "append with a key": outcomes[2].Err, "delete": again,
+		} {
+			if name == "delete" && !complete {
+				if err != nil {
+					t.Errorf("delete again: %v", err)
+				}
+			} else if err == nil || atrium.CodeOf(err) != atrium.CodeNotFound {
+				t.Errorf("%s: %v, complete: %v", name, err, complete)
+			}
+		}
+		if err := e.EachKey(t.Context(), []atrium.KeyID{f.key}, func(atrium.APIKey, []byte, []byte) { t.Error("a key is found with others") }); err != nil {
+			t.Error(err)
+		}
+		if tenants, more, err := e.Tenants(t.Context(), nil, 10); err != nil || more || len(tenants) != 1 || tenants[0].ID != other.tenant {
+			t.Errorf("tenants %+v, %v", tenants, err)
+		}
+		if !complete {
+			_, _, err := e.AdoptTenant(t.Context(), e.operators(), e.tenant, "Again")
+			wantCode(t, err, atrium.CodeConflict)
+			all, _, err := e.TenantsAndDeletions(t.Context(), nil, 10)
+			i := slices.IndexFunc(all, func(t atrium.Tenant) bool { return t.ID == e.tenant })
+			if err != nil || len(all) != 2 || *all[i].Deletion != *deleted.Deletion || all[1-i].Deletion != nil {
+				t.Errorf("tenants with deletions %+v, %v", all, err)
+			}
+		}
+	}
+	e.wantNoRows(t)
+	e.as(atrium.OperatorChain).wantSound(t, nil)
+	if err := e.VerifyAudits(t.Context(), func(chain atrium.TenantID, f auditlog.Fault) { t.Errorf("%s: %v", chain, f) }); err != nil {
+		t.Error(err)
+	}
+}
+
+func tenantDeletedAlone(t *testing.T, e *env) {
+	other := e.as(e.newTenant(t))
+	e.fill(t)
+	other.fill(t)
+	before := other.dump(t)
+	e.beginDeletion(t)
+	e.finishDeletion(t)
+	e.wantNoRows(t)
+	if text := before.difference(other.dump(t)); text != "" {
+		t.Errorf("another tenant has changed:\n%s", text)
+	}
+	other.wantSound(t, nil)
+}
+
+// rowsToDelete returns how many rows a deletion deletes and counts: all but those of the tenant itself.
+func (e *env) rowsToDelete(t tb) int { return e.dump(t).rows() - 2 }
+
+func (e *env) wantCounted(t tb, rows, entries int) {
+	t.Helper()
+	if got, want := e.completed(t), fmt.Sprintf(`{"accountLogs":%d,"rows":%d}`, entries, rows); got != want {
+		t.Errorf("the deletion has counted %s, want %s", got, want)
+	}
+}
+
+func tenantDeletedDespiteKills(t *testing.T, e *env) {
+	e.fill(t)
+	e.beginDeletion(t)
+	rows, entries, last := e.rowsToDelete(t), int(e.rowsOf(t, "entries")), int64(0)
+	for kills := 0; e.deleting(t); kills++ {
+		if kills > 1000 {
+			t.Fatal("the deletion does not complete")
+		}
+		if more, err := e.interrupted().DeleteTenants(t.Context()); err == nil && !more {
+			e.clock.step(time.Minute)
+		} else if err != nil && !errors.Is(err, errOnPurpose) && atrium.CodeOf(err) != atrium.CodeUnavailable {
+			t.Fatal(err)
+		}
+		if now, err := e.TenantOrDeletion(t.Context(), e.tenant); err == nil {
+			if now.Deletion.Rows < last {
+				t.Fatalf("%d rows are counted after %d", now.Deletion.Rows, last)
+			}
+			last = now.Deletion.Rows
+		}
+	}
+	e.wantNoRows(t)
+	e.wantCounted(t, rows, entries)
+}
+
+func tenantDeletedByNodes(t *testing.T, e *env) {
+	f := e.fill(t)
+	e.importManyEntries(t, f.alone)
+	e.beginDeletion(t)
+	rows, entries := e.rowsToDelete(t), int(e.rowsOf(t, "entries"))
+	other := e.node()
+	parallel(2, func(i int) { []*env{e, other}[i].finishDeletion(t) })
+	e.wantNoRows(t)
+	e.wantCounted(t, rows, entries)
+}
+
+func tenantDeletedInParts(t *testing.T, e *env) {
+	account := e.newAccount("a.example", "")
+	e.put(t, account)
+	e.importManyEntries(t, account.ID)
+	e.beginDeletion(t)
+	measured, most := e.measured()
+	measured.finishDeletion(t)
+	if most.rows > mostChanged || most.rows < 500 {
+		t.Errorf("one transaction changed %d rows", most.rows)
+	}
+	e = e.as(e.newTenant(t))
+	e.put(t, account)
+	for range 6 {
+		entry := e.newEntry(account, "")
+		entry.Payload = []byte(fmt.Sprintf("%q", bytes.Repeat([]byte("x"), 900<<10)))
+		e.put(t, entry)
+	}
+	e.sql(t, "DELETE FROM requests WHERE tenant_id = $1", storedID(e.tenant))
+	e.beginDeletion(t)
+	largest := int64(0)
+	for e.deleting(t) {
+		before := e.rowsOf(t, "entries")
+		if more, err := e.interrupted().DeleteTenants(t.Context()); err == nil && !more {
+			e.clock.step(time.Minute)
+		}
+		largest = max(largest, before-e.rowsOf(t, "entries"))
+	}
+	if largest != 2 {
+		t.Errorf("one transaction deleted %d entries of 900 KiB", largest)
+	}
+}
+
+func tenantsDeletedInTurn(t *testing.T, e *env) {
+	tenants := []*env{e.fresh(t), nil}
+	tenants[1] = tenants[0].as(tenants[0].newTenant(t))
+	for i, large := range tenants { // tests both orders of the identifiers
+		small := tenants[0].as(tenants[0].newTenant(t))
+		if i == 1 {
+			small = tenants[1].as(tenants[1].newTenant(t))
+		}
+		a := large.record(t, byDomain("a.example")).AccountID
+		large.importManyEntries(t, a)
+		small.record(t, byDomain("b.example"))
+		large.beginDeletion(t)
+		small.beginDeletion(t)
+		var order []string
+		hooked := large.hooked(func(int) error {
+			order = append(order, fmt.Sprint(large.rowsOf(t, "entries") > 0, small.dump(t).rows() > 2))
+			return nil
+		})
+		if _, err := hooked.DeleteTenants(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(order, "true false") {
+			t.Errorf("the small deletion waits for the large one: %v", order)
+		}
+		large.finishDeletion(t)
+		for small.deleting(t) {
+			small.finishDeletion(t)
+		}
+	}
+}
+
+func tenantDeletedWhileAppending(t *testing.T, e *env) {
+	e.record(t, byDomain("a.example"))
+	var wg sync.WaitGroup
+	deleted := make(chan struct{})
+	var started sync.WaitGroup
+	for i := range 4 {
+		started.Add(1)
+		wg.Go(func() {
+			node := e.node()
+			for n := 0; ; n++ {
+				ended := false
+				select {
+				case <-deleted:
+					ended = true
+				default:
+				}
+				d := node.draft(t, byDomain(fmt.Sprintf("d%d.example", n%3)), key(fmt.Sprintf("%d %d", i, n)))
+				outcomes, err := node.Append(t.Context(), []*atrium.Draft{d})
+				switch {
+				case err != nil:
+					t.Errorf("append: %v", err)
+				case outcomes[0].Err == nil && ended:
+					t.Error("an append that began after the deletion is acknowledged")
+				case outcomes[0].Err != nil && !errors.Is(outcomes[0].Err, atrium.ErrNoTenant):
+					t.Errorf("outcome: %v", outcomes[0].Err)
+				}
+				if n == 2 {
+					started.Done()
+				}
+				if ended || err != nil {
+					return
+				}
+			}
+		})
+	}
+	started.Wait()
+	e.beginDeletion(t)
+	close(deleted)
+	if _, err := e.DeleteTenants(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	e.finishDeletion(t)
+	e.wantNoRows(t)
+}
+
+func tenantDeletedWithLateRows(t *testing.T, e *env) {
+	e.record(t, byDomain("a.example"))
+	e.beginDeletion(t)
+	servers := e.Traits().Writers > 1
+	e.clock.step(time.Minute)
+	for more := true; more; {
+		var err error
+		if more, err = e.DeleteTenants(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e.deleting(t) != servers {
+		t.Fatalf("the tenant is being deleted: %v", e.deleting(t))
+	}
+	if !servers { // one writer: no transaction can be in between
+		return
+	}
+	if n := e.rowsToDelete(t); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+	e.sql(t, "INSERT INTO search_terms (tenant_id, term, subject_id) VALUES ($1, $2, $3)", storedID(e.tenant), "late", storedID(atrium.NewID[atrium.AccountID]()))
+	e.finishDeletion(t)
+	e.wantNoRows(t)
+}
+
+func tenantDeletedAfterPurge(t *testing.T, e *env) {
+	e.record(t, byDomain("a.example"))
+	e.beginDeletion(t)
+	failing := e.withoutPurges()
+	for range 10 {
+		_, err := failing.DeleteTenants(t.Context())
+		if err != nil && !errors.Is(err, errOnPurpose) {
+			t.Fatal(err)
+		}
+		e.clock.step(time.Minute)
+	}
+	if !e.deleting(t) || e.rowsToDelete(t) != 0 {
+		t.Error("the deletion is complete without a purge")
+	}
+	e.finishDeletion(t)
+	e.wantNoRows(t)
+}
+
+func tenantDeletedOnce(t *testing.T, e *env) {
+	e = e.fresh(t) // it changes a setting
+	no := atrium.Errorf(atrium.CodePreconditionFailed, "no")
+	if _, err := e.DeleteTenant(t.Context(), e.operators(), e.tenant, func(atrium.Tenant) error { return no }); !errors.Is(err, no) {
+		t.Errorf("a deletion that was refused: %v", err)
+	}
+	if _, err := e.Tenant(t.Context(), e.tenant); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+	unfinished := register.Unfinished + string(e.tenant)
+	e.sql(t, "INSERT INTO settings (name, value) VALUES ($1, $2)", unfinished, []byte{})
+	_, err := e.DeleteTenant(t.Context(), e.operators(), e.tenant, accept)
+	wantCode(t, err, atrium.CodeConflict)
+	e.sql(t, "DELETE FROM settings WHERE name = $1", unfinished)
+	e.sql(t, "UPDATE settings SET name = 'set aside' WHERE name = $1", register.Finished)
+	_, err = e.DeleteTenant(t.Context(), e.operators(), e.tenant, accept)
+	wantCode(t, err, atrium.CodeConflict)
+	e.sql(t, "UPDATE settings SET name = $1 WHERE name = 'set aside'", register.Finished)
+	first := e.beginDeletion(t)
+	e.clock.step(time.Second)
+	again, err := e.DeleteTenant(t.Context(), e.operators(), e.tenant, accept)
+	if err != nil || again.Name != first.Name || *again.Deletion != *first.Deletion {
+		t.Errorf("the same request: %+v, %v, want %+v", again, err, first)
+	}
+	rows := e.as(atrium.OperatorChain).auditRows(t, atrium.AuditFilter{Subject: string(e.tenant), Action: "tenant.delete"}, 10)
+	if len(rows) != 1 || string(rows[0].Detail) != `{"before":{"name":"Tenant"}}` || rows[0].Actor != e.change().Actor {
+		t.Errorf("audit records %+v", rows)
+	}
+	_, err = e.DeleteTenant(t.Context(), e.operators(), atrium.NewID[atrium.TenantID](), accept)
+	wantCode(t, err, atrium.CodeNotFound)
+	_, err = e.DeleteTenant(t.Context(), e.operators(), atrium.OperatorChain, accept)
+	wantCode(t, err, atrium.CodeNotFound)
+	e.finishDeletion(t)
+}
+
+func exportOfDeletedTenant(t *testing.T, e *env) {
+	for _, complete := range []bool{false, true} {
+		e := e.as(e.newTenant(t))
+		a := e.record(t, byDomain("a.example")).AccountID
+		e.importManyEntries(t, a)
+		n := 0
+		err := e.Export(t.Context(), e.tenant, func(store.Record) error {
+			if n++; n == 3 {
+				e.beginDeletion(t)
+				if complete {
+					e.finishDeletion(t)
+				}
+			}
+			return nil
+		})
+		wantCode(t, err, atrium.CodeNotFound)
+		if n > 100 {
+			t.Errorf("%d records were exported after the deletion", n)
+		}
+	}
+	e.brand(t, "Brand")
+	err := e.ExportAudit(t.Context(), e.tenant, 1, func(*atrium.AuditRow) error {
+		e.beginDeletion(t)
+		return nil
+	})
+	wantCode(t, err, atrium.CodeNotFound)
+	e.finishDeletion(t)
+}
+
+func auditOfDeletedTenant(t *testing.T, e *env) {
+	e = e.fresh(t)
+	for range 3 {
+		e.brand(t, "Brand")
+	}
+	e.beginDeletion(t)
+	for e.deleting(t) {
+		if more, err := e.interrupted().DeleteTenants(t.Context()); err == nil && !more {
+			e.clock.step(time.Minute)
+		}
+		if _, _, err := e.AuditRows(t.Context(), e.tenant, atrium.AuditFilter{}, 0, 10); err != nil {
+			wantCode(t, err, atrium.CodeNotFound)
+		}
+		wantCode(t, e.ExportAudit(t.Context(), e.tenant, 1, func(*atrium.AuditRow) error { return nil }), atrium.CodeNotFound)
+		if err := e.VerifyAudits(t.Context(), func(chain atrium.TenantID, f auditlog.Fault) { t.Errorf("%s: %v", chain, f) }); err != nil {
+			t.Error(err)
+		}
+	}
+	rows := e.as(atrium.OperatorChain).auditRows(t, atrium.AuditFilter{Subject: string(e.tenant)}, 10)
+	if len(rows) != 3 || rows[0].Action != "tenant.delete.complete" || rows[1].Action != "tenant.delete" || rows[2].Action != "tenant.create" {
+		t.Errorf("operators have the audit records %+v", rows)
+	}
+}
+
+func copyWithoutDeleted(t *testing.T, e *env) {
+	target := e.target
+	e = e.fresh(t)
+	e.target = target
+	kept := e.as(e.newTenant(t))
+	kept.fill(t)
+	e.fill(t)
+	e.beginDeletion(t)
+	if _, err := e.interrupted().DeleteTenants(t.Context()); err == nil {
+		t.Fatal("everything is deleted in the first transaction")
+	}
+	to := kept.emptyTarget(t)
+	if report, err := e.CopyTo(t.Context(), to.Store, store.CopyOptions{}); err != nil || report.Different() || report.Tenants != 1 {
+		t.Fatalf("copied %+v, %v", report, err)
+	}
+	kept.wantEqual(t, to)
+	to.as(e.tenant).wantNoRows(t)
+	if report, err := e.CompareTo(t.Context(), to.Store, store.CopyOptions{}); err != nil || report.Different() {
+		t.Errorf("compared %+v, %v", report, err)
+	}
+	_, err := e.CopyTo(t.Context(), to.Store, store.CopyOptions{Tenant: e.tenant})
+	wantCode(t, err, atrium.CodeNotFound)
+	to.beginDeletion(t)
+	_, err = e.CopyTo(t.Context(), to.Store, store.CopyOptions{Tenant: kept.tenant})
+	wantCode(t, err, atrium.CodeConflict)
+	to.finishDeletion(t)
+	if report, err := e.CopyTo(t.Context(), to.Store, store.CopyOptions{Tenant: kept.tenant}); err != nil || report.Different() {
+		t.Errorf("copied again after the deletion in the target: %+v, %v", report, err)
+	}
+	kept.wantEqual(t, to)
+}
+
+func jobsBesideDeletion(t *testing.T, e *env) {
+	e = e.fresh(t)
+	f := e.fill(t)
+	if e.interrupted().erase(t, f.accounts[2]) {
+		t.Fatal("everything is erased in the first transaction")
+	}
+	e.beginDeletion(t)
+	e.clock.step(40 * 24 * time.Hour)
+	e.sweepActivity(t)
+	_, erased := e.ContinueErasures(t.Context())
+	_, persons := e.RunErasures(t.Context())
+	_, _, due := e.RunDue(t.Context(), "", 10)
+	if err := errors.Join(erased, persons, due); err != nil {
+		t.Error(err)
+	}
+	for _, expire := range []func(context.Context, atrium.TenantID) (atrium.TenantID, error){e.DeleteExpiredRequests, e.DeleteExpiredTombstones, e.SweepActivity} {
+		if _, err := expire(t.Context(), ""); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := e.rowsOf(t, "tombstones"); n == 0 || e.rowsOf(t, "schedules") != 2 {
+		t.Errorf("%d tombstones and %d schedules: jobs still work on the tenant", n, e.rowsOf(t, "schedules"))
+	}
+	e.finishDeletion(t)
+	e.wantNoRows(t)
+}
+
+// operationDeletion is part of operationsAsRegistered, because it is the last operation on a tenant.
+func (e *env) operationDeletion(t *testing.T) {
+	t.Helper()
+	e.sql(t, "DELETE FROM tenant_deletions WHERE tenant_id = $1", storedID(e.tenant)) // of fill
+	began := e.observe(t, func() { e.beginDeletion(t) })
+	e.finishDeletion(t)
+	for _, table := range register.Tables() {
+		for _, c := range table.Columns {
+			if began[table.Name].changed[c.Name] != (c.Changes&register.Deletion != 0) {
+				t.Errorf("the beginning of a deletion changes %s.%s: %v, and the register says otherwise", table.Name, c.Name, began[table.Name].changed[c.Name])
+			}
+		}
+	}
+	e.wantNoRows(t)
+}
