@@ -17,6 +17,7 @@ var operators = []string{
 	"POST /manage/v0/tenants body tenantId",
 	"GET /manage/v0/tenants/{tenant_id} path tenant_id",
 	"PATCH /manage/v0/tenants/{tenant_id} path tenant_id",
+	"DELETE /manage/v0/tenants/{tenant_id} path tenant_id",
 }
 
 // The matrix must have every place of all documents that takes an identifier or a cursor,

@@ -45,6 +45,7 @@ func newJobs(s *store.Store, newer chan<- error) []job {
 			done, scheduled, err = s.RunDue(ctx, scheduled, maxDue)
 			return done > 0 || scheduled != "", err
 		}},
+		{"tenant-deletions", pollInterval, s.DeleteTenants},
 		{"tombstones", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
 			expired, err = s.DeleteExpiredTombstones(ctx, expired)
 			return expired != "", err

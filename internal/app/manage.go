@@ -63,3 +63,5 @@ func (commandLine) Authenticate(context.Context, netip.Addr, string) (auth.Princ
 
 // Forget does nothing: servers look a key up again after auth.CacheTime.
 func (commandLine) Forget(atrium.KeyID) {}
+
+func (commandLine) ForgetTenant(atrium.TenantID) {}

@@ -71,6 +71,7 @@ func (a *App) measure(c Config) {
 	m.Gauge("atrium_auth_cached_keys", "API keys in the cache.", func() float64 { return float64(a.keys.Cached()) })
 
 	m.Gauge("atrium_erasures_pending_tenants", "Tenants with incomplete erasures of persons, as of the last run of the job.", func() float64 { return float64(s.TenantsWithErasures()) })
+	m.Gauge("atrium_tenant_deletions", "Tenants that are being deleted, as of the last run of the job.", func() float64 { return float64(s.TenantsBeingDeleted()) })
 	m.Gauge("atrium_tls_certificate_expiry_timestamp_seconds", "Expiry of the TLS certificate, in seconds since 1970; +Inf without TLS.", a.certificate.expiry)
 	m.Ready(func() bool { return a.ready.Load() && ping(context.Background(), s) == nil })
 	m.Gauge("atrium_time_seconds", "The clock of the process, in seconds since 1970.", func() float64 { return float64(time.Now().UnixMilli()) / 1000 })

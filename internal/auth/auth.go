@@ -110,8 +110,8 @@ func New(keys Keys, now func() time.Time, failures *Failures, observer Observer)
 	return a
 }
 
-// unauthenticated is the same error for every reason why a key is invalid.
-func unauthenticated() error {
+// Unauthenticated is the same error for every reason why a key is invalid.
+func Unauthenticated() error {
 	return atrium.Errorf(atrium.CodeUnauthenticated, "A valid API key is needed in the x-api-key header.")
 }
 
@@ -119,7 +119,7 @@ func unauthenticated() error {
 func (a *Authenticator) reject(from netip.Addr) error {
 	b := a.failures.Take(from)
 	if b.OK {
-		return unauthenticated()
+		return Unauthenticated()
 	}
 	return tooMany(b, "This address has sent too many invalid keys. Valid keys are still accepted.")
 }
@@ -165,7 +165,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, from netip.Addr, key s
 			return Principal{}, err
 		}
 		if !r.valid(atrium.At(now)) {
-			return Principal{}, unauthenticated()
+			return Principal{}, Unauthenticated()
 		}
 	}
 	return Principal{
@@ -365,11 +365,21 @@ func (a *Authenticator) Cached() int {
 
 // Forget removes a key from the cache. Call it after a key is revoked on this node.
 func (a *Authenticator) Forget(id atrium.KeyID) {
+	a.forget(func(k *atrium.APIKey) bool { return k.ID == id })
+}
+
+// ForgetTenant removes all keys of a tenant from the cache. Call it after the tenant is deleted on this
+// node.
+func (a *Authenticator) ForgetTenant(id atrium.TenantID) {
+	a.forget(func(k *atrium.APIKey) bool { return k.TenantID == id })
+}
+
+func (a *Authenticator) forget(gone func(*atrium.APIKey) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.generation++
 	for digest, r := range a.cache {
-		if r.key != nil && r.key.ID == id {
+		if r.key != nil && gone(r.key) {
 			delete(a.cache, digest)
 		}
 	}

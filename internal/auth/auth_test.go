@@ -230,6 +230,26 @@ func TestAForgottenKeyIsLookedUpAgain(t *testing.T) {
 	})
 }
 
+func TestTheKeysOfAForgottenTenantAreLookedUpAgain(t *testing.T) {
+	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
+		text, id := r.add(nil)
+		other, _ := r.add(nil)
+		_, _ = code(a, text), code(a, other)
+		tenant := r.keys[id].key.TenantID
+		r.mu.Lock()
+		delete(r.keys, id)
+		r.mu.Unlock()
+		before := r.count()
+		a.ForgetTenant(tenant)
+		if c := code(a, text); c != atrium.CodeUnauthenticated {
+			t.Errorf("it is %s", c)
+		}
+		if c := code(a, other); c != "ok" || r.count() != before+1 {
+			t.Errorf("a key of another tenant is %s after %d queries", c, r.count()-before)
+		}
+	})
+}
+
 func TestAKeyExpiresWithinTheCacheTime(t *testing.T) {
 	at(t, func(t *testing.T, r *keyStore, a *auth.Authenticator) {
 		end := atrium.At(time.Now().Add(time.Second))

@@ -27,12 +27,19 @@ type affectedFunc func(context.Context, *client, *call) (description, id string,
 // needsPrompt reports whether to ask for confirmation. It returns an error if that is required but
 // stdin is not a terminal.
 func (o *operation) needsPrompt(cmd *cobra.Command) (bool, error) {
+	typed := o.promptedParam()
+	if typed != nil && cmd.Flags().Changed(typed.flag) {
+		return false, nil
+	}
 	check, _ := cmd.Flags().GetBool("check")
 	if yes, _ := cmd.Flags().GetBool("yes"); o.confirm == "" || yes || check {
 		return false, nil
 	}
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
+		if typed != nil {
+			return false, usageError{errors.New("stdin is not a terminal: pass --" + typed.flag + " to confirm")}
+		}
 		return false, usageError{errors.New("stdin is not a terminal: pass --yes to confirm")}
 	}
 	return true, nil
@@ -41,7 +48,8 @@ func (o *operation) needsPrompt(cmd *cobra.Command) (bool, error) {
 // confirmChange asks for confirmation. --yes confirms only changes of the resource that the first
 // argument names.
 func (o *operation) confirmChange(cmd *cobra.Command, c *client, call *call, first string, prompt bool) error {
-	if o.confirm == "" || !prompt && first == "" {
+	typed := o.promptedParam()
+	if o.confirm == "" || !prompt && (first == "" || typed != nil) {
 		return nil
 	}
 	description, id := first, first
@@ -58,13 +66,31 @@ func (o *operation) confirmChange(cmd *cobra.Command, c *client, call *call, fir
 	case !prompt:
 		return nil
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s %s? [y/N] ", o.confirm, description)
+	question := "[y/N]"
+	if typed != nil {
+		question = "To confirm, type its name:"
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s %s? %s ", o.confirm, description, question)
 	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if reply := strings.ToLower(strings.TrimSpace(line)); reply != "y" && reply != "yes" {
+	if name := strings.TrimRight(line, "\r\n"); typed != nil && name != "" {
+		call.query.Set(typed.member(), name)
+		return nil
+	}
+	if reply := strings.ToLower(strings.TrimSpace(line)); typed != nil || reply != "y" && reply != "yes" {
 		return errors.New("canceled: nothing was changed")
+	}
+	return nil
+}
+
+// promptedParam returns the param that is prompted for, nil if there is none.
+func (o *operation) promptedParam() *param {
+	for i := range o.params {
+		if o.params[i].prompted {
+			return &o.params[i]
+		}
 	}
 	return nil
 }

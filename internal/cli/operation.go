@@ -31,7 +31,7 @@ type operation struct {
 
 	idempotent  bool         // accepts --idempotency-key
 	ifMatch     ifMatch      // accepts --if-match
-	confirm     string       // verb of the prompt, followed by the first argument; "" for no prompt
+	confirm     string       // verb of the prompt, followed by the first argument; "" for no prompt. A param can be prompted for instead of y
 	affected    affectedFunc // resource that the call affects; nil for the first argument
 	tenancy     tenancy      // whose data it works on
 	layout      layout
@@ -139,7 +139,7 @@ func (o *operation) command(t *target) *cobra.Command {
 		}
 		cmd.Flags().String("if-match", "", usage)
 	}
-	if o.confirm != "" {
+	if o.confirm != "" && o.promptedParam() == nil {
 		cmd.Flags().Bool("yes", false, "skip the confirmation prompt")
 	}
 	var out *output

@@ -25,6 +25,7 @@ type param struct {
 	kind         kind
 	usage        string
 	required     bool
+	prompted     bool                     // typed at the prompt if the flag is not given
 	nullable     bool                     // an empty text means null
 	trailing     bool                     // can also be the last argument
 	inQuery      bool                     // in the query even if the method is not GET
@@ -97,7 +98,7 @@ func (p *param) addFlag(cmd *cobra.Command) {
 		}
 		return
 	}
-	if p.required {
+	if p.required && !p.prompted {
 		_ = cmd.MarkFlagRequired(p.flag)
 	}
 	if p.values != nil {

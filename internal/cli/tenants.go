@@ -1,21 +1,27 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json"
 
 	"atrium"
 )
 
 func tenants() group {
 	columns := []column{{"TENANT", "tenantId"}, {"NAME", "name"}, {"CREATED", "createdAt"}}
-	return group{name: "tenants", short: "Create, list and rename tenants", operations: []operation{
+	withDeletion := append(slices.Clip(columns), column{"DELETION REQUESTED", "deletion.requestedAt"}, column{"DELETED ROWS", "deletion.rows"})
+	return group{name: "tenants", short: "Create, list, rename and delete tenants", operations: []operation{
 		{
 			use: "list", short: "List all tenants, newest first",
-			method: http.MethodGet, path: "/tenants", tenancy: noTenant, layout: layoutList, columns: columns,
+			method: http.MethodGet, path: "/tenants", tenancy: noTenant, layout: layoutList, columns: withDeletion,
 		},
 		{
 			use: "get TENANT_ID", short: "Show a tenant",
-			method: http.MethodGet, path: "/tenants/{tenant_id}", tenancy: noTenant, columns: columns,
+			method: http.MethodGet, path: "/tenants/{tenant_id}", tenancy: noTenant, columns: withDeletion,
 		},
 		{
 			use: "own", short: "Show the current tenant",
@@ -39,6 +45,16 @@ func tenants() group {
 			method: http.MethodPatch, path: "/tenants/{tenant_id}", tenancy: noTenant, ifMatch: requiredIfMatch,
 			params: []param{nameParam("the tenant", false)}, columns: columns,
 		},
+		{
+			use: "delete TENANT_ID", short: "Delete a tenant with all its data",
+			long: `Its keys stop working, and a running server deletes the data in the background: see the progress
+with "atrium tenants get", which fails once nothing is left. A deletion cannot be undone.`,
+			example: "  atrium tenants delete tenant_… --confirm 'Example Corp'",
+			method:  http.MethodDelete, path: "/tenants/{tenant_id}", tenancy: noTenant, ifMatch: optionalIfMatch,
+			confirm: "Permanently delete", affected: wholeTenant, columns: withDeletion,
+			params: []param{{flag: "confirm", name: "confirmName", usage: "`name` of the tenant, instead of the prompt",
+				required: true, prompted: true, inQuery: true}},
+		},
 	}}
 }
 
@@ -47,4 +63,20 @@ func checkTenantID(text string) string {
 		return "must be tenant_ and 26 characters from a-z0-9"
 	}
 	return ""
+}
+
+// wholeTenant describes what the deletion of a tenant affects.
+func wholeTenant(ctx context.Context, c *client, request *call) (description, id string, err error) {
+	response, err := c.fetch(ctx, call{method: http.MethodGet, path: request.path})
+	if err != nil {
+		return "", "", err
+	}
+	var tenant struct {
+		TenantID string `json:"tenantId"`
+		Name     string `json:"name"`
+	}
+	if err := json.Unmarshal(response.body, &tenant, lenientJSON); err != nil {
+		return "", "", fmt.Errorf("read tenant: %w", err)
+	}
+	return fmt.Sprintf("%s (%s) with all its data", atrium.Printable(tenant.TenantID), atrium.Printable(tenant.Name)), tenant.TenantID, nil
 }

@@ -18,6 +18,7 @@ import (
 // A KeyCache caches keys: an *auth.Authenticator.
 type KeyCache interface {
 	Forget(id atrium.KeyID)
+	ForgetTenant(id atrium.TenantID) // all of its keys
 }
 
 type key struct {

@@ -235,5 +235,6 @@ func (a *API) tenantRoutes() []rest.Route {
 		operators(http.MethodPost, "/tenants", atrium.ScopeManage, a.createTenant),
 		operators(http.MethodGet, "/tenants/{tenant_id}", atrium.ScopeManageRead, a.getTenant),
 		operators(http.MethodPatch, "/tenants/{tenant_id}", atrium.ScopeManage, a.updateTenant),
+		operators(http.MethodDelete, "/tenants/{tenant_id}", atrium.ScopeManage, a.deleteTenant),
 	}
 }

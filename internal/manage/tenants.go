@@ -2,6 +2,7 @@ package manage
 
 import (
 	"context"
+	"net/http"
 
 	"atrium"
 	"atrium/internal/auth"
@@ -13,9 +14,22 @@ type tenant struct {
 	TenantID  atrium.TenantID `json:"tenantId"`
 	Name      string          `json:"name"`
 	CreatedAt atrium.Time     `json:"createdAt"`
+	Deletion  *tenantDeletion `json:"deletion,omitzero"`
 }
 
-func newTenant(t atrium.Tenant) tenant { return tenant{t.ID, t.Name, t.CreatedAt} }
+type tenantDeletion struct {
+	RequestedAt atrium.Time `json:"requestedAt"`
+	AccountLogs int64       `json:"accountLogs"`
+	Rows        int64       `json:"rows"`
+}
+
+func newTenant(t atrium.Tenant) tenant {
+	view := tenant{t.ID, t.Name, t.CreatedAt, nil}
+	if d := t.Deletion; d != nil {
+		view.Deletion = &tenantDeletion{d.RequestedAt, d.Entries, d.Rows}
+	}
+	return view
+}
 
 func (a *API) listTenants(ctx context.Context, _ auth.Principal, r *rest.Request) (rest.Response, error) {
 	q := r.Query()
@@ -24,7 +38,7 @@ func (a *API) listTenants(ctx context.Context, _ auth.Principal, r *rest.Request
 	if err := q.Err(); err != nil {
 		return rest.Response{}, err
 	}
-	found, more, err := a.Store.Tenants(ctx, after, limit)
+	found, more, err := a.Store.TenantsAndDeletions(ctx, after, limit)
 	if err != nil {
 		return rest.Response{}, err
 	}
@@ -57,7 +71,7 @@ func (a *API) getTenant(ctx context.Context, _ auth.Principal, r *rest.Request) 
 	if err != nil {
 		return rest.Response{}, err
 	}
-	t, err := a.Store.Tenant(ctx, id)
+	t, err := a.Store.TenantOrDeletion(ctx, id)
 	return rest.Response{Body: newTenant(t)}, err
 }
 
@@ -82,4 +96,37 @@ func (a *API) updateTenant(ctx context.Context, who auth.Principal, r *rest.Requ
 	}
 	t, err := a.Store.UpdateTenant(ctx, c, id, name, func(t atrium.Tenant) error { return r.RequireState(newTenant(t)) })
 	return rest.Response{Body: newTenant(t), Tagged: true}, err
+}
+
+func (a *API) deleteTenant(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	c, err := r.DecodeChange(who, nil)
+	if err != nil {
+		return rest.Response{}, err
+	}
+	id, err := rest.PathID[atrium.TenantID](r, "tenant_id")
+	if err != nil {
+		return rest.Response{}, err
+	}
+	q := r.Query()
+	name, given := q.Text("confirmName")
+	if !given && q.Err() == nil {
+		q.Fault("confirmName", "is required")
+	}
+	if err := q.Err(); err != nil {
+		return rest.Response{}, err
+	}
+	t, err := a.Store.DeleteTenant(ctx, c, id, func(t atrium.Tenant) error {
+		if t.Name != name {
+			return atrium.Errorf(atrium.CodeConflict, "confirmName is not the name of the tenant. Nothing was deleted.")
+		}
+		if t.Deletion != nil { // a repeated request
+			return nil
+		}
+		return r.CheckState(newTenant(t))
+	})
+	if err != nil {
+		return rest.Response{}, err
+	}
+	a.Keys.ForgetTenant(id)
+	return rest.Response{Status: http.StatusAccepted, Body: newTenant(t)}, nil
 }

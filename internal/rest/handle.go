@@ -313,6 +313,9 @@ func (a *API) handle(route Route, reads *largeReads, held *memory, w http.Respon
 		defer request.endHeavy()
 	}
 	response, err := route.Handle(ctx, who, request)
+	if errors.Is(err, atrium.ErrNoTenant) && who.KeyID != "" && !who.Operator { // its key was cached
+		err = auth.Unauthenticated()
+	}
 	if route.ReportIgnored {
 		request.reportIgnored()
 	}
