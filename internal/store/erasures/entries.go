@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -126,8 +125,90 @@ func deleteMoveHistory(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryI
 	return last, nil
 }
 
+// maxAccounts is the maximum number of accounts whose entries a transaction deletes. It locks them and
+// their groups.
+const maxAccounts = 50
+
+// ofFirstAccounts returns the first entries that belong to at most maxAccounts accounts.
+func ofFirstAccounts(found []entries.Found) []entries.Found {
+	accounts := map[atrium.AccountID]bool{}
+	for i := range found {
+		if accounts[found[i].AccountID] = true; len(accounts) > maxAccounts {
+			return found[:i]
+		}
+	}
+	return found
+}
+
+// accountsOf returns the accounts of entries, each once.
+func accountsOf(found []entries.Found) []atrium.AccountID {
+	ids := make([]atrium.AccountID, len(found))
+	for i := range found {
+		ids[i] = found[i].AccountID
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 var lockErased = engine.NewBatch("SELECT "+erasedColumns+` FROM batch JOIN entries e
 	ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea").Lock("e")
+
+// deleteFound deletes entries, their move history and the rules of the moves that moved them, stores
+// tombstones with an expiry, nil for never, and updates the latest activity of the accounts. The
+// entries belong to at most maxAccounts accounts; entries.LockAccounts has locked these, and returned
+// survivors. Redactions are recorded in the audit log under subject.
+//
+// deleted is how many entries it deleted, and done how many it is done with, including those that
+// another transaction had deleted: the others exceed what one transaction may delete. If done is 0, it
+// has deleted only rows of the move history: call it again in the next transaction.
+func deleteFound(tx *kernel.Mutation, subject string, found []entries.Found, survivors map[atrium.AccountID]atrium.AccountID, expiry *atrium.Time,
+) (deleted, done int, err error) {
+	tenant, changed := tx.Change.TenantID, map[atrium.AccountID]bool{}
+	rows, place := make([]engine.Args, len(found)), make(map[atrium.EntryID]int, len(found))
+	for i := range found {
+		changed[found[i].AccountID] = true
+		rows[i], place[found[i].EntryID] = engine.Args{kernel.IDArg(tenant), kernel.IDArg(found[i].EntryID)}, i
+	}
+	var locked []erasedEntry
+	if _, err := tx.Batch(lockErased, rows, func(r engine.Row) error {
+		e := scanErased(r)
+		if survivors[e.storedIn] != "" { // the tombstones of an erased account are permanent
+			e.ExpiresAt = expiry
+		}
+		locked = append(locked, e)
+		return nil
+	}); err != nil {
+		return 0, 0, err
+	}
+	slices.SortFunc(locked, func(a, b erasedEntry) int { return cmp.Compare(place[a.EntryID], place[b.EntryID]) })
+	bytes, fits := 0, len(locked)
+	for i := range locked {
+		if !changed[locked[i].storedIn] { // it was moved after it was found
+			return 0, 0, errOutdated
+		}
+		if bytes += locked[i].bytes; bytes > eraseBatchBytes && i > 0 {
+			fits = i
+			break
+		}
+	}
+	deleted, _, moves, err := deleteEntries(tx, tenant, locked[:fits])
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := redactMoves(tx, subject, moves); err != nil {
+		return 0, 0, err
+	}
+	if deleted > 0 {
+		err = entries.RecomputeActivity(tx, changed, survivors)
+	}
+	switch {
+	case deleted == len(locked):
+		done = len(found)
+	case deleted > 0:
+		done = place[locked[deleted-1].EntryID] + 1
+	}
+	return deleted, done, err
+}
 
 // eraseMatching deletes a batch of the entries that the rule selects, and the rules of the moves that
 // moved them.
@@ -155,75 +236,38 @@ func (s *Store) eraseMatching(ctx context.Context, j *job) error {
 			return context.Cause(ctx)
 		}
 	}
-	changed := map[atrium.AccountID]bool{}
-	for i := range found {
-		if changed[found[i].AccountID] = true; len(changed) > jobAccounts {
-			delete(changed, found[i].AccountID)
-			found, next = found[:i], &found[i-1].At
-			break
-		}
+	if some := ofFirstAccounts(found); len(some) < len(found) {
+		found, next = some, &some[len(some)-1].At
 	}
 	return s.inJob(ctx, j, func(tx *kernel.Mutation) error {
-		at := next
-		survivors, err := j.lockAccounts(tx, changed)
+		survivors, err := j.lockAccounts(tx, found)
 		if err != nil {
 			return err
 		}
-		rows, where := make([]engine.Args, len(found)), make(map[atrium.EntryID]int, len(found))
-		for i := range found {
-			rows[i], where[found[i].EntryID] = engine.Args{kernel.IDArg(j.TenantID), kernel.IDArg(found[i].EntryID)}, i
-		}
-		var locked []erasedEntry
-		if _, err := tx.Batch(lockErased, rows, func(r engine.Row) error {
-			locked = append(locked, scanErased(r))
+		n, done, err := deleteFound(tx, string(j.ID), found, survivors, nil)
+		switch {
+		case err != nil:
+			return err
+		case done == len(found):
+			return j.advance(tx, next, n, 0)
+		case done == 0: // only rows of the move history were deleted
 			return nil
-		}); err != nil {
-			return err
 		}
-		slices.SortFunc(locked, func(a, b erasedEntry) int { return cmp.Compare(where[a.EntryID], where[b.EntryID]) })
-		bytes := 0
-		for i := range locked {
-			if !changed[locked[i].storedIn] { // it was moved after it was found
-				return errOutdated
-			}
-			if bytes += locked[i].bytes; bytes > eraseBatchBytes && i > 0 {
-				locked, at = locked[:i], &found[where[locked[i-1].EntryID]].At
-				break
-			}
-		}
-		n, _, moves, err := deleteEntries(tx, j.TenantID, locked)
-		if err != nil {
-			return err
-		}
-		if err := redactMoves(tx, j, moves); err != nil {
-			return err
-		}
-		if n < len(locked) { // the move history of the next one is too long for this transaction
-			if n == 0 {
-				return nil
-			}
-			at = &found[where[locked[n-1].EntryID]].At
-		}
-		if n > 0 {
-			if err := entries.RecomputeActivity(tx, changed, survivors); err != nil {
-				return err
-			}
-		}
-		return j.advance(tx, at, n, 0)
+		return j.advance(tx, &found[done-1].At, n, 0)
 	})
 }
 
 // lockAccounts locks the accounts of found entries. If the erasure is of one account, it returns
 // errOutdated if they no longer belong to it: a merge was undone after they were found.
-func (j *job) lockAccounts(tx *kernel.Mutation, found map[atrium.AccountID]bool) (survivors map[atrium.AccountID]atrium.AccountID, err error) {
-	ids := slices.Collect(maps.Keys(found))
+func (j *job) lockAccounts(tx *kernel.Mutation, found []entries.Found) (survivors map[atrium.AccountID]atrium.AccountID, err error) {
+	ids := accountsOf(found)
 	if j.AccountID != "" {
 		ids = append(ids, j.AccountID)
 	}
 	if survivors, err = entries.LockAccounts(tx, ids); err != nil || j.AccountID == "" {
 		return survivors, err
 	}
-	for id := range found {
+	for _, id := range accountsOf(found) {
 		if survivors[id] != survivors[j.AccountID] {
 			return nil, errOutdated
 		}

@@ -107,9 +107,9 @@ var redactMoveRows = engine.NewBatch(`UPDATE audit SET detail = NULL, salt = NUL
 var findRules = engine.NewBatch(`SELECT m.move_id FROM batch JOIN moves m
 	ON m.tenant_id = batch.tenant_id AND m.move_id = batch.move_id AND m.rule IS NOT NULL`, "tenant_id bytea", "move_id bytea")
 
-// redactMoves deletes the rules of moves, and the audit details about them, and records it.
-func redactMoves(tx *kernel.Mutation, j *job, moves []atrium.MoveID) error {
-	tenant := kernel.IDArg(j.TenantID)
+// redactMoves deletes the rules of moves, and the audit details about them, and records it under subject.
+func redactMoves(tx *kernel.Mutation, subject string, moves []atrium.MoveID) error {
+	tenant := kernel.IDArg(tx.Change.TenantID)
 	var rows []engine.Args
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(moves))) {
 		rows = append(rows, engine.Args{tenant, kernel.IDArg(id)})
@@ -132,7 +132,7 @@ func redactMoves(tx *kernel.Mutation, j *job, moves []atrium.MoveID) error {
 	if _, err := tx.Batch(deleteRules, ruled, nil); err != nil {
 		return err
 	}
-	tx.RecordDetail(atrium.ActionErasureRedact, string(j.ID), map[string]any{"redacted": names})
+	tx.RecordDetail(atrium.ActionErasureRedact, subject, map[string]any{"redacted": names})
 	return nil
 }
 
@@ -188,7 +188,7 @@ func (s *Store) eraseRules(ctx context.Context, j *job) error {
 		return err
 	}
 	return s.inJob(ctx, j, func(tx *kernel.Mutation) error {
-		if err := redactMoves(tx, j, moves); err != nil {
+		if err := redactMoves(tx, string(j.ID), moves); err != nil {
 			return err
 		}
 		return j.advance(tx, next, 0, 0)

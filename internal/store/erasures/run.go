@@ -15,7 +15,6 @@ import (
 
 // Limits of one transaction of an erasure job, besides those of deleteEntries.
 const (
-	jobAccounts  = 50      // whose entries it deletes: it locks them and their groups
 	jobMoves     = 100     // whose rules it compares
 	jobRuleBytes = 2 << 20 // of these rules, unless one has more
 	jobScan      = 500     // prospects that it compares
@@ -145,7 +144,7 @@ func (j *job) advance(tx *kernel.Mutation, next *atrium.Position, erased, prospe
 // errOutdated rolls back a transaction of a job if another one has changed what the job read before
 // it: another node has continued the job, or what was found no longer matches. The next step reads it
 // again.
-var errOutdated = errors.New("what the erasure has read is outdated")
+var errOutdated = errors.New("what the job has read is outdated")
 
 // inJob runs a transaction of a job.
 func (s *Store) inJob(ctx context.Context, j *job, f func(tx *kernel.Mutation) error) error {
