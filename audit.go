@@ -13,6 +13,7 @@ import (
 const (
 	ActorCommandLine = "command line" // a user of the command line with database access
 	ActorSchedule    = "schedule"     // the schedule of a page
+	ActorRetention   = "retention"    // the job that applies retention rules
 )
 
 // Actions that may redact earlier rows. Their own rows are never redacted, because they
@@ -30,7 +31,7 @@ const OperatorChain TenantID = "tenant_00000000000000000000000000"
 // A Change is the context of a change by an operator.
 type Change struct {
 	TenantID  TenantID // owns the changed data; OperatorChain if no tenant does
-	Actor     string   // the identifier of a key, ActorCommandLine or ActorSchedule
+	Actor     string   // the identifier of a key, or one of the actors above
 	RequestID string   // "" if the change was not a request
 
 	// IdempotencyKey makes a retry return the result of the first request instead of

@@ -72,6 +72,15 @@ func NewID[T Identifier]() T {
 	return T(string(appendBase32(append(make([]byte, 0, len(zero.Prefix())+SuffixLen), zero.Prefix()...), id)))
 }
 
+// FirstID returns an identifier that sorts before all that NewID returns from a time on, and after those
+// that it has returned before. Times before 1970 count as 1970.
+func FirstID[T Identifier](at time.Time) T {
+	var zero T
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:8], uint64(max(0, at.UnixMilli()))<<16)
+	return T(string(appendBase32([]byte(zero.Prefix()), id)))
+}
+
 // ParseID returns s as an identifier of kind T. It returns false unless s is the prefix of
 // the kind and 26 characters of [a-z0-9].
 func ParseID[T Identifier](s string) (T, bool) {

@@ -18,6 +18,8 @@ type Store struct {
 	passes   tenantPasses
 	pending  atomic.Int64 // tenants with incomplete erasures of persons, as of the last run
 	deleting atomic.Int64 // tenants that are being deleted, as of the last run
+	expired  atomic.Int64 // entries that retention rules have deleted
+	waiting  atomic.Bool  // whether rules were not applied in the last run, because of the clock
 }
 
 // New returns a Store on a database.

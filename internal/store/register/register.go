@@ -39,7 +39,7 @@ type Rows struct {
 	Merge     Effect // of two accounts
 	Split     Effect
 	Erasure   Effect // of an account, a prospect or a person
-	Retention Effect // of expired rows, by jobs
+	Retention Effect // of entries by retention rules, and of other expired rows, by jobs
 }
 
 // Operations is a set of operations that change rows in place.
@@ -52,6 +52,7 @@ const (
 	Split
 	Erasure
 	Deletion // of the tenant, when it begins
+	Retention
 )
 
 // A Transfer says whether exports contain a column, and where imports get it from.
@@ -113,6 +114,7 @@ const (
 	CursorKey     = "cursor_key"    // authenticates cursors
 	LatestExport  = "exports_began" // start of the latest export
 	Finished      = "finished"      // the newest migration of the latest release to which an upgrade is finished
+	Clock         = "clock"         // the last reading of the nodes' clocks, and since when they have run steadily
 	UnfinishedAll = "copy"          // marks a database to which a copy of everything is not complete
 	Unfinished    = "copy/"         // before the identifier of a tenant whose copy is not complete
 )
@@ -123,6 +125,7 @@ var Settings = map[string]Copying{
 	CursorKey:     Copied, // so that cursors stay valid
 	LatestExport:  Excluded,
 	Finished:      Excluded,
+	Clock:         Excluded,
 	UnfinishedAll: Excluded,
 }
 

@@ -25,9 +25,11 @@ type filled struct {
 // fill stores rows in every table.
 func (e *env) fill(t tb) (f filled) {
 	t.Helper()
+	var moved atrium.EntryID // of the last account
 	for i := range 4 {
 		domain := fmt.Sprintf("filled%d.example", i)
-		f.accounts = append(f.accounts, e.record(t, atrium.Claim{Domain: domain, Name: fmt.Sprint("Filled ", i)}, key(domain)).AccountID)
+		r := e.record(t, atrium.Claim{Domain: domain, Name: fmt.Sprint("Filled ", i)}, key(domain))
+		f.accounts, moved = append(f.accounts, r.AccountID), r.EntryID
 		if i > 0 {
 			e.rename(t, f.accounts[i], fmt.Sprint("Renamed ", i))
 		}
@@ -57,6 +59,7 @@ func (e *env) fill(t tb) (f filled) {
 	}
 	e.merge(t, f.accounts[0], f.accounts[1])
 	f.alone = f.accounts[2]
+	e.move(t, moved, f.accounts[1])
 
 	unnamed := e.record(t, byName("nobody"))
 	e.undo(t, e.move(t, unnamed.EntryID, f.accounts[3]).ID)
@@ -85,6 +88,7 @@ func (e *env) fill(t tb) (f filled) {
 	e.fillOptional(t, f.alone)
 	e.fillPerson(t)
 	f.erasure = e.startErasure(t, atrium.ErasureRequest{Rule: personal()}).ID
+	e.setRules(t, atrium.RetentionRule{Source: "crm", Days: 30})
 	e.record(t, byDomain("filled1.example"))
 	e.sql(t, "INSERT INTO erasures (tenant_id, account_id, requested_at) VALUES ($1, $2, $3)", storedID(e.tenant), storedID(atrium.NewID[atrium.AccountID]()), int64(0))
 	e.sql(t, "INSERT INTO tenant_deletions (tenant_id, actor, deleted_rows, deleted_entries) VALUES ($1, $2, $3, $4)", storedID(e.tenant), "key_test", int64(0), int64(0))

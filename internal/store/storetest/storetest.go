@@ -72,6 +72,7 @@ func Run(t *testing.T, e Engine, only ...string) {
 		{"erasures", slices.Concat(erasures, erasureBounds, erasureAdmissions)},
 		{"tombstones", tombstones},
 		{"persons", slices.Concat(persons, personExports)},
+		{"retention", retention},
 		{"pages", slices.Concat(pages, pageChanges, pageSizesBounded)},
 		{"schedules", schedules},
 		{"audiences", audiences},

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"atrium"
 	"atrium/internal/store"
@@ -160,8 +159,9 @@ func operationsAsRegistered(t *testing.T, e *env) {
 			e.eraseAll(t)
 			e.finishErasure(t, f.erasure)
 		}},
-		{"retention", 0, func(r register.Rows) register.Effect { return r.Retention }, func() {
-			e.clock.step(40 * 24 * time.Hour)
+		{"retention", register.Retention, func(r register.Rows) register.Effect { return r.Retention }, func() {
+			e.clock.step(40 * days)
+			e.waitDays(t, 3)
 			e.expire(t)
 		}},
 	} {
