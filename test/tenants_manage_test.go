@@ -18,6 +18,8 @@ var managedResources = []resource{
 	erasureResource,
 	// persons
 	personResource,
+	// retention
+	retentionResource,
 	// brands
 	brandResource,
 	// pages

@@ -27,6 +27,8 @@ func newJobs(s *store.Store, newer chan<- error) []job {
 		scheduled atrium.TenantID // whose schedules were run last, "" if no more are due
 		swept     atrium.TenantID // whose activity was swept last
 		expired   atrium.TenantID // whose tombstones were deleted last
+		applied   atrium.TenantID // whose retention rules were applied last
+		unapplied bool            // whether a tenant had more to delete since the first one
 	)
 	all := []job{
 		{"activity", activityInterval, s.UpdateActivity},
@@ -39,6 +41,15 @@ func newJobs(s *store.Store, newer chan<- error) []job {
 		{"requests", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
 			after, err = s.DeleteExpiredRequests(ctx, after)
 			return after != "", err
+		}},
+		{"retention", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
+			var more bool
+			applied, more, err = s.RunRetention(ctx, applied)
+			if unapplied = unapplied || more; applied != "" {
+				return true, err
+			}
+			more, unapplied = unapplied, false
+			return more, err
 		}},
 		{"schedules", pollInterval, func(ctx context.Context) (_ bool, err error) {
 			var done int

@@ -72,6 +72,13 @@ func (a *App) measure(c Config) {
 
 	m.Gauge("atrium_erasures_pending_tenants", "Tenants with incomplete erasures of persons, as of the last run of the job.", func() float64 { return float64(s.TenantsWithErasures()) })
 	m.Gauge("atrium_tenant_deletions", "Tenants that are being deleted, as of the last run of the job.", func() float64 { return float64(s.TenantsBeingDeleted()) })
+	m.Counter("atrium_retention_deleted_entries_total", "Entries that retention rules have deleted.", func() float64 { return float64(s.ExpiredEntries()) })
+	m.Gauge("atrium_retention_waiting", "1 if, in the last run of the job, retention rules were not applied because the clock has not run steadily for a day.", func() float64 {
+		if s.RetentionWaits() {
+			return 1
+		}
+		return 0
+	})
 	m.Gauge("atrium_tls_certificate_expiry_timestamp_seconds", "Expiry of the TLS certificate, in seconds since 1970; +Inf without TLS.", a.certificate.expiry)
 	m.Ready(func() bool { return a.ready.Load() && ping(context.Background(), s) == nil })
 	m.Gauge("atrium_time_seconds", "The clock of the process, in seconds since 1970.", func() float64 { return float64(time.Now().UnixMilli()) / 1000 })

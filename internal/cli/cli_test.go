@@ -59,7 +59,7 @@ func TestCommandLineOnPostgreSQL(t *testing.T) {
 		t.Fatal("no scripts", err)
 	}
 	for _, name := range []string{"accounts", "brands", "copy", "csv", "domains", "entries", "erasures", "export", "import",
-		"import_resume", "keys_revoke", "keys_rotate", "listing", "persons", "serve_revoke", "tenant_default", "tenants"} {
+		"import_resume", "keys_revoke", "keys_rotate", "listing", "persons", "retention", "serve_revoke", "tenant_default", "tenants"} {
 		both = append(both, "testdata/script/"+name+".txtar")
 	}
 	server := postgrestest.Shared(t)

@@ -14,6 +14,7 @@ import (
 // operationsWithoutRow maps operations that are not in the table of operations to the reason.
 var operationsWithoutRow = map[string]string{
 	"createAccountLogs": "atrium entries batch builds its body from the lines of a file",
+	"checkRetention":    "atrium retention check adds the counts of several responses",
 }
 
 // reversibleDeletions are deletions that another command can undo.

@@ -70,10 +70,15 @@ get". --check lists what would be erased, and erases nothing. An erasure cannot 
 	}}
 }
 
-// allSelected describes what an erasure affects. The tenant may be that of the key, and the key may lack
-// the scope to read it.
+// allSelected describes what an erasure affects.
 func allSelected(ctx context.Context, c *client, _ *call) (description, id string, err error) {
-	tenant := cmp.Or(c.tenant, "the tenant of the key")
+	tenant, err := tenantDescription(ctx, c)
+	return "everything in " + tenant + " that the rule selects", "", err
+}
+
+// tenantDescription describes the tenant of a call, for a prompt. It may be that of the key, and the key
+// may lack the scope to read it.
+func tenantDescription(ctx context.Context, c *client) (string, error) {
 	response, err := c.fetch(ctx, call{method: http.MethodGet, path: "/tenant"})
 	switch {
 	case err == nil:
@@ -82,13 +87,13 @@ func allSelected(ctx context.Context, c *client, _ *call) (description, id strin
 			Name     string `json:"name"`
 		}
 		if err := json.Unmarshal(response.body, &own, lenientJSON); err != nil {
-			return "", "", fmt.Errorf("read tenant: %w", err)
+			return "", fmt.Errorf("read tenant: %w", err)
 		}
-		tenant = atrium.Printable(own.TenantID) + " (" + atrium.Printable(own.Name) + ")"
+		return atrium.Printable(own.TenantID) + " (" + atrium.Printable(own.Name) + ")", nil
 	case atrium.CodeOf(err) != atrium.CodeForbidden:
-		return "", "", err
+		return "", err
 	}
-	return "everything in " + tenant + " that the rule selects", "", nil
+	return cmp.Or(c.tenant, "the tenant of the key"), nil
 }
 
 // formatErasureCheck formats the response to an erasure with --check.

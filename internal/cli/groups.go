@@ -13,8 +13,8 @@ type group struct {
 
 // groups returns the groups of commands for the management API.
 func groups() []group {
-	return []group{tenants(), keys(), accounts(), entries(), moves(), prospects(), persons(), erasures(), brands(), pages(), audiences(),
-		versions(), previews(), audit()}
+	return []group{tenants(), keys(), accounts(), entries(), moves(), prospects(), persons(), erasures(), retention(), brands(),
+		pages(), audiences(), versions(), previews(), audit()}
 }
 
 // newGroup returns the command of a group. Its target flags apply to all of its commands.

@@ -38,6 +38,7 @@ func (a *API) Routes() []rest.Route {
 		a.prospectRoutes(),
 		a.erasureRoutes(),
 		a.personRoutes(),
+		a.retentionRoutes(),
 		a.brandRoutes(),
 		a.pageRoutes(),
 		a.audienceRoutes(),
@@ -141,6 +142,17 @@ func (a *API) personRoutes() []rest.Route {
 	export := write(http.MethodPost, "/persons/export", atrium.ScopeManageErase, a.exportPerson)
 	export.Produces = rest.Lines
 	return []rest.Route{export}
+}
+
+func (a *API) retentionRoutes() []rest.Route {
+	const area = atrium.ScopeManageErase
+	check := write(http.MethodPost, "/retention/check", area, a.checkRetention)
+	check.Heavy = true // it reads many entries
+	return []rest.Route{
+		read("/retention", area, a.getRetention),
+		write(http.MethodPut, "/retention", area, a.setRetention),
+		check,
+	}
 }
 
 func (a *API) brandRoutes() []rest.Route {

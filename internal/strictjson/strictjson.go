@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -351,6 +352,38 @@ func (o *Object) Inner(name string, presence Presence) *Object {
 	}
 	inner.outer, inner.path = o, o.path+"/"+pointerEscaper.Replace(name)
 	return inner
+}
+
+// InnerArray decodes an array member whose elements are objects, at most most. The faults of their
+// members are added to the outermost object. InnerArray returns nil if the member is absent, null or has
+// a fault, and otherwise the elements that are objects.
+func (o *Object) InnerArray(name string, presence Presence, most int) (all []*Object) {
+	array := o.Array(name, presence)
+	if array == nil {
+		return nil
+	}
+	elements, ok := Elements(array, most)
+	if !ok {
+		o.Fault(name, fmt.Sprintf("must have at most %d elements", most))
+		return nil
+	}
+	for i, element := range elements {
+		path := o.path + "/" + pointerEscaper.Replace(name) + "/" + strconv.Itoa(i)
+		if element[0] != '{' {
+			if !o.isFull() {
+				o.fault(path, "must be an object")
+			}
+			continue
+		}
+		inner, err := Parse(element)
+		if err != nil { // unreachable: it was parsed with o
+			o.Fault(name, "is not strict JSON")
+			return nil
+		}
+		inner.outer, inner.path = o, path
+		all = append(all, inner)
+	}
+	return all
 }
 
 // Array returns the JSON text of an array member, or nil if it is absent, null or has a

@@ -105,6 +105,11 @@ func (m *Metrics) Gauge(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
+// Counter registers a counter that value returns.
+func (m *Metrics) Counter(name, help string, value func() float64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+}
+
 // Ready sets the function that reports whether the service is ready. Call it before metrics
 // are first gathered. Gather calls the function first, so that the connection with which it
 // pings the database does not count as in use.

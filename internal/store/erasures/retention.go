@@ -46,7 +46,7 @@ func findRetention(query kernel.QueryFunc, tenant atrium.TenantID) (r retention,
 	return r, errors.Join(err, decodeErr)
 }
 
-// save stores the row, except its rules, in a transaction. It returns errJobMoved if another
+// save stores the row, except its rules, in a transaction. It returns errOutdated if another
 // transaction has changed the row since it was read.
 func (r *retention) save(tx engine.Tx) error {
 	var days, until, after any
@@ -57,7 +57,7 @@ func (r *retention) save(tx engine.Tx) error {
 			swept_at = $5, deleted = $6, deleted_since = $7 WHERE tenant_id = $8 AND version = $9`,
 		days, until, after, int64(r.appliedUntil), int64(r.sweptAt), r.deleted, kernel.NullableTime(r.deletedSince), kernel.IDArg(r.TenantID), r.version)
 	if err == nil && n == 0 {
-		err = errJobMoved
+		err = errOutdated
 	}
 	return err
 }
@@ -155,5 +155,5 @@ func (s *Store) CheckRetention(ctx context.Context, tenant atrium.TenantID, rule
 // clock has not run steadily for long enough.
 func (s *Store) RetentionWaits() bool { return s.waiting.Load() }
 
-// RetainedNoLonger returns how many entries the job of this process has deleted.
-func (s *Store) RetainedNoLonger() int64 { return s.expired.Load() }
+// ExpiredEntries returns how many entries this process has deleted by retention rules.
+func (s *Store) ExpiredEntries() int64 { return s.expired.Load() }
