@@ -27,6 +27,7 @@ import (
 	"atrium/internal/config"
 	"atrium/internal/store"
 	"atrium/internal/store/engine/postgrestest"
+	"atrium/internal/store/migrations"
 )
 
 // healthyDoctor returns a doctor for a machine without problems and a migrated database with a
@@ -153,6 +154,11 @@ func chmod(t *testing.T, path string, mode os.FileMode) {
 
 // Every check detects its problem, with the expected status and a fix.
 func TestDoctorFindsProblems(t *testing.T) {
+	all, err := migrations.For("sqlite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := len(all)
 	settingsErr := errors.New("addr must not be empty\nlog-sample must not be negative")
 	for _, c := range []struct {
 		check, status, found string
@@ -239,10 +245,10 @@ func TestDoctorFindsProblems(t *testing.T) {
 			corruptPage(t, path, "entries", 0x0d)
 			return nil
 		}},
-		{"schema", statusFail, "the upgrade of the database to migration 14 is finished and this binary knows 12",
+		{"schema", statusFail, fmt.Sprintf("the upgrade of the database to migration 1000 is finished and this binary knows %d", newest),
 			func(t *testing.T, _ *doctor, path string) error {
-				execSQL(t, path, `INSERT INTO schema_migrations VALUES (13, 'newer', 0), (14, 'newer', 0);
-					UPDATE settings SET value = x'000000000000000e' WHERE name = 'finished'`)
+				execSQL(t, path, `INSERT INTO schema_migrations VALUES (1000, 'newer', 0);
+					UPDATE settings SET value = x'00000000000003e8' WHERE name = 'finished'`)
 				return nil
 			}},
 		{"schema", statusWarn, "the upgrade is not finished", func(t *testing.T, _ *doctor, path string) error {
@@ -250,13 +256,11 @@ func TestDoctorFindsProblems(t *testing.T) {
 			return nil
 		}},
 		{"schema", statusWarn, "is compatible", func(t *testing.T, _ *doctor, path string) error {
-			execSQL(t, path, "INSERT INTO schema_migrations VALUES (13, 'newer', 0)")
+			execSQL(t, path, "INSERT INTO schema_migrations VALUES (1000, 'newer', 0)")
 			return nil
 		}},
-		{"schema", statusWarn, "is at migration 11 of 12", func(t *testing.T, _ *doctor, path string) error {
-			execSQL(t, path, `DELETE FROM schema_migrations WHERE number = 12;
-				DROP TABLE erasure_jobs;
-				DROP TABLE pending_erasures`)
+		{"schema", statusWarn, fmt.Sprintf("is at migration 13 of %d", newest), func(t *testing.T, _ *doctor, path string) error {
+			execSQL(t, path, "DELETE FROM schema_migrations WHERE number > 13; DROP TABLE retention")
 			return nil
 		}},
 		{"schema", statusFail, `altered: index entries_by_key is missing; trigger "t" on "entries" was added`,
@@ -270,7 +274,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 			execSQL(t, path, "DROP TABLE schema_migrations; CREATE TABLE schema_migrations (other TEXT)")
 			return nil
 		}},
-		{"schema", statusWarn, "is at migration 0 of 12", func(_ *testing.T, _ *doctor, path string) error {
+		{"schema", statusWarn, fmt.Sprintf("is at migration 0 of %d", newest), func(_ *testing.T, _ *doctor, path string) error {
 			return os.Truncate(path, 0)
 		}},
 		{"clock", statusFail, "but the newest record is from", func(_ *testing.T, d *doctor, _ string) error {

@@ -129,7 +129,7 @@ func TestEveryManagementOperationHasACommand(t *testing.T) {
 	root, operations := readDocument(t)
 	commands := map[string]bool{}
 	for _, g := range append(groups(),
-		group{name: "streams", operations: []operation{importOperation, exportOperation}}) {
+		group{name: "streams", operations: []operation{importOperation, exportOperation, personExport}}) {
 		for i := range g.operations {
 			o := &g.operations[i]
 			where := o.method + " " + o.path
