@@ -25,7 +25,7 @@ func (db *conflicting) Write(_ context.Context, f func(engine.Tx) error) error {
 func TestAChangeThatConflictsEveryTimeIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &conflicting{}
-		_, _, err := Mutate(t.Context(), &DB{Engine: db, Now: time.Now}, atrium.Change{}, func(*Mutation) (struct{}, error) {
+		_, _, err := Mutate(t.Context(), &DB{Engine: db, Now: time.Now}, atrium.CommandLine(atrium.OperatorChain), func(*Mutation) (struct{}, error) {
 			return struct{}{}, ErrRace
 		})
 		if atrium.CodeOf(err) != atrium.CodeUnavailable || !errors.Is(err, ErrRace) || db.tries != MaxTries {
