@@ -93,6 +93,15 @@ func (x *Exchange) client() string {
 	return x.Client.String()
 }
 
+// level returns the level of the request's line. Load balancers check the health of each server
+// several times a second: the lines of successful checks are for debugging.
+func (x *Exchange) level() slog.Level {
+	if x.Status < 400 && (x.Route == "/healthz" || x.Route == "/readyz") {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}
+
 // maxAnonymous is the maximum number of requests without a valid key that are logged in a second.
 const maxAnonymous = 100
 
@@ -109,10 +118,11 @@ func RequestLog(log *slog.Logger, sample int) func(context.Context, *Exchange) {
 		requests = h.requests
 	}
 	return func(ctx context.Context, x *Exchange) {
-		if x.Refused != "" || x.Status < 400 && (sample == 0 || sample > 1 && count.Add(1)%uint64(sample) != 0) {
+		level := x.level()
+		if x.Refused != "" || !requests.Enabled(ctx, level) {
 			return
 		}
-		if !requests.Enabled(ctx, slog.LevelInfo) {
+		if x.Status < 400 && (sample == 0 || sample > 1 && count.Add(1)%uint64(sample) != 0) {
 			return
 		}
 		if x.KeyID == "" && anonymous.next() > maxAnonymous {
@@ -122,7 +132,7 @@ func RequestLog(log *slog.Logger, sample int) func(context.Context, *Exchange) {
 			return
 		}
 		// Unlike Logger.LogAttrs, this does not look up the caller, which no handler of ours logs.
-		record := slog.NewRecord(time.Now(), slog.LevelInfo, "request", 0)
+		record := slog.NewRecord(time.Now(), level, "request", 0)
 		record.AddAttrs(
 			slog.String("requestId", x.RequestID),
 			slog.String("method", x.method()),

@@ -88,6 +88,40 @@ func TestSamplingDropsOnlySuccessesAndEvenly(t *testing.T) {
 	}
 }
 
+func TestOnlyFailedHealthChecksAreLoggedAboveDebug(t *testing.T) {
+	for _, c := range []struct {
+		route  string
+		status int
+		level  string
+	}{
+		{"/healthz", 200, "DEBUG"}, {"/readyz", 200, "DEBUG"}, {"/readyz", 503, "INFO"}, {"/readyz", 500, "INFO"},
+		{"/healthz", 405, "INFO"}, {"/v0/pages", 200, "INFO"}, {"", 404, "INFO"},
+	} {
+		for _, minimum := range []string{"debug", "info"} {
+			var out bytes.Buffer
+			log, x, other := RequestLog(NewLogger(&out, "text", minimum), 2), exchange(c.status), exchange(200)
+			x.Route, other.RequestID = c.route, "req_other"
+			want := 2
+			if c.status < 400 { // every second one, of those that the level admits
+				want = 1
+			}
+			if minimum == "info" && c.level == "DEBUG" {
+				want = 0
+			}
+			log(t.Context(), x)
+			log(t.Context(), x)
+			if n := strings.Count(out.String(), " level="+c.level+" msg=request requestId=req_1 "); n != want || strings.Count(out.String(), "\n") != want {
+				t.Errorf("%s with %d at %s: want %d lines at %s, got\n%s", c.route, c.status, minimum, want, c.level, &out)
+			}
+			log(t.Context(), other)
+			log(t.Context(), other)
+			if n := strings.Count(out.String(), "req_other"); n != 1 {
+				t.Errorf("after %s with %d at %s: %d of 2 other requests are logged, want 1", c.route, c.status, minimum, n)
+			}
+		}
+	}
+}
+
 func TestFormatIsJSONByDefault(t *testing.T) {
 	for format, begin := range map[string]string{"json": `{"time":"`, "text": "time=", "auto": `{"time":"`} { // a buffer is not a terminal
 		var out bytes.Buffer
