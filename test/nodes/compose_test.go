@@ -2,6 +2,7 @@ package nodes_test
 
 import (
 	"maps"
+	"net/netip"
 	"net/url"
 	"os"
 	"path"
@@ -23,6 +24,16 @@ type composition struct {
 	Node     composed            `yaml:"x-node"`
 	Services map[string]composed `yaml:"services"`
 	Volumes  map[string]any      `yaml:"volumes"`
+	Networks struct {
+		Default struct {
+			IPAM struct {
+				Config []struct {
+					Subnet  netip.Prefix `yaml:"subnet"`
+					IPRange netip.Prefix `yaml:"ip_range"`
+				} `yaml:"config"`
+			} `yaml:"ipam"`
+		} `yaml:"default"`
+	} `yaml:"networks"`
 }
 
 type composed struct {
@@ -41,6 +52,11 @@ type composed struct {
 	Restart         string            `yaml:"restart"`
 	StopSignal      string            `yaml:"stop_signal"`
 	StopGracePeriod string            `yaml:"stop_grace_period"`
+	Networks        struct {
+		Default struct {
+			Address netip.Addr `yaml:"ipv4_address"`
+		} `yaml:"default"`
+	} `yaml:"networks"`
 }
 
 // needs returns the services that must start first.
@@ -130,6 +146,20 @@ func TestComposeFileAndHAProxyHaveTheSameNodes(t *testing.T) {
 		if !slices.Contains(front.needs(t), name) {
 			t.Errorf("haproxy does not wait for %s", name)
 		}
+	}
+}
+
+func TestComposeFileTrustsOnlyHAProxy(t *testing.T) {
+	c := readComposition(t)
+	proxy := c.Services["haproxy"].Networks.Default.Address
+	for _, name := range []string{"node1", "node2", "node3"} {
+		if trusted := c.Services[name].Environment["ATRIUM_TRUSTED_PROXIES"]; trusted != proxy.String() {
+			t.Errorf("%s trusts %q, and haproxy has %s", name, trusted, proxy)
+		}
+	}
+	pools := c.Networks.Default.IPAM.Config
+	if len(pools) != 1 || !pools[0].Subnet.Contains(proxy) || pools[0].IPRange.Contains(proxy) || !pools[0].Subnet.Contains(pools[0].IPRange.Addr()) {
+		t.Errorf("haproxy has %s, and the network %v", proxy, pools)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,6 +29,28 @@ func TestHAProxyForwardsRequestsAndResponses(t *testing.T) {
 	large := `{"source":"a","payload":{"x":"` + strings.Repeat("x", 1_000_000) + `"},"domain":"a.example"}`
 	if a := send(client, "POST", front+"/v0/account_logs", s.key, large, "Idempotency-Key: large"); a.status != 201 {
 		t.Errorf("a body of a megabyte: %s", a)
+	}
+}
+
+// The client connects from another address than HAProxy, and claims to be a third one.
+func TestHAProxyReportsTheAddressOfTheClient(t *testing.T) {
+	s := newService(t, "--trusted-proxies", "127.0.0.1")
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	client := &http.Client{Timeout: settled, Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
+	a := send(client, "GET", "http://"+nodes.Proxy(t, s.nodes).Addr+"/v0/pages", s.key, "", "X-Request-Id: whose", "X-Forwarded-For: 203.0.113.9")
+	if a.status != 200 {
+		t.Fatalf("%s", a)
+	}
+	logged := regexp.MustCompile(`msg=request requestId=whose .*client=(\S+)`)
+	var found []string
+	nodes.Until(t, "the line of the request", settled, func() bool {
+		for _, n := range s.nodes {
+			found = append(found, logged.FindStringSubmatch(n.Log())...)
+		}
+		return len(found) > 0
+	})
+	if found[1] != "127.0.0.2" {
+		t.Errorf("the client is %s: %s", found[1], found[0])
 	}
 }
 
