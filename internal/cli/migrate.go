@@ -6,6 +6,9 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"atrium/internal/config"
+	"atrium/internal/store"
 )
 
 func newMigrate() *cobra.Command {
@@ -21,8 +24,8 @@ they are: if a run is interrupted, run the command again. Stop all Atrium nodes 
 and start them again after.
 
 With --finish, then end the upgrade to this release: nodes of the previous release stop,
-and no longer start. Run it when all nodes run this release. The server does it itself
-on SQLite.`,
+and no longer start. This cannot be undone. Run it when all nodes run this release. On
+SQLite the server does it itself, and a new database needs no end.`,
 		Example: "  atrium migrate\n" +
 			"  atrium migrate --database postgres://atrium@db.internal/atrium --finish\n" +
 			"  atrium migrate --database postgres://atrium@db.internal/atrium --distribute=citus",
@@ -31,11 +34,16 @@ on SQLite.`,
 	database, out := databaseFlag(cmd), outputFlag(cmd)
 	distribute := cmd.Flags().String("distribute", "", "`cluster` to distribute the tables over: citus")
 	finish := cmd.Flags().Bool("finish", false, "stop nodes of the previous release, for good")
+	cmd.Flags().Bool("yes", false, "skip the confirmation prompt of --finish")
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		if *distribute != "" && *distribute != "citus" {
 			return usageError{fmt.Errorf("--distribute must be citus, not %q", *distribute)}
 		}
 		if err := requireLocal(cmd); err != nil {
+			return err
+		}
+		prompt, err := finishing.needsPrompt(cmd)
+		if *finish && err != nil {
 			return err
 		}
 		settings, err := database(cmd.ErrOrStderr())
@@ -54,8 +62,7 @@ on SQLite.`,
 			done.Distributed, err = s.Distribute(cmd.Context())
 		}
 		if err == nil && *finish {
-			err = s.FinishUpgrade(cmd.Context())
-			done.Finished = err == nil
+			err = done.finish(cmd, s, config.Redact(settings.Database), prompt)
 		}
 		if err != nil && len(done.Applied)+len(done.Distributed) == 0 {
 			return err
@@ -69,7 +76,28 @@ on SQLite.`,
 type migrated struct {
 	Applied     []string `json:"applied"`
 	Distributed []string `json:"distributed,omitempty"`
-	Finished    bool     `json:"finished,omitzero"`
+
+	// Of --finish: the upgrade is finished, and was so before.
+	Finished        bool `json:"finished,omitzero"`
+	AlreadyFinished bool `json:"alreadyFinished,omitzero"`
+}
+
+// finishing is what --finish asks for.
+var finishing = operation{confirm: "Stop nodes of the previous release for good, and finish the upgrade of"}
+
+// finish ends the upgrade of the named database, if there is one, and if prompt, only if that is
+// confirmed.
+func (m *migrated) finish(cmd *cobra.Command, s *store.Store, name string, prompt bool) (err error) {
+	if m.AlreadyFinished, err = s.CheckUpgrade(cmd.Context()); err != nil || m.AlreadyFinished {
+		m.Finished = m.AlreadyFinished
+		return err
+	}
+	if err := finishing.confirmChange(cmd, nil, nil, name, prompt); err != nil {
+		return fmt.Errorf("finish the upgrade of %s: %w", name, err)
+	}
+	err = s.FinishUpgrade(cmd.Context())
+	m.Finished = err == nil
+	return err
 }
 
 func (m migrated) print(w io.Writer) {
@@ -82,7 +110,10 @@ func (m migrated) print(w io.Writer) {
 	if len(m.Applied)+len(m.Distributed) == 0 {
 		fmt.Fprintln(w, "The schema is up to date.")
 	}
-	if m.Finished {
+	switch {
+	case m.AlreadyFinished:
+		fmt.Fprintln(w, "Nothing to finish.")
+	case m.Finished:
 		fmt.Fprintln(w, "The upgrade is finished: nodes of the previous release stop.")
 	}
 }

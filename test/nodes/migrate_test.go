@@ -78,7 +78,17 @@ func TestNodesRunAndStartUntilAnUpgradeIsFinished(t *testing.T) {
 	if log := restart(); !strings.Contains(log, reminder) {
 		t.Errorf("the first node of a release does not remind of the end of the upgrade: %s", log)
 	}
-	nodes.Must(t, "migrate", "--database", s.database, "--finish")
+	if _, stderr, code := nodes.Command(t, "migrate", "--database", s.database, "--finish"); code != 2 || !strings.Contains(stderr, "pass --yes to confirm") {
+		t.Errorf("the end of the upgrade without confirmation: exit code %d, %q", code, stderr)
+	}
+	if log := restart(); !strings.Contains(log, reminder) {
+		t.Errorf("the upgrade was finished without confirmation: %s", log)
+	}
+	for _, want := range []string{"The upgrade is finished: nodes of the previous release stop.", "Nothing to finish."} {
+		if out := nodes.Must(t, "migrate", "--database", s.database, "--finish", "--yes"); !strings.Contains(out, want) {
+			t.Errorf("got %q, want %q", out, want)
+		}
+	}
 	if log := restart(); strings.Contains(log, reminder) {
 		t.Errorf("a node still reminds after the upgrade was finished: %s", log)
 	}
