@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -81,6 +82,10 @@ func (c *client) do(ctx context.Context, call call) (*http.Response, error) {
 	response, err := c.http.Do(r)
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		return nil, fmt.Errorf("connect to server %s: %w", c.base, dialError(dial.Err))
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return nil, fmt.Errorf("connect to server %s: certificate signed by unknown authority: if the certificate is your own, "+
+			"set SSL_CERT_FILE to it", c.base)
 	}
 	if requestErr, ok := errors.AsType[*url.Error](err); ok && c.base == inProcessURL {
 		return nil, requestErr.Err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -54,6 +55,18 @@ func TestServerErrorsAreShown(t *testing.T) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 		})
+	}
+}
+
+func TestUnknownCertificateIsExplained(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	_, err := newClient(&http.Transport{}, server.URL, "atr_secret", "").fetch(t.Context(), call{method: http.MethodGet, path: "/keys"})
+	want := "connect to server " + server.URL + ": certificate signed by unknown authority: if the certificate is your own, set SSL_CERT_FILE to it"
+	if err == nil || explain(err) != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 
