@@ -46,7 +46,7 @@ func (s *Store) NewTrial(ctx context.Context, tenant atrium.TenantID, acquire fu
 	defer release()
 	dir, err := os.MkdirTemp("", "atrium-trial-")
 	if err != nil {
-		return nil, fmt.Errorf("make a scratch directory: %w", err)
+		return nil, fmt.Errorf("create a scratch directory, see TMPDIR: %w", err)
 	}
 	db, err := sqlite.Open(filepath.Join(dir, "scratch.db"), sqlite.Options{})
 	if err != nil {

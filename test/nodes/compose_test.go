@@ -207,7 +207,8 @@ func TestImageCopiesFilesOfTheBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var words []string
+	var words, owned []string
+	values := map[string]string{} // the last of each instruction
 	for line := range strings.Lines(string(dockerfile)) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
@@ -215,14 +216,25 @@ func TestImageCopiesFilesOfTheBuild(t *testing.T) {
 		}
 		instruction, rest, _ := strings.Cut(line, " ")
 		words = append(words, instruction)
-		if instruction == "COPY" && rest != "bin/atrium /atrium" {
-			t.Errorf("COPY %s: the build does not create it", rest)
+		values[instruction] = rest
+		if instruction != "COPY" {
+			continue
 		}
-		if instruction == "USER" && rest == "root" {
-			t.Error("it runs as root")
+		if copied, ok := strings.CutPrefix(rest, "--from=files "); !ok && rest != "bin/atrium /atrium" {
+			t.Errorf("COPY %s: the build does not create it", rest)
+		} else if path, ok := strings.CutPrefix(copied, "--chown=65534:65534 /files"); ok {
+			made, to, _ := strings.Cut(path, " ")
+			if made != to || !strings.Contains(values["RUN"], " /files"+made) {
+				t.Errorf("COPY %s: RUN %s", rest, values["RUN"])
+			}
+			owned = append(owned, to)
 		}
 	}
-	if want := []string{"FROM", "COPY", "USER", "EXPOSE", "STOPSIGNAL", "ENTRYPOINT", "CMD"}; !slices.Equal(words, want) {
+	data := values["VOLUME"]
+	if values["USER"] != "65534:65534" || !slices.Equal(owned, []string{"/tmp", data}) || values["ENV"] != "ATRIUM_DATABASE=sqlite:"+data+"/atrium.db" {
+		t.Errorf("the user %s owns %v, the volume is %s, and it has %s", values["USER"], owned, data, values["ENV"])
+	}
+	if want := []string{"FROM", "RUN", "FROM", "COPY", "COPY", "COPY", "COPY", "USER", "ENV", "VOLUME", "EXPOSE", "STOPSIGNAL", "ENTRYPOINT", "CMD"}; !slices.Equal(words, want) {
 		t.Errorf("the instructions are %v, want %v", words, want)
 	}
 	if !strings.Contains(string(made), "-o $(BIN)/atrium ./cmd/atrium") {
