@@ -38,7 +38,7 @@ func (s *Server) run() error {
 	args := []string{"-D", "data"}
 	for _, setting := range append([]string{
 		"listen_addresses=127.0.0.1", "port=" + strconv.Itoa(s.port), "unix_socket_directories=",
-		"max_connections=300", "shared_buffers=64MB",
+		"max_connections=600", "shared_buffers=64MB",
 	}, s.settings...) {
 		args = append(args, "-c", setting)
 	}
