@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"atrium"
 	"atrium/internal/store/accounts"
@@ -141,7 +142,7 @@ func (s *Store) UndoMove(ctx context.Context, c atrium.Change, id atrium.MoveID,
 			return report, err
 		}
 		if m.UndoneAt != nil {
-			return report, atrium.Errorf(atrium.CodeConflict, "The move was undone already. Only one that was not can be.")
+			return report, atrium.Errorf(atrium.CodeConflict, "The move was undone already, at %s.", m.UndoneAt.Std().Format(time.RFC3339))
 		}
 		if report.Restored, err = restore(tx, m); err != nil {
 			return report, err
