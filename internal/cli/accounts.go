@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
 
 	"atrium"
 )
@@ -29,6 +33,8 @@ func accounts() group {
 		{flag: "source", usage: "only entries from this `source`"},
 		{flag: "type", usage: "only entries of this `type`"},
 	}
+	countRange := slices.Clone(timeRange)
+	countRange[0].usage += " (default: the last 30 days)"
 	// mergeOperation returns an operation on an account and the other account that a flag names.
 	mergeOperation := func(name, short, long string, other param) operation {
 		other.required = true
@@ -87,6 +93,7 @@ If there is much to erase, or the SQLite database is large, a running server del
 rest over the next minutes.`,
 			method: http.MethodDelete, path: accountPath, ifMatch: optionalIfMatch, confirm: "Permanently erase",
 			affected: survivingAccount, layout: layoutDetails, columns: []column{{"Entries deleted", "entriesDeleted"}},
+			promptDetail: countedEntries, done: "The account is erased, with all of its entries.", advise: erasedLater,
 		},
 		{
 			use: "activity ACCOUNT_ID", short: "List the entries of an account, newest first",
@@ -101,10 +108,40 @@ rest over the next minutes.`,
 		},
 		{
 			use: "counts ACCOUNT_ID", short: "Count the entries of an account by day, source and type",
-			method: http.MethodGet, path: accountPath + "/activity/counts", layout: layoutList, params: timeRange, items: "entries",
+			method: http.MethodGet, path: accountPath + "/activity/counts", layout: layoutList, params: countRange, items: "entries",
+			none:    sinceOfCounts,
 			columns: []column{{"DAY", "day"}, {"SOURCE", "source"}, {"TYPE", "type"}, {"ENTRIES", "count"}},
 		},
 	}}
+}
+
+// countedDays is how many days accounts counts covers without --since, as the API defines it.
+const countedDays = 30
+
+// sinceOfCounts returns the first day that was counted if --since was not given.
+func sinceOfCounts(cmd *cobra.Command) string {
+	if cmd.Flags().Changed("since") {
+		return ""
+	}
+	last := time.Now()
+	if cmd.Flags().Changed("until") {
+		until := param{flag: "until", kind: instant}
+		text, err := until.instant(cmd)
+		if err != nil {
+			return ""
+		}
+		at, err := atrium.ParseTime(text)
+		if err != nil {
+			return ""
+		}
+		last = at.Std().Add(-1)
+	}
+	return " since " + last.UTC().AddDate(0, 0, 1-countedDays).Format(time.DateOnly) + ": pass --since to count older ones"
+}
+
+// erasedLater says that the erasure of an account continues after the response.
+func erasedLater(context.Context, *client, effect) string {
+	return "The account is erased. A running server deletes its entries from the database and its files."
 }
 
 // formatProspect formats a linked prospect as its ID, its name and its email address, if it has

@@ -24,10 +24,11 @@ func audit() group {
 			method: http.MethodGet, path: "/audit", tenancy: tenantOrOperators, layout: layoutList, columns: []column{
 				{"NUMBER", "number"}, {"AT", "at"}, {"ACTOR", "actor"}, {"ACTOR NAME", "actorName"}, {"ACTION", "action"}, {"SUBJECT", "subject"},
 				{"REQUEST", "requestId"}, {"DETAIL", "detail"},
-			}, items: "audit records", params: []param{
-				{flag: "subject", usage: "only changes of the resource with this `ID`"},
-				{flag: "actor", usage: "only changes by this `actor`: a key ID, 'command line' or 'schedule'"},
-				{flag: "action", usage: "only this `action`; with a trailing dot, all actions that start with it"},
+			}, items: "audit records", none: hintOnAction, params: []param{
+				{flag: "subject", usage: "only changes of the resource with this `ID`, or of the account with this domain",
+					check: checkSubject, subject: true},
+				{flag: "actor", usage: "only changes by this `actor`: a key ID, 'command line' or 'schedule'", check: checkActor},
+				{flag: "action", usage: "only this `action`, such as page.publish; with a trailing dot, all actions that start with it"},
 				{flag: "since", kind: instant, usage: "only changes made at or after this `time`"},
 				{flag: "until", kind: instant, usage: "only changes made before this `time`"},
 			},
@@ -41,6 +42,23 @@ cannot change it, and pass it to atrium audit verify --head.`,
 		},
 		auditExport,
 	}, extraCommands: []func(*target) *cobra.Command{newAuditVerify}}
+}
+
+// checkActor returns the fault of a text that is no actor, or "".
+func checkActor(text string) string {
+	if text == atrium.ActorCommandLine || text == atrium.ActorSchedule || checkID("key_id", text) == nil {
+		return ""
+	}
+	return "must be a key ID, 'command line' or 'schedule'"
+}
+
+// hintOnAction returns how to find actions if --action was given.
+func hintOnAction(cmd *cobra.Command) string {
+	action, _ := cmd.Flags().GetString("action")
+	if action == "" {
+		return ""
+	}
+	return fmt.Sprintf(" with the action %q; run atrium audit list without --action to see actions", action)
 }
 
 var auditExport = operation{

@@ -29,7 +29,7 @@ func brands() group {
 		{
 			use: "delete BRAND_ID", short: "Permanently delete an unused brand",
 			method: http.MethodDelete, path: "/brands/{brand_id}", ifMatch: optionalIfMatch,
-			confirm: "Permanently delete", layout: layoutNone,
+			confirm: "Permanently delete", layout: layoutNone, done: "The brand is deleted.",
 		},
 	}}
 }

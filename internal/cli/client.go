@@ -40,6 +40,14 @@ func newClient(transport http.RoundTripper, base, key, tenant string) *client {
 	}
 }
 
+// serverURL returns the URL of the server, or "" if the client works on a database.
+func (c *client) serverURL() string {
+	if c.base == inProcessURL {
+		return ""
+	}
+	return c.base
+}
+
 // traceparent matches valid values of TRACEPARENT, which names the trace that the command is part
 // of (W3C Trace Context, section 3.2, version 00).
 var traceparent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -70,6 +71,9 @@ func (o *operation) confirmChange(cmd *cobra.Command, c *client, call *call, fir
 	if typed != nil {
 		question = "To confirm, type its name:"
 	}
+	if o.promptDetail != nil {
+		description += o.promptDetail(cmd.Context(), c, *call)
+	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s %s? %s ", o.confirm, description, question)
 	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -93,6 +97,37 @@ func (o *operation) promptedParam() *param {
 		}
 	}
 	return nil
+}
+
+// countedEntries returns how many entries an account has, or "" if that is unknown. It counts at most
+// pageSize.
+func countedEntries(ctx context.Context, c *client, erase call) string {
+	response, err := c.fetch(ctx, call{method: http.MethodGet, path: erase.path + "/activity",
+		query: url.Values{"limit": {strconv.Itoa(pageSize)}}})
+	var page struct {
+		Items   []jsontext.Value `json:"items"`
+		HasMore bool             `json:"hasMore"`
+	}
+	switch {
+	case err != nil || json.Unmarshal(response.body, &page, lenientJSON) != nil:
+		return ""
+	case page.HasMore:
+		return fmt.Sprintf(" and its more than %d entries", len(page.Items))
+	}
+	return " and its " + atrium.Count(len(page.Items), "entry", "entries")
+}
+
+// namedPage returns the name of a page, and that its deletion can be undone.
+func namedPage(ctx context.Context, c *client, remove call) string {
+	const undo = "; atrium pages undelete restores it"
+	response, err := c.fetch(ctx, call{method: http.MethodGet, path: remove.path})
+	var page struct {
+		Name string `json:"name"`
+	}
+	if err != nil || json.Unmarshal(response.body, &page, lenientJSON) != nil {
+		return undo
+	}
+	return " (" + atrium.Printable(page.Name) + ")" + undo
 }
 
 // survivingAccount returns the account that an account was merged into, or the account itself.

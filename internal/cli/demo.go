@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,19 +26,22 @@ var demoData string
 
 const demoTenant = "Demo"
 
+// demoFile is the default database of the demo, in the current directory.
+const demoFile = "atrium-demo.db"
+
 func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Serve the API with demo data and print example commands",
 		Long: `Serve the API like atrium serve, with a demo tenant, sample data and a new key for each
-API. Print the keys and curl commands that use them to stdout.
+API. Print the keys to stdout, with curl commands and atrium commands to try.
 
 Each start creates two keys; the first start also creates the demo tenant. The command
 refuses a database that has tenants but no demo tenant.`,
 		Args: cobra.NoArgs,
 	}
 	defaults := config.Default()
-	defaults.Database = "sqlite:atrium-demo.db"
+	defaults.Database = "sqlite:" + demoFile
 	load, loader := settingsFlags(cmd, defaults)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		settings, _, err := load()
@@ -48,7 +52,8 @@ refuses a database that has tenants but no demo tenant.`,
 			func(a *app.App, s *store.Store) error {
 				tenant, key, operator, err := prepareDemo(cmd.Context(), s)
 				if err == nil {
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), demoText, key, a.Addr(), operator, tenant)
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), demoText, key, a.Addr(), operator, tenant,
+						shellQuote(os.Args[0]), shellQuote(config.Redact(settings.Database)))
 				}
 				return err
 			})
@@ -139,6 +144,12 @@ curl -sw '\n' http://%[2]s/content/v0/%[4]s/pages/page_01kzdemo0000000000000000p
 # as an operator: find an account by name, then list its activity
 curl -sw '\n' "http://%[2]s/manage/v0/accounts?q=north" -H "x-api-key: $ATRIUM_MANAGE_KEY"
 curl -sw '\n' http://%[2]s/manage/v0/accounts/account_01kzdemo0000000000000000a1/activity -H "x-api-key: $ATRIUM_MANAGE_KEY"
+
+# on the command line, in this directory: commands work on the database, without a key
+# the tenant is %[4]s
+%[5]s accounts list --database %[6]s --tenant %[4]s --search north
+%[5]s accounts activity northwind.example --database %[6]s --tenant %[4]s
+%[5]s pages list --database %[6]s --tenant %[4]s --status published
 
 All APIs: http://%[2]s/docs, http://%[2]s/docs/manage and http://%[2]s/docs/content    Stop with Ctrl-C.
 

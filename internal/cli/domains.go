@@ -48,11 +48,11 @@ func (a *arguments) resolve(ctx context.Context, c *client, o *operation, first 
 	a.path = path
 	for i := range o.params {
 		p := &o.params[i]
-		if p.names == "" || a.params[i] == nil {
+		if p.names == "" && !p.subject || a.params[i] == nil {
 			continue
 		}
 		value, err := queryText(a.params[i])
-		if err != nil || !isDomain(p.names, value) {
+		if err != nil || !isDomain(p.names, value) && !(p.subject && isSubjectDomain(value)) {
 			continue // the API reports it
 		}
 		var found foundAccount
@@ -122,5 +122,9 @@ func isFormOf(stored, domain string) bool {
 }
 
 func errNoAccount(domain string) error {
-	return fmt.Errorf("no account has the domain %q: run atrium accounts list to list accounts", domain)
+	if strings.Contains(domain, ".") {
+		return fmt.Errorf("no account has the domain %q: run atrium accounts list to list accounts", domain)
+	}
+	return fmt.Errorf("no account has the domain %q: run atrium accounts list --search %s to find it by name", domain,
+		shellQuote(domain))
 }

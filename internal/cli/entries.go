@@ -26,7 +26,8 @@ the first ones that match.`,
 				"  atrium entries list --tenant tenant_… --account northwind.example --since 2026-03-01",
 			method: http.MethodGet, path: "/account_logs", layout: layoutList, columns: []column{
 				{"ENTRY", "accountLogId"}, {"ACCOUNT", "accountId"}, {"RECORDED", "createdAt"}, {"SOURCE", "source"},
-				{"TYPE", "type"}, {"RULE", "rule"}, {"KEY", "idempotencyKey"},
+				{"TYPE", "type"}, {"CLAIMED DOMAIN", "claimed.domain"}, {"CLAIMED NAME", "claimed.name"}, {"RULE", "rule"},
+				{"KEY", "idempotencyKey"},
 			}, params: []param{
 				{flag: "idempotency-key", usage: "only the entry with this `key`"},
 				{flag: "account", name: "accountId", usage: "only entries of the account with this `ID`", names: "account_id"},
@@ -76,7 +77,7 @@ the entry since.`,
 
 var moveColumns = []column{
 	{"MOVE", "moveId"}, {"FROM", "fromAccountId"}, {"TO", "toAccountId"}, {"ENTRIES", "moved"},
-	{"CREATED", "createdAt"}, {"UNDONE", "undoneAt"},
+	{"CREATED", "createdAt"}, {"UNDONE", "undoneAt"}, {"RULE", "rule"},
 }
 
 // formatStep formats a sentence of an explanation.
@@ -136,7 +137,7 @@ cursor: repeat the command with --cursor to continue.`,
 			example: "  atrium moves create --tenant tenant_… --to account_… " +
 				"--claimed-name 'Example Manufacturing' --check\n" +
 				"  atrium moves create --from account_… --to account_… --payload-pointer /deal/region --payload-equals emea",
-			method: http.MethodPost, path: "/moves", idempotent: true, layout: layoutDetails, columns: moved,
+			method: http.MethodPost, path: "/moves", idempotent: true, layout: layoutDetails, columns: moved, optional: "nextCursor",
 			checkFormat: formatMoveCheck, params: []param{
 				{flag: "from", usage: "`ID` of the source account (default: the unattributed account)", names: "account_id"},
 				{flag: "to", usage: "`ID` of the target account", required: true, names: "account_id"},

@@ -71,9 +71,11 @@ func (o *operation) translate(cmd *cobra.Command, args []string, t *target, err 
 	translated := *e
 	translated.Faults = make([]atrium.Fault, len(e.Faults))
 	for i, f := range e.Faults {
-		translated.Faults[i] = o.translateFault(f)
+		translated.Faults[i] = o.translateFault(cmd, f)
 	}
 	switch e.Code {
+	case atrium.CodeForbidden:
+		translated.Detail += o.forbiddenHint(t)
 	case atrium.CodeNotFound:
 		translated.Detail, translated.Faults = o.notFoundDetail(cmd, args, t, e.Faults), nil
 	case atrium.CodePreconditionFailed:
@@ -99,7 +101,8 @@ func (o *operation) translate(cmd *cobra.Command, args []string, t *target, err 
 
 // translateFault returns a fault that names a flag instead of a field or a parameter, if there is
 // one for it.
-func (o *operation) translateFault(f atrium.Fault) atrium.Fault {
+func (o *operation) translateFault(cmd *cobra.Command, f atrium.Fault) atrium.Fault {
+	f.Detail = identifierFault(f.Detail)
 	name, below, _ := strings.Cut(strings.TrimPrefix(f.Where, "/"), "/")
 	if f.In != atrium.InBody {
 		name = f.Where
@@ -111,6 +114,9 @@ func (o *operation) translateFault(f atrium.Fault) atrium.Fault {
 			f.Where = "--" + p.flag
 			if below != "" {
 				f.Where += " /" + below
+			}
+			if p.kind == instant {
+				f.Detail += p.understood(cmd)
 			}
 			return f
 		}
@@ -124,6 +130,18 @@ func (o *operation) translateFault(f atrium.Fault) atrium.Fault {
 		f.Where = "request body"
 	}
 	return f
+}
+
+// forbiddenHint returns what to do about a response that the key has not enough permissions.
+func (o *operation) forbiddenHint(t *target) string {
+	switch {
+	case o.tenancy == noTenant && o.method == http.MethodGet:
+		return " To show the tenant of this key, run atrium tenants own."
+	case t.keyVariable == "":
+		return ""
+	}
+	return " The key is the one in " + t.keyVariable + ": set it to a key for the management API, such as one that " +
+		"atrium keys create --scope manage prints."
 }
 
 // locate finds out which resource does not exist if a call fails with CodeNotFound and a param names

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"atrium"
@@ -22,16 +23,16 @@ func (i identifier) flag() string { return strings.ReplaceAll(i.name, " ", "-") 
 var identifiers = map[string]identifier{
 	"account_id":     {"account", "an account", atrium.AccountID("").Prefix(), "accounts list"},
 	"account_log_id": {"entry", "an entry", atrium.EntryID("").Prefix(), "entries list"},
-	"audience_id":    {"audience", "an audience", atrium.AudienceID("").Prefix(), "audiences list"},
+	"audience_id":    {"audience", "an audience", atrium.AudienceID("").Prefix(), "audiences list --page page_…"},
 	"brand_id":       {"brand", "a brand", atrium.BrandID("").Prefix(), "brands list"},
 	"erasure_id":     {"erasure", "an erasure", atrium.ErasureID("").Prefix(), "erasures list"},
 	"key_id":         {"key", "a key", atrium.KeyID("").Prefix(), "keys list"},
 	"move_id":        {"move", "a move", atrium.MoveID("").Prefix(), "moves list"},
 	"page_id":        {"page", "a page", atrium.PageID("").Prefix(), "pages list"},
-	"preview_id":     {"preview", "a preview", atrium.PreviewID("").Prefix(), "previews list"},
+	"preview_id":     {"preview", "a preview", atrium.PreviewID("").Prefix(), "previews list --page page_…"},
 	"prospect_id":    {"prospect", "a prospect", atrium.ProspectID("").Prefix(), "prospects list"},
 	"tenant_id":      {"tenant", "a tenant", atrium.TenantID("").Prefix(), "tenants list"},
-	"version_number": {"version", "a version", "", "versions list"},
+	"version_number": {"version", "a version", "", "versions list --page page_… --audience audience_…"},
 }
 
 // orDomain returns what the usage of a flag adds for an ID of the kind.
@@ -56,4 +57,34 @@ func checkID(kind, text string) error {
 		return nil
 	}
 	return usageError{fmt.Errorf("invalid %s ID %q: run atrium %s to list them", i.name, text, i.listCommand)}
+}
+
+// patternOfID matches the fault of the API for a value that must be an ID.
+var patternOfID = regexp.MustCompile(`^must match \^([a-z]+_)\[a-z0-9\]\{26\}\$$`)
+
+// identifierFault rewords a fault about the pattern of an ID. It returns other faults as they are.
+func identifierFault(detail string) string {
+	m := patternOfID.FindStringSubmatch(detail)
+	if m == nil {
+		return detail
+	}
+	for _, i := range identifiers {
+		if i.prefix == m[1] {
+			return fmt.Sprintf("must be the ID of %s, such as %s…: run atrium %s to list them", i.noun, i.prefix, i.listCommand)
+		}
+	}
+	return detail
+}
+
+// checkSubject returns the fault of a text that is neither an ID nor a domain, or "".
+func checkSubject(text string) string {
+	if i := strings.LastIndexByte(text, '_'); i > 0 && atrium.IsSuffix(text[i+1:]) || isSubjectDomain(text) {
+		return ""
+	}
+	return "must be the ID of a resource, such as page_…, or the domain of an account"
+}
+
+// isSubjectDomain reports whether the subject of an audit record is named by the domain of an account.
+func isSubjectDomain(text string) bool {
+	return strings.Contains(text, ".") && atrium.CheckDomain(text) == ""
 }

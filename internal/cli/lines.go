@@ -4,9 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
 )
 
 // A lineUpload is a request body that always ends after a complete line, even if it is canceled or
@@ -14,7 +20,8 @@ import (
 // there.
 type lineUpload struct {
 	*io.PipeReader
-	out *io.PipeWriter
+	out     *io.PipeWriter
+	inspect func(lines []byte) error // called with lines before they are sent; an error ends the upload
 
 	mu    sync.Mutex
 	ended bool  // guarded by mu
@@ -29,10 +36,11 @@ const lineBuffer = 64 << 10
 // lines of more than 32 MiB.
 const maxHeldLine = 33 << 20
 
-// newLineUpload returns an upload of the lines of in that ends when ctx is done.
-func newLineUpload(ctx context.Context, in io.Reader) *lineUpload {
+// newLineUpload returns an upload of the lines of in that ends when ctx is done or inspect returns an
+// error.
+func newLineUpload(ctx context.Context, in io.Reader, inspect func(lines []byte) error) *lineUpload {
 	read, written := io.Pipe()
-	u := &lineUpload{PipeReader: read, out: written}
+	u := &lineUpload{PipeReader: read, out: written, inspect: inspect}
 	context.AfterFunc(ctx, func() { u.end(context.Cause(ctx)) })
 	go u.copyLines(in)
 	return u
@@ -52,6 +60,10 @@ func (u *lineUpload) copyLines(in io.Reader) {
 		}
 		if errors.Is(err, io.EOF) || len(buffered)-complete > maxHeldLine {
 			complete = len(buffered)
+		}
+		if fault := u.inspect(buffered[:complete]); fault != nil {
+			u.end(fault)
+			return
 		}
 		if !u.send(buffered[:complete]) {
 			return
@@ -102,4 +114,49 @@ func (u *lineUpload) lines() int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.sent
+}
+
+// errNoObjects is the error for a file that does not start with a JSON object.
+var errNoObjects = errors.New("not NDJSON, which has one JSON object per line; CSV is not supported: see docs/import-export.md")
+
+// An importInspector checks how an import starts, and counts the prospects without an identifier.
+type importInspector struct {
+	from    int64 // first line that is imported
+	line    int64 // lines seen
+	started bool  // a line that is not blank was seen
+	unnamed atomic.Int64
+}
+
+// inspect looks at complete lines. It returns errNoObjects if the first of a file cannot be an object.
+func (i *importInspector) inspect(lines []byte) error {
+	for line := range bytes.Lines(lines) {
+		i.line++
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		if !i.started && i.from <= 1 && line[0] != '{' {
+			return fmt.Errorf("line %d is not a JSON object: the file is %w", i.line, errNoObjects)
+		}
+		i.started = true
+		if i.line < i.from || !bytes.Contains(line, []byte(`"prospect"`)) {
+			continue
+		}
+		var prospect struct {
+			Kind       string `json:"kind"`
+			ProspectID string `json:"prospectId"`
+		}
+		if json.Unmarshal(line, &prospect) == nil && prospect.Kind == "prospect" && prospect.ProspectID == "" {
+			i.unnamed.Add(1)
+		}
+	}
+	return nil
+}
+
+// warning returns what to know about importing the lines again, or nil.
+func (i *importInspector) warning() []string {
+	n := i.unnamed.Load()
+	if n == 0 {
+		return nil
+	}
+	return []string{atrium.Count(n, "prospect", "prospects") + " without a prospectId: importing the file again adds them again"}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -29,21 +28,29 @@ type operation struct {
 	path   string  // path parameters without an argument have a flag: {page_id} has --page
 	params []param // query parameters of GET, otherwise members of the body
 
-	idempotent  bool         // accepts --idempotency-key
-	ifMatch     ifMatch      // accepts --if-match
-	confirm     string       // verb of the prompt, followed by the first argument; "" for no prompt. A param can be prompted for instead of y
-	affected    affectedFunc // resource that the call affects; nil for the first argument
-	tenancy     tenancy      // whose data it works on
-	layout      layout
-	mediaType   string // that the response must have, for layoutRaw; "" for any
-	columns     []column
-	included    []column              // columns that --include adds, for layoutList
-	items       string                // plural noun of the rows; defaults to the name of the group
-	itemFormats map[string]formatFunc // formats of list items by member, one line per item, for layoutDetails
-	rowsMember  string                // member that contains the rows, for layoutMember
-	checkFormat formatFunc            // format of the response with --check
-	checkRows   []column              // columns of its items as CSV; nil if it has the same columns as without
-	note        string                // printed below the first line, for layoutDetails
+	idempotent   bool         // accepts --idempotency-key
+	ifMatch      ifMatch      // accepts --if-match
+	confirm      string       // verb of the prompt, followed by the first argument; "" for no prompt. A param can be prompted for instead of y
+	affected     affectedFunc // resource that the call affects; nil for the first argument
+	tenancy      tenancy      // whose data it works on
+	layout       layout
+	mediaType    string // that the response must have, for layoutRaw; "" for any
+	columns      []column
+	included     []column              // columns that --include adds, for layoutList
+	items        string                // plural noun of the rows; defaults to the name of the group
+	itemFormats  map[string]formatFunc // formats of list items by member, one line per item, for layoutDetails
+	rowsMember   string                // member that contains the rows, for layoutMember
+	checkFormat  formatFunc            // format of the response with --check
+	checkRows    []column              // columns of its items as CSV; nil if it has the same columns as without
+	note         string                // printed below the first line, for layoutDetails
+	optional     string                // member whose line is omitted if it is empty, for layoutDetails
+	address      addressFunc           // text with a URL that is printed after a table, for layoutDetails; may be nil
+	csvColumns   []column              // columns that only CSV has, for layoutList
+	none         noneFunc              // explains an empty list; may be nil
+	promptDetail promptFunc            // adds to the prompt what the call affects; may be nil
+	done         string                // printed to stderr if the response is empty
+	before       bool                  // read the parent resource before the call, for advise
+	advise       adviseFunc            // may be nil
 }
 
 // A formatFunc formats a JSON value for people.
@@ -108,10 +115,7 @@ func (o *operation) pathFlags() (names []string) {
 // command returns the cobra command of the operation.
 func (o *operation) command(t *target) *cobra.Command {
 	cmd := &cobra.Command{Use: o.use, Short: o.short, Long: o.short + ".", Example: o.example,
-		Args: cobra.ExactArgs(len(o.pathArgs()))}
-	if o.trailingFlag() != "" {
-		cmd.Args = cobra.RangeArgs(len(o.pathArgs()), len(o.pathArgs())+1)
-	}
+		Args: o.checkArgs}
 	if o.long != "" {
 		cmd.Long += "\n\n" + o.long
 	}
@@ -288,11 +292,15 @@ func (o *operation) do(cmd *cobra.Command, c *client, call call, out *output) er
 		if limit < 0 {
 			return usageError{errors.New("--limit must not be negative")}
 		}
-		l := newListing(cmd.OutOrStdout(), out.form, o.printed(cmd))
+		l := newListing(cmd.OutOrStdout(), out.form, o.printed(cmd, out.form))
 		if err := printList(ctx, c, call, limit, l); err != nil {
 			return err
 		}
-		return l.end(cmd.ErrOrStderr(), o.items)
+		items := o.items
+		if o.none != nil {
+			items += o.none(cmd)
+		}
+		return l.end(cmd.ErrOrStderr(), items)
 	case layoutRaw:
 		response, err := o.stream(ctx, c, call)
 		if err != nil {
@@ -301,24 +309,54 @@ func (o *operation) do(cmd *cobra.Command, c *client, call call, out *output) er
 		defer func() { _ = response.Body.Close() }()
 		return copyResponse(ctx, cmd.OutOrStdout(), response.Body)
 	}
+	var before jsontext.Value
+	if o.before { // if this fails, there is no advice
+		if current, err := c.fetch(ctx, parent(call)); err == nil {
+			before = current.body
+		}
+	}
 	response, err := c.fetch(ctx, call)
-	if err != nil || len(response.body) == 0 {
+	if err != nil {
 		return err
 	}
+	if len(response.body) == 0 {
+		if o.done != "" {
+			fmt.Fprintln(cmd.ErrOrStderr(), o.done)
+		}
+		return nil
+	}
+	if err := o.print(cmd, c, out, response.body); err != nil || o.advise == nil {
+		return err
+	}
+	if text := o.advise(ctx, c, effect{call, before, response.body}); text != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), atrium.Printable(text))
+	}
+	return nil
+}
+
+// print prints the response of a change or a single resource.
+func (o *operation) print(cmd *cobra.Command, c *client, out *output, body jsontext.Value) error {
 	if out.form == formJSON {
-		return writeIndented(cmd.OutOrStdout(), response.body)
+		return writeIndented(cmd.OutOrStdout(), body)
 	}
 	switch check, _ := cmd.Flags().GetBool("check"); {
 	case check && o.checkFormat != nil && out.form == formTable:
-		text, err := o.checkFormat(response.body)
+		text, err := o.checkFormat(body)
 		if err == nil {
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 		}
 		return err
 	case check && o.checkRows != nil && out.form == formCSV:
-		return writePage(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.checkRows, response.body)
+		return writePage(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.checkRows, body)
 	}
-	return o.writeRows(cmd.OutOrStdout(), cmd.ErrOrStderr(), out.form, response.body)
+	if err := o.writeRows(cmd.OutOrStdout(), cmd.ErrOrStderr(), out.form, body); err != nil || o.address == nil || out.form != formTable {
+		return err
+	}
+	text, err := o.address(c.serverURL(), body)
+	if err == nil && text != "" {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), printableLines(text))
+	}
+	return err
 }
 
 // outputFlag adds the flag for the format of the response. A single value is not CSV.
@@ -329,9 +367,12 @@ func (o *operation) outputFlag(cmd *cobra.Command) *output {
 	return outputFlag(cmd, formCSV)
 }
 
-// printed returns the columns of a list, with those that --include adds.
-func (o *operation) printed(cmd *cobra.Command) []column {
+// printed returns the columns of a list, with those that the format and --include add.
+func (o *operation) printed(cmd *cobra.Command, form string) []column {
 	columns := slices.Clone(o.columns)
+	if form == formCSV {
+		columns = append(columns, o.csvColumns...)
+	}
 	included, _ := cmd.Flags().GetString("include")
 	for _, c := range o.included {
 		if c.member == included {
@@ -339,23 +380,6 @@ func (o *operation) printed(cmd *cobra.Command) []column {
 		}
 	}
 	return columns
-}
-
-// stream sends the call and returns the response, whose body the caller closes. A response with
-// another media type is an error: it is not from the API, but from a proxy for example.
-func (o *operation) stream(ctx context.Context, c *client, call call) (*http.Response, error) {
-	response, err := c.do(ctx, call)
-	if err != nil {
-		return nil, err
-	}
-	found := response.Header.Get("Content-Type")
-	if media, _, _ := mime.ParseMediaType(found); o.mediaType != "" && media != o.mediaType {
-		_ = response.Body.Close()
-		return nil, fmt.Errorf("server returned %s with content type %q, want %s: "+
-			"check the server's address and the proxies in front of it", atrium.Printable(response.Status),
-			atrium.Printable(found), o.mediaType)
-	}
-	return response, nil
 }
 
 // currentETag returns the ETag of the resource at the path.

@@ -32,8 +32,10 @@ type param struct {
 	check        func(text string) string // returns what is wrong with a text, or ""; nil if only the API checks it
 	names        string                   // path parameter whose kind of resource the value names; "" for none
 	parts        []param                  // flags that set members of a document instead; a slash separates levels
+	subject      bool                     // an ID of any kind, or the domain of an account
 	merged       bool                     // the account that the value names was merged into that of the path
 	minimum      int64                    // for integer and seconds
+	maximum      int64                    // for seconds; 0 for none
 	values       []string                 // allowed values; nil for any
 	defaultValue string                   // used if the flag is not given; "" for none
 }
@@ -86,8 +88,8 @@ func (p *param) addFlag(cmd *cobra.Command) {
 	case list:
 		flags.StringSlice(p.flag, nil, usage)
 	case seconds:
-		defaultValue, _ := time.ParseDuration(p.defaultValue) // 0 if empty
-		flags.Duration(p.flag, defaultValue, usage)
+		defaultValue, _ := parseDuration(p.defaultValue) // 0 if empty
+		addDuration(flags, p.flag, defaultValue, usage)
 	case document:
 		flags.String(p.flag, "", usage)
 		flags.String(p.fileFlag(), "", "`file` that contains the value of --"+p.flag+"; - for stdin")
@@ -100,6 +102,9 @@ func (p *param) addFlag(cmd *cobra.Command) {
 	}
 	if p.required && !p.prompted {
 		_ = cmd.MarkFlagRequired(p.flag)
+	}
+	if p.merged {
+		_ = flags.SetAnnotation(p.flag, hintAnnotation, []string{"run atrium accounts get ACCOUNT_ID to list the accounts that were merged into it"})
 	}
 	if p.values != nil {
 		_ = cmd.RegisterFlagCompletionFunc(p.flag, cobra.FixedCompletions(p.values, cobra.ShellCompDirectiveNoFileComp))
@@ -249,6 +254,19 @@ func (p *param) instant(cmd *cobra.Command) (string, error) {
 	return t, nil
 }
 
+// understood returns the time on the command line in UTC, to add to a fault of it.
+func (p *param) understood(cmd *cobra.Command) string {
+	text, err := p.instant(cmd)
+	if err != nil {
+		return ""
+	}
+	at, err := atrium.ParseTime(text)
+	if err != nil {
+		return ""
+	}
+	return ": it is " + at.Std().Format(time.RFC3339)
+}
+
 func (p *param) scalar(cmd *cobra.Command) (any, error) {
 	t, err := cmd.Flags().GetString(p.flag)
 	if v := jsontext.Value(t); v.IsValid(lenientJSON) && v.Kind() != '{' && v.Kind() != '[' && v.Kind() != 'n' {
@@ -275,6 +293,9 @@ func (p *param) seconds(cmd *cobra.Command) (int64, error) {
 		return 0, usageError{fmt.Errorf("--%s must not be negative", p.flag)}
 	case d < least:
 		return 0, usageError{fmt.Errorf("--%s must be at least %s", p.flag, least)}
+	case p.maximum > 0 && d > time.Duration(p.maximum)*time.Second:
+		return 0, usageError{fmt.Errorf("--%s must be at most %s", p.flag,
+			formatDuration(time.Duration(p.maximum)*time.Second))}
 	case d%time.Second != 0:
 		return 0, usageError{fmt.Errorf("--%s must be whole seconds", p.flag)}
 	}

@@ -84,6 +84,9 @@ func (o *operation) writeRows(w, stderr io.Writer, form string, body jsontext.Va
 	lines := make([][]string, 0, len(o.columns)+1)
 	for i, c := range o.columns {
 		values := []string{cells[i]}
+		if c.member == o.optional && cells[i] == "-" {
+			continue
+		}
 		if format := o.itemFormats[c.member]; format != nil {
 			if values, err = formatItems(body, c.member, format); err != nil {
 				return err
@@ -101,7 +104,8 @@ func (o *operation) writeRows(w, stderr io.Writer, form string, body jsontext.Va
 	return t.write(lines)
 }
 
-// formatItems formats the items of a list member. It returns a dash for an empty list.
+// formatItems formats the items of a list member, or another member as one item. It returns a dash for
+// an empty list and for null.
 func formatItems(object jsontext.Value, member string, format formatFunc) ([]string, error) {
 	list, err := lookupMember(object, member)
 	if err != nil {
@@ -112,6 +116,9 @@ func formatItems(object jsontext.Value, member string, format formatFunc) ([]str
 		if err := json.Unmarshal(list, &items, lenientJSON); err != nil {
 			return nil, fmt.Errorf("read response: %w", err)
 		}
+	}
+	if list.Kind() != '[' && formatValue(list) != "" {
+		items = []jsontext.Value{list}
 	}
 	if len(items) == 0 {
 		return []string{"-"}, nil

@@ -36,6 +36,7 @@ const (
 // database, in this process.
 type target struct {
 	server, key, profile, tenant string
+	keyVariable                  string // environment variable that has the key; "" if it is not from one
 	operator                     bool   // operators instead of a tenant
 	onlyTenant                   bool   // the tenant is the only one of the database
 	databaseName                 string // database without its password; "" until it is opened
@@ -148,6 +149,10 @@ func (t *target) resolveServer(cmd *cobra.Command) error {
 		if t.key = key; warning != "" {
 			warn(cmd.ErrOrStderr(), warning)
 		}
+		t.keyVariable = envKey
+		if os.Getenv(envKey) == "" {
+			t.keyVariable = envKey + "_FILE"
+		}
 	}
 	if t.key == "" {
 		return usageError{fmt.Errorf("no API key for the server: set %s or %[1]s_FILE, or pass --profile", envKey)}
@@ -252,7 +257,11 @@ func requireDatabase(settings config.Config) error {
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
 	}
-	return fmt.Errorf("no database at %s: pass --database, set ATRIUM_DATABASE, or run atrium migrate to create it", path)
+	hint := ""
+	if _, err := os.Stat(filepath.Join(filepath.Dir(path), demoFile)); err == nil {
+		hint = "; for the demo, pass --database sqlite:" + demoFile
+	}
+	return fmt.Errorf("no database at %s: pass --database, set ATRIUM_DATABASE, or run atrium migrate to create it%s", path, hint)
 }
 
 // requireLocal returns an error if the environment selects a server and the command works only on a

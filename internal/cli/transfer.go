@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"os"
 	"slices"
@@ -67,12 +68,17 @@ func newImport() *cobra.Command {
 		}
 		return t.withClient(cmd, "", func(c *client) error {
 			p := startProgress(cmd.ErrOrStderr(), "imported", size)
-			upload := newLineUpload(cmd.Context(), countingReader{in, p})
+			from, _ := cmd.Flags().GetInt64("from-line")
+			inspector := &importInspector{from: from}
+			upload := newLineUpload(cmd.Context(), countingReader{in, p}, inspector.inspect)
 			request.body = upload
 			request.header.Set("Content-Type", ndjson)
 			request.header.Set("Expect", "100-continue") // learn of a rejection before sending the body
 			response, err := c.fetch(context.WithoutCancel(cmd.Context()), request)
 			p.finish()
+			if errors.Is(upload.failure(), errNoObjects) {
+				return upload.failure()
+			}
 			if err != nil {
 				return importError(importOperation.translate(cmd, nil, t, err))
 			}
@@ -80,6 +86,7 @@ func newImport() *cobra.Command {
 				return fmt.Errorf("stopped: %w: the lines that were sent are stored: continue with --from-line %d", err,
 					upload.lines()+1)
 			}
+			warn(cmd.ErrOrStderr(), inspector.warning()...)
 			return printReport(cmd, out, response.body)
 		})
 	})
@@ -216,4 +223,21 @@ func (o *operation) streamingCommand(args cobra.PositionalArgs) (*cobra.Command,
 	markExclusiveFlags(cmd)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return t.resolve(cmd, o.tenancy) }
 	return cmd, t
+}
+
+// stream sends the call and returns the response, whose body the caller closes. A response with
+// another media type is an error: it is not from the API, but from a proxy for example.
+func (o *operation) stream(ctx context.Context, c *client, call call) (*http.Response, error) {
+	response, err := c.do(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	found := response.Header.Get("Content-Type")
+	if media, _, _ := mime.ParseMediaType(found); o.mediaType != "" && media != o.mediaType {
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("server returned %s with content type %q, want %s: "+
+			"check the server's address and the proxies in front of it", atrium.Printable(response.Status),
+			atrium.Printable(found), o.mediaType)
+	}
+	return response, nil
 }

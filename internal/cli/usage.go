@@ -29,7 +29,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string) (*cobra.Co
 		return cmd, unknownCommand(cmd, rest[0])
 	}
 	cmd, err = root.ExecuteContextC(ctx)
-	return cmd, flagGroupError(err)
+	return cmd, flagGroupError(cmd, err)
 }
 
 // Errors of cobra for required flags and flag groups.
@@ -40,14 +40,24 @@ var (
 	allOfGroup  = regexp.MustCompile(`^if any flags in the group \[.+\] are set none of the others can be; \[(.+)\] were all set$`)
 )
 
+// hintAnnotation is the annotation of flags with how to find a value, for the error if it is missing.
+const hintAnnotation = "atrium_hint"
+
 // flagGroupError rewords errors of cobra for required flags and flag groups.
-func flagGroupError(err error) error {
+func flagGroupError(cmd *cobra.Command, err error) error {
 	if err == nil {
 		return nil
 	}
 	flags := func(names string) []string { return strings.Fields("--" + strings.ReplaceAll(names, " ", " --")) }
 	if m := required.FindStringSubmatch(err.Error()); m != nil {
-		return errors.New("pass " + strings.Join(flags(strings.NewReplacer(`"`, "", ",", "").Replace(m[1])), " and "))
+		missing := flags(strings.NewReplacer(`"`, "", ",", "").Replace(m[1]))
+		text := "pass " + strings.Join(missing, " and ")
+		for _, name := range missing {
+			if f := cmd.Flags().Lookup(strings.TrimPrefix(name, "--")); f != nil && len(f.Annotations[hintAnnotation]) > 0 {
+				text += ": " + f.Annotations[hintAnnotation][0]
+			}
+		}
+		return errors.New(text)
 	}
 	if m := noneOfGroup.FindStringSubmatch(err.Error()); m != nil {
 		return errors.New("pass " + strings.Join(flags(m[1]), " or "))
@@ -59,6 +69,35 @@ func flagGroupError(err error) error {
 		return errors.New(strings.Join(flags(m[1]), " and ") + " cannot be used together")
 	}
 	return err
+}
+
+// checkArgs returns an error that names a missing or unexpected argument of an operation.
+func (o *operation) checkArgs(cmd *cobra.Command, args []string) error {
+	least := len(o.pathArgs())
+	most := least
+	if o.trailingFlag() != "" {
+		most++
+	}
+	switch {
+	case len(args) < least:
+		return errors.New("missing argument " + strings.ToUpper(o.pathArgs()[len(args)]))
+	case len(args) > most && cmd.Flags().Lookup("search") != nil:
+		return fmt.Errorf("unexpected argument %q: to search, pass --search %s", args[most], shellQuote(args[most]))
+	case len(args) > most:
+		return fmt.Errorf("unexpected argument %q", args[most])
+	}
+	return nil
+}
+
+// plainWord matches words that a shell does not change.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=-]+$`)
+
+// shellQuote quotes a word for a shell if that is necessary.
+func shellQuote(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // unknownCommand returns the error for an unknown command of a group. Cobra returns an error for

@@ -46,6 +46,7 @@ func versions() group {
 			{
 				use: "publish VERSION_NUMBER", short: "Publish a version and unpublish the current one",
 				method: http.MethodPost, path: versionPath + "/publish", ifMatch: optionalIfMatch, columns: columns,
+				advise: visibilityOfVersion,
 			},
 			{
 				use: "archive VERSION_NUMBER", short: "Archive a version", method: http.MethodPost,
