@@ -52,7 +52,7 @@ func (a *arguments) resolve(ctx context.Context, c *client, o *operation, first 
 			continue
 		}
 		value, err := queryText(a.params[i])
-		if err != nil || !isDomain(p.names, value) && !(p.subject && isSubjectDomain(value)) {
+		if err != nil || !isDomain(p.names, value) && (!p.subject || !isSubjectDomain(value)) {
 			continue // the API reports it
 		}
 		var found foundAccount

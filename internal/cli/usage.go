@@ -51,13 +51,13 @@ func flagGroupError(cmd *cobra.Command, err error) error {
 	flags := func(names string) []string { return strings.Fields("--" + strings.ReplaceAll(names, " ", " --")) }
 	if m := required.FindStringSubmatch(err.Error()); m != nil {
 		missing := flags(strings.NewReplacer(`"`, "", ",", "").Replace(m[1]))
-		text := "pass " + strings.Join(missing, " and ")
+		texts := []string{"pass " + strings.Join(missing, " and ")}
 		for _, name := range missing {
 			if f := cmd.Flags().Lookup(strings.TrimPrefix(name, "--")); f != nil && len(f.Annotations[hintAnnotation]) > 0 {
-				text += ": " + f.Annotations[hintAnnotation][0]
+				texts = append(texts, f.Annotations[hintAnnotation][0])
 			}
 		}
-		return errors.New(text)
+		return errors.New(strings.Join(texts, ": "))
 	}
 	if m := noneOfGroup.FindStringSubmatch(err.Error()); m != nil {
 		return errors.New("pass " + strings.Join(flags(m[1]), " or "))
