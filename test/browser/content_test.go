@@ -121,7 +121,8 @@ func TestSitesShowContentInABrowser(t *testing.T) {
 		{"with an invalid key", other, "", publicPage, "x", "Error: A valid API key is needed in the x-api-key header."},
 		{"draft", allowed, "", draftPage, key, "null"},
 		{"preview", other, "?preview=" + token, draftPage, "", "content of " + draftPage},
-		{"preview, with a wrong token", other, "?preview=x", draftPage, "", "Error: The preview token is not valid, or it has expired."},
+		{"draft, with a wrong token", other, "?preview=x", draftPage, "", "null"},
+		{"public, with a wrong token", other, "?preview=x", publicPage, "", "content of " + publicPage},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, closeTab := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
