@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"atrium"
+	"atrium/internal/app/apptest"
 	"atrium/internal/auth"
 	"atrium/test/nodes"
 )
@@ -115,6 +117,27 @@ func TestRevokedKeyIsRejectedByAllNodesWithinFiveSeconds(t *testing.T) {
 		}
 	}
 	nodes.Must(t, "keys", "revoke", "--yes", "--database", s.database, string(s.keyID))
+	nodes.Until(t, "every node to refuse the key", forgotten, func() bool {
+		return !slices.ContainsFunc(s.nodes, func(n *nodes.Node) bool { return s.get(t, n, "/v0/pages", s.key).status != 401 })
+	})
+}
+
+func TestDeletingATenantRevokesItsKeysAtOnceOnTheNodeAndOnAllWithinFiveSeconds(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	operator, _ := apptest.Key(t, openStore(t, s.database), atrium.OperatorChain, atrium.ScopeManage)
+	for _, n := range s.nodes {
+		if a := s.get(t, n, "/v0/pages", s.key); a.status != 200 {
+			t.Fatal(a)
+		}
+	}
+	target := "http://" + s.nodes[0].Addr + "/manage/v0/tenants/" + string(s.tenant) + "?confirmName=nodes"
+	if a := send(nodes.Client(t), "DELETE", target, operator, ""); a.status != 202 {
+		t.Fatal(a)
+	}
+	if a := s.get(t, s.nodes[0], "/v0/pages", s.key); a.status != 401 {
+		t.Errorf("the node that deleted the tenant: %s", a)
+	}
 	nodes.Until(t, "every node to refuse the key", forgotten, func() bool {
 		return !slices.ContainsFunc(s.nodes, func(n *nodes.Node) bool { return s.get(t, n, "/v0/pages", s.key).status != 401 })
 	})
