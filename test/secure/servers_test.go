@@ -1,0 +1,90 @@
+package secure
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+)
+
+// A way is a proxy to a server that can be cut.
+type way struct {
+	net.Listener
+	to string
+}
+
+// newWay starts a proxy to an address.
+func newWay(t *testing.T, to string) *way {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &way{l, to}
+	ctx, cut := context.WithCancel(t.Context())
+	t.Cleanup(cut)
+	go func() {
+		defer cut()
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", w.to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			context.AfterFunc(ctx, func() { _, _ = in.Close(), out.Close() })
+			go func() { _, _ = io.Copy(in, out) }()
+			go func() { _, _ = io.Copy(out, in) }()
+		}
+	}()
+	return w
+}
+
+// withPassword returns the URL of a database with an unused password, through the address
+// that by returns.
+func withPassword(t *testing.T, database string, by func(addr string) string) string {
+	t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User, u.Host = url.UserPassword(u.User.Username(), canaries["password"]), by(u.Host)
+	return u.String()
+}
+
+// A collected has everything that an OpenTelemetry collector received. It is safe for
+// concurrent use.
+type collected struct {
+	mu  sync.Mutex
+	raw bytes.Buffer // guarded by mu
+}
+
+func (c *collected) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.raw.String()
+}
+
+// newCollector receives the traces and metrics of the processes that the test starts.
+func newCollector(t *testing.T) *collected {
+	t.Helper()
+	c := &collected{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, _ = c.raw.ReadFrom(r.Body) // protobuf does not encode texts
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
+	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+	return c
+}
