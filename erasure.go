@@ -5,24 +5,32 @@ import "slices"
 // An ErasureRule selects what an erasure erases. It contains personal data: it is stored only while the
 // erasure runs.
 //
-// An entry is selected if it matches all fields of MoveRule and Text, of which one must be set. A
-// prospect is selected if it has the e-mail address.
+// An entry is selected if it matches all fields but ProspectEmail, of which one must be set. A prospect
+// is selected if it has the e-mail address.
 type ErasureRule struct {
-	MoveRule             // Given is not used
-	Text          string // any string in the payload, member names included, ignoring case; "" matches every entry
-	ProspectEmail string // ignoring case; "" selects no prospect
+	MoveRule                // Given is not used
+	Text          string    // any string in the payload, member names included, ignoring case; "" matches every entry
+	TextContains  string    // part of such a string, ignoring case; "" matches every entry
+	EntryIDs      []EntryID // at most MaxErasureEntries, of which the entry has one; none matches every entry
+	ProspectEmail string    // ignoring case; "" selects no prospect
 }
+
+// MinTextContains is the minimum length of TextContains in characters.
+const MinTextContains = 3
+
+// MaxErasureEntries is the maximum number of EntryIDs.
+const MaxErasureEntries = 100
 
 // HasEntries reports whether the rule selects entries.
 func (r *ErasureRule) HasEntries() bool {
-	return r.Text != "" || r.Pointer != "" || r.ClaimedName != "" || r.ClaimedDomain != ""
+	return r.Text != "" || r.TextContains != "" || len(r.EntryIDs) > 0 || r.Pointer != "" || r.ClaimedName != "" || r.ClaimedDomain != ""
 }
 
 // Conditions returns the names of the conditions of the rule, for the audit log.
 func (r *ErasureRule) Conditions() (names []string) {
 	for name, set := range map[string]bool{
-		"text": r.Text != "", "payload": r.Pointer != "", "claimedName": r.ClaimedName != "", "claimedDomain": r.ClaimedDomain != "",
-		"prospectEmail": r.ProspectEmail != "",
+		"text": r.Text != "", "textContains": r.TextContains != "", "accountLogIds": len(r.EntryIDs) > 0, "payload": r.Pointer != "",
+		"claimedName": r.ClaimedName != "", "claimedDomain": r.ClaimedDomain != "", "prospectEmail": r.ProspectEmail != "",
 	} {
 		if set {
 			names = append(names, name)

@@ -28,9 +28,14 @@ var matchColumns = []column{
 // erasureRule is the rule of an erasure. An entry must match all parts about entries.
 var erasureRule = param{
 	flag: "rule", kind: document, required: true,
-	usage: "the rule as a JSON `object` with text, prospectEmail, claimedName, claimedDomain or payload (pointer and equals)",
+	usage: "the rule as a JSON `object` with text, textContains, accountLogIds, prospectEmail, claimedName, claimedDomain or payload (pointer and equals)",
 	parts: slices.Concat([]param{
 		{flag: "text", usage: "match entries whose payload has this `string` at any depth, ignoring case", check: checkPersonal},
+		{flag: "text-contains", usage: "match entries whose payload has this `string` at any depth, also within a longer one, ignoring case",
+			check: func(text string) string {
+				return atrium.CheckText(text, atrium.MinTextContains, atrium.MaxProspectText)
+			}},
+		{flag: "entry", name: "accountLogIds", kind: list, usage: "match entries with one of these `ID`s"},
 		{flag: "prospect-email", usage: "match prospects with this e-mail `address`, ignoring case", check: checkPersonal},
 	}, entryRuleParts),
 }

@@ -99,6 +99,12 @@ func decodeErasureRequest(o *strictjson.Object, request *atrium.ErasureRequest) 
 		inner.WholeFault("must have at least one member")
 	}
 	rule.Text, _ = inner.Text("text", strictjson.Optional, checkPersonal)
+	rule.TextContains, _ = inner.Text("textContains", strictjson.Optional, func(text string) string {
+		return atrium.CheckText(text, atrium.MinTextContains, atrium.MaxProspectText)
+	})
+	for _, id := range inner.Texts("accountLogIds", strictjson.Optional, atrium.MaxErasureEntries, checkID[atrium.EntryID]) {
+		rule.EntryIDs = append(rule.EntryIDs, atrium.EntryID(id))
+	}
 	rule.ProspectEmail, _ = inner.Text("prospectEmail", strictjson.Optional, checkPersonal)
 	decodeEntryRule(inner, &rule.MoveRule)
 }

@@ -386,6 +386,39 @@ func (o *Object) InnerArray(name string, presence Presence, most int) (all []*Ob
 	return all
 }
 
+// Texts decodes an array member of 1 to most strings. check returns the detail of a fault of one, or "".
+// Texts returns nil if the member is absent, null or has a fault.
+func (o *Object) Texts(name string, presence Presence, most int, check func(string) string) (texts []string) {
+	array := o.Array(name, presence)
+	if array == nil {
+		return nil
+	}
+	elements, ok := Elements(array, most)
+	if !ok || len(elements) == 0 {
+		o.Fault(name, fmt.Sprintf("must have 1 to %d elements", most))
+		return nil
+	}
+	valid := true
+	for i, element := range elements {
+		text, fault := "", "must be a string"
+		if element[0] == '"' {
+			text = string(unquoted(element))
+			fault = check(text)
+		}
+		if fault != "" {
+			valid = false
+			if !o.isFull() {
+				o.fault(o.path+"/"+pointerEscaper.Replace(name)+"/"+strconv.Itoa(i), fault)
+			}
+		}
+		texts = append(texts, text)
+	}
+	if !valid {
+		return nil
+	}
+	return texts
+}
+
 // Array returns the JSON text of an array member, or nil if it is absent, null or has a
 // fault.
 func (o *Object) Array(name string, presence Presence) []byte {

@@ -208,3 +208,33 @@ func TestElementsAreReturnedUnchanged(t *testing.T) {
 		t.Errorf("empty array: %q, %v", got, ok)
 	}
 }
+
+func TestTextsReportsEachFaultWithItsIndex(t *testing.T) {
+	check := func(text string) string {
+		if text == "bad" {
+			return "is bad"
+		}
+		return ""
+	}
+	for body, want := range map[string][]string{
+		`{"a":["x","\u0079"]}`:           {"x", "y"},
+		`{}`:                             nil,
+		`{"a":[]}`:                       {"/in/a"},
+		`{"a":["1","2","3","4"]}`:        {"/in/a"},
+		`{"a":["bad",1,"x"]}`:            {"/in/a/0", "/in/a/1"},
+		`{"a":[null,["x"],{"a":"bad"}]}`: {"/in/a/0", "/in/a/1", "/in/a/2"},
+		`{"a":"x"}`:                      {"/in/a"},
+	} {
+		o, err := strictjson.Parse([]byte(`{"in":` + body + `}`))
+		if err != nil {
+			t.Fatal(body, err)
+		}
+		got := o.Inner("in", strictjson.Required).Texts("a", strictjson.Optional, 3, check)
+		for _, f := range o.Faults() {
+			got = append(got, f.Where)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", body, got, want)
+		}
+	}
+}

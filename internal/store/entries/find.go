@@ -44,12 +44,7 @@ func (s *Store) FindEntries(ctx context.Context, tenant atrium.TenantID, f atriu
 		m.accounts = nil
 		switch columns := claimedColumns + textBytes; {
 		case f.IdempotencyKey != "":
-			if it = newKeyIterator(tx, tenant, f.IdempotencyKey, columns, scanClaimed); group != nil {
-				m.accounts = map[atrium.AccountID]bool{}
-				for _, id := range group {
-					m.accounts[id] = true
-				}
-			}
+			it, m.accounts = newKeyIterator(tx, tenant, f.IdempotencyKey, columns, scanClaimed), setOf(group)
 		case group != nil:
 			it = newEntryIterator(tx, tenant, group, &f.TimelineFilter, after, chunk, columns, scanClaimed)
 		default:
@@ -63,6 +58,17 @@ func (s *Store) FindEntries(ctx context.Context, tenant atrium.TenantID, f atriu
 		return err
 	})
 	return found, next, err
+}
+
+// setOf returns accounts as a set, nil for nil.
+func setOf(accounts []atrium.AccountID) (set map[atrium.AccountID]bool) {
+	if accounts != nil {
+		set = map[atrium.AccountID]bool{}
+	}
+	for _, id := range accounts {
+		set[id] = true
+	}
+	return set
 }
 
 // selective reports whether the matcher may exclude entries that an iterator returns.

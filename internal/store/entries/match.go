@@ -49,6 +49,7 @@ type matcher struct {
 	pointer      canonical.Pointer // nil to match any payload
 	equals       []byte
 	texts        map[string]bool // of which the payload must have one, as canonical.HasText; nil for any
+	part         string          // which the payload must have, as canonical.ContainsText; "" for any
 }
 
 func newMatcher(rule *atrium.MoveRule) (m matcher, err error) {
@@ -91,10 +92,10 @@ func (m *matcher) unreadBytes(c *claimRow) (bytes int) {
 	return bytes
 }
 
-func (m *matcher) needsPayload() bool { return m.pointer != nil || m.texts != nil }
+func (m *matcher) needsPayload() bool { return m.pointer != nil || m.texts != nil || m.part != "" }
 
 func (m *matcher) matchesPayload(payload []byte) bool {
-	if m.texts != nil && !canonical.HasText(payload, m.texts) {
+	if m.texts != nil && !canonical.HasText(payload, m.texts) || m.part != "" && !canonical.ContainsText(payload, m.part) {
 		return false
 	}
 	if m.pointer == nil {

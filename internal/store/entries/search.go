@@ -1,14 +1,21 @@
 package entries
 
 import (
+	"bytes"
+	"slices"
+
 	"atrium"
 	"atrium/internal/canonical"
 	"atrium/internal/store/accounts"
 	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
 )
 
 // A Search finds the entries that an erasure's rule selects. It is safe for concurrent use.
-type Search struct{ matcher matcher }
+type Search struct {
+	matcher matcher
+	ids     []atrium.EntryID // of the only entries to compare; none for all
+}
 
 // NewSearch returns the Search of a rule, which must have conditions for entries.
 func NewSearch(rule *atrium.ErasureRule) (*Search, error) {
@@ -16,7 +23,8 @@ func NewSearch(rule *atrium.ErasureRule) (*Search, error) {
 	if rule.Text != "" {
 		m.texts = map[string]bool{canonical.Name(rule.Text): true}
 	}
-	return &Search{m}, err
+	m.part = canonical.Name(rule.TextContains)
+	return &Search{m, rule.EntryIDs}, err
 }
 
 // A Found is an entry that a Search has found.
@@ -26,26 +34,66 @@ type Found struct {
 	At        atrium.Position
 }
 
-// Find returns up to limit entries after a position, nil for the first page: of all accounts by
-// identifier, highest first, or of one account and those merged into it, newest first. next is the
-// position to continue after, nil at the end. It reads at most maxMatchEntries entries and
+// Find returns up to limit entries after a position, nil for the first page: by identifier, highest
+// first, or if all of one account and those merged into it are compared, newest first. next is
+// the position to continue after, nil at the end. It reads at most maxMatchEntries entries and
 // maxMatchBytes of what it compares, so it may find none before the end. It returns engine.ErrNoRow if
 // the account does not exist.
 func (s *Search) Find(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountID, after *atrium.Position, limit int) (found []Found, next *atrium.Position, err error) {
-	columns := claimedColumns + rowBytes
-	it := newTenantIterator(tx, tenant, after, maxChunk, columns, scanClaimed)
+	m, columns := s.matcher, claimedColumns+rowBytes
+	var group []atrium.AccountID
 	if account != "" {
-		_, group, err := accounts.FindGroupIDs(tx, tenant, account)
-		if err != nil {
+		if _, group, err = accounts.FindGroupIDs(tx, tenant, account); err != nil {
 			return nil, nil, err
 		}
-		it = newEntryIterator(tx, tenant, group, &atrium.TimelineFilter{}, after, maxChunk, columns, scanClaimed)
 	}
-	matching, next, err := s.matcher.search(it, limit, maxMoveBytes)
+	var it *entryIterator[claimRow]
+	switch {
+	case len(s.ids) > 0:
+		m.accounts = setOf(group)
+		if it, err = newListIterator(tx, tenant, s.ids, after); err != nil {
+			return nil, nil, err
+		}
+	case group != nil:
+		it = newEntryIterator(tx, tenant, group, &atrium.TimelineFilter{}, after, maxChunk, columns, scanClaimed)
+	default:
+		it = newTenantIterator(tx, tenant, after, maxChunk, columns, scanClaimed)
+	}
+	matching, next, err := m.search(it, limit, maxMoveBytes)
 	for i := range matching {
 		found = append(found, Found{matching[i].entryID(), matching[i].account, matching[i].position})
 	}
 	return found, next, err
+}
+
+var findListed = engine.NewBatch("SELECT e.created_at, e.entry_id, e.account_id, "+claimedColumns+rowBytes+` FROM batch JOIN entries e
+	ON e.tenant_id = batch.tenant_id AND e.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea")
+
+// newListIterator returns an iterator of the entries with the given identifiers, at most
+// atrium.MaxErasureEntries, like newTenantIterator. It reads them at once.
+func newListIterator(tx engine.Tx, tenant atrium.TenantID, ids []atrium.EntryID, after *atrium.Position) (*entryIterator[claimRow], error) {
+	var keys [][]byte
+	for _, id := range ids {
+		if key := kernel.PackID(string(id)[len(id.Prefix()):]); after == nil || bytes.Compare(key, kernel.PackID(after.ID)) < 0 {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, bytes.Compare)
+	keys = slices.CompactFunc(keys, bytes.Equal)
+	rows := make([]engine.Args, len(keys))
+	for i, key := range keys {
+		rows[i] = engine.Args{kernel.IDArg(tenant), key}
+	}
+	listed := &accountCursor[claimRow]{done: true}
+	_, err := tx.Batch(findListed, rows, func(r engine.Row) error {
+		at := atrium.PositionAt(atrium.Time(r.Int(0)), kernel.IDAt[atrium.EntryID](r, 1))
+		listed.rows = append(listed.rows, entryRow[claimRow]{*at, kernel.IDAt[atrium.AccountID](r, 2), scanClaimed(r)})
+		return nil
+	})
+	slices.SortFunc(listed.rows, func(a, b entryRow[claimRow]) int {
+		return bytes.Compare(kernel.PackID(b.position.ID), kernel.PackID(a.position.ID))
+	})
+	return &entryIterator[claimRow]{tx: tx, tenant: tenant, cursors: []*accountCursor[claimRow]{listed}}, err
 }
 
 // Describe returns what an operator sees of the entries that a Search has found, in their order.

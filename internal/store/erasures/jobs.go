@@ -48,7 +48,7 @@ func scanJob(r engine.Row, tenant atrium.TenantID) (j job, err error) {
 		Entries: r.Int(2), Prospects: r.Int(3), CreatedAt: atrium.Time(r.Int(4)), CompletedAt: kernel.TimeAt(r, 5),
 	}
 	if rule := r.Bytes(6); rule != nil {
-		err = json.Unmarshal(rule, &j.rule)
+		err = json.Unmarshal(rule, &j.rule, json.RejectUnknownMembers(true)) // a condition of a newer release
 	}
 	if j.stage, j.actor = r.Int(7), r.Text(10); r.Text(9) != "" {
 		j.after = &atrium.Position{Key: r.Int(8), ID: r.Text(9)}

@@ -198,12 +198,13 @@ func (s *Store) eraseRules(ctx context.Context, j *job) error {
 // ruleValues are the values of an erasure's rule that can identify a person, in canonical form.
 type ruleValues struct {
 	texts  map[string]bool
+	part   string // of a text; "" for none
 	domain string // "" for none
 	number []byte // nil for none
 }
 
 func valuesOf(rule *atrium.ErasureRule) (v ruleValues) {
-	v.texts = map[string]bool{}
+	v.texts, v.part = map[string]bool{}, canonical.Name(rule.TextContains)
 	for _, text := range []string{rule.Text, rule.ClaimedName, rule.ClaimedDomain, rule.ProspectEmail} {
 		v.texts[canonical.Name(text)] = true
 	}
@@ -224,7 +225,7 @@ func valuesOf(rule *atrium.ErasureRule) (v ruleValues) {
 
 // in reports whether the rule of a move, a JSON object, has one of the values, in any spelling.
 func (v *ruleValues) in(rule []byte) bool {
-	if canonical.HasText(rule, v.texts) {
+	if canonical.HasText(rule, v.texts) || v.part != "" && canonical.ContainsText(rule, v.part) {
 		return true
 	}
 	var given struct {

@@ -129,6 +129,8 @@ func personExported(t *testing.T, e *env) {
 		{MoveRule: atrium.MoveRule{ClaimedName: "jane"}},
 		{MoveRule: atrium.MoveRule{Pointer: "/to", Equals: []byte(`"jane.doe@example.com"`), ClaimedName: "Bob"}, Text: person},
 		{Text: "nobody"},
+		{TextContains: "2.example"}, // which the rules of moves contain
+		{TextContains: "mail jane.doe@"},
 	} {
 		e := e.as(e.newTenant(t))
 		e.somebody(t, rng, 40)

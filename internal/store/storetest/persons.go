@@ -90,16 +90,30 @@ func personErased(t *testing.T, e *env) {
 		{MoveRule: atrium.MoveRule{Pointer: "/to", Equals: []byte(`"jane.doe@example.com"`)}},
 		{MoveRule: atrium.MoveRule{Pointer: "/to", Equals: []byte(`"jane.doe@example.com"`), ClaimedName: "Bob"}, Text: person},
 		{Text: "nobody"},
+		{TextContains: "Jane.DOE@"},
+		{TextContains: "mail jane", MoveRule: atrium.MoveRule{ClaimedName: "jane"}},
+		{TextContains: "nobody"},
+		{EntryIDs: []atrium.EntryID{atrium.NewID[atrium.EntryID]()}}, // and some that are stored
 	} {
 		e := e.as(e.newTenant(t))
 		e.somebody(t, rng, 40)
 		before := copied(e.records(t))
+		if rule.EntryIDs != nil {
+			for j, r := range before {
+				if entry, ok := r.(*atrium.Entry); ok && j%2 == 0 {
+					rule.EntryIDs = append(rule.EntryIDs, entry.ID, entry.ID)
+				}
+			}
+		}
 		matches := e.checkErasure(t, atrium.ErasureRequest{Rule: rule})
 		if after := copied(e.records(t)); !slices.Equal(describeAll(after), describeAll(before)) {
 			t.Fatalf("rule %d: the check changed something", i)
 		}
 		done := e.finishErasure(t, e.startErasure(t, atrium.ErasureRequest{Rule: rule}).ID)
 		e.wantErased(t, before, rule, done)
+		if rule.EntryIDs != nil && done.Entries < 8 {
+			t.Errorf("rule %d: %d entries were erased", i, done.Entries)
+		}
 		if n := int64(len(matches)); n != done.Entries+done.Prospects {
 			t.Errorf("rule %d: the check found %d, and %d entries and %d prospects were erased", i, n, done.Entries, done.Prospects)
 		}

@@ -15,16 +15,16 @@ import (
 
 // A model of erasures of persons: what they may delete, by simple comparisons.
 
-// hasText is a simple form of canonical.HasText.
-func hasText(v any, text string) bool {
+// hasText is a simple form of canonical.HasText and ContainsText.
+func hasText(v any, is func(string) bool) bool {
 	switch v := v.(type) {
 	case string:
-		return strings.EqualFold(v, text)
+		return is(v)
 	case []any:
-		return slices.ContainsFunc(v, func(v any) bool { return hasText(v, text) })
+		return slices.ContainsFunc(v, func(v any) bool { return hasText(v, is) })
 	case map[string]any:
 		for name, value := range v {
-			if strings.EqualFold(name, text) || hasText(value, text) {
+			if is(name) || hasText(value, is) {
 				return true
 			}
 		}
@@ -42,7 +42,9 @@ func selects(rule *atrium.ErasureRule, e *atrium.Entry) bool {
 	if o, ok := payload.(map[string]any); ok {
 		to, _ = o["to"].(string)
 	}
-	return rule.HasEntries() && (rule.Text == "" || hasText(payload, rule.Text)) && (rule.ClaimedName == "" || strings.EqualFold(e.Claim.Name, rule.ClaimedName)) &&
+	return rule.HasEntries() && (rule.Text == "" || hasText(payload, func(s string) bool { return strings.EqualFold(s, rule.Text) })) &&
+		hasText(payload, func(s string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(rule.TextContains)) }) &&
+		(rule.EntryIDs == nil || slices.Contains(rule.EntryIDs, e.ID)) && (rule.ClaimedName == "" || strings.EqualFold(e.Claim.Name, rule.ClaimedName)) &&
 		(rule.Pointer == "" || fmt.Sprintf("%q", to) == string(rule.Equals))
 }
 
