@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -60,7 +61,7 @@ func (s *Store) eraseEntryBatch(ctx context.Context, c atrium.Change, account at
 		}); err != nil && !errors.Is(err, kernel.ErrPageFull) {
 			return fmt.Errorf("find erased entries: %w", err)
 		}
-		n, historyRows, _, err := deleteEntries(tx, tenant, found)
+		n, historyRows, err := deleteEntries(tx, tenant, found, &history{rows: eraseBatchRows})
 		if err != nil {
 			return err
 		}
@@ -76,43 +77,74 @@ func (s *Store) eraseEntryBatch(ctx context.Context, c atrium.Change, account at
 var deleteEntryRows = engine.NewBatch(`DELETE FROM entries USING batch
 	WHERE entries.tenant_id = batch.tenant_id AND entries.entry_id = batch.entry_id`, "tenant_id bytea", "entry_id bytea")
 
-// deleteEntries deletes locked entries and their move history, and stores their tombstones. It
-// returns how many entries and rows of the move history it deleted, and the moves in these rows. If
-// the move history has more than eraseBatchRows rows, it deletes only the first entries: delete the
-// others in the next transaction.
-func deleteEntries(tx engine.Tx, tenant atrium.TenantID, found []erasedEntry) (deleted, historyRows int, moves []atrium.MoveID, err error) {
-	budget := eraseBatchRows
+// A history limits and collects what a transaction deletes of the move history of entries.
+type history struct {
+	rows  int                    // how many more it may delete
+	rules map[atrium.MoveID]bool // the moves in the deleted rows, whose rules are deleted too; nil if they are not
+	bytes int                    // of these rules
+}
+
+// add counts a row of a move. It returns false if the transaction may not delete the row.
+func (h *history) add(tx engine.Tx, tenant atrium.TenantID, move atrium.MoveID) (fits bool, err error) {
+	if h.rows == 0 {
+		return false, nil
+	}
+	if h.rules != nil && !h.rules[move] {
+		size := 0
+		if err := tx.Query("SELECT COALESCE(octet_length(rule), 0) FROM moves WHERE tenant_id = $1 AND move_id = $2",
+			engine.Args{kernel.IDArg(tenant), kernel.IDArg(move)}, func(r engine.Row) error {
+				size = int(r.Int(0))
+				return nil
+			}); err != nil {
+			return false, fmt.Errorf("find the size of a rule: %w", err)
+		}
+		if h.bytes > 0 && h.bytes+size > eraseBatchBytes {
+			return false, nil
+		}
+		h.rules[move] = true
+		h.bytes += size
+	}
+	h.rows--
+	return true, nil
+}
+
+// deleteEntries deletes locked entries and their move history, and stores their tombstones. It returns
+// how many entries and rows of the move history it deleted. If the move history exceeds the limits, it
+// deletes only the first entries: delete the others in the next transaction.
+func deleteEntries(tx engine.Tx, tenant atrium.TenantID, found []erasedEntry, h *history) (deleted, historyRows int, err error) {
+	most := h.rows
 	rows, erased := make([]engine.Args, 0, len(found)), make([]tombstones.Erased, 0, len(found))
 	for i := range found {
 		e := &found[i]
-		rest, err := deleteMoveHistory(tx, tenant, e.EntryID, e.lastMove, &budget, &moves)
+		rest, err := deleteMoveHistory(tx, tenant, e.EntryID, e.lastMove, h)
 		if err != nil {
-			return 0, 0, nil, err
+			return 0, 0, err
 		}
 		if rest != "" { // the next transaction continues from here
 			if _, err := tx.Exec("UPDATE entries SET move_id = $1 WHERE tenant_id = $2 AND entry_id = $3", kernel.IDArg(rest), kernel.IDArg(tenant), kernel.IDArg(e.EntryID)); err != nil {
-				return 0, 0, nil, err
+				return 0, 0, err
 			}
 			break
 		}
 		rows, erased = append(rows, engine.Args{kernel.IDArg(tenant), kernel.IDArg(e.EntryID)}), append(erased, e.Erased)
 	}
 	if err := tombstones.Write(tx, tenant, erased); err != nil {
-		return 0, 0, nil, err
+		return 0, 0, err
 	}
 	if _, err := tx.Batch(deleteEntryRows, rows, nil); err != nil {
-		return 0, 0, nil, fmt.Errorf("delete erased entries: %w", err)
+		return 0, 0, fmt.Errorf("delete erased entries: %w", err)
 	}
-	return len(rows), eraseBatchRows - budget, moves, nil
+	return len(rows), most - h.rows, nil
 }
 
-// deleteMoveHistory deletes the move history of an entry, newest first, and decrements budget for
-// each row until it is 0. It appends the moves to moves. It returns the newest move that remains, ""
-// if none does.
-func deleteMoveHistory(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryID, last atrium.MoveID, budget *int, moves *[]atrium.MoveID) (atrium.MoveID, error) {
-	for ; last != "" && *budget > 0; *budget-- {
+// deleteMoveHistory deletes the move history of an entry, newest first, within the limits of h. It
+// returns the newest move that remains, "" if none does.
+func deleteMoveHistory(tx engine.Tx, tenant atrium.TenantID, entry atrium.EntryID, last atrium.MoveID, h *history) (atrium.MoveID, error) {
+	for last != "" {
+		if fits, err := h.add(tx, tenant, last); err != nil || !fits {
+			return last, err
+		}
 		args := engine.Args{kernel.IDArg(tenant), kernel.IDArg(last), kernel.IDArg(entry)}
-		*moves = append(*moves, last)
 		last = ""
 		if err := tx.Query("DELETE FROM moved_entries WHERE tenant_id = $1 AND move_id = $2 AND entry_id = $3 RETURNING previous_move_id", args,
 			func(r engine.Row) error {
@@ -191,11 +223,11 @@ func deleteFound(tx *kernel.Mutation, subject string, found []entries.Found, sur
 			break
 		}
 	}
-	deleted, _, moves, err := deleteEntries(tx, tenant, locked[:fits])
-	if err != nil {
+	h := history{rows: eraseBatchRows, rules: map[atrium.MoveID]bool{}}
+	if deleted, _, err = deleteEntries(tx, tenant, locked[:fits], &h); err != nil {
 		return 0, 0, err
 	}
-	if err := redactMoves(tx, subject, moves); err != nil {
+	if err := redactMoves(tx, subject, slices.Collect(maps.Keys(h.rules))); err != nil {
 		return 0, 0, err
 	}
 	if deleted > 0 {

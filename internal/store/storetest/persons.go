@@ -18,6 +18,7 @@ var persons = []guarantee{
 	{"a killed erasure continues where it was, and ends the same", personErasedDespiteKills},
 	{"two nodes can work on an erasure", personErasedByNodes},
 	{"an erasure deletes at most 1,010 rows in a transaction", personErasedInParts},
+	{"an erasure deletes at most 2 MiB of rules in a transaction", personRulesErasedInParts},
 	{"the rules of moves and the audit details of an erased person are deleted", personNotAudited},
 	{"an erasure deletes other rules of moves that contain its domain or number in any spelling", personInOtherRules},
 	{"the rule of an erasure is gone when it is complete", personRuleForgotten},
@@ -156,6 +157,30 @@ func personErasedInParts(t *testing.T, e *env) {
 	}
 	if n := e.rowsOf(t, "moved_entries"); n != 0 {
 		t.Errorf("%d rows about moves are left", n)
+	}
+}
+
+func personRulesErasedInParts(t *testing.T, e *env) {
+	const moves = 7
+	e.manyMovesBy(t, 2, moves, fmt.Appendf(nil, `{"x":"%s"}`, strings.Repeat("x", 900<<10)))
+	most, before := 0, moves
+	hooked := e.hooked(func(int) error {
+		n := 0
+		if err := e.db.Query(t.Context(), "SELECT move_id FROM moves WHERE tenant_id = $1 AND rule IS NOT NULL", engine.Args{storedID(e.tenant)}, func(engine.Row) error {
+			n++
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		most, before = max(most, before-n), n
+		return nil
+	})
+	request := atrium.ErasureRequest{Rule: atrium.ErasureRule{MoveRule: atrium.MoveRule{ClaimedName: "Moved"}}}
+	if done := hooked.finishErasure(t, hooked.startErasure(t, request).ID); done.Entries != 2 {
+		t.Errorf("%d entries were erased", done.Entries)
+	}
+	if most > 2 || before > 0 {
+		t.Errorf("a transaction deleted %d rules of 900 KiB, and %d are left", most, before)
 	}
 }
 
