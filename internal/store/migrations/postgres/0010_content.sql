@@ -1,6 +1,9 @@
 -- max_age is in seconds: how long caches may keep a public page.
-ALTER TABLE pages ADD COLUMN public BIGINT NOT NULL DEFAULT 0 CHECK (public IN (0, 1));
-ALTER TABLE pages ADD COLUMN max_age BIGINT NOT NULL DEFAULT 60 CHECK (max_age >= 0);
+-- Citus cannot add a column together with its CHECK.
+ALTER TABLE pages ADD COLUMN public BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE pages ADD COLUMN max_age BIGINT NOT NULL DEFAULT 60;
+ALTER TABLE pages ADD CONSTRAINT pages_public_check CHECK (public IN (0, 1));
+ALTER TABLE pages ADD CONSTRAINT pages_max_age_check CHECK (max_age >= 0);
 
 -- The origins of the sites that may use the key, separated by spaces.
 ALTER TABLE api_keys ADD COLUMN origins TEXT COLLATE "C";
