@@ -22,8 +22,8 @@ import (
 )
 
 // MaxSecrets is the maximum number of secrets of a tenant. An append with an idempotency key looks
-// for its HMAC under each of them.
-const MaxSecrets = 16
+// for its HMAC under each of them: with 16, an append of 64 entries took 2.5 times as long as with one.
+const MaxSecrets = 4
 
 // SecretSize is the size of a secret and of an HMAC in bytes.
 const SecretSize = sha256.Size
