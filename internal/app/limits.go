@@ -148,9 +148,9 @@ func newLimits(c config.Config, database store.Traits, refused func(telemetry.Re
 		Documents: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
 			Slots: snapshots(c, database), Each: documentsOfTenant(database), Waiting: maxDocumentsWaiting, Timeout: heavyTimeout,
 		}),
-		Heavy: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
+		Heavy: limit.NewGroupedSemaphore(limit.SemaphoreBounds{
 			Slots: runtime.GOMAXPROCS(0), Waiting: maxHeavyWaiting, Timeout: heavyTimeout,
-		}),
+		}, rest.HeavyGroup),
 	}
 	return l, nil
 }

@@ -21,13 +21,16 @@ var ErrBusy = errors.New("too much is in flight")
 // Each key has a queue of waiters. Free slots are granted to the keys round-robin, not to
 // the longest waiter: the long queue of one key delays no other key.
 //
+// Keys of one group share the slots of one key, but have queues and turns of their own.
+//
 // A nil Semaphore has no limit. A Semaphore is safe for concurrent use.
 type Semaphore[K comparable] struct {
 	bounds SemaphoreBounds
+	group  func(K) K
 
 	mu      sync.Mutex
 	free    int                   // guarded by mu
-	held    map[K]int             // guarded by mu; no zeros
+	held    map[K]int             // by group; guarded by mu; no zeros
 	waiting map[K][]chan struct{} // guarded by mu; closed when it has a slot; none are empty
 	turns   []K                   // guarded by mu; the keys of waiting, the next to be served first
 }
@@ -35,17 +38,23 @@ type Semaphore[K comparable] struct {
 // SemaphoreBounds configure a Semaphore.
 type SemaphoreBounds struct {
 	Slots   int           // maximum number of holders
-	Each    int           // maximum number of holders per key; 0 for no such limit
+	Each    int           // maximum number of holders per group; 0 for no such limit
 	Waiting int           // maximum number of waiters per key; 0 refuses at once
 	Timeout time.Duration // maximum wait; 0 waits until the context ends
 }
 
-// NewSemaphore returns a Semaphore, or nil if b.Slots is 0.
+// NewSemaphore returns a Semaphore in which each key is its own group, or nil if b.Slots is 0.
 func NewSemaphore[K comparable](b SemaphoreBounds) *Semaphore[K] {
+	return NewGroupedSemaphore(b, func(key K) K { return key })
+}
+
+// NewGroupedSemaphore returns a Semaphore in which group returns the group of a key, or nil if b.Slots
+// is 0.
+func NewGroupedSemaphore[K comparable](b SemaphoreBounds, group func(K) K) *Semaphore[K] {
 	if b.Slots == 0 {
 		return nil
 	}
-	return &Semaphore[K]{bounds: b, free: b.Slots, held: map[K]int{}, waiting: map[K][]chan struct{}{}}
+	return &Semaphore[K]{bounds: b, group: group, free: b.Slots, held: map[K]int{}, waiting: map[K][]chan struct{}{}}
 }
 
 // Acquire waits for a slot. It returns ErrBusy if the queue of the key is full or the
@@ -104,8 +113,9 @@ func (s *Semaphore[K]) Release(key K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free++
-	if s.held[key]--; s.held[key] == 0 {
-		delete(s.held, key)
+	group := s.group(key)
+	if s.held[group]--; s.held[group] == 0 {
+		delete(s.held, group)
 	}
 	for s.grant() {
 	}
@@ -132,14 +142,14 @@ func (s *Semaphore[K]) Held() int {
 
 // admits reports whether the key may hold one more slot. s.mu is held.
 func (s *Semaphore[K]) admits(key K) bool {
-	held := s.held[key]
+	held := s.held[s.group(key)]
 	return held < s.free && (s.bounds.Each == 0 || held < s.bounds.Each)
 }
 
 // admit grants a slot to the key. s.mu is held.
 func (s *Semaphore[K]) admit(key K) {
 	s.free--
-	s.held[key]++
+	s.held[s.group(key)]++
 }
 
 // grant grants a slot to the first waiter of the next key that may have one, and reports

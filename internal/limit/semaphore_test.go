@@ -146,3 +146,27 @@ func TestNilSemaphoreHasNoLimit(t *testing.T) {
 		t.Error("slots are held")
 	}
 }
+
+func TestKeysOfAGroupShareTheSlotsOfOneKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := limit.NewGroupedSemaphore(limit.SemaphoreBounds{Slots: 2, Waiting: 1}, func(key string) string { return key[:1] })
+		acquire(t, s, "a")
+		waited := make(chan error, 1)
+		go func() { waited <- s.Acquire(t.Context(), "a, second queue") }()
+		synctest.Wait()
+		acquire(t, s, "b")
+		s.Release("b")
+		synctest.Wait()
+		if len(waited) > 0 || s.Held() != 1 {
+			t.Errorf("a group holds %d slots", s.Held())
+		}
+		s.Release("a")
+		if err := <-waited; err != nil {
+			t.Error(err)
+		}
+		s.Release("a, second queue")
+		if n := s.Held(); n != 0 {
+			t.Errorf("%d slots are held", n)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"atrium"
@@ -183,7 +184,15 @@ func quotaKey(who auth.Principal) atrium.TenantID {
 	if who.KeyID == "" {
 		return "visitors"
 	}
-	return "sites of " + who.TenantID
+	return sitesOf + who.TenantID
+}
+
+const sitesOf = "sites of "
+
+// HeavyGroup returns the group of a key of Limits.Heavy: the sites of a tenant have a queue of their own,
+// but occupy the processors of their tenant.
+func HeavyGroup(key atrium.TenantID) atrium.TenantID {
+	return atrium.TenantID(strings.TrimPrefix(string(key), sitesOf))
 }
 
 // publish sets the headers of a public response.

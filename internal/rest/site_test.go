@@ -281,6 +281,25 @@ func TestLargeContentIsHeavyWorkForAllVisitors(t *testing.T) {
 	}
 }
 
+func TestSitesOfATenantOccupyItsProcessors(t *testing.T) {
+	heavy := limit.NewGroupedSemaphore(limit.SemaphoreBounds{Slots: 2}, rest.HeavyGroup)
+	s := newSite(rest.Limits{Heavy: heavy})
+	s.body = strings.Repeat("x", 100<<10)
+	if got := s.get(clientA, "site"); got != 200 {
+		t.Fatal(got)
+	}
+	if err := heavy.Acquire(t.Context(), s.tenant); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.get(clientA, "site"); got != 503 {
+		t.Errorf("while the tenant uses a processor, its site gets %d", got)
+	}
+	heavy.Release(s.tenant)
+	if got := s.get(clientA, "site"); got != 200 {
+		t.Errorf("after that, it gets %d", got)
+	}
+}
+
 func TestVisitorsFromManyAddressesUseHalfOfTheProcessors(t *testing.T) {
 	heavy := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2})
 	s := newSite(rest.Limits{Heavy: heavy})
