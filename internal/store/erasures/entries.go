@@ -242,6 +242,21 @@ func deleteFound(tx *kernel.Mutation, subject string, found []entries.Found, sur
 	return deleted, done, err
 }
 
+// search reads what the rule of an erasure selects. On a server, it then waits for as long as that took:
+// this process compares what it reads, and InTurn does not pause there.
+func (s *Store) search(ctx context.Context, read func(engine.Tx) error) error {
+	began := time.Now()
+	if err := s.db.Read(ctx, read); err != nil || !s.db.Engine.Traits().Remote {
+		return err
+	}
+	select {
+	case <-time.After(time.Since(began)):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // eraseMatching deletes a batch of the entries that the rule selects, and the rules of the moves that
 // moved them.
 func (s *Store) eraseMatching(ctx context.Context, j *job) error {
@@ -251,8 +266,7 @@ func (s *Store) eraseMatching(ctx context.Context, j *job) error {
 	}
 	var found []entries.Found
 	var next *atrium.Position
-	began := time.Now()
-	if err := s.db.Read(ctx, func(tx engine.Tx) (err error) {
+	if err := s.search(ctx, func(tx engine.Tx) (err error) {
 		found, next, err = search.Find(tx, j.TenantID, j.AccountID, j.after, eraseBatchEntries)
 		if errors.Is(err, engine.ErrNoRow) { // the account was erased
 			err = nil
@@ -260,13 +274,6 @@ func (s *Store) eraseMatching(ctx context.Context, j *job) error {
 		return err
 	}); err != nil {
 		return err
-	}
-	if s.db.Engine.Traits().Remote { // where InTurn does not pause: this process compares the payloads
-		select {
-		case <-time.After(time.Since(began)):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
 	}
 	if some := ofFirstAccounts(found); len(some) < len(found) {
 		found, next = some, &some[len(some)-1].At

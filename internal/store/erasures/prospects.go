@@ -153,7 +153,7 @@ func FindProspects(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountI
 			return nil, nil, err
 		}
 	}
-	n := 0
+	n, wanted := 0, canonical.Name(email)
 	var matching []atrium.ProspectID
 	err = tx.Query("SELECT prospect_id, email FROM prospects WHERE tenant_id = $1 AND prospect_id > $2 ORDER BY prospect_id LIMIT $3",
 		engine.Args{kernel.IDArg(tenant), start, int64(jobScan)}, func(r engine.Row) error {
@@ -161,7 +161,7 @@ func FindProspects(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountI
 				return kernel.ErrPageFull
 			}
 			id := kernel.IDAt[atrium.ProspectID](r, 0)
-			if n++; sameEmail(r.Text(1), email) {
+			if n++; hasEmail(r.Text(1), wanted) {
 				matching = append(matching, id)
 			}
 			next = atrium.PositionAt(0, id)
@@ -188,9 +188,9 @@ func FindProspects(tx engine.Tx, tenant atrium.TenantID, account atrium.AccountI
 	return ids, next, nil
 }
 
-// sameEmail compares the e-mail address of a prospect with that of a rule.
-func sameEmail(stored, wanted string) bool {
-	return canonical.Name(strings.TrimSpace(stored)) == canonical.Name(wanted)
+// hasEmail compares the e-mail address of a prospect with that of a rule in canonical form.
+func hasEmail(stored, wanted string) bool {
+	return canonical.Name(strings.TrimSpace(stored)) == wanted
 }
 
 // isLinked reports whether a prospect is linked to one of the accounts.
@@ -208,7 +208,7 @@ func (s *Store) eraseProspects(ctx context.Context, j *job) error {
 	var ids []atrium.ProspectID
 	var next *atrium.Position
 	if j.rule.ProspectEmail != "" {
-		if err := s.db.Read(ctx, func(tx engine.Tx) (err error) {
+		if err := s.search(ctx, func(tx engine.Tx) (err error) {
 			ids, next, err = FindProspects(tx, j.TenantID, j.AccountID, j.rule.ProspectEmail, j.after, 1)
 			if errors.Is(err, engine.ErrNoRow) { // the account was erased
 				err = nil
@@ -237,7 +237,7 @@ func (s *Store) eraseProspects(ctx context.Context, j *job) error {
 // checkProspect returns NotFound if the rule does not select a locked prospect: it was changed, or its
 // link removed, after it was found.
 func (j *job) checkProspect(tx *kernel.Mutation, p atrium.LinkedProspect) error {
-	if p.Email == nil || !sameEmail(*p.Email, j.rule.ProspectEmail) {
+	if p.Email == nil || !hasEmail(*p.Email, canonical.Name(j.rule.ProspectEmail)) {
 		return atrium.NotFound()
 	}
 	if j.AccountID == "" {

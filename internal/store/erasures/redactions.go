@@ -181,7 +181,7 @@ func FindRules(tx engine.Tx, tenant atrium.TenantID, rule *atrium.ErasureRule, a
 func (s *Store) eraseRules(ctx context.Context, j *job) error {
 	var moves []atrium.MoveID
 	var next *atrium.Position
-	if err := s.db.Read(ctx, func(tx engine.Tx) (err error) {
+	if err := s.search(ctx, func(tx engine.Tx) (err error) {
 		moves, next, err = FindRules(tx, j.TenantID, &j.rule, func(atrium.MoveID) bool { return false }, j.after)
 		return err
 	}); err != nil {

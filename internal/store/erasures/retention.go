@@ -76,7 +76,10 @@ func (s *Store) SetRetention(ctx context.Context, c atrium.Change, rules atrium.
 		return atrium.Retention{}, fmt.Errorf("encode retention rules: %w", err)
 	}
 	changed, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.Retention, error) {
-		r, err := findRetention(tx.Lock, c.TenantID)
+		if err := tx.CountSize(tx.Lock, "SELECT octet_length(rules) FROM retention WHERE tenant_id = $1", engine.Args{kernel.IDArg(c.TenantID)}); err != nil {
+			return atrium.Retention{}, err
+		}
+		r, err := findRetention(tx.Query, c.TenantID)
 		if err != nil {
 			return r.Retention, err
 		}
