@@ -35,6 +35,8 @@ const (
 	streamsOfTenant = 2 // of each kind
 	maxChecks       = 16
 	maxExports      = 32
+	exportsWaiting  = 64          // of one tenant
+	exportWait      = time.Second // a client that repeats a refused export at once sends few requests
 )
 
 // lineMembers is the number of bytes by which an import line may exceed max-body: an exported

@@ -46,9 +46,11 @@ func newManage(c Config, cursors rest.CursorKey, keys manage.KeyCache, logs reso
 	}
 	return &manage.API{
 		Store: c.Store, Logs: logs, Cursors: cursors, Keys: keys,
-		Imports:  limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: c.Settings.MaxConnections, Each: streamsOfTenant}),
-		Checks:   limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: maxChecks, Each: streamsOfTenant}),
-		Exports:  limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: exports, Each: streamsOfTenant}),
+		Imports: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: c.Settings.MaxConnections, Each: streamsOfTenant}),
+		Checks:  limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: maxChecks, Each: streamsOfTenant}),
+		Exports: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
+			Slots: exports, Each: streamsOfTenant, Waiting: exportsWaiting, Timeout: exportWait,
+		}),
 		MaxEntry: int64(c.Settings.MaxBody), MaxBatch: int64(c.Settings.BatchMaxBody),
 	}
 }
