@@ -47,7 +47,8 @@ func tenantArg(id atrium.TenantID) any { return kernel.IDArg(id) }
 // and the copy is not complete.
 func (c *Copier) Tenant(ctx context.Context, id atrium.TenantID) (*Report, error) {
 	r := newReport()
-	// Its record in the audit log of the operators would be in the way of the source's records.
+	// A copy of everything also copies the operators' audit log. The record that this copy appends there
+	// would conflict with it.
 	if _, everything, err := Unfinished(c.To.OutsideTx(ctx), 1); err != nil {
 		return r, err
 	} else if everything {
@@ -68,9 +69,14 @@ func (c *Copier) begin(ctx context.Context, id atrium.TenantID) error {
 	if err := c.requireTenant(ctx, id); err != nil {
 		return err
 	}
-	marked, err := exists(c.To.OutsideTx(ctx), hasSetting, register.Unfinished+string(id))
-	if err != nil || marked {
+	value, marked, err := readMark(c.To.OutsideTx(ctx), register.Unfinished+string(id))
+	switch {
+	case err != nil:
 		return err
+	case value == discarding:
+		return atrium.Errorf(atrium.CodeConflict, "The copy of %s is being discarded: run atrium copy --discard again.", id)
+	case marked:
+		return nil
 	}
 	for _, t := range tables {
 		if found, err := exists(c.To.OutsideTx(ctx), t.forTenant.last, tenantArg(id)); err != nil {
@@ -90,7 +96,7 @@ func (c *Copier) requireTenant(ctx context.Context, id atrium.TenantID) error {
 	} else if incomplete {
 		return errSourceIncomplete(id)
 	}
-	found, err := exists(c.From.OutsideTx(ctx), hasTenant+" AND deleting_at IS NULL", tenantArg(id))
+	found, err := exists(c.From.OutsideTx(ctx), hasTenantToCopy, tenantArg(id))
 	if err == nil && !found {
 		err = atrium.Errorf(atrium.CodeNotFound, "The source has no tenant %s.", id)
 	}
@@ -103,11 +109,9 @@ func errSourceIncomplete(id atrium.TenantID) error {
 
 // Statements for exists.
 const (
-	hasTenant  = "SELECT 1 FROM tenants WHERE tenant_id = $1"
-	hasSetting = "SELECT 1 FROM settings WHERE name = $1"
-	// isIncomplete is whether a tenant is marked as incomplete, and can be used neither by requests
-	// nor by jobs.
-	isIncomplete = hasSetting + " AND NOT EXISTS (SELECT 1 FROM tenants WHERE tenant_id = $2)"
+	hasTenant       = "SELECT 1 FROM tenants WHERE tenant_id = $1"
+	hasTenantToCopy = hasTenant + " AND deleting_at IS NULL"
+	hasSetting      = "SELECT 1 FROM settings WHERE name = $1"
 )
 
 // exists reports whether a query returns a row.
@@ -119,10 +123,16 @@ func exists(query kernel.QueryFunc, sql string, args ...any) (found bool, err er
 	return found, err
 }
 
-// mark stores a setting without a value.
+// The values of a setting that marks a copy as incomplete.
+const (
+	copying    = ""
+	discarding = "discard"
+)
+
+// mark stores a setting that marks a copy as incomplete.
 func (c *Copier) mark(ctx context.Context, name string) error {
 	return c.To.Write(ctx, func(tx engine.Tx) error {
-		n, err := tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", name, []byte{})
+		n, err := tx.Exec("INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", name, []byte(copying))
 		if err == nil && n == 0 {
 			err = errChanged
 		}
@@ -130,10 +140,29 @@ func (c *Copier) mark(ctx context.Context, name string) error {
 	})
 }
 
-// unmark deletes a setting that marks a copy as incomplete. It returns Conflict if another copy has
-// done so.
-func unmark(tx engine.Tx, name string) error {
-	n, err := tx.Exec("DELETE FROM settings WHERE name = $1", name)
+// readMark returns the value of a setting that marks a copy as incomplete. query is a method Query or
+// Lock.
+func readMark(query kernel.QueryFunc, name string) (value string, found bool, err error) {
+	err = query(readSetting, engine.Args{name}, func(r engine.Row) error {
+		value, found = string(r.View(0)), true
+		return nil
+	})
+	return value, found, err
+}
+
+// requireMark locks a mark until the end of the transaction. It returns Conflict unless it has the
+// value: another run has completed the copy, or discards it.
+func requireMark(tx engine.Tx, name, value string) error {
+	now, found, err := readMark(tx.Lock, name)
+	if err == nil && (!found || now != value) {
+		err = errChanged
+	}
+	return err
+}
+
+// unmark deletes a mark. It returns Conflict unless it has the value.
+func unmark(tx engine.Tx, name, value string) error {
+	n, err := tx.Exec("DELETE FROM settings WHERE name = $1 AND value = $2", name, []byte(value))
 	if err == nil && n == 0 {
 		err = errChanged
 	}
@@ -208,7 +237,7 @@ func (c *Copier) finish(ctx context.Context, id atrium.TenantID, r *Report) erro
 			detail["rows"] = r.Rows()
 		}
 		tx.RecordDetail("tenant.copy", string(id), detail)
-		return struct{}{}, unmark(tx, register.Unfinished+string(id))
+		return struct{}{}, unmark(tx, register.Unfinished+string(id), copying)
 	})
 	return err
 }
@@ -248,18 +277,21 @@ func (c *Copier) copyTable(ctx context.Context, t *table, id atrium.TenantID, te
 	return group.Wait()
 }
 
-// store stores a batch unless another run has completed or discarded the copy.
+// store stores a batch unless another run has completed the copy, or discards it. Once the target has
+// the tenant, it stores no more data.
 func (c *Copier) store(ctx context.Context, t *table, tenant atrium.TenantID, rows []engine.Args) error {
-	still, args := hasSetting, engine.Args{register.Unfinished + string(tenant)}
-	switch {
-	case tenant == atrium.OperatorChain:
-		args[0] = register.UnfinishedAll
-	case t.Kind == register.Distributed:
-		still, args = isIncomplete, append(args, tenantArg(tenant))
+	name := register.Unfinished + string(tenant)
+	if tenant == atrium.OperatorChain {
+		name = register.UnfinishedAll
 	}
 	err := c.To.Engine.Write(ctx, func(tx engine.Tx) error {
-		if ok, err := exists(tx.Query, still, args...); err != nil || !ok {
-			return cmp.Or(err, errChanged)
+		if err := requireMark(tx, name, copying); err != nil {
+			return err
+		}
+		if t.Kind == register.Distributed && tenant != atrium.OperatorChain {
+			if usable, err := exists(tx.Query, hasTenant, tenantArg(tenant)); err != nil || usable {
+				return cmp.Or(err, errChanged)
+			}
 		}
 		n, err := tx.Batch(t.insert, rows, nil)
 		if err == nil && n != int64(len(rows)) {
@@ -283,16 +315,20 @@ func (c *Copier) progressed(rows int) {
 	}
 }
 
-// Discard deletes what an unfinished copy of a tenant has stored in the target. It returns
-// NotFound if there is no such copy. It can be repeated after an interruption.
+// Discard deletes what an unfinished copy of a tenant has stored in the target. It first changes the
+// mark, so that a copy that is still running stores nothing more. It returns NotFound if there is no such
+// copy. It can be repeated after an interruption, and until it has succeeded, no copy of the tenant begins.
 func (c *Copier) Discard(ctx context.Context, id atrium.TenantID) error {
 	ctx = engine.ForTenant(ctx, string(id))
-	marked, err := exists(c.To.OutsideTx(ctx), hasSetting, register.Unfinished+string(id))
-	if err != nil {
+	name := register.Unfinished + string(id)
+	if err := c.To.Write(ctx, func(tx engine.Tx) error {
+		n, err := tx.Exec("UPDATE settings SET value = $1 WHERE name = $2", []byte(discarding), name)
+		if err == nil && n == 0 {
+			err = atrium.Errorf(atrium.CodeNotFound, "The target has no unfinished copy of %s.", id)
+		}
 		return err
-	}
-	if !marked {
-		return atrium.Errorf(atrium.CodeNotFound, "The target has no unfinished copy of %s.", id)
+	}); err != nil {
+		return err
 	}
 	for d := NewDeletion(id); ; {
 		rows, err := d.Next(c.To.OutsideTx(ctx))
@@ -304,6 +340,9 @@ func (c *Copier) Discard(ctx context.Context, id atrium.TenantID) error {
 		}
 		var n int64
 		if err := c.To.Write(ctx, func(tx engine.Tx) (err error) {
+			if err := requireMark(tx, name, discarding); err != nil {
+				return err
+			}
 			n, err = rows.Delete(tx)
 			return err
 		}); err != nil {
@@ -312,5 +351,5 @@ func (c *Copier) Discard(ctx context.Context, id atrium.TenantID) error {
 		d.Done(rows)
 		c.progressed(int(n))
 	}
-	return c.To.Write(ctx, func(tx engine.Tx) error { return unmark(tx, register.Unfinished+string(id)) })
+	return c.To.Write(ctx, func(tx engine.Tx) error { return unmark(tx, name, discarding) })
 }

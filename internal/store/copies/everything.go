@@ -40,7 +40,7 @@ func (c *Copier) Everything(ctx context.Context) (*Report, error) {
 		if err := c.copyTenant(ctx, id, r); err != nil || r.Different() {
 			return err
 		}
-		return c.To.Write(ctx, func(tx engine.Tx) error { return unmark(tx, register.Unfinished+string(id)) })
+		return c.To.Write(ctx, func(tx engine.Tx) error { return unmark(tx, register.Unfinished+string(id), copying) })
 	})
 	if err != nil || r.Different() {
 		return r, err
@@ -51,7 +51,7 @@ func (c *Copier) Everything(ctx context.Context) (*Report, error) {
 	if err := c.compareOperators(ctx, r); err != nil || r.Different() {
 		return r, err
 	}
-	return r, c.To.Write(ctx, func(tx engine.Tx) error { return unmark(tx, register.UnfinishedAll) })
+	return r, c.To.Write(ctx, func(tx engine.Tx) error { return unmark(tx, register.UnfinishedAll, copying) })
 }
 
 // Unfinished returns tenants whose copy to a database is not complete, up to limit, and whether a copy

@@ -30,6 +30,8 @@ var databaseCopies = []guarantee{
 	{"rows that differ, are missing or were added are found", copyFindsDifferences},
 	{"a copy is not complete while the databases differ", copyNotCompleted},
 	{"a discarded copy leaves nothing, and can be made again", copyDiscarded},
+	{"a copy that is discarded while it runs ends with a conflict and leaves nothing", copyDiscardedWhileRunning},
+	{"a copy is not discarded during a transaction that stores rows", copyNotDiscardedInBatch},
 	{"a copy is refused if the source is incomplete, or the target is, is in use or lacks migrations", copyRefused},
 	{"a copy stores rows in bounded transactions, also large ones", copyBounded},
 	{"a copy succeeds if the source is too slow for a batch, and not for a few rows", copyFromSlow},

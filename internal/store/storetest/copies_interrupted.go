@@ -264,3 +264,88 @@ func copyDiscarded(t *testing.T, e *env) {
 	wantCode(t, to.DiscardCopy(t.Context(), o), atrium.CodeNotFound) // it is complete
 	e.wantEqual(t, to)
 }
+
+func copyDiscardedWhileRunning(t *testing.T, e *env) {
+	to := e.sharedTarget()
+	for _, batches := range []int{1, 9, 17, 30} { // of the copy, before it is discarded
+		from := e.as(e.newTenant(t))
+		from.fill(t)
+		from.withProspects(t, "many.example", 20)
+		o := store.CopyOptions{Tenant: from.tenant}
+		stored := 0
+		both := o
+		both.Progress = func(int64) {
+			if stored++; stored == batches { // everything is deleted, and the mark is left
+				if err := store.New(unfinishedDB{to.db}, e.clock.now).DiscardCopy(t.Context(), o); !errors.Is(err, errInterrupted) {
+					t.Errorf("discard: %v", err)
+				}
+			}
+		}
+		_, err := from.CopyTo(t.Context(), to.Store, both)
+		wantCode(t, err, atrium.CodeConflict)
+		if n := to.as(from.tenant).dump(t).rows(); n > 0 || stored < batches {
+			t.Errorf("%d rows are left after %d batches", n, stored)
+		}
+		_, err = from.CopyTo(t.Context(), to.Store, o)
+		wantCode(t, err, atrium.CodeConflict)
+		if want := "The copy of " + string(from.tenant) + " is being discarded: run atrium copy --discard again."; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a copy began: %v, want %q", err, want)
+		}
+		if err := to.DiscardCopy(t.Context(), o); err != nil {
+			t.Error(err)
+		}
+		from.copyTo(t, to.as(from.tenant))
+		from.wantEqual(t, to.as(from.tenant))
+	}
+}
+
+// A storingDB calls before in the transactions that store entries, before they do.
+type storingDB struct {
+	engine.DB
+	before func()
+}
+
+func (db storingDB) Write(ctx context.Context, f func(engine.Tx) error) error {
+	return db.DB.Write(ctx, func(tx engine.Tx) error { return f(storingTx{tx, db.before}) })
+}
+
+type storingTx struct {
+	engine.Tx
+	before func()
+}
+
+func (tx storingTx) Batch(b *engine.Batch, rows []engine.Args, each func(engine.Row) error) (int64, error) {
+	if strings.HasPrefix(b.Server, "INSERT INTO entries ") {
+		tx.before()
+	}
+	return tx.Tx.Batch(b, rows, each)
+}
+
+// An impatientDB waits only briefly for locks.
+type impatientDB struct{ engine.DB }
+
+func (db impatientDB) Write(ctx context.Context, f func(engine.Tx) error) error {
+	return db.DB.Write(ctx, func(tx engine.Tx) error {
+		tx.LockWait(50 * time.Millisecond)
+		return f(tx)
+	})
+}
+
+func copyNotDiscardedInBatch(t *testing.T, e *env) {
+	e.fill(t)
+	to := e.sharedTarget()
+	o := store.CopyOptions{Tenant: e.tenant}
+	tried := 0
+	storing := storingDB{to.db, func() {
+		if tried++; to.db.Traits().Writers == 1 { // there is no other transaction
+			return
+		}
+		if err := store.New(impatientDB{to.db}, e.clock.now).DiscardCopy(t.Context(), o); err == nil {
+			t.Error("the copy was discarded")
+		}
+	}}
+	if report, err := e.CopyTo(t.Context(), store.New(storing, e.clock.now), o); err != nil || report.Different() || tried == 0 {
+		t.Fatalf("copy: %+v, %v, after %d attempts to discard it", report, err, tried)
+	}
+	e.wantEqual(t, to)
+}
