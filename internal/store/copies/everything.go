@@ -2,6 +2,7 @@ package copies
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"atrium"
@@ -195,8 +196,9 @@ func (c *Copier) compareOperators(ctx context.Context, r *Report) error {
 	return c.compareSettings(ctx, r)
 }
 
-// CompareEverything compares all that Everything copies. It returns Conflict if a copy to the source
-// is not complete.
+// CompareEverything compares all that Everything copies. A tenant that only the target has, or that the
+// source is deleting, is a difference in the table tenants. It returns Conflict if a copy to the source is
+// not complete.
 func (c *Copier) CompareEverything(ctx context.Context) (*Report, error) {
 	r := newReport()
 	if err := c.requireAll(ctx); err != nil {
@@ -206,12 +208,28 @@ func (c *Copier) CompareEverything(ctx context.Context) (*Report, error) {
 		return r, err
 	}
 	if err := eachTenant(ctx, c.To, func(id atrium.TenantID) error {
-		if found, err := exists(c.From.OutsideTx(ctx), hasTenant, tenantArg(id)); err != nil || found {
+		if found, err := exists(c.From.OutsideTx(ctx), hasTenantToCopy, tenantArg(id)); err != nil || found {
 			return err
 		}
-		return c.compareTenant(ctx, id, r) // only the target has it
+		return c.addMissing(ctx, id, r)
 	}); err != nil {
 		return r, err
 	}
 	return r, c.compareOperators(ctx, r)
+}
+
+// addMissing adds a tenant of the target that the source does not have, or is deleting, to the
+// differences. While the source is deleting it, its other rows may still be equal.
+func (c *Copier) addMissing(ctx context.Context, id atrium.TenantID, r *Report) error {
+	t := tables[slices.IndexFunc(tables, func(t *table) bool { return t.Name == "tenants" })]
+	none, err := (&reader{table: t, done: true}).sum(0, c.progressed)
+	if err != nil {
+		return err
+	}
+	found, err := t.read(c.To.OutsideTx(ctx), tenantArg(id)).sum(0, c.progressed)
+	if err != nil {
+		return err
+	}
+	r.add(id, t.Name, none, found)
+	return nil
 }

@@ -300,6 +300,12 @@ func copyWithoutDeleted(t *testing.T, e *env) {
 		t.Errorf("copied again after the deletion in the target: %+v, %v", report, err)
 	}
 	kept.wantEqual(t, to)
+	kept.beginDeletion(t)
+	report, err := e.CompareTo(t.Context(), to.Store, store.CopyOptions{})
+	if err != nil || len(report.Differences) == 0 || report.Differences[0].Tenant != kept.tenant || report.Differences[0].Table != "tenants" ||
+		report.Differences[0].From.Rows != 0 || report.Differences[0].To.Rows != 1 {
+		t.Errorf("the source is deleting a tenant that the target has: compared %+v, %v", report.Differences, err)
+	}
 }
 
 func jobsBesideDeletion(t *testing.T, e *env) {
