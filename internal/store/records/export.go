@@ -46,7 +46,7 @@ func (s *Store) Export(ctx context.Context, tenant atrium.TenantID, emit func(Re
 		}
 	}
 	return kernel.Public(s.db.Engine.Snapshot(ctx, func(db engine.DB) error {
-		x := &exporter{ctx: ctx, db: db, tenant: tenant, began: began, emit: emit, exists: func() error { return s.db.RequireTenant(ctx, tenant) }}
+		x := &exporter{ctx: ctx, db: db, tenant: tenant, began: began, emit: emit, afterRead: func() error { return s.db.RequireTenant(ctx, tenant) }}
 		if err := x.begin(); err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ type exporter struct {
 	began     int64  // the result of beginExport
 	lastEntry []byte // the highest identifier of an entry or tombstone when it began
 	emit      func(Record) error
-	exists    func() error // returns atrium.NoTenant once the tenant is being deleted, also if the snapshot does not show it
+	afterRead func() error // returns atrium.NoTenant once the tenant is being deleted, also if the snapshot does not show it
 }
 
 // beginExport returns the latest stored_at, in microseconds since 1970, of the rows that belong
@@ -160,7 +160,7 @@ func (x *exporter) each(read func(engine.Tx, *chunk) error) error {
 		if rows = min(2*rows, exportRows); err != nil {
 			rows = len(c.records) + 1
 		}
-		if err := x.exists(); err != nil {
+		if err := x.afterRead(); err != nil {
 			return err
 		}
 		if len(c.records) == 0 {

@@ -58,14 +58,16 @@ func (s *Store) CompletePersonExport(ctx context.Context, c atrium.Change, done 
 
 // ExportPerson calls emit with everything that an erasure by the request would delete: prospects by
 // identifier, each followed by the audit rows about it; entries, as by entries.Search; and moves with
-// their rules by identifier, each followed by the audit rows about it. These are the records that were
-// stored when it began. Records that are changed, moved or deleted while it runs may be missing.
+// their rules by identifier, each followed by the audit rows about it. It emits no entry that was stored
+// after it began; prospects, moves and audit rows that are added while it runs may be included. Records
+// that are changed, moved or deleted while it runs may be missing.
 //
-// It ends however fast entries are appended. It has at most about 4 MiB, or one record, in memory, and
-// no transaction is open while emit or yield runs. It calls yield after each read.
+// It ends however fast entries are appended. It has at most about 4 MiB of records, or one record, and the
+// identifiers of 2*maxPersonMoves moves in memory. No transaction is open while emit or yield runs. It
+// calls yield after each read.
 func (s *Store) ExportPerson(ctx context.Context, tenant atrium.TenantID, request atrium.ErasureRequest, emit func(Record) error, yield func() error,
 ) (done atrium.PersonExport, err error) {
-	x := &personExporter{request: request, found: newMoveSet(""), yield: yield}
+	x := &personExporter{request: request, found: newMoveSet("")}
 	x.exporter = exporter{ctx: ctx, db: s.db.Engine, tenant: tenant, emit: func(r Record) error {
 		switch r.(type) {
 		case *atrium.LinkedProspect:
@@ -78,7 +80,12 @@ func (s *Store) ExportPerson(ctx context.Context, tenant atrium.TenantID, reques
 			done.AuditRecords++
 		}
 		return emit(r)
-	}, exists: func() error { return s.db.RequireTenant(ctx, tenant) }}
+	}, afterRead: func() error {
+		if err := s.db.RequireTenant(ctx, tenant); err != nil {
+			return err
+		}
+		return yield()
+	}}
 	for _, part := range []func() error{x.begin, x.prospects, x.entries, x.moves} {
 		if err := part(); err != nil {
 			return done, kernel.Public(err)
@@ -92,18 +99,14 @@ type personExporter struct {
 	exporter
 	request atrium.ErasureRequest
 	found   *moveSet // of entries
-	yield   func() error
 }
 
-// read runs a read, in which the account may not exist, and then yields.
+// read runs a read, in which the account may not exist.
 func (x *personExporter) read(f func(engine.Tx) error) error {
 	if err := x.db.Read(x.ctx, f); err != nil && !errors.Is(err, engine.ErrNoRow) {
 		return err
 	}
-	if err := x.exists(); err != nil {
-		return err
-	}
-	return x.yield()
+	return x.afterRead()
 }
 
 func (x *personExporter) prospects() error {
