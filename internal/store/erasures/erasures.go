@@ -307,7 +307,8 @@ func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 }
 
 // purgeInJob purges the database, once for all jobs that wait for it. It returns errPurgeBusy if no
-// purge can start soon, or at once if the job has other work.
+// purge can start soon. If the job has other work, it does not wait for a purge to start, so that the
+// erasures of other tenants continue in the meantime.
 func (s *Store) purgeInJob(ctx context.Context, otherWork bool) error {
 	wait := purgeWait
 	if otherWork {

@@ -36,7 +36,7 @@ var errPurgeBusy = atrium.Unavailable(errors.New("other purges are running"))
 
 // run runs f once for all callers with the same next, which is a field of p, that arrive before f
 // starts. It returns the error of f, or errPurgeBusy if f cannot start within wait. A caller that
-// finds another one waiting stays until that purge has ended.
+// finds another one waiting stays until that purge has ended, unless wait is 0: it then gets errPurgeBusy.
 func (p *purges) run(ctx context.Context, next **purge, wait time.Duration, f func() error) error {
 	p.mu.Lock()
 	shared, first := *next, *next == nil
@@ -45,7 +45,10 @@ func (p *purges) run(ctx context.Context, next **purge, wait time.Duration, f fu
 		*next = shared
 	}
 	p.mu.Unlock()
-	if !first {
+	switch {
+	case !first && wait == 0:
+		return errPurgeBusy
+	case !first:
 		select {
 		case <-shared.done:
 			return shared.err

@@ -52,13 +52,17 @@ func TestJobsThatWaitShareAPurgeAndRequestsDoNotJoinIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
-		for _, wait := range []time.Duration{purgeWait, 0} { // the second one finds the first one waiting
+		for range 2 { // the second one finds the first one waiting
 			all.Go(func() {
-				if err := p.run(t.Context(), &p.ofJobs, wait, counting(&ofJobs)); err != nil {
+				if err := p.run(t.Context(), &p.ofJobs, purgeWait, counting(&ofJobs)); err != nil {
 					t.Error(err)
 				}
 			})
 			synctest.Wait()
+		}
+		began := time.Now()
+		if err := p.run(t.Context(), &p.ofJobs, 0, counting(&ofJobs)); !errors.Is(err, errPurgeBusy) || time.Since(began) > 0 {
+			t.Errorf("a job with other work waited for %s: %v", time.Since(began), err)
 		}
 		if err := p.run(t.Context(), &p.ofRequests, purgeWait, counting(&ofRequests)); err != nil {
 			t.Error(err)
