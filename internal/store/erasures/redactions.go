@@ -139,10 +139,11 @@ func redactMoves(tx *kernel.Mutation, subject string, moves []atrium.MoveID) err
 var readRules = engine.NewBatch(`SELECT m.move_id, m.rule FROM batch JOIN moves m
 	ON m.tenant_id = batch.tenant_id AND m.move_id = batch.move_id`, "tenant_id bytea", "move_id bytea")
 
-// FindRules returns moves with a rule that contains a value of the rule of an erasure, or for which also
-// returns true, by identifier, after a position, nil for the first. It reads at most jobMoves moves and
-// jobRuleBytes of their rules, or one, so it may find none before the end, where next is nil.
-func FindRules(tx engine.Tx, tenant atrium.TenantID, rule *atrium.ErasureRule, also func(atrium.MoveID) bool, after *atrium.Position,
+// FindRules returns moves whose rule contains a value of the erasure's rule, and those with a rule for
+// which include returns true, by identifier, after a position, nil for the first. include may be nil. It
+// reads at most jobMoves moves and jobRuleBytes of their rules, or one, so it may find none before the end,
+// where next is nil.
+func FindRules(tx engine.Tx, tenant atrium.TenantID, rule *atrium.ErasureRule, include func(atrium.MoveID) bool, after *atrium.Position,
 ) (moves []atrium.MoveID, next *atrium.Position, err error) {
 	values, start := valuesOf(rule), []byte{}
 	if after != nil {
@@ -168,7 +169,7 @@ func FindRules(tx engine.Tx, tenant atrium.TenantID, rule *atrium.ErasureRule, a
 		next = nil
 	}
 	_, err = tx.Batch(readRules, rows, func(r engine.Row) error {
-		if id := kernel.IDAt[atrium.MoveID](r, 0); also(id) || values.in(r.View(1)) {
+		if id := kernel.IDAt[atrium.MoveID](r, 0); include != nil && include(id) || values.in(r.View(1)) {
 			moves = append(moves, id)
 		}
 		return nil
@@ -182,7 +183,7 @@ func (s *Store) eraseRules(ctx context.Context, j *job) error {
 	var moves []atrium.MoveID
 	var next *atrium.Position
 	if err := s.search(ctx, func(tx engine.Tx) (err error) {
-		moves, next, err = FindRules(tx, j.TenantID, &j.rule, func(atrium.MoveID) bool { return false }, j.after)
+		moves, next, err = FindRules(tx, j.TenantID, &j.rule, nil, j.after)
 		return err
 	}); err != nil {
 		return err
