@@ -19,8 +19,8 @@ func (a *API) exportPerson(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err != nil {
 		return rest.Response{}, err
 	}
-	// An export that would be refused is not recorded. The slot is taken again by the stream, which runs
-	// only after this function has returned.
+	// The export takes a slot before it is recorded, so that one above the limit is usually not recorded. The
+	// stream takes it again; if another export has taken it in between, the record has no second one.
 	if err := openStream(ctx, a.Exports, who.TenantID, func() error {
 		return a.Store.BeginPersonExport(ctx, c, request)
 	}); err != nil {
