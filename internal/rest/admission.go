@@ -160,7 +160,7 @@ type largeReads struct {
 
 const (
 	largeRead       = 32 << 10 // bytes; reading and encoding them takes about a quarter of a millisecond
-	rowCost         = 800      // bytes that take as long as reading a row
+	rowCostBytes    = 800      // encoding this many bytes takes as long as reading one row
 	largeReadMemory = time.Second
 	maxLargeReaders = 10_000
 )

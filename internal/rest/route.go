@@ -123,7 +123,7 @@ type Response struct {
 	// it. nil for a private response.
 	MaxAge *time.Duration
 
-	// Rows is the number of stored rows in Body, if it can be large; 0 for one.
+	// Rows is the number of stored rows that Body was encoded from. Handlers set it only if it can be large.
 	Rows int
 
 	// Search exempts a Stream from the minimum rate that includes the time of the server: it may search for

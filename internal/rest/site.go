@@ -99,7 +99,7 @@ func (a *API) handleSite(
 	}
 	body, err := Encode(response.Body)
 	response.Body, response.reader = body, held.tenant
-	reads.record(who.TenantID, max(len(body), rowCost*response.Rows)) // of the tenant, not the client: the next one may be another client's
+	reads.record(who.TenantID, max(len(body), rowCostBytes*response.Rows)) // of the tenant, not the client: the next one may be another client's
 	return response, err
 }
 
