@@ -11,11 +11,11 @@ import (
 // delayDuration is how long a tenant stays delayed after a commit that had to wait.
 const delayDuration = 10 * time.Second
 
-// While entries of several tenants arrive, a commit has at most maxOfTenant entries of each, so that no
-// tenant waits long for the commits of another one's entries. This applies for sharedDuration after the
-// last commit in which, or after which, another tenant was served.
+// While several tenants send entries, a commit has at most maxPerTenant entries of each, so that no tenant
+// waits for long commits of another. The limit stays in force for sharedDuration after the last change
+// from one tenant to another.
 const (
-	maxOfTenant    = 64
+	maxPerTenant   = 64
 	sharedDuration = time.Second
 )
 
@@ -25,15 +25,15 @@ const (
 // A tenant is delayed while other transactions hold locks on its accounts. Its entries would delay
 // those of other tenants in the same commit, so they are in a separate lane.
 type queue struct {
-	tenants      map[atrium.TenantID]*tenantQueue
-	normal       lane
-	delayed      lane
-	delayedUntil map[atrium.TenantID]time.Time
-	committing   map[atrium.TenantID]bool // the delayed tenants with a commit in flight
-	entries      int
-	bytes        int
-	served       atrium.TenantID // of the last entry taken
-	changed      time.Time       // when served last changed
+	tenants         map[atrium.TenantID]*tenantQueue
+	normal          lane
+	delayed         lane
+	delayedUntil    map[atrium.TenantID]time.Time
+	committing      map[atrium.TenantID]bool // the delayed tenants with a commit in flight
+	entries         int
+	bytes           int
+	lastTenant      atrium.TenantID // of the last entry taken
+	tenantChangedAt time.Time       // when lastTenant last changed
 }
 
 // A lane has the nonempty queues of some tenants.
@@ -120,22 +120,22 @@ func (q *queue) count(t *tenantQueue, w *waiter, sign int) {
 }
 
 // take removes and returns a batch of up to the given entries and bytes from a lane, but at least one
-// entry if there is one. It takes the oldest entry of each tenant in turn, at most maxOfTenant of each
+// entry if there is one. It takes the oldest entry of each tenant in turn, at most maxPerTenant of each
 // if there are several, or with oneTenant, only entries of the next tenant.
 func (q *queue) take(from *lane, entries, bytes int, oneTenant bool) (batch []*waiter) {
-	shared := len(from.order) > 1 || time.Since(q.changed) < sharedDuration
-	taken, ofTenant := 0, map[*tenantQueue]int{}
+	shared := len(from.order) > 1 || time.Since(q.tenantChangedAt) < sharedDuration
+	takenBytes, takenOf := 0, map[*tenantQueue]int{}
 	for len(from.order) > 0 && len(batch) < entries {
 		t := from.order[0]
-		if shared && ofTenant[t] == maxOfTenant { // the others have had their turns
+		if shared && takenOf[t] == maxPerTenant { // the others have had their turns
 			break
 		}
-		ofTenant[t]++
+		takenOf[t]++
 		if oneTenant && len(batch) > 0 && batch[0].draft.TenantID != t.tenant {
 			break
 		}
 		w := t.waiters[0]
-		if taken += w.draft.Size(); taken > bytes && len(batch) > 0 {
+		if takenBytes += w.draft.Size(); takenBytes > bytes && len(batch) > 0 {
 			break
 		}
 		batch = append(batch, w)
@@ -159,10 +159,10 @@ func (q *queue) take(from *lane, entries, bytes int, oneTenant bool) (batch []*w
 
 // serve notes that an entry of the tenant was taken.
 func (q *queue) serve(tenant atrium.TenantID) {
-	if q.served != "" && q.served != tenant {
-		q.changed = time.Now()
+	if q.lastTenant != "" && q.lastTenant != tenant {
+		q.tenantChangedAt = time.Now()
 	}
-	q.served = tenant
+	q.lastTenant = tenant
 }
 
 // takeDelayed removes and returns a batch of the next delayed tenant that has no commit in flight,
