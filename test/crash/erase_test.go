@@ -76,29 +76,10 @@ func TestKilledErasureIsCompletedAtTheNextStart(t *testing.T) {
 // deleted in the background.
 func eraseMany(t *testing.T, url string, tenant atrium.TenantID, mark string) {
 	t.Helper()
-	s, err := store.Open(t.Context(), url, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
+	withStore(t, url, func(s *store.Store) {
+		account := importEntries(t, s, tenant, mark+".example", 20_000, func(int) string { return mark })
+		if done, err := s.EraseAccount(t.Context(), atrium.CommandLine(tenant), account, func(atrium.AccountDetail) error { return nil }); err != nil || done {
+			t.Fatalf("erase: done %v, %v", done, err)
 		}
-	}()
-	account := &atrium.Account{ID: atrium.NewID[atrium.AccountID](), Domain: mark + ".example"}
-	chunk := []store.Import{{Record: account}}
-	for range 20_000 {
-		chunk = append(chunk, store.Import{Record: &atrium.Entry{AccountID: account.ID, Submission: atrium.Submission{
-			Source: "crm", Type: atrium.DefaultType, Payload: []byte(`"` + strings.Repeat(mark, 30) + `"`),
-		}}})
-		if len(chunk) == 1000 {
-			if _, err := s.Import(t.Context(), atrium.CommandLine(tenant), chunk); err != nil {
-				t.Fatal(err)
-			}
-			chunk = nil
-		}
-	}
-	if done, err := s.EraseAccount(t.Context(), atrium.CommandLine(tenant), account.ID, func(atrium.AccountDetail) error { return nil }); err != nil || done {
-		t.Fatalf("erase: done %v, %v", done, err)
-	}
+	})
 }
