@@ -5,21 +5,20 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"atrium/bench/server"
+	"atrium/bench/workload"
 )
 
 type options struct {
@@ -73,23 +72,17 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	b := &bench{o, tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)}
 	source := file("source.db")
-	out, err := exec.CommandContext(ctx, o.atrium, "tenants", "create", "--name", "Copy", "--database", source, "-o", "json").Output()
+	tenant, err := server.NewTenant(ctx, o.atrium, source)
 	if err != nil {
-		return fmt.Errorf("create the tenant: %w", err)
-	}
-	var tenant struct {
-		TenantID string `json:"tenantId"`
-	}
-	if err := json.Unmarshal(out, &tenant); err != nil {
 		return err
 	}
 	lines := filepath.Join(dir, "lines.ndjson")
-	if err := generate(o, lines); err != nil {
+	if err := workload.WriteEntries(lines, max(o.entries/10, 1), o.entries, o.payload); err != nil {
 		return err
 	}
 	fmt.Fprintln(b.steps, "step\ttime\tpeak memory")
 	for _, step := range [][]string{
-		{"import", "import", "--database", source, "--tenant", tenant.TenantID, lines},
+		{"import", "import", "--database", source, "--tenant", tenant, lines},
 		{"migrate the target", "migrate", "--database", o.target},
 		{"copy", "copy", "--from", source, "--to", o.target},
 		{"verify", "copy", "--from", source, "--to", o.target, "--verify"},
@@ -128,50 +121,18 @@ func (b *bench) killed(ctx context.Context, source string) error {
 // step runs a command and reports its duration and memory. It kills the command after a duration,
 // unless that is 0, and reports whether it has ended before that.
 func (b *bench) step(ctx context.Context, name string, args []string, after time.Duration) (done bool, err error) {
-	cmd := exec.CommandContext(ctx, b.atrium, args...)
-	cmd.Stderr = os.Stderr
-	start := time.Now()
-	if err := cmd.Start(); err != nil {
-		return false, err
-	}
+	running, stop := ctx, context.CancelFunc(func() {})
 	if after > 0 {
-		defer time.AfterFunc(after, func() { _ = cmd.Process.Kill() }).Stop()
+		running, stop = context.WithTimeout(ctx, after)
 	}
-	err = cmd.Wait()
-	took := time.Since(start)
-	usage, _ := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	fmt.Fprintf(b.steps, "%s\t%s\t%d MiB\n", name, took.Round(10*time.Millisecond), usage.Maxrss>>10)
-	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); after > 0 && ok && status.Signaled() && ctx.Err() == nil {
+	defer stop()
+	used, err := server.Run(running, b.atrium, args...)
+	fmt.Fprintf(b.steps, "%s\t%s\t%d MiB\n", name, used.Time.Round(10*time.Millisecond), used.Memory>>20)
+	if err != nil && running.Err() != nil && ctx.Err() == nil {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", name, err)
 	}
 	return true, nil
-}
-
-// generate writes the lines of a tenant.
-func generate(o options, path string) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w := bufio.NewWriterSize(f, 1<<20)
-	accounts := max(o.entries/10, 1)
-	for i := range accounts {
-		fmt.Fprintf(w, `{"kind":"account","accountId":"account_%026d","domain":"company-%d.example","name":"Example %d","createdAt":"2025-06-01T00:00:00Z"}`+"\n", i, i, i)
-	}
-	random, at := rand.New(rand.NewPCG(1, 2)), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	filler := strings.Repeat("x", max(o.payload-30, 0))
-	for i := range o.entries {
-		key := ""
-		if i%2 == 0 {
-			key = fmt.Sprintf(`,"idempotencyKey":"order-%012d"`, i)
-		}
-		at = at.Add(5 * time.Second)
-		fmt.Fprintf(w, `{"kind":"accountLog","accountLogId":"prospectlog_%026d","accountId":"account_%026d","source":"crm","type":"page.viewed","payload":{"n":%d,"text":"%s"}%s,"createdAt":"%s"}`+"\n",
-			i, random.IntN(accounts), i, filler, key, at.Format(time.RFC3339))
-	}
-	return w.Flush()
 }

@@ -5,24 +5,22 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"atrium/bench/server"
+	"atrium/bench/workload"
 )
 
 type options struct {
@@ -51,9 +49,8 @@ func main() {
 
 // A step is a command that was run.
 type step struct {
-	name  string
-	took  time.Duration
-	rss   int64 // peak resident memory, in bytes
+	name string
+	server.Used
 	lines int
 }
 
@@ -70,15 +67,15 @@ func run(ctx context.Context, o options) (err error) {
 	file := func(name string) string { return filepath.Join(dir, name) }
 
 	fmt.Printf("%d accounts, %d entries with %d bytes of payload\n\n", o.accounts, o.entries, o.payload)
-	if err := generate(o, file("made.ndjson")); err != nil {
+	if err := workload.WriteEntries(file("made.ndjson"), o.accounts, o.entries, o.payload); err != nil {
 		return err
 	}
 	lines := o.accounts + o.entries
-	one, err := tenant(ctx, bin, file("one.db"))
+	one, err := server.NewTenant(ctx, bin, "sqlite:"+file("one.db"))
 	if err != nil {
 		return err
 	}
-	two, err := tenant(ctx, bin, file("two.db"))
+	two, err := server.NewTenant(ctx, bin, "sqlite:"+file("two.db"))
 	if err != nil {
 		return err
 	}
@@ -93,14 +90,11 @@ func run(ctx context.Context, o options) (err error) {
 		{"export that", []string{"export", "--database", "sqlite:" + file("two.db"), "--tenant", two, file("two.ndjson")}},
 		{"import again", []string{"import", "--database", "sqlite:" + file("two.db"), "--tenant", two, file("one.ndjson")}},
 	} {
-		cmd := exec.CommandContext(ctx, bin, s.args...)
-		cmd.Stderr = os.Stderr
-		start := time.Now()
-		if err := cmd.Run(); err != nil {
+		used, err := server.Run(ctx, bin, s.args...)
+		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		usage, _ := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-		steps = append(steps, step{s.name, time.Since(start), usage.Maxrss << 10, lines})
+		steps = append(steps, step{s.name, used, lines})
 	}
 	first, err := sum(file("one.ndjson"))
 	if err != nil {
@@ -119,46 +113,6 @@ func run(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// generate writes the lines of the tenant as another system would, in random order of
-// identifiers.
-func generate(o options, path string) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w := bufio.NewWriterSize(f, 1<<20)
-	r := rand.New(rand.NewPCG(1, 2))
-	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for i := range o.accounts {
-		fmt.Fprintf(w, `{"kind":"account","accountId":"account_%026d","domain":"company-%d.example","name":"Example %d","createdAt":"2025-06-01T00:00:00Z"}`+"\n", i, i, i)
-	}
-	filler := strings.Repeat("x", max(o.payload-30, 0))
-	for i := range o.entries {
-		key := ""
-		if i%2 == 0 {
-			key = fmt.Sprintf(`,"idempotencyKey":"order-%012d"`, i)
-		}
-		at = at.Add(5 * time.Second)
-		fmt.Fprintf(w, `{"kind":"accountLog","accountLogId":"prospectlog_%026d","accountId":"account_%026d","source":"crm","type":"page.viewed","payload":{"n":%d,"text":"%s"}%s,"createdAt":"%s"}`+"\n",
-			i, r.IntN(o.accounts), i, filler, key, at.Format(time.RFC3339))
-	}
-	return w.Flush()
-}
-
-func tenant(ctx context.Context, bin, database string) (string, error) {
-	if out, err := exec.CommandContext(ctx, bin, "migrate", "--database", "sqlite:"+database).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("create the database: %w: %s", err, out)
-	}
-	out, err := exec.CommandContext(ctx, bin, "tenants", "create", "--name", "Size", "--database", "sqlite:"+database, "-o", "json").Output()
-	if err != nil {
-		return "", fmt.Errorf("create a tenant: %w", err)
-	}
-	var t struct{ TenantID string }
-	err = json.Unmarshal(out, &t)
-	return t.TenantID, err
-}
-
 func sum(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -174,7 +128,7 @@ func report(steps []step, database, export string) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "\ttime\tlines/s\tmemory at most\t\n")
 	for _, s := range steps {
-		fmt.Fprintf(w, "%s\t%v\t%.0f\t%d MiB\t\n", s.name, s.took.Round(100*time.Millisecond), float64(s.lines)/s.took.Seconds(), s.rss>>20)
+		fmt.Fprintf(w, "%s\t%v\t%.0f\t%d MiB\t\n", s.name, s.Time.Round(100*time.Millisecond), float64(s.lines)/s.Time.Seconds(), s.Memory>>20)
 	}
 	_ = w.Flush()
 	for _, path := range []string{database, export} {
