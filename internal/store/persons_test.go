@@ -139,13 +139,21 @@ func wantTraces(t *testing.T, want bool, texts map[string][]byte) {
 	}
 }
 
-func TestAnErasedPersonIsNotInTheDatabaseFile(t *testing.T) {
+// newFile returns the store of a new database file, and its path.
+func newFile(t *testing.T) (string, *store.Store) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.db")
 	s, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = s.Close() }()
+	t.Cleanup(func() { _ = s.Close() })
+	return path, s
+}
+
+// newTenant creates the schema and a tenant.
+func newTenant(t *testing.T, s *store.Store) atrium.TenantID {
+	t.Helper()
 	if _, err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -153,41 +161,45 @@ func TestAnErasedPersonIsNotInTheDatabaseFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaveTraces(t, s, tenant.ID)
-	texts := func() map[string][]byte {
-		all := map[string][]byte{"the export": exported(t, s, tenant.ID)}
-		for _, end := range []string{"", "-wal"} {
-			b, err := os.ReadFile(path + end)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all["the file"] = append(all["the file"], b...)
+	return tenant.ID
+}
+
+// readFile returns a database file and its WAL.
+func readFile(t *testing.T, path string) (all []byte) {
+	t.Helper()
+	for _, end := range []string{"", "-wal"} {
+		b, err := os.ReadFile(path + end)
+		if err != nil {
+			t.Fatal(err)
 		}
+		all = append(all, b...)
+	}
+	return all
+}
+
+func TestAnErasedPersonIsNotInTheDatabaseFile(t *testing.T) {
+	path, s := newFile(t)
+	tenant := newTenant(t, s)
+	leaveTraces(t, s, tenant)
+	texts := func() map[string][]byte {
 		var b bytes.Buffer
 		if err := s.WriteBackup(t.Context(), &b, func(int64) {}); err != nil {
 			t.Fatal(err)
 		}
-		all["a backup"] = b.Bytes()
-		return all
+		return map[string][]byte{"the export": exported(t, s, tenant), "the file": readFile(t, path), "a backup": b.Bytes()}
 	}
 	wantTraces(t, true, texts())
-	erasePerson(t, s, tenant.ID)
+	erasePerson(t, s, tenant)
 	wantTraces(t, false, texts())
 }
 
 func TestAnErasedPersonIsInNoRowOfTheServer(t *testing.T) {
 	db := postgresEngine(postgres.Options{}, func(db engine.DB) engine.DB { return db }).New(t)()
 	s := store.New(db, time.Now)
-	if _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	tenant, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaveTraces(t, s, tenant.ID)
+	tenant := newTenant(t, s)
+	leaveTraces(t, s, tenant)
 	texts := func() map[string][]byte {
-		all := map[string][]byte{"the export": exported(t, s, tenant.ID)}
+		all := map[string][]byte{"the export": exported(t, s, tenant)}
 		names, err := db.Tables(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -203,25 +215,14 @@ func TestAnErasedPersonIsInNoRowOfTheServer(t *testing.T) {
 		return all
 	}
 	wantTraces(t, true, texts())
-	erasePerson(t, s, tenant.ID)
+	erasePerson(t, s, tenant)
 	wantTraces(t, false, texts())
 }
 
 func TestAnExportOfAPersonDoesNotStoreItsRule(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "test.db")
-	s, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	if _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	tenant, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := atrium.CommandLine(tenant.ID)
+	path, s := newFile(t)
+	tenant := newTenant(t, s)
+	c := atrium.CommandLine(tenant)
 	request := atrium.ErasureRequest{Rule: atrium.ErasureRule{
 		MoveRule: atrium.MoveRule{ClaimedName: canary, ClaimedDomain: canary + ".example", Pointer: "/" + canary, Equals: []byte(`"` + canary + `"`)},
 		Text:     canary, ProspectEmail: canary,
@@ -229,23 +230,16 @@ func TestAnExportOfAPersonDoesNotStoreItsRule(t *testing.T) {
 	if err := s.BeginPersonExport(t.Context(), c, request); err != nil {
 		t.Fatal(err)
 	}
-	done, err := s.ExportPerson(t.Context(), tenant.ID, request, func(store.Record) error { return nil }, func() error { return nil })
+	done, err := s.ExportPerson(t.Context(), tenant, request, func(store.Record) error { return nil }, func() error { return nil })
 	if err != nil || done != (atrium.PersonExport{}) {
 		t.Fatal(done, err)
 	}
 	if err := s.CompletePersonExport(t.Context(), c, done); err != nil {
 		t.Fatal(err)
 	}
-	file := map[string][]byte{}
-	for _, end := range []string{"", "-wal"} {
-		b, err := os.ReadFile(path + end)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file["the file"] = append(file["the file"], b...)
-	}
-	if !bytes.Contains(file["the file"], []byte("person.export.complete")) {
+	file := readFile(t, path)
+	if !bytes.Contains(file, []byte("person.export.complete")) {
 		t.Error("the file does not have the audit record")
 	}
-	wantTraces(t, false, file)
+	wantTraces(t, false, map[string][]byte{"the file": file})
 }
