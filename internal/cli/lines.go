@@ -117,7 +117,7 @@ func (u *lineUpload) lines() int64 {
 }
 
 // errNoObjects is the error for a file that does not start with a JSON object.
-var errNoObjects = errors.New("not NDJSON, which has one JSON object per line; CSV is not supported: see docs/import-export.md")
+var errNoObjects = errors.New("not NDJSON: a file has one JSON object per line, such as {\"kind\":\"account\",…}; CSV is not supported")
 
 // An importInspector checks how an import starts, and counts the prospects without an identifier.
 type importInspector struct {
