@@ -275,8 +275,8 @@ func (s *Store) eraseMatching(ctx context.Context, j *job) error {
 	}); err != nil {
 		return err
 	}
-	if some := ofFirstAccounts(found); len(some) < len(found) {
-		found, next = some, &some[len(some)-1].At
+	if batch := ofFirstAccounts(found); len(batch) < len(found) {
+		found, next = batch, &batch[len(batch)-1].At
 	}
 	return s.inJob(ctx, j, func(tx *kernel.Mutation) error {
 		survivors, err := j.lockAccounts(tx, found)

@@ -256,7 +256,7 @@ const (
 )
 
 // ContinueErasures deletes a batch of erased data and completes erasures that have no entries left.
-// It reports whether to call it again at once: not if nothing was pending or a step failed. It runs
+// It reports whether to call it again at once: not if there was nothing to do or a step failed. It runs
 // one transaction per tenant, round-robin, with pauses (kernel.DB.InTurn), so that a large tenant
 // does not delay the others. After an error it continues with other accounts, and returns the first
 // error.
@@ -265,7 +265,7 @@ func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 	if err != nil || len(pending) == 0 {
 		return false, err
 	}
-	empty := map[atrium.TenantID][]atrium.AccountID{}
+	worked, empty := false, map[atrium.TenantID][]atrium.AccountID{}
 	deadline, left := s.db.Now().Add(maxTimePerRun), maxRowsPerRun
 	_ = s.db.InTurn(ctx, slices.Sorted(maps.Keys(pending)), func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
 		e := &pending[tenant][0]
@@ -274,6 +274,7 @@ func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 			delete(pending, tenant)
 			return false, nil
 		}
+		worked = true
 		if stepErr != nil && err == nil {
 			err = fmt.Errorf("erase %s of %s: %w", e.account, tenant, stepErr)
 		}
@@ -303,7 +304,7 @@ func (s *Store) ContinueErasures(ctx context.Context) (more bool, err error) {
 			err = cmp.Or(err, fmt.Errorf("complete erasures of %s: %w", tenant, stepErr))
 		}
 	}
-	return err == nil, cmp.Or(err, ctx.Err())
+	return worked && err == nil, cmp.Or(err, ctx.Err())
 }
 
 // purgeInJob purges the database, once for all jobs that wait for it. It returns errPurgeBusy if no

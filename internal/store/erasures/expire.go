@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"atrium"
@@ -26,8 +27,8 @@ const (
 	scanInterval  = time.Hour
 	sweepInterval = 7 * 24 * time.Hour
 
-	// How much later than its identifier an entry is stored at most, if the clock is right. An entry that
-	// is later waits for the weekly scan.
+	// maxIDAge is the maximum delay between the time in an identifier and the time at which the entry is
+	// stored. An entry with a longer delay waits for the weekly scan.
 	maxIDAge = time.Hour
 )
 
@@ -155,13 +156,29 @@ func (r *retention) findExpired(tx engine.Tx, s *scan) (found []entries.Found, i
 	}
 }
 
+// A retentionRound has what calls of RunRetention have found since the first tenant.
+type retentionRound struct {
+	mu      sync.Mutex                       // held by RunRetention
+	waiting bool                             // rules wait for the clock; guarded by mu
+	ended   map[atrium.TenantID]expiredCount // counts of days that have ended; guarded by mu
+}
+
+// An expiredCount is how many entries of a tenant were deleted, which is not in the audit log yet.
+type expiredCount struct {
+	deleted int64
+	since   atrium.Time // when the first of them was deleted
+}
+
 // RunRetention deletes entries by the retention rules of up to retentionTenants tenants after the given
 // one, "" for the first. It returns the tenant to continue after, "" at the end, and whether tenants have
 // more to delete. It runs one transaction per tenant, round-robin, with pauses, as ContinueErasures. On
-// an error it continues with the next tenant, and returns the first error.
+// an error it continues with the next tenant, and returns the first error. At the end, it records the
+// entries that were deleted on earlier days (recordExpired).
 //
 // It deletes nothing unless the clock has run steadily for a day (clockIsSteady).
 func (s *Store) RunRetention(ctx context.Context, after atrium.TenantID) (next atrium.TenantID, more bool, err error) {
+	s.round.mu.Lock()
+	defer s.round.mu.Unlock()
 	tenants, err := s.db.TenantsAfter(ctx, after, retentionTenants)
 	if err != nil {
 		return after, false, err
@@ -174,7 +191,7 @@ func (s *Store) RunRetention(ctx context.Context, after atrium.TenantID) (next a
 	if err != nil {
 		return after, false, err
 	}
-	waiting, ended := false, map[atrium.TenantID]*retention{} // tenants whose count of a day has ended
+	waiting := false
 	hour, deadline := atrium.At(now.Truncate(scanInterval)), now.Add(maxTimePerRun)
 	turnErr := s.db.InTurn(ctx, tenants, func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
 		r, stepErr := findRetention(s.db.OutsideTx(ctx), tenant)
@@ -182,13 +199,17 @@ func (s *Store) RunRetention(ctx context.Context, after atrium.TenantID) (next a
 		if stepErr == nil {
 			waiting = waiting || len(r.Rules) > 0 && !steady
 			if r.deletedSince != nil && day(now) != day(r.deletedSince.Std()) {
-				ended[tenant] = &r
+				s.round.ended[tenant] = expiredCount{r.deleted, *r.deletedSince}
 			}
 			if steady {
 				again, stepErr = s.expire(ctx, &r, hour)
 			}
 		}
-		if stepErr != nil {
+		switch {
+		case errors.Is(stepErr, atrium.ErrNoTenant): // another job deletes all of it
+			delete(s.round.ended, tenant)
+			return false, nil
+		case stepErr != nil:
 			err = cmp.Or(err, fmt.Errorf("apply the retention rules of %s: %w", tenant, stepErr))
 			return false, nil
 		}
@@ -197,11 +218,17 @@ func (s *Store) RunRetention(ctx context.Context, after atrium.TenantID) (next a
 		}
 		return again, nil
 	})
-	s.waiting.Store(waiting || after != "" && s.waiting.Load())
-	if turnErr != nil {
-		return after, false, cmp.Or(err, turnErr)
+	s.round.waiting = waiting || after != "" && s.round.waiting
+	if ended := next == "" && turnErr == nil; ended || s.round.waiting {
+		s.waiting.Store(s.round.waiting)
 	}
-	return next, more, cmp.Or(err, s.recordExpired(ctx, ended))
+	switch {
+	case turnErr != nil:
+		return after, false, cmp.Or(err, turnErr)
+	case next == "":
+		err = cmp.Or(err, s.recordExpired(ctx))
+	}
+	return next, more, err
 }
 
 // day returns the date of a time, in UTC.
@@ -221,8 +248,8 @@ func (s *Store) expire(ctx context.Context, r *retention, hour atrium.Time) (mor
 	}); err != nil {
 		return false, err
 	}
-	if some := ofFirstAccounts(found); len(some) < len(found) {
-		found, next = some, in.from(&some[len(some)-1])
+	if batch := ofFirstAccounts(found); len(batch) < len(found) {
+		found, next = batch, in.from(&batch[len(batch)-1])
 	}
 	deleted := 0
 	change := atrium.Change{TenantID: r.TenantID, Actor: atrium.ActorRetention}
@@ -269,21 +296,25 @@ func (s *scan) from(e *entries.Found) *scan {
 }
 
 // recordExpired purges the database, so that nothing of the entries that were deleted is left in its
-// files, and then records their number in the audit logs: one record for each tenant and day.
-func (s *Store) recordExpired(ctx context.Context, ended map[atrium.TenantID]*retention) error {
+// files, and then records their number in the audit logs: one record for each tenant and day. On an error
+// it continues with the next tenant, and returns the first error. The next round finds what it has not
+// recorded.
+func (s *Store) recordExpired(ctx context.Context) (err error) {
+	ended := s.round.ended
+	s.round.ended = map[atrium.TenantID]expiredCount{}
 	if len(ended) == 0 {
 		return nil
 	}
 	if err := s.purgeInJob(ctx, false); err != nil {
 		if errors.Is(err, errPurgeBusy) {
-			err = nil // the next run tries again
+			err = nil
 		}
 		return err
 	}
 	for tenant, was := range ended {
-		_, _, err := kernel.MutateLarge(ctx, s.db, atrium.Change{TenantID: tenant, Actor: atrium.ActorRetention}, func(tx *kernel.Mutation) (none struct{}, err error) {
+		_, _, stepErr := kernel.MutateLarge(ctx, s.db, atrium.Change{TenantID: tenant, Actor: atrium.ActorRetention}, func(tx *kernel.Mutation) (none struct{}, err error) {
 			r, err := findRetention(tx.Lock, tenant)
-			if err != nil || r.deletedSince == nil || *r.deletedSince != *was.deletedSince {
+			if err != nil || r.deletedSince == nil || *r.deletedSince != was.since {
 				return none, err // another node has recorded it
 			}
 			if r.deleted -= was.deleted; r.deleted == 0 {
@@ -291,12 +322,12 @@ func (s *Store) recordExpired(ctx context.Context, ended map[atrium.TenantID]*re
 			} else {
 				r.deletedSince = &tx.At // these are not purged yet
 			}
-			tx.RecordDetail("retention.delete", string(tenant), map[string]any{"accountLogs": was.deleted, "since": was.deletedSince})
+			tx.RecordDetail("retention.delete", string(tenant), map[string]any{"accountLogs": was.deleted, "since": was.since})
 			return none, r.save(tx)
 		})
-		if err != nil {
-			return fmt.Errorf("record the deleted entries of %s: %w", tenant, err)
+		if stepErr != nil && !errors.Is(stepErr, atrium.ErrNoTenant) {
+			err = cmp.Or(err, fmt.Errorf("record the deleted entries of %s: %w", tenant, stepErr))
 		}
 	}
-	return nil
+	return err
 }

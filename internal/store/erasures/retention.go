@@ -154,8 +154,8 @@ func (s *Store) CheckRetention(ctx context.Context, tenant atrium.TenantID, rule
 	return check, next, err
 }
 
-// RetentionWaits reports whether, in the last run of the job, rules were not applied because the
-// clock has not run steadily for long enough.
+// RetentionWaits reports whether, in the last round of the job over all tenants, rules were not applied
+// because the clock has not run steadily for long enough.
 func (s *Store) RetentionWaits() bool { return s.waiting.Load() }
 
 // ExpiredEntries returns how many entries this process has deleted by retention rules.

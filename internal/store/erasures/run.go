@@ -22,8 +22,8 @@ const (
 
 // RunErasures makes progress with erasures of persons: one transaction per tenant, round-robin, with
 // pauses, as ContinueErasures. It purges the database once for all erasures that have nothing left to
-// delete, and completes them. It reports whether to call it again at once: not if nothing was pending or
-// a step failed. After an error it continues with other erasures, and returns the first error.
+// delete, and completes them. It reports whether to call it again at once: not if there was nothing to
+// do or a step failed. After an error it continues with other erasures, and returns the first error.
 func (s *Store) RunErasures(ctx context.Context) (more bool, err error) {
 	pending, err := s.pendingJobs(ctx)
 	if err != nil {
@@ -32,12 +32,14 @@ func (s *Store) RunErasures(ctx context.Context) (more bool, err error) {
 	s.pending.Store(int64(len(pending)))
 	ready := map[atrium.TenantID][]*job{}
 	deadline := s.db.Now().Add(maxTimePerRun)
-	more = len(pending) > 0
+	worked := false
 	if turnErr := s.db.InTurn(ctx, slices.Sorted(maps.Keys(pending)), func(ctx context.Context, tenant atrium.TenantID) (bool, error) {
 		id := pending[tenant][0]
 		j, stepErr := s.findJob(ctx, tenant, id)
 		if stepErr == nil && j.stage != jobPurge {
 			stepErr = s.jobStep(ctx, &j)
+		} else { // the row may be missing, and the job need no purge, because the tenant is being deleted
+			stepErr = cmp.Or(s.db.RequireTenant(ctx, tenant), stepErr)
 		}
 		switch {
 		case errors.Is(stepErr, atrium.ErrNoTenant): // another job deletes all of it
@@ -48,6 +50,7 @@ func (s *Store) RunErasures(ctx context.Context) (more bool, err error) {
 		case j.stage == jobPurge:
 			ready[tenant] = append(ready[tenant], &j)
 		}
+		worked = true
 		if stepErr != nil || j.stage >= jobPurge {
 			if pending[tenant] = pending[tenant][1:]; len(pending[tenant]) == 0 {
 				delete(pending, tenant)
@@ -59,7 +62,7 @@ func (s *Store) RunErasures(ctx context.Context) (more bool, err error) {
 		return false, turnErr
 	}
 	if len(ready) == 0 {
-		return more && err == nil, err
+		return worked && err == nil, err
 	}
 	if purgeErr := s.purgeInJob(ctx, len(pending) > 0); purgeErr != nil {
 		if errors.Is(purgeErr, errPurgeBusy) {

@@ -25,6 +25,24 @@ func (e *env) withoutPurges() *env {
 	return &other
 }
 
+// A purgeHook is a DB that calls before at the start of each purge.
+type purgeHook struct {
+	engine.DB
+	before func()
+}
+
+func (db purgeHook) Purge(ctx context.Context, maxBytes int64) error {
+	db.before()
+	return db.DB.Purge(ctx, maxBytes)
+}
+
+// hookedPurges returns the env of a node that calls before at the start of each purge.
+func (e *env) hookedPurges(before func()) *env {
+	other := *e
+	other.Store = store.New(purgeHook{e.db, before}, e.clock.now)
+	return &other
+}
+
 // erasures returns the number of incomplete erasures of the tenant.
 func (e *env) erasures(t tb) (n int) {
 	t.Helper()

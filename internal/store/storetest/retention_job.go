@@ -68,6 +68,51 @@ func retainedByNodes(t *testing.T, e *env) {
 	e.wantRecorded(t, 1000)
 }
 
+func retainedInRounds(t *testing.T, e *env) {
+	e = e.fresh(t)
+	tenants := []*env{e}
+	for range 101 {
+		tenants = append(tenants, e.as(e.newTenant(t)))
+	}
+	slices.SortFunc(tenants, func(a, b *env) int { return strings.Compare(string(a.tenant), string(b.tenant)) })
+	first, last := tenants[0], tenants[101]
+	wantWaiting := func(what string, want ...bool) {
+		t.Helper()
+		var got []bool
+		for next, begun := atrium.TenantID(""), false; !begun || next != ""; begun = true {
+			var err error
+			if next, _, err = e.RunRetention(t.Context(), next); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			got = append(got, e.RetentionWaits())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: rules wait after each call: %v, want %v", what, got, want)
+		}
+	}
+	last.setRules(t, atrium.RetentionRule{Days: 30})
+	wantWaiting("first round", false, true)
+	wantWaiting("second round", true, true)
+	last.setRules(t)
+	wantWaiting("without rules", true, false)
+	first.setRules(t, atrium.RetentionRule{Days: 30})
+	wantWaiting("with rules of the first tenant", true, true)
+	wantWaiting("again", true, true)
+
+	last.setRules(t, atrium.RetentionRule{Days: 30})
+	first.old(t, 5)
+	last.old(t, 3)
+	e.steadyClock(t)
+	e.clock.step(days)
+	purges := 0
+	e.hookedPurges(func() { purges++ }).applyRules(t)
+	first.wantRecorded(t, 5)
+	last.wantRecorded(t, 3)
+	if purges != 1 {
+		t.Errorf("%d purges, want 1", purges)
+	}
+}
+
 func retainedInParts(t *testing.T, e *env) {
 	e = e.fresh(t)
 	e.steadyClock(t)

@@ -2,14 +2,18 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"atrium"
+	"atrium/internal/store"
+	"atrium/internal/store/engine"
 )
 
 func tenantDeletedDespiteKills(t *testing.T, e *env) {
@@ -197,4 +201,84 @@ func tenantDeletedAfterPurge(t *testing.T, e *env) {
 	}
 	e.finishDeletion(t)
 	e.wantNoRows(t)
+}
+
+func retentionDuringDeletion(t *testing.T, e *env) {
+	e = e.fresh(t)
+	e.steadyClock(t)
+	other := e.as(e.newTenant(t))
+	for _, tenant := range []*env{e, other} {
+		tenant.old(t, 10)
+		tenant.setRules(t, atrium.RetentionRule{Days: 30})
+	}
+	e.applyRules(t)
+	e.clock.step(days)
+	recording := e.hookedPurges(func() { e.beginDeletion(t) }) // before it records what was deleted
+	if _, more, err := recording.RunRetention(t.Context(), ""); err != nil || more {
+		t.Errorf("a run while a deletion begins: %v, more: %v", err, more)
+	}
+	other.wantRecorded(t, 10)
+
+	deleted := e.as(e.newTenant(t))
+	deleted.old(t, 10)
+	deleted.setRules(t, atrium.RetentionRule{Days: 30})
+	applying := deleted.hooked(func(n int) error {
+		if n == 1 {
+			deleted.beginDeletion(t)
+		}
+		return nil
+	})
+	if _, _, err := applying.RunRetention(t.Context(), ""); err != nil {
+		t.Errorf("a run while a deletion begins: %v", err)
+	}
+	if n := deleted.rowsOf(t, "entries"); n != 20 {
+		t.Errorf("%d entries are left", n)
+	}
+}
+
+func erasuresDuringDeletion(t *testing.T, e *env) {
+	e = e.fresh(t)
+	e.record(t, byName("person"), payload(`{"to":"`+person+`"}`))
+	e.startErasure(t, atrium.ErasureRequest{Rule: personal()})
+	other := *e
+	other.Store = store.New(&beforeQuery{DB: e.db, of: "FROM erasure_jobs", run: func() {
+		e.beginDeletion(t)
+		e.finishDeletion(t)
+	}}, e.clock.now)
+	if more, err := other.RunErasures(t.Context()); err != nil || more {
+		t.Errorf("a run while a tenant is deleted: %v, more: %v", err, more)
+	}
+	e.wantNoRows(t)
+
+	e = e.as(e.newTenant(t))
+	e.record(t, byName("person"), payload(`{"to":"`+person+`"}`))
+	e.startErasure(t, atrium.ErasureRequest{Rule: personal()})
+	failing := e.withoutPurges()
+	for more := true; more; {
+		more, _ = failing.RunErasures(t.Context())
+	}
+	if n := e.rowsOf(t, "entries"); n != 0 {
+		t.Fatalf("%d entries are left", n)
+	}
+	e.beginDeletion(t)
+	purged := false
+	if more, err := e.hookedPurges(func() { purged = true }).RunErasures(t.Context()); err != nil || more || purged {
+		t.Errorf("an erasure that only has to be completed: %v, more: %v, purged: %v", err, more, purged)
+	}
+}
+
+// A beforeQuery is a DB that calls run before the first query that contains a text.
+type beforeQuery struct {
+	engine.DB
+	of   string
+	run  func()
+	done bool
+}
+
+func (db *beforeQuery) Query(ctx context.Context, sql string, args engine.Args, each func(engine.Row) error) error {
+	if !db.done && strings.Contains(sql, db.of) {
+		db.done = true
+		db.run()
+	}
+	return db.DB.Query(ctx, sql, args, each)
 }

@@ -27,7 +27,9 @@ var tenantDeletions = []guarantee{
 	{"a repeated deletion changes nothing, and one that is refused neither", tenantDeletedOnce},
 	{"an export ends with NotFound when its tenant is deleted", exportOfDeletedTenant},
 	{"the audit log of a tenant that is being deleted is not reported as broken", auditOfDeletedTenant},
-	{"jobs do not fail because a tenant is being deleted", jobsBesideDeletion},
+	{"jobs do not fail because a tenant is being deleted, and do not run again at once", jobsDuringDeletion},
+	{"a deletion that begins during a run of the retention job does not fail it", retentionDuringDeletion},
+	{"a deletion that begins during a run of an erasure job does not fail it", erasuresDuringDeletion},
 }
 
 // operators is the context of a change by an operator.
@@ -308,7 +310,7 @@ func copyWithoutDeleted(t *testing.T, e *env) {
 	}
 }
 
-func jobsBesideDeletion(t *testing.T, e *env) {
+func jobsDuringDeletion(t *testing.T, e *env) {
 	e = e.fresh(t)
 	f := e.fill(t)
 	if e.interrupted().erase(t, f.accounts[2]) {
@@ -317,11 +319,17 @@ func jobsBesideDeletion(t *testing.T, e *env) {
 	e.beginDeletion(t)
 	e.clock.step(40 * 24 * time.Hour)
 	e.sweepActivity(t)
-	_, erased := e.ContinueErasures(t.Context())
-	_, persons := e.RunErasures(t.Context())
-	_, _, due := e.RunDue(t.Context(), "", 10)
-	if err := errors.Join(erased, persons, due); err != nil {
-		t.Error(err)
+	for second := range 2 {
+		erasing, erased := e.ContinueErasures(t.Context())
+		persons, person := e.RunErasures(t.Context())
+		_, retaining, retained := e.RunRetention(t.Context(), "")
+		done, _, due := e.RunDue(t.Context(), "", 10)
+		if err := errors.Join(erased, person, retained, due); err != nil {
+			t.Error(err)
+		}
+		if second > 0 && (erasing || persons || retaining || done > 0) {
+			t.Errorf("jobs run again at once: erasures %v, erasures of persons %v, retention %v, %d schedules", erasing, persons, retaining, done)
+		}
 	}
 	for _, expire := range []func(context.Context, atrium.TenantID) (atrium.TenantID, error){e.DeleteExpiredRequests, e.DeleteExpiredTombstones, e.SweepActivity} {
 		if _, err := expire(t.Context(), ""); err != nil {
