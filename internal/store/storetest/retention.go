@@ -151,9 +151,9 @@ func retained(t *testing.T, e *env) {
 	rules := some()
 	e.setRules(t, rules...)
 	e.waitDays(t, 1.5)
-	var deletedFor time.Duration // since rules were last changed
-	for step := range 40 {
-		if step%13 == 12 {
+	deletedFor := 36 * time.Hour // since rules were last changed
+	for step := range 80 {
+		if step%27 == 26 { // after about 12 days
 			rules, deletedFor = some(), 0
 			e.setRules(t, rules...)
 		}
@@ -170,11 +170,8 @@ func retained(t *testing.T, e *env) {
 				kept := keptFor(rules, entry)
 				over := now.Sub(entry.CreatedAt.Std()) - kept
 				late := 2 * time.Hour
-				if foreign[id] != nil {
-					late = min(7*days+time.Hour, max(deletedFor, late)) // all are examined after a change
-					if deletedFor < 7*days {
-						late = max(late, 7*days+time.Hour)
-					}
+				if foreign[id] != nil { // all are examined after a change, and then every week
+					late = min(7*days+time.Hour, deletedFor)
 				}
 				switch {
 				case !left[id] && (kept == 0 || over < 0):
