@@ -23,12 +23,12 @@ type job struct {
 // newJobs returns all jobs. One of them sends an error to newer when a newer release uses the database.
 func newJobs(s *store.Store, newer chan<- error) []job {
 	var (
-		after     atrium.TenantID // whose requests were deleted last
-		scheduled atrium.TenantID // whose schedules were run last, "" if no more are due
-		swept     atrium.TenantID // whose activity was swept last
-		expired   atrium.TenantID // whose tombstones were deleted last
-		applied   atrium.TenantID // whose retention rules were applied last
-		unapplied bool            // whether a tenant had more to delete since the first one
+		after         atrium.TenantID // whose requests were deleted last
+		scheduled     atrium.TenantID // whose schedules were run last, "" if no more are due
+		swept         atrium.TenantID // whose activity was swept last
+		expired       atrium.TenantID // whose tombstones were deleted last
+		retained      atrium.TenantID // whose retention rules were applied last
+		retentionLeft bool            // whether a tenant had more to delete since the first one
 	)
 	all := []job{
 		{"activity", activityInterval, s.UpdateActivity},
@@ -44,11 +44,11 @@ func newJobs(s *store.Store, newer chan<- error) []job {
 		}},
 		{"retention", cleanupInterval, func(ctx context.Context) (_ bool, err error) {
 			var more bool
-			applied, more, err = s.RunRetention(ctx, applied)
-			if unapplied = unapplied || more; applied != "" {
+			retained, more, err = s.RunRetention(ctx, retained)
+			if retentionLeft = retentionLeft || more; retained != "" {
 				return true, err
 			}
-			more, unapplied = unapplied, false
+			more, retentionLeft = retentionLeft, false
 			return more, err
 		}},
 		{"schedules", pollInterval, func(ctx context.Context) (_ bool, err error) {
