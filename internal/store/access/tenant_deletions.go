@@ -59,7 +59,8 @@ func (s *Store) TenantsAndDeletions(ctx context.Context, after *atrium.Position,
 
 // DeleteTenant begins the deletion of a tenant with all its data, and records it in the operators'
 // audit log. From then on the tenant does not exist for other methods, and none of its keys is valid.
-// If it is being deleted already, DeleteTenant changes nothing. It returns the tenant as it is then.
+// If the tenant is already being deleted, DeleteTenant changes nothing. It returns the tenant with the
+// progress of its deletion.
 //
 // It first calls check with the tenant; an error of check ends the call. It returns NotFound if the
 // tenant does not exist, and Conflict if a copy of it to this database is not complete, or the

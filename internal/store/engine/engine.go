@@ -14,6 +14,10 @@ import (
 	"time"
 )
 
+// MaxWriteTime is the maximum duration of a transaction of DB.Write on a database with more than one
+// writer.
+const MaxWriteTime = time.Minute
+
 // A DB is one database. Its methods are safe for concurrent use.
 //
 // When ctx ends, a call stops waiting for a connection or a lock, begins no other statement, and
@@ -40,7 +44,8 @@ type DB interface {
 	// With more than one writer, isolation is READ COMMITTED: each statement sees what was
 	// committed before it, and other transactions may change rows that were read without Lock.
 	// Write may call f again if the engine has to retry, so f must reset any state that it changes
-	// outside the transaction.
+	// outside the transaction. Each transaction then ends within MaxWriteTime: its later statements fail
+	// with class Unavailable, and its commit with Unavailable or Uncertain.
 	Write(ctx context.Context, f func(Tx) error) error
 
 	// Migrate is Write for a schema change: it has no time limit, and the migrations of all nodes

@@ -22,9 +22,9 @@ import (
 // each transaction locks the row with the counts.
 
 // drainTime is the minimum time from the beginning of a deletion on a database with several writers
-// to its last pass. A transaction that began before may add rows after other passes. It is longer than
-// any transaction: the server ends those that are idle for twice the timeout of a statement.
-const drainTime = 2 * time.Minute
+// to its last pass. A transaction that began before may add rows after other passes. It ends within
+// engine.MaxWriteTime, and so does the transaction that begins the deletion.
+const drainTime = 2 * engine.MaxWriteTime
 
 // maxTenants is the maximum number of tenants that one call of DeleteTenants works on.
 const maxTenants = 1000

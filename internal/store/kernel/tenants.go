@@ -52,7 +52,8 @@ func RequireTenantIn(tx engine.Tx, tenant atrium.TenantID) error {
 	return err
 }
 
-// A tenantCheck checks in a transaction that a tenant exists, without a round trip of its own.
+// A tenantCheck checks in a transaction that a tenant exists. Its query is pipelined with the next
+// statement, so it costs no extra round trip.
 type tenantCheck struct {
 	tx             engine.Tx
 	tenant         atrium.TenantID

@@ -8,7 +8,7 @@
 // commit is lost, only the caller can find out whether it took effect: the error is of class
 // Uncertain.
 //
-// Every round trip has a deadline, and so has the wait for a connection. The number of waiting
+// Every round trip has a deadline, and so has the wait for a connection, and each write transaction. The number of waiting
 // calls is limited, so a server that does not respond ties up a bounded part of the process.
 //
 // If a connection times out, it is closed together with all idle ones, since a network that drops
@@ -56,11 +56,12 @@ const (
 
 // Options configure Open. The zero value is usable.
 type Options struct {
-	Connections int             // maximum number of connections; DefaultConnections if 0
-	Timeout     time.Duration   // of a statement and of the wait for a connection; DefaultTimeout if 0
-	Unprepared  bool            // keep no session state between transactions, for a connection pooler
-	Sharded     bool            // for tests: treat any server as a cluster
-	Observer    engine.Observer // nil for none
+	Connections  int             // maximum number of connections; DefaultConnections if 0
+	Timeout      time.Duration   // of a statement and of the wait for a connection; DefaultTimeout if 0
+	WriteTimeout time.Duration   // for tests: of a write transaction; engine.MaxWriteTime if 0
+	Unprepared   bool            // keep no session state between transactions, for a connection pooler
+	Sharded      bool            // for tests: treat any server as a cluster
+	Observer     engine.Observer // nil for none
 }
 
 type database struct {
@@ -87,6 +88,9 @@ func Open(ctx context.Context, url string, options Options) (engine.DB, error) {
 	}
 	if options.Timeout == 0 {
 		options.Timeout = DefaultTimeout
+	}
+	if options.WriteTimeout == 0 {
+		options.WriteTimeout = engine.MaxWriteTime
 	}
 	if options.Observer == nil {
 		options.Observer = engine.NoObserver{}
@@ -186,7 +190,9 @@ func (db *database) Write(ctx context.Context, f func(engine.Tx) error) error {
 	start, attempts := time.Now(), 0
 	err := db.retry(ctx, func(t *transaction) error {
 		attempts++
-		t.writes = true
+		limited, cancel := context.WithTimeout(t.caller, db.options.WriteTimeout)
+		defer cancel()
+		t.caller, t.writes = limited, true
 		return t.transaction("BEGIN ISOLATION LEVEL READ COMMITTED", f)
 	})
 	db.options.Observer.Wrote(ctx, time.Since(start), attempts, err == nil)

@@ -275,6 +275,36 @@ func TestAStatementIsCanceledAfterItsTimeout(t *testing.T) {
 	}
 }
 
+func TestAWriteTransactionOfManyStatementsEnds(t *testing.T) {
+	const limit = 300 * time.Millisecond
+	s := open(t, postgres.Options{WriteTimeout: limit})
+	before := s.counters(t)
+	for name, f := range map[string]func(engine.Tx) error{
+		"many statements": func(tx engine.Tx) error {
+			err := increment(tx, "a")
+			for n := 0; err == nil && n < 1000; n++ {
+				err = tx.Query("SELECT 1 FROM pg_sleep(0.05)", nil, func(engine.Row) error { return nil })
+			}
+			return err
+		},
+		"a late commit": func(tx engine.Tx) error {
+			err := increment(tx, "a")
+			time.Sleep(2 * limit)
+			return err
+		},
+	} {
+		if err := s.Write(t.Context(), f); engine.ClassOf(err) != engine.Unavailable && engine.ClassOf(err) != engine.Uncertain {
+			t.Errorf("%s: %v, want Unavailable or Uncertain", name, err)
+		}
+	}
+	if after := s.counters(t); after != before {
+		t.Errorf("the counters are %s, want %s", after, before)
+	}
+	if err := s.Write(t.Context(), func(tx engine.Tx) error { return increment(tx, "a") }); err != nil {
+		t.Errorf("a transaction after them: %v", err)
+	}
+}
+
 func TestTheNumberOfCallsWaitingForAConnectionIsLimited(t *testing.T) {
 	s := open(t, postgres.Options{Connections: 2})
 	release := make(chan struct{})
