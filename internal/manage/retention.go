@@ -3,6 +3,7 @@ package manage
 import (
 	"cmp"
 	"context"
+	"strconv"
 
 	"atrium"
 	"atrium/internal/auth"
@@ -90,10 +91,18 @@ func (a *API) checkRetention(ctx context.Context, who auth.Principal, r *rest.Re
 	var rules atrium.RetentionRules
 	var after *atrium.Position
 	var binding []string
-	given := false
+	var storeErr error
 	_, err := r.DecodeChange(who, func(o *strictjson.Object) {
-		rules, given = decodeRetentionRules(o, strictjson.Optional), o.Has("rules")
-		binding = []string{string(who.TenantID), "check of retention", string(strictjson.Compact(o.Value("rules")))}
+		if rules = decodeRetentionRules(o, strictjson.Optional); !o.Has("rules") {
+			var stored atrium.Retention
+			stored, storeErr = a.Store.Retention(ctx, who.TenantID)
+			rules = stored.Rules
+		}
+		// Stored rules may change between two pages, whose counts then must not be added.
+		binding = []string{string(who.TenantID), "check of retention"}
+		for _, rule := range rules {
+			binding = append(binding, rule.Source, rule.Type, strconv.FormatInt(rule.Days, 10))
+		}
 		o.Text("cursor", strictjson.Optional, func(text string) (fault string) {
 			var ok bool
 			if after, ok = a.Cursors.OpenPosition(text, binding...); !ok {
@@ -102,15 +111,8 @@ func (a *API) checkRetention(ctx context.Context, who auth.Principal, r *rest.Re
 			return ""
 		})
 	})
-	if err := cmp.Or(err, checkDistinct(rules)); err != nil {
+	if err := cmp.Or(storeErr, err, checkDistinct(rules)); err != nil {
 		return rest.Response{}, err
-	}
-	if !given {
-		stored, err := a.Store.Retention(ctx, who.TenantID)
-		if err != nil {
-			return rest.Response{}, err
-		}
-		rules = stored.Rules
 	}
 	found, next, err := a.Store.CheckRetention(ctx, who.TenantID, rules, after)
 	if err != nil {
