@@ -25,15 +25,18 @@ import (
 // resource.
 type affectedFunc func(context.Context, *client, *call) (description, id string, err error)
 
+// A harmlessFunc reports whether the values on the command line are those of a call that destroys nothing.
+type harmlessFunc func(*arguments) bool
+
 // needsPrompt reports whether to ask for confirmation. It returns an error if that is required but
 // stdin is not a terminal.
-func (o *operation) needsPrompt(cmd *cobra.Command) (bool, error) {
+func (o *operation) needsPrompt(cmd *cobra.Command, values *arguments) (bool, error) {
 	typed := o.promptedParam()
 	if typed != nil && cmd.Flags().Changed(typed.flag) {
 		return false, nil
 	}
 	check, _ := cmd.Flags().GetBool("check")
-	if yes, _ := cmd.Flags().GetBool("yes"); o.confirm == "" || yes || check {
+	if yes, _ := cmd.Flags().GetBool("yes"); o.confirm == "" || yes || check || o.harmless != nil && o.harmless(values) {
 		return false, nil
 	}
 	in, ok := cmd.InOrStdin().(*os.File)

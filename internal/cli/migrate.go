@@ -25,7 +25,7 @@ and start them again after.
 
 With --finish, then end the upgrade to this release: nodes of the previous release stop,
 and no longer start. This cannot be undone. Run it when all nodes run this release. On
-SQLite the server does it itself, and a new database needs no end.`,
+SQLite the server does it itself, and a new database does not need --finish.`,
 		Example: "  atrium migrate\n" +
 			"  atrium migrate --database postgres://atrium@db.internal/atrium --finish\n" +
 			"  atrium migrate --database postgres://atrium@db.internal/atrium --distribute=citus",
@@ -42,7 +42,7 @@ SQLite the server does it itself, and a new database needs no end.`,
 		if err := requireLocal(cmd); err != nil {
 			return err
 		}
-		prompt, err := finishing.needsPrompt(cmd)
+		prompt, err := finishing.needsPrompt(cmd, nil)
 		if *finish && err != nil {
 			return err
 		}

@@ -32,6 +32,7 @@ type operation struct {
 	ifMatch      ifMatch      // accepts --if-match
 	confirm      string       // verb of the prompt, followed by the first argument; "" for no prompt. A param can be prompted for instead of y
 	affected     affectedFunc // resource that the call affects; nil for the first argument
+	harmless     harmlessFunc // whether the call needs no prompt in spite of confirm; nil for never
 	tenancy      tenancy      // whose data it works on
 	layout       layout
 	mediaType    string // that the response must have, for layoutRaw; "" for any
@@ -168,7 +169,7 @@ func (o *operation) command(t *target) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		prompt, err := o.needsPrompt(cmd)
+		prompt, err := o.needsPrompt(cmd, values)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -35,7 +36,7 @@ background, as they get old. To see what rules would delete, run "atrium retenti
 An empty array switches retention off.`,
 			example: `  atrium retention set --tenant tenant_… --rules '[{"days":730},{"source":"web","days":90}]'`,
 			method:  http.MethodPut, path: "/retention", ifMatch: requiredIfMatch, layout: layoutMember, rowsMember: "rules", items: "rules",
-			columns: retentionColumns, confirm: "Permanently delete", affected: allExpired, params: []param{set},
+			columns: retentionColumns, confirm: "Permanently delete", affected: allExpired, harmless: withoutRules, params: []param{set},
 		},
 	}, extraCommands: []func(*target) *cobra.Command{newRetentionCheck}}
 }
@@ -44,6 +45,12 @@ An empty array switches retention off.`,
 func allExpired(ctx context.Context, c *client, _ *call) (description, id string, err error) {
 	tenant, err := tenantDescription(ctx, c)
 	return "entries of " + tenant + " by the new rules, now and as they get old", "", err
+}
+
+// withoutRules reports whether the list of rules, the only param, is empty.
+func withoutRules(values *arguments) bool {
+	var rules []jsontext.Value
+	return json.Unmarshal(values.params[0], &rules) == nil && len(rules) == 0
 }
 
 // retentionCheckOperation is the operation that a check calls until it has examined all entries.
@@ -73,7 +80,7 @@ entries of the tenant, 10,000 per request. Without --rules, it checks the curren
 			if out.form == formJSON {
 				return out.print(cmd, total, nil)
 			}
-			l := newListing(cmd.OutOrStdout(), out.form, append(retentionColumns[:len(retentionColumns):len(retentionColumns)], column{"ENTRIES", "accountLogs"}))
+			l := newListing(cmd.OutOrStdout(), out.form, append(slices.Clip(retentionColumns), column{"ENTRIES", "accountLogs"}))
 			rows := make([]jsontext.Value, len(total.Rules))
 			for i, rule := range total.Rules {
 				if rows[i], err = json.Marshal(rule); err != nil {
