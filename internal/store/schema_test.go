@@ -9,6 +9,7 @@ import (
 
 	"atrium/internal/store/engine"
 	"atrium/internal/store/engine/sqlite"
+	"atrium/internal/store/kernel"
 	"atrium/internal/store/migrations"
 )
 
@@ -42,6 +43,19 @@ func TestTheSchemaOfEveryVersionHasNoFaults(t *testing.T) {
 		faults, err := migratedTo(t, n).SchemaFaults(t.Context())
 		if err != nil || len(faults) > 0 {
 			t.Errorf("%d migrations: %q, %v", n, faults, err)
+		}
+	}
+}
+
+func TestThePreviousReleaseIsBetweenTheFirstMarkAndTheNewestMigration(t *testing.T) {
+	unmarked, err := kernel.FinishedAt(func(string, engine.Args, func(engine.Row) error) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sqlite", "postgres"} {
+		all, err := migrations.For(name)
+		if err != nil || migrations.Previous < unmarked || migrations.Previous >= int64(len(all)) {
+			t.Errorf("%s: the newest migration of the previous release is %d, want at least %d and less than %d, %v", name, migrations.Previous, unmarked, len(all), err)
 		}
 	}
 }

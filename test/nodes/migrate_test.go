@@ -102,6 +102,15 @@ func TestNodesRunAndStartUntilAnUpgradeIsFinished(t *testing.T) {
 		}
 	}
 	execute(t, s.database, finishNewer)
+	finished := time.Now()
+	for _, n := range s.nodes {
+		for send(nodes.Client(t), "GET", "http://"+n.Addr+"/readyz", "", "").status == 200 {
+			if time.Since(finished) > 10*time.Second {
+				t.Fatalf("a node is ready ten seconds after the upgrade was finished: %s", n.Log())
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
 	refused := regexp.MustCompile(`the upgrade of the database to migration 1000 is finished and this binary knows \d+: use a newer binary`)
 	_, stderr, code := nodes.Command(t, "serve", "--addr", "127.0.0.1:0", "--database", s.database)
 	if code != 1 || !refused.MatchString(stderr) {

@@ -34,7 +34,8 @@ func (db *DB) Secret(ctx context.Context, name string) (secret []byte, err error
 	return secret, err
 }
 
-// firstMark is the result of FinishedAt for databases of the releases before there was a mark.
+// firstMark is the newest migration of the releases before there was a mark: the result of FinishedAt for
+// their databases. It never changes, unlike migrations.Previous.
 const firstMark = 3
 
 // FinishedAt returns the newest migration of the latest release to which an upgrade is finished. Nodes

@@ -12,7 +12,8 @@ import (
 )
 
 // Previous is the newest migration of the previous release, whose nodes may still run during an upgrade
-// to this one. Change it with each release.
+// to this one. Change it with each release. It is at least the mark of databases without one
+// (kernel.FinishedAt).
 const Previous = 3
 
 // TenantDeletions is the migration that adds the deletion of tenants. Nodes of releases without it

@@ -26,7 +26,7 @@ var schema = []guarantee{
 	{"the migration to erasures of persons gives its scope to keys that may erase accounts, and to no others", migrationAddsScope},
 	{"a database that a newer release has migrated can be used until the upgrade is finished", upgradeFinished},
 	{"a database is not migrated before the last upgrade is finished", upgradeUnfinished},
-	{"a new database needs no end of an upgrade", upgradeOfNew},
+	{"a new database does not need the end of an upgrade", upgradeOfNew},
 }
 
 // unmigrated returns a store on an empty database, and the names of all migrations.
