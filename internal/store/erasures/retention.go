@@ -79,7 +79,7 @@ func (s *Store) SetRetention(ctx context.Context, c atrium.Change, rules atrium.
 		if err := tx.CountSize(tx.Lock, "SELECT octet_length(rules) FROM retention WHERE tenant_id = $1", engine.Args{kernel.IDArg(c.TenantID)}); err != nil {
 			return atrium.Retention{}, err
 		}
-		r, err := findRetention(tx.Query, c.TenantID)
+		r, err := findRetention(tx.Lock, c.TenantID)
 		if err != nil {
 			return r.Retention, err
 		}
