@@ -15,7 +15,8 @@ var erasureResource = resource{
 		first := s.made(t, tn, target, `{"rule":{"text":"nobody"}}`, "erasureId")
 		erasure := s.made(t, tn, target, `{"rule":{"text":"nobody"}}`, "erasureId")
 		s.waitForErasures(t, tn, first, erasure) // its statements would be compared with those of requests
-		return map[string]string{"account": has["account"], "erasure": erasure, "cursor": s.firstCursor(t, tn, target)}
+		entry := s.made(t, tn, "/v0/account_logs", `{"source":"matrix","payload":{}}`, "accountLogId")
+		return map[string]string{"account": has["account"], "entry": entry, "erasure": erasure, "cursor": s.firstCursor(t, tn, target)}
 	},
 	places: func(_, of map[string]string) map[string]request {
 		post := func(body string) request {
@@ -24,6 +25,7 @@ var erasureResource = resource{
 		requests := map[string]request{
 			"account to erase from": post(fmt.Sprintf(`{"accountId":%q,"rule":{"text":"nobody"}}`, of["account"])),
 			"account to check":      post(fmt.Sprintf(`{"accountId":%q,"rule":{"text":"nobody"},"check":true}`, of["account"])),
+			"entry to check":        post(fmt.Sprintf(`{"rule":{"accountLogIds":[%q]},"check":true}`, of["entry"])),
 		}
 		reads(requests, map[string]string{
 			"erasure":            "/manage/v0/erasures/" + of["erasure"],

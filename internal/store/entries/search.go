@@ -72,21 +72,16 @@ var findListed = engine.NewBatch("SELECT e.created_at, e.entry_id, e.account_id,
 // newListIterator returns an iterator of the entries with the given identifiers, at most
 // atrium.MaxErasureEntries, like newTenantIterator. It reads them at once.
 func newListIterator(tx engine.Tx, tenant atrium.TenantID, ids []atrium.EntryID, after *atrium.Position) (*entryIterator[claimRow], error) {
-	var keys [][]byte
-	for _, id := range ids {
-		if key := kernel.PackID(string(id)[len(id.Prefix()):]); after == nil || bytes.Compare(key, kernel.PackID(after.ID)) < 0 {
-			keys = append(keys, key)
-		}
-	}
-	slices.SortFunc(keys, bytes.Compare)
-	keys = slices.CompactFunc(keys, bytes.Equal)
-	rows := make([]engine.Args, len(keys))
-	for i, key := range keys {
-		rows[i] = engine.Args{kernel.IDArg(tenant), key}
+	var rows []engine.Args
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+		rows = append(rows, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)})
 	}
 	listed := &accountCursor[claimRow]{done: true}
 	_, err := tx.Batch(findListed, rows, func(r engine.Row) error {
 		at := atrium.PositionAt(atrium.Time(r.Int(0)), kernel.IDAt[atrium.EntryID](r, 1))
+		if after != nil && bytes.Compare(kernel.PackID(at.ID), kernel.PackID(after.ID)) >= 0 {
+			return nil
+		}
 		listed.rows = append(listed.rows, entryRow[claimRow]{*at, kernel.IDAt[atrium.AccountID](r, 2), scanClaimed(r)})
 		return nil
 	})
