@@ -16,6 +16,9 @@ const (
 	ActorRetention   = "retention"    // the job that applies retention rules
 )
 
+// OtherActors returns all actors other than keys.
+func OtherActors() []string { return []string{ActorCommandLine, ActorSchedule, ActorRetention} }
+
 // Actions that may redact earlier rows. Their own rows are never redacted, because they
 // justify the redactions.
 const (

@@ -132,6 +132,17 @@ func TestEveryErrorCodeIsDocumented(t *testing.T) {
 	}
 }
 
+func TestEveryActorIsDocumented(t *testing.T) {
+	for _, file := range []string{"/docs/audit.md", "/api/manage.yaml"} {
+		text := read(t, root+file)
+		for _, actor := range atrium.OtherActors() {
+			if !regexp.MustCompile("(?m)^.*actor.*`" + actor + "`").MatchString(text) {
+				t.Errorf("no line on actors in %s names %q", file, actor)
+			}
+		}
+	}
+}
+
 func TestCanonicalDomainsMatchTheirPage(t *testing.T) {
 	rows := regexp.MustCompile("(?m)^\\| `(.+)` \\| `(.+)` \\|$").FindAllStringSubmatch(read(t, root+"/docs/activity.md"), -1)
 	if len(rows) < 10 {
