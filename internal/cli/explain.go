@@ -137,6 +137,8 @@ func (o *operation) forbiddenHint(t *target) string {
 	switch {
 	case o.tenancy == noTenant && o.method == http.MethodGet:
 		return " To show the tenant of this key, run atrium tenants own."
+	case o.tenancy == noTenant:
+		return " This requires an operator key: run atrium keys create --operator on the database."
 	case t.keyVariable == "":
 		return ""
 	}
