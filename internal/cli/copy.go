@@ -21,8 +21,8 @@ import (
 // process list.
 const envCopyTo = "ATRIUM_COPY_TO"
 
-// A copying is one run of atrium copy.
-type copying struct {
+// A copyCommand is one run of atrium copy.
+type copyCommand struct {
 	from, to        string // database URLs
 	tenant          string // "" for everything
 	verify, discard bool
@@ -30,7 +30,7 @@ type copying struct {
 }
 
 func newCopy() *cobra.Command {
-	c := &copying{}
+	c := &copyCommand{}
 	cmd := &cobra.Command{
 		Use:   "copy",
 		Short: "Copy everything, or a tenant, to another database",
@@ -84,7 +84,7 @@ contains the URL.`,
 }
 
 // resolve reads the environment and checks the flags.
-func (c *copying) resolve(stderr io.Writer) error {
+func (c *copyCommand) resolve(stderr io.Writer) error {
 	if c.to == "" {
 		text, warning, err := config.ReadVariable(os.LookupEnv, envCopyTo)
 		if err != nil {
@@ -125,7 +125,7 @@ func sameDatabase(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-func (c *copying) run(cmd *cobra.Command, settings config.Config, out *output) (err error) {
+func (c *copyCommand) run(cmd *cobra.Command, settings config.Config, out *output) (err error) {
 	to, err := openForCopy(cmd.Context(), settings, c.to, c.verify)
 	if err != nil {
 		return fmt.Errorf("target: %w", err)
@@ -171,7 +171,7 @@ type discarded struct {
 	Rows int64 `json:"deletedRows"`
 }
 
-func (c *copying) verb() string {
+func (c *copyCommand) verb() string {
 	switch {
 	case c.verify:
 		return "compared"
@@ -196,7 +196,7 @@ func openForCopy(ctx context.Context, settings config.Config, url string, readOn
 }
 
 // explain says how to go on after an error.
-func (c *copying) explain(ctx context.Context, err error) error {
+func (c *copyCommand) explain(ctx context.Context, err error) error {
 	advice := "run the command again to continue"
 	if c.verify { // it stores no progress
 		advice = "run the command again"
@@ -215,7 +215,7 @@ func (c *copying) explain(ctx context.Context, err error) error {
 }
 
 // different says what to do if the databases differ.
-func (c *copying) different() error {
+func (c *copyCommand) different() error {
 	switch {
 	case c.verify:
 		return errors.New("the databases differ")
@@ -228,7 +228,7 @@ func (c *copying) different() error {
 	}
 }
 
-func (c *copying) print(w io.Writer, r *store.CopyReport, took time.Duration) {
+func (c *copyCommand) print(w io.Writer, r *store.CopyReport, took time.Duration) {
 	fmt.Fprintln(w, "TABLE\tROWS\tSHA-256")
 	for _, t := range r.Tables {
 		fmt.Fprintf(w, "%s\t%d\t%s\n", t.Name, t.Rows, t.SHA256)

@@ -25,7 +25,7 @@ func TestCopyErrorsSayHowToGoOn(t *testing.T) {
 		{canceled, true, context.Canceled, "interrupted: run the command again"},
 		{t.Context(), false, errors.New("other"), "other"},
 	} {
-		if got := (&copying{verify: c.verify}).explain(c.ctx, c.err).Error(); got != c.want {
+		if got := (&copyCommand{verify: c.verify}).explain(c.ctx, c.err).Error(); got != c.want {
 			t.Errorf("%v is shown as %q, want %q", c.err, got, c.want)
 		}
 	}
