@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"atrium/internal/cli"
 	"atrium/internal/store/engine/postgrestest"
@@ -44,6 +46,7 @@ func (s server) Run() int { return postgrestest.Main(s.M) }
 //	                             send a request to $ADDR, with the key $KEY if it is set; print
 //	                             the body of the response
 //	post PATH FILE               send each line of FILE to the server; every response is 201
+//	sql FILE SCRIPT              run SQL on a SQLite file
 //	refused TIME METHOD PATH     send requests until one gets 401; all that start
 //	                             after TIME must
 //	curls N FILE                 run the N curl lines in FILE; all succeed
@@ -73,7 +76,7 @@ func runScripts(t *testing.T, p testscript.Params, setup func(*testscript.Env)) 
 	t.Helper()
 	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
 		"exits": exits, "json": jsonMembers, "same": same, "waitaddr": waitAddr, "waitline": waitLine,
-		"http": httpRequest, "post": post, "refused": expectRefused, "curls": curls,
+		"http": httpRequest, "post": post, "sql": runSQL, "refused": expectRefused, "curls": curls,
 	}
 	p.Setup = func(env *testscript.Env) error {
 		env.Setenv("GORACE", "atexit_sleep_ms=0") // report races without a delay at exit
@@ -168,6 +171,13 @@ func waitFor(ts *testscript.TestScript, file string, pattern *regexp.Regexp) []s
 			ts.Fatalf("%s has no %s: %s", file, pattern, text)
 		}
 	}
+}
+
+func runSQL(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, len(args) == 2 && !neg, "sql FILE SCRIPT")
+	c, err := sqlite.OpenConn(ts.MkAbs(args[0]), sqlite.OpenReadWrite)
+	ts.Check(err)
+	ts.Check(errors.Join(sqlitex.ExecuteScript(c, args[1], nil), c.Close()))
 }
 
 func httpRequest(ts *testscript.TestScript, neg bool, args []string) {

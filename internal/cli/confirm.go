@@ -39,14 +39,18 @@ func (o *operation) needsPrompt(cmd *cobra.Command, values *arguments) (bool, er
 	if yes, _ := cmd.Flags().GetBool("yes"); o.confirm == "" || yes || check || o.harmless != nil && o.harmless(values) {
 		return false, nil
 	}
-	in, ok := cmd.InOrStdin().(*os.File)
-	if !ok || !term.IsTerminal(int(in.Fd())) {
-		if typed != nil {
-			return false, usageError{errors.New("stdin is not a terminal: pass --" + typed.flag + " to confirm")}
-		}
-		return false, usageError{errors.New("stdin is not a terminal: pass --yes to confirm")}
+	if typed != nil {
+		return true, requireTerminal(cmd, "--"+typed.flag+" with the name")
 	}
-	return true, nil
+	return true, requireTerminal(cmd, "--yes")
+}
+
+// requireTerminal returns an error if stdin is not a terminal. It says what to pass instead of a reply.
+func requireTerminal(cmd *cobra.Command, instead string) error {
+	if in, ok := cmd.InOrStdin().(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
+		return usageError{errors.New("stdin is not a terminal: pass " + instead + " to confirm")}
+	}
+	return nil
 }
 
 // confirmChange asks for confirmation. --yes confirms only changes of the resource that the first
@@ -70,29 +74,46 @@ func (o *operation) confirmChange(cmd *cobra.Command, c *client, call *call, fir
 	case !prompt:
 		return nil
 	}
-	question := "[y/N]"
-	if typed != nil {
-		question = "To confirm, type its name:"
-	}
 	if o.promptDetail != nil {
 		description += o.promptDetail(cmd.Context(), c, *call)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s %s? %s ", o.confirm, description, question)
-	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+	confirmed, err := o.askChange(cmd, call, o.confirm+" "+description+"?")
+	if err == nil && !confirmed {
+		err = errors.New("canceled: nothing was changed")
 	}
-	if name := strings.TrimRight(line, "\r\n"); typed != nil && name != "" {
-		call.query.Set(typed.member(), name)
-		return nil
-	}
-	if reply := strings.ToLower(strings.TrimSpace(line)); typed != nil || reply != "y" && reply != "yes" {
-		return errors.New("canceled: nothing was changed")
-	}
-	return nil
+	return err
 }
 
-// promptedParam returns the param that is prompted for, nil if there is none.
+// askChange reports whether the user confirms the call: with the value of the prompted param, which
+// becomes part of the call, or with yes.
+func (o *operation) askChange(cmd *cobra.Command, call *call, question string) (bool, error) {
+	typed := o.promptedParam()
+	if typed == nil {
+		return askYesNo(cmd, question)
+	}
+	name, err := ask(cmd, question+" To confirm, type its name:")
+	call.query.Set(typed.member(), name)
+	return name != "", err
+}
+
+// askYesNo asks a question and reports whether the reply is yes.
+func askYesNo(cmd *cobra.Command, question string) (bool, error) {
+	line, err := ask(cmd, question+" [y/N]")
+	reply := strings.ToLower(strings.TrimSpace(line))
+	return reply == "y" || reply == "yes", err
+}
+
+// ask prints a prompt and returns the line that the user types.
+func ask(cmd *cobra.Command, prompt string) (string, error) {
+	fmt.Fprint(cmd.ErrOrStderr(), prompt+" ")
+	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	return strings.TrimRight(line, "\r\n"), nil
+}
+
+// promptedParam returns the param whose value the user types at the prompt, or nil.
 func (o *operation) promptedParam() *param {
 	for i := range o.params {
 		if o.params[i].prompted {
@@ -115,9 +136,9 @@ func countedEntries(ctx context.Context, c *client, erase call) string {
 	case err != nil || json.Unmarshal(response.body, &page, lenientJSON) != nil:
 		return ""
 	case page.HasMore:
-		return fmt.Sprintf(" and its more than %d entries", len(page.Items))
+		return fmt.Sprintf(" and more than %d entries", len(page.Items))
 	}
-	return " and its " + atrium.Count(len(page.Items), "entry", "entries")
+	return " and " + atrium.Count(len(page.Items), "entry", "entries")
 }
 
 // namedPage returns the name of a page, and that its deletion can be undone.

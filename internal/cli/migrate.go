@@ -34,7 +34,7 @@ SQLite the server does it itself, and a new database does not need --finish.`,
 	database, out := databaseFlag(cmd), outputFlag(cmd)
 	distribute := cmd.Flags().String("distribute", "", "`cluster` to distribute the tables over: citus")
 	finish := cmd.Flags().Bool("finish", false, "stop nodes of the previous release, for good")
-	cmd.Flags().Bool("yes", false, "skip the confirmation prompt of --finish")
+	yes := cmd.Flags().Bool("yes", false, "skip the confirmation prompt of --finish")
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		if *distribute != "" && *distribute != "citus" {
 			return usageError{fmt.Errorf("--distribute must be citus, not %q", *distribute)}
@@ -42,9 +42,13 @@ SQLite the server does it itself, and a new database does not need --finish.`,
 		if err := requireLocal(cmd); err != nil {
 			return err
 		}
-		prompt, err := finishing.needsPrompt(cmd, nil)
-		if *finish && err != nil {
-			return err
+		switch {
+		case *yes && !*finish:
+			return usageError{errors.New("--yes requires --finish")}
+		case *finish && !*yes:
+			if err := requireTerminal(cmd, "--yes"); err != nil {
+				return err
+			}
 		}
 		settings, err := database(cmd.ErrOrStderr())
 		if err != nil {
@@ -62,7 +66,7 @@ SQLite the server does it itself, and a new database does not need --finish.`,
 			done.Distributed, err = s.Distribute(cmd.Context())
 		}
 		if err == nil && *finish {
-			err = done.finish(cmd, s, config.Redact(settings.Database), prompt)
+			err = done.finish(cmd, s, config.Redact(settings.Database), *yes)
 		}
 		if err != nil && len(done.Applied)+len(done.Distributed) == 0 {
 			return err
@@ -82,18 +86,20 @@ type migrated struct {
 	AlreadyFinished bool `json:"alreadyFinished,omitzero"`
 }
 
-// finishing is what --finish asks for.
-var finishing = operation{confirm: "Stop nodes of the previous release for good, and finish the upgrade of"}
-
-// finish ends the upgrade of the named database, if there is one, and if prompt, only if that is
-// confirmed.
-func (m *migrated) finish(cmd *cobra.Command, s *store.Store, name string, prompt bool) (err error) {
+// finish ends the upgrade of the named database, if there is one. Unless yes, it asks before.
+func (m *migrated) finish(cmd *cobra.Command, s *store.Store, name string, yes bool) (err error) {
 	if m.AlreadyFinished, err = s.CheckUpgrade(cmd.Context()); err != nil || m.AlreadyFinished {
 		m.Finished = m.AlreadyFinished
 		return err
 	}
-	if err := finishing.confirmChange(cmd, nil, nil, name, prompt); err != nil {
-		return fmt.Errorf("finish the upgrade of %s: %w", name, err)
+	if !yes {
+		confirmed, err := askYesNo(cmd, "Stop nodes of the previous release for good, and finish the upgrade of "+name+"?")
+		if err != nil {
+			return err
+		}
+		if !confirmed {
+			return errors.New("canceled: the upgrade is not finished")
+		}
 	}
 	err = s.FinishUpgrade(cmd.Context())
 	m.Finished = err == nil
