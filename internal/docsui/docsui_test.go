@@ -98,8 +98,8 @@ func TestPagesLinkOnlyToWhatIsServed(t *testing.T) {
 	}
 }
 
-// unshown are the components, by kind, that a page does not show: the rules for all operations describe
-// them, they belong to errors, or each use of them has a description of its own.
+// unshown lists, by kind, the components whose descriptions a page omits: the introduction covers them,
+// they belong to errors, or every reference to them overrides the description.
 var unshown = map[string][]string{
 	"securitySchemes": {"apiKey"},
 	"parameters":      {"RequestId"},

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// otherKey is the label of everything that has no series of its own.
+// otherKey is the label of the series that counts all remaining keys.
 const otherKey = "other"
 
 // maxCandidates is the number of unnamed keys whose events are estimated. A key with more than

@@ -119,7 +119,7 @@ var tables = []*Table{
 		Columns: slices.Concat(tenant, columns(Omitted, Copied, 0, "page_id bytea", "preview_id bytea", "audience_id bytea", "number bigint",
 			"secret_hash bytea", "created_at bigint", "expires_at bigint")),
 	},
-	{ // has an export of its own
+	{ // exported separately, by atrium audit export
 		Name: "audit", Kind: Distributed, Key: []string{"number"},
 		Rows: Rows{Import: Added, Merge: Added, Split: Added, Erasure: Added, Retention: Added},
 		Columns: slices.Concat(tenant,
