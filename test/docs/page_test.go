@@ -45,7 +45,7 @@ type result struct {
 }
 
 // run runs the commands of a block and compares the response of the last one with the
-// page. The others must succeed.
+// page. The others must succeed, and print nothing if the page shows a response.
 func (p *page) run(t *testing.T, b *block) {
 	t.Helper()
 	if !b.runs() {
@@ -64,6 +64,9 @@ func (p *page) run(t *testing.T, b *block) {
 		}
 		response := b.response
 		if i < len(commands)-1 {
+			if response != nil && strings.TrimSpace(r.output) != "" {
+				t.Errorf("line %d: the page does not show what this command prints: end the block after it", c.line)
+			}
 			response = nil
 		}
 		for _, fault := range p.check(r, response) {
