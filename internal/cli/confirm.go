@@ -105,7 +105,7 @@ func askYesNo(cmd *cobra.Command, question string) (bool, error) {
 
 // ask prints a prompt and returns the line that the user types.
 func ask(cmd *cobra.Command, prompt string) (string, error) {
-	fmt.Fprint(cmd.ErrOrStderr(), prompt+" ")
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s ", prompt)
 	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
