@@ -141,7 +141,7 @@ func tombstoneTravels(t *testing.T, e *env) {
 
 func tombstonesOfSeveral(t *testing.T, e *env) {
 	e = e.fresh(t) // each erasure reads the whole file of an embedded database
-	const maxSecrets = 16
+	const maxSecrets = 4
 	var last []store.Record
 	for i := range maxSecrets + 1 {
 		from := e.as(e.newTenant(t))
