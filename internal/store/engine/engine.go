@@ -243,7 +243,7 @@ type Tx interface {
 	// times. If it is never called, all versions change.
 	Invalidate(tags ...string)
 
-	// Script runs statements without parameters, separated by semicolons.
+	// Script runs statements without parameters, separated by semicolons at the ends of lines.
 	Script(sql string) error
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -266,14 +267,42 @@ func (t *transaction) LockWait(limit time.Duration) {
 
 func (t *transaction) Invalidate(...string) {}
 
-// Script uses the simple query protocol, which accepts several statements at once.
+// Script sends each statement as a query of its own. For some statements on a distributed table, such as
+// CREATE INDEX, Citus sends the text of the whole query to its workers, and fails if it has several.
 func (t *transaction) Script(sql string) error {
 	if t.queued.Len() > 0 {
 		if err := t.send(); err != nil {
 			return err
 		}
 	}
-	return t.exec(sql)
+	for _, statement := range statementsOf(sql) {
+		if err := t.exec(statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// statementsOf splits a script after semicolons at the ends of lines, where a comment may follow, but not
+// between $$ and $$.
+func statementsOf(script string) (all []string) {
+	var statement strings.Builder
+	quoted := false
+	for line := range strings.Lines(script) {
+		statement.WriteString(line)
+		code, _, _ := strings.Cut(line, "--")
+		if strings.Count(code, "$$")%2 == 1 {
+			quoted = !quoted
+		}
+		if !quoted && strings.HasSuffix(strings.TrimSpace(code), ";") {
+			all = append(all, statement.String())
+			statement.Reset()
+		}
+	}
+	if strings.TrimSpace(statement.String()) != "" {
+		all = append(all, statement.String())
+	}
+	return all
 }
 
 // A resultRow is a row in the server's wire format: integers in binary, and text and bytes as the

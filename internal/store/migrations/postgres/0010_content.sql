@@ -1,5 +1,5 @@
--- max_age is in seconds: how long caches may keep a public page.
--- Citus cannot add a column together with its CHECK.
+-- max_age is in seconds: how long caches may keep a public page. Citus cannot add a column together
+-- with its CHECK.
 ALTER TABLE pages ADD COLUMN public BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE pages ADD COLUMN max_age BIGINT NOT NULL DEFAULT 60;
 ALTER TABLE pages ADD CONSTRAINT pages_public_check CHECK (public IN (0, 1));
