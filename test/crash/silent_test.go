@@ -44,7 +44,7 @@ func TestSilencedIdleConnectionsAreReplacedTogether(t *testing.T) {
 			break
 		}
 	}
-	if refused == 0 || refused > 2 {
+	if refused > 2 { // none if a background job noticed it first
 		t.Errorf("%d requests were refused with %d idle connections", refused, connections)
 	}
 	p.Wake()
