@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -12,11 +13,7 @@ func TestAScriptIsSplitIntoStatements(t *testing.T) {
 		"SELECT 1; SELECT 2;\n",
 		"SELECT 3",
 	}
-	script := ""
-	for _, s := range want {
-		script += s
-	}
-	if got := statementsOf(script); !slices.Equal(got, want) {
+	if got := statementsOf(strings.Join(want, "")); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 	if got := statementsOf("SELECT 1;\n\n"); !slices.Equal(got, []string{"SELECT 1;\n"}) {
