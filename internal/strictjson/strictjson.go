@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -352,95 +351,6 @@ func (o *Object) Inner(name string, presence Presence) *Object {
 	}
 	inner.outer, inner.path = o, o.path+"/"+pointerEscaper.Replace(name)
 	return inner
-}
-
-// InnerArray decodes an array member whose elements are objects, at most most. The faults of their
-// members are added to the outermost object. InnerArray returns nil if the member is absent, null or has
-// a fault, and otherwise the elements that are objects.
-func (o *Object) InnerArray(name string, presence Presence, most int) (all []*Object) {
-	array := o.Array(name, presence)
-	if array == nil {
-		return nil
-	}
-	elements, ok := Elements(array, most)
-	if !ok {
-		o.Fault(name, fmt.Sprintf("must have at most %d elements", most))
-		return nil
-	}
-	for i, element := range elements {
-		path := o.path + "/" + pointerEscaper.Replace(name) + "/" + strconv.Itoa(i)
-		if element[0] != '{' {
-			if !o.isFull() {
-				o.fault(path, "must be an object")
-			}
-			continue
-		}
-		inner, err := Parse(element)
-		if err != nil { // unreachable: it was parsed with o
-			o.Fault(name, "is not strict JSON")
-			return nil
-		}
-		inner.outer, inner.path = o, path
-		all = append(all, inner)
-	}
-	return all
-}
-
-// Texts decodes an array member of 1 to most strings. check returns the detail of a fault of one, or "".
-// Texts returns nil if the member is absent, null or has a fault.
-func (o *Object) Texts(name string, presence Presence, most int, check func(string) string) (texts []string) {
-	array := o.Array(name, presence)
-	if array == nil {
-		return nil
-	}
-	elements, ok := Elements(array, most)
-	if !ok || len(elements) == 0 {
-		o.Fault(name, fmt.Sprintf("must have 1 to %d elements", most))
-		return nil
-	}
-	valid := true
-	for i, element := range elements {
-		text, fault := "", "must be a string"
-		if element[0] == '"' {
-			text = string(unquoted(element))
-			fault = check(text)
-		}
-		if fault != "" {
-			valid = false
-			if !o.isFull() {
-				o.fault(o.path+"/"+pointerEscaper.Replace(name)+"/"+strconv.Itoa(i), fault)
-			}
-		}
-		texts = append(texts, text)
-	}
-	if !valid {
-		return nil
-	}
-	return texts
-}
-
-// Array returns the JSON text of an array member, or nil if it is absent, null or has a
-// fault.
-func (o *Object) Array(name string, presence Presence) []byte {
-	return o.decode(name, presence, "an array", "[")
-}
-
-// Elements returns the JSON text of each element of a parsed array. It returns false if the
-// array has more than most elements.
-func Elements(array []byte, most int) (elements [][]byte, ok bool) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(array), duplicatesAllowed)
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, false
-	}
-	for dec.PeekKind() != ']' {
-		v, err := dec.ReadValue()
-		if err != nil || len(elements) == most {
-			return nil, false
-		}
-		end := int(dec.InputOffset())
-		elements = append(elements, array[end-len(v):end:end])
-	}
-	return elements, true
 }
 
 // RejectUnknown adds a fault for each member that no method has decoded, up to
