@@ -11,9 +11,10 @@ import (
 	"atrium/internal/store/register"
 )
 
-// A clock that is wrong by years must not delete everything. The nodes therefore store clock readings. After a step of more than clockTolerance, also one between the clocks of two nodes or
-// after a time without any node, retention rules are not applied until the clocks have run for
-// clockSteady without another one. An operator has this time to correct the clock.
+// A clock that is wrong by years must not delete everything. The nodes therefore store clock
+// readings. After a step of more than clockTolerance, also one between the clocks of two nodes or after a
+// time without any node, retention rules are not applied until the clocks have run for clockSteady without
+// another one. An operator has this time to correct the clock.
 const (
 	clockTolerance = 24 * time.Hour
 	clockSteady    = 24 * time.Hour

@@ -30,7 +30,12 @@ const (
 	jobDone
 )
 
-const jobColumns = "erasure_id, account_id, entries, prospects, created_at, completed_at, rule, stage, position_key, position_text, actor"
+// Columns of erasure_jobs that scanJob reads. Requests do not need the rule.
+const (
+	jobColumns      = "erasure_id, account_id, entries, prospects, created_at, completed_at, rule, stage, position_key, position_text, actor"
+	selectRequested = `SELECT erasure_id, account_id, entries, prospects, created_at, completed_at, NULL, stage, position_key, position_text, actor
+		FROM erasure_jobs WHERE tenant_id = `
+)
 
 // A job is a row of erasure_jobs.
 type job struct {
@@ -47,8 +52,8 @@ func scanJob(r engine.Row, tenant atrium.TenantID) (j job, err error) {
 		ID: kernel.IDAt[atrium.ErasureID](r, 0), TenantID: tenant, AccountID: kernel.IDAt[atrium.AccountID](r, 1),
 		Entries: r.Int(2), Prospects: r.Int(3), CreatedAt: atrium.Time(r.Int(4)), CompletedAt: kernel.TimeAt(r, 5),
 	}
-	if rule := r.Bytes(6); rule != nil {
-		err = json.Unmarshal(rule, &j.rule, json.RejectUnknownMembers(true)) // a condition of a newer release
+	if rule := r.Bytes(6); rule != nil { // without a condition of a newer release, it would select more
+		err = json.Unmarshal(rule, &j.rule, json.RejectUnknownMembers(true))
 	}
 	if j.stage, j.actor = r.Int(7), r.Text(10); r.Text(9) != "" {
 		j.after = &atrium.Position{Key: r.Int(8), ID: r.Text(9)}
@@ -104,21 +109,25 @@ func (s *Store) CreateErasure(ctx context.Context, c atrium.Change, request atri
 
 // FindErasure returns an erasure, or NotFound.
 func (s *Store) FindErasure(ctx context.Context, tenant atrium.TenantID, id atrium.ErasureID) (atrium.Erasure, error) {
-	j, err := s.findJob(ctx, tenant, id)
+	j, err := s.readJob(ctx, selectRequested+"$1 AND erasure_id = $2", tenant, id)
 	return j.Erasure, err
 }
 
-func (s *Store) findJob(ctx context.Context, tenant atrium.TenantID, id atrium.ErasureID) (j job, err error) {
+func (s *Store) findJob(ctx context.Context, tenant atrium.TenantID, id atrium.ErasureID) (job, error) {
+	return s.readJob(ctx, selectJob, tenant, id)
+}
+
+// readJob runs a query for one erasure. It returns NotFound if there is none.
+func (s *Store) readJob(ctx context.Context, query string, tenant atrium.TenantID, id atrium.ErasureID) (j job, err error) {
 	var scanErr error
-	err = s.db.Find(ctx, selectJob, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(r engine.Row) { j, scanErr = scanJob(r, tenant) })
+	err = s.db.Find(ctx, query, engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(r engine.Row) { j, scanErr = scanJob(r, tenant) })
 	return j, errors.Join(err, scanErr)
 }
 
 // Erasures returns up to limit erasures, newest first, after a position, nil for the first page. more
 // reports whether others follow.
 func (s *Store) Erasures(ctx context.Context, tenant atrium.TenantID, after *atrium.Position, limit int) (found []atrium.Erasure, more bool, err error) {
-	q := kernel.Select("SELECT erasure_id, account_id, entries, prospects, created_at, completed_at, NULL, stage, position_key, position_text, actor FROM erasure_jobs WHERE tenant_id = ",
-		kernel.IDArg(tenant))
+	q := kernel.Select(selectRequested, kernel.IDArg(tenant))
 	if after != nil {
 		q.Add(" AND erasure_id < ", kernel.PackID(after.ID))
 	}

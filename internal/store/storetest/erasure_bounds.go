@@ -92,14 +92,8 @@ func (tx *measuredTx) PipelineExec(b *engine.Batch, rows []engine.Args) error {
 	return tx.Tx.PipelineExec(b, rows)
 }
 
-// manyMoves returns an account with entries, each of which was moved back and forth.
-func (e *env) manyMoves(t tb, entries, moves int) atrium.AccountID {
-	t.Helper()
-	return e.manyMovesBy(t, entries, moves, []byte(`{}`))
-}
-
-// manyMovesBy returns an account with entries, each of which was moved back and forth by a rule.
-func (e *env) manyMovesBy(t tb, entries, moves int, given []byte) atrium.AccountID {
+// manyMoves returns an account with entries, each of which was moved back and forth by a rule.
+func (e *env) manyMoves(t tb, entries, moves int, given string) atrium.AccountID {
 	t.Helper()
 	a, b := e.record(t, byDomain("a.example")).AccountID, e.record(t, byDomain("b.example")).AccountID
 	for range entries {
@@ -108,7 +102,7 @@ func (e *env) manyMovesBy(t tb, entries, moves int, given []byte) atrium.Account
 	unattributed := e.record(t, byName("other")).AccountID
 	from, to := unattributed, a
 	for i := range moves {
-		request := atrium.MoveRequest{From: from, To: to, Rule: atrium.MoveRule{ClaimedName: "moved", Given: given}, Limit: 1000}
+		request := atrium.MoveRequest{From: from, To: to, Rule: atrium.MoveRule{ClaimedName: "moved", Given: []byte(given)}, Limit: 1000}
 		if report, _, err := e.Move(t.Context(), e.change(), request); err != nil || report.Moved != int64(entries) {
 			t.Fatalf("move %d of %s to %s: %+v, %v", i, request.From, request.To, report, err)
 		}
@@ -133,7 +127,7 @@ func (e *env) rowsOf(t tb, table string) (n int64) {
 }
 
 func erasedMovesInParts(t *testing.T, e *env) {
-	a := e.manyMoves(t, 60, 30) // 1,800 rows of moves
+	a := e.manyMoves(t, 60, 30, `{}`) // 1,800 rows of moves
 	if n := e.rowsOf(t, "moved_entries"); n != 60*30 {
 		t.Fatalf("%d rows about moves", n)
 	}

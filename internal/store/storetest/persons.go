@@ -19,6 +19,7 @@ var persons = []guarantee{
 	{"two nodes can work on an erasure", personErasedByNodes},
 	{"an erasure deletes at most 1,010 rows in a transaction", personErasedInParts},
 	{"an erasure deletes at most 2 MiB of rules in a transaction", personRulesErasedInParts},
+	{"an erasure with a condition of a newer release erases nothing", personOfNewerRelease},
 	{"the rules of moves and the audit details of an erased person are deleted", personNotAudited},
 	{"an erasure deletes other rules of moves that contain its domain or number in any spelling", personInOtherRules},
 	{"the rule of an erasure is gone when it is complete", personRuleForgotten},
@@ -94,7 +95,7 @@ func personErased(t *testing.T, e *env) {
 		{TextContains: "Jane.DOE@"},
 		{TextContains: "mail jane", MoveRule: atrium.MoveRule{ClaimedName: "jane"}},
 		{TextContains: "nobody"},
-		{EntryIDs: []atrium.EntryID{atrium.NewID[atrium.EntryID]()}}, // and some that are stored
+		{EntryIDs: []atrium.EntryID{atrium.NewID[atrium.EntryID]()}}, // the test adds stored ones below
 	} {
 		e := e.as(e.newTenant(t))
 		e.somebody(t, rng, 40)
@@ -143,7 +144,7 @@ func personErasedByNodes(t *testing.T, e *env) {
 }
 
 func personErasedInParts(t *testing.T, e *env) {
-	a := e.manyMoves(t, 60, 30)
+	a := e.manyMoves(t, 60, 30, `{}`)
 	for i := range 300 {
 		e.record(t, atrium.Claim{Domain: fmt.Sprintf("d%d.example", i%70), Name: "moved"})
 	}
@@ -162,7 +163,7 @@ func personErasedInParts(t *testing.T, e *env) {
 
 func personRulesErasedInParts(t *testing.T, e *env) {
 	const moves = 7
-	e.manyMovesBy(t, 2, moves, fmt.Appendf(nil, `{"x":"%s"}`, strings.Repeat("x", 900<<10)))
+	e.manyMoves(t, 2, moves, fmt.Sprintf(`{"x":"%s"}`, strings.Repeat("x", 900<<10)))
 	most, before := 0, moves
 	hooked := e.hooked(func(int) error {
 		n := 0
@@ -181,6 +182,26 @@ func personRulesErasedInParts(t *testing.T, e *env) {
 	}
 	if most > 2 || before > 0 {
 		t.Errorf("a transaction deleted %d rules of 900 KiB, and %d are left", most, before)
+	}
+}
+
+func personOfNewerRelease(t *testing.T, e *env) {
+	e.record(t, byDomain("a.example"), payload(`{"to":"jane.doe@example.com"}`))
+	made := e.startErasure(t, atrium.ErasureRequest{Rule: atrium.ErasureRule{Text: person}})
+	store := func(rule string) {
+		t.Helper()
+		e.sql(t, "UPDATE erasure_jobs SET rule = $1 WHERE tenant_id = $2", []byte(rule), storedID(e.tenant))
+	}
+	store(`{"Text":"jane.doe@example.com","Newer":"x"}`)
+	if more, err := e.RunErasures(t.Context()); err == nil || more {
+		t.Errorf("the job reports %t, %v", more, err)
+	}
+	if found, err := e.FindErasure(t.Context(), e.tenant, made.ID); err != nil || found.Entries > 0 || found.CompletedAt != nil {
+		t.Errorf("the erasure is %+v, %v", found, err)
+	}
+	store(`{"Text":"jane.doe@example.com"}`)
+	if done := e.finishErasure(t, made.ID); done.Entries != 1 {
+		t.Errorf("%d entries were erased", done.Entries)
 	}
 }
 

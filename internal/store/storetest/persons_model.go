@@ -32,7 +32,8 @@ func hasText(v any, is func(string) bool) bool {
 	return false
 }
 
-// selects compares an entry with a rule that has a text, a pointer /to and a claimed name.
+// selects compares an entry with the conditions that this model knows: all but a claimed domain, and
+// pointers only to /to.
 func selects(rule *atrium.ErasureRule, e *atrium.Entry) bool {
 	var payload any
 	if err := json.Unmarshal(e.Payload, &payload); err != nil {
@@ -43,7 +44,7 @@ func selects(rule *atrium.ErasureRule, e *atrium.Entry) bool {
 		to, _ = o["to"].(string)
 	}
 	return rule.HasEntries() && (rule.Text == "" || hasText(payload, func(s string) bool { return strings.EqualFold(s, rule.Text) })) &&
-		hasText(payload, func(s string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(rule.TextContains)) }) &&
+		(rule.TextContains == "" || hasText(payload, func(s string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(rule.TextContains)) })) &&
 		(rule.EntryIDs == nil || slices.Contains(rule.EntryIDs, e.ID)) && (rule.ClaimedName == "" || strings.EqualFold(e.Claim.Name, rule.ClaimedName)) &&
 		(rule.Pointer == "" || fmt.Sprintf("%q", to) == string(rule.Equals))
 }
