@@ -16,6 +16,7 @@ import (
 var retention = []guarantee{
 	{"retention rules delete what a simple comparison of rules and times says, while entries and rules change", retained},
 	{"a killed run deletes the same, and counts it once", retainedDespiteKills},
+	{"deletions are recorded after the deleted data is purged", retainedAfterPurge},
 	{"two nodes can apply retention rules", retainedByNodes},
 	{"a round over more than 100 tenants reports rules that wait throughout, and purges once", retainedInRounds},
 	{"a run deletes at most 1,010 rows in a transaction", retainedInParts},
@@ -370,7 +371,7 @@ func retentionOfTenants(t *testing.T, e *env) {
 	for _, s := range []*env{e, small} {
 		s.setRules(t, atrium.RetentionRule{Days: 30})
 	}
-	_, _, _ = e.killedAfter(4).RunRetention(t.Context(), "")
+	_, _, _ = e.interruptedAfter(4).RunRetention(t.Context(), "")
 	if n := len(e.entryIDs(t)); n <= 2000 || small.entriesOf(t, account.ID) != 1 {
 		t.Errorf("the small tenant has %d entries when the large one has %d", small.entriesOf(t, account.ID), n)
 	}

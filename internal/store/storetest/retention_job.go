@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,8 +9,6 @@ import (
 	"time"
 
 	"atrium"
-	"atrium/internal/store"
-	"atrium/internal/store/engine"
 )
 
 func retainedDespiteKills(t *testing.T, e *env) {
@@ -50,6 +47,23 @@ func (e *env) wantRecorded(t tb, numbers ...int) {
 		t.Errorf("recorded %q, want %v", got, numbers)
 	}
 	e.wantSound(t, nil)
+}
+
+func retainedAfterPurge(t *testing.T, e *env) {
+	e = e.fresh(t)
+	e.steadyClock(t)
+	e.old(t, 10)
+	e.setRules(t, atrium.RetentionRule{Days: 30})
+	e.applyRules(t)
+	e.clock.step(days)
+	for range 2 {
+		if _, _, err := e.withoutPurges().RunRetention(t.Context(), ""); !errors.Is(err, errOnPurpose) {
+			t.Fatalf("without purges: %v", err)
+		}
+		e.wantRecorded(t)
+	}
+	e.applyRules(t)
+	e.wantRecorded(t, 10)
 }
 
 func retainedByNodes(t *testing.T, e *env) {
@@ -116,7 +130,7 @@ func retainedInRounds(t *testing.T, e *env) {
 func retainedInParts(t *testing.T, e *env) {
 	e = e.fresh(t)
 	e.steadyClock(t)
-	a := e.manyMoves(t, 60, 30)
+	a := e.manyMoves(t, 60, 30, `{}`)
 	for i := range 300 {
 		e.record(t, byDomain(fmt.Sprintf("d%d.example", i%70)))
 	}
@@ -210,24 +224,4 @@ func retainedByWrongClock(t *testing.T, e *env) {
 	if e.entryIDs(t)[fresh.ID] {
 		t.Error("an entry is left that was stored after the clock was set back")
 	}
-}
-
-// killedAfter returns the env of a node that is killed after n transactions.
-func (e *env) killedAfter(n int) *env {
-	other := *e
-	other.Store = store.New(&failAfter{e.db, n}, e.clock.now)
-	return &other
-}
-
-// A failAfter is a DB whose write transactions fail after the first ones.
-type failAfter struct {
-	engine.DB
-	left int
-}
-
-func (db *failAfter) Write(ctx context.Context, f func(engine.Tx) error) error {
-	if db.left--; db.left < 0 {
-		return &engine.Error{Class: engine.Unavailable, Err: errOnPurpose}
-	}
-	return db.DB.Write(ctx, f)
 }

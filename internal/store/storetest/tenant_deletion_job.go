@@ -231,8 +231,11 @@ func retentionDuringDeletion(t *testing.T, e *env) {
 	if _, _, err := applying.RunRetention(t.Context(), ""); err != nil {
 		t.Errorf("a run while a deletion begins: %v", err)
 	}
+	if !deleted.deleting(t) {
+		t.Error("the tenant is not being deleted")
+	}
 	if n := deleted.rowsOf(t, "entries"); n != 20 {
-		t.Errorf("%d entries are left", n)
+		t.Errorf("%d entries are left, want 20: the rules do not apply to a tenant that is being deleted", n)
 	}
 }
 
