@@ -2,6 +2,7 @@ package store
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +57,24 @@ func TestThePreviousReleaseIsBetweenTheFirstMarkAndTheNewestMigration(t *testing
 		all, err := migrations.For(name)
 		if err != nil || migrations.Previous < unmarked || migrations.Previous >= int64(len(all)) {
 			t.Errorf("%s: the newest migration of the previous release is %d, want at least %d and less than %d, %v", name, migrations.Previous, unmarked, len(all), err)
+		}
+	}
+}
+
+// See engine.Tx.Script.
+func TestStatementsOfMigrationsEndTheirLines(t *testing.T) {
+	comments, bodies := regexp.MustCompile(`--.*`), regexp.MustCompile(`(?s)\$\$.*?\$\$`)
+	for _, name := range []string{"sqlite", "postgres"} {
+		all, err := migrations.For(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range all {
+			for line := range strings.Lines(bodies.ReplaceAllString(comments.ReplaceAllString(m.SQL, ""), "")) {
+				if end := strings.IndexByte(line, ';'); end >= 0 && strings.TrimSpace(line[end+1:]) != "" {
+					t.Errorf("%s: %s: a statement ends within the line %q", name, m.Name, line)
+				}
+			}
 		}
 	}
 }

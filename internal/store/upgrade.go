@@ -44,7 +44,8 @@ func checkMigrate(at, finished int64) error {
 }
 
 // FinishUpgrade ends the upgrade to this release: binaries of the one before no longer start, and those
-// that run begin to stop within ten seconds. It does nothing if that is so already. The schema must be up to date.
+// that run begin to stop within ten seconds. It does nothing if that is so already. The schema must be up
+// to date.
 func (s *Store) FinishUpgrade(ctx context.Context) error {
 	all, err := migrations.For(s.db.Engine.Name())
 	if err != nil {

@@ -66,7 +66,7 @@ func (db *database) truncateOriginals(ctx context.Context) error {
 	if err != nil || len(calls) == 0 {
 		return err
 	}
-	return db.Migrate(ctx, func(tx engine.Tx) error { return tx.Script(strings.Join(calls, ";")) })
+	return db.Migrate(ctx, func(tx engine.Tx) error { return tx.Script(strings.Join(calls, ";\n")) })
 }
 
 // distribution returns the call that distributes a table.

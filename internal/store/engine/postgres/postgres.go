@@ -8,8 +8,9 @@
 // commit is lost, only the caller can find out whether it took effect: the error is of class
 // Uncertain.
 //
-// Every round trip has a deadline, and so has the wait for a connection, and each write transaction. The number of waiting
-// calls is limited, so a server that does not respond ties up a bounded part of the process.
+// Every round trip has a deadline, and so have the wait for a connection and each write transaction. The
+// number of waiting calls is limited, so a server that does not respond ties up a bounded part of the
+// process.
 //
 // If a connection times out, it is closed together with all idle ones, since a network that drops
 // one usually drops all; the pool opens new ones at once. Connections are not pinged before use: a
@@ -206,8 +207,10 @@ func (db *database) Migrate(ctx context.Context, f func(engine.Tx) error) error 
 	return db.retry(ctx, func(t *transaction) error {
 		t.writes, t.timeout = true, 0
 		return t.transaction("BEGIN ISOLATION LEVEL READ COMMITTED", func(tx engine.Tx) error {
-			settings := fmt.Sprintf(`SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
-				SELECT pg_advisory_xact_lock(%d); SET LOCAL lock_timeout = '2s'`, migrationLock)
+			settings := fmt.Sprintf(`SET LOCAL statement_timeout = 0;
+				SET LOCAL idle_in_transaction_session_timeout = 0;
+				SELECT pg_advisory_xact_lock(%d);
+				SET LOCAL lock_timeout = '2s'`, migrationLock)
 			if err := tx.Script(settings); err != nil {
 				return err
 			}

@@ -267,8 +267,8 @@ func (t *transaction) LockWait(limit time.Duration) {
 
 func (t *transaction) Invalidate(...string) {}
 
-// Script sends each statement as a query of its own. For some statements on a distributed table, such as
-// CREATE INDEX, Citus sends the text of the whole query to its workers, and fails if it has several.
+// Script sends one query for each statement. For some statements on a distributed table, such as CREATE
+// INDEX, Citus forwards the text of the whole query to its workers, which fails if it has several statements.
 func (t *transaction) Script(sql string) error {
 	if t.queued.Len() > 0 {
 		if err := t.send(); err != nil {
