@@ -21,7 +21,7 @@ var ErrBusy = errors.New("too much is in flight")
 // Each key has a queue of waiters. Free slots are granted to the keys round-robin, not to
 // the longest waiter: the long queue of one key delays no other key.
 //
-// Keys of one group share the slots of one key, but have queues and turns of their own.
+// Keys of a group count toward the same limit of slots, but wait in separate queues.
 //
 // A nil Semaphore has no limit. A Semaphore is safe for concurrent use.
 type Semaphore[K comparable] struct {

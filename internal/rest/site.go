@@ -189,8 +189,8 @@ func quotaKey(who auth.Principal) atrium.TenantID {
 
 const sitesOf = "sites of "
 
-// HeavyGroup returns the group of a key of Limits.Heavy: the sites of a tenant have a queue of their own,
-// but occupy the processors of their tenant.
+// HeavyGroup returns the group of a key of Limits.Heavy: requests for the sites of a tenant have their own
+// queue, but count toward the slots of their tenant.
 func HeavyGroup(key atrium.TenantID) atrium.TenantID {
 	return atrium.TenantID(strings.TrimPrefix(string(key), sitesOf))
 }
