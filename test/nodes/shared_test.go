@@ -138,6 +138,9 @@ func TestDeletingATenantRevokesItsKeysAtOnceOnTheNodeAndOnAllWithinFiveSeconds(t
 	if a := s.get(t, s.nodes[0], "/v0/pages", s.key); a.status != 401 {
 		t.Errorf("the node that deleted the tenant: %s", a)
 	}
+	if a := send(nodes.Client(t), "POST", "http://"+s.nodes[0].Addr+"/v0/account_logs", s.key, `{"source":"crm","payload":{}}`); a.status != 401 {
+		t.Errorf("the node that deleted the tenant, for an entry: %s", a)
+	}
 	nodes.Until(t, "every node to refuse the key", forgotten, func() bool {
 		return !slices.ContainsFunc(s.nodes, func(n *nodes.Node) bool { return s.get(t, n, "/v0/pages", s.key).status != 401 })
 	})
