@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +16,6 @@ import (
 func TestKilledErasureIsCompletedAtTheNextStart(t *testing.T) {
 	const mark = "erased-content"
 	db, rng := newFile(t), random(t)
-	path := strings.TrimPrefix(db.url, "sqlite:")
 	tenant := db.tenants[0].id
 	eraseMany(t, db.url, tenant, mark)
 
@@ -25,28 +23,26 @@ func TestKilledErasureIsCompletedAtTheNextStart(t *testing.T) {
 	// pending, and how many times the mark is in the files.
 	left := func() (pending bool, marks int) {
 		t.Helper()
-		copied := filepath.Join(t.TempDir(), "copy.db")
+		copied := "sqlite:" + filepath.Join(t.TempDir(), "copy.db")
 		for _, end := range []string{"", "-wal"} {
-			b, err := os.ReadFile(path + end)
+			b, err := os.ReadFile(strings.TrimPrefix(db.url, "sqlite:") + end)
 			if os.IsNotExist(err) {
 				continue
 			}
 			if err == nil {
-				err = os.WriteFile(copied+end, b, 0o600)
+				err = os.WriteFile(strings.TrimPrefix(copied, "sqlite:")+end, b, 0o600)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			marks += bytes.Count(b, []byte(mark))
 		}
-		s, err := store.Open(t.Context(), "sqlite:"+copied, store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = s.Close() }()
-		if pending, err = s.ContinueErasures(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		marks = countMarks(t, copied, mark)
+		withStore(t, copied, func(s *store.Store) {
+			var err error
+			if pending, err = s.ContinueErasures(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
 		return pending, marks
 	}
 	if pending, marks := left(); !pending || marks == 0 {

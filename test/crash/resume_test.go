@@ -68,13 +68,11 @@ func killUntilComplete(t *testing.T, url string, progress func(*store.Store) (de
 	rng := random(t)
 	during, last := 0, int64(0) // kills during the job
 	deadline := time.Now().Add(4 * time.Minute)
+	limit := 30 * time.Millisecond // longer each time, so that the job completes on any machine
 	for killed := 0; ; killed++ {
 		server := start(t, url)
-		limit := 30 * time.Millisecond // so that it is killed at least ten times on the way
-		if killed >= 10 {
-			limit = time.Duration(killed) * 200 * time.Millisecond
-		}
 		time.Sleep(limit/2 + time.Duration(rng.Int64N(int64(limit))))
+		limit += limit / 5
 		server.kill()
 		server.checkLog()
 		var deleted int64

@@ -44,6 +44,9 @@ func TestSilencedIdleConnectionsAreReplacedTogether(t *testing.T) {
 			break
 		}
 	}
+	if !p.Replaced() {
+		t.Error("no connection was replaced")
+	}
 	if refused > 2 { // none if a background job noticed it first
 		t.Errorf("%d requests were refused with %d idle connections", refused, connections)
 	}

@@ -135,6 +135,13 @@ func (p *Proxy) Silence() {
 	p.silenced.Store(p.number)
 }
 
+// Replaced reports whether a connection was opened after the last Silence.
+func (p *Proxy) Replaced() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.number > p.silenced.Load()
+}
+
 // MaxLate is the maximum delay of a late query. It exceeds the 2 s timeout for its locks
 // and the time that the server waits for an idle transaction.
 const MaxLate = 5 * time.Second
