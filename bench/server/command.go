@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Used is what a command has used.
-type Used struct {
+// Usage is the time and memory that a command took.
+type Usage struct {
 	Time   time.Duration
 	Memory int64 // peak resident memory in bytes
 }
 
-// Run runs a command of the service and returns what it has used, also after an error.
-func Run(ctx context.Context, bin string, args ...string) (used Used, err error) {
+// Run runs a command of the service and returns its usage, also after an error.
+func Run(ctx context.Context, bin string, args ...string) (used Usage, err error) {
 	cmd := exec.CommandContext(ctx, bin, args...)
 	cmd.Stderr = os.Stderr
 	start := time.Now()

@@ -50,7 +50,7 @@ func main() {
 // A step is a command that was run.
 type step struct {
 	name string
-	server.Used
+	server.Usage
 	lines int
 }
 

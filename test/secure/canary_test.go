@@ -102,9 +102,9 @@ func TestSecretsAndBodiesDoNotLeak(t *testing.T) {
 					})
 				}
 				database = withPassword(t, through, func(addr string) string {
-					w := newWay(t, addr)
-					away = func() { _ = w.Close() }
-					return w.Addr().String()
+					p := newProxy(t, addr)
+					away = func() { _ = p.Close() }
+					return p.Addr().String()
 				})
 			}
 			sendEverything(t, database, cut, away)

@@ -12,20 +12,20 @@ import (
 	"testing"
 )
 
-// A way is a proxy to a server that can be cut.
-type way struct {
+// A proxy forwards connections to a server until it is closed.
+type proxy struct {
 	net.Listener
 	to string
 }
 
-// newWay starts a proxy to an address.
-func newWay(t *testing.T, to string) *way {
+// newProxy starts a proxy to an address.
+func newProxy(t *testing.T, to string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &way{l, to}
+	p := &proxy{l, to}
 	ctx, cut := context.WithCancel(t.Context())
 	t.Cleanup(cut)
 	go func() {
@@ -35,7 +35,7 @@ func newWay(t *testing.T, to string) *way {
 			if err != nil {
 				return
 			}
-			out, err := net.Dial("tcp", w.to)
+			out, err := net.Dial("tcp", p.to)
 			if err != nil {
 				_ = in.Close()
 				continue
@@ -45,7 +45,7 @@ func newWay(t *testing.T, to string) *way {
 			go func() { _, _ = io.Copy(out, in) }()
 		}
 	}()
-	return w
+	return p
 }
 
 // withPassword returns the URL of a database with an unused password, through the address
@@ -60,23 +60,23 @@ func withPassword(t *testing.T, database string, by func(addr string) string) st
 	return u.String()
 }
 
-// A collected has everything that an OpenTelemetry collector received. It is safe for
-// concurrent use.
-type collected struct {
+// A collector is an OpenTelemetry collector that keeps everything it receives. It is safe for concurrent
+// use.
+type collector struct {
 	mu  sync.Mutex
 	raw bytes.Buffer // guarded by mu
 }
 
-func (c *collected) String() string {
+func (c *collector) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.raw.String()
 }
 
 // newCollector receives the traces and metrics of the processes that the test starts.
-func newCollector(t *testing.T) *collected {
+func newCollector(t *testing.T) *collector {
 	t.Helper()
-	c := &collected{}
+	c := &collector{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
