@@ -4,9 +4,35 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 )
+
+// An export that waits for another one of its tenant must not hold what that one needs to continue.
+func TestConcurrentExportsOfATenantAllComplete(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // a tenant has one slot for heavy work
+	s := startStreamer(t)
+	if status, response := s.imports(t, "", strings.NewReader(accountLines(500))); status != http.StatusOK {
+		t.Fatal(status, response)
+	}
+	for target, body := range map[string]string{"/export": "", "/audit/export": "", "/persons/export": `{"rule":{"text":"nobody"}}`} {
+		method := http.MethodGet
+		if body != "" {
+			method = http.MethodPost
+		}
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				if a := send(t, method, "http://"+s.addr+"/manage/v0"+target, body, "x-api-key: "+s.key); a.status != http.StatusOK {
+					t.Errorf("%s: %d %s", target, a.status, a.body)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
 
 // An export of a person of which a client has received a part is in the audit log, but not as complete.
 func TestAbortedExportOfAPersonIsRecordedAsIncomplete(t *testing.T) {

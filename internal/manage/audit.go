@@ -123,21 +123,19 @@ func (a *API) exportAudit(ctx context.Context, who auth.Principal, r *rest.Reque
 	if err := q.Err(); err != nil {
 		return rest.Response{}, err
 	}
-	return rest.Response{Stream: func(w io.Writer) error {
-		return openStream(ctx, a.Exports, who.TenantID, func() error {
-			out := bufio.NewWriterSize(w, streamBuffer)
-			var line []byte
-			err := a.Store.ExportAudit(ctx, chain(who), from, func(row *atrium.AuditRow) (err error) {
-				if line, err = auditlog.AppendLine(line[:0], row); err == nil {
-					_, err = out.Write(line)
-				}
-				return err
-			})
-			if err == nil {
-				err = out.Flush()
+	return rest.Response{Open: a.Exports, Stream: func(w io.Writer) error {
+		out := bufio.NewWriterSize(w, streamBuffer)
+		var line []byte
+		err := a.Store.ExportAudit(ctx, chain(who), from, func(row *atrium.AuditRow) (err error) {
+			if line, err = auditlog.AppendLine(line[:0], row); err == nil {
+				_, err = out.Write(line)
 			}
 			return err
 		})
+		if err == nil {
+			err = out.Flush()
+		}
+		return err
 	}}, nil
 }
 

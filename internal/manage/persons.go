@@ -19,22 +19,16 @@ func (a *API) exportPerson(ctx context.Context, who auth.Principal, r *rest.Requ
 	if err != nil {
 		return rest.Response{}, err
 	}
-	// The export takes a slot before it is recorded, so that one above the limit is usually not recorded. The
-	// stream takes it again; if another export has taken it in between, the record has no second one.
-	if err := openStream(ctx, a.Exports, who.TenantID, func() error {
-		return a.Store.BeginPersonExport(ctx, c, request)
-	}); err != nil {
-		return rest.Response{}, err
-	}
-	return rest.Response{Search: true, Stream: func(w io.Writer) error {
+	return rest.Response{Open: a.Exports, Search: true, Stream: func(w io.Writer) error {
 		ctx, cancel := r.UntilClosed(ctx) // it may send nothing for long
 		defer cancel()
-		return openStream(ctx, a.Exports, who.TenantID, func() error {
-			done, err := transfer.ExportPerson(ctx, a.Store, who.TenantID, request, w)
-			if err != nil {
-				return err
-			}
-			return a.Store.CompletePersonExport(ctx, c, done)
-		})
+		if err := a.Store.BeginPersonExport(ctx, c, request); err != nil {
+			return err
+		}
+		done, err := transfer.ExportPerson(ctx, a.Store, who.TenantID, request, w)
+		if err != nil {
+			return err
+		}
+		return a.Store.CompletePersonExport(ctx, c, done)
 	}}, nil
 }

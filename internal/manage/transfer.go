@@ -47,7 +47,7 @@ func (a *API) importData(ctx context.Context, who auth.Principal, r *rest.Reques
 		defer cancel()
 	}
 	var done transfer.Report
-	err := openStream(ctx, open, who.TenantID, func() (err error) {
+	err := openImport(ctx, open, who.TenantID, func() (err error) {
 		done, err = transfer.Import(ctx, a.Store, who.TenantID, r.Stream, o)
 		return err
 	})
@@ -96,8 +96,8 @@ func importError(err error, check bool) error {
 	return err
 }
 
-// openStream calls f, an import or export, unless too many are in progress.
-func openStream(ctx context.Context, open *limit.Semaphore[atrium.TenantID], tenant atrium.TenantID, f func() error) error {
+// openImport calls f, an import, unless too many are in progress.
+func openImport(ctx context.Context, open *limit.Semaphore[atrium.TenantID], tenant atrium.TenantID, f func() error) error {
 	if open.Acquire(ctx, tenant) != nil {
 		return atrium.Unavailable(rest.ErrStreams)
 	}
@@ -106,11 +106,9 @@ func openStream(ctx context.Context, open *limit.Semaphore[atrium.TenantID], ten
 }
 
 func (a *API) exportData(ctx context.Context, who auth.Principal, _ *rest.Request) (rest.Response, error) {
-	return rest.Response{Stream: func(w io.Writer) error {
-		return openStream(ctx, a.Exports, who.TenantID, func() error {
-			_, err := transfer.Export(ctx, a.Store, who.TenantID, w)
-			return err
-		})
+	return rest.Response{Open: a.Exports, Stream: func(w io.Writer) error {
+		_, err := transfer.Export(ctx, a.Store, who.TenantID, w)
+		return err
 	}}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"atrium"
 	"atrium/internal/auth"
+	"atrium/internal/limit"
 )
 
 // A Route is one operation.
@@ -116,6 +117,10 @@ type Response struct {
 	ETag   string                // without quotes; "" means a hash of the body
 	Tagged bool                  // send the entity tag with every method: the body is the state of a resource
 	Header http.Header
+
+	// Open limits the concurrent Streams of a tenant; nil for no limit. A Stream that waits for a slot does
+	// no heavy work: those that hold one need that to continue.
+	Open *limit.Semaphore[atrium.TenantID]
 
 	Document Document // a JSON body that is too large to hold in memory, instead of Body
 

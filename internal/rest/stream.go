@@ -228,6 +228,11 @@ func (a *API) writeStream(w http.ResponseWriter, r *http.Request, response Respo
 		d.begin()
 		return nil
 	}
+	tenant := exchangeOf(w).TenantID
+	if response.Open.Acquire(ctx, tenant) != nil {
+		return atrium.Unavailable(ErrStreams)
+	}
+	defer response.Open.Release(tenant)
 	err := d.work.resume()
 	if err != nil {
 		return err
