@@ -169,6 +169,7 @@ type heavyWork struct {
 	slots  *limit.Semaphore[atrium.TenantID]
 	tenant atrium.TenantID
 	held   bool
+	since  time.Time // when it was last acquired
 }
 
 // resume waits for the slot. The error's code is atrium.CodeUnavailable.
@@ -177,8 +178,22 @@ func (h *heavyWork) resume() error {
 		return atrium.Unavailable(err)
 	}
 	err := admit(h.ctx, h.w, h.slots, h.tenant)
-	h.held = err == nil
+	h.held, h.since = err == nil, time.Now()
 	return err
+}
+
+// rest keeps the slot, without work, for as long as the work since the last call of resume took. So work
+// that takes long occupies at most half of a processor.
+func (h *heavyWork) rest() error {
+	if !h.held {
+		return nil
+	}
+	select {
+	case <-time.After(time.Since(h.since)):
+		return nil
+	case <-h.ctx.Done():
+		return context.Cause(h.ctx)
+	}
 }
 
 // pause releases the slot, if it is held.

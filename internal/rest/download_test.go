@@ -103,3 +103,75 @@ func TestSearchYieldsWithoutSendingHeaders(t *testing.T) {
 		}
 	})
 }
+
+// Otherwise one tenant could occupy a processor for as long as it searches.
+func TestSearchPausesForAsLongAsItWorked(t *testing.T) {
+	for _, search := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			slots := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2})
+			a := &API{Keys: tenantKeys{}, Log: slog.New(slog.DiscardHandler), Limits: Limits{Heavy: slots}}
+			var paused []time.Duration
+			h := a.Handler([]Route{{Method: http.MethodGet, Pattern: "/out", Scope: atrium.ScopeManage, Produces: Lines, Handle: func(context.Context, auth.Principal, *Request) (Response, error) {
+				return Response{Search: search, Stream: func(w io.Writer) error {
+					for _, c := range []struct {
+						worked time.Duration
+						text   string
+					}{{20 * time.Millisecond, ""}, {time.Second, ""}, {time.Minute, "{}\n"}, {time.Millisecond, ""}} {
+						time.Sleep(c.worked)
+						began := time.Now()
+						if _, err := io.WriteString(w, c.text); err != nil {
+							return err
+						}
+						paused = append(paused, time.Since(began))
+					}
+					return nil
+				}}, nil
+			}}}, nil)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/out", nil)
+			r.Header.Set(headerKey, "key")
+			h.ServeHTTP(httptest.NewRecorder(), r)
+			want := []time.Duration{20 * time.Millisecond, time.Second, 0, time.Millisecond}
+			if !search {
+				want = make([]time.Duration, len(want))
+			}
+			if !slices.Equal(paused, want) {
+				t.Errorf("search: %v: paused for %v, want %v", search, paused, want)
+			}
+		})
+	}
+}
+
+// An export that waits for others of its tenant would otherwise hold what they need to continue.
+func TestStreamWaitsForItsSlotWithoutHeavyWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heavy := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2})
+		open := limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{Slots: 2, Each: 1, Waiting: 1, Timeout: time.Second})
+		a := &API{Keys: tenantKeys{}, Log: slog.New(slog.DiscardHandler), Limits: Limits{Heavy: heavy}}
+		h := a.Handler([]Route{{Method: http.MethodGet, Pattern: "/out", Scope: atrium.ScopeManage, Produces: Lines, Handle: func(context.Context, auth.Principal, *Request) (Response, error) {
+			return Response{Open: open, Stream: func(io.Writer) error { return nil }}, nil
+		}}}, nil)
+		get := func() int {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/out", nil)
+			r.Header.Set(headerKey, "key")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code
+		}
+		if err := open.Acquire(t.Context(), "key"); err != nil {
+			t.Fatal(err)
+		}
+		if status := get(); status != http.StatusServiceUnavailable {
+			t.Errorf("after a second: %d", status)
+		}
+		done := make(chan int)
+		go func() { done <- get() }()
+		synctest.Wait()
+		if n := heavy.Held(); n != 0 {
+			t.Errorf("it holds %d slots for heavy work while it waits", n)
+		}
+		open.Release("key")
+		if status := <-done; status != http.StatusOK || open.Held() != 0 || heavy.Held() != 0 {
+			t.Errorf("after a release: %d; %d and %d slots are held", status, open.Held(), heavy.Held())
+		}
+	})
+}

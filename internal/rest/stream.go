@@ -169,9 +169,13 @@ func (d *download) begin() {
 	d.begun = true
 }
 
-// Write sends b. With no bytes, it only lets other requests do heavy work, and ends the download if it
-// must end.
+// Write sends b. With no bytes, it only lets other requests work, and ends the download if it must end.
 func (d *download) Write(b []byte) (n int, err error) {
+	if d.search && len(b) == 0 {
+		if err := d.work.rest(); err != nil {
+			return 0, err
+		}
+	}
 	d.work.pause()
 	defer func() {
 		if err == nil {
