@@ -3,7 +3,6 @@ package secure
 import (
 	"bytes"
 	"crypto/tls"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,9 +59,8 @@ func TestHTTP2ClientsHaveAShareOfStreamsAndBodies(t *testing.T) {
 				t.Errorf("%d connections stayed open, want %d", open, attack.most)
 			}
 			ended(t, "the last connection", last.conn)
-			dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 			transport := &http.Transport{
-				DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: s.trust, ServerName: "atrium.test"}, ForceAttemptHTTP2: true,
+				TLSClientConfig: &tls.Config{RootCAs: s.trust, ServerName: "atrium.test"}, ForceAttemptHTTP2: true,
 			}
 			defer transport.CloseIdleConnections()
 			client := &http.Client{Transport: transport, Timeout: exchangeTimeout}

@@ -32,7 +32,9 @@ type raw struct {
 // connect opens a connection. The caller reads what the server sends.
 func (s *server) connect(t *testing.T) *raw {
 	t.Helper()
-	conn, err := tls.Dial("tcp", s.Addr, &tls.Config{RootCAs: s.trust, NextProtos: []string{"h2"}})
+	// Limits count by client address: the clients that must not notice a flood have another one.
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	conn, err := tls.DialWithDialer(dialer, "tcp", s.Addr, &tls.Config{RootCAs: s.trust, NextProtos: []string{"h2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
