@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 	"golang.org/x/text/cases"
@@ -39,10 +38,8 @@ func Draft(tenant atrium.TenantID, s atrium.Submission) (*atrium.Draft, error) {
 
 // Name returns the canonical form of an account name, which is Unicode case-folded.
 func Name(s string) string {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return cases.Fold().String(s) // a Caser is not safe for concurrent use
-		}
+	if !isASCII(s) {
+		return cases.Fold().String(s) // a Caser is not safe for concurrent use
 	}
 	return strings.ToLower(s)
 }
@@ -70,11 +67,12 @@ func domainForm(s string, hostName func(string) string) (form string, isHost boo
 		return host, true
 	}
 	// UTS 46 has its own rules for lower case, so only a text that is not a host name gets
-	// here. In lower case, it may be one.
-	if lower := strings.ToLower(text); lower != text {
-		return domainForm(lower, hostName)
+	// here. In lower case, it may be one, unless it is ASCII.
+	lower := strings.ToLower(text)
+	if lower == text || isASCII(text) {
+		return lower, false
 	}
-	return text, false
+	return domainForm(lower, hostName)
 }
 
 // hostName returns the canonical form of the host name in text, or "" if there is none. It
@@ -90,9 +88,15 @@ func hostName(text string) string {
 
 // canonicalHost returns the canonical form of a host name that toASCII accepts, or "".
 func canonicalHost(host string, toASCII func(string) (string, error)) string {
-	if host == "" || len(host) > maxHost {
+	if host == "" || len(host) > maxHost || isTooLong(host) {
 		return ""
 	}
+	return convertHost(host, toASCII)
+}
+
+// convertHost is canonicalHost for a host of any length. Its time grows with the square of the length of
+// the labels, as that of Punycode does (RFC 3492 section 6).
+func convertHost(host string, toASCII func(string) (string, error)) string {
 	host, err := toASCII(strings.Map(lower, host))
 	if err != nil {
 		return ""

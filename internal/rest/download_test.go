@@ -104,7 +104,7 @@ func TestSearchYieldsWithoutSendingHeaders(t *testing.T) {
 	})
 }
 
-// Otherwise one tenant could occupy a processor for as long as it searches.
+// Otherwise one tenant could occupy a processor for as long as it searches, whether or not it finds something.
 func TestSearchPausesForAsLongAsItWorked(t *testing.T) {
 	for _, search := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestSearchPausesForAsLongAsItWorked(t *testing.T) {
 					for _, c := range []struct {
 						worked time.Duration
 						text   string
-					}{{20 * time.Millisecond, ""}, {time.Second, ""}, {time.Minute, "{}\n"}, {time.Millisecond, ""}} {
+					}{{20 * time.Millisecond, ""}, {time.Second, "{}\n"}, {time.Millisecond, ""}} {
 						time.Sleep(c.worked)
 						began := time.Now()
 						if _, err := io.WriteString(w, c.text); err != nil {
@@ -130,7 +130,7 @@ func TestSearchPausesForAsLongAsItWorked(t *testing.T) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/out", nil)
 			r.Header.Set(headerKey, "key")
 			h.ServeHTTP(httptest.NewRecorder(), r)
-			want := []time.Duration{20 * time.Millisecond, time.Second, 0, time.Millisecond}
+			want := []time.Duration{20 * time.Millisecond, time.Second, time.Millisecond}
 			if !search {
 				want = make([]time.Duration, len(want))
 			}

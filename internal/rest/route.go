@@ -133,7 +133,7 @@ type Response struct {
 
 	// Search exempts a Stream from the minimum rate that includes the time of the server: it may search for
 	// long and find little. It must open no snapshot, and call Write often, with no bytes if there are none.
-	// Such a call takes as long as the work since the last one, so that a search occupies half of a processor.
+	// A call takes as long as the work since the last one, so that a search occupies half of a processor.
 	Search bool
 
 	limits *requestLimits  // of the request, for a Stream

@@ -171,7 +171,7 @@ func (d *download) begin() {
 
 // Write sends b. With no bytes, it only lets other requests work, and ends the download if it must end.
 func (d *download) Write(b []byte) (n int, err error) {
-	if d.search && len(b) == 0 {
+	if d.search {
 		if err := d.work.rest(); err != nil {
 			return 0, err
 		}
