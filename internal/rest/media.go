@@ -9,17 +9,17 @@ import (
 	"atrium"
 )
 
-// maxAccept is the maximum number of bytes of an Accept header that is not disregarded. Browsers send
-// about 150 bytes. Parsing thousands of ranges takes longer than most requests.
-const maxAccept = 1 << 10
+// maxMediaHeader is the maximum number of bytes of a header with media types that is parsed. Browsers send
+// about 150 bytes in Accept. Parsing thousands of ranges or parameters takes longer than most requests.
+const maxMediaHeader = 1 << 10
 
-// tooLong reports whether a header has more than maxAccept bytes.
-func tooLong(accept []string) bool {
+// tooLong reports whether a header has more than maxMediaHeader bytes.
+func tooLong(header []string) bool {
 	bytes := 0
-	for _, value := range accept {
+	for _, value := range header {
 		bytes += len(value)
 	}
-	return bytes > maxAccept
+	return bytes > maxMediaHeader
 }
 
 // accepts reports whether an Accept header accepts a media type (RFC 9110 section 12.5.1): the
@@ -102,7 +102,7 @@ func checkContentType(w http.ResponseWriter, r *http.Request, form Media) error 
 	if len(values) == 0 || len(values) == 1 && (values[0] == "" || values[0] == form.String()) {
 		return nil
 	}
-	if len(values) == 1 {
+	if len(values) == 1 && !tooLong(values) {
 		media, params, err := mime.ParseMediaType(values[0])
 		charset, given := params["charset"]
 		if err == nil && media == form.String() && (!given || strings.EqualFold(charset, "utf-8")) {

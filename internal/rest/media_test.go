@@ -70,6 +70,9 @@ func TestBodyMustBeJSONInUTF8WithoutContentCoding(t *testing.T) {
 		{[]string{"Application/Json ; Charset=\"UTF-8\""}, []string{"Identity"}, true},
 		{[]string{"application/json;v=1"}, []string{"identity", " identity "}, true},
 
+		{[]string{"application/json;a=" + strings.Repeat("b", 1000)}, nil, true},
+
+		{[]string{"application/json;a=" + strings.Repeat("b", 1100)}, nil, false}, // too long to be parsed
 		{[]string{"application/json", "application/json"}, nil, false},
 		{[]string{"application/json;charset=latin1"}, nil, false},
 		{[]string{"application/json;charset="}, nil, false},
