@@ -62,6 +62,7 @@ func settingsFlags(
 	loader := config.Bind(cmd.Flags(), &settings)
 	return func() (config.Config, []config.Setting, error) {
 		list, err := loader.Load(os.LookupEnv)
+		loader.CheckNames(os.Environ())
 		if err != nil {
 			err = usageError{err}
 		}

@@ -330,3 +330,19 @@ func TestTheShutdownDelayIsPartOfTheDrain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestMisspelledVariablesAreReported(t *testing.T) {
+	c := Default()
+	l := Bind(pflag.NewFlagSet("test", pflag.ContinueOnError), &c)
+	l.CheckNames([]string{
+		"ATRIUM_LOG_SAMPEL=1", "ATRIUM_DATABSE_FILE=/x", "ATRIUM_LOG_SAMPLE=1", "ATRIUM_DATABASE_FILE=/x", "ATRIUM_CONFIG=/x",
+		"ATRIUM_SERVER=x", "ATRIUM_KEY=x", "ATRIUM_PROFILE=x", "ATRIUM_TENANT=x", "ATRIUM_MANAGE_KEY=x", "ATRIUM_OPERATOR_KEY=x", "LOG_SAMPEL=1", "ATRIUM_",
+	})
+	want := []string{
+		"ATRIUM_LOG_SAMPEL is not a setting: did you mean ATRIUM_LOG_SAMPLE?",
+		"ATRIUM_DATABSE_FILE is not a setting: did you mean ATRIUM_DATABASE_FILE?",
+	}
+	if !slices.Equal(l.Warnings, want) {
+		t.Errorf("the warnings are %q, want %q", l.Warnings, want)
+	}
+}

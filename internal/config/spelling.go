@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 )
 
 // maxTypos is the maximum edit distance of a suggestion.
@@ -15,6 +17,24 @@ func settingNames() (names []string) {
 		names = append(names, Name(fields.Field(i).Name))
 	}
 	return names
+}
+
+// CheckNames warns of each variable of an environment, in the form of os.Environ, that has no effect but
+// whose name is similar to that of a setting.
+func (l *Loader) CheckNames(environ []string) {
+	var known []string
+	for _, name := range append(settingNames(), "config") {
+		known = append(known, Variable(name), Variable(name)+fileSuffix)
+	}
+	for _, variable := range environ {
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, Variable("")) || slices.Contains(known, name) {
+			continue
+		}
+		if similar := suggestion(name, known); similar != "" {
+			l.warn(name + " is not a setting" + similar)
+		}
+	}
 }
 
 // suggestion returns the end of an error about an unknown name: the most similar known one, or "".
