@@ -29,6 +29,7 @@ const (
 	ScopeManageAccounts Scope = "manage:accounts"
 	ScopeManageKeys     Scope = "manage:keys"
 	ScopeManageErase    Scope = "manage:erase"
+	ScopeManageUsers    Scope = "manage:users"
 )
 
 // Scopes are the permissions of a key, sorted and without duplicates.
@@ -41,7 +42,7 @@ func ExternalScopes() Scopes {
 
 // ManageScopes returns the scopes of the management API.
 func ManageScopes() Scopes {
-	return Scopes{ScopeManage, ScopeManageAccounts, ScopeManageErase, ScopeManageKeys, ScopeManagePages, ScopeManageRead}
+	return Scopes{ScopeManage, ScopeManageAccounts, ScopeManageErase, ScopeManageKeys, ScopeManagePages, ScopeManageRead, ScopeManageUsers}
 }
 
 // AllScopes returns all scopes.

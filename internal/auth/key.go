@@ -17,6 +17,7 @@ import (
 const (
 	keyPrefix     = "atr_"
 	previewPrefix = "atp_"
+	loginPrefix   = "atl_"
 	secretLen     = 27
 	secretBits    = 160
 	checksumLen   = 6
@@ -43,6 +44,13 @@ func NewSecret(id atrium.KeyID) (key string, secretHash []byte) {
 func NewPreviewToken() (id atrium.PreviewID, token string, secretHash []byte) {
 	id = atrium.NewID[atrium.PreviewID]()
 	token, secretHash = newText(previewPrefix, string(id[len(id.Prefix()):]))
+	return id, token, secretHash
+}
+
+// NewLoginToken creates an identifier and a token for a login link. Only the hash of its secret is stored.
+func NewLoginToken() (id atrium.LoginLinkID, token string, secretHash []byte) {
+	id = atrium.NewID[atrium.LoginLinkID]()
+	token, secretHash = newText(loginPrefix, string(id[len(id.Prefix()):]))
 	return id, token, secretHash
 }
 

@@ -44,6 +44,7 @@ func (a *API) Routes() []rest.Route {
 		a.audienceRoutes(),
 		a.previewRoutes(),
 		a.keyRoutes(),
+		a.userRoutes(),
 		a.tenantRoutes(),
 		a.auditRoutes(),
 		a.transferRoutes(),
@@ -231,6 +232,24 @@ func (a *API) keyRoutes() []rest.Route {
 		read("/keys/{key_id}", area, a.getKey),
 		write(http.MethodPost, "/keys/{key_id}/rotate", area, a.rotateKey),
 		write(http.MethodPost, "/keys/{key_id}/revoke", area, a.revokeKey),
+	}
+}
+
+func (a *API) userRoutes() []rest.Route {
+	const (
+		area = atrium.ScopeManageUsers
+		user = "/users/{user_id}"
+	)
+	return []rest.Route{
+		read("/users", area, a.listUsers),
+		write(http.MethodPost, "/users", area, a.createUser),
+		read(user, area, a.getUser),
+		write(http.MethodPatch, user, area, a.updateUser),
+		write(http.MethodDelete, user, area, a.removeUser),
+		write(http.MethodPost, user+"/login_links", area, a.createLoginLink),
+		read(user+"/sessions", area, a.listSessions),
+		write(http.MethodDelete, user+"/sessions", area, a.endSessions),
+		write(http.MethodDelete, user+"/sessions/{session_id}", area, a.endSession),
 	}
 }
 

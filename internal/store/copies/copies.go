@@ -220,7 +220,7 @@ func stages() (data, access, jobs []*table) {
 		switch {
 		case t.Kind == register.Distributed:
 			data = append(data, t)
-		case t.Name == "tenants" || t.Name == "api_keys":
+		case t.Name == "tenants" || t.Name == "api_keys" || t.Name == "users":
 			access = append(access, t)
 		default:
 			jobs = append(jobs, t)
@@ -245,6 +245,9 @@ func (c *Copier) finish(ctx context.Context, id atrium.TenantID, r *Report) erro
 // copyTable copies the rows of a tenant, or of operators, that the target does not have. It reads a
 // batch while it stores the previous one. id is the tenant, or the one that stands for operators.
 func (c *Copier) copyTable(ctx context.Context, t *table, id atrium.TenantID, tenant any) error {
+	if !t.Copied() {
+		return nil
+	}
 	group, ctx := errgroup.WithContext(engine.ForTenant(ctx, string(id)))
 	read := t.read(c.From.OutsideTx(ctx), tenant)
 	if err := read.resume(c.To.OutsideTx(ctx)); err != nil {

@@ -138,11 +138,11 @@ func eachTenant(ctx context.Context, db *kernel.DB, f func(atrium.TenantID) erro
 }
 
 // operatorTables returns the tables that have data of operators: the keys without a tenant, and the
-// data of the tenant that stands for operators.
+// users and data of the tenant that stands for operators.
 func operatorTables() (some []*table) {
 	data, _, _ := stages()
 	for _, t := range tables {
-		if t.Name == "api_keys" {
+		if t.Name == "api_keys" || t.Name == "users" {
 			data = append(data, t)
 		}
 	}
@@ -151,10 +151,10 @@ func operatorTables() (some []*table) {
 
 // operator returns the tenant of operators in a table, nil for none.
 func (t *table) operator() any {
-	if t.Kind == register.Distributed {
-		return tenantArg(atrium.OperatorChain)
+	if t.Name == "api_keys" {
+		return nil
 	}
-	return nil
+	return tenantArg(atrium.OperatorChain)
 }
 
 func (c *Copier) copyOperators(ctx context.Context) error {

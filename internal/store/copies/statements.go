@@ -44,7 +44,7 @@ func newTable(listed *register.Table) *table {
 	var names, values, specs []string
 	indexes := map[string]int{}
 	for _, c := range listed.Columns {
-		if c.Copying == register.Excluded {
+		if c.Copying == register.Excluded && listed.Copied() { // otherwise, its rows are only deleted
 			continue
 		}
 		indexes[c.Name] = len(t.copied)

@@ -104,6 +104,11 @@ type Table struct {
 	Columns []Column
 }
 
+// Copied reports whether copies contain the table.
+func (t *Table) Copied() bool {
+	return slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Copying != Excluded })
+}
+
 // Compared reports whether a comparison of copies includes the table.
 func (t *Table) Compared() bool {
 	return slices.ContainsFunc(t.Columns[1:], func(c Column) bool { return c.Copying == Copied })

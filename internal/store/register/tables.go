@@ -190,6 +190,20 @@ var tables = []*Table{
 			columns(Omitted, Uncompared, 0, "last_used_at bigint"),
 		),
 	},
+	{ // people who use the console
+		Name: "users", Kind: Reference, Key: []string{"user_id"}, Rows: untouched,
+		Columns: slices.Concat(tenant,
+			columns(Omitted, Copied, 0, "user_id bytea", "name text", "role text", "issuer text", "subject text", "created_at bigint", "updated_at bigint")),
+	},
+	{ // people sign in to each installation, so neither sessions nor links are copied
+		Name: "sessions", Kind: Reference, Key: []string{"session_id"}, Rows: untouched,
+		Columns: slices.Concat(columns(Omitted, Excluded, 0, "tenant_id bytea", "session_id bytea", "user_id bytea", "secret_hash bytea", "browser text",
+			"created_at bigint", "used_at bigint", "expires_at bigint")),
+	},
+	{
+		Name: "login_links", Kind: Reference, Key: []string{"user_id"}, Rows: untouched,
+		Columns: columns(Omitted, Excluded, 0, "tenant_id bytea", "user_id bytea", "link_id bytea", "secret_hash bytea", "expires_at bigint"),
+	},
 	{
 		Name: "schedules", Kind: Reference, Key: []string{"page_id", "action"}, Rows: content,
 		Columns: slices.Concat(tenant,

@@ -25,6 +25,17 @@ var registered = []guarantee{
 // A dump has all rows of a tenant: the values of the columns, by table and primary key.
 type dump map[string]map[string][]string
 
+// copied returns the rows without those of tables that copies leave out.
+func (d dump) copied() dump {
+	d = maps.Clone(d)
+	for _, table := range register.Tables() {
+		if !table.Copied() {
+			d[table.Name] = map[string][]string{}
+		}
+	}
+	return d
+}
+
 // dump reads all rows of the tenant in the tables of the register.
 func (e *env) dump(t tb) dump {
 	t.Helper()

@@ -1,0 +1,193 @@
+package access
+
+import (
+	"context"
+
+	"atrium"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+)
+
+// CreateLoginLink stores a login link with the hash of its secret. An earlier link of the user stops
+// working. CreateLoginLink first calls check with the user; an error of check ends the call. It returns
+// NotFound if there is no such user.
+func (s *Store) CreateLoginLink(ctx context.Context, c atrium.Change, link atrium.LoginLink, hash []byte, check func(atrium.User) error) (atrium.LoginLink, error) {
+	made, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.LoginLink, error) {
+		u, err := lockUser(tx, link.UserID)
+		if err != nil {
+			return link, err
+		}
+		if err := check(u); err != nil {
+			return link, err
+		}
+		made := link
+		made.TenantID, made.ExpiresAt = u.TenantID, atrium.At(tx.At.Std().Add(atrium.LoginLinkLife))
+		tx.Record("user.login_link", string(u.ID), nil, kernel.Fields{"loginLinkId": made.ID, "expiresAt": made.ExpiresAt})
+		_, err = tx.Exec(`INSERT INTO login_links (tenant_id, user_id, link_id, secret_hash, expires_at) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (user_id) DO UPDATE SET link_id = excluded.link_id, secret_hash = excluded.secret_hash, expires_at = excluded.expires_at`,
+			kernel.IDArg(c.TenantID), kernel.IDArg(u.ID), kernel.IDArg(made.ID), hash, int64(made.ExpiresAt))
+		return made, err
+	})
+	return made, err
+}
+
+// LoginLink returns a login link that has not expired, with the hash of its secret, or NotFound.
+func (s *Store) LoginLink(ctx context.Context, id atrium.LoginLinkID) (link atrium.LoginLink, hash []byte, err error) {
+	err = s.db.Find(ctx, "SELECT link_id, user_id, tenant_id, expires_at, secret_hash FROM login_links WHERE link_id = $1 AND expires_at > $2"+notDeleting("login_links"),
+		engine.Args{kernel.IDArg(id), int64(atrium.At(s.db.Now()))}, func(r engine.Row) {
+			link = atrium.LoginLink{ID: kernel.IDAt[atrium.LoginLinkID](r, 0), UserID: kernel.IDAt[atrium.UserID](r, 1), TenantID: tenantAt(r, 2), ExpiresAt: atrium.Time(r.Int(3))}
+			hash = r.Bytes(4)
+		})
+	return link, hash, err
+}
+
+// chainOf returns the audit log of changes by a user of a tenant, "" for an operator.
+func chainOf(tenant atrium.TenantID) atrium.TenantID {
+	if tenant == "" {
+		return atrium.OperatorChain
+	}
+	return tenant
+}
+
+// UseLoginLink deletes a login link and begins a session of its user, whose times it sets. It returns
+// NotFound if the link was used or has expired: a link begins one session.
+func (s *Store) UseLoginLink(ctx context.Context, link atrium.LoginLink, session atrium.Session, hash []byte) (atrium.Session, error) {
+	c := atrium.Change{TenantID: chainOf(link.TenantID), Actor: string(link.UserID)}
+	made, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.Session, error) {
+		u, err := lockUser(tx, link.UserID)
+		if err != nil {
+			return session, err
+		}
+		n, err := tx.Exec("DELETE FROM login_links WHERE tenant_id = $1 AND user_id = $2 AND link_id = $3 AND expires_at > $4",
+			kernel.IDArg(c.TenantID), kernel.IDArg(u.ID), kernel.IDArg(link.ID), int64(tx.At))
+		if err == nil && n == 0 {
+			err = atrium.NotFound()
+		}
+		if err != nil {
+			return session, err
+		}
+		return beginSession(tx, &u, session, hash)
+	})
+	return made, err
+}
+
+// beginSession stores a session of a user, who is locked, and ends expired ones and those above
+// atrium.MaxSessions.
+func beginSession(tx *kernel.Mutation, u *atrium.User, session atrium.Session, hash []byte) (atrium.Session, error) {
+	session.UserID, session.TenantID = u.ID, u.TenantID
+	session.CreatedAt, session.UsedAt, session.ExpiresAt = tx.At, tx.At, atrium.At(tx.At.Std().Add(atrium.SessionLife))
+	tenant, user := kernel.IDArg(tx.Change.TenantID), kernel.IDArg(u.ID)
+	if _, err := tx.Exec("DELETE FROM sessions WHERE tenant_id = $1 AND user_id = $2 AND (expires_at <= $3 OR used_at <= $4)",
+		tenant, user, int64(tx.At), int64(atrium.At(tx.At.Std().Add(-atrium.SessionIdleLife)))); err != nil {
+		return session, err
+	}
+	var oldest []engine.Args
+	if err := tx.Query("SELECT session_id FROM sessions WHERE tenant_id = $1 AND user_id = $2 ORDER BY used_at DESC, session_id DESC LIMIT $3 OFFSET $4",
+		engine.Args{tenant, user, int64(atrium.MaxSessions), int64(atrium.MaxSessions - 1)}, func(r engine.Row) error {
+			oldest = append(oldest, engine.Args{tenant, r.Bytes(0)})
+			return nil
+		}); err != nil {
+		return session, err
+	}
+	for _, args := range oldest {
+		if _, err := tx.Exec("DELETE FROM sessions WHERE tenant_id = $1 AND session_id = $2", args...); err != nil {
+			return session, err
+		}
+	}
+	tx.Record("session.create", string(session.ID), nil, kernel.Fields{"userId": u.ID, "browser": session.Browser, "expiresAt": session.ExpiresAt})
+	_, err := tx.Exec("INSERT INTO sessions (tenant_id, session_id, user_id, secret_hash, browser, created_at, used_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+		tenant, kernel.IDArg(session.ID), user, hash, session.Browser, int64(session.CreatedAt), int64(session.UsedAt), int64(session.ExpiresAt))
+	return session, err
+}
+
+const sessionColumns = "session_id, sessions.user_id, sessions.tenant_id, sessions.created_at, used_at, expires_at, browser"
+
+func scanSession(r engine.Row) atrium.Session {
+	return atrium.Session{
+		ID: kernel.IDAt[atrium.SessionID](r, 0), UserID: kernel.IDAt[atrium.UserID](r, 1), TenantID: tenantAt(r, 2),
+		CreatedAt: atrium.Time(r.Int(3)), UsedAt: atrium.Time(r.Int(4)), ExpiresAt: atrium.Time(r.Int(5)), Browser: r.Text(6),
+	}
+}
+
+// Session returns a session that has not expired, its user, and the hash of its secret, or NotFound.
+func (s *Store) Session(ctx context.Context, id atrium.SessionID) (session atrium.Session, u atrium.User, hash []byte, err error) {
+	err = s.db.Find(ctx, "SELECT "+sessionColumns+", name, role, issuer, subject, users.created_at, updated_at, secret_hash "+
+		"FROM sessions JOIN users ON users.user_id = sessions.user_id WHERE session_id = $1"+notDeleting("sessions"), engine.Args{kernel.IDArg(id)}, func(r engine.Row) {
+		session = scanSession(r)
+		u = atrium.User{
+			ID: session.UserID, TenantID: session.TenantID, Name: r.Text(7), Role: atrium.Role(r.Text(8)), Issuer: r.Text(9),
+			Subject: r.Text(10), CreatedAt: atrium.Time(r.Int(11)), UpdatedAt: atrium.Time(r.Int(12)),
+		}
+		hash = r.Bytes(13)
+	})
+	if err == nil && !session.WorksAt(atrium.At(s.db.Now())) {
+		err = atrium.NotFound()
+	}
+	return session, u, hash, err
+}
+
+// UseSession stores that a session is used now. It ignores a session that has ended.
+func (s *Store) UseSession(ctx context.Context, session *atrium.Session) error {
+	return s.db.Write(ctx, func(tx engine.Tx) error {
+		tx.Invalidate() // none: no cached response has sessions
+		now := int64(atrium.At(s.db.Now()))
+		_, err := tx.Exec("UPDATE sessions SET used_at = $1 WHERE tenant_id = $2 AND session_id = $3 AND used_at < $1",
+			now, kernel.IDArg(chainOf(session.TenantID)), kernel.IDArg(session.ID))
+		return err
+	})
+}
+
+// Sessions returns the sessions of a user of a tenant, or of an operator for atrium.OperatorChain, that
+// have not expired, newest first: at most atrium.MaxSessions. It returns NotFound if there is no such
+// user.
+func (s *Store) Sessions(ctx context.Context, tenant atrium.TenantID, user atrium.UserID) (sessions []atrium.Session, err error) {
+	if _, err := s.User(ctx, tenant, user); err != nil {
+		return nil, err
+	}
+	now := atrium.At(s.db.Now())
+	err = s.db.Query(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE tenant_id = $1 AND user_id = $2 ORDER BY session_id DESC",
+		engine.Args{kernel.IDArg(tenant), kernel.IDArg(user)}, func(r engine.Row) error {
+			if session := scanSession(r); session.WorksAt(now) {
+				sessions = append(sessions, session)
+			}
+			return nil
+		})
+	return sessions, err
+}
+
+// EndSession ends a session of a user of the tenant of the change, or returns NotFound.
+func (s *Store) EndSession(ctx context.Context, c atrium.Change, user atrium.UserID, id atrium.SessionID) error {
+	_, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
+		n, err := tx.Exec("DELETE FROM sessions WHERE tenant_id = $1 AND user_id = $2 AND session_id = $3",
+			kernel.IDArg(c.TenantID), kernel.IDArg(user), kernel.IDArg(id))
+		if err == nil && n == 0 {
+			err = atrium.NotFound()
+		}
+		tx.RecordDetail("session.end", string(id), map[string]any{"userId": user})
+		return none, err
+	})
+	return err
+}
+
+// EndSessions ends all sessions of a user of the tenant of the change, and its login link. It returns
+// NotFound if there is no such user.
+func (s *Store) EndSessions(ctx context.Context, c atrium.Change, user atrium.UserID) error {
+	_, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
+		if _, err := lockUser(tx, user); err != nil {
+			return none, err
+		}
+		tx.RecordDetail("user.sign_out", string(user), map[string]any{})
+		return none, signOut(tx, user)
+	})
+	return err
+}
+
+// signOut deletes the sessions and the login link of a user, who is locked.
+func signOut(tx *kernel.Mutation, user atrium.UserID) error {
+	args := []any{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(user)}
+	if _, err := tx.Exec("DELETE FROM sessions WHERE tenant_id = $1 AND user_id = $2", args...); err != nil {
+		return err
+	}
+	_, err := tx.Exec("DELETE FROM login_links WHERE tenant_id = $1 AND user_id = $2", args...)
+	return err
+}

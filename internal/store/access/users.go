@@ -1,0 +1,152 @@
+package access
+
+import (
+	"context"
+
+	"atrium"
+	"atrium/internal/store/engine"
+	"atrium/internal/store/kernel"
+)
+
+const userColumns = "user_id, tenant_id, name, role, issuer, subject, created_at, updated_at"
+
+func scanUser(r engine.Row) atrium.User {
+	return atrium.User{
+		ID: kernel.IDAt[atrium.UserID](r, 0), TenantID: tenantAt(r, 1), Name: r.Text(2), Role: atrium.Role(r.Text(3)),
+		Issuer: r.Text(4), Subject: r.Text(5), CreatedAt: atrium.Time(r.Int(6)), UpdatedAt: atrium.Time(r.Int(7)),
+	}
+}
+
+// tenantAt reads the tenant of a user, "" for operators.
+func tenantAt(r engine.Row, column int) atrium.TenantID {
+	if id := kernel.IDAt[atrium.TenantID](r, column); id != atrium.OperatorChain {
+		return id
+	}
+	return ""
+}
+
+func userFields(u *atrium.User) kernel.Fields {
+	fields := kernel.Fields{"name": u.Name, "role": u.Role}
+	if u.Issuer != "" {
+		fields["issuer"], fields["subject"] = u.Issuer, u.Subject
+	}
+	return fields
+}
+
+// notDeleting is a condition on a table. Rows of a tenant that is being deleted do not exist.
+func notDeleting(table string) string {
+	return " AND NOT EXISTS (SELECT 1 FROM tenants x WHERE x.tenant_id = " + table + ".tenant_id AND x.deleting_at IS NOT NULL)"
+}
+
+// CreateUser stores a user of the tenant of the change, or an operator for atrium.OperatorChain. It
+// returns the user with its times, and whether the same request created it before. It returns Conflict
+// if there are atrium.MaxUsers, or if the tenant has a user with this issuer and subject.
+func (s *Store) CreateUser(ctx context.Context, c atrium.Change, u atrium.User) (atrium.User, bool, error) {
+	return kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.User, error) {
+		made := u
+		made.CreatedAt, made.UpdatedAt = tx.At, tx.At
+		if made.TenantID = c.TenantID; c.TenantID == atrium.OperatorChain {
+			made.TenantID = ""
+		}
+		// All changes of a tenant write the head of its audit log: this lock orders concurrent ones. There
+		// is none before the first change.
+		if err := tx.Lock("SELECT number FROM audit_heads WHERE tenant_id = $1", engine.Args{kernel.IDArg(c.TenantID)}, func(engine.Row) error { return nil }); err != nil {
+			return made, err
+		}
+		var users int64
+		if err := engine.Find(tx.Query, "SELECT COUNT(*) FROM (SELECT 1 FROM users WHERE tenant_id = $1 LIMIT $2) x",
+			engine.Args{kernel.IDArg(c.TenantID), int64(atrium.MaxUsers)}, func(r engine.Row) { users = r.Int(0) }); err != nil {
+			return made, err
+		}
+		if users >= atrium.MaxUsers {
+			return made, atrium.Errorf(atrium.CodeConflict, "There are %d users, the maximum. Remove one first.", users)
+		}
+		tx.Record("user.create", string(made.ID), nil, userFields(&made))
+		_, err := tx.Exec("INSERT INTO users (tenant_id, user_id, name, role, issuer, subject, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+			kernel.IDArg(c.TenantID), kernel.IDArg(made.ID), made.Name, string(made.Role), made.Issuer, made.Subject, int64(made.CreatedAt), int64(made.UpdatedAt))
+		if engine.ClassOf(err) == engine.Conflict {
+			err = atrium.Errorf(atrium.CodeConflict, "There is a user with this subject of the identity provider.")
+		}
+		return made, err
+	})
+}
+
+const selectUser = "SELECT " + userColumns + " FROM users WHERE tenant_id = $1 AND user_id = $2"
+
+// User returns a user of a tenant, or an operator for atrium.OperatorChain, or NotFound.
+func (s *Store) User(ctx context.Context, tenant atrium.TenantID, id atrium.UserID) (u atrium.User, err error) {
+	err = s.db.Find(ctx, selectUser+notDeleting("users"), engine.Args{kernel.IDArg(tenant), kernel.IDArg(id)}, func(r engine.Row) { u = scanUser(r) })
+	return u, err
+}
+
+// Users returns up to limit users of a tenant, or operators for atrium.OperatorChain, by descending
+// identifier, after the position, or from the first if it is nil. more reports whether others follow.
+func (s *Store) Users(ctx context.Context, tenant atrium.TenantID, after *atrium.Position, limit int) (users []atrium.User, more bool, err error) {
+	q := kernel.Select("SELECT "+userColumns+" FROM users WHERE tenant_id = ", kernel.IDArg(tenant))
+	q.Add(" AND user_id < ", idBefore(after))
+	q.Add(" ORDER BY user_id DESC LIMIT ", int64(limit)+1)
+	return kernel.List(ctx, s.db, q, limit, scanUser)
+}
+
+// lockUser locks a user of the tenant of the change until the end of the transaction.
+func lockUser(tx *kernel.Mutation, id atrium.UserID) (u atrium.User, err error) {
+	err = engine.Find(tx.Lock, selectUser, engine.Args{kernel.IDArg(tx.Change.TenantID), kernel.IDArg(id)}, func(r engine.Row) { u = scanUser(r) })
+	return u, err
+}
+
+// UpdateUser sets the name and the role of a user, unless they are nil. A new role ends the user's sessions
+// and login link. UpdateUser first calls check with the current user; an error of check ends the call. It returns
+// NotFound if there is no such user.
+func (s *Store) UpdateUser(ctx context.Context, c atrium.Change, id atrium.UserID, name *string, role *atrium.Role, check func(atrium.User) error) (atrium.User, error) {
+	u, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.User, error) {
+		u, err := lockUser(tx, id)
+		if err != nil {
+			return u, err
+		}
+		if err := check(u); err != nil {
+			return u, err
+		}
+		former := u
+		if name != nil {
+			u.Name = *name
+		}
+		if role != nil {
+			u.Role = *role
+		}
+		if u == former {
+			return u, nil
+		}
+		if u.Role != former.Role {
+			if err := signOut(tx, id); err != nil {
+				return u, err
+			}
+		}
+		u.UpdatedAt = *tx.NotBefore(u.UpdatedAt)
+		tx.Record("user.update", string(id), userFields(&former), userFields(&u))
+		_, err = tx.Exec("UPDATE users SET name = $1, role = $2, updated_at = $3 WHERE tenant_id = $4 AND user_id = $5",
+			u.Name, string(u.Role), int64(u.UpdatedAt), kernel.IDArg(c.TenantID), kernel.IDArg(id))
+		return u, err
+	})
+	return u, err
+}
+
+// RemoveUser deletes a user with its sessions and login link. It first calls check with the user; an error of
+// check ends the call. It returns NotFound if there is no such user.
+func (s *Store) RemoveUser(ctx context.Context, c atrium.Change, id atrium.UserID, check func(atrium.User) error) error {
+	_, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
+		u, err := lockUser(tx, id)
+		if err != nil {
+			return none, err
+		}
+		if err := check(u); err != nil {
+			return none, err
+		}
+		if err := signOut(tx, id); err != nil {
+			return none, err
+		}
+		tx.Record("user.remove", string(id), userFields(&u), nil)
+		_, err = tx.Exec("DELETE FROM users WHERE tenant_id = $1 AND user_id = $2", kernel.IDArg(c.TenantID), kernel.IDArg(id))
+		return none, err
+	})
+	return err
+}
