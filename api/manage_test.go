@@ -43,7 +43,7 @@ func named(parameters []object, name string) object {
 }
 
 func TestManageAllowsEverythingAndManageReadAllowsReads(t *testing.T) {
-	known := []string{"manage", "manage:accounts", "manage:erase", "manage:keys", "manage:pages", "manage:read"}
+	known := []string{"manage", "manage:accounts", "manage:erase", "manage:keys", "manage:pages", "manage:read", "manage:users"}
 	eachManaged(t, func(path, method string, op object, _ []object) {
 		scopes := scopesOf(op)
 		for _, scope := range scopes {

@@ -36,6 +36,9 @@ func lists(t *testing.T, s *service) map[string][]string {
 		if a := s.ask(t, client, "POST", "/manage/v0/pages/"+s.vars["full"]+"/previews", fmt.Sprintf(`{"audienceId":%q,"versionNumber":2}`, s.vars["readers"])); a.status != 201 {
 			t.Fatal(a)
 		}
+		if a := s.ask(t, client, "POST", "/manage/v0/users", `{"name":"Robin","role":"viewer"}`); a.status != 201 {
+			t.Fatal(a)
+		}
 		if a := s.ask(t, client, "POST", "/manage/v0/erasures", `{"rule":{"text":"nobody"}}`); a.status != 201 {
 			t.Fatal(a)
 		}

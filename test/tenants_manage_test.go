@@ -30,6 +30,8 @@ var managedResources = []resource{
 	audienceResource,
 	// keys
 	keyResource,
+	// users
+	userResource,
 	// tenants
 	// audit
 	auditResource,

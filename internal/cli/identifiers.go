@@ -31,7 +31,9 @@ var identifiers = map[string]identifier{
 	"page_id":        {"page", "a page", atrium.PageID("").Prefix(), "pages list"},
 	"preview_id":     {"preview", "a preview", atrium.PreviewID("").Prefix(), "previews list --page page_…"},
 	"prospect_id":    {"prospect", "a prospect", atrium.ProspectID("").Prefix(), "prospects list"},
+	"session_id":     {"session", "a session", atrium.SessionID("").Prefix(), "users sessions user_…"},
 	"tenant_id":      {"tenant", "a tenant", atrium.TenantID("").Prefix(), "tenants list"},
+	"user_id":        {"user", "a user", atrium.UserID("").Prefix(), "users list"},
 	"version_number": {"version", "a version", "", "versions list --page page_… --audience audience_…"},
 }
 

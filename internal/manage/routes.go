@@ -246,9 +246,9 @@ func (a *API) userRoutes() []rest.Route {
 		read(user, area, a.getUser),
 		write(http.MethodPatch, user, area, a.updateUser),
 		write(http.MethodDelete, user, area, a.removeUser),
-		write(http.MethodPost, user+"/login_links", area, a.createLoginLink),
+		write(http.MethodPost, user+"/login_link", area, a.createLoginLink),
 		read(user+"/sessions", area, a.listSessions),
-		write(http.MethodDelete, user+"/sessions", area, a.endSessions),
+		write(http.MethodPost, user+"/sign_out", area, a.signOutUser),
 		write(http.MethodDelete, user+"/sessions/{session_id}", area, a.endSession),
 	}
 }

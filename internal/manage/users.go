@@ -124,12 +124,11 @@ func (a *API) updateUser(ctx context.Context, who auth.Principal, r *rest.Reques
 	var name *string
 	var role *atrium.Role
 	c, err := r.DecodeChange(who, func(o *strictjson.Object) {
-		if text, ok := o.Text("name", strictjson.Optional, checkName); ok {
-			name = &text
-		}
+		name = optionalText(o, "name", checkName)
 		if decoded := decodeRole(o, who, strictjson.Optional); decoded != "" {
 			role = &decoded
 		}
+		requireMember(o)
 	})
 	if err != nil {
 		return rest.Response{}, err
@@ -143,7 +142,12 @@ func (a *API) updateUser(ctx context.Context, who auth.Principal, r *rest.Reques
 	if err != nil {
 		return rest.Response{}, err
 	}
-	u, err := a.Store.UpdateUser(ctx, c, id, name, role, checkUser(who, r))
+	u, err := a.Store.UpdateUser(ctx, c, id, name, role, func(u atrium.User) error {
+		if err := mayActAs(who, u.Role); err != nil {
+			return err
+		}
+		return r.RequireState(newUser(u))
+	})
 	return rest.Response{Body: newUser(u), Tagged: true}, err
 }
 
@@ -159,7 +163,6 @@ func (a *API) removeUser(ctx context.Context, who auth.Principal, r *rest.Reques
 	return rest.NoContent, a.Store.RemoveUser(ctx, c, id, checkUser(who, r))
 }
 
-// createLoginLink makes no replays: each link replaces the one before.
 func (a *API) createLoginLink(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	c, err := r.DecodeChange(who, nil)
 	if err != nil {
@@ -176,7 +179,7 @@ func (a *API) createLoginLink(ctx context.Context, who auth.Principal, r *rest.R
 		}
 		return checkUser(who, r)(u)
 	})
-	return rest.Created(loginLink{link.ID, link.UserID, link.ExpiresAt, token}, false), err
+	return rest.Response{Body: loginLink{link.ID, link.UserID, link.ExpiresAt, token}}, err
 }
 
 func (a *API) listSessions(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -194,7 +197,7 @@ func (a *API) listSessions(ctx context.Context, who auth.Principal, r *rest.Requ
 	}{items}}, err
 }
 
-func (a *API) endSessions(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+func (a *API) signOutUser(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
 	c, err := r.DecodeChange(who, nil)
 	if err != nil {
 		return rest.Response{}, err
@@ -203,7 +206,8 @@ func (a *API) endSessions(ctx context.Context, who auth.Principal, r *rest.Reque
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return rest.NoContent, a.Store.EndSessions(ctx, c, id)
+	u, err := a.Store.EndSessions(ctx, c, id, checkUser(who, r))
+	return rest.Response{Body: newUser(u), Tagged: true}, err
 }
 
 func (a *API) endSession(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
@@ -219,5 +223,5 @@ func (a *API) endSession(ctx context.Context, who auth.Principal, r *rest.Reques
 	if err != nil {
 		return rest.Response{}, err
 	}
-	return rest.NoContent, a.Store.EndSession(ctx, c, user, id)
+	return rest.NoContent, a.Store.EndSession(ctx, c, user, id, func(s atrium.Session) error { return r.CheckState(newSession(s)) })
 }

@@ -155,31 +155,42 @@ func (s *Store) Sessions(ctx context.Context, tenant atrium.TenantID, user atriu
 	return sessions, err
 }
 
-// EndSession ends a session of a user of the tenant of the change, or returns NotFound.
-func (s *Store) EndSession(ctx context.Context, c atrium.Change, user atrium.UserID, id atrium.SessionID) error {
+// EndSession ends a session of a user of the tenant of the change. It first calls check with it; an error
+// of check ends the call. It returns NotFound if the user has no such session.
+func (s *Store) EndSession(ctx context.Context, c atrium.Change, user atrium.UserID, id atrium.SessionID, check func(atrium.Session) error) error {
 	_, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
-		n, err := tx.Exec("DELETE FROM sessions WHERE tenant_id = $1 AND user_id = $2 AND session_id = $3",
-			kernel.IDArg(c.TenantID), kernel.IDArg(user), kernel.IDArg(id))
-		if err == nil && n == 0 {
-			err = atrium.NotFound()
+		const of = "FROM sessions WHERE tenant_id = $1 AND user_id = $2 AND session_id = $3"
+		args := engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(user), kernel.IDArg(id)}
+		var session atrium.Session
+		if err := engine.Find(tx.Lock, "SELECT "+sessionColumns+" "+of, args, func(r engine.Row) { session = scanSession(r) }); err != nil {
+			return none, err
+		}
+		if err := check(session); err != nil {
+			return none, err
 		}
 		tx.RecordDetail("session.end", string(id), map[string]any{"userId": user})
+		_, err = tx.Exec("DELETE "+of, args...)
 		return none, err
 	})
 	return err
 }
 
-// EndSessions ends all sessions of a user of the tenant of the change, and its login link. It returns
-// NotFound if there is no such user.
-func (s *Store) EndSessions(ctx context.Context, c atrium.Change, user atrium.UserID) error {
-	_, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (none struct{}, err error) {
-		if _, err := lockUser(tx, user); err != nil {
-			return none, err
+// EndSessions ends all sessions of a user of the tenant of the change, and its login link, and returns the
+// user. It first calls check with the user; an error of check ends the call. It returns NotFound if there
+// is no such user.
+func (s *Store) EndSessions(ctx context.Context, c atrium.Change, user atrium.UserID, check func(atrium.User) error) (atrium.User, error) {
+	u, _, err := kernel.Mutate(ctx, s.db, c, func(tx *kernel.Mutation) (atrium.User, error) {
+		u, err := lockUser(tx, user)
+		if err == nil {
+			err = check(u)
+		}
+		if err != nil {
+			return u, err
 		}
 		tx.RecordDetail("user.sign_out", string(user), map[string]any{})
-		return none, signOut(tx, user)
+		return u, signOut(tx, user)
 	})
-	return err
+	return u, err
 }
 
 // signOut deletes the sessions and the login link of a user, who is locked.

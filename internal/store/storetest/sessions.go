@@ -161,19 +161,19 @@ func sessionEnds(t *testing.T, e *env) {
 	u, other := e.createUser(t, atrium.RoleViewer), e.createUser(t, atrium.RoleViewer)
 	kept := e.signIn(t, other)
 	first, second := e.signIn(t, u), e.signIn(t, u)
-	wantCode(t, e.EndSession(t.Context(), e.change(), other.ID, first.ID), atrium.CodeNotFound)
+	wantCode(t, e.EndSession(t.Context(), e.change(), other.ID, first.ID, accept), atrium.CodeNotFound)
 	them := e.as(e.newTenant(t))
-	wantCode(t, them.EndSession(t.Context(), them.change(), u.ID, first.ID), atrium.CodeNotFound)
-	if err := e.EndSession(t.Context(), e.change(), u.ID, first.ID); err != nil {
+	wantCode(t, them.EndSession(t.Context(), them.change(), u.ID, first.ID, accept), atrium.CodeNotFound)
+	if err := e.EndSession(t.Context(), e.change(), u.ID, first.ID, accept); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, e.EndSession(t.Context(), e.change(), u.ID, first.ID), atrium.CodeNotFound)
+	wantCode(t, e.EndSession(t.Context(), e.change(), u.ID, first.ID, accept), atrium.CodeNotFound)
 	if e.signedIn(t, first, u) || !e.signedIn(t, second, u) {
 		t.Error("another session ended")
 	}
 	e.wantAuditActions(t, string(first.ID), "session.create", "session.end")
 	for what, end := range map[string]func() error{
-		"a sign-out": func() error { return e.EndSessions(t.Context(), e.change(), u.ID) },
+		"a sign-out": func() error { _, err := e.EndSessions(t.Context(), e.change(), u.ID, accept); return err },
 		"a new role": func() error {
 			changed, err := e.UpdateUser(t.Context(), e.change(), u.ID, nil, pointer(atrium.RoleAdmin), accept)
 			u = changed

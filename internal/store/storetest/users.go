@@ -116,7 +116,8 @@ func usersOfOthers(t *testing.T, e *env) {
 		wantCode(t, err, atrium.CodeNotFound)
 		_, err = c.e.Sessions(t.Context(), c.e.tenant, c.id)
 		wantCode(t, err, atrium.CodeNotFound)
-		wantCode(t, c.e.EndSessions(t.Context(), c.e.change(), c.id), atrium.CodeNotFound)
+		_, err = c.e.EndSessions(t.Context(), c.e.change(), c.id, accept)
+		wantCode(t, err, atrium.CodeNotFound)
 	}
 	e.wantUser(t, own)
 	operators.wantUser(t, operator)
