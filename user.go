@@ -73,8 +73,8 @@ type Session struct {
 	UserID    UserID
 	TenantID  TenantID // of the user
 	CreatedAt Time
-	UsedAt    Time // to the minute
-	ExpiresAt Time // at the latest; it also ends SessionIdleLife after UsedAt
+	UsedAt    Time   // to the minute
+	ExpiresAt Time   // at the latest; it also ends SessionIdleLife after UsedAt
 	Browser   string // a result of BrowserOf
 }
 

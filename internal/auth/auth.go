@@ -29,7 +29,8 @@ const maxCached = 10_000
 // A Principal is the authenticated caller of a request. The request can access its tenant only.
 type Principal struct {
 	TenantID atrium.TenantID // "" for an operator who has not named a tenant
-	KeyID    atrium.KeyID    // "" for the command line with direct database access
+	KeyID    atrium.KeyID    // "" for a user, and for the command line with direct database access
+	UserID   atrium.UserID   // of the console; "" for a key
 	Scopes   atrium.Scopes
 	Operator bool     // an operator key: each request names its tenant
 	Origins  []string // of the key: do not modify
@@ -37,10 +38,13 @@ type Principal struct {
 
 // Actor returns the principal's actor in the audit log.
 func (p *Principal) Actor() string {
-	if p.KeyID == "" {
-		return atrium.ActorCommandLine
+	switch {
+	case p.UserID != "":
+		return string(p.UserID)
+	case p.KeyID != "":
+		return string(p.KeyID)
 	}
-	return string(p.KeyID)
+	return atrium.ActorCommandLine
 }
 
 // Keys is the store of keys.

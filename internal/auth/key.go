@@ -18,6 +18,7 @@ const (
 	keyPrefix     = "atr_"
 	previewPrefix = "atp_"
 	loginPrefix   = "atl_"
+	sessionPrefix = "ats_"
 	secretLen     = 27
 	secretBits    = 160
 	checksumLen   = 6

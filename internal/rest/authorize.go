@@ -20,6 +20,8 @@ func authorize(route Route, who auth.Principal) error {
 		return atrium.Errorf(atrium.CodeForbidden, "The key must be a tenant's.")
 	case who.Scopes.Has(route.Scope) || route.Or != "" && who.Scopes.Has(route.Or):
 		return nil
+	case who.UserID != "":
+		return atrium.Errorf(atrium.CodeForbidden, "Your role does not allow this.")
 	case route.Or != "":
 		return atrium.Errorf(atrium.CodeForbidden, "The key needs the scope %s or %s.", route.Scope, route.Or)
 	}
@@ -65,6 +67,6 @@ func (a *API) authenticate(ctx context.Context, w http.ResponseWriter, r *http.R
 	if err != nil && (atrium.CodeOf(err) == atrium.CodeRateLimited || errors.Is(err, limit.ErrBusy)) {
 		exchange.Refused = telemetry.ByAuthFailures
 	}
-	exchange.TenantID, exchange.KeyID = who.TenantID, who.KeyID
+	exchange.TenantID, exchange.KeyID, exchange.UserID = who.TenantID, who.KeyID, who.UserID
 	return who, err
 }

@@ -64,8 +64,9 @@ type API struct {
 }
 
 // Handler returns a handler that serves routes to callers with a key, and open handlers to
-// everyone. Every response has a request id, even if no route matches, and every error is a
-// problem document.
+// everyone. The patterns of open handlers are those of http.ServeMux; without a method, it is GET.
+// Every response has a request id, even if no route matches, and every error of a route is a problem
+// document.
 func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	notFound := browserHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -82,7 +83,14 @@ func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler
 		}
 	}
 	for pattern, handler := range open {
-		patterns[pattern] = methods{http.MethodGet: browserHeaders(handler)}
+		method, path, ok := strings.Cut(pattern, " ")
+		if !ok {
+			method, path = http.MethodGet, pattern
+		}
+		if patterns[path] == nil {
+			patterns[path] = methods{}
+		}
+		patterns[path][method] = browserHeaders(handler)
 	}
 	for pattern, m := range patterns {
 		if get := m[http.MethodGet]; get != nil {
@@ -126,6 +134,9 @@ func exchangeOf(w http.ResponseWriter) *telemetry.Exchange {
 	}
 	return &telemetry.Exchange{}
 }
+
+// ExchangeOf returns the exchange that the response writer of an open handler records.
+func ExchangeOf(w http.ResponseWriter) *telemetry.Exchange { return exchangeOf(w) }
 
 // guard gives every response its request id, passes paths that ServeMux would redirect to
 // notFound, turns a panic into a problem, and reports to the observer.

@@ -124,7 +124,11 @@ func (r *Rates) check(who auth.Principal, w http.ResponseWriter) error {
 		return nil
 	}
 	policy, refused, wait := r.forTenants, telemetry.Refusal(""), time.Duration(0)
-	key, tenant := r.keys.Take(who.KeyID), limit.Budget{OK: true}
+	caller := who.KeyID
+	if who.UserID != "" {
+		caller = atrium.KeyID(who.UserID) // a user has the rate of a key
+	}
+	key, tenant := r.keys.Take(caller), limit.Budget{OK: true}
 	ofTenant := who.TenantID != "" && r.tenants != nil // operators have no tenant
 	if who.TenantID == "" {
 		policy = r.forOperators
@@ -134,7 +138,7 @@ func (r *Rates) check(who auth.Principal, w http.ResponseWriter) error {
 	} else if ofTenant {
 		if tenant = r.tenants.Take(who.TenantID); !tenant.OK {
 			refused, wait = telemetry.ByTenantRate, tenant.Wait
-			r.keys.Return(who.KeyID)
+			r.keys.Return(caller)
 			key.Left++
 		}
 	}

@@ -165,7 +165,8 @@ func (a *API) countResponse(w http.ResponseWriter) {
 	a.Limits.AnonymousRate.Add(limit.Network(x.Client), x.Bytes/anonymousBytes)
 }
 
-// Anonymous returns a handler that serves requests without a key up to the rate of each client.
+// Anonymous returns a handler that serves requests without a key up to the rate of each client. Those that
+// h identifies as a user's do not count.
 func (a *API) Anonymous(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.countAnonymous(w); err != nil {
@@ -173,6 +174,10 @@ func (a *API) Anonymous(h http.Handler) http.Handler {
 			return
 		}
 		h.ServeHTTP(w, r)
+		if exchangeOf(w).UserID != "" {
+			a.Limits.AnonymousRate.Return(limit.Network(exchangeOf(w).Client))
+			return
+		}
 		a.countResponse(w)
 	})
 }

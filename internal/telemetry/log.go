@@ -56,8 +56,9 @@ type Exchange struct {
 	Duration  time.Duration
 	TenantID  atrium.TenantID // "" if the caller was not identified
 	KeyID     atrium.KeyID
-	Client    netip.Addr // the client's address; the zero Addr if it is unknown
-	Refused   Refusal    // the limit that refused the request; "" for none
+	UserID    atrium.UserID // of the console
+	Client    netip.Addr    // the client's address; the zero Addr if it is unknown
+	Refused   Refusal       // the limit that refused the request; "" for none
 
 	// IgnoredFields is the number of members and parameters of the request that had no effect.
 	IgnoredFields int
@@ -125,7 +126,7 @@ func RequestLog(log *slog.Logger, sample int) func(context.Context, *Exchange) {
 		if x.Status < 400 && (sample == 0 || sample > 1 && count.Add(1)%uint64(sample) != 0) {
 			return
 		}
-		if x.KeyID == "" && anonymous.next() > maxAnonymous {
+		if x.KeyID == "" && x.UserID == "" && anonymous.next() > maxAnonymous {
 			if count, ok := leftOut.event(refusalInterval); ok {
 				log.LogAttrs(ctx, slog.LevelWarn, "requests without a valid key were not logged", slog.Int("count", count))
 			}
@@ -144,6 +145,9 @@ func RequestLog(log *slog.Logger, sample int) func(context.Context, *Exchange) {
 			slog.String("keyId", string(x.KeyID)),
 			slog.String("client", x.client()),
 		)
+		if x.UserID != "" {
+			record.AddAttrs(slog.String("userId", string(x.UserID)))
+		}
 		if x.IgnoredFields > 0 {
 			record.AddAttrs(slog.Int("ignoredFields", x.IgnoredFields))
 		}
