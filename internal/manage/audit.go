@@ -36,25 +36,39 @@ func newAuditRow(r atrium.AuditRow) auditRow {
 	}
 }
 
-// actorNames returns the names of the keys that made changes, by actor. Only operators see the names of
-// keys that are not of the tenant.
+// actorNames returns the names of the keys and users that made changes, by actor. Only operators see the
+// names of those that are not of the tenant.
 func (a *API) actorNames(ctx context.Context, who auth.Principal, rows []atrium.AuditRow) (map[string]string, error) {
-	var ids []atrium.KeyID
-	for i := range rows {
-		if id, ok := atrium.ParseID[atrium.KeyID](rows[i].Actor); ok && !slices.Contains(ids, id) {
-			ids = append(ids, id)
+	keys, users := actors[atrium.KeyID](rows), actors[atrium.UserID](rows)
+	names := map[string]string{}
+	if len(keys) > 0 {
+		if err := a.Store.EachKey(ctx, keys, func(k atrium.APIKey, _, _ []byte) {
+			if k.TenantID == who.TenantID || who.Operator {
+				names[string(k.ID)] = k.Name
+			}
+		}); err != nil {
+			return nil, err
 		}
 	}
-	names := map[string]string{}
-	if len(ids) == 0 {
+	if len(users) == 0 {
 		return names, nil
 	}
-	err := a.Store.EachKey(ctx, ids, func(k atrium.APIKey, _, _ []byte) {
-		if k.TenantID == who.TenantID || who.Operator {
-			names[string(k.ID)] = k.Name
+	err := a.Store.EachUserName(ctx, users, func(id atrium.UserID, tenant atrium.TenantID, name string) {
+		if tenant == who.TenantID || who.Operator {
+			names[string(id)] = name
 		}
 	})
 	return names, err
+}
+
+// actors returns the actors of audit records that are identifiers of one type, each once.
+func actors[T atrium.Identifier](rows []atrium.AuditRow) (ids []T) {
+	for i := range rows {
+		if id, ok := atrium.ParseID[T](rows[i].Actor); ok && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 type auditHead struct {

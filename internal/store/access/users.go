@@ -79,6 +79,24 @@ func (s *Store) User(ctx context.Context, tenant atrium.TenantID, id atrium.User
 	return u, err
 }
 
+var usersByID = engine.NewBatch("SELECT users.user_id, users.tenant_id, name FROM batch JOIN users ON users.user_id = batch.user_id", "user_id bytea")
+
+// EachUserName calls f with the tenant and the name of each of the users that exist, in one query. The
+// tenant of an operator is "".
+func (s *Store) EachUserName(ctx context.Context, ids []atrium.UserID, f func(id atrium.UserID, tenant atrium.TenantID, name string)) error {
+	rows := make([]engine.Args, len(ids))
+	for i, id := range ids {
+		rows[i] = engine.Args{kernel.IDArg(id)}
+	}
+	return s.db.Read(ctx, func(tx engine.Tx) error {
+		_, err := tx.Batch(usersByID, rows, func(r engine.Row) error {
+			f(kernel.IDAt[atrium.UserID](r, 0), tenantAt(r, 1), r.Text(2))
+			return nil
+		})
+		return err
+	})
+}
+
 // Users returns up to limit users of a tenant, or operators for atrium.OperatorChain, by descending
 // identifier, after the position, or from the first if it is nil. more reports whether others follow.
 func (s *Store) Users(ctx context.Context, tenant atrium.TenantID, after *atrium.Position, limit int) (users []atrium.User, more bool, err error) {

@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 var users = []guarantee{
 	{"users are created, changed and removed, each time with a record", usersChanged},
 	{"users are listed by descending identifier, at any page size", usersListed},
+	{"names of users are found together, with their tenants", userNames},
 	{"operators are users of no tenant, and users of another tenant are NotFound", usersOfOthers},
 	{"a repeated request creates one user", userMadeOnce},
 	{"a tenant has one user for a subject of an identity provider, and a limited number of users", usersBounded},
@@ -96,6 +99,23 @@ func usersListed(t *testing.T, e *env) {
 	}
 }
 
+func userNames(t *testing.T, e *env) {
+	operators, them := e.as(atrium.OperatorChain), e.as(e.newTenant(t))
+	all := []atrium.User{e.createUser(t, atrium.RoleViewer), them.createUser(t, atrium.RoleAdmin), operators.createUser(t, atrium.RoleOperator)}
+	var ids []atrium.UserID
+	want := map[atrium.UserID]string{}
+	for _, u := range all {
+		ids, want[u.ID] = append(ids, u.ID), string(u.TenantID)+" "+u.Name
+	}
+	got := map[atrium.UserID]string{}
+	ids = append(ids, atrium.NewID[atrium.UserID]()) // unknown
+	if err := e.EachUserName(t.Context(), ids, func(id atrium.UserID, tenant atrium.TenantID, name string) {
+		got[id] = string(tenant) + " " + name
+	}); err != nil || !maps.Equal(got, want) {
+		t.Errorf("the names are %v, %v, want %v", got, err, want)
+	}
+}
+
 func usersOfOthers(t *testing.T, e *env) {
 	operators, them := e.as(atrium.OperatorChain), e.as(e.newTenant(t))
 	own, operator := e.createUser(t, atrium.RoleAdmin), operators.createUser(t, atrium.RoleOperator)
@@ -152,7 +172,7 @@ func usersBounded(t *testing.T, e *env) {
 	}
 	for i := range atrium.MaxUsers - 2 {
 		e.sql(t, "INSERT INTO users (tenant_id, user_id, name, role, issuer, subject, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-			storedID(e.tenant), storedID(atrium.NewID[atrium.UserID]()), fmt.Sprint(i), "viewer", "", "", int64(0), int64(0))
+			storedID(e.tenant), storedID(atrium.NewID[atrium.UserID]()), strconv.Itoa(i), "viewer", "", "", int64(0), int64(0))
 	}
 	made := make([]error, 4)
 	parallel(4, func(i int) { made[i] = known(e, fmt.Sprint("last ", i)) })
