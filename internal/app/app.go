@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -117,6 +118,9 @@ func New(ctx context.Context, c Config) (*App, error) {
 	open := map[string]http.Handler{
 		"/healthz": api.JSON(statusOK, healthy),
 		"/readyz":  api.JSON(statusOK, a.readiness(c.Store)),
+	}
+	if c.Settings.Console {
+		maps.Copy(open, newConsole(c, api, private, limits.failures))
 	}
 	for _, pages := range []map[string]http.Handler{rest.ErrorPages(), docsui.Documents(), docsui.Pages()} {
 		for path, page := range pages {

@@ -8,6 +8,7 @@ import (
 
 	"atrium"
 	"atrium/internal/auth"
+	"atrium/internal/console"
 	"atrium/internal/limit"
 	"atrium/internal/manage"
 	"atrium/internal/resource"
@@ -35,6 +36,20 @@ func Manage(ctx context.Context, c Config) (http.Handler, error) {
 	writer := newWriter(c, nil, nil)
 	context.AfterFunc(ctx, func() { _ = writer.Close(context.WithoutCancel(ctx)) })
 	return api.Handler(newManage(c, cursors, commandLine{}, writer).Routes(), nil), nil
+}
+
+// newConsole returns the handlers of the console by pattern. It calls the management API in this process,
+// under the limits that api has.
+func newConsole(c Config, api *rest.API, private *manage.API, failures *auth.Failures) map[string]http.Handler {
+	sessions := auth.NewSessions(c.Store, c.Store.Now, failures)
+	inner := *api
+	inner.Keys = sessions
+	pages := console.Console{Sessions: sessions, API: inner.Handler(private.Routes(), nil), Proxies: api.Limits.Proxies}
+	handlers := pages.Handlers()
+	for pattern, handler := range handlers {
+		handlers[pattern] = api.Anonymous(handler)
+	}
+	return handlers
 }
 
 // newManage returns the management API for callers that keys identifies.

@@ -62,7 +62,9 @@ func accounts() group {
 		},
 		{
 			use: "get ACCOUNT_ID", short: "Show an account", method: http.MethodGet, path: accountPath,
-			layout: layoutDetails, columns: details, itemFormats: items,
+			layout: layoutDetails, columns: details, itemFormats: items, params: []param{
+				{flag: "linked-prospects", name: "linkedProspects", kind: boolean, usage: "show the prospects; =false for an account with very many"},
+			},
 		},
 		{
 			use: "create", short: "Create an account", method: http.MethodPost, path: "/accounts", idempotent: true,

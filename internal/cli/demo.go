@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,9 +52,13 @@ refuses a database that has tenants but no demo tenant.`,
 		return serve(cmd.Context(), settings, loader.Warnings, cmd.ErrOrStderr(),
 			func(a *app.App, s *store.Store) error {
 				tenant, key, operator, err := prepareDemo(cmd.Context(), s)
+				if err != nil {
+					return err
+				}
+				login, err := demoLogin(cmd.Context(), s, tenant)
 				if err == nil {
 					_, err = fmt.Fprintf(cmd.OutOrStdout(), demoText, key, a.Addr(), operator, tenant,
-						shellQuote(os.Args[0]), shellQuote(config.Redact(settings.Database)))
+						shellQuote(os.Args[0]), shellQuote(config.Redact(settings.Database)), loginAddress("http://"+a.Addr(), login))
 				}
 				return err
 			})
@@ -92,6 +97,28 @@ func prepareDemo(ctx context.Context, s *store.Store) (id atrium.TenantID, key, 
 	return tenant.ID, key, operator, err
 }
 
+// demoLogin returns the token of a login link for the admin of the demo tenant, whom it creates if there is
+// none.
+func demoLogin(ctx context.Context, s *store.Store, tenant atrium.TenantID) (token string, err error) {
+	users, _, err := s.Users(ctx, tenant, nil, pageSize)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(users, func(u atrium.User) bool { return u.Role == atrium.RoleAdmin && u.Issuer == "" })
+	var admin atrium.User
+	if i >= 0 {
+		admin = users[i]
+	} else if admin, _, err = s.CreateUser(ctx, atrium.CommandLine(tenant), atrium.User{
+		ID: atrium.NewID[atrium.UserID](), Name: "Demo admin", Role: atrium.RoleAdmin,
+	}); err != nil {
+		return "", err
+	}
+	id, token, hash := auth.NewLoginToken()
+	_, err = s.CreateLoginLink(ctx, atrium.CommandLine(tenant), atrium.LoginLink{ID: id, UserID: admin.ID}, hash,
+		func(atrium.User) error { return nil })
+	return token, err
+}
+
 // errOtherTenants protects the database of a service: the demo tenant and its keys would stay in it.
 var errOtherTenants = errors.New("the database has tenants, but no demo tenant: run atrium demo on an empty database")
 
@@ -114,7 +141,11 @@ func findDemo(ctx context.Context, s *store.Store) (demo atrium.Tenant, err erro
 }
 
 const demoText = `
-Atrium is running with a demo tenant. Paste these into another terminal:
+Atrium is running with a demo tenant. Open the console; the link works once, within ten minutes:
+
+%[7]s
+
+Or paste these into another terminal:
 
 export ATRIUM_KEY=%[1]s
 export ATRIUM_MANAGE_KEY=%[3]s

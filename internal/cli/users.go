@@ -55,7 +55,7 @@ editor also changes pages and audiences. An admin does everything in the tenant.
 			use: "login-link USER_ID", short: "Create a link that signs a user in once",
 			long:   "The link works once, within " + atrium.LoginLinkLife.String() + ". An earlier link of the user stops working.",
 			method: http.MethodPost, path: user + "/login_link", tenancy: tenantOrLocalOperators, ifMatch: optionalIfMatch, layout: layoutDetails,
-			columns: []column{{"Token", "token"}, {"User", "userId"}, {"Expires", "expiresAt"}}, note: "(shown only once)",
+			columns: []column{{"Token", "token"}, {"User", "userId"}, {"Expires", "expiresAt"}}, note: "(shown only once)", address: loginText,
 		},
 		{
 			use: "sign-out USER_ID", short: "End all sessions of a user", method: http.MethodPost, path: user + "/sign_out",
@@ -63,7 +63,7 @@ editor also changes pages and audiences. An admin does everything in the tenant.
 		},
 		{
 			use: "sessions USER_ID", short: "List the sessions of a user, newest first", method: http.MethodGet, path: user + "/sessions",
-			tenancy: tenantOrLocalOperators, layout: layoutList, columns: sessionColumns,
+			tenancy: tenantOrLocalOperators, layout: layoutMember, rowsMember: "items", items: "sessions", columns: sessionColumns,
 		},
 		{
 			use: "end-session SESSION_ID", short: "End a session of a user", method: http.MethodDelete,

@@ -93,6 +93,9 @@ type Config struct {
 	// Maximum number of query parameters. More get 414.
 	MaxQueryParameters int
 
+	// Serve the console at /console, for people who have signed in.
+	Console bool
+
 	// Maximum open connections. The server closes further ones at once.
 	MaxConnections int
 
@@ -131,13 +134,13 @@ type Config struct {
 	// unlimited. Each process counts separately.
 	TenantRate Rate
 
-	// Requests without a key allowed per client address, to the content API and for pages of the
-	// documentation, such as 100/s. A large response counts as one more for each 64 KiB. More get 429.
+	// Requests without a key allowed per client address, to the content API, to sign in to the console, and
+	// for pages of the documentation, such as 100/s. A large response counts as one more for each 64 KiB. More get 429.
 	// 0 is unlimited. Each process counts separately.
 	AnonymousRate Rate
 
-	// Requests with an invalid key or preview token allowed per client address. More get 429
-	// without a lookup, and so does every preview token. Requests with a valid key are never
+	// Requests with an invalid key, preview token or login link allowed per client address. More get 429
+	// without a lookup, and so does every preview token and login link. Requests with a valid key are never
 	// refused. 0 is unlimited.
 	AuthFailures Rate
 
@@ -212,6 +215,7 @@ func Default() Config {
 		MaxRequests:          2048,
 		RequestWait:          time.Second,
 		AnonymousRate:        Rate{100, time.Second},
+		Console:              true,
 		AuthFailures:         Rate{100, time.Minute},
 		ReadHeaderTimeout:    10 * time.Second,
 		ReadTimeout:          30 * time.Second,

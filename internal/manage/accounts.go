@@ -105,12 +105,33 @@ func (a *API) createAccount(ctx context.Context, who auth.Principal, r *rest.Req
 	return response, err
 }
 
+// An accountSummary is an account without its prospects.
+type accountSummary struct {
+	accountItem
+	Merged []mergedAccount `json:"merged,omitzero"` // nil if their domains are too large
+}
+
 func (a *API) getAccount(ctx context.Context, who auth.Principal, r *rest.Request) (rest.Response, error) {
+	q := r.Query()
+	prospects := boolParameter(q, "linkedProspects")
+	if err := q.Err(); err != nil {
+		return rest.Response{}, err
+	}
 	id, err := rest.PathID[atrium.AccountID](r, "account_id")
 	if err != nil {
 		return rest.Response{}, err
 	}
 	d, err := a.Store.AccountDetail(ctx, who.TenantID, id)
+	if prospects != nil && !*prospects {
+		if errors.Is(err, atrium.ErrPartial) {
+			err = nil
+		}
+		summary := accountSummary{accountItem: newAccountItem(d.Account)}
+		if !d.MoreMerged {
+			summary.Merged = mergedAccounts(&d)
+		}
+		return rest.Response{Body: summary}, err
+	}
 	if errors.Is(err, atrium.ErrPartial) {
 		return rest.Response{Document: func(ctx context.Context, send func(rest.DocumentWriter) error) error {
 			return a.Store.ReadAccount(ctx, who.TenantID, id, sendAccount(send))

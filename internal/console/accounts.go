@@ -1,0 +1,281 @@
+package console
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+)
+
+// An account is an account as lists of the API show it.
+type account struct {
+	AccountID        atrium.AccountID `json:"accountId"`
+	Domain           string           `json:"domain"`
+	Name             *string          `json:"name"`
+	CreatedAt        string           `json:"createdAt"`
+	UpdatedAt        string           `json:"updatedAt"`
+	LatestActivityAt string           `json:"latestActivityAt"`
+	Merged           []struct {
+		AccountID  atrium.AccountID `json:"accountId"`
+		Domain     string           `json:"domain"`
+		Name       *string          `json:"name"`
+		MergedInto atrium.AccountID `json:"mergedInto"`
+	} `json:"merged"`
+}
+
+// Title returns what people call the account.
+func (a account) Title() string { return named(a.Name, a.Domain) }
+
+// Orders of the list of accounts, with the titles that people see.
+var orders = []struct{ Value, Title string }{
+	{"activity", "Latest activity"}, {"newest", "Newest"}, {"name", "Name"},
+}
+
+type accountsPage struct {
+	Words, Order string
+	Orders       any
+	Accounts     list[account]
+}
+
+func (c *Console) listAccounts(r *request) error {
+	p := accountsPage{Words: r.query("q"), Order: r.query("order"), Orders: orders}
+	query, shown := url.Values{"limit": {"50"}}, url.Values{}
+	if p.Words != "" {
+		query.Set("q", p.Words)
+		shown.Set("q", p.Words)
+	}
+	if p.Order != "" {
+		shown.Set("order", p.Order)
+	}
+	if p.Order != "" || p.Words == "" { // by default, a search has the order of the words
+		query.Set("order", cmp.Or(p.Order, "activity"))
+	}
+	var err error
+	if p.Accounts, err = readPages[account](r, "/accounts", query, shown); err != nil {
+		return err
+	}
+	return r.show("accounts", "accounts", "Accounts", p)
+}
+
+// A prospect is a prospect as lists of the API show it.
+type prospect struct {
+	ProspectID atrium.ProspectID `json:"prospectId"`
+	Name       string            `json:"name"`
+	Email      string            `json:"email"`
+	Phone      string            `json:"phoneNumber"`
+}
+
+type accountPage struct {
+	Account   account
+	Prospects list[prospect]
+	Days      []day
+	Timeline  list[entry]
+	Chart     chart
+}
+
+// A day has the entries of one day, newest first.
+type day struct {
+	At      string // an instant of the day
+	Entries []entry
+}
+
+// prospectsShown is how many prospects the page of an account shows.
+const prospectsShown = "20"
+
+// readAccount reads the account in the path, without its prospects.
+func (r *request) readAccount() (a account, err error) {
+	_, err = r.get(&a, "/accounts/"+url.PathEscape(r.http.PathValue("account_id")), url.Values{"linkedProspects": {"false"}})
+	return a, err
+}
+
+func (c *Console) showAccount(r *request) error {
+	var p accountPage
+	var err error
+	if p.Account, err = r.readAccount(); err != nil {
+		return err
+	}
+	id := string(p.Account.AccountID)
+	if _, err := r.get(&p.Prospects, "/prospects", url.Values{"accountId": {id}, "limit": {prospectsShown}}); err != nil {
+		return err
+	}
+	shown := url.Values{}
+	query := url.Values{"limit": {"50"}, "include": {"payload"}}
+	for _, name := range []string{"source", "type"} {
+		if value := r.query(name); value != "" {
+			query.Set(name, value)
+			shown.Set(name, value)
+		}
+	}
+	if p.Timeline, err = readPages[entry](r, "/accounts/"+id+"/activity", query, shown); err != nil {
+		return err
+	}
+	p.Days = byDay(p.Timeline.Items)
+	if p.Chart, err = r.readChart("/accounts/" + id + "/activity/counts"); err != nil {
+		return err
+	}
+	return r.show("account", "accounts", p.Account.Title(), p)
+}
+
+// byDay groups entries, which are newest first, by their day in UTC.
+func byDay(entries []entry) (days []day) {
+	for _, e := range entries {
+		if n := len(days); n == 0 || days[n-1].At[:len("2006-01-02")] != e.CreatedAt[:len("2006-01-02")] {
+			days = append(days, day{At: e.CreatedAt})
+		}
+		last := &days[len(days)-1]
+		last.Entries = append(last.Entries, e)
+	}
+	return days
+}
+
+// A change of an account is based on what the user has seen: hidden fields have it. If it is no longer so,
+// nothing is changed.
+func (r *request) unchanged(current account) error {
+	if r.form("seenName") == text(current.Name) && r.form("seenDomain") == current.Domain {
+		return nil
+	}
+	return atrium.Errorf(atrium.CodePreconditionFailed, "Somebody else has changed the account to %q, %q since you opened the page. Nothing was changed. Go back, reload the page, and try again.", text(current.Name), current.Domain)
+}
+
+// changeAccount sends a change of the account in the path, unless it has changed since the user saw it.
+func (r *request) changeAccount(method, suffix string, body any) error {
+	path := "/accounts/" + url.PathEscape(r.http.PathValue("account_id"))
+	head, err := r.call(call{method: http.MethodHead, path: path})
+	if err != nil {
+		return err
+	}
+	current, err := r.readAccount()
+	if err == nil {
+		err = r.unchanged(current)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = r.call(call{method: method, path: path + suffix, ifMatch: head.tag, body: body})
+	return err
+}
+
+func (c *Console) renameAccount(r *request) error {
+	change := map[string]any{}
+	if name := r.form("name"); name != r.form("seenName") {
+		if change["name"] = name; name == "" {
+			change["name"] = nil
+		}
+	}
+	if domain := r.form("domain"); domain != r.form("seenDomain") {
+		change["domain"] = domain
+	}
+	if len(change) > 0 {
+		if err := r.changeAccount(http.MethodPatch, "", change); err != nil {
+			return err
+		}
+	}
+	return r.redirect(r.path("accounts", r.http.PathValue("account_id")), "renamed")
+}
+
+// findAccount returns the account that a person names by its identifier or its domain.
+func (r *request) findAccount(name string) (a account, err error) {
+	if id, ok := atrium.ParseID[atrium.AccountID](name); ok {
+		_, err = r.get(&a, "/accounts/"+string(id), url.Values{"linkedProspects": {"false"}})
+		return a, err
+	}
+	var found list[account]
+	if _, err = r.get(&found, "/accounts", url.Values{"domain": {name}, "limit": {"1"}}); err != nil {
+		return a, err
+	}
+	if len(found.Items) == 0 {
+		return a, atrium.Errorf(atrium.CodeNotFound, "No account has the domain %s.", name)
+	}
+	return found.Items[0], nil
+}
+
+type mergePage struct {
+	Account, Into account
+	Asked         string
+	Found         bool
+	Problem       string
+}
+
+// mergePage asks for the account to merge into, and then shows what the merge does.
+func (c *Console) mergePage(r *request) error {
+	p := mergePage{Asked: r.query("into")}
+	var err error
+	if p.Account, err = r.readAccount(); err != nil {
+		return err
+	}
+	if p.Asked != "" {
+		switch p.Into, err = r.findAccount(p.Asked); {
+		case err == nil && p.Into.AccountID == p.Account.AccountID:
+			p.Problem = "That is the same account."
+		case err == nil:
+			p.Found = true
+		case slices.Contains([]atrium.Code{atrium.CodeNotFound, atrium.CodeInvalidRequest}, atrium.CodeOf(err)):
+			p.Problem = "There is no account with this domain or ID."
+		default:
+			return err
+		}
+	}
+	return r.show("merge", "accounts", "Merge "+p.Account.Title(), p)
+}
+
+func (c *Console) mergeAccount(r *request) error {
+	into := r.form("into")
+	if err := r.changeAccount(http.MethodPost, "/merge", map[string]any{"into": into}); err != nil {
+		return err
+	}
+	return r.redirect(r.path("accounts", into), "merged")
+}
+
+func (c *Console) splitAccount(r *request) error {
+	if err := r.changeAccount(http.MethodPost, "/split", map[string]any{"accountId": r.form("accountId")}); err != nil {
+		return err
+	}
+	return r.redirect(r.path("accounts", r.form("accountId")), "split")
+}
+
+// Summary returns a line about the payload of an entry: its first members that have one value.
+func (e entry) Summary() string {
+	root, err := parseNode(e.Payload)
+	if err != nil || root.Kind != kindObject {
+		return shorten(maxSummary, string(e.Payload))
+	}
+	var parts []string
+	for _, member := range root.Children {
+		if member.Kind == kindText || member.Kind == kindValue {
+			parts = append(parts, member.Key+" "+shorten(40, member.Text))
+		}
+		if len(parts) == 5 {
+			break
+		}
+	}
+	return shorten(maxSummary, strings.Join(parts, " · "))
+}
+
+const maxSummary = 200 // code points
+
+// An entry is an entry as the API shows it.
+type entry struct {
+	AccountLogID          atrium.EntryID   `json:"accountLogId"`
+	AccountID             atrium.AccountID `json:"accountId"`
+	AcknowledgedAccountID atrium.AccountID `json:"acknowledgedAccountId"`
+	CreatedAt             string           `json:"createdAt"`
+	OccurredAt            string           `json:"occurredAt"`
+	Source                string           `json:"source"`
+	Type                  string           `json:"type"`
+	Claimed               struct {
+		AccountID string `json:"accountId"`
+		Domain    string `json:"domain"`
+		Name      string `json:"name"`
+	} `json:"claimed"`
+	IdempotencyKey string         `json:"idempotencyKey"`
+	MoveID         atrium.MoveID  `json:"moveId"`
+	SubmittedBy    string         `json:"submittedBy"`
+	RequestID      string         `json:"requestId"`
+	PayloadBytes   int64          `json:"payloadBytes"`
+	Payload        jsontext.Value `json:"payload"`
+}

@@ -1,0 +1,145 @@
+package console
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+	"atrium/internal/rest"
+)
+
+// apiPrefix is the common prefix of the paths of all operations.
+const apiPrefix = "/manage/v0"
+
+// A call is a request for an operation of the management API.
+type call struct {
+	method  string
+	path    string // escaped, relative to apiPrefix
+	query   url.Values
+	ifMatch string // an entity tag with quotes; "" for none
+	key     string // idempotency key; "" for none
+	body    any    // encoded as JSON; nil for none
+}
+
+// An answer is a successful response.
+type answer struct {
+	tag  string // the entity tag, with quotes
+	body []byte
+}
+
+// get reads a resource of the tenant of the page into v.
+func (r *request) get(v any, path string, query url.Values) (tag string, err error) {
+	a, err := r.call(call{method: http.MethodGet, path: path, query: query})
+	if err != nil {
+		return "", err
+	}
+	if err := json.Unmarshal(a.body, v); err != nil {
+		return "", fmt.Errorf("decode %s: %w", path, err)
+	}
+	return a.tag, nil
+}
+
+// call calls an operation as the user, for the tenant of the page.
+func (r *request) call(c call) (answer, error) {
+	var body io.Reader = http.NoBody // as in requests from a network
+	if c.body != nil {
+		b, err := json.Marshal(c.body)
+		if err != nil {
+			return answer{}, fmt.Errorf("encode %s: %w", c.path, err)
+		}
+		body = bytes.NewReader(b)
+	}
+	inner, err := http.NewRequestWithContext(r.http.Context(), c.method, apiPrefix+c.path, body)
+	if err != nil {
+		return answer{}, err
+	}
+	if len(c.query) > 0 {
+		inner.URL.RawQuery = c.query.Encode()
+	}
+	inner.Proto, inner.ProtoMajor, inner.ProtoMinor = "HTTP/2.0", 2, 0 // one of several on a connection
+	inner.RequestURI, inner.RemoteAddr = inner.URL.RequestURI(), r.http.RemoteAddr
+	h := inner.Header
+	h.Set("X-Api-Key", r.token)
+	h.Set("X-Request-Id", rest.ExchangeOf(r.w).RequestID)
+	if forwarded := r.http.Header["X-Forwarded-For"]; forwarded != nil {
+		h["X-Forwarded-For"] = forwarded
+	}
+	if r.tenant != "" {
+		h.Set("Atrium-Tenant", string(r.tenant))
+	}
+	if c.body != nil {
+		h.Set("Content-Type", "application/json")
+	}
+	if c.ifMatch != "" {
+		h.Set("If-Match", c.ifMatch)
+	}
+	if c.key != "" {
+		h.Set("Idempotency-Key", c.key)
+	}
+	w := &recorder{header: http.Header{}}
+	r.console.API.ServeHTTP(w, inner)
+	if w.status >= http.StatusBadRequest {
+		return answer{}, problemOf(w)
+	}
+	return answer{w.header.Get("ETag"), w.body.Bytes()}, nil
+}
+
+// A recorder is the http.ResponseWriter of a call. It keeps the whole response: pages of lists are a few
+// megabytes at most.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *recorder) Header() http.Header { return w.header }
+
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+}
+
+func (w *recorder) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(b)
+}
+
+// Flush and the deadlines have no effect: the whole response is kept.
+func (w *recorder) Flush() {}
+
+func (w *recorder) SetReadDeadline(time.Time) error { return nil }
+
+func (w *recorder) SetWriteDeadline(time.Time) error { return nil }
+
+// problemOf returns the error that a problem document describes.
+func problemOf(w *recorder) error {
+	var p struct {
+		Detail string      `json:"detail"`
+		Code   atrium.Code `json:"code"`
+		Errors []struct {
+			Pointer   *string `json:"pointer"`
+			Parameter *string `json:"parameter"`
+			Detail    string  `json:"detail"`
+		} `json:"errors"`
+	}
+	if err := json.Unmarshal(w.body.Bytes(), &p); err != nil || p.Code == "" {
+		return fmt.Errorf("management API: status %d without a problem document", w.status)
+	}
+	e := &atrium.Error{Code: p.Code, Detail: p.Detail}
+	for _, f := range p.Errors {
+		switch {
+		case f.Pointer != nil:
+			e.Faults = append(e.Faults, atrium.Fault{In: atrium.InBody, Where: *f.Pointer, Detail: f.Detail})
+		case f.Parameter != nil:
+			e.Faults = append(e.Faults, atrium.Fault{In: atrium.InQuery, Where: *f.Parameter, Detail: f.Detail})
+		}
+	}
+	return e
+}

@@ -1,0 +1,76 @@
+// Package console serves the web console: pages for people who read and change what a tenant has. It is
+// a client of the management API in the same process and does everything through it, so a user can do no
+// more than a key with the scopes of the user's role.
+//
+// Every page works without JavaScript. URLs name the tenant and every filter, so each can be shared. Text
+// from accounts and entries is hostile: templates escape it for its context, and the content security
+// policy allows only scripts and styles of this package.
+package console
+
+import (
+	"net/http"
+
+	"atrium/internal/auth"
+	"atrium/internal/limit"
+	"atrium/internal/rest"
+)
+
+// A Console serves the pages.
+type Console struct {
+	Sessions *auth.Sessions
+
+	// API is the management API for callers with a session. Requests carry its token as their key.
+	API http.Handler
+
+	// Proxies decide which X-Forwarded-Proto headers are believed.
+	Proxies limit.Proxies
+}
+
+// prefix is the path of the console. Its cookie is for the whole host, as the prefix __Host- requires.
+const prefix = "/console"
+
+// of is the prefix of pages about a tenant.
+const of = prefix + "/{tenant_id}"
+
+// Handlers returns the handlers of the console by pattern.
+func (c *Console) Handlers() map[string]http.Handler {
+	handlers := map[string]http.Handler{
+		"GET " + prefix:                c.signedIn(c.home),
+		"GET " + prefix + "/login":     c.anyone(c.loginPage),
+		"POST " + prefix + "/login":    c.anyone(c.login),
+		"POST " + prefix + "/logout":   c.anyone(c.logout),
+		"GET " + prefix + "/{path...}": c.signedIn(nothing),
+	}
+	for path, file := range static() {
+		handlers["GET "+path] = rest.Static(file.contentType, file.content)
+	}
+	for pattern, page := range map[string]page{
+		"GET " + prefix + "/tenants":                  c.listTenants,
+		"POST " + prefix + "/tenants":                 c.createTenant,
+		"GET " + of:                                   c.tenantHome,
+		"GET " + of + "/accounts":                     c.listAccounts,
+		"GET " + of + "/accounts/{account_id}":        c.showAccount,
+		"POST " + of + "/accounts/{account_id}":       c.renameAccount,
+		"GET " + of + "/accounts/{account_id}/merge":  c.mergePage,
+		"POST " + of + "/accounts/{account_id}/merge": c.mergeAccount,
+		"POST " + of + "/accounts/{account_id}/split": c.splitAccount,
+		"GET " + of + "/activity":                     c.listActivity,
+		"GET " + of + "/activity/{entry_id}":          c.showEntry,
+		"POST " + of + "/activity/{entry_id}/move":    c.moveEntry,
+		"POST " + of + "/moves/{move_id}/undo":        c.undoMove,
+		"GET " + of + "/pages":                        c.listPages,
+		"GET " + of + "/pages/{page_id}":              c.showPage,
+		"POST " + of + "/pages/{page_id}/{action}":    c.changePage,
+		"GET " + of + "/keys":                         c.listKeys,
+		"POST " + of + "/keys":                        c.createKey,
+		"POST " + of + "/keys/{key_id}/revoke":        c.revokeKey,
+		"GET " + of + "/people":                       c.listPeople,
+		"POST " + of + "/people":                      c.createPerson,
+		"GET " + of + "/people/{user_id}":             c.showPerson,
+		"POST " + of + "/people/{user_id}/{action}":   c.changePerson,
+		"GET " + of + "/audit":                        c.listAudit,
+	} {
+		handlers[pattern] = c.signedIn(page)
+	}
+	return handlers
+}

@@ -1,0 +1,246 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"atrium"
+	"atrium/internal/rest"
+)
+
+// A frame is what every page shows around its content.
+type frame struct {
+	Title   string
+	Section string // the entry of the navigation that is current
+	User    atrium.User
+	Tenant  tenant // zero on pages about no tenant
+	Done    string // a message about a change; "" for none
+	Content any
+
+	request *request // nil if nobody is signed in
+}
+
+// A tenant is a tenant as the API shows it.
+type tenant struct {
+	TenantID  atrium.TenantID `json:"tenantId"`
+	Name      string          `json:"name"`
+	CreatedAt string          `json:"createdAt"`
+}
+
+// done has the messages about changes. A page names one in its parameter done.
+var done = map[string]string{
+	"created":   "Created.",
+	"ended":     "The session is ended.",
+	"expired":   "Your session has ended. Sign in again.",
+	"merged":    "The account is merged. To undo this, split it off below.",
+	"moved":     "The entry is moved. To undo this, use the button below.",
+	"page":      "The page is changed.",
+	"removed":   "The user is removed.",
+	"renamed":   "The account is changed.",
+	"revoked":   "The key is revoked. It stops working within seconds.",
+	"role":      "The role is changed. The user must sign in again.",
+	"signedout": "You are signed out.",
+	"split":     "The account is split off.",
+	"undone":    "The move is undone.",
+	"userout":   "All sessions of the user are ended.",
+}
+
+// frame returns the frame of a page.
+func (r *request) frame(title string) frame {
+	f := frame{Title: title, User: r.user, Done: done[r.http.URL.Query().Get("done")], request: r}
+	f.Tenant.TenantID = r.tenant
+	return f
+}
+
+// show shows a page of a tenant.
+func (r *request) show(name, section, title string, content any) error {
+	f := r.frame(title)
+	f.Section, f.Content = section, content
+	if r.tenant != "" {
+		if _, err := r.get(&f.Tenant, "/tenant", nil); err != nil {
+			return err
+		}
+	}
+	return render(r.w, http.StatusOK, name, f)
+}
+
+// Path returns the path of a page about the tenant.
+func (f frame) Path(segments ...string) string { return f.request.path(segments...) }
+
+// May reports whether the user has a scope.
+func (f frame) May(scope string) bool { return f.request.may(atrium.Scope(scope)) }
+
+// SignedIn reports whether a user is signed in.
+func (f frame) SignedIn() bool { return f.request != nil && f.User.ID != "" }
+
+// IsOperator reports whether the user is an operator.
+func (f frame) IsOperator() bool { return f.SignedIn() && f.User.TenantID == "" }
+
+// A link is an entry of the navigation.
+type link struct {
+	Section, Title, Shortcut, Path string
+	Current                        bool
+}
+
+// Sections returns the navigation of a tenant.
+func (f frame) Sections() []link {
+	if f.request == nil || f.Tenant.TenantID == "" {
+		return nil
+	}
+	links := []link{
+		{Section: "accounts", Title: "Accounts", Shortcut: "a"}, {Section: "activity", Title: "Activity", Shortcut: "t"},
+		{Section: "pages", Title: "Pages", Shortcut: "p"}, {Section: "keys", Title: "Keys", Shortcut: "k"},
+		{Section: "people", Title: "People", Shortcut: "u"}, {Section: "audit", Title: "Audit log", Shortcut: "l"},
+	}
+	for i := range links {
+		links[i].Path, links[i].Current = f.Path(links[i].Section), links[i].Section == f.Section
+	}
+	return links
+}
+
+// An action is a button that changes the state that the user has seen, which a tag names.
+type action struct{ Path, Title, Tag string }
+
+// Act returns an action on what a path shows.
+func (f frame) Act(path, name, title, tag string) action {
+	return action{path + "/" + name, title, tag}
+}
+
+// functions are the functions of all templates.
+var functions = template.FuncMap{
+	"time": showTime, "date": showDate, "clock": showClock, "bytes": showBytes, "count": showCount, "short": shorten,
+}
+
+// pages are the templates by name, each with the layout.
+var pages = parse()
+
+func parse() map[string]*template.Template {
+	layout := template.Must(template.New("layout").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html"))
+	entries, err := files.ReadDir("templates")
+	if err != nil {
+		panic(err) //nolint:forbidigo // the templates are embedded
+	}
+	all := map[string]*template.Template{}
+	for _, entry := range entries {
+		page := template.Must(template.Must(layout.Clone()).ParseFS(files, "templates/"+entry.Name()))
+		all[strings.TrimSuffix(entry.Name(), ".html")] = page
+	}
+	return all
+}
+
+// render sends a page.
+func render(w http.ResponseWriter, status int, name string, f frame) error {
+	var b bytes.Buffer
+	if err := pages[name].ExecuteTemplate(&b, "layout", f); err != nil {
+		return fmt.Errorf("render %s: %w", name, err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(b.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the browser may have gone
+	return nil
+}
+
+// A failure is an error as a page shows it.
+type failure struct {
+	Title, Detail, RequestID string
+	Faults                   []atrium.Fault
+}
+
+// showError shows an error as a page.
+func showError(w http.ResponseWriter, f frame, err error) {
+	code := cmp.Or(atrium.CodeOf(err), atrium.CodeInternal)
+	info := rest.Info(code)
+	shown := failure{Title: info.Title, RequestID: rest.ExchangeOf(w).RequestID}
+	if e, ok := asError(err); ok {
+		shown.Detail, shown.Faults = e.Detail, e.Faults
+	}
+	switch code {
+	case atrium.CodeForbidden:
+		shown.Title = "Not allowed"
+	case atrium.CodeNotFound:
+		shown.Title, shown.Detail = "Not found", "There is nothing here, or it is not yours to see."
+	case atrium.CodeUnavailable:
+		shown.Title, shown.Detail = "Try again", "The service is busy or cannot reach its database. Nothing was changed."
+	case atrium.CodeInternal:
+		shown.Title, shown.Detail = "Something failed", "This is a fault of the service. Its log has the details, with this request ID."
+	}
+	f.Title, f.Content = shown.Title, shown
+	if f.request != nil && f.Tenant.TenantID != "" {
+		if _, err := f.request.get(&f.Tenant, "/tenant", nil); err != nil {
+			f.Tenant = tenant{} // no navigation
+		}
+	}
+	_ = render(w, info.Status, "error", f) // the template has no dependencies that can fail
+}
+
+// showTime shows an instant of the API, which a script changes to the zone of the browser.
+func showTime(text string) template.HTML {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return template.HTML(template.HTMLEscapeString(text)) //nolint:gosec // escaped
+	}
+	at = at.UTC()
+	return template.HTML(`<time datetime="` + at.Format(time.RFC3339Nano) + `" title="` + at.Format(exactTime) + `">` + //nolint:gosec // has digits and constants only
+		at.Format("2 Jan 2006, 15:04 UTC") + `</time>`)
+}
+
+// showDate shows the day of an instant, in UTC.
+func showDate(text string) string {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return text
+	}
+	return at.UTC().Format("Monday, 2 January 2006")
+}
+
+// showClock shows the time of day of an instant under a heading with its day. A script groups instants by
+// the days of the browser's zone.
+func showClock(text string) template.HTML {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return template.HTML(template.HTMLEscapeString(text)) //nolint:gosec // escaped
+	}
+	at = at.UTC()
+	return template.HTML(`<time datetime="` + at.Format(time.RFC3339Nano) + `" title="` + at.Format(exactTime) + `" data-clock>` + //nolint:gosec // has digits and constants only
+		at.Format("15:04 UTC") + `</time>`)
+}
+
+// exactTime is the format of an exact instant for people.
+const exactTime = "2006-01-02 15:04:05.000 UTC"
+
+// showBytes shows a number of bytes.
+func showBytes(n int64) string {
+	switch {
+	case n < 1<<10:
+		return strconv.FormatInt(n, 10) + " B"
+	case n < 1<<20:
+		return strconv.FormatFloat(float64(n)/(1<<10), 'f', 1, 64) + " KiB"
+	}
+	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
+}
+
+// showCount shows a number with separators of thousands.
+func showCount(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// shorten returns the beginning of a text.
+func shorten(most int, text string) string {
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	return string(runes[:most-1]) + "…"
+}

@@ -1,0 +1,77 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+)
+
+// A key is a key as the API shows it.
+type key struct {
+	KeyID      atrium.KeyID `json:"keyId"`
+	Name       string       `json:"name"`
+	Scopes     []string     `json:"scopes"`
+	CreatedAt  string       `json:"createdAt"`
+	ExpiresAt  string       `json:"expiresAt"`
+	RevokedAt  string       `json:"revokedAt"`
+	LastUsedAt string       `json:"lastUsedAt"`
+	Key        string       `json:"key"` // only of a new one
+}
+
+type keysPage struct {
+	State  string
+	States []string
+	Keys   list[key]
+	New    key // just created; zero for none
+	Scopes []scope
+}
+
+// A scope is a permission that a new key can have.
+type scope struct {
+	Name    atrium.Scope
+	Default bool
+}
+
+func (c *Console) listKeys(r *request) error { return r.showKeys(key{}) }
+
+func (r *request) showKeys(made key) error {
+	p := keysPage{State: r.query("state"), States: []string{"active", "expired", "revoked"}, New: made}
+	for _, s := range atrium.AllScopes() {
+		if s != atrium.ScopeContentRead && r.user.Role.Scopes().MayGrant(atrium.Scopes{s}) {
+			p.Scopes = append(p.Scopes, scope{s, slices.Contains(atrium.ExternalScopes(), s)})
+		}
+	}
+	var err error
+	if p.Keys, err = readList[key](r, "/keys", "state"); err != nil {
+		return err
+	}
+	return r.show("keys", "keys", "Keys", p)
+}
+
+// createKey shows the new key in its response, because it can be shown only once.
+func (c *Console) createKey(r *request) error {
+	body := map[string]any{"name": r.form("name"), "scopes": r.http.PostForm["scopes"]}
+	if end := r.form("expiresAt"); end != "" {
+		body["expiresAt"] = end + "T00:00:00Z"
+	}
+	a, err := r.call(call{method: http.MethodPost, path: "/keys", body: body})
+	if err != nil {
+		return err
+	}
+	var made key
+	if err := json.Unmarshal(a.body, &made); err != nil {
+		return err
+	}
+	return r.showKeys(made)
+}
+
+func (c *Console) revokeKey(r *request) error {
+	if _, err := r.call(call{method: http.MethodPost, path: "/keys/" + url.PathEscape(r.http.PathValue("key_id")) + "/revoke"}); err != nil {
+		return err
+	}
+	return r.redirect(r.path("keys"), "revoked")
+}

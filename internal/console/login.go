@@ -1,0 +1,114 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+
+	"atrium"
+	"atrium/internal/limit"
+	"atrium/internal/rest"
+)
+
+const loginPath = prefix + "/login"
+
+// The cookies of a session. Browsers accept the prefix __Host- only with Secure, which they may refuse
+// without TLS.
+const (
+	secureCookie = "__Host-atrium"
+	plainCookie  = "atrium"
+)
+
+// cookieName returns the name of the cookie for the connection of a browser. With TLS, only a cookie with
+// the prefix counts: another host of the domain, or an attacker on a connection without TLS, could set any
+// other one.
+func (c *Console) cookieName(r *http.Request) string {
+	if c.overTLS(r) {
+		return secureCookie
+	}
+	return plainCookie
+}
+
+// sessionToken returns the token of the session that a browser sends; "" for none.
+func (c *Console) sessionToken(r *http.Request) string {
+	if cookie, err := r.Cookie(c.cookieName(r)); err == nil {
+		return cookie.Value
+	}
+	return ""
+}
+
+// overTLS reports whether the browser uses TLS, maybe to a trusted proxy.
+func (c *Console) overTLS(r *http.Request) bool {
+	return r.TLS != nil || c.Proxies.Trust(limit.Address(r.RemoteAddr)) && r.Header.Get("X-Forwarded-Proto") == "https"
+}
+
+// setCookie makes the browser send the token of a session until the session ends. Without a token, it makes
+// the browser forget the one that it has.
+func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, token string) {
+	cookie := &http.Cookie{
+		Name: c.cookieName(r), Value: token, Path: "/", HttpOnly: true, Secure: c.overTLS(r), SameSite: http.SameSiteLaxMode,
+		MaxAge: int(atrium.SessionLife.Seconds()),
+	}
+	if token == "" {
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(w, cookie)
+}
+
+// A loginForm is the content of the sign-in page.
+type loginForm struct {
+	Token string // of a login link; "" without one
+	Error string
+}
+
+// loginPage shows a button that uses the login link in the URL. It does not use the link itself: programs
+// that check links in messages would.
+func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
+	f := frame{Title: "Sign in", Done: done[r.URL.Query().Get("done")], Content: loginForm{Token: r.URL.Query().Get("token")}}
+	if err := render(w, http.StatusOK, "login", f); err != nil {
+		showError(w, frame{}, err)
+	}
+}
+
+// login uses a login link.
+func (c *Console) login(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		showError(w, frame{}, formError(err))
+		return
+	}
+	former := c.sessionToken(r)
+	x := rest.ExchangeOf(w)
+	token, session, err := c.Sessions.SignIn(r.Context(), x.Client, r.PostForm.Get("token"), r.UserAgent())
+	switch {
+	case atrium.CodeOf(err) == atrium.CodeUnauthenticated:
+		e, _ := asError(err)
+		_ = render(w, http.StatusUnauthorized, "login", frame{Title: "Sign in", Content: loginForm{Error: e.Detail}})
+		return
+	case err != nil:
+		showError(w, frame{}, err)
+		return
+	}
+	x.TenantID, x.UserID = session.TenantID, session.UserID
+	if former != "" { // one browser has one session
+		if err := c.Sessions.SignOut(r.Context(), former, x.RequestID); err != nil {
+			showError(w, frame{}, err)
+			return
+		}
+	}
+	c.setCookie(w, r, token)
+	http.Redirect(w, r, prefix, http.StatusSeeOther)
+}
+
+// logout ends the session on every node.
+func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
+	if token := c.sessionToken(r); token != "" {
+		if err := c.Sessions.SignOut(r.Context(), token, rest.ExchangeOf(w).RequestID); err != nil {
+			showError(w, frame{}, err)
+			return
+		}
+	}
+	c.setCookie(w, r, "")
+	http.Redirect(w, r, loginPath+"?done=signedout", http.StatusSeeOther)
+}
+
+// asError returns the error of the API in err.
+func asError(err error) (*atrium.Error, bool) { return errors.AsType[*atrium.Error](err) }

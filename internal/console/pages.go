@@ -1,0 +1,111 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+)
+
+// A sitePage is a page of a site as the API shows it.
+type sitePage struct {
+	PageID         atrium.PageID  `json:"pageId"`
+	BrandID        string         `json:"brandId"`
+	Name           string         `json:"name"`
+	Title          string         `json:"title"`
+	PageContext    string         `json:"pageContext"`
+	Status         string         `json:"status"`
+	Actions        jsontext.Value `json:"actions"`
+	Scripts        jsontext.Value `json:"scripts"`
+	FooterLinks    jsontext.Value `json:"footerLinks"`
+	Public         bool           `json:"public"`
+	MaxAgeSeconds  int64          `json:"maxAgeSeconds"`
+	AudiencesCount int64          `json:"audiencesCount"`
+	CreatedAt      string         `json:"createdAt"`
+	UpdatedAt      string         `json:"updatedAt"`
+	Schedule       struct {
+		PublishAt string `json:"publishAt"`
+		ArchiveAt string `json:"archiveAt"`
+	} `json:"schedule"`
+}
+
+// An audience is an audience as the API shows it.
+type audience struct {
+	AudienceID       atrium.AudienceID `json:"audienceId"`
+	Name             string            `json:"name"`
+	Archived         bool              `json:"archived"`
+	PublishedVersion *int64            `json:"publishedVersion"`
+	VersionsCount    int64             `json:"versionsCount"`
+	UpdatedAt        string            `json:"updatedAt"`
+}
+
+type pagesPage struct {
+	Status   string
+	Statuses []string
+	Pages    list[sitePage]
+}
+
+func (c *Console) listPages(r *request) error {
+	p := pagesPage{Status: r.query("status"), Statuses: []string{"published", "draft", "archived"}}
+	var err error
+	if p.Pages, err = readList[sitePage](r, "/pages", "status"); err != nil {
+		return err
+	}
+	return r.show("pages", "pages", "Pages", p)
+}
+
+type sitePagePage struct {
+	Page      sitePage
+	Tag       string // what the user has seen
+	Audiences list[audience]
+	Parts     []part
+}
+
+// A part is a list in a page, such as its actions.
+type part struct {
+	Title string
+	JSON  string
+	Tree  node
+}
+
+func (c *Console) showPage(r *request) error {
+	var p sitePagePage
+	path := "/pages/" + url.PathEscape(r.http.PathValue("page_id"))
+	var err error
+	if p.Tag, err = r.get(&p.Page, path, nil); err != nil {
+		return err
+	}
+	if _, err := r.get(&p.Audiences, path+"/audiences", url.Values{"limit": {"100"}}); err != nil {
+		return err
+	}
+	for _, shown := range []struct {
+		title string
+		text  jsontext.Value
+	}{{"Actions", p.Page.Actions}, {"Scripts", p.Page.Scripts}, {"Footer links", p.Page.FooterLinks}} {
+		tree, err := parseNode(shown.text)
+		if err != nil {
+			return err
+		}
+		p.Parts = append(p.Parts, part{shown.title, indent(shown.text), tree})
+	}
+	return r.show("page", "pages", p.Page.Name, p)
+}
+
+// pageActions are the actions on a page that need no further input.
+var pageActions = map[string]bool{"publish": true, "unpublish": true, "archive": true, "restore": true}
+
+// changePage publishes or archives a page, or undoes that. The form has the state that the user has seen.
+func (c *Console) changePage(r *request) error {
+	action := r.http.PathValue("action")
+	if !pageActions[action] {
+		return atrium.NotFound()
+	}
+	id := r.http.PathValue("page_id")
+	_, err := r.call(call{method: http.MethodPost, path: "/pages/" + url.PathEscape(id) + "/" + action, ifMatch: r.form("tag")})
+	if err != nil {
+		return err
+	}
+	return r.redirect(r.path("pages", id), "page")
+}

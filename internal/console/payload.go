@@ -1,0 +1,98 @@
+package console
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Kinds of a node.
+const (
+	kindObject = "object"
+	kindArray  = "array"
+	kindText   = "text"
+	kindValue  = "value" // a number, true, false or null
+)
+
+// A node is a JSON value as a page shows it: a tree that can be folded.
+type node struct {
+	Key      string // the name of a member; "" in arrays and for the root
+	Kind     string
+	Text     string // of a text or value
+	Children []node
+	More     bool // there are more children than the page shows
+}
+
+// Bounds of a tree. What is beyond them is in the raw payload.
+const (
+	maxNodes = 2000
+	maxDepth = 20
+	maxText  = 2000 // code points
+)
+
+// parseNode returns the tree of a JSON text.
+func parseNode(text jsontext.Value) (node, error) {
+	left := maxNodes
+	return readNode(jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true)), "", &left, 0)
+}
+
+func readNode(d *jsontext.Decoder, key string, left *int, depth int) (n node, err error) {
+	n.Key = shorten(maxText, key)
+	*left--
+	kind := d.PeekKind()
+	if kind != '{' && kind != '[' {
+		token, err := d.ReadToken()
+		if err != nil {
+			return n, err
+		}
+		n.Kind, n.Text = kindValue, shorten(maxText, token.String())
+		if kind == '"' {
+			n.Kind = kindText
+		}
+		return n, nil
+	}
+	n.Kind = kindArray
+	if kind == '{' {
+		n.Kind = kindObject
+	}
+	if depth == maxDepth || *left <= 0 {
+		n.More = true
+		return n, d.SkipValue()
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return n, err
+	}
+	for d.PeekKind() != '}' && d.PeekKind() != ']' {
+		name := ""
+		if n.Kind == kindObject {
+			token, err := d.ReadToken()
+			if err != nil {
+				return n, err
+			}
+			name = token.String()
+		}
+		if n.More = n.More || *left <= 0; n.More {
+			if err := d.SkipValue(); err != nil {
+				return n, err
+			}
+			continue
+		}
+		child, err := readNode(d, name, left, depth+1)
+		if err != nil {
+			return n, err
+		}
+		n.Children = append(n.Children, child)
+	}
+	_, err = d.ReadToken()
+	return n, err
+}
+
+// indent returns a JSON text with line breaks, or the text itself if it is not valid.
+func indent(text jsontext.Value) string {
+	value := text.Clone()
+	if err := value.Indent(jsontext.WithIndent("  ")); err != nil {
+		return string(text)
+	}
+	return strings.TrimSpace(string(value))
+}

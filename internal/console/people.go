@@ -1,0 +1,156 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+)
+
+// A person is a user as the API shows it.
+type person struct {
+	UserID    atrium.UserID `json:"userId"`
+	Name      string        `json:"name"`
+	Role      atrium.Role   `json:"role"`
+	Issuer    string        `json:"issuer"`
+	CreatedAt string        `json:"createdAt"`
+}
+
+// A role is a role that the user can give.
+type role struct {
+	Name   atrium.Role
+	Allows string
+}
+
+// roles returns the roles that the user can give.
+func (r *request) roles() (roles []role) {
+	allows := map[atrium.Role]string{
+		atrium.RoleViewer: "reads everything", atrium.RoleSupport: "also changes accounts and prospects, and moves entries",
+		atrium.RoleEditor: "reads everything, and changes pages and audiences", atrium.RoleAdmin: "does everything in this tenant",
+	}
+	for _, name := range atrium.TenantRoles() {
+		if r.user.Role.Scopes().MayGrant(name.Scopes()) {
+			roles = append(roles, role{name, allows[name]})
+		}
+	}
+	return roles
+}
+
+type peoplePage struct {
+	People list[person]
+	Roles  []role
+}
+
+func (c *Console) listPeople(r *request) error {
+	p := peoplePage{Roles: r.roles()}
+	var err error
+	if p.People, err = readList[person](r, "/users"); err != nil {
+		return err
+	}
+	return r.show("people", "people", "People", p)
+}
+
+func (c *Console) createPerson(r *request) error {
+	a, err := r.call(call{method: http.MethodPost, path: "/users", body: map[string]any{"name": r.form("name"), "role": r.form("role")}})
+	if err != nil {
+		return err
+	}
+	var made person
+	if err := json.Unmarshal(a.body, &made); err != nil {
+		return err
+	}
+	return r.redirect(r.path("people", string(made.UserID)), "created")
+}
+
+type personPage struct {
+	Person   person
+	Tag      string // what the user has seen
+	Roles    []role
+	Sessions []session
+	Link     string // a new login link; "" for none
+	Self     bool
+}
+
+// A session is a session as the API shows it.
+type session struct {
+	SessionID atrium.SessionID `json:"sessionId"`
+	Browser   string           `json:"browser"`
+	CreatedAt string           `json:"createdAt"`
+	UsedAt    string           `json:"usedAt"`
+	ExpiresAt string           `json:"expiresAt"`
+	Own       bool             `json:"-"` // of this browser
+}
+
+func (c *Console) showPerson(r *request) error { return r.showPerson("") }
+
+func (r *request) showPerson(loginLink string) error {
+	p := personPage{Roles: r.roles(), Link: loginLink}
+	path := "/users/" + url.PathEscape(r.http.PathValue("user_id"))
+	var err error
+	if p.Tag, err = r.get(&p.Person, path, nil); err != nil {
+		return err
+	}
+	var found list[session]
+	if _, err := r.get(&found, path+"/sessions", nil); err != nil {
+		return err
+	}
+	p.Sessions, p.Self = found.Items, p.Person.UserID == r.user.ID
+	for i := range p.Sessions {
+		p.Sessions[i].Own = p.Sessions[i].SessionID == r.session.ID
+	}
+	return r.show("person", "people", p.Person.Name, p)
+}
+
+// changePerson does one of the things that the page of a user has a button for.
+func (c *Console) changePerson(r *request) error {
+	id := r.http.PathValue("user_id")
+	path, back := "/users/"+url.PathEscape(id), r.path("people", id)
+	switch r.http.PathValue("action") {
+	case "role":
+		_, err := r.call(call{method: http.MethodPatch, path: path, ifMatch: r.form("tag"), body: map[string]any{"role": r.form("role")}})
+		if err != nil {
+			return err
+		}
+		return r.redirect(back, "role")
+	case "link":
+		return r.createLink(path)
+	case "signout":
+		if _, err := r.call(call{method: http.MethodPost, path: path + "/sign_out"}); err != nil {
+			return err
+		}
+		return r.redirect(back, "userout")
+	case "end":
+		if _, err := r.call(call{method: http.MethodDelete, path: path + "/sessions/" + url.PathEscape(r.form("session"))}); err != nil {
+			return err
+		}
+		return r.redirect(back, "ended")
+	case "remove":
+		if _, err := r.call(call{method: http.MethodDelete, path: path, ifMatch: r.form("tag")}); err != nil {
+			return err
+		}
+		return r.redirect(r.path("people"), "removed")
+	}
+	return atrium.NotFound()
+}
+
+// createLink shows a new login link in its response, because it can be shown only once.
+func (r *request) createLink(path string) error {
+	a, err := r.call(call{method: http.MethodPost, path: path + "/login_link"})
+	if err != nil {
+		return err
+	}
+	var made struct {
+		Token string `json:"token"`
+	}
+	if err := json.Unmarshal(a.body, &made); err != nil {
+		return fmt.Errorf("decode the login link: %w", err)
+	}
+	scheme := "http://"
+	if r.console.overTLS(r.http) {
+		scheme = "https://"
+	}
+	return r.showPerson(scheme + r.http.Host + loginPath + "?token=" + made.Token)
+}

@@ -1,0 +1,131 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"atrium"
+	"atrium/internal/rest"
+)
+
+// A request is a request of a signed-in user.
+type request struct {
+	console *Console
+	w       http.ResponseWriter
+	http    *http.Request
+	token   string // of the session
+	session atrium.Session
+	user    atrium.User
+	tenant  atrium.TenantID // in the path; "" for none
+}
+
+// A page handles a request of a signed-in user. An error is shown as a page.
+type page func(*request) error
+
+// policy is the content security policy of every page.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// maxForm is the maximum size of a form, in bytes.
+const maxForm = 64 << 10
+
+// prepare sets the headers of all responses, and refuses changes that another site sends. Unlike those of
+// the API, forms need the header Origin, which browsers do not send without a referrer.
+func prepare(next func(http.ResponseWriter, *http.Request)) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		if err := protection.Check(r); err != nil {
+			showError(w, frame{}, atrium.Errorf(atrium.CodeForbidden, "Another site sent this form. Open the console, and try there."))
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		next(w, r)
+	})
+}
+
+// anyone returns a handler for everyone.
+func (c *Console) anyone(handle func(http.ResponseWriter, *http.Request)) http.Handler {
+	return prepare(handle)
+}
+
+// signedIn returns a handler for users. Others are sent to the sign-in.
+func (c *Console) signedIn(handle page) http.Handler {
+	return prepare(func(w http.ResponseWriter, plain *http.Request) {
+		r := &request{console: c, w: w, http: plain, token: c.sessionToken(plain)}
+		if r.token == "" {
+			http.Redirect(w, plain, loginPath, http.StatusSeeOther)
+			return
+		}
+		var err error
+		r.session, r.user, err = c.Sessions.User(plain.Context(), r.token)
+		switch {
+		case atrium.CodeOf(err) == atrium.CodeUnauthenticated:
+			c.setCookie(w, plain, "")
+			http.Redirect(w, plain, loginPath+"?done=expired", http.StatusSeeOther)
+			return
+		case err == nil:
+			x := rest.ExchangeOf(w)
+			x.TenantID, x.UserID = r.user.TenantID, r.user.ID
+			err = r.open(handle)
+		}
+		if err != nil {
+			showError(w, r.frame("Error"), err)
+		}
+	})
+}
+
+// open calls the handler of a page if the user may see the tenant that the path names.
+func (r *request) open(handle page) error {
+	if text := r.http.PathValue("tenant_id"); text != "" {
+		tenant, ok := atrium.ParseID[atrium.TenantID](text)
+		if !ok || r.user.TenantID != "" && r.user.TenantID != tenant {
+			return atrium.NotFound()
+		}
+		r.tenant = tenant
+	}
+	if r.http.Method == http.MethodPost {
+		if err := r.http.ParseForm(); err != nil {
+			return formError(err)
+		}
+	}
+	return handle(r)
+}
+
+func formError(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return atrium.Errorf(atrium.CodePayloadTooLarge, "The form is too large.")
+	}
+	return atrium.Errorf(atrium.CodeInvalidRequest, "The form cannot be read.")
+}
+
+// form returns a field of a form, without surrounding white space.
+func (r *request) form(name string) string { return strings.TrimSpace(r.http.PostForm.Get(name)) }
+
+// query returns a parameter, without surrounding white space.
+func (r *request) query(name string) string { return strings.TrimSpace(r.http.URL.Query().Get(name)) }
+
+// path returns the path of a page about the tenant.
+func (r *request) path(segments ...string) string {
+	var path strings.Builder
+	path.WriteString(prefix + "/" + string(r.tenant))
+	for _, s := range segments {
+		path.WriteString("/" + url.PathEscape(s))
+	}
+	return path.String()
+}
+
+// redirect shows a page after a change, with a message: a key of done.
+func (r *request) redirect(path, message string) error {
+	http.Redirect(r.w, r.http, path+"?done="+message, http.StatusSeeOther)
+	return nil
+}
+
+// may reports whether the role of the user has a scope.
+func (r *request) may(scope atrium.Scope) bool { return r.user.Role.Scopes().Has(scope) }

@@ -1,0 +1,80 @@
+// Improves pages that work without it: times in the zone of the browser, copying, questions before what
+// cannot be undone, and keys.
+'use strict'
+
+const locale = navigator.language
+const sameDay = (a, b) => a.toDateString() === b.toDateString()
+
+for (const element of document.querySelectorAll('time[datetime]')) {
+  const at = new Date(element.dateTime)
+  if (isNaN(at)) continue
+  const today = 'clock' in element.dataset || sameDay(at, new Date())
+  element.textContent = at.toLocaleString(locale, today
+    ? { hour: '2-digit', minute: '2-digit' }
+    : { year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' })
+}
+
+// The server groups a timeline by the days of UTC: group it by those of the browser's zone.
+const rows = [...document.querySelectorAll('.timeline > li')]
+if (rows.length > 0) {
+  const place = document.querySelector('.day')
+  const groups = document.createDocumentFragment()
+  let last, list
+  for (const row of rows) {
+    const at = new Date(row.querySelector('time').dateTime)
+    if (!last || !sameDay(last, at)) {
+      const heading = document.createElement('h3')
+      heading.className = 'day'
+      heading.textContent = at.toLocaleDateString(locale, { weekday: 'long', year: 'numeric', month: 'long', day: 'numeric' })
+      list = document.createElement('ol')
+      list.className = 'timeline'
+      groups.append(heading, list)
+    }
+    list.append(row)
+    last = at
+  }
+  place.before(groups)
+  for (const element of document.querySelectorAll('.day, .timeline')) {
+    if (element.matches('.timeline:empty')) {
+      element.previousElementSibling.remove()
+      element.remove()
+    }
+  }
+}
+
+for (const button of document.querySelectorAll('button.copy')) {
+  if (!navigator.clipboard) break // only over TLS and on this machine
+  button.hidden = false
+  button.addEventListener('click', async () => {
+    const from = button.dataset.copyFrom
+    await navigator.clipboard.writeText(from ? document.getElementById(from).textContent : button.dataset.copy)
+    button.textContent = 'Copied'
+    setTimeout(() => { button.textContent = 'Copy' }, 1500)
+  })
+}
+
+for (const button of document.querySelectorAll('button[data-confirm]')) {
+  button.addEventListener('click', event => {
+    if (!confirm(button.dataset.confirm)) event.preventDefault()
+  })
+}
+
+// "/" goes to the search, "g" and the first letter of a section to that section.
+let afterG = false
+document.addEventListener('keydown', event => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input, select, textarea')) return
+  if (event.key === '/') {
+    const search = document.querySelector('[data-search]')
+    if (search) {
+      event.preventDefault()
+      search.focus()
+    }
+    return
+  }
+  if (afterG) {
+    for (const link of document.querySelectorAll('nav a[data-shortcut]')) {
+      if (link.dataset.shortcut === event.key) link.click()
+    }
+  }
+  afterG = event.key === 'g'
+})

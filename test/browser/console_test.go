@@ -1,0 +1,282 @@
+package browser_test
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+
+	"atrium"
+	"atrium/internal/app/apptest"
+	"atrium/internal/auth"
+	"atrium/internal/canonical"
+	"atrium/internal/store"
+	"atrium/internal/store/engine/postgrestest"
+	"atrium/internal/transfer"
+)
+
+// hostile is text that would be seen if a page did not escape it for its context.
+const hostile = `<script>violation("script")</script>"'><img src=x onerror=violation("image")>{{.}}` + "`${1}` javascript:violation(1) \u202e\u0007"
+
+// An office is a server with a tenant that has hostile data.
+type office struct {
+	store  *store.Store
+	base   string
+	tenant atrium.TenantID
+}
+
+// newOffice starts a server on a database, with the demo data and a hostile account.
+func newOffice(t *testing.T, database string) *office {
+	t.Helper()
+	s, err := store.Open(t.Context(), database, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	o := &office{store: s, base: "http://" + apptest.Start(t, s)}
+	made, _, err := s.CreateTenant(t.Context(), atrium.CommandLine(atrium.OperatorChain), "Tenant "+hostile[:40])
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.tenant = made.ID
+	demo, err := os.Open("../../internal/cli/demo.ndjson")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = demo.Close() }()
+	if _, err := transfer.Import(t.Context(), s, o.tenant, demo, transfer.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	o.record(t, atrium.Submission{Source: "crm", Type: hostile, Payload: fmt.Appendf(nil, `{%q:%q,"list":[1,{"deep":[true,null]}]}`, hostile, hostile), Claim: atrium.Claim{Domain: "hostile.example", Name: hostile}})
+	return o
+}
+
+func (o *office) record(t *testing.T, entry atrium.Submission) {
+	t.Helper()
+	d, err := canonical.Draft(o.tenant, entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.ID = atrium.NewID[atrium.EntryID]()
+	if outcomes, err := o.store.Append(t.Context(), []*atrium.Draft{d}); err != nil || outcomes[0].Err != nil {
+		t.Fatal(err, outcomes)
+	}
+}
+
+// loginLink returns the path that signs in a new user with a role.
+func (o *office) loginLink(t *testing.T, role atrium.Role) string {
+	t.Helper()
+	chain := o.tenant
+	if role == atrium.RoleOperator {
+		chain = atrium.OperatorChain
+	}
+	u, _, err := o.store.CreateUser(t.Context(), atrium.CommandLine(chain), atrium.User{ID: atrium.NewID[atrium.UserID](), Name: "Robin " + hostile[:8], Role: role})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, token, hash := auth.NewLoginToken()
+	if _, err := o.store.CreateLoginLink(t.Context(), atrium.CommandLine(chain), atrium.LoginLink{ID: id, UserID: u.ID}, hash, func(atrium.User) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return "/console/login?token=" + url.QueryEscape(token)
+}
+
+// signIn opens a login link and follows its button.
+func (b *tab) signIn(o *office, role atrium.Role) {
+	b.t.Helper()
+	b.open(o.loginLink(b.t, role))
+	b.screenshot("console-login")
+	b.checkLook("the sign-in")
+	b.submit(`form[action="/console/login"] button`)
+}
+
+// submit clicks a button of a form and waits for the page that follows.
+func (b *tab) submit(selector string) {
+	b.t.Helper()
+	get[int](b, `(window.before = 1)`)
+	b.click(selector)
+	b.until(`window.before !== 1 && document.readyState === "complete"`)
+}
+
+// fill replaces the text of an input field.
+func (b *tab) fill(selector, text string) {
+	b.t.Helper()
+	get[int](b, fmt.Sprintf(`(document.querySelector(%q).value = "", 0)`, selector))
+	b.enter(selector, text)
+}
+
+// heading fails the test unless the page has the heading.
+func (b *tab) heading(want string) {
+	b.t.Helper()
+	if got := b.seen("h1"); !strings.HasPrefix(got, want) {
+		b.screenshot("failed")
+		b.t.Fatalf("the page has the heading %q, want %q", got, want)
+	}
+}
+
+// withoutScripts makes the tab ignore scripts of pages.
+func (b *tab) withoutScripts() {
+	b.t.Helper()
+	b.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
+}
+
+func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+
+// engines calls f with a new database of each engine.
+func engines(t *testing.T, f func(t *testing.T, database string)) {
+	t.Run("sqlite", func(t *testing.T) { f(t, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db")) })
+	t.Run("postgres", func(t *testing.T) { f(t, postgrestest.Shared(t).NewDatabase(t)) })
+}
+
+// scripting calls f with a tab that runs scripts and with one that does not.
+func scripting(t *testing.T, o *office, f func(t *testing.T, b *tab)) {
+	browser := newBrowser(t)
+	for name, off := range map[string]bool{"with scripts": false, "without scripts": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newTab(t, browser, o.base, views()[0])
+			if off {
+				b.withoutScripts()
+			}
+			f(t, b)
+		})
+	}
+}
+
+func TestEveryPageOfTheConsoleIsReadable(t *testing.T) {
+	o := newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"))
+	browser := newBrowser(t)
+	for _, v := range views() {
+		t.Run(v.name, func(t *testing.T) {
+			b := newTab(t, browser, o.base, v)
+			b.signIn(o, atrium.RoleAdmin)
+			of := "/console/" + string(o.tenant)
+			for _, page := range []struct{ name, path, heading string }{
+				{"accounts", "/accounts", "Accounts"},
+				{"accounts-search", "/accounts?q=north", "Accounts"},
+				{"accounts-none", "/accounts?q=nobody", "Accounts"},
+				{"account", "/accounts/account_01kzdemo0000000000000000a1", "Northwind"},
+				{"merge", "/accounts/account_01kzdemo0000000000000000a1/merge?into=blueharbor.example", "Merge Northwind"},
+				{"activity", "/activity", "Activity"},
+				{"entry", "/activity/prospectlog_01kzdemo0000000000000000e1", "deal.updated"},
+				{"pages", "/pages", "Pages"},
+				{"page", "/pages/page_01kzdemo0000000000000000p1", "Spring launch"},
+				{"keys", "/keys", "Keys"},
+				{"people", "/people", "People"},
+				{"audit", "/audit", "Audit log"},
+			} {
+				b.open(of + page.path)
+				b.heading(page.heading)
+				b.screenshot("console-" + page.name)
+				b.checkLook(page.name)
+			}
+		})
+	}
+}
+
+// Everything that a page offers is done as a person does it: with and without scripts, on both engines.
+func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
+	engines(t, func(t *testing.T, database string) {
+		o := newOffice(t, database)
+		scripting(t, o, func(t *testing.T, b *tab) {
+			of := "/console/" + string(o.tenant)
+			account := func(domain string) string {
+				t.Helper()
+				found, _, err := o.store.Accounts(t.Context(), o.tenant, atrium.AccountFilter{Domain: domain}, atrium.AccountsNewest, nil, 1)
+				if err != nil || len(found) != 1 {
+					t.Fatalf("%s: %d accounts, %v", domain, len(found), err)
+				}
+				return string(found[0].ID)
+			}
+			suffix := strings.ToLower(strings.TrimPrefix(string(atrium.NewID[atrium.EntryID]()), "prospectlog_"))
+			first, second := "a"+suffix+".example", "b"+suffix+".example"
+			for _, domain := range []string{first, second} {
+				o.record(t, atrium.Submission{Source: "crm", Type: "deal.won", Payload: []byte(`{"deal":"D-7"}`), Claim: atrium.Claim{Domain: domain}})
+			}
+			b.signIn(o, atrium.RoleAdmin)
+			b.heading("Accounts")
+
+			// Find an account, and rename it.
+			b.fill(`input[name="q"]`, first)
+			b.submit(`form[role="search"] button`)
+			b.submit("tbody a")
+			b.heading(first)
+			if summary := b.seen(".summary"); summary != "deal D-7" {
+				t.Errorf("the timeline shows %q", summary)
+			}
+			b.fill(`input[name="name"]`, hostile)
+			b.submit(`.narrow form.stack button`)
+			b.heading(strings.TrimSpace(hostile[:40]))
+
+			// Merge it, and split it off again.
+			b.submit(`.head a`)
+			b.fill(`input[name="into"]`, second)
+			b.submit(`form.line button`)
+			b.submit(`button.primary`)
+			if id := account(second); !strings.HasSuffix(get[string](b, `location.pathname`), id) {
+				t.Errorf("after the merge, the page is %s, not that of %s", get[string](b, `location.pathname`), id)
+			}
+			if entries := get[int](b, `document.querySelectorAll(".timeline li").length`); entries != 2 {
+				t.Errorf("the merged account shows %d entries", entries)
+			}
+			b.submit(`form[action$="/split"] button`)
+			if id := account(first); !strings.HasSuffix(get[string](b, `location.pathname`), id) {
+				t.Errorf("after the split, the page is %s, not that of %s", get[string](b, `location.pathname`), id)
+			}
+
+			// Move an entry, and undo that.
+			b.submit(`.timeline a`)
+			b.heading("deal.won")
+			b.fill(`input[name="account"]`, second)
+			b.submit(`form[action$="/move"] button`)
+			if back := get[string](b, `document.querySelector("main p a").pathname`); back != of+"/accounts/"+account(second) {
+				t.Errorf("the moved entry belongs to %s", back)
+			}
+			b.submit(`form[action$="/undo"] button`)
+			if back := get[string](b, `document.querySelector("main p a").pathname`); back != of+"/accounts/"+account(first) {
+				t.Errorf("after the undo, the entry belongs to %s", back)
+			}
+
+			// Publish a page.
+			b.open(of + "/pages/page_01kzdemo0000000000000000p3")
+			for _, step := range []struct{ action, status string }{{"publish", "published"}, {"unpublish", "draft"}, {"archive", "archived"}, {"restore", "draft"}} {
+				b.submit(fmt.Sprintf(`form[action$="/%s"] button`, step.action))
+				if status := b.seen(".status"); status != step.status {
+					t.Errorf("after %s, the page is %q", step.action, status)
+				}
+			}
+
+			// Create a key and a person.
+			b.open(of + "/keys")
+			b.fill(`input[name="name"]`, "key "+suffix)
+			b.submit(`button.primary`)
+			if key := b.seen(".done code"); !strings.HasPrefix(key, "atr_") {
+				t.Errorf("the new key is %q", key)
+			}
+			b.open(of + "/people")
+			b.fill(`input[name="name"]`, "Kim "+suffix)
+			b.submit(`button.primary`)
+			b.heading("Kim " + suffix)
+			b.submit(`button.primary`)
+			link := b.seen(".done code")
+			if !strings.HasPrefix(link, o.base+"/console/login?token=atl_") {
+				t.Fatalf("the login link is %q", link)
+			}
+
+			// The new person reads, and changes nothing.
+			b.open(strings.TrimPrefix(link, o.base))
+			b.submit(`form[action="/console/login"] button`)
+			b.open(of + "/accounts/" + account(first))
+			if forms := get[int](b, `document.querySelectorAll("main form").length`); forms != 0 {
+				t.Errorf("a viewer sees %d forms", forms)
+			}
+			b.submit(`.user button`)
+			b.heading("Sign in")
+			b.open(of + "/accounts")
+			b.heading("Sign in")
+		})
+	})
+}
