@@ -35,20 +35,24 @@ type tenant struct {
 
 // done has the messages about changes. A page names one in its parameter done.
 var done = map[string]string{
-	"created":   "Created.",
-	"ended":     "The session is ended.",
-	"expired":   "Your session has ended. Sign in again.",
-	"merged":    "The account is merged. To undo this, split it off below.",
-	"moved":     "The entry is moved. To undo this, use the button below.",
-	"page":      "The page is changed.",
-	"removed":   "The user is removed.",
-	"renamed":   "The account is changed.",
-	"revoked":   "The key is revoked. It stops working within seconds.",
-	"role":      "The role is changed. The user must sign in again.",
-	"signedout": "You are signed out.",
-	"split":     "The account is split off.",
-	"undone":    "The move is undone.",
-	"userout":   "All sessions of the user are ended.",
+	"created":         "Created.",
+	"ended":           "The session is ended.",
+	"expired":         "Your session has ended. Sign in again.",
+	"merged":          "The account is merged. To undo this, split it off below.",
+	"moved":           "The entry is moved. To undo this, use the button below.",
+	"page":            "The page is changed.",
+	"removed":         "The user is removed.",
+	"renamed":         "The account is changed.",
+	"published":       "The version is published.",
+	"revoked":         "The key is revoked. It stops working within seconds.",
+	"role":            "The role is changed. The user must sign in again.",
+	"signedout":       "You are signed out.",
+	"split":           "The account is split off.",
+	"undone":          "The move is undone.",
+	"version":         "The version is created. It is not published yet.",
+	"versionarchived": "The version is archived.",
+	"versionrestored": "The version is restored.",
+	"userout":         "All sessions of the user are ended.",
 }
 
 // frame returns the frame of a page.
@@ -58,8 +62,13 @@ func (r *request) frame(title string) frame {
 	return f
 }
 
-// show shows a page of a tenant.
+// show shows a page.
 func (r *request) show(name, section, title string, content any) error {
+	return r.showStatus(http.StatusOK, name, section, title, content)
+}
+
+// showStatus shows a page with a status.
+func (r *request) showStatus(status int, name, section, title string, content any) error {
 	f := r.frame(title)
 	f.Section, f.Content = section, content
 	if r.tenant != "" {
@@ -67,7 +76,7 @@ func (r *request) show(name, section, title string, content any) error {
 			return err
 		}
 	}
-	return render(r.w, http.StatusOK, name, f)
+	return render(r.w, status, name, f)
 }
 
 // Path returns the path of a page about the tenant.

@@ -26,8 +26,8 @@ type sitePage struct {
 	CreatedAt      string         `json:"createdAt"`
 	UpdatedAt      string         `json:"updatedAt"`
 	Schedule       struct {
-		PublishAt string `json:"publishAt"`
-		ArchiveAt string `json:"archiveAt"`
+		PublishAt   string `json:"publishAt"`
+		UnpublishAt string `json:"unpublishAt"`
 	} `json:"schedule"`
 }
 

@@ -28,8 +28,11 @@ type page func(*request) error
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// maxForm is the maximum size of a form, in bytes.
-const maxForm = 64 << 10
+// maxForm is the maximum size of a form, in bytes: the parts of a page, twice.
+const maxForm = 2 << 20
+
+// maxContentType is the maximum length of a Content-Type that is parsed.
+const maxContentType = 1 << 10
 
 // prepare sets the headers of all responses, and refuses changes that another site sends. Unlike those of
 // the API, forms need the header Origin, which browsers do not send without a referrer.
@@ -43,6 +46,10 @@ func prepare(next func(http.ResponseWriter, *http.Request)) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		if err := protection.Check(r); err != nil {
 			showError(w, frame{}, atrium.Errorf(atrium.CodeForbidden, "Another site sent this form. Open the console, and try there."))
+			return
+		}
+		if len(r.Header.Get("Content-Type")) > maxContentType {
+			showError(w, frame{}, atrium.Errorf(atrium.CodeUnsupportedMediaType, "The Content-Type is too long."))
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)

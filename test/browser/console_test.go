@@ -124,6 +124,22 @@ func (b *tab) withoutScripts() {
 	b.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
 }
 
+// changePage changes a page as somebody else.
+func (o *office) changePage(t *testing.T, id atrium.PageID, title, pageContext string) {
+	t.Helper()
+	if _, err := o.store.UpdatePage(t.Context(), atrium.CommandLine(o.tenant), id, atrium.PageEdit{Title: &title, Context: &pageContext},
+		func(atrium.ScheduledPage) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ignoring says that the next page has an error status, which browsers log.
+func (b *tab) ignoring(status string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expected = status
+}
+
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
 // engines calls f with a new database of each engine.
@@ -164,6 +180,11 @@ func TestEveryPageOfTheConsoleIsReadable(t *testing.T) {
 				{"entry", "/activity/prospectlog_01kzdemo0000000000000000e1", "deal.updated"},
 				{"pages", "/pages", "Pages"},
 				{"page", "/pages/page_01kzdemo0000000000000000p1", "Spring launch"},
+				{"edit", "/pages/page_01kzdemo0000000000000000p1/edit", "Edit Spring launch"},
+				{"page-new", "/pages/new", "New page"},
+				{"audience", "/pages/page_01kzdemo0000000000000000p1/audiences/audience_01kzdemo0000000000000000s1", "Logistics companies"},
+				{"version", "/pages/page_01kzdemo0000000000000000p1/audiences/audience_01kzdemo0000000000000000s1/versions/3", "Version 3"},
+				{"compare", "/pages/page_01kzdemo0000000000000000p1/audiences/audience_01kzdemo0000000000000000s1/compare?from=2&to=3", "Version 2 and version 3"},
 				{"keys", "/keys", "Keys"},
 				{"people", "/people", "People"},
 				{"audit", "/audit", "Audit log"},
@@ -277,6 +298,80 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 			b.heading("Sign in")
 			b.open(of + "/accounts")
 			b.heading("Sign in")
+		})
+	})
+}
+
+// A page is written, shown to an audience and published without any other tool. Of two people who change it
+// at the same time, the second one sees both changes, and none is lost.
+func TestConsoleWritesPages(t *testing.T) {
+	engines(t, func(t *testing.T, database string) {
+		o := newOffice(t, database)
+		scripting(t, o, func(t *testing.T, b *tab) {
+			b.signIn(o, atrium.RoleEditor)
+			b.open("/console/" + string(o.tenant) + "/pages")
+			b.submit(`.head a`)
+			b.fill(`input[name="name"]`, "Fair")
+			b.submit(`button.primary`)
+			b.heading("Edit Fair")
+			b.fill(`textarea[name="pageContext"]`, "Visitors <of> the fair\nin May")
+			b.fill(`textarea[name="footerLinks"]`, `[{"id":"a"`)
+			b.ignoring("400")
+			b.submit(`button.primary`)
+			if fault := b.seen(".faulty .problem"); fault != "is not valid JSON" {
+				t.Errorf("the fault is %q", fault)
+			}
+			if kept := get[string](b, `document.querySelector('textarea[name="pageContext"]').value`); kept != "Visitors <of> the fair\nin May" {
+				t.Errorf("the form lost what was entered: %q", kept)
+			}
+			b.fill(`textarea[name="footerLinks"]`, `[]`)
+			b.submit(`button.primary`)
+			b.heading("Fair")
+			edit := get[string](b, `document.querySelector(".actions a").pathname`)
+
+			// Another person changes the title and the context while this one edits the title.
+			page := atrium.PageID(strings.Split(edit, "/")[4])
+			b.open(edit)
+			title, told := "Theirs", "Their visitors"
+			o.changePage(t, page, title, told)
+			b.fill(`input[name="title"]`, "Mine")
+			b.ignoring("412")
+			b.submit(`button.primary`)
+			if shown := b.seen(".theirs pre"); shown != told && shown != title {
+				t.Errorf("the page shows the value %q of the other person", shown)
+			}
+			if mine := get[string](b, `document.querySelector('input[name="title"]').value`); mine != "Mine" {
+				t.Errorf("the form has the title %q", mine)
+			}
+			if theirs := get[string](b, `document.querySelector('textarea[name="pageContext"]').value`); theirs != told {
+				t.Errorf("the form has the context %q, which only the other person has changed", theirs)
+			}
+			b.submit(`button.primary`)
+			b.heading("Fair")
+			if shown := b.seen("main"); !strings.Contains(shown, "Mine") || !strings.Contains(shown, told) {
+				t.Errorf("after the second save, the page has %q", shown)
+			}
+
+			// An audience with two versions, one of which is published.
+			b.fill(`form[action$="/audiences"] input`, "Readers")
+			b.submit(`form[action$="/audiences"] button`)
+			b.heading("Readers")
+			for _, content := range []string{`{"headline":"One","list":[1,2]}`, `{"headline":"Two","list":[1,2]}`} {
+				b.fill(`textarea[name="content"]`, content)
+				b.submit(`button.primary`)
+			}
+			b.submit(`tr:first-child form[action$="/publish"] button`)
+			if state := b.seen("tr:first-child .status"); state != "published" {
+				t.Errorf("the newest version is %q", state)
+			}
+			own := get[string](b, `location.pathname`)
+			b.open(own + "/compare?from=1&to=2")
+			if removed, added := b.seen(".removed"), b.seen(".added"); !strings.Contains(removed, "One") || !strings.Contains(added, "Two") {
+				t.Errorf("the comparison shows %q and %q", removed, added)
+			}
+			if changed := get[int](b, `document.querySelectorAll(".added").length`); changed != 1 {
+				t.Errorf("%d lines are marked", changed)
+			}
 		})
 	})
 }

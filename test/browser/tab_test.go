@@ -89,8 +89,9 @@ type tab struct {
 	server string // the only address that requests may go to
 	view   view
 
-	mu     sync.Mutex // guards faults
-	faults []string
+	mu       sync.Mutex // guards faults and expected
+	faults   []string
+	expected string // the status of a page that the browser may log as failed; "" for none
 }
 
 // noteViolations reports every violation of a Content-Security-Policy with its directive,
@@ -171,6 +172,10 @@ func (b *tab) notice(event any) {
 	if fault != "" {
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		if b.expected != "" && strings.Contains(fault, "responded with a status of "+b.expected) {
+			b.expected = ""
+			return
+		}
 		b.faults = append(b.faults, fault)
 	}
 }

@@ -58,6 +58,8 @@ const lines = `{"kind":"account","accountId":"account_00000000000000000000000001
 {"kind":"account","accountId":"account_00000000000000000000000002","domain":"beta.example","createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
 {"kind":"brand","brandId":"brand_00000000000000000000000001","name":"Acme","createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
 {"kind":"page","pageId":"page_00000000000000000000000001","brandId":"brand_00000000000000000000000001","name":"Spring","title":"Spring","pageContext":"","status":"draft","actions":[],"scripts":[],"footerLinks":[],"createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
+{"kind":"audience","audienceId":"audience_00000000000000000000000001","pageId":"page_00000000000000000000000001","name":"Readers","archived":false,"createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
+{"kind":"audienceVersion","id":"version_00000000000000000000000001","pageId":"page_00000000000000000000000001","audienceId":"audience_00000000000000000000000001","versionNumber":1,"archived":false,"content":{"a":1},"createdAt":"2026-03-02T09:00:00.000Z"}
 {"kind":"accountLog","accountLogId":"prospectlog_00000000000000000000000001","accountId":"account_00000000000000000000000001","source":"crm","type":"deal","payload":{"a":1},"claimed":{"domain":"acme.example"},"createdAt":"2026-03-02T09:00:00.000Z"}
 `
 
@@ -195,26 +197,37 @@ func seen(more ...string) url.Values {
 var places = map[string]place{
 	"GET /console/{tenant}":          {},
 	"GET /console/{tenant}/accounts": {},
-	"GET /console/{tenant}/accounts/account_000000000000000000000000{n}1":           {},
-	"GET /console/{tenant}/accounts/account_000000000000000000000000{n}1/merge":     {},
-	"GET /console/{tenant}/activity":                                                {},
-	"GET /console/{tenant}/activity/prospectlog_000000000000000000000000{n}1":       {},
-	"GET /console/{tenant}/pages":                                                   {},
-	"GET /console/{tenant}/pages/page_000000000000000000000000{n}1":                 {},
-	"GET /console/{tenant}/keys":                                                    {},
-	"GET /console/{tenant}/people":                                                  {},
-	"GET /console/{tenant}/people/{user}":                                           {},
-	"GET /console/{tenant}/audit":                                                   {},
-	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}1":          {atrium.ScopeManageAccounts, seen("name", "New", "domain", "acme.example")},
-	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}1/merge":    {atrium.ScopeManageAccounts, seen("into", "account_000000000000000000000000{n}2")},
-	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}1/split":    {atrium.ScopeManageAccounts, seen("accountId", "account_000000000000000000000000{n}2")},
-	"POST /console/{tenant}/activity/prospectlog_000000000000000000000000{n}1/move": {atrium.ScopeManageAccounts, url.Values{"account": {"beta.example"}}},
-	"POST /console/{tenant}/moves/move_00000000000000000000000000/undo":             {atrium.ScopeManageAccounts, nil},
-	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/publish":        {atrium.ScopeManagePages, nil},
-	"POST /console/{tenant}/keys":                                                   {atrium.ScopeManageKeys, url.Values{"name": {"New"}, "scopes": {"pages:read"}}},
-	"POST /console/{tenant}/keys/key_00000000000000000000000000/revoke":             {atrium.ScopeManageKeys, nil},
-	"POST /console/{tenant}/people":                                                 {atrium.ScopeManageUsers, url.Values{"name": {"New"}, "role": {"viewer"}}},
-	"POST /console/{tenant}/people/{user}/link":                                     {atrium.ScopeManageUsers, nil},
+	"GET /console/{tenant}/accounts/account_000000000000000000000000{n}1":                                                               {},
+	"GET /console/{tenant}/accounts/account_000000000000000000000000{n}1/merge":                                                         {},
+	"GET /console/{tenant}/activity":                                                                                                    {},
+	"GET /console/{tenant}/activity/prospectlog_000000000000000000000000{n}1":                                                           {},
+	"GET /console/{tenant}/pages":                                                                                                       {},
+	"GET /console/{tenant}/pages/page_000000000000000000000000{n}1":                                                                     {},
+	"GET /console/{tenant}/keys":                                                                                                        {},
+	"GET /console/{tenant}/people":                                                                                                      {},
+	"GET /console/{tenant}/people/{user}":                                                                                               {},
+	"GET /console/{tenant}/audit":                                                                                                       {},
+	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}1":                                                              {atrium.ScopeManageAccounts, seen("name", "New", "domain", "acme.example")},
+	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}1/merge":                                                        {atrium.ScopeManageAccounts, seen("into", "account_000000000000000000000000{n}2")},
+	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}1/split":                                                        {atrium.ScopeManageAccounts, seen("accountId", "account_000000000000000000000000{n}2")},
+	"POST /console/{tenant}/activity/prospectlog_000000000000000000000000{n}1/move":                                                     {atrium.ScopeManageAccounts, url.Values{"account": {"beta.example"}}},
+	"POST /console/{tenant}/moves/move_00000000000000000000000000/undo":                                                                 {atrium.ScopeManageAccounts, nil},
+	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/publish":                                                            {atrium.ScopeManagePages, nil},
+	"GET /console/{tenant}/pages/new":                                                                                                   {},
+	"POST /console/{tenant}/pages":                                                                                                      {atrium.ScopeManagePages, url.Values{"brandName": {"New"}, "name": {"New"}}},
+	"GET /console/{tenant}/pages/page_000000000000000000000000{n}1/edit":                                                                {},
+	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/edit":                                                               {atrium.ScopeManagePages, url.Values{"name": {"New"}, "tag": {"*"}}},
+	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/schedule":                                                           {atrium.ScopeManagePages, url.Values{"publishAt": {"2999-01-01T00:00"}}},
+	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences":                                                          {atrium.ScopeManagePages, url.Values{"name": {"New"}}},
+	"GET /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences/audience_000000000000000000000000{n}1":                     {},
+	"GET /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences/audience_000000000000000000000000{n}1/compare?from=1&to=1": {},
+	"GET /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences/audience_000000000000000000000000{n}1/versions/1":          {},
+	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences/audience_000000000000000000000000{n}1/versions":           {atrium.ScopeManagePages, url.Values{"content": {"{}"}}},
+	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences/audience_000000000000000000000000{n}1/versions/1/publish": {atrium.ScopeManagePages, nil},
+	"POST /console/{tenant}/keys":                                                                                                       {atrium.ScopeManageKeys, url.Values{"name": {"New"}, "scopes": {"pages:read"}}},
+	"POST /console/{tenant}/keys/key_00000000000000000000000000/revoke":                                                                 {atrium.ScopeManageKeys, nil},
+	"POST /console/{tenant}/people":                                                                                                     {atrium.ScopeManageUsers, url.Values{"name": {"New"}, "role": {"viewer"}}},
+	"POST /console/{tenant}/people/{user}/link":                                                                                         {atrium.ScopeManageUsers, nil},
 }
 
 // operatorPlaces are those of operators only.

@@ -1,7 +1,10 @@
 package access
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"slices"
 
 	"atrium"
 	"atrium/internal/store/engine"
@@ -24,7 +27,7 @@ func (s *Store) CreateLoginLink(ctx context.Context, c atrium.Change, link atriu
 		made.TenantID, made.ExpiresAt = u.TenantID, atrium.At(tx.At.Std().Add(atrium.LoginLinkLife))
 		tx.Record("user.login_link", string(u.ID), nil, kernel.Fields{"loginLinkId": made.ID, "expiresAt": made.ExpiresAt})
 		_, err = tx.Exec(`INSERT INTO login_links (tenant_id, user_id, link_id, secret_hash, expires_at) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (user_id) DO UPDATE SET link_id = excluded.link_id, secret_hash = excluded.secret_hash, expires_at = excluded.expires_at`,
+			ON CONFLICT (tenant_id, user_id) DO UPDATE SET link_id = excluded.link_id, secret_hash = excluded.secret_hash, expires_at = excluded.expires_at`,
 			kernel.IDArg(c.TenantID), kernel.IDArg(u.ID), kernel.IDArg(made.ID), hash, int64(made.ExpiresAt))
 		return made, err
 	})
@@ -58,12 +61,17 @@ func (s *Store) UseLoginLink(ctx context.Context, link atrium.LoginLink, session
 		if err != nil {
 			return session, err
 		}
-		n, err := tx.Exec("DELETE FROM login_links WHERE tenant_id = $1 AND user_id = $2 AND link_id = $3 AND expires_at > $4",
-			kernel.IDArg(c.TenantID), kernel.IDArg(u.ID), kernel.IDArg(link.ID), int64(tx.At))
-		if err == nil && n == 0 {
-			err = atrium.NotFound()
+		var current atrium.LoginLink // of the user, who is locked
+		args := engine.Args{kernel.IDArg(c.TenantID), kernel.IDArg(u.ID)}
+		if err := engine.Find(tx.Query, "SELECT link_id, expires_at FROM login_links WHERE tenant_id = $1 AND user_id = $2", args, func(r engine.Row) {
+			current.ID, current.ExpiresAt = kernel.IDAt[atrium.LoginLinkID](r, 0), atrium.Time(r.Int(1))
+		}); err != nil {
+			return session, err
 		}
-		if err != nil {
+		if current.ID != link.ID || current.ExpiresAt <= tx.At {
+			return session, atrium.NotFound()
+		}
+		if _, err := tx.Exec("DELETE FROM login_links WHERE tenant_id = $1 AND user_id = $2", args...); err != nil {
 			return session, err
 		}
 		return beginSession(tx, &u, session, hash)
@@ -81,16 +89,20 @@ func beginSession(tx *kernel.Mutation, u *atrium.User, session atrium.Session, h
 		tenant, user, int64(tx.At), int64(atrium.At(tx.At.Std().Add(-atrium.SessionIdleLife)))); err != nil {
 		return session, err
 	}
-	var oldest []engine.Args
-	if err := tx.Query("SELECT session_id FROM sessions WHERE tenant_id = $1 AND user_id = $2 ORDER BY used_at DESC, session_id DESC LIMIT $3 OFFSET $4",
-		engine.Args{tenant, user, int64(atrium.MaxSessions), int64(atrium.MaxSessions - 1)}, func(r engine.Row) error {
-			oldest = append(oldest, engine.Args{tenant, r.Bytes(0)})
-			return nil
-		}); err != nil {
+	type use struct {
+		at      int64
+		session []byte
+	}
+	var uses []use
+	if err := tx.Query("SELECT used_at, session_id FROM sessions WHERE tenant_id = $1 AND user_id = $2", engine.Args{tenant, user}, func(r engine.Row) error {
+		uses = append(uses, use{r.Int(0), r.Bytes(1)})
+		return nil
+	}); err != nil {
 		return session, err
 	}
-	for _, args := range oldest {
-		if _, err := tx.Exec("DELETE FROM sessions WHERE tenant_id = $1 AND session_id = $2", args...); err != nil {
+	slices.SortFunc(uses, func(a, b use) int { return cmp.Or(cmp.Compare(a.at, b.at), bytes.Compare(a.session, b.session)) })
+	for _, oldest := range uses[:max(0, len(uses)-atrium.MaxSessions+1)] {
+		if _, err := tx.Exec("DELETE FROM sessions WHERE tenant_id = $1 AND user_id = $2 AND session_id = $3", tenant, user, oldest.session); err != nil {
 			return session, err
 		}
 	}
@@ -131,8 +143,8 @@ func (s *Store) UseSession(ctx context.Context, session *atrium.Session) error {
 	return s.db.Write(ctx, func(tx engine.Tx) error {
 		tx.Invalidate() // none: no cached response has sessions
 		now := int64(atrium.At(s.db.Now()))
-		_, err := tx.Exec("UPDATE sessions SET used_at = $1 WHERE tenant_id = $2 AND session_id = $3 AND used_at < $1",
-			now, kernel.IDArg(chainOf(session.TenantID)), kernel.IDArg(session.ID))
+		_, err := tx.Exec("UPDATE sessions SET used_at = $1 WHERE tenant_id = $2 AND user_id = $3 AND session_id = $4",
+			now, kernel.IDArg(chainOf(session.TenantID)), kernel.IDArg(session.UserID), kernel.IDArg(session.ID))
 		return err
 	})
 }

@@ -196,7 +196,7 @@ var tables = []*Table{
 			columns(Omitted, Copied, 0, "user_id bytea", "name text", "role text", "issuer text", "subject text", "created_at bigint", "updated_at bigint")),
 	},
 	{ // people sign in to each installation, so neither sessions nor links are copied
-		Name: "sessions", Kind: Reference, Key: []string{"session_id"}, Rows: untouched,
+		Name: "sessions", Kind: Reference, Key: []string{"user_id", "session_id"}, Rows: untouched,
 		Columns: slices.Concat(columns(Omitted, Excluded, 0, "tenant_id bytea", "session_id bytea", "user_id bytea", "secret_hash bytea", "browser text",
 			"created_at bigint", "used_at bigint", "expires_at bigint")),
 	},

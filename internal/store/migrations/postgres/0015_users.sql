@@ -18,24 +18,26 @@ CREATE UNIQUE INDEX users_by_subject ON users (issuer, subject, tenant_id) WHERE
 -- The browsers that are signed in.
 CREATE TABLE sessions (
     tenant_id   BYTEA            NOT NULL,
-    session_id  BYTEA            NOT NULL PRIMARY KEY,
+    session_id  BYTEA            NOT NULL,
     user_id     BYTEA            NOT NULL,
     secret_hash BYTEA            NOT NULL,
     browser     TEXT COLLATE "C" NOT NULL,
     created_at  BIGINT           NOT NULL,
     used_at     BIGINT           NOT NULL,
-    expires_at  BIGINT           NOT NULL
+    expires_at  BIGINT           NOT NULL,
+    PRIMARY KEY (tenant_id, user_id, session_id)
 );
 
-CREATE INDEX sessions_by_user ON sessions (tenant_id, user_id);
+CREATE UNIQUE INDEX sessions_by_id ON sessions (session_id, user_id, tenant_id);
 
 -- Links that sign a user in once: at most one of each user.
 CREATE TABLE login_links (
     tenant_id   BYTEA  NOT NULL,
-    user_id     BYTEA  NOT NULL PRIMARY KEY,
+    user_id     BYTEA  NOT NULL,
     link_id     BYTEA  NOT NULL,
     secret_hash BYTEA  NOT NULL,
-    expires_at  BIGINT NOT NULL
+    expires_at  BIGINT NOT NULL,
+    PRIMARY KEY (tenant_id, user_id)
 );
 
-CREATE UNIQUE INDEX login_links_by_id ON login_links (link_id);
+CREATE UNIQUE INDEX login_links_by_id ON login_links (link_id, user_id, tenant_id);

@@ -1,0 +1,221 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+)
+
+// A field is a field of the editor of pages.
+type field struct {
+	Name, Title, Value, Help string
+	Rows                     int    // of a text area; 0 for a line
+	JSON                     bool   // the value is a JSON text
+	Fault                    string // why the API refuses the value; "" for none
+	Theirs                   string // what somebody else has changed the value to
+	Changed                  bool   // by somebody else: Theirs is set
+}
+
+// An editor is a form with the fields of a page.
+type editor struct {
+	Page   sitePage
+	Tag    string // what the user has seen
+	Fields []field
+	Public bool
+	Faults []string // that concern no field
+	Clash  bool     // somebody else has changed the page
+}
+
+// pageFields returns the fields of a page.
+func pageFields(p *sitePage) []field {
+	return []field{
+		{Name: "name", Title: "Name", Value: p.Name, Help: "For you; readers do not see it."},
+		{Name: "title", Title: "Title", Value: p.Title, Help: "What readers see."},
+		{Name: "pageContext", Title: "Context", Value: p.PageContext, Rows: 3, Help: "About the readers of the page."},
+		{Name: "actions", Title: "Actions", Value: indent(p.Actions), Rows: 10, JSON: true, Help: "A JSON array of buttons and links."},
+		{Name: "scripts", Title: "Scripts", Value: indent(p.Scripts), Rows: 8, JSON: true, Help: "A JSON array of scripts that the site runs."},
+		{Name: "footerLinks", Title: "Footer links", Value: indent(p.FooterLinks), Rows: 8, JSON: true, Help: "A JSON array of groups of links."},
+		{Name: "maxAgeSeconds", Title: "Seconds in caches", Value: strconv.FormatInt(p.MaxAgeSeconds, 10), Help: "How long browsers keep what is public."},
+	}
+}
+
+func (r *request) pagePath() string { return "/pages/" + url.PathEscape(r.http.PathValue("page_id")) }
+
+func (c *Console) editPage(r *request) error {
+	var e editor
+	var err error
+	if e.Tag, err = r.get(&e.Page, r.pagePath(), nil); err != nil {
+		return err
+	}
+	e.Fields, e.Public = pageFields(&e.Page), e.Page.Public
+	return r.show("edit", "pages", "Edit "+e.Page.Name, e)
+}
+
+// savePage changes the fields of a page that the user has changed. Hidden fields have what the user has seen.
+// If somebody else has changed the page since, it shows both changes and saves nothing.
+func (c *Console) savePage(r *request) error {
+	e := editor{Tag: r.form("tag"), Public: r.form("public") == "true"}
+	body := map[string]any{}
+	if e.Public != (r.form("seen:public") == "true") {
+		body["public"] = e.Public
+	}
+	e.Fields = pageFields(&e.Page)
+	for i := range e.Fields {
+		f := &e.Fields[i]
+		f.Value = lines(r.http.PostForm.Get(f.Name))
+		if f.Value == lines(r.http.PostForm.Get("seen:"+f.Name)) {
+			continue
+		}
+		if body[f.Name] = f.Value; f.JSON || f.Name == "maxAgeSeconds" {
+			value := jsontext.Value(strings.TrimSpace(f.Value))
+			if !value.IsValid() {
+				f.Fault = "is not valid JSON"
+			}
+			body[f.Name] = value
+		}
+	}
+	if e.hasFaults() {
+		return r.showEditor(e, http.StatusBadRequest)
+	}
+	if len(body) == 0 {
+		return r.redirect(r.path("pages", r.http.PathValue("page_id")), "page")
+	}
+	_, err := r.call(call{method: http.MethodPatch, path: r.pagePath(), ifMatch: e.Tag, body: body})
+	switch problem, _ := asError(err); atrium.CodeOf(err) {
+	case atrium.CodeInvalidRequest:
+		e.blame(problem)
+		return r.showEditor(e, http.StatusBadRequest)
+	case atrium.CodePreconditionFailed:
+		e.Clash = true
+		return r.showEditor(e, http.StatusPreconditionFailed)
+	}
+	if err != nil {
+		return err
+	}
+	return r.redirect(r.path("pages", r.http.PathValue("page_id")), "page")
+}
+
+// lines returns the text of a form with the line breaks of the API.
+func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+
+func (e *editor) hasFaults() bool {
+	for i := range e.Fields {
+		if e.Fields[i].Fault != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// blame puts the faults of an error of the API next to their fields.
+func (e *editor) blame(problem *atrium.Error) {
+faults:
+	for _, fault := range problem.Faults {
+		for i := range e.Fields {
+			f := &e.Fields[i]
+			if rest, ok := strings.CutPrefix(fault.Where, "/"+f.Name); ok && (rest == "" || rest[0] == '/') {
+				f.Fault = strings.TrimSpace(rest + " " + fault.Detail)
+				continue faults
+			}
+		}
+		e.Faults = append(e.Faults, fault.Where+" "+fault.Detail)
+	}
+	if len(problem.Faults) == 0 {
+		e.Faults = append(e.Faults, problem.Detail)
+	}
+}
+
+// showEditor shows what the user has entered again, beside the current state of the page. The next save is
+// based on that state.
+func (r *request) showEditor(e editor, status int) error {
+	tag, err := r.get(&e.Page, r.pagePath(), nil)
+	if err != nil {
+		return err
+	}
+	if e.Clash = e.Clash || tag != e.Tag; e.Clash {
+		e.Tag = tag
+		current := pageFields(&e.Page)
+		for i := range e.Fields {
+			f := &e.Fields[i]
+			if seen := lines(r.http.PostForm.Get("seen:" + f.Name)); current[i].Value != seen {
+				f.Changed, f.Theirs = true, current[i].Value
+				if f.Value == seen { // the user has not changed it
+					f.Value = f.Theirs
+				}
+			}
+		}
+	}
+	return r.showStatus(status, "edit", "pages", "Edit "+e.Page.Name, e)
+}
+
+// Seen returns the current value of a field, which the next save is compared with.
+func (e editor) Seen(name string) string {
+	for _, f := range pageFields(&e.Page) {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// A brand is a brand as the API shows it.
+type brand struct {
+	BrandID string `json:"brandId"`
+	Name    string `json:"name"`
+}
+
+func (c *Console) newPage(r *request) error {
+	var brands list[brand]
+	if _, err := r.get(&brands, "/brands", url.Values{"limit": {"100"}}); err != nil {
+		return err
+	}
+	return r.show("newpage", "pages", "New page", brands)
+}
+
+func (c *Console) createPage(r *request) error {
+	brandID := r.form("brandId")
+	if name := r.form("brandName"); brandID == "" {
+		a, err := r.call(call{method: http.MethodPost, path: "/brands", body: map[string]any{"name": name}})
+		if err != nil {
+			return err
+		}
+		var made brand
+		if err := json.Unmarshal(a.body, &made); err != nil {
+			return err
+		}
+		brandID = made.BrandID
+	}
+	a, err := r.call(call{method: http.MethodPost, path: "/pages", body: map[string]any{"brandId": brandID, "name": r.form("name"), "title": r.form("title")}})
+	if err != nil {
+		return err
+	}
+	var made sitePage
+	if err := json.Unmarshal(a.body, &made); err != nil {
+		return err
+	}
+	return r.redirect(r.path("pages", string(made.PageID), "edit"), "created")
+}
+
+// schedulePage sets when a page is published and unpublished, or removes the schedule if both are empty.
+func (c *Console) schedulePage(r *request) error {
+	schedule := map[string]any{}
+	for _, name := range []string{"publishAt", "unpublishAt"} {
+		if at := r.form(name); at != "" {
+			schedule[name] = at + ":00Z" // a datetime-local input has minutes
+		}
+	}
+	change := call{method: http.MethodPut, path: r.pagePath() + "/schedule", body: schedule}
+	if len(schedule) == 0 {
+		change = call{method: http.MethodDelete, path: r.pagePath() + "/schedule"}
+	}
+	if _, err := r.call(change); err != nil {
+		return err
+	}
+	return r.redirect(r.path("pages", r.http.PathValue("page_id")), "page")
+}

@@ -1,0 +1,253 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
+)
+
+// A version is a version of an audience as the API shows it.
+type version struct {
+	VersionNumber int64          `json:"versionNumber"`
+	Archived      bool           `json:"archived"`
+	Published     bool           `json:"published"`
+	Note          string         `json:"note"`
+	CreatedAt     string         `json:"createdAt"`
+	Content       jsontext.Value `json:"content"`
+}
+
+// Tree returns the content as a tree.
+func (v version) Tree() node {
+	tree, err := parseNode(v.Content)
+	if err != nil {
+		return node{Kind: kindValue, Text: "none"}
+	}
+	return tree
+}
+
+// Raw returns the content as text.
+func (v version) Raw() string { return indent(v.Content) }
+
+func (r *request) audiencePath() string {
+	return r.pagePath() + "/audiences/" + url.PathEscape(r.http.PathValue("audience_id"))
+}
+
+func (r *request) versionPath() string {
+	return r.audiencePath() + "/versions/" + url.PathEscape(r.http.PathValue("number"))
+}
+
+// own returns the path of a page about the audience.
+func (r *request) own() string {
+	return r.path("pages", r.http.PathValue("page_id"), "audiences", r.http.PathValue("audience_id"))
+}
+
+type audiencePage struct {
+	Page     sitePage
+	Audience audience
+	Versions list[version]
+	Own      string // the path of the page
+	Draft    string // the content that a new version starts with
+	Note     string
+	Fault    string // why the new version was refused; "" for none
+	New      bool   // show the form
+}
+
+func (c *Console) createAudience(r *request) error {
+	a, err := r.call(call{method: http.MethodPost, path: r.pagePath() + "/audiences", body: map[string]any{"name": r.form("name")}})
+	if err != nil {
+		return err
+	}
+	var made audience
+	if err := json.Unmarshal(a.body, &made); err != nil {
+		return err
+	}
+	return r.redirect(r.path("pages", r.http.PathValue("page_id"), "audiences", string(made.AudienceID)), "created")
+}
+
+func (c *Console) showAudience(r *request) error {
+	return r.showAudience(audiencePage{}, http.StatusOK)
+}
+
+func (r *request) showAudience(p audiencePage, status int) error {
+	if _, err := r.get(&p.Page, r.pagePath(), nil); err != nil {
+		return err
+	}
+	if _, err := r.get(&p.Audience, r.audiencePath(), nil); err != nil {
+		return err
+	}
+	var err error
+	if p.Versions, err = readList[version](r, r.audiencePath()+"/versions"); err != nil {
+		return err
+	}
+	p.Own = r.own()
+	if p.Draft == "" && len(p.Versions.Items) > 0 {
+		var last version
+		if _, err := r.get(&last, r.audiencePath()+"/versions/"+strconv.FormatInt(p.Versions.Items[0].VersionNumber, 10), nil); err != nil {
+			return err
+		}
+		p.Draft = last.Raw()
+	}
+	return r.showStatus(status, "audience", "pages", p.Audience.Name, p)
+}
+
+func (c *Console) createVersion(r *request) error {
+	p := audiencePage{Draft: lines(r.http.PostForm.Get("content")), Note: r.form("note"), New: true}
+	content := jsontext.Value(strings.TrimSpace(p.Draft))
+	if !content.IsValid() {
+		p.Fault = "The content is not valid JSON."
+		return r.showAudience(p, http.StatusBadRequest)
+	}
+	_, err := r.call(call{method: http.MethodPost, path: r.audiencePath() + "/versions", body: map[string]any{"content": content, "note": p.Note}})
+	if problem, ok := asError(err); ok && problem.Code == atrium.CodeInvalidRequest {
+		p.Fault = problem.Error()
+		return r.showAudience(p, http.StatusBadRequest)
+	}
+	if err != nil {
+		return err
+	}
+	return r.redirect(r.own(), "version")
+}
+
+// versionActions are the actions on a version.
+var versionActions = map[string]string{"publish": "published", "archive": "versionarchived", "restore": "versionrestored"}
+
+func (c *Console) changeVersion(r *request) error {
+	action := r.http.PathValue("action")
+	message, ok := versionActions[action]
+	if !ok {
+		return atrium.NotFound()
+	}
+	if _, err := r.call(call{method: http.MethodPost, path: r.versionPath() + "/" + action}); err != nil {
+		return err
+	}
+	return r.redirect(r.own(), message)
+}
+
+type versionPage struct {
+	Audience audience
+	Version  version
+	Own      string
+	Bytes    int64
+}
+
+func (c *Console) showVersion(r *request) error {
+	p := versionPage{Own: r.own()}
+	if _, err := r.get(&p.Audience, r.audiencePath(), nil); err != nil {
+		return err
+	}
+	if _, err := r.get(&p.Version, r.versionPath(), nil); err != nil {
+		return err
+	}
+	p.Bytes = int64(len(p.Version.Content))
+	return r.show("version", "pages", "Version "+strconv.FormatInt(p.Version.VersionNumber, 10), p)
+}
+
+type comparePage struct {
+	Audience audience
+	From, To version
+	Own      string
+	Rows     []pair
+	Equal    bool
+}
+
+// compareVersions shows two versions side by side.
+func (c *Console) compareVersions(r *request) error {
+	p := comparePage{Own: r.own()}
+	if _, err := r.get(&p.Audience, r.audiencePath(), nil); err != nil {
+		return err
+	}
+	for name, v := range map[string]*version{"from": &p.From, "to": &p.To} {
+		if _, err := r.get(v, r.audiencePath()+"/versions/"+url.PathEscape(r.query(name)), nil); err != nil {
+			return err
+		}
+	}
+	p.Rows = sideBySide(strings.Split(p.From.Raw(), "\n"), strings.Split(p.To.Raw(), "\n"))
+	p.Equal = true
+	for _, row := range p.Rows {
+		p.Equal = p.Equal && !row.Changed
+	}
+	return r.show("compare", "pages", "Compare versions", p)
+}
+
+// A pair is a line of a comparison. An empty side has no such line.
+type pair struct {
+	Left, Right string
+	Changed     bool
+}
+
+// maxCompared is the maximum number of different lines of a side that are aligned.
+const maxCompared = 400
+
+// sideBySide aligns the lines of two texts: equal lines are in the same pair. Where more than maxCompared
+// lines differ, they are shown without a match.
+func sideBySide(left, right []string) (rows []pair) {
+	before, after := 0, 0
+	for before < min(len(left), len(right)) && left[before] == right[before] {
+		before++
+	}
+	for after < min(len(left), len(right))-before && left[len(left)-1-after] == right[len(right)-1-after] {
+		after++
+	}
+	for _, line := range left[:before] {
+		rows = append(rows, pair{Left: line, Right: line})
+	}
+	rows = append(rows, align(left[before:len(left)-after], right[before:len(right)-after])...)
+	for _, line := range left[len(left)-after:] {
+		rows = append(rows, pair{Left: line, Right: line})
+	}
+	return rows
+}
+
+// align returns pairs with a longest common subsequence of the lines.
+func align(left, right []string) (rows []pair) {
+	if len(left) > maxCompared || len(right) > maxCompared {
+		return zip(left, right)
+	}
+	longest := make([][]int, len(left)+1) // of the rest of both sides
+	for i := range longest {
+		longest[i] = make([]int, len(right)+1)
+	}
+	for i := len(left) - 1; i >= 0; i-- {
+		for j := len(right) - 1; j >= 0; j-- {
+			if longest[i][j] = max(longest[i+1][j], longest[i][j+1]); left[i] == right[j] {
+				longest[i][j] = longest[i+1][j+1] + 1
+			}
+		}
+	}
+	i, j, fromLeft, fromRight := 0, 0, 0, 0
+	for i < len(left) && j < len(right) {
+		switch {
+		case left[i] == right[j]:
+			rows = append(rows, zip(left[fromLeft:i], right[fromRight:j])...)
+			rows = append(rows, pair{Left: left[i], Right: right[j]})
+			i, j = i+1, j+1
+			fromLeft, fromRight = i, j
+		case longest[i+1][j] >= longest[i][j+1]:
+			i++
+		default:
+			j++
+		}
+	}
+	return append(rows, zip(left[fromLeft:], right[fromRight:])...)
+}
+
+// zip returns pairs of different lines, side by side.
+func zip(left, right []string) (rows []pair) {
+	for i := range max(len(left), len(right)) {
+		p := pair{Changed: true}
+		if i < len(left) {
+			p.Left = left[i]
+		}
+		if i < len(right) {
+			p.Right = right[i]
+		}
+		rows = append(rows, p)
+	}
+	return rows
+}
