@@ -162,7 +162,7 @@ func scripting(t *testing.T, o *office, f func(t *testing.T, b *tab)) {
 	}
 }
 
-func TestEveryPageOfTheConsoleIsReadable(t *testing.T) {
+func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 	o := newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"))
 	browser := newBrowser(t)
 	for _, v := range views() {
@@ -193,6 +193,7 @@ func TestEveryPageOfTheConsoleIsReadable(t *testing.T) {
 				b.heading(page.heading)
 				b.screenshot("console-" + page.name)
 				b.checkLook(page.name)
+				b.checkAccess(page.name)
 			}
 		})
 	}
@@ -374,4 +375,14 @@ func TestConsoleWritesPages(t *testing.T) {
 			}
 		})
 	})
+}
+
+func TestAFieldWithoutALabelIsFound(t *testing.T) {
+	o := newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "atrium.db"))
+	b := newTab(t, newBrowser(t), o.base, views()[0])
+	b.signIn(o, atrium.RoleAdmin)
+	get[int](b, `(document.querySelectorAll("label").forEach(l => l.replaceWith(...l.querySelectorAll("input, select"))), 0)`)
+	if faults := b.faultsOfAccess(); len(faults) == 0 || !strings.Contains(faults[0], "label") && !strings.Contains(faults[0], "name") {
+		t.Errorf("the faults are %q", faults)
+	}
 }
