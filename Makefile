@@ -36,6 +36,10 @@ test-all: prepare lint-prepare ## Run all tests: also all PostgreSQL configurati
 	cd examples && $(GO) test .
 	$(MAKE) --no-print-directory fuzz FUZZTIME=1s
 
+.PHONY: screenshots
+screenshots: prepare ## Save the pictures of the console in docs/images
+	$(GO) test -count=1 -run '^TestScreenshots$$' ./test/browser -args -screenshots "$(CURDIR)/docs/images"
+
 .PHONY: test-release
 test-release: ## Check that two releases of the last commit are identical, and that their metadata is right
 	$(GO) test -count=1 -timeout 30m -tags release ./test/release

@@ -67,14 +67,14 @@ func (o *office) record(t *testing.T, entry atrium.Submission) {
 	}
 }
 
-// loginLink returns the path that signs in a new user with a role.
-func (o *office) loginLink(t *testing.T, role atrium.Role) string {
+// loginLink returns the path that signs in a new user.
+func (o *office) loginLink(t *testing.T, role atrium.Role, name string) string {
 	t.Helper()
 	chain := o.tenant
 	if role == atrium.RoleOperator {
 		chain = atrium.OperatorChain
 	}
-	u, _, err := o.store.CreateUser(t.Context(), atrium.CommandLine(chain), atrium.User{ID: atrium.NewID[atrium.UserID](), Name: "Robin " + hostile[:8], Role: role})
+	u, _, err := o.store.CreateUser(t.Context(), atrium.CommandLine(chain), atrium.User{ID: atrium.NewID[atrium.UserID](), Name: name, Role: role})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func (o *office) loginLink(t *testing.T, role atrium.Role) string {
 // signIn opens a login link and follows its button.
 func (b *tab) signIn(o *office, role atrium.Role) {
 	b.t.Helper()
-	b.open(o.loginLink(b.t, role))
+	b.open(o.loginLink(b.t, role, "Robin "+hostile[:8]))
 	b.screenshot("console-login")
 	b.checkLook("the sign-in")
 	b.submit(`form[action="/console/login"] button`)

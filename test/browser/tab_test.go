@@ -70,14 +70,15 @@ type view struct {
 	name   string
 	width  int64
 	scheme string // light or dark
+	height int64  // of screenshots; 0 for that of the page
 }
 
 // views returns the views of the tests: each width and each scheme once. For screenshots
 // it returns every combination.
 func views() []view {
-	all := []view{{"wide", 1280, "light"}, {"narrow-dark", 400, "dark"}}
+	all := []view{{name: "wide", width: 1280, scheme: "light"}, {name: "narrow-dark", width: 400, scheme: "dark"}}
 	if *screenshots != "" {
-		all = append(all, view{"wide-dark", 1280, "dark"}, view{"narrow", 400, "light"})
+		all = append(all, view{name: "wide-dark", width: 1280, scheme: "dark"}, view{name: "narrow", width: 400, scheme: "light"})
 	}
 	return all
 }
@@ -268,13 +269,16 @@ func (b *tab) checkLook(where string) {
 	}
 }
 
-// screenshot saves an image of the whole page.
+// screenshot saves an image of the page.
 func (b *tab) screenshot(name string) {
 	b.t.Helper()
 	if *screenshots == "" {
 		return
 	}
-	height := get[int64](b, `Math.min(document.documentElement.scrollHeight, 6000)`)
+	height := b.view.height
+	if height == 0 {
+		height = get[int64](b, `Math.min(document.documentElement.scrollHeight, 6000)`)
+	}
 	metrics := emulation.SetDeviceMetricsOverrideParams{Width: b.view.width, Height: height, DeviceScaleFactor: 1}
 	b.do(call(emulation.SetDeviceMetricsOverride, metrics))
 	image, err := run(b, chromedp.CaptureScreenshot())
