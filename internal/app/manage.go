@@ -38,13 +38,26 @@ func Manage(ctx context.Context, c Config) (http.Handler, error) {
 	return api.Handler(newManage(c, cursors, commandLine{}, writer).Routes(), nil), nil
 }
 
+// Limits of pages of the console that are made at once. Each holds a few megabytes. The pages of operators
+// are those of one tenant.
+const (
+	maxPages      = 32
+	pagesOfTenant = 8
+	pagesWaiting  = 64 // of one tenant
+)
+
 // newConsole returns the handlers of the console by pattern. It calls the management API in this process,
 // under the limits that api has.
 func newConsole(c Config, api *rest.API, private *manage.API, failures *auth.Failures) map[string]http.Handler {
 	sessions := auth.NewSessions(c.Store, c.Store.Now, failures)
 	inner := *api
 	inner.Keys = sessions
-	pages := console.Console{Sessions: sessions, API: inner.Handler(private.Routes(), nil), Proxies: api.Limits.Proxies}
+	pages := console.Console{
+		Sessions: sessions, API: inner.Handler(private.Routes(), nil), Limits: &api.Limits,
+		Pages: limit.NewSemaphore[atrium.TenantID](limit.SemaphoreBounds{
+			Slots: maxPages, Each: pagesOfTenant, Waiting: pagesWaiting, Timeout: c.Settings.RequestWait,
+		}),
+	}
 	handlers := pages.Handlers()
 	for pattern, handler := range handlers {
 		handlers[pattern] = api.Anonymous(handler)

@@ -81,12 +81,15 @@ func (c *Console) showEntry(r *request) error {
 			return err
 		}
 	}
-	var err error
-	p.Tree, err = parseNode(p.Entry.Payload)
-	p.IsTree = err == nil
-	p.Raw = indent(p.Entry.Payload)
-	if p.Cut = len(p.Raw) > maxRaw; p.Cut {
-		p.Raw = strings.ToValidUTF8(p.Raw[:maxRaw], "")
+	if err := r.heavily(func() (err error) {
+		p.Tree, err = parseNode(p.Entry.Payload)
+		p.IsTree, p.Raw = err == nil, indent(p.Entry.Payload)
+		if p.Cut = len(p.Raw) > maxRaw; p.Cut {
+			p.Raw = strings.ToValidUTF8(p.Raw[:maxRaw], "")
+		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	return r.show("entry", "activity", p.Entry.Source+" "+p.Entry.Type, p)
 }

@@ -33,13 +33,22 @@ type answer struct {
 	body []byte
 }
 
+// largeBody is the size in bytes above which a response is decoded as heavy work.
+const largeBody = 4 << 10
+
 // get reads a resource of the tenant of the page into v.
 func (r *request) get(v any, path string, query url.Values) (tag string, err error) {
 	a, err := r.call(call{method: http.MethodGet, path: path, query: query})
 	if err != nil {
 		return "", err
 	}
-	if err := json.Unmarshal(a.body, v); err != nil {
+	decode := func() error { return json.Unmarshal(a.body, v) }
+	if len(a.body) > largeBody {
+		err = r.heavily(decode)
+	} else {
+		err = decode()
+	}
+	if err != nil {
 		return "", fmt.Errorf("decode %s: %w", path, err)
 	}
 	return a.tag, nil

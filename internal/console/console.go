@@ -10,6 +10,7 @@ package console
 import (
 	"net/http"
 
+	"atrium"
 	"atrium/internal/auth"
 	"atrium/internal/limit"
 	"atrium/internal/rest"
@@ -22,8 +23,11 @@ type Console struct {
 	// API is the management API for callers with a session. Requests carry its token as their key.
 	API http.Handler
 
-	// Proxies decide which X-Forwarded-Proto headers are believed.
-	Proxies limit.Proxies
+	// Limits are those of the API. Pages are decoded and rendered as heavy work, and forms count as bodies.
+	Limits *rest.Limits
+
+	// Pages limits how many pages of a tenant are made at once: each is held in memory.
+	Pages *limit.Semaphore[atrium.TenantID]
 }
 
 // prefix is the path of the console. Its cookie is for the whole host, as the prefix __Host- requires.

@@ -53,7 +53,9 @@ func (c *Console) editPage(r *request) error {
 	if e.Tag, err = r.get(&e.Page, r.pagePath(), nil); err != nil {
 		return err
 	}
-	e.Fields, e.Public = pageFields(&e.Page), e.Page.Public
+	if err := r.heavily(func() error { e.Fields, e.Public = pageFields(&e.Page), e.Page.Public; return nil }); err != nil {
+		return err
+	}
 	return r.show("edit", "pages", "Edit "+e.Page.Name, e)
 }
 
@@ -65,20 +67,25 @@ func (c *Console) savePage(r *request) error {
 	if e.Public != (r.form("seen:public") == "true") {
 		body["public"] = e.Public
 	}
-	e.Fields = pageFields(&e.Page)
-	for i := range e.Fields {
-		f := &e.Fields[i]
-		f.Value = lines(r.http.PostForm.Get(f.Name))
-		if f.Value == lines(r.http.PostForm.Get("seen:"+f.Name)) {
-			continue
-		}
-		if body[f.Name] = f.Value; f.JSON || f.Name == "maxAgeSeconds" {
-			value := jsontext.Value(strings.TrimSpace(f.Value))
-			if !value.IsValid() {
-				f.Fault = "is not valid JSON"
+	if err := r.heavily(func() error {
+		e.Fields = pageFields(&e.Page)
+		for i := range e.Fields {
+			f := &e.Fields[i]
+			f.Value = lines(r.http.PostForm.Get(f.Name))
+			if f.Value == lines(r.http.PostForm.Get("seen:"+f.Name)) {
+				continue
 			}
-			body[f.Name] = value
+			if body[f.Name] = f.Value; f.JSON || f.Name == "maxAgeSeconds" {
+				value := jsontext.Value(strings.TrimSpace(f.Value))
+				if !value.IsValid() {
+					f.Fault = "is not valid JSON"
+				}
+				body[f.Name] = value
+			}
 		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	if e.hasFaults() {
 		return r.showEditor(e, http.StatusBadRequest)
@@ -140,7 +147,10 @@ func (r *request) showEditor(e editor, status int) error {
 	}
 	if e.Clash = e.Clash || tag != e.Tag; e.Clash {
 		e.Tag = tag
-		current := pageFields(&e.Page)
+		var current []field
+		if err := r.heavily(func() error { current = pageFields(&e.Page); return nil }); err != nil {
+			return err
+		}
 		for i := range e.Fields {
 			f := &e.Fields[i]
 			if seen := lines(r.http.PostForm.Get("seen:" + f.Name)); current[i].Value != seen {

@@ -76,7 +76,7 @@ func (r *request) showStatus(status int, name, section, title string, content an
 			return err
 		}
 	}
-	return render(r.w, status, name, f)
+	return r.heavily(func() error { return render(r.w, status, name, f) })
 }
 
 // Path returns the path of a page about the tenant.

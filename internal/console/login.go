@@ -38,7 +38,7 @@ func (c *Console) sessionToken(r *http.Request) string {
 
 // overTLS reports whether the browser uses TLS, maybe to a trusted proxy.
 func (c *Console) overTLS(r *http.Request) bool {
-	return r.TLS != nil || c.Proxies.Trust(limit.Address(r.RemoteAddr)) && r.Header.Get("X-Forwarded-Proto") == "https"
+	return r.TLS != nil || c.Limits.Proxies.Trust(limit.Address(r.RemoteAddr)) && r.Header.Get("X-Forwarded-Proto") == "https"
 }
 
 // setCookie makes the browser send the token of a session until the session ends. Without a token, it makes
@@ -54,6 +54,9 @@ func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, token string
 	http.SetCookie(w, cookie)
 }
 
+// maxLoginForm is the maximum size of the form of a login link, in bytes.
+const maxLoginForm = 4 << 10
+
 // A loginForm is the content of the sign-in page.
 type loginForm struct {
 	Token string // of a login link; "" without one
@@ -65,14 +68,15 @@ type loginForm struct {
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 	f := frame{Title: "Sign in", Done: done[r.URL.Query().Get("done")], Content: loginForm{Token: r.URL.Query().Get("token")}}
 	if err := render(w, http.StatusOK, "login", f); err != nil {
-		showError(w, frame{}, err)
+		showError(w, frame{}, err) //nolint:contextcheck // it makes no call without a user
 	}
 }
 
 // login uses a login link.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxLoginForm)
 	if err := r.ParseForm(); err != nil {
-		showError(w, frame{}, formError(err))
+		showError(w, frame{}, formError(err)) //nolint:contextcheck // it makes no call without a user
 		return
 	}
 	former := c.sessionToken(r)
@@ -84,7 +88,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		_ = render(w, http.StatusUnauthorized, "login", frame{Title: "Sign in", Content: loginForm{Error: e.Detail}})
 		return
 	case err != nil:
-		showError(w, frame{}, err)
+		showError(w, frame{}, err) //nolint:contextcheck // it makes no call without a user
 		return
 	}
 	x.TenantID, x.UserID = session.TenantID, session.UserID

@@ -80,15 +80,20 @@ func (c *Console) showPage(r *request) error {
 	if _, err := r.get(&p.Audiences, path+"/audiences", url.Values{"limit": {"100"}}); err != nil {
 		return err
 	}
-	for _, shown := range []struct {
-		title string
-		text  jsontext.Value
-	}{{"Actions", p.Page.Actions}, {"Scripts", p.Page.Scripts}, {"Footer links", p.Page.FooterLinks}} {
-		tree, err := parseNode(shown.text)
-		if err != nil {
-			return err
+	if err := r.heavily(func() error {
+		for _, shown := range []struct {
+			title string
+			text  jsontext.Value
+		}{{"Actions", p.Page.Actions}, {"Scripts", p.Page.Scripts}, {"Footer links", p.Page.FooterLinks}} {
+			tree, err := parseNode(shown.text)
+			if err != nil {
+				return err
+			}
+			p.Parts = append(p.Parts, part{shown.title, indent(shown.text), tree})
 		}
-		p.Parts = append(p.Parts, part{shown.title, indent(shown.text), tree})
+		return nil
+	}); err != nil {
+		return err
 	}
 	return r.show("page", "pages", p.Page.Name, p)
 }

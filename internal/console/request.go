@@ -1,7 +1,9 @@
 package console
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -52,7 +54,6 @@ func prepare(next func(http.ResponseWriter, *http.Request)) http.Handler {
 			showError(w, frame{}, atrium.Errorf(atrium.CodeUnsupportedMediaType, "The Content-Type is too long."))
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		next(w, r)
 	})
 }
@@ -80,12 +81,34 @@ func (c *Console) signedIn(handle page) http.Handler {
 		case err == nil:
 			x := rest.ExchangeOf(w)
 			x.TenantID, x.UserID = r.user.TenantID, r.user.ID
-			err = r.open(handle)
+			err = r.serve(handle) //nolint:contextcheck // that of the request
 		}
 		if err != nil {
 			showError(w, r.frame("Error"), err)
 		}
 	})
+}
+
+// serve reads the form, and calls the handler when the tenant of the user may make a page.
+func (r *request) serve(handle page) error {
+	tenant := r.user.TenantID
+	if r.http.Method == http.MethodPost {
+		body, release, err := r.console.Limits.ReadBody(r.w, r.http, tenant, maxForm)
+		if err != nil {
+			return err
+		}
+		defer release()
+		r.http.Body = io.NopCloser(bytes.NewReader(body))
+		if err := r.heavily(r.http.ParseForm); err != nil {
+			return formError(err)
+		}
+	}
+	release, err := rest.Admit(r.http.Context(), r.w, r.console.Pages, tenant)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return r.open(handle)
 }
 
 // open calls the handler of a page if the user may see the tenant that the path names.
@@ -97,15 +120,28 @@ func (r *request) open(handle page) error {
 		}
 		r.tenant = tenant
 	}
-	if r.http.Method == http.MethodPost {
-		if err := r.http.ParseForm(); err != nil {
-			return formError(err)
-		}
-	}
 	return handle(r)
 }
 
+// heavily calls f when the tenant may do heavy work. f does not call the API, whose operations wait for the
+// same slots.
+func (r *request) heavily(f func() error) error {
+	tenant := r.tenant
+	if tenant == "" {
+		tenant = r.user.TenantID
+	}
+	release, err := rest.Admit(r.http.Context(), r.w, r.console.Limits.Heavy, tenant)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return f()
+}
+
 func formError(err error) error {
+	if atrium.CodeOf(err) == atrium.CodeUnavailable {
+		return err
+	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return atrium.Errorf(atrium.CodePayloadTooLarge, "The form is too large.")
 	}

@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,7 +92,9 @@ func (r *request) showAudience(p audiencePage, status int) error {
 		if _, err := r.get(&last, r.audiencePath()+"/versions/"+strconv.FormatInt(p.Versions.Items[0].VersionNumber, 10), nil); err != nil {
 			return err
 		}
-		p.Draft = last.Raw()
+		if err := r.heavily(func() error { p.Draft = last.Raw(); return nil }); err != nil {
+			return err
+		}
 	}
 	return r.showStatus(status, "audience", "pages", p.Audience.Name, p)
 }
@@ -167,10 +170,12 @@ func (c *Console) compareVersions(r *request) error {
 			return err
 		}
 	}
-	p.Rows = sideBySide(strings.Split(p.From.Raw(), "\n"), strings.Split(p.To.Raw(), "\n"))
-	p.Equal = true
-	for _, row := range p.Rows {
-		p.Equal = p.Equal && !row.Changed
+	if err := r.heavily(func() error {
+		p.Rows = sideBySide(strings.Split(p.From.Raw(), "\n"), strings.Split(p.To.Raw(), "\n"))
+		p.Equal = !slices.ContainsFunc(p.Rows, func(row pair) bool { return row.Changed })
+		return nil
+	}); err != nil {
+		return err
 	}
 	return r.show("compare", "pages", "Compare versions", p)
 }

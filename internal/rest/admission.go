@@ -42,6 +42,14 @@ func admit(
 	return nil
 }
 
+// Admit waits for a slot of a semaphore, for an open handler. The error's code is atrium.CodeUnavailable.
+func Admit(ctx context.Context, w http.ResponseWriter, slots *limit.Semaphore[atrium.TenantID], tenant atrium.TenantID) (release func(), err error) {
+	if err := admit(ctx, w, slots, tenant); err != nil {
+		return nil, err
+	}
+	return func() { slots.Release(tenant) }, nil
+}
+
 // AcquireHeavy waits until the tenant of the request may do heavy work: work that takes more
 // processor time than a small request. The caller releases it before it waits for a commit or
 // the client. The error's code is atrium.CodeUnavailable.

@@ -49,6 +49,18 @@ func (m *memory) holdResponse(bytes int) bool {
 
 func (m *memory) release() { m.quota.Return(m.tenant, m.taken) }
 
+// ReadBody reads the body of a request to an open handler, of at most the given bytes, and counts its memory
+// as that of a tenant until release is called.
+func (l *Limits) ReadBody(w http.ResponseWriter, r *http.Request, tenant atrium.TenantID, most int64) (body []byte, release func(), err error) {
+	held := &memory{quota: l.Bodies, tenant: tenant}
+	body, err = newBody(w, r, held).read(most)
+	if err != nil {
+		held.release()
+		return nil, nil, err
+	}
+	return body, held.release, nil
+}
+
 // A body is read as a whole.
 type body struct {
 	w      http.ResponseWriter
