@@ -163,6 +163,17 @@ type failure struct {
 	Faults                   []atrium.Fault
 }
 
+// fail shows an error as a page of the tenant.
+func (r *request) fail(err error) {
+	f := r.frame("Error")
+	if f.Tenant.TenantID != "" {
+		if _, err := r.get(&f.Tenant, "/tenant", nil); err != nil {
+			f.Tenant = tenant{} // no navigation
+		}
+	}
+	showError(r.w, f, err)
+}
+
 // showError shows an error as a page.
 func showError(w http.ResponseWriter, f frame, err error) {
 	code := cmp.Or(atrium.CodeOf(err), atrium.CodeInternal)
@@ -182,11 +193,6 @@ func showError(w http.ResponseWriter, f frame, err error) {
 		shown.Title, shown.Detail = "Something failed", "This is a fault of the service. Its log has the details, with this request ID."
 	}
 	f.Title, f.Content = shown.Title, shown
-	if f.request != nil && f.Tenant.TenantID != "" {
-		if _, err := f.request.get(&f.Tenant, "/tenant", nil); err != nil {
-			f.Tenant = tenant{} // no navigation
-		}
-	}
 	_ = render(w, info.Status, "error", f) // the template has no dependencies that can fail
 }
 

@@ -68,7 +68,7 @@ type loginForm struct {
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 	f := frame{Title: "Sign in", Done: done[r.URL.Query().Get("done")], Content: loginForm{Token: r.URL.Query().Get("token")}}
 	if err := render(w, http.StatusOK, "login", f); err != nil {
-		showError(w, frame{}, err) //nolint:contextcheck // it makes no call without a user
+		showError(w, frame{}, err)
 	}
 }
 
@@ -76,7 +76,7 @@ func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxLoginForm)
 	if err := r.ParseForm(); err != nil {
-		showError(w, frame{}, formError(err)) //nolint:contextcheck // it makes no call without a user
+		showError(w, frame{}, formError(err))
 		return
 	}
 	former := c.sessionToken(r)
@@ -88,7 +88,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		_ = render(w, http.StatusUnauthorized, "login", frame{Title: "Sign in", Content: loginForm{Error: e.Detail}})
 		return
 	case err != nil:
-		showError(w, frame{}, err) //nolint:contextcheck // it makes no call without a user
+		showError(w, frame{}, err)
 		return
 	}
 	x.TenantID, x.UserID = session.TenantID, session.UserID

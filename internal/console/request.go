@@ -84,7 +84,7 @@ func (c *Console) signedIn(handle page) http.Handler {
 			err = r.serve(handle) //nolint:contextcheck // that of the request
 		}
 		if err != nil {
-			showError(w, r.frame("Error"), err)
+			r.fail(err) //nolint:contextcheck // as above
 		}
 	})
 }
