@@ -68,7 +68,13 @@ type prospect struct {
 	Name       string            `json:"name"`
 	Email      string            `json:"email"`
 	Phone      string            `json:"phoneNumber"`
+	Domain     string            `json:"domain"`
+	Slug       string            `json:"slug"`
+	LinkedIn   string            `json:"linkedinProfileUrl"`
 }
+
+// Title returns what people call the prospect.
+func (p prospect) Title() string { return cmp.Or(p.Name, p.Email, "Prospect without a name") }
 
 type accountPage struct {
 	Account   account

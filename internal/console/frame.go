@@ -35,6 +35,9 @@ type tenant struct {
 
 // done has the messages about changes. A page names one in its parameter done.
 var done = map[string]string{
+	"erased":          "The account is erased. The server may need some minutes to delete everything.",
+	"prospect":        "The prospect is saved.",
+	"unlinked":        "The prospect no longer belongs to the account.",
 	"created":         "Created.",
 	"ended":           "The session is ended.",
 	"expired":         "Your session has ended. Sign in again.",

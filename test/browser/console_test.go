@@ -176,6 +176,8 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 				{"accounts-none", "/accounts?q=nobody", "Accounts"},
 				{"account", "/accounts/account_01kzdemo0000000000000000a1", "Northwind"},
 				{"merge", "/accounts/account_01kzdemo0000000000000000a1/merge?into=blueharbor.example", "Merge Northwind"},
+				{"erase", "/accounts/account_01kzdemo0000000000000000a1/erase", "Erase Northwind"},
+				{"prospect", "/prospects/prospect_01kzdemo0000000000000000r1", "Dana Whitfield"},
 				{"activity", "/activity", "Activity"},
 				{"entry", "/activity/prospectlog_01kzdemo0000000000000000e1", "deal.updated"},
 				{"pages", "/pages", "Pages"},
@@ -229,8 +231,8 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 			if summary := b.seen(".summary"); summary != "deal D-7" {
 				t.Errorf("the timeline shows %q", summary)
 			}
-			b.fill(`input[name="name"]`, hostile)
-			b.submit(`.narrow form.stack button`)
+			b.fill(`#edit + form input[name="name"]`, hostile)
+			b.submit(`#edit + form button`)
 			b.heading(strings.TrimSpace(hostile[:40]))
 
 			// Merge it, and split it off again.
@@ -262,6 +264,24 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 				t.Errorf("after the undo, the entry belongs to %s", back)
 			}
 
+			// Add a prospect, change it, and take it from the account.
+			b.open(of + "/accounts/" + account(first))
+			b.click(`details:has(form[action$="/prospects"]) summary`)
+			b.fill(`form[action$="/prospects"] input[name="name"]`, "Kim")
+			b.submit(`form[action$="/prospects"] button`)
+			b.submit(`#prospects + ul a`)
+			b.heading("Kim")
+			b.fill(`input[name="email"]`, "kim@"+first)
+			b.submit(`button.primary`)
+			if kept := get[string](b, `document.querySelector('input[name="email"]').value`); kept != "kim@"+first {
+				t.Errorf("the prospect has the address %q", kept)
+			}
+			b.open(of + "/accounts/" + account(first))
+			b.submit(`form[action$="/unlink"] button`)
+			if left := get[int](b, `document.querySelectorAll('form[action$="/unlink"]').length`); left != 0 {
+				t.Errorf("%d prospects are left", left)
+			}
+
 			// Publish a page.
 			b.open(of + "/pages/page_01kzdemo0000000000000000p3")
 			for _, step := range []struct{ action, status string }{{"publish", "published"}, {"unpublish", "draft"}, {"archive", "archived"}, {"restore", "draft"}} {
@@ -288,6 +308,14 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 				t.Fatalf("the login link is %q", link)
 			}
 
+			// Erase an account by typing its domain.
+			b.open(of + "/accounts/" + account(second) + "/erase")
+			b.fill(`input[name="domain"]`, second)
+			b.submit(`button.danger`)
+			b.heading("Accounts")
+			if found, _, err := o.store.Accounts(t.Context(), o.tenant, atrium.AccountFilter{Domain: second}, atrium.AccountsNewest, nil, 1); err != nil || len(found) != 0 {
+				t.Errorf("%d accounts are left, %v", len(found), err)
+			}
 			// The new person reads, and changes nothing.
 			b.open(strings.TrimPrefix(link, o.base))
 			b.submit(`form[action="/console/login"] button`)

@@ -56,6 +56,7 @@ func onEveryEngine(t *testing.T, f func(t *testing.T, s *site)) {
 
 const lines = `{"kind":"account","accountId":"account_00000000000000000000000001","domain":"acme.example","name":"Acme","createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
 {"kind":"account","accountId":"account_00000000000000000000000002","domain":"beta.example","createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
+{"kind":"prospect","prospectId":"prospect_00000000000000000000000001","name":"Kim","accountIds":["account_00000000000000000000000001"],"createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
 {"kind":"brand","brandId":"brand_00000000000000000000000001","name":"Acme","createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
 {"kind":"page","pageId":"page_00000000000000000000000001","brandId":"brand_00000000000000000000000001","name":"Spring","title":"Spring","pageContext":"","status":"draft","actions":[],"scripts":[],"footerLinks":[],"createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
 {"kind":"audience","audienceId":"audience_00000000000000000000000001","pageId":"page_00000000000000000000000001","name":"Readers","archived":false,"createdAt":"2026-03-02T09:00:00.000Z","updatedAt":"2026-03-02T09:00:00.000Z"}
@@ -213,6 +214,12 @@ var places = map[string]place{
 	"POST /console/{tenant}/activity/prospectlog_000000000000000000000000{n}1/move":                                                     {atrium.ScopeManageAccounts, url.Values{"account": {"beta.example"}}},
 	"POST /console/{tenant}/moves/move_00000000000000000000000000/undo":                                                                 {atrium.ScopeManageAccounts, nil},
 	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/publish":                                                            {atrium.ScopeManagePages, nil},
+	"GET /console/{tenant}/accounts/account_000000000000000000000000{n}1/erase":                                                         {},
+	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}2/erase":                                                        {atrium.ScopeManageAccounts, url.Values{"domain": {"wrong.example"}, "seenDomain": {"wrong.example"}}},
+	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}1/prospects":                                                    {atrium.ScopeManageAccounts, url.Values{"name": {"New"}}},
+	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}1/unlink":                                                       {atrium.ScopeManageAccounts, url.Values{"prospectId": {"prospect_000000000000000000000000{n}1"}}},
+	"GET /console/{tenant}/prospects/prospect_000000000000000000000000{n}1":                                                             {},
+	"POST /console/{tenant}/prospects/prospect_000000000000000000000000{n}1":                                                            {atrium.ScopeManageAccounts, url.Values{"name": {"New"}, "tag": {"*"}}},
 	"GET /console/{tenant}/pages/new":                                                                                                   {},
 	"POST /console/{tenant}/pages":                                                                                                      {atrium.ScopeManagePages, url.Values{"brandName": {"New"}, "name": {"New"}}},
 	"GET /console/{tenant}/pages/page_000000000000000000000000{n}1/edit":                                                                {},

@@ -1,0 +1,116 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+)
+
+// A prospectField is a field of a prospect in forms.
+type prospectField struct{ Name, Title, Value string }
+
+// Fields returns the fields of a prospect.
+func (p prospect) Fields() []prospectField {
+	return []prospectField{
+		{"name", "Name", p.Name}, {"email", "E-mail", p.Email}, {"phoneNumber", "Telephone", p.Phone}, {"domain", "Domain", p.Domain},
+		{"slug", "Slug", p.Slug}, {"linkedinProfileUrl", "LinkedIn", p.LinkedIn},
+	}
+}
+
+type prospectPage struct {
+	Prospect prospect
+	Tag      string // what the user has seen
+	Accounts []atrium.AccountID
+	More     bool // of Accounts
+}
+
+func (r *request) prospectPath() string {
+	return "/prospects/" + url.PathEscape(r.http.PathValue("prospect_id"))
+}
+
+func (c *Console) showProspect(r *request) error {
+	var found struct {
+		prospect
+		AccountIDs        []atrium.AccountID `json:"accountIds"`
+		AccountIDsHasMore bool               `json:"accountIdsHasMore"`
+	}
+	tag, err := r.get(&found, r.prospectPath(), nil)
+	if err != nil {
+		return err
+	}
+	p := prospectPage{found.prospect, tag, found.AccountIDs, found.AccountIDsHasMore}
+	return r.show("prospect", "accounts", p.Prospect.Title(), p)
+}
+
+// updateProspect changes the fields that the user has changed. Hidden fields have what the user has seen.
+func (c *Console) updateProspect(r *request) error {
+	change := map[string]any{}
+	for _, f := range (prospect{}).Fields() {
+		if value := r.form(f.Name); value != r.form("seen:"+f.Name) {
+			if change[f.Name] = value; value == "" {
+				change[f.Name] = nil
+			}
+		}
+	}
+	if len(change) > 0 {
+		if _, err := r.call(call{method: http.MethodPatch, path: r.prospectPath(), ifMatch: r.form("tag"), body: change}); err != nil {
+			return err
+		}
+	}
+	return r.redirect(r.path("prospects", r.http.PathValue("prospect_id")), "prospect")
+}
+
+// createProspect creates a prospect and links it to the account in the path.
+func (c *Console) createProspect(r *request) error {
+	body := map[string]any{}
+	for _, f := range (prospect{}).Fields() {
+		if value := r.form(f.Name); value != "" {
+			body[f.Name] = value
+		}
+	}
+	a, err := r.call(call{method: http.MethodPost, path: "/prospects", body: body})
+	if err != nil {
+		return err
+	}
+	var made prospect
+	if err := json.Unmarshal(a.body, &made); err != nil {
+		return err
+	}
+	account := r.http.PathValue("account_id")
+	if _, err := r.call(call{method: http.MethodPut, path: "/accounts/" + url.PathEscape(account) + "/prospects/" + string(made.ProspectID)}); err != nil {
+		return err
+	}
+	return r.redirect(r.path("accounts", account), "prospect")
+}
+
+// unlinkProspect ends the link of a prospect to an account. The prospect is kept.
+func (c *Console) unlinkProspect(r *request) error {
+	account := r.http.PathValue("account_id")
+	path := "/accounts/" + url.PathEscape(account) + "/prospects/" + url.PathEscape(r.form("prospectId"))
+	if _, err := r.call(call{method: http.MethodDelete, path: path}); err != nil {
+		return err
+	}
+	return r.redirect(r.path("accounts", account), "unlinked")
+}
+
+func (c *Console) erasePage(r *request) error {
+	a, err := r.readAccount()
+	if err != nil {
+		return err
+	}
+	return r.show("erase", "accounts", "Erase "+a.Title(), a)
+}
+
+// eraseAccount erases an account whose domain the user has typed.
+func (c *Console) eraseAccount(r *request) error {
+	if r.form("domain") != r.form("seenDomain") {
+		return atrium.Errorf(atrium.CodeInvalidRequest, "You typed another domain. Nothing was erased.")
+	}
+	if err := r.changeAccount(http.MethodDelete, "", nil); err != nil {
+		return err
+	}
+	return r.redirect(r.path("accounts"), "erased")
+}
