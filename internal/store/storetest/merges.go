@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"atrium"
+	"atrium/internal/store/engine"
 )
 
 var merges = []guarantee{
@@ -352,9 +353,9 @@ func mergesAndEntriesTogether(t *testing.T, e *env) {
 				}
 			default:
 				e.clock.step(1e9)
-				all[i] = append(all[i], receipts(t, e.append(t,
-					e.draft(t, byDomain("a.example")), e.draft(t, byDomain("b.example")), e.draft(t, byID(ids[n%3]))))...)
-				all[i] = append(all[i], e.record(t, byDomain("c.example"), key(fmt.Sprint(i, n))))
+				all[i] = append(all[i], e.appendToChanging(t,
+					e.draft(t, byDomain("a.example")), e.draft(t, byDomain("b.example")), e.draft(t, byID(ids[n%3])))...)
+				all[i] = append(all[i], e.appendToChanging(t, e.draft(t, byDomain("c.example"), key(fmt.Sprint(i, n))))...)
 			}
 		}
 	})
@@ -374,6 +375,24 @@ func mergesAndEntriesTogether(t *testing.T, e *env) {
 	if stored != want {
 		t.Errorf("%d entries are stored, want %d", stored, want)
 	}
+}
+
+// appendToChanging appends drafts while their accounts are merged and split, and returns their
+// receipts. Append may lose each of its tries to such a change; it then stores nothing, and its
+// caller appends the same drafts again.
+func (e *env) appendToChanging(t tb, drafts ...*atrium.Draft) []atrium.Receipt {
+	t.Helper()
+	for range 100 {
+		outcomes, err := e.Append(t.Context(), drafts)
+		if err == nil {
+			return receipts(t, outcomes)
+		}
+		if engine.ClassOf(err) != engine.Conflict && atrium.CodeOf(err) != atrium.CodeUnavailable {
+			t.Fatalf("append: %v", err)
+		}
+	}
+	t.Fatalf("append: all calls lost against merges and splits")
+	return nil
 }
 
 func crossingMerges(t *testing.T, e *env) {
