@@ -31,6 +31,9 @@ type account struct {
 // Title returns what people call the account.
 func (a account) Title() string { return named(a.Name, a.Domain) }
 
+// NameText returns the name; "" for none.
+func (a account) NameText() string { return text(a.Name) }
+
 // Orders of the list of accounts, with the titles that people see.
 var orders = []struct{ Value, Title string }{
 	{"activity", "Latest activity"}, {"newest", "Newest"}, {"name", "Name"},
@@ -46,7 +49,7 @@ func (c *Console) listAccounts(r *request) error {
 	p := accountsPage{Words: r.query("q"), Order: r.query("order"), Orders: orders}
 	query, shown := url.Values{"limit": {"50"}}, url.Values{}
 	if p.Words != "" {
-		query.Set("q", p.Words)
+		query.Set("q", host(p.Words))
 		shown.Set("q", p.Words)
 	}
 	if p.Order != "" {
@@ -60,6 +63,16 @@ func (c *Console) listAccounts(r *request) error {
 		return err
 	}
 	return r.show("accounts", "accounts", "Accounts", p)
+}
+
+// host returns the host of the address of a site, without www, and other words as they are.
+func host(words string) string {
+	_, rest, ok := strings.Cut(words, "://")
+	if !ok {
+		return words
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	return strings.TrimPrefix(host, "www.")
 }
 
 // A prospect is a prospect as lists of the API show it.
@@ -184,7 +197,8 @@ func (c *Console) renameAccount(r *request) error {
 	return r.redirect(r.path("accounts", r.http.PathValue("account_id")), "renamed")
 }
 
-// findAccount returns the account that a person names by its identifier or its domain.
+// findAccount returns the account that a person names by its identifier, its domain or, if no other account is
+// like it, its name.
 func (r *request) findAccount(name string) (a account, err error) {
 	if id, ok := atrium.ParseID[atrium.AccountID](name); ok {
 		_, err = r.get(&a, "/accounts/"+string(id), url.Values{"linkedProspects": {"false"}})
@@ -194,10 +208,27 @@ func (r *request) findAccount(name string) (a account, err error) {
 	if _, err = r.get(&found, "/accounts", url.Values{"domain": {name}, "limit": {"1"}}); err != nil {
 		return a, err
 	}
-	if len(found.Items) == 0 {
-		return a, atrium.Errorf(atrium.CodeNotFound, "No account has the domain %s.", name)
+	if len(found.Items) == 1 {
+		return found.Items[0], nil
 	}
-	return found.Items[0], nil
+	if _, err = r.get(&found, "/accounts", url.Values{"q": {name}, "limit": {"5"}}); err != nil {
+		return a, err
+	}
+	var same []account
+	var domains []string
+	for _, like := range found.Items {
+		if strings.EqualFold(text(like.Name), name) {
+			same = append(same, like)
+		}
+		domains = append(domains, like.Domain)
+	}
+	switch {
+	case len(same) == 1 && !found.HasMore:
+		return same[0], nil
+	case len(domains) > 0:
+		return a, atrium.Errorf(atrium.CodeNotFound, "Enter the domain of one account. These are like %s: %s.", name, strings.Join(domains, ", "))
+	}
+	return a, atrium.Errorf(atrium.CodeNotFound, "No account has the domain or name %s.", name)
 }
 
 type mergePage struct {
@@ -221,7 +252,8 @@ func (c *Console) mergePage(r *request) error {
 		case err == nil:
 			p.Found = true
 		case slices.Contains([]atrium.Code{atrium.CodeNotFound, atrium.CodeInvalidRequest}, atrium.CodeOf(err)):
-			p.Problem = "There is no account with this domain or ID."
+			e, _ := asError(err)
+			p.Problem = e.Detail
 		default:
 			return err
 		}

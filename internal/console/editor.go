@@ -1,10 +1,15 @@
 package console
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -41,7 +46,7 @@ func pageFields(p *sitePage) []field {
 		{Name: "actions", Title: "Actions", Value: indent(p.Actions), Rows: 10, JSON: true, Help: "A JSON array of buttons and links."},
 		{Name: "scripts", Title: "Scripts", Value: indent(p.Scripts), Rows: 8, JSON: true, Help: "A JSON array of scripts that the site runs."},
 		{Name: "footerLinks", Title: "Footer links", Value: indent(p.FooterLinks), Rows: 8, JSON: true, Help: "A JSON array of groups of links."},
-		{Name: "maxAgeSeconds", Title: "Seconds in caches", Value: strconv.FormatInt(p.MaxAgeSeconds, 10), Help: "How long browsers keep what is public."},
+		{Name: "maxAgeSeconds", Title: "Cache time in seconds", Value: strconv.FormatInt(p.MaxAgeSeconds, 10), Help: "How long browsers and proxies may keep the page."},
 	}
 }
 
@@ -77,8 +82,8 @@ func (c *Console) savePage(r *request) error {
 			}
 			if body[f.Name] = f.Value; f.JSON || f.Name == "maxAgeSeconds" {
 				value := jsontext.Value(strings.TrimSpace(f.Value))
-				if !value.IsValid() {
-					f.Fault = "is not valid JSON"
+				if f.Fault = faultOf(value); f.Fault != "" && !f.JSON {
+					f.Fault = "must be a whole number"
 				}
 				body[f.Name] = value
 			}
@@ -106,6 +111,25 @@ func (c *Console) savePage(r *request) error {
 		return err
 	}
 	return r.redirect(r.path("pages", r.http.PathValue("page_id")), "page")
+}
+
+// faultOf says where and why a text is not a JSON value; "" if it is one.
+func faultOf(value jsontext.Value) string {
+	if value.IsValid() {
+		return ""
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(value))
+	_, err := d.ReadValue()
+	at, reason := d.InputOffset(), "more than one value"
+	if err != nil {
+		at, reason = int64(len(value)), "it ends too early"
+	}
+	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok && !errors.Is(err, io.ErrUnexpectedEOF) {
+		at, reason = e.ByteOffset, e.Err.Error()
+	}
+	before := string(value[:min(at, int64(len(value)))])
+	return fmt.Sprintf("is not valid JSON: line %d, column %d: %s", strings.Count(before, "\n")+1,
+		utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])+1, reason)
 }
 
 // lines returns the text of a form with the line breaks of the API.

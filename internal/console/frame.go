@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,8 +20,9 @@ type frame struct {
 	Title   string
 	Section string // the entry of the navigation that is current
 	User    atrium.User
-	Tenant  tenant // zero on pages about no tenant
-	Done    string // a message about a change; "" for none
+	Tenant  tenant   // zero on pages about no tenant
+	Done    string   // a message about a change; "" for none
+	Refused *failure // why the change was refused that the user asked for; nil for none
 	Content any
 
 	request *request // nil if nobody is signed in
@@ -44,6 +46,10 @@ var done = map[string]string{
 	"merged":          "The account is merged. To undo this, split it off below.",
 	"moved":           "The entry is moved. To undo this, use the button below.",
 	"page":            "The page is changed.",
+	"publish":         "The page is published.",
+	"unpublish":       "The page is a draft again. Readers no longer see it.",
+	"archive":         "The page is archived. Readers no longer see it.",
+	"restore":         "The page is restored as a draft.",
 	"removed":         "The user is removed.",
 	"renamed":         "The account is changed.",
 	"published":       "The version is published.",
@@ -62,12 +68,39 @@ var done = map[string]string{
 func (r *request) frame(title string) frame {
 	f := frame{Title: title, User: r.user, Done: done[r.http.URL.Query().Get("done")], request: r}
 	f.Tenant.TenantID = r.tenant
+	if r.refused != nil {
+		f.Refused = &failure{}
+		if e, ok := asError(r.refused); ok {
+			f.Refused.Detail, f.Refused.Faults = e.Detail, e.Faults
+		}
+	}
 	return f
+}
+
+// Entered returns what the user has entered into a field of the form with a path if the form was refused,
+// and otherwise another text.
+func (f frame) Entered(form, name, otherwise string) string {
+	if f.Refused == nil || f.request.formPath != form {
+		return otherwise
+	}
+	return lines(f.request.http.PostForm.Get(name))
+}
+
+// Chosen is Entered for a box with a value.
+func (f frame) Chosen(form, name, value string, otherwise bool) bool {
+	if f.Refused == nil || f.request.formPath != form {
+		return otherwise
+	}
+	return slices.Contains(f.request.http.PostForm[name], value)
 }
 
 // show shows a page.
 func (r *request) show(name, section, title string, content any) error {
-	return r.showStatus(http.StatusOK, name, section, title, content)
+	status := http.StatusOK
+	if r.refused != nil {
+		status = rest.Info(atrium.CodeOf(r.refused)).Status
+	}
+	return r.showStatus(status, name, section, title, content)
 }
 
 // showStatus shows a page with a status.
@@ -127,6 +160,7 @@ func (f frame) Act(path, name, title, tag string) action {
 // functions are the functions of all templates.
 var functions = template.FuncMap{
 	"time": showTime, "date": showDate, "clock": showClock, "bytes": showBytes, "count": showCount, "short": shorten,
+	"label": label, "minute": minute,
 }
 
 // pages are the templates by name, each with the layout.
@@ -189,7 +223,7 @@ func showError(w http.ResponseWriter, f frame, err error) {
 	case atrium.CodeForbidden:
 		shown.Title = "Not allowed"
 	case atrium.CodeNotFound:
-		shown.Title, shown.Detail = "Not found", "There is nothing here, or it is not yours to see."
+		shown.Title, shown.Detail = "Not found", "This does not exist, or you may not see it."
 	case atrium.CodeUnavailable:
 		shown.Title, shown.Detail = "Try again", "The service is busy or cannot reach its database. Nothing was changed."
 	case atrium.CodeInternal:
@@ -243,6 +277,27 @@ func showBytes(n int64) string {
 		return strconv.FormatFloat(float64(n)/(1<<10), 'f', 1, 64) + " KiB"
 	}
 	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
+}
+
+// labels are the titles of the fields of forms, by the members that the API names.
+var labels = map[string]string{
+	"name": "Name", "title": "Title", "domain": "Domain", "role": "Role", "scopes": "Scopes", "expiresInSeconds": "Last day",
+	"email": "E-mail", "phoneNumber": "Telephone", "slug": "Slug", "linkedinProfileUrl": "LinkedIn",
+	"publishAt": "Publish at", "unpublishAt": "Unpublish at", "content": "Content", "accountId": "Account",
+}
+
+// label returns the title of the field that a fault is about, or the name of what is not in a form.
+func label(where string) string {
+	if title := labels[strings.TrimPrefix(where, "/")]; title != "" {
+		return title
+	}
+	return where
+}
+
+// minute returns an instant of the API as the value of an input field, in UTC.
+func minute(text string) string {
+	const format = "2006-01-02T15:04"
+	return text[:min(len(format), len(text))]
 }
 
 // showCount shows a number with separators of thousands.

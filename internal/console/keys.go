@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -55,8 +56,12 @@ func (r *request) showKeys(made key) error {
 // createKey shows the new key in its response, because it can be shown only once.
 func (c *Console) createKey(r *request) error {
 	body := map[string]any{"name": r.form("name"), "scopes": r.http.PostForm["scopes"]}
-	if end := r.form("expiresAt"); end != "" {
-		body["expiresAt"] = end + "T00:00:00Z"
+	if day := r.form("lastDay"); day != "" {
+		seconds, err := secondsOf(day)
+		if err != nil {
+			return err
+		}
+		body["expiresInSeconds"] = seconds
 	}
 	a, err := r.call(call{method: http.MethodPost, path: "/keys", body: body})
 	if err != nil {
@@ -67,6 +72,19 @@ func (c *Console) createKey(r *request) error {
 		return err
 	}
 	return r.showKeys(made)
+}
+
+// secondsOf returns the seconds until the end of a day in UTC.
+func secondsOf(day string) (int64, error) {
+	start, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		return 0, atrium.Errorf(atrium.CodeInvalidRequest, "The last day must be a date such as 2027-03-31.")
+	}
+	left := time.Until(start.AddDate(0, 0, 1))
+	if left <= 0 {
+		return 0, atrium.Errorf(atrium.CodeInvalidRequest, "The last day of the key has passed.")
+	}
+	return int64(left/time.Second) + 1, nil
 }
 
 func (c *Console) revokeKey(r *request) error {

@@ -112,5 +112,5 @@ func (c *Console) changePage(r *request) error {
 	if err != nil {
 		return err
 	}
-	return r.redirect(r.path("pages", id), "page")
+	return r.redirect(r.path("pages", id), action)
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
+	"slices"
 	"strings"
 
 	"atrium"
@@ -21,6 +23,9 @@ type request struct {
 	session atrium.Session
 	user    atrium.User
 	tenant  atrium.TenantID // in the path; "" for none
+
+	refused  error  // why the change that the request asks for was refused, if the page shows its form again
+	formPath string // of the refused form
 }
 
 // A page handles a request of a signed-in user. An error is shown as a page.
@@ -109,6 +114,26 @@ func (r *request) serve(handle page) error {
 	}
 	defer release()
 	return r.open(handle)
+}
+
+// again returns a page that makes a change. If the service refuses what the user has entered, the page shows
+// the form again, with the input. The path of the form has some segments more than that of the page.
+func again(change, show page, segments int) page {
+	return func(r *request) error {
+		err := change(r)
+		status := rest.Info(atrium.CodeOf(err)).Status
+		if err == nil || !slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, status) {
+			return err
+		}
+		r.refused, r.formPath = err, r.http.URL.EscapedPath()
+		at := *r.http.URL
+		for range segments {
+			at.Path = path.Dir(at.Path)
+		}
+		r.http = r.http.WithContext(r.http.Context())
+		r.http.URL = &at
+		return show(r)
+	}
 }
 
 // open calls the handler of a page if the user may see the tenant that the path names.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 
@@ -122,6 +123,7 @@ func (b *tab) heading(want string) {
 func (b *tab) withoutScripts() {
 	b.t.Helper()
 	b.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
+	b.scriptsOff = true
 }
 
 // changePage changes a page as somebody else.
@@ -224,7 +226,7 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 			b.heading("Accounts")
 
 			// Find an account, and rename it.
-			b.fill(`input[name="q"]`, first)
+			b.fill(`input[name="q"]`, "https://www."+first+"/contact")
 			b.submit(`form[role="search"] button`)
 			b.submit("tbody a")
 			b.heading(first)
@@ -254,6 +256,16 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 			// Move an entry, and undo that.
 			b.submit(`.timeline a`)
 			b.heading("deal.won")
+			b.fill(`input[name="account"]`, "nobody.example")
+			b.ignoring("404")
+			b.submit(`form[action$="/move"] button`)
+			b.heading("deal.won")
+			if problem := b.seen(".problem"); !strings.Contains(problem, "No account has the domain or name nobody.example.") {
+				t.Errorf("the problem is %q", problem)
+			}
+			if kept := get[string](b, `document.querySelector('input[name="account"]').value`); kept != "nobody.example" {
+				t.Errorf("the form lost what was entered: %q", kept)
+			}
 			b.fill(`input[name="account"]`, second)
 			b.submit(`form[action$="/move"] button`)
 			if back := get[string](b, `document.querySelector("main p a").pathname`); back != of+"/accounts/"+account(second) {
@@ -291,10 +303,48 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 				}
 			}
 
+			// Schedule the page, in the zone of the browser if scripts run.
+			b.do(call(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "America/Los_Angeles"}))
+			b.open(of + "/pages/page_01kzdemo0000000000000000p3")
+			at := func(name, value string) {
+				get[int](b, fmt.Sprintf(`((i) => { i.value = %q; i.dispatchEvent(new Event("input")) })(document.querySelectorAll('input[type="datetime-local"]')[%s]), 0`, value, name))
+			}
+			at("0", "2999-07-02T10:00")
+			at("1", "2999-07-01T10:00")
+			b.ignoring("400")
+			b.submit(`form[action$="/schedule"] button`)
+			if problem := b.seen(".problem li b"); problem != "Unpublish at" {
+				t.Errorf("the fault is about %q", problem)
+			}
+			at("1", "2999-07-03T10:00")
+			b.submit(`form[action$="/schedule"] button`)
+			hour := map[bool]string{true: "2999-07-02T10:00:00Z", false: "2999-07-02T17:00:00Z"}[b.scriptsOff]
+			if shown := get[string](b, `document.querySelectorAll(".facts time")[1].dateTime`); shown != hour {
+				t.Errorf("the page will be published at %s, want %s", shown, hour)
+			}
+			at("0", "")
+			at("1", "")
+			b.submit(`form[action$="/schedule"] button`)
+
 			// Create a key and a person.
 			b.open(of + "/keys")
 			b.fill(`input[name="name"]`, "key "+suffix)
+			last := func(day time.Time) {
+				get[int](b, fmt.Sprintf(`(document.querySelector('input[type="date"]').value = %q, 0)`, day.Format(time.DateOnly)))
+			}
+			last(time.Now().AddDate(-1, 0, 0))
+			b.ignoring("400")
 			b.submit(`button.primary`)
+			if problem := b.seen(".problem"); !strings.Contains(problem, "The last day of the key has passed.") {
+				t.Errorf("the problem is %q", problem)
+			}
+			end := time.Now().UTC().AddDate(0, 1, 0)
+			last(end)
+			b.submit(`button.primary`)
+			ends := get[string](b, fmt.Sprintf(`[...document.querySelectorAll("tbody tr")].find(row => row.textContent.includes(%q)).cells[4].querySelector("time").dateTime`, "key "+suffix))
+			if !strings.HasPrefix(ends, end.AddDate(0, 0, 1).Format(time.DateOnly)+"T00:00:0") {
+				t.Errorf("the key with the last day %s ends at %s", end.Format(time.DateOnly), ends)
+			}
 			if key := b.seen(".done code"); !strings.HasPrefix(key, "atr_") {
 				t.Errorf("the new key is %q", key)
 			}
@@ -347,7 +397,7 @@ func TestConsoleWritesPages(t *testing.T) {
 			b.fill(`textarea[name="footerLinks"]`, `[{"id":"a"`)
 			b.ignoring("400")
 			b.submit(`button.primary`)
-			if fault := b.seen(".faulty .problem"); fault != "is not valid JSON" {
+			if fault := b.seen(".faulty .problem"); fault != "is not valid JSON: line 1, column 11: it ends too early" {
 				t.Errorf("the fault is %q", fault)
 			}
 			if kept := get[string](b, `document.querySelector('textarea[name="pageContext"]').value`); kept != "Visitors <of> the fair\nin May" {

@@ -85,6 +85,8 @@ func views() []view {
 
 // A tab shows one page after another, and records their faults.
 type tab struct {
+	scriptsOff bool // pages are used without their scripts
+
 	t      *testing.T
 	ctx    context.Context
 	server string // the only address that requests may go to

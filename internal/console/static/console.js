@@ -59,6 +59,24 @@ for (const button of document.querySelectorAll('button[data-confirm]')) {
   })
 }
 
+// The fields of a form have times in UTC: show them in the zone of the browser, and send them in UTC.
+const two = number => String(number).padStart(2, '0')
+const inZone = at => `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}T${two(at.getHours())}:${two(at.getMinutes())}`
+for (const input of document.querySelectorAll('input[data-utc]')) {
+  const sent = document.createElement('input')
+  sent.type = 'hidden'
+  sent.name = input.name
+  sent.value = input.value
+  input.removeAttribute('name')
+  input.after(sent)
+  if (input.value) input.value = inZone(new Date(input.value + 'Z'))
+  input.addEventListener('input', () => { sent.value = input.value && new Date(input.value).toISOString().slice(0, 16) })
+  input.closest('label').querySelector('small').textContent = Intl.DateTimeFormat().resolvedOptions().timeZone
+}
+
+// In a narrow window, the sections are a row that may be wider than the window.
+document.querySelector('nav a[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+
 // "/" goes to the search, "g" and the first letter of a section to that section.
 let afterG = false
 document.addEventListener('keydown', event => {
