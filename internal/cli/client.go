@@ -27,6 +27,7 @@ const apiPrefix = "/manage/v0"
 type client struct {
 	http              http.Client
 	base, key, tenant string
+	served            string // where a server with the settings of the client serves; "" if the client uses a server
 }
 
 // newClient returns a client that sends requests to base through the transport. key and tenant may

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -35,6 +37,22 @@ func loginText(base string, response jsontext.Value) (string, error) {
 	return "\nThe address that signs the user in:\n" + loginAddress(base, link.Token), nil
 }
 
+// servedURL returns the URL of a server with the settings, for a browser on its machine.
+func servedURL(settings config.Config) string {
+	scheme := "http://"
+	if settings.TLSCert != "" {
+		scheme = "https://"
+	}
+	host, port, err := net.SplitHostPort(settings.Addr)
+	if err != nil || port == "0" { // an operator must say which port the server got
+		return scheme + config.Default().Addr
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return scheme + net.JoinHostPort(host, port)
+}
+
 // consoleCommands are the commands of the console that are not those of its users.
 func consoleCommands() group {
 	return group{name: "console", short: "Sign in to the console", extraCommands: []func(*target) *cobra.Command{newConsoleLogin}}
@@ -50,7 +68,7 @@ if there is none. An operator manages all tenants.`,
 		Example: "  atrium console login\n  atrium console login user_… --tenant tenant_… --url https://atrium.example.com",
 	}
 	operatorFlag(cmd, t)
-	base := cmd.Flags().String("url", "", "`URL` of the console's server (default: that of --server, or http://"+config.Default().Addr+")")
+	base := cmd.Flags().String("url", "", "`URL` of the console's server (default: that of --server, or of the setting addr)")
 	out := outputFlag(cmd)
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -81,7 +99,7 @@ if there is none. An operator manages all tenants.`,
 			if err != nil {
 				return err
 			}
-			return printLogin(cmd, out, c, user, cmp.Or(*base, c.serverURL(), "http://"+config.Default().Addr))
+			return printLogin(cmd, out, c, user, cmp.Or(*base, c.serverURL(), c.served))
 		})
 	})
 	return cmd

@@ -43,9 +43,9 @@ type target struct {
 	database                     func(stderr io.Writer) (config.Config, error)
 }
 
-// serverSettings are settings of a server that also apply to operations on the database. They can
-// be set in the environment or the settings file.
-var serverSettings = []string{"max-body", "batch-max-body", "keep-versions"}
+// serverSettings are settings of a server that also apply to operations on the database, or that say where
+// the server is. They can be set in the environment or the settings file.
+var serverSettings = []string{"max-body", "batch-max-body", "keep-versions", "addr", "tls-cert", "tls-key"}
 
 // targetFlags adds the flags that select the target.
 func targetFlags(flags *pflag.FlagSet) *target {
@@ -212,7 +212,9 @@ func (t *target) withClient(cmd *cobra.Command, key string, f func(*client) erro
 		}
 		transport := &inProcess{handler: handler}
 		defer transport.wait() // before the store is closed
-		return f(newClient(transport, inProcessURL, "", tenant))
+		c := newClient(transport, inProcessURL, "", tenant)
+		c.served = servedURL(settings)
+		return f(c)
 	})
 }
 
