@@ -129,7 +129,7 @@ func formatErasureCheck(body jsontext.Value) (string, error) {
 	fmt.Fprintf(&b, "%s and %s would be erased", atrium.Count(entries, "entry", "entries"),
 		atrium.Count(len(page.Items)-entries, "prospect", "prospects"))
 	if page.NextCursor != "" {
-		b.WriteString("; to continue, pass --cursor " + atrium.Printable(page.NextCursor))
+		b.WriteString(", and maybe more: to continue, pass --cursor " + atrium.Printable(page.NextCursor))
 	}
 	return b.String(), nil
 }
