@@ -86,7 +86,7 @@ func (c *Console) Handlers() map[string]http.Handler {
 		"POST " + of + "/keys":                                                               again(c.createKey, c.listKeys, 0),
 		"POST " + of + "/keys/{key_id}/revoke":                                               c.revokeKey,
 		"GET " + of + "/people":                                                              c.listPeople,
-		"POST " + of + "/people":                                                             c.createPerson,
+		"POST " + of + "/people":                                                             again(c.createPerson, c.listPeople, 0),
 		"GET " + of + "/people/{user_id}":                                                    c.showPerson,
 		"POST " + of + "/people/{user_id}/{action}":                                          c.changePerson,
 		"GET " + of + "/audit":                                                               c.listAudit,

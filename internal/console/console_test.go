@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"atrium"
 )
 
 // shown returns the text of all nodes of a tree.
@@ -130,4 +132,12 @@ func FuzzTree(f *testing.F) {
 			t.Errorf("%d nodes, %d deep", nodes, depth)
 		}
 	})
+}
+
+func TestEveryScopeOfNewKeysIsExplained(t *testing.T) {
+	for _, s := range atrium.AllScopes() {
+		if s != atrium.ScopeContentRead && allowed[s] == "" {
+			t.Errorf("nothing says what the scope %s allows", s)
+		}
+	}
 }

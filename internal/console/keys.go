@@ -34,7 +34,17 @@ type keysPage struct {
 // A scope is a permission that a new key can have.
 type scope struct {
 	Name    atrium.Scope
+	Allows  string
 	Default bool
+}
+
+// allowed says what keys with a scope may do.
+var allowed = map[atrium.Scope]string{
+	atrium.ScopeLogsWrite: "record entries", atrium.ScopeAccountsRead: "read accounts", atrium.ScopeAccountsWrite: "change accounts",
+	atrium.ScopePagesRead: "read pages, audiences and versions", atrium.ScopeManage: "do everything below",
+	atrium.ScopeManageRead: "read everything", atrium.ScopeManagePages: "change pages and audiences",
+	atrium.ScopeManageAccounts: "change accounts and prospects, move entries", atrium.ScopeManageKeys: "create and revoke keys",
+	atrium.ScopeManageErase: "erase data for good", atrium.ScopeManageUsers: "create users and login links",
 }
 
 func (c *Console) listKeys(r *request) error { return r.showKeys(key{}) }
@@ -43,7 +53,7 @@ func (r *request) showKeys(made key) error {
 	p := keysPage{State: r.query("state"), States: []string{"active", "expired", "revoked"}, New: made}
 	for _, s := range atrium.AllScopes() {
 		if s != atrium.ScopeContentRead && r.user.Role.Scopes().MayGrant(atrium.Scopes{s}) {
-			p.Scopes = append(p.Scopes, scope{s, slices.Contains(atrium.ExternalScopes(), s)})
+			p.Scopes = append(p.Scopes, scope{s, allowed[s], slices.Contains(atrium.ExternalScopes(), s)})
 		}
 	}
 	var err error

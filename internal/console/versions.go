@@ -102,8 +102,8 @@ func (r *request) showAudience(p audiencePage, status int) error {
 func (c *Console) createVersion(r *request) error {
 	p := audiencePage{Draft: lines(r.http.PostForm.Get("content")), Note: r.form("note"), New: true}
 	content := jsontext.Value(strings.TrimSpace(p.Draft))
-	if !content.IsValid() {
-		p.Fault = "The content is not valid JSON."
+	if fault := faultOf(content); fault != "" {
+		p.Fault = "The content " + fault + "."
 		return r.showAudience(p, http.StatusBadRequest)
 	}
 	_, err := r.call(call{method: http.MethodPost, path: r.audiencePath() + "/versions", body: map[string]any{"content": content, "note": p.Note}})
@@ -128,6 +128,15 @@ func (c *Console) changeVersion(r *request) error {
 	}
 	if _, err := r.call(call{method: http.MethodPost, path: r.versionPath() + "/" + action}); err != nil {
 		return err
+	}
+	if action == "publish" {
+		var p sitePage
+		if _, err := r.get(&p, r.pagePath(), nil); err != nil {
+			return err
+		}
+		if p.Status != "published" {
+			message = "publishedlater"
+		}
 	}
 	return r.redirect(r.own(), message)
 }

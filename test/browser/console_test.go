@@ -440,6 +440,9 @@ func TestConsoleWritesPages(t *testing.T) {
 				b.submit(`button.primary`)
 			}
 			b.submit(`tr:first-child form[action$="/publish"] button`)
+			if told := b.seen(".done"); !strings.Contains(told, "once the page is published") {
+				t.Errorf("the page is a draft, and the console says %q", told)
+			}
 			if state := b.seen("tr:first-child .status"); state != "published" {
 				t.Errorf("the newest version is %q", state)
 			}
