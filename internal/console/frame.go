@@ -151,11 +151,20 @@ func (f frame) Sections() []link {
 }
 
 // An action is a button that changes the state that the user has seen, which a tag names.
-type action struct{ Path, Title, Tag string }
+type action struct {
+	Path, Title, Tag string
+	Question         string // before it is done; "" for none
+}
+
+// Ask returns the action with a question.
+func (a action) Ask(question string) action {
+	a.Question = question
+	return a
+}
 
 // Act returns an action on what a path shows.
 func (f frame) Act(path, name, title, tag string) action {
-	return action{path + "/" + name, title, tag}
+	return action{Path: path + "/" + name, Title: title, Tag: tag}
 }
 
 // functions are the functions of all templates.
@@ -284,7 +293,7 @@ func showBytes(n int64) string {
 var labels = map[string]string{
 	"name": "Name", "title": "Title", "domain": "Domain", "role": "Role", "scopes": "Scopes", "expiresInSeconds": "Last day",
 	"email": "E-mail", "phoneNumber": "Telephone", "slug": "Slug", "linkedinProfileUrl": "LinkedIn",
-	"publishAt": "Publish at", "unpublishAt": "Unpublish at", "content": "Content", "accountId": "Account",
+	"publishAt": "Publish at", "unpublishAt": "Unpublish at", "content": "Content", "origins": "Sites", "accountId": "Account",
 }
 
 // label returns the title of the field that a fault is about, or the name of what is not in a form.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -16,6 +17,7 @@ type key struct {
 	KeyID      atrium.KeyID `json:"keyId"`
 	Name       string       `json:"name"`
 	Scopes     []string     `json:"scopes"`
+	Origins    []string     `json:"origins"`
 	CreatedAt  string       `json:"createdAt"`
 	ExpiresAt  string       `json:"expiresAt"`
 	RevokedAt  string       `json:"revokedAt"`
@@ -66,6 +68,12 @@ func (r *request) showKeys(made key) error {
 // createKey shows the new key in its response, because it can be shown only once.
 func (c *Console) createKey(r *request) error {
 	body := map[string]any{"name": r.form("name"), "scopes": r.http.PostForm["scopes"]}
+	if r.query("for") == "site" {
+		body["scopes"] = atrium.Scopes{atrium.ScopeContentRead}
+		if origins := strings.Fields(r.form("origins")); len(origins) > 0 {
+			body["origins"] = origins
+		}
+	}
 	if day := r.form("lastDay"); day != "" {
 		seconds, err := secondsOf(day)
 		if err != nil {

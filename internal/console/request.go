@@ -25,7 +25,7 @@ type request struct {
 	tenant  atrium.TenantID // in the path; "" for none
 
 	refused  error  // why the change that the request asks for was refused, if the page shows its form again
-	formPath string // of the refused form
+	formPath string // of the refused form, with its parameters
 }
 
 // A page handles a request of a signed-in user. An error is shown as a page.
@@ -125,7 +125,7 @@ func again(change, show page, segments int) page {
 		if err == nil || !slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, status) {
 			return err
 		}
-		r.refused, r.formPath = err, r.http.URL.EscapedPath()
+		r.refused, r.formPath = err, r.http.URL.RequestURI()
 		at := *r.http.URL
 		for range segments {
 			at.Path = path.Dir(at.Path)

@@ -297,7 +297,11 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 			// Publish a page.
 			b.open(of + "/pages/page_01kzdemo0000000000000000p3")
 			for _, step := range []struct{ action, status string }{{"publish", "published"}, {"unpublish", "draft"}, {"archive", "archived"}, {"restore", "draft"}} {
-				b.submit(fmt.Sprintf(`form[action$="/%s"] button`, step.action))
+				button := fmt.Sprintf(`form[action$="/%s"] button`, step.action)
+				if asked := get[bool](b, fmt.Sprintf(`(window.confirm = () => true, "confirm" in document.querySelector(%q).dataset)`, button)); asked != (step.action == "unpublish") {
+					t.Errorf("%s asks before it is done: %v", step.action, asked)
+				}
+				b.submit(button)
 				if status := b.seen(".status"); status != step.status {
 					t.Errorf("after %s, the page is %q", step.action, status)
 				}
@@ -347,6 +351,21 @@ func TestConsoleDoesWhatAPersonNeeds(t *testing.T) {
 			}
 			if key := b.seen(".done code"); !strings.HasPrefix(key, "atr_") {
 				t.Errorf("the new key is %q", key)
+			}
+			b.fill(`form[action$="for=site"] input[name="name"]`, "site "+suffix)
+			b.fill(`form[action$="for=site"] textarea`, "https://"+first+"/path")
+			b.ignoring("400")
+			b.submit(`form[action$="for=site"] button`)
+			if problem := b.seen(".problem li b"); problem != "Sites" {
+				t.Errorf("the fault is about %q", problem)
+			}
+			if kept := get[string](b, `document.querySelector('form[action$="for=site"] textarea').value`); kept != "https://"+first+"/path" {
+				t.Errorf("the form lost what was entered: %q", kept)
+			}
+			b.fill(`form[action$="for=site"] textarea`, "https://"+first+"\nhttps://"+second)
+			b.submit(`form[action$="for=site"] button`)
+			if scopes := get[string](b, fmt.Sprintf(`[...document.querySelectorAll("tbody tr")].find(row => row.textContent.includes(%q)).cells[1].textContent`, "site "+suffix)); strings.Join(strings.Fields(scopes), " ") != "content:read https://"+first+" https://"+second {
+				t.Errorf("the key for a site has %q", scopes)
 			}
 			b.open(of + "/people")
 			b.fill(`input[name="name"]`, "Kim "+suffix)
