@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -66,6 +68,27 @@ refuses a database that has tenants but no demo tenant.`,
 	return cmd
 }
 
+// instants matches the instants of the demo data.
+var instants = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
+
+// recent returns data with its instants moved by whole days, so that the newest one is less than a day before
+// now: a demo shows what a service in use does.
+func recent(data string, now time.Time) string {
+	newest := slices.Max(instants.FindAllString(data, -1)) // they sort as text
+	last, err := time.Parse(time.RFC3339, newest)
+	if err != nil {
+		return data
+	}
+	days := int(now.Sub(last) / (24 * time.Hour))
+	return instants.ReplaceAllStringFunc(data, func(text string) string {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return text
+		}
+		return at.AddDate(0, 0, days).Format("2006-01-02T15:04:05.000Z")
+	})
+}
+
 // prepareDemo creates the demo tenant if it does not exist, and two keys for it: one for the
 // external API and one for the management API.
 func prepareDemo(ctx context.Context, s *store.Store) (id atrium.TenantID, key, operator string, err error) {
@@ -80,7 +103,7 @@ func prepareDemo(ctx context.Context, s *store.Store) (id atrium.TenantID, key, 
 		if tenant, _, err = s.CreateTenant(ctx, atrium.CommandLine(atrium.OperatorChain), demoTenant); err != nil {
 			return "", "", "", err
 		}
-		if _, err := transfer.Import(ctx, s, tenant.ID, strings.NewReader(demoData), transfer.Options{}); err != nil {
+		if _, err := transfer.Import(ctx, s, tenant.ID, strings.NewReader(recent(demoData, time.Now())), transfer.Options{}); err != nil {
 			return "", "", "", fmt.Errorf("import sample data: %w", err)
 		}
 	}
