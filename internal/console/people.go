@@ -148,9 +148,5 @@ func (r *request) createLink(path string) error {
 	if err := json.Unmarshal(a.body, &made); err != nil {
 		return fmt.Errorf("decode the login link: %w", err)
 	}
-	scheme := "http://"
-	if r.console.overTLS(r.http) {
-		scheme = "https://"
-	}
-	return r.showPerson(scheme + r.http.Host + loginPath + "?token=" + made.Token)
+	return r.showPerson(r.server() + loginPath + "?token=" + made.Token)
 }

@@ -189,6 +189,14 @@ func (r *request) path(segments ...string) string {
 	return path.String()
 }
 
+// server returns the address of the server, as the browser has it.
+func (r *request) server() string {
+	if r.console.overTLS(r.http) {
+		return "https://" + r.http.Host
+	}
+	return "http://" + r.http.Host
+}
+
 // redirect shows a page after a change, with a message: a key of done.
 func (r *request) redirect(path, message string) error {
 	http.Redirect(r.w, r.http, path+"?done="+message, http.StatusSeeOther)

@@ -122,6 +122,9 @@ var versionActions = map[string]string{"publish": "published", "archive": "versi
 
 func (c *Console) changeVersion(r *request) error {
 	action := r.http.PathValue("action")
+	if action == "preview" {
+		return r.createPreview()
+	}
 	message, ok := versionActions[action]
 	if !ok {
 		return atrium.NotFound()
@@ -146,10 +149,41 @@ type versionPage struct {
 	Version  version
 	Own      string
 	Bytes    int64
+	Preview  *preview // just created; nil for none
 }
 
-func (c *Console) showVersion(r *request) error {
-	p := versionPage{Own: r.own()}
+// A preview is a new preview of a version.
+type preview struct {
+	Token     string `json:"token"`
+	ExpiresAt string `json:"expiresAt"`
+	Address   string `json:"-"` // of what a site receives
+}
+
+func (c *Console) showVersion(r *request) error { return r.showVersion(nil) }
+
+// createPreview shows a new preview in its response, because its token can be shown only once.
+func (r *request) createPreview() error {
+	number, err := strconv.ParseInt(r.http.PathValue("number"), 10, 64)
+	if err != nil {
+		return atrium.NotFound()
+	}
+	a, err := r.call(call{
+		method: http.MethodPost, path: r.pagePath() + "/previews",
+		body: map[string]any{"audienceId": r.http.PathValue("audience_id"), "versionNumber": number},
+	})
+	if err != nil {
+		return err
+	}
+	var made preview
+	if err := json.Unmarshal(a.body, &made); err != nil {
+		return err
+	}
+	made.Address = r.server() + "/content/v0/" + string(r.tenant) + r.audiencePath() + "?preview=" + url.QueryEscape(made.Token)
+	return r.showVersion(&made)
+}
+
+func (r *request) showVersion(made *preview) error {
+	p := versionPage{Own: r.own(), Preview: made}
 	if _, err := r.get(&p.Audience, r.audiencePath(), nil); err != nil {
 		return err
 	}

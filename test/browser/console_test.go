@@ -2,6 +2,8 @@ package browser_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -466,6 +468,13 @@ func TestConsoleWritesPages(t *testing.T) {
 				t.Errorf("the newest version is %q", state)
 			}
 			own := get[string](b, `location.pathname`)
+
+			// A preview shows the other version, although the page is a draft.
+			b.open(own + "/versions/1")
+			b.submit(`form[action$="/preview"] button`)
+			if shown := read(t, b.seen(".done code")); !strings.Contains(shown, `"One"`) {
+				t.Errorf("the preview shows %s", shown)
+			}
 			b.open(own + "/compare?from=1&to=2")
 			if removed, added := b.seen(".removed"), b.seen(".added"); !strings.Contains(removed, "One") || !strings.Contains(added, "Two") {
 				t.Errorf("the comparison shows %q and %q", removed, added)
@@ -475,6 +484,25 @@ func TestConsoleWritesPages(t *testing.T) {
 			}
 		})
 	})
+}
+
+// read returns what an address shows to everyone.
+func read(t *testing.T, address string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s %s %v", address, response.Status, body, err)
+	}
+	return string(body)
 }
 
 func TestAFieldWithoutALabelIsFound(t *testing.T) {

@@ -231,6 +231,7 @@ var places = map[string]place{
 	"GET /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences/audience_000000000000000000000000{n}1/versions/1":          {},
 	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences/audience_000000000000000000000000{n}1/versions":           {atrium.ScopeManagePages, url.Values{"content": {"{}"}}},
 	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences/audience_000000000000000000000000{n}1/versions/1/publish": {atrium.ScopeManagePages, nil},
+	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences/audience_000000000000000000000000{n}1/versions/1/preview": {atrium.ScopeManagePages, nil},
 	"POST /console/{tenant}/keys":                                                                                                       {atrium.ScopeManageKeys, url.Values{"name": {"New"}, "scopes": {"pages:read"}}},
 	"POST /console/{tenant}/keys?for=site":                                                                                              {atrium.ScopeManageKeys, url.Values{"name": {"New"}, "origins": {"https://www.example.com"}}},
 	"POST /console/{tenant}/keys/key_00000000000000000000000000/revoke":                                                                 {atrium.ScopeManageKeys, nil},
