@@ -72,7 +72,7 @@ func (c *Console) Handlers() map[string]http.Handler {
 		"GET " + of + "/pages/{page_id}":                                                     c.showPage,
 		"POST " + of + "/pages/{page_id}/{action}":                                           c.changePage,
 		"GET " + of + "/pages/new":                                                           c.newPage,
-		"POST " + of + "/pages":                                                              c.createPage,
+		"POST " + of + "/pages":                                                              again(c.createPage, c.newPage, 0),
 		"GET " + of + "/pages/{page_id}/edit":                                                c.editPage,
 		"POST " + of + "/pages/{page_id}/edit":                                               c.savePage,
 		"POST " + of + "/pages/{page_id}/schedule":                                           again(c.schedulePage, c.showPage, 1),

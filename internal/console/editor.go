@@ -2,11 +2,13 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -20,12 +22,17 @@ import (
 // A field is a field of the editor of pages.
 type field struct {
 	Name, Title, Value, Help string
-	Rows                     int    // of a text area; 0 for a line
-	JSON                     bool   // the value is a JSON text
-	Fault                    string // why the API refuses the value; "" for none
-	Theirs                   string // what somebody else has changed the value to
-	Changed                  bool   // by somebody else: Theirs is set
+	Rows                     int      // of a text area; 0 for a line
+	JSON                     bool     // the value is a JSON text
+	Fault                    string   // why the API refuses the value; "" for none
+	Theirs                   string   // what somebody else has changed the value to
+	List                     *rowList // fields for the elements of a list; nil if there are none
+	Options                  []option // to choose from; nil for all values
+	Changed                  bool     // by somebody else: Theirs is set
 }
+
+// An option is a value that can be chosen.
+type option struct{ Value, Title string }
 
 // An editor is a form with the fields of a page.
 type editor struct {
@@ -39,15 +46,66 @@ type editor struct {
 
 // pageFields returns the fields of a page.
 func pageFields(p *sitePage) []field {
-	return []field{
+	fields := []field{
 		{Name: "name", Title: "Name", Value: p.Name, Help: "For you; readers do not see it."},
 		{Name: "title", Title: "Title", Value: p.Title, Help: "What readers see."},
 		{Name: "pageContext", Title: "Context", Value: p.PageContext, Rows: 3, Help: "About the readers of the page."},
-		{Name: "actions", Title: "Actions", Value: indent(p.Actions), Rows: 10, JSON: true, Help: "A JSON array of buttons and links."},
-		{Name: "scripts", Title: "Scripts", Value: indent(p.Scripts), Rows: 8, JSON: true, Help: "A JSON array of scripts that the site runs."},
-		{Name: "footerLinks", Title: "Footer links", Value: indent(p.FooterLinks), Rows: 8, JSON: true, Help: "A JSON array of groups of links."},
+		{Name: "actions", Title: "Actions", Value: indent(p.Actions), Rows: 10, JSON: true, Help: "Buttons and links."},
+		{Name: "headerActionId", Title: "Action in the header", Value: p.HeaderActionID, Options: headers(p)},
+		{Name: "scripts", Title: "Scripts", Value: indent(p.Scripts), Rows: 8, JSON: true, Help: "What the site runs."},
+		{Name: "footerLinks", Title: "Footer links", Value: indent(p.FooterLinks), Rows: 8, JSON: true, Help: "Groups of links."},
 		{Name: "maxAgeSeconds", Title: "Cache time in seconds", Value: strconv.FormatInt(p.MaxAgeSeconds, 10), Help: "How long browsers and proxies may keep the page."},
 	}
+	for i := range fields {
+		fields[i].list()
+	}
+	return fields
+}
+
+// list sets the fields for the elements of the value, if they have the conventional form.
+func (f *field) list() {
+	if s := shapes[f.Name]; s != nil {
+		f.List = s.rows(f.Name, f.Value)
+	}
+}
+
+// headers returns the actions that the header of a page can have.
+func headers(p *sitePage) []option {
+	options := []option{{"", "none"}}
+	var actions []struct {
+		ID    string `json:"actionId"`
+		Title string `json:"buttonTitle"`
+	}
+	_ = json.Unmarshal(p.Actions, &actions) // those of another form are not listed
+	for _, a := range actions {
+		if a.ID != "" {
+			options = append(options, option{a.ID, cmp.Or(a.Title, a.ID)})
+		}
+	}
+	if p.HeaderActionID != "" && !slices.ContainsFunc(options, func(o option) bool { return o.Value == p.HeaderActionID }) {
+		options = append(options, option{p.HeaderActionID, p.HeaderActionID})
+	}
+	return options
+}
+
+// entered returns what the user has entered into a field, and why that is refused. A list can be changed by its
+// fields or as JSON; the form has the JSON that the fields are based on.
+func entered(name string, form url.Values) (value, fault string) {
+	value = lines(form.Get(name))
+	base := lines(form.Get("base:" + name))
+	if s := shapes[name]; s != nil && form.Has("base:"+name) {
+		built, err := s.build(name, jsontext.Value(base), form)
+		switch {
+		case err != nil:
+			return value, err.Error()
+		case string(built) == base: // not changed by its fields
+		case value == base:
+			value = indent(built)
+		default:
+			return value, "is changed both as JSON and in its fields: the fields are as before, the JSON is as you have entered it"
+		}
+	}
+	return value, ""
 }
 
 func (r *request) pagePath() string { return "/pages/" + url.PathEscape(r.http.PathValue("page_id")) }
@@ -76,7 +134,9 @@ func (c *Console) savePage(r *request) error {
 		e.Fields = pageFields(&e.Page)
 		for i := range e.Fields {
 			f := &e.Fields[i]
-			f.Value = lines(r.http.PostForm.Get(f.Name))
+			if f.Value, f.Fault = entered(f.Name, r.http.PostForm); f.Fault != "" {
+				continue
+			}
 			if f.Value == lines(r.http.PostForm.Get("seen:"+f.Name)) {
 				continue
 			}
@@ -86,6 +146,9 @@ func (c *Console) savePage(r *request) error {
 					f.Fault = "must be a whole number"
 				}
 				body[f.Name] = value
+			}
+			if f.Name == "headerActionId" && f.Value == "" {
+				body[f.Name] = nil
 			}
 		}
 		return nil
@@ -184,6 +247,18 @@ func (r *request) showEditor(e editor, status int) error {
 				}
 			}
 		}
+	}
+	if err := r.heavily(func() error {
+		for i := range e.Fields {
+			f := &e.Fields[i]
+			f.list()
+			if f.Name == "headerActionId" {
+				f.Options = headers(&e.Page)
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	return r.showStatus(status, "edit", "pages", "Edit "+e.Page.Name, e)
 }

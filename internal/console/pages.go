@@ -20,6 +20,7 @@ type sitePage struct {
 	Actions        jsontext.Value `json:"actions"`
 	Scripts        jsontext.Value `json:"scripts"`
 	FooterLinks    jsontext.Value `json:"footerLinks"`
+	HeaderActionID string         `json:"headerActionId"`
 	Public         bool           `json:"public"`
 	MaxAgeSeconds  int64          `json:"maxAgeSeconds"`
 	AudiencesCount int64          `json:"audiencesCount"`

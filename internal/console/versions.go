@@ -52,8 +52,9 @@ type audiencePage struct {
 	Page     sitePage
 	Audience audience
 	Versions list[version]
-	Own      string // the path of the page
-	Draft    string // the content that a new version starts with
+	Own      string        // the path of the page
+	Draft    string        // the content that a new version starts with
+	Texts    []contentText // of Draft
 	Note     string
 	Fault    string // why the new version was refused; "" for none
 	New      bool   // show the form
@@ -96,11 +97,29 @@ func (r *request) showAudience(p audiencePage, status int) error {
 			return err
 		}
 	}
+	if p.Draft == "" {
+		p.Draft = firstContent
+	}
+	if err := r.heavily(func() error { p.Texts = contentTexts(p.Draft); return nil }); err != nil {
+		return err
+	}
 	return r.showStatus(status, "audience", "pages", p.Audience.Name, p)
 }
 
+// firstContent is what the first version of an audience starts with. What sites read in it is up to them.
+const firstContent = `{
+  "headline": "",
+  "text": ""
+}`
+
 func (c *Console) createVersion(r *request) error {
 	p := audiencePage{Draft: lines(r.http.PostForm.Get("content")), Note: r.form("note"), New: true}
+	if err := r.heavily(func() error { return r.changeTexts(&p) }); err != nil {
+		return err
+	}
+	if p.Fault != "" {
+		return r.showAudience(p, http.StatusBadRequest)
+	}
 	content := jsontext.Value(strings.TrimSpace(p.Draft))
 	if fault := faultOf(content); fault != "" {
 		p.Fault = "The content " + fault + "."
@@ -115,6 +134,20 @@ func (c *Console) createVersion(r *request) error {
 		return err
 	}
 	return r.redirect(r.own(), "version")
+}
+
+// changeTexts puts the texts of the form into the content. The form has the content that they are based on.
+func (r *request) changeTexts(p *audiencePage) error {
+	base := lines(r.http.PostForm.Get("base:content"))
+	changed, err := changeTexts(base, r.http.PostForm)
+	switch {
+	case err != nil || changed == base: // only JSON is changed
+	case p.Draft == base:
+		p.Draft = changed
+	default:
+		p.Fault = "The content is changed both as JSON and in its texts. The texts are as in the JSON that you have entered."
+	}
+	return nil
 }
 
 // versionActions are the actions on a version.

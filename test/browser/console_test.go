@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +111,12 @@ func (b *tab) fill(selector, text string) {
 	b.t.Helper()
 	get[int](b, fmt.Sprintf(`(document.querySelector(%q).value = "", 0)`, selector))
 	b.enter(selector, text)
+}
+
+// unfold opens everything that is folded.
+func (b *tab) unfold() {
+	b.t.Helper()
+	get[int](b, `(document.querySelectorAll("details").forEach(d => d.open = true), 0)`)
 }
 
 // heading fails the test unless the page has the heading.
@@ -412,9 +419,11 @@ func TestConsoleWritesPages(t *testing.T) {
 			b.open("/console/" + string(o.tenant) + "/pages")
 			b.submit(`.head a`)
 			b.fill(`input[name="name"]`, "Fair")
+			b.fill(`input[name="title"]`, "Meet us")
 			b.submit(`button.primary`)
 			b.heading("Edit Fair")
 			b.fill(`textarea[name="pageContext"]`, "Visitors <of> the fair\nin May")
+			b.unfold()
 			b.fill(`textarea[name="footerLinks"]`, `[{"id":"a"`)
 			b.ignoring("400")
 			b.submit(`button.primary`)
@@ -425,9 +434,41 @@ func TestConsoleWritesPages(t *testing.T) {
 				t.Errorf("the form lost what was entered: %q", kept)
 			}
 			b.fill(`textarea[name="footerLinks"]`, `[]`)
+			b.fill(`input[name="actions:0:buttonTitle"]`, "Book <b>a</b> call")
+			b.fill(`input[name="actions:0:url"]`, "https://www.example.com/call")
 			b.submit(`button.primary`)
 			b.heading("Fair")
 			edit := get[string](b, `document.querySelector(".actions a").pathname`)
+
+			// Two more actions come before the first one, which becomes that of the header.
+			b.open(edit)
+			if b.scriptsOff {
+				b.fill(`input[name="actions:1:buttonTitle"]`, "Docs")
+				b.fill(`input[name="actions:0:position"]`, "2")
+				b.submit(`button.primary`)
+				b.open(edit)
+				b.fill(`input[name="actions:2:buttonTitle"]`, "Prices")
+				b.fill(`input[name="actions:2:position"]`, "2")
+			} else {
+				b.fill(`input[name="actions:1:buttonTitle"]`, "Docs")
+				b.click(`.list > .rows > button`)
+				b.fill(`input[name="actions:2:buttonTitle"]`, "Prices")
+				b.fill(`input[name="actions:0:position"]`, "3")
+			}
+			get[string](b, `document.querySelector('select[name="headerActionId"]').value = "book-b-a-b-call"`)
+			b.submit(`button.primary`)
+			b.heading("Fair")
+			var actions []string
+			b.open(edit)
+			for i := range 3 {
+				actions = append(actions, get[string](b, fmt.Sprintf(`document.querySelector('input[name="actions:%d:buttonTitle"]').value`, i)))
+			}
+			if want := []string{"Docs", "Prices", "Book <b>a</b> call"}; !slices.Equal(actions, want) {
+				t.Errorf("the actions are %q", actions)
+			}
+			if header := get[string](b, `document.querySelector('select[name="headerActionId"]').value`); header != "book-b-a-b-call" {
+				t.Errorf("the action of the header is %q", header)
+			}
 
 			// Another person changes the title and the context while this one edits the title.
 			page := atrium.PageID(strings.Split(edit, "/")[4])
@@ -456,10 +497,11 @@ func TestConsoleWritesPages(t *testing.T) {
 			b.fill(`form[action$="/audiences"] input`, "Readers")
 			b.submit(`form[action$="/audiences"] button`)
 			b.heading("Readers")
-			for _, content := range []string{`{"headline":"One","list":[1,2]}`, `{"headline":"Two","list":[1,2]}`} {
-				b.fill(`textarea[name="content"]`, content)
-				b.submit(`button.primary`)
-			}
+			b.unfold()
+			b.fill(`textarea[name="content"]`, `{"headline":"One","list":[1,2]}`)
+			b.submit(`button.primary`)
+			b.fill(`input[name="text:/headline"]`, "Two")
+			b.submit(`button.primary`)
 			b.submit(`tr:first-child form[action$="/publish"] button`)
 			if told := b.seen(".done"); !strings.Contains(told, "once the page is published") {
 				t.Errorf("the page is a draft, and the console says %q", told)

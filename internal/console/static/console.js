@@ -74,6 +74,30 @@ for (const input of document.querySelectorAll('input[data-utc]')) {
   input.closest('label').querySelector('small').textContent = Intl.DateTimeFormat().resolvedOptions().timeZone
 }
 
+// The last row of a list is for one more element: a button adds another such row.
+for (const list of document.querySelectorAll('.rows')) {
+  const button = document.createElement('button')
+  button.type = 'button'
+  button.textContent = 'Add another'
+  const add = () => {
+    const last = [...list.children].findLast(child => child.matches('.row'))
+    const name = last.querySelector('[name]').name
+    const before = name.slice(0, name.lastIndexOf(':') + 1)
+    const next = before.replace(/[0-9]+:$/, number => parseInt(number) + 1 + ':')
+    const row = last.cloneNode(true)
+    for (const field of row.querySelectorAll('[name]')) {
+      if (field.name.startsWith(before)) field.name = next + field.name.slice(before.length)
+      if (field.type === 'checkbox') field.checked = false
+      else field.value = ''
+    }
+    for (const inner of row.querySelectorAll('button')) inner.remove()
+    last.after(row)
+    row.querySelector('input').focus()
+  }
+  button.addEventListener('click', add)
+  list.append(button)
+}
+
 // In a narrow window, the sections are a row that may be wider than the window.
 document.querySelector('nav a[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
 
