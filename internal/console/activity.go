@@ -3,7 +3,6 @@ package console
 import (
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -51,9 +50,6 @@ type move struct {
 	UndoneAt      string           `json:"undoneAt"`
 }
 
-// maxRaw is how much of a payload a page shows as text, in bytes.
-const maxRaw = 64 << 10
-
 func (c *Console) showEntry(r *request) error {
 	var p entryPage
 	path := "/account_logs/" + url.PathEscape(r.http.PathValue("entry_id"))
@@ -83,10 +79,8 @@ func (c *Console) showEntry(r *request) error {
 	}
 	if err := r.heavily(func() (err error) {
 		p.Tree, err = parseNode(p.Entry.Payload)
-		p.IsTree, p.Raw = err == nil, indent(p.Entry.Payload)
-		if p.Cut = len(p.Raw) > maxRaw; p.Cut {
-			p.Raw = strings.ToValidUTF8(p.Raw[:maxRaw], "")
-		}
+		p.IsTree = err == nil
+		p.Raw, p.Cut = raw(p.Entry.Payload)
 		return nil
 	}); err != nil {
 		return err

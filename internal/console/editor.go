@@ -25,6 +25,7 @@ type field struct {
 	Rows                     int      // of a text area; 0 for a line
 	JSON                     bool     // the value is a JSON text
 	Fault                    string   // why the API refuses the value; "" for none
+	Seen                     string   // the current value, which the next save is compared with
 	Theirs                   string   // what somebody else has changed the value to
 	List                     *rowList // fields for the elements of a list; nil if there are none
 	Options                  []option // to choose from; nil for all values
@@ -57,6 +58,7 @@ func pageFields(p *sitePage) []field {
 		{Name: "maxAgeSeconds", Title: "Cache time in seconds", Value: strconv.FormatInt(p.MaxAgeSeconds, 10), Help: "How long browsers and proxies may keep the page."},
 	}
 	for i := range fields {
+		fields[i].Seen = fields[i].Value
 		fields[i].list()
 	}
 	return fields
@@ -232,12 +234,15 @@ func (r *request) showEditor(e editor, status int) error {
 	if err != nil {
 		return err
 	}
+	var current []field
+	if err := r.heavily(func() error { current = pageFields(&e.Page); return nil }); err != nil {
+		return err
+	}
+	for i := range e.Fields {
+		e.Fields[i].Seen = current[i].Value
+	}
 	if e.Clash = e.Clash || tag != e.Tag; e.Clash {
 		e.Tag = tag
-		var current []field
-		if err := r.heavily(func() error { current = pageFields(&e.Page); return nil }); err != nil {
-			return err
-		}
 		for i := range e.Fields {
 			f := &e.Fields[i]
 			if seen := lines(r.http.PostForm.Get("seen:" + f.Name)); current[i].Value != seen {
@@ -252,25 +257,13 @@ func (r *request) showEditor(e editor, status int) error {
 		for i := range e.Fields {
 			f := &e.Fields[i]
 			f.list()
-			if f.Name == "headerActionId" {
-				f.Options = headers(&e.Page)
-			}
+			f.Options = current[i].Options
 		}
 		return nil
 	}); err != nil {
 		return err
 	}
 	return r.showStatus(status, "edit", "pages", "Edit "+e.Page.Name, e)
-}
-
-// Seen returns the current value of a field, which the next save is compared with.
-func (e editor) Seen(name string) string {
-	for _, f := range pageFields(&e.Page) {
-		if f.Name == name {
-			return f.Value
-		}
-	}
-	return ""
 }
 
 // A brand is a brand as the API shows it.

@@ -113,7 +113,12 @@ func (r *request) showStatus(status int, name, section, title string, content an
 			return err
 		}
 	}
-	return r.heavily(func() error { return render(r.w, status, name, f) })
+	var page bytes.Buffer
+	if err := r.heavily(func() error { return execute(&page, name, f) }); err != nil {
+		return err
+	}
+	send(r.w, status, page.Bytes()) // after the heavy work: the browser may read slowly
+	return nil
 }
 
 // Path returns the path of a page about the tenant.
@@ -190,18 +195,31 @@ func parse() map[string]*template.Template {
 	return all
 }
 
-// render sends a page.
-func render(w http.ResponseWriter, status int, name string, f frame) error {
-	var b bytes.Buffer
-	if err := pages[name].ExecuteTemplate(&b, "layout", f); err != nil {
+// execute writes a page.
+func execute(b *bytes.Buffer, name string, f frame) error {
+	if err := pages[name].ExecuteTemplate(b, "layout", f); err != nil {
 		return fmt.Errorf("render %s: %w", name, err)
 	}
+	return nil
+}
+
+// render writes and sends a small page.
+func render(w http.ResponseWriter, status int, name string, f frame) error {
+	var page bytes.Buffer
+	if err := execute(&page, name, f); err != nil {
+		return err
+	}
+	send(w, status, page.Bytes())
+	return nil
+}
+
+// send sends a page.
+func send(w http.ResponseWriter, status int, page []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(b.Len()))
+	h.Set("Content-Length", strconv.Itoa(len(page)))
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the browser may have gone
-	return nil
+	_, _ = w.Write(page) // the browser may have gone
 }
 
 // A failure is an error as a page shows it.

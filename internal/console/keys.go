@@ -45,8 +45,8 @@ var allowed = map[atrium.Scope]string{
 	atrium.ScopeLogsWrite: "record entries", atrium.ScopeAccountsRead: "read accounts", atrium.ScopeAccountsWrite: "change accounts",
 	atrium.ScopePagesRead: "read pages, audiences and versions", atrium.ScopeManage: "do everything below",
 	atrium.ScopeManageRead: "read everything", atrium.ScopeManagePages: "change pages and audiences",
-	atrium.ScopeManageAccounts: "change accounts and prospects, move entries", atrium.ScopeManageKeys: "create and revoke keys",
-	atrium.ScopeManageErase: "erase data for good", atrium.ScopeManageUsers: "create users and login links",
+	atrium.ScopeManageAccounts: "change, merge and erase accounts, change prospects, move entries", atrium.ScopeManageKeys: "create and revoke keys",
+	atrium.ScopeManageErase: "erase and export persons, set retention", atrium.ScopeManageUsers: "create users and login links",
 }
 
 func (c *Console) listKeys(r *request) error { return r.showKeys(key{}) }

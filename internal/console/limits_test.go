@@ -67,10 +67,36 @@ func newLimited(t *testing.T) (c *Console, ask func(method, path string, form ur
 		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(form.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.AddCookie(&http.Cookie{Name: plainCookie, Value: token})
-		w := httptest.NewRecorder()
+		w := &slowReader{httptest.NewRecorder(), t, c.Limits.Heavy, c.Limits.Heavy.Held()}
 		mux.ServeHTTP(w, r)
 		return w.Code
 	}, tenant
+}
+
+// A slowReader is a browser that reads slowly: while a response is sent to it, other requests must find a slot
+// for heavy work.
+type slowReader struct {
+	*httptest.ResponseRecorder
+	t      *testing.T
+	slots  *limit.Semaphore[atrium.TenantID]
+	before int
+}
+
+func (w *slowReader) Write(b []byte) (int, error) {
+	if w.slots.Held() > w.before {
+		w.t.Error("a response is sent while the request holds a slot for heavy work")
+	}
+	return w.ResponseRecorder.Write(b)
+}
+
+func TestFormsAreUTF8(t *testing.T) {
+	_, ask, tenant := newLimited(t)
+	path := prefix + "/" + string(tenant) + "/people"
+	for _, form := range []url.Values{{"name": {"\xff"}, "role": {"viewer"}}, {"name": {"Robin"}, "\xff": {"viewer"}}} {
+		if status := ask(http.MethodPost, path, form); status != http.StatusBadRequest {
+			t.Errorf("%q: %d", form, status)
+		}
+	}
 }
 
 // Otherwise the pages of one tenant could fill the memory, or occupy every processor.

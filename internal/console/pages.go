@@ -68,6 +68,7 @@ type sitePagePage struct {
 type part struct {
 	Title string
 	JSON  string
+	Cut   bool // JSON is only the beginning
 	Tree  node
 }
 
@@ -90,7 +91,8 @@ func (c *Console) showPage(r *request) error {
 			if err != nil {
 				return err
 			}
-			p.Parts = append(p.Parts, part{shown.title, indent(shown.text), tree})
+			text, cut := raw(shown.text)
+			p.Parts = append(p.Parts, part{shown.title, text, cut, tree})
 		}
 		return nil
 	}); err != nil {

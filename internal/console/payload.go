@@ -88,8 +88,54 @@ func readNode(d *jsontext.Decoder, key string, left *int, depth int) (n node, er
 	return n, err
 }
 
-// indent returns a JSON text with line breaks, or the text itself if it is not valid.
+// maxIndented is the maximum size of a JSON text with line breaks, in bytes. Deep nesting makes it many times
+// as long as the text.
+const maxIndented = 512 << 10
+
+// maxRaw is how much of a JSON text a page shows as text, in bytes.
+const maxRaw = 64 << 10
+
+// raw returns the beginning of a JSON text with line breaks, and whether that is not all of it.
+func raw(text jsontext.Value) (shown string, cut bool) {
+	if shown = indent(text); len(shown) <= maxRaw {
+		return shown, false
+	}
+	return strings.ToValidUTF8(shown[:maxRaw], ""), true
+}
+
+// indentedSize returns the maximum size of a JSON text with line breaks, in bytes.
+func indentedSize(text jsontext.Value) (size int) {
+	depth, inText := 0, false
+	for i := 0; i < len(text); i++ {
+		size++
+		switch c := text[i]; {
+		case inText && c == '\\':
+			i++
+			size++
+		case c == '"':
+			inText = !inText
+		case inText:
+		case c == '{' || c == '[':
+			depth++
+			size += 1 + 2*depth
+		case c == '}' || c == ']':
+			depth--
+			size += 1 + 2*max(0, depth)
+		case c == ',':
+			size += 1 + 2*depth
+		case c == ':':
+			size++
+		}
+	}
+	return size
+}
+
+// indent returns a JSON text with line breaks, or the text itself if it is not valid, or would become longer
+// than maxIndented.
 func indent(text jsontext.Value) string {
+	if indentedSize(text) > maxIndented {
+		return string(text)
+	}
 	value := text.Clone()
 	if err := value.Indent(jsontext.WithIndent("  ")); err != nil {
 		return string(text)

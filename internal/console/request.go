@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"atrium"
 	"atrium/internal/rest"
@@ -106,6 +107,11 @@ func (r *request) serve(handle page) error {
 		r.http.Body = io.NopCloser(bytes.NewReader(body))
 		if err := r.heavily(r.http.ParseForm); err != nil {
 			return formError(err)
+		}
+		for name, values := range r.http.PostForm {
+			if !utf8.ValidString(name + strings.Join(values, "")) {
+				return atrium.Errorf(atrium.CodeInvalidRequest, "The form is not valid UTF-8.")
+			}
 		}
 	}
 	release, err := rest.Admit(r.http.Context(), r.w, r.console.Pages, tenant)

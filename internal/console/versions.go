@@ -114,7 +114,7 @@ const firstContent = `{
 
 func (c *Console) createVersion(r *request) error {
 	p := audiencePage{Draft: lines(r.http.PostForm.Get("content")), Note: r.form("note"), New: true}
-	if err := r.heavily(func() error { return r.changeTexts(&p) }); err != nil {
+	if err := r.heavily(func() error { r.changeTexts(&p); return nil }); err != nil {
 		return err
 	}
 	if p.Fault != "" {
@@ -137,17 +137,16 @@ func (c *Console) createVersion(r *request) error {
 }
 
 // changeTexts puts the texts of the form into the content. The form has the content that they are based on.
-func (r *request) changeTexts(p *audiencePage) error {
+func (r *request) changeTexts(p *audiencePage) {
 	base := lines(r.http.PostForm.Get("base:content"))
-	changed, err := changeTexts(base, r.http.PostForm)
+	changed, _ := changeTexts(base, r.http.PostForm) // without texts, that is the base
 	switch {
-	case err != nil || changed == base: // only JSON is changed
+	case changed == base: // only JSON is changed
 	case p.Draft == base:
 		p.Draft = changed
 	default:
 		p.Fault = "The content is changed both as JSON and in its texts. The texts are as in the JSON that you have entered."
 	}
-	return nil
 }
 
 // versionActions are the actions on a version.
@@ -182,6 +181,8 @@ type versionPage struct {
 	Version  version
 	Own      string
 	Bytes    int64
+	Raw      string
+	Cut      bool     // Raw is only the beginning
 	Preview  *preview // just created; nil for none
 }
 
@@ -224,6 +225,9 @@ func (r *request) showVersion(made *preview) error {
 		return err
 	}
 	p.Bytes = int64(len(p.Version.Content))
+	if err := r.heavily(func() error { p.Raw, p.Cut = raw(p.Version.Content); return nil }); err != nil {
+		return err
+	}
 	return r.show("version", "pages", "Version "+strconv.FormatInt(p.Version.VersionNumber, 10), p)
 }
 
@@ -232,6 +236,7 @@ type comparePage struct {
 	From, To version
 	Own      string
 	Rows     []pair
+	Cut      bool // Rows are only those that differ, and not all of them if there are very many
 	Equal    bool
 }
 
@@ -249,6 +254,7 @@ func (c *Console) compareVersions(r *request) error {
 	if err := r.heavily(func() error {
 		p.Rows = sideBySide(strings.Split(p.From.Raw(), "\n"), strings.Split(p.To.Raw(), "\n"))
 		p.Equal = !slices.ContainsFunc(p.Rows, func(row pair) bool { return row.Changed })
+		p.Rows, p.Cut = shownRows(p.Rows)
 		return nil
 	}); err != nil {
 		return err
@@ -260,6 +266,21 @@ func (c *Console) compareVersions(r *request) error {
 type pair struct {
 	Left, Right string
 	Changed     bool
+}
+
+// maxShownRows is how many rows of a comparison a page shows.
+const maxShownRows = 5000
+
+// shownRows returns all rows or, of more than maxShownRows, the first ones that differ. Long lines are cut.
+func shownRows(rows []pair) (shown []pair, cut bool) {
+	if cut = len(rows) > maxShownRows; cut {
+		rows = slices.DeleteFunc(rows, func(row pair) bool { return !row.Changed })
+		rows = rows[:min(len(rows), maxShownRows)]
+	}
+	for i := range rows {
+		rows[i].Left, rows[i].Right = shorten(maxText, rows[i].Left), shorten(maxText, rows[i].Right)
+	}
+	return rows, cut
 }
 
 // maxCompared is the maximum number of different lines of a side that are aligned.
