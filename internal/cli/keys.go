@@ -48,8 +48,8 @@ content, and works in browsers on the origins that it names.
 
 The scopes of the management API are
 ` + atrium.ManageScopes().String() + `.
-The scope ` + string(atrium.ScopeManage) + ` includes the others and is the default for an operator key, which
-cannot have other scopes.`,
+The scope ` + string(atrium.ScopeManage) + ` allows what all of these allow together. An operator key has this scope by
+default, and can have only scopes of the management API.`,
 			example: "  atrium keys create --tenant tenant_… --name crm\n" +
 				"  atrium keys create --tenant tenant_… --name website --scope pages:read --expires-in 720h -o json\n" +
 				"  atrium keys create --tenant tenant_… --name visitors --scope content:read --origin https://www.example.com\n" +

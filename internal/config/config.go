@@ -134,14 +134,14 @@ type Config struct {
 	// unlimited. Each process counts separately.
 	TenantRate Rate
 
-	// Requests without a key allowed per client address, to the content API, to sign in to the console, and
-	// for pages of the documentation, such as 100/s. A large response counts as one more for each 64 KiB. More get 429.
-	// 0 is unlimited. Each process counts separately.
+	// Requests without a key that one client address may send, such as 100/s: to the content API, to the sign-in
+	// of the console and for the documentation. For each 64 KiB of its response, a request counts once more.
+	// Further ones get 429. 0 is unlimited. Each process counts separately.
 	AnonymousRate Rate
 
-	// Requests with an invalid key, preview token or login link allowed per client address. More get 429
-	// without a lookup, and so does every preview token and login link. Requests with a valid key are never
-	// refused. 0 is unlimited.
+	// Requests with an invalid key, preview token or login link that one client address may send, such as 100/m.
+	// After that, further ones get 429, and so do requests with a valid preview token or login link. Requests with
+	// a valid key are never refused. 0 is unlimited.
 	AuthFailures Rate
 
 	// Maximum time to receive the request line and headers.

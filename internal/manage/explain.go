@@ -53,11 +53,11 @@ func explain(e *atrium.TimelineEntry, domain, legacy string) (steps []string) {
 			say("Rule 1 (accountId) chose %s, into which that account was merged.", chosen)
 		}
 	case atrium.RuleDomain:
-		say("The entry names no accountId. The canonical form of its domain %s is %s.", quote(e.Claim.Domain), quote(domain))
+		say("The entry has no accountId. Its domain %s is %s in canonical form.", quote(e.Claim.Domain), quote(domain))
 		if legacy != "" {
 			say("Earlier releases stored that domain as %s. The oldest account with either form gets the entry.", quote(legacy))
 		}
-		say("Rule 2 (domain) chose the account of the domain: %s. If there was none, the entry created it.", chosen)
+		say("Rule 2 (domain): the entry went to the account of that domain, %s, which it created if there was none.", chosen)
 	case atrium.RuleName:
 		say("The entry names no accountId and no domain. Exactly one account had the name %s, ignoring case.", quote(e.Claim.Name))
 		say("Rule 3 (name) chose that account: %s.", chosen)
@@ -70,7 +70,7 @@ func explain(e *atrium.TimelineEntry, domain, legacy string) (steps []string) {
 		say("Rule 4 chose the unattributed account: %s.", chosen)
 	default:
 		if e.SubmittedBy == atrium.ActorImport {
-			say("An import stored the entry and named its account. No rule was applied.")
+			say("The entry was imported into its account. No rule was applied.")
 		} else {
 			say("The entry was stored by a release that did not record the rule.")
 		}

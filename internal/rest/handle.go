@@ -101,7 +101,7 @@ func (a *API) Handler(routes []Route, open map[string]http.Handler) http.Handler
 			mux.Handle(bare, notFound) // ServeMux would redirect it
 		}
 	}
-	mux.Handle("/", startPage(notFound))
+	mux.Handle("/", startPage(notFound, patterns["/console"] != nil))
 	return pausePipelined(a.guard(mux, notFound))
 }
 

@@ -33,9 +33,10 @@ func ErrorPages() map[string]http.Handler {
 	return pages
 }
 
-// startPage returns a handler that shows browsers a page at "/", and passes all other requests on.
-func startPage(next http.Handler) http.Handler {
-	shown := browserHeaders(page(frontPage, nil))
+// startPage returns a handler that shows browsers a page at "/", and passes all other requests on. The page
+// links to the console if the server has one.
+func startPage(next http.Handler, console bool) http.Handler {
+	shown := browserHeaders(page(frontPage, console))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" || r.Method != http.MethodGet && r.Method != http.MethodHead {
 			next.ServeHTTP(w, r)

@@ -61,7 +61,9 @@ var frontPage = template.Must(template.Must(layout.Clone()).Parse(`
 {{define "main"}}
 <h1>Atrium</h1>
 <p>This server records what accounts do and publishes pages. Programs use it over HTTP.</p>
-<h2>Documentation</h2>
+{{if .}}<h2>For people</h2>
+<p><a href="/console">Console</a>: see accounts and their activity, write pages, make keys.</p>
+{{end}}<h2>Documentation</h2>
 <p><a href="/docs">External API</a>: record activity; read accounts, pages and audience versions.</p>
 <p><a href="/docs/manage">Management API</a>: manage accounts, pages, keys and tenants.</p>
 <p><a href="/docs/content">Content API</a>: show published pages on sites.</p>
