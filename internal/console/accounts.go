@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"atrium"
@@ -63,6 +64,22 @@ func (c *Console) listAccounts(r *request) error {
 		return err
 	}
 	return r.show("accounts", "accounts", "Accounts", p)
+}
+
+func (c *Console) createAccount(r *request) error {
+	body := map[string]any{"domain": r.form("domain")}
+	if name := r.form("name"); name != "" {
+		body["name"] = name
+	}
+	a, err := r.call(call{method: http.MethodPost, path: "/accounts", body: body})
+	if err != nil {
+		return err
+	}
+	var made account
+	if err := json.Unmarshal(a.body, &made); err != nil {
+		return err
+	}
+	return r.redirect(r.path("accounts", string(made.AccountID)), "created")
 }
 
 // host returns the host of the address of a site, without www, and other words as they are.

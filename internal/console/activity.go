@@ -1,13 +1,6 @@
 package console
 
-import (
-	"net/http"
-	"net/url"
-
-	"github.com/go-json-experiment/json/jsontext"
-
-	"atrium"
-)
+import "net/url"
 
 type activityPage struct {
 	Source, Type, Key, Domain string
@@ -37,17 +30,6 @@ type entryPage struct {
 	Raw     string
 	Cut     bool // Raw is only the beginning
 	Move    *move
-}
-
-// A move is a move as the API shows it.
-type move struct {
-	MoveID        atrium.MoveID    `json:"moveId"`
-	FromAccountID atrium.AccountID `json:"fromAccountId"`
-	ToAccountID   atrium.AccountID `json:"toAccountId"`
-	Rule          jsontext.Value   `json:"rule"`
-	Moved         int64            `json:"moved"`
-	CreatedAt     string           `json:"createdAt"`
-	UndoneAt      string           `json:"undoneAt"`
 }
 
 func (c *Console) showEntry(r *request) error {
@@ -86,30 +68,4 @@ func (c *Console) showEntry(r *request) error {
 		return err
 	}
 	return r.show("entry", "activity", p.Entry.Source+" "+p.Entry.Type, p)
-}
-
-func (c *Console) moveEntry(r *request) error {
-	to, err := r.findAccount(r.form("account"))
-	if err != nil {
-		return err
-	}
-	id := r.http.PathValue("entry_id")
-	_, err = r.call(call{
-		method: http.MethodPost, path: "/account_logs/" + url.PathEscape(id) + "/move", body: map[string]any{"accountId": to.AccountID},
-	})
-	if err != nil {
-		return err
-	}
-	return r.redirect(r.path("activity", id), "moved")
-}
-
-func (c *Console) undoMove(r *request) error {
-	if _, err := r.call(call{method: http.MethodPost, path: "/moves/" + url.PathEscape(r.http.PathValue("move_id")) + "/undo"}); err != nil {
-		return err
-	}
-	back := r.path("activity")
-	if id, ok := atrium.ParseID[atrium.EntryID](r.form("entry")); ok {
-		back = r.path("activity", string(id))
-	}
-	return r.redirect(back, "undone")
 }

@@ -266,12 +266,6 @@ func (r *request) showEditor(e editor, status int) error {
 	return r.showStatus(status, "edit", "pages", "Edit "+e.Page.Name, e)
 }
 
-// A brand is a brand as the API shows it.
-type brand struct {
-	BrandID string `json:"brandId"`
-	Name    string `json:"name"`
-}
-
 func (c *Console) newPage(r *request) error {
 	var brands list[brand]
 	if _, err := r.get(&brands, "/brands", url.Values{"limit": {"100"}}); err != nil {

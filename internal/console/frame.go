@@ -33,14 +33,29 @@ type tenant struct {
 	TenantID  atrium.TenantID `json:"tenantId"`
 	Name      string          `json:"name"`
 	CreatedAt string          `json:"createdAt"`
+	Deletion  *struct {
+		RequestedAt string `json:"requestedAt"`
+		Rows        int64  `json:"rows"` // that are deleted so far
+	} `json:"deletion"` // only while the tenant is being deleted
 }
 
 // done has the messages about changes. A page names one in its parameter done.
 var done = map[string]string{
 	"erased":          "The account is erased. The server may need some minutes to delete everything.",
 	"prospect":        "The prospect is saved.",
+	"prospectgone":    "The prospect is deleted.",
 	"unlinked":        "The prospect no longer belongs to the account.",
+	"audience":        "The audience is changed.",
 	"created":         "Created.",
+	"deleted":         "Deleted.",
+	"deleting":        "The tenant is being deleted. Its keys no longer work.",
+	"erasing":         "The erasure has begun. It continues in the background; this page shows when it is completed.",
+	"movedall":        "The entries are moved. To undo a move, use its button.",
+	"pagedeleted":     "The page is deleted. Readers no longer see it. To restore it, use the button.",
+	"previewended":    "The preview no longer works.",
+	"retention":       "The rules are set. A job deletes entries within hours.",
+	"saved":           "Saved.",
+	"undelete":        "The page is restored.",
 	"ended":           "The session is ended.",
 	"expired":         "Your session has ended. Sign in again.",
 	"merged":          "The account is merged. To undo this, split it off below.",
@@ -147,7 +162,8 @@ func (f frame) Sections() []link {
 	links := []link{
 		{Section: "accounts", Title: "Accounts", Shortcut: "a"}, {Section: "activity", Title: "Activity", Shortcut: "t"},
 		{Section: "pages", Title: "Pages", Shortcut: "p"}, {Section: "keys", Title: "Keys", Shortcut: "k"},
-		{Section: "people", Title: "People", Shortcut: "u"}, {Section: "audit", Title: "Audit log", Shortcut: "l"},
+		{Section: "people", Title: "People", Shortcut: "u"}, {Section: "privacy", Title: "Privacy", Shortcut: "y"},
+		{Section: "audit", Title: "Audit log", Shortcut: "l"},
 	}
 	for i := range links {
 		links[i].Path, links[i].Current = f.Path(links[i].Section), links[i].Section == f.Section
@@ -311,7 +327,7 @@ func showBytes(n int64) string {
 var labels = map[string]string{
 	"name": "Name", "title": "Title", "domain": "Domain", "role": "Role", "scopes": "Scopes", "expiresInSeconds": "Last day",
 	"email": "E-mail", "phoneNumber": "Telephone", "slug": "Slug", "linkedinProfileUrl": "LinkedIn",
-	"publishAt": "Publish at", "unpublishAt": "Unpublish at", "content": "Content", "origins": "Sites", "accountId": "Account",
+	"claimedName": "Name in the entry", "claimedDomain": "Domain in the entry", "publishAt": "Publish at", "unpublishAt": "Unpublish at", "content": "Content", "origins": "Sites", "accountId": "Account",
 }
 
 // label returns the title of the field that a fault is about, or the name of what is not in a form.

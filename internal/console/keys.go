@@ -22,14 +22,16 @@ type key struct {
 	ExpiresAt  string       `json:"expiresAt"`
 	RevokedAt  string       `json:"revokedAt"`
 	LastUsedAt string       `json:"lastUsedAt"`
-	Key        string       `json:"key"` // only of a new one
+
+	PreviousEndsAt string `json:"previousEndsAt"` // when the secret before the last rotation stops working
+	Key            string `json:"key"`            // the secret, only of a new one
 }
 
 type keysPage struct {
 	State  string
 	States []string
 	Keys   list[key]
-	New    key // just created; zero for none
+	New    key // just created or rotated; zero for none
 	Scopes []scope
 }
 
@@ -103,6 +105,19 @@ func secondsOf(day string) (int64, error) {
 		return 0, atrium.Errorf(atrium.CodeInvalidRequest, "The last day of the key has passed.")
 	}
 	return int64(left/time.Second) + 1, nil
+}
+
+// rotateKey gives a key a new secret. Its response shows the secret, because it can be shown only once.
+func (c *Console) rotateKey(r *request) error {
+	a, err := r.call(call{method: http.MethodPost, path: "/keys/" + url.PathEscape(r.http.PathValue("key_id")) + "/rotate", body: map[string]any{}})
+	if err != nil {
+		return err
+	}
+	var made key
+	if err := json.Unmarshal(a.body, &made); err != nil {
+		return err
+	}
+	return r.showKeys(made)
 }
 
 func (c *Console) revokeKey(r *request) error {

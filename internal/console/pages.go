@@ -26,6 +26,7 @@ type sitePage struct {
 	AudiencesCount int64          `json:"audiencesCount"`
 	CreatedAt      string         `json:"createdAt"`
 	UpdatedAt      string         `json:"updatedAt"`
+	DeletedAt      string         `json:"deletedAt"`
 	Schedule       struct {
 		PublishAt   string `json:"publishAt"`
 		UnpublishAt string `json:"unpublishAt"`
@@ -44,14 +45,15 @@ type audience struct {
 
 type pagesPage struct {
 	Status   string
+	Deleted  bool
 	Statuses []string
 	Pages    list[sitePage]
 }
 
 func (c *Console) listPages(r *request) error {
-	p := pagesPage{Status: r.query("status"), Statuses: []string{"published", "draft", "archived"}}
+	p := pagesPage{Status: r.query("status"), Deleted: r.query("deleted") == "true", Statuses: []string{"published", "draft", "archived"}}
 	var err error
-	if p.Pages, err = readList[sitePage](r, "/pages", "status"); err != nil {
+	if p.Pages, err = readList[sitePage](r, "/pages", "status", "brandId", "deleted"); err != nil {
 		return err
 	}
 	return r.show("pages", "pages", "Pages", p)
@@ -61,6 +63,7 @@ type sitePagePage struct {
 	Page      sitePage
 	Tag       string // what the user has seen
 	Audiences list[audience]
+	Previews  list[preview]
 	Parts     []part
 }
 
@@ -80,6 +83,9 @@ func (c *Console) showPage(r *request) error {
 		return err
 	}
 	if _, err := r.get(&p.Audiences, path+"/audiences", url.Values{"limit": {"100"}}); err != nil {
+		return err
+	}
+	if _, err := r.get(&p.Previews, path+"/previews", nil); err != nil {
 		return err
 	}
 	if err := r.heavily(func() error {
@@ -102,18 +108,21 @@ func (c *Console) showPage(r *request) error {
 }
 
 // pageActions are the actions on a page that need no further input.
-var pageActions = map[string]bool{"publish": true, "unpublish": true, "archive": true, "restore": true}
+var pageActions = map[string]bool{"publish": true, "unpublish": true, "archive": true, "restore": true, "undelete": true}
 
-// changePage publishes or archives a page, or undoes that. The form has the state that the user has seen.
+// changePage publishes, archives or deletes a page, or undoes that. The form has the state that the user has seen.
 func (c *Console) changePage(r *request) error {
 	action := r.http.PathValue("action")
-	if !pageActions[action] {
+	change := call{method: http.MethodPost, path: r.pagePath() + "/" + action, ifMatch: r.form("tag")}
+	message := action
+	switch {
+	case action == "delete":
+		change.method, change.path, message = http.MethodDelete, r.pagePath(), "pagedeleted"
+	case !pageActions[action]:
 		return atrium.NotFound()
 	}
-	id := r.http.PathValue("page_id")
-	_, err := r.call(call{method: http.MethodPost, path: "/pages/" + url.PathEscape(id) + "/" + action, ifMatch: r.form("tag")})
-	if err != nil {
+	if _, err := r.call(change); err != nil {
 		return err
 	}
-	return r.redirect(r.path("pages", id), action)
+	return r.redirect(r.path("pages", r.http.PathValue("page_id")), message)
 }

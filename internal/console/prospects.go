@@ -86,6 +86,24 @@ func (c *Console) createProspect(r *request) error {
 	return r.redirect(r.path("accounts", account), "prospect")
 }
 
+// linkProspect links an existing prospect, which the user names by its identifier, to the account in the path.
+func (c *Console) linkProspect(r *request) error {
+	account := r.http.PathValue("account_id")
+	path := "/accounts/" + url.PathEscape(account) + "/prospects/" + url.PathEscape(r.form("prospectId"))
+	if _, err := r.call(call{method: http.MethodPut, path: path}); err != nil {
+		return err
+	}
+	return r.redirect(r.path("accounts", account), "prospect")
+}
+
+// deleteProspect deletes a prospect with everything about it.
+func (c *Console) deleteProspect(r *request) error {
+	if _, err := r.call(call{method: http.MethodDelete, path: r.prospectPath(), ifMatch: r.form("tag")}); err != nil {
+		return err
+	}
+	return r.redirect(r.path("accounts"), "prospectgone")
+}
+
 // unlinkProspect ends the link of a prospect to an account. The prospect is kept.
 func (c *Console) unlinkProspect(r *request) error {
 	account := r.http.PathValue("account_id")

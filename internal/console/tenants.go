@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"net/url"
 
 	"github.com/go-json-experiment/json"
 
@@ -51,4 +52,54 @@ func (c *Console) createTenant(r *request) error {
 	}
 	r.tenant = made.TenantID
 	return r.redirect(r.path("accounts"), "created")
+}
+
+type tenantPage struct {
+	Tenant tenant
+	Tag    string // what the operator has seen
+}
+
+// showTenant shows a tenant to operators, also while it is being deleted.
+func (c *Console) showTenant(r *request) error {
+	if r.user.TenantID != "" {
+		return atrium.NotFound()
+	}
+	var p tenantPage
+	var err error
+	if p.Tag, err = r.asOperator().get(&p.Tenant, "/tenants/"+string(r.tenant), nil); err != nil {
+		return err
+	}
+	if p.Tenant.Deletion != nil { // nothing else of the tenant can be seen
+		r = r.asOperator()
+	}
+	return r.show("tenant", "", p.Tenant.Name, p)
+}
+
+// asOperator returns the request without its tenant, for operations on tenants.
+func (r *request) asOperator() *request {
+	operator := *r
+	operator.tenant = ""
+	return &operator
+}
+
+// changeTenant renames a tenant, or begins to delete it when the operator has typed its name.
+func (c *Console) changeTenant(r *request) error {
+	if r.user.TenantID != "" {
+		return atrium.NotFound()
+	}
+	path, back := "/tenants/"+string(r.tenant), r.path("tenant")
+	change := call{method: http.MethodPatch, path: path, ifMatch: r.form("tag"), body: map[string]any{"name": r.form("name")}}
+	message := "saved"
+	switch r.http.PathValue("action") {
+	case "rename":
+	case "delete":
+		change.method, change.body, message = http.MethodDelete, nil, "deleting"
+		change.query = url.Values{"confirmName": {r.form("confirmName")}}
+	default:
+		return atrium.NotFound()
+	}
+	if _, err := r.asOperator().call(change); err != nil {
+		return err
+	}
+	return r.redirect(back, message)
 }

@@ -51,6 +51,7 @@ func (r *request) own() string {
 type audiencePage struct {
 	Page     sitePage
 	Audience audience
+	Tag      string // what the user has seen of Audience
 	Versions list[version]
 	Own      string        // the path of the page
 	Draft    string        // the content that a new version starts with
@@ -80,10 +81,10 @@ func (r *request) showAudience(p audiencePage, status int) error {
 	if _, err := r.get(&p.Page, r.pagePath(), nil); err != nil {
 		return err
 	}
-	if _, err := r.get(&p.Audience, r.audiencePath(), nil); err != nil {
+	var err error
+	if p.Tag, err = r.get(&p.Audience, r.audiencePath(), nil); err != nil {
 		return err
 	}
-	var err error
 	if p.Versions, err = readList[version](r, r.audiencePath()+"/versions"); err != nil {
 		return err
 	}
@@ -149,6 +150,30 @@ func (r *request) changeTexts(p *audiencePage) {
 	}
 }
 
+// changeAudience renames or archives an audience, or restores it. The form has the state that the user has seen.
+func (c *Console) changeAudience(r *request) error {
+	change := call{method: http.MethodPost, path: r.audiencePath() + "/" + r.http.PathValue("action"), ifMatch: r.form("tag")}
+	switch r.http.PathValue("action") {
+	case "rename":
+		change.method, change.path, change.body = http.MethodPatch, r.audiencePath(), map[string]any{"name": r.form("name")}
+	case "archive", "restore":
+	default:
+		return atrium.NotFound()
+	}
+	if _, err := r.call(change); err != nil {
+		return err
+	}
+	return r.redirect(r.own(), "audience")
+}
+
+// endPreview makes a preview stop working.
+func (c *Console) endPreview(r *request) error {
+	if _, err := r.call(call{method: http.MethodDelete, path: r.pagePath() + "/previews/" + url.PathEscape(r.http.PathValue("preview_id"))}); err != nil {
+		return err
+	}
+	return r.redirect(r.path("pages", r.http.PathValue("page_id")), "previewended")
+}
+
 // versionActions are the actions on a version.
 var versionActions = map[string]string{"publish": "published", "archive": "versionarchived", "restore": "versionrestored"}
 
@@ -186,11 +211,15 @@ type versionPage struct {
 	Preview  *preview // just created; nil for none
 }
 
-// A preview is a new preview of a version.
+// A preview is a preview of a version as the API shows it.
 type preview struct {
-	Token     string `json:"token"`
-	ExpiresAt string `json:"expiresAt"`
-	Address   string `json:"-"` // of what a site receives
+	PreviewID     string            `json:"previewId"`
+	AudienceID    atrium.AudienceID `json:"audienceId"`
+	VersionNumber int64             `json:"versionNumber"`
+	CreatedAt     string            `json:"createdAt"`
+	ExpiresAt     string            `json:"expiresAt"`
+	Token         string            `json:"token"` // only of a new one
+	Address       string            `json:"-"`     // of what a site receives
 }
 
 func (c *Console) showVersion(r *request) error { return r.showVersion(nil) }

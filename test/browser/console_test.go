@@ -201,6 +201,13 @@ func TestEveryPageOfTheConsoleIsAccessible(t *testing.T) {
 				{"keys", "/keys", "Keys"},
 				{"people", "/people", "People"},
 				{"audit", "/audit", "Audit log"},
+				{"moves", "/moves", "Moves"},
+				{"moves-new", "/moves/new?to=northwind.example&claimedName=nobody", "Move entries"},
+				{"brands", "/brands", "Brands"},
+				{"pages-deleted", "/pages?deleted=true", "Pages"},
+				{"privacy", "/privacy", "Privacy"},
+				{"person", "/privacy/person", "Erase a person"},
+				{"retention", "/privacy/retention", "Retention rules"},
 			} {
 				b.open(of + page.path)
 				b.heading(page.heading)

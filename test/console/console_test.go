@@ -236,13 +236,35 @@ var places = map[string]place{
 	"POST /console/{tenant}/keys?for=site":                                                                                              {atrium.ScopeManageKeys, url.Values{"name": {"New"}, "origins": {"https://www.example.com"}}},
 	"POST /console/{tenant}/keys/key_00000000000000000000000000/revoke":                                                                 {atrium.ScopeManageKeys, nil},
 	"POST /console/{tenant}/people":                                                                                                     {atrium.ScopeManageUsers, url.Values{"name": {"New"}, "role": {"viewer"}}},
+	"GET /console/{tenant}/moves":                                                                                                       {},
+	"GET /console/{tenant}/moves/new?to=beta.example&claimedName=New":                                                                   {atrium.ScopeManageAccounts, nil},
+	"POST /console/{tenant}/moves":                                                                                                      {atrium.ScopeManageAccounts, url.Values{"to": {"beta.example"}, "from": {"acme.example"}, "claimedDomain": {"acme.example"}}},
+	"GET /console/{tenant}/privacy":                                                                                                     {},
+	"GET /console/{tenant}/privacy/person":                                                                                              {},
+	"POST /console/{tenant}/privacy/person":                                                                                             {atrium.ScopeManageErase, url.Values{"text": {"nobody"}, "confirm": {"erase"}}},
+	"GET /console/{tenant}/privacy/retention":                                                                                           {},
+	"POST /console/{tenant}/privacy/retention":                                                                                          {atrium.ScopeManageErase, url.Values{"tag": {"*"}, "days:0": {"3650"}, "confirm": {"yes"}}},
+	"GET /console/{tenant}/brands":                                                                                                      {},
+	"POST /console/{tenant}/brands":                                                                                                     {atrium.ScopeManagePages, url.Values{"name": {"New"}}},
+	"POST /console/{tenant}/brands/brand_000000000000000000000000{n}1/rename":                                                           {atrium.ScopeManagePages, url.Values{"name": {"New"}, "seenName": {"Acme"}}},
+	"POST /console/{tenant}/accounts":                                                                                                   {atrium.ScopeManageAccounts, url.Values{"domain": {"new.example"}}},
+	"POST /console/{tenant}/accounts/account_000000000000000000000000{n}1/link":                                                         {atrium.ScopeManageAccounts, url.Values{"prospectId": {"prospect_000000000000000000000000{n}1"}}},
+	"POST /console/{tenant}/prospects/prospect_00000000000000000000000000/delete":                                                       {atrium.ScopeManageAccounts, url.Values{"tag": {"*"}}},
+	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/delete":                                                             {atrium.ScopeManagePages, url.Values{"tag": {"*"}}},
+	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/undelete":                                                           {atrium.ScopeManagePages, url.Values{"tag": {"*"}}},
+	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences/audience_000000000000000000000000{n}1/rename":             {atrium.ScopeManagePages, url.Values{"name": {"New"}, "tag": {"*"}}},
+	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/audiences/audience_000000000000000000000000{n}1/restore":            {atrium.ScopeManagePages, url.Values{"tag": {"*"}}},
+	"POST /console/{tenant}/pages/page_000000000000000000000000{n}1/previews/preview_00000000000000000000000000/end":                    {atrium.ScopeManagePages, nil},
+	"POST /console/{tenant}/keys/key_00000000000000000000000000/rotate":                                                                 {atrium.ScopeManageKeys, nil},
 	"POST /console/{tenant}/people/{user}/link":                                                                                         {atrium.ScopeManageUsers, nil},
 }
 
 // operatorPlaces are those of operators only.
 var operatorPlaces = map[string]place{
-	"GET /console/tenants":  {},
-	"POST /console/tenants": {atrium.ScopeManage, url.Values{"name": {"New"}}},
+	"GET /console/tenants":                 {},
+	"GET /console/{tenant}/tenant":         {},
+	"POST /console/{tenant}/tenant/rename": {atrium.ScopeManage, url.Values{"name": {"New"}, "tag": {"*"}}},
+	"POST /console/tenants":                {atrium.ScopeManage, url.Values{"name": {"New"}}},
 }
 
 func (s *site) visit(place string, p place, tenant int, user atrium.UserID, headers ...string) answer {

@@ -1,0 +1,59 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+
+	"atrium"
+)
+
+// A brand is a brand as the API shows it.
+type brand struct {
+	BrandID   string `json:"brandId"`
+	Name      string `json:"name"`
+	CreatedAt string `json:"createdAt"`
+}
+
+func (c *Console) listBrands(r *request) error {
+	brands, err := readList[brand](r, "/brands")
+	if err != nil {
+		return err
+	}
+	return r.show("brands", "pages", "Brands", brands)
+}
+
+func (c *Console) createBrand(r *request) error {
+	if _, err := r.call(call{method: http.MethodPost, path: "/brands", body: map[string]any{"name": r.form("name")}}); err != nil {
+		return err
+	}
+	return r.redirect(r.path("brands"), "created")
+}
+
+// changeBrand renames or deletes a brand, unless its name has changed since the user saw it.
+func (c *Console) changeBrand(r *request) error {
+	path := "/brands/" + url.PathEscape(r.http.PathValue("brand_id"))
+	var current brand
+	tag, err := r.get(&current, path, nil)
+	if err != nil {
+		return err
+	}
+	if current.Name != r.form("seenName") {
+		return atrium.Errorf(atrium.CodePreconditionFailed, "Somebody else has renamed the brand to %q since you opened the page. Nothing was changed.", current.Name)
+	}
+	switch r.http.PathValue("action") {
+	case "rename":
+		if name := r.form("name"); name != current.Name {
+			_, err = r.call(call{method: http.MethodPatch, path: path, ifMatch: tag, body: map[string]any{"name": name}})
+		}
+		if err != nil {
+			return err
+		}
+		return r.redirect(r.path("brands"), "saved")
+	case "delete":
+		if _, err := r.call(call{method: http.MethodDelete, path: path, ifMatch: tag}); err != nil {
+			return err
+		}
+		return r.redirect(r.path("brands"), "deleted")
+	}
+	return atrium.NotFound()
+}

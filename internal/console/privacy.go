@@ -1,0 +1,133 @@
+package console
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"atrium"
+)
+
+// An erasure is the erasure of a person as the API shows it.
+type erasure struct {
+	ErasureID   string `json:"erasureId"`
+	Status      string `json:"status"`
+	AccountLogs int64  `json:"accountLogs"`
+	Prospects   int64  `json:"prospects"`
+	CreatedAt   string `json:"createdAt"`
+	CompletedAt string `json:"completedAt"`
+}
+
+type privacyPage struct {
+	Erasures list[erasure]
+	Rules    []retentionRule
+}
+
+// showPrivacy shows the erasures of persons and the retention rules.
+func (c *Console) showPrivacy(r *request) error {
+	var p privacyPage
+	var err error
+	if p.Erasures, err = readList[erasure](r, "/erasures"); err != nil {
+		return err
+	}
+	var rules retention
+	if _, err := r.get(&rules, "/retention", nil); err != nil {
+		return err
+	}
+	p.Rules = rules.Rules
+	return r.show("privacy", "privacy", "Privacy", p)
+}
+
+// searchFields are the fields of the form that describes a person.
+var searchFields = []string{"text", "textContains", "prospectEmail", "claimedName", "claimedDomain", "pointer", "equals", "account"}
+
+type searchPage struct {
+	Fields    fields
+	Account   account // to which the search is limited; zero for none
+	Searched  bool
+	Matches   []match
+	Entries   int64 // of Matches
+	Prospects int64 // of Matches
+	More      bool
+	Problem   string
+}
+
+// A match is an entry or a prospect that a rule selects.
+type match struct {
+	AccountLogID atrium.EntryID    `json:"accountLogId"`
+	AccountID    atrium.AccountID  `json:"accountId"`
+	Source       string            `json:"source"`
+	Type         string            `json:"type"`
+	CreatedAt    string            `json:"createdAt"`
+	ProspectID   atrium.ProspectID `json:"prospectId"`
+}
+
+func (c *Console) searchPerson(r *request) error {
+	return r.show("search", "privacy", "Erase a person", searchPage{})
+}
+
+// eraseConfirmation is what a user types to erase what is shown.
+const eraseConfirmation = "erase"
+
+// erasePerson shows what would be erased, and erases it when the user confirms that. What is known about the person
+// is in the form: addresses are in histories and logs.
+func (c *Console) erasePerson(r *request) error {
+	p := searchPage{Fields: readFields(r.form, searchFields...)}
+	err := r.findMatches(&p)
+	if err == nil && r.form("confirm") == eraseConfirmation {
+		if _, err = r.call(call{method: http.MethodPost, path: "/erasures", body: p.body()}); err == nil {
+			return r.redirect(r.path("privacy"), "erasing")
+		}
+	}
+	if err == nil && r.http.PostForm.Has("confirm") {
+		err = atrium.Errorf(atrium.CodeInvalidRequest, "Type %s to confirm. Nothing was erased.", eraseConfirmation)
+	}
+	if p.Problem = problemText(err); err != nil && p.Problem == "" {
+		return err
+	}
+	return r.showStatus(statusOf(err), "search", "privacy", "Erase a person", p)
+}
+
+// body returns what the API takes.
+func (p *searchPage) body() map[string]any {
+	body := map[string]any{"rule": p.Fields.rule()}
+	if p.Account.AccountID != "" {
+		body["accountId"] = p.Account.AccountID
+	}
+	return body
+}
+
+// findMatches finds the first entries and prospects that would be erased.
+func (r *request) findMatches(p *searchPage) (err error) {
+	if name := p.Fields["account"]; name != "" {
+		if p.Account, err = r.findAccount(name); err != nil {
+			return err
+		}
+	}
+	body := p.body()
+	body["check"] = true
+	for range maxCalls {
+		a, err := r.call(call{method: http.MethodPost, path: "/erasures", body: body})
+		if err != nil {
+			return err
+		}
+		var some list[match]
+		if err := json.Unmarshal(a.body, &some); err != nil {
+			return err
+		}
+		p.Matches = append(p.Matches, some.Items...)
+		if p.More = some.HasMore; !p.More || len(p.Matches) >= pageSize {
+			break
+		}
+		body["cursor"] = some.NextCursor
+	}
+	for _, m := range p.Matches {
+		if m.ProspectID != "" {
+			p.Prospects++
+		} else {
+			p.Entries++
+		}
+	}
+	p.Searched = true
+	return nil
+}
