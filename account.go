@@ -119,11 +119,15 @@ type Prospect struct {
 // An AccountFilter selects the accounts that match all of its fields. Zero fields match
 // every account.
 type AccountFilter struct {
-	Domain      string   // in any spelling
-	NamePrefix  string   // ignores case
-	Words       []string // search words (canonical.QueryWords), each a prefix of a word of the account
-	ActiveSince *Time    // the latest activity is at this time or later
+	IDs         []AccountID // of accounts, or of accounts merged into them; at most MaxListedIDs
+	Domain      string      // in any spelling
+	NamePrefix  string      // ignores case
+	Words       []string    // search words (canonical.QueryWords), each a prefix of a word of the account
+	ActiveSince *Time       // the latest activity is at this time or later
 }
+
+// MaxListedIDs is the maximum number of identifiers that select the items of a list.
+const MaxListedIDs = 100
 
 // An AccountOrder is the order of a list of accounts.
 type AccountOrder string

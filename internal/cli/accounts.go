@@ -51,6 +51,7 @@ func accounts() group {
 			example: "  atrium accounts list --tenant tenant_… --search northwind\n" +
 				"  atrium accounts list --tenant tenant_… --order activity --limit 20",
 			method: http.MethodGet, path: "/accounts", layout: layoutList, columns: columns, params: []param{
+				{flag: "account", name: "accountIds", usage: "only accounts with these `identifiers`, separated by commas"},
 				{flag: "domain", usage: "only the account with this `domain`"},
 				{flag: "name-prefix", usage: "only accounts whose name starts with this `prefix`"},
 				{flag: "search", name: "q",

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -30,7 +31,15 @@ type account struct {
 }
 
 // Title returns what people call the account.
-func (a account) Title() string { return named(a.Name, a.Domain) }
+func (a account) Title() string {
+	if a.Unattributed() {
+		return "Entries without an account"
+	}
+	return named(a.Name, a.Domain)
+}
+
+// Unattributed reports whether the account is that of entries that name no account.
+func (a account) Unattributed() bool { return a.Domain == atrium.UnattributedDomain && a.Name == nil }
 
 // NameText returns the name; "" for none.
 func (a account) NameText() string { return text(a.Name) }
@@ -80,6 +89,33 @@ func (c *Console) createAccount(r *request) error {
 		return err
 	}
 	return r.redirect(r.path("accounts", string(made.AccountID)), "created")
+}
+
+// names are the titles of accounts by identifier.
+type names map[atrium.AccountID]string
+
+// Of returns the title of an account, or its identifier if it was merged or erased.
+func (n names) Of(id atrium.AccountID) string { return cmp.Or(n[id], string(id)) }
+
+// accountNames returns the titles of accounts.
+func (r *request) accountNames(ids ...atrium.AccountID) (names, error) {
+	found := names{}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	for some := range slices.Chunk(ids, atrium.MaxListedIDs) {
+		texts := make([]string, len(some))
+		for i, id := range some {
+			texts[i] = string(id)
+		}
+		var page list[account]
+		if _, err := r.get(&page, "/accounts", url.Values{"accountIds": {strings.Join(texts, ",")}, "limit": {strconv.Itoa(atrium.MaxListedIDs)}}); err != nil {
+			return nil, err
+		}
+		for _, a := range page.Items {
+			found[a.AccountID] = a.Title()
+		}
+	}
+	return found, nil
 }
 
 // host returns the host of the address of a site, without www, and other words as they are.

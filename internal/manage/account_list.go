@@ -52,12 +52,13 @@ func (a *API) listAccounts(ctx context.Context, who auth.Principal, r *rest.Requ
 // accountFilter decodes the parameters that filter and order the list. binding is their
 // values as given, which cursors are bound to.
 func accountFilter(q *rest.Query) (f atrium.AccountFilter, order atrium.AccountOrder, binding []string) {
+	ids, listed := idsParameter[atrium.AccountID](q, "accountIds")
 	domain := textParameter(q, "domain", atrium.CheckDomain)
 	prefix := textParameter(q, "namePrefix", checkName)
 	words, text := wordsParameter(q)
 	since, _ := q.Text("activeSince")
 	by, _ := q.Text("order")
-	f.Domain, f.NamePrefix, f.Words = domain, prefix, words
+	f.IDs, f.Domain, f.NamePrefix, f.Words = ids, domain, prefix, words
 	if since != "" {
 		at, err := atrium.ParseTime(since)
 		if err != nil {
@@ -77,7 +78,7 @@ func accountFilter(q *rest.Query) (f atrium.AccountFilter, order atrium.AccountO
 	default:
 		order = atrium.AccountsNewest
 	}
-	return f, order, []string{string(order), domain, prefix, text, since}
+	return f, order, []string{string(order), domain, prefix, text, since, listed}
 }
 
 // maxQuery is the maximum length of the parameter q, in code points.

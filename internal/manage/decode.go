@@ -1,6 +1,8 @@
 package manage
 
 import (
+	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"atrium"
@@ -112,4 +114,21 @@ func textParameter(q *rest.Query, name string, check func(string) string) string
 		q.Fault(name, fault)
 	}
 	return text
+}
+
+// idsParameter decodes a parameter with identifiers, separated by commas. given is its value.
+func idsParameter[T atrium.Identifier](q *rest.Query, name string) (ids []T, given string) {
+	given = textParameter(q, name, func(text string) string {
+		for part := range strings.SplitSeq(text, ",") {
+			id, ok := atrium.ParseID[T](part)
+			if !ok {
+				return "must be identifiers of the form " + id.Prefix() + "…, separated by commas"
+			}
+			if ids = append(ids, id); len(ids) > atrium.MaxListedIDs {
+				return fmt.Sprintf("must have at most %d identifiers", atrium.MaxListedIDs)
+			}
+		}
+		return ""
+	})
+	return ids, given
 }

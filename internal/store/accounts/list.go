@@ -1,8 +1,10 @@
 package accounts
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"atrium"
@@ -78,7 +80,9 @@ func (s *Store) Accounts(ctx context.Context, tenant atrium.TenantID, f atrium.A
 	err = s.db.Read(ctx, func(tx engine.Tx) error {
 		l := &accountList{tx: tx, tenant: tenant, filter: f, order: order}
 		read, filter := l.read, l.filterRows
-		if f.Domain != "" {
+		if len(f.IDs) > 0 {
+			l.order, read = atrium.AccountsNewest, l.listed
+		} else if f.Domain != "" {
 			l.order, read = atrium.AccountsNewest, l.byDomain
 		} else if (order == atrium.AccountsNewest || order == atrium.AccountsActivity) && f.NamePrefix == "" && f.ActiveSince == nil && len(f.Words) == 0 {
 			filter = nil
@@ -158,6 +162,46 @@ func (l *accountList) byDomain(*atrium.Position, int) (rows []kernel.ScannedRow[
 	}
 	shown, err := l.survivors(map[atrium.AccountID]listedAccount{matched.ID: matched})
 	return []kernel.ScannedRow[match]{{Value: match{shown: shown[matched.ID], matched: matched}}}, err
+}
+
+// listed returns the accounts that the identifiers of the filter, and its domain if it has one, lead to.
+func (l *accountList) listed(after *atrium.Position, n int) (rows []kernel.ScannedRow[match], err error) {
+	var only atrium.AccountID // that the domain leads to
+	if l.filter.Domain != "" {
+		found, err := l.byDomain(nil, 1)
+		if err != nil || len(found) == 0 {
+			return nil, err
+		}
+		only = found[0].Value.shown.ID
+	}
+	ids := make([]engine.Args, len(l.filter.IDs))
+	for i, id := range l.filter.IDs {
+		ids[i] = engine.Args{kernel.IDArg(l.tenant), kernel.IDArg(id)}
+	}
+	matched, err := l.byID(ids)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := l.survivors(matched)
+	if err != nil {
+		return nil, err
+	}
+	once := map[atrium.AccountID]bool{}
+	for id, a := range shown {
+		at := *atrium.PositionAt(a.CreatedAt, a.ID)
+		if once[a.ID] || only != "" && a.ID != only || after != nil && newerFirst(at, *after) <= 0 {
+			continue
+		}
+		once[a.ID] = true
+		rows = append(rows, kernel.ScannedRow[match]{Value: match{shown: a, matched: matched[id]}, Position: at, Bytes: a.bytes()})
+	}
+	slices.SortFunc(rows, func(a, b kernel.ScannedRow[match]) int { return newerFirst(a.Position, b.Position) })
+	return rows[:min(len(rows), n)], nil
+}
+
+// newerFirst compares positions in the order AccountsNewest.
+func newerFirst(a, b atrium.Position) int {
+	return cmp.Or(cmp.Compare(b.Key, a.Key), cmp.Compare(b.ID, a.ID))
 }
 
 // search returns the accounts whose terms are in a range.

@@ -100,7 +100,8 @@ type listed struct {
 
 // matches reports whether the account matches a filter.
 func (a *listed) matches(f atrium.AccountFilter) bool {
-	return (f.Domain == "" || slices.ContainsFunc(a.group, func(m atrium.Account) bool { return m.Domain == f.Domain })) &&
+	return (len(f.IDs) == 0 || slices.ContainsFunc(a.group, func(m atrium.Account) bool { return slices.Contains(f.IDs, m.ID) })) &&
+		(f.Domain == "" || slices.ContainsFunc(a.group, func(m atrium.Account) bool { return m.Domain == f.Domain })) &&
 		strings.HasPrefix(strings.ToLower(a.Name), strings.ToLower(f.NamePrefix)) &&
 		(f.ActiveSince == nil || a.LatestActivityAt != nil && *a.LatestActivityAt >= *f.ActiveSince) &&
 		(len(f.Words) == 0 || slices.ContainsFunc(a.group, func(m atrium.Account) bool { return hasWords(f.Words, m.Domain, m.Name) }))
@@ -152,6 +153,13 @@ func accountsLikeModel(t *testing.T, e *env) {
 			if rapid.IntRange(0, 3).Draw(t, "by domain") == 0 {
 				f.Domain = rapid.SampledFrom(append(domains, "nobody.example")).Draw(t, "domain")
 			}
+			if len(model) > 0 && rapid.IntRange(0, 3).Draw(t, "by identifier") == 0 {
+				for range rapid.IntRange(1, 4).Draw(t, "identifiers") {
+					group := rapid.SampledFrom(model).Draw(t, "account").group
+					f.IDs = append(f.IDs, rapid.SampledFrom(group).Draw(t, "member").ID)
+				}
+				f.IDs = append(f.IDs, atrium.NewID[atrium.AccountID]())
+			}
 			f.NamePrefix = rapid.SampledFrom([]string{"", "", "a", "AC", "Acme ", "x"}).Draw(t, "prefix")
 			f.Words = canonical.QueryWords(rapid.SampledFrom([]string{"", "", "a", "acme", "ac CORP", "exam", "d1", "d1.ex corp", "nobody"}).Draw(t, "query"))
 			if rapid.IntRange(0, 3).Draw(t, "by activity") == 0 {
@@ -164,7 +172,12 @@ func accountsLikeModel(t *testing.T, e *env) {
 			}
 			order := rapid.SampledFrom(orders).Draw(t, "order")
 			var want []string
-			slices.SortFunc(model, func(a, b *listed) int { return a.compare(b, order) })
+			slices.SortFunc(model, func(a, b *listed) int {
+				if len(f.IDs) > 0 {
+					return a.compare(b, atrium.AccountsNewest)
+				}
+				return a.compare(b, order)
+			})
 			for _, a := range model {
 				if a.matches(f) {
 					want = append(want, a.Domain)
